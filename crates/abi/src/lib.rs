@@ -1,0 +1,1 @@
+//! The C ABI of libfabric: repr(C) mirror of rdma/*.h.

@@ -1,0 +1,1 @@
+//! Objects of the fabric interface and the tables that C programs call.

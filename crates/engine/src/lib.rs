@@ -1,0 +1,1 @@
+//! The sans-IO messaging protocol: matching, eager and rendezvous transfers, completion.

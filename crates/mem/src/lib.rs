@@ -1,0 +1,1 @@
+//! User buffers behind a safe face.

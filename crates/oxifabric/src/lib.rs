@@ -1,0 +1,1 @@
+//! A safe Rust interface to fabrics.

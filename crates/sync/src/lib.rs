@@ -1,0 +1,1 @@
+//! Rings and locks shared by the providers.

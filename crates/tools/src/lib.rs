@@ -1,0 +1,1 @@
+//! fi_info, fi_pingpong, fi_strerror and oxi.

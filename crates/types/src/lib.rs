@@ -1,0 +1,1 @@
+//! The vocabulary of libfabric: error numbers, capabilities, flags, addresses, endpoint descriptions.

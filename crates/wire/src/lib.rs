@@ -1,0 +1,1 @@
+//! Codecs of what travels between endpoints, one file a header.
