@@ -1,1 +1,22 @@
-//! The sans-IO messaging protocol: matching, eager and rendezvous transfers, completion.
+//! The sans-IO messaging protocol: matching, eager, segmented and rendezvous transfers, completion.
+//!
+//! The engine turns operations into frames and frames into completions. It does no I/O, reads no clock and
+//! starts no thread: a [`Link`] moves the frames, its driver says what time it is, and a [`Completions`] takes
+//! the results. State is plain; only the few functions that touch the link are generic over it, so that a
+//! shared-memory link is inlined into the progress loop.
+//!
+//! - [`link`]: what a transport offers ([`Link`]) and what it calls when something arrives ([`Sink`]).
+//! - [`op`]: operations and their completions.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod link;
+pub mod op;
+
+pub use link::{
+    Body, Frame, Header, HeaderFlags, Kind, Limits, Link, Placement, PostError, Posted, RemoteIov,
+    RxToken, Sink, TxToken,
+};
+pub use op::{Completion, Completions, Failure, RxOp, TxOp};

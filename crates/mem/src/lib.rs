@@ -1,1 +1,12 @@
 //! User buffers behind a safe face.
+//!
+//! The protocol needs to remember, split and fill memory that belongs to the application without owning it.
+//! [`Iov`] is that memory: making one is `unsafe` and carries the promise of fi_msg(3) that the memory stays
+//! valid until the operation completes; everything after that is safe.
+#![no_std]
+
+extern crate alloc;
+
+mod iov;
+
+pub use iov::{Iov, IovSegment, MAX_SEGMENTS};

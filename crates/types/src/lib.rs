@@ -1,1 +1,18 @@
 //! The vocabulary of libfabric: error numbers, capabilities, flags, addresses, endpoint descriptions.
+//!
+//! Every other room imports this one and it imports none of them. It is `no_std` (+ `alloc`), so that the
+//! kernel-side API can use the same words.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod address;
+mod errno;
+mod flags;
+mod time;
+
+pub use address::{Address, FiAddr, PeerId};
+pub use errno::Errno;
+pub use flags::{Caps, Flags, MrMode, Order};
+pub use time::Instant;

@@ -1,0 +1,245 @@
+//! The two faces between the engine and a transport: [`Link`] is what the engine calls, [`Sink`] what it is told.
+//!
+//! A frame is a [`Header`] and a body. The header is link-neutral; each link has its own byte format for it
+//! (docs/protocol/). Streams and packet links differ only in how a body arrives: see [`Body`].
+
+use bitflags::bitflags;
+use oxifabric_mem::{Iov, MAX_SEGMENTS};
+use oxifabric_types::{Errno, Instant, PeerId};
+
+/// A transport under the engine: it moves frames between one endpoint and its peers.
+///
+/// Frames posted to one peer arrive there in the order of posting, each exactly once, until the peer goes
+/// down. A link owns connection set-up: the first frame to a peer starts it.
+pub trait Link {
+    /// What the path to `peer` can take; may change once when the connection is negotiated.
+    fn limits(&self, peer: PeerId) -> &Limits;
+
+    /// Hands over one frame.
+    ///
+    /// `Posted::Done` means that the body's memory is no longer needed. `Posted::Pending` means that the link
+    /// still reads it and will call [`Sink::sent`] with `token`. The link keeps no queue of its own beyond
+    /// that: when it can take no frame now it returns [`PostError::Again`], and calls [`Sink::writable`] once
+    /// it can.
+    ///
+    /// # Errors
+    /// [`PostError::Again`] (blocked or still connecting), [`PostError::Down`] (the peer is gone).
+    fn post(&mut self, peer: PeerId, frame: Frame<'_>, token: TxToken)
+    -> Result<Posted, PostError>;
+
+    /// Reads `into.len()` bytes from the start of the sender's memory that an arrived `*Rts` frame named.
+    ///
+    /// The result comes through [`Sink::pulled`], never before this call returns. Only called when
+    /// [`Limits::pull`] says that it works.
+    ///
+    /// # Errors
+    /// As [`Link::post`].
+    fn pull(
+        &mut self,
+        peer: PeerId,
+        remote: &RemoteIov,
+        into: Iov,
+        token: RxToken,
+    ) -> Result<(), PostError>;
+
+    /// Sends whatever [`Frame::more`] allowed to be held back.
+    fn flush(&mut self);
+
+    /// Moves what can be moved without waiting, reports it to `sink`; returns how many events there were.
+    fn poll(&mut self, now: Instant, sink: &mut impl Sink) -> usize;
+
+    /// Offers the arrival again that was answered with [`Placement::Stall`], at the next poll.
+    fn resume(&mut self, peer: PeerId);
+}
+
+/// What a link calls while it is polled. The engine implements it.
+pub trait Sink {
+    /// A header is complete: says where its body goes *before* a streamed body moves.
+    fn arrival(&mut self, from: PeerId, header: &Header, body: Body<'_>) -> Placement;
+
+    /// A streamed body that was placed is complete, or the peer went down within it.
+    fn placed(&mut self, token: RxToken, result: Result<(), Errno>);
+
+    /// The link no longer needs the memory of a pending frame.
+    fn sent(&mut self, token: TxToken, result: Result<(), Errno>);
+
+    /// A pull ended.
+    fn pulled(&mut self, token: RxToken, result: Result<(), Errno>);
+
+    /// The link takes frames for `peer` again after [`PostError::Again`].
+    fn writable(&mut self, peer: PeerId);
+
+    /// The peer is gone or could not be reached. Called once, after the results of all its pending
+    /// frames, bodies and pulls; later posts start a new connection if the link can make one.
+    fn peer_down(&mut self, peer: PeerId, why: Errno);
+}
+
+/// What precedes a body on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// What the frame is.
+    pub kind: Kind,
+    /// What goes with it.
+    pub flags: HeaderFlags,
+    /// Names an operation between the two peers. The sender of a message chooses it (for `*Rts`, segmented
+    /// messages and those with [`HeaderFlags::DELIVERY`]); every answer and every [`Kind::Segment`] repeats it.
+    pub id: u32,
+    /// The tag of a tagged message; of a [`Kind::Segment`], the offset of its body in the message.
+    pub tag: u64,
+    /// Remote completion data if [`HeaderFlags::DATA`]; of [`Kind::Fin`] and [`Kind::Ack`], zero or an errno.
+    pub data: u64,
+    /// The length of the whole message in bytes, on every frame that belongs to one. A body may be shorter:
+    /// then [`Kind::Segment`] frames follow.
+    pub len: u64,
+}
+
+/// Kinds of frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// An untagged message, with its body or the first part of it.
+    Msg = 0,
+    /// A tagged message, with its body or the first part of it.
+    Tagged = 1,
+    /// An untagged message whose body stays at the sender until it is asked for.
+    MsgRts = 2,
+    /// A tagged message whose body stays at the sender until it is asked for.
+    TaggedRts = 3,
+    /// The answer to an Rts that asks the sender to send the body as segments.
+    Cts = 4,
+    /// A part of a body.
+    Segment = 5,
+    /// The message with this id has been placed in the receiver's buffer.
+    Ack = 6,
+    /// The body of the Rts with this id has been pulled, or is not wanted.
+    Fin = 7,
+}
+
+bitflags! {
+    /// What goes with a frame.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct HeaderFlags: u8 {
+        /// [`Header::data`] is remote completion data.
+        const DATA = 1;
+        /// The sender waits for an [`Kind::Ack`] (delivery complete).
+        const DELIVERY = 2;
+        /// As `DELIVERY`, for match complete: acknowledged once a receive buffer matched.
+        const MATCH = 4;
+    }
+}
+
+/// A frame to post.
+#[derive(Debug)]
+pub struct Frame<'a> {
+    /// Its header.
+    pub header: Header,
+    /// The message's memory. For `*Rts` frames the memory itself is not sent, only where it is, if the link
+    /// can be pulled from.
+    pub body: &'a Iov,
+    /// The part of `body` to send.
+    pub offset: usize,
+    /// How many bytes of it.
+    pub len: usize,
+    /// The memory is valid during the call only: the link copies what it cannot send at once, and so never
+    /// answers [`Posted::Pending`].
+    pub transient: bool,
+    /// More frames follow at once: the link may hold this one back until [`Link::flush`].
+    pub more: bool,
+}
+
+/// How a frame was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Posted {
+    /// The body's memory is no longer needed; [`Sink::sent`] will not be called.
+    Done,
+    /// [`Sink::sent`] will be called.
+    Pending,
+}
+
+/// Why a frame was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PostError {
+    /// Not now: [`Sink::writable`] or [`Sink::peer_down`] will follow.
+    Again,
+    /// Not at all.
+    Down(Errno),
+}
+
+/// What the path to a peer can take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Longest message that goes with its header in one frame.
+    pub eager: usize,
+    /// Longest message that is sent at once in several frames (at least `eager`).
+    pub segmented: usize,
+    /// Longest body of one [`Kind::Segment`] frame.
+    pub segment: usize,
+    /// Untagged messages may use `MsgRts`; otherwise they go eagerly, whatever their length.
+    pub rndv_msg: bool,
+    /// Tagged messages may use `TaggedRts`.
+    pub rndv_tagged: bool,
+    /// The receiver of an Rts can read the sender's memory ([`Link::pull`]).
+    pub pull: bool,
+    /// The peer matches acknowledgements by order of arrival: acknowledge a message when it has arrived
+    /// completely, in order, matched or not.
+    pub ack_on_arrival: bool,
+}
+
+/// How the body of an arriving frame is to be had.
+#[derive(Debug)]
+pub enum Body<'a> {
+    /// It is here, whole; it is valid during the call only.
+    Whole(&'a [u8]),
+    /// So many bytes follow in the stream.
+    Stream(usize),
+    /// It stays at the sender, in this memory (of `*Rts` frames on links that can pull).
+    Remote(RemoteIov),
+}
+
+/// Where a body goes.
+#[derive(Debug)]
+pub enum Placement {
+    /// The sink has dealt with the body (always for `Whole` and `Remote`, and for empty ones).
+    Done,
+    /// Read the streamed body into this memory, drop what does not fit, then call [`Sink::placed`].
+    Into(Iov, RxToken),
+    /// Read the streamed body and drop it.
+    Discard,
+    /// There is no room: deliver nothing more from this peer until [`Link::resume`], then offer the same
+    /// arrival again.
+    Stall,
+    /// The frame breaks the protocol: drop the connection.
+    Refuse,
+}
+
+/// Memory of another process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RemoteIov {
+    pieces: [(u64, u64); MAX_SEGMENTS],
+    count: u8,
+}
+
+impl RemoteIov {
+    /// Describes pieces given as (address, length); `None` when there are too many.
+    pub fn new(pieces: &[(u64, u64)]) -> Option<Self> {
+        let mut all = [(0, 0); MAX_SEGMENTS];
+        all.get_mut(..pieces.len())?.copy_from_slice(pieces);
+        Some(Self {
+            pieces: all,
+            count: pieces.len() as u8,
+        })
+    }
+
+    /// Returns the pieces as (address, length), in order.
+    pub fn pieces(&self) -> &[(u64, u64)] {
+        &self.pieces[..self.count as usize]
+    }
+}
+
+/// Names a posted frame between the engine and its link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TxToken(pub u32);
+
+/// Names a placed body or a pull between the engine and its link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RxToken(pub u32);

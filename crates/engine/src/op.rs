@@ -1,0 +1,81 @@
+//! Operations as the application posts them, and what becomes of them.
+
+use oxifabric_mem::Iov;
+use oxifabric_types::{Errno, Flags, PeerId};
+
+/// A send.
+#[derive(Debug)]
+pub struct TxOp {
+    /// To whom.
+    pub peer: PeerId,
+    /// The tag if it is tagged (`flags` has `TAGGED`), otherwise unused.
+    pub tag: u64,
+    /// Remote completion data if `flags` has `REMOTE_CQ_DATA`.
+    pub data: u64,
+    /// The message; with `INJECT` its memory is valid during the call only.
+    pub body: Iov,
+    /// `MSG` or `TAGGED`, and of fi_msg(3): `REMOTE_CQ_DATA COMPLETION INJECT MORE INJECT_COMPLETE
+    /// TRANSMIT_COMPLETE DELIVERY_COMPLETE MATCH_COMPLETE`.
+    pub flags: Flags,
+    /// The application's pointer, repeated in the completion.
+    pub context: usize,
+}
+
+/// A receive.
+#[derive(Debug)]
+pub struct RxOp {
+    /// From whom; [`PeerId::ANY`] for everybody.
+    pub from: PeerId,
+    /// The tag that is wanted.
+    pub tag: u64,
+    /// Bits of the tag that do not matter.
+    pub ignore: u64,
+    /// Where the message goes.
+    pub body: Iov,
+    /// `MSG` or `TAGGED`, and `COMPLETION MULTI_RECV PEEK CLAIM DISCARD MORE`.
+    pub flags: Flags,
+    /// The application's pointer, repeated in the completion; `CLAIM` finds the claimed message by it.
+    pub context: usize,
+}
+
+/// An operation that ended well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// The operation's context.
+    pub context: usize,
+    /// What ended: `SEND` or `RECV` with `MSG` or `TAGGED`, `REMOTE_CQ_DATA`, `MULTI_RECV` when the buffer was
+    /// released, `CLAIM` and `PEEK` never.
+    pub flags: Flags,
+    /// Bytes received; of a send, its length.
+    pub len: u64,
+    /// Where the data is, for multi-receive; otherwise the buffer's address.
+    pub buf: usize,
+    /// Remote completion data.
+    pub data: u64,
+    /// The message's tag.
+    pub tag: u64,
+    /// From whom a message came; [`PeerId::ANY`] for sends.
+    pub from: PeerId,
+    /// The operation asked for a completion entry. Counters count it in any case.
+    pub wanted: bool,
+}
+
+/// An operation that failed. It is always reported, wanted or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What is known of the operation, as if it had ended well; `len` is what was placed.
+    pub op: Completion,
+    /// Why.
+    pub errno: Errno,
+    /// How many bytes were cut off, for [`Errno::TRUNC`].
+    pub overflow: u64,
+}
+
+/// Takes what became of operations: a completion queue with its counters.
+pub trait Completions {
+    /// An operation ended well.
+    fn complete(&mut self, completion: Completion);
+
+    /// An operation failed.
+    fn fail(&mut self, failure: Failure);
+}

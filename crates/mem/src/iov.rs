@@ -1,0 +1,253 @@
+//! Scattered user memory.
+
+use alloc::boxed::Box;
+use core::ptr;
+
+/// How many segments an operation may name (`iov_limit`).
+pub const MAX_SEGMENTS: usize = 4;
+
+/// One contiguous piece of user memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IovSegment {
+    base: *mut u8,
+    len: usize,
+}
+
+impl IovSegment {
+    /// Describes `len` bytes at `base`; making one touches no memory.
+    pub const fn new(base: *mut u8, len: usize) -> Self {
+        Self { base, len }
+    }
+
+    /// Returns where the piece starts; null is allowed when its length is zero.
+    pub const fn base(&self) -> *mut u8 {
+        self.base
+    }
+
+    /// Returns how many bytes the piece has.
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Tells whether the piece has no bytes.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+/// User memory lent to an operation until its completion: one piece or a few.
+///
+/// Cloning copies the description, not the memory. Reads and writes behave as `memcpy` does: what other
+/// threads of the application do to the memory meanwhile is the application's affair, as fi_msg(3) says.
+#[derive(Clone, Debug)]
+pub struct Iov {
+    len: usize,
+    pieces: Pieces,
+}
+
+#[derive(Clone, Debug)]
+enum Pieces {
+    One(IovSegment),
+    Many(Box<[IovSegment]>),
+}
+
+// SAFETY: an Iov is a description of memory that its maker promised to keep valid and to leave to the
+// operation; it may be used from whichever thread drives progress.
+unsafe impl Send for Iov {}
+
+impl Iov {
+    /// Lends `len` bytes at `base`.
+    ///
+    /// # Safety
+    /// Until the operation that takes it completes, the memory must be valid for reads (of a send) or for
+    /// reads and writes (of a receive), and nobody else may write it (or, of a receive, read it).
+    pub const unsafe fn contiguous(base: *mut u8, len: usize) -> Self {
+        Self {
+            len,
+            pieces: Pieces::One(IovSegment::new(base, len)),
+        }
+    }
+
+    /// Lends several pieces, in order. Returns `None` when there are more than [`MAX_SEGMENTS`] or their
+    /// lengths overflow.
+    ///
+    /// # Safety
+    /// As for [`Iov::contiguous`], for every piece.
+    pub unsafe fn scattered(pieces: &[IovSegment]) -> Option<Self> {
+        if pieces.len() > MAX_SEGMENTS {
+            return None;
+        }
+        let mut len = 0usize;
+        for piece in pieces {
+            len = len.checked_add(piece.len)?;
+        }
+        let pieces = match pieces {
+            [] => Pieces::One(IovSegment::new(ptr::null_mut(), 0)),
+            [one] => Pieces::One(*one),
+            many => Pieces::Many(many.into()),
+        };
+        Some(Self { len, pieces })
+    }
+
+    /// An operation without memory.
+    pub const fn empty() -> Self {
+        Self {
+            len: 0,
+            pieces: Pieces::One(IovSegment::new(ptr::null_mut(), 0)),
+        }
+    }
+
+    /// Returns how many bytes all pieces have together.
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Tells whether there are no bytes.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Returns the pieces in order.
+    pub fn segments(&self) -> &[IovSegment] {
+        match &self.pieces {
+            Pieces::One(one) => core::slice::from_ref(one),
+            Pieces::Many(many) => many,
+        }
+    }
+
+    /// Copies `from` into the memory at `offset`; returns how many bytes fitted.
+    pub fn write(&self, offset: usize, from: &[u8]) -> usize {
+        let mut done = 0;
+        self.each(offset, from.len(), |base, len| {
+            // SAFETY: `each` yields sub-ranges of the lent memory, whose validity the maker promised, and
+            // their lengths add up to at most `from.len()`.
+            unsafe { ptr::copy(from.as_ptr().add(done), base, len) };
+            done += len;
+        });
+        done
+    }
+
+    /// Copies the memory at `offset` into `to`; returns how many bytes there were.
+    pub fn read(&self, offset: usize, to: &mut [u8]) -> usize {
+        let (mut done, want) = (0, to.len());
+        self.each(offset, want, |base, len| {
+            // SAFETY: as in `write`, with the direction turned round.
+            unsafe { ptr::copy(base.cast_const(), to.as_mut_ptr().add(done), len) };
+            done += len;
+        });
+        done
+    }
+
+    /// Copies from another operation's memory, from its start at `offset` on; returns how many bytes fitted.
+    pub fn copy_from(&self, offset: usize, from: &Iov) -> usize {
+        let mut done = 0;
+        from.each(0, from.len, |base, len| {
+            let mut taken = 0;
+            self.each(offset.saturating_add(done), len, |to, part| {
+                // SAFETY: both ranges lie inside lent memory; `copy` allows them to overlap.
+                unsafe { ptr::copy(base.add(taken), to, part) };
+                taken += part;
+            });
+            done += taken;
+        });
+        done
+    }
+
+    /// Describes the part of the memory that starts at `offset` and has at most `len` bytes.
+    pub fn slice(&self, offset: usize, len: usize) -> Self {
+        let mut parts = [IovSegment::new(ptr::null_mut(), 0); MAX_SEGMENTS];
+        let (mut count, mut total) = (0, 0);
+        self.each(offset, len, |base, len| {
+            parts[count] = IovSegment::new(base, len);
+            count += 1;
+            total += len;
+        });
+        let pieces = if count <= 1 {
+            Pieces::One(parts[0])
+        } else {
+            Pieces::Many(parts[..count].into())
+        };
+        Self { len: total, pieces }
+    }
+
+    /// Returns the address of the first byte, for completions that name it.
+    pub fn base(&self) -> *mut u8 {
+        self.segments()[0].base
+    }
+
+    /// Calls `visit` with every non-empty sub-range of `offset..offset + len`, in order.
+    fn each(&self, mut offset: usize, mut len: usize, mut visit: impl FnMut(*mut u8, usize)) {
+        for piece in self.segments() {
+            if len == 0 {
+                return;
+            }
+            if offset >= piece.len {
+                offset -= piece.len;
+                continue;
+            }
+            let part = len.min(piece.len - offset);
+            // SAFETY: offset < piece.len, so the result lies inside the piece.
+            visit(unsafe { piece.base.add(offset) }, part);
+            offset = 0;
+            len -= part;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lend(bytes: &mut [u8]) -> IovSegment {
+        IovSegment::new(bytes.as_mut_ptr(), bytes.len())
+    }
+
+    #[test]
+    fn writes_across_pieces_and_stops_at_the_end() {
+        let (mut a, mut b) = ([0u8; 3], [0u8; 4]);
+        let pieces = [lend(&mut a), lend(&mut b)];
+        // SAFETY: both arrays outlive the Iov.
+        let iov = unsafe { Iov::scattered(&pieces) }.expect("two pieces are allowed");
+        assert_eq!(iov.write(2, b"abcdefgh"), 5);
+        assert_eq!((a, b), ([0, 0, b'a'], *b"bcde"));
+    }
+
+    #[test]
+    fn slices_keep_order_and_clip() {
+        let (mut a, mut b) = (*b"abc", *b"defg");
+        let pieces = [lend(&mut a), lend(&mut b)];
+        // SAFETY: both arrays outlive the Iov.
+        let iov = unsafe { Iov::scattered(&pieces) }.expect("two pieces are allowed");
+        let part = iov.slice(2, 100);
+        assert_eq!(part.len(), 5);
+        let mut out = [0u8; 8];
+        assert_eq!(part.read(0, &mut out), 5);
+        assert_eq!(&out[..5], b"cdefg");
+        assert_eq!(iov.slice(7, 1).len(), 0);
+    }
+
+    #[test]
+    fn copies_between_differently_split_memory() {
+        let (mut a, mut b) = (*b"abc", *b"defg");
+        let mut to = [0u8; 6];
+        let pieces = [lend(&mut a), lend(&mut b)];
+        // SAFETY: the arrays outlive both Iovs.
+        let (from, to_iov) =
+            unsafe { (Iov::scattered(&pieces), Iov::contiguous(to.as_mut_ptr(), 6)) };
+        assert_eq!(
+            to_iov.copy_from(1, &from.expect("two pieces are allowed")),
+            5
+        );
+        assert_eq!(&to, b"\0abcde");
+    }
+
+    #[test]
+    fn refuses_too_many_or_too_long() {
+        let piece = IovSegment::new(ptr::dangling_mut(), usize::MAX);
+        // SAFETY: no memory is touched: construction only describes it, and these fail.
+        unsafe {
+            assert!(Iov::scattered(&[piece, piece]).is_none());
+            assert!(Iov::scattered(&[IovSegment::new(ptr::null_mut(), 0); 5]).is_none());
+        }
+    }
+}

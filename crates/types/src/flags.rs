@@ -1,0 +1,163 @@
+//! Capability, operation, ordering and registration bits, with the values of the C headers.
+
+use bitflags::bitflags;
+
+bitflags! {
+    /// Capabilities of an endpoint or domain, fi_getinfo(3) "Capabilities".
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct Caps: u64 {
+        /// Untagged messages.
+        const MSG = 1 << 1;
+        /// Remote memory access.
+        const RMA = 1 << 2;
+        /// Tagged messages.
+        const TAGGED = 1 << 3;
+        /// Atomic operations.
+        const ATOMIC = 1 << 4;
+        /// Multicast.
+        const MULTICAST = 1 << 5;
+        /// Collective operations.
+        const COLLECTIVE = 1 << 6;
+        /// Initiates RMA or atomic reads.
+        const READ = 1 << 8;
+        /// Initiates RMA or atomic writes.
+        const WRITE = 1 << 9;
+        /// Receives messages.
+        const RECV = 1 << 10;
+        /// Sends messages.
+        const SEND = 1 << 11;
+        /// Is the target of reads.
+        const REMOTE_READ = 1 << 12;
+        /// Is the target of writes.
+        const REMOTE_WRITE = 1 << 13;
+        /// One posted buffer takes several messages.
+        const MULTI_RECV = 1 << 16;
+        /// Triggered operations.
+        const TRIGGER = 1 << 20;
+        /// Fenced operations.
+        const FENCE = 1 << 21;
+        /// Shared address vectors.
+        const SHARED_AV = 1 << 53;
+        /// Talks with other nodes.
+        const REMOTE_COMM = 1 << 52;
+        /// Talks with endpoints of the same node.
+        const LOCAL_COMM = 1 << 51;
+        /// Completions name the source.
+        const SOURCE = 1 << 57;
+        /// Receive buffers may name the source that they accept.
+        const DIRECTED_RECV = 1 << 59;
+    }
+}
+
+bitflags! {
+    /// Operation and completion flags, fi_endpoint(3), fi_msg(3), fi_tagged(3), fi_cq(3).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct Flags: u64 {
+        /// An untagged message.
+        const MSG = 1 << 1;
+        /// A remote memory access.
+        const RMA = 1 << 2;
+        /// A tagged message.
+        const TAGGED = 1 << 3;
+        /// An atomic operation.
+        const ATOMIC = 1 << 4;
+        /// A read.
+        const READ = 1 << 8;
+        /// A write.
+        const WRITE = 1 << 9;
+        /// A receive.
+        const RECV = 1 << 10;
+        /// A send.
+        const SEND = 1 << 11;
+        /// The target of a read.
+        const REMOTE_READ = 1 << 12;
+        /// The target of a write.
+        const REMOTE_WRITE = 1 << 13;
+        /// The receive buffer takes several messages; on a completion: it was released.
+        const MULTI_RECV = 1 << 16;
+        /// Remote completion data travels with the operation.
+        const REMOTE_CQ_DATA = 1 << 17;
+        /// More operations follow at once.
+        const MORE = 1 << 18;
+        /// Look for a message without receiving it.
+        const PEEK = 1 << 19;
+        /// The operation waits for a trigger.
+        const TRIGGER = 1 << 20;
+        /// The operation waits for all earlier ones to the same peer.
+        const FENCE = 1 << 21;
+        /// A completion is wanted.
+        const COMPLETION = 1 << 24;
+        /// The buffer may be reused as soon as the call returns.
+        const INJECT = 1 << 25;
+        /// Complete when the buffer may be reused.
+        const INJECT_COMPLETE = 1 << 26;
+        /// Complete when the message no longer depends on the local endpoint.
+        const TRANSMIT_COMPLETE = 1 << 27;
+        /// Complete when the message has been placed at the peer.
+        const DELIVERY_COMPLETE = 1 << 28;
+        /// Complete when the message has been matched at the peer.
+        const MATCH_COMPLETE = 1 << 31;
+        /// Complete when the data is durable at the peer.
+        const COMMIT_COMPLETE = 1 << 30;
+        /// Receive the message that an earlier peek claimed.
+        const CLAIM = 1 << 59;
+        /// Drop the message.
+        const DISCARD = 1 << 58;
+    }
+}
+
+bitflags! {
+    /// Ordering guarantees (FI_ORDER_*), fi_endpoint(3) "Message Ordering".
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct Order: u64 {
+        /// Read after read.
+        const RAR = 1 << 0;
+        /// Read after write.
+        const RAW = 1 << 1;
+        /// Read after send.
+        const RAS = 1 << 2;
+        /// Write after read.
+        const WAR = 1 << 3;
+        /// Write after write.
+        const WAW = 1 << 4;
+        /// Write after send.
+        const WAS = 1 << 5;
+        /// Send after read.
+        const SAR = 1 << 6;
+        /// Send after write.
+        const SAW = 1 << 7;
+        /// Send after send.
+        const SAS = 1 << 8;
+    }
+}
+
+bitflags! {
+    /// Memory registration modes (FI_MR_*), fi_mr(3).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct MrMode: i32 {
+        /// The old basic mode.
+        const BASIC = 1;
+        /// The old scalable mode.
+        const SCALABLE = 1 << 1;
+        /// Local buffers must be registered.
+        const LOCAL = 1 << 2;
+        /// Keys wider than 64 bits.
+        const RAW = 1 << 3;
+        /// Remote addresses are virtual addresses.
+        const VIRT_ADDR = 1 << 4;
+        /// Registered memory must be backed by pages.
+        const ALLOCATED = 1 << 5;
+        /// The provider chooses keys.
+        const PROV_KEY = 1 << 6;
+        /// Remote memory is accessible only after an explicit notification.
+        const MMU_NOTIFY = 1 << 7;
+        /// Regions carry RMA events.
+        const RMA_EVENT = 1 << 8;
+        /// Regions are bound to an endpoint.
+        const ENDPOINT = 1 << 9;
+        /// Device memory.
+        const HMEM = 1 << 10;
+        /// Collective buffers must be registered.
+        const COLLECTIVE = 1 << 11;
+    }
+}
