@@ -10,9 +10,14 @@ extern crate alloc;
 mod address;
 mod errno;
 mod flags;
+mod info;
 mod time;
 
 pub use address::{Address, FiAddr, PeerId};
 pub use errno::Errno;
 pub use flags::{Caps, Flags, MrMode, Order};
+pub use info::{
+    AvType, DomainAttr, EpAttr, EpType, FabricAttr, Info, Progress, ResourceMgmt, RxAttr,
+    Threading, TxAttr,
+};
 pub use time::Instant;

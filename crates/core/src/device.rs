@@ -1,0 +1,101 @@
+//! What a provider implements under a reliable datagram endpoint.
+
+use std::os::fd::RawFd;
+
+use oxifabric_engine::Link;
+use oxifabric_types::{Address, Errno, Info, PeerId};
+
+use crate::params::Parameter;
+
+/// A provider: what it offers and how its endpoints are opened.
+pub trait Provider: 'static {
+    /// The name that applications ask for (`fabric_attr.prov_name`).
+    const NAME: &'static str;
+    /// What opens when an endpoint is opened.
+    type Device: Device;
+
+    /// Lists the parameters that the provider reads.
+    fn parameters() -> &'static [Parameter];
+
+    /// Lists what the provider offers on this host: one entry for each usable local address (and each
+    /// meaningful set of attributes), best first, with all its capabilities. Pure and fast: it opens no device.
+    fn offers() -> Vec<Info>;
+
+    /// Resolves `node` and `service` of fi_getinfo(3) into addresses of this provider, best first.
+    ///
+    /// With `source` they name the local endpoint, otherwise the peer. `numeric` forbids name look-ups.
+    ///
+    /// # Errors
+    /// The cause, for `fi_info --why`: it names what was looked up.
+    fn resolve(
+        node: Option<&str>,
+        service: Option<&str>,
+        source: bool,
+        numeric: bool,
+        addr_format: u32,
+    ) -> Result<Vec<Address>, Unresolved>;
+
+    /// Given the address of a peer, picks the local address to reach it from (for `Info::src`), if it matters.
+    fn source_for(dest: &Address) -> Option<Address>;
+
+    /// Makes the name of a new endpoint when the application gave none and the provider's addresses are names;
+    /// `None` when the device chooses at opening (sockets).
+    fn fresh_name() -> Option<Address>;
+}
+
+/// Why a node or service could not be resolved.
+#[derive(Clone, Debug)]
+pub struct Unresolved {
+    /// What to return to C callers.
+    pub errno: Errno,
+    /// A sentence for people.
+    pub why: String,
+}
+
+/// A local port of a provider: the link of one endpoint, with its address and its way to sleep.
+///
+/// Peers are numbered densely as they are first named or first heard of, and keep their number until the
+/// device closes. Dropping the device closes every connection and leaves nothing behind.
+pub trait Device: Link + Send + Sized + 'static {
+    /// Opens a port at `info.src`, or anywhere when that is `None`. No peer can reach it before
+    /// [`Device::enable`].
+    ///
+    /// # Errors
+    /// `ADDRINUSE`, `NOSPC` (shared memory), or what the operating system said.
+    fn open(info: &Info) -> Result<Self, Errno>;
+
+    /// Starts to accept peers. `waits` says that somebody may sleep on [`Device::fd`].
+    ///
+    /// # Errors
+    /// As [`Device::open`].
+    fn enable(&mut self, waits: bool) -> Result<(), Errno>;
+
+    /// Returns the address that peers use.
+    fn name(&self) -> Address;
+
+    /// Changes the address (fi_setname), before the device is enabled.
+    ///
+    /// # Errors
+    /// `ADDRINUSE`, `INVAL`, or `OPBADSTATE` once enabled.
+    fn rename(&mut self, name: Address) -> Result<(), Errno>;
+
+    /// Returns the number of the peer with this address, making one if there is none; no I/O happens.
+    ///
+    /// # Errors
+    /// `INVAL` for an address of the wrong kind, `NOMEM`.
+    fn peer(&mut self, address: &Address) -> Result<PeerId, Errno>;
+
+    /// Returns the address of a peer.
+    fn address(&self, peer: PeerId) -> Option<&Address>;
+
+    /// Returns the file descriptor to sleep on: it is readable when [`Link::poll`] has something to do, if
+    /// [`Device::arm`] was called after the last poll. Valid while the device is open; may be nested in epoll.
+    fn fd(&self) -> RawFd;
+
+    /// Gets ready for sleep: afterwards an event makes [`Device::fd`] readable. Returns false when something
+    /// is there already, so that the caller polls instead of sleeping.
+    fn arm(&mut self) -> bool;
+
+    /// Tells why the connection to a peer failed last, for error messages: address, cause, what to do.
+    fn reason(&self, peer: PeerId) -> Option<String>;
+}
