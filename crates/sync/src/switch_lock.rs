@@ -1,0 +1,279 @@
+//! A lock that the application's threading promise switches off, fi_domain(3) "Threading Models".
+//!
+//! One lock guards one group of objects. Under FI_THREAD_SAFE it excludes threads; under FI_THREAD_DOMAIN and its
+//! like the application does that, and taking the lock is one predictable branch.
+
+use core::cell::UnsafeCell;
+use core::fmt;
+use core::hint;
+use core::marker::PhantomData;
+use core::ops::{Deref, DerefMut};
+use core::sync::atomic::{AtomicU32, Ordering};
+
+/// A value and the lock that guards it; not re-entrant.
+pub struct SwitchLock<T> {
+    state: AtomicU32,
+    enabled: bool,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: a guard is the only way to the value through a shared reference, and at most one guard exists at a time:
+// the state word sees to it, or whoever made the lock by `unlocked` or `new` promised it.
+unsafe impl<T: Send> Sync for SwitchLock<T> {}
+
+/// Nobody holds the lock.
+const FREE: u32 = 0;
+/// Somebody holds it and nobody sleeps.
+const HELD: u32 = 1;
+/// Somebody holds it and others may sleep.
+const CONTENDED: u32 = 2;
+/// How many times to look before sleeping: about the time that a short critical section takes.
+const SPINS: u32 = 200;
+
+impl<T> SwitchLock<T> {
+    /// Guards `value` by a lock that excludes threads.
+    pub const fn locked(value: T) -> Self {
+        Self {
+            state: AtomicU32::new(FREE),
+            enabled: true,
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    /// Holds `value` behind a lock that does nothing.
+    ///
+    /// # Safety
+    /// While a guard exists, nobody asks for another one: no second thread (the application promised so by its
+    /// threading level) and not its holder. Threads that take turns are ordered by the application's own means.
+    pub const unsafe fn unlocked(value: T) -> Self {
+        Self {
+            state: AtomicU32::new(FREE),
+            enabled: false,
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    /// Guards `value` by a lock that is on or off.
+    ///
+    /// # Safety
+    /// With `enabled` false, as for [`SwitchLock::unlocked`]; otherwise none is needed.
+    pub const unsafe fn new(value: T, enabled: bool) -> Self {
+        Self {
+            state: AtomicU32::new(FREE),
+            enabled,
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    /// Tells whether the lock excludes threads.
+    pub const fn is_enabled(&self) -> bool {
+        self.enabled
+    }
+
+    /// Takes the lock, waiting for it if need be. A thread that holds it already waits for ever.
+    #[inline]
+    pub fn lock(&self) -> Guard<'_, T> {
+        if !self.enabled {
+            self.note_unlocked_use();
+        } else if self
+            .state
+            .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
+            .is_err()
+        {
+            self.lock_contended();
+        }
+        Guard {
+            lock: self,
+            here: PhantomData,
+        }
+    }
+
+    /// Takes the lock if it is free; always, when it is off.
+    #[inline]
+    pub fn try_lock(&self) -> Option<Guard<'_, T>> {
+        if !self.enabled {
+            self.note_unlocked_use();
+        } else if self
+            .state
+            .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
+            .is_err()
+        {
+            return None;
+        }
+        Some(Guard {
+            lock: self,
+            here: PhantomData,
+        })
+    }
+
+    /// Returns the value; nobody else can have it, so no lock is taken.
+    pub const fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut()
+    }
+
+    /// Gives the value back.
+    pub fn into_inner(self) -> T {
+        self.value.into_inner()
+    }
+
+    #[cold]
+    fn lock_contended(&self) {
+        for _ in 0..SPINS {
+            hint::spin_loop();
+            if self.state.load(Ordering::Relaxed) == FREE
+                && self
+                    .state
+                    .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
+                    .is_ok()
+            {
+                return;
+            }
+        }
+        while self.state.swap(CONTENDED, Ordering::Acquire) != FREE {
+            futex_wait(&self.state, CONTENDED);
+        }
+    }
+
+    #[inline]
+    fn unlock(&self) {
+        if !self.enabled {
+            if cfg!(debug_assertions) {
+                self.state.store(FREE, Ordering::Relaxed);
+            }
+        } else if self.state.swap(FREE, Ordering::Release) == CONTENDED {
+            futex_wake_one(&self.state);
+        }
+    }
+
+    /// In debug builds, reports a broken promise instead of corrupting the value in silence.
+    #[inline]
+    fn note_unlocked_use(&self) {
+        if cfg!(debug_assertions) {
+            if self.state.load(Ordering::Relaxed) != FREE {
+                report_broken_promise();
+            }
+            self.state.store(HELD, Ordering::Relaxed);
+        }
+    }
+}
+
+impl<T> fmt::Debug for SwitchLock<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SwitchLock")
+            .field("enabled", &self.enabled)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The lock is held; dropping this gives it back.
+#[must_use = "the lock is given back at once when the guard is dropped"]
+pub struct Guard<'a, T> {
+    lock: &'a SwitchLock<T>,
+    /// Ties the guard to its thread.
+    here: PhantomData<*const ()>,
+}
+
+// SAFETY: sharing a guard shares the value, no more.
+unsafe impl<T: Sync> Sync for Guard<'_, T> {}
+
+impl<T> Deref for Guard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: this is the only guard (see `Sync for SwitchLock`), so nobody writes the value.
+        unsafe { &*self.lock.value.get() }
+    }
+}
+
+impl<T> DerefMut for Guard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: this is the only guard, and it is borrowed mutably.
+        unsafe { &mut *self.lock.value.get() }
+    }
+}
+
+impl<T> Drop for Guard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.lock.unlock();
+    }
+}
+
+#[cold]
+fn report_broken_promise() {
+    eprintln!(
+        "oxifabric: objects are used by two threads at once, or from within their own callback, although the \
+         threading level forbids it"
+    );
+}
+
+fn futex_wait(word: &AtomicU32, seen: u32) {
+    // SAFETY: the word outlives the call; FUTEX_WAIT reads it and returns at once when it changed. Early returns
+    // are harmless because the caller looks again.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+            seen,
+            core::ptr::null::<libc::timespec>(),
+        );
+    }
+}
+
+fn futex_wake_one(word: &AtomicU32) {
+    // SAFETY: FUTEX_WAKE only uses the address as a key.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+            1,
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    #[test]
+    fn excludes_threads_when_on() {
+        let lock = SwitchLock::locked((0u64, 0u64));
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..20_000 {
+                        let mut pair = lock.lock();
+                        pair.0 += 1;
+                        pair.1 += 1;
+                        assert_eq!(pair.0, pair.1);
+                    }
+                });
+            }
+        });
+        assert_eq!(lock.into_inner(), (80_000, 80_000));
+    }
+
+    #[test]
+    fn try_lock_fails_while_held_and_works_after() {
+        let lock = SwitchLock::locked(1);
+        let guard = lock.lock();
+        assert!(lock.try_lock().is_none());
+        drop(guard);
+        assert_eq!(lock.try_lock().map(|g| *g), Some(1));
+    }
+
+    #[test]
+    fn costs_nothing_but_works_when_off() {
+        // SAFETY: one thread, one guard at a time.
+        let mut lock = unsafe { SwitchLock::new(1, false) };
+        *lock.lock() += 1;
+        *lock.get_mut() += 1;
+        assert!(!lock.is_enabled());
+        assert_eq!(lock.try_lock().map(|g| *g), Some(3));
+    }
+}
