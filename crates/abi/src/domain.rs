@@ -10,6 +10,7 @@ pub use op::*;
 
 use crate::*;
 use core::ffi::{c_int, c_void};
+use libc::iovec;
 
 /// An opened domain. Source: fi_domain(3).
 #[repr(C)]

@@ -37,7 +37,7 @@ pub const FI_HMEM_P2P_PREFERRED: c_int = 2;
 pub const FI_HMEM_P2P_DISABLED: c_int = 3;
 
 /// An active endpoint, a scalable one, or one of its contexts.
-/// 
+///
 /// Tables of capabilities that the endpoint lacks may be null. Source: fi_endpoint(3).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]

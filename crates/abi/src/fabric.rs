@@ -51,11 +51,15 @@ pub const fn fi_tc_dscp_set(dscp: u8) -> u32 {
 
 /// The DSCP value in a traffic class, 0 if it holds none. Source: fi_endpoint(3).
 pub const fn fi_tc_dscp_get(tclass: u32) -> u8 {
-    if tclass & FI_TC_DSCP != 0 { tclass as u8 } else { 0 }
+    if tclass & FI_TC_DSCP != 0 {
+        tclass as u8
+    } else {
+        0
+    }
 }
 
 /// What every fabric object starts with: its class, the context of the one who opened it, its base operations.
-/// 
+///
 /// Source: fi_fabric(3).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]

@@ -24,15 +24,23 @@ pub const fi_defined_type: fi_profile_type = 1;
 
 /// Description of a variable or an event. Source: fi_profile(3).
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct fi_profile_desc {
     pub id: u32,
     pub datatype_sel: fi_profile_type,
-    // UNION enum fi_datatype primitive| enum fi_type defined| datatype
+    pub datatype: fi_profile_datatype,
     pub flags: u64,
     pub size: usize,
     pub name: *const c_char,
     pub desc: *const c_char,
+}
+
+/// Type of a variable, by `datatype_sel`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub union fi_profile_datatype {
+    pub primitive: fi_datatype,
+    pub defined: fi_type,
 }
 
 /// An opened profile. Source: fi_profile(3).
@@ -43,4 +51,29 @@ pub struct fid_profile {
     pub ops: *mut fi_profile_ops,
 }
 
-/* OPS */
+/// Called when an event of a profile happens, with the context given at registration.
+pub type fi_profile_callback = unsafe extern "C" fn(
+    prof_fid: *mut fid_profile,
+    event: *mut fi_profile_desc,
+    param: *mut c_void,
+    size: usize,
+    context: *mut c_void,
+) -> c_int;
+
+ops_table! {
+    /// Operations of a profile. Source: fi_profile(3).
+    fi_profile_ops {
+        reset(prof_fid: *mut fid_profile, flags: u64);
+        query_vars(prof_fid: *mut fid_profile, varlist: *mut fi_profile_desc, count: *mut usize) -> isize;
+        query_events(prof_fid: *mut fid_profile, eventlist: *mut fi_profile_desc, count: *mut usize) -> isize;
+        read_var(prof_fid: *mut fid_profile, var_id: u32, data: *mut c_void, size: *mut usize) -> isize;
+        reg_callback(
+            prof_fid: *mut fid_profile,
+            event_id: u32,
+            callback: Option<fi_profile_callback>,
+            context: *mut c_void,
+        ) -> c_int;
+        start_reads(prof_fid: *mut fid_profile, flags: u64);
+        end_reads(prof_fid: *mut fid_profile, flags: u64);
+    }
+}

@@ -24,18 +24,36 @@ pub const FI_OP_CNTR_ADD: fi_op_type = 10;
 
 /// The context of a triggered operation; as large as `fi_context`. Source: fi_trigger(3).
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct fi_triggered_context {
     pub event_type: fi_trigger_event,
-    // UNION struct fi_trigger_threshold threshold| struct fi_trigger_xpu xpu| void *internal[3]| trigger
+    pub trigger: fi_triggered_context_union,
+}
+
+/// How to start, by `event_type`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub union fi_triggered_context_union {
+    pub threshold: fi_trigger_threshold,
+    pub xpu: fi_trigger_xpu,
+    pub internal: [*mut c_void; 3],
 }
 
 /// The context of a triggered operation; as large as `fi_context2`. Source: fi_trigger(3).
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct fi_triggered_context2 {
     pub event_type: fi_trigger_event,
-    // UNION struct fi_trigger_threshold threshold| struct fi_trigger_xpu xpu| void *internal[7]| trigger
+    pub trigger: fi_triggered_context2_union,
+}
+
+/// How to start, by `event_type`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub union fi_triggered_context2_union {
+    pub threshold: fi_trigger_threshold,
+    pub xpu: fi_trigger_xpu,
+    pub internal: [*mut c_void; 7],
 }
 
 /// Start when the counter reaches the threshold. Source: fi_trigger(3).
@@ -48,34 +66,67 @@ pub struct fi_trigger_threshold {
 
 /// Start when a device asks for it. Source: fi_trigger(3).
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct fi_trigger_xpu {
     pub count: c_int,
     pub iface: fi_hmem_iface,
-    // UNION uint64_t reserved| int cuda| int ze| device
+    pub device: fi_trigger_device,
     pub var: *mut fi_trigger_var,
+}
+
+/// Number of the device, by `iface`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub union fi_trigger_device {
+    pub reserved: u64,
+    pub cuda: c_int,
+    pub ze: c_int,
 }
 
 /// A variable that a device writes to start an operation. Source: fi_trigger(3).
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct fi_trigger_var {
     pub datatype: fi_datatype,
     pub count: c_int,
     pub addr: *mut c_void,
-    // UNION uint8_t val8| uint16_t val16| uint32_t val32| uint64_t val64| uint8_t *data| value
+    pub value: fi_trigger_value,
+}
+
+/// Value that starts the operation, by `datatype`; `data` if there are several.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub union fi_trigger_value {
+    pub val8: u8,
+    pub val16: u16,
+    pub val32: u32,
+    pub val64: u64,
+    pub data: *mut u8,
 }
 
 /// An operation queued by `FI_QUEUE_WORK` until a counter reaches its threshold. Source: fi_trigger(3).
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct fi_deferred_work {
     pub context: fi_context2,
     pub threshold: u64,
     pub triggering_cntr: *mut fid_cntr,
     pub completion_cntr: *mut fid_cntr,
     pub op_type: fi_op_type,
-    // UNION struct fi_op_msg *msg| struct fi_op_tagged *tagged| struct fi_op_rma *rma| struct fi_op_atomic *atomic| struct fi_op_fetch_atomic *fetch_atomic| struct fi_op_compare_atomic *compare_atomic| struct fi_op_cntr *cntr| op
+    pub op: fi_deferred_op,
+}
+
+/// The operation, by `op_type`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub union fi_deferred_op {
+    pub msg: *mut fi_op_msg,
+    pub tagged: *mut fi_op_tagged,
+    pub rma: *mut fi_op_rma,
+    pub atomic: *mut fi_op_atomic,
+    pub fetch_atomic: *mut fi_op_fetch_atomic,
+    pub compare_atomic: *mut fi_op_compare_atomic,
+    pub cntr: *mut fi_op_cntr,
 }
 
 /// A deferred message. Source: fi_trigger(3).

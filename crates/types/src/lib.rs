@@ -14,7 +14,7 @@ mod info;
 mod time;
 
 pub use address::{Address, FiAddr, PeerId};
-pub use errno::Errno;
+pub use errno::{Errno, strerror, strerror_c};
 pub use flags::{Caps, Flags, MrMode, Order};
 pub use info::{
     AvType, DomainAttr, EpAttr, EpType, FabricAttr, Info, Progress, ResourceMgmt, RxAttr,

@@ -30,9 +30,10 @@ pub struct fid_mr {
 
 /// Full description of a registration. Source: fi_mr(3).
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct fi_mr_attr {
-    // UNION const struct iovec *mr_iov| const struct fi_mr_dmabuf *dmabuf|
+    /// Memory to register; under `FI_MR_DMABUF` it points to [`fi_mr_dmabuf`] instead.
+    pub mr_iov: *const iovec,
     pub iov_count: usize,
     pub access: u64,
     pub offset: u64,
@@ -41,11 +42,23 @@ pub struct fi_mr_attr {
     pub auth_key_size: usize,
     pub auth_key: *mut u8,
     pub iface: fi_hmem_iface,
-    // UNION uint64_t reserved| int cuda| int ze| int neuron| int synapseai| int rocr| device
+    pub device: fi_mr_device,
     pub hmem_data: *mut c_void,
     pub page_size: usize,
     pub base_mr: *const fid_mr,
     pub sub_mr_cnt: usize,
+}
+
+/// Device of the memory, by `iface`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub union fi_mr_device {
+    pub reserved: u64,
+    pub cuda: c_int,
+    pub ze: c_int,
+    pub neuron: c_int,
+    pub synapseai: c_int,
+    pub rocr: c_int,
 }
 
 /// Memory named by a dma-buf file descriptor. Source: fi_mr(3).
@@ -68,7 +81,7 @@ pub struct fi_mr_auth_key {
 
 /// Argument of `FI_REFRESH`. Source: fi_mr(3).
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct fi_mr_modify {
     pub flags: u64,
     pub attr: fi_mr_attr,

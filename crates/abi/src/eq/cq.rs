@@ -131,4 +131,11 @@ ops_table! {
     }
 }
 
-zeroed!(fi_cq_attr, fi_cq_entry, fi_cq_msg_entry, fi_cq_data_entry, fi_cq_tagged_entry, fi_cq_err_entry);
+zeroed!(
+    fi_cq_attr,
+    fi_cq_entry,
+    fi_cq_msg_entry,
+    fi_cq_data_entry,
+    fi_cq_tagged_entry,
+    fi_cq_err_entry
+);

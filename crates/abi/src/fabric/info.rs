@@ -61,7 +61,8 @@ pub struct fi_domain_attr {
     pub name: *mut c_char,
     pub threading: fi_threading,
     pub control_progress: fi_progress,
-    // UNION enum fi_progress data_progress| enum fi_progress progress|
+    /// Who drives data transfers; newer headers also call it `progress`.
+    pub data_progress: fi_progress,
     pub resource_mgmt: fi_resource_mgmt,
     pub av_type: fi_av_type,
     pub mr_mode: c_int,
@@ -102,7 +103,7 @@ pub struct fi_fabric_attr {
 }
 
 /// One way to communicate: hints when passed to `fi_getinfo`, an offer when it comes back.
-/// 
+///
 /// The list and everything it points to belong to the library and are released by `fi_freeinfo`. Source: fi_getinfo(3).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -124,4 +125,11 @@ pub struct fi_info {
     pub nic: *mut fid_nic,
 }
 
-zeroed!(fi_tx_attr, fi_rx_attr, fi_ep_attr, fi_domain_attr, fi_fabric_attr, fi_info);
+zeroed!(
+    fi_tx_attr,
+    fi_rx_attr,
+    fi_ep_attr,
+    fi_domain_attr,
+    fi_fabric_attr,
+    fi_info
+);

@@ -29,10 +29,17 @@ pub struct fi_device_attr {
 
 /// Bus on which the device sits. Source: fi_nic(3).
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct fi_bus_attr {
     pub bus_type: fi_bus_type,
-    // UNION struct fi_pci_attr pci| attr
+    pub attr: fi_bus_attr_union,
+}
+
+/// Address on the bus, by `bus_type`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub union fi_bus_attr_union {
+    pub pci: fi_pci_attr,
 }
 
 /// Address of the device on the PCI bus. Source: fi_nic(3).
