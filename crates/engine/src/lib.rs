@@ -7,14 +7,17 @@
 //!
 //! - [`link`]: what a transport offers ([`Link`]) and what it calls when something arrives ([`Sink`]).
 //! - [`op`]: operations and their completions.
+//! - [`engine`]: the state of one endpoint between the two.
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
+pub mod engine;
 pub mod link;
 pub mod op;
 
+pub use engine::{Config, Engine};
 pub use link::{
     Body, Frame, Header, HeaderFlags, Kind, Limits, Link, Placement, PostError, Posted, RemoteIov,
     RxToken, Sink, TxToken,
