@@ -1,1 +1,46 @@
-fn main() {}
+//! Development tasks: `cargo xtask dist`, `cargo xtask test`, `cargo xtask bench`.
+#![forbid(unsafe_code)]
+
+mod dist;
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Development tasks of oxifabric")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Lay out the library, its pkg-config file and the tools in target/dist
+    Dist {
+        /// Folder to fill instead of target/dist
+        #[arg(long)]
+        out: Option<PathBuf>,
+    },
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse().task) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: Task) -> Result<ExitCode, Box<dyn Error>> {
+    match task {
+        Task::Dist { out } => {
+            println!("{}", dist::dist(out)?.display());
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
