@@ -1,0 +1,1 @@
+//! Unmodified programs run against a `libfabric.so.1`.
