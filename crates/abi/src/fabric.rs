@@ -239,4 +239,4 @@ pub struct fi_ioc {
     pub count: usize,
 }
 
-zeroed!(fi_context, fi_context2);
+zeroed!(fid, fi_context, fi_context2);

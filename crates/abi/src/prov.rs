@@ -1,7 +1,16 @@
 //! Mirror of `rdma/providers/fi_prov.h` and `fi_log.h`: what the library and an external provider know of each other.
 
 use crate::*;
-use core::ffi::{c_char, c_int, c_void};
+use core::ffi::{CStr, c_char, c_int, c_void};
+
+/// How the file name of an external provider ends. Source: fi_provider(3).
+pub const FI_LIB_SUFFIX: &str = "fi.so";
+
+/// Name of the entry point of an external provider, of type [`fi_prov_ini`].
+pub const FI_PROV_INI: &CStr = c"fi_prov_ini";
+
+/// The entry point of an external provider; null means that it cannot run here. Source: fi_provider(3).
+pub type fi_prov_ini = unsafe extern "C" fn() -> *mut fi_provider;
 
 /// What an external provider hands to the library from `fi_prov_ini`. Source: fi_provider(3).
 #[repr(C)]

@@ -79,8 +79,6 @@ pub const FI_EP_MSG: fi_ep_type = 1;
 pub const FI_EP_DGRAM: fi_ep_type = 2;
 pub const FI_EP_RDM: fi_ep_type = 3;
 
-pub const FI_EP_SOCK_STREAM: fi_ep_type = FI_EP_UNSPEC;
-
 // Endpoint protocols, the values of `fi_ep_attr.protocol`.
 pub const FI_PROTO_UNSPEC: u32 = 0;
 pub const FI_PROTO_RDMA_CM_IB_RC: u32 = 1;

@@ -63,4 +63,10 @@ pub struct fi_link_attr {
     pub network_type: *mut c_char,
 }
 
-zeroed!(fi_device_attr, fi_bus_attr, fi_pci_attr, fi_link_attr);
+zeroed!(
+    fid_nic,
+    fi_device_attr,
+    fi_bus_attr,
+    fi_pci_attr,
+    fi_link_attr
+);
