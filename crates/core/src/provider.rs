@@ -1,0 +1,69 @@
+//! What the registry knows of a provider: its [`Provider`] calls as plain functions, without the type.
+
+use core::ffi::{c_int, c_void};
+
+use oxifabric_abi::{FI_ENOSYS, FI_VERSION, fi_fabric_attr, fid_fabric};
+use oxifabric_types::{Address, Info};
+
+use crate::device::{Provider, Unresolved};
+use crate::params::Parameter;
+
+/// The version that our providers report (`fabric_attr.prov_version`): that of the interface they implement.
+pub const PROVIDER_VERSION: u32 = FI_VERSION(206, 0);
+
+/// A provider behind plain functions: what is left of a [`Provider`] once its type is out of sight.
+///
+/// The registry keeps one `static` for each provider, made by [`entry`].
+#[derive(Clone, Copy, Debug)]
+pub struct ProviderEntry {
+    /// [`Provider::NAME`].
+    pub name: &'static str,
+    /// Its version (`FI_VERSION(major, minor)`).
+    pub version: u32,
+    /// [`Provider::parameters`].
+    pub parameters: fn() -> &'static [Parameter],
+    /// [`Provider::offers`].
+    pub offers: fn() -> Vec<Info>,
+    /// [`Provider::resolve`].
+    pub resolve: Resolve,
+    /// [`Provider::source_for`].
+    pub source_for: fn(&Address) -> Option<Address>,
+    /// [`Provider::fresh_name`].
+    pub fresh_name: fn() -> Option<Address>,
+}
+
+/// [`Provider::resolve`] as a plain function.
+pub type Resolve =
+    fn(Option<&str>, Option<&str>, bool, bool, u32) -> Result<Vec<Address>, Unresolved>;
+
+/// Makes the entry of a provider.
+pub const fn entry<P: Provider>() -> ProviderEntry {
+    ProviderEntry {
+        name: P::NAME,
+        version: PROVIDER_VERSION,
+        parameters: P::parameters,
+        offers: P::offers,
+        resolve: P::resolve,
+        source_for: P::source_for,
+        fresh_name: P::fresh_name,
+    }
+}
+
+impl ProviderEntry {
+    /// Opens a fabric of this provider (fi_fabric(3)) and stores its handle in `fabric`.
+    ///
+    /// `api_version` is what the application asked of fi_getinfo(3); it decides how large the structures are that
+    /// the application passes later. Returns 0 or a negative error number.
+    ///
+    /// # Safety
+    /// `attr` points to the attributes of the fabric, whose `name` is null or a string; `fabric` may be written.
+    pub unsafe fn open_fabric(
+        &'static self,
+        _attr: *const fi_fabric_attr,
+        _api_version: u32,
+        _fabric: *mut *mut fid_fabric,
+        _context: *mut c_void,
+    ) -> c_int {
+        -FI_ENOSYS
+    }
+}
