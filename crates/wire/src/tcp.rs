@@ -1,0 +1,38 @@
+//! What travels on a connection of the tcp provider, docs/protocol/tcp.md.
+//!
+//! A connection starts with one message in each direction ([`cm`]) that carries who is talking ([`greeting`]).
+//! After that both sides send frames: a header ([`frame`]) and a body. How numbers are written was agreed in
+//! between ([`Dialect`]).
+
+mod cursor;
+
+pub mod cm;
+pub mod frame;
+pub mod greeting;
+
+/// In which order the bytes of a number travel (docs/protocol/tcp.md section 2.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ByteOrder {
+    /// Least significant byte first.
+    Little,
+    /// Most significant byte first.
+    Big,
+}
+
+impl ByteOrder {
+    /// The order of this machine.
+    pub const NATIVE: Self = if cfg!(target_endian = "little") {
+        Self::Little
+    } else {
+        Self::Big
+    };
+}
+
+/// How the two ends of a connection agreed to write frame headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dialect {
+    /// The byte order of all numbers.
+    pub order: ByteOrder,
+    /// Frames may carry the fields of docs/protocol/tcp.md section 5.
+    pub named: bool,
+}
