@@ -46,6 +46,26 @@ bitflags! {
         const SOURCE = 1 << 57;
         /// Receive buffers may name the source that they accept.
         const DIRECTED_RECV = 1 << 59;
+        /// The application's own numbers stand for peers in completions.
+        const AV_USER_ID = 1 << 41;
+        /// Works as a peer of another provider.
+        const PEER = 1 << 43;
+        /// Directed receives, of tagged messages only.
+        const TAGGED_DIRECTED_RECV = 1 << 45;
+        /// Multi-receive buffers for tagged messages.
+        const TAGGED_MULTI_RECV = 1 << 46;
+        /// Transfers from and to device memory.
+        const HMEM = 1 << 47;
+        /// Directed receives must name their source.
+        const EXACT_DIRECTED_RECV = 1 << 48;
+        /// RMA to persistent memory.
+        const RMA_PMEM = 1 << 49;
+        /// Completions give the raw address of an unknown source.
+        const SOURCE_ERR = 1 << 50;
+        /// The target of an RMA operation gets a completion or a count.
+        const RMA_EVENT = 1 << 56;
+        /// Messages may name a receive context of the peer.
+        const NAMED_RX_CTX = 1 << 58;
     }
 }
 
@@ -128,6 +148,22 @@ bitflags! {
         const SAW = 1 << 7;
         /// Send after send.
         const SAS = 1 << 8;
+        /// RMA read after RMA read.
+        const RMA_RAR = 1 << 32;
+        /// RMA read after RMA write.
+        const RMA_RAW = 1 << 33;
+        /// RMA write after RMA read.
+        const RMA_WAR = 1 << 34;
+        /// RMA write after RMA write.
+        const RMA_WAW = 1 << 35;
+        /// Atomic read after atomic read.
+        const ATOMIC_RAR = 1 << 36;
+        /// Atomic read after atomic write.
+        const ATOMIC_RAW = 1 << 37;
+        /// Atomic write after atomic read.
+        const ATOMIC_WAR = 1 << 38;
+        /// Atomic write after atomic write.
+        const ATOMIC_WAW = 1 << 39;
     }
 }
 

@@ -42,6 +42,8 @@ pub struct TxAttr {
     pub op_flags: Flags,
     /// Message ordering.
     pub msg_order: Order,
+    /// Order of completions.
+    pub comp_order: Order,
     /// Largest message that fi_inject takes, in bytes.
     pub inject_size: usize,
     /// How many operations may be outstanding.
@@ -65,6 +67,10 @@ pub struct RxAttr {
     pub op_flags: Flags,
     /// Message ordering.
     pub msg_order: Order,
+    /// Order of completions.
+    pub comp_order: Order,
+    /// Bytes that unexpected messages may take together.
+    pub total_buffered_recv: usize,
     /// How many receives may be posted.
     pub size: usize,
     /// Segments per operation.
@@ -96,6 +102,8 @@ pub struct EpAttr {
     pub tx_ctx_cnt: usize,
     /// Receive contexts.
     pub rx_ctx_cnt: usize,
+    /// Length of an authorization key in bytes.
+    pub auth_key_size: usize,
 }
 
 /// `struct fi_domain_attr`.
@@ -149,6 +157,16 @@ pub struct DomainAttr {
     pub mr_cnt: usize,
     /// Traffic class.
     pub tclass: u32,
+    /// Length of an authorization key in bytes.
+    pub auth_key_size: usize,
+    /// Authorization keys per endpoint.
+    pub max_ep_auth_key: usize,
+    /// Largest identifier of a group of endpoints.
+    pub max_group_id: u32,
+    /// Largest value of a counter.
+    pub max_cntr_value: u64,
+    /// Largest error value of a counter.
+    pub max_err_cntr_value: u64,
 }
 
 /// `struct fi_fabric_attr`.
@@ -165,7 +183,7 @@ pub struct FabricAttr {
 }
 
 macro_rules! c_enum {
-    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $value:literal,)* }) => {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $value:literal, $c_name:literal;)* }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         #[repr(u32)]
@@ -184,6 +202,12 @@ macro_rules! c_enum {
             pub const fn raw(self) -> u32 {
                 self as u32
             }
+            /// Returns the name of the C constant.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $c_name,)*
+                }
+            }
         }
     };
 }
@@ -193,13 +217,13 @@ c_enum! {
     EpType {
         /// No preference.
         #[default]
-        Unspec = 0,
+        Unspec = 0, "FI_EP_UNSPEC";
         /// Reliable, connected.
-        Msg = 1,
+        Msg = 1, "FI_EP_MSG";
         /// Unreliable datagrams.
-        Dgram = 2,
+        Dgram = 2, "FI_EP_DGRAM";
         /// Reliable datagrams.
-        Rdm = 3,
+        Rdm = 3, "FI_EP_RDM";
     }
 }
 
@@ -208,17 +232,17 @@ c_enum! {
     Threading {
         /// No preference.
         #[default]
-        Unspec = 0,
+        Unspec = 0, "FI_THREAD_UNSPEC";
         /// Any thread may do anything at any time.
-        Safe = 1,
+        Safe = 1, "FI_THREAD_SAFE";
         /// FI_THREAD_FID.
-        Fid = 2,
+        Fid = 2, "FI_THREAD_FID";
         /// One thread at a time per domain.
-        Domain = 3,
+        Domain = 3, "FI_THREAD_DOMAIN";
         /// One thread at a time per completion queue and its endpoints.
-        Completion = 4,
+        Completion = 4, "FI_THREAD_COMPLETION";
         /// FI_THREAD_ENDPOINT.
-        Endpoint = 5,
+        Endpoint = 5, "FI_THREAD_ENDPOINT";
     }
 }
 
@@ -227,13 +251,13 @@ c_enum! {
     Progress {
         /// No preference.
         #[default]
-        Unspec = 0,
+        Unspec = 0, "FI_PROGRESS_UNSPEC";
         /// The provider, by itself.
-        Auto = 1,
+        Auto = 1, "FI_PROGRESS_AUTO";
         /// The application, by its calls.
-        Manual = 2,
+        Manual = 2, "FI_PROGRESS_MANUAL";
         /// FI_PROGRESS_CONTROL_UNIFIED.
-        ControlUnified = 3,
+        ControlUnified = 3, "FI_PROGRESS_CONTROL_UNIFIED";
     }
 }
 
@@ -242,11 +266,11 @@ c_enum! {
     ResourceMgmt {
         /// No preference.
         #[default]
-        Unspec = 0,
+        Unspec = 0, "FI_RM_UNSPEC";
         /// The application.
-        Disabled = 1,
+        Disabled = 1, "FI_RM_DISABLED";
         /// The provider.
-        Enabled = 2,
+        Enabled = 2, "FI_RM_ENABLED";
     }
 }
 
@@ -255,10 +279,10 @@ c_enum! {
     AvType {
         /// No preference.
         #[default]
-        Unspec = 0,
+        Unspec = 0, "FI_AV_UNSPEC";
         /// Addresses map to opaque values.
-        Map = 1,
+        Map = 1, "FI_AV_MAP";
         /// Addresses map to indices in order of insertion.
-        Table = 2,
+        Table = 2, "FI_AV_TABLE";
     }
 }

@@ -11,6 +11,7 @@ mod address;
 mod errno;
 mod flags;
 mod info;
+mod matching;
 mod time;
 
 pub use address::{Address, FiAddr, PeerId};
@@ -20,4 +21,5 @@ pub use info::{
     AvType, DomainAttr, EpAttr, EpType, FabricAttr, Info, Progress, ResourceMgmt, RxAttr,
     Threading, TxAttr,
 };
+pub use matching::{Reason, format_name, match_info, provider_is_named};
 pub use time::Instant;

@@ -1,0 +1,40 @@
+//! Hints against offers: which endpoint fits what an application asked for, and why the others do not.
+//!
+//! Everything here is a pure function of its arguments. The rules are those of fi_getinfo(3), fi_domain(3),
+//! fi_endpoint(3) and fi_mr(3); a value that the hints leave at zero is a wildcard, except for mode bits.
+
+mod check;
+mod mr_mode;
+mod names;
+mod narrow;
+mod reason;
+#[cfg(test)]
+mod tests;
+
+pub use names::{format_name, provider_is_named};
+pub use reason::Reason;
+
+use crate::Info;
+use alloc::vec::Vec;
+
+/// Fits one offer of a provider to the hints of an application that asked for API `version`.
+///
+/// The result is the offer narrowed to the hints: no primary capability that was not asked for, sizes and models as
+/// asked. Without hints it is the offer with the forms that the API version knows. Addresses are kept as offered.
+///
+/// # Errors
+/// Every field in which the offer falls short, so that the caller can tell the nearest miss.
+pub fn match_info(offer: &Info, hints: Option<&Info>, version: u32) -> Result<Info, Vec<Reason>> {
+    if let Some(hints) = hints {
+        let reasons = check::shortcomings(offer, hints, version);
+        if !reasons.is_empty() {
+            return Err(reasons);
+        }
+    }
+    Ok(narrow::narrow(offer, hints, version))
+}
+
+/// Returns whether an API version comes before `major.minor`.
+const fn older_than(version: u32, major: u32, minor: u32) -> bool {
+    version < (major << 16 | minor)
+}

@@ -1,0 +1,85 @@
+//! The C names of bits and numbers, for reasons; and the rules for names of providers.
+
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use bitflags::Flags;
+use core::fmt::LowerHex;
+
+/// Returns whether `asked`, a provider name as hints give it, means the provider `name`.
+///
+/// Names are compared without regard to case. `a;b` asks for a stack of providers, which is never one provider alone;
+/// names behind a `^` at the end are excluded. Source: fi_provider(7).
+pub fn provider_is_named(asked: &str, name: &str) -> bool {
+    let mut parts: Vec<&str> = asked.split(';').collect();
+    while let Some(excluded) = parts.last().and_then(|part| part.strip_prefix('^')) {
+        if excluded.eq_ignore_ascii_case(name) {
+            return false;
+        }
+        parts.pop();
+    }
+    match parts[..] {
+        [] => true,
+        [only] => only.eq_ignore_ascii_case(name),
+        _ => false,
+    }
+}
+
+/// Returns the C name of an address format.
+pub fn format_name(format: u32) -> String {
+    let name = match format {
+        0 => "FI_FORMAT_UNSPEC",
+        1 => "FI_SOCKADDR",
+        2 => "FI_SOCKADDR_IN",
+        3 => "FI_SOCKADDR_IN6",
+        4 => "FI_SOCKADDR_IB",
+        9 => "FI_ADDR_STR",
+        12 => "FI_ADDR_EFA",
+        17 => "FI_SOCKADDR_IP",
+        _ => return format!("address format {format}"),
+    };
+    name.to_owned()
+}
+
+/// Lists bits by the names of their C constants.
+pub(super) fn flag_names<F: Flags<Bits: LowerHex>>(prefix: &str, flags: F) -> String {
+    let mut iter = flags.iter_names();
+    let names: Vec<String> = iter
+        .by_ref()
+        .map(|(name, _)| format!("{prefix}{name}"))
+        .collect();
+    let unnamed = iter.remaining();
+    listed(
+        names,
+        (!unnamed.is_empty()).then(|| format!("{:#x}", unnamed.bits())),
+    )
+}
+
+/// Lists mode bits by the names of their C constants.
+pub(super) fn mode_names(mode: u64) -> String {
+    const MODES: [(u64, &str); 6] = [
+        (1 << 59, "FI_CONTEXT"),
+        (1 << 58, "FI_MSG_PREFIX"),
+        (1 << 57, "FI_ASYNC_IOV"),
+        (1 << 56, "FI_RX_CQ_DATA"),
+        (1 << 55, "FI_LOCAL_MR"),
+        (1 << 52, "FI_CONTEXT2"),
+    ];
+    let known = MODES.iter().fold(0, |bits, (bit, _)| bits | bit);
+    let names = MODES
+        .iter()
+        .filter(|(bit, _)| mode & bit != 0)
+        .map(|&(_, name)| name.to_owned())
+        .collect();
+    let unnamed = mode & !known;
+    listed(names, (unnamed != 0).then(|| format!("{unnamed:#x}")))
+}
+
+fn listed(mut names: Vec<String>, unnamed: Option<String>) -> String {
+    names.extend(unnamed);
+    if names.is_empty() {
+        return "none".to_owned();
+    }
+    names.join(", ")
+}

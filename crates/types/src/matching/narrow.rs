@@ -1,0 +1,182 @@
+//! The offer as the application gets it. Source: fi_getinfo(3) "Capabilities", fi_domain(3), fi_endpoint(3).
+
+use super::{mr_mode, older_than};
+use crate::{AvType, Flags};
+use crate::{Caps, DomainAttr, EpAttr, Info, MrMode, Order, Progress, RxAttr, Threading, TxAttr};
+
+/// Capabilities that are on only if they were asked for.
+const PRIMARY: Caps = Caps::MSG
+    .union(Caps::RMA)
+    .union(Caps::TAGGED)
+    .union(Caps::ATOMIC)
+    .union(Caps::MULTICAST)
+    .union(Caps::READ)
+    .union(Caps::WRITE)
+    .union(Caps::SEND)
+    .union(Caps::RECV)
+    .union(Caps::REMOTE_READ)
+    .union(Caps::REMOTE_WRITE)
+    .union(Caps::COLLECTIVE)
+    .union(Caps::NAMED_RX_CTX)
+    .union(Caps::DIRECTED_RECV)
+    .union(Caps::TAGGED_DIRECTED_RECV)
+    .union(Caps::EXACT_DIRECTED_RECV)
+    .union(Caps::HMEM)
+    .union(Caps::AV_USER_ID)
+    .union(Caps::PEER);
+
+/// Capabilities that a provider may report unasked.
+const SECONDARY: Caps = Caps::MULTI_RECV
+    .union(Caps::TAGGED_MULTI_RECV)
+    .union(Caps::TRIGGER)
+    .union(Caps::FENCE)
+    .union(Caps::RMA_PMEM)
+    .union(Caps::SOURCE)
+    .union(Caps::SOURCE_ERR)
+    .union(Caps::RMA_EVENT)
+    .union(Caps::SHARED_AV)
+    .union(Caps::LOCAL_COMM)
+    .union(Caps::REMOTE_COMM);
+
+const MSG_DIRECTIONS: Caps = Caps::SEND.union(Caps::RECV);
+const RMA_DIRECTIONS: Caps = Caps::READ
+    .union(Caps::WRITE)
+    .union(Caps::REMOTE_READ)
+    .union(Caps::REMOTE_WRITE);
+
+pub(super) fn narrow(offer: &Info, hints: Option<&Info>, version: u32) -> Info {
+    let mut info = offer.clone();
+    info.caps = info_caps(offer, hints, version);
+    if offer.domain.mr_mode.contains(MrMode::LOCAL) && wants_old_mr(hints, version) {
+        info.mode |= mr_mode::LOCAL_MR;
+    }
+    narrow_domain(&mut info.domain, hints, info.caps, version);
+    narrow_tx(&mut info.tx, hints.map(|hints| &hints.tx), info.caps);
+    narrow_rx(&mut info.rx, hints.map(|hints| &hints.rx), info.caps);
+    if let Some(hints) = hints {
+        narrow_ep(&mut info.ep, &hints.ep, info.caps);
+    }
+    info.fabric.api_version = version;
+    info
+}
+
+fn info_caps(offer: &Info, hints: Option<&Info>, version: u32) -> Caps {
+    let Some(hints) = hints else {
+        return offer.caps;
+    };
+    let caps = narrow_caps(offer.caps, hints.caps, offer.caps);
+    let (rules, asked) = (offer.domain.mr_mode & mr_mode::TARGET, hints.domain.mr_mode);
+    let obeyed = rules.is_empty()
+        || asked.contains(rules)
+        || asked == MrMode::BASIC
+        || (asked.is_empty() && older_than(version, 1, 5));
+    if obeyed || !mr_mode::is_rma_target(caps) {
+        return caps;
+    }
+    // The application did not say that it obeys the rules for targets of RMA, so it cannot be one.
+    caps.difference(Caps::REMOTE_READ | Caps::REMOTE_WRITE)
+}
+
+/// Narrows the capabilities `offered` by one part of an endpoint to those asked for; `within` is what the whole has.
+fn narrow_caps(within: Caps, asked: Caps, offered: Caps) -> Caps {
+    let mut caps = offered & SECONDARY;
+    if asked.is_empty() {
+        caps |= within & offered & PRIMARY;
+    } else {
+        caps |= asked & PRIMARY;
+        // It costs a look-up per message, so it is never given unasked.
+        caps.set(Caps::SOURCE, asked.contains(Caps::SOURCE));
+    }
+    if caps.intersects(Caps::MSG | Caps::TAGGED) && !caps.intersects(MSG_DIRECTIONS) {
+        caps |= offered & MSG_DIRECTIONS;
+    }
+    if caps.intersects(Caps::RMA | Caps::ATOMIC) && !caps.intersects(RMA_DIRECTIONS) {
+        caps |= offered & RMA_DIRECTIONS;
+    }
+    caps
+}
+
+/// Returns whether the application counts on FI_LOCAL_MR, the form before API 1.5.
+fn wants_old_mr(hints: Option<&Info>, version: u32) -> bool {
+    older_than(version, 1, 5)
+        || hints.is_some_and(|hints| hints.domain.mr_mode.intersects(mr_mode::OLD))
+}
+
+fn narrow_domain(attr: &mut DomainAttr, hints: Option<&Info>, caps: Caps, version: u32) {
+    let hints = hints.map(|hints| &hints.domain);
+    attr.mr_mode = mr_mode::narrowed(attr.mr_mode, hints.map(|h| h.mr_mode), caps, version);
+    attr.caps = narrow_caps(caps, hints.map_or(Caps::empty(), |h| h.caps), attr.caps);
+    for limit in [&mut attr.max_cntr_value, &mut attr.max_err_cntr_value] {
+        if *limit == 0 {
+            *limit = u64::MAX;
+        }
+    }
+    let Some(hints) = hints else {
+        return;
+    };
+    if hints.threading != Threading::Unspec {
+        attr.threading = hints.threading;
+    }
+    if hints.data_progress != Progress::Unspec {
+        attr.data_progress = hints.data_progress;
+        attr.control_progress = hints.data_progress;
+    }
+    if hints.av_type != AvType::Unspec {
+        attr.av_type = hints.av_type;
+    }
+    if hints.max_ep_auth_key != 0 {
+        attr.max_ep_auth_key = hints.max_ep_auth_key;
+    }
+}
+
+fn narrow_ep(attr: &mut EpAttr, hints: &EpAttr, caps: Caps) {
+    if caps.intersects(Caps::RMA | Caps::ATOMIC) {
+        replace(&mut attr.max_order_raw_size, hints.max_order_raw_size);
+        replace(&mut attr.max_order_war_size, hints.max_order_war_size);
+        replace(&mut attr.max_order_waw_size, hints.max_order_waw_size);
+    }
+    replace(&mut attr.tx_ctx_cnt, hints.tx_ctx_cnt);
+    replace(&mut attr.rx_ctx_cnt, hints.rx_ctx_cnt);
+}
+
+fn narrow_tx(attr: &mut TxAttr, hints: Option<&TxAttr>, caps: Caps) {
+    attr.caps = narrow_caps(caps, hints.map_or(Caps::empty(), |h| h.caps), attr.caps);
+    attr.msg_order = spelled_out(attr.msg_order);
+    attr.op_flags = hints.map_or(Flags::empty(), |h| h.op_flags);
+    if let Some(hints) = hints {
+        replace(&mut attr.inject_size, hints.inject_size);
+        replace(&mut attr.size, hints.size);
+        replace(&mut attr.iov_limit, hints.iov_limit);
+        replace(&mut attr.rma_iov_limit, hints.rma_iov_limit);
+    }
+}
+
+fn narrow_rx(attr: &mut RxAttr, hints: Option<&RxAttr>, caps: Caps) {
+    attr.caps = narrow_caps(caps, hints.map_or(Caps::empty(), |h| h.caps), attr.caps);
+    attr.msg_order = spelled_out(attr.msg_order);
+    attr.op_flags = hints.map_or(Flags::empty(), |h| h.op_flags);
+    if let Some(hints) = hints {
+        replace(&mut attr.size, hints.size);
+        replace(&mut attr.iov_limit, hints.iov_limit);
+    }
+}
+
+/// Adds the orders among RMA and among atomic operations that the general ones imply. Source: fi_endpoint(3).
+pub(super) fn spelled_out(order: Order) -> Order {
+    const IMPLIED: [(Order, Order, Order); 4] = [
+        (Order::RAR, Order::RMA_RAR, Order::ATOMIC_RAR),
+        (Order::RAW, Order::RMA_RAW, Order::ATOMIC_RAW),
+        (Order::WAR, Order::RMA_WAR, Order::ATOMIC_WAR),
+        (Order::WAW, Order::RMA_WAW, Order::ATOMIC_WAW),
+    ];
+    IMPLIED
+        .iter()
+        .filter(|(general, ..)| order.contains(*general))
+        .fold(order, |all, &(_, rma, atomic)| all | rma | atomic)
+}
+
+fn replace(value: &mut usize, asked: usize) {
+    if asked != 0 {
+        *value = asked;
+    }
+}
