@@ -1,1 +1,79 @@
-//! Unmodified programs run against a `libfabric.so.1`.
+//! Programs that nobody here wrote, run unmodified against a `libfabric.so.1`.
+//!
+//! The tests of this room judge the library from outside, as its users meet it: a program is started with
+//! `LD_LIBRARY_PATH` pointing at a [`Library`], and what it prints and how it ends is the verdict.
+//!
+//! - [`library`]: the builds of libfabric that a program can be pointed at.
+//! - [`process`]: one program under a deadline; [`pair`]: a server and its client.
+//! - [`port`] and [`scratch`]: what keeps runs apart, free ports and temporary folders.
+//! - [`source`]: C programs compiled for a trial; [`mpi`]: the launchers of two MPI libraries.
+//! - [`pingpong`]: the command lines of `fi_pingpong` and the figures it prints.
+//!
+//! No trial sleeps to wait for another process: it polls a condition, and a deadline bounds the polling. What
+//! a trial starts runs in a session of its own, and the whole session ends with the trial.
+//!
+//! A trial whose program is not installed prints a line that starts with `SKIP:` (see [`require!`]), which
+//! `cargo xtask test` counts.
+#![forbid(unsafe_code)]
+
+pub mod library;
+pub mod mpi;
+pub mod pair;
+pub mod pingpong;
+pub mod port;
+pub mod process;
+pub mod scratch;
+pub mod source;
+
+pub use library::Library;
+pub use pair::Pair;
+pub use process::{End, Outcome, Process, Program};
+pub use scratch::Scratch;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Something that a trial needs and this machine does not have.
+#[derive(Debug)]
+pub struct Missing(pub String);
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Takes the value of a `Result<_, Missing>`, or prints the `SKIP:` line and returns from the test.
+#[macro_export]
+macro_rules! require {
+    ($needed:expr) => {
+        match $needed {
+            Ok(found) => found,
+            Err(missing) => {
+                println!("SKIP: {missing}");
+                return;
+            }
+        }
+    };
+}
+
+/// The installed program of that name, searched on `PATH`.
+///
+/// # Errors
+/// The program is on no folder of `PATH`.
+pub fn installed(program: &str) -> Result<PathBuf, Missing> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .map(|folder| folder.join(program))
+        .find(|candidate| candidate.is_file())
+        .ok_or_else(|| Missing(format!("{program} is not installed")))
+}
+
+/// The folder of the repository that contains this room.
+#[must_use]
+pub fn repository() -> &'static Path {
+    let room = Path::new(env!("CARGO_MANIFEST_DIR"));
+    room.ancestors()
+        .nth(2)
+        .expect("the room lies two folders below the repository's root")
+}

@@ -1,0 +1,56 @@
+//! One process on the library under test, the other on a C library: they speak the same protocol over tcp.
+//!
+//! C libfabric 2.x offers it as the provider `tcp`. In 1.17 the same protocol (FI_PROTO_XNET, version 1) is
+//! the provider `net`; its `tcp` is another protocol, which no later C library answers either.
+
+use std::time::Duration;
+
+use oxifabric_trials::pingpong::{PingPong, rows};
+use oxifabric_trials::{Library, Missing, require};
+
+/// Plays every size between the two, with the check of the data.
+fn play(server: (&Library, &str), client: (&Library, &str), options: &str) -> Result<(), Missing> {
+    let options = format!("-e rdm -S all -c {options}");
+    let run = PingPong {
+        options: &options,
+        server,
+        client,
+        limit: Duration::from_secs(300),
+    };
+    let both = run.pair()?.run();
+    let client = both.expect_success();
+    assert!(
+        rows(&client.stdout).iter().any(|row| row.bytes == 6 << 20),
+        "{client}"
+    );
+    Ok(())
+}
+
+macro_rules! both_ways {
+    ($($name:ident: $peer:ident as $provider:literal, $options:literal;)*) => {$(
+        mod $name {
+            use super::*;
+
+            #[test]
+            fn the_peer_serves() {
+                let peer = require!(Library::$peer());
+                let ours = require!(Library::under_test());
+                require!(play((&peer, $provider), (&ours, "tcp"), $options));
+            }
+
+            #[test]
+            fn the_peer_asks() {
+                let peer = require!(Library::$peer());
+                let ours = require!(Library::under_test());
+                require!(play((&ours, "tcp"), (&peer, $provider), $options));
+            }
+        }
+    )*};
+}
+
+both_ways! {
+    c_2_5_messages: mpich_wheel as "tcp", "-I 100 -m msg";
+    c_2_5_tagged: mpich_wheel as "tcp", "-I 100 -m tagged";
+    c_1_17_messages: debian as "net", "-I 100 -m msg";
+    c_1_17_tagged: debian as "net", "-I 100 -m tagged";
+}

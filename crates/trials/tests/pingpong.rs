@@ -1,0 +1,27 @@
+//! Debian's `fi_pingpong` between two processes on the library under test, with its check of the data.
+
+use oxifabric_trials::pingpong::{PingPong, rows};
+use oxifabric_trials::{Library, require};
+
+/// Plays every size; the payload of every message is checked by the program itself.
+macro_rules! every_size {
+    ($($name:ident: $provider:literal, $options:literal;)*) => {$(
+        #[test]
+        fn $name() {
+            let library = require!(Library::under_test());
+            let run = PingPong::new(&library, $provider, concat!("-e rdm -S all -c ", $options));
+            let both = require!(run.pair()).run();
+            let client = both.expect_success();
+            let played = rows(&client.stdout);
+            assert!(played.iter().any(|row| row.bytes == 0), "{client}");
+            assert!(played.iter().any(|row| row.bytes == 6 << 20), "{client}");
+        }
+    )*};
+}
+
+every_size! {
+    a_thousand_messages_of_every_size_over_tcp: "tcp", "-I 1000";
+    a_thousand_messages_of_every_size_over_shm: "shm", "-I 1000";
+    tagged_messages_of_every_size_over_tcp: "tcp", "-I 10 -m tagged";
+    tagged_messages_of_every_size_over_shm: "shm", "-I 10 -m tagged";
+}
