@@ -1,0 +1,18 @@
+//! `struct fi_info` and the owned [`Info`](oxifabric_types::Info): conversions, duplicates, release.
+//!
+//! Every piece of a C list comes from the allocator of libc on its own, strings included, because C programs free and
+//! replace pieces themselves (`free(info->src_addr)` before they assign their own). Short path class: setup.
+
+mod address;
+mod compat;
+mod from_c;
+mod memory;
+#[cfg(test)]
+mod tests;
+mod to_c;
+
+pub use address::{address_from_c, address_to_c};
+pub use compat::{Abi, widened};
+pub use from_c::from_c;
+pub use memory::{alloc, dup, free};
+pub use to_c::{to_c, to_c_list};
