@@ -1,0 +1,106 @@
+//! The receiving side of a lane.
+
+use core::sync::atomic::Ordering;
+
+use super::memory::{Memory, RawMemory, Word};
+use super::{Cell, Corrupt, Layout};
+
+/// Takes cells and bodies out of a lane.
+#[derive(Debug)]
+pub struct Consumer<M> {
+    memory: M,
+    layout: Layout,
+    /// How many cells were taken, and how many of them the producer has been told of.
+    head: u64,
+    published: u64,
+    /// The same for the byte ring.
+    byte_head: u64,
+    byte_published: u64,
+}
+
+impl<M: Memory> Consumer<M> {
+    /// Starts at the beginning of a fresh lane.
+    pub fn new(memory: M) -> Self {
+        Self {
+            layout: memory.layout(),
+            memory,
+            head: 0,
+            published: 0,
+            byte_head: 0,
+            byte_published: 0,
+        }
+    }
+
+    /// Tells whether a cell is there.
+    #[inline(always)]
+    pub fn is_ready(&self) -> bool {
+        let first = self.memory.cell(self.head)[0].load(Ordering::Acquire);
+        first as u32 == self.layout.lap(self.head)
+    }
+
+    /// Returns the next cell without taking it. Its words are read once.
+    #[inline(always)]
+    pub fn peek(&self) -> Option<Cell> {
+        let line = self.memory.cell(self.head);
+        let first = line[0].load(Ordering::Acquire);
+        if first as u32 != self.layout.lap(self.head) {
+            return None;
+        }
+        let mut words = [0; 7];
+        for (value, word) in words.iter_mut().zip(&line[1..]) {
+            *value = word.load(Ordering::Relaxed);
+        }
+        Some(Cell {
+            meta: (first >> 32) as u32,
+            words,
+        })
+    }
+
+    /// Returns where in the byte ring the body of the next cell starts, given its length.
+    ///
+    /// # Errors
+    /// [`Corrupt`] when no body can be as long.
+    #[inline]
+    pub fn locate(&self, len: usize) -> Result<usize, Corrupt> {
+        if len > self.layout.max_body() {
+            return Err(Corrupt);
+        }
+        let (start, _) = self.layout.place(self.byte_head, len);
+        Ok(self.layout.offset(start))
+    }
+
+    /// Takes the next cell and its body of `len` bytes; tells whether the producer was told so.
+    #[inline]
+    pub fn advance(&mut self, len: usize) -> bool {
+        debug_assert!(self.is_ready(), "took a cell that is not there");
+        self.head = self.head.wrapping_add(1);
+        if len != 0 {
+            self.byte_head = self.layout.place(self.byte_head, len).1;
+        }
+        let cells = self.head.wrapping_sub(self.published) as usize;
+        let bytes = self.byte_head.wrapping_sub(self.byte_published) as usize;
+        let due = cells >= self.layout.cells() / 4 || bytes >= self.layout.bytes() / 4;
+        due && self.publish()
+    }
+
+    /// Tells the producer how far this side is; returns whether that is news.
+    pub fn publish(&mut self) -> bool {
+        if self.published == self.head {
+            return false;
+        }
+        let control = self.memory.control();
+        control[1].store(self.byte_head, Ordering::Release);
+        control[0].store(self.head, Ordering::Release);
+        self.published = self.head;
+        self.byte_published = self.byte_head;
+        true
+    }
+}
+
+impl<K> Consumer<RawMemory<K>> {
+    /// Lends the memory of the next cell's body, between [`Consumer::locate`] and [`Consumer::advance`].
+    #[inline]
+    pub fn body(&self, start: usize, len: usize) -> &[u8] {
+        self.memory.body(start, len)
+    }
+}

@@ -1,0 +1,127 @@
+//! The memory under a lane: shared between processes, or a model.
+
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use super::Layout;
+
+/// Cache lines before the cells. The second is padding: processors prefetch lines in pairs.
+pub(super) const CONTROL_LINES: usize = 2;
+
+/// Words of a cache line.
+type Line<W> = [W; 8];
+
+/// The control words and cells of a lane. Bodies are the owner's affair.
+pub trait Memory {
+    /// An atomic word.
+    type Word: Word;
+
+    /// Returns the lane's size.
+    fn layout(&self) -> Layout;
+
+    /// Returns the line that the consumer writes.
+    fn control(&self) -> &Line<Self::Word>;
+
+    /// Returns the cell at a position, modulo the number of cells.
+    fn cell(&self, position: u64) -> &Line<Self::Word>;
+}
+
+/// An atomic 64-bit word.
+pub trait Word {
+    /// Reads it.
+    fn load(&self, order: Ordering) -> u64;
+    /// Writes it.
+    fn store(&self, value: u64, order: Ordering);
+}
+
+impl Word for AtomicU64 {
+    #[inline(always)]
+    fn load(&self, order: Ordering) -> u64 {
+        AtomicU64::load(self, order)
+    }
+
+    #[inline(always)]
+    fn store(&self, value: u64, order: Ordering) {
+        AtomicU64::store(self, value, order);
+    }
+}
+
+/// A lane's memory in a mapping that `K` keeps alive.
+#[derive(Debug)]
+pub struct RawMemory<K> {
+    base: NonNull<Line<AtomicU64>>,
+    layout: Layout,
+    _keeper: K,
+}
+
+// SAFETY: the words are atomic, and bodies are reached through `&mut self` of the one producer or consumer.
+unsafe impl<K: Send> Send for RawMemory<K> {}
+
+impl<K> RawMemory<K> {
+    /// Takes the memory of a lane. Fresh memory is zero.
+    ///
+    /// # Safety
+    /// `base` is aligned to 64 bytes, and `layout.size()` bytes from there on are readable and writable until
+    /// `keeper` is dropped. This process uses them as a lane only, with at most one producer and one consumer.
+    pub unsafe fn new(base: NonNull<u8>, layout: Layout, keeper: K) -> Self {
+        Self {
+            base: base.cast(),
+            layout,
+            _keeper: keeper,
+        }
+    }
+
+    /// Returns a part of the byte ring, clipped to it.
+    #[inline]
+    fn part(&self, offset: usize, len: usize) -> (*mut u8, usize) {
+        let size = self.layout.bytes();
+        let offset = offset.min(size);
+        // SAFETY: the byte ring lies behind the control lines and cells, and offset is within it.
+        let at = unsafe {
+            self.base
+                .as_ptr()
+                .add(CONTROL_LINES + self.layout.cells())
+                .cast::<u8>()
+                .add(offset)
+        };
+        (at, len.min(size - offset))
+    }
+
+    /// Lends a part of the byte ring for writing, clipped to the ring.
+    #[inline]
+    pub(super) fn body_mut(&mut self, offset: usize, len: usize) -> &mut [u8] {
+        let (at, len) = self.part(offset, len);
+        // SAFETY: the part is inside the mapping. The producer lends only what the consumer has given back, so an
+        // honest peer leaves it alone; what a hostile one writes there are bytes, which any value is valid for.
+        unsafe { core::slice::from_raw_parts_mut(at, len) }
+    }
+
+    /// Lends a part of the byte ring for reading, clipped to the ring.
+    #[inline]
+    pub(super) fn body(&self, offset: usize, len: usize) -> &[u8] {
+        let (at, len) = self.part(offset, len);
+        // SAFETY: as in `body_mut`, for the consumer and what the producer has published.
+        unsafe { core::slice::from_raw_parts(at, len) }
+    }
+}
+
+impl<K> Memory for RawMemory<K> {
+    type Word = AtomicU64;
+
+    fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    #[inline(always)]
+    fn control(&self) -> &Line<AtomicU64> {
+        // SAFETY: the first line of the mapping; atomic words may change under a shared reference.
+        unsafe { self.base.as_ref() }
+    }
+
+    #[inline(always)]
+    fn cell(&self, position: u64) -> &Line<AtomicU64> {
+        let index = position as usize & (self.layout.cells() - 1);
+        // SAFETY: index < cells, whose lines follow the control lines.
+        unsafe { self.base.add(CONTROL_LINES + index).as_ref() }
+    }
+}

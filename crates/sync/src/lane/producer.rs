@@ -1,0 +1,141 @@
+//! The sending side of a lane.
+
+use core::sync::atomic::Ordering;
+
+use super::memory::{Memory, RawMemory, Word};
+use super::{Cell, Corrupt, Layout};
+
+/// Puts cells and bodies into a lane.
+#[derive(Debug)]
+pub struct Producer<M> {
+    memory: M,
+    layout: Layout,
+    /// How many cells were pushed, and how many of them the consumer was known to have taken.
+    tail: u64,
+    head: u64,
+    /// The same for the byte ring.
+    byte_tail: u64,
+    byte_head: u64,
+    /// The first cell that is complete but for its first word, and that word: the consumer sees neither it nor
+    /// those behind it yet.
+    held: Option<(u64, u64)>,
+}
+
+impl<M: Memory> Producer<M> {
+    /// Starts at the beginning of a fresh lane.
+    pub fn new(memory: M) -> Self {
+        Self {
+            layout: memory.layout(),
+            memory,
+            tail: 0,
+            head: 0,
+            byte_tail: 0,
+            byte_head: 0,
+            held: None,
+        }
+    }
+
+    /// Returns where in the byte ring a body of `len` bytes goes, if it and its cell fit now. If they do not, nothing
+    /// stays held back, because only the consumer can make room.
+    ///
+    /// # Errors
+    /// [`Corrupt`] when the consumer claims to be where it cannot be.
+    #[inline]
+    pub fn reserve(&mut self, len: usize) -> Result<Option<usize>, Corrupt> {
+        if !self.fits(len) {
+            self.refresh()?;
+            if !self.fits(len) {
+                self.publish();
+                return Ok(None);
+            }
+        }
+        let (start, _) = self.layout.place(self.byte_tail, len);
+        Ok(Some(self.layout.offset(start)))
+    }
+
+    /// Pushes a cell whose body of `len` bytes has been written to where [`Producer::reserve`] said just before.
+    ///
+    /// With `hold` the consumer does not see it before a push without, or [`Producer::publish`].
+    #[inline]
+    pub fn push(&mut self, cell: &Cell, len: usize, hold: bool) {
+        debug_assert!(self.fits(len), "pushed without a reservation");
+        let line = self.memory.cell(self.tail);
+        let first = u64::from(self.layout.lap(self.tail)) | u64::from(cell.meta) << 32;
+        for (word, value) in line[1..].iter().zip(cell.words) {
+            word.store(value, Ordering::Relaxed);
+        }
+        if self.held.is_some() {
+            line[0].store(first, Ordering::Release);
+        } else if hold {
+            self.held = Some((self.tail, first));
+        } else {
+            line[0].store(first, Ordering::Release);
+        }
+        self.tail = self.tail.wrapping_add(1);
+        self.byte_tail = if len == 0 {
+            self.byte_tail
+        } else {
+            self.layout.place(self.byte_tail, len).1
+        };
+        if !hold {
+            self.publish();
+        }
+    }
+
+    /// Lets the consumer see what was held back; tells whether there was anything.
+    #[inline]
+    pub fn publish(&mut self) -> bool {
+        let Some((position, first)) = self.held.take() else {
+            return false;
+        };
+        self.memory.cell(position)[0].store(first, Ordering::Release);
+        true
+    }
+
+    /// Tells whether the consumer is known to have taken everything.
+    ///
+    /// # Errors
+    /// As [`Producer::reserve`].
+    pub fn is_drained(&mut self) -> Result<bool, Corrupt> {
+        self.refresh()?;
+        Ok(self.head == self.tail)
+    }
+
+    #[inline]
+    fn fits(&self, len: usize) -> bool {
+        if self.tail.wrapping_sub(self.head) >= self.layout.cells() as u64 {
+            return false;
+        }
+        if len == 0 {
+            return true;
+        }
+        let end = self.layout.place(self.byte_tail, len).1;
+        len <= self.layout.max_body()
+            && end.wrapping_sub(self.byte_head) <= self.layout.bytes() as u64
+    }
+
+    /// Reads how far the consumer is; a position never moves back nor past what was pushed.
+    #[cold]
+    fn refresh(&mut self) -> Result<(), Corrupt> {
+        let control = self.memory.control();
+        let head = control[0].load(Ordering::Acquire);
+        let byte_head = control[1].load(Ordering::Acquire);
+        let within =
+            |new: u64, old: u64, tail: u64| new.wrapping_sub(old) <= tail.wrapping_sub(old);
+        if !within(head, self.head, self.tail) || !within(byte_head, self.byte_head, self.byte_tail)
+        {
+            return Err(Corrupt);
+        }
+        self.head = head;
+        self.byte_head = byte_head;
+        Ok(())
+    }
+}
+
+impl<K> Producer<RawMemory<K>> {
+    /// Lends the memory of a body for writing, between [`Producer::reserve`] and [`Producer::push`].
+    #[inline]
+    pub fn body_mut(&mut self, start: usize, len: usize) -> &mut [u8] {
+        self.memory.body_mut(start, len)
+    }
+}
