@@ -1,0 +1,80 @@
+//! MPI programs on two unmodified MPI libraries, every result checked by the program.
+//!
+//! Open MPI's matching layer for libfabric uses tagged messages with directed receives, inject and cancel;
+//! MPICH's network module adds multi-receive, remote memory access and its own address exchange.
+
+use oxifabric_trials::mpi::Mpi;
+use oxifabric_trials::{Library, Missing, Outcome, require};
+
+/// Runs `programs/PROGRAM.c` with so many ranks.
+fn run(mpi: Mpi, provider: &str, program: &str, ranks: u32) -> Result<Outcome, Missing> {
+    let library = Library::under_test()?;
+    let compiled = mpi.compile(program)?;
+    Ok(mpi
+        .launch(&library, provider, ranks, compiled.file())?
+        .run())
+}
+
+/// Every rank is there and has loaded the library under test, not the one that the MPI library came with.
+fn hello(mpi: Mpi, provider: &str) -> Result<(), Missing> {
+    let library = Library::under_test()?;
+    let file = library.folder().join("libfabric.so.1");
+    let file = file
+        .canonicalize()
+        .expect("the library under test is a file");
+    for ranks in 2..=4 {
+        let outcome = run(mpi, provider, "hello", ranks)?;
+        outcome
+            .expect_success()
+            .expect_stdout(&format!("heard of {ranks} ranks"));
+        for rank in 0..ranks {
+            outcome.expect_stdout(&format!("rank {rank} of {ranks} on {}\n", file.display()));
+        }
+    }
+    Ok(())
+}
+
+/// With two to four ranks nothing arrives wrong.
+fn checked(mpi: Mpi, provider: &str, program: &str) -> Result<(), Missing> {
+    for ranks in 2..=4 {
+        let outcome = run(mpi, provider, program, ranks)?;
+        let verdict = format!("{program} of {ranks}: 0 wrong");
+        outcome.expect_success().expect_stdout(&verdict);
+    }
+    Ok(())
+}
+
+macro_rules! programs {
+    ($($name:ident: $mpi:expr, $provider:literal;)*) => {$(
+        mod $name {
+            use super::*;
+
+            #[test]
+            fn hello() {
+                require!(super::hello($mpi, $provider));
+            }
+
+            #[test]
+            fn ring() {
+                require!(checked($mpi, $provider, "ring"));
+            }
+
+            #[test]
+            fn allreduce() {
+                require!(checked($mpi, $provider, "allreduce"));
+            }
+
+            #[test]
+            fn alltoall() {
+                require!(checked($mpi, $provider, "alltoall"));
+            }
+        }
+    )*};
+}
+
+programs! {
+    open_mpi_tcp: Mpi::Open, "tcp";
+    open_mpi_shm: Mpi::Open, "shm";
+    mpich_tcp: Mpi::Mpich, "tcp";
+    mpich_shm: Mpi::Mpich, "shm";
+}
