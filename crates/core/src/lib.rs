@@ -2,9 +2,13 @@
 //!
 //! - [`device`]: what a provider implements under a reliable datagram endpoint.
 //! - [`info`]: `struct fi_info` and its owned form.
+//! - [`log`], [`params`]: what the environment asks of the library.
 //! - [`provider`]: a provider without its type, as the registry keeps it.
+//! - [`registry`]: fi_getinfo, with a reason for every refusal.
 
 pub mod device;
 pub mod info;
+pub mod log;
 pub mod params;
 pub mod provider;
+pub mod registry;

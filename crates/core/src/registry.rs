@@ -1,0 +1,232 @@
+//! Discovery: which endpoints of which providers fit a request, and why the others do not. Source: fi_getinfo(3).
+//!
+//! A registry is a list of providers in the order in which their endpoints are returned. A query is pure: it opens no
+//! device and changes nothing. Setup path.
+
+mod filter;
+mod place;
+#[cfg(test)]
+mod tests;
+
+use core::fmt;
+use std::sync::Once;
+
+use oxifabric_abi::{FI_NUMERICHOST, FI_SOURCE};
+use oxifabric_types::{Info, Reason, match_info, provider_is_named};
+
+use crate::log;
+use crate::params::{Parameter, ParameterKind};
+use crate::provider::ProviderEntry;
+pub use filter::NameFilter;
+use place::places;
+
+/// The providers of a library, in order of preference.
+#[derive(Clone, Copy, Debug)]
+pub struct Registry {
+    entries: &'static [&'static ProviderEntry],
+}
+
+/// What an application asks of fi_getinfo(3).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Request<'a> {
+    /// The API version that the application was written for.
+    pub version: u32,
+    /// Host name or address.
+    pub node: Option<&'a str>,
+    /// Service name or port.
+    pub service: Option<&'a str>,
+    /// FI_SOURCE, FI_NUMERICHOST and their like.
+    pub flags: u64,
+    /// What the endpoint has to be like.
+    pub hints: Option<&'a Info>,
+}
+
+/// What there is, best first, and what was refused.
+#[derive(Clone, Debug, Default)]
+pub struct Answer {
+    /// Endpoints that fit.
+    pub infos: Vec<Info>,
+    /// Endpoints and providers that do not.
+    pub refusals: Vec<Refusal>,
+}
+
+/// An offer, or a whole provider, that was not returned.
+#[derive(Clone, Debug)]
+pub struct Refusal {
+    /// The provider.
+    pub provider: &'static str,
+    /// Which of its offers: domain and kind of endpoint. Empty for all.
+    pub offer: String,
+    /// Every cause. Fewer causes are a nearer miss.
+    pub reasons: Vec<Reason>,
+}
+
+impl Registry {
+    /// Makes a registry of providers in order of preference.
+    pub const fn new(entries: &'static [&'static ProviderEntry]) -> Self {
+        Self { entries }
+    }
+
+    /// Lists the providers in order of preference.
+    pub fn providers(&self) -> impl Iterator<Item = &'static ProviderEntry> {
+        self.entries.iter().copied()
+    }
+
+    /// Finds a provider by name; case does not matter.
+    pub fn find(&self, name: &str) -> Option<&'static ProviderEntry> {
+        self.providers()
+            .find(|entry| entry.name.eq_ignore_ascii_case(name))
+    }
+
+    /// Answers a request, under the filter that FI_PROVIDER sets.
+    pub fn query(&self, request: &Request<'_>) -> Answer {
+        let filter = filter::of_environment();
+        self.warn_of_unknown(filter);
+        self.query_filtered(request, filter)
+    }
+
+    /// As [`Registry::query`], under a given filter.
+    pub fn query_filtered(&self, request: &Request<'_>, filter: &NameFilter) -> Answer {
+        let mut answer = Answer::default();
+        for entry in self.providers() {
+            ask(entry, request, filter, &mut answer);
+        }
+        for refusal in &answer.refusals {
+            log::info!(refusal.provider, Core, "not returned: {refusal}");
+        }
+        answer
+    }
+
+    /// Says, once, that FI_PROVIDER lets in nothing that this library has.
+    fn warn_of_unknown(&self, filter: &NameFilter) {
+        static SAID: Once = Once::new();
+        if self.providers().any(|entry| filter.admits(entry.name)) {
+            return;
+        }
+        SAID.call_once(|| {
+            let names: Vec<&str> = self.providers().map(|entry| entry.name).collect();
+            let names = names.join(", ");
+            log::warn!(
+                "",
+                Core,
+                "FI_PROVIDER={filter} leaves no provider; there are {names}"
+            );
+        });
+    }
+
+    /// Says for each provider and offer why it is not in the answer to a request.
+    pub fn why(&self, request: &Request<'_>) -> Vec<(&'static str, String, Reason)> {
+        let refusals = self.query(request).refusals;
+        refusals
+            .into_iter()
+            .flat_map(|refusal| {
+                let Refusal {
+                    provider,
+                    offer,
+                    reasons,
+                } = refusal;
+                reasons
+                    .into_iter()
+                    .map(move |reason| (provider, offer.clone(), reason))
+            })
+            .collect()
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = if self.offer.is_empty() { "" } else { " " };
+        write!(f, "{}{place}{}: ", self.provider, self.offer)?;
+        for (index, reason) in self.reasons.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "; " };
+            write!(f, "{separator}{reason}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Parameters of the library as a whole.
+pub(crate) static PARAMETERS: [Parameter; 1] = [Parameter {
+    name: "provider",
+    kind: ParameterKind::Text,
+    help: "Use only these providers, with commas between them; a ^ in front leaves them out",
+    default: "all",
+}];
+
+/// Asks one provider and adds to the answer.
+fn ask(
+    entry: &'static ProviderEntry,
+    request: &Request<'_>,
+    filter: &NameFilter,
+    answer: &mut Answer,
+) {
+    let refuse = |reason| Refusal {
+        provider: entry.name,
+        offer: String::new(),
+        reasons: vec![reason],
+    };
+    if let Err(reason) = admitted(entry, request, filter) {
+        answer.refusals.push(refuse(reason));
+        return;
+    }
+    let placed = match places(entry, request) {
+        Ok(placed) => placed,
+        Err(reason) => {
+            answer.refusals.push(refuse(reason));
+            return;
+        }
+    };
+    for offer in placed {
+        match match_info(&offer, request.hints, request.version) {
+            Ok(info) => answer.infos.push(info),
+            Err(reasons) => answer.refusals.push(Refusal {
+                provider: entry.name,
+                offer: format!("{} {}", offer.domain.name, offer.ep.kind.name()),
+                reasons,
+            }),
+        }
+    }
+}
+
+/// Checks what concerns a provider as a whole.
+fn admitted(
+    entry: &ProviderEntry,
+    request: &Request<'_>,
+    filter: &NameFilter,
+) -> Result<(), Reason> {
+    let asked = request.hints.map_or("", |hints| &hints.fabric.prov_name);
+    if !asked.is_empty() && !provider_is_named(asked, entry.name) {
+        return Err(Reason::Lacks {
+            field: "fabric_attr.prov_name",
+            wanted: asked.to_owned(),
+            offered: entry.name.to_owned(),
+        });
+    }
+    if !filter.admits(entry.name) {
+        let why = format!("FI_PROVIDER={filter} leaves this provider out");
+        return Err(Reason::Failed {
+            field: "fabric_attr.prov_name",
+            why,
+        });
+    }
+    if request.flags & FI_SOURCE != 0 && request.node.is_none() && request.service.is_none() {
+        let why = "FI_SOURCE says that node and service name the local side, but there is neither";
+        return Err(Reason::Failed {
+            field: "flags",
+            why: why.to_owned(),
+        });
+    }
+    Ok(())
+}
+
+impl Request<'_> {
+    /// Returns whether node and service name the local side.
+    fn is_source(&self) -> bool {
+        self.flags & FI_SOURCE != 0
+    }
+
+    /// Returns whether name look-ups are forbidden.
+    fn is_numeric(&self) -> bool {
+        self.flags & FI_NUMERICHOST != 0
+    }
+}

@@ -1,0 +1,54 @@
+//! Lists of names in the environment: FI_PROVIDER, FI_LOG_PROV, FI_LOG_SUBSYS.
+
+use core::fmt;
+use std::env;
+use std::sync::OnceLock;
+
+/// Names that are let in, or with a `^` in front those that are kept out. An empty list lets in everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NameFilter {
+    names: Vec<String>,
+    negated: bool,
+}
+
+impl NameFilter {
+    /// Parses names with commas between them. Case does not matter.
+    pub fn parse(text: &str) -> Self {
+        let (negated, names) = match text.trim().strip_prefix('^') {
+            Some(names) => (true, names),
+            None => (false, text),
+        };
+        let names = names
+            .split(',')
+            .map(str::trim)
+            .filter(|name| !name.is_empty());
+        Self {
+            names: names.map(str::to_owned).collect(),
+            negated,
+        }
+    }
+
+    /// Returns whether a name is let in. A stack such as `tcp;ofi_rxm` is a name of its own.
+    pub fn admits(&self, name: &str) -> bool {
+        if self.names.is_empty() {
+            return true;
+        }
+        self.names
+            .iter()
+            .any(|listed| listed.eq_ignore_ascii_case(name))
+            != self.negated
+    }
+}
+
+impl fmt::Display for NameFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.negated { "^" } else { "" };
+        write!(f, "{sign}{}", self.names.join(","))
+    }
+}
+
+/// Returns the filter that FI_PROVIDER sets, read once.
+pub(super) fn of_environment() -> &'static NameFilter {
+    static FILTER: OnceLock<NameFilter> = OnceLock::new();
+    FILTER.get_or_init(|| NameFilter::parse(&env::var("FI_PROVIDER").unwrap_or_default()))
+}
