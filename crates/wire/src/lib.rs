@@ -2,7 +2,9 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod shm;
 pub mod tcp;

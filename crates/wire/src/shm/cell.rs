@@ -1,0 +1,339 @@
+//! The cell of a frame: 32 bits of meta and seven words of the host's byte order, docs/protocol/shm.md "Cells".
+
+use core::fmt;
+
+/// Longest body that travels inside its cell.
+pub const INLINE: usize = 32;
+/// Most pieces that an Rts names.
+pub const MAX_PIECES: usize = 4;
+/// Bytes that a piece takes in the byte ring.
+pub const PIECE: usize = 16;
+
+/// Shifts of the fields of meta.
+mod shift {
+    pub(super) const FLAGS: u32 = 8;
+    pub(super) const FORM: u32 = 16;
+    pub(super) const INLINE_LEN: u32 = 24;
+}
+
+/// Indices of words.
+mod word {
+    /// The identifier; in the upper half the length of a body in the ring.
+    pub(super) const ID: usize = 0;
+    pub(super) const TAG: usize = 1;
+    pub(super) const DATA: usize = 2;
+    /// The message's length, or the first word of an inline body.
+    pub(super) const LEN: usize = 3;
+    pub(super) const ADDRESS: usize = 4;
+    pub(super) const PIECE_LEN: usize = 5;
+}
+
+/// Values of the form field.
+mod form {
+    pub(super) const INLINE: u8 = 0;
+    pub(super) const RING: u8 = 1;
+    pub(super) const BARE: u8 = 2;
+    pub(super) const REMOTE: u8 = 3;
+    pub(super) const REMOTE_RING: u8 = 4;
+    pub(super) const LINK: u8 = 5;
+}
+
+/// A frame's cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// What the frame is, as the engine numbers kinds; with [`Body::Link`], as the link does.
+    pub kind: u8,
+    /// What goes with it.
+    pub flags: u8,
+    /// The operation that it belongs to.
+    pub id: u32,
+    /// Its tag or offset.
+    pub tag: u64,
+    /// Its completion data or status.
+    pub data: u64,
+    /// The length of the whole message; of an inline body, its own.
+    pub len: u64,
+    /// Where its body is.
+    pub body: Body,
+}
+
+/// Where the body of a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// There is none.
+    Bare,
+    /// In the cell: a whole message of at most [`INLINE`] bytes. Bytes behind `len` mean nothing.
+    Inline {
+        /// The bytes.
+        bytes: [u8; INLINE],
+        /// How many of them.
+        len: u8,
+    },
+    /// In the byte ring.
+    Ring {
+        /// Its length.
+        len: u32,
+    },
+    /// At the sender, in one piece.
+    Remote {
+        /// Where.
+        address: u64,
+        /// How long.
+        len: u64,
+    },
+    /// At the sender, in pieces that the byte ring lists.
+    RemoteRing {
+        /// How many.
+        count: u8,
+    },
+    /// None: the frame is between the two links. Two more words of it.
+    Link {
+        /// Their values.
+        words: [u64; 2],
+    },
+}
+
+/// Why a cell is not one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CellError {
+    /// The form is none of those that there are.
+    UnknownForm(u8),
+    /// The inline length exceeds the cell.
+    InlineTooLong(u8),
+    /// An Rts names more pieces than [`MAX_PIECES`], or part of one.
+    Pieces(u32),
+}
+
+impl fmt::Display for CellError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownForm(form) => write!(f, "a cell has the unknown form {form}"),
+            Self::InlineTooLong(len) => write!(f, "a cell claims {len} bytes of inline body"),
+            Self::Pieces(len) => write!(f, "a cell claims {len} bytes of pieces"),
+        }
+    }
+}
+
+impl core::error::Error for CellError {}
+
+impl Cell {
+    /// Reads a cell.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    #[inline]
+    pub fn parse(meta: u32, words: &[u64; 7]) -> Result<Self, CellError> {
+        let form = (meta >> shift::FORM) as u8;
+        let ring_len = (words[word::ID] >> 32) as u32;
+        let mut len = words[word::LEN];
+        let body = match form {
+            form::INLINE => {
+                let inline = (meta >> shift::INLINE_LEN) as u8;
+                if usize::from(inline) > INLINE {
+                    return Err(CellError::InlineTooLong(inline));
+                }
+                len = u64::from(inline);
+                Body::Inline {
+                    bytes: bytes_of(words),
+                    len: inline,
+                }
+            }
+            form::RING => Body::Ring { len: ring_len },
+            form::BARE => Body::Bare,
+            form::REMOTE => Body::Remote {
+                address: words[word::ADDRESS],
+                len: words[word::PIECE_LEN],
+            },
+            form::REMOTE_RING => Body::RemoteRing {
+                count: piece_count(ring_len)?,
+            },
+            form::LINK => Body::Link {
+                words: [words[word::ADDRESS], words[word::PIECE_LEN]],
+            },
+            unknown => return Err(CellError::UnknownForm(unknown)),
+        };
+        Ok(Self {
+            kind: meta as u8,
+            flags: (meta >> shift::FLAGS) as u8,
+            id: words[word::ID] as u32,
+            tag: words[word::TAG],
+            data: words[word::DATA],
+            len,
+            body,
+        })
+    }
+
+    /// Returns meta and words of the cell.
+    #[inline]
+    pub fn emit(&self) -> (u32, [u64; 7]) {
+        let mut words = [u64::from(self.id), self.tag, self.data, self.len, 0, 0, 0];
+        let mut inline_len = 0;
+        let form = match self.body {
+            Body::Bare => form::BARE,
+            Body::Inline { bytes, len } => {
+                inline_len = len;
+                set_bytes(&mut words, &bytes);
+                form::INLINE
+            }
+            Body::Ring { len } => {
+                words[word::ID] |= u64::from(len) << 32;
+                form::RING
+            }
+            Body::Remote { address, len } => {
+                words[word::ADDRESS] = address;
+                words[word::PIECE_LEN] = len;
+                form::REMOTE
+            }
+            Body::RemoteRing { count } => {
+                words[word::ID] |= (u64::from(count) * PIECE as u64) << 32;
+                form::REMOTE_RING
+            }
+            Body::Link { words: more } => {
+                words[word::ADDRESS] = more[0];
+                words[word::PIECE_LEN] = more[1];
+                form::LINK
+            }
+        };
+        let meta = u32::from(self.kind)
+            | u32::from(self.flags) << shift::FLAGS
+            | u32::from(form) << shift::FORM
+            | u32::from(inline_len) << shift::INLINE_LEN;
+        (meta, words)
+    }
+}
+
+/// Reads one piece, address and length, of the list in the byte ring.
+pub fn parse_piece(bytes: &[u8; PIECE]) -> (u64, u64) {
+    let value = u128::from_ne_bytes(*bytes);
+    let [low, high] = if cfg!(target_endian = "little") {
+        [value as u64, (value >> 64) as u64]
+    } else {
+        [(value >> 64) as u64, value as u64]
+    };
+    (low, high)
+}
+
+/// Writes one piece of the list in the byte ring.
+pub fn emit_piece(address: u64, len: u64) -> [u8; PIECE] {
+    let mut bytes = [0; PIECE];
+    let (first, second) = bytes.split_at_mut(PIECE / 2);
+    first.copy_from_slice(&address.to_ne_bytes());
+    second.copy_from_slice(&len.to_ne_bytes());
+    bytes
+}
+
+fn piece_count(ring_len: u32) -> Result<u8, CellError> {
+    let count = ring_len as usize / PIECE;
+    if count * PIECE != ring_len as usize || count == 0 || count > MAX_PIECES {
+        return Err(CellError::Pieces(ring_len));
+    }
+    Ok(count as u8)
+}
+
+#[inline]
+fn bytes_of(words: &[u64; 7]) -> [u8; INLINE] {
+    let mut bytes = [0; INLINE];
+    for (to, word) in bytes.chunks_exact_mut(8).zip(&words[word::LEN..]) {
+        to.copy_from_slice(&word.to_ne_bytes());
+    }
+    bytes
+}
+
+#[inline]
+fn set_bytes(words: &mut [u64; 7], bytes: &[u8; INLINE]) {
+    for (word, from) in words[word::LEN..].iter_mut().zip(bytes.as_chunks().0) {
+        *word = u64::from_ne_bytes(*from);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn bare() -> Cell {
+        Cell {
+            kind: 3,
+            flags: 5,
+            id: 0x0102_0304,
+            tag: 0x1111,
+            data: 0x2222,
+            len: 0x3333,
+            body: Body::Bare,
+        }
+    }
+
+    #[test]
+    fn lays_fields_out_as_documented() {
+        let (meta, words) = bare().emit();
+        assert_eq!(meta, 0x0002_0503);
+        assert_eq!(words, [0x0102_0304, 0x1111, 0x2222, 0x3333, 0, 0, 0]);
+        let ring = Cell {
+            body: Body::Ring { len: 9 },
+            ..bare()
+        };
+        assert_eq!(ring.emit().1[0], 0x9_0102_0304);
+    }
+
+    #[test]
+    fn refuses_unknown_forms() {
+        assert_eq!(
+            Cell::parse(6 << 16, &[0; 7]),
+            Err(CellError::UnknownForm(6))
+        );
+    }
+
+    #[test]
+    fn refuses_inline_bodies_longer_than_the_cell() {
+        assert_eq!(
+            Cell::parse(33 << 24, &[0; 7]),
+            Err(CellError::InlineTooLong(33))
+        );
+    }
+
+    #[test]
+    fn refuses_impossible_lists_of_pieces() {
+        for len in [0u32, 15, 17, 80] {
+            let mut words = [0; 7];
+            words[0] = u64::from(len) << 32;
+            assert_eq!(Cell::parse(4 << 16, &words), Err(CellError::Pieces(len)));
+        }
+    }
+
+    #[test]
+    fn pieces_survive() {
+        assert_eq!(parse_piece(&emit_piece(7, 9)), (7, 9));
+    }
+
+    fn body() -> impl Strategy<Value = Body> {
+        prop_oneof![
+            Just(Body::Bare),
+            (any::<[u8; INLINE]>(), 0..=INLINE as u8)
+                .prop_map(|(bytes, len)| Body::Inline { bytes, len }),
+            any::<u32>().prop_map(|len| Body::Ring { len }),
+            any::<(u64, u64)>().prop_map(|(address, len)| Body::Remote { address, len }),
+            (1..=MAX_PIECES as u8).prop_map(|count| Body::RemoteRing { count }),
+            any::<[u64; 2]>().prop_map(|words| Body::Link { words }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_emitted_parses_back(
+            (kind, flags, id, tag, data, len) in any::<(u8, u8, u32, u64, u64, u64)>(),
+            body in body(),
+        ) {
+            let mut cell = Cell { kind, flags, id, tag, data, len, body };
+            if let Body::Inline { len, .. } = body {
+                cell.len = u64::from(len);
+            }
+            let (meta, words) = cell.emit();
+            prop_assert_eq!(Cell::parse(meta, &words), Ok(cell));
+        }
+
+        #[test]
+        fn anything_parses_or_is_refused(meta: u32, words: [u64; 7]) {
+            let _ = Cell::parse(meta, &words);
+        }
+    }
+}
