@@ -1,8 +1,16 @@
 //! One endpoint's protocol state, and what its driver calls.
 
-use oxifabric_types::{Errno, Instant, PeerId};
+use oxifabric_types::{Errno, Flags, Instant, PeerId};
 
+use crate::peer::Peers;
+use crate::posted::PostedQueue;
+use crate::sink::EngineSink;
+use crate::slab::Slab;
+use crate::transmit::Transmit;
+use crate::unexpected::UnexpectedQueue;
 use crate::{Completions, Link, RxOp, TxOp};
+
+const LOOK: Flags = Flags::PEEK.union(Flags::CLAIM).union(Flags::DISCARD);
 
 /// What an engine is built for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,9 +28,21 @@ pub struct Config {
 }
 
 /// The protocol state of one endpoint.
+///
+/// It is driven from outside: [`Engine::send`] and [`Engine::recv`] start operations, [`Engine::progress`] moves
+/// them. Each operation ends in exactly one call of [`Completions`] (a multi-receive buffer: one per message,
+/// of which the last says that the buffer is released), unless [`Engine::abandon`] drops it.
+#[derive(Debug)]
 pub struct Engine {
-    config: Config,
-    me: PeerId,
+    pub(crate) config: Config,
+    /// The peer that is this endpoint itself.
+    pub(crate) me: PeerId,
+    pub(crate) posted: PostedQueue,
+    pub(crate) unexpected: UnexpectedQueue,
+    pub(crate) sends: Slab<Transmit>,
+    pub(crate) peers: Peers,
+    /// Something changed that may let the arrivals of stalled peers in.
+    pub(crate) offer_again: bool,
 }
 
 impl Engine {
@@ -31,88 +51,172 @@ impl Engine {
         Self {
             config,
             me: PeerId::ANY,
+            posted: PostedQueue::with_capacity(config.rx_size),
+            unexpected: UnexpectedQueue::new(),
+            sends: Slab::with_capacity(config.tx_size),
+            peers: Peers::default(),
+            offer_again: false,
         }
     }
 
-    /// Returns the configuration, to be changed.
+    /// Returns the configuration, to be changed. Changes count for what is posted from then on.
     pub fn config_mut(&mut self) -> &mut Config {
         &mut self.config
     }
 
-    /// Says which peer is this endpoint itself: messages to it are looped back.
+    /// Says which peer is this endpoint itself: messages to it are looped back inside the engine.
     pub fn set_self(&mut self, me: PeerId) {
         self.me = me;
     }
 
-    /// Starts a send.
+    /// Starts a send, fi_msg(3) and fi_tagged(3).
+    ///
+    /// An operation that the link cannot take yet, because it is blocked or connecting, waits here. With
+    /// `INJECT` the body is not needed once the call returns. Messages to one peer are matched there in the
+    /// order of these calls.
     ///
     /// # Errors
-    /// [`Errno::AGAIN`] when [`Config::tx_size`] sends are outstanding.
+    /// [`Errno::AGAIN`] when [`Config::tx_size`] sends are outstanding; [`Errno::INVAL`] when the peer cannot
+    /// exist; [`Errno::NOMEM`] when a body has to be copied and there is no memory. The operation was not
+    /// started then. Everything else, a dead peer too, is reported as a [`crate::Failure`].
+    #[inline]
     pub fn send(
         &mut self,
-        _link: &mut impl Link,
-        _out: &mut impl Completions,
-        _op: TxOp,
+        link: &mut impl Link,
+        out: &mut impl Completions,
+        op: TxOp,
     ) -> Result<(), Errno> {
-        Err(Errno::NOSYS)
+        if !Peers::is_valid(op.peer) {
+            return Err(Errno::INVAL);
+        }
+        if self.sends.len() >= self.config.tx_size {
+            return Err(Errno::AGAIN);
+        }
+        let key = self.sends.vacant().ok_or(Errno::AGAIN)?;
+        if op.peer == self.me {
+            return self.send_to_self(out, op, key);
+        }
+        let fits = op.body.len() <= link.limits(op.peer).eager;
+        let op = if fits && self.peers.is_clear(op.peer) {
+            match self.send_now(link, out, op, key) {
+                Ok(()) => {
+                    self.offer_stalled(link);
+                    return Ok(());
+                }
+                Err(op) => op,
+            }
+        } else {
+            op
+        };
+        self.submit(link, out, op, key)?;
+        self.offer_stalled(link);
+        Ok(())
     }
 
-    /// Posts a receive, or looks for a message (`PEEK`, `CLAIM`, `DISCARD`).
+    /// Posts a receive, or looks for a message (`PEEK`, `CLAIM`, `DISCARD`), fi_msg(3) and fi_tagged(3).
+    ///
+    /// A receive takes the first waiting message that matches; otherwise it waits for one, behind the
+    /// receives that were posted before. Peeks are answered at once.
     ///
     /// # Errors
-    /// [`Errno::AGAIN`] when no more receives can be kept.
+    /// [`Errno::AGAIN`] when no more receives can be kept; [`Errno::INVAL`] for `DISCARD` without `PEEK` or
+    /// `CLAIM`.
+    #[inline]
     pub fn recv(
         &mut self,
-        _link: &mut impl Link,
-        _out: &mut impl Completions,
-        _op: RxOp,
+        link: &mut impl Link,
+        out: &mut impl Completions,
+        op: RxOp,
     ) -> Result<(), Errno> {
-        Err(Errno::NOSYS)
+        if !op.flags.intersects(LOOK) {
+            self.post_recv(out, op)?;
+        } else if op.flags.intersects(Flags::PEEK | Flags::CLAIM) {
+            self.peek_or_claim(out, op);
+        } else {
+            return Err(Errno::INVAL);
+        }
+        self.advance_ready(link, out);
+        self.offer_stalled(link);
+        Ok(())
     }
 
-    /// Cancels the posted receive, or the send that has not begun, with this context.
+    /// Cancels the posted receive, or else the send that has not begun, with this context: it ends as a
+    /// [`crate::Failure`] with [`Errno::CANCELED`], fi_endpoint(3) "fi_cancel". If a multi-receive buffer is
+    /// being filled, that failure follows the messages that are under way.
     ///
     /// # Errors
-    /// [`Errno::NOENT`] when there is none.
-    pub fn cancel(&mut self, _out: &mut impl Completions, _context: usize) -> Result<(), Errno> {
-        Err(Errno::NOENT)
+    /// [`Errno::NOENT`] when there is none: it has completed, or will.
+    pub fn cancel(&mut self, out: &mut impl Completions, context: usize) -> Result<(), Errno> {
+        self.posted
+            .cancel(context, out)
+            .or_else(|_| self.cancel_send(out, context))
     }
 
     /// Moves what can be moved without waiting; returns how many events there were.
+    #[inline]
     pub fn progress(
         &mut self,
-        _link: &mut impl Link,
-        _out: &mut impl Completions,
-        _now: Instant,
+        link: &mut impl Link,
+        out: &mut impl Completions,
+        now: Instant,
     ) -> usize {
-        0
+        let events = link.poll(now, &mut EngineSink { engine: self, out });
+        self.advance_ready(link, out);
+        self.offer_stalled(link);
+        link.flush();
+        events
     }
 
-    /// Drops whatever is pending, without completions: the endpoint closes.
-    pub fn abandon(&mut self, _out: &mut impl Completions) {}
+    /// Drops whatever is pending, without completions: the endpoint closes. Its memory is free afterwards;
+    /// what the link still reports is ignored.
+    pub fn abandon(&mut self, _out: &mut impl Completions) {
+        self.posted.clear();
+        self.unexpected.clear();
+        self.sends.clear();
+        self.peers = Peers::default();
+    }
 
-    /// Tells whether nothing is in flight on the transmit side.
+    /// Tells whether nothing is in flight on the transmit side: no sends, no answers.
     pub fn idle(&self) -> bool {
-        true
+        self.sends.len() == 0 && self.peers.no_replies()
     }
 
     /// Returns how many sends are outstanding.
     pub fn pending_tx(&self) -> usize {
-        0
+        self.sends.len()
     }
 
     /// Returns how many receives are posted or being filled.
     pub fn pending_rx(&self) -> usize {
-        0
+        self.posted.len() + self.unexpected.matched()
     }
 
     /// Returns how many messages wait for a receive.
     pub fn unexpected(&self) -> usize {
-        0
+        self.unexpected.waiting()
     }
 
-    /// Returns how many bytes of the unexpected budget are used.
+    /// Returns how much of [`Config::unexpected_bytes`] is used. Every waiting message counts with a fixed
+    /// amount besides its length.
     pub fn unexpected_bytes(&self) -> usize {
-        0
+        self.unexpected.held_bytes()
+    }
+
+    /// Sends what became possible or necessary in the meantime.
+    #[inline]
+    fn advance_ready(&mut self, link: &mut impl Link, out: &mut impl Completions) {
+        while let Some(peer) = self.peers.next_ready() {
+            self.advance(link, out, peer);
+        }
+    }
+
+    /// Lets the link offer again what was stalled, if anything changed.
+    #[inline]
+    fn offer_stalled(&mut self, link: &mut impl Link) {
+        if core::mem::take(&mut self.offer_again) {
+            while let Some(peer) = self.peers.next_stalled() {
+                link.resume(peer);
+            }
+        }
     }
 }

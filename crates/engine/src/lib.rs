@@ -17,6 +17,23 @@ pub mod engine;
 pub mod link;
 pub mod op;
 
+mod down;
+mod list;
+mod loopback;
+mod matching;
+mod message;
+mod peek;
+mod peer;
+mod posted;
+mod rndv;
+mod rx;
+mod segment;
+mod sink;
+mod slab;
+mod transmit;
+mod tx;
+mod unexpected;
+
 pub use engine::{Config, Engine};
 pub use link::{
     Body, Frame, Header, HeaderFlags, Kind, Limits, Link, Placement, PostError, Posted, RemoteIov,

@@ -1,7 +1,10 @@
 //! Scattered user memory.
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use core::ptr;
+
+use crate::heap::{Heap, Hold};
 
 /// How many segments an operation may name (`iov_limit`).
 pub const MAX_SEGMENTS: usize = 4;
@@ -49,10 +52,13 @@ pub struct Iov {
 enum Pieces {
     One(IovSegment),
     Many(Box<[IovSegment]>),
+    /// Memory of our own, alive while anything describes it.
+    Owned(Arc<Heap>),
 }
 
 // SAFETY: an Iov is a description of memory that its maker promised to keep valid and to leave to the
-// operation; it may be used from whichever thread drives progress.
+// operation; it may be used from whichever thread drives progress. Owned memory is counted atomically, and
+// copies to and from it exclude each other.
 unsafe impl Send for Iov {}
 
 impl Iov {
@@ -97,7 +103,25 @@ impl Iov {
         }
     }
 
+    /// Allocates memory of our own, filled with zeros and freed with its last description; `None` when there
+    /// is not enough memory.
+    pub fn zeroed(len: usize) -> Option<Self> {
+        if len == 0 {
+            return Some(Self::empty());
+        }
+        let pieces = Pieces::Owned(Arc::new(Heap::zeroed(len)?));
+        Some(Self { len, pieces })
+    }
+
+    /// Copies the bytes into memory of our own; `None` when there is not enough memory.
+    pub fn duplicate(&self) -> Option<Self> {
+        let copy = Self::zeroed(self.len)?;
+        copy.copy_from(0, self);
+        Some(copy)
+    }
+
     /// Returns how many bytes all pieces have together.
+    #[inline]
     pub const fn len(&self) -> usize {
         self.len
     }
@@ -108,15 +132,19 @@ impl Iov {
     }
 
     /// Returns the pieces in order.
+    #[inline]
     pub fn segments(&self) -> &[IovSegment] {
         match &self.pieces {
             Pieces::One(one) => core::slice::from_ref(one),
             Pieces::Many(many) => many,
+            Pieces::Owned(heap) => core::slice::from_ref(heap.piece()),
         }
     }
 
     /// Copies `from` into the memory at `offset`; returns how many bytes fitted.
+    #[inline]
     pub fn write(&self, offset: usize, from: &[u8]) -> usize {
+        let Ok(_hold) = self.hold() else { return 0 };
         let mut done = 0;
         self.each(offset, from.len(), |base, len| {
             // SAFETY: `each` yields sub-ranges of the lent memory, whose validity the maker promised, and
@@ -128,7 +156,9 @@ impl Iov {
     }
 
     /// Copies the memory at `offset` into `to`; returns how many bytes there were.
+    #[inline]
     pub fn read(&self, offset: usize, to: &mut [u8]) -> usize {
+        let Ok(_hold) = self.hold() else { return 0 };
         let (mut done, want) = (0, to.len());
         self.each(offset, want, |base, len| {
             // SAFETY: as in `write`, with the direction turned round.
@@ -139,7 +169,12 @@ impl Iov {
     }
 
     /// Copies from another operation's memory, from its start at `offset` on; returns how many bytes fitted.
+    ///
+    /// Copies nothing when both describe the same owned memory.
     pub fn copy_from(&self, offset: usize, from: &Iov) -> usize {
+        let (Ok(_into), Ok(_from)) = (self.hold(), from.hold()) else {
+            return 0;
+        };
         let mut done = 0;
         from.each(0, from.len, |base, len| {
             let mut taken = 0;
@@ -162,20 +197,45 @@ impl Iov {
             count += 1;
             total += len;
         });
-        let pieces = if count <= 1 {
-            Pieces::One(parts[0])
-        } else {
-            Pieces::Many(parts[..count].into())
+        let pieces = match (&self.pieces, count) {
+            (Pieces::Owned(heap), 1) => Pieces::Owned(Arc::new(Heap::part(heap, parts[0]))),
+            (_, ..=1) => Pieces::One(parts[0]),
+            _ => Pieces::Many(parts[..count].into()),
         };
         Self { len: total, pieces }
     }
 
     /// Returns the address of the first byte, for completions that name it.
+    #[inline]
     pub fn base(&self) -> *mut u8 {
         self.segments()[0].base
     }
 
+    /// Returns the address of the byte at `offset`, for completions that name it; past the end, that of the
+    /// end of the last piece.
+    pub fn address(&self, mut offset: usize) -> usize {
+        let mut end = 0;
+        for piece in self.segments() {
+            if offset < piece.len {
+                return piece.base as usize + offset;
+            }
+            offset -= piece.len;
+            end = piece.base as usize + piece.len;
+        }
+        end
+    }
+
+    /// Keeps other copies away from owned memory; user memory needs nothing.
+    #[inline]
+    fn hold(&self) -> Result<Option<Hold<'_>>, Busy> {
+        match &self.pieces {
+            Pieces::Owned(heap) => heap.hold().map(Some).ok_or(Busy),
+            _ => Ok(None),
+        }
+    }
+
     /// Calls `visit` with every non-empty sub-range of `offset..offset + len`, in order.
+    #[inline]
     fn each(&self, mut offset: usize, mut len: usize, mut visit: impl FnMut(*mut u8, usize)) {
         for piece in self.segments() {
             if len == 0 {
@@ -193,6 +253,9 @@ impl Iov {
         }
     }
 }
+
+/// Another copy to or from the same owned memory is under way.
+struct Busy;
 
 #[cfg(test)]
 mod tests {
@@ -239,6 +302,30 @@ mod tests {
             5
         );
         assert_eq!(&to, b"\0abcde");
+    }
+
+    #[test]
+    fn owned_memory_outlives_the_description_it_was_cut_from() {
+        let whole = Iov::zeroed(8).expect("eight bytes are there");
+        let part = whole.slice(2, 4);
+        assert_eq!(part.write(0, b"abcdef"), 4);
+        let mut out = [1u8; 8];
+        assert_eq!(whole.read(0, &mut out), 8);
+        assert_eq!(&out, b"\0\0abcd\0\0");
+        drop(whole);
+        assert_eq!(part.duplicate().expect("four bytes are there").len(), 4);
+        assert_eq!(part.copy_from(0, &part.slice(1, 2)), 0);
+    }
+
+    #[test]
+    fn addresses_follow_the_pieces() {
+        let (mut a, mut b) = ([0u8; 3], [0u8; 4]);
+        let pieces = [lend(&mut a), lend(&mut b)];
+        // SAFETY: both arrays outlive the Iov.
+        let iov = unsafe { Iov::scattered(&pieces) }.expect("two pieces are allowed");
+        assert_eq!(iov.address(2), a.as_ptr() as usize + 2);
+        assert_eq!(iov.address(3), b.as_ptr() as usize);
+        assert_eq!(iov.address(7), b.as_ptr() as usize + 4);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 
 extern crate alloc;
 
+mod heap;
 mod iov;
 
 pub use iov::{Iov, IovSegment, MAX_SEGMENTS};

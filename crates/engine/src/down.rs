@@ -1,0 +1,50 @@
+//! A peer is gone: everything that waits for it fails, nothing else is disturbed.
+
+use alloc::vec::Vec;
+use oxifabric_types::{Errno, PeerId};
+
+use crate::engine::Engine;
+use crate::message::Fate;
+use crate::slab::Key;
+use crate::{Completions, HeaderFlags};
+
+impl Engine {
+    /// Fails sends to the peer, receives that its messages matched or that only it could satisfy, and drops
+    /// what it had not sent completely. Messages that are here stay receivable.
+    pub(crate) fn lose_peer(&mut self, out: &mut impl Completions, peer: PeerId, why: Errno) {
+        self.fail_sends_to(out, peer, why);
+        for key in self.unexpected.keys_from(peer) {
+            self.lose_message(out, key, why);
+        }
+        self.posted.fail_from(peer, why, out);
+        self.peers.reset(peer);
+        self.offer_again = true;
+    }
+
+    fn fail_sends_to(&mut self, out: &mut impl Completions, peer: PeerId, why: Errno) {
+        let sends = self.sends.iter();
+        let keys: Vec<Key> = sends
+            .filter(|(_, send)| send.peer == peer)
+            .map(|(key, _)| key)
+            .collect();
+        for key in keys {
+            if let Some(send) = self.sends.get_mut(key) {
+                send.pending = 0;
+                self.fail_send(out, key, why);
+            }
+        }
+    }
+
+    fn lose_message(&mut self, out: &mut impl Completions, key: Key, why: Errno) {
+        let Some(message) = self.unexpected.get_mut(key) else {
+            return;
+        };
+        let waits = matches!(message.fate, Fate::Waiting | Fate::Claimed(_));
+        if waits && message.is_here() {
+            // Nobody is left to be told.
+            message.arrival.flags &= HeaderFlags::DATA;
+        } else {
+            self.finish(out, key, Err(why));
+        }
+    }
+}

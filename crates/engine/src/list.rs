@@ -1,0 +1,155 @@
+//! Queues through the rows of a table: appended, walked in order, and left from the middle in constant time.
+
+use crate::slab::{Key, Slab};
+
+/// A row's neighbours in the one list that it is on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Links {
+    prev: Key,
+    next: Key,
+}
+
+impl Links {
+    /// On no list.
+    pub(crate) const NONE: Self = Self {
+        prev: Key::NONE,
+        next: Key::NONE,
+    };
+
+    /// Returns the row behind.
+    #[inline]
+    pub(crate) const fn next(&self) -> Key {
+        self.next
+    }
+}
+
+/// A row that can be on a list.
+pub(crate) trait Linked {
+    /// Returns its neighbours.
+    fn links(&self) -> &Links;
+    /// Returns its neighbours, to be changed.
+    fn links_mut(&mut self) -> &mut Links;
+}
+
+/// A list of rows of one table. The caller keeps each row on at most one list.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct List {
+    head: Key,
+    tail: Key,
+    len: usize,
+}
+
+impl List {
+    /// Makes a list without rows.
+    pub(crate) const fn new() -> Self {
+        Self {
+            head: Key::NONE,
+            tail: Key::NONE,
+            len: 0,
+        }
+    }
+
+    /// Returns the first row.
+    #[inline]
+    pub(crate) const fn head(&self) -> Key {
+        self.head
+    }
+
+    /// Returns how many rows are on it.
+    #[inline]
+    pub(crate) const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Appends a row that is on no list.
+    #[inline]
+    pub(crate) fn push_back<T: Linked>(&mut self, slab: &mut Slab<T>, key: Key) {
+        let tail = self.tail;
+        match slab.get_mut(tail) {
+            Some(last) => last.links_mut().next = key,
+            None => self.head = key,
+        }
+        if let Some(row) = slab.get_mut(key) {
+            *row.links_mut() = Links {
+                prev: tail,
+                next: Key::NONE,
+            };
+        }
+        self.tail = key;
+        self.len += 1;
+    }
+
+    /// Takes a row off the list; it stays in the table.
+    #[inline]
+    pub(crate) fn unlink<T: Linked>(&mut self, slab: &mut Slab<T>, key: Key) {
+        let Some(row) = slab.get_mut(key) else {
+            return;
+        };
+        let Links { prev, next } = core::mem::replace(row.links_mut(), Links::NONE);
+        match slab.get_mut(prev) {
+            Some(row) => row.links_mut().next = next,
+            None => self.head = next,
+        }
+        match slab.get_mut(next) {
+            Some(row) => row.links_mut().prev = prev,
+            None => self.tail = prev,
+        }
+        self.len -= 1;
+    }
+
+    /// Walks the list from its head.
+    pub(crate) fn iter<'a, T: Linked>(
+        &self,
+        slab: &'a Slab<T>,
+    ) -> impl Iterator<Item = (Key, &'a T)> {
+        let mut key = self.head;
+        core::iter::from_fn(move || {
+            let row = slab.get(key)?;
+            let here = core::mem::replace(&mut key, row.links().next);
+            Some((here, row))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    struct Row(Links, u8);
+
+    impl Linked for Row {
+        fn links(&self) -> &Links {
+            &self.0
+        }
+        fn links_mut(&mut self) -> &mut Links {
+            &mut self.0
+        }
+    }
+
+    #[test]
+    fn rows_leave_from_anywhere() {
+        let (mut slab, mut list) = (Slab::with_capacity(0), List::new());
+        let mut keys = Vec::new();
+        for value in 0..4 {
+            let key = slab.insert(Row(Links::NONE, value));
+            keys.extend(key.ok());
+            list.push_back(&mut slab, keys[value as usize]);
+        }
+        let values = |list: &List, slab: &Slab<Row>| -> Vec<u8> {
+            list.iter(slab).map(|(_, row)| row.1).collect()
+        };
+        for (key, left) in [
+            (keys[1], &[0, 2, 3][..]),
+            (keys[0], &[2, 3]),
+            (keys[3], &[2]),
+            (keys[2], &[]),
+        ] {
+            list.unlink(&mut slab, key);
+            assert_eq!(values(&list, &slab), left);
+            assert_eq!(list.len(), left.len());
+        }
+        list.push_back(&mut slab, keys[3]);
+        assert_eq!(values(&list, &slab), [3]);
+    }
+}

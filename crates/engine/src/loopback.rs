@@ -1,0 +1,88 @@
+//! Messages that an endpoint sends to itself never meet the link.
+
+use oxifabric_types::{Errno, Flags};
+
+use crate::engine::Engine;
+use crate::matching::{Arrival, Class};
+use crate::message::{Kept, Message, cost};
+use crate::slab::Key;
+use crate::transmit::{self, Stage, Transmit};
+use crate::{Completions, HeaderFlags, TxOp};
+
+/// Longest message that is copied when no receive is posted for it; of longer ones the sender's memory is used
+/// when they are matched, and the send completes then.
+const COPIED_BYTES: usize = 16 * 1024;
+
+impl Engine {
+    /// Sends a message to this endpoint.
+    ///
+    /// # Errors
+    /// [`Errno::AGAIN`] when an injected body has to be copied and there is no room for it.
+    pub(crate) fn send_to_self(
+        &mut self,
+        out: &mut impl Completions,
+        op: TxOp,
+        key: Key,
+    ) -> Result<(), Errno> {
+        let header = crate::Header {
+            id: key.raw(),
+            ..transmit::header(&op)
+        };
+        let arrival = Arrival::new(self.me, Class::of(op.flags), &header).ok_or(Errno::MSGSIZE)?;
+        if let Some(landing) = self.posted.take(&arrival, out) {
+            landing.copy_from(&op.body, arrival.len);
+            report(op, key, out);
+            self.posted.land(landing, &arrival, Ok(()), out);
+            return Ok(());
+        }
+        self.keep_own(out, op, key, arrival)
+    }
+
+    /// Keeps a message for a later receive: a copy of it, or where the sender has it.
+    fn keep_own(
+        &mut self,
+        out: &mut impl Completions,
+        op: TxOp,
+        key: Key,
+        mut arrival: Arrival,
+    ) -> Result<(), Errno> {
+        let inject = op.flags.contains(Flags::INJECT);
+        let copy = (inject || arrival.len <= COPIED_BYTES)
+            && self.has_room(arrival.from, cost(arrival.len));
+        if inject && !copy {
+            return Err(Errno::AGAIN);
+        }
+        let kept = if copy {
+            Kept::Buffer(op.body.duplicate().ok_or(Errno::NOMEM)?)
+        } else {
+            // The send completes when its memory was read.
+            arrival.flags |= HeaderFlags::DELIVERY;
+            Kept::Lent(op.body.clone())
+        };
+        let message = Message::complete(arrival, kept);
+        self.unexpected.insert(message).ok_or(Errno::AGAIN)?;
+        if arrival.wants_ack() {
+            let mut transmit = Transmit::new(op, key);
+            transmit.stage = Stage::Sent;
+            transmit.unacked = true;
+            // The key is the vacant one, so there is room for it.
+            let _ = self.sends.insert(transmit);
+        } else {
+            report(op, key, out);
+        }
+        Ok(())
+    }
+
+    /// A message of our own was matched and read.
+    pub(crate) fn end_loopback(&mut self, out: &mut impl Completions, id: u32) {
+        let key = Key::from_raw(id);
+        if let Some(send) = self.sends.get_mut(key) {
+            send.unacked = false;
+            self.check_sent(out, key);
+        }
+    }
+}
+
+fn report(op: TxOp, key: Key, out: &mut impl Completions) {
+    Transmit::new(op, key).report(out);
+}

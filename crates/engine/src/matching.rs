@@ -1,0 +1,146 @@
+//! What a message says of itself, and which messages a receive takes.
+
+use oxifabric_types::{Errno, Flags, PeerId};
+
+use crate::{Header, HeaderFlags, RxOp};
+
+/// The two kinds of messages. One never matches receives of the other, fi_tagged(3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// Untagged, fi_msg(3).
+    Msg = 0,
+    /// Tagged, fi_tagged(3).
+    Tagged = 1,
+}
+
+impl Class {
+    /// Reads it off an operation's flags.
+    #[inline]
+    pub(crate) const fn of(flags: Flags) -> Self {
+        if flags.contains(Flags::TAGGED) {
+            Self::Tagged
+        } else {
+            Self::Msg
+        }
+    }
+
+    /// Returns its flag in completions.
+    #[inline]
+    pub(crate) const fn flag(self) -> Flags {
+        match self {
+            Self::Msg => Flags::MSG,
+            Self::Tagged => Flags::TAGGED,
+        }
+    }
+
+    /// Returns its row in a table of both.
+    #[inline]
+    pub(crate) const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// What an arrived header says of its message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrival {
+    pub(crate) from: PeerId,
+    pub(crate) class: Class,
+    pub(crate) flags: HeaderFlags,
+    /// The sender's name for it.
+    pub(crate) id: u32,
+    pub(crate) tag: u64,
+    pub(crate) data: u64,
+    /// Bytes of the whole message, at most `isize::MAX`.
+    pub(crate) len: usize,
+}
+
+impl Arrival {
+    /// Reads a header; `None` when the message is longer than any memory.
+    #[inline]
+    pub(crate) fn new(from: PeerId, class: Class, header: &Header) -> Option<Self> {
+        let len = isize::try_from(header.len).ok()? as usize;
+        Some(Self {
+            from,
+            class,
+            flags: header.flags,
+            id: header.id,
+            tag: header.tag,
+            data: header.data,
+            len,
+        })
+    }
+
+    /// Tells whether the sender waits for an acknowledgement.
+    #[inline]
+    pub(crate) const fn wants_ack(&self) -> bool {
+        self.flags
+            .intersects(HeaderFlags::DELIVERY.union(HeaderFlags::MATCH))
+    }
+
+    /// Returns the flags of a completion that reports this message, fi_cq(3) "COMPLETION FLAGS".
+    #[inline]
+    pub(crate) fn completion_flags(&self) -> Flags {
+        let mut flags = Flags::RECV.union(self.class.flag());
+        if self.flags.contains(HeaderFlags::DATA) {
+            flags |= Flags::REMOTE_CQ_DATA;
+        }
+        flags
+    }
+}
+
+/// Which messages a receive takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pattern {
+    pub(crate) class: Class,
+    from: PeerId,
+    tag: u64,
+    ignore: u64,
+}
+
+impl Pattern {
+    /// Reads it off a receive. Without FI_DIRECTED_RECV the source does not count, fi_getinfo(3).
+    #[inline]
+    pub(crate) fn new(op: &RxOp, directed: bool) -> Self {
+        let class = Class::of(op.flags);
+        Self {
+            class,
+            from: if directed { op.from } else { PeerId::ANY },
+            tag: op.tag,
+            ignore: match class {
+                Class::Msg => u64::MAX,
+                Class::Tagged => op.ignore,
+            },
+        }
+    }
+
+    /// Tells whether a receive of the message's class takes it: the tags agree in all bits that are not
+    /// ignored, and so do the sources, fi_tagged(3).
+    #[inline]
+    pub(crate) const fn accepts(&self, arrival: &Arrival) -> bool {
+        (self.tag ^ arrival.tag) & !self.ignore == 0 && self.takes_from(arrival.from)
+    }
+
+    /// Tells whether it takes messages of that peer at all.
+    #[inline]
+    pub(crate) const fn takes_from(&self, peer: PeerId) -> bool {
+        self.from.0 == PeerId::ANY.0 || self.from.0 == peer.0
+    }
+
+    /// Tells whether it takes messages of that peer only.
+    pub(crate) const fn is_only_from(&self, peer: PeerId) -> bool {
+        self.from.0 == peer.0
+    }
+
+    /// Returns the tag, for completions without a message.
+    pub(crate) const fn tag(&self) -> u64 {
+        self.tag
+    }
+}
+
+/// Reads an answer's verdict off [`Header::data`]: zero or an errno.
+pub(crate) fn verdict(data: u64) -> Result<(), Errno> {
+    match data {
+        0 => Ok(()),
+        errno => Err(Errno::from_raw(i32::try_from(errno).unwrap_or(0))),
+    }
+}

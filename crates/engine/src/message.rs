@@ -1,0 +1,135 @@
+//! A message that is not over with its arrival: it waits for a receive, for its data, or for both.
+
+use alloc::boxed::Box;
+use oxifabric_mem::Iov;
+
+use crate::RemoteIov;
+use crate::list::{Linked, Links};
+use crate::matching::Arrival;
+use crate::posted::Landing;
+
+/// What a message costs the unexpected budget beyond its bytes, so that empty ones are not free.
+const ENTRY_BYTES: usize = 256;
+
+/// A message between the arrival of its header and its completion.
+#[derive(Debug)]
+pub(crate) struct Message {
+    links: Links,
+    pub(crate) arrival: Arrival,
+    pub(crate) kept: Kept,
+    pub(crate) fate: Fate,
+    /// Bytes whose frames have arrived.
+    pub(crate) begun: usize,
+    /// Bodies and pulls that the link is still moving.
+    pub(crate) moving: u32,
+}
+
+/// Where a message's data is as long as it is not in a receive's buffer.
+#[derive(Debug)]
+pub(crate) enum Kept {
+    /// Nowhere: there is none, it goes straight to its landing, or it is dropped.
+    Nothing,
+    /// Here, completely.
+    Bytes(Box<[u8]>),
+    /// Here, or on its way to here.
+    Buffer(Iov),
+    /// At the sender, to be pulled from this memory if there is any, otherwise to be asked for.
+    Remote(Option<RemoteIov>),
+    /// At the sender, which is this endpoint.
+    Lent(Iov),
+}
+
+/// What becomes of a message.
+#[derive(Debug)]
+pub(crate) enum Fate {
+    /// It waits in the unexpected queue.
+    Waiting,
+    /// A peek claimed it; a receive with this context will come.
+    Claimed(usize),
+    /// It goes here.
+    Matched(Landing),
+    /// Nobody wants it.
+    Dropped,
+}
+
+impl Message {
+    /// Makes a message of which nothing has arrived but its header.
+    pub(crate) const fn new(arrival: Arrival, kept: Kept, fate: Fate) -> Self {
+        Self {
+            links: Links::NONE,
+            arrival,
+            kept,
+            fate,
+            begun: 0,
+            moving: 0,
+        }
+    }
+
+    /// Makes a message that waits and of which everything is here.
+    pub(crate) fn complete(arrival: Arrival, kept: Kept) -> Self {
+        Self {
+            begun: arrival.len,
+            ..Self::new(arrival, kept, Fate::Waiting)
+        }
+    }
+
+    /// Tells whether all data has arrived where it is kept or goes.
+    pub(crate) const fn is_here(&self) -> bool {
+        let moved = self.begun == self.arrival.len && self.moving == 0;
+        moved && !matches!(self.kept, Kept::Remote(_))
+    }
+
+    /// Returns what it costs while it waits. Data that stays at the sender costs nothing.
+    pub(crate) const fn cost(&self) -> usize {
+        match self.kept {
+            Kept::Nothing | Kept::Remote(_) | Kept::Lent(_) => ENTRY_BYTES,
+            Kept::Bytes(_) | Kept::Buffer(_) => cost(self.arrival.len),
+        }
+    }
+
+    /// Describes where the part of the data that begins at `at` goes; `None` when it is dropped.
+    pub(crate) fn part(&self, at: usize, len: usize) -> Option<Iov> {
+        let part = match (&self.kept, &self.fate) {
+            (Kept::Buffer(buffer), _) => buffer.slice(at, len),
+            (Kept::Nothing, Fate::Matched(landing)) => landing.part(at, len),
+            _ => return None,
+        };
+        (!part.is_empty()).then_some(part)
+    }
+
+    /// Places a part of the data that came with its header.
+    pub(crate) fn write(&self, at: usize, bytes: &[u8]) {
+        match (&self.kept, &self.fate) {
+            (Kept::Buffer(buffer), _) => {
+                buffer.write(at, bytes);
+            }
+            (Kept::Nothing, Fate::Matched(landing)) => landing.write(at, bytes),
+            _ => {}
+        }
+    }
+}
+
+impl Linked for Message {
+    fn links(&self) -> &Links {
+        &self.links
+    }
+    fn links_mut(&mut self) -> &mut Links {
+        &mut self.links
+    }
+}
+
+impl Kept {
+    /// Places data that is here in the buffer of the receive that matched.
+    pub(crate) fn copy_to(&self, landing: &Landing) {
+        match self {
+            Self::Bytes(bytes) => landing.write(0, bytes),
+            Self::Buffer(iov) | Self::Lent(iov) => landing.copy_from(iov, iov.len()),
+            Self::Nothing | Self::Remote(_) => {}
+        }
+    }
+}
+
+/// Returns what buffering `len` bytes costs.
+pub(crate) const fn cost(len: usize) -> usize {
+    len.saturating_add(ENTRY_BYTES)
+}

@@ -1,0 +1,241 @@
+//! What the engine remembers of each peer: what waits to be sent to it, and what keeps it waiting.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use oxifabric_types::{Errno, PeerId};
+
+use crate::slab::Key;
+
+/// How many answers may wait for one peer before nothing more is taken from it that needs one. A peer that
+/// does not read its answers can therefore not make them pile up.
+const MAX_REPLIES: usize = 1 << 14;
+
+/// How many peers there may be. Links give out dense numbers; anything beyond is no peer.
+const MAX_PEERS: usize = 1 << 24;
+
+/// The peers.
+#[derive(Debug, Default)]
+pub(crate) struct Peers {
+    rows: Vec<Peer>,
+    /// Peers for which something may be sent.
+    ready: VecDeque<PeerId>,
+    /// Peers whose next arrival was refused for lack of room.
+    stalled: Vec<PeerId>,
+}
+
+/// One peer.
+#[derive(Debug, Default)]
+pub(crate) struct Peer {
+    /// Answers, sent before anything else.
+    pub(crate) replies: VecDeque<Reply>,
+    /// Sends of which not everything was handed to the link, in order.
+    backlog: VecDeque<Key>,
+    /// Sends whose data the peer asked for; their segments need no order among other messages.
+    bulk: VecDeque<Key>,
+    /// The link takes nothing now.
+    pub(crate) blocked: bool,
+    /// Whose turn it is when both queues wait.
+    bulk_turn: bool,
+    ready: bool,
+    stalled: bool,
+    /// A peek found nothing: the next arrival is taken although there is no room.
+    allowed: bool,
+    /// Some of the replies still are [`Reply::Arrived`].
+    pub(crate) undecided: bool,
+}
+
+/// An answer to a message of the peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reply {
+    /// Pull the data of this message, ask for it, or say that it is not wanted: whatever the link can do.
+    Begin(Key),
+    /// The peer's message with this id was placed, or matched.
+    Ack(u32),
+    /// This message has arrived, matched or not, and wants an acknowledgement: sent if the link
+    /// acknowledges on arrival, otherwise withdrawn.
+    Arrived(Key),
+    /// The data of the peer's message with this id was pulled, or is not wanted.
+    Fin(u32, Result<(), Errno>),
+}
+
+/// What is to be posted to a peer next.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Next {
+    /// This answer.
+    Reply(Reply),
+    /// The next frame of this send.
+    Message(Key),
+    /// The next segment of this send.
+    Bulk(Key),
+}
+
+impl Peer {
+    /// Chooses what to post next: answers first; then messages and data that was asked for take turns.
+    pub(crate) fn next(&mut self) -> Option<Next> {
+        if let Some(&reply) = self.replies.front() {
+            return Some(Next::Reply(reply));
+        }
+        let message = self.backlog.front().copied().map(Next::Message);
+        let bulk = self.bulk.front().copied().map(Next::Bulk);
+        if self.bulk_turn {
+            bulk.or(message)
+        } else {
+            message.or(bulk)
+        }
+    }
+
+    /// The frame that [`Peer::next`] chose was posted; `last` takes its send off the queue.
+    pub(crate) fn posted(&mut self, next: Next, last: bool) {
+        let queue = match next {
+            Next::Reply(_) => {
+                self.replies.pop_front();
+                return;
+            }
+            Next::Message(_) => &mut self.backlog,
+            Next::Bulk(_) => &mut self.bulk,
+        };
+        if last {
+            queue.pop_front();
+        }
+        self.bulk_turn = matches!(next, Next::Message(_));
+    }
+}
+
+impl Peers {
+    /// Tells whether a send may go to the link at once: nothing is before it.
+    #[inline]
+    pub(crate) fn is_clear(&self, peer: PeerId) -> bool {
+        match self.rows.get(peer.index()) {
+            Some(row) => !row.blocked && row.backlog.is_empty(),
+            None => true,
+        }
+    }
+
+    /// Tells whether the number can be a peer's.
+    #[inline]
+    pub(crate) const fn is_valid(peer: PeerId) -> bool {
+        peer.index() < MAX_PEERS
+    }
+
+    /// Returns a peer's row, if it has one yet.
+    pub(crate) fn get_mut(&mut self, peer: PeerId) -> Option<&mut Peer> {
+        self.rows.get_mut(peer.index())
+    }
+
+    /// Queues an answer.
+    pub(crate) fn reply(&mut self, peer: PeerId, reply: Reply) {
+        let row = self.row(peer);
+        row.replies.push_back(reply);
+        row.undecided |= matches!(reply, Reply::Arrived(_));
+        self.make_ready(peer);
+    }
+
+    /// Tells whether one more answer may be queued.
+    pub(crate) fn can_reply(&self, peer: PeerId) -> bool {
+        self.rows
+            .get(peer.index())
+            .is_none_or(|row| row.replies.len() < MAX_REPLIES)
+    }
+
+    /// Queues a send behind all earlier ones.
+    pub(crate) fn queue(&mut self, peer: PeerId, key: Key) {
+        self.row(peer).backlog.push_back(key);
+    }
+
+    /// Queues a send whose data the peer asked for.
+    pub(crate) fn queue_bulk(&mut self, peer: PeerId, key: Key) {
+        self.row(peer).bulk.push_back(key);
+        self.make_ready(peer);
+    }
+
+    /// The link takes nothing for the peer now.
+    pub(crate) fn block(&mut self, peer: PeerId) {
+        self.row(peer).blocked = true;
+    }
+
+    /// The link takes frames for the peer again.
+    pub(crate) fn unblock(&mut self, peer: PeerId) {
+        if let Some(row) = self.get_mut(peer) {
+            row.blocked = false;
+            self.make_ready(peer);
+        }
+    }
+
+    /// Returns the next peer for which something may be sent.
+    #[inline]
+    pub(crate) fn next_ready(&mut self) -> Option<PeerId> {
+        let peer = self.ready.pop_front()?;
+        if let Some(row) = self.get_mut(peer) {
+            row.ready = false;
+        }
+        Some(peer)
+    }
+
+    /// Remembers that the peer's next arrival has to wait.
+    pub(crate) fn stall(&mut self, peer: PeerId) {
+        let row = self.row(peer);
+        if !row.stalled {
+            row.stalled = true;
+            self.stalled.push(peer);
+        }
+    }
+
+    /// Returns a peer whose arrival is to be offered again.
+    pub(crate) fn next_stalled(&mut self) -> Option<PeerId> {
+        let peer = self.stalled.pop()?;
+        if let Some(row) = self.get_mut(peer) {
+            row.stalled = false;
+        }
+        Some(peer)
+    }
+
+    /// Lets every waiting peer that `which` chooses go beyond the budget by one message.
+    pub(crate) fn allow(&mut self, which: impl Fn(PeerId) -> bool) {
+        for &peer in &self.stalled {
+            if which(peer)
+                && let Some(row) = self.rows.get_mut(peer.index())
+            {
+                row.allowed = true;
+            }
+        }
+    }
+
+    /// Uses up what [`Peers::allow`] allowed.
+    pub(crate) fn use_allowance(&mut self, peer: PeerId) -> bool {
+        self.get_mut(peer)
+            .is_some_and(|row| core::mem::take(&mut row.allowed))
+    }
+
+    /// Forgets everything about a peer that is gone.
+    pub(crate) fn reset(&mut self, peer: PeerId) {
+        self.stalled.retain(|&other| other != peer);
+        if let Some(row) = self.get_mut(peer) {
+            let ready = row.ready;
+            *row = Peer {
+                ready,
+                ..Peer::default()
+            };
+        }
+    }
+
+    /// Tells whether no answer waits.
+    pub(crate) fn no_replies(&self) -> bool {
+        self.rows.iter().all(|row| row.replies.is_empty())
+    }
+
+    fn row(&mut self, peer: PeerId) -> &mut Peer {
+        let index = peer.index();
+        if self.rows.len() <= index {
+            self.rows.resize_with(index + 1, Peer::default);
+        }
+        &mut self.rows[index]
+    }
+
+    fn make_ready(&mut self, peer: PeerId) {
+        let row = self.row(peer);
+        if !row.ready {
+            row.ready = true;
+            self.ready.push_back(peer);
+        }
+    }
+}

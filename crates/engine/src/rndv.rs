@@ -1,0 +1,191 @@
+//! Rendezvous: long messages are offered first, and their data moves once a receive matched.
+//!
+//! The receiver pulls the data from the sender's memory and says `Fin`, or asks for it by `Cts` and gets it as
+//! segments. Which of the two, depends on the link and on the pair: where pulling turns out to be forbidden,
+//! asking takes over unseen.
+
+use oxifabric_mem::Iov;
+use oxifabric_types::Errno;
+
+use crate::engine::Engine;
+use crate::matching::Arrival;
+use crate::message::{Fate, Kept, Message, cost};
+use crate::peer::Reply;
+use crate::slab::Key;
+use crate::tx::Step;
+use crate::{
+    Body, Completions, Frame, Header, HeaderFlags, Kind, Link, Placement, PostError, RemoteIov,
+    RxToken, TxToken,
+};
+
+impl Engine {
+    /// A long message is offered.
+    pub(crate) fn offer(
+        &mut self,
+        out: &mut impl Completions,
+        arrival: &Arrival,
+        body: Body<'_>,
+    ) -> Placement {
+        let remote = match body {
+            Body::Remote(remote) if covers(&remote, arrival.len) => Some(remote),
+            Body::Whole([]) | Body::Stream(0) => None,
+            _ => return Placement::Refuse,
+        };
+        if arrival.len == 0 || self.unexpected.knows(arrival.from, arrival.id) {
+            return Placement::Refuse;
+        }
+        if self.unexpected.is_full() || !self.peers.can_reply(arrival.from) {
+            return self.stall(arrival.from);
+        }
+        let (fate, matched) = match self.posted.take(arrival, out) {
+            Some(landing) => (Fate::Matched(landing), true),
+            None if self.has_room(arrival.from, cost(0)) => (Fate::Waiting, false),
+            None => return self.stall(arrival.from),
+        };
+        let mut message = Message::new(*arrival, Kept::Remote(remote), fate);
+        // The sender learns of the match from the answer to its offer.
+        message.arrival.flags.remove(HeaderFlags::MATCH);
+        if let Some(key) = self.unexpected.insert(message) {
+            self.unexpected.name(key);
+            if matched {
+                self.peers.reply(arrival.from, Reply::Begin(key));
+            }
+        }
+        Placement::Done
+    }
+
+    /// Begins to move the data of an offered message that is matched or dropped.
+    pub(crate) fn begin(
+        &mut self,
+        link: &mut impl Link,
+        out: &mut impl Completions,
+        key: Key,
+    ) -> Step {
+        let Some(message) = self.unexpected.get_mut(key) else {
+            return Step::Last;
+        };
+        let peer = message.arrival.from;
+        let Kept::Remote(remote) = message.kept else {
+            return Step::Last;
+        };
+        let result = match remote.filter(|_| link.limits(peer).pull) {
+            Some(remote) => return self.pull(link, out, key, &remote),
+            None => link.post(peer, bare(cts(&message.arrival)), TxToken(Key::NONE.raw())),
+        };
+        match result {
+            Ok(_) => message.kept = Kept::Nothing,
+            Err(PostError::Again) => return Step::Blocked,
+            Err(PostError::Down(errno)) => self.give_up(out, key, errno),
+        }
+        Step::Last
+    }
+
+    /// Pulls what fits of a matched message; of a dropped one, nothing.
+    fn pull(
+        &mut self,
+        link: &mut impl Link,
+        out: &mut impl Completions,
+        key: Key,
+        remote: &RemoteIov,
+    ) -> Step {
+        let Some(message) = self.unexpected.get_mut(key) else {
+            return Step::Last;
+        };
+        let (peer, len) = (message.arrival.from, message.arrival.len);
+        let into = match &message.fate {
+            Fate::Matched(landing) => landing.part(0, len),
+            _ => Iov::empty(),
+        };
+        if into.is_empty() {
+            self.end_pull(out, key, Ok(()));
+            return Step::Last;
+        }
+        match link.pull(peer, remote, into, RxToken(key.raw())) {
+            Ok(()) => message.moving += 1,
+            Err(PostError::Again) => return Step::Blocked,
+            Err(PostError::Down(errno)) => self.give_up(out, key, errno),
+        }
+        Step::Last
+    }
+
+    /// A pull ended.
+    pub(crate) fn body_pulled(
+        &mut self,
+        out: &mut impl Completions,
+        key: Key,
+        result: Result<(), Errno>,
+    ) {
+        let Some(message) = self.unexpected.get_mut(key) else {
+            return;
+        };
+        if message.moving == 0 || !matches!(message.kept, Kept::Remote(_)) {
+            return;
+        }
+        message.moving = 0;
+        match result {
+            Err(errno) if is_forbidden(errno) => {
+                message.kept = Kept::Remote(None);
+                self.peers.reply(message.arrival.from, Reply::Begin(key));
+            }
+            result => self.end_pull(out, key, result),
+        }
+    }
+
+    /// Ends a message whose data was pulled, could not be, or is not wanted, and tells its sender.
+    fn end_pull(&mut self, out: &mut impl Completions, key: Key, result: Result<(), Errno>) {
+        if let Some(message) = self.unexpected.get_mut(key) {
+            let (peer, id) = (message.arrival.from, message.arrival.id);
+            // Fin takes the place of any acknowledgement.
+            message.arrival.flags &= HeaderFlags::DATA;
+            self.peers.reply(peer, Reply::Fin(id, result));
+            self.finish(out, key, result);
+        }
+    }
+}
+
+/// Returns the frame of an answer, which has no body.
+pub(crate) fn bare(header: Header) -> Frame<'static> {
+    const NOTHING: &Iov = &Iov::empty();
+    Frame {
+        header,
+        body: NOTHING,
+        offset: 0,
+        len: 0,
+        transient: true,
+        more: false,
+    }
+}
+
+/// Returns the header of an answer.
+pub(crate) const fn answer(kind: Kind, id: u32, data: u64) -> Header {
+    Header {
+        kind,
+        flags: HeaderFlags::empty(),
+        id,
+        tag: 0,
+        data,
+        len: 0,
+    }
+}
+
+fn cts(arrival: &Arrival) -> Header {
+    Header {
+        len: arrival.len as u64,
+        ..answer(Kind::Cts, arrival.id, 0)
+    }
+}
+
+/// Tells whether the memory that an offer names has as many bytes as it says.
+fn covers(remote: &RemoteIov, len: usize) -> bool {
+    let add = |sum: u64, piece: &(u64, u64)| sum.checked_add(piece.1);
+    let total = remote.pieces().iter().try_fold(0, add);
+    total.is_some_and(|total| total >= len as u64)
+}
+
+/// Tells whether a pull failed because this pair of processes may not do it at all.
+fn is_forbidden(errno: Errno) -> bool {
+    matches!(
+        errno,
+        Errno::PERM | Errno::ACCES | Errno::NOSYS | Errno::OPNOTSUPP
+    )
+}

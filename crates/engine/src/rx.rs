@@ -1,0 +1,314 @@
+//! Receiving: messages meet receives, whichever comes first.
+//!
+//! The short path is [`Engine::message`] with a whole body and a posted receive: match, copy, complete. Any
+//! other message becomes a [`Message`] that lives until its data is in place.
+
+use alloc::boxed::Box;
+use oxifabric_mem::Iov;
+use oxifabric_types::{Errno, Flags, PeerId};
+
+use crate::engine::Engine;
+use crate::matching::{Arrival, Pattern};
+use crate::message::{Fate, Kept, Message, cost};
+use crate::peer::Reply;
+use crate::posted::Landing;
+use crate::slab::Key;
+use crate::{Body, Completions, HeaderFlags, Placement, RxOp, RxToken};
+
+impl Engine {
+    /// Posts a receive, or lets it have the first waiting message that it takes.
+    #[inline]
+    pub(crate) fn post_recv(&mut self, out: &mut impl Completions, op: RxOp) -> Result<(), Errno> {
+        let pattern = Pattern::new(&op, self.config.directed_recv);
+        if op.flags.contains(Flags::MULTI_RECV) {
+            return self.post_shared(out, pattern, op);
+        }
+        match self.unexpected.find(&pattern) {
+            Some(key) => self.assign(out, key, Landing::new(op)),
+            None => {
+                self.posted.push(pattern, op, 0)?;
+                self.offer_again = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// Posts a multi-receive buffer and fills it with what is waiting.
+    fn post_shared(
+        &mut self,
+        out: &mut impl Completions,
+        pattern: Pattern,
+        op: RxOp,
+    ) -> Result<(), Errno> {
+        let buffer = self.posted.push(pattern, op, self.config.min_multi_recv)?;
+        while let Some(key) = self.unexpected.find(&pattern) {
+            let len = self.unexpected.get(key).map_or(0, |m| m.arrival.len);
+            let Some(landing) = self.posted.share(buffer, len, out) else {
+                break;
+            };
+            self.assign(out, key, landing);
+        }
+        self.offer_again = true;
+        Ok(())
+    }
+
+    /// A message arrives with its body, or with the first part of it.
+    #[inline]
+    pub(crate) fn message(
+        &mut self,
+        out: &mut impl Completions,
+        arrival: &Arrival,
+        body: Body<'_>,
+    ) -> Placement {
+        match body {
+            Body::Whole(bytes) if bytes.len() == arrival.len => self.whole(out, arrival, bytes),
+            Body::Whole(bytes) => self.first_part(out, arrival, bytes.len(), body),
+            Body::Stream(len) => self.first_part(out, arrival, len, body),
+            Body::Remote(_) => Placement::Refuse,
+        }
+    }
+
+    /// A message is here as a whole.
+    #[inline]
+    fn whole(&mut self, out: &mut impl Completions, arrival: &Arrival, bytes: &[u8]) -> Placement {
+        if arrival.wants_ack() && !self.peers.can_reply(arrival.from) {
+            return self.stall(arrival.from);
+        }
+        match self.posted.take(arrival, out) {
+            Some(landing) => {
+                landing.write(0, bytes);
+                if arrival.wants_ack() {
+                    self.acknowledge(out, arrival);
+                }
+                self.posted.land(landing, arrival, Ok(()), out);
+                Placement::Done
+            }
+            None => self.keep_whole(arrival, bytes),
+        }
+    }
+
+    /// Buffers a message that no receive matches.
+    fn keep_whole(&mut self, arrival: &Arrival, bytes: &[u8]) -> Placement {
+        if !self.has_room(arrival.from, cost(arrival.len)) {
+            return self.stall(arrival.from);
+        }
+        let kept = match bytes {
+            [] => Kept::Nothing,
+            bytes => Kept::Bytes(Box::from(bytes)),
+        };
+        match self.unexpected.insert(Message::complete(*arrival, kept)) {
+            Some(key) => self.note_arrival(key),
+            None => return self.stall(arrival.from),
+        }
+        Placement::Done
+    }
+
+    /// The first part of a message arrives, or the header of one whose body is still in the stream.
+    fn first_part(
+        &mut self,
+        out: &mut impl Completions,
+        arrival: &Arrival,
+        len: usize,
+        body: Body<'_>,
+    ) -> Placement {
+        let more_follows = len < arrival.len;
+        if len > arrival.len || (more_follows && self.unexpected.knows(arrival.from, arrival.id)) {
+            return Placement::Refuse;
+        }
+        if self.unexpected.is_full() || !self.peers.can_reply(arrival.from) {
+            return self.stall(arrival.from);
+        }
+        let message = match self.posted.take(arrival, out) {
+            Some(landing) => Message::new(*arrival, Kept::Nothing, Fate::Matched(landing)),
+            None if !self.has_room(arrival.from, cost(arrival.len)) => {
+                return self.stall(arrival.from);
+            }
+            None => match Iov::zeroed(arrival.len) {
+                Some(buffer) => Message::new(*arrival, Kept::Buffer(buffer), Fate::Waiting),
+                None => return self.stall(arrival.from),
+            },
+        };
+        let matched = matches!(message.fate, Fate::Matched(_));
+        let Some(key) = self.unexpected.insert(message) else {
+            return Placement::Refuse;
+        };
+        if more_follows {
+            self.unexpected.name(key);
+        }
+        if matched {
+            self.note_match(out, key);
+        }
+        self.place(out, key, len, body)
+    }
+
+    /// Places the next `len` bytes of a message.
+    pub(crate) fn place(
+        &mut self,
+        out: &mut impl Completions,
+        key: Key,
+        len: usize,
+        body: Body<'_>,
+    ) -> Placement {
+        let Some(message) = self.unexpected.get_mut(key) else {
+            return Placement::Refuse;
+        };
+        let at = message.begun;
+        message.begun += len;
+        let placement = match body {
+            Body::Whole(bytes) => {
+                message.write(at, bytes);
+                Placement::Done
+            }
+            Body::Stream(0) | Body::Remote(_) => Placement::Done,
+            Body::Stream(_) => match message.part(at, len) {
+                Some(iov) => {
+                    message.moving += 1;
+                    Placement::Into(iov, RxToken(key.raw()))
+                }
+                None => Placement::Discard,
+            },
+        };
+        if message.begun == message.arrival.len && len < message.begun {
+            self.unexpected.unname(key);
+        }
+        self.check_arrived(out, key);
+        placement
+    }
+
+    /// A streamed body is in its place, or the peer went down within it.
+    pub(crate) fn body_placed(
+        &mut self,
+        out: &mut impl Completions,
+        key: Key,
+        result: Result<(), Errno>,
+    ) {
+        let Some(message) = self.unexpected.get_mut(key) else {
+            return;
+        };
+        message.moving = message.moving.saturating_sub(1);
+        match result {
+            Ok(()) => self.check_arrived(out, key),
+            Err(errno) => self.give_up(out, key, errno),
+        }
+    }
+
+    /// Ends a message whose data is complete, if somebody waits for it.
+    fn check_arrived(&mut self, out: &mut impl Completions, key: Key) {
+        let Some(message) = self.unexpected.get(key).filter(|m| m.is_here()) else {
+            return;
+        };
+        match message.fate {
+            Fate::Waiting | Fate::Claimed(_) => self.note_arrival(key),
+            Fate::Matched(_) | Fate::Dropped => self.finish(out, key, Ok(())),
+        }
+    }
+
+    /// Gives a waiting message to a receive.
+    pub(crate) fn assign(&mut self, out: &mut impl Completions, key: Key, landing: Landing) {
+        self.unexpected.settle(key, Fate::Matched(landing));
+        self.note_match(out, key);
+        self.go_on(out, key);
+    }
+
+    /// Drops a waiting message.
+    pub(crate) fn discard(&mut self, out: &mut impl Completions, key: Key) {
+        self.unexpected.settle(key, Fate::Dropped);
+        self.note_match(out, key);
+        self.go_on(out, key);
+    }
+
+    /// Ends a message that was just settled, or fetches its data if it is not here.
+    fn go_on(&mut self, out: &mut impl Completions, key: Key) {
+        self.offer_again = true;
+        let Some(message) = self.unexpected.get(key) else {
+            return;
+        };
+        if matches!(message.kept, Kept::Remote(_)) {
+            self.peers.reply(message.arrival.from, Reply::Begin(key));
+        } else if message.is_here() {
+            self.finish(out, key, Ok(()));
+        }
+    }
+
+    /// Ends a message: its data is in place or not to be had.
+    pub(crate) fn finish(
+        &mut self,
+        out: &mut impl Completions,
+        key: Key,
+        result: Result<(), Errno>,
+    ) {
+        let Some(message) = self.unexpected.remove(key) else {
+            return;
+        };
+        let arrival = message.arrival;
+        if let (Ok(()), Fate::Matched(landing)) = (result, &message.fate) {
+            message.kept.copy_to(landing);
+        }
+        if result.is_ok() && arrival.wants_ack() {
+            self.acknowledge(out, &arrival);
+        }
+        if let Fate::Matched(landing) = message.fate {
+            self.posted.land(landing, &arrival, result, out);
+        }
+    }
+
+    /// Ends a message whose data will never be complete.
+    pub(crate) fn give_up(&mut self, out: &mut impl Completions, key: Key, why: Errno) {
+        self.finish(out, key, Err(why));
+        self.offer_again = true;
+    }
+
+    /// Acknowledges a match right away if that is all that the sender waits for, fi_cq(3)
+    /// "FI_MATCH_COMPLETE".
+    fn note_match(&mut self, out: &mut impl Completions, key: Key) {
+        let Some(message) = self.unexpected.get_mut(key) else {
+            return;
+        };
+        let flags = message.arrival.flags;
+        if flags.contains(HeaderFlags::MATCH) && !flags.contains(HeaderFlags::DELIVERY) {
+            let arrival = message.arrival;
+            message.arrival.flags.remove(HeaderFlags::MATCH);
+            self.acknowledge(out, &arrival);
+        }
+    }
+
+    /// Remembers that a message has arrived although nobody waits for it: some links acknowledge that.
+    fn note_arrival(&mut self, key: Key) {
+        if let Some(message) = self.unexpected.get(key)
+            && message.arrival.wants_ack()
+            && message.arrival.from != self.me
+        {
+            self.peers.reply(message.arrival.from, Reply::Arrived(key));
+        }
+    }
+
+    /// Tells the sender that its message was placed, or matched.
+    fn acknowledge(&mut self, out: &mut impl Completions, arrival: &Arrival) {
+        if arrival.from == self.me {
+            self.end_loopback(out, arrival.id);
+        } else {
+            self.peers.reply(arrival.from, Reply::Ack(arrival.id));
+        }
+    }
+
+    /// Decides whether a message that nobody waits for may be kept.
+    ///
+    /// Beyond the budget it may not, with three exceptions, without which a correct program could hang: the
+    /// queue holds nothing else of that peer; something that the application waits for may be behind it (a
+    /// receive is posted that the peer could satisfy, or a send waits for the peer's answer); a peek found
+    /// nothing since the peer was stalled.
+    pub(crate) fn has_room(&mut self, from: PeerId, cost: usize) -> bool {
+        let budget = self.config.unexpected_bytes;
+        self.unexpected.held_bytes().saturating_add(cost) <= budget
+            || self.unexpected.held_from(from) == 0
+            || self.posted.waits_for(from)
+            || self.awaits_answer_of(from)
+            || self.peers.use_allowance(from)
+    }
+
+    /// Keeps a peer waiting.
+    pub(crate) fn stall(&mut self, peer: PeerId) -> Placement {
+        self.peers.stall(peer);
+        Placement::Stall
+    }
+}

@@ -1,0 +1,89 @@
+//! What the link calls while it is polled: arrivals are sorted by kind, tokens become keys again.
+
+use oxifabric_types::{Errno, PeerId};
+
+use crate::engine::Engine;
+use crate::matching::{Arrival, Class, verdict};
+use crate::peer::Peers;
+use crate::slab::Key;
+use crate::{Body, Completions, Header, Kind, Placement, RxToken, Sink, TxToken};
+
+/// The engine as a link sees it, with the completions that arrivals lead to.
+pub(crate) struct EngineSink<'a, C> {
+    pub(crate) engine: &'a mut Engine,
+    pub(crate) out: &'a mut C,
+}
+
+impl<C: Completions> EngineSink<'_, C> {
+    #[inline]
+    fn message(
+        &mut self,
+        from: PeerId,
+        class: Class,
+        header: &Header,
+        body: Body<'_>,
+    ) -> Placement {
+        match Arrival::new(from, class, header) {
+            Some(arrival) => self.engine.message(self.out, &arrival, body),
+            None => Placement::Refuse,
+        }
+    }
+
+    fn offer(&mut self, from: PeerId, class: Class, header: &Header, body: Body<'_>) -> Placement {
+        match Arrival::new(from, class, header) {
+            Some(arrival) => self.engine.offer(self.out, &arrival, body),
+            None => Placement::Refuse,
+        }
+    }
+
+    fn answer(&mut self, from: PeerId, header: &Header, body: Body<'_>) -> Placement {
+        if !matches!(body, Body::Whole([]) | Body::Stream(0)) {
+            return Placement::Refuse;
+        }
+        match (header.kind, verdict(header.data)) {
+            (Kind::Cts, _) => self.engine.asked(from, header.id),
+            (Kind::Fin, result) => self.engine.finished(self.out, from, header.id, result),
+            _ => self.engine.acked(self.out, from, header.id),
+        }
+    }
+}
+
+impl<C: Completions> Sink for EngineSink<'_, C> {
+    #[inline]
+    fn arrival(&mut self, from: PeerId, header: &Header, body: Body<'_>) -> Placement {
+        if !Peers::is_valid(from) {
+            return Placement::Refuse;
+        }
+        match header.kind {
+            Kind::Msg => self.message(from, Class::Msg, header, body),
+            Kind::Tagged => self.message(from, Class::Tagged, header, body),
+            Kind::MsgRts => self.offer(from, Class::Msg, header, body),
+            Kind::TaggedRts => self.offer(from, Class::Tagged, header, body),
+            Kind::Segment => self.engine.segment(self.out, from, header, body),
+            Kind::Cts | Kind::Ack | Kind::Fin => self.answer(from, header, body),
+        }
+    }
+
+    fn placed(&mut self, token: RxToken, result: Result<(), Errno>) {
+        let key = Key::from_raw(token.0);
+        self.engine.body_placed(self.out, key, result);
+    }
+
+    fn sent(&mut self, token: TxToken, result: Result<(), Errno>) {
+        let key = Key::from_raw(token.0);
+        self.engine.frame_sent(self.out, key, result);
+    }
+
+    fn pulled(&mut self, token: RxToken, result: Result<(), Errno>) {
+        let key = Key::from_raw(token.0);
+        self.engine.body_pulled(self.out, key, result);
+    }
+
+    fn writable(&mut self, peer: PeerId) {
+        self.engine.peers.unblock(peer);
+    }
+
+    fn peer_down(&mut self, peer: PeerId, why: Errno) {
+        self.engine.lose_peer(self.out, peer, why);
+    }
+}

@@ -1,0 +1,216 @@
+//! Tables whose rows keep their place, found by keys that go stale.
+//!
+//! Keys travel: they are the ids in headers and the tokens that links hand back. A key carries the generation
+//! of its row, so that one that comes late, or was made up by a hostile peer, finds nothing rather than
+//! somebody else's operation. Inserting and removing never allocate once the table has grown.
+
+use alloc::vec::Vec;
+
+/// How many bits of a key are the row; the others are its generation.
+const INDEX_BITS: u32 = 22;
+const INDEX_MASK: u32 = (1 << INDEX_BITS) - 1;
+
+/// Names a row of a [`Slab`] until it is removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Key(u32);
+
+impl Key {
+    /// Finds nothing in any table.
+    pub(crate) const NONE: Self = Self(u32::MAX);
+
+    /// Makes a key of what came back from a link or a peer; any value is allowed.
+    pub(crate) const fn from_raw(raw: u32) -> Self {
+        Self(raw)
+    }
+
+    /// Returns the value to hand out.
+    pub(crate) const fn raw(self) -> u32 {
+        self.0
+    }
+
+    const fn new(index: u32, generation: u32) -> Self {
+        Self(index | generation << INDEX_BITS)
+    }
+
+    const fn index(self) -> u32 {
+        self.0 & INDEX_MASK
+    }
+
+    const fn generation(self) -> u32 {
+        self.0 >> INDEX_BITS
+    }
+}
+
+/// A table of rows.
+#[derive(Debug)]
+pub(crate) struct Slab<T> {
+    rows: Vec<Row<T>>,
+    /// The row to use next; as many as there are rows when all are taken.
+    free: u32,
+    len: usize,
+}
+
+#[derive(Debug)]
+struct Row<T> {
+    generation: u32,
+    state: State<T>,
+}
+
+#[derive(Debug)]
+enum State<T> {
+    Taken(T),
+    /// Which row is free after this one.
+    Free(u32),
+}
+
+impl<T> Slab<T> {
+    /// Makes a table with room for `capacity` rows before it grows.
+    pub(crate) fn with_capacity(capacity: usize) -> Self {
+        Self {
+            rows: Vec::with_capacity(capacity.min(INDEX_MASK as usize)),
+            free: 0,
+            len: 0,
+        }
+    }
+
+    /// Returns how many rows are taken.
+    #[inline]
+    pub(crate) const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Returns the key that the next [`Slab::insert`] gives out; `None` when no more rows can be named.
+    #[inline]
+    pub(crate) fn vacant(&self) -> Option<Key> {
+        match self.rows.get(self.free as usize) {
+            Some(row) => Some(Key::new(self.free, row.generation)),
+            None => (self.free < INDEX_MASK).then(|| Key::new(self.free, 0)),
+        }
+    }
+
+    /// Tells whether no more rows can be named.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.len >= INDEX_MASK as usize
+    }
+
+    /// Adds a row; gives the value back when no more rows can be named.
+    #[inline]
+    pub(crate) fn insert(&mut self, value: T) -> Result<Key, T> {
+        let Some(key) = self.vacant() else {
+            return Err(value);
+        };
+        match self.rows.get_mut(self.free as usize) {
+            Some(row) => {
+                if let State::Free(next) = row.state {
+                    self.free = next;
+                }
+                row.state = State::Taken(value);
+            }
+            None => {
+                self.rows.push(Row {
+                    generation: 0,
+                    state: State::Taken(value),
+                });
+                self.free += 1;
+            }
+        }
+        self.len += 1;
+        Ok(key)
+    }
+
+    /// Finds a row.
+    #[inline]
+    pub(crate) fn get(&self, key: Key) -> Option<&T> {
+        match self.rows.get(key.index() as usize) {
+            Some(Row {
+                generation,
+                state: State::Taken(value),
+            }) if *generation == key.generation() => Some(value),
+            _ => None,
+        }
+    }
+
+    /// Finds a row, to change it.
+    #[inline]
+    pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+        match self.rows.get_mut(key.index() as usize) {
+            Some(Row {
+                generation,
+                state: State::Taken(value),
+            }) if *generation == key.generation() => Some(value),
+            _ => None,
+        }
+    }
+
+    /// Takes a row out; its key is stale from now on.
+    #[inline]
+    pub(crate) fn remove(&mut self, key: Key) -> Option<T> {
+        let row = self.rows.get_mut(key.index() as usize)?;
+        if row.generation != key.generation() || matches!(row.state, State::Free(_)) {
+            return None;
+        }
+        row.generation = (row.generation + 1) & (u32::MAX >> INDEX_BITS);
+        let state = core::mem::replace(&mut row.state, State::Free(self.free));
+        self.free = key.index();
+        self.len -= 1;
+        match state {
+            State::Taken(value) => Some(value),
+            State::Free(_) => None,
+        }
+    }
+
+    /// Visits the rows in no particular order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
+        (0..).zip(&self.rows).filter_map(|(index, row)| {
+            let State::Taken(value) = &row.state else {
+                return None;
+            };
+            Some((Key::new(index, row.generation), value))
+        })
+    }
+
+    /// Takes all rows out.
+    pub(crate) fn clear(&mut self) {
+        let keys: Vec<Key> = self.iter().map(|(key, _)| key).collect();
+        for key in keys {
+            self.remove(key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    #[test]
+    fn keys_go_stale_with_their_row() {
+        let mut slab = Slab::with_capacity(0);
+        let first = slab.insert('a').expect("the table is empty");
+        assert_eq!(slab.remove(first), Some('a'));
+        let second = slab.insert('b').expect("the table is empty");
+        assert_eq!(second.index(), first.index());
+        assert_eq!(slab.get(first), None);
+        assert_eq!(slab.remove(first), None);
+        assert_eq!(slab.get(second), Some(&'b'));
+        assert_eq!(slab.get(Key::NONE), None);
+    }
+
+    #[test]
+    fn the_vacant_key_is_the_next_one() {
+        let mut slab = Slab::with_capacity(2);
+        for round in 0..5 {
+            let vacant = slab.vacant();
+            let key = slab.insert(round).ok();
+            assert_eq!(vacant, key);
+            if round % 2 == 0 {
+                slab.remove(key.expect("the table has room"));
+            }
+        }
+        let left: vec::Vec<_> = slab.iter().map(|(_, value)| *value).collect();
+        assert_eq!((left, slab.len()), (vec![1, 3], 2));
+        slab.clear();
+        assert_eq!(slab.len(), 0);
+    }
+}

@@ -1,0 +1,262 @@
+//! A send between its submission and its completion.
+//!
+//! The length decides how it goes (see [`Limits`]): in one frame, at once in several, or only when the receiver
+//! asks for it. Which, is decided when the first frame is posted, because the limits may change until then.
+
+use oxifabric_mem::Iov;
+use oxifabric_types::{Errno, Flags, PeerId};
+
+use crate::matching::Class;
+use crate::slab::Key;
+use crate::{Completion, Completions, Failure, Frame, Header, HeaderFlags, Kind, Limits, TxOp};
+
+/// A send.
+#[derive(Debug)]
+pub(crate) struct Transmit {
+    pub(crate) peer: PeerId,
+    header: Header,
+    pub(crate) body: Iov,
+    flags: Flags,
+    context: usize,
+    pub(crate) stage: Stage,
+    /// Frames whose memory the link still reads.
+    pub(crate) pending: u32,
+    /// An acknowledgement is still to come.
+    pub(crate) unacked: bool,
+    /// The body is valid during the call only.
+    pub(crate) borrowed: bool,
+    pub(crate) failure: Option<Errno>,
+}
+
+/// How far a send is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Nothing has been handed to the link.
+    Queued,
+    /// So many bytes have been handed to the link, the others follow as segments.
+    Sending(usize),
+    /// The receiver knows of the message, and will ask for its data or pull it.
+    Offered,
+    /// Everything has been handed to the link, or is no longer wanted.
+    Sent,
+}
+
+impl Transmit {
+    /// Takes a send in. `key` is its place in the table of sends, and its name on the wire.
+    pub(crate) fn new(op: TxOp, key: Key) -> Self {
+        Self {
+            peer: op.peer,
+            header: Header {
+                id: key.raw(),
+                ..header(&op)
+            },
+            borrowed: op.flags.contains(Flags::INJECT),
+            unacked: wants_ack(op.flags),
+            body: op.body,
+            flags: op.flags,
+            context: op.context,
+            stage: Stage::Queued,
+            pending: 0,
+            failure: None,
+        }
+    }
+
+    /// Tells whether nothing more will happen to it.
+    pub(crate) fn is_over(&self) -> bool {
+        self.stage == Stage::Sent && self.pending == 0 && !self.unacked
+    }
+
+    /// Tells whether the peer owes an answer.
+    pub(crate) fn awaits_answer(&self) -> bool {
+        match self.stage {
+            Stage::Queued => false,
+            Stage::Offered => true,
+            Stage::Sending(_) | Stage::Sent => self.unacked,
+        }
+    }
+
+    /// Returns the application's pointer.
+    pub(crate) const fn context(&self) -> usize {
+        self.context
+    }
+
+    /// Tells whether the first frame leaves nothing to be sent from the body later.
+    pub(crate) fn fits_one_frame(&self, limits: &Limits) -> bool {
+        self.after_first(limits) == Stage::Sent
+    }
+
+    /// Returns the next frame to post, and how far the send is once it was taken; `None` when there is none.
+    pub(crate) fn frame(&self, limits: &Limits) -> Option<(Frame<'_>, Stage)> {
+        let whole = self.body.len();
+        let (header, offset, len, next) = match self.stage {
+            Stage::Queued => {
+                let next = self.after_first(limits);
+                let (kind, len) = match next {
+                    Stage::Offered => (self.offer(), whole),
+                    Stage::Sending(part) => (self.header.kind, part),
+                    Stage::Queued | Stage::Sent => (self.header.kind, whole),
+                };
+                (
+                    Header {
+                        kind,
+                        ..self.header
+                    },
+                    0,
+                    len,
+                    next,
+                )
+            }
+            Stage::Sending(sent) => {
+                let len = limits.segment.max(1).min(whole - sent);
+                let next = match sent + len {
+                    end if end == whole => Stage::Sent,
+                    end => Stage::Sending(end),
+                };
+                (self.segment(sent), sent, len, next)
+            }
+            Stage::Offered | Stage::Sent => return None,
+        };
+        let frame = Frame {
+            header,
+            body: &self.body,
+            offset,
+            len,
+            transient: self.borrowed,
+            more: matches!(next, Stage::Sending(_)) || self.flags.contains(Flags::MORE),
+        };
+        Some((frame, next))
+    }
+
+    /// The peer asks for the data: it goes as segments. That the message matched is known by that.
+    pub(crate) fn begin_data(&mut self) {
+        self.stage = Stage::Sending(0);
+        self.unacked &= self.flags.contains(Flags::DELIVERY_COMPLETE);
+    }
+
+    /// Copies a body that is valid during the call only.
+    ///
+    /// # Errors
+    /// [`Errno::NOMEM`].
+    pub(crate) fn own_body(&mut self) -> Result<(), Errno> {
+        self.body = self.body.duplicate().ok_or(Errno::NOMEM)?;
+        self.borrowed = false;
+        Ok(())
+    }
+
+    /// The call ends: copies a body that is valid during the call only and still needed.
+    ///
+    /// # Errors
+    /// [`Errno::NOMEM`].
+    pub(crate) fn keep_body(&mut self) -> Result<(), Errno> {
+        match (self.borrowed, self.stage) {
+            (false, _) => Ok(()),
+            (true, Stage::Queued) => self.own_body(),
+            (true, _) => {
+                self.borrowed = false;
+                Ok(())
+            }
+        }
+    }
+
+    /// Reports how it ended.
+    pub(crate) fn report(self, out: &mut impl Completions) {
+        let op = completion(
+            self.flags,
+            self.context,
+            self.body.base() as usize,
+            self.header.len,
+        );
+        match self.failure {
+            None => out.complete(op),
+            Some(errno) => out.fail(Failure {
+                op,
+                errno,
+                overflow: 0,
+            }),
+        }
+    }
+
+    /// Chooses the protocol by the length of the message.
+    fn after_first(&self, limits: &Limits) -> Stage {
+        let len = self.body.len();
+        let rndv = match Class::of(self.flags) {
+            Class::Msg => limits.rndv_msg,
+            Class::Tagged => limits.rndv_tagged,
+        };
+        if len <= limits.eager {
+            Stage::Sent
+        } else if len <= limits.segmented {
+            Stage::Sending(limits.eager)
+        } else if rndv {
+            Stage::Offered
+        } else {
+            Stage::Sent
+        }
+    }
+
+    fn offer(&self) -> Kind {
+        match Class::of(self.flags) {
+            Class::Msg => Kind::MsgRts,
+            Class::Tagged => Kind::TaggedRts,
+        }
+    }
+
+    fn segment(&self, offset: usize) -> Header {
+        Header {
+            kind: Kind::Segment,
+            flags: HeaderFlags::empty(),
+            tag: offset as u64,
+            data: 0,
+            ..self.header
+        }
+    }
+}
+
+/// Makes the header of a send; its id is filled in where one is needed.
+#[inline]
+pub(crate) fn header(op: &TxOp) -> Header {
+    let mut flags = HeaderFlags::empty();
+    flags.set(HeaderFlags::DATA, op.flags.contains(Flags::REMOTE_CQ_DATA));
+    flags.set(
+        HeaderFlags::DELIVERY,
+        op.flags.contains(Flags::DELIVERY_COMPLETE),
+    );
+    flags.set(HeaderFlags::MATCH, op.flags.contains(Flags::MATCH_COMPLETE));
+    let (kind, tag) = match Class::of(op.flags) {
+        Class::Msg => (Kind::Msg, 0),
+        Class::Tagged => (Kind::Tagged, op.tag),
+    };
+    Header {
+        kind,
+        flags,
+        id: 0,
+        tag,
+        data: if flags.contains(HeaderFlags::DATA) {
+            op.data
+        } else {
+            0
+        },
+        len: op.body.len() as u64,
+    }
+}
+
+/// Tells whether a send completes only when the peer says so, fi_cq(3) "COMPLETION EVENT SEMANTICS".
+#[inline]
+pub(crate) const fn wants_ack(flags: Flags) -> bool {
+    flags.intersects(Flags::DELIVERY_COMPLETE.union(Flags::MATCH_COMPLETE))
+}
+
+/// Makes the completion of a send.
+#[inline]
+pub(crate) fn completion(flags: Flags, context: usize, buf: usize, len: u64) -> Completion {
+    Completion {
+        context,
+        flags: Flags::SEND | Class::of(flags).flag(),
+        len,
+        buf,
+        data: 0,
+        tag: 0,
+        from: PeerId::ANY,
+        wanted: flags.contains(Flags::COMPLETION),
+    }
+}

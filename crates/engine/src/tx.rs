@@ -1,0 +1,321 @@
+//! Sending: operations become frames, in order, as fast as the link takes them.
+//!
+//! The short path is [`Engine::send_now`]: a message that fits one frame, with nothing before it, is handed to
+//! the link and completed without touching a table. Any other send becomes a [`Transmit`].
+
+use oxifabric_types::{Errno, Flags, PeerId};
+
+use crate::engine::Engine;
+use crate::peer::{Next, Reply};
+use crate::rndv::{answer, bare};
+use crate::slab::Key;
+use crate::transmit::{self, Stage, Transmit};
+use crate::{
+    Completions, Frame, HeaderFlags, Kind, Link, Placement, PostError, Posted, TxOp, TxToken,
+};
+
+/// How posting one frame, or beginning a pull, ended.
+pub(crate) enum Step {
+    /// It was taken, and the send has more of them.
+    More,
+    /// The send has no more frames.
+    Last,
+    /// The link takes nothing now.
+    Blocked,
+}
+
+impl Engine {
+    /// Sends a message that fits one frame; gives the operation back if it has to wait.
+    #[inline]
+    pub(crate) fn send_now(
+        &mut self,
+        link: &mut impl Link,
+        out: &mut impl Completions,
+        op: TxOp,
+        key: Key,
+    ) -> Result<(), TxOp> {
+        let mut header = transmit::header(&op);
+        let unacked = transmit::wants_ack(op.flags);
+        if unacked {
+            header.id = key.raw();
+        }
+        let frame = Frame {
+            header,
+            body: &op.body,
+            offset: 0,
+            len: op.body.len(),
+            transient: op.flags.contains(Flags::INJECT),
+            more: op.flags.contains(Flags::MORE),
+        };
+        match link.post(op.peer, frame, TxToken(key.raw())) {
+            Ok(Posted::Done) if !unacked => {
+                let (buf, len) = (op.body.base() as usize, op.body.len() as u64);
+                out.complete(transmit::completion(op.flags, op.context, buf, len));
+                Ok(())
+            }
+            Err(PostError::Again) => {
+                self.peers.block(op.peer);
+                Err(op)
+            }
+            Ok(posted) => {
+                self.remember(op, key, posted);
+                Ok(())
+            }
+            Err(PostError::Down(errno)) => {
+                let mut transmit = Transmit::new(op, key);
+                transmit.failure = Some(errno);
+                transmit.report(out);
+                Ok(())
+            }
+        }
+    }
+
+    /// Keeps a send that is with the link, or with the peer, for its completion.
+    fn remember(&mut self, op: TxOp, key: Key, posted: Posted) {
+        let mut transmit = Transmit::new(op, key);
+        transmit.stage = Stage::Sent;
+        transmit.pending = u32::from(posted == Posted::Pending);
+        transmit.borrowed = false;
+        self.offer_again |= transmit.unacked;
+        // The key is the vacant one, so there is room for it.
+        let _ = self.sends.insert(transmit);
+    }
+
+    /// Takes a send in, posts as much of it as the link takes, and keeps the rest.
+    ///
+    /// # Errors
+    /// [`Errno::NOMEM`] when an injected body has to be copied and there is no memory for it.
+    pub(crate) fn submit(
+        &mut self,
+        link: &mut impl Link,
+        out: &mut impl Completions,
+        op: TxOp,
+        key: Key,
+    ) -> Result<(), Errno> {
+        let peer = op.peer;
+        let mut transmit = Transmit::new(op, key);
+        let one_frame = transmit.fits_one_frame(link.limits(peer));
+        if transmit.borrowed && !(one_frame && self.peers.is_clear(peer)) {
+            transmit.own_body()?;
+        }
+        if self.sends.insert(transmit).is_err() {
+            return Err(Errno::AGAIN);
+        }
+        self.peers.queue(peer, key);
+        self.advance(link, out, peer);
+        match self.sends.get_mut(key).map(Transmit::keep_body) {
+            Some(Err(errno)) => {
+                self.sends.remove(key);
+                Err(errno)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends what waits for a peer until the link is blocked: answers first, then the messages in order, and
+    /// data that the peer asked for whenever no message waits.
+    pub(crate) fn advance(
+        &mut self,
+        link: &mut impl Link,
+        out: &mut impl Completions,
+        peer: PeerId,
+    ) {
+        self.decide_acks(link, peer);
+        while let Some(row) = self.peers.get_mut(peer).filter(|row| !row.blocked) {
+            let Some(next) = row.next() else {
+                return;
+            };
+            let step = match next {
+                Next::Reply(reply) => self.post_reply(link, out, peer, reply),
+                Next::Message(key) | Next::Bulk(key) => self.post_frame(link, out, key),
+            };
+            let Some(row) = self.peers.get_mut(peer) else {
+                return;
+            };
+            match step {
+                Step::More => row.posted(next, false),
+                Step::Last => row.posted(next, true),
+                Step::Blocked => row.blocked = true,
+            }
+        }
+    }
+
+    /// Posts an answer.
+    fn post_reply(
+        &mut self,
+        link: &mut impl Link,
+        out: &mut impl Completions,
+        peer: PeerId,
+        reply: Reply,
+    ) -> Step {
+        let header = match reply {
+            Reply::Begin(key) => return self.begin(link, out, key),
+            Reply::Arrived(_) => return Step::Last,
+            Reply::Ack(id) => answer(Kind::Ack, id, 0),
+            Reply::Fin(id, result) => {
+                let errno = result.err().map_or(0, |errno| errno.raw() as u64);
+                answer(Kind::Fin, id, errno)
+            }
+        };
+        self.offer_again = true;
+        match link.post(peer, bare(header), TxToken(Key::NONE.raw())) {
+            Err(PostError::Again) => Step::Blocked,
+            // A peer that is down needs no answer; its link reports it.
+            Ok(_) | Err(PostError::Down(_)) => Step::Last,
+        }
+    }
+
+    /// Posts the next frame of a send.
+    fn post_frame(&mut self, link: &mut impl Link, out: &mut impl Completions, key: Key) -> Step {
+        let Some(transmit) = self.sends.get_mut(key) else {
+            return Step::Last;
+        };
+        let limits = *link.limits(transmit.peer);
+        let Some((frame, next)) = transmit.frame(&limits) else {
+            return Step::Last;
+        };
+        match link.post(transmit.peer, frame, TxToken(key.raw())) {
+            Ok(posted) => {
+                transmit.stage = next;
+                transmit.pending += u32::from(posted == Posted::Pending);
+                self.offer_again |= transmit.awaits_answer();
+                self.check_sent(out, key);
+            }
+            Err(PostError::Again) => return Step::Blocked,
+            Err(PostError::Down(errno)) => {
+                self.fail_send(out, key, errno);
+                return Step::Last;
+            }
+        }
+        match next {
+            Stage::Sending(_) => Step::More,
+            _ => Step::Last,
+        }
+    }
+
+    /// The link no longer needs a frame's memory.
+    pub(crate) fn frame_sent(
+        &mut self,
+        out: &mut impl Completions,
+        key: Key,
+        result: Result<(), Errno>,
+    ) {
+        let Some(transmit) = self.sends.get_mut(key) else {
+            return;
+        };
+        transmit.pending = transmit.pending.saturating_sub(1);
+        match result {
+            Ok(()) => self.check_sent(out, key),
+            Err(errno) => self.fail_send(out, key, errno),
+        }
+    }
+
+    /// The peer asks for the data that it was offered.
+    pub(crate) fn asked(&mut self, from: PeerId, id: u32) -> Placement {
+        let key = Key::from_raw(id);
+        match self.sends.get_mut(key).filter(|send| send.peer == from) {
+            Some(send) if send.stage == Stage::Offered => {
+                send.begin_data();
+                self.peers.queue_bulk(from, key);
+                Placement::Done
+            }
+            _ => Placement::Refuse,
+        }
+    }
+
+    /// The peer placed or matched a message. One that nobody knows is late, or made up; it hurts nobody.
+    pub(crate) fn acked(&mut self, out: &mut impl Completions, from: PeerId, id: u32) -> Placement {
+        let key = Key::from_raw(id);
+        match self.sends.get_mut(key).filter(|send| send.peer == from) {
+            Some(send) if send.unacked && send.stage != Stage::Offered => {
+                send.unacked = false;
+                self.check_sent(out, key);
+                Placement::Done
+            }
+            Some(_) => Placement::Refuse,
+            None => Placement::Done,
+        }
+    }
+
+    /// The peer pulled the data that it was offered, failed to, or does not want it.
+    pub(crate) fn finished(
+        &mut self,
+        out: &mut impl Completions,
+        from: PeerId,
+        id: u32,
+        result: Result<(), Errno>,
+    ) -> Placement {
+        let key = Key::from_raw(id);
+        match self.sends.get_mut(key).filter(|send| send.peer == from) {
+            Some(send) if send.stage == Stage::Offered => {
+                send.failure = result.err();
+                send.stage = Stage::Sent;
+                send.unacked = false;
+                self.check_sent(out, key);
+                Placement::Done
+            }
+            Some(_) => Placement::Refuse,
+            None => Placement::Done,
+        }
+    }
+
+    /// Fails a send as soon as the link has let go of it.
+    pub(crate) fn fail_send(&mut self, out: &mut impl Completions, key: Key, why: Errno) {
+        if let Some(send) = self.sends.get_mut(key) {
+            send.failure.get_or_insert(why);
+            send.stage = Stage::Sent;
+            send.unacked = false;
+            self.check_sent(out, key);
+        }
+    }
+
+    /// Completes a send to which nothing more will happen.
+    pub(crate) fn check_sent(&mut self, out: &mut impl Completions, key: Key) {
+        if self.sends.get(key).is_some_and(Transmit::is_over)
+            && let Some(transmit) = self.sends.remove(key)
+        {
+            transmit.report(out);
+        }
+    }
+
+    /// Cancels a send of which nothing was handed to the link.
+    pub(crate) fn cancel_send(
+        &mut self,
+        out: &mut impl Completions,
+        context: usize,
+    ) -> Result<(), Errno> {
+        let queued = |send: &Transmit| send.stage == Stage::Queued && send.context() == context;
+        let found = self.sends.iter().find(|(_, send)| queued(send));
+        let (key, _) = found.ok_or(Errno::NOENT)?;
+        self.fail_send(out, key, Errno::CANCELED);
+        Ok(())
+    }
+
+    /// Tells whether a send waits for an answer of that peer.
+    pub(crate) fn awaits_answer_of(&self, peer: PeerId) -> bool {
+        let awaits = |send: &Transmit| send.peer == peer && send.awaits_answer();
+        self.sends.iter().any(|(_, send)| awaits(send))
+    }
+
+    /// Settles which messages that merely arrived are acknowledged: all or none, as the link says. This
+    /// happens before anything else can match them, so none is acknowledged twice.
+    fn decide_acks(&mut self, link: &mut impl Link, peer: PeerId) {
+        let Some(row) = self.peers.get_mut(peer).filter(|row| row.undecided) else {
+            return;
+        };
+        row.undecided = false;
+        let on_arrival = link.limits(peer).ack_on_arrival;
+        let unexpected = &mut self.unexpected;
+        row.replies.retain_mut(|reply| {
+            let Reply::Arrived(key) = *reply else {
+                return true;
+            };
+            let Some(message) = unexpected.get_mut(key).filter(|_| on_arrival) else {
+                return false;
+            };
+            message.arrival.flags &= HeaderFlags::DATA;
+            *reply = Reply::Ack(message.arrival.id);
+            true
+        });
+    }
+}

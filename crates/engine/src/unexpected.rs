@@ -1,0 +1,209 @@
+//! The unexpected queue: messages that no receive matched when they arrived, in order of arrival, and all
+//! others whose data is still on its way.
+//!
+//! Waiting messages cost a budget, which is kept here per queue and per peer; who may exceed it is decided in
+//! `rx`. Messages that come in several frames are found by peer and id.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use oxifabric_types::PeerId;
+
+use crate::list::List;
+use crate::matching::Pattern;
+use crate::message::{Fate, Message};
+use crate::slab::{Key, Slab};
+
+/// Messages that are not over.
+#[derive(Debug)]
+pub(crate) struct UnexpectedQueue {
+    messages: Slab<Message>,
+    waiting: [List; 2],
+    claimed: List,
+    /// Messages of which more frames will come, and those whose data is still at the sender.
+    by_id: BTreeMap<(PeerId, u32), Key>,
+    /// What waiting and claimed messages cost, in all.
+    held_bytes: usize,
+    /// The same, per peer.
+    held_from: Vec<usize>,
+}
+
+impl UnexpectedQueue {
+    /// Makes a queue without messages.
+    pub(crate) fn new() -> Self {
+        Self {
+            messages: Slab::with_capacity(0),
+            waiting: [List::new(); 2],
+            claimed: List::new(),
+            by_id: BTreeMap::new(),
+            held_bytes: 0,
+            held_from: Vec::new(),
+        }
+    }
+
+    /// Returns how many messages wait for a receive.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.iter().map(List::len).sum::<usize>() + self.claimed.len()
+    }
+
+    /// Returns how many receives wait for the data of a message that they matched.
+    pub(crate) fn matched(&self) -> usize {
+        let matched = |message: &Message| matches!(message.fate, Fate::Matched(_));
+        self.messages.iter().filter(|(_, m)| matched(m)).count()
+    }
+
+    /// Returns what the waiting messages cost.
+    pub(crate) const fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
+    /// Returns what the waiting messages of one peer cost.
+    pub(crate) fn held_from(&self, peer: PeerId) -> usize {
+        self.held_from.get(peer.index()).copied().unwrap_or(0)
+    }
+
+    /// Tells whether no more messages can be kept.
+    pub(crate) fn is_full(&self) -> bool {
+        self.messages.is_full()
+    }
+
+    /// Tells whether the id names a message already.
+    pub(crate) fn knows(&self, from: PeerId, id: u32) -> bool {
+        self.by_id.contains_key(&(from, id))
+    }
+
+    /// Adds a message; one that waits goes to the end of its queue. `None` when no more can be kept.
+    pub(crate) fn insert(&mut self, message: Message) -> Option<Key> {
+        let waits = matches!(message.fate, Fate::Waiting);
+        let (class, from, cost) = (message.arrival.class, message.arrival.from, message.cost());
+        let key = self.messages.insert(message).ok()?;
+        if waits {
+            self.waiting[class.index()].push_back(&mut self.messages, key);
+            self.charge(from, cost);
+        }
+        Some(key)
+    }
+
+    /// Lets a message be found by its sender's id.
+    pub(crate) fn name(&mut self, key: Key) {
+        if let Some(message) = self.messages.get(key) {
+            let name = (message.arrival.from, message.arrival.id);
+            self.by_id.insert(name, key);
+        }
+    }
+
+    /// Forgets the sender's id of a message.
+    pub(crate) fn unname(&mut self, key: Key) {
+        if let Some(message) = self.messages.get(key) {
+            let name = (message.arrival.from, message.arrival.id);
+            if self.by_id.get(&name) == Some(&key) {
+                self.by_id.remove(&name);
+            }
+        }
+    }
+
+    /// Finds a message by its sender's id.
+    pub(crate) fn named(&self, from: PeerId, id: u32) -> Option<Key> {
+        self.by_id.get(&(from, id)).copied()
+    }
+
+    /// Finds a message by its key.
+    pub(crate) fn get(&self, key: Key) -> Option<&Message> {
+        self.messages.get(key)
+    }
+
+    /// Finds a message by its key, to change it; its fate is changed by [`UnexpectedQueue::settle`] only.
+    pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut Message> {
+        self.messages.get_mut(key)
+    }
+
+    /// Finds the first waiting message that a receive takes.
+    #[inline]
+    pub(crate) fn find(&self, pattern: &Pattern) -> Option<Key> {
+        self.waiting[pattern.class.index()]
+            .iter(&self.messages)
+            .find(|(_, message)| pattern.accepts(&message.arrival))
+            .map(|(key, _)| key)
+    }
+
+    /// Finds the message that a peek with this context claimed.
+    pub(crate) fn find_claimed(&self, context: usize) -> Option<Key> {
+        self.claimed
+            .iter(&self.messages)
+            .find(|(_, message)| matches!(message.fate, Fate::Claimed(c) if c == context))
+            .map(|(key, _)| key)
+    }
+
+    /// Claims a waiting message for a later receive; it still costs what it did.
+    pub(crate) fn claim(&mut self, key: Key, context: usize) {
+        self.leave_queue(key);
+        if let Some(message) = self.messages.get_mut(key) {
+            message.fate = Fate::Claimed(context);
+            self.claimed.push_back(&mut self.messages, key);
+        }
+    }
+
+    /// Takes a message out of its queue and says what becomes of it; it no longer costs anything.
+    pub(crate) fn settle(&mut self, key: Key, fate: Fate) {
+        self.leave_queue(key);
+        self.uncharge(key);
+        if let Some(message) = self.messages.get_mut(key) {
+            message.fate = fate;
+        }
+    }
+
+    /// Takes a message out altogether.
+    pub(crate) fn remove(&mut self, key: Key) -> Option<Message> {
+        self.leave_queue(key);
+        self.uncharge(key);
+        self.unname(key);
+        self.messages.remove(key)
+    }
+
+    /// Returns the keys of all messages from a peer.
+    pub(crate) fn keys_from(&self, peer: PeerId) -> Vec<Key> {
+        self.messages
+            .iter()
+            .filter(|(_, message)| message.arrival.from == peer)
+            .map(|(key, _)| key)
+            .collect()
+    }
+
+    /// Drops all messages.
+    pub(crate) fn clear(&mut self) {
+        *self = Self::new();
+    }
+
+    fn leave_queue(&mut self, key: Key) {
+        let Some(message) = self.messages.get(key) else {
+            return;
+        };
+        let class = message.arrival.class;
+        match message.fate {
+            Fate::Waiting => self.waiting[class.index()].unlink(&mut self.messages, key),
+            Fate::Claimed(_) => self.claimed.unlink(&mut self.messages, key),
+            Fate::Matched(_) | Fate::Dropped => {}
+        }
+    }
+
+    fn charge(&mut self, from: PeerId, cost: usize) {
+        let row = from.index();
+        if self.held_from.len() <= row {
+            self.held_from.resize(row + 1, 0);
+        }
+        self.held_from[row] += cost;
+        self.held_bytes += cost;
+    }
+
+    fn uncharge(&mut self, key: Key) {
+        let Some(message) = self.messages.get(key) else {
+            return;
+        };
+        if matches!(message.fate, Fate::Waiting | Fate::Claimed(_)) {
+            let cost = message.cost();
+            if let Some(held) = self.held_from.get_mut(message.arrival.from.index()) {
+                *held -= cost;
+            }
+            self.held_bytes -= cost;
+        }
+    }
+}
