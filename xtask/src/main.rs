@@ -23,6 +23,9 @@ enum Task {
         /// Folder to fill instead of target/dist
         #[arg(long)]
         out: Option<PathBuf>,
+        /// Profile that cargo builds with
+        #[arg(long, default_value = "release")]
+        profile: String,
     },
 }
 
@@ -38,8 +41,8 @@ fn main() -> ExitCode {
 
 fn run(task: Task) -> Result<ExitCode, Box<dyn Error>> {
     match task {
-        Task::Dist { out } => {
-            println!("{}", dist::dist(out)?.display());
+        Task::Dist { out, profile } => {
+            println!("{}", dist::dist(out, &profile)?.display());
             Ok(ExitCode::SUCCESS)
         }
     }

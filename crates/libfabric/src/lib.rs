@@ -1,1 +1,20 @@
 //! libfabric.so.1: exported symbols, their versions, and the registry of providers.
+//!
+//! - [`registry`]: the providers of this library, in the order in which C programs see their endpoints;
+//! - [`builtin`]: the functions of the library for Rust callers, as [`EntryPoints`];
+//! - `calls`, `params`, `logging`, `tostr`: the functions, in the newest layout of their structures;
+//! - `exports`: the C symbols with their versions. They exist only with the feature `export`, so that a Rust program that
+//!   links this crate does not define the symbols of another libfabric that it may load too.
+
+mod calls;
+mod entry_points;
+#[cfg(feature = "export")]
+mod exports;
+#[cfg(feature = "export")]
+mod logging;
+mod params;
+mod providers;
+mod tostr;
+
+pub use entry_points::{EntryPoints, builtin};
+pub use providers::registry;

@@ -1,0 +1,183 @@
+//! Discovery and opening: fi_getinfo and its like, fi_fabric, fi_version, fi_strerror, for structures of the newest layout.
+
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ptr;
+use core::str::Utf8Error;
+
+use oxifabric_abi::{
+    FI_EINVAL, FI_ENODATA, FI_ENODEV, FI_ENOMEM, FI_ENOSYS, FI_MAJOR_VERSION, FI_MINOR_VERSION,
+    FI_PROV_ATTR_ONLY, FI_VERSION, fi_fabric_attr, fi_info, fid_fabric, fid_t,
+};
+use oxifabric_core::info::{self, from_c, to_c_list};
+use oxifabric_core::log;
+use oxifabric_core::provider::ProviderEntry;
+use oxifabric_core::registry::Request;
+use oxifabric_types::{FabricAttr, Info, strerror_c};
+
+use crate::providers::registry;
+
+/// The API version of this library, the newest that a program may ask for.
+const API_VERSION: u32 = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION);
+
+/// Finds endpoints that fit a request; the list in `info` is released by [`freeinfo`]. Source: fi_getinfo(3).
+///
+/// Returns `-FI_ENODATA` if nothing fits; FI_LOG_LEVEL=info prints why. `-FI_ENOSYS` for a version newer than the
+/// library's, `-FI_EINVAL` for a null `info`.
+///
+/// # Safety
+/// `node` and `service` are null or strings, `hints` is null or a valid entry, `info` is null or may be written.
+pub(crate) unsafe extern "C" fn getinfo(
+    version: u32,
+    node: *const c_char,
+    service: *const c_char,
+    flags: u64,
+    hints: *const fi_info,
+    info: *mut *mut fi_info,
+) -> c_int {
+    // SAFETY: the caller vouches for the result.
+    let Some(result) = (unsafe { info.as_mut() }) else {
+        return -FI_EINVAL;
+    };
+    *result = ptr::null_mut();
+    if version > API_VERSION {
+        log::warn!(
+            "",
+            Core,
+            "API version {} was asked for; this library has {}",
+            dotted(version),
+            dotted(API_VERSION)
+        );
+        return -FI_ENOSYS;
+    }
+    if flags & FI_PROV_ATTR_ONLY != 0 {
+        return deliver(&providers_only(), ptr::null_mut(), result);
+    }
+    // SAFETY: the caller vouches for strings and hints.
+    let (node, service, handle, hints) = unsafe {
+        let handle = hints.as_ref().map_or(ptr::null_mut(), |hints| hints.handle);
+        let hints = (!hints.is_null()).then(|| from_c(hints)).transpose();
+        (text(node), text(service), handle, hints)
+    };
+    let (Ok(node), Ok(service), Ok(hints)) = (node, service, hints) else {
+        log::info!(
+            "",
+            Core,
+            "fi_getinfo: the hints hold a value that does not exist, or an address that is none"
+        );
+        return -FI_ENODATA;
+    };
+    let request = Request {
+        version,
+        node,
+        service,
+        flags,
+        hints: hints.as_ref(),
+    };
+    deliver(&registry().query(&request).infos, handle, result)
+}
+
+/// Releases a list; null is allowed. Source: fi_getinfo(3).
+///
+/// # Safety
+/// `info` is null or a list of [`getinfo`] or [`dupinfo`], or one whose pieces come from the allocator of libc.
+pub(crate) unsafe extern "C" fn freeinfo(info: *mut fi_info) {
+    // SAFETY: the caller's contract, passed on.
+    unsafe { info::free(info) }
+}
+
+/// Duplicates one entry, or makes an empty one of null (fi_allocinfo). Null when memory is out. Source: fi_getinfo(3).
+///
+/// # Safety
+/// `info` is null or a valid entry.
+pub(crate) unsafe extern "C" fn dupinfo(info: *const fi_info) -> *mut fi_info {
+    // SAFETY: the caller's contract, passed on.
+    unsafe { info::dup(info) }
+}
+
+/// Opens a fabric. Source: fi_fabric(3).
+///
+/// Returns `-FI_EINVAL` without attributes or names in them, `-FI_ENODEV` for a provider that is not here.
+///
+/// # Safety
+/// `attr` is null or valid; `fabric` may be written.
+pub(crate) unsafe extern "C" fn fabric(
+    attr: *mut fi_fabric_attr,
+    fabric: *mut *mut fid_fabric,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: the caller vouches for the attributes.
+    let Some(named) = (unsafe { attr.as_ref() }) else {
+        return -FI_EINVAL;
+    };
+    if named.name.is_null() || fabric.is_null() {
+        return -FI_EINVAL;
+    }
+    // SAFETY: the name is null or a string.
+    let Ok(Some(stack)) = (unsafe { text(named.prov_name) }) else {
+        return -FI_EINVAL;
+    };
+    let top = stack.rsplit(';').next().unwrap_or(stack);
+    let Some(entry) = registry().find(top) else {
+        return -FI_ENODEV;
+    };
+    // SAFETY: the caller's contract, passed on.
+    unsafe { entry.open_fabric(attr, named.api_version, fabric, context) }
+}
+
+/// Returns the API version of the library. Source: fi_version(3).
+pub(crate) extern "C" fn version() -> u32 {
+    API_VERSION
+}
+
+/// Returns the text of an error number, positive or negative. Source: fi_errno(3).
+pub(crate) extern "C" fn strerror(errnum: c_int) -> *const c_char {
+    strerror_c(errnum).as_ptr()
+}
+
+/// Hands a list to a C program; `handle` is that of its hints.
+fn deliver(infos: &[Info], handle: fid_t, result: &mut *mut fi_info) -> c_int {
+    if infos.is_empty() {
+        return -FI_ENODATA;
+    }
+    *result = to_c_list(infos);
+    if result.is_null() {
+        return -FI_ENOMEM;
+    }
+    let mut next = *result;
+    // SAFETY: the list is ours and ends with null.
+    while let Some(entry) = unsafe { next.as_mut() } {
+        entry.handle = handle;
+        next = entry.next;
+    }
+    0
+}
+
+/// Lists the providers as FI_PROV_ATTR_ONLY wants them: everything unset but name and version.
+fn providers_only() -> Vec<Info> {
+    let attr_of = |entry: &ProviderEntry| FabricAttr {
+        prov_name: entry.name.to_owned(),
+        prov_version: entry.version,
+        ..FabricAttr::default()
+    };
+    let infos = registry().providers().map(|entry| Info {
+        fabric: attr_of(entry),
+        ..Info::default()
+    });
+    infos.collect()
+}
+
+/// Borrows a C string; `None` for null.
+///
+/// # Safety
+/// `text` is null or a string that outlives the result.
+unsafe fn text<'a>(text: *const c_char) -> Result<Option<&'a str>, Utf8Error> {
+    if text.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the caller vouches for the string.
+    unsafe { CStr::from_ptr(text) }.to_str().map(Some)
+}
+
+fn dotted(version: u32) -> String {
+    format!("{}.{}", version >> 16, version & 0xffff)
+}
