@@ -31,8 +31,8 @@ impl Engine {
         let arrival = Arrival::new(self.me, Class::of(op.flags), &header).ok_or(Errno::MSGSIZE)?;
         if let Some(landing) = self.posted.take(&arrival, out) {
             landing.copy_from(&op.body, arrival.len);
-            report(op, key, out);
             self.posted.land(landing, &arrival, Ok(()), out);
+            report(op, key, out);
             return Ok(());
         }
         self.keep_own(out, op, key, arrival)

@@ -27,12 +27,12 @@ impl Engine {
             self.offer_again = true;
             return out.fail(nothing_found(op));
         };
+        out.complete(found(op, &arrival));
         if op.flags.contains(Flags::DISCARD) {
             self.discard(out, key);
         } else if op.flags.contains(Flags::CLAIM) {
             self.unexpected.claim(key, op.context);
         }
-        out.complete(found(op, &arrival));
     }
 
     /// "A receive operation with the FI_CLAIM flag set, but FI_PEEK not set is used to retrieve a previously
@@ -45,8 +45,8 @@ impl Engine {
         match found_arrival {
             None => out.fail(nothing_found(&op)),
             Some((key, arrival)) if op.flags.contains(Flags::DISCARD) => {
-                self.discard(out, key);
                 out.complete(found(&op, &arrival));
+                self.discard(out, key);
             }
             Some((key, _)) => self.assign(out, key, Landing::new(op)),
         }

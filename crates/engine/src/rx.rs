@@ -77,10 +77,10 @@ impl Engine {
         match self.posted.take(arrival, out) {
             Some(landing) => {
                 landing.write(0, bytes);
+                self.posted.land(landing, arrival, Ok(()), out);
                 if arrival.wants_ack() {
                     self.acknowledge(out, arrival);
                 }
-                self.posted.land(landing, arrival, Ok(()), out);
                 Placement::Done
             }
             None => self.keep_whole(arrival, bytes),
@@ -241,14 +241,14 @@ impl Engine {
             return;
         };
         let arrival = message.arrival;
-        if let (Ok(()), Fate::Matched(landing)) = (result, &message.fate) {
-            message.kept.copy_to(landing);
+        if let Fate::Matched(landing) = message.fate {
+            if result.is_ok() {
+                message.kept.copy_to(&landing);
+            }
+            self.posted.land(landing, &arrival, result, out);
         }
         if result.is_ok() && arrival.wants_ack() {
             self.acknowledge(out, &arrival);
-        }
-        if let Fate::Matched(landing) = message.fate {
-            self.posted.land(landing, &arrival, result, out);
         }
     }
 

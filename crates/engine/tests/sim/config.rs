@@ -1,0 +1,173 @@
+//! Which worlds are simulated.
+
+use oxifabric_engine::{Config as EngineConfig, Limits};
+
+/// A world.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    pub(crate) nodes: usize,
+    /// Bodies arrive as streams; otherwise whole.
+    pub(crate) stream: bool,
+    pub(crate) limits: Limits,
+    /// Pulls fail because the pair may not do it.
+    pub(crate) pull_forbidden: bool,
+    pub(crate) engine: EngineConfig,
+    /// How many frames fit between two endpoints.
+    pub(crate) lane_frames: usize,
+    /// Connections that break now and then, in so many of a thousand steps.
+    pub(crate) breaks_per_mille: usize,
+    /// One endpoint dies half-way.
+    pub(crate) death: bool,
+    /// Endpoints send to themselves as well.
+    pub(crate) loopback: bool,
+    pub(crate) steps: usize,
+    pub(crate) sabotage: Option<Sabotage>,
+}
+
+/// What a broken link does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sabotage {
+    Reorder,
+    Duplicate,
+    Lose,
+    Corrupt,
+}
+
+impl Config {
+    /// Frames far smaller than any real link's, so that every path is taken often.
+    fn base() -> Self {
+        Self {
+            nodes: 2,
+            stream: false,
+            limits: Limits {
+                eager: 16,
+                segmented: 64,
+                segment: 20,
+                rndv_msg: true,
+                rndv_tagged: true,
+                pull: true,
+                ack_on_arrival: false,
+            },
+            pull_forbidden: false,
+            engine: EngineConfig {
+                tx_size: 12,
+                rx_size: 16,
+                unexpected_bytes: 1 << 20,
+                min_multi_recv: 40,
+                directed_recv: true,
+            },
+            lane_frames: 6,
+            breaks_per_mille: 0,
+            death: false,
+            loopback: true,
+            steps: 400,
+            sabotage: None,
+        }
+    }
+
+    fn streams() -> Self {
+        let base = Self::base();
+        Self {
+            stream: true,
+            limits: Limits {
+                pull: false,
+                ..base.limits
+            },
+            ..base
+        }
+    }
+
+    pub(crate) fn two_endpoints_pull_from_each_other() -> Self {
+        Self::base()
+    }
+
+    pub(crate) fn two_endpoints_over_streams() -> Self {
+        Self::streams()
+    }
+
+    pub(crate) fn pulling_turns_out_to_be_forbidden() -> Self {
+        Self {
+            pull_forbidden: true,
+            ..Self::base()
+        }
+    }
+
+    pub(crate) fn many_endpoints_over_streams() -> Self {
+        Self {
+            nodes: 5,
+            steps: 800,
+            ..Self::streams()
+        }
+    }
+
+    pub(crate) fn many_endpoints_over_packets() -> Self {
+        Self {
+            nodes: 5,
+            steps: 800,
+            ..Self::base()
+        }
+    }
+
+    /// The shape of upstream's tcp protocol.
+    pub(crate) fn acknowledged_on_arrival() -> Self {
+        let streams = Self::streams();
+        Self {
+            limits: Limits {
+                eager: 64,
+                segmented: 64,
+                rndv_msg: false,
+                ack_on_arrival: true,
+                ..streams.limits
+            },
+            ..streams
+        }
+    }
+
+    pub(crate) fn long_messages_without_rendezvous() -> Self {
+        let streams = Self::streams();
+        Self {
+            limits: Limits {
+                rndv_msg: false,
+                rndv_tagged: false,
+                ..streams.limits
+            },
+            ..streams
+        }
+    }
+
+    pub(crate) fn hardly_any_room_for_the_unexpected() -> Self {
+        let base = Self::base();
+        Self {
+            nodes: 3,
+            engine: EngineConfig {
+                unexpected_bytes: 700,
+                ..base.engine
+            },
+            ..base
+        }
+    }
+
+    pub(crate) fn connections_break() -> Self {
+        Self {
+            nodes: 3,
+            breaks_per_mille: 15,
+            ..Self::streams()
+        }
+    }
+
+    pub(crate) fn connections_break_while_pulling() -> Self {
+        Self {
+            nodes: 3,
+            breaks_per_mille: 15,
+            ..Self::base()
+        }
+    }
+
+    pub(crate) fn an_endpoint_dies() -> Self {
+        Self {
+            nodes: 4,
+            death: true,
+            ..Self::base()
+        }
+    }
+}

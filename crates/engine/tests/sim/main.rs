@@ -1,0 +1,114 @@
+//! Engines under simulation: several endpoints over an in-memory network with virtual time, driven at random by
+//! a seed, with checkers beside them.
+//!
+//! A failing seed is printed with the command that replays it. `OXI_SEEDS` sets how many seeds each test tries,
+//! `OXI_SEED` tries one only.
+//!
+//! - `net`: the network and the link; it delays, blocks, splits, fails, and (to test the checkers) misbehaves.
+//! - `app`: what the applications do, and what they remember of it.
+//! - `check`: what must hold.
+//! - `world`: steps everything, and drains it at the end.
+
+mod app;
+mod check;
+mod config;
+mod net;
+mod rng;
+mod world;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use config::{Config, Sabotage};
+use world::World;
+
+/// Runs one seed; says what went wrong.
+fn run(config: &Config, seed: u64) -> Result<(), String> {
+    let outcome = catch_unwind(AssertUnwindSafe(|| World::new(config, seed).run()));
+    match outcome {
+        Ok(result) => result,
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().cloned();
+            Err(text.unwrap_or_else(|| "panicked".to_owned()))
+        }
+    }
+}
+
+/// Runs many seeds, or the one of the environment.
+fn run_all(test: &str, config: &Config) {
+    let from_env = |name| std::env::var(name).ok().and_then(|text| text.parse().ok());
+    let (first, count) = match from_env("OXI_SEED") {
+        Some(seed) => (seed, 1),
+        None => (1, from_env("OXI_SEEDS").unwrap_or(300)),
+    };
+    for seed in first..first + count {
+        if let Err(what) = run(config, seed) {
+            panic!(
+                "seed {seed}: {what}\nreplay with: OXI_SEED={seed} cargo test -p oxifabric-engine --test sim {test}"
+            );
+        }
+    }
+}
+
+macro_rules! simulations {
+    ($($name:ident)*) => {
+        $(
+            #[test]
+            fn $name() {
+                run_all(stringify!($name), &Config::$name());
+            }
+        )*
+    };
+}
+
+simulations! {
+    two_endpoints_over_streams
+    two_endpoints_pull_from_each_other
+    pulling_turns_out_to_be_forbidden
+    many_endpoints_over_streams
+    many_endpoints_over_packets
+    acknowledged_on_arrival
+    long_messages_without_rendezvous
+    hardly_any_room_for_the_unexpected
+    connections_break
+    connections_break_while_pulling
+    an_endpoint_dies
+}
+
+/// Tells whether the checkers notice a link that misbehaves, within some seeds.
+fn is_noticed(sabotage: Sabotage) -> bool {
+    let quiet = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let configs = [
+        Config::two_endpoints_pull_from_each_other(),
+        Config::two_endpoints_over_streams(),
+    ];
+    let noticed = configs.iter().all(|config| {
+        let broken = Config {
+            sabotage: Some(sabotage),
+            ..config.clone()
+        };
+        (1..=20).any(|seed| run(&broken, seed).is_err())
+    });
+    std::panic::set_hook(quiet);
+    noticed
+}
+
+#[test]
+fn checkers_notice_a_link_that_reorders() {
+    assert!(is_noticed(Sabotage::Reorder));
+}
+
+#[test]
+fn checkers_notice_a_link_that_duplicates() {
+    assert!(is_noticed(Sabotage::Duplicate));
+}
+
+#[test]
+fn checkers_notice_a_link_that_loses() {
+    assert!(is_noticed(Sabotage::Lose));
+}
+
+#[test]
+fn checkers_notice_a_link_that_corrupts() {
+    assert!(is_noticed(Sabotage::Corrupt));
+}

@@ -1,0 +1,471 @@
+//! The network between the engines, and the link that each of them has to it.
+//!
+//! Frames of one pair arrive in order, after random delays. Posting is refused at random and when a lane is full;
+//! some frames stay pending, and their memory is read only when `sent` is reported.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use oxifabric_engine::{
+    Body, Frame, Header, Kind, Limits, Link, Placement, PostError, Posted, RemoteIov, RxToken,
+    Sink, TxToken,
+};
+use oxifabric_mem::Iov;
+use oxifabric_types::{Errno, Instant, PeerId};
+
+use crate::config::{Config, Sabotage};
+use crate::rng::Rng;
+
+/// Why connections break.
+pub(crate) const BROKEN: Errno = Errno::CONNRESET;
+
+/// All lanes.
+pub(crate) struct Net {
+    config: Config,
+    pub(crate) rng: Rng,
+    now: u64,
+    lanes: Vec<Lane>,
+    dead: Vec<bool>,
+    /// Memory that offers named; its index is the address.
+    remotes: Vec<Iov>,
+    /// The first broken rule.
+    pub(crate) broken_rule: Option<String>,
+}
+
+/// One direction between two endpoints, and what its sending end remembers of the other.
+#[derive(Default)]
+struct Lane {
+    frames: VecDeque<InFlight>,
+    state: LaneState,
+    /// The sender was told to wait.
+    blocked: bool,
+    /// The receiver refused the first frame until it says so.
+    stalled: bool,
+    /// The receiver reads the first frame's body into this.
+    streaming: Option<Streaming>,
+    pulls: Vec<Pull>,
+    /// Results to report before the sender is told that the other end is gone.
+    down: Option<Down>,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum LaneState {
+    #[default]
+    Closed,
+    /// Open from then on.
+    Connecting(u64),
+    Open,
+}
+
+struct InFlight {
+    header: Header,
+    body: Vec<u8>,
+    remote: Option<RemoteIov>,
+    /// The memory is read when this is reported.
+    pending: Option<(Iov, TxToken)>,
+    arrives: u64,
+}
+
+struct Streaming {
+    into: Iov,
+    token: RxToken,
+    done: usize,
+}
+
+struct Pull {
+    from: Iov,
+    into: Iov,
+    token: RxToken,
+}
+
+#[derive(Default)]
+struct Down {
+    sent: Vec<TxToken>,
+    placed: Vec<RxToken>,
+    pulled: Vec<RxToken>,
+}
+
+impl Net {
+    pub(crate) fn new(config: &Config, rng: Rng) -> Self {
+        let lanes = config.nodes * config.nodes;
+        Self {
+            config: config.clone(),
+            rng,
+            now: 0,
+            lanes: (0..lanes).map(|_| Lane::default()).collect(),
+            dead: vec![false; config.nodes],
+            remotes: Vec::new(),
+            broken_rule: None,
+        }
+    }
+
+    /// Breaks the connection of two endpoints: what is under way is lost, both will be told.
+    pub(crate) fn break_pair(&mut self, a: usize, b: usize) {
+        self.break_lane(a, b);
+        self.break_lane(b, a);
+    }
+
+    /// Kills an endpoint: the others will be told.
+    pub(crate) fn kill(&mut self, node: usize) {
+        for other in 0..self.config.nodes {
+            if other != node {
+                self.break_pair(node, other);
+            }
+        }
+        self.dead[node] = true;
+    }
+
+    /// Tells whether nothing is under way between live endpoints.
+    pub(crate) fn is_quiet_between(&self, alive: &dyn Fn(usize) -> bool) -> bool {
+        let nodes = self.config.nodes;
+        self.lanes.iter().enumerate().all(|(index, lane)| {
+            let quiet = lane.frames.is_empty() && lane.pulls.is_empty() && lane.down.is_none();
+            quiet || !alive(index / nodes) || !alive(index % nodes)
+        })
+    }
+
+    fn index(&self, from: usize, to: usize) -> usize {
+        from * self.config.nodes + to
+    }
+
+    /// Loses what is under way on one lane, and notes what its ends have to be told.
+    fn break_lane(&mut self, from: usize, to: usize) {
+        let (there, back) = (self.index(from, to), self.index(to, from));
+        let lane = &mut self.lanes[there];
+        let streaming = lane.streaming.take();
+        let sent = lane.frames.drain(..).filter_map(|f| Some(f.pending?.1));
+        let sent: Vec<_> = sent.collect();
+        let pulled: Vec<_> = lane.pulls.drain(..).map(|pull| pull.token).collect();
+        lane.stalled = false;
+        lane.blocked = false;
+        lane.state = LaneState::Closed;
+        let down = lane.down.get_or_insert_default();
+        down.sent.extend(sent);
+        down.pulled.extend(pulled);
+        let down = self.lanes[back].down.get_or_insert_default();
+        down.placed
+            .extend(streaming.map(|streaming| streaming.token));
+    }
+
+    fn delay(&mut self) -> u64 {
+        match self.rng.below(10) {
+            0 => 3000 + self.rng.below(5000) as u64,
+            _ => self.rng.below(300) as u64,
+        }
+    }
+
+    /// Tells whether the lane can take a frame, or opens it.
+    fn admit(&mut self, from: usize, to: usize) -> Result<(), PostError> {
+        let (now, delay) = (self.now, self.delay());
+        let refuse = self.rng.chance(10);
+        let index = self.index(from, to);
+        let (dead, room) = (self.dead[to], self.config.lane_frames);
+        let lane = &mut self.lanes[index];
+        if lane.down.is_some() {
+            lane.blocked = true;
+            return Err(PostError::Again);
+        }
+        if dead {
+            return Err(PostError::Down(BROKEN));
+        }
+        if lane.state == LaneState::Closed {
+            lane.state = LaneState::Connecting(now + delay);
+        }
+        if lane.state != LaneState::Open || lane.frames.len() >= room || refuse {
+            lane.blocked = true;
+            return Err(PostError::Again);
+        }
+        Ok(())
+    }
+
+    fn post(
+        &mut self,
+        from: usize,
+        to: usize,
+        frame: &Frame<'_>,
+        token: TxToken,
+    ) -> Result<Posted, PostError> {
+        self.admit(from, to)?;
+        let offer = matches!(frame.header.kind, Kind::MsgRts | Kind::TaggedRts);
+        let part = if offer {
+            Iov::empty()
+        } else {
+            frame.body.slice(frame.offset, frame.len)
+        };
+        let remote = (offer && self.config.limits.pull).then(|| {
+            self.remotes.push(frame.body.clone());
+            let piece = (self.remotes.len() as u64 - 1, frame.body.len() as u64);
+            RemoteIov::new(&[piece]).expect("one piece is allowed")
+        });
+        let pending = !frame.transient && !offer && self.rng.chance(30);
+        let arrives = self.now + self.delay();
+        let mut in_flight = InFlight {
+            header: frame.header,
+            body: Vec::new(),
+            remote,
+            pending: pending.then(|| (part.clone(), token)),
+            arrives,
+        };
+        if !pending {
+            in_flight.body = bytes(&part);
+        }
+        self.sabotage(&mut in_flight);
+        let index = self.index(from, to);
+        self.push(index, in_flight);
+        Ok(if pending {
+            Posted::Pending
+        } else {
+            Posted::Done
+        })
+    }
+
+    fn push(&mut self, lane: usize, in_flight: InFlight) {
+        let strike = self.rng.chance(3);
+        let frames = &mut self.lanes[lane].frames;
+        match self.config.sabotage {
+            Some(Sabotage::Lose) if strike && in_flight.pending.is_none() => {}
+            Some(Sabotage::Duplicate) if strike && in_flight.pending.is_none() => {
+                frames.push_back(InFlight {
+                    body: in_flight.body.clone(),
+                    pending: None,
+                    ..in_flight
+                });
+                frames.push_back(in_flight);
+            }
+            Some(Sabotage::Reorder) if strike && frames.len() > 1 => {
+                frames.insert(frames.len() - 1, in_flight);
+            }
+            _ => frames.push_back(in_flight),
+        }
+    }
+
+    fn sabotage(&mut self, in_flight: &mut InFlight) {
+        if self.config.sabotage == Some(Sabotage::Corrupt)
+            && self.rng.chance(3)
+            && let Some(byte) = in_flight.body.last_mut()
+        {
+            *byte ^= 1;
+        }
+    }
+
+    /// Tells one end that the other is gone.
+    fn report_down(&mut self, me: usize, peer: usize, sink: &mut impl Sink) -> usize {
+        let index = self.index(me, peer);
+        let Some(down) = self.lanes[index].down.take() else {
+            return 0;
+        };
+        self.lanes[index].blocked = false;
+        let Down {
+            sent,
+            placed,
+            pulled,
+        } = down;
+        sent.into_iter().for_each(|t| sink.sent(t, Err(BROKEN)));
+        placed.into_iter().for_each(|t| sink.placed(t, Err(BROKEN)));
+        pulled.into_iter().for_each(|t| sink.pulled(t, Err(BROKEN)));
+        sink.peer_down(PeerId(peer as u32), BROKEN);
+        1
+    }
+
+    /// Moves what one end has posted.
+    fn move_out(&mut self, me: usize, peer: usize, sink: &mut impl Sink) -> usize {
+        let (index, now) = (self.index(me, peer), self.now);
+        let (lucky, forbidden) = (self.rng.chance(60), self.config.pull_forbidden);
+        let room = self.config.lane_frames;
+        let lane = &mut self.lanes[index];
+        if matches!(lane.state, LaneState::Connecting(open) if open <= now) {
+            lane.state = LaneState::Open;
+        }
+        let mut events = 0;
+        if lucky {
+            for frame in &mut lane.frames {
+                if let Some((part, token)) = frame.pending.take() {
+                    frame.body = bytes(&part);
+                    sink.sent(token, Ok(()));
+                    events += 1;
+                }
+            }
+            for pull in lane.pulls.drain(..) {
+                let result = match forbidden {
+                    true => Err(Errno::PERM),
+                    false => {
+                        pull.into.copy_from(0, &pull.from);
+                        Ok(())
+                    }
+                };
+                sink.pulled(pull.token, result);
+                events += 1;
+            }
+        }
+        if lane.blocked && lane.state == LaneState::Open && lane.frames.len() < room {
+            lane.blocked = false;
+            sink.writable(PeerId(peer as u32));
+            events += 1;
+        }
+        events
+    }
+
+    /// Delivers what has arrived from one peer.
+    fn move_in(&mut self, me: usize, peer: usize, sink: &mut impl Sink) -> usize {
+        let index = self.index(peer, me);
+        let mut events = 0;
+        while self.deliver(index, peer, sink) {
+            events += 1;
+        }
+        events
+    }
+
+    /// Delivers one frame, or a part of one; tells whether to go on.
+    fn deliver(&mut self, index: usize, from: usize, sink: &mut impl Sink) -> bool {
+        let (chunk, stop) = (1 + self.rng.below(40), self.rng.chance(20));
+        let (now, stream) = (self.now, self.config.stream);
+        let lane = &mut self.lanes[index];
+        let Some(frame) = lane.frames.front() else {
+            return false;
+        };
+        if stop || lane.stalled || frame.pending.is_some() || frame.arrives > now {
+            return false;
+        }
+        if let Some(streaming) = &mut lane.streaming {
+            let end = frame.body.len().min(streaming.done + chunk);
+            let part = &frame.body[streaming.done..end];
+            streaming.into.write(streaming.done, part);
+            streaming.done = end;
+            if end == frame.body.len() {
+                let token = streaming.token;
+                lane.streaming = None;
+                lane.frames.pop_front();
+                sink.placed(token, Ok(()));
+            }
+            return true;
+        }
+        let body = match frame.remote {
+            Some(remote) => Body::Remote(remote),
+            None if stream => Body::Stream(frame.body.len()),
+            None => Body::Whole(&frame.body),
+        };
+        let streamed = matches!(body, Body::Stream(1..));
+        match sink.arrival(PeerId(from as u32), &frame.header, body) {
+            Placement::Done if !streamed => {
+                lane.frames.pop_front();
+            }
+            Placement::Discard if streamed => {
+                lane.frames.pop_front();
+            }
+            Placement::Into(into, token) if streamed => {
+                lane.streaming = Some(Streaming {
+                    into,
+                    token,
+                    done: 0,
+                });
+            }
+            Placement::Stall => {
+                lane.stalled = true;
+                return false;
+            }
+            answer => {
+                let header = frame.header;
+                self.broken_rule = Some(format!("{answer:?} for {header:?}"));
+                return false;
+            }
+        }
+        true
+    }
+}
+
+fn bytes(iov: &Iov) -> Vec<u8> {
+    let mut out = vec![0; iov.len()];
+    iov.read(0, &mut out);
+    out
+}
+
+/// One endpoint's end of the network.
+pub(crate) struct SimLink {
+    me: usize,
+    net: Rc<RefCell<Net>>,
+    /// While closed or connecting, and once open.
+    limits: [Limits; 2],
+    open: Vec<bool>,
+    /// Peers that were reported to be gone since somebody looked.
+    pub(crate) lost: Vec<usize>,
+}
+
+impl SimLink {
+    pub(crate) fn new(me: usize, net: &Rc<RefCell<Net>>) -> Self {
+        let config = net.borrow().config.clone();
+        let careful = Limits {
+            eager: config.limits.eager / 2,
+            ..config.limits
+        };
+        Self {
+            me,
+            net: Rc::clone(net),
+            limits: [careful, config.limits],
+            open: vec![false; config.nodes],
+            lost: Vec::new(),
+        }
+    }
+}
+
+impl Link for SimLink {
+    fn limits(&self, peer: PeerId) -> &Limits {
+        &self.limits[usize::from(self.open[peer.index()])]
+    }
+
+    fn post(
+        &mut self,
+        peer: PeerId,
+        frame: Frame<'_>,
+        token: TxToken,
+    ) -> Result<Posted, PostError> {
+        let mut net = self.net.borrow_mut();
+        net.post(self.me, peer.index(), &frame, token)
+    }
+
+    fn pull(
+        &mut self,
+        peer: PeerId,
+        remote: &RemoteIov,
+        into: Iov,
+        token: RxToken,
+    ) -> Result<(), PostError> {
+        let mut net = self.net.borrow_mut();
+        net.admit(self.me, peer.index())?;
+        let (address, len) = remote.pieces()[0];
+        let from = net.remotes[address as usize].slice(0, into.len().min(len as usize));
+        let index = net.index(self.me, peer.index());
+        net.lanes[index].pulls.push(Pull { from, into, token });
+        Ok(())
+    }
+
+    fn flush(&mut self) {}
+
+    fn poll(&mut self, now: Instant, sink: &mut impl Sink) -> usize {
+        let mut net = self.net.borrow_mut();
+        net.now = now.as_nanos();
+        let nodes = net.config.nodes;
+        let first = net.rng.below(nodes);
+        let mut events = 0;
+        for peer in (first..first + nodes).map(|peer| peer % nodes) {
+            if peer == self.me {
+                continue;
+            }
+            if net.report_down(self.me, peer, sink) > 0 {
+                self.lost.push(peer);
+                events += 1;
+            }
+            events += net.move_out(self.me, peer, sink);
+            events += net.move_in(self.me, peer, sink);
+            let index = net.index(self.me, peer);
+            self.open[peer] = net.lanes[index].state == LaneState::Open;
+        }
+        events
+    }
+
+    fn resume(&mut self, peer: PeerId) {
+        let mut net = self.net.borrow_mut();
+        let index = net.index(peer.index(), self.me);
+        net.lanes[index].stalled = false;
+    }
+}

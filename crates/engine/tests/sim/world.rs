@@ -1,0 +1,190 @@
+//! Steps everything, and drains it at the end.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use oxifabric_engine::Engine;
+use oxifabric_types::{Instant, PeerId};
+
+use crate::app::{Events, Node};
+use crate::check::{Book, Op, Verdict};
+use crate::config::Config;
+use crate::net::{Net, SimLink};
+use crate::rng::Rng;
+
+/// How many rounds draining may take before something is held to be stuck.
+const DRAIN_ROUNDS: usize = 20_000;
+
+/// Endpoints, their network, and the book.
+pub(crate) struct World {
+    config: Config,
+    rng: Rng,
+    net: Rc<RefCell<Net>>,
+    nodes: Vec<Node>,
+    book: Book,
+    now: u64,
+    step: usize,
+}
+
+impl World {
+    pub(crate) fn new(config: &Config, seed: u64) -> Self {
+        let net = Net::new(config, Rng::new(seed ^ 0x5555));
+        let net = Rc::new(RefCell::new(net));
+        let nodes = (0..config.nodes).map(|me| {
+            let mut engine = Engine::new(config.engine);
+            engine.set_self(PeerId(me as u32));
+            Node {
+                me,
+                engine,
+                link: SimLink::new(me, &net),
+                events: Events::default(),
+                alive: true,
+            }
+        });
+        Self {
+            config: config.clone(),
+            rng: Rng::new(seed),
+            nodes: nodes.collect(),
+            net,
+            book: Book::new(config.limits.ack_on_arrival),
+            now: 0,
+            step: 0,
+        }
+    }
+
+    /// Lets the applications act at random, then drains what is left; checks all the way.
+    pub(crate) fn run(&mut self) -> Verdict {
+        for step in 0..self.config.steps {
+            self.step = step;
+            self.break_something();
+            let node = self.rng.below(self.config.nodes);
+            if !self.nodes[node].alive {
+                continue;
+            }
+            if self.rng.chance(50) {
+                self.nodes[node].act(&self.config, &mut self.rng, &mut self.book, step)?;
+            } else {
+                self.progress(node)?;
+            }
+        }
+        self.step = self.config.steps;
+        self.drain()?;
+        self.book.order_holds()?;
+        self.close()
+    }
+
+    fn break_something(&mut self) {
+        if self.rng.below(1000) < self.config.breaks_per_mille {
+            let a = self.rng.below(self.config.nodes);
+            let b = (a + 1 + self.rng.below(self.config.nodes - 1)) % self.config.nodes;
+            self.net.borrow_mut().break_pair(a, b);
+            self.book.broken.insert((a.min(b), a.max(b)), self.step);
+        }
+        if self.config.death && self.step == self.config.steps / 2 {
+            self.kill(0);
+        }
+    }
+
+    /// An endpoint dies, and with it what it had sent and posted.
+    fn kill(&mut self, victim: usize) {
+        self.net.borrow_mut().kill(victim);
+        let node = &mut self.nodes[victim];
+        node.alive = false;
+        node.engine.abandon(&mut node.events);
+        for other in 0..self.config.nodes {
+            let pair = (victim.min(other), victim.max(other));
+            self.book.broken.insert(pair, usize::MAX);
+        }
+        for message in self.book.messages.iter_mut().filter(|m| m.src == victim) {
+            message.sent.get_or_insert(Ok(()));
+        }
+        for receive in self.book.receives.iter_mut().filter(|r| r.node == victim) {
+            receive.ended = true;
+        }
+    }
+
+    fn progress(&mut self, index: usize) -> Verdict {
+        self.now += self.rng.below(200) as u64;
+        let node = &mut self.nodes[index];
+        let now = Instant::from_nanos(self.now);
+        node.engine.progress(&mut node.link, &mut node.events, now);
+        let lost = std::mem::take(&mut node.link.lost);
+        for &peer in &lost {
+            self.book.lost.insert((index, peer), self.step);
+        }
+        node.read_events(&mut self.book)?;
+        for peer in lost {
+            self.book.nothing_waits_for(index, peer)?;
+        }
+        match self.net.borrow_mut().broken_rule.take() {
+            Some(rule) => Err(format!("endpoint {index} broke a rule of the link: {rule}")),
+            None => Ok(()),
+        }
+    }
+
+    /// Receives everything until nothing is left.
+    fn drain(&mut self) -> Verdict {
+        for _ in 0..DRAIN_ROUNDS {
+            for index in 0..self.config.nodes {
+                let node = &mut self.nodes[index];
+                if !node.alive {
+                    continue;
+                }
+                node.take_anything(false, &mut self.book)?;
+                node.take_anything(true, &mut self.book)?;
+                node.take_claimed(&mut self.rng, &mut self.book)?;
+                self.progress(index)?;
+            }
+            if self.is_drained() {
+                return Ok(());
+            }
+        }
+        let open: Vec<_> = self.open_messages().take(5).collect();
+        Err(format!("stuck: messages {open:?} are still open"))
+    }
+
+    fn open_messages(&self) -> impl Iterator<Item = usize> {
+        (0..self.book.messages.len()).filter(|&message| self.book.is_open(message))
+    }
+
+    fn is_drained(&self) -> bool {
+        let alive = || self.nodes.iter().filter(|node| node.alive);
+        self.open_messages().next().is_none()
+            && alive().all(|node| node.engine.idle() && node.engine.unexpected() == 0)
+            && self
+                .net
+                .borrow()
+                .is_quiet_between(&|node| self.nodes[node].alive)
+    }
+
+    /// Cancels what is left of the receives; then nothing may be left of anything.
+    fn close(&mut self) -> Verdict {
+        let mut contexts: Vec<usize> = self.book.ops.keys().copied().collect();
+        contexts.sort_unstable();
+        for context in contexts {
+            let Some(&Op::Receive(receive)) = self.book.ops.get(&context) else {
+                continue;
+            };
+            let owner = self.book.receives[receive].node;
+            if self.nodes[owner].alive {
+                self.nodes[owner].cancel_one(context, &mut self.book)?;
+            }
+        }
+        let left = self.book.receives.iter().position(|r| !r.ended);
+        if let Some(receive) = left {
+            return Err(format!("receive {receive} never ended"));
+        }
+        for Node { me, engine, .. } in &self.nodes {
+            let left = [
+                engine.pending_tx(),
+                engine.pending_rx(),
+                engine.unexpected(),
+                engine.unexpected_bytes(),
+            ];
+            if left != [0; 4] || !engine.idle() {
+                return Err(format!("endpoint {me} is not empty: {left:?}"));
+            }
+        }
+        Ok(())
+    }
+}
