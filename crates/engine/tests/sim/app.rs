@@ -72,20 +72,24 @@ impl Node {
         }
         let longest = rng.pick(&[0, 16, 17, 64, 65, LONGEST]);
         let len = rng.below(longest + 1);
-        let flags = send_flags(config, rng, len);
+        let tag = rng.below(4) as u64;
+        let mut flags = send_flags(config, rng, len);
+        if book.has_silent_like(self.me, dst, tag, len, flags) {
+            flags |= Flags::REMOTE_CQ_DATA;
+        }
         let index = book.messages.len();
         let memory = Iov::zeroed(len).expect("messages are short");
         let content: Vec<u8> = (0..len).map(|at| check::byte(index, at)).collect();
         memory.write(0, &content);
         let op = TxOp {
             peer: PeerId(dst as u32),
-            tag: rng.below(4) as u64,
+            tag,
             data: index as u64,
             body: memory.clone(),
             flags,
             context: book.ops.len() + 1,
         };
-        let (context, tag) = (op.context, op.tag);
+        let context = op.context;
         book.ops.insert(context, Op::Send(index));
         book.messages.push(Message {
             src: self.me,
@@ -231,7 +235,7 @@ impl Node {
         let Some(at) = book.claims.iter().position(mine) else {
             return Ok(());
         };
-        let (_, context, message) = book.claims[at];
+        let (_, context, message) = book.claims.remove(at);
         let class = class(book.messages[message].is_tagged());
         let flags = class | wanted(rng) | Flags::CLAIM;
         if rng.chance(30) {
@@ -239,13 +243,6 @@ impl Node {
         } else {
             let receive = self.blank(flags, rng.below(LONGEST + 1));
             self.post_as(book, receive, context)?;
-        }
-        // Without a tag that names it, a claimed message is known by its claim until it is received.
-        if matches!(book.ops.get(&context), Some(Op::Over)) {
-            book.claims.retain(|claim| claim.1 != context);
-        } else {
-            let claim = book.claims.remove(at);
-            book.claims.push((usize::MAX, claim.1, claim.2));
         }
         Ok(())
     }
@@ -299,7 +296,7 @@ fn wanted(rng: &mut Rng) -> Flags {
 fn send_flags(config: &Config, rng: &mut Rng, len: usize) -> Flags {
     let mut flags = class(rng.chance(60)) | wanted(rng);
     flags.set(Flags::INJECT, len <= 100 && rng.chance(25));
-    flags.set(Flags::REMOTE_CQ_DATA, len < 8 || rng.chance(90));
+    flags.set(Flags::REMOTE_CQ_DATA, rng.chance(90));
     flags.set(Flags::MORE, rng.chance(20));
     flags.set(Flags::DELIVERY_COMPLETE, rng.chance(15));
     let match_complete = rng.chance(10) && !config.limits.ack_on_arrival;

@@ -337,15 +337,28 @@ impl Book {
             };
         }
         let silent = |m: &Message| !m.flags.contains(Flags::REMOTE_CQ_DATA) && fits(m);
-        let claim = self.claims.iter().find(|claim| claim.1 == c.context);
-        claim
-            .map(|claim| claim.2)
-            .filter(|&index| silent(&self.messages[index]))
-            .or_else(|| {
-                let unknown = |m: &Message| silent(m) && m.fate == Fate::Unknown;
-                self.messages.iter().position(unknown)
-            })
+        self.messages
+            .iter()
+            .position(silent)
             .ok_or_else(|| format!("nothing like this was sent, or it came twice: {c:?}"))
+    }
+
+    /// Tells whether an open message without data could not be told from such a one.
+    pub(crate) fn has_silent_like(
+        &self,
+        src: usize,
+        dst: usize,
+        tag: u64,
+        len: usize,
+        flags: Flags,
+    ) -> bool {
+        let tagged = flags.contains(Flags::TAGGED);
+        self.messages.iter().any(|m| {
+            !m.flags.contains(Flags::REMOTE_CQ_DATA)
+                && (m.src, m.dst, m.len, m.is_tagged()) == (src, dst, len, tagged)
+                && (!tagged || m.tag == tag)
+                && matches!(m.fate, Fate::Unknown | Fate::Claimed)
+        })
     }
 
     /// Tells whether the connection of its endpoints broke since the message was sent.
