@@ -6,9 +6,24 @@
 //! - [`provider`]: a provider without its type, as the registry keeps it.
 //! - [`registry`]: fi_getinfo, with a reason for every refusal.
 
+mod absent;
+mod av;
+mod clock;
+mod cntr;
+mod cq;
 pub mod device;
+mod domain;
+mod endpoint;
+mod eq;
+mod fabric;
+mod handle;
 pub mod info;
 pub mod log;
+mod members;
+mod mr;
 pub mod params;
 pub mod provider;
 pub mod registry;
+mod sockaddr;
+mod text;
+mod wait;

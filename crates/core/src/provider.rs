@@ -2,10 +2,13 @@
 
 use core::ffi::{c_int, c_void};
 
-use oxifabric_abi::{FI_ENOSYS, FI_VERSION, fi_fabric_attr, fid_fabric};
-use oxifabric_types::{Address, Info};
+use oxifabric_abi::{FI_VERSION, fi_fabric_attr, fid_ep, fid_fabric};
+use oxifabric_types::{Address, Errno, Info};
 
 use crate::device::{Provider, Unresolved};
+use crate::domain::Domain;
+use crate::endpoint::RdmEndpoint;
+use crate::fabric;
 use crate::params::Parameter;
 
 /// The version that our providers report (`fabric_attr.prov_version`): that of the interface they implement.
@@ -30,11 +33,16 @@ pub struct ProviderEntry {
     pub source_for: fn(&Address) -> Option<Address>,
     /// [`Provider::fresh_name`].
     pub fresh_name: fn() -> Option<Address>,
+    /// Opens an endpoint of the provider in a domain.
+    pub(crate) open_endpoint: OpenEndpoint,
 }
 
 /// [`Provider::resolve`] as a plain function.
 pub type Resolve =
     fn(Option<&str>, Option<&str>, bool, bool, u32) -> Result<Vec<Address>, Unresolved>;
+
+/// Opens an endpoint: its domain, its attributes, the context of its opener.
+pub(crate) type OpenEndpoint = fn(&Domain, Info, *mut c_void) -> Result<*mut fid_ep, Errno>;
 
 /// Makes the entry of a provider.
 pub const fn entry<P: Provider>() -> ProviderEntry {
@@ -46,6 +54,7 @@ pub const fn entry<P: Provider>() -> ProviderEntry {
         resolve: P::resolve,
         source_for: P::source_for,
         fresh_name: P::fresh_name,
+        open_endpoint: RdmEndpoint::<P>::open,
     }
 }
 
@@ -56,14 +65,15 @@ impl ProviderEntry {
     /// the application passes later. Returns 0 or a negative error number.
     ///
     /// # Safety
-    /// `attr` points to the attributes of the fabric, whose `name` is null or a string; `fabric` may be written.
+    /// `fabric` is null or may be written.
     pub unsafe fn open_fabric(
         &'static self,
-        _attr: *const fi_fabric_attr,
-        _api_version: u32,
-        _fabric: *mut *mut fid_fabric,
-        _context: *mut c_void,
+        attr: *const fi_fabric_attr,
+        api_version: u32,
+        fabric: *mut *mut fid_fabric,
+        context: *mut c_void,
     ) -> c_int {
-        -FI_ENOSYS
+        // SAFETY: the caller's contract, passed on.
+        unsafe { fabric::open(self, attr, api_version, fabric, context) }
     }
 }

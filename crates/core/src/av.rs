@@ -1,0 +1,244 @@
+//! Address vectors: fi_av(3). Both types give indices in order of insertion; inserting does no I/O but name look-ups.
+
+mod ops;
+mod symmetric;
+mod table;
+
+use core::ffi::c_void;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use oxifabric_abi::{
+    FI_AV_COMPLETE, FI_AV_MAP, FI_AV_TABLE, FI_AV_UNSPEC, FI_CLASS_AV, FI_EVENT, FI_FIREWALL_ADDR,
+    FI_MORE, FI_SYMMETRIC, FI_SYNC_ERR, fi_addr_t, fi_av_attr, fi_eq_entry, fi_ops, fid_av,
+};
+use oxifabric_types::{Address, AvType, Errno, FiAddr};
+
+use crate::domain::{Domain, lock};
+use crate::eq::{Eq, EqFailure};
+use crate::handle::{self, Fid, Object, Ref, Uses, publish, table};
+use crate::sockaddr;
+use table::Table;
+
+/// An address vector.
+#[repr(C)]
+pub(crate) struct Av {
+    fid: Fid<fid_av>,
+    uses: Uses,
+    domain: Ref<Domain>,
+    table: Mutex<Table>,
+    /// Counts insertions and removals, so that others see when what they remember is out of date.
+    changes: AtomicU64,
+    /// Counts removals.
+    removals: AtomicU64,
+    /// Insertions are reported to the event queue (`FI_EVENT`).
+    asynchronous: bool,
+    eq: Mutex<Option<Ref<Eq>>>,
+}
+
+// SAFETY: `repr(C)`, begins with its handle; `publish` boxes every one with `ops::BASE`.
+unsafe impl Object for Av {
+    type Handle = fid_av;
+    const CLASS: usize = FI_CLASS_AV;
+
+    fn ops() -> &'static fi_ops {
+        &ops::BASE
+    }
+
+    fn uses(&self) -> &Uses {
+        &self.uses
+    }
+}
+
+/// How the outcome of each insertion is told: fi_av(3) "flags".
+struct Report {
+    /// Where the new addresses go, if the application wants them.
+    addresses: *mut fi_addr_t,
+    /// Where error numbers go (`FI_SYNC_ERR`).
+    errors: *mut i32,
+    context: *mut c_void,
+}
+
+impl Av {
+    /// Opens a vector in a domain. An unspecified type is chosen and told through the attributes.
+    ///
+    /// # Errors
+    /// `INVAL` without attributes or for a type that the domain does not have, `NOSYS` for shared vectors.
+    pub(crate) fn open(
+        domain: &Domain,
+        attr: Option<&mut fi_av_attr>,
+        context: *mut c_void,
+    ) -> Result<*mut fid_av, Errno> {
+        let attr = attr.ok_or(Errno::INVAL)?;
+        if !attr.name.is_null() {
+            return Err(Errno::NOSYS);
+        }
+        if attr.flags & !(FI_EVENT | FI_SYMMETRIC) != 0 {
+            return Err(Errno::INVAL);
+        }
+        if !sockaddr::format_is_known(domain.info().addr_format) {
+            return Err(Errno::NOSYS);
+        }
+        choose_type(domain.info().domain.av_type, attr)?;
+        let fid = fid_av {
+            fid: handle::new_fid::<Self>(context),
+            ops: table(&ops::OPS),
+        };
+        Ok(publish(Self {
+            fid: Fid::new(fid),
+            uses: Uses::none(),
+            domain: Ref::to(domain),
+            table: Mutex::new(Table::new(attr.count)),
+            changes: AtomicU64::new(1),
+            removals: AtomicU64::new(1),
+            asynchronous: attr.flags & FI_EVENT != 0,
+            eq: Mutex::new(None),
+        }))
+    }
+
+    /// Returns the domain.
+    pub(crate) fn domain(&self) -> &Domain {
+        &self.domain
+    }
+
+    /// Returns the address at an index.
+    ///
+    /// # Errors
+    /// `INVAL` when the index is unused.
+    pub(crate) fn address(&self, at: fi_addr_t) -> Result<Address, Errno> {
+        let table = lock(&self.table);
+        table.address(FiAddr(at)).cloned().ok_or(Errno::INVAL)
+    }
+
+    /// Returns the index of an address, or [`FiAddr::UNSPEC`].
+    pub(crate) fn find(&self, address: &Address) -> fi_addr_t {
+        let found = lock(&self.table).find(address);
+        found.unwrap_or(FiAddr::UNSPEC).0
+    }
+
+    /// Returns a number that changes with every insertion and removal; never zero.
+    #[inline]
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    /// Returns a number that changes when an index may mean another address; never zero.
+    #[inline]
+    pub(crate) fn removals(&self) -> u64 {
+        self.removals.load(Ordering::Acquire)
+    }
+
+    /// Checks the arguments that all insertions share.
+    fn check_insert(&self, flags: u64, context: *mut c_void) -> Result<(), Errno> {
+        if flags & !(FI_MORE | FI_SYNC_ERR | FI_FIREWALL_ADDR) != 0 {
+            // FI_AV_USER_ID and authorization keys are not offered.
+            return Err(Errno::BADFLAGS);
+        }
+        if flags & FI_SYNC_ERR != 0 && (context.is_null() || self.asynchronous) {
+            return Err(Errno::INVAL);
+        }
+        if self.asynchronous && lock(&self.eq).is_none() {
+            return Err(Errno::NOEQ);
+        }
+        Ok(())
+    }
+
+    /// Inserts addresses and tells what became of each; returns what the call returns.
+    ///
+    /// # Safety
+    /// The places of `report` have room for all addresses.
+    unsafe fn insert(
+        &self,
+        addresses: impl Iterator<Item = Result<Address, Errno>>,
+        report: &Report,
+    ) -> usize {
+        let mut inserted = 0;
+        for (at, address) in addresses.enumerate() {
+            let result = address.map(|address| lock(&self.table).insert(address));
+            inserted += usize::from(result.is_ok());
+            // SAFETY: the caller's contract.
+            unsafe { self.tell(at, result, report) };
+        }
+        self.changes.fetch_add(1, Ordering::Release);
+        if !self.asynchronous {
+            return inserted;
+        }
+        self.tell_end(inserted, report);
+        0
+    }
+
+    /// Tells what became of one insertion.
+    ///
+    /// # Safety
+    /// As for [`Av::insert`].
+    unsafe fn tell(&self, at: usize, result: Result<FiAddr, Errno>, report: &Report) {
+        // SAFETY: the caller's contract.
+        unsafe {
+            if !report.addresses.is_null() {
+                *report.addresses.add(at) = result.unwrap_or(FiAddr::UNSPEC).0;
+            }
+            if !report.errors.is_null() {
+                *report.errors.add(at) = result.err().map_or(0, Errno::raw);
+            }
+        }
+        if let (Err(errno), Some(eq)) = (result, self.events()) {
+            eq.post_failure(EqFailure {
+                fid: self.fid.as_ptr().addr(),
+                context: report.context.addr(),
+                data: at as u64,
+                errno,
+            });
+        }
+    }
+
+    fn tell_end(&self, inserted: usize, report: &Report) {
+        if let Some(eq) = self.events() {
+            let entry = fi_eq_entry {
+                fid: self.fid.as_ptr().cast(),
+                context: report.context,
+                data: inserted as u64,
+            };
+            eq.post(FI_AV_COMPLETE, &entry);
+        }
+    }
+
+    /// Returns the event queue if insertions are reported there.
+    fn events(&self) -> Option<Ref<Eq>> {
+        if !self.asynchronous {
+            return None;
+        }
+        lock(&self.eq).clone()
+    }
+
+    /// Removes one address.
+    fn remove(&self, at: fi_addr_t) -> Result<(), Errno> {
+        let unused = lock(&self.table).remove(FiAddr(at))?;
+        if unused {
+            self.removals.fetch_add(1, Ordering::Release);
+            self.changes.fetch_add(1, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Binds the event queue.
+    fn bind(&self, eq: &Eq, flags: u64) -> Result<(), Errno> {
+        let mut bound = lock(&self.eq);
+        if flags != 0 || bound.is_some() {
+            return Err(Errno::INVAL);
+        }
+        *bound = Some(Ref::to(eq));
+        Ok(())
+    }
+}
+
+/// Settles the type of a vector: the application's, if the domain has it.
+fn choose_type(domain: AvType, attr: &mut fi_av_attr) -> Result<(), Errno> {
+    let domains = domain.raw();
+    match attr.type_ {
+        FI_AV_UNSPEC if domains == FI_AV_UNSPEC => attr.type_ = FI_AV_TABLE,
+        FI_AV_UNSPEC => attr.type_ = domains,
+        FI_AV_MAP | FI_AV_TABLE if domains == FI_AV_UNSPEC || domains == attr.type_ => {}
+        _ => return Err(Errno::INVAL),
+    }
+    Ok(())
+}

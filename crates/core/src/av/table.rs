@@ -1,0 +1,136 @@
+//! The addresses of an address vector, by index and back.
+//!
+//! An address that is inserted again keeps its index and is counted, as upstream does: it must be removed as often. A new
+//! one takes the lowest unused index (fi_av(3), FI_AV_TABLE).
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+use oxifabric_types::{Address, Errno, FiAddr};
+
+/// How many entries are reserved at most, whatever the application expects.
+const RESERVED: usize = 1 << 20;
+
+/// The addresses of a vector.
+#[derive(Debug)]
+pub(super) struct Table {
+    slots: Vec<Option<Slot>>,
+    index: HashMap<Address, usize>,
+    unused: BinaryHeap<Reverse<usize>>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    address: Address,
+    /// How often it was inserted.
+    inserted: usize,
+}
+
+impl Table {
+    /// An empty table that expects so many addresses.
+    pub(super) fn new(expected: usize) -> Self {
+        let expected = expected.min(RESERVED);
+        Self {
+            slots: Vec::with_capacity(expected),
+            index: HashMap::with_capacity(expected),
+            unused: BinaryHeap::new(),
+        }
+    }
+
+    /// Inserts an address and returns its index.
+    pub(super) fn insert(&mut self, address: Address) -> FiAddr {
+        if let Some(&at) = self.index.get(&address) {
+            if let Some(slot) = &mut self.slots[at] {
+                slot.inserted += 1;
+            }
+            return FiAddr(at as u64);
+        }
+        let slot = Some(Slot {
+            address: address.clone(),
+            inserted: 1,
+        });
+        let at = match self.unused.pop() {
+            Some(Reverse(at)) => {
+                self.slots[at] = slot;
+                at
+            }
+            None => {
+                self.slots.push(slot);
+                self.slots.len() - 1
+            }
+        };
+        self.index.insert(address, at);
+        FiAddr(at as u64)
+    }
+
+    /// Removes an address; returns whether its index is unused now.
+    ///
+    /// # Errors
+    /// `INVAL` when the index is unused.
+    pub(super) fn remove(&mut self, at: FiAddr) -> Result<bool, Errno> {
+        let at = usize::try_from(at.0).map_err(|_| Errno::INVAL)?;
+        let place = self.slots.get_mut(at).ok_or(Errno::INVAL)?;
+        let slot = place.as_mut().ok_or(Errno::INVAL)?;
+        slot.inserted -= 1;
+        if slot.inserted != 0 {
+            return Ok(false);
+        }
+        self.index.remove(&slot.address);
+        *place = None;
+        self.unused.push(Reverse(at));
+        Ok(true)
+    }
+
+    /// Returns the address at an index.
+    pub(super) fn address(&self, at: FiAddr) -> Option<&Address> {
+        let slot = self.slots.get(usize::try_from(at.0).ok()?)?;
+        slot.as_ref().map(|slot| &slot.address)
+    }
+
+    /// Returns the index of an address.
+    pub(super) fn find(&self, address: &Address) -> Option<FiAddr> {
+        self.index.get(address).map(|&at| FiAddr(at as u64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(text: &str) -> Address {
+        Address::Name(text.into())
+    }
+
+    #[test]
+    fn indices_follow_the_order_and_the_lowest_is_used_again() {
+        let mut table = Table::new(2);
+        for (at, text) in ["a", "b", "c"].iter().enumerate() {
+            assert_eq!(table.insert(name(text)), FiAddr(at as u64));
+        }
+        assert_eq!(table.remove(FiAddr(2)), Ok(true));
+        assert_eq!(table.remove(FiAddr(0)), Ok(true));
+        assert_eq!(table.insert(name("d")), FiAddr(0));
+        assert_eq!(table.insert(name("e")), FiAddr(2));
+        assert_eq!(table.find(&name("e")), Some(FiAddr(2)));
+        assert_eq!(table.find(&name("c")), None);
+    }
+
+    #[test]
+    fn duplicates_share_an_index_and_are_counted() {
+        let mut table = Table::new(0);
+        assert_eq!(table.insert(name("a")), FiAddr(0));
+        assert_eq!(table.insert(name("a")), FiAddr(0));
+        assert_eq!(table.remove(FiAddr(0)), Ok(false));
+        assert_eq!(table.address(FiAddr(0)), Some(&name("a")));
+        assert_eq!(table.remove(FiAddr(0)), Ok(true));
+        assert_eq!(table.remove(FiAddr(0)), Err(Errno::INVAL));
+    }
+
+    #[test]
+    fn indices_out_of_range_are_invalid() {
+        let mut table = Table::new(usize::MAX);
+        assert_eq!(table.remove(FiAddr(0)), Err(Errno::INVAL));
+        assert_eq!(table.remove(FiAddr::UNSPEC), Err(Errno::INVAL));
+        assert_eq!(table.address(FiAddr::UNSPEC), None);
+    }
+}

@@ -1,0 +1,208 @@
+//! The entries of a completion queue, in order, errors included. Path class: short; entries that fit the size asked for
+//! are queued without allocation, and beyond it the queue grows instead of losing one (FI_RM_ENABLED).
+
+use core::mem::MaybeUninit;
+use std::collections::VecDeque;
+use std::ffi::CString;
+
+use oxifabric_abi::{
+    FI_ADDR_NOTAVAIL, FI_CQ_FORMAT_CONTEXT, FI_CQ_FORMAT_DATA, FI_CQ_FORMAT_MSG,
+    FI_CQ_FORMAT_TAGGED, FI_CQ_FORMAT_UNSPEC, fi_cq_data_entry, fi_cq_entry, fi_cq_format,
+    fi_cq_msg_entry, fi_cq_tagged_entry,
+};
+use oxifabric_engine::{Completion, Failure};
+use oxifabric_types::Errno;
+
+/// Which structure the application reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    Context,
+    Msg,
+    Data,
+    Tagged,
+}
+
+impl Format {
+    /// Reads the attribute; no preference gives the smallest.
+    pub(super) const fn from_raw(format: fi_cq_format) -> Option<Self> {
+        match format {
+            FI_CQ_FORMAT_UNSPEC | FI_CQ_FORMAT_CONTEXT => Some(Self::Context),
+            FI_CQ_FORMAT_MSG => Some(Self::Msg),
+            FI_CQ_FORMAT_DATA => Some(Self::Data),
+            FI_CQ_FORMAT_TAGGED => Some(Self::Tagged),
+            _ => None,
+        }
+    }
+}
+
+/// An entry: the tagged structure, from whom it came, and whether it is an error.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    pub(super) wide: fi_cq_tagged_entry,
+    pub(super) source: u64,
+    /// What more is known of a failure is at the front of [`Ring::failures`].
+    failed: bool,
+}
+
+// SAFETY: the pointers are the application's values, which are handed back and never followed.
+unsafe impl Send for Entry {}
+
+impl Entry {
+    /// The entry of an operation that ended, from `source`.
+    #[inline]
+    fn new(completion: &Completion, source: u64, failed: bool) -> Self {
+        Self {
+            wide: fi_cq_tagged_entry {
+                op_context: core::ptr::without_provenance_mut(completion.context),
+                flags: completion.flags.bits(),
+                len: completion.len as usize,
+                buf: core::ptr::without_provenance_mut(completion.buf),
+                data: completion.data,
+                tag: completion.tag,
+            },
+            source,
+            failed,
+        }
+    }
+}
+
+/// What more is known of an operation that failed.
+#[derive(Debug)]
+pub(super) struct Detail {
+    pub(super) errno: Errno,
+    pub(super) overflow: u64,
+    /// A sentence of the provider.
+    pub(super) reason: Option<CString>,
+}
+
+/// The entries of a queue.
+#[derive(Debug)]
+pub(super) struct Ring {
+    format: Format,
+    entries: VecDeque<Entry>,
+    failures: VecDeque<Detail>,
+}
+
+impl Ring {
+    /// An empty ring with room for so many entries.
+    pub(super) fn new(format: Format, size: usize) -> Self {
+        Self {
+            format,
+            entries: VecDeque::with_capacity(size),
+            failures: VecDeque::new(),
+        }
+    }
+
+    /// Queues an operation that ended well.
+    #[inline]
+    pub(super) fn push(&mut self, completion: &Completion, source: u64) {
+        self.entries
+            .push_back(Entry::new(completion, source, false));
+    }
+
+    /// Queues an operation that failed.
+    pub(super) fn push_failure(&mut self, failure: &Failure, source: u64, reason: Option<CString>) {
+        self.entries
+            .push_back(Entry::new(&failure.op, source, true));
+        self.failures.push_back(Detail {
+            errno: failure.errno,
+            overflow: failure.overflow,
+            reason,
+        });
+    }
+
+    /// Returns how many entries wait.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Tells whether so many entries wait, or an error is next.
+    pub(super) fn satisfies(&self, wanted: usize) -> bool {
+        self.entries.len() >= wanted || self.entries.front().is_some_and(|entry| entry.failed)
+    }
+
+    /// Takes up to `count` entries that ended well.
+    ///
+    /// # Errors
+    /// `AGAIN` when there is none, `AVAIL` when the next one is an error.
+    ///
+    /// # Safety
+    /// `buf` has room for `count` entries of the format, and `sources` for as many addresses unless it is null.
+    #[inline]
+    pub(super) unsafe fn take(
+        &mut self,
+        buf: *mut u8,
+        count: usize,
+        sources: *mut u64,
+    ) -> Result<usize, Errno> {
+        match self.entries.front() {
+            None => return Err(Errno::AGAIN),
+            Some(entry) if entry.failed => return Err(Errno::AVAIL),
+            Some(_) => {}
+        }
+        let mut taken = 0;
+        while taken < count {
+            let Some(entry) = self.entries.front().filter(|entry| !entry.failed) else {
+                break;
+            };
+            // SAFETY: taken < count, and the caller vouches for room for so many.
+            unsafe {
+                write(self.format, buf, taken, entry);
+                if !sources.is_null() {
+                    *sources.add(taken) = entry.source;
+                }
+            }
+            self.entries.pop_front();
+            taken += 1;
+        }
+        Ok(taken)
+    }
+
+    /// Takes the error at the front.
+    pub(super) fn take_failure(&mut self) -> Option<(Entry, Detail)> {
+        if !self.entries.front()?.failed {
+            return None;
+        }
+        let detail = self.failures.pop_front()?;
+        Some((self.entries.pop_front()?, detail))
+    }
+}
+
+/// Writes one entry in the format of the queue.
+///
+/// # Safety
+/// There is room for `at + 1` entries of the format at `buf`.
+#[inline]
+unsafe fn write(format: Format, buf: *mut u8, at: usize, entry: &Entry) {
+    let wide = &entry.wide;
+    // SAFETY: each arm writes one entry of the format; the smaller structures are prefixes of the largest. The
+    // application's buffer may be aligned as it likes.
+    unsafe {
+        match format {
+            Format::Context => store::<fi_cq_entry>(buf, at, wide),
+            Format::Msg => store::<fi_cq_msg_entry>(buf, at, wide),
+            Format::Data => store::<fi_cq_data_entry>(buf, at, wide),
+            Format::Tagged => store::<fi_cq_tagged_entry>(buf, at, wide),
+        }
+    }
+}
+
+/// Copies the prefix `T` of an entry.
+///
+/// # Safety
+/// `T` is a prefix of the tagged entry, and there is room for `at + 1` of it at `buf`.
+#[inline]
+unsafe fn store<T>(buf: *mut u8, at: usize, wide: &fi_cq_tagged_entry) {
+    const { assert!(size_of::<T>() <= size_of::<fi_cq_tagged_entry>()) };
+    let from = core::ptr::from_ref(wide).cast::<MaybeUninit<T>>();
+    // SAFETY: the caller's contract; the source is at least as long as `T`.
+    unsafe {
+        buf.cast::<MaybeUninit<T>>()
+            .add(at)
+            .write_unaligned(from.read());
+    }
+}
+
+/// The source of an entry that has none, or an unknown one.
+pub(crate) const NO_SOURCE: u64 = FI_ADDR_NOTAVAIL;

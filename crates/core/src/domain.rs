@@ -1,0 +1,268 @@
+//! Domains: fi_domain(3). They open every other object and say which locks those take.
+
+use core::ffi::{c_int, c_void};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use oxifabric_abi::{
+    FI_CLASS_DOMAIN, FI_MAJOR, FI_MINOR, FI_REG_MR, fi_av_attr, fi_cntr_attr, fi_cq_attr, fi_info,
+    fi_ops, fi_ops_domain, fid, fid_av, fid_cntr, fid_cq, fid_domain, fid_ep,
+};
+use oxifabric_types::{Errno, Info, Threading};
+
+use crate::absent::{self, no4, no5};
+use crate::av::Av;
+use crate::cntr::Cntr;
+use crate::cq::Cq;
+use crate::eq::Eq;
+use crate::fabric::Fabric;
+use crate::handle::{
+    self, Fid, Object, Ref, Uses, checked, hand_out, object, publish, status, table,
+};
+use crate::info::{self, Abi};
+use crate::mr;
+use crate::mr::Regions;
+
+/// An opened domain.
+#[repr(C)]
+pub(crate) struct Domain {
+    fid: Fid<fid_domain>,
+    uses: Uses,
+    fabric: Ref<Fabric>,
+    info: Info,
+    eq: Mutex<Option<Events>>,
+    regions: Mutex<Regions>,
+}
+
+/// The event queue of a domain.
+#[derive(Clone)]
+pub(crate) struct Events {
+    /// Where events go.
+    pub(crate) eq: Ref<Eq>,
+    /// Registrations are reported there (`FI_REG_MR`).
+    pub(crate) registrations: bool,
+}
+
+// SAFETY: `repr(C)`, begins with its handle; `publish` boxes every one with `BASE`.
+unsafe impl Object for Domain {
+    type Handle = fid_domain;
+    const CLASS: usize = FI_CLASS_DOMAIN;
+
+    fn ops() -> &'static fi_ops {
+        &BASE
+    }
+
+    fn uses(&self) -> &Uses {
+        &self.uses
+    }
+}
+
+impl Domain {
+    /// Opens a domain of a fabric.
+    ///
+    /// # Errors
+    /// `INVAL` without an info, or with one of another provider.
+    ///
+    /// # Safety
+    /// `info` is null or comes from fi_getinfo(3).
+    pub(crate) unsafe fn open(
+        fabric: &Fabric,
+        info: *const fi_info,
+        context: *mut c_void,
+    ) -> Result<*mut fid_domain, Errno> {
+        // SAFETY: the caller's contract.
+        let info = unsafe { read_info(fabric, info) }?;
+        let fid = fid_domain {
+            fid: handle::new_fid::<Self>(context),
+            ops: table(&OPS),
+            mr: table(&mr::OPS),
+        };
+        Ok(publish(Self {
+            fid: Fid::new(fid),
+            uses: Uses::none(),
+            fabric: Ref::to(fabric),
+            regions: Mutex::new(Regions::new(&info.domain)),
+            info,
+            eq: Mutex::new(None),
+        }))
+    }
+
+    /// Returns the fabric.
+    pub(crate) fn fabric(&self) -> &Fabric {
+        &self.fabric
+    }
+
+    /// Returns what the domain was opened for.
+    pub(crate) const fn info(&self) -> &Info {
+        &self.info
+    }
+
+    /// Tells whether its objects exclude threads: not, when the application promised to (fi_domain(3)).
+    pub(crate) const fn locks(&self) -> bool {
+        !matches!(
+            self.info.domain.threading,
+            Threading::Domain | Threading::Completion
+        )
+    }
+
+    /// Returns the event queue that is bound.
+    pub(crate) fn events(&self) -> Option<Events> {
+        lock(&self.eq).clone()
+    }
+
+    /// Returns the registered memory.
+    pub(crate) fn regions(&self) -> MutexGuard<'_, Regions> {
+        lock(&self.regions)
+    }
+
+    fn bind(&self, eq: &Eq, flags: u64) -> Result<(), Errno> {
+        if flags & !FI_REG_MR != 0 {
+            return Err(Errno::BADFLAGS);
+        }
+        let mut bound = lock(&self.eq);
+        if bound.is_some() {
+            return Err(Errno::INVAL);
+        }
+        *bound = Some(Events {
+            eq: Ref::to(eq),
+            registrations: flags & FI_REG_MR != 0,
+        });
+        Ok(())
+    }
+}
+
+/// Takes a lock whose holder may have panicked: the tables are valid between any two statements.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Converts the info that an application passes.
+///
+/// # Safety
+/// `info` is null or comes from fi_getinfo(3).
+unsafe fn read_info(fabric: &Fabric, info: *const fi_info) -> Result<Info, Errno> {
+    if info.is_null() {
+        return Err(Errno::INVAL);
+    }
+    // SAFETY: the caller's contract; the application's structures are those of the API version that it asked for.
+    let mut read = unsafe {
+        match layout(fabric.api_version()) {
+            Some(abi) => info::widened(info.cast(), &abi, |info| info::from_c(info)),
+            None => info::from_c(info),
+        }
+    }?;
+    read.fabric.api_version = fabric.api_version();
+    Ok(read)
+}
+
+/// Returns how long the structures of an application are that asked for this API version, if not as long as ours.
+const fn layout(api_version: u32) -> Option<Abi> {
+    match (FI_MAJOR(api_version), FI_MINOR(api_version)) {
+        (0, _) | (1, 0..=4) => Some(Abi::V1_0),
+        (1, 5..=6) => Some(Abi::V1_1),
+        (1, 7) => Some(Abi::V1_2),
+        (1, 8..=19) => Some(Abi::V1_3),
+        (1, _) => Some(Abi::V1_7),
+        (2, 0..=4) => Some(Abi::V1_8),
+        _ => None,
+    }
+}
+
+static BASE: fi_ops = fi_ops {
+    close: Some(close),
+    bind: Some(bind),
+    ..absent::BASE
+};
+
+static OPS: fi_ops_domain = fi_ops_domain {
+    av_open: Some(av_open),
+    cq_open: Some(cq_open),
+    endpoint: Some(endpoint),
+    scalable_ep: Some(no4),
+    cntr_open: Some(cntr_open),
+    poll_open: Some(absent::no3),
+    stx_ctx: Some(no4),
+    srx_ctx: Some(no4),
+    query_atomic: Some(no5),
+    query_collective: Some(no4),
+    endpoint2: Some(endpoint2),
+    ..fi_ops_domain::NONE
+};
+
+unsafe extern "C" fn close(fid: *mut fid) -> c_int {
+    // SAFETY: the table is only in the handles of domains, and the application gives this one up.
+    status(unsafe { handle::close::<Domain>(fid) })
+}
+
+unsafe extern "C" fn bind(fid: *mut fid, bfid: *mut fid, flags: u64) -> c_int {
+    // SAFETY: the table is only in the handles of domains; the application binds an open object.
+    let (domain, eq) = unsafe { (object::<Domain>(fid.cast()), checked::<Eq>(bfid)) };
+    status(eq.and_then(|eq| domain.bind(eq, flags)))
+}
+
+unsafe extern "C" fn av_open(
+    domain: *mut fid_domain,
+    attr: *mut fi_av_attr,
+    av: *mut *mut fid_av,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: the table is only in the handles of domains.
+    let domain: &Domain = unsafe { object(domain) };
+    // SAFETY: the application passes attributes or null, and a place for the handle.
+    unsafe { hand_out(av, || Av::open(domain, attr.as_mut(), context)) }
+}
+
+unsafe extern "C" fn cq_open(
+    domain: *mut fid_domain,
+    attr: *mut fi_cq_attr,
+    cq: *mut *mut fid_cq,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: the table is only in the handles of domains.
+    let domain: &Domain = unsafe { object(domain) };
+    // SAFETY: the application passes attributes or null, and a place for the handle.
+    unsafe { hand_out(cq, || Cq::open(domain, attr.as_ref(), context)) }
+}
+
+unsafe extern "C" fn cntr_open(
+    domain: *mut fid_domain,
+    attr: *mut fi_cntr_attr,
+    cntr: *mut *mut fid_cntr,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: the table is only in the handles of domains.
+    let domain: &Domain = unsafe { object(domain) };
+    // SAFETY: the application passes attributes or null, and a place for the handle.
+    unsafe { hand_out(cntr, || Cntr::open(domain, attr.as_ref(), context)) }
+}
+
+unsafe extern "C" fn endpoint(
+    domain: *mut fid_domain,
+    info: *mut fi_info,
+    ep: *mut *mut fid_ep,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: the table is only in the handles of domains.
+    let domain: &Domain = unsafe { object(domain) };
+    let open = || {
+        // SAFETY: the application passes an info of fi_getinfo(3) or null.
+        let info = unsafe { read_info(domain.fabric(), info) }?;
+        (domain.fabric().entry().open_endpoint)(domain, info, context)
+    };
+    // SAFETY: the application passes a place for the handle.
+    unsafe { hand_out(ep, open) }
+}
+
+unsafe extern "C" fn endpoint2(
+    domain: *mut fid_domain,
+    info: *mut fi_info,
+    ep: *mut *mut fid_ep,
+    flags: u64,
+    context: *mut c_void,
+) -> c_int {
+    if flags != 0 {
+        // FI_PEER_TRANSFER: endpoints under another provider are not offered.
+        return -Errno::BADFLAGS.raw();
+    }
+    // SAFETY: the arguments are those of `endpoint`.
+    unsafe { endpoint(domain, info, ep, context) }
+}

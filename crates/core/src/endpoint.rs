@@ -1,0 +1,193 @@
+//! Reliable datagram endpoints: fi_endpoint(3), over any provider's device.
+//!
+//! One lock guards engine and device. The tables of the C header are constants generated for each provider, so that the
+//! call through a table leads straight into code that knows its device. While an endpoint is disabled, its tables of
+//! data transfers are others, whose every call gives `-FI_EOPBADSTATE`; enabling exchanges them.
+
+mod bind;
+mod cm;
+mod control;
+mod defaults;
+mod disabled;
+mod drain;
+mod msg;
+mod option;
+mod port;
+mod router;
+mod tagged;
+mod transfer;
+
+use core::ffi::c_void;
+use core::ptr::NonNull;
+use std::os::fd::RawFd;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
+
+use oxifabric_abi::{FI_CLASS_EP, fi_ops, fid, fid_ep};
+use oxifabric_engine::Config;
+use oxifabric_sync::SwitchLock;
+use oxifabric_types::{Caps, EpType, Errno, Info};
+
+use crate::absent;
+use crate::device::{Device, Provider};
+use crate::domain::Domain;
+use crate::handle::{Fid, Ref, table};
+use crate::members::Drive;
+use bind::Bindings;
+use defaults::Defaults;
+use port::Port;
+
+/// Sends or receives that may be outstanding at most: queues of that length are made beforehand.
+const MAX_OPERATIONS: usize = 1 << 20;
+
+/// Sends that may be outstanding, when the application has no opinion.
+const TX_SIZE: usize = 1024;
+
+/// Receives that are expected, when the application has no opinion.
+const RX_SIZE: usize = 1024;
+
+/// Bytes of messages that no receive matches yet, when the application has no opinion.
+const UNEXPECTED_BYTES: usize = 64 << 20;
+
+/// Room below which a multi-receive buffer is released, until FI_OPT_MIN_MULTI_RECV says otherwise.
+const MIN_MULTI_RECV: usize = 16 << 10;
+
+/// A reliable datagram endpoint.
+#[repr(C)]
+pub(crate) struct RdmEndpoint<P: Provider> {
+    fid: Fid<fid_ep>,
+    defaults: Defaults,
+    sizes: Sizes,
+    port: SwitchLock<Port<P::Device>>,
+    bindings: Mutex<Bindings>,
+    info: Info,
+    domain: Ref<Domain>,
+}
+
+/// Lengths of messages, in bytes.
+struct Sizes {
+    /// What the endpoint was opened for.
+    limit: usize,
+    max_msg: AtomicUsize,
+    max_tagged: AtomicUsize,
+    inject_msg: AtomicUsize,
+    inject_tagged: AtomicUsize,
+}
+
+impl<P: Provider> RdmEndpoint<P> {
+    const BASE: fi_ops = fi_ops {
+        close: Some(Self::close),
+        bind: Some(Self::bind),
+        control: Some(Self::control),
+        ..absent::BASE
+    };
+
+    /// Opens an endpoint in a domain, disabled.
+    ///
+    /// # Errors
+    /// `INVAL` for another kind of endpoint, and what the device says.
+    pub(crate) fn open(
+        domain: &Domain,
+        info: Info,
+        context: *mut c_void,
+    ) -> Result<*mut fid_ep, Errno> {
+        if !matches!(info.ep.kind, EpType::Rdm | EpType::Unspec) {
+            return Err(Errno::INVAL);
+        }
+        let device = P::Device::open(&info)?;
+        let port = Port::new(device, config(&info));
+        // SAFETY: with the lock off, the application promised that one thread at a time uses the domain's objects;
+        // neither engine nor device call back into the endpoint.
+        let port = unsafe { SwitchLock::new(port, domain.locks()) };
+        let fid = fid_ep {
+            fid: fid {
+                fclass: FI_CLASS_EP,
+                context,
+                ops: table(const { &Self::BASE }),
+            },
+            ops: table(const { &Self::EP }),
+            cm: table(const { &Self::CM }),
+            msg: table(&disabled::MSG),
+            rma: table(&absent::RMA),
+            tagged: table(&disabled::TAGGED),
+            atomic: table(&absent::ATOMIC),
+            collective: table(&absent::COLLECTIVE),
+        };
+        let endpoint = Box::new(Self {
+            fid: Fid::new(fid),
+            defaults: Defaults::new(info.tx.op_flags, info.rx.op_flags),
+            sizes: Sizes::new(&info),
+            port,
+            bindings: Mutex::default(),
+            domain: Ref::to(domain),
+            info,
+        });
+        Ok(Box::into_raw(endpoint).cast())
+    }
+
+    /// Returns the endpoint of a handle.
+    ///
+    /// # Safety
+    /// The handle was made by [`RdmEndpoint::open`] of this very type and is open.
+    #[inline]
+    unsafe fn of<'a>(handle: *mut fid_ep) -> &'a Self {
+        // SAFETY: the caller's contract; the type is `repr(C)` and begins with its handle.
+        unsafe { &*handle.cast::<Self>() }
+    }
+
+    /// Tells whether the endpoint was opened for any of these capabilities.
+    fn has(&self, caps: Caps) -> bool {
+        (self.info.caps | self.info.tx.caps | self.info.rx.caps).intersects(caps)
+    }
+
+    /// Returns the endpoint as its queues see it.
+    fn driven(&self) -> NonNull<dyn Drive> {
+        NonNull::from(self)
+    }
+}
+
+impl<P: Provider> Drive for RdmEndpoint<P> {
+    fn progress(&self) -> usize {
+        self.port.lock().progress()
+    }
+
+    fn arm(&self) -> bool {
+        let mut port = self.port.lock();
+        // What progress has just begun may have its answer waiting; only a quiet device is armed.
+        port.progress() == 0 && port.device.arm()
+    }
+
+    fn fd(&self) -> RawFd {
+        self.port.lock().device.fd()
+    }
+}
+
+impl Sizes {
+    fn new(info: &Info) -> Self {
+        // Longer buffers cannot exist.
+        let max = match info.ep.max_msg_size {
+            0 => isize::MAX as usize,
+            size => size.min(isize::MAX as usize),
+        };
+        Self {
+            limit: max,
+            max_msg: AtomicUsize::new(max),
+            max_tagged: AtomicUsize::new(max),
+            inject_msg: AtomicUsize::new(info.tx.inject_size),
+            inject_tagged: AtomicUsize::new(info.tx.inject_size),
+        }
+    }
+}
+
+fn config(info: &Info) -> Config {
+    let or = |size: usize, default: usize| if size == 0 { default } else { size };
+    let tx_size = or(info.tx.size, TX_SIZE).min(MAX_OPERATIONS);
+    let rx_size = or(info.rx.size, RX_SIZE).min(MAX_OPERATIONS);
+    Config {
+        tx_size,
+        rx_size,
+        unexpected_bytes: or(info.rx.total_buffered_recv, UNEXPECTED_BYTES),
+        min_multi_recv: MIN_MULTI_RECV,
+        directed_recv: (info.caps | info.rx.caps).contains(Caps::DIRECTED_RECV),
+    }
+}

@@ -1,0 +1,242 @@
+//! Binding and enabling: fi_endpoint(3) "fi_ep_bind" and "fi_enable".
+
+use core::ffi::c_int;
+
+use oxifabric_abi::{
+    FI_CLASS_AV, FI_CLASS_CNTR, FI_CLASS_CQ, FI_CLASS_EQ, FI_READ, FI_RECV, FI_REMOTE_READ,
+    FI_REMOTE_WRITE, FI_SELECTIVE_COMPLETION, FI_SEND, FI_TRANSMIT, FI_WRITE, fid,
+};
+use oxifabric_types::{Caps, Errno};
+
+use super::RdmEndpoint;
+use super::router::Side;
+use crate::av::Av;
+use crate::cntr::Cntr;
+use crate::cq::Cq;
+use crate::device::{Device, Provider};
+use crate::domain::{Domain, lock};
+use crate::eq::Eq;
+use crate::handle::{Ref, checked, status, table};
+
+/// What counters may be bound for.
+const COUNTED: u64 = FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
+
+/// What is bound to an endpoint.
+#[derive(Default)]
+pub(super) struct Bindings {
+    eq: Option<Ref<Eq>>,
+    tx_cq: Option<Ref<Cq>>,
+    rx_cq: Option<Ref<Cq>>,
+    /// Counters with what they count.
+    counters: Vec<(u64, Ref<Cntr>)>,
+    /// Kinds of operations that have a counter.
+    counted: u64,
+}
+
+impl Bindings {
+    /// Returns the queues, each once or twice.
+    fn cqs(&self) -> impl Iterator<Item = &Ref<Cq>> {
+        self.tx_cq.iter().chain(&self.rx_cq)
+    }
+
+    /// Tells whether somebody may sleep until the endpoint reports something.
+    fn waits(&self) -> bool {
+        self.cqs().any(|cq| cq.waits()) || self.counters.iter().any(|(_, cntr)| cntr.waits())
+    }
+
+    fn counter(&self, kind: u64) -> Option<Ref<Cntr>> {
+        let found = self.counters.iter().find(|(flags, _)| flags & kind != 0);
+        found.map(|(_, cntr)| cntr.clone())
+    }
+
+    fn bind_cq(&mut self, cq: &Cq, flags: u64) -> Result<(), Errno> {
+        if flags & !(FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION) != 0 {
+            return Err(Errno::BADFLAGS);
+        }
+        let (tx, rx) = (flags & FI_TRANSMIT != 0, flags & FI_RECV != 0);
+        if !(tx || rx) || (tx && self.tx_cq.is_some()) || (rx && self.rx_cq.is_some()) {
+            return Err(Errno::INVAL);
+        }
+        if tx {
+            self.tx_cq = Some(Ref::to(cq));
+        }
+        if rx {
+            self.rx_cq = Some(Ref::to(cq));
+        }
+        Ok(())
+    }
+
+    fn bind_cntr(&mut self, cntr: &Cntr, flags: u64) -> Result<(), Errno> {
+        if flags & !COUNTED != 0 {
+            return Err(Errno::BADFLAGS);
+        }
+        if flags == 0 || flags & self.counted != 0 {
+            return Err(Errno::INVAL);
+        }
+        self.counted |= flags;
+        self.counters.push((flags, Ref::to(cntr)));
+        Ok(())
+    }
+}
+
+impl<P: Provider> RdmEndpoint<P> {
+    pub(super) unsafe extern "C" fn bind(fid: *mut fid, bfid: *mut fid, flags: u64) -> c_int {
+        // SAFETY: the table is only in the handles of this type; the application binds an open object.
+        status(unsafe { Self::of(fid.cast()).bind_object(bfid, flags) })
+    }
+
+    /// Binds any object.
+    ///
+    /// # Safety
+    /// `bfid` is null or an open object.
+    unsafe fn bind_object(&self, bfid: *mut fid, flags: u64) -> Result<(), Errno> {
+        if bfid.is_null() {
+            return Err(Errno::INVAL);
+        }
+        // SAFETY: every open object begins with a `fid`; `checked` has the same contract.
+        unsafe {
+            match (*bfid).fclass {
+                FI_CLASS_CQ => self.bind_cq(checked(bfid)?, flags),
+                FI_CLASS_CNTR => self.bind_cntr(checked(bfid)?, flags),
+                FI_CLASS_AV => self.bind_av(checked(bfid)?),
+                FI_CLASS_EQ => self.bind_eq(checked(bfid)?),
+                _ => Err(Errno::INVAL),
+            }
+        }
+    }
+
+    fn bind_cq(&self, cq: &Cq, flags: u64) -> Result<(), Errno> {
+        self.check_bind(cq.domain())?;
+        lock(&self.bindings).bind_cq(cq, flags)?;
+        if flags & FI_SELECTIVE_COMPLETION != 0 {
+            if flags & FI_TRANSMIT != 0 {
+                self.defaults.tx.select();
+            }
+            if flags & FI_RECV != 0 {
+                self.defaults.rx.select();
+            }
+        }
+        Ok(())
+    }
+
+    fn bind_cntr(&self, cntr: &Cntr, flags: u64) -> Result<(), Errno> {
+        self.check_bind(cntr.domain())?;
+        lock(&self.bindings).bind_cntr(cntr, flags)
+    }
+
+    fn bind_av(&self, av: &Av) -> Result<(), Errno> {
+        self.check_bind(av.domain())?;
+        let mut port = self.port.lock();
+        if port.av.is_some() {
+            return Err(Errno::INVAL);
+        }
+        port.av = Some(Ref::to(av));
+        Ok(())
+    }
+
+    fn bind_eq(&self, eq: &Eq) -> Result<(), Errno> {
+        let mut bindings = lock(&self.bindings);
+        if bindings.eq.is_some() {
+            return Err(Errno::INVAL);
+        }
+        bindings.eq = Some(Ref::to(eq));
+        Ok(())
+    }
+
+    /// Objects of data transfer come from the same domain, and before the endpoint is enabled.
+    fn check_bind(&self, domain: &Domain) -> Result<(), Errno> {
+        if !core::ptr::eq(domain, &*self.domain) {
+            return Err(Errno::DOMAIN);
+        }
+        if self.port.lock().enabled {
+            return Err(Errno::OPBADSTATE);
+        }
+        Ok(())
+    }
+
+    /// Enables the endpoint; a second time changes nothing.
+    ///
+    /// # Errors
+    /// `NOAV`, `NOCQ` when nothing can take the results of one direction, and what the device says.
+    pub(super) fn enable(&self) -> Result<(), Errno> {
+        let bindings = lock(&self.bindings);
+        if self.port.lock().enabled {
+            return Ok(());
+        }
+        self.check_bindings(&bindings)?;
+        self.start(&bindings)?;
+        if let Err(errno) = self.join(&bindings) {
+            self.leave(&bindings);
+            return Err(errno);
+        }
+        let handle = self.fid.as_ptr();
+        // SAFETY: the handle is ours; the application enables an endpoint before it transfers data on it.
+        unsafe {
+            (*handle).msg = table(const { &Self::MSG });
+            (*handle).tagged = table(const { &Self::TAGGED });
+        }
+        Ok(())
+    }
+
+    fn check_bindings(&self, bindings: &Bindings) -> Result<(), Errno> {
+        let one_way = self.has(Caps::SEND | Caps::RECV);
+        let sends = !one_way || self.has(Caps::SEND);
+        let receives = !one_way || self.has(Caps::RECV);
+        let counted = bindings.counted;
+        if sends && bindings.tx_cq.is_none() && counted & (FI_SEND | FI_READ | FI_WRITE) == 0 {
+            return Err(Errno::NOCQ);
+        }
+        if receives && bindings.rx_cq.is_none() && counted & !(FI_SEND | FI_READ | FI_WRITE) == 0 {
+            return Err(Errno::NOCQ);
+        }
+        Ok(())
+    }
+
+    /// Opens the device to peers and wires the results.
+    fn start(&self, bindings: &Bindings) -> Result<(), Errno> {
+        let mut port = self.port.lock();
+        let av = port.av.clone().ok_or(Errno::NOAV)?;
+        port.device.enable(bindings.waits())?;
+        let name = port.device.name();
+        let me = port.device.peer(&name)?;
+        port.engine.set_self(me);
+        if self.has(Caps::SOURCE) {
+            port.out.name_sources(av);
+        }
+        port.out.tx = Side {
+            cq: bindings.tx_cq.clone(),
+            cntr: bindings.counter(FI_SEND),
+        };
+        port.out.rx = Side {
+            cq: bindings.rx_cq.clone(),
+            cntr: bindings.counter(FI_RECV),
+        };
+        port.enabled = true;
+        Ok(())
+    }
+
+    /// Lets queues and counters drive the endpoint.
+    fn join(&self, bindings: &Bindings) -> Result<(), Errno> {
+        let me = self.driven();
+        for cq in bindings.cqs() {
+            // SAFETY: the endpoint is boxed, and leaves before it goes (`close`, or at once when joining fails).
+            unsafe { cq.join(me) }?;
+        }
+        for (_, cntr) in &bindings.counters {
+            // SAFETY: as above.
+            unsafe { cntr.join(me) }?;
+        }
+        Ok(())
+    }
+
+    /// Ends what [`RdmEndpoint::join`] began.
+    pub(super) fn leave(&self, bindings: &Bindings) {
+        let me = self.driven();
+        for cq in bindings.cqs() {
+            cq.leave(me);
+        }
+        for (_, cntr) in &bindings.counters {
+            cntr.leave(me);
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Which flags an operation has: fi_endpoint(3) "OPERATION FLAGS" and FI_SELECTIVE_COMPLETION.
+//!
+//! Calls without a flags argument take the endpoint's own flags; calls with one take theirs. Either way a completion is
+//! wanted unless the queue was bound for selective completions and nobody asked for one.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use oxifabric_types::Flags;
+
+/// What the engine wants to know of a send.
+const TX: Flags = Flags::REMOTE_CQ_DATA
+    .union(Flags::COMPLETION)
+    .union(Flags::INJECT)
+    .union(Flags::MORE)
+    .union(Flags::INJECT_COMPLETE)
+    .union(Flags::TRANSMIT_COMPLETE)
+    .union(Flags::DELIVERY_COMPLETE)
+    .union(Flags::MATCH_COMPLETE);
+
+/// What the engine wants to know of a receive.
+const RX: Flags = Flags::COMPLETION
+    .union(Flags::MULTI_RECV)
+    .union(Flags::PEEK)
+    .union(Flags::CLAIM)
+    .union(Flags::DISCARD)
+    .union(Flags::MORE);
+
+/// The flags of one direction.
+pub(super) struct Direction {
+    /// What the engine wants to know.
+    mask: Flags,
+    /// Of calls without flags, as the application set and gets them.
+    op_flags: AtomicU64,
+    /// Added to all: `COMPLETION`, unless completions are selective.
+    always: AtomicU64,
+    /// Of calls without flags: the sum of both, for the engine.
+    plain: AtomicU64,
+}
+
+/// The flags of both directions.
+pub(super) struct Defaults {
+    pub(super) tx: Direction,
+    pub(super) rx: Direction,
+}
+
+impl Defaults {
+    /// Takes over the attributes of a new endpoint.
+    pub(super) fn new(tx: Flags, rx: Flags) -> Self {
+        Self {
+            tx: Direction::new(TX, tx),
+            rx: Direction::new(RX, rx),
+        }
+    }
+}
+
+impl Direction {
+    fn new(mask: Flags, op_flags: Flags) -> Self {
+        let direction = Self {
+            mask,
+            op_flags: AtomicU64::new(0),
+            always: AtomicU64::new(Flags::COMPLETION.bits()),
+            plain: AtomicU64::new(0),
+        };
+        direction.set_op_flags(op_flags);
+        direction
+    }
+
+    /// Returns the flags of calls without flags (`FI_GETOPSFLAG`).
+    pub(super) fn op_flags(&self) -> Flags {
+        Flags::from_bits_retain(self.op_flags.load(Ordering::Relaxed))
+    }
+
+    /// Sets the flags of calls without flags (`FI_SETOPSFLAG`).
+    pub(super) fn set_op_flags(&self, flags: Flags) {
+        self.op_flags.store(flags.bits(), Ordering::Relaxed);
+        self.update();
+    }
+
+    /// Says that completions are written only for operations that ask for one.
+    pub(super) fn select(&self) {
+        self.always.store(0, Ordering::Relaxed);
+        self.update();
+    }
+
+    fn update(&self) {
+        let always = self.always.load(Ordering::Relaxed);
+        let plain = (self.op_flags.load(Ordering::Relaxed) | always) & self.mask.bits();
+        self.plain.store(plain, Ordering::Relaxed);
+    }
+
+    /// Returns the flags of a call without flags.
+    #[inline]
+    pub(super) fn plain(&self) -> Flags {
+        Flags::from_bits_retain(self.plain.load(Ordering::Relaxed))
+    }
+
+    /// Returns the flags of a call that brings its own.
+    #[inline]
+    pub(super) fn given(&self, flags: u64) -> Flags {
+        let always = self.always.load(Ordering::Relaxed);
+        Flags::from_bits_retain((flags | always) & self.mask.bits())
+    }
+
+    /// Returns the flags of a call that never writes a completion (fi_inject).
+    #[inline]
+    pub(super) fn inject(&self) -> Flags {
+        self.plain()
+            .difference(Flags::COMPLETION)
+            .union(Flags::INJECT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operation_completes_by_default() {
+        let defaults = Defaults::new(Flags::DELIVERY_COMPLETE, Flags::MULTI_RECV);
+        let tx = &defaults.tx;
+        assert_eq!(tx.plain(), Flags::DELIVERY_COMPLETE | Flags::COMPLETION);
+        assert_eq!(tx.given(0), Flags::COMPLETION);
+        assert_eq!(tx.inject(), Flags::DELIVERY_COMPLETE | Flags::INJECT);
+        assert_eq!(defaults.rx.plain(), Flags::MULTI_RECV | Flags::COMPLETION);
+    }
+
+    #[test]
+    fn selective_completions_must_be_asked_for() {
+        let defaults = Defaults::new(Flags::empty(), Flags::COMPLETION);
+        defaults.tx.select();
+        defaults.rx.select();
+        assert_eq!(defaults.tx.plain(), Flags::empty());
+        assert_eq!(
+            defaults.tx.given(Flags::COMPLETION.bits()),
+            Flags::COMPLETION
+        );
+        assert_eq!(defaults.rx.plain(), Flags::COMPLETION);
+        assert_eq!(defaults.rx.given(0), Flags::empty());
+    }
+
+    #[test]
+    fn flags_that_mean_nothing_here_are_left_out() {
+        let defaults = Defaults::new(Flags::MULTI_RECV | Flags::FENCE, Flags::empty());
+        assert_eq!(defaults.tx.plain(), Flags::COMPLETION);
+        assert!(defaults.tx.op_flags().contains(Flags::FENCE));
+    }
+}

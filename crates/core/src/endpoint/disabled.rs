@@ -1,0 +1,51 @@
+//! Data transfers of an endpoint that is not enabled: every call gives `-FI_EOPBADSTATE` (fi_endpoint(3)).
+
+use oxifabric_abi::{fi_ops_msg, fi_ops_tagged};
+use oxifabric_types::Errno;
+
+use crate::handle::failed;
+
+macro_rules! disabled {
+    ($($name:ident($($arg:ident)*);)*) => { $(
+        extern "C" fn $name<$($arg),*>($(_: $arg),*) -> isize {
+            failed(Errno::OPBADSTATE)
+        }
+    )* };
+}
+
+disabled! {
+    off3(A B C);
+    off4(A B C D);
+    off5(A B C D E);
+    off6(A B C D E F);
+    off7(A B C D E F G);
+    off8(A B C D E F G H);
+}
+
+/// Untagged messages.
+pub(super) static MSG: fi_ops_msg = fi_ops_msg {
+    recv: Some(off6),
+    recvv: Some(off6),
+    recvmsg: Some(off3),
+    send: Some(off6),
+    sendv: Some(off6),
+    sendmsg: Some(off3),
+    inject: Some(off4),
+    senddata: Some(off7),
+    injectdata: Some(off5),
+    ..fi_ops_msg::NONE
+};
+
+/// Tagged messages.
+pub(super) static TAGGED: fi_ops_tagged = fi_ops_tagged {
+    recv: Some(off8),
+    recvv: Some(off8),
+    recvmsg: Some(off3),
+    send: Some(off7),
+    sendv: Some(off7),
+    sendmsg: Some(off3),
+    inject: Some(off5),
+    senddata: Some(off8),
+    injectdata: Some(off6),
+    ..fi_ops_tagged::NONE
+};

@@ -1,0 +1,50 @@
+//! Closing: fi_close(3) on an endpoint. What was handed to it for sending gets a chance to leave first.
+
+use core::ffi::c_int;
+use std::time::{Duration, Instant};
+
+use oxifabric_abi::fid;
+
+use super::RdmEndpoint;
+use crate::device::Provider;
+use crate::domain::lock;
+
+/// How long sends may stand still before they are given up.
+const STILL: Duration = Duration::from_secs(1);
+
+/// How long closing takes at most.
+const AT_MOST: Duration = Duration::from_secs(5);
+
+impl<P: Provider> RdmEndpoint<P> {
+    pub(super) unsafe extern "C" fn close(fid: *mut fid) -> c_int {
+        let handle = fid.cast::<Self>();
+        {
+            // SAFETY: the table is only in the handles of this type.
+            let endpoint = unsafe { &*handle };
+            endpoint.leave(&lock(&endpoint.bindings));
+            endpoint.drain();
+        }
+        // SAFETY: `open` boxed it; no queue drives it any more, and the application gives it up.
+        drop(unsafe { Box::from_raw(handle) });
+        0
+    }
+
+    /// Sends what can be sent, for a bounded time, and drops the rest without completions.
+    fn drain(&self) {
+        let begin = Instant::now();
+        let mut moved = begin;
+        let mut port = self.port.lock();
+        while port.enabled && !port.engine.idle() {
+            let now = Instant::now();
+            if port.progress() > 0 {
+                moved = now;
+            } else if now - moved > STILL || now - begin > AT_MOST {
+                break;
+            } else {
+                std::thread::yield_now();
+            }
+        }
+        let port = &mut *port;
+        port.engine.abandon(&mut port.out);
+    }
+}

@@ -1,0 +1,141 @@
+//! Options of an endpoint: fi_endpoint(3) "fi_getopt / fi_setopt".
+
+use core::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use oxifabric_abi::{
+    FI_OPT_ENDPOINT, FI_OPT_INJECT_MSG_SIZE, FI_OPT_INJECT_TAGGED_SIZE, FI_OPT_MAX_MSG_SIZE,
+    FI_OPT_MAX_TAGGED_SIZE, FI_OPT_MIN_MULTI_RECV, FI_OPT_RX_SIZE, FI_OPT_TX_SIZE, fid_t,
+};
+use oxifabric_types::Errno;
+
+use super::{MAX_OPERATIONS, RdmEndpoint};
+use crate::device::Provider;
+use crate::handle::status;
+
+impl<P: Provider> RdmEndpoint<P> {
+    pub(super) unsafe extern "C" fn getopt(
+        fid: fid_t,
+        level: c_int,
+        optname: c_int,
+        optval: *mut c_void,
+        optlen: *mut usize,
+    ) -> c_int {
+        // SAFETY: the table is only in the handles of this type.
+        let endpoint = unsafe { Self::of(fid.cast()) };
+        let value = match level {
+            FI_OPT_ENDPOINT => endpoint.option(optname),
+            _ => Err(Errno::NOPROTOOPT),
+        };
+        // SAFETY: the application passes a buffer and its length.
+        status(value.and_then(|value| unsafe { write(value, optval, optlen) }))
+    }
+
+    pub(super) unsafe extern "C" fn setopt(
+        fid: fid_t,
+        level: c_int,
+        optname: c_int,
+        optval: *const c_void,
+        optlen: usize,
+    ) -> c_int {
+        // SAFETY: the table is only in the handles of this type.
+        let endpoint = unsafe { Self::of(fid.cast()) };
+        if level != FI_OPT_ENDPOINT {
+            return -Errno::NOPROTOOPT.raw();
+        }
+        // Whether the option exists comes first, whatever its value is like.
+        let known = endpoint.option(optname);
+        // SAFETY: the application passes a buffer and its length.
+        let value = known.and_then(|_| unsafe { read(optval, optlen) });
+        status(value.and_then(|value| endpoint.set_option(optname, value)))
+    }
+
+    /// Returns the value of an option; all that there are have sizes for values.
+    fn option(&self, name: c_int) -> Result<usize, Errno> {
+        if let Some((size, _)) = self.size(name) {
+            return Ok(size.load(Ordering::Relaxed));
+        }
+        let mut port = self.port.lock();
+        let config = port.engine.config_mut();
+        match name {
+            FI_OPT_MIN_MULTI_RECV => Ok(config.min_multi_recv),
+            FI_OPT_TX_SIZE => Ok(config.tx_size),
+            FI_OPT_RX_SIZE => Ok(config.rx_size),
+            // There is no connection management, no device memory, and no other way than the provider's own.
+            _ => Err(Errno::NOPROTOOPT),
+        }
+    }
+
+    fn set_option(&self, name: c_int, value: usize) -> Result<(), Errno> {
+        let mut port = self.port.lock();
+        if name == FI_OPT_MIN_MULTI_RECV {
+            port.engine.config_mut().min_multi_recv = value;
+            return Ok(());
+        }
+        if port.enabled {
+            return Err(Errno::OPBADSTATE);
+        }
+        if let Some((size, largest)) = self.size(name) {
+            if value > largest {
+                return Err(Errno::INVAL);
+            }
+            size.store(value, Ordering::Relaxed);
+            return Ok(());
+        }
+        if value == 0 || value > MAX_OPERATIONS {
+            return Err(Errno::INVAL);
+        }
+        let config = port.engine.config_mut();
+        match name {
+            FI_OPT_TX_SIZE => config.tx_size = value,
+            FI_OPT_RX_SIZE => config.rx_size = value,
+            _ => return Err(Errno::NOPROTOOPT),
+        }
+        Ok(())
+    }
+
+    /// Returns a length of messages and what it may be at most.
+    fn size(&self, name: c_int) -> Option<(&AtomicUsize, usize)> {
+        let sizes = &self.sizes;
+        let inject = self.info.tx.inject_size;
+        match name {
+            FI_OPT_MAX_MSG_SIZE => Some((&sizes.max_msg, sizes.limit)),
+            FI_OPT_MAX_TAGGED_SIZE => Some((&sizes.max_tagged, sizes.limit)),
+            FI_OPT_INJECT_MSG_SIZE => Some((&sizes.inject_msg, inject)),
+            FI_OPT_INJECT_TAGGED_SIZE => Some((&sizes.inject_tagged, inject)),
+            _ => None,
+        }
+    }
+}
+
+/// Stores a size in the application's buffer.
+///
+/// # Safety
+/// `optval` has room for `*optlen` bytes; either may be null.
+unsafe fn write(value: usize, optval: *mut c_void, optlen: *mut usize) -> Result<(), Errno> {
+    // SAFETY: the caller's contract.
+    let room = unsafe { optlen.as_mut() }.ok_or(Errno::INVAL)?;
+    let fits = *room >= size_of::<usize>();
+    *room = size_of::<usize>();
+    if !fits {
+        return Err(Errno::TOOSMALL);
+    }
+    if optval.is_null() {
+        return Err(Errno::INVAL);
+    }
+    // SAFETY: the caller's contract; there is room.
+    unsafe { optval.cast::<usize>().write_unaligned(value) };
+    Ok(())
+}
+
+/// Reads a size from the application's buffer.
+///
+/// # Safety
+/// `optval` is null or has `optlen` bytes.
+unsafe fn read(optval: *const c_void, optlen: usize) -> Result<usize, Errno> {
+    if optval.is_null() || optlen != size_of::<usize>() {
+        return Err(Errno::INVAL);
+    }
+    // SAFETY: the caller's contract.
+    Ok(unsafe { optval.cast::<usize>().read_unaligned() })
+}

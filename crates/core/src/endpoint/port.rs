@@ -1,0 +1,136 @@
+//! What the lock of an endpoint guards: engine, device, and the way from the application's names of peers to theirs.
+
+use oxifabric_abi::{FI_ADDR_UNSPEC, fi_addr_t};
+use oxifabric_engine::{Config, Engine, RxOp, TxOp};
+use oxifabric_types::{Errno, PeerId};
+
+use super::router::Router;
+use crate::av::Av;
+use crate::clock;
+use crate::device::Device;
+use crate::handle::Ref;
+
+/// Engine and device of one endpoint.
+pub(super) struct Port<D> {
+    pub(super) engine: Engine,
+    pub(super) device: D,
+    pub(super) out: Router,
+    pub(super) av: Option<Ref<Av>>,
+    /// Data may be transferred.
+    pub(super) enabled: bool,
+    /// Receives may name their source (FI_DIRECTED_RECV).
+    directed: bool,
+    /// Peers by their index in the address vector, as far as they were asked for.
+    targets: Vec<PeerId>,
+    /// [`Av::removals`] when the peers were looked up.
+    seen: u64,
+}
+
+impl<D: Device> Port<D> {
+    /// Joins a device with a new engine.
+    pub(super) fn new(device: D, config: Config) -> Self {
+        Self {
+            engine: Engine::new(config),
+            device,
+            out: Router::default(),
+            av: None,
+            enabled: false,
+            directed: config.directed_recv,
+            targets: Vec::new(),
+            seen: 0,
+        }
+    }
+
+    /// Starts a send to `to`; the peer of `op` is filled in.
+    ///
+    /// # Errors
+    /// `INVAL` for an address that is not in the vector, `AGAIN`.
+    #[inline]
+    pub(super) fn send(&mut self, to: fi_addr_t, mut op: TxOp) -> Result<(), Errno> {
+        op.peer = self.target(to)?;
+        let sent = self.engine.send(&mut self.device, &mut self.out, op);
+        self.settle();
+        if sent == Err(Errno::AGAIN) {
+            self.progress();
+        }
+        sent
+    }
+
+    /// Posts a receive from `from`, if receives may name their source; the peer of `op` is filled in.
+    ///
+    /// # Errors
+    /// `INVAL` for an address that is not in the vector, `AGAIN`.
+    #[inline]
+    pub(super) fn recv(&mut self, from: fi_addr_t, mut op: RxOp) -> Result<(), Errno> {
+        if self.directed && from != FI_ADDR_UNSPEC {
+            op.from = self.target(from)?;
+        }
+        let received = self.engine.recv(&mut self.device, &mut self.out, op);
+        self.settle();
+        received
+    }
+
+    /// Cancels an operation.
+    ///
+    /// # Errors
+    /// `NOENT` when none has this context.
+    pub(super) fn cancel(&mut self, context: usize) -> Result<(), Errno> {
+        let cancelled = self.engine.cancel(&mut self.out, context);
+        self.settle();
+        cancelled
+    }
+
+    /// Moves what can be moved without waiting; returns how many events there were.
+    #[inline]
+    pub(super) fn progress(&mut self) -> usize {
+        if !self.enabled {
+            return 0;
+        }
+        let events = self
+            .engine
+            .progress(&mut self.device, &mut self.out, clock::now());
+        self.settle();
+        events
+    }
+
+    /// Finishes what could not be told while the engine had the device.
+    #[inline]
+    fn settle(&mut self) {
+        if self.out.is_unsettled() {
+            self.out.settle(&self.device);
+        }
+    }
+
+    /// Returns the peer that the application calls by an index of its vector.
+    #[inline]
+    fn target(&mut self, name: fi_addr_t) -> Result<PeerId, Errno> {
+        let av = self.av.as_ref().ok_or(Errno::NOAV)?;
+        if av.removals() == self.seen
+            && let Some(&peer) = self.targets.get(name as usize)
+            && peer != PeerId::ANY
+        {
+            return Ok(peer);
+        }
+        self.look_up(name)
+    }
+
+    /// Asks the vector for the address and the device for its peer, and remembers the answer.
+    #[cold]
+    fn look_up(&mut self, name: fi_addr_t) -> Result<PeerId, Errno> {
+        let av = self.av.as_ref().ok_or(Errno::NOAV)?;
+        let removals = av.removals();
+        if removals != self.seen {
+            self.seen = removals;
+            self.targets.clear();
+        }
+        let address = av.address(name)?;
+        let peer = self.device.peer(&address)?;
+        // The vector has this index, so the table is no longer than the vector.
+        let at = name as usize;
+        if self.targets.len() <= at {
+            self.targets.resize(at + 1, PeerId::ANY);
+        }
+        self.targets[at] = peer;
+        Ok(peer)
+    }
+}

@@ -1,0 +1,216 @@
+//! Tagged messages, as C programs send and receive them: fi_tagged(3).
+
+use core::ffi::c_void;
+use core::ptr::null_mut;
+
+use libc::iovec;
+use oxifabric_abi::{fi_addr_t, fi_msg_tagged, fi_ops_tagged, fid_ep};
+use oxifabric_types::{Errno, Flags};
+
+use super::RdmEndpoint;
+use super::transfer::{Recv, Send, buffer, buffers};
+use crate::device::Provider;
+use crate::handle::failed;
+
+impl<P: Provider> RdmEndpoint<P> {
+    pub(super) const TAGGED: fi_ops_tagged = fi_ops_tagged {
+        recv: Some(Self::trecv),
+        recvv: Some(Self::trecvv),
+        recvmsg: Some(Self::trecvmsg),
+        send: Some(Self::tsend),
+        sendv: Some(Self::tsendv),
+        sendmsg: Some(Self::tsendmsg),
+        inject: Some(Self::tinject),
+        senddata: Some(Self::tsenddata),
+        injectdata: Some(Self::tinjectdata),
+        ..fi_ops_tagged::NONE
+    };
+
+    unsafe extern "C" fn trecv(
+        ep: *mut fid_ep,
+        buf: *mut c_void,
+        len: usize,
+        _desc: *mut c_void,
+        src_addr: fi_addr_t,
+        tag: u64,
+        ignore: u64,
+        context: *mut c_void,
+    ) -> isize {
+        // SAFETY: the table is only in the handles of this type.
+        let ep = unsafe { Self::of(ep) };
+        let recv = Recv {
+            from: src_addr,
+            flags: ep.defaults.rx.plain().difference(Flags::MULTI_RECV) | Flags::TAGGED,
+            tag,
+            ignore,
+            context,
+        };
+        // SAFETY: the application leaves the buffer to the operation (fi_tagged(3)).
+        ep.receive(recv, unsafe { buffer(buf, len) })
+    }
+
+    unsafe extern "C" fn trecvv(
+        ep: *mut fid_ep,
+        iov: *const iovec,
+        _desc: *mut *mut c_void,
+        count: usize,
+        src_addr: fi_addr_t,
+        tag: u64,
+        ignore: u64,
+        context: *mut c_void,
+    ) -> isize {
+        // SAFETY: the table is only in the handles of this type.
+        let ep = unsafe { Self::of(ep) };
+        let recv = Recv {
+            from: src_addr,
+            flags: ep.defaults.rx.plain().difference(Flags::MULTI_RECV) | Flags::TAGGED,
+            tag,
+            ignore,
+            context,
+        };
+        // SAFETY: the application leaves the buffers to the operation (fi_tagged(3)).
+        ep.receive(recv, unsafe { buffers(iov, count) })
+    }
+
+    unsafe extern "C" fn trecvmsg(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: u64) -> isize {
+        // SAFETY: the table is only in the handles of this type; the application passes a message, or null.
+        let (ep, msg) = unsafe { (Self::of(ep), msg.as_ref()) };
+        let Some(msg) = msg else {
+            return failed(Errno::INVAL);
+        };
+        let recv = Recv {
+            from: msg.addr,
+            flags: ep.defaults.rx.given(flags) | Flags::TAGGED,
+            tag: msg.tag,
+            ignore: msg.ignore,
+            context: msg.context,
+        };
+        // SAFETY: the application leaves the buffers to the operation (fi_tagged(3)).
+        ep.receive(recv, unsafe { buffers(msg.msg_iov, msg.iov_count) })
+    }
+
+    unsafe extern "C" fn tsend(
+        ep: *mut fid_ep,
+        buf: *const c_void,
+        len: usize,
+        _desc: *mut c_void,
+        dest_addr: fi_addr_t,
+        tag: u64,
+        context: *mut c_void,
+    ) -> isize {
+        // SAFETY: the table is only in the handles of this type.
+        let ep = unsafe { Self::of(ep) };
+        let send = Send {
+            to: dest_addr,
+            flags: ep.defaults.tx.plain() | Flags::TAGGED,
+            tag,
+            data: 0,
+            context,
+        };
+        // SAFETY: the application leaves the buffer to the operation (fi_tagged(3)).
+        ep.send(send, unsafe { buffer(buf, len) })
+    }
+
+    unsafe extern "C" fn tsendv(
+        ep: *mut fid_ep,
+        iov: *const iovec,
+        _desc: *mut *mut c_void,
+        count: usize,
+        dest_addr: fi_addr_t,
+        tag: u64,
+        context: *mut c_void,
+    ) -> isize {
+        // SAFETY: the table is only in the handles of this type.
+        let ep = unsafe { Self::of(ep) };
+        let send = Send {
+            to: dest_addr,
+            flags: ep.defaults.tx.plain() | Flags::TAGGED,
+            tag,
+            data: 0,
+            context,
+        };
+        // SAFETY: the application leaves the buffers to the operation (fi_tagged(3)).
+        ep.send(send, unsafe { buffers(iov, count) })
+    }
+
+    unsafe extern "C" fn tsendmsg(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: u64) -> isize {
+        // SAFETY: the table is only in the handles of this type; the application passes a message, or null.
+        let (ep, msg) = unsafe { (Self::of(ep), msg.as_ref()) };
+        let Some(msg) = msg else {
+            return failed(Errno::INVAL);
+        };
+        let send = Send {
+            to: msg.addr,
+            flags: ep.defaults.tx.given(flags) | Flags::TAGGED,
+            tag: msg.tag,
+            data: msg.data,
+            context: msg.context,
+        };
+        // SAFETY: the application leaves the buffers to the operation (fi_tagged(3)).
+        ep.send(send, unsafe { buffers(msg.msg_iov, msg.iov_count) })
+    }
+
+    unsafe extern "C" fn tinject(
+        ep: *mut fid_ep,
+        buf: *const c_void,
+        len: usize,
+        dest_addr: fi_addr_t,
+        tag: u64,
+    ) -> isize {
+        // SAFETY: the table is only in the handles of this type.
+        let ep = unsafe { Self::of(ep) };
+        let send = Send {
+            to: dest_addr,
+            flags: ep.defaults.tx.inject() | Flags::TAGGED,
+            tag,
+            data: 0,
+            context: null_mut(),
+        };
+        // SAFETY: the buffer is valid during the call, which is as long as an injected one is used.
+        ep.send(send, unsafe { buffer(buf, len) })
+    }
+
+    unsafe extern "C" fn tsenddata(
+        ep: *mut fid_ep,
+        buf: *const c_void,
+        len: usize,
+        _desc: *mut c_void,
+        data: u64,
+        dest_addr: fi_addr_t,
+        tag: u64,
+        context: *mut c_void,
+    ) -> isize {
+        // SAFETY: the table is only in the handles of this type.
+        let ep = unsafe { Self::of(ep) };
+        let send = Send {
+            to: dest_addr,
+            flags: ep.defaults.tx.plain() | Flags::TAGGED | Flags::REMOTE_CQ_DATA,
+            tag,
+            data,
+            context,
+        };
+        // SAFETY: the application leaves the buffer to the operation (fi_tagged(3)).
+        ep.send(send, unsafe { buffer(buf, len) })
+    }
+
+    unsafe extern "C" fn tinjectdata(
+        ep: *mut fid_ep,
+        buf: *const c_void,
+        len: usize,
+        data: u64,
+        dest_addr: fi_addr_t,
+        tag: u64,
+    ) -> isize {
+        // SAFETY: the table is only in the handles of this type.
+        let ep = unsafe { Self::of(ep) };
+        let send = Send {
+            to: dest_addr,
+            flags: ep.defaults.tx.inject() | Flags::TAGGED | Flags::REMOTE_CQ_DATA,
+            tag,
+            data,
+            context: null_mut(),
+        };
+        // SAFETY: the buffer is valid during the call, which is as long as an injected one is used.
+        ep.send(send, unsafe { buffer(buf, len) })
+    }
+}

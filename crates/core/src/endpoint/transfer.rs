@@ -1,0 +1,141 @@
+//! What all calls of data transfer have in common: fi_msg(3), fi_tagged(3). Path class: short.
+
+use core::ffi::c_void;
+use core::ptr;
+use std::sync::atomic::Ordering;
+
+use libc::iovec;
+use oxifabric_abi::fi_addr_t;
+use oxifabric_engine::{RxOp, TxOp};
+use oxifabric_mem::{Iov, IovSegment, MAX_SEGMENTS};
+use oxifabric_types::{Errno, Flags, PeerId};
+
+use super::RdmEndpoint;
+use crate::device::Provider;
+use crate::handle::failed;
+
+/// A send as a call describes it.
+pub(super) struct Send {
+    pub(super) to: fi_addr_t,
+    /// `MSG` or `TAGGED`, and what the engine wants to know.
+    pub(super) flags: Flags,
+    pub(super) tag: u64,
+    pub(super) data: u64,
+    pub(super) context: *mut c_void,
+}
+
+/// A receive as a call describes it.
+pub(super) struct Recv {
+    pub(super) from: fi_addr_t,
+    /// `MSG` or `TAGGED`, and what the engine wants to know.
+    pub(super) flags: Flags,
+    pub(super) tag: u64,
+    pub(super) ignore: u64,
+    pub(super) context: *mut c_void,
+}
+
+impl<P: Provider> RdmEndpoint<P> {
+    /// Starts a send; returns what the call returns.
+    #[inline]
+    pub(super) fn send(&self, send: Send, body: Option<Iov>) -> isize {
+        let Some(body) = body else {
+            return failed(Errno::INVAL);
+        };
+        if body.len() > self.longest(send.flags) {
+            return failed(Errno::MSGSIZE);
+        }
+        let op = TxOp {
+            peer: PeerId::ANY,
+            tag: send.tag,
+            data: send.data,
+            body,
+            flags: send.flags,
+            context: send.context.addr(),
+        };
+        match self.port.lock().send(send.to, op) {
+            Ok(()) => 0,
+            Err(errno) => failed(errno),
+        }
+    }
+
+    /// Posts a receive; returns what the call returns.
+    #[inline]
+    pub(super) fn receive(&self, recv: Recv, body: Option<Iov>) -> isize {
+        let Some(body) = body else {
+            return failed(Errno::INVAL);
+        };
+        let op = RxOp {
+            from: PeerId::ANY,
+            tag: recv.tag,
+            ignore: recv.ignore,
+            body,
+            flags: recv.flags,
+            context: recv.context.addr(),
+        };
+        match self.port.lock().recv(recv.from, op) {
+            Ok(()) => 0,
+            Err(errno) => failed(errno),
+        }
+    }
+
+    /// Returns how long a message with these flags may be.
+    #[inline]
+    fn longest(&self, flags: Flags) -> usize {
+        let sizes = &self.sizes;
+        let size = match (flags.contains(Flags::TAGGED), flags.contains(Flags::INJECT)) {
+            (false, false) => &sizes.max_msg,
+            (true, false) => &sizes.max_tagged,
+            (false, true) => &sizes.inject_msg,
+            (true, true) => &sizes.inject_tagged,
+        };
+        size.load(Ordering::Relaxed)
+    }
+}
+
+/// Describes a buffer of the application; `None` when it cannot be one.
+///
+/// # Safety
+/// The buffer has `len` bytes, which are the operation's until it completes.
+#[inline]
+pub(super) unsafe fn buffer(buf: *const c_void, len: usize) -> Option<Iov> {
+    if len > isize::MAX as usize || (buf.is_null() && len != 0) {
+        return None;
+    }
+    // SAFETY: the caller's contract; what is sent is only read.
+    Some(unsafe { Iov::contiguous(buf.cast_mut().cast(), len) })
+}
+
+/// Describes a list of buffers; `None` when there are too many, or they cannot be ones.
+///
+/// # Safety
+/// The list has `count` buffers, each as for [`buffer`].
+#[inline]
+pub(super) unsafe fn buffers(iov: *const iovec, count: usize) -> Option<Iov> {
+    if count == 1 && !iov.is_null() {
+        // SAFETY: the caller's contract.
+        return unsafe { buffer((*iov).iov_base, (*iov).iov_len) };
+    }
+    // SAFETY: the caller's contract.
+    unsafe { scattered(iov, count) }
+}
+
+/// The less common case of [`buffers`].
+///
+/// # Safety
+/// As there.
+unsafe fn scattered(iov: *const iovec, count: usize) -> Option<Iov> {
+    if count > MAX_SEGMENTS || (iov.is_null() && count != 0) {
+        return None;
+    }
+    let mut segments = [IovSegment::new(ptr::null_mut(), 0); MAX_SEGMENTS];
+    for (at, segment) in segments.iter_mut().enumerate().take(count) {
+        // SAFETY: the caller says that the list has `count` entries.
+        let piece = unsafe { *iov.add(at) };
+        if piece.iov_len > isize::MAX as usize || (piece.iov_base.is_null() && piece.iov_len != 0) {
+            return None;
+        }
+        *segment = IovSegment::new(piece.iov_base.cast(), piece.iov_len);
+    }
+    // SAFETY: the caller's contract.
+    unsafe { Iov::scattered(&segments[..count]) }
+}

@@ -1,0 +1,294 @@
+//! Event queues: fi_eq(3). Path class: setup; nothing here is on the way of data.
+
+mod queue;
+
+use core::ffi::{c_char, c_int, c_void};
+use core::slice;
+use std::sync::Mutex;
+
+use oxifabric_abi::{
+    FI_AFFINITY, FI_CLASS_EQ, FI_PEEK, FI_VERSION, FI_WAIT_NONE, FI_WRITE, fi_eq_attr, fi_eq_entry,
+    fi_eq_err_entry, fi_ops, fi_ops_eq, fid, fid_eq,
+};
+use oxifabric_types::{Errno, strerror_c};
+
+use crate::absent;
+use crate::clock::Deadline;
+use crate::domain::lock;
+use crate::fabric::Fabric;
+use crate::handle::{self, Fid, Object, Ref, Uses, count, failed, object, publish, status, table};
+use crate::wait::{Doorbell, SLICE};
+use queue::{Events, Failed};
+
+/// An event queue.
+#[repr(C)]
+pub(crate) struct Eq {
+    fid: Fid<fid_eq>,
+    uses: Uses,
+    fabric: Ref<Fabric>,
+    events: Mutex<Events>,
+    /// The application may write events of its own.
+    writable: bool,
+    bell: Doorbell,
+}
+
+// SAFETY: `repr(C)`, begins with its handle; `publish` boxes every one with `BASE`.
+unsafe impl Object for Eq {
+    type Handle = fid_eq;
+    const CLASS: usize = FI_CLASS_EQ;
+
+    fn ops() -> &'static fi_ops {
+        &BASE
+    }
+
+    fn uses(&self) -> &Uses {
+        &self.uses
+    }
+}
+
+impl Eq {
+    /// Opens a queue of a fabric; without attributes, one that cannot be waited for.
+    ///
+    /// # Errors
+    /// `INVAL`, `NOSYS` for wait sets and mutexes, `MFILE`.
+    pub(crate) fn open(
+        fabric: &Fabric,
+        attr: Option<&fi_eq_attr>,
+        context: *mut c_void,
+    ) -> Result<*mut fid_eq, Errno> {
+        let (size, flags, wait_obj) = match attr {
+            Some(attr) => (attr.size, attr.flags, attr.wait_obj),
+            None => (0, 0, FI_WAIT_NONE),
+        };
+        if flags & !(FI_WRITE | FI_AFFINITY) != 0 {
+            return Err(Errno::INVAL);
+        }
+        let fid = fid_eq {
+            fid: handle::new_fid::<Self>(context),
+            ops: table(&OPS),
+        };
+        let bell = Doorbell::open(wait_obj)?;
+        bell.arm();
+        Ok(publish(Self {
+            fid: Fid::new(fid),
+            uses: Uses::none(),
+            fabric: Ref::to(fabric),
+            events: Mutex::new(Events::new(size)),
+            writable: flags & FI_WRITE != 0,
+            bell,
+        }))
+    }
+
+    /// Reports that a control operation ended.
+    pub(crate) fn post(&self, event: u32, entry: &fi_eq_entry) {
+        // SAFETY: an entry is plain data without padding.
+        let bytes = unsafe {
+            slice::from_raw_parts(
+                core::ptr::from_ref(entry).cast::<u8>(),
+                size_of::<fi_eq_entry>(),
+            )
+        };
+        // A queue that has overrun says so when it is read.
+        let _ = lock(&self.events).push(event, bytes);
+        self.bell.wake();
+    }
+
+    /// Reports that a control operation failed.
+    pub(crate) fn post_failure(&self, failed: Failed) {
+        let _ = lock(&self.events).push_failure(failed);
+        self.bell.wake();
+    }
+
+    /// Gets ready for sleep (fi_trywait(3)).
+    ///
+    /// # Errors
+    /// `INVAL` without a file descriptor.
+    pub(crate) fn try_sleep(&self) -> Result<bool, Errno> {
+        if !self.bell.has_fd() {
+            return Err(Errno::INVAL);
+        }
+        Ok(self.ready_to_sleep())
+    }
+
+    fn ready_to_sleep(&self) -> bool {
+        let events = lock(&self.events);
+        if events.is_empty() {
+            self.bell.arm();
+        }
+        events.is_empty()
+    }
+
+    /// Reads one event; returns its length.
+    fn read(&self, event: Option<&mut u32>, into: &mut [u8], flags: u64) -> Result<usize, Errno> {
+        let mut events = lock(&self.events);
+        let length = events.read(event, into, flags & FI_PEEK != 0)?;
+        if events.is_empty() {
+            // The descriptor says whether something is there, so that it may be polled without fi_trywait.
+            self.bell.arm();
+        }
+        Ok(length)
+    }
+
+    fn read_wait(
+        &self,
+        mut event: Option<&mut u32>,
+        into: &mut [u8],
+        flags: u64,
+        timeout_ms: c_int,
+    ) -> Result<usize, Errno> {
+        if !self.bell.blocks() {
+            return Err(Errno::NOSYS);
+        }
+        let deadline = Deadline::after_ms(timeout_ms);
+        loop {
+            match self.read(event.as_deref_mut(), into, flags) {
+                Err(Errno::AGAIN) if !deadline.passed() => {}
+                read => return read,
+            }
+            if self.ready_to_sleep() && !self.bell.sleep(deadline.slice(SLICE)) {
+                return Err(Errno::AGAIN);
+            }
+        }
+    }
+
+    fn write(&self, event: u32, bytes: &[u8], flags: u64) -> Result<usize, Errno> {
+        if !self.writable {
+            return Err(Errno::INVAL);
+        }
+        if flags != 0 {
+            return Err(Errno::BADFLAGS);
+        }
+        lock(&self.events).push(event, bytes)?;
+        self.bell.wake();
+        Ok(bytes.len())
+    }
+
+    /// Takes the error at the front.
+    ///
+    /// # Safety
+    /// `buf` is an error entry.
+    unsafe fn read_error(&self, buf: *mut fi_eq_err_entry, flags: u64) -> Result<usize, Errno> {
+        let mut events = lock(&self.events);
+        let failed = events.read_failure(flags & FI_PEEK != 0)?;
+        // SAFETY: the caller's contract. The application's buffer for details stays its own: there are none.
+        unsafe {
+            let (data, size) = ((*buf).err_data, (*buf).err_data_size);
+            let keeps = self.fabric.api_version() >= FI_VERSION(1, 5) && size != 0;
+            *buf = fi_eq_err_entry {
+                fid: core::ptr::without_provenance_mut(failed.fid),
+                context: core::ptr::without_provenance_mut(failed.context),
+                data: failed.data,
+                err: failed.errno.raw(),
+                prov_errno: failed.errno.raw(),
+                err_data: if keeps { data } else { core::ptr::null_mut() },
+                err_data_size: 0,
+            };
+        }
+        if events.is_empty() {
+            self.bell.arm();
+        }
+        Ok(size_of::<fi_eq_err_entry>())
+    }
+}
+
+pub(crate) use queue::Failed as EqFailure;
+
+static BASE: fi_ops = fi_ops {
+    close: Some(close),
+    control: Some(control),
+    ..absent::BASE
+};
+
+static OPS: fi_ops_eq = fi_ops_eq {
+    read: Some(read),
+    readerr: Some(readerr),
+    write: Some(write),
+    sread: Some(sread),
+    strerror: Some(strerror),
+    ..fi_ops_eq::NONE
+};
+
+unsafe extern "C" fn close(fid: *mut fid) -> c_int {
+    // SAFETY: the table is only in the handles of queues, and the application gives this one up.
+    status(unsafe { handle::close::<Eq>(fid) })
+}
+
+unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
+    // SAFETY: the table is only in the handles of queues.
+    let eq: &Eq = unsafe { object(fid.cast()) };
+    // SAFETY: the application passes what the command takes.
+    status(unsafe { eq.bell.control(command, arg) })
+}
+
+/// Makes a slice of the application's buffer; a null one has no room.
+///
+/// # Safety
+/// `buf` is null or has `len` bytes that nobody else uses during the call.
+unsafe fn bytes_mut<'a>(buf: *mut c_void, len: usize) -> &'a mut [u8] {
+    if buf.is_null() || len > isize::MAX as usize {
+        return &mut [];
+    }
+    // SAFETY: the caller's contract.
+    unsafe { slice::from_raw_parts_mut(buf.cast(), len) }
+}
+
+unsafe extern "C" fn read(
+    eq: *mut fid_eq,
+    event: *mut u32,
+    buf: *mut c_void,
+    len: usize,
+    flags: u64,
+) -> isize {
+    // SAFETY: the table is only in the handles of queues; the buffers are the application's.
+    count(unsafe { object::<Eq>(eq).read(event.as_mut(), bytes_mut(buf, len), flags) })
+}
+
+unsafe extern "C" fn sread(
+    eq: *mut fid_eq,
+    event: *mut u32,
+    buf: *mut c_void,
+    len: usize,
+    timeout: c_int,
+    flags: u64,
+) -> isize {
+    // SAFETY: the table is only in the handles of queues; the buffers are the application's.
+    count(unsafe {
+        object::<Eq>(eq).read_wait(event.as_mut(), bytes_mut(buf, len), flags, timeout)
+    })
+}
+
+unsafe extern "C" fn readerr(eq: *mut fid_eq, buf: *mut fi_eq_err_entry, flags: u64) -> isize {
+    if buf.is_null() {
+        return failed(Errno::INVAL);
+    }
+    // SAFETY: the table is only in the handles of queues; the entry is the application's.
+    count(unsafe { object::<Eq>(eq).read_error(buf, flags) })
+}
+
+unsafe extern "C" fn write(
+    eq: *mut fid_eq,
+    event: u32,
+    buf: *const c_void,
+    len: usize,
+    flags: u64,
+) -> isize {
+    if buf.is_null() || len > isize::MAX as usize {
+        return failed(Errno::INVAL);
+    }
+    // SAFETY: the application passes `len` bytes.
+    let bytes = unsafe { slice::from_raw_parts(buf.cast::<u8>(), len) };
+    // SAFETY: the table is only in the handles of queues.
+    count(unsafe { object::<Eq>(eq) }.write(event, bytes, flags))
+}
+
+unsafe extern "C" fn strerror(
+    _eq: *mut fid_eq,
+    prov_errno: c_int,
+    _err_data: *const c_void,
+    buf: *mut c_char,
+    len: usize,
+) -> *const c_char {
+    let text = strerror_c(prov_errno);
+    // SAFETY: the buffer is the application's.
+    unsafe { crate::text::hand_out(text, buf, len) }
+}
