@@ -1,1 +1,67 @@
-//! The tcp provider.
+//! The tcp provider: reliable datagram endpoints over TCP connections.
+//!
+//! The bytes on the wire are those of the C library's provider of the same name (docs/protocol/tcp.md), so that
+//! endpoints of both talk with each other.
+//!
+//! - [`TcpLink`]: the link of one endpoint; `link/` has its parts, `conn`, `tx` and `rx` one connection's.
+//! - `cm`: how connections come about, without I/O. `ledger`: engine headers into wire headers and back.
+//! - `listen`, `peer`: who comes in, and who is known.
+//! - `info`, `params`: what is offered, and what the environment changes.
+//! - `sys`: everything asked of the operating system; the only unsafe code.
+#![deny(unsafe_code)]
+
+mod cm;
+mod conn;
+mod info;
+mod ledger;
+mod link;
+mod listen;
+mod params;
+mod peer;
+mod rx;
+#[allow(unsafe_code)]
+mod sys;
+mod tx;
+
+pub use link::TcpLink;
+
+use oxifabric_core::device::{Provider, Unresolved};
+use oxifabric_core::params::Parameter;
+use oxifabric_types::{Address, Info};
+
+use crate::params::Params;
+
+/// The tcp provider.
+#[derive(Clone, Copy, Debug)]
+pub enum Tcp {}
+
+impl Provider for Tcp {
+    const NAME: &'static str = "tcp";
+    type Device = TcpLink;
+
+    fn parameters() -> &'static [Parameter] {
+        &params::TABLE
+    }
+
+    fn offers() -> Vec<Info> {
+        info::offers(Params::read())
+    }
+
+    fn resolve(
+        node: Option<&str>,
+        service: Option<&str>,
+        source: bool,
+        numeric: bool,
+        addr_format: u32,
+    ) -> Result<Vec<Address>, Unresolved> {
+        info::resolve(node, service, source, numeric, addr_format)
+    }
+
+    fn source_for(dest: &Address) -> Option<Address> {
+        info::source_for(dest)
+    }
+
+    fn fresh_name() -> Option<Address> {
+        None
+    }
+}

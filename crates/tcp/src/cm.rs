@@ -1,0 +1,256 @@
+//! How connections come about, without I/O: messages in pieces, what they agree on, and who wins when both
+//! sides connect at once (docs/protocol/tcp.md sections 1 to 3). Set-up path.
+
+use std::net::SocketAddr;
+
+use oxifabric_wire::tcp::cm::{CmError, CmHeader, CmKind, DATA_MAX, HEADER_LEN};
+use oxifabric_wire::tcp::greeting::{
+    FEATURE_FIREWALL, GREETING_MAX, Greeting, GreetingError, VERSION_RNDV,
+};
+use oxifabric_wire::tcp::{ByteOrder, Dialect};
+
+/// Extension bit of protocol section 5.1: frames carry names.
+const EXTENSION_NAMES: u32 = 1;
+
+/// What an endpoint tells every peer about itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Card {
+    /// Where it listens.
+    pub(crate) port: u16,
+    /// Its process.
+    pub(crate) pid: u32,
+    /// Nobody can connect to it.
+    pub(crate) firewall: bool,
+    /// It offers the extension.
+    pub(crate) names: bool,
+}
+
+/// What the two ends of a connection agreed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Terms {
+    pub(crate) dialect: Dialect,
+    /// Tagged rendezvous is spoken.
+    pub(crate) rndv: bool,
+    /// The peer's process.
+    pub(crate) pid: u32,
+}
+
+/// A connection message, ready to be sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Letter {
+    bytes: [u8; HEADER_LEN + GREETING_MAX],
+    len: usize,
+}
+
+impl Letter {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    fn new(kind: CmKind, greeting: &Greeting) -> Self {
+        let mut bytes = [0; HEADER_LEN + GREETING_MAX];
+        let data_len = greeting
+            .emit(&mut bytes[HEADER_LEN..])
+            .expect("GREETING_MAX bytes hold any greeting");
+        let header = CmHeader {
+            kind,
+            data_len: data_len as u16,
+            order: ByteOrder::NATIVE,
+        };
+        header
+            .emit(&mut bytes)
+            .expect("HEADER_LEN bytes hold any header");
+        let len = HEADER_LEN + data_len;
+        Self { bytes, len }
+    }
+}
+
+impl Card {
+    /// Writes the request of this endpoint.
+    pub(crate) fn request(&self) -> Letter {
+        Letter::new(CmKind::Request, &self.greeting())
+    }
+
+    /// Answers a request: the response, and what is agreed by it (protocol sections 3.2, 3.3, 5.1).
+    pub(crate) fn respond(&self, request: &Greeting, order: ByteOrder) -> (Letter, Terms) {
+        let response = Greeting {
+            version: request.version.min(VERSION_RNDV),
+            checked: request.version > 0,
+            features: request.features & FEATURE_FIREWALL,
+            port: request.port,
+            pid: self.pid,
+            extension: request
+                .extension
+                .filter(|_| self.names)
+                .map(|bits| bits & EXTENSION_NAMES),
+        };
+        let terms = Terms {
+            pid: request.pid,
+            ..self.terms(&response, order)
+        };
+        (Letter::new(CmKind::Response, &response), terms)
+    }
+
+    /// Refuses a request.
+    pub(crate) fn refuse(&self, request: &Greeting) -> Letter {
+        let plain = Greeting {
+            extension: None,
+            ..*request
+        };
+        Letter::new(CmKind::Refusal, &plain)
+    }
+
+    /// Reads what a response to our request agreed on.
+    pub(crate) fn terms(&self, response: &Greeting, order: ByteOrder) -> Terms {
+        let extension = response.extension.filter(|_| self.names).unwrap_or(0);
+        Terms {
+            dialect: Dialect {
+                order,
+                named: extension & EXTENSION_NAMES != 0,
+            },
+            rndv: response.checked && response.version >= VERSION_RNDV,
+            pid: response.pid,
+        }
+    }
+
+    fn greeting(&self) -> Greeting {
+        Greeting {
+            version: VERSION_RNDV,
+            checked: false,
+            features: if self.firewall { FEATURE_FIREWALL } else { 0 },
+            port: self.port,
+            pid: self.pid,
+            extension: self.names.then_some(EXTENSION_NAMES),
+        }
+    }
+}
+
+/// A connection message that arrives in pieces. It asks for exactly its own bytes, so that frames that follow
+/// stay in the socket.
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    bytes: Box<[u8; HEADER_LEN + DATA_MAX]>,
+    have: usize,
+}
+
+/// A complete connection message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Message {
+    pub(crate) kind: CmKind,
+    pub(crate) order: ByteOrder,
+    pub(crate) greeting: Greeting,
+}
+
+/// Why bytes are no connection message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unreadable {
+    Header(CmError),
+    Greeting(GreetingError),
+}
+
+impl Inbox {
+    pub(crate) fn new() -> Self {
+        Self {
+            bytes: Box::new([0; HEADER_LEN + DATA_MAX]),
+            have: 0,
+        }
+    }
+
+    /// Returns the room for the bytes that are wanted next; never empty until the message is complete.
+    pub(crate) fn room(&mut self) -> &mut [u8] {
+        let end = self.end();
+        &mut self.bytes[self.have..end]
+    }
+
+    /// Takes note of bytes that were put into the room; returns the message when it is complete.
+    pub(crate) fn filled(&mut self, count: usize) -> Result<Option<Message>, Unreadable> {
+        self.have = (self.have + count).min(self.end());
+        if self.have < HEADER_LEN {
+            return Ok(None);
+        }
+        let header = self.header()?;
+        let end = HEADER_LEN + usize::from(header.data_len);
+        if self.have < end {
+            return Ok(None);
+        }
+        let data = &self.bytes[HEADER_LEN..end];
+        let greeting = match (header.kind, Greeting::parse(data)) {
+            (_, Ok(greeting)) => greeting,
+            (CmKind::Refusal, Err(_)) => NOBODY,
+            (_, Err(error)) => return Err(Unreadable::Greeting(error)),
+        };
+        Ok(Some(Message {
+            kind: header.kind,
+            order: header.order,
+            greeting,
+        }))
+    }
+
+    fn end(&self) -> usize {
+        if self.have < HEADER_LEN {
+            return HEADER_LEN;
+        }
+        HEADER_LEN + self.header().map_or(0, |header| header.data_len.into())
+    }
+
+    fn header(&self) -> Result<CmHeader, Unreadable> {
+        CmHeader::parse(&self.bytes[..HEADER_LEN]).map_err(Unreadable::Header)
+    }
+}
+
+/// The greeting of a refusal that has none.
+const NOBODY: Greeting = Greeting {
+    version: 0,
+    checked: false,
+    features: 0,
+    port: 0,
+    pid: 0,
+    extension: None,
+};
+
+/// How far an endpoint is with a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// There is nothing, or our request was refused.
+    Idle,
+    /// We connect, or have sent a request.
+    Dialing,
+    /// There is a connection with this process, and the peer has not closed it.
+    Ready { pid: u32 },
+    /// There is a connection that the peer has closed.
+    Closed,
+}
+
+/// What to do with a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Respond.
+    Accept,
+    /// Abandon our own attempt, then respond.
+    Yield,
+    /// End the old connection, then respond.
+    Replace,
+    /// Refuse.
+    Refuse,
+}
+
+/// Judges a request of the endpoint at `remote` (protocol sections 3.5 and 3.7).
+pub(crate) fn judge(stage: Stage, local: &SocketAddr, remote: &SocketAddr, pid: u32) -> Verdict {
+    let remote_wins = rank(remote) > rank(local);
+    match stage {
+        _ if rank(remote) == rank(local) => Verdict::Refuse,
+        Stage::Idle => Verdict::Accept,
+        Stage::Dialing if remote_wins => Verdict::Yield,
+        Stage::Dialing => Verdict::Refuse,
+        Stage::Ready { pid: known } if known == pid => Verdict::Refuse,
+        Stage::Ready { .. } | Stage::Closed => Verdict::Replace,
+    }
+}
+
+/// What addresses are compared and found by: scopes and flow labels are a host's own affair.
+pub(crate) fn rank(address: &SocketAddr) -> (std::net::IpAddr, u16) {
+    (address.ip(), address.port())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,193 @@
+//! A connection in use: a socket, its two halves, and what they remember. Short path.
+
+use std::io;
+
+use oxifabric_engine::{Frame, Kind, PostError, Posted, Sink, TxToken};
+use oxifabric_types::{Errno, Instant, PeerId};
+use oxifabric_wire::tcp::frame::{FrameHeader, HEADER_MAX, OP_DATA_ACK, Op};
+
+use crate::cm::Terms;
+use crate::ledger::{Ledger, Unsendable};
+use crate::rx::{Progress, Rx};
+use crate::sys::{Interest, Socket};
+use crate::tx::{Body, Taken, Tx};
+
+/// A connection in use.
+#[derive(Debug)]
+pub(crate) struct Conn {
+    pub(crate) socket: Socket,
+    pub(crate) terms: Terms,
+    /// What the poller was told to wait for.
+    pub(crate) interest: Interest,
+    /// Something was sent of which it is not known that it arrived.
+    pub(crate) unconfirmed: bool,
+    /// Since when the peer has not answered repeated transmissions.
+    pub(crate) silent_since: Option<Instant>,
+    ledger: Ledger,
+    tx: Tx,
+    rx: Rx,
+    seq: u8,
+}
+
+/// Why a connection is of no use any more.
+#[derive(Debug)]
+pub(crate) struct Broken(pub(crate) io::Error);
+
+impl Conn {
+    pub(crate) fn new(socket: Socket, terms: Terms) -> Self {
+        Self {
+            socket,
+            terms,
+            interest: Interest::default(),
+            unconfirmed: false,
+            silent_since: None,
+            ledger: Ledger::new(&terms),
+            tx: Tx::default(),
+            rx: Rx::new(),
+            seq: 0,
+        }
+    }
+
+    /// Posts a frame. `Ok(Err(_))` is for the engine, `Err(_)` ends the connection.
+    #[inline]
+    pub(crate) fn post(
+        &mut self,
+        frame: &Frame<'_>,
+        token: TxToken,
+    ) -> Result<Result<Posted, PostError>, Broken> {
+        if self.tx.blocked() {
+            return Ok(Err(PostError::Again));
+        }
+        let len = match frame.header.kind {
+            Kind::Msg | Kind::Tagged | Kind::Segment => frame.len,
+            _ => 0,
+        };
+        let mut outgoing = match self.ledger.outgoing(&frame.header, len) {
+            Ok(outgoing) => outgoing,
+            Err(Unsendable::Full) => return Ok(Err(PostError::Again)),
+            Err(Unsendable::Unspoken) => return Ok(Err(PostError::Down(Errno::OPNOTSUPP))),
+        };
+        outgoing.header.seq = self.seq;
+        let mut bytes = [0; HEADER_MAX];
+        let Some(header_len) = outgoing.header.emit(&mut bytes, self.terms.dialect) else {
+            return Ok(Err(PostError::Down(Errno::MSGSIZE)));
+        };
+        let body = Body {
+            iov: frame.body,
+            offset: frame.offset,
+            len,
+            token,
+            transient: frame.transient,
+        };
+        let header = &bytes[..header_len];
+        let posted = match self.tx.post(&self.socket, header, body, frame.more) {
+            Ok(Taken::Later) => return Ok(Err(PostError::Again)),
+            Ok(Taken::Done) => Posted::Done,
+            Ok(Taken::Pending) => Posted::Pending,
+            Err(error) => return Err(Broken(error)),
+        };
+        self.seq = self.seq.wrapping_add(1);
+        self.unconfirmed = true;
+        self.ledger.sent(&outgoing);
+        Ok(Ok(posted))
+    }
+
+    /// Tells whether frames were held back.
+    pub(crate) fn holds_back(&self) -> bool {
+        self.tx.holds_back()
+    }
+
+    /// Sends the frames that were held back.
+    pub(crate) fn flush(&mut self) -> Result<(), Broken> {
+        if self.tx.holds_back() {
+            self.tx.flush(&self.socket).map_err(Broken)?;
+        }
+        Ok(())
+    }
+
+    /// Goes on sending where the socket was full; returns how many events there were.
+    pub(crate) fn write(&mut self, sink: &mut impl Sink) -> Result<usize, Broken> {
+        match self.tx.advance(&self.socket).map_err(Broken)? {
+            Some(token) => {
+                sink.sent(token, Ok(()));
+                Ok(1)
+            }
+            None => Ok(0),
+        }
+    }
+
+    /// Reads and delivers what is there.
+    #[inline]
+    pub(crate) fn read(&mut self, from: PeerId, sink: &mut impl Sink) -> Progress {
+        let dialect = self.terms.dialect;
+        let progress = self
+            .rx
+            .turn(&self.socket, dialect, &mut self.ledger, from, sink);
+        self.acknowledge(progress.acknowledge);
+        progress
+    }
+
+    /// Offers the stalled frame again.
+    pub(crate) fn retry(&mut self, from: PeerId, sink: &mut impl Sink) -> Progress {
+        let dialect = self.terms.dialect;
+        let progress = self.rx.retry(dialect, &mut self.ledger, from, sink);
+        self.acknowledge(progress.acknowledge);
+        progress
+    }
+
+    pub(crate) fn stalled(&self) -> bool {
+        self.rx.stalled()
+    }
+
+    pub(crate) fn blocked(&self) -> bool {
+        self.tx.blocked()
+    }
+
+    /// What is to be waited for.
+    pub(crate) fn wanted(&self) -> Interest {
+        Interest {
+            read: !self.rx.stalled(),
+            write: self.tx.blocked(),
+        }
+    }
+
+    /// Tells the sink of everything that will not end any more.
+    pub(crate) fn abandon(&mut self, why: Errno, sink: &mut impl Sink) {
+        if let Some(token) = self.tx.abandon() {
+            sink.sent(token, Err(why));
+        }
+        if let Some(token) = self.rx.abandon() {
+            sink.placed(token, Err(why));
+        }
+    }
+
+    /// Closes in order: what was accepted gets its chance to leave, and what the peer still sends is read so
+    /// that the kernel does not answer it with a reset, which would cost the peer what it has not read yet.
+    pub(crate) fn close(mut self) {
+        let _ = self.flush();
+        self.socket.shut_writing();
+        let mut scrap = [0; 4096];
+        for _ in 0..64 {
+            match self.socket.recv(&mut scrap) {
+                Ok(count) if count > 0 => {}
+                _ => break,
+            }
+        }
+    }
+
+    /// Acknowledges messages that were declined (protocol section 4.7).
+    fn acknowledge(&mut self, count: usize) {
+        for _ in 0..count {
+            let header = FrameHeader {
+                op_data: OP_DATA_ACK,
+                seq: self.seq,
+                ..FrameHeader::new(Op::Msg)
+            };
+            let mut bytes = [0; HEADER_MAX];
+            if let Some(len) = header.emit(&mut bytes, self.terms.dialect) {
+                self.seq = self.seq.wrapping_add(1);
+                self.tx.force(&bytes[..len]);
+            }
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! What the provider offers: one description for each address of this host, and names into addresses. Set-up
+//! path; source: fi_getinfo(3), fi_tcp(7).
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+
+use oxifabric_core::device::Unresolved;
+use oxifabric_core::provider::PROVIDER_VERSION;
+use oxifabric_types::{
+    Address, Caps, DomainAttr, EpAttr, EpType, Errno, FabricAttr, Flags, Info, MrMode, Order,
+    Progress, ResourceMgmt, RxAttr, Threading, TxAttr,
+};
+
+use crate::params::Params;
+use crate::sys::{self, Interface};
+
+pub(crate) const SOCKADDR_IN: u32 = 2;
+pub(crate) const SOCKADDR_IN6: u32 = 3;
+
+const PROTO_XNET: u32 = 25;
+const PROTO_XNET_VERSION: u32 = 1;
+const TAG_GENERIC: u64 = 0xaaaa_aaaa_aaaa_aaaa;
+const IOV_LIMIT: usize = oxifabric_mem::MAX_SEGMENTS;
+
+/// An address that endpoints can have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) at: SocketAddr,
+    /// The network interface.
+    interface: String,
+    /// The network that it is in, such as `10.1.0.0/16`.
+    network: String,
+    loopback: bool,
+    speed: u64,
+}
+
+/// Describes the endpoints of every usable address, best first.
+pub(crate) fn offers(params: &Params) -> Vec<Info> {
+    addresses(params)
+        .iter()
+        .map(|place| describe(place, params))
+        .collect()
+}
+
+/// Lists the usable addresses of this host: fast interfaces first, IPv4 before IPv6, loopback last.
+pub(crate) fn addresses(params: &Params) -> Vec<Place> {
+    let wanted = |name: &str| params.iface.as_deref().is_none_or(|iface| iface == name);
+    let mut places = Vec::new();
+    for interface in sys::interfaces().unwrap_or_default() {
+        if interface.running && !interface.loopback && wanted(&interface.name) {
+            insert(&mut places, Place::of(&interface));
+        }
+    }
+    if wanted("lo") || wanted("loopback") {
+        places.push(Place::loopback(Ipv4Addr::LOCALHOST.into(), "127.0.0.1/32"));
+        places.push(Place::loopback(Ipv6Addr::LOCALHOST.into(), "::1/128"));
+    }
+    places
+}
+
+/// Keeps the order that applications know from the C library: among equals, the last found comes first.
+fn insert(places: &mut Vec<Place>, place: Place) {
+    let goes_before = |other: &Place| {
+        let (ours, theirs) = (place.at.is_ipv6(), other.at.is_ipv6());
+        place.speed > other.speed || place.speed == other.speed && ours <= theirs
+    };
+    let at = places.iter().position(goes_before).unwrap_or(places.len());
+    places.insert(at, place);
+}
+
+impl Place {
+    fn of(interface: &Interface) -> Self {
+        Self {
+            at: interface.address,
+            interface: interface.name.clone(),
+            network: network(&interface.address, interface.netmask.as_ref()),
+            loopback: false,
+            speed: speed(&interface.name),
+        }
+    }
+
+    fn loopback(ip: IpAddr, network: &str) -> Self {
+        Self {
+            at: SocketAddr::new(ip, 0),
+            interface: "lo".into(),
+            network: network.into(),
+            loopback: true,
+            speed: 0,
+        }
+    }
+}
+
+/// Writes the network part of an address, with the number of its bits.
+fn network(address: &SocketAddr, netmask: Option<&SocketAddr>) -> String {
+    match (address.ip(), netmask.map(SocketAddr::ip)) {
+        (IpAddr::V4(ip), Some(IpAddr::V4(mask))) => {
+            let masked = Ipv4Addr::from(u32::from(ip) & u32::from(mask));
+            format!("{masked}/{}", u32::from(mask).count_ones())
+        }
+        (IpAddr::V6(ip), Some(IpAddr::V6(mask))) => {
+            let masked = Ipv6Addr::from(u128::from(ip) & u128::from(mask));
+            format!("{masked}/{}", u128::from(mask).count_ones())
+        }
+        (IpAddr::V4(ip), _) => format!("{ip}/32"),
+        (IpAddr::V6(ip), _) => format!("{ip}/128"),
+    }
+}
+
+/// Returns what an interface can carry in Mb/s; zero when it does not say.
+fn speed(interface: &str) -> u64 {
+    fs::read_to_string(format!("/sys/class/net/{interface}/speed"))
+        .ok()
+        .and_then(|text| text.trim().parse().ok())
+        .unwrap_or(0)
+}
+
+fn describe(place: &Place, params: &Params) -> Info {
+    let messages = Caps::MSG | Caps::TAGGED;
+    let receives = Caps::RECV | Caps::MULTI_RECV | Caps::DIRECTED_RECV | Caps::SOURCE;
+    let reach = if place.loopback {
+        Caps::LOCAL_COMM
+    } else {
+        Caps::LOCAL_COMM | Caps::REMOTE_COMM
+    };
+    let sockaddr = if place.at.is_ipv4() {
+        SOCKADDR_IN
+    } else {
+        SOCKADDR_IN6
+    };
+    Info {
+        caps: messages | Caps::SEND | receives | reach,
+        mode: 0,
+        addr_format: sockaddr,
+        src: Some(Address::Inet(place.at)),
+        dest: None,
+        tx: TxAttr {
+            caps: messages | Caps::SEND,
+            op_flags: Flags::INJECT
+                | Flags::INJECT_COMPLETE
+                | Flags::TRANSMIT_COMPLETE
+                | Flags::DELIVERY_COMPLETE
+                | Flags::MATCH_COMPLETE
+                | Flags::COMPLETION,
+            msg_order: order(),
+            inject_size: params.max_inject,
+            size: params.tx_size,
+            iov_limit: IOV_LIMIT,
+            ..TxAttr::default()
+        },
+        rx: RxAttr {
+            caps: messages | receives,
+            op_flags: Flags::COMPLETION | Flags::MULTI_RECV,
+            msg_order: order(),
+            size: params.rx_size,
+            iov_limit: IOV_LIMIT,
+            ..RxAttr::default()
+        },
+        ep: endpoint(),
+        domain: domain(place),
+        fabric: FabricAttr {
+            name: place.network.clone(),
+            prov_name: "tcp".into(),
+            prov_version: PROVIDER_VERSION,
+            api_version: 0,
+        },
+    }
+}
+
+/// Sends are ordered; orders that concern remote memory are kept trivially, since there is none.
+fn order() -> Order {
+    Order::RAR | Order::RAW | Order::RAS | Order::WAW | Order::WAS | Order::SAW | Order::SAS
+}
+
+fn endpoint() -> EpAttr {
+    EpAttr {
+        kind: EpType::Rdm,
+        protocol: PROTO_XNET,
+        protocol_version: PROTO_XNET_VERSION,
+        max_msg_size: usize::MAX,
+        max_order_raw_size: usize::MAX,
+        max_order_waw_size: usize::MAX,
+        mem_tag_format: TAG_GENERIC,
+        tx_ctx_cnt: 1,
+        rx_ctx_cnt: 1,
+        ..EpAttr::default()
+    }
+}
+
+fn domain(place: &Place) -> DomainAttr {
+    DomainAttr {
+        name: place.interface.clone(),
+        threading: Threading::Safe,
+        control_progress: Progress::Manual,
+        data_progress: Progress::Manual,
+        resource_mgmt: ResourceMgmt::Enabled,
+        mr_mode: MrMode::BASIC | MrMode::SCALABLE,
+        mr_key_size: 8,
+        cq_data_size: 8,
+        cq_cnt: 256,
+        ep_cnt: 256,
+        tx_ctx_cnt: 256,
+        rx_ctx_cnt: 256,
+        max_ep_tx_ctx: 1,
+        max_ep_rx_ctx: 1,
+        mr_iov_limit: 1,
+        caps: Caps::LOCAL_COMM | Caps::REMOTE_COMM,
+        ..DomainAttr::default()
+    }
+}
+
+/// Resolves what fi_getinfo(3) was given.
+pub(crate) fn resolve(
+    node: Option<&str>,
+    service: Option<&str>,
+    source: bool,
+    numeric: bool,
+    addr_format: u32,
+) -> Result<Vec<Address>, Unresolved> {
+    let v6 = match addr_format {
+        SOCKADDR_IN => Some(false),
+        SOCKADDR_IN6 => Some(true),
+        _ => None,
+    };
+    let refuse = |why: String| Unresolved {
+        errno: Errno::NODATA,
+        why: format!(
+            "{}{}{}: {why}",
+            node.unwrap_or("*"),
+            if service.is_some() { ":" } else { "" },
+            service.unwrap_or("")
+        ),
+    };
+    let found = sys::resolve(node, service, v6, source, numeric).map_err(refuse)?;
+    if found.is_empty() {
+        return Err(refuse("no address of the wanted format".into()));
+    }
+    Ok(found.into_iter().map(Address::Inet).collect())
+}
+
+/// Asks the kernel from where it would reach an address; nothing is sent.
+pub(crate) fn source_for(dest: &Address) -> Option<Address> {
+    let Address::Inet(dest) = dest else {
+        return None;
+    };
+    let any: IpAddr = if dest.is_ipv4() {
+        Ipv4Addr::UNSPECIFIED.into()
+    } else {
+        Ipv6Addr::UNSPECIFIED.into()
+    };
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    let mut to = *dest;
+    if to.port() == 0 {
+        to.set_port(9);
+    }
+    socket.connect(to).ok()?;
+    let mut from = socket.local_addr().ok()?;
+    from.set_port(0);
+    Some(Address::Inet(from))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> SocketAddr {
+        text.parse().expect("a socket address")
+    }
+
+    fn place(text: &str, speed: u64) -> Place {
+        Place {
+            at: at(text),
+            interface: "eth0".into(),
+            network: String::new(),
+            loopback: false,
+            speed,
+        }
+    }
+
+    #[test]
+    fn faster_interfaces_come_first_and_ipv4_before_ipv6() {
+        let mut places = Vec::new();
+        for (text, speed) in [
+            ("10.0.0.1:0", 1000),
+            ("[fd00::2]:0", 1000),
+            ("[fe80::1]:0", 1000),
+            ("10.1.0.1:0", 40_000),
+        ] {
+            insert(&mut places, place(text, speed));
+        }
+        let order: Vec<_> = places.iter().map(|place| place.at.to_string()).collect();
+        assert_eq!(
+            order,
+            ["10.1.0.1:0", "10.0.0.1:0", "[fe80::1]:0", "[fd00::2]:0"]
+        );
+    }
+
+    #[test]
+    fn networks_are_written_with_their_bits() {
+        let mask = at("255.255.240.0:0");
+        assert_eq!(network(&at("10.9.8.7:0"), Some(&mask)), "10.9.0.0/20");
+        let mask = at("[ffff:ffff:ffff:ffff::]:0");
+        assert_eq!(network(&at("[fd00::2]:0"), Some(&mask)), "fd00::/64");
+        assert_eq!(network(&at("10.9.8.7:0"), None), "10.9.8.7/32");
+    }
+
+    #[test]
+    fn loopback_is_always_offered_last_and_is_local() {
+        let offers = offers(Params::read());
+        let last = offers.last().expect("loopback is there");
+        assert_eq!(last.src, Some(Address::Inet(at("[::1]:0"))));
+        assert_eq!(last.fabric.name, "::1/128");
+        assert!(!last.caps.contains(Caps::REMOTE_COMM));
+        assert!(last.caps.contains(Caps::LOCAL_COMM | Caps::TAGGED));
+    }
+
+    #[test]
+    fn numbers_are_resolved_and_names_may_be_forbidden() {
+        let found = resolve(Some("127.0.0.1"), Some("80"), false, true, 0);
+        assert_eq!(
+            found.map_err(|error| error.why),
+            Ok(vec![Address::Inet(at("127.0.0.1:80"))])
+        );
+        let refused = resolve(Some("localhost"), None, false, true, 0).expect_err("a name");
+        assert!(refused.why.starts_with("localhost: "), "{}", refused.why);
+        assert!(resolve(Some("::1"), None, false, false, SOCKADDR_IN).is_err());
+    }
+
+    #[test]
+    fn the_kernel_says_from_where_a_peer_is_reached() {
+        let dest = Address::Inet(at("127.0.0.1:4000"));
+        assert_eq!(source_for(&dest), Some(Address::Inet(at("127.0.0.1:0"))));
+        assert_eq!(source_for(&Address::Name("x".into())), None);
+    }
+}

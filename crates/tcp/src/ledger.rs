@@ -1,0 +1,462 @@
+//! Between the engine's headers and those on the wire (docs/protocol/tcp.md sections 4 and 5).
+//!
+//! Towards peers that speak in names this is plain conversion. Other peers match acknowledgements by their
+//! order and rendezvous by a number of one byte: the ledger keeps what the engine knows and the wire does not.
+//! Short path; invariant: a number is in use exactly as long as its slot is filled.
+
+use std::collections::VecDeque;
+
+use oxifabric_engine::{Header, HeaderFlags, Kind};
+use oxifabric_wire::tcp::frame::{FrameFlags, FrameHeader, OP_DATA_ACK, OP_DATA_FIN, Op};
+
+use crate::cm::Terms;
+
+/// How many rendezvous numbers there are: 1 to 255.
+const NUMBERS: usize = 256;
+
+/// What a connection remembers of its operations.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    named: bool,
+    rndv: bool,
+    /// Messages that wait for an acknowledgement, in the order in which they were sent.
+    unacknowledged: VecDeque<u32>,
+    /// Messages that we announced, by number.
+    announced: Slots<Announced>,
+    /// Messages that the peer announced, by number.
+    offered: Slots<Offered>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Announced {
+    id: u32,
+    acknowledged: bool,
+    asked: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Offered {
+    len: u64,
+    acknowledge: bool,
+    state: Wish,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wish {
+    Open,
+    Asked,
+    Declined,
+}
+
+/// A header for the wire, and what to note once the frame is taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) header: FrameHeader,
+    note: Note,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Note {
+    Nothing,
+    Unacknowledged(u32),
+    Announced(u8, Announced),
+    Asked(u8, Wish),
+    Data(u8),
+}
+
+/// Why a frame cannot be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unsendable {
+    /// All numbers are in use.
+    Full,
+    /// The peer does not speak it, or it answers nothing.
+    Unspoken,
+}
+
+/// What a header from the wire means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Incoming {
+    /// It is for the engine.
+    Frame(Header),
+    /// The body of a message that was declined: drop it, and acknowledge it if so.
+    Unwanted { acknowledge: bool },
+}
+
+/// Which rule of the protocol a peer has broken, beyond those of a single header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Breach {
+    /// An operation on remote memory.
+    Unsupported(Op),
+    /// An acknowledgement of nothing.
+    Acknowledgement,
+    /// A rendezvous number that is zero, in use, unknown, or used out of turn.
+    Number(u8),
+    /// Data of another length than announced.
+    Length { announced: u64, found: u64 },
+    /// A name is missing where there must be one.
+    Nameless(Op),
+}
+
+impl Ledger {
+    pub(crate) fn new(terms: &Terms) -> Self {
+        Self {
+            named: terms.dialect.named,
+            rndv: terms.rndv,
+            unacknowledged: VecDeque::new(),
+            announced: Slots::default(),
+            offered: Slots::default(),
+        }
+    }
+
+    /// Makes the header of a frame with so long a body.
+    #[inline]
+    pub(crate) fn outgoing(&self, header: &Header, len: usize) -> Result<Outgoing, Unsendable> {
+        let mut wire = FrameHeader {
+            flags: frame_flags(header.flags),
+            body_len: len as u64,
+            data: header.data,
+            ..FrameHeader::new(Op::Msg)
+        };
+        if self.named {
+            wire.name = header.id;
+            named(&mut wire, header);
+            return Ok(Outgoing {
+                header: wire,
+                note: Note::Nothing,
+            });
+        }
+        let note = self.numbered(&mut wire, header)?;
+        Ok(Outgoing { header: wire, note })
+    }
+
+    /// Takes note that the frame was taken.
+    #[inline]
+    pub(crate) fn sent(&mut self, outgoing: &Outgoing) {
+        match outgoing.note {
+            Note::Nothing => {}
+            Note::Unacknowledged(id) => self.unacknowledged.push_back(id),
+            Note::Announced(number, announced) => self.announced.fill(number, announced),
+            Note::Asked(number, state) => {
+                if let Some(offered) = self.offered.at(number) {
+                    offered.state = state;
+                }
+            }
+            Note::Data(number) => {
+                if let Some(announced) = self.announced.take(number)
+                    && announced.acknowledged
+                {
+                    self.unacknowledged.push_back(announced.id);
+                }
+            }
+        }
+    }
+
+    /// Understands a header from the peer.
+    #[inline]
+    pub(crate) fn incoming(&mut self, wire: &FrameHeader) -> Result<Incoming, Breach> {
+        let header = Header {
+            kind: Kind::Msg,
+            flags: header_flags(wire.flags),
+            id: wire.name,
+            tag: wire.tag,
+            data: wire.data,
+            len: wire.body_len,
+        };
+        if matches!(wire.op, Op::ReadReq | Op::ReadRsp | Op::Write) {
+            return Err(Breach::Unsupported(wire.op));
+        }
+        if self.named {
+            read_named(wire, header).map(Incoming::Frame)
+        } else {
+            self.read_numbered(wire, header)
+        }
+    }
+
+    fn numbered(&self, wire: &mut FrameHeader, header: &Header) -> Result<Note, Unsendable> {
+        if wire.flags.contains(FrameFlags::MATCH) {
+            // Section 4.4 knows of one kind of acknowledgement only.
+            wire.flags.remove(FrameFlags::MATCH);
+            wire.flags.insert(FrameFlags::DELIVERY);
+        }
+        let wait = wire.flags.contains(FrameFlags::DELIVERY);
+        match header.kind {
+            Kind::Msg | Kind::Tagged => {
+                if header.kind == Kind::Tagged {
+                    wire.op = Op::Tagged;
+                    wire.tag = header.tag;
+                }
+                Ok(if wait {
+                    Note::Unacknowledged(header.id)
+                } else {
+                    Note::Nothing
+                })
+            }
+            Kind::TaggedRts if self.rndv => {
+                let number = self.announced.free().ok_or(Unsendable::Full)?;
+                wire.op = Op::Rts;
+                wire.op_data = number;
+                wire.tag = header.tag;
+                wire.message_len = header.len;
+                wire.body_len = 0;
+                let announced = Announced {
+                    id: header.id,
+                    acknowledged: wait,
+                    asked: false,
+                };
+                Ok(Note::Announced(number, announced))
+            }
+            Kind::MsgRts | Kind::TaggedRts => Err(Unsendable::Unspoken),
+            Kind::Cts => self.ask(wire, header.id, Wish::Asked),
+            // Section 4.7: there is no other way to decline.
+            Kind::Fin => self.ask(wire, header.id, Wish::Declined),
+            Kind::Segment => {
+                let number = self
+                    .announced
+                    .find(|announced| announced.id == header.id && announced.asked)
+                    .ok_or(Unsendable::Unspoken)?;
+                *wire = FrameHeader {
+                    op_data: number,
+                    body_len: wire.body_len,
+                    ..FrameHeader::new(Op::Data)
+                };
+                Ok(Note::Data(number))
+            }
+            Kind::Ack => {
+                *wire = FrameHeader {
+                    op_data: OP_DATA_ACK,
+                    ..FrameHeader::new(Op::Msg)
+                };
+                Ok(Note::Nothing)
+            }
+        }
+    }
+
+    fn ask(&self, wire: &mut FrameHeader, id: u32, wish: Wish) -> Result<Note, Unsendable> {
+        let number = u8::try_from(id).map_err(|_| Unsendable::Unspoken)?;
+        match self.offered.get(number) {
+            Some(offered) if offered.state == Wish::Open => {}
+            _ => return Err(Unsendable::Unspoken),
+        }
+        *wire = FrameHeader {
+            op_data: number,
+            ..FrameHeader::new(Op::Cts)
+        };
+        Ok(Note::Asked(number, wish))
+    }
+
+    fn read_numbered(&mut self, wire: &FrameHeader, header: Header) -> Result<Incoming, Breach> {
+        let number = wire.op_data;
+        let header = match wire.op {
+            Op::Msg if number == OP_DATA_ACK => Header {
+                kind: Kind::Ack,
+                id: self
+                    .unacknowledged
+                    .pop_front()
+                    .ok_or(Breach::Acknowledgement)?,
+                ..header
+            },
+            Op::Tagged => Header {
+                kind: Kind::Tagged,
+                ..header
+            },
+            Op::Rts => self.offer(wire, header)?,
+            Op::Cts => {
+                let announced = match self.announced.at(number) {
+                    Some(announced) if !announced.asked => announced,
+                    _ => return Err(Breach::Number(number)),
+                };
+                announced.asked = true;
+                Header {
+                    kind: Kind::Cts,
+                    id: announced.id,
+                    ..header
+                }
+            }
+            Op::Data => return self.data(wire, header),
+            _ => header,
+        };
+        Ok(Incoming::Frame(header))
+    }
+
+    fn offer(&mut self, wire: &FrameHeader, header: Header) -> Result<Header, Breach> {
+        let number = wire.op_data;
+        if number == 0 || self.offered.get(number).is_some() {
+            return Err(Breach::Number(number));
+        }
+        let offered = Offered {
+            len: wire.message_len,
+            acknowledge: header.flags.contains(HeaderFlags::DELIVERY),
+            state: Wish::Open,
+        };
+        self.offered.fill(number, offered);
+        Ok(Header {
+            kind: Kind::TaggedRts,
+            id: number.into(),
+            len: wire.message_len,
+            ..header
+        })
+    }
+
+    fn data(&mut self, wire: &FrameHeader, header: Header) -> Result<Incoming, Breach> {
+        let number = wire.op_data;
+        let offered = match self.offered.get(number) {
+            Some(offered) if offered.state != Wish::Open => *offered,
+            _ => return Err(Breach::Number(number)),
+        };
+        if offered.len != wire.body_len {
+            return Err(Breach::Length {
+                announced: offered.len,
+                found: wire.body_len,
+            });
+        }
+        self.offered.take(number);
+        if offered.state == Wish::Declined {
+            return Ok(Incoming::Unwanted {
+                acknowledge: offered.acknowledge,
+            });
+        }
+        Ok(Incoming::Frame(Header {
+            kind: Kind::Segment,
+            id: number.into(),
+            tag: 0,
+            ..header
+        }))
+    }
+}
+
+/// Protocol section 5.3.
+#[inline]
+fn named(wire: &mut FrameHeader, header: &Header) {
+    let waits = FrameFlags::DELIVERY | FrameFlags::MATCH;
+    match header.kind {
+        Kind::Msg => {}
+        Kind::Tagged => {
+            wire.op = Op::Tagged;
+            wire.tag = header.tag;
+        }
+        Kind::MsgRts | Kind::TaggedRts => {
+            wire.op = Op::Rts;
+            wire.message_len = header.len;
+            wire.body_len = 0;
+            wire.flags |= FrameFlags::NAMED;
+            if header.kind == Kind::MsgRts {
+                wire.flags |= FrameFlags::UNTAGGED;
+            } else {
+                wire.tag = header.tag;
+            }
+        }
+        Kind::Cts => answer(wire, Op::Cts, 0, 0),
+        Kind::Segment => answer(wire, Op::Data, 0, 0),
+        Kind::Ack => answer(wire, Op::Msg, OP_DATA_ACK, header.data),
+        Kind::Fin => answer(wire, Op::Msg, OP_DATA_FIN, header.data),
+    }
+    if wire.flags.intersects(waits) {
+        wire.flags |= FrameFlags::NAMED;
+    }
+}
+
+fn answer(wire: &mut FrameHeader, op: Op, op_data: u8, status: u64) {
+    *wire = FrameHeader {
+        flags: FrameFlags::NAMED,
+        op_data,
+        name: wire.name,
+        status: u32::try_from(status).unwrap_or(u32::MAX),
+        body_len: if op == Op::Data { wire.body_len } else { 0 },
+        ..FrameHeader::new(op)
+    };
+}
+
+#[inline]
+fn read_named(wire: &FrameHeader, header: Header) -> Result<Header, Breach> {
+    let waits = FrameFlags::DELIVERY | FrameFlags::MATCH;
+    let kind = match wire.op {
+        Op::Msg if wire.op_data == OP_DATA_ACK => Kind::Ack,
+        Op::Msg if wire.op_data == OP_DATA_FIN => Kind::Fin,
+        Op::Msg => Kind::Msg,
+        Op::Tagged => Kind::Tagged,
+        Op::Rts if wire.flags.contains(FrameFlags::UNTAGGED) => Kind::MsgRts,
+        Op::Rts => Kind::TaggedRts,
+        Op::Cts => Kind::Cts,
+        Op::Data => Kind::Segment,
+        Op::ReadReq | Op::ReadRsp | Op::Write => return Err(Breach::Unsupported(wire.op)),
+    };
+    let needs_name = !matches!(kind, Kind::Msg | Kind::Tagged) || wire.flags.intersects(waits);
+    if needs_name && !wire.flags.contains(FrameFlags::NAMED) {
+        return Err(Breach::Nameless(wire.op));
+    }
+    Ok(match kind {
+        Kind::MsgRts | Kind::TaggedRts => Header {
+            kind,
+            len: wire.message_len,
+            ..header
+        },
+        Kind::Ack | Kind::Fin => Header {
+            kind,
+            data: wire.status.into(),
+            ..header
+        },
+        _ => Header { kind, ..header },
+    })
+}
+
+#[inline]
+fn frame_flags(flags: HeaderFlags) -> FrameFlags {
+    let mut wire = FrameFlags::empty();
+    wire.set(FrameFlags::DATA, flags.contains(HeaderFlags::DATA));
+    wire.set(FrameFlags::DELIVERY, flags.contains(HeaderFlags::DELIVERY));
+    wire.set(FrameFlags::MATCH, flags.contains(HeaderFlags::MATCH));
+    wire
+}
+
+#[inline]
+fn header_flags(wire: FrameFlags) -> HeaderFlags {
+    let mut flags = HeaderFlags::empty();
+    flags.set(HeaderFlags::DATA, wire.contains(FrameFlags::DATA));
+    let delivery = FrameFlags::DELIVERY | FrameFlags::COMMIT;
+    flags.set(HeaderFlags::DELIVERY, wire.intersects(delivery));
+    flags.set(HeaderFlags::MATCH, wire.contains(FrameFlags::MATCH));
+    flags
+}
+
+/// Up to 255 things by number, allocated when first used.
+#[derive(Debug)]
+struct Slots<T>(Vec<Option<T>>);
+
+impl<T> Default for Slots<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T> Slots<T> {
+    fn get(&self, number: u8) -> Option<&T> {
+        self.0.get(usize::from(number))?.as_ref()
+    }
+
+    fn at(&mut self, number: u8) -> Option<&mut T> {
+        self.0.get_mut(usize::from(number))?.as_mut()
+    }
+
+    fn take(&mut self, number: u8) -> Option<T> {
+        self.0.get_mut(usize::from(number))?.take()
+    }
+
+    fn fill(&mut self, number: u8, value: T) {
+        if self.0.is_empty() {
+            self.0.resize_with(NUMBERS, || None);
+        }
+        self.0[usize::from(number)] = Some(value);
+    }
+
+    /// Finds a number that is not in use.
+    fn free(&self) -> Option<u8> {
+        (1..=u8::MAX).find(|&number| self.get(number).is_none())
+    }
+
+    fn find(&self, wanted: impl Fn(&T) -> bool) -> Option<u8> {
+        (1..=u8::MAX).find(|&number| self.get(number).is_some_and(&wanted))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,208 @@
+use oxifabric_wire::tcp::{ByteOrder, Dialect};
+
+use super::*;
+
+fn terms(named: bool) -> Terms {
+    Terms {
+        dialect: Dialect {
+            order: ByteOrder::NATIVE,
+            named,
+        },
+        rndv: true,
+        pid: 1,
+    }
+}
+
+fn header(kind: Kind, id: u32) -> Header {
+    Header {
+        kind,
+        flags: HeaderFlags::empty(),
+        id,
+        tag: 0,
+        data: 0,
+        len: 0,
+    }
+}
+
+/// Carries a frame from one ledger to the other.
+fn carry(
+    from: &mut Ledger,
+    to: &mut Ledger,
+    header: Header,
+    len: usize,
+) -> Result<Incoming, Breach> {
+    let outgoing = from.outgoing(&header, len).expect("it can be said");
+    from.sent(&outgoing);
+    to.incoming(&outgoing.header)
+}
+
+fn frame(incoming: Result<Incoming, Breach>) -> Header {
+    match incoming {
+        Ok(Incoming::Frame(header)) => header,
+        other => panic!("no frame: {other:?}"),
+    }
+}
+
+fn pair(named: bool) -> (Ledger, Ledger) {
+    (Ledger::new(&terms(named)), Ledger::new(&terms(named)))
+}
+
+#[test]
+fn messages_keep_tag_data_and_length() {
+    for named in [false, true] {
+        let (mut a, mut b) = pair(named);
+        let sent = Header {
+            flags: HeaderFlags::DATA,
+            tag: 5,
+            data: 6,
+            len: 9,
+            ..header(Kind::Tagged, 0)
+        };
+        assert_eq!(frame(carry(&mut a, &mut b, sent, 9)), sent);
+    }
+}
+
+#[test]
+fn plain_acknowledgements_find_their_messages_by_order() {
+    let (mut a, mut b) = pair(false);
+    for id in [70_000, 3] {
+        let sent = Header {
+            flags: HeaderFlags::DELIVERY,
+            ..header(Kind::Msg, id)
+        };
+        let got = frame(carry(&mut a, &mut b, sent, 0));
+        assert_eq!(got.flags, HeaderFlags::DELIVERY);
+    }
+    for id in [70_000, 3] {
+        let got = frame(carry(&mut b, &mut a, header(Kind::Ack, 0), 0));
+        assert_eq!((got.kind, got.id), (Kind::Ack, id));
+    }
+    let breach = carry(&mut b, &mut a, header(Kind::Ack, 0), 0);
+    assert_eq!(breach, Err(Breach::Acknowledgement));
+}
+
+#[test]
+fn named_acknowledgements_come_in_any_order_with_a_status() {
+    let (mut a, mut b) = pair(true);
+    let sent = Header {
+        flags: HeaderFlags::MATCH,
+        ..header(Kind::Msg, 8)
+    };
+    assert_eq!(frame(carry(&mut a, &mut b, sent, 0)), sent);
+    let ack = Header {
+        data: 265,
+        ..header(Kind::Ack, 8)
+    };
+    assert_eq!(frame(carry(&mut b, &mut a, ack, 0)), ack);
+}
+
+#[test]
+fn a_rendezvous_goes_through_its_steps() {
+    for named in [false, true] {
+        let (mut a, mut b) = pair(named);
+        let rts = Header {
+            flags: HeaderFlags::DELIVERY,
+            tag: 4,
+            len: 1000,
+            ..header(Kind::TaggedRts, 90_000)
+        };
+        let offered = frame(carry(&mut a, &mut b, rts, 1000));
+        assert_eq!(
+            (offered.kind, offered.len, offered.tag),
+            (rts.kind, 1000, 4)
+        );
+        let asked = frame(carry(&mut b, &mut a, header(Kind::Cts, offered.id), 0));
+        assert_eq!((asked.kind, asked.id), (Kind::Cts, 90_000));
+        let data = frame(carry(&mut a, &mut b, header(Kind::Segment, 90_000), 1000));
+        assert_eq!(
+            (data.kind, data.id, data.len),
+            (Kind::Segment, offered.id, 1000)
+        );
+        let ack = frame(carry(&mut b, &mut a, header(Kind::Ack, offered.id), 0));
+        assert_eq!(ack.id, 90_000);
+    }
+}
+
+#[test]
+fn a_plain_peer_is_asked_for_what_is_then_dropped() {
+    let (mut a, mut b) = pair(false);
+    let rts = Header {
+        flags: HeaderFlags::DELIVERY,
+        len: 10,
+        ..header(Kind::TaggedRts, 1)
+    };
+    let offered = frame(carry(&mut a, &mut b, rts, 10));
+    let asked = frame(carry(&mut b, &mut a, header(Kind::Fin, offered.id), 0));
+    assert_eq!(asked.kind, Kind::Cts);
+    let data = carry(&mut a, &mut b, header(Kind::Segment, 1), 10);
+    assert_eq!(data, Ok(Incoming::Unwanted { acknowledge: true }));
+}
+
+#[test]
+fn a_named_peer_is_told() {
+    let (mut a, mut b) = pair(true);
+    let rts = header(Kind::MsgRts, 1);
+    assert_eq!(frame(carry(&mut a, &mut b, rts, 0)), rts);
+    let fin = header(Kind::Fin, 1);
+    assert_eq!(frame(carry(&mut b, &mut a, fin, 0)), fin);
+}
+
+#[test]
+fn numbers_run_out_and_come_back() {
+    let (mut a, mut b) = pair(false);
+    for id in 0..255 {
+        frame(carry(&mut a, &mut b, header(Kind::TaggedRts, id), 0));
+    }
+    let more = a.outgoing(&header(Kind::TaggedRts, 999), 0).map(drop);
+    assert_eq!(more, Err(Unsendable::Full));
+    frame(carry(&mut b, &mut a, header(Kind::Cts, 5), 0));
+    frame(carry(&mut a, &mut b, header(Kind::Segment, 4), 0));
+    frame(carry(&mut a, &mut b, header(Kind::TaggedRts, 999), 0));
+}
+
+#[test]
+fn an_old_peer_has_no_rendezvous_and_a_plain_one_no_untagged() {
+    let old = Ledger::new(&Terms {
+        rndv: false,
+        ..terms(false)
+    });
+    let (plain, _) = pair(false);
+    let refused = |ledger: &Ledger, kind| ledger.outgoing(&header(kind, 1), 0).map(drop);
+    assert_eq!(refused(&old, Kind::TaggedRts), Err(Unsendable::Unspoken));
+    assert_eq!(refused(&plain, Kind::MsgRts), Err(Unsendable::Unspoken));
+    assert_eq!(refused(&plain, Kind::Cts), Err(Unsendable::Unspoken));
+    assert_eq!(refused(&plain, Kind::Segment), Err(Unsendable::Unspoken));
+}
+
+#[test]
+fn breaches_are_named() {
+    let wire = |op, op_data, body_len| FrameHeader {
+        op_data,
+        body_len,
+        message_len: 7,
+        ..FrameHeader::new(op)
+    };
+    let (mut plain, mut named) = (pair(false).0, pair(true).0);
+    let mut judge = |op, number, len| plain.incoming(&wire(op, number, len));
+    assert_eq!(judge(Op::Rts, 0, 0), Err(Breach::Number(0)));
+    assert_eq!(judge(Op::Cts, 9, 0), Err(Breach::Number(9)));
+    assert_eq!(judge(Op::Data, 9, 0), Err(Breach::Number(9)));
+    assert!(judge(Op::Rts, 9, 0).is_ok());
+    assert_eq!(judge(Op::Rts, 9, 0), Err(Breach::Number(9)));
+    assert_eq!(
+        judge(Op::Data, 9, 7),
+        Err(Breach::Number(9)),
+        "not asked for"
+    );
+    let asked = plain.outgoing(&header(Kind::Cts, 9), 0).expect("offered");
+    plain.sent(&asked);
+    let short = Breach::Length {
+        announced: 7,
+        found: 6,
+    };
+    assert_eq!(plain.incoming(&wire(Op::Data, 9, 6)), Err(short));
+    let write = plain.incoming(&wire(Op::Write, 0, 0));
+    assert_eq!(write, Err(Breach::Unsupported(Op::Write)));
+    let nameless = named.incoming(&wire(Op::Cts, 0, 0));
+    assert_eq!(nameless, Err(Breach::Nameless(Op::Cts)));
+}

@@ -1,0 +1,243 @@
+//! One endpoint's connections under one roof: the [`Link`] that the engine posts to and polls.
+//!
+//! - `device`: opening, naming, sleeping.
+//! - `dial`: connections that we make.
+//! - `admit`: connections that others make.
+//! - `progress`: polling, and the end of connections.
+//!
+//! A poll tries the few connections in use directly, because a look at the poller costs as much as a read; the
+//! poller is asked now and then, and always while something is expected there that reading does not show.
+
+mod admit;
+mod device;
+mod dial;
+mod progress;
+
+use oxifabric_engine::{Frame, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken};
+use oxifabric_mem::Iov;
+use oxifabric_types::{Errno, Instant, PeerId};
+
+use crate::cm::Card;
+use crate::conn::Broken;
+use crate::listen::{Listener, Visitors};
+use crate::params::Params;
+use crate::peer::{Lane, Peers, UNKNOWN};
+use crate::sys::{self, Event, Poller, Timer};
+
+/// The tcp provider's link: all connections of one endpoint.
+#[derive(Debug)]
+pub struct TcpLink {
+    params: &'static Params,
+    card: Card,
+    listener: Listener,
+    enabled: bool,
+    poller: Poller,
+    timer: Timer,
+    /// What the timer is set to.
+    timer_at: Option<Instant>,
+    peers: Peers,
+    visitors: Visitors,
+    /// Peers with a connection in use.
+    ready: Vec<PeerId>,
+    /// Peers that we are connecting to, or will again.
+    dialing: Vec<PeerId>,
+    /// Peers whose lane failed while no sink was there.
+    failed: Vec<PeerId>,
+    /// Peers that hold frames back.
+    held: Vec<PeerId>,
+    /// Peers whose stalled frame is to be offered again.
+    resumed: Vec<PeerId>,
+    /// Peers that can take frames again, of which the sink has not heard.
+    owed: Vec<PeerId>,
+    /// How many connections wait for their sockets to take more.
+    blocked: usize,
+    events: Vec<Event>,
+    ticks: u32,
+    /// The poller must be asked next time.
+    visit: bool,
+    /// Somewhere a deadline is still to be set.
+    undated: bool,
+    /// Something was sent since the last audit.
+    unconfirmed: bool,
+    audit_at: Option<Instant>,
+    /// Since the system has no descriptors left, nobody is let in until then.
+    closed_until: Option<Instant>,
+    /// The earliest of all deadlines.
+    deadline: Option<Instant>,
+    now: Instant,
+}
+
+/// What the poller's keys stand for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Key {
+    Listener,
+    Timer,
+    Visitor(u32),
+    Peer(PeerId, u32),
+}
+
+const KIND_SHIFT: u32 = 62;
+
+impl Key {
+    fn pack(self) -> u64 {
+        match self {
+            Self::Peer(id, generation) => u64::from(generation) << 32 | u64::from(id.0),
+            Self::Visitor(serial) => 1 << KIND_SHIFT | u64::from(serial),
+            Self::Listener => 2 << KIND_SHIFT,
+            Self::Timer => 3 << KIND_SHIFT,
+        }
+    }
+
+    fn unpack(key: u64) -> Self {
+        match key >> KIND_SHIFT {
+            0 => Self::Peer(PeerId(key as u32), (key >> 32) as u32),
+            1 => Self::Visitor(key as u32),
+            2 => Self::Listener,
+            _ => Self::Timer,
+        }
+    }
+}
+
+impl Link for TcpLink {
+    fn limits(&self, peer: PeerId) -> &Limits {
+        self.peers.get(peer).map_or(&UNKNOWN, |peer| &peer.limits)
+    }
+
+    #[inline]
+    fn post(&mut self, id: PeerId, frame: Frame<'_>, token: TxToken) -> Result<Posted, PostError> {
+        let peer = self
+            .peers
+            .get_mut(id)
+            .ok_or(PostError::Down(Errno::INVAL))?;
+        let Lane::Ready(conn) = &mut peer.lane else {
+            return Err(self.want(id));
+        };
+        match conn.post(&frame, token) {
+            Ok(Ok(posted)) => {
+                self.unconfirmed = true;
+                if frame.more && !peer.held && conn.holds_back() {
+                    peer.held = true;
+                    self.held.push(id);
+                }
+                if peer.wanted {
+                    // It may have made room for what was refused before.
+                    self.owed.push(id);
+                }
+                if conn.blocked() {
+                    self.watch(id);
+                }
+                Ok(posted)
+            }
+            Ok(Err(PostError::Again)) => {
+                peer.wanted = true;
+                self.watch(id);
+                Err(PostError::Again)
+            }
+            Ok(Err(down)) => Err(down),
+            Err(Broken(error)) => {
+                peer.wanted = true;
+                self.fail_later(id, sys::errno_of(&error));
+                Err(PostError::Again)
+            }
+        }
+    }
+
+    fn pull(&mut self, _: PeerId, _: &RemoteIov, _: Iov, _: RxToken) -> Result<(), PostError> {
+        Err(PostError::Down(Errno::OPNOTSUPP))
+    }
+
+    fn flush(&mut self) {
+        while let Some(id) = self.held.pop() {
+            let Some(peer) = self.peers.get_mut(id) else {
+                continue;
+            };
+            peer.held = false;
+            let Lane::Ready(conn) = &mut peer.lane else {
+                continue;
+            };
+            match conn.flush() {
+                Ok(()) if conn.blocked() => self.watch(id),
+                Ok(()) => {}
+                Err(Broken(error)) => self.fail_later(id, sys::errno_of(&error)),
+            }
+        }
+    }
+
+    #[inline]
+    fn poll(&mut self, now: Instant, sink: &mut impl Sink) -> usize {
+        self.progress(now, sink)
+    }
+
+    fn resume(&mut self, id: PeerId) {
+        self.resumed.push(id);
+    }
+}
+
+impl TcpLink {
+    /// Answers a post to a peer without a connection: makes one.
+    #[cold]
+    fn want(&mut self, id: PeerId) -> PostError {
+        let Some(peer) = self.peers.get_mut(id) else {
+            return PostError::Down(Errno::INVAL);
+        };
+        if matches!(peer.lane, Lane::Idle) {
+            if peer.firewall {
+                return PostError::Down(Errno::FIREWALLADDR);
+            }
+            self.dial(id, Default::default());
+        }
+        if let Some(peer) = self.peers.get_mut(id) {
+            peer.wanted = true;
+        }
+        PostError::Again
+    }
+
+    /// Makes the poller wait for what a connection waits for.
+    fn watch(&mut self, id: PeerId) {
+        let Some(peer) = self.peers.get_mut(id) else {
+            return;
+        };
+        let Lane::Ready(conn) = &mut peer.lane else {
+            return;
+        };
+        let wanted = conn.wanted();
+        if wanted == conn.interest {
+            return;
+        }
+        match (conn.interest.write, wanted.write) {
+            (false, true) => self.blocked += 1,
+            (true, false) => self.blocked = self.blocked.saturating_sub(1),
+            _ => {}
+        }
+        conn.interest = wanted;
+        let key = Key::Peer(id, peer.generation).pack();
+        if let Err(error) = self.poller.change(conn.socket.fd(), key, wanted) {
+            self.fail_later(id, sys::errno_of(&error));
+        }
+    }
+
+    /// Ends a lane at the next poll, where a sink can be told.
+    #[cold]
+    fn fail_later(&mut self, id: PeerId, why: Errno) {
+        let Some(peer) = self.peers.get_mut(id) else {
+            return;
+        };
+        let conn = match peer.replace(Lane::Idle) {
+            Lane::Ready(conn) => Some(conn),
+            Lane::Failed(conn, _) => conn,
+            _ => None,
+        };
+        if let Some(conn) = &conn
+            && conn.interest.write
+        {
+            self.blocked = self.blocked.saturating_sub(1);
+        }
+        peer.lane = Lane::Failed(conn, why);
+        self.ready.retain(|ready| *ready != id);
+        self.dialing.retain(|dialing| *dialing != id);
+        self.failed.push(id);
+    }
+}
+
+#[cfg(test)]
+mod tests;

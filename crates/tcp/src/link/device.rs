@@ -1,0 +1,174 @@
+//! Opening an endpoint's port, naming peers, and going to sleep. Set-up path.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::RawFd;
+use std::time::Duration;
+
+use oxifabric_core::device::{Device, Provider};
+use oxifabric_types::{Address, Errno, Info, PeerId};
+
+use super::{Key, TcpLink};
+use crate::Tcp;
+use crate::cm::Card;
+use crate::info::SOCKADDR_IN6;
+use crate::listen::{Listener, Visitors};
+use crate::params::Params;
+use crate::peer::{Lane, Peers};
+use crate::sys::{self, Interest, Poller, Timer};
+
+/// The engine's clock is coarse: sleep this much longer than needed, or wake twice.
+const CLOCK_SLACK: Duration = Duration::from_millis(5);
+
+impl Device for TcpLink {
+    fn open(info: &Info) -> Result<Self, Errno> {
+        let params = Params::read();
+        let at = local_address(info)?;
+        let listener = Listener::bind(&at, params.ports).map_err(|error| sys::errno_of(&error))?;
+        let poller = Poller::open().map_err(|error| sys::errno_of(&error))?;
+        let timer = Timer::open().map_err(|error| sys::errno_of(&error))?;
+        poller
+            .add(timer.fd(), Key::Timer.pack(), Interest::READ)
+            .map_err(|error| sys::errno_of(&error))?;
+        Ok(Self {
+            params,
+            card: Card {
+                port: listener.name().port(),
+                pid: std::process::id(),
+                firewall: params.firewall,
+                names: params.extension,
+            },
+            listener,
+            enabled: false,
+            poller,
+            timer,
+            timer_at: None,
+            peers: Peers::default(),
+            visitors: Visitors::default(),
+            ready: Vec::new(),
+            dialing: Vec::new(),
+            failed: Vec::new(),
+            held: Vec::new(),
+            resumed: Vec::new(),
+            owed: Vec::new(),
+            blocked: 0,
+            events: Vec::new(),
+            ticks: 0,
+            visit: true,
+            undated: false,
+            unconfirmed: false,
+            audit_at: None,
+            closed_until: None,
+            deadline: None,
+            now: Default::default(),
+        })
+    }
+
+    fn enable(&mut self, _waits: bool) -> Result<(), Errno> {
+        if self.enabled {
+            return Ok(());
+        }
+        let fd = self.listener.socket().fd();
+        self.listener
+            .listen()
+            .and_then(|()| self.poller.add(fd, Key::Listener.pack(), Interest::READ))
+            .map_err(|error| sys::errno_of(&error))?;
+        self.enabled = true;
+        Ok(())
+    }
+
+    fn name(&self) -> Address {
+        Address::Inet(*self.listener.name())
+    }
+
+    fn rename(&mut self, name: Address) -> Result<(), Errno> {
+        if self.enabled {
+            return Err(Errno::OPBADSTATE);
+        }
+        let Address::Inet(at) = name else {
+            return Err(Errno::INVAL);
+        };
+        self.listener =
+            Listener::bind(&at, self.params.ports).map_err(|error| sys::errno_of(&error))?;
+        self.card.port = self.listener.name().port();
+        Ok(())
+    }
+
+    fn peer(&mut self, address: &Address) -> Result<PeerId, Errno> {
+        let Address::Inet(at) = address else {
+            return Err(Errno::INVAL);
+        };
+        if at.is_ipv4() != self.listener.name().is_ipv4() || at.port() == 0 {
+            return Err(Errno::INVAL);
+        }
+        self.peers.number(at).ok_or(Errno::NOMEM)
+    }
+
+    fn address(&self, peer: PeerId) -> Option<&Address> {
+        Some(self.peers.get(peer)?.address())
+    }
+
+    fn fd(&self) -> RawFd {
+        self.poller.fd()
+    }
+
+    fn arm(&mut self) -> bool {
+        let lists = [&self.failed, &self.held, &self.resumed, &self.owed];
+        if self.undated || lists.iter().any(|list| !list.is_empty()) {
+            return false;
+        }
+        self.visit = true;
+        if self.timer_at != self.deadline {
+            self.timer_at = self.deadline;
+            self.timer
+                .set(self.deadline.map(|at| at.since(self.now) + CLOCK_SLACK));
+        }
+        true
+    }
+
+    fn reason(&self, peer: PeerId) -> Option<String> {
+        self.peers.get(peer)?.reason.clone()
+    }
+}
+
+impl Drop for TcpLink {
+    fn drop(&mut self) {
+        for mut peer in self.peers.drain() {
+            if let Lane::Ready(conn) = peer.replace(Lane::Idle) {
+                conn.close();
+            }
+        }
+    }
+}
+
+/// Decides where to listen: where the application says, where the peer is reached from, or at the best
+/// address of this host.
+fn local_address(info: &Info) -> Result<SocketAddr, Errno> {
+    if let Some(src) = &info.src {
+        return inet(src);
+    }
+    if let Some(dest) = &info.dest
+        && let Some(src) = Tcp::source_for(dest)
+    {
+        return inet(&src);
+    }
+    let v6 = info.addr_format == SOCKADDR_IN6;
+    let best = crate::info::addresses(Params::read())
+        .into_iter()
+        .map(|found| found.at)
+        .find(|at| at.is_ipv6() == v6);
+    Ok(best.unwrap_or_else(|| {
+        let any: IpAddr = if v6 {
+            Ipv6Addr::UNSPECIFIED.into()
+        } else {
+            Ipv4Addr::UNSPECIFIED.into()
+        };
+        SocketAddr::new(any, 0)
+    }))
+}
+
+fn inet(address: &Address) -> Result<SocketAddr, Errno> {
+    match address {
+        Address::Inet(at) => Ok(*at),
+        Address::Name(_) => Err(Errno::INVAL),
+    }
+}

@@ -1,0 +1,243 @@
+//! Connections that we make (docs/protocol/tcp.md sections 1.2 to 1.4 and 3.6). Set-up path.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use oxifabric_engine::Sink;
+use oxifabric_types::{Errno, PeerId};
+use oxifabric_wire::tcp::cm::CmKind;
+
+use super::{Key, TcpLink};
+use crate::cm::{Inbox, Message, Terms};
+use crate::conn::Conn;
+use crate::listen::{Said, hear};
+use crate::peer::{Dial, Lane, Pause, limits};
+use crate::sys::{self, Connecting, Interest, Socket};
+
+/// How long a peer may be silent when the kernel alone decides about transmissions.
+const SILENCE: Duration = Duration::from_secs(15);
+
+/// The first pause after a refusal; each further one is twice as long.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// The longest pause.
+const PAUSE_MAX: Duration = Duration::from_millis(500);
+
+impl TcpLink {
+    /// Starts to connect to a peer.
+    pub(super) fn dial(&mut self, id: PeerId, pause: Pause) {
+        let Some(peer) = self.peers.get_mut(id) else {
+            return;
+        };
+        peer.replace(Lane::Idle);
+        let key = Key::Peer(id, peer.generation).pack();
+        let to = reachable(peer.at, self.listener.name());
+        match self.start(&to, key) {
+            Ok((socket, connecting)) => {
+                if let Some(peer) = self.peers.get_mut(id) {
+                    peer.lane = Lane::Dialing(Dial {
+                        socket,
+                        inbox: None,
+                        pause,
+                    });
+                }
+                self.dialing.push(id);
+                self.undated |= pause.deadline.is_none();
+                if connecting == Connecting::Done {
+                    self.request(id);
+                }
+            }
+            Err(error) => self.dial_failed(id, sys::errno_of(&error)),
+        }
+    }
+
+    fn start(&self, to: &SocketAddr, key: u64) -> io::Result<(Socket, Connecting)> {
+        let socket = Socket::open(to)?;
+        self.prepare(&socket)?;
+        let name = self.listener.name();
+        if !name.ip().is_unspecified() {
+            let mut from = *name;
+            from.set_port(0);
+            // Without it the system merely runs out of ports earlier.
+            let _ = socket.bind_address_only();
+            socket.bind(&from)?;
+        }
+        let connecting = socket.connect(to)?;
+        self.poller.add(socket.fd(), key, Interest::WRITE)?;
+        Ok((socket, connecting))
+    }
+
+    /// Sets the options that every connection has.
+    pub(super) fn prepare(&self, socket: &Socket) -> io::Result<()> {
+        if self.params.no_delay {
+            socket.no_delay()?;
+        }
+        if self.params.keep_alive {
+            let bound = self.params.user_timeout;
+            socket.keep_alive(if bound.is_zero() { SILENCE } else { bound })?;
+        }
+        Ok(())
+    }
+
+    /// Goes on with an attempt after an event.
+    pub(super) fn dial_on(&mut self, id: PeerId, sink: &mut impl Sink) {
+        let Some(peer) = self.peers.get_mut(id) else {
+            return;
+        };
+        let Lane::Dialing(dial) = &mut peer.lane else {
+            return;
+        };
+        let Some(inbox) = &mut dial.inbox else {
+            match dial.socket.take_error() {
+                Ok(()) => self.request(id),
+                Err(error) => self.dial_failed(id, sys::errno_of(&error)),
+            }
+            return;
+        };
+        match hear(&dial.socket, inbox) {
+            Said::Nothing => {}
+            Said::Message(message) => self.answered(id, &message, sink),
+            Said::Nonsense(_) => self.dial_failed(id, Errno::PROTO),
+            Said::Gone => self.dial_failed(id, Errno::CONNRESET),
+        }
+    }
+
+    /// Sends our request over a fresh connection.
+    fn request(&mut self, id: PeerId) {
+        let Some(peer) = self.peers.get_mut(id) else {
+            return;
+        };
+        let Lane::Dialing(dial) = &mut peer.lane else {
+            return;
+        };
+        let letter = self.card.request();
+        let key = Key::Peer(id, peer.generation).pack();
+        let fd = dial.socket.fd();
+        dial.inbox = Some(Inbox::new());
+        let sent = dial.socket.send(letter.bytes());
+        let result = match sent {
+            Ok(count) if count == letter.bytes().len() => {
+                self.poller.change(fd, key, Interest::READ)
+            }
+            // A fresh socket takes these few bytes, or something is wrong with it.
+            Ok(_) => Err(io::ErrorKind::WriteZero.into()),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = result {
+            self.dial_failed(id, sys::errno_of(&error));
+        }
+    }
+
+    fn answered(&mut self, id: PeerId, message: &Message, sink: &mut impl Sink) {
+        match message.kind {
+            CmKind::Response => {
+                let terms = self.card.terms(&message.greeting, message.order);
+                let Some(peer) = self.peers.get_mut(id) else {
+                    return;
+                };
+                self.dialing.retain(|dialing| *dialing != id);
+                if let Lane::Dialing(dial) = peer.replace(Lane::Idle) {
+                    self.establish(id, dial.socket, terms, true, sink);
+                }
+            }
+            CmKind::Refusal => self.pause(id),
+            CmKind::Request => self.dial_failed(id, Errno::PROTO),
+        }
+    }
+
+    /// Waits for the peer's own connection, which is why it refused ours.
+    fn pause(&mut self, id: PeerId) {
+        let Some(peer) = self.peers.get_mut(id) else {
+            return;
+        };
+        if let Lane::Dialing(dial) = peer.replace(Lane::Idle) {
+            let wait = PAUSE
+                .saturating_mul(1 << dial.pause.refusals.min(8))
+                .min(PAUSE_MAX);
+            let until = self.now.after(wait);
+            peer.lane = Lane::Paused(Pause {
+                until: Some(until),
+                refusals: dial.pause.refusals + 1,
+                ..dial.pause
+            });
+            self.expect(Some(until));
+        }
+    }
+
+    /// Takes a connection into use.
+    pub(super) fn establish(
+        &mut self,
+        id: PeerId,
+        socket: Socket,
+        terms: Terms,
+        watched: bool,
+        sink: &mut impl Sink,
+    ) {
+        let Some(peer) = self.peers.get_mut(id) else {
+            return;
+        };
+        let mut conn = Box::new(Conn::new(socket, terms));
+        conn.interest = Interest::READ;
+        let key = Key::Peer(id, peer.generation).pack();
+        let fd = conn.socket.fd();
+        let result = if watched {
+            self.poller.change(fd, key, Interest::READ)
+        } else {
+            self.poller.add(fd, key, Interest::READ)
+        };
+        peer.lane = Lane::Ready(conn);
+        peer.limits = limits(&terms, self.params.max_saved_size);
+        peer.reason = None;
+        self.ready.push(id);
+        if let Err(error) = result {
+            self.fail_later(id, sys::errno_of(&error));
+            return;
+        }
+        if std::mem::take(&mut peer.wanted) {
+            sink.writable(id);
+        }
+    }
+
+    /// Ends an attempt.
+    pub(super) fn dial_failed(&mut self, id: PeerId, why: Errno) {
+        let from = self.listener.name().ip();
+        if let Some(peer) = self.peers.get_mut(id) {
+            let cause = why.text().to_lowercase();
+            peer.reason = Some(format!(
+                "connect to {} from {from}: {cause}; {}",
+                peer.at,
+                advice(why)
+            ));
+        }
+        self.fail_later(id, why);
+    }
+}
+
+/// What a person may look for.
+fn advice(why: Errno) -> &'static str {
+    match why {
+        Errno::CONNREFUSED => "no endpoint listens there (any more)",
+        Errno::TIMEDOUT => "the host or the endpoint's process does not answer",
+        Errno::NETUNREACH | Errno::HOSTUNREACH | Errno::INVAL | Errno::ADDRNOTAVAIL => {
+            "that address cannot be reached from this one: FI_TCP_IFACE chooses the interface"
+        }
+        Errno::MFILE => "raise the limit of open files (ulimit -n)",
+        Errno::PROTO => "something else than an endpoint of this provider answers there",
+        Errno::CONNRESET => "the endpoint went away while it was being connected to",
+        _ => "the system refuses it",
+    }
+}
+
+/// Puts our own scope into a link-local address: the peer's means nothing here.
+fn reachable(to: SocketAddr, from: &SocketAddr) -> SocketAddr {
+    match (to, from) {
+        (SocketAddr::V6(mut to), SocketAddr::V6(from))
+            if to.ip().is_unicast_link_local() && from.scope_id() != 0 =>
+        {
+            to.set_scope_id(from.scope_id());
+            to.into()
+        }
+        (to, _) => to,
+    }
+}

@@ -1,0 +1,427 @@
+//! Polling, and how connections end. Short path at the top.
+
+use std::time::Duration;
+
+use oxifabric_core::log;
+use oxifabric_engine::Sink;
+use oxifabric_types::{Errno, Instant, PeerId};
+
+use super::{Key, TcpLink};
+use crate::conn::Broken;
+use crate::peer::{Lane, Pause, UNKNOWN};
+use crate::rx::{self, Fault, Progress};
+use crate::sys::{self, Delivery, Event};
+
+/// Up to so many connections are read without asking the poller.
+const DIRECT_MAX: usize = 4;
+
+/// Every so many polls the poller is asked all the same.
+const VISIT_EVERY: u32 = 32;
+
+impl TcpLink {
+    #[inline]
+    pub(super) fn progress(&mut self, now: Instant, sink: &mut impl Sink) -> usize {
+        self.now = now;
+        let mut events = 0;
+        if !self.held.is_empty() || !self.failed.is_empty() || !self.resumed.is_empty() {
+            events += self.catch_up(sink);
+        }
+        let direct = self.ready.len() <= DIRECT_MAX;
+        if direct {
+            let mut at = 0;
+            while let Some(&id) = self.ready.get(at) {
+                events += self.read(id, sink);
+                // Whoever was taken out has left another in its place.
+                at += usize::from(self.ready.get(at) == Some(&id));
+            }
+        }
+        self.ticks = self.ticks.wrapping_add(1);
+        let expected = self.visit
+            || self.blocked > 0
+            || self.ready.is_empty()
+            || !self.dialing.is_empty()
+            || !self.visitors.is_empty();
+        if !direct || expected || self.ticks.is_multiple_of(VISIT_EVERY) {
+            events += self.visit(direct, sink);
+        }
+        if !self.owed.is_empty() {
+            events += self.pay(sink);
+        }
+        if self.undated || self.unconfirmed && self.audit_at.is_none() {
+            self.set_dates();
+        }
+        if self.deadline.is_some_and(|deadline| deadline <= now) {
+            events += self.expire(sink);
+        }
+        events
+    }
+
+    /// Reads a connection; returns how many events there were.
+    #[inline]
+    pub(super) fn read(&mut self, id: PeerId, sink: &mut impl Sink) -> usize {
+        let Some(peer) = self.peers.get_mut(id) else {
+            return 0;
+        };
+        let Lane::Ready(conn) = &mut peer.lane else {
+            return 0;
+        };
+        if conn.stalled() {
+            return 0;
+        }
+        let progress = conn.read(id, sink);
+        if progress.end.is_ok() && !conn.stalled() && progress.acknowledge == 0 {
+            return progress.events;
+        }
+        self.conclude(id, progress, sink)
+    }
+
+    /// Does what a turn of reading asks for beyond itself.
+    #[cold]
+    fn conclude(&mut self, id: PeerId, progress: Progress, sink: &mut impl Sink) -> usize {
+        if let Err(fault) = &progress.end {
+            self.end_by(id, fault, sink);
+            return progress.events + 1;
+        }
+        if let Some(peer) = self.peers.get_mut(id)
+            && let Lane::Ready(conn) = &mut peer.lane
+            && let Err(Broken(error)) = conn.flush()
+        {
+            self.end(id, sys::errno_of(&error), "sending failed", sink);
+            return progress.events + 1;
+        }
+        self.watch(id);
+        progress.events
+    }
+
+    /// Does what was left over since the last poll.
+    fn catch_up(&mut self, sink: &mut impl Sink) -> usize {
+        let mut events = 0;
+        oxifabric_engine::Link::flush(self);
+        while let Some(id) = self.failed.pop() {
+            self.end_failed(id, sink);
+            events += 1;
+        }
+        for _ in 0..self.resumed.len() {
+            let id = self.resumed.remove(0);
+            events += self.retry(id, sink);
+        }
+        events
+    }
+
+    fn retry(&mut self, id: PeerId, sink: &mut impl Sink) -> usize {
+        let Some(peer) = self.peers.get_mut(id) else {
+            return 0;
+        };
+        let Lane::Ready(conn) = &mut peer.lane else {
+            return 0;
+        };
+        let progress = conn.retry(id, sink);
+        self.conclude(id, progress, sink)
+    }
+
+    /// Asks the poller what has happened.
+    fn visit(&mut self, direct: bool, sink: &mut impl Sink) -> usize {
+        self.visit = false;
+        let mut list = std::mem::take(&mut self.events);
+        self.poller.visit(&mut list);
+        let mut events = 0;
+        for event in &list {
+            events += self.happened(event, direct, sink);
+        }
+        self.events = list;
+        events
+    }
+
+    fn happened(&mut self, event: &Event, direct: bool, sink: &mut impl Sink) -> usize {
+        match Key::unpack(event.key) {
+            Key::Listener => {
+                self.open_door(sink);
+                1
+            }
+            Key::Timer => {
+                self.timer.set(None);
+                self.timer_at = None;
+                0
+            }
+            Key::Visitor(serial) => {
+                self.hear_visitor(serial, sink);
+                1
+            }
+            Key::Peer(id, generation) => {
+                let Some(peer) = self.peers.get(id) else {
+                    return 0;
+                };
+                if peer.generation != generation {
+                    // Of a connection that ended while the list was worked through.
+                    return 0;
+                }
+                match peer.lane {
+                    Lane::Ready(_) => self.happened_to(id, event, direct, sink),
+                    Lane::Dialing(_) => {
+                        self.dial_on(id, sink);
+                        1
+                    }
+                    _ => 0,
+                }
+            }
+        }
+    }
+
+    fn happened_to(
+        &mut self,
+        id: PeerId,
+        event: &Event,
+        direct: bool,
+        sink: &mut impl Sink,
+    ) -> usize {
+        let mut events = 0;
+        if event.writable {
+            events += self.write(id, sink);
+        }
+        let Some(peer) = self.peers.get(id) else {
+            return events;
+        };
+        let Lane::Ready(conn) = &peer.lane else {
+            return events;
+        };
+        if event.broken && conn.stalled() {
+            // Nothing more will come, and the poller would go on to report it.
+            let why = conn.socket.take_error();
+            let why = why.map_or_else(|error| sys::errno_of(&error), |()| Errno::CONNRESET);
+            self.end(id, why, "the connection broke", sink);
+            return events + 1;
+        }
+        if event.broken || event.readable && !direct {
+            events += self.read(id, sink);
+        }
+        events
+    }
+
+    /// Goes on sending.
+    fn write(&mut self, id: PeerId, sink: &mut impl Sink) -> usize {
+        let Some(peer) = self.peers.get_mut(id) else {
+            return 0;
+        };
+        let Lane::Ready(conn) = &mut peer.lane else {
+            return 0;
+        };
+        match conn.write(sink) {
+            Ok(events) => {
+                if !conn.blocked() && peer.wanted {
+                    self.owed.push(id);
+                }
+                self.watch(id);
+                events
+            }
+            Err(Broken(error)) => {
+                self.end(id, sys::errno_of(&error), "sending failed", sink);
+                1
+            }
+        }
+    }
+
+    /// Tells the sink which peers can take frames again.
+    fn pay(&mut self, sink: &mut impl Sink) -> usize {
+        let mut events = 0;
+        while let Some(id) = self.owed.pop() {
+            if let Some(peer) = self.peers.get_mut(id)
+                && let Lane::Ready(conn) = &peer.lane
+                && !conn.blocked()
+                && std::mem::take(&mut peer.wanted)
+            {
+                sink.writable(id);
+                events += 1;
+            }
+        }
+        events
+    }
+
+    /// Gives what was begun since the last poll its deadlines.
+    fn set_dates(&mut self) {
+        if std::mem::take(&mut self.undated) {
+            let deadline = self.now.after(self.params.connect_timeout);
+            for id in &self.dialing {
+                if let Some(pause) = self.peers.get_mut(*id).and_then(|peer| peer.lane.pause()) {
+                    pause.deadline.get_or_insert(deadline);
+                }
+            }
+            self.expect(Some(deadline));
+        }
+        let timeout = self.params.user_timeout;
+        if self.unconfirmed && self.audit_at.is_none() && timeout > Duration::ZERO {
+            self.audit_at = Some(self.now.after(timeout / 4));
+            self.expect(self.audit_at);
+        }
+    }
+
+    /// Takes note of a deadline.
+    pub(super) fn expect(&mut self, at: Option<Instant>) {
+        self.deadline = [self.deadline, at].into_iter().flatten().min();
+    }
+
+    /// Acts on the deadlines that have passed.
+    #[cold]
+    fn expire(&mut self, sink: &mut impl Sink) -> usize {
+        let now = self.now;
+        let mut events = 0;
+        while let Some(visitor) = self.visitors.expired(now) {
+            self.log(&format!("{}: connected but said nothing", visitor.from));
+        }
+        if self.closed_until.is_some_and(|until| until <= now) {
+            self.closed_until = None;
+            self.watch_door(true);
+        }
+        for id in self.dialing.clone() {
+            let Some(&mut pause) = self.peers.get_mut(id).and_then(|peer| peer.lane.pause()) else {
+                continue;
+            };
+            if pause.deadline.is_some_and(|deadline| deadline <= now) {
+                self.dial_failed(id, overdue(&pause));
+                events += 1;
+            } else if pause.until.is_some_and(|until| until <= now) {
+                self.dialing.retain(|dialing| *dialing != id);
+                let again = Pause {
+                    until: None,
+                    ..pause
+                };
+                self.dial(id, again);
+            }
+        }
+        if self.audit_at.is_some_and(|at| at <= now) {
+            events += self.audit(sink);
+        }
+        self.deadline = None;
+        let dials: Vec<_> = self.dialing.clone();
+        for id in dials {
+            if let Some(&mut pause) = self.peers.get_mut(id).and_then(|peer| peer.lane.pause()) {
+                self.expect(pause.deadline);
+                self.expect(pause.until);
+            }
+        }
+        self.expect(self.visitors.deadline());
+        self.expect(self.closed_until);
+        self.expect(self.audit_at);
+        events
+    }
+
+    /// Ends the connections whose hosts do not answer.
+    ///
+    /// TCP_USER_TIMEOUT would do it in the kernel, but it also ends connections to peers that merely do not
+    /// read for a while, which is what a program that computes does.
+    fn audit(&mut self, sink: &mut impl Sink) -> usize {
+        self.audit_at = None;
+        self.unconfirmed = false;
+        let mut silent = Vec::new();
+        for id in &self.ready {
+            let Some(peer) = self.peers.get_mut(*id) else {
+                continue;
+            };
+            let Lane::Ready(conn) = &mut peer.lane else {
+                continue;
+            };
+            if !conn.unconfirmed {
+                continue;
+            }
+            match conn.socket.delivery() {
+                Delivery::Done => {
+                    conn.unconfirmed = false;
+                    conn.silent_since = None;
+                }
+                Delivery::Underway => conn.silent_since = None,
+                Delivery::Unanswered => {
+                    let since = *conn.silent_since.get_or_insert(self.now);
+                    if self.now.since(since) >= self.params.user_timeout {
+                        silent.push(*id);
+                    }
+                }
+            }
+            self.unconfirmed |= conn.unconfirmed;
+        }
+        for id in &silent {
+            self.end(*id, Errno::TIMEDOUT, "the host does not answer", sink);
+        }
+        self.set_dates();
+        silent.len()
+    }
+
+    /// Ends a connection that cannot be read any further.
+    fn end_by(&mut self, id: PeerId, fault: &Fault, sink: &mut impl Sink) {
+        let why = match fault {
+            Fault::Closed { within: false } => "the peer closed it".into(),
+            Fault::Closed { within: true } => {
+                "the peer closed it in the middle of a message".into()
+            }
+            Fault::Socket(error) => error.to_string(),
+            Fault::Frame(error) => format!("the peer broke the protocol: {error:?}"),
+            Fault::Breach(breach) => format!("the peer broke the protocol: {breach:?}"),
+            Fault::Refused(header) => format!("the peer broke the protocol: {header:?}"),
+        };
+        if rx::errno_of(fault) == Errno::PROTO
+            && let Some(peer) = self.peers.get(id)
+        {
+            self.log(&format!("connection with {} dropped: {why}", peer.at));
+        }
+        self.end(id, rx::errno_of(fault), &why, sink);
+    }
+
+    /// Ends a connection in use.
+    pub(super) fn end(&mut self, id: PeerId, errno: Errno, why: &str, sink: &mut impl Sink) {
+        let Some(peer) = self.peers.get_mut(id) else {
+            return;
+        };
+        if !matches!(peer.lane, Lane::Ready(_)) {
+            return;
+        }
+        peer.reason = Some(format!("connection with {}: {why}", peer.at));
+        self.fail_later(id, errno);
+        self.failed.retain(|failed| *failed != id);
+        self.end_failed(id, sink);
+    }
+
+    /// Tells the sink of a lane that failed.
+    pub(super) fn end_failed(&mut self, id: PeerId, sink: &mut impl Sink) {
+        let Some(peer) = self.peers.get_mut(id) else {
+            return;
+        };
+        if !matches!(peer.lane, Lane::Failed(..)) {
+            return;
+        }
+        if let Lane::Failed(conn, errno) = peer.replace(Lane::Idle) {
+            if let Some(mut conn) = conn {
+                if peer.reason.is_none() {
+                    let cause = errno.text().to_lowercase();
+                    peer.reason = Some(format!("connection with {}: {cause}", peer.at));
+                }
+                conn.abandon(errno, sink);
+            }
+            peer.wanted = false;
+            peer.limits = UNKNOWN;
+            sink.peer_down(id, errno);
+        }
+    }
+
+    /// Tells people what happened.
+    pub(super) fn log(&self, what: &str) {
+        log::warn!("tcp", EpCtrl, "{what}");
+    }
+}
+
+/// What an attempt has failed of when its time is over.
+fn overdue(pause: &Pause) -> Errno {
+    if pause.refusals > 0 {
+        Errno::CONNREFUSED
+    } else {
+        Errno::TIMEDOUT
+    }
+}
+
+impl Lane {
+    /// Returns the dates of an attempt.
+    fn pause(&mut self) -> Option<&mut Pause> {
+        match self {
+            Self::Dialing(dial) => Some(&mut dial.pause),
+            Self::Paused(pause) => Some(pause),
+            _ => None,
+        }
+    }
+}

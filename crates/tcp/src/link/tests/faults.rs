@@ -1,0 +1,308 @@
+//! Peers that are not there, go away, or talk nonsense.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+
+use super::*;
+
+#[test]
+fn a_closed_port_is_named_with_its_cause() {
+    let mut a = Node::new(V4);
+    let closed = TcpListener::bind(V4).and_then(|listener| listener.local_addr());
+    let at = closed.expect("a free port");
+    let to = a.link.peer(&Address::Inet(at)).expect("an address");
+    for _ in 0..2 {
+        let posted = a.try_post(to, message(1, 0), &Iov::empty());
+        assert_eq!(posted, Err(PostError::Again));
+        let mut polls = Clock::now();
+        while a.sink.down.is_empty() {
+            a.poll();
+            assert!(polls.elapsed() < WATCHDOG);
+        }
+        polls = Clock::now();
+        assert!(polls.elapsed() < WATCHDOG);
+        assert_eq!(a.sink.down.pop(), Some((to, Errno::CONNREFUSED)));
+        let reason = a.link.reason(to).expect("it is known");
+        let start = format!("connect to {at} from 127.0.0.1: connection refused; ");
+        assert!(reason.starts_with(&start), "{reason}");
+    }
+}
+
+#[test]
+fn a_peer_that_goes_fails_what_is_pending_first() {
+    let (mut a, mut b, to_b, _) = pair(V4);
+    let (body, _) = pattern(&[64 << 20], 1);
+    let posted = a.try_post(to_b, message(7, body.len()), &body);
+    assert_eq!(posted, Ok(Posted::Pending));
+    drive(&mut a, &mut b, |_, b| !b.sink.coming.is_empty());
+    // B is killed: its sockets go without good-byes.
+    for peer in b.link.peers.drain() {
+        drop(peer);
+    }
+    drop(b);
+    let start = Clock::now();
+    while a.sink.down.is_empty() {
+        a.poll();
+        assert!(start.elapsed() < WATCHDOG);
+    }
+    assert!(a.sink.unsent.contains(&TxToken(7)));
+    assert_eq!(a.sink.down.len(), 1);
+    assert!(a.link.reason(to_b).is_some());
+    assert!(a.link.ready.is_empty());
+}
+
+#[test]
+fn a_body_that_breaks_off_is_not_placed() {
+    let (mut a, mut b, to_b, to_a) = pair(V4);
+    let (body, _) = pattern(&[64 << 20], 1);
+    a.try_post(to_b, message(7, body.len()), &body)
+        .expect("taken");
+    drive(&mut a, &mut b, |_, b| !b.sink.coming.is_empty());
+    for peer in a.link.peers.drain() {
+        drop(peer);
+    }
+    drop(a);
+    let start = Clock::now();
+    while b.sink.down.is_empty() {
+        b.poll();
+        assert!(start.elapsed() < WATCHDOG);
+    }
+    assert_eq!(b.sink.unplaced, 1);
+    assert_eq!(b.sink.down, [(to_a, Errno::CONNRESET)]);
+}
+
+#[test]
+fn a_peer_that_closes_between_messages_is_down_and_can_come_back() {
+    let (mut a, b, to_b, _) = pair(V4);
+    let at = b.at();
+    drop(b);
+    let start = Clock::now();
+    while a.sink.down.is_empty() {
+        a.poll();
+        assert!(start.elapsed() < WATCHDOG);
+    }
+    assert_eq!(a.sink.down, [(to_b, Errno::CONNRESET)]);
+    let mut b = Node::new(&at.to_string());
+    post(&mut a, &mut b, to_b, message(1, 0), &Iov::empty());
+    drive(&mut a, &mut b, |_, b| b.pop().is_some());
+}
+
+#[test]
+fn what_was_sent_before_closing_still_arrives() {
+    let (mut a, mut b, to_b, to_a) = pair(V4);
+    // Something lies unread at A when it closes, which must not cost B what A has sent.
+    b.try_post(to_a, message(1, 0), &Iov::empty())
+        .expect("connected");
+    let (body, bytes) = pattern(&[60_000], 2);
+    a.try_post(to_b, message(2, body.len()), &body)
+        .expect("connected");
+    drop(a);
+    let start = Clock::now();
+    while b.sink.down.is_empty() {
+        b.poll();
+        assert!(start.elapsed() < WATCHDOG);
+    }
+    assert_eq!(b.pop().map(|(_, got)| got), Some(bytes));
+}
+
+#[test]
+fn another_process_at_the_same_address_replaces_the_old_one() {
+    let (mut a, b, to_b, _) = pair(V4);
+    let (at, name) = (b.at(), a.link.name());
+    // B is gone, but its connection stays open as if its host had vanished.
+    let mut old = b;
+    let sockets: Vec<_> = old.link.peers.drain().collect();
+    drop(old);
+    let mut b = Node::new(&at.to_string());
+    b.link.card.pid ^= 1;
+    let to_a = b.link.peer(&name).expect("an address");
+    post(&mut b, &mut a, to_a, message(3, 0), &Iov::empty());
+    drive(&mut a, &mut b, |a, _| a.pop().is_some());
+    assert_eq!(a.sink.down, [(to_b, Errno::CONNRESET)]);
+    assert_eq!(a.link.ready, [to_b]);
+    drop(sockets);
+}
+
+#[test]
+fn a_refused_frame_costs_the_connection() {
+    let (mut a, mut b, to_b, to_a) = pair(V4);
+    b.sink.hostile = true;
+    a.try_post(to_b, message(1, 0), &Iov::empty())
+        .expect("connected");
+    drive(&mut a, &mut b, |a, b| {
+        !a.sink.down.is_empty() && !b.sink.down.is_empty()
+    });
+    assert_eq!(b.sink.down, [(to_a, Errno::PROTO)]);
+}
+
+#[test]
+fn silent_visitors_are_sent_away_in_time() {
+    let mut a = Node::new(V4);
+    let mut visitor = TcpStream::connect(a.at()).expect("it listens");
+    let start = Clock::now();
+    while a.link.visitors.is_empty() {
+        a.poll();
+        assert!(start.elapsed() < WATCHDOG);
+    }
+    a.pass(a.link.params.connect_timeout + Duration::from_secs(1));
+    a.poll();
+    assert!(a.link.visitors.is_empty());
+    assert_eq!(visitor.read(&mut [0; 1]).ok(), Some(0));
+}
+
+#[test]
+fn a_peer_that_accepts_but_never_answers_is_given_up() {
+    let mut a = Node::new(V4);
+    let mute = TcpListener::bind(V4).expect("a port");
+    let at = mute.local_addr().expect("an address");
+    let to = a.link.peer(&Address::Inet(at)).expect("an address");
+    assert!(a.try_post(to, message(1, 0), &Iov::empty()).is_err());
+    a.poll();
+    a.pass(a.link.params.connect_timeout + Duration::from_secs(1));
+    a.poll();
+    a.poll();
+    assert_eq!(a.sink.down, [(to, Errno::TIMEDOUT)]);
+}
+
+/// A request as the C library writes it.
+const REQUEST: [u8; 40] = {
+    let mut bytes = [0; 40];
+    bytes[0] = 3;
+    bytes[3] = 8;
+    let mark = 1u64.to_ne_bytes();
+    let mut at = 0;
+    while at < 8 {
+        bytes[24 + at] = mark[at];
+        at += 1;
+    }
+    bytes[32] = 1;
+    bytes[34] = 0x77;
+    bytes[35] = 0x77;
+    bytes[39] = 9;
+    bytes
+};
+
+#[test]
+fn hostile_bytes_end_their_own_connection_only() {
+    let (mut a, mut b, to_b, _) = pair(V4);
+    let mut seed = 0x9e37_79b9u32;
+    let mut random = move || {
+        seed ^= seed << 13;
+        seed ^= seed >> 17;
+        seed ^= seed << 5;
+        seed
+    };
+    for round in 0..60 {
+        let mut hostile = TcpStream::connect(b.at()).expect("it listens");
+        let mut bytes: Vec<u8> = (0..random() % 300 + 32).map(|_| random() as u8).collect();
+        match round % 4 {
+            0 => {}
+            1 => bytes[0] = 3,
+            2 => {
+                bytes.splice(0..0, REQUEST);
+            }
+            _ => {
+                // A plausible header with random numbers.
+                bytes[0] = 3;
+                bytes[1] = (random() % 10) as u8;
+                bytes.splice(0..0, REQUEST);
+            }
+        }
+        let _ = hostile.write_all(&bytes);
+        if round % 3 == 0 {
+            drop(hostile);
+        } else {
+            let _ = hostile.shutdown(std::net::Shutdown::Write);
+        }
+        let (body, good) = pattern(&[5_000], round);
+        post(&mut a, &mut b, to_b, message(round, body.len()), &body);
+        drive(&mut a, &mut b, |_, b| {
+            // Nonsense may look like a message of somebody else.
+            b.sink
+                .arrived
+                .retain(|(_, header, _)| header.tag == message(round, 0).tag);
+            !b.sink.arrived.is_empty()
+        });
+        assert_eq!(b.pop().map(|(_, got)| got), Some(good));
+    }
+    drive(&mut a, &mut b, |_, b| {
+        b.link.visitors.is_empty() && b.link.ready.len() == 1
+    });
+    assert!(a.sink.down.is_empty());
+}
+
+#[test]
+fn a_plain_request_gets_a_plain_answer_and_a_second_one_is_refused() {
+    let mut b = Node::new(V4);
+    let mut visit = || {
+        let mut stream = TcpStream::connect(b.at()).expect("it listens");
+        stream.write_all(&REQUEST).expect("a fresh socket");
+        stream.set_nonblocking(true).expect("possible");
+        let mut answer = Vec::new();
+        let start = Clock::now();
+        while answer.len() < 40 {
+            b.poll();
+            let mut piece = [0; 64];
+            if let Ok(count) = stream.read(&mut piece) {
+                answer.extend_from_slice(&piece[..count]);
+            }
+            assert!(start.elapsed() < WATCHDOG);
+        }
+        (stream, answer)
+    };
+    let (_stream, answer) = visit();
+    assert_eq!((answer.len(), answer[1]), (40, 1), "a response");
+    assert_eq!(answer[32], 0x81, "version 1, checked");
+    let (_second, answer) = visit();
+    assert_eq!((answer.len(), answer[1]), (40, 6), "a refusal");
+}
+
+#[test]
+fn truncated_headers_wait_and_impossible_ones_do_not() {
+    let mut b = Node::new(V4);
+    let header: [u8; 16] = [3, 0, 0, 0, 0, 0, 16, 0, 16, 0, 0, 0, 0, 0, 0, 0];
+    let spoiled = |at: usize, value: u8| {
+        let mut bytes = header;
+        bytes[at] = value;
+        bytes.to_vec()
+    };
+    let impossible = [
+        spoiled(0, 4),
+        spoiled(1, 9),
+        spoiled(1, 2),
+        spoiled(6, 15),
+        spoiled(6, 255),
+        spoiled(8, 3),
+        spoiled(4, 2),
+    ];
+    for bytes in impossible {
+        let mut stream = TcpStream::connect(b.at()).expect("it listens");
+        stream.write_all(&REQUEST).expect("a fresh socket");
+        stream.write_all(&bytes).expect("a fresh socket");
+        let before = b.sink.down.len();
+        let start = Clock::now();
+        while b.sink.down.len() == before {
+            b.poll();
+            assert!(start.elapsed() < WATCHDOG, "{bytes:?}");
+        }
+        let cause = b.sink.down.last().map(|(_, why)| *why);
+        assert_eq!(cause, Some(Errno::PROTO), "{bytes:?}");
+    }
+    let mut stream = TcpStream::connect(b.at()).expect("it listens");
+    stream.write_all(&REQUEST).expect("a fresh socket");
+    stream.write_all(&header[..9]).expect("a fresh socket");
+    let before = b.sink.down.len();
+    while b.link.ready.is_empty() {
+        b.poll();
+    }
+    for _ in 0..100 {
+        b.poll();
+    }
+    assert_eq!(b.sink.down.len(), before);
+    stream.write_all(&header[9..]).expect("still open");
+    let start = Clock::now();
+    while b.pop().is_none() {
+        b.poll();
+        assert!(start.elapsed() < WATCHDOG);
+    }
+}

@@ -1,0 +1,241 @@
+//! Frames arrive, whole and in order.
+
+use super::*;
+use crate::sys::testing::wait_readable;
+
+#[test]
+fn messages_of_all_lengths_arrive_intact_and_in_order() {
+    for (mut a, mut b, to_b, _) in [pair(V4), connected(Node::plain(V4), Node::new(V4))] {
+        let lengths = [0, 1, 8, 2048, 2049, 16_384, 40_000, 1, 3 << 20, 7, 100_000];
+        let mut expected = Vec::new();
+        for (id, len) in lengths.into_iter().enumerate() {
+            let (body, bytes) = pattern(&[len / 2, len - len / 2], id as u32);
+            post(&mut a, &mut b, to_b, message(id as u32, len), &body);
+            expected.push(bytes);
+        }
+        let mut got = Vec::new();
+        drive(&mut a, &mut b, |_, b| {
+            got.extend(b.pop());
+            got.len() == lengths.len()
+        });
+        for (id, (header, bytes)) in got.into_iter().enumerate() {
+            assert_eq!(header.tag, message(id as u32, 0).tag);
+            assert_eq!(header.len as usize, lengths[id]);
+            assert!(bytes == expected[id], "message {id} is damaged");
+        }
+    }
+}
+
+#[test]
+fn a_large_body_is_pending_until_it_is_out() {
+    let (mut a, mut b, to_b, _) = pair(V4);
+    let len = 64 << 20;
+    let (body, bytes) = pattern(&[len], 3);
+    let posted = a.try_post(to_b, message(9, len), &body);
+    assert_eq!(posted, Ok(Posted::Pending), "no socket buffers that much");
+    let next = a.try_post(to_b, message(10, 0), &Iov::empty());
+    assert_eq!(next, Err(PostError::Again));
+    drive(&mut a, &mut b, |a, _| a.sink.sent.contains(&TxToken(9)));
+    assert_eq!(a.sink.writable.last(), Some(&to_b));
+    post(&mut a, &mut b, to_b, message(10, 0), &Iov::empty());
+    drive(&mut a, &mut b, |_, b| b.sink.arrived.len() == 2);
+    assert!(b.pop().is_some_and(|(_, got)| got == bytes));
+}
+
+#[test]
+fn transient_memory_is_copied() {
+    let (mut a, mut b, to_b, _) = pair(V4);
+    let len = 16 << 20;
+    let (body, bytes) = pattern(&[len], 4);
+    let frame = Frame {
+        header: message(1, len),
+        body: &body,
+        offset: 0,
+        len,
+        transient: true,
+        more: false,
+    };
+    assert_eq!(a.link.post(to_b, frame, TxToken(1)), Ok(Posted::Done));
+    body.write(0, &vec![0; len]);
+    drive(&mut a, &mut b, |_, b| !b.sink.arrived.is_empty());
+    assert!(b.pop().is_some_and(|(_, got)| got == bytes));
+}
+
+#[test]
+fn frames_with_more_to_come_leave_together() {
+    let (mut a, mut b, to_b, _) = pair(V4);
+    let (body, bytes) = pattern(&[32], 5);
+    for id in 0..10 {
+        let frame = Frame {
+            header: message(id, 16),
+            body: &body,
+            offset: 16,
+            len: 16,
+            transient: false,
+            more: true,
+        };
+        assert_eq!(a.link.post(to_b, frame, TxToken(id)), Ok(Posted::Done));
+    }
+    b.poll();
+    assert!(!a.link.arm(), "it would sleep on what it holds back");
+    assert!(b.sink.arrived.is_empty());
+    a.link.flush();
+    drive(&mut a, &mut b, |_, b| b.sink.arrived.len() == 10);
+    assert!(
+        b.sink
+            .arrived
+            .iter()
+            .all(|(.., got)| got[..] == bytes[16..])
+    );
+}
+
+#[test]
+fn what_does_not_fit_is_dropped() {
+    let (mut a, mut b, to_b, _) = pair(V4);
+    b.sink.room = Some(1000);
+    let (body, bytes) = pattern(&[1 << 20], 6);
+    post(&mut a, &mut b, to_b, message(1, 1 << 20), &body);
+    post(&mut a, &mut b, to_b, message(2, 0), &Iov::empty());
+    drive(&mut a, &mut b, |_, b| b.sink.arrived.len() == 2);
+    assert!(b.pop().is_some_and(|(_, got)| got == bytes[..1000]));
+}
+
+#[test]
+fn a_stalled_peer_waits_and_loses_nothing() {
+    let (mut a, mut b, to_b, to_a) = pair(V4);
+    b.sink.full = true;
+    let (body, bytes) = pattern(&[300_000], 7);
+    for id in 0..40 {
+        let header = message(id, body.len());
+        if a.try_post(to_b, header, &body).is_err() {
+            break;
+        }
+        a.poll();
+        b.poll();
+    }
+    for _ in 0..100 {
+        assert!(b.link.peers.get(to_a).is_some());
+        b.poll();
+    }
+    assert!(b.sink.arrived.is_empty());
+    assert!(b.link.arm() && !wait_readable(b.link.fd(), 0), "it sleeps");
+    b.link.resume(to_a);
+    assert!(!b.link.arm());
+    b.poll();
+    assert!(b.sink.arrived.is_empty(), "still full");
+    b.sink.full = false;
+    b.link.resume(to_a);
+    drive(&mut a, &mut b, |_, b| b.sink.arrived.len() > 2);
+    assert!(b.sink.arrived.iter().all(|(.., got)| *got == bytes));
+}
+
+#[test]
+fn a_rendezvous_is_carried_in_both_dialects() {
+    for (mut a, mut b, to_b, to_a) in [pair(V4), connected(Node::new(V4), Node::plain(V4))] {
+        let (body, bytes) = pattern(&[9 << 20], 8);
+        let rts = Header {
+            kind: Kind::TaggedRts,
+            flags: HeaderFlags::DELIVERY | HeaderFlags::DATA,
+            data: 77,
+            ..message(50_000, body.len())
+        };
+        post(&mut a, &mut b, to_b, rts, &body);
+        drive(&mut a, &mut b, |_, b| !b.sink.arrived.is_empty());
+        let (offered, none) = b.pop().expect("it arrived");
+        assert_eq!((offered.len, offered.data), (9 << 20, 77));
+        assert!(none.is_empty());
+        let answer = |kind, id| Header {
+            kind,
+            ..message(id, 0)
+        };
+        let cts = answer(Kind::Cts, offered.id);
+        post(&mut b, &mut a, to_a, cts, &Iov::empty());
+        drive(&mut a, &mut b, |a, _| !a.sink.arrived.is_empty());
+        let (asked, _) = a.pop().expect("it arrived");
+        assert_eq!((asked.kind, asked.id), (Kind::Cts, 50_000));
+        let data = Header {
+            kind: Kind::Segment,
+            tag: 0,
+            ..rts
+        };
+        post(&mut a, &mut b, to_b, data, &body);
+        drive(&mut a, &mut b, |_, b| !b.sink.arrived.is_empty());
+        let (header, got) = b.pop().expect("it arrived");
+        assert_eq!((header.kind, header.id), (Kind::Segment, offered.id));
+        assert!(got == bytes);
+        let ack = answer(Kind::Ack, offered.id);
+        post(&mut b, &mut a, to_a, ack, &Iov::empty());
+        drive(&mut a, &mut b, |a, _| !a.sink.arrived.is_empty());
+        assert_eq!(a.pop().map(|(header, _)| header.id), Some(50_000));
+    }
+}
+
+#[test]
+fn a_declined_rendezvous_ends_with_plain_peers_too() {
+    let (mut a, mut b, to_b, to_a) = connected(Node::plain(V4), Node::new(V4));
+    let (body, _) = pattern(&[1 << 20], 9);
+    let rts = Header {
+        kind: Kind::TaggedRts,
+        flags: HeaderFlags::DELIVERY,
+        ..message(5, body.len())
+    };
+    post(&mut a, &mut b, to_b, rts, &body);
+    drive(&mut a, &mut b, |_, b| !b.sink.arrived.is_empty());
+    let (offered, _) = b.pop().expect("it arrived");
+    let fin = Header {
+        kind: Kind::Fin,
+        ..message(offered.id, 0)
+    };
+    post(&mut b, &mut a, to_a, fin, &Iov::empty());
+    drive(&mut a, &mut b, |a, _| a.pop().is_some());
+    let data = Header {
+        kind: Kind::Segment,
+        ..message(5, body.len())
+    };
+    post(&mut a, &mut b, to_b, data, &body);
+    drive(&mut a, &mut b, |a, _| !a.sink.arrived.is_empty());
+    assert_eq!(
+        a.pop().map(|(header, _)| (header.kind, header.id)),
+        Some((Kind::Ack, 5))
+    );
+    assert!(b.sink.arrived.is_empty());
+}
+
+#[test]
+fn foreign_byte_order_is_understood() {
+    // Both ends of one connection are told that the other is foreign.
+    let (mut a, mut b, to_b, to_a) = pair(V4);
+    for (node, peer) in [(&mut a, to_b), (&mut b, to_a)] {
+        if let Lane::Ready(conn) = &mut node.link.peers.get_mut(peer).expect("known").lane {
+            conn.terms.dialect.order = oxifabric_wire::tcp::ByteOrder::Big;
+        }
+    }
+    let (body, bytes) = pattern(&[50_000], 10);
+    post(&mut a, &mut b, to_b, message(3, body.len()), &body);
+    drive(&mut a, &mut b, |_, b| !b.sink.arrived.is_empty());
+    let (header, got) = b.pop().expect("it arrived");
+    assert_eq!(header.tag, message(3, 0).tag);
+    assert!(got == bytes);
+}
+
+#[test]
+fn many_peers_are_served_through_the_poller() {
+    let mut hub = Node::new(V4);
+    let mut nodes: Vec<Node> = (0..12).map(|_| Node::new(V4)).collect();
+    for (id, node) in nodes.iter_mut().enumerate() {
+        let to_hub = node.knows(&hub);
+        post(node, &mut hub, to_hub, message(id as u32, 0), &Iov::empty());
+    }
+    let start = Clock::now();
+    while hub.sink.arrived.len() < nodes.len() {
+        hub.poll();
+        assert!(start.elapsed() < WATCHDOG);
+    }
+    for (id, node) in nodes.iter_mut().enumerate() {
+        let to = hub.knows(node);
+        let (body, bytes) = pattern(&[100_000], id as u32);
+        post(&mut hub, node, to, message(id as u32, body.len()), &body);
+        drive(&mut hub, node, |_, node| !node.sink.arrived.is_empty());
+        assert!(node.pop().is_some_and(|(_, got)| got == bytes));
+    }
+}

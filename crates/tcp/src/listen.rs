@@ -1,0 +1,178 @@
+//! The listening socket, and visitors who have connected but not yet said who they are. Set-up path.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::io;
+use std::net::SocketAddr;
+
+use oxifabric_types::Instant;
+
+use crate::cm::{Inbox, Message, Unreadable};
+use crate::sys::Socket;
+
+/// How many connections may wait in the kernel.
+const BACKLOG: i32 = 4096;
+
+/// How many visitors are kept; when one more comes, the oldest goes.
+const VISITORS_MAX: usize = 256;
+
+/// The listening socket of an endpoint.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    socket: Socket,
+    name: SocketAddr,
+}
+
+impl Listener {
+    /// Binds to `at`; port zero means one of `ports`, or any.
+    ///
+    /// Only a port that was asked for may still be in use by connections of an earlier owner.
+    pub(crate) fn bind(at: &SocketAddr, ports: Option<(u16, u16)>) -> io::Result<Self> {
+        let socket = match (at.port(), ports) {
+            (0, Some(range)) => bind_in_range(at, range)?,
+            (0, None) => bound(at)?,
+            _ => {
+                let socket = Socket::open(at)?;
+                socket.reuse_address()?;
+                socket.bind(at)?;
+                socket
+            }
+        };
+        let name = socket.local()?;
+        Ok(Self { socket, name })
+    }
+
+    /// Starts to take connections. From now on the address counts as reusable, which the connections inherit:
+    /// so that a later owner gets it although they linger, and nobody gets it while this one listens.
+    pub(crate) fn listen(&self) -> io::Result<()> {
+        self.socket.listen(BACKLOG)?;
+        self.socket.reuse_address()
+    }
+
+    pub(crate) fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
+    /// Returns the address that it is bound to.
+    pub(crate) fn name(&self) -> &SocketAddr {
+        &self.name
+    }
+}
+
+fn bound(at: &SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::open(at)?;
+    socket.bind(at)?;
+    Ok(socket)
+}
+
+/// Tries all ports of a range, from a random one on.
+fn bind_in_range(at: &SocketAddr, (low, high): (u16, u16)) -> io::Result<Socket> {
+    let count = u64::from(high - low) + 1;
+    let start = RandomState::new().build_hasher().finish() % count;
+    for step in 0..count {
+        let mut at = *at;
+        at.set_port(low + ((start + step) % count) as u16);
+        match bound(&at) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+            result => return result,
+        }
+    }
+    Err(io::ErrorKind::AddrInUse.into())
+}
+
+/// Somebody who connected and has not yet said who it is.
+#[derive(Debug)]
+pub(crate) struct Visitor {
+    pub(crate) socket: Socket,
+    pub(crate) from: SocketAddr,
+    pub(crate) deadline: Instant,
+    serial: u32,
+    inbox: Inbox,
+}
+
+/// What a visitor has said.
+#[derive(Debug)]
+pub(crate) enum Said {
+    /// Not all yet.
+    Nothing,
+    /// A whole message.
+    Message(Message),
+    /// Something that is none.
+    Nonsense(Unreadable),
+    /// It went away.
+    Gone,
+}
+
+impl Visitor {
+    /// Reads what the visitor says.
+    pub(crate) fn hear(&mut self) -> Said {
+        hear(&self.socket, &mut self.inbox)
+    }
+}
+
+/// Reads a connection message, and not a byte more.
+pub(crate) fn hear(socket: &Socket, inbox: &mut Inbox) -> Said {
+    loop {
+        match socket.recv(inbox.room()) {
+            Ok(0) => return Said::Gone,
+            Ok(count) => match inbox.filled(count) {
+                Ok(None) => {}
+                Ok(Some(message)) => return Said::Message(message),
+                Err(why) => return Said::Nonsense(why),
+            },
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Said::Nothing,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return Said::Gone,
+        }
+    }
+}
+
+/// All visitors, by a key that is never used twice.
+#[derive(Debug, Default)]
+pub(crate) struct Visitors {
+    list: Vec<Visitor>,
+    serial: u32,
+}
+
+impl Visitors {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Lets a visitor in; returns its key.
+    pub(crate) fn enter(&mut self, socket: Socket, from: SocketAddr, deadline: Instant) -> u32 {
+        if self.list.len() >= VISITORS_MAX {
+            self.list.remove(0);
+        }
+        self.serial = self.serial.wrapping_add(1);
+        self.list.push(Visitor {
+            socket,
+            from,
+            deadline,
+            serial: self.serial,
+            inbox: Inbox::new(),
+        });
+        self.serial
+    }
+
+    pub(crate) fn get(&mut self, key: u32) -> Option<&mut Visitor> {
+        self.list.iter_mut().find(|visitor| visitor.serial == key)
+    }
+
+    /// Takes a visitor out.
+    pub(crate) fn leave(&mut self, key: u32) -> Option<Visitor> {
+        let at = self.list.iter().position(|visitor| visitor.serial == key)?;
+        Some(self.list.remove(at))
+    }
+
+    /// Returns when the next one must have spoken.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.list.first().map(|visitor| visitor.deadline)
+    }
+
+    /// Takes out one whose time is over.
+    pub(crate) fn expired(&mut self, now: Instant) -> Option<Visitor> {
+        let first = self.list.first()?;
+        (first.deadline <= now).then(|| self.list.remove(0))
+    }
+}

@@ -1,0 +1,177 @@
+//! The provider's parameters: one table, read once.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use oxifabric_core::params::{Parameter, ParameterKind};
+
+const NAME: &str = "tcp";
+
+/// The most operations that an endpoint may have outstanding.
+const QUEUE_MAX: usize = 1 << 20;
+
+/// What the environment asks for.
+#[derive(Clone, Debug)]
+pub(crate) struct Params {
+    pub(crate) iface: Option<String>,
+    /// Inclusive; `None` lets the system choose.
+    pub(crate) ports: Option<(u16, u16)>,
+    pub(crate) tx_size: usize,
+    pub(crate) rx_size: usize,
+    pub(crate) max_inject: usize,
+    /// Longer tagged messages wait at the sender until they are matched.
+    pub(crate) max_saved_size: usize,
+    pub(crate) no_delay: bool,
+    pub(crate) firewall: bool,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) keep_alive: bool,
+    pub(crate) user_timeout: Duration,
+    pub(crate) extension: bool,
+}
+
+/// The table that `fi_info -e` prints.
+pub(crate) static TABLE: [Parameter; 13] = [
+    Parameter {
+        name: "iface",
+        kind: ParameterKind::Text,
+        help: "Use the addresses of this network interface only",
+        default: "",
+    },
+    Parameter {
+        name: "port_low_range",
+        kind: ParameterKind::Int,
+        help: "First port to listen on when the application names none",
+        default: "0",
+    },
+    Parameter {
+        name: "port_high_range",
+        kind: ParameterKind::Int,
+        help: "Last port to listen on when the application names none; 0 lets the system choose",
+        default: "0",
+    },
+    Parameter {
+        name: "tx_size",
+        kind: ParameterKind::Size,
+        help: "How many sends may be outstanding per endpoint",
+        default: "256",
+    },
+    Parameter {
+        name: "rx_size",
+        kind: ParameterKind::Size,
+        help: "How many receives are expected to be posted per endpoint",
+        default: "256",
+    },
+    Parameter {
+        name: "max_inject",
+        kind: ParameterKind::Size,
+        help: "Longest message that fi_inject takes, in bytes",
+        default: "128",
+    },
+    Parameter {
+        name: "max_saved_size",
+        kind: ParameterKind::Size,
+        help: "Longer tagged messages stay at the sender until a receive matches them, in bytes",
+        default: "8388608",
+    },
+    Parameter {
+        name: "nodelay",
+        kind: ParameterKind::Bool,
+        help: "Send small messages at once instead of letting the kernel gather them",
+        default: "1",
+    },
+    Parameter {
+        name: "firewall_addr",
+        kind: ParameterKind::Bool,
+        help: "Tell peers that they cannot connect to this endpoint",
+        default: "0",
+    },
+    Parameter {
+        name: "connect_timeout_ms",
+        kind: ParameterKind::Int,
+        help: "How long a connection may take to come about before the peer counts as unreachable",
+        default: "15000",
+    },
+    Parameter {
+        name: "keepalive",
+        kind: ParameterKind::Bool,
+        help: "Probe silent peers, so that the loss of a host is noticed without traffic",
+        default: "1",
+    },
+    Parameter {
+        name: "user_timeout_ms",
+        kind: ParameterKind::Int,
+        help: "How long a host may leave transmissions unanswered before its endpoints count as dead; 0 asks the kernel alone",
+        default: "15000",
+    },
+    Parameter {
+        name: "extension",
+        kind: ParameterKind::Bool,
+        help: "Speak the protocol's extension with peers that know it",
+        default: "1",
+    },
+];
+
+impl Params {
+    /// Returns the parameters of this process.
+    pub(crate) fn read() -> &'static Self {
+        static PARAMS: OnceLock<Params> = OnceLock::new();
+        PARAMS.get_or_init(|| Self {
+            iface: find("iface")
+                .text(NAME)
+                .filter(|name| !name.trim().is_empty()),
+            ports: port_range(
+                find("port_low_range").int(NAME),
+                find("port_high_range").int(NAME),
+            ),
+            tx_size: find("tx_size").size(NAME).clamp(1, QUEUE_MAX),
+            rx_size: find("rx_size").size(NAME).clamp(1, QUEUE_MAX),
+            max_inject: find("max_inject").size(NAME),
+            max_saved_size: find("max_saved_size").size(NAME),
+            no_delay: find("nodelay").bool(NAME),
+            firewall: find("firewall_addr").bool(NAME),
+            connect_timeout: millis(find("connect_timeout_ms").int(NAME).max(1)),
+            keep_alive: find("keepalive").bool(NAME),
+            user_timeout: millis(find("user_timeout_ms").int(NAME)),
+            extension: find("extension").bool(NAME),
+        })
+    }
+}
+
+fn find(name: &str) -> &'static Parameter {
+    TABLE
+        .iter()
+        .find(|parameter| parameter.name == name)
+        .expect("every name that is looked for is in the table")
+}
+
+fn millis(count: i64) -> Duration {
+    Duration::from_millis(u64::try_from(count).unwrap_or(0))
+}
+
+/// Ranges that make no sense count as not given.
+fn port_range(low: i64, high: i64) -> Option<(u16, u16)> {
+    let high = u16::try_from(high.min(u16::MAX.into())).ok()?;
+    let low = u16::try_from(low).ok()?;
+    (high > 0 && low <= high).then_some((low.max(1), high))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_parameter_is_in_the_table() {
+        let params = Params::read();
+        assert!(params.tx_size > 0 && params.rx_size > 0);
+        assert!(params.connect_timeout > Duration::ZERO);
+    }
+
+    #[test]
+    fn port_ranges_must_make_sense() {
+        assert_eq!(port_range(4000, 4010), Some((4000, 4010)));
+        assert_eq!(port_range(4010, 4000), None);
+        assert_eq!(port_range(1, 70_000), Some((1, 65_535)));
+        assert_eq!(port_range(0, 0), None);
+        assert_eq!(port_range(-5, -1), None);
+    }
+}

@@ -1,0 +1,171 @@
+//! What an endpoint knows of one peer. Set-up path, except for the lane to it.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+
+use oxifabric_engine::Limits;
+use oxifabric_types::{Address, Errno, Instant, PeerId};
+
+use crate::cm::{Inbox, Stage, Terms, rank};
+use crate::conn::Conn;
+use crate::sys::Socket;
+
+/// One peer.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    pub(crate) at: SocketAddr,
+    pub(crate) lane: Lane,
+    /// Counts the lanes, so that events of an earlier one are told apart.
+    pub(crate) generation: u32,
+    pub(crate) limits: Limits,
+    /// A post was answered with "again": [`oxifabric_engine::Sink::writable`] is owed.
+    pub(crate) wanted: bool,
+    /// It is in the list of those that hold frames back.
+    pub(crate) held: bool,
+    /// It said that nobody can connect to it.
+    pub(crate) firewall: bool,
+    /// Why the last connection failed.
+    pub(crate) reason: Option<String>,
+    address: Address,
+}
+
+/// How far the connection to a peer is.
+#[derive(Debug)]
+pub(crate) enum Lane {
+    /// There is none.
+    Idle,
+    /// We connect.
+    Dialing(Dial),
+    /// Our request was refused: wait for the peer's own, then try again.
+    Paused(Pause),
+    /// There is one.
+    Ready(Box<Conn>),
+    /// It failed while no sink was there to hear of it.
+    Failed(Option<Box<Conn>>, Errno),
+}
+
+/// An attempt to connect.
+#[derive(Debug)]
+pub(crate) struct Dial {
+    pub(crate) socket: Socket,
+    /// Where the answer to our request goes; `None` until the request is sent.
+    pub(crate) inbox: Option<Inbox>,
+    pub(crate) pause: Pause,
+}
+
+/// When an attempt is given up, or made again.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Pause {
+    /// `None` until the time is known.
+    pub(crate) deadline: Option<Instant>,
+    /// When to try again.
+    pub(crate) until: Option<Instant>,
+    /// How many requests were refused.
+    pub(crate) refusals: u32,
+}
+
+impl Lane {
+    /// Returns what requests are judged by.
+    pub(crate) fn stage(&self) -> Stage {
+        match self {
+            Self::Idle | Self::Paused(_) | Self::Failed(..) => Stage::Idle,
+            Self::Dialing(_) => Stage::Dialing,
+            Self::Ready(conn) if conn.socket.is_closed_by_peer() => Stage::Closed,
+            Self::Ready(conn) => Stage::Ready {
+                pid: conn.terms.pid,
+            },
+        }
+    }
+}
+
+impl Peer {
+    fn new(at: SocketAddr) -> Self {
+        Self {
+            at,
+            lane: Lane::Idle,
+            generation: 0,
+            limits: UNKNOWN,
+            wanted: false,
+            held: false,
+            firewall: false,
+            reason: None,
+            address: Address::Inet(at),
+        }
+    }
+
+    pub(crate) fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Puts another lane in place; returns the old one.
+    pub(crate) fn replace(&mut self, lane: Lane) -> Lane {
+        self.generation = self.generation.wrapping_add(1) & GENERATION_MAX;
+        std::mem::replace(&mut self.lane, lane)
+    }
+}
+
+/// The generation shares a key of 64 bits with the number and a mark.
+const GENERATION_MAX: u32 = 0x3fff_ffff;
+
+/// What any peer can take, before it is known.
+pub(crate) const UNKNOWN: Limits = Limits {
+    eager: usize::MAX,
+    segmented: usize::MAX,
+    segment: usize::MAX,
+    rndv_msg: false,
+    rndv_tagged: false,
+    pull: false,
+    ack_on_arrival: true,
+};
+
+/// Returns what a peer can take after these terms. Longer messages than `eager` wait at the sender.
+pub(crate) fn limits(terms: &Terms, eager: usize) -> Limits {
+    let named = terms.dialect.named;
+    let rndv_tagged = named || terms.rndv;
+    let eager = if rndv_tagged { eager } else { usize::MAX };
+    Limits {
+        eager,
+        segmented: eager,
+        rndv_msg: named,
+        rndv_tagged,
+        ack_on_arrival: !named,
+        ..UNKNOWN
+    }
+}
+
+/// All peers of an endpoint, numbered as they are first named or heard of.
+#[derive(Debug, Default)]
+pub(crate) struct Peers {
+    list: Vec<Peer>,
+    by_rank: HashMap<(IpAddr, u16), PeerId>,
+}
+
+impl Peers {
+    /// Returns the number of the peer at an address, a new one if need be; `None` when there are too many.
+    pub(crate) fn number(&mut self, at: &SocketAddr) -> Option<PeerId> {
+        if let Some(id) = self.by_rank.get(&rank(at)) {
+            return Some(*id);
+        }
+        let id = PeerId(u32::try_from(self.list.len()).ok()?);
+        if id == PeerId::ANY {
+            return None;
+        }
+        self.list.push(Peer::new(*at));
+        self.by_rank.insert(rank(at), id);
+        Some(id)
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, id: PeerId) -> Option<&Peer> {
+        self.list.get(id.index())
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, id: PeerId) -> Option<&mut Peer> {
+        self.list.get_mut(id.index())
+    }
+
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Peer> + '_ {
+        self.list.drain(..)
+    }
+}

@@ -1,0 +1,411 @@
+//! The receiving half of a connection: headers through a staging buffer, large bodies straight into the memory
+//! that the engine names. Short path.
+//!
+//! Invariant: whatever lies in the staging buffer comes before what is still in the socket.
+
+use std::io;
+
+use oxifabric_engine::{Body, Header, Placement, RxToken, Sink};
+use oxifabric_mem::Iov;
+use oxifabric_types::{Errno, PeerId};
+use oxifabric_wire::tcp::Dialect;
+use oxifabric_wire::tcp::frame::{FrameError, FrameHeader};
+
+use crate::ledger::{Breach, Incoming, Ledger};
+use crate::sys::Socket;
+
+/// How much is read at most before it is looked at. Small messages come many at a time.
+const STAGING_LEN: usize = 16 * 1024;
+
+/// How much is read while large messages come: little more than a header, so that their bodies are not copied.
+const NARROW_LEN: usize = 256;
+
+/// Messages of this length make it worth it to read narrowly.
+const LARGE_LEN: usize = 2 * STAGING_LEN;
+
+/// How many calls a turn may take, so that one busy peer does not starve the others.
+const READS_PER_TURN: usize = 8;
+
+/// The receiving half of a connection.
+#[derive(Debug)]
+pub(crate) struct Rx {
+    staging: Staging,
+    state: State,
+    /// Large messages are expected.
+    narrow: bool,
+}
+
+#[derive(Debug)]
+enum State {
+    /// A header comes next.
+    Header,
+    /// A frame waits for an answer of the sink, which had no room.
+    Stalled { header: Header, body_len: usize },
+    /// A body comes.
+    Body(Placed),
+    /// A body comes that nobody wants.
+    Unwanted { left: usize, acknowledge: bool },
+}
+
+/// A body on its way into memory.
+#[derive(Debug)]
+struct Placed {
+    iov: Iov,
+    token: RxToken,
+    done: usize,
+    len: usize,
+}
+
+/// How a turn ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// The socket is empty for now.
+    Drained,
+    /// There may be more.
+    More,
+    /// The sink has no room.
+    Stalled,
+}
+
+/// Why a connection cannot be read any further.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// The peer has closed it; within a frame or between two.
+    Closed { within: bool },
+    /// The system says so.
+    Socket(io::Error),
+    /// A header breaks a rule of its own.
+    Frame(FrameError),
+    /// A header breaks a rule of the conversation.
+    Breach(Breach),
+    /// The sink refused the frame.
+    Refused(Header),
+}
+
+/// What a turn has done.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    pub(crate) events: usize,
+    /// How many unwanted messages have to be acknowledged.
+    pub(crate) acknowledge: usize,
+    pub(crate) end: Result<Turn, Fault>,
+}
+
+impl Rx {
+    pub(crate) fn new() -> Self {
+        Self {
+            staging: Staging::default(),
+            state: State::Header,
+            narrow: false,
+        }
+    }
+
+    pub(crate) fn stalled(&self) -> bool {
+        matches!(self.state, State::Stalled { .. })
+    }
+
+    /// Gives up; returns the token of the body that was coming.
+    pub(crate) fn abandon(&mut self) -> Option<RxToken> {
+        match std::mem::replace(&mut self.state, State::Header) {
+            State::Body(placed) => Some(placed.token),
+            _ => None,
+        }
+    }
+
+    /// Reads and delivers what is there.
+    pub(crate) fn turn(
+        &mut self,
+        socket: &Socket,
+        dialect: Dialect,
+        ledger: &mut Ledger,
+        from: PeerId,
+        sink: &mut impl Sink,
+    ) -> Progress {
+        let mut progress = Progress {
+            events: 0,
+            acknowledge: 0,
+            end: Ok(Turn::More),
+        };
+        if self.stalled() {
+            progress.end = Ok(Turn::Stalled);
+            return progress;
+        }
+        let mut delivery = Delivery {
+            ledger,
+            dialect,
+            from,
+            sink,
+            progress: &mut progress,
+        };
+        for _ in 0..READS_PER_TURN {
+            let drained = match self.read(socket) {
+                Ok(drained) => drained,
+                Err(fault) => {
+                    progress.end = Err(fault);
+                    return progress;
+                }
+            };
+            match self.deliver(&mut delivery) {
+                Ok(()) if self.stalled() => {
+                    progress.end = Ok(Turn::Stalled);
+                    return progress;
+                }
+                Ok(()) => {}
+                Err(fault) => {
+                    progress.end = Err(fault);
+                    return progress;
+                }
+            }
+            if drained {
+                progress.end = Ok(Turn::Drained);
+                return progress;
+            }
+        }
+        progress
+    }
+
+    /// Offers a stalled frame again, with what lies behind it.
+    pub(crate) fn retry(
+        &mut self,
+        dialect: Dialect,
+        ledger: &mut Ledger,
+        from: PeerId,
+        sink: &mut impl Sink,
+    ) -> Progress {
+        let mut progress = Progress {
+            events: 0,
+            acknowledge: 0,
+            end: Ok(Turn::More),
+        };
+        let mut delivery = Delivery {
+            ledger,
+            dialect,
+            from,
+            sink,
+            progress: &mut progress,
+        };
+        let result = match std::mem::replace(&mut self.state, State::Header) {
+            State::Stalled { header, body_len } => self.offer(header, body_len, &mut delivery),
+            other => {
+                self.state = other;
+                Ok(())
+            }
+        };
+        let result = result.and_then(|()| self.deliver(&mut delivery));
+        progress.end = match result {
+            Ok(()) if self.stalled() => Ok(Turn::Stalled),
+            Ok(()) => Ok(Turn::More),
+            Err(fault) => Err(fault),
+        };
+        progress
+    }
+
+    /// Makes one call; tells whether it emptied the socket.
+    #[inline]
+    fn read(&mut self, socket: &Socket) -> Result<bool, Fault> {
+        let tail = self.staging.room(match &self.state {
+            State::Unwanted { .. } => STAGING_LEN,
+            State::Body(placed) if placed.room() == 0 => STAGING_LEN,
+            _ if self.narrow => NARROW_LEN,
+            _ => STAGING_LEN,
+        });
+        let (asked, direct, result) = match &self.state {
+            State::Body(placed) if placed.room() > 0 => {
+                let room = placed.room();
+                let asked = room + tail.len();
+                let result = socket.recv_scatter(&placed.iov, placed.done, room, tail);
+                (asked, room, result)
+            }
+            _ => (tail.len(), 0, socket.recv(tail)),
+        };
+        match result {
+            Ok(0) => {
+                let within = !matches!(self.state, State::Header) || !self.staging.is_empty();
+                Err(Fault::Closed { within })
+            }
+            Ok(count) => {
+                let placed_len = count.min(direct);
+                if let State::Body(placed) = &mut self.state {
+                    placed.done += placed_len;
+                }
+                self.staging.added(count - placed_len);
+                Ok(count < asked)
+            }
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock => Ok(true),
+                io::ErrorKind::Interrupted => Ok(false),
+                _ => Err(Fault::Socket(error)),
+            },
+        }
+    }
+
+    /// Delivers what is staged, up to a stall or an incomplete piece.
+    #[inline]
+    fn deliver<S: Sink>(&mut self, to: &mut Delivery<'_, S>) -> Result<(), Fault> {
+        loop {
+            match &mut self.state {
+                State::Header => {
+                    let staged = self.staging.bytes();
+                    let (wire, len) = match FrameHeader::parse(staged, to.dialect) {
+                        Ok(parsed) => parsed,
+                        Err(FrameError::Truncated(_)) => return Ok(()),
+                        Err(error) => return Err(Fault::Frame(error)),
+                    };
+                    self.staging.consume(len);
+                    let body_len = usize::try_from(wire.body_len).unwrap_or(usize::MAX);
+                    match to.ledger.incoming(&wire).map_err(Fault::Breach)? {
+                        Incoming::Frame(header) => self.offer(header, body_len, to)?,
+                        Incoming::Unwanted { acknowledge } => {
+                            self.state = State::Unwanted {
+                                left: body_len,
+                                acknowledge,
+                            };
+                        }
+                    }
+                }
+                State::Stalled { .. } => return Ok(()),
+                State::Body(placed) => {
+                    let staged = self.staging.bytes();
+                    let part = staged.len().min(placed.len - placed.done);
+                    placed.iov.write(placed.done, &staged[..part]);
+                    placed.done += part;
+                    self.staging.consume(part);
+                    if placed.done < placed.len {
+                        return Ok(());
+                    }
+                    to.sink.placed(placed.token, Ok(()));
+                    to.progress.events += 1;
+                    self.state = State::Header;
+                }
+                State::Unwanted { left, acknowledge } => {
+                    let part = self.staging.len().min(*left);
+                    *left -= part;
+                    self.staging.consume(part);
+                    if *left > 0 {
+                        return Ok(());
+                    }
+                    to.progress.acknowledge += usize::from(*acknowledge);
+                    self.state = State::Header;
+                }
+            }
+        }
+    }
+
+    /// Asks the sink where a body goes.
+    #[inline]
+    fn offer<S: Sink>(
+        &mut self,
+        header: Header,
+        body_len: usize,
+        to: &mut Delivery<'_, S>,
+    ) -> Result<(), Fault> {
+        to.progress.events += 1;
+        let staged = self.staging.bytes();
+        let whole = staged.get(..body_len);
+        let body = match whole {
+            Some(bytes) => Body::Whole(bytes),
+            None => Body::Stream(body_len),
+        };
+        self.state = match to.sink.arrival(to.from, &header, body) {
+            Placement::Done if whole.is_some() => {
+                self.narrow = false;
+                self.staging.consume(body_len);
+                return Ok(());
+            }
+            Placement::Into(iov, token) => State::Body(Placed {
+                iov,
+                token,
+                done: 0,
+                len: body_len,
+            }),
+            Placement::Done | Placement::Discard => State::Unwanted {
+                left: body_len,
+                acknowledge: false,
+            },
+            Placement::Stall => State::Stalled { header, body_len },
+            Placement::Refuse => return Err(Fault::Refused(header)),
+        };
+        self.narrow = body_len >= LARGE_LEN;
+        Ok(())
+    }
+}
+
+impl Placed {
+    /// How much of the rest goes straight into the memory.
+    fn room(&self) -> usize {
+        self.len.min(self.iov.len()).saturating_sub(self.done)
+    }
+}
+
+/// To whom a turn delivers, and what it counts.
+struct Delivery<'a, S> {
+    ledger: &'a mut Ledger,
+    dialect: Dialect,
+    from: PeerId,
+    sink: &'a mut S,
+    progress: &'a mut Progress,
+}
+
+/// Bytes that were read ahead.
+#[derive(Debug, Default)]
+struct Staging {
+    bytes: Box<[u8]>,
+    start: usize,
+    end: usize,
+}
+
+impl Staging {
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[self.start..self.end]
+    }
+
+    fn len(&self) -> usize {
+        self.end - self.start
+    }
+
+    fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    #[inline]
+    fn consume(&mut self, count: usize) {
+        self.start += count;
+        debug_assert!(self.start <= self.end);
+        if self.start == self.end {
+            self.start = 0;
+            self.end = 0;
+        }
+    }
+
+    /// Returns room for bytes to come, at most `limit`. There always is some: incomplete pieces are headers,
+    /// which are shorter than the buffer, and are moved to its start.
+    #[inline]
+    fn room(&mut self, limit: usize) -> &mut [u8] {
+        if self.bytes.is_empty() {
+            self.bytes = vec![0; STAGING_LEN].into_boxed_slice();
+        }
+        if self.start > 0 {
+            self.bytes.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+        let room = (self.bytes.len() - self.end).min(limit);
+        &mut self.bytes[self.end..self.end + room]
+    }
+
+    #[inline]
+    fn added(&mut self, count: usize) {
+        self.end += count;
+        debug_assert!(self.end <= self.bytes.len());
+    }
+}
+
+/// Returns what the engine is told about a fault.
+pub(crate) fn errno_of(fault: &Fault) -> Errno {
+    match fault {
+        Fault::Closed { .. } => Errno::CONNRESET,
+        Fault::Socket(error) => crate::sys::errno_of(error),
+        Fault::Frame(_) | Fault::Breach(_) | Fault::Refused(_) => Errno::PROTO,
+    }
+}

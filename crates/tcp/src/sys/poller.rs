@@ -1,0 +1,138 @@
+//! epoll and a timer, to sleep on many sockets at once.
+
+use std::io;
+use std::mem;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr;
+use std::time::Duration;
+
+use super::check;
+
+/// How many events one call returns at most.
+const BATCH: usize = 64;
+
+/// A set of descriptors with what is waited for on each.
+#[derive(Debug)]
+pub(crate) struct Poller {
+    fd: OwnedFd,
+}
+
+/// What is waited for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Interest {
+    pub(crate) read: bool,
+    pub(crate) write: bool,
+}
+
+/// What has happened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Event {
+    /// The number given with the descriptor.
+    pub(crate) key: u64,
+    pub(crate) readable: bool,
+    pub(crate) writable: bool,
+    /// The connection is broken or closed in both directions.
+    pub(crate) broken: bool,
+}
+
+impl Interest {
+    pub(crate) const READ: Self = Self {
+        read: true,
+        write: false,
+    };
+    pub(crate) const WRITE: Self = Self {
+        read: false,
+        write: true,
+    };
+
+    fn bits(self) -> u32 {
+        let read = if self.read { libc::EPOLLIN } else { 0 };
+        let write = if self.write { libc::EPOLLOUT } else { 0 };
+        (read | write) as u32
+    }
+}
+
+impl Poller {
+    pub(crate) fn open() -> io::Result<Self> {
+        // SAFETY: the call takes no pointers.
+        let fd = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+        // SAFETY: the descriptor is new and nobody else's.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Self { fd })
+    }
+
+    pub(crate) fn fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+
+    /// Starts to watch `fd`; closing it ends that.
+    pub(crate) fn add(&self, fd: RawFd, key: u64, interest: Interest) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_ADD, fd, key, interest)
+    }
+
+    /// Changes what is waited for on a watched `fd`.
+    pub(crate) fn change(&self, fd: RawFd, key: u64, interest: Interest) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_MOD, fd, key, interest)
+    }
+
+    fn control(&self, call: libc::c_int, fd: RawFd, key: u64, what: Interest) -> io::Result<()> {
+        let mut event = libc::epoll_event {
+            events: what.bits(),
+            u64: key,
+        };
+        // SAFETY: `event` is valid for the call.
+        check(unsafe { libc::epoll_ctl(self.fd(), call, fd, &raw mut event) }).map(drop)
+    }
+
+    /// Calls `visit` with what has happened, without waiting.
+    pub(crate) fn visit(&self, events: &mut Vec<Event>) {
+        events.clear();
+        let mut raw: [libc::epoll_event; BATCH] = [libc::epoll_event { events: 0, u64: 0 }; BATCH];
+        // SAFETY: the array has room for as many events as the call is told.
+        let count =
+            unsafe { libc::epoll_wait(self.fd(), raw.as_mut_ptr(), BATCH as libc::c_int, 0) };
+        for event in raw.iter().take(count.max(0) as usize) {
+            let has = |bits: libc::c_int| event.events & bits as u32 != 0;
+            events.push(Event {
+                key: event.u64,
+                readable: has(libc::EPOLLIN),
+                writable: has(libc::EPOLLOUT),
+                broken: has(libc::EPOLLERR | libc::EPOLLHUP),
+            });
+        }
+    }
+}
+
+/// A timer that makes its descriptor readable once.
+#[derive(Debug)]
+pub(crate) struct Timer {
+    fd: OwnedFd,
+}
+
+impl Timer {
+    pub(crate) fn open() -> io::Result<Self> {
+        let flags = libc::TFD_NONBLOCK | libc::TFD_CLOEXEC;
+        // SAFETY: the call takes no pointers.
+        let fd = check(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) })?;
+        // SAFETY: the descriptor is new and nobody else's.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Self { fd })
+    }
+
+    pub(crate) fn fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+
+    /// Sets it to go off once, `after` from now, or not at all; either way it is no longer readable.
+    pub(crate) fn set(&self, after: Option<Duration>) {
+        // SAFETY: the structure consists of integers, for which zero is valid.
+        let mut spec: libc::itimerspec = unsafe { mem::zeroed() };
+        if let Some(after) = after {
+            let after = after.max(Duration::from_nanos(1));
+            spec.it_value.tv_sec = after.as_secs() as libc::time_t;
+            spec.it_value.tv_nsec = after.subsec_nanos().into();
+        }
+        // SAFETY: `spec` is valid for the call. It cannot fail with values in range.
+        unsafe { libc::timerfd_settime(self.fd(), 0, &raw const spec, ptr::null_mut()) };
+    }
+}

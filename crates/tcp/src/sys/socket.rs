@@ -1,0 +1,299 @@
+//! Stream sockets that never wait.
+
+use std::io;
+use std::mem;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr;
+use std::time::Duration;
+
+use oxifabric_mem::{Iov, MAX_SEGMENTS};
+
+use super::{RawAddr, check, check_len};
+
+/// A non-blocking TCP socket; dropping it closes it.
+#[derive(Debug)]
+pub(crate) struct Socket(OwnedFd);
+
+/// How far a call of [`Socket::connect`] came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Connecting {
+    Done,
+    InProgress,
+}
+
+impl Socket {
+    /// Opens a socket of the family of `like`.
+    pub(crate) fn open(like: &SocketAddr) -> io::Result<Self> {
+        let family = match like {
+            SocketAddr::V4(_) => libc::AF_INET,
+            SocketAddr::V6(_) => libc::AF_INET6,
+        };
+        let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        // SAFETY: the call takes no pointers.
+        let fd = check(unsafe { libc::socket(family, kind, 0) })?;
+        // SAFETY: the descriptor is new and nobody else's.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    pub(crate) fn fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+
+    pub(crate) fn bind(&self, address: &SocketAddr) -> io::Result<()> {
+        let (raw, len) = RawAddr::of(address);
+        // SAFETY: `raw` holds an address of `len` bytes.
+        check(unsafe { libc::bind(self.fd(), (&raw const raw).cast(), len) }).map(drop)
+    }
+
+    pub(crate) fn listen(&self, backlog: i32) -> io::Result<()> {
+        // SAFETY: the call takes no pointers.
+        check(unsafe { libc::listen(self.fd(), backlog) }).map(drop)
+    }
+
+    pub(crate) fn connect(&self, to: &SocketAddr) -> io::Result<Connecting> {
+        let (raw, len) = RawAddr::of(to);
+        // SAFETY: `raw` holds an address of `len` bytes.
+        match check(unsafe { libc::connect(self.fd(), (&raw const raw).cast(), len) }) {
+            Ok(_) => Ok(Connecting::Done),
+            Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {
+                Ok(Connecting::InProgress)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes a waiting connection, with the address of its other end.
+    pub(crate) fn accept(&self) -> io::Result<(Self, SocketAddr)> {
+        let mut raw = RawAddr::zeroed();
+        let mut len = mem::size_of::<RawAddr>() as libc::socklen_t;
+        let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        // SAFETY: `raw` has room for `len` bytes.
+        let result =
+            unsafe { libc::accept4(self.fd(), (&raw mut raw).cast(), &raw mut len, flags) };
+        let fd = check(result)?;
+        // SAFETY: the descriptor is new and nobody else's.
+        let socket = Self(unsafe { OwnedFd::from_raw_fd(fd) });
+        let from = raw.address().ok_or(io::ErrorKind::InvalidData)?;
+        Ok((socket, from))
+    }
+
+    /// Returns the address of this end.
+    pub(crate) fn local(&self) -> io::Result<SocketAddr> {
+        let mut raw = RawAddr::zeroed();
+        let mut len = mem::size_of::<RawAddr>() as libc::socklen_t;
+        // SAFETY: `raw` has room for `len` bytes.
+        check(unsafe { libc::getsockname(self.fd(), (&raw mut raw).cast(), &raw mut len) })?;
+        Ok(raw.address().ok_or(io::ErrorKind::InvalidData)?)
+    }
+
+    /// Returns and clears the error that happened behind the scenes.
+    pub(crate) fn take_error(&self) -> io::Result<()> {
+        let mut value: libc::c_int = 0;
+        let mut len = mem::size_of_val(&value) as libc::socklen_t;
+        // SAFETY: `value` has room for `len` bytes.
+        check(unsafe {
+            libc::getsockopt(
+                self.fd(),
+                libc::SOL_SOCKET,
+                libc::SO_ERROR,
+                (&raw mut value).cast(),
+                &raw mut len,
+            )
+        })?;
+        if value == 0 {
+            Ok(())
+        } else {
+            Err(io::Error::from_raw_os_error(value))
+        }
+    }
+
+    pub(crate) fn reuse_address(&self) -> io::Result<()> {
+        self.set(libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)
+    }
+
+    pub(crate) fn no_delay(&self) -> io::Result<()> {
+        self.set(libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)
+    }
+
+    /// Lets a later connect() choose the port that [`Socket::bind`] left open, so that many outgoing
+    /// connections do not use up the ports.
+    pub(crate) fn bind_address_only(&self) -> io::Result<()> {
+        self.set(libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)
+    }
+
+    /// Probes a silent peer, so that its loss is noticed within that time.
+    pub(crate) fn keep_alive(&self, within: Duration) -> io::Result<()> {
+        let idle_s = (within.as_secs() / 2).clamp(1, 32_767) as i32;
+        self.set(libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)?;
+        self.set(libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, idle_s)?;
+        self.set(libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, (idle_s / 4).max(1))?;
+        self.set(libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 4)
+    }
+
+    fn set(&self, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
+        let len = mem::size_of_val(&value) as libc::socklen_t;
+        // SAFETY: `value` has `len` bytes.
+        check(unsafe { libc::setsockopt(self.fd(), level, option, (&raw const value).cast(), len) })
+            .map(drop)
+    }
+
+    #[inline]
+    pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+        // SAFETY: the slice is valid for reads of its length.
+        check_len(unsafe { libc::send(self.fd(), bytes.as_ptr().cast(), bytes.len(), flags) })
+    }
+
+    /// Sends `head` and then `body[offset..offset + len]`.
+    pub(crate) fn send_gather(
+        &self,
+        head: &[u8],
+        body: &Iov,
+        offset: usize,
+        len: usize,
+    ) -> io::Result<usize> {
+        let mut pieces = Pieces::new();
+        pieces.push(head.as_ptr().cast_mut(), head.len());
+        pieces.push_part(body, offset, len);
+        let message = pieces.message();
+        let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+        // SAFETY: the pieces describe the slice and memory that an Iov's maker promised to keep valid; the
+        // kernel only reads them.
+        check_len(unsafe { libc::sendmsg(self.fd(), &raw const message, flags) })
+    }
+
+    #[inline]
+    pub(crate) fn recv(&self, into: &mut [u8]) -> io::Result<usize> {
+        // SAFETY: the slice is valid for writes of its length.
+        check_len(unsafe {
+            libc::recv(
+                self.fd(),
+                into.as_mut_ptr().cast(),
+                into.len(),
+                libc::MSG_DONTWAIT,
+            )
+        })
+    }
+
+    /// Receives into `body[offset..offset + len]` and what follows into `tail`.
+    pub(crate) fn recv_scatter(
+        &self,
+        body: &Iov,
+        offset: usize,
+        len: usize,
+        tail: &mut [u8],
+    ) -> io::Result<usize> {
+        let mut pieces = Pieces::new();
+        pieces.push_part(body, offset, len);
+        pieces.push(tail.as_mut_ptr(), tail.len());
+        let mut message = pieces.message();
+        // SAFETY: the pieces describe memory that an Iov's maker promised to keep valid and to leave to this
+        // operation, and a slice that is borrowed for writing.
+        check_len(unsafe { libc::recvmsg(self.fd(), &raw mut message, libc::MSG_DONTWAIT) })
+    }
+
+    /// Tells the peer that nothing more will come.
+    pub(crate) fn shut_writing(&self) {
+        // SAFETY: the call takes no pointers. That the peer is gone already is no error.
+        unsafe { libc::shutdown(self.fd(), libc::SHUT_WR) };
+    }
+
+    /// Tells whether the peer has closed its end, whatever is still to be read.
+    pub(crate) fn is_closed_by_peer(&self) -> bool {
+        let mut poll = libc::pollfd {
+            fd: self.fd(),
+            events: libc::POLLRDHUP,
+            revents: 0,
+        };
+        // SAFETY: one valid entry is passed, and the call does not wait.
+        let count = unsafe { libc::poll(&raw mut poll, 1, 0) };
+        count == 1 && poll.revents != 0
+    }
+
+    /// Looks at what the peer has acknowledged.
+    pub(crate) fn delivery(&self) -> Delivery {
+        // SAFETY: the structure consists of integers, for which zero is valid.
+        let mut info: libc::tcp_info = unsafe { mem::zeroed() };
+        let mut len = mem::size_of_val(&info) as libc::socklen_t;
+        // SAFETY: `info` has room for `len` bytes.
+        let result = unsafe {
+            libc::getsockopt(
+                self.fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_INFO,
+                (&raw mut info).cast(),
+                &raw mut len,
+            )
+        };
+        if result != 0 {
+            return Delivery::Done;
+        }
+        match (info.tcpi_unacked, info.tcpi_retransmits, info.tcpi_probes) {
+            (0, _, 0) => Delivery::Done,
+            (_, 0, 0) => Delivery::Underway,
+            _ => Delivery::Unanswered,
+        }
+    }
+}
+
+/// What has become of the bytes given to a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    /// The peer has them, or its window is closed and it says so.
+    Done,
+    /// They are on their way.
+    Underway,
+    /// They, or probes of a closed window, were repeated without an answer.
+    Unanswered,
+}
+
+/// The pieces of one call: those of an Iov and one more.
+struct Pieces {
+    list: [libc::iovec; MAX_SEGMENTS + 1],
+    count: usize,
+}
+
+impl Pieces {
+    fn new() -> Self {
+        const NONE: libc::iovec = libc::iovec {
+            iov_base: ptr::null_mut(),
+            iov_len: 0,
+        };
+        Self {
+            list: [NONE; MAX_SEGMENTS + 1],
+            count: 0,
+        }
+    }
+
+    fn push(&mut self, base: *mut u8, len: usize) {
+        if len > 0
+            && let Some(slot) = self.list.get_mut(self.count)
+        {
+            slot.iov_base = base.cast();
+            slot.iov_len = len;
+            self.count += 1;
+        }
+    }
+
+    fn push_part(&mut self, iov: &Iov, mut offset: usize, mut len: usize) {
+        for segment in iov.segments() {
+            if offset >= segment.len() {
+                offset -= segment.len();
+                continue;
+            }
+            let part = len.min(segment.len() - offset);
+            self.push(segment.base().wrapping_add(offset), part);
+            offset = 0;
+            len -= part;
+        }
+    }
+
+    fn message(&mut self) -> libc::msghdr {
+        // SAFETY: the structure consists of integers and pointers, for which zero is valid.
+        let mut message: libc::msghdr = unsafe { mem::zeroed() };
+        message.msg_iov = self.list.as_mut_ptr();
+        message.msg_iovlen = self.count as _;
+        message
+    }
+}

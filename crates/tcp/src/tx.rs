@@ -1,0 +1,242 @@
+//! The sending half of a connection: one frame under way, and small ones gathered before they leave. Short path
+//! for small frames, large path for the others.
+//!
+//! Bytes that were accepted lie in the backlog, in order; after them comes the rest of at most one large body.
+//! Whoever posts is told [`Taken::Later`] as long as the socket is full, so the backlog stays bounded.
+
+use std::io;
+
+use oxifabric_engine::TxToken;
+use oxifabric_mem::Iov;
+
+use crate::sys::Socket;
+
+/// Bodies up to this length are copied behind their headers: one call with one piece is the fastest.
+const COPY_MAX: usize = 2048;
+
+/// How many bytes may be held back in the hope of more.
+const BATCH_MAX: usize = 16 * 1024;
+
+/// The sending half of a connection.
+#[derive(Debug, Default)]
+pub(crate) struct Tx {
+    /// Accepted bytes, of which the first `sent` have left.
+    backlog: Vec<u8>,
+    sent: usize,
+    /// What follows the backlog.
+    large: Option<Large>,
+    /// The socket takes nothing more for now.
+    blocked: bool,
+}
+
+/// The rest of a large body.
+#[derive(Debug)]
+struct Large {
+    body: Iov,
+    offset: usize,
+    len: usize,
+    token: TxToken,
+}
+
+/// How a frame was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// The memory is free.
+    Done,
+    /// The memory is needed until [`Tx::advance`] returns its token.
+    Pending,
+    /// It was not taken: the socket is full.
+    Later,
+}
+
+/// The body of a frame.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Body<'a> {
+    pub(crate) iov: &'a Iov,
+    pub(crate) offset: usize,
+    pub(crate) len: usize,
+    pub(crate) token: TxToken,
+    /// The memory is valid during the call only.
+    pub(crate) transient: bool,
+}
+
+impl Tx {
+    /// Tells whether the socket is full, so that it is worth waiting for it.
+    pub(crate) fn blocked(&self) -> bool {
+        self.blocked
+    }
+
+    /// Tells whether accepted bytes wait for [`Tx::flush`].
+    pub(crate) fn holds_back(&self) -> bool {
+        !self.blocked && !self.backlog.is_empty()
+    }
+
+    /// Sends a frame, or holds it back if `more` will follow.
+    ///
+    /// # Errors
+    /// What the socket said; the connection is of no use any more.
+    #[inline]
+    pub(crate) fn post(
+        &mut self,
+        socket: &Socket,
+        header: &[u8],
+        body: Body<'_>,
+        more: bool,
+    ) -> io::Result<Taken> {
+        if self.blocked {
+            return Ok(Taken::Later);
+        }
+        if body.len > COPY_MAX {
+            return self.post_large(socket, header, body);
+        }
+        self.backlog.extend_from_slice(header);
+        self.append(&body);
+        if more && self.backlog.len() < BATCH_MAX {
+            return Ok(Taken::Done);
+        }
+        self.flush(socket)?;
+        Ok(Taken::Done)
+    }
+
+    /// Accepts a header that must go out, whatever the socket's state.
+    pub(crate) fn force(&mut self, header: &[u8]) {
+        match &mut self.large {
+            None => self.backlog.extend_from_slice(header),
+            Some(large) => {
+                // It has to follow the body, which therefore joins the backlog.
+                let (iov, offset, len) = (large.body.clone(), large.offset, large.len);
+                large.len = 0;
+                copy(&mut self.backlog, &iov, offset, len);
+                self.backlog.extend_from_slice(header);
+            }
+        }
+    }
+
+    /// Sends the bytes that were held back.
+    ///
+    /// # Errors
+    /// As [`Tx::post`].
+    #[inline]
+    pub(crate) fn flush(&mut self, socket: &Socket) -> io::Result<()> {
+        let rest = &self.backlog[self.sent..];
+        match socket.send(rest) {
+            Ok(count) if count == rest.len() => {
+                self.backlog.clear();
+                self.sent = 0;
+            }
+            result => {
+                self.sent += or_none(result)?;
+                self.blocked = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on where the socket was full; returns the token of a large body that is out completely.
+    ///
+    /// # Errors
+    /// As [`Tx::post`].
+    pub(crate) fn advance(&mut self, socket: &Socket) -> io::Result<Option<TxToken>> {
+        let nothing = Iov::empty();
+        let rest = &self.backlog[self.sent..];
+        let (body, offset, len) = match &self.large {
+            Some(large) => (&large.body, large.offset, large.len),
+            None => (&nothing, 0, 0),
+        };
+        let wanted = rest.len() + len;
+        let count = or_none(socket.send_gather(rest, body, offset, len))?;
+        let of_body = count.saturating_sub(rest.len());
+        self.sent += count - of_body;
+        self.blocked = count < wanted;
+        self.clear_if_sent();
+        if let Some(large) = &mut self.large {
+            large.offset += of_body;
+            large.len -= of_body;
+            if large.len == 0 && self.backlog.is_empty() {
+                return Ok(self.large.take().map(|large| large.token));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Gives up; returns the token of the body that is under way.
+    pub(crate) fn abandon(&mut self) -> Option<TxToken> {
+        self.large.take().map(|large| large.token)
+    }
+
+    fn post_large(&mut self, socket: &Socket, header: &[u8], body: Body<'_>) -> io::Result<Taken> {
+        let before = self.backlog.len();
+        self.backlog.extend_from_slice(header);
+        let lead = self.backlog.len();
+        let result = socket.send_gather(&self.backlog, body.iov, body.offset, body.len);
+        let count = or_none(result)?;
+        if count == lead + body.len {
+            self.backlog.clear();
+            return Ok(Taken::Done);
+        }
+        self.blocked = true;
+        if count <= before {
+            // What was held back fills the socket; this frame is offered again.
+            self.backlog.truncate(before);
+            self.sent = count;
+            self.clear_if_sent();
+            return Ok(Taken::Later);
+        }
+        let of_body = count.saturating_sub(lead);
+        self.sent = count - of_body;
+        let rest = Body {
+            offset: body.offset + of_body,
+            len: body.len - of_body,
+            ..body
+        };
+        if rest.transient || rest.len <= COPY_MAX {
+            self.append(&rest);
+            return Ok(Taken::Done);
+        }
+        self.large = Some(Large {
+            body: rest.iov.clone(),
+            offset: rest.offset,
+            len: rest.len,
+            token: rest.token,
+        });
+        Ok(Taken::Pending)
+    }
+
+    fn clear_if_sent(&mut self) {
+        if self.sent == self.backlog.len() {
+            self.backlog.clear();
+            self.sent = 0;
+        }
+    }
+
+    #[inline]
+    fn append(&mut self, body: &Body<'_>) {
+        copy(&mut self.backlog, body.iov, body.offset, body.len);
+    }
+}
+
+#[inline]
+fn copy(backlog: &mut Vec<u8>, iov: &Iov, offset: usize, len: usize) {
+    if len > 0 {
+        let start = backlog.len();
+        backlog.resize(start + len, 0);
+        iov.read(offset, &mut backlog[start..]);
+    }
+}
+
+/// Takes "the socket is full" for zero bytes.
+fn or_none(result: io::Result<usize>) -> io::Result<usize> {
+    match result {
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+            ) =>
+        {
+            Ok(0)
+        }
+        // The kernel is short of memory for the moment.
+        Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => Ok(0),
+        other => other,
+    }
+}
