@@ -1,1 +1,394 @@
+//! Where endpoints may be, under which filter, and what is said of the others; over providers that only describe.
 
+use std::net::SocketAddr;
+
+use oxifabric_types::{Address, Caps, EpType, Errno, Info};
+
+use super::*;
+use crate::device::Unresolved;
+
+/// The host of these tests: one network interface with two addresses, and the loopback.
+const PLACES: [(&str, &str, &str); 3] = [
+    ("192.0.2.2:0", "eth0", "192.0.2.0/24"),
+    ("[2001:db8::2]:0", "eth0", "2001:db8::/64"),
+    ("127.0.0.1:0", "lo", "127.0.0.1/32"),
+];
+
+static NET: ProviderEntry = ProviderEntry {
+    name: "net",
+    version: 5 << 16,
+    parameters: || &[],
+    offers: net_offers,
+    resolve: net_resolve,
+    source_for: net_source_for,
+    fresh_name: || None,
+    open_endpoint: |_, _, _| Err(Errno::NOSYS),
+};
+
+static MEM: ProviderEntry = ProviderEntry {
+    name: "mem",
+    offers: mem_offers,
+    resolve: mem_resolve,
+    source_for: |_| None,
+    fresh_name: || Some(Address::Name("mem://1".into())),
+    ..NET
+};
+
+/// A provider without a device on this host.
+static GONE: ProviderEntry = ProviderEntry {
+    name: "gone",
+    offers: Vec::new,
+    ..NET
+};
+
+static REGISTRY: Registry = Registry::new(&[&MEM, &NET, &GONE]);
+
+fn inet(text: &str) -> Address {
+    Address::Inet(text.parse().expect("an address"))
+}
+
+fn net_offers() -> Vec<Info> {
+    let offer = |&(at, domain, fabric): &(&str, &str, &str)| {
+        let mut info = Info::default();
+        info.domain.caps = Caps::LOCAL_COMM;
+        info.domain.caps.set(Caps::REMOTE_COMM, domain != "lo");
+        info.caps = Caps::MSG | Caps::SEND | Caps::RECV | info.domain.caps;
+        info.ep.kind = EpType::Rdm;
+        info.domain.name = domain.to_owned();
+        info.fabric.name = fabric.to_owned();
+        info.src = Some(inet(at));
+        info.addr_format = if at.starts_with('[') { 3 } else { 2 };
+        info
+    };
+    PLACES.iter().map(offer).collect()
+}
+
+fn net_resolve(
+    node: Option<&str>,
+    service: Option<&str>,
+    source: bool,
+    _numeric: bool,
+    format: u32,
+) -> Result<Vec<Address>, Unresolved> {
+    let nodes = match node {
+        Some("both") => vec!["192.0.2.9", "[2001:db8::9]"],
+        Some("nowhere") => vec![],
+        Some(node) => vec![node],
+        None if source => vec!["0.0.0.0", "[::]"],
+        None => vec!["127.0.0.1"],
+    };
+    let port = service.unwrap_or("0");
+    let found = nodes.iter().map(|node| inet(&format!("{node}:{port}")));
+    let fits = |at: &Address| match at {
+        Address::Inet(at) => format == 0 || at.is_ipv4() == (format == 2),
+        Address::Name(_) => false,
+    };
+    let found: Vec<Address> = found.filter(fits).collect();
+    if found.is_empty() {
+        let why = format!("{node:?} has no address");
+        return Err(Unresolved {
+            errno: Errno::NODATA,
+            why,
+        });
+    }
+    Ok(found)
+}
+
+/// Routes by family and whether the peer is this host.
+fn net_source_for(dest: &Address) -> Option<Address> {
+    let Address::Inet(dest) = dest else {
+        return None;
+    };
+    Some(inet(match dest {
+        SocketAddr::V4(at) if at.ip().is_loopback() => "127.0.0.1:0",
+        SocketAddr::V4(_) => "192.0.2.2:0",
+        SocketAddr::V6(_) => "[2001:db8::2]:0",
+    }))
+}
+
+fn mem_offers() -> Vec<Info> {
+    let mut info = Info {
+        caps: Caps::MSG | Caps::SEND | Caps::RECV | Caps::LOCAL_COMM,
+        addr_format: 9,
+        ..Info::default()
+    };
+    info.ep.kind = EpType::Rdm;
+    info.domain.name = "mem".to_owned();
+    info.domain.caps = Caps::LOCAL_COMM;
+    info.fabric.name = "mem".to_owned();
+    vec![info]
+}
+
+fn mem_resolve(
+    node: Option<&str>,
+    service: Option<&str>,
+    _source: bool,
+    _numeric: bool,
+    _format: u32,
+) -> Result<Vec<Address>, Unresolved> {
+    let (node, service) = (node.unwrap_or("*"), service.unwrap_or("*"));
+    Ok(vec![Address::Name(
+        format!("mem://{node}:{service}").into(),
+    )])
+}
+
+fn answer(request: Request<'_>) -> Answer {
+    let version = 2 << 16 | 6;
+    REGISTRY.query_filtered(&Request { version, ..request }, &NameFilter::default())
+}
+
+/// Asks the provider `net` alone.
+fn ask_net(request: Request<'_>, set: impl FnOnce(&mut Info)) -> Answer {
+    let mut hints = Info::default();
+    hints.fabric.prov_name = "net".to_owned();
+    set(&mut hints);
+    answer(Request {
+        hints: Some(&hints),
+        ..request
+    })
+}
+
+/// Where entries are: domain, local address, peer.
+fn places_of(answer: &Answer) -> Vec<(String, String, String)> {
+    let text = |at: &Option<Address>| at.as_ref().map_or("-".to_owned(), Address::to_string);
+    let infos = answer.infos.iter();
+    infos
+        .map(|info| (info.domain.name.clone(), text(&info.src), text(&info.dest)))
+        .collect()
+}
+
+fn expect(answer: &Answer, places: &[(&str, &str, &str)]) {
+    let found = places_of(answer);
+    let found: Vec<_> = found
+        .iter()
+        .map(|(a, b, c)| (&a[..], &b[..], &c[..]))
+        .collect();
+    assert_eq!(found, places);
+}
+
+#[test]
+fn every_address_of_every_provider_is_returned_in_order() {
+    let answer = answer(Request::default());
+    expect(
+        &answer,
+        &[
+            ("mem", "mem://1", "-"),
+            ("eth0", "192.0.2.2:0", "-"),
+            ("eth0", "[2001:db8::2]:0", "-"),
+            ("lo", "127.0.0.1:0", "-"),
+        ],
+    );
+    assert_eq!(answer.infos[1].fabric.prov_name, "net");
+    assert_eq!(answer.infos[1].fabric.prov_version, 5 << 16);
+}
+
+#[test]
+fn the_peer_is_resolved_and_the_route_chooses_the_interface() {
+    let request = Request {
+        node: Some("192.0.2.9"),
+        service: Some("7"),
+        ..Request::default()
+    };
+    let answer = ask_net(request, |_| {});
+    expect(&answer, &[("eth0", "192.0.2.2:0", "192.0.2.9:7")]);
+}
+
+#[test]
+fn a_node_with_several_addresses_gives_an_entry_for_each() {
+    let request = Request {
+        node: Some("both"),
+        service: Some("7"),
+        ..Request::default()
+    };
+    let answer = ask_net(request, |_| {});
+    expect(
+        &answer,
+        &[
+            ("eth0", "192.0.2.2:0", "192.0.2.9:7"),
+            ("eth0", "[2001:db8::2]:0", "[2001:db8::9]:7"),
+        ],
+    );
+    assert_eq!(
+        (answer.infos[0].addr_format, answer.infos[1].addr_format),
+        (2, 3)
+    );
+    let only_v6 = ask_net(request, |hints| hints.addr_format = 3);
+    expect(&only_v6, &[("eth0", "[2001:db8::2]:0", "[2001:db8::9]:7")]);
+}
+
+#[test]
+fn a_source_is_the_address_of_its_interface() {
+    let request = Request {
+        node: Some("127.0.0.1"),
+        service: Some("47592"),
+        flags: FI_SOURCE,
+        ..Request::default()
+    };
+    expect(&ask_net(request, |_| {}), &[("lo", "127.0.0.1:47592", "-")]);
+}
+
+#[test]
+fn an_address_that_the_application_names_is_not_held_against_it() {
+    let request = Request {
+        node: Some("127.0.0.1"),
+        ..Request::default()
+    };
+    let remote = |hints: &mut Info| hints.caps = Caps::MSG | Caps::REMOTE_COMM;
+    expect(
+        &ask_net(request, remote),
+        &[("lo", "127.0.0.1:0", "127.0.0.1:0")],
+    );
+    let everywhere = ask_net(Request::default(), remote);
+    assert_eq!(
+        everywhere.infos.len(),
+        2,
+        "the loopback reaches no other host"
+    );
+}
+
+#[test]
+fn a_wildcard_source_belongs_to_no_interface_unless_one_is_named() {
+    let request = Request {
+        service: Some("80"),
+        flags: FI_SOURCE,
+        ..Request::default()
+    };
+    expect(
+        &ask_net(request, |_| {}),
+        &[("net", "0.0.0.0:80", "-"), ("net", "[::]:80", "-")],
+    );
+    let named = ask_net(request, |hints| hints.domain.name = "lo".to_owned());
+    expect(&named, &[("lo", "127.0.0.1:80", "-")]);
+}
+
+#[test]
+fn addresses_of_the_hints_are_kept() {
+    let answer = ask_net(Request::default(), |hints| {
+        hints.src = Some(inet("192.0.2.2:1"));
+        hints.dest = Some(inet("192.0.2.9:2"));
+    });
+    expect(&answer, &[("eth0", "192.0.2.2:1", "192.0.2.9:2")]);
+    let routed = ask_net(Request::default(), |hints| {
+        hints.dest = Some(inet("127.0.0.1:2"))
+    });
+    expect(&routed, &[("lo", "127.0.0.1:0", "127.0.0.1:2")]);
+}
+
+#[test]
+fn hints_say_whom_a_source_talks_to() {
+    let request = Request {
+        node: Some("192.0.2.2"),
+        flags: FI_SOURCE,
+        ..Request::default()
+    };
+    let answer = ask_net(request, |hints| {
+        hints.src = Some(inet("127.0.0.1:9"));
+        hints.dest = Some(inet("192.0.2.9:2"));
+    });
+    expect(&answer, &[("eth0", "192.0.2.2:0", "192.0.2.9:2")]);
+}
+
+#[test]
+fn a_source_that_no_interface_has_is_returned_under_the_providers_name() {
+    let answer = ask_net(Request::default(), |hints| {
+        hints.src = Some(inet("198.51.100.1:0"))
+    });
+    expect(&answer, &[("net", "198.51.100.1:0", "-")]);
+}
+
+#[test]
+fn names_are_addresses_too() {
+    let mut hints = Info::default();
+    hints.fabric.prov_name = "mem".to_owned();
+    let request = Request {
+        node: Some("a"),
+        service: Some("b"),
+        hints: Some(&hints),
+        ..Request::default()
+    };
+    expect(&answer(request), &[("mem", "mem://1", "mem://a:b")]);
+    let flags = FI_SOURCE;
+    expect(
+        &answer(Request { flags, ..request }),
+        &[("mem", "mem://a:b", "-")],
+    );
+}
+
+#[test]
+fn every_refusal_says_why() {
+    let answer = ask_net(Request::default(), |hints| hints.caps = Caps::ATOMIC);
+    assert!(answer.infos.is_empty());
+    let text: Vec<String> = answer.refusals.iter().map(Refusal::to_string).collect();
+    assert_eq!(
+        text[0],
+        "mem: fabric_attr.prov_name: net was asked for; offered is mem"
+    );
+    assert!(text[1].starts_with("net eth0 FI_EP_RDM: caps: FI_ATOMIC was asked for; offered is"));
+    assert_eq!(text.len(), 5);
+}
+
+#[test]
+fn a_provider_without_a_device_says_so() {
+    let refusals = answer(Request::default()).refusals;
+    assert_eq!(refusals.len(), 1);
+    assert_eq!((refusals[0].provider, &refusals[0].offer[..]), ("gone", ""));
+}
+
+#[test]
+fn a_node_that_is_unknown_is_named() {
+    let request = Request {
+        node: Some("nowhere"),
+        ..Request::default()
+    };
+    let answer = ask_net(request, |_| {});
+    let refusal = answer
+        .refusals
+        .iter()
+        .find(|refusal| refusal.provider == "net");
+    assert_eq!(
+        refusal.expect("net refuses").to_string(),
+        "net: node: Some(\"nowhere\") has no address"
+    );
+}
+
+#[test]
+fn a_source_needs_a_node_or_a_service() {
+    let request = Request {
+        flags: FI_SOURCE,
+        ..Request::default()
+    };
+    let answer = answer(request);
+    assert!(answer.infos.is_empty());
+    assert!(
+        answer
+            .refusals
+            .iter()
+            .all(|refusal| refusal.reasons[0].field() == "flags")
+    );
+}
+
+#[test]
+fn the_filter_lets_in_or_keeps_out() {
+    let providers = |filter: &str| {
+        let answer = REGISTRY.query_filtered(&Request::default(), &NameFilter::parse(filter));
+        let infos = answer.infos.into_iter();
+        let mut names: Vec<String> = infos.map(|info| info.fabric.prov_name).collect();
+        names.dedup();
+        names
+    };
+    assert_eq!(providers(""), ["mem", "net"]);
+    assert_eq!(providers("NET"), ["net"]);
+    assert_eq!(
+        providers("net, mem"),
+        ["mem", "net"],
+        "the order is the registry's"
+    );
+    assert_eq!(providers("^mem,gone"), ["net"]);
+    assert_eq!(providers("net;ofi_rxm"), [""; 0]);
+}
+
+#[test]
+fn a_filter_is_written_as_it_was_read() {
+    assert_eq!(NameFilter::parse("^tcp, shm").to_string(), "^tcp,shm");
+    assert_eq!(NameFilter::parse(" tcp").to_string(), "tcp");
+}
