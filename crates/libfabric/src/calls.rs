@@ -6,15 +6,16 @@ use core::str::Utf8Error;
 
 use oxifabric_abi::{
     FI_EINVAL, FI_ENODATA, FI_ENODEV, FI_ENOMEM, FI_ENOSYS, FI_MAJOR_VERSION, FI_MINOR_VERSION,
-    FI_PROV_ATTR_ONLY, FI_VERSION, fi_fabric_attr, fi_info, fid_fabric, fid_t,
+    FI_PROV_ATTR_ONLY, FI_TYPE_INFO, FI_VERSION, fi_fabric_attr, fi_info, fid_fabric, fid_t,
 };
 use oxifabric_core::info::{self, from_c, to_c_list};
-use oxifabric_core::log;
+use oxifabric_core::log::{self, Level, Subsys};
 use oxifabric_core::provider::ProviderEntry;
 use oxifabric_core::registry::Request;
 use oxifabric_types::{FabricAttr, Info, strerror_c};
 
 use crate::providers::registry;
+use crate::tostr::fi_tostr_r;
 
 /// The API version of this library, the newest that a program may ask for.
 const API_VERSION: u32 = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION);
@@ -52,6 +53,8 @@ pub(crate) unsafe extern "C" fn getinfo(
     if flags & FI_PROV_ATTR_ONLY != 0 {
         return deliver(&providers_only(), ptr::null_mut(), result);
     }
+    // SAFETY: the caller vouches for the hints.
+    unsafe { show_request(version, flags, hints) };
     // SAFETY: the caller vouches for strings and hints.
     let (node, service, handle, hints) = unsafe {
         let handle = hints.as_ref().map_or(ptr::null_mut(), |hints| hints.handle);
@@ -132,6 +135,29 @@ pub(crate) extern "C" fn version() -> u32 {
 /// Returns the text of an error number, positive or negative. Source: fi_errno(3).
 pub(crate) extern "C" fn strerror(errnum: c_int) -> *const c_char {
     strerror_c(errnum).as_ptr()
+}
+
+/// Logs what was asked for.
+///
+/// # Safety
+/// `hints` is null or valid.
+unsafe fn show_request(version: u32, flags: u64, hints: *const fi_info) {
+    if !log::enabled("", Level::Debug, Subsys::Core) {
+        return;
+    }
+    let mut text = vec![0_u8; 8192];
+    if !hints.is_null() {
+        let (buf, len) = (text.as_mut_ptr().cast(), text.len());
+        // SAFETY: the buffer is as long as said; the caller vouches for the entry.
+        unsafe { fi_tostr_r(buf, len, hints.cast(), FI_TYPE_INFO) };
+    }
+    let text = CStr::from_bytes_until_nul(&text).unwrap_or_default();
+    let (version, text) = (dotted(version), text.to_string_lossy());
+    log::debug!(
+        "",
+        Core,
+        "fi_getinfo: API {version}, flags {flags:#x}, hints\n{text}"
+    );
 }
 
 /// Hands a list to a C program; `handle` is that of its hints.

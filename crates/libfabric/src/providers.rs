@@ -1,10 +1,13 @@
 //! Which providers this library has.
 
-use oxifabric_core::provider::ProviderEntry;
+use oxifabric_core::provider::{ProviderEntry, entry};
 use oxifabric_core::registry::Registry;
+use oxifabric_tcp::Tcp;
+
+static TCP: ProviderEntry = entry::<Tcp>();
 
 /// The providers, best first: memory of this host before the network.
-static ENTRIES: [&ProviderEntry; 0] = [];
+static ENTRIES: [&ProviderEntry; 1] = [&TCP];
 
 /// Returns the providers of this library.
 pub fn registry() -> &'static Registry {
