@@ -54,7 +54,7 @@ pub struct Completion {
     pub data: u64,
     /// The message's tag.
     pub tag: u64,
-    /// From whom a message came; [`PeerId::ANY`] for sends.
+    /// From whom a message came; of a send that failed, to whom it went; otherwise [`PeerId::ANY`].
     pub from: PeerId,
     /// The operation asked for a completion entry. Counters count it in any case.
     pub wanted: bool,

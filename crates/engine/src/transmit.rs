@@ -169,7 +169,10 @@ impl Transmit {
         match self.failure {
             None => out.complete(op),
             Some(errno) => out.fail(Failure {
-                op,
+                op: Completion {
+                    from: self.peer,
+                    ..op
+                },
                 errno,
                 overflow: 0,
             }),
