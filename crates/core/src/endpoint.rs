@@ -88,12 +88,13 @@ impl<P: Provider> RdmEndpoint<P> {
     /// `INVAL` for another kind of endpoint, and what the device says.
     pub(crate) fn open(
         domain: &Domain,
-        info: Info,
+        mut info: Info,
         context: *mut c_void,
     ) -> Result<*mut fid_ep, Errno> {
         if !matches!(info.ep.kind, EpType::Rdm | EpType::Unspec) {
             return Err(Errno::INVAL);
         }
+        info.src = info.src.or_else(P::fresh_name);
         let device = P::Device::open(&info)?;
         let port = Port::new(device, config(&info));
         // SAFETY: with the lock off, the application promised that one thread at a time uses the domain's objects;

@@ -25,5 +25,7 @@ pub mod params;
 pub mod provider;
 pub mod registry;
 mod sockaddr;
+#[cfg(test)]
+mod tests;
 mod text;
 mod wait;

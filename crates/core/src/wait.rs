@@ -330,10 +330,8 @@ mod tests {
         }];
         list.fd = fds.as_mut_ptr();
         // SAFETY: as before, with room for one entry.
-        assert_eq!(
-            unsafe { bell.control(FI_GETWAIT, (&raw mut list).cast()) },
-            Ok(())
-        );
+        let whole = unsafe { bell.control(FI_GETWAIT, (&raw mut list).cast()) };
+        assert_eq!(whole, Ok(()));
         assert!(fds[0].fd >= 0);
         assert!(bell.sleep(NO_TIME));
     }

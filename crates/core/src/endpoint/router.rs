@@ -108,7 +108,10 @@ impl Router {
     }
 
     fn route_failure(&mut self, failure: &Failure, device: &impl Device) {
-        let source = self.look_up(failure.op.from, device);
+        let source = match failure.op.flags.contains(Flags::SEND) {
+            true => FiAddr(NO_SOURCE),
+            false => self.look_up(failure.op.from, device),
+        };
         let reason = match failure.op.from {
             PeerId::ANY => None,
             peer => device.reason(peer),

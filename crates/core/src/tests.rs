@@ -1,0 +1,9 @@
+//! The objects, driven through their tables as C programs drive them.
+
+mod lifecycle;
+mod memory;
+mod mock;
+mod transfer;
+mod vector;
+mod waiting;
+mod world;

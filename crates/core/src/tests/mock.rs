@@ -1,0 +1,253 @@
+//! A provider whose network is a table of mailboxes in this process.
+
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, LazyLock, Mutex};
+
+use oxifabric_abi::FI_ADDR_STR;
+use oxifabric_engine::{
+    Body, Frame, Header, Limits, Link, Placement, PostError, Posted, RemoteIov, RxToken, Sink,
+    TxToken,
+};
+use oxifabric_mem::Iov;
+use oxifabric_types::{Address, Caps, EpType, Errno, Info, Instant, PeerId, Progress, Threading};
+
+use crate::device::{Device, Provider, Unresolved};
+use crate::domain::lock;
+use crate::params::Parameter;
+use crate::provider::{self, ProviderEntry};
+
+/// The entry of the provider.
+pub(crate) static MOCK: ProviderEntry = provider::entry::<Mock>();
+
+/// A provider for tests.
+pub(crate) struct Mock;
+
+/// Every enabled endpoint of this process.
+static NETWORK: LazyLock<Mutex<HashMap<Address, Arc<Mailbox>>>> = LazyLock::new(Mutex::default);
+
+/// What arrived at an endpoint and was not polled.
+struct Mailbox {
+    letters: Mutex<VecDeque<Letter>>,
+    event: OwnedFd,
+}
+
+struct Letter {
+    from: Address,
+    header: Header,
+    body: Vec<u8>,
+}
+
+impl Provider for Mock {
+    const NAME: &'static str = "mock";
+    type Device = MockDevice;
+
+    fn parameters() -> &'static [Parameter] {
+        &[]
+    }
+
+    fn offers() -> Vec<Info> {
+        vec![offer()]
+    }
+
+    fn resolve(
+        node: Option<&str>,
+        _service: Option<&str>,
+        _source: bool,
+        _numeric: bool,
+        _addr_format: u32,
+    ) -> Result<Vec<Address>, Unresolved> {
+        match node {
+            Some(node) if node != "nowhere" => Ok(vec![Address::Name(node.into())]),
+            _ => Err(Unresolved {
+                errno: Errno::NODATA,
+                why: "no such mailbox".into(),
+            }),
+        }
+    }
+
+    fn source_for(_dest: &Address) -> Option<Address> {
+        None
+    }
+
+    fn fresh_name() -> Option<Address> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Some(Address::Name(format!("mock://{number}").into()))
+    }
+}
+
+/// What the provider offers.
+pub(crate) fn offer() -> Info {
+    let mut info = Info {
+        caps: Caps::MSG | Caps::TAGGED | Caps::SEND | Caps::RECV | Caps::SOURCE,
+        addr_format: FI_ADDR_STR,
+        ..Info::default()
+    };
+    info.ep.kind = EpType::Rdm;
+    info.ep.max_msg_size = 1 << 20;
+    info.tx.inject_size = 64;
+    info.tx.size = 4;
+    info.domain.name = "mock".into();
+    info.domain.threading = Threading::Safe;
+    info.domain.control_progress = Progress::Manual;
+    info.domain.data_progress = Progress::Manual;
+    info.domain.mr_key_size = 8;
+    info.fabric.name = "mock".into();
+    info
+}
+
+/// An endpoint of the provider.
+pub(crate) struct MockDevice {
+    name: Address,
+    mailbox: Arc<Mailbox>,
+    enabled: bool,
+    peers: Vec<Address>,
+    limits: Limits,
+}
+
+impl Device for MockDevice {
+    fn open(info: &Info) -> Result<Self, Errno> {
+        // SAFETY: makes a file descriptor, which is owned at once.
+        let event = unsafe {
+            OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK))
+        };
+        Ok(Self {
+            name: info.src.clone().ok_or(Errno::INVAL)?,
+            mailbox: Arc::new(Mailbox {
+                letters: Mutex::default(),
+                event,
+            }),
+            enabled: false,
+            peers: Vec::new(),
+            limits: Limits {
+                eager: 1 << 20,
+                segmented: 1 << 20,
+                segment: 1 << 20,
+                rndv_msg: false,
+                rndv_tagged: false,
+                pull: false,
+                ack_on_arrival: false,
+            },
+        })
+    }
+
+    fn enable(&mut self, _waits: bool) -> Result<(), Errno> {
+        let mut network = lock(&NETWORK);
+        if network.contains_key(&self.name) {
+            return Err(Errno::ADDRINUSE);
+        }
+        network.insert(self.name.clone(), Arc::clone(&self.mailbox));
+        self.enabled = true;
+        Ok(())
+    }
+
+    fn name(&self) -> Address {
+        self.name.clone()
+    }
+
+    fn rename(&mut self, name: Address) -> Result<(), Errno> {
+        if self.enabled {
+            return Err(Errno::OPBADSTATE);
+        }
+        self.name = name;
+        Ok(())
+    }
+
+    fn peer(&mut self, address: &Address) -> Result<PeerId, Errno> {
+        let known = self.peers.iter().position(|peer| peer == address);
+        let at = known.unwrap_or_else(|| {
+            self.peers.push(address.clone());
+            self.peers.len() - 1
+        });
+        Ok(PeerId(at as u32))
+    }
+
+    fn address(&self, peer: PeerId) -> Option<&Address> {
+        self.peers.get(peer.index())
+    }
+
+    fn fd(&self) -> RawFd {
+        self.mailbox.event.as_raw_fd()
+    }
+
+    fn arm(&mut self) -> bool {
+        let mut count = 0u64;
+        // SAFETY: reads eight bytes.
+        unsafe { libc::read(self.fd(), (&raw mut count).cast(), 8) };
+        lock(&self.mailbox.letters).is_empty()
+    }
+
+    fn reason(&self, peer: PeerId) -> Option<String> {
+        let address = self.address(peer)?;
+        let reachable = lock(&NETWORK).contains_key(address);
+        (!reachable).then(|| format!("{address}: nobody has this mailbox"))
+    }
+}
+
+impl Drop for MockDevice {
+    fn drop(&mut self) {
+        if self.enabled {
+            lock(&NETWORK).remove(&self.name);
+        }
+    }
+}
+
+impl Link for MockDevice {
+    fn limits(&self, _peer: PeerId) -> &Limits {
+        &self.limits
+    }
+
+    fn post(
+        &mut self,
+        peer: PeerId,
+        frame: Frame<'_>,
+        _token: TxToken,
+    ) -> Result<Posted, PostError> {
+        let target = lock(&NETWORK).get(&self.peers[peer.index()]).cloned();
+        let target = target.ok_or(PostError::Down(Errno::CONNREFUSED))?;
+        let mut body = vec![0; frame.len];
+        frame.body.read(frame.offset, &mut body);
+        lock(&target.letters).push_back(Letter {
+            from: self.name.clone(),
+            header: frame.header,
+            body,
+        });
+        let one = 1u64;
+        // SAFETY: writes eight bytes.
+        unsafe { libc::write(target.event.as_raw_fd(), (&raw const one).cast(), 8) };
+        Ok(Posted::Done)
+    }
+
+    fn pull(
+        &mut self,
+        _peer: PeerId,
+        _remote: &RemoteIov,
+        _into: Iov,
+        _token: RxToken,
+    ) -> Result<(), PostError> {
+        Err(PostError::Down(Errno::NOSYS))
+    }
+
+    fn flush(&mut self) {}
+
+    fn poll(&mut self, _now: Instant, sink: &mut impl Sink) -> usize {
+        let mut events = 0;
+        loop {
+            let letter = lock(&self.mailbox.letters).pop_front();
+            let Some(letter) = letter else {
+                return events;
+            };
+            let peer = self.peer(&letter.from).expect("there is room for peers");
+            let placement = sink.arrival(peer, &letter.header, Body::Whole(&letter.body));
+            if matches!(placement, Placement::Stall) {
+                lock(&self.mailbox.letters).push_front(letter);
+                return events;
+            }
+            events += 1;
+        }
+    }
+
+    fn resume(&mut self, _peer: PeerId) {}
+}
