@@ -1,1 +1,32 @@
-//! The shm provider.
+//! The shm provider: reliable datagrams between the processes of one host, docs/protocol/shm.md.
+//!
+//! A pair of endpoints shares one piece of memory with a lane in each direction, and a socket that carries the greeting
+//! and afterwards says when the other side is gone. Both belong to the kernel: however a process ends, nothing stays
+//! behind. Long messages are read directly from the sender's memory where the two processes may do that.
+//!
+//! - [`link`]: the data path: [`ShmLink`] posts into lanes and polls them. [`pair`] is one peer's part of it.
+//! - [`device`]: how an endpoint is opened, named and put to sleep.
+//! - [`connect`]: sockets, and how pairs open and close. [`handshake`] decides, without I/O; [`peer`] remembers.
+//! - [`region`]: the memory of a pair. [`doorbell`]: how a sleeper is woken. [`pull`]: long messages.
+//! - [`info`], [`params`]: what the provider offers, and what the environment asks of it.
+//! - [`sys`]: system calls; all unsafe code.
+
+mod connect;
+mod device;
+mod doorbell;
+mod handshake;
+mod info;
+mod link;
+mod pair;
+mod params;
+mod peer;
+mod pull;
+mod region;
+mod sys;
+
+pub use info::Shm;
+pub use link::ShmLink;
+pub use params::Params;
+
+/// The provider's name.
+const NAME: &str = "shm";

@@ -1,0 +1,198 @@
+//! How an endpoint is opened, named and put to sleep.
+
+use std::os::fd::RawFd;
+use std::process;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use oxifabric_core::device::Device;
+use oxifabric_core::log;
+use oxifabric_types::{Address, Errno, Info, PeerId};
+
+use crate::NAME;
+use crate::connect::Switchboard;
+use crate::doorbell;
+use crate::handshake;
+use crate::info::COMMON_PREFIX;
+use crate::link::ShmLink;
+use crate::pair;
+use crate::params::Params;
+use crate::peer;
+use crate::region::Spare;
+use crate::sys;
+use crate::sys::process::{random, user};
+use crate::sys::socket::Socket;
+use crate::sys::wait::{Epoll, Timer};
+
+impl ShmLink {
+    /// Opens an endpoint as [`Device::open`] does, with parameters of its own.
+    ///
+    /// # Errors
+    /// As [`Device::open`].
+    pub fn open_with(info: &Info, params: &Params) -> Result<Self, Errno> {
+        let name = match &info.src {
+            Some(Address::Name(name)) => complete(name),
+            Some(Address::Inet(_)) => return Err(Errno::INVAL),
+            None => complete(&format!("{COMMON_PREFIX}{}", process::id())),
+        };
+        let listener = bind(&name)?;
+        let failed = |error: std::io::Error| sys::errno(&error);
+        let board = Switchboard {
+            name: name.into(),
+            me: PeerId::ANY,
+            listener,
+            epoll: Epoll::new().map_err(failed)?,
+            timer: Timer::new().map_err(failed)?,
+            incarnation: Box::new(random()),
+            enabled: false,
+            waits: false,
+            opening: Vec::new(),
+            conns: Vec::new(),
+            parked: Vec::new(),
+            spare: first_spare(params)?,
+        };
+        Ok(Self::new(
+            board,
+            pair::expected_limits(params),
+            params.clone(),
+        ))
+    }
+
+    fn is_asleep_in_peace(&self) -> bool {
+        self.board.parked.is_empty()
+            && self.pairs.iter().all(|pair| {
+                let waiting = !pair.stalled && pair.rx.is_ready();
+                !waiting && pair.ending.is_none() && pair.desk.is_idle()
+            })
+    }
+
+    /// Lets the timer wake a sleeper for the next deadline, or soon if somebody's backlog is to be tried again.
+    fn set_timer(&self) {
+        let next = self
+            .board
+            .opening
+            .iter()
+            .filter_map(|&peer| self.peers.get(peer))
+            .map(|peer| match peer.stage {
+                peer::Stage::Wanted(_) => RETRY,
+                _ => peer.deadline().unwrap_or(self.now).since(self.now),
+            })
+            .min();
+        self.board.timer.set(next);
+    }
+}
+
+/// When a full backlog is tried again by a sleeper.
+const RETRY: std::time::Duration = std::time::Duration::from_millis(1);
+
+impl Device for ShmLink {
+    fn open(info: &Info) -> Result<Self, Errno> {
+        Self::open_with(info, Params::of_environment())
+    }
+
+    fn enable(&mut self, waits: bool) -> Result<(), Errno> {
+        if self.board.enabled {
+            return Err(Errno::OPBADSTATE);
+        }
+        self.board.waits = waits;
+        self.board.listen().map_err(|error| sys::errno(&error))?;
+        self.board.enabled = true;
+        if let Some(me) = self.peers.find(&self.board.name) {
+            self.board.me = me;
+        }
+        Ok(())
+    }
+
+    fn name(&self) -> Address {
+        Address::Name(self.board.name.clone())
+    }
+
+    fn rename(&mut self, name: Address) -> Result<(), Errno> {
+        if self.board.enabled {
+            return Err(Errno::OPBADSTATE);
+        }
+        let Address::Name(name) = name else {
+            return Err(Errno::INVAL);
+        };
+        if name == self.board.name {
+            return Ok(());
+        }
+        self.board.listener = bind(&name)?;
+        self.board.name = name;
+        Ok(())
+    }
+
+    fn peer(&mut self, address: &Address) -> Result<PeerId, Errno> {
+        let Address::Name(name) = address else {
+            return Err(Errno::INVAL);
+        };
+        let peer = self.peers.named(name, &self.expected)?;
+        if **name == *self.board.name {
+            self.board.me = peer;
+        }
+        Ok(peer)
+    }
+
+    fn address(&self, peer: PeerId) -> Option<&Address> {
+        self.peers.get(peer).map(|peer| &peer.address)
+    }
+
+    fn fd(&self) -> RawFd {
+        self.board.epoll.fd()
+    }
+
+    fn arm(&mut self) -> bool {
+        if self.mark.is_foreign() {
+            return true;
+        }
+        self.asleep = true;
+        self.turn += 1;
+        for pair in &mut self.pairs {
+            pair.flush();
+            pair.rx.publish();
+            pair.bell.announce_sleep(self.turn);
+        }
+        doorbell::settle();
+        let room = self.pairs.iter_mut().any(|pair| {
+            pair.blocked
+                .is_some_and(|len| pair.tx.reserve(len) != Ok(None))
+        });
+        self.set_timer();
+        !room && self.is_asleep_in_peace()
+    }
+
+    /// As [`Device::reason`]. Of a working pair whose long messages take the slower way, says why.
+    fn reason(&self, peer: PeerId) -> Option<String> {
+        self.peers.get(peer)?.reason.clone()
+    }
+}
+
+/// Makes a name unique that says it is not, fi_shm(7): the user, a number and something random are appended.
+fn complete(name: &str) -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    if !name.starts_with(COMMON_PREFIX) {
+        return name.to_owned();
+    }
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("{name}:{}:{count}-{:08x}", user(), random() as u32)
+}
+
+fn bind(name: &str) -> Result<Socket, Errno> {
+    if !peer::is_name(name) {
+        return Err(Errno::INVAL);
+    }
+    Socket::bind(&handshake::socket_name(name)).map_err(|error| {
+        log::warn!(NAME, EpCtrl, "the name {name} cannot be taken: {error}");
+        sys::errno(&error)
+    })
+}
+
+/// Where the memory is that of a file system, makes sure that there is some at all.
+fn first_spare(params: &Params) -> Result<Option<Spare>, Errno> {
+    if params.dir.is_none() {
+        return Ok(None);
+    }
+    Spare::new(params).map(Some).map_err(|error| {
+        log::warn!(NAME, EpCtrl, "{error}");
+        error.errno
+    })
+}

@@ -1,0 +1,180 @@
+//! What the provider offers, and how its addresses are written, fi_shm(7).
+
+use std::process;
+
+use oxifabric_core::device::{Provider, Unresolved};
+use oxifabric_core::params::Parameter;
+use oxifabric_core::provider::PROVIDER_VERSION;
+use oxifabric_types::{
+    Address, AvType, Caps, DomainAttr, EpAttr, EpType, Errno, FabricAttr, Flags, Info, MrMode,
+    Order, Progress, ResourceMgmt, RxAttr, Threading, TxAttr,
+};
+
+use crate::link::ShmLink;
+use crate::params::{INJECT_SIZE, Params};
+use crate::{NAME, params};
+
+/// FI_ADDR_STR.
+const ADDR_STR: u32 = 9;
+/// FI_PROTO_SHM.
+const PROTO_SHM: u32 = 16;
+/// FI_TAG_GENERIC: every bit of a tag is the application's.
+const TAG_GENERIC: u64 = 0xaaaa_aaaa_aaaa_aaaa;
+/// Marks names that get something appended to be unique.
+pub(crate) const COMMON_PREFIX: &str = "fi_shm://";
+
+/// The shm provider.
+#[derive(Debug)]
+pub struct Shm;
+
+impl Provider for Shm {
+    const NAME: &'static str = NAME;
+    type Device = ShmLink;
+
+    fn parameters() -> &'static [Parameter] {
+        params::TABLE
+    }
+
+    fn offers() -> Vec<Info> {
+        vec![offer(Params::of_environment())]
+    }
+
+    fn resolve(
+        node: Option<&str>,
+        service: Option<&str>,
+        _source: bool,
+        _numeric: bool,
+        addr_format: u32,
+    ) -> Result<Vec<Address>, Unresolved> {
+        if addr_format != 0 && addr_format != ADDR_STR {
+            return Err(Unresolved {
+                errno: Errno::NODATA,
+                why: "shm has addresses of the format FI_ADDR_STR only".into(),
+            });
+        }
+        Ok(vec![resolve(node, service)])
+    }
+
+    fn source_for(_dest: &Address) -> Option<Address> {
+        Self::fresh_name()
+    }
+
+    fn fresh_name() -> Option<Address> {
+        Some(resolve(None, None))
+    }
+}
+
+/// Makes an address of a node and a service. Source: fi_shm(7) "Address Format".
+fn resolve(node: Option<&str>, service: Option<&str>) -> Address {
+    let name = match (node, service) {
+        (Some(node), _) if node.contains("://") => node.to_owned(),
+        (Some(node), Some(service)) => format!("fi_ns://{node}:{service}"),
+        (None, Some(service)) => format!("fi_ns://{service}"),
+        (Some(node), None) => format!("{COMMON_PREFIX}{node}"),
+        (None, None) => format!("{COMMON_PREFIX}{}", process::id()),
+    };
+    Address::Name(name.into())
+}
+
+fn offer(params: &Params) -> Info {
+    let messages = Caps::MSG | Caps::TAGGED;
+    let tx_caps = messages | Caps::SEND;
+    let rx_caps = messages | Caps::RECV | Caps::MULTI_RECV | Caps::DIRECTED_RECV | Caps::SOURCE;
+    let domain_caps = Caps::LOCAL_COMM;
+    Info {
+        caps: tx_caps | rx_caps | domain_caps,
+        mode: 0,
+        addr_format: ADDR_STR,
+        src: None,
+        dest: None,
+        tx: TxAttr {
+            caps: tx_caps,
+            op_flags: Flags::empty(),
+            msg_order: Order::SAS,
+            inject_size: INJECT_SIZE,
+            size: params.tx_size,
+            iov_limit: 4,
+            ..TxAttr::default()
+        },
+        rx: RxAttr {
+            caps: rx_caps,
+            op_flags: Flags::empty(),
+            msg_order: Order::SAS,
+            size: params.rx_size,
+            iov_limit: 4,
+            ..RxAttr::default()
+        },
+        ep: EpAttr {
+            kind: EpType::Rdm,
+            protocol: PROTO_SHM,
+            protocol_version: 1,
+            max_msg_size: usize::MAX,
+            mem_tag_format: TAG_GENERIC,
+            tx_ctx_cnt: 1,
+            rx_ctx_cnt: 1,
+            ..EpAttr::default()
+        },
+        domain: domain(domain_caps),
+        fabric: FabricAttr {
+            name: NAME.into(),
+            prov_name: NAME.into(),
+            prov_version: PROVIDER_VERSION,
+            api_version: 0,
+        },
+    }
+}
+
+fn domain(caps: Caps) -> DomainAttr {
+    DomainAttr {
+        name: NAME.into(),
+        threading: Threading::Safe,
+        control_progress: Progress::Manual,
+        data_progress: Progress::Manual,
+        resource_mgmt: ResourceMgmt::Enabled,
+        av_type: AvType::Unspec,
+        mr_mode: MrMode::empty(),
+        mr_key_size: 8,
+        cq_data_size: 8,
+        cq_cnt: 1024,
+        ep_cnt: 1024,
+        tx_ctx_cnt: 1024,
+        rx_ctx_cnt: 1024,
+        max_ep_tx_ctx: 1,
+        max_ep_rx_ctx: 1,
+        cntr_cnt: 1024,
+        mr_iov_limit: 4,
+        caps,
+        ..DomainAttr::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(node: Option<&str>, service: Option<&str>) -> String {
+        resolve(node, service).to_string()
+    }
+
+    #[test]
+    fn addresses_are_written_as_the_man_page_says() {
+        assert_eq!(name(Some("a://b"), Some("c")), "a://b");
+        assert_eq!(name(Some("host"), Some("7")), "fi_ns://host:7");
+        assert_eq!(name(None, Some("7")), "fi_ns://7");
+        assert_eq!(name(Some("host"), None), "fi_shm://host");
+        assert_eq!(name(None, None), format!("fi_shm://{}", process::id()));
+    }
+
+    #[test]
+    fn other_formats_of_addresses_are_refused_with_a_reason() {
+        let refused = Shm::resolve(Some("host"), None, false, false, 2);
+        assert!(refused.is_err_and(|refused| refused.why.contains("FI_ADDR_STR")));
+    }
+
+    #[test]
+    fn what_is_offered_fits_what_a_lane_takes() {
+        let offer = &Shm::offers()[0];
+        assert!(offer.tx.inject_size <= crate::params::MIN_LAYOUT.max_body());
+        assert_eq!(params::TABLE.len(), Shm::parameters().len());
+    }
+}

@@ -1,0 +1,251 @@
+//! The data path of an endpoint: posting into lanes and polling them.
+//!
+//! `post` and `poll` touch nothing but the lanes of the pairs that are open. Sockets are looked at once in a while, and
+//! at every poll as long as a pair is being opened or somebody wakes up.
+
+use std::time::Duration;
+
+use oxifabric_engine::{Frame, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken};
+use oxifabric_mem::Iov;
+use oxifabric_types::{Errno, Instant, PeerId};
+
+use crate::connect::Switchboard;
+use crate::pair::Pair;
+use crate::params::Params;
+use crate::peer::{NO_PAIR, Peers, Stage};
+use crate::sys::process::ForkMark;
+
+/// Sockets are looked at once in so many polls, or in so much time, whatever comes first.
+const POLLS_PER_LOOK: u32 = 256;
+const TIME_PER_LOOK: Duration = Duration::from_millis(1);
+
+/// The shared-memory link of one endpoint.
+#[derive(Debug)]
+pub struct ShmLink {
+    pub(crate) mark: ForkMark,
+    pub(crate) peers: Peers,
+    /// Open pairs, in no order.
+    pub(crate) pairs: Vec<Pair>,
+    /// Peers in whose lanes something may be held back.
+    held: Vec<PeerId>,
+    polls: u32,
+    looked: Instant,
+    pub(crate) now: Instant,
+    /// The doorbells say that this side sleeps; counts the times that it did.
+    pub(crate) asleep: bool,
+    pub(crate) turn: u64,
+    pub(crate) board: Switchboard,
+    pub(crate) expected: Limits,
+    pub(crate) params: Params,
+}
+
+impl ShmLink {
+    pub(crate) fn new(board: Switchboard, expected: Limits, params: Params) -> Self {
+        Self {
+            mark: ForkMark::here(),
+            peers: Peers::default(),
+            pairs: Vec::new(),
+            held: Vec::new(),
+            polls: 0,
+            looked: Instant::default(),
+            now: Instant::default(),
+            asleep: false,
+            turn: 0,
+            board,
+            expected,
+            params,
+        }
+    }
+
+    #[inline]
+    fn pair_of(&mut self, peer: PeerId) -> Option<&mut Pair> {
+        let index = self.peers.get(peer)?.pair;
+        self.pairs.get_mut(index as usize)
+    }
+
+    /// A frame is to go to a peer without an open pair: the next poll calls it.
+    #[cold]
+    fn want(&mut self, peer: PeerId) -> PostError {
+        if peer == self.board.me {
+            return PostError::Down(Errno::OPNOTSUPP);
+        }
+        let Some(known) = self.peers.get_mut(peer) else {
+            return PostError::Down(Errno::INVAL);
+        };
+        known.wanted = true;
+        if matches!(known.stage, Stage::Apart) {
+            known.stage = Stage::Wanted(None);
+            self.board.opening.push(peer);
+        }
+        PostError::Again
+    }
+
+    fn look_if_due(&mut self, sink: &mut impl Sink) -> usize {
+        let due = self.asleep
+            || !self.board.opening.is_empty()
+            || self.polls % POLLS_PER_LOOK == 0
+            || self.now.since(self.looked) >= TIME_PER_LOOK;
+        if due { self.look(sink) } else { 0 }
+    }
+
+    #[cold]
+    fn look(&mut self, sink: &mut impl Sink) -> usize {
+        self.looked = self.now;
+        if self.asleep {
+            self.wake_up();
+        }
+        self.look_at_sockets(sink)
+    }
+
+    fn wake_up(&mut self) {
+        self.asleep = false;
+        for pair in &self.pairs {
+            pair.bell.announce_awake();
+        }
+    }
+
+    /// Moves long messages of one pair.
+    #[cold]
+    fn move_long(&mut self, index: usize, sink: &mut impl Sink) -> usize {
+        let budget = self.params.pull_chunk;
+        let Some(pair) = self.pairs.get_mut(index) else {
+            return 0;
+        };
+        if pair.ending.is_some() {
+            // Pulls go on as long as there is something to read: they end with the pair.
+            pair.desk.assists.clear();
+        }
+        pair.ask_for_help();
+        let helped = usize::from(pair.desk.assist(pair.pid));
+        helped
+            + pair
+                .desk
+                .advance(pair.pid, budget, |token, result| sink.pulled(token, result))
+    }
+}
+
+impl Link for ShmLink {
+    #[inline]
+    fn limits(&self, peer: PeerId) -> &Limits {
+        match self.peers.get(peer) {
+            Some(peer) => &peer.limits,
+            None => &self.expected,
+        }
+    }
+
+    /// As [`Link::post`]. Bodies are always copied or stay where they are until a `Fin`, so the answer is never
+    /// [`Posted::Pending`]. In a forked child everything is down.
+    #[inline]
+    fn post(
+        &mut self,
+        peer: PeerId,
+        frame: Frame<'_>,
+        _token: TxToken,
+    ) -> Result<Posted, PostError> {
+        if self.mark.is_foreign() {
+            return Err(PostError::Down(Errno::OPBADSTATE));
+        }
+        let Some(pair) = self.pair_of(peer) else {
+            return Err(self.want(peer));
+        };
+        if pair.post(&frame)? {
+            self.held.push(peer);
+        }
+        Ok(Posted::Done)
+    }
+
+    fn pull(
+        &mut self,
+        peer: PeerId,
+        remote: &RemoteIov,
+        into: Iov,
+        token: RxToken,
+    ) -> Result<(), PostError> {
+        if self.mark.is_foreign() {
+            return Err(PostError::Down(Errno::OPBADSTATE));
+        }
+        let Some(pair) = self.pair_of(peer) else {
+            return Err(PostError::Down(Errno::CONNRESET));
+        };
+        pair.desk.begin(remote, into, token);
+        pair.ask_for_help();
+        Ok(())
+    }
+
+    #[inline]
+    fn flush(&mut self) {
+        while let Some(peer) = self.held.pop() {
+            if let Some(pair) = self.pair_of(peer) {
+                pair.flush();
+            }
+        }
+    }
+
+    #[inline]
+    fn poll(&mut self, now: Instant, sink: &mut impl Sink) -> usize {
+        if self.mark.is_foreign() {
+            return 0;
+        }
+        self.now = now;
+        self.polls = self.polls.wrapping_add(1);
+        let mut events = self.look_if_due(sink);
+        let mut index = 0;
+        while let Some(pair) = self.pairs.get_mut(index) {
+            events += pair.poll(sink);
+            if pair.is_over() {
+                self.close_pair(index, sink);
+                events += 1;
+                continue;
+            }
+            if !pair.desk.is_idle() {
+                events += self.move_long(index, sink);
+            }
+            index += 1;
+        }
+        events
+    }
+
+    fn resume(&mut self, peer: PeerId) {
+        if let Some(pair) = self.pair_of(peer) {
+            pair.stalled = false;
+        }
+    }
+}
+
+impl ShmLink {
+    /// Forgets an open pair and says so.
+    #[cold]
+    pub(crate) fn close_pair(&mut self, index: usize, sink: &mut impl Sink) {
+        let mut pair = self.pairs.swap_remove(index);
+        if let Some(moved) = self.pairs.get(index) {
+            let moved = moved.peer;
+            if let Some(peer) = self.peers.get_mut(moved) {
+                peer.pair = index as u32;
+            }
+        }
+        let why = pair.ending.unwrap_or(Errno::CONNRESET);
+        for token in pair.desk.abandon() {
+            sink.pulled(token, Err(why));
+        }
+        self.board.forget(pair.conn, Some(&pair.socket));
+        if let Some(peer) = self.peers.get_mut(pair.peer) {
+            peer.pair = NO_PAIR;
+            peer.stage = Stage::Apart;
+            peer.wanted = false;
+            peer.limits = self.expected;
+        }
+        sink.peer_down(pair.peer, why);
+    }
+}
+
+impl Drop for ShmLink {
+    fn drop(&mut self) {
+        if self.mark.is_foreign() {
+            return;
+        }
+        self.flush();
+        for pair in &mut self.pairs {
+            pair.desk.abandon();
+        }
+    }
+}

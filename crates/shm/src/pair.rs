@@ -1,0 +1,393 @@
+//! One peer's part of the data path: frames into cells and back, docs/protocol/shm.md "Frames".
+//!
+//! Bodies are copied once by the sender and lent to the sink where they lie, so the sink must be done with one when it
+//! returns. Words from the lane are read once and checked; a peer that breaks the rules loses its pair.
+
+use oxifabric_engine::{
+    Body, Frame, Header, HeaderFlags, Kind, Limits, Placement, PostError, RemoteIov, Sink,
+};
+use oxifabric_sync::lane::{Cell as LaneCell, Layout};
+use oxifabric_types::{Errno, PeerId};
+use oxifabric_wire::shm::cell::{self, Cell, INLINE, MAX_PIECES, PIECE};
+
+use crate::doorbell::Doorbell;
+use crate::params::{INJECT_SIZE, Params};
+use crate::pull::{self, Assist, Desk};
+use crate::sys::memory::{Rx, Tx};
+use crate::sys::socket::Socket;
+
+/// Most arrivals that one poll delivers of one peer, so that others get their turn.
+const BURST: usize = 32;
+
+/// An open pair.
+#[derive(Debug)]
+pub(crate) struct Pair {
+    pub(crate) peer: PeerId,
+    pub(crate) rx: Rx,
+    /// The sink has no room for the next arrival.
+    pub(crate) stalled: bool,
+    /// A frame with a ring body of so many bytes was refused because the lane was full.
+    pub(crate) blocked: Option<usize>,
+    /// Why the pair ends, once the lane is empty.
+    pub(crate) ending: Option<Errno>,
+    /// What is in the lane cannot be trusted.
+    pub(crate) broken: bool,
+    pub(crate) tx: Tx,
+    pub(crate) bell: Doorbell,
+    /// Each side can read the other's memory.
+    pub(crate) pull: bool,
+    pub(crate) pid: i32,
+    pub(crate) socket: Socket,
+    /// Where the connections keep its token.
+    pub(crate) conn: usize,
+    pub(crate) incarnation: u64,
+    pub(crate) desk: Desk,
+}
+
+/// Returns what a path can be expected to take before there is one.
+pub(crate) fn expected_limits(params: &Params) -> Limits {
+    limits(params, params.layout(), !params.disable_cma)
+}
+
+/// Returns what a path with such lanes takes.
+pub(crate) fn limits(params: &Params, layout: Layout, pull: bool) -> Limits {
+    let longest = layout.max_body();
+    let eager = params.eager_size.clamp(INJECT_SIZE, longest);
+    Limits {
+        eager,
+        segmented: params.segmented_size.max(eager),
+        segment: params.segment_size.clamp(INJECT_SIZE, longest),
+        rndv_msg: true,
+        rndv_tagged: true,
+        pull,
+        ack_on_arrival: false,
+    }
+}
+
+impl Pair {
+    /// Puts a frame into the lane; returns whether it is held back.
+    #[inline]
+    pub(crate) fn post(&mut self, frame: &Frame<'_>) -> Result<bool, PostError> {
+        let header = &frame.header;
+        if matches!(header.kind, Kind::MsgRts | Kind::TaggedRts) {
+            return self.post_offer(frame);
+        }
+        if frame.len == 0 {
+            return self.put(header, cell::Body::Bare, 0, frame.more);
+        }
+        if frame.len <= INLINE && frame.len as u64 == header.len {
+            let mut bytes = [0; INLINE];
+            frame.body.read(frame.offset, &mut bytes[..frame.len]);
+            let len = frame.len as u8;
+            return self.put(header, cell::Body::Inline { bytes, len }, 0, frame.more);
+        }
+        let start = self.reserve(frame.len)?;
+        let body = self.tx.body_mut(start, frame.len);
+        frame.body.read(frame.offset, body);
+        let len = frame.len as u32;
+        // Long bodies are worth being seen at once: the receiver copies one while the next one is written.
+        self.emit(header, cell::Body::Ring { len }, frame.len, false);
+        Ok(false)
+    }
+
+    /// Posts an Rts with the addresses of its message, if the peer can use them.
+    #[cold]
+    fn post_offer(&mut self, frame: &Frame<'_>) -> Result<bool, PostError> {
+        let header = &frame.header;
+        let segments = frame.body.segments();
+        if !self.pull || segments.len() > MAX_PIECES {
+            return self.put(header, cell::Body::Bare, 0, frame.more);
+        }
+        if let [only] = segments {
+            let body = cell::Body::Remote {
+                address: only.base() as u64,
+                len: only.len() as u64,
+            };
+            return self.put(header, body, 0, frame.more);
+        }
+        let len = segments.len() * PIECE;
+        let start = self.reserve(len)?;
+        let ring = self.tx.body_mut(start, len);
+        for (to, from) in ring.chunks_exact_mut(PIECE).zip(segments) {
+            to.copy_from_slice(&cell::emit_piece(from.base() as u64, from.len() as u64));
+        }
+        let count = segments.len() as u8;
+        self.emit(header, cell::Body::RemoteRing { count }, len, false);
+        Ok(false)
+    }
+
+    #[inline]
+    fn put(
+        &mut self,
+        header: &Header,
+        body: cell::Body,
+        ring_len: usize,
+        hold: bool,
+    ) -> Result<bool, PostError> {
+        self.reserve(ring_len)?;
+        self.emit(header, body, ring_len, hold);
+        Ok(hold)
+    }
+
+    /// Finds room, or remembers that somebody waits for it.
+    #[inline]
+    fn reserve(&mut self, len: usize) -> Result<usize, PostError> {
+        if self.ending.is_none() {
+            match self.tx.reserve(len) {
+                Ok(Some(start)) => return Ok(start),
+                Ok(None) => {}
+                Err(_) => self.fail(Errno::PROTO),
+            }
+        }
+        // What was held back is visible now: a sleeping peer must hear of it to make room.
+        self.ring();
+        self.blocked = Some(len);
+        Err(PostError::Again)
+    }
+
+    #[inline]
+    fn emit(&mut self, header: &Header, body: cell::Body, ring_len: usize, hold: bool) {
+        let cell = Cell {
+            kind: header.kind as u8,
+            flags: header.flags.bits(),
+            id: header.id,
+            tag: header.tag,
+            data: header.data,
+            len: header.len,
+            body,
+        };
+        self.push(&cell, ring_len, hold);
+    }
+
+    #[inline]
+    fn push(&mut self, cell: &Cell, ring_len: usize, hold: bool) {
+        let (meta, words) = cell.emit();
+        self.tx.push(&LaneCell { meta, words }, ring_len, hold);
+        if !hold {
+            self.ring();
+        }
+    }
+
+    /// Asks the sender of the next long messages to help with them, as long as there is room for the question.
+    pub(crate) fn ask_for_help(&mut self) {
+        while self.ending.is_none() && matches!(self.tx.reserve(0), Ok(Some(_))) {
+            let Some(cell) = self.desk.next_request() else {
+                return;
+            };
+            self.push(&cell, 0, false);
+        }
+    }
+
+    /// Lets the peer see what was held back.
+    pub(crate) fn flush(&mut self) {
+        if self.tx.publish() {
+            self.ring();
+        }
+    }
+
+    /// Wakes the peer if it sleeps. A full socket means that it has been woken; a broken one is seen elsewhere.
+    #[inline]
+    fn ring(&self) {
+        if self.bell.must_ring() {
+            let _ = self.socket.send(&[0], None);
+        }
+    }
+
+    /// Ends the pair without looking at the lane again.
+    pub(crate) fn fail(&mut self, why: Errno) {
+        self.broken = true;
+        self.ending = Some(why);
+    }
+
+    /// Delivers what has arrived; returns how many events there were.
+    #[inline]
+    pub(crate) fn poll(&mut self, sink: &mut impl Sink) -> usize {
+        let mut events = 0;
+        while events < BURST && !self.stalled && !self.broken {
+            let Some(arrived) = self.rx.peek() else {
+                break;
+            };
+            events += 1;
+            match self.deliver(&arrived, sink) {
+                Ok(Some(ring_len)) => {
+                    if self.rx.advance(ring_len) {
+                        self.ring();
+                    }
+                }
+                Ok(None) => {
+                    self.stalled = true;
+                    return events - 1;
+                }
+                Err(why) => self.fail(why),
+            }
+        }
+        if let Some(len) = self.blocked {
+            events += self.unblock(len, sink);
+        }
+        events
+    }
+
+    /// Tells whether nothing more will come of a pair that ends.
+    #[inline]
+    pub(crate) fn is_over(&self) -> bool {
+        self.ending.is_some() && (self.broken || (!self.stalled && !self.rx.is_ready()))
+    }
+
+    #[cold]
+    fn unblock(&mut self, len: usize, sink: &mut impl Sink) -> usize {
+        if self.ending.is_some() {
+            return 0;
+        }
+        match self.tx.reserve(len) {
+            Ok(None) => return 0,
+            Err(_) => self.fail(Errno::PROTO),
+            Ok(Some(_)) => {
+                self.blocked = None;
+                sink.writable(self.peer);
+            }
+        }
+        1
+    }
+
+    /// Offers one arrival to the sink; returns the length of its ring body, or `None` if it has to wait.
+    #[inline]
+    fn deliver(
+        &mut self,
+        arrived: &LaneCell,
+        sink: &mut impl Sink,
+    ) -> Result<Option<usize>, Errno> {
+        let cell = Cell::parse(arrived.meta, &arrived.words).map_err(|_| Errno::PROTO)?;
+        if let cell::Body::Link { words } = cell.body {
+            return self.accept_link(&cell, words).map(|()| Some(0));
+        }
+        let header = header_of(&cell).ok_or(Errno::PROTO)?;
+        let (ring_len, start) = match cell.body {
+            cell::Body::Ring { len } => self.locate(len as usize)?,
+            cell::Body::RemoteRing { count } => self.locate(usize::from(count) * PIECE)?,
+            _ => (0, 0),
+        };
+        let ring = self.rx.body(start, ring_len);
+        let body = match &cell.body {
+            cell::Body::Inline { bytes, len } => {
+                Body::Whole(&bytes[..usize::from(*len).min(INLINE)])
+            }
+            cell::Body::Ring { .. } => Body::Whole(ring),
+            cell::Body::Remote { address, len } => self.remote(&[(*address, *len)]),
+            cell::Body::RemoteRing { .. } => self.remote_listed(ring),
+            cell::Body::Bare | cell::Body::Link { .. } => Body::Whole(&[]),
+        };
+        let whole = if let Body::Whole(bytes) = body {
+            bytes
+        } else {
+            &[]
+        };
+        match sink.arrival(self.peer, &header, body) {
+            Placement::Done | Placement::Discard => Ok(Some(ring_len)),
+            Placement::Into(iov, token) => {
+                iov.write(0, whole);
+                sink.placed(token, Ok(()));
+                Ok(Some(ring_len))
+            }
+            Placement::Stall => Ok(None),
+            Placement::Refuse => Err(Errno::PROTO),
+        }
+    }
+
+    fn locate(&self, len: usize) -> Result<(usize, usize), Errno> {
+        let start = self.rx.locate(len).map_err(|_| Errno::PROTO)?;
+        Ok((len, start))
+    }
+
+    /// Offers the sender's memory, or nothing where it cannot be read: the sink then asks for the data.
+    fn remote(&self, pieces: &[(u64, u64)]) -> Body<'static> {
+        match RemoteIov::new(pieces) {
+            Some(remote) if self.pull => Body::Remote(remote),
+            _ => Body::Whole(&[]),
+        }
+    }
+
+    #[cold]
+    fn remote_listed(&self, ring: &[u8]) -> Body<'static> {
+        let mut pieces = [(0, 0); MAX_PIECES];
+        let listed = ring.as_chunks::<PIECE>().0;
+        for (piece, bytes) in pieces.iter_mut().zip(listed) {
+            *piece = cell::parse_piece(bytes);
+        }
+        self.remote(&pieces[..listed.len().min(MAX_PIECES)])
+    }
+
+    #[cold]
+    fn accept_link(&mut self, cell: &Cell, words: [u64; 2]) -> Result<(), Errno> {
+        if cell.kind != pull::ASSIST || !self.pull {
+            return Err(Errno::PROTO);
+        }
+        let assist = Assist::asked(cell, words).ok_or(Errno::PROTO)?;
+        self.desk.assists.push_back(assist);
+        Ok(())
+    }
+}
+
+fn header_of(cell: &Cell) -> Option<Header> {
+    let kind = match cell.kind {
+        0 => Kind::Msg,
+        1 => Kind::Tagged,
+        2 => Kind::MsgRts,
+        3 => Kind::TaggedRts,
+        4 => Kind::Cts,
+        5 => Kind::Segment,
+        6 => Kind::Ack,
+        7 => Kind::Fin,
+        _ => return None,
+    };
+    Some(Header {
+        kind,
+        flags: HeaderFlags::from_bits(cell.flags)?,
+        id: cell.id,
+        tag: cell.tag,
+        data: cell.data,
+        len: cell.len,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_keep_their_numbers() {
+        let cell = |kind| Cell {
+            kind,
+            flags: 7,
+            id: 1,
+            tag: 2,
+            data: 3,
+            len: 4,
+            body: cell::Body::Bare,
+        };
+        for kind in 0..8 {
+            assert_eq!(
+                header_of(&cell(kind)).map(|header| header.kind as u8),
+                Some(kind)
+            );
+        }
+        assert!(header_of(&cell(8)).is_none());
+        let unknown_flag = Cell {
+            flags: 8,
+            ..cell(0)
+        };
+        assert!(header_of(&unknown_flag).is_none());
+    }
+
+    #[test]
+    fn limits_keep_the_promise_of_inject_and_fit_the_lane() {
+        let params = Params {
+            eager_size: 1,
+            segment_size: usize::MAX,
+            ..Params::of_environment().clone()
+        };
+        let layout = Layout::new(16, 1 << 16).expect("powers of two");
+        let limits = limits(&params, layout, true);
+        assert_eq!(limits.eager, INJECT_SIZE);
+        assert_eq!(limits.segment, layout.max_body());
+    }
+}

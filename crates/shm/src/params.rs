@@ -1,0 +1,139 @@
+//! The provider's parameters: one table, read once.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use oxifabric_core::params::{Parameter, ParameterKind};
+use oxifabric_sync::lane::Layout;
+
+use crate::NAME;
+
+/// What the environment asks for. Programs that open links directly, such as benchmarks, may change it.
+#[derive(Clone, Debug)]
+pub struct Params {
+    /// Outstanding sends.
+    pub tx_size: usize,
+    /// Expected posted receives.
+    pub rx_size: usize,
+    /// Never touch the other process's memory.
+    pub disable_cma: bool,
+    /// Where the memory of pairs lies; `None` for memory without a file system.
+    pub dir: Option<PathBuf>,
+    /// Cells of a lane.
+    pub lane_cells: usize,
+    /// Bytes for bodies of a lane.
+    pub lane_bytes: usize,
+    /// Longest message in one frame.
+    pub eager_size: usize,
+    /// Longest message that does not wait for its receive.
+    pub segmented_size: usize,
+    /// Longest part of a longer message.
+    pub segment_size: usize,
+    /// How many bytes are pulled in one poll.
+    pub pull_chunk: usize,
+    /// How long a greeting may take.
+    pub connect_timeout: Duration,
+}
+
+/// What fi_inject(3) promises to take, and so the least that goes in one frame.
+pub(crate) const INJECT_SIZE: usize = 4096;
+
+/// The smallest lane that peers may propose.
+pub(crate) const MIN_LAYOUT: Layout = match Layout::new(16, 4 * INJECT_SIZE) {
+    Some(layout) => layout,
+    None => panic!("powers of two"),
+};
+
+macro_rules! table {
+    ($($name:ident: $kind:ident, $default:literal, $help:literal;)*) => {
+        /// One index a parameter.
+        #[allow(non_camel_case_types)]
+        enum Row { $($name,)* }
+
+        /// The table that `fi_info -e` prints.
+        pub(crate) static TABLE: &[Parameter] = &[$(Parameter {
+            name: stringify!($name),
+            kind: ParameterKind::$kind,
+            help: $help,
+            default: $default,
+        },)*];
+    };
+}
+
+table! {
+    tx_size: Size, "1024", "How many sends may be outstanding per endpoint";
+    rx_size: Size, "1024", "How many receives are expected to be posted per endpoint";
+    disable_cma: Bool, "false", "Copy long messages through shared memory even where one process may read the other's memory";
+    dir: Text, "", "Folder whose file system provides the shared memory, for example /dev/shm; without it the kernel provides it unnamed";
+    lane_cells: Size, "256", "Messages under way per peer and direction; a power of two";
+    lane_bytes: Size, "131072", "Bytes of message bodies under way per peer and direction; a power of two";
+    eager_size: Size, "16384", "Longest message that is copied in one piece, in bytes";
+    segmented_size: Size, "32768", "Longest message that is sent before its receive is matched, in bytes";
+    segment_size: Size, "16384", "Longest piece of a message that is copied in several, in bytes";
+    pull_chunk: Size, "1048576", "How many bytes of long messages are moved in one call, in bytes";
+    connect_timeout_ms: Size, "15000", "How long a peer may take to answer the first message, in milliseconds";
+}
+
+impl Params {
+    /// Returns what the environment asks for, as it was when the provider was first used.
+    pub fn of_environment() -> &'static Self {
+        static PARAMS: OnceLock<Params> = OnceLock::new();
+        PARAMS.get_or_init(Self::read)
+    }
+
+    fn read() -> Self {
+        let size = |row: Row| TABLE[row as usize].size(NAME);
+        let text = |row: Row| TABLE[row as usize].text(NAME);
+        Self {
+            tx_size: size(Row::tx_size).max(1),
+            rx_size: size(Row::rx_size).max(1),
+            disable_cma: TABLE[Row::disable_cma as usize].bool(NAME),
+            dir: text(Row::dir)
+                .filter(|dir| !dir.is_empty())
+                .map(PathBuf::from),
+            lane_cells: size(Row::lane_cells),
+            lane_bytes: size(Row::lane_bytes),
+            eager_size: size(Row::eager_size),
+            segmented_size: size(Row::segmented_size),
+            segment_size: size(Row::segment_size),
+            pull_chunk: size(Row::pull_chunk).max(4096),
+            connect_timeout: Duration::from_millis(size(Row::connect_timeout_ms) as u64),
+        }
+    }
+
+    /// Returns the size of a lane, rounded to what is possible.
+    pub(crate) fn layout(&self) -> Layout {
+        let round =
+            |size: usize, least: usize, most: usize| size.clamp(least, most).next_power_of_two();
+        let cells = round(self.lane_cells, MIN_LAYOUT.cells(), 1 << 16);
+        let bytes = round(self.lane_bytes, MIN_LAYOUT.bytes(), 1 << 26);
+        Layout::new(cells, bytes).unwrap_or(MIN_LAYOUT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_default_is_a_value() {
+        let params = Params::read();
+        assert_eq!((params.tx_size, params.rx_size), (1024, 1024));
+        assert!(params.eager_size >= INJECT_SIZE);
+        assert!(params.connect_timeout > Duration::ZERO);
+    }
+
+    #[test]
+    fn sizes_of_lanes_are_rounded_to_possible_ones() {
+        let params = Params {
+            lane_cells: 1,
+            lane_bytes: 100_000,
+            ..Params::read()
+        };
+        assert_eq!(
+            (params.layout().cells(), params.layout().bytes()),
+            (16, 131_072)
+        );
+    }
+}

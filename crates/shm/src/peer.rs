@@ -1,0 +1,169 @@
+//! What an endpoint remembers of its peers.
+
+use std::collections::HashMap;
+
+use oxifabric_engine::Limits;
+use oxifabric_types::{Address, Errno, Instant, PeerId};
+use oxifabric_wire::shm::greeting::{Ability, MAX_NAME};
+
+use crate::handshake::Standing;
+use crate::region::Region;
+
+/// A peer: its name, and how far the pair with it is.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    /// The index of its pair, or [`NO_PAIR`]: all that the data path looks at, with the limits.
+    pub(crate) pair: u32,
+    pub(crate) limits: Limits,
+    pub(crate) stage: Stage,
+    /// A frame was refused because there was no pair yet: somebody waits for one.
+    pub(crate) wanted: bool,
+    pub(crate) address: Address,
+    /// Why there is no pair, or by what path long messages go.
+    pub(crate) reason: Option<String>,
+}
+
+/// Says that a peer has no open pair.
+pub(crate) const NO_PAIR: u32 = u32::MAX;
+
+/// How far the pair with a peer is.
+#[derive(Debug)]
+pub(crate) enum Stage {
+    /// Nobody has asked for one.
+    Apart,
+    /// A frame is to be sent; the peer has not been reached yet. The deadline is set by the next poll.
+    Wanted(Option<Instant>),
+    /// The hello was sent.
+    Called(Box<Half>),
+    /// The peer called at the same time; its call counts.
+    Yielded(Instant),
+    /// The peer's hello was accepted.
+    Answered(Box<Half>),
+    /// Frames move.
+    Open,
+    /// The other side is gone; what it published is still delivered.
+    Ending,
+}
+
+/// A pair that is nearly there.
+#[derive(Debug)]
+pub(crate) struct Half {
+    pub(crate) region: Region,
+    pub(crate) deadline: Instant,
+    /// The index of its connection.
+    pub(crate) conn: usize,
+    /// The process at the other end.
+    pub(crate) pid: i32,
+    /// What the other end has said of itself; nothing yet of the called one.
+    pub(crate) ability: Ability,
+    pub(crate) incarnation: u64,
+    /// This side can read the other's memory, or why not.
+    pub(crate) reads: Result<(), String>,
+}
+
+/// All peers, in the order in which they were first named.
+#[derive(Debug, Default)]
+pub(crate) struct Peers {
+    all: Vec<Peer>,
+    by_name: HashMap<Box<str>, PeerId>,
+}
+
+impl Peers {
+    /// Returns the number of the peer with this name, making one if there is none.
+    ///
+    /// # Errors
+    /// `INVAL` for a name that no endpoint can have, `NOMEM` when there are no numbers left.
+    pub(crate) fn named(&mut self, name: &str, limits: &Limits) -> Result<PeerId, Errno> {
+        if let Some(&peer) = self.by_name.get(name) {
+            return Ok(peer);
+        }
+        if !is_name(name) {
+            return Err(Errno::INVAL);
+        }
+        let peer = u32::try_from(self.all.len())
+            .ok()
+            .map(PeerId)
+            .filter(|&peer| peer != PeerId::ANY)
+            .ok_or(Errno::NOMEM)?;
+        self.all.push(Peer {
+            pair: NO_PAIR,
+            limits: *limits,
+            stage: Stage::Apart,
+            wanted: false,
+            address: Address::Name(name.into()),
+            reason: None,
+        });
+        self.by_name.insert(name.into(), peer);
+        Ok(peer)
+    }
+
+    /// Returns the number of the peer with this name.
+    pub(crate) fn find(&self, name: &str) -> Option<PeerId> {
+        self.by_name.get(name).copied()
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, peer: PeerId) -> Option<&Peer> {
+        self.all.get(peer.index())
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, peer: PeerId) -> Option<&mut Peer> {
+        self.all.get_mut(peer.index())
+    }
+}
+
+impl Peer {
+    /// Returns the peer's name.
+    pub(crate) fn name(&self) -> &str {
+        match &self.address {
+            Address::Name(name) => name,
+            Address::Inet(_) => "",
+        }
+    }
+
+    /// Returns where the pair stands, for a hello. `paired` is the incarnation of an open pair's other side.
+    pub(crate) fn standing(&self, paired: Option<u64>) -> Standing {
+        match &self.stage {
+            Stage::Apart | Stage::Yielded(_) | Stage::Wanted(_) => Standing::Apart,
+            Stage::Called(_) => Standing::Calling,
+            Stage::Answered(half) => Standing::Paired(half.incarnation),
+            Stage::Open => paired.map_or(Standing::Ending, Standing::Paired),
+            Stage::Ending => Standing::Ending,
+        }
+    }
+
+    /// Returns when to give up.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        match &self.stage {
+            Stage::Wanted(deadline) => *deadline,
+            Stage::Called(half) | Stage::Answered(half) => Some(half.deadline),
+            Stage::Yielded(deadline) => Some(*deadline),
+            Stage::Apart | Stage::Open | Stage::Ending => None,
+        }
+    }
+}
+
+/// Tells whether an endpoint can have this name.
+pub(crate) fn is_name(name: &str) -> bool {
+    (1..=MAX_NAME).contains(&name.len()) && !name.contains('\0')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pair;
+    use crate::params::Params;
+
+    #[test]
+    fn peers_are_numbered_as_they_are_named_and_keep_their_number() {
+        let limits = pair::expected_limits(Params::of_environment());
+        let mut peers = Peers::default();
+        assert_eq!(peers.named("a", &limits), Ok(PeerId(0)));
+        assert_eq!(peers.named("b", &limits), Ok(PeerId(1)));
+        assert_eq!(peers.named("a", &limits), Ok(PeerId(0)));
+        assert_eq!(peers.find("b"), Some(PeerId(1)));
+        assert_eq!(peers.named("", &limits), Err(Errno::INVAL));
+        assert_eq!(peers.named(&"x".repeat(256), &limits), Err(Errno::INVAL));
+    }
+}

@@ -1,0 +1,223 @@
+//! The memory of a pair: a few words and a lane in each direction, docs/protocol/shm.md "Memory".
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use oxifabric_sync::lane::Layout;
+use oxifabric_types::Errno;
+
+use crate::params::{MIN_LAYOUT, Params};
+use crate::sys;
+use crate::sys::memory::{Mapping, Rx, Tx};
+
+/// Bytes before the lanes: doorbells and claims.
+const HEAD: usize = 8192;
+
+/// Which of the two endpoints of a pair this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// It called, and made the memory.
+    Caller = 0,
+    /// It was called.
+    Callee = 1,
+}
+
+impl Side {
+    pub(crate) const fn other(self) -> Self {
+        match self {
+            Self::Caller => Self::Callee,
+            Self::Callee => Self::Caller,
+        }
+    }
+}
+
+/// The memory of a pair as one side sees it.
+#[derive(Debug)]
+pub(crate) struct Region {
+    pub(crate) tx: Tx,
+    pub(crate) rx: Rx,
+    /// Its words are those before the lanes.
+    pub(crate) head: Arc<Mapping>,
+    pub(crate) side: Side,
+    pub(crate) layout: Layout,
+}
+
+/// Memory that was made for a peer to come.
+#[derive(Debug)]
+pub(crate) struct Spare {
+    pub(crate) file: OwnedFd,
+    layout: Layout,
+}
+
+/// Why there is no memory, or none that can be used.
+#[derive(Debug)]
+pub(crate) struct RegionError {
+    pub(crate) errno: Errno,
+    text: String,
+}
+
+impl fmt::Display for RegionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Spare {
+    /// Makes the memory of a pair.
+    ///
+    /// # Errors
+    /// `NOSPC` with the size that is needed, when there is not enough; else what the system said.
+    pub(crate) fn new(params: &Params) -> Result<Self, RegionError> {
+        let layout = params.layout();
+        let size = size(layout);
+        let place = match &params.dir {
+            Some(dir) => format!("in {} (FI_SHM_DIR)", dir.display()),
+            None => "of memory".to_owned(),
+        };
+        let file = Self::file(params, size).map_err(|error| RegionError {
+            errno: sys::errno(&error),
+            text: format!(
+                "a pair of shm endpoints needs {size} bytes {place}: {error}; make room or lower FI_SHM_LANE_BYTES"
+            ),
+        })?;
+        Ok(Self { file, layout })
+    }
+
+    fn file(params: &Params, size: usize) -> io::Result<OwnedFd> {
+        let Some(dir) = &params.dir else {
+            let file = sys::memory::memfd()?;
+            sys::memory::reserve(file.as_fd(), size)?;
+            sys::memory::seal(file.as_fd())?;
+            return Ok(file);
+        };
+        let file = sys::memory::tmpfile(dir)?;
+        sys::memory::reserve(file.as_fd(), size)?;
+        Ok(file)
+    }
+
+    /// Maps it for the caller.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub(crate) fn map(&self) -> Result<Region, RegionError> {
+        map(&self.file, self.layout, Side::Caller)
+    }
+}
+
+impl Region {
+    /// Maps the memory that a caller sent. A file that could become shorter, so that touching it would kill this
+    /// process, is taken only if `unsealed` allows it.
+    ///
+    /// # Errors
+    /// `INVAL` when it is not what the caller says; else what the system said.
+    pub(crate) fn adopt(
+        file: &OwnedFd,
+        cells: u32,
+        bytes: u32,
+        unsealed: bool,
+    ) -> Result<Self, RegionError> {
+        let invalid = |text: String| RegionError {
+            errno: Errno::INVAL,
+            text,
+        };
+        let layout = Layout::new(cells as usize, bytes as usize)
+            .filter(|layout| layout.cells() >= MIN_LAYOUT.cells())
+            .filter(|layout| layout.bytes() >= MIN_LAYOUT.bytes())
+            .ok_or_else(|| {
+                invalid(format!(
+                    "lanes of {cells} cells and {bytes} bytes cannot be"
+                ))
+            })?;
+        let (len, backed) = sys::memory::sizes(file.as_fd())
+            .map_err(|error| invalid(format!("what came with the hello is no memory: {error}")))?;
+        let needed = size(layout) as u64;
+        if len < needed || backed < needed {
+            return Err(invalid(format!(
+                "the memory has {backed} of {len} bytes where {needed} are needed"
+            )));
+        }
+        if !unsealed && !sys::memory::is_sealed(file.as_fd()) {
+            return Err(invalid(
+                "the memory could shrink; set FI_SHM_DIR in both processes to allow that".into(),
+            ));
+        }
+        map(file, layout, Side::Callee)
+    }
+}
+
+/// Returns how many bytes a pair needs.
+fn size(layout: Layout) -> usize {
+    (HEAD + 2 * layout.size()).next_multiple_of(4096)
+}
+
+fn map(file: &OwnedFd, layout: Layout, side: Side) -> Result<Region, RegionError> {
+    let size = size(layout);
+    let failed = |error: io::Error| RegionError {
+        errno: sys::errno(&error),
+        text: format!("{size} bytes of shared memory cannot be mapped: {error}"),
+    };
+    let mapping = Mapping::of_file(file.as_fd(), size).map_err(failed)?;
+    let offset = |side: Side| HEAD + side as usize * layout.size();
+    let (tx, rx, head) = mapping
+        .into_lanes(offset(side), offset(side.other()), layout)
+        .ok_or_else(|| failed(io::ErrorKind::InvalidInput.into()))?;
+    Ok(Region {
+        tx,
+        rx,
+        head,
+        side,
+        layout,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn adopt(file: &OwnedFd, cells: u32, bytes: u32) -> Result<Region, RegionError> {
+        Region::adopt(file, cells, bytes, false)
+    }
+
+    #[test]
+    fn both_sides_see_the_same_lanes() {
+        let params = Params::of_environment();
+        let layout = params.layout();
+        let spare = Spare::new(params).expect("memory");
+        let mut ours = spare.map().expect("a mapping");
+        let theirs = adopt(&spare.file, layout.cells() as u32, layout.bytes() as u32)
+            .expect("the memory as described");
+        assert_eq!(ours.tx.reserve(0), Ok(Some(0)));
+        ours.tx.push(&Default::default(), 0, false);
+        assert!(theirs.rx.is_ready());
+        assert!(!ours.rx.is_ready());
+    }
+
+    #[test]
+    fn memory_that_is_too_small_is_refused() {
+        let spare = Spare::new(Params::of_environment()).expect("memory");
+        assert!(adopt(&spare.file, 1 << 20, 1 << 20).is_err());
+        assert!(adopt(&spare.file, 3, 1 << 17).is_err());
+        assert!(adopt(&spare.file, 16, 1024).is_err());
+    }
+
+    #[test]
+    fn memory_that_could_shrink_is_refused() {
+        let layout = Params::of_environment().layout();
+        let file = sys::memory::memfd().expect("a memfd");
+        sys::memory::reserve(file.as_fd(), size(layout)).expect("memory");
+        let refused = adopt(&file, layout.cells() as u32, layout.bytes() as u32);
+        assert!(refused.is_err_and(|error| error.to_string().contains("shrink")));
+    }
+
+    #[test]
+    fn a_folder_without_room_is_named_with_the_size_needed() {
+        let params = Params {
+            dir: Some("/proc/self".into()),
+            ..Params::of_environment().clone()
+        };
+        let error = Spare::new(&params).expect_err("no files can be made there");
+        assert!(error.to_string().contains("/proc/self"));
+    }
+}

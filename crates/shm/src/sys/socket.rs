@@ -1,0 +1,230 @@
+//! Abstract sockets that carry packets and descriptors, unix(7).
+//!
+//! An abstract name belongs to the kernel: it is free again once its socket is closed, however the process ended.
+
+use std::io;
+use std::mem::{self, MaybeUninit};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr;
+
+use super::{check, check_size};
+
+/// Longest abstract name, in bytes without the leading zero.
+pub(crate) const MAX_NAME: usize = 107;
+
+/// A socket for packets; nothing on it blocks.
+#[derive(Debug)]
+pub(crate) struct Socket(OwnedFd);
+
+/// What came.
+#[derive(Debug)]
+pub(crate) enum Received {
+    /// A packet of so many bytes, maybe with a descriptor.
+    Packet(usize, Option<OwnedFd>),
+    /// Nothing yet.
+    Nothing,
+    /// The other end is closed.
+    Closed,
+}
+
+/// Who is at the other end, as the kernel says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Credentials {
+    /// Process, as seen from here; zero when it cannot be seen.
+    pub(crate) pid: i32,
+    /// Effective user.
+    pub(crate) uid: u32,
+}
+
+impl Socket {
+    fn new() -> io::Result<Self> {
+        let kind = libc::SOCK_SEQPACKET | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        // SAFETY: a new descriptor is returned.
+        let fd = check(unsafe { libc::socket(libc::AF_UNIX, kind, 0) })?;
+        // SAFETY: nobody else knows the descriptor.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Makes a socket with this name; nobody can connect before [`Socket::listen`].
+    pub(crate) fn bind(name: &[u8]) -> io::Result<Self> {
+        let socket = Self::new()?;
+        let (address, len) = address(name)?;
+        // SAFETY: the address is initialised up to len.
+        check(unsafe { libc::bind(socket.raw(), ptr::from_ref(&address).cast(), len) })?;
+        Ok(socket)
+    }
+
+    /// Starts to take connections.
+    pub(crate) fn listen(&self) -> io::Result<()> {
+        // SAFETY: plain system call on an open descriptor; the kernel cuts the backlog to its limit.
+        check(unsafe { libc::listen(self.raw(), 4096) }).map(drop)
+    }
+
+    /// Takes the next connection.
+    pub(crate) fn accept(&self) -> io::Result<Option<Self>> {
+        let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        // SAFETY: no address is asked for; a new descriptor is returned.
+        let fd = unsafe { libc::accept4(self.raw(), ptr::null_mut(), ptr::null_mut(), flags) };
+        match check(fd) {
+            // SAFETY: nobody else knows the descriptor.
+            Ok(fd) => Ok(Some(Self(unsafe { OwnedFd::from_raw_fd(fd) }))),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Connects to the socket with this name; `WouldBlock` when its backlog is full.
+    pub(crate) fn connect(name: &[u8]) -> io::Result<Self> {
+        let socket = Self::new()?;
+        let (address, len) = address(name)?;
+        // SAFETY: the address is initialised up to len.
+        check(unsafe { libc::connect(socket.raw(), ptr::from_ref(&address).cast(), len) })?;
+        Ok(socket)
+    }
+
+    /// Sends a packet, maybe with a descriptor.
+    pub(crate) fn send(&self, bytes: &[u8], file: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        let mut piece = libc::iovec {
+            iov_base: bytes.as_ptr().cast_mut().cast(),
+            iov_len: bytes.len(),
+        };
+        let mut control = Control::new();
+        let mut message = header(&mut piece);
+        if let Some(file) = file {
+            control.put(file);
+            message.msg_control = ptr::from_mut(&mut control).cast();
+            message.msg_controllen = CONTROL_SIZE as _;
+        }
+        let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+        // SAFETY: the header points to live memory; sendmsg only reads it.
+        check_size(unsafe { libc::sendmsg(self.raw(), &message, flags) }).map(drop)
+    }
+
+    /// Takes the next packet; what does not fit into `bytes` is lost.
+    pub(crate) fn receive(&self, bytes: &mut [u8]) -> io::Result<Received> {
+        let mut piece = libc::iovec {
+            iov_base: bytes.as_mut_ptr().cast(),
+            iov_len: bytes.len(),
+        };
+        let mut control = Control::new();
+        let mut message = header(&mut piece);
+        message.msg_control = ptr::from_mut(&mut control).cast();
+        message.msg_controllen = CONTROL_SIZE as _;
+        let flags = libc::MSG_CMSG_CLOEXEC | libc::MSG_DONTWAIT;
+        // SAFETY: the header points to live memory of the stated sizes.
+        match check_size(unsafe { libc::recvmsg(self.raw(), &mut message, flags) }) {
+            Ok(0) => Ok(Received::Closed),
+            Ok(len) => Ok(Received::Packet(len, control.take(&message))),
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(Received::Nothing),
+                io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Ok(Received::Closed),
+                _ => Err(error),
+            },
+        }
+    }
+
+    /// Returns who is at the other end. Of a connected socket that is who called listen(2).
+    pub(crate) fn credentials(&self) -> io::Result<Credentials> {
+        let mut cred = MaybeUninit::<libc::ucred>::zeroed();
+        let mut len = mem::size_of::<libc::ucred>() as libc::socklen_t;
+        // SAFETY: getsockopt fills at most len bytes of the structure, for which zeroes are valid.
+        let cred = unsafe {
+            check(libc::getsockopt(
+                self.raw(),
+                libc::SOL_SOCKET,
+                libc::SO_PEERCRED,
+                cred.as_mut_ptr().cast(),
+                &mut len,
+            ))?;
+            cred.assume_init()
+        };
+        Ok(Credentials {
+            pid: cred.pid,
+            uid: cred.uid,
+        })
+    }
+
+    fn raw(&self) -> libc::c_int {
+        self.0.as_raw_fd()
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+fn address(name: &[u8]) -> io::Result<(libc::sockaddr_un, libc::socklen_t)> {
+    if name.is_empty() || name.len() > MAX_NAME {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut address = libc::sockaddr_un {
+        sun_family: libc::AF_UNIX as libc::sa_family_t,
+        sun_path: [0; 108],
+    };
+    for (to, from) in address.sun_path[1..].iter_mut().zip(name) {
+        *to = *from as libc::c_char;
+    }
+    let len = mem::offset_of!(libc::sockaddr_un, sun_path) + 1 + name.len();
+    Ok((address, len as libc::socklen_t))
+}
+
+fn header(piece: &mut libc::iovec) -> libc::msghdr {
+    // SAFETY: all fields of the structure are integers or pointers, for which zero is valid.
+    let mut message: libc::msghdr = unsafe { mem::zeroed() };
+    message.msg_iov = piece;
+    message.msg_iovlen = 1;
+    message
+}
+
+const FD_SIZE: u32 = mem::size_of::<libc::c_int>() as u32;
+// SAFETY: CMSG_SPACE only computes.
+const CONTROL_SIZE: usize = unsafe { libc::CMSG_SPACE(FD_SIZE) } as usize;
+
+/// Room for one descriptor beside a packet.
+#[repr(C)]
+union Control {
+    bytes: [u8; CONTROL_SIZE],
+    _align: libc::cmsghdr,
+}
+
+impl Control {
+    const fn new() -> Self {
+        Self {
+            bytes: [0; CONTROL_SIZE],
+        }
+    }
+
+    fn put(&mut self, file: BorrowedFd<'_>) {
+        let header: *mut libc::cmsghdr = ptr::from_mut(self).cast();
+        // SAFETY: the union is aligned as the header and has room for it and one descriptor behind it.
+        unsafe {
+            (*header).cmsg_level = libc::SOL_SOCKET;
+            (*header).cmsg_type = libc::SCM_RIGHTS;
+            (*header).cmsg_len = libc::CMSG_LEN(FD_SIZE) as _;
+            libc::CMSG_DATA(header)
+                .cast::<libc::c_int>()
+                .write_unaligned(file.as_raw_fd());
+        }
+    }
+
+    fn take(&self, message: &libc::msghdr) -> Option<OwnedFd> {
+        // SAFETY: the kernel filled `self` as the message's control memory, so CMSG_FIRSTHDR is null or points to a
+        // complete header in it. A descriptor in it was made for this process and nobody else knows it.
+        unsafe {
+            let header = libc::CMSG_FIRSTHDR(message);
+            if header.is_null()
+                || (*header).cmsg_level != libc::SOL_SOCKET
+                || (*header).cmsg_type != libc::SCM_RIGHTS
+                || ((*header).cmsg_len as usize) < libc::CMSG_LEN(FD_SIZE) as usize
+            {
+                return None;
+            }
+            let fd = libc::CMSG_DATA(header)
+                .cast::<libc::c_int>()
+                .read_unaligned();
+            Some(OwnedFd::from_raw_fd(fd))
+        }
+    }
+}
