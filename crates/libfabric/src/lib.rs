@@ -14,6 +14,10 @@ mod exports;
 mod logging;
 mod params;
 mod providers;
+#[cfg_attr(
+    not(any(feature = "export", test)),
+    expect(dead_code, reason = "only C programs call fi_tostr")
+)]
 mod tostr;
 
 pub use entry_points::{EntryPoints, builtin};

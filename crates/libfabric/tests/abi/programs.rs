@@ -1,0 +1,137 @@
+//! C programs that are compiled here and linked to the library.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+use crate::library;
+
+/// Calls `fi_log` and `fi_param_define`.
+static VARIADIC: Source = Source::new("variadic");
+/// Calls `fi_getinfo`, `fi_dupinfo` and `fi_freeinfo`.
+static LISTS: Source = Source::new("lists");
+
+/// A program of `programs/`, which declares for itself what it calls.
+struct Source {
+    name: &'static str,
+    program: OnceLock<PathBuf>,
+}
+
+impl Source {
+    const fn new(name: &'static str) -> Self {
+        let program = OnceLock::new();
+        Self { name, program }
+    }
+
+    /// Compiles the program once and returns its path.
+    fn compiled(&self) -> &Path {
+        self.program.get_or_init(|| {
+            let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+                .join("tests/abi/programs")
+                .join(self.name)
+                .with_extension("c");
+            let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(self.name);
+            let status = Command::new("cc")
+                .args(["-Wall", "-Werror", "-g", "-o"])
+                .args([&program, &source])
+                .arg("-L")
+                .arg(library::folder())
+                .arg("-lfabric")
+                .status()
+                .expect("a C compiler is installed");
+            assert!(status.success(), "{}", source.display());
+            program
+        })
+    }
+}
+
+/// Makes the command that runs a program on the library, with nothing of this process's FI_ variables.
+fn on_library(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = Command::new(program);
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("FI_") {
+            command.env_remove(name);
+        }
+    }
+    command.env("LD_LIBRARY_PATH", library::folder());
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn expect_success(output: &Output) {
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{}\n{out}\n{err}", output.status);
+}
+
+#[test]
+fn log_and_parameters_take_any_number_of_arguments() {
+    let program = VARIADIC.compiled();
+    let output = on_library(program)
+        .env("FI_PROBE_DEPTH", "0x10")
+        .env("FI_PROBE_NAME", "deep")
+        .env("FI_PROBE_FAST", "on")
+        .output()
+        .expect("the program runs");
+    expect_success(&output);
+    let log = text(&output.stderr);
+    let line = log
+        .lines()
+        .find(|line| line.contains(":probe:cq:poll():42<warn> "));
+    let line = line.unwrap_or_else(|| panic!("{log}"));
+    assert!(
+        line.ends_with("1 two 3.5 4 5 six 7.25 8.5 9.5 10.5 11.5 12.5 13.5 14.5 15"),
+        "{line}"
+    );
+    let help = text(&output.stdout);
+    assert!(
+        help.contains("FI_PROBE_DEPTH: probe: depth of 2 to 3.5 m in one two three\n"),
+        "{help}"
+    );
+}
+
+#[test]
+fn quiet_levels_and_other_providers_are_not_logged() {
+    let program = VARIADIC.compiled();
+    for (variable, value) in [
+        ("FI_LOG_LEVEL", "off"),
+        ("FI_LOG_PROV", "tcp"),
+        ("FI_LOG_SUBSYS", "^cq"),
+    ] {
+        let mut command = on_library(program);
+        command.env(variable, value).arg("ask-first");
+        let output = command.output().expect("the program runs");
+        expect_success(&output);
+        assert_eq!(text(&output.stderr), "", "{variable}={value}");
+    }
+}
+
+#[test]
+fn the_loader_has_nothing_to_complain_about() {
+    let output = on_library(LISTS.compiled())
+        .output()
+        .expect("the program runs");
+    expect_success(&output);
+    assert_eq!(text(&output.stderr), "");
+}
+
+#[test]
+fn lists_and_duplicates_leave_no_memory_behind() {
+    let valgrind = Command::new("valgrind").arg("--version").output();
+    if !valgrind.is_ok_and(|output| output.status.success()) {
+        println!("SKIP: valgrind is not installed");
+        return;
+    }
+    let output = on_library("valgrind")
+        .args(["--quiet", "--error-exitcode=9", "--leak-check=full"])
+        .args([
+            "--show-leak-kinds=definite,indirect",
+            "--errors-for-leak-kinds=definite",
+        ])
+        .arg(LISTS.compiled())
+        .output()
+        .expect("valgrind runs");
+    expect_success(&output);
+}
