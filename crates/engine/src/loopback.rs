@@ -9,15 +9,16 @@ use crate::slab::Key;
 use crate::transmit::{self, Stage, Transmit};
 use crate::{Completions, HeaderFlags, TxOp};
 
-/// Longest message that is copied when no receive is posted for it; of longer ones the sender's memory is used
-/// when they are matched, and the send completes then.
+/// Longest message that is copied, within the budget, when no receive is posted for it; longer ones stay in the
+/// sender's memory until they are matched, and the send completes then.
 const COPIED_BYTES: usize = 16 * 1024;
 
 impl Engine {
     /// Sends a message to this endpoint.
     ///
     /// # Errors
-    /// [`Errno::AGAIN`] when an injected body has to be copied and there is no room for it.
+    /// [`Errno::NOMEM`] when a body has to be copied and there is no memory for it; [`Errno::AGAIN`] when no
+    /// more messages can be kept.
     pub(crate) fn send_to_self(
         &mut self,
         out: &mut impl Completions,
@@ -47,17 +48,20 @@ impl Engine {
         mut arrival: Arrival,
     ) -> Result<(), Errno> {
         let inject = op.flags.contains(Flags::INJECT);
-        let copy = (inject || arrival.len <= COPIED_BYTES)
-            && self.has_room(arrival.from, cost(arrival.len));
-        if inject && !copy {
-            return Err(Errno::AGAIN);
-        }
-        let kept = if copy {
-            Kept::Buffer(op.body.duplicate().ok_or(Errno::NOMEM)?)
+        let is_copied = (inject || arrival.len <= COPIED_BYTES)
+            && self.fits_budget(arrival.from, cost(arrival.len));
+        let body = if is_copied || inject {
+            op.body.duplicate().ok_or(Errno::NOMEM)?
         } else {
-            // The send completes when its memory was read.
+            op.body.clone()
+        };
+        let kept = if is_copied {
+            Kept::Buffer(body)
+        } else {
+            // The send completes when the body was read: what is beyond the budget is bounded by the number
+            // of sends that may be outstanding.
             arrival.flags |= HeaderFlags::DELIVERY;
-            Kept::Lent(op.body.clone())
+            Kept::Lent(body)
         };
         let message = Message::complete(arrival, kept);
         self.unexpected.insert(message).ok_or(Errno::AGAIN)?;

@@ -293,17 +293,21 @@ impl Engine {
 
     /// Decides whether a message that nobody waits for may be kept.
     ///
-    /// Beyond the budget it may not, with three exceptions, without which a correct program could hang: the
-    /// queue holds nothing else of that peer; something that the application waits for may be behind it (a
+    /// Beyond the budget it may not, with exceptions without which a correct program could hang: the queue
+    /// holds nothing else of that peer; something that the application waits for may be behind it (a
     /// receive is posted that the peer could satisfy, or a send waits for the peer's answer); a peek found
     /// nothing since the peer was stalled.
     pub(crate) fn has_room(&mut self, from: PeerId, cost: usize) -> bool {
-        let budget = self.config.unexpected_bytes;
-        self.unexpected.held_bytes().saturating_add(cost) <= budget
-            || self.unexpected.held_from(from) == 0
+        self.fits_budget(from, cost)
             || self.posted.waits_for(from)
             || self.awaits_answer_of(from)
             || self.peers.use_allowance(from)
+    }
+
+    /// Tells whether a message keeps to the budget, or is the only one of its peer.
+    pub(crate) fn fits_budget(&self, from: PeerId, cost: usize) -> bool {
+        let held = self.unexpected.held_bytes().saturating_add(cost);
+        held <= self.config.unexpected_bytes || self.unexpected.held_from(from) == 0
     }
 
     /// Keeps a peer waiting.

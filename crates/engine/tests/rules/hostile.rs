@@ -1,0 +1,227 @@
+//! What a hostile peer may send: everything. It is refused, or does no harm.
+
+use oxifabric_engine::{Body, Header, HeaderFlags, Kind, RemoteIov, RxToken, Sink, TxToken};
+use oxifabric_types::{Errno, PeerId};
+use proptest::prelude::*;
+
+use crate::script::*;
+
+#[test]
+fn bodies_longer_than_the_message_are_refused() {
+    let mut b = Bench::new();
+    b.recv(rx(&memory(&[0; 8]), 1)).expect("room");
+    assert!(b.arrive(PEER, msg(2), b"abc").is_refusal());
+    assert!(b.arrive_stream(PEER, msg(2), 3).is_refusal());
+    assert_eq!((b.event(), b.engine.pending_rx()), (None, 1));
+}
+
+#[test]
+fn lengths_beyond_any_memory_are_refused() {
+    let mut b = Bench::new();
+    let endless = Header {
+        len: u64::MAX,
+        ..msg(0)
+    };
+    assert!(b.arrive(PEER, endless, b"a").is_refusal());
+    let offered = Header {
+        kind: Kind::TaggedRts,
+        ..endless
+    };
+    assert!(b.arrive_stream(PEER, offered, 0).is_refusal());
+}
+
+#[test]
+fn segments_must_continue_a_message() {
+    let mut b = Bench::new();
+    b.recv(rx(&memory(&[0; 30]), 1)).expect("room");
+    assert!(b.arrive(PEER, segment(30, 5, 0), b"abc").is_refusal());
+    let first = Header { id: 5, ..msg(30) };
+    assert!(b.arrive(PEER, first, b"abc").is_done());
+    assert!(
+        b.arrive(PEER, first, b"abc").is_refusal(),
+        "the id is taken"
+    );
+    assert!(b.arrive(OTHER, segment(30, 5, 3), b"abc").is_refusal());
+    assert!(b.arrive(PEER, segment(30, 5, 4), b"abc").is_refusal());
+    assert!(b.arrive(PEER, segment(30, 5, 3), b"").is_refusal());
+    assert!(b.arrive(PEER, segment(30, 5, 3), &[0; 28]).is_refusal());
+    assert!(b.arrive(PEER, segment(30, 5, 3), &[0; 27]).is_done());
+    assert_eq!(b.done().len, 30);
+}
+
+#[test]
+fn data_of_an_offer_must_be_asked_for() {
+    let mut b = Bench::new();
+    b.arrive_stream(PEER, offer(30, 5), 0);
+    assert!(b.arrive(PEER, segment(30, 5, 0), b"abc").is_refusal());
+    assert!(b.arrive_stream(PEER, offer(30, 5), 0).is_refusal());
+}
+
+#[test]
+fn offers_must_be_honest() {
+    let mut b = Bench::new();
+    assert!(b.arrive(PEER, offer(30, 1), b"abc").is_refusal());
+    assert!(b.arrive_stream(PEER, offer(30, 1), 3).is_refusal());
+    assert!(b.arrive_remote(PEER, offer(30, 1), 29).is_refusal());
+    assert!(b.arrive_stream(PEER, offer(0, 1), 0).is_refusal());
+    assert!(b.arrive_remote(PEER, msg(30), 30).is_refusal());
+}
+
+#[test]
+fn answers_must_fit_the_question() {
+    let mut b = Bench::new();
+    assert!(b.arrive(PEER, answer(Kind::Cts, 0), b"").is_refusal());
+    b.send(tx(&memory(&[0; 30]), 1)).expect("room");
+    let id = b.frame().header.id;
+    assert!(b.arrive(OTHER, answer(Kind::Cts, id), b"").is_refusal());
+    assert!(b.arrive(PEER, answer(Kind::Cts, id), b"x").is_refusal());
+    assert!(b.arrive(PEER, answer(Kind::Ack, id), b"").is_refusal());
+    assert!(b.arrive(OTHER, answer(Kind::Fin, id), b"").is_done());
+    assert_eq!(b.event(), None);
+    let odd = Header {
+        data: u64::MAX,
+        ..answer(Kind::Fin, id)
+    };
+    b.arrive(PEER, odd, b"");
+    assert_eq!(b.failed().errno, Errno::IO);
+}
+
+#[test]
+fn answers_that_are_never_read_do_not_pile_up() {
+    let mut b = Bench::new();
+    let again = Err(oxifabric_engine::PostError::Again);
+    b.link.answers.push_back(again);
+    let delivery = Header {
+        flags: HeaderFlags::DELIVERY,
+        ..msg(0)
+    };
+    let mut answered = 0;
+    loop {
+        b.recv(rx(&memory(&[]), 1)).expect("room");
+        if b.arrive(PEER, delivery, b"").is_stall() {
+            break;
+        }
+        b.done();
+        answered += 1;
+        assert!(answered < 100_000);
+    }
+    b.tell(|sink| sink.writable(PEER));
+    assert_eq!(b.link.posted.len(), answered);
+    assert_eq!(b.link.resumed, [PEER]);
+}
+
+/// Anything that a link might report.
+#[derive(Clone, Debug)]
+enum Report {
+    Arrival(u32, Header, Shape),
+    Placed(u32, bool),
+    Sent(u32, bool),
+    Pulled(u32, bool),
+    Writable(u32),
+    Down(u32),
+}
+
+#[derive(Clone, Debug)]
+enum Shape {
+    Whole(Vec<u8>),
+    Stream(usize),
+    Remote(u64),
+}
+
+fn number() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        0..40u64,
+        Just(u64::MAX),
+        Just(i64::MAX as u64),
+        any::<u64>()
+    ]
+}
+
+fn header() -> impl Strategy<Value = Header> {
+    let kinds = prop_oneof![
+        Just(Kind::Msg),
+        Just(Kind::Tagged),
+        Just(Kind::MsgRts),
+        Just(Kind::TaggedRts),
+        Just(Kind::Cts),
+        Just(Kind::Segment),
+        Just(Kind::Ack),
+        Just(Kind::Fin),
+    ];
+    let lens = prop_oneof![4 => 0..40u64, 1 => number()];
+    (kinds, 0..8u8, 0..6u32, 0..30u64, number(), lens).prop_map(
+        |(kind, flags, id, tag, data, len)| Header {
+            kind,
+            flags: HeaderFlags::from_bits_truncate(flags),
+            id,
+            tag,
+            data,
+            len,
+        },
+    )
+}
+
+fn shape() -> impl Strategy<Value = Shape> {
+    prop_oneof![
+        prop::collection::vec(any::<u8>(), 0..40).prop_map(Shape::Whole),
+        (0..40usize).prop_map(Shape::Stream),
+        number().prop_map(Shape::Remote),
+    ]
+}
+
+fn report() -> impl Strategy<Value = Report> {
+    let token = prop_oneof![0..6u32, any::<u32>()];
+    prop_oneof![
+        10 => (0..4u32, header(), shape()).prop_map(|(f, h, s)| Report::Arrival(f, h, s)),
+        1 => (token.clone(), any::<bool>()).prop_map(|(t, ok)| Report::Placed(t, ok)),
+        1 => (token.clone(), any::<bool>()).prop_map(|(t, ok)| Report::Sent(t, ok)),
+        1 => (token, any::<bool>()).prop_map(|(t, ok)| Report::Pulled(t, ok)),
+        1 => (0..4u32).prop_map(Report::Writable),
+        1 => (0..4u32).prop_map(Report::Down),
+    ]
+}
+
+fn make(report: &Report, sink: &mut dyn Sink) {
+    let outcome = |ok: bool| if ok { Ok(()) } else { Err(Errno::IO) };
+    match report {
+        Report::Arrival(from, header, shape) => {
+            let body = match shape {
+                Shape::Whole(bytes) => Body::Whole(bytes),
+                Shape::Stream(len) => Body::Stream(*len),
+                Shape::Remote(len) => {
+                    let pieces = [(0, *len), (0, 1)];
+                    Body::Remote(RemoteIov::new(&pieces).expect("two pieces are allowed"))
+                }
+            };
+            sink.arrival(PeerId(*from), header, body);
+        }
+        Report::Placed(token, ok) => sink.placed(RxToken(*token), outcome(*ok)),
+        Report::Sent(token, ok) => sink.sent(TxToken(*token), outcome(*ok)),
+        Report::Pulled(token, ok) => sink.pulled(RxToken(*token), outcome(*ok)),
+        Report::Writable(peer) => sink.writable(PeerId(*peer)),
+        Report::Down(peer) => sink.peer_down(PeerId(*peer), Errno::IO),
+    }
+}
+
+proptest! {
+    /// Whatever is reported, the engine does not panic, and an endpoint that closes leaves nothing.
+    #[test]
+    fn anything_may_arrive(reports in prop::collection::vec(report(), 0..80), pull: bool) {
+        let mut b = Bench::with(|limits| limits.pull = pull, |config| {
+            config.unexpected_bytes = 4000;
+            config.tx_size = 64;
+        });
+        for (i, report) in reports.into_iter().enumerate() {
+            match i % 4 {
+                0 => b.recv(rx(&memory(&[0; 20]), i)).expect("room"),
+                1 => b.recv(tagged_rx(&memory(&[0; 20]), i as u64 % 5, i)).expect("room"),
+                2 => b.send(tx(&memory(&vec![0; i]), i)).expect("room"),
+                _ => {}
+            }
+            b.tell(move |sink| make(&report, sink));
+        }
+        b.abandon();
+        while b.event().is_some() {}
+        b.assert_empty();
+    }
+}

@@ -1,0 +1,12 @@
+//! The engine's rules, one test each, against a link that does exactly what the test says.
+
+mod budget;
+mod failure;
+mod hostile;
+mod matching;
+mod model;
+mod multi_recv;
+mod peek;
+mod rendezvous;
+mod script;
+mod send;

@@ -1,0 +1,189 @@
+//! The matcher against a list that is searched from the front.
+
+use oxifabric_engine::RxOp;
+use oxifabric_mem::Iov;
+use oxifabric_types::{Errno, Flags, PeerId};
+use proptest::prelude::*;
+
+use crate::script::*;
+
+/// What may be done to the two queues.
+#[derive(Clone, Debug)]
+enum Operation {
+    Arrive { from: u32, tag: Option<u64> },
+    Receive(Wish),
+    Peek(Wish),
+    PeekAndDiscard(Wish),
+    Cancel { context: usize },
+}
+
+/// What a receive takes.
+#[derive(Clone, Debug)]
+struct Wish {
+    from: Option<u32>,
+    tag: Option<u64>,
+    ignore: u64,
+}
+
+/// Messages and receives as two lists.
+#[derive(Default)]
+struct Oracle {
+    messages: Vec<Waiting>,
+    receives: Vec<(usize, Wish)>,
+}
+
+#[derive(Clone, Debug)]
+struct Waiting {
+    from: u32,
+    tag: Option<u64>,
+    number: u64,
+}
+
+/// What is expected of one operation: (context, number of the message), or an errno.
+type Expected = Option<(usize, Result<u64, Errno>)>;
+
+impl Wish {
+    fn takes(&self, message: &Waiting) -> bool {
+        let tags_agree = match (self.tag, message.tag) {
+            (Some(mine), Some(its)) => mine | self.ignore == its | self.ignore,
+            (None, None) => true,
+            _ => false,
+        };
+        tags_agree && self.from.is_none_or(|from| from == message.from)
+    }
+
+    fn op(&self, context: usize) -> RxOp {
+        let op = tagged_rx(&Iov::empty(), self.tag.unwrap_or(0), context);
+        RxOp {
+            from: self.from.map_or(PeerId::ANY, PeerId),
+            ignore: self.ignore,
+            flags: match self.tag {
+                Some(_) => op.flags,
+                None => Flags::MSG,
+            },
+            ..op
+        }
+    }
+}
+
+impl Oracle {
+    fn arrive(&mut self, message: Waiting) -> Expected {
+        let found = self.receives.iter().position(|(_, r)| r.takes(&message));
+        match found {
+            Some(at) => Some((self.receives.remove(at).0, Ok(message.number))),
+            None => {
+                self.messages.push(message);
+                None
+            }
+        }
+    }
+
+    fn find(&self, wish: &Wish) -> Option<usize> {
+        self.messages.iter().position(|message| wish.takes(message))
+    }
+
+    fn receive(&mut self, context: usize, wish: Wish) -> Expected {
+        match self.find(&wish) {
+            Some(at) => Some((context, Ok(self.messages.remove(at).number))),
+            None => {
+                self.receives.push((context, wish));
+                None
+            }
+        }
+    }
+
+    fn peek(&mut self, context: usize, wish: &Wish, discard: bool) -> Expected {
+        let Some(at) = self.find(wish) else {
+            return Some((context, Err(Errno::NOMSG)));
+        };
+        let number = self.messages[at].number;
+        if discard {
+            self.messages.remove(at);
+        }
+        Some((context, Ok(number)))
+    }
+
+    fn cancel(&mut self, context: usize) -> Expected {
+        let at = self.receives.iter().position(|r| r.0 == context)?;
+        self.receives.remove(at);
+        Some((context, Err(Errno::CANCELED)))
+    }
+}
+
+fn tag() -> impl Strategy<Value = Option<u64>> {
+    prop_oneof![1 => Just(None), 3 => (0..6u64).prop_map(Some)]
+}
+
+fn wish() -> impl Strategy<Value = Wish> {
+    let from = prop::option::of(1..4u32);
+    let ignore = prop_oneof![3 => Just(0), 1 => 0..8u64, 1 => Just(u64::MAX)];
+    (from, tag(), ignore).prop_map(|(from, tag, ignore)| Wish { from, tag, ignore })
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    prop_oneof![
+        4 => (1..4u32, tag()).prop_map(|(from, tag)| Operation::Arrive { from, tag }),
+        4 => wish().prop_map(Operation::Receive),
+        1 => wish().prop_map(Operation::Peek),
+        1 => wish().prop_map(Operation::PeekAndDiscard),
+        1 => (0..60usize).prop_map(|context| Operation::Cancel { context }),
+    ]
+}
+
+/// Does the same to both.
+fn step(b: &mut Bench, oracle: &mut Oracle, context: usize, operation: Operation) -> Expected {
+    match operation {
+        Operation::Arrive { from, tag } => {
+            let number = context as u64;
+            let mut header = match tag {
+                Some(tag) => tagged(0, tag),
+                None => msg(0),
+            };
+            header.data = number;
+            b.arrive(PeerId(from), header, b"");
+            oracle.arrive(Waiting { from, tag, number })
+        }
+        Operation::Receive(wish) => {
+            b.recv(wish.op(context)).expect("room");
+            oracle.receive(context, wish)
+        }
+        Operation::Peek(wish) => {
+            look(b, &wish, context, Flags::PEEK);
+            oracle.peek(context, &wish, false)
+        }
+        Operation::PeekAndDiscard(wish) => {
+            look(b, &wish, context, Flags::PEEK | Flags::DISCARD);
+            oracle.peek(context, &wish, true)
+        }
+        Operation::Cancel { context } => {
+            let expected = oracle.cancel(context);
+            assert_eq!(b.cancel(context).is_ok(), expected.is_some());
+            expected
+        }
+    }
+}
+
+fn look(b: &mut Bench, wish: &Wish, context: usize, flags: Flags) {
+    let mut op = wish.op(context);
+    op.flags |= flags;
+    b.recv(op).expect("room");
+}
+
+proptest! {
+    #[test]
+    fn matches_as_a_naive_list_does(operations in prop::collection::vec(operation(), 0..120)) {
+        let mut b = Bench::new();
+        let mut oracle = Oracle::default();
+        for (context, operation) in operations.into_iter().enumerate() {
+            let expected = step(&mut b, &mut oracle, context, operation);
+            let got = b.event().map(|event| match event {
+                Ok(done) => (done.context, Ok(done.data)),
+                Err(failure) => (failure.op.context, Err(failure.errno)),
+            });
+            prop_assert_eq!(got, expected);
+            prop_assert_eq!(b.event(), None);
+            prop_assert_eq!(b.engine.unexpected(), oracle.messages.len());
+            prop_assert_eq!(b.engine.pending_rx(), oracle.receives.len());
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! A bench: one engine, a link that follows a script and remembers, and the completions.
+
+use std::collections::VecDeque;
+
+use oxifabric_engine::{
+    Body, Completion, Completions, Config, Engine, Failure, Frame, Header, HeaderFlags, Kind,
+    Limits, Link, Placement, PostError, Posted, RemoteIov, RxOp, RxToken, Sink, TxOp, TxToken,
+};
+use oxifabric_mem::Iov;
+use oxifabric_types::{Errno, Flags, Instant, PeerId};
+
+pub(crate) const ME: PeerId = PeerId(0);
+pub(crate) const PEER: PeerId = PeerId(1);
+pub(crate) const OTHER: PeerId = PeerId(2);
+
+/// An engine between a script and a list of completions.
+pub(crate) struct Bench {
+    pub(crate) engine: Engine,
+    pub(crate) link: Script,
+    events: Events,
+}
+
+/// A link that does what it is told.
+pub(crate) struct Script {
+    pub(crate) limits: Limits,
+    /// How the next posts and pulls are answered; afterwards all are taken.
+    pub(crate) answers: VecDeque<Result<Posted, PostError>>,
+    pub(crate) posted: VecDeque<Sent>,
+    pub(crate) pulls: VecDeque<(Iov, RxToken)>,
+    pub(crate) resumed: Vec<PeerId>,
+    steps: Vec<Step>,
+}
+
+/// A frame as the link got it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Sent {
+    pub(crate) to: PeerId,
+    pub(crate) header: Header,
+    pub(crate) body: Vec<u8>,
+    pub(crate) token: TxToken,
+    pub(crate) transient: bool,
+    pub(crate) more: bool,
+}
+
+type Step = Box<dyn FnOnce(&mut dyn Sink)>;
+
+#[derive(Default)]
+struct Events(VecDeque<Result<Completion, Failure>>);
+
+impl Completions for Events {
+    fn complete(&mut self, completion: Completion) {
+        self.0.push_back(Ok(completion));
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        self.0.push_back(Err(failure));
+    }
+}
+
+impl Link for Script {
+    fn limits(&self, _: PeerId) -> &Limits {
+        &self.limits
+    }
+
+    fn post(&mut self, to: PeerId, frame: Frame<'_>, token: TxToken) -> Result<Posted, PostError> {
+        let answer = self.answers.pop_front().unwrap_or(Ok(Posted::Done));
+        if answer.is_ok() {
+            let offer = matches!(frame.header.kind, Kind::MsgRts | Kind::TaggedRts);
+            let mut body = vec![0; if offer { 0 } else { frame.len }];
+            frame.body.slice(frame.offset, frame.len).read(0, &mut body);
+            self.posted.push_back(Sent {
+                to,
+                header: frame.header,
+                body,
+                token,
+                transient: frame.transient,
+                more: frame.more,
+            });
+        }
+        answer
+    }
+
+    fn pull(
+        &mut self,
+        _: PeerId,
+        _: &RemoteIov,
+        into: Iov,
+        token: RxToken,
+    ) -> Result<(), PostError> {
+        let answer = self.answers.pop_front().unwrap_or(Ok(Posted::Done));
+        if answer.is_ok() {
+            self.pulls.push_back((into, token));
+        }
+        answer.map(|_| ())
+    }
+
+    fn flush(&mut self) {}
+
+    fn poll(&mut self, _: Instant, sink: &mut impl Sink) -> usize {
+        let steps = std::mem::take(&mut self.steps);
+        let count = steps.len();
+        for step in steps {
+            step(sink);
+        }
+        count
+    }
+
+    fn resume(&mut self, peer: PeerId) {
+        self.resumed.push(peer);
+    }
+}
+
+impl Bench {
+    /// An engine over a link with tiny frames that cannot pull.
+    pub(crate) fn new() -> Self {
+        Self::with(|_| {}, |_| {})
+    }
+
+    pub(crate) fn with(limits: impl Fn(&mut Limits), config: impl Fn(&mut Config)) -> Self {
+        let mut link = Script {
+            limits: Limits {
+                eager: 8,
+                segmented: 20,
+                segment: 6,
+                rndv_msg: true,
+                rndv_tagged: true,
+                pull: false,
+                ack_on_arrival: false,
+            },
+            answers: VecDeque::new(),
+            posted: VecDeque::new(),
+            pulls: VecDeque::new(),
+            resumed: Vec::new(),
+            steps: Vec::new(),
+        };
+        let mut engine_config = Config {
+            tx_size: 4,
+            rx_size: 4,
+            unexpected_bytes: 1 << 20,
+            min_multi_recv: 4,
+            directed_recv: true,
+        };
+        limits(&mut link.limits);
+        config(&mut engine_config);
+        let mut engine = Engine::new(engine_config);
+        engine.set_self(ME);
+        Self {
+            engine,
+            link,
+            events: Events::default(),
+        }
+    }
+
+    pub(crate) fn send(&mut self, op: TxOp) -> Result<(), Errno> {
+        self.engine.send(&mut self.link, &mut self.events, op)
+    }
+
+    pub(crate) fn recv(&mut self, op: RxOp) -> Result<(), Errno> {
+        self.engine.recv(&mut self.link, &mut self.events, op)
+    }
+
+    pub(crate) fn cancel(&mut self, context: usize) -> Result<(), Errno> {
+        self.engine.cancel(&mut self.events, context)
+    }
+
+    pub(crate) fn abandon(&mut self) {
+        self.engine.abandon(&mut self.events);
+    }
+
+    /// Lets the link report something.
+    pub(crate) fn tell(&mut self, step: impl FnOnce(&mut dyn Sink) + 'static) {
+        self.link.steps.push(Box::new(step));
+        let now = Instant::from_nanos(0);
+        self.engine.progress(&mut self.link, &mut self.events, now);
+    }
+
+    /// Lets a frame arrive whole.
+    pub(crate) fn arrive(&mut self, from: PeerId, header: Header, body: &[u8]) -> Answer {
+        let body = body.to_vec();
+        self.arrive_with(from, header, move |sink| {
+            sink.arrival(from, &header, Body::Whole(&body))
+        })
+    }
+
+    /// Lets a frame arrive whose body follows in the stream.
+    pub(crate) fn arrive_stream(&mut self, from: PeerId, header: Header, len: usize) -> Answer {
+        self.arrive_with(from, header, move |sink| {
+            sink.arrival(from, &header, Body::Stream(len))
+        })
+    }
+
+    /// Lets an offer arrive whose memory can be pulled.
+    pub(crate) fn arrive_remote(&mut self, from: PeerId, header: Header, len: u64) -> Answer {
+        let remote = RemoteIov::new(&[(0x1000, len)]).expect("one piece is allowed");
+        self.arrive_with(from, header, move |sink| {
+            sink.arrival(from, &header, Body::Remote(remote))
+        })
+    }
+
+    fn arrive_with(
+        &mut self,
+        _: PeerId,
+        _: Header,
+        call: impl FnOnce(&mut dyn Sink) -> Placement + 'static,
+    ) -> Answer {
+        let answer = std::rc::Rc::new(std::cell::Cell::new(None));
+        let slot = std::rc::Rc::clone(&answer);
+        self.tell(move |sink| slot.set(Some(Answer::from(call(sink)))));
+        answer.take().expect("the step ran")
+    }
+
+    /// The next completion.
+    pub(crate) fn event(&mut self) -> Option<Result<Completion, Failure>> {
+        self.events.0.pop_front()
+    }
+
+    /// The next completion, which must be a good one.
+    pub(crate) fn done(&mut self) -> Completion {
+        let event = self.event().expect("a completion");
+        event.expect("a completion without error")
+    }
+
+    /// The next completion, which must be a failure.
+    pub(crate) fn failed(&mut self) -> Failure {
+        let event = self.event().expect("a completion");
+        event.expect_err("a failure")
+    }
+
+    /// The next frame that was posted.
+    pub(crate) fn frame(&mut self) -> Sent {
+        self.link.posted.pop_front().expect("a frame")
+    }
+
+    /// Nothing is left of anything.
+    pub(crate) fn assert_empty(&mut self) {
+        assert_eq!(self.event(), None);
+        assert!(self.engine.idle());
+        let engine = &self.engine;
+        assert_eq!((engine.pending_tx(), engine.pending_rx()), (0, 0));
+        assert_eq!((engine.unexpected(), engine.unexpected_bytes()), (0, 0));
+    }
+}
+
+/// A [`Placement`] that can be kept.
+#[derive(Clone, Debug)]
+pub(crate) enum Answer {
+    Done,
+    Into(Iov, RxToken),
+    Discard,
+    Stall,
+    Refuse,
+}
+
+impl From<Placement> for Answer {
+    fn from(placement: Placement) -> Self {
+        match placement {
+            Placement::Done => Self::Done,
+            Placement::Into(iov, token) => Self::Into(iov, token),
+            Placement::Discard => Self::Discard,
+            Placement::Stall => Self::Stall,
+            Placement::Refuse => Self::Refuse,
+        }
+    }
+}
+
+impl Answer {
+    pub(crate) fn is_done(&self) -> bool {
+        matches!(self, Self::Done)
+    }
+
+    pub(crate) fn is_stall(&self) -> bool {
+        matches!(self, Self::Stall)
+    }
+
+    pub(crate) fn is_refusal(&self) -> bool {
+        matches!(self, Self::Refuse)
+    }
+
+    pub(crate) fn into_parts(self) -> (Iov, RxToken) {
+        match self {
+            Self::Into(iov, token) => (iov, token),
+            other => panic!("expected memory to read into, got {other:?}"),
+        }
+    }
+}
+
+/// Memory with this content.
+pub(crate) fn memory(content: &[u8]) -> Iov {
+    let iov = Iov::zeroed(content.len()).expect("tests are small");
+    iov.write(0, content);
+    iov
+}
+
+pub(crate) fn content(iov: &Iov) -> Vec<u8> {
+    let mut bytes = vec![0; iov.len()];
+    iov.read(0, &mut bytes);
+    bytes
+}
+
+/// An untagged send that wants a completion.
+pub(crate) fn tx(body: &Iov, context: usize) -> TxOp {
+    TxOp {
+        peer: PEER,
+        tag: 0,
+        data: 0,
+        body: body.clone(),
+        flags: Flags::MSG | Flags::COMPLETION,
+        context,
+    }
+}
+
+/// An untagged receive that wants a completion.
+pub(crate) fn rx(body: &Iov, context: usize) -> RxOp {
+    RxOp {
+        from: PeerId::ANY,
+        tag: 0,
+        ignore: 0,
+        body: body.clone(),
+        flags: Flags::MSG | Flags::COMPLETION,
+        context,
+    }
+}
+
+/// A tagged receive that wants a completion.
+pub(crate) fn tagged_rx(body: &Iov, tag: u64, context: usize) -> RxOp {
+    RxOp {
+        tag,
+        flags: Flags::TAGGED | Flags::COMPLETION,
+        ..rx(body, context)
+    }
+}
+
+pub(crate) fn msg(len: usize) -> Header {
+    Header {
+        kind: Kind::Msg,
+        flags: HeaderFlags::empty(),
+        id: 0,
+        tag: 0,
+        data: 0,
+        len: len as u64,
+    }
+}
+
+pub(crate) fn tagged(len: usize, tag: u64) -> Header {
+    Header {
+        kind: Kind::Tagged,
+        tag,
+        ..msg(len)
+    }
+}
+
+pub(crate) fn offer(len: usize, id: u32) -> Header {
+    Header {
+        kind: Kind::MsgRts,
+        id,
+        ..msg(len)
+    }
+}
+
+pub(crate) fn segment(len: usize, id: u32, offset: u64) -> Header {
+    Header {
+        kind: Kind::Segment,
+        id,
+        tag: offset,
+        ..msg(len)
+    }
+}
+
+pub(crate) fn answer(kind: Kind, id: u32) -> Header {
+    Header { kind, id, ..msg(0) }
+}
