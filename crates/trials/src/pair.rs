@@ -15,8 +15,8 @@ pub struct Pair {
     pub server: Program,
     /// Started when the server is ready.
     pub client: Program,
-    /// The port on which the server listens once it is ready; `None` if the client may come at any time.
-    pub ready_port: Option<u16>,
+    /// Whether the server is ready when it listens on a TCP port; otherwise the client may come at any time.
+    pub listens: bool,
 }
 
 impl Pair {
@@ -24,8 +24,8 @@ impl Pair {
     #[must_use]
     pub fn run(self) -> Both {
         let mut server = self.server.start();
-        if let Some(port) = self.ready_port
-            && let Err(end) = server.until(|_| port::is_listening(port))
+        if self.listens
+            && let Err(end) = server.until(|server| port::is_listening(server.id()))
         {
             let server = server.outcome(end);
             return Both {
@@ -111,7 +111,7 @@ mod tests {
         let pair = Pair {
             server: shell("sleep 1000"),
             client: shell("exit 3"),
-            ready_port: None,
+            listens: false,
         };
         let both = pair.run();
         assert!(!both.is_success());
@@ -123,7 +123,7 @@ mod tests {
         let pair = Pair {
             server: shell("exit 1"),
             client: shell("exit 0"),
-            ready_port: Some(port::free()),
+            listens: true,
         };
         let both = pair.run();
         assert!(both.client.is_none() && !both.is_success());

@@ -1,5 +1,6 @@
 //! TCP ports: free ones, and who listens.
 
+use std::collections::HashSet;
 use std::fs;
 use std::net::TcpListener;
 
@@ -15,22 +16,43 @@ pub fn free() -> u16 {
         .port()
 }
 
-/// Whether any process listens on `port`, read from the kernel's tables, so that nothing has to connect.
+/// Whether the process listens on any port, read from the kernel's tables, so that nothing has to connect.
 #[must_use]
-pub fn is_listening(port: u16) -> bool {
-    ["/proc/net/tcp", "/proc/net/tcp6"]
+pub fn is_listening(process: u32) -> bool {
+    let open = sockets_of(process);
+    ["tcp", "tcp6"]
         .iter()
-        .filter_map(|table| fs::read_to_string(table).ok())
-        .any(|table| table.lines().skip(1).any(|row| listens_on(row, port)))
+        .filter_map(|table| fs::read_to_string(format!("/proc/{process}/net/{table}")).ok())
+        .any(|table| {
+            table
+                .lines()
+                .filter_map(listening_socket)
+                .any(|socket| open.contains(socket))
+        })
 }
 
-/// A row reads `sl: local_address:port remote_address:port state ...`, in hexadecimal; state 0A is LISTEN.
-fn listens_on(row: &str, port: u16) -> bool {
-    let mut columns = row.split_ascii_whitespace().skip(1);
-    let local = columns.next().and_then(|address| address.rsplit_once(':'));
-    let state = columns.nth(1);
-    let number = local.and_then(|(_, hex)| u16::from_str_radix(hex, 16).ok());
-    number == Some(port) && state == Some("0A")
+/// The numbers of the sockets that a process has open.
+fn sockets_of(process: u32) -> HashSet<String> {
+    let descriptors = fs::read_dir(format!("/proc/{process}/fd"));
+    let targets = descriptors
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| fs::read_link(entry.path()).ok());
+    targets
+        .filter_map(|target| {
+            let socket = target.to_str()?.strip_prefix("socket:[")?;
+            socket.strip_suffix(']').map(str::to_owned)
+        })
+        .collect()
+}
+
+/// The socket's number in a row of the kernel's table, if its state is LISTEN (0A). The columns are `sl
+/// local_address remote_address state queues timer retransmits uid timeout inode ...`.
+fn listening_socket(row: &str) -> Option<&str> {
+    let columns: Vec<&str> = row.split_ascii_whitespace().collect();
+    let is_listening = columns.get(3) == Some(&"0A");
+    columns.get(9).filter(|_| is_listening).copied()
 }
 
 #[cfg(test)]
@@ -38,24 +60,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_listener_is_seen_only_while_it_listens() {
+    fn a_process_is_seen_to_listen() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
-        let port = listener
-            .local_addr()
-            .expect("a bound socket has an address")
-            .port();
-        assert!(is_listening(port));
+        assert!(is_listening(std::process::id()));
         drop(listener);
-        assert!(!is_listening(port));
     }
 
     #[test]
     fn only_the_listening_state_counts() {
-        let listening = "   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000";
-        let connected = "   1: 0100007F:1F90 0100007F:C350 01 00000000:00000000";
-        assert!(listens_on(listening, 8080));
-        assert!(!listens_on(listening, 8081));
-        assert!(!listens_on(connected, 8080));
-        assert!(!listens_on("", 8080));
+        let listening = "0: 0100007F:1F90 00000000:0000 0A 0:0 00:0 00000000 0 0 77 1";
+        let connected = "1: 0100007F:1F90 0100007F:C350 01 0:0 00:0 00000000 0 0 78 1";
+        assert_eq!(listening_socket(listening), Some("77"));
+        assert_eq!(listening_socket(connected), None);
+        assert_eq!(listening_socket(""), None);
     }
 }

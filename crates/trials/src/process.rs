@@ -115,6 +115,8 @@ impl Program {
         let scratch = Scratch::new();
         let output = |name| File::create(scratch.join(name)).expect("a new folder takes a file");
         let mut command = Command::new("setsid");
+        // Whatever ends the trial itself ends the program too.
+        command.args(["setpriv", "--pdeathsig", "KILL", "--"]);
         command.arg(&self.path).args(&self.args);
         for (name, _) in std::env::vars_os() {
             let foreign = |prefix: &&str| name.as_encoded_bytes().starts_with(prefix.as_bytes());

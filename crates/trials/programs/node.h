@@ -1,0 +1,136 @@
+/*
+ * One reliable datagram endpoint and what belongs to it, for the programs of the fault trials.
+ *
+ * Two nodes meet through files of a folder: each writes its address there under its own name and waits for the
+ * other's. What fails is printed as "CALL: -N (text)" and ends the program with exit code N.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_tagged.h>
+
+enum { ADDRESS_MAX = 512, PATIENCE_S = 60 };
+
+struct node {
+	struct fi_info *info;
+	struct fid_fabric *fabric;
+	struct fid_domain *domain;
+	struct fid_av *av;
+	struct fid_cq *cq;
+	struct fid_ep *ep;
+};
+
+static inline void expect(const char *call, ssize_t result)
+{
+	if (result >= 0)
+		return;
+	printf("%s: %zd (%s)\n", call, result, fi_strerror((int)-result));
+	exit((int)-result);
+}
+
+static inline double now_s(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static inline void node_select(struct node *node, const char *provider)
+{
+	struct fi_info *hints = fi_allocinfo();
+	int is_tcp = !strcmp(provider, "tcp");
+
+	hints->ep_attr->type = FI_EP_RDM;
+	hints->caps = FI_TAGGED | FI_DIRECTED_RECV;
+	hints->mode = FI_CONTEXT;
+	hints->fabric_attr->prov_name = strdup(provider);
+	expect("fi_getinfo", fi_getinfo(FI_VERSION(1, 17), is_tcp ? "127.0.0.1" : NULL, NULL,
+					is_tcp ? FI_SOURCE : 0, hints, &node->info));
+	fi_freeinfo(hints);
+}
+
+static inline void node_open(struct node *node, const char *provider)
+{
+	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_NONE };
+	struct fi_av_attr av_attr = { .type = FI_AV_UNSPEC };
+
+	/* The lines of a program that is ended by force count too. */
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	node_select(node, provider);
+	expect("fi_fabric", fi_fabric(node->info->fabric_attr, &node->fabric, NULL));
+	expect("fi_domain", fi_domain(node->fabric, node->info, &node->domain, NULL));
+	expect("fi_av_open", fi_av_open(node->domain, &av_attr, &node->av, NULL));
+	expect("fi_cq_open", fi_cq_open(node->domain, &cq_attr, &node->cq, NULL));
+	expect("fi_endpoint", fi_endpoint(node->domain, node->info, &node->ep, NULL));
+	expect("fi_ep_bind", fi_ep_bind(node->ep, &node->av->fid, 0));
+	expect("fi_ep_bind", fi_ep_bind(node->ep, &node->cq->fid, FI_TRANSMIT | FI_RECV));
+	expect("fi_enable", fi_enable(node->ep));
+}
+
+static inline void node_close(struct node *node)
+{
+	expect("fi_close endpoint", fi_close(&node->ep->fid));
+	expect("fi_close cq", fi_close(&node->cq->fid));
+	expect("fi_close av", fi_close(&node->av->fid));
+	expect("fi_close domain", fi_close(&node->domain->fid));
+	expect("fi_close fabric", fi_close(&node->fabric->fid));
+	fi_freeinfo(node->info);
+	printf("closed\n");
+}
+
+static inline fi_addr_t node_insert(struct node *node, const void *address)
+{
+	fi_addr_t peer = FI_ADDR_NOTAVAIL;
+
+	if (fi_av_insert(node->av, address, 1, &peer, 0, NULL) != 1)
+		expect("fi_av_insert", -FI_EADDRNOTAVAIL);
+	return peer;
+}
+
+/* Makes the address of this node known in the folder. The file appears with all of its content. */
+static inline void node_publish(struct node *node, const char *folder, const char *name)
+{
+	char address[ADDRESS_MAX], text[ADDRESS_MAX], file[PATH_MAX], unfinished[PATH_MAX];
+	size_t len = sizeof address, text_len = sizeof text;
+	FILE *out;
+
+	memset(address, 0, sizeof address);
+	expect("fi_getname", fi_getname(&node->ep->fid, address, &len));
+	printf("address %s\n", fi_av_straddr(node->av, address, text, &text_len));
+	snprintf(file, sizeof file, "%s/%s", folder, name);
+	snprintf(unfinished, sizeof unfinished, "%s/%s.new", folder, name);
+	out = fopen(unfinished, "wb");
+	if (!out || fwrite(address, 1, sizeof address, out) != sizeof address || fclose(out) ||
+	    rename(unfinished, file))
+		expect("publish", -errno);
+}
+
+/* Waits until the other node has made its address known. */
+static inline fi_addr_t node_meet(struct node *node, const char *folder, const char *name)
+{
+	char address[ADDRESS_MAX], file[PATH_MAX];
+	double deadline = now_s() + PATIENCE_S;
+	FILE *in;
+
+	snprintf(file, sizeof file, "%s/%s", folder, name);
+	while (!(in = fopen(file, "rb"))) {
+		if (now_s() > deadline)
+			expect("meet", -FI_ETIMEDOUT);
+		usleep(1000);
+	}
+	if (fread(address, 1, sizeof address, in) != sizeof address)
+		expect("meet", -FI_EIO);
+	fclose(in);
+	return node_insert(node, address);
+}

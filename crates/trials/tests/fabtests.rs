@@ -1,0 +1,112 @@
+//! Programs of fabtests, libfabric's own test suite, where `FABTESTS_BIN` names the folder they are in.
+//!
+//! The programs come with libfabric's sources and are not packaged by Debian, so that most machines skip
+//! them. Each case runs on every provider.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use oxifabric_trials::{Library, Missing, Pair, Program, port};
+
+/// Longer than any of these programs takes where all goes well.
+const LIMIT: Duration = Duration::from_secs(300);
+
+fn program(library: &Library, provider: &str, line: &str) -> Result<Program, Missing> {
+    let folder = env::var_os("FABTESTS_BIN")
+        .map(PathBuf::from)
+        .ok_or_else(|| Missing("FABTESTS_BIN names no folder with fabtests".into()))?;
+    let (name, options) = line.split_once(' ').unwrap_or((line, ""));
+    let file = folder.join(name);
+    assert!(file.exists(), "FABTESTS_BIN holds no {name}");
+    // Some programs start others of the suite.
+    let path = env::join_paths([folder.as_path(), Path::new("/usr/bin"), Path::new("/bin")]);
+    Ok(Program::new(file)
+        .env("PATH", path.expect("the folder's name holds no colon"))
+        .library(library)
+        .line(options)
+        .args(["-p", provider])
+        .limit(LIMIT))
+}
+
+/// A program that needs no partner.
+fn alone(provider: &str, line: &str) -> Result<(), Missing> {
+    let library = Library::under_test()?;
+    program(&library, provider, line)?.run().expect_success();
+    Ok(())
+}
+
+/// A server and its client with the same options. Over tcp the server's endpoint is seen to listen; a shm
+/// server cannot be seen from outside, and its client may come first.
+fn pair(provider: &str, line: &str) -> Result<(), Missing> {
+    run_pair(provider, line, provider == "tcp")
+}
+
+/// The same for programs that also meet at a TCP port of their own, outside the fabric.
+fn meeting(provider: &str, line: &str) -> Result<(), Missing> {
+    run_pair(provider, line, true)
+}
+
+fn run_pair(provider: &str, line: &str, listens: bool) -> Result<(), Missing> {
+    let library = Library::under_test()?;
+    let service = port::free();
+    let side = |options: String| Ok(program(&library, provider, line)?.line(&options));
+    let pair = Pair {
+        server: side(format!("-s 127.0.0.1 -B {service}"))?,
+        client: side(format!("-s 127.0.0.1 -P {service} 127.0.0.1"))?,
+        listens,
+    };
+    pair.run().expect_success();
+    Ok(())
+}
+
+macro_rules! cases {
+    ($($name:ident: $kind:ident $line:literal;)*) => {
+        mod tcp {
+            $(#[test] fn $name() { oxifabric_trials::require!(super::$kind("tcp", $line)); })*
+        }
+        mod shm {
+            $(#[test] fn $name() { oxifabric_trials::require!(super::$kind("shm", $line)); })*
+        }
+    };
+}
+
+cases! {
+    getinfo: alone "fi_getinfo_test -s 127.0.0.1 127.0.0.1";
+    av: alone "fi_av_test -g 127.0.0.1 -n 1 -s 127.0.0.1 -e rdm";
+    dom: alone "fi_dom_test -n 2";
+    eq: alone "fi_eq_test";
+    cq: alone "fi_cq_test";
+    rdm: pair "fi_rdm";
+    rdm_delivery_complete: pair "fi_rdm -U";
+    rdm_pingpong: pair "fi_rdm_pingpong -I 5";
+    rdm_pingpong_checked: pair "fi_rdm_pingpong -I 5 -v";
+    rdm_pingpong_sleeping: pair "fi_rdm_pingpong -I 5 -c sread";
+    rdm_pingpong_on_descriptors: pair "fi_rdm_pingpong -I 5 -c fd";
+    rdm_tagged_pingpong: pair "fi_rdm_tagged_pingpong -I 5";
+    rdm_tagged_pingpong_checked: pair "fi_rdm_tagged_pingpong -I 5 -v";
+    rdm_tagged_pingpong_delivered: pair "fi_rdm_tagged_pingpong -I 5 -v -U";
+    rdm_tagged_bw: pair "fi_rdm_tagged_bw -I 5";
+    rdm_tagged_bw_checked: pair "fi_rdm_tagged_bw -I 5 -v";
+    rdm_tagged_bw_delivered: pair "fi_rdm_tagged_bw -I 5 -v -U";
+    rdm_bw: pair "fi_rdm_bw -I 5";
+    rdm_bw_checked: pair "fi_rdm_bw -I 5 -v";
+    rdm_tagged_peek: meeting "fi_rdm_tagged_peek";
+    multi_recv: meeting "fi_multi_recv -e rdm -I 5";
+    cq_data: pair "fi_cq_data -e rdm -o senddata";
+    inject: pair "fi_inject_test -A inject -v";
+    inject_by_call: pair "fi_inject_test -N -A inject -v";
+    inject_complete: pair "fi_inject_test -A inj_complete -v";
+    inject_complete_by_call: pair "fi_inject_test -N -A inj_complete -v";
+    recv_cancel: pair "fi_recv_cancel -e rdm -V";
+    unexpected_msg: meeting "fi_unexpected_msg -e rdm -I 10 -v";
+    flood: meeting "fi_flood -e rdm -v -T 1";
+    flood_delivered: meeting "fi_flood -e rdm -v -T 1 -U";
+    rdm_multi_client: pair "fi_rdm_multi_client -C 10 -I 5";
+    rdm_multi_client_delivered: pair "fi_rdm_multi_client -C 10 -I 5 -U";
+    multi_ep_shared_av: meeting "fi_multi_ep -e rdm -v -A";
+    multi_ep_shared_cq: meeting "fi_multi_ep -e rdm -v -Q";
+    multi_ep_all_shared: meeting "fi_multi_ep -e rdm -v -A -Q";
+    multi_ep_threading_completion: meeting "fi_multi_ep -e rdm -v --threading completion";
+    av_xfer: meeting "fi_av_xfer -e rdm";
+}

@@ -1,0 +1,176 @@
+//! What happens to the survivors: a peer killed in mid-transfer, a port that nobody serves, a shared memory
+//! without room. The programs use the C interface only; each prints what its operations completed in.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::Ipv4Addr;
+
+use oxifabric_trials::pingpong::PingPong;
+use oxifabric_trials::source::{self, Compiled};
+use oxifabric_trials::{Library, Missing, Outcome, Program, Scratch, installed, port, require};
+
+/// Lets one of two programs be killed while a message is on its way, and returns how the other ended.
+fn survive(provider: &str, mode: &str) -> Result<Outcome, Missing> {
+    let library = Library::under_test()?;
+    let program = source::compile_client("survivor")?;
+    let folder = Scratch::new();
+    let start = |role: &str| {
+        let place = folder.path().display();
+        let program = Program::new(program.file()).library(&library);
+        program
+            .line(&format!("{provider} {place} {role} {mode}"))
+            .start()
+    };
+    let (mut victim, mut survivor) = (start("victim"), start("survivor"));
+    let transferring = survivor.until(|process| process.stdout().contains("transferring\n"));
+    if let Err(end) = transferring {
+        let (survivor, victim) = (survivor.outcome(end), victim.outcome(end));
+        panic!("nothing was on its way\n{survivor}\n{victim}");
+    }
+    victim.kill();
+    Ok(survivor.wait())
+}
+
+fn shared_memory_names() -> BTreeSet<String> {
+    let entries = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
+    entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect()
+}
+
+/// After the kill every operation has ended, everything is closed, nothing is left, and the provider still
+/// works.
+fn survives(provider: &str, mode: &str) -> Result<(), Missing> {
+    let before = shared_memory_names();
+    let survivor = survive(provider, mode)?;
+    survivor
+        .expect_success()
+        .expect_stdout("nothing pending, ")
+        .expect_stdout("closed\n");
+    let ended: Vec<&str> = survivor
+        .stdout
+        .lines()
+        .filter(|line| line.contains(" ended: "))
+        .collect();
+    assert!(
+        ended.iter().any(|line| line.starts_with("send")),
+        "{survivor}"
+    );
+    assert!(
+        ended.iter().any(|line| line.starts_with("receive")),
+        "{survivor}"
+    );
+    assert!(
+        !ended.iter().any(|line| line.contains(": 0 ")),
+        "{survivor}"
+    );
+    let left: Vec<_> = shared_memory_names().difference(&before).cloned().collect();
+    assert!(left.is_empty(), "left in /dev/shm: {left:?}");
+    let library = Library::under_test()?;
+    let next = PingPong::new(&library, provider, "-e rdm -I 10 -S 65536 -c");
+    next.pair()?.run().expect_success();
+    Ok(())
+}
+
+#[test]
+fn a_peer_killed_while_receiving_a_stream_over_tcp() {
+    require!(survives("tcp", "stream"));
+}
+
+#[test]
+fn a_peer_killed_while_receiving_a_stream_over_shm() {
+    require!(survives("shm", "stream"));
+}
+
+#[test]
+fn a_peer_killed_before_it_took_a_long_message_over_tcp() {
+    require!(survives("tcp", "offer"));
+}
+
+#[test]
+fn a_peer_killed_before_it_took_a_long_message_over_shm() {
+    require!(survives("shm", "offer"));
+}
+
+/// The cause is "Connection refused" (111), and somewhere the user reads which address that was: in the text
+/// of the completion or in the log.
+#[test]
+fn a_closed_port_is_named_with_the_cause() {
+    let library = require!(Library::under_test());
+    let program = require!(source::compile_client("refused"));
+    let closed = port::free();
+    let outcome = Program::new(program.file())
+        .library(&library)
+        .args([closed.to_string()])
+        .run();
+    outcome
+        .expect_success()
+        .expect_stdout("error 111: ")
+        .expect_stdout("closed\n");
+    let address = format!("{}:{closed}", Ipv4Addr::LOCALHOST);
+    let told = [&outcome.stdout, &outcome.stderr];
+    assert!(
+        told.iter().any(|text| text.contains(&address)),
+        "no {address}\n{outcome}"
+    );
+}
+
+/// A program in a mount namespace of its own, where `folder` has room for 64 KiB.
+fn with_small_folder(program: Program, folder: &str) -> Program {
+    let script = "mount -t tmpfs -o size=64k small \"$0\" && exec \"$@\"";
+    program.under("unshare", ["--mount", "sh", "-c", script, folder])
+}
+
+/// Mount namespaces need the right to make them.
+fn may_mount() -> Result<(), Missing> {
+    installed("unshare")?;
+    let folder = Scratch::new();
+    let probe = with_small_folder(Program::new("true"), &folder.path().display().to_string());
+    let allowed = probe.run().is_success();
+    allowed
+        .then_some(())
+        .ok_or_else(|| Missing("only root may mount a small /dev/shm".into()))
+}
+
+/// Both sides of a message that goes to and fro a few times.
+fn volley(program: &Compiled, library: &Library, meeting: &Scratch, role: &str) -> Program {
+    let line = format!("shm {} {role}", meeting.path().display());
+    Program::new(program.file()).library(library).line(&line)
+}
+
+#[test]
+fn shared_memory_without_room_is_an_error_that_says_so() {
+    let library = require!(Library::under_test());
+    let program = require!(source::compile_client("volley"));
+    require!(may_mount());
+    let (meeting, small) = (Scratch::new(), Scratch::new());
+    let small = small.path().display().to_string();
+    let start = |role| {
+        let side = volley(&program, &library, &meeting, role).env("FI_SHM_DIR", &small);
+        with_small_folder(side, &small).start()
+    };
+    let (answerer, asker) = (start("answerer"), start("asker"));
+    fs::write(meeting.join("stop"), "").expect("the meeting place is writable");
+    let (answerer, asker) = oxifabric_trials::pair::wait_both(answerer, asker);
+    let without_room = [&answerer, &asker]
+        .into_iter()
+        .find(|side| side.stdout.contains(": -28 ("));
+    assert!(without_room.is_some(), "{answerer}\n{asker}");
+}
+
+#[test]
+fn a_small_shared_memory_file_system_is_no_obstacle() {
+    let library = require!(Library::under_test());
+    let program = require!(source::compile_client("volley"));
+    require!(may_mount());
+    let meeting = Scratch::new();
+    let start = |role| {
+        let side = volley(&program, &library, &meeting, role);
+        with_small_folder(side, "/dev/shm").start()
+    };
+    let (answerer, asker) = (start("answerer"), start("asker"));
+    fs::write(meeting.join("stop"), "").expect("the meeting place is writable");
+    let (answerer, asker) = oxifabric_trials::pair::wait_both(answerer, asker);
+    answerer.expect_success().expect_stdout(" 0 wrong\n");
+    asker.expect_success().expect_stdout(" 0 wrong\n");
+}
