@@ -1,0 +1,78 @@
+//! The peers of endpoints. Source: fi_av(3).
+
+use std::ffi::CString;
+use std::sync::Arc;
+
+use oxifabric_types::Errno;
+
+pub use crate::raw::Peer;
+use crate::raw::Peers;
+use crate::{Address, AddressFormat, Domain, Error};
+
+/// The peers that endpoints can talk to.
+///
+/// A [`Peer`] is valid with the vector that gave it, as long as that is open; with endpoints of another vector it is an error.
+/// Clones are the same vector; it is closed when the last one and all endpoints that use it are dropped.
+#[derive(Clone)]
+pub struct AddressVector {
+    peers: Arc<Peers>,
+    format: AddressFormat,
+}
+
+impl AddressVector {
+    /// Opens an empty address vector.
+    ///
+    /// # Errors
+    ///
+    /// What `fi_av_open` returned.
+    pub fn open(domain: &Domain) -> Result<Self, Error> {
+        let peers = Peers::open(domain.object().clone()).map_err(Error::call("fi_av_open"))?;
+        Ok(Self {
+            peers: Arc::new(peers),
+            format: domain.info().address_format(),
+        })
+    }
+
+    /// Adds a peer by its address. Nothing is sent: whether it can be reached shows with the first operation.
+    ///
+    /// # Errors
+    ///
+    /// `INVAL` for an address that is not of the domain's format; or what `fi_av_insert` returned.
+    pub fn insert(&self, address: &Address) -> Result<Peer, Error> {
+        let call = Error::call("fi_av_insert");
+        if address.format() != self.format || !address.is_whole() {
+            return Err(call(Errno::INVAL));
+        }
+        self.peers.insert(address.bytes()).map_err(call)
+    }
+
+    /// Adds a peer by the names of its node and service.
+    ///
+    /// # Errors
+    ///
+    /// What `fi_av_insertsvc` returned.
+    pub fn insert_service(&self, node: &str, service: &str) -> Result<Peer, Error> {
+        let call = Error::call("fi_av_insertsvc");
+        let (Ok(node), Ok(service)) = (CString::new(node), CString::new(service)) else {
+            return Err(call(Errno::INVAL));
+        };
+        self.peers.insert_service(&node, &service).map_err(call)
+    }
+
+    /// Returns the address of a peer.
+    ///
+    /// # Errors
+    ///
+    /// `INVAL` for a peer of another vector; or what `fi_av_lookup` returned.
+    pub fn lookup(&self, peer: Peer) -> Result<Address, Error> {
+        let bytes = self
+            .peers
+            .lookup(peer)
+            .map_err(Error::call("fi_av_lookup"))?;
+        Ok(Address::new(self.format, &bytes))
+    }
+
+    pub(crate) fn peers(&self) -> &Arc<Peers> {
+        &self.peers
+    }
+}

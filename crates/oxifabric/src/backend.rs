@@ -1,0 +1,153 @@
+//! The library behind the objects.
+
+use core::fmt;
+use std::path::{Path, PathBuf};
+
+use oxifabric_abi::{FI_PARAM_BOOL, FI_PARAM_INT, FI_PARAM_SIZE_T, FI_PARAM_STRING};
+use oxifabric_types::Errno;
+
+use crate::raw::{HintsImage, Library, RawParameter};
+use crate::{Error, Info, Rejection, WhyNot};
+
+/// A libfabric: the one built in, or another libfabric.so.1.
+///
+/// Offers remember their library, and objects are opened from offers, so two libraries can be used in one process. A library
+/// stays loaded for the rest of the process.
+#[derive(Clone, Copy)]
+pub struct Backend(&'static Library);
+
+/// The environment variable that [`Backend::from_env`] reads.
+const VARIABLE: &str = "OXIFABRIC_LIBRARY";
+
+impl Backend {
+    /// Returns the library that the variable `OXIFABRIC_LIBRARY` names by its path, or else the one built in.
+    ///
+    /// # Errors
+    ///
+    /// As [`Backend::system`].
+    pub fn from_env() -> Result<Self, Error> {
+        match std::env::var_os(VARIABLE) {
+            Some(path) if !path.is_empty() => Self::system(path),
+            _ => Ok(Self::builtin()),
+        }
+    }
+
+    /// Returns the library that is built in: that of this project.
+    pub fn builtin() -> Self {
+        Self(Library::builtin())
+    }
+
+    /// Loads a libfabric.so.1. A path without a slash is looked for where the dynamic loader looks.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Library`] when it cannot be loaded or is no libfabric.
+    pub fn system(path: impl AsRef<Path>) -> Result<Self, Error> {
+        let path = path.as_ref();
+        let library = Library::load(path).map_err(|reason| Error::Library {
+            path: PathBuf::from(path),
+            reason,
+        })?;
+        Ok(Self(Box::leak(Box::new(library))))
+    }
+
+    /// The API version in force, major and minor: that of this crate, or of an older library.
+    pub fn api_version(self) -> (u16, u16) {
+        let version = self.0.api_version();
+        ((version >> 16) as u16, version as u16)
+    }
+
+    /// The version of the library itself.
+    pub fn version(self) -> String {
+        self.0.package_version()
+    }
+
+    /// The text that the library has for an error number of either sign.
+    pub fn strerror(self, errnum: i32) -> String {
+        self.0.strerror(errnum)
+    }
+
+    /// Lists the configuration variables that the library and its providers read. Source: fi_provider(3).
+    ///
+    /// # Errors
+    ///
+    /// What `fi_getparams` returned.
+    pub fn parameters(self) -> Result<Vec<Parameter>, Error> {
+        let parameters = self.0.parameters().map_err(Error::call("fi_getparams"))?;
+        Ok(parameters.into_iter().map(Parameter::from).collect())
+    }
+
+    pub(crate) fn offers(self, hints: &HintsImage) -> Result<Vec<Info>, WhyNot> {
+        let offers = match self.0.getinfo(hints) {
+            Ok(offers) if !offers.is_empty() => offers,
+            Ok(_) => return Err(WhyNot::new(Errno::NODATA, self.rejections(hints))),
+            Err(errno) => return Err(WhyNot::new(errno, self.rejections(hints))),
+        };
+        Ok(offers.into_iter().map(Info::new).collect())
+    }
+
+    pub(crate) fn rejections(self, hints: &HintsImage) -> Vec<Rejection> {
+        let mut refusals = self.0.refusals(hints);
+        // The nearest miss first: the fewest reasons, and an offer before a provider that was not even asked.
+        refusals.sort_by_key(|refusal| (refusal.offer.is_empty(), refusal.reasons.len()));
+        refusals.into_iter().map(Rejection::from).collect()
+    }
+}
+
+impl fmt::Debug for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (major, minor) = self.api_version();
+        write!(
+            f,
+            "Backend(libfabric {}, API {major}.{minor})",
+            self.version()
+        )
+    }
+}
+
+/// A configuration variable of the library, set through the environment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Parameter {
+    /// The name of the environment variable.
+    pub name: String,
+    /// What it holds.
+    pub kind: ParameterKind,
+    /// What it does.
+    pub help: String,
+    /// Its value, if it is set.
+    pub value: Option<String>,
+}
+
+/// What a configuration variable holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ParameterKind {
+    /// Text.
+    Text,
+    /// A signed integer.
+    Int,
+    /// A truth value.
+    Bool,
+    /// A size in bytes, or a count.
+    Size,
+    /// Something else.
+    Unknown,
+}
+
+impl From<RawParameter> for Parameter {
+    fn from(raw: RawParameter) -> Self {
+        Self {
+            name: raw.name,
+            kind: match raw.kind {
+                FI_PARAM_STRING => ParameterKind::Text,
+                FI_PARAM_INT => ParameterKind::Int,
+                FI_PARAM_BOOL => ParameterKind::Bool,
+                FI_PARAM_SIZE_T => ParameterKind::Size,
+                _ => ParameterKind::Unknown,
+            },
+            help: raw.help,
+            value: raw.value,
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! What goes wrong, and what to do then.
+
+use core::fmt;
+use std::path::PathBuf;
+
+use oxifabric_types::Errno;
+
+use crate::{Address, Buffer, WhyNot};
+
+/// Why a call or an operation failed. Its text says what to do next.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No provider offers what was asked for.
+    #[error(transparent)]
+    NotOffered(#[from] WhyNot),
+    /// A library could not be loaded.
+    #[error("cannot use {} as libfabric: {reason}", path.display())]
+    Library {
+        /// Where it was looked for.
+        path: PathBuf,
+        /// What the loader said.
+        reason: String,
+    },
+    /// An offer asks more of its user than this crate can promise for it.
+    #[error(
+        "{provider} cannot be opened here: {obstacle}; ask for offers with `Hints::new()`, which leaves such offers out"
+    )]
+    Unsuitable {
+        /// The provider.
+        provider: String,
+        /// What it asks.
+        obstacle: &'static str,
+    },
+    /// A call failed.
+    #[error("{call} failed: {errno} ({}){}", errno.name(), Advice(*errno))]
+    Call {
+        /// The name of the call in C, under which its man page stands.
+        call: &'static str,
+        /// The error.
+        errno: Errno,
+    },
+    /// An operation that was posted failed.
+    #[error(transparent)]
+    Operation(Box<OperationError>),
+}
+
+impl Error {
+    /// The error number of fi_errno(3) that stands for the error.
+    pub fn errno(&self) -> Errno {
+        match self {
+            Self::NotOffered(why) => why.errno(),
+            Self::Library { .. } => Errno::NOENT,
+            Self::Unsuitable { .. } => Errno::OPNOTSUPP,
+            Self::Call { errno, .. } => *errno,
+            Self::Operation(failed) => failed.errno,
+        }
+    }
+
+    /// Whether the same call may succeed after completions were read.
+    pub fn is_again(&self) -> bool {
+        self.errno() == Errno::AGAIN
+    }
+
+    /// Makes the error of a call, to be used with `map_err`.
+    pub(crate) fn call(call: &'static str) -> impl Fn(Errno) -> Self {
+        move |errno| Self::Call { call, errno }
+    }
+}
+
+/// What an operation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// Sends a message.
+    Send,
+    /// Receives a message.
+    Receive,
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Send => "send",
+            Self::Receive => "receive",
+        })
+    }
+}
+
+/// How an operation failed.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct OperationError {
+    /// What was being done.
+    pub operation: Operation,
+    /// With whom, if the operation named a peer.
+    pub peer: Option<Address>,
+    /// The error.
+    pub errno: Errno,
+    /// The provider's own number for it.
+    pub provider_errno: i32,
+    /// What the provider says about it; may be empty.
+    pub detail: String,
+    /// How many bytes of the message did not fit into the receive buffer.
+    pub overflow: usize,
+}
+
+impl std::error::Error for OperationError {}
+
+impl fmt::Display for OperationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.operation)?;
+        if let Some(peer) = &self.peer {
+            let word = match self.operation {
+                Operation::Send => "to",
+                Operation::Receive => "from",
+            };
+            write!(f, " {word} {peer}")?;
+        }
+        write!(f, " failed: {} ({})", self.errno, self.errno.name())?;
+        if !self.detail.is_empty() && self.detail != self.errno.text() {
+            write!(f, ", {}", self.detail)?;
+        }
+        if self.overflow != 0 {
+            write!(f, ", {} bytes too long", self.overflow)?;
+        }
+        write!(f, "{}", Advice(self.errno))
+    }
+}
+
+/// An operation that was not posted; its buffer comes back.
+#[derive(Debug)]
+pub struct Refused {
+    /// Why.
+    pub error: Error,
+    /// The buffer that was passed in.
+    pub buffer: Buffer,
+}
+
+impl Refused {
+    /// Whether the same post may succeed after completions were read.
+    pub fn is_again(&self) -> bool {
+        self.error.is_again()
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for Refused {}
+
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Self {
+        refused.error
+    }
+}
+
+/// What to do about an error, as the end of a sentence.
+struct Advice(Errno);
+
+impl fmt::Display for Advice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match advice(self.0) {
+            "" => Ok(()),
+            advice => write!(f, "; {advice}"),
+        }
+    }
+}
+
+fn advice(errno: Errno) -> &'static str {
+    match errno {
+        Errno::AGAIN => "read completions, then try again",
+        Errno::CONNREFUSED => "check that the peer runs, and that the address is its present one",
+        Errno::CONNRESET | Errno::CONNABORTED | Errno::SHUTDOWN | Errno::NOTCONN => {
+            "the peer is gone: exchange addresses anew once it runs again"
+        }
+        Errno::TIMEDOUT | Errno::HOSTUNREACH | Errno::NETUNREACH | Errno::HOSTDOWN => {
+            "check the network and its firewalls between the two hosts"
+        }
+        Errno::TRUNC => "receive into a buffer as long as the longest message",
+        Errno::MSGSIZE => "send at most `Info::max_message_size` bytes",
+        Errno::NOSPC => "free some shared memory (df /dev/shm), or give the container more",
+        Errno::MFILE => "raise the limit of open files (ulimit -n)",
+        Errno::ADDRINUSE => "choose another address or port, or let the provider choose",
+        Errno::DOMAIN => "bind only objects of the same domain",
+        Errno::NOSYS | Errno::OPNOTSUPP => "ask for the capability in `Hints`",
+        Errno::BUSY => "close what uses it first",
+        Errno::ACCES | Errno::PERM => "check the permissions of this user and container",
+        _ => "",
+    }
+}

@@ -1,0 +1,154 @@
+//! What a program asks for. Source: fi_getinfo(3).
+
+use std::ffi::CString;
+
+use oxifabric_abi::{
+    FI_CONTEXT, FI_CONTEXT2, FI_EP_RDM, FI_NUMERICHOST, FI_PROV_ATTR_ONLY, FI_SOURCE,
+    FI_THREAD_SAFE,
+};
+use oxifabric_types::{Caps, EpType};
+
+use crate::raw::HintsImage;
+use crate::{Address, AddressFormat, Backend, Info, Rejection, WhyNot};
+
+/// A request for offers.
+///
+/// [`Hints::new`] asks for what [`Domain::open`](crate::Domain::open) takes: reliable datagram endpoints that threads may share.
+/// [`Hints::anything`] asks for everything there is. Names that contain a zero byte match nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Hints(HintsImage);
+
+impl Hints {
+    /// Asks for reliable datagram endpoints with untagged messages that this crate can open.
+    pub fn new() -> Self {
+        Self(HintsImage {
+            any: true,
+            caps: Caps::MSG.bits(),
+            mode: FI_CONTEXT | FI_CONTEXT2,
+            ep_type: FI_EP_RDM,
+            threading: FI_THREAD_SAFE,
+            ..HintsImage::default()
+        })
+    }
+
+    /// Asks for everything, by passing no hints until one is added.
+    ///
+    /// Such offers may ask for modes and registrations that [`Domain::open`](crate::Domain::open) refuses.
+    pub fn anything() -> Self {
+        const DEPRECATED_MR_MODES: i32 = 3;
+        Self(HintsImage {
+            mode: u64::MAX,
+            domain_mode: u64::MAX,
+            mr_mode: !DEPRECATED_MR_MODES,
+            ..HintsImage::default()
+        })
+    }
+
+    fn set(mut self, set: impl FnOnce(&mut HintsImage)) -> Self {
+        set(&mut self.0);
+        self
+    }
+
+    /// Asks for these capabilities, in place of those asked for before.
+    pub fn caps(self, caps: Caps) -> Self {
+        self.set(|hints| (hints.any, hints.caps) = (true, caps.bits()))
+    }
+
+    /// Says which modes (`FI_CONTEXT` and its like, as bits) the program can work with.
+    pub fn mode(self, bits: u64) -> Self {
+        self.set(|hints| (hints.any, hints.mode) = (true, bits))
+    }
+
+    /// Asks for a kind of endpoints.
+    pub fn ep_type(self, kind: EpType) -> Self {
+        self.set(|hints| (hints.any, hints.ep_type) = (true, kind.raw()))
+    }
+
+    /// Asks for a provider by name; `^name` asks for any but that.
+    pub fn provider(self, name: &str) -> Self {
+        self.set(|hints| (hints.any, hints.provider) = (true, Some(text(name))))
+    }
+
+    /// Asks for a fabric by name.
+    pub fn fabric(self, name: &str) -> Self {
+        self.set(|hints| (hints.any, hints.fabric) = (true, Some(text(name))))
+    }
+
+    /// Asks for a domain by name.
+    pub fn domain(self, name: &str) -> Self {
+        self.set(|hints| (hints.any, hints.domain) = (true, Some(text(name))))
+    }
+
+    /// Asks for addresses of a format.
+    pub fn address_format(self, format: AddressFormat) -> Self {
+        self.set(|hints| (hints.any, hints.addr_format) = (true, format.0))
+    }
+
+    /// Asks for endpoints that can send messages of this length.
+    pub fn max_message_size(self, bytes: usize) -> Self {
+        self.set(|hints| (hints.any, hints.max_msg_size) = (true, bytes))
+    }
+
+    /// Asks for endpoints at this address.
+    pub fn source(self, address: &Address) -> Self {
+        self.set(|hints| {
+            hints.any = true;
+            hints.addr_format = address.format().0;
+            hints.source = address.bytes().into();
+        })
+    }
+
+    /// Asks for endpoints that can reach this address.
+    pub fn destination(self, address: &Address) -> Self {
+        self.set(|hints| {
+            hints.any = true;
+            hints.addr_format = address.format().0;
+            hints.destination = address.bytes().into();
+        })
+    }
+
+    /// Names the node and service of the peer.
+    pub fn peer(self, node: Option<&str>, service: Option<&str>) -> Self {
+        self.set(|hints| {
+            hints.node = node.map(text);
+            hints.service = service.map(text);
+        })
+    }
+
+    /// Names the node and service of the endpoint itself.
+    pub fn local(self, node: Option<&str>, service: Option<&str>) -> Self {
+        self.peer(node, service)
+            .set(|hints| hints.flags |= FI_SOURCE)
+    }
+
+    /// Takes node names as numbers only, without a look-up.
+    pub fn numeric(self) -> Self {
+        self.set(|hints| hints.flags |= FI_NUMERICHOST)
+    }
+
+    /// Asks only which providers there are, usable or not.
+    pub fn providers_only(self) -> Self {
+        self.set(|hints| hints.flags |= FI_PROV_ATTR_ONLY)
+    }
+
+    /// Lists the offers that meet the request, best first.
+    ///
+    /// # Errors
+    ///
+    /// [`WhyNot`] when there is none.
+    pub fn offers(&self, backend: Backend) -> Result<Vec<Info>, WhyNot> {
+        backend.offers(&self.0)
+    }
+
+    /// Says for each provider and offer that does not meet the request why not, nearest miss first.
+    ///
+    /// Only the built-in library gives reasons; for another one the list is empty.
+    pub fn rejections(&self, backend: Backend) -> Vec<Rejection> {
+        backend.rejections(&self.0)
+    }
+}
+
+/// A string for C; one that cannot be is something that nothing is named.
+fn text(text: &str) -> CString {
+    CString::new(text).unwrap_or_else(|_| c"\x01".into())
+}

@@ -1,0 +1,68 @@
+//! The wall: everything unsafe of this crate, behind safe functions.
+//!
+//! - [`Library`]: the functions that a libfabric.so.1 exports;
+//! - [`HintsImage`], [`InfoHandle`]: a request as C lays it out, and an offer;
+//! - [`FabricObject`], [`DomainObject`], [`Queue`], [`Peers`], [`Port`]: open objects, each with its parents;
+//! - [`Buffer`] and `Slots`: the memory of operations, which stays in place while they are in flight.
+//!
+//! Three promises make it sound: an object is closed only after all objects opened from it or bound to it; a buffer belongs to
+//! its slot from the post until the completion, or until its endpoint is closed; slots stay allocated until the queue that may
+//! name them is closed.
+
+mod buffer;
+mod domain;
+mod handle;
+mod hints;
+mod info;
+mod library;
+mod peers;
+mod port;
+mod post;
+mod queue;
+mod slots;
+
+pub use buffer::Buffer;
+pub(crate) use domain::{DomainObject, FabricObject, obstacle};
+pub(crate) use hints::HintsImage;
+pub(crate) use info::InfoHandle;
+pub(crate) use library::{Library, RawParameter};
+pub use peers::Peer;
+pub(crate) use peers::Peers;
+pub(crate) use port::Port;
+pub(crate) use post::{Inject, Post};
+pub(crate) use queue::{Entry, ErrorEntry, Polled, Queue};
+pub(crate) use slots::Load;
+pub use slots::Op;
+
+use core::ffi::{CStr, c_char};
+use oxifabric_types::Errno;
+
+/// The error number behind a negative return value.
+fn errno(ret: isize) -> Errno {
+    let positive = ret.checked_neg().and_then(|ret| i32::try_from(ret).ok());
+    Errno::from_raw(positive.unwrap_or(0))
+}
+
+/// Turns the return value of a control call into a result.
+fn check(ret: i32) -> Result<(), Errno> {
+    if ret == 0 {
+        Ok(())
+    } else {
+        Err(errno(ret as isize))
+    }
+}
+
+/// Copies a C string; empty for null.
+///
+/// # Safety
+///
+/// `text` must be null or a string that ends.
+unsafe fn owned_text(text: *const c_char) -> String {
+    if text.is_null() {
+        return String::new();
+    }
+    // SAFETY: the caller vouches for the string.
+    unsafe { CStr::from_ptr(text) }
+        .to_string_lossy()
+        .into_owned()
+}

@@ -1,0 +1,121 @@
+//! Address vectors. Source: fi_av(3).
+
+use core::ffi::CStr;
+use core::ptr;
+use core::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
+
+use oxifabric_abi::{
+    FI_ADDR_NOTAVAIL, fi_addr_t, fi_av_attr, fi_av_insert, fi_av_insertsvc, fi_av_lookup,
+    fi_av_open, fid, fid_av,
+};
+use oxifabric_types::Errno;
+
+use super::handle::Handle;
+use super::{DomainObject, check, errno};
+
+/// A peer in an address vector, which knows it until it is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Peer {
+    addr: fi_addr_t,
+    vector: u32,
+}
+
+impl Peer {
+    /// The peer with this name in that vector, if it is a name.
+    pub(super) fn new(addr: fi_addr_t, vector: u32) -> Option<Self> {
+        (addr != FI_ADDR_NOTAVAIL).then_some(Self { addr, vector })
+    }
+}
+
+/// An open address vector.
+pub(crate) struct Peers {
+    handle: Handle<fid_av>,
+    /// Tells the peers of this vector from those of any other in the process.
+    number: u32,
+    domain: Arc<DomainObject>,
+}
+
+/// Room for an address of any format.
+pub(super) const NAME_LEN: usize = 1024;
+
+static NUMBERS: AtomicU32 = AtomicU32::new(0);
+
+impl Peers {
+    pub(crate) fn open(domain: Arc<DomainObject>) -> Result<Self, Errno> {
+        let mut attr = fi_av_attr {
+            type_: domain.info().av_type(),
+            ..fi_av_attr::ZERO
+        };
+        let parent = domain.as_ptr();
+        // SAFETY: the domain is open, and the attributes outlive the call.
+        let handle =
+            unsafe { Handle::open(|av| fi_av_open(parent, &mut attr, av, ptr::null_mut())) }?;
+        Ok(Self {
+            handle,
+            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
+            domain,
+        })
+    }
+
+    pub(crate) fn domain(&self) -> &Arc<DomainObject> {
+        &self.domain
+    }
+
+    pub(super) fn fid(&self) -> *mut fid {
+        self.handle.fid()
+    }
+
+    /// What the library calls the peer, if it is one of this vector.
+    #[inline]
+    pub(super) fn resolve(&self, peer: Peer) -> Option<fi_addr_t> {
+        (peer.vector == self.number).then_some(peer.addr)
+    }
+
+    /// Tells the vector from any other in the process.
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Inserts an address, which must be whole in the domain's format.
+    pub(crate) fn insert(&self, address: &[u8]) -> Result<Peer, Errno> {
+        // A copy with room to spare, so that a provider that reads more than the caller gave stays within it.
+        let mut name = Name([0; NAME_LEN]);
+        let to = name.0.get_mut(..address.len()).ok_or(Errno::INVAL)?;
+        to.copy_from_slice(address);
+        let (av, mut peer) = (self.handle.as_ptr(), FI_ADDR_NOTAVAIL);
+        let name = name.0.as_ptr().cast();
+        // SAFETY: the vector is open; address and result outlive the call.
+        let ret = unsafe { fi_av_insert(av, name, 1, &mut peer, 0, ptr::null_mut()) };
+        self.inserted(ret, peer)
+    }
+
+    pub(crate) fn insert_service(&self, node: &CStr, service: &CStr) -> Result<Peer, Errno> {
+        let (av, mut peer) = (self.handle.as_ptr(), FI_ADDR_NOTAVAIL);
+        let (node, service) = (node.as_ptr(), service.as_ptr());
+        // SAFETY: the vector is open; strings and result outlive the call.
+        let ret = unsafe { fi_av_insertsvc(av, node, service, &mut peer, 0, ptr::null_mut()) };
+        self.inserted(ret, peer)
+    }
+
+    /// The result of inserting one address.
+    fn inserted(&self, ret: i32, addr: fi_addr_t) -> Result<Peer, Errno> {
+        match ret {
+            0 | 1 => Peer::new(addr, self.number).ok_or(Errno::INVAL),
+            _ => Err(errno(ret as isize)),
+        }
+    }
+
+    pub(crate) fn lookup(&self, peer: Peer) -> Result<Vec<u8>, Errno> {
+        let addr = self.resolve(peer).ok_or(Errno::INVAL)?;
+        let (mut name, mut len) = (Name([0; NAME_LEN]), NAME_LEN);
+        let to = name.0.as_mut_ptr().cast();
+        // SAFETY: the vector is open, and there is room for `len` bytes.
+        check(unsafe { fi_av_lookup(self.handle.as_ptr(), addr, to, &mut len) })?;
+        Ok(name.0[..len.min(NAME_LEN)].to_vec())
+    }
+}
+
+/// Room for an address, with the alignment of any.
+#[repr(align(16))]
+struct Name([u8; NAME_LEN]);

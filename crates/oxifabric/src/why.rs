@@ -1,0 +1,80 @@
+//! Why a request is not met.
+
+use core::fmt;
+
+use oxifabric_core::registry::Refusal;
+use oxifabric_types::Errno;
+
+/// Why one provider, or one of its offers, does not meet a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Rejection {
+    /// The provider.
+    pub provider: String,
+    /// Which of its offers, if it is about one.
+    pub offer: Option<String>,
+    /// What does not fit, each thing on its own; the fewer, the nearer the miss.
+    pub reasons: Vec<String>,
+}
+
+impl From<Refusal> for Rejection {
+    fn from(refusal: Refusal) -> Self {
+        Self {
+            provider: refusal.provider.to_owned(),
+            offer: (!refusal.offer.is_empty()).then_some(refusal.offer),
+            reasons: refusal.reasons.iter().map(ToString::to_string).collect(),
+        }
+    }
+}
+
+impl fmt::Display for Rejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.provider)?;
+        if let Some(offer) = &self.offer {
+            write!(f, " ({offer})")?;
+        }
+        write!(f, ": {}", self.reasons.join("; "))
+    }
+}
+
+/// No provider meets the request.
+///
+/// [`WhyNot::rejections`] lists the reasons, nearest miss first. Only the built-in library gives reasons; of another one there is
+/// only the error number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WhyNot {
+    errno: Errno,
+    rejections: Vec<Rejection>,
+}
+
+impl WhyNot {
+    pub(crate) fn new(errno: Errno, rejections: Vec<Rejection>) -> Self {
+        Self { errno, rejections }
+    }
+
+    /// What fi_getinfo(3) returned.
+    pub fn errno(&self) -> Errno {
+        self.errno
+    }
+
+    /// The reasons, nearest miss first; empty if the library gives none.
+    pub fn rejections(&self) -> &[Rejection] {
+        &self.rejections
+    }
+}
+
+impl fmt::Display for WhyNot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "no provider offers this: {} ({})",
+            self.errno,
+            self.errno.name()
+        )?;
+        self.rejections
+            .iter()
+            .try_for_each(|rejection| write!(f, "\n  {rejection}"))
+    }
+}
+
+impl std::error::Error for WhyNot {}

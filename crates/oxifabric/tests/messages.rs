@@ -1,0 +1,517 @@
+//! Messages between endpoints of one process, over every provider of every library that is here.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use oxifabric::{
+    AddressVector, Backend, Buffer, Caps, Completion, CompletionQueue, Domain, Endpoint, Errno,
+    Error, Fabric, Hints, Info, Level, Op, Operation, Peer, Refused, SendOptions,
+};
+
+/// How long anything may take before the test fails.
+const WATCHDOG: Duration = Duration::from_secs(60);
+
+/// Two endpoints that know each other, each with a queue of its own.
+struct Pair {
+    left: Side,
+    right: Side,
+}
+
+struct Side {
+    endpoint: Endpoint,
+    queue: CompletionQueue,
+    peer: Peer,
+    /// Completions that were read while a post was tried again.
+    early: Mutex<VecDeque<Completion>>,
+}
+
+impl Pair {
+    fn open(info: &Info) -> Self {
+        let fabric = Fabric::open(info).unwrap();
+        let domain = Domain::open(&fabric, info).unwrap();
+        let peers = AddressVector::open(&domain).unwrap();
+        let [left, right] = [(); 2].map(|()| {
+            let queue = CompletionQueue::open(&domain, 256).unwrap();
+            let builder = Endpoint::builder(&domain).address_vector(&peers);
+            (builder.queue(&queue).enable().unwrap(), queue)
+        });
+        let [to_right, to_left] = [&right, &left]
+            .map(|(endpoint, _)| peers.insert(&endpoint.address().unwrap()).unwrap());
+        Self {
+            left: Side::new(left, to_right),
+            right: Side::new(right, to_left),
+        }
+    }
+
+    /// Posts from the left as often as it is refused for now; a provider may do so while it connects.
+    fn post(&self, buffer: Buffer, post: impl Fn(&Endpoint, Buffer) -> Result<Op, Refused>) -> Op {
+        let (start, mut buffer) = (Instant::now(), buffer);
+        loop {
+            match post(&self.left.endpoint, buffer) {
+                Ok(op) => return op,
+                Err(refused) => {
+                    assert!(refused.is_again(), "{refused}");
+                    buffer = refused.buffer;
+                }
+            }
+            self.progress(start);
+        }
+    }
+
+    fn send(&self, bytes: &[u8]) -> Op {
+        self.post(bytes.into(), |left, buffer| {
+            left.send(self.left.peer, buffer)
+        })
+    }
+
+    /// Injects from the left as often as it is refused for now.
+    fn inject(&self, inject: impl Fn(&Endpoint) -> Result<(), Error>) {
+        let start = Instant::now();
+        while let Err(error) = inject(&self.left.endpoint) {
+            assert!(error.is_again(), "{error}");
+            self.progress(start);
+        }
+    }
+
+    fn progress(&self, start: Instant) {
+        assert!(start.elapsed() < WATCHDOG, "the post stays refused");
+        self.left.progress();
+        self.right.progress();
+    }
+
+    /// Reads both queues until each has had its number of completions.
+    fn drive(
+        &self,
+        (left, mut on_left): (usize, impl FnMut(Completion)),
+        (right, mut on_right): (usize, impl FnMut(Completion)),
+    ) {
+        let start = Instant::now();
+        let (mut left, mut right) = (left, right);
+        while left + right > 0 {
+            assert!(start.elapsed() < WATCHDOG, "no completion came");
+            if let Some(completion) = self.left.next() {
+                left = left
+                    .checked_sub(1)
+                    .expect("no more completions on the left");
+                on_left(completion);
+            }
+            if let Some(completion) = self.right.next() {
+                right = right
+                    .checked_sub(1)
+                    .expect("no more completions on the right");
+                on_right(completion);
+            }
+        }
+    }
+}
+
+impl Side {
+    fn new((endpoint, queue): (Endpoint, CompletionQueue), peer: Peer) -> Self {
+        Self {
+            endpoint,
+            queue,
+            peer,
+            early: Mutex::default(),
+        }
+    }
+
+    fn next(&self) -> Option<Completion> {
+        let early = self.early.lock().unwrap().pop_front();
+        early.or_else(|| self.queue.poll().unwrap())
+    }
+
+    fn progress(&self) {
+        let read = self.queue.poll().unwrap();
+        self.early.lock().unwrap().extend(read);
+    }
+}
+
+fn sent(completion: Completion) {
+    assert_eq!(completion.outcome.unwrap().operation, Operation::Send);
+}
+
+fn a_message_arrives_and_both_buffers_come_back(info: &Info) {
+    let pair = Pair::open(info);
+    let receive = pair.right.endpoint.receive(Buffer::zeroed(64)).unwrap();
+    let send = pair.send(b"across");
+    let on_left = |done: Completion| {
+        assert_eq!((done.op, &done.buffer[..]), (send, &b"across"[..]));
+        sent(done);
+    };
+    let on_right = |done: Completion| {
+        assert_eq!((done.op, &done.buffer[..]), (receive, &b"across"[..]));
+        assert_eq!(done.buffer.capacity(), 64);
+        assert_eq!(done.outcome.unwrap().len, 6);
+    };
+    pair.drive((1, on_left), (1, on_right));
+}
+
+fn long_messages_arrive_whole(info: &Info) {
+    let pair = Pair::open(info);
+    let len = 3_000_001;
+    let mut buffer = Buffer::zeroed(len);
+    for (at, byte) in buffer.iter_mut().enumerate() {
+        *byte = (at % 251) as u8;
+    }
+    let receive = Buffer::zeroed(len);
+    pair.right.endpoint.receive_tagged(5, 0, receive).unwrap();
+    pair.post(buffer, |left, buffer| {
+        left.send_tagged(pair.left.peer, 5, buffer)
+    });
+    let on_right = |done: Completion| {
+        assert!((0..len).all(|at| done.buffer[at] == (at % 251) as u8));
+        assert_eq!(done.outcome.unwrap().len, len);
+    };
+    pair.drive((1, sent), (1, on_right));
+}
+
+fn tags_choose_the_receive(info: &Info) {
+    let pair = Pair::open(info);
+    let right = &pair.right.endpoint;
+    let exact = right.receive_tagged(1, 0, Buffer::zeroed(8)).unwrap();
+    let masked = right.receive_tagged(0x20, 0xf, Buffer::zeroed(8)).unwrap();
+    for tag in [0x2a, 1] {
+        pair.post(Buffer::from(&[tag as u8]), |left, buffer| {
+            left.send_tagged(pair.left.peer, tag, buffer)
+        });
+    }
+    let mut seen = Vec::new();
+    let on_right = |done: Completion| {
+        seen.push((done.op, done.buffer[0], done.outcome.unwrap().tag));
+    };
+    pair.drive((2, sent), (2, on_right));
+    assert!(seen.contains(&(exact, 1, 1)), "{seen:?}");
+    assert!(seen.contains(&(masked, 0x2a, 0x2a)), "{seen:?}");
+}
+
+fn data_comes_beside_the_message(info: &Info) {
+    let pair = Pair::open(info);
+    let to = pair.left.peer;
+    for _ in 0..3 {
+        pair.right.endpoint.receive(Buffer::zeroed(8)).unwrap();
+    }
+    pair.post(Buffer::from(b"1"), |left, buffer| {
+        left.send_data(to, 0xfeed, buffer)
+    });
+    pair.inject(|left| left.inject_data(to, 0xbeef, b"2"));
+    pair.inject(|left| left.inject(to, b"3"));
+    let mut seen = Vec::new();
+    let on_right = |done: Completion| seen.push((done.buffer[0], done.outcome.unwrap().data));
+    pair.drive((1, sent), (3, on_right));
+    assert_eq!(
+        seen,
+        [(b'1', Some(0xfeed)), (b'2', Some(0xbeef)), (b'3', None)]
+    );
+}
+
+fn options_travel_with_a_send(info: &Info) {
+    let pair = Pair::open(info);
+    let receive = Buffer::zeroed(8);
+    pair.right.endpoint.receive_tagged(9, 0, receive).unwrap();
+    let options = SendOptions {
+        tag: Some(9),
+        data: Some(0xda7a),
+        level: Level::Transmit,
+        ..SendOptions::default()
+    };
+    pair.post(Buffer::from(b"all"), |left, buffer| {
+        left.send_with(pair.left.peer, buffer, options)
+    });
+    let on_right = |done: Completion| {
+        let got = done.outcome.unwrap();
+        assert_eq!((got.tag, got.data, got.len), (9, Some(0xda7a), 3));
+    };
+    pair.drive((1, sent), (1, on_right));
+}
+
+fn too_long_a_message_is_an_error_that_names_the_cause(info: &Info) {
+    if is(info, "shm", 117) {
+        eprintln!("SKIP: this provider says EIO");
+        return;
+    }
+    let pair = Pair::open(info);
+    pair.right.endpoint.receive(Buffer::zeroed(4)).unwrap();
+    pair.send(b"123456");
+    let on_right = |done: Completion| {
+        assert_eq!(done.buffer.len(), 4);
+        let error = done.outcome.unwrap_err();
+        assert_eq!(error.errno(), Errno::TRUNC);
+        let text = error.to_string();
+        assert!(
+            text.starts_with("receive failed: Truncation error"),
+            "{text}"
+        );
+    };
+    pair.drive((1, |_| ()), (1, on_right));
+}
+
+fn a_cancelled_receive_gives_its_buffer_back(info: &Info) {
+    let pair = Pair::open(info);
+    let right = &pair.right.endpoint;
+    let op = right.receive(Buffer::zeroed(123)).unwrap();
+    right.cancel(op).unwrap();
+    let on_right = |done: Completion| {
+        assert_eq!((done.op, done.buffer.len()), (op, 123));
+        assert_eq!(done.outcome.unwrap_err().errno(), Errno::CANCELED);
+    };
+    pair.drive((0, |_| ()), (1, on_right));
+    assert_eq!(right.cancel(op).unwrap_err().errno(), Errno::NOENT);
+}
+
+fn dropping_everything_in_any_order_with_receives_posted_is_sound(info: &Info) {
+    for order in 0..2 {
+        let pair = Pair::open(info);
+        for _ in 0..100 {
+            pair.right.endpoint.receive(Buffer::zeroed(1000)).unwrap();
+        }
+        let Side {
+            endpoint, queue, ..
+        } = pair.right;
+        if order == 0 {
+            drop(queue);
+            drop(endpoint);
+        } else {
+            drop(endpoint);
+            assert!(queue.poll().unwrap().is_none());
+        }
+    }
+}
+
+fn a_full_queue_refuses_and_gives_the_buffer_back(info: &Info) {
+    if is(info, "shm", 117) {
+        eprintln!("SKIP: this provider says ENOMEM");
+        return;
+    }
+    let pair = Pair::open(info);
+    let right = &pair.right.endpoint;
+    let refused = (0..20_000).find_map(|_| right.receive(Buffer::zeroed(16)).err());
+    if let Some(refused) = refused {
+        assert!(refused.is_again(), "{refused}");
+        assert_eq!(refused.buffer.len(), 16);
+        assert!(
+            refused.to_string().contains("read completions"),
+            "{refused}"
+        );
+    }
+}
+
+fn a_peer_of_another_vector_is_refused(info: &Info) {
+    let (one, other) = (Pair::open(info), Pair::open(info));
+    let refused = one
+        .left
+        .endpoint
+        .send(other.left.peer, Buffer::from(b"astray"))
+        .unwrap_err();
+    assert_eq!(refused.error.errno(), Errno::INVAL);
+    assert_eq!(&refused.buffer[..], b"astray");
+    let error = one.left.endpoint.inject(other.left.peer, b"astray");
+    assert_eq!(error.unwrap_err().errno(), Errno::INVAL);
+}
+
+fn objects_of_another_domain_are_refused(info: &Info) {
+    let fabric = Fabric::open(info).unwrap();
+    let [one, other] = [(); 2].map(|()| Domain::open(&fabric, info).unwrap());
+    let peers = AddressVector::open(&other).unwrap();
+    let queue = CompletionQueue::polled(&one, 16).unwrap();
+    let builder = Endpoint::builder(&one).address_vector(&peers).queue(&queue);
+    let error = builder.enable().err().unwrap();
+    assert_eq!(error.errno(), Errno::DOMAIN);
+    let error = Endpoint::builder(&one).enable().err().unwrap();
+    assert_eq!(error.errno(), Errno::NOAV);
+}
+
+fn many_messages_reuse_their_slots(info: &Info) {
+    let pair = Pair::open(info);
+    let (mut there, mut back) = (Buffer::zeroed(8), Buffer::zeroed(8));
+    for round in 0..2000_u64 {
+        pair.right.endpoint.receive(back).unwrap();
+        there.copy_from_slice(&round.to_le_bytes());
+        pair.post(there, |left, buffer| left.send(pair.left.peer, buffer));
+        let (mut from_left, mut from_right) = (None, None);
+        let on_left = |done: Completion| from_left = Some(done.buffer);
+        let on_right = |done: Completion| {
+            assert_eq!(&done.buffer[..], &round.to_le_bytes());
+            from_right = Some(done.buffer);
+        };
+        pair.drive((1, on_left), (1, on_right));
+        (there, back) = (from_left.unwrap(), from_right.unwrap());
+    }
+}
+
+fn two_threads_share_an_endpoint(info: &Info) {
+    const EACH: usize = 200;
+    let pair = Pair::open(info);
+    for _ in 0..2 * EACH {
+        pair.right.endpoint.receive(Buffer::zeroed(8)).unwrap();
+    }
+    std::thread::scope(|scope| {
+        for byte in 0..2 {
+            let pair = &pair;
+            scope.spawn(move || (0..EACH).for_each(|_| _ = pair.send(&[byte])));
+        }
+    });
+    let mut counts = [0; 2];
+    let on_right = |done: Completion| counts[usize::from(done.buffer[0])] += 1;
+    pair.drive((2 * EACH, sent), (2 * EACH, on_right));
+    assert_eq!(counts, [EACH; 2]);
+}
+
+fn a_deadline_ends_a_wait_and_a_message_does_too(info: &Info) {
+    if is(info, "shm", 117) {
+        eprintln!("SKIP: blocking reads of this provider never end");
+        return;
+    }
+    let pair = Pair::open(info);
+    let short = Some(Duration::from_millis(5));
+    assert!(pair.right.queue.wait(short).unwrap().is_none());
+    pair.right.endpoint.receive(Buffer::zeroed(8)).unwrap();
+    let arrived = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            pair.inject(|left| left.inject(pair.left.peer, b"wake"));
+            while !arrived.load(Ordering::Relaxed) {
+                pair.left.progress();
+            }
+        });
+        let early = || pair.right.early.lock().unwrap().pop_front();
+        let start = Instant::now();
+        let done = loop {
+            if let Some(done) = early().or_else(|| pair.right.queue.wait(short).unwrap()) {
+                break done;
+            }
+            assert!(start.elapsed() < WATCHDOG, "no completion came");
+        };
+        arrived.store(true, Ordering::Relaxed);
+        assert_eq!(&done.buffer[..], b"wake");
+    });
+}
+
+fn addresses_can_be_looked_up(info: &Info) {
+    if is(info, "shm", 206) {
+        eprintln!("SKIP: this provider leaves out the scheme");
+        return;
+    }
+    let pair = Pair::open(info);
+    let fabric = Fabric::open(info).unwrap();
+    let domain = Domain::open(&fabric, info).unwrap();
+    let peers = AddressVector::open(&domain).unwrap();
+    let address = pair.left.endpoint.address().unwrap();
+    let peer = peers.insert(&address).unwrap();
+    assert_eq!(peers.lookup(peer).unwrap().to_string(), address.to_string());
+}
+
+/// Whether this is the provider of a C library of that version.
+fn is(info: &Info, provider: &str, version: u16) -> bool {
+    (info.provider(), info.provider_version().0) == (provider, version)
+}
+
+/// Where another libfabric.so.1 is, if there is one.
+fn system() -> Option<Backend> {
+    let path = std::env::var("SYSTEM_LIBFABRIC");
+    let path = path
+        .as_deref()
+        .unwrap_or("/usr/lib/x86_64-linux-gnu/libfabric.so.1");
+    match Backend::system(path) {
+        Ok(backend) => Some(backend),
+        Err(error) => {
+            eprintln!("SKIP: {error}");
+            None
+        }
+    }
+}
+
+/// The first offer of a provider whose endpoints can talk within this host.
+fn offer(backend: Backend, provider: &str) -> Option<Info> {
+    let hints = Hints::new()
+        .caps(Caps::MSG | Caps::TAGGED)
+        .provider(provider);
+    let hints = match provider {
+        "shm" => hints,
+        _ => hints.local(Some("127.0.0.1"), None),
+    };
+    match hints.offers(backend) {
+        Ok(offers) => offers.into_iter().next(),
+        Err(why) => {
+            eprintln!("SKIP: {provider}: {why}");
+            None
+        }
+    }
+}
+
+/// Runs every case over one provider of one library.
+macro_rules! worlds {
+    ($($world:ident: $backend:expr, $provider:literal;)*) => {
+        $(mod $world {
+            use super::*;
+            worlds!(@cases $backend, $provider;
+                a_message_arrives_and_both_buffers_come_back
+                long_messages_arrive_whole
+                tags_choose_the_receive
+                data_comes_beside_the_message
+                options_travel_with_a_send
+                too_long_a_message_is_an_error_that_names_the_cause
+                a_cancelled_receive_gives_its_buffer_back
+                dropping_everything_in_any_order_with_receives_posted_is_sound
+                a_full_queue_refuses_and_gives_the_buffer_back
+                a_peer_of_another_vector_is_refused
+                objects_of_another_domain_are_refused
+                many_messages_reuse_their_slots
+                two_threads_share_an_endpoint
+                a_deadline_ends_a_wait_and_a_message_does_too
+                addresses_can_be_looked_up
+            );
+        })*
+    };
+    (@cases $backend:expr, $provider:literal; $($case:ident)*) => {
+        $(#[test]
+        fn $case() {
+            let Some(info) = $backend.and_then(|backend| offer(backend, $provider)) else {
+                return;
+            };
+            super::$case(&info);
+        })*
+    };
+}
+
+worlds! {
+    builtin_tcp: Some(Backend::builtin()), "tcp";
+    builtin_shm: Some(Backend::builtin()), "shm";
+    system_tcp: system(), "tcp";
+    system_shm: system(), "shm";
+}
+
+#[test]
+fn a_request_that_nobody_meets_says_so() {
+    let Some(backend) = system() else { return };
+    let why = Hints::new().provider("nobody").offers(backend).unwrap_err();
+    assert_eq!(why.errno(), Errno::NODATA);
+    let error = Error::from(why);
+    assert!(error.to_string().contains("FI_ENODATA"), "{error}");
+}
+
+#[test]
+fn a_library_that_is_not_there_is_an_error_with_its_path() {
+    let error = Backend::system("/nowhere/libfabric.so.1").unwrap_err();
+    assert!(
+        error.to_string().contains("/nowhere/libfabric.so.1"),
+        "{error}"
+    );
+}
+
+#[test]
+fn an_offer_with_modes_of_its_own_is_refused() {
+    let Some(backend) = system() else { return };
+    let offers = Hints::anything().offers(backend).unwrap();
+    let unsuitable = offers.iter().find(|info| info.obstacle().is_some());
+    let Some(info) = unsuitable else {
+        eprintln!("SKIP: this library makes no such offer");
+        return;
+    };
+    let fabric = Fabric::open(info).unwrap();
+    assert!(matches!(
+        Domain::open(&fabric, info),
+        Err(Error::Unsuitable { .. })
+    ));
+}
