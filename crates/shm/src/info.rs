@@ -89,7 +89,12 @@ fn offer(params: &Params) -> Info {
         dest: None,
         tx: TxAttr {
             caps: tx_caps,
-            op_flags: Flags::empty(),
+            op_flags: Flags::INJECT
+                | Flags::INJECT_COMPLETE
+                | Flags::TRANSMIT_COMPLETE
+                | Flags::DELIVERY_COMPLETE
+                | Flags::MATCH_COMPLETE
+                | Flags::COMPLETION,
             msg_order: Order::SAS,
             inject_size: INJECT_SIZE,
             size: params.tx_size,
@@ -98,7 +103,7 @@ fn offer(params: &Params) -> Info {
         },
         rx: RxAttr {
             caps: rx_caps,
-            op_flags: Flags::empty(),
+            op_flags: Flags::COMPLETION | Flags::MULTI_RECV,
             msg_order: Order::SAS,
             size: params.rx_size,
             iov_limit: 4,
@@ -132,7 +137,7 @@ fn domain(caps: Caps) -> DomainAttr {
         data_progress: Progress::Manual,
         resource_mgmt: ResourceMgmt::Enabled,
         av_type: AvType::Unspec,
-        mr_mode: MrMode::empty(),
+        mr_mode: MrMode::BASIC | MrMode::SCALABLE,
         mr_key_size: 8,
         cq_data_size: 8,
         cq_cnt: 1024,
