@@ -18,10 +18,12 @@ pub mod link;
 pub mod op;
 
 mod down;
+mod landing;
 mod list;
 mod loopback;
 mod matching;
 mod message;
+mod multi_recv;
 mod peek;
 mod peer;
 mod posted;

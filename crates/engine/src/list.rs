@@ -61,7 +61,33 @@ impl List {
         self.len
     }
 
-    /// Appends a row that is on no list.
+    /// Adds a row to the table and to the end of the list.
+    #[inline]
+    pub(crate) fn insert<T: Linked>(&mut self, slab: &mut Slab<T>, mut row: T) -> Result<Key, T> {
+        let tail = self.tail;
+        *row.links_mut() = Links {
+            prev: tail,
+            next: Key::NONE,
+        };
+        let key = slab.insert(row)?;
+        match slab.get_mut(tail) {
+            Some(last) => last.links_mut().next = key,
+            None => self.head = key,
+        }
+        self.tail = key;
+        self.len += 1;
+        Ok(key)
+    }
+
+    /// Takes a row off the list and out of the table.
+    #[inline]
+    pub(crate) fn remove<T: Linked>(&mut self, slab: &mut Slab<T>, key: Key) -> Option<T> {
+        let row = slab.remove(key)?;
+        self.bypass(slab, *row.links());
+        Some(row)
+    }
+
+    /// Appends a row of the table that is on no list.
     #[inline]
     pub(crate) fn push_back<T: Linked>(&mut self, slab: &mut Slab<T>, key: Key) {
         let tail = self.tail;
@@ -85,7 +111,13 @@ impl List {
         let Some(row) = slab.get_mut(key) else {
             return;
         };
-        let Links { prev, next } = core::mem::replace(row.links_mut(), Links::NONE);
+        let links = core::mem::replace(row.links_mut(), Links::NONE);
+        self.bypass(slab, links);
+    }
+
+    /// Joins the neighbours of a row that leaves.
+    #[inline]
+    fn bypass<T: Linked>(&mut self, slab: &mut Slab<T>, Links { prev, next }: Links) {
         match slab.get_mut(prev) {
             Some(row) => row.links_mut().next = next,
             None => self.head = next,
@@ -132,9 +164,7 @@ mod tests {
         let (mut slab, mut list) = (Slab::with_capacity(0), List::new());
         let mut keys = Vec::new();
         for value in 0..4 {
-            let key = slab.insert(Row(Links::NONE, value));
-            keys.extend(key.ok());
-            list.push_back(&mut slab, keys[value as usize]);
+            keys.extend(list.insert(&mut slab, Row(Links::NONE, value)).ok());
         }
         let values = |list: &List, slab: &Slab<Row>| -> Vec<u8> {
             list.iter(slab).map(|(_, row)| row.1).collect()
@@ -150,6 +180,9 @@ mod tests {
             assert_eq!(list.len(), left.len());
         }
         list.push_back(&mut slab, keys[3]);
-        assert_eq!(values(&list, &slab), [3]);
+        list.push_back(&mut slab, keys[1]);
+        assert!(list.remove(&mut slab, keys[3]).is_some());
+        assert!(list.remove(&mut slab, keys[3]).is_none());
+        assert_eq!((values(&list, &slab), list.len()), (alloc::vec![1], 1));
     }
 }

@@ -4,9 +4,9 @@ use alloc::boxed::Box;
 use oxifabric_mem::Iov;
 
 use crate::RemoteIov;
+use crate::landing::Landing;
 use crate::list::{Linked, Links};
 use crate::matching::Arrival;
-use crate::posted::Landing;
 
 /// What a message costs the unexpected budget beyond its bytes, so that empty ones are not free.
 const ENTRY_BYTES: usize = 256;

@@ -3,8 +3,8 @@
 use oxifabric_types::{Errno, Flags, PeerId};
 
 use crate::engine::Engine;
+use crate::landing::Landing;
 use crate::matching::{Arrival, Class, Pattern};
-use crate::posted::Landing;
 use crate::slab::Key;
 use crate::{Completion, Completions, Failure, RxOp};
 

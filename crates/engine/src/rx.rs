@@ -8,10 +8,10 @@ use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, PeerId};
 
 use crate::engine::Engine;
+use crate::landing::Landing;
 use crate::matching::{Arrival, Pattern};
 use crate::message::{Fate, Kept, Message, cost};
 use crate::peer::Reply;
-use crate::posted::Landing;
 use crate::slab::Key;
 use crate::{Body, Completions, HeaderFlags, Placement, RxOp, RxToken};
 
@@ -74,17 +74,13 @@ impl Engine {
         if arrival.wants_ack() && !self.peers.can_reply(arrival.from) {
             return self.stall(arrival.from);
         }
-        match self.posted.take(arrival, out) {
-            Some(landing) => {
-                landing.write(0, bytes);
-                self.posted.land(landing, arrival, Ok(()), out);
-                if arrival.wants_ack() {
-                    self.acknowledge(out, arrival);
-                }
-                Placement::Done
-            }
-            None => self.keep_whole(arrival, bytes),
+        if !self.posted.deliver(arrival, bytes, out) {
+            return self.keep_whole(arrival, bytes);
         }
+        if arrival.wants_ack() {
+            self.acknowledge(out, arrival);
+        }
+        Placement::Done
     }
 
     /// Buffers a message that no receive matches.

@@ -236,7 +236,26 @@ impl Iov {
 
     /// Calls `visit` with every non-empty sub-range of `offset..offset + len`, in order.
     #[inline]
-    fn each(&self, mut offset: usize, mut len: usize, mut visit: impl FnMut(*mut u8, usize)) {
+    fn each(&self, offset: usize, len: usize, mut visit: impl FnMut(*mut u8, usize)) {
+        if let Pieces::One(piece) = &self.pieces {
+            if offset < piece.len && len > 0 {
+                // SAFETY: offset < piece.len, so the result lies inside the piece.
+                visit(
+                    unsafe { piece.base.add(offset) },
+                    len.min(piece.len - offset),
+                );
+            }
+        } else {
+            self.each_of_many(offset, len, &mut visit);
+        }
+    }
+
+    fn each_of_many(
+        &self,
+        mut offset: usize,
+        mut len: usize,
+        visit: &mut impl FnMut(*mut u8, usize),
+    ) {
         for piece in self.segments() {
             if len == 0 {
                 return;
