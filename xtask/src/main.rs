@@ -1,7 +1,15 @@
 //! Development tasks: `cargo xtask dist`, `cargo xtask test`, `cargo xtask bench`.
+//!
+//! - [`dist`] lays out the library and the tools as a program needs them.
+//! - [`suite`] is everything that a change must pass; [`machine`] installs what it uses, [`tally`] counts.
+//! - [`bench`] compares two libraries under the same program.
 #![forbid(unsafe_code)]
 
+mod bench;
 mod dist;
+mod machine;
+mod suite;
+mod tally;
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -27,6 +35,10 @@ enum Task {
         #[arg(long, default_value = "release")]
         profile: String,
     },
+    /// Run every check and every test; as root, install the Debian packages that they use
+    Test,
+    /// Measure this library and a reference in turns, under the same unmodified programs
+    Bench(bench::Options),
 }
 
 fn main() -> ExitCode {
@@ -43,6 +55,11 @@ fn run(task: Task) -> Result<ExitCode, Box<dyn Error>> {
     match task {
         Task::Dist { out, profile } => {
             println!("{}", dist::dist(out, &profile)?.display());
+            Ok(ExitCode::SUCCESS)
+        }
+        Task::Test => Ok(suite::run()),
+        Task::Bench(options) => {
+            bench::run(&options)?;
             Ok(ExitCode::SUCCESS)
         }
     }

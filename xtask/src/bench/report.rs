@@ -1,0 +1,110 @@
+//! The comparison as a table for people and as JSON for programs.
+
+use super::cores::Cores;
+use super::sample::{Comparison, Quartiles};
+use super::workload::Workload;
+
+/// The report so far.
+pub(super) struct Report {
+    machine: String,
+    versions: [String; 2],
+    rows: Vec<String>,
+}
+
+impl Report {
+    pub(super) fn new(versions: [String; 2], cores: &Cores) -> Self {
+        Self {
+            machine: cores.description().to_owned(),
+            versions,
+            rows: Vec::new(),
+        }
+    }
+
+    /// What is compared, and the head of the table.
+    pub(super) fn head(&self) -> String {
+        let [ours, reference] = &self.versions;
+        let columns = [
+            "ours, median (quartiles)",
+            "reference, median (quartiles)",
+            "ratio (quartiles of rounds)",
+        ];
+        format!(
+            "{}\n{ours} against {reference}; ratio is ours / reference\n\n{:<4} {:<36} {:>28} {:>30} {:>28}",
+            self.machine, "prov", "workload", columns[0], columns[1], columns[2]
+        )
+    }
+
+    /// Takes a result and returns its row of the table.
+    pub(super) fn add(
+        &mut self,
+        workload: &Workload,
+        provider: &str,
+        compared: Comparison,
+    ) -> String {
+        self.rows.push(json_row(workload, provider, &compared));
+        let unit = workload.figure.unit();
+        let figures = |figures: &[f64]| {
+            let Quartiles {
+                lower,
+                median,
+                upper,
+            } = Quartiles::of(figures);
+            format!("{median:.2} {unit} ({lower:.2}..{upper:.2})")
+        };
+        let Quartiles { lower, upper, .. } = compared.ratios();
+        let ratio = format!("{:.3} ({lower:.3}..{upper:.3})", compared.ratio());
+        let (ours, reference) = (figures(&compared.ours), figures(&compared.reference));
+        format!(
+            "{provider:<4} {:<36} {ours:>28} {reference:>30} {ratio:>28}",
+            workload.name
+        )
+    }
+
+    /// The whole report, with every single figure.
+    pub(super) fn json(&self) -> String {
+        let [ours, reference] = &self.versions;
+        format!(
+            "{{\n  \"machine\": {},\n  \"ours\": {},\n  \"reference\": {},\n  \"results\": [\n{}\n  ]\n}}\n",
+            quoted(&self.machine),
+            quoted(ours),
+            quoted(reference),
+            self.rows.join(",\n")
+        )
+    }
+}
+
+fn json_row(workload: &Workload, provider: &str, compared: &Comparison) -> String {
+    let list = |figures: &[f64]| {
+        let figures: Vec<String> = figures.iter().map(f64::to_string).collect();
+        format!("[{}]", figures.join(", "))
+    };
+    format!(
+        "    {{\"provider\": {}, \"workload\": {}, \"unit\": {}, \"ratio\": {:.4}, \"ours\": {}, \"reference\": {}}}",
+        quoted(provider),
+        quoted(workload.name),
+        quoted(workload.figure.unit()),
+        compared.ratio(),
+        list(&compared.ours),
+        list(&compared.reference)
+    )
+}
+
+/// A JSON string.
+fn quoted(text: &str) -> String {
+    let escaped = text.chars().flat_map(|c| match c {
+        '"' | '\\' => vec!['\\', c],
+        c if c.is_control() => vec![' '],
+        c => vec![c],
+    });
+    format!("\"{}\"", escaped.collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotes_are_escaped() {
+        assert_eq!(quoted("a \"b\" \\ c\n"), r#""a \"b\" \\ c ""#);
+    }
+}

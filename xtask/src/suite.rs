@@ -1,0 +1,144 @@
+//! Everything that a change must pass, in one command.
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+use std::thread;
+
+use oxifabric_trials::repository;
+
+use crate::tally::Tally;
+use crate::{bench, dist, machine};
+
+/// Runs all steps, whatever fails, and closes with the sum of all.
+pub(crate) fn run() -> ExitCode {
+    machine::install_packages();
+    let mut all = Tally::default();
+    all += command("format", cargo(&["fmt", "--all", "--check"]));
+    let clippy = [
+        "clippy",
+        "--quiet",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ];
+    all += command("lints", cargo(&clippy));
+    let mut doc = cargo(&["doc", "--quiet", "--workspace", "--no-deps"]);
+    doc.env("RUSTDOCFLAGS", "-D warnings");
+    all += command("documentation", doc);
+    all += tests(
+        "tests of the rooms",
+        cargo(&[
+            "test",
+            "--workspace",
+            "--exclude",
+            "oxifabric-trials",
+            "--no-fail-fast",
+        ]),
+        &[],
+    );
+    all += unmodified_programs();
+    println!("{all}");
+    if all.failed == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+/// Lays the library out and runs programs on it that nobody here wrote.
+fn unmodified_programs() -> Tally {
+    heading("layout");
+    let laid_out = match dist::dist(None, "release") {
+        Ok(folder) => folder,
+        Err(error) => {
+            println!("{error}");
+            return Tally::step(false);
+        }
+    };
+    let mut all = Tally::step(true);
+    let mut trials = cargo(&["test", "--package", "oxifabric-trials", "--no-fail-fast"]);
+    trials.env("OXI_DIST", laid_out);
+    match mpich() {
+        Ok(environment) => {
+            trials.env("OXI_MPICH", environment);
+        }
+        Err(error) => println!("MPICH will be skipped: {error}"),
+    }
+    // Their processes spin on every core there is: one trial at a time.
+    all += tests("unmodified programs", trials, &["--test-threads=1"]);
+    heading("comparison, a short one that shows that it works");
+    let compared = bench::run(&bench::Options::short());
+    if let Err(error) = &compared {
+        println!("{error}");
+    }
+    all += Tally::step(compared.is_ok());
+    all
+}
+
+fn mpich() -> Result<PathBuf, Box<dyn std::error::Error>> {
+    match std::env::var_os("OXI_MPICH") {
+        Some(given) => Ok(given.into()),
+        None => machine::mpich_environment(&oxifabric_trials::library::prepared()),
+    }
+}
+
+fn cargo(args: &[&str]) -> Command {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(args).current_dir(repository());
+    command
+}
+
+fn heading(text: &str) {
+    println!("== {text}");
+}
+
+/// A step that passes or fails as a whole.
+fn command(name: &str, mut command: Command) -> Tally {
+    heading(name);
+    Tally::step(command.status().is_ok_and(|status| status.success()))
+}
+
+/// A run of `cargo test`, whose tests are counted one by one.
+fn tests(name: &str, mut command: Command, harness_options: &[&str]) -> Tally {
+    heading(name);
+    command.args(["--", "--show-output"]).args(harness_options);
+    let mut child = match command.stdout(Stdio::piped()).spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            println!("{command:?}: {error}");
+            return Tally::step(false);
+        }
+    };
+    let stdout = child
+        .stdout
+        .take()
+        .expect("the output was asked for as a pipe");
+    let reader = thread::spawn(move || relay(BufReader::new(stdout)));
+    let success = child.wait().is_ok_and(|status| status.success());
+    let lines = reader.join().unwrap_or_default();
+    Tally::of_tests(&lines, success)
+}
+
+/// Prints what a reader of the log wants to see as it comes, and returns all lines. What passing tests printed
+/// is left out, except why one was skipped.
+fn relay(output: impl BufRead) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut is_shown = true;
+    for line in output.lines().map_while(Result::ok) {
+        match line.as_str() {
+            "successes:" => is_shown = false,
+            "failures:" => is_shown = true,
+            _ if line.starts_with("test result:") => is_shown = true,
+            _ => {}
+        }
+        if is_shown || line.starts_with("SKIP:") {
+            println!("{line}");
+        }
+        lines.push(line);
+    }
+    lines
+}
