@@ -1,0 +1,247 @@
+//! Rules of the repository that no compiler knows, each with the part of ARCHITECTURE.md that states it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use oxifabric_trials::repository;
+
+/// Which other rooms each room may import ("Rooms").
+const IMPORTS: [(&str, &[&str]); 12] = [
+    ("types", &[]),
+    ("abi", &["types"]),
+    ("wire", &["types"]),
+    ("sync", &[]),
+    ("mem", &["types"]),
+    ("engine", &["types", "wire", "mem"]),
+    ("core", &["types", "abi", "wire", "sync", "mem", "engine"]),
+    (
+        "tcp",
+        &["types", "abi", "wire", "sync", "mem", "engine", "core"],
+    ),
+    (
+        "shm",
+        &["types", "abi", "wire", "sync", "mem", "engine", "core"],
+    ),
+    ("libfabric", &["types", "abi", "core", "tcp", "shm"]),
+    ("oxifabric", &["types", "abi", "core", "libfabric"]),
+    ("tools", &["oxifabric", "types"]),
+];
+
+/// Rooms that run anywhere, also where there is no operating system ("Rooms").
+const FREESTANDING: [&str; 4] = ["types", "wire", "mem", "engine"];
+
+/// Rooms and the files in them that may contain `unsafe` ("Unsafe code"); an empty list means all files.
+const UNSAFE: [(&str, &[&str]); 8] = [
+    ("abi", &[]),
+    ("sync", &[]),
+    ("mem", &[]),
+    ("core", &[]),
+    ("libfabric", &[]),
+    ("tcp", &["sys"]),
+    ("shm", &["sys"]),
+    ("oxifabric", &["raw"]),
+];
+
+#[test]
+fn nothing_depends_on_a_c_libfabric() {
+    let tree = cargo(&[
+        "tree",
+        "--workspace",
+        "--edges",
+        "all",
+        "--prefix",
+        "none",
+        "--format",
+        "{p}",
+    ]);
+    let foreign = |name: &&str| name.contains("fabric") && !name.starts_with("oxifabric");
+    let packages = tree.lines().filter_map(|line| line.split(' ').next());
+    let found: BTreeSet<&str> = packages.filter(foreign).collect();
+    assert!(found.is_empty(), "{found:?}");
+    let metadata = cargo(&["metadata", "--format-version", "1"]);
+    assert!(
+        !metadata.contains(r#""links":"fabric""#),
+        "a package links the C libfabric"
+    );
+    for (file, text) in room_sources() {
+        let links = [r#"link(name = "fabric""#, "rustc-link-lib=fabric"];
+        let linked = links.iter().any(|link| text.contains(link));
+        assert!(!linked, "{} links the C libfabric", file.display());
+    }
+}
+
+#[test]
+fn every_room_imports_only_what_it_may() {
+    for (room, allowed) in IMPORTS {
+        let manifest = read(&room_folder(room).join("Cargo.toml"));
+        let imported = imports(&manifest);
+        let forbidden: Vec<_> = imported
+            .iter()
+            .filter(|name| !allowed.contains(&name.as_str()))
+            .collect();
+        assert!(forbidden.is_empty(), "{room} imports {forbidden:?}");
+    }
+}
+
+/// The rooms among the dependencies of a manifest; those of tests do not count.
+fn imports(manifest: &str) -> Vec<String> {
+    let (_, rest) = manifest
+        .split_once("\n[dependencies]\n")
+        .unwrap_or_default();
+    let section = rest.split("\n[").next().unwrap_or_default();
+    let names = section
+        .lines()
+        .filter_map(|line| line.split(['.', ' ', '=']).next());
+    let rooms = names.filter_map(|name| match name {
+        "oxifabric" => Some("oxifabric"),
+        _ => name.strip_prefix("oxifabric-"),
+    });
+    rooms.map(str::to_owned).collect()
+}
+
+#[test]
+fn freestanding_rooms_know_no_operating_system() {
+    for room in FREESTANDING {
+        let root = read(&room_folder(room).join("src/lib.rs"));
+        assert!(root.contains("#![no_std]"), "{room} is not no_std");
+        for (file, text) in sources(&room_folder(room).join("src")) {
+            let code = without_tests(&file, &text);
+            for word in [
+                "std::",
+                "extern crate std",
+                "libc::",
+                "Instant::now",
+                "SystemTime",
+                "env!(",
+            ] {
+                assert!(!mentions(&code, word), "{} uses {word}", file.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn unsafe_code_stays_in_its_rooms() {
+    for room in ["types", "wire", "engine", "tools", "trials"] {
+        let root = read(&room_folder(room).join("src/lib.rs"));
+        assert!(
+            root.contains("#![forbid(unsafe_code)]"),
+            "{room} does not forbid unsafe code"
+        );
+    }
+    for (room, parts) in UNSAFE {
+        let folder = room_folder(room).join("src");
+        for (file, text) in sources(&folder) {
+            let place = file.strip_prefix(&folder).unwrap_or(&file);
+            let first = place
+                .components()
+                .next()
+                .map(|part| Path::new(part.as_os_str()).with_extension(""));
+            let is_allowed = parts.is_empty()
+                || parts
+                    .iter()
+                    .any(|part| first.as_deref() == Some(Path::new(part)));
+            let code = without_tests(&file, &text);
+            let has_unsafe = ["unsafe {", "unsafe fn", "unsafe impl"]
+                .iter()
+                .any(|word| mentions(&code, word));
+            assert!(
+                is_allowed || !has_unsafe,
+                "unsafe code in {}",
+                file.display()
+            );
+        }
+    }
+}
+
+#[test]
+fn committed_text_names_no_place_of_one_machine() {
+    let listed = Command::new("git")
+        .args(["ls-files", "-z"])
+        .current_dir(repository())
+        .output();
+    let Some(listed) = listed.ok().filter(|output| output.status.success()) else {
+        println!("SKIP: not a git work tree");
+        return;
+    };
+    // Where this clone lies, and where people and build machines have their homes.
+    let here = format!("{}/", repository().display());
+    let homes = ["home", "root", "Users"].map(|home| format!("/{home}/"));
+    for name in String::from_utf8_lossy(&listed.stdout).split_terminator('\0') {
+        let text = fs::read_to_string(repository().join(name)).unwrap_or_default();
+        for place in homes.iter().chain([&here]) {
+            assert!(!text.contains(place), "{name} names {place}");
+        }
+    }
+}
+
+fn cargo(args: &[&str]) -> String {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(args)
+        .current_dir(repository())
+        .output();
+    let output = output.expect("cargo runs, it has started this test");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn room_folder(room: &str) -> PathBuf {
+    repository().join("crates").join(room)
+}
+
+fn room_sources() -> Vec<(PathBuf, String)> {
+    sources(&repository().join("crates"))
+}
+
+/// All Rust files under a folder.
+fn sources(folder: &Path) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        let entries = fs::read_dir(&folder).expect("the room has a folder");
+        for path in entries.flatten().map(|entry| entry.path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.push((path.clone(), read(&path)));
+            }
+        }
+    }
+    found
+}
+
+fn read(file: &Path) -> String {
+    fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+}
+
+/// The code before the tests, which are last in a file or have files of their own, and without what is there
+/// for tests only.
+fn without_tests(file: &Path, text: &str) -> String {
+    let is_tests = file.components().any(|part| {
+        let name = Path::new(part.as_os_str()).with_extension("");
+        name == Path::new("tests")
+    });
+    if is_tests {
+        return String::new();
+    }
+    let code = text
+        .split("#[cfg(test)]\nmod tests")
+        .next()
+        .unwrap_or_default();
+    code.replace("#[cfg(test)]\nextern crate std;", "")
+}
+
+/// Whether the code has the word outside comments.
+fn mentions(code: &str, word: &str) -> bool {
+    let uncommented = code
+        .lines()
+        .map(|line| line.split("//").next().unwrap_or_default());
+    uncommented.into_iter().any(|line| line.contains(word))
+}
