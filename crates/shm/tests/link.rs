@@ -1,0 +1,377 @@
+//! Two links in one process.
+
+mod recorder;
+
+use oxifabric_core::device::Device;
+use oxifabric_engine::{Kind, Link, PostError, Posted, RxToken};
+use oxifabric_mem::{Iov, IovSegment};
+use oxifabric_shm::Params;
+use oxifabric_types::{Address, Errno, PeerId};
+use recorder::{Port, both, header, lend, pair, params, pattern};
+
+#[test]
+fn messages_of_every_length_arrive_whole_and_in_order() {
+    let (mut a, mut b, to_b, to_a) = pair(&params());
+    let eager = a.link.limits(to_b).eager;
+    let lengths = (0..70).chain([127, 128, 4095, 4096, 4097, eager - 1, eager]);
+    for (id, len) in lengths.enumerate() {
+        let bytes = pattern(len, id);
+        assert_eq!(a.send(to_b, id as u32, &bytes), Ok(Posted::Done));
+        b.until("it arrives", |sink| !sink.arrived.is_empty());
+        let got = b.sink.arrived.pop_front().expect("just seen");
+        assert_eq!(got.header, header(Kind::Tagged, id as u32, len));
+        assert_eq!((got.from, got.body), (to_a, bytes));
+    }
+}
+
+#[test]
+fn every_kind_of_frame_keeps_its_header_without_a_body() {
+    let (mut a, mut b, to_b, _) = pair(&params());
+    for (id, kind) in [Kind::Msg, Kind::Cts, Kind::Ack, Kind::Fin]
+        .into_iter()
+        .enumerate()
+    {
+        let sent = header(kind, id as u32, 1 << 40);
+        assert_eq!(a.try_post(to_b, sent, &Iov::empty()), Ok(Posted::Done));
+        b.until("it arrives", |sink| !sink.arrived.is_empty());
+        assert_eq!(b.sink.arrived.pop_front().map(|got| got.header), Some(sent));
+    }
+}
+
+#[test]
+fn a_full_lane_says_again_and_then_writable() {
+    let (mut a, mut b, to_b, _) = pair(&params());
+    for len in [8, 3000] {
+        let mut posted = 0;
+        while a.send(to_b, posted, &pattern(len, posted as usize)) == Ok(Posted::Done) {
+            posted += 1;
+        }
+        assert!(posted >= 16, "a lane holds more than {posted}");
+        a.poll();
+        assert!(a.sink.writable.is_empty(), "nothing was taken yet");
+        b.until("all arrive", |sink| sink.arrived.len() == posted as usize);
+        a.until("there is room", |sink| !sink.writable.is_empty());
+        assert_eq!(a.sink.writable, [to_b]);
+        a.sink.writable.clear();
+        for (id, got) in b.sink.arrived.drain(..).enumerate() {
+            assert_eq!((got.header.id, got.body), (id as u32, pattern(len, id)));
+        }
+    }
+}
+
+#[test]
+fn frames_that_more_follow_are_seen_after_a_flush() {
+    let (mut a, mut b, to_b, _) = pair(&params());
+    let body = lend(b"held");
+    for id in 0..3 {
+        let frame = oxifabric_engine::Frame {
+            header: header(Kind::Msg, id, 4),
+            body: &body,
+            offset: 0,
+            len: 4,
+            transient: true,
+            more: true,
+        };
+        let posted = a.link.post(to_b, frame, oxifabric_engine::TxToken(0));
+        assert_eq!(posted, Ok(Posted::Done));
+    }
+    b.poll();
+    assert!(b.sink.arrived.is_empty());
+    a.link.flush();
+    b.until("all arrive", |sink| sink.arrived.len() == 3);
+}
+
+#[test]
+fn a_stalled_arrival_waits_and_is_offered_again() {
+    let (mut a, mut b, to_b, to_a) = pair(&params());
+    b.sink.room = Some(2);
+    for id in 0..5 {
+        assert_eq!(a.send(to_b, id, &pattern(100, 1)), Ok(Posted::Done));
+    }
+    b.until("it stalls", |sink| sink.stalls == 1);
+    b.poll();
+    assert_eq!(
+        (b.sink.arrived.len(), b.sink.stalls),
+        (2, 1),
+        "not offered meanwhile"
+    );
+    b.sink.room = None;
+    b.link.resume(to_a);
+    b.until("the others arrive", |sink| sink.arrived.len() == 5);
+    let ids: Vec<u32> = b.sink.arrived.iter().map(|got| got.header.id).collect();
+    assert_eq!(ids, [0, 1, 2, 3, 4]);
+}
+
+/// Offers a message and pulls it; `help` says whether the sender is polled meanwhile.
+fn pull(a: &mut Port, b: &mut Port, to_b: PeerId, body: &Iov, into: Iov, help: bool) {
+    let len = body.len();
+    let sent = a.try_post(to_b, header(Kind::TaggedRts, 9, len), body);
+    assert_eq!(sent, Ok(Posted::Done));
+    b.until("the offer arrives", |sink| !sink.arrived.is_empty());
+    let got = b.sink.arrived.pop_front().expect("just seen");
+    let remote = got.remote.expect("the sender's memory");
+    b.link
+        .pull(got.from, &remote, into, RxToken(5))
+        .expect("a live peer");
+    assert!(b.sink.pulled.is_empty(), "not before the call returns");
+    if help {
+        both("the pull ends", a, b, |_, b| !b.sink.pulled.is_empty());
+    } else {
+        b.until("the pull ends", |sink| !sink.pulled.is_empty());
+    }
+    assert_eq!(
+        b.sink.pulled.drain(..).collect::<Vec<_>>(),
+        [(RxToken(5), Ok(()))]
+    );
+}
+
+#[test]
+fn long_messages_are_pulled_with_and_without_the_senders_help() {
+    let (mut a, mut b, to_b, _) = pair(&params());
+    if !a.link.limits(to_b).pull {
+        println!("SKIP: {:?}", a.link.reason(to_b));
+        return;
+    }
+    for len in [1, 100_000, 3 * 1024 * 1024 + 17] {
+        for help in [false, true] {
+            let source = pattern(len, len);
+            let mut target = vec![0; len];
+            // SAFETY: the vector outlives the pull.
+            let into = unsafe { Iov::contiguous(target.as_mut_ptr(), len) };
+            pull(&mut a, &mut b, to_b, &lend(&source), into, help);
+            assert!(target == source, "{len} bytes, help: {help}");
+        }
+    }
+}
+
+#[test]
+fn pieces_are_pulled_into_pieces() {
+    let (mut a, mut b, to_b, _) = pair(&params());
+    if !a.link.limits(to_b).pull {
+        println!("SKIP: {:?}", a.link.reason(to_b));
+        return;
+    }
+    let source = pattern(1_000_000, 3);
+    let mut target = vec![0; 1_000_000];
+    let (x, y) = source.split_at(333_333);
+    let piece = |bytes: &[u8]| IovSegment::new(bytes.as_ptr().cast_mut(), bytes.len());
+    let (p, q) = target.split_at_mut(777_777);
+    let into = [
+        IovSegment::new(p.as_mut_ptr(), p.len()),
+        IovSegment::new(q.as_mut_ptr(), q.len()),
+    ];
+    // SAFETY: both vectors outlive the pull.
+    let (body, into) = unsafe { (Iov::scattered(&[piece(x), piece(y)]), Iov::scattered(&into)) };
+    let (body, into) = (body.expect("two pieces"), into.expect("two pieces"));
+    pull(&mut a, &mut b, to_b, &body, into, true);
+    assert!(target == source);
+}
+
+#[test]
+fn a_shorter_buffer_pulls_only_the_front() {
+    let (mut a, mut b, to_b, _) = pair(&params());
+    if !a.link.limits(to_b).pull {
+        println!("SKIP: {:?}", a.link.reason(to_b));
+        return;
+    }
+    let source = pattern(500_000, 8);
+    let mut target = vec![0; 200_000];
+    // SAFETY: the vector outlives the pull.
+    let into = unsafe { Iov::contiguous(target.as_mut_ptr(), target.len()) };
+    pull(&mut a, &mut b, to_b, &lend(&source), into, true);
+    assert!(target == source[..200_000]);
+}
+
+#[test]
+fn without_permission_offers_name_no_memory_and_the_reason_is_told() {
+    let careful = Params {
+        disable_cma: true,
+        ..params()
+    };
+    let (mut a, mut b) = (Port::open(&careful), Port::open(&params()));
+    let to_b = a.peer(&b);
+    both("a pair opens", &mut a, &mut b, |a, _| {
+        a.try_post(to_b, header(Kind::TaggedRts, 1, 1 << 20), &lend(&[0; 64])) == Ok(Posted::Done)
+    });
+    b.until("the offer arrives", |sink| !sink.arrived.is_empty());
+    let got = b.sink.arrived.pop_front().expect("just seen");
+    assert_eq!((got.remote, got.body.len()), (None, 0));
+    assert!(!b.link.limits(got.from).pull && !a.link.limits(to_b).pull);
+    let reason = a.link.reason(to_b).expect("a path to explain");
+    assert!(reason.contains("FI_SHM_DISABLE_CMA"), "{reason}");
+}
+
+#[test]
+fn calls_that_cross_make_one_pair_and_lose_nothing() {
+    for _ in 0..20 {
+        let (mut a, mut b) = (Port::open(&params()), Port::open(&params()));
+        let (to_b, to_a) = (a.peer(&b), b.peer(&a));
+        assert_eq!(a.send(to_b, 1, b"a"), Err(PostError::Again));
+        assert_eq!(b.send(to_a, 2, b"b"), Err(PostError::Again));
+        both("both may write", &mut a, &mut b, |a, b| {
+            !a.sink.writable.is_empty() && !b.sink.writable.is_empty()
+        });
+        assert_eq!(a.send(to_b, 1, b"a"), Ok(Posted::Done));
+        assert_eq!(b.send(to_a, 2, b"b"), Ok(Posted::Done));
+        both("both receive", &mut a, &mut b, |a, b| {
+            !a.sink.arrived.is_empty() && !b.sink.arrived.is_empty()
+        });
+        assert_eq!((a.sink.arrived.len(), b.sink.arrived.len()), (1, 1));
+        assert!(a.sink.down.is_empty() && b.sink.down.is_empty());
+    }
+}
+
+#[test]
+fn a_name_that_nobody_has_is_refused_with_a_reason() {
+    let mut a = Port::open(&params());
+    let nobody = a
+        .link
+        .peer(&Address::Name("fi_shm://nobody".into()))
+        .expect("a name");
+    assert_eq!(a.send(nobody, 1, b"x"), Err(PostError::Again));
+    a.until("it is given up", |sink| !sink.down.is_empty());
+    assert_eq!(a.sink.down, [(nobody, Errno::CONNREFUSED)]);
+    let reason = a.link.reason(nobody).expect("a reason");
+    assert!(
+        reason.contains("fi_shm://nobody") && reason.contains("no endpoint"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn an_endpoint_is_reached_only_once_enabled() {
+    let mut a = Port::open(&params());
+    let mut b = Port::named(None, &params()).expect("an endpoint");
+    let to_b = a.peer(&b);
+    assert_eq!(a.send(to_b, 1, b"x"), Err(PostError::Again));
+    a.until("it is refused", |sink| !sink.down.is_empty());
+    b.link.enable(false).expect("a listener");
+    both("a later call works", &mut a, &mut b, |a, _| {
+        a.send(to_b, 1, b"x") == Ok(Posted::Done)
+    });
+}
+
+#[test]
+fn a_name_can_be_had_once_and_the_owner_does_not_notice() {
+    let name = format!("fi_ns://taken-{}", std::process::id());
+    let mut a = Port::named(Some(&name), &params()).expect("the first");
+    a.link.enable(false).expect("a listener");
+    assert_eq!(a.link.name(), Address::Name(name.as_str().into()));
+    let second = Port::named(Some(&name), &params()).map(drop);
+    assert_eq!(second, Err(Errno::ADDRINUSE));
+    let mut b = Port::open(&params());
+    let to_a = b.peer(&a);
+    both("it still answers", &mut a, &mut b, |_, b| {
+        b.send(to_a, 1, b"x") == Ok(Posted::Done)
+    });
+    drop((a, b));
+    Port::named(Some(&name), &params()).expect("free again");
+}
+
+#[test]
+fn an_endpoint_is_renamed_only_before_it_is_enabled() {
+    let mut a = Port::named(None, &params()).expect("an endpoint");
+    let name = Address::Name(format!("anything-{}", std::process::id()).into());
+    assert_eq!(a.link.rename(name.clone()), Ok(()));
+    assert_eq!(a.link.name(), name);
+    assert_eq!(a.link.rename(Address::Name("".into())), Err(Errno::INVAL));
+    a.link.enable(false).expect("a listener");
+    assert_eq!(a.link.rename(name), Err(Errno::OPBADSTATE));
+}
+
+#[test]
+fn what_a_closed_peer_had_published_arrives_before_it_is_down() {
+    let (mut a, mut b, to_b, to_a) = pair(&params());
+    for id in 0..100 {
+        assert_eq!(a.send(to_b, id, &pattern(50, 0)), Ok(Posted::Done));
+    }
+    drop(a);
+    b.until("it is down", |sink| !sink.down.is_empty());
+    assert_eq!(b.sink.arrived.len(), 100);
+    assert_eq!(b.sink.down, [(to_a, Errno::CONNRESET)]);
+    assert_eq!(b.send(to_a, 1, b"x"), Err(PostError::Again), "a new call");
+    b.until("which fails", |sink| sink.down.len() == 2);
+    assert_eq!(b.sink.down[1], (to_a, Errno::CONNREFUSED));
+}
+
+#[test]
+fn a_stalled_arrival_outlives_its_sender() {
+    let (mut a, mut b, to_b, to_a) = pair(&params());
+    b.sink.room = Some(0);
+    assert_eq!(a.send(to_b, 7, b"x"), Ok(Posted::Done));
+    b.until("it stalls", |sink| sink.stalls == 1);
+    drop(a);
+    for _ in 0..1000 {
+        b.poll();
+    }
+    assert!(b.sink.down.is_empty(), "there is something left to deliver");
+    b.sink.room = None;
+    b.link.resume(to_a);
+    b.until("it is down", |sink| !sink.down.is_empty());
+    assert_eq!(b.sink.arrived.len(), 1);
+}
+
+#[test]
+fn a_successor_of_the_same_name_gets_a_new_pair() {
+    let name = format!("fi_ns://again-{}", std::process::id());
+    let mut b = Port::open(&params());
+    for round in 0..3 {
+        let mut a = Port::named(Some(&name), &params()).expect("free again");
+        a.link.enable(false).expect("a listener");
+        let to_b = a.peer(&b);
+        both("it is heard", &mut a, &mut b, |a, b| {
+            b.sink.arrived.len() > round || {
+                let _ = a.send(to_b, round as u32, b"x");
+                false
+            }
+        });
+    }
+    b.until("all are gone", |sink| sink.down.len() == 3);
+    assert!(
+        b.sink
+            .down
+            .iter()
+            .all(|&(peer, _)| peer == b.sink.down[0].0)
+    );
+}
+
+#[test]
+fn many_peers_of_one_endpoint_are_told_apart() {
+    let mut hub = Port::open(&params());
+    let mut spokes: Vec<Port> = (0..40).map(|_| Port::open(&params())).collect();
+    for (id, spoke) in spokes.iter_mut().enumerate() {
+        let to_hub = spoke.peer(&hub);
+        both("it connects", spoke, &mut hub, |spoke, _| {
+            spoke.send(to_hub, id as u32, b"x") == Ok(Posted::Done)
+        });
+    }
+    hub.until("all arrive", |sink| sink.arrived.len() == spokes.len());
+    for got in &hub.sink.arrived {
+        let name = spokes[got.header.id as usize].link.name();
+        assert_eq!(hub.link.address(got.from), Some(&name));
+    }
+}
+
+#[test]
+fn long_names_work() {
+    let long = |letter: char| {
+        let rest: String = std::iter::repeat_n(letter, 200).collect();
+        format!("fi_ns://{}-{rest}", std::process::id())
+    };
+    let mut a = Port::named(Some(&long('a')), &params()).expect("a long name");
+    let mut b = Port::named(Some(&long('b')), &params()).expect("a long name");
+    a.link.enable(false).expect("a listener");
+    b.link.enable(false).expect("a listener");
+    let to_b = a.peer(&b);
+    both("they connect", &mut a, &mut b, |a, _| {
+        a.send(to_b, 1, b"x") == Ok(Posted::Done)
+    });
+}
+
+#[test]
+fn messages_to_oneself_are_not_the_links_affair() {
+    let mut a = Port::open(&params());
+    let name = a.link.name();
+    let me = a.link.peer(&name).expect("its own name");
+    assert_eq!(a.send(me, 1, b"x"), Err(PostError::Down(Errno::OPNOTSUPP)));
+}

@@ -1,0 +1,292 @@
+//! Links in different processes: reading each other's memory, sudden death, forks, small file systems.
+//!
+//! The other process is this test program again, told by an environment variable what to be.
+
+mod recorder;
+
+use std::env;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::thread;
+use std::time::Instant as Clock;
+
+use oxifabric_core::device::Device;
+use oxifabric_engine::{Kind, Link, PostError, Posted, RxToken};
+use oxifabric_mem::Iov;
+use oxifabric_shm::Params;
+use oxifabric_types::{Address, Errno, PeerId};
+use recorder::{Port, WATCHDOG, header, lend, params, pattern};
+
+const ROLE: &str = "OXIFABRIC_TEST_ROLE";
+const TARGET: &str = "OXIFABRIC_TEST_TARGET";
+const NAME: &str = "OXIFABRIC_TEST_NAME";
+const LONG: usize = 8 << 20;
+
+/// A process that is killed at the latest when the test is over.
+struct Other {
+    child: Child,
+    out: BufReader<ChildStdout>,
+}
+
+impl Other {
+    fn start(role: &str, target: &Address, name: Option<&str>) -> Self {
+        let mut command = Command::new(env::current_exe().expect("the program's path"));
+        command
+            .args([
+                "--exact",
+                "other_process",
+                "--nocapture",
+                "--test-threads=1",
+            ])
+            .env(ROLE, role)
+            .env(TARGET, target.to_string())
+            .envs(name.map(|name| (NAME, name)))
+            .stdout(Stdio::piped());
+        let mut child = command.spawn().expect("a second process");
+        let out = BufReader::new(child.stdout.take().expect("piped"));
+        Self { child, out }
+    }
+
+    /// Waits for a line that starts so, and returns the rest of it.
+    fn line(&mut self, start: &str) -> String {
+        let mut line = String::new();
+        loop {
+            line.clear();
+            let len = self.out.read_line(&mut line).expect("a pipe");
+            assert_ne!(len, 0, "the other process ended without saying {start}");
+            if let Some((_, rest)) = line.split_once(start) {
+                return rest.trim().to_owned();
+            }
+        }
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().expect("a live process");
+        self.child.wait().expect("a dead process");
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What the other process does; nothing when the tests are run as usual.
+#[test]
+fn other_process() {
+    let (Ok(role), Ok(target)) = (env::var(ROLE), env::var(TARGET)) else {
+        return;
+    };
+    let mut port = Port::named(env::var(NAME).ok().as_deref(), &params()).expect("an endpoint");
+    port.link.enable(true).expect("a listener");
+    let peer = port
+        .link
+        .peer(&Address::Name(target.into()))
+        .expect("a name");
+    match role.as_str() {
+        "offer" => offer_without_end(&mut port, peer),
+        "take" => take_one(&mut port, peer),
+        _ => panic!("an unknown role: {role}"),
+    }
+}
+
+fn post(port: &mut Port, peer: PeerId, kind: Kind, id: u32, body: &Iov) {
+    let start = Clock::now();
+    while port.try_post(peer, header(kind, id, body.len()), body) != Ok(Posted::Done) {
+        port.poll();
+        assert!(start.elapsed() < WATCHDOG, "cannot post: {port:?}");
+    }
+}
+
+/// Sends small messages and offers of long ones until it is killed.
+fn offer_without_end(port: &mut Port, peer: PeerId) {
+    let long = pattern(LONG, 1);
+    for id in 0.. {
+        post(port, peer, Kind::Tagged, id, &lend(b"small"));
+        post(port, peer, Kind::TaggedRts, id, &lend(&long));
+        if id == 3 {
+            println!("underway");
+        }
+        port.poll();
+        if !port.sink.down.is_empty() {
+            return;
+        }
+    }
+}
+
+/// Takes one offer, helped by nobody, and says what it got.
+fn take_one(port: &mut Port, peer: PeerId) {
+    post(port, peer, Kind::Tagged, 1, &lend(b"here I am"));
+    port.until("the offer arrives", |sink| !sink.arrived.is_empty());
+    let got = port.sink.arrived.pop_front().expect("just seen");
+    let mut target = vec![0; LONG];
+    let Some(remote) = got.remote else {
+        return println!("SKIP: {:?}", port.link.reason(peer));
+    };
+    // SAFETY: the vector outlives the pull.
+    let into = unsafe { Iov::contiguous(target.as_mut_ptr(), LONG) };
+    port.link
+        .pull(peer, &remote, into, RxToken(1))
+        .expect("a live peer");
+    port.until("the pull ends", |sink| !sink.pulled.is_empty());
+    let whole = target == pattern(LONG, 2);
+    println!("taken: {:?} {whole}", port.sink.pulled[0].1);
+    post(port, peer, Kind::Fin, 1, &Iov::empty());
+}
+
+#[test]
+fn another_process_reads_a_long_message() {
+    let mut a = Port::open(&params());
+    let mut other = Other::start("take", &a.link.name(), None);
+    a.until("it calls", |sink| !sink.arrived.is_empty());
+    let peer = a.sink.arrived.pop_front().expect("just seen").from;
+    let long = pattern(LONG, 2);
+    post(&mut a, peer, Kind::TaggedRts, 9, &lend(&long));
+    let reader = thread::spawn(move || other.line("taken: "));
+    a.until("it is done or gone", |sink| {
+        !sink.arrived.is_empty() || !sink.down.is_empty()
+    });
+    if a.link.limits(peer).pull {
+        assert_eq!(reader.join().expect("a line"), "Ok(()) true");
+        assert_eq!(a.sink.arrived[0].header.kind, Kind::Fin);
+    } else {
+        println!("SKIP: {:?}", a.link.reason(peer));
+    }
+}
+
+#[test]
+fn a_peer_killed_in_the_middle_is_down_and_leaves_nothing() {
+    let before = shared_files();
+    let name = format!("fi_ns://victim-{}", std::process::id());
+    for _ in 0..2 {
+        let mut a = Port::open(&params());
+        let mut other = Other::start("offer", &a.link.name(), Some(&name));
+        a.until("offers arrive", |sink| {
+            sink.arrived
+                .iter()
+                .filter(|got| got.remote.is_some())
+                .count()
+                > 2
+        });
+        let peer = a.sink.arrived[0].from;
+        let mut target = vec![0u8; LONG];
+        let offers: Vec<_> = a.sink.arrived.iter().filter_map(|got| got.remote).collect();
+        for (id, remote) in offers.iter().enumerate() {
+            // SAFETY: the vector outlives the link, and nobody reads it.
+            let into = unsafe { Iov::contiguous(target.as_mut_ptr(), LONG) };
+            a.link
+                .pull(peer, remote, into, RxToken(id as u32))
+                .expect("a live peer");
+        }
+        a.poll();
+        other.kill();
+        a.until("it is down", |sink| !sink.down.is_empty());
+        assert_eq!(a.sink.down, [(peer, Errno::CONNRESET)]);
+        assert_eq!(a.sink.pulled.len(), offers.len(), "every pull has ended");
+        assert!(
+            a.link
+                .reason(peer)
+                .is_some_and(|reason| reason.contains(&name))
+        );
+    }
+    assert_eq!(shared_files(), before);
+}
+
+/// Lists what is in /dev/shm and belongs to us.
+fn shared_files() -> Vec<String> {
+    let Ok(folder) = std::fs::read_dir("/dev/shm") else {
+        return Vec::new();
+    };
+    let names = folder.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut ours: Vec<_> = names
+        .filter(|name| name.contains("oxifabric") || name.contains("fi_"))
+        .collect();
+    ours.sort();
+    ours
+}
+
+#[test]
+fn memory_in_a_folder_works_and_leaves_no_file() {
+    let in_folder = Params {
+        dir: Some("/dev/shm".into()),
+        ..params()
+    };
+    let Ok(mut a) = Port::named(None, &in_folder) else {
+        return println!("SKIP: /dev/shm takes no files here");
+    };
+    a.link.enable(false).expect("a listener");
+    let mut b = Port::open(&in_folder);
+    let to_b = a.peer(&b);
+    recorder::both("they connect", &mut a, &mut b, |a, _| {
+        a.send(to_b, 1, b"x") == Ok(Posted::Done)
+    });
+    assert!(
+        shared_files()
+            .iter()
+            .all(|name| !name.contains("oxifabric"))
+    );
+    let mut careful = Port::open(&params());
+    let to_careful = a.peer(&careful);
+    assert_eq!(a.send(to_careful, 1, b"x"), Err(PostError::Again));
+    recorder::both(
+        "memory that could shrink is refused",
+        &mut a,
+        &mut careful,
+        |a, _| !a.sink.down.is_empty(),
+    );
+    assert_eq!(a.sink.down, [(to_careful, Errno::NOMEM)]);
+}
+
+#[test]
+fn a_folder_that_is_too_small_is_enospc_at_opening() {
+    if let Ok(folder) = env::var("OXIFABRIC_TEST_SMALL") {
+        let small = Params {
+            dir: Some(folder.into()),
+            ..params()
+        };
+        assert_eq!(Port::named(None, &small).map(drop), Err(Errno::NOSPC));
+        return println!("checked");
+    }
+    let script = "mount -t tmpfs -o size=64k none /mnt && exec \"$0\" --exact \
+                  a_folder_that_is_too_small_is_enospc_at_opening --nocapture";
+    let run = Command::new("unshare")
+        .args(["-m", "sh", "-c", script])
+        .arg(env::current_exe().expect("the program's path"))
+        .env("OXIFABRIC_TEST_SMALL", "/mnt")
+        .output();
+    match run {
+        Ok(run) if run.status.success() => {
+            assert!(String::from_utf8_lossy(&run.stdout).contains("checked"));
+            let log = String::from_utf8_lossy(&run.stderr);
+            assert!(log.contains("/mnt") && log.contains("needs"), "{log}");
+        }
+        Ok(run) if run.stdout.is_empty() => {
+            println!("SKIP: {}", String::from_utf8_lossy(&run.stderr));
+        }
+        Ok(run) => panic!("{}", String::from_utf8_lossy(&run.stdout)),
+        Err(error) => println!("SKIP: unshare: {error}"),
+    }
+}
+
+#[test]
+fn a_forked_child_gets_errors_and_disturbs_nothing() {
+    let (mut a, mut b, to_b, _) = recorder::pair(&params());
+    let mut status = 0;
+    // SAFETY: the child calls the link, which allocates nothing on these paths, and leaves by _exit.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let refused = a.send(to_b, 666, b"x") == Err(PostError::Down(Errno::OPBADSTATE));
+        let idle = a.poll() == 0 && b.poll() == 0;
+        // SAFETY: ends this process at once.
+        unsafe { libc::_exit(if refused && idle { 0 } else { 1 }) };
+    }
+    assert!(child > 0, "fork failed");
+    // SAFETY: waits for the child above and writes the status.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0, "the child saw what it should");
+    assert_eq!(a.send(to_b, 1, b"x"), Ok(Posted::Done));
+    b.until("it arrives", |sink| sink.arrived.len() == 1);
+    assert_eq!(b.sink.arrived[0].header.id, 1);
+}

@@ -1,0 +1,212 @@
+//! A sink that remembers, and drivers that poll until something is so.
+#![allow(dead_code, unreachable_pub)]
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant as Clock};
+
+use oxifabric_core::device::Device;
+use oxifabric_engine::{
+    Body, Frame, Header, HeaderFlags, Kind, Link, Placement, PostError, Posted, RemoteIov, RxToken,
+    Sink, TxToken,
+};
+use oxifabric_mem::Iov;
+use oxifabric_shm::{Params, ShmLink};
+use oxifabric_types::{Address, Errno, Info, Instant, PeerId};
+
+/// What arrived.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arrived {
+    pub from: PeerId,
+    pub header: Header,
+    pub body: Vec<u8>,
+    pub remote: Option<RemoteIov>,
+}
+
+#[derive(Debug, Default)]
+pub struct Recorder {
+    pub arrived: VecDeque<Arrived>,
+    pub pulled: Vec<(RxToken, Result<(), Errno>)>,
+    pub writable: Vec<PeerId>,
+    pub down: Vec<(PeerId, Errno)>,
+    /// Take so many arrivals, then stall.
+    pub room: Option<usize>,
+    pub stalls: usize,
+}
+
+impl Sink for Recorder {
+    fn arrival(&mut self, from: PeerId, header: &Header, body: Body<'_>) -> Placement {
+        if let Some(room) = &mut self.room {
+            if *room == 0 {
+                self.stalls += 1;
+                return Placement::Stall;
+            }
+            *room -= 1;
+        }
+        let (body, remote) = match body {
+            Body::Whole(bytes) => (bytes.to_vec(), None),
+            Body::Remote(remote) => (Vec::new(), Some(remote)),
+            Body::Stream(_) => return Placement::Refuse,
+        };
+        self.arrived.push_back(Arrived {
+            from,
+            header: *header,
+            body,
+            remote,
+        });
+        Placement::Done
+    }
+
+    fn placed(&mut self, _: RxToken, _: Result<(), Errno>) {}
+    fn sent(&mut self, _: TxToken, _: Result<(), Errno>) {}
+
+    fn pulled(&mut self, token: RxToken, result: Result<(), Errno>) {
+        self.pulled.push((token, result));
+    }
+
+    fn writable(&mut self, peer: PeerId) {
+        self.writable.push(peer);
+    }
+
+    fn peer_down(&mut self, peer: PeerId, why: Errno) {
+        self.down.push((peer, why));
+    }
+}
+
+/// A link with its sink and its time.
+#[derive(Debug)]
+pub struct Port {
+    pub link: ShmLink,
+    pub sink: Recorder,
+    /// Added to the clock: makes deadlines pass.
+    pub ahead: Duration,
+    start: Clock,
+}
+
+pub fn params() -> Params {
+    Params::of_environment().clone()
+}
+
+/// How long a test may take before it counts as hanging.
+pub const WATCHDOG: Duration = Duration::from_secs(60);
+
+impl Port {
+    pub fn named(name: Option<&str>, params: &Params) -> Result<Self, Errno> {
+        let info = Info {
+            src: name.map(|name| Address::Name(name.into())),
+            ..Info::default()
+        };
+        Ok(Self {
+            link: ShmLink::open_with(&info, params)?,
+            sink: Recorder::default(),
+            ahead: Duration::ZERO,
+            start: Clock::now(),
+        })
+    }
+
+    /// An endpoint that others can reach.
+    pub fn open(params: &Params) -> Self {
+        let mut port = Self::named(None, params).expect("an endpoint");
+        port.link.enable(true).expect("a listener");
+        port
+    }
+
+    pub fn peer(&mut self, other: &Self) -> PeerId {
+        self.link.peer(&other.link.name()).expect("a name")
+    }
+
+    pub fn poll(&mut self) -> usize {
+        let now = Instant::from_nanos((self.start.elapsed() + self.ahead).as_nanos() as u64);
+        self.link.poll(now, &mut self.sink)
+    }
+
+    /// Polls until something is so.
+    pub fn until(&mut self, what: &str, mut done: impl FnMut(&Recorder) -> bool) {
+        let start = Clock::now();
+        while !done(&self.sink) {
+            self.poll();
+            assert!(start.elapsed() < WATCHDOG, "{what}: {:?}", self.sink);
+            std::thread::yield_now();
+        }
+    }
+
+    pub fn try_post(
+        &mut self,
+        peer: PeerId,
+        header: Header,
+        body: &Iov,
+    ) -> Result<Posted, PostError> {
+        let frame = Frame {
+            header,
+            body,
+            offset: 0,
+            len: body.len(),
+            transient: true,
+            more: false,
+        };
+        self.link.post(peer, frame, TxToken(0))
+    }
+
+    /// Posts a message with bytes of its own.
+    pub fn send(&mut self, peer: PeerId, id: u32, bytes: &[u8]) -> Result<Posted, PostError> {
+        let body = lend(bytes);
+        self.try_post(peer, header(Kind::Tagged, id, bytes.len()), &body)
+    }
+}
+
+/// Polls both until something is so of either.
+pub fn both(
+    what: &str,
+    a: &mut Port,
+    b: &mut Port,
+    mut done: impl FnMut(&mut Port, &mut Port) -> bool,
+) {
+    let start = Clock::now();
+    while !done(a, b) {
+        a.poll();
+        b.poll();
+        assert!(
+            start.elapsed() < WATCHDOG,
+            "{what}: {:?} {:?}",
+            a.sink,
+            b.sink
+        );
+        std::thread::yield_now();
+    }
+}
+
+/// Opens two endpoints and a pair between them; the first has called. Returns how each names the other.
+pub fn pair(params: &Params) -> (Port, Port, PeerId, PeerId) {
+    let (mut a, mut b) = (Port::open(params), Port::open(params));
+    let b_at_a = a.peer(&b);
+    both("a pair opens", &mut a, &mut b, |a, b| {
+        (a.send(b_at_a, 0, b"first") == Ok(Posted::Done)) || !b.sink.arrived.is_empty()
+    });
+    b.until("the first message arrives", |sink| !sink.arrived.is_empty());
+    let a_at_b = b.sink.arrived.pop_front().expect("just seen").from;
+    a.sink.writable.clear();
+    (a, b, b_at_a, a_at_b)
+}
+
+pub fn header(kind: Kind, id: u32, len: usize) -> Header {
+    Header {
+        kind,
+        flags: HeaderFlags::DATA,
+        id,
+        tag: !u64::from(id),
+        data: u64::from(id) << 32,
+        len: len as u64,
+    }
+}
+
+/// Lends bytes that outlive every use of the result, as the tests see to.
+pub fn lend(bytes: &[u8]) -> Iov {
+    // SAFETY: the tests keep the bytes, and write through Iovs made from mutable memory only.
+    unsafe { Iov::contiguous(bytes.as_ptr().cast_mut(), bytes.len()) }
+}
+
+/// Bytes that differ by place and by seed.
+pub fn pattern(len: usize, seed: usize) -> Vec<u8> {
+    (0..len)
+        .map(|at| (at.wrapping_mul(31) ^ (at >> 8) ^ seed) as u8)
+        .collect()
+}
