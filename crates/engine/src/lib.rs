@@ -39,6 +39,6 @@ mod unexpected;
 pub use engine::{Config, Engine};
 pub use link::{
     Body, Frame, Header, HeaderFlags, Kind, Limits, Link, Placement, PostError, Posted, RemoteIov,
-    RxToken, Sink, TxToken,
+    RxToken, Sink, Target, TxToken,
 };
-pub use op::{Completion, Completions, Failure, RxOp, TxOp};
+pub use op::{Completion, Completions, Failure, RmaOp, RxOp, TxOp};

@@ -57,6 +57,18 @@ pub trait Sink {
     /// A header is complete: says where its body goes *before* a streamed body moves.
     fn arrival(&mut self, from: PeerId, header: &Header, body: Body<'_>) -> Placement;
 
+    /// The same for [`Kind::Write`], [`Kind::WriteRts`] and [`Kind::Read`], which name memory of this endpoint.
+    fn access(
+        &mut self,
+        from: PeerId,
+        header: &Header,
+        targets: &[Target],
+        body: Body<'_>,
+    ) -> Placement {
+        let _ = (from, header, targets, body);
+        Placement::Refuse
+    }
+
     /// A streamed body that was placed is complete, or the peer went down within it.
     fn placed(&mut self, token: RxToken, result: Result<(), Errno>);
 
@@ -84,7 +96,8 @@ pub struct Header {
     /// Names an operation between the two peers. The sender of a message chooses it (for `*Rts`, segmented
     /// messages and those with [`HeaderFlags::DELIVERY`]); every answer and every [`Kind::Segment`] repeats it.
     pub id: u32,
-    /// The tag of a tagged message; of a [`Kind::Segment`], the offset of its body in the message.
+    /// The tag of a tagged message; of a [`Kind::Segment`], the offset of its body in the message; of
+    /// [`Kind::Response`] and [`Kind::ResponseRts`], the id of the read that they answer.
     pub tag: u64,
     /// Remote completion data if [`HeaderFlags::DATA`]; of [`Kind::Fin`] and [`Kind::Ack`], zero or an errno.
     pub data: u64,
@@ -111,8 +124,19 @@ pub enum Kind {
     Segment = 5,
     /// The message with this id has been placed in the receiver's buffer.
     Ack = 6,
-    /// The body of the Rts with this id has been pulled, or is not wanted.
+    /// The body of the Rts with this id has been pulled, or is not wanted; or the read or write with this id is
+    /// refused.
     Fin = 7,
+    /// Data for memory of the receiver, with its body or the first part of it.
+    Write = 8,
+    /// Data for memory of the receiver; the body stays at the sender until it is asked for.
+    WriteRts = 9,
+    /// A wish for data from memory of the receiver. It has no body; `len` is how much is wanted.
+    Read = 10,
+    /// The data that a read asked for, or the first part of it.
+    Response = 11,
+    /// The data that a read asked for stays where it is until it is pulled or asked for.
+    ResponseRts = 12,
 }
 
 bitflags! {
@@ -140,6 +164,8 @@ pub struct Frame<'a> {
     pub offset: usize,
     /// How many bytes of it.
     pub len: usize,
+    /// The memory of the peer that a [`Kind::Write`], [`Kind::WriteRts`] or [`Kind::Read`] is about.
+    pub targets: &'a [Target],
     /// The memory is valid during the call only: the link copies what it cannot send at once, and so never
     /// answers [`Posted::Pending`].
     pub transient: bool,
@@ -178,6 +204,9 @@ pub struct Limits {
     pub rndv_msg: bool,
     /// Tagged messages may use `TaggedRts`.
     pub rndv_tagged: bool,
+    /// Writes and responses may use `WriteRts` and `ResponseRts`, and a refused access is answered by `Fin`.
+    /// Otherwise a refused access drops the connection.
+    pub rndv_rma: bool,
     /// The receiver of an Rts can read the sender's memory ([`Link::pull`]).
     pub pull: bool,
     /// The peer matches acknowledgements by order of arrival: acknowledge a message when it has arrived
@@ -234,6 +263,17 @@ impl RemoteIov {
     pub fn pieces(&self) -> &[(u64, u64)] {
         &self.pieces[..self.count as usize]
     }
+}
+
+/// Memory that its owner registered for access by peers, fi_mr(3), as a peer names it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Target {
+    /// Where it starts: a virtual address, or an offset into the region.
+    pub addr: u64,
+    /// How many bytes it has.
+    pub len: u64,
+    /// The region's key.
+    pub key: u64,
 }
 
 /// Names a posted frame between the engine and its link.

@@ -1,7 +1,10 @@
 //! Operations as the application posts them, and what becomes of them.
 
+use alloc::boxed::Box;
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, PeerId};
+
+use crate::Target;
 
 /// A send.
 #[derive(Debug)]
@@ -38,13 +41,32 @@ pub struct RxOp {
     pub context: usize,
 }
 
+/// A read from or a write to memory of a peer, fi_rma(3).
+#[derive(Debug)]
+pub struct RmaOp {
+    /// Whose memory.
+    pub peer: PeerId,
+    /// Which memory: one to [`oxifabric_mem::MAX_SEGMENTS`] pieces, together as long as `body`.
+    pub targets: Box<[Target]>,
+    /// Where the data goes or comes from; with `INJECT` valid during the call only.
+    pub body: Iov,
+    /// Remote completion data of a write, if `flags` has `REMOTE_CQ_DATA`.
+    pub data: u64,
+    /// `RMA` with `READ` or `WRITE`, and of fi_rma(3): `REMOTE_CQ_DATA COMPLETION INJECT MORE INJECT_COMPLETE
+    /// TRANSMIT_COMPLETE DELIVERY_COMPLETE`.
+    pub flags: Flags,
+    /// The application's pointer, repeated in the completion.
+    pub context: usize,
+}
+
 /// An operation that ended well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
     /// The operation's context.
     pub context: usize,
     /// What ended: `SEND` or `RECV` with `MSG` or `TAGGED`, `REMOTE_CQ_DATA`, `MULTI_RECV` when the buffer was
-    /// released, `CLAIM` and `PEEK` never.
+    /// released, `CLAIM` and `PEEK` never; `RMA` with `READ` or `WRITE` at the initiator, with `REMOTE_READ` or
+    /// `REMOTE_WRITE` at the target (wanted only with `REMOTE_CQ_DATA`).
     pub flags: Flags,
     /// Bytes received; of a send, its length.
     pub len: u64,
@@ -78,4 +100,16 @@ pub trait Completions {
 
     /// An operation failed.
     fn fail(&mut self, failure: Failure);
+
+    /// Finds the memory that a peer names, if it is registered for `access` (`REMOTE_READ` or `REMOTE_WRITE`).
+    ///
+    /// The result lends all targets, in order. Without registered memory nothing is found.
+    ///
+    /// # Errors
+    /// `NOKEY` when a key is unknown, `ACCES` when a target reaches beyond its region or the region does not
+    /// allow the access.
+    fn region(&self, targets: &[Target], access: Flags) -> Result<Iov, Errno> {
+        let _ = (targets, access);
+        Err(Errno::NOKEY)
+    }
 }

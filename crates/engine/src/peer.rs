@@ -102,13 +102,11 @@ impl Peer {
 }
 
 impl Peers {
-    /// Tells whether a send may go to the link at once: nothing is before it.
+    /// Tells whether a send may go to the link at once. Nothing is before it then: whatever waits, waits
+    /// because the link is blocked.
     #[inline]
     pub(crate) fn is_clear(&self, peer: PeerId) -> bool {
-        match self.rows.get(peer.index()) {
-            Some(row) => !row.blocked && row.backlog.is_empty(),
-            None => true,
-        }
+        self.rows.get(peer.index()).is_none_or(|row| !row.blocked)
     }
 
     /// Tells whether the number can be a peer's.

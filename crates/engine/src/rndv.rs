@@ -151,6 +151,7 @@ pub(crate) fn bare(header: Header) -> Frame<'static> {
         body: NOTHING,
         offset: 0,
         len: 0,
+        targets: &[],
         transient: true,
         more: false,
     }

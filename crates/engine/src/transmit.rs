@@ -121,6 +121,7 @@ impl Transmit {
             body: &self.body,
             offset,
             len,
+            targets: &[],
             transient: self.borrowed,
             more: matches!(next, Stage::Sending(_)) || self.flags.contains(Flags::MORE),
         };

@@ -44,6 +44,7 @@ impl Engine {
             body: &op.body,
             offset: 0,
             len: op.body.len(),
+            targets: &[],
             transient: op.flags.contains(Flags::INJECT),
             more: op.flags.contains(Flags::MORE),
         };

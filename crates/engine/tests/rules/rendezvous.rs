@@ -192,3 +192,44 @@ fn a_match_of_an_offer_is_known_by_the_request() {
     assert!(b.link.posted.is_empty());
     b.assert_empty();
 }
+
+#[test]
+fn messages_and_data_that_was_asked_for_take_turns() {
+    let mut b = Bench::with(|_| {}, |config| config.tx_size = 16);
+    b.send(tx(&memory(&[1; 30]), 1)).expect("room");
+    let id = b.frame().header.id;
+    b.link.answers.push_back(Err(PostError::Again));
+    b.arrive(PEER, answer(Kind::Cts, id), b"");
+    for context in 2..=6 {
+        b.send(tx(&memory(b"ab"), context)).expect("room");
+    }
+    b.tell(|sink| sink.writable(PEER));
+    let kinds: Vec<_> = b.link.posted.iter().map(|sent| sent.header.kind).collect();
+    let turns = [Kind::Segment, Kind::Msg].repeat(5);
+    assert_eq!(kinds, turns);
+}
+
+#[test]
+fn fin_takes_the_place_of_an_acknowledgement() {
+    let mut b = pulling();
+    b.recv(rx(&memory(&[0; 26]), 1)).expect("room");
+    let delivery = Header {
+        flags: HeaderFlags::DELIVERY,
+        ..offer(26, 9)
+    };
+    b.arrive_remote(PEER, delivery, 26);
+    let (_, token) = b.link.pulls.pop_front().expect("a pull");
+    b.tell(move |sink| sink.pulled(token, Ok(())));
+    assert_eq!(b.frame().header.kind, Kind::Fin);
+    assert!(b.link.posted.is_empty());
+}
+
+#[test]
+fn an_id_is_free_again_when_its_message_is_here() {
+    let mut b = Bench::new();
+    for _ in 0..2 {
+        assert!(b.arrive(PEER, msg(12), &[0; 8]).is_done());
+        assert!(b.arrive(PEER, segment(12, 0, 8), &[0; 4]).is_done());
+    }
+    assert_eq!(b.engine.unexpected(), 2);
+}

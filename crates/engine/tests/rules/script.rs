@@ -124,6 +124,7 @@ impl Bench {
                 segment: 6,
                 rndv_msg: true,
                 rndv_tagged: true,
+                rndv_rma: true,
                 pull: false,
                 ack_on_arrival: false,
             },

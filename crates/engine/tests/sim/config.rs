@@ -45,6 +45,7 @@ impl Config {
                 segment: 20,
                 rndv_msg: true,
                 rndv_tagged: true,
+                rndv_rma: true,
                 pull: true,
                 ack_on_arrival: false,
             },
@@ -129,6 +130,7 @@ impl Config {
             limits: Limits {
                 rndv_msg: false,
                 rndv_tagged: false,
+                rndv_rma: false,
                 ..streams.limits
             },
             ..streams
