@@ -392,3 +392,21 @@ fn a_filter_is_written_as_it_was_read() {
     assert_eq!(NameFilter::parse("^tcp, shm").to_string(), "^tcp,shm");
     assert_eq!(NameFilter::parse(" tcp").to_string(), "tcp");
 }
+
+#[test]
+fn why_lists_one_row_for_each_reason() {
+    let mut hints = Info::default();
+    hints.fabric.prov_name = "mem".to_owned();
+    hints.caps = Caps::RMA;
+    hints.ep.kind = EpType::Msg;
+    let request = Request {
+        version: 2 << 16 | 6,
+        hints: Some(&hints),
+        ..Request::default()
+    };
+    let rows = REGISTRY.why(&request);
+    let of_mem = rows.iter().filter(|(provider, ..)| *provider == "mem");
+    let fields: Vec<&str> = of_mem.map(|(_, _, reason)| reason.field()).collect();
+    assert_eq!(fields, ["ep_attr.type", "caps"]);
+    assert_eq!(rows[0].1, "mem FI_EP_RDM");
+}
