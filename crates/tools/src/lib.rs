@@ -1,1 +1,13 @@
-//! fi_info, fi_pingpong, fi_strerror and oxi.
+//! The programs of oxifabric, as functions: each program in `src/bin` only calls its own.
+//!
+//! - [`fi_info`], [`fi_strerror`], [`fi_pingpong`] take the options of the programs of libfabric and print in their formats, so
+//!   that scripts work with either;
+//! - [`oxi`] is the project's own: it plays ping-pong over every provider of this machine and shows what it measured.
+//!
+//! All are written on the safe interface alone. The variable `OXIFABRIC_LIBRARY` makes them use another libfabric.so.1.
+#![forbid(unsafe_code)]
+
+pub mod fi_info;
+pub mod fi_strerror;
+mod output;
+pub mod oxi;

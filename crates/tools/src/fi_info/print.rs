@@ -1,0 +1,91 @@
+//! The formats of `fi_info`, which scripts read. Source: fi_info(1).
+
+use std::io::{self, Write};
+
+use oxifabric::{Backend, Info, Parameter, ParameterKind};
+
+use crate::output::program_name;
+
+/// Some lines for each offer.
+pub(super) fn short(out: &mut dyn Write, offers: &[Info]) -> io::Result<()> {
+    offers.iter().try_for_each(|info| {
+        let (major, minor) = info.provider_version();
+        writeln!(out, "provider: {}", info.provider())?;
+        writeln!(out, "    fabric: {}", info.fabric())?;
+        writeln!(out, "    domain: {}", info.domain())?;
+        writeln!(out, "    version: {major}.{minor}")?;
+        writeln!(out, "    type: {}", info.ep_type_name())?;
+        writeln!(out, "    protocol: {}", info.protocol_name())
+    })
+}
+
+/// The long text of each offer that contains `part`.
+pub(super) fn long(out: &mut dyn Write, offers: &[Info], part: Option<&str>) -> io::Result<()> {
+    offers.iter().try_for_each(|info| {
+        let text = info.to_string();
+        if contains(&text, part) {
+            write!(out, "---\n{text}")?;
+        }
+        Ok(())
+    })
+}
+
+/// The name and version of each provider.
+pub(super) fn providers(out: &mut dyn Write, offers: &[Info]) -> io::Result<()> {
+    offers.iter().try_for_each(|info| {
+        let (major, minor) = info.provider_version();
+        writeln!(out, "{}:", info.provider())?;
+        writeln!(out, "    version: {major}.{minor}")
+    })
+}
+
+/// The environment variables whose names contain `part`, ready to be pasted into a shell.
+pub(super) fn variables(
+    out: &mut dyn Write,
+    backend: Backend,
+    part: Option<&str>,
+) -> io::Result<()> {
+    let variables = backend.parameters().map_err(io::Error::other)?;
+    variables
+        .iter()
+        .filter(|variable| contains(&variable.name, part))
+        .try_for_each(|variable| show_variable(out, variable))
+}
+
+fn show_variable(out: &mut dyn Write, variable: &Parameter) -> io::Result<()> {
+    let kind = match variable.kind {
+        ParameterKind::Text => "String",
+        ParameterKind::Int => "Integer",
+        ParameterKind::Size => "size_t",
+        ParameterKind::Bool => "Boolean (0/1, on/off, true/false, yes/no)",
+        _ => "Unknown",
+    };
+    writeln!(out, "# {}: {kind}", variable.name)?;
+    writeln!(out, "# {}", variable.help)?;
+    if let Some(value) = &variable.value {
+        let quote = if value.contains(' ') { "\"" } else { "" };
+        writeln!(out, "{}={quote}{value}{quote}", variable.name)?;
+    }
+    writeln!(out)
+}
+
+/// The versions of program, library and interface.
+pub(super) fn version(out: &mut dyn Write, backend: Backend) -> io::Result<()> {
+    let (major, minor) = backend.api_version();
+    writeln!(
+        out,
+        "{}: {}",
+        program_name("fi_info"),
+        env!("CARGO_PKG_VERSION")
+    )?;
+    writeln!(out, "libfabric: {}", backend.version())?;
+    writeln!(out, "libfabric api: {major}.{minor}")
+}
+
+/// Whether the text contains the part; case does not matter.
+fn contains(text: &str, part: Option<&str>) -> bool {
+    part.is_none_or(|part| {
+        text.to_ascii_lowercase()
+            .contains(&part.to_ascii_lowercase())
+    })
+}

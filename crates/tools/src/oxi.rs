@@ -1,0 +1,60 @@
+//! `oxi`: the project's own program. Without a command it does its main job, [`bench`].
+
+mod bench;
+mod chart;
+mod json;
+mod machine;
+mod measure;
+mod orders;
+mod peer;
+mod player;
+mod providers;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::output::parse_options;
+
+/// Show what the fabrics of this machine can do.
+///
+/// Without a command: start two processes, play ping-pong and bandwidth over every provider that is here, and print a table
+/// and charts.
+#[derive(Parser)]
+#[command(name = "oxi", version, args_conflicts_with_subcommands = true)]
+struct Oxi {
+    #[command(flatten)]
+    bench: bench::Options,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Play ping-pong and bandwidth over every provider that is here (the main job)
+    Bench(bench::Options),
+    /// The other process of the main job
+    #[command(hide = true)]
+    Peer(peer::Options),
+}
+
+/// Anything that ends a job; its text says what to do.
+type Trouble = Box<dyn std::error::Error + Send + Sync>;
+
+/// Runs the program.
+pub fn main() -> ExitCode {
+    let options = match parse_options::<Oxi>() {
+        Ok(options) => options,
+        Err(code) => return code,
+    };
+    let result = match options.command {
+        None => bench::run(&options.bench),
+        Some(Command::Bench(options)) => bench::run(&options),
+        Some(Command::Peer(options)) => peer::serve(&options).map(|()| ExitCode::SUCCESS),
+    };
+    result.unwrap_or_else(|trouble| {
+        eprintln!("oxi: {trouble}");
+        ExitCode::FAILURE
+    })
+}

@@ -1,0 +1,280 @@
+//! The main job: two processes of this machine, every provider, a table and charts.
+
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use oxifabric::Backend;
+
+use super::chart::{self, Series};
+use super::machine::{Machine, pin, two_cpus};
+use super::measure::{Effort, Figures, Pair};
+use super::peer::PeerProcess;
+use super::player::Player;
+use super::providers::{Opened, USUAL, offer};
+use super::table::{self, parse_size, spell_size};
+use super::{Trouble, json};
+use crate::output::print;
+
+/// How the main job is done.
+#[derive(Args, Clone, Debug)]
+pub(super) struct Options {
+    /// Providers to play over, with commas between them [default: those of shm and tcp that are here]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    providers: Vec<String>,
+    /// Lengths of messages, with commas between them, such as 8,4k,1m
+    #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = parse_size)]
+    sizes: Vec<usize>,
+    /// Few sizes, and little time for each
+    #[arg(long)]
+    quick: bool,
+    /// Print one JSON object in place of table and charts
+    #[arg(long)]
+    json: bool,
+}
+
+/// Everything that was measured, and where.
+pub(super) struct Report {
+    pub(super) machine: Machine,
+    pub(super) library: String,
+    pub(super) cpus: Option<(usize, usize)>,
+    pub(super) results: Vec<Played>,
+}
+
+/// What was measured over one provider.
+pub(super) struct Played {
+    pub(super) provider: String,
+    /// Where the first process was.
+    pub(super) address: String,
+    pub(super) figures: Vec<Figures>,
+    /// Why there are not more figures.
+    pub(super) trouble: Option<String>,
+}
+
+const SIZES: [usize; 10] = [
+    8,
+    64,
+    256,
+    1 << 10,
+    4 << 10,
+    16 << 10,
+    64 << 10,
+    256 << 10,
+    1 << 20,
+    4 << 20,
+];
+const QUICK_SIZES: [usize; 4] = [8, 1 << 10, 64 << 10, 1 << 20];
+
+/// Does the main job. It fails when a provider that is here cannot be played over, or a message arrives wrong.
+pub(super) fn run(options: &Options) -> Result<ExitCode, Trouble> {
+    let backend = Backend::from_env()?;
+    let (providers, absent) = choose(options, backend);
+    let mut report = Report {
+        machine: Machine::look(),
+        library: describe(backend),
+        cpus: two_cpus(),
+        results: Vec::new(),
+    };
+    if !options.json {
+        print(|out| head(out, &report, &absent))?;
+    }
+    if let Some((cpu, _)) = report.cpus {
+        pin(cpu)?;
+    }
+    let sizes = options.sizes();
+    let bar = progress_bar(providers.len() * sizes.len() * 2);
+    for provider in &providers {
+        let result = play(backend, provider, options, report.cpus, &bar);
+        report.results.push(result);
+    }
+    bar.finish_and_clear();
+    if options.json {
+        print(|out| json::print(out, &report))?;
+    } else {
+        print(|out| body(out, &report))?;
+    }
+    Ok(if report.is_good() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+impl Options {
+    fn sizes(&self) -> Vec<usize> {
+        if !self.sizes.is_empty() {
+            self.sizes.clone()
+        } else if self.quick {
+            QUICK_SIZES.into()
+        } else {
+            SIZES.into()
+        }
+    }
+
+    fn effort(&self) -> Effort {
+        if self.quick {
+            Effort::QUICK
+        } else {
+            Effort::FULL
+        }
+    }
+}
+
+/// The providers to play over, and why others are not among them.
+fn choose(options: &Options, backend: Backend) -> (Vec<String>, Vec<String>) {
+    if !options.providers.is_empty() {
+        return (options.providers.clone(), Vec::new());
+    }
+    let (mut here, mut absent) = (Vec::new(), Vec::new());
+    for provider in USUAL {
+        match offer(backend, provider) {
+            Ok(_) => here.push(provider.to_owned()),
+            Err(why) => absent.push(format!("{provider} is not here: {why}")),
+        }
+    }
+    (here, absent)
+}
+
+fn describe(backend: Backend) -> String {
+    let (major, minor) = backend.api_version();
+    format!("libfabric {}, API {major}.{minor}", backend.version())
+}
+
+fn progress_bar(steps: usize) -> ProgressBar {
+    let style = ProgressStyle::with_template("  {bar:40.cyan/dim} {pos}/{len}  {msg}")
+        .unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(steps as u64).with_style(style)
+}
+
+/// Measures everything over one provider.
+fn play(
+    backend: Backend,
+    provider: &str,
+    options: &Options,
+    cpus: Option<(usize, usize)>,
+    bar: &ProgressBar,
+) -> Played {
+    let mut result = Played {
+        provider: provider.to_owned(),
+        address: String::new(),
+        figures: Vec::new(),
+        trouble: None,
+    };
+    if let Err(trouble) = measure(backend, options, cpus, bar, &mut result) {
+        result.trouble = Some(trouble.to_string());
+    }
+    result
+}
+
+fn measure(
+    backend: Backend,
+    options: &Options,
+    cpus: Option<(usize, usize)>,
+    bar: &ProgressBar,
+    result: &mut Played,
+) -> Result<(), Trouble> {
+    let info = offer(backend, &result.provider)?;
+    let opened = Opened::open(&info)?;
+    let address = opened.endpoint.address()?;
+    result.address = address.to_string();
+    let (mut peer, theirs) = PeerProcess::start(&result.provider, cpus.map(|cpus| cpus.1))?;
+    peer.introduce(&address)?;
+    let to = opened.meet(&theirs)?;
+    let mut pair = Pair {
+        player: Player::new(opened, to, cpus.is_none()),
+        peer,
+        seed: u64::from(std::process::id()),
+    };
+    for size in options.sizes() {
+        bar.set_message(format!("{} {}", result.provider, spell_size(size)));
+        let (latency_us, wrong) = pair.latency_us(size, options.effort())?;
+        bar.inc(1);
+        let (rate, also_wrong) = pair.rate(size, options.effort())?;
+        bar.inc(1);
+        result.figures.push(Figures {
+            size,
+            latency_us,
+            bandwidth_mbps: rate * size as f64 / 1e6,
+            rate,
+            wrong: wrong + also_wrong,
+        });
+    }
+    pair.peer.dismiss()
+}
+
+impl Report {
+    fn is_good(&self) -> bool {
+        let good = |result: &Played| {
+            result.trouble.is_none() && result.figures.iter().all(|row| row.wrong == 0)
+        };
+        !self.results.is_empty() && self.results.iter().all(good)
+    }
+}
+
+/// What is known before anything is measured.
+fn head(out: &mut dyn Write, report: &Report, absent: &[String]) -> io::Result<()> {
+    writeln!(
+        out,
+        "oxi {}  ({})",
+        env!("CARGO_PKG_VERSION"),
+        report.library
+    )?;
+    writeln!(out, "{}", report.machine)?;
+    match report.cpus {
+        Some((one, other)) => writeln!(out, "two processes, on cores {one} and {other}")?,
+        None => writeln!(
+            out,
+            "two processes that share one core: expect latencies of a scheduler, not of a fabric"
+        )?,
+    }
+    absent.iter().try_for_each(|line| writeln!(out, "{line}"))
+}
+
+/// Tables, charts, and what they mean.
+fn body(out: &mut dyn Write, report: &Report) -> io::Result<()> {
+    for result in &report.results {
+        writeln!(out, "\n{}  {}", result.provider, result.address)?;
+        if !result.figures.is_empty() {
+            table::print(out, &result.figures)?;
+        }
+        if let Some(trouble) = &result.trouble {
+            writeln!(out, "  failed: {trouble}")?;
+        }
+    }
+    let colour = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    writeln!(out)?;
+    let latency = series(report, |row| row.latency_us);
+    chart::print(
+        out,
+        "one-way latency, µs (lower is better)",
+        &latency,
+        colour,
+    )?;
+    writeln!(out)?;
+    let bandwidth = series(report, |row| row.bandwidth_mbps);
+    chart::print(
+        out,
+        "bandwidth, MB/s (higher is better)",
+        &bandwidth,
+        colour,
+    )?;
+    writeln!(
+        out,
+        "\nmedians; latency is half of a round trip; 1 MB is 1,000,000 bytes; contents are checked in a sample"
+    )
+}
+
+fn series(report: &Report, value: impl Fn(&Figures) -> f64) -> Vec<Series<'_>> {
+    let line = |played: &Played| -> Vec<(f64, f64)> {
+        let figures = played.figures.iter();
+        figures.map(|row| (row.size as f64, value(row))).collect()
+    };
+    let results = report.results.iter();
+    results
+        .map(|played| Series {
+            name: &played.provider,
+            points: line(played),
+        })
+        .collect()
+}

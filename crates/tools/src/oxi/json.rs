@@ -1,0 +1,75 @@
+//! Figures for programs.
+
+use std::io::{self, Write};
+
+use super::bench::{Played, Report};
+
+/// Prints everything as one JSON object. Latencies are in microseconds, bandwidths in 1,000,000 bytes a second.
+pub(super) fn print(out: &mut dyn Write, report: &Report) -> io::Result<()> {
+    let machine = &report.machine;
+    writeln!(out, "{{")?;
+    writeln!(
+        out,
+        "  \"machine\": {{\"cpu\": {}, \"cores\": {}, \"kernel\": {}}},",
+        quote(&machine.cpu),
+        machine.cores,
+        quote(&machine.kernel)
+    )?;
+    writeln!(out, "  \"library\": {},", quote(&report.library))?;
+    writeln!(out, "  \"pinned\": {},", report.cpus.is_some())?;
+    writeln!(out, "  \"providers\": [")?;
+    for (at, result) in report.results.iter().enumerate() {
+        let comma = if at + 1 < report.results.len() {
+            ","
+        } else {
+            ""
+        };
+        provider(out, result)?;
+        writeln!(out, "{comma}")?;
+    }
+    writeln!(out, "  ]\n}}")
+}
+
+fn provider(out: &mut dyn Write, result: &Played) -> io::Result<()> {
+    write!(out, "    {{\"name\": {}", quote(&result.provider))?;
+    if let Some(trouble) = &result.trouble {
+        write!(out, ", \"error\": {}", quote(trouble))?;
+    }
+    write!(out, ", \"sizes\": [")?;
+    for (at, row) in result.figures.iter().enumerate() {
+        let comma = if at == 0 { "" } else { "," };
+        write!(
+            out,
+            "{comma}\n      {{\"bytes\": {}, \"latency_us\": {:.4}, \"bandwidth_mbps\": {:.2}, \"messages_per_s\": {:.0}, \
+             \"wrong\": {}}}",
+            row.size, row.latency_us, row.bandwidth_mbps, row.rate, row.wrong
+        )?;
+    }
+    write!(out, "]}}")
+}
+
+/// A string as JSON spells it.
+fn quote(text: &str) -> String {
+    let mut quoted = String::from('"');
+    for letter in text.chars() {
+        match letter {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            '\n' => quoted.push_str("\\n"),
+            control if control < ' ' => quoted.push_str(&format!("\\u{:04x}", control as u32)),
+            other => quoted.push(other),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_are_quoted() {
+        assert_eq!(quote("a\"b\\c\nd\u{1}é"), r#""a\"b\\c\nd\u0001é""#);
+    }
+}

@@ -1,0 +1,74 @@
+//! The machine that is measured, and the processors that the two processes run on.
+
+use core::fmt;
+use std::fs;
+
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
+
+use super::Trouble;
+
+/// What a reader must know to judge figures.
+#[derive(Debug)]
+pub(super) struct Machine {
+    /// Model of the processor.
+    pub(super) cpu: String,
+    /// Processors that this process may use.
+    pub(super) cores: usize,
+    /// Version of the kernel.
+    pub(super) kernel: String,
+}
+
+impl Machine {
+    pub(super) fn look() -> Self {
+        Self {
+            cpu: cpu_model().unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
+            cores: usable_cpus().len(),
+            kernel: fs::read_to_string("/proc/sys/kernel/osrelease")
+                .map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let s = if self.cores == 1 { "" } else { "s" };
+        write!(
+            f,
+            "{}, {} core{s}, Linux {}",
+            self.cpu, self.cores, self.kernel
+        )
+    }
+}
+
+fn cpu_model() -> Option<String> {
+    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
+    let line = text.lines().find(|line| line.starts_with("model name"))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+/// Lists the processors that this process may run on.
+fn usable_cpus() -> Vec<usize> {
+    let Ok(set) = sched_getaffinity(Pid::from_raw(0)) else {
+        return Vec::new();
+    };
+    (0..CpuSet::count())
+        .filter(|cpu| set.is_set(*cpu).unwrap_or(false))
+        .collect()
+}
+
+/// Chooses a processor for each process; `None` when there are not two.
+pub(super) fn two_cpus() -> Option<(usize, usize)> {
+    match usable_cpus()[..] {
+        [one, other, ..] => Some((one, other)),
+        _ => None,
+    }
+}
+
+/// Keeps this process on one processor.
+pub(super) fn pin(cpu: usize) -> Result<(), Trouble> {
+    let mut set = CpuSet::new();
+    set.set(cpu)?;
+    sched_setaffinity(Pid::from_raw(0), &set)?;
+    Ok(())
+}
