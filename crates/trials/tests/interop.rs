@@ -49,8 +49,8 @@ macro_rules! both_ways {
 }
 
 both_ways! {
-    c_2_5_messages: mpich_wheel as "tcp", "-I 100 -m msg";
-    c_2_5_tagged: mpich_wheel as "tcp", "-I 100 -m tagged";
-    c_1_17_messages: debian as "net", "-I 100 -m msg";
-    c_1_17_tagged: debian as "net", "-I 100 -m tagged";
+    c_2_5_messages: mpich_wheel as "tcp", "-I 20 -m msg";
+    c_2_5_tagged: mpich_wheel as "tcp", "-I 20 -m tagged";
+    c_1_17_messages: debian as "net", "-I 20 -m msg";
+    c_1_17_tagged: debian as "net", "-I 20 -m tagged";
 }
