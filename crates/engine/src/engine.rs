@@ -212,7 +212,7 @@ impl Engine {
 
     /// Lets the link offer again what was stalled, if anything changed.
     #[inline]
-    fn offer_stalled(&mut self, link: &mut impl Link) {
+    pub(crate) fn offer_stalled(&mut self, link: &mut impl Link) {
         if core::mem::take(&mut self.offer_again) {
             while let Some(peer) = self.peers.next_stalled() {
                 link.resume(peer);

@@ -27,6 +27,7 @@ mod multi_recv;
 mod peek;
 mod peer;
 mod posted;
+mod rma;
 mod rndv;
 mod rx;
 mod segment;

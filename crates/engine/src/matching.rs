@@ -4,13 +4,17 @@ use oxifabric_types::{Errno, Flags, PeerId};
 
 use crate::{Header, HeaderFlags, RxOp};
 
-/// The two kinds of messages. One never matches receives of the other, fi_tagged(3).
+/// What finds the place for a message's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// Untagged, fi_msg(3).
+    /// The receives for untagged messages, fi_msg(3).
     Msg = 0,
-    /// Tagged, fi_tagged(3).
+    /// The receives for tagged messages, fi_tagged(3).
     Tagged = 1,
+    /// The memory that a write names, fi_rma(3). It never waits.
+    Write = 2,
+    /// The read that it answers. It never waits.
+    Response = 3,
 }
 
 impl Class {
@@ -24,12 +28,14 @@ impl Class {
         }
     }
 
-    /// Returns its flag in completions.
+    /// Returns the flags of completions that report such a message.
     #[inline]
-    pub(crate) const fn flag(self) -> Flags {
+    pub(crate) const fn flags(self) -> Flags {
         match self {
-            Self::Msg => Flags::MSG,
-            Self::Tagged => Flags::TAGGED,
+            Self::Msg => Flags::RECV.union(Flags::MSG),
+            Self::Tagged => Flags::RECV.union(Flags::TAGGED),
+            Self::Write => Flags::RMA.union(Flags::REMOTE_WRITE),
+            Self::Response => Flags::RMA.union(Flags::READ),
         }
     }
 
@@ -80,7 +86,7 @@ impl Arrival {
     /// Returns the flags of a completion that reports this message, fi_cq(3) "COMPLETION FLAGS".
     #[inline]
     pub(crate) fn completion_flags(&self) -> Flags {
-        let mut flags = Flags::RECV.union(self.class.flag());
+        let mut flags = self.class.flags();
         if self.flags.contains(HeaderFlags::DATA) {
             flags |= Flags::REMOTE_CQ_DATA;
         }
@@ -108,7 +114,7 @@ impl Pattern {
             tag: op.tag,
             ignore: match class {
                 Class::Msg => u64::MAX,
-                Class::Tagged => op.ignore,
+                _ => op.ignore,
             },
         }
     }

@@ -79,7 +79,7 @@ fn nothing_found(op: &RxOp) -> Failure {
     Failure {
         op: Completion {
             context: op.context,
-            flags: Flags::RECV | Class::of(op.flags).flag(),
+            flags: Class::of(op.flags).flags(),
             len: 0,
             buf: 0,
             data: 0,

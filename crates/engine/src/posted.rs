@@ -225,7 +225,7 @@ impl Receive {
     pub(crate) fn completion(&self) -> Completion {
         Completion {
             context: self.context,
-            flags: Flags::RECV | self.pattern.class.flag(),
+            flags: self.pattern.class.flags(),
             len: 0,
             buf: self.body.base() as usize,
             data: 0,

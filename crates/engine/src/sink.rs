@@ -6,7 +6,7 @@ use crate::engine::Engine;
 use crate::matching::{Arrival, Class, verdict};
 use crate::peer::Peers;
 use crate::slab::Key;
-use crate::{Body, Completions, Header, Kind, Placement, RxToken, Sink, TxToken};
+use crate::{Body, Completions, Header, Kind, Placement, RxToken, Sink, Target, TxToken};
 
 /// The engine as a link sees it, with the completions that arrivals lead to.
 pub(crate) struct EngineSink<'a, C> {
@@ -59,8 +59,32 @@ impl<C: Completions> Sink for EngineSink<'_, C> {
             Kind::Tagged => self.message(from, Class::Tagged, header, body),
             Kind::MsgRts => self.offer(from, Class::Msg, header, body),
             Kind::TaggedRts => self.offer(from, Class::Tagged, header, body),
+            Kind::Response | Kind::ResponseRts => {
+                self.engine.response(self.out, from, header, body)
+            }
+            // What names memory of this endpoint comes through `access`.
+            Kind::Write | Kind::WriteRts | Kind::Read => Placement::Refuse,
             Kind::Segment => self.engine.segment(self.out, from, header, body),
             Kind::Cts | Kind::Ack | Kind::Fin => self.answer(from, header, body),
+        }
+    }
+
+    fn access(
+        &mut self,
+        from: PeerId,
+        header: &Header,
+        targets: &[Target],
+        body: Body<'_>,
+    ) -> Placement {
+        if !Peers::is_valid(from) {
+            return Placement::Refuse;
+        }
+        match header.kind {
+            Kind::Write | Kind::WriteRts => {
+                self.engine.write(self.out, from, header, targets, body)
+            }
+            Kind::Read => self.engine.read(self.out, from, header, targets),
+            _ => Placement::Refuse,
         }
     }
 

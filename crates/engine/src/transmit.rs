@@ -3,20 +3,25 @@
 //! The length decides how it goes (see [`Limits`]): in one frame, at once in several, or only when the receiver
 //! asks for it. Which, is decided when the first frame is posted, because the limits may change until then.
 
+use alloc::boxed::Box;
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, PeerId};
 
-use crate::matching::Class;
 use crate::slab::Key;
-use crate::{Completion, Completions, Failure, Frame, Header, HeaderFlags, Kind, Limits, TxOp};
+use crate::{
+    Completion, Completions, Failure, Frame, Header, HeaderFlags, Kind, Limits, RmaOp, Target, TxOp,
+};
 
-/// A send.
+/// A send, or another operation that begins with a frame to a peer: a write, a read, the response to a read.
 #[derive(Debug)]
 pub(crate) struct Transmit {
     pub(crate) peer: PeerId,
-    header: Header,
+    pub(crate) header: Header,
+    /// The data to send; of a read, where it will go.
     pub(crate) body: Iov,
-    flags: Flags,
+    /// The peer's memory that it is about, if it is about any.
+    targets: Box<[Target]>,
+    pub(crate) flags: Flags,
     context: usize,
     pub(crate) stage: Stage,
     /// Frames whose memory the link still reads.
@@ -53,12 +58,59 @@ impl Transmit {
             borrowed: op.flags.contains(Flags::INJECT),
             unacked: wants_ack(op.flags),
             body: op.body,
+            targets: Box::default(),
             flags: op.flags,
             context: op.context,
             stage: Stage::Queued,
             pending: 0,
             failure: None,
         }
+    }
+
+    /// Takes a read or write in. A read is over when its response is, which takes its place.
+    pub(crate) fn rma(op: RmaOp, key: Key) -> Self {
+        let is_read = op.flags.contains(Flags::READ);
+        let message = TxOp {
+            peer: op.peer,
+            tag: 0,
+            data: op.data,
+            body: op.body,
+            flags: op.flags,
+            context: op.context,
+        };
+        let mut transmit = Self::new(message, key);
+        transmit.targets = op.targets;
+        transmit.unacked |= is_read;
+        transmit.borrowed &= !is_read;
+        transmit
+    }
+
+    /// Answers the read that the peer calls `id` with the memory that it names.
+    pub(crate) fn response(peer: PeerId, id: u32, body: Iov, key: Key) -> Self {
+        let message = TxOp {
+            peer,
+            tag: u64::from(id),
+            data: 0,
+            body,
+            flags: Flags::RMA | Flags::REMOTE_READ,
+            context: 0,
+        };
+        Self::new(message, key)
+    }
+
+    /// Tells whether it is a read that waits for its response.
+    pub(crate) fn awaits_response(&self) -> bool {
+        self.header.kind == Kind::Read && self.stage == Stage::Sent && self.unacked
+    }
+
+    /// Tells whether an acknowledgement may come.
+    pub(crate) fn awaits_ack(&self) -> bool {
+        self.unacked && self.stage != Stage::Offered && self.header.kind != Kind::Read
+    }
+
+    /// Tells whether a peer's read asked for it, so that the application knows nothing of it.
+    pub(crate) const fn is_response(&self) -> bool {
+        matches!(self.header.kind, Kind::Response)
     }
 
     /// Tells whether nothing more will happen to it.
@@ -94,6 +146,9 @@ impl Transmit {
                 let (kind, len) = match next {
                     Stage::Offered => (self.offer(), whole),
                     Stage::Sending(part) => (self.header.kind, part),
+                    Stage::Queued | Stage::Sent if self.header.kind == Kind::Read => {
+                        (Kind::Read, 0)
+                    }
                     Stage::Queued | Stage::Sent => (self.header.kind, whole),
                 };
                 (
@@ -121,7 +176,7 @@ impl Transmit {
             body: &self.body,
             offset,
             len,
-            targets: &[],
+            targets: if offset == 0 { &self.targets } else { &[] },
             transient: self.borrowed,
             more: matches!(next, Stage::Sending(_)) || self.flags.contains(Flags::MORE),
         };
@@ -169,6 +224,8 @@ impl Transmit {
         );
         match self.failure {
             None => out.complete(op),
+            // The reader is gone, and nobody else waits for it.
+            Some(_) if self.header.kind == Kind::Response => {}
             Some(errno) => out.fail(Failure {
                 op: Completion {
                     from: self.peer,
@@ -183,11 +240,12 @@ impl Transmit {
     /// Chooses the protocol by the length of the message.
     fn after_first(&self, limits: &Limits) -> Stage {
         let len = self.body.len();
-        let rndv = match Class::of(self.flags) {
-            Class::Msg => limits.rndv_msg,
-            Class::Tagged => limits.rndv_tagged,
+        let rndv = match self.header.kind {
+            Kind::Msg => limits.rndv_msg,
+            Kind::Tagged => limits.rndv_tagged,
+            _ => limits.rndv_rma,
         };
-        if len <= limits.eager {
+        if len <= limits.eager || self.header.kind == Kind::Read {
             Stage::Sent
         } else if len <= limits.segmented {
             Stage::Sending(limits.eager)
@@ -199,9 +257,12 @@ impl Transmit {
     }
 
     fn offer(&self) -> Kind {
-        match Class::of(self.flags) {
-            Class::Msg => Kind::MsgRts,
-            Class::Tagged => Kind::TaggedRts,
+        match self.header.kind {
+            Kind::Msg => Kind::MsgRts,
+            Kind::Tagged => Kind::TaggedRts,
+            Kind::Write => Kind::WriteRts,
+            Kind::Response => Kind::ResponseRts,
+            other => other,
         }
     }
 
@@ -226,9 +287,16 @@ pub(crate) fn header(op: &TxOp) -> Header {
         op.flags.contains(Flags::DELIVERY_COMPLETE),
     );
     flags.set(HeaderFlags::MATCH, op.flags.contains(Flags::MATCH_COMPLETE));
-    let (kind, tag) = match Class::of(op.flags) {
-        Class::Msg => (Kind::Msg, 0),
-        Class::Tagged => (Kind::Tagged, op.tag),
+    let (kind, tag) = if op.flags.contains(Flags::TAGGED) {
+        (Kind::Tagged, op.tag)
+    } else if !op.flags.contains(Flags::RMA) {
+        (Kind::Msg, 0)
+    } else if op.flags.contains(Flags::WRITE) {
+        (Kind::Write, 0)
+    } else if op.flags.contains(Flags::READ) {
+        (Kind::Read, 0)
+    } else {
+        (Kind::Response, op.tag)
     };
     Header {
         kind,
@@ -255,12 +323,28 @@ pub(crate) const fn wants_ack(flags: Flags) -> bool {
 pub(crate) fn completion(flags: Flags, context: usize, buf: usize, len: u64) -> Completion {
     Completion {
         context,
-        flags: Flags::SEND | Class::of(flags).flag(),
+        flags: what(flags),
         len,
         buf,
         data: 0,
         tag: 0,
         from: PeerId::ANY,
         wanted: flags.contains(Flags::COMPLETION),
+    }
+}
+
+/// Returns the flags of the completion, fi_cq(3) "COMPLETION FLAGS".
+#[inline]
+const fn what(flags: Flags) -> Flags {
+    const RMA: Flags = Flags::RMA
+        .union(Flags::READ)
+        .union(Flags::WRITE)
+        .union(Flags::REMOTE_READ);
+    if flags.contains(Flags::TAGGED) {
+        Flags::SEND.union(Flags::TAGGED)
+    } else if flags.contains(Flags::RMA) {
+        flags.intersection(RMA)
+    } else {
+        Flags::SEND.union(Flags::MSG)
     }
 }

@@ -93,8 +93,21 @@ impl Engine {
         op: TxOp,
         key: Key,
     ) -> Result<(), Errno> {
-        let peer = op.peer;
-        let mut transmit = Transmit::new(op, key);
+        self.start(link, out, Transmit::new(op, key), key)
+    }
+
+    /// Posts as much of a new operation as the link takes, and keeps the rest.
+    ///
+    /// # Errors
+    /// As [`Engine::submit`].
+    pub(crate) fn start(
+        &mut self,
+        link: &mut impl Link,
+        out: &mut impl Completions,
+        mut transmit: Transmit,
+        key: Key,
+    ) -> Result<(), Errno> {
+        let peer = transmit.peer;
         let one_frame = transmit.fits_one_frame(link.limits(peer));
         if transmit.borrowed && !(one_frame && self.peers.is_clear(peer)) {
             transmit.own_body()?;
@@ -228,7 +241,7 @@ impl Engine {
     pub(crate) fn acked(&mut self, out: &mut impl Completions, from: PeerId, id: u32) -> Placement {
         let key = Key::from_raw(id);
         match self.sends.get_mut(key).filter(|send| send.peer == from) {
-            Some(send) if send.unacked && send.stage != Stage::Offered => {
+            Some(send) if send.awaits_ack() => {
                 send.unacked = false;
                 self.check_sent(out, key);
                 Placement::Done
@@ -248,7 +261,7 @@ impl Engine {
     ) -> Placement {
         let key = Key::from_raw(id);
         match self.sends.get_mut(key).filter(|send| send.peer == from) {
-            Some(send) if send.stage == Stage::Offered => {
+            Some(send) if send.stage == Stage::Offered || is_refused(send, result) => {
                 send.failure = result.err();
                 send.stage = Stage::Sent;
                 send.unacked = false;
@@ -285,7 +298,9 @@ impl Engine {
         out: &mut impl Completions,
         context: usize,
     ) -> Result<(), Errno> {
-        let queued = |send: &Transmit| send.stage == Stage::Queued && send.context() == context;
+        let queued = |send: &Transmit| {
+            send.stage == Stage::Queued && send.context() == context && !send.is_response()
+        };
         let found = self.sends.iter().find(|(_, send)| queued(send));
         let (key, _) = found.ok_or(Errno::NOENT)?;
         self.fail_send(out, key, Errno::CANCELED);
@@ -319,4 +334,9 @@ impl Engine {
             true
         });
     }
+}
+
+/// Tells whether `Fin` ends an operation that was not offered: the peer refuses the access to its memory.
+fn is_refused(send: &Transmit, result: Result<(), Errno>) -> bool {
+    result.is_err() && send.unacked && send.flags.contains(Flags::RMA)
 }

@@ -134,6 +134,7 @@ impl Side {
                 body,
                 offset: 0,
                 len: body.len(),
+                targets: &[],
                 transient: false,
                 more: false,
             };

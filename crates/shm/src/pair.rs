@@ -59,6 +59,7 @@ pub(crate) fn limits(params: &Params, layout: Layout, pull: bool) -> Limits {
         segment: params.segment_size.clamp(INJECT_SIZE, longest),
         rndv_msg: true,
         rndv_tagged: true,
+        rndv_rma: true,
         pull,
         ack_on_arrival: false,
     }
@@ -322,7 +323,7 @@ impl Pair {
             return Err(Errno::PROTO);
         }
         let assist = Assist::asked(cell, words).ok_or(Errno::PROTO)?;
-        self.desk.assists.push_back(assist);
+        self.desk.take_request(assist);
         Ok(())
     }
 }

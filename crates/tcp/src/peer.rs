@@ -114,6 +114,7 @@ pub(crate) const UNKNOWN: Limits = Limits {
     segment: usize::MAX,
     rndv_msg: false,
     rndv_tagged: false,
+    rndv_rma: false,
     pull: false,
     ack_on_arrival: true,
 };

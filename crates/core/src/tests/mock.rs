@@ -127,6 +127,7 @@ impl Device for MockDevice {
                 segment: 1 << 20,
                 rndv_msg: false,
                 rndv_tagged: false,
+                rndv_rma: false,
                 pull: false,
                 ack_on_arrival: false,
             },

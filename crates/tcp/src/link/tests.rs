@@ -155,6 +155,7 @@ impl Node {
             body,
             offset: 0,
             len: body.len(),
+            targets: &[],
             transient: false,
             more: false,
         };

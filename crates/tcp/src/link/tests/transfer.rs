@@ -52,6 +52,7 @@ fn transient_memory_is_copied() {
         body: &body,
         offset: 0,
         len,
+        targets: &[],
         transient: true,
         more: false,
     };
@@ -71,6 +72,7 @@ fn frames_with_more_to_come_leave_together() {
             body: &body,
             offset: 16,
             len: 16,
+            targets: &[],
             transient: false,
             more: true,
         };
