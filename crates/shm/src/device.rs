@@ -9,7 +9,6 @@ use oxifabric_core::log;
 use oxifabric_types::{Address, Errno, Info, PeerId};
 
 use crate::NAME;
-use crate::connect::Switchboard;
 use crate::doorbell;
 use crate::handshake;
 use crate::info::COMMON_PREFIX;
@@ -18,6 +17,7 @@ use crate::pair;
 use crate::params::Params;
 use crate::peer;
 use crate::region::Spare;
+use crate::switchboard::Switchboard;
 use crate::sys;
 use crate::sys::process::{random, user};
 use crate::sys::socket::Socket;

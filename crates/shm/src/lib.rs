@@ -6,7 +6,7 @@
 //!
 //! - [`link`]: the data path: [`ShmLink`] posts into lanes and polls them. [`pair`] is one peer's part of it.
 //! - [`device`]: how an endpoint is opened, named and put to sleep.
-//! - [`connect`]: sockets, and how pairs open and close. [`handshake`] decides, without I/O; [`peer`] remembers.
+//! - [`connect`]: how pairs open and close. [`handshake`] decides, without I/O; [`peer`] and [`switchboard`] remember.
 //! - [`region`]: the memory of a pair. [`doorbell`]: how a sleeper is woken. [`pull`]: long messages.
 //! - [`info`], [`params`]: what the provider offers, and what the environment asks of it.
 //! - [`sys`]: system calls; all unsafe code.
@@ -22,6 +22,7 @@ mod params;
 mod peer;
 mod pull;
 mod region;
+mod switchboard;
 mod sys;
 
 pub use info::Shm;

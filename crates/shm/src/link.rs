@@ -9,10 +9,10 @@ use oxifabric_engine::{Frame, Limits, Link, PostError, Posted, RemoteIov, RxToke
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Instant, PeerId};
 
-use crate::connect::Switchboard;
 use crate::pair::Pair;
 use crate::params::Params;
 use crate::peer::{NO_PAIR, Peers, Stage};
+use crate::switchboard::Switchboard;
 use crate::sys::process::ForkMark;
 
 /// Sockets are looked at once in so many polls, or in so much time, whatever comes first.
@@ -83,7 +83,7 @@ impl ShmLink {
     fn look_if_due(&mut self, sink: &mut impl Sink) -> usize {
         let due = self.asleep
             || !self.board.opening.is_empty()
-            || self.polls % POLLS_PER_LOOK == 0
+            || self.polls.is_multiple_of(POLLS_PER_LOOK)
             || self.now.since(self.looked) >= TIME_PER_LOOK;
         if due { self.look(sink) } else { 0 }
     }

@@ -8,10 +8,12 @@
 //! Help is safe because the receiver lends its buffer until every claimed chunk is done, and the sender its message
 //! until the receiver says Fin.
 
+mod assist;
+mod claims;
+
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread;
 
 use oxifabric_engine::{RemoteIov, RxToken};
@@ -24,24 +26,19 @@ use crate::sys;
 use crate::sys::memory::Mapping;
 use crate::sys::process::{self, Piece};
 
+pub(crate) use assist::Assist;
+use assist::Outcome;
+use claims::{Claims, End, Help, MAX_CHUNKS, SLOTS, Slot};
+
 /// The kind of link frame that asks for help.
 pub(crate) const ASSIST: u8 = 1;
 
-/// Tables of claims lie behind the doorbells' words; both sides have one.
-const TABLE_WORD: usize = 64;
-/// Messages that one side may be helped with at a time.
-const SLOTS: usize = 8;
-/// Words of a slot: two lines for the claims, two for the helper's count of done chunks.
-const SLOT_WORDS: usize = 32;
-const DONE_WORD: usize = 16;
 /// Messages shorter than this are over before help comes.
 const ASSIST_MIN: usize = 96 * 1024;
 /// Bytes of a chunk; longer where a message would have too many.
 const CHUNK: usize = 64 * 1024;
 /// How often a sender in the middle of a chunk is given the processor before its pair is given up.
 const ABANDON_TURNS: usize = 10_000;
-/// Most chunks that a claims word counts.
-const MAX_CHUNKS: u64 = (1 << 20) - 1;
 
 /// The long messages of one pair.
 #[derive(Debug)]
@@ -51,6 +48,8 @@ pub(crate) struct Desk {
     head: Arc<Mapping>,
     side: Side,
     used: [bool; SLOTS],
+    /// This side cannot help.
+    helpless: bool,
     /// Tells each use of a slot from the one before.
     turn: u32,
 }
@@ -64,6 +63,8 @@ pub(crate) struct Pull {
     /// Bytes copied from the front, unless it is shared.
     done: usize,
     sharing: Sharing,
+    /// The slot that it has taken.
+    slot: Option<usize>,
     /// A part could not be copied: the rest is not tried.
     failed: Option<Errno>,
 }
@@ -88,25 +89,6 @@ struct Shared {
     chunks: u64,
 }
 
-/// A message that this side sends, and helps to copy.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Assist {
-    slot: usize,
-    turn: u32,
-    chunk: u64,
-    len: u64,
-    source: u64,
-    target: u64,
-}
-
-/// What both sides have claimed: chunks from the front and from the back, in one word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Claims {
-    turn: u32,
-    front: u64,
-    back: u64,
-}
-
 impl Desk {
     pub(crate) fn new(head: Arc<Mapping>, side: Side) -> Self {
         Self {
@@ -115,6 +97,7 @@ impl Desk {
             head,
             side,
             used: [false; SLOTS],
+            helpless: false,
             turn: 0,
         }
     }
@@ -139,6 +122,7 @@ impl Desk {
             into,
             done: 0,
             failed: None,
+            slot: None,
         });
     }
 
@@ -162,13 +146,9 @@ impl Desk {
             chunk,
             chunks: len.div_ceil(chunk) as u64,
         });
+        pull.slot = Some(slot);
         self.used[slot] = true;
-        let at = word(self.side, slot);
-        self.head.word(at + DONE_WORD).store(0, Ordering::Relaxed);
-        // The cell that tells of the slot is published later, with release.
-        self.head
-            .word(at)
-            .store(Claims::fresh(self.turn).pack(), Ordering::Relaxed);
+        Slot::new(&self.head, self.side, slot).begin(self.turn);
         Some(Cell {
             kind: ASSIST,
             flags: 0,
@@ -219,8 +199,8 @@ impl Desk {
         let Some(pull) = self.pulls.remove(index) else {
             return;
         };
-        if let Sharing::Shared(shared) = pull.sharing {
-            self.used[shared.slot] = false;
+        if let Some(slot) = pull.slot {
+            self.used[slot] = false;
         }
         ended(pull.token, result);
     }
@@ -249,13 +229,26 @@ impl Desk {
     /// Helps with one chunk of the oldest message that needs it; returns whether there was one.
     pub(crate) fn assist(&mut self, pid: i32) -> bool {
         while let Some(assist) = self.assists.front() {
-            let at = word(self.side.other(), assist.slot);
-            if assist.copy_chunk(pid, &self.head, at) {
-                return true;
-            }
-            self.assists.pop_front();
+            let slot = Slot::new(&self.head, self.side.other(), assist.slot);
+            match assist.copy_chunk(pid, slot) {
+                Outcome::Copied => return true,
+                Outcome::Over => self.assists.pop_front(),
+                Outcome::Failed => {
+                    // It would fail again; the receiver does without.
+                    self.helpless = true;
+                    self.assists.clear();
+                    return true;
+                }
+            };
         }
         false
+    }
+
+    /// Takes a request for help.
+    pub(crate) fn take_request(&mut self, assist: Assist) {
+        if !self.helpless {
+            self.assists.push_back(assist);
+        }
     }
 }
 
@@ -281,9 +274,9 @@ impl Pull {
         shared: Shared,
         left: &mut usize,
     ) -> Option<Result<(), Errno>> {
-        let at = word(side, shared.slot);
+        let slot = Slot::new(head, side, shared.slot);
         while *left > 0 {
-            let Some(index) = claim(head, at, shared.turn, shared.chunks, End::Front) else {
+            let Some(index) = slot.claim(shared.turn, shared.chunks, End::Front) else {
                 break;
             };
             let offset = index as usize * shared.chunk;
@@ -293,17 +286,22 @@ impl Pull {
                 *left = left.saturating_sub(len);
             }
         }
-        let claims = Claims::unpack(head.word(at).load(Ordering::Relaxed));
+        let claims = slot.claims();
         if claims.turn != shared.turn || claims.front + claims.back > shared.chunks {
             return Some(Err(Errno::PROTO));
         }
         if claims.front + claims.back < shared.chunks {
             return None;
         }
-        // What the sender wrote is complete once its count says so.
-        match head.word(at + DONE_WORD).load(Ordering::Acquire) {
-            FAILED => Some(Err(self.failed.unwrap_or(Errno::FAULT))),
-            done => (done == claims.back).then(|| self.failed.map_or(Ok(()), Err)),
+        match slot.help() {
+            Help::Done(done) if done == claims.back => Some(self.failed.map_or(Ok(()), Err)),
+            Help::Done(_) => None,
+            // The sender has stopped: what it claimed is copied without it.
+            Help::Failed => {
+                self.sharing = Sharing::Alone;
+                self.done = (claims.front as usize * shared.chunk).min(self.into.len());
+                self.copy(pid, left)
+            }
         }
     }
 
@@ -326,123 +324,6 @@ impl Pull {
         }
         Ok(())
     }
-}
-
-/// The helper could not write a chunk that it had claimed.
-const FAILED: u64 = u64::MAX;
-
-impl Assist {
-    /// Reads a request for help; `None` if it is none.
-    pub(crate) fn asked(cell: &Cell, words: [u64; 2]) -> Option<Self> {
-        let assist = Self {
-            slot: cell.id as usize,
-            turn: words[0] as u32,
-            chunk: words[1],
-            len: cell.len,
-            source: cell.tag,
-            target: cell.data,
-        };
-        let whole = assist.slot < SLOTS
-            && assist.chunk > 0
-            && assist.len.div_ceil(assist.chunk) <= MAX_CHUNKS
-            && assist.source.checked_add(assist.len).is_some()
-            && assist.target.checked_add(assist.len).is_some();
-        whole.then_some(assist)
-    }
-
-    /// Claims and copies the next chunk from the back; returns false when none is left.
-    fn copy_chunk(&self, pid: i32, head: &Mapping, at: usize) -> bool {
-        let chunks = self.len.div_ceil(self.chunk);
-        let Some(index) = claim(head, at, self.turn, chunks, End::Back) else {
-            return false;
-        };
-        let offset = (chunks - 1 - index) * self.chunk;
-        let len = self.chunk.min(self.len - offset);
-        let written = self.write(pid, offset, len);
-        let done = head.word(at + DONE_WORD);
-        let count = done.load(Ordering::Relaxed);
-        let value = if written {
-            count.wrapping_add(1)
-        } else {
-            FAILED
-        };
-        done.store(value, Ordering::Release);
-        written
-    }
-
-    fn write(&self, pid: i32, offset: u64, len: u64) -> bool {
-        let mut done = 0;
-        while done < len {
-            let (from, to) = (self.source + offset + done, self.target + offset + done);
-            match process::send_memory(pid, (to, len - done), (from, len - done)) {
-                Ok(0) | Err(_) => return false,
-                Ok(some) => done += some as u64,
-            }
-        }
-        true
-    }
-}
-
-/// From where one claims.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
-    Front,
-    Back,
-}
-
-/// Claims the next chunk of a message; returns how many were claimed from that end before.
-fn claim(head: &Mapping, at: usize, turn: u32, chunks: u64, end: End) -> Option<u64> {
-    let word = head.word(at);
-    let mut seen = word.load(Ordering::Relaxed);
-    loop {
-        let mut claims = Claims::unpack(seen);
-        if claims.turn != turn || claims.front + claims.back >= chunks {
-            return None;
-        }
-        let field = match end {
-            End::Front => &mut claims.front,
-            End::Back => &mut claims.back,
-        };
-        let index = *field;
-        *field += 1;
-        match word.compare_exchange(seen, claims.pack(), Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) => return Some(index),
-            Err(now) => seen = now,
-        }
-    }
-}
-
-impl Claims {
-    const fn fresh(turn: u32) -> Self {
-        Self {
-            turn,
-            front: 0,
-            back: 0,
-        }
-    }
-
-    const TURN_MASK: u32 = (1 << 24) - 1;
-
-    const fn pack(self) -> u64 {
-        (self.turn as u64) << 40 | self.front << 20 | self.back
-    }
-
-    const fn unpack(word: u64) -> Self {
-        Self {
-            turn: (word >> 40) as u32,
-            front: word >> 20 & MAX_CHUNKS,
-            back: word & MAX_CHUNKS,
-        }
-    }
-}
-
-/// Returns the index of a slot's claims in the table of the side that receives.
-const fn word(receiver: Side, slot: usize) -> usize {
-    let table = match receiver {
-        Side::Caller => 0,
-        Side::Callee => SLOTS,
-    };
-    TABLE_WORD + (table + slot % SLOTS) * SLOT_WORDS
 }
 
 /// Returns the pieces of a part of remote memory, and how many.
@@ -476,16 +357,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn claims_survive_packing() {
-        let claims = Claims {
-            turn: 0xabcdef,
-            front: MAX_CHUNKS,
-            back: 5,
-        };
-        assert_eq!(Claims::unpack(claims.pack()), claims);
-    }
-
-    #[test]
     fn parts_of_remote_memory_follow_its_pieces() {
         let remote = RemoteIov::new(&[(100, 10), (200, 0), (300, 10)]).expect("few pieces");
         let (part, count) = remote_part(&remote, 4, 10);
@@ -495,35 +366,51 @@ mod tests {
         assert_eq!(remote_part(&remote, 20, 5).1, 0);
     }
 
-    #[test]
-    fn both_ends_share_all_chunks_and_no_chunk_twice() {
-        let head = Mapping::private(4096).expect("a page");
-        head.word(TABLE_WORD)
-            .store(Claims::fresh(3).pack(), Ordering::Relaxed);
-        let next = |turn, end| claim(&head, TABLE_WORD, turn, 3, end);
-        assert_eq!(next(2, End::Front), None, "another use of the slot");
-        assert_eq!(next(3, End::Front), Some(0));
-        assert_eq!(next(3, End::Back), Some(0));
-        assert_eq!(next(3, End::Front), Some(1));
-        assert_eq!(next(3, End::Back), None);
-        assert_eq!(next(3, End::Front), None);
+    /// A message of this process that it pulls from itself.
+    fn desk_with_pull(source: &[u8], target: &mut [u8]) -> (Desk, Cell) {
+        let head = Arc::new(Mapping::private(8192).expect("two pages"));
+        let mut desk = Desk::new(head, Side::Caller);
+        let remote = RemoteIov::new(&[(source.as_ptr() as u64, source.len() as u64)]);
+        // SAFETY: the target outlives the desk.
+        let into = unsafe { Iov::contiguous(target.as_mut_ptr(), target.len()) };
+        desk.begin(&remote.expect("one piece"), into, RxToken(1));
+        let cell = desk.next_request().expect("a long message");
+        (desk, cell)
+    }
+
+    fn run(desk: &mut Desk) -> Vec<Result<(), Errno>> {
+        let mut ended = Vec::new();
+        desk.advance(std::process::id() as i32, usize::MAX, |_, result| {
+            ended.push(result)
+        });
+        ended
     }
 
     #[test]
-    fn requests_that_make_no_sense_are_none() {
-        let cell = |id, len| Cell {
-            kind: ASSIST,
-            flags: 0,
-            id,
-            tag: 1 << 20,
-            data: 1 << 20,
-            len,
-            body: Body::Bare,
-        };
-        assert!(Assist::asked(&cell(0, 1 << 20), [1, 1 << 16]).is_some());
-        assert!(Assist::asked(&cell(SLOTS as u32, 1), [1, 1 << 16]).is_none());
-        assert!(Assist::asked(&cell(0, 1), [1, 0]).is_none());
-        assert!(Assist::asked(&cell(0, u64::MAX), [1, 1 << 16]).is_none());
-        assert!(Assist::asked(&cell(0, 1 << 30), [1, 1]).is_none());
+    fn a_claimed_chunk_is_waited_for_and_copied_again_if_the_helper_fails() {
+        let source: Vec<u8> = (0..300_000u32).map(|at| (at * 7) as u8).collect();
+        let mut target = vec![0; source.len()];
+        let (mut desk, cell) = desk_with_pull(&source, &mut target);
+        let head = Arc::clone(&desk.head);
+        let slot = Slot::new(&head, Side::Caller, cell.id as usize);
+        assert_eq!(slot.claim(1, 5, End::Back), Some(0));
+        assert_eq!(run(&mut desk), [], "the helper is at the last chunk");
+        slot.helped(false);
+        let ended = run(&mut desk);
+        if ended == [Err(Errno::PERM)] || ended == [Err(Errno::NOSYS)] {
+            return println!("SKIP: process_vm_readv is forbidden here");
+        }
+        assert_eq!(ended, [Ok(())]);
+        assert!(target == source);
+    }
+
+    #[test]
+    fn an_abandoned_pull_leaves_no_chunk_to_claim() {
+        let source = vec![1; 300_000];
+        let mut target = vec![0; source.len()];
+        let (mut desk, cell) = desk_with_pull(&source, &mut target);
+        assert_eq!(desk.abandon(), [RxToken(1)]);
+        let slot = Slot::new(&desk.head, Side::Caller, cell.id as usize);
+        assert_eq!(slot.claim(1, 5, End::Back), None);
     }
 }

@@ -69,6 +69,7 @@ fn frames_that_more_follow_are_seen_after_a_flush() {
             body: &body,
             offset: 0,
             len: 4,
+            targets: &[],
             transient: true,
             more: true,
         };

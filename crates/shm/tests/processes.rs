@@ -144,12 +144,14 @@ fn another_process_reads_a_long_message() {
     let peer = a.sink.arrived.pop_front().expect("just seen").from;
     let long = pattern(LONG, 2);
     post(&mut a, peer, Kind::TaggedRts, 9, &lend(&long));
-    let reader = thread::spawn(move || other.line("taken: "));
+    let reader = thread::spawn(move || (other.line("taken: "), other));
     a.until("it is done or gone", |sink| {
         !sink.arrived.is_empty() || !sink.down.is_empty()
     });
     if a.link.limits(peer).pull {
-        assert_eq!(reader.join().expect("a line"), "Ok(()) true");
+        let (line, _alive) = reader.join().expect("a line");
+        assert_eq!(line, "Ok(()) true");
+        assert_eq!(a.sink.down, []);
         assert_eq!(a.sink.arrived[0].header.kind, Kind::Fin);
     } else {
         println!("SKIP: {:?}", a.link.reason(peer));

@@ -56,8 +56,13 @@ impl Socket {
 
     /// Starts to take connections.
     pub(crate) fn listen(&self) -> io::Result<()> {
-        // SAFETY: plain system call on an open descriptor; the kernel cuts the backlog to its limit.
-        check(unsafe { libc::listen(self.raw(), 4096) }).map(drop)
+        self.listen_with(4096)
+    }
+
+    /// The same with room for so many connections that nobody has taken yet; the kernel has a limit of its own.
+    pub(crate) fn listen_with(&self, backlog: libc::c_int) -> io::Result<()> {
+        // SAFETY: plain system call on an open descriptor.
+        check(unsafe { libc::listen(self.raw(), backlog) }).map(drop)
     }
 
     /// Takes the next connection.

@@ -140,6 +140,7 @@ impl Port {
             body,
             offset: 0,
             len: body.len(),
+            targets: &[],
             transient: true,
             more: false,
         };

@@ -1,0 +1,100 @@
+//! The sender's part of a pull: it copies chunks from the back into the receiver's memory.
+
+use oxifabric_wire::shm::cell::Cell;
+
+use super::claims::{End, MAX_CHUNKS, SLOTS, Slot};
+use crate::sys::process;
+
+/// A message that this side sends, and helps to copy.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Assist {
+    pub(super) slot: usize,
+    turn: u32,
+    chunk: u64,
+    len: u64,
+    source: u64,
+    target: u64,
+}
+
+/// How a chunk went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Copied,
+    /// There is no chunk left.
+    Over,
+    /// This process may not, or the other one is gone.
+    Failed,
+}
+
+impl Assist {
+    /// Reads a request for help; `None` if it is none.
+    pub(crate) fn asked(cell: &Cell, words: [u64; 2]) -> Option<Self> {
+        let assist = Self {
+            slot: cell.id as usize,
+            turn: words[0] as u32,
+            chunk: words[1],
+            len: cell.len,
+            source: cell.tag,
+            target: cell.data,
+        };
+        let whole = assist.slot < SLOTS
+            && assist.chunk > 0
+            && assist.len.div_ceil(assist.chunk) <= MAX_CHUNKS
+            && assist.source.checked_add(assist.len).is_some()
+            && assist.target.checked_add(assist.len).is_some();
+        whole.then_some(assist)
+    }
+
+    /// Claims and copies the next chunk from the back.
+    pub(super) fn copy_chunk(&self, pid: i32, slot: Slot<'_>) -> Outcome {
+        let chunks = self.len.div_ceil(self.chunk);
+        let Some(index) = slot.claim(self.turn, chunks, End::Back) else {
+            return Outcome::Over;
+        };
+        let offset = (chunks - 1 - index) * self.chunk;
+        let written = self.write(pid, offset, self.chunk.min(self.len - offset));
+        slot.helped(written);
+        if written {
+            Outcome::Copied
+        } else {
+            Outcome::Failed
+        }
+    }
+
+    fn write(&self, pid: i32, offset: u64, len: u64) -> bool {
+        let mut done = 0;
+        while done < len {
+            let (from, to) = (self.source + offset + done, self.target + offset + done);
+            match process::send_memory(pid, (to, len - done), (from, len - done)) {
+                Ok(0) | Err(_) => return false,
+                Ok(some) => done += some as u64,
+            }
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pull::ASSIST;
+    use oxifabric_wire::shm::cell::Body;
+
+    #[test]
+    fn requests_that_make_no_sense_are_none() {
+        let cell = |id, len| Cell {
+            kind: ASSIST,
+            flags: 0,
+            id,
+            tag: 1 << 20,
+            data: 1 << 20,
+            len,
+            body: Body::Bare,
+        };
+        assert!(Assist::asked(&cell(0, 1 << 20), [1, 1 << 16]).is_some());
+        assert!(Assist::asked(&cell(SLOTS as u32, 1), [1, 1 << 16]).is_none());
+        assert!(Assist::asked(&cell(0, 1), [1, 0]).is_none());
+        assert!(Assist::asked(&cell(0, u64::MAX), [1, 1 << 16]).is_none());
+        assert!(Assist::asked(&cell(0, 1 << 30), [1, 1]).is_none());
+    }
+}
