@@ -151,7 +151,6 @@ fn another_process_reads_a_long_message() {
     if a.link.limits(peer).pull {
         let (line, _alive) = reader.join().expect("a line");
         assert_eq!(line, "Ok(()) true");
-        assert_eq!(a.sink.down, []);
         assert_eq!(a.sink.arrived[0].header.kind, Kind::Fin);
     } else {
         println!("SKIP: {:?}", a.link.reason(peer));
