@@ -96,6 +96,11 @@ pub trait Device: Link + Send + Sized + 'static {
     /// is there already, so that the caller polls instead of sleeping.
     fn arm(&mut self) -> bool;
 
+    /// Tells whether everything that [`Link::post`] answered with `Done` has left: closing waits for it, for a while.
+    fn idle(&self) -> bool {
+        true
+    }
+
     /// Tells why the connection to a peer failed last, for error messages: address, cause, what to do.
     fn reason(&self, peer: PeerId) -> Option<String>;
 }

@@ -97,6 +97,11 @@ impl Peer {
         &self.address
     }
 
+    /// Tells whether bytes that were accepted for it wait for its socket.
+    pub(crate) fn blocked(&self) -> bool {
+        matches!(&self.lane, Lane::Ready(conn) if conn.blocked())
+    }
+
     /// Puts another lane in place; returns the old one.
     pub(crate) fn replace(&mut self, lane: Lane) -> Lane {
         self.generation = self.generation.wrapping_add(1) & GENERATION_MAX;
@@ -164,6 +169,10 @@ impl Peers {
     #[inline]
     pub(crate) fn get_mut(&mut self, id: PeerId) -> Option<&mut Peer> {
         self.list.get_mut(id.index())
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Peer> + '_ {
+        self.list.iter()
     }
 
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = Peer> + '_ {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use oxifabric_abi::fid;
 
 use super::RdmEndpoint;
-use crate::device::Provider;
+use crate::device::{Device, Provider};
 use crate::domain::lock;
 
 /// How long sends may stand still before they are given up.
@@ -34,7 +34,7 @@ impl<P: Provider> RdmEndpoint<P> {
         let begin = Instant::now();
         let mut moved = begin;
         let mut port = self.port.lock();
-        while port.enabled && !port.engine.idle() {
+        while port.enabled && !(port.engine.idle() && port.device.idle()) {
             let now = Instant::now();
             if port.progress() > 0 {
                 moved = now;

@@ -125,6 +125,10 @@ impl Device for TcpLink {
         true
     }
 
+    fn idle(&self) -> bool {
+        !self.peers.iter().any(|peer| peer.blocked())
+    }
+
     fn reason(&self, peer: PeerId) -> Option<String> {
         self.peers.get(peer)?.reason.clone()
     }
