@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use oxifabric_trials::{Library, Missing, Pair, Program, port};
+use oxifabric_trials::{Library, Missing, Pair, Program, port, require};
 
 /// Longer than any of these programs takes where all goes well.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -46,8 +46,10 @@ fn pair(provider: &str, line: &str) -> Result<(), Missing> {
 /// The same for programs that also meet at a TCP port of their own, outside the fabric.
 fn meeting(provider: &str, line: &str) -> Result<(), Missing> {
     /// The port is always 3000, so that one pair at a time can have it. A failed trial does not spoil it.
-    static MEETING_PORT: Mutex<()> = Mutex::new(());
-    let _turn = MEETING_PORT.lock().unwrap_or_else(PoisonError::into_inner);
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_free = port::becomes_free(3000, LIMIT);
+    assert!(is_free, "another program keeps port 3000");
     run_pair(provider, line, true)
 }
 
@@ -77,7 +79,6 @@ macro_rules! cases {
 
 cases! {
     getinfo: alone "fi_getinfo_test -s 127.0.0.1 127.0.0.1";
-    av: alone "fi_av_test -g 127.0.0.1 -n 1 -s 127.0.0.1 -e rdm";
     dom: alone "fi_dom_test -n 2";
     eq: alone "fi_eq_test";
     cq: alone "fi_cq_test";
@@ -113,4 +114,19 @@ cases! {
     multi_ep_all_shared: meeting "fi_multi_ep -e rdm -v -A -Q";
     multi_ep_threading_completion: meeting "fi_multi_ep -e rdm -v --threading completion";
     av_xfer: meeting "fi_av_xfer -e rdm";
+}
+
+/// The program inserts names and IP addresses, which only tcp has.
+const AV_TEST: &str = "fi_av_test -g 127.0.0.1 -n 1 -s 127.0.0.1 -e rdm";
+
+#[test]
+fn addresses_are_inserted_over_tcp() {
+    require!(alone("tcp", AV_TEST));
+}
+
+#[test]
+fn shm_does_not_pretend_to_have_ip_addresses() {
+    let library = require!(Library::under_test());
+    let outcome = require!(program(&library, "shm", AV_TEST)).run();
+    outcome.expect_code(61);
 }
