@@ -4,7 +4,9 @@ use std::io;
 
 use oxifabric_engine::{Frame, Kind, PostError, Posted, Sink, TxToken};
 use oxifabric_types::{Errno, Instant, PeerId};
-use oxifabric_wire::tcp::frame::{FrameHeader, HEADER_MAX, OP_DATA_ACK, Op};
+use oxifabric_wire::tcp::frame::{
+    FrameHeader, HEADER_MAX, OP_DATA_ACK, Op, RMA_PIECES_MAX, RmaPiece,
+};
 
 use crate::cm::Terms;
 use crate::ledger::{Ledger, Unsendable};
@@ -59,17 +61,29 @@ impl Conn {
             return Ok(Err(PostError::Again));
         }
         let len = match frame.header.kind {
-            Kind::Msg | Kind::Tagged | Kind::Segment => frame.len,
+            Kind::Msg | Kind::Tagged | Kind::Segment | Kind::Write | Kind::Response => frame.len,
             _ => 0,
         };
-        let mut outgoing = match self.ledger.outgoing(&frame.header, len) {
+        let mut outgoing = match self
+            .ledger
+            .outgoing(&frame.header, len, frame.targets.len())
+        {
             Ok(outgoing) => outgoing,
             Err(Unsendable::Full) => return Ok(Err(PostError::Again)),
             Err(Unsendable::Unspoken) => return Ok(Err(PostError::Down(Errno::OPNOTSUPP))),
+            Err(Unsendable::Unsayable) => {
+                return Err(Broken(io::Error::from(io::ErrorKind::PermissionDenied)));
+            }
         };
         outgoing.header.seq = self.seq;
         let mut bytes = [0; HEADER_MAX];
-        let Some(header_len) = outgoing.header.emit(&mut bytes, self.terms.dialect) else {
+        let mut pieces = [RmaPiece::default(); RMA_PIECES_MAX];
+        for (piece, target) in pieces.iter_mut().zip(frame.targets) {
+            (piece.addr, piece.len, piece.key) = (target.addr, target.len, target.key);
+        }
+        let pieces = &pieces[..frame.targets.len().min(RMA_PIECES_MAX)];
+        let emitted = outgoing.header.emit(pieces, &mut bytes, self.terms.dialect);
+        let Some(header_len) = emitted else {
             return Ok(Err(PostError::Down(Errno::MSGSIZE)));
         };
         let body = Body {
@@ -184,7 +198,7 @@ impl Conn {
                 ..FrameHeader::new(Op::Msg)
             };
             let mut bytes = [0; HEADER_MAX];
-            if let Some(len) = header.emit(&mut bytes, self.terms.dialect) {
+            if let Some(len) = header.emit(&[], &mut bytes, self.terms.dialect) {
                 self.seq = self.seq.wrapping_add(1);
                 self.tx.force(&bytes[..len]);
             }

@@ -115,8 +115,14 @@ fn speed(interface: &str) -> u64 {
 }
 
 fn describe(place: &Place, params: &Params) -> Info {
-    let messages = Caps::MSG | Caps::TAGGED;
-    let receives = Caps::RECV | Caps::MULTI_RECV | Caps::DIRECTED_RECV | Caps::SOURCE;
+    let transfers = Caps::MSG | Caps::TAGGED | Caps::RMA;
+    let sends = Caps::SEND | Caps::READ | Caps::WRITE;
+    let receives = Caps::RECV
+        | Caps::REMOTE_READ
+        | Caps::REMOTE_WRITE
+        | Caps::MULTI_RECV
+        | Caps::DIRECTED_RECV
+        | Caps::SOURCE;
     let reach = if place.loopback {
         Caps::LOCAL_COMM
     } else {
@@ -128,13 +134,13 @@ fn describe(place: &Place, params: &Params) -> Info {
         SOCKADDR_IN6
     };
     Info {
-        caps: messages | Caps::SEND | receives | reach,
+        caps: transfers | sends | receives | reach,
         mode: 0,
         addr_format: sockaddr,
         src: Some(Address::Inet(place.at)),
         dest: None,
         tx: TxAttr {
-            caps: messages | Caps::SEND,
+            caps: transfers | sends,
             op_flags: Flags::INJECT
                 | Flags::INJECT_COMPLETE
                 | Flags::TRANSMIT_COMPLETE
@@ -145,10 +151,11 @@ fn describe(place: &Place, params: &Params) -> Info {
             inject_size: params.max_inject,
             size: params.tx_size,
             iov_limit: IOV_LIMIT,
+            rma_iov_limit: IOV_LIMIT,
             ..TxAttr::default()
         },
         rx: RxAttr {
-            caps: messages | receives,
+            caps: transfers | receives,
             op_flags: Flags::COMPLETION | Flags::MULTI_RECV,
             msg_order: order(),
             size: params.rx_size,
@@ -166,7 +173,8 @@ fn describe(place: &Place, params: &Params) -> Info {
     }
 }
 
-/// Sends are ordered; orders that concern remote memory are kept trivially, since there is none.
+/// Frames are dealt with in their order, but what a read brings is taken when its response leaves: later writes and
+/// sends may overtake it.
 fn order() -> Order {
     Order::RAR | Order::RAW | Order::RAS | Order::WAW | Order::WAS | Order::SAW | Order::SAS
 }

@@ -21,6 +21,8 @@ pub(crate) struct Ledger {
     rndv: bool,
     /// Messages that wait for an acknowledgement, in the order in which they were sent.
     unacknowledged: VecDeque<u32>,
+    /// Reads that wait for their data, in the order in which they were sent.
+    reads: VecDeque<u32>,
     /// Messages that we announced, by number.
     announced: Slots<Announced>,
     /// Messages that the peer announced, by number.
@@ -59,6 +61,7 @@ pub(crate) struct Outgoing {
 enum Note {
     Nothing,
     Unacknowledged(u32),
+    Read(u32),
     Announced(u8, Announced),
     Asked(u8, Wish),
     Data(u8),
@@ -71,6 +74,8 @@ pub(crate) enum Unsendable {
     Full,
     /// The peer does not speak it, or it answers nothing.
     Unspoken,
+    /// The peer waits for an answer that cannot be said.
+    Unsayable,
 }
 
 /// What a header from the wire means.
@@ -78,6 +83,8 @@ pub(crate) enum Unsendable {
 pub(crate) enum Incoming {
     /// It is for the engine.
     Frame(Header),
+    /// It is for the engine, and names memory.
+    Access(Header),
     /// The body of a message that was declined: drop it, and acknowledge it if so.
     Unwanted { acknowledge: bool },
 }
@@ -85,8 +92,10 @@ pub(crate) enum Incoming {
 /// Which rule of the protocol a peer has broken, beyond those of a single header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Breach {
-    /// An operation on remote memory.
-    Unsupported(Op),
+    /// Data that no read asked for.
+    Response,
+    /// A read or a write of no memory.
+    Nowhere(Op),
     /// An acknowledgement of nothing.
     Acknowledgement,
     /// A rendezvous number that is zero, in use, unknown, or used out of turn.
@@ -103,6 +112,7 @@ impl Ledger {
             named: terms.dialect.named,
             rndv: terms.rndv,
             unacknowledged: VecDeque::new(),
+            reads: VecDeque::new(),
             announced: Slots::default(),
             offered: Slots::default(),
         }
@@ -110,16 +120,22 @@ impl Ledger {
 
     /// Makes the header of a frame with so long a body.
     #[inline]
-    pub(crate) fn outgoing(&self, header: &Header, len: usize) -> Result<Outgoing, Unsendable> {
+    pub(crate) fn outgoing(
+        &self,
+        header: &Header,
+        len: usize,
+        pieces: usize,
+    ) -> Result<Outgoing, Unsendable> {
         let mut wire = FrameHeader {
             flags: frame_flags(header.flags),
             body_len: len as u64,
+            pieces: u8::try_from(pieces).map_err(|_| Unsendable::Unspoken)?,
             data: header.data,
             ..FrameHeader::new(Op::Msg)
         };
         if self.named {
             wire.name = header.id;
-            named(&mut wire, header);
+            named(&mut wire, header)?;
             return Ok(Outgoing {
                 header: wire,
                 note: Note::Nothing,
@@ -135,6 +151,7 @@ impl Ledger {
         match outgoing.note {
             Note::Nothing => {}
             Note::Unacknowledged(id) => self.unacknowledged.push_back(id),
+            Note::Read(id) => self.reads.push_back(id),
             Note::Announced(number, announced) => self.announced.fill(number, announced),
             Note::Asked(number, state) => {
                 if let Some(offered) = self.offered.at(number) {
@@ -162,8 +179,11 @@ impl Ledger {
             data: wire.data,
             len: wire.body_len,
         };
-        if matches!(wire.op, Op::ReadReq | Op::ReadRsp | Op::Write) {
-            return Err(Breach::Unsupported(wire.op));
+        match wire.op {
+            Op::ReadReq | Op::Write if wire.pieces == 0 => return Err(Breach::Nowhere(wire.op)),
+            Op::ReadReq => return Ok(access(Kind::Read, header)),
+            Op::Write => return Ok(access(Kind::Write, header)),
+            _ => {}
         }
         if self.named {
             read_named(wire, header).map(Incoming::Frame)
@@ -205,8 +225,28 @@ impl Ledger {
                 };
                 Ok(Note::Announced(number, announced))
             }
-            Kind::MsgRts | Kind::TaggedRts => Err(Unsendable::Unspoken),
+            Kind::MsgRts | Kind::TaggedRts | Kind::WriteRts | Kind::ResponseRts => {
+                Err(Unsendable::Unspoken)
+            }
+            Kind::Write => {
+                wire.op = Op::Write;
+                Ok(if wait {
+                    Note::Unacknowledged(header.id)
+                } else {
+                    Note::Nothing
+                })
+            }
+            Kind::Read => {
+                wire.op = Op::ReadReq;
+                Ok(Note::Read(header.id))
+            }
+            Kind::Response => {
+                wire.op = Op::ReadRsp;
+                Ok(Note::Nothing)
+            }
             Kind::Cts => self.ask(wire, header.id, Wish::Asked),
+            // Section 4.8: a refused access ends the connection.
+            Kind::Fin if header.data != 0 => Err(Unsendable::Unsayable),
             // Section 4.7: there is no other way to decline.
             Kind::Fin => self.ask(wire, header.id, Wish::Declined),
             Kind::Segment => {
@@ -272,6 +312,11 @@ impl Ledger {
                     ..header
                 }
             }
+            Op::ReadRsp => Header {
+                kind: Kind::Response,
+                tag: self.reads.pop_front().ok_or(Breach::Response)?.into(),
+                ..header
+            },
             Op::Data => return self.data(wire, header),
             _ => header,
         };
@@ -326,7 +371,7 @@ impl Ledger {
 
 /// Protocol section 5.3.
 #[inline]
-fn named(wire: &mut FrameHeader, header: &Header) {
+fn named(wire: &mut FrameHeader, header: &Header) -> Result<(), Unsendable> {
     let waits = FrameFlags::DELIVERY | FrameFlags::MATCH;
     match header.kind {
         Kind::Msg => {}
@@ -345,6 +390,17 @@ fn named(wire: &mut FrameHeader, header: &Header) {
                 wire.tag = header.tag;
             }
         }
+        Kind::Write => wire.op = Op::Write,
+        Kind::Read => {
+            wire.op = Op::ReadReq;
+            wire.flags |= FrameFlags::NAMED;
+        }
+        Kind::Response => {
+            wire.op = Op::ReadRsp;
+            wire.name = header.tag as u32;
+            wire.flags |= FrameFlags::NAMED;
+        }
+        Kind::WriteRts | Kind::ResponseRts => return Err(Unsendable::Unspoken),
         Kind::Cts => answer(wire, Op::Cts, 0, 0),
         Kind::Segment => answer(wire, Op::Data, 0, 0),
         Kind::Ack => answer(wire, Op::Msg, OP_DATA_ACK, header.data),
@@ -353,6 +409,12 @@ fn named(wire: &mut FrameHeader, header: &Header) {
     if wire.flags.intersects(waits) {
         wire.flags |= FrameFlags::NAMED;
     }
+    Ok(())
+}
+
+/// A frame that names memory.
+fn access(kind: Kind, header: Header) -> Incoming {
+    Incoming::Access(Header { kind, ..header })
 }
 
 fn answer(wire: &mut FrameHeader, op: Op, op_data: u8, status: u64) {
@@ -378,7 +440,8 @@ fn read_named(wire: &FrameHeader, header: Header) -> Result<Header, Breach> {
         Op::Rts => Kind::TaggedRts,
         Op::Cts => Kind::Cts,
         Op::Data => Kind::Segment,
-        Op::ReadReq | Op::ReadRsp | Op::Write => return Err(Breach::Unsupported(wire.op)),
+        // Reads and writes are told from the rest before.
+        Op::ReadRsp | Op::ReadReq | Op::Write => Kind::Response,
     };
     let needs_name = !matches!(kind, Kind::Msg | Kind::Tagged) || wire.flags.intersects(waits);
     if needs_name && !wire.flags.contains(FrameFlags::NAMED) {
@@ -393,6 +456,11 @@ fn read_named(wire: &FrameHeader, header: Header) -> Result<Header, Breach> {
         Kind::Ack | Kind::Fin => Header {
             kind,
             data: wire.status.into(),
+            ..header
+        },
+        Kind::Response => Header {
+            kind,
+            tag: wire.name.into(),
             ..header
         },
         _ => Header { kind, ..header },

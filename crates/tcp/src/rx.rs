@@ -5,11 +5,11 @@
 
 use std::io;
 
-use oxifabric_engine::{Body, Header, Placement, RxToken, Sink};
+use oxifabric_engine::{Body, Header, Kind, Placement, RxToken, Sink, Target};
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, PeerId};
 use oxifabric_wire::tcp::Dialect;
-use oxifabric_wire::tcp::frame::{FrameError, FrameHeader};
+use oxifabric_wire::tcp::frame::{FrameError, FrameHeader, RMA_PIECES_MAX, RmaPiece};
 
 use crate::ledger::{Breach, Incoming, Ledger};
 use crate::sys::Socket;
@@ -40,7 +40,11 @@ enum State {
     /// A header comes next.
     Header,
     /// A frame waits for an answer of the sink, which had no room.
-    Stalled { header: Header, body_len: usize },
+    Stalled {
+        header: Header,
+        targets: Vec<Target>,
+        body_len: usize,
+    },
     /// A body comes.
     Body(Placed),
     /// A body comes that nobody wants.
@@ -185,7 +189,11 @@ impl Rx {
             progress: &mut progress,
         };
         let result = match std::mem::replace(&mut self.state, State::Header) {
-            State::Stalled { header, body_len } => self.offer(header, body_len, &mut delivery),
+            State::Stalled {
+                header,
+                targets,
+                body_len,
+            } => self.offer(header, &targets, body_len, &mut delivery),
             other => {
                 self.state = other;
                 Ok(())
@@ -251,10 +259,25 @@ impl Rx {
                         Err(FrameError::Truncated(_)) => return Ok(()),
                         Err(error) => return Err(Fault::Frame(error)),
                     };
+                    let mut pieces = [Target::default(); RMA_PIECES_MAX];
+                    let targets = match wire.pieces {
+                        0 => &[],
+                        _ => targets(staged, &wire, to.dialect, &mut pieces),
+                    };
                     self.staging.consume(len);
                     let body_len = usize::try_from(wire.body_len).unwrap_or(usize::MAX);
                     match to.ledger.incoming(&wire).map_err(Fault::Breach)? {
-                        Incoming::Frame(header) => self.offer(header, body_len, to)?,
+                        Incoming::Frame(header) => self.offer(header, &[], body_len, to)?,
+                        Incoming::Access(header) => {
+                            let header = match header.kind {
+                                Kind::Read => Header {
+                                    len: wanted(targets),
+                                    ..header
+                                },
+                                _ => header,
+                            };
+                            self.offer(header, targets, body_len, to)?;
+                        }
                         Incoming::Unwanted { acknowledge } => {
                             self.state = State::Unwanted {
                                 left: body_len,
@@ -296,6 +319,7 @@ impl Rx {
     fn offer<S: Sink>(
         &mut self,
         header: Header,
+        targets: &[Target],
         body_len: usize,
         to: &mut Delivery<'_, S>,
     ) -> Result<(), Fault> {
@@ -306,7 +330,11 @@ impl Rx {
             Some(bytes) => Body::Whole(bytes),
             None => Body::Stream(body_len),
         };
-        self.state = match to.sink.arrival(to.from, &header, body) {
+        let placement = match targets {
+            [] => to.sink.arrival(to.from, &header, body),
+            _ => to.sink.access(to.from, &header, targets, body),
+        };
+        self.state = match placement {
             Placement::Done if whole.is_some() => {
                 self.narrow = false;
                 self.staging.consume(body_len);
@@ -322,7 +350,11 @@ impl Rx {
                 left: body_len,
                 acknowledge: false,
             },
-            Placement::Stall => State::Stalled { header, body_len },
+            Placement::Stall => State::Stalled {
+                header,
+                targets: targets.to_vec(),
+                body_len,
+            },
             Placement::Refuse => return Err(Fault::Refused(header)),
         };
         self.narrow = body_len >= LARGE_LEN;
@@ -335,6 +367,31 @@ impl Placed {
     fn room(&self) -> usize {
         self.len.min(self.iov.len()).saturating_sub(self.done)
     }
+}
+
+/// Reads the memory that a header names.
+#[cold]
+fn targets<'a>(
+    bytes: &[u8],
+    wire: &FrameHeader,
+    dialect: Dialect,
+    into: &'a mut [Target; RMA_PIECES_MAX],
+) -> &'a [Target] {
+    let mut count = 0;
+    for (index, target) in (0..).zip(into.iter_mut()) {
+        let Some(piece) = RmaPiece::parse(bytes, wire, index, dialect) else {
+            break;
+        };
+        (target.addr, target.len, target.key) = (piece.addr, piece.len, piece.key);
+        count += 1;
+    }
+    &into[..count]
+}
+
+/// Returns how much a read asks for; more than any memory, if that does not fit a number.
+fn wanted(targets: &[Target]) -> u64 {
+    let add = |sum: u64, target: &Target| sum.saturating_add(target.len);
+    targets.iter().fold(0, add)
 }
 
 /// To whom a turn delivers, and what it counts.

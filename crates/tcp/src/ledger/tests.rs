@@ -31,7 +31,7 @@ fn carry(
     header: Header,
     len: usize,
 ) -> Result<Incoming, Breach> {
-    let outgoing = from.outgoing(&header, len).expect("it can be said");
+    let outgoing = from.outgoing(&header, len, 0).expect("it can be said");
     from.sent(&outgoing);
     to.incoming(&outgoing.header)
 }
@@ -153,7 +153,7 @@ fn numbers_run_out_and_come_back() {
     for id in 0..255 {
         frame(carry(&mut a, &mut b, header(Kind::TaggedRts, id), 0));
     }
-    let more = a.outgoing(&header(Kind::TaggedRts, 999), 0).map(drop);
+    let more = a.outgoing(&header(Kind::TaggedRts, 999), 0, 0).map(drop);
     assert_eq!(more, Err(Unsendable::Full));
     frame(carry(&mut b, &mut a, header(Kind::Cts, 5), 0));
     frame(carry(&mut a, &mut b, header(Kind::Segment, 4), 0));
@@ -167,7 +167,7 @@ fn an_old_peer_has_no_rendezvous_and_a_plain_one_no_untagged() {
         ..terms(false)
     });
     let (plain, _) = pair(false);
-    let refused = |ledger: &Ledger, kind| ledger.outgoing(&header(kind, 1), 0).map(drop);
+    let refused = |ledger: &Ledger, kind| ledger.outgoing(&header(kind, 1), 0, 0).map(drop);
     assert_eq!(refused(&old, Kind::TaggedRts), Err(Unsendable::Unspoken));
     assert_eq!(refused(&plain, Kind::MsgRts), Err(Unsendable::Unspoken));
     assert_eq!(refused(&plain, Kind::Cts), Err(Unsendable::Unspoken));
@@ -194,7 +194,9 @@ fn breaches_are_named() {
         Err(Breach::Number(9)),
         "not asked for"
     );
-    let asked = plain.outgoing(&header(Kind::Cts, 9), 0).expect("offered");
+    let asked = plain
+        .outgoing(&header(Kind::Cts, 9), 0, 0)
+        .expect("offered");
     plain.sent(&asked);
     let short = Breach::Length {
         announced: 7,
@@ -202,7 +204,63 @@ fn breaches_are_named() {
     };
     assert_eq!(plain.incoming(&wire(Op::Data, 9, 6)), Err(short));
     let write = plain.incoming(&wire(Op::Write, 0, 0));
-    assert_eq!(write, Err(Breach::Unsupported(Op::Write)));
+    assert_eq!(write, Err(Breach::Nowhere(Op::Write)));
+    let response = plain.incoming(&wire(Op::ReadRsp, 0, 0));
+    assert_eq!(response, Err(Breach::Response));
     let nameless = named.incoming(&wire(Op::Cts, 0, 0));
     assert_eq!(nameless, Err(Breach::Nameless(Op::Cts)));
+}
+
+#[test]
+fn responses_name_the_reads_that_they_answer() {
+    for named in [false, true] {
+        let (mut a, mut b) = pair(named);
+        for id in [7, 8] {
+            let read = a
+                .outgoing(&header(Kind::Read, id), 0, 1)
+                .expect("it can be said");
+            a.sent(&read);
+            let Ok(Incoming::Access(asked)) = b.incoming(&read.header) else {
+                panic!("a read names memory");
+            };
+            assert_eq!(asked.kind, Kind::Read);
+            let answer = Header {
+                tag: asked.id.into(),
+                ..header(Kind::Response, 99)
+            };
+            let back = frame(carry(&mut b, &mut a, answer, 3));
+            assert_eq!(
+                (back.kind, back.tag, back.len),
+                (Kind::Response, id.into(), 3)
+            );
+        }
+    }
+}
+
+#[test]
+fn a_refused_access_is_told_by_name_or_ends_the_connection() {
+    let refusal = Header {
+        data: 13,
+        ..header(Kind::Fin, 7)
+    };
+    let (plain, _) = pair(false);
+    let unsayable = plain.outgoing(&refusal, 0, 0).map(drop);
+    assert_eq!(unsayable, Err(Unsendable::Unsayable));
+    let (mut a, mut b) = pair(true);
+    let told = frame(carry(&mut a, &mut b, refusal, 0));
+    assert_eq!((told.kind, told.id, told.data), (Kind::Fin, 7, 13));
+}
+
+#[test]
+fn acknowledged_writes_wait_in_line_with_messages() {
+    let (mut a, mut b) = pair(false);
+    let write = Header {
+        flags: HeaderFlags::DELIVERY,
+        ..header(Kind::Write, 5)
+    };
+    let sent = a.outgoing(&write, 4, 1).expect("it can be said");
+    a.sent(&sent);
+    assert!(matches!(b.incoming(&sent.header), Ok(Incoming::Access(_))));
+    let ack = frame(carry(&mut b, &mut a, header(Kind::Ack, 0), 0));
+    assert_eq!((ack.kind, ack.id), (Kind::Ack, 5));
 }

@@ -8,6 +8,10 @@ pub const INLINE: usize = 32;
 pub const MAX_PIECES: usize = 4;
 /// Bytes that a piece takes in the byte ring.
 pub const PIECE: usize = 16;
+/// Most targets that an access names.
+pub const MAX_TARGETS: usize = 4;
+/// Bytes that a target takes in the byte ring.
+pub const TARGET: usize = 24;
 
 /// Shifts of the fields of meta.
 mod shift {
@@ -26,6 +30,8 @@ mod word {
     pub(super) const LEN: usize = 3;
     pub(super) const ADDRESS: usize = 4;
     pub(super) const PIECE_LEN: usize = 5;
+    /// Of an access: how many targets; above, what follows them.
+    pub(super) const TARGETS: usize = 4;
 }
 
 /// Values of the form field.
@@ -36,6 +42,7 @@ mod form {
     pub(super) const REMOTE: u8 = 3;
     pub(super) const REMOTE_RING: u8 = 4;
     pub(super) const LINK: u8 = 5;
+    pub(super) const TARGETED: u8 = 6;
 }
 
 /// A frame's cell.
@@ -91,6 +98,27 @@ pub enum Body {
         /// Their values.
         words: [u64; 2],
     },
+    /// In the byte ring, behind a list of the receiver's memory that it is about.
+    Targeted {
+        /// How many bytes the list and the rest take in the ring.
+        ring_len: u32,
+        /// How many targets.
+        targets: u8,
+        /// What follows the list.
+        rest: Rest,
+    },
+}
+
+/// What follows a list of targets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Rest {
+    /// Nothing.
+    Nothing = 0,
+    /// The body.
+    Body = 1,
+    /// A list of the pieces at the sender that make up the body.
+    Pieces = 2,
 }
 
 /// Why a cell is not one.
@@ -102,6 +130,8 @@ pub enum CellError {
     InlineTooLong(u8),
     /// An Rts names more pieces than [`MAX_PIECES`], or part of one.
     Pieces(u32),
+    /// An access names no targets or more than [`MAX_TARGETS`], or what follows them is unknown or does not fit.
+    Targets(u64),
 }
 
 impl fmt::Display for CellError {
@@ -110,6 +140,7 @@ impl fmt::Display for CellError {
             Self::UnknownForm(form) => write!(f, "a cell has the unknown form {form}"),
             Self::InlineTooLong(len) => write!(f, "a cell claims {len} bytes of inline body"),
             Self::Pieces(len) => write!(f, "a cell claims {len} bytes of pieces"),
+            Self::Targets(word) => write!(f, "a cell describes its targets by {word:#x}"),
         }
     }
 }
@@ -150,6 +181,7 @@ impl Cell {
             form::LINK => Body::Link {
                 words: [words[word::ADDRESS], words[word::PIECE_LEN]],
             },
+            form::TARGETED => parse_targeted(ring_len, words[word::TARGETS])?,
             unknown => return Err(CellError::UnknownForm(unknown)),
         };
         Ok(Self {
@@ -193,6 +225,15 @@ impl Cell {
                 words[word::PIECE_LEN] = more[1];
                 form::LINK
             }
+            Body::Targeted {
+                ring_len,
+                targets,
+                rest,
+            } => {
+                words[word::ID] |= u64::from(ring_len) << 32;
+                words[word::TARGETS] = u64::from(targets) | (rest as u64) << 8;
+                form::TARGETED
+            }
         };
         let meta = u32::from(self.kind)
             | u32::from(self.flags) << shift::FLAGS
@@ -204,22 +245,68 @@ impl Cell {
 
 /// Reads one piece, address and length, of the list in the byte ring.
 pub fn parse_piece(bytes: &[u8; PIECE]) -> (u64, u64) {
-    let value = u128::from_ne_bytes(*bytes);
-    let [low, high] = if cfg!(target_endian = "little") {
-        [value as u64, (value >> 64) as u64]
-    } else {
-        [(value >> 64) as u64, value as u64]
-    };
-    (low, high)
+    let [address, len] = words_of(bytes.as_chunks().0);
+    (address, len)
 }
 
 /// Writes one piece of the list in the byte ring.
 pub fn emit_piece(address: u64, len: u64) -> [u8; PIECE] {
     let mut bytes = [0; PIECE];
-    let (first, second) = bytes.split_at_mut(PIECE / 2);
-    first.copy_from_slice(&address.to_ne_bytes());
-    second.copy_from_slice(&len.to_ne_bytes());
+    set_words(&mut bytes, [address, len]);
     bytes
+}
+
+/// Reads one target, address, length and key, of the list in the byte ring.
+pub fn parse_target(bytes: &[u8; TARGET]) -> (u64, u64, u64) {
+    let [address, len, key] = words_of(bytes.as_chunks().0);
+    (address, len, key)
+}
+
+/// Writes one target of the list in the byte ring.
+pub fn emit_target(address: u64, len: u64, key: u64) -> [u8; TARGET] {
+    let mut bytes = [0; TARGET];
+    set_words(&mut bytes, [address, len, key]);
+    bytes
+}
+
+fn words_of<const N: usize>(bytes: &[[u8; 8]]) -> [u64; N] {
+    let mut words = [0; N];
+    for (word, from) in words.iter_mut().zip(bytes) {
+        *word = u64::from_ne_bytes(*from);
+    }
+    words
+}
+
+fn set_words<const N: usize>(bytes: &mut [u8], words: [u64; N]) {
+    for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
+        to.copy_from_slice(&word.to_ne_bytes());
+    }
+}
+
+fn parse_targeted(ring_len: u32, word: u64) -> Result<Body, CellError> {
+    let rest = match word >> 8 {
+        0 => Rest::Nothing,
+        1 => Rest::Body,
+        2 => Rest::Pieces,
+        _ => return Err(CellError::Targets(word)),
+    };
+    let targets = word as u8;
+    let listed = usize::from(targets) * TARGET;
+    let left = (ring_len as usize).checked_sub(listed);
+    let fits = match (rest, left) {
+        (_, None) => false,
+        (Rest::Nothing, Some(left)) => left == 0,
+        (Rest::Body, Some(left)) => left > 0,
+        (Rest::Pieces, Some(left)) => piece_count(left as u32).is_ok(),
+    };
+    if !(1..=MAX_TARGETS).contains(&usize::from(targets)) || !fits {
+        return Err(CellError::Targets(word));
+    }
+    Ok(Body::Targeted {
+        ring_len,
+        targets,
+        rest,
+    })
 }
 
 fn piece_count(ring_len: u32) -> Result<u8, CellError> {
@@ -278,8 +365,8 @@ mod tests {
     #[test]
     fn refuses_unknown_forms() {
         assert_eq!(
-            Cell::parse(6 << 16, &[0; 7]),
-            Err(CellError::UnknownForm(6))
+            Cell::parse(7 << 16, &[0; 7]),
+            Err(CellError::UnknownForm(7))
         );
     }
 
@@ -301,8 +388,33 @@ mod tests {
     }
 
     #[test]
-    fn pieces_survive() {
+    fn refuses_impossible_lists_of_targets() {
+        let parse = |ring_len: u64, word| {
+            let mut words = [0; 7];
+            words[0] = ring_len << 32;
+            words[4] = word;
+            Cell::parse(6 << 16, &words).map(|_| ())
+        };
+        assert_eq!(parse(24, 1), Ok(()));
+        assert_eq!(parse(25, 1 | 1 << 8), Ok(()));
+        assert_eq!(parse(40, 1 | 2 << 8), Ok(()));
+        for (ring_len, word) in [
+            (0, 0),
+            (120, 5),
+            (23, 1),
+            (25, 1),
+            (24, 0x101),
+            (30, 0x201),
+            (24, 0x301),
+        ] {
+            assert_eq!(parse(ring_len, word), Err(CellError::Targets(word)));
+        }
+    }
+
+    #[test]
+    fn listed_memory_survives() {
         assert_eq!(parse_piece(&emit_piece(7, 9)), (7, 9));
+        assert_eq!(parse_target(&emit_target(7, 9, 11)), (7, 9, 11));
     }
 
     fn body() -> impl Strategy<Value = Body> {
@@ -314,6 +426,11 @@ mod tests {
             any::<(u64, u64)>().prop_map(|(address, len)| Body::Remote { address, len }),
             (1..=MAX_PIECES as u8).prop_map(|count| Body::RemoteRing { count }),
             any::<[u64; 2]>().prop_map(|words| Body::Link { words }),
+            (1..=MAX_TARGETS as u8, 1..4096u32).prop_map(|(targets, len)| Body::Targeted {
+                ring_len: u32::from(targets) * TARGET as u32 + len,
+                targets,
+                rest: Rest::Body,
+            }),
         ]
     }
 

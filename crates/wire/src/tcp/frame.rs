@@ -9,7 +9,7 @@ use super::{ByteOrder, Dialect};
 pub const BASE_LEN: usize = 16;
 
 /// The longest header, in bytes.
-pub const HEADER_MAX: usize = BASE_LEN + 8 + RMA_PIECE_LEN * RMA_PIECES_MAX;
+pub const HEADER_MAX: usize = BASE_LEN + 8 + RMA_PIECE_LEN * RMA_PIECES_MAX + 8;
 
 /// `op_data` of a [`Op::Msg`] frame that acknowledges a message.
 pub const OP_DATA_ACK: u8 = 2;
@@ -19,7 +19,9 @@ pub const OP_DATA_FIN: u8 = 3;
 
 const VERSION: u8 = 3;
 const RMA_PIECE_LEN: usize = 24;
-const RMA_PIECES_MAX: usize = 4;
+
+/// How many pieces of remote memory a header may name.
+pub const RMA_PIECES_MAX: usize = 4;
 
 /// The header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +34,9 @@ pub struct FrameHeader {
     pub op_data: u8,
     /// Counts the frames of this direction; only debug builds of the C library look at it.
     pub seq: u8,
+    /// How many pieces of remote memory the header names, of [`Op::ReadReq`] and [`Op::Write`]; [`RmaPiece`] reads
+    /// and writes them.
+    pub pieces: u8,
     /// How many bytes follow the header.
     pub body_len: u64,
     /// Completion data, if [`FrameFlags::DATA`].
@@ -44,6 +49,35 @@ pub struct FrameHeader {
     pub name: u32,
     /// What became of the message that the frame names, if [`FrameFlags::NAMED`]: zero or an error number.
     pub status: u32,
+}
+
+/// A piece of remote memory (section 4.8).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RmaPiece {
+    /// Where it starts.
+    pub addr: u64,
+    /// How many bytes it has.
+    pub len: u64,
+    /// The key of its region.
+    pub key: u64,
+}
+
+impl RmaPiece {
+    /// Reads a piece of a header that [`FrameHeader::parse`] accepted from the start of `bytes`; `None` when it has
+    /// fewer pieces.
+    pub fn parse(bytes: &[u8], header: &FrameHeader, index: u8, dialect: Dialect) -> Option<Self> {
+        if index >= header.pieces {
+            return None;
+        }
+        let has_data = header.flags.contains(FrameFlags::DATA);
+        let start = BASE_LEN + if has_data { 8 } else { 0 } + RMA_PIECE_LEN * usize::from(index);
+        let mut reader = Reader::new(bytes.get(start..)?, dialect.order);
+        Some(Self {
+            addr: reader.u64()?,
+            len: reader.u64()?,
+            key: reader.u64()?,
+        })
+    }
 }
 
 /// What a frame is.
@@ -120,6 +154,7 @@ impl FrameHeader {
             flags: FrameFlags::empty(),
             op_data: 0,
             seq: 0,
+            pieces: 0,
             body_len: 0,
             data: 0,
             tag: 0,
@@ -145,6 +180,10 @@ impl FrameHeader {
             flags,
             op_data: base.op_data,
             seq: base.seq,
+            pieces: match op {
+                Op::ReadReq | Op::Write => base.rma_count,
+                _ => 0,
+            },
             body_len: base.size - u64::from(base.header_len),
             ..Self::new(op)
         };
@@ -154,18 +193,18 @@ impl FrameHeader {
         Ok((header, header_len))
     }
 
-    /// Writes the header to the start of `out` and returns its length; `None` when there is no room, for an
-    /// operation on remote memory, or when the frame's length does not fit.
+    /// Writes the header to the start of `out` and returns its length; `None` when there is no room, when there are
+    /// not as many pieces as the header says, or when the frame's length does not fit.
     #[inline]
-    pub fn emit(&self, out: &mut [u8], dialect: Dialect) -> Option<usize> {
-        if matches!(self.op, Op::ReadReq | Op::Write) {
+    pub fn emit(&self, pieces: &[RmaPiece], out: &mut [u8], dialect: Dialect) -> Option<usize> {
+        if pieces.len() != usize::from(self.pieces) {
             return None;
         }
-        let header_len = header_len(self.op, self.flags, 0)?;
+        let header_len = header_len(self.op, self.flags, self.pieces)?;
         let mut writer = Writer::new(out, dialect.order);
         writer.put(&[VERSION, self.op as u8])?;
         writer.u16(self.flags.bits())?;
-        writer.put(&[self.op_data, 0, header_len, self.seq])?;
+        writer.put(&[self.op_data, self.pieces, header_len, self.seq])?;
         writer.u64(self.body_len.checked_add(u64::from(header_len))?)?;
         if self.flags.contains(FrameFlags::DATA) {
             writer.u64(self.data)?;
@@ -175,6 +214,11 @@ impl FrameHeader {
         }
         if self.op == Op::Rts {
             writer.u64(self.message_len)?;
+        }
+        for piece in pieces {
+            writer.u64(piece.addr)?;
+            writer.u64(piece.len)?;
+            writer.u64(piece.key)?;
         }
         if self.flags.contains(FrameFlags::NAMED) {
             writer.u64(u64::from(self.status) << 32 | u64::from(self.name))?;
@@ -192,6 +236,9 @@ impl FrameHeader {
         }
         if self.op == Op::Rts {
             self.message_len = reader.u64()?;
+        }
+        for _ in 0..u32::from(self.pieces) * 3 {
+            reader.u64()?;
         }
         if self.flags.contains(FrameFlags::NAMED) {
             let word = reader.u64()?;

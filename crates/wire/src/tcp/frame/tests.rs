@@ -19,8 +19,43 @@ const NAMED: Dialect = Dialect {
 
 fn emitted(header: FrameHeader, dialect: Dialect) -> Vec<u8> {
     let mut out = [0xee; HEADER_MAX];
-    let len = header.emit(&mut out, dialect).expect("it fits");
+    let pieces = &PIECES[..usize::from(header.pieces)];
+    let len = header.emit(pieces, &mut out, dialect).expect("it fits");
     out[..len].to_vec()
+}
+
+const PIECES: [RmaPiece; 4] = [piece(1), piece(4), piece(7), piece(u64::MAX - 2)];
+
+const fn piece(first: u64) -> RmaPiece {
+    RmaPiece {
+        addr: first,
+        len: first + 1,
+        key: first + 2,
+    }
+}
+
+#[test]
+fn a_write_names_memory_behind_its_completion_data() {
+    let header = FrameHeader {
+        flags: FrameFlags::DATA,
+        pieces: 1,
+        data: 9,
+        body_len: 2,
+        ..FrameHeader::new(Op::Write)
+    };
+    let bytes = [
+        3, 4, 1, 0, 0, 1, 48, 0, 50, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, //
+        1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0,
+    ];
+    assert_eq!(emitted(header, LITTLE), bytes);
+    assert_eq!(FrameHeader::parse(&bytes, LITTLE), Ok((header, 48)));
+    assert_eq!(RmaPiece::parse(&bytes, &header, 0, LITTLE), Some(PIECES[0]));
+    assert_eq!(RmaPiece::parse(&bytes, &header, 1, LITTLE), None);
+    assert_eq!(
+        header.emit(&[], &mut [0; 64], LITTLE),
+        None,
+        "a piece is missing"
+    );
 }
 
 #[test]
@@ -114,7 +149,7 @@ fn waits_for_the_rest_of_a_header() {
 fn spoiled(op: Op, at: usize, value: u8) -> Result<(FrameHeader, usize), FrameError> {
     let mut bytes = [0; HEADER_MAX];
     let header = FrameHeader::new(if op == Op::Write { Op::Msg } else { op });
-    header.emit(&mut bytes, LITTLE).expect("it fits");
+    header.emit(&[], &mut bytes, LITTLE).expect("it fits");
     bytes[1] = op as u8;
     bytes[at] = value;
     FrameHeader::parse(&bytes, LITTLE)
@@ -170,12 +205,12 @@ fn a_false_count_of_remote_pieces_is_found() {
 #[test]
 fn does_not_write_beyond_the_end_or_overflow() {
     let header = FrameHeader::new(Op::Rts);
-    assert_eq!(header.emit(&mut [0; 31], LITTLE), None);
+    assert_eq!(header.emit(&[], &mut [0; 31], LITTLE), None);
     let endless = FrameHeader {
         body_len: u64::MAX,
         ..FrameHeader::new(Op::Msg)
     };
-    assert_eq!(endless.emit(&mut [0; 64], LITTLE), None);
+    assert_eq!(endless.emit(&[], &mut [0; 64], LITTLE), None);
 }
 
 fn any_header() -> impl Strategy<Value = (FrameHeader, Dialect)> {
@@ -184,7 +219,10 @@ fn any_header() -> impl Strategy<Value = (FrameHeader, Dialect)> {
         Just(Op::Tagged),
         Just(Op::Rts),
         Just(Op::Cts),
-        Just(Op::Data)
+        Just(Op::Data),
+        Just(Op::ReadReq),
+        Just(Op::ReadRsp),
+        Just(Op::Write)
     ];
     (
         op,
@@ -198,14 +236,18 @@ fn any_header() -> impl Strategy<Value = (FrameHeader, Dialect)> {
             let mask = if named { u16::MAX } else { 0xff };
             let flags = FrameFlags::from_bits_truncate(flags & mask);
             let keep = |yes: bool, value: u64| if yes { value } else { 0 };
-            let bare =
-                matches!(op, Op::Rts | Op::Cts) || op == Op::Msg && (2..=3).contains(&op_data);
+            let bare = matches!(op, Op::Rts | Op::Cts | Op::ReadReq)
+                || op == Op::Msg && (2..=3).contains(&op_data);
             let has_name = flags.contains(FrameFlags::NAMED);
             let header = FrameHeader {
                 op,
                 flags,
                 op_data,
                 seq,
+                pieces: match op {
+                    Op::ReadReq | Op::Write => op_data % 5,
+                    _ => 0,
+                },
                 body_len: keep(!bare, words[0] >> 1),
                 data: keep(flags.contains(FrameFlags::DATA), words[1]),
                 tag: keep(matches!(op, Op::Tagged | Op::Rts), words[2]),
@@ -227,6 +269,9 @@ proptest! {
     fn what_is_written_is_read((header, dialect) in any_header()) {
         let bytes = emitted(header, dialect);
         prop_assert_eq!(FrameHeader::parse(&bytes, dialect), Ok((header, bytes.len())));
+        for (index, piece) in (0..header.pieces).zip(PIECES) {
+            prop_assert_eq!(RmaPiece::parse(&bytes, &header, index, dialect), Some(piece));
+        }
     }
 
     #[test]
