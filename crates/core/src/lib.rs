@@ -5,6 +5,10 @@
 //! - [`log`], [`params`]: what the environment asks of the library.
 //! - [`provider`]: a provider without its type, as the registry keeps it.
 //! - [`registry`]: fi_getinfo, with a reason for every refusal.
+//! - Objects, one module each, with the table that C programs call: `fabric` opens `domain` and `eq`; a domain opens
+//!   `cq`, `cntr`, `av`, `mr` and `endpoint`. Only the endpoint is generic over the provider.
+//! - Under them: `handle` (casts and counted references), `members` (who drives whom), `wait` (what a thread sleeps
+//!   on), `clock`, `sockaddr`, `text`, and `absent` for the calls that an object does not have.
 
 mod absent;
 mod av;

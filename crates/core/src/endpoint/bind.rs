@@ -164,8 +164,7 @@ impl<P: Provider> RdmEndpoint<P> {
             return Ok(());
         }
         self.check_bindings(&bindings)?;
-        self.start(&bindings)?;
-        if let Err(errno) = self.join(&bindings) {
+        if let Err(errno) = self.join(&bindings).and_then(|()| self.start(&bindings)) {
             self.leave(&bindings);
             return Err(errno);
         }

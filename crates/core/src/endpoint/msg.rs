@@ -8,7 +8,7 @@ use oxifabric_abi::{fi_addr_t, fi_msg, fi_ops_msg, fid_ep};
 use oxifabric_types::{Errno, Flags};
 
 use super::RdmEndpoint;
-use super::transfer::{Recv, Send, buffer, buffers};
+use super::transfer::{RecvCall, SendCall, buffer, buffers};
 use crate::device::Provider;
 use crate::handle::failed;
 
@@ -36,7 +36,7 @@ impl<P: Provider> RdmEndpoint<P> {
     ) -> isize {
         // SAFETY: the table is only in the handles of this type.
         let ep = unsafe { Self::of(ep) };
-        let recv = Recv {
+        let recv = RecvCall {
             from: src_addr,
             flags: ep.defaults.rx.plain() | Flags::MSG,
             tag: 0,
@@ -57,7 +57,7 @@ impl<P: Provider> RdmEndpoint<P> {
     ) -> isize {
         // SAFETY: the table is only in the handles of this type.
         let ep = unsafe { Self::of(ep) };
-        let recv = Recv {
+        let recv = RecvCall {
             from: src_addr,
             flags: ep.defaults.rx.plain() | Flags::MSG,
             tag: 0,
@@ -74,7 +74,7 @@ impl<P: Provider> RdmEndpoint<P> {
         let Some(msg) = msg else {
             return failed(Errno::INVAL);
         };
-        let recv = Recv {
+        let recv = RecvCall {
             from: msg.addr,
             flags: ep.defaults.rx.given(flags) | Flags::MSG,
             tag: 0,
@@ -95,7 +95,7 @@ impl<P: Provider> RdmEndpoint<P> {
     ) -> isize {
         // SAFETY: the table is only in the handles of this type.
         let ep = unsafe { Self::of(ep) };
-        let send = Send {
+        let send = SendCall {
             to: dest_addr,
             flags: ep.defaults.tx.plain() | Flags::MSG,
             tag: 0,
@@ -116,7 +116,7 @@ impl<P: Provider> RdmEndpoint<P> {
     ) -> isize {
         // SAFETY: the table is only in the handles of this type.
         let ep = unsafe { Self::of(ep) };
-        let send = Send {
+        let send = SendCall {
             to: dest_addr,
             flags: ep.defaults.tx.plain() | Flags::MSG,
             tag: 0,
@@ -133,7 +133,7 @@ impl<P: Provider> RdmEndpoint<P> {
         let Some(msg) = msg else {
             return failed(Errno::INVAL);
         };
-        let send = Send {
+        let send = SendCall {
             to: msg.addr,
             flags: ep.defaults.tx.given(flags) | Flags::MSG,
             tag: 0,
@@ -152,7 +152,7 @@ impl<P: Provider> RdmEndpoint<P> {
     ) -> isize {
         // SAFETY: the table is only in the handles of this type.
         let ep = unsafe { Self::of(ep) };
-        let send = Send {
+        let send = SendCall {
             to: dest_addr,
             flags: ep.defaults.tx.inject() | Flags::MSG,
             tag: 0,
@@ -174,7 +174,7 @@ impl<P: Provider> RdmEndpoint<P> {
     ) -> isize {
         // SAFETY: the table is only in the handles of this type.
         let ep = unsafe { Self::of(ep) };
-        let send = Send {
+        let send = SendCall {
             to: dest_addr,
             flags: ep.defaults.tx.plain() | Flags::MSG | Flags::REMOTE_CQ_DATA,
             tag: 0,
@@ -194,7 +194,7 @@ impl<P: Provider> RdmEndpoint<P> {
     ) -> isize {
         // SAFETY: the table is only in the handles of this type.
         let ep = unsafe { Self::of(ep) };
-        let send = Send {
+        let send = SendCall {
             to: dest_addr,
             flags: ep.defaults.tx.inject() | Flags::MSG | Flags::REMOTE_CQ_DATA,
             tag: 0,

@@ -8,7 +8,7 @@ use oxifabric_abi::{fi_addr_t, fi_msg_tagged, fi_ops_tagged, fid_ep};
 use oxifabric_types::{Errno, Flags};
 
 use super::RdmEndpoint;
-use super::transfer::{Recv, Send, buffer, buffers};
+use super::transfer::{RecvCall, SendCall, buffer, buffers};
 use crate::device::Provider;
 use crate::handle::failed;
 
@@ -38,7 +38,7 @@ impl<P: Provider> RdmEndpoint<P> {
     ) -> isize {
         // SAFETY: the table is only in the handles of this type.
         let ep = unsafe { Self::of(ep) };
-        let recv = Recv {
+        let recv = RecvCall {
             from: src_addr,
             flags: ep.defaults.rx.plain().difference(Flags::MULTI_RECV) | Flags::TAGGED,
             tag,
@@ -61,7 +61,7 @@ impl<P: Provider> RdmEndpoint<P> {
     ) -> isize {
         // SAFETY: the table is only in the handles of this type.
         let ep = unsafe { Self::of(ep) };
-        let recv = Recv {
+        let recv = RecvCall {
             from: src_addr,
             flags: ep.defaults.rx.plain().difference(Flags::MULTI_RECV) | Flags::TAGGED,
             tag,
@@ -78,7 +78,7 @@ impl<P: Provider> RdmEndpoint<P> {
         let Some(msg) = msg else {
             return failed(Errno::INVAL);
         };
-        let recv = Recv {
+        let recv = RecvCall {
             from: msg.addr,
             flags: ep.defaults.rx.given(flags) | Flags::TAGGED,
             tag: msg.tag,
@@ -100,7 +100,7 @@ impl<P: Provider> RdmEndpoint<P> {
     ) -> isize {
         // SAFETY: the table is only in the handles of this type.
         let ep = unsafe { Self::of(ep) };
-        let send = Send {
+        let send = SendCall {
             to: dest_addr,
             flags: ep.defaults.tx.plain() | Flags::TAGGED,
             tag,
@@ -122,7 +122,7 @@ impl<P: Provider> RdmEndpoint<P> {
     ) -> isize {
         // SAFETY: the table is only in the handles of this type.
         let ep = unsafe { Self::of(ep) };
-        let send = Send {
+        let send = SendCall {
             to: dest_addr,
             flags: ep.defaults.tx.plain() | Flags::TAGGED,
             tag,
@@ -139,7 +139,7 @@ impl<P: Provider> RdmEndpoint<P> {
         let Some(msg) = msg else {
             return failed(Errno::INVAL);
         };
-        let send = Send {
+        let send = SendCall {
             to: msg.addr,
             flags: ep.defaults.tx.given(flags) | Flags::TAGGED,
             tag: msg.tag,
@@ -159,7 +159,7 @@ impl<P: Provider> RdmEndpoint<P> {
     ) -> isize {
         // SAFETY: the table is only in the handles of this type.
         let ep = unsafe { Self::of(ep) };
-        let send = Send {
+        let send = SendCall {
             to: dest_addr,
             flags: ep.defaults.tx.inject() | Flags::TAGGED,
             tag,
@@ -182,7 +182,7 @@ impl<P: Provider> RdmEndpoint<P> {
     ) -> isize {
         // SAFETY: the table is only in the handles of this type.
         let ep = unsafe { Self::of(ep) };
-        let send = Send {
+        let send = SendCall {
             to: dest_addr,
             flags: ep.defaults.tx.plain() | Flags::TAGGED | Flags::REMOTE_CQ_DATA,
             tag,
@@ -203,7 +203,7 @@ impl<P: Provider> RdmEndpoint<P> {
     ) -> isize {
         // SAFETY: the table is only in the handles of this type.
         let ep = unsafe { Self::of(ep) };
-        let send = Send {
+        let send = SendCall {
             to: dest_addr,
             flags: ep.defaults.tx.inject() | Flags::TAGGED | Flags::REMOTE_CQ_DATA,
             tag,

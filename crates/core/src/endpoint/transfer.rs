@@ -15,7 +15,7 @@ use crate::device::Provider;
 use crate::handle::failed;
 
 /// A send as a call describes it.
-pub(super) struct Send {
+pub(super) struct SendCall {
     pub(super) to: fi_addr_t,
     /// `MSG` or `TAGGED`, and what the engine wants to know.
     pub(super) flags: Flags,
@@ -25,7 +25,7 @@ pub(super) struct Send {
 }
 
 /// A receive as a call describes it.
-pub(super) struct Recv {
+pub(super) struct RecvCall {
     pub(super) from: fi_addr_t,
     /// `MSG` or `TAGGED`, and what the engine wants to know.
     pub(super) flags: Flags,
@@ -37,7 +37,7 @@ pub(super) struct Recv {
 impl<P: Provider> RdmEndpoint<P> {
     /// Starts a send; returns what the call returns.
     #[inline]
-    pub(super) fn send(&self, send: Send, body: Option<Iov>) -> isize {
+    pub(super) fn send(&self, send: SendCall, body: Option<Iov>) -> isize {
         let Some(body) = body else {
             return failed(Errno::INVAL);
         };
@@ -60,7 +60,7 @@ impl<P: Provider> RdmEndpoint<P> {
 
     /// Posts a receive; returns what the call returns.
     #[inline]
-    pub(super) fn receive(&self, recv: Recv, body: Option<Iov>) -> isize {
+    pub(super) fn receive(&self, recv: RecvCall, body: Option<Iov>) -> isize {
         let Some(body) = body else {
             return failed(Errno::INVAL);
         };

@@ -63,6 +63,32 @@ fn enabling_needs_a_vector_and_queues() {
 }
 
 #[test]
+fn enabling_can_be_tried_again() {
+    let world = World::new();
+    let first = world.end(FI_CQ_FORMAT_MSG, FI_WAIT_FD);
+    let (ep, av) = (world.bare(), world.av(0));
+    let cq = world.cq(FI_CQ_FORMAT_MSG, FI_WAIT_FD);
+    assert_eq!(bind(ep, cq, FI_SEND | FI_RECV), 0);
+    assert_eq!(bind(ep, av, 0), 0);
+    let name = first.name();
+    let at = name.as_ptr().cast_mut().cast();
+    assert_eq!(c!(fi_setname(ep.cast(), at, name.len())), 0);
+    assert_eq!(c!(fi_enable(ep)), -FI_EADDRINUSE);
+    assert_eq!(
+        c!(fi_inject(ep, null_mut(), 0, 0)),
+        -(FI_EOPBADSTATE as isize)
+    );
+    drop(first);
+    assert_eq!(c!(fi_enable(ep)), 0);
+    assert_eq!(
+        c!(fi_inject(ep, null_mut(), 0, 0)),
+        -(FI_EINVAL as isize),
+        "nobody is in the vector"
+    );
+    assert_eq!((close(ep), close(cq), close(av)), (0, 0, 0));
+}
+
+#[test]
 fn a_sender_needs_no_receive_queue() {
     let world = World::with(FI_VERSION(2, 6), |info| info.caps = Caps::MSG | Caps::SEND);
     let (ep, av) = (world.bare(), world.av(0));
