@@ -4,14 +4,15 @@
 //! returns. Words from the lane are read once and checked; a peer that breaks the rules loses its pair.
 
 use oxifabric_engine::{
-    Body, Frame, Header, HeaderFlags, Kind, Limits, Placement, PostError, RemoteIov, Sink,
+    Body, Frame, Header, HeaderFlags, Kind, Limits, Placement, PostError, RemoteIov, Sink, Target,
 };
+use oxifabric_mem::IovSegment;
 use oxifabric_sync::lane::{Cell as LaneCell, Layout};
 use oxifabric_types::{Errno, PeerId};
-use oxifabric_wire::shm::cell::{self, Cell, INLINE, MAX_PIECES, PIECE};
+use oxifabric_wire::shm::cell::{self, Cell, INLINE, MAX_PIECES, MAX_TARGETS, PIECE, Rest, TARGET};
 
 use crate::doorbell::Doorbell;
-use crate::params::{INJECT_SIZE, Params};
+use crate::params::{INJECT_SIZE, LISTS, Params};
 use crate::pull::{self, Assist, Desk};
 use crate::sys::memory::{Rx, Tx};
 use crate::sys::socket::Socket;
@@ -51,7 +52,7 @@ pub(crate) fn expected_limits(params: &Params) -> Limits {
 
 /// Returns what a path with such lanes takes.
 pub(crate) fn limits(params: &Params, layout: Layout, pull: bool) -> Limits {
-    let longest = layout.max_body();
+    let longest = layout.max_body() - LISTS;
     let eager = params.eager_size.clamp(INJECT_SIZE, longest);
     Limits {
         eager,
@@ -70,7 +71,10 @@ impl Pair {
     #[inline]
     pub(crate) fn post(&mut self, frame: &Frame<'_>) -> Result<bool, PostError> {
         let header = &frame.header;
-        if matches!(header.kind, Kind::MsgRts | Kind::TaggedRts) {
+        if !frame.targets.is_empty() {
+            return self.post_access(frame);
+        }
+        if is_offer(header.kind) {
             return self.post_offer(frame);
         }
         if frame.len == 0 {
@@ -108,12 +112,43 @@ impl Pair {
         }
         let len = segments.len() * PIECE;
         let start = self.reserve(len)?;
-        let ring = self.tx.body_mut(start, len);
-        for (to, from) in ring.chunks_exact_mut(PIECE).zip(segments) {
-            to.copy_from_slice(&cell::emit_piece(from.base() as u64, from.len() as u64));
-        }
+        list_pieces(self.tx.body_mut(start, len), segments);
         let count = segments.len() as u8;
         self.emit(header, cell::Body::RemoteRing { count }, len, false);
+        Ok(false)
+    }
+
+    /// Posts a frame about the peer's memory: a list of that precedes what the frame brings.
+    #[inline(never)]
+    fn post_access(&mut self, frame: &Frame<'_>) -> Result<bool, PostError> {
+        let segments = frame.body.segments();
+        let offer = is_offer(frame.header.kind);
+        let (rest, rest_len) = match segments.len() {
+            count if offer && self.pull && count <= MAX_PIECES => (Rest::Pieces, count * PIECE),
+            _ if offer || frame.len == 0 => (Rest::Nothing, 0),
+            _ => (Rest::Body, frame.len),
+        };
+        if frame.targets.len() > MAX_TARGETS {
+            return Err(PostError::Down(Errno::INVAL));
+        }
+        let list_len = frame.targets.len() * TARGET;
+        let len = list_len + rest_len;
+        let start = self.reserve(len)?;
+        let (list, room) = self.tx.body_mut(start, len).split_at_mut(list_len);
+        for (to, target) in list.as_chunks_mut().0.iter_mut().zip(frame.targets) {
+            *to = cell::emit_target(target.addr, target.len, target.key);
+        }
+        match rest {
+            Rest::Nothing => {}
+            Rest::Body => drop(frame.body.read(frame.offset, room)),
+            Rest::Pieces => list_pieces(room, segments),
+        }
+        let body = cell::Body::Targeted {
+            ring_len: len as u32,
+            targets: frame.targets.len() as u8,
+            rest,
+        };
+        self.emit(&frame.header, body, len, false);
         Ok(false)
     }
 
@@ -262,6 +297,14 @@ impl Pair {
             return self.accept_link(&cell, words).map(|()| Some(0));
         }
         let header = header_of(&cell).ok_or(Errno::PROTO)?;
+        if let cell::Body::Targeted {
+            ring_len,
+            targets,
+            rest,
+        } = cell.body
+        {
+            return self.deliver_access(&header, ring_len as usize, targets, rest, sink);
+        }
         let (ring_len, start) = match cell.body {
             cell::Body::Ring { len } => self.locate(len as usize)?,
             cell::Body::RemoteRing { count } => self.locate(usize::from(count) * PIECE)?,
@@ -275,23 +318,41 @@ impl Pair {
             cell::Body::Ring { .. } => Body::Whole(ring),
             cell::Body::Remote { address, len } => self.remote(&[(*address, *len)]),
             cell::Body::RemoteRing { .. } => self.remote_listed(ring),
-            cell::Body::Bare | cell::Body::Link { .. } => Body::Whole(&[]),
+            _ => Body::Whole(&[]),
         };
-        let whole = if let Body::Whole(bytes) = body {
-            bytes
-        } else {
-            &[]
-        };
-        match sink.arrival(self.peer, &header, body) {
-            Placement::Done | Placement::Discard => Ok(Some(ring_len)),
-            Placement::Into(iov, token) => {
-                iov.write(0, whole);
-                sink.placed(token, Ok(()));
-                Ok(Some(ring_len))
-            }
-            Placement::Stall => Ok(None),
-            Placement::Refuse => Err(Errno::PROTO),
+        let whole = whole_of(&body);
+        let placement = sink.arrival(self.peer, &header, body);
+        place(placement, whole, ring_len, sink)
+    }
+
+    /// The same for a frame about this endpoint's memory.
+    #[inline(never)]
+    fn deliver_access(
+        &mut self,
+        header: &Header,
+        ring_len: usize,
+        count: u8,
+        rest: Rest,
+        sink: &mut impl Sink,
+    ) -> Result<Option<usize>, Errno> {
+        let (_, start) = self.locate(ring_len)?;
+        let ring = self.rx.body(start, ring_len);
+        let list_len = (usize::from(count) * TARGET).min(ring.len());
+        let (list, bytes) = ring.split_at(list_len);
+        let mut targets = [Target::default(); MAX_TARGETS];
+        for (target, bytes) in targets.iter_mut().zip(list.as_chunks().0) {
+            let (addr, len, key) = cell::parse_target(bytes);
+            *target = Target { addr, len, key };
         }
+        let body = match rest {
+            Rest::Nothing => Body::Whole(&[]),
+            Rest::Body => Body::Whole(bytes),
+            Rest::Pieces => self.remote_listed(bytes),
+        };
+        let whole = whole_of(&body);
+        let named = &targets[..usize::from(count).min(MAX_TARGETS)];
+        let placement = sink.access(self.peer, header, named, body);
+        place(placement, whole, ring_len, sink)
     }
 
     fn locate(&self, len: usize) -> Result<(usize, usize), Errno> {
@@ -328,6 +389,47 @@ impl Pair {
     }
 }
 
+/// Does what the sink says of a body that is here; returns its length in the ring, or `None` if it has to wait.
+#[inline]
+fn place(
+    placement: Placement,
+    whole: &[u8],
+    ring_len: usize,
+    sink: &mut impl Sink,
+) -> Result<Option<usize>, Errno> {
+    match placement {
+        Placement::Done | Placement::Discard => Ok(Some(ring_len)),
+        Placement::Into(iov, token) => {
+            iov.write(0, whole);
+            sink.placed(token, Ok(()));
+            Ok(Some(ring_len))
+        }
+        Placement::Stall => Ok(None),
+        Placement::Refuse => Err(Errno::PROTO),
+    }
+}
+
+#[inline]
+fn whole_of<'a>(body: &Body<'a>) -> &'a [u8] {
+    match body {
+        Body::Whole(bytes) => bytes,
+        _ => &[],
+    }
+}
+
+const fn is_offer(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::MsgRts | Kind::TaggedRts | Kind::WriteRts | Kind::ResponseRts
+    )
+}
+
+fn list_pieces(ring: &mut [u8], segments: &[IovSegment]) {
+    for (to, from) in ring.as_chunks_mut().0.iter_mut().zip(segments) {
+        *to = cell::emit_piece(from.base() as u64, from.len() as u64);
+    }
+}
+
 fn header_of(cell: &Cell) -> Option<Header> {
     let kind = match cell.kind {
         0 => Kind::Msg,
@@ -338,6 +440,11 @@ fn header_of(cell: &Cell) -> Option<Header> {
         5 => Kind::Segment,
         6 => Kind::Ack,
         7 => Kind::Fin,
+        8 => Kind::Write,
+        9 => Kind::WriteRts,
+        10 => Kind::Read,
+        11 => Kind::Response,
+        12 => Kind::ResponseRts,
         _ => return None,
     };
     Some(Header {
@@ -365,13 +472,13 @@ mod tests {
             len: 4,
             body: cell::Body::Bare,
         };
-        for kind in 0..8 {
+        for kind in 0..13 {
             assert_eq!(
                 header_of(&cell(kind)).map(|header| header.kind as u8),
                 Some(kind)
             );
         }
-        assert!(header_of(&cell(8)).is_none());
+        assert!(header_of(&cell(13)).is_none());
         let unknown_flag = Cell {
             flags: 8,
             ..cell(0)
@@ -389,6 +496,6 @@ mod tests {
         let layout = Layout::new(16, 1 << 16).expect("powers of two");
         let limits = limits(&params, layout, true);
         assert_eq!(limits.eager, INJECT_SIZE);
-        assert_eq!(limits.segment, layout.max_body());
+        assert_eq!(limits.segment, layout.max_body() - LISTS);
     }
 }

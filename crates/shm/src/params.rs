@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use oxifabric_core::params::{Parameter, ParameterKind};
 use oxifabric_sync::lane::Layout;
+use oxifabric_wire::shm::cell::{MAX_TARGETS, TARGET};
 
 use crate::NAME;
 
@@ -39,8 +40,11 @@ pub struct Params {
 /// What fi_inject(3) promises to take, and so the least that goes in one frame.
 pub(crate) const INJECT_SIZE: usize = 4096;
 
-/// The smallest lane that peers may propose.
-pub(crate) const MIN_LAYOUT: Layout = match Layout::new(16, 4 * INJECT_SIZE) {
+/// What may precede a body in the byte ring.
+pub(crate) const LISTS: usize = MAX_TARGETS * TARGET;
+
+/// The smallest lane that peers may propose: an injected message fits, whatever precedes it.
+pub(crate) const MIN_LAYOUT: Layout = match Layout::new(16, 8 * INJECT_SIZE) {
     Some(layout) => layout,
     None => panic!("powers of two"),
 };

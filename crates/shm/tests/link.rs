@@ -3,7 +3,7 @@
 mod recorder;
 
 use oxifabric_core::device::Device;
-use oxifabric_engine::{Kind, Link, PostError, Posted, RxToken};
+use oxifabric_engine::{Kind, Link, PostError, Posted, RxToken, Target};
 use oxifabric_mem::{Iov, IovSegment};
 use oxifabric_shm::Params;
 use oxifabric_types::{Address, Errno, PeerId};
@@ -27,7 +27,7 @@ fn messages_of_every_length_arrive_whole_and_in_order() {
 #[test]
 fn every_kind_of_frame_keeps_its_header_without_a_body() {
     let (mut a, mut b, to_b, _) = pair(&params());
-    for (id, kind) in [Kind::Msg, Kind::Cts, Kind::Ack, Kind::Fin]
+    for (id, kind) in [Kind::Msg, Kind::Cts, Kind::Ack, Kind::Fin, Kind::Response]
         .into_iter()
         .enumerate()
     {
@@ -35,6 +35,40 @@ fn every_kind_of_frame_keeps_its_header_without_a_body() {
         assert_eq!(a.try_post(to_b, sent, &Iov::empty()), Ok(Posted::Done));
         b.until("it arrives", |sink| !sink.arrived.is_empty());
         assert_eq!(b.sink.arrived.pop_front().map(|got| got.header), Some(sent));
+    }
+}
+
+#[test]
+fn accesses_bring_their_targets_and_bodies() {
+    let (mut a, mut b, to_b, _) = pair(&params());
+    let target = |key| Target {
+        addr: key << 12,
+        len: 64,
+        key,
+    };
+    let targets: Vec<Target> = (1..=4).map(target).collect();
+    let eager = a.link.limits(to_b).eager;
+    let pull = a.link.limits(to_b).pull;
+    for count in 1..=4 {
+        for (kind, len) in [
+            (Kind::Read, 0),
+            (Kind::Write, 1),
+            (Kind::Write, eager),
+            (Kind::WriteRts, 500),
+        ] {
+            let (bytes, sent) = (pattern(len, count), header(kind, 1, len));
+            let posted = a.try_access(to_b, sent, &targets[..count], &lend(&bytes));
+            assert_eq!(posted, Ok(Posted::Done));
+            b.until("it arrives", |sink| !sink.arrived.is_empty());
+            let got = b.sink.arrived.pop_front().expect("just seen");
+            assert_eq!((got.header, &got.targets[..]), (sent, &targets[..count]));
+            if kind == Kind::WriteRts {
+                let pieces = got.remote.map(|remote| remote.pieces().to_vec());
+                assert_eq!(pieces, pull.then(|| vec![(bytes.as_ptr() as u64, 500)]));
+            } else {
+                assert_eq!((got.body, got.remote), (bytes, None));
+            }
+        }
     }
 }
 

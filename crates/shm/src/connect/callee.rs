@@ -196,13 +196,7 @@ impl ShmLink {
     }
 
     /// Makes a pair with a caller's memory.
-    fn accept(
-        &mut self,
-        index: usize,
-        caller: Caller,
-        peer: PeerId,
-        sink: &mut impl Sink,
-    ) {
+    fn accept(&mut self, index: usize, caller: Caller, peer: PeerId, sink: &mut impl Sink) {
         let hello = &caller.hello;
         let unsealed = self.params.dir.is_some();
         let region = match Region::adopt(&caller.memory, hello.cells, hello.bytes, unsealed) {

@@ -46,11 +46,7 @@ impl ShmLink {
         }
     }
 
-    fn say_hello(
-        &mut self,
-        socket: &Socket,
-        to: String,
-    ) -> Result<HalfCall, (Errno, String)> {
+    fn say_hello(&mut self, socket: &Socket, to: String) -> Result<HalfCall, (Errno, String)> {
         let who = socket
             .credentials()
             .map_err(|error| (sys::errno(&error), error.to_string()))?;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant as Clock};
 use oxifabric_core::device::Device;
 use oxifabric_engine::{
     Body, Frame, Header, HeaderFlags, Kind, Link, Placement, PostError, Posted, RemoteIov, RxToken,
-    Sink, TxToken,
+    Sink, Target, TxToken,
 };
 use oxifabric_mem::Iov;
 use oxifabric_shm::{Params, ShmLink};
@@ -20,6 +20,8 @@ pub struct Arrived {
     pub header: Header,
     pub body: Vec<u8>,
     pub remote: Option<RemoteIov>,
+    /// Of an access.
+    pub targets: Vec<Target>,
 }
 
 #[derive(Debug, Default)]
@@ -35,6 +37,16 @@ pub struct Recorder {
 
 impl Sink for Recorder {
     fn arrival(&mut self, from: PeerId, header: &Header, body: Body<'_>) -> Placement {
+        self.access(from, header, &[], body)
+    }
+
+    fn access(
+        &mut self,
+        from: PeerId,
+        header: &Header,
+        targets: &[Target],
+        body: Body<'_>,
+    ) -> Placement {
         if let Some(room) = &mut self.room {
             if *room == 0 {
                 self.stalls += 1;
@@ -52,6 +64,7 @@ impl Sink for Recorder {
             header: *header,
             body,
             remote,
+            targets: targets.to_vec(),
         });
         Placement::Done
     }
@@ -135,12 +148,22 @@ impl Port {
         header: Header,
         body: &Iov,
     ) -> Result<Posted, PostError> {
+        self.try_access(peer, header, &[], body)
+    }
+
+    pub fn try_access(
+        &mut self,
+        peer: PeerId,
+        header: Header,
+        targets: &[Target],
+        body: &Iov,
+    ) -> Result<Posted, PostError> {
         let frame = Frame {
             header,
             body,
             offset: 0,
             len: body.len(),
-            targets: &[],
+            targets,
             transient: true,
             more: false,
         };
