@@ -6,8 +6,8 @@ use oxifabric_types::{Errno, PeerId};
 
 use crate::slab::Key;
 
-/// How many answers may wait for one peer before nothing more is taken from it that needs one. A peer that
-/// does not read its answers can therefore not make them pile up.
+/// How many answers, and sends of data that was asked for, may wait for one peer before nothing more is taken from
+/// it that needs one. A peer that does not read its answers can therefore not make them pile up.
 const MAX_REPLIES: usize = 1 << 14;
 
 /// How many peers there may be. Links give out dense numbers; anything beyond is no peer.
@@ -132,7 +132,7 @@ impl Peers {
     pub(crate) fn can_reply(&self, peer: PeerId) -> bool {
         self.rows
             .get(peer.index())
-            .is_none_or(|row| row.replies.len() < MAX_REPLIES)
+            .is_none_or(|row| row.replies.len() + row.bulk.len() < MAX_REPLIES)
     }
 
     /// Queues a send behind all earlier ones.

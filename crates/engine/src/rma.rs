@@ -140,6 +140,8 @@ impl Engine {
         };
         let is_offer = header.kind == Kind::ResponseRts;
         match self.land(out, arrival, landing, body, is_offer) {
+            // The connection breaks, and the read fails with it.
+            Ok(Placement::Refuse) => Placement::Refuse,
             Ok(placement) => {
                 self.sends.remove(key);
                 placement

@@ -9,7 +9,7 @@ use oxifabric_types::{Errno, Flags, PeerId};
 
 use crate::engine::Engine;
 use crate::landing::Landing;
-use crate::matching::{Arrival, Pattern};
+use crate::matching::{Arrival, Class, Pattern};
 use crate::message::{Fate, Kept, Message, cost};
 use crate::peer::Reply;
 use crate::slab::Key;
@@ -241,7 +241,10 @@ impl Engine {
             if result.is_ok() {
                 message.kept.copy_to(&landing);
             }
-            self.posted.land(landing, &arrival, result, out);
+            // That a peer's write was cut short is the peer's affair: no operation of this endpoint failed.
+            if result.is_ok() || arrival.class != Class::Write {
+                self.posted.land(landing, &arrival, result, out);
+            }
         }
         if result.is_ok() && arrival.wants_ack() {
             self.acknowledge(out, &arrival);

@@ -176,7 +176,10 @@ impl Transmit {
             body: &self.body,
             offset,
             len,
-            targets: if offset == 0 { &self.targets } else { &[] },
+            targets: match self.stage {
+                Stage::Queued => &self.targets,
+                _ => &[],
+            },
             transient: self.borrowed,
             more: matches!(next, Stage::Sending(_)) || self.flags.contains(Flags::MORE),
         };

@@ -126,8 +126,8 @@ impl Engine {
         }
     }
 
-    /// Sends what waits for a peer until the link is blocked: answers first, then the messages in order, and
-    /// data that the peer asked for whenever no message waits.
+    /// Sends what waits for a peer until the link is blocked: answers first; then the messages, in order, and
+    /// data that the peer asked for take turns.
     pub(crate) fn advance(
         &mut self,
         link: &mut impl Link,
@@ -192,7 +192,7 @@ impl Engine {
             Ok(posted) => {
                 transmit.stage = next;
                 transmit.pending += u32::from(posted == Posted::Pending);
-                self.offer_again |= transmit.awaits_answer();
+                self.offer_again = true;
                 self.check_sent(out, key);
             }
             Err(PostError::Again) => return Step::Blocked,

@@ -8,5 +8,6 @@ mod model;
 mod multi_recv;
 mod peek;
 mod rendezvous;
+mod rma;
 mod script;
 mod send;

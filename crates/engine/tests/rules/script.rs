@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use oxifabric_engine::{
     Body, Completion, Completions, Config, Engine, Failure, Frame, Header, HeaderFlags, Kind,
-    Limits, Link, Placement, PostError, Posted, RemoteIov, RxOp, RxToken, Sink, TxOp, TxToken,
+    Limits, Link, Placement, PostError, Posted, RemoteIov, RmaOp, RxOp, RxToken, Sink, Target,
+    TxOp, TxToken,
 };
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, Instant, PeerId};
@@ -38,6 +39,7 @@ pub(crate) struct Sent {
     pub(crate) header: Header,
     pub(crate) body: Vec<u8>,
     pub(crate) token: TxToken,
+    pub(crate) targets: Vec<Target>,
     pub(crate) transient: bool,
     pub(crate) more: bool,
 }
@@ -45,7 +47,7 @@ pub(crate) struct Sent {
 type Step = Box<dyn FnOnce(&mut dyn Sink)>;
 
 #[derive(Default)]
-struct Events(VecDeque<Result<Completion, Failure>>);
+struct Events(VecDeque<Result<Completion, Failure>>, Option<(u64, Iov)>);
 
 impl Completions for Events {
     fn complete(&mut self, completion: Completion) {
@@ -54,6 +56,15 @@ impl Completions for Events {
 
     fn fail(&mut self, failure: Failure) {
         self.0.push_back(Err(failure));
+    }
+
+    fn region(&self, targets: &[Target], _: Flags) -> Result<Iov, Errno> {
+        match (&self.1, targets) {
+            (Some((key, region)), [target]) if target.key == *key => {
+                Ok(region.slice(target.addr as usize, target.len as usize))
+            }
+            _ => Err(Errno::NOKEY),
+        }
     }
 }
 
@@ -73,6 +84,7 @@ impl Link for Script {
                 header: frame.header,
                 body,
                 token,
+                targets: frame.targets.to_vec(),
                 transient: frame.transient,
                 more: frame.more,
             });
@@ -160,6 +172,15 @@ impl Bench {
         self.engine.recv(&mut self.link, &mut self.events, op)
     }
 
+    pub(crate) fn rma(&mut self, op: RmaOp) -> Result<(), Errno> {
+        self.engine.rma(&mut self.link, &mut self.events, op)
+    }
+
+    /// Lets peers reach this memory by a key.
+    pub(crate) fn register(&mut self, key: u64, region: &Iov) {
+        self.events.1 = Some((key, region.clone()));
+    }
+
     pub(crate) fn cancel(&mut self, context: usize) -> Result<(), Errno> {
         self.engine.cancel(&mut self.events, context)
     }
@@ -195,6 +216,14 @@ impl Bench {
         let remote = RemoteIov::new(&[(0x1000, len)]).expect("one piece is allowed");
         self.arrive_with(from, header, move |sink| {
             sink.arrival(from, &header, Body::Remote(remote))
+        })
+    }
+
+    /// Lets a frame arrive that names memory of this endpoint.
+    pub(crate) fn arrive_at(&mut self, header: Header, target: Target, body: &[u8]) -> Answer {
+        let body = body.to_vec();
+        self.arrive_with(PEER, header, move |sink| {
+            sink.access(PEER, &header, &[target], Body::Whole(&body))
         })
     }
 

@@ -1,0 +1,226 @@
+//! Reading and writing memory of peers: fi_rma(3).
+
+use oxifabric_engine::{Header, HeaderFlags, Kind, PostError, RmaOp, Target};
+use oxifabric_mem::Iov;
+use oxifabric_types::{Errno, Flags};
+
+use crate::script::*;
+
+const KEY: u64 = 0xfeed;
+
+fn target(addr: u64, len: u64) -> Target {
+    Target {
+        addr,
+        len,
+        key: KEY,
+    }
+}
+
+fn op(flags: Flags, body: &Iov, context: usize) -> RmaOp {
+    RmaOp {
+        peer: PEER,
+        targets: Box::new([target(3, body.len() as u64)]),
+        body: body.clone(),
+        data: 0,
+        flags: Flags::RMA | Flags::COMPLETION | flags,
+        context,
+    }
+}
+
+fn write_header(len: usize) -> Header {
+    Header {
+        kind: Kind::Write,
+        id: 6,
+        ..msg(len)
+    }
+}
+
+fn response(read: &Header, len: usize) -> Header {
+    Header {
+        kind: Kind::Response,
+        id: 4,
+        tag: u64::from(read.id),
+        ..msg(len)
+    }
+}
+
+#[test]
+fn a_short_write_is_one_frame() {
+    let mut b = Bench::new();
+    b.rma(op(Flags::WRITE, &memory(b"abc"), 1)).expect("room");
+    let frame = b.frame();
+    assert_eq!(
+        (frame.header.kind, frame.body),
+        (Kind::Write, b"abc".to_vec())
+    );
+    assert_eq!(frame.targets, [target(3, 3)]);
+    assert_eq!(b.done().flags, Flags::RMA | Flags::WRITE);
+    b.assert_empty();
+}
+
+#[test]
+fn only_the_first_frame_names_the_targets() {
+    for asked in [false, true] {
+        let mut b = Bench::new();
+        let body = memory(&vec![1; if asked { 30 } else { 15 }]);
+        b.rma(op(Flags::WRITE, &body, 1)).expect("room");
+        let first = b.frame();
+        assert_eq!(first.targets, [target(3, body.len() as u64)]);
+        if asked {
+            b.arrive(PEER, answer(Kind::Cts, first.header.id), b"");
+        }
+        assert!(!b.link.posted.is_empty());
+        assert!(b.link.posted.iter().all(|sent| sent.targets.is_empty()));
+        b.done();
+        b.assert_empty();
+    }
+}
+
+#[test]
+fn a_write_lands_where_its_target_says() {
+    let mut b = Bench::new();
+    let region = memory(&[0; 8]);
+    b.register(KEY, &region);
+    assert!(b.arrive_at(write_header(3), target(2, 3), b"abc").is_done());
+    assert_eq!(content(&region), b"\0\0abc\0\0\0");
+    let done = b.done();
+    assert_eq!(done.flags, Flags::RMA | Flags::REMOTE_WRITE);
+    assert_eq!((done.wanted, done.buf), (false, region.address(2)));
+    let with_data = Header {
+        flags: HeaderFlags::DATA,
+        data: 5,
+        ..write_header(0)
+    };
+    b.arrive_at(with_data, target(0, 0), b"");
+    let done = b.done();
+    assert_eq!((done.wanted, done.data), (true, 5));
+    b.assert_empty();
+}
+
+#[test]
+fn a_write_that_is_not_allowed_is_refused_by_name_or_drops_the_connection() {
+    let mut b = Bench::new();
+    assert!(
+        b.arrive_at(write_header(3), target(2, 3), b"abc")
+            .is_refusal()
+    );
+    let delivery = Header {
+        flags: HeaderFlags::DELIVERY,
+        ..write_header(3)
+    };
+    assert!(b.arrive_at(delivery, target(2, 3), b"abc").is_done());
+    let fin = b.frame().header;
+    assert_eq!((fin.kind, fin.id), (Kind::Fin, 6));
+    assert_eq!(fin.data, Errno::NOKEY.raw() as u64);
+    b.assert_empty();
+}
+
+#[test]
+fn a_read_completes_with_its_response() {
+    let mut b = Bench::new();
+    let body = memory(&[0; 3]);
+    b.rma(op(Flags::READ, &body, 1)).expect("room");
+    let read = b.frame();
+    assert_eq!((read.header.kind, read.header.len), (Kind::Read, 3));
+    assert!(read.body.is_empty());
+    assert_eq!(b.event(), None);
+    assert!(b.arrive(PEER, response(&read.header, 3), b"abc").is_done());
+    let done = b.done();
+    assert_eq!((done.flags, done.context), (Flags::RMA | Flags::READ, 1));
+    assert_eq!(content(&body), b"abc");
+    b.assert_empty();
+}
+
+#[test]
+fn a_response_must_fit_its_read_which_fails_with_the_connection_otherwise() {
+    let mut b = Bench::new();
+    b.rma(op(Flags::READ, &memory(&[0; 30]), 1)).expect("room");
+    let read = b.frame().header;
+    assert!(b.arrive(OTHER, response(&read, 30), b"abc").is_refusal());
+    assert!(b.arrive(PEER, response(&read, 3), b"abc").is_refusal());
+    assert!(b.arrive(PEER, response(&read, 30), &[0; 31]).is_refusal());
+    assert_eq!((b.event(), b.engine.pending_tx()), (None, 1));
+    b.tell(|sink| sink.peer_down(PEER, Errno::PROTO));
+    assert_eq!(b.failed().errno, Errno::PROTO);
+    b.assert_empty();
+}
+
+#[test]
+fn a_refused_read_fails() {
+    let mut b = Bench::new();
+    b.rma(op(Flags::READ, &memory(&[0; 3]), 1)).expect("room");
+    let fin = Header {
+        data: Errno::NOKEY.raw() as u64,
+        ..answer(Kind::Fin, b.frame().header.id)
+    };
+    b.arrive(PEER, fin, b"");
+    assert_eq!(b.failed().errno, Errno::NOKEY);
+    b.assert_empty();
+}
+
+#[test]
+fn reads_are_answered_from_the_region() {
+    let mut b = Bench::new();
+    b.register(KEY, &memory(b"abcdefgh"));
+    let read = Header {
+        kind: Kind::Read,
+        id: 9,
+        ..msg(3)
+    };
+    assert!(b.arrive_at(read, target(2, 3), b"").is_done());
+    let answered = b.frame();
+    assert_eq!(answered.header.kind, Kind::Response);
+    assert_eq!((answered.header.tag, answered.body), (9, b"cde".to_vec()));
+    let done = b.done();
+    assert_eq!(done.flags, Flags::RMA | Flags::REMOTE_READ);
+    assert!(!done.wanted);
+    let unknown = Target {
+        key: 1,
+        ..target(0, 3)
+    };
+    assert!(b.arrive_at(read, unknown, b"").is_done());
+    assert_eq!(b.frame().header.kind, Kind::Fin);
+    b.assert_empty();
+}
+
+#[test]
+fn responses_that_are_never_read_do_not_pile_up() {
+    let mut b = Bench::new();
+    b.register(KEY, &memory(b"abcdefgh"));
+    b.link.answers.push_back(Err(PostError::Again));
+    let read = Header {
+        kind: Kind::Read,
+        ..msg(1)
+    };
+    let taken = (0..100_000).find(|_| b.arrive_at(read, target(0, 1), b"").is_stall());
+    let taken = taken.expect("it ends");
+    b.tell(|sink| sink.writable(PEER));
+    assert_eq!(
+        (b.link.posted.len(), b.link.resumed.as_slice()),
+        (taken, &[PEER][..])
+    );
+}
+
+#[test]
+fn a_write_cut_short_is_no_failure_at_its_target() {
+    let mut b = Bench::new();
+    b.register(KEY, &memory(&[0; 40]));
+    assert!(
+        b.arrive_at(write_header(30), target(0, 30), b"abc")
+            .is_done()
+    );
+    b.tell(|sink| sink.peer_down(PEER, Errno::CONNRESET));
+    b.assert_empty();
+}
+
+#[test]
+fn a_read_cut_short_fails_once() {
+    let mut b = Bench::new();
+    b.rma(op(Flags::READ, &memory(&[0; 30]), 1)).expect("room");
+    let read = b.frame().header;
+    assert!(b.arrive(PEER, response(&read, 30), b"abc").is_done());
+    b.tell(|sink| sink.peer_down(PEER, Errno::CONNRESET));
+    let failed = b.failed();
+    assert_eq!((failed.errno, failed.op.context), (Errno::CONNRESET, 1));
+    b.assert_empty();
+}
