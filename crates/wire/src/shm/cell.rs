@@ -1,4 +1,4 @@
-//! The cell of a frame: 32 bits of meta and seven words of the host's byte order, docs/protocol/shm.md "Cells".
+//! The cell of a frame: 32 bits of meta and seven words of the host's byte order, docs/protocol/shm.md "Frames".
 
 use core::fmt;
 
