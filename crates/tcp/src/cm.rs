@@ -1,6 +1,7 @@
 //! How connections come about, without I/O: messages in pieces, what they agree on, and who wins when both
 //! sides connect at once (docs/protocol/tcp.md sections 1 to 3). Set-up path.
 
+use std::fmt;
 use std::net::SocketAddr;
 
 use oxifabric_wire::tcp::cm::{CmError, CmHeader, CmKind, DATA_MAX, HEADER_LEN};
@@ -148,6 +149,15 @@ pub(crate) enum Unreadable {
     Greeting(GreetingError),
 }
 
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Header(error) => error.fmt(f),
+            Self::Greeting(error) => error.fmt(f),
+        }
+    }
+}
+
 impl Inbox {
     pub(crate) fn new() -> Self {
         Self {
@@ -184,6 +194,11 @@ impl Inbox {
             order: header.order,
             greeting,
         }))
+    }
+
+    /// Tells whether nothing has come yet.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.have == 0
     }
 
     fn end(&self) -> usize {

@@ -5,6 +5,7 @@
 //! Short path; invariant: a number is in use exactly as long as its slot is filled.
 
 use std::collections::VecDeque;
+use std::fmt;
 
 use oxifabric_engine::{Header, HeaderFlags, Kind};
 use oxifabric_wire::tcp::frame::{FrameFlags, FrameHeader, OP_DATA_ACK, OP_DATA_FIN, Op};
@@ -104,6 +105,21 @@ pub(crate) enum Breach {
     Length { announced: u64, found: u64 },
     /// A name is missing where there must be one.
     Nameless(Op),
+}
+
+impl fmt::Display for Breach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Response => f.write_str("data that no read asked for"),
+            Self::Nowhere(op) => write!(f, "a {op:?} of no memory"),
+            Self::Acknowledgement => f.write_str("an acknowledgement of nothing"),
+            Self::Number(number) => write!(f, "rendezvous number {number} out of turn"),
+            Self::Length { announced, found } => {
+                write!(f, "{found} bytes where {announced} were announced")
+            }
+            Self::Nameless(op) => write!(f, "a {op:?} without a name"),
+        }
+    }
 }
 
 impl Ledger {

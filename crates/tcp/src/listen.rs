@@ -99,8 +99,8 @@ pub(crate) enum Said {
     Message(Message),
     /// Something that is none.
     Nonsense(Unreadable),
-    /// It went away.
-    Gone,
+    /// It went away; in the middle of its message, or without a word.
+    Gone { within: bool },
 }
 
 impl Visitor {
@@ -114,7 +114,7 @@ impl Visitor {
 pub(crate) fn hear(socket: &Socket, inbox: &mut Inbox) -> Said {
     loop {
         match socket.recv(inbox.room()) {
-            Ok(0) => return Said::Gone,
+            Ok(0) => return gone(inbox),
             Ok(count) => match inbox.filled(count) {
                 Ok(None) => {}
                 Ok(Some(message)) => return Said::Message(message),
@@ -122,8 +122,14 @@ pub(crate) fn hear(socket: &Socket, inbox: &mut Inbox) -> Said {
             },
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Said::Nothing,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return Said::Gone,
+            Err(_) => return gone(inbox),
         }
+    }
+}
+
+fn gone(inbox: &Inbox) -> Said {
+    Said::Gone {
+        within: !inbox.is_empty(),
     }
 }
 

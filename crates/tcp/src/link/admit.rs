@@ -92,9 +92,13 @@ impl TcpLink {
             {
                 self.admit(visitor, &message, sink);
             }
-            Said::Message(message) => self.log_visitor(&visitor, &format!("{:?}", message.kind)),
-            Said::Nonsense(why) => self.log_visitor(&visitor, &format!("{why:?}")),
-            Said::Nothing | Said::Gone => {}
+            Said::Message(message) => {
+                self.log_visitor(&visitor, &format!("it starts with a {:?}", message.kind));
+            }
+            Said::Nonsense(why) => self.log_visitor(&visitor, &why.to_string()),
+            Said::Gone { within: true } => self.log_visitor(&visitor, "it broke off"),
+            // Whoever leaves without a word has asked for nothing.
+            Said::Nothing | Said::Gone { within: false } => {}
         }
     }
 

@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use oxifabric_core::log;
 use oxifabric_engine::Sink;
 use oxifabric_types::{Errno, PeerId};
 use oxifabric_wire::tcp::cm::CmKind;
@@ -99,7 +100,7 @@ impl TcpLink {
             Said::Nothing => {}
             Said::Message(message) => self.answered(id, &message, sink),
             Said::Nonsense(_) => self.dial_failed(id, Errno::PROTO),
-            Said::Gone => self.dial_failed(id, Errno::CONNRESET),
+            Said::Gone { .. } => self.dial_failed(id, Errno::CONNRESET),
         }
     }
 
@@ -204,11 +205,10 @@ impl TcpLink {
         let from = self.listener.name().ip();
         if let Some(peer) = self.peers.get_mut(id) {
             let cause = why.text().to_lowercase();
-            peer.reason = Some(format!(
-                "connect to {} from {from}: {cause}; {}",
-                peer.at,
-                advice(why)
-            ));
+            let advice = advice(why);
+            let reason = format!("connect to {} from {from}: {cause}; {advice}", peer.at);
+            log::warn!("tcp", EpCtrl, "{reason}");
+            peer.reason = Some(reason);
         }
         self.fail_later(id, why);
     }

@@ -352,13 +352,19 @@ impl TcpLink {
                 "the peer closed it in the middle of a message".into()
             }
             Fault::Socket(error) => error.to_string(),
-            Fault::Frame(error) => format!("the peer broke the protocol: {error:?}"),
-            Fault::Breach(breach) => format!("the peer broke the protocol: {breach:?}"),
-            Fault::Refused(header) => format!("the peer broke the protocol: {header:?}"),
+            Fault::Frame(error) => format!("the peer broke the protocol: {error}"),
+            Fault::Breach(breach) => format!("the peer broke the protocol: {breach}"),
+            Fault::Refused(header) => {
+                format!("the peer broke the protocol: {:?} out of turn", header.kind)
+            }
         };
-        if rx::errno_of(fault) == Errno::PROTO
-            && let Some(peer) = self.peers.get(id)
-        {
+        let worth_a_line = match fault {
+            Fault::Closed { within } => *within,
+            // Whoever waits for the peer hears of it by its operations.
+            Fault::Socket(_) => false,
+            Fault::Frame(_) | Fault::Breach(_) | Fault::Refused(_) => true,
+        };
+        if worth_a_line && let Some(peer) = self.peers.get(id) {
             self.log(&format!("connection with {} dropped: {why}", peer.at));
         }
         self.end(id, rx::errno_of(fault), &why, sink);

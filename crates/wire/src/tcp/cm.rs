@@ -1,5 +1,7 @@
 //! The message that opens a connection, in each direction (docs/protocol/tcp.md section 2).
 
+use core::fmt;
+
 use super::ByteOrder;
 use super::cursor::{Reader, Writer};
 
@@ -46,6 +48,19 @@ pub enum CmError {
     Kind(u8),
     /// More than [`DATA_MAX`] bytes of data are announced.
     TooLong(u16),
+}
+
+impl fmt::Display for CmError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Truncated => write!(f, "a connection message of fewer than {HEADER_LEN} bytes"),
+            Self::Version(found) => write!(f, "connection message version {found}, not {VERSION}"),
+            Self::Kind(found) => write!(f, "connection message of unknown kind {found}"),
+            Self::TooLong(found) => {
+                write!(f, "{found} bytes of connection data, at most {DATA_MAX}")
+            }
+        }
+    }
 }
 
 impl CmHeader {

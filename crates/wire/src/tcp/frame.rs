@@ -1,5 +1,7 @@
 //! The header of a frame (docs/protocol/tcp.md sections 4 and 5).
 
+use core::fmt;
+
 use bitflags::bitflags;
 
 use super::cursor::{Reader, Writer};
@@ -144,6 +146,27 @@ pub enum FrameError {
     Size(u64),
     /// The frame has a body, which its operation does not allow.
     Body(u64),
+}
+
+impl fmt::Display for FrameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Truncated(needed) => write!(f, "a header of fewer than {needed} bytes"),
+            Self::Version(found) => write!(f, "frame version {found}, not {VERSION}"),
+            Self::Op(found) => write!(f, "unknown operation {found}"),
+            Self::RmaCount(found) => {
+                write!(
+                    f,
+                    "{found} pieces of remote memory, at most {RMA_PIECES_MAX}"
+                )
+            }
+            Self::HeaderLen { expected, found } => {
+                write!(f, "a header of {found} bytes where {expected} belong")
+            }
+            Self::Size(found) => write!(f, "a frame of {found} bytes, less than its header"),
+            Self::Body(found) => write!(f, "a body of {found} bytes where none belongs"),
+        }
+    }
 }
 
 impl FrameHeader {

@@ -1,6 +1,8 @@
 //! Who is talking: the data of a connection message between reliable datagram endpoints (docs/protocol/tcp.md
 //! section 3).
 
+use core::fmt;
+
 use super::ByteOrder;
 use super::cursor::{Reader, Writer};
 
@@ -38,6 +40,14 @@ pub struct Greeting {
 pub enum GreetingError {
     /// There are fewer than 8 bytes.
     Truncated,
+}
+
+impl fmt::Display for GreetingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Truncated => f.write_str("a greeting of fewer than 8 bytes"),
+        }
+    }
 }
 
 impl Greeting {
