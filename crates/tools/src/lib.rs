@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod fi_info;
+pub mod fi_pingpong;
 pub mod fi_strerror;
 mod output;
 pub mod oxi;
