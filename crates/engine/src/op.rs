@@ -62,7 +62,7 @@ pub struct RmaOp {
 /// An operation that ended well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// The operation's context.
+    /// The operation's context; at the target of a read or write, the key of the first piece of memory.
     pub context: usize,
     /// What ended: `SEND` or `RECV` with `MSG` or `TAGGED`, `REMOTE_CQ_DATA`, `MULTI_RECV` when the buffer was
     /// released, `CLAIM` and `PEEK` never; `RMA` with `READ` or `WRITE` at the initiator, with `REMOTE_READ` or

@@ -73,7 +73,7 @@ impl Engine {
                 true => Flags::COMPLETION,
                 false => Flags::empty(),
             },
-            context: 0,
+            context: first_key(targets),
             shared: Key::NONE,
         };
         let is_offer = header.kind == Kind::WriteRts;
@@ -103,7 +103,7 @@ impl Engine {
         let Some(key) = self.sends.vacant() else {
             return self.stall(from);
         };
-        let response = Transmit::response(from, header.id, region, key);
+        let response = Transmit::response(from, header.id, region, first_key(targets), key);
         // The key is the vacant one, so there is room for it.
         let _ = self.sends.insert(response);
         self.peers.queue_bulk(from, key);
@@ -154,7 +154,7 @@ impl Engine {
     fn land(
         &mut self,
         out: &mut impl Completions,
-        arrival: Arrival,
+        mut arrival: Arrival,
         landing: Landing,
         body: Body<'_>,
         is_offer: bool,
@@ -171,9 +171,13 @@ impl Engine {
             }
             _ => return Ok(Placement::Refuse),
         };
-        let more_follows = len < arrival.len;
-        if len > arrival.len || (more_follows && self.unexpected.knows(arrival.from, arrival.id)) {
+        let (from, more_follows) = (arrival.from, len < arrival.len);
+        if len > arrival.len || (more_follows && self.unexpected.knows(from, arrival.id)) {
             return Ok(Placement::Refuse);
+        }
+        if is_offer {
+            // The sender learns of the match from the answer to its offer.
+            arrival.flags.remove(HeaderFlags::MATCH);
         }
         let message = Message::new(arrival, kept, Fate::Matched(landing));
         let Some(key) = self.unexpected.insert(message) else {
@@ -183,7 +187,7 @@ impl Engine {
             self.unexpected.name(key);
         }
         if is_offer {
-            self.peers.reply(arrival.from, Reply::Begin(key));
+            self.peers.reply(from, Reply::Begin(key));
             return Ok(Placement::Done);
         }
         Ok(self.place(out, key, len, body))
@@ -198,13 +202,15 @@ impl Engine {
         body: &Body<'_>,
         errno: Errno,
     ) -> Placement {
-        let is_named = header.kind == Kind::WriteRts || arrival.wants_ack();
-        let is_whole = match body {
-            Body::Whole(bytes) => bytes.len() == arrival.len,
-            Body::Stream(len) => *len == arrival.len,
-            Body::Remote(_) => true,
+        let is_offer = header.kind == Kind::WriteRts;
+        let is_named = is_offer || arrival.wants_ack();
+        // Of a body in several frames, the others could not be told from those of a stranger.
+        let is_over = match body {
+            Body::Whole(bytes) => is_offer || bytes.len() == arrival.len,
+            Body::Stream(len) => is_offer || *len == arrival.len,
+            Body::Remote(_) => is_offer,
         };
-        if !is_named || !is_whole || !self.peers.can_reply(arrival.from) {
+        if !is_named || !is_over || !self.peers.can_reply(arrival.from) {
             return Placement::Refuse;
         }
         self.peers
@@ -218,6 +224,11 @@ impl Engine {
 
 /// There is no room for one more message.
 struct Full;
+
+/// Returns what completions of accesses by peers have for a context.
+fn first_key(targets: &[Target]) -> usize {
+    targets.first().map_or(0, |target| target.key as usize)
+}
 
 /// Reads or writes memory of this endpoint itself.
 fn rma_with_self(out: &mut impl Completions, op: &RmaOp) {
@@ -238,10 +249,10 @@ fn rma_with_self(out: &mut impl Completions, op: &RmaOp) {
     } else {
         region.copy_from(0, &op.body);
     }
-    let has_data = op.flags.contains(Flags::REMOTE_CQ_DATA);
+    let has_data = !is_read && op.flags.contains(Flags::REMOTE_CQ_DATA);
     out.complete(mine);
     out.complete(Completion {
-        context: 0,
+        context: first_key(&op.targets),
         flags: if has_data {
             remote | Flags::REMOTE_CQ_DATA
         } else {

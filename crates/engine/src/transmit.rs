@@ -86,14 +86,14 @@ impl Transmit {
     }
 
     /// Answers the read that the peer calls `id` with the memory that it names.
-    pub(crate) fn response(peer: PeerId, id: u32, body: Iov, key: Key) -> Self {
+    pub(crate) fn response(peer: PeerId, id: u32, body: Iov, context: usize, key: Key) -> Self {
         let message = TxOp {
             peer,
             tag: u64::from(id),
             data: 0,
             body,
             flags: Flags::RMA | Flags::REMOTE_READ,
-            context: 0,
+            context,
         };
         Self::new(message, key)
     }
