@@ -7,6 +7,7 @@ use oxifabric_abi::{
     FI_CLASS_DOMAIN, FI_MAJOR, FI_MINOR, FI_REG_MR, fi_av_attr, fi_cntr_attr, fi_cq_attr, fi_info,
     fi_ops, fi_ops_domain, fid, fid_av, fid_cntr, fid_cq, fid_domain, fid_ep,
 };
+use oxifabric_sync::{Guard, SwitchLock};
 use oxifabric_types::{Errno, Info, Threading};
 
 use crate::absent::{self, no4, no5};
@@ -30,7 +31,7 @@ pub(crate) struct Domain {
     fabric: Ref<Fabric>,
     info: Info,
     eq: Mutex<Option<Events>>,
-    regions: Mutex<Regions>,
+    regions: SwitchLock<Regions>,
 }
 
 /// The event queue of a domain.
@@ -76,11 +77,15 @@ impl Domain {
             ops: table(&OPS),
             mr: table(&mr::OPS),
         };
+        let serial = info.domain.threading == Threading::Domain;
+        // SAFETY: with the lock off, the application promised that one thread at a time uses the whole domain; the
+        // table calls nobody.
+        let regions = unsafe { SwitchLock::new(Regions::new(&info.domain), !serial) };
         Ok(publish(Self {
             fid: Fid::new(fid),
             uses: Uses::none(),
             fabric: Ref::to(fabric),
-            regions: Mutex::new(Regions::new(&info.domain)),
+            regions,
             info,
             eq: Mutex::new(None),
         }))
@@ -110,8 +115,9 @@ impl Domain {
     }
 
     /// Returns the registered memory.
-    pub(crate) fn regions(&self) -> MutexGuard<'_, Regions> {
-        lock(&self.regions)
+    #[inline]
+    pub(crate) fn regions(&self) -> Guard<'_, Regions> {
+        self.regions.lock()
     }
 
     fn bind(&self, eq: &Eq, flags: u64) -> Result<(), Errno> {

@@ -13,6 +13,7 @@ mod drain;
 mod msg;
 mod option;
 mod port;
+mod rma;
 mod router;
 mod tagged;
 mod transfer;
@@ -70,8 +71,10 @@ struct Sizes {
     limit: usize,
     max_msg: AtomicUsize,
     max_tagged: AtomicUsize,
+    max_rma: AtomicUsize,
     inject_msg: AtomicUsize,
     inject_tagged: AtomicUsize,
+    inject_rma: AtomicUsize,
 }
 
 impl<P: Provider> RdmEndpoint<P> {
@@ -100,6 +103,10 @@ impl<P: Provider> RdmEndpoint<P> {
         // SAFETY: with the lock off, the application promised that one thread at a time uses the domain's objects;
         // neither engine nor device call back into the endpoint.
         let port = unsafe { SwitchLock::new(port, domain.locks()) };
+        let rma = match (info.caps | info.tx.caps | info.rx.caps).contains(Caps::RMA) {
+            true => &disabled::RMA,
+            false => &absent::RMA,
+        };
         let fid = fid_ep {
             fid: fid {
                 fclass: FI_CLASS_EP,
@@ -109,7 +116,7 @@ impl<P: Provider> RdmEndpoint<P> {
             ops: table(const { &Self::EP }),
             cm: table(const { &Self::CM }),
             msg: table(&disabled::MSG),
-            rma: table(&absent::RMA),
+            rma: table(rma),
             tagged: table(&disabled::TAGGED),
             atomic: table(&absent::ATOMIC),
             collective: table(&absent::COLLECTIVE),
@@ -154,6 +161,7 @@ impl<P: Provider> Drive for RdmEndpoint<P> {
 
     fn arm(&self) -> bool {
         let mut port = self.port.lock();
+        port.clock.renew();
         // What progress has just begun may have its answer waiting; only a quiet device is armed.
         port.progress() == 0 && port.device.arm()
     }
@@ -174,8 +182,10 @@ impl Sizes {
             limit: max,
             max_msg: AtomicUsize::new(max),
             max_tagged: AtomicUsize::new(max),
+            max_rma: AtomicUsize::new(max),
             inject_msg: AtomicUsize::new(info.tx.inject_size),
             inject_tagged: AtomicUsize::new(info.tx.inject_size),
+            inject_rma: AtomicUsize::new(info.tx.inject_size),
         }
     }
 }

@@ -3,7 +3,6 @@
 mod regions;
 
 use core::ffi::{c_int, c_void};
-use std::sync::Mutex;
 
 use libc::iovec;
 use oxifabric_abi::{
@@ -11,21 +10,19 @@ use oxifabric_abi::{
     FI_MR_DMABUF, FI_READ, FI_RECV, FI_REFRESH, FI_REMOTE_READ, FI_REMOTE_WRITE, FI_SEND, FI_WRITE,
     fi_eq_entry, fi_mr_attr, fi_ops, fi_ops_mr, fid, fid_domain, fid_mr,
 };
-use oxifabric_types::Errno;
+use oxifabric_mem::{IovSegment, MAX_SEGMENTS};
+use oxifabric_types::{Errno, Flags};
 
 pub(crate) use regions::{Region, Regions};
 
 use crate::absent;
 use crate::cntr::Cntr;
-use crate::domain::{Domain, lock};
+use crate::domain::Domain;
 use crate::handle::{self, Fid, Object, Ref, Uses, checked, hand_out, object, publish, status};
 
 /// What a region may be used for.
 const ACCESS: u64 =
     FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_COLLECTIVE;
-
-/// How many pieces a region may have, whatever the attributes say.
-const MAX_PIECES: usize = 64;
 
 /// A registered region.
 #[repr(C)]
@@ -34,7 +31,6 @@ pub(crate) struct Mr {
     uses: Uses,
     domain: Ref<Domain>,
     key: u64,
-    counters: Mutex<Vec<Ref<Cntr>>>,
 }
 
 // SAFETY: `repr(C)`, begins with its handle; `publish` boxes every one with `BASE`.
@@ -76,7 +72,6 @@ impl Mr {
             uses: Uses::none(),
             domain: Ref::to(domain),
             key,
-            counters: Mutex::default(),
         });
         // SAFETY: the handle is new, nobody else has it. Applications pass the descriptor back; it stands for itself.
         unsafe { (*mr).mem_desc = mr.cast() };
@@ -88,7 +83,10 @@ impl Mr {
         if flags & !(FI_REMOTE_READ | FI_REMOTE_WRITE) != 0 {
             return Err(Errno::BADFLAGS);
         }
-        lock(&self.counters).push(Ref::to(counter));
+        let access = Flags::from_bits_retain(flags);
+        self.domain
+            .regions()
+            .count(self.key, access, Ref::to(counter));
         Ok(())
     }
 }
@@ -206,25 +204,17 @@ unsafe fn read_attr(attr: *const fi_mr_attr, flags: u64) -> Result<Region, Errno
         return Err(Errno::OPNOTSUPP);
     }
     // SAFETY: the caller's contract.
-    let (iov, count, access, offset) = unsafe {
-        (
-            (*attr).mr_iov,
-            (*attr).iov_count,
-            (*attr).access,
-            (*attr).offset,
-        )
-    };
-    if iov.is_null() || count == 0 || count > MAX_PIECES || access & !ACCESS != 0 {
+    let (iov, count, access) = unsafe { ((*attr).mr_iov, (*attr).iov_count, (*attr).access) };
+    if iov.is_null() || count == 0 || count > MAX_SEGMENTS || access & !ACCESS != 0 {
         return Err(Errno::INVAL);
     }
     // SAFETY: the caller says that there are so many pieces.
     let pieces = (0..count).map(|at| unsafe { *iov.add(at) });
     Ok(Region {
         pieces: pieces
-            .map(|piece| (piece.iov_base.addr(), piece.iov_len))
+            .map(|piece| IovSegment::new(piece.iov_base.cast(), piece.iov_len))
             .collect(),
-        access,
-        offset,
+        access: Flags::from_bits_retain(access),
     })
 }
 

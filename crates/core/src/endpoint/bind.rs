@@ -9,7 +9,7 @@ use oxifabric_abi::{
 use oxifabric_types::{Caps, Errno};
 
 use super::RdmEndpoint;
-use super::router::Side;
+use super::router::{AccessCounters, Side};
 use crate::av::Av;
 use crate::cntr::Cntr;
 use crate::cq::Cq;
@@ -173,6 +173,9 @@ impl<P: Provider> RdmEndpoint<P> {
         unsafe {
             (*handle).msg = table(const { &Self::MSG });
             (*handle).tagged = table(const { &Self::TAGGED });
+            if self.has(Caps::RMA) {
+                (*handle).rma = table(const { &Self::RMA });
+            }
         }
         Ok(())
     }
@@ -210,6 +213,15 @@ impl<P: Provider> RdmEndpoint<P> {
             cq: bindings.rx_cq.clone(),
             cntr: bindings.counter(FI_RECV),
         };
+        port.out.accesses = AccessCounters {
+            read: bindings.counter(FI_READ),
+            write: bindings.counter(FI_WRITE),
+            remote_read: bindings.counter(FI_REMOTE_READ),
+            remote_write: bindings.counter(FI_REMOTE_WRITE),
+        };
+        if self.has(Caps::RMA) {
+            port.out.domain = Some(self.domain.clone());
+        }
         port.enabled = true;
         Ok(())
     }

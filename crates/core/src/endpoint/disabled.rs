@@ -1,6 +1,6 @@
 //! Data transfers of an endpoint that is not enabled: every call gives `-FI_EOPBADSTATE` (fi_endpoint(3)).
 
-use oxifabric_abi::{fi_ops_msg, fi_ops_tagged};
+use oxifabric_abi::{fi_ops_msg, fi_ops_rma, fi_ops_tagged};
 use oxifabric_types::Errno;
 
 use crate::handle::failed;
@@ -20,6 +20,7 @@ disabled! {
     off6(A B C D E F);
     off7(A B C D E F G);
     off8(A B C D E F G H);
+    off9(A B C D E F G H I);
 }
 
 /// Untagged messages.
@@ -48,4 +49,18 @@ pub(super) static TAGGED: fi_ops_tagged = fi_ops_tagged {
     senddata: Some(off8),
     injectdata: Some(off6),
     ..fi_ops_tagged::NONE
+};
+
+/// Remote memory access.
+pub(super) static RMA: fi_ops_rma = fi_ops_rma {
+    read: Some(off8),
+    readv: Some(off8),
+    readmsg: Some(off3),
+    write: Some(off8),
+    writev: Some(off8),
+    writemsg: Some(off3),
+    inject: Some(off6),
+    writedata: Some(off9),
+    injectdata: Some(off7),
+    ..fi_ops_rma::NONE
 };

@@ -1,12 +1,12 @@
 //! What the lock of an endpoint guards: engine, device, and the way from the application's names of peers to theirs.
 
 use oxifabric_abi::{FI_ADDR_UNSPEC, fi_addr_t};
-use oxifabric_engine::{Config, Engine, RxOp, TxOp};
+use oxifabric_engine::{Config, Engine, RmaOp, RxOp, TxOp};
 use oxifabric_types::{Errno, PeerId};
 
 use super::router::Router;
 use crate::av::Av;
-use crate::clock;
+use crate::clock::LoopClock;
 use crate::device::Device;
 use crate::handle::Ref;
 
@@ -16,6 +16,7 @@ pub(super) struct Port<D> {
     pub(super) device: D,
     pub(super) out: Router,
     pub(super) av: Option<Ref<Av>>,
+    pub(super) clock: LoopClock,
     /// Data may be transferred.
     pub(super) enabled: bool,
     /// Receives may name their source (FI_DIRECTED_RECV).
@@ -34,6 +35,7 @@ impl<D: Device> Port<D> {
             device,
             out: Router::default(),
             av: None,
+            clock: LoopClock::default(),
             enabled: false,
             directed: config.directed_recv,
             targets: Vec::new(),
@@ -54,6 +56,21 @@ impl<D: Device> Port<D> {
             self.progress();
         }
         sent
+    }
+
+    /// Starts a read or write of memory of `peer`; the peer of `op` is filled in.
+    ///
+    /// # Errors
+    /// As [`Port::send`].
+    #[inline]
+    pub(super) fn access(&mut self, peer: fi_addr_t, mut op: RmaOp) -> Result<(), Errno> {
+        op.peer = self.target(peer)?;
+        let begun = self.engine.rma(&mut self.device, &mut self.out, op);
+        self.settle();
+        if begun == Err(Errno::AGAIN) {
+            self.progress();
+        }
+        begun
     }
 
     /// Posts a receive from `from`, if receives may name their source; the peer of `op` is filled in.
@@ -88,7 +105,7 @@ impl<D: Device> Port<D> {
         }
         let events = self
             .engine
-            .progress(&mut self.device, &mut self.out, clock::now());
+            .progress(&mut self.device, &mut self.out, self.clock.now());
         self.settle();
         events
     }

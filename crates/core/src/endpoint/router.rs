@@ -3,17 +3,22 @@
 //! Path class: short. What needs the device (the address of an unknown source, the reason of a failure) is set aside
 //! while the engine runs, with everything after it, and settled right afterwards: so entries keep their order.
 
-use core::mem;
+use core::{mem, ptr};
 use std::ffi::CString;
 
-use oxifabric_engine::{Completion, Completions, Failure};
-use oxifabric_types::{FiAddr, Flags, PeerId};
+use oxifabric_engine::{Completion, Completions, Failure, Target};
+use oxifabric_mem::{Iov, IovSegment, MAX_SEGMENTS};
+use oxifabric_types::{Errno, FiAddr, Flags, PeerId};
 
 use crate::av::Av;
 use crate::cntr::Cntr;
 use crate::cq::{Cq, NO_SOURCE};
 use crate::device::Device;
+use crate::domain::Domain;
 use crate::handle::Ref;
+
+/// What this endpoint began itself; other results are arrivals.
+const OWN: Flags = Flags::SEND.union(Flags::READ).union(Flags::WRITE);
 
 /// Queue and counter of one direction.
 #[derive(Default)]
@@ -22,11 +27,23 @@ pub(super) struct Side {
     pub(super) cntr: Option<Ref<Cntr>>,
 }
 
+/// Counters of reads and writes, by who began them.
+#[derive(Default)]
+pub(super) struct AccessCounters {
+    pub(super) read: Option<Ref<Cntr>>,
+    pub(super) write: Option<Ref<Cntr>>,
+    pub(super) remote_read: Option<Ref<Cntr>>,
+    pub(super) remote_write: Option<Ref<Cntr>>,
+}
+
 /// Takes the results of one endpoint's operations.
 #[derive(Default)]
 pub(super) struct Router {
     pub(super) tx: Side,
     pub(super) rx: Side,
+    pub(super) accesses: AccessCounters,
+    /// Whose registered memory peers may access, if the endpoint lets them (FI_RMA).
+    pub(super) domain: Option<Ref<Domain>>,
     /// Names of sources, if the endpoint gives them (FI_SOURCE).
     sources: Option<Sources>,
     set_aside: Vec<Result<Completion, Failure>>,
@@ -50,7 +67,7 @@ impl Completions for Router {
             self.set_aside.push(Ok(completion));
             return;
         }
-        match self.source(completion.from) {
+        match self.source(&completion) {
             UNKNOWN => self.set_aside.push(Ok(completion)),
             source => self.route(&completion, source),
         }
@@ -59,6 +76,24 @@ impl Completions for Router {
     #[cold]
     fn fail(&mut self, failure: Failure) {
         self.set_aside.push(Err(failure));
+    }
+
+    fn region(&self, targets: &[Target], access: Flags) -> Result<Iov, Errno> {
+        let domain = self.domain.as_ref().ok_or(Errno::NOKEY)?;
+        let mut pieces = [IovSegment::new(ptr::null_mut(), 0); MAX_SEGMENTS];
+        let mut count = 0;
+        let regions = domain.regions();
+        for target in targets {
+            regions.each_piece(target, access, |piece| {
+                // Regions of many pieces are more scattered than an operation can be.
+                *pieces.get_mut(count).ok_or(Errno::OPNOTSUPP)? = piece;
+                count += 1;
+                Ok(())
+            })?;
+        }
+        // SAFETY: the application registered the memory for such accesses by peers, which it permits until the region
+        // is closed (fi_mr(3)).
+        unsafe { Iov::scattered(&pieces[..count]) }.ok_or(Errno::ACCES)
     }
 }
 
@@ -84,7 +119,7 @@ impl Router {
         for result in mem::take(&mut self.set_aside) {
             match result {
                 Ok(completion) => {
-                    let source = self.look_up(completion.from, device);
+                    let source = self.look_up(&completion, device);
                     self.route(&completion, source);
                 }
                 Err(failure) => self.route_failure(&failure, device),
@@ -94,6 +129,9 @@ impl Router {
 
     #[inline]
     fn route(&self, completion: &Completion, source: FiAddr) {
+        if completion.flags.contains(Flags::RMA) {
+            return self.route_access(completion, source);
+        }
         let side = self.side(completion.flags);
         if let Some(cntr) = &side.cntr
             && counts(completion.flags)
@@ -107,41 +145,83 @@ impl Router {
         }
     }
 
-    fn route_failure(&mut self, failure: &Failure, device: &impl Device) {
-        let source = match failure.op.flags.contains(Flags::SEND) {
-            true => FiAddr(NO_SOURCE),
-            false => self.look_up(failure.op.from, device),
+    /// Routes what became of a read or write, of this endpoint's own or of a peer's.
+    fn route_access(&self, completion: &Completion, source: FiAddr) {
+        self.count_access(completion, |cntr| cntr.add(1));
+        if let Some(cq) = &self.side(completion.flags).cq
+            && completion.wanted
+        {
+            cq.push(&shown(completion), source.0);
+        }
+    }
+
+    /// Gives `count` the counters of a read or write: the endpoint's, and the region's if a peer did it.
+    fn count_access(&self, access: &Completion, count: impl Fn(&Cntr)) {
+        let flags = access.flags;
+        let counters = &self.accesses;
+        let own = if flags.contains(Flags::READ) {
+            &counters.read
+        } else if flags.contains(Flags::WRITE) {
+            &counters.write
+        } else if flags.contains(Flags::REMOTE_READ) {
+            &counters.remote_read
+        } else {
+            &counters.remote_write
         };
+        if let Some(cntr) = own {
+            count(cntr);
+        }
+        if let Some(domain) = self.domain.as_ref().filter(|_| !flags.intersects(OWN)) {
+            let regions = domain.regions();
+            regions
+                .counters(access.context as u64, flags)
+                .for_each(count);
+        }
+    }
+
+    fn route_failure(&mut self, failure: &Failure, device: &impl Device) {
+        let source = self.look_up(&failure.op, device);
         let reason = match failure.op.from {
             PeerId::ANY => None,
             peer => device.reason(peer),
         };
         let reason = reason.and_then(|text| CString::new(text).ok());
+        let is_access = failure.op.flags.contains(Flags::RMA);
         let side = self.side(failure.op.flags);
-        if let Some(cntr) = &side.cntr {
+        if is_access {
+            self.count_access(&failure.op, |cntr| cntr.add_errors(1));
+        } else if let Some(cntr) = &side.cntr {
             cntr.add_errors(1);
         }
-        if let Some(cq) = &side.cq {
-            cq.push_failure(failure, source.0, reason);
+        // What a peer did not finish is no operation of the application, unless it was to hear of it.
+        let is_told = !is_access || failure.op.wanted || failure.op.flags.intersects(OWN);
+        if let Some(cq) = side.cq.as_ref().filter(|_| is_told) {
+            let op = if is_access {
+                shown(&failure.op)
+            } else {
+                failure.op
+            };
+            cq.push_failure(&Failure { op, ..*failure }, source.0, reason);
         }
     }
 
     #[inline]
     const fn side(&self, flags: Flags) -> &Side {
-        if flags.contains(Flags::SEND) {
+        if flags.intersects(OWN) {
             &self.tx
         } else {
             &self.rx
         }
     }
 
-    /// Returns the name of a source if it is known, or not wanted.
+    /// Returns the name of a result's source if it is known, or there is none.
     #[inline]
-    fn source(&mut self, peer: PeerId) -> FiAddr {
+    fn source(&mut self, completion: &Completion) -> FiAddr {
         let Some(sources) = &mut self.sources else {
             return FiAddr(NO_SOURCE);
         };
-        if peer == PeerId::ANY {
+        let peer = completion.from;
+        if peer == PeerId::ANY || completion.flags.intersects(OWN) {
             return FiAddr(NO_SOURCE);
         }
         sources.refresh();
@@ -149,10 +229,10 @@ impl Router {
         known.copied().unwrap_or(UNKNOWN)
     }
 
-    /// Returns the name of a source, looking it up in the address vector if need be.
-    fn look_up(&mut self, peer: PeerId, device: &impl Device) -> FiAddr {
-        match (self.source(peer), &mut self.sources) {
-            (UNKNOWN, Some(sources)) => sources.look_up(peer, device),
+    /// Returns the name of a result's source, looking it up in the address vector if need be.
+    fn look_up(&mut self, completion: &Completion, device: &impl Device) -> FiAddr {
+        match (self.source(completion), &mut self.sources) {
+            (UNKNOWN, Some(sources)) => sources.look_up(completion.from, device),
             (known, _) => known,
         }
     }
@@ -184,4 +264,13 @@ impl Sources {
 #[inline]
 fn counts(flags: Flags) -> bool {
     flags.intersects(Flags::SEND.union(Flags::RECV))
+}
+
+/// What the application sees of a read or write: a peer's has no context (fi_cq(3)); the engine keeps the key there.
+fn shown(access: &Completion) -> Completion {
+    let mut shown = *access;
+    if !access.flags.intersects(OWN) {
+        shown.context = 0;
+    }
+    shown
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use libc::iovec;
 use oxifabric_abi::fi_addr_t;
-use oxifabric_engine::{RxOp, TxOp};
+use oxifabric_engine::{RmaOp, RxOp, Target, TxOp};
 use oxifabric_mem::{Iov, IovSegment, MAX_SEGMENTS};
 use oxifabric_types::{Errno, Flags, PeerId};
 
@@ -31,6 +31,15 @@ pub(super) struct RecvCall {
     pub(super) flags: Flags,
     pub(super) tag: u64,
     pub(super) ignore: u64,
+    pub(super) context: *mut c_void,
+}
+
+/// A read or write of memory of a peer as a call describes it.
+pub(super) struct Access {
+    pub(super) peer: fi_addr_t,
+    /// `RMA` with `READ` or `WRITE`, and what the engine wants to know.
+    pub(super) flags: Flags,
+    pub(super) data: u64,
     pub(super) context: *mut c_void,
 }
 
@@ -73,6 +82,42 @@ impl<P: Provider> RdmEndpoint<P> {
             context: recv.context.addr(),
         };
         match self.port.lock().recv(recv.from, op) {
+            Ok(()) => 0,
+            Err(errno) => failed(errno),
+        }
+    }
+
+    /// Starts a read or write; returns what the call returns. Both sides name equally many bytes.
+    #[inline]
+    pub(super) fn access(
+        &self,
+        access: Access,
+        body: Option<Iov>,
+        targets: Option<Box<[Target]>>,
+    ) -> isize {
+        let (Some(body), Some(targets)) = (body, targets) else {
+            return failed(Errno::INVAL);
+        };
+        let add = |sum: u64, target: &Target| sum.checked_add(target.len);
+        if targets.iter().try_fold(0, add) != Some(body.len() as u64) {
+            return failed(Errno::INVAL);
+        }
+        let longest = match access.flags.contains(Flags::INJECT) {
+            false => &self.sizes.max_rma,
+            true => &self.sizes.inject_rma,
+        };
+        if body.len() > longest.load(Ordering::Relaxed) {
+            return failed(Errno::MSGSIZE);
+        }
+        let op = RmaOp {
+            peer: PeerId::ANY,
+            targets,
+            body,
+            data: access.data,
+            flags: access.flags,
+            context: access.context.addr(),
+        };
+        match self.port.lock().access(access.peer, op) {
             Ok(()) => 0,
             Err(errno) => failed(errno),
         }

@@ -1,25 +1,76 @@
-//! The registered memory of a domain, by key.
+//! The registered memory of a domain, by key. Path class: short, for what peers ask of it.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::hash::{BuildHasherDefault, Hasher};
 
-use oxifabric_types::{DomainAttr, Errno, MrMode};
+use oxifabric_engine::Target;
+use oxifabric_mem::IovSegment;
+use oxifabric_types::{DomainAttr, Errno, Flags, MrMode};
+
+use crate::cntr::Cntr;
+use crate::handle::Ref;
 
 /// What was registered under a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Region {
-    /// Pieces of memory as (address, length), in order.
-    pub(crate) pieces: Vec<(usize, usize)>,
-    /// What it may be used for (`FI_SEND ... FI_REMOTE_WRITE`).
-    pub(crate) access: u64,
-    /// The remote address of its first byte, where regions are not addressed virtually.
-    pub(crate) offset: u64,
+    /// Pieces of memory, in order.
+    pub(crate) pieces: Vec<IovSegment>,
+    /// What it may be used for (`SEND ... REMOTE_WRITE`).
+    pub(crate) access: Flags,
+}
+
+// SAFETY: the pieces are addresses of memory that the application registered; this table only hands them on.
+unsafe impl Send for Region {}
+
+impl Region {
+    /// Returns where its first byte is.
+    fn base(&self) -> u64 {
+        let first = self.pieces.first().map_or(0, |piece| piece.base().addr());
+        first as u64
+    }
+
+    /// Gives `take` the memory that is `offset` bytes from the start and `len` bytes long, piece by piece.
+    ///
+    /// # Errors
+    /// `ACCES` when the region ends before.
+    fn each(
+        &self,
+        mut offset: u64,
+        mut len: u64,
+        mut take: impl FnMut(IovSegment) -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        for piece in &self.pieces {
+            let whole = piece.len() as u64;
+            // What begins at the end of a piece belongs to the next, unless it is nothing.
+            if offset > whole || (offset == whole && len > 0) {
+                offset -= whole;
+                continue;
+            }
+            let rest = whole - offset;
+            let part = rest.min(len);
+            // It lies inside the piece, whose address and length the application registered.
+            take(IovSegment::new(
+                piece.base().wrapping_add(offset as usize),
+                part as usize,
+            ))?;
+            len -= part;
+            offset = 0;
+            if len == 0 {
+                return Ok(());
+            }
+        }
+        Err(Errno::ACCES)
+    }
 }
 
 /// The table of a domain.
-#[derive(Debug)]
 pub(crate) struct Regions {
-    map: HashMap<u64, Region>,
+    map: HashMap<u64, Region, BuildHasherDefault<KeyHasher>>,
+    /// What counts accesses of peers, by key: only of regions that counters are bound to.
+    counters: HashMap<u64, Vec<(Flags, Ref<Cntr>)>>,
+    /// Peers name memory by its address (`FI_MR_VIRT_ADDR`, `FI_MR_BASIC`), not by the offset in its region.
+    virtual_addresses: bool,
     /// The provider chooses keys (`FI_MR_PROV_KEY`, `FI_MR_BASIC`).
     chooses: bool,
     /// The largest key.
@@ -34,7 +85,9 @@ impl Regions {
             _ => u64::MAX,
         };
         Self {
-            map: HashMap::new(),
+            map: HashMap::default(),
+            counters: HashMap::new(),
+            virtual_addresses: attr.mr_mode.intersects(MrMode::VIRT_ADDR | MrMode::BASIC),
             chooses: attr.mr_mode.intersects(MrMode::PROV_KEY | MrMode::BASIC),
             largest,
         }
@@ -65,6 +118,53 @@ impl Regions {
     /// Forgets a region.
     pub(crate) fn remove(&mut self, key: u64) {
         self.map.remove(&key);
+        self.counters.remove(&key);
+    }
+
+    /// Gives `take` the memory that a peer names, piece by piece.
+    ///
+    /// # Errors
+    /// `NOKEY` when the key is unknown, `ACCES` when the memory is not registered for `access` or ends before, and
+    /// what `take` says.
+    #[inline]
+    pub(crate) fn each_piece(
+        &self,
+        target: &Target,
+        access: Flags,
+        take: impl FnMut(IovSegment) -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        let region = self.map.get(&target.key).ok_or(Errno::NOKEY)?;
+        if !region.access.contains(access) {
+            return Err(Errno::ACCES);
+        }
+        let start = match self.virtual_addresses {
+            true => region.base(),
+            false => 0,
+        };
+        let offset = target.addr.checked_sub(start).ok_or(Errno::ACCES)?;
+        region.each(offset, target.len, take)
+    }
+
+    /// Lets a counter count accesses to a region.
+    pub(crate) fn count(&mut self, key: u64, access: Flags, counter: Ref<Cntr>) {
+        self.counters
+            .entry(key)
+            .or_default()
+            .push((access, counter));
+    }
+
+    /// Returns the counters of such accesses to a region.
+    pub(crate) fn counters(&self, key: u64, access: Flags) -> impl Iterator<Item = &Cntr> {
+        let bound = match self.counters.is_empty() {
+            true => None,
+            false => self.counters.get(&key),
+        };
+        let bound = bound.map_or(&[][..], Vec::as_slice);
+        let counts = move |flags: Flags| flags.intersects(access);
+        bound
+            .iter()
+            .filter(move |(flags, _)| counts(*flags))
+            .map(|(_, counter)| &**counter)
     }
 
     /// Chooses a key that nobody can guess: it is what protects the memory from other peers.
@@ -75,6 +175,27 @@ impl Regions {
                 return key;
             }
         }
+    }
+}
+
+/// Spreads keys over the table. The application chooses them or chance does, never a peer.
+#[derive(Default)]
+struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(u64::from(byte));
+        }
+    }
+
+    fn write_u64(&mut self, key: u64) {
+        let mixed = (self.0 ^ key).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ (mixed >> 32);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
     }
 }
 
@@ -89,11 +210,14 @@ fn random() -> u64 {
 mod tests {
     use super::*;
 
+    fn piece(base: usize, len: usize) -> IovSegment {
+        IovSegment::new(core::ptr::without_provenance_mut(base), len)
+    }
+
     fn region() -> Region {
         Region {
-            pieces: vec![(0x1000, 16)],
-            access: 0,
-            offset: 0,
+            pieces: vec![piece(0x1000, 16), piece(0x2000, 8)],
+            access: Flags::REMOTE_READ,
         }
     }
 
@@ -126,5 +250,59 @@ mod tests {
     fn keys_that_are_too_long_are_rejected() {
         let mut regions = regions(MrMode::empty(), 4);
         assert_eq!(regions.insert(region(), 1 << 32), Err(Errno::KEYREJECTED));
+    }
+
+    /// Looks up `len` bytes at `addr` for reading.
+    fn find(regions: &Regions, addr: u64, len: u64) -> Result<Vec<(usize, usize)>, Errno> {
+        let mut found = Vec::new();
+        let target = Target { addr, len, key: 7 };
+        regions.each_piece(&target, Flags::REMOTE_READ, |piece| {
+            found.push((piece.base().addr(), piece.len()));
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    #[test]
+    fn memory_is_found_by_its_offset() {
+        let mut regions = regions(MrMode::empty(), 8);
+        assert_eq!(find(&regions, 0, 1), Err(Errno::NOKEY));
+        regions.insert(region(), 7).expect("the key is free");
+        assert_eq!(find(&regions, 0, 16), Ok(vec![(0x1000, 16)]));
+        assert_eq!(find(&regions, 10, 8), Ok(vec![(0x100a, 6), (0x2000, 2)]));
+        let all = vec![(0x1000, 16), (0x2000, 8)];
+        assert_eq!(find(&regions, 0, 24), Ok(all));
+        assert_eq!(find(&regions, 16, 8), Ok(vec![(0x2000, 8)]));
+        assert_eq!(find(&regions, 24, 0).map(|found| found.len()), Ok(1));
+        for (addr, len) in [(0, 25), (24, 1), (25, 0), (u64::MAX, 2), (2, u64::MAX)] {
+            assert_eq!(find(&regions, addr, len), Err(Errno::ACCES), "{addr} {len}");
+        }
+        regions.remove(7);
+        assert_eq!(find(&regions, 0, 1), Err(Errno::NOKEY));
+    }
+
+    #[test]
+    fn memory_is_found_by_its_address() {
+        for mode in [MrMode::VIRT_ADDR, MrMode::BASIC] {
+            let mut regions = regions(mode, 8);
+            regions.chooses = false;
+            regions.insert(region(), 7).expect("the key is free");
+            assert_eq!(find(&regions, 0x1002, 3), Ok(vec![(0x1002, 3)]));
+            assert_eq!(find(&regions, 0xfff, 1), Err(Errno::ACCES));
+            assert_eq!(find(&regions, 0, 1), Err(Errno::ACCES));
+        }
+    }
+
+    #[test]
+    fn memory_is_found_for_what_it_was_registered() {
+        let mut regions = regions(MrMode::empty(), 8);
+        regions.insert(region(), 7).expect("the key is free");
+        let target = Target {
+            addr: 0,
+            len: 1,
+            key: 7,
+        };
+        let found = regions.each_piece(&target, Flags::REMOTE_WRITE, |_| Ok(()));
+        assert_eq!(found, Err(Errno::ACCES));
     }
 }

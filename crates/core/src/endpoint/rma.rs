@@ -1,0 +1,261 @@
+//! Remote memory access, as C programs start it: fi_rma(3).
+
+use core::ffi::c_void;
+use core::ptr::null_mut;
+
+use libc::iovec;
+use oxifabric_abi::{fi_addr_t, fi_msg_rma, fi_ops_rma, fi_rma_iov, fid_ep};
+use oxifabric_engine::Target;
+use oxifabric_mem::{Iov, MAX_SEGMENTS};
+use oxifabric_types::{Errno, Flags};
+
+use super::RdmEndpoint;
+use super::transfer::{Access, buffer, buffers};
+use crate::device::Provider;
+use crate::handle::failed;
+
+const READ: Flags = Flags::RMA.union(Flags::READ);
+const WRITE: Flags = Flags::RMA.union(Flags::WRITE);
+
+impl<P: Provider> RdmEndpoint<P> {
+    pub(super) const RMA: fi_ops_rma = fi_ops_rma {
+        read: Some(Self::read),
+        readv: Some(Self::readv),
+        readmsg: Some(Self::readmsg),
+        write: Some(Self::write),
+        writev: Some(Self::writev),
+        writemsg: Some(Self::writemsg),
+        inject: Some(Self::inject_write),
+        writedata: Some(Self::writedata),
+        injectdata: Some(Self::inject_writedata),
+        ..fi_ops_rma::NONE
+    };
+
+    /// Returns the flags of a read without flags; what is injected can only be sent.
+    fn read_flags(&self) -> Flags {
+        self.defaults.tx.plain().difference(Flags::INJECT) | READ
+    }
+
+    unsafe extern "C" fn read(
+        ep: *mut fid_ep,
+        buf: *mut c_void,
+        len: usize,
+        _desc: *mut c_void,
+        src_addr: fi_addr_t,
+        addr: u64,
+        key: u64,
+        context: *mut c_void,
+    ) -> isize {
+        // SAFETY: the table is only in the handles of this type.
+        let ep = unsafe { Self::of(ep) };
+        let access = Access {
+            peer: src_addr,
+            flags: ep.read_flags(),
+            data: 0,
+            context,
+        };
+        // SAFETY: the application leaves the buffer to the operation (fi_rma(3)).
+        ep.access(access, unsafe { buffer(buf, len) }, one(addr, len, key))
+    }
+
+    unsafe extern "C" fn readv(
+        ep: *mut fid_ep,
+        iov: *const iovec,
+        _desc: *mut *mut c_void,
+        count: usize,
+        src_addr: fi_addr_t,
+        addr: u64,
+        key: u64,
+        context: *mut c_void,
+    ) -> isize {
+        // SAFETY: the table is only in the handles of this type.
+        let ep = unsafe { Self::of(ep) };
+        let access = Access {
+            peer: src_addr,
+            flags: ep.read_flags(),
+            data: 0,
+            context,
+        };
+        // SAFETY: the application leaves the buffers to the operation (fi_rma(3)).
+        let body = unsafe { buffers(iov, count) };
+        let len = body.as_ref().map_or(0, Iov::len);
+        ep.access(access, body, one(addr, len, key))
+    }
+
+    unsafe extern "C" fn readmsg(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64) -> isize {
+        // SAFETY: the table is only in the handles of this type; the application passes a message, or null.
+        let (ep, msg) = unsafe { (Self::of(ep), msg.as_ref()) };
+        let Some(msg) = msg else {
+            return failed(Errno::INVAL);
+        };
+        let flags = ep.defaults.tx.given(flags).difference(Flags::INJECT);
+        // SAFETY: the application leaves the buffers to the operation, and both lists are as long as they say.
+        unsafe { ep.start_message(msg, flags.difference(Flags::REMOTE_CQ_DATA) | READ) }
+    }
+
+    unsafe extern "C" fn write(
+        ep: *mut fid_ep,
+        buf: *const c_void,
+        len: usize,
+        _desc: *mut c_void,
+        dest_addr: fi_addr_t,
+        addr: u64,
+        key: u64,
+        context: *mut c_void,
+    ) -> isize {
+        // SAFETY: the table is only in the handles of this type.
+        let ep = unsafe { Self::of(ep) };
+        let access = Access {
+            peer: dest_addr,
+            flags: ep.defaults.tx.plain() | WRITE,
+            data: 0,
+            context,
+        };
+        // SAFETY: the application leaves the buffer to the operation (fi_rma(3)).
+        ep.access(access, unsafe { buffer(buf, len) }, one(addr, len, key))
+    }
+
+    unsafe extern "C" fn writev(
+        ep: *mut fid_ep,
+        iov: *const iovec,
+        _desc: *mut *mut c_void,
+        count: usize,
+        dest_addr: fi_addr_t,
+        addr: u64,
+        key: u64,
+        context: *mut c_void,
+    ) -> isize {
+        // SAFETY: the table is only in the handles of this type.
+        let ep = unsafe { Self::of(ep) };
+        let access = Access {
+            peer: dest_addr,
+            flags: ep.defaults.tx.plain() | WRITE,
+            data: 0,
+            context,
+        };
+        // SAFETY: the application leaves the buffers to the operation (fi_rma(3)).
+        let body = unsafe { buffers(iov, count) };
+        let len = body.as_ref().map_or(0, Iov::len);
+        ep.access(access, body, one(addr, len, key))
+    }
+
+    unsafe extern "C" fn writemsg(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64) -> isize {
+        // SAFETY: the table is only in the handles of this type; the application passes a message, or null.
+        let (ep, msg) = unsafe { (Self::of(ep), msg.as_ref()) };
+        let Some(msg) = msg else {
+            return failed(Errno::INVAL);
+        };
+        let flags = ep.defaults.tx.given(flags) | WRITE;
+        // SAFETY: the application leaves the buffers to the operation, and both lists are as long as they say.
+        unsafe { ep.start_message(msg, flags) }
+    }
+
+    unsafe extern "C" fn inject_write(
+        ep: *mut fid_ep,
+        buf: *const c_void,
+        len: usize,
+        dest_addr: fi_addr_t,
+        addr: u64,
+        key: u64,
+    ) -> isize {
+        // SAFETY: the table is only in the handles of this type.
+        let ep = unsafe { Self::of(ep) };
+        let access = Access {
+            peer: dest_addr,
+            flags: ep.defaults.tx.inject() | WRITE,
+            data: 0,
+            context: null_mut(),
+        };
+        // SAFETY: the buffer is valid during the call, which is as long as an injected one is used.
+        ep.access(access, unsafe { buffer(buf, len) }, one(addr, len, key))
+    }
+
+    unsafe extern "C" fn writedata(
+        ep: *mut fid_ep,
+        buf: *const c_void,
+        len: usize,
+        _desc: *mut c_void,
+        data: u64,
+        dest_addr: fi_addr_t,
+        addr: u64,
+        key: u64,
+        context: *mut c_void,
+    ) -> isize {
+        // SAFETY: the table is only in the handles of this type.
+        let ep = unsafe { Self::of(ep) };
+        let access = Access {
+            peer: dest_addr,
+            flags: ep.defaults.tx.plain() | WRITE | Flags::REMOTE_CQ_DATA,
+            data,
+            context,
+        };
+        // SAFETY: the application leaves the buffer to the operation (fi_rma(3)).
+        ep.access(access, unsafe { buffer(buf, len) }, one(addr, len, key))
+    }
+
+    unsafe extern "C" fn inject_writedata(
+        ep: *mut fid_ep,
+        buf: *const c_void,
+        len: usize,
+        data: u64,
+        dest_addr: fi_addr_t,
+        addr: u64,
+        key: u64,
+    ) -> isize {
+        // SAFETY: the table is only in the handles of this type.
+        let ep = unsafe { Self::of(ep) };
+        let access = Access {
+            peer: dest_addr,
+            flags: ep.defaults.tx.inject() | WRITE | Flags::REMOTE_CQ_DATA,
+            data,
+            context: null_mut(),
+        };
+        // SAFETY: the buffer is valid during the call, which is as long as an injected one is used.
+        ep.access(access, unsafe { buffer(buf, len) }, one(addr, len, key))
+    }
+
+    /// Starts an access that a message describes.
+    ///
+    /// # Safety
+    /// The lists of the message are as long as they say, and its buffers are the operation's until it completes.
+    unsafe fn start_message(&self, msg: &fi_msg_rma, flags: Flags) -> isize {
+        let access = Access {
+            peer: msg.addr,
+            flags,
+            data: msg.data,
+            context: msg.context,
+        };
+        // SAFETY: the caller's contract.
+        let (body, targets) = unsafe {
+            (
+                buffers(msg.msg_iov, msg.iov_count),
+                many(msg.rma_iov, msg.rma_iov_count),
+            )
+        };
+        self.access(access, body, targets)
+    }
+}
+
+/// Names one piece of the peer's memory.
+fn one(addr: u64, len: usize, key: u64) -> Option<Box<[Target]>> {
+    let len = len as u64;
+    Some(Box::new([Target { addr, len, key }]))
+}
+
+/// Names several pieces of the peer's memory; `None` when there are too many, or none.
+///
+/// # Safety
+/// The list has as many entries as it says.
+unsafe fn many(list: *const fi_rma_iov, count: usize) -> Option<Box<[Target]>> {
+    if list.is_null() || count == 0 || count > MAX_SEGMENTS {
+        return None;
+    }
+    // SAFETY: the caller says that there are so many entries.
+    let pieces = (0..count).map(|at| unsafe { *list.add(at) });
+    let targets = pieces.map(|piece| Target {
+        addr: piece.addr,
+        len: piece.len as u64,
+        key: piece.key,
+    });
+    Some(targets.collect())
+}
