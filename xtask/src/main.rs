@@ -2,7 +2,7 @@
 //!
 //! - [`dist`] lays out the library and the tools as a program needs them.
 //! - [`suite`] is everything that a change must pass; [`machine`] installs what it uses, [`tally`] counts.
-//! - [`bench`] compares two libraries under the same program.
+//! - [`mod@bench`] compares two libraries under the same program.
 #![forbid(unsafe_code)]
 
 mod bench;
