@@ -1,9 +1,10 @@
 //! What the applications do: operations at random, noted in the book.
 
-use oxifabric_engine::{Completion, Completions, Engine, Failure, RxOp, TxOp};
+use oxifabric_engine::{Completion, Completions, Engine, Failure, RxOp, Target, TxOp};
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, PeerId};
 
+use crate::access::Regions;
 use crate::check::{self, BLANK, Book, Fate, Message, Op, POISON, Receive, Verdict};
 use crate::config::Config;
 use crate::net::SimLink;
@@ -21,24 +22,50 @@ pub(crate) struct Node {
     pub(crate) alive: bool,
 }
 
-/// The completion queue.
-#[derive(Default)]
-pub(crate) struct Events(Vec<Result<Completion, Failure>>);
+/// The completion queue, and the memory that peers may reach.
+pub(crate) struct Events {
+    queue: Vec<Result<Completion, Failure>>,
+    regions: Regions,
+}
+
+impl Events {
+    pub(crate) fn new(regions: &Regions) -> Self {
+        Self {
+            queue: Vec::new(),
+            regions: Regions::clone(regions),
+        }
+    }
+
+    /// Gives memory a key.
+    pub(crate) fn register(&mut self, region: &Iov) -> u64 {
+        let mut regions = self.regions.borrow_mut();
+        regions.push(region.clone());
+        regions.len() as u64 - 1
+    }
+}
 
 impl Completions for Events {
     fn complete(&mut self, completion: Completion) {
-        self.0.push(Ok(completion));
+        self.queue.push(Ok(completion));
     }
 
     fn fail(&mut self, failure: Failure) {
-        self.0.push(Err(failure));
+        self.queue.push(Err(failure));
+    }
+
+    fn region(&self, targets: &[Target], _: Flags) -> Result<Iov, Errno> {
+        let first = targets.first().ok_or(Errno::INVAL)?;
+        let len: u64 = targets.iter().map(|target| target.len).sum();
+        let regions = self.regions.borrow();
+        let region = regions.get(first.key as usize).ok_or(Errno::NOKEY)?;
+        Ok(region.slice(first.addr as usize, len as usize))
     }
 }
 
 impl Node {
     /// Reads the completion queue.
     pub(crate) fn read_events(&mut self, book: &mut Book) -> Verdict {
-        for event in std::mem::take(&mut self.events.0) {
+        for event in std::mem::take(&mut self.events.queue) {
             match event {
                 Ok(completion) => book.complete(self.me, &completion)?,
                 Err(failure) => book.fail(self.me, &failure)?,
@@ -56,7 +83,8 @@ impl Node {
         step: usize,
     ) -> Verdict {
         match rng.below(100) {
-            0..=44 => self.send(config, rng, book, step)?,
+            0..=36 => self.send(config, rng, book, step)?,
+            37..=44 => self.access(config, rng, book, step)?,
             45..=79 => self.receive(rng, book)?,
             80..=89 => self.peek(rng, book)?,
             90..=94 => self.take_claimed(rng, book)?,

@@ -6,6 +6,7 @@ use oxifabric_engine::{Completion, Failure};
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, PeerId};
 
+use crate::access::Access;
 use crate::net::BROKEN;
 
 /// What receive buffers hold before anything arrives.
@@ -65,6 +66,7 @@ struct Match {
 pub(crate) enum Op {
     Send(usize),
     Receive(usize),
+    Access(usize),
     /// A peek, with its flags.
     Peek(Flags),
     /// It has ended.
@@ -76,6 +78,7 @@ pub(crate) enum Op {
 pub(crate) struct Book {
     pub(crate) messages: Vec<Message>,
     pub(crate) receives: Vec<Receive>,
+    pub(crate) accesses: Vec<Access>,
     pub(crate) ops: HashMap<usize, Op>,
     matches: Vec<Match>,
     /// The last step in which the connection of two endpoints broke.
@@ -85,7 +88,7 @@ pub(crate) struct Book {
     /// What peeks claimed, as (endpoint, context, message).
     pub(crate) claims: Vec<(usize, usize, usize)>,
     /// Acknowledgements say only that a message has arrived.
-    ack_on_arrival: bool,
+    pub(crate) ack_on_arrival: bool,
 }
 
 /// The byte at `at` of a message.
@@ -98,7 +101,7 @@ pub(crate) fn fill(memory: &Iov, with: u8) {
     memory.write(0, &vec![with; memory.len()]);
 }
 
-fn ensure(holds: bool, what: impl FnOnce() -> String) -> Verdict {
+pub(crate) fn ensure(holds: bool, what: impl FnOnce() -> String) -> Verdict {
     if holds { Ok(()) } else { Err(what()) }
 }
 
@@ -130,8 +133,12 @@ impl Book {
 
     /// An operation ended well.
     pub(crate) fn complete(&mut self, node: usize, c: &Completion) -> Verdict {
+        if c.flags.intersects(Flags::REMOTE_READ | Flags::REMOTE_WRITE) {
+            return self.accessed(node, c);
+        }
         match self.ops.get(&c.context).copied() {
             Some(Op::Send(message)) => self.send_ended(c, message, Ok(())),
+            Some(Op::Access(access)) => self.access_ended(c, access, Ok(())),
             Some(Op::Receive(receive)) if c.flags == Flags::MULTI_RECV => {
                 self.buffer_ended(c.context, receive)
             }
@@ -146,6 +153,7 @@ impl Book {
         let c = &f.op;
         match self.ops.get(&c.context).copied() {
             Some(Op::Send(message)) => self.send_ended(c, message, Err(f.errno)),
+            Some(Op::Access(access)) => self.access_ended(c, access, Err(f.errno)),
             Some(Op::Receive(receive)) => match f.errno {
                 Errno::TRUNC => self.received(node, c, receive, f.overflow as usize),
                 errno => self.receive_failed(c, receive, errno),
@@ -389,6 +397,10 @@ impl Book {
     pub(crate) fn nothing_waits_for(&self, node: usize, peer: usize) -> Verdict {
         let send = |m: &&Message| m.src == node && m.dst == peer && m.sent.is_none();
         let receive = |r: &&Receive| r.node == node && r.from == Some(peer) && !r.ended;
+        let access = |a: &&Access| a.node == node && a.peer == peer && a.ended.is_none();
+        ensure(self.accesses.iter().find(access).is_none(), || {
+            format!("an access of {node} still waits for {peer}")
+        })?;
         ensure(self.messages.iter().find(send).is_none(), || {
             format!("a send of {node} still waits for {peer}")
         })?;

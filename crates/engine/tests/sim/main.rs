@@ -5,10 +5,11 @@
 //! `OXI_SEED` tries one only.
 //!
 //! - `net`: the network and the link; it delays, blocks, splits, fails, and (to test the checkers) misbehaves.
-//! - `app`: what the applications do, and what they remember of it.
+//! - `app` and `access`: what the applications do, and what they remember of it.
 //! - `check`: what must hold.
 //! - `world`: steps everything, and drains it at the end.
 
+mod access;
 mod app;
 mod check;
 mod config;

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use oxifabric_engine::{
     Body, Frame, Header, Kind, Limits, Link, Placement, PostError, Posted, RemoteIov, RxToken,
-    Sink, TxToken,
+    Sink, Target, TxToken,
 };
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Instant, PeerId};
@@ -62,6 +62,7 @@ struct InFlight {
     header: Header,
     body: Vec<u8>,
     remote: Option<RemoteIov>,
+    targets: Vec<Target>,
     /// The memory is read when this is reported.
     pending: Option<(Iov, TxToken)>,
     arrives: u64,
@@ -187,7 +188,7 @@ impl Net {
         token: TxToken,
     ) -> Result<Posted, PostError> {
         self.admit(from, to)?;
-        let offer = matches!(frame.header.kind, Kind::MsgRts | Kind::TaggedRts);
+        let offer = is_offer(frame.header.kind);
         let part = if offer {
             Iov::empty()
         } else {
@@ -204,6 +205,7 @@ impl Net {
             header: frame.header,
             body: Vec::new(),
             remote,
+            targets: frame.targets.to_vec(),
             pending: pending.then(|| (part.clone(), token)),
             arrives,
         };
@@ -228,6 +230,7 @@ impl Net {
             Some(Sabotage::Duplicate) if strike && in_flight.pending.is_none() => {
                 frames.push_back(InFlight {
                     body: in_flight.body.clone(),
+                    targets: in_flight.targets.clone(),
                     pending: None,
                     ..in_flight
                 });
@@ -346,7 +349,14 @@ impl Net {
             None => Body::Whole(&frame.body),
         };
         let streamed = matches!(body, Body::Stream(1..));
-        match sink.arrival(PeerId(from as u32), &frame.header, body) {
+        let (from, header) = (PeerId(from as u32), &frame.header);
+        let answer = match header.kind {
+            Kind::Write | Kind::WriteRts | Kind::Read => {
+                sink.access(from, header, &frame.targets, body)
+            }
+            _ => sink.arrival(from, header, body),
+        };
+        match answer {
             Placement::Done if !streamed => {
                 lane.frames.pop_front();
             }
@@ -372,6 +382,13 @@ impl Net {
         }
         true
     }
+}
+
+fn is_offer(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::MsgRts | Kind::TaggedRts | Kind::WriteRts | Kind::ResponseRts
+    )
 }
 
 fn bytes(iov: &Iov) -> Vec<u8> {

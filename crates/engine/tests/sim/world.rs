@@ -6,6 +6,7 @@ use std::rc::Rc;
 use oxifabric_engine::Engine;
 use oxifabric_types::{Instant, PeerId};
 
+use crate::access::Regions;
 use crate::app::{Events, Node};
 use crate::check::{Book, Op, Verdict};
 use crate::config::Config;
@@ -30,6 +31,7 @@ impl World {
     pub(crate) fn new(config: &Config, seed: u64) -> Self {
         let net = Net::new(config, Rng::new(seed ^ 0x5555));
         let net = Rc::new(RefCell::new(net));
+        let regions = Regions::default();
         let nodes = (0..config.nodes).map(|me| {
             let mut engine = Engine::new(config.engine);
             engine.set_self(PeerId(me as u32));
@@ -37,7 +39,7 @@ impl World {
                 me,
                 engine,
                 link: SimLink::new(me, &net),
-                events: Events::default(),
+                events: Events::new(&regions),
                 alive: true,
             }
         });
@@ -70,6 +72,7 @@ impl World {
         self.step = self.config.steps;
         self.drain()?;
         self.book.order_holds()?;
+        self.book.writes_happened()?;
         self.close()
     }
 
@@ -97,6 +100,9 @@ impl World {
         }
         for message in self.book.messages.iter_mut().filter(|m| m.src == victim) {
             message.sent.get_or_insert(Ok(()));
+        }
+        for access in self.book.accesses.iter_mut().filter(|a| a.node == victim) {
+            access.ended.get_or_insert(Ok(()));
         }
         for receive in self.book.receives.iter_mut().filter(|r| r.node == victim) {
             receive.ended = true;
@@ -149,7 +155,9 @@ impl World {
 
     fn is_drained(&self) -> bool {
         let alive = || self.nodes.iter().filter(|node| node.alive);
-        self.open_messages().next().is_none()
+        let access_open = self.book.accesses.iter().any(|a| a.ended.is_none());
+        !access_open
+            && self.open_messages().next().is_none()
             && alive().all(|node| node.engine.idle() && node.engine.unexpected() == 0)
             && self
                 .net
