@@ -220,3 +220,15 @@ impl Engine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever holds the lock of an endpoint may be on any thread.
+    #[test]
+    fn an_engine_moves_between_threads() {
+        fn is_send<T: Send>() {}
+        is_send::<Engine>();
+    }
+}
