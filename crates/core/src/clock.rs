@@ -16,6 +16,36 @@ pub(crate) fn now() -> Instant {
     Instant::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
+/// The coarse clock for a loop that looks at it all the time: most looks give the time of the last real one.
+#[derive(Debug, Default)]
+pub(crate) struct LoopClock {
+    now: Instant,
+    /// Looks until the next real one.
+    left: u32,
+}
+
+impl LoopClock {
+    /// How many looks give the same time. A turn of a polling loop takes less than a microsecond.
+    const LOOKS: u32 = 32;
+
+    /// Tells what time it is, or was a moment ago.
+    #[inline]
+    pub(crate) fn now(&mut self) -> Instant {
+        if self.left == 0 {
+            self.renew();
+        }
+        self.left -= 1;
+        self.now
+    }
+
+    /// Looks at the real clock: time may have passed outside of the loop.
+    #[cold]
+    pub(crate) fn renew(&mut self) {
+        self.now = now();
+        self.left = Self::LOOKS;
+    }
+}
+
 /// When a blocking call gives up.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline(Option<std::time::Instant>);
@@ -52,6 +82,18 @@ mod tests {
         let first = now();
         assert!(now() >= first);
         assert!(first.as_nanos() > 0);
+    }
+
+    #[test]
+    fn a_loop_sees_time_pass() {
+        let mut clock = LoopClock::default();
+        let first = clock.now();
+        let end = std::time::Instant::now() + Duration::from_millis(20);
+        while std::time::Instant::now() < end {
+            std::hint::spin_loop();
+        }
+        assert_eq!(clock.now(), first);
+        assert!((0..LoopClock::LOOKS).any(|_| clock.now() > first));
     }
 
     #[test]

@@ -29,7 +29,8 @@ pub struct ShmLink {
     /// Peers in whose lanes something may be held back.
     held: Vec<PeerId>,
     polls: u32,
-    looked: Instant,
+    /// When sockets are looked at, at the latest.
+    look_at: Instant,
     pub(crate) now: Instant,
     /// The doorbells say that this side sleeps; counts the times that it did.
     pub(crate) asleep: bool,
@@ -47,7 +48,7 @@ impl ShmLink {
             pairs: Vec::new(),
             held: Vec::new(),
             polls: 0,
-            looked: Instant::default(),
+            look_at: Instant::default(),
             now: Instant::default(),
             asleep: false,
             turn: 0,
@@ -84,13 +85,13 @@ impl ShmLink {
         let due = self.asleep
             || !self.board.opening.is_empty()
             || self.polls.is_multiple_of(POLLS_PER_LOOK)
-            || self.now.since(self.looked) >= TIME_PER_LOOK;
+            || self.now >= self.look_at;
         if due { self.look(sink) } else { 0 }
     }
 
     #[cold]
     fn look(&mut self, sink: &mut impl Sink) -> usize {
-        self.looked = self.now;
+        self.look_at = self.now.after(TIME_PER_LOOK);
         if self.asleep {
             self.wake_up();
         }

@@ -156,6 +156,10 @@ impl Ring {
             self.entries.pop_front();
             taken += 1;
         }
+        if self.entries.is_empty() {
+            // The next entries lie where these did, in the cache.
+            self.entries.clear();
+        }
         Ok(taken)
     }
 
