@@ -141,7 +141,7 @@ impl Cq {
     }
 
     /// Takes the lock of the ring, and keeps the hint up to date.
-    #[inline]
+    #[inline(always)]
     fn with_ring<R>(&self, call: impl FnOnce(&mut Ring) -> R) -> R {
         let mut ring = self.ring.lock();
         let result = call(&mut ring);

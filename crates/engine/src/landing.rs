@@ -65,7 +65,7 @@ impl Landing {
 }
 
 /// Makes the completion of a receive with `room` bytes that got a message.
-#[inline]
+#[inline(always)]
 pub(crate) fn received(
     arrival: &Arrival,
     flags: Flags,

@@ -47,7 +47,7 @@ impl PostedQueue {
     }
 
     /// Appends a receive. `min` is the room below which a multi-receive buffer is released.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&mut self, pattern: Pattern, op: RxOp, min: usize) -> Result<Key, Errno> {
         let shared = op
             .flags
@@ -92,7 +92,7 @@ impl PostedQueue {
 
     /// Finds the first receive for a message that is here as a whole, places it and reports it; tells whether
     /// there was one.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn deliver(
         &mut self,
         arrival: &Arrival,
@@ -212,7 +212,7 @@ impl PostedQueue {
 
 impl Receive {
     /// Takes a message that is here as a whole.
-    #[inline]
+    #[inline(always)]
     fn end_with(&self, arrival: &Arrival, bytes: &[u8], out: &mut impl Completions) {
         let room = self.body.len();
         self.body.write(0, bytes);

@@ -17,7 +17,7 @@ use crate::{Body, Completions, HeaderFlags, Placement, RxOp, RxToken};
 
 impl Engine {
     /// Posts a receive, or lets it have the first waiting message that it takes.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn post_recv(&mut self, out: &mut impl Completions, op: RxOp) -> Result<(), Errno> {
         let pattern = Pattern::new(&op, self.config.directed_recv);
         if op.flags.contains(Flags::MULTI_RECV) {
@@ -53,7 +53,7 @@ impl Engine {
     }
 
     /// A message arrives with its body, or with the first part of it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn message(
         &mut self,
         out: &mut impl Completions,
@@ -69,7 +69,7 @@ impl Engine {
     }
 
     /// A message is here as a whole.
-    #[inline]
+    #[inline(always)]
     fn whole(&mut self, out: &mut impl Completions, arrival: &Arrival, bytes: &[u8]) -> Placement {
         if arrival.wants_ack() && !self.peers.can_reply(arrival.from) {
             return self.stall(arrival.from);

@@ -15,7 +15,7 @@ pub(crate) struct EngineSink<'a, C> {
 }
 
 impl<C: Completions> EngineSink<'_, C> {
-    #[inline]
+    #[inline(always)]
     fn message(
         &mut self,
         from: PeerId,
@@ -49,14 +49,20 @@ impl<C: Completions> EngineSink<'_, C> {
 }
 
 impl<C: Completions> Sink for EngineSink<'_, C> {
-    #[inline]
+    #[inline(always)]
     fn arrival(&mut self, from: PeerId, header: &Header, body: Body<'_>) -> Placement {
         if !Peers::is_valid(from) {
             return Placement::Refuse;
         }
         match header.kind {
-            Kind::Msg => self.message(from, Class::Msg, header, body),
-            Kind::Tagged => self.message(from, Class::Tagged, header, body),
+            Kind::Msg | Kind::Tagged => {
+                // One call for both, so that it is compiled into its place.
+                let class = match header.kind {
+                    Kind::Msg => Class::Msg,
+                    _ => Class::Tagged,
+                };
+                self.message(from, class, header, body)
+            }
             Kind::MsgRts => self.offer(from, Class::Msg, header, body),
             Kind::TaggedRts => self.offer(from, Class::Tagged, header, body),
             Kind::Response | Kind::ResponseRts => {

@@ -281,7 +281,7 @@ impl Transmit {
 }
 
 /// Makes the header of a send; its id is filled in where one is needed.
-#[inline]
+#[inline(always)]
 pub(crate) fn header(op: &TxOp) -> Header {
     let mut flags = HeaderFlags::empty();
     flags.set(HeaderFlags::DATA, op.flags.contains(Flags::REMOTE_CQ_DATA));
@@ -322,7 +322,7 @@ pub(crate) const fn wants_ack(flags: Flags) -> bool {
 }
 
 /// Makes the completion of a send.
-#[inline]
+#[inline(always)]
 pub(crate) fn completion(flags: Flags, context: usize, buf: usize, len: u64) -> Completion {
     Completion {
         context,

@@ -26,7 +26,7 @@ pub(crate) enum Step {
 
 impl Engine {
     /// Sends a message that fits one frame; gives the operation back if it has to wait.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn send_now(
         &mut self,
         link: &mut impl Link,

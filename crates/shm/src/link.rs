@@ -136,7 +136,7 @@ impl Link for ShmLink {
 
     /// As [`Link::post`]. Bodies are always copied or stay where they are until a `Fin`, so the answer is never
     /// [`Posted::Pending`]. In a forked child everything is down.
-    #[inline]
+    #[inline(always)]
     fn post(
         &mut self,
         peer: PeerId,

@@ -152,7 +152,7 @@ impl Pair {
         Ok(false)
     }
 
-    #[inline]
+    #[inline(always)]
     fn put(
         &mut self,
         header: &Header,
@@ -166,7 +166,7 @@ impl Pair {
     }
 
     /// Finds room, or remembers that somebody waits for it.
-    #[inline]
+    #[inline(always)]
     fn reserve(&mut self, len: usize) -> Result<usize, PostError> {
         if self.ending.is_none() {
             match self.tx.reserve(len) {
@@ -181,7 +181,7 @@ impl Pair {
         Err(PostError::Again)
     }
 
-    #[inline]
+    #[inline(always)]
     fn emit(&mut self, header: &Header, body: cell::Body, ring_len: usize, hold: bool) {
         let cell = Cell {
             kind: header.kind as u8,
@@ -195,7 +195,7 @@ impl Pair {
         self.push(&cell, ring_len, hold);
     }
 
-    #[inline]
+    #[inline(always)]
     fn push(&mut self, cell: &Cell, ring_len: usize, hold: bool) {
         let (meta, words) = cell.emit();
         self.tx.push(&LaneCell { meta, words }, ring_len, hold);
@@ -286,7 +286,7 @@ impl Pair {
     }
 
     /// Offers one arrival to the sink; returns the length of its ring body, or `None` if it has to wait.
-    #[inline]
+    #[inline(always)]
     fn deliver(
         &mut self,
         arrived: &LaneCell,
@@ -390,7 +390,7 @@ impl Pair {
 }
 
 /// Does what the sink says of a body that is here; returns its length in the ring, or `None` if it has to wait.
-#[inline]
+#[inline(always)]
 fn place(
     placement: Placement,
     whole: &[u8],

@@ -61,7 +61,7 @@ struct Sources {
 const UNKNOWN: FiAddr = FiAddr(u64::MAX - 1);
 
 impl Completions for Router {
-    #[inline]
+    #[inline(always)]
     fn complete(&mut self, completion: Completion) {
         if !self.set_aside.is_empty() {
             self.set_aside.push(Ok(completion));
@@ -127,7 +127,7 @@ impl Router {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn route(&self, completion: &Completion, source: FiAddr) {
         if completion.flags.contains(Flags::RMA) {
             return self.route_access(completion, source);
@@ -186,22 +186,15 @@ impl Router {
             peer => device.reason(peer),
         };
         let reason = reason.and_then(|text| CString::new(text).ok());
-        let is_access = failure.op.flags.contains(Flags::RMA);
+        // Only what this endpoint began fails here: what a peer did not finish is the peer's affair.
         let side = self.side(failure.op.flags);
-        if is_access {
+        if failure.op.flags.contains(Flags::RMA) {
             self.count_access(&failure.op, |cntr| cntr.add_errors(1));
         } else if let Some(cntr) = &side.cntr {
             cntr.add_errors(1);
         }
-        // What a peer did not finish is no operation of the application, unless it was to hear of it.
-        let is_told = !is_access || failure.op.wanted || failure.op.flags.intersects(OWN);
-        if let Some(cq) = side.cq.as_ref().filter(|_| is_told) {
-            let op = if is_access {
-                shown(&failure.op)
-            } else {
-                failure.op
-            };
-            cq.push_failure(&Failure { op, ..*failure }, source.0, reason);
+        if let Some(cq) = &side.cq {
+            cq.push_failure(failure, source.0, reason);
         }
     }
 
@@ -215,7 +208,7 @@ impl Router {
     }
 
     /// Returns the name of a result's source if it is known, or there is none.
-    #[inline]
+    #[inline(always)]
     fn source(&mut self, completion: &Completion) -> FiAddr {
         let Some(sources) = &mut self.sources else {
             return FiAddr(NO_SOURCE);
