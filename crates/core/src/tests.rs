@@ -1,5 +1,6 @@
 //! The objects, driven through their tables as C programs drive them.
 
+mod access;
 mod lifecycle;
 mod memory;
 mod mock;

@@ -7,8 +7,8 @@ use std::sync::{Arc, LazyLock, Mutex};
 
 use oxifabric_abi::FI_ADDR_STR;
 use oxifabric_engine::{
-    Body, Frame, Header, Limits, Link, Placement, PostError, Posted, RemoteIov, RxToken, Sink,
-    TxToken,
+    Body, Frame, Header, Kind, Limits, Link, Placement, PostError, Posted, RemoteIov, RxToken,
+    Sink, Target, TxToken,
 };
 use oxifabric_mem::Iov;
 use oxifabric_types::{Address, Caps, EpType, Errno, Info, Instant, PeerId, Progress, Threading};
@@ -36,6 +36,7 @@ struct Mailbox {
 struct Letter {
     from: Address,
     header: Header,
+    targets: Vec<Target>,
     body: Vec<u8>,
 }
 
@@ -127,7 +128,7 @@ impl Device for MockDevice {
                 segment: 1 << 20,
                 rndv_msg: false,
                 rndv_tagged: false,
-                rndv_rma: false,
+                rndv_rma: true,
                 pull: false,
                 ack_on_arrival: false,
             },
@@ -213,6 +214,7 @@ impl Link for MockDevice {
         lock(&target.letters).push_back(Letter {
             from: self.name.clone(),
             header: frame.header,
+            targets: frame.targets.to_vec(),
             body,
         });
         let one = 1u64;
@@ -241,7 +243,13 @@ impl Link for MockDevice {
                 return events;
             };
             let peer = self.peer(&letter.from).expect("there is room for peers");
-            let placement = sink.arrival(peer, &letter.header, Body::Whole(&letter.body));
+            let body = Body::Whole(&letter.body);
+            let placement = match letter.header.kind {
+                Kind::Write | Kind::WriteRts | Kind::Read => {
+                    sink.access(peer, &letter.header, &letter.targets, body)
+                }
+                _ => sink.arrival(peer, &letter.header, body),
+            };
             if matches!(placement, Placement::Stall) {
                 lock(&self.mailbox.letters).push_front(letter);
                 return events;
