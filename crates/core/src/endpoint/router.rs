@@ -145,7 +145,9 @@ impl Router {
         }
     }
 
-    /// Routes what became of a read or write, of this endpoint's own or of a peer's.
+    /// Routes what became of a read or write, of this endpoint's own or of a peer's. Not inlined, so that messages have
+    /// the short path for themselves.
+    #[inline(never)]
     fn route_access(&self, completion: &Completion, source: FiAddr) {
         self.count_access(completion, |cntr| cntr.add(1));
         if let Some(cq) = &self.side(completion.flags).cq
