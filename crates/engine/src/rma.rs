@@ -118,7 +118,10 @@ impl Engine {
         header: &Header,
         body: Body<'_>,
     ) -> Placement {
-        let key = Key::from_raw(header.tag as u32);
+        let Ok(id) = u32::try_from(header.tag) else {
+            return Placement::Refuse;
+        };
+        let key = Key::from_raw(id);
         let untagged = Header { tag: 0, ..*header };
         let Some(arrival) = Arrival::new(from, Class::Response, &untagged) else {
             return Placement::Refuse;

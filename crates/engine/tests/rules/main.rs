@@ -9,5 +9,6 @@ mod multi_recv;
 mod peek;
 mod rendezvous;
 mod rma;
+mod rma_offer;
 mod script;
 mod send;

@@ -227,6 +227,14 @@ impl Bench {
         })
     }
 
+    /// Lets an offer for memory of this endpoint arrive, whose own memory can be pulled.
+    pub(crate) fn arrive_at_remote(&mut self, header: Header, target: Target) -> Answer {
+        let remote = RemoteIov::new(&[(0x1000, header.len)]).expect("one piece is allowed");
+        self.arrive_with(PEER, header, move |sink| {
+            sink.access(PEER, &header, &[target], Body::Remote(remote))
+        })
+    }
+
     fn arrive_with(
         &mut self,
         _: PeerId,
