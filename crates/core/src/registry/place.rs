@@ -97,7 +97,7 @@ fn place(
     let candidates = match &src {
         Some(Address::Inet(at)) => at_socket_address(entry, request, offers, *at),
         Some(Address::Name(_)) => with_source(offers, src.as_ref()),
-        None => offers.to_vec(),
+        None => anywhere(request, offers),
     };
     for mut info in candidates {
         if info.src.is_none() {
@@ -127,15 +127,34 @@ fn at_socket_address(
     if chosen.is_empty() {
         chosen = of_no_interface(entry, offers, at);
     }
+    reach_all(&mut chosen, offers);
+    chosen
+}
+
+/// Lists all offers. Hints that name fabric and domain are as good as an address: they come from an earlier answer, and
+/// what was in it is found again.
+fn anywhere(request: &Request<'_>, offers: &[Info]) -> Vec<Info> {
+    let mut all = offers.to_vec();
+    if let Some(hints) = request.hints {
+        for info in &mut all {
+            if info.domain.name == hints.domain.name && info.fabric.name == hints.fabric.name {
+                reach_all(core::slice::from_mut(info), offers);
+            }
+        }
+    }
+    all
+}
+
+/// Lets offers reach whatever any offer of the provider can.
+fn reach_all(chosen: &mut [Info], offers: &[Info]) {
     let everywhere = offers
         .iter()
         .fold(Caps::empty(), |caps, offer| caps | offer.caps)
         & REACH;
-    for info in &mut chosen {
+    for info in chosen {
         info.caps |= everywhere;
         info.domain.caps |= everywhere;
     }
-    chosen
 }
 
 fn of_interface(offers: &[Info], at: SocketAddr) -> Vec<Info> {

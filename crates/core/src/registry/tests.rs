@@ -247,6 +247,20 @@ fn an_address_that_the_application_names_is_not_held_against_it() {
 }
 
 #[test]
+fn what_was_answered_is_found_again() {
+    let request = Request {
+        node: Some("127.0.0.1"),
+        flags: FI_SOURCE,
+        ..Request::default()
+    };
+    let first = ask_net(request, |_| {}).infos.remove(0);
+    let again = ask_net(Request::default(), |hints| {
+        *hints = Info { src: None, ..first };
+    });
+    expect(&again, &[("lo", "127.0.0.1:0", "-")]);
+}
+
+#[test]
 fn a_wildcard_source_belongs_to_no_interface_unless_one_is_named() {
     let request = Request {
         service: Some("80"),
