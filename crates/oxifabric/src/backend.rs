@@ -37,6 +37,10 @@ impl Backend {
         Self(Library::builtin())
     }
 
+    pub(crate) fn of(library: &'static Library) -> Self {
+        Self(library)
+    }
+
     /// Loads a libfabric.so.1. A path without a slash is looked for where the dynamic loader looks.
     ///
     /// # Errors
@@ -93,6 +97,15 @@ impl Backend {
         refusals.into_iter().map(Rejection::from).collect()
     }
 }
+
+impl PartialEq for Backend {
+    /// Whether both are the same library, loaded once.
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.0, other.0)
+    }
+}
+
+impl Eq for Backend {}
 
 impl fmt::Debug for Backend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

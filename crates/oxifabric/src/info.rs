@@ -6,7 +6,7 @@ use std::sync::Arc;
 use oxifabric_types::{Caps, EpType};
 
 use crate::raw::{InfoHandle, obstacle};
-use crate::{Address, AddressFormat};
+use crate::{Address, AddressFormat, Backend};
 
 /// One kind of endpoint that a provider offers on this host.
 ///
@@ -21,6 +21,11 @@ impl Info {
 
     pub(crate) fn handle(&self) -> &Arc<InfoHandle> {
         &self.0
+    }
+
+    /// The library that made the offer.
+    pub fn backend(&self) -> Backend {
+        Backend::of(self.0.library())
     }
 
     /// The name of the provider.

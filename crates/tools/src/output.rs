@@ -3,6 +3,10 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+/// The end of every help.
+pub(crate) const LIBRARY_HELP: &str =
+    "OXIFABRIC_LIBRARY=PATH in the environment uses another libfabric.so.1 than the one built in.";
+
 /// Prints to the standard output through a buffer; a reader that went away is no error.
 pub(crate) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let mut out = io::BufWriter::new(io::stdout().lock());

@@ -15,14 +15,19 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::output::parse_options;
+use crate::output::{LIBRARY_HELP, parse_options};
 
 /// Show what the fabrics of this machine can do.
 ///
 /// Without a command: start two processes, play ping-pong and bandwidth over every provider that is here, and print a table
 /// and charts.
 #[derive(Parser)]
-#[command(name = "oxi", version, args_conflicts_with_subcommands = true)]
+#[command(
+    name = "oxi",
+    version,
+    args_conflicts_with_subcommands = true,
+    after_help = LIBRARY_HELP
+)]
 struct Oxi {
     #[command(flatten)]
     bench: bench::Options,

@@ -3,6 +3,8 @@
 use clap::Parser;
 use oxifabric::Hints;
 
+use crate::output::LIBRARY_HELP;
+
 use super::names::{parse_address_format, parse_caps, parse_ep_type, parse_modes};
 
 /// List the fabric interfaces of this machine, and say why others are not offered.
@@ -11,7 +13,8 @@ use super::names::{parse_address_format, parse_caps, parse_ep_type, parse_modes}
     name = "fi_info",
     disable_version_flag = true,
     infer_long_args = true,
-    args_override_self = true
+    args_override_self = true,
+    after_help = LIBRARY_HELP
 )]
 pub(super) struct Options {
     /// Source name or address

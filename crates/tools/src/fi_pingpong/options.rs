@@ -3,9 +3,15 @@
 use clap::Parser;
 use oxifabric::EpType;
 
+use crate::output::LIBRARY_HELP;
+
 /// Play ping-pong: without an address wait as the server, with one connect as the client.
 #[derive(Debug, Parser)]
-#[command(name = "fi_pingpong", args_override_self = true)]
+#[command(
+    name = "fi_pingpong",
+    args_override_self = true,
+    after_help = LIBRARY_HELP
+)]
 pub(super) struct Options {
     /// Address of the server's control port
     #[arg(value_name = "srv_addr")]

@@ -1,0 +1,366 @@
+//! The programs, run as programs, on the library that is built in.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpListener;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a program may take before the test fails.
+const WATCHDOG: Duration = Duration::from_secs(120);
+
+/// A program that runs, killed when the test ends first.
+struct Running {
+    child: Child,
+    out: mpsc::Receiver<String>,
+    err: mpsc::Receiver<String>,
+}
+
+/// What a program did.
+struct Ended {
+    status: ExitStatus,
+    out: String,
+    err: String,
+}
+
+impl Running {
+    fn start(program: &str, arguments: &[&str]) -> Self {
+        let mut child = Command::new(program)
+            .args(arguments)
+            .env_remove("OXIFABRIC_LIBRARY")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let out = lines(child.stdout.take().unwrap());
+        let err = lines(child.stderr.take().unwrap());
+        Self { child, out, err }
+    }
+
+    /// Waits for a line of the standard error that contains the text.
+    fn wait_for(&self, text: &str) {
+        let start = Instant::now();
+        loop {
+            let left = WATCHDOG.saturating_sub(start.elapsed());
+            let line = self.err.recv_timeout(left).expect("the line comes");
+            if line.contains(text) {
+                return;
+            }
+        }
+    }
+
+    fn end(mut self) -> Ended {
+        let start = Instant::now();
+        let (mut out, mut err) = (String::new(), String::new());
+        // Lines end when the program has closed its outputs, which is when it ends.
+        for (lines, text) in [(&self.out, &mut out), (&self.err, &mut err)] {
+            loop {
+                let left = WATCHDOG.saturating_sub(start.elapsed());
+                match lines.recv_timeout(left) {
+                    Ok(line) => text.push_str(&line),
+                    Err(mpsc::RecvTimeoutError::Disconnected) => break,
+                    Err(mpsc::RecvTimeoutError::Timeout) => {
+                        panic!("it does not end; so far: {text}")
+                    }
+                }
+            }
+        }
+        let status = self.child.wait().unwrap();
+        Ended { status, out, err }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        _ = self.child.kill();
+        _ = self.child.wait();
+    }
+}
+
+fn lines(from: impl Read + Send + 'static) -> mpsc::Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let mut from = BufReader::new(from);
+        let mut line = String::new();
+        while matches!(from.read_line(&mut line), Ok(len) if len > 0) {
+            if sender.send(core::mem::take(&mut line)).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+fn run(program: &str, arguments: &[&str]) -> Ended {
+    Running::start(program, arguments).end()
+}
+
+const FI_STRERROR: &str = env!("CARGO_BIN_EXE_fi_strerror");
+const FI_INFO: &str = env!("CARGO_BIN_EXE_fi_info");
+const FI_PINGPONG: &str = env!("CARGO_BIN_EXE_fi_pingpong");
+const OXI: &str = env!("CARGO_BIN_EXE_oxi");
+
+#[test]
+fn fi_strerror_spells_numbers_of_either_sign_and_any_base() {
+    for (argument, text) in [
+        ("0", "Success\n"),
+        ("61", "No data available\n"),
+        ("-61", "No data available\n"),
+        ("0x3d", "No data available\n"),
+        ("075", "No data available\n"),
+        ("11", "Resource temporarily unavailable\n"),
+        ("259", "Error available\n"),
+        ("265", "Truncation error\n"),
+        ("41", "Unknown error 41\n"),
+        ("9999", "Unspecified error\n"),
+    ] {
+        let ended = run(FI_STRERROR, &[argument]);
+        assert!(ended.status.success(), "{argument}");
+        assert_eq!(ended.out, text, "{argument}");
+    }
+}
+
+#[test]
+fn fi_strerror_complains_on_the_standard_output_as_upstream() {
+    let ended = run(FI_STRERROR, &["what"]);
+    assert_eq!(ended.status.code(), Some(1));
+    let mut lines = ended.out.lines();
+    assert_eq!(lines.next(), Some("ERROR: unable to parse 'what'"));
+    assert_eq!(lines.next(), Some(""));
+    assert_eq!(
+        lines.next(),
+        Some(&*format!("Usage: {FI_STRERROR} FI_ERROR_CODE"))
+    );
+    assert_eq!(run(FI_STRERROR, &[]).status.code(), Some(1));
+    assert_eq!(run(FI_STRERROR, &["-h"]).status.code(), Some(0));
+}
+
+#[test]
+fn fi_info_lists_each_offer_in_six_lines() {
+    let ended = run(FI_INFO, &["-p", "tcp", "-t", "FI_EP_RDM"]);
+    assert!(ended.status.success(), "{}", ended.err);
+    let lines: Vec<&str> = ended.out.lines().collect();
+    assert!(!lines.is_empty());
+    for offer in lines.chunks(6) {
+        assert_eq!(offer[0], "provider: tcp");
+        let heads = ["    fabric: ", "    domain: ", "    version: "];
+        assert!(
+            heads
+                .iter()
+                .zip(&offer[1..])
+                .all(|(head, line)| line.starts_with(head))
+        );
+        assert_eq!(offer[4], "    type: FI_EP_RDM");
+        assert_eq!(offer[5], "    protocol: FI_PROTO_XNET");
+    }
+}
+
+#[test]
+fn fi_info_lists_providers_and_long_texts() {
+    let ended = run(FI_INFO, &["-l"]);
+    for provider in ["shm", "tcp"] {
+        let head = format!("{provider}:\n    version: ");
+        assert!(ended.out.contains(&head), "{}", ended.out);
+    }
+    let long = run(FI_INFO, &["-v", "-p", "shm"]).out;
+    assert!(
+        long.starts_with("---\nfi_info:\n    caps: [ FI_MSG, "),
+        "{long}"
+    );
+    let part = run(FI_INFO, &["-i", "prov_name: SHM"]).out;
+    assert!(part.contains("prov_name: shm") && !part.contains("prov_name: tcp"));
+}
+
+#[test]
+fn fi_info_prints_variables_for_a_shell() {
+    let ended = run(FI_INFO, &["-g", "tcp_iface"]);
+    let mut lines = ended.out.lines();
+    assert_eq!(lines.next(), Some("# FI_TCP_IFACE: String"));
+    assert!(lines.next().is_some_and(|line| line.starts_with("# tcp: ")));
+    assert_eq!(lines.next(), Some(""));
+    assert_eq!(lines.next(), None);
+}
+
+#[test]
+fn fi_info_says_what_came_nearest_when_nothing_fits() {
+    let ended = run(FI_INFO, &["-c", "FI_MULTICAST", "-p", "tcp"]);
+    assert_eq!(ended.status.code(), Some(61));
+    assert_eq!(ended.out, "");
+    let mut lines = ended.err.lines();
+    assert_eq!(lines.next(), Some("fi_getinfo: -61 (No data available)"));
+    let nearest = lines.next().unwrap();
+    assert!(nearest.starts_with("nearest miss: tcp ("), "{nearest}");
+    assert!(nearest.contains("FI_MULTICAST"), "{nearest}");
+}
+
+#[test]
+fn fi_info_why_tells_each_provider_apart() {
+    let ended = run(FI_INFO, &["--why", "-p", "shm"]);
+    assert!(ended.status.success());
+    assert!(ended.out.contains("shm: returned, "), "{}", ended.out);
+    assert!(
+        ended
+            .out
+            .contains("tcp: not returned\n    fabric_attr.prov_name"),
+        "{}",
+        ended.out
+    );
+    let ended = run(FI_INFO, &["--why", "-t", "FI_EP_DGRAM"]);
+    assert_eq!(ended.status.code(), Some(61));
+    assert!(ended.out.contains("(nearest miss)"), "{}", ended.out);
+}
+
+#[test]
+fn fi_info_names_what_it_does_not_know() {
+    let ended = run(FI_INFO, &["-c", "FI_FOO"]);
+    assert_eq!(ended.status.code(), Some(22));
+    assert_eq!(ended.err, "error: Unrecognized capability: FI_FOO\n");
+    assert_eq!(run(FI_INFO, &["--no-such-option"]).status.code(), Some(1));
+}
+
+#[test]
+fn fi_pingpong_plays_and_checks_every_size() {
+    for provider in ["tcp", "shm"] {
+        for mode in ["msg", "tagged"] {
+            let common = [
+                "-v", "-e", "rdm", "-I", "2", "-S", "all", "-c", "-p", provider, "-m", mode,
+            ];
+            let (server, client) = play(&common);
+            for ended in [server, client] {
+                assert!(ended.status.success(), "{provider} {mode}: {}", ended.err);
+                let lines: Vec<&str> = ended.out.lines().collect();
+                assert!(lines[0].starts_with("bytes   #sent   #ack     total "));
+                assert_eq!(lines.len(), 1 + 46);
+                assert!(
+                    lines[46].starts_with("6m      2       =2       24m "),
+                    "{}",
+                    lines[46]
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn fi_pingpong_says_which_endpoints_there_are_not() {
+    let ended = run(FI_PINGPONG, &["-p", "tcp"]);
+    assert_eq!(ended.status.code(), Some(61));
+    assert!(ended.err.contains("no dgram endpoints"), "{}", ended.err);
+}
+
+#[test]
+fn fi_pingpong_names_the_address_that_refuses() {
+    let port = free_port();
+    let ended = run(FI_PINGPONG, &["-e", "rdm", "-P", &port, "127.0.0.1"]);
+    assert!(!ended.status.success());
+    let address = format!("cannot connect to 127.0.0.1:{port}");
+    assert!(ended.err.contains(&address), "{}", ended.err);
+}
+
+#[test]
+fn fi_pingpong_notices_that_the_other_side_is_gone() {
+    let port = free_port();
+    let common = [
+        "-v",
+        "-e",
+        "rdm",
+        "-p",
+        "tcp",
+        "-S",
+        "64",
+        "-I",
+        "2000000000",
+    ];
+    let (server, client) = start_pair(&port, &common);
+    client.wait_for("playing over");
+    drop(client);
+    let ended = server.end();
+    assert!(!ended.status.success(), "{}", ended.out);
+    assert!(ended.err.contains("fi_pingpong: "), "{}", ended.err);
+}
+
+/// Runs a server and a client to their ends.
+fn play(common: &[&str]) -> (Ended, Ended) {
+    let (server, client) = start_pair(&free_port(), common);
+    (server.end(), client.end())
+}
+
+fn start_pair(port: &str, common: &[&str]) -> (Running, Running) {
+    let server = Running::start(FI_PINGPONG, &[common, &["-B", port]].concat());
+    server.wait_for("waiting for a client");
+    let client = Running::start(FI_PINGPONG, &[common, &["-P", port, "127.0.0.1"]].concat());
+    (server, client)
+}
+
+/// A port that was free a moment ago.
+fn free_port() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port().to_string()
+}
+
+#[test]
+fn oxi_shows_a_table_and_charts() {
+    let ended = run(OXI, &["--quick", "--sizes", "8,4k"]);
+    assert!(ended.status.success(), "{}{}", ended.out, ended.err);
+    for text in [
+        "shm",
+        "tcp",
+        "one-way µs",
+        "messages/s",
+        "8 B",
+        "4 KiB",
+        "●",
+        "▲",
+    ] {
+        assert!(ended.out.contains(text), "{text}: {}", ended.out);
+    }
+    assert!(!ended.out.contains('\x1b'), "no colours in a pipe");
+    assert_eq!(ended.err, "");
+}
+
+#[test]
+fn oxi_prints_json_with_every_size() {
+    let ended = run(
+        OXI,
+        &[
+            "bench",
+            "--quick",
+            "--json",
+            "--providers",
+            "shm",
+            "--sizes",
+            "8,1m",
+        ],
+    );
+    assert!(ended.status.success(), "{}{}", ended.out, ended.err);
+    assert!(
+        ended.out.starts_with("{\n  \"machine\": {\"cpu\": "),
+        "{}",
+        ended.out
+    );
+    for text in [
+        "\"name\": \"shm\"",
+        "\"bytes\": 8,",
+        "\"bytes\": 1048576,",
+        "\"wrong\": 0}",
+    ] {
+        assert!(ended.out.contains(text), "{text}: {}", ended.out);
+    }
+    assert_eq!(
+        ended.out.matches('{').count(),
+        ended.out.matches('}').count()
+    );
+}
+
+#[test]
+fn oxi_fails_for_a_provider_that_is_not_there() {
+    let ended = run(OXI, &["--quick", "--providers", "nobody"]);
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(
+        ended.out.contains("failed: no provider offers this"),
+        "{}",
+        ended.out
+    );
+}
