@@ -77,9 +77,11 @@ fn resolve(node: Option<&str>, service: Option<&str>) -> Address {
 }
 
 fn offer(params: &Params) -> Info {
-    let messages = Caps::MSG | Caps::TAGGED;
-    let tx_caps = messages | Caps::SEND;
-    let rx_caps = messages | Caps::RECV | Caps::MULTI_RECV | Caps::DIRECTED_RECV | Caps::SOURCE;
+    let transfers = Caps::MSG | Caps::TAGGED | Caps::RMA;
+    let tx_caps = transfers | Caps::SEND | Caps::READ | Caps::WRITE;
+    let targets = Caps::REMOTE_READ | Caps::REMOTE_WRITE;
+    let receives = Caps::RECV | Caps::MULTI_RECV | Caps::DIRECTED_RECV | Caps::SOURCE;
+    let rx_caps = transfers | receives | targets;
     let domain_caps = Caps::LOCAL_COMM;
     Info {
         caps: tx_caps | rx_caps | domain_caps,
@@ -95,10 +97,12 @@ fn offer(params: &Params) -> Info {
                 | Flags::DELIVERY_COMPLETE
                 | Flags::MATCH_COMPLETE
                 | Flags::COMPLETION,
+            // Long writes are pulled by their target, and later ones may overtake them: only messages are ordered.
             msg_order: Order::SAS,
             inject_size: INJECT_SIZE,
             size: params.tx_size,
             iov_limit: 4,
+            rma_iov_limit: 4,
             ..TxAttr::default()
         },
         rx: RxAttr {
