@@ -122,22 +122,7 @@ impl Side {
     #[inline]
     fn post_part(&mut self, peer: PeerId, kind: Kind, id: u32, (tag, len): (u64, u64), body: &Iov) {
         loop {
-            let frame = Frame {
-                header: Header {
-                    kind,
-                    flags: HeaderFlags::empty(),
-                    id,
-                    tag,
-                    data: 0,
-                    len,
-                },
-                body,
-                offset: 0,
-                len: body.len(),
-                targets: &[],
-                transient: false,
-                more: false,
-            };
+            let frame = frame(kind, id, (tag, len), body);
             match self.link.post(peer, frame, TxToken(0)) {
                 Ok(_) => return,
                 Err(PostError::Again) => self.poll(),
@@ -150,6 +135,25 @@ impl Side {
         while !until(&self.tally) && !self.tally.down {
             self.poll();
         }
+    }
+}
+
+fn frame(kind: Kind, id: u32, (tag, len): (u64, u64), body: &Iov) -> Frame<'_> {
+    Frame {
+        header: Header {
+            kind,
+            flags: HeaderFlags::empty(),
+            id,
+            tag,
+            data: 0,
+            len,
+        },
+        body,
+        offset: 0,
+        len: body.len(),
+        targets: &[],
+        transient: false,
+        more: false,
     }
 }
 
@@ -205,6 +209,9 @@ fn main() {
         return serve();
     }
     pin(0);
+    if env::args().nth(1).as_deref() == Some("path") {
+        return path();
+    }
     let this = env::current_exe().expect("the program's path");
     let mut child = Command::new(this)
         .arg("serve")
@@ -226,6 +233,11 @@ fn main() {
     if runs("latency") {
         for size in [8, 64, 8, 64, 32, 8, 64, 1024, 4096, 8192, 16384] {
             latency(&mut side, peer, size);
+        }
+    }
+    if only.as_deref() == Some("small") {
+        for _ in 0..5 {
+            latency(&mut side, peer, 8);
         }
     }
     if runs("eager") {
@@ -255,6 +267,37 @@ fn main() {
     eprintln!("{:?}", side.link.reason(peer));
     drop(side);
     child.wait().expect("the peer ends");
+}
+
+/// Measures the instructions of a post and a poll alone: both links are in one thread.
+fn path() {
+    let (mut a, mut b) = (Side::new(), Side::new());
+    let peer = a.link.peer(&b.link.name()).expect("a name");
+    let (_keep, body) = buffer(8);
+    a.link
+        .post(peer, frame(Kind::Msg, 0, (0, 8), &body), TxToken(0))
+        .expect_err("there is no pair yet");
+    while a.link.reason(peer).is_none() && b.tally.messages == 0 {
+        a.poll();
+        b.poll();
+        let _ = a
+            .link
+            .post(peer, frame(Kind::Msg, 0, (0, 8), &body), TxToken(0));
+    }
+    for size in [8, 32, 64] {
+        let (_keep, body) = buffer(size);
+        let mut best = f64::MAX;
+        for _ in 0..100 {
+            const TURNS: u32 = 2000;
+            let start = Clock::now();
+            for _ in 0..TURNS {
+                a.post(peer, Kind::Msg, size as u32, 0, &body);
+                b.poll();
+            }
+            best = best.min(start.elapsed().as_secs_f64() * 1e9 / f64::from(TURNS));
+        }
+        println!("path     {size:>9} B {best:>9.1} ns");
+    }
 }
 
 fn buffer(size: usize) -> (Vec<u8>, Iov) {
