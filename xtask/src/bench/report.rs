@@ -29,8 +29,8 @@ impl Report {
             "ratio (quartiles of rounds)",
         ];
         format!(
-            "{}\n{ours} against {reference}; ratio is ours / reference\n\n{:<4} {:<36} {:>28} {:>30} {:>28}",
-            self.machine, "prov", "workload", columns[0], columns[1], columns[2]
+            "{}\n{ours} against {reference}; ratio is ours / reference\n\n{:<4} {:<36} {:>34} {:>34} {:>28} {:>8}",
+            self.machine, "prov", "workload", columns[0], columns[1], columns[2], "of bests"
         )
     }
 
@@ -53,9 +53,10 @@ impl Report {
         };
         let Quartiles { lower, upper, .. } = compared.ratios();
         let ratio = format!("{:.3} ({lower:.3}..{upper:.3})", compared.ratio());
+        let best = compared.best_ratio(workload.figure.lower_is_better());
         let (ours, reference) = (figures(&compared.ours), figures(&compared.reference));
         format!(
-            "{provider:<4} {:<36} {ours:>28} {reference:>30} {ratio:>28}",
+            "{provider:<4} {:<36} {ours:>34} {reference:>34} {ratio:>28} {best:>8.3}",
             workload.name
         )
     }

@@ -18,6 +18,15 @@ impl Comparison {
         Quartiles::of(&self.ours).median / Quartiles::of(&self.reference).median
     }
 
+    /// The ratio of the best figures: what is left when other work on the machine disturbed some rounds.
+    pub(super) fn best_ratio(&self, lower_is_better: bool) -> f64 {
+        let best = |figures: &[f64]| {
+            let choose = if lower_is_better { f64::min } else { f64::max };
+            figures.iter().copied().reduce(choose).unwrap_or(f64::NAN)
+        };
+        best(&self.ours) / best(&self.reference)
+    }
+
     /// The quartiles of the ratios within each round: how far a single round strays.
     pub(super) fn ratios(&self) -> Quartiles {
         let pairs = self.ours.iter().zip(&self.reference);
@@ -84,5 +93,7 @@ mod tests {
         }
         assert_eq!(compared.ratio(), 0.5);
         assert_eq!(compared.ratios().lower, 0.5);
+        assert_eq!(compared.best_ratio(true), 0.5);
+        assert_eq!(compared.best_ratio(false), 25.0);
     }
 }

@@ -35,6 +35,10 @@ impl Figure {
         }
     }
 
+    pub(super) const fn lower_is_better(self) -> bool {
+        matches!(self, Self::LatencyUs)
+    }
+
     const fn of(self, row: &Row) -> f64 {
         match self {
             Self::LatencyUs => row.latency_us,
