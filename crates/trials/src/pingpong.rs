@@ -26,7 +26,7 @@ impl<'a> PingPong<'a> {
             options,
             server: side,
             client: side,
-            limit: Duration::from_secs(900),
+            limit: Duration::from_secs(1800),
         }
     }
 
