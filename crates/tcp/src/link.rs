@@ -182,6 +182,9 @@ impl TcpLink {
         };
         if matches!(peer.lane, Lane::Idle) {
             if peer.firewall {
+                let at = peer.at;
+                let reason = format!("{at} lets nobody connect to it; it has to send first");
+                peer.reason = Some(reason);
                 return PostError::Down(Errno::FIREWALLADDR);
             }
             self.dial(id, Default::default());

@@ -182,3 +182,24 @@ fn wildcard_endpoints_talk_and_settle_simultaneous_connections() {
         assert_eq!((a.link.ready.len(), b.link.ready.len()), (1, 1));
     }
 }
+
+#[test]
+fn a_peer_behind_a_firewall_is_answered_but_never_called() {
+    let (mut a, mut b) = (Node::new(V4), Node::new(V4));
+    a.link.card.firewall = true;
+    let to_b = a.knows(&b);
+    post(&mut a, &mut b, to_b, message(1, 0), &Iov::empty());
+    drive(&mut a, &mut b, |_, b| b.pop().is_some());
+    let to_a = b.knows(&a);
+    post(&mut b, &mut a, to_a, message(2, 0), &Iov::empty());
+    drive(&mut a, &mut b, |a, _| a.pop().is_some());
+    drop(a);
+    let start = Clock::now();
+    while b.sink.down.is_empty() {
+        b.poll();
+        assert!(start.elapsed() < WATCHDOG);
+    }
+    let posted = b.try_post(to_a, message(3, 0), &Iov::empty());
+    assert_eq!(posted, Err(PostError::Down(Errno::FIREWALLADDR)));
+    assert!(b.link.reason(to_a).is_some());
+}
