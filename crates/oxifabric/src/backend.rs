@@ -82,6 +82,9 @@ impl Backend {
     }
 
     pub(crate) fn offers(self, hints: &HintsImage) -> Result<Vec<Info>, WhyNot> {
+        if hints.malformed {
+            return Err(WhyNot::new(Errno::INVAL, Vec::new()));
+        }
         let offers = match self.0.getinfo(hints) {
             Ok(offers) if !offers.is_empty() => offers,
             Ok(_) => return Err(WhyNot::new(Errno::NODATA, self.rejections(hints))),

@@ -293,15 +293,21 @@ impl EndpointBuilder {
     ///
     /// # Errors
     ///
-    /// `NOAV` or `NOCQ` when something is missing, `DOMAIN` when something is of another domain, `ADDRINUSE` for a name; or
-    /// what the calls to open, bind and enable it returned.
+    /// `NOAV` or `NOCQ` when something is missing, `DOMAIN` when something is of another domain, `ADDRINUSE` or `INVAL` for a
+    /// name; or what the calls to open, bind and enable it returned.
     pub fn enable(self) -> Result<Endpoint, Error> {
         let missing = Error::call("fi_enable");
         let peers = self.peers.ok_or_else(|| missing(Errno::NOAV))?;
         let (Some(tx), Some(rx)) = (self.transmit, self.receive) else {
             return Err(missing(Errno::NOCQ));
         };
-        let name = self.name.as_ref().map(Address::bytes);
+        let format = self.domain.info().address_format();
+        let fits = |name: &&Address| name.format() == format && name.is_whole();
+        let name = self.name.as_ref();
+        if name.is_some() && name.filter(fits).is_none() {
+            return Err(Error::call("fi_setname")(Errno::INVAL));
+        }
+        let name = name.map(Address::bytes);
         let port = Port::open(self.domain.object(), (tx, rx), peers.peers().clone(), name)
             .map_err(|(call, errno)| Error::Call { call, errno })?;
         Ok(Endpoint {

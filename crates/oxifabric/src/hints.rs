@@ -91,19 +91,27 @@ impl Hints {
 
     /// Asks for endpoints at this address.
     pub fn source(self, address: &Address) -> Self {
-        self.set(|hints| {
-            hints.any = true;
-            hints.addr_format = address.format().0;
-            hints.source = address.bytes().into();
-        })
+        self.address(address, |hints| &mut hints.source)
     }
 
     /// Asks for endpoints that can reach this address.
     pub fn destination(self, address: &Address) -> Self {
+        self.address(address, |hints| &mut hints.destination)
+    }
+
+    fn address(
+        self,
+        address: &Address,
+        place: impl FnOnce(&mut HintsImage) -> &mut Vec<u8>,
+    ) -> Self {
         self.set(|hints| {
             hints.any = true;
             hints.addr_format = address.format().0;
-            hints.destination = address.bytes().into();
+            if address.is_whole() {
+                *place(hints) = address.bytes().into();
+            } else {
+                hints.malformed = true;
+            }
         })
     }
 
@@ -135,7 +143,7 @@ impl Hints {
     ///
     /// # Errors
     ///
-    /// [`WhyNot`] when there is none.
+    /// [`WhyNot`] when there is none; its error is `INVAL` when the request has an address that is none.
     pub fn offers(&self, backend: Backend) -> Result<Vec<Info>, WhyNot> {
         backend.offers(&self.0)
     }

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use oxifabric::{
-    AddressVector, Backend, Buffer, Caps, Completion, CompletionQueue, Domain, Endpoint, Errno,
-    Error, Fabric, Hints, Info, Level, Op, Operation, Peer, Refused, SendOptions,
+    Address, AddressFormat, AddressVector, Backend, Buffer, Caps, Completion, CompletionQueue,
+    Domain, Endpoint, Errno, Error, Fabric, Hints, Info, Level, Op, Operation, Peer, Refused,
+    SendOptions,
 };
 
 /// How long anything may take before the test fails.
@@ -542,6 +543,48 @@ fn a_request_that_nobody_meets_says_so() {
     assert_eq!(why.errno(), Errno::NODATA);
     let error = Error::from(why);
     assert!(error.to_string().contains("FI_ENODATA"), "{error}");
+}
+
+#[test]
+fn addresses_that_are_none_are_refused_before_a_provider_sees_them() {
+    let stump = Address::new(AddressFormat::INET, &[2, 0, 0]);
+    let why = Hints::new().destination(&stump).offers(Backend::builtin());
+    assert_eq!(why.unwrap_err().errno(), Errno::INVAL);
+
+    let info = builtin("tcp");
+    let fabric = Fabric::open(&info).unwrap();
+    let domain = Domain::open(&fabric, &info).unwrap();
+    let peers = AddressVector::open(&domain).unwrap();
+    assert_eq!(peers.insert(&stump).unwrap_err().errno(), Errno::INVAL);
+    let queue = CompletionQueue::polled(&domain, 16).unwrap();
+    let builder = Endpoint::builder(&domain).address_vector(&peers);
+    let error = builder.queue(&queue).name(&stump).enable().err().unwrap();
+    assert_eq!(error.errno(), Errno::INVAL);
+}
+
+#[test]
+fn an_endpoint_takes_the_name_that_it_is_given() {
+    let info = builtin("tcp");
+    let fabric = Fabric::open(&info).unwrap();
+    let domain = Domain::open(&fabric, &info).unwrap();
+    let peers = AddressVector::open(&domain).unwrap();
+    let queue = CompletionQueue::polled(&domain, 16).unwrap();
+    let free = {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        Address::from(listener.local_addr().unwrap())
+    };
+    let builder = || {
+        let builder = Endpoint::builder(&domain).address_vector(&peers);
+        builder.queue(&queue).name(&free)
+    };
+    let first = builder().enable().unwrap();
+    assert_eq!(first.address().unwrap(), free);
+    let error = builder().enable().err().unwrap();
+    assert_eq!(error.errno(), Errno::ADDRINUSE);
+    assert!(
+        error.to_string().contains("choose another address"),
+        "{error}"
+    );
 }
 
 #[test]

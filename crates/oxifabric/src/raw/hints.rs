@@ -11,6 +11,8 @@ use oxifabric_abi::{fi_domain_attr, fi_ep_attr, fi_fabric_attr, fi_info, fi_rx_a
 pub(crate) struct HintsImage {
     /// Whether there are hints at all; without them the library offers what it likes.
     pub(crate) any: bool,
+    /// Whether an address was asked for that is none, which nothing can meet.
+    pub(crate) malformed: bool,
     pub(crate) node: Option<CString>,
     pub(crate) service: Option<CString>,
     pub(crate) flags: u64,
@@ -25,6 +27,7 @@ pub(crate) struct HintsImage {
     pub(crate) provider: Option<CString>,
     pub(crate) fabric: Option<CString>,
     pub(crate) domain: Option<CString>,
+    /// Addresses, whole in the format, because a provider may look at all of it.
     pub(crate) source: Vec<u8>,
     pub(crate) destination: Vec<u8>,
 }

@@ -228,6 +228,13 @@ fn head(out: &mut dyn Write, report: &Report, absent: &[String]) -> io::Result<(
             "two processes that share one core: expect latencies of a scheduler, not of a fabric"
         )?,
     }
+    if report.machine.is_busy() {
+        writeln!(
+            out,
+            "the machine is busy (load {:.1}): figures will be worse than it could do, and vary",
+            report.machine.load
+        )?;
+    }
     absent.iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 

@@ -10,10 +10,11 @@ pub(super) fn print(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     writeln!(out, "{{")?;
     writeln!(
         out,
-        "  \"machine\": {{\"cpu\": {}, \"cores\": {}, \"kernel\": {}}},",
+        "  \"machine\": {{\"cpu\": {}, \"cores\": {}, \"kernel\": {}, \"load\": {:.2}}},",
         quote(&machine.cpu),
         machine.cores,
-        quote(&machine.kernel)
+        quote(&machine.kernel),
+        machine.load
     )?;
     writeln!(out, "  \"library\": {},", quote(&report.library))?;
     writeln!(out, "  \"pinned\": {},", report.cpus.is_some())?;

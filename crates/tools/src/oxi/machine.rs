@@ -17,6 +17,8 @@ pub(super) struct Machine {
     pub(super) cores: usize,
     /// Version of the kernel.
     pub(super) kernel: String,
+    /// How many programs wanted to run in the last minute, on average, before anything was measured.
+    pub(super) load: f64,
 }
 
 impl Machine {
@@ -26,7 +28,13 @@ impl Machine {
             cores: usable_cpus().len(),
             kernel: fs::read_to_string("/proc/sys/kernel/osrelease")
                 .map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned()),
+            load: load().unwrap_or(0.0),
         }
+    }
+
+    /// Whether other programs take so much of the processors that figures mean little.
+    pub(super) fn is_busy(&self) -> bool {
+        self.load > self.cores as f64 / 2.0
     }
 }
 
@@ -45,6 +53,11 @@ fn cpu_model() -> Option<String> {
     let text = fs::read_to_string("/proc/cpuinfo").ok()?;
     let line = text.lines().find(|line| line.starts_with("model name"))?;
     Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+fn load() -> Option<f64> {
+    let text = fs::read_to_string("/proc/loadavg").ok()?;
+    text.split_whitespace().next()?.parse().ok()
 }
 
 /// Lists the processors that this process may run on.

@@ -1,6 +1,6 @@
 //! Measuring one size over one provider: how many messages, how often, and what is made of the times.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::Trouble;
 use super::orders::{Order, Round};
@@ -53,11 +53,18 @@ pub(super) struct Pair {
     pub(super) seed: u64,
 }
 
-/// Messages that are played before any are counted.
-const WARM_UP: usize = 64;
-/// Bounds of the number of messages that are measured.
-const PINGS: (usize, usize) = (32, 50_000);
-const STREAMED: (usize, usize) = (16, 500_000);
+/// Messages that are played before any are counted, of short and of long ones.
+const WARM_UP: (usize, usize) = (64, 8);
+/// From where on messages are long, in bytes.
+const LONG: usize = 128 << 10;
+/// Bounds of the number of messages between two looks at the clock.
+const PINGS: (usize, usize) = (8, 8_192);
+const STREAMED: (usize, usize) = (8, 500_000);
+/// Times that are enough, however short.
+const ENOUGH: usize = 50_000;
+/// Parts of the time for ping-pong, and how much longer than planned streams may take on a busy machine.
+const PARTS: u32 = 8;
+const OVERTIME: u32 = 4;
 /// How many bytes of a stream may be under way, and bounds of the number of messages.
 const WINDOW_BYTES: usize = 16 << 20;
 const WINDOW: (usize, usize) = (4, 64);
@@ -69,11 +76,14 @@ impl Pair {
         size: usize,
         effort: Effort,
     ) -> Result<(f64, usize), Trouble> {
-        let mut times = Vec::with_capacity(PINGS.1);
-        let mut wrong = self.ping(size, WARM_UP, &mut times)?;
-        let count = fit(effort.ping, median(&mut times), PINGS);
+        let mut times = Vec::with_capacity(ENOUGH + PINGS.1);
+        let mut wrong = self.ping(size, warm_up(size), &mut times)?;
+        let count = fit(effort.ping / PARTS, median(&mut times), PINGS);
         times.clear();
-        wrong += self.ping(size, count, &mut times)?;
+        let start = Instant::now();
+        while times.is_empty() || (start.elapsed() < effort.ping && times.len() < ENOUGH) {
+            wrong += self.ping(size, count, &mut times)?;
+        }
         Ok((median(&mut times) / 2.0 * 1e6, wrong))
     }
 
@@ -93,14 +103,17 @@ impl Pair {
     /// Returns the median rate in messages a second, and how many messages were wrong.
     pub(super) fn rate(&mut self, size: usize, effort: Effort) -> Result<(f64, usize), Trouble> {
         let window = (WINDOW_BYTES / size.max(1)).clamp(WINDOW.0, WINDOW.1);
-        let (time, mut wrong) = self.stream(size, WARM_UP.min(4 * window), window)?;
-        let mut each = time / WARM_UP.min(4 * window) as f64;
+        let count = warm_up(size).max(window);
+        let (time, mut wrong) = self.stream(size, count, window)?;
+        let mut each = time / count as f64;
         let mut rates = Vec::with_capacity(effort.rounds);
-        for _ in 0..effort.rounds {
+        let start = Instant::now();
+        let longest = effort.stream * effort.rounds as u32 * OVERTIME;
+        while rates.is_empty() || (rates.len() < effort.rounds && start.elapsed() < longest) {
             let count = fit(effort.stream, each, STREAMED);
             let (time, also_wrong) = self.stream(size, count, window)?;
             each = time / count as f64;
-            rates.push(count as f64 / time);
+            rates.push(1.0 / each);
             wrong += also_wrong;
         }
         Ok((median(&mut rates), wrong))
@@ -125,6 +138,10 @@ impl Pair {
         let seed = self.seed;
         Round { size, count, seed }
     }
+}
+
+fn warm_up(size: usize) -> usize {
+    if size < LONG { WARM_UP.0 } else { WARM_UP.1 }
 }
 
 /// How many messages fit into a time.
