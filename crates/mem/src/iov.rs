@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use core::mem::MaybeUninit;
 use core::ptr;
 
 use crate::heap::{Heap, Hold};
@@ -142,8 +143,19 @@ impl Iov {
     }
 
     /// Copies `from` into the memory at `offset`; returns how many bytes fitted.
-    #[inline]
+    #[inline(always)]
     pub fn write(&self, offset: usize, from: &[u8]) -> usize {
+        match self.short(offset, from.len()) {
+            Some(to) => {
+                // SAFETY: `short` found so many bytes of the lent memory there, whose validity the maker promised.
+                unsafe { copy_short(from.as_ptr(), to, from.len()) };
+                from.len()
+            }
+            None => self.write_long(offset, from),
+        }
+    }
+
+    fn write_long(&self, offset: usize, from: &[u8]) -> usize {
         let Ok(_hold) = self.hold() else { return 0 };
         let mut done = 0;
         self.each(offset, from.len(), |base, len| {
@@ -156,8 +168,19 @@ impl Iov {
     }
 
     /// Copies the memory at `offset` into `to`; returns how many bytes there were.
-    #[inline]
+    #[inline(always)]
     pub fn read(&self, offset: usize, to: &mut [u8]) -> usize {
+        match self.short(offset, to.len()) {
+            Some(from) => {
+                // SAFETY: as in `write`, with the direction turned round.
+                unsafe { copy_short(from, to.as_mut_ptr(), to.len()) };
+                to.len()
+            }
+            None => self.read_long(offset, to),
+        }
+    }
+
+    fn read_long(&self, offset: usize, to: &mut [u8]) -> usize {
         let Ok(_hold) = self.hold() else { return 0 };
         let (mut done, want) = (0, to.len());
         self.each(offset, want, |base, len| {
@@ -225,6 +248,19 @@ impl Iov {
         end
     }
 
+    /// Finds `len` bytes at `offset` if they are few, and lie in one piece of user memory.
+    #[inline(always)]
+    fn short(&self, offset: usize, len: usize) -> Option<*mut u8> {
+        let Pieces::One(piece) = &self.pieces else {
+            return None;
+        };
+        if len > SHORT || offset > piece.len || len > piece.len - offset {
+            return None;
+        }
+        // SAFETY: offset <= piece.len, so the result lies inside the piece or at its end.
+        Some(unsafe { piece.base.add(offset) })
+    }
+
     /// Keeps other copies away from owned memory; user memory needs nothing.
     #[inline]
     fn hold(&self) -> Result<Option<Hold<'_>>, Busy> {
@@ -273,6 +309,45 @@ impl Iov {
     }
 }
 
+/// Longest copy that is made without a call.
+const SHORT: usize = 32;
+
+/// Copies at most [`SHORT`] bytes; the ranges may overlap.
+///
+/// # Safety
+/// `from` is valid for reads of `len` bytes, and `to` for writes.
+#[inline(always)]
+unsafe fn copy_short(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: the caller's contract; each arm copies a size that is at most `len`, and at least half of it.
+    unsafe {
+        match len {
+            0 => {}
+            1 => copy_ends::<u8>(from, to, len),
+            2..4 => copy_ends::<u16>(from, to, len),
+            4..8 => copy_ends::<u32>(from, to, len),
+            8..16 => copy_ends::<u64>(from, to, len),
+            16..=SHORT => copy_ends::<u128>(from, to, len),
+            _ => ptr::copy(from, to, len),
+        }
+    }
+}
+
+/// Copies the first and the last bytes of a range, as many of each as `T` has: together, all of it.
+///
+/// # Safety
+/// As for [`copy_short`], and `len` is at least the size of `T` and at most twice that.
+#[inline(always)]
+unsafe fn copy_ends<T>(from: *const u8, to: *mut u8, len: usize) {
+    let last = len - size_of::<T>();
+    // SAFETY: the caller's contract; both parts lie within `len` bytes, and are read before either is written.
+    unsafe {
+        let head = from.cast::<MaybeUninit<T>>().read_unaligned();
+        let tail = from.add(last).cast::<MaybeUninit<T>>().read_unaligned();
+        to.cast::<MaybeUninit<T>>().write_unaligned(head);
+        to.add(last).cast::<MaybeUninit<T>>().write_unaligned(tail);
+    }
+}
+
 /// Another copy to or from the same owned memory is under way.
 struct Busy;
 
@@ -292,6 +367,27 @@ mod tests {
         let iov = unsafe { Iov::scattered(&pieces) }.expect("two pieces are allowed");
         assert_eq!(iov.write(2, b"abcdefgh"), 5);
         assert_eq!((a, b), ([0, 0, b'a'], *b"bcde"));
+    }
+
+    #[test]
+    fn short_and_long_copies_move_what_was_asked_for() {
+        let from: [u8; 48] = core::array::from_fn(|at| at as u8 + 1);
+        for len in 0..=from.len() {
+            let mut memory = [0u8; 50];
+            // SAFETY: the array outlives the Iov.
+            let iov = unsafe { Iov::contiguous(memory.as_mut_ptr(), memory.len()) };
+            assert_eq!(iov.write(1, &from[..len]), len);
+            let mut back = [0u8; 48];
+            assert_eq!(iov.read(1, &mut back[..len]), len);
+            assert_eq!(
+                (&back[..len], back[len..].iter().sum()),
+                (&from[..len], 0u8)
+            );
+            assert_eq!(
+                memory.iter().map(|&byte| u32::from(byte)).sum::<u32>(),
+                (1..=len as u32).sum()
+            );
+        }
     }
 
     #[test]
