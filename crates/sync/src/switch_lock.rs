@@ -13,6 +13,8 @@ use core::sync::atomic::{AtomicU32, Ordering};
 /// A value and the lock that guards it; not re-entrant.
 pub struct SwitchLock<T> {
     state: AtomicU32,
+    /// Threads that sleep until the lock is free, or are about to.
+    sleepers: AtomicU32,
     enabled: bool,
     value: UnsafeCell<T>,
 }
@@ -23,18 +25,20 @@ unsafe impl<T: Send> Sync for SwitchLock<T> {}
 
 /// Nobody holds the lock.
 const FREE: u32 = 0;
-/// Somebody holds it and nobody sleeps.
+/// Somebody holds it.
 const HELD: u32 = 1;
-/// Somebody holds it and others may sleep.
-const CONTENDED: u32 = 2;
 /// How many times to look before sleeping: about the time that a short critical section takes.
 const SPINS: u32 = 200;
+/// How long a sleeper trusts to be woken, in nanoseconds. Giving the lock back is a plain store, and the look for
+/// sleepers behind it may come too early to see one that has just found the lock held: that one looks again by itself.
+const NAP: libc::c_long = 1_000_000;
 
 impl<T> SwitchLock<T> {
     /// Guards `value` by a lock that excludes threads.
     pub const fn locked(value: T) -> Self {
         Self {
             state: AtomicU32::new(FREE),
+            sleepers: AtomicU32::new(0),
             enabled: true,
             value: UnsafeCell::new(value),
         }
@@ -48,6 +52,7 @@ impl<T> SwitchLock<T> {
     pub const unsafe fn unlocked(value: T) -> Self {
         Self {
             state: AtomicU32::new(FREE),
+            sleepers: AtomicU32::new(0),
             enabled: false,
             value: UnsafeCell::new(value),
         }
@@ -60,6 +65,7 @@ impl<T> SwitchLock<T> {
     pub const unsafe fn new(value: T, enabled: bool) -> Self {
         Self {
             state: AtomicU32::new(FREE),
+            sleepers: AtomicU32::new(0),
             enabled,
             value: UnsafeCell::new(value),
         }
@@ -129,9 +135,15 @@ impl<T> SwitchLock<T> {
                 return;
             }
         }
-        while self.state.swap(CONTENDED, Ordering::Acquire) != FREE {
-            futex_wait(&self.state, CONTENDED);
+        self.sleepers.fetch_add(1, Ordering::SeqCst);
+        while self
+            .state
+            .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
+            .is_err()
+        {
+            futex_wait(&self.state, HELD);
         }
+        self.sleepers.fetch_sub(1, Ordering::Relaxed);
     }
 
     #[inline]
@@ -140,8 +152,11 @@ impl<T> SwitchLock<T> {
             if cfg!(debug_assertions) {
                 self.state.store(FREE, Ordering::Relaxed);
             }
-        } else if self.state.swap(FREE, Ordering::Release) == CONTENDED {
-            futex_wake_one(&self.state);
+        } else {
+            self.state.store(FREE, Ordering::Release);
+            if self.sleepers.load(Ordering::Relaxed) != 0 {
+                futex_wake_one(&self.state);
+            }
         }
     }
 
@@ -210,19 +225,24 @@ fn report_broken_promise() {
 }
 
 fn futex_wait(word: &AtomicU32, seen: u32) {
-    // SAFETY: the word outlives the call; FUTEX_WAIT reads it and returns at once when it changed. Early returns
-    // are harmless because the caller looks again.
+    let nap = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: NAP,
+    };
+    // SAFETY: the words outlive the call; FUTEX_WAIT reads them and returns at once when the first one changed. Early
+    // returns are harmless because the caller looks again.
     unsafe {
         libc::syscall(
             libc::SYS_futex,
             word.as_ptr(),
             libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
             seen,
-            core::ptr::null::<libc::timespec>(),
+            &raw const nap,
         );
     }
 }
 
+#[cold]
 fn futex_wake_one(word: &AtomicU32) {
     // SAFETY: FUTEX_WAKE only uses the address as a key.
     unsafe {
