@@ -7,6 +7,7 @@ use crate::posted::PostedQueue;
 use crate::sink::EngineSink;
 use crate::slab::Slab;
 use crate::transmit::Transmit;
+use crate::tx::Sent;
 use crate::unexpected::UnexpectedQueue;
 use crate::{Completions, Link, RxOp, TxOp};
 
@@ -97,20 +98,18 @@ impl Engine {
             return self.send_to_self(out, op, key);
         }
         let fits = op.body.len() <= link.limits(op.peer).eager;
-        let op = if fits && self.peers.is_clear(op.peer) {
-            match self.send_now(link, out, op, key) {
-                Ok(()) => {
-                    self.offer_stalled(link);
-                    return Ok(());
-                }
-                Err(op) => op,
+        if !fits || !self.peers.is_clear(op.peer) {
+            self.submit(link, out, op, key)?;
+            self.offer_stalled(link);
+            return Ok(());
+        }
+        match self.send_now(link, out, &op, key) {
+            Sent::Over => {
+                self.offer_stalled(link);
+                Ok(())
             }
-        } else {
-            op
-        };
-        self.submit(link, out, op, key)?;
-        self.offer_stalled(link);
-        Ok(())
+            sent => self.after_send(link, out, op, key, sent),
+        }
     }
 
     /// Posts a receive, or looks for a message (`PEEK`, `CLAIM`, `DISCARD`), fi_msg(3) and fi_tagged(3).

@@ -153,7 +153,7 @@ bitflags! {
 }
 
 /// A frame to post.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
     /// Its header.
     pub header: Header,

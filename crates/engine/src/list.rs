@@ -61,22 +61,36 @@ impl List {
         self.len
     }
 
-    /// Adds a row to the table and to the end of the list.
+    /// Returns the neighbours of a row that is to be added at the end.
     #[inline]
-    pub(crate) fn insert<T: Linked>(&mut self, slab: &mut Slab<T>, mut row: T) -> Result<Key, T> {
-        let tail = self.tail;
-        *row.links_mut() = Links {
-            prev: tail,
+    pub(crate) const fn end(&self) -> Links {
+        Links {
+            prev: self.tail,
             next: Key::NONE,
-        };
+        }
+    }
+
+    /// Adds a row to the table and to the end of the list; it was made with [`List::end`] as its neighbours. `None`
+    /// when the table has no room.
+    #[inline(always)]
+    pub(crate) fn insert<T: Linked>(&mut self, slab: &mut Slab<T>, row: T) -> Option<Key> {
         let key = slab.insert(row)?;
-        match slab.get_mut(tail) {
+        match slab.get_mut(self.tail) {
             Some(last) => last.links_mut().next = key,
             None => self.head = key,
         }
         self.tail = key;
         self.len += 1;
-        Ok(key)
+        Some(key)
+    }
+
+    /// Takes a row off the list and drops it.
+    #[inline(always)]
+    pub(crate) fn discard<T: Linked>(&mut self, slab: &mut Slab<T>, key: Key) {
+        if let Some(links) = slab.get(key).map(|row| *row.links()) {
+            slab.discard(key);
+            self.bypass(slab, links);
+        }
     }
 
     /// Takes a row off the list and out of the table.
@@ -116,7 +130,7 @@ impl List {
     }
 
     /// Joins the neighbours of a row that leaves.
-    #[inline]
+    #[inline(always)]
     fn bypass<T: Linked>(&mut self, slab: &mut Slab<T>, Links { prev, next }: Links) {
         match slab.get_mut(prev) {
             Some(row) => row.links_mut().next = next,
@@ -164,7 +178,8 @@ mod tests {
         let (mut slab, mut list) = (Slab::with_capacity(0), List::new());
         let mut keys = Vec::new();
         for value in 0..4 {
-            keys.extend(list.insert(&mut slab, Row(Links::NONE, value)).ok());
+            let row = Row(list.end(), value);
+            keys.extend(list.insert(&mut slab, row));
         }
         let values = |list: &List, slab: &Slab<Row>| -> Vec<u8> {
             list.iter(slab).map(|(_, row)| row.1).collect()
@@ -183,6 +198,7 @@ mod tests {
         list.push_back(&mut slab, keys[1]);
         assert!(list.remove(&mut slab, keys[3]).is_some());
         assert!(list.remove(&mut slab, keys[3]).is_none());
+        list.discard(&mut slab, keys[3]);
         assert_eq!((values(&list, &slab), list.len()), (alloc::vec![1], 1));
     }
 }

@@ -53,17 +53,16 @@ impl PostedQueue {
             .flags
             .contains(Flags::MULTI_RECV)
             .then(|| Shared::new(min));
+        let list = &mut self.lists[pattern.class.index()];
         let receive = Receive {
-            links: Links::NONE,
+            links: list.end(),
             pattern,
             body: op.body,
             flags: op.flags,
             context: op.context,
             shared,
         };
-        self.lists[pattern.class.index()]
-            .insert(&mut self.receives, receive)
-            .map_err(|_| Errno::AGAIN)
+        list.insert(&mut self.receives, receive).ok_or(Errno::AGAIN)
     }
 
     /// Finds the first receive for a message and takes it, fi_msg(3): "Posted receives are searched in the
@@ -106,7 +105,7 @@ impl PostedQueue {
                 key = receive.links.next();
             } else if receive.shared.is_none() {
                 receive.end_with(arrival, bytes, out);
-                list.remove(&mut self.receives, key);
+                list.discard(&mut self.receives, key);
                 return true;
             } else {
                 return self.deliver_shared(arrival, bytes, out);

@@ -94,29 +94,37 @@ impl<T> Slab<T> {
         self.len >= INDEX_MASK as usize
     }
 
-    /// Adds a row; gives the value back when no more rows can be named.
-    #[inline]
-    pub(crate) fn insert(&mut self, value: T) -> Result<Key, T> {
-        let Some(key) = self.vacant() else {
-            return Err(value);
-        };
-        match self.rows.get_mut(self.free as usize) {
-            Some(row) => {
-                if let State::Free(next) = row.state {
-                    self.free = next;
-                }
-                row.state = State::Taken(value);
-            }
-            None => {
-                self.rows.push(Row {
-                    generation: 0,
-                    state: State::Taken(value),
-                });
-                self.free += 1;
-            }
+    /// Adds a row; `None` when no more rows can be named. The row is found before the value is touched, so that it
+    /// can be made where it will lie.
+    #[inline(always)]
+    pub(crate) fn insert(&mut self, value: T) -> Option<Key> {
+        if self.free as usize >= self.rows.len() {
+            self.grow()?;
         }
+        let row = self.rows.get_mut(self.free as usize)?;
+        // What the table says is free, is free.
+        let State::Free(next) = row.state else {
+            return None;
+        };
+        let key = Key::new(self.free, row.generation);
+        row.state = State::Taken(value);
+        self.free = next;
         self.len += 1;
-        Ok(key)
+        Some(key)
+    }
+
+    /// Adds a free row to a table that has none; `None` when no more rows can be named.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) -> Option<()> {
+        if self.free >= INDEX_MASK {
+            return None;
+        }
+        self.rows.push(Row {
+            generation: 0,
+            state: State::Free(self.free + 1),
+        });
+        Some(())
     }
 
     /// Finds a row.
@@ -160,6 +168,23 @@ impl<T> Slab<T> {
         }
     }
 
+    /// Drops a row where it lies; its key is stale from now on. Tells whether there was one.
+    #[inline(always)]
+    pub(crate) fn discard(&mut self, key: Key) -> bool {
+        match self.rows.get_mut(key.index() as usize) {
+            Some(row)
+                if row.generation == key.generation() && matches!(row.state, State::Taken(_)) =>
+            {
+                row.generation = (row.generation + 1) & (u32::MAX >> INDEX_BITS);
+                row.state = State::Free(self.free);
+                self.free = key.index();
+                self.len -= 1;
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// Visits the rows in no particular order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
         (0..).zip(&self.rows).filter_map(|(index, row)| {
@@ -191,10 +216,13 @@ mod tests {
         assert_eq!(slab.remove(first), Some('a'));
         let second = slab.insert('b').expect("the table is empty");
         assert_eq!(second.index(), first.index());
+        assert!(!slab.discard(first));
         assert_eq!(slab.get(first), None);
         assert_eq!(slab.remove(first), None);
         assert_eq!(slab.get(second), Some(&'b'));
         assert_eq!(slab.get(Key::NONE), None);
+        assert!(slab.discard(second));
+        assert_eq!((slab.get(second), slab.len()), (None, 0));
     }
 
     #[test]
@@ -202,7 +230,7 @@ mod tests {
         let mut slab = Slab::with_capacity(2);
         for round in 0..5 {
             let vacant = slab.vacant();
-            let key = slab.insert(round).ok();
+            let key = slab.insert(round);
             assert_eq!(vacant, key);
             if round % 2 == 0 {
                 slab.remove(key.expect("the table has room"));

@@ -24,17 +24,29 @@ pub(crate) enum Step {
     Blocked,
 }
 
+/// How [`Engine::send_now`] ended.
+pub(crate) enum Sent {
+    /// The message is sent and completed.
+    Over,
+    /// The link has it; something is to follow until it is complete.
+    Posted(Posted),
+    /// The link takes nothing now.
+    Blocked,
+    /// The peer is gone.
+    Failed(Errno),
+}
+
 impl Engine {
-    /// Sends a message that fits one frame; gives the operation back if it has to wait.
+    /// Sends a message that fits one frame; tells what is to be done if that did not end it.
     #[inline(always)]
     pub(crate) fn send_now(
         &mut self,
         link: &mut impl Link,
         out: &mut impl Completions,
-        op: TxOp,
+        op: &TxOp,
         key: Key,
-    ) -> Result<(), TxOp> {
-        let mut header = transmit::header(&op);
+    ) -> Sent {
+        let mut header = transmit::header(op);
         let unacked = transmit::wants_ack(op.flags);
         if unacked {
             header.id = key.raw();
@@ -52,23 +64,42 @@ impl Engine {
             Ok(Posted::Done) if !unacked => {
                 let (buf, len) = (op.body.base() as usize, op.body.len() as u64);
                 out.complete(transmit::completion(op.flags, op.context, buf, len));
-                Ok(())
+                Sent::Over
             }
-            Err(PostError::Again) => {
+            Ok(posted) => Sent::Posted(posted),
+            Err(PostError::Again) => Sent::Blocked,
+            Err(PostError::Down(errno)) => Sent::Failed(errno),
+        }
+    }
+
+    /// Goes on with a send that [`Engine::send_now`] did not end.
+    ///
+    /// # Errors
+    /// As [`Engine::submit`].
+    #[inline(never)]
+    pub(crate) fn after_send(
+        &mut self,
+        link: &mut impl Link,
+        out: &mut impl Completions,
+        op: TxOp,
+        key: Key,
+        sent: Sent,
+    ) -> Result<(), Errno> {
+        match sent {
+            Sent::Over => {}
+            Sent::Posted(posted) => self.remember(op, key, posted),
+            Sent::Blocked => {
                 self.peers.block(op.peer);
-                Err(op)
+                self.submit(link, out, op, key)?;
             }
-            Ok(posted) => {
-                self.remember(op, key, posted);
-                Ok(())
-            }
-            Err(PostError::Down(errno)) => {
+            Sent::Failed(errno) => {
                 let mut transmit = Transmit::new(op, key);
                 transmit.failure = Some(errno);
                 transmit.report(out);
-                Ok(())
             }
         }
+        self.offer_stalled(link);
+        Ok(())
     }
 
     /// Keeps a send that is with the link, or with the peer, for its completion.
@@ -112,7 +143,7 @@ impl Engine {
         if transmit.borrowed && !(one_frame && self.peers.is_clear(peer)) {
             transmit.own_body()?;
         }
-        if self.sends.insert(transmit).is_err() {
+        if self.sends.insert(transmit).is_none() {
             return Err(Errno::AGAIN);
         }
         self.peers.queue(peer, key);

@@ -75,7 +75,7 @@ impl UnexpectedQueue {
     pub(crate) fn insert(&mut self, message: Message) -> Option<Key> {
         let waits = matches!(message.fate, Fate::Waiting);
         let (class, from, cost) = (message.arrival.class, message.arrival.from, message.cost());
-        let key = self.messages.insert(message).ok()?;
+        let key = self.messages.insert(message)?;
         if waits {
             self.waiting[class.index()].push_back(&mut self.messages, key);
             self.charge(from, cost);
