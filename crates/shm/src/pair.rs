@@ -67,9 +67,25 @@ pub(crate) fn limits(params: &Params, layout: Layout, pull: bool) -> Limits {
 }
 
 impl Pair {
-    /// Puts a frame into the lane; returns whether it is held back.
-    #[inline]
+    /// Puts a frame into the lane; returns whether it is held back. A short message is put there in one piece with the
+    /// caller; the frame of any other is handed on as a copy, so that nothing else keeps it in memory.
+    #[inline(always)]
     pub(crate) fn post(&mut self, frame: &Frame<'_>) -> Result<bool, PostError> {
+        let is_inline = (1..=INLINE).contains(&frame.len) && frame.len as u64 == frame.header.len;
+        if !is_inline || !frame.targets.is_empty() || is_offer(frame.header.kind) {
+            let frame = *frame;
+            return self.post_other(&frame);
+        }
+        let mut bytes = [0; INLINE];
+        frame.body.read(frame.offset, &mut bytes[..frame.len]);
+        let len = frame.len as u8;
+        let words = cell::inline_words(&bytes);
+        let body = cell::Body::Inline { words, len };
+        self.put(&frame.header, body, 0, frame.more)
+    }
+
+    #[inline(never)]
+    fn post_other(&mut self, frame: &Frame<'_>) -> Result<bool, PostError> {
         let header = &frame.header;
         if !frame.targets.is_empty() {
             return self.post_access(frame);
@@ -79,12 +95,6 @@ impl Pair {
         }
         if frame.len == 0 {
             return self.put(header, cell::Body::Bare, 0, frame.more);
-        }
-        if frame.len <= INLINE && frame.len as u64 == header.len {
-            let mut bytes = [0; INLINE];
-            frame.body.read(frame.offset, &mut bytes[..frame.len]);
-            let len = frame.len as u8;
-            return self.put(header, cell::Body::Inline { bytes, len }, 0, frame.more);
         }
         let start = self.reserve(frame.len)?;
         let body = self.tx.body_mut(start, frame.len);
@@ -222,11 +232,16 @@ impl Pair {
     }
 
     /// Wakes the peer if it sleeps. A full socket means that it has been woken; a broken one is seen elsewhere.
-    #[inline]
+    #[inline(always)]
     fn ring(&self) {
         if self.bell.must_ring() {
-            let _ = self.socket.send(&[0], None);
+            self.wake();
         }
+    }
+
+    #[cold]
+    fn wake(&self) {
+        let _ = self.socket.send(&[0], None);
     }
 
     /// Ends the pair without looking at the lane again.
@@ -311,9 +326,11 @@ impl Pair {
             _ => (0, 0),
         };
         let ring = self.rx.body(start, ring_len);
+        let inline;
         let body = match &cell.body {
-            cell::Body::Inline { bytes, len } => {
-                Body::Whole(&bytes[..usize::from(*len).min(INLINE)])
+            cell::Body::Inline { words, len } => {
+                inline = cell::inline_bytes(*words);
+                Body::Whole(&inline[..usize::from(*len).min(INLINE)])
             }
             cell::Body::Ring { .. } => Body::Whole(ring),
             cell::Body::Remote { address, len } => self.remote(&[(*address, *len)]),

@@ -40,7 +40,7 @@ impl<M: Memory> Producer<M> {
     ///
     /// # Errors
     /// [`Corrupt`] when the consumer claims to be where it cannot be.
-    #[inline]
+    #[inline(always)]
     pub fn reserve(&mut self, len: usize) -> Result<Option<usize>, Corrupt> {
         if !self.fits(len) {
             self.refresh()?;
@@ -56,7 +56,7 @@ impl<M: Memory> Producer<M> {
     /// Pushes a cell whose body of `len` bytes has been written to where [`Producer::reserve`] said just before.
     ///
     /// With `hold` the consumer does not see it before a push without, or [`Producer::publish`].
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, cell: &Cell, len: usize, hold: bool) {
         debug_assert!(self.fits(len), "pushed without a reservation");
         let line = self.memory.cell(self.tail);
@@ -64,20 +64,16 @@ impl<M: Memory> Producer<M> {
         for (word, value) in line[1..].iter().zip(cell.words) {
             word.store(value, Ordering::Relaxed);
         }
-        if self.held.is_some() {
-            line[0].store(first, Ordering::Release);
-        } else if hold {
+        if hold && self.held.is_none() {
             self.held = Some((self.tail, first));
         } else {
             line[0].store(first, Ordering::Release);
         }
         self.tail = self.tail.wrapping_add(1);
-        self.byte_tail = if len == 0 {
-            self.byte_tail
-        } else {
-            self.layout.place(self.byte_tail, len).1
-        };
-        if !hold {
+        if len != 0 {
+            self.byte_tail = self.layout.place(self.byte_tail, len).1;
+        }
+        if !hold && self.held.is_some() {
             self.publish();
         }
     }

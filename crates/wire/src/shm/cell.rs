@@ -4,6 +4,8 @@ use core::fmt;
 
 /// Longest body that travels inside its cell.
 pub const INLINE: usize = 32;
+/// The words of the cell that it takes.
+pub const INLINE_WORDS: usize = INLINE / 8;
 /// Most pieces that an Rts names.
 pub const MAX_PIECES: usize = 4;
 /// Bytes that a piece takes in the byte ring.
@@ -71,8 +73,8 @@ pub enum Body {
     Bare,
     /// In the cell: a whole message of at most [`INLINE`] bytes. Bytes behind `len` mean nothing.
     Inline {
-        /// The bytes.
-        bytes: [u8; INLINE],
+        /// The bytes, as [`inline_words`] packs them: words are what the cell has, and stay where they are aligned.
+        words: [u64; INLINE_WORDS],
         /// How many of them.
         len: u8,
     },
@@ -152,7 +154,7 @@ impl Cell {
     ///
     /// # Errors
     /// What is wrong with it.
-    #[inline]
+    #[inline(always)]
     pub fn parse(meta: u32, words: &[u64; 7]) -> Result<Self, CellError> {
         let form = (meta >> shift::FORM) as u8;
         let ring_len = (words[word::ID] >> 32) as u32;
@@ -165,7 +167,7 @@ impl Cell {
                 }
                 len = u64::from(inline);
                 Body::Inline {
-                    bytes: bytes_of(words),
+                    words: core::array::from_fn(|at| words[word::LEN + at]),
                     len: inline,
                 }
             }
@@ -196,15 +198,15 @@ impl Cell {
     }
 
     /// Returns meta and words of the cell.
-    #[inline]
+    #[inline(always)]
     pub fn emit(&self) -> (u32, [u64; 7]) {
         let mut words = [u64::from(self.id), self.tag, self.data, self.len, 0, 0, 0];
         let mut inline_len = 0;
         let form = match self.body {
             Body::Bare => form::BARE,
-            Body::Inline { bytes, len } => {
+            Body::Inline { words: body, len } => {
                 inline_len = len;
-                set_bytes(&mut words, &bytes);
+                words[word::LEN..].copy_from_slice(&body);
                 form::INLINE
             }
             Body::Ring { len } => {
@@ -243,6 +245,20 @@ impl Cell {
     }
 }
 
+/// Packs a body for [`Body::Inline`].
+#[inline(always)]
+pub fn inline_words(bytes: &[u8; INLINE]) -> [u64; INLINE_WORDS] {
+    words_of(bytes.as_chunks().0)
+}
+
+/// Unpacks the body of [`Body::Inline`].
+#[inline(always)]
+pub fn inline_bytes(words: [u64; INLINE_WORDS]) -> [u8; INLINE] {
+    let mut bytes = [0; INLINE];
+    set_words(&mut bytes, words);
+    bytes
+}
+
 /// Reads one piece, address and length, of the list in the byte ring.
 pub fn parse_piece(bytes: &[u8; PIECE]) -> (u64, u64) {
     let [address, len] = words_of(bytes.as_chunks().0);
@@ -269,6 +285,7 @@ pub fn emit_target(address: u64, len: u64, key: u64) -> [u8; TARGET] {
     bytes
 }
 
+#[inline(always)]
 fn words_of<const N: usize>(bytes: &[[u8; 8]]) -> [u64; N] {
     let mut words = [0; N];
     for (word, from) in words.iter_mut().zip(bytes) {
@@ -277,6 +294,7 @@ fn words_of<const N: usize>(bytes: &[[u8; 8]]) -> [u64; N] {
     words
 }
 
+#[inline(always)]
 fn set_words<const N: usize>(bytes: &mut [u8], words: [u64; N]) {
     for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
         to.copy_from_slice(&word.to_ne_bytes());
@@ -315,22 +333,6 @@ fn piece_count(ring_len: u32) -> Result<u8, CellError> {
         return Err(CellError::Pieces(ring_len));
     }
     Ok(count as u8)
-}
-
-#[inline]
-fn bytes_of(words: &[u64; 7]) -> [u8; INLINE] {
-    let mut bytes = [0; INLINE];
-    for (to, word) in bytes.chunks_exact_mut(8).zip(&words[word::LEN..]) {
-        to.copy_from_slice(&word.to_ne_bytes());
-    }
-    bytes
-}
-
-#[inline]
-fn set_bytes(words: &mut [u64; 7], bytes: &[u8; INLINE]) {
-    for (word, from) in words[word::LEN..].iter_mut().zip(bytes.as_chunks().0) {
-        *word = u64::from_ne_bytes(*from);
-    }
 }
 
 #[cfg(test)]
@@ -420,8 +422,10 @@ mod tests {
     fn body() -> impl Strategy<Value = Body> {
         prop_oneof![
             Just(Body::Bare),
-            (any::<[u8; INLINE]>(), 0..=INLINE as u8)
-                .prop_map(|(bytes, len)| Body::Inline { bytes, len }),
+            (any::<[u8; INLINE]>(), 0..=INLINE as u8).prop_map(|(bytes, len)| Body::Inline {
+                words: inline_words(&bytes),
+                len
+            }),
             any::<u32>().prop_map(|len| Body::Ring { len }),
             any::<(u64, u64)>().prop_map(|(address, len)| Body::Remote { address, len }),
             (1..=MAX_PIECES as u8).prop_map(|count| Body::RemoteRing { count }),
