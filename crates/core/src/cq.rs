@@ -118,9 +118,12 @@ impl Cq {
     }
 
     /// Queues an operation that ended well.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&self, completion: &Completion, source: fi_addr_t) {
-        self.with_ring(|ring| ring.push(completion, source));
+        let mut ring = self.ring.lock();
+        ring.push(completion, source);
+        self.queued.store(ring.len(), Ordering::Relaxed);
+        drop(ring);
         self.bell.ring();
     }
 
@@ -197,7 +200,7 @@ impl Cq {
     ///
     /// # Safety
     /// As [`Ring::take`].
-    #[inline]
+    #[inline(always)]
     unsafe fn read(&self, buf: *mut u8, count: usize, sources: *mut u64) -> Result<usize, Errno> {
         if count == 0 {
             return self.drive();
@@ -208,13 +211,12 @@ impl Cq {
         let due = self.reads.load(Ordering::Relaxed);
         if due < READS_PER_DRIVE && self.queued.load(Ordering::Relaxed) != 0 {
             self.reads.store(due + 1, Ordering::Relaxed);
-            // SAFETY: the caller's contract, passed on.
-            return unsafe { self.take(buf, count, sources) };
-        }
-        self.reads.store(0, Ordering::Relaxed);
-        self.members.progress();
-        if self.queued.load(Ordering::Relaxed) == 0 {
-            return Err(Errno::AGAIN);
+        } else {
+            self.reads.store(0, Ordering::Relaxed);
+            self.members.progress();
+            if self.queued.load(Ordering::Relaxed) == 0 {
+                return Err(Errno::AGAIN);
+            }
         }
         // SAFETY: the caller's contract, passed on.
         unsafe { self.take(buf, count, sources) }
@@ -224,10 +226,13 @@ impl Cq {
     ///
     /// # Safety
     /// As [`Ring::take`].
-    #[inline]
+    #[inline(always)]
     unsafe fn take(&self, buf: *mut u8, count: usize, sources: *mut u64) -> Result<usize, Errno> {
+        let mut ring = self.ring.lock();
         // SAFETY: the caller's contract, passed on.
-        self.with_ring(|ring| unsafe { ring.take(buf, count, sources) })
+        let taken = unsafe { ring.take(buf, count, sources) };
+        self.queued.store(ring.len(), Ordering::Relaxed);
+        taken
     }
 
     /// Drives the endpoints: a read of no entries.

@@ -49,7 +49,7 @@ unsafe impl Send for Entry {}
 
 impl Entry {
     /// The entry of an operation that ended, from `source`.
-    #[inline]
+    #[inline(always)]
     fn new(completion: &Completion, source: u64, failed: bool) -> Self {
         Self {
             wide: fi_cq_tagged_entry {
@@ -94,7 +94,7 @@ impl Ring {
     }
 
     /// Queues an operation that ended well.
-    #[inline]
+    #[inline(always)]
     pub(super) fn push(&mut self, completion: &Completion, source: u64) {
         self.entries
             .push_back(Entry::new(completion, source, false));
@@ -129,23 +129,21 @@ impl Ring {
     ///
     /// # Safety
     /// `buf` has room for `count` entries of the format, and `sources` for as many addresses unless it is null.
-    #[inline]
+    #[inline(always)]
     pub(super) unsafe fn take(
         &mut self,
         buf: *mut u8,
         count: usize,
         sources: *mut u64,
     ) -> Result<usize, Errno> {
-        match self.entries.front() {
-            None => return Err(Errno::AGAIN),
-            Some(entry) if entry.failed => return Err(Errno::AVAIL),
-            Some(_) => {}
-        }
         let mut taken = 0;
         while taken < count {
-            let Some(entry) = self.entries.front().filter(|entry| !entry.failed) else {
+            let Some(entry) = self.entries.front() else {
                 break;
             };
+            if entry.failed {
+                break;
+            }
             // SAFETY: taken < count, and the caller vouches for room for so many.
             unsafe {
                 write(self.format, buf, taken, entry);
@@ -156,9 +154,14 @@ impl Ring {
             self.entries.pop_front();
             taken += 1;
         }
-        if self.entries.is_empty() {
+        match self.entries.is_empty() {
             // The next entries lie where these did, in the cache.
-            self.entries.clear();
+            true => self.entries.clear(),
+            false if taken == 0 => return Err(Errno::AVAIL),
+            false => return Ok(taken),
+        }
+        if taken == 0 {
+            return Err(Errno::AGAIN);
         }
         Ok(taken)
     }

@@ -2,9 +2,11 @@
 
 use oxifabric_abi::{FI_ADDR_UNSPEC, fi_addr_t};
 use oxifabric_engine::{Config, Engine, RmaOp, RxOp, TxOp};
+use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, PeerId};
 
 use super::router::Router;
+use super::transfer::{RecvCall, SendCall};
 use crate::av::Av;
 use crate::clock::LoopClock;
 use crate::device::Device;
@@ -43,13 +45,20 @@ impl<D: Device> Port<D> {
         }
     }
 
-    /// Starts a send to `to`; the peer of `op` is filled in.
+    /// Starts a send.
     ///
     /// # Errors
     /// `INVAL` for an address that is not in the vector, `AGAIN`.
-    #[inline]
-    pub(super) fn send(&mut self, to: fi_addr_t, mut op: TxOp) -> Result<(), Errno> {
-        op.peer = self.target(to)?;
+    #[inline(always)]
+    pub(super) fn send(&mut self, send: &SendCall, body: Iov) -> Result<(), Errno> {
+        let op = TxOp {
+            peer: self.target(send.to)?,
+            tag: send.tag,
+            data: send.data,
+            body,
+            flags: send.flags,
+            context: send.context.addr(),
+        };
         let sent = self.engine.send(&mut self.device, &mut self.out, op);
         self.settle();
         if sent == Err(Errno::AGAIN) {
@@ -73,15 +82,24 @@ impl<D: Device> Port<D> {
         begun
     }
 
-    /// Posts a receive from `from`, if receives may name their source; the peer of `op` is filled in.
+    /// Posts a receive. Its source counts if receives may name it.
     ///
     /// # Errors
     /// `INVAL` for an address that is not in the vector, `AGAIN`.
-    #[inline]
-    pub(super) fn recv(&mut self, from: fi_addr_t, mut op: RxOp) -> Result<(), Errno> {
-        if self.directed && from != FI_ADDR_UNSPEC {
-            op.from = self.target(from)?;
-        }
+    #[inline(always)]
+    pub(super) fn recv(&mut self, recv: &RecvCall, body: Iov) -> Result<(), Errno> {
+        let from = match recv.from {
+            named if self.directed && named != FI_ADDR_UNSPEC => self.target(named)?,
+            _ => PeerId::ANY,
+        };
+        let op = RxOp {
+            from,
+            tag: recv.tag,
+            ignore: recv.ignore,
+            body,
+            flags: recv.flags,
+            context: recv.context.addr(),
+        };
         let received = self.engine.recv(&mut self.device, &mut self.out, op);
         self.settle();
         received

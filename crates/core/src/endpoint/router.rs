@@ -63,12 +63,14 @@ const UNKNOWN: FiAddr = FiAddr(u64::MAX - 1);
 impl Completions for Router {
     #[inline(always)]
     fn complete(&mut self, completion: Completion) {
-        if !self.set_aside.is_empty() {
-            self.set_aside.push(Ok(completion));
+        if !completion.wanted && !self.is_counted(completion.flags) {
             return;
         }
+        if !self.set_aside.is_empty() {
+            return self.set_aside(completion);
+        }
         match self.source(&completion) {
-            UNKNOWN => self.set_aside.push(Ok(completion)),
+            UNKNOWN => self.set_aside(completion),
             source => self.route(&completion, source),
         }
     }
@@ -107,6 +109,12 @@ impl Router {
         });
     }
 
+    /// Tells whether a result may count somewhere.
+    #[inline(always)]
+    const fn is_counted(&self, flags: Flags) -> bool {
+        flags.contains(Flags::RMA) || self.side(flags).cntr.is_some()
+    }
+
     /// Tells whether [`Router::settle`] has something to do.
     #[inline]
     pub(super) fn is_unsettled(&self) -> bool {
@@ -127,10 +135,17 @@ impl Router {
         }
     }
 
+    #[cold]
+    fn set_aside(&mut self, completion: Completion) {
+        self.set_aside.push(Ok(completion));
+    }
+
     #[inline(always)]
     fn route(&self, completion: &Completion, source: FiAddr) {
         if completion.flags.contains(Flags::RMA) {
-            return self.route_access(completion, source);
+            // A copy, so that nothing else keeps the completion in memory.
+            let access = *completion;
+            return self.route_access(&access, source);
         }
         let side = self.side(completion.flags);
         if let Some(cntr) = &side.cntr

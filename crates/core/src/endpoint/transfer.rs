@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use libc::iovec;
 use oxifabric_abi::fi_addr_t;
-use oxifabric_engine::{RmaOp, RxOp, Target, TxOp};
+use oxifabric_engine::{RmaOp, Target};
 use oxifabric_mem::{Iov, IovSegment, MAX_SEGMENTS};
 use oxifabric_types::{Errno, Flags, PeerId};
 
@@ -53,15 +53,7 @@ impl<P: Provider> RdmEndpoint<P> {
         if body.len() > self.longest(send.flags) {
             return failed(Errno::MSGSIZE);
         }
-        let op = TxOp {
-            peer: PeerId::ANY,
-            tag: send.tag,
-            data: send.data,
-            body,
-            flags: send.flags,
-            context: send.context.addr(),
-        };
-        match self.port.lock().send(send.to, op) {
+        match self.port.lock().send(&send, body) {
             Ok(()) => 0,
             Err(errno) => failed(errno),
         }
@@ -73,15 +65,7 @@ impl<P: Provider> RdmEndpoint<P> {
         let Some(body) = body else {
             return failed(Errno::INVAL);
         };
-        let op = RxOp {
-            from: PeerId::ANY,
-            tag: recv.tag,
-            ignore: recv.ignore,
-            body,
-            flags: recv.flags,
-            context: recv.context.addr(),
-        };
-        match self.port.lock().recv(recv.from, op) {
+        match self.port.lock().recv(&recv, body) {
             Ok(()) => 0,
             Err(errno) => failed(errno),
         }
