@@ -74,7 +74,32 @@ macro_rules! programs {
 
 programs! {
     open_mpi_tcp: Mpi::Open, "tcp";
-    open_mpi_shm: Mpi::Open, "shm";
     mpich_tcp: Mpi::Mpich, "tcp";
     mpich_shm: Mpi::Mpich, "shm";
+}
+
+/// Open MPI selects no provider without FI_REMOTE_COMM (other nodes can be reached), and shm has none: with that asked
+/// for, shm cannot be offered truthfully. The log names exactly this, so that a user finds out.
+#[test]
+fn open_mpi_is_told_why_it_gets_no_shm() {
+    require!(refused_shm());
+}
+
+fn refused_shm() -> Result<(), Missing> {
+    let library = Library::under_test()?;
+    let compiled = Mpi::Open.compile("hello")?;
+    let launch = Mpi::Open.launch(&library, "shm", 2, compiled.file())?;
+    let outcome = launch
+        .env("FI_PROVIDER", "shm")
+        .env("FI_LOG_LEVEL", "info")
+        .run();
+    assert!(!outcome.is_success(), "Open MPI has taken shm: {outcome}");
+    let said = &outcome.stderr;
+    let refusal = said.lines().find(|line| line.contains("not returned: shm"));
+    let refusal = refusal.unwrap_or_else(|| panic!("shm was not asked for: {said}"));
+    assert!(
+        refusal.contains("FI_REMOTE_COMM was asked for"),
+        "another reason: {refusal}"
+    );
+    Ok(())
 }
