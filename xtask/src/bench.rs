@@ -43,11 +43,11 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// A comparison that takes seconds and shows only that it works.
-    pub(crate) fn short() -> Self {
+    /// A comparison of the library in `dist` that takes seconds and shows only that it works.
+    pub(crate) fn short(dist: PathBuf) -> Self {
         Self {
             reference: None,
-            dist: None,
+            dist: Some(dist),
             rounds: 2,
             providers: vec!["shm".into(), "tcp".into()],
             short: true,

@@ -60,7 +60,7 @@ fn unmodified_programs() -> Tally {
     };
     let mut all = Tally::step(true);
     let mut trials = cargo(&["test", "--package", "oxifabric-trials", "--no-fail-fast"]);
-    trials.env("OXI_DIST", laid_out);
+    trials.env("OXI_DIST", &laid_out);
     match mpich() {
         Ok(environment) => {
             trials.env("OXI_MPICH", environment);
@@ -70,7 +70,7 @@ fn unmodified_programs() -> Tally {
     // Their processes spin on every core there is: one trial at a time.
     all += tests("unmodified programs", trials, &["--test-threads=1"]);
     heading("comparison, a short one that shows that it works");
-    let compared = bench::run(&bench::Options::short());
+    let compared = bench::run(&bench::Options::short(laid_out));
     if let Err(error) = &compared {
         println!("{error}");
     }

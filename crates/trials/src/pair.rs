@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::port;
 use crate::process::{End, Outcome, Process, Program};
 
 /// How long one side may go on once the other has failed.
@@ -15,8 +14,8 @@ pub struct Pair {
     pub server: Program,
     /// Started when the server is ready.
     pub client: Program,
-    /// Whether the server is ready when it listens on a TCP port; otherwise the client may come at any time.
-    pub listens: bool,
+    /// Whether the process of this number, the server, can be found by its client.
+    pub is_ready: fn(u32) -> bool,
 }
 
 impl Pair {
@@ -24,9 +23,7 @@ impl Pair {
     #[must_use]
     pub fn run(self) -> Both {
         let mut server = self.server.start();
-        if self.listens
-            && let Err(end) = server.until(|server| port::is_listening(server.id()))
-        {
+        if let Err(end) = server.until(|server| (self.is_ready)(server.id())) {
             let server = server.outcome(end);
             return Both {
                 server,
@@ -101,6 +98,7 @@ pub fn wait_both(mut one: Process, mut other: Process) -> (Outcome, Outcome) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::port;
 
     fn shell(script: &str) -> Program {
         Program::new("sh").args(["-c", script])
@@ -111,7 +109,7 @@ mod tests {
         let pair = Pair {
             server: shell("sleep 1000"),
             client: shell("exit 3"),
-            listens: false,
+            is_ready: |_| true,
         };
         let both = pair.run();
         assert!(!both.is_success());
@@ -123,7 +121,7 @@ mod tests {
         let pair = Pair {
             server: shell("exit 1"),
             client: shell("exit 0"),
-            listens: true,
+            is_ready: port::is_listening,
         };
         let both = pair.run();
         assert!(both.client.is_none() && !both.is_success());

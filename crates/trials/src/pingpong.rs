@@ -47,7 +47,7 @@ impl<'a> PingPong<'a> {
         Ok(Pair {
             server: side(self.server).line(&format!("-B {control_port}")),
             client: side(self.client).line(&format!("-P {control_port} 127.0.0.1")),
-            listens: true,
+            is_ready: port::is_listening,
         })
     }
 }

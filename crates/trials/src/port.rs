@@ -31,19 +31,35 @@ pub fn becomes_free(port: u16, limit: Duration) -> bool {
     true
 }
 
-/// Whether the process listens on any port, read from the kernel's tables, so that nothing has to connect.
+/// Whether the process listens on any TCP port, read from the kernel's tables, so that nothing has to connect.
 #[must_use]
 pub fn is_listening(process: u32) -> bool {
     let open = sockets_of(process);
-    ["tcp", "tcp6"]
-        .iter()
-        .filter_map(|table| fs::read_to_string(format!("/proc/{process}/net/{table}")).ok())
-        .any(|table| {
-            table
-                .lines()
-                .filter_map(listening_socket)
-                .any(|socket| open.contains(socket))
-        })
+    let mut listening = ["tcp", "tcp6"]
+        .into_iter()
+        .flat_map(|table| listed(process, table, tcp_listener));
+    listening.any(|socket| open.contains(&socket))
+}
+
+/// Whether an endpoint of the process can be reached: over tcp it listens; over shm it listens too, on a local
+/// socket, or, as the C library does, keeps memory under a name.
+#[must_use]
+pub fn is_reachable(process: u32) -> bool {
+    let open = sockets_of(process);
+    let is_local = listed(process, "unix", local_listener).any(|socket| open.contains(&socket));
+    let maps = fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
+    is_local || maps.contains(" /dev/shm/") || is_listening(process)
+}
+
+/// What `find` finds in the rows of one of the kernel's tables of sockets.
+fn listed(
+    process: u32,
+    table: &str,
+    find: fn(&str) -> Option<&str>,
+) -> impl Iterator<Item = String> {
+    let rows = fs::read_to_string(format!("/proc/{process}/net/{table}")).unwrap_or_default();
+    let sockets: Vec<String> = rows.lines().filter_map(find).map(str::to_owned).collect();
+    sockets.into_iter()
 }
 
 /// The numbers of the sockets that a process has open.
@@ -62,16 +78,27 @@ fn sockets_of(process: u32) -> HashSet<String> {
         .collect()
 }
 
-/// The socket's number in a row of the kernel's table, if its state is LISTEN (0A). The columns are `sl
+/// The socket's number in a row of a table of TCP sockets, if its state is LISTEN (0A). The columns are `sl
 /// local_address remote_address state queues timer retransmits uid timeout inode ...`.
-fn listening_socket(row: &str) -> Option<&str> {
+fn tcp_listener(row: &str) -> Option<&str> {
     let columns: Vec<&str> = row.split_ascii_whitespace().collect();
     let is_listening = columns.get(3) == Some(&"0A");
     columns.get(9).filter(|_| is_listening).copied()
 }
 
+/// The socket's number in a row of the table of local sockets, if its flags say that it listens. The columns are
+/// `num count protocol flags type state inode path`.
+fn local_listener(row: &str) -> Option<&str> {
+    let columns: Vec<&str> = row.split_ascii_whitespace().collect();
+    let is_listening = columns.get(3) == Some(&"00010000");
+    columns.get(6).filter(|_| is_listening).copied()
+}
+
 #[cfg(test)]
 mod tests {
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::{SocketAddr, UnixListener};
+
     use super::*;
 
     #[test]
@@ -85,8 +112,25 @@ mod tests {
     fn only_the_listening_state_counts() {
         let listening = "0: 0100007F:1F90 00000000:0000 0A 0:0 00:0 00000000 0 0 77 1";
         let connected = "1: 0100007F:1F90 0100007F:C350 01 0:0 00:0 00000000 0 0 78 1";
-        assert_eq!(listening_socket(listening), Some("77"));
-        assert_eq!(listening_socket(connected), None);
-        assert_eq!(listening_socket(""), None);
+        assert_eq!(tcp_listener(listening), Some("77"));
+        assert_eq!(tcp_listener(connected), None);
+        assert_eq!(tcp_listener(""), None);
+    }
+
+    #[test]
+    fn a_process_is_seen_to_be_reachable_locally() {
+        let name = format!("oxi-trial-{}", std::process::id());
+        let address = SocketAddr::from_abstract_name(name).expect("the name is short");
+        let listener = UnixListener::bind_addr(&address).expect("the name is this process's own");
+        assert!(is_reachable(std::process::id()));
+        drop(listener);
+    }
+
+    #[test]
+    fn only_listening_local_sockets_count() {
+        let listening = "0000: 00000002 00000000 00010000 0001 01 4711 @name";
+        let connected = "0000: 00000003 00000000 00000000 0001 03 4712";
+        assert_eq!(local_listener(listening), Some("4711"));
+        assert_eq!(local_listener(connected), None);
     }
 }

@@ -37,10 +37,9 @@ fn alone(provider: &str, line: &str) -> Result<(), Missing> {
     Ok(())
 }
 
-/// A server and its client with the same options. Over tcp the server's endpoint is seen to listen; a shm
-/// server cannot be seen from outside, and its client may come first.
+/// A server and its client with the same options.
 fn pair(provider: &str, line: &str) -> Result<(), Missing> {
-    run_pair(provider, line, provider == "tcp")
+    run_pair(provider, line, port::is_reachable)
 }
 
 /// The same for programs that also meet at a TCP port of their own, outside the fabric.
@@ -50,17 +49,17 @@ fn meeting(provider: &str, line: &str) -> Result<(), Missing> {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let is_free = port::becomes_free(3000, LIMIT);
     assert!(is_free, "another program keeps port 3000");
-    run_pair(provider, line, true)
+    run_pair(provider, line, port::is_listening)
 }
 
-fn run_pair(provider: &str, line: &str, listens: bool) -> Result<(), Missing> {
+fn run_pair(provider: &str, line: &str, is_ready: fn(u32) -> bool) -> Result<(), Missing> {
     let library = Library::under_test()?;
     let service = port::free();
     let side = |options: String| Ok(program(&library, provider, line)?.line(&options));
     let pair = Pair {
         server: side(format!("-s 127.0.0.1 -B {service}"))?,
         client: side(format!("-s 127.0.0.1 -P {service} 127.0.0.1"))?,
-        listens,
+        is_ready,
     };
     pair.run().expect_success();
     Ok(())

@@ -170,7 +170,7 @@ impl Workload {
         Pair {
             server: side(format!("-s 127.0.0.1 -B {service}")),
             client: side(format!("-s 127.0.0.1 -P {service} 127.0.0.1")),
-            listens: provider == "tcp",
+            is_ready: port::is_reachable,
         }
     }
 }
