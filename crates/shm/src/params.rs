@@ -35,6 +35,8 @@ pub struct Params {
     pub pull_chunk: usize,
     /// How long a greeting may take.
     pub connect_timeout: Duration,
+    /// How long a peer that is not there may take to appear.
+    pub connect_patience: Duration,
 }
 
 /// What fi_inject(3) promises to take, and so the least that goes in one frame.
@@ -77,6 +79,7 @@ table! {
     segment_size: Size, "16384", "Longest piece of a message that is copied in several, in bytes";
     pull_chunk: Size, "1048576", "How many bytes of long messages are moved in one call, in bytes";
     connect_timeout_ms: Size, "15000", "How long a peer may take to answer the first message, in milliseconds";
+    connect_patience_ms: Size, "2000", "How long a peer that is not there yet may take to appear, in milliseconds";
 }
 
 impl Params {
@@ -103,6 +106,7 @@ impl Params {
             segment_size: size(Row::segment_size),
             pull_chunk: size(Row::pull_chunk).max(4096),
             connect_timeout: Duration::from_millis(size(Row::connect_timeout_ms) as u64),
+            connect_patience: Duration::from_millis(size(Row::connect_patience_ms) as u64),
         }
     }
 

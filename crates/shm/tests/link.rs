@@ -7,7 +7,7 @@ use oxifabric_engine::{Kind, Link, PostError, Posted, RxToken, Target};
 use oxifabric_mem::{Iov, IovSegment};
 use oxifabric_shm::Params;
 use oxifabric_types::{Address, Errno, PeerId};
-use recorder::{Port, both, header, lend, pair, params, pattern};
+use recorder::{Port, WATCHDOG, both, header, lend, pair, params, pattern};
 
 #[test]
 fn messages_of_every_length_arrive_whole_and_in_order() {
@@ -284,6 +284,27 @@ fn an_endpoint_is_reached_only_once_enabled() {
     both("a later call works", &mut a, &mut b, |a, _| {
         a.send(to_b, 1, b"x") == Ok(Posted::Done)
     });
+}
+
+#[test]
+fn an_endpoint_that_is_enabled_soon_is_waited_for() {
+    let patient = Params {
+        connect_patience: WATCHDOG,
+        connect_timeout: WATCHDOG,
+        ..params()
+    };
+    let mut a = Port::open(&patient);
+    let mut b = Port::named(None, &params()).expect("an endpoint");
+    let to_b = a.peer(&b);
+    assert_eq!(a.send(to_b, 1, b"x"), Err(PostError::Again));
+    for _ in 0..100 {
+        a.poll();
+    }
+    b.link.enable(false).expect("a listener");
+    both("the first call works", &mut a, &mut b, |a, _| {
+        a.send(to_b, 1, b"x") == Ok(Posted::Done)
+    });
+    assert_eq!(a.sink.down, []);
 }
 
 #[test]

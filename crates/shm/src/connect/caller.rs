@@ -30,6 +30,12 @@ impl ShmLink {
         let socket = match Socket::connect(&handshake::socket_name(&name)) {
             Ok(socket) => socket,
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
+            Err(error)
+                if error.kind() == std::io::ErrorKind::ConnectionRefused
+                    && self.may_appear(deadline) =>
+            {
+                return;
+            }
             Err(error) => {
                 let why = match error.kind() {
                     std::io::ErrorKind::ConnectionRefused => {
@@ -44,6 +50,16 @@ impl ShmLink {
             Ok(half) => self.await_answer(peer, socket, half, deadline, sink),
             Err((errno, why)) => self.fail(peer, errno, &why, sink),
         }
+    }
+
+    /// Tells whether a peer that is not there may still come: programs that are started together do not become ready
+    /// together.
+    fn may_appear(&self, deadline: Instant) -> bool {
+        let params = &self.params;
+        let impatient = params
+            .connect_timeout
+            .saturating_sub(params.connect_patience);
+        deadline.since(self.now) > impatient
     }
 
     fn say_hello(&mut self, socket: &Socket, to: String) -> Result<HalfCall, (Errno, String)> {

@@ -96,7 +96,10 @@ pub struct Port {
 }
 
 pub fn params() -> Params {
-    Params::of_environment().clone()
+    Params {
+        connect_patience: std::time::Duration::ZERO,
+        ..Params::of_environment().clone()
+    }
 }
 
 /// How long a test may take before it counts as hanging.
