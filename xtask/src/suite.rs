@@ -1,6 +1,6 @@
 //! Everything that a change must pass, in one command.
 
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::thread;
@@ -25,9 +25,17 @@ pub(crate) fn run() -> ExitCode {
         "warnings",
     ];
     all += command("lints", cargo(&clippy));
-    let mut doc = cargo(&["doc", "--quiet", "--workspace", "--no-deps"]);
-    doc.env("RUSTDOCFLAGS", "-D warnings");
-    all += command("documentation", doc);
+    all += command(
+        "documentation for those who work here",
+        documentation(
+            "-D warnings -A rustdoc::private_intra_doc_links",
+            &["--workspace", "--document-private-items"],
+        ),
+    );
+    all += command(
+        "documentation for users",
+        documentation("-D warnings", &["--package", "oxifabric"]),
+    );
     all += tests(
         "tests of the rooms",
         cargo(&[
@@ -40,6 +48,9 @@ pub(crate) fn run() -> ExitCode {
         &[],
     );
     all += unmodified_programs();
+    for failure in all.failures() {
+        println!("== FAILED: {failure}");
+    }
     println!("{all}");
     if all.failed == 0 {
         ExitCode::SUCCESS
@@ -55,10 +66,10 @@ fn unmodified_programs() -> Tally {
         Ok(folder) => folder,
         Err(error) => {
             println!("{error}");
-            return Tally::step(false);
+            return Tally::failure("layout", &[error.to_string()]);
         }
     };
-    let mut all = Tally::step(true);
+    let mut all = Tally::pass();
     let mut trials = cargo(&["test", "--package", "oxifabric-trials", "--no-fail-fast"]);
     trials.env("OXI_DIST", &laid_out);
     match mpich() {
@@ -70,11 +81,13 @@ fn unmodified_programs() -> Tally {
     // Their processes spin on every core there is: one trial at a time.
     all += tests("unmodified programs", trials, &["--test-threads=1"]);
     heading("comparison, a short one that shows that it works");
-    let compared = bench::run(&bench::Options::short(laid_out));
-    if let Err(error) = &compared {
-        println!("{error}");
-    }
-    all += Tally::step(compared.is_ok());
+    all += match bench::run(&bench::Options::short(laid_out)) {
+        Ok(()) => Tally::pass(),
+        Err(error) => {
+            println!("{error}");
+            Tally::failure("comparison", &[error.to_string()])
+        }
+    };
     all
 }
 
@@ -92,6 +105,13 @@ fn cargo(args: &[&str]) -> Command {
     command
 }
 
+/// `cargo doc` on the given packages.
+fn documentation(lints: &str, packages: &[&str]) -> Command {
+    let mut doc = cargo(&["doc", "--quiet", "--no-deps"]);
+    doc.args(packages).env("RUSTDOCFLAGS", lints);
+    doc
+}
+
 fn heading(text: &str) {
     println!("== {text}");
 }
@@ -99,7 +119,25 @@ fn heading(text: &str) {
 /// A step that passes or fails as a whole.
 fn command(name: &str, mut command: Command) -> Tally {
     heading(name);
-    Tally::step(command.status().is_ok_and(|status| status.success()))
+    match output_of(&mut command) {
+        Ok((true, _)) => Tally::pass(),
+        Ok((false, lines)) => Tally::failure(name, &lines),
+        Err(error) => Tally::failure(name, &[format!("{command:?}: {error}")]),
+    }
+}
+
+/// Runs a command, shows what it prints on both streams as it comes, and returns that with its success.
+fn output_of(command: &mut Command) -> io::Result<(bool, Vec<String>)> {
+    let (reader, writer) = io::pipe()?;
+    let mut child = command.stdout(writer.try_clone()?).stderr(writer).spawn()?;
+    // The command holds the writing ends as long as it lives: without them the reader sees the end.
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let lines = BufReader::new(reader)
+        .lines()
+        .map_while(Result::ok)
+        .inspect(|line| println!("{line}"))
+        .collect();
+    Ok((child.wait()?.success(), lines))
 }
 
 /// A run of `cargo test`, whose tests are counted one by one.
@@ -109,8 +147,7 @@ fn tests(name: &str, mut command: Command, harness_options: &[&str]) -> Tally {
     let mut child = match command.stdout(Stdio::piped()).spawn() {
         Ok(child) => child,
         Err(error) => {
-            println!("{command:?}: {error}");
-            return Tally::step(false);
+            return Tally::failure(name, &[format!("{command:?}: {error}")]);
         }
     };
     let stdout = child
@@ -120,7 +157,7 @@ fn tests(name: &str, mut command: Command, harness_options: &[&str]) -> Tally {
     let reader = thread::spawn(move || relay(BufReader::new(stdout)));
     let success = child.wait().is_ok_and(|status| status.success());
     let lines = reader.join().unwrap_or_default();
-    Tally::of_tests(&lines, success)
+    Tally::of_tests(name, &lines, success)
 }
 
 /// Prints what a reader of the log wants to see as it comes, and returns all lines. What passing tests printed

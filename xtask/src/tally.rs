@@ -3,22 +3,41 @@
 use std::fmt;
 use std::ops::AddAssign;
 
-/// How many tests ended how.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// How many tests ended how, and what those that failed had to say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) passed: u64,
     pub(crate) failed: u64,
     pub(crate) skipped: u64,
+    /// The end of the output of each failure, to be repeated where a reader of a long log looks first.
+    failures: Vec<String>,
 }
 
+/// So many lines of what failed are repeated at the end.
+const REPEATED: usize = 60;
+
 impl Tally {
-    /// One step that is itself a check.
-    pub(crate) fn step(passed: bool) -> Self {
+    /// One step that is itself a check, and passed.
+    pub(crate) fn pass() -> Self {
         Self {
-            passed: u64::from(passed),
-            failed: u64::from(!passed),
-            skipped: 0,
+            passed: 1,
+            ..Self::default()
         }
+    }
+
+    /// One step that is itself a check, and failed with this output.
+    pub(crate) fn failure(name: &str, output: &[String]) -> Self {
+        let last = &output[output.len().saturating_sub(REPEATED)..];
+        Self {
+            failed: 1,
+            failures: vec![format!("{name}\n{}", last.join("\n"))],
+            ..Self::default()
+        }
+    }
+
+    /// What failed and why, if anything did.
+    pub(crate) fn failures(&self) -> &[String] {
+        &self.failures
     }
 
     /// Reads one line of the output of `cargo test -- --show-output`.
@@ -37,8 +56,11 @@ impl Tally {
 
     /// Counts what a run of `cargo test` printed. A program that ended badly without naming a failed test, for
     /// example because it did not compile, is one failure.
-    pub(crate) fn of_tests(lines: &[String], success: bool) -> Self {
-        let mut tally = Self::default();
+    pub(crate) fn of_tests(name: &str, lines: &[String], success: bool) -> Self {
+        let mut tally = Self {
+            failures: told_failures(lines),
+            ..Self::default()
+        };
         // The result of a test program comes after the lines of its tests.
         let (skips, others): (Vec<_>, Vec<_>) =
             lines.iter().partition(|line| line.starts_with("SKIP:"));
@@ -47,7 +69,7 @@ impl Tally {
             .chain(skips)
             .for_each(|line| tally.read(line));
         if !success && tally.failed == 0 {
-            tally.failed = 1;
+            tally += Self::failure(name, &["ended badly before any test failed".to_owned()]);
         }
         tally
     }
@@ -58,6 +80,7 @@ impl AddAssign for Tally {
         self.passed += other.passed;
         self.failed += other.failed;
         self.skipped += other.skipped;
+        self.failures.extend(other.failures);
     }
 }
 
@@ -67,9 +90,26 @@ impl fmt::Display for Tally {
             passed,
             failed,
             skipped,
+            ..
         } = self;
         write!(f, "{passed} passed, {failed} failed, {skipped} skipped")
     }
+}
+
+/// The part of the output of each test program that tells of its failed tests.
+fn told_failures(lines: &[String]) -> Vec<String> {
+    let mut told = Vec::new();
+    let mut rest = lines;
+    while let Some(start) = rest.iter().position(|line| line == "failures:") {
+        rest = &rest[start..];
+        let end = rest
+            .iter()
+            .position(|line| line.starts_with("test result:"))
+            .unwrap_or(rest.len());
+        told.push(rest[..end].join("\n"));
+        rest = &rest[end..];
+    }
+    told
 }
 
 /// The number right before `word`, or 0.
@@ -94,7 +134,7 @@ mod tests {
              test result: ok. 11 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 5.18s\n\
              test result: FAILED. 39 passed; 11 failed; 0 ignored; 0 measured; 26 filtered out; finished in 1s",
         );
-        let tally = Tally::of_tests(&output, false);
+        let tally = Tally::of_tests("tests", &output, false);
         assert_eq!(tally.to_string(), "50 passed, 11 failed, 1 skipped");
     }
 
@@ -105,13 +145,39 @@ mod tests {
              test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0s",
         );
         assert_eq!(
-            Tally::of_tests(&output, true).to_string(),
+            Tally::of_tests("tests", &output, true).to_string(),
             "1 passed, 0 failed, 1 skipped"
         );
     }
 
     #[test]
     fn what_does_not_compile_is_a_failure() {
-        assert_eq!(Tally::of_tests(&[], false), Tally::step(false));
+        let tally = Tally::of_tests("tests of the rooms", &[], false);
+        assert_eq!(tally.to_string(), "0 passed, 1 failed, 0 skipped");
+        assert!(tally.failures()[0].starts_with("tests of the rooms\n"));
+    }
+
+    #[test]
+    fn what_failed_tests_printed_is_repeated_once() {
+        let output = lines(
+            "test a ... FAILED\n\nfailures:\n\n---- a stdout ----\nleft: 1\n\nfailures:\n    a\n\n\
+             test result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1s\n\
+             test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1s",
+        );
+        let tally = Tally::of_tests("tests", &output, false);
+        let [told] = tally.failures() else {
+            panic!("{tally:?}");
+        };
+        assert!(told.contains("left: 1") && !told.contains("test result"));
+    }
+
+    #[test]
+    fn a_failed_step_is_told_with_the_end_of_its_output() {
+        let output: Vec<String> = (0..100).map(|line| line.to_string()).collect();
+        let tally = Tally::failure("lints", &output);
+        let [told] = tally.failures() else {
+            panic!("{tally:?}");
+        };
+        assert!(told.starts_with("lints\n40\n") && told.ends_with("\n99"));
     }
 }

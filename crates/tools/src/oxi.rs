@@ -1,4 +1,4 @@
-//! `oxi`: the project's own program. Without a command it does its main job, [`bench`].
+//! `oxi`: the project's own program. Without a command it does its main job, [`mod@bench`].
 
 mod bench;
 mod chart;
