@@ -13,6 +13,7 @@
 
 extern crate alloc;
 
+pub mod arithmetic;
 pub mod engine;
 pub mod link;
 pub mod op;
