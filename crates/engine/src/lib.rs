@@ -7,6 +7,7 @@
 //!
 //! - [`link`]: what a transport offers ([`Link`]) and what it calls when something arrives ([`Sink`]).
 //! - [`op`]: operations and their completions.
+//! - [`arithmetic`]: what atomics and collectives compute.
 //! - [`engine`]: the state of one endpoint between the two.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -18,6 +19,7 @@ pub mod engine;
 pub mod link;
 pub mod op;
 
+mod atomic;
 mod down;
 mod landing;
 mod list;
@@ -38,6 +40,7 @@ mod transmit;
 mod tx;
 mod unexpected;
 
+pub use atomic::{AtomicOp, MAX_ATOMIC_BYTES, Update};
 pub use engine::{Config, Engine};
 pub use link::{
     Body, Frame, Header, HeaderFlags, Kind, Limits, Link, Placement, PostError, Posted, RemoteIov,

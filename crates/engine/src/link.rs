@@ -57,7 +57,7 @@ pub trait Sink {
     /// A header is complete: says where its body goes *before* a streamed body moves.
     fn arrival(&mut self, from: PeerId, header: &Header, body: Body<'_>) -> Placement;
 
-    /// The same for [`Kind::Write`], [`Kind::WriteRts`] and [`Kind::Read`], which name memory of this endpoint.
+    /// The same for [`Kind::Write`], [`Kind::WriteRts`], [`Kind::Read`] and atomics, which name memory of this endpoint.
     fn access(
         &mut self,
         from: PeerId,
@@ -97,7 +97,8 @@ pub struct Header {
     /// messages and those with [`HeaderFlags::DELIVERY`]); every answer and every [`Kind::Segment`] repeats it.
     pub id: u32,
     /// The tag of a tagged message; of a [`Kind::Segment`], the offset of its body in the message; of
-    /// [`Kind::Response`] and [`Kind::ResponseRts`], the id of the read that they answer.
+    /// [`Kind::Response`] and [`Kind::ResponseRts`], the id of what they answer; of atomics, the datatype, and from bit 8
+    /// on the operation.
     pub tag: u64,
     /// Remote completion data if [`HeaderFlags::DATA`]; of [`Kind::Fin`] and [`Kind::Ack`], zero or an errno.
     pub data: u64,
@@ -137,6 +138,19 @@ pub enum Kind {
     Response = 11,
     /// The data that a read asked for stays where it is until it is pulled or asked for.
     ResponseRts = 12,
+    /// An update of memory of the receiver, with its operand; always whole.
+    Atomic = 13,
+    /// The same; a [`Kind::Response`] brings what was there before.
+    FetchAtomic = 14,
+    /// The same, with what is to be compared behind the operand.
+    CompareAtomic = 15,
+}
+
+impl Kind {
+    /// Tells whether it is an update of memory: one frame, whatever [`Limits`] say.
+    pub const fn is_atomic(self) -> bool {
+        matches!(self, Self::Atomic | Self::FetchAtomic | Self::CompareAtomic)
+    }
 }
 
 bitflags! {
@@ -164,7 +178,7 @@ pub struct Frame<'a> {
     pub offset: usize,
     /// How many bytes of it.
     pub len: usize,
-    /// The memory of the peer that a [`Kind::Write`], [`Kind::WriteRts`] or [`Kind::Read`] is about.
+    /// The memory of the peer that a [`Kind::Write`], [`Kind::WriteRts`], [`Kind::Read`] or an atomic is about.
     pub targets: &'a [Target],
     /// The memory is valid during the call only: the link copies what it cannot send at once, and so never
     /// answers [`Posted::Pending`].

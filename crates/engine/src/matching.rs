@@ -15,6 +15,10 @@ pub(crate) enum Class {
     Write = 2,
     /// The read that it answers. It never waits.
     Response = 3,
+    /// The memory that an atomic names, fi_atomic(3). It never waits.
+    Atomic = 4,
+    /// The atomic that it answers. It never waits.
+    Fetched = 5,
 }
 
 impl Class {
@@ -36,6 +40,8 @@ impl Class {
             Self::Tagged => Flags::RECV.union(Flags::TAGGED),
             Self::Write => Flags::RMA.union(Flags::REMOTE_WRITE),
             Self::Response => Flags::RMA.union(Flags::READ),
+            Self::Atomic => Flags::ATOMIC,
+            Self::Fetched => Flags::ATOMIC.union(Flags::READ),
         }
     }
 

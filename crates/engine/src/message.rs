@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use oxifabric_mem::Iov;
 
 use crate::RemoteIov;
+use crate::atomic::Pending;
 use crate::landing::Landing;
 use crate::list::{Linked, Links};
 use crate::matching::Arrival;
@@ -48,6 +49,8 @@ pub(crate) enum Fate {
     Claimed(usize),
     /// It goes here.
     Matched(Landing),
+    /// It updates memory when it is here.
+    Update(Box<Pending>),
     /// Nobody wants it.
     Dropped,
 }

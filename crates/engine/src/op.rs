@@ -101,7 +101,15 @@ pub trait Completions {
     /// An operation failed.
     fn fail(&mut self, failure: Failure);
 
-    /// Finds the memory that a peer names, if it is registered for `access` (`REMOTE_READ` or `REMOTE_WRITE`).
+    /// Runs an update of memory that no other update of the same memory may meet, by whatever endpoint.
+    fn exclusively(&self, update: impl FnOnce())
+    where
+        Self: Sized,
+    {
+        update();
+    }
+
+    /// Finds the memory that a peer names, if it is registered for `access` (`REMOTE_READ`, `REMOTE_WRITE`).
     ///
     /// The result lends all targets, in order. Without registered memory nothing is found.
     ///

@@ -123,19 +123,24 @@ impl Engine {
         };
         let key = Key::from_raw(id);
         let untagged = Header { tag: 0, ..*header };
-        let Some(arrival) = Arrival::new(from, Class::Response, &untagged) else {
-            return Placement::Refuse;
-        };
         let read = self.sends.get(key).filter(|send| send.peer == from);
         let Some(read) = read.filter(|read| read.awaits_response()) else {
             return Placement::Refuse;
         };
-        if read.body.len() != arrival.len {
+        let class = match read.flags.contains(Flags::ATOMIC) {
+            true => Class::Fetched,
+            false => Class::Response,
+        };
+        let Some(arrival) = Arrival::new(from, class, &untagged) else {
+            return Placement::Refuse;
+        };
+        let place = read.response_place();
+        if place.len() != arrival.len {
             return Placement::Refuse;
         }
         let landing = Landing {
             room: arrival.len,
-            body: read.body.clone(),
+            body: place.clone(),
             offset: 0,
             flags: read.flags,
             context: read.context(),

@@ -195,7 +195,7 @@ impl Engine {
         };
         match message.fate {
             Fate::Waiting | Fate::Claimed(_) => self.note_arrival(key),
-            Fate::Matched(_) | Fate::Dropped => self.finish(out, key, Ok(())),
+            Fate::Matched(_) | Fate::Update(_) | Fate::Dropped => self.finish(out, key, Ok(())),
         }
     }
 
@@ -237,6 +237,11 @@ impl Engine {
             return;
         };
         let arrival = message.arrival;
+        if let Fate::Update(pending) = &message.fate
+            && result.is_ok()
+        {
+            self.carry_out_kept(out, &arrival, pending, &message.kept);
+        }
         if let Fate::Matched(landing) = message.fate {
             if result.is_ok() {
                 message.kept.copy_to(&landing);

@@ -70,6 +70,7 @@ impl<C: Completions> Sink for EngineSink<'_, C> {
             }
             // What names memory of this endpoint comes through `access`.
             Kind::Write | Kind::WriteRts | Kind::Read => Placement::Refuse,
+            Kind::Atomic | Kind::FetchAtomic | Kind::CompareAtomic => Placement::Refuse,
             Kind::Segment => self.engine.segment(self.out, from, header, body),
             Kind::Cts | Kind::Ack | Kind::Fin => self.answer(from, header, body),
         }
@@ -90,6 +91,9 @@ impl<C: Completions> Sink for EngineSink<'_, C> {
                 self.engine.write(self.out, from, header, targets, body)
             }
             Kind::Read => self.engine.read(self.out, from, header, targets),
+            Kind::Atomic | Kind::FetchAtomic | Kind::CompareAtomic => {
+                self.engine.update(self.out, from, header, targets, body)
+            }
             _ => Placement::Refuse,
         }
     }

@@ -12,7 +12,7 @@ use crate::{
     Completion, Completions, Failure, Frame, Header, HeaderFlags, Kind, Limits, RmaOp, Target, TxOp,
 };
 
-/// A send, or another operation that begins with a frame to a peer: a write, a read, the response to a read.
+/// A send, or another operation that begins with a frame to a peer: a write, a read, an atomic, a response.
 #[derive(Debug)]
 pub(crate) struct Transmit {
     pub(crate) peer: PeerId,
@@ -20,7 +20,9 @@ pub(crate) struct Transmit {
     /// The data to send; of a read, where it will go.
     pub(crate) body: Iov,
     /// The peer's memory that it is about, if it is about any.
-    targets: Box<[Target]>,
+    pub(crate) targets: Box<[Target]>,
+    /// Of an atomic that fetches: where the response goes.
+    pub(crate) result: Option<Box<Iov>>,
     pub(crate) flags: Flags,
     context: usize,
     pub(crate) stage: Stage,
@@ -59,6 +61,7 @@ impl Transmit {
             unacked: wants_ack(op.flags),
             body: op.body,
             targets: Box::default(),
+            result: None,
             flags: op.flags,
             context: op.context,
             stage: Stage::Queued,
@@ -98,14 +101,34 @@ impl Transmit {
         Self::new(message, key)
     }
 
-    /// Tells whether it is a read that waits for its response.
+    /// Answers the atomic that the peer calls `id` with what it fetched; what happened here has been reported.
+    pub(crate) fn fetched(peer: PeerId, id: u32, old: Iov, key: Key) -> Self {
+        let mut response = Self::response(peer, id, old, 0, key);
+        response.flags = Flags::empty();
+        response
+    }
+
+    /// Tells whether it ends with a response: a read, or an atomic that fetches.
+    fn is_request(&self) -> bool {
+        matches!(
+            self.header.kind,
+            Kind::Read | Kind::FetchAtomic | Kind::CompareAtomic
+        )
+    }
+
+    /// Tells whether it waits for its response.
     pub(crate) fn awaits_response(&self) -> bool {
-        self.header.kind == Kind::Read && self.stage == Stage::Sent && self.unacked
+        self.is_request() && self.stage == Stage::Sent && self.unacked
+    }
+
+    /// Returns where the response goes.
+    pub(crate) fn response_place(&self) -> &Iov {
+        self.result.as_deref().unwrap_or(&self.body)
     }
 
     /// Tells whether an acknowledgement may come.
     pub(crate) fn awaits_ack(&self) -> bool {
-        self.unacked && self.stage != Stage::Offered && self.header.kind != Kind::Read
+        self.unacked && self.stage != Stage::Offered && !self.is_request()
     }
 
     /// Tells whether a peer's read asked for it, so that the application knows nothing of it.
@@ -226,6 +249,7 @@ impl Transmit {
             self.header.len,
         );
         match self.failure {
+            None if self.is_response() && self.flags.is_empty() => {}
             None => out.complete(op),
             // The reader is gone, and nobody else waits for it.
             Some(_) if self.header.kind == Kind::Response => {}
@@ -248,7 +272,7 @@ impl Transmit {
             Kind::Tagged => limits.rndv_tagged,
             _ => limits.rndv_rma,
         };
-        if len <= limits.eager || self.header.kind == Kind::Read {
+        if len <= limits.eager || self.header.kind == Kind::Read || self.header.kind.is_atomic() {
             Stage::Sent
         } else if len <= limits.segmented {
             Stage::Sending(limits.eager)
@@ -339,14 +363,15 @@ pub(crate) fn completion(flags: Flags, context: usize, buf: usize, len: u64) -> 
 /// Returns the flags of the completion, fi_cq(3) "COMPLETION FLAGS".
 #[inline]
 const fn what(flags: Flags) -> Flags {
-    const RMA: Flags = Flags::RMA
+    const ACCESS: Flags = Flags::RMA.union(Flags::ATOMIC);
+    const DONE: Flags = ACCESS
         .union(Flags::READ)
         .union(Flags::WRITE)
         .union(Flags::REMOTE_READ);
     if flags.contains(Flags::TAGGED) {
         Flags::SEND.union(Flags::TAGGED)
-    } else if flags.contains(Flags::RMA) {
-        flags.intersection(RMA)
+    } else if flags.intersects(ACCESS) {
+        flags.intersection(DONE)
     } else {
         Flags::SEND.union(Flags::MSG)
     }

@@ -369,5 +369,5 @@ impl Engine {
 
 /// Tells whether `Fin` ends an operation that was not offered: the peer refuses the access to its memory.
 fn is_refused(send: &Transmit, result: Result<(), Errno>) -> bool {
-    result.is_err() && send.unacked && send.flags.contains(Flags::RMA)
+    result.is_err() && send.unacked && send.flags.intersects(Flags::RMA | Flags::ATOMIC)
 }

@@ -181,7 +181,7 @@ impl UnexpectedQueue {
         match message.fate {
             Fate::Waiting => self.waiting[class.index()].unlink(&mut self.messages, key),
             Fate::Claimed(_) => self.claimed.unlink(&mut self.messages, key),
-            Fate::Matched(_) | Fate::Dropped => {}
+            Fate::Matched(_) | Fate::Update(_) | Fate::Dropped => {}
         }
     }
 

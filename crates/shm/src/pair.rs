@@ -462,6 +462,9 @@ fn header_of(cell: &Cell) -> Option<Header> {
         10 => Kind::Read,
         11 => Kind::Response,
         12 => Kind::ResponseRts,
+        13 => Kind::Atomic,
+        14 => Kind::FetchAtomic,
+        15 => Kind::CompareAtomic,
         _ => return None,
     };
     Some(Header {
@@ -489,13 +492,13 @@ mod tests {
             len: 4,
             body: cell::Body::Bare,
         };
-        for kind in 0..13 {
+        for kind in 0..16 {
             assert_eq!(
                 header_of(&cell(kind)).map(|header| header.kind as u8),
                 Some(kind)
             );
         }
-        assert!(header_of(&cell(13)).is_none());
+        assert!(header_of(&cell(16)).is_none());
         let unknown_flag = Cell {
             flags: 8,
             ..cell(0)

@@ -13,6 +13,12 @@ use oxifabric_wire::tcp::{ByteOrder, Dialect};
 /// Extension bit of protocol section 5.1: frames carry names.
 const EXTENSION_NAMES: u32 = 1;
 
+/// Extension bit of protocol section 5.1: frames may be atomics. It counts only with names.
+const EXTENSION_ATOMICS: u32 = 2;
+
+/// All that this endpoint offers.
+const EXTENSIONS: u32 = EXTENSION_NAMES | EXTENSION_ATOMICS;
+
 /// What an endpoint tells every peer about itself.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Card {
@@ -83,7 +89,7 @@ impl Card {
             extension: request
                 .extension
                 .filter(|_| self.names)
-                .map(|bits| bits & EXTENSION_NAMES),
+                .map(|bits| bits & EXTENSIONS),
         };
         let terms = Terms {
             pid: request.pid,
@@ -108,6 +114,8 @@ impl Card {
             dialect: Dialect {
                 order,
                 named: extension & EXTENSION_NAMES != 0,
+                // Bodies are never converted, so what is computed with needs one byte order.
+                atomics: extension & EXTENSIONS == EXTENSIONS && order == ByteOrder::NATIVE,
             },
             rndv: response.checked && response.version >= VERSION_RNDV,
             pid: response.pid,
@@ -121,7 +129,7 @@ impl Card {
             features: if self.firewall { FEATURE_FIREWALL } else { 0 },
             port: self.port,
             pid: self.pid,
-            extension: self.names.then_some(EXTENSION_NAMES),
+            extension: self.names.then_some(EXTENSIONS),
         }
     }
 }

@@ -19,6 +19,7 @@ const NUMBERS: usize = 256;
 #[derive(Debug)]
 pub(crate) struct Ledger {
     named: bool,
+    atomics: bool,
     rndv: bool,
     /// Messages that wait for an acknowledgement, in the order in which they were sent.
     unacknowledged: VecDeque<u32>,
@@ -126,6 +127,7 @@ impl Ledger {
     pub(crate) fn new(terms: &Terms) -> Self {
         Self {
             named: terms.dialect.named,
+            atomics: terms.dialect.atomics,
             rndv: terms.rndv,
             unacknowledged: VecDeque::new(),
             reads: VecDeque::new(),
@@ -151,7 +153,7 @@ impl Ledger {
         };
         if self.named {
             wire.name = header.id;
-            named(&mut wire, header)?;
+            named(&mut wire, header, self.atomics)?;
             return Ok(Outgoing {
                 header: wire,
                 note: Note::Nothing,
@@ -199,6 +201,7 @@ impl Ledger {
             Op::ReadReq | Op::Write if wire.pieces == 0 => return Err(Breach::Nowhere(wire.op)),
             Op::ReadReq => return Ok(access(Kind::Read, header)),
             Op::Write => return Ok(access(Kind::Write, header)),
+            Op::Atomic | Op::FetchAtomic | Op::CompareAtomic => return read_atomic(wire, header),
             _ => {}
         }
         if self.named {
@@ -244,6 +247,7 @@ impl Ledger {
             Kind::MsgRts | Kind::TaggedRts | Kind::WriteRts | Kind::ResponseRts => {
                 Err(Unsendable::Unspoken)
             }
+            Kind::Atomic | Kind::FetchAtomic | Kind::CompareAtomic => Err(Unsendable::Unspoken),
             Kind::Write => {
                 wire.op = Op::Write;
                 Ok(if wait {
@@ -387,7 +391,7 @@ impl Ledger {
 
 /// Protocol section 5.3.
 #[inline]
-fn named(wire: &mut FrameHeader, header: &Header) -> Result<(), Unsendable> {
+fn named(wire: &mut FrameHeader, header: &Header, atomics: bool) -> Result<(), Unsendable> {
     let waits = FrameFlags::DELIVERY | FrameFlags::MATCH;
     match header.kind {
         Kind::Msg => {}
@@ -417,6 +421,18 @@ fn named(wire: &mut FrameHeader, header: &Header) -> Result<(), Unsendable> {
             wire.flags |= FrameFlags::NAMED;
         }
         Kind::WriteRts | Kind::ResponseRts => return Err(Unsendable::Unspoken),
+        Kind::Atomic | Kind::FetchAtomic | Kind::CompareAtomic if !atomics => {
+            return Err(Unsendable::Unspoken);
+        }
+        Kind::Atomic => (wire.op, wire.tag) = (Op::Atomic, header.tag),
+        Kind::FetchAtomic | Kind::CompareAtomic => {
+            wire.op = match header.kind {
+                Kind::FetchAtomic => Op::FetchAtomic,
+                _ => Op::CompareAtomic,
+            };
+            wire.tag = header.tag;
+            wire.flags |= FrameFlags::NAMED;
+        }
         Kind::Cts => answer(wire, Op::Cts, 0, 0),
         Kind::Segment => answer(wire, Op::Data, 0, 0),
         Kind::Ack => answer(wire, Op::Msg, OP_DATA_ACK, header.data),
@@ -431,6 +447,24 @@ fn named(wire: &mut FrameHeader, header: &Header) -> Result<(), Unsendable> {
 /// A frame that names memory.
 fn access(kind: Kind, header: Header) -> Incoming {
     Incoming::Access(Header { kind, ..header })
+}
+
+/// Protocol section 5.6.
+#[cold]
+fn read_atomic(wire: &FrameHeader, header: Header) -> Result<Incoming, Breach> {
+    let kind = match wire.op {
+        Op::Atomic => Kind::Atomic,
+        Op::FetchAtomic => Kind::FetchAtomic,
+        _ => Kind::CompareAtomic,
+    };
+    if wire.pieces == 0 {
+        return Err(Breach::Nowhere(wire.op));
+    }
+    let needs_name = kind != Kind::Atomic || wire.flags.contains(FrameFlags::DELIVERY);
+    if needs_name && !wire.flags.contains(FrameFlags::NAMED) {
+        return Err(Breach::Nameless(wire.op));
+    }
+    Ok(access(kind, header))
 }
 
 fn answer(wire: &mut FrameHeader, op: Op, op_data: u8, status: u64) {
@@ -456,8 +490,8 @@ fn read_named(wire: &FrameHeader, header: Header) -> Result<Header, Breach> {
         Op::Rts => Kind::TaggedRts,
         Op::Cts => Kind::Cts,
         Op::Data => Kind::Segment,
-        // Reads and writes are told from the rest before.
-        Op::ReadRsp | Op::ReadReq | Op::Write => Kind::Response,
+        // What names memory is told from the rest before.
+        _ => Kind::Response,
     };
     let needs_name = !matches!(kind, Kind::Msg | Kind::Tagged) || wire.flags.intersects(waits);
     if needs_name && !wire.flags.contains(FrameFlags::NAMED) {

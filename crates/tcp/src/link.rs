@@ -13,6 +13,8 @@ mod device;
 mod dial;
 mod progress;
 
+use std::net::SocketAddr;
+
 use oxifabric_engine::{Frame, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken};
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Instant, PeerId};
@@ -133,9 +135,15 @@ impl Link for TcpLink {
                 self.watch(id);
                 Err(PostError::Again)
             }
-            Ok(Err(down)) => Err(down),
+            Ok(Err(down)) => {
+                if frame.header.kind.is_atomic() {
+                    peer.reason = Some(no_atomics(peer.at));
+                }
+                Err(down)
+            }
             Err(Broken(error)) => {
                 peer.wanted = true;
+                peer.reason = None;
                 self.fail_later(id, sys::errno_of(&error));
                 Err(PostError::Again)
             }
@@ -240,6 +248,14 @@ impl TcpLink {
         self.dialing.retain(|dialing| *dialing != id);
         self.failed.push(id);
     }
+}
+
+/// Says why an atomic cannot be sent to a peer (protocol section 5.6).
+#[cold]
+fn no_atomics(at: SocketAddr) -> String {
+    format!(
+        "{at} speaks the C library's protocol, which has no atomics: both ends have to use oxifabric, with FI_TCP_EXTENSION"
+    )
 }
 
 #[cfg(test)]

@@ -35,4 +35,6 @@ pub struct Dialect {
     pub order: ByteOrder,
     /// Frames may carry the fields of docs/protocol/tcp.md section 5.
     pub named: bool,
+    /// Frames may be atomics (section 5.6); only where they may have names.
+    pub atomics: bool,
 }

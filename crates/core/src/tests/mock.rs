@@ -245,6 +245,9 @@ impl Link for MockDevice {
             let peer = self.peer(&letter.from).expect("there is room for peers");
             let body = Body::Whole(&letter.body);
             let placement = match letter.header.kind {
+                kind if kind.is_atomic() => {
+                    sink.access(peer, &letter.header, &letter.targets, body)
+                }
                 Kind::Write | Kind::WriteRts | Kind::Read => {
                     sink.access(peer, &letter.header, &letter.targets, body)
                 }

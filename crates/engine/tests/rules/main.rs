@@ -1,5 +1,7 @@
 //! The engine's rules, one test each, against a link that does exactly what the test says.
 
+mod atomic;
+mod atomic_target;
 mod budget;
 mod failure;
 mod hostile;

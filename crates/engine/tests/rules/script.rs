@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 
 use oxifabric_engine::{
-    Body, Completion, Completions, Config, Engine, Failure, Frame, Header, HeaderFlags, Kind,
-    Limits, Link, Placement, PostError, Posted, RemoteIov, RmaOp, RxOp, RxToken, Sink, Target,
-    TxOp, TxToken,
+    AtomicOp, Body, Completion, Completions, Config, Engine, Failure, Frame, Header, HeaderFlags,
+    Kind, Limits, Link, Placement, PostError, Posted, RemoteIov, RmaOp, RxOp, RxToken, Sink,
+    Target, TxOp, TxToken,
 };
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, Instant, PeerId};
@@ -176,6 +176,10 @@ impl Bench {
         self.engine.rma(&mut self.link, &mut self.events, op)
     }
 
+    pub(crate) fn atomic(&mut self, op: AtomicOp) -> Result<(), Errno> {
+        self.engine.atomic(&mut self.link, &mut self.events, op)
+    }
+
     /// Lets peers reach this memory by a key.
     pub(crate) fn register(&mut self, key: u64, region: &Iov) {
         self.events.1 = Some((key, region.clone()));
@@ -224,6 +228,18 @@ impl Bench {
         let body = body.to_vec();
         self.arrive_with(PEER, header, move |sink| {
             sink.access(PEER, &header, &[target], Body::Whole(&body))
+        })
+    }
+
+    /// Lets a frame arrive that names memory of this endpoint, and whose body follows in the stream.
+    pub(crate) fn arrive_at_stream(
+        &mut self,
+        header: Header,
+        target: Target,
+        len: usize,
+    ) -> Answer {
+        self.arrive_with(PEER, header, move |sink| {
+            sink.access(PEER, &header, &[target], Body::Stream(len))
         })
     }
 

@@ -354,6 +354,7 @@ impl Net {
             Kind::Write | Kind::WriteRts | Kind::Read => {
                 sink.access(from, header, &frame.targets, body)
             }
+            kind if kind.is_atomic() => sink.access(from, header, &frame.targets, body),
             _ => sink.arrival(from, header, body),
         };
         match answer {

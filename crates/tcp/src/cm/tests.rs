@@ -49,7 +49,23 @@ fn both_ends_agree_on_the_same_terms() {
         let here = requester.terms(&deliver(&letter, 99).greeting, ByteOrder::Big);
         assert_eq!(here, there);
         assert_eq!(here.dialect.named, ours && theirs);
+        assert!(!here.dialect.atomics, "the byte orders differ");
+        let same = requester.terms(&deliver(&letter, 99).greeting, ByteOrder::NATIVE);
+        assert_eq!(same.dialect.atomics, ours && theirs);
         assert!(here.rndv);
+    }
+}
+
+#[test]
+fn atomics_are_spoken_only_where_both_ends_offer_them_with_names() {
+    for offered in [EXTENSION_NAMES, EXTENSION_ATOMICS, 0] {
+        let request = Greeting {
+            extension: Some(offered),
+            ..card(true).greeting()
+        };
+        let (letter, terms) = card(true).respond(&request, ByteOrder::NATIVE);
+        let answered = deliver(&letter, 99).greeting.extension;
+        assert_eq!((answered, terms.dialect.atomics), (Some(offered), false));
     }
 }
 

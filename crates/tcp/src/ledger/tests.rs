@@ -7,6 +7,7 @@ fn terms(named: bool) -> Terms {
         dialect: Dialect {
             order: ByteOrder::NATIVE,
             named,
+            atomics: named,
         },
         rndv: true,
         pid: 1,
@@ -263,4 +264,58 @@ fn acknowledged_writes_wait_in_line_with_messages() {
     assert!(matches!(b.incoming(&sent.header), Ok(Incoming::Access(_))));
     let ack = frame(carry(&mut b, &mut a, header(Kind::Ack, 0), 0));
     assert_eq!((ack.kind, ack.id), (Kind::Ack, 5));
+}
+
+#[test]
+fn atomics_keep_what_they_do_and_have_names_where_somebody_waits() {
+    let (mut a, mut b) = pair(true);
+    let delivery = HeaderFlags::DELIVERY;
+    for (kind, flags, id) in [
+        (Kind::Atomic, HeaderFlags::empty(), 0),
+        (Kind::Atomic, delivery, 7),
+        (Kind::FetchAtomic, HeaderFlags::empty(), 7),
+        (Kind::CompareAtomic, HeaderFlags::empty(), 7),
+    ] {
+        let atomic = Header {
+            flags,
+            tag: 0x0203,
+            ..header(kind, 7)
+        };
+        let sent = a.outgoing(&atomic, 4, 1).expect("it can be said");
+        a.sent(&sent);
+        let Ok(Incoming::Access(found)) = b.incoming(&sent.header) else {
+            panic!("an atomic names memory");
+        };
+        assert_eq!(
+            found,
+            Header {
+                id,
+                len: 4,
+                ..atomic
+            }
+        );
+    }
+    let nameless = FrameHeader {
+        pieces: 1,
+        ..FrameHeader::new(Op::FetchAtomic)
+    };
+    assert_eq!(
+        b.incoming(&nameless),
+        Err(Breach::Nameless(Op::FetchAtomic))
+    );
+    let nowhere = FrameHeader::new(Op::Atomic);
+    assert_eq!(b.incoming(&nowhere), Err(Breach::Nowhere(Op::Atomic)));
+}
+
+#[test]
+fn atomics_are_not_spoken_without_agreement() {
+    let plain = Ledger::new(&terms(false));
+    let mut names_only = terms(true);
+    names_only.dialect.atomics = false;
+    for ledger in [plain, Ledger::new(&names_only)] {
+        for kind in [Kind::Atomic, Kind::FetchAtomic, Kind::CompareAtomic] {
+            let said = ledger.outgoing(&header(kind, 7), 4, 1).map(drop);
+            assert_eq!(said, Err(Unsendable::Unspoken));
+        }
+    }
 }

@@ -11,7 +11,7 @@ use super::{ByteOrder, Dialect};
 pub const BASE_LEN: usize = 16;
 
 /// The longest header, in bytes.
-pub const HEADER_MAX: usize = BASE_LEN + 8 + RMA_PIECE_LEN * RMA_PIECES_MAX + 8;
+pub const HEADER_MAX: usize = BASE_LEN + 8 + RMA_PIECE_LEN * RMA_PIECES_MAX + 16;
 
 /// `op_data` of a [`Op::Msg`] frame that acknowledges a message.
 pub const OP_DATA_ACK: u8 = 2;
@@ -36,14 +36,14 @@ pub struct FrameHeader {
     pub op_data: u8,
     /// Counts the frames of this direction; only debug builds of the C library look at it.
     pub seq: u8,
-    /// How many pieces of remote memory the header names, of [`Op::ReadReq`] and [`Op::Write`]; [`RmaPiece`] reads
-    /// and writes them.
+    /// How many pieces of remote memory the header names, of [`Op::ReadReq`], [`Op::Write`] and atomics; [`RmaPiece`]
+    /// reads and writes them.
     pub pieces: u8,
     /// How many bytes follow the header.
     pub body_len: u64,
     /// Completion data, if [`FrameFlags::DATA`].
     pub data: u64,
-    /// The tag, of [`Op::Tagged`] and [`Op::Rts`].
+    /// The tag, of [`Op::Tagged`] and [`Op::Rts`]; of atomics, what they do.
     pub tag: u64,
     /// The length of the message that an [`Op::Rts`] announces.
     pub message_len: u64,
@@ -102,6 +102,12 @@ pub enum Op {
     Cts = 6,
     /// Brings it.
     Data = 7,
+    /// Updates remote memory (section 5.6).
+    Atomic = 8,
+    /// Updates it and asks for what was there.
+    FetchAtomic = 9,
+    /// Compares with it, updates it and asks for what was there.
+    CompareAtomic = 10,
 }
 
 bitflags! {
@@ -203,10 +209,7 @@ impl FrameHeader {
             flags,
             op_data: base.op_data,
             seq: base.seq,
-            pieces: match op {
-                Op::ReadReq | Op::Write => base.rma_count,
-                _ => 0,
-            },
+            pieces: if op.names_memory() { base.rma_count } else { 0 },
             body_len: base.size - u64::from(base.header_len),
             ..Self::new(op)
         };
@@ -243,6 +246,9 @@ impl FrameHeader {
             writer.u64(piece.len)?;
             writer.u64(piece.key)?;
         }
+        if self.op.is_atomic() {
+            writer.u64(self.tag)?;
+        }
         if self.flags.contains(FrameFlags::NAMED) {
             writer.u64(u64::from(self.status) << 32 | u64::from(self.name))?;
         }
@@ -262,6 +268,9 @@ impl FrameHeader {
         }
         for _ in 0..u32::from(self.pieces) * 3 {
             reader.u64()?;
+        }
+        if self.op.is_atomic() {
+            self.tag = reader.u64()?;
         }
         if self.flags.contains(FrameFlags::NAMED) {
             let word = reader.u64()?;
@@ -308,7 +317,9 @@ impl Base {
         if self.version != VERSION {
             return Err(FrameError::Version(self.version));
         }
-        let op = Op::from_raw(self.op).ok_or(FrameError::Op(self.op))?;
+        let op = Op::from_raw(self.op)
+            .filter(|op| dialect.atomics || !op.is_atomic())
+            .ok_or(FrameError::Op(self.op))?;
         let understood = if dialect.named { u16::MAX } else { 0x00ff };
         let flags = FrameFlags::from_bits_truncate(self.flags & understood);
         let expected =
@@ -348,8 +359,19 @@ impl Op {
             5 => Self::Rts,
             6 => Self::Cts,
             7 => Self::Data,
+            8 => Self::Atomic,
+            9 => Self::FetchAtomic,
+            10 => Self::CompareAtomic,
             _ => return None,
         })
+    }
+
+    const fn is_atomic(self) -> bool {
+        matches!(self, Self::Atomic | Self::FetchAtomic | Self::CompareAtomic)
+    }
+
+    const fn names_memory(self) -> bool {
+        matches!(self, Self::ReadReq | Self::Write) || self.is_atomic()
     }
 }
 
@@ -369,6 +391,12 @@ fn header_len(op: Op, flags: FrameFlags, rma_count: u8) -> Option<u8> {
                 return None;
             }
             RMA_PIECE_LEN * usize::from(rma_count)
+        }
+        Op::Atomic | Op::FetchAtomic | Op::CompareAtomic => {
+            if usize::from(rma_count) > RMA_PIECES_MAX {
+                return None;
+            }
+            RMA_PIECE_LEN * usize::from(rma_count) + 8
         }
         _ => 0,
     };

@@ -1,3 +1,4 @@
+use std::vec;
 use std::vec::Vec;
 
 use proptest::prelude::*;
@@ -7,14 +8,17 @@ use super::*;
 const LITTLE: Dialect = Dialect {
     order: ByteOrder::Little,
     named: false,
+    atomics: false,
 };
 const BIG: Dialect = Dialect {
     order: ByteOrder::Big,
     named: false,
+    atomics: false,
 };
 const NAMED: Dialect = Dialect {
     order: ByteOrder::Little,
     named: true,
+    atomics: true,
 };
 
 fn emitted(header: FrameHeader, dialect: Dialect) -> Vec<u8> {
@@ -203,6 +207,30 @@ fn a_false_count_of_remote_pieces_is_found() {
 }
 
 #[test]
+fn an_atomic_says_what_it_does_behind_the_memory_that_it_names() {
+    let header = FrameHeader {
+        flags: FrameFlags::NAMED,
+        pieces: 1,
+        body_len: 8,
+        tag: 0x0207,
+        name: 5,
+        ..FrameHeader::new(Op::FetchAtomic)
+    };
+    let bytes = emitted(header, NAMED);
+    let mut expected = vec![3, 9, 0, 1, 0, 1, 56, 0, 64, 0, 0, 0, 0, 0, 0, 0];
+    for word in [1u64, 2, 3, 0x0207, 5] {
+        expected.extend(word.to_le_bytes());
+    }
+    assert_eq!(bytes, expected);
+    assert_eq!(FrameHeader::parse(&bytes, NAMED), Ok((header, 56)));
+    let plain = Dialect {
+        atomics: false,
+        ..NAMED
+    };
+    assert_eq!(FrameHeader::parse(&bytes, plain), Err(FrameError::Op(9)));
+}
+
+#[test]
 fn does_not_write_beyond_the_end_or_overflow() {
     let header = FrameHeader::new(Op::Rts);
     assert_eq!(header.emit(&[], &mut [0; 31], LITTLE), None);
@@ -222,7 +250,10 @@ fn any_header() -> impl Strategy<Value = (FrameHeader, Dialect)> {
         Just(Op::Data),
         Just(Op::ReadReq),
         Just(Op::ReadRsp),
-        Just(Op::Write)
+        Just(Op::Write),
+        Just(Op::Atomic),
+        Just(Op::FetchAtomic),
+        Just(Op::CompareAtomic)
     ];
     (
         op,
@@ -245,12 +276,15 @@ fn any_header() -> impl Strategy<Value = (FrameHeader, Dialect)> {
                 op_data,
                 seq,
                 pieces: match op {
-                    Op::ReadReq | Op::Write => op_data % 5,
-                    _ => 0,
+                    Op::Msg | Op::Tagged | Op::Rts | Op::Cts | Op::Data | Op::ReadRsp => 0,
+                    _ => op_data % 5,
                 },
                 body_len: keep(!bare, words[0] >> 1),
                 data: keep(flags.contains(FrameFlags::DATA), words[1]),
-                tag: keep(matches!(op, Op::Tagged | Op::Rts), words[2]),
+                tag: keep(
+                    matches!(op, Op::Tagged | Op::Rts) || op.is_atomic(),
+                    words[2],
+                ),
                 message_len: keep(op == Op::Rts, words[3]),
                 name: if has_name { names[0] } else { 0 },
                 status: if has_name { names[1] } else { 0 },
@@ -260,7 +294,15 @@ fn any_header() -> impl Strategy<Value = (FrameHeader, Dialect)> {
             } else {
                 ByteOrder::Little
             };
-            (header, Dialect { order, named })
+            let atomics = op.is_atomic();
+            (
+                header,
+                Dialect {
+                    order,
+                    named,
+                    atomics,
+                },
+            )
         })
 }
 
@@ -276,7 +318,7 @@ proptest! {
 
     #[test]
     fn no_bytes_confuse_the_reader(bytes in prop::collection::vec(any::<u8>(), 0..160), named: bool) {
-        let dialect = Dialect { order: ByteOrder::Little, named };
+        let dialect = Dialect { order: ByteOrder::Little, named, atomics: named };
         match FrameHeader::parse(&bytes, dialect) {
             Ok((_, len)) => prop_assert!(len <= bytes.len() && len <= HEADER_MAX),
             Err(FrameError::Truncated(need)) => prop_assert!(need > bytes.len() && need <= HEADER_MAX),
@@ -286,12 +328,12 @@ proptest! {
 
     #[test]
     fn plausible_bytes_do_not_confuse_it_either(
-        mut bytes in prop::collection::vec(any::<u8>(), 16..160), op in 0u8..8, len in 0u8..130,
+        mut bytes in prop::collection::vec(any::<u8>(), 16..160), op in 0u8..11, len in 0u8..140,
     ) {
         bytes[0] = 3;
         bytes[1] = op;
         bytes[6] = len;
-        if let Ok((header, len)) = FrameHeader::parse(&bytes, LITTLE) {
+        if let Ok((header, len)) = FrameHeader::parse(&bytes, NAMED) {
             prop_assert!(len <= bytes.len());
             prop_assert!(header.body_len.checked_add(len as u64).is_some());
         }
