@@ -20,6 +20,9 @@ use crate::handle::{self, Fid, Object, Ref, Uses, publish, table};
 use crate::sockaddr;
 use table::Table;
 
+/// How many bits of an address may name a receive context.
+const MAX_CONTEXT_BITS: u32 = 16;
+
 /// An address vector.
 #[repr(C)]
 pub(crate) struct Av {
@@ -33,6 +36,8 @@ pub(crate) struct Av {
     removals: AtomicU64,
     /// Insertions are reported to the event queue (`FI_EVENT`).
     asynchronous: bool,
+    /// How many of the highest bits of an address name a receive context of its endpoint.
+    context_bits: u32,
     eq: Mutex<Option<Ref<Eq>>>,
 }
 
@@ -79,6 +84,10 @@ impl Av {
         if !sockaddr::format_is_known(domain.info().addr_format) {
             return Err(Errno::NOSYS);
         }
+        let context_bits = u32::try_from(attr.rx_ctx_bits).map_err(|_| Errno::INVAL)?;
+        if context_bits > MAX_CONTEXT_BITS {
+            return Err(Errno::INVAL);
+        }
         choose_type(domain.info().domain.av_type, attr)?;
         let fid = fid_av {
             fid: handle::new_fid::<Self>(context),
@@ -92,6 +101,7 @@ impl Av {
             changes: AtomicU64::new(1),
             removals: AtomicU64::new(1),
             asynchronous: attr.flags & FI_EVENT != 0,
+            context_bits,
             eq: Mutex::new(None),
         }))
     }
@@ -110,9 +120,33 @@ impl Av {
         table.address(FiAddr(at)).cloned().ok_or(Errno::INVAL)
     }
 
-    /// Returns the index of an address, or [`FiAddr::UNSPEC`].
+    /// Returns the address that data transfers to `name` go to: that of the endpoint, or of the one of its receive contexts
+    /// that `name` says (fi_rx_addr).
+    ///
+    /// # Errors
+    /// `INVAL` when the index is unused.
+    pub(crate) fn destination(&self, name: fi_addr_t) -> Result<Address, Errno> {
+        let (at, context) = self.split(name);
+        let address = self.address(at)?;
+        if context == 0 {
+            return Ok(address);
+        }
+        address.context(context).ok_or(Errno::INVAL)
+    }
+
+    /// Splits what fi_rx_addr made into index and receive context.
+    pub(crate) const fn split(&self, name: fi_addr_t) -> (fi_addr_t, usize) {
+        match self.context_bits {
+            0 => (name, 0),
+            bits => (name & (u64::MAX >> bits), (name >> (64 - bits)) as usize),
+        }
+    }
+
+    /// Returns the index of an address, or that of the scalable endpoint that has it; [`FiAddr::UNSPEC`] if neither is there.
     pub(crate) fn find(&self, address: &Address) -> fi_addr_t {
-        let found = lock(&self.table).find(address);
+        let table = lock(&self.table);
+        let base = |context| table.find(&address.of_context(context)?);
+        let found = (0..1 << self.context_bits).find_map(base);
         found.unwrap_or(FiAddr::UNSPEC).0
     }
 

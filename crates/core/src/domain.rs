@@ -14,6 +14,7 @@ use crate::absent::{self, no4, no5};
 use crate::av::Av;
 use crate::cntr::Cntr;
 use crate::cq::Cq;
+use crate::endpoint::ScalableEndpoint;
 use crate::eq::Eq;
 use crate::fabric::Fabric;
 use crate::handle::{
@@ -183,7 +184,7 @@ static OPS: fi_ops_domain = fi_ops_domain {
     av_open: Some(av_open),
     cq_open: Some(cq_open),
     endpoint: Some(endpoint),
-    scalable_ep: Some(no4),
+    scalable_ep: Some(scalable_ep),
     cntr_open: Some(cntr_open),
     poll_open: Some(absent::no3),
     stx_ctx: Some(no4),
@@ -256,6 +257,23 @@ unsafe extern "C" fn endpoint(
     };
     // SAFETY: the application passes a place for the handle.
     unsafe { hand_out(ep, open) }
+}
+
+unsafe extern "C" fn scalable_ep(
+    domain: *mut fid_domain,
+    info: *mut fi_info,
+    sep: *mut *mut fid_ep,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: the table is only in the handles of domains.
+    let domain: &Domain = unsafe { object(domain) };
+    let open = || {
+        // SAFETY: the application passes an info of fi_getinfo(3) or null.
+        let info = unsafe { read_info(domain.fabric(), info) }?;
+        ScalableEndpoint::open(domain, info, context)
+    };
+    // SAFETY: the application passes a place for the handle.
+    unsafe { hand_out(sep, open) }
 }
 
 unsafe extern "C" fn endpoint2(

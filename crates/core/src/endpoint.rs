@@ -10,11 +10,14 @@ mod control;
 mod defaults;
 mod disabled;
 mod drain;
+mod face;
 mod msg;
 mod option;
+mod part;
 mod port;
 mod rma;
 mod router;
+mod scalable;
 mod tagged;
 mod transfer;
 
@@ -36,7 +39,9 @@ use crate::handle::{Fid, Ref, table};
 use crate::members::Drive;
 use bind::Bindings;
 use defaults::Defaults;
+pub(crate) use part::{Part, open as open_part};
 use port::Port;
+pub(crate) use scalable::ScalableEndpoint;
 
 /// Sends or receives that may be outstanding at most: queues of that length are made beforehand.
 const MAX_OPERATIONS: usize = 1 << 20;
@@ -63,6 +68,8 @@ pub(crate) struct RdmEndpoint<P: Provider> {
     bindings: Mutex<Bindings>,
     info: Info,
     domain: Ref<Domain>,
+    /// How many aliases are open.
+    aliases: AtomicUsize,
 }
 
 /// Lengths of messages, in bytes.
@@ -129,6 +136,7 @@ impl<P: Provider> RdmEndpoint<P> {
             bindings: Mutex::default(),
             domain: Ref::to(domain),
             info,
+            aliases: AtomicUsize::new(0),
         });
         Ok(Box::into_raw(endpoint).cast())
     }

@@ -33,3 +33,6 @@ mod sockaddr;
 mod tests;
 mod text;
 mod wait;
+
+/// How many contexts of each kind a scalable endpoint may have.
+pub const MAX_CONTEXTS: usize = 16;

@@ -1,13 +1,14 @@
 //! What the registry knows of a provider: its [`Provider`] calls as plain functions, without the type.
 
 use core::ffi::{c_int, c_void};
+use core::ptr::NonNull;
 
 use oxifabric_abi::{FI_VERSION, fi_fabric_attr, fid_ep, fid_fabric};
 use oxifabric_types::{Address, Errno, Info};
 
 use crate::device::{Provider, Unresolved};
 use crate::domain::Domain;
-use crate::endpoint::RdmEndpoint;
+use crate::endpoint::{Part, RdmEndpoint, open_part};
 use crate::fabric;
 use crate::params::Parameter;
 
@@ -35,6 +36,8 @@ pub struct ProviderEntry {
     pub fresh_name: fn() -> Option<Address>,
     /// Opens an endpoint of the provider in a domain.
     pub(crate) open_endpoint: OpenEndpoint,
+    /// Opens an endpoint whose directions are apart: a pair of contexts.
+    pub(crate) open_part: OpenPart,
 }
 
 /// [`Provider::resolve`] as a plain function.
@@ -43,6 +46,9 @@ pub type Resolve =
 
 /// Opens an endpoint: its domain, its attributes, the context of its opener.
 pub(crate) type OpenEndpoint = fn(&Domain, Info, *mut c_void) -> Result<*mut fid_ep, Errno>;
+
+/// Opens a pair of contexts: its domain, its attributes.
+pub(crate) type OpenPart = fn(&Domain, Info) -> Result<NonNull<dyn Part>, Errno>;
 
 /// Makes the entry of a provider.
 pub const fn entry<P: Provider>() -> ProviderEntry {
@@ -55,6 +61,7 @@ pub const fn entry<P: Provider>() -> ProviderEntry {
         source_for: P::source_for,
         fresh_name: P::fresh_name,
         open_endpoint: RdmEndpoint::<P>::open,
+        open_part: open_part::<P>,
     }
 }
 

@@ -4,6 +4,7 @@ mod access;
 mod lifecycle;
 mod memory;
 mod mock;
+mod scalable;
 mod transfer;
 mod vector;
 mod waiting;

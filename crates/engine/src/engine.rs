@@ -151,6 +151,11 @@ impl Engine {
             .or_else(|_| self.cancel_send(out, context))
     }
 
+    /// Cancels every receive. Those that a message is arriving in go on until it is there; [`Engine::pending_rx`] counts them.
+    pub fn cancel_receives(&mut self, out: &mut impl Completions) {
+        self.posted.end_all(Errno::CANCELED, out);
+    }
+
     /// Moves what can be moved without waiting; returns how many events there were.
     #[inline]
     pub fn progress(

@@ -166,6 +166,15 @@ impl PostedQueue {
         Ok(())
     }
 
+    /// Ends all receives.
+    pub(crate) fn end_all(&mut self, why: Errno, out: &mut impl Completions) {
+        for class in [Class::Msg, Class::Tagged] {
+            while self.lists[class.index()].len() != 0 {
+                self.end(self.lists[class.index()].head(), why, out);
+            }
+        }
+    }
+
     /// Fails all receives that only `peer` could have satisfied.
     pub(crate) fn fail_from(&mut self, peer: PeerId, why: Errno, out: &mut impl Completions) {
         for class in [Class::Msg, Class::Tagged] {

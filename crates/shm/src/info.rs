@@ -78,7 +78,7 @@ fn resolve(node: Option<&str>, service: Option<&str>) -> Address {
 
 fn offer(params: &Params) -> Info {
     let transfers = Caps::MSG | Caps::TAGGED | Caps::RMA;
-    let tx_caps = transfers | Caps::SEND | Caps::READ | Caps::WRITE;
+    let tx_caps = transfers | Caps::NAMED_RX_CTX | Caps::SEND | Caps::READ | Caps::WRITE;
     let targets = Caps::REMOTE_READ | Caps::REMOTE_WRITE;
     let receives = Caps::RECV | Caps::MULTI_RECV | Caps::DIRECTED_RECV | Caps::SOURCE;
     let rx_caps = transfers | receives | targets;
@@ -148,8 +148,8 @@ fn domain(caps: Caps) -> DomainAttr {
         ep_cnt: 1024,
         tx_ctx_cnt: 1024,
         rx_ctx_cnt: 1024,
-        max_ep_tx_ctx: 1,
-        max_ep_rx_ctx: 1,
+        max_ep_tx_ctx: oxifabric_core::MAX_CONTEXTS,
+        max_ep_rx_ctx: oxifabric_core::MAX_CONTEXTS,
         cntr_cnt: 1024,
         mr_iov_limit: 4,
         caps,

@@ -116,7 +116,7 @@ fn speed(interface: &str) -> u64 {
 
 fn describe(place: &Place, params: &Params) -> Info {
     let transfers = Caps::MSG | Caps::TAGGED | Caps::RMA;
-    let sends = Caps::SEND | Caps::READ | Caps::WRITE;
+    let sends = Caps::SEND | Caps::READ | Caps::WRITE | Caps::NAMED_RX_CTX;
     let receives = Caps::RECV
         | Caps::REMOTE_READ
         | Caps::REMOTE_WRITE
@@ -208,8 +208,8 @@ fn domain(place: &Place) -> DomainAttr {
         ep_cnt: 256,
         tx_ctx_cnt: 256,
         rx_ctx_cnt: 256,
-        max_ep_tx_ctx: 1,
-        max_ep_rx_ctx: 1,
+        max_ep_tx_ctx: oxifabric_core::MAX_CONTEXTS,
+        max_ep_rx_ctx: oxifabric_core::MAX_CONTEXTS,
         mr_iov_limit: 1,
         caps: Caps::LOCAL_COMM | Caps::REMOTE_COMM,
         ..DomainAttr::default()

@@ -31,6 +31,10 @@ pub(super) struct Bindings {
     counters: Vec<(u64, Ref<Cntr>)>,
     /// Kinds of operations that have a counter.
     counted: u64,
+    /// The endpoint is a pair of contexts, whose directions are bound and enabled apart.
+    pub(super) apart: bool,
+    /// Which of them are enabled.
+    pub(super) ways: u8,
 }
 
 impl Bindings {
@@ -41,7 +45,9 @@ impl Bindings {
 
     /// Tells whether somebody may sleep until the endpoint reports something.
     fn waits(&self) -> bool {
-        self.cqs().any(|cq| cq.waits()) || self.counters.iter().any(|(_, cntr)| cntr.waits())
+        self.apart
+            || self.cqs().any(|cq| cq.waits())
+            || self.counters.iter().any(|(_, cntr)| cntr.waits())
     }
 
     fn counter(&self, kind: u64) -> Option<Ref<Cntr>> {
@@ -64,6 +70,31 @@ impl Bindings {
             self.rx_cq = Some(Ref::to(cq));
         }
         Ok(())
+    }
+
+    /// Checks that something takes the results of a direction.
+    ///
+    /// # Errors
+    /// `NOCQ`.
+    pub(super) fn check_way(&self, queue_flag: u64, counted: u64) -> Result<(), Errno> {
+        let cq = match queue_flag {
+            FI_TRANSMIT => &self.tx_cq,
+            _ => &self.rx_cq,
+        };
+        if cq.is_none() && self.counted & counted == 0 {
+            return Err(Errno::NOCQ);
+        }
+        Ok(())
+    }
+
+    /// Lets go of queue and counters of a direction.
+    pub(super) fn unbind(&mut self, queue_flag: u64, counted: u64) {
+        match queue_flag {
+            FI_TRANSMIT => self.tx_cq = None,
+            _ => self.rx_cq = None,
+        }
+        self.counters.retain(|(flags, _)| flags & counted == 0);
+        self.counted &= !counted;
     }
 
     fn bind_cntr(&mut self, cntr: &Cntr, flags: u64) -> Result<(), Errno> {
@@ -105,7 +136,7 @@ impl<P: Provider> RdmEndpoint<P> {
         }
     }
 
-    fn bind_cq(&self, cq: &Cq, flags: u64) -> Result<(), Errno> {
+    pub(super) fn bind_cq(&self, cq: &Cq, flags: u64) -> Result<(), Errno> {
         self.check_bind(cq.domain())?;
         lock(&self.bindings).bind_cq(cq, flags)?;
         if flags & FI_SELECTIVE_COMPLETION != 0 {
@@ -119,12 +150,12 @@ impl<P: Provider> RdmEndpoint<P> {
         Ok(())
     }
 
-    fn bind_cntr(&self, cntr: &Cntr, flags: u64) -> Result<(), Errno> {
+    pub(super) fn bind_cntr(&self, cntr: &Cntr, flags: u64) -> Result<(), Errno> {
         self.check_bind(cntr.domain())?;
         lock(&self.bindings).bind_cntr(cntr, flags)
     }
 
-    fn bind_av(&self, av: &Av) -> Result<(), Errno> {
+    pub(super) fn bind_av(&self, av: &Av) -> Result<(), Errno> {
         self.check_bind(av.domain())?;
         let mut port = self.port.lock();
         if port.av.is_some() {
@@ -134,7 +165,7 @@ impl<P: Provider> RdmEndpoint<P> {
         Ok(())
     }
 
-    fn bind_eq(&self, eq: &Eq) -> Result<(), Errno> {
+    pub(super) fn bind_eq(&self, eq: &Eq) -> Result<(), Errno> {
         let mut bindings = lock(&self.bindings);
         if bindings.eq.is_some() {
             return Err(Errno::INVAL);
@@ -148,7 +179,7 @@ impl<P: Provider> RdmEndpoint<P> {
         if !core::ptr::eq(domain, &*self.domain) {
             return Err(Errno::DOMAIN);
         }
-        if self.port.lock().enabled {
+        if self.port.lock().enabled && !lock(&self.bindings).apart {
             return Err(Errno::OPBADSTATE);
         }
         Ok(())
@@ -168,6 +199,12 @@ impl<P: Provider> RdmEndpoint<P> {
             self.leave(&bindings);
             return Err(errno);
         }
+        self.open_tables();
+        Ok(())
+    }
+
+    /// Exchanges the tables of data transfers for those of an enabled endpoint.
+    pub(super) fn open_tables(&self) {
         let handle = self.fid.as_ptr();
         // SAFETY: the handle is ours; the application enables an endpoint before it transfers data on it.
         unsafe {
@@ -177,7 +214,6 @@ impl<P: Provider> RdmEndpoint<P> {
                 (*handle).rma = table(const { &Self::RMA });
             }
         }
-        Ok(())
     }
 
     fn check_bindings(&self, bindings: &Bindings) -> Result<(), Errno> {
@@ -194,16 +230,18 @@ impl<P: Provider> RdmEndpoint<P> {
         Ok(())
     }
 
-    /// Opens the device to peers and wires the results.
-    fn start(&self, bindings: &Bindings) -> Result<(), Errno> {
+    /// Opens the device to peers, if it is not, and wires the results.
+    pub(super) fn start(&self, bindings: &Bindings) -> Result<(), Errno> {
         let mut port = self.port.lock();
         let av = port.av.clone().ok_or(Errno::NOAV)?;
-        port.device.enable(bindings.waits())?;
-        let name = port.device.name();
-        let me = port.device.peer(&name)?;
-        port.engine.set_self(me);
-        if self.has(Caps::SOURCE) {
-            port.out.name_sources(av);
+        if !port.enabled {
+            port.device.enable(bindings.waits())?;
+            let name = port.device.name();
+            let me = port.device.peer(&name)?;
+            port.engine.set_self(me);
+            if self.has(Caps::SOURCE) {
+                port.out.name_sources(av);
+            }
         }
         port.out.tx = Side {
             cq: bindings.tx_cq.clone(),
@@ -227,7 +265,7 @@ impl<P: Provider> RdmEndpoint<P> {
     }
 
     /// Lets queues and counters drive the endpoint.
-    fn join(&self, bindings: &Bindings) -> Result<(), Errno> {
+    pub(super) fn join(&self, bindings: &Bindings) -> Result<(), Errno> {
         let me = self.driven();
         for cq in bindings.cqs() {
             // SAFETY: the endpoint is boxed, and leaves before it goes (`close`, or at once when joining fails).

@@ -1,14 +1,17 @@
 //! The calls on an endpoint beside data transfer: fi_endpoint(3) "fi_control", "fi_cancel", sizes that are left.
 
 use core::ffi::{c_int, c_void};
+use core::ptr::NonNull;
 
 use oxifabric_abi::{
-    FI_ENABLE, FI_GETOPSFLAG, FI_RECV, FI_SETOPSFLAG, FI_TRANSMIT, fi_ops_ep, fid, fid_ep, fid_t,
+    FI_ALIAS, FI_ENABLE, FI_GETOPSFLAG, FI_RECV, FI_SETOPSFLAG, FI_TRANSMIT, fi_alias, fi_ops_ep,
+    fid, fid_ep, fid_t,
 };
 use oxifabric_types::{Errno, Flags};
 
 use super::RdmEndpoint;
 use super::defaults::Direction;
+use super::face::{self, Model};
 use crate::absent::no5;
 use crate::device::Provider;
 use crate::handle::{count, status};
@@ -38,9 +41,27 @@ impl<P: Provider> RdmEndpoint<P> {
             FI_GETOPSFLAG => unsafe { endpoint.op_flags(arg.cast()) },
             // SAFETY: as above.
             FI_SETOPSFLAG => unsafe { endpoint.set_op_flags(arg.cast()) },
-            // Aliases and the rest are not offered.
+            // SAFETY: as above.
+            FI_ALIAS => unsafe { endpoint.alias(arg.cast()) },
+            // The rest is not offered.
             _ => Err(Errno::NOSYS),
         })
+    }
+
+    /// Makes a second handle with flags of its own (fi_ep_alias).
+    ///
+    /// # Safety
+    /// `request` is null or what the command takes.
+    unsafe fn alias(&self, request: *const fi_alias) -> Result<(), Errno> {
+        let model = Model {
+            endpoint: NonNull::from(self).cast(),
+            faces: NonNull::from(&self.aliases),
+            part: None,
+            tx_flags: self.defaults.tx.op_flags().bits(),
+            rx_flags: self.defaults.rx.op_flags().bits(),
+        };
+        // SAFETY: the caller's contract; the endpoint does not close while it has aliases.
+        unsafe { face::alias(request, model, (*self.fid.as_ptr()).fid.context) }
     }
 
     /// Returns the flags of one direction in place of the flag that names it.

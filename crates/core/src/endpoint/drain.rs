@@ -1,11 +1,14 @@
 //! Closing: fi_close(3) on an endpoint. What was handed to it for sending gets a chance to leave first.
 
 use core::ffi::c_int;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use oxifabric_abi::fid;
+use oxifabric_types::Errno;
 
 use super::RdmEndpoint;
+use super::part::Way;
 use crate::device::{Device, Provider};
 use crate::domain::lock;
 
@@ -21,12 +24,47 @@ impl<P: Provider> RdmEndpoint<P> {
         {
             // SAFETY: the table is only in the handles of this type.
             let endpoint = unsafe { &*handle };
+            if endpoint.aliases.load(Ordering::Acquire) != 0 {
+                return -Errno::BUSY.raw();
+            }
             endpoint.leave(&lock(&endpoint.bindings));
             endpoint.drain();
         }
         // SAFETY: `open` boxed it; no queue drives it any more, and the application gives it up.
         drop(unsafe { Box::from_raw(handle) });
         0
+    }
+
+    /// Ends what goes on in one direction: cancels receives and waits a bounded time for what is under way. Nothing of it is
+    /// reported.
+    ///
+    /// # Errors
+    /// `BUSY` when transfers stand still in the middle; their buffers are still in use.
+    pub(super) fn quiesce(&self, way: Way) -> Result<(), Errno> {
+        let begin = Instant::now();
+        let mut moved = begin;
+        let port = &mut *self.port.lock();
+        loop {
+            let quiet = match way {
+                Way::Transmit => port.engine.idle() && port.device.idle(),
+                Way::Receive => {
+                    port.engine.cancel_receives(&mut port.out);
+                    port.settle();
+                    port.engine.pending_rx() == 0
+                }
+            };
+            if quiet || !port.enabled {
+                return Ok(());
+            }
+            let now = Instant::now();
+            if port.progress() > 0 {
+                moved = now;
+            } else if now - moved > STILL || now - begin > AT_MOST {
+                return Err(Errno::BUSY);
+            } else {
+                std::thread::yield_now();
+            }
+        }
     }
 
     /// Sends what can be sent, for a bounded time, and drops the rest without completions.

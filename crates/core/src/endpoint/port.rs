@@ -25,6 +25,8 @@ pub(super) struct Port<D> {
     directed: bool,
     /// Peers by their index in the address vector, as far as they were asked for.
     targets: Vec<PeerId>,
+    /// The same for receive contexts of scalable endpoints beside the first, by context.
+    contexts: Vec<Vec<PeerId>>,
     /// [`Av::removals`] when the peers were looked up.
     seen: u64,
 }
@@ -41,6 +43,7 @@ impl<D: Device> Port<D> {
             enabled: false,
             directed: config.directed_recv,
             targets: Vec::new(),
+            contexts: Vec::new(),
             seen: 0,
         }
     }
@@ -130,7 +133,7 @@ impl<D: Device> Port<D> {
 
     /// Finishes what could not be told while the engine had the device.
     #[inline]
-    fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         if self.out.is_unsettled() {
             self.out.settle(&self.device);
         }
@@ -157,15 +160,29 @@ impl<D: Device> Port<D> {
         if removals != self.seen {
             self.seen = removals;
             self.targets.clear();
+            self.contexts.clear();
         }
-        let address = av.address(name)?;
-        let peer = self.device.peer(&address)?;
+        let (at, context) = av.split(name);
+        let at = at as usize;
+        if context != 0
+            && let Some(&peer) = self.contexts.get(context).and_then(|peers| peers.get(at))
+            && peer != PeerId::ANY
+        {
+            return Ok(peer);
+        }
+        let peer = self.device.peer(&av.destination(name)?)?;
+        if self.contexts.len() <= context {
+            self.contexts.resize_with(context + 1, Vec::new);
+        }
+        let targets = match context {
+            0 => &mut self.targets,
+            context => &mut self.contexts[context],
+        };
         // The vector has this index, so the table is no longer than the vector.
-        let at = name as usize;
-        if self.targets.len() <= at {
-            self.targets.resize(at + 1, PeerId::ANY);
+        if targets.len() <= at {
+            targets.resize(at + 1, PeerId::ANY);
         }
-        self.targets[at] = peer;
+        targets[at] = peer;
         Ok(peer)
     }
 }

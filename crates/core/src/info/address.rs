@@ -29,13 +29,18 @@ pub unsafe fn address_from_c(
     }
     // SAFETY: the caller vouches for `len` bytes.
     let bytes = unsafe { slice::from_raw_parts(addr.cast::<u8>(), len) };
-    let address = match format {
+    let address = address_from_bytes(bytes, format);
+    address.map(Some).ok_or(Errno::INVAL)
+}
+
+/// Reads an address of the given format; `None` for bytes that are no address of it.
+pub(crate) fn address_from_bytes(bytes: &[u8], format: u32) -> Option<Address> {
+    match format {
         FI_SOCKADDR | FI_SOCKADDR_IP | FI_SOCKADDR_IN | FI_SOCKADDR_IN6 => parse_inet(bytes),
         FI_ADDR_STR => parse_name(bytes),
         FI_FORMAT_UNSPEC => parse_inet(bytes).or_else(|| parse_name(bytes)),
         _ => None,
-    };
-    address.map(Some).ok_or(Errno::INVAL)
+    }
 }
 
 /// Returns the bytes of an address and its format, as C programs expect them.
