@@ -16,6 +16,9 @@ const TOOLS: [&str; 3] = ["fi_info", "fi_pingpong", "fi_strerror"];
 /// The version that the library reports, which pkg-config compares.
 const VERSION: &str = "2.6.0";
 
+/// Where the C headers are that programs are compiled with: those of libfabric-dev, which this project does not bring.
+const HEADERS: &str = "/usr/include";
+
 /// Builds the library and the tools and lays them out in `out`, by default `target/dist`.
 pub(crate) fn dist(out: Option<PathBuf>, profile: &str) -> Result<PathBuf, Box<dyn Error>> {
     let build = Build::new(profile);
@@ -129,11 +132,13 @@ fn pkg_config() -> String {
     format!(
         "prefix=${{pcfiledir}}/../..\n\
          libdir=${{prefix}}/lib\n\
+         includedir={HEADERS}\n\
          \n\
          Name: libfabric\n\
          Description: OpenFabrics interfaces, by oxifabric\n\
          Version: {VERSION}\n\
-         Libs: -L${{libdir}} -lfabric\n"
+         Libs: -L${{libdir}} -lfabric\n\
+         Cflags: -I${{includedir}}\n"
     )
 }
 

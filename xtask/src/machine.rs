@@ -1,9 +1,11 @@
-//! What the tests use of this machine: Debian packages, and a virtual environment with the MPICH wheel.
+//! What the tests use of this machine: Debian packages, and MPI libraries in virtual environments.
 
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use oxifabric_trials::wheel::{self, Wheel};
 
 /// The packages that the tests use, each with a file that shows that it is there.
 const PACKAGES: [(&str, &str); 7] = [
@@ -15,9 +17,6 @@ const PACKAGES: [(&str, &str); 7] = [
     ("python3-pip", "/usr/bin/pip3"),
     ("util-linux", "/usr/bin/taskset"),
 ];
-
-/// Programs compiled with this wheel run on the library under test; it also contains a C libfabric.
-const WHEEL: &str = "mpich==5.0.2";
 
 /// Installs the packages that are missing, or says how to. Tests whose packages stay missing are skipped.
 pub(crate) fn install_packages() {
@@ -56,30 +55,63 @@ pub(crate) fn install_packages() {
     }
 }
 
-/// Makes sure that there is a virtual environment with MPICH, and returns its folder.
+/// Makes sure that there is an environment with this MPI library, and returns its folder.
 ///
 /// # Errors
 /// Python, pip or the package index cannot be reached.
-pub(crate) fn mpich_environment(target: &Path) -> Result<PathBuf, Box<dyn Error>> {
-    let place = target.join("venv-mpich");
-    if place.join("bin/mpiexec").exists() {
+pub(crate) fn environment(wheel: &Wheel) -> Result<PathBuf, Box<dyn Error>> {
+    let place = wheel.place();
+    if wheel.environment().is_ok() {
         return Ok(place);
     }
-    fs::create_dir_all(target)?;
-    let succeed = |command: &mut Command| match command.status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{command:?}: {status}")),
-        Err(error) => Err(format!("{command:?}: {error}")),
-    };
+    fs::create_dir_all(&place)?;
     // Debian's python3 has the venv module of the package above, whatever other python3 comes first on PATH.
     succeed(
         Command::new("/usr/bin/python3")
             .args(["-m", "venv"])
             .arg(&place),
     )?;
-    let pip = place.join("bin/pip");
-    succeed(Command::new(pip).args(["install", "--quiet", "--disable-pip-version-check", WHEEL]))?;
+    let mut install = pip(&place);
+    install.args(["install", "--quiet"]);
+    succeed(install.args(wheel.packages))?;
     Ok(place)
+}
+
+/// Makes sure that the test suite of mpi4py is there. `environment` has the pip that fetches it.
+///
+/// # Errors
+/// As [`environment`].
+pub(crate) fn suite(environment: &Path) -> Result<(), Box<dyn Error>> {
+    if wheel::suite().is_ok() {
+        return Ok(());
+    }
+    let place = wheel::suite_place();
+    let folder = place.parent().ok_or("the suite has no place")?;
+    let mut download = pip(environment);
+    download.args(["download", "--quiet", "--no-deps", "--no-binary", ":all:"]);
+    succeed(download.arg("--dest").arg(folder).arg(wheel::SUITE))?;
+    let archive = format!("{}.tar.gz", place.display());
+    succeed(
+        Command::new("tar")
+            .arg("-xf")
+            .arg(archive)
+            .arg("-C")
+            .arg(folder),
+    )
+}
+
+fn pip(environment: &Path) -> Command {
+    let mut pip = Command::new(environment.join("bin/pip"));
+    pip.arg("--disable-pip-version-check");
+    pip
+}
+
+fn succeed(command: &mut Command) -> Result<(), Box<dyn Error>> {
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{command:?}: {status}").into()),
+        Err(error) => Err(format!("{command:?}: {error}").into()),
+    }
 }
 
 /// Whether this process may do anything on the machine: the effective user, second number of the line `Uid:`.

@@ -1,4 +1,5 @@
-//! Development tasks: `cargo xtask dist`, `cargo xtask test`, `cargo xtask bench`.
+//! Development tasks: `cargo xtask dist`, `cargo xtask test`, `cargo xtask clients`,
+//! `cargo xtask bench`.
 //!
 //! - [`dist`] lays out the library and the tools as a program needs them.
 //! - [`suite`] is everything that a change must pass; [`machine`] installs what it uses, [`tally`] counts.
@@ -37,6 +38,12 @@ enum Task {
     },
     /// Run every check and every test; as root, install the Debian packages that they use
     Test,
+    /// Run MPI libraries and their test suites on this library; installs what they need in target
+    Clients {
+        /// Layout to test instead of the one that is built now
+        #[arg(long)]
+        dist: Option<PathBuf>,
+    },
     /// Measure this library and a reference in turns, under the same unmodified programs
     Bench(bench::Options),
 }
@@ -58,6 +65,7 @@ fn run(task: Task) -> Result<ExitCode, Box<dyn Error>> {
             Ok(ExitCode::SUCCESS)
         }
         Task::Test => Ok(suite::run()),
+        Task::Clients { dist } => suite::clients(dist),
         Task::Bench(options) => {
             bench::run(&options)?;
             Ok(ExitCode::SUCCESS)

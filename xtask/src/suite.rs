@@ -1,11 +1,12 @@
 //! Everything that a change must pass, in one command.
 
+use std::error::Error;
 use std::io::{self, BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 
-use oxifabric_trials::repository;
+use oxifabric_trials::{repository, wheel};
 
 use crate::tally::Tally;
 use crate::{bench, dist, machine};
@@ -48,6 +49,11 @@ pub(crate) fn run() -> ExitCode {
         &[],
     );
     all += unmodified_programs();
+    conclude(&all)
+}
+
+/// Closes with what failed and the sum of all.
+fn conclude(all: &Tally) -> ExitCode {
     for failure in all.failures() {
         println!("== FAILED: {failure}");
     }
@@ -57,6 +63,22 @@ pub(crate) fn run() -> ExitCode {
     } else {
         ExitCode::FAILURE
     }
+}
+
+/// Installs all MPI libraries that come as wheels and runs their trials, the long ones too.
+pub(crate) fn clients(dist: Option<PathBuf>) -> Result<ExitCode, Box<dyn Error>> {
+    machine::install_packages();
+    let dist = match dist {
+        Some(dist) => std::path::absolute(dist)?,
+        None => dist::dist(None, "release")?,
+    };
+    for wheel in [&wheel::MPICH, &wheel::INTEL_MPI, &wheel::OPEN_MPI_5] {
+        machine::suite(&machine::environment(wheel)?)?;
+    }
+    let mut trials = cargo(&["test", "--package", "oxifabric-trials", "--no-fail-fast"]);
+    trials.args(["--test", "mpi", "--test", "clients"]);
+    trials.env("OXI_DIST", dist);
+    Ok(conclude(&tests("clients", trials, &["--test-threads=1"])))
 }
 
 /// Lays the library out and runs programs on it that nobody here wrote.
@@ -72,14 +94,16 @@ fn unmodified_programs() -> Tally {
     let mut all = Tally::pass();
     let mut trials = cargo(&["test", "--package", "oxifabric-trials", "--no-fail-fast"]);
     trials.env("OXI_DIST", &laid_out);
-    match mpich() {
-        Ok(environment) => {
-            trials.env("OXI_MPICH", environment);
-        }
-        Err(error) => println!("MPICH will be skipped: {error}"),
+    let prepared = machine::environment(&wheel::MPICH).and_then(|place| machine::suite(&place));
+    if let Err(error) = prepared {
+        println!("MPICH will be skipped: {error}");
     }
-    // Their processes spin on every core there is: one trial at a time.
-    all += tests("unmodified programs", trials, &["--test-threads=1"]);
+    // Their processes spin on every core there is: one trial at a time. Other clients are for `cargo xtask clients`.
+    all += tests(
+        "unmodified programs",
+        trials,
+        &["--test-threads=1", "--skip", "large::"],
+    );
     heading("comparison, a short one that shows that it works");
     all += match bench::run(&bench::Options::short(laid_out)) {
         Ok(()) => Tally::pass(),
@@ -89,13 +113,6 @@ fn unmodified_programs() -> Tally {
         }
     };
     all
-}
-
-fn mpich() -> Result<PathBuf, Box<dyn std::error::Error>> {
-    match std::env::var_os("OXI_MPICH") {
-        Some(given) => Ok(given.into()),
-        None => machine::mpich_environment(&oxifabric_trials::library::prepared()),
-    }
 }
 
 fn cargo(args: &[&str]) -> Command {

@@ -6,7 +6,8 @@
 //! - [`library`]: the builds of libfabric that a program can be pointed at.
 //! - [`process`]: one program under a deadline; [`pair`]: a server and its client.
 //! - [`port`] and [`scratch`]: what keeps runs apart, free ports and temporary folders.
-//! - [`source`]: C programs compiled for a trial; [`mpi`]: the launchers of two MPI libraries.
+//! - [`source`]: C programs compiled for a trial; [`mpi`]: MPI libraries and their launchers; [`wheel`]: those of them
+//!   that come from the Python package index.
 //! - [`pingpong`]: the command lines of `fi_pingpong` and the figures it prints.
 //!
 //! No trial sleeps to wait for another process: it polls a condition, and a deadline bounds the polling. What
@@ -24,6 +25,7 @@ pub mod port;
 pub mod process;
 pub mod scratch;
 pub mod source;
+pub mod wheel;
 
 pub use library::Library;
 pub use pair::Pair;

