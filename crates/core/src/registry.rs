@@ -17,7 +17,7 @@ use oxifabric_types::{Info, Reason, match_info, provider_is_named};
 use crate::log;
 use crate::params::{Parameter, ParameterKind};
 use crate::provider::ProviderEntry;
-pub use filter::NameFilter;
+pub use filter::{NameFilter, of_environment as filter_of_environment};
 use place::places;
 
 /// The providers of a library, in order of preference.

@@ -5,16 +5,17 @@ use core::ptr;
 use core::str::Utf8Error;
 
 use oxifabric_abi::{
-    FI_EINVAL, FI_ENODATA, FI_ENODEV, FI_ENOMEM, FI_ENOSYS, FI_MAJOR_VERSION, FI_MINOR_VERSION,
-    FI_PROV_ATTR_ONLY, FI_TYPE_INFO, FI_VERSION, fi_fabric_attr, fi_info, fid_fabric, fid_t,
+    FI_EINVAL, FI_ENODATA, FI_ENODEV, FI_ENOSYS, FI_MAJOR_VERSION, FI_MINOR_VERSION,
+    FI_PROV_ATTR_ONLY, FI_TYPE_INFO, FI_VERSION, fi_fabric_attr, fi_info, fid_fabric,
 };
 use oxifabric_core::info::{self, from_c, to_c_list};
 use oxifabric_core::log::{self, Level, Subsys};
-use oxifabric_core::provider::ProviderEntry;
-use oxifabric_core::registry::Request;
+use oxifabric_core::registry::{Request, filter_of_environment};
 use oxifabric_types::{FabricAttr, Info, strerror_c};
 
-use crate::providers::registry;
+use crate::external::{Question, dotted};
+use crate::listing;
+use crate::providers::{self, registry};
 use crate::tostr::fi_tostr_r;
 
 /// The API version of this library, the newest that a program may ask for.
@@ -51,15 +52,36 @@ pub(crate) unsafe extern "C" fn getinfo(
         return -FI_ENOSYS;
     }
     if flags & FI_PROV_ATTR_ONLY != 0 {
-        return deliver(&providers_only(), ptr::null_mut(), result);
+        return deliver(to_c_list(&providers_only()), result);
     }
     // SAFETY: the caller vouches for the hints.
     unsafe { show_request(version, flags, hints) };
+    let question = Question {
+        version,
+        node,
+        service,
+        flags,
+        hints,
+        filter: filter_of_environment(),
+    };
+    // SAFETY: the caller vouches for strings and hints; the lists are built for the caller.
+    unsafe {
+        let ours = builtin_infos(&question);
+        deliver(listing::gathered(ours, &question), result)
+    }
+}
+
+/// Asks the providers in this library.
+///
+/// # Safety
+/// As for fi_getinfo(3).
+unsafe fn builtin_infos(question: &Question<'_>) -> *mut fi_info {
+    let hints = question.hints;
     // SAFETY: the caller vouches for strings and hints.
     let (node, service, handle, hints) = unsafe {
         let handle = hints.as_ref().map_or(ptr::null_mut(), |hints| hints.handle);
         let hints = (!hints.is_null()).then(|| from_c(hints)).transpose();
-        (text(node), text(service), handle, hints)
+        (text(question.node), text(question.service), handle, hints)
     };
     let (Ok(node), Ok(service), Ok(hints)) = (node, service, hints) else {
         log::info!(
@@ -67,16 +89,23 @@ pub(crate) unsafe extern "C" fn getinfo(
             Core,
             "fi_getinfo: the hints hold a value that does not exist, or an address that is none"
         );
-        return -FI_ENODATA;
+        return ptr::null_mut();
     };
     let request = Request {
-        version,
+        version: question.version,
         node,
         service,
-        flags,
+        flags: question.flags,
         hints: hints.as_ref(),
     };
-    deliver(&registry().query(&request).infos, handle, result)
+    let list = to_c_list(&providers::query(&request).infos);
+    let mut next = list;
+    // SAFETY: the list is ours and ends with null.
+    while let Some(entry) = unsafe { next.as_mut() } {
+        entry.handle = handle;
+        next = entry.next;
+    }
+    list
 }
 
 /// Releases a list; null is allowed. Source: fi_getinfo(3).
@@ -120,11 +149,16 @@ pub(crate) unsafe extern "C" fn fabric(
         return -FI_EINVAL;
     };
     let top = stack.rsplit(';').next().unwrap_or(stack);
-    let Some(entry) = registry().find(top) else {
-        return -FI_ENODEV;
-    };
     // SAFETY: the caller's contract, passed on.
-    unsafe { entry.open_fabric(attr, named.api_version, fabric, context) }
+    unsafe {
+        if let Some(entry) = registry().find(top) {
+            entry.open_fabric(attr, named.api_version, fabric, context)
+        } else if let Some(external) = providers::external(top) {
+            external.open_fabric(attr, fabric, context)
+        } else {
+            -FI_ENODEV
+        }
+    }
 }
 
 /// Returns the API version of the library. Source: fi_version(3).
@@ -160,36 +194,23 @@ unsafe fn show_request(version: u32, flags: u64, hints: *const fi_info) {
     );
 }
 
-/// Hands a list to a C program; `handle` is that of its hints.
-fn deliver(infos: &[Info], handle: fid_t, result: &mut *mut fi_info) -> c_int {
-    if infos.is_empty() {
-        return -FI_ENODATA;
-    }
-    *result = to_c_list(infos);
-    if result.is_null() {
-        return -FI_ENOMEM;
-    }
-    let mut next = *result;
-    // SAFETY: the list is ours and ends with null.
-    while let Some(entry) = unsafe { next.as_mut() } {
-        entry.handle = handle;
-        next = entry.next;
-    }
-    0
+/// Hands a list to a C program.
+fn deliver(list: *mut fi_info, result: &mut *mut fi_info) -> c_int {
+    *result = list;
+    if list.is_null() { -FI_ENODATA } else { 0 }
 }
 
 /// Lists the providers as FI_PROV_ATTR_ONLY wants them: everything unset but name and version.
 fn providers_only() -> Vec<Info> {
-    let attr_of = |entry: &ProviderEntry| FabricAttr {
-        prov_name: entry.name.to_owned(),
-        prov_version: entry.version,
-        ..FabricAttr::default()
-    };
-    let infos = registry().providers().map(|entry| Info {
-        fabric: attr_of(entry),
+    let info = |(name, version): (&str, u32)| Info {
+        fabric: FabricAttr {
+            prov_name: name.to_owned(),
+            prov_version: version,
+            ..FabricAttr::default()
+        },
         ..Info::default()
-    });
-    infos.collect()
+    };
+    listing::names().into_iter().map(info).collect()
 }
 
 /// Borrows a C string; `None` for null.
@@ -202,8 +223,4 @@ unsafe fn text<'a>(text: *const c_char) -> Result<Option<&'a str>, Utf8Error> {
     }
     // SAFETY: the caller vouches for the string.
     unsafe { CStr::from_ptr(text) }.to_str().map(Some)
-}
-
-fn dotted(version: u32) -> String {
-    format!("{}.{}", version >> 16, version & 0xffff)
 }

@@ -77,6 +77,15 @@ export! {
     "fi_freeparams_1_0", "fi_freeparams", "@@FABRIC_1.0" => params::freeparams;
 }
 
+/// Runs when the process ends, after the handlers that the program registered.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static FINISH: extern "C" fn() = finish;
+
+extern "C" fn finish() {
+    crate::providers::finish();
+}
+
 /// Opens the fabric of an entry; no flags are defined. Source: fi_fabric(3).
 ///
 /// # Safety

@@ -2,7 +2,9 @@
 //!
 //! - [`registry`]: the providers of this library, in the order in which C programs see their endpoints;
 //! - [`builtin`]: the functions of the library for Rust callers, as [`EntryPoints`];
+//! - [`refusals`]: why endpoints are not returned, of the providers here and of external ones;
 //! - `calls`, `params`, `logging`, `tostr`: the functions, in the newest layout of their structures;
+//! - `external`: providers in files of their own; `listing`: one list of all endpoints;
 //! - `exports`: the C symbols with their versions. They exist only with the feature `export`, so that a Rust program that
 //!   links this crate does not define the symbols of another libfabric that it may load too.
 
@@ -10,6 +12,8 @@ mod calls;
 mod entry_points;
 #[cfg(feature = "export")]
 mod exports;
+mod external;
+mod listing;
 #[cfg(feature = "export")]
 mod logging;
 mod params;
@@ -21,4 +25,5 @@ mod providers;
 mod tostr;
 
 pub use entry_points::{EntryPoints, builtin};
+pub use listing::refusals;
 pub use providers::registry;

@@ -83,7 +83,8 @@ impl Row {
 
 /// Lists the variables of the library, of its providers, and those that other code defined.
 fn rows() -> Vec<Row> {
-    let of_library = params::of_library().map(|parameter| row("", parameter));
+    let of_library = params::of_library().chain(&crate::external::PARAMETERS);
+    let of_library = of_library.map(|parameter| row("", parameter));
     let of_providers = registry().providers().flat_map(|entry| {
         let parameters = (entry.parameters)().iter();
         parameters.map(|parameter| row(entry.name, parameter))

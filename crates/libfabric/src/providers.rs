@@ -1,9 +1,14 @@
-//! Which providers this library has.
+//! Which providers this library has: its own, and the external ones that it finds.
 
+use std::sync::OnceLock;
+
+use oxifabric_core::log;
 use oxifabric_core::provider::{ProviderEntry, entry};
-use oxifabric_core::registry::Registry;
+use oxifabric_core::registry::{Answer, Registry, Request, filter_of_environment};
 use oxifabric_shm::Shm;
 use oxifabric_tcp::Tcp;
+
+use crate::external::{External, Rejected, Rival, SearchPath, contest, load_all};
 
 static SHM: ProviderEntry = entry::<Shm>();
 static TCP: ProviderEntry = entry::<Tcp>();
@@ -11,8 +16,134 @@ static TCP: ProviderEntry = entry::<Tcp>();
 /// The providers, best first: memory of this host before the network.
 static ENTRIES: [&ProviderEntry; 2] = [&SHM, &TCP];
 
-/// Returns the providers of this library.
+/// Returns the providers in this library, but for those that an external one replaces.
 pub fn registry() -> &'static Registry {
-    static REGISTRY: Registry = Registry::new(&ENTRIES);
-    &REGISTRY
+    &all().registry
+}
+
+/// Lists the active external providers, in the order of discovery.
+pub(crate) fn externals() -> &'static [External] {
+    &all().externals
+}
+
+/// Finds an active external provider by name; case does not matter.
+pub(crate) fn external(name: &str) -> Option<&'static External> {
+    let is_it = |external: &&External| external.name.eq_ignore_ascii_case(name);
+    externals().iter().find(is_it)
+}
+
+/// Lists the files and providers that cannot be used, with the reasons.
+pub(crate) fn rejected() -> &'static [Rejected] {
+    &all().rejected
+}
+
+/// Answers a request with the providers in this library, under FI_PROVIDER.
+pub(crate) fn query(request: &Request<'_>) -> Answer {
+    let filter = filter_of_environment();
+    if externals()
+        .iter()
+        .any(|external| filter.admits_core(external.name))
+    {
+        return registry().query_filtered(request, filter);
+    }
+    registry().query(request)
+}
+
+/// What was found when the library was first asked.
+#[derive(Debug)]
+struct Providers {
+    registry: Registry,
+    externals: Vec<External>,
+    /// External providers that another one hides; they stay loaded until the end.
+    hidden: Vec<External>,
+    rejected: Vec<Rejected>,
+}
+
+static ALL: OnceLock<Providers> = OnceLock::new();
+
+fn all() -> &'static Providers {
+    ALL.get_or_init(|| {
+        if cfg!(feature = "plugin") {
+            return Providers::only_ours();
+        }
+        Providers::found_on(&SearchPath::of_environment())
+    })
+}
+
+impl Providers {
+    fn only_ours() -> Self {
+        Self {
+            registry: Registry::new(&ENTRIES),
+            externals: Vec::new(),
+            hidden: Vec::new(),
+            rejected: Vec::new(),
+        }
+    }
+
+    /// Loads what there is and lets one provider of each name win. External ones are found before our own.
+    fn found_on(path: &SearchPath) -> Self {
+        let mut found = Self::only_ours();
+        let loaded = load_all(path, &mut found.rejected);
+        if loaded.is_empty() {
+            return found;
+        }
+        let rival = |external: &External| Rival {
+            name: external.name,
+            version: external.version,
+            preferred: external.preferred,
+        };
+        let ours = |entry: &&ProviderEntry| Rival {
+            name: entry.name,
+            version: entry.version,
+            preferred: false,
+        };
+        let rivals: Vec<Rival<'_>> = loaded
+            .iter()
+            .map(rival)
+            .chain(ENTRIES.iter().map(ours))
+            .collect();
+        let winners = contest(&rivals, path.first_wins);
+        let entries = ENTRIES.iter().enumerate();
+        let active =
+            entries.filter(|(index, _)| winners[loaded.len() + index] == loaded.len() + index);
+        let active: Vec<&'static ProviderEntry> = active.map(|(_, entry)| *entry).collect();
+        for (index, winner) in winners
+            .iter()
+            .enumerate()
+            .filter(|(index, winner)| index != *winner)
+        {
+            let by = loaded.get(*winner).map_or_else(
+                || "the one in this library".to_owned(),
+                |winner| winner.file.display().to_string(),
+            );
+            let name = rivals[index].name;
+            let version = crate::external::dotted(rivals[index].version);
+            let why = format!("version {version} is hidden by the provider of this name from {by}");
+            log::info!(name, Core, "{why}");
+            found.rejected.push(Rejected {
+                what: name.to_owned().leak(),
+                why,
+            });
+        }
+        for (index, external) in loaded.into_iter().enumerate() {
+            if winners[index] == index {
+                found.externals.push(external);
+            } else {
+                found.hidden.push(external);
+            }
+        }
+        found.registry = Registry::new(Vec::leak(active));
+        found
+    }
+}
+
+/// Lets external providers clean up, at the end of the process.
+#[cfg(feature = "export")]
+pub(crate) fn finish() {
+    if let Some(all) = ALL.get() {
+        all.externals
+            .iter()
+            .chain(&all.hidden)
+            .for_each(External::cleanup);
+    }
 }

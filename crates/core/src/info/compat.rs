@@ -12,7 +12,9 @@ use oxifabric_abi::compat::{
     fi_domain_attr_1_8, fi_ep_attr_1_0, fi_fabric_attr_1_0, fi_info_1_0, fi_info_1_1, fi_info_1_2,
     fi_tx_attr_1_0,
 };
-use oxifabric_abi::{fi_domain_attr, fi_ep_attr, fi_fabric_attr, fi_info, fi_rx_attr, fi_tx_attr};
+use oxifabric_abi::{
+    FI_VERSION, fi_domain_attr, fi_ep_attr, fi_fabric_attr, fi_info, fi_rx_attr, fi_tx_attr,
+};
 
 /// How many bytes each structure has in the headers of a client. Named after the symbol version, `FABRIC_1.0` and so on.
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +65,30 @@ impl Abi {
         domain: size_of::<fi_domain_attr_1_8>(),
         ..Self::V1_7
     };
+
+    /// Returns the layout of what was built for the API of a release; `None` if it is the newest.
+    pub const fn of_release(version: u32) -> Option<Self> {
+        if version < FI_VERSION(1, 5) {
+            Some(Self::V1_0)
+        } else if version < FI_VERSION(1, 7) {
+            Some(Self::V1_1)
+        } else if version < FI_VERSION(1, 8) {
+            Some(Self::V1_2)
+        } else if version < FI_VERSION(1, 20) {
+            Some(Self::V1_3)
+        } else if version < FI_VERSION(2, 0) {
+            Some(Self::V1_7)
+        } else if version < FI_VERSION(2, 5) {
+            Some(Self::V1_8)
+        } else {
+            None
+        }
+    }
+
+    /// Returns whether entries end with the description of an interface.
+    pub const fn has_nic(&self) -> bool {
+        self.info == size_of::<fi_info>()
+    }
 }
 
 /// Calls `with` with an entry of the given layout in the newest one; with null for null.

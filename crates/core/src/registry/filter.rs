@@ -38,6 +38,32 @@ impl NameFilter {
             .any(|listed| listed.eq_ignore_ascii_case(name))
             != self.negated
     }
+
+    /// Returns whether a provider at the bottom of a stack is let in: it is, or a stack upon it is. Source: fi_provider(7).
+    pub fn admits_core(&self, name: &str) -> bool {
+        let is_core = |stack: &String| {
+            stack
+                .split(';')
+                .next()
+                .is_some_and(|core| core.eq_ignore_ascii_case(name))
+        };
+        self.admits(name) || (!self.negated && self.names.iter().any(is_core))
+    }
+
+    /// Returns whether the endpoints of a stack are let in: it is named, or the provider at its bottom is.
+    pub fn admits_stack(&self, stack: &str) -> bool {
+        let core = stack.split(';').next().unwrap_or(stack);
+        if self.negated {
+            self.admits(stack) && self.admits(core)
+        } else {
+            self.admits(stack) || self.admits(core)
+        }
+    }
+
+    /// Returns whether the names are kept out.
+    pub fn is_negated(&self) -> bool {
+        self.negated
+    }
 }
 
 impl fmt::Display for NameFilter {
@@ -48,7 +74,7 @@ impl fmt::Display for NameFilter {
 }
 
 /// Returns the filter that FI_PROVIDER sets, read once.
-pub(super) fn of_environment() -> &'static NameFilter {
+pub fn of_environment() -> &'static NameFilter {
     static FILTER: OnceLock<NameFilter> = OnceLock::new();
     FILTER.get_or_init(|| NameFilter::parse(&env::var("FI_PROVIDER").unwrap_or_default()))
 }

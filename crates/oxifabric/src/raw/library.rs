@@ -76,7 +76,7 @@ impl Library {
             flags: hints.flags,
             hints: wanted.as_ref(),
         };
-        oxifabric_libfabric::registry().query(&request).refusals
+        oxifabric_libfabric::refusals(&request)
     }
 
     /// The API version in force, as major and minor.

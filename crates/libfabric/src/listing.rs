@@ -1,0 +1,133 @@
+//! One list of all endpoints: those of the providers in this library and those of external ones.
+
+use core::ptr;
+use std::ffi::{CStr, CString};
+
+use oxifabric_abi::fi_info;
+use oxifabric_core::info::{free, to_c};
+use oxifabric_core::log;
+use oxifabric_core::registry::{Refusal, Request, filter_of_environment};
+use oxifabric_types::Reason;
+
+use crate::external::{Question, ask, rank};
+use crate::providers;
+
+/// Says for each provider and offer why it is not in the answer to a request, external providers and files that cannot
+/// be loaded included.
+pub fn refusals(request: &Request<'_>) -> Vec<Refusal> {
+    let mut refusals = providers::query(request).refusals;
+    refusals.extend(providers::rejected().iter().map(|rejected| Refusal {
+        provider: rejected.what,
+        offer: String::new(),
+        reasons: vec![Reason::Failed {
+            field: "FI_PROVIDER_PATH",
+            why: rejected.why.clone(),
+        }],
+    }));
+    if !providers::externals().is_empty() {
+        refusals.extend(of_externals(request));
+    }
+    refusals
+}
+
+fn of_externals(request: &Request<'_>) -> Vec<Refusal> {
+    let c_string = |text: Option<&str>| text.and_then(|text| CString::new(text).ok());
+    let (node, service) = (c_string(request.node), c_string(request.service));
+    let pointer = |text: &Option<CString>| text.as_ref().map_or(ptr::null(), |text| text.as_ptr());
+    let hints = request.hints.map_or(ptr::null_mut(), to_c);
+    let question = Question {
+        version: request.version,
+        node: pointer(&node),
+        service: pointer(&service),
+        flags: request.flags,
+        hints,
+        filter: filter_of_environment(),
+    };
+    let mut refusals = Vec::new();
+    for external in providers::externals() {
+        // SAFETY: strings and hints are ours, and lists that are returned belong to us.
+        match unsafe { ask(external, &question) } {
+            // SAFETY: as said.
+            Ok(list) => unsafe { free(list) },
+            Err(reason) => refusals.push(Refusal {
+                provider: external.name,
+                offer: String::new(),
+                reasons: vec![reason],
+            }),
+        }
+    }
+    // SAFETY: `to_c` built them, or they are null.
+    unsafe { free(hints) };
+    refusals
+}
+
+/// Lists the active providers by name and version, in the order of their endpoints.
+pub(crate) fn names() -> Vec<(&'static str, u32)> {
+    let ours = providers::registry().providers();
+    let ours = ours.map(|entry| (entry.name, entry.version));
+    let externals = providers::externals().iter();
+    let mut names: Vec<_> = ours
+        .chain(externals.map(|external| (external.name, external.version)))
+        .collect();
+    names.sort_by_key(|(name, _)| rank(name));
+    names
+}
+
+/// Adds the endpoints of external providers to a list, in the order of preference.
+///
+/// # Safety
+/// As for fi_getinfo(3) with hints of the newest layout; the list belongs to the caller.
+pub(crate) unsafe fn gathered(ours: *mut fi_info, question: &Question<'_>) -> *mut fi_info {
+    if providers::externals().is_empty() {
+        return ours;
+    }
+    let mut entries = Vec::new();
+    // SAFETY: the caller vouches for the question; every list ends with null.
+    unsafe {
+        take_apart(ours, &mut entries);
+        for external in providers::externals() {
+            match ask(external, question) {
+                Ok(list) => take_apart(list, &mut entries),
+                Err(reason) => log::info!(external.name, Core, "not returned: {reason}"),
+            }
+        }
+        entries.sort_by_key(|&entry| rank(&stack_of(entry)));
+        link(&entries)
+    }
+}
+
+/// # Safety
+/// The list ends with null.
+unsafe fn take_apart(mut list: *mut fi_info, entries: &mut Vec<*mut fi_info>) {
+    // SAFETY: the caller's contract.
+    while let Some(entry) = unsafe { list.as_mut() } {
+        entries.push(list);
+        list = entry.next;
+    }
+}
+
+/// # Safety
+/// The entries are valid.
+unsafe fn link(entries: &[*mut fi_info]) -> *mut fi_info {
+    let mut head = ptr::null_mut();
+    for &entry in entries.iter().rev() {
+        // SAFETY: the caller's contract.
+        unsafe { (*entry).next = head };
+        head = entry;
+    }
+    head
+}
+
+/// # Safety
+/// The entry is valid.
+unsafe fn stack_of(entry: *mut fi_info) -> String {
+    // SAFETY: attributes and names are null or valid.
+    unsafe {
+        let attr = (*entry).fabric_attr.as_ref();
+        let name = attr.map_or(ptr::null_mut(), |attr| attr.prov_name);
+        if name.is_null() {
+            return String::new();
+        }
+        CStr::from_ptr(name).to_string_lossy().into_owned()
+    }
+}
