@@ -26,8 +26,12 @@ pub(crate) fn dist(out: Option<PathBuf>, profile: &str) -> Result<PathBuf, Box<d
     let lib = out.join("lib");
     fs::create_dir_all(lib.join("pkgconfig"))?;
     fs::create_dir_all(out.join("bin"))?;
-    let archive = build.archive()?;
-    link(&build.root, &archive, &lib)?;
+    fs::create_dir_all(lib.join("libfabric"))?;
+    let archive = build.archive("plugin")?;
+    link(&build.root, &archive, &PLUGIN, &lib)?;
+    let archive = build.archive("export")?;
+    link(&build.root, &archive, &LIBRARY, &lib)?;
+    name_for_linking(&lib)?;
     fs::write(lib.join("pkgconfig/libfabric.pc"), pkg_config())?;
     build.tools(&out.join("bin"))?;
     Ok(out)
@@ -54,10 +58,10 @@ impl Build {
         }
     }
 
-    /// Builds the static archive with the C symbols in it.
-    fn archive(&self) -> Result<PathBuf, Box<dyn Error>> {
+    /// Builds the static archive with the C symbols of a feature in it.
+    fn archive(&self, feature: &str) -> Result<PathBuf, Box<dyn Error>> {
         let package = ["rustc", "--package", "oxifabric-libfabric", "--lib"];
-        let symbols = ["--features", "export", "--crate-type", "staticlib"];
+        let symbols = ["--features", feature, "--crate-type", "staticlib"];
         self.cargo([package.as_slice(), &symbols].concat())?;
         Ok(self.artifacts().join("liboxifabric_libfabric.a"))
     }
@@ -92,13 +96,36 @@ impl Build {
     }
 }
 
-/// Links the shared library, with all of the archive that the exported symbols reach.
-fn link(root: &Path, archive: &Path, lib: &Path) -> Result<(), Box<dyn Error>> {
-    let script = root.join("crates/libfabric/libfabric.map");
+/// A file that is linked from the archive.
+struct Shared {
+    /// Where it lies under the folder of libraries.
+    file: &'static str,
+    name: &'static str,
+    /// What it exports.
+    script: &'static str,
+}
+
+const LIBRARY: Shared = Shared {
+    file: "libfabric.so.1",
+    name: "libfabric.so.1",
+    script: "crates/libfabric/libfabric.map",
+};
+
+/// The providers for another libfabric, where a libfabric looks for external ones.
+const PLUGIN: Shared = Shared {
+    file: "libfabric/liboxifabric-fi.so",
+    name: "liboxifabric-fi.so",
+    script: "crates/libfabric/plugin.map",
+};
+
+/// Links a shared library, with all of the archive that the exported symbols reach.
+fn link(root: &Path, archive: &Path, shared: &Shared, lib: &Path) -> Result<(), Box<dyn Error>> {
+    let script = root.join(shared.script);
     let compiler = env::var_os("CC").unwrap_or_else(|| "cc".into());
     let mut command = Command::new(compiler);
     command
-        .args(["-shared", "-fPIC", "-Wl,-soname,libfabric.so.1"])
+        .args(["-shared", "-fPIC"])
+        .arg(format!("-Wl,-soname,{}", shared.name))
         .arg(format!("-Wl,--version-script={}", script.display()))
         // A full relocation table is read-only once the library is loaded. It stays loaded after the last dlclose(3),
         // because a thread of it may still be running.
@@ -117,8 +144,12 @@ fn link(root: &Path, archive: &Path, lib: &Path) -> Result<(), Box<dyn Error>> {
             "-lc",
         ])
         .arg("-o")
-        .arg(lib.join("libfabric.so.1"));
-    run(&mut command)?;
+        .arg(lib.join(shared.file));
+    run(&mut command)
+}
+
+/// Gives the library the name that linkers look for.
+fn name_for_linking(lib: &Path) -> Result<(), Box<dyn Error>> {
     let name = lib.join("libfabric.so");
     if name.symlink_metadata().is_ok() {
         fs::remove_file(&name)?;

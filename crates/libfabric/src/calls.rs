@@ -217,7 +217,7 @@ fn providers_only() -> Vec<Info> {
 ///
 /// # Safety
 /// `text` is null or a string that outlives the result.
-unsafe fn text<'a>(text: *const c_char) -> Result<Option<&'a str>, Utf8Error> {
+pub(crate) unsafe fn text<'a>(text: *const c_char) -> Result<Option<&'a str>, Utf8Error> {
     if text.is_null() {
         return Ok(None);
     }

@@ -104,7 +104,10 @@ impl SearchPath {
                 Step::Folder(folder) => found.extend(in_folder(folder)),
                 Step::Preferred(file) => match preferred(file) {
                     Ok(candidate) => found.push(candidate),
-                    Err(why) => rejected.push(Rejected::new(file, why)),
+                    Err(why) => {
+                        log::warn!("", Core, "{}: {why}", file.display());
+                        rejected.push(Rejected::new(file, why));
+                    }
                 },
             }
         }

@@ -1,0 +1,205 @@
+//! Providers in files of their own, built by a C compiler against Debian's headers of 1.17 and loaded by the library under
+//! test. Source: fi_provider(3), fabric(7).
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use oxifabric_trials::pingpong::{PingPong, rows};
+use oxifabric_trials::source::{Compiled, compile, compile_client};
+use oxifabric_trials::{Library, Missing, Outcome, Program, Scratch, installed, require};
+
+/// Compiles `programs/provider.c` under a name and a version.
+fn provider(name: &str, version: u32) -> Result<Compiled, Missing> {
+    let compiler = installed("cc")?;
+    let name = format!("-DNAME=\"{name}\"");
+    let version = format!("-DVERSION={version}");
+    if !std::path::Path::new("/usr/include/rdma/providers/fi_prov.h").exists() {
+        return Err(Missing("libfabric-dev is not installed".into()));
+    }
+    let options = ["-shared", "-fPIC", &name, &version, "-lfabric"];
+    Ok(compile("provider", &compiler, &options))
+}
+
+/// A folder in which providers are found under these file names.
+fn folder(files: &[(&str, &Compiled)]) -> Scratch {
+    let folder = Scratch::new();
+    for (name, compiled) in files {
+        symlink(compiled.file(), folder.join(name)).expect("a new folder takes a link");
+    }
+    folder
+}
+
+/// Runs `fi_info` with FI_PROVIDER_PATH and other variables set.
+fn info(options: &str, path: impl AsRef<OsStr>, env: &[(&str, &str)]) -> Result<Outcome, Missing> {
+    let library = Library::under_test()?;
+    let program = Program::new(installed("fi_info")?)
+        .library(&library)
+        .line(options)
+        .env("FI_PROVIDER_PATH", path);
+    let program = env
+        .iter()
+        .fold(program, |program, (name, value)| program.env(name, value));
+    Ok(program.run())
+}
+
+/// The version that `fi_info -l` prints of a provider.
+fn version_of(outcome: &Outcome, name: &str) -> String {
+    let mut lines = outcome.stdout.lines();
+    lines
+        .by_ref()
+        .find(|line| *line == format!("{name}:"))
+        .unwrap_or_else(|| panic!("no {name}\n{outcome}"));
+    lines.next().unwrap_or_default().trim().to_owned()
+}
+
+#[test]
+fn a_provider_is_loaded_listed_used_and_cleaned_up() {
+    let mirror = require!(provider("mirror", 0x0003_0001));
+    let found = folder(&[("libmirror-fi.so", &mirror)]);
+    let listed = require!(info("-l", found.path(), &[]));
+    assert_eq!(
+        version_of(listed.expect_success(), "mirror"),
+        "version: 3.1"
+    );
+    listed.expect_stdout("shm:\n").expect_stdout("tcp:\n");
+
+    let client = require!(compile_client("mirror"));
+    let library = require!(Library::under_test());
+    let outcome = Program::new(client.file())
+        .library(&library)
+        .env("FI_PROVIDER_PATH", found.path())
+        .env("FI_MIRROR_LANES", "5")
+        .env("FI_LOG_LEVEL", "info")
+        .run();
+    outcome
+        .expect_success()
+        .expect_stdout("lanes 5 version 30001 api 10011\n")
+        .expect_stdout("fabric api 10011\n")
+        .expect_stdout("event 7 hello\n");
+    assert!(outcome.stderr.contains("asked for API 1.17"), "{outcome}");
+    assert!(outcome.stderr.contains("mirror cleans up"), "{outcome}");
+}
+
+#[test]
+fn its_endpoints_are_filtered_and_its_parameters_listed() {
+    let mirror = require!(provider("mirror", 1));
+    let found = folder(&[("libmirror-fi.so", &mirror)]);
+    let all = require!(info("", found.path(), &[]));
+    all.expect_success()
+        .expect_stdout("provider: mirror\n")
+        .expect_stdout("domain: corridor\n");
+    let without = require!(info("", found.path(), &[("FI_PROVIDER", "^mirror")]));
+    assert!(
+        !without.expect_success().stdout.contains("mirror"),
+        "{without}"
+    );
+    let alone = require!(info("", found.path(), &[("FI_PROVIDER", "mirror")]));
+    alone.expect_success().expect_stdout("provider: mirror\n");
+    assert!(!alone.stdout.contains("provider: tcp"), "{alone}");
+    assert!(!alone.stderr.contains("leaves no provider"), "{alone}");
+    let refused = require!(info("-p mirror -c FI_ATOMIC", found.path(), &[]));
+    assert!(!refused.is_success(), "{refused}");
+    let parameters = require!(info("-e", found.path(), &[]));
+    parameters.expect_stdout("# FI_MIRROR_LANES: size_t\n# mirror: How many lanes there are\n");
+}
+
+#[test]
+fn of_two_with_one_name_the_newest_the_first_or_the_preferred_is_active() {
+    let old = require!(provider("tcp", 1));
+    let new = require!(provider("tcp", 0x7fff_0000));
+    let found = folder(&[("libold-fi.so", &old)]);
+    let path = found.path().display();
+    let version = |path: String| {
+        let outcome = info("-l", path, &[])?;
+        Ok::<_, Missing>(version_of(outcome.expect_success(), "tcp"))
+    };
+    let ours = require!(version("/nonexistent".into()));
+    assert_eq!(require!(version(format!("{path}"))), ours);
+    assert_eq!(require!(version(format!("@{path}"))), "version: 0.1");
+    assert_eq!(
+        require!(version(format!("+{path}/libold-fi.so:/nonexistent"))),
+        "version: 0.1"
+    );
+
+    let found = folder(&[("libnew-fi.so", &new), ("libold-fi.so", &old)]);
+    let path = found.path().display();
+    assert_eq!(require!(version(format!("{path}"))), "version: 32767.0");
+    assert_eq!(
+        require!(version(format!("+{path}/libold-fi.so:{path}"))),
+        "version: 0.1"
+    );
+    let replaced = require!(info("-p tcp", found.path(), &[]));
+    replaced
+        .expect_success()
+        .expect_stdout("domain: corridor\n");
+    assert!(!replaced.stdout.contains("FI_PROTO_XNET"), "{replaced}");
+}
+
+#[test]
+fn a_file_that_cannot_be_loaded_says_why_and_harms_nothing() {
+    let folder = Scratch::new();
+    fs::write(folder.join("libnone-fi.so"), "no library ".repeat(99)).expect("the folder is ours");
+    symlink("/lib/x86_64-linux-gnu/libm.so.6", folder.join("libm-fi.so"))
+        .expect("a new folder takes a link");
+    let outcome = require!(info("-l", folder.path(), &[]));
+    outcome.expect_success().expect_stdout("tcp:\n");
+    for why in [
+        "libnone-fi.so: invalid ELF header",
+        "libm-fi.so: it has no function fi_prov_ini",
+    ] {
+        assert!(outcome.stderr.contains(why), "{why:?}\n{outcome}");
+    }
+    let relative = require!(info("-l", "+libnone-fi.so", &[("FI_LOG_LEVEL", "warn")]));
+    relative.expect_success();
+    assert!(relative.stderr.contains("full path"), "{relative}");
+}
+
+/// Debian's C library with our providers beside its own.
+fn debian_with_ours() -> Result<(Library, String), Missing> {
+    let plugin = Library::under_test()?.folder().join("libfabric");
+    assert!(
+        plugin.join("liboxifabric-fi.so").exists(),
+        "the layout lacks our external provider"
+    );
+    Ok((Library::debian()?, plugin.display().to_string()))
+}
+
+#[test]
+fn our_providers_stand_beside_those_of_a_c_library() {
+    let (debian, path) = require!(debian_with_ours());
+    let fi_info = require!(installed("fi_info"));
+    let info = |options: &str| {
+        let program = Program::new(&fi_info).library(&debian).line(options);
+        program.env("FI_PROVIDER_PATH", &path).run()
+    };
+    let listed = info("-l");
+    listed
+        .expect_success()
+        .expect_stdout("oxifabric:\n")
+        .expect_stdout("\ntcp:\n");
+    let ours = info("-p oxifabric");
+    ours.expect_success()
+        .expect_stdout("protocol: FI_PROTO_SHM\n")
+        .expect_stdout("protocol: FI_PROTO_XNET\n");
+    assert!(!ours.stdout.contains("provider: tcp"), "{ours}");
+    info("-e").expect_stdout("# FI_OXIFABRIC_PROVIDER: String\n");
+}
+
+#[test]
+fn messages_go_over_our_providers_under_a_c_library() {
+    let (debian, path) = require!(debian_with_ours());
+    for transport in ["shm", "tcp"] {
+        let run = PingPong::new(&debian, "oxifabric", "-e rdm -I 20 -S all -c");
+        let mut pair = require!(run.pair());
+        let beside = |program: Program| {
+            let program = program.env("FI_PROVIDER_PATH", &path);
+            program.env("FI_OXIFABRIC_PROVIDER", transport)
+        };
+        pair.server = beside(pair.server);
+        pair.client = beside(pair.client);
+        let both = pair.run();
+        let client = both.expect_success();
+        assert!(rows(&client.stdout).len() > 10, "{transport}: {client}");
+    }
+}
