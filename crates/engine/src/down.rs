@@ -17,6 +17,7 @@ impl Engine {
             self.lose_message(out, key, why);
         }
         self.posted.fail_from(peer, why, out);
+        self.lose_member(peer, why);
         self.peers.reset(peer);
         self.offer_again = true;
     }

@@ -2,6 +2,7 @@
 
 use oxifabric_types::{Errno, Flags, Instant, PeerId};
 
+use crate::collective::Collectives;
 use crate::peer::Peers;
 use crate::posted::PostedQueue;
 use crate::sink::EngineSink;
@@ -44,6 +45,7 @@ pub struct Engine {
     pub(crate) peers: Peers,
     /// Something changed that may let the arrivals of stalled peers in.
     pub(crate) offer_again: bool,
+    pub(crate) collectives: Collectives,
 }
 
 impl Engine {
@@ -57,6 +59,7 @@ impl Engine {
             sends: Slab::with_capacity(config.tx_size),
             peers: Peers::default(),
             offer_again: false,
+            collectives: Collectives::new(),
         }
     }
 
@@ -166,6 +169,9 @@ impl Engine {
     ) -> usize {
         let events = link.poll(now, &mut EngineSink { engine: self, out });
         self.advance_ready(link, out);
+        if self.collectives.is_ready() {
+            self.settle_collectives(link, out);
+        }
         self.offer_stalled(link);
         link.flush();
         events
@@ -178,6 +184,7 @@ impl Engine {
         self.unexpected.clear();
         self.sends.clear();
         self.peers = Peers::default();
+        self.collectives = Collectives::new();
     }
 
     /// Tells whether nothing is in flight on the transmit side: no sends, no answers.
@@ -208,7 +215,7 @@ impl Engine {
 
     /// Sends what became possible or necessary in the meantime.
     #[inline]
-    fn advance_ready(&mut self, link: &mut impl Link, out: &mut impl Completions) {
+    pub(crate) fn advance_ready(&mut self, link: &mut impl Link, out: &mut impl Completions) {
         while let Some(peer) = self.peers.next_ready() {
             self.advance(link, out, peer);
         }

@@ -20,6 +20,7 @@ pub mod link;
 pub mod op;
 
 mod atomic;
+mod collective;
 mod down;
 mod landing;
 mod list;
@@ -41,6 +42,7 @@ mod tx;
 mod unexpected;
 
 pub use atomic::{AtomicOp, MAX_ATOMIC_BYTES, Update};
+pub use collective::{Arithmetic, Collective, CollectiveOp, GroupId, MAX_MEMBERS};
 pub use engine::{Config, Engine};
 pub use link::{
     Body, Frame, Header, HeaderFlags, Kind, Limits, Link, Placement, PostError, Posted, RemoteIov,

@@ -144,6 +144,10 @@ pub enum Kind {
     FetchAtomic = 14,
     /// The same, with what is to be compared behind the operand.
     CompareAtomic = 15,
+    /// A message of a collective, with its body or the first part of it.
+    Collective = 16,
+    /// A message of a collective whose body stays at the sender until it is asked for.
+    CollectiveRts = 17,
 }
 
 impl Kind {
@@ -216,7 +220,7 @@ pub struct Limits {
     pub segment: usize,
     /// Untagged messages may use `MsgRts`; otherwise they go eagerly, whatever their length.
     pub rndv_msg: bool,
-    /// Tagged messages may use `TaggedRts`.
+    /// Tagged messages may use `TaggedRts`, and messages of collectives `CollectiveRts`.
     pub rndv_tagged: bool,
     /// Writes and responses may use `WriteRts` and `ResponseRts`, and a refused access is answered by `Fin`.
     /// Otherwise a refused access drops the connection.

@@ -11,17 +11,22 @@ pub(crate) enum Class {
     Msg = 0,
     /// The receives for tagged messages, fi_tagged(3).
     Tagged = 1,
+    /// The receives of collectives, fi_collective(3).
+    Collective = 2,
     /// The memory that a write names, fi_rma(3). It never waits.
-    Write = 2,
+    Write = 3,
     /// The read that it answers. It never waits.
-    Response = 3,
+    Response = 4,
     /// The memory that an atomic names, fi_atomic(3). It never waits.
-    Atomic = 4,
+    Atomic = 5,
     /// The atomic that it answers. It never waits.
-    Fetched = 5,
+    Fetched = 6,
 }
 
 impl Class {
+    /// How many classes have messages that wait for their receive: they come first.
+    pub(crate) const WAITING: usize = 3;
+
     /// Reads it off an operation's flags.
     #[inline]
     pub(crate) const fn of(flags: Flags) -> Self {
@@ -38,6 +43,7 @@ impl Class {
         match self {
             Self::Msg => Flags::RECV.union(Flags::MSG),
             Self::Tagged => Flags::RECV.union(Flags::TAGGED),
+            Self::Collective => Flags::COLLECTIVE,
             Self::Write => Flags::RMA.union(Flags::REMOTE_WRITE),
             Self::Response => Flags::RMA.union(Flags::READ),
             Self::Atomic => Flags::ATOMIC,
@@ -45,7 +51,7 @@ impl Class {
         }
     }
 
-    /// Returns its row in a table of both.
+    /// Returns its row in a table of those that wait.
     #[inline]
     pub(crate) const fn index(self) -> usize {
         self as usize
@@ -122,6 +128,16 @@ impl Pattern {
                 Class::Msg => u64::MAX,
                 _ => op.ignore,
             },
+        }
+    }
+
+    /// Makes the pattern of a receive for one tag of one peer.
+    pub(crate) const fn exact(class: Class, from: PeerId, tag: u64) -> Self {
+        Self {
+            class,
+            from,
+            tag,
+            ignore: 0,
         }
     }
 

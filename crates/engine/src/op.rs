@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, PeerId};
 
-use crate::Target;
+use crate::{GroupId, Target};
 
 /// A send.
 #[derive(Debug)]
@@ -107,6 +107,11 @@ pub trait Completions {
         Self: Sized,
     {
         update();
+    }
+
+    /// A group was joined, or could not be: `context` is that of [`crate::Engine::join`].
+    fn joined(&mut self, context: usize, group: GroupId, result: Result<(), Errno>) {
+        let _ = (context, group, result);
     }
 
     /// Finds the memory that a peer names, if it is registered for `access` (`REMOTE_READ`, `REMOTE_WRITE`).

@@ -18,7 +18,7 @@ use crate::{Completion, Completions, Failure, RxOp};
 #[derive(Debug)]
 pub(crate) struct PostedQueue {
     pub(crate) receives: Slab<Receive>,
-    pub(crate) lists: [List; 2],
+    pub(crate) lists: [List; Class::WAITING],
 }
 
 /// A posted receive.
@@ -37,7 +37,7 @@ impl PostedQueue {
     pub(crate) fn with_capacity(capacity: usize) -> Self {
         Self {
             receives: Slab::with_capacity(capacity),
-            lists: [List::new(); 2],
+            lists: [List::new(); Class::WAITING],
         }
     }
 
@@ -201,7 +201,7 @@ impl PostedQueue {
     /// Drops all receives.
     pub(crate) fn clear(&mut self) {
         self.receives.clear();
-        self.lists = [List::new(); 2];
+        self.lists = [List::new(); Class::WAITING];
     }
 
     #[inline]

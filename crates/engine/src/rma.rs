@@ -77,7 +77,7 @@ impl Engine {
             shared: Key::NONE,
         };
         let is_offer = header.kind == Kind::WriteRts;
-        self.land(out, arrival, landing, body, is_offer)
+        self.land(out, arrival, Fate::Matched(landing), body, is_offer)
             .unwrap_or_else(|_| self.stall(from))
     }
 
@@ -147,7 +147,7 @@ impl Engine {
             shared: Key::NONE,
         };
         let is_offer = header.kind == Kind::ResponseRts;
-        match self.land(out, arrival, landing, body, is_offer) {
+        match self.land(out, arrival, Fate::Matched(landing), body, is_offer) {
             // The connection breaks, and the read fails with it.
             Ok(Placement::Refuse) => Placement::Refuse,
             Ok(placement) => {
@@ -158,12 +158,12 @@ impl Engine {
         }
     }
 
-    /// Places a message that needs no receive.
-    fn land(
+    /// Places a message of which is known what becomes of it.
+    pub(crate) fn land(
         &mut self,
         out: &mut impl Completions,
         mut arrival: Arrival,
-        landing: Landing,
+        fate: Fate,
         body: Body<'_>,
         is_offer: bool,
     ) -> Result<Placement, Full> {
@@ -187,7 +187,7 @@ impl Engine {
             // The sender learns of the match from the answer to its offer.
             arrival.flags.remove(HeaderFlags::MATCH);
         }
-        let message = Message::new(arrival, kept, Fate::Matched(landing));
+        let message = Message::new(arrival, kept, fate);
         let Some(key) = self.unexpected.insert(message) else {
             return Err(Full);
         };
@@ -231,7 +231,7 @@ impl Engine {
 }
 
 /// There is no room for one more message.
-struct Full;
+pub(crate) struct Full;
 
 /// Returns what completions of accesses by peers have for a context.
 fn first_key(targets: &[Target]) -> usize {

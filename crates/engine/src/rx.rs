@@ -246,9 +246,11 @@ impl Engine {
             if result.is_ok() {
                 message.kept.copy_to(&landing);
             }
-            // That a peer's write was cut short is the peer's affair: no operation of this endpoint failed.
-            if result.is_ok() || arrival.class != Class::Write {
-                self.posted.land(landing, &arrival, result, out);
+            match arrival.class {
+                Class::Collective => self.collective_landed(&landing, &arrival, result),
+                // That a peer's write was cut short is the peer's affair: no operation of this endpoint failed.
+                Class::Write if result.is_err() => {}
+                _ => self.posted.land(landing, &arrival, result, out),
             }
         }
         if result.is_ok() && arrival.wants_ack() {
@@ -304,6 +306,7 @@ impl Engine {
     pub(crate) fn has_room(&mut self, from: PeerId, cost: usize) -> bool {
         self.fits_budget(from, cost)
             || self.posted.waits_for(from)
+            || self.collectives.waits_for(from)
             || self.awaits_answer_of(from)
             || self.peers.use_allowance(from)
     }

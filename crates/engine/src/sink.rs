@@ -65,6 +65,9 @@ impl<C: Completions> Sink for EngineSink<'_, C> {
             }
             Kind::MsgRts => self.offer(from, Class::Msg, header, body),
             Kind::TaggedRts => self.offer(from, Class::Tagged, header, body),
+            Kind::Collective | Kind::CollectiveRts => {
+                self.engine.collective_message(self.out, from, header, body)
+            }
             Kind::Response | Kind::ResponseRts => {
                 self.engine.response(self.out, from, header, body)
             }

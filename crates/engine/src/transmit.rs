@@ -116,6 +116,19 @@ impl Transmit {
         )
     }
 
+    /// Takes a message of a collective in, which is about `run`.
+    pub(crate) fn collective(peer: PeerId, tag: u64, body: Iov, run: Key, key: Key) -> Self {
+        let message = TxOp {
+            peer,
+            tag,
+            data: 0,
+            body,
+            flags: Flags::COLLECTIVE,
+            context: run.raw() as usize,
+        };
+        Self::new(message, key)
+    }
+
     /// Tells whether it waits for its response.
     pub(crate) fn awaits_response(&self) -> bool {
         self.is_request() && self.stage == Stage::Sent && self.unacked
@@ -131,9 +144,20 @@ impl Transmit {
         self.unacked && self.stage != Stage::Offered && !self.is_request()
     }
 
-    /// Tells whether a peer's read asked for it, so that the application knows nothing of it.
+    /// Tells whether it answers a request of the peer.
     pub(crate) const fn is_response(&self) -> bool {
         matches!(self.header.kind, Kind::Response)
+    }
+
+    /// Tells whether a peer's read asked for it, or a collective, so that the application knows nothing of it.
+    pub(crate) const fn is_internal(&self) -> bool {
+        matches!(self.header.kind, Kind::Response | Kind::Collective)
+    }
+
+    /// Returns the run of a collective that it is a message of, if it is one.
+    pub(crate) fn run(&self) -> Option<Key> {
+        let is_collective = matches!(self.header.kind, Kind::Collective);
+        is_collective.then(|| u32::try_from(self.context).map_or(Key::NONE, Key::from_raw))
     }
 
     /// Tells whether nothing more will happen to it.
@@ -269,7 +293,7 @@ impl Transmit {
         let len = self.body.len();
         let rndv = match self.header.kind {
             Kind::Msg => limits.rndv_msg,
-            Kind::Tagged => limits.rndv_tagged,
+            Kind::Tagged | Kind::Collective => limits.rndv_tagged,
             _ => limits.rndv_rma,
         };
         if len <= limits.eager || self.header.kind == Kind::Read || self.header.kind.is_atomic() {
@@ -287,6 +311,7 @@ impl Transmit {
         match self.header.kind {
             Kind::Msg => Kind::MsgRts,
             Kind::Tagged => Kind::TaggedRts,
+            Kind::Collective => Kind::CollectiveRts,
             Kind::Write => Kind::WriteRts,
             Kind::Response => Kind::ResponseRts,
             other => other,
@@ -316,14 +341,16 @@ pub(crate) fn header(op: &TxOp) -> Header {
     flags.set(HeaderFlags::MATCH, op.flags.contains(Flags::MATCH_COMPLETE));
     let (kind, tag) = if op.flags.contains(Flags::TAGGED) {
         (Kind::Tagged, op.tag)
-    } else if !op.flags.contains(Flags::RMA) {
+    } else if !op.flags.intersects(Flags::RMA.union(Flags::COLLECTIVE)) {
         (Kind::Msg, 0)
     } else if op.flags.contains(Flags::WRITE) {
         (Kind::Write, 0)
     } else if op.flags.contains(Flags::READ) {
         (Kind::Read, 0)
-    } else {
+    } else if op.flags.contains(Flags::RMA) {
         (Kind::Response, op.tag)
+    } else {
+        (Kind::Collective, op.tag)
     };
     Header {
         kind,

@@ -319,7 +319,10 @@ impl Engine {
         if self.sends.get(key).is_some_and(Transmit::is_over)
             && let Some(transmit) = self.sends.remove(key)
         {
-            transmit.report(out);
+            match transmit.run() {
+                None => transmit.report(out),
+                Some(run) => self.collective_sent(run, &transmit),
+            }
         }
     }
 
@@ -330,7 +333,7 @@ impl Engine {
         context: usize,
     ) -> Result<(), Errno> {
         let queued = |send: &Transmit| {
-            send.stage == Stage::Queued && send.context() == context && !send.is_response()
+            send.stage == Stage::Queued && send.context() == context && !send.is_internal()
         };
         let found = self.sends.iter().find(|(_, send)| queued(send));
         let (key, _) = found.ok_or(Errno::NOENT)?;

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use oxifabric_types::PeerId;
 
 use crate::list::List;
-use crate::matching::Pattern;
+use crate::matching::{Arrival, Class, Pattern};
 use crate::message::{Fate, Message};
 use crate::slab::{Key, Slab};
 
@@ -17,7 +17,7 @@ use crate::slab::{Key, Slab};
 #[derive(Debug)]
 pub(crate) struct UnexpectedQueue {
     messages: Slab<Message>,
-    waiting: [List; 2],
+    waiting: [List; Class::WAITING],
     claimed: List,
     /// Messages of which more frames will come, and those whose data is still at the sender.
     by_id: BTreeMap<(PeerId, u32), Key>,
@@ -32,7 +32,7 @@ impl UnexpectedQueue {
     pub(crate) fn new() -> Self {
         Self {
             messages: Slab::with_capacity(0),
-            waiting: [List::new(); 2],
+            waiting: [List::new(); Class::WAITING],
             claimed: List::new(),
             by_id: BTreeMap::new(),
             held_bytes: 0,
@@ -123,6 +123,13 @@ impl UnexpectedQueue {
             .iter(&self.messages)
             .find(|(_, message)| pattern.accepts(&message.arrival))
             .map(|(key, _)| key)
+    }
+
+    /// Returns the keys of the waiting messages of a class that `which` chooses.
+    pub(crate) fn select(&self, class: Class, which: impl Fn(&Arrival) -> bool) -> Vec<Key> {
+        let waiting = self.waiting[class.index()].iter(&self.messages);
+        let chosen = waiting.filter(|(_, message)| which(&message.arrival));
+        chosen.map(|(key, _)| key).collect()
     }
 
     /// Finds the message that a peek with this context claimed.

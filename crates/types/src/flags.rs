@@ -81,6 +81,8 @@ bitflags! {
         const TAGGED = 1 << 3;
         /// An atomic operation.
         const ATOMIC = 1 << 4;
+        /// An operation of all members of a group.
+        const COLLECTIVE = 1 << 6;
         /// A read.
         const READ = 1 << 8;
         /// A write.

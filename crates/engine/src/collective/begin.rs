@@ -1,0 +1,77 @@
+//! Beginning an operation of a group.
+
+use oxifabric_mem::Iov;
+use oxifabric_types::Errno;
+
+use super::CollectiveOp;
+use super::group::Stage;
+use super::plan::{Place, plan};
+use super::run::Run;
+use crate::engine::Engine;
+use crate::{Completions, Link};
+
+impl Engine {
+    /// Starts a collective, fi_collective(3). All members of a group start the same ones in the same order.
+    ///
+    /// # Errors
+    /// [`Errno::INVAL`] for an unknown group, a root that is no member, or buffers that are not as long as the
+    /// collective asks; [`Errno::OPBADSTATE`] while the group is being joined; what broke the group, if something did;
+    /// [`Errno::AGAIN`] when [`crate::Config::tx_size`] collectives are under way; [`Errno::NOMEM`].
+    pub fn collective(
+        &mut self,
+        link: &mut impl Link,
+        out: &mut impl Completions,
+        op: CollectiveOp,
+    ) -> Result<(), Errno> {
+        let place = self.place_in(&op)?;
+        if self.collectives.runs.len() >= self.config.tx_size {
+            return Err(Errno::AGAIN);
+        }
+        let mut run = Run::new(op.group, plan(op.what, &place), op.input, op.result)?;
+        run.arithmetic = op.arithmetic;
+        run.flags = op.flags;
+        run.context = op.context;
+        let state = &mut self.collectives;
+        let group = state.groups.get_mut(&op.group).ok_or(Errno::INVAL)?;
+        run.serial = group.serial;
+        let key = state.runs.insert(run).ok_or(Errno::AGAIN)?;
+        group.serial = group.serial.wrapping_add(1);
+        group.runs += 1;
+        state.ready.push_back(key);
+        self.settle_collectives(link, out);
+        Ok(())
+    }
+
+    /// Checks an operation, and finds this member's place in it.
+    fn place_in(&self, op: &CollectiveOp) -> Result<Place, Errno> {
+        let group = self.collectives.groups.get(&op.group);
+        let group = group.filter(|group| !group.left).ok_or(Errno::INVAL)?;
+        if let Some(errno) = group.broken {
+            return Err(errno);
+        }
+        if !matches!(group.stage, Stage::Joined { .. }) {
+            return Err(Errno::OPBADSTATE);
+        }
+        let root = match op.what.has_root() {
+            true => *group.ranks.get(&op.root).ok_or(Errno::INVAL)?,
+            false => 0,
+        };
+        let place = Place {
+            rank: group.me,
+            size: group.peers.len(),
+            root,
+            len: op.len,
+            element: op.arithmetic.map_or(1, |arithmetic| arithmetic.element),
+        };
+        let is_root = place.rank == root;
+        let whole = op.len.checked_mul(place.size);
+        let fits = |buffer: &Iov, slices: usize| op.len.checked_mul(slices) == Some(buffer.len());
+        let is_right = whole.is_some_and(|len| isize::try_from(len).is_ok())
+            && fits(&op.input, op.what.brings(place.size, is_root))
+            && fits(&op.result, op.what.gets(place.size, is_root))
+            && place.element > 0
+            && op.len.is_multiple_of(place.element)
+            && op.what.reduces() == op.arithmetic.is_some();
+        is_right.then_some(place).ok_or(Errno::INVAL)
+    }
+}

@@ -1,0 +1,104 @@
+//! What cannot go on: a run, and with it its group.
+
+use alloc::vec::Vec;
+
+use oxifabric_mem::Iov;
+use oxifabric_types::{Errno, PeerId};
+
+use super::GroupId;
+use crate::engine::Engine;
+use crate::slab::Key;
+use crate::transmit::Transmit;
+use crate::{Completions, Link};
+
+impl Engine {
+    /// Ends a run that has failed, as soon as nothing moves to or from its buffers.
+    pub(super) fn give_up_run(
+        &mut self,
+        link: &mut impl Link,
+        out: &mut impl Completions,
+        key: Key,
+        errno: Errno,
+    ) {
+        let state = &mut self.collectives;
+        let taken = state.take_all(|_, posted| posted.run == key);
+        let Some(run) = state.runs.get_mut(key) else {
+            return;
+        };
+        run.failure.get_or_insert(errno);
+        run.pending = run.pending.saturating_sub(taken.len());
+        let (group, is_over) = (run.group, run.pending == 0);
+        self.break_group(link, out, group, errno, true);
+        if is_over {
+            self.report_run(out, key, Err(errno));
+        }
+    }
+
+    /// Ends the use of a group: all that is under way in it fails. With `tell`, the other members are told.
+    pub(super) fn break_group(
+        &mut self,
+        link: &mut impl Link,
+        out: &mut impl Completions,
+        id: GroupId,
+        errno: Errno,
+        tell: bool,
+    ) {
+        let Some(group) = self.collectives.groups.get(&id) else {
+            return;
+        };
+        if group.broken.is_some() {
+            return;
+        }
+        let notices: Vec<_> = group
+            .others()
+            .map(|(rank, peer)| (peer, group.notice_to(rank, errno)))
+            .collect();
+        self.mark_broken(out, id, errno);
+        for (peer, name) in notices.into_iter().filter(|_| tell) {
+            // Who cannot be told has no connection, and notices by that.
+            let _ = self.post_collective(link, out, peer, name, Iov::empty(), Key::NONE);
+        }
+    }
+
+    /// Fails all that is under way in a group.
+    pub(super) fn mark_broken(&mut self, out: &mut impl Completions, id: GroupId, errno: Errno) {
+        self.drop_messages(out, id);
+        let state = &mut self.collectives;
+        if let Some(group) = state.groups.get_mut(&id) {
+            group.broken.get_or_insert(errno);
+        }
+        let runs: Vec<Key> = state.runs.iter().map(|(key, _)| key).collect();
+        for key in runs {
+            if let Some(run) = state.runs.get_mut(key).filter(|run| run.group == id) {
+                run.failure.get_or_insert(errno);
+                state.ready.push_back(key);
+            }
+        }
+    }
+
+    /// A message of a run was sent, or will not be.
+    pub(crate) fn collective_sent(&mut self, run: Key, transmit: &Transmit) {
+        match (run, transmit.failure) {
+            (Key::NONE, None) => {}
+            (Key::NONE, Some(errno)) => self.miss_member(transmit.peer, errno),
+            (run, failure) => self.collectives.over(run, failure.map_or(Ok(()), Err)),
+        }
+    }
+
+    /// A message of no run could not be sent: its receiver is not there, or does not know of collectives.
+    fn miss_member(&mut self, peer: PeerId, why: Errno) {
+        let state = &mut self.collectives;
+        state.reached.remove(&peer);
+        for run in state.take_all(|from, _| from == peer) {
+            state.over(run, Err(why));
+        }
+    }
+
+    /// A peer is gone: runs that wait for it fail. Others go on: it may have done its part.
+    pub(crate) fn lose_member(&mut self, peer: PeerId, why: Errno) {
+        self.miss_member(peer, why);
+        let state = &mut self.collectives;
+        state.joins.remove(&peer);
+        state.given_up.retain(|&(from, _), _| from != peer);
+    }
+}

@@ -1,0 +1,245 @@
+//! Working a plan off, as far as messages have come.
+
+use oxifabric_mem::Iov;
+use oxifabric_types::{Errno, Flags, PeerId};
+
+use super::name::Name;
+use super::plan::{Buffer, Plan, Span, Step};
+use super::{Arithmetic, GroupId, Posted};
+use crate::engine::Engine;
+use crate::landing::Landing;
+use crate::matching::{Class, Pattern};
+use crate::slab::Key;
+use crate::transmit::Transmit;
+use crate::{Completion, Completions, Failure, Link};
+
+/// How much is combined at once; every element fits in whole.
+const CHUNK: usize = 4096;
+
+/// A member's part in one operation of a group.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) group: GroupId,
+    /// The number of the operation in its group.
+    pub(super) serial: u32,
+    pub(super) plan: Plan,
+    /// The next step.
+    pub(super) at: usize,
+    /// Messages that have begun and are not over.
+    pub(super) pending: usize,
+    pub(super) failure: Option<Errno>,
+    pub(super) input: Iov,
+    pub(super) result: Iov,
+    pub(super) scratch: Iov,
+    pub(super) partial: Iov,
+    pub(super) arithmetic: Option<Arithmetic>,
+    /// It is the join of the group.
+    pub(super) is_join: bool,
+    pub(super) flags: Flags,
+    pub(super) context: usize,
+}
+
+impl Run {
+    fn part(&self, span: Span) -> Iov {
+        let buffer = match span.buffer {
+            Buffer::Input => &self.input,
+            Buffer::Result => &self.result,
+            Buffer::Scratch => &self.scratch,
+            Buffer::Partial => &self.partial,
+        };
+        buffer.slice(span.offset, span.len)
+    }
+
+    /// Combines one part into another.
+    fn combine(&self, from: Span, into: Span) {
+        let Some(arithmetic) = self.arithmetic else {
+            return;
+        };
+        let (operand, sum) = (self.part(from), self.part(into));
+        let (mut left, mut right) = ([0; CHUNK], [0; CHUNK]);
+        for at in (0..into.len).step_by(CHUNK) {
+            let len = CHUNK.min(into.len - at);
+            sum.read(at, &mut left[..len]);
+            operand.read(at, &mut right[..len]);
+            (arithmetic.combine)(&mut left[..len], &right[..len]);
+            sum.write(at, &left[..len]);
+        }
+    }
+
+    fn completion(&self) -> Completion {
+        Completion {
+            context: self.context,
+            flags: Flags::COLLECTIVE,
+            len: 0,
+            buf: 0,
+            data: 0,
+            tag: 0,
+            from: PeerId::ANY,
+            wanted: self.flags.contains(Flags::COMPLETION),
+        }
+    }
+}
+
+impl Engine {
+    /// Lets all runs go on that can, and sends what comes of it.
+    pub(crate) fn settle_collectives(&mut self, link: &mut impl Link, out: &mut impl Completions) {
+        while let Some(key) = self.collectives.ready.pop_front() {
+            self.go_on_with(link, out, key);
+            self.advance_ready(link, out);
+        }
+    }
+
+    /// Takes the next steps of a run, until it has to wait or is over.
+    fn go_on_with(&mut self, link: &mut impl Link, out: &mut impl Completions, key: Key) {
+        while let Some(run) = self.collectives.runs.get_mut(key) {
+            if let Some(errno) = run.failure {
+                return self.give_up_run(link, out, key, errno);
+            }
+            let Some(&step) = run.plan.steps.get(run.at) else {
+                return self.end_run(link, out, key);
+            };
+            if matches!(step, Step::Wait) && run.pending > 0 {
+                return;
+            }
+            run.at += 1;
+            match step {
+                Step::Wait => {}
+                Step::Combine { from, into } => run.combine(from, into),
+                Step::Copy { from, into } => {
+                    run.part(into).copy_from(0, &run.part(from));
+                }
+                Step::Send { to, from } => {
+                    let body = run.part(from);
+                    run.pending += 1;
+                    self.send_part(link, out, key, to, body);
+                }
+                Step::Recv { from, into } => {
+                    let into = run.part(into);
+                    run.pending += 1;
+                    self.recv_part(link, out, key, from, into);
+                }
+            }
+        }
+    }
+
+    fn send_part(
+        &mut self,
+        link: &mut impl Link,
+        out: &mut impl Completions,
+        run: Key,
+        to: usize,
+        body: Iov,
+    ) {
+        let state = &self.collectives;
+        let Some(row) = state.runs.get(run) else {
+            return;
+        };
+        let Some(group) = state.groups.get(&row.group) else {
+            return;
+        };
+        let (peer, name) = (group.peers[to], group.name_to(to, row.serial));
+        if let Err(errno) = self.post_collective(link, out, peer, name, body, run) {
+            self.collectives.over(run, Err(errno));
+        }
+    }
+
+    /// Sends a message of a run, or with [`Key::NONE`] of none.
+    ///
+    /// # Errors
+    /// [`Errno::AGAIN`] when no more sends can be kept.
+    pub(super) fn post_collective(
+        &mut self,
+        link: &mut impl Link,
+        out: &mut impl Completions,
+        peer: PeerId,
+        name: Name,
+        body: Iov,
+        run: Key,
+    ) -> Result<(), Errno> {
+        self.collectives.reached.insert(peer);
+        let key = self.sends.vacant().ok_or(Errno::AGAIN)?;
+        let transmit = Transmit::collective(peer, name.tag(), body, run, key);
+        self.start(link, out, transmit, key)
+    }
+
+    fn recv_part(
+        &mut self,
+        link: &mut impl Link,
+        out: &mut impl Completions,
+        run: Key,
+        from: usize,
+        into: Iov,
+    ) {
+        let state = &mut self.collectives;
+        let Some(row) = state.runs.get(run) else {
+            return;
+        };
+        let Some(group) = state.groups.get(&row.group) else {
+            return;
+        };
+        let peer = group.peers[from];
+        let tag = group.name_from(from, row.group, row.serial).tag();
+        let pattern = Pattern::exact(Class::Collective, peer, tag);
+        if let Some(key) = self.unexpected.find(&pattern) {
+            return self.assign(out, key, landing(into, run));
+        }
+        let queue = state.posted.entry((peer, tag)).or_default();
+        queue.push_back(Posted { into, run });
+        if !state.reached.contains(&peer) {
+            let hello = self.post_collective(link, out, peer, Name::HELLO, Iov::empty(), Key::NONE);
+            if let Err(errno) = hello {
+                self.collectives.over(run, Err(errno));
+            }
+        }
+    }
+
+    /// All steps are done.
+    fn end_run(&mut self, link: &mut impl Link, out: &mut impl Completions, key: Key) {
+        let Some(run) = self.collectives.runs.get(key) else {
+            return;
+        };
+        let (group, is_join, cards) = (run.group, run.is_join, run.result.clone());
+        if is_join && let Err(errno) = self.meet(group, &cards) {
+            return self.give_up_run(link, out, key, errno);
+        }
+        self.report_run(out, key, Ok(()));
+    }
+
+    /// Says how a run ended, and forgets it.
+    pub(super) fn report_run(
+        &mut self,
+        out: &mut impl Completions,
+        key: Key,
+        result: Result<(), Errno>,
+    ) {
+        let Some(run) = self.collectives.runs.remove(key) else {
+            return;
+        };
+        let id = run.group;
+        if let Some(group) = self.collectives.groups.get_mut(&id) {
+            group.runs = group.runs.saturating_sub(1);
+        }
+        match result {
+            result if run.is_join => out.joined(run.context, id, result),
+            Ok(()) => out.complete(run.completion()),
+            Err(errno) => out.fail(Failure {
+                op: run.completion(),
+                errno,
+                overflow: 0,
+            }),
+        }
+        self.forget_if_left(out, id);
+    }
+}
+
+/// Says where a message of a run goes.
+pub(super) fn landing(into: Iov, run: Key) -> Landing {
+    Landing {
+        room: into.len(),
+        body: into,
+        offset: 0,
+        flags: Flags::empty(),
+        context: run.raw() as usize,
+        shared: Key::NONE,
+    }
+}
