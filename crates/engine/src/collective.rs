@@ -32,6 +32,7 @@ use alloc::vec::Vec;
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, PeerId};
 
+use crate::arithmetic::{Datatype, Form, Operation};
 use crate::slab::{Key, Slab};
 use group::Group;
 use run::Run;
@@ -114,13 +115,35 @@ impl Collective {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupId(pub u32);
 
-/// How elements are combined.
-#[derive(Clone, Copy, Debug)]
+/// How elements are combined: one of [`Arithmetic::ASSOCIATIVE`] on numbers that have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arithmetic {
-    /// Bytes of one element.
-    pub element: usize,
-    /// Combines elements of the second slice into those of the first, which is as long.
-    pub combine: fn(&mut [u8], &[u8]),
+    /// What the elements are.
+    pub datatype: Datatype,
+    /// What is done with two of them.
+    pub operation: Operation,
+}
+
+impl Arithmetic {
+    /// The operations that reduce many numbers to one, in any order.
+    pub const ASSOCIATIVE: [Operation; 10] = [
+        Operation::Min,
+        Operation::Max,
+        Operation::Sum,
+        Operation::Prod,
+        Operation::Lor,
+        Operation::Land,
+        Operation::Bor,
+        Operation::Band,
+        Operation::Lxor,
+        Operation::Bxor,
+    ];
+
+    /// Tells whether such numbers can be reduced so.
+    pub fn is_valid(self) -> bool {
+        Self::ASSOCIATIVE.contains(&self.operation)
+            && self.operation.is_valid(Form::Base, self.datatype)
+    }
 }
 
 /// One member's part in a collective.

@@ -437,7 +437,7 @@ fn whole_of<'a>(body: &Body<'a>) -> &'a [u8] {
 const fn is_offer(kind: Kind) -> bool {
     matches!(
         kind,
-        Kind::MsgRts | Kind::TaggedRts | Kind::WriteRts | Kind::ResponseRts
+        Kind::MsgRts | Kind::TaggedRts | Kind::WriteRts | Kind::ResponseRts | Kind::CollectiveRts
     )
 }
 
@@ -465,6 +465,8 @@ fn header_of(cell: &Cell) -> Option<Header> {
         13 => Kind::Atomic,
         14 => Kind::FetchAtomic,
         15 => Kind::CompareAtomic,
+        16 => Kind::Collective,
+        17 => Kind::CollectiveRts,
         _ => return None,
     };
     Some(Header {
@@ -492,13 +494,13 @@ mod tests {
             len: 4,
             body: cell::Body::Bare,
         };
-        for kind in 0..16 {
+        for kind in 0..18 {
             assert_eq!(
                 header_of(&cell(kind)).map(|header| header.kind as u8),
                 Some(kind)
             );
         }
-        assert!(header_of(&cell(16)).is_none());
+        assert!(header_of(&cell(18)).is_none());
         let unknown_flag = Cell {
             flags: 8,
             ..cell(0)

@@ -16,8 +16,11 @@ const EXTENSION_NAMES: u32 = 1;
 /// Extension bit of protocol section 5.1: frames may be atomics. It counts only with names.
 const EXTENSION_ATOMICS: u32 = 2;
 
+/// Extension bit of protocol section 5.1: frames may be messages of collectives. It counts only with names.
+const EXTENSION_COLLECTIVES: u32 = 4;
+
 /// All that this endpoint offers.
-const EXTENSIONS: u32 = EXTENSION_NAMES | EXTENSION_ATOMICS;
+const EXTENSIONS: u32 = EXTENSION_NAMES | EXTENSION_ATOMICS | EXTENSION_COLLECTIVES;
 
 /// What an endpoint tells every peer about itself.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +41,8 @@ pub(crate) struct Terms {
     pub(crate) dialect: Dialect,
     /// Tagged rendezvous is spoken.
     pub(crate) rndv: bool,
+    /// Messages of collectives are spoken.
+    pub(crate) collectives: bool,
     /// The peer's process.
     pub(crate) pid: u32,
 }
@@ -110,13 +115,18 @@ impl Card {
     /// Reads what a response to our request agreed on.
     pub(crate) fn terms(&self, response: &Greeting, order: ByteOrder) -> Terms {
         let extension = response.extension.filter(|_| self.names).unwrap_or(0);
+        // Bodies are never converted, so what is computed with needs one byte order.
+        let computes_with = |bit: u32| {
+            let bits = EXTENSION_NAMES | bit;
+            extension & bits == bits && order == ByteOrder::NATIVE
+        };
         Terms {
             dialect: Dialect {
                 order,
                 named: extension & EXTENSION_NAMES != 0,
-                // Bodies are never converted, so what is computed with needs one byte order.
-                atomics: extension & EXTENSIONS == EXTENSIONS && order == ByteOrder::NATIVE,
+                atomics: computes_with(EXTENSION_ATOMICS),
             },
+            collectives: computes_with(EXTENSION_COLLECTIVES),
             rndv: response.checked && response.version >= VERSION_RNDV,
             pid: response.pid,
         }

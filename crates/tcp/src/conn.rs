@@ -63,6 +63,7 @@ impl Conn {
         let len = match frame.header.kind {
             Kind::Msg | Kind::Tagged | Kind::Segment | Kind::Write | Kind::Response => frame.len,
             kind if kind.is_atomic() => frame.len,
+            Kind::Collective => frame.len,
             _ => 0,
         };
         let mut outgoing = match self

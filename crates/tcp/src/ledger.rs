@@ -21,6 +21,7 @@ pub(crate) struct Ledger {
     named: bool,
     atomics: bool,
     rndv: bool,
+    collectives: bool,
     /// Messages that wait for an acknowledgement, in the order in which they were sent.
     unacknowledged: VecDeque<u32>,
     /// Reads that wait for their data, in the order in which they were sent.
@@ -129,6 +130,7 @@ impl Ledger {
             named: terms.dialect.named,
             atomics: terms.dialect.atomics,
             rndv: terms.rndv,
+            collectives: terms.collectives,
             unacknowledged: VecDeque::new(),
             reads: VecDeque::new(),
             announced: Slots::default(),
@@ -153,7 +155,7 @@ impl Ledger {
         };
         if self.named {
             wire.name = header.id;
-            named(&mut wire, header, self.atomics)?;
+            named(&mut wire, header, self)?;
             return Ok(Outgoing {
                 header: wire,
                 note: Note::Nothing,
@@ -248,6 +250,7 @@ impl Ledger {
                 Err(Unsendable::Unspoken)
             }
             Kind::Atomic | Kind::FetchAtomic | Kind::CompareAtomic => Err(Unsendable::Unspoken),
+            Kind::Collective | Kind::CollectiveRts => Err(Unsendable::Unspoken),
             Kind::Write => {
                 wire.op = Op::Write;
                 Ok(if wait {
@@ -391,7 +394,7 @@ impl Ledger {
 
 /// Protocol section 5.3.
 #[inline]
-fn named(wire: &mut FrameHeader, header: &Header, atomics: bool) -> Result<(), Unsendable> {
+fn named(wire: &mut FrameHeader, header: &Header, ledger: &Ledger) -> Result<(), Unsendable> {
     let waits = FrameFlags::DELIVERY | FrameFlags::MATCH;
     match header.kind {
         Kind::Msg => {}
@@ -410,6 +413,21 @@ fn named(wire: &mut FrameHeader, header: &Header, atomics: bool) -> Result<(), U
                 wire.tag = header.tag;
             }
         }
+        Kind::Collective | Kind::CollectiveRts if !ledger.collectives => {
+            return Err(Unsendable::Unspoken);
+        }
+        Kind::Collective => {
+            wire.op = Op::Tagged;
+            wire.tag = header.tag;
+            wire.flags |= FrameFlags::COLLECTIVE;
+        }
+        Kind::CollectiveRts => {
+            wire.op = Op::Rts;
+            wire.tag = header.tag;
+            wire.message_len = header.len;
+            wire.body_len = 0;
+            wire.flags |= FrameFlags::NAMED | FrameFlags::COLLECTIVE;
+        }
         Kind::Write => wire.op = Op::Write,
         Kind::Read => {
             wire.op = Op::ReadReq;
@@ -421,7 +439,7 @@ fn named(wire: &mut FrameHeader, header: &Header, atomics: bool) -> Result<(), U
             wire.flags |= FrameFlags::NAMED;
         }
         Kind::WriteRts | Kind::ResponseRts => return Err(Unsendable::Unspoken),
-        Kind::Atomic | Kind::FetchAtomic | Kind::CompareAtomic if !atomics => {
+        Kind::Atomic | Kind::FetchAtomic | Kind::CompareAtomic if !ledger.atomics => {
             return Err(Unsendable::Unspoken);
         }
         Kind::Atomic => (wire.op, wire.tag) = (Op::Atomic, header.tag),
@@ -485,7 +503,9 @@ fn read_named(wire: &FrameHeader, header: Header) -> Result<Header, Breach> {
         Op::Msg if wire.op_data == OP_DATA_ACK => Kind::Ack,
         Op::Msg if wire.op_data == OP_DATA_FIN => Kind::Fin,
         Op::Msg => Kind::Msg,
+        Op::Tagged if wire.flags.contains(FrameFlags::COLLECTIVE) => Kind::Collective,
         Op::Tagged => Kind::Tagged,
+        Op::Rts if wire.flags.contains(FrameFlags::COLLECTIVE) => Kind::CollectiveRts,
         Op::Rts if wire.flags.contains(FrameFlags::UNTAGGED) => Kind::MsgRts,
         Op::Rts => Kind::TaggedRts,
         Op::Cts => Kind::Cts,
@@ -493,12 +513,13 @@ fn read_named(wire: &FrameHeader, header: Header) -> Result<Header, Breach> {
         // What names memory is told from the rest before.
         _ => Kind::Response,
     };
-    let needs_name = !matches!(kind, Kind::Msg | Kind::Tagged) || wire.flags.intersects(waits);
+    let is_plain = matches!(kind, Kind::Msg | Kind::Tagged | Kind::Collective);
+    let needs_name = !is_plain || wire.flags.intersects(waits);
     if needs_name && !wire.flags.contains(FrameFlags::NAMED) {
         return Err(Breach::Nameless(wire.op));
     }
     Ok(match kind {
-        Kind::MsgRts | Kind::TaggedRts => Header {
+        Kind::MsgRts | Kind::TaggedRts | Kind::CollectiveRts => Header {
             kind,
             len: wire.message_len,
             ..header

@@ -3,10 +3,10 @@
 use oxifabric_mem::Iov;
 use oxifabric_types::Errno;
 
-use super::CollectiveOp;
 use super::group::Stage;
 use super::plan::{Place, plan};
 use super::run::Run;
+use super::{Arithmetic, CollectiveOp};
 use crate::engine::Engine;
 use crate::{Completions, Link};
 
@@ -61,7 +61,7 @@ impl Engine {
             size: group.peers.len(),
             root,
             len: op.len,
-            element: op.arithmetic.map_or(1, |arithmetic| arithmetic.element),
+            element: op.arithmetic.map_or(1, |how| how.datatype.size()),
         };
         let is_root = place.rank == root;
         let whole = op.len.checked_mul(place.size);
@@ -69,9 +69,8 @@ impl Engine {
         let is_right = whole.is_some_and(|len| isize::try_from(len).is_ok())
             && fits(&op.input, op.what.brings(place.size, is_root))
             && fits(&op.result, op.what.gets(place.size, is_root))
-            && place.element > 0
             && op.len.is_multiple_of(place.element)
-            && op.what.reduces() == op.arithmetic.is_some();
+            && op.what.reduces() == op.arithmetic.is_some_and(Arithmetic::is_valid);
         is_right.then_some(place).ok_or(Errno::INVAL)
     }
 }

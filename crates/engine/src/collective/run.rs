@@ -6,6 +6,7 @@ use oxifabric_types::{Errno, Flags, PeerId};
 use super::name::Name;
 use super::plan::{Buffer, Plan, Span, Step};
 use super::{Arithmetic, GroupId, Posted};
+use crate::arithmetic::combine;
 use crate::engine::Engine;
 use crate::landing::Landing;
 use crate::matching::{Class, Pattern};
@@ -52,7 +53,7 @@ impl Run {
 
     /// Combines one part into another.
     fn combine(&self, from: Span, into: Span) {
-        let Some(arithmetic) = self.arithmetic else {
+        let Some(how) = self.arithmetic else {
             return;
         };
         let (operand, sum) = (self.part(from), self.part(into));
@@ -61,7 +62,8 @@ impl Run {
             let len = CHUNK.min(into.len - at);
             sum.read(at, &mut left[..len]);
             operand.read(at, &mut right[..len]);
-            (arithmetic.combine)(&mut left[..len], &right[..len]);
+            // That the two go together was checked in the beginning.
+            let _ = combine(how.datatype, how.operation, &mut left[..len], &right[..len]);
             sum.write(at, &left[..len]);
         }
     }

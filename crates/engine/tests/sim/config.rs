@@ -18,6 +18,8 @@ pub(crate) struct Config {
     pub(crate) breaks_per_mille: usize,
     /// One endpoint dies half-way.
     pub(crate) death: bool,
+    /// Who had no connection with an endpoint is not told of its death.
+    pub(crate) silent_death: bool,
     /// Endpoints send to themselves as well.
     pub(crate) loopback: bool,
     pub(crate) steps: usize,
@@ -60,6 +62,7 @@ impl Config {
             lane_frames: 6,
             breaks_per_mille: 0,
             death: false,
+            silent_death: false,
             loopback: true,
             steps: 400,
             sabotage: None,

@@ -7,11 +7,13 @@
 //! - `net`: the network and the link; it delays, blocks, splits, fails, and (to test the checkers) misbehaves.
 //! - `app` and `access`: what the applications do, and what they remember of it.
 //! - `check`: what must hold.
+//! - `collective`: groups that do collectives, by themselves.
 //! - `world`: steps everything, and drains it at the end.
 
 mod access;
 mod app;
 mod check;
+mod collective;
 mod config;
 mod net;
 mod rng;

@@ -107,10 +107,13 @@ impl Net {
         self.break_lane(b, a);
     }
 
-    /// Kills an endpoint: the others will be told.
+    /// Kills an endpoint: the others will be told, or those that were connected.
     pub(crate) fn kill(&mut self, node: usize) {
         for other in 0..self.config.nodes {
-            if other != node {
+            let lanes = [self.index(node, other), self.index(other, node)];
+            let is_closed = |lane: &usize| self.lanes[*lane].state == LaneState::Closed;
+            let is_told = !self.config.silent_death || !lanes.iter().all(is_closed);
+            if other != node && is_told {
                 self.break_pair(node, other);
             }
         }
@@ -388,7 +391,7 @@ impl Net {
 fn is_offer(kind: Kind) -> bool {
     matches!(
         kind,
-        Kind::MsgRts | Kind::TaggedRts | Kind::WriteRts | Kind::ResponseRts
+        Kind::MsgRts | Kind::TaggedRts | Kind::WriteRts | Kind::ResponseRts | Kind::CollectiveRts
     )
 }
 

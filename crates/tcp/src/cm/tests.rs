@@ -261,3 +261,21 @@ fn simultaneous_requests_end_in_one_connection_in_every_order() {
     }
     assert!(ended > 0 && seen.len() > 40, "{} states", seen.len());
 }
+
+#[test]
+fn collectives_need_names_and_one_byte_order() {
+    let both = EXTENSION_NAMES | EXTENSION_COLLECTIVES;
+    for (offered, order, spoken) in [
+        (both, ByteOrder::NATIVE, true),
+        (both, ByteOrder::Big, ByteOrder::NATIVE == ByteOrder::Big),
+        (EXTENSION_NAMES, ByteOrder::NATIVE, false),
+        (EXTENSION_COLLECTIVES, ByteOrder::NATIVE, false),
+    ] {
+        let request = Greeting {
+            extension: Some(offered),
+            ..card(true).greeting()
+        };
+        let (_, terms) = card(true).respond(&request, order);
+        assert_eq!(terms.collectives, spoken);
+    }
+}

@@ -10,6 +10,7 @@ fn terms(named: bool) -> Terms {
             atomics: named,
         },
         rndv: true,
+        collectives: named,
         pid: 1,
     }
 }
@@ -310,6 +311,38 @@ fn atomics_are_not_spoken_without_agreement() {
     for ledger in [plain, Ledger::new(&names_only)] {
         for kind in [Kind::Atomic, Kind::FetchAtomic, Kind::CompareAtomic] {
             let said = ledger.outgoing(&header(kind, 7), 4, 1).map(drop);
+            assert_eq!(said, Err(Unsendable::Unspoken));
+        }
+    }
+}
+
+#[test]
+fn messages_of_collectives_stay_apart_from_tagged_ones() {
+    let (mut a, mut b) = pair(true);
+    let sent = Header {
+        tag: 5,
+        len: 9,
+        ..header(Kind::Collective, 0)
+    };
+    assert_eq!(frame(carry(&mut a, &mut b, sent, 9)), sent);
+    let offer = Header {
+        tag: 5,
+        len: 1000,
+        ..header(Kind::CollectiveRts, 90_000)
+    };
+    assert_eq!(frame(carry(&mut a, &mut b, offer, 1000)), offer);
+}
+
+#[test]
+fn messages_of_collectives_are_not_spoken_without_agreement() {
+    let plain = Ledger::new(&terms(false));
+    let names_only = Terms {
+        collectives: false,
+        ..terms(true)
+    };
+    for ledger in [plain, Ledger::new(&names_only)] {
+        for kind in [Kind::Collective, Kind::CollectiveRts] {
+            let said = ledger.outgoing(&header(kind, 7), 4, 0).map(drop);
             assert_eq!(said, Err(Unsendable::Unspoken));
         }
     }

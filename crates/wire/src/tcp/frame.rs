@@ -127,6 +127,8 @@ bitflags! {
         const MATCH = 1 << 9;
         /// The announced message is untagged.
         const UNTAGGED = 1 << 10;
+        /// The message, announced or not, belongs to a collective.
+        const COLLECTIVE = 1 << 11;
     }
 }
 
