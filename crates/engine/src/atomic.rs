@@ -166,6 +166,15 @@ pub(crate) struct Pending {
     region: Iov,
     /// Of the first target.
     key: u64,
+    /// All targets, if there are several.
+    targets: Box<[Target]>,
+}
+
+impl Pending {
+    /// Tells whether it updates the region with this key.
+    pub(crate) fn is_about(&self, key: u64) -> bool {
+        transmit::is_about(self.key as usize, &self.targets, key)
+    }
 }
 
 impl Engine {
@@ -191,6 +200,7 @@ impl Engine {
             return Err(Errno::AGAIN);
         }
         if op.peer == self.me {
+            self.check_own_fence(op.flags)?;
             return op.run_here(out);
         }
         let key = self.sends.vacant().ok_or(Errno::AGAIN)?;
@@ -292,6 +302,7 @@ impl Engine {
             update,
             region,
             key,
+            targets,
         } = pending;
         if update.form == Form::Base {
             out.exclusively(|| update.run(region, body, &Iov::empty()));
@@ -311,7 +322,7 @@ impl Engine {
             .flags
             .contains(HeaderFlags::DATA)
             .then_some(arrival.data);
-        out.complete(updated(update, region, *key, data, arrival.from));
+        out.accessed(updated(update, region, *key, data, arrival.from), targets);
     }
 
     /// Tells the initiator of an atomic that it may not. A base atomic that nobody waits for has no name by which that
@@ -351,6 +362,7 @@ impl Pending {
             update,
             region,
             key: targets.first().map_or(0, |target| target.key),
+            targets: transmit::several(targets),
         })
     }
 }
@@ -417,7 +429,8 @@ impl AtomicOp {
             .then_some(self.data);
         let key = self.targets.first().map_or(0, |target| target.key);
         out.complete(mine);
-        out.complete(updated(&self.update, &region, key, data, self.peer));
+        let access = updated(&self.update, &region, key, data, self.peer);
+        out.accessed(access, &self.targets);
         Ok(())
     }
 }

@@ -98,10 +98,12 @@ impl Engine {
         }
         let key = self.sends.vacant().ok_or(Errno::AGAIN)?;
         if op.peer == self.me {
+            self.check_own_fence(op.flags)?;
             return self.send_to_self(out, op, key);
         }
         let fits = op.body.len() <= link.limits(op.peer).eager;
-        if !fits || !self.peers.is_clear(op.peer) {
+        let fenced = op.flags.contains(Flags::FENCE);
+        if !fits || fenced || !self.peers.is_clear(op.peer) {
             self.submit(link, out, op, key)?;
             self.offer_stalled(link);
             return Ok(());
@@ -190,6 +192,12 @@ impl Engine {
     /// Tells whether nothing is in flight on the transmit side: no sends, no answers.
     pub fn idle(&self) -> bool {
         self.sends.len() == 0 && self.peers.no_replies()
+    }
+
+    /// Tells whether a peer's access to the region with this key is under way: the link or a peer may still touch its
+    /// memory.
+    pub fn uses_region(&self, key: u64) -> bool {
+        self.unexpected.writes_to(key) || self.sends.iter().any(|(_, send)| send.sends_from(key))
     }
 
     /// Returns how many sends are outstanding.

@@ -22,6 +22,7 @@ pub mod op;
 mod atomic;
 mod collective;
 mod down;
+mod fence;
 mod landing;
 mod list;
 mod loopback;

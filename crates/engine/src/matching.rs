@@ -51,6 +51,11 @@ impl Class {
         }
     }
 
+    /// Tells whether it belongs to an operation that this endpoint began.
+    pub(crate) fn is_answer(self) -> bool {
+        matches!(self, Self::Response | Self::Fetched)
+    }
+
     /// Returns its row in a table of those that wait.
     #[inline]
     pub(crate) const fn index(self) -> usize {

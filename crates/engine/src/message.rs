@@ -3,11 +3,12 @@
 use alloc::boxed::Box;
 use oxifabric_mem::Iov;
 
-use crate::RemoteIov;
 use crate::atomic::Pending;
 use crate::landing::Landing;
 use crate::list::{Linked, Links};
-use crate::matching::Arrival;
+use crate::matching::{Arrival, Class};
+use crate::transmit::is_about;
+use crate::{RemoteIov, Target};
 
 /// What a message costs the unexpected budget beyond its bytes, so that empty ones are not free.
 const ENTRY_BYTES: usize = 256;
@@ -23,6 +24,8 @@ pub(crate) struct Message {
     pub(crate) begun: usize,
     /// Bodies and pulls that the link is still moving.
     pub(crate) moving: u32,
+    /// Of a write of several pieces of memory: all of them.
+    pub(crate) targets: Box<[Target]>,
 }
 
 /// Where a message's data is as long as it is not in a receive's buffer.
@@ -57,7 +60,7 @@ pub(crate) enum Fate {
 
 impl Message {
     /// Makes a message of which nothing has arrived but its header.
-    pub(crate) const fn new(arrival: Arrival, kept: Kept, fate: Fate) -> Self {
+    pub(crate) fn new(arrival: Arrival, kept: Kept, fate: Fate) -> Self {
         Self {
             links: Links::NONE,
             arrival,
@@ -65,6 +68,7 @@ impl Message {
             fate,
             begun: 0,
             moving: 0,
+            targets: Box::default(),
         }
     }
 
@@ -87,6 +91,17 @@ impl Message {
         match self.kept {
             Kept::Nothing | Kept::Remote(_) | Kept::Lent(_) => ENTRY_BYTES,
             Kept::Bytes(_) | Kept::Buffer(_) => cost(self.arrival.len),
+        }
+    }
+
+    /// Tells whether it goes to the region with this key.
+    pub(crate) fn writes_to(&self, key: u64) -> bool {
+        match &self.fate {
+            Fate::Matched(landing) if self.arrival.class == Class::Write => {
+                is_about(landing.context, &self.targets, key)
+            }
+            Fate::Update(pending) => pending.is_about(key),
+            _ => false,
         }
     }
 

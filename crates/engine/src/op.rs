@@ -1,6 +1,5 @@
 //! Operations as the application posts them, and what becomes of them.
 
-use alloc::boxed::Box;
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, PeerId};
 
@@ -18,7 +17,7 @@ pub struct TxOp {
     /// The message; with `INJECT` its memory is valid during the call only.
     pub body: Iov,
     /// `MSG` or `TAGGED`, and of fi_msg(3): `REMOTE_CQ_DATA COMPLETION INJECT MORE INJECT_COMPLETE
-    /// TRANSMIT_COMPLETE DELIVERY_COMPLETE MATCH_COMPLETE`.
+    /// TRANSMIT_COMPLETE DELIVERY_COMPLETE MATCH_COMPLETE FENCE`.
     pub flags: Flags,
     /// The application's pointer, repeated in the completion.
     pub context: usize,
@@ -43,17 +42,17 @@ pub struct RxOp {
 
 /// A read from or a write to memory of a peer, fi_rma(3).
 #[derive(Debug)]
-pub struct RmaOp {
+pub struct RmaOp<'a> {
     /// Whose memory.
     pub peer: PeerId,
     /// Which memory: one to [`oxifabric_mem::MAX_SEGMENTS`] pieces, together as long as `body`.
-    pub targets: Box<[Target]>,
+    pub targets: &'a [Target],
     /// Where the data goes or comes from; with `INJECT` valid during the call only.
     pub body: Iov,
     /// Remote completion data of a write, if `flags` has `REMOTE_CQ_DATA`.
     pub data: u64,
     /// `RMA` with `READ` or `WRITE`, and of fi_rma(3): `REMOTE_CQ_DATA COMPLETION INJECT MORE INJECT_COMPLETE
-    /// TRANSMIT_COMPLETE DELIVERY_COMPLETE`.
+    /// TRANSMIT_COMPLETE DELIVERY_COMPLETE FENCE`.
     pub flags: Flags,
     /// The application's pointer, repeated in the completion.
     pub context: usize,
@@ -112,6 +111,14 @@ pub trait Completions {
     /// A group was joined, or could not be: `context` is that of [`crate::Engine::join`].
     fn joined(&mut self, context: usize, group: GroupId, result: Result<(), Errno>) {
         let _ = (context, group, result);
+    }
+
+    /// A peer's read or write of this endpoint's memory ended well. Its context is the key of the memory, or of the
+    /// first piece; if it was of several pieces, `targets` names them all, and is empty otherwise.
+    #[inline(always)]
+    fn accessed(&mut self, access: Completion, targets: &[Target]) {
+        let _ = targets;
+        self.complete(access);
     }
 
     /// Finds the memory that a peer names, if it is registered for `access` (`REMOTE_READ`, `REMOTE_WRITE`).

@@ -34,6 +34,8 @@ pub(crate) struct Peer {
     bulk: VecDeque<Key>,
     /// The link takes nothing now.
     pub(crate) blocked: bool,
+    /// The next message waits until everything before it is complete.
+    pub(crate) fenced: bool,
     /// Whose turn it is when both queues wait.
     bulk_turn: bool,
     ready: bool,
@@ -76,6 +78,7 @@ impl Peer {
             return Some(Next::Reply(reply));
         }
         let message = self.backlog.front().copied().map(Next::Message);
+        let message = message.filter(|_| !self.fenced);
         let bulk = self.bulk.front().copied().map(Next::Bulk);
         if self.bulk_turn {
             bulk.or(message)
@@ -103,10 +106,12 @@ impl Peer {
 
 impl Peers {
     /// Tells whether a send may go to the link at once. Nothing is before it then: whatever waits, waits
-    /// because the link is blocked.
+    /// because the link is blocked, or for what is before a fence.
     #[inline]
     pub(crate) fn is_clear(&self, peer: PeerId) -> bool {
-        self.rows.get(peer.index()).is_none_or(|row| !row.blocked)
+        self.rows
+            .get(peer.index())
+            .is_none_or(|row| !(row.blocked | row.fenced))
     }
 
     /// Tells whether the number can be a peer's.
@@ -144,6 +149,14 @@ impl Peers {
     pub(crate) fn queue_bulk(&mut self, peer: PeerId, key: Key) {
         self.row(peer).bulk.push_back(key);
         self.make_ready(peer);
+    }
+
+    /// Lets what waits behind a fence look again whether everything before it is complete.
+    pub(crate) fn lift_fence(&mut self, peer: PeerId) {
+        if let Some(row) = self.get_mut(peer).filter(|row| row.fenced) {
+            row.fenced = false;
+            self.make_ready(peer);
+        }
     }
 
     /// The link takes nothing for the peer now.

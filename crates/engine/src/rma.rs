@@ -2,20 +2,26 @@
 //!
 //! A write is a message that a key matches instead of a receive; a read asks the peer for a message that its id
 //! matches. Everything else, from segments to rendezvous, is shared with messages.
+//!
+//! The short path is [`Engine::write_now`] at the initiator, and [`Engine::write_whole`] at the target: a write that
+//! fits one frame touches no table on either side.
+
+use alloc::boxed::Box;
 
 use oxifabric_types::{Errno, Flags, PeerId};
 
 use crate::engine::Engine;
-use crate::landing::Landing;
+use crate::landing::{Landing, received};
 use crate::matching::{Arrival, Class};
 use crate::message::{Fate, Kept, Message};
 use crate::peer::{Peers, Reply};
 use crate::rndv::covers;
 use crate::slab::Key;
-use crate::transmit::{self, Transmit};
+use crate::transmit::{self, Transmit, first_key, several};
+use crate::tx::Sent;
 use crate::{
-    Body, Completion, Completions, Failure, Header, HeaderFlags, Kind, Link, Placement, RmaOp,
-    Target,
+    Body, Completion, Completions, Failure, Frame, Header, HeaderFlags, Kind, Link, Placement,
+    PostError, Posted, RmaOp, Target, TxToken,
 };
 
 impl Engine {
@@ -26,11 +32,12 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::send`]. What the peer refuses is reported as a [`crate::Failure`].
+    #[inline]
     pub fn rma(
         &mut self,
         link: &mut impl Link,
         out: &mut impl Completions,
-        op: RmaOp,
+        op: RmaOp<'_>,
     ) -> Result<(), Errno> {
         if !Peers::is_valid(op.peer) {
             return Err(Errno::INVAL);
@@ -39,16 +46,94 @@ impl Engine {
             return Err(Errno::AGAIN);
         }
         if op.peer == self.me {
+            self.check_own_fence(op.flags)?;
             rma_with_self(out, &op);
             return Ok(());
         }
         let key = self.sends.vacant().ok_or(Errno::AGAIN)?;
-        self.start(link, out, Transmit::rma(op, key), key)?;
+        let is_short = op.body.len() <= link.limits(op.peer).eager
+            && !op.flags.intersects(Flags::READ | Flags::FENCE)
+            && self.peers.is_clear(op.peer);
+        let sent = match is_short {
+            true => self.write_now(link, out, &op, key),
+            false => Sent::Blocked,
+        };
+        match sent {
+            Sent::Over => {
+                self.offer_stalled(link);
+                Ok(())
+            }
+            sent => self.after_write(link, out, op, key, sent, is_short),
+        }
+    }
+
+    /// Hands over a write that fits one frame, with nothing before it; tells what is to be done if that did not end it.
+    #[inline(always)]
+    fn write_now(
+        &mut self,
+        link: &mut impl Link,
+        out: &mut impl Completions,
+        op: &RmaOp<'_>,
+        key: Key,
+    ) -> Sent {
+        let unacked = transmit::wants_ack(op.flags);
+        let frame = Frame {
+            header: Header {
+                id: if unacked { key.raw() } else { 0 },
+                ..transmit::write_header(op)
+            },
+            body: &op.body,
+            offset: 0,
+            len: op.body.len(),
+            targets: op.targets,
+            transient: op.flags.contains(Flags::INJECT),
+            more: op.flags.contains(Flags::MORE),
+        };
+        match link.post(op.peer, frame, TxToken(key.raw())) {
+            Ok(Posted::Done) if !unacked => {
+                let (buf, len) = (op.body.base() as usize, op.body.len() as u64);
+                out.complete(transmit::completion(op.flags, op.context, buf, len));
+                Sent::Over
+            }
+            Ok(posted) => Sent::Posted(posted),
+            Err(PostError::Again) => Sent::Blocked,
+            Err(PostError::Down(errno)) => Sent::Failed(errno),
+        }
+    }
+
+    /// Goes on with an access that [`Engine::write_now`] did not end, or that is not for it.
+    #[inline(never)]
+    fn after_write(
+        &mut self,
+        link: &mut impl Link,
+        out: &mut impl Completions,
+        op: RmaOp<'_>,
+        key: Key,
+        sent: Sent,
+        was_posted: bool,
+    ) -> Result<(), Errno> {
+        let peer = op.peer;
+        let mut transmit = Transmit::rma(op, key);
+        match sent {
+            Sent::Over => {}
+            Sent::Posted(posted) => self.remember(transmit, posted),
+            Sent::Blocked => {
+                if was_posted {
+                    self.peers.block(peer);
+                }
+                self.start(link, out, transmit, key)?;
+            }
+            Sent::Failed(errno) => {
+                transmit.failure = Some(errno);
+                transmit.report(out);
+            }
+        }
         self.offer_stalled(link);
         Ok(())
     }
 
     /// A write arrives: its data goes where its targets say, if they may be written.
+    #[inline]
     pub(crate) fn write(
         &mut self,
         out: &mut impl Completions,
@@ -60,24 +145,71 @@ impl Engine {
         let Some(arrival) = Arrival::new(from, Class::Write, header) else {
             return Placement::Refuse;
         };
+        match body {
+            Body::Whole(bytes) if bytes.len() == arrival.len && header.kind == Kind::Write => {
+                self.write_whole(out, &arrival, targets, bytes)
+            }
+            body => self.write_in_parts(out, &arrival, header, targets, body),
+        }
+    }
+
+    /// A write is here as a whole.
+    #[inline]
+    fn write_whole(
+        &mut self,
+        out: &mut impl Completions,
+        arrival: &Arrival,
+        targets: &[Target],
+        bytes: &[u8],
+    ) -> Placement {
+        if arrival.wants_ack() && !self.peers.can_reply(arrival.from) {
+            return self.stall(arrival.from);
+        }
         let region = match out.region(targets, Flags::REMOTE_WRITE) {
             Ok(region) if region.len() == arrival.len => region,
             Ok(_) => return Placement::Refuse,
-            Err(errno) => return self.refuse_access(&arrival, header, &body, errno),
+            Err(errno) => return self.refuse_access(arrival, false, &Body::Whole(bytes), errno),
+        };
+        region.write(0, bytes);
+        if arrival.wants_ack() {
+            self.peers.reply(arrival.from, Reply::Ack(arrival.id));
+        }
+        let buf = region.base() as usize;
+        let access = received(arrival, wish(arrival), first_key(targets), buf, arrival.len);
+        out.accessed(access, targets);
+        Placement::Done
+    }
+
+    /// A write begins whose data follows, or is offered.
+    #[inline(never)]
+    fn write_in_parts(
+        &mut self,
+        out: &mut impl Completions,
+        arrival: &Arrival,
+        header: &Header,
+        targets: &[Target],
+        body: Body<'_>,
+    ) -> Placement {
+        let (arrival, from) = (*arrival, arrival.from);
+        if self.unexpected.is_full() || !self.peers.can_reply(from) {
+            return self.stall(from);
+        }
+        let is_offer = header.kind == Kind::WriteRts;
+        let region = match out.region(targets, Flags::REMOTE_WRITE) {
+            Ok(region) if region.len() == arrival.len => region,
+            Ok(_) => return Placement::Refuse,
+            Err(errno) => return self.refuse_access(&arrival, is_offer, &body, errno),
         };
         let landing = Landing {
             room: arrival.len,
             body: region,
             offset: 0,
-            flags: match arrival.flags.contains(HeaderFlags::DATA) {
-                true => Flags::COMPLETION,
-                false => Flags::empty(),
-            },
+            flags: wish(&arrival),
             context: first_key(targets),
             shared: Key::NONE,
         };
-        let is_offer = header.kind == Kind::WriteRts;
-        self.land(out, arrival, Fate::Matched(landing), body, is_offer)
+        let fate = Fate::Matched(landing);
+        self.land_on(out, arrival, fate, several(targets), body, is_offer)
             .unwrap_or_else(|_| self.stall(from))
     }
 
@@ -92,6 +224,9 @@ impl Engine {
         if !self.peers.can_reply(from) {
             return self.stall(from);
         }
+        let Some(key) = self.sends.vacant() else {
+            return self.stall(from);
+        };
         let region = match out.region(targets, Flags::REMOTE_READ) {
             Ok(region) if region.len() as u64 == header.len => region,
             Ok(_) => return Placement::Refuse,
@@ -100,10 +235,7 @@ impl Engine {
                 return Placement::Done;
             }
         };
-        let Some(key) = self.sends.vacant() else {
-            return self.stall(from);
-        };
-        let response = Transmit::response(from, header.id, region, first_key(targets), key);
+        let response = Transmit::response(from, header.id, region, targets, key);
         // The key is the vacant one, so there is room for it.
         let _ = self.sends.insert(response);
         self.peers.queue_bulk(from, key);
@@ -162,8 +294,21 @@ impl Engine {
     pub(crate) fn land(
         &mut self,
         out: &mut impl Completions,
+        arrival: Arrival,
+        fate: Fate,
+        body: Body<'_>,
+        is_offer: bool,
+    ) -> Result<Placement, Full> {
+        self.land_on(out, arrival, fate, Box::default(), body, is_offer)
+    }
+
+    /// The same for a write that may be of several pieces of memory.
+    fn land_on(
+        &mut self,
+        out: &mut impl Completions,
         mut arrival: Arrival,
         fate: Fate,
+        targets: Box<[Target]>,
         body: Body<'_>,
         is_offer: bool,
     ) -> Result<Placement, Full> {
@@ -187,7 +332,8 @@ impl Engine {
             // The sender learns of the match from the answer to its offer.
             arrival.flags.remove(HeaderFlags::MATCH);
         }
-        let message = Message::new(arrival, kept, fate);
+        let mut message = Message::new(arrival, kept, fate);
+        message.targets = targets;
         let Some(key) = self.unexpected.insert(message) else {
             return Err(Full);
         };
@@ -206,11 +352,10 @@ impl Engine {
     fn refuse_access(
         &mut self,
         arrival: &Arrival,
-        header: &Header,
+        is_offer: bool,
         body: &Body<'_>,
         errno: Errno,
     ) -> Placement {
-        let is_offer = header.kind == Kind::WriteRts;
         let is_named = is_offer || arrival.wants_ack();
         // Of a body in several frames, the others could not be told from those of a stranger.
         let is_over = match body {
@@ -233,13 +378,17 @@ impl Engine {
 /// There is no room for one more message.
 pub(crate) struct Full;
 
-/// Returns what completions of accesses by peers have for a context.
-fn first_key(targets: &[Target]) -> usize {
-    targets.first().map_or(0, |target| target.key as usize)
+/// Tells by flags of a receive whether a peer's write is reported: only, if it brings data.
+#[inline]
+fn wish(arrival: &Arrival) -> Flags {
+    match arrival.flags.contains(HeaderFlags::DATA) {
+        true => Flags::COMPLETION,
+        false => Flags::empty(),
+    }
 }
 
 /// Reads or writes memory of this endpoint itself.
-fn rma_with_self(out: &mut impl Completions, op: &RmaOp) {
+fn rma_with_self(out: &mut impl Completions, op: &RmaOp<'_>) {
     let is_read = op.flags.contains(Flags::READ);
     let (remote, access) = match is_read {
         true => (Flags::RMA | Flags::REMOTE_READ, Flags::REMOTE_READ),
@@ -247,7 +396,7 @@ fn rma_with_self(out: &mut impl Completions, op: &RmaOp) {
     };
     let len = op.body.len() as u64;
     let mine = transmit::completion(op.flags, op.context, op.body.base() as usize, len);
-    let region = match out.region(&op.targets, access) {
+    let region = match out.region(op.targets, access) {
         Ok(region) if region.len() == op.body.len() => region,
         Ok(_) => return out.fail(failure(mine, Errno::INVAL)),
         Err(errno) => return out.fail(failure(mine, errno)),
@@ -259,8 +408,8 @@ fn rma_with_self(out: &mut impl Completions, op: &RmaOp) {
     }
     let has_data = !is_read && op.flags.contains(Flags::REMOTE_CQ_DATA);
     out.complete(mine);
-    out.complete(Completion {
-        context: first_key(&op.targets),
+    let access = Completion {
+        context: first_key(op.targets),
         flags: if has_data {
             remote | Flags::REMOTE_CQ_DATA
         } else {
@@ -272,7 +421,8 @@ fn rma_with_self(out: &mut impl Completions, op: &RmaOp) {
         tag: 0,
         from: op.peer,
         wanted: has_data,
-    });
+    };
+    out.accessed(access, op.targets);
 }
 
 fn failure(op: Completion, errno: Errno) -> Failure {

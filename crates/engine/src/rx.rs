@@ -237,6 +237,9 @@ impl Engine {
             return;
         };
         let arrival = message.arrival;
+        if arrival.class.is_answer() {
+            self.peers.lift_fence(arrival.from);
+        }
         if let Fate::Update(pending) = &message.fate
             && result.is_ok()
         {
@@ -248,8 +251,11 @@ impl Engine {
             }
             match arrival.class {
                 Class::Collective => self.collective_landed(&landing, &arrival, result),
+                Class::Write if result.is_ok() => {
+                    out.accessed(landing.completion(&arrival), &message.targets);
+                }
                 // That a peer's write was cut short is the peer's affair: no operation of this endpoint failed.
-                Class::Write if result.is_err() => {}
+                Class::Write => {}
                 _ => self.posted.land(landing, &arrival, result, out),
             }
         }

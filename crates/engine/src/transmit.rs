@@ -19,7 +19,7 @@ pub(crate) struct Transmit {
     pub(crate) header: Header,
     /// The data to send; of a read, where it will go.
     pub(crate) body: Iov,
-    /// The peer's memory that it is about, if it is about any.
+    /// The peer's memory that it is about, if it is about any; of a response, this endpoint's if it is in several pieces.
     pub(crate) targets: Box<[Target]>,
     /// Of an atomic that fetches: where the response goes.
     pub(crate) result: Option<Box<Iov>>,
@@ -71,7 +71,7 @@ impl Transmit {
     }
 
     /// Takes a read or write in. A read is over when its response is, which takes its place.
-    pub(crate) fn rma(op: RmaOp, key: Key) -> Self {
+    pub(crate) fn rma(op: RmaOp<'_>, key: Key) -> Self {
         let is_read = op.flags.contains(Flags::READ);
         let message = TxOp {
             peer: op.peer,
@@ -82,28 +82,30 @@ impl Transmit {
             context: op.context,
         };
         let mut transmit = Self::new(message, key);
-        transmit.targets = op.targets;
+        transmit.targets = Box::from(op.targets);
         transmit.unacked |= is_read;
         transmit.borrowed &= !is_read;
         transmit
     }
 
     /// Answers the read that the peer calls `id` with the memory that it names.
-    pub(crate) fn response(peer: PeerId, id: u32, body: Iov, context: usize, key: Key) -> Self {
+    pub(crate) fn response(peer: PeerId, id: u32, body: Iov, targets: &[Target], key: Key) -> Self {
         let message = TxOp {
             peer,
             tag: u64::from(id),
             data: 0,
             body,
             flags: Flags::RMA | Flags::REMOTE_READ,
-            context,
+            context: first_key(targets),
         };
-        Self::new(message, key)
+        let mut transmit = Self::new(message, key);
+        transmit.targets = several(targets);
+        transmit
     }
 
     /// Answers the atomic that the peer calls `id` with what it fetched; what happened here has been reported.
     pub(crate) fn fetched(peer: PeerId, id: u32, old: Iov, key: Key) -> Self {
-        let mut response = Self::response(peer, id, old, 0, key);
+        let mut response = Self::response(peer, id, old, &[], key);
         response.flags = Flags::empty();
         response
     }
@@ -158,6 +160,18 @@ impl Transmit {
     pub(crate) fn run(&self) -> Option<Key> {
         let is_collective = matches!(self.header.kind, Kind::Collective);
         is_collective.then(|| u32::try_from(self.context).map_or(Key::NONE, Key::from_raw))
+    }
+
+    /// Tells whether it sends from the region with this key because a peer reads it.
+    pub(crate) fn sends_from(&self, key: u64) -> bool {
+        self.is_response()
+            && self.flags.contains(Flags::RMA)
+            && is_about(self.context, &self.targets, key)
+    }
+
+    /// Tells whether it waits for everything before it, and nothing of it was handed to the link.
+    pub(crate) fn is_fenced(&self) -> bool {
+        self.stage == Stage::Queued && self.flags.contains(Flags::FENCE)
     }
 
     /// Tells whether nothing more will happen to it.
@@ -224,7 +238,7 @@ impl Transmit {
             offset,
             len,
             targets: match self.stage {
-                Stage::Queued => &self.targets,
+                Stage::Queued if !self.is_response() => &self.targets,
                 _ => &[],
             },
             transient: self.borrowed,
@@ -274,6 +288,7 @@ impl Transmit {
         );
         match self.failure {
             None if self.is_response() && self.flags.is_empty() => {}
+            None if self.is_response() => out.accessed(op, &self.targets),
             None => out.complete(op),
             // The reader is gone, and nobody else waits for it.
             Some(_) if self.header.kind == Kind::Response => {}
@@ -329,6 +344,24 @@ impl Transmit {
     }
 }
 
+/// Returns what completions of accesses by peers have for a context.
+pub(crate) fn first_key(targets: &[Target]) -> usize {
+    targets.first().map_or(0, |target| target.key as usize)
+}
+
+/// Keeps the names of several pieces of memory; a single one is known by its key.
+pub(crate) fn several(targets: &[Target]) -> Box<[Target]> {
+    match targets {
+        [_] => Box::default(),
+        targets => Box::from(targets),
+    }
+}
+
+/// Tells whether an access with this context and these pieces is about the region with this key.
+pub(crate) fn is_about(context: usize, targets: &[Target], key: u64) -> bool {
+    context as u64 == key || targets.iter().any(|target| target.key == key)
+}
+
 /// Makes the header of a send; its id is filled in where one is needed.
 #[inline(always)]
 pub(crate) fn header(op: &TxOp) -> Header {
@@ -362,6 +395,23 @@ pub(crate) fn header(op: &TxOp) -> Header {
         } else {
             0
         },
+        len: op.body.len() as u64,
+    }
+}
+
+/// Makes the header of a write; its id is filled in where one is needed.
+#[inline(always)]
+pub(crate) fn write_header(op: &RmaOp<'_>) -> Header {
+    let mut flags = HeaderFlags::empty();
+    let has_data = op.flags.contains(Flags::REMOTE_CQ_DATA);
+    flags.set(HeaderFlags::DATA, has_data);
+    flags.set(HeaderFlags::DELIVERY, wants_ack(op.flags));
+    Header {
+        kind: Kind::Write,
+        flags,
+        id: 0,
+        tag: 0,
+        data: if has_data { op.data } else { 0 },
         len: op.body.len() as u64,
     }
 }

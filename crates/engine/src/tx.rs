@@ -87,7 +87,7 @@ impl Engine {
     ) -> Result<(), Errno> {
         match sent {
             Sent::Over => {}
-            Sent::Posted(posted) => self.remember(op, key, posted),
+            Sent::Posted(posted) => self.remember(Transmit::new(op, key), posted),
             Sent::Blocked => {
                 self.peers.block(op.peer);
                 self.submit(link, out, op, key)?;
@@ -103,8 +103,7 @@ impl Engine {
     }
 
     /// Keeps a send that is with the link, or with the peer, for its completion.
-    fn remember(&mut self, op: TxOp, key: Key, posted: Posted) {
-        let mut transmit = Transmit::new(op, key);
+    pub(crate) fn remember(&mut self, mut transmit: Transmit, posted: Posted) {
         transmit.stage = Stage::Sent;
         transmit.pending = u32::from(posted == Posted::Pending);
         transmit.borrowed = false;
@@ -140,7 +139,8 @@ impl Engine {
     ) -> Result<(), Errno> {
         let peer = transmit.peer;
         let one_frame = transmit.fits_one_frame(link.limits(peer));
-        if transmit.borrowed && !(one_frame && self.peers.is_clear(peer)) {
+        let at_once = one_frame && self.peers.is_clear(peer) && !transmit.is_fenced();
+        if transmit.borrowed && !at_once {
             transmit.own_body()?;
         }
         if self.sends.insert(transmit).is_none() {
@@ -172,6 +172,7 @@ impl Engine {
             };
             let step = match next {
                 Next::Reply(reply) => self.post_reply(link, out, peer, reply),
+                Next::Message(key) if self.meets_fence(peer, key) => continue,
                 Next::Message(key) | Next::Bulk(key) => self.post_frame(link, out, key),
             };
             let Some(row) = self.peers.get_mut(peer) else {
@@ -319,6 +320,7 @@ impl Engine {
         if self.sends.get(key).is_some_and(Transmit::is_over)
             && let Some(transmit) = self.sends.remove(key)
         {
+            self.peers.lift_fence(transmit.peer);
             match transmit.run() {
                 None => transmit.report(out),
                 Some(run) => self.collective_sent(run, &transmit),

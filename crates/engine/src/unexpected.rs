@@ -175,6 +175,20 @@ impl UnexpectedQueue {
             .collect()
     }
 
+    /// Tells whether a message of such a class comes from a peer.
+    pub(crate) fn any_from(&self, peer: PeerId, class: impl Fn(Class) -> bool) -> bool {
+        let comes =
+            |message: &Message| message.arrival.from == peer && class(message.arrival.class);
+        self.messages.iter().any(|(_, message)| comes(message))
+    }
+
+    /// Tells whether a message goes to the region with this key.
+    pub(crate) fn writes_to(&self, key: u64) -> bool {
+        self.messages
+            .iter()
+            .any(|(_, message)| message.writes_to(key))
+    }
+
     /// Drops all messages.
     pub(crate) fn clear(&mut self) {
         *self = Self::new();

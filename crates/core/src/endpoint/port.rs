@@ -75,7 +75,7 @@ impl<D: Device> Port<D> {
     /// # Errors
     /// As [`Port::send`].
     #[inline]
-    pub(super) fn access(&mut self, peer: fi_addr_t, mut op: RmaOp) -> Result<(), Errno> {
+    pub(super) fn access(&mut self, peer: fi_addr_t, mut op: RmaOp<'_>) -> Result<(), Errno> {
         op.peer = self.target(peer)?;
         let begun = self.engine.rma(&mut self.device, &mut self.out, op);
         self.settle();

@@ -55,7 +55,11 @@ impl<P: Provider> RdmEndpoint<P> {
             context,
         };
         // SAFETY: the application leaves the buffer to the operation (fi_rma(3)).
-        ep.access(access, unsafe { buffer(buf, len) }, one(addr, len, key))
+        ep.access(
+            access,
+            unsafe { buffer(buf, len) },
+            Some(&one(addr, len, key)),
+        )
     }
 
     unsafe extern "C" fn readv(
@@ -79,7 +83,7 @@ impl<P: Provider> RdmEndpoint<P> {
         // SAFETY: the application leaves the buffers to the operation (fi_rma(3)).
         let body = unsafe { buffers(iov, count) };
         let len = body.as_ref().map_or(0, Iov::len);
-        ep.access(access, body, one(addr, len, key))
+        ep.access(access, body, Some(&one(addr, len, key)))
     }
 
     unsafe extern "C" fn readmsg(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64) -> isize {
@@ -112,7 +116,11 @@ impl<P: Provider> RdmEndpoint<P> {
             context,
         };
         // SAFETY: the application leaves the buffer to the operation (fi_rma(3)).
-        ep.access(access, unsafe { buffer(buf, len) }, one(addr, len, key))
+        ep.access(
+            access,
+            unsafe { buffer(buf, len) },
+            Some(&one(addr, len, key)),
+        )
     }
 
     unsafe extern "C" fn writev(
@@ -136,7 +144,7 @@ impl<P: Provider> RdmEndpoint<P> {
         // SAFETY: the application leaves the buffers to the operation (fi_rma(3)).
         let body = unsafe { buffers(iov, count) };
         let len = body.as_ref().map_or(0, Iov::len);
-        ep.access(access, body, one(addr, len, key))
+        ep.access(access, body, Some(&one(addr, len, key)))
     }
 
     unsafe extern "C" fn writemsg(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64) -> isize {
@@ -167,7 +175,11 @@ impl<P: Provider> RdmEndpoint<P> {
             context: null_mut(),
         };
         // SAFETY: the buffer is valid during the call, which is as long as an injected one is used.
-        ep.access(access, unsafe { buffer(buf, len) }, one(addr, len, key))
+        ep.access(
+            access,
+            unsafe { buffer(buf, len) },
+            Some(&one(addr, len, key)),
+        )
     }
 
     unsafe extern "C" fn writedata(
@@ -190,7 +202,11 @@ impl<P: Provider> RdmEndpoint<P> {
             context,
         };
         // SAFETY: the application leaves the buffer to the operation (fi_rma(3)).
-        ep.access(access, unsafe { buffer(buf, len) }, one(addr, len, key))
+        ep.access(
+            access,
+            unsafe { buffer(buf, len) },
+            Some(&one(addr, len, key)),
+        )
     }
 
     unsafe extern "C" fn inject_writedata(
@@ -211,7 +227,11 @@ impl<P: Provider> RdmEndpoint<P> {
             context: null_mut(),
         };
         // SAFETY: the buffer is valid during the call, which is as long as an injected one is used.
-        ep.access(access, unsafe { buffer(buf, len) }, one(addr, len, key))
+        ep.access(
+            access,
+            unsafe { buffer(buf, len) },
+            Some(&one(addr, len, key)),
+        )
     }
 
     /// Starts an access that a message describes.
@@ -226,36 +246,42 @@ impl<P: Provider> RdmEndpoint<P> {
             context: msg.context,
         };
         // SAFETY: the caller's contract.
-        let (body, targets) = unsafe {
-            (
-                buffers(msg.msg_iov, msg.iov_count),
-                many(msg.rma_iov, msg.rma_iov_count),
-            )
-        };
+        let body = unsafe { buffers(msg.msg_iov, msg.iov_count) };
+        let mut room = [Target::default(); MAX_SEGMENTS];
+        // SAFETY: the caller's contract.
+        let targets = unsafe { many(msg.rma_iov, msg.rma_iov_count, &mut room) };
         self.access(access, body, targets)
     }
 }
 
 /// Names one piece of the peer's memory.
-fn one(addr: u64, len: usize, key: u64) -> Option<Box<[Target]>> {
+#[inline]
+fn one(addr: u64, len: usize, key: u64) -> [Target; 1] {
     let len = len as u64;
-    Some(Box::new([Target { addr, len, key }]))
+    [Target { addr, len, key }]
 }
 
 /// Names several pieces of the peer's memory; `None` when there are too many, or none.
 ///
 /// # Safety
 /// The list has as many entries as it says.
-unsafe fn many(list: *const fi_rma_iov, count: usize) -> Option<Box<[Target]>> {
-    if list.is_null() || count == 0 || count > MAX_SEGMENTS {
+unsafe fn many(
+    list: *const fi_rma_iov,
+    count: usize,
+    room: &mut [Target; MAX_SEGMENTS],
+) -> Option<&[Target]> {
+    if list.is_null() || count == 0 {
         return None;
     }
-    // SAFETY: the caller says that there are so many entries.
-    let pieces = (0..count).map(|at| unsafe { *list.add(at) });
-    let targets = pieces.map(|piece| Target {
-        addr: piece.addr,
-        len: piece.len as u64,
-        key: piece.key,
-    });
-    Some(targets.collect())
+    let targets = room.get_mut(..count)?;
+    for (at, target) in targets.iter_mut().enumerate() {
+        // SAFETY: the caller says that there are so many entries.
+        let piece = unsafe { *list.add(at) };
+        *target = Target {
+            addr: piece.addr,
+            len: piece.len as u64,
+            key: piece.key,
+        };
+    }
+    Some(targets)
 }

@@ -77,7 +77,7 @@ impl<P: Provider> RdmEndpoint<P> {
         &self,
         access: Access,
         body: Option<Iov>,
-        targets: Option<Box<[Target]>>,
+        targets: Option<&[Target]>,
     ) -> isize {
         let (Some(body), Some(targets)) = (body, targets) else {
             return failed(Errno::INVAL);

@@ -4,6 +4,7 @@ mod atomic;
 mod atomic_target;
 mod budget;
 mod failure;
+mod fence;
 mod hostile;
 mod matching;
 mod model;

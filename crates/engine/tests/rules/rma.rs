@@ -1,6 +1,6 @@
 //! Reading and writing memory of peers: fi_rma(3).
 
-use oxifabric_engine::{Header, HeaderFlags, Kind, PostError, RmaOp, Target};
+use oxifabric_engine::{Header, HeaderFlags, Kind, PostError, Posted, RmaOp, Target};
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags};
 
@@ -16,10 +16,10 @@ fn target(addr: u64, len: u64) -> Target {
     }
 }
 
-fn op(flags: Flags, body: &Iov, context: usize) -> RmaOp {
+fn op(flags: Flags, body: &Iov, context: usize) -> RmaOp<'static> {
     RmaOp {
         peer: PEER,
-        targets: Box::new([target(3, body.len() as u64)]),
+        targets: lasting(target(3, body.len() as u64)),
         body: body.clone(),
         data: 0,
         flags: Flags::RMA | Flags::COMPLETION | flags,
@@ -222,5 +222,109 @@ fn a_read_cut_short_fails_once() {
     b.tell(|sink| sink.peer_down(PEER, Errno::CONNRESET));
     let failed = b.failed();
     assert_eq!((failed.errno, failed.op.context), (Errno::CONNRESET, 1));
+    b.assert_empty();
+}
+
+#[test]
+fn an_access_of_several_regions_names_them_all_when_it_ends() {
+    let mut b = Bench::new();
+    b.register(KEY, &memory(&[0; 40]));
+    let both = [
+        target(0, 1),
+        Target {
+            key: 1,
+            ..target(0, 2)
+        },
+    ];
+    b.arrive_at_all(write_header(3), &both, b"abc");
+    assert_eq!(b.accessed(), [both.to_vec()]);
+    // In parts, and answered, it is the same at their ends.
+    let long = [
+        target(0, 10),
+        Target {
+            key: 1,
+            ..target(0, 20)
+        },
+    ];
+    b.arrive_at_all(write_header(30), &long, &[1; 8]);
+    assert!(b.engine.uses_region(KEY) && b.engine.uses_region(1));
+    assert!(b.accessed().is_empty());
+    b.arrive(PEER, segment(30, 6, 8), &[1; 22]);
+    assert_eq!(b.accessed(), [long.to_vec()]);
+    let read = Header {
+        kind: Kind::Read,
+        id: 9,
+        ..msg(3)
+    };
+    b.arrive_at_all(read, &both, b"");
+    assert_eq!(b.accessed(), [both.to_vec()]);
+    assert!(b.frame().targets.is_empty());
+    let contexts: Vec<_> = (0..3).map(|_| b.done().context as u64).collect();
+    assert_eq!(contexts, [KEY; 3]);
+    b.assert_empty();
+}
+
+#[test]
+fn a_region_is_in_use_until_the_last_access_ends() {
+    let mut b = Bench::new();
+    b.register(KEY, &memory(&[0; 40]));
+    b.arrive_at(write_header(30), target(0, 30), b"abc");
+    assert!(b.engine.uses_region(KEY) && !b.engine.uses_region(KEY + 1));
+    b.tell(|sink| sink.peer_down(PEER, Errno::CONNRESET));
+    assert!(!b.engine.uses_region(KEY));
+    // Of a read, as long as the link or the peer may still take from the memory.
+    b.link.answers.push_back(Ok(Posted::Pending));
+    let read = Header {
+        kind: Kind::Read,
+        id: 9,
+        ..msg(3)
+    };
+    b.arrive_at(read, target(0, 3), b"");
+    let token = b.frame().token;
+    assert!(b.engine.uses_region(KEY));
+    b.tell(move |sink| sink.sent(token, Ok(())));
+    assert!(!b.engine.uses_region(KEY));
+    b.done();
+    b.assert_empty();
+}
+
+#[test]
+fn a_short_write_that_the_link_does_not_take_waits_its_turn() {
+    let mut b = Bench::new();
+    b.link.answers.push_back(Err(PostError::Again));
+    let injected = Flags::WRITE | Flags::INJECT;
+    let body = memory(b"abc");
+    b.rma(op(injected, &body, 1)).expect("room");
+    b.rma(op(Flags::WRITE, &memory(b"def"), 2)).expect("room");
+    // An injected body is the caller's again.
+    body.write(0, b"xyz");
+    assert!(b.link.posted.is_empty());
+    b.tell(|sink| sink.writable(PEER));
+    let bodies: Vec<_> = (0..2).map(|_| b.frame().body).collect();
+    assert_eq!(bodies, [b"abc".to_vec(), b"def".to_vec()]);
+    assert_eq!((b.done().context, b.done().context), (1, 2));
+    b.assert_empty();
+}
+
+#[test]
+fn a_short_write_completes_with_its_acknowledgement_if_it_asks_for_one() {
+    let mut b = Bench::new();
+    let flags = Flags::WRITE | Flags::DELIVERY_COMPLETE;
+    b.rma(op(flags, &memory(b"abc"), 1)).expect("room");
+    let id = b.frame().header.id;
+    assert_eq!((b.event(), b.engine.pending_tx()), (None, 1));
+    b.arrive(PEER, answer(Kind::Ack, id), b"");
+    assert_eq!(b.done().context, 1);
+    let mut peer = Bench::new();
+    peer.register(KEY, &memory(&[0; 8]));
+    let wanted = Header {
+        flags: HeaderFlags::DELIVERY,
+        ..write_header(3)
+    };
+    peer.arrive_at(wanted, target(0, 3), b"abc");
+    let ack = peer.frame().header;
+    assert_eq!((ack.kind, ack.id), (Kind::Ack, 6));
+    peer.done();
+    peer.assert_empty();
     b.assert_empty();
 }

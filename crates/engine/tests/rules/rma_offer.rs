@@ -16,10 +16,10 @@ const fn target(addr: u64, len: u64) -> Target {
     }
 }
 
-fn op(peer: PeerId, flags: Flags, body: &Iov) -> RmaOp {
+fn op(peer: PeerId, flags: Flags, body: &Iov) -> RmaOp<'static> {
     RmaOp {
         peer,
-        targets: Box::new([target(2, body.len() as u64)]),
+        targets: lasting(target(2, body.len() as u64)),
         body: body.clone(),
         data: 9,
         flags: Flags::RMA | Flags::COMPLETION | flags,
@@ -271,10 +271,10 @@ fn an_endpoint_reaches_its_own_memory_without_the_link() {
     assert_eq!(b.done().flags, Flags::RMA | Flags::REMOTE_READ);
     assert_eq!(content(&into), b"XYe");
     let unknown = RmaOp {
-        targets: Box::new([Target {
+        targets: lasting(Target {
             key: 1,
             ..target(0, 3)
-        }]),
+        }),
         ..op(ME, Flags::READ, &into)
     };
     b.rma(unknown).expect("room");

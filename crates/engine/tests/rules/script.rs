@@ -47,7 +47,11 @@ pub(crate) struct Sent {
 type Step = Box<dyn FnOnce(&mut dyn Sink)>;
 
 #[derive(Default)]
-struct Events(VecDeque<Result<Completion, Failure>>, Option<(u64, Iov)>);
+struct Events(
+    VecDeque<Result<Completion, Failure>>,
+    Option<(u64, Iov)>,
+    Vec<Vec<Target>>,
+);
 
 impl Completions for Events {
     fn complete(&mut self, completion: Completion) {
@@ -58,10 +62,20 @@ impl Completions for Events {
         self.0.push_back(Err(failure));
     }
 
+    fn accessed(&mut self, access: Completion, targets: &[Target]) {
+        self.2.push(targets.to_vec());
+        self.complete(access);
+    }
+
     fn region(&self, targets: &[Target], _: Flags) -> Result<Iov, Errno> {
         match (&self.1, targets) {
             (Some((key, region)), [target]) if target.key == *key => {
                 Ok(region.slice(target.addr as usize, target.len as usize))
+            }
+            // Several pieces are one run of memory here, whatever their keys.
+            (Some((_, region)), [first, _, ..]) => {
+                let len = targets.iter().map(|target| target.len as usize).sum();
+                Ok(region.slice(first.addr as usize, len))
             }
             _ => Err(Errno::NOKEY),
         }
@@ -172,7 +186,7 @@ impl Bench {
         self.engine.recv(&mut self.link, &mut self.events, op)
     }
 
-    pub(crate) fn rma(&mut self, op: RmaOp) -> Result<(), Errno> {
+    pub(crate) fn rma(&mut self, op: RmaOp<'_>) -> Result<(), Errno> {
         self.engine.rma(&mut self.link, &mut self.events, op)
     }
 
@@ -241,6 +255,24 @@ impl Bench {
         self.arrive_with(PEER, header, move |sink| {
             sink.access(PEER, &header, &[target], Body::Stream(len))
         })
+    }
+
+    /// Lets a frame arrive that names several pieces of memory of this endpoint.
+    pub(crate) fn arrive_at_all(
+        &mut self,
+        header: Header,
+        targets: &[Target],
+        body: &[u8],
+    ) -> Answer {
+        let (targets, body) = (targets.to_vec(), body.to_vec());
+        self.arrive_with(PEER, header, move |sink| {
+            sink.access(PEER, &header, &targets, Body::Whole(&body))
+        })
+    }
+
+    /// What peers' accesses that ended were of, in their order; forgets it.
+    pub(crate) fn accessed(&mut self) -> Vec<Vec<Target>> {
+        std::mem::take(&mut self.events.2)
     }
 
     /// Lets an offer for memory of this endpoint arrive, whose own memory can be pulled.
@@ -422,4 +454,9 @@ pub(crate) fn segment(len: usize, id: u32, offset: u64) -> Header {
 
 pub(crate) fn answer(kind: Kind, id: u32) -> Header {
     Header { kind, id, ..msg(0) }
+}
+
+/// Names memory for as long as the test runs.
+pub(crate) fn lasting(target: Target) -> &'static [Target] {
+    Box::leak(Box::new([target]))
 }

@@ -61,9 +61,10 @@ impl Node {
         let source = if write { &local } else { &region };
         source.write(0, &content(index, len));
         let key = self.events.register(&region);
+        let targets = targets(rng, len, if may_be_refused { NO_KEY } else { key });
         let op = RmaOp {
             peer: PeerId(peer as u32),
-            targets: targets(rng, len, if may_be_refused { NO_KEY } else { key }),
+            targets: &targets,
             body: local.clone(),
             data: index as u64,
             flags,

@@ -1,0 +1,47 @@
+//! Fences: an operation with `FENCE` starts only when every earlier one to its peer is complete, and those after it wait
+//! behind it, fi_msg(3) and fi_rma(3) "FI_FENCE".
+//!
+//! Large path. A fence is met where an operation would be handed to the link: whatever is complete by then does not count,
+//! whatever is behind it is still queued.
+
+use oxifabric_types::{Errno, Flags, PeerId};
+
+use crate::engine::Engine;
+use crate::matching::Class;
+use crate::slab::Key;
+use crate::transmit::Stage;
+
+impl Engine {
+    /// Tells whether the next operation to a peer has to wait; the peer is fenced then until one completes.
+    pub(crate) fn meets_fence(&mut self, peer: PeerId, key: Key) -> bool {
+        let is_fenced = self.sends.get(key).is_some_and(|send| send.is_fenced());
+        if !is_fenced || !self.has_begun(peer) {
+            return false;
+        }
+        if let Some(row) = self.peers.get_mut(peer) {
+            row.fenced = true;
+        }
+        true
+    }
+
+    /// Refuses a fenced operation with this endpoint itself while an earlier one is under way: such operations never
+    /// wait in a queue.
+    ///
+    /// # Errors
+    /// [`Errno::AGAIN`].
+    pub(crate) fn check_own_fence(&self, flags: Flags) -> Result<(), Errno> {
+        match flags.contains(Flags::FENCE) && self.has_begun(self.me) {
+            true => Err(Errno::AGAIN),
+            false => Ok(()),
+        }
+    }
+
+    /// Tells whether an operation with a peer has begun and is not complete. Responses are the peer's operations.
+    fn has_begun(&self, peer: PeerId) -> bool {
+        let mut sends = self.sends.iter();
+        let begun = sends.any(|(_, send)| {
+            send.peer == peer && send.stage != Stage::Queued && !send.is_internal()
+        });
+        begun || self.unexpected.any_from(peer, Class::is_answer)
+    }
+}
