@@ -1,12 +1,16 @@
 //! Counters of completions: fi_cntr(3).
+//!
+//! Counting is on the short path of operations that have a counter: an addition, and two looks at words that tell whether
+//! work waits for this value and whether somebody sleeps.
 
 use core::ffi::{c_int, c_void};
 use core::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use oxifabric_abi::{
-    FI_CLASS_CNTR, FI_CNTR_EVENTS_COMP, FI_WAIT_NONE, fi_cntr_attr, fi_ops, fi_ops_cntr, fid,
-    fid_cntr,
+    FI_CLASS_CNTR, FI_CNTR_EVENTS_BYTES, FI_CNTR_EVENTS_COMP, fi_cntr_attr, fi_ops, fi_ops_cntr,
+    fid, fid_cntr,
 };
 use oxifabric_types::Errno;
 
@@ -16,18 +20,47 @@ use crate::domain::Domain;
 use crate::handle::{self, Fid, Object, Ref, Uses, object, publish, status, table};
 use crate::members::{Drive, Members, try_sleep};
 use crate::wait::{Doorbell, SLICE};
+use crate::wait_set::{Attached, WaitSet, Waitable};
 
 /// A counter.
 #[repr(C)]
 pub(crate) struct Cntr {
     fid: Fid<fid_cntr>,
+    /// The place in a wait set. Before the rest, so that the object leaves the set before it is taken apart.
+    set: OnceLock<Attached>,
     uses: Uses,
     domain: Ref<Domain>,
+    /// Counts bytes instead of operations (`FI_CNTR_EVENTS_BYTES`).
+    bytes: bool,
     value: AtomicU64,
     errors: AtomicU64,
+    /// The smallest sum of value and errors that work waits for.
+    awaited: AtomicU64,
+    /// What a poll set told of it last, or the application set.
+    told: Snapshot,
+    /// What a wait set told of it last.
+    woken: Snapshot,
     members: Members,
     bell: Doorbell,
 }
+
+/// Value and errors at a moment.
+#[derive(Default)]
+struct Snapshot(AtomicU64, AtomicU64);
+
+impl Snapshot {
+    /// Takes over what is there now; tells whether it is anything new.
+    fn take(&self, (value, errors): (u64, u64)) -> bool {
+        let old = (
+            self.0.swap(value, Ordering::Relaxed),
+            self.1.swap(errors, Ordering::Relaxed),
+        );
+        old != (value, errors)
+    }
+}
+
+/// No work waits.
+const NEVER: u64 = u64::MAX;
 
 // SAFETY: `repr(C)`, begins with its handle; `publish` boxes every one with `BASE`.
 unsafe impl Object for Cntr {
@@ -44,38 +77,48 @@ unsafe impl Object for Cntr {
 }
 
 impl Cntr {
-    /// Opens a counter in a domain; without attributes, one that counts completions and can be waited for.
+    /// Opens a counter in a domain; without attributes, one that counts completions and cannot be waited for.
     ///
     /// # Errors
-    /// `NOSYS` for other events and for wait sets, `INVAL`, `MFILE`.
-    pub(crate) fn open(
+    /// `INVAL`, `BADFLAGS`, `MFILE`.
+    ///
+    /// # Safety
+    /// The attributes of `FI_WAIT_SET` name an open wait set.
+    pub(crate) unsafe fn open(
         domain: &Domain,
         attr: Option<&fi_cntr_attr>,
         context: *mut c_void,
     ) -> Result<*mut fid_cntr, Errno> {
-        let (events, wait_obj, flags) = match attr {
-            Some(attr) => (attr.events, attr.wait_obj, attr.flags),
-            None => (FI_CNTR_EVENTS_COMP, FI_WAIT_NONE, 0),
-        };
-        if events != FI_CNTR_EVENTS_COMP {
-            return Err(Errno::NOSYS);
+        let attr = attr.copied().unwrap_or(fi_cntr_attr::ZERO);
+        if !matches!(attr.events, FI_CNTR_EVENTS_COMP | FI_CNTR_EVENTS_BYTES) {
+            return Err(Errno::INVAL);
         }
-        if flags != 0 {
+        if attr.flags != 0 {
             return Err(Errno::BADFLAGS);
         }
+        // SAFETY: the caller's contract.
+        let set = unsafe { WaitSet::of(attr.wait_obj, attr.wait_set) }?;
+        let bell = domain.bell(set, attr.wait_obj)?;
         let fid = fid_cntr {
             fid: handle::new_fid::<Self>(context),
             ops: table(&OPS),
         };
-        Ok(publish(Self {
+        let cntr = publish(Self {
             fid: Fid::new(fid),
+            set: OnceLock::new(),
             uses: Uses::none(),
             domain: Ref::to(domain),
+            bytes: attr.events == FI_CNTR_EVENTS_BYTES,
             value: AtomicU64::new(0),
             errors: AtomicU64::new(0),
-            members: Members::none(domain.locks()),
-            bell: Doorbell::open(wait_obj)?,
-        }))
+            awaited: AtomicU64::new(NEVER),
+            told: Snapshot::default(),
+            woken: Snapshot::default(),
+            members: Members::none(domain.locks(), Some(Arc::clone(domain.upkeep()))),
+            bell,
+        });
+        // SAFETY: the counter was just published and nobody else knows it; it leaves the set before it goes.
+        unsafe { WaitSet::admit(set, cntr, |cntr: &Self| &cntr.set) }
     }
 
     /// Returns the domain.
@@ -83,17 +126,94 @@ impl Cntr {
         &self.domain
     }
 
-    /// Counts operations that ended well.
+    /// Counts an operation that ended well and moved so many bytes.
+    #[inline]
+    pub(crate) fn count(&self, bytes: u64) {
+        self.add(if self.bytes { bytes } else { 1 });
+    }
+
+    /// Counts an operation that failed, whatever is counted (fi_cntr(3) "FI_CNTR_EVENTS_BYTES").
+    pub(crate) fn count_error(&self) {
+        self.add_errors(1);
+    }
+
     #[inline]
     pub(crate) fn add(&self, by: u64) {
         self.value.fetch_add(by, Ordering::SeqCst);
+        self.changed();
+    }
+
+    fn add_errors(&self, by: u64) {
+        self.errors.fetch_add(by, Ordering::SeqCst);
+        self.changed();
+    }
+
+    /// Sets the value (fi_cntr_set).
+    pub(crate) fn set(&self, value: u64) {
+        self.value.store(value, Ordering::SeqCst);
+        self.changed();
+    }
+
+    /// Looks for work that waits for this value, and wakes sleepers. Locks of endpoints may be held, so that work is only
+    /// set aside here.
+    #[inline]
+    fn changed(&self) {
+        if self.sum() >= self.awaited.load(Ordering::SeqCst) {
+            self.cross();
+        }
         self.bell.ring();
     }
 
-    /// Counts operations that failed.
-    pub(crate) fn add_errors(&self, by: u64) {
-        self.errors.fetch_add(by, Ordering::SeqCst);
-        self.bell.ring();
+    #[cold]
+    fn cross(&self) {
+        let upkeep = self.domain.upkeep();
+        if upkeep.works().cross(self) {
+            upkeep.works_are_due();
+        }
+    }
+
+    /// Returns what thresholds of work are compared with (fi_trigger(3)): operations that ended, well or not.
+    pub(crate) fn sum(&self) -> u64 {
+        let (value, errors) = self.snapshot();
+        value.saturating_add(errors)
+    }
+
+    /// Says which sum work waits for next. Whoever counts looks at it after counting; so look at the sum after this.
+    pub(crate) fn await_sum(&self, sum: Option<u64>) {
+        self.awaited.store(sum.unwrap_or(NEVER), Ordering::SeqCst);
+    }
+
+    /// Starts work that the application's own change made due. No locks are held.
+    fn changed_by_hand(&self) {
+        self.told.take(self.snapshot());
+        self.domain.upkeep().run_works();
+    }
+
+    /// Lets the counter drive every endpoint of its domain: what it counts may come from any of them.
+    ///
+    /// # Errors
+    /// `MFILE`.
+    pub(crate) fn widen(&self) -> Result<(), Errno> {
+        let everybody = self.domain.upkeep().everybody()?;
+        // SAFETY: the domain outlives its counters, and so do its endpoints taken together.
+        unsafe { self.members.add(everybody, Some(&self.bell)) }
+    }
+
+    /// Moves what can be moved; tells whether the counter changed since [`Cntr::take_news`] or the application's last own
+    /// change (fi_poll(3)).
+    pub(crate) fn drive(&self) -> bool {
+        self.members.progress();
+        let (value, errors) = self.snapshot();
+        let Snapshot(told, told_errors) = &self.told;
+        (
+            told.load(Ordering::Relaxed),
+            told_errors.load(Ordering::Relaxed),
+        ) != (value, errors)
+    }
+
+    /// Says that a change was told; returns whether there is one.
+    pub(crate) fn take_news(&self) -> bool {
+        self.told.take(self.snapshot())
     }
 
     /// Tells whether threads may sleep until it changes.
@@ -110,12 +230,12 @@ impl Cntr {
     /// As [`Members::add`].
     pub(crate) unsafe fn join(&self, endpoint: NonNull<dyn Drive>) -> Result<(), Errno> {
         // SAFETY: the caller's contract, passed on.
-        unsafe { self.members.add(endpoint, &self.bell) }
+        unsafe { self.members.add(endpoint, Some(&self.bell)) }
     }
 
     /// Ends what [`Cntr::join`] began.
     pub(crate) fn leave(&self, endpoint: NonNull<dyn Drive>) {
-        self.members.remove(endpoint, &self.bell);
+        self.members.remove(endpoint, Some(&self.bell));
     }
 
     /// Gets ready for sleep (fi_trywait(3)).
@@ -126,10 +246,11 @@ impl Cntr {
         if !self.bell.has_fd() {
             return Err(Errno::INVAL);
         }
-        let seen = self.snapshot();
-        Ok(try_sleep(&self.members, &self.bell, || {
-            self.snapshot() == seen
-        }))
+        Ok(self.ready_to_sleep(self.snapshot()) && self.domain.lets_sleep(&self.bell))
+    }
+
+    fn ready_to_sleep(&self, seen: (u64, u64)) -> bool {
+        try_sleep(&self.members, &self.bell, || self.snapshot() == seen)
     }
 
     fn snapshot(&self) -> (u64, u64) {
@@ -156,11 +277,24 @@ impl Cntr {
             if deadline.passed() {
                 return Err(Errno::TIMEDOUT);
             }
-            let unchanged = || self.snapshot() == (value, now);
-            if try_sleep(&self.members, &self.bell, unchanged) {
+            if self.ready_to_sleep((value, now)) {
                 self.bell.sleep(deadline.slice(SLICE));
             }
         }
+    }
+}
+
+impl Waitable for Cntr {
+    fn is_quiet(&self) -> bool {
+        let seen = self.snapshot();
+        if self.woken.take(seen) {
+            return false;
+        }
+        self.ready_to_sleep(seen)
+    }
+
+    fn bell(&self) -> &Doorbell {
+        &self.bell
     }
 }
 
@@ -190,7 +324,12 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
     // SAFETY: the table is only in the handles of counters.
     let cntr: &Cntr = unsafe { object(fid.cast()) };
     // SAFETY: the application passes what the command takes.
-    status(unsafe { cntr.bell.control(command, arg) })
+    status(unsafe {
+        match cntr.set.get() {
+            Some(set) => set.control(command, arg),
+            None => cntr.bell.control(command, arg),
+        }
+    })
 }
 
 unsafe extern "C" fn read(cntr: *mut fid_cntr) -> u64 {
@@ -209,21 +348,25 @@ unsafe extern "C" fn readerr(cntr: *mut fid_cntr) -> u64 {
 
 unsafe extern "C" fn add(cntr: *mut fid_cntr, value: u64) -> c_int {
     // SAFETY: the table is only in the handles of counters.
-    unsafe { object::<Cntr>(cntr) }.add(value);
+    let cntr: &Cntr = unsafe { object(cntr) };
+    cntr.add(value);
+    cntr.changed_by_hand();
     0
 }
 
 unsafe extern "C" fn adderr(cntr: *mut fid_cntr, value: u64) -> c_int {
     // SAFETY: the table is only in the handles of counters.
-    unsafe { object::<Cntr>(cntr) }.add_errors(value);
+    let cntr: &Cntr = unsafe { object(cntr) };
+    cntr.add_errors(value);
+    cntr.changed_by_hand();
     0
 }
 
 unsafe extern "C" fn set(cntr: *mut fid_cntr, value: u64) -> c_int {
     // SAFETY: the table is only in the handles of counters.
     let cntr: &Cntr = unsafe { object(cntr) };
-    cntr.value.store(value, Ordering::SeqCst);
-    cntr.bell.ring();
+    cntr.set(value);
+    cntr.changed_by_hand();
     0
 }
 
@@ -231,7 +374,8 @@ unsafe extern "C" fn seterr(cntr: *mut fid_cntr, value: u64) -> c_int {
     // SAFETY: the table is only in the handles of counters.
     let cntr: &Cntr = unsafe { object(cntr) };
     cntr.errors.store(value, Ordering::SeqCst);
-    cntr.bell.ring();
+    cntr.changed();
+    cntr.changed_by_hand();
     0
 }
 

@@ -9,6 +9,7 @@ use core::ffi::{c_char, c_int, c_void};
 use core::ptr::NonNull;
 use std::ffi::CString;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use oxifabric_abi::{
@@ -27,6 +28,7 @@ use crate::domain::Domain;
 use crate::handle::{self, Fid, Object, Ref, Uses, count, failed, object, publish, status, table};
 use crate::members::{Drive, Members, try_sleep};
 use crate::wait::{Doorbell, SLICE};
+use crate::wait_set::{Attached, WaitSet, Waitable};
 use error::LastError;
 use ring::{Detail, Entry, Format, Ring};
 
@@ -46,6 +48,8 @@ const READS_PER_DRIVE: u32 = 32;
 #[repr(C)]
 pub(crate) struct Cq {
     fid: Fid<fid_cq>,
+    /// The place in a wait set. Before the rest, so that the object leaves the set before it is taken apart.
+    set: OnceLock<Attached>,
     uses: Uses,
     domain: Ref<Domain>,
     ring: SwitchLock<Ring>,
@@ -78,8 +82,11 @@ impl Cq {
     /// Opens a queue in a domain; without attributes, one for contexts that cannot be waited for.
     ///
     /// # Errors
-    /// `INVAL`, `NOSYS` for wait sets and mutexes, `MFILE`.
-    pub(crate) fn open(
+    /// `INVAL`, `MFILE`.
+    ///
+    /// # Safety
+    /// The attributes of `FI_WAIT_SET` name an open wait set.
+    pub(crate) unsafe fn open(
         domain: &Domain,
         attr: Option<&fi_cq_attr>,
         context: *mut c_void,
@@ -91,6 +98,9 @@ impl Cq {
         {
             return Err(Errno::INVAL);
         }
+        // SAFETY: the caller's contract.
+        let set = unsafe { WaitSet::of(attr.wait_obj, attr.wait_set) }?;
+        let bell = domain.bell(set, attr.wait_obj)?;
         let size = if attr.size == 0 {
             DEFAULT_SIZE
         } else {
@@ -103,18 +113,21 @@ impl Cq {
         // SAFETY: with the lock off, the application promised that one thread at a time uses the domain's objects;
         // the ring calls nobody.
         let ring = unsafe { SwitchLock::new(Ring::new(format, size), domain.locks()) };
-        Ok(publish(Self {
+        let cq = publish(Self {
             fid: Fid::new(fid),
             uses: Uses::none(),
             domain: Ref::to(domain),
             ring,
             queued: AtomicUsize::new(0),
             reads: AtomicU32::new(0),
-            members: Members::none(domain.locks()),
-            bell: Doorbell::open(attr.wait_obj)?,
+            members: Members::none(domain.locks(), Some(Arc::clone(domain.upkeep()))),
+            bell,
+            set: OnceLock::new(),
             threshold: attr.wait_cond == FI_CQ_COND_THRESHOLD,
             last_error: LastError::none(),
-        }))
+        });
+        // SAFETY: the queue was just published and nobody else knows it; it leaves the set before it goes.
+        unsafe { WaitSet::admit(set, cq, |cq: &Self| &cq.set) }
     }
 
     /// Queues an operation that ended well.
@@ -171,12 +184,12 @@ impl Cq {
     /// As [`Members::add`].
     pub(crate) unsafe fn join(&self, endpoint: NonNull<dyn Drive>) -> Result<(), Errno> {
         // SAFETY: the caller's contract, passed on.
-        unsafe { self.members.add(endpoint, &self.bell) }
+        unsafe { self.members.add(endpoint, Some(&self.bell)) }
     }
 
     /// Ends what [`Cq::join`] began. Entries of the endpoint stay readable.
     pub(crate) fn leave(&self, endpoint: NonNull<dyn Drive>) {
-        self.members.remove(endpoint, &self.bell);
+        self.members.remove(endpoint, Some(&self.bell));
     }
 
     /// Gets ready for sleep (fi_trywait(3)).
@@ -187,7 +200,7 @@ impl Cq {
         if !self.bell.has_fd() {
             return Err(Errno::INVAL);
         }
-        Ok(self.ready_to_sleep(1))
+        Ok(self.ready_to_sleep(1) && self.domain.lets_sleep(&self.bell))
     }
 
     fn ready_to_sleep(&self, wanted: usize) -> bool {
@@ -236,7 +249,10 @@ impl Cq {
     }
 
     /// Drives the endpoints: a read of no entries.
-    fn drive(&self) -> Result<usize, Errno> {
+    ///
+    /// # Errors
+    /// `AGAIN` when nothing is queued.
+    pub(crate) fn drive(&self) -> Result<usize, Errno> {
         self.members.progress();
         match self.queued.load(Ordering::Relaxed) {
             0 => Err(Errno::AGAIN),
@@ -300,6 +316,16 @@ impl Cq {
     }
 }
 
+impl Waitable for Cq {
+    fn is_quiet(&self) -> bool {
+        self.ready_to_sleep(1)
+    }
+
+    fn bell(&self) -> &Doorbell {
+        &self.bell
+    }
+}
+
 static BASE: fi_ops = fi_ops {
     close: Some(close),
     control: Some(control),
@@ -326,7 +352,12 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
     // SAFETY: the table is only in the handles of queues.
     let cq: &Cq = unsafe { object(fid.cast()) };
     // SAFETY: the application passes what the command takes.
-    status(unsafe { cq.bell.control(command, arg) })
+    status(unsafe {
+        match cq.set.get() {
+            Some(set) => set.control(command, arg),
+            None => cq.bell.control(command, arg),
+        }
+    })
 }
 
 unsafe extern "C" fn read(cq: *mut fid_cq, buf: *mut c_void, entries: usize) -> isize {

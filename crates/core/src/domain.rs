@@ -1,14 +1,15 @@
 //! Domains: fi_domain(3). They open every other object and say which locks those take.
 
 use core::ffi::{c_int, c_void};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use oxifabric_abi::{
     FI_CLASS_DOMAIN, FI_MAJOR, FI_MINOR, FI_REG_MR, fi_av_attr, fi_cntr_attr, fi_cq_attr, fi_info,
-    fi_ops, fi_ops_domain, fid, fid_av, fid_cntr, fid_cq, fid_domain, fid_ep,
+    fi_ops, fi_ops_domain, fi_poll_attr, fi_wait_obj, fid, fid_av, fid_cntr, fid_cq, fid_domain,
+    fid_ep, fid_poll,
 };
 use oxifabric_sync::{Guard, SwitchLock};
-use oxifabric_types::{Errno, Info, Threading};
+use oxifabric_types::{Caps, Errno, Info, Progress, Threading};
 
 use crate::absent::{self, no4, no5};
 use crate::av::Av;
@@ -23,6 +24,11 @@ use crate::handle::{
 use crate::info::{self, Abi};
 use crate::mr;
 use crate::mr::Regions;
+use crate::poll_set::PollSet;
+use crate::upkeep::Upkeep;
+use crate::wait::Doorbell;
+use crate::wait_set::WaitSet;
+use crate::work;
 
 /// An opened domain.
 #[repr(C)]
@@ -33,6 +39,7 @@ pub(crate) struct Domain {
     info: Info,
     eq: Mutex<Option<Events>>,
     regions: SwitchLock<Regions>,
+    upkeep: Arc<Upkeep>,
 }
 
 /// The event queue of a domain.
@@ -78,7 +85,8 @@ impl Domain {
             ops: table(&OPS),
             mr: table(&mr::OPS),
         };
-        let serial = info.domain.threading == Threading::Domain;
+        let automatic = info.domain.data_progress == Progress::Auto;
+        let serial = info.domain.threading == Threading::Domain && !automatic;
         // SAFETY: with the lock off, the application promised that one thread at a time uses the whole domain; the
         // table calls nobody.
         let regions = unsafe { SwitchLock::new(Regions::new(&info.domain), !serial) };
@@ -87,6 +95,7 @@ impl Domain {
             uses: Uses::none(),
             fabric: Ref::to(fabric),
             regions,
+            upkeep: Arc::new(Upkeep::new(locks(&info), automatic)),
             info,
             eq: Mutex::new(None),
         }))
@@ -102,12 +111,32 @@ impl Domain {
         &self.info
     }
 
-    /// Tells whether its objects exclude threads: not, when the application promised to (fi_domain(3)).
-    pub(crate) const fn locks(&self) -> bool {
-        !matches!(
-            self.info.domain.threading,
-            Threading::Domain | Threading::Completion
-        )
+    /// Tells whether its objects exclude threads.
+    pub(crate) fn locks(&self) -> bool {
+        locks(&self.info)
+    }
+
+    /// Returns what the domain does by itself.
+    pub(crate) const fn upkeep(&self) -> &Arc<Upkeep> {
+        &self.upkeep
+    }
+
+    /// Makes the bell of a queue or counter, which may belong to a wait set.
+    ///
+    /// # Errors
+    /// As [`Doorbell::open`].
+    pub(crate) fn bell(&self, set: Option<&WaitSet>, kind: fi_wait_obj) -> Result<Doorbell, Errno> {
+        let bell = WaitSet::member_bell(set, kind)?;
+        if let Some(cond) = bell.cond() {
+            self.upkeep.add_cond(cond);
+        }
+        Ok(bell)
+    }
+
+    /// Tells whether the application may sleep on the wait object of a bell by itself: on a condition variable
+    /// only if a thread makes progress, since it is no descriptor of a device (fi_poll(3) "fi_trywait").
+    pub(crate) fn lets_sleep(&self, bell: &Doorbell) -> bool {
+        bell.cond().is_none() || self.upkeep.is_automatic()
     }
 
     /// Returns the event queue that is bound.
@@ -135,6 +164,23 @@ impl Domain {
         });
         Ok(())
     }
+}
+
+impl Drop for Domain {
+    fn drop(&mut self) {
+        self.upkeep.stop();
+    }
+}
+
+/// Tells whether objects of a domain exclude threads: not, when the application promised to (fi_domain(3)). A thread of
+/// the library makes the promise worthless, and so does work that one endpoint does on account of another.
+fn locks(info: &Info) -> bool {
+    info.domain.data_progress == Progress::Auto
+        || match info.domain.threading {
+            Threading::Domain => false,
+            Threading::Completion => info.caps.contains(Caps::TRIGGER),
+            _ => true,
+        }
 }
 
 /// Takes a lock whose holder may have panicked: the tables are valid between any two statements.
@@ -177,6 +223,7 @@ const fn layout(api_version: u32) -> Option<Abi> {
 static BASE: fi_ops = fi_ops {
     close: Some(close),
     bind: Some(bind),
+    control: Some(control),
     ..absent::BASE
 };
 
@@ -186,7 +233,7 @@ static OPS: fi_ops_domain = fi_ops_domain {
     endpoint: Some(endpoint),
     scalable_ep: Some(scalable_ep),
     cntr_open: Some(cntr_open),
-    poll_open: Some(absent::no3),
+    poll_open: Some(poll_open),
     stx_ctx: Some(no4),
     srx_ctx: Some(no4),
     query_atomic: Some(no5),
@@ -204,6 +251,24 @@ unsafe extern "C" fn bind(fid: *mut fid, bfid: *mut fid, flags: u64) -> c_int {
     // SAFETY: the table is only in the handles of domains; the application binds an open object.
     let (domain, eq) = unsafe { (object::<Domain>(fid.cast()), checked::<Eq>(bfid)) };
     status(eq.and_then(|eq| domain.bind(eq, flags)))
+}
+
+unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
+    // SAFETY: the table is only in the handles of domains.
+    let domain: &Domain = unsafe { object(fid.cast()) };
+    // SAFETY: the application passes what the command takes.
+    status(unsafe { work::control(domain, command, arg) })
+}
+
+unsafe extern "C" fn poll_open(
+    domain: *mut fid_domain,
+    attr: *mut fi_poll_attr,
+    set: *mut *mut fid_poll,
+) -> c_int {
+    // SAFETY: the table is only in the handles of domains.
+    let domain: &Domain = unsafe { object(domain) };
+    // SAFETY: the application passes attributes or null, and a place for the handle.
+    unsafe { hand_out(set, || PollSet::open(domain, attr.as_ref())) }
 }
 
 unsafe extern "C" fn av_open(

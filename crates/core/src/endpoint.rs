@@ -20,6 +20,7 @@ mod router;
 mod scalable;
 mod tagged;
 mod transfer;
+mod trigger;
 
 use core::ffi::c_void;
 use core::ptr::NonNull;

@@ -4,7 +4,7 @@ mod queue;
 
 use core::ffi::{c_char, c_int, c_void};
 use core::slice;
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 
 use oxifabric_abi::{
     FI_AFFINITY, FI_CLASS_EQ, FI_PEEK, FI_VERSION, FI_WAIT_NONE, FI_WRITE, fi_eq_attr, fi_eq_entry,
@@ -18,12 +18,15 @@ use crate::domain::lock;
 use crate::fabric::Fabric;
 use crate::handle::{self, Fid, Object, Ref, Uses, count, failed, object, publish, status, table};
 use crate::wait::{Doorbell, SLICE};
+use crate::wait_set::{Attached, WaitSet, Waitable};
 use queue::{Events, Failed};
 
 /// An event queue.
 #[repr(C)]
 pub(crate) struct Eq {
     fid: Fid<fid_eq>,
+    /// The place in a wait set. Before the rest, so that the object leaves the set before it is taken apart.
+    set: OnceLock<Attached>,
     uses: Uses,
     fabric: Ref<Fabric>,
     events: Mutex<Events>,
@@ -50,15 +53,18 @@ impl Eq {
     /// Opens a queue of a fabric; without attributes, one that cannot be waited for.
     ///
     /// # Errors
-    /// `INVAL`, `NOSYS` for wait sets and mutexes, `MFILE`.
-    pub(crate) fn open(
+    /// `INVAL`, `MFILE`.
+    ///
+    /// # Safety
+    /// The attributes of `FI_WAIT_SET` name an open wait set.
+    pub(crate) unsafe fn open(
         fabric: &Fabric,
         attr: Option<&fi_eq_attr>,
         context: *mut c_void,
     ) -> Result<*mut fid_eq, Errno> {
-        let (size, flags, wait_obj) = match attr {
-            Some(attr) => (attr.size, attr.flags, attr.wait_obj),
-            None => (0, 0, FI_WAIT_NONE),
+        let (size, flags, wait_obj, set) = match attr {
+            Some(attr) => (attr.size, attr.flags, attr.wait_obj, attr.wait_set),
+            None => (0, 0, FI_WAIT_NONE, core::ptr::null_mut()),
         };
         if flags & !(FI_WRITE | FI_AFFINITY) != 0 {
             return Err(Errno::INVAL);
@@ -67,16 +73,21 @@ impl Eq {
             fid: handle::new_fid::<Self>(context),
             ops: table(&OPS),
         };
-        let bell = Doorbell::open(wait_obj)?;
+        // SAFETY: the caller's contract.
+        let set = unsafe { WaitSet::of(wait_obj, set) }?;
+        let bell = WaitSet::member_bell(set, wait_obj)?;
         bell.arm();
-        Ok(publish(Self {
+        let eq = publish(Self {
             fid: Fid::new(fid),
             uses: Uses::none(),
             fabric: Ref::to(fabric),
             events: Mutex::new(Events::new(size)),
             writable: flags & FI_WRITE != 0,
             bell,
-        }))
+            set: OnceLock::new(),
+        });
+        // SAFETY: the queue was just published and nobody else knows it; it leaves the set before it goes.
+        unsafe { WaitSet::admit(set, eq, |eq: &Self| &eq.set) }
     }
 
     /// Reports that a control operation ended.
@@ -193,6 +204,16 @@ impl Eq {
 
 pub(crate) use queue::Failed as EqFailure;
 
+impl Waitable for Eq {
+    fn is_quiet(&self) -> bool {
+        self.ready_to_sleep()
+    }
+
+    fn bell(&self) -> &Doorbell {
+        &self.bell
+    }
+}
+
 static BASE: fi_ops = fi_ops {
     close: Some(close),
     control: Some(control),
@@ -217,7 +238,12 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
     // SAFETY: the table is only in the handles of queues.
     let eq: &Eq = unsafe { object(fid.cast()) };
     // SAFETY: the application passes what the command takes.
-    status(unsafe { eq.bell.control(command, arg) })
+    status(unsafe {
+        match eq.set.get() {
+            Some(set) => set.control(command, arg),
+            None => eq.bell.control(command, arg),
+        }
+    })
 }
 
 /// Makes a slice of the application's buffer; a null one has no room.

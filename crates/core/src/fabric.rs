@@ -3,18 +3,20 @@
 use core::ffi::{c_int, c_void};
 
 use oxifabric_abi::{
-    FI_CLASS_CNTR, FI_CLASS_CQ, FI_CLASS_EQ, FI_CLASS_FABRIC, fi_eq_attr, fi_fabric_attr, fi_info,
-    fi_ops, fi_ops_fabric, fid, fid_domain, fid_eq, fid_fabric,
+    FI_CLASS_CNTR, FI_CLASS_CQ, FI_CLASS_EQ, FI_CLASS_FABRIC, FI_CLASS_WAIT, fi_eq_attr,
+    fi_fabric_attr, fi_info, fi_ops, fi_ops_fabric, fi_wait_attr, fid, fid_domain, fid_eq,
+    fid_fabric, fid_wait,
 };
 use oxifabric_types::Errno;
 
-use crate::absent::{self, no3, no4};
+use crate::absent::{self, no4};
 use crate::cntr::Cntr;
 use crate::cq::Cq;
 use crate::domain::Domain;
 use crate::eq::Eq;
 use crate::handle::{self, Fid, Object, Uses, checked, hand_out, object, publish, status, table};
 use crate::provider::ProviderEntry;
+use crate::wait_set::WaitSet;
 
 /// An opened fabric.
 #[repr(C)]
@@ -91,7 +93,7 @@ static OPS: fi_ops_fabric = fi_ops_fabric {
     domain: Some(domain),
     passive_ep: Some(no4),
     eq_open: Some(eq_open),
-    wait_open: Some(no3),
+    wait_open: Some(wait_open),
     trywait: Some(trywait),
     domain2: Some(domain2),
     ..fi_ops_fabric::NONE
@@ -141,6 +143,17 @@ unsafe extern "C" fn eq_open(
     unsafe { hand_out(eq, || Eq::open(fabric, attr.as_ref(), context)) }
 }
 
+unsafe extern "C" fn wait_open(
+    fabric: *mut fid_fabric,
+    attr: *mut fi_wait_attr,
+    set: *mut *mut fid_wait,
+) -> c_int {
+    // SAFETY: the table is only in the handles of fabrics.
+    let fabric: &Fabric = unsafe { object(fabric) };
+    // SAFETY: the application passes attributes or null, and a place for the handle.
+    unsafe { hand_out(set, || WaitSet::open(fabric, attr.as_ref())) }
+}
+
 /// fi_poll(3) "fi_trywait": 0 when the caller may sleep on the wait objects, `-FI_EAGAIN` when it should read.
 unsafe extern "C" fn trywait(_fabric: *mut fid_fabric, fids: *mut *mut fid, count: c_int) -> c_int {
     let Ok(count) = usize::try_from(count) else {
@@ -175,6 +188,7 @@ unsafe fn may_sleep(fid: *mut fid) -> Result<bool, Errno> {
             FI_CLASS_CQ => checked::<Cq>(fid)?.try_sleep(),
             FI_CLASS_EQ => checked::<Eq>(fid)?.try_sleep(),
             FI_CLASS_CNTR => checked::<Cntr>(fid)?.try_sleep(),
+            FI_CLASS_WAIT => checked::<WaitSet>(fid)?.try_sleep(),
             _ => Err(Errno::INVAL),
         }
     }

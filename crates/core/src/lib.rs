@@ -5,8 +5,9 @@
 //! - [`log`], [`params`]: what the environment asks of the library.
 //! - [`provider`]: a provider without its type, as the registry keeps it.
 //! - [`registry`]: fi_getinfo, with a reason for every refusal.
-//! - Objects, one module each, with the table that C programs call: `fabric` opens `domain` and `eq`; a domain opens
-//!   `cq`, `cntr`, `av`, `mr` and `endpoint`. Only the endpoint is generic over the provider.
+//! - Objects, one module each, with the table that C programs call: `fabric` opens `domain`, `eq` and `wait_set`; a domain
+//!   opens `cq`, `cntr`, `av`, `mr`, `poll_set` and `endpoint`. Only the endpoint is generic over the provider.
+//! - `upkeep`, what a domain does by itself: `work` that waits for counters, and automatic progress.
 //! - Under them: `handle` (casts and counted references), `members` (who drives whom), `wait` (what a thread sleeps
 //!   on), `clock`, `sockaddr`, `text`, and `absent` for the calls that an object does not have.
 
@@ -26,13 +27,17 @@ pub mod log;
 mod members;
 mod mr;
 pub mod params;
+mod poll_set;
 pub mod provider;
 pub mod registry;
 mod sockaddr;
 #[cfg(test)]
 mod tests;
 mod text;
+mod upkeep;
 mod wait;
+mod wait_set;
+mod work;
 
 /// How many contexts of each kind a scalable endpoint may have.
 pub const MAX_CONTEXTS: usize = 16;

@@ -4,10 +4,12 @@
 
 use std::os::fd::RawFd;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use oxifabric_sync::SwitchLock;
 use oxifabric_types::Errno;
 
+use crate::upkeep::Upkeep;
 use crate::wait::Doorbell;
 
 /// What a queue asks of an endpoint.
@@ -25,6 +27,8 @@ pub(crate) trait Drive: Sync {
 /// The endpoints of one queue.
 pub(crate) struct Members {
     list: SwitchLock<Vec<Member>>,
+    /// What the domain does whenever its endpoints are driven; not, if they are driven for the domain itself.
+    upkeep: Option<Arc<Upkeep>>,
 }
 
 struct Member(NonNull<dyn Drive>);
@@ -41,11 +45,11 @@ impl Member {
 
 impl Members {
     /// Nobody reports to a new queue. `locked` says whether threads may use it at once.
-    pub(crate) fn none(locked: bool) -> Self {
+    pub(crate) fn none(locked: bool, upkeep: Option<Arc<Upkeep>>) -> Self {
         // SAFETY: with the lock off, the application promised that one thread at a time uses the domain's objects;
         // no endpoint calls back into the queue that drives it.
         let list = unsafe { SwitchLock::new(Vec::new(), locked) };
-        Self { list }
+        Self { list, upkeep }
     }
 
     /// Adds an endpoint, once however often it is added.
@@ -58,14 +62,14 @@ impl Members {
     pub(crate) unsafe fn add(
         &self,
         endpoint: NonNull<dyn Drive>,
-        bell: &Doorbell,
+        bell: Option<&Doorbell>,
     ) -> Result<(), Errno> {
         let mut list = self.list.lock();
         if list.iter().any(|member| same(member.0, endpoint)) {
             return Ok(());
         }
         let member = Member(endpoint);
-        if bell.has_fd() {
+        if let Some(bell) = bell {
             bell.watch(member.get().fd())?;
         }
         list.push(member);
@@ -73,21 +77,36 @@ impl Members {
     }
 
     /// Removes an endpoint. Afterwards nobody drives it from here.
-    pub(crate) fn remove(&self, endpoint: NonNull<dyn Drive>, bell: &Doorbell) {
+    pub(crate) fn remove(&self, endpoint: NonNull<dyn Drive>, bell: Option<&Doorbell>) {
         let mut list = self.list.lock();
         if let Some(at) = list.iter().position(|member| same(member.0, endpoint)) {
             let member = list.swap_remove(at);
-            if bell.has_fd() {
+            if let Some(bell) = bell {
                 bell.unwatch(member.get().fd());
             }
         }
+    }
+
+    /// Lets a bell watch all endpoints that were added.
+    ///
+    /// # Errors
+    /// When a file descriptor cannot be watched.
+    pub(crate) fn watch(&self, bell: &Doorbell) -> Result<(), Errno> {
+        let list = self.list.lock();
+        list.iter()
+            .try_for_each(|member| bell.watch(member.get().fd()))
     }
 
     /// Drives every endpoint once; returns how many events there were.
     #[inline]
     pub(crate) fn progress(&self) -> usize {
         let list = self.list.lock();
-        list.iter().map(|member| member.get().progress()).sum()
+        let events = list.iter().map(|member| member.get().progress()).sum();
+        drop(list);
+        if let Some(upkeep) = &self.upkeep {
+            upkeep.keep_up();
+        }
+        events
     }
 
     /// Gets every endpoint ready for sleep; returns false when one has something to do.

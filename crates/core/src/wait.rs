@@ -4,16 +4,21 @@
 //! descriptors of the devices underneath. It is armed only while somebody may sleep, so that queueing costs one
 //! branch otherwise.
 
+mod cond;
+
 use core::ffi::{c_int, c_void};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use oxifabric_abi::{
     FI_GETWAIT, FI_GETWAITOBJ, FI_WAIT_FD, FI_WAIT_MUTEX_COND, FI_WAIT_NONE, FI_WAIT_POLLFD,
-    FI_WAIT_SET, FI_WAIT_UNSPEC, FI_WAIT_YIELD, fi_wait_obj, fi_wait_pollfd,
+    FI_WAIT_SET, FI_WAIT_UNSPEC, FI_WAIT_YIELD, fi_mutex_cond, fi_wait_obj, fi_wait_pollfd,
 };
 use oxifabric_types::Errno;
+
+pub(crate) use cond::Cond;
 
 /// How long to sleep at a time: connects and other deadlines underneath need progress now and then.
 pub(crate) const SLICE: Duration = Duration::from_millis(100);
@@ -23,6 +28,8 @@ pub(crate) const SLICE: Duration = Duration::from_millis(100);
 pub(crate) struct Doorbell {
     kind: fi_wait_obj,
     fds: Option<Fds>,
+    /// What the application waits on instead of a descriptor (`FI_WAIT_MUTEX_COND`).
+    cond: Option<Arc<Cond>>,
     /// Somebody sleeps, or is about to.
     armed: AtomicBool,
     /// Somebody asked sleepers to return (fi_cq_signal).
@@ -36,29 +43,43 @@ struct Fds {
 }
 
 impl Doorbell {
-    /// Makes the wait object that was asked for. `FI_WAIT_UNSPEC` gives a file descriptor, as upstream does.
+    /// Makes the wait object that was asked for. `FI_WAIT_UNSPEC` gives a file descriptor, as upstream does; a member of
+    /// a wait set (`FI_WAIT_SET`) has one that the set watches.
     ///
     /// # Errors
-    /// `NOSYS` for wait sets and mutexes (deprecated, not offered), `INVAL` for other values, `MFILE`.
+    /// `INVAL` for values that do not exist, `MFILE`.
     pub(crate) fn open(kind: fi_wait_obj) -> Result<Self, Errno> {
         let (kind, fds) = match kind {
             FI_WAIT_NONE | FI_WAIT_YIELD => (kind, None),
             FI_WAIT_UNSPEC => (FI_WAIT_FD, Some(Fds::open()?)),
-            FI_WAIT_FD | FI_WAIT_POLLFD => (kind, Some(Fds::open()?)),
-            FI_WAIT_SET | FI_WAIT_MUTEX_COND => return Err(Errno::NOSYS),
+            FI_WAIT_FD | FI_WAIT_POLLFD | FI_WAIT_SET | FI_WAIT_MUTEX_COND => {
+                (kind, Some(Fds::open()?))
+            }
             _ => return Err(Errno::INVAL),
         };
+        let cond = (kind == FI_WAIT_MUTEX_COND).then(|| Arc::new(Cond::new()));
         Ok(Self {
             kind,
             fds,
+            cond,
             armed: AtomicBool::new(false),
             signaled: AtomicBool::new(false),
         })
     }
 
-    /// Tells whether threads may block.
+    /// Shares the condition variable of a wait set, if it has one.
+    pub(crate) fn share_cond(&mut self, set: &Self) {
+        self.cond = set.cond.clone();
+    }
+
+    /// Returns the condition variable that is signalled, too.
+    pub(crate) const fn cond(&self) -> Option<&Arc<Cond>> {
+        self.cond.as_ref()
+    }
+
+    /// Tells whether threads may block here: members of a wait set are waited for by the set (fi_cq(3), fi_cntr(3)).
     pub(crate) const fn blocks(&self) -> bool {
-        self.kind != FI_WAIT_NONE
+        !matches!(self.kind, FI_WAIT_NONE | FI_WAIT_SET)
     }
 
     /// Tells whether there is a file descriptor to sleep on.
@@ -81,6 +102,9 @@ impl Doorbell {
         self.armed.store(false, Ordering::Relaxed);
         if let Some(fds) = &self.fds {
             fds.set();
+        }
+        if let Some(cond) = &self.cond {
+            cond.signal();
         }
     }
 
@@ -133,6 +157,11 @@ impl Doorbell {
         }
     }
 
+    /// Returns the file descriptor that is readable when something rang or a device has news, if there is one.
+    pub(crate) fn fd(&self) -> Option<RawFd> {
+        self.fds.as_ref().map(|fds| fds.epoll.as_raw_fd())
+    }
+
     /// Stops to watch a device.
     pub(crate) fn unwatch(&self, fd: RawFd) {
         if let Some(fds) = &self.fds {
@@ -171,7 +200,12 @@ impl Doorbell {
     /// # Safety
     /// `arg` points to what `FI_GETWAIT` takes for this kind.
     unsafe fn hand_out(&self, fd: RawFd, arg: *mut c_void) -> Result<(), Errno> {
-        if self.kind == FI_WAIT_FD {
+        if let Some(cond) = &self.cond {
+            // SAFETY: the caller's contract: the argument is a `struct fi_mutex_cond`.
+            unsafe { *arg.cast::<fi_mutex_cond>() = cond.handles() };
+            return Ok(());
+        }
+        if self.kind != FI_WAIT_POLLFD {
             // SAFETY: the caller's contract: the argument is an `int`.
             unsafe { *arg.cast::<c_int>() = fd };
             return Ok(());
@@ -312,7 +346,6 @@ mod tests {
 
     #[test]
     fn kinds_that_do_not_exist_are_refused() {
-        assert_eq!(Doorbell::open(FI_WAIT_SET).err(), Some(Errno::NOSYS));
         assert_eq!(Doorbell::open(99).err(), Some(Errno::INVAL));
     }
 

@@ -75,7 +75,9 @@ pub(crate) fn received(
 ) -> Completion {
     Completion {
         context,
-        flags: arrival.completion_flags(),
+        flags: arrival
+            .completion_flags()
+            .union(flags.intersection(Flags::DEFERRED)),
         len: arrival.len.min(room) as u64,
         buf,
         data: arrival.data,

@@ -233,7 +233,7 @@ impl Receive {
     pub(crate) fn completion(&self) -> Completion {
         Completion {
             context: self.context,
-            flags: self.pattern.class.flags(),
+            flags: self.pattern.class.flags() | (self.flags & Flags::DEFERRED),
             len: 0,
             buf: self.body.base() as usize,
             data: 0,

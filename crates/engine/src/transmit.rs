@@ -445,11 +445,12 @@ const fn what(flags: Flags) -> Flags {
         .union(Flags::READ)
         .union(Flags::WRITE)
         .union(Flags::REMOTE_READ);
-    if flags.contains(Flags::TAGGED) {
+    let kind = if flags.contains(Flags::TAGGED) {
         Flags::SEND.union(Flags::TAGGED)
     } else if flags.intersects(ACCESS) {
         flags.intersection(DONE)
     } else {
         Flags::SEND.union(Flags::MSG)
-    }
+    };
+    kind.union(flags.intersection(Flags::DEFERRED))
 }

@@ -78,9 +78,11 @@ fn resolve(node: Option<&str>, service: Option<&str>) -> Address {
 
 fn offer(params: &Params) -> Info {
     let transfers = Caps::MSG | Caps::TAGGED | Caps::RMA;
-    let tx_caps = transfers | Caps::NAMED_RX_CTX | Caps::SEND | Caps::READ | Caps::WRITE;
+    let tx_caps =
+        transfers | Caps::NAMED_RX_CTX | Caps::SEND | Caps::READ | Caps::WRITE | Caps::TRIGGER;
     let targets = Caps::REMOTE_READ | Caps::REMOTE_WRITE;
-    let receives = Caps::RECV | Caps::MULTI_RECV | Caps::DIRECTED_RECV | Caps::SOURCE;
+    let receives =
+        Caps::RECV | Caps::MULTI_RECV | Caps::DIRECTED_RECV | Caps::SOURCE | Caps::TRIGGER;
     let rx_caps = transfers | receives | targets;
     let domain_caps = Caps::LOCAL_COMM;
     Info {
@@ -137,8 +139,8 @@ fn domain(caps: Caps) -> DomainAttr {
     DomainAttr {
         name: NAME.into(),
         threading: Threading::Safe,
-        control_progress: Progress::Manual,
-        data_progress: Progress::Manual,
+        control_progress: Progress::Auto,
+        data_progress: Progress::Auto,
         resource_mgmt: ResourceMgmt::Enabled,
         av_type: AvType::Unspec,
         mr_mode: MrMode::BASIC | MrMode::SCALABLE,

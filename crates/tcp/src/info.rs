@@ -116,13 +116,14 @@ fn speed(interface: &str) -> u64 {
 
 fn describe(place: &Place, params: &Params) -> Info {
     let transfers = Caps::MSG | Caps::TAGGED | Caps::RMA;
-    let sends = Caps::SEND | Caps::READ | Caps::WRITE | Caps::NAMED_RX_CTX;
+    let sends = Caps::SEND | Caps::READ | Caps::WRITE | Caps::NAMED_RX_CTX | Caps::TRIGGER;
     let receives = Caps::RECV
         | Caps::REMOTE_READ
         | Caps::REMOTE_WRITE
         | Caps::MULTI_RECV
         | Caps::DIRECTED_RECV
-        | Caps::SOURCE;
+        | Caps::SOURCE
+        | Caps::TRIGGER;
     let reach = if place.loopback {
         Caps::LOCAL_COMM
     } else {
@@ -198,8 +199,8 @@ fn domain(place: &Place) -> DomainAttr {
     DomainAttr {
         name: place.interface.clone(),
         threading: Threading::Safe,
-        control_progress: Progress::Manual,
-        data_progress: Progress::Manual,
+        control_progress: Progress::Auto,
+        data_progress: Progress::Auto,
         resource_mgmt: ResourceMgmt::Enabled,
         mr_mode: MrMode::BASIC | MrMode::SCALABLE,
         mr_key_size: 8,

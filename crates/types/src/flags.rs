@@ -121,6 +121,8 @@ bitflags! {
         const MATCH_COMPLETE = 1 << 31;
         /// Complete when the data is durable at the peer.
         const COMMIT_COMPLETE = 1 << 30;
+        /// A deferred work: what becomes of it goes where the work says, fi_trigger(3). No bit of the C headers.
+        const DEFERRED = 1 << 61;
         /// Receive the message that an earlier peek claimed.
         const CLAIM = 1 << 59;
         /// Drop the message.

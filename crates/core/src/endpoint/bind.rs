@@ -1,6 +1,7 @@
 //! Binding and enabling: fi_endpoint(3) "fi_ep_bind" and "fi_enable".
 
 use core::ffi::c_int;
+use std::sync::Arc;
 
 use oxifabric_abi::{
     FI_CLASS_AV, FI_CLASS_CNTR, FI_CLASS_CQ, FI_CLASS_EQ, FI_READ, FI_RECV, FI_REMOTE_READ,
@@ -234,8 +235,10 @@ impl<P: Provider> RdmEndpoint<P> {
     pub(super) fn start(&self, bindings: &Bindings) -> Result<(), Errno> {
         let mut port = self.port.lock();
         let av = port.av.clone().ok_or(Errno::NOAV)?;
+        let upkeep = self.domain.upkeep();
         if !port.enabled {
-            port.device.enable(bindings.waits())?;
+            let waits = bindings.waits() || upkeep.is_automatic() || self.has(Caps::TRIGGER);
+            port.device.enable(waits)?;
             let name = port.device.name();
             let me = port.device.peer(&name)?;
             port.engine.set_self(me);
@@ -260,6 +263,7 @@ impl<P: Provider> RdmEndpoint<P> {
         if self.has(Caps::RMA) {
             port.out.domain = Some(self.domain.clone());
         }
+        port.out.upkeep = Some(Arc::clone(upkeep));
         port.enabled = true;
         Ok(())
     }
@@ -275,7 +279,8 @@ impl<P: Provider> RdmEndpoint<P> {
             // SAFETY: as above.
             unsafe { cntr.join(me) }?;
         }
-        Ok(())
+        // SAFETY: as above.
+        unsafe { self.domain.upkeep().join(me) }
     }
 
     /// Ends what [`RdmEndpoint::join`] began.
@@ -287,5 +292,6 @@ impl<P: Provider> RdmEndpoint<P> {
         for (_, cntr) in &bindings.counters {
             cntr.leave(me);
         }
+        self.domain.upkeep().leave(me);
     }
 }

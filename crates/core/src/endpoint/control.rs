@@ -100,6 +100,9 @@ impl<P: Provider> RdmEndpoint<P> {
         // SAFETY: the table is only in the handles of this type.
         let endpoint = unsafe { Self::of(fid.cast()) };
         let cancelled = endpoint.port.lock().cancel(context.addr());
+        if cancelled.is_err() && endpoint.cancel_deferred(context) {
+            return 0;
+        }
         count(cancelled.map(|()| 0))
     }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use oxifabric_types::Flags;
 
-/// What the engine wants to know of a send.
+/// What the endpoint and its engine want to know of a send.
 const TX: Flags = Flags::REMOTE_CQ_DATA
     .union(Flags::COMPLETION)
     .union(Flags::INJECT)
@@ -15,15 +15,19 @@ const TX: Flags = Flags::REMOTE_CQ_DATA
     .union(Flags::INJECT_COMPLETE)
     .union(Flags::TRANSMIT_COMPLETE)
     .union(Flags::DELIVERY_COMPLETE)
-    .union(Flags::MATCH_COMPLETE);
+    .union(Flags::MATCH_COMPLETE)
+    .union(Flags::TRIGGER)
+    .union(Flags::DEFERRED);
 
-/// What the engine wants to know of a receive.
+/// What the endpoint and its engine want to know of a receive.
 const RX: Flags = Flags::COMPLETION
     .union(Flags::MULTI_RECV)
     .union(Flags::PEEK)
     .union(Flags::CLAIM)
     .union(Flags::DISCARD)
-    .union(Flags::MORE);
+    .union(Flags::MORE)
+    .union(Flags::TRIGGER)
+    .union(Flags::DEFERRED);
 
 /// The flags of one direction.
 pub(super) struct Direction {
@@ -101,11 +105,12 @@ impl Direction {
         Flags::from_bits_retain((flags | always) & self.mask.bits())
     }
 
-    /// Returns the flags of a call that never writes a completion (fi_inject).
+    /// Returns the flags of a call that never writes a completion (fi_inject). It has no context that could say what it
+    /// waits for, so it is never triggered.
     #[inline]
     pub(super) fn inject(&self) -> Flags {
         self.plain()
-            .difference(Flags::COMPLETION)
+            .difference(Flags::COMPLETION.union(Flags::TRIGGER))
             .union(Flags::INJECT)
     }
 }

@@ -29,6 +29,8 @@ impl<P: Provider> RdmEndpoint<P> {
             }
             endpoint.leave(&lock(&endpoint.bindings));
             endpoint.drain();
+            let works = endpoint.domain.upkeep().works();
+            works.forget(endpoint.fid.as_ptr().cast());
         }
         // SAFETY: `open` boxed it; no queue drives it any more, and the application gives it up.
         drop(unsafe { Box::from_raw(handle) });

@@ -5,6 +5,7 @@
 
 use core::{mem, ptr};
 use std::ffi::CString;
+use std::sync::Arc;
 
 use oxifabric_engine::{Completion, Completions, Failure, Target};
 use oxifabric_mem::{Iov, IovSegment, MAX_SEGMENTS};
@@ -16,9 +17,14 @@ use crate::cq::{Cq, NO_SOURCE};
 use crate::device::Device;
 use crate::domain::Domain;
 use crate::handle::Ref;
+use crate::upkeep::Upkeep;
+use crate::work::Issued;
 
 /// What this endpoint began itself; other results are arrivals.
 const OWN: Flags = Flags::SEND.union(Flags::READ).union(Flags::WRITE);
+
+/// Results that are not simply those of a message.
+const ELSEWHERE: Flags = Flags::RMA.union(Flags::DEFERRED);
 
 /// Queue and counter of one direction.
 #[derive(Default)]
@@ -42,6 +48,8 @@ pub(super) struct Router {
     pub(super) tx: Side,
     pub(super) rx: Side,
     pub(super) accesses: AccessCounters,
+    /// Who knows what became of deferred work.
+    pub(super) upkeep: Option<Arc<Upkeep>>,
     /// Whose registered memory peers may access, if the endpoint lets them (FI_RMA).
     pub(super) domain: Option<Ref<Domain>>,
     /// Names of sources, if the endpoint gives them (FI_SOURCE).
@@ -112,7 +120,7 @@ impl Router {
     /// Tells whether a result may count somewhere.
     #[inline(always)]
     const fn is_counted(&self, flags: Flags) -> bool {
-        flags.contains(Flags::RMA) || self.side(flags).cntr.is_some()
+        flags.intersects(ELSEWHERE) || self.side(flags).cntr.is_some()
     }
 
     /// Tells whether [`Router::settle`] has something to do.
@@ -142,7 +150,7 @@ impl Router {
 
     #[inline(always)]
     fn route(&self, completion: &Completion, source: FiAddr) {
-        if completion.flags.contains(Flags::RMA) {
+        if completion.flags.intersects(ELSEWHERE) {
             // A copy, so that nothing else keeps the completion in memory.
             let access = *completion;
             return self.route_access(&access, source);
@@ -151,7 +159,7 @@ impl Router {
         if let Some(cntr) = &side.cntr
             && counts(completion.flags)
         {
-            cntr.add(1);
+            cntr.count(completion.len);
         }
         if let Some(cq) = &side.cq
             && completion.wanted
@@ -164,12 +172,40 @@ impl Router {
     /// the short path for themselves.
     #[inline(never)]
     fn route_access(&self, completion: &Completion, source: FiAddr) {
-        self.count_access(completion, |cntr| cntr.add(1));
+        if completion.flags.contains(Flags::DEFERRED) {
+            return self.route_deferred(completion, source);
+        }
+        self.count_access(completion, |cntr| cntr.count(completion.len));
         if let Some(cq) = &self.side(completion.flags).cq
             && completion.wanted
         {
             cq.push(&shown(completion), source.0);
         }
+    }
+
+    /// Routes the result of a deferred work: to the counter that it names, and to the queue only if it asked for that
+    /// (fi_trigger(3)).
+    fn route_deferred(&self, completion: &Completion, source: FiAddr) {
+        let Some((issued, completion)) = self.issued(completion) else {
+            return;
+        };
+        if let Some(cntr) = &issued.cntr {
+            cntr.count(completion.len);
+        }
+        if let Some(cq) = &self.side(completion.flags).cq
+            && issued.reported
+        {
+            cq.push(&completion, source.0);
+        }
+    }
+
+    /// Finds the deferred work whose operation ended, and gives the result the context that the application knows.
+    fn issued(&self, op: &Completion) -> Option<(Issued, Completion)> {
+        let issued = self.upkeep.as_ref()?.works().ended(op.context)?;
+        let mut shown = *op;
+        shown.context = issued.context;
+        shown.flags.remove(Flags::DEFERRED);
+        Some((issued, shown))
     }
 
     /// Gives `count` the counters of a read or write: the endpoint's, and the region's if a peer did it.
@@ -197,6 +233,9 @@ impl Router {
     }
 
     fn route_failure(&mut self, failure: &Failure, device: &impl Device) {
+        if failure.op.flags.contains(Flags::DEFERRED) {
+            return self.route_deferred_failure(failure, device);
+        }
         let source = self.look_up(&failure.op, device);
         let reason = match failure.op.from {
             PeerId::ANY => None,
@@ -206,12 +245,27 @@ impl Router {
         // Only what this endpoint began fails here: what a peer did not finish is the peer's affair.
         let side = self.side(failure.op.flags);
         if failure.op.flags.contains(Flags::RMA) {
-            self.count_access(&failure.op, |cntr| cntr.add_errors(1));
+            self.count_access(&failure.op, Cntr::count_error);
         } else if let Some(cntr) = &side.cntr {
-            cntr.add_errors(1);
+            cntr.count_error();
         }
         if let Some(cq) = &side.cq {
             cq.push_failure(failure, source.0, reason);
+        }
+    }
+
+    fn route_deferred_failure(&mut self, failure: &Failure, device: &impl Device) {
+        let source = self.look_up(&failure.op, device);
+        let Some((issued, op)) = self.issued(&failure.op) else {
+            return;
+        };
+        if let Some(cntr) = &issued.cntr {
+            cntr.count_error();
+        }
+        if let Some(cq) = &self.side(op.flags).cq
+            && issued.reported
+        {
+            cq.push_failure(&Failure { op, ..*failure }, source.0, None);
         }
     }
 

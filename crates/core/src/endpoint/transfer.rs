@@ -53,6 +53,9 @@ impl<P: Provider> RdmEndpoint<P> {
         if body.len() > self.longest(send.flags) {
             return failed(Errno::MSGSIZE);
         }
+        if send.flags.contains(Flags::TRIGGER) {
+            return self.defer_send(send, body);
+        }
         match self.port.lock().send(&send, body) {
             Ok(()) => 0,
             Err(errno) => failed(errno),
@@ -65,6 +68,9 @@ impl<P: Provider> RdmEndpoint<P> {
         let Some(body) = body else {
             return failed(Errno::INVAL);
         };
+        if recv.flags.contains(Flags::TRIGGER) {
+            return self.defer_recv(recv, body);
+        }
         match self.port.lock().recv(&recv, body) {
             Ok(()) => 0,
             Err(errno) => failed(errno),
@@ -101,6 +107,9 @@ impl<P: Provider> RdmEndpoint<P> {
             flags: access.flags,
             context: access.context.addr(),
         };
+        if op.flags.contains(Flags::TRIGGER) {
+            return self.defer_access(access.peer, &op, access.context);
+        }
         match self.port.lock().access(access.peer, op) {
             Ok(()) => 0,
             Err(errno) => failed(errno),

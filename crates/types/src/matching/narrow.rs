@@ -84,8 +84,10 @@ fn narrow_caps(within: Caps, asked: Caps, offered: Caps) -> Caps {
         caps |= within & offered & PRIMARY;
     } else {
         caps |= asked & PRIMARY;
-        // It costs a look-up per message, so it is never given unasked.
-        caps.set(Caps::SOURCE, asked.contains(Caps::SOURCE));
+        // The one costs a look-up per message, the other locks: they are never given unasked.
+        for costly in [Caps::SOURCE, Caps::TRIGGER] {
+            caps.set(costly, asked.contains(costly));
+        }
     }
     if caps.intersects(Caps::MSG | Caps::TAGGED) && !caps.intersects(MSG_DIRECTIONS) {
         caps |= offered & MSG_DIRECTIONS;
@@ -111,21 +113,43 @@ fn narrow_domain(attr: &mut DomainAttr, hints: Option<&Info>, caps: Caps, versio
             *limit = u64::MAX;
         }
     }
+    narrow_progress(attr, hints);
     let Some(hints) = hints else {
         return;
     };
     if hints.threading != Threading::Unspec {
         attr.threading = hints.threading;
     }
-    if hints.data_progress != Progress::Unspec {
-        attr.data_progress = hints.data_progress;
-        attr.control_progress = hints.data_progress;
-    }
     if hints.av_type != AvType::Unspec {
         attr.av_type = hints.av_type;
     }
     if hints.max_ep_auth_key != 0 {
         attr.max_ep_auth_key = hints.max_ep_auth_key;
+    }
+}
+
+/// An offer of automatic progress is what the provider can do; it takes a thread, so it is never given unasked.
+fn narrow_progress(attr: &mut DomainAttr, hints: Option<&DomainAttr>) {
+    let data = hints.map_or(Progress::Unspec, |hints| hints.data_progress);
+    let control = hints.map_or(Progress::Unspec, |hints| hints.control_progress);
+    let unasked = |offered| match offered {
+        Progress::Auto => Progress::Manual,
+        other => other,
+    };
+    let control = if control == Progress::Unspec {
+        data
+    } else {
+        control
+    };
+    for (progress, asked) in [
+        (&mut attr.data_progress, data),
+        (&mut attr.control_progress, control),
+    ] {
+        *progress = if asked == Progress::Unspec {
+            unasked(*progress)
+        } else {
+            asked
+        };
     }
 }
 

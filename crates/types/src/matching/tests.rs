@@ -238,6 +238,34 @@ fn progress_becomes_what_was_asked_for() {
     let info = match_info(&auto, Some(&manual), V2_6).unwrap();
     assert_eq!(info.domain.data_progress, Progress::Manual);
     assert_eq!(info.domain.control_progress, Progress::Manual);
+    let control = hints(|h| h.domain.control_progress = Progress::Auto);
+    let info = match_info(&auto, Some(&control), V2_6).unwrap();
+    assert_eq!(info.domain.control_progress, Progress::Auto);
+    assert_eq!(info.domain.data_progress, Progress::Manual);
+}
+
+#[test]
+fn threads_and_locks_are_not_given_unasked() {
+    let mut rich = offer();
+    rich.domain.data_progress = Progress::Auto;
+    rich.domain.control_progress = Progress::Auto;
+    rich.caps |= Caps::TRIGGER;
+    for asked in [None, Some(&hints(|h| h.caps = Caps::MSG))] {
+        let info = match_info(&rich, asked, V2_6).unwrap();
+        assert_eq!(info.domain.data_progress, Progress::Manual);
+        assert_eq!(info.domain.control_progress, Progress::Manual);
+    }
+    let asked = hints(|h| {
+        h.caps = Caps::MSG;
+        h.domain.data_progress = Progress::Auto;
+    });
+    let info = match_info(&rich, Some(&asked), V2_6).unwrap();
+    assert!(!info.caps.contains(Caps::TRIGGER));
+    assert_eq!(info.domain.data_progress, Progress::Auto);
+    assert_eq!(info.domain.control_progress, Progress::Auto);
+    let asked = hints(|h| h.caps = Caps::MSG | Caps::TRIGGER);
+    let info = match_info(&rich, Some(&asked), V2_6).unwrap();
+    assert!(info.caps.contains(Caps::TRIGGER));
 }
 
 #[test]

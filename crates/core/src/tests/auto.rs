@@ -1,0 +1,150 @@
+//! Automatic progress: fi_domain(3) "FI_PROGRESS_AUTO".
+
+use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use oxifabric_abi::*;
+use oxifabric_types::{Progress, Threading};
+
+use super::world::{World, c};
+
+const TAGGED: fi_cq_format = FI_CQ_FORMAT_TAGGED;
+
+fn automatic() -> World {
+    World::with(FI_VERSION(2, 6), |info| {
+        info.domain.data_progress = Progress::Auto;
+        // Locks are on all the same.
+        info.domain.threading = Threading::Domain;
+    })
+}
+
+/// Waits until memory that only the peer writes has a value. The compiler must not think that nobody writes it.
+fn becomes(byte: &u8, value: u8) -> bool {
+    let byte = core::ptr::from_ref(byte);
+    for _ in 0..100_000_000u64 {
+        // SAFETY: the byte is borrowed; it is written by another thread, one byte at a time.
+        if unsafe { byte.read_volatile() } == value {
+            return true;
+        }
+        std::thread::yield_now();
+    }
+    false
+}
+
+#[test]
+fn messages_arrive_without_a_look_at_the_queue() {
+    let world = automatic();
+    let (a, b) = (
+        world.end(TAGGED, FI_WAIT_NONE),
+        world.end(TAGGED, FI_WAIT_NONE),
+    );
+    let to_b = a.knows(&b);
+    for round in 1..100u8 {
+        let mut into = [0u8; 1];
+        b.recv(&mut into, 1);
+        assert_eq!(a.send(to_b, &[round], 0), 0);
+        assert!(becomes(&into[0], round));
+        assert_eq!(b.next().0.len, 1);
+        a.next();
+    }
+}
+
+#[test]
+fn a_polling_application_and_the_thread_lose_nothing() {
+    let world = automatic();
+    let (a, b) = (world.end(TAGGED, FI_WAIT_FD), world.end(TAGGED, FI_WAIT_FD));
+    let to_b = a.knows(&b);
+    let mut into = [0u8; 8];
+    for round in 0..20_000u64 {
+        b.recv(&mut into, 1);
+        assert_eq!(a.send(to_b, &round.to_ne_bytes(), 0), 0);
+        b.next();
+        assert_eq!(u64::from_ne_bytes(into), round);
+        a.next();
+    }
+}
+
+#[test]
+fn endpoints_come_and_go_while_the_thread_runs() {
+    let world = automatic();
+    let stays = world.end(TAGGED, FI_WAIT_NONE);
+    let mut into = [0u8; 1];
+    for round in 1..100u8 {
+        let goes = world.end(TAGGED, FI_WAIT_NONE);
+        let to = goes.knows(&stays);
+        stays.recv(&mut into, 1);
+        assert_eq!(goes.send(to, &[round], 0), 0);
+        drop(goes);
+        assert!(becomes(&into[0], round));
+        stays.next();
+    }
+}
+
+/// Counts the threads of this process.
+fn threads() -> usize {
+    fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
+}
+
+/// Other tests have threads of their own, so it runs in a process that has none.
+#[test]
+fn there_is_a_thread_only_where_one_was_asked_for() {
+    if std::env::var_os("OXI_ALONE").is_some() {
+        let before = threads();
+        let manual = World::new();
+        let _end = manual.end(TAGGED, FI_WAIT_FD);
+        assert_eq!(threads(), before);
+        let world = automatic();
+        assert_eq!(threads(), before, "there is nothing to drive yet");
+        let end = world.end(TAGGED, FI_WAIT_NONE);
+        let second = world.end(TAGGED, FI_WAIT_NONE);
+        assert_eq!(threads(), before + 1);
+        drop((end, second, world));
+        assert_eq!(threads(), before);
+        return;
+    }
+    let me = std::env::current_exe().expect("a test is a program");
+    let alone = std::process::Command::new(me)
+        .args([
+            "--exact",
+            "tests::auto::there_is_a_thread_only_where_one_was_asked_for",
+        ])
+        .env("OXI_ALONE", "1")
+        .output()
+        .expect("it runs");
+    assert!(
+        alone.status.success(),
+        "{}",
+        String::from_utf8_lossy(&alone.stdout)
+    );
+}
+
+#[test]
+fn completions_wake_those_who_sleep_on_the_queue() {
+    let world = automatic();
+    let (a, b) = (
+        world.end(TAGGED, FI_WAIT_NONE),
+        world.end(TAGGED, FI_WAIT_FD),
+    );
+    let to_b = a.knows(&b);
+    let slept = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 1..200usize {
+                while slept.load(Ordering::Acquire) < round {
+                    std::thread::yield_now();
+                }
+                assert_eq!(a.send(to_b, b"x", 0), 0);
+                a.next();
+            }
+        });
+        for round in 1..200usize {
+            let mut into = [0u8; 1];
+            b.recv(&mut into, 1);
+            slept.store(round, Ordering::Release);
+            let mut entry = fi_cq_tagged_entry::ZERO;
+            let into_entry = (&raw mut entry).cast();
+            let read = c!(fi_cq_sread(b.cq, into_entry, 1, core::ptr::null(), 60_000));
+            assert_eq!(read, 1);
+        }
+    });
+}

@@ -1,0 +1,138 @@
+//! What a domain does besides the calls of the application: work that waits for counters, and automatic progress.
+//!
+//! Whoever drives an endpoint looks at one word afterwards, without locks in hand: it is zero unless there is
+//! something to do. That look is all that applications pay that use neither.
+
+mod auto;
+mod roster;
+
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use oxifabric_types::Errno;
+
+use crate::domain::lock;
+use crate::members::Drive;
+use crate::wait::Cond;
+use crate::work::Works;
+use auto::Auto;
+use roster::Roster;
+
+/// Work is due.
+const DUE: u32 = 1;
+/// The thread of automatic progress wants to know whether the application polls.
+const NOTICE: u32 = 2;
+
+/// The upkeep of one domain.
+pub(crate) struct Upkeep {
+    word: AtomicU32,
+    roster: Roster,
+    works: Works,
+    auto: Auto,
+    /// Condition variables of queues and counters, which the thread of automatic progress signals if nobody else can.
+    conds: Mutex<Vec<Arc<Cond>>>,
+}
+
+impl Upkeep {
+    /// Of a new domain. `locked` says whether threads may use its objects at once, `automatic` whether a thread makes
+    /// progress.
+    pub(crate) fn new(locked: bool, automatic: bool) -> Self {
+        Self {
+            word: AtomicU32::new(0),
+            roster: Roster::none(locked),
+            works: Works::default(),
+            auto: Auto::new(automatic),
+            conds: Mutex::default(),
+        }
+    }
+
+    /// Does what is to be done. Call it after an endpoint was driven, without its lock.
+    #[inline(always)]
+    pub(crate) fn keep_up(&self) {
+        if self.word.load(Ordering::Relaxed) != 0 {
+            self.keep_up_now();
+        }
+    }
+
+    #[cold]
+    fn keep_up_now(&self) {
+        if self.word.load(Ordering::Relaxed) & NOTICE != 0
+            && self.word.fetch_and(!NOTICE, Ordering::AcqRel) & NOTICE != 0
+        {
+            self.auto.notice(&self.roster);
+        }
+        self.run_works();
+    }
+
+    /// Starts works that are due. Call it without locks in hand.
+    pub(crate) fn run_works(&self) {
+        if self.word.load(Ordering::Acquire) & DUE != 0 {
+            self.works.run(|| {
+                self.word.fetch_and(!DUE, Ordering::AcqRel);
+            });
+        }
+    }
+
+    /// Says that works are due; whoever drives an endpoint next starts them. Locks may be held.
+    pub(crate) fn works_are_due(&self) {
+        self.word.fetch_or(DUE, Ordering::AcqRel);
+        self.roster.ring();
+    }
+
+    /// Returns the works that wait.
+    pub(crate) const fn works(&self) -> &Works {
+        &self.works
+    }
+
+    /// Tells whether a thread makes progress.
+    pub(crate) const fn is_automatic(&self) -> bool {
+        self.auto.is_wanted()
+    }
+
+    /// Adds an enabled endpoint: from now on upkeep drives it, too.
+    ///
+    /// # Errors
+    /// When its descriptor cannot be watched, or the thread cannot be started.
+    ///
+    /// # Safety
+    /// The endpoint stays where it is until [`Upkeep::leave`].
+    pub(crate) unsafe fn join(self: &Arc<Self>, endpoint: NonNull<dyn Drive>) -> Result<(), Errno> {
+        // SAFETY: the caller's contract, passed on.
+        unsafe { self.roster.add(endpoint) }?;
+        Auto::start(self)
+    }
+
+    /// Ends what [`Upkeep::join`] began. Afterwards nobody drives the endpoint from here.
+    pub(crate) fn leave(&self, endpoint: NonNull<dyn Drive>) {
+        self.roster.remove(endpoint);
+    }
+
+    /// Returns all endpoints of the domain as one, for counters whose value may come from any.
+    ///
+    /// # Errors
+    /// `MFILE`.
+    pub(crate) fn everybody(&self) -> Result<NonNull<dyn Drive>, Errno> {
+        self.roster.bell()?;
+        Ok(NonNull::from(&self.roster))
+    }
+
+    /// Lets the thread of automatic progress signal a condition variable that others may not.
+    pub(crate) fn add_cond(&self, cond: &Arc<Cond>) {
+        let mut conds = lock(&self.conds);
+        // Those of closed objects are known here only.
+        conds.retain(|cond| Arc::strong_count(cond) > 1);
+        conds.push(Arc::clone(cond));
+    }
+
+    fn pay_conds(&self) {
+        for cond in lock(&self.conds).iter() {
+            cond.pay();
+        }
+    }
+
+    /// Stops the thread; its domain closes.
+    pub(crate) fn stop(&self) {
+        self.auto.stop(&self.roster);
+    }
+}

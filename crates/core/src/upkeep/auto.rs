@@ -1,0 +1,172 @@
+//! Automatic progress, fi_domain(3) "FI_PROGRESS_AUTO": one thread for each domain that asked for it, no thread otherwise.
+//!
+//! The thread has three states. It *drives* while there is something to move. It is *parked* on the descriptors of the
+//! devices while there is nothing. And it *stands by* while the application polls by itself: then it looks only now
+//! and then whether that is still so, and neither takes locks nor wakes up for what the application finds anyway.
+
+use std::mem;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use oxifabric_types::Errno;
+
+use super::roster::Roster;
+use super::{NOTICE, Upkeep};
+use crate::domain::lock;
+use crate::members::Drive;
+
+/// How long the thread stands by at first before it looks whether the application still polls.
+const STANDBY: Duration = Duration::from_millis(1);
+
+/// How long it does at most, however long the application goes on: so late may the first message be seen after that.
+const LONGEST_STANDBY: Duration = Duration::from_millis(8);
+
+/// How long it is parked at a time. Nothing depends on it, since what needs attention makes a descriptor readable.
+const PARKED: Duration = Duration::from_secs(1);
+
+/// How often it looks again at devices that are neither quiet nor get anywhere, before it takes a break.
+const LOOKS: u32 = 64;
+const BREAK: Duration = Duration::from_micros(500);
+
+/// The thread of a domain.
+pub(super) struct Auto {
+    wanted: bool,
+    thread: Mutex<Option<Worker>>,
+    /// The domain closes.
+    stopping: AtomicBool,
+    /// The application polled since the thread asked.
+    polled: AtomicBool,
+}
+
+struct Worker {
+    handle: JoinHandle<()>,
+    /// The process that it runs in: a forked child has no such thread.
+    pid: u32,
+}
+
+impl Auto {
+    pub(super) fn new(wanted: bool) -> Self {
+        Self {
+            wanted,
+            thread: Mutex::default(),
+            stopping: AtomicBool::new(false),
+            polled: AtomicBool::new(false),
+        }
+    }
+
+    /// Tells whether the domain asked for automatic progress.
+    pub(super) const fn is_wanted(&self) -> bool {
+        self.wanted
+    }
+
+    /// Starts the thread if the domain asked for it and it does not run yet.
+    ///
+    /// # Errors
+    /// `MFILE`, `AGAIN` when the system has no room for a thread.
+    pub(super) fn start(upkeep: &Arc<Upkeep>) -> Result<(), Errno> {
+        let auto = &upkeep.auto;
+        if !auto.wanted {
+            return Ok(());
+        }
+        let mut thread = lock(&auto.thread);
+        if thread.is_none() {
+            upkeep.roster.bell()?;
+            let shared = Arc::clone(upkeep);
+            let handle = without_signals(|| {
+                thread::Builder::new()
+                    .name("oxi-progress".into())
+                    .spawn(move || run(&shared))
+            });
+            let handle = handle
+                .map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EAGAIN)))?;
+            *thread = Some(Worker {
+                handle,
+                pid: std::process::id(),
+            });
+        }
+        Ok(())
+    }
+
+    /// The application polls and the thread wants to know.
+    pub(super) fn notice(&self, roster: &Roster) {
+        self.polled.store(true, Ordering::SeqCst);
+        // Polling unarms the devices, so the thread must not rely on them.
+        roster.ring();
+    }
+
+    /// Ends the thread and waits for it.
+    pub(super) fn stop(&self, roster: &Roster) {
+        let Some(worker) = lock(&self.thread).take() else {
+            return;
+        };
+        if worker.pid != std::process::id() {
+            // The thread is the parent's, and waiting for it here would never end.
+            mem::forget(worker.handle);
+            return;
+        }
+        self.stopping.store(true, Ordering::SeqCst);
+        roster.wake();
+        worker.handle.thread().unpark();
+        // A panic was reported where it happened, and there is nothing to save.
+        let _ = worker.handle.join();
+    }
+}
+
+fn run(upkeep: &Upkeep) {
+    let (auto, roster) = (&upkeep.auto, &upkeep.roster);
+    let Ok(bell) = roster.bell() else {
+        return;
+    };
+    let mut looks = 0;
+    while !auto.stopping.load(Ordering::SeqCst) {
+        // Asked before the devices are armed: whoever polls after that unarms them, and says so.
+        upkeep.word.fetch_or(NOTICE, Ordering::SeqCst);
+        let events = roster.progress();
+        upkeep.run_works();
+        upkeep.pay_conds();
+        if auto.polled.load(Ordering::SeqCst) {
+            stand_by(upkeep);
+            looks = 0;
+        } else if events > 0 {
+            looks = 0;
+        } else if roster.arm() {
+            looks = 0;
+            if !auto.polled.load(Ordering::SeqCst) && !auto.stopping.load(Ordering::SeqCst) {
+                bell.sleep(PARKED);
+            }
+        } else {
+            looks += 1;
+            if looks > LOOKS {
+                thread::park_timeout(BREAK);
+            }
+        }
+    }
+}
+
+/// Leaves the devices to the application for as long as it polls.
+fn stand_by(upkeep: &Upkeep) {
+    let auto = &upkeep.auto;
+    let mut pause = STANDBY;
+    while auto.polled.swap(false, Ordering::SeqCst) && !auto.stopping.load(Ordering::SeqCst) {
+        upkeep.word.fetch_or(NOTICE, Ordering::SeqCst);
+        thread::park_timeout(pause);
+        upkeep.pay_conds();
+        pause = (pause * 2).min(LONGEST_STANDBY);
+    }
+}
+
+/// Calls `start` with all signals blocked, so that the thread that it starts runs no handlers of the application.
+fn without_signals<T>(start: impl FnOnce() -> T) -> T {
+    // SAFETY: both sets are initialised before they are read, and the old one is put back.
+    unsafe {
+        let mut all = mem::MaybeUninit::uninit();
+        let mut old = mem::MaybeUninit::uninit();
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), old.as_mut_ptr());
+        let result = start();
+        libc::pthread_sigmask(libc::SIG_SETMASK, old.as_ptr(), std::ptr::null_mut());
+        result
+    }
+}

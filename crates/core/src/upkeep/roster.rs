@@ -1,0 +1,99 @@
+//! All enabled endpoints of a domain, driven and slept on as one.
+
+use std::os::fd::RawFd;
+use std::ptr::NonNull;
+use std::sync::{Mutex, OnceLock};
+
+use oxifabric_abi::FI_WAIT_FD;
+use oxifabric_types::Errno;
+
+use crate::domain::lock;
+use crate::members::{Drive, Members};
+use crate::wait::Doorbell;
+
+/// The endpoints.
+pub(super) struct Roster {
+    members: Members,
+    /// Watches all of them. Made when somebody sleeps on all.
+    bell: OnceLock<Doorbell>,
+    /// Held while an endpoint comes or goes, and while the bell is made.
+    gate: Mutex<()>,
+}
+
+impl Roster {
+    /// No endpoint is enabled in a new domain.
+    pub(super) fn none(locked: bool) -> Self {
+        Self {
+            members: Members::none(locked, None),
+            bell: OnceLock::new(),
+            gate: Mutex::new(()),
+        }
+    }
+
+    /// Adds an endpoint.
+    ///
+    /// # Errors
+    /// When its descriptor cannot be watched.
+    ///
+    /// # Safety
+    /// The endpoint stays where it is until it is removed.
+    pub(super) unsafe fn add(&self, endpoint: NonNull<dyn Drive>) -> Result<(), Errno> {
+        let _gate = lock(&self.gate);
+        // SAFETY: the caller's contract, passed on.
+        unsafe { self.members.add(endpoint, self.bell.get()) }?;
+        self.wake();
+        Ok(())
+    }
+
+    /// Removes an endpoint.
+    pub(super) fn remove(&self, endpoint: NonNull<dyn Drive>) {
+        let _gate = lock(&self.gate);
+        self.members.remove(endpoint, self.bell.get());
+    }
+
+    /// Returns the bell of all endpoints.
+    ///
+    /// # Errors
+    /// `MFILE`, or when a descriptor cannot be watched.
+    pub(super) fn bell(&self) -> Result<&Doorbell, Errno> {
+        let _gate = lock(&self.gate);
+        if self.bell.get().is_none() {
+            let bell = Doorbell::open(FI_WAIT_FD)?;
+            self.members.watch(&bell)?;
+            return Ok(self.bell.get_or_init(|| bell));
+        }
+        self.bell.get().ok_or(Errno::OTHER)
+    }
+
+    /// Wakes those who are about to sleep on all endpoints, or do.
+    pub(super) fn ring(&self) {
+        if let Some(bell) = self.bell.get() {
+            bell.ring();
+        }
+    }
+
+    /// Wakes those who sleep on all endpoints, or will next.
+    pub(super) fn wake(&self) {
+        if let Some(bell) = self.bell.get() {
+            bell.wake();
+        }
+    }
+}
+
+impl Drive for Roster {
+    fn progress(&self) -> usize {
+        self.members.progress()
+    }
+
+    fn arm(&self) -> bool {
+        if let Some(bell) = self.bell.get() {
+            bell.arm();
+        }
+        self.members.arm()
+    }
+
+    fn fd(&self) -> RawFd {
+        // Without a bell nobody sleeps on the roster: `Upkeep::everybody` makes it first.
+        self.bell.get().and_then(Doorbell::fd).unwrap_or(-1)
+    }
+}

@@ -1,0 +1,301 @@
+//! Work that waits until a counter reaches a threshold: fi_trigger(3). Path class: setup, except for [`Works::ended`].
+//!
+//! A counter that crosses a threshold sets its work aside; it is started later by whoever drives the domain next and
+//! holds no lock of an endpoint (docs/adr/0007). Order of locks: the state of works comes after all others, and nothing is
+//! called while it is locked.
+
+mod control;
+mod message;
+
+use core::ffi::c_void;
+use core::mem;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use oxifabric_types::Errno;
+
+use crate::cntr::Cntr;
+use crate::domain::lock;
+use crate::handle::Ref;
+use crate::upkeep::Upkeep;
+pub(crate) use control::control;
+use message::Post;
+
+/// The works of one domain.
+#[derive(Default)]
+pub(crate) struct Works {
+    state: Mutex<State>,
+    /// Somebody starts works: one thread at a time, so that they start in order.
+    running: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: BTreeMap<Place, Work>,
+    /// What is to be started, in this order.
+    due: VecDeque<Work>,
+    /// Operations of deferred works that did not end yet, by the context that the endpoint has for them.
+    issued: HashMap<usize, Issued>,
+    last: usize,
+}
+
+/// Where a work waits: works of a counter are sorted by threshold, and those of a threshold as they came.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    /// The counter, as an address.
+    cntr: usize,
+    threshold: u64,
+    serial: usize,
+}
+
+/// Something that waits for a counter.
+pub(crate) struct Work {
+    /// The counter stays open while work waits for it.
+    _cntr: Ref<Cntr>,
+    owner: Owner,
+    action: Action,
+}
+
+// SAFETY: its pointers are the application's, which keeps them valid until the work ends and leaves them to whichever
+// thread starts it.
+unsafe impl Send for Work {}
+
+/// Whose work it is, as addresses, to find it again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// A `fi_deferred_work`, and the endpoint that it uses, if any.
+    Domain { work: usize, ep: usize },
+    /// An operation with `FI_TRIGGER`.
+    Endpoint { ep: usize, context: usize },
+}
+
+impl Owner {
+    const fn ep(self) -> usize {
+        match self {
+            Self::Domain { ep, .. } | Self::Endpoint { ep, .. } => ep,
+        }
+    }
+}
+
+/// What is to be done.
+pub(crate) enum Action {
+    /// Start an operation of an endpoint, or report that it was cancelled; it reports failures by itself, except `AGAIN`.
+    Call(Box<dyn FnMut(Go) -> Result<(), Errno>>),
+    Post(Box<Post>),
+    Set(Ref<Cntr>, u64),
+    Add(Ref<Cntr>, u64),
+}
+
+/// What becomes of an operation that waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Go {
+    Start,
+    Cancel,
+}
+
+/// Who wants to know how the operation of a deferred work ended.
+pub(crate) struct Issued {
+    /// The completion counter.
+    pub(crate) cntr: Option<Ref<Cntr>>,
+    /// The context that the application gave.
+    pub(crate) context: usize,
+    /// The application asked for an entry in the endpoint's queue, too.
+    pub(crate) reported: bool,
+    ep: usize,
+}
+
+impl Works {
+    /// Lets something wait until the sum of a counter is `threshold`, or starts it if it is so already. Call it without
+    /// locks in hand.
+    pub(crate) fn queue(
+        upkeep: &Upkeep,
+        cntr: &Cntr,
+        threshold: u64,
+        owner: Owner,
+        action: Action,
+    ) {
+        let works = upkeep.works();
+        let mut state = lock(&works.state);
+        state.last += 1;
+        let place = Place {
+            cntr: address(cntr),
+            threshold,
+            serial: state.last,
+        };
+        let work = Work {
+            _cntr: Ref::to(cntr),
+            owner,
+            action,
+        };
+        state.waiting.insert(place, work);
+        cntr.await_sum(state.first_threshold(place.cntr));
+        drop(state);
+        if works.cross(cntr) {
+            upkeep.works_are_due();
+            upkeep.run_works();
+        }
+    }
+
+    /// Sets aside what the counter's sum makes due; tells whether there is any.
+    pub(crate) fn cross(&self, cntr: &Cntr) -> bool {
+        let mut state = lock(&self.state);
+        let at = address(cntr);
+        let before = state.due.len();
+        while let Some(threshold) = state.first_threshold(at)
+            && threshold <= cntr.sum()
+        {
+            state.take_first(at);
+            cntr.await_sum(state.first_threshold(at));
+        }
+        state.due.len() != before
+    }
+
+    /// Starts what is due, in order. `none_left` is called while nobody can add any.
+    pub(crate) fn run(&self, none_left: impl Fn()) {
+        if self.running.swap(true, Ordering::Acquire) {
+            // Whoever does so now, or drives the domain next, finds what was added meanwhile.
+            return;
+        }
+        loop {
+            let mut state = lock(&self.state);
+            let Some(mut work) = state.due.pop_front() else {
+                none_left();
+                break;
+            };
+            drop(state);
+            if self.start(&mut work) == Err(Errno::AGAIN) {
+                lock(&self.state).due.push_front(work);
+                break;
+            }
+        }
+        self.running.store(false, Ordering::Release);
+    }
+
+    fn start(&self, work: &mut Work) -> Result<(), Errno> {
+        match &mut work.action {
+            Action::Call(call) => call(Go::Start),
+            Action::Set(cntr, value) => {
+                cntr.set(*value);
+                Ok(())
+            }
+            Action::Add(cntr, value) => {
+                cntr.add(*value);
+                Ok(())
+            }
+            Action::Post(post) => self.post(post),
+        }
+    }
+
+    /// Starts the operation of a deferred work.
+    fn post(&self, post: &Post) -> Result<(), Errno> {
+        let key = {
+            let mut state = lock(&self.state);
+            state.last += 1;
+            let key = state.last;
+            state.issued.insert(key, post.issued());
+            key
+        };
+        // The operation may end during the call.
+        match post.call(key) {
+            Ok(()) => Ok(()),
+            Err(errno) => {
+                let issued = lock(&self.state).issued.remove(&key);
+                if errno == Errno::AGAIN {
+                    return Err(errno);
+                }
+                if let Some(cntr) = issued.and_then(|issued| issued.cntr) {
+                    cntr.count_error();
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes who wants to know that the operation with this context ended.
+    pub(crate) fn ended(&self, context: usize) -> Option<Issued> {
+        lock(&self.state).issued.remove(&context)
+    }
+
+    /// Takes out the works that were not started yet and that `which` picks, by owner and counter.
+    pub(crate) fn take(&self, which: impl Fn(Owner, &Cntr) -> bool) -> Vec<Work> {
+        let mut state = lock(&self.state);
+        let mut gone = Vec::new();
+        let waiting = mem::take(&mut state.waiting);
+        for (place, work) in waiting {
+            match which(work.owner, &work._cntr) {
+                true => gone.push(work),
+                false => drop(state.waiting.insert(place, work)),
+            }
+        }
+        for work in mem::take(&mut state.due) {
+            match which(work.owner, &work._cntr) {
+                true => gone.push(work),
+                false => state.due.push_back(work),
+            }
+        }
+        for work in &gone {
+            work._cntr
+                .await_sum(state.first_threshold(address(&work._cntr)));
+        }
+        drop(state);
+        gone
+    }
+
+    /// Forgets everything of an endpoint that closes.
+    pub(crate) fn forget(&self, ep: *const c_void) {
+        let ep = ep.addr();
+        // Another thread may be about to start one.
+        while self.running.swap(true, Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+        drop(self.take(|owner, _| owner.ep() == ep));
+        self.running.store(false, Ordering::Release);
+        let mut state = lock(&self.state);
+        let all = mem::take(&mut state.issued);
+        let (gone, kept): (HashMap<_, _>, HashMap<_, _>) =
+            all.into_iter().partition(|(_, issued)| issued.ep == ep);
+        state.issued = kept;
+        drop(state);
+        drop(gone);
+    }
+}
+
+impl Work {
+    /// Reports that the operation was cancelled.
+    pub(crate) fn cancel(mut self) {
+        if let Action::Call(call) = &mut self.action {
+            // It only reports, which does not fail.
+            let _ = call(Go::Cancel);
+        }
+    }
+}
+
+impl State {
+    fn first(&self, cntr: usize) -> Option<Place> {
+        let first = Place {
+            cntr,
+            threshold: 0,
+            serial: 0,
+        };
+        let (place, _) = self.waiting.range(first..).next()?;
+        (place.cntr == cntr).then_some(*place)
+    }
+
+    fn first_threshold(&self, cntr: usize) -> Option<u64> {
+        self.first(cntr).map(|place| place.threshold)
+    }
+
+    fn take_first(&mut self, cntr: usize) {
+        if let Some(work) = self
+            .first(cntr)
+            .and_then(|place| self.waiting.remove(&place))
+        {
+            self.due.push_back(work);
+        }
+    }
+}
+
+fn address(cntr: &Cntr) -> usize {
+    core::ptr::from_ref(cntr).addr()
+}
