@@ -11,7 +11,8 @@ use oxifabric_abi::{
 use oxifabric_sync::{Guard, SwitchLock};
 use oxifabric_types::{Caps, Errno, Info, Progress, Threading};
 
-use crate::absent::{self, no4, no5};
+use crate::absent::{self, no4};
+use crate::atomic;
 use crate::av::Av;
 use crate::cntr::Cntr;
 use crate::cq::Cq;
@@ -236,7 +237,7 @@ static OPS: fi_ops_domain = fi_ops_domain {
     poll_open: Some(poll_open),
     stx_ctx: Some(no4),
     srx_ctx: Some(no4),
-    query_atomic: Some(no5),
+    query_atomic: Some(atomic::query),
     query_collective: Some(no4),
     endpoint2: Some(endpoint2),
     ..fi_ops_domain::NONE

@@ -4,6 +4,7 @@
 //! call through a table leads straight into code that knows its device. While an endpoint is disabled, its tables of
 //! data transfers are others, whose every call gives `-FI_EOPBADSTATE`; enabling exchanges them.
 
+mod atomic;
 mod bind;
 mod cm;
 mod control;
@@ -29,7 +30,7 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
 
 use oxifabric_abi::{FI_CLASS_EP, fi_ops, fid, fid_ep};
-use oxifabric_engine::Config;
+use oxifabric_engine::{Config, MAX_ATOMIC_BYTES};
 use oxifabric_sync::SwitchLock;
 use oxifabric_types::{Caps, EpType, Errno, Info};
 
@@ -83,6 +84,8 @@ struct Sizes {
     inject_msg: AtomicUsize,
     inject_tagged: AtomicUsize,
     inject_rma: AtomicUsize,
+    max_atomic: AtomicUsize,
+    inject_atomic: AtomicUsize,
 }
 
 impl<P: Provider> RdmEndpoint<P> {
@@ -115,6 +118,10 @@ impl<P: Provider> RdmEndpoint<P> {
             true => &disabled::RMA,
             false => &absent::RMA,
         };
+        let atomic = match (info.caps | info.tx.caps | info.rx.caps).contains(Caps::ATOMIC) {
+            true => &disabled::ATOMIC,
+            false => &absent::ATOMIC,
+        };
         let fid = fid_ep {
             fid: fid {
                 fclass: FI_CLASS_EP,
@@ -126,7 +133,7 @@ impl<P: Provider> RdmEndpoint<P> {
             msg: table(&disabled::MSG),
             rma: table(rma),
             tagged: table(&disabled::TAGGED),
-            atomic: table(&absent::ATOMIC),
+            atomic: table(atomic),
             collective: table(&absent::COLLECTIVE),
         };
         let endpoint = Box::new(Self {
@@ -195,6 +202,8 @@ impl Sizes {
             inject_msg: AtomicUsize::new(info.tx.inject_size),
             inject_tagged: AtomicUsize::new(info.tx.inject_size),
             inject_rma: AtomicUsize::new(info.tx.inject_size),
+            max_atomic: AtomicUsize::new(MAX_ATOMIC_BYTES),
+            inject_atomic: AtomicUsize::new(info.tx.inject_size.min(MAX_ATOMIC_BYTES)),
         }
     }
 }

@@ -8,10 +8,12 @@
 //! - Objects, one module each, with the table that C programs call: `fabric` opens `domain`, `eq` and `wait_set`; a domain
 //!   opens `cq`, `cntr`, `av`, `mr`, `poll_set` and `endpoint`. Only the endpoint is generic over the provider.
 //! - `upkeep`, what a domain does by itself: `work` that waits for counters, and automatic progress.
+//! - `atomic`: which atomics there are, and what keeps them apart.
 //! - Under them: `handle` (casts and counted references), `members` (who drives whom), `wait` (what a thread sleeps
 //!   on), `clock`, `sockaddr`, `text`, and `absent` for the calls that an object does not have.
 
 mod absent;
+mod atomic;
 mod av;
 mod clock;
 mod cntr;

@@ -1,8 +1,11 @@
 //! The objects, driven through their tables as C programs drive them.
 
 mod access;
+mod atomics;
 mod auto;
 mod lifecycle;
+#[cfg(target_arch = "x86_64")]
+mod long_double;
 mod memory;
 mod mock;
 mod scalable;

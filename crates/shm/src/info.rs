@@ -5,6 +5,7 @@ use std::process;
 use oxifabric_core::device::{Provider, Unresolved};
 use oxifabric_core::params::Parameter;
 use oxifabric_core::provider::PROVIDER_VERSION;
+use oxifabric_engine::MAX_ATOMIC_BYTES;
 use oxifabric_types::{
     Address, AvType, Caps, DomainAttr, EpAttr, EpType, Errno, FabricAttr, Flags, Info, MrMode,
     Order, Progress, ResourceMgmt, RxAttr, Threading, TxAttr,
@@ -77,7 +78,7 @@ fn resolve(node: Option<&str>, service: Option<&str>) -> Address {
 }
 
 fn offer(params: &Params) -> Info {
-    let transfers = Caps::MSG | Caps::TAGGED | Caps::RMA;
+    let transfers = Caps::MSG | Caps::TAGGED | Caps::RMA | Caps::ATOMIC;
     let tx_caps =
         transfers | Caps::NAMED_RX_CTX | Caps::SEND | Caps::READ | Caps::WRITE | Caps::TRIGGER;
     let targets = Caps::REMOTE_READ | Caps::REMOTE_WRITE;
@@ -99,8 +100,7 @@ fn offer(params: &Params) -> Info {
                 | Flags::DELIVERY_COMPLETE
                 | Flags::MATCH_COMPLETE
                 | Flags::COMPLETION,
-            // Long writes are pulled by their target, and later ones may overtake them: only messages are ordered.
-            msg_order: Order::SAS,
+            msg_order: order(),
             inject_size: INJECT_SIZE,
             size: params.tx_size,
             iov_limit: 4,
@@ -110,7 +110,7 @@ fn offer(params: &Params) -> Info {
         rx: RxAttr {
             caps: rx_caps,
             op_flags: Flags::COMPLETION | Flags::MULTI_RECV,
-            msg_order: Order::SAS,
+            msg_order: order(),
             size: params.rx_size,
             iov_limit: 4,
             ..RxAttr::default()
@@ -120,6 +120,10 @@ fn offer(params: &Params) -> Info {
             protocol: PROTO_SHM,
             protocol_version: 1,
             max_msg_size: usize::MAX,
+            // Of atomics, which are the accesses that have an order.
+            max_order_raw_size: MAX_ATOMIC_BYTES,
+            max_order_war_size: MAX_ATOMIC_BYTES,
+            max_order_waw_size: MAX_ATOMIC_BYTES,
             mem_tag_format: TAG_GENERIC,
             tx_ctx_cnt: 1,
             rx_ctx_cnt: 1,
@@ -133,6 +137,13 @@ fn offer(params: &Params) -> Info {
             api_version: 0,
         },
     }
+}
+
+/// Long writes are pulled by their target, and later ones may overtake them: only messages are ordered, and atomics,
+/// which are carried out in their order.
+fn order() -> Order {
+    let atomics = Order::ATOMIC_RAR | Order::ATOMIC_RAW | Order::ATOMIC_WAR | Order::ATOMIC_WAW;
+    Order::SAS | atomics
 }
 
 fn domain(caps: Caps) -> DomainAttr {

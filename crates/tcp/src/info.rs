@@ -115,7 +115,7 @@ fn speed(interface: &str) -> u64 {
 }
 
 fn describe(place: &Place, params: &Params) -> Info {
-    let transfers = Caps::MSG | Caps::TAGGED | Caps::RMA;
+    let transfers = Caps::MSG | Caps::TAGGED | Caps::RMA | Caps::ATOMIC;
     let sends = Caps::SEND | Caps::READ | Caps::WRITE | Caps::NAMED_RX_CTX | Caps::TRIGGER;
     let receives = Caps::RECV
         | Caps::REMOTE_READ
@@ -175,9 +175,10 @@ fn describe(place: &Place, params: &Params) -> Info {
 }
 
 /// Frames are dealt with in their order, but what a read brings is taken when its response leaves: later writes and
-/// sends may overtake it.
+/// sends may overtake it. What an atomic fetches is taken when it is carried out.
 fn order() -> Order {
-    Order::RAR | Order::RAW | Order::RAS | Order::WAW | Order::WAS | Order::SAW | Order::SAS
+    let messages = Order::RAS | Order::WAS | Order::SAW | Order::SAS;
+    Order::RAR | Order::RAW | Order::ATOMIC_WAR | Order::WAW | messages
 }
 
 fn endpoint() -> EpAttr {
@@ -187,6 +188,7 @@ fn endpoint() -> EpAttr {
         protocol_version: PROTO_XNET_VERSION,
         max_msg_size: usize::MAX,
         max_order_raw_size: usize::MAX,
+        max_order_war_size: oxifabric_engine::MAX_ATOMIC_BYTES,
         max_order_waw_size: usize::MAX,
         mem_tag_format: TAG_GENERIC,
         tx_ctx_cnt: 1,

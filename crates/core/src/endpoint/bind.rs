@@ -214,6 +214,9 @@ impl<P: Provider> RdmEndpoint<P> {
             if self.has(Caps::RMA) {
                 (*handle).rma = table(const { &Self::RMA });
             }
+            if self.has(Caps::ATOMIC) {
+                (*handle).atomic = table(const { &Self::ATOMIC });
+            }
         }
     }
 
@@ -260,7 +263,7 @@ impl<P: Provider> RdmEndpoint<P> {
             remote_read: bindings.counter(FI_REMOTE_READ),
             remote_write: bindings.counter(FI_REMOTE_WRITE),
         };
-        if self.has(Caps::RMA) {
+        if self.has(Caps::RMA | Caps::ATOMIC) {
             port.out.domain = Some(self.domain.clone());
         }
         port.out.upkeep = Some(Arc::clone(upkeep));

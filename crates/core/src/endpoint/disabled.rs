@@ -1,8 +1,9 @@
 //! Data transfers of an endpoint that is not enabled: every call gives `-FI_EOPBADSTATE` (fi_endpoint(3)).
 
-use oxifabric_abi::{fi_ops_msg, fi_ops_rma, fi_ops_tagged};
+use oxifabric_abi::{fi_ops_atomic, fi_ops_msg, fi_ops_rma, fi_ops_tagged};
 use oxifabric_types::Errno;
 
+use crate::atomic;
 use crate::handle::failed;
 
 macro_rules! disabled {
@@ -21,6 +22,11 @@ disabled! {
     off7(A B C D E F G);
     off8(A B C D E F G H);
     off9(A B C D E F G H I);
+    off10(A B C D E F G H I J);
+    off12(A B C D E F G H I J K L);
+    off13(A B C D E F G H I J K L M);
+    off14(A B C D E F G H I J K L M N);
+    off16(A B C D E F G H I J K L M N O P);
 }
 
 /// Untagged messages.
@@ -63,4 +69,22 @@ pub(super) static RMA: fi_ops_rma = fi_ops_rma {
     writedata: Some(off9),
     injectdata: Some(off7),
     ..fi_ops_rma::NONE
+};
+
+/// Atomics. Which there are, may be asked before.
+pub(super) static ATOMIC: fi_ops_atomic = fi_ops_atomic {
+    write: Some(off10),
+    writev: Some(off10),
+    writemsg: Some(off3),
+    inject: Some(off8),
+    readwrite: Some(off12),
+    readwritev: Some(off13),
+    readwritemsg: Some(off6),
+    compwrite: Some(off14),
+    compwritev: Some(off16),
+    compwritemsg: Some(off9),
+    writevalid: Some(atomic::write_valid),
+    readwritevalid: Some(atomic::readwrite_valid),
+    compwritevalid: Some(atomic::compwrite_valid),
+    ..fi_ops_atomic::NONE
 };

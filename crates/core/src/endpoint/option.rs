@@ -4,10 +4,11 @@ use core::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use oxifabric_abi::{
-    FI_OPT_ENDPOINT, FI_OPT_INJECT_MSG_SIZE, FI_OPT_INJECT_RMA_SIZE, FI_OPT_INJECT_TAGGED_SIZE,
-    FI_OPT_MAX_MSG_SIZE, FI_OPT_MAX_RMA_SIZE, FI_OPT_MAX_TAGGED_SIZE, FI_OPT_MIN_MULTI_RECV,
-    FI_OPT_RX_SIZE, FI_OPT_TX_SIZE, fid_t,
+    FI_OPT_ENDPOINT, FI_OPT_INJECT_ATOMIC_SIZE, FI_OPT_INJECT_MSG_SIZE, FI_OPT_INJECT_RMA_SIZE,
+    FI_OPT_INJECT_TAGGED_SIZE, FI_OPT_MAX_ATOMIC_SIZE, FI_OPT_MAX_MSG_SIZE, FI_OPT_MAX_RMA_SIZE,
+    FI_OPT_MAX_TAGGED_SIZE, FI_OPT_MIN_MULTI_RECV, FI_OPT_RX_SIZE, FI_OPT_TX_SIZE, fid_t,
 };
+use oxifabric_engine::MAX_ATOMIC_BYTES;
 use oxifabric_types::{Caps, Errno};
 
 use super::{MAX_OPERATIONS, RdmEndpoint};
@@ -104,6 +105,12 @@ impl<P: Provider> RdmEndpoint<P> {
             FI_OPT_MAX_TAGGED_SIZE => Some((&sizes.max_tagged, sizes.limit)),
             FI_OPT_MAX_RMA_SIZE if self.has(Caps::RMA) => Some((&sizes.max_rma, sizes.limit)),
             FI_OPT_INJECT_RMA_SIZE if self.has(Caps::RMA) => Some((&sizes.inject_rma, inject)),
+            FI_OPT_MAX_ATOMIC_SIZE if self.has(Caps::ATOMIC) => {
+                Some((&sizes.max_atomic, MAX_ATOMIC_BYTES))
+            }
+            FI_OPT_INJECT_ATOMIC_SIZE if self.has(Caps::ATOMIC) => {
+                Some((&sizes.inject_atomic, inject.min(MAX_ATOMIC_BYTES)))
+            }
             FI_OPT_INJECT_MSG_SIZE => Some((&sizes.inject_msg, inject)),
             FI_OPT_INJECT_TAGGED_SIZE => Some((&sizes.inject_tagged, inject)),
             _ => None,

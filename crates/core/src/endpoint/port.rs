@@ -1,7 +1,7 @@
 //! What the lock of an endpoint guards: engine, device, and the way from the application's names of peers to theirs.
 
 use oxifabric_abi::{FI_ADDR_UNSPEC, fi_addr_t};
-use oxifabric_engine::{Config, Engine, RmaOp, RxOp, TxOp};
+use oxifabric_engine::{AtomicOp, Config, Engine, RmaOp, RxOp, TxOp};
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, PeerId};
 
@@ -78,6 +78,20 @@ impl<D: Device> Port<D> {
     pub(super) fn access(&mut self, peer: fi_addr_t, mut op: RmaOp<'_>) -> Result<(), Errno> {
         op.peer = self.target(peer)?;
         let begun = self.engine.rma(&mut self.device, &mut self.out, op);
+        self.settle();
+        if begun == Err(Errno::AGAIN) {
+            self.progress();
+        }
+        begun
+    }
+
+    /// Starts an update of memory of `peer`; the peer of `op` is filled in.
+    ///
+    /// # Errors
+    /// As [`Port::send`].
+    pub(super) fn atomic(&mut self, peer: fi_addr_t, mut op: AtomicOp) -> Result<(), Errno> {
+        op.peer = self.target(peer)?;
+        let begun = self.engine.atomic(&mut self.device, &mut self.out, op);
         self.settle();
         if begun == Err(Errno::AGAIN) {
             self.progress();

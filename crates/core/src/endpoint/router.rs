@@ -11,6 +11,7 @@ use oxifabric_engine::{Completion, Completions, Failure, Target};
 use oxifabric_mem::{Iov, IovSegment, MAX_SEGMENTS};
 use oxifabric_types::{Errno, FiAddr, Flags, PeerId};
 
+use crate::atomic;
 use crate::av::Av;
 use crate::cntr::Cntr;
 use crate::cq::{Cq, NO_SOURCE};
@@ -23,8 +24,11 @@ use crate::work::Issued;
 /// What this endpoint began itself; other results are arrivals.
 const OWN: Flags = Flags::SEND.union(Flags::READ).union(Flags::WRITE);
 
+/// Accesses to memory, which have counters of their own: reads, writes and atomics.
+const ACCESS: Flags = Flags::RMA.union(Flags::ATOMIC);
+
 /// Results that are not simply those of a message.
-const ELSEWHERE: Flags = Flags::RMA.union(Flags::DEFERRED);
+const ELSEWHERE: Flags = ACCESS.union(Flags::DEFERRED);
 
 /// Queue and counter of one direction.
 #[derive(Default)]
@@ -50,7 +54,7 @@ pub(super) struct Router {
     pub(super) accesses: AccessCounters,
     /// Who knows what became of deferred work.
     pub(super) upkeep: Option<Arc<Upkeep>>,
-    /// Whose registered memory peers may access, if the endpoint lets them (FI_RMA).
+    /// Whose registered memory peers may access, if the endpoint lets them (FI_RMA, FI_ATOMIC).
     pub(super) domain: Option<Ref<Domain>>,
     /// Names of sources, if the endpoint gives them (FI_SOURCE).
     sources: Option<Sources>,
@@ -86,6 +90,10 @@ impl Completions for Router {
     #[cold]
     fn fail(&mut self, failure: Failure) {
         self.set_aside.push(Err(failure));
+    }
+
+    fn exclusively(&self, update: impl FnOnce()) {
+        atomic::exclusively(update);
     }
 
     fn region(&self, targets: &[Target], access: Flags) -> Result<Iov, Errno> {
@@ -244,7 +252,7 @@ impl Router {
         let reason = reason.and_then(|text| CString::new(text).ok());
         // Only what this endpoint began fails here: what a peer did not finish is the peer's affair.
         let side = self.side(failure.op.flags);
-        if failure.op.flags.contains(Flags::RMA) {
+        if failure.op.flags.intersects(ACCESS) {
             self.count_access(&failure.op, Cntr::count_error);
         } else if let Some(cntr) = &side.cntr {
             cntr.count_error();
