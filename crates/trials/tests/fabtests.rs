@@ -95,6 +95,10 @@ cases! {
     rdm_tagged_bw_delivered: pair "fi_rdm_tagged_bw -I 5 -v -U";
     rdm_bw: pair "fi_rdm_bw -I 5";
     rdm_bw_checked: pair "fi_rdm_bw -I 5 -v";
+    rdm_atomic: pair "fi_rdm_atomic -I 5 -o all";
+    rdm_atomic_checked: pair "fi_rdm_atomic -I 5 -o all -v";
+    rdm_atomic_delivered: pair "fi_rdm_atomic -I 5 -o all -U";
+    rdm_atomic_delivered_checked: pair "fi_rdm_atomic -I 5 -o all -U -v";
     rdm_tagged_peek: meeting "fi_rdm_tagged_peek";
     multi_recv: meeting "fi_multi_recv -e rdm -I 5";
     cq_data: pair "fi_cq_data -e rdm -o senddata";
