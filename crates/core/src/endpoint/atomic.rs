@@ -393,6 +393,9 @@ impl<P: Provider> RdmEndpoint<P> {
             flags: call.flags,
             context: call.context.addr(),
         };
+        if op.flags.contains(Flags::TRIGGER) {
+            return self.defer_atomic(call.peer, &op, call.context);
+        }
         match self.port.lock().atomic(call.peer, op) {
             Ok(()) => 0,
             Err(errno) => failed(errno),

@@ -4,7 +4,7 @@ use core::ffi::c_void;
 use core::ptr::NonNull;
 
 use oxifabric_abi::{FI_TRIGGER_THRESHOLD, fi_triggered_context};
-use oxifabric_engine::{Completion, Completions, Failure, RmaOp, Target};
+use oxifabric_engine::{AtomicOp, Completion, Completions, Failure, RmaOp, Target};
 use oxifabric_mem::Iov;
 use oxifabric_types::{Caps, Errno, Flags, PeerId};
 
@@ -68,6 +68,32 @@ impl<P: Provider> RdmEndpoint<P> {
             // SAFETY: an endpoint forgets its works before it goes.
             let me = unsafe { me.as_ref() };
             me.port.lock().access(peer, op)
+        })
+    }
+
+    /// Defers an atomic.
+    #[cold]
+    pub(super) fn defer_atomic(&self, peer: u64, op: &AtomicOp, context: *mut c_void) -> isize {
+        let flags = op.flags.difference(Flags::TRIGGER);
+        let (targets, update, data) = (op.targets.clone(), op.update, op.data);
+        let (operand, compare, result) =
+            (op.operand.clone(), op.compare.clone(), op.result.clone());
+        let me = NonNull::from(self);
+        self.defer(flags, context, move || {
+            let op = AtomicOp {
+                peer: PeerId::ANY,
+                update,
+                targets: targets.clone(),
+                operand: operand.clone(),
+                compare: compare.clone(),
+                result: result.clone(),
+                data,
+                flags,
+                context: context.addr(),
+            };
+            // SAFETY: an endpoint forgets its works before it goes.
+            let me = unsafe { me.as_ref() };
+            me.port.lock().atomic(peer, op)
         })
     }
 

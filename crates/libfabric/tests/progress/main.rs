@@ -1,0 +1,5 @@
+//! Progress and threads over the real providers, through the tables that C programs call: fi_domain(3).
+
+mod auto;
+mod threads;
+mod world;
