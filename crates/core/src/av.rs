@@ -142,6 +142,11 @@ impl Av {
         }
     }
 
+    /// Lists the indices that are in use, in order.
+    pub(crate) fn indices(&self) -> Vec<fi_addr_t> {
+        lock(&self.table).indices().collect()
+    }
+
     /// Returns the index of an address, or that of the scalable endpoint that has it; [`FiAddr::UNSPEC`] if neither is there.
     pub(crate) fn find(&self, address: &Address) -> fi_addr_t {
         let table = lock(&self.table);

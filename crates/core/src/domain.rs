@@ -15,6 +15,7 @@ use crate::absent::{self, no4};
 use crate::atomic;
 use crate::av::Av;
 use crate::cntr::Cntr;
+use crate::collective;
 use crate::cq::Cq;
 use crate::endpoint::ScalableEndpoint;
 use crate::eq::Eq;
@@ -238,7 +239,7 @@ static OPS: fi_ops_domain = fi_ops_domain {
     stx_ctx: Some(no4),
     srx_ctx: Some(no4),
     query_atomic: Some(atomic::query),
-    query_collective: Some(no4),
+    query_collective: Some(collective::query),
     endpoint2: Some(endpoint2),
     ..fi_ops_domain::NONE
 };

@@ -7,11 +7,13 @@
 mod atomic;
 mod bind;
 mod cm;
+mod collective;
 mod control;
 mod defaults;
 mod disabled;
 mod drain;
 mod face;
+mod joins;
 mod msg;
 mod option;
 mod part;
@@ -72,6 +74,8 @@ pub(crate) struct RdmEndpoint<P: Provider> {
     domain: Ref<Domain>,
     /// How many aliases are open.
     aliases: AtomicUsize,
+    /// How many collective groups it has joined.
+    groups: AtomicUsize,
 }
 
 /// Lengths of messages, in bytes.
@@ -122,6 +126,11 @@ impl<P: Provider> RdmEndpoint<P> {
             true => &disabled::ATOMIC,
             false => &absent::ATOMIC,
         };
+        let collective = match (info.caps | info.tx.caps | info.rx.caps).contains(Caps::COLLECTIVE)
+        {
+            true => const { &Self::COLLECTIVE },
+            false => &absent::COLLECTIVE,
+        };
         let fid = fid_ep {
             fid: fid {
                 fclass: FI_CLASS_EP,
@@ -134,7 +143,7 @@ impl<P: Provider> RdmEndpoint<P> {
             rma: table(rma),
             tagged: table(&disabled::TAGGED),
             atomic: table(atomic),
-            collective: table(&absent::COLLECTIVE),
+            collective: table(collective),
         };
         let endpoint = Box::new(Self {
             fid: Fid::new(fid),
@@ -145,6 +154,7 @@ impl<P: Provider> RdmEndpoint<P> {
             domain: Ref::to(domain),
             info,
             aliases: AtomicUsize::new(0),
+            groups: AtomicUsize::new(0),
         });
         Ok(Box::into_raw(endpoint).cast())
     }

@@ -9,14 +9,17 @@
 //!   opens `cq`, `cntr`, `av`, `mr`, `poll_set` and `endpoint`. Only the endpoint is generic over the provider.
 //! - `upkeep`, what a domain does by itself: `work` that waits for counters, and automatic progress.
 //! - `atomic`: which atomics there are, and what keeps them apart.
+//! - `collective` groups, which endpoints join by an `av_set`.
 //! - Under them: `handle` (casts and counted references), `members` (who drives whom), `wait` (what a thread sleeps
 //!   on), `clock`, `sockaddr`, `text`, and `absent` for the calls that an object does not have.
 
 mod absent;
 mod atomic;
 mod av;
+mod av_set;
 mod clock;
 mod cntr;
+mod collective;
 mod cq;
 pub mod device;
 mod domain;

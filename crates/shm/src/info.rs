@@ -78,7 +78,7 @@ fn resolve(node: Option<&str>, service: Option<&str>) -> Address {
 }
 
 fn offer(params: &Params) -> Info {
-    let transfers = Caps::MSG | Caps::TAGGED | Caps::RMA | Caps::ATOMIC;
+    let transfers = Caps::MSG | Caps::TAGGED | Caps::RMA | Caps::ATOMIC | Caps::COLLECTIVE;
     let tx_caps =
         transfers | Caps::NAMED_RX_CTX | Caps::SEND | Caps::READ | Caps::WRITE | Caps::TRIGGER;
     let targets = Caps::REMOTE_READ | Caps::REMOTE_WRITE;

@@ -115,7 +115,9 @@ fn speed(interface: &str) -> u64 {
 }
 
 fn describe(place: &Place, params: &Params) -> Info {
-    let transfers = Caps::MSG | Caps::TAGGED | Caps::RMA | Caps::ATOMIC;
+    let mut transfers = Caps::MSG | Caps::TAGGED | Caps::RMA | Caps::ATOMIC;
+    // Only the extension has messages of collectives.
+    transfers.set(Caps::COLLECTIVE, params.extension);
     let sends = Caps::SEND | Caps::READ | Caps::WRITE | Caps::NAMED_RX_CTX | Caps::TRIGGER;
     let receives = Caps::RECV
         | Caps::REMOTE_READ

@@ -12,7 +12,7 @@ use crate::absent::{self, no4, no5};
 use crate::eq::Eq;
 use crate::handle::{self, checked, object, status};
 use crate::info::address_to_c;
-use crate::{sockaddr, text};
+use crate::{av_set, sockaddr, text};
 
 /// The base operations of a vector.
 pub(super) static BASE: fi_ops = fi_ops {
@@ -29,7 +29,7 @@ pub(super) static OPS: fi_ops_av = fi_ops_av {
     remove: Some(remove),
     lookup: Some(lookup),
     straddr: Some(straddr),
-    av_set: Some(no4),
+    av_set: Some(av_set::open),
     insert_auth_key: Some(no5),
     lookup_auth_key: Some(no4),
     set_user_id: Some(no4),

@@ -87,6 +87,12 @@ impl Table {
         slot.as_ref().map(|slot| &slot.address)
     }
 
+    /// Lists the indices that are in use, in order.
+    pub(super) fn indices(&self) -> impl Iterator<Item = u64> {
+        let slots = self.slots.iter().enumerate();
+        slots.filter_map(|(at, slot)| slot.as_ref().map(|_| at as u64))
+    }
+
     /// Returns the index of an address.
     pub(super) fn find(&self, address: &Address) -> Option<FiAddr> {
         self.index.get(address).map(|&at| FiAddr(at as u64))

@@ -175,6 +175,11 @@ impl<P: Provider> RdmEndpoint<P> {
         Ok(())
     }
 
+    /// Returns the event queue that is bound.
+    pub(super) fn events(&self) -> Option<Ref<Eq>> {
+        lock(&self.bindings).eq.clone()
+    }
+
     /// Objects of data transfer come from the same domain, and before the endpoint is enabled.
     fn check_bind(&self, domain: &Domain) -> Result<(), Errno> {
         if !core::ptr::eq(domain, &*self.domain) {

@@ -6,7 +6,7 @@ use oxifabric_abi::{fi_ops_cm, fid_t};
 use oxifabric_types::Errno;
 
 use super::RdmEndpoint;
-use crate::absent::{no1, no2, no3, no4, no5};
+use crate::absent::{no1, no2, no3, no4};
 use crate::device::{Device, Provider};
 use crate::handle::status;
 use crate::info::{address_from_c, address_to_c};
@@ -21,7 +21,7 @@ impl<P: Provider> RdmEndpoint<P> {
         accept: Some(no3),
         reject: Some(no4),
         shutdown: Some(no2),
-        join: Some(no5),
+        join: Some(Self::join_group),
         ..fi_ops_cm::NONE
     };
 

@@ -24,7 +24,11 @@ impl<P: Provider> RdmEndpoint<P> {
         {
             // SAFETY: the table is only in the handles of this type.
             let endpoint = unsafe { &*handle };
-            if endpoint.aliases.load(Ordering::Acquire) != 0 {
+            let others = [&endpoint.aliases, &endpoint.groups];
+            if others
+                .iter()
+                .any(|count| count.load(Ordering::Acquire) != 0)
+            {
                 return -Errno::BUSY.raw();
             }
             endpoint.leave(&lock(&endpoint.bindings));

@@ -155,7 +155,7 @@ impl<D: Device> Port<D> {
 
     /// Returns the peer that the application calls by an index of its vector.
     #[inline]
-    fn target(&mut self, name: fi_addr_t) -> Result<PeerId, Errno> {
+    pub(super) fn target(&mut self, name: fi_addr_t) -> Result<PeerId, Errno> {
         let av = self.av.as_ref().ok_or(Errno::NOAV)?;
         if av.removals() == self.seen
             && let Some(&peer) = self.targets.get(name as usize)

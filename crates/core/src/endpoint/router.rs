@@ -7,25 +7,31 @@ use core::{mem, ptr};
 use std::ffi::CString;
 use std::sync::Arc;
 
-use oxifabric_engine::{Completion, Completions, Failure, Target};
+use oxifabric_engine::{Completion, Completions, Failure, GroupId, Target};
 use oxifabric_mem::{Iov, IovSegment, MAX_SEGMENTS};
 use oxifabric_types::{Errno, FiAddr, Flags, PeerId};
 
+use super::joins::Joins;
 use crate::atomic;
 use crate::av::Av;
 use crate::cntr::Cntr;
 use crate::cq::{Cq, NO_SOURCE};
 use crate::device::Device;
 use crate::domain::Domain;
+use crate::eq::Eq;
 use crate::handle::Ref;
 use crate::upkeep::Upkeep;
 use crate::work::Issued;
 
 /// What this endpoint began itself; other results are arrivals.
-const OWN: Flags = Flags::SEND.union(Flags::READ).union(Flags::WRITE);
+const OWN: Flags = Flags::SEND
+    .union(Flags::READ)
+    .union(Flags::WRITE)
+    .union(Flags::COLLECTIVE);
 
-/// Accesses to memory, which have counters of their own: reads, writes and atomics.
-const ACCESS: Flags = Flags::RMA.union(Flags::ATOMIC);
+/// Accesses to memory, which have counters of their own: reads, writes and atomics. Collectives count as the atomics that
+/// they are made of, fi_collective(3).
+const ACCESS: Flags = Flags::RMA.union(Flags::ATOMIC).union(Flags::COLLECTIVE);
 
 /// Results that are not simply those of a message.
 const ELSEWHERE: Flags = ACCESS.union(Flags::DEFERRED);
@@ -59,6 +65,7 @@ pub(super) struct Router {
     /// Names of sources, if the endpoint gives them (FI_SOURCE).
     sources: Option<Sources>,
     set_aside: Vec<Result<Completion, Failure>>,
+    joins: Joins,
 }
 
 /// Names of sources by peer, as far as they were asked for.
@@ -96,6 +103,11 @@ impl Completions for Router {
         atomic::exclusively(update);
     }
 
+    #[cold]
+    fn joined(&mut self, handle: usize, group: GroupId, result: Result<(), Errno>) {
+        self.joins.end(handle, group, result);
+    }
+
     fn region(&self, targets: &[Target], access: Flags) -> Result<Iov, Errno> {
         let domain = self.domain.as_ref().ok_or(Errno::NOKEY)?;
         let mut pieces = [IovSegment::new(ptr::null_mut(), 0); MAX_SEGMENTS];
@@ -123,6 +135,16 @@ impl Router {
             seen: 0,
             names: Vec::new(),
         });
+    }
+
+    /// Remembers a join that will end.
+    pub(super) fn expect_join(&mut self, eq: Ref<Eq>, handle: usize, context: usize) {
+        self.joins.begin(eq, handle, context);
+    }
+
+    /// Forgets a join that nobody waits for any more.
+    pub(super) fn forget_join(&mut self, handle: usize) {
+        self.joins.forget(handle);
     }
 
     /// Tells whether a result may count somewhere.
@@ -220,7 +242,9 @@ impl Router {
     fn count_access(&self, access: &Completion, count: impl Fn(&Cntr)) {
         let flags = access.flags;
         let counters = &self.accesses;
-        let own = if flags.contains(Flags::READ) {
+        let own = if flags.contains(Flags::COLLECTIVE) {
+            &counters.write
+        } else if flags.contains(Flags::READ) {
             &counters.read
         } else if flags.contains(Flags::WRITE) {
             &counters.write

@@ -116,6 +116,12 @@ impl Engine {
         Ok((group.me, group.peers.len()))
     }
 
+    /// Returns the rank of a peer in a group.
+    pub fn rank_of(&self, id: GroupId, peer: PeerId) -> Option<usize> {
+        let group = self.collectives.groups.get(&id)?;
+        group.ranks.get(&peer).copied()
+    }
+
     /// Leaves a group. What is under way in it fails with [`Errno::CANCELED`], here and at all other members.
     ///
     /// # Errors

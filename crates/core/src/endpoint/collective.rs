@@ -1,0 +1,467 @@
+//! Collectives, as C programs start them: fi_collective(3).
+//!
+//! `count` is the number of elements of one slice: what a member brings to a gather, gets of a scatter, or exchanges
+//! with each other in an alltoall. Of a scatter, an alltoall and a reduce_scatter the input has as many slices as there
+//! are members, of a gather, an allgather and an alltoall the result.
+
+use core::ffi::{c_int, c_void};
+use core::ptr::{NonNull, null, null_mut};
+use std::sync::atomic::Ordering;
+
+use oxifabric_abi::{
+    FI_ADDR_NOTAVAIL, FI_ADDR_UNSPEC, FI_COLLECTIVE, FI_NOOP, FI_RECV, FI_SEND, FI_VOID, fi_addr_t,
+    fi_collective_addr, fi_datatype, fi_op, fi_ops_collective, fid_ep, fid_mc,
+};
+use oxifabric_engine::{Collective, CollectiveOp, GroupId};
+use oxifabric_types::{Caps, Errno, Flags, PeerId};
+
+use super::RdmEndpoint;
+use super::port::Port;
+use super::transfer::buffer;
+use crate::absent::no6;
+use crate::av_set::AvSet;
+use crate::collective::{Group, Member, arithmetic, datatype, group};
+use crate::device::{Device, Provider};
+use crate::eq::Eq;
+use crate::handle::{self, Ref, checked, failed, hand_out, object};
+
+/// A collective as a call describes it.
+struct Call {
+    what: Collective,
+    buf: *const c_void,
+    result: *mut c_void,
+    count: usize,
+    group: fi_addr_t,
+    root: fi_addr_t,
+    datatype: fi_datatype,
+    op: fi_op,
+    flags: Flags,
+    context: *mut c_void,
+}
+
+impl<P: Provider> Member for RdmEndpoint<P> {
+    fn leave_group(&self, id: GroupId, handle: usize) {
+        let port = &mut *self.port.lock();
+        port.out.forget_join(handle);
+        // Unknown, if joining it never began.
+        let _ = port.engine.leave(&mut port.device, &mut port.out, id);
+        port.settle();
+        self.groups.fetch_sub(1, Ordering::Release);
+    }
+}
+
+impl<P: Provider> RdmEndpoint<P> {
+    pub(super) const COLLECTIVE: fi_ops_collective = fi_ops_collective {
+        barrier: Some(Self::barrier),
+        broadcast: Some(Self::broadcast),
+        alltoall: Some(Self::alltoall),
+        allreduce: Some(Self::allreduce),
+        allgather: Some(Self::allgather),
+        reduce_scatter: Some(Self::reduce_scatter),
+        reduce: Some(Self::reduce),
+        scatter: Some(Self::scatter),
+        gather: Some(Self::gather),
+        msg: Some(no6),
+        barrier2: Some(Self::barrier2),
+        ..fi_ops_collective::NONE
+    };
+
+    /// Joins a collective group: fi_join_collective. Groups for multicast are not offered.
+    pub(super) unsafe extern "C" fn join_group(
+        ep: *mut fid_ep,
+        addr: *const c_void,
+        flags: u64,
+        mc: *mut *mut fid_mc,
+        context: *mut c_void,
+    ) -> c_int {
+        // SAFETY: the table is only in the handles of this type.
+        let endpoint = unsafe { Self::of(ep) };
+        if flags & FI_COLLECTIVE == 0 || !endpoint.has(Caps::COLLECTIVE) {
+            return -Errno::NOSYS.raw();
+        }
+        if flags & !(FI_COLLECTIVE | FI_SEND | FI_RECV) != 0 {
+            return -Errno::BADFLAGS.raw();
+        }
+        // SAFETY: with the flag, the address is of that structure; the application passes a place for the handle.
+        unsafe {
+            let addr = addr.cast::<fi_collective_addr>().as_ref();
+            hand_out(mc, || endpoint.join_set(addr, context))
+        }
+    }
+
+    /// Joins the group of a set.
+    ///
+    /// # Safety
+    /// The address names an open set.
+    unsafe fn join_set(
+        &self,
+        addr: Option<&fi_collective_addr>,
+        context: *mut c_void,
+    ) -> Result<*mut fid_mc, Errno> {
+        let addr = addr.ok_or(Errno::INVAL)?;
+        // SAFETY: the caller's contract.
+        let set: &AvSet = unsafe { checked(addr.set.cast_mut().cast()) }?;
+        let eq = self.events().ok_or(Errno::NOEQ)?;
+        // SAFETY: the endpoint is boxed, and does not close as long as it has groups.
+        let handle = unsafe { Group::open(NonNull::from(self as &dyn Member), context) };
+        self.groups.fetch_add(1, Ordering::Relaxed);
+        match self.join_members(set, addr.coll_addr, handle.addr(), context.addr(), eq) {
+            Ok(id) => {
+                // SAFETY: the handle was just made.
+                unsafe { object::<Group>(handle) }.name(id);
+                Ok(handle)
+            }
+            Err(errno) => {
+                // SAFETY: as above, and nobody else has it.
+                unsafe { handle::close::<Group>(handle.cast()) }?;
+                Err(errno)
+            }
+        }
+    }
+
+    /// Begins to join the group whose handle is `handle`.
+    fn join_members(
+        &self,
+        set: &AvSet,
+        address: fi_addr_t,
+        handle: usize,
+        context: usize,
+        eq: Ref<Eq>,
+    ) -> Result<GroupId, Errno> {
+        let port = &mut *self.port.lock();
+        if !port.enabled {
+            return Err(Errno::OPBADSTATE);
+        }
+        if !port.av.as_ref().is_some_and(|av| set.is_of(av)) {
+            return Err(Errno::INVAL);
+        }
+        if ![set.address(), FI_ADDR_NOTAVAIL].contains(&address) {
+            // The members of a larger group found a smaller one.
+            port.engine.group_shape(group(address)?)?;
+        }
+        let members = set.members().into_iter();
+        let members: Result<Vec<_>, _> = members.map(|member| port.target(member)).collect();
+        let members = members?;
+        port.out.expect_join(eq, handle, context);
+        let joined = port
+            .engine
+            .join(&mut port.device, &mut port.out, &members, handle);
+        port.settle();
+        joined
+    }
+
+    fn start_collective(&self, call: &Call) -> isize {
+        let port = &mut *self.port.lock();
+        if !port.enabled {
+            return failed(Errno::OPBADSTATE);
+        }
+        match start(port, call) {
+            Ok(()) => 0,
+            Err(errno) => failed(errno),
+        }
+    }
+
+    /// Returns the flags of a call without flags; what is injected can only be sent.
+    fn collective_flags(&self) -> Flags {
+        self.defaults.tx.plain().difference(Flags::INJECT)
+    }
+
+    unsafe extern "C" fn barrier(
+        ep: *mut fid_ep,
+        coll_addr: fi_addr_t,
+        context: *mut c_void,
+    ) -> isize {
+        // SAFETY: the table is only in the handles of this type.
+        let ep = unsafe { Self::of(ep) };
+        ep.start_collective(&Call {
+            flags: ep.collective_flags(),
+            ..Call::new(Collective::Barrier, coll_addr, context)
+        })
+    }
+
+    unsafe extern "C" fn barrier2(
+        ep: *mut fid_ep,
+        coll_addr: fi_addr_t,
+        flags: u64,
+        context: *mut c_void,
+    ) -> isize {
+        // SAFETY: the table is only in the handles of this type.
+        let ep = unsafe { Self::of(ep) };
+        ep.start_collective(&Call {
+            flags: ep.defaults.tx.given(flags),
+            ..Call::new(Collective::Barrier, coll_addr, context)
+        })
+    }
+
+    unsafe extern "C" fn broadcast(
+        ep: *mut fid_ep,
+        buf: *mut c_void,
+        count: usize,
+        _desc: *mut c_void,
+        coll_addr: fi_addr_t,
+        root_addr: fi_addr_t,
+        datatype: fi_datatype,
+        flags: u64,
+        context: *mut c_void,
+    ) -> isize {
+        // SAFETY: the table is only in the handles of this type.
+        let ep = unsafe { Self::of(ep) };
+        ep.start_collective(&Call {
+            result: buf,
+            count,
+            root: root_addr,
+            datatype,
+            flags: ep.defaults.tx.given(flags),
+            ..Call::new(Collective::Broadcast, coll_addr, context)
+        })
+    }
+
+    unsafe extern "C" fn alltoall(
+        ep: *mut fid_ep,
+        buf: *const c_void,
+        count: usize,
+        _desc: *mut c_void,
+        result: *mut c_void,
+        _result_desc: *mut c_void,
+        coll_addr: fi_addr_t,
+        datatype: fi_datatype,
+        flags: u64,
+        context: *mut c_void,
+    ) -> isize {
+        // SAFETY: the table is only in the handles of this type.
+        let ep = unsafe { Self::of(ep) };
+        ep.start_collective(&Call {
+            buf,
+            result,
+            count,
+            datatype,
+            flags: ep.defaults.tx.given(flags),
+            ..Call::new(Collective::Alltoall, coll_addr, context)
+        })
+    }
+
+    unsafe extern "C" fn allreduce(
+        ep: *mut fid_ep,
+        buf: *const c_void,
+        count: usize,
+        _desc: *mut c_void,
+        result: *mut c_void,
+        _result_desc: *mut c_void,
+        coll_addr: fi_addr_t,
+        datatype: fi_datatype,
+        op: fi_op,
+        flags: u64,
+        context: *mut c_void,
+    ) -> isize {
+        // SAFETY: the table is only in the handles of this type.
+        let ep = unsafe { Self::of(ep) };
+        ep.start_collective(&Call {
+            buf,
+            result,
+            count,
+            datatype,
+            op,
+            flags: ep.defaults.tx.given(flags),
+            ..Call::new(Collective::Allreduce, coll_addr, context)
+        })
+    }
+
+    unsafe extern "C" fn allgather(
+        ep: *mut fid_ep,
+        buf: *const c_void,
+        count: usize,
+        _desc: *mut c_void,
+        result: *mut c_void,
+        _result_desc: *mut c_void,
+        coll_addr: fi_addr_t,
+        datatype: fi_datatype,
+        flags: u64,
+        context: *mut c_void,
+    ) -> isize {
+        // SAFETY: the table is only in the handles of this type.
+        let ep = unsafe { Self::of(ep) };
+        ep.start_collective(&Call {
+            buf,
+            result,
+            count,
+            datatype,
+            flags: ep.defaults.tx.given(flags),
+            ..Call::new(Collective::Allgather, coll_addr, context)
+        })
+    }
+
+    unsafe extern "C" fn reduce_scatter(
+        ep: *mut fid_ep,
+        buf: *const c_void,
+        count: usize,
+        _desc: *mut c_void,
+        result: *mut c_void,
+        _result_desc: *mut c_void,
+        coll_addr: fi_addr_t,
+        datatype: fi_datatype,
+        op: fi_op,
+        flags: u64,
+        context: *mut c_void,
+    ) -> isize {
+        // SAFETY: the table is only in the handles of this type.
+        let ep = unsafe { Self::of(ep) };
+        ep.start_collective(&Call {
+            buf,
+            result,
+            count,
+            datatype,
+            op,
+            flags: ep.defaults.tx.given(flags),
+            ..Call::new(Collective::ReduceScatter, coll_addr, context)
+        })
+    }
+
+    unsafe extern "C" fn reduce(
+        ep: *mut fid_ep,
+        buf: *const c_void,
+        count: usize,
+        _desc: *mut c_void,
+        result: *mut c_void,
+        _result_desc: *mut c_void,
+        coll_addr: fi_addr_t,
+        root_addr: fi_addr_t,
+        datatype: fi_datatype,
+        op: fi_op,
+        flags: u64,
+        context: *mut c_void,
+    ) -> isize {
+        // SAFETY: the table is only in the handles of this type.
+        let ep = unsafe { Self::of(ep) };
+        ep.start_collective(&Call {
+            buf,
+            result,
+            count,
+            root: root_addr,
+            datatype,
+            op,
+            flags: ep.defaults.tx.given(flags),
+            ..Call::new(Collective::Reduce, coll_addr, context)
+        })
+    }
+
+    unsafe extern "C" fn scatter(
+        ep: *mut fid_ep,
+        buf: *const c_void,
+        count: usize,
+        _desc: *mut c_void,
+        result: *mut c_void,
+        _result_desc: *mut c_void,
+        coll_addr: fi_addr_t,
+        root_addr: fi_addr_t,
+        datatype: fi_datatype,
+        flags: u64,
+        context: *mut c_void,
+    ) -> isize {
+        // SAFETY: the table is only in the handles of this type.
+        let ep = unsafe { Self::of(ep) };
+        ep.start_collective(&Call {
+            buf,
+            result,
+            count,
+            root: root_addr,
+            datatype,
+            flags: ep.defaults.tx.given(flags),
+            ..Call::new(Collective::Scatter, coll_addr, context)
+        })
+    }
+
+    unsafe extern "C" fn gather(
+        ep: *mut fid_ep,
+        buf: *const c_void,
+        count: usize,
+        _desc: *mut c_void,
+        result: *mut c_void,
+        _result_desc: *mut c_void,
+        coll_addr: fi_addr_t,
+        root_addr: fi_addr_t,
+        datatype: fi_datatype,
+        flags: u64,
+        context: *mut c_void,
+    ) -> isize {
+        // SAFETY: the table is only in the handles of this type.
+        let ep = unsafe { Self::of(ep) };
+        ep.start_collective(&Call {
+            buf,
+            result,
+            count,
+            root: root_addr,
+            datatype,
+            flags: ep.defaults.tx.given(flags),
+            ..Call::new(Collective::Gather, coll_addr, context)
+        })
+    }
+}
+
+impl Call {
+    /// A collective without data.
+    const fn new(what: Collective, group: fi_addr_t, context: *mut c_void) -> Self {
+        Self {
+            what,
+            buf: null(),
+            result: null_mut(),
+            count: 0,
+            group,
+            root: FI_ADDR_UNSPEC,
+            datatype: FI_VOID,
+            op: FI_NOOP,
+            flags: Flags::empty(),
+            context,
+        }
+    }
+}
+
+/// Starts a collective.
+fn start<D: Device>(port: &mut Port<D>, call: &Call) -> Result<(), Errno> {
+    let id = group(call.group)?;
+    let (rank, size) = port.engine.group_shape(id)?;
+    let root = match call.what.has_root() {
+        true => port.target(call.root)?,
+        false => PeerId::ANY,
+    };
+    let is_root = port.engine.rank_of(id, root) == Some(rank);
+    let element = match call.what {
+        Collective::Barrier => 1,
+        _ => datatype(call.datatype)?.size(),
+    };
+    let arithmetic = match call.what.reduces() {
+        true => Some(arithmetic(call.datatype, call.op)?),
+        false => None,
+    };
+    let len = call.count.checked_mul(element).ok_or(Errno::MSGSIZE)?;
+    let all = |slices: usize| len.checked_mul(slices).ok_or(Errno::MSGSIZE);
+    let (brings, gets) = (
+        all(call.what.brings(size, is_root))?,
+        all(call.what.gets(size, is_root))?,
+    );
+    // SAFETY: the application leaves the buffers to the operation (fi_collective(3)).
+    let (input, result) = unsafe { (buffer(call.buf, brings), buffer(call.result, gets)) };
+    let (mut input, mut result) = (input.ok_or(Errno::INVAL)?, result.ok_or(Errno::INVAL)?);
+    if call.flags.contains(Flags::INJECT) {
+        input = input.duplicate().ok_or(Errno::NOMEM)?;
+        if call.what == Collective::Broadcast && is_root {
+            result = result.duplicate().ok_or(Errno::NOMEM)?;
+        }
+    }
+    let op = CollectiveOp {
+        group: id,
+        what: call.what,
+        root,
+        len,
+        input,
+        result,
+        arithmetic,
+        flags: call.flags,
+        context: call.context.addr(),
+    };
+    let begun = port.engine.collective(&mut port.device, &mut port.out, op);
+    port.settle();
+    if begun == Err(Errno::AGAIN) {
+        port.progress();
+    }
+    begun
+}
