@@ -4,6 +4,9 @@
 ///
 /// `NONE` is the table of full size without any operation; providers fill in what they have:
 /// `fi_ops_cm { getname: Some(getname), ..fi_ops_cm::NONE }`.
+///
+/// A macro of the same name hands the signatures to another macro, for code that does the same with every operation:
+/// `fi_ops_cm!(wrap)` is `wrap! { fi_ops_cm { setname(fid: fid_t, ...) -> c_int; ... } }`.
 macro_rules! ops_table {
     (
         $(#[$meta:meta])*
@@ -21,6 +24,12 @@ macro_rules! ops_table {
         impl $name {
             /// A table of full size without any operation.
             pub const NONE: Self = Self { size: size_of::<Self>(), $( $op: None, )* };
+        }
+
+        #[doc(hidden)]
+        #[macro_export]
+        macro_rules! $name {
+            ($cb:ident) => { $cb! { $name { $( $op($($arg: $ty),*) $(-> $ret)?; )* } } };
         }
     };
 }

@@ -14,9 +14,9 @@ use oxifabric_core::registry::{Request, filter_of_environment};
 use oxifabric_types::{FabricAttr, Info, strerror_c};
 
 use crate::external::{Question, dotted};
-use crate::listing;
 use crate::providers::{self, registry};
 use crate::tostr::fi_tostr_r;
+use crate::{hook, listing};
 
 /// The API version of this library, the newest that a program may ask for.
 const API_VERSION: u32 = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION);
@@ -151,13 +151,17 @@ pub(crate) unsafe extern "C" fn fabric(
     let top = stack.rsplit(';').next().unwrap_or(stack);
     // SAFETY: the caller's contract, passed on.
     unsafe {
-        if let Some(entry) = registry().find(top) {
+        let code = if let Some(entry) = registry().find(top) {
             entry.open_fabric(attr, named.api_version, fabric, context)
         } else if let Some(external) = providers::external(top) {
             external.open_fabric(attr, fabric, context)
         } else {
             -FI_ENODEV
+        };
+        if code == 0 {
+            hook::install(fabric, top);
         }
+        code
     }
 }
 

@@ -5,6 +5,7 @@
 //! - [`refusals`]: why endpoints are not returned, of the providers here and of external ones;
 //! - `calls`, `params`, `logging`, `tostr`: the functions, in the newest layout of their structures;
 //! - `external`: providers in files of their own; `listing`: one list of all endpoints;
+//! - `hook`: what FI_HOOK names sees every call;
 //! - `plugin`: our providers as an external one of another libfabric. It exists only with the feature `plugin`.
 //! - `exports`: the C symbols with their versions. They exist only with the feature `export`, so that a Rust program that
 //!   links this crate does not define the symbols of another libfabric that it may load too.
@@ -14,6 +15,7 @@ mod entry_points;
 #[cfg(feature = "export")]
 mod exports;
 mod external;
+mod hook;
 mod listing;
 #[cfg(feature = "export")]
 mod logging;

@@ -83,7 +83,9 @@ impl Row {
 
 /// Lists the variables of the library, of its providers, and those that other code defined.
 fn rows() -> Vec<Row> {
-    let of_library = params::of_library().chain(&crate::external::PARAMETERS);
+    let of_library = params::of_library()
+        .chain(&crate::external::PARAMETERS)
+        .chain(&crate::hook::PARAMETERS);
     let of_library = of_library.map(|parameter| row("", parameter));
     let of_providers = registry().providers().flat_map(|entry| {
         let parameters = (entry.parameters)().iter();
@@ -94,7 +96,13 @@ fn rows() -> Vec<Row> {
         kind: defined.kind,
         help: c_string(defined.help),
     });
-    of_library.chain(of_providers).chain(defined).collect()
+    let of_hooks = crate::hook::MONITOR_PARAMETERS.iter();
+    let of_hooks = of_hooks.map(|parameter| row("ofi_hook_monitor", parameter));
+    of_library
+        .chain(of_hooks)
+        .chain(of_providers)
+        .chain(defined)
+        .collect()
 }
 
 fn row(provider: &str, parameter: &Parameter) -> Row {
