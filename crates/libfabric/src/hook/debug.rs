@@ -29,6 +29,7 @@ impl Hook for Debug {
         self.calls.fetch_add(1, Ordering::Relaxed);
         // "Try again" and "timed out" are no failures, and counters may have any value.
         let usual = [
+            Errno::TOOSMALL.raw(),
             Errno::AGAIN.raw(),
             Errno::TIMEDOUT.raw(),
             Errno::AVAIL.raw(),
