@@ -9,8 +9,8 @@ use oxifabric_trials::{Library, Missing, Outcome, Program, Scratch, installed, r
 
 const ALL: &str = "perf;trace;profile;monitor;debug;noop";
 
-/// Messages in each direction, and their size.
-const OPTIONS: &str = "-e rdm -I 50 -S 1024";
+/// Messages in each direction, and their size: too long to be injected.
+const OPTIONS: &str = "-e rdm -I 50 -S 16384";
 
 /// Plays with a hook on both sides and returns what the client printed.
 fn played(provider: &str, hook: &str, folder: &Path) -> Result<Outcome, Missing> {
@@ -47,7 +47,7 @@ fn words<'a>(outcome: &'a Outcome, first: &str, second: &str) -> Vec<&'a str> {
 /// The program posts one receive more than it takes, sends each message by fi_send, and ends with a short fi_sendmsg.
 fn check_profile(outcome: &Outcome) {
     assert_eq!(words(outcome, "fi_recv", "Any")[2], "51");
-    assert_eq!(words(outcome, "fi_send", "512_1K")[2..4], ["50", "51200"]);
+    assert_eq!(words(outcome, "fi_send", "4K_64K")[2..4], ["50", "819200"]);
     assert_eq!(words(outcome, "fi_sendmsg", "0_64")[2..4], ["1", "4"]);
     assert_eq!(words(outcome, "cq_ctx", "Any")[2], "102");
 }
@@ -69,7 +69,7 @@ fn check_perf(outcome: &Outcome) {
     assert_eq!(words(outcome, "perf:", "fi_ops_msg.recv")[2], "51");
 }
 
-/// The samples of both sides, each a count of `fi_send` calls of 512 to 1024 bytes and the flags at the end.
+/// The samples of both sides, each a count of `fi_send` calls of 4 to 64 KiB and the flags at the end.
 fn check_monitor(folder: &Path) {
     let mut files = Vec::new();
     collect(folder, &mut files);
@@ -82,8 +82,8 @@ fn check_monitor(folder: &Path) {
         };
         // fi_send is the seventh operation; each has nine counts and nine sums.
         let row = 6 * 18;
-        assert_eq!(number(row + 2), 50, "{}", file.display());
-        assert_eq!(number(row + 9 + 2), 51200, "{}", file.display());
+        assert_eq!(number(row + 4), 50, "{}", file.display());
+        assert_eq!(number(row + 9 + 4), 819_200, "{}", file.display());
         assert_eq!(sample[42 * 18 * 8], 2, "the program has ended");
     }
 }
