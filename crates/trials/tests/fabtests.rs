@@ -65,6 +65,28 @@ fn run_pair(provider: &str, line: &str, is_ready: fn(u32) -> bool) -> Result<(),
     Ok(())
 }
 
+/// Three processes with the same options, which meet outside the fabric at a port of their own.
+fn trio(provider: &str, line: &str) -> Result<(), Missing> {
+    /// The port is always 8228, so that one trio at a time can have it. A failed trial does not spoil it.
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    assert!(
+        port::becomes_free(8228, LIMIT),
+        "another program keeps port 8228"
+    );
+    let library = Library::under_test()?;
+    let one = || Ok::<_, Missing>(program(&library, provider, line)?.start());
+    let mut first = one()?;
+    let listens = first.until(|first| port::is_listening(first.id()));
+    let others = [one()?, one()?];
+    first.wait().expect_success();
+    assert_eq!(listens, Ok(()));
+    for other in others {
+        other.wait().expect_success();
+    }
+    Ok(())
+}
+
 macro_rules! cases {
     ($($name:ident: $kind:ident $line:literal;)*) => {
         mod tcp {
@@ -117,6 +139,7 @@ cases! {
     multi_ep_all_shared: meeting "fi_multi_ep -e rdm -v -A -Q";
     multi_ep_threading_completion: meeting "fi_multi_ep -e rdm -v --threading completion";
     av_xfer: meeting "fi_av_xfer -e rdm";
+    multinode_coll: trio "fi_multinode_coll -n 3 -s 127.0.0.1";
 }
 
 /// The program inserts names and IP addresses, which only tcp has.
