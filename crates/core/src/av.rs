@@ -1,23 +1,26 @@
 //! Address vectors: fi_av(3). Both types give indices in order of insertion; inserting does no I/O but name look-ups.
 
 mod ops;
+mod shared;
 mod symmetric;
 mod table;
 
-use core::ffi::c_void;
+use core::ffi::{CStr, c_void};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use oxifabric_abi::{
-    FI_AV_COMPLETE, FI_AV_MAP, FI_AV_TABLE, FI_AV_UNSPEC, FI_CLASS_AV, FI_EVENT, FI_FIREWALL_ADDR,
-    FI_MORE, FI_SYMMETRIC, FI_SYNC_ERR, fi_addr_t, fi_av_attr, fi_eq_entry, fi_ops, fid_av,
+    FI_ADDR_NOTAVAIL, FI_AV_COMPLETE, FI_AV_MAP, FI_AV_TABLE, FI_AV_UNSPEC, FI_AV_USER_ID,
+    FI_CLASS_AV, FI_EVENT, FI_FIREWALL_ADDR, FI_MORE, FI_READ, FI_SYMMETRIC, FI_SYNC_ERR,
+    fi_addr_t, fi_av_attr, fi_eq_entry, fi_ops, fid_av,
 };
-use oxifabric_types::{Address, AvType, Errno, FiAddr};
+use oxifabric_types::{Address, AvType, Caps, Errno, FiAddr};
 
 use crate::domain::{Domain, lock};
 use crate::eq::{Eq, EqFailure};
 use crate::handle::{self, Fid, Object, Ref, Uses, publish, table};
 use crate::sockaddr;
+use shared::Shared;
 use table::Table;
 
 /// How many bits of an address may name a receive context.
@@ -38,6 +41,10 @@ pub(crate) struct Av {
     asynchronous: bool,
     /// How many of the highest bits of an address name a receive context of its endpoint.
     context_bits: u32,
+    /// Completions call addresses what fi_av_set_user_id says (`FI_AV_USER_ID`).
+    named_by_user: bool,
+    /// What other processes see of a named vector.
+    shared: Option<Shared>,
     eq: Mutex<Option<Ref<Eq>>>,
 }
 
@@ -61,24 +68,29 @@ struct Report {
     addresses: *mut fi_addr_t,
     /// Where error numbers go (`FI_SYNC_ERR`).
     errors: *mut i32,
+    /// The places of the addresses hold what completions are to call them (`FI_AV_USER_ID`).
+    users: bool,
     context: *mut c_void,
 }
 
 impl Av {
-    /// Opens a vector in a domain. An unspecified type is chosen and told through the attributes.
+    /// Opens a vector in a domain. An unspecified type is chosen and told through the attributes, as is where the addresses
+    /// of a named vector are.
     ///
     /// # Errors
-    /// `INVAL` without attributes or for a type that the domain does not have, `NOSYS` for shared vectors.
+    /// `INVAL` without attributes or for what the domain does not have, and as [`Shared::open`].
     pub(crate) fn open(
         domain: &Domain,
         attr: Option<&mut fi_av_attr>,
         context: *mut c_void,
     ) -> Result<*mut fid_av, Errno> {
         let attr = attr.ok_or(Errno::INVAL)?;
-        if !attr.name.is_null() {
-            return Err(Errno::NOSYS);
+        if attr.flags & !(FI_EVENT | FI_SYMMETRIC | FI_READ | FI_AV_USER_ID) != 0 {
+            return Err(Errno::INVAL);
         }
-        if attr.flags & !(FI_EVENT | FI_SYMMETRIC) != 0 {
+        let caps = domain.info().caps | domain.info().domain.caps;
+        let named_by_user = attr.flags & FI_AV_USER_ID != 0;
+        if named_by_user && !caps.contains(Caps::AV_USER_ID) {
             return Err(Errno::INVAL);
         }
         if !sockaddr::format_is_known(domain.info().addr_format) {
@@ -89,6 +101,7 @@ impl Av {
             return Err(Errno::INVAL);
         }
         choose_type(domain.info().domain.av_type, attr)?;
+        let shared = open_shared(domain, attr)?;
         let fid = fid_av {
             fid: handle::new_fid::<Self>(context),
             ops: table(&ops::OPS),
@@ -102,6 +115,8 @@ impl Av {
             removals: AtomicU64::new(1),
             asynchronous: attr.flags & FI_EVENT != 0,
             context_bits,
+            named_by_user,
+            shared,
             eq: Mutex::new(None),
         }))
     }
@@ -116,7 +131,8 @@ impl Av {
     /// # Errors
     /// `INVAL` when the index is unused.
     pub(crate) fn address(&self, at: fi_addr_t) -> Result<Address, Errno> {
-        let table = lock(&self.table);
+        let mut table = lock(&self.table);
+        self.catch_up(&mut table);
         table.address(FiAddr(at)).cloned().ok_or(Errno::INVAL)
     }
 
@@ -144,15 +160,90 @@ impl Av {
 
     /// Lists the indices that are in use, in order.
     pub(crate) fn indices(&self) -> Vec<fi_addr_t> {
-        lock(&self.table).indices().collect()
+        let mut table = lock(&self.table);
+        self.catch_up(&mut table);
+        table.indices().collect()
     }
 
-    /// Returns the index of an address, or that of the scalable endpoint that has it; [`FiAddr::UNSPEC`] if neither is there.
-    pub(crate) fn find(&self, address: &Address) -> fi_addr_t {
-        let table = lock(&self.table);
+    /// Returns what completions call the source at an address, if it or the scalable endpoint that it belongs to is in the
+    /// vector; [`FI_ADDR_NOTAVAIL`] if the application is still to name it.
+    pub(crate) fn source(&self, address: &Address) -> Option<fi_addr_t> {
+        let mut table = lock(&self.table);
+        self.catch_up(&mut table);
         let base = |context| table.find(&address.of_context(context)?);
-        let found = (0..1 << self.context_bits).find_map(base);
-        found.unwrap_or(FiAddr::UNSPEC).0
+        let at = (0..1 << self.context_bits).find_map(base)?;
+        Some(match table.user(at) {
+            Some(user) => user,
+            None if self.named_by_user => FI_ADDR_NOTAVAIL,
+            None => at.0,
+        })
+    }
+
+    /// Says what completions call the source at an index.
+    ///
+    /// # Errors
+    /// `INVAL` when the index is unused, or the vector was not opened for that.
+    fn set_user(&self, at: fi_addr_t, user: fi_addr_t) -> Result<(), Errno> {
+        if !self.named_by_user {
+            return Err(Errno::INVAL);
+        }
+        lock(&self.table).set_user(FiAddr(at), user)?;
+        self.changes.fetch_add(1, Ordering::Release);
+        Ok(())
+    }
+
+    /// Takes over what other processes did to a named vector.
+    fn catch_up(&self, table: &mut Table) {
+        if let Some(shared) = &self.shared
+            && shared.version() != table.version
+        {
+            // Without the lock, what was known before stays known.
+            let _ = shared.locked(|| {
+                self.take_over(shared, table);
+                Ok(())
+            });
+        }
+    }
+
+    /// Reads what other processes did; the lock of the vector is held.
+    fn take_over(&self, shared: &Shared, table: &mut Table) {
+        let version = shared.version();
+        if version == table.version {
+            return;
+        }
+        let mut replaced = false;
+        shared.each(|at, entry| replaced |= table.set(at, entry));
+        table.version = version;
+        if replaced {
+            self.removals.fetch_add(1, Ordering::Release);
+        }
+        self.changes.fetch_add(1, Ordering::Release);
+    }
+
+    /// Changes the table, for other processes as well if it is shared; `change` returns at which index.
+    fn change<R>(
+        &self,
+        change: impl FnOnce(&mut Table) -> Result<(FiAddr, R), Errno>,
+    ) -> Result<R, Errno> {
+        let table = &mut *lock(&self.table);
+        let Some(shared) = &self.shared else {
+            return change(table).map(|(_, result)| result);
+        };
+        if shared.is_read_only() {
+            return Err(Errno::ACCES);
+        }
+        shared.locked(|| {
+            self.take_over(shared, table);
+            let (at, result) = change(table)?;
+            match shared.write(at.0 as usize, table.entry(at)) {
+                Ok(version) => table.version = version,
+                Err(errno) => {
+                    let _ = table.remove(at);
+                    return Err(errno);
+                }
+            }
+            Ok(result)
+        })
     }
 
     /// Returns a number that changes with every insertion and removal; never zero.
@@ -168,10 +259,18 @@ impl Av {
     }
 
     /// Checks the arguments that all insertions share.
-    fn check_insert(&self, flags: u64, context: *mut c_void) -> Result<(), Errno> {
-        if flags & !(FI_MORE | FI_SYNC_ERR | FI_FIREWALL_ADDR) != 0 {
-            // FI_AV_USER_ID and authorization keys are not offered.
+    fn check_insert(
+        &self,
+        flags: u64,
+        addresses: *const fi_addr_t,
+        context: *mut c_void,
+    ) -> Result<(), Errno> {
+        if flags & !(FI_MORE | FI_SYNC_ERR | FI_FIREWALL_ADDR | FI_AV_USER_ID) != 0 {
+            // Authorization keys are not offered.
             return Err(Errno::BADFLAGS);
+        }
+        if flags & FI_AV_USER_ID != 0 && (self.named_by_user || addresses.is_null()) {
+            return Err(Errno::INVAL);
         }
         if flags & FI_SYNC_ERR != 0 && (context.is_null() || self.asynchronous) {
             return Err(Errno::INVAL);
@@ -193,7 +292,9 @@ impl Av {
     ) -> usize {
         let mut inserted = 0;
         for (at, address) in addresses.enumerate() {
-            let result = address.map(|address| lock(&self.table).insert(address));
+            // SAFETY: the caller's contract.
+            let user = report.users.then(|| unsafe { *report.addresses.add(at) });
+            let result = address.and_then(|address| self.insert_one(address, user));
             inserted += usize::from(result.is_ok());
             // SAFETY: the caller's contract.
             unsafe { self.tell(at, result, report) };
@@ -204,6 +305,16 @@ impl Av {
         }
         self.tell_end(inserted, report);
         0
+    }
+
+    fn insert_one(&self, address: Address, user: Option<fi_addr_t>) -> Result<FiAddr, Errno> {
+        self.change(|table| {
+            let at = table.insert(address);
+            if let Some(user) = user {
+                table.set_user(at, user)?;
+            }
+            Ok((at, at))
+        })
     }
 
     /// Tells what became of one insertion.
@@ -251,7 +362,8 @@ impl Av {
 
     /// Removes one address.
     fn remove(&self, at: fi_addr_t) -> Result<(), Errno> {
-        let unused = lock(&self.table).remove(FiAddr(at))?;
+        let at = FiAddr(at);
+        let unused = self.change(|table| Ok((at, table.remove(at)?)))?;
         if unused {
             self.removals.fetch_add(1, Ordering::Release);
             self.changes.fetch_add(1, Ordering::Release);
@@ -268,6 +380,29 @@ impl Av {
         *bound = Some(Ref::to(eq));
         Ok(())
     }
+}
+
+/// Opens the memory that processes share, if the vector has a name.
+fn open_shared(domain: &Domain, attr: &mut fi_av_attr) -> Result<Option<Shared>, Errno> {
+    let read_only = attr.flags & FI_READ != 0;
+    if attr.name.is_null() {
+        return if read_only {
+            Err(Errno::INVAL)
+        } else {
+            Ok(None)
+        };
+    }
+    // SAFETY: the application passes a string.
+    let name = unsafe { CStr::from_ptr(attr.name) }.to_str();
+    let name = name.map_err(|_| Errno::INVAL)?;
+    let scope = format!(
+        "{}/{}",
+        domain.fabric().entry().name,
+        domain.info().domain.name
+    );
+    let shared = Shared::open(&scope, name, attr.count, read_only)?;
+    attr.map_addr = shared.names().cast();
+    Ok(Some(shared))
 }
 
 /// Settles the type of a vector: the application's, if the domain has it.

@@ -151,6 +151,13 @@ impl Cq {
         self.bell.ring();
     }
 
+    /// Queues a message that was received, but from an address that is not in the vector.
+    #[cold]
+    pub(crate) fn push_stranger(&self, completion: &Completion, address: Vec<u8>) {
+        self.with_ring(|ring| ring.push_stranger(completion, address));
+        self.bell.ring();
+    }
+
     /// Takes the error at the front.
     fn take_failure(&self) -> Option<(Entry, Detail)> {
         self.with_ring(Ring::take_failure)

@@ -3,9 +3,21 @@
 use std::os::fd::RawFd;
 
 use oxifabric_engine::Link;
-use oxifabric_types::{Address, Errno, Info, PeerId};
+use oxifabric_types::{Address, Caps, Errno, Info, PeerId};
 
 use crate::params::Parameter;
+
+/// What every reliable datagram endpoint can do with receives, whatever its device.
+pub const RECEIVING: Caps = Caps::RECV
+    .union(Caps::MULTI_RECV)
+    .union(Caps::TAGGED_MULTI_RECV)
+    .union(Caps::DIRECTED_RECV)
+    .union(Caps::TAGGED_DIRECTED_RECV)
+    .union(Caps::SOURCE)
+    .union(Caps::SOURCE_ERR);
+
+/// What address vectors can do, whatever the provider.
+pub const VECTORS: Caps = Caps::SHARED_AV.union(Caps::AV_USER_ID);
 
 /// A provider: what it offers and how its endpoints are opened.
 pub trait Provider: 'static {

@@ -34,7 +34,7 @@ use std::sync::atomic::AtomicUsize;
 use oxifabric_abi::{FI_CLASS_EP, fi_ops, fid, fid_ep};
 use oxifabric_engine::{Config, MAX_ATOMIC_BYTES};
 use oxifabric_sync::SwitchLock;
-use oxifabric_types::{Caps, EpType, Errno, Info};
+use oxifabric_types::{Caps, EpType, Errno, Flags, Info};
 
 use crate::absent;
 use crate::device::{Device, Provider};
@@ -114,7 +114,7 @@ impl<P: Provider> RdmEndpoint<P> {
         }
         info.src = info.src.or_else(P::fresh_name);
         let device = P::Device::open(&info)?;
-        let port = Port::new(device, config(&info));
+        let port = Port::new(device, config(&info), directed(&info));
         // SAFETY: with the lock off, the application promised that one thread at a time uses the domain's objects;
         // neither engine nor device call back into the endpoint.
         let port = unsafe { SwitchLock::new(port, domain.locks()) };
@@ -227,6 +227,18 @@ fn config(info: &Info) -> Config {
         rx_size,
         unexpected_bytes: or(info.rx.total_buffered_recv, UNEXPECTED_BYTES),
         min_multi_recv: MIN_MULTI_RECV,
-        directed_recv: (info.caps | info.rx.caps).contains(Caps::DIRECTED_RECV),
+        directed_recv: !directed(info).is_empty(),
+    }
+}
+
+/// Returns which receives may name their source.
+fn directed(info: &Info) -> Flags {
+    let caps = info.caps | info.rx.caps;
+    if caps.contains(Caps::DIRECTED_RECV) {
+        Flags::MSG | Flags::TAGGED
+    } else if caps.contains(Caps::TAGGED_DIRECTED_RECV) {
+        Flags::TAGGED
+    } else {
+        Flags::empty()
     }
 }

@@ -11,6 +11,7 @@ mod memory;
 mod tests;
 mod to_c;
 
+pub(crate) use address::address_from_bytes;
 pub use address::{address_from_c, address_to_c};
 pub use compat::{Abi, widened};
 pub use from_c::from_c;

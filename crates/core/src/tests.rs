@@ -11,6 +11,8 @@ mod memory;
 mod mock;
 mod scalable;
 mod sets;
+mod shared_vector;
+mod sources;
 mod transfer;
 mod trigger;
 mod vector;

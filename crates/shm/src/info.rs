@@ -2,7 +2,7 @@
 
 use std::process;
 
-use oxifabric_core::device::{Provider, Unresolved};
+use oxifabric_core::device::{Provider, RECEIVING, Unresolved, VECTORS};
 use oxifabric_core::params::Parameter;
 use oxifabric_core::provider::PROVIDER_VERSION;
 use oxifabric_engine::MAX_ATOMIC_BYTES;
@@ -82,10 +82,8 @@ fn offer(params: &Params) -> Info {
     let tx_caps =
         transfers | Caps::NAMED_RX_CTX | Caps::SEND | Caps::READ | Caps::WRITE | Caps::TRIGGER;
     let targets = Caps::REMOTE_READ | Caps::REMOTE_WRITE;
-    let receives =
-        Caps::RECV | Caps::MULTI_RECV | Caps::DIRECTED_RECV | Caps::SOURCE | Caps::TRIGGER;
-    let rx_caps = transfers | receives | targets;
-    let domain_caps = Caps::LOCAL_COMM;
+    let rx_caps = transfers | RECEIVING | Caps::TRIGGER | targets;
+    let domain_caps = Caps::LOCAL_COMM | VECTORS;
     Info {
         caps: tx_caps | rx_caps | domain_caps,
         mode: 0,

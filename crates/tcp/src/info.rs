@@ -4,7 +4,7 @@
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
-use oxifabric_core::device::Unresolved;
+use oxifabric_core::device::{RECEIVING, Unresolved, VECTORS};
 use oxifabric_core::provider::PROVIDER_VERSION;
 use oxifabric_types::{
     Address, Caps, DomainAttr, EpAttr, EpType, Errno, FabricAttr, Flags, Info, MrMode, Order,
@@ -119,13 +119,7 @@ fn describe(place: &Place, params: &Params) -> Info {
     // Only the extension has messages of collectives.
     transfers.set(Caps::COLLECTIVE, params.extension);
     let sends = Caps::SEND | Caps::READ | Caps::WRITE | Caps::NAMED_RX_CTX | Caps::TRIGGER;
-    let receives = Caps::RECV
-        | Caps::REMOTE_READ
-        | Caps::REMOTE_WRITE
-        | Caps::MULTI_RECV
-        | Caps::DIRECTED_RECV
-        | Caps::SOURCE
-        | Caps::TRIGGER;
+    let receives = RECEIVING | Caps::REMOTE_READ | Caps::REMOTE_WRITE | Caps::TRIGGER;
     let reach = if place.loopback {
         Caps::LOCAL_COMM
     } else {
@@ -137,7 +131,7 @@ fn describe(place: &Place, params: &Params) -> Info {
         SOCKADDR_IN6
     };
     Info {
-        caps: transfers | sends | receives | reach,
+        caps: transfers | sends | receives | reach | VECTORS,
         mode: 0,
         addr_format: sockaddr,
         src: Some(Address::Inet(place.at)),
@@ -216,7 +210,7 @@ fn domain(place: &Place) -> DomainAttr {
         max_ep_tx_ctx: oxifabric_core::MAX_CONTEXTS,
         max_ep_rx_ctx: oxifabric_core::MAX_CONTEXTS,
         mr_iov_limit: 1,
-        caps: Caps::LOCAL_COMM | Caps::REMOTE_COMM,
+        caps: Caps::LOCAL_COMM | Caps::REMOTE_COMM | VECTORS,
         ..DomainAttr::default()
     }
 }

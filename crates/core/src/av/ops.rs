@@ -3,7 +3,7 @@
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
 
-use oxifabric_abi::{FI_SYNC_ERR, fi_addr_t, fi_ops, fi_ops_av, fid, fid_av};
+use oxifabric_abi::{FI_AV_USER_ID, FI_SYNC_ERR, fi_addr_t, fi_ops, fi_ops_av, fid, fid_av};
 use oxifabric_types::{Address, Errno};
 
 use super::symmetric::pairs;
@@ -32,7 +32,7 @@ pub(super) static OPS: fi_ops_av = fi_ops_av {
     av_set: Some(av_set::open),
     insert_auth_key: Some(no5),
     lookup_auth_key: Some(no4),
-    set_user_id: Some(no4),
+    set_user_id: Some(set_user_id),
     ..fi_ops_av::NONE
 };
 
@@ -57,7 +57,7 @@ unsafe extern "C" fn insert(
 ) -> c_int {
     // SAFETY: the table is only in the handles of vectors.
     let av: &Av = unsafe { object(av) };
-    if let Err(errno) = av.check_insert(flags, context) {
+    if let Err(errno) = av.check_insert(flags, fi_addr, context) {
         return -errno.raw();
     }
     if addr.is_null() && count != 0 {
@@ -101,7 +101,7 @@ unsafe extern "C" fn insertsym(
 ) -> c_int {
     // SAFETY: the table is only in the handles of vectors.
     let av: &Av = unsafe { object(av) };
-    if let Err(errno) = av.check_insert(flags, context) {
+    if let Err(errno) = av.check_insert(flags, fi_addr, context) {
         return -errno.raw();
     }
     // SAFETY: the application passes strings or null.
@@ -201,6 +201,20 @@ unsafe extern "C" fn straddr(
     buf
 }
 
+unsafe extern "C" fn set_user_id(
+    av: *mut fid_av,
+    fi_addr: fi_addr_t,
+    user_id: fi_addr_t,
+    flags: u64,
+) -> c_int {
+    if flags != 0 {
+        // FI_AUTH_KEY: there are no authorization keys.
+        return -Errno::BADFLAGS.raw();
+    }
+    // SAFETY: the table is only in the handles of vectors.
+    status(unsafe { object::<Av>(av) }.set_user(fi_addr, user_id))
+}
+
 fn report(addresses: *mut fi_addr_t, flags: u64, context: *mut c_void) -> Report {
     let errors = if flags & FI_SYNC_ERR != 0 {
         context.cast()
@@ -210,6 +224,7 @@ fn report(addresses: *mut fi_addr_t, flags: u64, context: *mut c_void) -> Report
     Report {
         addresses,
         errors,
+        users: flags & FI_AV_USER_ID != 0,
         context,
     }
 }

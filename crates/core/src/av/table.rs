@@ -16,7 +16,12 @@ const RESERVED: usize = 1 << 20;
 pub(super) struct Table {
     slots: Vec<Option<Slot>>,
     index: HashMap<Address, usize>,
+    /// Indices that are unused, or were when they were noted.
     unused: BinaryHeap<Reverse<usize>>,
+    /// What the application calls the addresses in completions, where that is not the index.
+    users: HashMap<usize, u64>,
+    /// What of the memory that processes share is in here.
+    pub(super) version: u64,
 }
 
 #[derive(Debug)]
@@ -34,6 +39,8 @@ impl Table {
             slots: Vec::with_capacity(expected),
             index: HashMap::with_capacity(expected),
             unused: BinaryHeap::new(),
+            users: HashMap::new(),
+            version: 0,
         }
     }
 
@@ -49,8 +56,8 @@ impl Table {
             address: address.clone(),
             inserted: 1,
         });
-        let at = match self.unused.pop() {
-            Some(Reverse(at)) => {
+        let at = match self.lowest_unused() {
+            Some(at) => {
                 self.slots[at] = slot;
                 at
             }
@@ -61,6 +68,61 @@ impl Table {
         };
         self.index.insert(address, at);
         FiAddr(at as u64)
+    }
+
+    /// Takes the lowest unused index among those that were used before.
+    fn lowest_unused(&mut self) -> Option<usize> {
+        while let Some(Reverse(at)) = self.unused.pop() {
+            if self.slots[at].is_none() {
+                return Some(at);
+            }
+        }
+        None
+    }
+
+    /// Takes over what another process did at an index; returns whether the index meant another address before.
+    pub(super) fn set(&mut self, at: usize, entry: Option<(Address, usize)>) -> bool {
+        while self.slots.len() <= at {
+            self.unused.push(Reverse(self.slots.len()));
+            self.slots.push(None);
+        }
+        let same = match (&self.slots[at], &entry) {
+            (Some(slot), Some((address, _))) => slot.address == *address,
+            (None, None) => return false,
+            _ => false,
+        };
+        let meant = if same { None } else { self.slots[at].take() };
+        if let Some(slot) = &meant {
+            self.index.remove(&slot.address);
+            self.users.remove(&at);
+            self.unused.push(Reverse(at));
+        }
+        if let Some((address, inserted)) = entry {
+            self.index.insert(address.clone(), at);
+            self.slots[at] = Some(Slot { address, inserted });
+        }
+        meant.is_some()
+    }
+
+    /// Returns what other processes are to know of an index.
+    pub(super) fn entry(&self, at: FiAddr) -> Option<(&Address, usize)> {
+        let slot = self.slots.get(usize::try_from(at.0).ok()?)?.as_ref()?;
+        Some((&slot.address, slot.inserted))
+    }
+
+    /// Says what completions call an address.
+    ///
+    /// # Errors
+    /// `INVAL` when the index is unused.
+    pub(super) fn set_user(&mut self, at: FiAddr, user: u64) -> Result<(), Errno> {
+        self.address(at).ok_or(Errno::INVAL)?;
+        self.users.insert(at.0 as usize, user);
+        Ok(())
+    }
+
+    /// Returns what completions call an address, if the application said so.
+    pub(super) fn user(&self, at: FiAddr) -> Option<u64> {
+        self.users.get(&usize::try_from(at.0).ok()?).copied()
     }
 
     /// Removes an address; returns whether its index is unused now.
@@ -77,6 +139,7 @@ impl Table {
         }
         self.index.remove(&slot.address);
         *place = None;
+        self.users.remove(&at);
         self.unused.push(Reverse(at));
         Ok(true)
     }
@@ -130,6 +193,40 @@ mod tests {
         assert_eq!(table.address(FiAddr(0)), Some(&name("a")));
         assert_eq!(table.remove(FiAddr(0)), Ok(true));
         assert_eq!(table.remove(FiAddr(0)), Err(Errno::INVAL));
+    }
+
+    #[test]
+    fn what_another_process_did_is_taken_over() {
+        let mut table = Table::new(0);
+        assert!(!table.set(1, Some((name("b"), 2))));
+        assert_eq!(table.find(&name("b")), Some(FiAddr(1)));
+        assert_eq!(table.insert(name("a")), FiAddr(0));
+        assert_eq!(table.entry(FiAddr(1)), Some((&name("b"), 2)));
+        assert!(!table.set(1, Some((name("b"), 1))));
+        assert_eq!(table.entry(FiAddr(1)), Some((&name("b"), 1)));
+        assert!(table.set(1, Some((name("c"), 1))));
+        assert_eq!(
+            (table.find(&name("b")), table.find(&name("c"))),
+            (None, Some(FiAddr(1)))
+        );
+        assert!(table.set(1, None));
+        assert_eq!(table.insert(name("d")), FiAddr(1));
+        assert_eq!(table.insert(name("e")), FiAddr(2));
+    }
+
+    #[test]
+    fn names_of_the_application_go_with_the_address() {
+        let mut table = Table::new(0);
+        assert_eq!(table.set_user(FiAddr(0), 9), Err(Errno::INVAL));
+        table.insert(name("a"));
+        assert_eq!(
+            (table.user(FiAddr(0)), table.set_user(FiAddr(0), 9)),
+            (None, Ok(()))
+        );
+        assert_eq!(table.user(FiAddr(0)), Some(9));
+        assert_eq!(table.remove(FiAddr(0)), Ok(true));
+        table.insert(name("b"));
+        assert_eq!(table.user(FiAddr(0)), None);
     }
 
     #[test]

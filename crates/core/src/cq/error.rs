@@ -20,11 +20,11 @@ const HAS_DATA_SIZE: u32 = FI_VERSION(1, 5);
 const HAS_SOURCE: u32 = FI_VERSION(1, 20);
 
 /// What the provider said about the error that was read last. The application may look at it until the next read.
-pub(super) struct LastError(Mutex<Option<(c_int, CString)>>);
+pub(super) struct LastError(Mutex<Option<(c_int, CString)>>, Mutex<Vec<u8>>);
 
 impl LastError {
     pub(super) const fn none() -> Self {
-        Self(Mutex::new(None))
+        Self(Mutex::new(None), Mutex::new(Vec::new()))
     }
 
     /// Keeps a sentence and returns where it is and how long, its closing zero byte included.
@@ -38,6 +38,13 @@ impl LastError {
             ),
             None => (core::ptr::null_mut(), 0),
         }
+    }
+
+    /// Keeps the address of a stranger and returns where it is and how long.
+    fn keep_address(&self, address: Vec<u8>) -> (*mut c_void, usize) {
+        let mut last = lock(&self.1);
+        *last = address;
+        (last.as_mut_ptr().cast(), last.len())
     }
 
     /// Spells an error of the provider: what it said itself, if this is the error that was read last.
@@ -72,7 +79,10 @@ impl Cq {
         let (entry, detail) = self.take_failure().ok_or(Errno::AGAIN)?;
         let version = self.domain.fabric().api_version();
         let mut error = describe(&entry, &detail);
-        let (text, len) = self.last_error.keep(error.prov_errno, detail.reason);
+        let (text, len) = match detail.address {
+            Some(address) => self.last_error.keep_address(address),
+            None => self.last_error.keep(error.prov_errno, detail.reason),
+        };
         // SAFETY: the caller's contract; `err_data_size` is read only where the application has it.
         unsafe {
             match callers_buffer(buf, version) {

@@ -73,6 +73,8 @@ pub(super) struct Detail {
     pub(super) overflow: u64,
     /// A sentence of the provider.
     pub(super) reason: Option<CString>,
+    /// The address of a source that is not in the vector.
+    pub(super) address: Option<Vec<u8>>,
 }
 
 /// The entries of a queue.
@@ -108,6 +110,19 @@ impl Ring {
             errno: failure.errno,
             overflow: failure.overflow,
             reason,
+            address: None,
+        });
+    }
+
+    /// Queues a message from an address that is not in the vector.
+    pub(super) fn push_stranger(&mut self, completion: &Completion, address: Vec<u8>) {
+        self.entries
+            .push_back(Entry::new(completion, NO_SOURCE, true));
+        self.failures.push_back(Detail {
+            errno: Errno::ADDRNOTAVAIL,
+            overflow: 0,
+            reason: None,
+            address: Some(address),
         });
     }
 

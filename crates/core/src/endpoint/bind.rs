@@ -251,7 +251,7 @@ impl<P: Provider> RdmEndpoint<P> {
             let me = port.device.peer(&name)?;
             port.engine.set_self(me);
             if self.has(Caps::SOURCE) {
-                port.out.name_sources(av);
+                port.out.name_sources(av, self.has(Caps::SOURCE_ERR));
             }
         }
         port.out.tx = Side {

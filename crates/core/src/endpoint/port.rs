@@ -3,7 +3,7 @@
 use oxifabric_abi::{FI_ADDR_UNSPEC, fi_addr_t};
 use oxifabric_engine::{AtomicOp, Config, Engine, RmaOp, RxOp, TxOp};
 use oxifabric_mem::Iov;
-use oxifabric_types::{Errno, PeerId};
+use oxifabric_types::{Errno, Flags, PeerId};
 
 use super::router::Router;
 use super::transfer::{RecvCall, SendCall};
@@ -21,8 +21,8 @@ pub(super) struct Port<D> {
     pub(super) clock: LoopClock,
     /// Data may be transferred.
     pub(super) enabled: bool,
-    /// Receives may name their source (FI_DIRECTED_RECV).
-    directed: bool,
+    /// Which receives may name their source: `MSG`, `TAGGED` (FI_DIRECTED_RECV, FI_TAGGED_DIRECTED_RECV).
+    directed: Flags,
     /// Peers by their index in the address vector, as far as they were asked for.
     targets: Vec<PeerId>,
     /// The same for receive contexts of scalable endpoints beside the first, by context.
@@ -33,7 +33,7 @@ pub(super) struct Port<D> {
 
 impl<D: Device> Port<D> {
     /// Joins a device with a new engine.
-    pub(super) fn new(device: D, config: Config) -> Self {
+    pub(super) fn new(device: D, config: Config, directed: Flags) -> Self {
         Self {
             engine: Engine::new(config),
             device,
@@ -41,7 +41,7 @@ impl<D: Device> Port<D> {
             av: None,
             clock: LoopClock::default(),
             enabled: false,
-            directed: config.directed_recv,
+            directed,
             targets: Vec::new(),
             contexts: Vec::new(),
             seen: 0,
@@ -106,7 +106,9 @@ impl<D: Device> Port<D> {
     #[inline(always)]
     pub(super) fn recv(&mut self, recv: &RecvCall, body: Iov) -> Result<(), Errno> {
         let from = match recv.from {
-            named if self.directed && named != FI_ADDR_UNSPEC => self.target(named)?,
+            named if recv.flags.intersects(self.directed) && named != FI_ADDR_UNSPEC => {
+                self.target(named)?
+            }
             _ => PeerId::ANY,
         };
         let op = RxOp {

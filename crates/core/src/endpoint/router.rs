@@ -20,6 +20,7 @@ use crate::device::Device;
 use crate::domain::Domain;
 use crate::eq::Eq;
 use crate::handle::Ref;
+use crate::info::address_to_c;
 use crate::upkeep::Upkeep;
 use crate::work::Issued;
 
@@ -74,6 +75,8 @@ struct Sources {
     /// [`Av::changes`] when the names were looked up.
     seen: u64,
     names: Vec<FiAddr>,
+    /// What comes from elsewhere is an error that tells the address (FI_SOURCE_ERR).
+    strangers: bool,
 }
 
 /// A source that was not looked up yet; no index is as large.
@@ -129,11 +132,13 @@ impl Completions for Router {
 
 impl Router {
     /// Names the sources of messages by this vector.
-    pub(super) fn name_sources(&mut self, av: Ref<Av>) {
+    /// With `strangers`, a message from elsewhere is an error that tells its address.
+    pub(super) fn name_sources(&mut self, av: Ref<Av>, strangers: bool) {
         self.sources = Some(Sources {
             av,
             seen: 0,
             names: Vec::new(),
+            strangers,
         });
     }
 
@@ -166,7 +171,11 @@ impl Router {
             match result {
                 Ok(completion) => {
                     let source = self.look_up(&completion, device);
-                    self.route(&completion, source);
+                    match source {
+                        // Strangers are looked up each time.
+                        UNKNOWN => self.route_from_stranger(&completion, device),
+                        source => self.route(&completion, source),
+                    }
                 }
                 Err(failure) => self.route_failure(&failure, device),
             }
@@ -176,6 +185,24 @@ impl Router {
     #[cold]
     fn set_aside(&mut self, completion: Completion) {
         self.set_aside.push(Ok(completion));
+    }
+
+    /// Routes a message whose source is not in the vector: fi_cq(3) "FI_EADDRNOTAVAIL".
+    fn route_from_stranger(&mut self, completion: &Completion, device: &impl Device) {
+        if completion.flags.intersects(ELSEWHERE) {
+            return self.route(completion, FiAddr(NO_SOURCE));
+        }
+        let side = self.side(completion.flags);
+        if let Some(cntr) = &side.cntr
+            && counts(completion.flags)
+        {
+            cntr.add(1);
+        }
+        if let (Some(cq), Some(address)) = (&side.cq, device.address(completion.from))
+            && completion.wanted
+        {
+            cq.push_stranger(completion, address_to_c(address).0);
+        }
     }
 
     #[inline(always)]
@@ -268,7 +295,10 @@ impl Router {
         if failure.op.flags.contains(Flags::DEFERRED) {
             return self.route_deferred_failure(failure, device);
         }
-        let source = self.look_up(&failure.op, device);
+        let source = match self.look_up(&failure.op, device) {
+            UNKNOWN => FiAddr(NO_SOURCE),
+            source => source,
+        };
         let reason = match failure.op.from {
             PeerId::ANY => None,
             peer => device.reason(peer),
@@ -346,7 +376,12 @@ impl Sources {
     }
 
     fn look_up(&mut self, peer: PeerId, device: &impl Device) -> FiAddr {
-        let found = device.address(peer).map(|address| self.av.find(address));
+        let found = device
+            .address(peer)
+            .and_then(|address| self.av.source(address));
+        if found.is_none() && self.strangers {
+            return UNKNOWN;
+        }
         let name = FiAddr(found.unwrap_or(NO_SOURCE));
         if self.names.len() <= peer.index() {
             self.names.resize(peer.index() + 1, UNKNOWN);

@@ -18,7 +18,9 @@ const NOT_OF_TX: Caps = Caps::REMOTE_READ
     .union(Caps::REMOTE_WRITE)
     .union(Caps::RECV)
     .union(Caps::DIRECTED_RECV)
+    .union(Caps::TAGGED_DIRECTED_RECV)
     .union(Caps::MULTI_RECV)
+    .union(Caps::TAGGED_MULTI_RECV)
     .union(Caps::SOURCE)
     .union(Caps::RMA_EVENT)
     .union(Caps::SOURCE_ERR);

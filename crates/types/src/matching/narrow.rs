@@ -38,6 +38,12 @@ const SECONDARY: Caps = Caps::MULTI_RECV
     .union(Caps::LOCAL_COMM)
     .union(Caps::REMOTE_COMM);
 
+/// Capabilities that are not even listed unasked: FI_SOURCE_ERR makes errors of messages that others take, and the rest is
+/// newer than most applications, which take unknown capabilities for a mistake.
+const ON_REQUEST: Caps = Caps::SOURCE_ERR
+    .union(Caps::TAGGED_DIRECTED_RECV)
+    .union(Caps::TAGGED_MULTI_RECV);
+
 const MSG_DIRECTIONS: Caps = Caps::SEND.union(Caps::RECV);
 const RMA_DIRECTIONS: Caps = Caps::READ
     .union(Caps::WRITE)
@@ -56,6 +62,10 @@ pub(super) fn narrow(offer: &Info, hints: Option<&Info>, version: u32) -> Info {
     if let Some(hints) = hints {
         narrow_ep(&mut info.ep, &hints.ep, info.caps);
     }
+    let asked = hints.map_or(Caps::empty(), |hints| hints.caps | hints.rx.caps);
+    let unasked = ON_REQUEST.difference(asked);
+    info.caps.remove(unasked);
+    info.rx.caps.remove(unasked);
     info.fabric.api_version = version;
     info
 }
