@@ -21,6 +21,7 @@ mod peer;
 mod rx;
 #[allow(unsafe_code)]
 mod sys;
+mod traffic;
 mod tx;
 
 pub use link::TcpLink;

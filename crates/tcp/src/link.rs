@@ -30,6 +30,8 @@ use crate::sys::{self, Event, Poller, Timer};
 #[derive(Debug)]
 pub struct TcpLink {
     params: &'static Params,
+    /// How packets are marked, if the application wants them to be.
+    dscp: Option<u8>,
     card: Card,
     listener: Listener,
     enabled: bool,

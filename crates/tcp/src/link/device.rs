@@ -15,6 +15,7 @@ use crate::listen::{Listener, Visitors};
 use crate::params::Params;
 use crate::peer::{Lane, Peers};
 use crate::sys::{self, Interest, Poller, Timer};
+use crate::traffic;
 
 /// The engine's clock is coarse: sleep this much longer than needed, or wake twice.
 const CLOCK_SLACK: Duration = Duration::from_millis(5);
@@ -31,6 +32,7 @@ impl Device for TcpLink {
             .map_err(|error| sys::errno_of(&error))?;
         Ok(Self {
             params,
+            dscp: traffic::dscp(info),
             card: Card {
                 port: listener.name().port(),
                 pid: std::process::id(),

@@ -78,6 +78,10 @@ impl TcpLink {
             let bound = self.params.user_timeout;
             socket.keep_alive(if bound.is_zero() { SILENCE } else { bound })?;
         }
+        if let Some(dscp) = self.dscp {
+            // A wish: what the network makes of it is up to the network.
+            let _ = socket.mark(dscp, self.listener.name().is_ipv4());
+        }
         Ok(())
     }
 

@@ -131,6 +131,15 @@ impl Socket {
         self.set(libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 4)
     }
 
+    /// Marks what is sent with a DSCP value (RFC 2474).
+    pub(crate) fn mark(&self, dscp: u8, v4: bool) -> io::Result<()> {
+        let field = libc::c_int::from(dscp) << 2;
+        match v4 {
+            true => self.set(libc::IPPROTO_IP, libc::IP_TOS, field),
+            false => self.set(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, field),
+        }
+    }
+
     fn set(&self, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
         let len = mem::size_of_val(&value) as libc::socklen_t;
         // SAFETY: `value` has `len` bytes.

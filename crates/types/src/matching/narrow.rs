@@ -133,6 +133,7 @@ fn narrow_domain(attr: &mut DomainAttr, hints: Option<&Info>, caps: Caps, versio
     if hints.av_type != AvType::Unspec {
         attr.av_type = hints.av_type;
     }
+    attr.tclass = hints.tclass;
     if hints.max_ep_auth_key != 0 {
         attr.max_ep_auth_key = hints.max_ep_auth_key;
     }
@@ -182,6 +183,7 @@ fn narrow_tx(attr: &mut TxAttr, hints: Option<&TxAttr>, caps: Caps) {
         replace(&mut attr.size, hints.size);
         replace(&mut attr.iov_limit, hints.iov_limit);
         replace(&mut attr.rma_iov_limit, hints.rma_iov_limit);
+        attr.tclass = hints.tclass;
     }
 }
 

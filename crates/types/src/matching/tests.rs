@@ -470,3 +470,29 @@ fn real_programs_find_the_offer() {
             .starts_with("caps: FI_REMOTE_COMM was asked for")
     );
 }
+
+#[test]
+fn what_old_applications_do_not_know_is_not_listed_unasked() {
+    let rare = Caps::SOURCE_ERR | Caps::TAGGED_DIRECTED_RECV | Caps::TAGGED_MULTI_RECV;
+    let mut offer = offer();
+    offer.caps |= rare;
+    offer.rx.caps |= rare;
+    let of = |hints: Option<&Info>| match_info(&offer, hints, V2_6).expect("it fits");
+    assert!(!of(None).caps.intersects(rare));
+    assert!(!of(None).rx.caps.intersects(rare));
+    assert!(!of(Some(&Info::default())).rx.caps.intersects(rare));
+    let hints = Info {
+        caps: Caps::TAGGED | Caps::SOURCE | rare,
+        ..Info::default()
+    };
+    assert!(of(Some(&hints)).caps.contains(rare));
+    assert!(of(Some(&hints)).rx.caps.contains(rare));
+}
+
+#[test]
+fn traffic_classes_are_what_the_application_says() {
+    let mut hints = Info::default();
+    (hints.tx.tclass, hints.domain.tclass) = (0x201, 0x12e);
+    let info = match_info(&offer(), Some(&hints), V2_6).expect("it fits");
+    assert_eq!((info.tx.tclass, info.domain.tclass), (0x201, 0x12e));
+}
