@@ -80,6 +80,10 @@ table! {
     pull_chunk: Size, "1048576", "How many bytes of long messages are moved in one call, in bytes";
     connect_timeout_ms: Size, "15000", "How long a peer may take to answer the first message, in milliseconds";
     connect_patience_ms: Size, "2000", "How long a peer that is not there yet may take to appear, in milliseconds";
+    use_dsa_sar: Bool, "false", "Of the C library, without effect: no accelerator copies";
+    max_gdrcopy_size: Size, "3072", "Of the C library, without effect: there is no device memory";
+    use_xpmem: Bool, "false", "Of the C library, without effect: the other process's memory is read with process_vm_readv";
+    buffer_threshold: Size, "1", "Of the C library, without effect: messages wait within a budget of bytes";
 }
 
 impl Params {

@@ -30,7 +30,7 @@ pub(crate) struct Params {
 }
 
 /// The table that `fi_info -e` prints.
-pub(crate) static TABLE: [Parameter; 13] = [
+pub(crate) static TABLE: [Parameter; 22] = [
     Parameter {
         name: "iface",
         kind: ParameterKind::Text,
@@ -108,6 +108,60 @@ pub(crate) static TABLE: [Parameter; 13] = [
         kind: ParameterKind::Bool,
         help: "Speak the protocol's extension with peers that know it",
         default: "1",
+    },
+    Parameter {
+        name: "prov_name",
+        kind: ParameterKind::Text,
+        help: "Of the C library, without effect: names are not changed here",
+        default: "",
+    },
+    Parameter {
+        name: "max_saved",
+        kind: ParameterKind::Int,
+        help: "Of the C library, without effect: the bytes of waiting messages are limited, not their number",
+        default: "64",
+    },
+    Parameter {
+        name: "max_rx_size",
+        kind: ParameterKind::Size,
+        help: "Of the C library, without effect: buffers for arriving messages are as long as the messages",
+        default: "16384",
+    },
+    Parameter {
+        name: "staging_sbuf_size",
+        kind: ParameterKind::Int,
+        help: "Of the C library, without effect: header and body leave in one system call without being gathered first",
+        default: "9000",
+    },
+    Parameter {
+        name: "prefetch_rbuf_size",
+        kind: ParameterKind::Int,
+        help: "Of the C library, without effect: what is read ahead is chosen by what arrives",
+        default: "9000",
+    },
+    Parameter {
+        name: "zerocopy_size",
+        kind: ParameterKind::Size,
+        help: "Of the C library, without effect: the kernel copies what is sent",
+        default: "18446744073709551615",
+    },
+    Parameter {
+        name: "trace_msg",
+        kind: ParameterKind::Bool,
+        help: "Of the C library, without effect: FI_LOG_LEVEL=trace tells what there is to tell",
+        default: "0",
+    },
+    Parameter {
+        name: "disable_auto_progress",
+        kind: ParameterKind::Bool,
+        help: "Of the C library, without effect: threads run only if the application asks for FI_PROGRESS_AUTO",
+        default: "0",
+    },
+    Parameter {
+        name: "io_uring",
+        kind: ParameterKind::Bool,
+        help: "Of the C library, without effect: sockets are polled",
+        default: "0",
     },
 ];
 
