@@ -105,6 +105,8 @@ cases! {
     cq: alone "fi_cq_test";
     rdm: pair "fi_rdm";
     rdm_delivery_complete: pair "fi_rdm -U";
+    scalable_endpoint: pair "fi_scalable_ep";
+    shared_vector: pair "fi_rdm_shared_av";
     rdm_pingpong: pair "fi_rdm_pingpong -I 5";
     rdm_pingpong_checked: pair "fi_rdm_pingpong -I 5 -v";
     rdm_pingpong_sleeping: pair "fi_rdm_pingpong -I 5 -c sread";
