@@ -23,6 +23,8 @@ pub const VECTORS: Caps = Caps::SHARED_AV.union(Caps::AV_USER_ID);
 pub trait Provider: 'static {
     /// The name that applications ask for (`fabric_attr.prov_name`).
     const NAME: &'static str;
+    /// Data travels through shared memory and no other way (FI_OPT_SHARED_MEMORY_PERMITTED).
+    const IS_SHARED_MEMORY: bool = false;
     /// What opens when an endpoint is opened.
     type Device: Device;
 

@@ -30,6 +30,7 @@ pub struct Shm;
 
 impl Provider for Shm {
     const NAME: &'static str = NAME;
+    const IS_SHARED_MEMORY: bool = true;
     type Device = ShmLink;
 
     fn parameters() -> &'static [Parameter] {

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use oxifabric_abi::{
     FI_OPT_ENDPOINT, FI_OPT_INJECT_ATOMIC_SIZE, FI_OPT_INJECT_MSG_SIZE, FI_OPT_INJECT_RMA_SIZE,
     FI_OPT_INJECT_TAGGED_SIZE, FI_OPT_MAX_ATOMIC_SIZE, FI_OPT_MAX_MSG_SIZE, FI_OPT_MAX_RMA_SIZE,
-    FI_OPT_MAX_TAGGED_SIZE, FI_OPT_MIN_MULTI_RECV, FI_OPT_RX_SIZE, FI_OPT_TX_SIZE, fid_t,
+    FI_OPT_MAX_TAGGED_SIZE, FI_OPT_MIN_MULTI_RECV, FI_OPT_RX_SIZE, FI_OPT_SHARED_MEMORY_PERMITTED,
+    FI_OPT_TX_SIZE, fid_t,
 };
 use oxifabric_engine::MAX_ATOMIC_BYTES;
 use oxifabric_types::{Caps, Errno};
@@ -44,6 +45,12 @@ impl<P: Provider> RdmEndpoint<P> {
         let endpoint = unsafe { Self::of(fid.cast()) };
         if level != FI_OPT_ENDPOINT {
             return -Errno::NOPROTOOPT.raw();
+        }
+        if optname == FI_OPT_SHARED_MEMORY_PERMITTED {
+            // SAFETY: the application passes a buffer and its length.
+            return status(
+                unsafe { read_bool(optval, optlen) }.and_then(permit_shared_memory::<P>),
+            );
         }
         // Whether the option exists comes first, whatever its value is like.
         let known = endpoint.option(optname);
@@ -118,6 +125,14 @@ impl<P: Provider> RdmEndpoint<P> {
     }
 }
 
+/// Keeps to shared memory, or goes without it, where the provider can.
+fn permit_shared_memory<P: Provider>(permitted: bool) -> Result<(), Errno> {
+    if P::IS_SHARED_MEMORY && !permitted {
+        return Err(Errno::OPNOTSUPP);
+    }
+    Ok(())
+}
+
 /// Stores a size in the application's buffer.
 ///
 /// # Safety
@@ -148,4 +163,16 @@ unsafe fn read(optval: *const c_void, optlen: usize) -> Result<usize, Errno> {
     }
     // SAFETY: the caller's contract.
     Ok(unsafe { optval.cast::<usize>().read_unaligned() })
+}
+
+/// Reads a truth value from the application's buffer.
+///
+/// # Safety
+/// `optval` is null or has `optlen` bytes.
+unsafe fn read_bool(optval: *const c_void, optlen: usize) -> Result<bool, Errno> {
+    if optval.is_null() || optlen != size_of::<bool>() {
+        return Err(Errno::INVAL);
+    }
+    // SAFETY: the caller's contract.
+    Ok(unsafe { optval.cast::<u8>().read() } != 0)
 }

@@ -269,3 +269,29 @@ fn absent_operations_say_so() {
     );
     assert_eq!(c!(fi_ep_alias(end.ep, null_mut(), 0)), -FI_EINVAL);
 }
+
+#[test]
+fn shared_memory_may_be_permitted_and_only_set() {
+    let world = World::new();
+    let ep = world.bare();
+    let set = |value: &[u8]| {
+        c!(fi_setopt(
+            ep.cast(),
+            FI_OPT_ENDPOINT,
+            FI_OPT_SHARED_MEMORY_PERMITTED,
+            value.as_ptr().cast(),
+            value.len()
+        ))
+    };
+    assert_eq!((set(&[1]), set(&[0]), set(&[0; 8])), (0, 0, -FI_EINVAL));
+    let (mut value, mut len) = (0u8, 1);
+    let got = c!(fi_getopt(
+        ep.cast(),
+        FI_OPT_ENDPOINT,
+        FI_OPT_SHARED_MEMORY_PERMITTED,
+        (&raw mut value).cast(),
+        &mut len
+    ));
+    assert_eq!(got, -FI_ENOPROTOOPT);
+    assert_eq!(close(ep), 0);
+}
