@@ -185,7 +185,7 @@ impl<P: Provider> RdmEndpoint<P> {
         if !core::ptr::eq(domain, &*self.domain) {
             return Err(Errno::DOMAIN);
         }
-        if self.port.lock().enabled && !lock(&self.bindings).apart {
+        if !lock(&self.bindings).apart && self.port.lock().enabled {
             return Err(Errno::OPBADSTATE);
         }
         Ok(())
