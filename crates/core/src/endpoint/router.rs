@@ -295,10 +295,7 @@ impl Router {
         if failure.op.flags.contains(Flags::DEFERRED) {
             return self.route_deferred_failure(failure, device);
         }
-        let source = match self.look_up(&failure.op, device) {
-            UNKNOWN => FiAddr(NO_SOURCE),
-            source => source,
-        };
+        let source = self.name_or_none(&failure.op, device);
         let reason = match failure.op.from {
             PeerId::ANY => None,
             peer => device.reason(peer),
@@ -317,7 +314,7 @@ impl Router {
     }
 
     fn route_deferred_failure(&mut self, failure: &Failure, device: &impl Device) {
-        let source = self.look_up(&failure.op, device);
+        let source = self.name_or_none(&failure.op, device);
         let Some((issued, op)) = self.issued(&failure.op) else {
             return;
         };
@@ -355,7 +352,16 @@ impl Router {
         known.copied().unwrap_or(UNKNOWN)
     }
 
-    /// Returns the name of a result's source, looking it up in the address vector if need be.
+    /// Returns the name of a result's source; a stranger has none.
+    fn name_or_none(&mut self, completion: &Completion, device: &impl Device) -> FiAddr {
+        match self.look_up(completion, device) {
+            UNKNOWN => FiAddr(NO_SOURCE),
+            source => source,
+        }
+    }
+
+    /// Returns the name of a result's source, looking it up in the address vector if need be;
+    /// `UNKNOWN` for a stranger whose address is to be told.
     fn look_up(&mut self, completion: &Completion, device: &impl Device) -> FiAddr {
         match (self.source(completion), &mut self.sources) {
             (UNKNOWN, Some(sources)) => sources.look_up(completion.from, device),
