@@ -54,7 +54,7 @@ pub(crate) const MIN_LAYOUT: Layout = match Layout::new(16, 8 * INJECT_SIZE) {
 macro_rules! table {
     ($($name:ident: $kind:ident, $default:literal, $help:literal;)*) => {
         /// One index a parameter.
-        #[allow(non_camel_case_types)]
+        #[allow(non_camel_case_types, dead_code, reason = "parameters by name, some without effect")]
         enum Row { $($name,)* }
 
         /// The table that `fi_info -e` prints.
