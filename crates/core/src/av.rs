@@ -337,6 +337,7 @@ impl Av {
                 context: report.context.addr(),
                 data: at as u64,
                 errno,
+                detail: Box::default(),
             });
         }
     }

@@ -1,10 +1,11 @@
-//! What a provider implements under a reliable datagram endpoint.
+//! What a provider implements under an endpoint. What connected endpoints need beyond it is in [`crate::connection`].
 
 use std::os::fd::RawFd;
 
 use oxifabric_engine::Link;
 use oxifabric_types::{Address, Caps, Errno, Info, PeerId};
 
+use crate::connection::Connection;
 use crate::params::Parameter;
 
 /// What every reliable datagram endpoint can do with receives, whatever its device.
@@ -70,7 +71,7 @@ pub struct Unresolved {
 ///
 /// Peers are numbered densely as they are first named or first heard of, and keep their number until the
 /// device closes. Dropping the device closes every connection and leaves nothing behind.
-pub trait Device: Link + Send + Sized + 'static {
+pub trait Device: Link + Connection + Send + Sized + 'static {
     /// Opens a port at `info.src`, or anywhere when that is `None`. No peer can reach it before
     /// [`Device::enable`].
     ///

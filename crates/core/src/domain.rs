@@ -9,7 +9,7 @@ use oxifabric_abi::{
     fid_ep, fid_poll,
 };
 use oxifabric_sync::{Guard, SwitchLock};
-use oxifabric_types::{Caps, Errno, Info, Progress, Threading};
+use oxifabric_types::{Caps, EpType, Errno, Info, Progress, Threading};
 
 use crate::absent::{self, no4};
 use crate::atomic;
@@ -88,7 +88,8 @@ impl Domain {
             mr: table(&mr::OPS),
         };
         let automatic = info.domain.data_progress == Progress::Auto;
-        let serial = info.domain.threading == Threading::Domain && !automatic;
+        let connects = info.ep.kind == EpType::Msg;
+        let serial = info.domain.threading == Threading::Domain && !automatic && !connects;
         // SAFETY: with the lock off, the application promised that one thread at a time uses the whole domain; the
         // table calls nobody.
         let regions = unsafe { SwitchLock::new(Regions::new(&info.domain), !serial) };
@@ -175,9 +176,11 @@ impl Drop for Domain {
 }
 
 /// Tells whether objects of a domain exclude threads: not, when the application promised to (fi_domain(3)). A thread of
-/// the library makes the promise worthless, and so does work that one endpoint does on account of another.
+/// the library makes the promise worthless, and so does work that one endpoint does on account of another, and an event
+/// queue, which is not part of the domain and drives its connections.
 fn locks(info: &Info) -> bool {
     info.domain.data_progress == Progress::Auto
+        || info.ep.kind == EpType::Msg
         || match info.domain.threading {
             Threading::Domain => false,
             Threading::Completion => info.caps.contains(Caps::TRIGGER),
@@ -194,7 +197,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 ///
 /// # Safety
 /// `info` is null or comes from fi_getinfo(3).
-unsafe fn read_info(fabric: &Fabric, info: *const fi_info) -> Result<Info, Errno> {
+pub(crate) unsafe fn read_info(fabric: &Fabric, info: *const fi_info) -> Result<Info, Errno> {
     if info.is_null() {
         return Err(Errno::INVAL);
     }
@@ -318,9 +321,13 @@ unsafe extern "C" fn endpoint(
     // SAFETY: the table is only in the handles of domains.
     let domain: &Domain = unsafe { object(domain) };
     let open = || {
-        // SAFETY: the application passes an info of fi_getinfo(3) or null.
-        let info = unsafe { read_info(domain.fabric(), info) }?;
-        (domain.fabric().entry().open_endpoint)(domain, info, context)
+        // SAFETY: the application passes an info of fi_getinfo(3) or FI_CONNREQ, or null; all layouts have the handle in
+        // one place.
+        let (described, handle) = unsafe {
+            let described = read_info(domain.fabric(), info)?;
+            (described, (*info).handle)
+        };
+        open_endpoint(domain, described, handle, context)
     };
     // SAFETY: the application passes a place for the handle.
     unsafe { hand_out(ep, open) }
@@ -341,6 +348,21 @@ unsafe extern "C" fn scalable_ep(
     };
     // SAFETY: the application passes a place for the handle.
     unsafe { hand_out(sep, open) }
+}
+
+/// Opens an endpoint of either kind.
+fn open_endpoint(
+    domain: &Domain,
+    info: Info,
+    handle: *mut fid,
+    context: *mut c_void,
+) -> Result<*mut fid_ep, Errno> {
+    let entry = domain.fabric().entry();
+    match (info.ep.kind, entry.msg) {
+        // SAFETY: the handle comes from the same provider, which made the info.
+        (EpType::Msg, Some(msg)) => unsafe { (msg.open_endpoint)(domain, info, handle, context) },
+        _ => (entry.open_endpoint)(domain, info, context),
+    }
 }
 
 unsafe extern "C" fn endpoint2(

@@ -1,4 +1,6 @@
-//! Reliable datagram endpoints: fi_endpoint(3), over any provider's device.
+//! Active endpoints, reliable datagram and connected: fi_endpoint(3), over any provider's device.
+//!
+//! The kinds differ in how a peer is named: by an address vector, or by the connection that the device has.
 //!
 //! One lock guards engine and device. The tables of the C header are constants generated for each provider, so that the
 //! call through a table leads straight into code that knows its device. While an endpoint is disabled, its tables of
@@ -8,6 +10,7 @@ mod atomic;
 mod bind;
 mod cm;
 mod collective;
+mod connection;
 mod control;
 mod defaults;
 mod disabled;
@@ -37,12 +40,16 @@ use oxifabric_sync::SwitchLock;
 use oxifabric_types::{Caps, EpType, Errno, Flags, Info};
 
 use crate::absent;
+use crate::connection::{Msg, MsgProvider};
 use crate::device::{Device, Provider};
 use crate::domain::Domain;
 use crate::handle::{Fid, Ref, table};
 use crate::members::Drive;
+use crate::passive::{Taken, device_of};
 use bind::Bindings;
+pub(crate) use cm::{cm_data, hand_out_name};
 use defaults::Defaults;
+pub(crate) use option::write as write_size;
 pub(crate) use part::{Part, open as open_part};
 use port::Port;
 pub(crate) use scalable::ScalableEndpoint;
@@ -62,7 +69,7 @@ const UNEXPECTED_BYTES: usize = 64 << 20;
 /// Room below which a multi-receive buffer is released, until FI_OPT_MIN_MULTI_RECV says otherwise.
 const MIN_MULTI_RECV: usize = 16 << 10;
 
-/// A reliable datagram endpoint.
+/// An active endpoint.
 #[repr(C)]
 pub(crate) struct RdmEndpoint<P: Provider> {
     fid: Fid<fid_ep>,
@@ -114,6 +121,17 @@ impl<P: Provider> RdmEndpoint<P> {
         }
         info.src = info.src.or_else(P::fresh_name);
         let device = P::Device::open(&info)?;
+        Self::with_device(domain, info, context, device, None)
+    }
+
+    /// Opens an endpoint over a device; `taken` is the request that the device was made from.
+    fn with_device(
+        domain: &Domain,
+        info: Info,
+        context: *mut c_void,
+        device: P::Device,
+        taken: Option<Taken>,
+    ) -> Result<*mut fid_ep, Errno> {
         let port = Port::new(device, config(&info), directed(&info));
         // SAFETY: with the lock off, the application promised that one thread at a time uses the domain's objects;
         // neither engine nor device call back into the endpoint.
@@ -150,7 +168,7 @@ impl<P: Provider> RdmEndpoint<P> {
             defaults: Defaults::new(info.tx.op_flags, info.rx.op_flags),
             sizes: Sizes::new(&info),
             port,
-            bindings: Mutex::default(),
+            bindings: Mutex::new(Bindings::answering(taken)),
             domain: Ref::to(domain),
             info,
             aliases: AtomicUsize::new(0),
@@ -177,6 +195,34 @@ impl<P: Provider> RdmEndpoint<P> {
     /// Returns the endpoint as its queues see it.
     fn driven(&self) -> NonNull<dyn Drive> {
         NonNull::from(self)
+    }
+}
+
+impl<P: MsgProvider> RdmEndpoint<Msg<P>> {
+    /// Opens a connected endpoint in a domain, disabled: to connect, to answer the request that is `handle`, or to connect
+    /// from the address of the passive endpoint that is `handle`.
+    ///
+    /// # Errors
+    /// `INVAL` for a handle of another kind, and in a domain that was opened without connections in view for serial use:
+    /// its objects exclude no threads, but an event queue drives connections on any.
+    ///
+    /// # Safety
+    /// `handle` is null or an open object of this provider.
+    pub(crate) unsafe fn open_connected(
+        domain: &Domain,
+        info: Info,
+        handle: *mut fid,
+        context: *mut c_void,
+    ) -> Result<*mut fid_ep, Errno> {
+        if !domain.locks() {
+            return Err(Errno::INVAL);
+        }
+        let (device, taken) = match handle.is_null() {
+            true => (P::Connected::open(&info)?, None),
+            // SAFETY: the caller's contract.
+            false => unsafe { device_of::<P>(&info, handle) }?,
+        };
+        Self::with_device(domain, info, context, device, taken)
     }
 }
 

@@ -3,6 +3,7 @@
 mod queue;
 
 use core::ffi::{c_char, c_int, c_void};
+use core::ptr::NonNull;
 use core::slice;
 use std::sync::{Mutex, OnceLock};
 
@@ -17,9 +18,10 @@ use crate::clock::Deadline;
 use crate::domain::lock;
 use crate::fabric::Fabric;
 use crate::handle::{self, Fid, Object, Ref, Uses, count, failed, object, publish, status, table};
+use crate::members::{Drive, Members, try_sleep};
 use crate::wait::{Doorbell, SLICE};
 use crate::wait_set::{Attached, WaitSet, Waitable};
-use queue::{Events, Failed};
+use queue::Events;
 
 /// An event queue.
 #[repr(C)]
@@ -32,7 +34,10 @@ pub(crate) struct Eq {
     events: Mutex<Events>,
     /// The application may write events of its own.
     writable: bool,
+    members: Members,
     bell: Doorbell,
+    /// What the error read last points to.
+    last_detail: Mutex<Box<[u8]>>,
 }
 
 // SAFETY: `repr(C)`, begins with its handle; `publish` boxes every one with `BASE`.
@@ -83,11 +88,39 @@ impl Eq {
             fabric: Ref::to(fabric),
             events: Mutex::new(Events::new(size)),
             writable: flags & FI_WRITE != 0,
+            // Not part of any domain: threads that a domain keeps apart may meet here.
+            members: Members::none(true, None),
             bell,
+            last_detail: Mutex::default(),
             set: OnceLock::new(),
         });
         // SAFETY: the queue was just published and nobody else knows it; it leaves the set before it goes.
         unsafe { WaitSet::admit(set, eq, |eq: &Self| &eq.set) }
+    }
+
+    /// Lets an endpoint report its connection here and be driven from here.
+    ///
+    /// # Errors
+    /// As [`Members::add`].
+    ///
+    /// # Safety
+    /// As [`Members::add`]; the endpoint excludes threads.
+    pub(crate) unsafe fn join(&self, endpoint: NonNull<dyn Drive>) -> Result<(), Errno> {
+        // SAFETY: the caller's contract, passed on.
+        unsafe { self.members.add(endpoint, Some(&self.bell)) }
+    }
+
+    /// Ends what [`Eq::join`] began, and forgets the events of the endpoint whose handle is `fid`.
+    pub(crate) fn leave(&self, endpoint: NonNull<dyn Drive>, fid: usize) {
+        self.members.remove(endpoint, Some(&self.bell));
+        lock(&self.events).forget(fid);
+    }
+
+    /// Reports what became of a connection.
+    pub(crate) fn post_cm(&self, cm: Cm) {
+        // A queue that has overrun says so when it is read.
+        let _ = lock(&self.events).push_cm(cm);
+        self.bell.wake();
     }
 
     /// Reports that a control operation ended.
@@ -105,7 +138,7 @@ impl Eq {
     }
 
     /// Reports that a control operation failed.
-    pub(crate) fn post_failure(&self, failed: Failed) {
+    pub(crate) fn post_failure(&self, failed: EqFailure) {
         let _ = lock(&self.events).push_failure(failed);
         self.bell.wake();
     }
@@ -122,15 +155,14 @@ impl Eq {
     }
 
     fn ready_to_sleep(&self) -> bool {
-        let events = lock(&self.events);
-        if events.is_empty() {
-            self.bell.arm();
-        }
-        events.is_empty()
+        try_sleep(&self.members, &self.bell, || lock(&self.events).is_empty())
     }
 
     /// Reads one event; returns its length.
     fn read(&self, event: Option<&mut u32>, into: &mut [u8], flags: u64) -> Result<usize, Errno> {
+        if lock(&self.events).is_empty() {
+            self.members.progress();
+        }
         let mut events = lock(&self.events);
         let length = events.read(event, into, flags & FI_PEEK != 0)?;
         if events.is_empty() {
@@ -181,18 +213,17 @@ impl Eq {
     unsafe fn read_error(&self, buf: *mut fi_eq_err_entry, flags: u64) -> Result<usize, Errno> {
         let mut events = lock(&self.events);
         let failed = events.read_failure(flags & FI_PEEK != 0)?;
-        // SAFETY: the caller's contract. The application's buffer for details stays its own: there are none.
+        // SAFETY: the caller's contract.
         unsafe {
-            let (data, size) = ((*buf).err_data, (*buf).err_data_size);
-            let keeps = self.fabric.api_version() >= FI_VERSION(1, 5) && size != 0;
+            let (err_data, err_data_size) = self.detail(&*buf, &failed.detail);
             *buf = fi_eq_err_entry {
-                fid: core::ptr::without_provenance_mut(failed.fid),
-                context: core::ptr::without_provenance_mut(failed.context),
+                fid: core::ptr::with_exposed_provenance_mut(failed.fid),
+                context: core::ptr::with_exposed_provenance_mut(failed.context),
                 data: failed.data,
                 err: failed.errno.raw(),
                 prov_errno: failed.errno.raw(),
-                err_data: if keeps { data } else { core::ptr::null_mut() },
-                err_data_size: 0,
+                err_data,
+                err_data_size,
             };
         }
         if events.is_empty() {
@@ -202,7 +233,30 @@ impl Eq {
     }
 }
 
-pub(crate) use queue::Failed as EqFailure;
+impl Eq {
+    /// Hands out the details of an error: in the buffer that the application brought (API 1.5), or in the queue's own,
+    /// where they stay until the next error is read, fi_eq(3).
+    ///
+    /// # Safety
+    /// The `err_data` of `buf` has `err_data_size` bytes, if the application knows of that.
+    unsafe fn detail(&self, buf: &fi_eq_err_entry, detail: &[u8]) -> (*mut c_void, usize) {
+        let (data, room) = (buf.err_data, buf.err_data_size);
+        if self.fabric.api_version() >= FI_VERSION(1, 5) && room != 0 && !data.is_null() {
+            let length = detail.len().min(room);
+            // SAFETY: the caller's contract.
+            unsafe { core::ptr::copy_nonoverlapping(detail.as_ptr(), data.cast(), length) };
+            return (data, length);
+        }
+        let mut last = lock(&self.last_detail);
+        *last = detail.into();
+        match last.len() {
+            0 => (core::ptr::null_mut(), 0),
+            length => (last.as_mut_ptr().cast(), length),
+        }
+    }
+}
+
+pub(crate) use queue::{Cm, Failed as EqFailure, Unseen};
 
 impl Waitable for Eq {
     fn is_quiet(&self) -> bool {

@@ -5,14 +5,14 @@ use core::ffi::{c_int, c_void};
 use oxifabric_abi::{
     FI_CLASS_CNTR, FI_CLASS_CQ, FI_CLASS_EQ, FI_CLASS_FABRIC, FI_CLASS_WAIT, fi_eq_attr,
     fi_fabric_attr, fi_info, fi_ops, fi_ops_fabric, fi_wait_attr, fid, fid_domain, fid_eq,
-    fid_fabric, fid_wait,
+    fid_fabric, fid_pep, fid_wait,
 };
-use oxifabric_types::Errno;
+use oxifabric_types::{EpType, Errno};
 
-use crate::absent::{self, no4};
+use crate::absent;
 use crate::cntr::Cntr;
 use crate::cq::Cq;
-use crate::domain::Domain;
+use crate::domain::{Domain, read_info};
 use crate::eq::Eq;
 use crate::handle::{self, Fid, Object, Uses, checked, hand_out, object, publish, status, table};
 use crate::provider::ProviderEntry;
@@ -91,7 +91,7 @@ static BASE: fi_ops = fi_ops {
 
 static OPS: fi_ops_fabric = fi_ops_fabric {
     domain: Some(domain),
-    passive_ep: Some(no4),
+    passive_ep: Some(passive_ep),
     eq_open: Some(eq_open),
     wait_open: Some(wait_open),
     trywait: Some(trywait),
@@ -114,6 +114,27 @@ unsafe extern "C" fn domain(
     let fabric: &Fabric = unsafe { object(fabric) };
     // SAFETY: the application passes an info of fi_getinfo(3) or none, and a place for the handle.
     unsafe { hand_out(domain, || Domain::open(fabric, info, context)) }
+}
+
+unsafe extern "C" fn passive_ep(
+    fabric: *mut fid_fabric,
+    info: *mut fi_info,
+    pep: *mut *mut fid_pep,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: the table is only in the handles of fabrics.
+    let fabric: &Fabric = unsafe { object(fabric) };
+    let open = || {
+        // SAFETY: the application passes an info of fi_getinfo(3) or null.
+        let info = unsafe { read_info(fabric, info) }?;
+        let msg = fabric.entry().msg.ok_or(Errno::NOSYS)?;
+        if info.ep.kind != EpType::Msg {
+            return Err(Errno::INVAL);
+        }
+        (msg.open_passive)(fabric, info, context)
+    };
+    // SAFETY: the application passes a place for the handle.
+    unsafe { hand_out(pep, open) }
 }
 
 unsafe extern "C" fn domain2(

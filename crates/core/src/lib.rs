@@ -1,12 +1,12 @@
 //! Objects of the fabric interface and the tables that C programs call.
 //!
-//! - [`device`]: what a provider implements under a reliable datagram endpoint.
+//! - [`device`]: what a provider implements under an endpoint; [`connection`]: what it implements for connected ones.
 //! - [`info`]: `struct fi_info` and its owned form.
 //! - [`log`], [`params`]: what the environment asks of the library.
 //! - [`provider`]: a provider without its type, as the registry keeps it.
 //! - [`registry`]: fi_getinfo, with a reason for every refusal.
-//! - Objects, one module each, with the table that C programs call: `fabric` opens `domain`, `eq` and `wait_set`; a domain
-//!   opens `cq`, `cntr`, `av`, `mr`, `poll_set` and `endpoint`. Only the endpoint is generic over the provider.
+//! - Objects, one module each, with the table that C programs call: `fabric` opens `domain`, `eq`, `wait_set` and `passive`; a
+//!   domain opens `cq`, `cntr`, `av`, `mr`, `poll_set` and `endpoint`. Only the endpoints are generic over the provider.
 //! - `upkeep`, what a domain does by itself: `work` that waits for counters, and automatic progress.
 //! - `atomic`: which atomics there are, and what keeps them apart.
 //! - `collective` groups, which endpoints join by an `av_set`.
@@ -20,6 +20,7 @@ mod av_set;
 mod clock;
 mod cntr;
 mod collective;
+pub mod connection;
 mod cq;
 pub mod device;
 mod domain;
@@ -32,6 +33,7 @@ pub mod log;
 mod members;
 mod mr;
 pub mod params;
+mod passive;
 mod poll_set;
 pub mod provider;
 pub mod registry;

@@ -3,14 +3,16 @@
 use core::ffi::{c_int, c_void};
 use core::ptr::NonNull;
 
-use oxifabric_abi::{FI_VERSION, fi_fabric_attr, fid_ep, fid_fabric};
+use oxifabric_abi::{FI_VERSION, fi_fabric_attr, fid, fid_ep, fid_fabric, fid_pep};
 use oxifabric_types::{Address, Errno, Info};
 
+use crate::connection::{Msg, MsgProvider};
 use crate::device::{Provider, Unresolved};
 use crate::domain::Domain;
 use crate::endpoint::{Part, RdmEndpoint, open_part};
-use crate::fabric;
+use crate::fabric::{self, Fabric};
 use crate::params::Parameter;
+use crate::passive::PassiveEndpoint;
 
 /// The version that our providers report (`fabric_attr.prov_version`): that of the interface they implement.
 pub const PROVIDER_VERSION: u32 = FI_VERSION(206, 0);
@@ -38,7 +40,23 @@ pub struct ProviderEntry {
     pub(crate) open_endpoint: OpenEndpoint,
     /// Opens an endpoint whose directions are apart: a pair of contexts.
     pub(crate) open_part: OpenPart,
+    /// How endpoints that are connected are opened, if the provider has some.
+    pub(crate) msg: Option<MsgCalls>,
 }
+
+/// How the endpoints of a [`MsgProvider`] are opened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MsgCalls {
+    pub(crate) open_endpoint: OpenConnected,
+    pub(crate) open_passive: OpenPassive,
+}
+
+/// Opens an active endpoint: its domain, its attributes, the handle in them, the context of its opener.
+pub(crate) type OpenConnected =
+    unsafe fn(&Domain, Info, *mut fid, *mut c_void) -> Result<*mut fid_ep, Errno>;
+
+/// Opens a passive endpoint: its fabric, its attributes, the context of its opener.
+pub(crate) type OpenPassive = fn(&Fabric, Info, *mut c_void) -> Result<*mut fid_pep, Errno>;
 
 /// [`Provider::resolve`] as a plain function.
 pub type Resolve =
@@ -62,6 +80,18 @@ pub const fn entry<P: Provider>() -> ProviderEntry {
         fresh_name: P::fresh_name,
         open_endpoint: RdmEndpoint::<P>::open,
         open_part: open_part::<P>,
+        msg: None,
+    }
+}
+
+/// Makes the entry of a provider that offers connected endpoints as well.
+pub const fn msg_entry<P: MsgProvider>() -> ProviderEntry {
+    ProviderEntry {
+        msg: Some(MsgCalls {
+            open_endpoint: RdmEndpoint::<Msg<P>>::open_connected,
+            open_passive: PassiveEndpoint::<P>::open,
+        }),
+        ..entry::<P>()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use oxifabric_core::log;
-use oxifabric_core::provider::{ProviderEntry, entry};
+use oxifabric_core::provider::{ProviderEntry, entry, msg_entry};
 use oxifabric_core::registry::{Answer, Registry, Request, filter_of_environment};
 use oxifabric_shm::Shm;
 use oxifabric_tcp::Tcp;
@@ -11,7 +11,7 @@ use oxifabric_tcp::Tcp;
 use crate::external::{External, Rejected, Rival, SearchPath, contest, load_all};
 
 static SHM: ProviderEntry = entry::<Shm>();
-static TCP: ProviderEntry = entry::<Tcp>();
+static TCP: ProviderEntry = msg_entry::<Tcp>();
 
 /// The providers, best first: memory of this host before the network.
 static ENTRIES: [&ProviderEntry; 2] = [&SHM, &TCP];

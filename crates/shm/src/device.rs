@@ -4,6 +4,7 @@ use std::os::fd::RawFd;
 use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use oxifabric_core::connection::Connection;
 use oxifabric_core::device::Device;
 use oxifabric_core::log;
 use oxifabric_types::{Address, Errno, Info, PeerId};
@@ -83,6 +84,8 @@ impl ShmLink {
 
 /// When a full backlog is tried again by a sleeper.
 const RETRY: std::time::Duration = std::time::Duration::from_millis(1);
+
+impl Connection for ShmLink {}
 
 impl Device for ShmLink {
     fn open(info: &Info) -> Result<Self, Errno> {

@@ -144,6 +144,23 @@ impl Card {
     }
 }
 
+/// Writes a connection message with data of the application's: those of connected endpoints (protocol section 7).
+/// There are at most `DATA_MAX` bytes.
+pub(crate) fn compose(kind: CmKind, data: &[u8]) -> Vec<u8> {
+    let data = &data[..data.len().min(DATA_MAX)];
+    let mut bytes = vec![0; HEADER_LEN + data.len()];
+    let header = CmHeader {
+        kind,
+        data_len: data.len() as u16,
+        order: ByteOrder::NATIVE,
+    };
+    header
+        .emit(&mut bytes)
+        .expect("HEADER_LEN bytes hold any header");
+    bytes[HEADER_LEN..].copy_from_slice(data);
+    bytes
+}
+
 /// A connection message that arrives in pieces. It asks for exactly its own bytes, so that frames that follow
 /// stay in the socket.
 #[derive(Debug)]
@@ -190,28 +207,34 @@ impl Inbox {
         &mut self.bytes[self.have..end]
     }
 
-    /// Takes note of bytes that were put into the room; returns the message when it is complete.
-    pub(crate) fn filled(&mut self, count: usize) -> Result<Option<Message>, Unreadable> {
+    /// Takes note of bytes that were put into the room; tells whether the message is complete.
+    pub(crate) fn filled(&mut self, count: usize) -> Result<bool, Unreadable> {
         self.have = (self.have + count).min(self.end());
         if self.have < HEADER_LEN {
-            return Ok(None);
+            return Ok(false);
         }
         let header = self.header()?;
-        let end = HEADER_LEN + usize::from(header.data_len);
-        if self.have < end {
-            return Ok(None);
-        }
-        let data = &self.bytes[HEADER_LEN..end];
-        let greeting = match (header.kind, Greeting::parse(data)) {
+        Ok(self.have == HEADER_LEN + usize::from(header.data_len))
+    }
+
+    /// Returns the data of a complete message.
+    pub(crate) fn data(&self) -> &[u8] {
+        self.bytes.get(HEADER_LEN..self.have).unwrap_or_default()
+    }
+
+    /// Reads a complete message between reliable datagram endpoints, whose data is a greeting.
+    pub(crate) fn message(&self) -> Result<Message, Unreadable> {
+        let header = self.header()?;
+        let greeting = match (header.kind, Greeting::parse(self.data())) {
             (_, Ok(greeting)) => greeting,
             (CmKind::Refusal, Err(_)) => NOBODY,
             (_, Err(error)) => return Err(Unreadable::Greeting(error)),
         };
-        Ok(Some(Message {
+        Ok(Message {
             kind: header.kind,
             order: header.order,
             greeting,
-        }))
+        })
     }
 
     /// Tells whether nothing has come yet.
@@ -226,7 +249,7 @@ impl Inbox {
         HEADER_LEN + self.header().map_or(0, |header| header.data_len.into())
     }
 
-    fn header(&self) -> Result<CmHeader, Unreadable> {
+    pub(crate) fn header(&self) -> Result<CmHeader, Unreadable> {
         CmHeader::parse(&self.bytes[..HEADER_LEN]).map_err(Unreadable::Header)
     }
 }

@@ -1,6 +1,7 @@
 //! A connection in use: a socket, its two halves, and what they remember. Short path.
 
 use std::io;
+use std::time::Duration;
 
 use oxifabric_engine::{Frame, Kind, PostError, Posted, Sink, TxToken};
 use oxifabric_types::{Errno, Instant, PeerId};
@@ -11,7 +12,7 @@ use oxifabric_wire::tcp::frame::{
 use crate::cm::Terms;
 use crate::ledger::{Ledger, Unsendable};
 use crate::rx::{Progress, Rx};
-use crate::sys::{Interest, Socket};
+use crate::sys::{Delivery, Interest, Socket};
 use crate::tx::{Body, Taken, Tx};
 
 /// A connection in use.
@@ -149,6 +150,29 @@ impl Conn {
         let progress = self.rx.retry(dialect, &mut self.ledger, from, sink);
         self.acknowledge(progress.acknowledge);
         progress
+    }
+
+    /// Tells whether the peer's host has not answered for so long. TCP_USER_TIMEOUT would also end connections whose
+    /// peer merely does not read.
+    pub(crate) fn is_silent(&mut self, now: Instant, limit: Duration) -> bool {
+        if !self.unconfirmed {
+            return false;
+        }
+        match self.socket.delivery() {
+            Delivery::Done => {
+                self.unconfirmed = false;
+                self.silent_since = None;
+                false
+            }
+            Delivery::Underway => {
+                self.silent_since = None;
+                false
+            }
+            Delivery::Unanswered => {
+                let since = *self.silent_since.get_or_insert(now);
+                now.since(since) >= limit
+            }
+        }
     }
 
     pub(crate) fn stalled(&self) -> bool {

@@ -17,8 +17,11 @@ use crate::sys::{self, Interface};
 pub(crate) const SOCKADDR_IN: u32 = 2;
 pub(crate) const SOCKADDR_IN6: u32 = 3;
 
+const PROTO_SOCK_TCP: u32 = 6;
 const PROTO_XNET: u32 = 25;
 const PROTO_XNET_VERSION: u32 = 1;
+/// How many connections a domain is good for.
+const MSG_ENDPOINTS: usize = 8192;
 const TAG_GENERIC: u64 = 0xaaaa_aaaa_aaaa_aaaa;
 const IOV_LIMIT: usize = oxifabric_mem::MAX_SEGMENTS;
 
@@ -34,12 +37,27 @@ pub(crate) struct Place {
     speed: u64,
 }
 
-/// Describes the endpoints of every usable address, best first.
+/// Describes the endpoints of every usable address, best first: reliable datagrams, then connected ones.
 pub(crate) fn offers(params: &Params) -> Vec<Info> {
-    addresses(params)
+    let places = addresses(params);
+    let datagrams = places.iter().map(|place| describe(place, params));
+    let connected = places
         .iter()
-        .map(|place| describe(place, params))
-        .collect()
+        .map(|place| connected(describe(place, params)));
+    datagrams.chain(connected).collect()
+}
+
+/// Makes a description of a connected endpoint out of that of a reliable datagram endpoint at the same place: there is one
+/// peer, so that it needs no naming.
+fn connected(mut info: Info) -> Info {
+    let naming = Caps::DIRECTED_RECV | Caps::SOURCE;
+    info.caps.remove(naming);
+    info.rx.caps.remove(naming);
+    info.ep.kind = EpType::Msg;
+    info.ep.protocol = PROTO_SOCK_TCP;
+    info.ep.protocol_version = 0;
+    info.domain.ep_cnt = MSG_ENDPOINTS;
+    info
 }
 
 /// Lists the usable addresses of this host: fast interfaces first, IPv4 before IPv6, loopback last.

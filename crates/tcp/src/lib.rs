@@ -1,4 +1,4 @@
-//! The tcp provider: reliable datagram endpoints over TCP connections.
+//! The tcp provider: reliable datagram and connected endpoints over TCP connections.
 //!
 //! The bytes on the wire are those of the C library's provider of the same name (docs/protocol/tcp.md), so that
 //! endpoints of both talk with each other.
@@ -6,6 +6,7 @@
 //! - [`TcpLink`]: the link of one endpoint; `link/` has its parts, `conn`, `tx` and `rx` one connection's.
 //! - `cm`: how connections come about, without I/O. `ledger`: engine headers into wire headers and back.
 //! - `listen`, `peer`: who comes in, and who is known.
+//! - `msg`: endpoints that are connected, on the same connections.
 //! - `info`, `params`: what is offered, and what the environment changes.
 //! - `sys`: everything asked of the operating system; the only unsafe code.
 #![deny(unsafe_code)]
@@ -16,6 +17,7 @@ mod info;
 mod ledger;
 mod link;
 mod listen;
+mod msg;
 mod params;
 mod peer;
 mod rx;
@@ -25,10 +27,12 @@ mod traffic;
 mod tx;
 
 pub use link::TcpLink;
+pub use msg::{TcpConnection, TcpListener};
 
+use oxifabric_core::connection::{Listener, MsgProvider};
 use oxifabric_core::device::{Provider, Unresolved};
 use oxifabric_core::params::Parameter;
-use oxifabric_types::{Address, Info};
+use oxifabric_types::{Address, Errno, Info};
 
 use crate::params::Params;
 
@@ -64,5 +68,21 @@ impl Provider for Tcp {
 
     fn fresh_name() -> Option<Address> {
         None
+    }
+}
+
+impl MsgProvider for Tcp {
+    type Connected = TcpConnection;
+    type Listener = TcpListener;
+
+    fn answer(
+        _info: &Info,
+        request: <TcpListener as Listener>::Request,
+    ) -> Result<TcpConnection, Errno> {
+        TcpConnection::invited(request)
+    }
+
+    fn take_over(_info: &Info, listener: TcpListener) -> Result<TcpConnection, Errno> {
+        TcpConnection::at(listener.into_socket()?)
     }
 }

@@ -8,9 +8,9 @@
 //! A poll tries the few connections in use directly, because a look at the poller costs as much as a read; the
 //! poller is asked now and then, and always while something is expected there that reading does not show.
 
-mod admit;
-mod device;
-mod dial;
+pub(crate) mod admit;
+pub(crate) mod device;
+pub(crate) mod dial;
 mod progress;
 
 use std::net::SocketAddr;
@@ -261,4 +261,4 @@ fn no_atomics(at: SocketAddr) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -53,6 +53,11 @@ impl Listener {
         &self.socket
     }
 
+    /// Gives up the socket, bound and not listening.
+    pub(crate) fn into_socket(self) -> Socket {
+        self.socket
+    }
+
     /// Returns the address that it is bound to.
     pub(crate) fn name(&self) -> &SocketAddr {
         &self.name
@@ -86,8 +91,8 @@ pub(crate) struct Visitor {
     pub(crate) socket: Socket,
     pub(crate) from: SocketAddr,
     pub(crate) deadline: Instant,
+    pub(crate) inbox: Inbox,
     serial: u32,
-    inbox: Inbox,
 }
 
 /// What a visitor has said.
@@ -95,7 +100,9 @@ pub(crate) struct Visitor {
 pub(crate) enum Said {
     /// Not all yet.
     Nothing,
-    /// A whole message.
+    /// A whole message, in the inbox.
+    Whole,
+    /// A whole message with a greeting.
     Message(Message),
     /// Something that is none.
     Nonsense(Unreadable),
@@ -110,14 +117,26 @@ impl Visitor {
     }
 }
 
-/// Reads a connection message, and not a byte more.
+/// Reads a connection message between reliable datagram endpoints, and not a byte more.
 pub(crate) fn hear(socket: &Socket, inbox: &mut Inbox) -> Said {
+    match listen_to(socket, inbox) {
+        Said::Whole => match inbox.message() {
+            Ok(message) => Said::Message(message),
+            Err(why) => Said::Nonsense(why),
+        },
+        said => said,
+    }
+}
+
+/// Reads a connection message, and not a byte more; a whole one is left in the inbox.
+pub(crate) fn listen_to(socket: &Socket, inbox: &mut Inbox) -> Said {
     loop {
         match socket.recv(inbox.room()) {
+            Ok(0) if inbox.room().is_empty() => return Said::Whole,
             Ok(0) => return gone(inbox),
             Ok(count) => match inbox.filled(count) {
-                Ok(None) => {}
-                Ok(Some(message)) => return Said::Message(message),
+                Ok(false) => {}
+                Ok(true) => return Said::Whole,
                 Err(why) => return Said::Nonsense(why),
             },
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Said::Nothing,

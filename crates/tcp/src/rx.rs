@@ -3,7 +3,7 @@
 //!
 //! Invariant: whatever lies in the staging buffer comes before what is still in the socket.
 
-use std::io;
+use std::{fmt, io};
 
 use oxifabric_engine::{Body, Header, Kind, Placement, RxToken, Sink, Target};
 use oxifabric_mem::Iov;
@@ -455,6 +455,35 @@ impl Staging {
     fn added(&mut self, count: usize) {
         self.end += count;
         debug_assert!(self.end <= self.bytes.len());
+    }
+}
+
+impl Fault {
+    /// Tells whether people may want to know; whoever waits for the peer hears of the rest by its operations.
+    pub(crate) const fn is_worth_a_line(&self) -> bool {
+        match self {
+            Self::Closed { within } => *within,
+            Self::Socket(_) => false,
+            Self::Frame(_) | Self::Breach(_) | Self::Refused(_) => true,
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closed { within: false } => f.write_str("the peer closed it"),
+            Self::Closed { within: true } => {
+                f.write_str("the peer closed it in the middle of a message")
+            }
+            Self::Socket(error) => error.fmt(f),
+            Self::Frame(error) => write!(f, "the peer broke the protocol: {error}"),
+            Self::Breach(breach) => write!(f, "the peer broke the protocol: {breach}"),
+            Self::Refused(header) => {
+                let kind = header.kind;
+                write!(f, "the peer broke the protocol: {kind:?} out of turn")
+            }
+        }
     }
 }
 

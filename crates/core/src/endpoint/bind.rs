@@ -10,14 +10,17 @@ use oxifabric_abi::{
 use oxifabric_types::{Caps, Errno};
 
 use super::RdmEndpoint;
+use super::connection::Reports;
 use super::router::{AccessCounters, Side};
 use crate::av::Av;
 use crate::cntr::Cntr;
+use crate::connection::Connection;
 use crate::cq::Cq;
 use crate::device::{Device, Provider};
 use crate::domain::{Domain, lock};
 use crate::eq::Eq;
 use crate::handle::{Ref, checked, status, table};
+use crate::passive::Taken;
 
 /// What counters may be bound for.
 const COUNTED: u64 = FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
@@ -25,7 +28,7 @@ const COUNTED: u64 = FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | F
 /// What is bound to an endpoint.
 #[derive(Default)]
 pub(super) struct Bindings {
-    eq: Option<Ref<Eq>>,
+    pub(super) eq: Option<Ref<Eq>>,
     tx_cq: Option<Ref<Cq>>,
     rx_cq: Option<Ref<Cq>>,
     /// Counters with what they count.
@@ -36,9 +39,19 @@ pub(super) struct Bindings {
     pub(super) apart: bool,
     /// Which of them are enabled.
     pub(super) ways: u8,
+    /// The request that the endpoint was opened from, until it is accepted.
+    pub(super) request: Option<Taken>,
 }
 
 impl Bindings {
+    /// Nothing is bound to a new endpoint; it may answer a request.
+    pub(super) fn answering(request: Option<Taken>) -> Self {
+        Self {
+            request,
+            ..Self::default()
+        }
+    }
+
     /// Returns the queues, each once or twice.
     fn cqs(&self) -> impl Iterator<Item = &Ref<Cq>> {
         self.tx_cq.iter().chain(&self.rx_cq)
@@ -168,6 +181,9 @@ impl<P: Provider> RdmEndpoint<P> {
 
     pub(super) fn bind_eq(&self, eq: &Eq) -> Result<(), Errno> {
         let mut bindings = lock(&self.bindings);
+        if P::Device::CONNECTED && self.port.lock().enabled {
+            return Err(Errno::OPBADSTATE);
+        }
         if bindings.eq.is_some() {
             return Err(Errno::INVAL);
         }
@@ -242,10 +258,20 @@ impl<P: Provider> RdmEndpoint<P> {
     /// Opens the device to peers, if it is not, and wires the results.
     pub(super) fn start(&self, bindings: &Bindings) -> Result<(), Errno> {
         let mut port = self.port.lock();
-        let av = port.av.clone().ok_or(Errno::NOAV)?;
         let upkeep = self.domain.upkeep();
-        if !port.enabled {
-            let waits = bindings.waits() || upkeep.is_automatic() || self.has(Caps::TRIGGER);
+        let waits = bindings.waits() || upkeep.is_automatic() || self.has(Caps::TRIGGER);
+        if P::Device::CONNECTED {
+            port.device.enable(waits)?;
+            let handle = self.fid.as_ptr();
+            port.reports = Reports {
+                eq: bindings.eq.clone(),
+                fid: handle.expose_provenance(),
+                // SAFETY: the handle is ours.
+                context: unsafe { (*handle).fid.context }.expose_provenance(),
+                ended: false,
+            };
+        } else if !port.enabled {
+            let av = port.av.clone().ok_or(Errno::NOAV)?;
             port.device.enable(waits)?;
             let name = port.device.name();
             let me = port.device.peer(&name)?;
@@ -287,6 +313,10 @@ impl<P: Provider> RdmEndpoint<P> {
             // SAFETY: as above.
             unsafe { cntr.join(me) }?;
         }
+        if let Some(eq) = bindings.eq.as_ref().filter(|_| P::Device::CONNECTED) {
+            // SAFETY: as above; connected endpoints exclude threads (`open_connected`).
+            unsafe { eq.join(me) }?;
+        }
         // SAFETY: as above.
         unsafe { self.domain.upkeep().join(me) }
     }
@@ -301,5 +331,8 @@ impl<P: Provider> RdmEndpoint<P> {
             cntr.leave(me);
         }
         self.domain.upkeep().leave(me);
+        if let Some(eq) = bindings.eq.as_ref().filter(|_| P::Device::CONNECTED) {
+            eq.leave(me, self.fid.as_ptr().addr());
+        }
     }
 }

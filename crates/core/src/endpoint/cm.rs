@@ -1,13 +1,16 @@
-//! Names of an endpoint: fi_cm(3). The endpoint needs no connections, so their calls are absent.
+//! Names and connections of an endpoint: fi_cm(3). An endpoint that needs no connections lacks their calls.
 
-use core::ffi::{c_int, c_void};
+use core::ffi::{CStr, c_int, c_void};
+use core::slice;
 
-use oxifabric_abi::{fi_ops_cm, fid_t};
-use oxifabric_types::Errno;
+use oxifabric_abi::{FI_ADDR_STR, fi_ops_cm, fid_ep, fid_t};
+use oxifabric_types::{Address, Errno};
 
 use super::RdmEndpoint;
-use crate::absent::{no1, no2, no3, no4};
+use crate::absent::{no1, no4};
+use crate::connection::Connection;
 use crate::device::{Device, Provider};
+use crate::domain::lock;
 use crate::handle::status;
 use crate::info::{address_from_c, address_to_c};
 
@@ -15,12 +18,12 @@ impl<P: Provider> RdmEndpoint<P> {
     pub(super) const CM: fi_ops_cm = fi_ops_cm {
         setname: Some(Self::setname),
         getname: Some(Self::getname),
-        getpeer: Some(no3),
-        connect: Some(no4),
+        getpeer: Some(Self::getpeer),
+        connect: Some(Self::connect),
         listen: Some(no1),
-        accept: Some(no3),
+        accept: Some(Self::accept),
         reject: Some(no4),
-        shutdown: Some(no2),
+        shutdown: Some(Self::shutdown),
         join: Some(Self::join_group),
         ..fi_ops_cm::NONE
     };
@@ -37,23 +40,159 @@ impl<P: Provider> RdmEndpoint<P> {
         })
     }
 
-    /// Copies the name, as much of it as fits, and tells its length.
     unsafe extern "C" fn getname(fid: fid_t, addr: *mut c_void, addrlen: *mut usize) -> c_int {
-        // SAFETY: the table is only in the handles of this type; the application passes a length, or null.
-        let (endpoint, room) = unsafe { (Self::of(fid.cast()), addrlen.as_mut()) };
-        let Some(room) = room else {
-            return -Errno::INVAL.raw();
-        };
-        let (name, _) = address_to_c(&endpoint.port.lock().device.name());
-        let fits = name.len().min(*room);
-        let whole = *room >= name.len();
-        *room = name.len();
-        if !addr.is_null() {
-            // SAFETY: the application's buffer has the room that it told.
-            unsafe { core::ptr::copy_nonoverlapping(name.as_ptr(), addr.cast(), fits) };
-        } else if whole {
-            return -Errno::INVAL.raw();
-        }
-        if whole { 0 } else { -Errno::TOOSMALL.raw() }
+        // SAFETY: the table is only in the handles of this type.
+        let name = unsafe { Self::of(fid.cast()) }.port.lock().device.name();
+        // SAFETY: the application passes a buffer and its length, or null.
+        status(unsafe { hand_out_name(&name, addr, addrlen) })
     }
+
+    unsafe extern "C" fn getpeer(ep: *mut fid_ep, addr: *mut c_void, addrlen: *mut usize) -> c_int {
+        // SAFETY: the table is only in the handles of this type.
+        let name = unsafe { Self::of(ep) }.port.lock().device.peer_name();
+        // SAFETY: the application passes a buffer and its length, or null.
+        status(name.and_then(|name| unsafe { hand_out_name(&name, addr, addrlen) }))
+    }
+
+    /// Enables the endpoint, if the application has not, and starts to connect.
+    unsafe extern "C" fn connect(
+        ep: *mut fid_ep,
+        addr: *const c_void,
+        param: *const c_void,
+        paramlen: usize,
+    ) -> c_int {
+        // SAFETY: the table is only in the handles of this type.
+        let endpoint = unsafe { Self::of(ep) };
+        // SAFETY: the application passes an address of its format, and `paramlen` bytes or none.
+        let (to, data) = unsafe {
+            (
+                peer_address(addr, endpoint.info.addr_format),
+                cm_data(param, paramlen, P::Device::CM_DATA_SIZE),
+            )
+        };
+        status(endpoint.ready_to_connect().and_then(|()| {
+            let (to, data) = (to?, data?);
+            let mut port = endpoint.port.lock();
+            port.device.connect(&to, data)?;
+            // Its deadline counts from now on.
+            port.progress();
+            Ok(())
+        }))
+    }
+
+    /// Enables the endpoint, if the application has not, and accepts the request that it was opened from.
+    unsafe extern "C" fn accept(ep: *mut fid_ep, param: *const c_void, paramlen: usize) -> c_int {
+        // SAFETY: the table is only in the handles of this type.
+        let endpoint = unsafe { Self::of(ep) };
+        // SAFETY: the application passes `paramlen` bytes or none.
+        let data = unsafe { cm_data(param, paramlen, P::Device::CM_DATA_SIZE) };
+        status(endpoint.ready_to_connect().and_then(|()| {
+            let data = data?;
+            {
+                let mut port = endpoint.port.lock();
+                port.device.accept(data)?;
+                port.progress();
+            }
+            if let Some(taken) = lock(&endpoint.bindings).request.take() {
+                taken.free();
+            }
+            Ok(())
+        }))
+    }
+
+    unsafe extern "C" fn shutdown(ep: *mut fid_ep, _flags: u64) -> c_int {
+        // SAFETY: the table is only in the handles of this type.
+        let mut port = unsafe { Self::of(ep) }.port.lock();
+        status(port.device.shutdown().map(|()| {
+            port.progress();
+        }))
+    }
+
+    /// Connections are reported to a queue: without one, nobody could tell that they are there.
+    fn ready_to_connect(&self) -> Result<(), Errno> {
+        if !P::Device::CONNECTED {
+            return Err(Errno::NOSYS);
+        }
+        if lock(&self.bindings).eq.is_none() {
+            return Err(Errno::NOEQ);
+        }
+        self.enable()
+    }
+}
+
+/// Copies a name, as much of it as fits, and tells its length.
+///
+/// # Errors
+/// `TOOSMALL` when it does not fit, `INVAL` without a buffer or a length.
+///
+/// # Safety
+/// `addr` is null or has as many bytes as `addrlen` says; `addrlen` is null or may be changed.
+pub(crate) unsafe fn hand_out_name(
+    name: &Address,
+    addr: *mut c_void,
+    addrlen: *mut usize,
+) -> Result<(), Errno> {
+    // SAFETY: the caller's contract.
+    let room = unsafe { addrlen.as_mut() }.ok_or(Errno::INVAL)?;
+    let (name, _) = address_to_c(name);
+    let fits = name.len().min(*room);
+    let whole = *room >= name.len();
+    *room = name.len();
+    if !addr.is_null() {
+        // SAFETY: the application's buffer has the room that it told.
+        unsafe { core::ptr::copy_nonoverlapping(name.as_ptr(), addr.cast(), fits) };
+    } else if whole {
+        return Err(Errno::INVAL);
+    }
+    if whole { Ok(()) } else { Err(Errno::TOOSMALL) }
+}
+
+/// Describes what an application sends along with a request or its answer.
+///
+/// # Errors
+/// `INVAL` when it is too long, or null and not empty.
+///
+/// # Safety
+/// `param` is null or has `paramlen` bytes that stay as they are during the call.
+pub(crate) unsafe fn cm_data<'a>(
+    param: *const c_void,
+    paramlen: usize,
+    at_most: usize,
+) -> Result<&'a [u8], Errno> {
+    if paramlen > at_most || (param.is_null() && paramlen != 0) {
+        return Err(Errno::INVAL);
+    }
+    if paramlen == 0 {
+        return Ok(&[]);
+    }
+    // SAFETY: the caller's contract.
+    Ok(unsafe { slice::from_raw_parts(param.cast(), paramlen) })
+}
+
+/// Reads the address that fi_connect(3) names, which says itself how long it is.
+///
+/// # Errors
+/// `INVAL` for a null address, or one of another format.
+///
+/// # Safety
+/// `addr` is null or an address of that format.
+unsafe fn peer_address(addr: *const c_void, format: u32) -> Result<Address, Errno> {
+    if addr.is_null() {
+        return Err(Errno::INVAL);
+    }
+    let length = if format == FI_ADDR_STR {
+        // SAFETY: the caller's contract: it is a string.
+        unsafe { CStr::from_ptr(addr.cast()) }
+            .to_bytes_with_nul()
+            .len()
+    } else {
+        // SAFETY: the caller's contract: it is a socket address, which begins with its family.
+        match libc::c_int::from(unsafe { addr.cast::<libc::sa_family_t>().read_unaligned() }) {
+            libc::AF_INET => size_of::<libc::sockaddr_in>(),
+            libc::AF_INET6 => size_of::<libc::sockaddr_in6>(),
+            _ => return Err(Errno::INVAL),
+        }
+    };
+    // SAFETY: an address of that format is as long.
+    unsafe { address_from_c(addr, length, format) }?.ok_or(Errno::INVAL)
 }

@@ -4,15 +4,16 @@ use core::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use oxifabric_abi::{
-    FI_OPT_ENDPOINT, FI_OPT_INJECT_ATOMIC_SIZE, FI_OPT_INJECT_MSG_SIZE, FI_OPT_INJECT_RMA_SIZE,
-    FI_OPT_INJECT_TAGGED_SIZE, FI_OPT_MAX_ATOMIC_SIZE, FI_OPT_MAX_MSG_SIZE, FI_OPT_MAX_RMA_SIZE,
-    FI_OPT_MAX_TAGGED_SIZE, FI_OPT_MIN_MULTI_RECV, FI_OPT_RX_SIZE, FI_OPT_SHARED_MEMORY_PERMITTED,
-    FI_OPT_TX_SIZE, fid_t,
+    FI_OPT_CM_DATA_SIZE, FI_OPT_ENDPOINT, FI_OPT_INJECT_ATOMIC_SIZE, FI_OPT_INJECT_MSG_SIZE,
+    FI_OPT_INJECT_RMA_SIZE, FI_OPT_INJECT_TAGGED_SIZE, FI_OPT_MAX_ATOMIC_SIZE, FI_OPT_MAX_MSG_SIZE,
+    FI_OPT_MAX_RMA_SIZE, FI_OPT_MAX_TAGGED_SIZE, FI_OPT_MIN_MULTI_RECV, FI_OPT_RX_SIZE,
+    FI_OPT_SHARED_MEMORY_PERMITTED, FI_OPT_TX_SIZE, fid_t,
 };
 use oxifabric_engine::MAX_ATOMIC_BYTES;
 use oxifabric_types::{Caps, Errno};
 
 use super::{MAX_OPERATIONS, RdmEndpoint};
+use crate::connection::Connection;
 use crate::device::Provider;
 use crate::handle::status;
 
@@ -70,7 +71,8 @@ impl<P: Provider> RdmEndpoint<P> {
             FI_OPT_MIN_MULTI_RECV => Ok(config.min_multi_recv),
             FI_OPT_TX_SIZE => Ok(config.tx_size),
             FI_OPT_RX_SIZE => Ok(config.rx_size),
-            // There is no connection management, no device memory, and no other way than the provider's own.
+            FI_OPT_CM_DATA_SIZE if P::Device::CONNECTED => Ok(P::Device::CM_DATA_SIZE),
+            // There is no device memory, and no other way than the provider's own.
             _ => Err(Errno::NOPROTOOPT),
         }
     }
@@ -137,7 +139,11 @@ fn permit_shared_memory<P: Provider>(permitted: bool) -> Result<(), Errno> {
 ///
 /// # Safety
 /// `optval` has room for `*optlen` bytes; either may be null.
-unsafe fn write(value: usize, optval: *mut c_void, optlen: *mut usize) -> Result<(), Errno> {
+pub(crate) unsafe fn write(
+    value: usize,
+    optval: *mut c_void,
+    optlen: *mut usize,
+) -> Result<(), Errno> {
     // SAFETY: the caller's contract.
     let room = unsafe { optlen.as_mut() }.ok_or(Errno::INVAL)?;
     let fits = *room >= size_of::<usize>();

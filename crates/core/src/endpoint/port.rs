@@ -5,10 +5,12 @@ use oxifabric_engine::{AtomicOp, Config, Engine, RmaOp, RxOp, TxOp};
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, PeerId};
 
+use super::connection::Reports;
 use super::router::Router;
 use super::transfer::{RecvCall, SendCall};
 use crate::av::Av;
 use crate::clock::LoopClock;
+use crate::connection::THE_PEER;
 use crate::device::Device;
 use crate::handle::Ref;
 
@@ -21,6 +23,8 @@ pub(super) struct Port<D> {
     pub(super) clock: LoopClock,
     /// Data may be transferred.
     pub(super) enabled: bool,
+    /// Where the fate of the connection is reported, if the device has one.
+    pub(super) reports: Reports,
     /// Which receives may name their source: `MSG`, `TAGGED` (FI_DIRECTED_RECV, FI_TAGGED_DIRECTED_RECV).
     directed: Flags,
     /// Peers by their index in the address vector, as far as they were asked for.
@@ -41,6 +45,7 @@ impl<D: Device> Port<D> {
             av: None,
             clock: LoopClock::default(),
             enabled: false,
+            reports: Reports::default(),
             directed,
             targets: Vec::new(),
             contexts: Vec::new(),
@@ -120,6 +125,9 @@ impl<D: Device> Port<D> {
             context: recv.context.addr(),
         };
         let received = self.engine.recv(&mut self.device, &mut self.out, op);
+        if D::CONNECTED && self.reports.ended {
+            self.engine.cancel_receives(&mut self.out);
+        }
         self.settle();
         received
     }
@@ -144,6 +152,9 @@ impl<D: Device> Port<D> {
             .engine
             .progress(&mut self.device, &mut self.out, self.clock.now());
         self.settle();
+        if D::CONNECTED {
+            return events + self.report();
+        }
         events
     }
 
@@ -158,6 +169,9 @@ impl<D: Device> Port<D> {
     /// Returns the peer that the application calls by an index of its vector.
     #[inline]
     pub(super) fn target(&mut self, name: fi_addr_t) -> Result<PeerId, Errno> {
+        if D::CONNECTED {
+            return Ok(THE_PEER);
+        }
         let av = self.av.as_ref().ok_or(Errno::NOAV)?;
         if av.removals() == self.seen
             && let Some(&peer) = self.targets.get(name as usize)

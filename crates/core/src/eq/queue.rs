@@ -1,14 +1,18 @@
 //! The events of a queue, of any length, in order, errors included.
 
+use core::mem;
 use std::collections::VecDeque;
 
+use oxifabric_abi::{fi_eq_cm_entry, fi_info, fid};
 use oxifabric_types::Errno;
+
+use crate::info;
 
 /// How many events wait at most, if the application did not ask for more.
 const LIMIT: usize = 1 << 16;
 
 /// What a control operation that failed leaves behind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failed {
     /// The object, as the address of its `fid`.
     pub(crate) fid: usize,
@@ -18,11 +22,57 @@ pub(crate) struct Failed {
     pub(crate) data: u64,
     /// Why it failed.
     pub(crate) errno: Errno,
+    /// What else is known: of a rejected connection, what the peer said.
+    pub(crate) detail: Box<[u8]>,
+}
+
+/// An event of connection management.
+#[derive(Debug)]
+pub(crate) struct Cm {
+    pub(crate) event: u32,
+    /// The object, as the address of its `fid`.
+    pub(crate) fid: usize,
+    /// Who asks for a connection.
+    pub(crate) info: Option<Unseen>,
+    /// What the peer sent along.
+    pub(crate) data: Box<[u8]>,
+}
+
+/// The description of a request for a connection that no application has seen yet.
+#[derive(Debug)]
+pub(crate) struct Unseen {
+    info: *mut fi_info,
+    /// Closes the request.
+    discard: unsafe fn(*mut fid),
+}
+
+// SAFETY: it owns the description and the request, which `discard` takes on any thread.
+unsafe impl Send for Unseen {}
+
+impl Unseen {
+    /// Owns `info` and the request that is its handle.
+    ///
+    /// # Safety
+    /// `info` is an entry of our own; `discard` may be called once with its handle, on any thread.
+    pub(crate) const unsafe fn new(info: *mut fi_info, discard: unsafe fn(*mut fid)) -> Self {
+        Self { info, discard }
+    }
+}
+
+impl Drop for Unseen {
+    fn drop(&mut self) {
+        // SAFETY: the contract of `new`; an application that has seen it owns it (`Events::read`).
+        unsafe {
+            (self.discard)((*self.info).handle);
+            info::free(self.info);
+        }
+    }
 }
 
 #[derive(Debug)]
 enum Event {
     Ended { event: u32, bytes: Box<[u8]> },
+    Cm(Cm),
     Failed(Failed),
 }
 
@@ -61,6 +111,25 @@ impl Events {
         Ok(())
     }
 
+    /// Queues an event of connection management; one that is lost takes its request along.
+    ///
+    /// # Errors
+    /// As [`Events::push`].
+    pub(super) fn push_cm(&mut self, cm: Cm) -> Result<(), Errno> {
+        self.make_room()?;
+        self.list.push_back(Event::Cm(cm));
+        Ok(())
+    }
+
+    /// Drops the events of an object that closes.
+    pub(super) fn forget(&mut self, fid: usize) {
+        self.list.retain(|event| match event {
+            Event::Ended { .. } => true,
+            Event::Cm(cm) => cm.fid != fid,
+            Event::Failed(failed) => failed.fid != fid,
+        });
+    }
+
     /// Queues an error.
     ///
     /// # Errors
@@ -82,7 +151,8 @@ impl Events {
     /// Copies the event at the front, as much of it as fits, and takes it unless `peek`.
     ///
     /// # Errors
-    /// `AGAIN` when there is none, `AVAIL` when it is an error, `OVERRUN` when events were lost after it.
+    /// `AGAIN` when there is none, `AVAIL` when it is an error, `OVERRUN` when events were lost after it, `TOOSMALL` when
+    /// not even what comes before the data of a connection event fits.
     pub(super) fn read(
         &mut self,
         event_out: Option<&mut u32>,
@@ -91,6 +161,7 @@ impl Events {
     ) -> Result<usize, Errno> {
         let (event, bytes) = match self.list.front() {
             Some(Event::Ended { event, bytes }) => (event, bytes),
+            Some(Event::Cm(_)) => return self.read_cm(event_out, into, peek),
             Some(Event::Failed(_)) => return Err(Errno::AVAIL),
             None if self.overrun => return Err(Errno::OVERRUN),
             None => return Err(Errno::AGAIN),
@@ -106,6 +177,37 @@ impl Events {
         Ok(length)
     }
 
+    /// As [`Events::read`], for an event of connection management. Whoever takes it owns its description.
+    fn read_cm(
+        &mut self,
+        event_out: Option<&mut u32>,
+        into: &mut [u8],
+        peek: bool,
+    ) -> Result<usize, Errno> {
+        let Some(Event::Cm(cm)) = self.list.front_mut() else {
+            return Err(Errno::AGAIN);
+        };
+        let (head, rest) = into
+            .split_at_mut_checked(size_of::<fi_eq_cm_entry>())
+            .ok_or(Errno::TOOSMALL)?;
+        let info = cm.info.as_ref().map_or(0, |unseen| unseen.info.addr());
+        head[..size_of::<usize>()].copy_from_slice(&cm.fid.to_ne_bytes());
+        head[size_of::<usize>()..].copy_from_slice(&info.to_ne_bytes());
+        let length = cm.data.len().min(rest.len());
+        rest[..length].copy_from_slice(&cm.data[..length]);
+        if let Some(place) = event_out {
+            *place = cm.event;
+        }
+        if !peek {
+            if let Some(unseen) = cm.info.take() {
+                let _ = unseen.info.expose_provenance();
+                mem::forget(unseen);
+            }
+            self.list.pop_front();
+        }
+        Ok(head.len() + length)
+    }
+
     /// Returns the error at the front and takes it unless `peek`.
     ///
     /// # Errors
@@ -114,7 +216,7 @@ impl Events {
         let Some(Event::Failed(failed)) = self.list.front() else {
             return Err(Errno::AGAIN);
         };
-        let failed = *failed;
+        let failed = failed.clone();
         if !peek {
             self.list.pop_front();
         }
@@ -126,12 +228,56 @@ impl Events {
 mod tests {
     use super::*;
 
-    const FAILED: Failed = Failed {
-        fid: 1,
-        context: 2,
-        data: 3,
-        errno: Errno::ADDRNOTAVAIL,
-    };
+    fn failure() -> Failed {
+        Failed {
+            fid: 1,
+            context: 2,
+            data: 3,
+            errno: Errno::ADDRNOTAVAIL,
+            detail: Box::from(*b"why"),
+        }
+    }
+
+    fn connected(fid: usize, data: &[u8]) -> Cm {
+        Cm {
+            event: 2,
+            fid,
+            info: None,
+            data: data.into(),
+        }
+    }
+
+    #[test]
+    fn connection_events_bring_data_behind_a_fixed_part() {
+        let mut events = Events::new(4);
+        assert_eq!(events.push_cm(connected(7, b"hello")), Ok(()));
+        let mut into = [9u8; 19];
+        assert_eq!(
+            events.read(None, &mut into[..15], false),
+            Err(Errno::TOOSMALL)
+        );
+        let mut event = 0;
+        assert_eq!(events.read(Some(&mut event), &mut into, true), Ok(19));
+        assert_eq!(events.read(None, &mut into[..16], false), Ok(16));
+        assert_eq!(event, 2);
+        assert_eq!(into[..8], 7usize.to_ne_bytes());
+        assert_eq!(into[8..16], [0; 8]);
+        assert_eq!(into[16..], *b"hel");
+        assert!(events.is_empty());
+    }
+
+    #[test]
+    fn events_of_an_object_that_closes_are_forgotten() {
+        let mut events = Events::new(4);
+        let mut into = [0u8; 32];
+        assert_eq!(events.push_cm(connected(1, b"")), Ok(()));
+        assert_eq!(events.push_failure(failure()), Ok(()));
+        assert_eq!(events.push_cm(connected(2, b"")), Ok(()));
+        events.forget(1);
+        assert_eq!(events.read(None, &mut into, false), Ok(16));
+        assert_eq!(into[..8], 2usize.to_ne_bytes());
+        assert_eq!(events.read(None, &mut into, false), Err(Errno::AGAIN));
+    }
 
     #[test]
     fn events_and_errors_keep_their_order() {
@@ -139,13 +285,13 @@ mod tests {
         let mut into = [0u8; 2];
         let mut event = 0;
         assert_eq!(events.push(5, b"abc"), Ok(()));
-        assert_eq!(events.push_failure(FAILED), Ok(()));
+        assert_eq!(events.push_failure(failure()), Ok(()));
         assert_eq!(events.read_failure(false), Err(Errno::AGAIN));
         assert_eq!(events.read(Some(&mut event), &mut into, true), Ok(2));
         assert_eq!(events.read(None, &mut into, false), Ok(2));
         assert_eq!((event, &into), (5, b"ab"));
         assert_eq!(events.read(None, &mut into, false), Err(Errno::AVAIL));
-        assert_eq!(events.read_failure(false), Ok(FAILED));
+        assert_eq!(events.read_failure(false), Ok(failure()));
         assert_eq!(events.read(None, &mut into, false), Err(Errno::AGAIN));
     }
 

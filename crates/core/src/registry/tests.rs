@@ -24,6 +24,7 @@ static NET: ProviderEntry = ProviderEntry {
     fresh_name: || None,
     open_endpoint: |_, _, _| Err(Errno::NOSYS),
     open_part: |_, _| Err(Errno::NOSYS),
+    msg: None,
 };
 
 static MEM: ProviderEntry = ProviderEntry {

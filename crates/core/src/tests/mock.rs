@@ -13,6 +13,7 @@ use oxifabric_engine::{
 use oxifabric_mem::Iov;
 use oxifabric_types::{Address, Caps, EpType, Errno, Info, Instant, PeerId, Progress, Threading};
 
+use crate::connection::Connection;
 use crate::device::{Device, Provider, Unresolved};
 use crate::domain::lock;
 use crate::params::Parameter;
@@ -107,6 +108,8 @@ pub(crate) struct MockDevice {
     peers: Vec<Address>,
     limits: Limits,
 }
+
+impl Connection for MockDevice {}
 
 impl Device for MockDevice {
     fn open(info: &Info) -> Result<Self, Errno> {

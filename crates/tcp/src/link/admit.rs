@@ -98,7 +98,7 @@ impl TcpLink {
             Said::Nonsense(why) => self.log_visitor(&visitor, &why.to_string()),
             Said::Gone { within: true } => self.log_visitor(&visitor, "it broke off"),
             // Whoever leaves without a word has asked for nothing.
-            Said::Nothing | Said::Gone { within: false } => {}
+            Said::Nothing | Said::Whole | Said::Gone { within: false } => {}
         }
     }
 
@@ -167,7 +167,7 @@ impl TcpLink {
 }
 
 /// The connection broke before it was accepted; the next one may be good (accept(2)).
-fn gone_already(error: &io::Error) -> bool {
+pub(crate) fn gone_already(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
         Some(libc::ECONNABORTED | libc::EINTR | libc::EPROTO)

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::RawFd;
 use std::time::Duration;
 
+use oxifabric_core::connection::Connection;
 use oxifabric_core::device::{Device, Provider};
 use oxifabric_types::{Address, Errno, Info, PeerId};
 
@@ -18,7 +19,9 @@ use crate::sys::{self, Interest, Poller, Timer};
 use crate::traffic;
 
 /// The engine's clock is coarse: sleep this much longer than needed, or wake twice.
-const CLOCK_SLACK: Duration = Duration::from_millis(5);
+pub(crate) const CLOCK_SLACK: Duration = Duration::from_millis(5);
+
+impl Connection for TcpLink {}
 
 impl Device for TcpLink {
     fn open(info: &Info) -> Result<Self, Errno> {
@@ -148,7 +151,7 @@ impl Drop for TcpLink {
 
 /// Decides where to listen: where the application says, where the peer is reached from, or at the best
 /// address of this host.
-fn local_address(info: &Info) -> Result<SocketAddr, Errno> {
+pub(crate) fn local_address(info: &Info) -> Result<SocketAddr, Errno> {
     if let Some(src) = &info.src {
         return inet(src);
     }

@@ -13,6 +13,7 @@ use super::{Key, TcpLink};
 use crate::cm::{Inbox, Message, Terms};
 use crate::conn::Conn;
 use crate::listen::{Said, hear};
+use crate::params::Params;
 use crate::peer::{Dial, Lane, Pause, limits};
 use crate::sys::{self, Connecting, Interest, Socket};
 
@@ -71,13 +72,7 @@ impl TcpLink {
 
     /// Sets the options that every connection has.
     pub(super) fn prepare(&self, socket: &Socket) -> io::Result<()> {
-        if self.params.no_delay {
-            socket.no_delay()?;
-        }
-        if self.params.keep_alive {
-            let bound = self.params.user_timeout;
-            socket.keep_alive(if bound.is_zero() { SILENCE } else { bound })?;
-        }
+        prepare(self.params, socket)?;
         if let Some(dscp) = self.dscp {
             // A wish: what the network makes of it is up to the network.
             let _ = socket.mark(dscp, self.listener.name().is_ipv4());
@@ -101,7 +96,7 @@ impl TcpLink {
             return;
         };
         match hear(&dial.socket, inbox) {
-            Said::Nothing => {}
+            Said::Nothing | Said::Whole => {}
             Said::Message(message) => self.answered(id, &message, sink),
             Said::Nonsense(_) => self.dial_failed(id, Errno::PROTO),
             Said::Gone { .. } => self.dial_failed(id, Errno::CONNRESET),
@@ -218,8 +213,20 @@ impl TcpLink {
     }
 }
 
+/// Sets the options that every connection has.
+pub(crate) fn prepare(params: &Params, socket: &Socket) -> io::Result<()> {
+    if params.no_delay {
+        socket.no_delay()?;
+    }
+    if params.keep_alive {
+        let bound = params.user_timeout;
+        socket.keep_alive(if bound.is_zero() { SILENCE } else { bound })?;
+    }
+    Ok(())
+}
+
 /// What a person may look for.
-fn advice(why: Errno) -> &'static str {
+pub(crate) fn advice(why: Errno) -> &'static str {
     match why {
         Errno::CONNREFUSED => "no endpoint listens there (any more)",
         Errno::TIMEDOUT => "the host or the endpoint's process does not answer",
@@ -234,7 +241,7 @@ fn advice(why: Errno) -> &'static str {
 }
 
 /// Puts our own scope into a link-local address: the peer's means nothing here.
-fn reachable(to: SocketAddr, from: &SocketAddr) -> SocketAddr {
+pub(crate) fn reachable(to: SocketAddr, from: &SocketAddr) -> SocketAddr {
     match (to, from) {
         (SocketAddr::V6(mut to), SocketAddr::V6(from))
             if to.ip().is_unicast_link_local() && from.scope_id() != 0 =>

@@ -10,7 +10,7 @@ use super::{Key, TcpLink};
 use crate::conn::Broken;
 use crate::peer::{Lane, Pause, UNKNOWN};
 use crate::rx::{self, Fault, Progress};
-use crate::sys::{self, Delivery, Event};
+use crate::sys::{self, Event};
 
 /// Up to so many connections are read without asking the poller: an empty read costs about as much as that.
 const DIRECT_MAX: usize = 2;
@@ -319,21 +319,8 @@ impl TcpLink {
             let Lane::Ready(conn) = &mut peer.lane else {
                 continue;
             };
-            if !conn.unconfirmed {
-                continue;
-            }
-            match conn.socket.delivery() {
-                Delivery::Done => {
-                    conn.unconfirmed = false;
-                    conn.silent_since = None;
-                }
-                Delivery::Underway => conn.silent_since = None,
-                Delivery::Unanswered => {
-                    let since = *conn.silent_since.get_or_insert(self.now);
-                    if self.now.since(since) >= self.params.user_timeout {
-                        silent.push(*id);
-                    }
-                }
+            if conn.is_silent(self.now, self.params.user_timeout) {
+                silent.push(*id);
             }
             self.unconfirmed |= conn.unconfirmed;
         }
@@ -346,25 +333,10 @@ impl TcpLink {
 
     /// Ends a connection that cannot be read any further.
     fn end_by(&mut self, id: PeerId, fault: &Fault, sink: &mut impl Sink) {
-        let why = match fault {
-            Fault::Closed { within: false } => "the peer closed it".into(),
-            Fault::Closed { within: true } => {
-                "the peer closed it in the middle of a message".into()
-            }
-            Fault::Socket(error) => error.to_string(),
-            Fault::Frame(error) => format!("the peer broke the protocol: {error}"),
-            Fault::Breach(breach) => format!("the peer broke the protocol: {breach}"),
-            Fault::Refused(header) => {
-                format!("the peer broke the protocol: {:?} out of turn", header.kind)
-            }
-        };
-        let worth_a_line = match fault {
-            Fault::Closed { within } => *within,
-            // Whoever waits for the peer hears of it by its operations.
-            Fault::Socket(_) => false,
-            Fault::Frame(_) | Fault::Breach(_) | Fault::Refused(_) => true,
-        };
-        if worth_a_line && let Some(peer) = self.peers.get(id) {
+        let why = fault.to_string();
+        if fault.is_worth_a_line()
+            && let Some(peer) = self.peers.get(id)
+        {
             self.log(&format!("connection with {} dropped: {why}", peer.at));
         }
         self.end(id, rx::errno_of(fault), &why, sink);

@@ -16,7 +16,7 @@ use super::*;
 use crate::sys::testing::memory;
 
 /// How long a test may take at most.
-const WATCHDOG: Duration = Duration::from_secs(30);
+pub(crate) const WATCHDOG: Duration = Duration::from_secs(30);
 
 const V4: &str = "127.0.0.1:0";
 const V6: &str = "[::1]:0";
@@ -30,15 +30,15 @@ struct Node {
 
 /// A sink that places every body into fresh memory.
 #[derive(Default)]
-struct Recorder {
-    arrived: VecDeque<(PeerId, Header, Vec<u8>)>,
+pub(crate) struct Recorder {
+    pub(crate) arrived: VecDeque<(PeerId, Header, Vec<u8>)>,
     coming: Vec<(RxToken, PeerId, Header, Iov)>,
     next_token: u32,
-    sent: HashSet<TxToken>,
-    unsent: HashSet<TxToken>,
+    pub(crate) sent: HashSet<TxToken>,
+    pub(crate) unsent: HashSet<TxToken>,
     unplaced: usize,
-    writable: Vec<PeerId>,
-    down: Vec<(PeerId, Errno)>,
+    pub(crate) writable: Vec<PeerId>,
+    pub(crate) down: Vec<(PeerId, Errno)>,
     /// Answers with a stall as long as it is set.
     full: bool,
     /// Answers with a refusal.
@@ -192,7 +192,7 @@ fn post(a: &mut Node, b: &mut Node, to: PeerId, header: Header, body: &Iov) -> P
     posted.expect("it was taken")
 }
 
-fn message(id: u32, len: usize) -> Header {
+pub(crate) fn message(id: u32, len: usize) -> Header {
     Header {
         kind: Kind::Tagged,
         flags: HeaderFlags::empty(),
@@ -204,7 +204,7 @@ fn message(id: u32, len: usize) -> Header {
 }
 
 /// Memory with a pattern that depends on `seed`.
-fn pattern(lengths: &[usize], seed: u32) -> (Iov, Vec<u8>) {
+pub(crate) fn pattern(lengths: &[usize], seed: u32) -> (Iov, Vec<u8>) {
     let iov = memory(lengths);
     let bytes: Vec<u8> = (0..iov.len())
         .map(|at| {

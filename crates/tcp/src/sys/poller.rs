@@ -70,6 +70,11 @@ impl Poller {
         self.control(libc::EPOLL_CTL_ADD, fd, key, interest)
     }
 
+    /// Ends what [`Poller::add`] began, for a descriptor that stays open.
+    pub(crate) fn remove(&self, fd: RawFd) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_DEL, fd, 0, Interest::default())
+    }
+
     /// Changes what is waited for on a watched `fd`.
     pub(crate) fn change(&self, fd: RawFd, key: u64, interest: Interest) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_MOD, fd, key, interest)

@@ -1,0 +1,188 @@
+//! What a provider implements for endpoints that are connected: FI_EP_MSG, fi_cm(3).
+//!
+//! Such an endpoint is an engine over a device as any other is; its device has one peer, which calls of the application
+//! choose. A listener takes the requests of others.
+
+use core::marker::PhantomData;
+use std::os::fd::RawFd;
+
+use oxifabric_types::{Address, Errno, Info, Instant, PeerId};
+
+use crate::device::{Device, Provider, Unresolved};
+use crate::params::Parameter;
+
+/// The one peer of a device that is connected.
+pub const THE_PEER: PeerId = PeerId(0);
+
+/// The connection of a device. A device that finds its peers by their addresses leaves everything as it is here.
+pub trait Connection {
+    /// The device has one peer, [`THE_PEER`], and only once it is connected.
+    const CONNECTED: bool = false;
+
+    /// How many bytes may go with a request, an acceptance or a rejection.
+    const CM_DATA_SIZE: usize = 0;
+
+    /// Starts to connect, fi_connect(3). The result comes as an event.
+    ///
+    /// # Errors
+    /// `INVAL` for an address of the wrong kind or when there is, or was, a connection; what the operating system says.
+    fn connect(&mut self, to: &Address, data: &[u8]) -> Result<(), Errno> {
+        let _ = (to, data);
+        Err(Errno::NOSYS)
+    }
+
+    /// Accepts the request that the device was made from, fi_accept(3).
+    ///
+    /// # Errors
+    /// `INVAL` when it was made from none; when the requester is gone, what the operating system says.
+    fn accept(&mut self, data: &[u8]) -> Result<(), Errno> {
+        let _ = data;
+        Err(Errno::NOSYS)
+    }
+
+    /// Ends the connection, fi_shutdown(3). What the link still has to report comes with the next poll.
+    ///
+    /// # Errors
+    /// `NOTCONN` when there is none.
+    fn shutdown(&mut self) -> Result<(), Errno> {
+        Err(Errno::NOSYS)
+    }
+
+    /// Returns the address of the peer, fi_getpeer(3).
+    ///
+    /// # Errors
+    /// `NOTCONN` when there is none.
+    fn peer_name(&self) -> Result<Address, Errno> {
+        Err(Errno::NOSYS)
+    }
+
+    /// Takes the next event, in order. Look after every poll.
+    fn next_event(&mut self) -> Option<ConnectionEvent> {
+        None
+    }
+}
+
+/// What became of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConnectionEvent {
+    /// Data can be transferred; with what the peer sent along.
+    Connected(Box<[u8]>),
+    /// It could not be made; with what the peer said when it rejected it.
+    Failed(Errno, Box<[u8]>),
+    /// It has ended, by either side.
+    Ended,
+}
+
+/// A provider that offers FI_EP_MSG endpoints as well.
+pub trait MsgProvider: Provider {
+    /// What opens when an active endpoint is opened.
+    type Connected: Device;
+    /// What opens when a passive endpoint is opened.
+    type Listener: Listener;
+
+    /// Makes a device of a request, not yet accepted.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    fn answer(
+        info: &Info,
+        request: <Self::Listener as Listener>::Request,
+    ) -> Result<Self::Connected, Errno>;
+
+    /// Makes a device of a listener that does not listen: it keeps the address, fi_endpoint(3).
+    ///
+    /// # Errors
+    /// `INVAL` when it listens; what the operating system says.
+    fn take_over(info: &Info, listener: Self::Listener) -> Result<Self::Connected, Errno>;
+}
+
+/// A place where requests for connections come in.
+pub trait Listener: Send + Sized + 'static {
+    /// A request that nobody has answered. Dropping it ends the requester's attempt.
+    type Request: Send + 'static;
+
+    /// Takes the address `info.src`, or any.
+    ///
+    /// # Errors
+    /// `ADDRINUSE`, `INVAL`, or what the operating system says.
+    fn open(info: &Info) -> Result<Self, Errno>;
+
+    /// Returns the address.
+    fn name(&self) -> Address;
+
+    /// Takes another address, before [`Listener::listen`].
+    ///
+    /// # Errors
+    /// As [`Listener::open`], `OPBADSTATE`.
+    fn rename(&mut self, name: Address) -> Result<(), Errno>;
+
+    /// Starts to take requests; once.
+    ///
+    /// # Errors
+    /// `OPBADSTATE` the second time.
+    fn listen(&mut self) -> Result<(), Errno>;
+
+    /// Takes what has come in without waiting, at most `room` requests; returns how many events there were.
+    fn poll(
+        &mut self,
+        now: Instant,
+        room: usize,
+        requests: &mut Vec<Incoming<Self::Request>>,
+    ) -> usize;
+
+    /// Returns the file descriptor to sleep on, as [`Device::fd`].
+    fn fd(&self) -> RawFd;
+
+    /// Gets ready for sleep, as [`Device::arm`].
+    fn arm(&mut self) -> bool;
+
+    /// Rejects a request with a few words.
+    fn reject(request: Self::Request, data: &[u8]);
+}
+
+/// A request for a connection.
+#[derive(Debug)]
+pub struct Incoming<R> {
+    /// The request itself.
+    pub request: R,
+    /// The address at which it came in.
+    pub local: Address,
+    /// From where.
+    pub from: Address,
+    /// What the requester sent along.
+    pub data: Box<[u8]>,
+}
+
+/// The connected endpoints of a provider, as a provider: only its devices differ.
+pub(crate) struct Msg<P>(PhantomData<P>);
+
+impl<P: MsgProvider> Provider for Msg<P> {
+    const NAME: &'static str = P::NAME;
+    type Device = P::Connected;
+
+    fn parameters() -> &'static [Parameter] {
+        P::parameters()
+    }
+
+    fn offers() -> Vec<Info> {
+        P::offers()
+    }
+
+    fn resolve(
+        node: Option<&str>,
+        service: Option<&str>,
+        source: bool,
+        numeric: bool,
+        addr_format: u32,
+    ) -> Result<Vec<Address>, Unresolved> {
+        P::resolve(node, service, source, numeric, addr_format)
+    }
+
+    fn source_for(dest: &Address) -> Option<Address> {
+        P::source_for(dest)
+    }
+
+    fn fresh_name() -> Option<Address> {
+        P::fresh_name()
+    }
+}

@@ -1,0 +1,430 @@
+//! One connection as a device: made, accepted, shut down. Set-up path.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::RawFd;
+
+use oxifabric_core::connection::{Connection, ConnectionEvent, THE_PEER};
+use oxifabric_core::device::Device;
+use oxifabric_core::log;
+use oxifabric_engine::Limits;
+use oxifabric_types::{Address, Errno, Info, Instant, PeerId};
+use oxifabric_wire::tcp::cm::{CmKind, DATA_MAX};
+use oxifabric_wire::tcp::{ByteOrder, Dialect};
+
+use super::listener::Caller;
+use crate::cm::{Inbox, Terms, compose};
+use crate::conn::Conn;
+use crate::link::device::{CLOCK_SLACK, local_address};
+use crate::link::dial::{advice, prepare, reachable};
+use crate::listen::{Said, listen_to};
+use crate::params::Params;
+use crate::peer::{UNKNOWN, limits};
+use crate::sys::{self, Connecting, Interest, Poller, Socket, Timer};
+
+/// The poller's key of the socket; the timer has the other one.
+pub(super) const SOCKET: u64 = 0;
+const TIMER: u64 = 1;
+
+/// The connection of one endpoint.
+#[derive(Debug)]
+pub struct TcpConnection {
+    pub(super) params: &'static Params,
+    pub(super) stage: Stage,
+    /// Its own address, and the peer's.
+    name: SocketAddr,
+    peer: Option<Address>,
+    pub(super) poller: Poller,
+    timer: Timer,
+    /// What the timer is set to.
+    timer_at: Option<Instant>,
+    pub(super) limits: Limits,
+    /// A post was answered with "again".
+    pub(super) wanted: bool,
+    /// The stalled frame is to be offered again.
+    pub(super) resumed: bool,
+    /// The connection is over, of which the sink has not heard.
+    pub(super) failed: Option<(Option<Box<Conn>>, Errno)>,
+    events: VecDeque<ConnectionEvent>,
+    /// The attempt has no deadline yet.
+    pub(super) undated: bool,
+    /// When the attempt is given up, or deliveries are looked after.
+    pub(super) deadline: Option<Instant>,
+    reason: Option<String>,
+    now: Instant,
+}
+
+/// How far it is.
+#[derive(Debug)]
+pub(super) enum Stage {
+    /// It has an address.
+    Fresh(Socket),
+    /// The peer has asked for it.
+    Invited(Socket, ByteOrder),
+    /// We connect, or have sent our request.
+    Dialing(Dial),
+    /// It is in use.
+    Ready(Box<Conn>),
+    /// It was in use, or could not be made.
+    Over,
+}
+
+/// An attempt to connect.
+#[derive(Debug)]
+pub(super) struct Dial {
+    socket: Socket,
+    letter: Vec<u8>,
+    /// Where the answer goes, once the request is sent.
+    inbox: Option<Inbox>,
+}
+
+impl TcpConnection {
+    /// A device that can connect from a socket's address.
+    pub(crate) fn at(socket: Socket) -> Result<Self, Errno> {
+        let name = socket.local().map_err(|error| sys::errno_of(&error))?;
+        Self::new(Stage::Fresh(socket), name, None)
+    }
+
+    /// A device that can accept a request.
+    pub(crate) fn invited(caller: Caller) -> Result<Self, Errno> {
+        let peer = Address::Inet(caller.from);
+        let stage = Stage::Invited(caller.socket, caller.order);
+        Self::new(stage, caller.local, Some(peer))
+    }
+
+    fn new(stage: Stage, name: SocketAddr, peer: Option<Address>) -> Result<Self, Errno> {
+        let poller = Poller::open().map_err(|error| sys::errno_of(&error))?;
+        let timer = Timer::open().map_err(|error| sys::errno_of(&error))?;
+        poller
+            .add(timer.fd(), TIMER, Interest::READ)
+            .map_err(|error| sys::errno_of(&error))?;
+        Ok(Self {
+            params: Params::read(),
+            stage,
+            name,
+            peer,
+            poller,
+            timer,
+            timer_at: None,
+            limits: UNKNOWN,
+            wanted: false,
+            resumed: false,
+            failed: None,
+            events: VecDeque::new(),
+            undated: false,
+            deadline: None,
+            reason: None,
+            now: Instant::default(),
+        })
+    }
+
+    /// Goes on with an attempt, if something has happened to its socket.
+    pub(super) fn dial_on(&mut self) -> usize {
+        let mut happened = Vec::new();
+        self.poller.visit(&mut happened);
+        if !happened.iter().any(|event| event.key == SOCKET) {
+            return 0;
+        }
+        let Stage::Dialing(dial) = &mut self.stage else {
+            return 0;
+        };
+        let Some(inbox) = &mut dial.inbox else {
+            let sent = dial.socket.take_error().and_then(|()| self.request());
+            if let Err(error) = sent {
+                self.dial_failed(sys::errno_of(&error), Box::default());
+            }
+            return 1;
+        };
+        match listen_to(&dial.socket, inbox) {
+            Said::Whole => self.answered(),
+            Said::Nothing => return 0,
+            Said::Gone { .. } => self.dial_failed(Errno::CONNRESET, Box::default()),
+            Said::Nonsense(_) | Said::Message(_) => {
+                self.dial_failed(Errno::PROTO, Box::default());
+            }
+        }
+        1
+    }
+
+    /// Sends our request over a fresh connection.
+    fn request(&mut self) -> io::Result<()> {
+        let Stage::Dialing(dial) = &mut self.stage else {
+            return Ok(());
+        };
+        dial.inbox = Some(Inbox::new());
+        send_whole(&dial.socket, &dial.letter)?;
+        self.poller.change(dial.socket.fd(), SOCKET, Interest::READ)
+    }
+
+    /// Reads the peer's answer.
+    fn answered(&mut self) {
+        let Stage::Dialing(dial) = std::mem::replace(&mut self.stage, Stage::Over) else {
+            return;
+        };
+        let Some(inbox) = dial.inbox else {
+            return;
+        };
+        let data = Box::from(inbox.data());
+        match inbox.header().map(|header| (header.kind, header.order)) {
+            Ok((CmKind::Response, order)) => self.establish(dial.socket, order, data),
+            Ok((CmKind::Refusal, _)) => self.dial_failed(Errno::CONNREFUSED, data),
+            Ok((CmKind::Request, _)) | Err(_) => self.dial_failed(Errno::PROTO, Box::default()),
+        }
+    }
+
+    /// Takes the connection into use. Its socket is watched already.
+    fn establish(&mut self, socket: Socket, order: ByteOrder, data: Box<[u8]>) {
+        let terms = Terms {
+            dialect: Dialect {
+                order,
+                named: false,
+            },
+            rndv: false,
+            pid: 0,
+        };
+        if let Ok(name) = socket.local() {
+            self.name = name;
+        }
+        self.limits = limits(&terms, self.params.max_saved_size);
+        let mut conn = Box::new(Conn::new(socket, terms));
+        conn.interest = Interest::READ;
+        self.stage = Stage::Ready(conn);
+        self.deadline = None;
+        self.events.push_back(ConnectionEvent::Connected(data));
+    }
+
+    /// Ends an attempt.
+    pub(super) fn dial_failed(&mut self, why: Errno, data: Box<[u8]>) {
+        let peer = self
+            .peer
+            .as_ref()
+            .map_or_else(String::new, Address::to_string);
+        let (from, cause) = (self.name.ip(), why.text().to_lowercase());
+        let advice = match why {
+            Errno::CONNREFUSED => "nobody listens there, or the listener rejected it",
+            why => advice(why),
+        };
+        let reason = format!("connect to {peer} from {from}: {cause}; {advice}");
+        log::info!("tcp", EpCtrl, "{reason}");
+        self.reason = Some(reason);
+        self.stage = Stage::Over;
+        self.failed = Some((None, why));
+        self.undated = false;
+        self.deadline = None;
+        self.events.push_back(ConnectionEvent::Failed(why, data));
+    }
+
+    /// Ends the connection in use; the sink hears of it at the next poll.
+    pub(super) fn end(&mut self, why: Errno, reason: &str) {
+        if let Stage::Ready(conn) = std::mem::replace(&mut self.stage, Stage::Over) {
+            if let Some(peer) = &self.peer {
+                self.reason = Some(format!("connection with {peer}: {reason}"));
+            }
+            self.failed = Some((Some(conn), why));
+            self.deadline = None;
+            self.events.push_back(ConnectionEvent::Ended);
+        }
+    }
+
+    /// Sets the deadline of an attempt that was begun since the last poll.
+    pub(super) fn set_date(&mut self, now: Instant) {
+        self.undated = false;
+        self.deadline = Some(now.after(self.params.connect_timeout));
+        // Nobody may look before it has passed.
+        self.set_timer(now);
+    }
+
+    fn set_timer(&mut self, now: Instant) {
+        if self.timer_at != self.deadline {
+            self.timer_at = self.deadline;
+            self.timer
+                .set(self.deadline.map(|at| at.since(now) + CLOCK_SLACK));
+        }
+    }
+
+    /// The deadline has passed, and with it what the timer had to say.
+    pub(super) fn clear_date(&mut self) {
+        self.deadline = None;
+        self.timer_at = None;
+        self.timer.set(None);
+    }
+
+    pub(super) fn set_now(&mut self, now: Instant) {
+        self.now = now;
+    }
+}
+
+impl Connection for TcpConnection {
+    const CONNECTED: bool = true;
+    const CM_DATA_SIZE: usize = DATA_MAX;
+
+    fn connect(&mut self, to: &Address, data: &[u8]) -> Result<(), Errno> {
+        let Address::Inet(at) = to else {
+            return Err(Errno::INVAL);
+        };
+        if at.is_ipv4() != self.name.is_ipv4() || at.port() == 0 || data.len() > DATA_MAX {
+            return Err(Errno::INVAL);
+        }
+        let Stage::Fresh(socket) = &self.stage else {
+            return Err(Errno::INVAL);
+        };
+        let connecting = prepare(self.params, socket)
+            .and_then(|()| socket.connect(&reachable(*at, &self.name)))
+            .and_then(|connecting| {
+                self.poller.add(socket.fd(), SOCKET, Interest::WRITE)?;
+                Ok(connecting)
+            })
+            .map_err(|error| sys::errno_of(&error));
+        // A socket that failed to connect is of no use any more, but the application may ask for its name.
+        if let Stage::Fresh(socket) = std::mem::replace(&mut self.stage, Stage::Over) {
+            self.stage = Stage::Dialing(Dial {
+                socket,
+                letter: compose(CmKind::Request, data),
+                inbox: None,
+            });
+        }
+        self.peer = Some(to.clone());
+        match connecting {
+            Ok(Connecting::InProgress) => self.undated = true,
+            Ok(Connecting::Done) => {
+                self.undated = true;
+                if let Err(error) = self.request() {
+                    self.dial_failed(sys::errno_of(&error), Box::default());
+                }
+            }
+            Err(why) => self.dial_failed(why, Box::default()),
+        }
+        Ok(())
+    }
+
+    fn accept(&mut self, data: &[u8]) -> Result<(), Errno> {
+        if data.len() > DATA_MAX || !matches!(self.stage, Stage::Invited(..)) {
+            return Err(Errno::INVAL);
+        }
+        let Stage::Invited(socket, order) = std::mem::replace(&mut self.stage, Stage::Over) else {
+            return Err(Errno::INVAL);
+        };
+        send_whole(&socket, &compose(CmKind::Response, data))
+            .and_then(|()| self.poller.add(socket.fd(), SOCKET, Interest::READ))
+            .map_err(|error| sys::errno_of(&error))?;
+        self.establish(socket, order, Box::default());
+        Ok(())
+    }
+
+    fn shutdown(&mut self) -> Result<(), Errno> {
+        match &self.stage {
+            Stage::Fresh(_) => return Err(Errno::NOTCONN),
+            Stage::Over => {}
+            Stage::Ready(_) => self.end(Errno::CANCELED, "it was shut down"),
+            Stage::Dialing(_) | Stage::Invited(..) => {
+                self.stage = Stage::Over;
+                self.failed = Some((None, Errno::CANCELED));
+                self.undated = false;
+                self.deadline = None;
+                self.events.push_back(ConnectionEvent::Ended);
+            }
+        }
+        Ok(())
+    }
+
+    fn peer_name(&self) -> Result<Address, Errno> {
+        match (&self.stage, &self.peer) {
+            (Stage::Ready(_) | Stage::Invited(..), Some(peer)) => Ok(peer.clone()),
+            _ => Err(Errno::NOTCONN),
+        }
+    }
+
+    fn next_event(&mut self) -> Option<ConnectionEvent> {
+        self.events.pop_front()
+    }
+}
+
+impl Device for TcpConnection {
+    fn open(info: &Info) -> Result<Self, Errno> {
+        bound(&local_address(info)?)
+            .map_err(|error| sys::errno_of(&error))
+            .and_then(Self::at)
+    }
+
+    fn enable(&mut self, _waits: bool) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn name(&self) -> Address {
+        Address::Inet(self.name)
+    }
+
+    fn rename(&mut self, name: Address) -> Result<(), Errno> {
+        let Address::Inet(at) = name else {
+            return Err(Errno::INVAL);
+        };
+        if !matches!(self.stage, Stage::Fresh(_)) {
+            return Err(Errno::OPBADSTATE);
+        }
+        let socket = bound(&at).map_err(|error| sys::errno_of(&error))?;
+        self.name = socket.local().map_err(|error| sys::errno_of(&error))?;
+        self.stage = Stage::Fresh(socket);
+        Ok(())
+    }
+
+    fn peer(&mut self, _address: &Address) -> Result<PeerId, Errno> {
+        Ok(THE_PEER)
+    }
+
+    fn address(&self, _peer: PeerId) -> Option<&Address> {
+        self.peer.as_ref()
+    }
+
+    fn fd(&self) -> RawFd {
+        self.poller.fd()
+    }
+
+    fn arm(&mut self) -> bool {
+        if self.failed.is_some() || self.resumed || self.undated || !self.events.is_empty() {
+            return false;
+        }
+        self.set_timer(self.now);
+        true
+    }
+
+    fn idle(&self) -> bool {
+        !matches!(&self.stage, Stage::Ready(conn) if conn.blocked())
+    }
+
+    fn reason(&self, _peer: PeerId) -> Option<String> {
+        self.reason.clone()
+    }
+}
+
+impl Drop for TcpConnection {
+    fn drop(&mut self) {
+        if let Stage::Ready(conn) = std::mem::replace(&mut self.stage, Stage::Over) {
+            conn.close();
+        }
+    }
+}
+
+/// Opens a socket at an address; any port will do if none is named.
+fn bound(at: &SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::open(at)?;
+    if at.port() != 0 {
+        // Connections of an earlier owner may linger.
+        socket.reuse_address()?;
+    } else if at.ip().is_unspecified() {
+        return Ok(socket);
+    } else {
+        // Without it the system merely runs out of ports earlier.
+        let _ = socket.bind_address_only();
+    }
+    socket.bind(at)?;
+    Ok(socket)
+}
+
+/// Sends a connection message: a socket that carried nothing yet takes it whole, or something is wrong with it.
+pub(super) fn send_whole(socket: &Socket, letter: &[u8]) -> io::Result<()> {
+    match socket.send(letter)? {
+        count if count == letter.len() => Ok(()),
+        _ => Err(io::ErrorKind::WriteZero.into()),
+    }
+}

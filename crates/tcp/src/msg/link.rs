@@ -1,0 +1,220 @@
+//! The connection of one endpoint as the link under its engine. Short path.
+
+use std::time::Duration;
+
+use oxifabric_core::connection::THE_PEER;
+use oxifabric_core::log;
+use oxifabric_engine::{Frame, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken};
+use oxifabric_mem::Iov;
+use oxifabric_types::{Errno, Instant, PeerId};
+
+use super::connection::{SOCKET, Stage, TcpConnection};
+use crate::conn::Broken;
+use crate::rx::{self, Progress};
+use crate::sys;
+
+impl Link for TcpConnection {
+    fn limits(&self, _: PeerId) -> &Limits {
+        &self.limits
+    }
+
+    #[inline]
+    fn post(&mut self, _: PeerId, frame: Frame<'_>, token: TxToken) -> Result<Posted, PostError> {
+        let Stage::Ready(conn) = &mut self.stage else {
+            return Err(self.refuse());
+        };
+        match conn.post(&frame, token) {
+            Ok(Ok(posted)) => {
+                if conn.blocked() {
+                    self.watch();
+                }
+                Ok(posted)
+            }
+            Ok(Err(PostError::Again)) => {
+                self.wanted = true;
+                self.watch();
+                Err(PostError::Again)
+            }
+            Ok(Err(down)) => Err(down),
+            Err(Broken(error)) => {
+                self.wanted = true;
+                self.end(sys::errno_of(&error), "sending failed");
+                Err(PostError::Again)
+            }
+        }
+    }
+
+    fn pull(&mut self, _: PeerId, _: &RemoteIov, _: Iov, _: RxToken) -> Result<(), PostError> {
+        Err(PostError::Down(Errno::OPNOTSUPP))
+    }
+
+    fn flush(&mut self) {
+        let Stage::Ready(conn) = &mut self.stage else {
+            return;
+        };
+        match conn.flush() {
+            Ok(()) if conn.blocked() => self.watch(),
+            Ok(()) => {}
+            Err(Broken(error)) => self.end(sys::errno_of(&error), "sending failed"),
+        }
+    }
+
+    #[inline]
+    fn poll(&mut self, now: Instant, sink: &mut impl Sink) -> usize {
+        self.set_now(now);
+        let mut events = 0;
+        if self.resumed {
+            events += self.retry(sink);
+        }
+        match &mut self.stage {
+            Stage::Ready(conn) => {
+                if !conn.stalled() {
+                    let progress = conn.read(THE_PEER, sink);
+                    events += progress.events;
+                    if progress.end.is_err() || conn.stalled() || progress.acknowledge > 0 {
+                        self.conclude(&progress);
+                    }
+                }
+                events += self.write(sink);
+                self.look_after_deliveries(now);
+            }
+            Stage::Dialing(_) => {
+                if self.undated {
+                    self.set_date(now);
+                }
+                events += self.dial_on();
+                if matches!(self.stage, Stage::Ready(_)) && std::mem::take(&mut self.wanted) {
+                    sink.writable(THE_PEER);
+                }
+            }
+            _ => {}
+        }
+        if self.deadline.is_some_and(|deadline| deadline <= now) {
+            self.expire(now);
+        }
+        if let Some((conn, why)) = self.failed.take() {
+            if let Some(mut conn) = conn {
+                conn.abandon(why, sink);
+                conn.close();
+            }
+            self.wanted = false;
+            sink.peer_down(THE_PEER, why);
+            events += 1;
+        }
+        events
+    }
+
+    fn resume(&mut self, _: PeerId) {
+        self.resumed = true;
+    }
+}
+
+impl TcpConnection {
+    /// Answers a post without a connection.
+    #[cold]
+    fn refuse(&mut self) -> PostError {
+        if matches!(self.stage, Stage::Dialing(_) | Stage::Invited(..)) || self.failed.is_some() {
+            self.wanted = true;
+            return PostError::Again;
+        }
+        PostError::Down(Errno::NOTCONN)
+    }
+
+    /// Offers the stalled frame again.
+    #[cold]
+    fn retry(&mut self, sink: &mut impl Sink) -> usize {
+        self.resumed = false;
+        let Stage::Ready(conn) = &mut self.stage else {
+            return 0;
+        };
+        let progress = conn.retry(THE_PEER, sink);
+        self.conclude(&progress);
+        progress.events
+    }
+
+    /// Does what a turn of reading asks for beyond itself.
+    #[cold]
+    fn conclude(&mut self, progress: &Progress) {
+        if let Err(fault) = &progress.end {
+            let why = fault.to_string();
+            if fault.is_worth_a_line() {
+                let peer = oxifabric_core::connection::Connection::peer_name(self);
+                let peer = peer.map_or_else(|_| String::new(), |peer| peer.to_string());
+                log::warn!("tcp", EpCtrl, "connection with {peer} dropped: {why}");
+            }
+            self.end(rx::errno_of(fault), &why);
+            return;
+        }
+        self.flush();
+        self.watch();
+    }
+
+    /// Goes on sending where the socket was full.
+    #[inline]
+    fn write(&mut self, sink: &mut impl Sink) -> usize {
+        let Stage::Ready(conn) = &mut self.stage else {
+            return 0;
+        };
+        let mut events = 0;
+        if conn.blocked() {
+            match conn.write(sink) {
+                Ok(count) => events += count,
+                Err(Broken(error)) => {
+                    self.end(sys::errno_of(&error), "sending failed");
+                    return 1;
+                }
+            }
+            if conn.blocked() {
+                return events;
+            }
+            self.watch();
+        }
+        if self.wanted {
+            self.wanted = false;
+            sink.writable(THE_PEER);
+            events += 1;
+        }
+        events
+    }
+
+    /// Makes the poller wait for what the connection waits for.
+    fn watch(&mut self) {
+        let Stage::Ready(conn) = &mut self.stage else {
+            return;
+        };
+        let wanted = conn.wanted();
+        if wanted == conn.interest {
+            return;
+        }
+        conn.interest = wanted;
+        if let Err(error) = self.poller.change(conn.socket.fd(), SOCKET, wanted) {
+            self.end(sys::errno_of(&error), "it cannot be watched");
+        }
+    }
+
+    /// Sets a date to see whether what was sent is answered.
+    #[inline]
+    fn look_after_deliveries(&mut self, now: Instant) {
+        let timeout = self.params.user_timeout;
+        if self.deadline.is_none()
+            && timeout > Duration::ZERO
+            && matches!(&self.stage, Stage::Ready(conn) if conn.unconfirmed)
+        {
+            self.deadline = Some(now.after(timeout / 4));
+        }
+    }
+
+    /// Acts on the deadline.
+    #[cold]
+    fn expire(&mut self, now: Instant) {
+        self.clear_date();
+        let silent = match &mut self.stage {
+            Stage::Dialing(_) => return self.dial_failed(Errno::TIMEDOUT, Box::default()),
+            Stage::Ready(conn) => conn.is_silent(now, self.params.user_timeout),
+            _ => false,
+        };
+        if silent {
+            self.end(Errno::TIMEDOUT, "the host does not answer");
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! Connections over loopback: a listener and two ends in one thread, polled in turn. Time is what the tests say it is.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener as StdListener, TcpStream};
+use std::time::{Duration, Instant as Clock};
+
+use oxifabric_core::connection::{Connection, ConnectionEvent, Incoming, Listener, THE_PEER};
+use oxifabric_core::device::Device;
+use oxifabric_engine::{Frame, Link, PostError, Posted, TxToken};
+use oxifabric_mem::Iov;
+use oxifabric_types::{Address, Errno, Info, Instant};
+use oxifabric_wire::tcp::cm::{CmKind, HEADER_LEN};
+
+use super::listener::Caller;
+use super::{TcpConnection, TcpListener};
+use crate::cm::compose;
+use crate::link::tests::{Recorder, WATCHDOG, message, pattern};
+use crate::sys::testing::wait_readable;
+
+const V4: &str = "127.0.0.1:0";
+
+/// One end of a connection.
+struct End {
+    device: TcpConnection,
+    sink: Recorder,
+    now: Instant,
+    events: Vec<ConnectionEvent>,
+}
+
+impl End {
+    fn new() -> Self {
+        Self::of(TcpConnection::open(&at(V4)).expect("loopback has ports"))
+    }
+
+    fn of(device: TcpConnection) -> Self {
+        Self {
+            device,
+            sink: Recorder::default(),
+            now: START,
+            events: Vec::new(),
+        }
+    }
+
+    fn poll(&mut self) {
+        self.device.poll(self.now, &mut self.sink);
+        while let Some(event) = self.device.next_event() {
+            self.events.push(event);
+        }
+    }
+
+    /// Polls until an event comes, and returns it.
+    fn event(&mut self) -> ConnectionEvent {
+        let start = Clock::now();
+        while self.events.is_empty() {
+            self.poll();
+            assert!(start.elapsed() < WATCHDOG, "no event came");
+        }
+        self.events.remove(0)
+    }
+
+    fn post(&mut self, id: u32, body: &Iov) -> Result<Posted, PostError> {
+        let frame = Frame {
+            header: message(id, body.len()),
+            body,
+            offset: 0,
+            len: body.len(),
+            targets: &[],
+            transient: false,
+            more: false,
+        };
+        self.device.post(THE_PEER, frame, TxToken(id))
+    }
+}
+
+const START: Instant = Instant::from_nanos(1_000_000_000);
+
+fn at(text: &str) -> Info {
+    Info {
+        src: Some(Address::Inet(text.parse().expect("a socket address"))),
+        ..Info::default()
+    }
+}
+
+fn listener() -> TcpListener {
+    let mut listener = <TcpListener as Listener>::open(&at(V4)).expect("loopback has ports");
+    listener.listen().expect("it can listen");
+    listener
+}
+
+fn address(listener: &TcpListener) -> SocketAddr {
+    match listener.name() {
+        Address::Inet(at) => at,
+        Address::Name(_) => panic!("an inet address"),
+    }
+}
+
+fn poll(listener: &mut TcpListener, now: Instant) -> Vec<Incoming<Caller>> {
+    let mut requests = Vec::new();
+    listener.poll(now, 1000, &mut requests);
+    requests
+}
+
+/// Polls until a request comes, while the requester moves on too.
+fn request(listener: &mut TcpListener, requester: &mut End) -> Incoming<Caller> {
+    let start = Clock::now();
+    loop {
+        requester.poll();
+        if let Some(incoming) = poll(listener, START).pop() {
+            return incoming;
+        }
+        assert!(start.elapsed() < WATCHDOG, "no request came");
+    }
+}
+
+fn connected() -> (End, End) {
+    let (mut listener, mut a) = (listener(), End::new());
+    assert_eq!(a.device.connect(&listener.name(), b"hello"), Ok(()));
+    let incoming = request(&mut listener, &mut a);
+    assert_eq!(&*incoming.data, b"hello");
+    let mut b = End::of(TcpConnection::invited(incoming.request).expect("descriptors"));
+    assert_eq!(b.device.accept(b"welcome"), Ok(()));
+    assert_eq!(b.event(), ConnectionEvent::Connected(Box::default()));
+    let welcome = ConnectionEvent::Connected(Box::from(*b"welcome"));
+    assert_eq!(a.event(), welcome);
+    (a, b)
+}
+
+#[test]
+fn both_ends_know_each_other_and_messages_travel_both_ways() {
+    let (mut a, mut b) = connected();
+    assert_eq!(a.device.peer_name(), Ok(b.device.name()));
+    assert_eq!(b.device.peer_name(), Ok(a.device.name()));
+    let (body, bytes) = pattern(&[100_000], 3);
+    for (from, to) in [(&mut a, true), (&mut b, false)] {
+        assert!(from.post(1, &body).is_ok(), "{to}");
+    }
+    let start = Clock::now();
+    while a.sink.arrived.is_empty() || b.sink.arrived.is_empty() {
+        a.poll();
+        b.poll();
+        assert!(start.elapsed() < WATCHDOG, "nothing moves any more");
+    }
+    for end in [&mut a, &mut b] {
+        let arrived = end.sink.arrived.pop_front().map(|(_, _, bytes)| bytes);
+        assert_eq!(arrived.as_ref(), Some(&bytes));
+    }
+}
+
+#[test]
+fn posts_wait_for_the_connection_and_fail_without_one() {
+    let (mut listener, mut a) = (listener(), End::new());
+    let empty = Iov::empty();
+    assert_eq!(a.post(1, &empty), Err(PostError::Down(Errno::NOTCONN)));
+    assert_eq!(a.device.connect(&listener.name(), b""), Ok(()));
+    assert_eq!(a.device.connect(&listener.name(), b""), Err(Errno::INVAL));
+    assert_eq!(a.post(1, &empty), Err(PostError::Again));
+    let incoming = request(&mut listener, &mut a);
+    let mut b = End::of(TcpConnection::invited(incoming.request).expect("descriptors"));
+    assert_eq!(b.device.accept(b""), Ok(()));
+    assert_eq!(b.device.accept(b""), Err(Errno::INVAL));
+    a.event();
+    assert_eq!(a.sink.writable, [THE_PEER]);
+    assert_eq!(a.post(1, &empty), Ok(Posted::Done));
+}
+
+#[test]
+fn a_rejection_brings_its_words() {
+    let (mut listener, mut a) = (listener(), End::new());
+    assert_eq!(a.device.connect(&listener.name(), b""), Ok(()));
+    let incoming = request(&mut listener, &mut a);
+    TcpListener::reject(incoming.request, b"not you");
+    let refused = ConnectionEvent::Failed(Errno::CONNREFUSED, Box::from(*b"not you"));
+    assert_eq!(a.event(), refused);
+    assert_eq!(a.sink.down, [(THE_PEER, Errno::CONNREFUSED)]);
+    assert!(a.device.reason(THE_PEER).is_some());
+    let over = a.post(1, &Iov::empty());
+    assert_eq!(over, Err(PostError::Down(Errno::NOTCONN)));
+}
+
+#[test]
+fn an_attempt_fails_where_nobody_listens_or_somebody_goes_away() {
+    let mut a = End::new();
+    let nobody = listener().name();
+    assert_eq!(a.device.connect(&nobody, b""), Ok(()));
+    let refused = ConnectionEvent::Failed(Errno::CONNREFUSED, Box::default());
+    assert_eq!(a.event(), refused);
+
+    let (mut listener, mut a) = (listener(), End::new());
+    assert_eq!(a.device.connect(&listener.name(), b""), Ok(()));
+    drop(request(&mut listener, &mut a));
+    let reset = ConnectionEvent::Failed(Errno::CONNRESET, Box::default());
+    assert_eq!(a.event(), reset);
+}
+
+#[test]
+fn an_attempt_that_nobody_answers_ends_at_its_deadline() {
+    // The kernel takes the connection; nobody reads from it.
+    let silent = StdListener::bind(V4).expect("loopback has ports");
+    let to = Address::Inet(silent.local_addr().expect("it is bound"));
+    let mut a = End::new();
+    assert_eq!(a.device.connect(&to, b""), Ok(()));
+    assert!(!a.device.arm(), "the attempt has no deadline yet");
+    a.poll();
+    assert!(a.device.arm());
+    a.now = a.now.after(Duration::from_secs(14));
+    a.poll();
+    assert!(a.events.is_empty());
+    a.now = a.now.after(Duration::from_secs(2));
+    let overdue = ConnectionEvent::Failed(Errno::TIMEDOUT, Box::default());
+    assert_eq!(a.event(), overdue);
+    assert!(!wait_readable(a.device.fd(), 0), "its timer is silent");
+}
+
+#[test]
+fn answers_that_are_none_end_an_attempt() {
+    for answer in [
+        vec![0xff; HEADER_LEN],
+        compose(CmKind::Request, b"me too"),
+        vec![3, 1, 255, 255, 0, 0, 0, 0]
+            .into_iter()
+            .chain([0; 24])
+            .collect(),
+    ] {
+        let stranger = StdListener::bind(V4).expect("loopback has ports");
+        let to = Address::Inet(stranger.local_addr().expect("it is bound"));
+        let mut a = End::new();
+        assert_eq!(a.device.connect(&to, b""), Ok(()));
+        let (mut stream, _) = stranger.accept().expect("it connects");
+        stream.write_all(&answer).expect("it takes it");
+        let broken = ConnectionEvent::Failed(Errno::PROTO, Box::default());
+        assert_eq!(a.event(), broken);
+    }
+}
+
+#[test]
+fn the_listener_drops_strangers_and_serves_on() {
+    let mut listener = listener();
+    let mut strangers = Vec::new();
+    for bytes in [
+        b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".to_vec(),
+        compose(CmKind::Response, b"here I am"),
+        // Longer than data may be.
+        [3, 0, 1, 1].into_iter().chain([0; 28]).collect(),
+    ] {
+        let mut stream = TcpStream::connect(address(&listener)).expect("it listens");
+        stream.write_all(&bytes).expect("it takes it");
+        strangers.push(stream);
+    }
+    // One breaks off, one says nothing.
+    let mut broken = TcpStream::connect(address(&listener)).expect("it listens");
+    broken.write_all(&[3, 0]).expect("it takes it");
+    drop(broken);
+    let mut mute = TcpStream::connect(address(&listener)).expect("it listens");
+
+    let mut a = End::new();
+    assert_eq!(a.device.connect(&listener.name(), b"friend"), Ok(()));
+    let incoming = request(&mut listener, &mut a);
+    assert_eq!(&*incoming.data, b"friend");
+    for stream in &mut strangers {
+        stream
+            .set_read_timeout(Some(WATCHDOG))
+            .expect("a nonzero time");
+        // Closed or reset, but not served.
+        assert!(matches!(stream.read(&mut [0; 64]), Ok(0) | Err(_)));
+    }
+    assert!(poll(&mut listener, START.after(Duration::from_secs(16))).is_empty());
+    mute.set_read_timeout(Some(WATCHDOG))
+        .expect("a nonzero time");
+    assert!(matches!(mute.read(&mut [0; 64]), Ok(0) | Err(_)));
+}
+
+#[test]
+fn requests_may_come_in_pieces() {
+    let mut listener = listener();
+    let mut stream = TcpStream::connect(address(&listener)).expect("it listens");
+    stream.set_nodelay(true).expect("a TCP socket");
+    let letter = compose(CmKind::Request, &[7; 256]);
+    let mut came = Vec::new();
+    for byte in &letter {
+        stream.write_all(&[*byte]).expect("it takes it");
+        came.extend(poll(&mut listener, START));
+    }
+    let start = Clock::now();
+    while came.is_empty() {
+        came.extend(poll(&mut listener, START));
+        assert!(start.elapsed() < WATCHDOG, "no request came");
+    }
+    assert_eq!(*came[0].data, [7; 256]);
+}
+
+#[test]
+fn a_full_house_lets_others_wait_outside() {
+    let (mut listener, mut a) = (listener(), End::new());
+    assert_eq!(a.device.connect(&listener.name(), b""), Ok(()));
+    let mut requests = Vec::new();
+    for _ in 0..100 {
+        a.poll();
+        listener.poll(START, 0, &mut requests);
+    }
+    assert!(requests.is_empty() && !wait_readable(listener.fd(), 0));
+    request(&mut listener, &mut a);
+}
+
+#[test]
+fn either_side_ends_a_connection_and_what_is_pending_fails() {
+    let (mut a, mut b) = connected();
+    let (body, _) = pattern(&[1 << 24], 1);
+    assert_eq!(a.post(9, &body), Ok(Posted::Pending));
+    assert_eq!(a.device.shutdown(), Ok(()));
+    assert_eq!(a.event(), ConnectionEvent::Ended);
+    assert!(a.sink.unsent.contains(&TxToken(9)));
+    assert_eq!(a.sink.down, [(THE_PEER, Errno::CANCELED)]);
+    assert_eq!(b.event(), ConnectionEvent::Ended);
+    assert_eq!(b.sink.down, [(THE_PEER, Errno::CONNRESET)]);
+    assert_eq!(b.device.peer_name(), Err(Errno::NOTCONN));
+    assert_eq!(a.device.shutdown(), Ok(()), "once more changes nothing");
+    assert_eq!(End::new().device.shutdown(), Err(Errno::NOTCONN));
+}
+
+#[test]
+fn a_requester_that_is_gone_is_noticed_on_acceptance_or_right_after() {
+    let (mut listener, mut a) = (listener(), End::new());
+    assert_eq!(a.device.connect(&listener.name(), b""), Ok(()));
+    let incoming = request(&mut listener, &mut a);
+    drop(a);
+    let mut b = End::of(TcpConnection::invited(incoming.request).expect("descriptors"));
+    if b.device.accept(b"").is_ok() {
+        assert!(matches!(b.event(), ConnectionEvent::Connected(_)));
+        assert_eq!(b.event(), ConnectionEvent::Ended);
+    }
+}
+
+#[test]
+fn an_address_passes_from_a_listener_to_a_connection() {
+    let info = at(V4);
+    let passive = <TcpListener as Listener>::open(&info).expect("loopback has ports");
+    let name = passive.name();
+    let mut listener = listener();
+    assert!(listener.listen().is_err(), "it listens already");
+    let socket = passive.into_socket().expect("it does not listen");
+    let mut a = End::of(TcpConnection::at(socket).expect("descriptors"));
+    assert_eq!(a.device.name(), name);
+    assert_eq!(a.device.connect(&listener.name(), b""), Ok(()));
+    assert_eq!(request(&mut listener, &mut a).from, name);
+    assert_eq!(listener.into_socket().err(), Some(Errno::INVAL));
+}
