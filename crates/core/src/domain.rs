@@ -5,19 +5,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use oxifabric_abi::{
     FI_CLASS_DOMAIN, FI_MAJOR, FI_MINOR, FI_REG_MR, fi_av_attr, fi_cntr_attr, fi_cq_attr, fi_info,
-    fi_ops, fi_ops_domain, fi_poll_attr, fi_wait_obj, fid, fid_av, fid_cntr, fid_cq, fid_domain,
-    fid_ep, fid_poll,
+    fi_ops, fi_ops_domain, fi_poll_attr, fi_rx_attr, fi_tx_attr, fi_wait_obj, fid, fid_av,
+    fid_cntr, fid_cq, fid_domain, fid_ep, fid_poll, fid_stx,
 };
 use oxifabric_sync::{Guard, SwitchLock};
-use oxifabric_types::{Caps, EpType, Errno, Info, Progress, Threading};
+use oxifabric_types::{Caps, EpType, Errno, Flags, Info, Progress, Threading};
 
-use crate::absent::{self, no4};
+use crate::absent;
 use crate::atomic;
 use crate::av::Av;
 use crate::cntr::Cntr;
 use crate::collective;
 use crate::cq::Cq;
-use crate::endpoint::ScalableEndpoint;
+use crate::endpoint::{ScalableEndpoint, Srx, Stx};
 use crate::eq::Eq;
 use crate::fabric::Fabric;
 use crate::handle::{
@@ -239,8 +239,8 @@ static OPS: fi_ops_domain = fi_ops_domain {
     scalable_ep: Some(scalable_ep),
     cntr_open: Some(cntr_open),
     poll_open: Some(poll_open),
-    stx_ctx: Some(no4),
-    srx_ctx: Some(no4),
+    stx_ctx: Some(stx_ctx),
+    srx_ctx: Some(srx_ctx),
     query_atomic: Some(atomic::query),
     query_collective: Some(collective::query),
     endpoint2: Some(endpoint2),
@@ -348,6 +348,34 @@ unsafe extern "C" fn scalable_ep(
     };
     // SAFETY: the application passes a place for the handle.
     unsafe { hand_out(sep, open) }
+}
+
+unsafe extern "C" fn stx_ctx(
+    domain: *mut fid_domain,
+    _attr: *mut fi_tx_attr,
+    stx: *mut *mut fid_stx,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: the table is only in the handles of domains.
+    let domain: &Domain = unsafe { object(domain) };
+    // SAFETY: the application passes a place for the handle.
+    unsafe { hand_out(stx, || Ok(Stx::open(domain, context))) }
+}
+
+unsafe extern "C" fn srx_ctx(
+    domain: *mut fid_domain,
+    attr: *mut fi_rx_attr,
+    srx: *mut *mut fid_ep,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: the table is only in the handles of domains; the application passes attributes, or null. Their flags are
+    // where they were in every API version.
+    let (domain, flags) = unsafe {
+        let flags = attr.as_ref().map_or(0, |attr| attr.op_flags);
+        (object::<Domain>(domain), Flags::from_bits_retain(flags))
+    };
+    // SAFETY: the application passes a place for the handle.
+    unsafe { hand_out(srx, || Ok(Srx::open(domain, flags, context))) }
 }
 
 /// Opens an endpoint of either kind.

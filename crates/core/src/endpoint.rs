@@ -24,6 +24,8 @@ mod port;
 mod rma;
 mod router;
 mod scalable;
+mod srx;
+mod stx;
 mod tagged;
 mod transfer;
 mod trigger;
@@ -35,7 +37,7 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
 
 use oxifabric_abi::{FI_CLASS_EP, fi_ops, fid, fid_ep};
-use oxifabric_engine::{Config, MAX_ATOMIC_BYTES};
+use oxifabric_engine::{Config, Failure, MAX_ATOMIC_BYTES};
 use oxifabric_sync::SwitchLock;
 use oxifabric_types::{Caps, EpType, Errno, Flags, Info};
 
@@ -53,6 +55,9 @@ pub(crate) use option::write as write_size;
 pub(crate) use part::{Part, open as open_part};
 use port::Port;
 pub(crate) use scalable::ScalableEndpoint;
+use srx::Feed;
+pub(crate) use srx::Srx;
+pub(crate) use stx::Stx;
 
 /// Sends or receives that may be outstanding at most: queues of that length are made beforehand.
 const MAX_OPERATIONS: usize = 1 << 20;
@@ -240,6 +245,16 @@ impl<P: Provider> Drive for RdmEndpoint<P> {
 
     fn fd(&self) -> RawFd {
         self.port.lock().device.fd()
+    }
+}
+
+impl<P: Provider> Feed for RdmEndpoint<P> {
+    fn feed(&self) {
+        self.port.lock().feed();
+    }
+
+    fn report(&self, failure: Failure) {
+        self.port.lock().report_failure(failure);
     }
 }
 

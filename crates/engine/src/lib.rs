@@ -36,6 +36,7 @@ mod rma;
 mod rndv;
 mod rx;
 mod segment;
+mod shared;
 mod sink;
 mod slab;
 mod transmit;

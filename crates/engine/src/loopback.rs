@@ -5,6 +5,7 @@ use oxifabric_types::{Errno, Flags};
 use crate::engine::Engine;
 use crate::matching::{Arrival, Class};
 use crate::message::{Kept, Message, cost};
+use crate::shared::landing_for;
 use crate::slab::Key;
 use crate::transmit::{self, Stage, Transmit};
 use crate::{Completions, HeaderFlags, TxOp};
@@ -30,7 +31,8 @@ impl Engine {
             ..transmit::header(&op)
         };
         let arrival = Arrival::new(self.me, Class::of(op.flags), &header).ok_or(Errno::MSGSIZE)?;
-        if let Some(landing) = self.posted.take(&arrival, out) {
+        let landing = self.posted.take(&arrival, out);
+        if let Some(landing) = landing.or_else(|| landing_for(out, &arrival)) {
             landing.copy_from(&op.body, arrival.len);
             self.posted.land(landing, &arrival, Ok(()), out);
             report(op, key, out);

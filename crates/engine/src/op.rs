@@ -100,6 +100,13 @@ pub trait Completions {
     /// An operation failed.
     fn fail(&mut self, failure: Failure);
 
+    /// Takes the first receive of a shared context that takes a message of this class (`MSG` or `TAGGED`) with this tag.
+    /// It is for one message; its source does not count.
+    fn shared_receive(&mut self, class: Flags, tag: u64) -> Option<RxOp> {
+        let _ = (class, tag);
+        None
+    }
+
     /// Runs an update of memory that no other update of the same memory may meet, by whatever endpoint.
     fn exclusively(&self, update: impl FnOnce())
     where

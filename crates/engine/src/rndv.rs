@@ -11,6 +11,7 @@ use crate::engine::Engine;
 use crate::matching::Arrival;
 use crate::message::{Fate, Kept, Message, cost};
 use crate::peer::Reply;
+use crate::shared::landing_for;
 use crate::slab::Key;
 use crate::tx::Step;
 use crate::{
@@ -37,7 +38,8 @@ impl Engine {
         if self.unexpected.is_full() || !self.peers.can_reply(arrival.from) {
             return self.stall(arrival.from);
         }
-        let (fate, matched) = match self.posted.take(arrival, out) {
+        let landing = self.posted.take(arrival, out);
+        let (fate, matched) = match landing.or_else(|| landing_for(out, arrival)) {
             Some(landing) => (Fate::Matched(landing), true),
             None if self.has_room(arrival.from, cost(0)) => (Fate::Waiting, false),
             None => return self.stall(arrival.from),

@@ -12,6 +12,7 @@ use crate::landing::Landing;
 use crate::matching::{Arrival, Class, Pattern};
 use crate::message::{Fate, Kept, Message, cost};
 use crate::peer::Reply;
+use crate::shared::landing_for;
 use crate::slab::Key;
 use crate::{Body, Completions, HeaderFlags, Placement, RxOp, RxToken};
 
@@ -75,7 +76,7 @@ impl Engine {
             return self.stall(arrival.from);
         }
         if !self.posted.deliver(arrival, bytes, out) {
-            return self.keep_whole(arrival, bytes);
+            return self.keep_whole(out, arrival, bytes);
         }
         if arrival.wants_ack() {
             self.acknowledge(out, arrival);
@@ -83,8 +84,21 @@ impl Engine {
         Placement::Done
     }
 
-    /// Buffers a message that no receive matches.
-    fn keep_whole(&mut self, arrival: &Arrival, bytes: &[u8]) -> Placement {
+    /// Buffers a message that no receive matches, unless a shared context has one.
+    fn keep_whole(
+        &mut self,
+        out: &mut impl Completions,
+        arrival: &Arrival,
+        bytes: &[u8],
+    ) -> Placement {
+        if let Some(landing) = landing_for(out, arrival) {
+            landing.write(0, bytes);
+            self.posted.land(landing, arrival, Ok(()), out);
+            if arrival.wants_ack() {
+                self.acknowledge(out, arrival);
+            }
+            return Placement::Done;
+        }
         if !self.has_room(arrival.from, cost(arrival.len)) {
             return self.stall(arrival.from);
         }
@@ -114,7 +128,8 @@ impl Engine {
         if self.unexpected.is_full() || !self.peers.can_reply(arrival.from) {
             return self.stall(arrival.from);
         }
-        let message = match self.posted.take(arrival, out) {
+        let landing = self.posted.take(arrival, out);
+        let message = match landing.or_else(|| landing_for(out, arrival)) {
             Some(landing) => Message::new(*arrival, Kept::Nothing, Fate::Matched(landing)),
             None if !self.has_room(arrival.from, cost(arrival.len)) => {
                 return self.stall(arrival.from);

@@ -132,6 +132,13 @@ impl UnexpectedQueue {
         chosen.map(|(key, _)| key).collect()
     }
 
+    /// Lists the waiting messages of a class with their tags, in order.
+    pub(crate) fn waiting_of(&self, class: Class) -> impl Iterator<Item = (Key, u64)> + '_ {
+        self.waiting[class.index()]
+            .iter(&self.messages)
+            .map(|(key, message)| (key, message.arrival.tag))
+    }
+
     /// Finds the message that a peek with this context claimed.
     pub(crate) fn find_claimed(&self, context: usize) -> Option<Key> {
         self.claimed

@@ -162,6 +162,8 @@ fn domain(caps: Caps) -> DomainAttr {
         rx_ctx_cnt: 1024,
         max_ep_tx_ctx: oxifabric_core::MAX_CONTEXTS,
         max_ep_rx_ctx: oxifabric_core::MAX_CONTEXTS,
+        max_ep_stx_ctx: 1024,
+        max_ep_srx_ctx: 1024,
         cntr_cnt: 1024,
         mr_iov_limit: 4,
         caps,

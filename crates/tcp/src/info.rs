@@ -47,12 +47,20 @@ pub(crate) fn offers(params: &Params) -> Vec<Info> {
     datagrams.chain(connected).collect()
 }
 
-/// Makes a description of a connected endpoint out of that of a reliable datagram endpoint at the same place: there is one
-/// peer, so that it needs no naming.
+/// Makes a description of a connected endpoint out of that of a reliable datagram endpoint at the same place. There is one
+/// peer, so that it needs no naming; and nothing is negotiated, so that what the C library lacks is lacking.
 fn connected(mut info: Info) -> Info {
-    let naming = Caps::DIRECTED_RECV | Caps::SOURCE;
-    info.caps.remove(naming);
-    info.rx.caps.remove(naming);
+    let lacking = Caps::DIRECTED_RECV
+        | Caps::SOURCE
+        | Caps::SOURCE_ERR
+        | Caps::ATOMIC
+        | Caps::COLLECTIVE
+        | Caps::NAMED_RX_CTX;
+    for caps in [&mut info.caps, &mut info.tx.caps, &mut info.rx.caps] {
+        caps.remove(lacking);
+    }
+    info.tx.op_flags.remove(Flags::MATCH_COMPLETE);
+    (info.domain.max_ep_tx_ctx, info.domain.max_ep_rx_ctx) = (1, 1);
     info.ep.kind = EpType::Msg;
     info.ep.protocol = PROTO_SOCK_TCP;
     info.ep.protocol_version = 0;
@@ -227,6 +235,8 @@ fn domain(place: &Place) -> DomainAttr {
         rx_ctx_cnt: 256,
         max_ep_tx_ctx: oxifabric_core::MAX_CONTEXTS,
         max_ep_rx_ctx: oxifabric_core::MAX_CONTEXTS,
+        max_ep_stx_ctx: 256,
+        max_ep_srx_ctx: 256,
         mr_iov_limit: 1,
         caps: Caps::LOCAL_COMM | Caps::REMOTE_COMM | VECTORS,
         ..DomainAttr::default()

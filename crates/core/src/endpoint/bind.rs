@@ -1,17 +1,21 @@
 //! Binding and enabling: fi_endpoint(3) "fi_ep_bind" and "fi_enable".
 
 use core::ffi::c_int;
+use core::ptr::NonNull;
 use std::sync::Arc;
 
 use oxifabric_abi::{
-    FI_CLASS_AV, FI_CLASS_CNTR, FI_CLASS_CQ, FI_CLASS_EQ, FI_READ, FI_RECV, FI_REMOTE_READ,
-    FI_REMOTE_WRITE, FI_SELECTIVE_COMPLETION, FI_SEND, FI_TRANSMIT, FI_WRITE, fid,
+    FI_CLASS_AV, FI_CLASS_CNTR, FI_CLASS_CQ, FI_CLASS_EQ, FI_CLASS_SRX_CTX, FI_CLASS_STX_CTX,
+    FI_READ, FI_RECV, FI_REMOTE_READ, FI_REMOTE_WRITE, FI_SELECTIVE_COMPLETION, FI_SEND,
+    FI_TRANSMIT, FI_WRITE, fid,
 };
 use oxifabric_types::{Caps, Errno};
 
 use super::RdmEndpoint;
 use super::connection::Reports;
 use super::router::{AccessCounters, Side};
+use super::srx::Srx;
+use super::stx::Stx;
 use crate::av::Av;
 use crate::cntr::Cntr;
 use crate::connection::Connection;
@@ -39,6 +43,8 @@ pub(super) struct Bindings {
     pub(super) apart: bool,
     /// Which of them are enabled.
     pub(super) ways: u8,
+    srx: Option<Ref<Srx>>,
+    stx: Option<Ref<Stx>>,
     /// The request that the endpoint was opened from, until it is accepted.
     pub(super) request: Option<Taken>,
 }
@@ -145,6 +151,8 @@ impl<P: Provider> RdmEndpoint<P> {
                 FI_CLASS_CNTR => self.bind_cntr(checked(bfid)?, flags),
                 FI_CLASS_AV => self.bind_av(checked(bfid)?),
                 FI_CLASS_EQ => self.bind_eq(checked(bfid)?),
+                FI_CLASS_SRX_CTX => self.bind_srx(checked(bfid)?),
+                FI_CLASS_STX_CTX => self.bind_stx(checked(bfid)?),
                 _ => Err(Errno::INVAL),
             }
         }
@@ -194,6 +202,26 @@ impl<P: Provider> RdmEndpoint<P> {
     /// Returns the event queue that is bound.
     pub(super) fn events(&self) -> Option<Ref<Eq>> {
         lock(&self.bindings).eq.clone()
+    }
+
+    fn bind_srx(&self, srx: &Srx) -> Result<(), Errno> {
+        self.check_bind(srx.domain())?;
+        let mut bindings = lock(&self.bindings);
+        if bindings.srx.is_some() {
+            return Err(Errno::INVAL);
+        }
+        bindings.srx = Some(Ref::to(srx));
+        Ok(())
+    }
+
+    fn bind_stx(&self, stx: &Stx) -> Result<(), Errno> {
+        self.check_bind(stx.domain())?;
+        let mut bindings = lock(&self.bindings);
+        if bindings.stx.is_some() {
+            return Err(Errno::INVAL);
+        }
+        bindings.stx = Some(Ref::to(stx));
+        Ok(())
     }
 
     /// Objects of data transfer come from the same domain, and before the endpoint is enabled.
@@ -298,6 +326,7 @@ impl<P: Provider> RdmEndpoint<P> {
             port.out.domain = Some(self.domain.clone());
         }
         port.out.upkeep = Some(Arc::clone(upkeep));
+        port.out.shared.clone_from(&bindings.srx);
         port.enabled = true;
         Ok(())
     }
@@ -312,6 +341,10 @@ impl<P: Provider> RdmEndpoint<P> {
         for (_, cntr) in &bindings.counters {
             // SAFETY: as above.
             unsafe { cntr.join(me) }?;
+        }
+        if let Some(srx) = &bindings.srx {
+            // SAFETY: as above.
+            unsafe { srx.join(NonNull::from(self)) };
         }
         if let Some(eq) = bindings.eq.as_ref().filter(|_| P::Device::CONNECTED) {
             // SAFETY: as above; connected endpoints exclude threads (`open_connected`).
@@ -331,6 +364,9 @@ impl<P: Provider> RdmEndpoint<P> {
             cntr.leave(me);
         }
         self.domain.upkeep().leave(me);
+        if let Some(srx) = &bindings.srx {
+            srx.leave(NonNull::from(self));
+        }
         if let Some(eq) = bindings.eq.as_ref().filter(|_| P::Device::CONNECTED) {
             eq.leave(me, self.fid.as_ptr().addr());
         }

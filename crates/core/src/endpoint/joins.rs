@@ -54,6 +54,7 @@ impl Joins {
                 context: join.context,
                 data: 0,
                 errno,
+                detail: Box::default(),
             }),
         }
     }

@@ -1,7 +1,7 @@
 //! What the lock of an endpoint guards: engine, device, and the way from the application's names of peers to theirs.
 
 use oxifabric_abi::{FI_ADDR_UNSPEC, fi_addr_t};
-use oxifabric_engine::{AtomicOp, Config, Engine, RmaOp, RxOp, TxOp};
+use oxifabric_engine::{AtomicOp, Completions, Config, Engine, Failure, RmaOp, RxOp, TxOp};
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, PeerId};
 
@@ -130,6 +130,18 @@ impl<D: Device> Port<D> {
         }
         self.settle();
         received
+    }
+
+    /// Lets waiting messages have the receives that the shared context got.
+    pub(super) fn feed(&mut self) {
+        self.engine.feed(&mut self.device, &mut self.out);
+        self.settle();
+    }
+
+    /// Reports an operation that failed outside of the engine.
+    pub(super) fn report_failure(&mut self, failure: Failure) {
+        self.out.fail(failure);
+        self.settle();
     }
 
     /// Cancels an operation.

@@ -7,11 +7,12 @@ use core::{mem, ptr};
 use std::ffi::CString;
 use std::sync::Arc;
 
-use oxifabric_engine::{Completion, Completions, Failure, GroupId, Target};
+use oxifabric_engine::{Completion, Completions, Failure, GroupId, RxOp, Target};
 use oxifabric_mem::{Iov, IovSegment, MAX_SEGMENTS};
 use oxifabric_types::{Errno, FiAddr, Flags, PeerId};
 
 use super::joins::Joins;
+use super::srx::Srx;
 use crate::atomic;
 use crate::av::Av;
 use crate::cntr::Cntr;
@@ -63,6 +64,8 @@ pub(super) struct Router {
     pub(super) upkeep: Option<Arc<Upkeep>>,
     /// Whose registered memory peers may access, if the endpoint lets them (FI_RMA, FI_ATOMIC).
     pub(super) domain: Option<Ref<Domain>>,
+    /// Where messages look for receives, if the endpoint shares them.
+    pub(super) shared: Option<Ref<Srx>>,
     /// Names of sources, if the endpoint gives them (FI_SOURCE).
     sources: Option<Sources>,
     set_aside: Vec<Result<Completion, Failure>>,
@@ -109,6 +112,10 @@ impl Completions for Router {
     #[cold]
     fn joined(&mut self, handle: usize, group: GroupId, result: Result<(), Errno>) {
         self.joins.end(handle, group, result);
+    }
+
+    fn shared_receive(&mut self, class: Flags, tag: u64) -> Option<RxOp> {
+        self.shared.as_ref()?.take(class, tag)
     }
 
     fn region(&self, targets: &[Target], access: Flags) -> Result<Iov, Errno> {

@@ -179,8 +179,10 @@ impl TcpConnection {
             dialect: Dialect {
                 order,
                 named: false,
+                atomics: false,
             },
             rndv: false,
+            collectives: false,
             pid: 0,
         };
         if let Ok(name) = socket.local() {

@@ -1,0 +1,246 @@
+//! Shared receive contexts: fi_srx_context(3). Several endpoints take receives from one list.
+//!
+//! Messages stay with the endpoint that got them: its engine takes a receive from here when it has none of its own. Posting
+//! a receive therefore looks for a waiting message only if an endpoint has asked in vain since it was last fed.
+//!
+//! Order of locks: members, then an endpoint, then the list of receives.
+
+mod calls;
+
+use core::ffi::c_void;
+use core::ptr::NonNull;
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+use oxifabric_abi::{FI_CLASS_SRX_CTX, fi_ops, fid_ep};
+use oxifabric_engine::{Completion, Failure, RxOp};
+use oxifabric_sync::SwitchLock;
+use oxifabric_types::{Errno, Flags, PeerId};
+
+use super::MAX_OPERATIONS;
+use super::defaults::Defaults;
+use crate::absent;
+use crate::cq::{Cq, NO_SOURCE};
+use crate::domain::{Domain, lock};
+use crate::handle::{self, Fid, Object, Ref, Uses, publish, table};
+
+/// A shared receive context.
+#[repr(C)]
+pub(crate) struct Srx {
+    fid: Fid<fid_ep>,
+    uses: Uses,
+    domain: Ref<Domain>,
+    defaults: Defaults,
+    shelf: SwitchLock<Shelf>,
+    members: SwitchLock<Vec<Member>>,
+    /// Where cancelled receives are reported, if the application chose a queue; otherwise at the first endpoint.
+    cq: Mutex<Option<Ref<Cq>>>,
+}
+
+/// The receives that no message has taken.
+#[derive(Default)]
+struct Shelf {
+    untagged: VecDeque<RxOp>,
+    tagged: VecDeque<RxOp>,
+    /// An endpoint has messages for which it found nothing here.
+    hungry: bool,
+}
+
+/// An endpoint that takes receives from here.
+pub(super) trait Feed: Sync {
+    /// Gives waiting messages what they find here.
+    fn feed(&self);
+
+    /// Reports a receive that was cancelled.
+    fn report(&self, failure: Failure);
+}
+
+struct Member(NonNull<dyn Feed>);
+
+// SAFETY: `Feed` is `Sync`, and the pointer stands for a shared reference.
+unsafe impl Send for Member {}
+
+impl Member {
+    fn get(&self) -> &dyn Feed {
+        // SAFETY: whoever joined leaves before it goes (contract of `Srx::join`).
+        unsafe { self.0.as_ref() }
+    }
+
+    fn is(&self, other: NonNull<dyn Feed>) -> bool {
+        self.0.cast::<()>() == other.cast::<()>()
+    }
+}
+
+// SAFETY: `repr(C)`, begins with its handle; `publish` boxes every one with `BASE`.
+unsafe impl Object for Srx {
+    type Handle = fid_ep;
+    const CLASS: usize = FI_CLASS_SRX_CTX;
+
+    fn ops() -> &'static fi_ops {
+        &calls::BASE
+    }
+
+    fn uses(&self) -> &Uses {
+        &self.uses
+    }
+}
+
+impl Srx {
+    /// Opens a context of a domain; `op_flags` are those of calls without flags.
+    pub(crate) fn open(domain: &Domain, op_flags: Flags, context: *mut c_void) -> *mut fid_ep {
+        let fid = fid_ep {
+            fid: handle::new_fid::<Self>(context),
+            ops: table(&calls::EP),
+            cm: table(&calls::CM),
+            msg: table(&calls::MSG),
+            rma: table(&absent::RMA),
+            tagged: table(&calls::TAGGED),
+            atomic: table(&absent::ATOMIC),
+            collective: table(&absent::COLLECTIVE),
+        };
+        let locks = domain.locks();
+        // SAFETY: with the locks off, the application promised that one thread at a time uses the domain's objects; the
+        // list calls nobody, and no endpoint that is fed comes back to the members.
+        let (shelf, members) = unsafe {
+            (
+                SwitchLock::new(Shelf::default(), locks),
+                SwitchLock::new(Vec::new(), locks),
+            )
+        };
+        publish(Self {
+            fid: Fid::new(fid),
+            uses: Uses::none(),
+            domain: Ref::to(domain),
+            defaults: Defaults::new(Flags::empty(), op_flags),
+            shelf,
+            members,
+            cq: Mutex::default(),
+        })
+    }
+
+    /// Returns the domain.
+    pub(super) fn domain(&self) -> &Domain {
+        &self.domain
+    }
+
+    /// Lets an endpoint take receives from here.
+    ///
+    /// # Safety
+    /// The endpoint stays where it is until it leaves.
+    pub(super) unsafe fn join(&self, endpoint: NonNull<dyn Feed>) {
+        let mut members = self.members.lock();
+        if !members.iter().any(|member| member.is(endpoint)) {
+            members.push(Member(endpoint));
+        }
+    }
+
+    /// Ends what [`Srx::join`] began.
+    pub(super) fn leave(&self, endpoint: NonNull<dyn Feed>) {
+        self.members.lock().retain(|member| !member.is(endpoint));
+    }
+
+    /// Takes the first receive that a message takes.
+    pub(super) fn take(&self, class: Flags, tag: u64) -> Option<RxOp> {
+        self.shelf.lock().take(class, tag)
+    }
+
+    /// Adds a receive, and lets a message have it that waits for one.
+    ///
+    /// # Errors
+    /// `OPNOTSUPP` for multi-receive buffers and for looking at messages: those belong to one endpoint. `AGAIN` when no
+    /// more can be kept.
+    fn post(&self, op: RxOp) -> Result<(), Errno> {
+        let special = Flags::MULTI_RECV | Flags::PEEK | Flags::CLAIM | Flags::DISCARD;
+        if op.flags.intersects(special) {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let hungry = self.shelf.lock().add(op)?;
+        if hungry {
+            self.feed();
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn feed(&self) {
+        let members = self.members.lock();
+        for member in members.iter() {
+            member.get().feed();
+        }
+    }
+
+    /// Takes a receive off the list and reports it as cancelled.
+    fn cancel(&self, context: usize) -> Result<(), Errno> {
+        let op = self.shelf.lock().remove(context).ok_or(Errno::NOENT)?;
+        let failure = Failure {
+            op: Completion {
+                context,
+                flags: op.flags & (Flags::MSG | Flags::TAGGED) | Flags::RECV,
+                len: 0,
+                buf: op.body.base() as usize,
+                data: 0,
+                tag: op.tag,
+                from: PeerId::ANY,
+                wanted: true,
+            },
+            errno: Errno::CANCELED,
+            overflow: 0,
+        };
+        if let Some(cq) = &*lock(&self.cq) {
+            cq.push_failure(&failure, NO_SOURCE, None);
+        } else if let Some(member) = self.members.lock().first() {
+            member.get().report(failure);
+        }
+        Ok(())
+    }
+
+    /// Reports what is cancelled to this queue.
+    fn bind_cq(&self, cq: &Cq) -> Result<(), Errno> {
+        if !core::ptr::eq(cq.domain(), self.domain()) {
+            return Err(Errno::DOMAIN);
+        }
+        let mut bound = lock(&self.cq);
+        if bound.is_some() {
+            return Err(Errno::INVAL);
+        }
+        *bound = Some(Ref::to(cq));
+        Ok(())
+    }
+}
+
+impl Shelf {
+    /// Adds a receive; tells whether a message may wait for it.
+    fn add(&mut self, op: RxOp) -> Result<bool, Errno> {
+        if self.untagged.len() + self.tagged.len() >= MAX_OPERATIONS {
+            return Err(Errno::AGAIN);
+        }
+        if op.flags.contains(Flags::TAGGED) {
+            self.tagged.push_back(op);
+        } else {
+            self.untagged.push_back(op);
+        }
+        Ok(core::mem::take(&mut self.hungry))
+    }
+
+    /// Takes the first receive for a message; whoever gets none is fed later.
+    fn take(&mut self, class: Flags, tag: u64) -> Option<RxOp> {
+        let found = if class.contains(Flags::TAGGED) {
+            let fits = |op: &RxOp| (op.tag ^ tag) & !op.ignore == 0;
+            let at = self.tagged.iter().position(fits);
+            at.and_then(|at| self.tagged.remove(at))
+        } else {
+            self.untagged.pop_front()
+        };
+        self.hungry |= found.is_none();
+        found
+    }
+
+    fn remove(&mut self, context: usize) -> Option<RxOp> {
+        for list in [&mut self.untagged, &mut self.tagged] {
+            if let Some(at) = list.iter().position(|op| op.context == context) {
+                return list.remove(at);
+            }
+        }
+        None
+    }
+}

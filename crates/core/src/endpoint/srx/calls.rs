@@ -1,0 +1,236 @@
+//! The calls of a shared receive context: receives only. Source: fi_endpoint(3), fi_msg(3), fi_tagged(3).
+
+use core::ffi::{c_int, c_void};
+
+use libc::iovec;
+use oxifabric_abi::{
+    FI_ADDR_UNSPEC, FI_CLASS_CQ, FI_ENABLE, fi_addr_t, fi_msg, fi_msg_tagged, fi_ops, fi_ops_cm,
+    fi_ops_ep, fi_ops_msg, fi_ops_tagged, fid, fid_ep, fid_t,
+};
+use oxifabric_engine::RxOp;
+use oxifabric_mem::Iov;
+use oxifabric_types::{Errno, Flags, PeerId};
+
+use super::super::transfer::{RecvCall, buffer, buffers};
+use super::Srx;
+use crate::absent::{self, no1, no2, no3, no4, no5, no6, no7, no8};
+use crate::handle::{self, checked, count, failed, object, status};
+
+pub(super) static BASE: fi_ops = fi_ops {
+    close: Some(close),
+    bind: Some(bind),
+    control: Some(control),
+    ..absent::BASE
+};
+
+pub(super) static EP: fi_ops_ep = fi_ops_ep {
+    cancel: Some(cancel),
+    getopt: Some(no5),
+    setopt: Some(no5),
+    tx_ctx: Some(no5),
+    rx_ctx: Some(no5),
+    rx_size_left: Some(no1),
+    tx_size_left: Some(no1),
+    ..fi_ops_ep::NONE
+};
+
+pub(super) static CM: fi_ops_cm = fi_ops_cm {
+    setname: Some(no3),
+    getname: Some(no3),
+    getpeer: Some(no3),
+    connect: Some(no4),
+    listen: Some(no1),
+    accept: Some(no3),
+    reject: Some(no4),
+    shutdown: Some(no2),
+    join: Some(no5),
+    ..fi_ops_cm::NONE
+};
+
+pub(super) static MSG: fi_ops_msg = fi_ops_msg {
+    recv: Some(recv),
+    recvv: Some(recvv),
+    recvmsg: Some(recvmsg),
+    send: Some(no6),
+    sendv: Some(no6),
+    sendmsg: Some(no3),
+    inject: Some(no4),
+    senddata: Some(no7),
+    injectdata: Some(no5),
+    ..fi_ops_msg::NONE
+};
+
+pub(super) static TAGGED: fi_ops_tagged = fi_ops_tagged {
+    recv: Some(trecv),
+    recvv: Some(trecvv),
+    recvmsg: Some(trecvmsg),
+    send: Some(no7),
+    sendv: Some(no7),
+    sendmsg: Some(no3),
+    inject: Some(no5),
+    senddata: Some(no8),
+    injectdata: Some(no6),
+    ..fi_ops_tagged::NONE
+};
+
+unsafe extern "C" fn close(fid: *mut fid) -> c_int {
+    // SAFETY: the table is only in the handles of contexts, and the application gives this one up.
+    status(unsafe { handle::close::<Srx>(fid) })
+}
+
+unsafe extern "C" fn bind(fid: *mut fid, bfid: *mut fid, _flags: u64) -> c_int {
+    // SAFETY: the table is only in the handles of contexts; the application binds an open object, which begins with a
+    // `fid`.
+    status(unsafe {
+        let srx: &Srx = object(fid.cast());
+        match bfid.as_ref().map(|fid| fid.fclass) {
+            Some(FI_CLASS_CQ) => checked(bfid).and_then(|cq| srx.bind_cq(cq)),
+            _ => Err(Errno::INVAL),
+        }
+    })
+}
+
+/// A context is ready from the start; enabling it changes nothing.
+unsafe extern "C" fn control(_fid: *mut fid, command: c_int, _arg: *mut c_void) -> c_int {
+    status(match command {
+        FI_ENABLE => Ok(()),
+        _ => Err(Errno::NOSYS),
+    })
+}
+
+unsafe extern "C" fn cancel(fid: fid_t, context: *mut c_void) -> isize {
+    // SAFETY: the table is only in the handles of contexts.
+    let cancelled = unsafe { object::<Srx>(fid.cast()) }.cancel(context.addr());
+    count(cancelled.map(|()| 0))
+}
+
+/// Posts a receive; returns what the call returns. Its source does not count: endpoints name their peers themselves.
+fn receive(srx: &Srx, recv: &RecvCall, body: Option<Iov>) -> isize {
+    let Some(body) = body else {
+        return failed(Errno::INVAL);
+    };
+    let posted = srx.post(RxOp {
+        from: PeerId::ANY,
+        tag: recv.tag,
+        ignore: recv.ignore,
+        body,
+        flags: recv.flags,
+        context: recv.context.addr(),
+    });
+    count(posted.map(|()| 0))
+}
+
+/// An untagged receive.
+fn untagged(flags: Flags, context: *mut c_void) -> RecvCall {
+    RecvCall {
+        from: FI_ADDR_UNSPEC,
+        flags: flags | Flags::MSG,
+        tag: 0,
+        ignore: 0,
+        context,
+    }
+}
+
+unsafe extern "C" fn recv(
+    ep: *mut fid_ep,
+    buf: *mut c_void,
+    len: usize,
+    _desc: *mut c_void,
+    _src_addr: fi_addr_t,
+    context: *mut c_void,
+) -> isize {
+    // SAFETY: the table is only in the handles of contexts.
+    let srx: &Srx = unsafe { object(ep) };
+    let call = untagged(srx.defaults.rx.plain(), context);
+    // SAFETY: the application leaves the buffer to the operation (fi_msg(3)).
+    receive(srx, &call, unsafe { buffer(buf, len) })
+}
+
+unsafe extern "C" fn recvv(
+    ep: *mut fid_ep,
+    iov: *const iovec,
+    _desc: *mut *mut c_void,
+    count: usize,
+    _src_addr: fi_addr_t,
+    context: *mut c_void,
+) -> isize {
+    // SAFETY: the table is only in the handles of contexts.
+    let srx: &Srx = unsafe { object(ep) };
+    let call = untagged(srx.defaults.rx.plain(), context);
+    // SAFETY: the application leaves the buffers to the operation (fi_msg(3)).
+    receive(srx, &call, unsafe { buffers(iov, count) })
+}
+
+unsafe extern "C" fn recvmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> isize {
+    // SAFETY: the table is only in the handles of contexts; the application passes a message, or null.
+    let (srx, msg) = unsafe { (object::<Srx>(ep), msg.as_ref()) };
+    let Some(msg) = msg else {
+        return failed(Errno::INVAL);
+    };
+    let call = untagged(srx.defaults.rx.given(flags), msg.context);
+    // SAFETY: the application leaves the buffers to the operation (fi_msg(3)).
+    receive(srx, &call, unsafe { buffers(msg.msg_iov, msg.iov_count) })
+}
+
+unsafe extern "C" fn trecv(
+    ep: *mut fid_ep,
+    buf: *mut c_void,
+    len: usize,
+    _desc: *mut c_void,
+    src_addr: fi_addr_t,
+    tag: u64,
+    ignore: u64,
+    context: *mut c_void,
+) -> isize {
+    // SAFETY: the table is only in the handles of contexts.
+    let srx: &Srx = unsafe { object(ep) };
+    let call = RecvCall {
+        from: src_addr,
+        flags: srx.defaults.rx.plain().difference(Flags::MULTI_RECV) | Flags::TAGGED,
+        tag,
+        ignore,
+        context,
+    };
+    // SAFETY: the application leaves the buffer to the operation (fi_tagged(3)).
+    receive(srx, &call, unsafe { buffer(buf, len) })
+}
+
+unsafe extern "C" fn trecvv(
+    ep: *mut fid_ep,
+    iov: *const iovec,
+    _desc: *mut *mut c_void,
+    count: usize,
+    src_addr: fi_addr_t,
+    tag: u64,
+    ignore: u64,
+    context: *mut c_void,
+) -> isize {
+    // SAFETY: the table is only in the handles of contexts.
+    let srx: &Srx = unsafe { object(ep) };
+    let call = RecvCall {
+        from: src_addr,
+        flags: srx.defaults.rx.plain().difference(Flags::MULTI_RECV) | Flags::TAGGED,
+        tag,
+        ignore,
+        context,
+    };
+    // SAFETY: the application leaves the buffers to the operation (fi_tagged(3)).
+    receive(srx, &call, unsafe { buffers(iov, count) })
+}
+
+unsafe extern "C" fn trecvmsg(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: u64) -> isize {
+    // SAFETY: the table is only in the handles of contexts; the application passes a message, or null.
+    let (srx, msg) = unsafe { (object::<Srx>(ep), msg.as_ref()) };
+    let Some(msg) = msg else {
+        return failed(Errno::INVAL);
+    };
+    let call = RecvCall {
+        from: msg.addr,
+        flags: srx.defaults.rx.given(flags) | Flags::TAGGED,
+        tag: msg.tag,
+        ignore: msg.ignore,
+        context: msg.context,
+    };
+    // SAFETY: the application leaves the buffers to the operation (fi_tagged(3)).
+    receive(srx, &call, unsafe { buffers(msg.msg_iov, msg.iov_count) })
+}
