@@ -50,7 +50,9 @@ pub(crate) fn offers(params: &Params) -> Vec<Info> {
 /// Makes a description of a connected endpoint out of that of a reliable datagram endpoint at the same place. There is one
 /// peer, so that it needs no naming; and nothing is negotiated, so that what the C library lacks is lacking.
 fn connected(mut info: Info) -> Info {
-    let lacking = Caps::DIRECTED_RECV
+    let lacking = VECTORS
+        | Caps::DIRECTED_RECV
+        | Caps::TAGGED_DIRECTED_RECV
         | Caps::SOURCE
         | Caps::SOURCE_ERR
         | Caps::ATOMIC
