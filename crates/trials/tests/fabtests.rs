@@ -103,6 +103,7 @@ cases! {
     dom: alone "fi_dom_test -n 2";
     eq: alone "fi_eq_test";
     cq: alone "fi_cq_test";
+    cntr: alone "fi_cntr_test";
     rdm: pair "fi_rdm";
     rdm_delivery_complete: pair "fi_rdm -U";
     scalable_endpoint: pair "fi_scalable_ep";
@@ -111,6 +112,11 @@ cases! {
     rdm_pingpong_checked: pair "fi_rdm_pingpong -I 5 -v";
     rdm_pingpong_sleeping: pair "fi_rdm_pingpong -I 5 -c sread";
     rdm_pingpong_on_descriptors: pair "fi_rdm_pingpong -I 5 -c fd";
+    rdm_pingpong_yielding: pair "fi_rdm_pingpong -I 5 -c yield";
+    rdm_pingpong_counting: pair "fi_rdm_pingpong -I 5 -t counter";
+    rdm_cntr_pingpong: pair "fi_rdm_cntr_pingpong -I 5";
+    rdm_cntr_pingpong_short: pair "fi_rdm_cntr_pingpong -I 200 -S 64";
+    rdm_bw_by_threads: meeting "fi_rdm_bw_mt -n 4";
     rdm_tagged_pingpong: pair "fi_rdm_tagged_pingpong -I 5";
     rdm_tagged_pingpong_checked: pair "fi_rdm_tagged_pingpong -I 5 -v";
     rdm_tagged_pingpong_delivered: pair "fi_rdm_tagged_pingpong -I 5 -v -U";

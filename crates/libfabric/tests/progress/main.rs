@@ -1,5 +1,6 @@
 //! Progress and threads over the real providers, through the tables that C programs call: fi_domain(3).
 
 mod auto;
+mod deferred;
 mod threads;
 mod world;

@@ -35,12 +35,22 @@ unsafe impl Sync for World {}
 
 impl World {
     pub(crate) fn open(provider: &CStr, threading: fi_threading, progress: fi_progress) -> Self {
+        Self::with(provider, threading, progress, 0)
+    }
+
+    /// As [`World::open`], with more capabilities.
+    pub(crate) fn with(
+        provider: &CStr,
+        threading: fi_threading,
+        progress: fi_progress,
+        caps: u64,
+    ) -> Self {
         let calls = builtin();
         let hints = c!((calls.dupinfo)(null()));
         let mut info = null_mut();
         // SAFETY: the hints are complete, and nobody else uses them.
         unsafe {
-            (*hints).caps = FI_MSG | FI_TAGGED | FI_RMA;
+            (*hints).caps = FI_MSG | FI_TAGGED | FI_RMA | caps;
             (*(*hints).ep_attr).type_ = FI_EP_RDM;
             (*(*hints).fabric_attr).prov_name = libc::strdup(provider.as_ptr());
             (*(*hints).domain_attr).threading = threading;
