@@ -83,7 +83,8 @@ impl Node {
         step: usize,
     ) -> Verdict {
         match rng.below(100) {
-            0..=36 => self.send(config, rng, book, step)?,
+            0..=31 => self.send(config, rng, book, step)?,
+            32..=36 => self.update(config, rng, book, step)?,
             37..=44 => self.access(config, rng, book, step)?,
             45..=79 => self.receive(rng, book)?,
             80..=89 => self.peek(rng, book)?,

@@ -7,6 +7,7 @@ use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, PeerId};
 
 use crate::access::Access;
+use crate::atomic::Atomic;
 use crate::net::BROKEN;
 
 /// What receive buffers hold before anything arrives.
@@ -67,6 +68,7 @@ pub(crate) enum Op {
     Send(usize),
     Receive(usize),
     Access(usize),
+    Atomic(usize),
     /// A peek, with its flags.
     Peek(Flags),
     /// It has ended.
@@ -79,6 +81,7 @@ pub(crate) struct Book {
     pub(crate) messages: Vec<Message>,
     pub(crate) receives: Vec<Receive>,
     pub(crate) accesses: Vec<Access>,
+    pub(crate) atomics: Vec<Atomic>,
     pub(crate) ops: HashMap<usize, Op>,
     matches: Vec<Match>,
     /// The last step in which the connection of two endpoints broke.
@@ -134,11 +137,15 @@ impl Book {
     /// An operation ended well.
     pub(crate) fn complete(&mut self, node: usize, c: &Completion) -> Verdict {
         if c.flags.intersects(Flags::REMOTE_READ | Flags::REMOTE_WRITE) {
+            if c.flags.contains(Flags::ATOMIC) {
+                return self.updated(node, c);
+            }
             return self.accessed(node, c);
         }
         match self.ops.get(&c.context).copied() {
             Some(Op::Send(message)) => self.send_ended(c, message, Ok(())),
             Some(Op::Access(access)) => self.access_ended(c, access, Ok(())),
+            Some(Op::Atomic(atomic)) => self.atomic_ended(c, atomic, Ok(())),
             Some(Op::Receive(receive)) if c.flags == Flags::MULTI_RECV => {
                 self.buffer_ended(c.context, receive)
             }
@@ -154,6 +161,7 @@ impl Book {
         match self.ops.get(&c.context).copied() {
             Some(Op::Send(message)) => self.send_ended(c, message, Err(f.errno)),
             Some(Op::Access(access)) => self.access_ended(c, access, Err(f.errno)),
+            Some(Op::Atomic(atomic)) => self.atomic_ended(c, atomic, Err(f.errno)),
             Some(Op::Receive(receive)) => match f.errno {
                 Errno::TRUNC => self.received(node, c, receive, f.overflow as usize),
                 errno => self.receive_failed(c, receive, errno),
@@ -398,6 +406,10 @@ impl Book {
         let send = |m: &&Message| m.src == node && m.dst == peer && m.sent.is_none();
         let receive = |r: &&Receive| r.node == node && r.from == Some(peer) && !r.ended;
         let access = |a: &&Access| a.node == node && a.peer == peer && a.ended.is_none();
+        let atomic = |a: &&Atomic| a.node == node && a.peer == peer && a.ended.is_none();
+        ensure(self.atomics.iter().find(atomic).is_none(), || {
+            format!("an atomic of {node} still waits for {peer}")
+        })?;
         ensure(self.accesses.iter().find(access).is_none(), || {
             format!("an access of {node} still waits for {peer}")
         })?;

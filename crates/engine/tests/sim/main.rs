@@ -12,6 +12,7 @@
 
 mod access;
 mod app;
+mod atomic;
 mod check;
 mod collective;
 mod config;

@@ -4,13 +4,15 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use oxifabric_engine::Engine;
+use oxifabric_mem::Iov;
 use oxifabric_types::{Instant, PeerId};
 
 use crate::access::Regions;
 use crate::app::{Events, Node};
+use crate::atomic;
 use crate::check::{Book, Op, Verdict};
 use crate::config::Config;
-use crate::net::{Net, SimLink};
+use crate::net::{BROKEN, Net, SimLink};
 use crate::rng::Rng;
 
 /// How many rounds draining may take before something is held to be stuck.
@@ -22,6 +24,8 @@ pub(crate) struct World {
     rng: Rng,
     net: Rc<RefCell<Net>>,
     nodes: Vec<Node>,
+    /// The cells of every endpoint that atomics add to.
+    cells: Vec<Iov>,
     book: Book,
     now: u64,
     step: usize,
@@ -32,6 +36,9 @@ impl World {
         let net = Net::new(config, Rng::new(seed ^ 0x5555));
         let net = Rc::new(RefCell::new(net));
         let regions = Regions::default();
+        let cells: Vec<Iov> = (0..config.nodes).map(|_| atomic::cells()).collect();
+        // The first keys are the numbers of the endpoints.
+        regions.borrow_mut().extend(cells.iter().cloned());
         let nodes = (0..config.nodes).map(|me| {
             let mut engine = Engine::new(config.engine);
             engine.set_self(PeerId(me as u32));
@@ -48,6 +55,7 @@ impl World {
             rng: Rng::new(seed),
             nodes: nodes.collect(),
             net,
+            cells,
             book: Book::new(config.limits.ack_on_arrival),
             now: 0,
             step: 0,
@@ -73,6 +81,7 @@ impl World {
         self.drain()?;
         self.book.order_holds()?;
         self.book.writes_happened()?;
+        self.book.atomics_add_up(&self.cells)?;
         self.close()
     }
 
@@ -103,6 +112,10 @@ impl World {
         }
         for access in self.book.accesses.iter_mut().filter(|a| a.node == victim) {
             access.ended.get_or_insert(Ok(()));
+        }
+        for atomic in self.book.atomics.iter_mut().filter(|a| a.node == victim) {
+            // Whether it was carried out, nobody knows.
+            atomic.ended.get_or_insert(Err(BROKEN));
         }
         for receive in self.book.receives.iter_mut().filter(|r| r.node == victim) {
             receive.ended = true;
@@ -156,7 +169,9 @@ impl World {
     fn is_drained(&self) -> bool {
         let alive = || self.nodes.iter().filter(|node| node.alive);
         let access_open = self.book.accesses.iter().any(|a| a.ended.is_none());
+        let atomic_open = self.book.atomics.iter().any(|a| a.ended.is_none());
         !access_open
+            && !atomic_open
             && self.open_messages().next().is_none()
             && alive().all(|node| node.engine.idle() && node.engine.unexpected() == 0)
             && self
