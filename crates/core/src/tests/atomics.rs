@@ -465,36 +465,46 @@ fn sizes_of_atomics_are_options() {
     assert_eq!(close(ep), 0);
 }
 
-/// Several endpoints, each with a thread of its own, are asked to update the same element, which lies at an odd address.
+/// How many elements an atomic has at most: while so many are updated, others come between if they may.
+const LONGEST: usize = 512;
+
+/// Several endpoints, each with a thread of its own, are asked to update the same elements, which lie at odd addresses.
 #[test]
 fn endpoints_of_a_domain_do_not_lose_each_others_updates() {
     const ROUNDS: u64 = 2_000;
     const PAIRS: usize = 3;
     let world = world();
-    let mut memory = [0u8; 9];
-    let mr = register(&world, memory.as_mut_ptr().cast(), 9, BOTH);
+    let mut memory = vec![0u8; 8 * LONGEST + 1];
+    let mr = register(&world, memory.as_mut_ptr().cast(), memory.len(), BOTH);
     let pairs: [(End, End); PAIRS] = core::array::from_fn(|_| {
         let end = || world.end(FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE);
         (end(), end())
     });
+    let start = std::sync::Barrier::new(PAIRS);
     std::thread::scope(|scope| {
         for pair in &pairs {
-            scope.spawn(move || increments(pair, ROUNDS));
+            let start = &start;
+            scope.spawn(move || {
+                start.wait();
+                increments(pair, ROUNDS);
+            });
         }
     });
-    let sum = u64::from_ne_bytes(*memory.last_chunk().expect("nine bytes"));
-    assert_eq!(sum, ROUNDS * PAIRS as u64);
+    for (at, sum) in memory[1..].as_chunks().0.iter().enumerate() {
+        let sum = u64::from_ne_bytes(*sum);
+        assert_eq!(sum, ROUNDS * PAIRS as u64, "element {at}");
+    }
     assert_eq!(close(mr), 0);
 }
 
-/// Adds one, again and again, and lets the other end of the pair do it.
+/// Adds one to every element, again and again, and lets the other end of the pair do it.
 fn increments((a, b): &(End, End), rounds: u64) {
-    let (to_b, none, one) = (a.knows(b), null_mut(), 1u64);
-    let buf = (&raw const one).cast();
+    let (to_b, none, ones) = (a.knows(b), null_mut(), [1u64; LONGEST]);
+    let buf = ones.as_ptr().cast();
     for _ in 0..rounds {
         let ep = a.ep;
         let posted = c!(fi_atomic(
-            ep, buf, 1, none, to_b, 1, KEY, FI_UINT64, FI_SUM, CONTEXT
+            ep, buf, LONGEST, none, to_b, 1, KEY, FI_UINT64, FI_SUM, CONTEXT
         ));
         assert_eq!(posted, 0);
         assert_eq!(b.read().map(|_| ()), Err(-(FI_EAGAIN as isize)));
