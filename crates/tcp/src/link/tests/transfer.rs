@@ -241,3 +241,23 @@ fn many_peers_are_served_through_the_poller() {
         assert!(node.pop().is_some_and(|(_, got)| got == bytes));
     }
 }
+
+#[test]
+fn an_atomic_towards_a_plain_peer_fails_alone_and_says_why() {
+    let (mut a, mut b, to_b, _) = connected(Node::new(V4), Node::plain(V4));
+    let (body, bytes) = pattern(&[8], 12);
+    for kind in [Kind::Atomic, Kind::FetchAtomic, Kind::CompareAtomic] {
+        let atomic = Header {
+            kind,
+            ..message(5, 8)
+        };
+        let refused = a.try_post(to_b, atomic, &body);
+        assert_eq!(refused, Err(PostError::Down(Errno::OPNOTSUPP)));
+    }
+    let reason = a.link.reason(to_b).expect("it is known");
+    assert!(reason.contains("no atomics"), "{reason}");
+    post(&mut a, &mut b, to_b, message(6, 8), &body);
+    drive(&mut a, &mut b, |_, b| !b.sink.arrived.is_empty());
+    assert!(b.pop().is_some_and(|(_, got)| got == bytes));
+    assert!(a.sink.down.is_empty());
+}
