@@ -14,12 +14,12 @@ pub(super) fn alltoall(plan: &mut Plan, place: &Place) {
     for first in (1..place.size).step_by(WINDOW) {
         let last = (first + WINDOW).min(place.size);
         for distance in first..last {
-            let from = place.before(distance);
-            plan.recv(from, place.slice(Buffer::Result, from));
-        }
-        for distance in first..last {
             let to = place.after(distance);
             plan.send(to, place.slice(Buffer::Input, to));
+        }
+        for distance in first..last {
+            let from = place.before(distance);
+            plan.recv(from, place.slice(Buffer::Result, from));
         }
         plan.wait();
     }
@@ -32,14 +32,14 @@ pub(super) fn reduce_scatter(plan: &mut Plan, place: &Place) {
     for first in (1..place.size).step_by(WINDOW) {
         let last = (first + WINDOW).min(place.size);
         for distance in first..last {
+            let to = place.after(distance);
+            plan.send(to, place.slice(Buffer::Input, to));
+        }
+        for distance in first..last {
             plan.recv(
                 place.before(distance),
                 place.slice(Buffer::Scratch, distance - first),
             );
-        }
-        for distance in first..last {
-            let to = place.after(distance);
-            plan.send(to, place.slice(Buffer::Input, to));
         }
         plan.wait();
         for at in 0..last - first {

@@ -171,8 +171,9 @@ impl Plan {
 
     /// Sends one part and receives another at the same time.
     pub(crate) fn exchange(&mut self, to: usize, out: Span, from: usize, into: Span) {
-        self.recv(from, into);
+        // Who is sent something need not be greeted to be heard of.
         self.send(to, out);
+        self.recv(from, into);
         self.wait();
     }
 

@@ -3,6 +3,7 @@
 mod atomic;
 mod atomic_target;
 mod budget;
+mod collective;
 mod failure;
 mod fence;
 mod hostile;

@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 
 use oxifabric_engine::{
-    AtomicOp, Body, Completion, Completions, Config, Engine, Failure, Frame, Header, HeaderFlags,
-    Kind, Limits, Link, Placement, PostError, Posted, RemoteIov, RmaOp, RxOp, RxToken, Sink,
-    Target, TxOp, TxToken,
+    AtomicOp, Body, CollectiveOp, Completion, Completions, Config, Engine, Failure, Frame, GroupId,
+    Header, HeaderFlags, Kind, Limits, Link, Placement, PostError, Posted, RemoteIov, RmaOp, RxOp,
+    RxToken, Sink, Target, TxOp, TxToken,
 };
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, Instant, PeerId};
@@ -51,6 +51,7 @@ struct Events(
     VecDeque<Result<Completion, Failure>>,
     Option<(u64, Iov)>,
     Vec<Vec<Target>>,
+    VecDeque<Result<GroupId, Errno>>,
 );
 
 impl Completions for Events {
@@ -65,6 +66,10 @@ impl Completions for Events {
     fn accessed(&mut self, access: Completion, targets: &[Target]) {
         self.2.push(targets.to_vec());
         self.complete(access);
+    }
+
+    fn joined(&mut self, _: usize, group: GroupId, result: Result<(), Errno>) {
+        self.3.push_back(result.map(|()| group));
     }
 
     fn region(&self, targets: &[Target], _: Flags) -> Result<Iov, Errno> {
@@ -192,6 +197,21 @@ impl Bench {
 
     pub(crate) fn atomic(&mut self, op: AtomicOp) -> Result<(), Errno> {
         self.engine.atomic(&mut self.link, &mut self.events, op)
+    }
+
+    /// Joins a group; its end is told by [`Bench::joined`].
+    pub(crate) fn join(&mut self, members: &[PeerId]) -> Result<GroupId, Errno> {
+        self.engine
+            .join(&mut self.link, &mut self.events, members, 0)
+    }
+
+    /// How the first join ended that was not asked for yet.
+    pub(crate) fn joined(&mut self) -> Option<Result<GroupId, Errno>> {
+        self.events.3.pop_front()
+    }
+
+    pub(crate) fn collective(&mut self, op: CollectiveOp) -> Result<(), Errno> {
+        self.engine.collective(&mut self.link, &mut self.events, op)
     }
 
     /// Lets peers reach this memory by a key.
