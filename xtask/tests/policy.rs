@@ -8,7 +8,7 @@ use std::process::Command;
 use oxifabric_trials::repository;
 
 /// Which other rooms each room may import ("Rooms").
-const IMPORTS: [(&str, &[&str]); 12] = [
+const IMPORTS: [(&str, &[&str]); 13] = [
     ("types", &[]),
     ("abi", &["types"]),
     ("wire", &["types"]),
@@ -27,13 +27,14 @@ const IMPORTS: [(&str, &[&str]); 12] = [
     ("libfabric", &["types", "abi", "core", "tcp", "shm"]),
     ("oxifabric", &["types", "abi", "core", "libfabric"]),
     ("tools", &["oxifabric", "types"]),
+    ("conformance", &["abi", "libfabric"]),
 ];
 
 /// Rooms that run anywhere, also where there is no operating system ("Rooms").
 const FREESTANDING: [&str; 4] = ["types", "wire", "mem", "engine"];
 
 /// Rooms and the files in them that may contain `unsafe` ("Unsafe code"); an empty list means all files.
-const UNSAFE: [(&str, &[&str]); 8] = [
+const UNSAFE: [(&str, &[&str]); 9] = [
     ("abi", &[]),
     ("sync", &[]),
     ("mem", &[]),
@@ -42,6 +43,8 @@ const UNSAFE: [(&str, &[&str]); 8] = [
     ("tcp", &["sys"]),
     ("shm", &["sys"]),
     ("oxifabric", &["raw"]),
+    // A C program in all but the language.
+    ("conformance", &[]),
 ];
 
 #[test]

@@ -1,5 +1,7 @@
 //! The functions of a libfabric that do not belong to an object.
 
+mod load;
+
 use core::ffi::{c_char, c_int, c_void};
 
 use oxifabric_abi::{fi_fabric_attr, fi_info, fi_param, fi_type, fid_fabric};

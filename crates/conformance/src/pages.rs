@@ -1,0 +1,32 @@
+//! The man pages in scope, one module each.
+
+mod fi_av;
+mod fi_cntr;
+mod fi_cq;
+mod fi_domain;
+mod fi_endpoint;
+mod fi_eq;
+mod fi_getinfo;
+mod fi_mr;
+mod fi_msg;
+mod fi_poll;
+mod fi_rma;
+mod fi_tagged;
+
+use crate::Page;
+
+/// All pages.
+pub const PAGES: &[Page] = &[
+    fi_getinfo::PAGE,
+    fi_domain::PAGE,
+    fi_endpoint::PAGE,
+    fi_av::PAGE,
+    fi_cq::PAGE,
+    fi_eq::PAGE,
+    fi_cntr::PAGE,
+    fi_poll::PAGE,
+    fi_mr::PAGE,
+    fi_msg::PAGE,
+    fi_tagged::PAGE,
+    fi_rma::PAGE,
+];

@@ -1,0 +1,123 @@
+//! Counters.
+
+use std::time::Instant;
+
+use oxifabric_abi::*;
+
+use crate::traffic::PATIENCE;
+use crate::world::{Two, World, bind, close};
+use crate::{c, sentences};
+
+sentences! { "fi_cntr(3)";
+
+/// A counter starts at zero, with no errors.
+fn a_counter_starts_at_zero(stage) {
+    let world = World::new(stage);
+    let cntr = world.cntr(FI_WAIT_UNSPEC);
+    assert_eq!((c!(fi_cntr_read(cntr)), c!(fi_cntr_readerr(cntr))), (0, 0));
+    assert_eq!(close(cntr), 0);
+}
+
+/// What is added and set is read.
+fn what_is_added_and_set_is_read(stage) {
+    let world = World::new(stage);
+    let cntr = world.cntr(FI_WAIT_UNSPEC);
+    assert_eq!(c!(fi_cntr_add(cntr, 5)), 0);
+    assert_eq!(c!(fi_cntr_add(cntr, 2)), 0);
+    assert_eq!(c!(fi_cntr_read(cntr)), 7);
+    assert_eq!(c!(fi_cntr_set(cntr, 3)), 0);
+    assert_eq!(c!(fi_cntr_read(cntr)), 3);
+    assert_eq!(close(cntr), 0);
+}
+
+/// Errors are counted for themselves.
+fn errors_are_counted_for_themselves(stage) {
+    let world = World::new(stage);
+    let cntr = world.cntr(FI_WAIT_UNSPEC);
+    assert_eq!(c!(fi_cntr_adderr(cntr, 4)), 0);
+    assert_eq!((c!(fi_cntr_read(cntr)), c!(fi_cntr_readerr(cntr))), (0, 4));
+    assert_eq!(c!(fi_cntr_seterr(cntr, 1)), 0);
+    assert_eq!(c!(fi_cntr_readerr(cntr)), 1);
+    assert_eq!(close(cntr), 0);
+}
+
+/// A wait for a value that was reached returns at once.
+fn a_wait_for_the_past_returns(stage) {
+    let world = World::new(stage);
+    let cntr = world.cntr(FI_WAIT_UNSPEC);
+    assert_eq!(c!(fi_cntr_set(cntr, 10)), 0);
+    assert_eq!(c!(fi_cntr_wait(cntr, 10, -1)), 0);
+    assert_eq!(c!(fi_cntr_wait(cntr, 3, -1)), 0);
+    assert_eq!(close(cntr), 0);
+}
+
+/// A wait whose time is over gives -FI_ETIMEDOUT.
+fn a_wait_ends_with_its_time(stage) {
+    let world = World::new(stage);
+    let cntr = world.cntr(FI_WAIT_UNSPEC);
+    assert_eq!(c!(fi_cntr_wait(cntr, 1, 1)), -FI_ETIMEDOUT);
+    assert_eq!(close(cntr), 0);
+}
+
+/// A counter counts what completes, each operation once.
+fn operations_are_counted(stage) {
+    let world = World::new(stage);
+    let (sent, received) = (world.cntr(FI_WAIT_UNSPEC), world.cntr(FI_WAIT_UNSPEC));
+    let a = world.end_with(FI_SEND | FI_RECV, |ep| assert_eq!(bind(ep, sent, FI_SEND), 0));
+    let b = world.end_with(FI_SEND | FI_RECV, |ep| assert_eq!(bind(ep, received, FI_RECV), 0));
+    let two = Two::of(a, b);
+    for _ in 0..3 {
+        let _posted = two.b.recv(8);
+        two.send(b"x");
+        let _ = (two.done(&two.a), two.done(&two.b));
+    }
+    assert_eq!((c!(fi_cntr_read(sent)), c!(fi_cntr_read(received))), (3, 3));
+    assert_eq!((c!(fi_cntr_readerr(sent)), c!(fi_cntr_readerr(received))), (0, 0));
+    drop(two);
+    assert_eq!((close(sent), close(received)), (0, 0));
+}
+
+/// Injected messages are counted though they write no completion.
+fn injected_messages_are_counted(stage) {
+    let world = World::new(stage);
+    let sent = world.cntr(FI_WAIT_UNSPEC);
+    let a = world.end_with(FI_SEND | FI_RECV, |ep| assert_eq!(bind(ep, sent, FI_SEND), 0));
+    let two = Two::of(a, world.end());
+    let _posted = two.b.recv(8);
+    let byte = b"x";
+    two.start(|| c!(fi_inject(two.a.ep, byte.as_ptr().cast(), 1, two.to_b)));
+    let _ = two.done(&two.b);
+    let begun = Instant::now();
+    while c!(fi_cntr_read(sent)) == 0 && begun.elapsed() < PATIENCE {
+        two.progress(&two.b);
+    }
+    assert_eq!(c!(fi_cntr_read(sent)), 1);
+    assert!(two.a.read().is_none());
+    drop(two);
+    assert_eq!(close(sent), 0);
+}
+
+/// An operation that fails counts as an error.
+fn failures_are_counted_as_errors(stage) {
+    let world = World::new(stage);
+    let received = world.cntr(FI_WAIT_UNSPEC);
+    let b = world.end_with(FI_SEND | FI_RECV, |ep| assert_eq!(bind(ep, received, FI_RECV), 0));
+    let two = Two::of(world.end(), b);
+    let posted = two.b.recv(8);
+    assert_eq!(c!(fi_cancel(two.b.ep.cast(), posted.context)), 0);
+    let _ = two.failed(&two.b);
+    assert_eq!((c!(fi_cntr_read(received)), c!(fi_cntr_readerr(received))), (0, 1));
+    drop(two);
+    assert_eq!(close(received), 0);
+}
+
+/// A counter that is bound to an endpoint cannot be closed: -FI_EBUSY.
+fn a_counter_in_use_stays_open(stage) {
+    let world = World::new(stage);
+    let cntr = world.cntr(FI_WAIT_UNSPEC);
+    let end = world.end_with(FI_SEND | FI_RECV, |ep| assert_eq!(bind(ep, cntr, FI_SEND), 0));
+    assert_eq!(close(cntr), -FI_EBUSY);
+    drop(end);
+    assert_eq!(close(cntr), 0);
+}
+}

@@ -1,0 +1,177 @@
+//! Discovery.
+
+use core::ffi::CStr;
+use core::ptr::{null, null_mut};
+
+use oxifabric_abi::*;
+
+use crate::stage::{CAPS, VERSION};
+use crate::{c, sentences};
+
+sentences! { "fi_getinfo(3)";
+
+/// Without hints there are entries, each with all attributes.
+fn no_hints_list_everything(stage) {
+    let mut first = null_mut();
+    assert_eq!(c!((stage.library.getinfo)(VERSION, null(), null(), 0, null(), &mut first)), 0);
+    let mut next = first;
+    while let Some(info) = c!(next.as_ref()) {
+        let attributes = [info.tx_attr.is_null(), info.rx_attr.is_null(), info.ep_attr.is_null()];
+        assert_eq!(attributes, [false; 3]);
+        assert!(!info.domain_attr.is_null() && !info.fabric_attr.is_null());
+        next = info.next;
+    }
+    c!((stage.library.freeinfo)(first));
+}
+
+/// Every entry has all capabilities that were asked for.
+fn capabilities_are_as_asked(stage) {
+    for info in stage.query(&stage.hints()).entries() {
+        assert_eq!(info.caps & CAPS, CAPS);
+    }
+}
+
+/// Every entry is of the endpoint type that was asked for.
+fn endpoint_types_are_as_asked(stage) {
+    for info in stage.query(&stage.hints()).entries() {
+        assert_eq!(c!((*info.ep_attr).type_), FI_EP_RDM);
+    }
+}
+
+/// Every entry is of the provider that was asked for.
+fn providers_are_as_asked(stage) {
+    for info in stage.query(&stage.hints()).entries() {
+        let name = c!(CStr::from_ptr((*info.fabric_attr).prov_name));
+        assert_eq!(name.to_str(), Ok(stage.provider));
+    }
+}
+
+/// A mode bit that the application did not offer is not required of it.
+fn modes_that_were_not_offered_are_not_required(stage) {
+    let mut hints = stage.hints();
+    hints.first_mut().mode = 0;
+    if let Ok(list) = stage.try_query(&hints, None, 0) {
+        for info in list.entries() {
+            assert_eq!(info.mode, 0);
+        }
+    }
+}
+
+/// A registration mode that the application did not offer is not required of it.
+fn registration_modes_that_were_not_offered_are_not_required(stage) {
+    let mut hints = stage.hints();
+    hints.first_mut().caps |= FI_RMA;
+    c!((*hints.first_mut().domain_attr).mr_mode = 0);
+    if let Ok(list) = stage.try_query(&hints, None, 0) {
+        for info in list.entries() {
+            assert_eq!(c!((*info.domain_attr).mr_mode), 0);
+        }
+    }
+}
+
+/// Hints that nothing can fulfil give -FI_ENODATA.
+fn the_impossible_is_no_data(stage) {
+    let mut hints = stage.hints();
+    c!((*hints.first_mut().ep_attr).protocol = 0x0BAD_CAFE);
+    assert_eq!(stage.try_query(&hints, None, 0).err(), Some(-FI_ENODATA));
+}
+
+/// A provider that does not exist gives -FI_ENODATA.
+fn an_unknown_provider_is_no_data(stage) {
+    let hints = stage.hints();
+    c!({
+        let attr = &mut *(*hints.as_ptr()).fabric_attr;
+        libc::free(attr.prov_name.cast());
+        attr.prov_name = libc::strdup(c"no_such_provider".as_ptr());
+    });
+    assert_eq!(stage.try_query(&hints, None, 0).err(), Some(-FI_ENODATA));
+}
+
+/// A size that was asked for is the least that is given.
+fn sizes_are_at_least_as_asked(stage) {
+    let mut hints = stage.hints();
+    c!((*hints.first_mut().tx_attr).size = 17);
+    c!((*hints.first_mut().rx_attr).size = 19);
+    for info in stage.query(&hints).entries() {
+        assert!(c!((*info.tx_attr).size) >= 17);
+        assert!(c!((*info.rx_attr).size) >= 19);
+    }
+}
+
+/// FI_PROV_ATTR_ONLY lists providers, each once, by their names.
+fn providers_can_be_listed_alone(stage) {
+    let mut hints = stage.empty_hints();
+    let _ = hints.first_mut();
+    let list = stage.try_query(&hints, None, FI_PROV_ATTR_ONLY).expect("a list of providers");
+    let mut names: Vec<_> = list
+        .entries()
+        .map(|info| c!(CStr::from_ptr((*info.fabric_attr).prov_name)).to_owned())
+        .collect();
+    let count = names.len();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), count);
+    assert!(names.iter().any(|name| name.to_str() == Ok(stage.provider)));
+}
+
+/// A newer API version than the library's is refused with -FI_ENOSYS.
+fn a_version_of_the_future_is_refused(stage) {
+    let version = c!((stage.library.version)());
+    let newer = FI_VERSION(FI_MAJOR(version) + 1, 0);
+    let mut first = null_mut();
+    let code = c!((stage.library.getinfo)(newer, null(), null(), 0, null(), &mut first));
+    assert_eq!(code, -FI_ENOSYS);
+}
+
+/// A duplicate has every value of its original and shares nothing with it.
+fn a_duplicate_stands_alone(stage) {
+    let list = stage.query(&stage.hints());
+    let original = list.first();
+    let copy = c!(&*(stage.library.dupinfo)(original));
+    assert_eq!((copy.caps, copy.mode, copy.addr_format), (original.caps, original.mode, original.addr_format));
+    assert!(copy.next.is_null());
+    assert_ne!(copy.ep_attr, original.ep_attr);
+    assert_eq!(c!((*copy.ep_attr).max_msg_size), c!((*original.ep_attr).max_msg_size));
+    let name = |info: &fi_info| c!(CStr::from_ptr((*info.domain_attr).name));
+    assert_eq!(name(copy), name(original));
+    assert_ne!(name(copy).as_ptr(), name(original).as_ptr());
+    c!((stage.library.freeinfo)((&raw const *copy).cast_mut()));
+}
+
+/// Duplicating nothing allocates an empty entry with all attributes.
+fn a_duplicate_of_nothing_is_empty(stage) {
+    let hints = stage.empty_hints();
+    let info = hints.first();
+    assert_eq!((info.caps, info.mode), (0, 0));
+    assert!(info.next.is_null() && info.src_addr.is_null() && info.dest_addr.is_null());
+    assert!(!info.tx_attr.is_null() && !info.domain_attr.is_null());
+}
+
+/// The API version that was asked for is in each entry.
+fn the_version_asked_for_is_told(stage) {
+    for info in stage.query(&stage.hints()).entries() {
+        assert_eq!(c!((*info.fabric_attr).api_version), VERSION);
+    }
+}
+
+/// A handle in the hints comes back in each entry.
+fn a_handle_is_handed_back(stage) {
+    let mut hints = stage.hints();
+    let mut handle = fid { fclass: 0, context: null_mut(), ops: null_mut() };
+    hints.first_mut().handle = &mut handle;
+    if let Ok(list) = stage.try_query(&hints, None, 0) {
+        for info in list.entries() {
+            assert_eq!(info.handle, &raw mut handle);
+        }
+    }
+}
+
+/// Primary capabilities that were not asked for are absent.
+fn primary_capabilities_that_were_not_asked_for_are_absent(stage) {
+    let mut hints = stage.hints();
+    hints.first_mut().caps = FI_MSG;
+    for info in stage.query(&hints).entries() {
+        assert_eq!(info.caps & (FI_RMA | FI_TAGGED | FI_ATOMIC), 0);
+    }
+}
+}

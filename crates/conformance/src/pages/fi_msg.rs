@@ -1,0 +1,214 @@
+//! Messages.
+
+use core::ptr::null_mut;
+
+use oxifabric_abi::*;
+
+use crate::traffic::Read;
+use crate::world::World;
+use crate::{c, sentences};
+
+sentences! { "fi_msg(3)";
+
+/// A message arrives as it was sent, whatever its length.
+fn messages_of_every_length_arrive(stage) {
+    let world = World::new(stage);
+    let two = world.two();
+    for len in [0, 1, 31, 32, 33, 4095, 4096, 65_537, 1 << 20, (4 << 20) + 3] {
+        let bytes: Vec<u8> = (0..len).map(|at| (at * 7 + len) as u8).collect();
+        let posted = two.b.recv(len);
+        two.send(&bytes);
+        assert_eq!(two.done(&two.b).len, len);
+        assert!(posted.bytes() == bytes, "{len} bytes");
+        let _ = two.done(&two.a);
+    }
+}
+
+/// Messages between two endpoints are received in the order in which they were sent.
+fn messages_keep_their_order(stage) {
+    let world = World::new(stage);
+    let two = world.two();
+    let posted: Vec<_> = (0..20).map(|_| two.b.recv(70_000)).collect();
+    for at in 0..20_u8 {
+        let len = if at % 3 == 0 { 70_000 } else { 8 };
+        two.send(&vec![at; len]);
+    }
+    // Their completions may come in another order, unless that was asked for.
+    for _ in &posted {
+        let _ = two.done(&two.b);
+    }
+    for (at, posted) in posted.iter().enumerate() {
+        assert_eq!(posted.bytes()[0], at as u8);
+    }
+}
+
+/// A message that comes before its receive is kept for it.
+fn an_early_message_is_kept(stage) {
+    let world = World::new(stage);
+    let two = world.two();
+    for at in 0..5 {
+        two.send(&[at; 100]);
+    }
+    for at in 0..5 {
+        let posted = two.b.recv(100);
+        let _ = two.done(&two.b);
+        assert_eq!(posted.bytes(), [at; 100]);
+    }
+}
+
+/// The buffer of an injected message can be used again when the call returns, and there is no completion.
+fn an_injected_buffer_is_free_at_once(stage) {
+    let world = World::new(stage);
+    let two = world.two();
+    let size = c!((*world.info.first().tx_attr).inject_size).min(64);
+    let posted = two.b.recv(size);
+    let mut bytes = vec![1_u8; size];
+    two.start(|| c!(fi_inject(two.a.ep, bytes.as_ptr().cast(), bytes.len(), two.to_b)));
+    bytes.fill(2);
+    let _ = two.done(&two.b);
+    assert!(posted.bytes().iter().all(|&byte| byte == 1));
+    assert!(two.a.read().is_none());
+}
+
+/// More than inject_size bytes cannot be injected.
+fn too_much_cannot_be_injected(stage) {
+    let world = World::new(stage);
+    let two = world.two();
+    let size = c!((*world.info.first().tx_attr).inject_size);
+    let bytes = vec![0_u8; size + 1];
+    let code = c!(fi_inject(two.a.ep, bytes.as_ptr().cast(), bytes.len(), two.to_b));
+    assert!(code < 0, "{code}");
+}
+
+/// A message is gathered from several buffers and scattered into several.
+fn buffers_are_gathered_and_scattered(stage) {
+    let world = World::new(stage);
+    let two = world.two();
+    let iov = |place: *mut u8, len| libc::iovec { iov_base: place.cast(), iov_len: len };
+    let into = two.b.posted(10);
+    let (first, second) = (into.place, into.place.wrapping_add(3));
+    let pieces = [iov(first, 3), iov(second, 7)];
+    let code = c!(fi_recvv(two.b.ep, pieces.as_ptr(), null_mut(), 2, FI_ADDR_UNSPEC, into.context));
+    assert_eq!(code, 0);
+    let (one, other) = (two.a.traffic.buffer(b"01234"), two.a.traffic.buffer(b"56789"));
+    let pieces = [iov(one, 5), iov(other, 5)];
+    let context = two.a.traffic.context();
+    two.start(|| c!(fi_sendv(two.a.ep, pieces.as_ptr(), null_mut(), 2, two.to_b, context)));
+    assert_eq!(two.done(&two.b).len, 10);
+    assert_eq!(into.bytes(), b"0123456789");
+}
+
+/// More buffers than iov_limit are refused.
+fn too_many_buffers_are_refused(stage) {
+    let world = World::new(stage);
+    let two = world.two();
+    let limit = c!((*world.info.first().tx_attr).iov_limit);
+    let place = two.a.traffic.buffer(b"x");
+    let pieces = vec![libc::iovec { iov_base: place.cast(), iov_len: 1 }; limit + 1];
+    let context = two.a.traffic.context();
+    let code = c!(fi_sendv(two.a.ep, pieces.as_ptr(), null_mut(), pieces.len(), two.to_b, context));
+    assert!(code < 0, "{code}");
+}
+
+/// A multi-receive buffer takes several messages, one behind the other, and is released with FI_MULTI_RECV.
+fn a_multi_receive_buffer_takes_several_messages(stage) {
+    let world = World::with(stage, |hints| hints.caps |= FI_MULTI_RECV);
+    let two = world.two();
+    let least = 64_usize;
+    let set = c!(fi_setopt(
+        two.b.ep.cast(),
+        FI_OPT_ENDPOINT as _,
+        FI_OPT_MIN_MULTI_RECV as _,
+        (&raw const least).cast(),
+        size_of::<usize>()
+    ));
+    assert_eq!(set, 0);
+    let into = two.b.posted(200);
+    let iov = libc::iovec { iov_base: into.place.cast(), iov_len: into.len };
+    let msg = fi_msg {
+        msg_iov: &iov,
+        desc: null_mut(),
+        iov_count: 1,
+        addr: FI_ADDR_UNSPEC,
+        context: into.context,
+        data: 0,
+    };
+    assert_eq!(c!(fi_recvmsg(two.b.ep, &msg, FI_MULTI_RECV)), 0);
+    let mut released = false;
+    for at in 0..3_u8 {
+        two.send(&[at; 50]);
+        let done = two.done(&two.b);
+        assert_eq!(done.len, 50);
+        assert_eq!(done.buf.cast::<u8>(), into.place.wrapping_add(50 * at as usize));
+        released |= done.flags & FI_MULTI_RECV != 0;
+    }
+    // Less than the least room is left: the release comes with the last message or for itself.
+    released = released || two.done(&two.b).flags & FI_MULTI_RECV != 0;
+    assert!(released);
+}
+
+/// An endpoint sends to itself.
+fn an_endpoint_sends_to_itself(stage) {
+    let world = World::new(stage);
+    let two = world.two();
+    let me = two.a.knows(&two.a);
+    let posted = two.a.recv(3);
+    let (place, context) = (two.a.traffic.buffer(b"abc"), two.a.traffic.context());
+    two.start(|| c!(fi_send(two.a.ep, place.cast(), 3, null_mut(), me, context)));
+    let mut contexts = [two.done(&two.a).op_context, two.done(&two.a).op_context];
+    contexts.sort();
+    let mut expected = [posted.context, context];
+    expected.sort();
+    assert_eq!(contexts, expected);
+    assert_eq!(posted.bytes(), b"abc");
+}
+
+/// With FI_DELIVERY_COMPLETE a send is not complete before its message was received.
+fn a_delivered_message_was_received(stage) {
+    let world = World::with(stage, |hints| {
+        c!((*hints.tx_attr).op_flags = FI_DELIVERY_COMPLETE);
+    });
+    let two = world.two();
+    let context = two.send(b"delivered");
+    for _ in 0..100 {
+        two.progress(&two.b);
+        assert!(two.a.read().is_none(), "complete before it was received");
+    }
+    let posted = two.b.recv(9);
+    let _ = two.done(&two.b);
+    assert_eq!(posted.bytes(), b"delivered");
+    assert_eq!(two.done(&two.a).op_context, context);
+}
+
+/// With directed receive a receive takes only messages of the source that it names.
+fn a_directed_receive_takes_one_source(stage) {
+    let world = World::with(stage, |hints| hints.caps |= FI_DIRECTED_RECV);
+    let two = world.two();
+    let third = world.end();
+    let (from_third, to_b) = (two.b.knows(&third), third.knows(&two.b));
+    let posted = two.b.posted(1);
+    let place = posted.place.cast();
+    let code = c!(fi_recv(two.b.ep, place, 1, null_mut(), from_third, posted.context));
+    assert_eq!(code, 0);
+    two.send(b"a");
+    let _ = two.done(&two.a);
+    for _ in 0..100 {
+        assert!(two.b.read().is_none());
+    }
+    let (place, context) = (third.traffic.buffer(b"c"), third.traffic.context());
+    two.start(|| {
+        let _: Option<Read> = third.read();
+        c!(fi_send(third.ep, place.cast(), 1, null_mut(), to_b, context))
+    });
+    let begun = std::time::Instant::now();
+    let done = loop {
+        let _ = third.read();
+        match two.b.read() {
+            Some(Read::Done(done)) => break done,
+            Some(Read::Failed(error)) => panic!("{error:?}"),
+            None => assert!(begun.elapsed() < crate::traffic::PATIENCE),
+        }
+    };
+    assert_eq!((done.op_context, posted.bytes()), (posted.context, b"c".as_slice()));
+}
+}

@@ -1,0 +1,134 @@
+//! A library and one of its providers.
+
+use core::ffi::CStr;
+use core::ptr::{null, null_mut};
+use std::ffi::CString;
+
+use oxifabric_abi::*;
+use oxifabric_libfabric::EntryPoints;
+
+use crate::c;
+
+/// Where sentences are checked: one provider of one library.
+#[derive(Clone, Copy, Debug)]
+pub struct Stage {
+    /// The library.
+    pub library: &'static EntryPoints,
+    /// The name of the provider.
+    pub provider: &'static str,
+}
+
+/// A list of fi_getinfo(3); released at the end.
+#[derive(Debug)]
+pub struct InfoList {
+    library: &'static EntryPoints,
+    first: *mut fi_info,
+}
+
+/// What the endpoints of most sentences can do.
+pub const CAPS: u64 = FI_MSG | FI_TAGGED | FI_SEND | FI_RECV;
+
+impl Stage {
+    /// Empty hints for this provider's reliable datagram endpoints with [`CAPS`].
+    #[must_use]
+    pub fn hints(&self) -> InfoList {
+        let hints = self.empty_hints();
+        let name = CString::new(self.provider).expect("a name of a provider");
+        c!({
+            (*hints.first).caps = CAPS;
+            (*hints.first).mode = u64::MAX & !FI_MSG_PREFIX;
+            (*(*hints.first).ep_attr).type_ = FI_EP_RDM;
+            (*(*hints.first).domain_attr).mr_mode = MR_MODES;
+            (*(*hints.first).fabric_attr).prov_name = libc::strdup(name.as_ptr());
+        });
+        hints
+    }
+
+    /// Hints without any wish.
+    #[must_use]
+    pub fn empty_hints(&self) -> InfoList {
+        let first = c!((self.library.dupinfo)(null()));
+        assert!(!first.is_null());
+        InfoList {
+            library: self.library,
+            first,
+        }
+    }
+
+    /// Asks for what fits the hints.
+    ///
+    /// # Errors
+    /// The return value of fi_getinfo.
+    pub fn try_query(
+        &self,
+        hints: &InfoList,
+        node: Option<&CStr>,
+        flags: u64,
+    ) -> Result<InfoList, i32> {
+        let mut first = null_mut();
+        let node = node.map_or(null(), CStr::as_ptr);
+        let code = c!((self.library.getinfo)(
+            VERSION,
+            node,
+            null(),
+            flags,
+            hints.first,
+            &mut first
+        ));
+        match code {
+            0 => Ok(InfoList {
+                library: self.library,
+                first,
+            }),
+            code => Err(code),
+        }
+    }
+
+    /// What the provider offers for these hints; there is something.
+    #[must_use]
+    pub fn query(&self, hints: &InfoList) -> InfoList {
+        self.try_query(hints, None, 0)
+            .expect("an endpoint that fits the hints")
+    }
+}
+
+/// The API version of the structures that are used.
+pub const VERSION: u32 = FI_VERSION(2, 0);
+
+/// The registration modes that programs of the common kind are ready for.
+pub const MR_MODES: i32 = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_LOCAL;
+
+impl InfoList {
+    /// The first entry.
+    #[must_use]
+    pub fn first(&self) -> &fi_info {
+        c!(&*self.first)
+    }
+
+    /// The first entry, to be changed.
+    pub fn first_mut(&mut self) -> &mut fi_info {
+        c!(&mut *self.first)
+    }
+
+    /// The first entry as C functions take it.
+    #[must_use]
+    pub const fn as_ptr(&self) -> *mut fi_info {
+        self.first
+    }
+
+    /// All entries.
+    pub fn entries(&self) -> impl Iterator<Item = &fi_info> {
+        let mut next = self.first;
+        core::iter::from_fn(move || {
+            let entry = c!(next.as_ref())?;
+            next = entry.next;
+            Some(entry)
+        })
+    }
+}
+
+impl Drop for InfoList {
+    fn drop(&mut self) {
+        c!((self.library.freeinfo)(self.first));
+    }
+}
