@@ -10,6 +10,11 @@
     clippy::missing_panics_doc,
     reason = "a sentence that does not hold panics: that is what it is for"
 )]
+#![allow(
+    clippy::not_unsafe_ptr_arg_deref,
+    clippy::macro_metavars_in_unsafe,
+    reason = "this room is a C program in all but the language"
+)]
 
 pub mod pages;
 pub mod stage;

@@ -36,7 +36,7 @@ impl Stage {
         let name = CString::new(self.provider).expect("a name of a provider");
         c!({
             (*hints.first).caps = CAPS;
-            (*hints.first).mode = u64::MAX & !FI_MSG_PREFIX;
+            (*hints.first).mode = !FI_MSG_PREFIX;
             (*(*hints.first).ep_attr).type_ = FI_EP_RDM;
             (*(*hints.first).domain_attr).mr_mode = MR_MODES;
             (*(*hints.first).fabric_attr).prov_name = libc::strdup(name.as_ptr());

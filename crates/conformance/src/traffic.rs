@@ -20,6 +20,7 @@ type Context = [u64; 8];
 /// What an endpoint has under way: contexts, buffers and completions that were read for others.
 #[derive(Debug, Default)]
 pub struct Traffic {
+    #[expect(clippy::vec_box, reason = "a context must stay where it is")]
     contexts: RefCell<Vec<Box<Context>>>,
     buffers: RefCell<Vec<Box<[u8]>>>,
     read: RefCell<VecDeque<Read>>,
