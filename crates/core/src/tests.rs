@@ -11,6 +11,7 @@ mod memory;
 mod mock;
 mod scalable;
 mod sets;
+mod shared;
 mod shared_vector;
 mod sources;
 mod transfer;

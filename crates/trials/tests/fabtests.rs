@@ -147,7 +147,37 @@ cases! {
     multi_ep_all_shared: meeting "fi_multi_ep -e rdm -v -A -Q";
     multi_ep_threading_completion: meeting "fi_multi_ep -e rdm -v --threading completion";
     av_xfer: meeting "fi_av_xfer -e rdm";
+    shared_ctx: meeting "fi_shared_ctx";
+    shared_rx_ctx: meeting "fi_shared_ctx --no-tx-shared-ctx";
+    shared_tx_ctx: meeting "fi_shared_ctx --no-rx-shared-ctx";
     multinode_coll: trio "fi_multinode_coll -n 3 -s 127.0.0.1";
+}
+
+/// Connected endpoints, which only tcp has.
+macro_rules! connected {
+    ($($name:ident: $kind:ident $line:literal;)*) => {
+        mod connected {
+            $(#[test] fn $name() { oxifabric_trials::require!(super::$kind("tcp", $line)); })*
+        }
+    };
+}
+
+connected! {
+    msg: pair "fi_msg";
+    epoll: pair "fi_msg_epoll";
+    sockets: pair "fi_msg_sockets";
+    cm_data: meeting "fi_cm_data";
+    cq_data: pair "fi_cq_data -e msg -o senddata";
+    cq_data_of_writes: pair "fi_cq_data -e msg -o writedata";
+    pingpong_checked: pair "fi_msg_pingpong -I 5 -v";
+    pingpong_sleeping: pair "fi_msg_pingpong -I 5 -c sread";
+    bw_checked: pair "fi_msg_bw -I 5 -v";
+    rma_writes: pair "fi_rma_bw -e msg -o write -I 5";
+    rma_reads: pair "fi_rma_bw -e msg -o read -I 5";
+    multi_recv: meeting "fi_multi_recv -e msg -I 5";
+    unexpected_msg: meeting "fi_unexpected_msg -e msg -I 10 -v";
+    flood: pair "fi_flood -e msg -v -T 1";
+    multi_ep: meeting "fi_multi_ep -e msg -v -A -Q";
 }
 
 /// The program inserts names and IP addresses, which only tcp has.

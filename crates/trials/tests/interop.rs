@@ -10,7 +10,7 @@ use oxifabric_trials::{Library, Missing, require};
 
 /// Plays every size between the two, with the check of the data.
 fn play(server: (&Library, &str), client: (&Library, &str), options: &str) -> Result<(), Missing> {
-    let options = format!("-e rdm -S all -c {options}");
+    let options = format!("-S all -c {options}");
     let run = PingPong {
         options: &options,
         server,
@@ -49,8 +49,9 @@ macro_rules! both_ways {
 }
 
 both_ways! {
-    c_2_5_messages: mpich_wheel as "tcp", "-I 20 -m msg";
-    c_2_5_tagged: mpich_wheel as "tcp", "-I 20 -m tagged";
-    c_1_17_messages: debian as "net", "-I 20 -m msg";
-    c_1_17_tagged: debian as "net", "-I 20 -m tagged";
+    c_2_5_messages: mpich_wheel as "tcp", "-e rdm -I 20 -m msg";
+    c_2_5_tagged: mpich_wheel as "tcp", "-e rdm -I 20 -m tagged";
+    c_2_5_connected: mpich_wheel as "tcp", "-e msg -I 20 -m msg";
+    c_1_17_messages: debian as "net", "-e rdm -I 20 -m msg";
+    c_1_17_tagged: debian as "net", "-e rdm -I 20 -m tagged";
 }

@@ -9,7 +9,7 @@ macro_rules! every_size {
         #[test]
         fn $name() {
             let library = require!(Library::under_test());
-            let run = PingPong::new(&library, $provider, concat!("-e rdm -S all -c ", $options));
+            let run = PingPong::new(&library, $provider, concat!("-S all -c ", $options));
             let both = require!(run.pair()).run();
             let client = both.expect_success();
             let played = rows(&client.stdout);
@@ -20,8 +20,10 @@ macro_rules! every_size {
 }
 
 every_size! {
-    a_thousand_messages_of_every_size_over_tcp: "tcp", "-I 1000";
-    a_thousand_messages_of_every_size_over_shm: "shm", "-I 1000";
-    tagged_messages_of_every_size_over_tcp: "tcp", "-I 10 -m tagged";
-    tagged_messages_of_every_size_over_shm: "shm", "-I 10 -m tagged";
+    a_thousand_messages_of_every_size_over_tcp: "tcp", "-e rdm -I 1000";
+    a_thousand_messages_of_every_size_over_shm: "shm", "-e rdm -I 1000";
+    tagged_messages_of_every_size_over_tcp: "tcp", "-e rdm -I 10 -m tagged";
+    tagged_messages_of_every_size_over_shm: "shm", "-e rdm -I 10 -m tagged";
+    messages_of_every_size_over_a_connection: "tcp", "-e msg -I 100";
+    tagged_messages_of_every_size_over_a_connection: "tcp", "-e msg -I 10 -m tagged";
 }
