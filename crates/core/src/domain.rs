@@ -4,9 +4,9 @@ use core::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use oxifabric_abi::{
-    FI_CLASS_DOMAIN, FI_MAJOR, FI_MINOR, FI_REG_MR, fi_av_attr, fi_cntr_attr, fi_cq_attr, fi_info,
-    fi_ops, fi_ops_domain, fi_poll_attr, fi_rx_attr, fi_tx_attr, fi_wait_obj, fid, fid_av,
-    fid_cntr, fid_cq, fid_domain, fid_ep, fid_poll, fid_stx,
+    FI_CLASS_DOMAIN, FI_MAJOR, FI_MAP_RAW_MR, FI_MINOR, FI_REG_MR, FI_UNMAP_KEY, fi_av_attr,
+    fi_cntr_attr, fi_cq_attr, fi_info, fi_ops, fi_ops_domain, fi_poll_attr, fi_rx_attr, fi_tx_attr,
+    fi_wait_obj, fid, fid_av, fid_cntr, fid_cq, fid_domain, fid_ep, fid_poll, fid_stx,
 };
 use oxifabric_sync::{Guard, SwitchLock};
 use oxifabric_types::{Caps, EpType, Errno, Flags, Info, Progress, Threading};
@@ -25,7 +25,7 @@ use crate::handle::{
 };
 use crate::info::{self, Abi};
 use crate::mr;
-use crate::mr::Regions;
+use crate::mr::{Exposed, Regions};
 use crate::poll_set::PollSet;
 use crate::upkeep::Upkeep;
 use crate::wait::Doorbell;
@@ -42,6 +42,7 @@ pub(crate) struct Domain {
     eq: Mutex<Option<Events>>,
     regions: SwitchLock<Regions>,
     upkeep: Arc<Upkeep>,
+    exposed: Exposed,
 }
 
 /// The event queue of a domain.
@@ -99,6 +100,7 @@ impl Domain {
             fabric: Ref::to(fabric),
             regions,
             upkeep: Arc::new(Upkeep::new(locks(&info), automatic)),
+            exposed: Exposed::default(),
             info,
             eq: Mutex::new(None),
         }))
@@ -153,6 +155,12 @@ impl Domain {
         self.regions.lock()
     }
 
+    /// Returns what reaches the registered memory.
+    #[inline]
+    pub(crate) const fn exposed(&self) -> &Exposed {
+        &self.exposed
+    }
+
     fn bind(&self, eq: &Eq, flags: u64) -> Result<(), Errno> {
         if flags & !FI_REG_MR != 0 {
             return Err(Errno::BADFLAGS);
@@ -183,7 +191,8 @@ fn locks(info: &Info) -> bool {
         || info.ep.kind == EpType::Msg
         || match info.domain.threading {
             Threading::Domain => false,
-            Threading::Completion => info.caps.contains(Caps::TRIGGER),
+            // A region's counter, and closing a region, drive endpoints of other completion structures.
+            Threading::Completion => info.caps.intersects(Caps::TRIGGER | Caps::RMA),
             _ => true,
         }
 }
@@ -262,7 +271,12 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
     // SAFETY: the table is only in the handles of domains.
     let domain: &Domain = unsafe { object(fid.cast()) };
     // SAFETY: the application passes what the command takes.
-    status(unsafe { work::control(domain, command, arg) })
+    status(unsafe {
+        match command {
+            FI_MAP_RAW_MR | FI_UNMAP_KEY => mr::raw::control(command, arg),
+            _ => work::control(domain, command, arg),
+        }
+    })
 }
 
 unsafe extern "C" fn poll_open(

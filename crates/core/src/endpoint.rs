@@ -42,6 +42,7 @@ use oxifabric_sync::SwitchLock;
 use oxifabric_types::{Caps, EpType, Errno, Flags, Info};
 
 use crate::absent;
+use crate::cntr::Cntr;
 use crate::connection::{Msg, MsgProvider};
 use crate::device::{Device, Provider};
 use crate::domain::Domain;
@@ -240,11 +241,19 @@ impl<P: Provider> Drive for RdmEndpoint<P> {
         let mut port = self.port.lock();
         port.clock.renew();
         // What progress has just begun may have its answer waiting; only a quiet device is armed.
-        port.progress() == 0 && port.device.arm()
+        port.progress() == 0 && port.sleeps && port.device.arm()
     }
 
     fn fd(&self) -> RawFd {
         self.port.lock().device.fd()
+    }
+
+    fn uses_region(&self, key: u64) -> bool {
+        self.port.lock().engine.uses_region(key)
+    }
+
+    fn is_bound_to(&self, counter: &Cntr) -> bool {
+        self.port.lock().out.counts_on(counter)
     }
 }
 

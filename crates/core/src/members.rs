@@ -9,6 +9,7 @@ use std::sync::Arc;
 use oxifabric_sync::SwitchLock;
 use oxifabric_types::Errno;
 
+use crate::cntr::Cntr;
 use crate::upkeep::Upkeep;
 use crate::wait::Doorbell;
 
@@ -22,6 +23,18 @@ pub(crate) trait Drive: Sync {
 
     /// Returns the file descriptor that becomes readable after that.
     fn fd(&self) -> RawFd;
+
+    /// Tells whether a peer's access to the region with this key is under way (fi_mr(3)).
+    fn uses_region(&self, key: u64) -> bool {
+        let _ = key;
+        false
+    }
+
+    /// Tells whether the endpoint itself is bound to a counter.
+    fn is_bound_to(&self, counter: &Cntr) -> bool {
+        let _ = counter;
+        false
+    }
 }
 
 /// The endpoints of one queue.
@@ -117,7 +130,7 @@ impl Members {
 }
 
 /// Compares places, not tables: the same type may have several tables.
-fn same(a: NonNull<dyn Drive>, b: NonNull<dyn Drive>) -> bool {
+pub(crate) fn same(a: NonNull<dyn Drive>, b: NonNull<dyn Drive>) -> bool {
     a.cast::<()>() == b.cast::<()>()
 }
 

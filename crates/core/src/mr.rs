@@ -1,28 +1,32 @@
 //! Memory regions: fi_mr(3). Any memory of the process can be used as it is, so that registering only gives it a key.
 
+mod attr;
+mod exposed;
+pub(crate) mod raw;
 mod regions;
 
 use core::ffi::{c_int, c_void};
+use std::sync::Mutex;
 
 use libc::iovec;
 use oxifabric_abi::{
-    FI_CLASS_CNTR, FI_CLASS_EP, FI_CLASS_MR, FI_COLLECTIVE, FI_ENABLE, FI_MR_COMPLETE,
-    FI_MR_DMABUF, FI_READ, FI_RECV, FI_REFRESH, FI_REMOTE_READ, FI_REMOTE_WRITE, FI_SEND, FI_WRITE,
-    fi_eq_entry, fi_mr_attr, fi_ops, fi_ops_mr, fid, fid_domain, fid_mr,
+    FI_CLASS_CNTR, FI_CLASS_EP, FI_CLASS_MR, FI_ENABLE, FI_GET_RAW_MR, FI_KEY_NOTAVAIL,
+    FI_MR_COMPLETE, FI_REFRESH, FI_REMOTE_READ, FI_REMOTE_WRITE, fi_eq_entry, fi_mr_attr,
+    fi_mr_modify, fi_ops, fi_ops_mr, fid, fid_domain, fid_mr,
 };
-use oxifabric_mem::{IovSegment, MAX_SEGMENTS};
-use oxifabric_types::{Errno, Flags};
+use oxifabric_types::{Errno, Flags, MrMode};
 
+pub(crate) use exposed::Exposed;
 pub(crate) use regions::{Region, Regions};
 
 use crate::absent;
 use crate::cntr::Cntr;
-use crate::domain::Domain;
+use crate::domain::{Domain, lock};
 use crate::handle::{self, Fid, Object, Ref, Uses, checked, hand_out, object, publish, status};
+use attr::Wish;
 
-/// What a region may be used for.
-const ACCESS: u64 =
-    FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_COLLECTIVE;
+/// What peers may do with a region.
+const REMOTE: Flags = Flags::REMOTE_READ.union(Flags::REMOTE_WRITE);
 
 /// A registered region.
 #[repr(C)]
@@ -30,7 +34,22 @@ pub(crate) struct Mr {
     fid: Fid<fid_mr>,
     uses: Uses,
     domain: Ref<Domain>,
-    key: u64,
+    /// The region that this one is a part of.
+    base: Option<Ref<Self>>,
+    wish: Wish,
+    /// Its place in the table of regions, unless peers may do nothing with it.
+    key: Option<u64>,
+    state: Mutex<State>,
+}
+
+/// What changes of a region.
+struct State {
+    /// Peers may access it.
+    enabled: bool,
+    /// It was bound to an endpoint.
+    bound: bool,
+    /// Counters that are bound to it.
+    counters: Vec<Ref<Cntr>>,
 }
 
 // SAFETY: `repr(C)`, begins with its handle; `publish` boxes every one with `BASE`.
@@ -49,7 +68,12 @@ unsafe impl Object for Mr {
 
 impl Drop for Mr {
     fn drop(&mut self) {
-        self.domain.regions().remove(self.key);
+        if let Some(key) = self.key {
+            self.domain.regions().remove(key);
+        }
+        for counter in lock(&self.state).counters.drain(..) {
+            self.domain.exposed().remove_counter(&counter);
+        }
     }
 }
 
@@ -57,21 +81,42 @@ impl Mr {
     /// Registers memory under a key.
     fn register(
         domain: &Domain,
-        region: Region,
-        requested_key: u64,
-        context: *mut c_void,
+        wish: Wish,
+        base: Option<Ref<Self>>,
     ) -> Result<*mut fid_mr, Errno> {
-        let key = domain.regions().insert(region, requested_key)?;
+        let mode = domain.info().domain.mr_mode;
+        let later =
+            mode.contains(MrMode::ENDPOINT) || (mode.contains(MrMode::RMA_EVENT) && wish.counted);
+        let region = Region {
+            pieces: wish.pieces.clone(),
+            access: if later { Flags::empty() } else { wish.access },
+            single_use: wish.single_use,
+        };
+        let key = match wish.access.intersects(REMOTE) {
+            true => Some(domain.regions().insert(region, wish.key)?),
+            false => None,
+        };
+        let context = wish.context;
         let fid = fid_mr {
             fid: handle::new_fid::<Self>(context),
             mem_desc: core::ptr::null_mut(),
-            key,
+            key: match key {
+                Some(key) if !mode.contains(MrMode::RAW) => key,
+                _ => FI_KEY_NOTAVAIL,
+            },
         };
         let mr = publish(Self {
             fid: Fid::new(fid),
             uses: Uses::none(),
             domain: Ref::to(domain),
+            base,
+            wish,
             key,
+            state: Mutex::new(State {
+                enabled: !later,
+                bound: false,
+                counters: Vec::new(),
+            }),
         });
         // SAFETY: the handle is new, nobody else has it. Applications pass the descriptor back; it stands for itself.
         unsafe { (*mr).mem_desc = mr.cast() };
@@ -79,15 +124,106 @@ impl Mr {
         Ok(mr)
     }
 
-    fn bind(&self, counter: &Cntr, flags: u64) -> Result<(), Errno> {
-        if flags & !(FI_REMOTE_READ | FI_REMOTE_WRITE) != 0 {
+    /// Tells whether the modes of the domain ask for fi_mr_enable(3), and it has been called.
+    fn is_settled(&self, state: &State) -> bool {
+        let modes = MrMode::ENDPOINT | MrMode::RMA_EVENT;
+        state.enabled && self.domain.info().domain.mr_mode.intersects(modes)
+    }
+
+    fn bind_counter(&self, counter: &Cntr, flags: u64) -> Result<(), Errno> {
+        if flags == 0 || flags & !(FI_REMOTE_READ | FI_REMOTE_WRITE) != 0 {
             return Err(Errno::BADFLAGS);
         }
+        if !core::ptr::eq(counter.domain(), &*self.domain) {
+            return Err(Errno::DOMAIN);
+        }
+        let mut state = lock(&self.state);
+        if self.is_settled(&state) && self.wish.counted {
+            return Err(Errno::OPBADSTATE);
+        }
+        let Some(key) = self.key else {
+            // Nobody else has access, so there is nothing to count.
+            return Ok(());
+        };
+        self.domain.exposed().add_counter(counter)?;
+        state.counters.push(Ref::to(counter));
         let access = Flags::from_bits_retain(flags);
-        self.domain
-            .regions()
-            .count(self.key, access, Ref::to(counter));
+        self.domain.regions().count(key, access, Ref::to(counter));
         Ok(())
+    }
+
+    /// Regions belong to the whole domain, so that an endpoint is only noted.
+    fn bind_endpoint(&self, flags: u64) -> Result<(), Errno> {
+        if flags != 0 {
+            return Err(Errno::BADFLAGS);
+        }
+        lock(&self.state).bound = true;
+        Ok(())
+    }
+
+    /// Lets peers at it.
+    fn enable(&self) -> Result<(), Errno> {
+        let mut state = lock(&self.state);
+        let by_endpoint = self.domain.info().domain.mr_mode.contains(MrMode::ENDPOINT);
+        if by_endpoint && !state.bound {
+            return Err(Errno::INVAL);
+        }
+        if !state.enabled
+            && let Some(key) = self.key
+        {
+            self.domain.regions().permit(key, self.wish.access);
+        }
+        state.enabled = true;
+        Ok(())
+    }
+
+    /// Pages are looked up when they are accessed, so that there is nothing to refresh; the list is checked all the same.
+    ///
+    /// # Safety
+    /// `modify` is null or the argument of fi_mr_refresh(3).
+    unsafe fn refresh(&self, modify: *const fi_mr_modify) -> Result<(), Errno> {
+        // SAFETY: the caller's contract.
+        let Some(modify) = (unsafe { modify.as_ref() }) else {
+            return Ok(());
+        };
+        if modify.flags != 0 {
+            return Err(Errno::BADFLAGS);
+        }
+        let (iov, count) = (modify.attr.mr_iov, modify.attr.iov_count);
+        for at in (0..count).filter(|_| !iov.is_null()) {
+            // SAFETY: the application says that the list is so long.
+            let piece = unsafe { *iov.add(at) };
+            if !self.holds(piece.iov_base.addr(), piece.iov_len) {
+                return Err(Errno::INVAL);
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells whether one of its pieces has these bytes.
+    fn holds(&self, addr: usize, len: usize) -> bool {
+        self.wish.pieces.iter().any(|piece| {
+            let offset = addr.checked_sub(piece.base().addr());
+            offset.is_some_and(|offset| offset <= piece.len() && len <= piece.len() - offset)
+        })
+    }
+
+    /// Takes the region from peers and waits for what they have begun.
+    ///
+    /// # Errors
+    /// `BUSY` when an access does not end; peers have the region as before then.
+    fn retire(&self) -> Result<(), Errno> {
+        let Some(key) = self.key else {
+            return Ok(());
+        };
+        self.domain.regions().permit(key, Flags::empty());
+        if self.domain.exposed().quiesce(key) {
+            return Ok(());
+        }
+        if lock(&self.state).enabled {
+            self.domain.regions().permit(key, self.wish.access);
+        }
+        Err(Errno::BUSY)
     }
 }
 
@@ -182,44 +318,52 @@ unsafe extern "C" fn regattr(
     // SAFETY: the table is only in the handles of domains.
     let domain: &Domain = unsafe { object(domain.cast::<fid_domain>()) };
     let register = || {
-        // SAFETY: the application passes attributes with a list of pieces, or null.
-        let region = unsafe { read_attr(attr, flags) }?;
-        // SAFETY: checked by `read_attr`; these fields are in the structure of every version.
-        let (key, context) = unsafe { ((*attr).requested_key, (*attr).context) };
-        Mr::register(domain, region, key, context)
+        // SAFETY: the application passes attributes of its version with a list of pieces, or null.
+        let wish = unsafe { Wish::read(attr, flags, domain.fabric().api_version()) }?;
+        // SAFETY: the application passes an open region or null.
+        let base = unsafe { base_of(&wish, domain) }?;
+        Mr::register(domain, wish, base)
     };
     // SAFETY: the application passes a place for the handle.
     unsafe { hand_out(mr, register) }
 }
 
-/// Reads what is to be registered. Only the fields that the first version had: the later ones describe device memory.
+/// Finds the region that another one is to be a part of, fi_mr(3) "base_mr".
+///
+/// # Errors
+/// `INVAL` when it is not one of this domain, or has not all of the memory.
 ///
 /// # Safety
-/// `attr` is null or attributes whose list has `iov_count` pieces.
-unsafe fn read_attr(attr: *const fi_mr_attr, flags: u64) -> Result<Region, Errno> {
-    if attr.is_null() {
-        return Err(Errno::INVAL);
-    }
-    if flags & FI_MR_DMABUF != 0 {
-        return Err(Errno::OPNOTSUPP);
+/// The base is null or an open region of some provider.
+unsafe fn base_of(wish: &Wish, domain: &Domain) -> Result<Option<Ref<Mr>>, Errno> {
+    if wish.base.is_null() {
+        return Ok(None);
     }
     // SAFETY: the caller's contract.
-    let (iov, count, access) = unsafe { ((*attr).mr_iov, (*attr).iov_count, (*attr).access) };
-    if iov.is_null() || count == 0 || count > MAX_SEGMENTS || access & !ACCESS != 0 {
-        return Err(Errno::INVAL);
+    let base = unsafe { checked::<Mr>(wish.base.cast_mut().cast()) }?;
+    let holds = wish
+        .pieces
+        .iter()
+        .all(|piece| base.holds(piece.base().addr(), piece.len()));
+    match core::ptr::eq(&*base.domain, domain) && holds {
+        true => Ok(Some(Ref::to(base))),
+        false => Err(Errno::INVAL),
     }
-    // SAFETY: the caller says that there are so many pieces.
-    let pieces = (0..count).map(|at| unsafe { *iov.add(at) });
-    Ok(Region {
-        pieces: pieces
-            .map(|piece| IovSegment::new(piece.iov_base.cast(), piece.iov_len))
-            .collect(),
-        access: Flags::from_bits_retain(access),
-    })
 }
 
+/// fi_mr(3) "fi_close": waits for accesses that have begun, docs/adr/0005.
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: the table is only in the handles of regions, and the application gives this one up.
+    {
+        // SAFETY: the table is only in the handles of regions.
+        let mr: &Mr = unsafe { object(fid.cast()) };
+        if mr.uses.any() {
+            return -Errno::BUSY.raw();
+        }
+        if let Err(errno) = mr.retire() {
+            return -errno.raw();
+        }
+    }
+    // SAFETY: the application gives the region up, and no access to it is under way.
     status(unsafe { handle::close::<Mr>(fid) })
 }
 
@@ -232,17 +376,26 @@ unsafe extern "C" fn bind(fid: *mut fid, bfid: *mut fid, flags: u64) -> c_int {
     let (mr, class) = unsafe { (object::<Mr>(fid.cast()), (*bfid).fclass) };
     status(match class {
         // SAFETY: as above.
-        FI_CLASS_CNTR => unsafe { checked::<Cntr>(bfid) }.and_then(|cntr| mr.bind(cntr, flags)),
-        // Without FI_MR_ENDPOINT regions belong to the whole domain.
-        FI_CLASS_EP => Ok(()),
+        FI_CLASS_CNTR => {
+            unsafe { checked::<Cntr>(bfid) }.and_then(|cntr| mr.bind_counter(cntr, flags))
+        }
+        FI_CLASS_EP => mr.bind_endpoint(flags),
         _ => Err(Errno::INVAL),
     })
 }
 
-/// Regions are enabled and up to date from the beginning.
-unsafe extern "C" fn control(_fid: *mut fid, command: c_int, _arg: *mut c_void) -> c_int {
-    match command {
-        FI_ENABLE | FI_REFRESH => 0,
-        _ => -Errno::NOSYS.raw(),
-    }
+unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
+    // SAFETY: the table is only in the handles of regions.
+    let mr: &Mr = unsafe { object(fid.cast()) };
+    status(match command {
+        FI_ENABLE => mr.enable(),
+        // SAFETY: the application passes what the command takes.
+        FI_REFRESH => unsafe { mr.refresh(arg.cast()) },
+        FI_GET_RAW_MR => mr.key.ok_or(Errno::INVAL).and_then(|key| {
+            let base = mr.domain.regions().base(key);
+            // SAFETY: the application passes what the command takes.
+            unsafe { raw::describe(arg.cast(), base, key) }
+        }),
+        _ => Err(Errno::NOSYS),
+    })
 }

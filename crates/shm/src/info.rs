@@ -80,9 +80,9 @@ fn resolve(node: Option<&str>, service: Option<&str>) -> Address {
 
 fn offer(params: &Params) -> Info {
     let transfers = Caps::MSG | Caps::TAGGED | Caps::RMA | Caps::ATOMIC | Caps::COLLECTIVE;
-    let tx_caps =
-        transfers | Caps::NAMED_RX_CTX | Caps::SEND | Caps::READ | Caps::WRITE | Caps::TRIGGER;
-    let targets = Caps::REMOTE_READ | Caps::REMOTE_WRITE;
+    let sends = Caps::NAMED_RX_CTX | Caps::SEND | Caps::FENCE | Caps::TRIGGER;
+    let tx_caps = transfers | sends | Caps::READ | Caps::WRITE;
+    let targets = Caps::REMOTE_READ | Caps::REMOTE_WRITE | Caps::RMA_EVENT;
     let rx_caps = transfers | RECEIVING | Caps::TRIGGER | targets;
     let domain_caps = Caps::LOCAL_COMM | VECTORS;
     Info {

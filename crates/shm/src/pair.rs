@@ -9,7 +9,10 @@ use oxifabric_engine::{
 use oxifabric_mem::IovSegment;
 use oxifabric_sync::lane::{Cell as LaneCell, Layout};
 use oxifabric_types::{Errno, PeerId};
-use oxifabric_wire::shm::cell::{self, Cell, INLINE, MAX_PIECES, MAX_TARGETS, PIECE, Rest, TARGET};
+use oxifabric_wire::shm::cell::{
+    self, Cell, INLINE, INLINE_ACCESS, INLINE_ACCESS_WORDS, MAX_PIECES, MAX_TARGETS, PIECE, Rest,
+    TARGET,
+};
 
 use crate::doorbell::Doorbell;
 use crate::params::{INJECT_SIZE, LISTS, Params};
@@ -88,7 +91,13 @@ impl Pair {
     fn post_other(&mut self, frame: &Frame<'_>) -> Result<bool, PostError> {
         let header = &frame.header;
         if !frame.targets.is_empty() {
-            return self.post_access(frame);
+            let is_short = header.kind == Kind::Write
+                && (1..=INLINE_ACCESS).contains(&frame.len)
+                && frame.len as u64 == header.len;
+            return match frame.targets {
+                [target] if is_short => self.post_short_write(frame, target),
+                _ => self.post_access(frame),
+            };
         }
         if is_offer(header.kind) {
             return self.post_offer(frame);
@@ -126,6 +135,23 @@ impl Pair {
         let count = segments.len() as u8;
         self.emit(header, cell::Body::RemoteRing { count }, len, false);
         Ok(false)
+    }
+
+    /// Posts a write that fits its cell.
+    #[inline]
+    fn post_short_write(&mut self, frame: &Frame<'_>, target: &Target) -> Result<bool, PostError> {
+        let mut bytes = [0; INLINE_ACCESS];
+        frame.body.read(frame.offset, &mut bytes[..frame.len]);
+        let body = cell::Body::Access {
+            key: target.key,
+            words: cell::access_words(&bytes),
+            len: frame.len as u8,
+        };
+        let header = Header {
+            tag: target.addr,
+            ..frame.header
+        };
+        self.put(&header, body, 0, frame.more)
     }
 
     /// Posts a frame about the peer's memory: a list of that precedes what the frame brings.
@@ -312,6 +338,9 @@ impl Pair {
             return self.accept_link(&cell, words).map(|()| Some(0));
         }
         let header = header_of(&cell).ok_or(Errno::PROTO)?;
+        if let cell::Body::Access { key, words, len } = cell.body {
+            return self.deliver_short_write(&header, key, words, len, sink);
+        }
         if let cell::Body::Targeted {
             ring_len,
             targets,
@@ -340,6 +369,31 @@ impl Pair {
         let whole = whole_of(&body);
         let placement = sink.arrival(self.peer, &header, body);
         place(placement, whole, ring_len, sink)
+    }
+
+    /// The same for a write that fits its cell.
+    #[inline(never)]
+    fn deliver_short_write(
+        &mut self,
+        header: &Header,
+        key: u64,
+        words: [u64; INLINE_ACCESS_WORDS],
+        len: u8,
+        sink: &mut impl Sink,
+    ) -> Result<Option<usize>, Errno> {
+        if header.kind != Kind::Write || len == 0 {
+            return Err(Errno::PROTO);
+        }
+        let target = Target {
+            addr: header.tag,
+            len: u64::from(len),
+            key,
+        };
+        let bytes = cell::access_bytes(words);
+        let whole = &bytes[..usize::from(len).min(INLINE_ACCESS)];
+        let header = Header { tag: 0, ..*header };
+        let placement = sink.access(self.peer, &header, &[target], Body::Whole(whole));
+        place(placement, whole, 0, sink)
     }
 
     /// The same for a frame about this endpoint's memory.

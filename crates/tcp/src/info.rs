@@ -146,8 +146,10 @@ fn describe(place: &Place, params: &Params) -> Info {
     let mut transfers = Caps::MSG | Caps::TAGGED | Caps::RMA | Caps::ATOMIC;
     // Only the extension has messages of collectives.
     transfers.set(Caps::COLLECTIVE, params.extension);
-    let sends = Caps::SEND | Caps::READ | Caps::WRITE | Caps::NAMED_RX_CTX | Caps::TRIGGER;
-    let receives = RECEIVING | Caps::REMOTE_READ | Caps::REMOTE_WRITE | Caps::TRIGGER;
+    let sends =
+        Caps::SEND | Caps::READ | Caps::WRITE | Caps::FENCE | Caps::NAMED_RX_CTX | Caps::TRIGGER;
+    let targets = Caps::REMOTE_READ | Caps::REMOTE_WRITE | Caps::RMA_EVENT;
+    let receives = RECEIVING | targets | Caps::TRIGGER;
     let reach = if place.loopback {
         Caps::LOCAL_COMM
     } else {

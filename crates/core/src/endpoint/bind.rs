@@ -288,6 +288,7 @@ impl<P: Provider> RdmEndpoint<P> {
         let mut port = self.port.lock();
         let upkeep = self.domain.upkeep();
         let waits = bindings.waits() || upkeep.is_automatic() || self.has(Caps::TRIGGER);
+        port.sleeps |= waits && !port.enabled;
         if P::Device::CONNECTED {
             port.device.enable(waits)?;
             let handle = self.fid.as_ptr();
@@ -351,12 +352,15 @@ impl<P: Provider> RdmEndpoint<P> {
             unsafe { eq.join(me) }?;
         }
         // SAFETY: as above.
+        unsafe { self.domain.exposed().add_endpoint(me) }?;
+        // SAFETY: as above.
         unsafe { self.domain.upkeep().join(me) }
     }
 
     /// Ends what [`RdmEndpoint::join`] began.
     pub(super) fn leave(&self, bindings: &Bindings) {
         let me = self.driven();
+        self.domain.exposed().remove_endpoint(me);
         for cq in bindings.cqs() {
             cq.leave(me);
         }

@@ -19,6 +19,9 @@ const TX: Flags = Flags::REMOTE_CQ_DATA
     .union(Flags::TRIGGER)
     .union(Flags::DEFERRED);
 
+/// What only calls with flags of their own can ask of a send.
+const TX_CALL: Flags = TX.union(Flags::FENCE);
+
 /// What the endpoint and its engine want to know of a receive.
 const RX: Flags = Flags::COMPLETION
     .union(Flags::MULTI_RECV)
@@ -33,6 +36,8 @@ const RX: Flags = Flags::COMPLETION
 pub(super) struct Direction {
     /// What the engine wants to know.
     mask: Flags,
+    /// The same of calls that bring their own flags.
+    call_mask: Flags,
     /// Of calls without flags, as the application set and gets them.
     op_flags: AtomicU64,
     /// Added to all: `COMPLETION`, unless completions are selective.
@@ -51,16 +56,17 @@ impl Defaults {
     /// Takes over the attributes of a new endpoint.
     pub(super) fn new(tx: Flags, rx: Flags) -> Self {
         Self {
-            tx: Direction::new(TX, tx),
-            rx: Direction::new(RX, rx),
+            tx: Direction::new(TX, TX_CALL, tx),
+            rx: Direction::new(RX, RX, rx),
         }
     }
 }
 
 impl Direction {
-    fn new(mask: Flags, op_flags: Flags) -> Self {
+    fn new(mask: Flags, call_mask: Flags, op_flags: Flags) -> Self {
         let direction = Self {
             mask,
+            call_mask,
             op_flags: AtomicU64::new(0),
             always: AtomicU64::new(Flags::COMPLETION.bits()),
             plain: AtomicU64::new(0),
@@ -88,7 +94,8 @@ impl Direction {
 
     fn update(&self) {
         let always = self.always.load(Ordering::Relaxed);
-        let plain = (self.op_flags.load(Ordering::Relaxed) | always) & self.mask.bits();
+        let flags = delivered(self.op_flags.load(Ordering::Relaxed));
+        let plain = (flags | always) & self.mask.bits();
         self.plain.store(plain, Ordering::Relaxed);
     }
 
@@ -102,7 +109,7 @@ impl Direction {
     #[inline]
     pub(super) fn given(&self, flags: u64) -> Flags {
         let always = self.always.load(Ordering::Relaxed);
-        Flags::from_bits_retain((flags | always) & self.mask.bits())
+        Flags::from_bits_retain((delivered(flags) | always) & self.call_mask.bits())
     }
 
     /// Returns the flags of a call that never writes a completion (fi_inject). It has no context that could say what it
@@ -113,6 +120,15 @@ impl Direction {
             .difference(Flags::COMPLETION.union(Flags::TRIGGER))
             .union(Flags::INJECT)
     }
+}
+
+/// Adds delivery to the flags of an operation that is to be durable: no region is in persistent memory, so that is when
+/// it is (fi_rma(3) "FI_COMMIT_COMPLETE").
+#[inline]
+const fn delivered(flags: u64) -> u64 {
+    const COMMIT: u64 = Flags::COMMIT_COMPLETE.bits();
+    const SHIFT: u32 = COMMIT.trailing_zeros() - Flags::DELIVERY_COMPLETE.bits().trailing_zeros();
+    flags | (flags & COMMIT) >> SHIFT
 }
 
 #[cfg(test)]
@@ -148,5 +164,14 @@ mod tests {
         let defaults = Defaults::new(Flags::MULTI_RECV | Flags::FENCE, Flags::empty());
         assert_eq!(defaults.tx.plain(), Flags::COMPLETION);
         assert!(defaults.tx.op_flags().contains(Flags::FENCE));
+    }
+
+    #[test]
+    fn fences_and_commits_are_for_single_calls() {
+        let tx = Defaults::new(Flags::empty(), Flags::empty()).tx;
+        let fenced = tx.given(Flags::FENCE.bits());
+        assert_eq!(fenced, Flags::FENCE | Flags::COMPLETION);
+        let durable = tx.given(Flags::COMMIT_COMPLETE.bits());
+        assert_eq!(durable, Flags::DELIVERY_COMPLETE | Flags::COMPLETION);
     }
 }

@@ -23,6 +23,8 @@ pub(super) struct Port<D> {
     pub(super) clock: LoopClock,
     /// Data may be transferred.
     pub(super) enabled: bool,
+    /// The device was told that somebody may sleep until it has news.
+    pub(super) sleeps: bool,
     /// Where the fate of the connection is reported, if the device has one.
     pub(super) reports: Reports,
     /// Which receives may name their source: `MSG`, `TAGGED` (FI_DIRECTED_RECV, FI_TAGGED_DIRECTED_RECV).
@@ -45,6 +47,7 @@ impl<D: Device> Port<D> {
             av: None,
             clock: LoopClock::default(),
             enabled: false,
+            sleeps: false,
             reports: Reports::default(),
             directed,
             targets: Vec::new(),

@@ -118,22 +118,66 @@ impl Completions for Router {
         self.shared.as_ref()?.take(class, tag)
     }
 
+    #[inline]
+    fn accessed(&mut self, access: Completion, targets: &[Target]) {
+        if let Some(domain) = &self.domain
+            && domain.exposed().is_counted()
+        {
+            count_regions(domain, &access, targets);
+        }
+        self.complete(access);
+    }
+
+    #[inline]
     fn region(&self, targets: &[Target], access: Flags) -> Result<Iov, Errno> {
         let domain = self.domain.as_ref().ok_or(Errno::NOKEY)?;
-        let mut pieces = [IovSegment::new(ptr::null_mut(), 0); MAX_SEGMENTS];
-        let mut count = 0;
-        let regions = domain.regions();
-        for target in targets {
-            regions.each_piece(target, access, |piece| {
-                // Regions of many pieces are more scattered than an operation can be.
-                *pieces.get_mut(count).ok_or(Errno::OPNOTSUPP)? = piece;
-                count += 1;
-                Ok(())
-            })?;
+        if let [target] = targets {
+            let mut regions = domain.regions();
+            if let Some(piece) = regions.one_piece(target, access) {
+                regions.granted(targets);
+                // SAFETY: as in `scattered_region`.
+                return Ok(unsafe { Iov::contiguous(piece.base(), piece.len()) });
+            }
         }
-        // SAFETY: the application registered the memory for such accesses by peers, which it permits until the region
-        // is closed (fi_mr(3)).
-        unsafe { Iov::scattered(&pieces[..count]) }.ok_or(Errno::ACCES)
+        scattered_region(domain, targets, access)
+    }
+}
+
+/// Finds memory in several pieces, or says why there is none.
+fn scattered_region(domain: &Domain, targets: &[Target], access: Flags) -> Result<Iov, Errno> {
+    let mut pieces = [IovSegment::new(ptr::null_mut(), 0); MAX_SEGMENTS];
+    let mut count = 0;
+    let mut regions = domain.regions();
+    for target in targets {
+        regions.each_piece(target, access, |piece| {
+            // Regions of many pieces are more scattered than an operation can be.
+            *pieces.get_mut(count).ok_or(Errno::OPNOTSUPP)? = piece;
+            count += 1;
+            Ok(())
+        })?;
+    }
+    regions.granted(targets);
+    // SAFETY: the application registered the memory for such accesses by peers, which it permits until the region
+    // is closed (fi_mr(3)).
+    unsafe { Iov::scattered(&pieces[..count]) }.ok_or(Errno::ACCES)
+}
+/// Counts an access by a peer on the counters of its regions, on each once.
+#[cold]
+fn count_regions(domain: &Domain, access: &Completion, targets: &[Target]) {
+    let regions = domain.regions();
+    let count = |key| {
+        let counters = regions.counters(key, access.flags);
+        counters.for_each(|cntr| cntr.add(1));
+    };
+    match targets {
+        [] | [_] => count(access.context as u64),
+        targets => {
+            for (at, target) in targets.iter().enumerate() {
+                if !targets[..at].iter().any(|before| before.key == target.key) {
+                    count(target.key);
+                }
+            }
+        }
     }
 }
 
@@ -163,6 +207,21 @@ impl Router {
     #[inline(always)]
     const fn is_counted(&self, flags: Flags) -> bool {
         flags.intersects(ELSEWHERE) || self.side(flags).cntr.is_some()
+    }
+
+    /// Tells whether something is counted on a counter.
+    pub(super) fn counts_on(&self, counter: &Cntr) -> bool {
+        let accesses = &self.accesses;
+        let all = [
+            &self.tx.cntr,
+            &self.rx.cntr,
+            &accesses.read,
+            &accesses.write,
+            &accesses.remote_read,
+            &accesses.remote_write,
+        ];
+        let mut bound = all.into_iter().flatten();
+        bound.any(|cntr| ptr::eq(&**cntr, counter))
     }
 
     /// Tells whether [`Router::settle`] has something to do.
@@ -272,7 +331,7 @@ impl Router {
         Some((issued, shown))
     }
 
-    /// Gives `count` the counters of a read or write: the endpoint's, and the region's if a peer did it.
+    /// Gives `count` the endpoint's counter of a read or write.
     fn count_access(&self, access: &Completion, count: impl Fn(&Cntr)) {
         let flags = access.flags;
         let counters = &self.accesses;
@@ -289,12 +348,6 @@ impl Router {
         };
         if let Some(cntr) = own {
             count(cntr);
-        }
-        if let Some(domain) = self.domain.as_ref().filter(|_| !flags.intersects(OWN)) {
-            let regions = domain.regions();
-            regions
-                .counters(access.context as u64, flags)
-                .for_each(count);
         }
     }
 

@@ -16,8 +16,10 @@ use crate::handle::Ref;
 pub(crate) struct Region {
     /// Pieces of memory, in order.
     pub(crate) pieces: Vec<IovSegment>,
-    /// What it may be used for (`SEND ... REMOTE_WRITE`).
+    /// What it may be used for (`SEND ... REMOTE_WRITE`): nothing, while it is disabled.
     pub(crate) access: Flags,
+    /// The first access ends it (`FI_MR_SINGLE_USE`).
+    pub(crate) single_use: bool,
 }
 
 // SAFETY: the pieces are addresses of memory that the application registered; this table only hands them on.
@@ -75,6 +77,8 @@ pub(crate) struct Regions {
     chooses: bool,
     /// The largest key.
     largest: u64,
+    /// Some region is for a single use.
+    spends: bool,
 }
 
 impl Regions {
@@ -90,6 +94,7 @@ impl Regions {
             virtual_addresses: attr.mr_mode.intersects(MrMode::VIRT_ADDR | MrMode::BASIC),
             chooses: attr.mr_mode.intersects(MrMode::PROV_KEY | MrMode::BASIC),
             largest,
+            spends: false,
         }
     }
 
@@ -106,6 +111,7 @@ impl Regions {
         if key > self.largest {
             return Err(Errno::KEYREJECTED);
         }
+        self.spends |= region.single_use;
         match self.map.entry(key) {
             Entry::Occupied(_) => Err(Errno::NOKEY),
             Entry::Vacant(place) => {
@@ -113,6 +119,60 @@ impl Regions {
                 Ok(key)
             }
         }
+    }
+
+    /// Says anew what a region may be used for.
+    pub(crate) fn permit(&mut self, key: u64, access: Flags) {
+        if let Some(region) = self.map.get_mut(&key) {
+            region.access = access;
+        }
+    }
+
+    /// Takes note that these accesses were granted: regions for a single use are over.
+    #[inline]
+    pub(crate) fn granted(&mut self, targets: &[Target]) {
+        if !self.spends {
+            return;
+        }
+        for target in targets {
+            if self
+                .map
+                .get(&target.key)
+                .is_some_and(|region| region.single_use)
+            {
+                self.permit(target.key, Flags::empty());
+            }
+        }
+    }
+
+    /// Returns the address by which peers name the first byte of a region.
+    pub(crate) fn base(&self, key: u64) -> u64 {
+        match self.map.get(&key) {
+            Some(region) if self.virtual_addresses => region.base(),
+            _ => 0,
+        }
+    }
+
+    /// Returns the memory that a peer names, if it is one piece of one region: [`Regions::each_piece`] for short.
+    #[inline]
+    pub(crate) fn one_piece(&self, target: &Target, access: Flags) -> Option<IovSegment> {
+        let region = self.map.get(&target.key)?;
+        let [piece] = region.pieces.as_slice() else {
+            return None;
+        };
+        let start = match self.virtual_addresses {
+            true => piece.base().addr() as u64,
+            false => 0,
+        };
+        let offset = target.addr.checked_sub(start)?;
+        let rest = (piece.len() as u64).checked_sub(offset)?;
+        if !region.access.contains(access) || target.len > rest {
+            return None;
+        }
+        Some(IovSegment::new(
+            piece.base().wrapping_add(offset as usize),
+            target.len as usize,
+        ))
     }
 
     /// Forgets a region.
@@ -218,6 +278,7 @@ mod tests {
         Region {
             pieces: vec![piece(0x1000, 16), piece(0x2000, 8)],
             access: Flags::REMOTE_READ,
+            single_use: false,
         }
     }
 
@@ -304,5 +365,58 @@ mod tests {
         };
         let found = regions.each_piece(&target, Flags::REMOTE_WRITE, |_| Ok(()));
         assert_eq!(found, Err(Errno::ACCES));
+    }
+
+    #[test]
+    fn the_short_way_to_one_piece_is_as_strict_as_the_long_one() {
+        for mode in [MrMode::empty(), MrMode::VIRT_ADDR] {
+            let mut regions = regions(mode, 8);
+            let mut one = region();
+            one.pieces.truncate(1);
+            regions.insert(one, 7).expect("the key is free");
+            let start = regions.base(7);
+            for (addr, len, key) in [
+                (0, 16, 7),
+                (15, 1, 7),
+                (16, 0, 7),
+                (16, 1, 7),
+                (17, 0, 7),
+                (0, 17, 7),
+                (u64::MAX, 2, 7),
+                (1, u64::MAX, 7),
+                (0, 1, 8),
+            ] {
+                let addr = start.wrapping_add(addr);
+                let target = Target { addr, len, key };
+                for access in [Flags::REMOTE_READ, Flags::REMOTE_WRITE] {
+                    let mut long = None;
+                    let found = regions.each_piece(&target, access, |piece| {
+                        long = Some((piece.base().addr(), piece.len()));
+                        Ok(())
+                    });
+                    let short = regions.one_piece(&target, access);
+                    let short = short.map(|piece| (piece.base().addr(), piece.len()));
+                    assert_eq!(short, found.ok().and(long), "{target:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_region_for_a_single_use_is_over_with_it() {
+        let mut regions = regions(MrMode::empty(), 8);
+        let once = Region {
+            single_use: true,
+            ..region()
+        };
+        regions.insert(once, 7).expect("the key is free");
+        let target = Target {
+            addr: 0,
+            len: 1,
+            key: 7,
+        };
+        assert!(find(&regions, 0, 1).is_ok());
+        regions.granted(&[target]);
+        assert_eq!(find(&regions, 0, 1), Err(Errno::ACCES));
     }
 }

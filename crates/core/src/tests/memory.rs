@@ -36,11 +36,15 @@ fn requested_keys_are_given_once() {
     let mr = register(&world, 7, FI_REMOTE_READ).expect("the key is free");
     assert_eq!(c!(fi_mr_key(mr)), 7);
     assert_eq!(c!(fi_mr_desc(mr)), mr.cast());
-    assert_eq!(register(&world, 7, FI_SEND), Err(-FI_ENOKEY));
+    assert_eq!(register(&world, 7, FI_REMOTE_WRITE), Err(-FI_ENOKEY));
+    // What peers may not access needs no key, so it takes none.
+    let local = register(&world, 7, FI_SEND).expect("no key is needed");
+    assert_eq!(c!(fi_mr_key(local)), FI_KEY_NOTAVAIL);
+    assert_eq!(close(local), 0);
     assert_eq!(close(world.domain), -FI_EBUSY);
     assert_eq!(c!(fi_mr_enable(mr)), 0);
     assert_eq!(close(mr), 0);
-    let again = register(&world, 7, FI_SEND).expect("the key is free again");
+    let again = register(&world, 7, FI_REMOTE_READ).expect("the key is free again");
     assert_eq!(close(again), 0);
 }
 
@@ -49,7 +53,8 @@ fn the_provider_chooses_keys_if_it_may() {
     let world = World::with(FI_VERSION(2, 6), |info| {
         info.domain.mr_mode = MrMode::PROV_KEY;
     });
-    let (a, b) = (register(&world, 7, FI_SEND), register(&world, 7, FI_SEND));
+    let any = || register(&world, 7, FI_REMOTE_READ);
+    let (a, b) = (any(), any());
     let (a, b) = (a.expect("a key is free"), b.expect("a key is free"));
     assert_ne!(c!(fi_mr_key(a)), c!(fi_mr_key(b)));
     assert_eq!((close(a), close(b)), (0, 0));

@@ -36,6 +36,11 @@ mod word {
     pub(super) const TARGETS: usize = 4;
 }
 
+/// Longest body that travels inside the cell of an access.
+pub const INLINE_ACCESS: usize = 24;
+/// The words of the cell that it takes.
+pub const INLINE_ACCESS_WORDS: usize = INLINE_ACCESS / 8;
+
 /// Values of the form field.
 mod form {
     pub(super) const INLINE: u8 = 0;
@@ -45,6 +50,7 @@ mod form {
     pub(super) const REMOTE_RING: u8 = 4;
     pub(super) const LINK: u8 = 5;
     pub(super) const TARGETED: u8 = 6;
+    pub(super) const ACCESS: u8 = 7;
 }
 
 /// A frame's cell.
@@ -99,6 +105,16 @@ pub enum Body {
     Link {
         /// Their values.
         words: [u64; 2],
+    },
+    /// In the cell: a whole message for one piece of the receiver's memory, of the same length. [`Cell::tag`] is where
+    /// that is.
+    Access {
+        /// The key of the memory.
+        key: u64,
+        /// The bytes, as in [`Body::Inline`].
+        words: [u64; INLINE_ACCESS_WORDS],
+        /// How many of them.
+        len: u8,
     },
     /// In the byte ring, behind a list of the receiver's memory that it is about.
     Targeted {
@@ -171,6 +187,18 @@ impl Cell {
                     len: inline,
                 }
             }
+            form::ACCESS => {
+                let inline = (meta >> shift::INLINE_LEN) as u8;
+                if usize::from(inline) > INLINE_ACCESS {
+                    return Err(CellError::InlineTooLong(inline));
+                }
+                len = u64::from(inline);
+                Body::Access {
+                    key: words[word::LEN],
+                    words: core::array::from_fn(|at| words[word::ADDRESS + at]),
+                    len: inline,
+                }
+            }
             form::RING => Body::Ring { len: ring_len },
             form::BARE => Body::Bare,
             form::REMOTE => Body::Remote {
@@ -208,6 +236,16 @@ impl Cell {
                 inline_len = len;
                 words[word::LEN..].copy_from_slice(&body);
                 form::INLINE
+            }
+            Body::Access {
+                key,
+                words: body,
+                len,
+            } => {
+                inline_len = len;
+                words[word::LEN] = key;
+                words[word::ADDRESS..].copy_from_slice(&body);
+                form::ACCESS
             }
             Body::Ring { len } => {
                 words[word::ID] |= u64::from(len) << 32;
@@ -255,6 +293,20 @@ pub fn inline_words(bytes: &[u8; INLINE]) -> [u64; INLINE_WORDS] {
 #[inline(always)]
 pub fn inline_bytes(words: [u64; INLINE_WORDS]) -> [u8; INLINE] {
     let mut bytes = [0; INLINE];
+    set_words(&mut bytes, words);
+    bytes
+}
+
+/// Packs a body for [`Body::Access`].
+#[inline(always)]
+pub fn access_words(bytes: &[u8; INLINE_ACCESS]) -> [u64; INLINE_ACCESS_WORDS] {
+    words_of(bytes.as_chunks().0)
+}
+
+/// Unpacks the body of [`Body::Access`].
+#[inline(always)]
+pub fn access_bytes(words: [u64; INLINE_ACCESS_WORDS]) -> [u8; INLINE_ACCESS] {
+    let mut bytes = [0; INLINE_ACCESS];
     set_words(&mut bytes, words);
     bytes
 }
@@ -367,8 +419,8 @@ mod tests {
     #[test]
     fn refuses_unknown_forms() {
         assert_eq!(
-            Cell::parse(7 << 16, &[0; 7]),
-            Err(CellError::UnknownForm(7))
+            Cell::parse(8 << 16, &[0; 7]),
+            Err(CellError::UnknownForm(8))
         );
     }
 
@@ -377,6 +429,10 @@ mod tests {
         assert_eq!(
             Cell::parse(33 << 24, &[0; 7]),
             Err(CellError::InlineTooLong(33))
+        );
+        assert_eq!(
+            Cell::parse(25 << 24 | 7 << 16, &[0; 7]),
+            Err(CellError::InlineTooLong(25))
         );
     }
 
@@ -430,6 +486,16 @@ mod tests {
             any::<(u64, u64)>().prop_map(|(address, len)| Body::Remote { address, len }),
             (1..=MAX_PIECES as u8).prop_map(|count| Body::RemoteRing { count }),
             any::<[u64; 2]>().prop_map(|words| Body::Link { words }),
+            (
+                any::<[u8; INLINE_ACCESS]>(),
+                any::<u64>(),
+                0..=INLINE_ACCESS as u8
+            )
+                .prop_map(|(bytes, key, len)| Body::Access {
+                    key,
+                    words: access_words(&bytes),
+                    len
+                }),
             (1..=MAX_TARGETS as u8, 1..4096u32).prop_map(|(targets, len)| Body::Targeted {
                 ring_len: u32::from(targets) * TARGET as u32 + len,
                 targets,
@@ -445,7 +511,7 @@ mod tests {
             body in body(),
         ) {
             let mut cell = Cell { kind, flags, id, tag, data, len, body };
-            if let Body::Inline { len, .. } = body {
+            if let Body::Inline { len, .. } | Body::Access { len, .. } = body {
                 cell.len = u64::from(len);
             }
             let (meta, words) = cell.emit();

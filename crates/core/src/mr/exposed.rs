@@ -1,0 +1,220 @@
+//! The endpoints through which peers reach the regions of a domain, and the counters that count on regions. Set-up path.
+//!
+//! A counter of a region is bound to no endpoint, so every endpoint of the domain is driven from it. Closing a region
+//! drives them too, until the last access to it is over.
+//!
+//! Order of locks: this one, then an endpoint's bindings or its port. Nobody takes them the other way.
+
+use std::ptr::NonNull;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use oxifabric_types::Errno;
+
+use crate::cntr::Cntr;
+use crate::domain::lock;
+use crate::handle::Ref;
+use crate::members::{Drive, same};
+
+/// How long an access may stand still before the region counts as busy.
+const STILL: Duration = Duration::from_secs(1);
+
+/// How long closing a region takes at most.
+const AT_MOST: Duration = Duration::from_secs(5);
+
+/// What reaches the regions of a domain, and what counts there.
+#[derive(Default)]
+pub(crate) struct Exposed {
+    lists: Mutex<Lists>,
+    /// A counter was bound to a region.
+    counted: AtomicBool,
+}
+
+#[derive(Default)]
+struct Lists {
+    endpoints: Vec<Reach>,
+    /// Counters, with the number of bindings.
+    counters: Vec<(Ref<Cntr>, usize)>,
+}
+
+struct Reach(NonNull<dyn Drive>);
+
+// SAFETY: `Drive` is `Sync`, and the pointer stands for a shared reference.
+unsafe impl Send for Reach {}
+
+impl Reach {
+    fn get(&self) -> &dyn Drive {
+        // SAFETY: whoever added the endpoint removes it before it goes (contract of `add_endpoint`).
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Exposed {
+    /// Tells whether a region may have a counter.
+    #[inline]
+    pub(crate) fn is_counted(&self) -> bool {
+        self.counted.load(Ordering::Relaxed)
+    }
+
+    /// Adds an endpoint, once however often it is added, and lets every counter of a region drive it.
+    ///
+    /// # Errors
+    /// As [`Cntr::join`]; the endpoint is not added then.
+    ///
+    /// # Safety
+    /// The endpoint stays where it is until it is removed.
+    pub(crate) unsafe fn add_endpoint(&self, endpoint: NonNull<dyn Drive>) -> Result<(), Errno> {
+        let mut lists = lock(&self.lists);
+        if lists.endpoints.iter().any(|reach| same(reach.0, endpoint)) {
+            return Ok(());
+        }
+        lists.endpoints.push(Reach(endpoint));
+        for (counter, _) in &lists.counters {
+            // SAFETY: the caller's contract; whoever removes the endpoint takes it from all counters.
+            unsafe { counter.join(endpoint) }?;
+        }
+        Ok(())
+    }
+
+    /// Removes an endpoint. Afterwards nobody drives it from here.
+    pub(crate) fn remove_endpoint(&self, endpoint: NonNull<dyn Drive>) {
+        let mut lists = lock(&self.lists);
+        lists.endpoints.retain(|reach| !same(reach.0, endpoint));
+        for (counter, _) in &lists.counters {
+            counter.leave(endpoint);
+        }
+    }
+
+    /// Lets a counter of a region drive every endpoint.
+    ///
+    /// # Errors
+    /// As [`Cntr::join`].
+    pub(crate) fn add_counter(&self, counter: &Cntr) -> Result<(), Errno> {
+        let mut lists = lock(&self.lists);
+        let known = lists.counters.iter_mut();
+        if let Some((_, bindings)) = known.into_iter().find(|(known, _)| is(known, counter)) {
+            *bindings += 1;
+            return Ok(());
+        }
+        for reach in &lists.endpoints {
+            // SAFETY: the endpoint is taken from the counter before it goes: it is in the list, as the counter will be.
+            unsafe { counter.join(reach.0) }?;
+        }
+        lists.counters.push((Ref::to(counter), 1));
+        self.counted.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Ends what [`Exposed::add_counter`] began.
+    pub(crate) fn remove_counter(&self, counter: &Cntr) {
+        let mut lists = lock(&self.lists);
+        let Some(at) = lists
+            .counters
+            .iter()
+            .position(|(known, _)| is(known, counter))
+        else {
+            return;
+        };
+        lists.counters[at].1 -= 1;
+        if lists.counters[at].1 > 0 {
+            return;
+        }
+        for reach in &lists.endpoints {
+            // An endpoint that is bound to the counter itself stays with it.
+            if !reach.get().is_bound_to(counter) {
+                counter.leave(reach.0);
+            }
+        }
+        lists.counters.swap_remove(at);
+    }
+
+    /// Drives the endpoints until no access to the region with this key is under way; returns whether that came about
+    /// in time.
+    pub(crate) fn quiesce(&self, key: u64) -> bool {
+        let lists = lock(&self.lists);
+        let in_use = |reach: &&Reach| reach.get().uses_region(key);
+        let begin = Instant::now();
+        let mut moved = begin;
+        while lists.endpoints.iter().any(|reach| in_use(&reach)) {
+            let now = Instant::now();
+            let events: usize = lists.endpoints.iter().map(|to| to.get().progress()).sum();
+            if events > 0 {
+                moved = now;
+            }
+            if now - moved > STILL || now - begin > AT_MOST {
+                return false;
+            }
+            if events == 0 {
+                std::thread::yield_now();
+            }
+        }
+        true
+    }
+}
+
+fn is(known: &Ref<Cntr>, counter: &Cntr) -> bool {
+    std::ptr::eq(&**known, counter)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::RawFd;
+    use std::sync::atomic::AtomicUsize;
+
+    /// An endpoint whose accesses end one with every turn, as far as they end.
+    struct Busy {
+        left: AtomicUsize,
+        ends: bool,
+    }
+
+    impl Drive for Busy {
+        fn progress(&self) -> usize {
+            match self.ends {
+                true => self.left.fetch_sub(1, Ordering::Relaxed),
+                false => 0,
+            }
+        }
+
+        fn arm(&self) -> bool {
+            true
+        }
+
+        fn fd(&self) -> RawFd {
+            -1
+        }
+
+        fn uses_region(&self, key: u64) -> bool {
+            key == 7 && self.left.load(Ordering::Relaxed) > 0
+        }
+    }
+
+    fn quiesce(busy: &Busy, key: u64) -> bool {
+        let exposed = Exposed::default();
+        // SAFETY: the endpoint outlives the list.
+        unsafe { exposed.add_endpoint(NonNull::from(busy)) }.expect("there are no counters");
+        exposed.quiesce(key)
+    }
+
+    #[test]
+    fn endpoints_are_driven_until_a_region_is_left_alone() {
+        let busy = Busy {
+            left: AtomicUsize::new(3),
+            ends: true,
+        };
+        assert!(quiesce(&busy, 8));
+        assert_eq!(busy.left.load(Ordering::Relaxed), 3);
+        assert!(quiesce(&busy, 7));
+        assert_eq!(busy.left.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn an_access_that_stands_still_keeps_its_region() {
+        let busy = Busy {
+            left: AtomicUsize::new(1),
+            ends: false,
+        };
+        assert!(!quiesce(&busy, 7));
+    }
+}
