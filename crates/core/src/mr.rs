@@ -375,8 +375,8 @@ unsafe extern "C" fn bind(fid: *mut fid, bfid: *mut fid, flags: u64) -> c_int {
     // SAFETY: the table is only in the handles of regions; the application binds an open object.
     let (mr, class) = unsafe { (object::<Mr>(fid.cast()), (*bfid).fclass) };
     status(match class {
-        // SAFETY: as above.
         FI_CLASS_CNTR => {
+            // SAFETY: as above.
             unsafe { checked::<Cntr>(bfid) }.and_then(|cntr| mr.bind_counter(cntr, flags))
         }
         FI_CLASS_EP => mr.bind_endpoint(flags),

@@ -93,9 +93,11 @@ impl Pair {
         if !frame.targets.is_empty() {
             let is_short = header.kind == Kind::Write
                 && (1..=INLINE_ACCESS).contains(&frame.len)
-                && frame.len as u64 == header.len;
+                && (frame.len as u64, 0) == (header.len, header.tag);
             return match frame.targets {
-                [target] if is_short => self.post_short_write(frame, target),
+                [target] if is_short && target.len == header.len => {
+                    self.post_short_write(frame, target)
+                }
                 _ => self.post_access(frame),
             };
         }

@@ -3,7 +3,7 @@
 mod recorder;
 
 use oxifabric_core::device::Device;
-use oxifabric_engine::{Kind, Link, PostError, Posted, RxToken, Target};
+use oxifabric_engine::{Header, Kind, Link, PostError, Posted, RxToken, Target};
 use oxifabric_mem::{Iov, IovSegment};
 use oxifabric_shm::Params;
 use oxifabric_types::{Address, Errno, PeerId};
@@ -69,6 +69,29 @@ fn accesses_bring_their_targets_and_bodies() {
                 assert_eq!((got.body, got.remote), (bytes, None));
             }
         }
+    }
+}
+
+#[test]
+fn short_writes_bring_their_target_and_body_too() {
+    let (mut a, mut b, to_b, _) = pair(&params());
+    for len in 1..=25 {
+        let target = Target {
+            addr: u64::MAX - 30,
+            len: len as u64,
+            key: u64::MAX,
+        };
+        let sent = Header {
+            tag: 0,
+            ..header(Kind::Write, 1, len)
+        };
+        let bytes = pattern(len, 3);
+        let posted = a.try_access(to_b, sent, &[target], &lend(&bytes));
+        assert_eq!(posted, Ok(Posted::Done));
+        b.until("it arrives", |sink| !sink.arrived.is_empty());
+        let got = b.sink.arrived.pop_front().expect("just seen");
+        assert_eq!((got.header, &got.targets[..]), (sent, &[target][..]));
+        assert_eq!(got.body, bytes);
     }
 }
 
