@@ -258,9 +258,10 @@ impl Cntr {
         (value, self.errors.load(Ordering::SeqCst))
     }
 
-    /// Blocks until the counter reaches `threshold` (fi_cntr(3) "fi_cntr_wait").
+    /// Blocks until the counter reaches `threshold` (fi_cntr(3) "fi_cntr_wait"). Programs are known to wait for counters
+    /// that they opened without a wait object; they poll here instead of failing.
     fn wait(&self, threshold: u64, timeout_ms: c_int) -> Result<(), Errno> {
-        if !self.bell.blocks() {
+        if self.set.get().is_some() {
             return Err(Errno::NOSYS);
         }
         let deadline = Deadline::after_ms(timeout_ms);

@@ -252,6 +252,23 @@ fn counters_count_both_ways_and_wake() {
 }
 
 #[test]
+fn a_counter_without_a_wait_object_is_polled_for() {
+    let world = World::new();
+    let cntr = world.cntr(FI_WAIT_NONE);
+    assert_eq!(c!(fi_cntr_wait(cntr, 1, 3)), -FI_ETIMEDOUT);
+    let address = cntr.expose_provenance();
+    thread::scope(|scope| {
+        let waiter = scope.spawn(move || {
+            let cntr: *mut fid_cntr = core::ptr::with_exposed_provenance_mut(address);
+            c!(fi_cntr_wait(cntr, 1, LONG_MS))
+        });
+        assert_eq!(c!(fi_cntr_add(cntr, 1)), 0);
+        assert_eq!(waiter.join().ok(), Some(0));
+    });
+    assert_eq!(close(cntr), 0);
+}
+
+#[test]
 fn reading_nothing_drives_the_endpoint() {
     let world = World::new();
     let (a, b) = (
