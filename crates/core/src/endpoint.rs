@@ -21,6 +21,7 @@ mod msg;
 mod option;
 mod part;
 mod port;
+mod profile;
 mod rma;
 mod router;
 mod scalable;
@@ -110,6 +111,7 @@ impl<P: Provider> RdmEndpoint<P> {
         close: Some(Self::close),
         bind: Some(Self::bind),
         control: Some(Self::control),
+        ops_open: Some(Self::ops_open),
         ..absent::BASE
     };
 

@@ -9,6 +9,7 @@ mod lifecycle;
 mod long_double;
 mod memory;
 mod mock;
+mod profile;
 mod regions;
 mod scalable;
 mod sets;
