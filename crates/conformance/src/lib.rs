@@ -48,7 +48,7 @@ pub struct Sentence {
 macro_rules! sentences {
     ($page:literal; $( $(#[doc = $claim:literal])+ fn $name:ident($stage:ident) $body:block )*) => {
         /// The page.
-        pub const PAGE: $crate::Page = $crate::Page {
+        pub(super) const PAGE: $crate::Page = $crate::Page {
             name: $page,
             sentences: &[$( $crate::Sentence {
                 name: stringify!($name),
