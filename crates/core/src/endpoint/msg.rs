@@ -8,7 +8,7 @@ use oxifabric_abi::{fi_addr_t, fi_msg, fi_ops_msg, fid_ep};
 use oxifabric_types::{Errno, Flags};
 
 use super::RdmEndpoint;
-use super::transfer::{RecvCall, SendCall, buffer, buffers};
+use super::transfer::{RecvCall, SendCall, buffer, buffers, place};
 use crate::device::Provider;
 use crate::handle::failed;
 
@@ -44,7 +44,7 @@ impl<P: Provider> RdmEndpoint<P> {
             context,
         };
         // SAFETY: the application leaves the buffer to the operation (fi_msg(3)).
-        ep.receive(recv, unsafe { buffer(buf, len) })
+        ep.receive(recv, unsafe { place(buf, len) })
     }
 
     unsafe extern "C" fn recvv(

@@ -143,6 +143,17 @@ pub(super) unsafe fn buffer(buf: *const c_void, len: usize) -> Option<Iov> {
     Some(unsafe { Iov::contiguous(buf.cast_mut().cast(), len) })
 }
 
+/// Describes the buffer of a receive. A null one takes messages without data, whatever length it is said to have: there
+/// are programs that only wait for those.
+///
+/// # Safety
+/// As for [`buffer`].
+#[inline]
+pub(super) unsafe fn place(buf: *mut c_void, len: usize) -> Option<Iov> {
+    // SAFETY: the caller's contract.
+    unsafe { buffer(buf, if buf.is_null() { 0 } else { len }) }
+}
+
 /// Describes a list of buffers; `None` when there are too many, or they cannot be ones.
 ///
 /// # Safety

@@ -145,3 +145,31 @@ fn contexts_stay_while_something_is_bound() {
     assert_eq!(close(ep), 0);
     assert_eq!((close(srx), close(stx)), (0, 0));
 }
+
+#[test]
+fn a_receive_without_memory_takes_messages_without_data() {
+    let world = World::new();
+    let srx = srx(&world);
+    let end = sharing(&world, srx);
+    let sender = world.end(FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE);
+    let to = sender.knows(&end);
+    let bare = |context: usize| {
+        c!(fi_recv(
+            srx,
+            null_mut(),
+            1024,
+            null_mut(),
+            FI_ADDR_UNSPEC,
+            context as *mut _
+        ))
+    };
+    assert_eq!((bare(1), bare(2)), (0, 0));
+    assert_eq!(sender.send(to, b"", 0), 0);
+    let (entry, _) = end.next();
+    assert_eq!((entry.op_context as usize, entry.len), (1, 0));
+    assert_eq!(sender.send(to, b"data", 0), 0);
+    assert_eq!(end.read().err(), Some(-(FI_EAVAIL as isize)));
+    assert_eq!(end.error().err, FI_ETRUNC);
+    drop(end);
+    assert_eq!(close(srx), 0);
+}
