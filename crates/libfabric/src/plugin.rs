@@ -229,9 +229,19 @@ mod tests {
                 protocols.push((*entry.ep_attr).protocol);
                 next = entry.next;
             }
-            protocols.dedup();
-            assert_eq!(protocols.len(), registry().providers().count());
             oxifabric_core::info::free(list);
+            let request = Request {
+                version,
+                node: None,
+                service: None,
+                flags: 0,
+                hints: None,
+            };
+            let own = registry()
+                .query_filtered(&request, &NameFilter::parse(""))
+                .infos;
+            let own: Vec<u32> = own.iter().map(|info| info.ep.protocol).collect();
+            assert_eq!(protocols, own);
         }
     }
 }
