@@ -89,8 +89,7 @@ impl Domain {
             mr: table(&mr::OPS),
         };
         let automatic = info.domain.data_progress == Progress::Auto;
-        let connects = info.ep.kind == EpType::Msg;
-        let serial = info.domain.threading == Threading::Domain && !automatic && !connects;
+        let serial = info.domain.threading == Threading::Domain && !locks(&info);
         // SAFETY: with the lock off, the application promised that one thread at a time uses the whole domain; the
         // table calls nobody.
         let regions = unsafe { SwitchLock::new(Regions::new(&info.domain), !serial) };
@@ -185,10 +184,11 @@ impl Drop for Domain {
 
 /// Tells whether objects of a domain exclude threads: not, when the application promised to (fi_domain(3)). A thread of
 /// the library makes the promise worthless, and so does work that one endpoint does on account of another, and an event
-/// queue, which is not part of the domain and drives its connections.
+/// queue, which is not part of the domain and drives its connections and the joins of collective groups.
 fn locks(info: &Info) -> bool {
     info.domain.data_progress == Progress::Auto
         || info.ep.kind == EpType::Msg
+        || info.caps.contains(Caps::COLLECTIVE)
         || match info.domain.threading {
             Threading::Domain => false,
             // A region's counter, and closing a region, drive endpoints of other completion structures.

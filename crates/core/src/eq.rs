@@ -98,7 +98,12 @@ impl Eq {
         unsafe { WaitSet::admit(set, eq, |eq: &Self| &eq.set) }
     }
 
-    /// Lets an endpoint report its connection here and be driven from here.
+    /// Tells whether somebody may sleep here.
+    pub(crate) const fn waits(&self) -> bool {
+        self.bell.has_fd()
+    }
+
+    /// Lets an endpoint report here and be driven from here.
     ///
     /// # Errors
     /// As [`Members::add`].

@@ -287,7 +287,8 @@ impl<P: Provider> RdmEndpoint<P> {
     pub(super) fn start(&self, bindings: &Bindings) -> Result<(), Errno> {
         let mut port = self.port.lock();
         let upkeep = self.domain.upkeep();
-        let waits = bindings.waits() || upkeep.is_automatic() || self.has(Caps::TRIGGER);
+        let joins = self.has(Caps::COLLECTIVE) && bindings.eq.as_ref().is_some_and(|eq| eq.waits());
+        let waits = bindings.waits() || joins || upkeep.is_automatic() || self.has(Caps::TRIGGER);
         port.sleeps |= waits && !port.enabled;
         if P::Device::CONNECTED {
             port.device.enable(waits)?;
@@ -371,7 +372,7 @@ impl<P: Provider> RdmEndpoint<P> {
         if let Some(srx) = &bindings.srx {
             srx.leave(NonNull::from(self));
         }
-        if let Some(eq) = bindings.eq.as_ref().filter(|_| P::Device::CONNECTED) {
+        if let Some(eq) = &bindings.eq {
             eq.leave(me, self.fid.as_ptr().addr());
         }
     }

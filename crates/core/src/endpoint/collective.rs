@@ -102,6 +102,12 @@ impl<P: Provider> RdmEndpoint<P> {
         // SAFETY: the caller's contract.
         let set: &AvSet = unsafe { checked(addr.set.cast_mut().cast()) }?;
         let eq = self.events().ok_or(Errno::NOEQ)?;
+        if !self.port.lock().enabled {
+            return Err(Errno::OPBADSTATE);
+        }
+        // A program that waits for the event reads nothing else.
+        // SAFETY: the endpoint is boxed, leaves the queue before it goes, and excludes threads since it has collectives.
+        unsafe { eq.join(self.driven()) }?;
         // SAFETY: the endpoint is boxed, and does not close as long as it has groups.
         let handle = unsafe { Group::open(NonNull::from(self as &dyn Member), context) };
         self.groups.fetch_add(1, Ordering::Relaxed);

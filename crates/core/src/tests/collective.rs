@@ -4,7 +4,7 @@ use core::ffi::c_void;
 use core::ptr::null_mut;
 
 use oxifabric_abi::*;
-use oxifabric_types::{Caps, Errno};
+use oxifabric_types::{Caps, Errno, Threading};
 
 use super::world::{End, World, bind, c, close};
 
@@ -46,9 +46,14 @@ const UNIVERSE: fi_av_set_attr = fi_av_set_attr {
 impl Rank {
     /// Opens so many endpoints that have not joined anything.
     fn open(world: &World, count: usize) -> Vec<Self> {
+        Self::waiting(world, count, FI_WAIT_NONE)
+    }
+
+    /// As [`Rank::open`], with event queues to wait for.
+    fn waiting(world: &World, count: usize, wait_obj: fi_wait_obj) -> Vec<Self> {
         let ranks: Vec<Self> = (0..count)
             .map(|_| {
-                let eq = world.eq(FI_WAIT_NONE);
+                let eq = world.eq(wait_obj);
                 let end = End {
                     ep: world.bare(),
                     cq: world.cq(FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE),
@@ -201,6 +206,63 @@ fn a_set_has_what_its_range_and_stride_say() {
     ] {
         assert_eq!(open_set(ranks[0].end.av, attr), Err(Errno::INVAL.raw()));
     }
+    close_all(ranks);
+}
+
+/// Joins all ranks without waiting for any.
+fn begin_to_join(ranks: &mut [Rank]) {
+    for rank in ranks {
+        rank.set = open_set(rank.end.av, UNIVERSE).expect("the set is possible");
+        assert_eq!(rank.join(), 0);
+    }
+}
+
+#[test]
+fn reading_event_queues_alone_ends_joins() {
+    let world = world();
+    let mut ranks = Rank::open(&world, 3);
+    begin_to_join(&mut ranks);
+    let mut joined = 0;
+    for _ in 0..100_000 {
+        for rank in &ranks {
+            let (mut event, mut entry) = (0, fi_eq_entry::ZERO);
+            let room = size_of::<fi_eq_entry>();
+            let into = (&raw mut entry).cast();
+            if c!(fi_eq_read(rank.eq, &mut event, into, room, 0)) == room as isize {
+                assert_eq!((event, entry.fid), (FI_JOIN_COMPLETE, rank.mc.cast()));
+                joined += 1;
+            }
+        }
+    }
+    assert_eq!(joined, 3);
+    close_all(ranks);
+}
+
+#[test]
+fn joins_end_while_their_members_sleep_on_event_queues() {
+    let world = World::with(FI_VERSION(2, 6), |info| {
+        info.caps |= Caps::COLLECTIVE;
+        // The queues are no objects of the domain, which the application keeps to one thread at a time.
+        info.domain.threading = Threading::Domain;
+    });
+    let mut ranks = Rank::waiting(&world, 3, FI_WAIT_FD);
+    begin_to_join(&mut ranks);
+    let eqs: Vec<usize> = ranks
+        .iter()
+        .map(|rank| rank.eq.expose_provenance())
+        .collect();
+    std::thread::scope(|scope| {
+        for eq in eqs {
+            scope.spawn(move || {
+                let eq: *mut fid_eq = core::ptr::with_exposed_provenance_mut(eq);
+                let (mut event, mut entry) = (0, fi_eq_entry::ZERO);
+                let room = size_of::<fi_eq_entry>();
+                let into = (&raw mut entry).cast();
+                let read = c!(fi_eq_sread(eq, &mut event, into, room, 60_000, 0));
+                assert_eq!((read, event), (room as isize, FI_JOIN_COMPLETE));
+            });
+        }
+    });
     close_all(ranks);
 }
 
