@@ -6,6 +6,7 @@
 //!
 //! - [`stage`]: a library and a provider; [`world`]: fabric, domain and endpoints on that; [`traffic`]: operations and their
 //!   completions.
+//! - [`ground`]: memory of one endpoint that another accesses.
 #![allow(
     clippy::missing_panics_doc,
     reason = "a sentence that does not hold panics: that is what it is for"
@@ -16,6 +17,7 @@
     reason = "this room is a C program in all but the language"
 )]
 
+pub mod ground;
 pub mod pages;
 pub mod stage;
 pub mod traffic;
@@ -28,6 +30,8 @@ pub use stage::Stage;
 pub struct Page {
     /// Its name, with the section: `fi_cq(3)`.
     pub name: &'static str,
+    /// The providers that have what the page is about.
+    pub providers: &'static [&'static str],
     /// Its promises, in the order of the page.
     pub sentences: &'static [Sentence],
 }
@@ -43,13 +47,21 @@ pub struct Sentence {
     pub check: fn(&Stage),
 }
 
-/// Declares the sentences of a page: functions of a [`Stage`] whose doc comments are their claims.
+/// All providers.
+pub const PROVIDERS: &[&str] = &["shm", "tcp"];
+
+/// Declares the sentences of a page: functions of a [`Stage`] whose doc comments are their claims. They hold on all
+/// providers, unless the page names its own.
 #[macro_export]
 macro_rules! sentences {
-    ($page:literal; $( $(#[doc = $claim:literal])+ fn $name:ident($stage:ident) $body:block )*) => {
+    ($page:literal; $($sentences:tt)*) => {
+        $crate::sentences! { $page on $crate::PROVIDERS; $($sentences)* }
+    };
+    ($page:literal on $providers:expr; $( $(#[doc = $claim:literal])+ fn $name:ident($stage:ident) $body:block )*) => {
         /// The page.
         pub(super) const PAGE: $crate::Page = $crate::Page {
             name: $page,
+            providers: $providers,
             sentences: &[$( $crate::Sentence {
                 name: stringify!($name),
                 claim: concat!($($claim),+),

@@ -1,5 +1,6 @@
 //! The man pages in scope, one module each.
 
+mod fi_atomic;
 mod fi_av;
 mod fi_cntr;
 mod fi_cq;
@@ -29,4 +30,5 @@ pub const PAGES: &[Page] = &[
     fi_msg::PAGE,
     fi_tagged::PAGE,
     fi_rma::PAGE,
+    fi_atomic::PAGE,
 ];

@@ -34,7 +34,9 @@ impl World {
         Self::of(stage, stage.query(&hints))
     }
 
-    fn of(stage: &Stage, info: InfoList) -> Self {
+    /// Opens what is described first.
+    #[must_use]
+    pub fn of(stage: &Stage, info: InfoList) -> Self {
         let (mut fabric, mut domain) = (null_mut(), null_mut());
         let attr = info.first().fabric_attr;
         assert_eq!(c!((stage.library.fabric)(attr, &mut fabric, null_mut())), 0);
@@ -125,6 +127,7 @@ impl World {
             ep: self.bare(),
             cq: self.cq(|_| {}),
             av: self.av(),
+            eq: null_mut(),
             traffic: Traffic::default(),
         };
         assert_eq!(bind(end.ep, end.cq, flags), 0);
@@ -166,8 +169,10 @@ pub struct End {
     pub ep: *mut fid_ep,
     /// Its completion queue, in the tagged format.
     pub cq: *mut fid_cq,
-    /// Its address vector.
+    /// Its address vector; none if it is connected.
     pub av: *mut fid_av,
+    /// Its event queue, if it has one.
+    pub eq: *mut fid_eq,
     /// What it has under way.
     pub traffic: Traffic,
 }
@@ -198,9 +203,15 @@ impl End {
 
 impl Drop for End {
     fn drop(&mut self) {
-        let closed = [close(self.ep), close(self.cq), close(self.av)];
+        let mut closed = vec![close(self.ep), close(self.cq)];
+        if !self.av.is_null() {
+            closed.push(close(self.av));
+        }
+        if !self.eq.is_null() {
+            closed.push(close(self.eq));
+        }
         if !std::thread::panicking() {
-            assert_eq!(closed, [0; 3]);
+            assert!(closed.iter().all(|&code| code == 0), "{closed:?}");
         }
     }
 }

@@ -6,10 +6,8 @@ use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Trial};
 use oxifabric_conformance::pages::PAGES;
-use oxifabric_conformance::{Page, Stage};
+use oxifabric_conformance::{PROVIDERS, Page, Stage};
 use oxifabric_libfabric::{EntryPoints, builtin};
-
-const PROVIDERS: [&str; 2] = ["shm", "tcp"];
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
@@ -18,9 +16,10 @@ fn main() -> ExitCode {
         Ok(())
     })];
     let library = library();
-    for provider in PROVIDERS {
+    for &provider in PROVIDERS {
         let stage = Stage { library, provider };
-        for page in PAGES {
+        let pages = PAGES.iter();
+        for page in pages.filter(|page| page.providers.contains(&provider)) {
             for sentence in page.sentences {
                 let name = format!("{provider}::{}::{}", page.name, sentence.name);
                 trials.push(Trial::test(name, move || {
@@ -59,11 +58,10 @@ fn check_document() {
 
 fn list(pages: &[Page]) -> String {
     let total: usize = pages.iter().map(|page| page.sentences.len()).sum();
-    let mut text = format!(
-        "\n{total} sentences, each on shm and on tcp.\n\n| page | sentences |\n|---|---|\n"
-    );
+    let mut text = format!("\n{total} sentences.\n\n| page | sentences | on |\n|---|---|---|\n");
     for page in pages {
-        text += &format!("| {} | {} |\n", page.name, page.sentences.len());
+        let on = page.providers.join(", ");
+        text += &format!("| {} | {} | {on} |\n", page.name, page.sentences.len());
     }
     for page in pages {
         text += &format!("\n## {}\n\n", page.name);
