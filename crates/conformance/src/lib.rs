@@ -6,7 +6,8 @@
 //!
 //! - [`stage`]: a library and a provider; [`world`]: fabric, domain and endpoints on that; [`traffic`]: operations and their
 //!   completions.
-//! - [`ground`]: memory of one endpoint that another accesses.
+//! - [`ground`]: memory of one endpoint that another accesses; [`lobby`]: connected endpoints; [`group`]: members of
+//!   collectives.
 #![allow(
     clippy::missing_panics_doc,
     reason = "a sentence that does not hold panics: that is what it is for"
@@ -18,6 +19,8 @@
 )]
 
 pub mod ground;
+pub mod group;
+pub mod lobby;
 pub mod pages;
 pub mod stage;
 pub mod traffic;

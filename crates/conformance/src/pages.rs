@@ -2,7 +2,10 @@
 
 mod fi_atomic;
 mod fi_av;
+mod fi_av_set;
+mod fi_cm;
 mod fi_cntr;
+mod fi_collective;
 mod fi_cq;
 mod fi_domain;
 mod fi_endpoint;
@@ -13,6 +16,7 @@ mod fi_msg;
 mod fi_poll;
 mod fi_rma;
 mod fi_tagged;
+mod fi_trigger;
 
 use crate::Page;
 
@@ -31,4 +35,8 @@ pub const PAGES: &[Page] = &[
     fi_tagged::PAGE,
     fi_rma::PAGE,
     fi_atomic::PAGE,
+    fi_cm::PAGE,
+    fi_trigger::PAGE,
+    fi_av_set::PAGE,
+    fi_collective::PAGE,
 ];

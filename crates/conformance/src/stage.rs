@@ -116,6 +116,15 @@ impl InfoList {
         self.first
     }
 
+    /// A list that some other call gave, to be released with the same library.
+    #[must_use]
+    pub const fn like(&self, first: *mut fi_info) -> Self {
+        Self {
+            library: self.library,
+            first,
+        }
+    }
+
     /// All entries.
     pub fn entries(&self) -> impl Iterator<Item = &fi_info> {
         let mut next = self.first;
