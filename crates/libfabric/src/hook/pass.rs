@@ -25,6 +25,12 @@ pub(super) trait Pass: Copy {
     /// # Safety
     /// As for [`Pass::down`], after the call.
     unsafe fn up(self, _world: &Arc<World>, _succeeded: bool) {}
+
+    /// Replaces the counter if this is the context of a triggered operation.
+    ///
+    /// # Safety
+    /// It is the last argument of a triggered transfer.
+    unsafe fn lower_context(self) {}
 }
 
 /// Arguments in which there is no handle.
@@ -34,7 +40,7 @@ macro_rules! plain {
 
 plain! {
     c_int, u32, u64, usize,
-    *mut c_void, *const c_void, *mut *mut c_void, *mut c_char, *const c_char, *mut u32, *mut u64, *mut usize,
+    *const c_void, *mut *mut c_void, *mut c_char, *const c_char, *mut u32, *mut u64, *mut usize,
     *const iovec, *const fi_ioc, *mut fi_ioc,
     *mut fi_tx_attr, *mut fi_rx_attr, *mut fi_av_attr, *mut fi_av_set_attr, *mut fi_wait_attr, *mut fi_poll_attr,
     *mut fi_atomic_attr, *mut fi_collective_attr, *mut fi_cq_err_entry, *mut fi_eq_err_entry,
@@ -42,6 +48,14 @@ plain! {
     *const fi_msg_compare,
     // `trywait` looks into it by itself.
     *mut *mut fid,
+}
+
+/// Contexts of operations, and whatever else has no type.
+impl Pass for *mut c_void {
+    unsafe fn lower_context(self) {
+        // SAFETY: the caller's contract.
+        unsafe { lower(self.cast()) }
+    }
 }
 
 impl Pass for *mut fid {
@@ -252,8 +266,27 @@ pub(super) unsafe fn trigger(msg: impl Described, flags: u64) {
         return;
     }
     // SAFETY: the caller's contract.
+    unsafe { lower(msg.context().cast()) }
+}
+
+/// Tells whether an operation without flags of its own is triggered, given the flags of its endpoint by direction.
+pub(super) fn is_triggered(table: &str, op: &str, default_flags: u64) -> bool {
+    const TRANSFERS: [&str; 4] = ["fi_ops_msg", "fi_ops_tagged", "fi_ops_rma", "fi_ops_atomic"];
+    let direction = if op.starts_with("recv") {
+        FI_RECV
+    } else {
+        FI_TRANSMIT
+    };
+    default_flags & direction != 0 && TRANSFERS.contains(&table)
+}
+
+/// Replaces the counter in a context.
+///
+/// # Safety
+/// The context is null or that of a triggered operation.
+unsafe fn lower(context: *mut fi_triggered_context) {
+    // SAFETY: the caller's contract.
     unsafe {
-        let context: *mut fi_triggered_context = msg.context().cast();
         if let Some(context) = context.as_mut()
             && context.event_type == FI_TRIGGER_THRESHOLD
         {

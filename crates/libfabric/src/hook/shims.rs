@@ -42,6 +42,12 @@ macro_rules! shims {
                             ),
                         };
                         pass_trigger!($op; $($arg),*);
+                        let triggered = wrapper.triggered();
+                        if triggered != 0
+                            && pass::is_triggered(stringify!($table), stringify!($op), triggered)
+                        {
+                            lower_last!($($arg),*);
+                        }
                         let ops = table::<oxifabric_abi::$table, T>(wrapper.inner());
                         let reaches = offset_of!(oxifabric_abi::$table, $op);
                         let found = if ops.is_null() || (*ops).size <= reaches { None } else { (*ops).$op };
@@ -122,6 +128,13 @@ macro_rules! size {
     ($other:ident; $($arg:ident),*) => {
         0
     };
+}
+
+/// Replaces the handle in the last argument, if that is a context.
+macro_rules! lower_last {
+    () => {};
+    ($arg:ident) => { Pass::lower_context($arg) };
+    ($first:ident, $($rest:ident),+) => { lower_last!($($rest),+) };
 }
 
 /// Replaces the handle in the context of a triggered operation, which the provider owns while it waits.
@@ -209,7 +222,11 @@ use super::special;
 classes! {
     fid_fabric { ops: fi_ops_fabric { trywait: special::trywait }; }
     fid_domain {
-        ops: fi_ops_domain { cq_open: special::cq_open };
+        ops: fi_ops_domain {
+            cq_open: special::cq_open,
+            endpoint: special::endpoint,
+            endpoint2: special::endpoint2
+        };
         mr: fi_ops_mr;
     }
     fid_av { ops: fi_ops_av; }

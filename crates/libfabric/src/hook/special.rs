@@ -64,10 +64,17 @@ pub(super) unsafe extern "C" fn control<T: Has<fi_ops>>(
             _ => {}
         }
         let code = base::control::<T>(fid, command, arg);
+        let wrapper = Wrapper::of(fid.cast::<T>());
         if command == FI_ALIAS && code == 0 {
-            let place = (*arg.cast::<fi_alias>()).fid;
-            let world = Wrapper::of(fid.cast::<T>()).world();
-            *place = wrap((*place).cast::<T>(), world).cast();
+            let fi_alias { fid: place, flags } = *arg.cast::<fi_alias>();
+            let alias = wrap((*place).cast::<T>(), wrapper.world());
+            let same = FI_TRIGGER | wrapper.triggered();
+            Wrapper::of(alias).set_default_flags(same);
+            Wrapper::of(alias).set_default_flags(flags);
+            *place = alias.cast();
+        }
+        if command == FI_SETOPSFLAG && code == 0 {
+            wrapper.set_default_flags(*arg.cast::<u64>());
         }
         refresh(fid.cast::<T>());
         code
@@ -140,6 +147,66 @@ pub(super) unsafe extern "C" fn cq_open(
             set_format(*cq, format);
         }
         code
+    }
+}
+
+/// Opens an endpoint and remembers its default flags.
+///
+/// # Safety
+/// As for fi_endpoint(3).
+pub(super) unsafe extern "C" fn endpoint(
+    domain: *mut fid_domain,
+    info: *mut fi_info,
+    ep: *mut *mut fid_ep,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let code = fi_ops_domain::endpoint::<fid_domain>(domain, info, ep, context);
+        note_flags(code, info, ep);
+        code
+    }
+}
+
+/// As [`endpoint`], with flags.
+///
+/// # Safety
+/// As for fi_endpoint2.
+pub(super) unsafe extern "C" fn endpoint2(
+    domain: *mut fid_domain,
+    info: *mut fi_info,
+    ep: *mut *mut fid_ep,
+    flags: u64,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let code = fi_ops_domain::endpoint2::<fid_domain>(domain, info, ep, flags, context);
+        note_flags(code, info, ep);
+        code
+    }
+}
+
+/// Remembers the default flags in the attributes of an endpoint; they are in the same place in every API version.
+///
+/// # Safety
+/// If the call succeeded, its arguments are valid.
+unsafe fn note_flags(code: c_int, info: *const fi_info, ep: *mut *mut fid_ep) {
+    if code != 0 {
+        return;
+    }
+    // SAFETY: the caller's contract; attributes are null or valid.
+    unsafe {
+        let wrapper = Wrapper::of(*ep);
+        for (way, flags) in [
+            (
+                FI_TRANSMIT,
+                (*info).tx_attr.as_ref().map(|attr| attr.op_flags),
+            ),
+            (FI_RECV, (*info).rx_attr.as_ref().map(|attr| attr.op_flags)),
+        ] {
+            wrapper.set_default_flags(way | flags.unwrap_or(0) & FI_TRIGGER);
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use core::mem::offset_of;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use oxifabric_abi::*;
@@ -16,6 +17,8 @@ pub(super) struct Wrapper<T> {
     world: Arc<World>,
     /// FI_CQ_FORMAT_* of a completion queue.
     format: u32,
+    /// FI_TRANSMIT and FI_RECV, if an endpoint's operations of that direction are triggered unless they have own flags.
+    triggered: AtomicU64,
 }
 
 /// A structure of the C headers that applications hold a pointer to.
@@ -101,6 +104,7 @@ pub(super) unsafe fn wrap<T: Class>(inner: *mut T, world: &Arc<World>) -> *mut T
         inner,
         world: Arc::clone(world),
         format: FI_CQ_FORMAT_UNSPEC,
+        triggered: AtomicU64::new(0),
     }));
     let (above, below) = (wrapper.expose_provenance(), inner.expose_provenance());
     let mut map = map();
@@ -145,6 +149,20 @@ impl<T: Class> Wrapper<T> {
 
     pub(super) fn format(&self) -> u32 {
         self.format
+    }
+
+    pub(super) fn triggered(&self) -> u64 {
+        self.triggered.load(Ordering::Relaxed)
+    }
+
+    /// Notes the default flags of one direction, or of both, which is named among them.
+    pub(super) fn set_default_flags(&self, flags: u64) {
+        let ways = flags & (FI_TRANSMIT | FI_RECV);
+        if flags & FI_TRIGGER != 0 {
+            self.triggered.fetch_or(ways, Ordering::Relaxed);
+        } else {
+            self.triggered.fetch_and(!ways, Ordering::Relaxed);
+        }
     }
 }
 

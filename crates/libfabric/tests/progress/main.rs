@@ -2,5 +2,6 @@
 
 mod auto;
 mod deferred;
+mod hooks;
 mod threads;
 mod world;
