@@ -2,12 +2,14 @@
 //!
 //! Warnings are on unless FI_LOG_LEVEL says `off`: a failure that nobody sees costs days. To be no flood, a warning with
 //! the same text is printed once per FI_LOG_INTERVAL, and then says how often it was held back.
+//! An application may take the messages itself ([`import`]).
 //! Setup and failure paths only; nothing on the data path logs unless it fails.
 //!
 //! ```ignore
 //! log::warn!("tcp", EpCtrl, "{address}: {cause}");
 //! ```
 
+mod import;
 mod repeats;
 mod sink;
 
@@ -19,6 +21,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::params::{Parameter, ParameterKind};
 use repeats::Repeats;
 use sink::Sink;
+
+pub use import::{Imported, end_import, import, is_imported};
 
 #[doc(inline)]
 pub use crate::__log_warn as warn;
@@ -111,12 +115,13 @@ macro_rules! __log {
 
 /// Returns whether messages of this kind are printed.
 pub fn enabled(prov: &str, level: Level, subsys: Subsys) -> bool {
-    settings().admit(prov, level as u32, subsys as u32)
+    enabled_raw(prov, level as u32, subsys as u32)
 }
 
 /// As [`enabled`], for the numbers that C code passes.
 pub fn enabled_raw(prov: &str, level: u32, subsys: u32) -> bool {
-    settings().admit(prov, level, subsys)
+    import::ask(|log| log.enabled(prov, level, subsys))
+        .unwrap_or_else(|| settings().admit(prov, level, subsys))
 }
 
 /// Prints a message from `place` (module and line). Call it if [`enabled`]; the macros do.
@@ -150,6 +155,10 @@ pub fn emit(
 
 /// Prints a message of C code, which ends its lines itself.
 pub fn write_line(prov: &str, level: u32, subsys: u32, place: (&str, u32), text: &str) {
+    let taken = import::ask(|log| Some(log.log(prov, level, subsys, place, text)));
+    if taken == Some(true) {
+        return;
+    }
     let level = LEVELS.get(level as usize).unwrap_or(&"unknown");
     let subsys = SUBSYSTEMS.get(subsys as usize).unwrap_or(&"unknown");
     let (pid, seconds) = (process::id(), now_ms() / 1000);
@@ -161,6 +170,9 @@ pub fn write_line(prov: &str, level: u32, subsys: u32, place: (&str, u32), text:
 
 /// Returns whether a message may be printed again, and when so moves `next_ms` on by FI_LOG_INTERVAL (fi_log_ready).
 pub fn ready(prov: &str, level: u32, subsys: u32, next_ms: &mut u64) -> bool {
+    if let Some(ready) = import::ask(|log| log.ready(prov, level, subsys, next_ms)) {
+        return ready;
+    }
     let now = now_ms();
     if !enabled_raw(prov, level, subsys) || now < *next_ms {
         return false;

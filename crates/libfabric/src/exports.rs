@@ -3,12 +3,13 @@
 //! Rust has no notion of symbol versions, so every exported symbol is a jump in assembly with a `.symver` of its own; the
 //! linker script `libfabric.map` beside this crate's manifest declares the versions and hides everything else.
 
+mod import;
 mod older;
 pub(crate) mod variadic;
 
-use core::ffi::{c_char, c_int, c_void};
+use core::ffi::{c_int, c_void};
 
-use oxifabric_abi::{FI_EINVAL, FI_ENOSYS, fi_info, fid, fid_fabric};
+use oxifabric_abi::{FI_EINVAL, fi_info, fid_fabric};
 
 use crate::{calls, logging, params, tostr};
 
@@ -61,7 +62,7 @@ export! {
     "fi_fabric_1_0", "fi_fabric", "@FABRIC_1.0" => older::fabric_1_0;
     "fi_fabric_1_1", "fi_fabric", "@@FABRIC_1.1" => calls::fabric;
     "fi_fabric2_1_8", "fi_fabric2", "@@FABRIC_1.8" => fabric2;
-    "fi_open_1_5", "fi_open", "@@FABRIC_1.5" => open;
+    "fi_open_1_5", "fi_open", "@@FABRIC_1.5" => import::open;
 
     "fi_version_1_0", "fi_version", "@@FABRIC_1.0" => calls::version;
     "fi_strerror_1_0", "fi_strerror", "@@FABRIC_1.0" => calls::strerror;
@@ -102,17 +103,4 @@ unsafe extern "C" fn fabric2(
         Some(info) if flags == 0 => unsafe { calls::fabric(info.fabric_attr, fabric, context) },
         _ => -FI_EINVAL,
     }
-}
-
-/// Opens an object of the library by name: this one has none, so the answer is `-FI_ENOSYS`. Source: fi_fabric(3).
-extern "C" fn open(
-    _version: u32,
-    _name: *const c_char,
-    _attr: *mut c_void,
-    _attr_len: usize,
-    _flags: u64,
-    _fid: *mut *mut fid,
-    _context: *mut c_void,
-) -> c_int {
-    -FI_ENOSYS
 }

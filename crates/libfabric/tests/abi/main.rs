@@ -3,6 +3,7 @@
 //! The library is the one in `lib/` of the folder that `OXI_DIST` names, or else `cargo xtask dist` builds one.
 
 mod calls;
+mod import;
 mod library;
 mod programs;
 mod symbols;

@@ -1,0 +1,133 @@
+//! fi_open, and the import of an application's log: rdma/fi_ext.h.
+
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::mem::transmute;
+use core::ptr::{self, null, null_mut};
+use std::sync::Mutex;
+
+use oxifabric_abi::*;
+
+use crate::library::symbol;
+
+type Open = unsafe extern "C" fn(
+    u32,
+    *const c_char,
+    *mut c_void,
+    usize,
+    u64,
+    *mut *mut fid,
+    *mut c_void,
+) -> c_int;
+type GetInfo = unsafe extern "C" fn(
+    u32,
+    *const c_char,
+    *const c_char,
+    u64,
+    *const fi_info,
+    *mut *mut fi_info,
+) -> c_int;
+
+/// What the application's log was told: provider and message.
+static TOLD: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
+
+extern "C" fn enabled(
+    _prov: *const fi_provider,
+    level: fi_log_level,
+    _subsys: fi_log_subsys,
+    _flags: u64,
+) -> c_int {
+    c_int::from(level == FI_LOG_WARN)
+}
+
+unsafe extern "C" fn log(
+    prov: *const fi_provider,
+    level: fi_log_level,
+    _subsys: fi_log_subsys,
+    func: *const c_char,
+    _line: c_int,
+    msg: *const c_char,
+) {
+    assert_eq!(level, FI_LOG_WARN);
+    assert!(!func.is_null());
+    // SAFETY: the library passes strings.
+    let (prov, msg) = unsafe { (CStr::from_ptr((*prov).name), CStr::from_ptr(msg)) };
+    let text = |text: &CStr| text.to_string_lossy().into_owned();
+    TOLD.lock()
+        .expect("nobody panics with it")
+        .push((text(prov), text(msg)));
+}
+
+fn open(version: u32, name: &CStr, flags: u64) -> Result<*mut fid, c_int> {
+    let mut opened = null_mut();
+    // SAFETY: the arguments are those of fi_open.
+    let code = unsafe {
+        let open = transmute::<*mut c_void, Open>(symbol(c"fi_open", c"FABRIC_1.5"));
+        open(
+            version,
+            name.as_ptr(),
+            null_mut(),
+            0,
+            flags,
+            &mut opened,
+            null_mut(),
+        )
+    };
+    if code == 0 { Ok(opened) } else { Err(-code) }
+}
+
+/// Makes the library warn: there is no such API version yet.
+fn provoke(minor: u32) {
+    let mut list = null_mut();
+    // SAFETY: as fi_getinfo(3) asks.
+    let code = unsafe {
+        let getinfo = transmute::<*mut c_void, GetInfo>(symbol(c"fi_getinfo", c"FABRIC_1.9"));
+        getinfo(FI_VERSION(90, minor), null(), null(), 0, null(), &mut list)
+    };
+    assert_eq!(code, -FI_ENOSYS);
+}
+
+fn told(minor: u32) -> bool {
+    let told = TOLD.lock().expect("nobody panics with it");
+    told.iter()
+        .any(|(prov, msg)| prov == "core" && msg.contains(&format!("90.{minor} was asked for")))
+}
+
+#[test]
+fn an_application_takes_the_log_until_it_closes_its_own() {
+    let newest = FI_VERSION(2, 6);
+    assert_eq!(open(newest, c"mr_cache", 0), Err(FI_ENOSYS));
+    assert_eq!(open(FI_VERSION(1, 12), c"logging", 0), Err(FI_EINVAL));
+    assert_eq!(open(newest, c"logging", 1), Err(FI_EBADFLAGS));
+
+    let mut ops = fi_ops_log {
+        enabled: Some(enabled),
+        log: Some(log),
+        ..fi_ops_log::NONE
+    };
+    let mut logging = fid_logging {
+        fid: fid {
+            fclass: FI_CLASS_LOG,
+            context: null_mut(),
+            ops: null_mut(),
+        },
+        ops: ptr::from_mut(&mut ops),
+    };
+    let logging = ptr::from_mut(&mut logging);
+    let door = open(newest, c"LOGGING", 0).expect("nobody has imported a log");
+    // SAFETY: the objects are open; the log stays until it is closed.
+    unsafe {
+        assert_eq!(fi_bind(door, door, 1), -FI_EINVAL);
+        assert_eq!(fi_bind(door, logging.cast(), 0), 0);
+        assert_eq!(fi_close(door), 0);
+    }
+    provoke(1);
+    assert!(told(1));
+    assert_eq!(open(newest, c"logging", 0), Err(FI_EALREADY));
+    // SAFETY: as above.
+    assert_eq!(unsafe { fi_close(logging.cast()) }, 0);
+    provoke(2);
+    assert!(!told(2));
+    let door = open(newest, c"logging", 0).expect("it can be opened again");
+    // SAFETY: it is open.
+    assert_eq!(unsafe { fi_close(door) }, 0);
+}
