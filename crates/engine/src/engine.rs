@@ -80,7 +80,8 @@ impl Engine {
     /// order of these calls.
     ///
     /// # Errors
-    /// [`Errno::AGAIN`] when [`Config::tx_size`] sends are outstanding; [`Errno::INVAL`] when the peer cannot
+    /// [`Errno::AGAIN`] when [`Config::tx_size`] sends are outstanding, and for an injected one behind many others to a
+    /// peer whose link is blocked; [`Errno::INVAL`] when the peer cannot
     /// exist; [`Errno::NOMEM`] when a body has to be copied and there is no memory. The operation was not
     /// started then. Everything else, a dead peer too, is reported as a [`crate::Failure`].
     #[inline]

@@ -10,6 +10,10 @@ use crate::slab::Key;
 /// it that needs one. A peer that does not read its answers can therefore not make them pile up.
 const MAX_REPLIES: usize = 1 << 14;
 
+/// How many operations may wait for one peer whose link takes nothing before no more injected ones join them. Each of
+/// those costs a copy, where its caller, refused, merely comes again when the link has room.
+const MAX_INJECTED: usize = 16;
+
 /// How many peers there may be. Links give out dense numbers; anything beyond is no peer.
 const MAX_PEERS: usize = 1 << 24;
 
@@ -112,6 +116,14 @@ impl Peers {
         self.rows
             .get(peer.index())
             .is_none_or(|row| !(row.blocked | row.fenced))
+    }
+
+    /// Tells whether an injected operation had better come again than wait here.
+    #[inline]
+    pub(crate) fn is_crowded(&self, peer: PeerId) -> bool {
+        self.rows
+            .get(peer.index())
+            .is_some_and(|row| row.blocked && row.backlog.len() >= MAX_INJECTED)
     }
 
     /// Tells whether the number can be a peer's.

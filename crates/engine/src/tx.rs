@@ -129,7 +129,7 @@ impl Engine {
     /// Posts as much of a new operation as the link takes, and keeps the rest.
     ///
     /// # Errors
-    /// As [`Engine::submit`].
+    /// As [`Engine::submit`]; [`Errno::AGAIN`] for an injected operation behind many others to a peer whose link is blocked.
     pub(crate) fn start(
         &mut self,
         link: &mut impl Link,
@@ -141,6 +141,9 @@ impl Engine {
         let one_frame = transmit.fits_one_frame(link.limits(peer));
         let at_once = one_frame && self.peers.is_clear(peer) && !transmit.is_fenced();
         if transmit.borrowed && !at_once {
+            if self.peers.is_crowded(peer) {
+                return Err(Errno::AGAIN);
+            }
             transmit.own_body()?;
         }
         if self.sends.insert(transmit).is_none() {

@@ -123,6 +123,31 @@ fn injected_bodies_that_wait_are_copied() {
 }
 
 #[test]
+fn injected_operations_do_not_queue_up_behind_a_blocked_link() {
+    let mut b = Bench::with(|_| {}, |config| config.tx_size = 64);
+    b.link.answers.push_back(Err(PostError::Again));
+    let body = memory(b"abc");
+    let inject = |context| TxOp {
+        flags: Flags::MSG | Flags::INJECT,
+        ..tx(&body, context)
+    };
+    let taken = (1..=64)
+        .take_while(|&at| b.send(inject(at)).is_ok())
+        .count();
+    assert!((1..64).contains(&taken));
+    assert_eq!(b.send(inject(1)), Err(Errno::AGAIN));
+    b.send(tx(&body, 1))
+        .expect("what need not be copied may wait");
+    b.tell(|sink| sink.writable(PEER));
+    for _ in 0..=taken {
+        b.frame();
+        b.done();
+    }
+    b.assert_empty();
+    b.send(inject(1)).expect("the link takes it");
+}
+
+#[test]
 fn injected_bodies_that_go_at_once_are_transient() {
     let mut b = Bench::new();
     let inject = TxOp {
