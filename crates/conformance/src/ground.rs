@@ -251,6 +251,67 @@ impl Ground {
         error
     }
 
+    /// The same where operations keep an order, if the provider has it.
+    #[must_use]
+    pub fn ordered(stage: &Stage, order: u64) -> Option<Self> {
+        let mut hints = stage.hints();
+        hints.first_mut().caps |= ACCESS;
+        c!((*hints.first().tx_attr).msg_order = order);
+        c!((*hints.first().rx_attr).msg_order = order);
+        let info = stage.try_query(&hints, None, 0).ok()?;
+        Some(Self::with(World::of(stage, info), BOTH))
+    }
+
+    /// Waits until writes before this have been done: a read comes behind them.
+    pub fn settle(&self) {
+        let _ = self.read(1, 0, self.key());
+        let _ = self.two.done(&self.two.a);
+    }
+
+    /// A place in the region.
+    #[must_use]
+    pub fn target(&self, at: u64, len: usize) -> fi_rma_iov {
+        fi_rma_iov {
+            addr: self.base + at,
+            len,
+            key: self.key(),
+        }
+    }
+
+    /// Runs with a message of bytes to places of the region, whose buffer lives as long as `a`.
+    pub fn message<R>(
+        &self,
+        bytes: &[u8],
+        targets: &[fi_rma_iov],
+        data: u64,
+        run: impl FnOnce(&Two, *const fi_msg_rma) -> R,
+    ) -> R {
+        let iov = libc::iovec {
+            iov_base: self.two.a.traffic.buffer(bytes).cast(),
+            iov_len: bytes.len(),
+        };
+        let msg = fi_msg_rma {
+            msg_iov: &iov,
+            desc: null_mut(),
+            iov_count: 1,
+            addr: self.two.to_b,
+            rma_iov: targets.as_ptr(),
+            rma_iov_count: targets.len(),
+            context: self.two.a.traffic.context(),
+            data,
+        };
+        run(&self.two, &msg)
+    }
+
+    /// Closes region and endpoints, then what they used, then the world.
+    pub fn close_with(self, used: impl FnOnce()) {
+        let Self { two, mr, world, .. } = self;
+        assert_eq!(close(mr), 0);
+        drop(two);
+        used();
+        drop(world);
+    }
+
     /// Closes the region, the endpoints and the world.
     pub fn close(self) {
         let Self { two, mr, world, .. } = self;

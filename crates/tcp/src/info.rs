@@ -241,7 +241,7 @@ fn domain(place: &Place) -> DomainAttr {
         max_ep_rx_ctx: oxifabric_core::MAX_CONTEXTS,
         max_ep_stx_ctx: 256,
         max_ep_srx_ctx: 256,
-        mr_iov_limit: 1,
+        mr_iov_limit: IOV_LIMIT,
         caps: Caps::LOCAL_COMM | Caps::REMOTE_COMM | VECTORS,
         ..DomainAttr::default()
     }

@@ -2,11 +2,80 @@
 
 use core::ffi::CStr;
 use core::ptr::null_mut;
+use std::ffi::CString;
 
 use oxifabric_abi::*;
 
-use crate::world::World;
-use crate::{c, sentences};
+use crate::traffic::{PATIENCE, Traffic};
+use crate::world::{End, Two, World, bind, close};
+use crate::{Stage, c, sentences};
+
+/// Family, node and port of an address in the vector.
+fn spelled(av: *mut fid_av, at: fi_addr_t) -> (u16, [u8; 4], u16) {
+    let mut found: libc::sockaddr_in = c!(core::mem::zeroed());
+    let mut len = size_of_val(&found);
+    assert_eq!(
+        c!(fi_av_lookup(av, at, (&raw mut found).cast(), &mut len)),
+        0
+    );
+    let node = found.sin_addr.s_addr.to_ne_bytes();
+    (found.sin_family, node, u16::from_be(found.sin_port))
+}
+
+/// Opens a vector that inserts in events, where there are such.
+fn with_events(world: &World) -> Option<*mut fid_av> {
+    let mut attr = fi_av_attr {
+        flags: FI_EVENT,
+        ..fi_av_attr::ZERO
+    };
+    let mut av = null_mut();
+    let opened = c!(fi_av_open(world.domain, &mut attr, &mut av, null_mut()));
+    (opened == 0).then_some(av)
+}
+
+/// A name of a vector that no other test uses.
+fn fresh(stage: &Stage, name: &str) -> CString {
+    let name = format!(
+        "conformance-{name}-{}-{}",
+        stage.provider,
+        std::process::id()
+    );
+    CString::new(name).expect("no zeros")
+}
+
+/// Opens a vector of a name.
+fn named(world: &World, name: &CStr, flags: u64) -> Result<*mut fid_av, i32> {
+    let mut attr = fi_av_attr {
+        name: name.as_ptr(),
+        flags,
+        ..fi_av_attr::ZERO
+    };
+    let mut av = null_mut();
+    match c!(fi_av_open(world.domain, &mut attr, &mut av, null_mut())) {
+        0 => Ok(av),
+        code => Err(code),
+    }
+}
+
+/// Sends a message from `a` to `b`; where `b` says it is from.
+fn source_of_next(two: &Two) -> fi_addr_t {
+    let _posted = two.b.recv(1);
+    two.send(b"x");
+    let (mut entry, mut source) = (fi_cq_tagged_entry::ZERO, 77);
+    let begun = std::time::Instant::now();
+    while c!(fi_cq_readfrom(
+        two.b.cq,
+        (&raw mut entry).cast(),
+        1,
+        &mut source
+    )) != 1
+    {
+        assert!(begun.elapsed() < PATIENCE);
+        two.progress(&two.a);
+    }
+    let _ = two.done(&two.a);
+    source
+}
 
 sentences! { "fi_av(3)";
 
@@ -107,5 +176,235 @@ fn a_vector_of_others_needs_a_name(stage) {
     let mut attr = fi_av_attr { flags: FI_READ, ..fi_av_attr::ZERO };
     let mut av = null_mut();
     assert!(c!(fi_av_open(world.domain, &mut attr, &mut av, null_mut())) < 0);
+}
+
+/// Looking up or removing what was never inserted, or is gone, is -FI_EINVAL.
+fn what_is_not_there_is_invalid(stage) {
+    let world = World::new(stage);
+    let end = world.end();
+    let (mut found, mut len) = ([0_u8; 64], 64);
+    assert_eq!(c!(fi_av_lookup(end.av, 5, found.as_mut_ptr().cast(), &mut len)), -FI_EINVAL);
+    assert_eq!(c!(fi_av_remove(end.av, &mut 5, 1, 0)), -FI_EINVAL);
+    let mut at = end.knows(&end);
+    assert_eq!(c!(fi_av_remove(end.av, &mut at, 1, 0)), 0);
+    assert_eq!(c!(fi_av_lookup(end.av, at, found.as_mut_ptr().cast(), &mut len)), -FI_EINVAL);
+    assert_eq!(c!(fi_av_remove(end.av, &mut at, 1, 0)), -FI_EINVAL);
+}
+
+/// Nothing can be sent to an address that was removed.
+fn nothing_is_sent_to_a_removed_address(stage) {
+    let world = World::new(stage);
+    let two = world.two();
+    let mut to = two.to_b;
+    assert_eq!(c!(fi_av_remove(two.a.av, &mut to, 1, 0)), 0);
+    let (place, context) = (two.a.traffic.buffer(b"x"), two.a.traffic.context());
+    assert!(c!(fi_send(two.a.ep, place.cast(), 1, null_mut(), to, context)) < 0);
+}
+
+/// Zero addresses may be inserted.
+fn nothing_may_be_inserted(stage) {
+    let world = World::new(stage);
+    let end = world.end();
+    let name = end.name();
+    assert_eq!(c!(fi_av_insert(end.av, name.as_ptr().cast(), 0, null_mut(), 0, null_mut())), 0);
+    assert_eq!(end.knows(&end), 0);
+}
+
+/// With FI_SYNC_ERR each address has its status, which is zero if it was inserted.
+fn each_insertion_has_its_status(stage) {
+    let world = World::new(stage);
+    let (one, other) = (world.end(), world.end());
+    if one.name().len() != other.name().len() {
+        return;
+    }
+    let both = [one.name(), other.name()].concat();
+    let (mut numbers, mut status) = ([77; 2], [77_i32; 2]);
+    let context = status.as_mut_ptr().cast();
+    let place = both.as_ptr().cast();
+    let inserted = c!(fi_av_insert(one.av, place, 2, numbers.as_mut_ptr(), FI_SYNC_ERR, context));
+    assert_eq!((inserted, numbers, status), (2, [0, 1], [0, 0]));
+}
+
+/// An address that cannot be inserted is not counted, has the number FI_ADDR_NOTAVAIL, and an error as its status.
+fn a_failed_insertion_is_told(stage) {
+    let world = World::new(stage);
+    let end = world.end();
+    if world.info.first().addr_format != FI_SOCKADDR_IN {
+        return;
+    }
+    let mut addresses = end.name();
+    addresses.extend([0xFF; 16]);
+    let (mut numbers, mut status) = ([77; 2], [77_i32; 2]);
+    let context = status.as_mut_ptr().cast();
+    let place = addresses.as_ptr().cast();
+    let inserted = c!(fi_av_insert(end.av, place, 2, numbers.as_mut_ptr(), FI_SYNC_ERR, context));
+    assert_eq!((inserted, numbers), (1, [0, FI_ADDR_NOTAVAIL]));
+    assert!(status[0] == 0 && status[1] > 0, "{status:?}");
+}
+
+/// FI_MORE is a hint: what is inserted with it is there when the insertions are over.
+fn insertions_may_be_announced(stage) {
+    let world = World::new(stage);
+    let (one, other) = (world.end(), world.end());
+    let (mut first, mut second) = (77, 77);
+    let insert = |end: &crate::world::End, at: &mut u64, flags| {
+        let name = end.name();
+        c!(fi_av_insert(one.av, name.as_ptr().cast(), 1, at, flags, null_mut()))
+    };
+    assert_eq!((insert(&one, &mut first, FI_MORE), insert(&other, &mut second, 0)), (1, 1));
+    assert_eq!((first, second), (0, 1));
+}
+
+/// A node and a service are inserted as the address that they name.
+fn a_service_is_inserted(stage) {
+    let world = World::new(stage);
+    let end = world.end();
+    if world.info.first().addr_format != FI_SOCKADDR_IN {
+        return;
+    }
+    let mut at = 77;
+    let (node, service) = (c"127.0.0.1".as_ptr(), c"5000".as_ptr());
+    assert_eq!(c!(fi_av_insertsvc(end.av, node, service, &mut at, 0, null_mut())), 1);
+    assert_eq!(spelled(end.av, at), (libc::AF_INET as u16, [127, 0, 0, 1], 5000));
+}
+
+/// A symmetric insertion inserts all services of a node, then those of the next.
+fn a_range_of_services_is_inserted(stage) {
+    let world = World::new(stage);
+    let end = world.end();
+    if world.info.first().addr_format != FI_SOCKADDR_IN {
+        return;
+    }
+    let mut at = [77; 4];
+    let (node, service) = (c"127.0.0.1".as_ptr(), c"5000".as_ptr());
+    let inserted = c!(fi_av_insertsym(end.av, node, 2, service, 2, at.as_mut_ptr(), 0, null_mut()));
+    assert_eq!(inserted, 4);
+    let expected = [([127, 0, 0, 1], 5000), ([127, 0, 0, 1], 5001), ([127, 0, 0, 2], 5000), ([127, 0, 0, 2], 5001)];
+    for (at, (node, port)) in at.into_iter().zip(expected) {
+        assert_eq!(spelled(end.av, at), (libc::AF_INET as u16, node, port));
+    }
+}
+
+/// The type of vector that was chosen for who wants none in particular is told.
+fn the_type_is_told(stage) {
+    let world = World::new(stage);
+    let (mut attr, mut av) = (fi_av_attr::ZERO, null_mut());
+    assert_eq!(c!(fi_av_open(world.domain, &mut attr, &mut av, null_mut())), 0);
+    assert!([FI_AV_MAP, FI_AV_TABLE].contains(&attr.type_), "{}", attr.type_);
+    assert_eq!(close(av), 0);
+}
+
+/// A vector says that it is one, and keeps its context.
+fn a_vector_has_its_class(stage) {
+    let world = World::new(stage);
+    let (mut attr, mut av, mut mark) = (fi_av_attr::ZERO, null_mut(), 0_u8);
+    let context = (&raw mut mark).cast();
+    assert_eq!(c!(fi_av_open(world.domain, &mut attr, &mut av, context)), 0);
+    assert_eq!(c!(((*av).fid.fclass, (*av).fid.context)), (FI_CLASS_AV, context));
+    assert_eq!(close(av), 0);
+}
+
+/// An address that was not inserted can be spelled, into the buffer that is returned.
+fn any_address_is_spelled(stage) {
+    let world = World::new(stage);
+    let (end, av) = (world.end(), world.av());
+    let name = end.name();
+    let (mut text, mut len) = ([0; 256], 256);
+    let said = c!(fi_av_straddr(av, name.as_ptr().cast(), text.as_mut_ptr(), &mut len));
+    assert_eq!(said, text.as_ptr());
+    assert_eq!(close(av), 0);
+}
+
+/// Where a vector inserts in events, nothing is inserted without an event queue: -FI_ENOEQ.
+fn insertions_in_events_need_a_queue(stage) {
+    let world = World::new(stage);
+    let end = world.end();
+    let Some(av) = with_events(&world) else {
+        return;
+    };
+    let name = end.name();
+    let inserted = c!(fi_av_insert(av, name.as_ptr().cast(), 1, null_mut(), 0, null_mut()));
+    assert_eq!(inserted, -FI_ENOEQ);
+    assert_eq!(close(av), 0);
+}
+
+/// Where a vector inserts in events, each insertion ends with one that has its context and tells how many were inserted.
+fn an_insertion_ends_with_an_event(stage) {
+    let world = World::new(stage);
+    let end = world.end();
+    let Some(av) = with_events(&world) else {
+        return;
+    };
+    let eq = world.eq();
+    assert_eq!(c!(fi_av_bind(av, eq.cast(), 0)), 0);
+    let (name, mut at) = (end.name(), 77);
+    let context = end.traffic.context();
+    assert_eq!(c!(fi_av_insert(av, name.as_ptr().cast(), 1, &mut at, 0, context)), 0);
+    let (mut event, mut entry) = (0, fi_eq_entry::ZERO);
+    let (place, len) = ((&raw mut entry).cast(), size_of::<fi_eq_entry>());
+    let read = c!(fi_eq_sread(eq, &mut event, place, len, PATIENCE.as_millis() as i32, 0));
+    assert_eq!((read, event), (len as isize, FI_AV_COMPLETE));
+    assert_eq!((entry.context, entry.data, entry.fid, at), (context, 1, av.cast(), 0));
+    assert_eq!((close(av), close(eq)), (0, 0));
+}
+
+/// Vectors of one name have the same addresses, with the same numbers.
+fn a_named_vector_is_shared(stage) {
+    let world = World::new(stage);
+    let end = world.end();
+    let name = fresh(stage, "shared");
+    let (Ok(one), Ok(other)) = (named(&world, &name, 0), named(&world, &name, 0)) else {
+        return;
+    };
+    let (address, mut at) = (end.name(), 77);
+    assert_eq!(c!(fi_av_insert(one, address.as_ptr().cast(), 1, &mut at, 0, null_mut())), 1);
+    let (mut found, mut len) = ([0_u8; 256], 256);
+    assert_eq!(c!(fi_av_lookup(other, at, found.as_mut_ptr().cast(), &mut len)), 0);
+    assert_eq!(&found[..len], address);
+    assert_eq!((close(one), close(other)), (0, 0));
+}
+
+/// A vector that is read-only must exist, and takes no addresses.
+fn a_read_only_vector_exists(stage) {
+    let world = World::new(stage);
+    let end = world.end();
+    let name = fresh(stage, "read");
+    assert!(named(&world, &name, FI_READ).is_err());
+    let Ok(one) = named(&world, &name, 0) else {
+        return;
+    };
+    let reader = named(&world, &name, FI_READ).expect("it exists");
+    let address = end.name();
+    assert!(c!(fi_av_insert(reader, address.as_ptr().cast(), 1, null_mut(), 0, null_mut())) <= 0);
+    assert_eq!((close(reader), close(one)), (0, 0));
+}
+
+/// With FI_AV_USER_ID, the source of a message is the number that the user gave its address, and FI_ADDR_NOTAVAIL
+/// before one was given.
+fn users_number_their_addresses(stage) {
+    let world = World::with(stage, |hints| {
+        hints.caps |= FI_SOURCE | FI_AV_USER_ID;
+    });
+    let (mut attr, mut av) = (fi_av_attr { flags: FI_AV_USER_ID, ..fi_av_attr::ZERO }, null_mut());
+    assert_eq!(c!(fi_av_open(world.domain, &mut attr, &mut av, null_mut())), 0);
+    let (ep, cq) = (world.bare(), world.cq(|_| {}));
+    assert_eq!((bind(ep, cq, FI_SEND | FI_RECV), bind(ep, av, 0), c!(fi_enable(ep))), (0, 0, 0));
+    let b = End { ep, cq, av, eq: null_mut(), traffic: Traffic::default() };
+    let two = Two::of(world.end(), b);
+    assert_eq!(source_of_next(&two), FI_ADDR_NOTAVAIL);
+    assert_eq!(c!(fi_av_set_user_id(av, two.to_a, 4711, 0)), 0);
+    assert_eq!(source_of_next(&two), 4711);
+}
+
+/// With FI_SOURCE the source of a message is the number of its address, and FI_ADDR_NOTAVAIL of a stranger.
+fn the_source_is_numbered(stage) {
+    let world = World::with(stage, |hints| hints.caps |= FI_SOURCE);
+    let (a, b) = (world.end(), world.end());
+    let to_b = a.knows(&b);
+    let mut two = Two { a, b, to_b, to_a: FI_ADDR_UNSPEC };
+    assert_eq!(source_of_next(&two), FI_ADDR_NOTAVAIL);
+    let _ = two.b.knows(&two.b);
+    two.to_a = two.b.knows(&two.a);
+    assert_eq!((two.to_a, source_of_next(&two)), (1, 1));
 }
 }

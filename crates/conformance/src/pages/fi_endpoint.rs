@@ -4,8 +4,67 @@ use core::ptr::null_mut;
 
 use oxifabric_abi::*;
 
-use crate::world::{World, bind, close};
-use crate::{c, sentences};
+use crate::traffic::{PATIENCE, Traffic};
+use crate::world::{End, Two, World, bind, close};
+use crate::{Stage, c, sentences};
+
+/// A scalable endpoint whose receive contexts have queues.
+struct Scalable {
+    ep: *mut fid_ep,
+    av: *mut fid_av,
+    rx: Vec<(*mut fid_ep, *mut fid_cq)>,
+    world: World,
+}
+
+impl Scalable {
+    /// Opens one with so many contexts of each kind, where the provider has that many.
+    fn new(stage: &Stage, count: usize) -> Option<Self> {
+        let mut hints = stage.hints();
+        hints.first_mut().caps |= FI_NAMED_RX_CTX;
+        c!((*hints.first().ep_attr).tx_ctx_cnt = count);
+        c!((*hints.first().ep_attr).rx_ctx_cnt = count);
+        let world = World::of(stage, stage.try_query(&hints, None, 0).ok()?);
+        let (mut ep, mut av) = (null_mut(), null_mut());
+        let opened = c!(fi_scalable_ep(
+            world.domain,
+            world.info.as_ptr(),
+            &mut ep,
+            null_mut()
+        ));
+        assert_eq!(opened, 0);
+        let mut attr = fi_av_attr {
+            rx_ctx_bits: 1,
+            ..fi_av_attr::ZERO
+        };
+        let opened = c!(fi_av_open(world.domain, &mut attr, &mut av, null_mut()));
+        assert_eq!((opened, c!(fi_scalable_ep_bind(ep, av.cast(), 0))), (0, 0));
+        let rx = (0..count)
+            .map(|index| {
+                let (mut rx, cq) = (null_mut(), world.cq(|_| {}));
+                let index = index as i32;
+                let opened = c!(fi_rx_context(ep, index, null_mut(), &mut rx, null_mut()));
+                assert_eq!((opened, bind(rx, cq, FI_RECV)), (0, 0));
+                assert_eq!(c!(fi_enable(rx)), 0);
+                (rx, cq)
+            })
+            .collect();
+        assert_eq!(c!(fi_enable(ep)), 0);
+        Some(Self { ep, av, rx, world })
+    }
+}
+
+impl Drop for Scalable {
+    fn drop(&mut self) {
+        let mut closed = Vec::new();
+        for &(rx, cq) in &self.rx {
+            closed.extend([close(rx), close(cq)]);
+        }
+        closed.extend([close(self.ep), close(self.av)]);
+        if !std::thread::panicking() {
+            assert!(closed.iter().all(|&code| code == 0), "{closed:?}");
+        }
+    }
+}
 
 sentences! { "fi_endpoint(3)";
 
@@ -156,5 +215,418 @@ fn a_short_buffer_for_the_name_is_told_the_length(stage) {
     let mut len = short.len();
     let got = c!(fi_getname(end.ep.cast(), short.as_mut_ptr().cast(), &mut len));
     assert_eq!((got, len), (-FI_ETOOSMALL, name.len()));
+}
+
+/// An endpoint says that it is one, and keeps its context.
+fn an_endpoint_has_its_class(stage) {
+    let world = World::new(stage);
+    let (mut ep, mut mark) = (null_mut(), 0_u8);
+    let context = (&raw mut mark).cast();
+    assert_eq!(c!(fi_endpoint(world.domain, world.info.as_ptr(), &mut ep, context)), 0);
+    assert_eq!(c!(((*ep).fid.fclass, (*ep).fid.context)), (FI_CLASS_EP, context));
+    assert_eq!(close(ep), 0);
+}
+
+/// fi_endpoint2 without flags is fi_endpoint.
+fn an_endpoint_may_be_opened_with_flags(stage) {
+    let world = World::new(stage);
+    let mut ep = null_mut();
+    assert_eq!(c!(fi_endpoint2(world.domain, world.info.as_ptr(), &mut ep, 0, null_mut())), 0);
+    assert_eq!(close(ep), 0);
+}
+
+/// Transmissions and receives may complete in queues of their own.
+fn each_direction_has_its_queue(stage) {
+    let world = World::new(stage);
+    let (ep, av) = (world.bare(), world.av());
+    let (tx, rx) = (world.cq(|_| {}), world.cq(|_| {}));
+    assert_eq!((bind(ep, tx, FI_TRANSMIT), bind(ep, rx, FI_RECV), bind(ep, av, 0)), (0, 0, 0));
+    assert_eq!(c!(fi_enable(ep)), 0);
+    let two = Two::of(
+        End { ep, cq: tx, av, eq: null_mut(), traffic: Traffic::default() },
+        world.end(),
+    );
+    let posted = two.a.recv(1);
+    let context = two.send(b"x");
+    assert_eq!(two.done(&two.a).op_context, context);
+    let (place, back) = (two.b.traffic.buffer(b"y"), two.b.traffic.context());
+    two.start(|| c!(fi_send(two.b.ep, place.cast(), 1, null_mut(), two.to_a, back)));
+    let begun = std::time::Instant::now();
+    let mut entry = fi_cq_tagged_entry::ZERO;
+    while c!(fi_cq_read(rx, (&raw mut entry).cast(), 1)) != 1 {
+        assert!(begun.elapsed() < PATIENCE);
+        assert!(two.a.read().is_none(), "in the wrong queue");
+        let _ = two.b.read();
+    }
+    assert_eq!(entry.op_context, posted.context);
+    drop(two);
+    assert_eq!(close(rx), 0);
+}
+
+/// Completions of one direction go to one queue: a second is refused.
+fn a_second_queue_is_refused(stage) {
+    let world = World::new(stage);
+    let (ep, cq, other) = (world.bare(), world.cq(|_| {}), world.cq(|_| {}));
+    assert_eq!(bind(ep, cq, FI_RECV), 0);
+    assert_ne!(bind(ep, other, FI_RECV), 0);
+    assert_eq!((close(ep), close(cq), close(other)), (0, 0, 0));
+}
+
+/// Operations of one kind are counted by one counter: a second is refused.
+fn a_second_counter_is_refused(stage) {
+    let world = World::new(stage);
+    let (ep, cntr, other) = (world.bare(), world.cntr(FI_WAIT_UNSPEC), world.cntr(FI_WAIT_UNSPEC));
+    assert_eq!(bind(ep, cntr, FI_SEND), 0);
+    assert_ne!(bind(ep, other, FI_SEND), 0);
+    assert_eq!((close(ep), close(cntr), close(other)), (0, 0, 0));
+}
+
+/// An endpoint has a single address vector: a second is refused.
+fn a_second_vector_is_refused(stage) {
+    let world = World::new(stage);
+    let (ep, av, other) = (world.bare(), world.av(), world.av());
+    assert_eq!(bind(ep, av, 0), 0);
+    assert_ne!(bind(ep, other, 0), 0);
+    assert_eq!((close(ep), close(av), close(other)), (0, 0, 0));
+}
+
+/// FI_SELECTIVE_COMPLETION needs a direction.
+fn a_selection_needs_a_direction(stage) {
+    let world = World::new(stage);
+    let (ep, cq) = (world.bare(), world.cq(|_| {}));
+    assert_ne!(bind(ep, cq, FI_SELECTIVE_COMPLETION), 0);
+    assert_eq!((close(ep), close(cq)), (0, 0));
+}
+
+/// Operations that fail write an error even where completions are selective.
+fn failures_are_told_without_being_asked_for(stage) {
+    let world = World::new(stage);
+    let b = world.end_with(FI_SEND | FI_RECV | FI_SELECTIVE_COMPLETION, |_| {});
+    let two = Two::of(world.end(), b);
+    let posted = two.b.recv(2);
+    two.send(b"too long");
+    let error = two.failed(&two.b);
+    assert_eq!((error.err, error.op_context), (FI_ETRUNC, posted.context));
+}
+
+/// With selective completions a receive without FI_COMPLETION writes none, and takes its message.
+fn receives_may_be_silent(stage) {
+    let world = World::new(stage);
+    let b = world.end_with(FI_SEND | FI_RECV | FI_SELECTIVE_COMPLETION, |_| {});
+    let two = Two::of(world.end(), b);
+    let posted = two.b.recv(6);
+    let into = two.b.posted(4);
+    let iov = libc::iovec { iov_base: into.place.cast(), iov_len: 4 };
+    let msg = fi_msg {
+        msg_iov: &iov,
+        desc: null_mut(),
+        iov_count: 1,
+        addr: FI_ADDR_UNSPEC,
+        context: into.context,
+        data: 0,
+    };
+    assert_eq!(c!(fi_recvmsg(two.b.ep, &msg, FI_COMPLETION)), 0);
+    two.send(b"silent");
+    two.send(b"told");
+    assert_eq!(two.done(&two.b).op_context, into.context);
+    assert_eq!((posted.bytes(), into.bytes()), (b"silent".as_slice(), b"told".as_slice()));
+    assert!(two.b.read().is_none());
+}
+
+/// Of several operations with one context, a cancellation ends one.
+fn a_cancellation_ends_one(stage) {
+    let world = World::new(stage);
+    let two = world.two();
+    let (place, context) = (two.b.traffic.buffer(&[0; 2]), two.b.traffic.context());
+    for at in 0..2 {
+        let place = place.wrapping_add(at).cast();
+        assert_eq!(c!(fi_recv(two.b.ep, place, 1, null_mut(), FI_ADDR_UNSPEC, context)), 0);
+    }
+    assert_eq!(c!(fi_cancel(two.b.ep.cast(), context)), 0);
+    assert_eq!(two.failed(&two.b).err, FI_ECANCELED);
+    assert!(two.b.read().is_none());
+    two.send(b"x");
+    assert_eq!(two.done(&two.b).op_context, context);
+}
+
+/// Cancelling what is not under way posts nothing.
+fn a_cancellation_of_nothing_is_silent(stage) {
+    let world = World::new(stage);
+    let two = world.two();
+    let posted = two.b.recv(1);
+    let _ = c!(fi_cancel(two.b.ep.cast(), two.b.traffic.context()));
+    two.send(b"x");
+    assert_eq!(two.done(&two.b).op_context, posted.context);
+    let _ = c!(fi_cancel(two.b.ep.cast(), posted.context));
+    for _ in 0..50 {
+        assert!(two.b.read().is_none());
+    }
+}
+
+/// What is under way when an endpoint closes is dropped in silence.
+fn a_close_drops_what_is_under_way(stage) {
+    let world = World::new(stage);
+    let (ep, cq, av) = (world.bare(), world.cq(|_| {}), world.av());
+    assert_eq!((bind(ep, cq, FI_SEND | FI_RECV), bind(ep, av, 0), c!(fi_enable(ep))), (0, 0, 0));
+    let (mut byte, mut context) = (0_u8, [0_u64; 8]);
+    let posted = c!(fi_recv(
+        ep,
+        (&raw mut byte).cast(),
+        1,
+        null_mut(),
+        FI_ADDR_UNSPEC,
+        context.as_mut_ptr().cast()
+    ));
+    assert_eq!((posted, close(ep)), (0, 0));
+    let mut entry = fi_cq_tagged_entry::ZERO;
+    assert_eq!(c!(fi_cq_read(cq, (&raw mut entry).cast(), 1)), -(FI_EAGAIN as isize));
+    assert_eq!((close(cq), close(av)), (0, 0));
+}
+
+/// An alias transfers over the endpoint that it stands for.
+fn an_alias_transfers(stage) {
+    let world = World::new(stage);
+    let two = world.two();
+    let mut alias = null_mut();
+    assert_eq!(c!(fi_ep_alias(two.a.ep, &mut alias, FI_TRANSMIT)), 0);
+    let posted = two.b.recv(1);
+    let (place, context) = (two.a.traffic.buffer(b"x"), two.a.traffic.context());
+    two.start(|| c!(fi_send(alias, place.cast(), 1, null_mut(), two.to_b, context)));
+    assert_eq!(two.done(&two.b).op_context, posted.context);
+    assert_eq!(two.done(&two.a).op_context, context);
+    assert_eq!(close(alias), 0);
+}
+
+/// An alias has operation flags of its own; those of the endpoint stay.
+fn an_alias_has_its_own_flags(stage) {
+    let world = World::new(stage);
+    let a = world.end_with(FI_SEND | FI_RECV | FI_SELECTIVE_COMPLETION, |_| {});
+    let two = Two::of(a, world.end());
+    let mut silent = FI_TRANSMIT;
+    assert_eq!(c!(fi_control(two.a.ep.cast(), FI_SETOPSFLAG, (&raw mut silent).cast())), 0);
+    let mut alias = null_mut();
+    assert_eq!(c!(fi_ep_alias(two.a.ep, &mut alias, FI_TRANSMIT | FI_COMPLETION)), 0);
+    let _posted = (two.b.recv(1), two.b.recv(1));
+    two.send(b"x");
+    let (place, context) = (two.a.traffic.buffer(b"y"), two.a.traffic.context());
+    two.start(|| c!(fi_send(alias, place.cast(), 1, null_mut(), two.to_b, context)));
+    assert_eq!(two.done(&two.a).op_context, context);
+    let _ = (two.done(&two.b), two.done(&two.b));
+    assert!(two.a.read().is_none());
+    assert_eq!(close(alias), 0);
+}
+
+/// The flags of an alias are for one direction.
+fn an_alias_names_one_direction(stage) {
+    let world = World::new(stage);
+    let end = world.end();
+    for flags in [0, FI_TRANSMIT | FI_RECV] {
+        let mut alias = null_mut();
+        assert_ne!(c!(fi_ep_alias(end.ep, &mut alias, flags)), 0);
+    }
+}
+
+/// An endpoint is released only when its aliases are closed: -FI_EBUSY until then.
+fn an_endpoint_with_aliases_stays_open(stage) {
+    let world = World::new(stage);
+    let end = world.end();
+    let mut alias = null_mut();
+    assert_eq!(c!(fi_ep_alias(end.ep, &mut alias, FI_RECV)), 0);
+    assert_eq!(close(end.ep), -FI_EBUSY);
+    assert_eq!(close(alias), 0);
+}
+
+/// Endpoints that share a receive context take its receives, whoever the message is for.
+fn a_receive_context_is_shared(stage) {
+    let world = World::with(stage, |hints| c!((*hints.ep_attr).rx_ctx_cnt = FI_SHARED_CONTEXT));
+    let mut srx = null_mut();
+    let attr = world.info.first().rx_attr;
+    assert_eq!(c!(fi_srx_context(world.domain, attr, &mut srx, null_mut())), 0);
+    let ends: Vec<_> = (0..2)
+        .map(|_| world.end_with(FI_SEND | FI_RECV, |ep| assert_eq!(bind(ep, srx, 0), 0)))
+        .collect();
+    let sender = World::new(stage);
+    let third = sender.end();
+    let to: Vec<_> = ends.iter().map(|end| third.knows(end)).collect();
+    let posted: Vec<_> = (0..2)
+        .map(|_| {
+            let posted = third.posted(1);
+            let place = posted.place.cast();
+            let code = c!(fi_recv(srx, place, 1, null_mut(), FI_ADDR_UNSPEC, posted.context));
+            assert_eq!(code, 0);
+            posted
+        })
+        .collect();
+    for (at, end) in [1, 0].into_iter().zip(&posted) {
+        let (place, context) = (third.traffic.buffer(&[b'0' + at as u8]), third.traffic.context());
+        let begun = std::time::Instant::now();
+        while c!(fi_send(third.ep, place.cast(), 1, null_mut(), to[at], context)) != 0 {
+            assert!(begun.elapsed() < PATIENCE);
+            let _ = (third.read(), ends[0].read(), ends[1].read());
+        }
+        let done = loop {
+            assert!(begun.elapsed() < PATIENCE);
+            let _ = third.read();
+            if let Some(crate::traffic::Read::Done(done)) = ends[at].read() {
+                break done;
+            }
+        };
+        assert_eq!((done.op_context, end.bytes()), (end.context, [b'0' + at as u8].as_slice()));
+    }
+    assert_eq!(close(srx), -FI_EBUSY);
+    drop(ends);
+    assert_eq!(close(srx), 0);
+}
+
+/// Endpoints that share a transmit context send through it.
+fn a_transmit_context_is_shared(stage) {
+    let world = World::with(stage, |hints| c!((*hints.ep_attr).tx_ctx_cnt = FI_SHARED_CONTEXT));
+    let mut stx = null_mut();
+    let attr = world.info.first().tx_attr;
+    assert_eq!(c!(fi_stx_context(world.domain, attr, &mut stx, null_mut())), 0);
+    let a = world.end_with(FI_SEND | FI_RECV, |ep| assert_eq!(bind(ep, stx, 0), 0));
+    let b = world.end_with(FI_SEND | FI_RECV, |ep| assert_eq!(bind(ep, stx, 0), 0));
+    let two = Two::of(a, b);
+    let posted = two.b.recv(1);
+    let context = two.send(b"x");
+    assert_eq!(two.done(&two.b).op_context, posted.context);
+    assert_eq!(two.done(&two.a).op_context, context);
+    assert_eq!(close(stx), -FI_EBUSY);
+    drop(two);
+    assert_eq!(close(stx), 0);
+}
+
+/// A message reaches the receive context of a scalable endpoint that the address names.
+fn a_scalable_endpoint_has_contexts(stage) {
+    let Some(sep) = Scalable::new(stage, 2) else {
+        return;
+    };
+    let sender = sep.world.end();
+    let name = crate::lobby::name_of(sep.ep.cast());
+    let mut to = 77;
+    let mut attr = fi_av_attr { rx_ctx_bits: 1, ..fi_av_attr::ZERO };
+    let mut av = null_mut();
+    assert_eq!(c!(fi_av_open(sep.world.domain, &mut attr, &mut av, null_mut())), 0);
+    let (ep, cq) = (sep.world.bare(), sep.world.cq(|_| {}));
+    assert_eq!((bind(ep, cq, FI_SEND | FI_RECV), bind(ep, av, 0), c!(fi_enable(ep))), (0, 0, 0));
+    assert_eq!(c!(fi_av_insert(av, name.as_ptr().cast(), 1, &mut to, 0, null_mut())), 1);
+    for index in [1, 0] {
+        let posted = sender.posted(1);
+        let place = posted.place.cast();
+        let rx = sep.rx[index].0;
+        assert_eq!(c!(fi_recv(rx, place, 1, null_mut(), FI_ADDR_UNSPEC, posted.context)), 0);
+        let byte = sender.traffic.buffer(&[b'0' + index as u8]);
+        let address = fi_rx_addr(to, index as i32, 1);
+        let begun = std::time::Instant::now();
+        let mut entry = fi_cq_tagged_entry::ZERO;
+        let mut sent = false;
+        loop {
+            assert!(begun.elapsed() < PATIENCE);
+            sent = sent || c!(fi_send(ep, byte.cast(), 1, null_mut(), address, sender.traffic.context())) == 0;
+            let mut own = fi_cq_tagged_entry::ZERO;
+            c!(fi_cq_read(cq, (&raw mut own).cast(), 1));
+            if c!(fi_cq_read(sep.rx[index].1, (&raw mut entry).cast(), 1)) == 1 {
+                break;
+            }
+        }
+        assert_eq!((entry.op_context, posted.bytes()), (posted.context, [b'0' + index as u8].as_slice()));
+    }
+    assert_eq!((close(ep), close(cq), close(av)), (0, 0, 0));
+    drop(sender);
+}
+
+/// A scalable endpoint with open contexts cannot be closed: -FI_EBUSY.
+fn a_scalable_endpoint_with_contexts_stays_open(stage) {
+    let Some(sep) = Scalable::new(stage, 1) else {
+        return;
+    };
+    assert_eq!(close(sep.ep), -FI_EBUSY);
+}
+
+/// A context that the scalable endpoint has not is refused.
+fn a_context_beyond_the_last_is_refused(stage) {
+    let Some(sep) = Scalable::new(stage, 1) else {
+        return;
+    };
+    let mut ep = null_mut();
+    assert_ne!(c!(fi_tx_context(sep.ep, 1, null_mut(), &mut ep, null_mut())), 0);
+    assert_ne!(c!(fi_rx_context(sep.ep, -1, null_mut(), &mut ep, null_mut())), 0);
+}
+
+/// A transmit context does not receive, and a receive context does not send.
+fn a_context_has_one_direction(stage) {
+    let Some(sep) = Scalable::new(stage, 1) else {
+        return;
+    };
+    let (mut byte, mut tx) = (0_u8, null_mut());
+    assert_eq!(c!(fi_tx_context(sep.ep, 0, null_mut(), &mut tx, null_mut())), 0);
+    let place = (&raw mut byte).cast();
+    assert!(c!(fi_recv(tx, place, 1, null_mut(), FI_ADDR_UNSPEC, null_mut())) < 0);
+    assert!(c!(fi_send(sep.rx[0].0, place.cast_const(), 1, null_mut(), 0, null_mut())) < 0);
+    assert_eq!(close(tx), 0);
+}
+
+/// With FI_THREAD_SAFE several threads may use one endpoint at the same time.
+fn threads_may_share_an_endpoint(stage) {
+    struct Shared<T>(T);
+    // SAFETY: the domain was opened for use by several threads.
+    unsafe impl<T> Sync for Shared<T> {}
+    let world = World::with(stage, |hints| c!((*hints.domain_attr).threading = FI_THREAD_SAFE));
+    let two = world.two();
+    const EACH: usize = 200;
+    let posted: Vec<_> = (0..4 * EACH).map(|_| two.b.recv(1)).collect();
+    let bytes: Vec<_> = (0..4_u8).map(|at| two.a.traffic.buffer(&[at]) as usize).collect();
+    let ends = Shared((two.a.ep, two.a.cq, two.b.cq, two.to_b));
+    let ends = &ends;
+    std::thread::scope(|scope| {
+        for &byte in &bytes {
+            scope.spawn(move || {
+                let (ep, own, other, to) = ends.0;
+                let begun = std::time::Instant::now();
+                let mut sent = 0;
+                while sent < EACH {
+                    assert!(begun.elapsed() < PATIENCE);
+                    let place = core::ptr::with_exposed_provenance(byte);
+                    match c!(fi_send(ep, place, 1, null_mut(), to, null_mut())) {
+                        0 => sent += 1,
+                        _ => {
+                            c!(fi_cq_read(own, null_mut(), 0));
+                            c!(fi_cq_read(other, null_mut(), 0));
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let mut counts = [0; 4];
+    for _ in &posted {
+        let _ = two.done(&two.b);
+    }
+    for posted in &posted {
+        counts[posted.bytes()[0] as usize] += 1;
+    }
+    assert_eq!(counts, [EACH; 4]);
+}
+
+/// The size of the longest message can be set below the provider's, or the option is -FI_ENOPROTOOPT.
+fn the_longest_message_may_be_shortened(stage) {
+    let world = World::new(stage);
+    let ep = world.bare();
+    let most = c!((*world.info.first().ep_attr).max_msg_size);
+    let set = |size: usize| {
+        c!(fi_setopt(
+            ep.cast(),
+            FI_OPT_ENDPOINT as _,
+            FI_OPT_MAX_MSG_SIZE as _,
+            (&raw const size).cast(),
+            size_of::<usize>()
+        ))
+    };
+    let code = set(most.min(4096));
+    assert!(code == 0 || code == -FI_ENOPROTOOPT, "{code}");
+    if most < usize::MAX {
+        assert_ne!(set(most + 1), 0);
+    }
+    assert_eq!(close(ep), 0);
 }
 }

@@ -4,6 +4,8 @@ use core::ptr::null_mut;
 
 use oxifabric_abi::*;
 
+use crate::ground::{ACCESS, BOTH, Ground};
+use crate::stage::MR_MODES;
 use crate::world::{World, close};
 use crate::{c, sentences};
 
@@ -95,5 +97,264 @@ fn a_region_has_its_class(stage) {
     let mr = register(&world, &mut bytes, 1).expect("a region");
     assert_eq!(c!((*mr).fid.fclass), FI_CLASS_MR);
     assert_eq!(close(mr), 0);
+}
+
+/// Local rights alone give peers none.
+fn local_rights_are_no_remote_rights(stage) {
+    let ground = Ground::delivering(stage, FI_SEND | FI_RECV);
+    ground.write(b"no", 0, ground.key());
+    ground.refused();
+    ground.close();
+}
+
+/// A region that may only be written is not read.
+fn a_read_needs_the_right_to_read(stage) {
+    let ground = Ground::new(stage, FI_REMOTE_WRITE);
+    let place = ground.read(8, 0, ground.key());
+    ground.refused();
+    assert_eq!(c!(core::slice::from_raw_parts(place, 8)), [0; 8]);
+    ground.close();
+}
+
+/// A descriptor of a region is good for operations on its memory.
+fn a_descriptor_is_good_for_operations(stage) {
+    let ground = Ground::new(stage, BOTH);
+    let two = &ground.two;
+    let place = two.a.traffic.buffer(b"described");
+    let mr = ground.world.register(place, 9, FI_WRITE | FI_READ | FI_SEND | FI_RECV, 99).expect("a region");
+    let (desc, context) = (c!(fi_mr_desc(mr)), two.a.traffic.context());
+    let (at, key) = (ground.base, ground.key());
+    two.start(|| c!(fi_write(two.a.ep, place.cast(), 9, desc, two.to_b, at, key, context)));
+    let _ = two.done(&two.a);
+    let _ = ground.read(1, 0, key);
+    let _ = two.done(&two.a);
+    assert_eq!(&ground.region()[..9], b"described");
+    assert_eq!(close(mr), 0);
+    ground.close();
+}
+
+/// A region keeps the context that it was registered with.
+fn a_region_keeps_its_context(stage) {
+    let world = rma_world(stage);
+    let (mut bytes, mut mark, mut mr) = ([0_u8; 64], 0_u8, null_mut());
+    let context = (&raw mut mark).cast();
+    let place = bytes.as_mut_ptr().cast();
+    let code = c!(fi_mr_reg(world.domain, place, 64, FI_REMOTE_READ, 0, 1, 0, &mut mr, context));
+    assert_eq!((code, c!((*mr).fid.context)), (0, context));
+    assert_eq!(close(mr), 0);
+}
+
+/// With attributes a region is registered as with arguments.
+fn a_region_may_be_described_by_attributes(stage) {
+    let world = rma_world(stage);
+    let (mut bytes, mut mark, mut mr) = ([0_u8; 64], 0_u8, null_mut());
+    let iov = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: 64 };
+    let attr = fi_mr_attr {
+        mr_iov: &iov,
+        iov_count: 1,
+        access: FI_REMOTE_READ,
+        requested_key: 77,
+        context: (&raw mut mark).cast(),
+        ..fi_mr_attr::ZERO
+    };
+    assert_eq!(c!(fi_mr_regattr(world.domain, &attr, 0, &mut mr)), 0);
+    assert_eq!(c!((*mr).fid.context), (&raw mut mark).cast());
+    if c!((*world.info.first().domain_attr).mr_mode) & FI_MR_PROV_KEY == 0 {
+        assert_eq!(c!(fi_mr_key(mr)), 77);
+    }
+    assert_eq!(close(mr), 0);
+}
+
+/// Several buffers are one region with one key.
+fn several_buffers_are_one_region(stage) {
+    let world = rma_world(stage);
+    let info = world.info.first();
+    if c!((*info.domain_attr).mr_iov_limit) < 2 {
+        return;
+    }
+    let offsets = world.remote(0x1000 as *mut u8) == 0;
+    let ground = Ground::with(world, BOTH);
+    let two = &ground.two;
+    let (one, other) = (two.b.traffic.buffer(b"1111"), two.b.traffic.buffer(b"2222"));
+    let pieces = [
+        libc::iovec { iov_base: one.cast(), iov_len: 4 },
+        libc::iovec { iov_base: other.cast(), iov_len: 4 },
+    ];
+    let (mut mr, domain) = (null_mut(), ground.world.domain);
+    assert_eq!(c!(fi_mr_regv(domain, pieces.as_ptr(), 2, BOTH, 0, 99, 0, &mut mr, null_mut())), 0);
+    let (key, at) = (c!(fi_mr_key(mr)), if offsets { 4 } else { other as u64 });
+    let (place, context) = (two.a.traffic.buffer(b"++"), two.a.traffic.context());
+    two.start(|| c!(fi_write(two.a.ep, place.cast(), 2, null_mut(), two.to_b, at + 1, key, context)));
+    let _ = two.done(&two.a);
+    let _ = ground.read(1, 0, ground.key());
+    let _ = two.done(&two.a);
+    assert_eq!(c!(core::slice::from_raw_parts(one, 4)), b"1111");
+    assert_eq!(c!(core::slice::from_raw_parts(other, 4)), b"2++2");
+    assert_eq!(close(mr), 0);
+    ground.close();
+}
+
+/// More buffers than mr_iov_limit are no region.
+fn too_many_buffers_are_refused(stage) {
+    let world = rma_world(stage);
+    let limit = c!((*world.info.first().domain_attr).mr_iov_limit);
+    let mut bytes = [0_u8; 8];
+    let piece = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: 1 };
+    let (pieces, mut mr) = (vec![piece; limit + 1], null_mut());
+    let code = c!(fi_mr_regv(world.domain, pieces.as_ptr(), limit + 1, BOTH, 0, 1, 0, &mut mr, null_mut()));
+    assert!(code < 0, "{code}");
+}
+
+/// A closed region is not accessed any more: the peer's operation fails, and the endpoint goes on.
+fn a_closed_region_is_not_accessed(stage) {
+    let ground = Ground::delivering(stage, BOTH);
+    ground.write(b"x", 0, ground.key());
+    let _ = ground.two.done(&ground.two.a);
+    let key = ground.key();
+    assert_eq!(close(ground.mr), 0);
+    ground.write(b"y", 0, key);
+    assert_ne!(ground.two.failed(&ground.two.a).err, 0);
+    assert_eq!(ground.region()[0], b'x');
+    let posted = ground.two.b.recv(5);
+    ground.two.send(b"still");
+    let _ = (ground.two.done(&ground.two.b), ground.two.done(&ground.two.a));
+    assert_eq!(posted.bytes(), b"still");
+    let Ground { two, world, .. } = ground;
+    drop(two);
+    drop(world);
+}
+
+/// A chosen key is free again when its region is closed.
+fn a_key_is_free_again(stage) {
+    let world = rma_world(stage);
+    if c!((*world.info.first().domain_attr).mr_mode) & FI_MR_PROV_KEY != 0 {
+        return;
+    }
+    let (mut one, mut other) = ([0; 64], [0; 64]);
+    let first = register(&world, &mut one, 42).expect("a region");
+    assert_eq!(close(first), 0);
+    let second = register(&world, &mut other, 42).expect("a region");
+    assert_eq!(close(second), 0);
+}
+
+/// Memory may be in several regions at once, each with its rights.
+fn regions_may_overlap(stage) {
+    let ground = Ground::delivering(stage, FI_REMOTE_READ);
+    let mr = ground.world.register(ground.bytes, 100, FI_REMOTE_WRITE, 99).expect("a region");
+    ground.write(b"no", 0, ground.key());
+    ground.refused();
+    ground.write(b"yes", 0, c!(fi_mr_key(mr)));
+    let _ = ground.two.done(&ground.two.a);
+    assert_eq!(&ground.region()[..3], b"yes");
+    assert_eq!(close(mr), 0);
+    ground.close();
+}
+
+/// Where virtual addresses are not required, the first byte of a region is at zero.
+fn addresses_are_offsets_where_not_virtual(stage) {
+    let mut hints = stage.hints();
+    hints.first_mut().caps |= ACCESS;
+    c!((*hints.first().domain_attr).mr_mode = 0);
+    let Ok(info) = stage.try_query(&hints, None, 0) else {
+        return;
+    };
+    assert_eq!(c!((*info.first().domain_attr).mr_mode) & (FI_MR_VIRT_ADDR | FI_MR_PROV_KEY), 0);
+    let ground = Ground::with(World::of(stage, info), BOTH);
+    assert_eq!((ground.base, ground.key()), (0, 7));
+    ground.write(b"at zero", 0, 7);
+    let _ = ground.two.done(&ground.two.a);
+    let _ = ground.read(1, 0, 7);
+    let _ = ground.two.done(&ground.two.a);
+    assert_eq!(&ground.region()[..7], b"at zero");
+    ground.close();
+}
+
+/// A raw key has the length that is told, and a buffer that is too short is told so with -FI_ETOOSMALL.
+fn a_raw_key_has_its_length(stage) {
+    let world = rma_world(stage);
+    let mut bytes = [0; 64];
+    let mr = register(&world, &mut bytes, 1).expect("a region");
+    let (mut base, mut raw, mut size) = (0, [0_u8; 256], 0);
+    let short = c!(fi_mr_raw_attr(mr, &mut base, raw.as_mut_ptr(), &mut size, 0));
+    assert_eq!(short, -FI_ETOOSMALL);
+    assert!(size > 0 && size <= raw.len());
+    let needed = size;
+    assert_eq!(c!(fi_mr_raw_attr(mr, &mut base, raw.as_mut_ptr(), &mut size, 0)), 0);
+    assert_eq!(size, needed);
+    assert_eq!(close(mr), 0);
+}
+
+/// A raw key that was mapped is a key, until it is unmapped.
+fn a_raw_key_is_mapped(stage) {
+    let ground = Ground::new(stage, BOTH);
+    let (mut base, mut raw, mut size) = (0, [0_u8; 256], 256);
+    assert_eq!(c!(fi_mr_raw_attr(ground.mr, &mut base, raw.as_mut_ptr(), &mut size, 0)), 0);
+    let (mut key, domain) = (0, ground.world.domain);
+    assert_eq!(c!(fi_mr_map_raw(domain, base, raw.as_mut_ptr(), size, &mut key, 0)), 0);
+    let place = ground.read(4, 0, key);
+    let _ = ground.two.done(&ground.two.a);
+    assert_eq!(c!(core::slice::from_raw_parts(place, 4)), [0x55; 4]);
+    assert_eq!(c!(fi_mr_unmap_key(domain, key)), 0);
+    ground.close();
+}
+
+/// A counter that is bound to a region counts the writes that change it.
+fn a_region_counts_writes(stage) {
+    let mut hints = stage.hints();
+    hints.first_mut().caps |= ACCESS | FI_RMA_EVENT;
+    c!((*hints.first().domain_attr).mr_mode = MR_MODES | FI_MR_RMA_EVENT);
+    let world = World::of(stage, stage.query(&hints));
+    let needs_event = c!((*world.info.first().domain_attr).mr_mode) & FI_MR_RMA_EVENT != 0;
+    let cntr = world.cntr(FI_WAIT_UNSPEC);
+    let two = world.two();
+    let bytes = two.b.traffic.buffer(&[0x55; 64]);
+    let (mut mr, flags) = (null_mut(), if needs_event { FI_RMA_EVENT } else { 0 });
+    let registered = c!(fi_mr_reg(world.domain, bytes.cast(), 64, BOTH, 0, 7, flags, &mut mr, null_mut()));
+    assert_eq!(registered, 0);
+    assert_eq!(c!(fi_mr_bind(mr, cntr.cast(), FI_REMOTE_WRITE)), 0);
+    if needs_event {
+        assert_eq!(c!(fi_mr_enable(mr)), 0);
+    }
+    let base = world.remote(bytes);
+    let ground = Ground { two, mr, bytes, len: 64, base, world };
+    for _ in 0..3 {
+        ground.write(b"w", 0, ground.key());
+        let _ = ground.two.done(&ground.two.a);
+    }
+    // A read changes nothing, and shows that the writes arrived.
+    let _ = ground.read(1, 0, ground.key());
+    let _ = ground.two.done(&ground.two.a);
+    assert_eq!((c!(fi_cntr_read(cntr)), c!(fi_cntr_readerr(cntr))), (3, 0));
+    assert_eq!(close(cntr), -FI_EBUSY);
+    ground.close_with(|| assert_eq!(close(cntr), 0));
+}
+
+/// A refresh is done, or -FI_ENOSYS where it is not offered; the region stays as it was.
+fn a_refresh_leaves_the_region(stage) {
+    let ground = Ground::new(stage, BOTH);
+    let code = c!(fi_mr_refresh(ground.mr, core::ptr::null(), 0, 0));
+    assert!(code == 0 || code == -FI_ENOSYS, "{code}");
+    let place = ground.read(4, 0, ground.key());
+    let _ = ground.two.done(&ground.two.a);
+    assert_eq!(c!(core::slice::from_raw_parts(place, 4)), [0x55; 4]);
+    ground.close();
+}
+
+/// A flag that does not exist is refused with -FI_EBADFLAGS.
+fn an_unknown_flag_is_refused(stage) {
+    let world = rma_world(stage);
+    let (mut bytes, mut mr) = ([0_u8; 64], null_mut());
+    let place = bytes.as_mut_ptr().cast();
+    let code = c!(fi_mr_reg(world.domain, place, 64, BOTH, 0, 1, 1 << 3, &mut mr, null_mut()));
+    assert_eq!(code, -FI_EBADFLAGS);
+}
+
+/// Memory of devices that the provider does not know is refused.
+fn memory_of_unknown_devices_is_refused(stage) {
+    let world = rma_world(stage);
+    let (mut bytes, mut mr) = ([0_u8; 64], null_mut());
+    let iov = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: 64 };
+    let attr = fi_mr_attr { mr_iov: &iov, iov_count: 1, access: BOTH, iface: 77, ..fi_mr_attr::ZERO };
+    assert!(c!(fi_mr_regattr(world.domain, &attr, 0, &mut mr)) < 0);
 }
 }
