@@ -18,7 +18,7 @@ use std::process;
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::params::{Parameter, ParameterKind};
+use crate::params::{Parameter, ParameterKind, parse_int};
 use repeats::Repeats;
 use sink::Sink;
 
@@ -182,7 +182,7 @@ pub fn ready(prov: &str, level: u32, subsys: u32, next_ms: &mut u64) -> bool {
 }
 
 /// Parameters of the log.
-pub(crate) static PARAMETERS: [Parameter; 5] = [
+pub(crate) static PARAMETERS: [Parameter; 6] = [
     Parameter {
         name: "log_level",
         kind: ParameterKind::Text,
@@ -212,6 +212,12 @@ pub(crate) static PARAMETERS: [Parameter; 5] = [
         kind: ParameterKind::Text,
         help: "Where the log goes: stderr, stdout, a new file, or a folder for one file a process",
         default: "stderr",
+    },
+    Parameter {
+        name: "log_location_mode",
+        kind: ParameterKind::Int,
+        help: "Who may read and write the file of the log, as in chmod(1)",
+        default: "0600",
     },
 ];
 
@@ -245,7 +251,7 @@ impl Settings {
                 .filter(|&index| subsystems.admits(SUBSYSTEMS[index]))
                 .fold(0, |bits, index| bits | 1 << index),
             interval_ms: text(3).trim().parse().unwrap_or(2000),
-            sink: Sink::open(&text(4)),
+            sink: Sink::open(&text(4), parse_mode(&text(5))),
         }
     }
 
@@ -264,6 +270,13 @@ fn parse_level(text: &str) -> Option<u32> {
         return None;
     }
     Some(LEVELS.iter().position(|level| is(level)).unwrap_or(0) as u32)
+}
+
+/// Parses FI_LOG_LOCATION_MODE; what is no mode of a file means that it is its user's alone.
+fn parse_mode(text: &str) -> u32 {
+    let mode = parse_int(text.trim()).and_then(|mode| u32::try_from(mode).ok());
+    mode.filter(|mode| (1..=0o777).contains(mode))
+        .unwrap_or(0o600)
 }
 
 fn settings() -> &'static Settings {
@@ -289,13 +302,26 @@ mod tests {
     }
 
     #[test]
+    fn modes_of_files_are_octal_if_they_say_so() {
+        for (text, mode) in [
+            ("0644", 0o644),
+            ("", 0o600),
+            ("rw", 0o600),
+            ("-1", 0o600),
+            ("010000", 0o600),
+        ] {
+            assert_eq!(parse_mode(text), mode, "{text:?}");
+        }
+    }
+
+    #[test]
     fn settings_admit_by_level_provider_and_part() {
         let settings = Settings {
             level: Some(Level::Info as u32),
             providers: crate::registry::NameFilter::parse("tcp"),
             subsystems: 1 << Subsys::Av as u32,
             interval_ms: 0,
-            sink: Sink::open(""),
+            sink: Sink::open("", 0),
         };
         let admit = |prov, level, subsys| settings.admit(prov, level as u32, subsys as u32);
         assert!(admit("tcp", Level::Warn, Subsys::Av));

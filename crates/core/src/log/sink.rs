@@ -16,11 +16,11 @@ pub(super) enum Sink {
 
 impl Sink {
     /// Opens FI_LOG_LOCATION. A file that exists is never written over; what cannot be opened becomes stderr.
-    pub(super) fn open(location: &str) -> Self {
+    pub(super) fn open(location: &str, mode: u32) -> Self {
         match location {
             "" | "stderr" => Self::Stderr,
             "stdout" => Self::Stdout,
-            path => create(Path::new(path)).map_or_else(
+            path => create(Path::new(path), mode).map_or_else(
                 |cause| {
                     eprintln!("libfabric: FI_LOG_LOCATION={path}: {cause}; the log goes to stderr");
                     Self::Stderr
@@ -41,12 +41,12 @@ impl Sink {
     }
 }
 
-fn create(path: &Path) -> io::Result<File> {
+fn create(path: &Path, mode: u32) -> io::Result<File> {
     let path = if path.is_dir() {
         path.join(format!("ofi_{}.log", process::id()))
     } else {
         PathBuf::from(path)
     };
     let mut options = OpenOptions::new();
-    options.write(true).create_new(true).mode(0o600).open(path)
+    options.write(true).create_new(true).mode(mode).open(path)
 }
