@@ -137,6 +137,24 @@ mod tests {
     }
 
     #[test]
+    fn whatever_the_c_library_reads_is_listed() {
+        for name in [
+            "tx_size",
+            "rx_size",
+            "disable_cma",
+            "use_dsa_sar",
+            "max_gdrcopy_size",
+            "use_xpmem",
+            "buffer_threshold",
+        ] {
+            assert!(
+                TABLE.iter().any(|parameter| parameter.name == name),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
     fn sizes_of_lanes_are_rounded_to_possible_ones() {
         let params = Params {
             lane_cells: 1,

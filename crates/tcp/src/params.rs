@@ -221,6 +221,35 @@ mod tests {
     }
 
     #[test]
+    fn whatever_the_c_library_reads_is_listed() {
+        for name in [
+            "prov_name",
+            "iface",
+            "port_low_range",
+            "port_high_range",
+            "tx_size",
+            "rx_size",
+            "max_inject",
+            "max_saved",
+            "max_saved_size",
+            "max_rx_size",
+            "nodelay",
+            "staging_sbuf_size",
+            "prefetch_rbuf_size",
+            "zerocopy_size",
+            "trace_msg",
+            "disable_auto_progress",
+            "io_uring",
+            "firewall_addr",
+        ] {
+            assert!(
+                TABLE.iter().any(|parameter| parameter.name == name),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
     fn port_ranges_must_make_sense() {
         assert_eq!(port_range(4000, 4010), Some((4000, 4010)));
         assert_eq!(port_range(4010, 4000), None);
