@@ -56,6 +56,14 @@ pub trait Connection {
         Err(Errno::NOSYS)
     }
 
+    /// Returns the socket, for options that only the operating system knows (FI_GET_FD, fi_tcp(7)).
+    ///
+    /// # Errors
+    /// `NOTCONN` when there is none any more, `NOSYS` where there are several or none.
+    fn socket(&self) -> Result<RawFd, Errno> {
+        Err(Errno::NOSYS)
+    }
+
     /// Takes the next event, in order. Look after every poll.
     fn next_event(&mut self) -> Option<ConnectionEvent> {
         None

@@ -4,8 +4,8 @@ use core::ffi::{c_int, c_void};
 use core::ptr::NonNull;
 
 use oxifabric_abi::{
-    FI_ALIAS, FI_ENABLE, FI_GETOPSFLAG, FI_RECV, FI_SETOPSFLAG, FI_TRANSMIT, fi_alias, fi_ops_ep,
-    fid, fid_ep, fid_t,
+    FI_ALIAS, FI_ENABLE, FI_GET_FD, FI_GETOPSFLAG, FI_RECV, FI_SETOPSFLAG, FI_TRANSMIT, fi_alias,
+    fi_ops_ep, fid, fid_ep, fid_t,
 };
 use oxifabric_types::{Errno, Flags};
 
@@ -13,6 +13,7 @@ use super::RdmEndpoint;
 use super::defaults::Direction;
 use super::face::{self, Model};
 use crate::absent::no5;
+use crate::connection::Connection;
 use crate::device::Provider;
 use crate::handle::{count, status};
 
@@ -43,7 +44,9 @@ impl<P: Provider> RdmEndpoint<P> {
             FI_SETOPSFLAG => unsafe { endpoint.set_op_flags(arg.cast()) },
             // SAFETY: as above.
             FI_ALIAS => unsafe { endpoint.alias(arg.cast()) },
-            // The rest is not offered.
+            // SAFETY: as above.
+            FI_GET_FD => unsafe { endpoint.socket(arg.cast()) },
+            // The rest is not offered: there are no named values (fi_get_val) and nothing to export.
             _ => Err(Errno::NOSYS),
         })
     }
@@ -62,6 +65,17 @@ impl<P: Provider> RdmEndpoint<P> {
         };
         // SAFETY: the caller's contract; the endpoint does not close while it has aliases.
         unsafe { face::alias(request, model, (*self.fid.as_ptr()).fid.context) }
+    }
+
+    /// Returns the socket of a connection.
+    ///
+    /// # Safety
+    /// `arg` is null or may be written.
+    unsafe fn socket(&self, arg: *mut c_int) -> Result<(), Errno> {
+        // SAFETY: the caller's contract.
+        let arg = unsafe { arg.as_mut() }.ok_or(Errno::INVAL)?;
+        *arg = self.port.lock().device.socket()?;
+        Ok(())
     }
 
     /// Returns the flags of one direction in place of the flag that names it.

@@ -1,5 +1,6 @@
 //! Opening, binding, enabling and closing: the reference rules of the man pages.
 
+use core::ffi::c_void;
 use core::ptr::null_mut;
 
 use oxifabric_abi::*;
@@ -268,6 +269,51 @@ fn absent_operations_say_so() {
         -FI_ENOSYS
     );
     assert_eq!(c!(fi_ep_alias(end.ep, null_mut(), 0)), -FI_EINVAL);
+}
+
+#[test]
+fn no_object_has_named_values_operations_or_something_to_export() {
+    let world = World::new();
+    let end = world.end(FI_CQ_FORMAT_MSG, FI_WAIT_NONE);
+    let (cntr, eq) = (world.cntr(FI_WAIT_NONE), world.eq(FI_WAIT_NONE));
+    let objects: [*mut fid; 7] = [
+        world.fabric.cast(),
+        world.domain.cast(),
+        end.ep.cast(),
+        end.cq.cast(),
+        end.av.cast(),
+        cntr.cast(),
+        eq.cast(),
+    ];
+    for object in objects {
+        let mut value = 7u64;
+        let at: *mut c_void = (&raw mut value).cast();
+        let (mut ops, mut exported) = (null_mut(), null_mut());
+        let mut export = fi_fid_export {
+            fid: &mut exported,
+            flags: 0,
+            context: null_mut(),
+        };
+        let answers = [
+            c!(fi_get_val(object, 1, at)),
+            c!(fi_set_val(object, 1, at)),
+            c!(fi_open_ops(
+                object,
+                c"none".as_ptr(),
+                0,
+                &mut ops,
+                null_mut()
+            )),
+            c!(fi_set_ops(object, c"none".as_ptr(), 0, at, null_mut())),
+            c!(fi_control(object, FI_EXPORT_FID, (&raw mut export).cast())),
+            c!(fi_control(object, FI_GET_FD, at)),
+        ];
+        // SAFETY: the object is open.
+        let class = unsafe { (*object).fclass };
+        assert_eq!(answers, [-FI_ENOSYS; 6], "class {class}");
+        assert_eq!(value, 7);
+    }
+    assert_eq!((close(cntr), close(eq)), (0, 0));
 }
 
 #[test]

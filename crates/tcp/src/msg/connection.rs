@@ -337,6 +337,15 @@ impl Connection for TcpConnection {
         }
     }
 
+    fn socket(&self) -> Result<RawFd, Errno> {
+        match &self.stage {
+            Stage::Fresh(socket) | Stage::Invited(socket, _) => Ok(socket.fd()),
+            Stage::Dialing(dial) => Ok(dial.socket.fd()),
+            Stage::Ready(conn) => Ok(conn.socket.fd()),
+            Stage::Over => Err(Errno::NOTCONN),
+        }
+    }
+
     fn next_event(&mut self) -> Option<ConnectionEvent> {
         self.events.pop_front()
     }

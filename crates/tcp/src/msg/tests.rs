@@ -193,6 +193,19 @@ fn an_attempt_fails_where_nobody_listens_or_somebody_goes_away() {
 }
 
 #[test]
+fn the_socket_of_a_connection_is_known_as_long_as_there_is_one() {
+    let fresh = End::new();
+    assert!(fresh.device.socket().is_ok_and(|fd| fd >= 0));
+    let (mut a, mut b) = connected();
+    let (fd, other) = (a.device.socket(), b.device.socket());
+    assert!(fd.is_ok() && other.is_ok() && fd != other);
+    assert_eq!(a.device.shutdown(), Ok(()));
+    a.poll();
+    assert_eq!(b.event(), ConnectionEvent::Ended);
+    assert_eq!(b.device.socket(), Err(Errno::NOTCONN));
+}
+
+#[test]
 fn an_attempt_that_nobody_answers_ends_at_its_deadline() {
     // The kernel takes the connection; nobody reads from it.
     let silent = StdListener::bind(V4).expect("loopback has ports");
