@@ -14,6 +14,7 @@ pub const RECEIVING: Caps = Caps::RECV
     .union(Caps::TAGGED_MULTI_RECV)
     .union(Caps::DIRECTED_RECV)
     .union(Caps::TAGGED_DIRECTED_RECV)
+    .union(Caps::EXACT_DIRECTED_RECV)
     .union(Caps::SOURCE)
     .union(Caps::SOURCE_ERR);
 

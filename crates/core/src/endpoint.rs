@@ -140,7 +140,8 @@ impl<P: Provider> RdmEndpoint<P> {
         device: P::Device,
         taken: Option<Taken>,
     ) -> Result<*mut fid_ep, Errno> {
-        let port = Port::new(device, config(&info), directed(&info));
+        let exact = (info.caps | info.rx.caps).contains(Caps::EXACT_DIRECTED_RECV);
+        let port = Port::new(device, config(&info), directed(&info), exact);
         // SAFETY: with the lock off, the application promised that one thread at a time uses the domain's objects;
         // neither engine nor device call back into the endpoint.
         let port = unsafe { SwitchLock::new(port, domain.locks()) };
@@ -310,6 +311,8 @@ fn directed(info: &Info) -> Flags {
         Flags::MSG | Flags::TAGGED
     } else if caps.contains(Caps::TAGGED_DIRECTED_RECV) {
         Flags::TAGGED
+    } else if caps.contains(Caps::EXACT_DIRECTED_RECV) {
+        Flags::MSG | Flags::TAGGED
     } else {
         Flags::empty()
     }

@@ -53,6 +53,7 @@ fn connected(mut info: Info) -> Info {
     let lacking = VECTORS
         | Caps::DIRECTED_RECV
         | Caps::TAGGED_DIRECTED_RECV
+        | Caps::EXACT_DIRECTED_RECV
         | Caps::SOURCE
         | Caps::SOURCE_ERR
         | Caps::ATOMIC

@@ -29,6 +29,8 @@ pub(super) struct Port<D> {
     pub(super) reports: Reports,
     /// Which receives may name their source: `MSG`, `TAGGED` (FI_DIRECTED_RECV, FI_TAGGED_DIRECTED_RECV).
     directed: Flags,
+    /// Those receives must name it (FI_EXACT_DIRECTED_RECV).
+    exact: bool,
     /// Peers by their index in the address vector, as far as they were asked for.
     targets: Vec<PeerId>,
     /// The same for receive contexts of scalable endpoints beside the first, by context.
@@ -39,7 +41,7 @@ pub(super) struct Port<D> {
 
 impl<D: Device> Port<D> {
     /// Joins a device with a new engine.
-    pub(super) fn new(device: D, config: Config, directed: Flags) -> Self {
+    pub(super) fn new(device: D, config: Config, directed: Flags, exact: bool) -> Self {
         Self {
             engine: Engine::new(config),
             device,
@@ -50,6 +52,7 @@ impl<D: Device> Port<D> {
             sleeps: false,
             reports: Reports::default(),
             directed,
+            exact,
             targets: Vec::new(),
             contexts: Vec::new(),
             seen: 0,
@@ -114,10 +117,10 @@ impl<D: Device> Port<D> {
     #[inline(always)]
     pub(super) fn recv(&mut self, recv: &RecvCall, body: Iov) -> Result<(), Errno> {
         let from = match recv.from {
-            named if recv.flags.intersects(self.directed) && named != FI_ADDR_UNSPEC => {
-                self.target(named)?
-            }
-            _ => PeerId::ANY,
+            _ if !recv.flags.intersects(self.directed) => PeerId::ANY,
+            FI_ADDR_UNSPEC if self.exact => return Err(Errno::INVAL),
+            FI_ADDR_UNSPEC => PeerId::ANY,
+            named => self.target(named)?,
         };
         let op = RxOp {
             from,

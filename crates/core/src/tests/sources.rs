@@ -159,9 +159,31 @@ fn which_receives_are_directed_follows_from_the_capability() {
         (Caps::empty(), true, true),
         (Caps::TAGGED_DIRECTED_RECV, true, false),
         (Caps::DIRECTED_RECV, false, false),
+        (Caps::EXACT_DIRECTED_RECV, false, false),
     ] {
         assert_eq!(takes_from_another(caps, false), msg, "{caps:?}");
         assert_eq!(takes_from_another(caps, true), tagged, "{caps:?}");
+    }
+}
+
+#[test]
+fn exact_receives_name_their_source() {
+    let exact = Caps::EXACT_DIRECTED_RECV;
+    for (caps, msg, tagged) in [
+        (exact, false, false),
+        (exact | Caps::DIRECTED_RECV, false, false),
+        (exact | Caps::TAGGED_DIRECTED_RECV, true, false),
+        (Caps::DIRECTED_RECV, true, true),
+    ] {
+        let world = world(caps);
+        let end = end(&world);
+        let mut buffer = [0u8; 4];
+        let buf = buffer.as_mut_ptr().cast();
+        let (any, refused) = (FI_ADDR_UNSPEC, -(FI_EINVAL as isize));
+        let posted = c!(fi_recv(end.ep, buf, 4, null_mut(), any, null_mut()));
+        assert_eq!(posted, if msg { 0 } else { refused }, "{caps:?}");
+        let posted = c!(fi_trecv(end.ep, buf, 4, null_mut(), any, 7, 0, null_mut()));
+        assert_eq!(posted, if tagged { 0 } else { refused }, "{caps:?}");
     }
 }
 

@@ -19,6 +19,7 @@ const NOT_OF_TX: Caps = Caps::REMOTE_READ
     .union(Caps::RECV)
     .union(Caps::DIRECTED_RECV)
     .union(Caps::TAGGED_DIRECTED_RECV)
+    .union(Caps::EXACT_DIRECTED_RECV)
     .union(Caps::MULTI_RECV)
     .union(Caps::TAGGED_MULTI_RECV)
     .union(Caps::SOURCE)

@@ -38,10 +38,12 @@ const SECONDARY: Caps = Caps::MULTI_RECV
     .union(Caps::LOCAL_COMM)
     .union(Caps::REMOTE_COMM);
 
-/// Capabilities that are not even listed unasked: FI_SOURCE_ERR makes errors of messages that others take, and the rest is
+/// Capabilities that are not even listed unasked: FI_SOURCE_ERR makes errors of messages that others take,
+/// FI_EXACT_DIRECTED_RECV forbids receives from anybody, and the rest is
 /// newer than most applications, which take unknown capabilities for a mistake.
 const ON_REQUEST: Caps = Caps::SOURCE_ERR
     .union(Caps::TAGGED_DIRECTED_RECV)
+    .union(Caps::EXACT_DIRECTED_RECV)
     .union(Caps::TAGGED_MULTI_RECV);
 
 const MSG_DIRECTIONS: Caps = Caps::SEND.union(Caps::RECV);

@@ -401,6 +401,17 @@ fn fields_that_old_programs_lack_are_not_read() {
 }
 
 #[test]
+fn modes_that_an_application_offers_are_not_required_of_it() {
+    const MSG_PREFIX: u64 = 1 << 58;
+    for mode in [MSG_PREFIX, u64::MAX] {
+        let offers = hints(|h| (h.mode, h.tx.mode, h.rx.mode) = (mode, mode, mode));
+        let info = match_info(&offer(), Some(&offers), V2_6).expect("it fits");
+        assert_eq!((info.mode, info.tx.mode, info.rx.mode), (0, 0, 0));
+        assert_eq!(info.ep.msg_prefix_size, 0);
+    }
+}
+
+#[test]
 fn old_registration_modes_are_given_as_asked() {
     let mode = |asked, version| {
         let asked = hints(|h| h.domain.mr_mode = asked);
@@ -473,7 +484,8 @@ fn real_programs_find_the_offer() {
 
 #[test]
 fn what_old_applications_do_not_know_is_not_listed_unasked() {
-    let rare = Caps::SOURCE_ERR | Caps::TAGGED_DIRECTED_RECV | Caps::TAGGED_MULTI_RECV;
+    let directed = Caps::TAGGED_DIRECTED_RECV | Caps::EXACT_DIRECTED_RECV;
+    let rare = Caps::SOURCE_ERR | directed | Caps::TAGGED_MULTI_RECV;
     let mut offer = offer();
     offer.caps |= rare;
     offer.rx.caps |= rare;
