@@ -1,14 +1,17 @@
-//! Development tasks: `cargo xtask dist`, `cargo xtask test`, `cargo xtask clients`,
-//! `cargo xtask bench`.
+//! Development tasks: `cargo xtask dist`, `cargo xtask test`, `cargo xtask clients`, `cargo xtask fuzz`,
+//! `cargo xtask asan`, `cargo xtask tsan`, `cargo xtask bench`.
 //!
 //! - [`dist`] lays out the library and the tools as a program needs them.
+//! - [`mod@fuzz`] looks for input that breaks a decoder; [`sanitize`] runs tests under AddressSanitizer and ThreadSanitizer.
 //! - [`suite`] is everything that a change must pass; [`machine`] installs what it uses, [`tally`] counts.
 //! - [`mod@bench`] compares two libraries under the same program.
 #![forbid(unsafe_code)]
 
 mod bench;
 mod dist;
+mod fuzz;
 mod machine;
+mod sanitize;
 mod suite;
 mod tally;
 
@@ -44,6 +47,8 @@ enum Task {
         #[arg(long)]
         dist: Option<PathBuf>,
     },
+    /// Let libFuzzer look for input that breaks a decoder
+    Fuzz(fuzz::Options),
     /// Measure this library and a reference in turns, under the same unmodified programs
     Bench(bench::Options),
 }
@@ -66,6 +71,7 @@ fn run(task: Task) -> Result<ExitCode, Box<dyn Error>> {
         }
         Task::Test => Ok(suite::run()),
         Task::Clients { dist } => suite::clients(dist),
+        Task::Fuzz(options) => fuzz::run(&options),
         Task::Bench(options) => {
             bench::run(&options)?;
             Ok(ExitCode::SUCCESS)

@@ -8,7 +8,7 @@ use std::process::Command;
 use oxifabric_trials::repository;
 
 /// Which other rooms each room may import ("Rooms").
-const IMPORTS: [(&str, &[&str]); 13] = [
+const IMPORTS: [(&str, &[&str]); 14] = [
     ("types", &[]),
     ("abi", &["types"]),
     ("wire", &["types"]),
@@ -28,13 +28,28 @@ const IMPORTS: [(&str, &[&str]); 13] = [
     ("oxifabric", &["types", "abi", "core", "libfabric"]),
     ("tools", &["oxifabric", "types"]),
     ("conformance", &["abi", "libfabric"]),
+    (
+        "fuzz",
+        &[
+            "types",
+            "abi",
+            "wire",
+            "sync",
+            "mem",
+            "engine",
+            "core",
+            "tcp",
+            "shm",
+            "libfabric",
+        ],
+    ),
 ];
 
 /// Rooms that run anywhere, also where there is no operating system ("Rooms").
 const FREESTANDING: [&str; 4] = ["types", "wire", "mem", "engine"];
 
 /// Rooms and the files in them that may contain `unsafe` ("Unsafe code"); an empty list means all files.
-const UNSAFE: [(&str, &[&str]); 9] = [
+const UNSAFE: [(&str, &[&str]); 10] = [
     ("abi", &[]),
     ("sync", &[]),
     ("mem", &[]),
@@ -45,6 +60,8 @@ const UNSAFE: [(&str, &[&str]); 9] = [
     ("oxifabric", &["raw"]),
     // A C program in all but the language.
     ("conformance", &[]),
+    // The same, with pointers to whatever libFuzzer makes up.
+    ("fuzz", &[]),
 ];
 
 #[test]

@@ -121,14 +121,17 @@ pub fn parse_int(text: &str) -> Option<i64> {
         Some(digits) => (true, digits),
         None => (false, text.strip_prefix('+').unwrap_or(text)),
     };
-    let value = match digits.as_bytes() {
-        [b'0', b'x' | b'X', ..] => i64::from_str_radix(&digits[2..], 16),
-        [b'0', _, ..] => i64::from_str_radix(&digits[1..], 8),
-        _ => digits.parse(),
+    let (digits, radix) = match digits.as_bytes() {
+        [b'0', b'x' | b'X', ..] => (&digits[2..], 16),
+        [b'0', _, ..] => (&digits[1..], 8),
+        _ => (digits, 10),
     };
-    value
-        .ok()
-        .map(|value| if negative { -value } else { value })
+    // A number has one sign, in front of its base.
+    if digits.starts_with(['+', '-']) {
+        return None;
+    }
+    let value = i128::from_str_radix(digits, radix).ok()?;
+    i64::try_from(if negative { -value } else { value }).ok()
 }
 
 /// Parses a truth value: 0/1, false/true, no/yes, off/on, in any case.
@@ -163,6 +166,16 @@ mod tests {
         assert_eq!(parse_int("0x"), None);
         assert_eq!(parse_int("-"), None);
         assert_eq!(parse_int("lots"), None);
+    }
+
+    #[test]
+    fn integers_have_one_sign_and_fit() {
+        for text in ["--7", "+-7", "-+7", "0x-5", "0+5", "--9223372036854775808"] {
+            assert_eq!(parse_int(text), None, "{text}");
+        }
+        assert_eq!(parse_int("-9223372036854775808"), Some(i64::MIN));
+        assert_eq!(parse_int("-0x8000000000000000"), Some(i64::MIN));
+        assert_eq!(parse_int("9223372036854775808"), None);
     }
 
     #[test]

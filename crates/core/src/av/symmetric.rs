@@ -7,6 +7,9 @@ use oxifabric_types::Errno;
 /// How many addresses one call may insert.
 const LIMIT: usize = 1 << 20;
 
+/// How many digits a name may count with; no number has more, but zeros may precede it.
+const MAX_DIGITS: usize = 255;
+
 /// Lists the pairs of node and service, all services of a node before the next node.
 ///
 /// # Errors
@@ -70,6 +73,10 @@ fn next_node(first: &str, step: usize, count: usize) -> Result<String, Errno> {
 fn next_name(first: &str, step: usize) -> Result<String, Errno> {
     let stem = first.trim_end_matches(|c: char| c.is_ascii_digit());
     let digits = &first[stem.len()..];
+    // Longer names are of no host.
+    if digits.len() > MAX_DIGITS {
+        return Err(Errno::INVAL);
+    }
     let number: usize = digits.parse().map_err(|_| Errno::INVAL)?;
     let next = number.checked_add(step).ok_or(Errno::INVAL)?;
     Ok(format!("{stem}{next:0width$}", width = digits.len()))
@@ -114,6 +121,8 @@ mod tests {
         assert_eq!(pairs("h1", 1, Some("http"), 2), Err(Errno::INVAL));
         assert_eq!(pairs("h1", 1, Some("65535"), 2), Err(Errno::INVAL));
         assert_eq!(pairs("255.255.255.255", 2, Some("1"), 1), Err(Errno::INVAL));
+        let endless = format!("h{}1", "0".repeat(70_000));
+        assert_eq!(pairs(&endless, 2, Some("1"), 1), Err(Errno::INVAL));
         assert_eq!(pairs("h1", usize::MAX, Some("1"), 2), Err(Errno::INVAL));
         assert_eq!(pairs("h1", 1 << 21, Some("1"), 1), Err(Errno::TOOBIG));
     }
