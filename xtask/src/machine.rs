@@ -8,13 +8,15 @@ use std::process::Command;
 use oxifabric_trials::wheel::{self, Wheel};
 
 /// The packages that the tests use, each with a file that shows that it is there.
-const PACKAGES: [(&str, &str); 7] = [
+const PACKAGES: [(&str, &str); 8] = [
     ("libfabric-bin", "/usr/bin/fi_pingpong"),
     ("libfabric-dev", "/usr/include/rdma/fabric.h"),
     ("openmpi-bin", "/usr/bin/mpirun.openmpi"),
     ("libopenmpi-dev", "/usr/bin/mpicc.openmpi"),
     ("python3-venv", "/usr/share/doc/python3-venv"),
     ("python3-pip", "/usr/bin/pip3"),
+    // libFuzzer is C++.
+    ("g++", "/usr/bin/g++"),
     ("util-linux", "/usr/bin/taskset"),
 ];
 

@@ -47,6 +47,10 @@ enum Task {
         #[arg(long)]
         dist: Option<PathBuf>,
     },
+    /// Run the tests of the C interface under AddressSanitizer
+    Asan,
+    /// Run the tests with many threads under ThreadSanitizer; needs the component rust-src
+    Tsan,
     /// Let libFuzzer look for input that breaks a decoder
     Fuzz(fuzz::Options),
     /// Measure this library and a reference in turns, under the same unmodified programs
@@ -71,6 +75,8 @@ fn run(task: Task) -> Result<ExitCode, Box<dyn Error>> {
         }
         Task::Test => Ok(suite::run()),
         Task::Clients { dist } => suite::clients(dist),
+        Task::Asan => Ok(suite::asan()),
+        Task::Tsan => Ok(suite::tsan()),
         Task::Fuzz(options) => fuzz::run(&options),
         Task::Bench(options) => {
             bench::run(&options)?;

@@ -3,11 +3,19 @@
 //! Both are unstable by name only; RUSTC_BOOTSTRAP lets these builds use them.
 
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
 use oxifabric_trials::repository;
 
 /// What is built for: with a triple, flags do not reach build scripts.
 pub(crate) const TRIPLE: &str = "x86_64-unknown-linux-gnu";
+
+/// Rooms that hold the C interface, and that test it within one process.
+const ROOMS: [&str; 3] = [
+    "oxifabric-core",
+    "oxifabric-libfabric",
+    "oxifabric-conformance",
+];
 
 /// Where cargo builds.
 pub(crate) fn target_folder() -> PathBuf {
@@ -15,4 +23,63 @@ pub(crate) fn target_folder() -> PathBuf {
         Some(folder) => repository().join(folder),
         None => repository().join("target"),
     }
+}
+
+/// The tests of the C interface under AddressSanitizer, which also looks for leaks if `leaks`.
+pub(crate) fn address(leaks: bool) -> Command {
+    let mut tests = build("address", "asan");
+    for room in ROOMS {
+        tests.args(["--package", room]);
+    }
+    // The tests of the library as a file build that file: it would need the sanitizer of whoever loads it.
+    tests.args(["--lib", "--test", "progress", "--test", "conformance"]);
+    tests.env("ASAN_OPTIONS", format!("detect_leaks={}", u8::from(leaks)));
+    tests
+}
+
+/// Tells whether leaks can be looked for: that stops the process with ptrace(2), which containers may forbid.
+pub(crate) fn can_find_leaks() -> bool {
+    let mut list = address(true);
+    list.args(["--", "--list"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    list.status().is_ok_and(|status| status.success())
+}
+
+/// The stress tests with many threads under ThreadSanitizer.
+///
+/// # Errors
+/// What is missing: the standard library must be built for it too.
+pub(crate) fn thread() -> Result<Command, String> {
+    if !source_is_here() {
+        return Err("the source of the standard library: rustup component add rust-src".into());
+    }
+    let mut tests = build("thread", "tsan");
+    tests.arg("-Zbuild-std");
+    tests.args(["--package", "oxifabric-libfabric", "--test", "progress"]);
+    tests.env("TSAN_OPTIONS", "halt_on_error=1");
+    Ok(tests)
+}
+
+fn build(sanitizer: &str, folder: &str) -> Command {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut tests = Command::new(cargo);
+    tests
+        .args(["test", "--no-fail-fast", "--target", TRIPLE])
+        .arg("--target-dir")
+        .arg(target_folder().join(folder))
+        .env("RUSTC_BOOTSTRAP", "1")
+        .env("RUSTFLAGS", format!("-Zsanitizer={sanitizer}"))
+        .current_dir(repository());
+    tests
+}
+
+fn source_is_here() -> bool {
+    let printed = Command::new("rustc").args(["--print", "sysroot"]).output();
+    printed.is_ok_and(|output| {
+        let sysroot = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        PathBuf::from(sysroot)
+            .join("lib/rustlib/src/rust/library/Cargo.lock")
+            .exists()
+    })
 }

@@ -9,7 +9,7 @@ use std::thread;
 use oxifabric_trials::{repository, wheel};
 
 use crate::tally::Tally;
-use crate::{bench, dist, machine};
+use crate::{bench, dist, fuzz, machine, sanitize};
 
 /// Runs all steps, whatever fails, and closes with the sum of all.
 pub(crate) fn run() -> ExitCode {
@@ -49,7 +49,57 @@ pub(crate) fn run() -> ExitCode {
         &[],
     );
     all += unmodified_programs();
+    all += address_sanitizer();
+    all += fuzzing();
     conclude(&all)
+}
+
+/// Runs the tests of the C interface under AddressSanitizer.
+pub(crate) fn asan() -> ExitCode {
+    conclude(&address_sanitizer())
+}
+
+/// Runs the tests with many threads under ThreadSanitizer.
+pub(crate) fn tsan() -> ExitCode {
+    match sanitize::thread() {
+        Ok(command) => conclude(&tests("ThreadSanitizer", command, &[])),
+        Err(missing) => conclude(&skipped(&missing)),
+    }
+}
+
+fn address_sanitizer() -> Tally {
+    let leaks = sanitize::can_find_leaks();
+    let mut all = tests("AddressSanitizer", sanitize::address(leaks), &[]);
+    if !leaks {
+        all += skipped("leaks are not looked for: this machine forbids ptrace(2)");
+    }
+    all
+}
+
+/// Tries every decoder for a while.
+fn fuzzing() -> Tally {
+    heading("fuzzing");
+    let runs = match fuzz::try_all(&fuzz::Options::of_suite()) {
+        Ok(runs) => runs,
+        Err(error) => {
+            println!("{error}");
+            return Tally::failure("fuzzing", &[error.to_string()]);
+        }
+    };
+    let mut all = Tally::default();
+    for run in runs {
+        all += match run.result {
+            Ok(_) => Tally::pass(),
+            Err(lines) => Tally::failure(&format!("fuzzing {}", run.target), &lines),
+        };
+    }
+    all
+}
+
+/// A step that cannot run on this machine.
+fn skipped(why: &str) -> Tally {
+    println!("SKIP: {why}");
+    Tally::skip()
 }
 
 /// Closes with what failed and the sum of all.

@@ -25,6 +25,14 @@ impl Tally {
         }
     }
 
+    /// One step that cannot run here.
+    pub(crate) fn skip() -> Self {
+        Self {
+            skipped: 1,
+            ..Self::default()
+        }
+    }
+
     /// One step that is itself a check, and failed with this output.
     pub(crate) fn failure(name: &str, output: &[String]) -> Self {
         let last = &output[output.len().saturating_sub(REPEATED)..];

@@ -256,7 +256,8 @@ fn a_closed_region_is_gone() {
     let mut pair = Pair::new(&world, ANY);
     assert_eq!(close(pair.mr), 0);
     pair.mr = null_mut();
-    assert_eq!(pair.read(&mut [0; 4], 0, KEY), 0);
+    let mut into = [0; 4];
+    assert_eq!(pair.read(&mut into, 0, KEY), 0);
     assert_eq!(pair.refused().0, FI_ENOKEY);
 }
 
@@ -359,8 +360,9 @@ fn counters_count_accesses_on_both_sides() {
     );
     assert_eq!(pair.write(b"A", 0, KEY), 0);
     assert_eq!(pair.write(b"B", 1, KEY), 0);
-    assert_eq!(pair.read(&mut [0; 4], 0, KEY), 0);
-    assert_eq!(pair.read(&mut [0; 4], 0, KEY + 1), 0);
+    let (mut into, mut refused) = ([0; 4], [0; 4]);
+    assert_eq!(pair.read(&mut into, 0, KEY), 0);
+    assert_eq!(pair.read(&mut refused, 0, KEY + 1), 0);
     pair.serve();
     let values = counters.map(|cntr| c!(fi_cntr_read(cntr)));
     assert_eq!(values, [1, 2, 1, 2]);
@@ -386,8 +388,9 @@ fn completions_are_selective_for_accesses_too() {
     assert_eq!(bind(pair.a.ep, pair.a.av, 0), 0);
     assert_eq!(c!(fi_enable(pair.a.ep)), 0);
     pair.to_b = pair.a.knows(&pair.b);
+    let mut unseen = [0; 4];
     assert_eq!(pair.write(b"A", 0, KEY), 0);
-    assert_eq!(pair.read(&mut [0; 4], 0, KEY), 0);
+    assert_eq!(pair.read(&mut unseen, 0, KEY), 0);
     let mut bytes = [0u8; 2];
     let (pieces, targets) = ([piece(&mut bytes)], [target(0, 2, KEY)]);
     let msg = message(pair.to_b, &pieces, &targets);
