@@ -10,19 +10,24 @@ mod fi_cq;
 mod fi_domain;
 mod fi_endpoint;
 mod fi_eq;
+mod fi_fabric;
 mod fi_getinfo;
 mod fi_mr;
 mod fi_msg;
 mod fi_poll;
+mod fi_profile;
 mod fi_rma;
 mod fi_tagged;
 mod fi_trigger;
+mod fi_version;
 
 use crate::Page;
 
 /// All pages.
 pub const PAGES: &[Page] = &[
+    fi_version::PAGE,
     fi_getinfo::PAGE,
+    fi_fabric::PAGE,
     fi_domain::PAGE,
     fi_endpoint::PAGE,
     fi_av::PAGE,
@@ -39,4 +44,5 @@ pub const PAGES: &[Page] = &[
     fi_trigger::PAGE,
     fi_av_set::PAGE,
     fi_collective::PAGE,
+    fi_profile::PAGE,
 ];

@@ -120,4 +120,84 @@ fn a_counter_in_use_stays_open(stage) {
     drop(end);
     assert_eq!(close(cntr), 0);
 }
+
+/// A counter says that it is one, and keeps its context.
+fn a_counter_has_its_class(stage) {
+    let world = World::new(stage);
+    let (mut attr, mut cntr, mut mark) = (fi_cntr_attr::ZERO, core::ptr::null_mut(), 0_u8);
+    let context = (&raw mut mark).cast();
+    assert_eq!(c!(fi_cntr_open(world.domain, &mut attr, &mut cntr, context)), 0);
+    assert_eq!(c!(((*cntr).fid.fclass, (*cntr).fid.context)), (FI_CLASS_CNTR, context));
+    assert_eq!(close(cntr), 0);
+}
+
+/// An error that comes ends a wait with -FI_EAVAIL.
+fn an_error_ends_a_wait(stage) {
+    let world = World::with(stage, |hints| c!((*hints.domain_attr).threading = FI_THREAD_SAFE));
+    let cntr = world.cntr(FI_WAIT_UNSPEC);
+    let shared = cntr as usize;
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(move || {
+            let cntr: *mut fid_cntr = core::ptr::with_exposed_provenance_mut(shared);
+            c!(fi_cntr_wait(cntr, 1000, PATIENCE.as_millis() as i32))
+        });
+        // A wait that begins behind an error does not see it change: errors come until it has ended.
+        while !waiter.is_finished() {
+            assert_eq!(c!(fi_cntr_adderr(cntr, 1)), 0);
+            std::thread::yield_now();
+        }
+        assert_eq!(waiter.join().expect("a wait"), -FI_EAVAIL);
+    });
+    assert_eq!(close(cntr), 0);
+}
+
+/// A wait ends when another thread brings the counter to its threshold.
+fn an_addition_ends_a_wait(stage) {
+    let world = World::with(stage, |hints| c!((*hints.domain_attr).threading = FI_THREAD_SAFE));
+    let cntr = world.cntr(FI_WAIT_UNSPEC);
+    let shared = cntr as usize;
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let cntr: *mut fid_cntr = core::ptr::with_exposed_provenance_mut(shared);
+            for _ in 0..100 {
+                assert_eq!(c!(fi_cntr_add(cntr, 1)), 0);
+            }
+        });
+        assert_eq!(c!(fi_cntr_wait(cntr, 100, PATIENCE.as_millis() as i32)), 0);
+    });
+    assert_eq!(c!(fi_cntr_read(cntr)), 100);
+    assert_eq!(close(cntr), 0);
+}
+
+/// Operations are counted that wait for nobody but the counter: a wait makes progress.
+fn a_wait_makes_progress(stage) {
+    let world = World::new(stage);
+    let received = world.cntr(FI_WAIT_UNSPEC);
+    let b = world.end_with(FI_SEND | FI_RECV, |ep| assert_eq!(bind(ep, received, FI_RECV), 0));
+    let two = Two::of(world.end(), b);
+    let _posted = two.b.recv(1);
+    two.send(b"x");
+    let begun = Instant::now();
+    while c!(fi_cntr_wait(received, 1, 5)) != 0 {
+        assert!(begun.elapsed() < PATIENCE);
+        two.progress(&two.a);
+    }
+    drop(two);
+    assert_eq!(close(received), 0);
+}
+
+/// Tagged messages are counted as messages are.
+fn tagged_messages_are_counted(stage) {
+    let world = World::new(stage);
+    let (sent, received) = (world.cntr(FI_WAIT_UNSPEC), world.cntr(FI_WAIT_UNSPEC));
+    let a = world.end_with(FI_SEND | FI_RECV, |ep| assert_eq!(bind(ep, sent, FI_SEND), 0));
+    let b = world.end_with(FI_SEND | FI_RECV, |ep| assert_eq!(bind(ep, received, FI_RECV), 0));
+    let two = Two::of(a, b);
+    let _posted = two.b.trecv(1, 7, 0);
+    two.tsend(b"x", 7);
+    let _ = (two.done(&two.a), two.done(&two.b));
+    assert_eq!((c!(fi_cntr_read(sent)), c!(fi_cntr_read(received))), (1, 1));
+    drop(two);
+    assert_eq!((close(sent), close(received)), (0, 0));
+}
 }

@@ -5,6 +5,7 @@ use core::ptr::{null, null_mut};
 
 use oxifabric_abi::*;
 
+use crate::traffic::PATIENCE;
 use crate::world::{Two, World, bind, close};
 use crate::{c, sentences};
 
@@ -240,5 +241,124 @@ fn an_unknown_format_is_refused(stage) {
     let mut attr = fi_cq_attr { format: 99, ..fi_cq_attr::ZERO };
     let mut cq = null_mut();
     assert!(c!(fi_cq_open(world.domain, &mut attr, &mut cq, null_mut())) < 0);
+}
+
+/// Entries are as long as their format says: a context, then flags and length, then buffer and data, then the tag.
+fn formats_have_their_fields(stage) {
+    let world = World::new(stage);
+    for (format, size) in [
+        (FI_CQ_FORMAT_CONTEXT, size_of::<fi_cq_entry>()),
+        (FI_CQ_FORMAT_MSG, size_of::<fi_cq_msg_entry>()),
+        (FI_CQ_FORMAT_DATA, size_of::<fi_cq_data_entry>()),
+        (FI_CQ_FORMAT_TAGGED, size_of::<fi_cq_tagged_entry>()),
+    ] {
+        let cq = world.cq(|attr| attr.format = format);
+        let (ep, av) = (world.bare(), world.av());
+        assert_eq!((bind(ep, cq, FI_SEND | FI_RECV), bind(ep, av, 0), c!(fi_enable(ep))), (0, 0, 0));
+        let traffic = crate::traffic::Traffic::default();
+        let b = crate::world::End { ep, cq, av, eq: null_mut(), traffic };
+        let two = Two::of(world.end(), b);
+        let posted = two.b.recv(4);
+        two.send(b"four");
+        let (mut bytes, begun) = ([0xEE_u8; 64], std::time::Instant::now());
+        while c!(fi_cq_read(cq, bytes.as_mut_ptr().cast(), 1)) != 1 {
+            assert!(begun.elapsed() < PATIENCE);
+            two.progress(&two.a);
+        }
+        assert_eq!(bytes[..8], posted.context.addr().to_ne_bytes());
+        assert!(bytes[size..].iter().all(|&byte| byte == 0xEE), "longer than {size}");
+        if size >= size_of::<fi_cq_msg_entry>() {
+            assert_eq!(bytes[16..24], 4_usize.to_ne_bytes());
+        }
+    }
+}
+
+/// A blocking read returns with a completion that comes while it waits.
+fn a_blocking_read_returns_a_completion(stage) {
+    let world = World::with(stage, |hints| c!((*hints.domain_attr).threading = FI_THREAD_SAFE));
+    let two = world.two();
+    let posted = two.b.recv(1);
+    two.send(b"x");
+    let mut entry = fi_cq_tagged_entry::ZERO;
+    let begun = std::time::Instant::now();
+    loop {
+        assert!(begun.elapsed() < PATIENCE);
+        if c!(fi_cq_sread(two.b.cq, (&raw mut entry).cast(), 1, null(), 10)) == 1 {
+            break;
+        }
+        two.progress(&two.a);
+    }
+    assert_eq!(entry.op_context, posted.context);
+}
+
+/// A read takes completions in the order in which they were written, each once.
+fn a_completion_is_read_once(stage) {
+    let world = World::new(stage);
+    let two = world.two();
+    let posted: Vec<_> = (0..10).map(|_| two.b.recv(1)).collect();
+    for _ in 0..10 {
+        two.send(b"x");
+        let _ = two.done(&two.a);
+    }
+    for posted in posted {
+        assert_eq!(two.done(&two.b).op_context, posted.context);
+    }
+    for _ in 0..50 {
+        assert!(two.b.read().is_none());
+    }
+}
+
+/// Reading nothing takes nothing from the queue.
+fn a_read_of_nothing_takes_nothing(stage) {
+    let world = World::new(stage);
+    let two = world.two();
+    let posted = two.b.recv(1);
+    two.send(b"x");
+    let _ = two.done(&two.a);
+    for _ in 0..100 {
+        c!(fi_cq_read(two.b.cq, null_mut(), 0));
+    }
+    assert_eq!(two.done(&two.b).op_context, posted.context);
+}
+
+/// The completion of an operation without a context has none.
+fn a_context_may_be_missing(stage) {
+    let world = World::new(stage);
+    let two = world.two();
+    let _posted = two.b.recv(1);
+    let place = two.a.traffic.buffer(b"x");
+    two.start(|| c!(fi_send(two.a.ep, place.cast(), 1, null_mut(), two.to_b, null_mut())));
+    assert!(two.done(&two.a).op_context.is_null());
+}
+
+/// An error says what the operation was.
+fn an_error_says_what_it_was(stage) {
+    let world = World::new(stage);
+    let two = world.two();
+    let posted = two.b.trecv(2, 5, 0);
+    two.tsend(b"too long", 5);
+    let error = two.failed(&two.b);
+    assert_eq!((error.op_context, error.tag), (posted.context, 5));
+    assert_eq!(error.flags & (FI_TAGGED | FI_RECV | FI_SEND), FI_TAGGED | FI_RECV);
+}
+
+/// Completions behind an error are still there when it was read.
+fn completions_behind_an_error_are_kept(stage) {
+    let world = World::new(stage);
+    let two = world.two();
+    let (short, long) = (two.b.recv(1), two.b.recv(8));
+    two.send(b"long");
+    two.send(b"long");
+    assert_eq!(two.failed(&two.b).op_context, short.context);
+    assert_eq!(two.done(&two.b).op_context, long.context);
+}
+
+/// With FI_WAIT_NONE there is no wait object to be had.
+fn no_wait_object_is_none(stage) {
+    let world = World::new(stage);
+    let cq = world.cq(|attr| attr.wait_obj = FI_WAIT_NONE);
+    let mut fd: c_int = -1;
+    assert_ne!(c!(fi_control(cq.cast(), FI_GETWAIT, (&raw mut fd).cast())), 0);
+    assert_eq!(close(cq), 0);
 }
 }

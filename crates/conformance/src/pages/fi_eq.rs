@@ -1,6 +1,7 @@
 //! Event queues.
 
 use core::ffi::c_void;
+use core::ptr::null_mut;
 
 use oxifabric_abi::*;
 
@@ -118,6 +119,81 @@ fn a_blocking_read_returns_an_event(stage) {
     let place = (&raw mut entry).cast();
     let code = c!(fi_eq_sread(eq, &mut event, place, size_of::<fi_eq_entry>(), -1, 0));
     assert_eq!((code, entry.data), (SIZE, 9));
+    assert_eq!(close(eq), 0);
+}
+
+/// A queue says that it is one, and keeps its context.
+fn a_queue_has_its_class(stage) {
+    let world = World::new(stage);
+    let (mut attr, mut eq, mut mark) = (fi_eq_attr { wait_obj: FI_WAIT_NONE, ..fi_eq_attr::ZERO }, null_mut(), 0_u8);
+    let context = (&raw mut mark).cast();
+    assert_eq!(c!(fi_eq_open(world.fabric, &mut attr, &mut eq, context)), 0);
+    assert_eq!(c!(((*eq).fid.fclass, (*eq).fid.context)), (FI_CLASS_EQ, context));
+    assert_eq!(close(eq), 0);
+}
+
+/// A read gives one event, however long its buffer is.
+fn a_read_gives_one_event(stage) {
+    let world = World::new(stage);
+    let eq = world.eq();
+    let entry = fi_eq_entry::ZERO;
+    for _ in 0..2 {
+        let written = c!(fi_eq_write(eq, FI_NOTIFY, (&raw const entry).cast(), size_of_val(&entry), 0));
+        assert_eq!(written, size_of_val(&entry) as isize);
+    }
+    let mut room = [0_u64; 64];
+    for _ in 0..2 {
+        let read = c!(fi_eq_read(eq, &mut 0, room.as_mut_ptr().cast(), size_of_val(&room), 0));
+        assert_eq!(read, size_of_val(&entry) as isize);
+    }
+    let read = c!(fi_eq_read(eq, &mut 0, room.as_mut_ptr().cast(), size_of_val(&room), 0));
+    assert_eq!(read, -(FI_EAGAIN as isize));
+    assert_eq!(close(eq), 0);
+}
+
+/// An event has the bytes that were written, and its number.
+fn an_event_is_as_it_was_written(stage) {
+    let world = World::new(stage);
+    let eq = world.eq();
+    let entry = fi_eq_entry { fid: null_mut(), context: null_mut(), data: 0x1234 };
+    c!(fi_eq_write(eq, FI_SHUTDOWN, (&raw const entry).cast(), size_of_val(&entry), 0));
+    let (mut event, mut read) = (0, fi_eq_entry::ZERO);
+    let len = size_of_val(&read);
+    assert_eq!(c!(fi_eq_read(eq, &mut event, (&raw mut read).cast(), len, 0)), len as isize);
+    assert_eq!((event, read.data), (FI_SHUTDOWN, 0x1234));
+    assert_eq!(close(eq), 0);
+}
+
+/// A blocking read of a queue without a wait object is refused.
+fn a_queue_without_a_wait_object_does_not_block(stage) {
+    let world = World::new(stage);
+    let (mut attr, mut eq) = (fi_eq_attr { wait_obj: FI_WAIT_NONE, ..fi_eq_attr::ZERO }, null_mut());
+    assert_eq!(c!(fi_eq_open(world.fabric, &mut attr, &mut eq, null_mut())), 0);
+    let mut room = [0_u64; 8];
+    let read = c!(fi_eq_sread(eq, &mut 0, room.as_mut_ptr().cast(), 64, 1, 0));
+    assert!(read < 0 && read != -(FI_EAGAIN as isize), "{read}");
+    assert_eq!(close(eq), 0);
+}
+
+/// The wait object of a queue is as it was asked for.
+fn the_wait_object_is_as_asked(stage) {
+    let world = World::new(stage);
+    let eq = world.eq();
+    let (mut fd, mut kind): (i32, fi_wait_obj) = (-1, 0);
+    assert_eq!(c!(fi_control(eq.cast(), FI_GETWAIT, (&raw mut fd).cast())), 0);
+    assert!(fd >= 0);
+    assert_eq!(c!(fi_control(eq.cast(), FI_GETWAITOBJ, (&raw mut kind).cast())), 0);
+    assert_eq!(kind, FI_WAIT_FD);
+    assert_eq!(close(eq), 0);
+}
+
+/// The queue can spell error numbers of the provider.
+fn a_provider_error_is_spelled(stage) {
+    let world = World::new(stage);
+    let eq = world.eq();
+    let mut text = [b'#' as core::ffi::c_char; 64];
+    let said = c!(fi_eq_strerror(eq, 0, core::ptr::null(), text.as_mut_ptr(), text.len()));
+    assert!(!said.is_null());
     assert_eq!(close(eq), 0);
 }
 }

@@ -1,0 +1,160 @@
+//! What an endpoint lets be watched.
+
+use core::ffi::{c_int, c_void};
+use core::mem::offset_of;
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use oxifabric_abi::*;
+
+use crate::traffic::PATIENCE;
+use crate::world::{End, World, close};
+use crate::{c, sentences};
+
+/// `fi_profile_open` of the header.
+fn open(end: &End) -> &'static mut fid_profile {
+    let mut ops = null_mut();
+    let name = c"fi_profile_ops".as_ptr();
+    let opened = c!(fi_open_ops(end.ep.cast(), name, 0, &mut ops, null_mut()));
+    assert_eq!(opened, 0);
+    let place = ops
+        .wrapping_byte_sub(offset_of!(fid_profile, ops))
+        .cast::<fid_profile>();
+    c!(&mut *place)
+}
+
+/// Reads a variable of 64 bits.
+fn value(profile: &mut fid_profile, id: u32) -> Result<u64, isize> {
+    let (mut value, mut size) = (0_u64, 8);
+    let read = c!((*profile.ops).read_var).expect("an operation");
+    match c!(read(profile, id, (&raw mut value).cast(), &mut size)) {
+        code if code < 0 => Err(code),
+        _ => Ok(value),
+    }
+}
+
+static CALLS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+
+unsafe extern "C" fn count(
+    _: *mut fid_profile,
+    _: *mut fi_profile_desc,
+    _: *mut c_void,
+    _: usize,
+    context: *mut c_void,
+) -> c_int {
+    CALLS[context.addr()].fetch_add(1, Ordering::Relaxed);
+    0
+}
+
+sentences! { "fi_profile(3)";
+
+/// Variables are listed: how many there are without room for them, and as many as fit with it.
+fn variables_are_listed(stage) {
+    let world = World::new(stage);
+    let end = world.end();
+    let profile = open(&end);
+    let query = c!((*profile.ops).query_vars).expect("an operation");
+    let mut number = 0;
+    assert!(c!(query(profile, null_mut(), &mut number)) >= 0);
+    assert!(number > 0);
+    let mut list: Vec<fi_profile_desc> = (0..number).map(|_| c!(core::mem::zeroed())).collect();
+    let mut room = number;
+    assert_eq!(c!(query(profile, list.as_mut_ptr(), &mut room)), number as isize);
+    assert_eq!(room, number);
+    assert!(list.iter().all(|desc| !desc.name.is_null() && !desc.desc.is_null() && desc.size > 0));
+    assert!(list.iter().any(|desc| desc.id == FI_VAR_UNEXP_MSG_CNT));
+    assert_eq!(close(profile), 0);
+}
+
+/// Events are listed in the same way.
+fn events_are_listed(stage) {
+    let world = World::new(stage);
+    let end = world.end();
+    let profile = open(&end);
+    let query = c!((*profile.ops).query_events).expect("an operation");
+    let mut number = 0;
+    assert!(c!(query(profile, null_mut(), &mut number)) >= 0);
+    let mut list: Vec<fi_profile_desc> = (0..number).map(|_| c!(core::mem::zeroed())).collect();
+    let mut room = number;
+    assert_eq!(c!(query(profile, list.as_mut_ptr(), &mut room)), number as isize);
+    assert!(list.iter().all(|desc| !desc.name.is_null()));
+    assert_eq!(close(profile), 0);
+}
+
+/// FI_VAR_UNEXP_MSG_CNT is the number of messages that wait for a receive.
+fn waiting_messages_are_counted(stage) {
+    let world = World::new(stage);
+    let two = world.two();
+    let profile = open(&two.b);
+    assert_eq!(value(profile, FI_VAR_UNEXP_MSG_CNT), Ok(0));
+    two.send(b"1");
+    two.send(b"2");
+    let begun = std::time::Instant::now();
+    while value(profile, FI_VAR_UNEXP_MSG_CNT) != Ok(2) {
+        assert!(begun.elapsed() < PATIENCE);
+        two.progress(&two.a);
+        two.progress(&two.b);
+    }
+    let _posted = two.b.recv(1);
+    let _ = two.done(&two.b);
+    assert_eq!(value(profile, FI_VAR_UNEXP_MSG_CNT), Ok(1));
+    assert_eq!(close(profile), 0);
+}
+
+/// A variable that is not in the list is -FI_EINVAL.
+fn an_unknown_variable_is_refused(stage) {
+    let world = World::new(stage);
+    let end = world.end();
+    let profile = open(&end);
+    assert_eq!(value(profile, 0x7777), Err(-(FI_EINVAL as isize)));
+    assert_eq!(close(profile), 0);
+}
+
+/// An event that is not in the list is -FI_EINVAL.
+fn an_unknown_event_is_refused(stage) {
+    let world = World::new(stage);
+    let end = world.end();
+    let profile = open(&end);
+    let register = c!((*profile.ops).reg_callback).expect("an operation");
+    assert_eq!(c!(register(profile, 0x7777, Some(count), null_mut())), -FI_EINVAL);
+    assert_eq!(close(profile), 0);
+}
+
+/// Whoever registered for an event is called when it happens, with the context of the registration.
+fn an_event_calls(stage) {
+    let world = World::new(stage);
+    let two = world.two();
+    let profile = open(&two.b);
+    let register = c!((*profile.ops).reg_callback).expect("an operation");
+    let at = usize::from(stage.provider == "tcp");
+    let context = core::ptr::without_provenance_mut(at);
+    if c!(register(profile, FI_EVENT_UNEXP_MSG_RECVD, Some(count), context)) == 0 {
+        two.send(b"x");
+        let begun = std::time::Instant::now();
+        while CALLS[at].load(Ordering::Relaxed) == 0 {
+            assert!(begun.elapsed() < PATIENCE);
+            two.progress(&two.a);
+            two.progress(&two.b);
+        }
+        let _posted = two.b.recv(1);
+        let _ = two.done(&two.b);
+        assert_eq!(CALLS[at].load(Ordering::Relaxed), 1);
+    } else {
+        // An event that is not offered is not listed.
+        let query = c!((*profile.ops).query_events).expect("an operation");
+        let mut number = 0;
+        assert!(c!(query(profile, null_mut(), &mut number)) >= 0);
+        assert_eq!(number, 0);
+    }
+    assert_eq!(close(profile), 0);
+}
+
+/// An object that lets nothing be watched says -FI_ENOSYS.
+fn what_cannot_be_watched_says_so(stage) {
+    let world = World::new(stage);
+    let (av, mut ops) = (world.av(), null_mut());
+    let name = c"fi_profile_ops".as_ptr();
+    assert_eq!(c!(fi_open_ops(av.cast(), name, 0, &mut ops, null_mut())), -FI_ENOSYS);
+    assert_eq!(close(av), 0);
+}
+}
