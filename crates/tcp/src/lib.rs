@@ -76,13 +76,13 @@ impl MsgProvider for Tcp {
     type Listener = TcpListener;
 
     fn answer(
-        _info: &Info,
+        info: &Info,
         request: <TcpListener as Listener>::Request,
     ) -> Result<TcpConnection, Errno> {
-        TcpConnection::invited(request)
+        TcpConnection::invited(request).map(|device| device.in_class_of(info))
     }
 
-    fn take_over(_info: &Info, listener: TcpListener) -> Result<TcpConnection, Errno> {
-        TcpConnection::at(listener.into_socket()?)
+    fn take_over(info: &Info, listener: TcpListener) -> Result<TcpConnection, Errno> {
+        TcpConnection::at(listener.into_socket()?).map(|device| device.in_class_of(info))
     }
 }

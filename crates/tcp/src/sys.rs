@@ -151,6 +151,15 @@ pub(crate) mod testing {
         unsafe { Iov::scattered(&pieces) }.expect("tests use few pieces")
     }
 
+    /// Returns how the packets of a socket for IPv4 are marked.
+    pub(crate) fn type_of_service(fd: RawFd) -> libc::c_int {
+        let (mut value, mut len) = (-1, size_of::<libc::c_int>() as libc::socklen_t);
+        let (at, len) = ((&raw mut value).cast(), &raw mut len);
+        // SAFETY: the value is as long as said.
+        unsafe { libc::getsockopt(fd, libc::IPPROTO_IP, libc::IP_TOS, at, len) };
+        value
+    }
+
     /// Waits until a descriptor is readable, or a watchdog's time is over.
     pub(crate) fn wait_readable(fd: RawFd, watchdog_ms: i32) -> bool {
         let mut poll = libc::pollfd {

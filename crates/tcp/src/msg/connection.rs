@@ -22,6 +22,7 @@ use crate::listen::{Said, listen_to};
 use crate::params::Params;
 use crate::peer::{UNKNOWN, limits};
 use crate::sys::{self, Connecting, Interest, Poller, Socket, Timer};
+use crate::traffic;
 
 /// The poller's key of the socket; the timer has the other one.
 pub(super) const SOCKET: u64 = 0;
@@ -53,6 +54,8 @@ pub struct TcpConnection {
     pub(super) deadline: Option<Instant>,
     reason: Option<String>,
     now: Instant,
+    /// How packets are marked.
+    dscp: Option<u8>,
 }
 
 /// How far it is.
@@ -116,7 +119,21 @@ impl TcpConnection {
             deadline: None,
             reason: None,
             now: Instant::default(),
+            dscp: None,
         })
+    }
+
+    /// Gives it the traffic class of an endpoint.
+    pub(crate) fn in_class_of(mut self, info: &Info) -> Self {
+        self.dscp = traffic::dscp(info);
+        self
+    }
+
+    fn mark(&self, socket: &Socket) {
+        if let Some(dscp) = self.dscp {
+            // A wish: what the network makes of it is up to the network.
+            let _ = socket.mark(dscp, self.name.is_ipv4());
+        }
     }
 
     /// Goes on with an attempt, if something has happened to its socket.
@@ -271,6 +288,7 @@ impl Connection for TcpConnection {
         let Stage::Fresh(socket) = &self.stage else {
             return Err(Errno::INVAL);
         };
+        self.mark(socket);
         let connecting = prepare(self.params, socket)
             .and_then(|()| socket.connect(&reachable(*at, &self.name)))
             .and_then(|connecting| {
@@ -307,6 +325,7 @@ impl Connection for TcpConnection {
         let Stage::Invited(socket, order) = std::mem::replace(&mut self.stage, Stage::Over) else {
             return Err(Errno::INVAL);
         };
+        self.mark(&socket);
         send_whole(&socket, &compose(CmKind::Response, data))
             .and_then(|()| self.poller.add(socket.fd(), SOCKET, Interest::READ))
             .map_err(|error| sys::errno_of(&error))?;
@@ -356,6 +375,7 @@ impl Device for TcpConnection {
         bound(&local_address(info)?)
             .map_err(|error| sys::errno_of(&error))
             .and_then(Self::at)
+            .map(|device| device.in_class_of(info))
     }
 
     fn enable(&mut self, _waits: bool) -> Result<(), Errno> {

@@ -4,7 +4,9 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener as StdListener, TcpStream};
 use std::time::{Duration, Instant as Clock};
 
-use oxifabric_core::connection::{Connection, ConnectionEvent, Incoming, Listener, THE_PEER};
+use oxifabric_core::connection::{
+    Connection, ConnectionEvent, Incoming, Listener, MsgProvider, THE_PEER,
+};
 use oxifabric_core::device::Device;
 use oxifabric_engine::{Frame, Link, PostError, Posted, TxToken};
 use oxifabric_mem::Iov;
@@ -13,9 +15,10 @@ use oxifabric_wire::tcp::cm::{CmKind, HEADER_LEN};
 
 use super::listener::Caller;
 use super::{TcpConnection, TcpListener};
+use crate::Tcp;
 use crate::cm::compose;
 use crate::link::tests::{Recorder, WATCHDOG, message, pattern};
-use crate::sys::testing::wait_readable;
+use crate::sys::testing::{type_of_service, wait_readable};
 
 const V4: &str = "127.0.0.1:0";
 
@@ -203,6 +206,27 @@ fn the_socket_of_a_connection_is_known_as_long_as_there_is_one() {
     a.poll();
     assert_eq!(b.event(), ConnectionEvent::Ended);
     assert_eq!(b.device.socket(), Err(Errno::NOTCONN));
+}
+
+#[test]
+fn both_sides_mark_their_packets_as_their_endpoints_say() {
+    let classed = |dscp: u32| {
+        let mut info = at(V4);
+        info.tx.tclass = 0x100 | dscp;
+        info
+    };
+    let mut listener = listener();
+    let mut a = End::of(TcpConnection::open(&classed(12)).expect("loopback has ports"));
+    assert_eq!(a.device.connect(&listener.name(), b""), Ok(()));
+    let incoming = request(&mut listener, &mut a);
+    let answering = <Tcp as MsgProvider>::answer(&classed(34), incoming.request);
+    let mut b = End::of(answering.expect("descriptors"));
+    assert_eq!(b.device.accept(b""), Ok(()));
+    a.event();
+    for (end, dscp) in [(&a, 12), (&b, 34)] {
+        let fd = end.device.socket().expect("it is connected");
+        assert_eq!(type_of_service(fd), dscp << 2);
+    }
 }
 
 #[test]
