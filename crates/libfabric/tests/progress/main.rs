@@ -3,5 +3,6 @@
 mod auto;
 mod deferred;
 mod hooks;
+mod regions;
 mod threads;
 mod world;
