@@ -401,6 +401,30 @@ fn fields_that_old_programs_lack_are_not_read() {
 }
 
 #[test]
+fn formats_of_addresses_agree_with_their_general_forms() {
+    let mut v4 = offer();
+    v4.addr_format = 2;
+    // FI_FORMAT_UNSPEC, FI_SOCKADDR, FI_SOCKADDR_IN, FI_SOCKADDR_IP; FI_SOCKADDR_IN6, FI_SOCKADDR_IB, FI_ADDR_STR.
+    for (format, fits) in [
+        (0, true),
+        (1, true),
+        (2, true),
+        (17, true),
+        (3, false),
+        (4, false),
+        (9, false),
+    ] {
+        let asked = hints(|h| h.addr_format = format);
+        let info = match_info(&v4, Some(&asked), V2_6);
+        assert_eq!(
+            info.map(|info| info.addr_format).ok(),
+            fits.then_some(2),
+            "{format}"
+        );
+    }
+}
+
+#[test]
 fn modes_that_an_application_offers_are_not_required_of_it() {
     const MSG_PREFIX: u64 = 1 << 58;
     for mode in [MSG_PREFIX, u64::MAX] {
