@@ -146,12 +146,62 @@ impl fmt::Display for Refusal {
 }
 
 /// Parameters of the library as a whole.
-pub(crate) static PARAMETERS: [Parameter; 1] = [Parameter {
-    name: "provider",
-    kind: ParameterKind::Text,
-    help: "Use only these providers, with commas between them; a ^ in front leaves them out",
-    default: "all",
-}];
+pub(crate) static PARAMETERS: [Parameter; 9] = [
+    Parameter {
+        name: "provider",
+        kind: ParameterKind::Text,
+        help: "Use only these providers, with commas between them; a ^ in front leaves them out",
+        default: "all",
+    },
+    Parameter {
+        name: "fork_unsafe",
+        kind: ParameterKind::Bool,
+        help: "Of the C library, without effect: fork(2) is safe with every provider",
+        default: "0",
+    },
+    Parameter {
+        name: "universe_size",
+        kind: ParameterKind::Size,
+        help: "Of the C library, without effect: tables grow with the peers that there are",
+        default: "256",
+    },
+    Parameter {
+        name: "av_remove_cleanup",
+        kind: ParameterKind::Bool,
+        help: "Of the C library, without effect: removing an address leaves connections as they are",
+        default: "0",
+    },
+    Parameter {
+        name: "offload_coll_provider",
+        kind: ParameterKind::Text,
+        help: "Of the C library, without effect: providers have collectives of their own",
+        default: "",
+    },
+    Parameter {
+        name: "hmem",
+        kind: ParameterKind::Text,
+        help: "Of the C library, without effect: there is no device memory",
+        default: "",
+    },
+    Parameter {
+        name: "mr_cache_max_size",
+        kind: ParameterKind::Size,
+        help: "Of the C library, without effect: registering costs nothing, so there is no cache",
+        default: "",
+    },
+    Parameter {
+        name: "mr_cache_max_count",
+        kind: ParameterKind::Size,
+        help: "Of the C library, without effect: registering costs nothing, so there is no cache",
+        default: "1024",
+    },
+    Parameter {
+        name: "mr_cache_monitor",
+        kind: ParameterKind::Text,
+        help: "Of the C library, without effect: registering costs nothing, so there is no cache",
+        default: "",
+    },
+];
 
 /// Asks one provider and adds to the answer.
 fn ask(

@@ -5,8 +5,9 @@ use core::mem::transmute;
 use core::ptr;
 
 use oxifabric_abi::{
-    FI_EINVAL, FI_ENODATA, FI_ENODEV, FI_ENOSYS, FI_EP_RDM, FI_PROV_ATTR_ONLY, FI_TAGGED,
-    FI_VERSION, fi_fabric_attr, fi_info, fi_param, fid, fid_fabric,
+    FI_EINVAL, FI_ENODATA, FI_ENODEV, FI_ENOSYS, FI_EP_RDM, FI_NUMERICHOST, FI_PROV_ATTR_ONLY,
+    FI_RESCAN, FI_SOURCE, FI_TAGGED, FI_VERSION, fi_fabric_attr, fi_info, fi_param, fid,
+    fid_fabric,
 };
 
 use crate::library::symbol;
@@ -178,6 +179,34 @@ fn providers_alone_have_names_and_versions() {
 }
 
 #[test]
+fn a_rescan_finds_what_was_there_and_numbers_are_not_looked_up() {
+    let calls = calls(c"FABRIC_1.9");
+    let ask = |node: &CStr, flags| {
+        let mut list = ptr::null_mut();
+        let api = FI_VERSION(2, 6);
+        // SAFETY: the list comes from the library itself.
+        unsafe {
+            let hints = (calls.dupinfo)(ptr::null());
+            (*(*hints).fabric_attr).prov_name = libc::strdup(c"tcp".as_ptr());
+            let code = (calls.getinfo)(api, node.as_ptr(), ptr::null(), flags, hints, &mut list);
+            (calls.freeinfo)(hints);
+            (calls.freeinfo)(list);
+            code
+        }
+    };
+    for flags in [
+        0,
+        FI_RESCAN,
+        FI_NUMERICHOST,
+        FI_SOURCE | FI_RESCAN | FI_NUMERICHOST,
+    ] {
+        assert_eq!(ask(c"127.0.0.1", flags), 0, "{flags:#x}");
+    }
+    assert_eq!(ask(c"localhost", FI_NUMERICHOST), -FI_ENODATA);
+    assert_eq!(ask(c"localhost", 0), 0);
+}
+
+#[test]
 fn fabrics_need_a_name_and_a_provider_that_is_here() {
     for version in [c"FABRIC_1.0", c"FABRIC_1.1"] {
         // SAFETY: the old attributes are a prefix of the new.
@@ -240,7 +269,14 @@ fn parameters_are_listed_with_their_values() {
         let (mut list, mut count) = (ptr::null_mut(), 0);
         assert_eq!(getparams(&mut list, &mut count), 0);
         let rows = core::slice::from_raw_parts(list, usize::try_from(count).expect("a count"));
-        for name in [c"FI_PROVIDER", c"FI_LOG_LEVEL", c"FI_TCP_IFACE"] {
+        for name in [
+            c"FI_PROVIDER",
+            c"FI_LOG_LEVEL",
+            c"FI_LOG_LOCATION_MODE",
+            c"FI_UNIVERSE_SIZE",
+            c"FI_TCP_IFACE",
+            c"FI_SHM_DISABLE_CMA",
+        ] {
             let row = rows.iter().find(|row| CStr::from_ptr(row.name) == name);
             let row = row.unwrap_or_else(|| panic!("{name:?} is not listed"));
             assert!(!CStr::from_ptr(row.help_string).is_empty());
