@@ -92,14 +92,14 @@ fn info_caps(offer: &Info, hints: Option<&Info>, version: u32) -> Caps {
 /// Narrows the capabilities `offered` by one part of an endpoint to those asked for; `within` is what the whole has.
 fn narrow_caps(within: Caps, asked: Caps, offered: Caps) -> Caps {
     let mut caps = offered & SECONDARY;
+    // The one costs a look-up per message, the other locks: they are never given unasked.
+    let costly = Caps::SOURCE | Caps::TRIGGER;
     if asked.is_empty() {
         caps |= within & offered & PRIMARY;
+        caps.remove(costly.difference(within));
     } else {
         caps |= asked & PRIMARY;
-        // The one costs a look-up per message, the other locks: they are never given unasked.
-        for costly in [Caps::SOURCE, Caps::TRIGGER] {
-            caps.set(costly, asked.contains(costly));
-        }
+        caps.remove(costly.difference(asked));
     }
     if caps.intersects(Caps::MSG | Caps::TAGGED) && !caps.intersects(MSG_DIRECTIONS) {
         caps |= offered & MSG_DIRECTIONS;

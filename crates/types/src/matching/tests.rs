@@ -249,7 +249,9 @@ fn threads_and_locks_are_not_given_unasked() {
     let mut rich = offer();
     rich.domain.data_progress = Progress::Auto;
     rich.domain.control_progress = Progress::Auto;
-    rich.caps |= Caps::TRIGGER;
+    for caps in [&mut rich.caps, &mut rich.tx.caps, &mut rich.rx.caps] {
+        *caps |= Caps::TRIGGER;
+    }
     for asked in [None, Some(&hints(|h| h.caps = Caps::MSG))] {
         let info = match_info(&rich, asked, V2_6).unwrap();
         assert_eq!(info.domain.data_progress, Progress::Manual);
@@ -261,11 +263,13 @@ fn threads_and_locks_are_not_given_unasked() {
     });
     let info = match_info(&rich, Some(&asked), V2_6).unwrap();
     assert!(!info.caps.contains(Caps::TRIGGER));
+    assert!(!(info.tx.caps | info.rx.caps).contains(Caps::TRIGGER));
     assert_eq!(info.domain.data_progress, Progress::Auto);
     assert_eq!(info.domain.control_progress, Progress::Auto);
     let asked = hints(|h| h.caps = Caps::MSG | Caps::TRIGGER);
     let info = match_info(&rich, Some(&asked), V2_6).unwrap();
     assert!(info.caps.contains(Caps::TRIGGER));
+    assert!((info.tx.caps & info.rx.caps).contains(Caps::TRIGGER));
 }
 
 #[test]
