@@ -10,8 +10,9 @@ use core::ffi::{c_int, c_void};
 use core::ptr::NonNull;
 use std::os::fd::RawFd;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use oxifabric_abi::{FI_CLASS_EQ, FI_CLASS_PEP, FI_CONNREQ, fi_ops, fid, fid_pep};
+use oxifabric_abi::{FI_BACKLOG, FI_CLASS_EQ, FI_CLASS_PEP, FI_CONNREQ, fi_ops, fid, fid_pep};
 use oxifabric_types::{Errno, Info};
 
 use crate::absent;
@@ -27,8 +28,8 @@ use crate::members::Drive;
 use request::Waiting;
 pub(crate) use request::{Request, Taken, device_of};
 
-/// How many requests may wait for the application; more wait in the operating system.
-const REQUESTS_MAX: usize = 1024;
+/// How many requests may wait for the application, unless it says so with FI_BACKLOG; more wait in the operating system.
+const BACKLOG: usize = 1024;
 
 /// A passive endpoint.
 #[repr(C)]
@@ -38,6 +39,8 @@ pub(crate) struct PassiveEndpoint<P: MsgProvider> {
     eq: Mutex<Option<Ref<Eq>>>,
     /// Counts the requests that the application has not answered.
     waiting: Waiting,
+    /// How many of them there may be.
+    backlog: AtomicUsize,
     info: Info,
     fabric: Ref<Fabric>,
 }
@@ -56,6 +59,7 @@ impl<P: MsgProvider> PassiveEndpoint<P> {
     const BASE: fi_ops = fi_ops {
         close: Some(Self::close),
         bind: Some(Self::bind),
+        control: Some(Self::control),
         ..absent::BASE
     };
 
@@ -83,6 +87,7 @@ impl<P: MsgProvider> PassiveEndpoint<P> {
             state: Mutex::new(State::Bound(listener)),
             eq: Mutex::default(),
             waiting: Waiting::default(),
+            backlog: AtomicUsize::new(BACKLOG),
             info,
             fabric: Ref::to(fabric),
         });
@@ -141,6 +146,22 @@ impl<P: MsgProvider> PassiveEndpoint<P> {
         // SAFETY: the table is only in the handles of this type; the application binds an open object.
         let (endpoint, eq) = unsafe { (Self::of(fid.cast()), queue(bfid)) };
         status(eq.and_then(|eq| endpoint.bind_eq(eq)))
+    }
+
+    /// Takes FI_BACKLOG, fi_endpoint(3): how many requests may wait, of which there is one at least.
+    unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
+        if command != FI_BACKLOG {
+            return -Errno::NOSYS.raw();
+        }
+        // SAFETY: the table is only in the handles of this type; the argument of this command is an `int`, or null.
+        let (endpoint, asked) = unsafe { (Self::of(fid.cast()), arg.cast::<c_int>().as_ref()) };
+        status(match asked.map(|&count| usize::try_from(count)) {
+            Some(Ok(count)) if count > 0 => {
+                endpoint.backlog.store(count, Ordering::Relaxed);
+                Ok(())
+            }
+            _ => Err(Errno::INVAL),
+        })
     }
 
     fn bind_eq(&self, eq: &Eq) -> Result<(), Errno> {
@@ -213,7 +234,8 @@ impl<P: MsgProvider> Drive for PassiveEndpoint<P> {
         let Some(eq) = lock(&self.eq).clone() else {
             return 0;
         };
-        let room = REQUESTS_MAX.saturating_sub(self.waiting.count());
+        let backlog = self.backlog.load(Ordering::Relaxed);
+        let room = backlog.saturating_sub(self.waiting.count());
         let mut requests = Vec::new();
         let events = match &mut *lock(&self.state) {
             State::Listening(listener) => listener.poll(clock::now(), room, &mut requests),

@@ -164,6 +164,10 @@ impl Visitors {
         self.list.is_empty()
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+
     /// Lets a visitor in; returns its key.
     pub(crate) fn enter(&mut self, socket: Socket, from: SocketAddr, deadline: Instant) -> u32 {
         if self.list.len() >= VISITORS_MAX {

@@ -68,8 +68,8 @@ impl TcpListener {
     }
 
     /// Lets those in who wait at the door.
-    fn open_door(&mut self, requests: &mut Vec<Incoming<Caller>>) {
-        for _ in 0..PER_POLL {
+    fn open_door(&mut self, room: usize, requests: &mut Vec<Incoming<Caller>>) {
+        for _ in 0..room.min(PER_POLL) {
             match self.listener.socket().accept() {
                 Ok((socket, from)) => self.let_in(socket, from, requests),
                 Err(error) if gone_already(&error) => {}
@@ -236,12 +236,13 @@ impl connection::Listener for TcpListener {
         self.now = now;
         self.expire();
         // Whoever is not let in waits in the operating system.
-        self.watch_door(room >= PER_POLL && self.closed_until.is_none());
+        let room = room.saturating_sub(self.visitors.len());
+        self.watch_door(room > 0 && self.closed_until.is_none());
         let mut list = std::mem::take(&mut self.events);
         self.poller.visit(&mut list);
         for event in &list {
             match event.key {
-                DOOR => self.open_door(requests),
+                DOOR => self.open_door(room, requests),
                 TIMER => self.timer.set(None),
                 visitor => self.hear((visitor - VISITORS) as u32, requests),
             }
