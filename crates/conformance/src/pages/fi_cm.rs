@@ -471,4 +471,23 @@ fn a_request_describes_its_endpoint(stage) {
     assert_eq!(info.addr_format, lobby.world.info.first().addr_format);
     lobby.reject(&request, b"");
 }
+
+/// No more requests wait than FI_BACKLOG says; the next comes when one was answered.
+fn a_backlog_limits_requests(stage) {
+    let lobby = Lobby::new(stage);
+    let mut backlog: c_int = 1;
+    assert_eq!(c!(fi_control(lobby.pep.cast(), FI_BACKLOG, (&raw mut backlog).cast())), 0);
+    let callers = [lobby.caller(), lobby.caller()];
+    for caller in &callers {
+        assert_eq!(lobby.call(caller, &[]), 0);
+    }
+    let (first, _) = lobby.request(&callers[0]);
+    for _ in 0..200 {
+        assert!(event(lobby.eq).is_none());
+        assert!(callers.iter().all(|caller| event(caller.eq).is_none()));
+    }
+    lobby.reject(&first, b"");
+    let (second, _) = lobby.request(&callers[1]);
+    lobby.reject(&second, b"");
+}
 }

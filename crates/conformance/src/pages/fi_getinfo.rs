@@ -174,4 +174,89 @@ fn primary_capabilities_that_were_not_asked_for_are_absent(stage) {
         assert_eq!(info.caps & (FI_RMA | FI_TAGGED | FI_ATOMIC), 0);
     }
 }
+
+/// A node and a service are resolved into the destination; the source is of the same format.
+fn a_destination_is_resolved(stage) {
+    let found = stage.try_query(&stage.hints(), Some(c"127.0.0.1"), 0);
+    let Ok(list) = found else {
+        return;
+    };
+    for info in list.entries() {
+        assert!(!info.dest_addr.is_null() && info.dest_addrlen > 0);
+    }
+}
+
+/// With FI_SOURCE the node is the source, and there is no destination.
+fn a_source_is_resolved(stage) {
+    let Ok(list) = stage.try_query(&stage.hints(), Some(c"127.0.0.1"), FI_SOURCE) else {
+        return;
+    };
+    for info in list.entries() {
+        assert!(!info.src_addr.is_null() && info.src_addrlen > 0);
+        assert!(info.dest_addr.is_null());
+    }
+}
+
+/// With FI_NUMERICHOST a name of a host is not resolved.
+fn numbers_of_hosts_are_not_resolved(stage) {
+    if stage.query(&stage.hints()).first().addr_format != FI_SOCKADDR_IN {
+        return;
+    }
+    assert!(stage.try_query(&stage.hints(), Some(c"localhost"), FI_NUMERICHOST).is_err());
+    assert!(stage.try_query(&stage.hints(), Some(c"127.0.0.1"), FI_NUMERICHOST).is_ok());
+}
+
+/// FI_SOURCE needs a node or a service.
+fn a_source_needs_a_name(stage) {
+    assert!(stage.try_query(&stage.hints(), None, FI_SOURCE).is_err());
+}
+
+/// When there is nothing, the list is null.
+fn nothing_is_an_empty_list(stage) {
+    let mut hints = stage.hints();
+    c!((*hints.first_mut().ep_attr).type_ = FI_EP_DGRAM);
+    let dangling = core::ptr::NonNull::<fi_info>::dangling().as_ptr();
+    let mut first = dangling;
+    let code = c!((stage.library.getinfo)(crate::stage::VERSION, null(), null(), 0, hints.as_ptr(), &mut first));
+    assert_eq!(code, -FI_ENODATA);
+    assert!(first.is_null());
+}
+
+/// An order that was asked for is given.
+fn orders_are_as_asked(stage) {
+    let mut hints = stage.hints();
+    c!((*hints.first_mut().tx_attr).msg_order = FI_ORDER_SAS);
+    c!((*hints.first_mut().rx_attr).msg_order = FI_ORDER_SAS);
+    for info in stage.query(&hints).entries() {
+        assert_eq!(c!((*info.tx_attr).msg_order) & FI_ORDER_SAS, FI_ORDER_SAS);
+        assert_eq!(c!((*info.rx_attr).msg_order) & FI_ORDER_SAS, FI_ORDER_SAS);
+    }
+}
+
+/// Secondary capabilities that were asked for are given, or there is nothing.
+fn secondary_capabilities_are_as_asked(stage) {
+    for caps in [FI_MULTI_RECV, FI_SOURCE, FI_DIRECTED_RECV, FI_FENCE, FI_RMA_EVENT | FI_RMA, FI_SHARED_AV, FI_TRIGGER] {
+        let mut hints = stage.hints();
+        hints.first_mut().caps = caps | FI_MSG;
+        if let Ok(list) = stage.try_query(&hints, None, 0) {
+            assert!(list.entries().all(|info| info.caps & caps == caps), "{caps:#x}");
+        }
+    }
+}
+
+/// FI_LOCAL_COMM and FI_REMOTE_COMM are told of who was not asked for either.
+fn reach_is_told(stage) {
+    for info in stage.query(&stage.hints()).entries() {
+        assert_ne!(info.caps & (FI_LOCAL_COMM | FI_REMOTE_COMM), 0);
+    }
+}
+
+/// Capabilities of transmit and receive side are among those of the endpoint.
+fn capabilities_of_sides_are_those_of_the_endpoint(stage) {
+    for info in stage.query(&stage.hints()).entries() {
+        for caps in [c!((*info.tx_attr).caps), c!((*info.rx_attr).caps)] {
+            assert_eq!(caps & !info.caps, 0, "{caps:#x} {:#x}", info.caps);
+        }
+    }
+}
 }

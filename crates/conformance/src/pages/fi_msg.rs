@@ -1,12 +1,35 @@
 //! Messages.
 
+use core::ffi::c_void;
 use core::ptr::null_mut;
 
 use oxifabric_abi::*;
 
 use crate::traffic::Read;
-use crate::world::World;
+use crate::world::{Two, World};
 use crate::{c, sentences};
+
+/// Runs with the description of a message of `a`, with remote data 0xDA7A.
+fn with_message(
+    two: &Two,
+    place: *mut u8,
+    len: usize,
+    context: *mut c_void,
+    run: impl FnOnce(*const fi_msg),
+) {
+    let iov = libc::iovec {
+        iov_base: place.cast(),
+        iov_len: len,
+    };
+    run(&fi_msg {
+        msg_iov: &iov,
+        desc: null_mut(),
+        iov_count: 1,
+        addr: two.to_b,
+        context,
+        data: 0xDA7A,
+    });
+}
 
 sentences! { "fi_msg(3)";
 
@@ -210,5 +233,98 @@ fn a_directed_receive_takes_one_source(stage) {
         }
     };
     assert_eq!((done.op_context, posted.bytes()), (posted.context, b"c".as_slice()));
+}
+
+/// Data and a message without bytes: the data arrives.
+fn data_needs_no_bytes(stage) {
+    let world = World::new(stage);
+    let two = world.two();
+    let _posted = two.b.recv(0);
+    let context = two.a.traffic.context();
+    two.start(|| c!(fi_senddata(two.a.ep, core::ptr::null(), 0, null_mut(), 7, two.to_b, context)));
+    let done = two.done(&two.b);
+    assert_eq!((done.data, done.len, done.flags & FI_REMOTE_CQ_DATA), (7, 0, FI_REMOTE_CQ_DATA));
+}
+
+/// An injected message may have remote data.
+fn an_injected_message_may_tell_data(stage) {
+    let world = World::new(stage);
+    let two = world.two();
+    let posted = two.b.recv(1);
+    let mut byte = b'i';
+    two.start(|| c!(fi_injectdata(two.a.ep, (&raw const byte).cast(), 1, 0xDA7A, two.to_b)));
+    byte = b'-';
+    let done = two.done(&two.b);
+    assert_eq!((done.data, done.flags & FI_REMOTE_CQ_DATA), (0xDA7A, FI_REMOTE_CQ_DATA));
+    assert_eq!((posted.bytes(), byte), (b"i".as_slice(), b'-'));
+    assert!(two.a.read().is_none());
+}
+
+/// With FI_INJECT the buffer of a message is free when the call returns, and there is a completion.
+fn an_injecting_message_completes(stage) {
+    let world = World::new(stage);
+    let two = world.two();
+    let posted = two.b.recv(4);
+    let (place, context) = (two.a.traffic.buffer(b"keep"), two.a.traffic.context());
+    with_message(&two, place, 4, context, |msg| {
+        two.start(|| c!(fi_sendmsg(two.a.ep, msg, FI_INJECT | FI_COMPLETION)));
+    });
+    c!(place.cast::<[u8; 4]>().write(*b"lose"));
+    assert_eq!(two.done(&two.a).op_context, context);
+    let _ = two.done(&two.b);
+    assert_eq!(posted.bytes(), b"keep");
+}
+
+/// The flag FI_REMOTE_CQ_DATA sends the data of a message.
+fn a_flag_sends_remote_data(stage) {
+    let world = World::new(stage);
+    let two = world.two();
+    let _posted = two.b.recv(1);
+    let (place, context) = (two.a.traffic.buffer(b"x"), two.a.traffic.context());
+    with_message(&two, place, 1, context, |msg| {
+        two.start(|| c!(fi_sendmsg(two.a.ep, msg, FI_REMOTE_CQ_DATA | FI_COMPLETION)));
+    });
+    let done = two.done(&two.b);
+    assert_eq!((done.data, done.flags & FI_REMOTE_CQ_DATA), (0xDA7A, FI_REMOTE_CQ_DATA));
+}
+
+/// FI_MORE is a hint: what was sent with it arrives when a message without it follows.
+fn messages_may_be_announced(stage) {
+    let world = World::new(stage);
+    let two = world.two();
+    let posted: Vec<_> = (0..3).map(|_| two.b.recv(1)).collect();
+    for (at, more) in [FI_MORE, FI_MORE, 0].into_iter().enumerate() {
+        let (place, context) = (two.a.traffic.buffer(&[at as u8]), two.a.traffic.context());
+        with_message(&two, place, 1, context, |msg| {
+            two.start(|| c!(fi_sendmsg(two.a.ep, msg, more | FI_COMPLETION)));
+        });
+    }
+    for (at, posted) in posted.iter().enumerate() {
+        assert_eq!(two.done(&two.b).op_context, posted.context);
+        assert_eq!(posted.bytes(), [at as u8]);
+    }
+}
+
+/// A message longer than max_msg_size is refused.
+fn a_message_that_is_too_long_is_refused(stage) {
+    let world = World::new(stage);
+    let two = world.two();
+    let most = c!((*world.info.first().ep_attr).max_msg_size);
+    if most > usize::MAX / 2 {
+        return;
+    }
+    let (place, context) = (two.a.traffic.buffer(b"x"), two.a.traffic.context());
+    assert!(c!(fi_send(two.a.ep, place.cast(), most + 1, null_mut(), two.to_b, context)) < 0);
+}
+
+/// The rest of a receive that is longer than its message is left alone.
+fn what_is_beyond_a_message_is_left_alone(stage) {
+    let world = World::new(stage);
+    let two = world.two();
+    let posted = two.b.recv(16);
+    two.send(b"short");
+    assert_eq!(two.done(&two.b).len, 5);
+    assert_eq!(posted.bytes()[..5], *b"short");
+    assert!(posted.bytes()[5..].iter().all(|&byte| byte == 0xEE));
 }
 }
