@@ -5,6 +5,7 @@
 //! either. A finding is a file in `findings/TARGET/`.
 //!
 //! - [`targets`]: the functions; their properties are in the first lines of each.
+//! - [`world`]: an engine with operations under way, for the targets that speak to one.
 #![allow(
     clippy::missing_panics_doc,
     reason = "a property that does not hold panics: that is what a target is for"
@@ -12,6 +13,7 @@
 
 mod hints;
 pub mod targets;
+pub mod world;
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,6 +1,7 @@
 //! The targets, by where their bytes come from.
 
 mod addresses;
+mod engine_frames;
 mod environment;
 mod getinfo;
 mod shm_headers;
@@ -25,6 +26,7 @@ pub(crate) const ALL: &[Target] = targets![
     tcp_headers,
     shm_headers,
     shm_lane,
+    engine_frames,
     addresses,
     environment,
     getinfo,
