@@ -5,7 +5,7 @@ use core::mem::ManuallyDrop;
 use core::ptr::null_mut;
 
 use oxifabric_abi::*;
-use oxifabric_types::MrMode;
+use oxifabric_types::{Info, MrMode};
 
 use super::world::{World, c, close};
 
@@ -99,7 +99,7 @@ fn counters_are_bound_to_regions() {
 
 #[test]
 fn registrations_are_reported_to_the_domains_queue() {
-    let world = ManuallyDrop::new(World::new());
+    let mut world = ManuallyDrop::new(World::new());
     let eq = world.eq(FI_WAIT_NONE);
     assert_eq!(c!(fi_domain_bind(world.domain, eq.cast(), FI_REG_MR)), 0);
     let mr = register(&world, 1, FI_SEND).expect("the key is free");
@@ -111,6 +111,7 @@ fn registrations_are_reported_to_the_domains_queue() {
     assert_eq!(close(eq), -FI_EBUSY);
     assert_eq!(close(world.domain), 0);
     assert_eq!((close(eq), close(world.fabric)), (0, 0));
+    world.info = Info::default();
 }
 
 #[test]
