@@ -136,7 +136,7 @@ impl Engine {
     }
 
     /// A write arrives: its data goes where its targets say, if they may be written.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn write(
         &mut self,
         out: &mut impl Completions,
@@ -157,7 +157,7 @@ impl Engine {
     }
 
     /// A write is here as a whole.
-    #[inline]
+    #[inline(always)]
     fn write_whole(
         &mut self,
         out: &mut impl Completions,

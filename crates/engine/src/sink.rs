@@ -79,6 +79,7 @@ impl<C: Completions> Sink for EngineSink<'_, C> {
         }
     }
 
+    #[inline(always)]
     fn access(
         &mut self,
         from: PeerId,

@@ -70,10 +70,15 @@ pub(crate) fn limits(params: &Params, layout: Layout, pull: bool) -> Limits {
 }
 
 impl Pair {
-    /// Puts a frame into the lane; returns whether it is held back. A short message is put there in one piece with the
-    /// caller; the frame of any other is handed on as a copy, so that nothing else keeps it in memory.
+    /// Puts a frame into the lane; returns whether it is held back. A short message or write is put there in one piece
+    /// with the caller; the frame of any other is handed on as a copy, so that nothing else keeps it in memory.
     #[inline(always)]
     pub(crate) fn post(&mut self, frame: &Frame<'_>) -> Result<bool, PostError> {
+        if let [target] = frame.targets
+            && is_short_write(frame, target)
+        {
+            return self.post_short_write(frame, target);
+        }
         let is_inline = (1..=INLINE).contains(&frame.len) && frame.len as u64 == frame.header.len;
         if !is_inline || !frame.targets.is_empty() || is_offer(frame.header.kind) {
             let frame = *frame;
@@ -91,15 +96,7 @@ impl Pair {
     fn post_other(&mut self, frame: &Frame<'_>) -> Result<bool, PostError> {
         let header = &frame.header;
         if !frame.targets.is_empty() {
-            let is_short = header.kind == Kind::Write
-                && (1..=INLINE_ACCESS).contains(&frame.len)
-                && (frame.len as u64, 0) == (header.len, header.tag);
-            return match frame.targets {
-                [target] if is_short && target.len == header.len => {
-                    self.post_short_write(frame, target)
-                }
-                _ => self.post_access(frame),
-            };
+            return self.post_access(frame);
         }
         if is_offer(header.kind) {
             return self.post_offer(frame);
@@ -140,7 +137,7 @@ impl Pair {
     }
 
     /// Posts a write that fits its cell.
-    #[inline]
+    #[inline(always)]
     fn post_short_write(&mut self, frame: &Frame<'_>, target: &Target) -> Result<bool, PostError> {
         let mut bytes = [0; INLINE_ACCESS];
         frame.body.read(frame.offset, &mut bytes[..frame.len]);
@@ -153,7 +150,10 @@ impl Pair {
             tag: target.addr,
             ..frame.header
         };
-        self.put(&header, body, 0, frame.more)
+        let held = self.put(&header, body, 0, frame.more)?;
+        // Writes come in streams, and are not answered one by one.
+        self.tx.expect_more();
+        Ok(held)
     }
 
     /// Posts a frame about the peer's memory: a list of that precedes what the frame brings.
@@ -300,7 +300,9 @@ impl Pair {
                 Err(why) => self.fail(why),
             }
         }
-        if let Some(len) = self.blocked {
+        if let Some(len) = self.blocked
+            && !self.tx.is_stuck(len)
+        {
             events += self.unblock(len, sink);
         }
         events
@@ -488,6 +490,16 @@ fn whole_of<'a>(body: &Body<'a>) -> &'a [u8] {
         Body::Whole(bytes) => bytes,
         _ => &[],
     }
+}
+
+/// Tells whether a write to one piece of memory fits a cell as a whole.
+#[inline(always)]
+fn is_short_write(frame: &Frame<'_>, target: &Target) -> bool {
+    let header = &frame.header;
+    header.kind == Kind::Write
+        && (1..=INLINE_ACCESS).contains(&frame.len)
+        && (frame.len as u64, 0) == (header.len, header.tag)
+        && target.len == header.len
 }
 
 const fn is_offer(kind: Kind) -> bool {

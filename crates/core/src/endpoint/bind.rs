@@ -318,12 +318,7 @@ impl<P: Provider> RdmEndpoint<P> {
             cq: bindings.rx_cq.clone(),
             cntr: bindings.counter(FI_RECV),
         };
-        port.out.accesses = AccessCounters {
-            read: bindings.counter(FI_READ),
-            write: bindings.counter(FI_WRITE),
-            remote_read: bindings.counter(FI_REMOTE_READ),
-            remote_write: bindings.counter(FI_REMOTE_WRITE),
-        };
+        port.out.accesses = AccessCounters::new(|direction| bindings.counter(direction));
         if self.has(Caps::RMA | Caps::ATOMIC) {
             port.out.domain = Some(self.domain.clone());
         }

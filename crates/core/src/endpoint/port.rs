@@ -25,6 +25,8 @@ pub(super) struct Port<D> {
     pub(super) enabled: bool,
     /// The device was told that somebody may sleep until it has news.
     pub(super) sleeps: bool,
+    /// A call found no room since the last progress.
+    refused: bool,
     /// Where the fate of the connection is reported, if the device has one.
     pub(super) reports: Reports,
     /// Which receives may name their source: `MSG`, `TAGGED` (FI_DIRECTED_RECV, FI_TAGGED_DIRECTED_RECV).
@@ -50,6 +52,7 @@ impl<D: Device> Port<D> {
             clock: LoopClock::default(),
             enabled: false,
             sleeps: false,
+            refused: false,
             reports: Reports::default(),
             directed,
             exact,
@@ -76,7 +79,7 @@ impl<D: Device> Port<D> {
         let sent = self.engine.send(&mut self.device, &mut self.out, op);
         self.settle();
         if sent == Err(Errno::AGAIN) {
-            self.progress();
+            self.make_room();
         }
         sent
     }
@@ -91,7 +94,7 @@ impl<D: Device> Port<D> {
         let begun = self.engine.rma(&mut self.device, &mut self.out, op);
         self.settle();
         if begun == Err(Errno::AGAIN) {
-            self.progress();
+            self.make_room();
         }
         begun
     }
@@ -105,7 +108,7 @@ impl<D: Device> Port<D> {
         let begun = self.engine.atomic(&mut self.device, &mut self.out, op);
         self.settle();
         if begun == Err(Errno::AGAIN) {
-            self.progress();
+            self.make_room();
         }
         begun
     }
@@ -160,9 +163,20 @@ impl<D: Device> Port<D> {
         cancelled
     }
 
+    /// Drives the endpoint for a caller who comes again at once and reads no queue in between. Whoever does, drives it
+    /// there.
+    #[cold]
+    fn make_room(&mut self) {
+        if self.refused {
+            self.progress();
+        }
+        self.refused = true;
+    }
+
     /// Moves what can be moved without waiting; returns how many events there were.
     #[inline]
     pub(super) fn progress(&mut self) -> usize {
+        self.refused = false;
         if !self.enabled {
             return 0;
         }

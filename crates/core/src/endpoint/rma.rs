@@ -6,7 +6,7 @@ use core::ptr::null_mut;
 use libc::iovec;
 use oxifabric_abi::{fi_addr_t, fi_msg_rma, fi_ops_rma, fi_rma_iov, fid_ep};
 use oxifabric_engine::Target;
-use oxifabric_mem::{Iov, MAX_SEGMENTS};
+use oxifabric_mem::MAX_SEGMENTS;
 use oxifabric_types::{Errno, Flags};
 
 use super::RdmEndpoint;
@@ -55,11 +55,7 @@ impl<P: Provider> RdmEndpoint<P> {
             context,
         };
         // SAFETY: the application leaves the buffer to the operation (fi_rma(3)).
-        ep.access(
-            access,
-            unsafe { buffer(buf, len) },
-            Some(&one(addr, len, key)),
-        )
+        ep.access_one(&access, unsafe { buffer(buf, len) }, addr, key)
     }
 
     unsafe extern "C" fn readv(
@@ -82,8 +78,7 @@ impl<P: Provider> RdmEndpoint<P> {
         };
         // SAFETY: the application leaves the buffers to the operation (fi_rma(3)).
         let body = unsafe { buffers(iov, count) };
-        let len = body.as_ref().map_or(0, Iov::len);
-        ep.access(access, body, Some(&one(addr, len, key)))
+        ep.access_one(&access, body, addr, key)
     }
 
     unsafe extern "C" fn readmsg(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64) -> isize {
@@ -116,11 +111,7 @@ impl<P: Provider> RdmEndpoint<P> {
             context,
         };
         // SAFETY: the application leaves the buffer to the operation (fi_rma(3)).
-        ep.access(
-            access,
-            unsafe { buffer(buf, len) },
-            Some(&one(addr, len, key)),
-        )
+        ep.access_one(&access, unsafe { buffer(buf, len) }, addr, key)
     }
 
     unsafe extern "C" fn writev(
@@ -143,8 +134,7 @@ impl<P: Provider> RdmEndpoint<P> {
         };
         // SAFETY: the application leaves the buffers to the operation (fi_rma(3)).
         let body = unsafe { buffers(iov, count) };
-        let len = body.as_ref().map_or(0, Iov::len);
-        ep.access(access, body, Some(&one(addr, len, key)))
+        ep.access_one(&access, body, addr, key)
     }
 
     unsafe extern "C" fn writemsg(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64) -> isize {
@@ -175,11 +165,7 @@ impl<P: Provider> RdmEndpoint<P> {
             context: null_mut(),
         };
         // SAFETY: the buffer is valid during the call, which is as long as an injected one is used.
-        ep.access(
-            access,
-            unsafe { buffer(buf, len) },
-            Some(&one(addr, len, key)),
-        )
+        ep.access_one(&access, unsafe { buffer(buf, len) }, addr, key)
     }
 
     unsafe extern "C" fn writedata(
@@ -202,11 +188,7 @@ impl<P: Provider> RdmEndpoint<P> {
             context,
         };
         // SAFETY: the application leaves the buffer to the operation (fi_rma(3)).
-        ep.access(
-            access,
-            unsafe { buffer(buf, len) },
-            Some(&one(addr, len, key)),
-        )
+        ep.access_one(&access, unsafe { buffer(buf, len) }, addr, key)
     }
 
     unsafe extern "C" fn inject_writedata(
@@ -227,11 +209,7 @@ impl<P: Provider> RdmEndpoint<P> {
             context: null_mut(),
         };
         // SAFETY: the buffer is valid during the call, which is as long as an injected one is used.
-        ep.access(
-            access,
-            unsafe { buffer(buf, len) },
-            Some(&one(addr, len, key)),
-        )
+        ep.access_one(&access, unsafe { buffer(buf, len) }, addr, key)
     }
 
     /// Starts an access that a message describes.
@@ -250,15 +228,8 @@ impl<P: Provider> RdmEndpoint<P> {
         let mut room = [Target::default(); MAX_SEGMENTS];
         // SAFETY: the caller's contract.
         let targets = unsafe { many(msg.rma_iov, msg.rma_iov_count, &mut room) };
-        self.access(access, body, targets)
+        self.access_many(&access, body, targets)
     }
-}
-
-/// Names one piece of the peer's memory.
-#[inline]
-fn one(addr: u64, len: usize, key: u64) -> [Target; 1] {
-    let len = len as u64;
-    [Target { addr, len, key }]
 }
 
 /// Names several pieces of the peer's memory; `None` when there are too many, or none.

@@ -7,6 +7,7 @@ use core::{mem, ptr};
 use std::ffi::CString;
 use std::sync::Arc;
 
+use oxifabric_abi::{FI_READ, FI_REMOTE_READ, FI_REMOTE_WRITE, FI_WRITE};
 use oxifabric_engine::{Completion, Completions, Failure, GroupId, RxOp, Target};
 use oxifabric_mem::{Iov, IovSegment, MAX_SEGMENTS};
 use oxifabric_types::{Errno, FiAddr, Flags, PeerId};
@@ -48,10 +49,28 @@ pub(super) struct Side {
 /// Counters of reads and writes, by who began them.
 #[derive(Default)]
 pub(super) struct AccessCounters {
-    pub(super) read: Option<Ref<Cntr>>,
-    pub(super) write: Option<Ref<Cntr>>,
-    pub(super) remote_read: Option<Ref<Cntr>>,
-    pub(super) remote_write: Option<Ref<Cntr>>,
+    read: Option<Ref<Cntr>>,
+    write: Option<Ref<Cntr>>,
+    remote_read: Option<Ref<Cntr>>,
+    remote_write: Option<Ref<Cntr>>,
+    /// There is one of them.
+    any: bool,
+}
+
+impl AccessCounters {
+    /// Takes what is bound for `FI_READ`, and so on, as `bound` says.
+    pub(super) fn new(bound: impl Fn(u64) -> Option<Ref<Cntr>>) -> Self {
+        let mut counters = Self {
+            read: bound(FI_READ),
+            write: bound(FI_WRITE),
+            remote_read: bound(FI_REMOTE_READ),
+            remote_write: bound(FI_REMOTE_WRITE),
+            any: false,
+        };
+        let own = counters.read.is_some() || counters.write.is_some();
+        counters.any = own || counters.remote_read.is_some() || counters.remote_write.is_some();
+        counters
+    }
 }
 
 /// Takes the results of one endpoint's operations.
@@ -206,7 +225,10 @@ impl Router {
     /// Tells whether a result may count somewhere.
     #[inline(always)]
     const fn is_counted(&self, flags: Flags) -> bool {
-        flags.intersects(ELSEWHERE) || self.side(flags).cntr.is_some()
+        if flags.intersects(ELSEWHERE) {
+            return self.accesses.any || flags.contains(Flags::DEFERRED);
+        }
+        self.side(flags).cntr.is_some()
     }
 
     /// Tells whether something is counted on a counter.

@@ -77,11 +77,26 @@ impl<P: Provider> RdmEndpoint<P> {
         }
     }
 
-    /// Starts a read or write; returns what the call returns. Both sides name equally many bytes.
+    /// Starts a read or write of one piece of the peer's memory, at `addr` under `key`; returns what the call returns.
     #[inline]
-    pub(super) fn access(
+    pub(super) fn access_one(
         &self,
-        access: Access,
+        access: &Access,
+        body: Option<Iov>,
+        addr: u64,
+        key: u64,
+    ) -> isize {
+        let Some(body) = body else {
+            return failed(Errno::INVAL);
+        };
+        let len = body.len() as u64;
+        self.start_access(access, body, &[Target { addr, len, key }])
+    }
+
+    /// The same for several pieces. Both sides name equally many bytes.
+    pub(super) fn access_many(
+        &self,
+        access: &Access,
         body: Option<Iov>,
         targets: Option<&[Target]>,
     ) -> isize {
@@ -92,6 +107,11 @@ impl<P: Provider> RdmEndpoint<P> {
         if targets.iter().try_fold(0, add) != Some(body.len() as u64) {
             return failed(Errno::INVAL);
         }
+        self.start_access(access, body, targets)
+    }
+
+    #[inline(always)]
+    fn start_access(&self, access: &Access, body: Iov, targets: &[Target]) -> isize {
         let longest = match access.flags.contains(Flags::INJECT) {
             false => &self.sizes.max_rma,
             true => &self.sizes.inject_rma,

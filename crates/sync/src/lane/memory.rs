@@ -24,6 +24,11 @@ pub trait Memory {
 
     /// Returns the cell at a position, modulo the number of cells.
     fn cell(&self, position: u64) -> &Line<Self::Word>;
+
+    /// The producer will write the cell at a position soon.
+    fn will_write(&self, position: u64) {
+        let _ = position;
+    }
 }
 
 /// An atomic 64-bit word.
@@ -123,5 +128,22 @@ impl<K> Memory for RawMemory<K> {
         let index = position as usize & (self.layout.cells() - 1);
         // SAFETY: index < cells, whose lines follow the control lines.
         unsafe { self.base.add(CONTROL_LINES + index).as_ref() }
+    }
+
+    /// Takes the line from the consumer's cache, so that the write need not wait for it.
+    #[inline(always)]
+    fn will_write(&self, position: u64) {
+        let line = self.cell(position);
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a hint, which changes nothing that a program can see.
+        unsafe {
+            core::arch::asm!(
+                "prefetchw [{line}]",
+                line = in(reg) line,
+                options(nostack, preserves_flags, readonly),
+            );
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = line;
     }
 }

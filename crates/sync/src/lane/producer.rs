@@ -5,6 +5,9 @@ use core::sync::atomic::Ordering;
 use super::memory::{Memory, RawMemory, Word};
 use super::{Cell, Corrupt, Layout};
 
+/// How many cells before it is written a cell's line is asked for.
+const AHEAD: u64 = 3;
+
 /// Puts cells and bodies into a lane.
 #[derive(Debug)]
 pub struct Producer<M> {
@@ -53,6 +56,16 @@ impl<M: Memory> Producer<M> {
         Ok(Some(self.layout.offset(start)))
     }
 
+    /// Tells whether a body of `len` bytes does not fit, and the consumer has said nothing new. Cheaper than
+    /// [`Producer::reserve`] for who waits.
+    #[inline]
+    pub fn is_stuck(&self, len: usize) -> bool {
+        let control = self.memory.control();
+        !self.fits(len)
+            && control[0].load(Ordering::Relaxed) == self.head
+            && control[1].load(Ordering::Relaxed) == self.byte_head
+    }
+
     /// Pushes a cell whose body of `len` bytes has been written to where [`Producer::reserve`] said just before.
     ///
     /// With `hold` the consumer does not see it before a push without, or [`Producer::publish`].
@@ -76,6 +89,13 @@ impl<M: Memory> Producer<M> {
         if !hold && self.held.is_some() {
             self.publish();
         }
+    }
+
+    /// Gets lines of cells that come next into this processor's cache. Where cells follow each other closely, the next
+    /// writes need not wait for them then; a lone cell becomes slower by it.
+    #[inline(always)]
+    pub fn expect_more(&self) {
+        self.memory.will_write(self.tail.wrapping_add(AHEAD));
     }
 
     /// Lets the consumer see what was held back; tells whether there was anything.
