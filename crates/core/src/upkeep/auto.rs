@@ -1,8 +1,8 @@
 //! Automatic progress, fi_domain(3) "FI_PROGRESS_AUTO": one thread for each domain that asked for it, no thread otherwise.
 //!
 //! The thread has three states. It *drives* while there is something to move. It is *parked* on the descriptors of the
-//! devices while there is nothing. And it *stands by* while the application polls by itself: then it looks only now
-//! and then whether that is still so, and neither takes locks nor wakes up for what the application finds anyway.
+//! devices while there is nothing. And it *stands by* while the application polls by itself: then it does not wake up for
+//! what the application finds anyway, and drives only now and then what the application leaves alone.
 
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,8 +20,12 @@ use crate::members::Drive;
 /// How long the thread stands by at first before it looks whether the application still polls.
 const STANDBY: Duration = Duration::from_millis(1);
 
-/// How long it does at most, however long the application goes on: so late may the first message be seen after that.
+/// How long it does at most, however long the application goes on: so late may a message be seen at an endpoint that the
+/// application does not poll.
 const LONGEST_STANDBY: Duration = Duration::from_millis(8);
+
+/// How often it drives in a row meanwhile, as long as something moves: it must not compete with who polls.
+const ROUNDS: usize = 8;
 
 /// How long it is parked at a time. Nothing depends on it, since what needs attention makes a descriptor readable.
 const PARKED: Duration = Duration::from_secs(1);
@@ -145,15 +149,23 @@ fn run(upkeep: &Upkeep) {
     }
 }
 
-/// Leaves the devices to the application for as long as it polls.
+/// Leaves the devices to the application for as long as it polls. It may poll some of them only: so each has its turn here,
+/// too, and a shorter pause afterwards if something was there.
 fn stand_by(upkeep: &Upkeep) {
     let auto = &upkeep.auto;
     let mut pause = STANDBY;
     while auto.polled.swap(false, Ordering::SeqCst) && !auto.stopping.load(Ordering::SeqCst) {
         upkeep.word.fetch_or(NOTICE, Ordering::SeqCst);
         thread::park_timeout(pause);
+        let moved = (0..ROUNDS)
+            .take_while(|_| upkeep.roster.progress() > 0)
+            .count();
+        upkeep.run_works();
         upkeep.pay_conds();
-        pause = (pause * 2).min(LONGEST_STANDBY);
+        pause = match moved {
+            0 => (pause * 2).min(LONGEST_STANDBY),
+            _ => STANDBY,
+        };
     }
 }
 
