@@ -12,7 +12,7 @@ const MAX_REPLIES: usize = 1 << 14;
 
 /// How many operations may wait for one peer whose link takes nothing before no more injected ones join them. Each of
 /// those costs a copy, where its caller, refused, merely comes again when the link has room.
-const MAX_INJECTED: usize = 16;
+const MAX_INJECTED: usize = 4;
 
 /// How many peers there may be. Links give out dense numbers; anything beyond is no peer.
 const MAX_PEERS: usize = 1 << 24;

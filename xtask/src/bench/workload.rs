@@ -83,29 +83,49 @@ pub(super) fn all(short: bool) -> Vec<Workload> {
         ),
     ];
     if let Some(folder) = env::var_os("FABTESTS_BIN").map(PathBuf::from) {
-        let fabtests = |name, file, bytes, iterations, figure| Workload {
+        let fabtests = |name, file, what: &str, bytes, iterations, figure| Workload {
             name,
             figure,
             program: Source::Fabtests(folder.join(file)),
-            options: format!("-I {iterations} -S {bytes}"),
+            options: format!("{what} -I {iterations} -S {bytes}"),
             bytes,
         };
-        let latency = "fi_rdm_tagged_pingpong, 8 B one way";
-        let bandwidth = "fi_rdm_tagged_bw, 1 MiB";
-        all.push(fabtests(
-            latency,
-            "fi_rdm_tagged_pingpong",
-            8,
-            small,
-            Figure::LatencyUs,
-        ));
-        all.push(fabtests(
-            bandwidth,
-            "fi_rdm_tagged_bw",
-            1 << 20,
-            large,
-            Figure::MbytesPerSecond,
-        ));
+        let (latency, bandwidth) = (Figure::LatencyUs, Figure::MbytesPerSecond);
+        let write = "-e rdm -o write";
+        all.extend([
+            fabtests(
+                "fi_rdm_tagged_pingpong, 8 B one way",
+                "fi_rdm_tagged_pingpong",
+                "",
+                8,
+                small,
+                latency,
+            ),
+            fabtests(
+                "fi_rdm_tagged_bw, 1 MiB",
+                "fi_rdm_tagged_bw",
+                "",
+                1 << 20,
+                large,
+                bandwidth,
+            ),
+            fabtests(
+                "fi_rma_bw writes, 8 B",
+                "fi_rma_bw",
+                write,
+                8,
+                10 * small,
+                bandwidth,
+            ),
+            fabtests(
+                "fi_rma_bw writes, 64 KiB",
+                "fi_rma_bw",
+                write,
+                1 << 16,
+                5 * large,
+                bandwidth,
+            ),
+        ]);
     }
     all
 }

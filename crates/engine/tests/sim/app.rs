@@ -139,7 +139,7 @@ impl Node {
         match result {
             Ok(()) => Ok(()),
             Err(Errno::AGAIN) => {
-                let full = self.engine.pending_tx() >= config.engine.tx_size;
+                let full = self.may_refuse(config, flags);
                 book.messages.pop();
                 book.ops.insert(context, Op::Over);
                 match full {
@@ -149,6 +149,12 @@ impl Node {
             }
             Err(other) => Err(format!("send: {other}")),
         }
+    }
+
+    /// Tells whether there may be no room for an operation. An injected one may also have to come again because its link is
+    /// blocked; when, the rules say.
+    pub(crate) fn may_refuse(&self, config: &Config, flags: Flags) -> bool {
+        self.engine.pending_tx() >= config.engine.tx_size || flags.contains(Flags::INJECT)
     }
 
     fn receive(&mut self, rng: &mut Rng, book: &mut Book) -> Verdict {

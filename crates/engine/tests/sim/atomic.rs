@@ -121,7 +121,7 @@ impl Node {
         if flags.contains(Flags::INJECT) {
             check::fill(&operand, POISON);
         }
-        let full = self.engine.pending_tx() >= config.engine.tx_size;
+        let full = self.may_refuse(config, flags);
         match begun {
             Ok(()) => self.read_events(book),
             Err(Errno::AGAIN) if full => {
