@@ -2,7 +2,7 @@
 //!
 //! Warnings are on unless FI_LOG_LEVEL says `off`: a failure that nobody sees costs days. To be no flood, a warning with
 //! the same text is printed once per FI_LOG_INTERVAL, and then says how often it was held back.
-//! An application may take the messages itself ([`import`]).
+//! An application may take the messages itself ([`import()`]).
 //! Setup and failure paths only; nothing on the data path logs unless it fails.
 //!
 //! ```ignore
