@@ -19,7 +19,7 @@ use crate::NAME;
 use crate::doorbell::Doorbell;
 use crate::link::ShmLink;
 use crate::pair::{self, Pair};
-use crate::peer::{Half, Stage};
+use crate::peer::{Half, Peer, Stage};
 use crate::pull::Desk;
 use crate::switchboard::{Conn, FIRST, LISTENER, TIMER};
 use crate::sys::process;
@@ -32,7 +32,7 @@ impl ShmLink {
         let mut events = 0;
         for &token in ready.tokens() {
             events += match token {
-                LISTENER => self.let_callers_in(),
+                LISTENER => self.let_callers_in(sink),
                 TIMER => 0,
                 conn => self.read_conn((conn - FIRST) as usize, sink),
             };
@@ -41,8 +41,10 @@ impl ShmLink {
         events + self.advance_opening(sink)
     }
 
+    /// Returns when a peer that is there and does not answer is given up.
     pub(super) fn deadline(&self) -> Instant {
-        self.now.after(self.params.connect_timeout)
+        let timeout = self.params.connect_timeout;
+        timeout.map_or(Instant::END, |timeout| self.now.after(timeout))
     }
 
     /// Reads what a connection has to say.
@@ -120,27 +122,21 @@ impl ShmLink {
     /// Takes the next step towards a pair that this side can take; returns whether there are more to come.
     fn is_opening(&mut self, peer: PeerId, sink: &mut impl Sink) -> bool {
         let now = self.now;
-        let deadline = self.deadline();
         let Some(known) = self.peers.get_mut(peer) else {
             return false;
         };
-        if let Stage::Wanted(unset @ None) = &mut known.stage {
-            *unset = Some(deadline);
-        }
-        match known.deadline() {
-            None => return false,
-            Some(deadline) if now >= deadline => {
-                self.fail(peer, Errno::TIMEDOUT, "it did not answer in time", sink);
-                return false;
+        match &mut known.stage {
+            Stage::Wanted(patience) => {
+                let patience = *patience.get_or_insert(now.after(self.params.connect_patience));
+                self.call(peer, patience, sink);
             }
-            Some(_) => {}
+            Stage::Called(half) | Stage::Answered(half) if now >= half.deadline => {
+                self.fail(peer, Errno::TIMEDOUT, "it did not answer in time", sink);
+            }
+            Stage::Yielded(until) if now >= *until => known.stage = Stage::Wanted(None),
+            _ => {}
         }
-        if let Stage::Wanted(Some(deadline)) = known.stage {
-            self.call(peer, deadline, sink);
-        }
-        self.peers
-            .get(peer)
-            .is_some_and(|peer| peer.deadline().is_some())
+        self.peers.get(peer).is_some_and(Peer::is_opening)
     }
 
     /// Both sides are ready: frames may move.

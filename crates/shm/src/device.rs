@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use oxifabric_core::connection::Connection;
 use oxifabric_core::device::Device;
 use oxifabric_core::log;
-use oxifabric_types::{Address, Errno, Info, PeerId};
+use oxifabric_types::{Address, Errno, Info, Instant, PeerId};
 
 use crate::NAME;
 use crate::doorbell;
@@ -16,7 +16,7 @@ use crate::info::COMMON_PREFIX;
 use crate::link::ShmLink;
 use crate::pair;
 use crate::params::Params;
-use crate::peer;
+use crate::peer::{self, Stage};
 use crate::region::Spare;
 use crate::switchboard::Switchboard;
 use crate::sys;
@@ -66,23 +66,27 @@ impl ShmLink {
             })
     }
 
-    /// Lets the timer wake a sleeper for the next deadline, or soon if somebody's backlog is to be tried again.
+    /// Lets the timer wake a sleeper for the next deadline, or soon if somebody is to be called again.
     fn set_timer(&self) {
         let next = self
             .board
             .opening
             .iter()
             .filter_map(|&peer| self.peers.get(peer))
-            .map(|peer| match peer.stage {
-                peer::Stage::Wanted(_) => RETRY,
-                _ => peer.deadline().unwrap_or(self.now).since(self.now),
+            .filter_map(|peer| match &peer.stage {
+                Stage::Wanted(_) => Some(RETRY),
+                Stage::Called(half) | Stage::Answered(half) => Some(half.deadline)
+                    .filter(|&deadline| deadline != Instant::END)
+                    .map(|deadline| deadline.since(self.now)),
+                Stage::Yielded(until) => Some(until.since(self.now)),
+                Stage::Apart | Stage::Open | Stage::Ending => None,
             })
             .min();
         self.board.timer.set(next);
     }
 }
 
-/// When a full backlog is tried again by a sleeper.
+/// When a sleeper calls again a peer that is not there yet or whose backlog is full.
 const RETRY: std::time::Duration = std::time::Duration::from_millis(1);
 
 impl Connection for ShmLink {}

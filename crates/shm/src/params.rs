@@ -33,8 +33,8 @@ pub struct Params {
     pub segment_size: usize,
     /// How many bytes are pulled in one poll.
     pub pull_chunk: usize,
-    /// How long a greeting may take.
-    pub connect_timeout: Duration,
+    /// How long a peer that is there may take to answer; `None`: as long as its process lives.
+    pub connect_timeout: Option<Duration>,
     /// How long a peer that is not there may take to appear.
     pub connect_patience: Duration,
 }
@@ -78,7 +78,7 @@ table! {
     segmented_size: Size, "32768", "Longest message that is sent before its receive is matched, in bytes";
     segment_size: Size, "16384", "Longest piece of a message that is copied in several, in bytes";
     pull_chunk: Size, "1048576", "How many bytes of long messages are moved in one call, in bytes";
-    connect_timeout_ms: Size, "15000", "How long a peer may take to answer the first message, in milliseconds";
+    connect_timeout_ms: Size, "0", "How long a peer may take to answer the first message, in milliseconds; 0: as long as its process lives";
     connect_patience_ms: Size, "2000", "How long a peer that is not there yet may take to appear, in milliseconds";
     use_dsa_sar: Bool, "false", "Of the C library, without effect: no accelerator copies";
     max_gdrcopy_size: Size, "3072", "Of the C library, without effect: there is no device memory";
@@ -109,7 +109,8 @@ impl Params {
             segmented_size: size(Row::segmented_size),
             segment_size: size(Row::segment_size),
             pull_chunk: size(Row::pull_chunk).max(4096),
-            connect_timeout: Duration::from_millis(size(Row::connect_timeout_ms) as u64),
+            connect_timeout: Some(Duration::from_millis(size(Row::connect_timeout_ms) as u64))
+                .filter(|timeout| !timeout.is_zero()),
             connect_patience: Duration::from_millis(size(Row::connect_patience_ms) as u64),
         }
     }
@@ -133,7 +134,7 @@ mod tests {
         let params = Params::read();
         assert_eq!((params.tx_size, params.rx_size), (1024, 1024));
         assert!(params.eager_size >= INJECT_SIZE);
-        assert!(params.connect_timeout > Duration::ZERO);
+        assert_eq!(params.connect_timeout, None);
     }
 
     #[test]

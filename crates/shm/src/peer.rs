@@ -31,11 +31,11 @@ pub(crate) const NO_PAIR: u32 = u32::MAX;
 pub(crate) enum Stage {
     /// Nobody has asked for one.
     Apart,
-    /// A frame is to be sent; the peer has not been reached yet. The deadline is set by the next poll.
+    /// A frame is to be sent; the peer has not been reached yet. The next poll sets how long it may take to appear.
     Wanted(Option<Instant>),
     /// The hello was sent.
     Called(Box<Half>),
-    /// The peer called at the same time; its call counts.
+    /// The peer called at the same time; its call counts. If it has not been heard by then, this side calls again.
     Yielded(Instant),
     /// The peer's hello was accepted.
     Answered(Box<Half>),
@@ -49,6 +49,7 @@ pub(crate) enum Stage {
 #[derive(Debug)]
 pub(crate) struct Half {
     pub(crate) region: Region,
+    /// When to give up, should the other process live and not answer.
     pub(crate) deadline: Instant,
     /// The index of its connection.
     pub(crate) conn: usize,
@@ -133,14 +134,9 @@ impl Peer {
         }
     }
 
-    /// Returns when to give up.
-    pub(crate) fn deadline(&self) -> Option<Instant> {
-        match &self.stage {
-            Stage::Wanted(deadline) => *deadline,
-            Stage::Called(half) | Stage::Answered(half) => Some(half.deadline),
-            Stage::Yielded(deadline) => Some(*deadline),
-            Stage::Apart | Stage::Open | Stage::Ending => None,
-        }
+    /// Tells whether a pair with it is on its way.
+    pub(crate) fn is_opening(&self) -> bool {
+        !matches!(self.stage, Stage::Apart | Stage::Open | Stage::Ending)
     }
 }
 

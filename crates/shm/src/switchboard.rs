@@ -59,7 +59,6 @@ pub(crate) struct Caller {
     pub(crate) hello: Hello,
     pub(crate) memory: OwnedFd,
     pub(crate) who: Credentials,
-    pub(crate) deadline: Instant,
 }
 
 impl Switchboard {

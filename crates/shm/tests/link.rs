@@ -313,7 +313,6 @@ fn an_endpoint_is_reached_only_once_enabled() {
 fn an_endpoint_that_is_enabled_soon_is_waited_for() {
     let patient = Params {
         connect_patience: WATCHDOG,
-        connect_timeout: WATCHDOG,
         ..params()
     };
     let mut a = Port::open(&patient);

@@ -100,7 +100,7 @@ fn a_sender_that_waits_for_room_is_woken_when_there_is_some() {
 #[test]
 fn a_deadline_wakes_a_sleeper() {
     let impatient = oxifabric_shm::Params {
-        connect_timeout: std::time::Duration::from_millis(30),
+        connect_timeout: Some(std::time::Duration::from_millis(30)),
         ..params()
     };
     // It is enabled, and never looks.

@@ -23,14 +23,17 @@ pub(crate) struct Params {
     pub(crate) max_saved_size: usize,
     pub(crate) no_delay: bool,
     pub(crate) firewall: bool,
+    /// How long a host may take to take a connection, and a visitor to say who it is.
     pub(crate) connect_timeout: Duration,
+    /// How long an endpoint may take to answer when its host has taken the connection; `None`: as long as both live.
+    pub(crate) answer_timeout: Option<Duration>,
     pub(crate) keep_alive: bool,
     pub(crate) user_timeout: Duration,
     pub(crate) extension: bool,
 }
 
 /// The table that `fi_info -e` prints.
-pub(crate) static TABLE: [Parameter; 22] = [
+pub(crate) static TABLE: [Parameter; 23] = [
     Parameter {
         name: "iface",
         kind: ParameterKind::Text,
@@ -88,8 +91,14 @@ pub(crate) static TABLE: [Parameter; 22] = [
     Parameter {
         name: "connect_timeout_ms",
         kind: ParameterKind::Int,
-        help: "How long a connection may take to come about before the peer counts as unreachable",
+        help: "How long a host may leave an attempt to connect unanswered before it counts as unreachable",
         default: "15000",
+    },
+    Parameter {
+        name: "answer_timeout_ms",
+        kind: ParameterKind::Int,
+        help: "How long an endpoint may take to answer once its host has taken the connection; 0: as long as its process and host live",
+        default: "0",
     },
     Parameter {
         name: "keepalive",
@@ -184,6 +193,8 @@ impl Params {
             no_delay: find("nodelay").bool(NAME),
             firewall: find("firewall_addr").bool(NAME),
             connect_timeout: millis(find("connect_timeout_ms").int(NAME).max(1)),
+            answer_timeout: Some(millis(find("answer_timeout_ms").int(NAME)))
+                .filter(|timeout| !timeout.is_zero()),
             keep_alive: find("keepalive").bool(NAME),
             user_timeout: millis(find("user_timeout_ms").int(NAME)),
             extension: find("extension").bool(NAME),
@@ -218,6 +229,7 @@ mod tests {
         let params = Params::read();
         assert!(params.tx_size > 0 && params.rx_size > 0);
         assert!(params.connect_timeout > Duration::ZERO);
+        assert_eq!(params.answer_timeout, None);
     }
 
     #[test]

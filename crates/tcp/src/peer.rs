@@ -56,8 +56,10 @@ pub(crate) struct Dial {
 /// When an attempt is given up, or made again.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pause {
-    /// `None` until the time is known.
+    /// When the host, or then the endpoint, must have answered; `None` until the time is known.
     pub(crate) deadline: Option<Instant>,
+    /// When to try no more, once a request was refused.
+    pub(crate) patience: Option<Instant>,
     /// When to try again.
     pub(crate) until: Option<Instant>,
     /// How many requests were refused.

@@ -10,6 +10,9 @@ use core::time::Duration;
 pub struct Instant(u64);
 
 impl Instant {
+    /// The end of time: a deadline that never comes.
+    pub const END: Self = Self(u64::MAX);
+
     /// Makes an instant of nanoseconds since the clock's start.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)

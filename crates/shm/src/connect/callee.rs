@@ -1,5 +1,7 @@
 //! The called side of an opening: callers are let in, judged, and accepted or refused.
 
+use std::time::Duration;
+
 use oxifabric_core::log;
 use oxifabric_engine::Sink;
 use oxifabric_types::{Errno, Instant, PeerId};
@@ -14,12 +16,15 @@ use crate::switchboard::{Caller, Conn};
 use crate::sys::process;
 use crate::sys::socket::{Credentials, Received, Socket};
 
+/// How long a caller may take to say hello: it has nothing to wait for.
+const SILENCE: Duration = Duration::from_secs(15);
+
 /// Most callers that are let in at once.
 const CALLERS_PER_LOOK: usize = 64;
 
 impl ShmLink {
-    pub(super) fn let_callers_in(&mut self) -> usize {
-        self.drop_silent_callers();
+    pub(super) fn let_callers_in(&mut self, sink: &mut impl Sink) -> usize {
+        self.drop_silent_callers(sink);
         for count in 0..CALLERS_PER_LOOK {
             let socket = match self.board.listener.accept() {
                 Ok(Some(socket)) => socket,
@@ -29,7 +34,7 @@ impl ShmLink {
                     return count;
                 }
             };
-            let deadline = self.deadline();
+            let deadline = self.now.after(SILENCE);
             match self.board.add(&socket) {
                 Ok(index) => self.board.set(index, Conn::Stranger(socket, deadline)),
                 Err(error) => log::warn!(NAME, EpCtrl, "a caller cannot be watched: {error}"),
@@ -38,13 +43,14 @@ impl ShmLink {
         CALLERS_PER_LOOK
     }
 
-    /// Drops callers that never said hello, so that they do not pile up.
-    fn drop_silent_callers(&mut self) {
+    /// Drops callers that never said hello, so that they do not pile up. What they have said by now counts: it may be
+    /// this side that was late.
+    fn drop_silent_callers(&mut self, sink: &mut impl Sink) {
         for index in 0..self.board.conns.len() {
-            let silent = matches!(&self.board.conns[index],
+            let overdue = matches!(&self.board.conns[index],
                 Conn::Stranger(_, deadline) if *deadline <= self.now);
-            if silent {
-                self.board.forget(index, None);
+            if overdue {
+                self.read_conn(index, sink);
             }
         }
     }
@@ -100,7 +106,6 @@ impl ShmLink {
                     hello,
                     memory,
                     who,
-                    deadline,
                 };
                 self.judge(index, Box::new(caller), sink);
             }
@@ -162,9 +167,6 @@ impl ShmLink {
     }
 
     fn park(&mut self, index: usize, caller: Box<Caller>) {
-        if self.now >= caller.deadline {
-            return self.drop_conn(index, caller.socket);
-        }
         self.board.set(index, Conn::Parked(caller));
         self.board.parked.push(index);
     }

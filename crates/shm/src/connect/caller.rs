@@ -1,6 +1,7 @@
 //! The calling side of an opening: it makes the memory, says hello, and ready once it was accepted.
 
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use oxifabric_engine::Sink;
 use oxifabric_types::{Errno, Instant, PeerId};
@@ -15,6 +16,9 @@ use crate::sys;
 use crate::sys::process;
 use crate::sys::socket::{Received, Socket};
 
+/// How long a call that counts more than this side's is waited for: it has arrived already, unless its caller is gone.
+const CROSSING: Duration = Duration::from_secs(1);
+
 /// What a call has made.
 struct HalfCall {
     region: Region,
@@ -22,8 +26,9 @@ struct HalfCall {
 }
 
 impl ShmLink {
-    /// Connects to a peer and says hello; stays as it is when the peer's backlog is full.
-    pub(super) fn call(&mut self, peer: PeerId, deadline: Instant, sink: &mut impl Sink) {
+    /// Connects to a peer and says hello; stays as it is when the peer's backlog is full, and while a peer that is not
+    /// there may still appear: programs that are started together do not become ready together.
+    pub(super) fn call(&mut self, peer: PeerId, patience: Instant, sink: &mut impl Sink) {
         let Some(name) = self.peers.get(peer).map(|peer| peer.name().to_owned()) else {
             return;
         };
@@ -31,8 +36,7 @@ impl ShmLink {
             Ok(socket) => socket,
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
             Err(error)
-                if error.kind() == std::io::ErrorKind::ConnectionRefused
-                    && self.may_appear(deadline) =>
+                if error.kind() == std::io::ErrorKind::ConnectionRefused && self.now < patience =>
             {
                 return;
             }
@@ -47,19 +51,9 @@ impl ShmLink {
             }
         };
         match self.say_hello(&socket, name) {
-            Ok(half) => self.await_answer(peer, socket, half, deadline, sink),
+            Ok(half) => self.await_answer(peer, socket, half, sink),
             Err((errno, why)) => self.fail(peer, errno, &why, sink),
         }
-    }
-
-    /// Tells whether a peer that is not there may still come: programs that are started together do not become ready
-    /// together.
-    fn may_appear(&self, deadline: Instant) -> bool {
-        let params = &self.params;
-        let impatient = params
-            .connect_timeout
-            .saturating_sub(params.connect_patience);
-        deadline.since(self.now) > impatient
     }
 
     fn say_hello(&mut self, socket: &Socket, to: String) -> Result<HalfCall, (Errno, String)> {
@@ -92,14 +86,7 @@ impl ShmLink {
         })
     }
 
-    fn await_answer(
-        &mut self,
-        peer: PeerId,
-        socket: Socket,
-        call: HalfCall,
-        deadline: Instant,
-        sink: &mut impl Sink,
-    ) {
+    fn await_answer(&mut self, peer: PeerId, socket: Socket, call: HalfCall, sink: &mut impl Sink) {
         let index = match self.board.add(&socket) {
             Ok(index) => index,
             Err(error) => {
@@ -107,6 +94,7 @@ impl ShmLink {
             }
         };
         self.board.set(index, Conn::Called(socket, peer));
+        let deadline = self.deadline();
         if let Some(known) = self.peers.get_mut(peer) {
             known.stage = Stage::Called(Box::new(Half {
                 region: call.region,
@@ -167,12 +155,13 @@ impl ShmLink {
         }
     }
 
-    /// The peer calls, too, and its call counts: it is waited for as long as this side's would have been.
+    /// The peer calls, too, and its call counts.
     fn yield_to(&mut self, peer: PeerId) {
+        let until = self.now.after(CROSSING);
         if let Some(known) = self.peers.get_mut(peer)
-            && let Stage::Called(half) = &known.stage
+            && let Stage::Called(_) = &known.stage
         {
-            known.stage = Stage::Yielded(half.deadline);
+            known.stage = Stage::Yielded(until);
         }
     }
 

@@ -34,8 +34,19 @@ impl Sink for Downs {
 }
 
 fn open() -> ShmLink {
-    let mut link =
-        ShmLink::open_with(&Info::default(), Params::of_environment()).expect("an endpoint");
+    open_with(Params::of_environment())
+}
+
+/// Opens an endpoint that gives up peers that are there and do not answer.
+fn impatient() -> ShmLink {
+    open_with(&Params {
+        connect_timeout: Some(Duration::from_secs(15)),
+        ..Params::of_environment().clone()
+    })
+}
+
+fn open_with(params: &Params) -> ShmLink {
+    let mut link = ShmLink::open_with(&Info::default(), params).expect("an endpoint");
     link.enable(false).expect("a listener");
     link
 }
@@ -128,6 +139,19 @@ fn garbage_is_dropped_and_others_are_served() {
 }
 
 #[test]
+fn a_hello_that_waited_for_this_side_is_heard_however_late() {
+    let mut link = open();
+    let socket = call(&link);
+    poll(&mut link, 0);
+    let spare = Spare::new(Params::of_environment()).expect("memory");
+    let bytes = Greeting::Hello(hello(&link)).emit();
+    socket.send(&bytes, Some(spare.file.as_fd())).expect("room");
+    let _another = call(&link);
+    poll(&mut link, 1_000_000);
+    assert!(matches!(answer(&socket), Some(Greeting::Accept(_))));
+}
+
+#[test]
 fn another_version_is_told_so() {
     let mut link = open();
     let socket = call(&link);
@@ -173,8 +197,8 @@ fn a_caller_that_looks_for_somebody_else_is_told_so() {
 }
 
 #[test]
-fn a_caller_that_is_never_ready_is_given_up() {
-    let mut link = open();
+fn a_caller_that_is_never_ready_is_given_up_where_time_is_limited() {
+    let mut link = impatient();
     let socket = call(&link);
     let spare = Spare::new(Params::of_environment()).expect("memory");
     let bytes = Greeting::Hello(hello(&link)).emit();
@@ -193,10 +217,22 @@ fn impostor(name: &str) -> Socket {
 }
 
 #[test]
-fn a_peer_that_never_answers_is_given_up_in_time() {
+fn a_peer_that_lives_is_waited_for_and_one_that_ends_is_not() {
+    let name = format!("busy-with-itself-{}", std::process::id());
+    let computing = impostor(&name);
+    let mut link = open();
+    let peer = want(&mut link, &name);
+    assert_eq!(poll(&mut link, 0), []);
+    assert_eq!(poll(&mut link, 1_000_000), []);
+    drop(computing);
+    assert_eq!(poll(&mut link, 1_000_001), [(peer, Errno::CONNREFUSED)]);
+}
+
+#[test]
+fn a_peer_that_never_answers_is_given_up_where_time_is_limited() {
     let name = format!("deaf-{}", std::process::id());
     let _deaf = impostor(&name);
-    let mut link = open();
+    let mut link = impatient();
     let peer = want(&mut link, &name);
     assert_eq!(poll(&mut link, 0), []);
     assert_eq!(poll(&mut link, 14_999), []);
@@ -248,7 +284,7 @@ fn every_answer_but_accept_ends_the_call_with_its_cause() {
 }
 
 #[test]
-fn a_call_that_yields_waits_for_the_other_one_until_its_deadline() {
+fn a_call_that_yields_calls_again_if_the_other_one_is_lost() {
     let name = format!("crossed-{}", std::process::id());
     let rude = impostor(&name);
     let mut link = open();
@@ -261,7 +297,12 @@ fn a_call_that_yields_waits_for_the_other_one_until_its_deadline() {
     });
     socket.send(&crossed.emit(), None).expect("room");
     assert_eq!(poll(&mut link, 1), []);
-    assert_eq!(poll(&mut link, 15_000), [(peer, Errno::TIMEDOUT)]);
+    assert!(matches!(rude.accept(), Ok(None)), "the other call counts");
+    assert_eq!(poll(&mut link, 2_000), []);
+    let again = rude.accept().expect("a listener").expect("a caller");
+    assert!(matches!(answer(&again), Some(Greeting::Hello(_))));
+    drop(again);
+    assert_eq!(poll(&mut link, 2_001), [(peer, Errno::CONNREFUSED)]);
 }
 
 #[test]

@@ -115,6 +115,11 @@ impl TcpLink {
         let key = Key::Peer(id, peer.generation).pack();
         let fd = dial.socket.fd();
         dial.inbox = Some(Inbox::new());
+        // The host has answered. The endpoint does so when its process looks at the network, which may be in a while.
+        dial.pause.deadline = None;
+        self.undated = true;
+        // Without the bound the kernel alone says when a host counts as gone.
+        let _ = dial.socket.answered_within(self.params.user_timeout);
         let sent = dial.socket.send(letter.bytes());
         let result = match sent {
             Ok(count) if count == letter.bytes().len() => {
@@ -138,6 +143,8 @@ impl TcpLink {
                 };
                 self.dialing.retain(|dialing| *dialing != id);
                 if let Lane::Dialing(dial) = peer.replace(Lane::Idle) {
+                    // From here on a peer that does not read for a while is no dead one.
+                    let _ = dial.socket.answered_within(Duration::ZERO);
                     self.establish(id, dial.socket, terms, true, sink);
                 }
             }
@@ -151,15 +158,24 @@ impl TcpLink {
         let Some(peer) = self.peers.get_mut(id) else {
             return;
         };
+        let Lane::Dialing(dial) = &peer.lane else {
+            return;
+        };
+        let patience = self.now.after(self.params.connect_timeout);
+        let patience = dial.pause.patience.unwrap_or(patience);
+        if patience <= self.now {
+            return self.dial_failed(id, Errno::CONNREFUSED);
+        }
         if let Lane::Dialing(dial) = peer.replace(Lane::Idle) {
             let wait = PAUSE
                 .saturating_mul(1 << dial.pause.refusals.min(8))
                 .min(PAUSE_MAX);
             let until = self.now.after(wait);
             peer.lane = Lane::Paused(Pause {
+                deadline: None,
+                patience: Some(patience),
                 until: Some(until),
                 refusals: dial.pause.refusals + 1,
-                ..dial.pause
             });
             self.expect(Some(until));
         }

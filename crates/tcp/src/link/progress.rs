@@ -239,13 +239,24 @@ impl TcpLink {
     /// Gives what was begun since the last poll its deadlines.
     fn set_dates(&mut self) {
         if std::mem::take(&mut self.undated) {
-            let deadline = self.now.after(self.params.connect_timeout);
+            let reached = self.now.after(self.params.connect_timeout);
+            let answered = self.params.answer_timeout;
+            let answered = answered.map_or(Instant::END, |limit| self.now.after(limit));
+            let mut first = Instant::END;
             for id in &self.dialing {
-                if let Some(pause) = self.peers.get_mut(*id).and_then(|peer| peer.lane.pause()) {
-                    pause.deadline.get_or_insert(deadline);
+                let Some(peer) = self.peers.get_mut(*id) else {
+                    continue;
+                };
+                if let Lane::Dialing(dial) = &mut peer.lane {
+                    let limit = if dial.inbox.is_some() {
+                        answered
+                    } else {
+                        reached
+                    };
+                    first = first.min(*dial.pause.deadline.get_or_insert(limit));
                 }
             }
-            self.expect(Some(deadline));
+            self.expect(Some(first));
         }
         let timeout = self.params.user_timeout;
         if self.unconfirmed && self.audit_at.is_none() && timeout > Duration::ZERO {
@@ -256,6 +267,7 @@ impl TcpLink {
 
     /// Takes note of a deadline.
     pub(super) fn expect(&mut self, at: Option<Instant>) {
+        let at = at.filter(|&at| at != Instant::END);
         self.deadline = [self.deadline, at].into_iter().flatten().min();
     }
 
@@ -276,7 +288,7 @@ impl TcpLink {
                 continue;
             };
             if pause.deadline.is_some_and(|deadline| deadline <= now) {
-                self.dial_failed(id, overdue(&pause));
+                self.dial_failed(id, Errno::TIMEDOUT);
                 events += 1;
             } else if pause.until.is_some_and(|until| until <= now) {
                 self.dialing.retain(|dialing| *dialing != id);
@@ -381,15 +393,6 @@ impl TcpLink {
     /// Tells people what happened.
     pub(super) fn log(&self, what: &str) {
         log::warn!("tcp", EpCtrl, "{what}");
-    }
-}
-
-/// What an attempt has failed of when its time is over.
-fn overdue(pause: &Pause) -> Errno {
-    if pause.refusals > 0 {
-        Errno::CONNREFUSED
-    } else {
-        Errno::TIMEDOUT
     }
 }
 

@@ -5,7 +5,7 @@ mod setup;
 mod transfer;
 
 use std::collections::{HashSet, VecDeque};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant as Clock};
 
 use oxifabric_core::device::Device;
@@ -13,6 +13,7 @@ use oxifabric_engine::{Body, Header, HeaderFlags, Kind, Placement};
 use oxifabric_types::{Address, Info};
 
 use super::*;
+use crate::sys::Socket;
 use crate::sys::testing::memory;
 
 /// How long a test may take at most.
@@ -20,6 +21,17 @@ pub(crate) const WATCHDOG: Duration = Duration::from_secs(30);
 
 const V4: &str = "127.0.0.1:0";
 const V6: &str = "[::1]:0";
+
+/// The address of a listener whose host answers no more callers, with what makes it so.
+pub(crate) fn full_listener() -> (SocketAddr, (Socket, Vec<TcpStream>)) {
+    let at = V4.parse().expect("an address");
+    let socket = Socket::open(&at).expect("a socket");
+    socket.bind(&at).expect("a port");
+    socket.listen(0).expect("a port");
+    let at = socket.local().expect("an address");
+    let callers = vec![TcpStream::connect(at).expect("room for one")];
+    (at, (socket, callers))
+}
 
 /// An endpoint: a link with a sink that keeps everything.
 struct Node {

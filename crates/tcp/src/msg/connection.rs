@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
+use std::time::Duration;
 
 use oxifabric_core::connection::{Connection, ConnectionEvent, THE_PEER};
 use oxifabric_core::device::Device;
@@ -170,6 +171,10 @@ impl TcpConnection {
             return Ok(());
         };
         dial.inbox = Some(Inbox::new());
+        // The host has answered. Whoever listens there accepts when it likes.
+        self.undated = true;
+        // Without the bound the kernel alone says when a host counts as gone.
+        let _ = dial.socket.answered_within(self.params.user_timeout);
         send_whole(&dial.socket, &dial.letter)?;
         self.poller.change(dial.socket.fd(), SOCKET, Interest::READ)
     }
@@ -184,7 +189,11 @@ impl TcpConnection {
         };
         let data = Box::from(inbox.data());
         match inbox.header().map(|header| (header.kind, header.order)) {
-            Ok((CmKind::Response, order)) => self.establish(dial.socket, order, data),
+            Ok((CmKind::Response, order)) => {
+                // From here on a peer that does not read for a while is no dead one.
+                let _ = dial.socket.answered_within(Duration::ZERO);
+                self.establish(dial.socket, order, data);
+            }
             Ok((CmKind::Refusal, _)) => self.dial_failed(Errno::CONNREFUSED, data),
             Ok((CmKind::Request, _)) | Err(_) => self.dial_failed(Errno::PROTO, Box::default()),
         }
@@ -246,10 +255,15 @@ impl TcpConnection {
         }
     }
 
-    /// Sets the deadline of an attempt that was begun since the last poll.
+    /// Sets the deadline of an attempt that has come a step further since the last poll.
     pub(super) fn set_date(&mut self, now: Instant) {
+        let is_asked = matches!(&self.stage, Stage::Dialing(dial) if dial.inbox.is_some());
+        let limit = match is_asked {
+            true => self.params.answer_timeout,
+            false => Some(self.params.connect_timeout),
+        };
         self.undated = false;
-        self.deadline = Some(now.after(self.params.connect_timeout));
+        self.deadline = limit.map(|limit| now.after(limit));
         // Nobody may look before it has passed.
         self.set_timer(now);
     }

@@ -79,10 +79,10 @@ impl Link for TcpConnection {
                 self.look_after_deliveries(now);
             }
             Stage::Dialing(_) => {
+                events += self.dial_on();
                 if self.undated {
                     self.set_date(now);
                 }
-                events += self.dial_on();
                 if matches!(self.stage, Stage::Ready(_)) && std::mem::take(&mut self.wanted) {
                     sink.writable(THE_PEER);
                 }

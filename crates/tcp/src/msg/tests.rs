@@ -17,7 +17,8 @@ use super::listener::Caller;
 use super::{TcpConnection, TcpListener};
 use crate::Tcp;
 use crate::cm::compose;
-use crate::link::tests::{Recorder, WATCHDOG, message, pattern};
+use crate::link::tests::{Recorder, WATCHDOG, full_listener, message, pattern};
+use crate::params::Params;
 use crate::sys::testing::{type_of_service, wait_readable};
 
 const V4: &str = "127.0.0.1:0";
@@ -229,16 +230,39 @@ fn both_sides_mark_their_packets_as_their_endpoints_say() {
     }
 }
 
-#[test]
-fn an_attempt_that_nobody_answers_ends_at_its_deadline() {
-    // The kernel takes the connection; nobody reads from it.
-    let silent = StdListener::bind(V4).expect("loopback has ports");
-    let to = Address::Inet(silent.local_addr().expect("it is bound"));
-    let mut a = End::new();
+/// An end that asks a listener which takes the connection and does not answer.
+fn unanswered(mut a: End) -> (End, StdListener) {
+    let busy = StdListener::bind(V4).expect("loopback has ports");
+    let to = Address::Inet(busy.local_addr().expect("it is bound"));
     assert_eq!(a.device.connect(&to, b""), Ok(()));
     assert!(!a.device.arm(), "the attempt has no deadline yet");
+    assert!(wait_readable(a.device.fd(), 10_000), "the host answers");
+    a.poll();
     a.poll();
     assert!(a.device.arm());
+    (a, busy)
+}
+
+#[test]
+fn a_listener_accepts_when_it_likes() {
+    let (mut a, busy) = unanswered(End::new());
+    a.now = a.now.after(Duration::from_secs(3600));
+    a.poll();
+    assert!(a.events.is_empty());
+    assert!(!wait_readable(a.device.fd(), 0), "its timer is silent");
+    drop(busy);
+    let ended = ConnectionEvent::Failed(Errno::CONNRESET, Box::default());
+    assert_eq!(a.event(), ended);
+}
+
+#[test]
+fn an_attempt_that_nobody_answers_ends_at_its_deadline() {
+    let mut a = End::new();
+    a.device.params = Box::leak(Box::new(Params {
+        answer_timeout: Some(Duration::from_secs(15)),
+        ..a.device.params.clone()
+    }));
+    let (mut a, _silent) = unanswered(a);
     a.now = a.now.after(Duration::from_secs(14));
     a.poll();
     assert!(a.events.is_empty());
@@ -246,6 +270,18 @@ fn an_attempt_that_nobody_answers_ends_at_its_deadline() {
     let overdue = ConnectionEvent::Failed(Errno::TIMEDOUT, Box::default());
     assert_eq!(a.event(), overdue);
     assert!(!wait_readable(a.device.fd(), 0), "its timer is silent");
+}
+
+#[test]
+fn an_attempt_whose_host_does_not_answer_ends_at_its_deadline() {
+    let (full, _callers) = full_listener();
+    let mut a = End::new();
+    assert_eq!(a.device.connect(&Address::Inet(full), b""), Ok(()));
+    a.poll();
+    assert!(a.device.arm() && a.events.is_empty());
+    a.now = a.now.after(Duration::from_secs(16));
+    let overdue = ConnectionEvent::Failed(Errno::TIMEDOUT, Box::default());
+    assert_eq!(a.event(), overdue);
 }
 
 #[test]

@@ -131,6 +131,13 @@ impl Socket {
         self.set(libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 4)
     }
 
+    /// Ends the connection when the peer's host leaves what was sent unanswered for so long; zero leaves that to the
+    /// kernel (tcp(7), TCP_USER_TIMEOUT).
+    pub(crate) fn answered_within(&self, limit: Duration) -> io::Result<()> {
+        let millis = libc::c_int::try_from(limit.as_millis()).unwrap_or(libc::c_int::MAX);
+        self.set(libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, millis)
+    }
+
     /// Marks what is sent with a DSCP value (RFC 2474).
     pub(crate) fn mark(&self, dscp: u8, v4: bool) -> io::Result<()> {
         let field = libc::c_int::from(dscp) << 2;

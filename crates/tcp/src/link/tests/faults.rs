@@ -150,18 +150,97 @@ fn silent_visitors_are_sent_away_in_time() {
     assert_eq!(visitor.read(&mut [0; 1]).ok(), Some(0));
 }
 
+/// Polls an hour later.
+fn much_later(node: &mut Node) {
+    node.pass(Duration::from_secs(3600));
+    node.poll();
+    node.poll();
+}
+
 #[test]
-fn a_peer_that_accepts_but_never_answers_is_given_up() {
+fn a_peer_that_lives_but_does_not_answer_is_waited_for() {
     let mut a = Node::new(V4);
+    let busy = TcpListener::bind(V4).expect("a port");
+    let at = busy.local_addr().expect("an address");
+    let to = a.link.peer(&Address::Inet(at)).expect("an address");
+    assert!(a.try_post(to, message(1, 0), &Iov::empty()).is_err());
+    let (caller, _) = busy.accept().expect("a caller");
+    a.poll();
+    a.poll();
+    much_later(&mut a);
+    assert_eq!(a.sink.down, []);
+    // It ends.
+    drop((busy, caller));
+    let start = Clock::now();
+    while a.sink.down.is_empty() {
+        a.poll();
+        assert!(start.elapsed() < WATCHDOG);
+    }
+    assert_eq!(a.sink.down, [(to, Errno::CONNRESET)]);
+}
+
+#[test]
+fn a_peer_that_does_not_answer_is_given_up_where_time_is_limited() {
+    let mut a = Node::new(V4);
+    a.link.params = Box::leak(Box::new(Params {
+        answer_timeout: Some(Duration::from_secs(15)),
+        ..a.link.params.clone()
+    }));
     let mute = TcpListener::bind(V4).expect("a port");
     let at = mute.local_addr().expect("an address");
     let to = a.link.peer(&Address::Inet(at)).expect("an address");
     assert!(a.try_post(to, message(1, 0), &Iov::empty()).is_err());
+    let _caller = mute.accept().expect("a caller");
     a.poll();
-    a.pass(a.link.params.connect_timeout + Duration::from_secs(1));
     a.poll();
+    a.pass(Duration::from_secs(14));
     a.poll();
+    assert_eq!(a.sink.down, []);
+    much_later(&mut a);
     assert_eq!(a.sink.down, [(to, Errno::TIMEDOUT)]);
+}
+
+#[test]
+fn a_host_that_does_not_answer_is_given_up() {
+    let mut a = Node::new(V4);
+    let (full, _callers) = full_listener();
+    let to = a.link.peer(&Address::Inet(full)).expect("an address");
+    assert!(a.try_post(to, message(1, 0), &Iov::empty()).is_err());
+    a.poll();
+    assert_eq!(a.sink.down, []);
+    much_later(&mut a);
+    assert_eq!(a.sink.down, [(to, Errno::TIMEDOUT)]);
+}
+
+#[test]
+fn a_peer_that_refuses_again_and_again_is_given_up() {
+    let mut a = Node::new(V4);
+    let rude = TcpListener::bind(V4).expect("a port");
+    let at = rude.local_addr().expect("an address");
+    let to = a.link.peer(&Address::Inet(at)).expect("an address");
+    assert!(a.try_post(to, message(1, 0), &Iov::empty()).is_err());
+    rude.set_nonblocking(true).expect("possible");
+    let (mut callers, mut refused) = (Vec::new(), 0);
+    let start = Clock::now();
+    while a.sink.down.is_empty() {
+        a.pass(Duration::from_millis(10));
+        a.poll();
+        if let Ok((caller, _)) = rude.accept() {
+            caller.set_nonblocking(true).expect("possible");
+            callers.push(caller);
+        }
+        for caller in &mut callers {
+            let mut bytes = [0; 64];
+            if let Ok(count @ 1..) = caller.read(&mut bytes) {
+                bytes[1] = 6;
+                caller.write_all(&bytes[..count]).expect("room");
+                refused += 1;
+            }
+        }
+        assert!(start.elapsed() < WATCHDOG);
+    }
+    assert_eq!(a.sink.down, [(to, Errno::CONNREFUSED)]);
+    assert!(refused > 10, "{refused} requests in 15 s");
 }
 
 /// A request as the C library writes it.
