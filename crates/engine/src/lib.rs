@@ -23,6 +23,7 @@ mod atomic;
 mod collective;
 mod down;
 mod fence;
+mod index;
 mod landing;
 mod list;
 mod loopback;

@@ -1,8 +1,16 @@
 //! Queues through the rows of a table: appended, walked in order, and left from the middle in constant time.
+//!
+//! A row may be on several lists, each for another purpose: `By` says which, and so which neighbours count.
+
+use core::marker::PhantomData;
 
 use crate::slab::{Key, Slab};
 
-/// A row's neighbours in the one list that it is on.
+/// The purpose of a list that keeps the order in which rows came.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Order;
+
+/// A row's neighbours on a list.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Links {
     prev: Key,
@@ -23,29 +31,31 @@ impl Links {
     }
 }
 
-/// A row that can be on a list.
-pub(crate) trait Linked {
+/// A row that can be on a list for that purpose.
+pub(crate) trait Linked<By = Order> {
     /// Returns its neighbours.
     fn links(&self) -> &Links;
     /// Returns its neighbours, to be changed.
     fn links_mut(&mut self) -> &mut Links;
 }
 
-/// A list of rows of one table. The caller keeps each row on at most one list.
+/// A list of rows of one table. The caller keeps each row on at most one list for one purpose.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct List {
+pub(crate) struct List<By = Order> {
     head: Key,
     tail: Key,
     len: usize,
+    by: PhantomData<By>,
 }
 
-impl List {
+impl<By> List<By> {
     /// Makes a list without rows.
     pub(crate) const fn new() -> Self {
         Self {
             head: Key::NONE,
             tail: Key::NONE,
             len: 0,
+            by: PhantomData,
         }
     }
 
@@ -73,7 +83,7 @@ impl List {
     /// Adds a row to the table and to the end of the list; it was made with [`List::end`] as its neighbours. `None`
     /// when the table has no room.
     #[inline(always)]
-    pub(crate) fn insert<T: Linked>(&mut self, slab: &mut Slab<T>, row: T) -> Option<Key> {
+    pub(crate) fn insert<T: Linked<By>>(&mut self, slab: &mut Slab<T>, row: T) -> Option<Key> {
         let key = slab.insert(row)?;
         match slab.get_mut(self.tail) {
             Some(last) => last.links_mut().next = key,
@@ -86,7 +96,7 @@ impl List {
 
     /// Takes a row off the list and drops it.
     #[inline(always)]
-    pub(crate) fn discard<T: Linked>(&mut self, slab: &mut Slab<T>, key: Key) {
+    pub(crate) fn discard<T: Linked<By>>(&mut self, slab: &mut Slab<T>, key: Key) {
         if let Some(links) = slab.get(key).map(|row| *row.links()) {
             slab.discard(key);
             self.bypass(slab, links);
@@ -95,7 +105,7 @@ impl List {
 
     /// Takes a row off the list and out of the table.
     #[inline]
-    pub(crate) fn remove<T: Linked>(&mut self, slab: &mut Slab<T>, key: Key) -> Option<T> {
+    pub(crate) fn remove<T: Linked<By>>(&mut self, slab: &mut Slab<T>, key: Key) -> Option<T> {
         let row = slab.remove(key)?;
         self.bypass(slab, *row.links());
         Some(row)
@@ -103,7 +113,7 @@ impl List {
 
     /// Appends a row of the table that is on no list.
     #[inline]
-    pub(crate) fn push_back<T: Linked>(&mut self, slab: &mut Slab<T>, key: Key) {
+    pub(crate) fn push_back<T: Linked<By>>(&mut self, slab: &mut Slab<T>, key: Key) {
         let tail = self.tail;
         match slab.get_mut(tail) {
             Some(last) => last.links_mut().next = key,
@@ -121,7 +131,7 @@ impl List {
 
     /// Takes a row off the list; it stays in the table.
     #[inline]
-    pub(crate) fn unlink<T: Linked>(&mut self, slab: &mut Slab<T>, key: Key) {
+    pub(crate) fn unlink<T: Linked<By>>(&mut self, slab: &mut Slab<T>, key: Key) {
         let Some(row) = slab.get_mut(key) else {
             return;
         };
@@ -131,7 +141,7 @@ impl List {
 
     /// Joins the neighbours of a row that leaves.
     #[inline(always)]
-    fn bypass<T: Linked>(&mut self, slab: &mut Slab<T>, Links { prev, next }: Links) {
+    fn bypass<T: Linked<By>>(&mut self, slab: &mut Slab<T>, Links { prev, next }: Links) {
         match slab.get_mut(prev) {
             Some(row) => row.links_mut().next = next,
             None => self.head = next,
@@ -144,7 +154,7 @@ impl List {
     }
 
     /// Walks the list from its head.
-    pub(crate) fn iter<'a, T: Linked>(
+    pub(crate) fn iter<'a, T: Linked<By>>(
         &self,
         slab: &'a Slab<T>,
     ) -> impl Iterator<Item = (Key, &'a T)> {
@@ -175,7 +185,7 @@ mod tests {
 
     #[test]
     fn rows_leave_from_anywhere() {
-        let (mut slab, mut list) = (Slab::with_capacity(0), List::new());
+        let (mut slab, mut list): (_, List) = (Slab::with_capacity(0), List::new());
         let mut keys = Vec::new();
         for value in 0..4 {
             let row = Row(list.end(), value);

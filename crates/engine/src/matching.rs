@@ -164,7 +164,18 @@ impl Pattern {
         self.from.0 == peer.0
     }
 
-    /// Returns the tag, for completions without a message.
+    /// Tells whether all bits of the tag count.
+    #[inline]
+    pub(crate) const fn is_exact(&self) -> bool {
+        self.ignore == 0
+    }
+
+    /// Returns the peer whose messages it takes; [`PeerId::ANY`] if everybody's.
+    pub(crate) const fn source(&self) -> PeerId {
+        self.from
+    }
+
+    /// Returns the tag, in which ignored bits say nothing.
     pub(crate) const fn tag(&self) -> u64 {
         self.tag
     }

@@ -16,7 +16,8 @@ const ENTRY_BYTES: usize = 256;
 /// A message between the arrival of its header and its completion.
 #[derive(Debug)]
 pub(crate) struct Message {
-    links: Links,
+    pub(crate) links: Links,
+    pub(crate) places: Places,
     pub(crate) arrival: Arrival,
     pub(crate) kept: Kept,
     pub(crate) fate: Fate,
@@ -26,6 +27,22 @@ pub(crate) struct Message {
     pub(crate) moving: u32,
     /// Of a write of several pieces of memory: all of them.
     pub(crate) targets: Box<[Target]>,
+}
+
+/// Where a message stands among those that wait, when they are filed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Places {
+    /// Among messages with its tag.
+    pub(crate) tag: Links,
+    /// Among messages from its peer.
+    pub(crate) source: Links,
+}
+
+impl Places {
+    const NONE: Self = Self {
+        tag: Links::NONE,
+        source: Links::NONE,
+    };
 }
 
 /// Where a message's data is as long as it is not in a receive's buffer.
@@ -63,6 +80,7 @@ impl Message {
     pub(crate) fn new(arrival: Arrival, kept: Kept, fate: Fate) -> Self {
         Self {
             links: Links::NONE,
+            places: Places::NONE,
             arrival,
             kept,
             fate,

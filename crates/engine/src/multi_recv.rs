@@ -110,7 +110,7 @@ impl PostedQueue {
             if let Some(shared) = &mut receive.shared {
                 shared.state = state;
             }
-            self.lists[class.index()].unlink(&mut self.receives, key);
+            self.unlink(key, class);
         }
     }
 

@@ -52,7 +52,7 @@ impl Engine {
         }
     }
 
-    fn find_arrival(&self, pattern: &Pattern) -> Option<(Key, Arrival)> {
+    fn find_arrival(&mut self, pattern: &Pattern) -> Option<(Key, Arrival)> {
         let key = self.unexpected.find(pattern)?;
         let message = self.unexpected.get(key)?;
         Some((key, message.arrival))

@@ -2,29 +2,39 @@
 //!
 //! A receive found by [`PostedQueue::take`] leaves the queue and becomes a [`Landing`], which says where one
 //! message goes and what to report. A multi-receive buffer stays and hands out landings until it is used up.
-//! Finding walks the list of one class; leaving it is a constant-time step, whichever way the receive is found.
+//! Finding walks the list of one class, or the chains of a [`Filing`] when there are many; leaving is a constant-time
+//! step, whichever way the receive is found.
+
+mod filing;
+
+use alloc::boxed::Box;
 
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, PeerId};
 
+use crate::index::LONG_WALK;
 use crate::landing::{Landing, received, report};
 use crate::list::{Linked, Links, List};
 use crate::matching::{Arrival, Class, Pattern};
 use crate::multi_recv::Shared;
 use crate::slab::{Key, Slab};
 use crate::{Completion, Completions, Failure, RxOp};
+use filing::{Filing, Place};
 
 /// Receives that wait for messages.
 #[derive(Debug)]
 pub(crate) struct PostedQueue {
     pub(crate) receives: Slab<Receive>,
-    pub(crate) lists: [List; Class::WAITING],
+    lists: [List; Class::WAITING],
+    /// Those on the lists above, once a message had to walk past many.
+    filing: Option<Box<Filing>>,
 }
 
 /// A posted receive.
 #[derive(Debug)]
 pub(crate) struct Receive {
     links: Links,
+    place: Place,
     pub(crate) pattern: Pattern,
     pub(crate) body: Iov,
     pub(crate) flags: Flags,
@@ -38,6 +48,7 @@ impl PostedQueue {
         Self {
             receives: Slab::with_capacity(capacity),
             lists: [List::new(); Class::WAITING],
+            filing: None,
         }
     }
 
@@ -56,13 +67,19 @@ impl PostedQueue {
         let list = &mut self.lists[pattern.class.index()];
         let receive = Receive {
             links: list.end(),
+            place: Place::NONE,
             pattern,
             body: op.body,
             flags: op.flags,
             context: op.context,
             shared,
         };
-        list.insert(&mut self.receives, receive).ok_or(Errno::AGAIN)
+        let key = list.insert(&mut self.receives, receive);
+        let key = key.ok_or(Errno::AGAIN)?;
+        if let Some(filing) = &mut self.filing {
+            filing.push(&mut self.receives, key);
+        }
+        Ok(key)
     }
 
     /// Finds the first receive for a message and takes it, fi_msg(3): "Posted receives are searched in the
@@ -73,19 +90,61 @@ impl PostedQueue {
         arrival: &Arrival,
         out: &mut impl Completions,
     ) -> Option<Landing> {
-        let mut key = self.lists[arrival.class.index()].head();
         loop {
-            let receive = self.receives.get(key)?;
-            let next = receive.links.next();
-            if receive.pattern.accepts(arrival) {
-                if receive.shared.is_none() {
-                    return self.take_whole(key, arrival.class);
-                }
-                if let Some(landing) = self.share(key, arrival.len, out) {
-                    return Some(landing);
-                }
+            let key = self.first(arrival)?;
+            if self.receives.get(key)?.shared.is_none() {
+                return self.take_whole(key, arrival.class);
             }
-            key = next;
+            // A multi-receive buffer without room has left the queue.
+            if let Some(landing) = self.share(key, arrival.len, out) {
+                return Some(landing);
+            }
+        }
+    }
+
+    /// Finds the first receive for a message.
+    #[inline]
+    fn first(&mut self, arrival: &Arrival) -> Option<Key> {
+        let head = self.lists[arrival.class.index()].head();
+        if self.receives.get(head)?.pattern.accepts(arrival) {
+            return Some(head);
+        }
+        self.search(arrival)
+    }
+
+    /// The same when it is not the first one of all.
+    #[inline(never)]
+    fn search(&mut self, arrival: &Arrival) -> Option<Key> {
+        if let Some(filing) = &self.filing {
+            return filing.first(&self.receives, arrival);
+        }
+        let mut passed = 0;
+        let list = &self.lists[arrival.class.index()];
+        let found = list.iter(&self.receives).find(|(_, receive)| {
+            passed += 1;
+            receive.pattern.accepts(arrival)
+        });
+        let found = found.map(|(key, _)| key);
+        if passed > LONG_WALK {
+            let filing = Filing::of(&mut self.receives, &self.lists);
+            self.filing = Some(Box::new(filing));
+        }
+        found
+    }
+
+    /// Takes a receive off its list.
+    #[inline]
+    pub(crate) fn unlink(&mut self, key: Key, class: Class) {
+        self.unfile(key);
+        self.lists[class.index()].unlink(&mut self.receives, key);
+    }
+
+    #[inline]
+    fn unfile(&mut self, key: Key) {
+        if let Some(filing) = &mut self.filing
+            && filing.unlink(&mut self.receives, key)
+        {
+            self.filing = None;
         }
     }
 
@@ -98,20 +157,19 @@ impl PostedQueue {
         bytes: &[u8],
         out: &mut impl Completions,
     ) -> bool {
-        let list = &mut self.lists[arrival.class.index()];
-        let mut key = list.head();
-        while let Some(receive) = self.receives.get(key) {
-            if !receive.pattern.accepts(arrival) {
-                key = receive.links.next();
-            } else if receive.shared.is_none() {
-                receive.end_with(arrival, bytes, out);
-                list.discard(&mut self.receives, key);
-                return true;
-            } else {
-                return self.deliver_shared(arrival, bytes, out);
-            }
+        let Some(key) = self.first(arrival) else {
+            return false;
+        };
+        let Some(receive) = self.receives.get(key) else {
+            return false;
+        };
+        if receive.shared.is_some() {
+            return self.deliver_shared(arrival, bytes, out);
         }
-        false
+        receive.end_with(arrival, bytes, out);
+        self.unfile(key);
+        self.lists[arrival.class.index()].discard(&mut self.receives, key);
+        true
     }
 
     /// The same where a multi-receive buffer may take it.
@@ -202,10 +260,12 @@ impl PostedQueue {
     pub(crate) fn clear(&mut self) {
         self.receives.clear();
         self.lists = [List::new(); Class::WAITING];
+        self.filing = None;
     }
 
     #[inline]
     fn take_whole(&mut self, key: Key, class: Class) -> Option<Landing> {
+        self.unfile(key);
         let receive = self.lists[class.index()].remove(&mut self.receives, key)?;
         Some(Landing {
             offset: 0,

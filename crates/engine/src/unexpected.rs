@@ -4,20 +4,27 @@
 //! Waiting messages cost a budget, which is kept here per queue and per peer; who may exceed it is decided in
 //! `rx`. Messages that come in several frames are found by peer and id.
 
+mod filing;
+
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use oxifabric_types::PeerId;
 
+use crate::index::LONG_WALK;
 use crate::list::List;
 use crate::matching::{Arrival, Class, Pattern};
 use crate::message::{Fate, Message};
 use crate::slab::{Key, Slab};
+use filing::Filing;
 
 /// Messages that are not over.
 #[derive(Debug)]
 pub(crate) struct UnexpectedQueue {
     messages: Slab<Message>,
     waiting: [List; Class::WAITING],
+    /// Those on the lists above, once a receive had to walk past many.
+    filing: Option<Box<Filing>>,
     claimed: List,
     /// Messages of which more frames will come, and those whose data is still at the sender.
     by_id: BTreeMap<(PeerId, u32), Key>,
@@ -33,6 +40,7 @@ impl UnexpectedQueue {
         Self {
             messages: Slab::with_capacity(0),
             waiting: [List::new(); Class::WAITING],
+            filing: None,
             claimed: List::new(),
             by_id: BTreeMap::new(),
             held_bytes: 0,
@@ -78,6 +86,9 @@ impl UnexpectedQueue {
         let key = self.messages.insert(message)?;
         if waits {
             self.waiting[class.index()].push_back(&mut self.messages, key);
+            if let Some(filing) = &mut self.filing {
+                filing.push(&mut self.messages, key);
+            }
             self.charge(from, cost);
         }
         Some(key)
@@ -118,11 +129,25 @@ impl UnexpectedQueue {
 
     /// Finds the first waiting message that a receive takes.
     #[inline]
-    pub(crate) fn find(&self, pattern: &Pattern) -> Option<Key> {
-        self.waiting[pattern.class.index()]
-            .iter(&self.messages)
-            .find(|(_, message)| pattern.accepts(&message.arrival))
-            .map(|(key, _)| key)
+    pub(crate) fn find(&mut self, pattern: &Pattern) -> Option<Key> {
+        let order = &self.waiting[pattern.class.index()];
+        if order.len() == 0 {
+            return None;
+        }
+        if let Some(filing) = &self.filing {
+            return filing.first(&self.messages, order, pattern);
+        }
+        let mut passed = 0;
+        let found = order.iter(&self.messages).find(|(_, message)| {
+            passed += 1;
+            pattern.accepts(&message.arrival)
+        });
+        let found = found.map(|(key, _)| key);
+        if passed > LONG_WALK {
+            let filing = Filing::of(&mut self.messages, &self.waiting);
+            self.filing = Some(Box::new(filing));
+        }
+        found
     }
 
     /// Returns the keys of the waiting messages of a class that `which` chooses.
@@ -207,7 +232,14 @@ impl UnexpectedQueue {
         };
         let class = message.arrival.class;
         match message.fate {
-            Fate::Waiting => self.waiting[class.index()].unlink(&mut self.messages, key),
+            Fate::Waiting => {
+                self.waiting[class.index()].unlink(&mut self.messages, key);
+                if let Some(filing) = &mut self.filing
+                    && filing.unlink(&mut self.messages, key)
+                {
+                    self.filing = None;
+                }
+            }
             Fate::Claimed(_) => self.claimed.unlink(&mut self.messages, key),
             Fate::Matched(_) | Fate::Update(_) | Fate::Dropped => {}
         }

@@ -110,24 +110,57 @@ impl Oracle {
     }
 }
 
-fn tag() -> impl Strategy<Value = Option<u64>> {
-    prop_oneof![1 => Just(None), 3 => (0..6u64).prop_map(Some)]
+/// How many tags and peers there are.
+#[derive(Clone, Copy)]
+struct Scale {
+    tags: u64,
+    peers: u32,
 }
 
-fn wish() -> impl Strategy<Value = Wish> {
-    let from = prop::option::of(1..4u32);
-    let ignore = prop_oneof![3 => Just(0), 1 => 0..8u64, 1 => Just(u64::MAX)];
-    (from, tag(), ignore).prop_map(|(from, tag, ignore)| Wish { from, tag, ignore })
-}
+/// Most receives find a message and most messages a receive.
+const FEW: Scale = Scale { tags: 6, peers: 3 };
 
-fn operation() -> impl Strategy<Value = Operation> {
-    prop_oneof![
-        4 => (1..4u32, tag()).prop_map(|(from, tag)| Operation::Arrive { from, tag }),
-        4 => wish().prop_map(Operation::Receive),
-        1 => wish().prop_map(Operation::Peek),
-        1 => wish().prop_map(Operation::PeekAndDiscard),
-        1 => (0..60usize).prop_map(|context| Operation::Cancel { context }),
-    ]
+/// Queues become so long that they are filed.
+const MANY: Scale = Scale {
+    tags: 50,
+    peers: 12,
+};
+
+impl Scale {
+    fn tag(self) -> impl Strategy<Value = Option<u64>> {
+        prop_oneof![1 => Just(None), 6 => (0..self.tags).prop_map(Some)]
+    }
+
+    fn peer(self) -> impl Strategy<Value = u32> {
+        1..=self.peers
+    }
+
+    fn wish(self) -> impl Strategy<Value = Wish> {
+        let from = prop::option::weighted(0.7, self.peer());
+        let ignore = prop_oneof![6 => Just(0), 1 => 0..8u64, 1 => Just(u64::MAX)];
+        (from, self.tag(), ignore).prop_map(|(from, tag, ignore)| Wish { from, tag, ignore })
+    }
+
+    fn operation(self) -> impl Strategy<Value = Operation> {
+        prop_oneof![
+            4 => (self.peer(), self.tag()).prop_map(|(from, tag)| Operation::Arrive { from, tag }),
+            4 => self.wish().prop_map(Operation::Receive),
+            1 => self.wish().prop_map(Operation::Peek),
+            1 => self.wish().prop_map(Operation::PeekAndDiscard),
+            1 => (0..1000usize).prop_map(|context| Operation::Cancel { context }),
+        ]
+    }
+
+    /// Many of one kind, then many of the other.
+    fn waves(self) -> impl Strategy<Value = Vec<Operation>> {
+        let arrive =
+            (self.peer(), self.tag()).prop_map(|(from, tag)| Operation::Arrive { from, tag });
+        let arrivals = prop::collection::vec(arrive, 0..150);
+        let receives = prop::collection::vec(self.wish().prop_map(Operation::Receive), 0..150);
+        let mixed = prop::collection::vec(self.operation(), 0..150);
+        let wave = prop_oneof![arrivals, receives, mixed];
+        prop::collection::vec(wave, 1..6).prop_map(|waves| waves.concat())
+    }
 }
 
 /// Does the same to both.
@@ -169,21 +202,34 @@ fn look(b: &mut Bench, wish: &Wish, context: usize, flags: Flags) {
     b.recv(op).expect("room");
 }
 
+/// Does all operations to both, and compares what they say.
+fn compare(operations: Vec<Operation>) -> Result<(), TestCaseError> {
+    let mut b = Bench::new();
+    let mut oracle = Oracle::default();
+    for (context, operation) in operations.into_iter().enumerate() {
+        let expected = step(&mut b, &mut oracle, context, operation);
+        let got = b.event().map(|event| match event {
+            Ok(done) => (done.context, Ok(done.data)),
+            Err(failure) => (failure.op.context, Err(failure.errno)),
+        });
+        prop_assert_eq!(got, expected);
+        prop_assert_eq!(b.event(), None);
+        prop_assert_eq!(b.engine.unexpected(), oracle.messages.len());
+        prop_assert_eq!(b.engine.pending_rx(), oracle.receives.len());
+    }
+    Ok(())
+}
+
 proptest! {
     #[test]
-    fn matches_as_a_naive_list_does(operations in prop::collection::vec(operation(), 0..120)) {
-        let mut b = Bench::new();
-        let mut oracle = Oracle::default();
-        for (context, operation) in operations.into_iter().enumerate() {
-            let expected = step(&mut b, &mut oracle, context, operation);
-            let got = b.event().map(|event| match event {
-                Ok(done) => (done.context, Ok(done.data)),
-                Err(failure) => (failure.op.context, Err(failure.errno)),
-            });
-            prop_assert_eq!(got, expected);
-            prop_assert_eq!(b.event(), None);
-            prop_assert_eq!(b.engine.unexpected(), oracle.messages.len());
-            prop_assert_eq!(b.engine.pending_rx(), oracle.receives.len());
-        }
+    fn matches_as_a_naive_list_does(
+        operations in prop::collection::vec(FEW.operation(), 0..120)
+    ) {
+        compare(operations)?;
+    }
+
+    #[test]
+    fn long_queues_match_as_a_naive_list_does(operations in MANY.waves()) {
+        compare(operations)?;
     }
 }

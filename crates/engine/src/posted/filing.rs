@@ -1,0 +1,122 @@
+//! Many posted receives: those for one tag filed by it and by their source, the others in one list.
+
+use crate::index::{Filed, Index, hash};
+use crate::list::{Linked, Links, List};
+use crate::matching::{Arrival, Class, Pattern};
+use crate::posted::Receive;
+use crate::slab::{Key, Slab};
+use oxifabric_types::PeerId;
+
+/// The purpose of chains and lists of receives that are filed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ByPattern;
+
+/// Where a receive stands among those that are filed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    links: Links,
+    /// Counts receives in the order of posting.
+    turn: u64,
+}
+
+impl Place {
+    /// Not filed.
+    pub(super) const NONE: Self = Self {
+        links: Links::NONE,
+        turn: 0,
+    };
+}
+
+/// The receives of a queue, filed.
+#[derive(Debug)]
+pub(super) struct Filing {
+    exact: Index<ByPattern>,
+    /// Receives that ignore bits of the tag.
+    wild: [List<ByPattern>; Class::WAITING],
+    turn: u64,
+}
+
+impl Filing {
+    /// Files the receives of some lists, each in its order.
+    pub(super) fn of(receives: &mut Slab<Receive>, lists: &[List]) -> Self {
+        let mut filing = Self {
+            exact: Index::new(),
+            wild: [List::new(); Class::WAITING],
+            turn: 0,
+        };
+        for list in lists {
+            let mut key = list.head();
+            while let Some(receive) = receives.get(key) {
+                let next = receive.links.next();
+                filing.push(receives, key);
+                key = next;
+            }
+        }
+        filing
+    }
+
+    /// Files a receive behind all others.
+    pub(super) fn push(&mut self, receives: &mut Slab<Receive>, key: Key) {
+        let Some(receive) = receives.get_mut(key) else {
+            return;
+        };
+        self.turn += 1;
+        receive.place.turn = self.turn;
+        match receive.pattern.is_exact() {
+            true => self.exact.push(receives, key),
+            false => self.wild[receive.pattern.class.index()].push_back(receives, key),
+        }
+    }
+
+    /// Takes a receive out; tells whether none is left.
+    pub(super) fn unlink(&mut self, receives: &mut Slab<Receive>, key: Key) -> bool {
+        if let Some(pattern) = receives.get(key).map(|receive| receive.pattern) {
+            match pattern.is_exact() {
+                true => self.exact.unlink(receives, key),
+                false => self.wild[pattern.class.index()].unlink(receives, key),
+            }
+        }
+        self.exact.len() == 0 && self.wild.iter().all(|list| list.len() == 0)
+    }
+
+    /// Finds the receive for a message that was posted first.
+    pub(super) fn first(&self, receives: &Slab<Receive>, arrival: &Arrival) -> Option<Key> {
+        let class = arrival.class;
+        let directed = Pattern::exact(class, arrival.from, arrival.tag);
+        let any = Pattern::exact(class, PeerId::ANY, arrival.tag);
+        [
+            self.exact.chain(hash_of(&directed)),
+            self.exact.chain(hash_of(&any)),
+            &self.wild[class.index()],
+        ]
+        .into_iter()
+        .filter_map(|chain| {
+            chain.iter(receives).find(|(_, receive)| {
+                receive.pattern.class == class && receive.pattern.accepts(arrival)
+            })
+        })
+        .min_by_key(|(_, receive)| receive.place.turn)
+        .map(|(key, _)| key)
+    }
+}
+
+/// What a receive for one tag is filed by.
+fn hash_of(pattern: &Pattern) -> u64 {
+    let from = u64::from(pattern.source().0) << 8 | pattern.class as u64;
+    hash(pattern.tag(), from)
+}
+
+impl Linked<ByPattern> for Receive {
+    fn links(&self) -> &Links {
+        &self.place.links
+    }
+    fn links_mut(&mut self) -> &mut Links {
+        &mut self.place.links
+    }
+}
+
+impl Filed<ByPattern> for Receive {
+    fn hash(&self) -> u64 {
+        hash_of(&self.pattern)
+    }
+}
