@@ -19,6 +19,7 @@ pub mod engine;
 pub mod link;
 pub mod op;
 
+mod ahead;
 mod atomic;
 mod collective;
 mod down;

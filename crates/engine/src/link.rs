@@ -253,7 +253,7 @@ pub enum Placement {
     /// Read the streamed body and drop it.
     Discard,
     /// There is no room: deliver nothing more from this peer until [`Link::resume`], then offer the same
-    /// arrival again.
+    /// arrival again, with as much of its body.
     Stall,
     /// The frame breaks the protocol: drop the connection.
     Refuse,

@@ -54,6 +54,8 @@ pub(crate) enum Kept {
     Bytes(Box<[u8]>),
     /// Here, or on its way to here.
     Buffer(Iov),
+    /// Still in the link, which stands still until the message is wanted.
+    Ahead,
     /// At the sender, to be pulled from this memory if there is any, otherwise to be asked for.
     Remote(Option<RemoteIov>),
     /// At the sender, which is this endpoint.
@@ -101,13 +103,13 @@ impl Message {
     /// Tells whether all data has arrived where it is kept or goes.
     pub(crate) const fn is_here(&self) -> bool {
         let moved = self.begun == self.arrival.len && self.moving == 0;
-        moved && !matches!(self.kept, Kept::Remote(_))
+        moved && !matches!(self.kept, Kept::Remote(_) | Kept::Ahead)
     }
 
     /// Returns what it costs while it waits. Data that stays at the sender costs nothing.
     pub(crate) const fn cost(&self) -> usize {
         match self.kept {
-            Kept::Nothing | Kept::Remote(_) | Kept::Lent(_) => ENTRY_BYTES,
+            Kept::Nothing | Kept::Ahead | Kept::Remote(_) | Kept::Lent(_) => ENTRY_BYTES,
             Kept::Bytes(_) | Kept::Buffer(_) => cost(self.arrival.len),
         }
     }
@@ -160,7 +162,7 @@ impl Kept {
         match self {
             Self::Bytes(bytes) => landing.write(0, bytes),
             Self::Buffer(iov) | Self::Lent(iov) => landing.copy_from(iov, iov.len()),
-            Self::Nothing | Self::Remote(_) => {}
+            Self::Nothing | Self::Ahead | Self::Remote(_) => {}
         }
     }
 }

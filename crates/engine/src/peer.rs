@@ -46,6 +46,8 @@ pub(crate) struct Peer {
     stalled: bool,
     /// A peek found nothing: the next arrival is taken although there is no room.
     allowed: bool,
+    /// The message whose body the link offers again.
+    ahead: Option<Key>,
     /// Some of the replies still are [`Reply::Arrived`].
     pub(crate) undecided: bool,
 }
@@ -201,6 +203,16 @@ impl Peers {
             row.stalled = true;
             self.stalled.push(peer);
         }
+    }
+
+    /// Returns the message that [`Peers::set_ahead`] named.
+    pub(crate) fn ahead(&self, peer: PeerId) -> Option<Key> {
+        self.rows.get(peer.index())?.ahead
+    }
+
+    /// Says which message's body the link offers again, if any.
+    pub(crate) fn set_ahead(&mut self, peer: PeerId, key: Option<Key>) {
+        self.row(peer).ahead = key;
     }
 
     /// Returns a peer whose arrival is to be offered again.

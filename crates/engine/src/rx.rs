@@ -4,7 +4,6 @@
 //! other message becomes a [`Message`] that lives until its data is in place.
 
 use alloc::boxed::Box;
-use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, PeerId};
 
 use crate::engine::Engine;
@@ -125,21 +124,32 @@ impl Engine {
         if len > arrival.len || (more_follows && self.unexpected.knows(arrival.from, arrival.id)) {
             return Placement::Refuse;
         }
+        if let Some(key) = self.ahead(arrival.from) {
+            return self.offered_again(out, key, arrival, len, body);
+        }
         if self.unexpected.is_full() || !self.peers.can_reply(arrival.from) {
             return self.stall(arrival.from);
         }
         let landing = self.posted.take(arrival, out);
-        let message = match landing.or_else(|| landing_for(out, arrival)) {
-            Some(landing) => Message::new(*arrival, Kept::Nothing, Fate::Matched(landing)),
-            None if !self.has_room(arrival.from, cost(arrival.len)) => {
-                return self.stall(arrival.from);
+        match landing.or_else(|| landing_for(out, arrival)) {
+            Some(landing) => {
+                let message = Message::new(*arrival, Kept::Nothing, Fate::Matched(landing));
+                self.take_part(out, message, len, body)
             }
-            None => match Iov::zeroed(arrival.len) {
-                Some(buffer) => Message::new(*arrival, Kept::Buffer(buffer), Fate::Waiting),
-                None => return self.stall(arrival.from),
-            },
-        };
+            None => self.keep_part(out, arrival, len, body),
+        }
+    }
+
+    /// Begins a message with its first `len` bytes.
+    pub(crate) fn take_part(
+        &mut self,
+        out: &mut impl Completions,
+        message: Message,
+        len: usize,
+        body: Body<'_>,
+    ) -> Placement {
         let matched = matches!(message.fate, Fate::Matched(_));
+        let more_follows = len < message.arrival.len;
         let Some(key) = self.unexpected.insert(message) else {
             return Placement::Refuse;
         };

@@ -26,7 +26,7 @@ impl Engine {
         };
         let expected = self.unexpected.get(key).is_some_and(|message| {
             let left = message.arrival.len - message.begun;
-            let may_come = !matches!(message.kept, Kept::Remote(_));
+            let may_come = !matches!(message.kept, Kept::Remote(_) | Kept::Ahead);
             may_come && header.tag == message.begun as u64 && (1..=left).contains(&len)
         });
         if expected {

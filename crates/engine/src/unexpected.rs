@@ -14,7 +14,7 @@ use oxifabric_types::PeerId;
 use crate::index::LONG_WALK;
 use crate::list::List;
 use crate::matching::{Arrival, Class, Pattern};
-use crate::message::{Fate, Message};
+use crate::message::{Fate, Kept, Message};
 use crate::slab::{Key, Slab};
 use filing::Filing;
 
@@ -187,6 +187,19 @@ impl UnexpectedQueue {
         self.uncharge(key);
         if let Some(message) = self.messages.get_mut(key) {
             message.fate = fate;
+        }
+    }
+
+    /// Changes where the data of a message is, and what it costs by that.
+    pub(crate) fn keep_as(&mut self, key: Key, kept: Kept) {
+        self.uncharge(key);
+        let Some(message) = self.messages.get_mut(key) else {
+            return;
+        };
+        message.kept = kept;
+        if matches!(message.fate, Fate::Waiting | Fate::Claimed(_)) {
+            let (from, cost) = (message.arrival.from, message.cost());
+            self.charge(from, cost);
         }
     }
 

@@ -1,6 +1,6 @@
 //! The byte budget for messages that nobody receives.
 
-use oxifabric_engine::{Kind, RxOp, TxOp};
+use oxifabric_engine::{Header, Kind, RxOp, TxOp};
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags};
 
@@ -32,6 +32,107 @@ fn the_first_message_of_each_peer_is_taken_whatever_it_costs() {
     assert!(b.arrive(PEER, tagged(5000, 1), &[0; 5000]).is_done());
     assert!(b.arrive(OTHER, tagged(300, 1), &[0; 300]).is_done());
     assert!(b.arrive(PEER, tagged(1, 1), &[0; 1]).is_stall());
+}
+
+/// Longer than what is reserved on a peer's word.
+const LONG: usize = 3 << 30;
+
+#[test]
+fn a_length_that_a_peer_announces_reserves_no_memory() {
+    let mut b = tight();
+    assert!(b.arrive_stream(PEER, tagged(LONG, 1), LONG).is_stall());
+    let part = Header {
+        id: 5,
+        ..tagged(LONG, 1)
+    };
+    assert!(b.arrive(OTHER, part, &[0; 30]).is_stall());
+    assert!(b.engine.unexpected_bytes() < 1000);
+    assert_eq!(b.engine.unexpected(), 2);
+    for peer in [PEER, OTHER] {
+        b.tell(move |sink| sink.peer_down(peer, Errno::IO));
+    }
+    b.assert_empty();
+}
+
+#[test]
+fn a_long_message_is_seen_before_its_body_comes() {
+    let mut b = tight();
+    assert!(b.arrive_stream(PEER, tagged(LONG, 7), LONG).is_stall());
+    assert!(b.arrive_stream(PEER, tagged(LONG, 7), LONG).is_stall());
+    let look = |flags, context| RxOp {
+        flags: Flags::TAGGED | Flags::PEEK | flags,
+        ..tagged_rx(&Iov::empty(), 7, context)
+    };
+    b.recv(look(Flags::CLAIM, 1)).expect("room");
+    assert_eq!(b.done().len, LONG as u64);
+    assert!(b.arrive_stream(PEER, tagged(LONG, 7), LONG).is_stall());
+    b.link.resumed.clear();
+    let claim = RxOp {
+        flags: Flags::TAGGED | Flags::CLAIM | Flags::COMPLETION,
+        ..tagged_rx(&memory(&[0; 8]), 7, 1)
+    };
+    b.recv(claim).expect("room");
+    assert_eq!(b.link.resumed, [PEER]);
+    let (into, token) = b.arrive_stream(PEER, tagged(LONG, 7), LONG).into_parts();
+    assert_eq!(into.len(), 8);
+    b.tell(move |sink| sink.placed(token, Ok(())));
+    assert_eq!(b.failed().errno, Errno::TRUNC);
+    assert!(
+        b.arrive(PEER, tagged(1, 8), b"x").is_done(),
+        "others follow"
+    );
+    b.recv(tagged_rx(&memory(&[0; 8]), 8, 2)).expect("room");
+    b.done();
+    b.assert_empty();
+}
+
+#[test]
+fn a_long_message_in_parts_is_received_or_dropped_from_its_first_part_on() {
+    for dropped in [false, true] {
+        let mut b = tight();
+        let part = Header {
+            id: 5,
+            ..tagged(LONG, 7)
+        };
+        assert!(b.arrive(PEER, part, &[1; 30]).is_stall());
+        if dropped {
+            b.recv(RxOp {
+                flags: Flags::TAGGED | Flags::PEEK | Flags::DISCARD,
+                ..tagged_rx(&Iov::empty(), 7, 1)
+            })
+            .expect("room");
+            b.done();
+        } else {
+            b.recv(tagged_rx(&memory(&[0; 40]), 7, 1)).expect("room");
+        }
+        assert_eq!(b.link.resumed, [PEER]);
+        let other = Header { id: 6, ..part };
+        assert!(b.arrive(PEER, other, &[1; 30]).is_refusal());
+        assert!(b.arrive(PEER, part, &[1; 30]).is_done());
+        assert!(b.arrive(PEER, segment(LONG, 5, 30), &[2; 30]).is_done());
+        b.tell(|sink| sink.peer_down(PEER, Errno::IO));
+        if !dropped {
+            assert_eq!(b.failed().errno, Errno::IO);
+        }
+        b.assert_empty();
+    }
+}
+
+#[test]
+fn a_long_message_is_kept_when_the_budget_has_room_again() {
+    const LEN: usize = 2 << 20;
+    let mut b = Bench::with(|_| {}, |config| config.unexpected_bytes = LEN + 1000);
+    assert!(b.arrive(OTHER, tagged(500, 1), &[0; 500]).is_done());
+    assert!(b.arrive_stream(PEER, tagged(LEN, 7), LEN).is_stall());
+    b.recv(tagged_rx(&memory(&[0; 500]), 1, 1)).expect("room");
+    b.done();
+    assert_eq!(b.link.resumed, [PEER]);
+    let (into, token) = b.arrive_stream(PEER, tagged(LEN, 7), LEN).into_parts();
+    assert_eq!(into.len(), LEN);
+    b.tell(move |sink| sink.placed(token, Ok(())));
+    b.recv(tagged_rx(&memory(&[0; 9]), 7, 2)).expect("room");
+    assert_eq!(b.failed().errno, Errno::TRUNC);
+    b.assert_empty();
 }
 
 #[test]

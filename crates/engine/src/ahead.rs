@@ -1,0 +1,99 @@
+//! Long messages that come before anybody wants them: their headers wait here, their bodies in the link.
+//!
+//! A length is only a peer's word. Memory is reserved for it within the budget, or up to [`RESERVE_MAX`] beyond it. A longer
+//! message stays where it is and stops what follows it from that peer; its header can be matched, peeked at and claimed
+//! like any other. When a receive takes it, the link offers it again, and its body goes straight into the buffer.
+
+use oxifabric_mem::Iov;
+use oxifabric_types::PeerId;
+
+use crate::engine::Engine;
+use crate::matching::Arrival;
+use crate::message::{Fate, Kept, Message, cost};
+use crate::slab::Key;
+use crate::{Body, Completions, Placement};
+
+/// How much is reserved for one message beyond the budget. Messages that a link sends without asking first are shorter,
+/// unless its peer knows no other way.
+const RESERVE_MAX: usize = 1 << 20;
+
+impl Engine {
+    /// Keeps a message that no receive matches, and of which only the first part may be here.
+    pub(crate) fn keep_part(
+        &mut self,
+        out: &mut impl Completions,
+        arrival: &Arrival,
+        len: usize,
+        body: Body<'_>,
+    ) -> Placement {
+        let from = arrival.from;
+        if !self.may_reserve(arrival.len) {
+            return self.keep_header(arrival);
+        }
+        if !self.has_room(from, cost(arrival.len)) {
+            return self.stall(from);
+        }
+        match Iov::zeroed(arrival.len) {
+            Some(buffer) => {
+                let message = Message::new(*arrival, Kept::Buffer(buffer), Fate::Waiting);
+                self.take_part(out, message, len, body)
+            }
+            None => self.stall(from),
+        }
+    }
+
+    /// Tells whether a peer's word is enough for so much memory.
+    fn may_reserve(&self, len: usize) -> bool {
+        let held = self.unexpected.held_bytes().saturating_add(cost(len));
+        len <= RESERVE_MAX || held <= self.config.unexpected_bytes
+    }
+
+    /// Keeps the header of a message whose body stays in the link.
+    fn keep_header(&mut self, arrival: &Arrival) -> Placement {
+        let from = arrival.from;
+        let message = Message::new(*arrival, Kept::Ahead, Fate::Waiting);
+        if let Some(key) = self.unexpected.insert(message) {
+            self.peers.set_ahead(from, Some(key));
+        }
+        self.stall(from)
+    }
+
+    /// Returns the message of this peer whose body is still in the link.
+    pub(crate) fn ahead(&self, from: PeerId) -> Option<Key> {
+        let key = self.peers.ahead(from)?;
+        self.unexpected.get(key).map(|_| key)
+    }
+
+    /// The link offers a message again whose header is known.
+    #[cold]
+    pub(crate) fn offered_again(
+        &mut self,
+        out: &mut impl Completions,
+        key: Key,
+        arrival: &Arrival,
+        len: usize,
+        body: Body<'_>,
+    ) -> Placement {
+        let same = |known: &Arrival| {
+            let names = |a: &Arrival| (a.class, a.id, a.tag, a.len);
+            names(known) == names(arrival)
+        };
+        let Some(message) = self.unexpected.get(key).filter(|m| same(&m.arrival)) else {
+            return Placement::Refuse;
+        };
+        if !matches!(message.fate, Fate::Waiting | Fate::Claimed(_)) {
+            self.unexpected.keep_as(key, Kept::Nothing);
+        } else if self.may_reserve(arrival.len)
+            && let Some(buffer) = Iov::zeroed(arrival.len)
+        {
+            self.unexpected.keep_as(key, Kept::Buffer(buffer));
+        } else {
+            return self.stall(arrival.from);
+        }
+        self.peers.set_ahead(arrival.from, None);
+        if len < arrival.len {
+            self.unexpected.name(key);
+        }
+        self.place(out, key, len, body)
+    }
+}
