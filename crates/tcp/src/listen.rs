@@ -164,6 +164,7 @@ impl Visitors {
         self.list.is_empty()
     }
 
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.list.len()
     }

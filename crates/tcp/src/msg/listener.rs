@@ -1,5 +1,6 @@
 //! Where requests for connections come in. Set-up path.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
@@ -41,7 +42,10 @@ pub struct TcpListener {
     open: bool,
     poller: Poller,
     timer: Timer,
+    /// Those who have not asked for anything yet; they take no room of those who have.
     visitors: Visitors,
+    /// Those who asked when there was no room.
+    queue: VecDeque<Incoming<Caller>>,
     /// Since the system has no descriptors left, nobody is let in until then.
     closed_until: Option<Instant>,
     events: Vec<Event>,
@@ -67,11 +71,14 @@ impl TcpListener {
         }
     }
 
-    /// Lets those in who wait at the door.
-    fn open_door(&mut self, room: usize, requests: &mut Vec<Incoming<Caller>>) {
-        for _ in 0..room.min(PER_POLL) {
+    /// Lets those in who wait at the door, until there are more requests than room.
+    fn open_door(&mut self, room: usize) {
+        for _ in 0..PER_POLL {
+            if self.queue.len() >= room {
+                return;
+            }
             match self.listener.socket().accept() {
-                Ok((socket, from)) => self.let_in(socket, from, requests),
+                Ok((socket, from)) => self.let_in(socket, from),
                 Err(error) if gone_already(&error) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(_) => {
@@ -82,6 +89,12 @@ impl TcpListener {
                 }
             }
         }
+    }
+
+    /// Returns how many are inside and have not asked for anything.
+    #[cfg(test)]
+    pub(super) fn visitors(&self) -> usize {
+        self.visitors.len()
     }
 
     fn watch_door(&mut self, open: bool) {
@@ -99,7 +112,7 @@ impl TcpListener {
         let _ = self.poller.change(fd, DOOR, interest);
     }
 
-    fn let_in(&mut self, socket: Socket, from: SocketAddr, requests: &mut Vec<Incoming<Caller>>) {
+    fn let_in(&mut self, socket: Socket, from: SocketAddr) {
         if prepare(self.params, &socket).is_err() {
             return;
         }
@@ -112,11 +125,11 @@ impl TcpListener {
             return;
         }
         // The request usually arrived together with the connection.
-        self.hear(serial, requests);
+        self.hear(serial);
     }
 
-    /// Reads what a visitor says, and passes it on when it is complete.
-    fn hear(&mut self, serial: u32, requests: &mut Vec<Incoming<Caller>>) {
+    /// Reads what a visitor says, and queues it when it is complete.
+    fn hear(&mut self, serial: u32) {
         let Some(visitor) = self.visitors.get(serial) else {
             return;
         };
@@ -130,7 +143,8 @@ impl TcpListener {
         let header = visitor.inbox.header();
         match (said, header) {
             (Said::Whole, Ok(header)) if header.kind == CmKind::Request => {
-                requests.extend(self.pass_on(visitor, header.order));
+                let incoming = self.pass_on(visitor, header.order);
+                self.queue.extend(incoming);
             }
             (Said::Whole, Ok(header)) => {
                 say(&visitor, &format!("it starts with a {:?}", header.kind));
@@ -196,6 +210,7 @@ impl connection::Listener for TcpListener {
             poller,
             timer,
             visitors: Visitors::default(),
+            queue: VecDeque::new(),
             closed_until: None,
             events: Vec::new(),
             now: Instant::default(),
@@ -236,17 +251,20 @@ impl connection::Listener for TcpListener {
         self.now = now;
         self.expire();
         // Whoever is not let in waits in the operating system.
-        let room = room.saturating_sub(self.visitors.len());
-        self.watch_door(room > 0 && self.closed_until.is_none());
+        self.watch_door(room > self.queue.len() && self.closed_until.is_none());
         let mut list = std::mem::take(&mut self.events);
         self.poller.visit(&mut list);
         for event in &list {
             match event.key {
-                DOOR => self.open_door(room, requests),
+                DOOR => self.open_door(room),
                 TIMER => self.timer.set(None),
-                visitor => self.hear((visitor - VISITORS) as u32, requests),
+                visitor => self.hear((visitor - VISITORS) as u32),
             }
         }
+        let passed = room.min(self.queue.len());
+        requests.extend(self.queue.drain(..passed));
+        // A door that nobody goes through would keep a sleeping caller awake.
+        self.watch_door(passed < room && self.closed_until.is_none());
         let events = list.len();
         self.events = list;
         // Nobody may look before the next deadline has passed.

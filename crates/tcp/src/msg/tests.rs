@@ -375,6 +375,53 @@ fn a_full_house_lets_others_wait_outside() {
 }
 
 #[test]
+fn those_who_say_nothing_take_no_room() {
+    let (mut listener, mut a) = (listener(), End::new());
+    let knock = || TcpStream::connect(address(&listener)).expect("it listens");
+    let silent: Vec<TcpStream> = (0..8).map(|_| knock()).collect();
+    assert_eq!(a.device.connect(&listener.name(), b"friend"), Ok(()));
+    let mut requests = Vec::new();
+    let start = Clock::now();
+    while requests.is_empty() {
+        a.poll();
+        listener.poll(START, 1, &mut requests);
+        assert!(start.elapsed() < WATCHDOG, "the request waits outside");
+    }
+    assert_eq!(*requests[0].data, *b"friend");
+    drop(silent);
+}
+
+#[test]
+fn requests_beyond_the_room_wait_and_come_in_their_turn() {
+    let mut listener = listener();
+    let mut strangers: Vec<TcpStream> = (0..4)
+        .map(|_| TcpStream::connect(address(&listener)).expect("it listens"))
+        .collect();
+    // Inside before they speak, so that all of them speak when there is room for one.
+    let mut requests = Vec::new();
+    let start = Clock::now();
+    while listener.visitors() < strangers.len() {
+        listener.poll(START, 1, &mut requests);
+        assert!(start.elapsed() < WATCHDOG, "they wait outside");
+    }
+    for (stream, number) in strangers.iter_mut().zip(0..) {
+        let letter = compose(CmKind::Request, &[number]);
+        stream.write_all(&letter).expect("it takes it");
+        assert!(wait_readable(listener.fd(), WATCHDOG.as_millis() as i32));
+        listener.poll(START, 0, &mut requests);
+        assert!(requests.is_empty());
+    }
+    for number in 0..4 {
+        listener.poll(START, 1, &mut requests);
+        let came: Vec<Incoming<Caller>> = std::mem::take(&mut requests);
+        let [incoming] = came.as_slice() else {
+            panic!("one request at a time, not {}", came.len());
+        };
+        assert_eq!(*incoming.data, [number]);
+    }
+}
+
+#[test]
 fn either_side_ends_a_connection_and_what_is_pending_fails() {
     let (mut a, mut b) = connected();
     let (body, _) = pattern(&[1 << 24], 1);
