@@ -122,11 +122,11 @@ impl Pair {
             return self.put(header, cell::Body::Bare, 0, frame.more);
         }
         if let [only] = segments {
-            let body = cell::Body::Remote {
-                address: only.base() as u64,
-                len: only.len() as u64,
-            };
-            return self.put(header, body, 0, frame.more);
+            let (address, len) = (only.base() as u64, only.len() as u64);
+            let body = cell::Body::Remote { address, len };
+            let held = self.put(header, body, 0, frame.more)?;
+            self.desk.offer(header.id, address, len);
+            return Ok(held);
         }
         let len = segments.len() * PIECE;
         let start = self.reserve(len)?;
@@ -180,6 +180,10 @@ impl Pair {
             Rest::Nothing => {}
             Rest::Body => drop(frame.body.read(frame.offset, room)),
             Rest::Pieces => list_pieces(room, segments),
+        }
+        if let (Rest::Pieces, [only]) = (rest, segments) {
+            let (address, len) = (only.base() as u64, only.len() as u64);
+            self.desk.offer(frame.header.id, address, len);
         }
         let body = cell::Body::Targeted {
             ring_len: len as u32,
@@ -356,6 +360,12 @@ impl Pair {
         let (ring_len, start) = match cell.body {
             cell::Body::Ring { len } => self.locate(len as usize)?,
             cell::Body::RemoteRing { count } => self.locate(usize::from(count) * PIECE)?,
+            cell::Body::Bare => {
+                if matches!(header.kind, Kind::Fin | Kind::Cts) {
+                    self.desk.answered(header.id);
+                }
+                (0, 0)
+            }
             _ => (0, 0),
         };
         let ring = self.rx.body(start, ring_len);

@@ -6,10 +6,11 @@
 //! receiver never waits for help, only for a chunk that the sender has claimed and is copying.
 //!
 //! Help is safe because the receiver lends its buffer until every claimed chunk is done, and the sender its message
-//! until the receiver says Fin.
+//! until the receiver says Fin. It reads nothing for a peer that it has not offered to that peer.
 
 mod assist;
 mod claims;
+mod offers;
 
 use std::collections::VecDeque;
 use std::io;
@@ -29,6 +30,7 @@ use crate::sys::process::{self, Piece};
 pub(crate) use assist::Assist;
 use assist::Outcome;
 use claims::{Claims, End, Help, MAX_CHUNKS, SLOTS, Slot};
+use offers::Offers;
 
 /// The kind of link frame that asks for help.
 pub(crate) const ASSIST: u8 = 1;
@@ -45,6 +47,8 @@ const ABANDON_TURNS: usize = 10_000;
 pub(crate) struct Desk {
     pub(crate) pulls: VecDeque<Pull>,
     pub(crate) assists: VecDeque<Assist>,
+    /// What the peer may be helped with.
+    offers: Offers,
     head: Arc<Mapping>,
     side: Side,
     used: [bool; SLOTS],
@@ -94,6 +98,7 @@ impl Desk {
         Self {
             pulls: VecDeque::new(),
             assists: VecDeque::new(),
+            offers: Offers::default(),
             head,
             side,
             used: [false; SLOTS],
@@ -244,10 +249,28 @@ impl Desk {
         false
     }
 
-    /// Takes a request for help.
+    /// Takes a request for help. One for memory that was not offered comes from a peer that wants to see what it may not:
+    /// it gets none.
     pub(crate) fn take_request(&mut self, assist: Assist) {
-        if !self.helpless {
+        // Whoever uses a slot again has no use for the help that it asked for before.
+        self.assists.retain(|other| other.slot != assist.slot);
+        if !self.helpless && self.offers.contain(&assist) {
             self.assists.push_back(assist);
+        }
+    }
+
+    /// Remembers that the peer may read this message.
+    pub(crate) fn offer(&mut self, id: u32, address: u64, len: u64) {
+        if len >= ASSIST_MIN as u64 {
+            self.offers.add(id, address, len);
+        }
+    }
+
+    /// The peer has answered an offer: from now on the memory may be the application's again.
+    pub(crate) fn answered(&mut self, id: u32) {
+        if self.offers.end(id) {
+            let offers = &self.offers;
+            self.assists.retain(|assist| offers.contain(assist));
         }
     }
 }
@@ -275,7 +298,10 @@ impl Pull {
         left: &mut usize,
     ) -> Option<Result<(), Errno>> {
         let slot = Slot::new(head, side, shared.slot);
-        while *left > 0 {
+        // The peer writes the claims too: chunks that it gives back are not claimed for ever.
+        let mut turns = shared.chunks;
+        while *left > 0 && turns > 0 {
+            turns -= 1;
             let Some(index) = slot.claim(shared.turn, shared.chunks, End::Front) else {
                 break;
             };
@@ -402,6 +428,86 @@ mod tests {
         }
         assert_eq!(ended, [Ok(())]);
         assert!(target == source);
+    }
+
+    /// A request of the other side for a whole message, in that slot.
+    fn request(desk: &Desk, slot: usize, source: &[u8], target: &mut [u8]) -> Assist {
+        Slot::new(&desk.head, desk.side.other(), slot).begin(1);
+        let cell = Cell {
+            kind: ASSIST,
+            flags: 0,
+            id: slot as u32,
+            tag: source.as_ptr() as u64,
+            data: target.as_mut_ptr() as u64,
+            len: source.len() as u64,
+            body: Body::Bare,
+        };
+        Assist::asked(&cell, [1, CHUNK as u64]).expect("a request that makes sense")
+    }
+
+    #[test]
+    fn nobody_is_helped_to_memory_that_was_not_offered() {
+        let head = Arc::new(Mapping::private(8192).expect("two pages"));
+        let mut desk = Desk::new(head, Side::Caller);
+        let pid = std::process::id() as i32;
+        let memory = vec![7; 400_000];
+        let (secret, message) = memory.split_at(100_000);
+        let mut target = vec![0; memory.len()];
+        let at = message.as_ptr() as u64;
+        desk.offer(5, at, message.len() as u64);
+        for source in [secret, &memory[99_999..300_000], &memory[..]] {
+            let assist = request(&desk, 0, source, &mut target);
+            desk.take_request(assist);
+            assert!(!desk.assist(pid));
+        }
+        let assist = request(&desk, 0, message, &mut target);
+        desk.take_request(assist);
+        assert!(
+            desk.assist(pid),
+            "what was offered is copied, or tried to be"
+        );
+        desk.answered(5);
+        assert!(!desk.assist(pid), "the message is over");
+        assert!(target.iter().filter(|&&byte| byte == 7).count() <= CHUNK);
+    }
+
+    #[test]
+    fn requests_do_not_pile_up() {
+        let head = Arc::new(Mapping::private(8192).expect("two pages"));
+        let mut desk = Desk::new(head, Side::Caller);
+        let message = vec![7; 200_000];
+        let mut target = vec![0; message.len()];
+        desk.offer(5, message.as_ptr() as u64, message.len() as u64);
+        for number in 0..100 {
+            let assist = request(&desk, number % SLOTS, &message, &mut target);
+            desk.take_request(assist);
+        }
+        assert_eq!(desk.assists.len(), SLOTS);
+    }
+
+    #[test]
+    fn chunks_that_a_peer_gives_back_again_and_again_end_a_pull() {
+        let source = vec![1; 300_000];
+        let mut target = vec![0; source.len()];
+        let (mut desk, cell) = desk_with_pull(&source, &mut target);
+        let head = Arc::clone(&desk.head);
+        let over = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let slot = Slot::new(&head, Side::Caller, cell.id as usize);
+                while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                    slot.begin(1);
+                }
+            });
+            // Each call returns, whatever the other side does.
+            for pull in &mut desk.pulls {
+                pull.failed = Some(Errno::CANCELED);
+            }
+            for _ in 0..100 {
+                run(&mut desk);
+            }
+            over.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
     }
 
     #[test]

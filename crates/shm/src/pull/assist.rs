@@ -11,8 +11,8 @@ pub(crate) struct Assist {
     pub(super) slot: usize,
     turn: u32,
     chunk: u64,
-    len: u64,
-    source: u64,
+    pub(super) len: u64,
+    pub(super) source: u64,
     target: u64,
 }
 
