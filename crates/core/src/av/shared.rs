@@ -4,6 +4,9 @@
 //! appends or clears a slot; the others look whether the version has changed before they look up. Each user keeps a
 //! shared lock of the file, which the kernel drops with the process: who finds no other user begins a new vector instead of
 //! taking over what somebody left behind. See docs/adr/0012.
+//!
+//! Everybody may make files in that folder, so that one of another user may lie where ours is looked for: it is refused,
+//! since its owner could make it shorter under our eyes. What users of the same name write is checked, too.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -81,8 +84,8 @@ impl Shared {
     /// Opens the vector of this name; makes it unless only reading is wanted.
     ///
     /// # Errors
-    /// `NOENT` when there is none and it is only to be read, `INVAL` for more slots than are possible, `NOSPC`, or what the
-    /// operating system says.
+    /// `NOENT` when there is none and it is only to be read, `INVAL` for more slots than are possible, `ACCES` when the file
+    /// is somebody else's, `NOSPC`, or what the operating system says.
     pub(super) fn open(
         scope: &str,
         name: &str,
@@ -108,9 +111,14 @@ impl Shared {
             .write(!read_only)
             .create(!read_only)
             .mode(0o600)
-            .custom_flags(libc::O_CLOEXEC | libc::O_NOFOLLOW)
+            // Something else of this name, as a pipe, must not make us wait.
+            .custom_flags(libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NONBLOCK)
             .open(path);
         let file = opened.map_err(|error| errno(&error))?;
+        let about = file.metadata().map_err(|error| errno(&error))?;
+        if !about.is_file() || about.uid() != user() {
+            return Err(Errno::ACCES);
+        }
         let alone = flock(&file, libc::LOCK_EX | libc::LOCK_NB).is_ok();
         if alone {
             if read_only {
@@ -360,8 +368,7 @@ fn is_at(file: &File, path: &Path) -> bool {
 
 /// Returns the file of a name: of this user, and for this scope only.
 fn path(folder: &Path, scope: &str, name: &str) -> PathBuf {
-    // SAFETY: a system call without arguments that cannot fail.
-    let user = unsafe { libc::geteuid() };
+    let user = user();
     let spelled: String = [scope, name]
         .join("/")
         .bytes()
@@ -371,6 +378,12 @@ fn path(folder: &Path, scope: &str, name: &str) -> PathBuf {
         })
         .collect();
     folder.join(format!("oxifabric-av-{user}-{spelled}"))
+}
+
+/// Returns the user that new files belong to.
+fn user() -> libc::uid_t {
+    // SAFETY: a system call without arguments that cannot fail.
+    unsafe { libc::geteuid() }
 }
 
 fn flock(file: &File, operation: libc::c_int) -> io::Result<()> {

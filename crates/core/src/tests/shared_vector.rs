@@ -3,7 +3,7 @@
 use core::ffi::CStr;
 use core::ptr::null_mut;
 use std::ffi::CString;
-use std::path::Path;
+use std::path::PathBuf;
 
 use oxifabric_abi::*;
 
@@ -101,17 +101,42 @@ fn the_last_user_takes_the_vector_with_it() {
     assert_eq!(close(anew), 0);
 }
 
+/// Finds the file of a vector.
+fn file_of(name: &CStr) -> Option<PathBuf> {
+    let entries = std::fs::read_dir("/dev/shm").expect("the folder is there");
+    // Those of other tests come and go meanwhile.
+    let mut paths = entries.flatten().map(|entry| entry.path());
+    let wanted = name.to_str().expect("ASCII");
+    paths.find(|path| path.to_string_lossy().contains(wanted))
+}
+
+#[test]
+fn what_lies_there_and_is_no_file_of_ours_is_refused() {
+    let world = World::new();
+    let name = fresh("planted");
+    let (_, av, _) = open(&world, &name, 0);
+    let path = file_of(&name).expect("a file of this name");
+    assert_eq!(close(av), 0);
+    std::fs::create_dir(&path).expect("a folder in its place");
+    assert!(open(&world, &name, 0).0 < 0);
+    assert_eq!(open(&world, &name, FI_READ).0, -FI_EACCES);
+    std::fs::remove_dir(&path).expect("nothing in it");
+    std::fs::write(&path, b"").expect("room for it");
+    let given_away = std::os::unix::fs::chown(&path, Some(65534), None);
+    if given_away.is_ok() {
+        assert_eq!(open(&world, &name, 0).0, -FI_EACCES);
+        assert_eq!(open(&world, &name, FI_READ).0, -FI_EACCES);
+    } else {
+        println!("SKIP: only root can give files away");
+    }
+    std::fs::remove_file(&path).expect("it is still there");
+}
+
 #[test]
 fn what_a_killed_process_left_behind_is_not_taken_over() {
     let world = World::new();
     let name = fresh("killed");
-    let folder = Path::new("/dev/shm");
-    let file = || {
-        let entries = std::fs::read_dir(folder).expect("the folder is there");
-        let mut paths = entries.map(|entry| entry.expect("an entry").path());
-        let wanted = name.to_str().expect("ASCII");
-        paths.find(|path| path.to_string_lossy().contains(wanted))
-    };
+    let file = || file_of(&name);
     let (_, av, _) = open(&world, &name, 0);
     let path = file().expect("a file of this name");
     let left = std::fs::read(&path).expect("its contents");
