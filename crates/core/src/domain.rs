@@ -382,14 +382,15 @@ unsafe extern "C" fn srx_ctx(
     srx: *mut *mut fid_ep,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: the table is only in the handles of domains; the application passes attributes, or null. Their flags are
+    // SAFETY: the table is only in the handles of domains; the application passes attributes, or null. Both fields are
     // where they were in every API version.
-    let (domain, flags) = unsafe {
-        let flags = attr.as_ref().map_or(0, |attr| attr.op_flags);
-        (object::<Domain>(domain), Flags::from_bits_retain(flags))
+    let (domain, (caps, flags)) = unsafe {
+        let asked = attr.as_ref().map_or((0, 0), |a| (a.caps, a.op_flags));
+        (object::<Domain>(domain), asked)
     };
+    let (caps, flags) = (Caps::from_bits_retain(caps), Flags::from_bits_retain(flags));
     // SAFETY: the application passes a place for the handle.
-    unsafe { hand_out(srx, || Ok(Srx::open(domain, flags, context))) }
+    unsafe { hand_out(srx, || Ok(Srx::open(domain, caps, flags, context))) }
 }
 
 /// Opens an endpoint of either kind.

@@ -37,7 +37,7 @@ use std::os::fd::RawFd;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
 
-use oxifabric_abi::{FI_CLASS_EP, fi_ops, fid, fid_ep};
+use oxifabric_abi::{FI_CLASS_EP, fi_addr_t, fi_ops, fid, fid_ep};
 use oxifabric_engine::{Config, Failure, MAX_ATOMIC_BYTES};
 use oxifabric_sync::SwitchLock;
 use oxifabric_types::{Caps, EpType, Errno, Flags, Info};
@@ -141,7 +141,12 @@ impl<P: Provider> RdmEndpoint<P> {
         taken: Option<Taken>,
     ) -> Result<*mut fid_ep, Errno> {
         let exact = (info.caps | info.rx.caps).contains(Caps::EXACT_DIRECTED_RECV);
-        let port = Port::new(device, config(&info), directed(&info), exact);
+        let port = Port::new(
+            device,
+            config(&info),
+            directed(info.caps | info.rx.caps),
+            exact,
+        );
         // SAFETY: with the lock off, the application promised that one thread at a time uses the domain's objects;
         // neither engine nor device call back into the endpoint.
         let port = unsafe { SwitchLock::new(port, domain.locks()) };
@@ -265,6 +270,14 @@ impl<P: Provider> Feed for RdmEndpoint<P> {
         self.port.lock().feed();
     }
 
+    fn counts_sources(&self) -> bool {
+        self.port.lock().out.shared_sources.count()
+    }
+
+    fn learn(&self, source: fi_addr_t) {
+        self.port.lock().learn_source(source);
+    }
+
     fn report(&self, failure: Failure) {
         self.port.lock().report_failure(failure);
     }
@@ -300,13 +313,12 @@ fn config(info: &Info) -> Config {
         rx_size,
         unexpected_bytes: or(info.rx.total_buffered_recv, UNEXPECTED_BYTES),
         min_multi_recv: MIN_MULTI_RECV,
-        directed_recv: !directed(info).is_empty(),
+        directed_recv: !directed(info.caps | info.rx.caps).is_empty(),
     }
 }
 
 /// Returns which receives may name their source.
-fn directed(info: &Info) -> Flags {
-    let caps = info.caps | info.rx.caps;
+fn directed(caps: Caps) -> Flags {
     if caps.contains(Caps::DIRECTED_RECV) {
         Flags::MSG | Flags::TAGGED
     } else if caps.contains(Caps::TAGGED_DIRECTED_RECV) {

@@ -100,10 +100,10 @@ pub trait Completions {
     /// An operation failed.
     fn fail(&mut self, failure: Failure);
 
-    /// Takes the first receive of a shared context that takes a message of this class (`MSG` or `TAGGED`) with this tag.
-    /// It is for one message; its source does not count.
-    fn shared_receive(&mut self, class: Flags, tag: u64) -> Option<RxOp> {
-        let _ = (class, tag);
+    /// Takes the first receive of a shared context that takes a message of this class (`MSG` or `TAGGED`) with this tag
+    /// and from this peer. It is for one message.
+    fn shared_receive(&mut self, class: Flags, tag: u64, from: PeerId) -> Option<RxOp> {
+        let _ = (class, tag, from);
         None
     }
 

@@ -10,19 +10,18 @@ use oxifabric_types::Flags;
 use crate::engine::Engine;
 use crate::landing::Landing;
 use crate::matching::{Arrival, Class};
-use crate::slab::Key;
 use crate::{Completions, Link};
 
 impl Engine {
     /// Lets messages that wait have the receives that a shared context got meanwhile.
     pub fn feed(&mut self, link: &mut impl Link, out: &mut impl Completions) {
         for class in [Class::Msg, Class::Tagged] {
-            let waiting: Vec<(Key, u64)> = self.unexpected.waiting_of(class).collect();
-            for (key, tag) in waiting {
-                match out.shared_receive(kind(class), tag) {
+            let waiting: Vec<_> = self.unexpected.waiting_of(class).collect();
+            for (key, tag, from) in waiting {
+                match out.shared_receive(kind(class), tag, from) {
                     Some(op) => self.assign(out, key, Landing::new(op)),
-                    // Whatever took no first message of this class would take no second one.
-                    None if class == Class::Msg => break,
+                    // Whatever took no first message of this class would take no second one, from whomever.
+                    None if class == Class::Msg && !self.config.directed_recv => break,
                     None => {}
                 }
             }
@@ -39,7 +38,10 @@ impl Engine {
 pub(crate) fn landing_for(out: &mut impl Completions, arrival: &Arrival) -> Option<Landing> {
     match kind(arrival.class) {
         none if none.is_empty() => None,
-        class => out.shared_receive(class, arrival.tag).map(Landing::new),
+        class => {
+            let op = out.shared_receive(class, arrival.tag, arrival.from)?;
+            Some(Landing::new(op))
+        }
     }
 }
 

@@ -157,11 +157,11 @@ impl UnexpectedQueue {
         chosen.map(|(key, _)| key).collect()
     }
 
-    /// Lists the waiting messages of a class with their tags, in order.
-    pub(crate) fn waiting_of(&self, class: Class) -> impl Iterator<Item = (Key, u64)> + '_ {
+    /// Lists the waiting messages of a class with their tags and senders, in order.
+    pub(crate) fn waiting_of(&self, class: Class) -> impl Iterator<Item = (Key, u64, PeerId)> + '_ {
         self.waiting[class.index()]
             .iter(&self.messages)
-            .map(|(key, message)| (key, message.arrival.tag))
+            .map(|(key, message)| (key, message.arrival.tag, message.arrival.from))
     }
 
     /// Finds the message that a peek with this context claimed.

@@ -7,6 +7,7 @@ use oxifabric_types::{Errno, Flags, PeerId};
 
 use super::connection::Reports;
 use super::router::Router;
+use super::srx::SharedSources;
 use super::transfer::{RecvCall, SendCall};
 use crate::av::Av;
 use crate::clock::LoopClock;
@@ -47,7 +48,7 @@ impl<D: Device> Port<D> {
         Self {
             engine: Engine::new(config),
             device,
-            out: Router::default(),
+            out: Router::new(SharedSources::new(directed)),
             av: None,
             clock: LoopClock::default(),
             enabled: false,
@@ -145,6 +146,12 @@ impl<D: Device> Port<D> {
     pub(super) fn feed(&mut self) {
         self.engine.feed(&mut self.device, &mut self.out);
         self.settle();
+    }
+
+    /// Finds out who is meant by the source of a shared receive.
+    pub(super) fn learn_source(&mut self, name: fi_addr_t) {
+        let peer = self.target(name).ok();
+        self.out.shared_sources.learn(name, peer);
     }
 
     /// Reports an operation that failed outside of the engine.

@@ -13,7 +13,7 @@ use oxifabric_mem::{Iov, IovSegment, MAX_SEGMENTS};
 use oxifabric_types::{Errno, FiAddr, Flags, PeerId};
 
 use super::joins::Joins;
-use super::srx::Srx;
+use super::srx::{SharedSources, Srx};
 use crate::atomic;
 use crate::av::Av;
 use crate::cntr::Cntr;
@@ -85,6 +85,8 @@ pub(super) struct Router {
     pub(super) domain: Option<Ref<Domain>>,
     /// Where messages look for receives, if the endpoint shares them.
     pub(super) shared: Option<Ref<Srx>>,
+    /// Who is meant by the sources that those receives name.
+    pub(super) shared_sources: SharedSources,
     /// Names of sources, if the endpoint gives them (FI_SOURCE).
     sources: Option<Sources>,
     set_aside: Vec<Result<Completion, Failure>>,
@@ -133,8 +135,10 @@ impl Completions for Router {
         self.joins.end(handle, group, result);
     }
 
-    fn shared_receive(&mut self, class: Flags, tag: u64) -> Option<RxOp> {
-        self.shared.as_ref()?.take(class, tag)
+    fn shared_receive(&mut self, class: Flags, tag: u64, from: PeerId) -> Option<RxOp> {
+        let sources = &self.shared_sources;
+        let accepts = |name| sources.accept(class, from, name);
+        self.shared.as_ref()?.take(class, tag, accepts)
     }
 
     #[inline]
@@ -201,6 +205,14 @@ fn count_regions(domain: &Domain, access: &Completion, targets: &[Target]) {
 }
 
 impl Router {
+    /// Makes a router of an endpoint that is not wired yet.
+    pub(super) fn new(shared_sources: SharedSources) -> Self {
+        Self {
+            shared_sources,
+            ..Self::default()
+        }
+    }
+
     /// Names the sources of messages by this vector.
     /// With `strangers`, a message from elsewhere is an error that tells its address.
     pub(super) fn name_sources(&mut self, av: Ref<Av>, strangers: bool) {

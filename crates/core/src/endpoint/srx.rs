@@ -6,23 +6,27 @@
 //! Order of locks: members, then an endpoint, then the list of receives.
 
 mod calls;
+mod sources;
 
 use core::ffi::c_void;
 use core::ptr::NonNull;
 use std::collections::VecDeque;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use oxifabric_abi::{FI_CLASS_SRX_CTX, fi_ops, fid_ep};
+use oxifabric_abi::{FI_ADDR_UNSPEC, FI_CLASS_SRX_CTX, fi_addr_t, fi_ops, fid_ep};
 use oxifabric_engine::{Completion, Failure, RxOp};
 use oxifabric_sync::SwitchLock;
-use oxifabric_types::{Errno, Flags, PeerId};
+use oxifabric_types::{Caps, Errno, Flags, PeerId};
 
 use super::MAX_OPERATIONS;
 use super::defaults::Defaults;
+use super::directed;
 use crate::absent;
 use crate::cq::{Cq, NO_SOURCE};
 use crate::domain::{Domain, lock};
 use crate::handle::{self, Fid, Object, Ref, Uses, publish, table};
+pub(super) use sources::SharedSources;
 
 /// A shared receive context.
 #[repr(C)]
@@ -31,6 +35,10 @@ pub(crate) struct Srx {
     uses: Uses,
     domain: Ref<Domain>,
     defaults: Defaults,
+    /// Which receives must name their source (FI_EXACT_DIRECTED_RECV): `MSG`, `TAGGED`.
+    exact: Flags,
+    /// The source counts for an endpoint (FI_DIRECTED_RECV).
+    directed: AtomicBool,
     shelf: SwitchLock<Shelf>,
     members: SwitchLock<Vec<Member>>,
     /// Where cancelled receives are reported, if the application chose a queue; otherwise at the first endpoint.
@@ -40,16 +48,28 @@ pub(crate) struct Srx {
 /// The receives that no message has taken.
 #[derive(Default)]
 struct Shelf {
-    untagged: VecDeque<RxOp>,
-    tagged: VecDeque<RxOp>,
+    untagged: VecDeque<Offered>,
+    tagged: VecDeque<Offered>,
     /// An endpoint has messages for which it found nothing here.
     hungry: bool,
+}
+
+/// A receive, and the source that it names.
+struct Offered {
+    op: RxOp,
+    source: fi_addr_t,
 }
 
 /// An endpoint that takes receives from here.
 pub(super) trait Feed: Sync {
     /// Gives waiting messages what they find here.
     fn feed(&self);
+
+    /// Tells whether the sources of receives count.
+    fn counts_sources(&self) -> bool;
+
+    /// Finds out who is meant by the source that a receive names.
+    fn learn(&self, source: fi_addr_t);
 
     /// Reports a receive that was cancelled.
     fn report(&self, failure: Failure);
@@ -86,8 +106,13 @@ unsafe impl Object for Srx {
 }
 
 impl Srx {
-    /// Opens a context of a domain; `op_flags` are those of calls without flags.
-    pub(crate) fn open(domain: &Domain, op_flags: Flags, context: *mut c_void) -> *mut fid_ep {
+    /// Opens a context of a domain; `caps` are those asked of it, `op_flags` those of calls without flags.
+    pub(crate) fn open(
+        domain: &Domain,
+        caps: Caps,
+        op_flags: Flags,
+        context: *mut c_void,
+    ) -> *mut fid_ep {
         let fid = fid_ep {
             fid: handle::new_fid::<Self>(context),
             ops: table(&calls::EP),
@@ -97,6 +122,11 @@ impl Srx {
             tagged: table(&calls::TAGGED),
             atomic: table(&absent::ATOMIC),
             collective: table(&absent::COLLECTIVE),
+        };
+        let caps = caps | domain.info().caps | domain.info().rx.caps;
+        let exact = match caps.contains(Caps::EXACT_DIRECTED_RECV) {
+            true => directed(caps),
+            false => Flags::empty(),
         };
         let locks = domain.locks();
         // SAFETY: with the locks off, the application promised that one thread at a time uses the domain's objects; the
@@ -112,6 +142,8 @@ impl Srx {
             uses: Uses::none(),
             domain: Ref::to(domain),
             defaults: Defaults::new(Flags::empty(), op_flags),
+            exact,
+            directed: AtomicBool::new(false),
             shelf,
             members,
             cq: Mutex::default(),
@@ -130,7 +162,13 @@ impl Srx {
     pub(super) unsafe fn join(&self, endpoint: NonNull<dyn Feed>) {
         let mut members = self.members.lock();
         if !members.iter().any(|member| member.is(endpoint)) {
-            members.push(Member(endpoint));
+            let member = Member(endpoint);
+            if member.get().counts_sources() {
+                self.directed.store(true, Ordering::Relaxed);
+                let sources = self.shelf.lock().sources();
+                sources.iter().for_each(|&name| member.get().learn(name));
+            }
+            members.push(member);
         }
     }
 
@@ -139,26 +177,45 @@ impl Srx {
         self.members.lock().retain(|member| !member.is(endpoint));
     }
 
-    /// Takes the first receive that a message takes.
-    pub(super) fn take(&self, class: Flags, tag: u64) -> Option<RxOp> {
-        self.shelf.lock().take(class, tag)
+    /// Takes the first receive that a message takes; `accepts` judges the source.
+    pub(super) fn take(
+        &self,
+        class: Flags,
+        tag: u64,
+        accepts: impl Fn(fi_addr_t) -> bool,
+    ) -> Option<RxOp> {
+        self.shelf.lock().take(class, tag, accepts)
     }
 
     /// Adds a receive, and lets a message have it that waits for one.
     ///
     /// # Errors
-    /// `OPNOTSUPP` for multi-receive buffers and for looking at messages: those belong to one endpoint. `AGAIN` when no
-    /// more can be kept.
-    fn post(&self, op: RxOp) -> Result<(), Errno> {
+    /// `OPNOTSUPP` for multi-receive buffers and for looking at messages: those belong to one endpoint. `INVAL` without a
+    /// source where it must be named. `AGAIN` when no more can be kept.
+    fn post(&self, op: RxOp, source: fi_addr_t) -> Result<(), Errno> {
         let special = Flags::MULTI_RECV | Flags::PEEK | Flags::CLAIM | Flags::DISCARD;
         if op.flags.intersects(special) {
             return Err(Errno::OPNOTSUPP);
         }
-        let hungry = self.shelf.lock().add(op)?;
+        if source == FI_ADDR_UNSPEC && op.flags.intersects(self.exact) {
+            return Err(Errno::INVAL);
+        }
+        if source != FI_ADDR_UNSPEC && self.directed.load(Ordering::Relaxed) {
+            self.learn(source);
+        }
+        let hungry = self.shelf.lock().add(Offered { op, source })?;
         if hungry {
             self.feed();
         }
         Ok(())
+    }
+
+    #[cold]
+    fn learn(&self, source: fi_addr_t) {
+        let members = self.members.lock();
+        for member in members.iter() {
+            member.get().learn(source);
+        }
     }
 
     #[cold]
@@ -210,35 +267,50 @@ impl Srx {
 
 impl Shelf {
     /// Adds a receive; tells whether a message may wait for it.
-    fn add(&mut self, op: RxOp) -> Result<bool, Errno> {
+    fn add(&mut self, offered: Offered) -> Result<bool, Errno> {
         if self.untagged.len() + self.tagged.len() >= MAX_OPERATIONS {
             return Err(Errno::AGAIN);
         }
-        if op.flags.contains(Flags::TAGGED) {
-            self.tagged.push_back(op);
+        if offered.op.flags.contains(Flags::TAGGED) {
+            self.tagged.push_back(offered);
         } else {
-            self.untagged.push_back(op);
+            self.untagged.push_back(offered);
         }
         Ok(core::mem::take(&mut self.hungry))
     }
 
     /// Takes the first receive for a message; whoever gets none is fed later.
-    fn take(&mut self, class: Flags, tag: u64) -> Option<RxOp> {
-        let found = if class.contains(Flags::TAGGED) {
-            let fits = |op: &RxOp| (op.tag ^ tag) & !op.ignore == 0;
-            let at = self.tagged.iter().position(fits);
-            at.and_then(|at| self.tagged.remove(at))
-        } else {
-            self.untagged.pop_front()
+    fn take(
+        &mut self,
+        class: Flags,
+        tag: u64,
+        accepts: impl Fn(fi_addr_t) -> bool,
+    ) -> Option<RxOp> {
+        let (list, tagged) = match class.contains(Flags::TAGGED) {
+            true => (&mut self.tagged, true),
+            false => (&mut self.untagged, false),
         };
+        let fits = |Offered { op, source }: &Offered| {
+            (!tagged || (op.tag ^ tag) & !op.ignore == 0) && accepts(*source)
+        };
+        let at = list.iter().position(fits);
+        let found = at.and_then(|at| list.remove(at));
         self.hungry |= found.is_none();
-        found
+        found.map(|offered| offered.op)
+    }
+
+    /// Lists the sources that receives name.
+    fn sources(&self) -> Vec<fi_addr_t> {
+        let all = self.untagged.iter().chain(&self.tagged);
+        let named = all.map(|offered| offered.source);
+        named.filter(|&source| source != FI_ADDR_UNSPEC).collect()
     }
 
     fn remove(&mut self, context: usize) -> Option<RxOp> {
         for list in [&mut self.untagged, &mut self.tagged] {
-            if let Some(at) = list.iter().position(|op| op.context == context) {
-                return list.remove(at);
+            let is_meant = |offered: &Offered| offered.op.context == context;
+            if let Some(at) = list.iter().position(is_meant) {
+                return list.remove(at).map(|offered| offered.op);
             }
         }
         None

@@ -3,6 +3,7 @@
 use core::ptr::null_mut;
 
 use oxifabric_abi::*;
+use oxifabric_types::Caps;
 
 use super::world::*;
 
@@ -81,6 +82,80 @@ fn a_message_that_found_nothing_is_fed_by_the_next_receive() {
     assert_eq!((entry.op_context as usize, &buffer), (9, b"early"));
     drop(end);
     assert_eq!(close(srx), 0);
+}
+
+/// A world whose receives name their source, or must.
+fn directed(caps: Caps) -> World {
+    World::with(FI_VERSION(2, 6), |info| {
+        info.caps |= caps;
+        info.rx.caps |= caps;
+    })
+}
+
+fn post_from(srx: *mut fid_ep, into: &mut [u8], from: fi_addr_t, context: usize) -> isize {
+    c!(fi_recv(
+        srx,
+        into.as_mut_ptr().cast(),
+        into.len(),
+        null_mut(),
+        from,
+        context as *mut _
+    ))
+}
+
+#[test]
+fn a_shared_receive_that_names_a_source_waits_for_it() {
+    for caps in [Caps::DIRECTED_RECV, Caps::EXACT_DIRECTED_RECV] {
+        let world = directed(caps);
+        let srx = srx(&world);
+        let mut early = [0u8; 5];
+        // Posted before the endpoint that will take it knows anybody.
+        assert_eq!(post_from(srx, &mut early, 1, 7), 0);
+        let end = End {
+            ep: world.bare(),
+            cq: world.cq(FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE),
+            av: world.av(0),
+        };
+        let senders = [(); 2].map(|()| world.end(FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE));
+        assert_eq!(senders.each_ref().map(|from| end.knows(from)), [0, 1]);
+        assert_eq!(bind(end.ep, end.cq, FI_SEND | FI_RECV), 0);
+        assert_eq!((bind(end.ep, end.av, 0), bind(end.ep, srx, 0)), (0, 0));
+        assert_eq!(c!(fi_enable(end.ep)), 0);
+        let to = senders.each_ref().map(|from| from.knows(&end));
+        assert_eq!(senders[0].send(to[0], b"first", 0), 0);
+        assert!(end.read().is_err(), "the receive is for the other one");
+        assert_eq!(senders[1].send(to[1], b"other", 0), 0);
+        let (entry, _) = end.next();
+        assert_eq!((entry.op_context as usize, &early), (7, b"other"));
+        // One that waits is found behind one that is not meant.
+        assert_eq!(senders[1].send(to[1], b"third", 0), 0);
+        assert!(end.read().is_err());
+        let mut late = [0u8; 5];
+        assert_eq!(post_from(srx, &mut late, 1, 8), 0);
+        let (entry, _) = end.next();
+        assert_eq!((entry.op_context as usize, &late), (8, b"third"));
+        assert_eq!(post_from(srx, &mut late, 0, 9), 0);
+        let (entry, _) = end.next();
+        assert_eq!((entry.op_context as usize, &late), (9, b"first"));
+        drop((end, senders));
+        assert_eq!(close(srx), 0);
+    }
+}
+
+#[test]
+fn shared_receives_must_name_their_source_if_it_is_exact() {
+    let refused = -(FI_EINVAL as isize);
+    for (caps, expected) in [
+        (Caps::EXACT_DIRECTED_RECV, refused),
+        (Caps::DIRECTED_RECV, 0),
+        (Caps::empty(), 0),
+    ] {
+        let world = directed(caps);
+        let srx = srx(&world);
+        let mut buffer = [0u8; 4];
+        assert_eq!(post(srx, &mut buffer, 1), expected, "{caps:?}");
+        assert_eq!(close(srx), 0);
+    }
 }
 
 #[test]

@@ -4,8 +4,8 @@ use core::ffi::{c_int, c_void};
 
 use libc::iovec;
 use oxifabric_abi::{
-    FI_ADDR_UNSPEC, FI_CLASS_CQ, FI_ENABLE, fi_addr_t, fi_msg, fi_msg_tagged, fi_ops, fi_ops_cm,
-    fi_ops_ep, fi_ops_msg, fi_ops_tagged, fid, fid_ep, fid_t,
+    FI_CLASS_CQ, FI_ENABLE, fi_addr_t, fi_msg, fi_msg_tagged, fi_ops, fi_ops_cm, fi_ops_ep,
+    fi_ops_msg, fi_ops_tagged, fid, fid_ep, fid_t,
 };
 use oxifabric_engine::RxOp;
 use oxifabric_mem::Iov;
@@ -104,26 +104,28 @@ unsafe extern "C" fn cancel(fid: fid_t, context: *mut c_void) -> isize {
     count(cancelled.map(|()| 0))
 }
 
-/// Posts a receive; returns what the call returns. Its source does not count: endpoints name their peers themselves.
+/// Posts a receive; returns what the call returns.
 fn receive(srx: &Srx, recv: &RecvCall, body: Option<Iov>) -> isize {
     let Some(body) = body else {
         return failed(Errno::INVAL);
     };
-    let posted = srx.post(RxOp {
+    let op = RxOp {
+        // Each endpoint has its own name of the source.
         from: PeerId::ANY,
         tag: recv.tag,
         ignore: recv.ignore,
         body,
         flags: recv.flags,
         context: recv.context.addr(),
-    });
+    };
+    let posted = srx.post(op, recv.from);
     count(posted.map(|()| 0))
 }
 
 /// An untagged receive.
-fn untagged(flags: Flags, context: *mut c_void) -> RecvCall {
+fn untagged(from: fi_addr_t, flags: Flags, context: *mut c_void) -> RecvCall {
     RecvCall {
-        from: FI_ADDR_UNSPEC,
+        from,
         flags: flags | Flags::MSG,
         tag: 0,
         ignore: 0,
@@ -136,12 +138,12 @@ unsafe extern "C" fn recv(
     buf: *mut c_void,
     len: usize,
     _desc: *mut c_void,
-    _src_addr: fi_addr_t,
+    src_addr: fi_addr_t,
     context: *mut c_void,
 ) -> isize {
     // SAFETY: the table is only in the handles of contexts.
     let srx: &Srx = unsafe { object(ep) };
-    let call = untagged(srx.defaults.rx.plain(), context);
+    let call = untagged(src_addr, srx.defaults.rx.plain(), context);
     // SAFETY: the application leaves the buffer to the operation (fi_msg(3)).
     receive(srx, &call, unsafe { place(buf, len) })
 }
@@ -151,12 +153,12 @@ unsafe extern "C" fn recvv(
     iov: *const iovec,
     _desc: *mut *mut c_void,
     count: usize,
-    _src_addr: fi_addr_t,
+    src_addr: fi_addr_t,
     context: *mut c_void,
 ) -> isize {
     // SAFETY: the table is only in the handles of contexts.
     let srx: &Srx = unsafe { object(ep) };
-    let call = untagged(srx.defaults.rx.plain(), context);
+    let call = untagged(src_addr, srx.defaults.rx.plain(), context);
     // SAFETY: the application leaves the buffers to the operation (fi_msg(3)).
     receive(srx, &call, unsafe { buffers(iov, count) })
 }
@@ -167,7 +169,7 @@ unsafe extern "C" fn recvmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) ->
     let Some(msg) = msg else {
         return failed(Errno::INVAL);
     };
-    let call = untagged(srx.defaults.rx.given(flags), msg.context);
+    let call = untagged(msg.addr, srx.defaults.rx.given(flags), msg.context);
     // SAFETY: the application leaves the buffers to the operation (fi_msg(3)).
     receive(srx, &call, unsafe { buffers(msg.msg_iov, msg.iov_count) })
 }
