@@ -57,7 +57,9 @@ pub(crate) fn thread() -> Result<Command, String> {
     let mut tests = build("thread", "tsan");
     tests.arg("-Zbuild-std");
     tests.args(["--package", "oxifabric-libfabric", "--test", "progress"]);
-    tests.env("TSAN_OPTIONS", "halt_on_error=1");
+    let suppressions = repository().join("crates/libfabric/tests/progress/tsan.supp");
+    let options = format!("halt_on_error=1 suppressions={}", suppressions.display());
+    tests.env("TSAN_OPTIONS", options);
     Ok(tests)
 }
 
