@@ -63,15 +63,16 @@ pub(crate) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     let mut report = Report::new([version(&ours)?, version(&reference)?], &cores);
     println!("{}", report.head());
     for provider in &options.providers {
-        for workload in workload::all(options.short) {
+        let workloads = workload::all(options.short);
+        for workload in workloads.iter().filter(|one| one.is_for(provider)) {
             let compared = compare(
-                &workload,
+                workload,
                 provider,
                 [&ours, &reference],
                 options.rounds,
                 &cores,
             )?;
-            println!("{}", report.add(&workload, provider, compared));
+            println!("{}", report.add(workload, provider, compared));
         }
     }
     let folder = library::prepared().join("bench");

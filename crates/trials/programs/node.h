@@ -46,13 +46,13 @@ static inline double now_s(void)
 	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-static inline void node_select(struct node *node, const char *provider)
+static inline void node_select(struct node *node, const char *provider, uint64_t caps)
 {
 	struct fi_info *hints = fi_allocinfo();
 	int is_tcp = !strcmp(provider, "tcp");
 
 	hints->ep_attr->type = FI_EP_RDM;
-	hints->caps = FI_TAGGED | FI_DIRECTED_RECV;
+	hints->caps = caps;
 	hints->mode = FI_CONTEXT;
 	hints->fabric_attr->prov_name = strdup(provider);
 	expect("fi_getinfo", fi_getinfo(FI_VERSION(1, 17), is_tcp ? "127.0.0.1" : NULL, NULL,
@@ -60,14 +60,14 @@ static inline void node_select(struct node *node, const char *provider)
 	fi_freeinfo(hints);
 }
 
-static inline void node_open(struct node *node, const char *provider)
+static inline void node_open_with(struct node *node, const char *provider, uint64_t caps)
 {
 	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_NONE };
 	struct fi_av_attr av_attr = { .type = FI_AV_UNSPEC };
 
 	/* The lines of a program that is ended by force count too. */
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	node_select(node, provider);
+	node_select(node, provider, caps);
 	expect("fi_fabric", fi_fabric(node->info->fabric_attr, &node->fabric, NULL));
 	expect("fi_domain", fi_domain(node->fabric, node->info, &node->domain, NULL));
 	expect("fi_av_open", fi_av_open(node->domain, &av_attr, &node->av, NULL));
@@ -76,6 +76,11 @@ static inline void node_open(struct node *node, const char *provider)
 	expect("fi_ep_bind", fi_ep_bind(node->ep, &node->av->fid, 0));
 	expect("fi_ep_bind", fi_ep_bind(node->ep, &node->cq->fid, FI_TRANSMIT | FI_RECV));
 	expect("fi_enable", fi_enable(node->ep));
+}
+
+static inline void node_open(struct node *node, const char *provider)
+{
+	node_open_with(node, provider, FI_TAGGED | FI_DIRECTED_RECV);
 }
 
 static inline void node_close(struct node *node)

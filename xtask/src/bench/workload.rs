@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use oxifabric_trials::pingpong::{PingPong, Row, rows};
+use oxifabric_trials::source::{self, Compiled};
 use oxifabric_trials::{Library, Missing, Pair, Program, port};
 
 use super::cores::Cores;
@@ -18,6 +19,8 @@ pub(super) struct Workload {
     program: Source,
     options: String,
     bytes: u64,
+    /// The only provider that has what is measured.
+    provider: Option<&'static str>,
 }
 
 /// Which column of the program's table counts.
@@ -25,6 +28,8 @@ pub(super) struct Workload {
 pub(super) enum Figure {
     LatencyUs,
     MbytesPerSecond,
+    Seconds,
+    Bytes,
 }
 
 impl Figure {
@@ -32,17 +37,33 @@ impl Figure {
         match self {
             Self::LatencyUs => "us",
             Self::MbytesPerSecond => "MB/s",
+            Self::Seconds => "s",
+            Self::Bytes => "B",
         }
     }
 
     pub(super) const fn lower_is_better(self) -> bool {
-        matches!(self, Self::LatencyUs)
+        !matches!(self, Self::MbytesPerSecond)
     }
 
-    const fn of(self, row: &Row) -> f64 {
+    /// Reads it off what a program of our own printed: the figure's name and its value.
+    fn after_name(self, printed: &str) -> Option<f64> {
+        let name = match self {
+            Self::LatencyUs => "latency ",
+            Self::MbytesPerSecond => "bandwidth ",
+            Self::Seconds => "seconds ",
+            Self::Bytes => "bytes ",
+        };
+        let value = printed.lines().find_map(|line| line.strip_prefix(name))?;
+        value.trim().parse().ok()
+    }
+
+    /// Reads it off a row of a table.
+    fn of(self, row: &Row) -> Option<f64> {
         match self {
-            Self::LatencyUs => row.latency_us,
-            Self::MbytesPerSecond => row.mbytes_per_second,
+            Self::LatencyUs => Some(row.latency_us),
+            Self::MbytesPerSecond => Some(row.mbytes_per_second),
+            Self::Seconds | Self::Bytes => None,
         }
     }
 }
@@ -53,6 +74,8 @@ enum Source {
     PingPong,
     /// This file of fabtests.
     Fabtests(PathBuf),
+    /// One of ours, which is one process.
+    Own(Compiled),
 }
 
 /// All workloads for which this machine has the programs.
@@ -89,6 +112,7 @@ pub(super) fn all(short: bool) -> Vec<Workload> {
             program: Source::Fabtests(folder.join(file)),
             options: format!("{what} -I {iterations} -S {bytes}"),
             bytes,
+            provider: None,
         };
         let (latency, bandwidth) = (Figure::LatencyUs, Figure::MbytesPerSecond);
         let write = "-e rdm -o write";
@@ -127,7 +151,59 @@ pub(super) fn all(short: bool) -> Vec<Workload> {
             ),
         ]);
     }
+    all.extend(own(short));
     all
+}
+
+/// What grows with the number of messages and addresses, under programs of our own.
+fn own(short: bool) -> Vec<Workload> {
+    let (waiting, inserted, each, messages, addresses) = if short {
+        (
+            "receives for 2,000 waiting messages",
+            "insertion of 20,000 addresses",
+            "memory of each of 20,000 addresses",
+            2_000,
+            20_000,
+        )
+    } else {
+        (
+            "receives for 20,000 waiting messages",
+            "insertion of 1,000,000 addresses",
+            "memory of each of 1,000,000 addresses",
+            20_000,
+            1_000_000,
+        )
+    };
+    let row = |name, program, options, figure, provider| {
+        // Without a compiler and headers these rows are missing.
+        let compiled = source::compile_client(program).ok()?;
+        Some(Workload {
+            name,
+            figure,
+            program: Source::Own(compiled),
+            options,
+            bytes: 0,
+            provider,
+        })
+    };
+    // Over shm there are no addresses before there are endpoints.
+    let tcp = Some("tcp");
+    let in_seconds = format!("{addresses} seconds");
+    let in_bytes = format!("{addresses} bytes");
+    [
+        row(
+            waiting,
+            "waiting",
+            messages.to_string(),
+            Figure::Seconds,
+            None,
+        ),
+        row(inserted, "addresses", in_seconds, Figure::Seconds, tcp),
+        row(each, "addresses", in_bytes, Figure::Bytes, tcp),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 fn ping_pong(
@@ -143,10 +219,16 @@ fn ping_pong(
         program: Source::PingPong,
         options: format!("-e rdm -m {mode} -I {iterations} -S {bytes}"),
         bytes,
+        provider: None,
     }
 }
 
 impl Workload {
+    /// Tells whether it can be measured over a provider.
+    pub(super) fn is_for(&self, provider: &str) -> bool {
+        self.provider.is_none_or(|only| only == provider)
+    }
+
     /// Runs the program once, one process on each core, and returns the figure that its client printed.
     pub(super) fn measure(
         &self,
@@ -157,6 +239,7 @@ impl Workload {
         let mut pair = match &self.program {
             Source::PingPong => self.ping_pong(library, provider),
             Source::Fabtests(file) => Ok(self.fabtests(file, library, provider)),
+            Source::Own(compiled) => return self.alone(compiled, library, provider),
         }
         .map_err(|missing| missing.0)?;
         if let Some([one, other]) = cores.pair() {
@@ -172,7 +255,22 @@ impl Workload {
         let printed = rows(&client.stdout);
         let row = printed.iter().find(|row| row.bytes == self.bytes);
         let row = row.ok_or_else(|| format!("no row of {} bytes\n{client}", self.bytes))?;
-        Ok(self.figure.of(row))
+        let figure = self.figure.of(row);
+        figure.ok_or_else(|| "the table has no such column".into())
+    }
+
+    fn alone(
+        &self,
+        compiled: &Compiled,
+        library: &Library,
+        provider: &str,
+    ) -> Result<f64, Box<dyn Error>> {
+        let program = Program::new(compiled.file()).library(library);
+        let program = program.args([provider]).line(&self.options);
+        let outcome = program.limit(Duration::from_secs(300)).run();
+        let figure = self.figure.after_name(&outcome.stdout);
+        let figure = figure.filter(|_| outcome.is_success());
+        figure.ok_or_else(|| outcome.to_string().into())
     }
 
     fn ping_pong(&self, library: &Library, provider: &str) -> Result<Pair, Missing> {
