@@ -89,6 +89,10 @@ impl Domain {
             mr: table(&mr::OPS),
         };
         let automatic = info.domain.data_progress == Progress::Auto;
+        let upkeep = Arc::new(Upkeep::new(locks(&info), automatic));
+        if info.caps.contains(Caps::TRIGGER) {
+            fabric.attend(&upkeep);
+        }
         let serial = info.domain.threading == Threading::Domain && !locks(&info);
         // SAFETY: with the lock off, the application promised that one thread at a time uses the whole domain; the
         // table calls nobody.
@@ -98,7 +102,7 @@ impl Domain {
             uses: Uses::none(),
             fabric: Ref::to(fabric),
             regions,
-            upkeep: Arc::new(Upkeep::new(locks(&info), automatic)),
+            upkeep,
             exposed: Exposed::default(),
             info,
             eq: Mutex::new(None),
@@ -178,21 +182,23 @@ impl Domain {
 
 impl Drop for Domain {
     fn drop(&mut self) {
+        self.fabric.dismiss(&self.upkeep);
         self.upkeep.stop();
     }
 }
 
 /// Tells whether objects of a domain exclude threads: not, when the application promised to (fi_domain(3)). A thread of
 /// the library makes the promise worthless, and so does work that one endpoint does on account of another, and an event
-/// queue, which is not part of the domain and drives its connections and the joins of collective groups.
+/// queue, which is not part of the domain and drives its connections, the joins of collective groups, and what works wait
+/// for.
 fn locks(info: &Info) -> bool {
     info.domain.data_progress == Progress::Auto
         || info.ep.kind == EpType::Msg
-        || info.caps.contains(Caps::COLLECTIVE)
+        || info.caps.intersects(Caps::COLLECTIVE | Caps::TRIGGER)
         || match info.domain.threading {
             Threading::Domain => false,
             // A region's counter, and closing a region, drive endpoints of other completion structures.
-            Threading::Completion => info.caps.intersects(Caps::TRIGGER | Caps::RMA),
+            Threading::Completion => info.caps.contains(Caps::RMA),
             _ => true,
         }
 }

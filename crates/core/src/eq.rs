@@ -156,7 +156,8 @@ impl Eq {
         if !self.bell.has_fd() {
             return Err(Errno::INVAL);
         }
-        Ok(self.ready_to_sleep())
+        // The descriptor does not tell what works wait for.
+        Ok(!self.fabric.has_works() && self.ready_to_sleep())
     }
 
     fn ready_to_sleep(&self) -> bool {
@@ -167,6 +168,7 @@ impl Eq {
     fn read(&self, event: Option<&mut u32>, into: &mut [u8], flags: u64) -> Result<usize, Errno> {
         if lock(&self.events).is_empty() {
             self.members.progress();
+            self.fabric.drive_works();
         }
         let mut events = lock(&self.events);
         let length = events.read(event, into, flags & FI_PEEK != 0)?;

@@ -1,6 +1,7 @@
 //! Fabrics: what fi_fabric(3) opens, and what its domains and event queues hold on to.
 
 use core::ffi::{c_int, c_void};
+use std::sync::{Arc, Mutex};
 
 use oxifabric_abi::{
     FI_CLASS_CNTR, FI_CLASS_CQ, FI_CLASS_EQ, FI_CLASS_FABRIC, FI_CLASS_WAIT, fi_eq_attr,
@@ -12,10 +13,11 @@ use oxifabric_types::{EpType, Errno};
 use crate::absent;
 use crate::cntr::Cntr;
 use crate::cq::Cq;
-use crate::domain::{Domain, read_info};
+use crate::domain::{Domain, lock, read_info};
 use crate::eq::Eq;
 use crate::handle::{self, Fid, Object, Uses, checked, hand_out, object, publish, status, table};
 use crate::provider::ProviderEntry;
+use crate::upkeep::Upkeep;
 use crate::wait_set::WaitSet;
 
 /// An opened fabric.
@@ -25,6 +27,8 @@ pub(crate) struct Fabric {
     uses: Uses,
     entry: &'static ProviderEntry,
     api_version: u32,
+    /// What domains do whose works may wait for the application to read an event queue.
+    driven: Mutex<Vec<Arc<Upkeep>>>,
 }
 
 // SAFETY: `repr(C)`, begins with its handle; `publish` boxes every one with `BASE`.
@@ -50,6 +54,28 @@ impl Fabric {
     /// Returns the API version that the application was built for.
     pub(crate) const fn api_version(&self) -> u32 {
         self.api_version
+    }
+
+    /// Lets those who read an event queue drive a domain whose operations may be triggered: an application may read
+    /// nothing else while it waits for them (fi_trigger(3)).
+    pub(crate) fn attend(&self, upkeep: &Arc<Upkeep>) {
+        lock(&self.driven).push(Arc::clone(upkeep));
+    }
+
+    /// Ends what [`Fabric::attend`] began.
+    pub(crate) fn dismiss(&self, upkeep: &Arc<Upkeep>) {
+        lock(&self.driven).retain(|other| !Arc::ptr_eq(other, upkeep));
+    }
+
+    /// Drives the domains in which works wait. Call it without locks in hand.
+    pub(crate) fn drive_works(&self) {
+        let driven = lock(&self.driven).clone();
+        driven.iter().for_each(|upkeep| upkeep.drive_works());
+    }
+
+    /// Tells whether a work waits for somebody to drive its domain.
+    pub(crate) fn has_works(&self) -> bool {
+        lock(&self.driven).iter().any(|upkeep| upkeep.has_works())
     }
 }
 
@@ -78,6 +104,7 @@ pub(crate) unsafe fn open(
             uses: Uses::none(),
             entry,
             api_version,
+            driven: Mutex::default(),
         }))
     };
     // SAFETY: the caller's contract, passed on.

@@ -74,6 +74,19 @@ impl Upkeep {
         }
     }
 
+    /// Tells whether works wait for somebody to drive the domain.
+    pub(crate) fn has_works(&self) -> bool {
+        !self.is_automatic() && !self.works.is_idle()
+    }
+
+    /// Drives all endpoints if works wait: what they wait for may come from any. Call it without locks in hand.
+    pub(crate) fn drive_works(&self) {
+        if self.has_works() {
+            self.roster.progress();
+            self.run_works();
+        }
+    }
+
     /// Says that works are due; whoever drives an endpoint next starts them. Locks may be held.
     pub(crate) fn works_are_due(&self) {
         self.word.fetch_or(DUE, Ordering::AcqRel);

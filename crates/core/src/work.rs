@@ -212,6 +212,12 @@ impl Works {
         }
     }
 
+    /// Tells whether no work waits and no operation of one is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        let state = lock(&self.state);
+        state.waiting.is_empty() && state.due.is_empty() && state.issued.is_empty()
+    }
+
     /// Takes who wants to know that the operation with this context ended.
     pub(crate) fn ended(&self, context: usize) -> Option<Issued> {
         lock(&self.state).issued.remove(&context)

@@ -4,7 +4,7 @@ use core::ffi::{c_int, c_void};
 use core::ptr::{from_mut, null_mut};
 
 use oxifabric_abi::*;
-use oxifabric_types::{Caps, Progress};
+use oxifabric_types::{Caps, Progress, Threading};
 
 use super::world::{End, World, bind, c, close};
 
@@ -261,6 +261,56 @@ fn deferred_works_form_a_chain() {
             assert_eq!(close(cntr), 0);
         }
     }
+}
+
+#[test]
+fn deferred_works_go_on_when_only_an_event_queue_is_read() {
+    let world = World::with(FI_VERSION(2, 6), |info| {
+        info.caps |= Caps::TRIGGER;
+        info.domain.threading = Threading::Domain;
+    });
+    let (eq, received) = (world.eq(FI_WAIT_FD), world.cntr(FI_WAIT_NONE));
+    let target = End {
+        ep: world.bare(),
+        cq: world.cq(TAGGED, FI_WAIT_NONE),
+        av: world.av(0),
+    };
+    assert_eq!(bind(target.ep, target.cq, FI_SEND | FI_RECV), 0);
+    assert_eq!(
+        (
+            bind(target.ep, target.av, 0),
+            bind(target.ep, received, FI_RECV)
+        ),
+        (0, 0)
+    );
+    assert_eq!(c!(fi_enable(target.ep)), 0);
+    let (a, b) = (
+        world.end(TAGGED, FI_WAIT_NONE),
+        world.end(TAGGED, FI_WAIT_NONE),
+    );
+    let (to_target, to_b) = (a.knows(&target), target.knows(&b));
+    let (mut first, mut into, mut bytes) = ([0u8; 1], [0u8; 3], *b"abc");
+    target.recv(&mut first, 1);
+    b.recv(&mut into, 2);
+    let mut work = work(received, 1, null_mut());
+    work.op_type = FI_OP_SEND;
+    queue_message(&world, &mut work, &target, to_b, &mut bytes, 0);
+    assert_eq!(a.send(to_target, b"x", 3), 0);
+    let mut handle = eq.cast::<fid>();
+    let waits = c!(fi_trywait(world.fabric, &mut handle, 1));
+    assert_eq!(waits, -FI_EAGAIN, "the descriptor tells nothing of works");
+    let (mut event, mut entry) = (0, fi_eq_entry::ZERO);
+    let (buf, len) = ((&raw mut entry).cast(), size_of_val(&entry));
+    for _ in 0..1000 {
+        let read = c!(fi_eq_read(eq, &mut event, buf, len, 0));
+        assert_eq!(read, -(FI_EAGAIN as isize));
+    }
+    let waits = c!(fi_trywait(world.fabric, &mut handle, 1));
+    assert_eq!(waits, 0, "no work waits");
+    b.next();
+    assert_eq!(&into, b"abc");
+    drop((a, b, target));
+    assert_eq!((close(eq), close(received)), (0, 0));
 }
 
 #[test]
