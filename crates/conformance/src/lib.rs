@@ -6,7 +6,7 @@
 //!
 //! - [`stage`]: a library and a provider; [`world`]: fabric, domain and endpoints on that; [`traffic`]: operations and their
 //!   completions.
-//! - [`ground`]: memory of one endpoint that another accesses; [`lobby`]: connected endpoints; [`group`]: members of
+//! - [`ground`]: memory of one endpoint that another accesses; `desk`: works that wait for counters; [`lobby`]: connected endpoints; [`group`]: members of
 //!   collectives.
 #![allow(
     clippy::missing_panics_doc,
@@ -18,6 +18,7 @@
     reason = "this room is a C program in all but the language"
 )]
 
+mod desk;
 pub mod ground;
 pub mod group;
 pub mod lobby;

@@ -1,6 +1,7 @@
-//! The man pages in scope, one module each.
+//! The man pages in scope, a module each; a long page has one for each part.
 
 mod fi_atomic;
+mod fi_atomic_operations;
 mod fi_av;
 mod fi_av_set;
 mod fi_cm;
@@ -9,6 +10,7 @@ mod fi_collective;
 mod fi_cq;
 mod fi_domain;
 mod fi_endpoint;
+mod fi_endpoint_contexts;
 mod fi_eq;
 mod fi_fabric;
 mod fi_getinfo;
@@ -30,6 +32,7 @@ pub const PAGES: &[Page] = &[
     fi_fabric::PAGE,
     fi_domain::PAGE,
     fi_endpoint::PAGE,
+    fi_endpoint_contexts::PAGE,
     fi_av::PAGE,
     fi_cq::PAGE,
     fi_eq::PAGE,
@@ -40,6 +43,7 @@ pub const PAGES: &[Page] = &[
     fi_tagged::PAGE,
     fi_rma::PAGE,
     fi_atomic::PAGE,
+    fi_atomic_operations::PAGE,
     fi_cm::PAGE,
     fi_trigger::PAGE,
     fi_av_set::PAGE,

@@ -1,0 +1,253 @@
+//! Endpoints by other names and in parts: aliases, shared contexts and scalable endpoints.
+
+use core::ptr::null_mut;
+
+use oxifabric_abi::*;
+
+use crate::traffic::PATIENCE;
+use crate::world::{Two, World, bind, close};
+use crate::{Stage, c, sentences};
+
+/// A scalable endpoint whose receive contexts have queues.
+struct Scalable {
+    ep: *mut fid_ep,
+    av: *mut fid_av,
+    rx: Vec<(*mut fid_ep, *mut fid_cq)>,
+    world: World,
+}
+
+impl Scalable {
+    /// Opens one with so many contexts of each kind, where the provider has that many.
+    fn new(stage: &Stage, count: usize) -> Option<Self> {
+        let mut hints = stage.hints();
+        hints.first_mut().caps |= FI_NAMED_RX_CTX;
+        c!((*hints.first().ep_attr).tx_ctx_cnt = count);
+        c!((*hints.first().ep_attr).rx_ctx_cnt = count);
+        let world = World::of(stage, stage.try_query(&hints, None, 0).ok()?);
+        let (mut ep, mut av) = (null_mut(), null_mut());
+        let opened = c!(fi_scalable_ep(
+            world.domain,
+            world.info.as_ptr(),
+            &mut ep,
+            null_mut()
+        ));
+        assert_eq!(opened, 0);
+        let mut attr = fi_av_attr {
+            rx_ctx_bits: 1,
+            ..fi_av_attr::ZERO
+        };
+        let opened = c!(fi_av_open(world.domain, &mut attr, &mut av, null_mut()));
+        assert_eq!((opened, c!(fi_scalable_ep_bind(ep, av.cast(), 0))), (0, 0));
+        let rx = (0..count)
+            .map(|index| {
+                let (mut rx, cq) = (null_mut(), world.cq(|_| {}));
+                let index = index as i32;
+                let opened = c!(fi_rx_context(ep, index, null_mut(), &mut rx, null_mut()));
+                assert_eq!((opened, bind(rx, cq, FI_RECV)), (0, 0));
+                assert_eq!(c!(fi_enable(rx)), 0);
+                (rx, cq)
+            })
+            .collect();
+        assert_eq!(c!(fi_enable(ep)), 0);
+        Some(Self { ep, av, rx, world })
+    }
+}
+
+impl Drop for Scalable {
+    fn drop(&mut self) {
+        let mut closed = Vec::new();
+        for &(rx, cq) in &self.rx {
+            closed.extend([close(rx), close(cq)]);
+        }
+        closed.extend([close(self.ep), close(self.av)]);
+        if !std::thread::panicking() {
+            assert!(closed.iter().all(|&code| code == 0), "{closed:?}");
+        }
+    }
+}
+
+sentences! { "fi_endpoint(3), aliases and contexts";
+
+/// An alias transfers over the endpoint that it stands for.
+fn an_alias_transfers(stage) {
+    let world = World::new(stage);
+    let two = world.two();
+    let mut alias = null_mut();
+    assert_eq!(c!(fi_ep_alias(two.a.ep, &mut alias, FI_TRANSMIT)), 0);
+    let posted = two.b.recv(1);
+    let (place, context) = (two.a.traffic.buffer(b"x"), two.a.traffic.context());
+    two.start(|| c!(fi_send(alias, place.cast(), 1, null_mut(), two.to_b, context)));
+    assert_eq!(two.done(&two.b).op_context, posted.context);
+    assert_eq!(two.done(&two.a).op_context, context);
+    assert_eq!(close(alias), 0);
+}
+
+/// An alias has operation flags of its own; those of the endpoint stay.
+fn an_alias_has_its_own_flags(stage) {
+    let world = World::new(stage);
+    let a = world.end_with(FI_SEND | FI_RECV | FI_SELECTIVE_COMPLETION, |_| {});
+    let two = Two::of(a, world.end());
+    let mut silent = FI_TRANSMIT;
+    assert_eq!(c!(fi_control(two.a.ep.cast(), FI_SETOPSFLAG, (&raw mut silent).cast())), 0);
+    let mut alias = null_mut();
+    assert_eq!(c!(fi_ep_alias(two.a.ep, &mut alias, FI_TRANSMIT | FI_COMPLETION)), 0);
+    let _posted = (two.b.recv(1), two.b.recv(1));
+    two.send(b"x");
+    let (place, context) = (two.a.traffic.buffer(b"y"), two.a.traffic.context());
+    two.start(|| c!(fi_send(alias, place.cast(), 1, null_mut(), two.to_b, context)));
+    assert_eq!(two.done(&two.a).op_context, context);
+    let _ = (two.done(&two.b), two.done(&two.b));
+    assert!(two.a.read().is_none());
+    assert_eq!(close(alias), 0);
+}
+
+/// The flags of an alias are for one direction.
+fn an_alias_names_one_direction(stage) {
+    let world = World::new(stage);
+    let end = world.end();
+    for flags in [0, FI_TRANSMIT | FI_RECV] {
+        let mut alias = null_mut();
+        assert_ne!(c!(fi_ep_alias(end.ep, &mut alias, flags)), 0);
+    }
+}
+
+/// An endpoint is released only when its aliases are closed: -FI_EBUSY until then.
+fn an_endpoint_with_aliases_stays_open(stage) {
+    let world = World::new(stage);
+    let end = world.end();
+    let mut alias = null_mut();
+    assert_eq!(c!(fi_ep_alias(end.ep, &mut alias, FI_RECV)), 0);
+    assert_eq!(close(end.ep), -FI_EBUSY);
+    assert_eq!(close(alias), 0);
+}
+
+/// Endpoints that share a receive context take its receives, whoever the message is for.
+fn a_receive_context_is_shared(stage) {
+    let world = World::with(stage, |hints| c!((*hints.ep_attr).rx_ctx_cnt = FI_SHARED_CONTEXT));
+    let mut srx = null_mut();
+    let attr = world.info.first().rx_attr;
+    assert_eq!(c!(fi_srx_context(world.domain, attr, &mut srx, null_mut())), 0);
+    let ends: Vec<_> = (0..2)
+        .map(|_| world.end_with(FI_SEND | FI_RECV, |ep| assert_eq!(bind(ep, srx, 0), 0)))
+        .collect();
+    let sender = World::new(stage);
+    let third = sender.end();
+    let to: Vec<_> = ends.iter().map(|end| third.knows(end)).collect();
+    let posted: Vec<_> = (0..2)
+        .map(|_| {
+            let posted = third.posted(1);
+            let place = posted.place.cast();
+            let code = c!(fi_recv(srx, place, 1, null_mut(), FI_ADDR_UNSPEC, posted.context));
+            assert_eq!(code, 0);
+            posted
+        })
+        .collect();
+    for (at, end) in [1, 0].into_iter().zip(&posted) {
+        let (place, context) = (third.traffic.buffer(&[b'0' + at as u8]), third.traffic.context());
+        let begun = std::time::Instant::now();
+        while c!(fi_send(third.ep, place.cast(), 1, null_mut(), to[at], context)) != 0 {
+            assert!(begun.elapsed() < PATIENCE);
+            let _ = (third.read(), ends[0].read(), ends[1].read());
+        }
+        let done = loop {
+            assert!(begun.elapsed() < PATIENCE);
+            let _ = third.read();
+            if let Some(crate::traffic::Read::Done(done)) = ends[at].read() {
+                break done;
+            }
+        };
+        assert_eq!((done.op_context, end.bytes()), (end.context, [b'0' + at as u8].as_slice()));
+    }
+    assert_eq!(close(srx), -FI_EBUSY);
+    drop(ends);
+    assert_eq!(close(srx), 0);
+}
+
+/// Endpoints that share a transmit context send through it.
+fn a_transmit_context_is_shared(stage) {
+    let world = World::with(stage, |hints| c!((*hints.ep_attr).tx_ctx_cnt = FI_SHARED_CONTEXT));
+    let mut stx = null_mut();
+    let attr = world.info.first().tx_attr;
+    assert_eq!(c!(fi_stx_context(world.domain, attr, &mut stx, null_mut())), 0);
+    let a = world.end_with(FI_SEND | FI_RECV, |ep| assert_eq!(bind(ep, stx, 0), 0));
+    let b = world.end_with(FI_SEND | FI_RECV, |ep| assert_eq!(bind(ep, stx, 0), 0));
+    let two = Two::of(a, b);
+    let posted = two.b.recv(1);
+    let context = two.send(b"x");
+    assert_eq!(two.done(&two.b).op_context, posted.context);
+    assert_eq!(two.done(&two.a).op_context, context);
+    assert_eq!(close(stx), -FI_EBUSY);
+    drop(two);
+    assert_eq!(close(stx), 0);
+}
+
+/// A message reaches the receive context of a scalable endpoint that the address names.
+fn a_scalable_endpoint_has_contexts(stage) {
+    let Some(sep) = Scalable::new(stage, 2) else {
+        return;
+    };
+    let sender = sep.world.end();
+    let name = crate::lobby::name_of(sep.ep.cast());
+    let mut to = 77;
+    let mut attr = fi_av_attr { rx_ctx_bits: 1, ..fi_av_attr::ZERO };
+    let mut av = null_mut();
+    assert_eq!(c!(fi_av_open(sep.world.domain, &mut attr, &mut av, null_mut())), 0);
+    let (ep, cq) = (sep.world.bare(), sep.world.cq(|_| {}));
+    assert_eq!((bind(ep, cq, FI_SEND | FI_RECV), bind(ep, av, 0), c!(fi_enable(ep))), (0, 0, 0));
+    assert_eq!(c!(fi_av_insert(av, name.as_ptr().cast(), 1, &mut to, 0, null_mut())), 1);
+    for index in [1, 0] {
+        let posted = sender.posted(1);
+        let place = posted.place.cast();
+        let rx = sep.rx[index].0;
+        assert_eq!(c!(fi_recv(rx, place, 1, null_mut(), FI_ADDR_UNSPEC, posted.context)), 0);
+        let byte = sender.traffic.buffer(&[b'0' + index as u8]);
+        let address = fi_rx_addr(to, index as i32, 1);
+        let begun = std::time::Instant::now();
+        let mut entry = fi_cq_tagged_entry::ZERO;
+        let mut sent = false;
+        loop {
+            assert!(begun.elapsed() < PATIENCE);
+            sent = sent || c!(fi_send(ep, byte.cast(), 1, null_mut(), address, sender.traffic.context())) == 0;
+            let mut own = fi_cq_tagged_entry::ZERO;
+            c!(fi_cq_read(cq, (&raw mut own).cast(), 1));
+            if c!(fi_cq_read(sep.rx[index].1, (&raw mut entry).cast(), 1)) == 1 {
+                break;
+            }
+        }
+        assert_eq!((entry.op_context, posted.bytes()), (posted.context, [b'0' + index as u8].as_slice()));
+    }
+    assert_eq!((close(ep), close(cq), close(av)), (0, 0, 0));
+    drop(sender);
+}
+
+/// A scalable endpoint with open contexts cannot be closed: -FI_EBUSY.
+fn a_scalable_endpoint_with_contexts_stays_open(stage) {
+    let Some(sep) = Scalable::new(stage, 1) else {
+        return;
+    };
+    assert_eq!(close(sep.ep), -FI_EBUSY);
+}
+
+/// A context that the scalable endpoint has not is refused.
+fn a_context_beyond_the_last_is_refused(stage) {
+    let Some(sep) = Scalable::new(stage, 1) else {
+        return;
+    };
+    let mut ep = null_mut();
+    assert_ne!(c!(fi_tx_context(sep.ep, 1, null_mut(), &mut ep, null_mut())), 0);
+    assert_ne!(c!(fi_rx_context(sep.ep, -1, null_mut(), &mut ep, null_mut())), 0);
+}
+
+/// A transmit context does not receive, and a receive context does not send.
+fn a_context_has_one_direction(stage) {
+    let Some(sep) = Scalable::new(stage, 1) else {
+        return;
+    };
+    let (mut byte, mut tx) = (0_u8, null_mut());
+    assert_eq!(c!(fi_tx_context(sep.ep, 0, null_mut(), &mut tx, null_mut())), 0);
+    let place = (&raw mut byte).cast();
+    assert!(c!(fi_recv(tx, place, 1, null_mut(), FI_ADDR_UNSPEC, null_mut())) < 0);
+    assert!(c!(fi_send(sep.rx[0].0, place.cast_const(), 1, null_mut(), 0, null_mut())) < 0);
+    assert_eq!(close(tx), 0);
+}
+}
