@@ -1,5 +1,7 @@
 //! The peers of endpoints. Source: fi_av(3).
 
+use core::fmt;
+use core::marker::PhantomData;
 use std::ffi::CString;
 use std::sync::Arc;
 
@@ -7,29 +9,31 @@ use oxifabric_types::Errno;
 
 pub use crate::raw::Peer;
 use crate::raw::Peers;
-use crate::{Address, AddressFormat, Domain, Error};
+use crate::threading::Marker;
+use crate::{Address, AddressFormat, Domain, Error, Shared, Threading};
 
 /// The peers that endpoints can talk to.
 ///
 /// A [`Peer`] is valid with the vector that gave it, as long as that is open; with endpoints of another vector it is an error.
 /// Clones are the same vector; it is closed when the last one and all endpoints that use it are dropped.
-#[derive(Clone)]
-pub struct AddressVector {
+pub struct AddressVector<T: Threading = Shared> {
     peers: Arc<Peers>,
     format: AddressFormat,
+    threading: Marker<T>,
 }
 
-impl AddressVector {
+impl<T: Threading> AddressVector<T> {
     /// Opens an empty address vector.
     ///
     /// # Errors
     ///
     /// What `fi_av_open` returned.
-    pub fn open(domain: &Domain) -> Result<Self, Error> {
+    pub fn open(domain: &Domain<T>) -> Result<Self, Error> {
         let peers = Peers::open(domain.object().clone()).map_err(Error::call("fi_av_open"))?;
         Ok(Self {
             peers: Arc::new(peers),
             format: domain.info().address_format(),
+            threading: PhantomData,
         })
     }
 
@@ -59,6 +63,15 @@ impl AddressVector {
         self.peers.insert_service(&node, &service).map_err(call)
     }
 
+    /// Removes a peer. Operations towards it that are in flight may end with an error.
+    ///
+    /// # Errors
+    ///
+    /// `INVAL` for a peer of another vector; or what `fi_av_remove` returned.
+    pub fn remove(&self, peer: Peer) -> Result<(), Error> {
+        self.peers.remove(peer).map_err(Error::call("fi_av_remove"))
+    }
+
     /// Returns the address of a peer.
     ///
     /// # Errors
@@ -74,5 +87,21 @@ impl AddressVector {
 
     pub(crate) fn peers(&self) -> &Arc<Peers> {
         &self.peers
+    }
+}
+
+impl<T: Threading> Clone for AddressVector<T> {
+    fn clone(&self) -> Self {
+        Self {
+            peers: self.peers.clone(),
+            format: self.format,
+            threading: PhantomData,
+        }
+    }
+}
+
+impl<T: Threading> fmt::Debug for AddressVector<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AddressVector").finish_non_exhaustive()
     }
 }

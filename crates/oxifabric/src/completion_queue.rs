@@ -1,43 +1,61 @@
 //! Completions of operations. Source: fi_cq(3).
 
+use core::fmt;
+use core::marker::PhantomData;
 use core::time::Duration;
 use std::sync::Arc;
 use std::time::Instant;
 
-use oxifabric_abi::FI_REMOTE_CQ_DATA;
+use oxifabric_abi::{FI_REMOTE_CQ_DATA, FI_REMOTE_READ};
 use oxifabric_types::Errno;
 
-use crate::raw::{Entry, ErrorEntry, Polled, Queue};
-use crate::{Address, Buffer, Domain, Error, Op, Operation, OperationError, Peer};
+use crate::atomic::Fetched;
+use crate::raw::{Entry, ErrorEntry, Polled, Queue, Remote, Waits};
+use crate::threading::Marker;
+use crate::{
+    Address, Buffer, Domain, Error, Op, Operation, OperationError, Peer, Shared, Threading,
+};
 
 /// Where the completions of endpoints appear.
 ///
 /// Reading it is also what moves operations forward, with providers of manual progress. Clones are the same queue; it is
 /// closed when the last one and all endpoints that use it are dropped.
-#[derive(Clone)]
-pub struct CompletionQueue {
+pub struct CompletionQueue<T: Threading = Shared> {
     queue: Arc<Queue>,
-    waits: bool,
+    waits: Waits,
+    threading: Marker<T>,
 }
 
 /// A completed operation, which gives its buffer back.
 #[derive(Debug)]
 pub struct Completion {
-    /// The operation.
+    /// The operation; [`Op::PEER`] for something that a peer did.
     pub op: Op,
-    /// Its buffer. After a receive it is as long as the message.
+    /// Its buffer. After a receive it is as long as the message. It is empty if the operation had none of its own.
     pub buffer: Buffer,
     /// What happened.
     pub outcome: Result<Transfer, Error>,
 }
 
-/// A message that was sent or received.
+impl Completion {
+    /// The buffer and what happened to it, if all went well.
+    ///
+    /// # Errors
+    ///
+    /// That of the operation; the buffer is dropped then.
+    pub fn ok(self) -> Result<(Buffer, Transfer), Error> {
+        let buffer = self.buffer;
+        self.outcome.map(|transfer| (buffer, transfer))
+    }
+}
+
+/// What an operation did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Transfer {
-    /// Which of both.
+    /// What was done.
     pub operation: Operation,
-    /// The length of a message that was received, in bytes.
+    /// The length of what was moved, in bytes.
     pub len: usize,
     /// The tag of a message that was received.
     pub tag: u64,
@@ -45,26 +63,28 @@ pub struct Transfer {
     pub data: Option<u64>,
     /// Who sent it, if the offer has [`Caps::SOURCE`](crate::Caps::SOURCE) and the sender is in the endpoint's address vector.
     pub source: Option<Peer>,
+    pub(crate) fetched: Fetched,
 }
 
 /// The longest time of one blocking read: the C call takes milliseconds in 31 bits.
 const LONGEST_MS: i32 = 60_000;
 
-impl CompletionQueue {
+impl<T: Threading> CompletionQueue<T> {
     /// Opens a queue for `size` completions, on which threads can sleep if the provider is able to.
     ///
     /// # Errors
     ///
     /// What `fi_cq_open` returned.
-    pub fn open(domain: &Domain, size: usize) -> Result<Self, Error> {
-        match Queue::open(domain.object().clone(), size, true) {
-            Ok(queue) => Ok(Self {
-                queue: Arc::new(queue),
-                waits: true,
-            }),
-            Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::INVAL) => Self::polled(domain, size),
-            Err(errno) => Err(Error::call("fi_cq_open")(errno)),
+    pub fn open(domain: &Domain<T>, size: usize) -> Result<Self, Error> {
+        let mut last = Errno::NOSYS;
+        for waits in [Waits::Descriptor, Waits::Somehow, Waits::No] {
+            match Self::open_with(domain, size, waits) {
+                Ok(queue) => return Ok(queue),
+                Err(errno @ (Errno::NOSYS | Errno::OPNOTSUPP | Errno::INVAL)) => last = errno,
+                Err(errno) => return Err(Error::call("fi_cq_open")(errno)),
+            }
         }
+        Err(Error::call("fi_cq_open")(last))
     }
 
     /// Opens a queue that is only polled, which spares some providers the cost of waking anybody.
@@ -74,12 +94,16 @@ impl CompletionQueue {
     /// # Errors
     ///
     /// What `fi_cq_open` returned.
-    pub fn polled(domain: &Domain, size: usize) -> Result<Self, Error> {
-        let queue =
-            Queue::open(domain.object().clone(), size, false).map_err(Error::call("fi_cq_open"))?;
+    pub fn polled(domain: &Domain<T>, size: usize) -> Result<Self, Error> {
+        Self::open_with(domain, size, Waits::No).map_err(Error::call("fi_cq_open"))
+    }
+
+    fn open_with(domain: &Domain<T>, size: usize, waits: Waits) -> Result<Self, Errno> {
+        let queue = Queue::open(domain.object().clone(), size, waits)?;
         Ok(Self {
             queue: Arc::new(queue),
-            waits: false,
+            waits,
+            threading: PhantomData,
         })
     }
 
@@ -90,7 +114,20 @@ impl CompletionQueue {
     /// An error of the queue itself, such as an overrun. That an operation failed is in [`Completion::outcome`].
     #[inline]
     pub fn poll(&self) -> Result<Option<Completion>, Error> {
-        self.read(None)
+        read(&self.queue, None)
+    }
+
+    /// Takes one completion, waiting for it as long as it takes.
+    ///
+    /// # Errors
+    ///
+    /// As [`CompletionQueue::poll`].
+    pub fn next(&self) -> Result<Completion, Error> {
+        loop {
+            if let Some(completion) = self.wait(None)? {
+                return Ok(completion);
+            }
+        }
     }
 
     /// Takes one completion, waiting for it at most as long as `timeout`; without one, until there is a completion or
@@ -101,17 +138,18 @@ impl CompletionQueue {
     /// As [`CompletionQueue::poll`].
     pub fn wait(&self, timeout: Option<Duration>) -> Result<Option<Completion>, Error> {
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let waits = self.waits != Waits::No;
         loop {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            let read = if self.waits {
-                self.read(Some(milliseconds(left)))?
+            let found = if waits {
+                read(&self.queue, Some(milliseconds(left)))?
             } else {
                 self.poll()?
             };
-            if read.is_some() || left == Some(Duration::ZERO) {
-                return Ok(read);
+            if found.is_some() || left == Some(Duration::ZERO) {
+                return Ok(found);
             }
-            if !self.waits {
+            if !waits {
                 std::thread::yield_now();
             } else if deadline.is_none() {
                 // Woken, or a very long time has passed; both are for the caller to judge.
@@ -129,67 +167,145 @@ impl CompletionQueue {
         self.queue.signal().map_err(Error::call("fi_cq_signal"))
     }
 
-    #[inline]
-    fn read(&self, timeout_ms: Option<i32>) -> Result<Option<Completion>, Error> {
-        loop {
-            match self.queue.read(timeout_ms) {
-                Ok(Polled::Empty) => return Ok(None),
-                Ok(Polled::Done(entry)) => return Ok(Some(done(entry))),
-                Ok(Polled::Failed(entry)) => return Ok(Some(self.failed(*entry))),
-                Ok(Polled::Orphan) => {}
-                Err(errno) => return Err(Error::call("fi_cq_read")(errno)),
-            }
-        }
-    }
-
-    #[cold]
-    fn failed(&self, entry: ErrorEntry) -> Completion {
-        let domain = self.queue.domain();
-        let format = crate::AddressFormat(domain.info().addr_format());
-        let bytes = entry.load.peer.and_then(|peer| self.queue.address(peer));
-        Completion {
-            op: entry.op,
-            buffer: entry.load.buffer,
-            outcome: Err(Error::Operation(Box::new(OperationError {
-                operation: entry.load.operation,
-                peer: bytes.map(|bytes| Address::new(format, &bytes)),
-                errno: entry.errno,
-                provider_errno: entry.prov_errno,
-                detail: entry.detail,
-                overflow: entry.overflow,
-            }))),
-        }
-    }
-
     pub(crate) fn queue(&self) -> &Arc<Queue> {
         &self.queue
     }
 }
 
+impl<T: Threading> Clone for CompletionQueue<T> {
+    fn clone(&self) -> Self {
+        Self {
+            queue: self.queue.clone(),
+            waits: self.waits,
+            threading: PhantomData,
+        }
+    }
+}
+
+impl<T: Threading> fmt::Debug for CompletionQueue<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CompletionQueue").finish_non_exhaustive()
+    }
+}
+
+/// Moves operations forward, and hands completions of scopes to them. Others are kept for those who read the queue.
+pub(crate) fn look(queue: &Queue) -> Result<(), Error> {
+    if let Some(completion) = read_now(queue, None)? {
+        queue.keep(completion);
+    }
+    Ok(())
+}
+
+/// Takes one completion that is for the reader: one that was kept, or the next.
+#[inline]
+pub(crate) fn read(queue: &Queue, timeout_ms: Option<i32>) -> Result<Option<Completion>, Error> {
+    if queue.has_kept()
+        && let Some(completion) = queue.kept()
+    {
+        return Ok(Some(completion));
+    }
+    read_now(queue, timeout_ms)
+}
+
+/// Takes one completion that is for the reader, and hands those of scopes to them.
+#[inline]
+fn read_now(queue: &Queue, timeout_ms: Option<i32>) -> Result<Option<Completion>, Error> {
+    loop {
+        let polled = match queue.read(timeout_ms) {
+            Ok(polled) => polled,
+            Err(errno) => return Err(Error::call("fi_cq_read")(errno)),
+        };
+        match polled {
+            Polled::Empty => return Ok(None),
+            Polled::Done(entry) => {
+                if let Some(tally) = entry.load.memory.tally() {
+                    tally.ended(entry.op, Ok(transfer(&entry)));
+                    return Ok(None);
+                }
+                return Ok(Some(done(entry)));
+            }
+            Polled::Failed(entry) => {
+                if let Some(tally) = entry.load.memory.tally().cloned() {
+                    let failed = failed(queue, *entry);
+                    if let Err(error) = failed.outcome {
+                        tally.ended(failed.op, Err(error));
+                    }
+                    return Ok(None);
+                }
+                return Ok(Some(failed(queue, *entry)));
+            }
+            Polled::Remote(remote) => return Ok(Some(by_peer(remote))),
+            Polled::Orphan => {}
+        }
+    }
+}
+
 #[inline]
 fn done(entry: Entry) -> Completion {
-    let mut buffer = entry.load.buffer;
-    let operation = entry.load.operation;
-    let len = match operation {
-        Operation::Send => buffer.len(),
-        Operation::Receive => entry.len.min(buffer.len()),
-    };
-    buffer.resize(len);
+    let transfer = transfer(&entry);
     Completion {
         op: entry.op,
-        buffer,
+        buffer: entry.load.memory.into_buffer(transfer.len),
+        outcome: Ok(transfer),
+    }
+}
+
+#[inline]
+fn transfer(entry: &Entry) -> Transfer {
+    let whole = entry.load.memory.len();
+    Transfer {
+        operation: entry.load.operation,
+        len: match entry.load.operation {
+            Operation::Receive => entry.len.min(whole),
+            _ => whole,
+        },
+        tag: entry.tag,
+        data: (entry.flags & FI_REMOTE_CQ_DATA != 0).then_some(entry.data),
+        source: entry.source,
+        fetched: entry.fetched,
+    }
+}
+
+#[cold]
+fn by_peer(remote: Remote) -> Completion {
+    Completion {
+        op: Op::PEER,
+        buffer: Buffer::new(),
         outcome: Ok(Transfer {
-            operation,
-            len,
-            tag: entry.tag,
-            data: (entry.flags & FI_REMOTE_CQ_DATA != 0).then_some(entry.data),
-            source: entry.source,
+            operation: match remote.flags & FI_REMOTE_READ {
+                0 => Operation::RemoteWrite,
+                _ => Operation::RemoteRead,
+            },
+            len: remote.len,
+            tag: 0,
+            data: (remote.flags & FI_REMOTE_CQ_DATA != 0).then_some(remote.data),
+            source: None,
+            fetched: Fetched::NOTHING,
         }),
     }
 }
 
+#[cold]
+fn failed(queue: &Queue, entry: ErrorEntry) -> Completion {
+    let format = crate::AddressFormat(queue.domain().info().addr_format());
+    let bytes = entry.load.peer.and_then(|peer| queue.address(peer));
+    let len = entry.load.memory.len();
+    Completion {
+        op: entry.op,
+        outcome: Err(Error::Operation(Box::new(OperationError {
+            operation: entry.load.operation,
+            peer: bytes.map(|bytes| Address::new(format, &bytes)),
+            errno: entry.errno,
+            provider_errno: entry.prov_errno,
+            detail: entry.detail,
+            overflow: entry.overflow,
+        }))),
+        buffer: entry.load.memory.into_buffer(len),
+    }
+}
+
 /// A time as the C call takes it, rounded up.
-fn milliseconds(time: Option<Duration>) -> i32 {
+pub(crate) fn milliseconds(time: Option<Duration>) -> i32 {
     let Some(time) = time else {
         return -1;
     };

@@ -1,78 +1,55 @@
-//! Endpoints: sending and receiving messages. Source: fi_endpoint(3), fi_msg(3), fi_tagged(3).
+//! Endpoints: where operations are posted. Source: fi_endpoint(3).
 
-use std::sync::Arc;
+mod builder;
+mod connection;
+mod operations;
+mod options;
 
-use oxifabric_abi::{
-    FI_DELIVERY_COMPLETE, FI_FENCE, FI_INJECT_COMPLETE, FI_REMOTE_CQ_DATA, FI_TRANSMIT_COMPLETE,
-};
+pub use builder::EndpointBuilder;
+pub use connection::Connecting;
+pub use options::{Level, SendOptions};
+
+use core::fmt;
+use core::marker::PhantomData;
+
 use oxifabric_types::Errno;
 
-use crate::raw::{Inject, Port, Post, Queue};
+use crate::atomic::{self, Atomic, Exchange, Update};
+use crate::kind::Kind;
+use crate::raw::{Inject, Port, Post};
+use crate::threading::Marker;
 use crate::{
-    Address, AddressVector, Buffer, CompletionQueue, Domain, Error, Info, Op, Peer, Refused,
+    Access, Address, Domain, Error, Info, Op, Operation, Payload, Peer, Plain, Rdm, Refused,
+    Remote, Shared, Threading,
 };
 
-/// An enabled endpoint for reliable datagrams.
+/// An enabled endpoint of a kind: [`Rdm`], [`Msg`](crate::Msg) or [`Dgram`](crate::Dgram).
 ///
-/// Every operation owns its buffer from the post until its completion. Messages to one peer arrive in the order of their sends;
+/// Every operation owns its memory from the post until its completion, which appears in the queue of its direction. A post that
+/// is refused gives its buffer back at once. Messages to one peer arrive in the order of their sends (but for [`Dgram`](crate::Dgram));
 /// a receive takes the earliest message that matches it, and the earliest receive that matches takes a message.
 ///
 /// Dropping it closes it and frees the buffers of operations that have not completed; completions of them that nobody has read
 /// do not appear.
-pub struct Endpoint {
+pub struct Endpoint<K: Kind = Rdm, T: Threading = Shared> {
     port: Port,
     info: Info,
+    kind: PhantomData<fn() -> K>,
+    threading: Marker<T>,
 }
 
-/// How an endpoint is put together; see [`Endpoint::builder`].
-#[must_use = "an endpoint opens when it is enabled"]
-pub struct EndpointBuilder {
-    domain: Domain,
-    transmit: Option<Arc<Queue>>,
-    receive: Option<Arc<Queue>>,
-    peers: Option<AddressVector>,
-    name: Option<Address>,
-}
+impl<K: Kind, T: Threading> Endpoint<K, T> {
+    /// Begins to put an endpoint together: `Endpoint::<Rdm>::builder(&domain)`.
+    pub fn builder(domain: &Domain<T>) -> EndpointBuilder<K, T> {
+        EndpointBuilder::new(domain)
+    }
 
-/// When a send completes. Source: fi_cq(3) "Completion levels".
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Level {
-    /// At the endpoint's default level.
-    #[default]
-    Default,
-    /// When the buffer may be used again.
-    Inject,
-    /// When the message no longer depends on this endpoint.
-    Transmit,
-    /// When the message has arrived in the peer's buffer.
-    Delivery,
-}
-
-/// What [`Endpoint::send_with`] sends beside the bytes, and how.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct SendOptions {
-    /// The tag; without one it is an untagged message.
-    pub tag: Option<u64>,
-    /// Data for the completion at the peer.
-    pub data: Option<u64>,
-    /// When the send completes.
-    pub level: Level,
-    /// Whether it waits for all earlier operations to the same peer.
-    pub fence: bool,
-}
-
-impl Endpoint {
-    /// Begins to put an endpoint together.
-    ///
-    /// It needs an address vector and a queue, or two, one for each direction; all of the same domain.
-    pub fn builder(domain: &Domain) -> EndpointBuilder {
-        EndpointBuilder {
-            domain: domain.clone(),
-            transmit: None,
-            receive: None,
-            peers: None,
-            name: None,
+    fn new(port: Port, info: Info) -> Self {
+        Self {
+            port,
+            info,
+            kind: PhantomData,
+            threading: PhantomData,
         }
     }
 
@@ -91,124 +68,6 @@ impl Endpoint {
         Ok(Address::new(self.info.address_format(), &bytes))
     }
 
-    /// Sends a message.
-    ///
-    /// # Errors
-    ///
-    /// The post was refused: `AGAIN` when the queue is full, `INVAL` for a peer of another address vector, `MSGSIZE`.
-    #[inline]
-    pub fn send(&self, to: Peer, buffer: Buffer) -> Result<Op, Refused> {
-        self.post("fi_send", buffer, send(to, None, None))
-    }
-
-    /// Sends a message with data for the completion at the peer.
-    ///
-    /// # Errors
-    ///
-    /// As [`Endpoint::send`].
-    #[inline]
-    pub fn send_data(&self, to: Peer, data: u64, buffer: Buffer) -> Result<Op, Refused> {
-        self.post("fi_senddata", buffer, send(to, None, Some(data)))
-    }
-
-    /// Sends a tagged message.
-    ///
-    /// # Errors
-    ///
-    /// As [`Endpoint::send`].
-    #[inline]
-    pub fn send_tagged(&self, to: Peer, tag: u64, buffer: Buffer) -> Result<Op, Refused> {
-        self.post("fi_tsend", buffer, send(to, Some(tag), None))
-    }
-
-    /// Sends a message with everything that can be said about it.
-    ///
-    /// # Errors
-    ///
-    /// As [`Endpoint::send`]; `BADFLAGS` or `OPNOTSUPP` for an option that the provider does not have.
-    pub fn send_with(&self, to: Peer, buffer: Buffer, options: SendOptions) -> Result<Op, Refused> {
-        let post = Post::SendMsg {
-            to,
-            tag: options.tag,
-            data: options.data.unwrap_or(0),
-            flags: options.flags(),
-        };
-        self.post("fi_sendmsg", buffer, post)
-    }
-
-    /// Receives a message into the buffer; a longer one is cut, and the completion says so.
-    ///
-    /// # Errors
-    ///
-    /// As [`Endpoint::send`].
-    #[inline]
-    pub fn receive(&self, buffer: Buffer) -> Result<Op, Refused> {
-        let (from, tag) = (None, None);
-        self.post("fi_recv", buffer, Post::Recv { from, tag })
-    }
-
-    /// Receives a message with this tag; bits of it that are set in `ignore` do not matter.
-    ///
-    /// # Errors
-    ///
-    /// As [`Endpoint::send`].
-    #[inline]
-    pub fn receive_tagged(&self, tag: u64, ignore: u64, buffer: Buffer) -> Result<Op, Refused> {
-        let (from, tag) = (None, Some((tag, ignore)));
-        self.post("fi_trecv", buffer, Post::Recv { from, tag })
-    }
-
-    /// Receives a message of this peer only, with a tag and the bits of it that do not matter if it shall be tagged.
-    ///
-    /// The offer must have [`Caps::DIRECTED_RECV`](crate::Caps::DIRECTED_RECV); otherwise the sender does not matter.
-    ///
-    /// # Errors
-    ///
-    /// As [`Endpoint::send`].
-    #[inline]
-    pub fn receive_from(
-        &self,
-        from: Peer,
-        tag: Option<(u64, u64)>,
-        buffer: Buffer,
-    ) -> Result<Op, Refused> {
-        let from = Some(from);
-        self.post("fi_recv", buffer, Post::Recv { from, tag })
-    }
-
-    /// Sends a short message, at most [`Info::inject_size`] bytes; it has no completion.
-    ///
-    /// # Errors
-    ///
-    /// As [`Endpoint::send`].
-    #[inline]
-    pub fn inject(&self, to: Peer, bytes: &[u8]) -> Result<(), Error> {
-        let (tag, data) = (None, None);
-        self.inject_with(bytes, Inject { to, tag, data })
-    }
-
-    /// Sends a short message with data for the completion at the peer; it has none here.
-    ///
-    /// # Errors
-    ///
-    /// As [`Endpoint::send`].
-    #[inline]
-    pub fn inject_data(&self, to: Peer, data: u64, bytes: &[u8]) -> Result<(), Error> {
-        let (tag, data) = (None, Some(data));
-        self.inject_with(bytes, Inject { to, tag, data })
-    }
-
-    /// Sends a short tagged message; it has no completion.
-    ///
-    /// # Errors
-    ///
-    /// As [`Endpoint::send`].
-    #[inline]
-    pub fn inject_tagged(&self, to: Peer, tag: u64, bytes: &[u8]) -> Result<(), Error> {
-        let (tag, data) = (Some(tag), None);
-        self.inject_with(bytes, Inject { to, tag, data })
-    }
-
     /// Asks for the end of an operation. Its completion still appears: `CANCELED` if it was ended, otherwise as usual.
     ///
     /// # Errors
@@ -218,101 +77,204 @@ impl Endpoint {
         self.port.cancel(op).map_err(Error::call("fi_cancel"))
     }
 
-    #[inline]
-    fn post(&self, call: &'static str, buffer: Buffer, post: Post) -> Result<Op, Refused> {
-        self.port
-            .post(buffer, post)
-            .map_err(|(errno, buffer)| Refused {
-                error: Error::Call { call, errno },
-                buffer,
-            })
+    pub(crate) fn port(&self) -> &Port {
+        &self.port
     }
 
     #[inline]
-    fn inject_with(&self, bytes: &[u8], inject: Inject) -> Result<(), Error> {
+    pub(crate) fn post(
+        &self,
+        call: &'static str,
+        payload: impl Into<Payload<T>>,
+        peer: Option<Peer>,
+        post: Post,
+    ) -> Result<Op, Refused> {
+        let memory = payload.into().into_memory();
+        match self.port.post(memory, peer, post) {
+            Ok(op) => Ok(op),
+            Err((errno, memory)) => {
+                let len = memory.len();
+                Err(Refused {
+                    error: Error::Call { call, errno },
+                    buffer: memory.into_buffer(len),
+                })
+            }
+        }
+    }
+
+    #[inline]
+    fn inject_bytes(&self, bytes: &[u8], peer: Option<Peer>, inject: Inject) -> Result<(), Error> {
         // Some providers trust their caller about the length.
         if bytes.len() > self.info.inject_size() {
             return Err(Error::call("fi_inject")(Errno::MSGSIZE));
         }
         self.port
-            .inject(bytes, inject)
+            .inject(bytes, peer, inject)
             .map_err(Error::call("fi_inject"))
     }
-}
 
-#[inline]
-fn send(to: Peer, tag: Option<u64>, data: Option<u64>) -> Post {
-    Post::Send { to, tag, data }
-}
-
-impl SendOptions {
-    fn flags(&self) -> u64 {
-        let level = match self.level {
-            Level::Default => 0,
-            Level::Inject => FI_INJECT_COMPLETE,
-            Level::Transmit => FI_TRANSMIT_COMPLETE,
-            Level::Delivery => FI_DELIVERY_COMPLETE,
-        };
-        let data = self.data.map_or(0, |_| FI_REMOTE_CQ_DATA);
-        let fence = if self.fence { FI_FENCE } else { 0 };
-        level | data | fence
-    }
-}
-
-impl EndpointBuilder {
-    /// Uses this address vector.
-    pub fn address_vector(mut self, peers: &AddressVector) -> Self {
-        self.peers = Some(peers.clone());
-        self
-    }
-
-    /// Uses one queue for both directions.
-    pub fn queue(self, queue: &CompletionQueue) -> Self {
-        self.transmit_queue(queue).receive_queue(queue)
-    }
-
-    /// Uses this queue for completions of sends.
-    pub fn transmit_queue(mut self, queue: &CompletionQueue) -> Self {
-        self.transmit = Some(queue.queue().clone());
-        self
-    }
-
-    /// Uses this queue for completions of receives.
-    pub fn receive_queue(mut self, queue: &CompletionQueue) -> Self {
-        self.receive = Some(queue.queue().clone());
-        self
-    }
-
-    /// Asks for this address in place of one that the provider chooses.
-    pub fn name(mut self, address: &Address) -> Self {
-        self.name = Some(address.clone());
-        self
-    }
-
-    /// Opens and enables the endpoint: peers can reach it from now on.
-    ///
-    /// # Errors
-    ///
-    /// `NOAV` or `NOCQ` when something is missing, `DOMAIN` when something is of another domain, `ADDRINUSE` or `INVAL` for a
-    /// name; or what the calls to open, bind and enable it returned.
-    pub fn enable(self) -> Result<Endpoint, Error> {
-        let missing = Error::call("fi_enable");
-        let peers = self.peers.ok_or_else(|| missing(Errno::NOAV))?;
-        let (Some(tx), Some(rx)) = (self.transmit, self.receive) else {
-            return Err(missing(Errno::NOCQ));
-        };
-        let format = self.domain.info().address_format();
-        let fits = |name: &&Address| name.format() == format && name.is_whole();
-        let name = self.name.as_ref();
-        if name.is_some() && name.filter(fits).is_none() {
-            return Err(Error::call("fi_setname")(Errno::INVAL));
+    /// Reads as many bytes as the payload has.
+    fn read_into<E: Plain>(
+        &self,
+        peer: Option<Peer>,
+        from: Remote<[E]>,
+        payload: impl Into<Payload<T>>,
+    ) -> Result<Op, Refused> {
+        let payload = payload.into();
+        match from.place(payload.len(), Access::READ) {
+            Ok(from) => self.post("fi_read", payload, peer, Post::Read { from }),
+            Err(error) => Err(refused(error, payload)),
         }
-        let name = name.map(Address::bytes);
-        let port = Port::open(self.domain.object(), (tx, rx), peers.peers().clone(), name)
-            .map_err(|(call, errno)| Error::Call { call, errno })?;
-        Ok(Endpoint {
-            port,
-            info: self.domain.info().clone(),
-        })
+    }
+
+    /// Writes as many bytes as the payload has.
+    fn write_from<E: Plain>(
+        &self,
+        peer: Option<Peer>,
+        to: Remote<[E]>,
+        payload: impl Into<Payload<T>>,
+        data: Option<u64>,
+    ) -> Result<Op, Refused> {
+        let payload = payload.into();
+        match to.place(payload.len(), Access::WRITE) {
+            Ok(to) => self.post("fi_write", payload, peer, Post::Write { to, data }),
+            Err(error) => Err(refused(error, payload)),
+        }
+    }
+
+    fn write_options<E: Plain>(
+        &self,
+        peer: Option<Peer>,
+        to: Remote<[E]>,
+        payload: impl Into<Payload<T>>,
+        options: SendOptions,
+    ) -> Result<Op, Refused> {
+        let payload = payload.into();
+        match to.place(payload.len(), Access::WRITE) {
+            Ok(place) => {
+                let post = Post::RmaMsg {
+                    write: true,
+                    place,
+                    data: options.data.unwrap_or(0),
+                    flags: options.flags(),
+                };
+                self.post("fi_writemsg", payload, peer, post)
+            }
+            Err(error) => Err(refused(error, payload)),
+        }
+    }
+
+    fn inject_write_bytes<E: Plain>(
+        &self,
+        peer: Option<Peer>,
+        to: Remote<[E]>,
+        bytes: &[u8],
+    ) -> Result<(), Error> {
+        let to = to.place(bytes.len(), Access::WRITE)?;
+        self.inject_bytes(bytes, peer, Inject::Write { to })
+    }
+
+    fn update<E: Atomic>(
+        &self,
+        peer: Option<Peer>,
+        at: Remote<E>,
+        update: Update<E>,
+    ) -> Result<Op, Error> {
+        let operands = (Some(update.operand), None);
+        self.scalar(Operation::Atomic, peer, at, update.op, operands)
+    }
+
+    fn fetch<E: Atomic>(
+        &self,
+        peer: Option<Peer>,
+        at: Remote<E>,
+        update: Option<Update<E>>,
+    ) -> Result<Op, Error> {
+        let op = update.map_or(atomic::READ, |update| update.op);
+        let operands = (update.map(|update| update.operand), None);
+        self.scalar(Operation::Fetch, peer, at, op, operands)
+    }
+
+    fn exchange<E: Atomic>(
+        &self,
+        peer: Option<Peer>,
+        at: Remote<E>,
+        exchange: Exchange<E>,
+    ) -> Result<Op, Error> {
+        let operands = (Some(exchange.new), Some(exchange.compare));
+        self.scalar(Operation::Compare, peer, at, exchange.op, operands)
+    }
+
+    fn scalar<E: Atomic>(
+        &self,
+        kind: Operation,
+        peer: Option<Peer>,
+        at: Remote<E>,
+        op: u32,
+        (operand, compare): (Option<E>, Option<E>),
+    ) -> Result<Op, Error> {
+        let needed = match kind {
+            Operation::Fetch if op == atomic::READ => Access::READ,
+            _ => Access::READ_WRITE,
+        };
+        let post = Post::Scalar {
+            kind,
+            at: at.as_slice().place(size_of::<E>(), needed)?,
+            op,
+            scalars: atomic::scalars(operand, compare),
+        };
+        let call = match kind {
+            Operation::Fetch => "fi_fetch_atomic",
+            Operation::Compare => "fi_compare_atomic",
+            _ => "fi_atomic",
+        };
+        self.post(call, crate::Buffer::new(), peer, post)
+            .map_err(|refused| refused.error)
+    }
+
+    /// Updates each element with the one of the payload in its place.
+    fn update_elements<E: Atomic>(
+        &self,
+        peer: Option<Peer>,
+        at: Remote<[E]>,
+        how: fn(E) -> Update<E>,
+        payload: impl Into<Payload<T>>,
+    ) -> Result<Op, Refused> {
+        let payload = payload.into();
+        let len = payload.len();
+        let place = match at.place(len, Access::READ_WRITE) {
+            Ok(_) if len % size_of::<E>() != 0 => Err(Error::call("fi_atomic")(Errno::INVAL)),
+            place => place,
+        };
+        match place {
+            Ok(at) => {
+                let post = Post::Elements {
+                    at,
+                    count: len / size_of::<E>(),
+                    datatype: E::DATATYPE,
+                    op: how(crate::raw::from_word(0)).op,
+                };
+                self.post("fi_atomic", payload, peer, post)
+            }
+            Err(error) => Err(refused(error, payload)),
+        }
+    }
+}
+
+#[cold]
+fn refused<T: Threading>(error: Error, payload: Payload<T>) -> Refused {
+    let len = payload.len();
+    Refused {
+        error,
+        buffer: payload.into_memory().into_buffer(len),
+    }
+}
+
+impl<K: Kind, T: Threading> fmt::Debug for Endpoint<K, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint")
+            .field("kind", &K::EP_TYPE)
+            .field("address", &self.address().ok())
+            .finish_non_exhaustive()
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use oxifabric_types::Errno;
 
-use crate::{Address, Buffer, WhyNot};
+use crate::{Access, Address, Buffer, WhyNot};
 
 /// Why a call or an operation failed. Its text says what to do next.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +43,24 @@ pub enum Error {
     /// An operation that was posted failed.
     #[error(transparent)]
     Operation(Box<OperationError>),
+    /// An access would reach beyond the end of memory. Nothing was done.
+    #[error(
+        "{len} bytes at offset {offset} reach beyond the end of {size} bytes; ask for less, or register more"
+    )]
+    OutOfBounds {
+        /// Where it would begin.
+        offset: usize,
+        /// How many bytes it would touch.
+        len: usize,
+        /// How many there are.
+        size: usize,
+    },
+    /// The owner of the memory did not grant such an access. Nothing was done.
+    #[error("the region does not grant {needed:?}; its owner has to register it with that access")]
+    NotGranted {
+        /// What would have been needed.
+        needed: Access,
+    },
 }
 
 impl Error {
@@ -54,6 +72,8 @@ impl Error {
             Self::Unsuitable { .. } => Errno::OPNOTSUPP,
             Self::Call { errno, .. } => *errno,
             Self::Operation(failed) => failed.errno,
+            Self::OutOfBounds { .. } => Errno::INVAL,
+            Self::NotGranted { .. } => Errno::ACCES,
         }
     }
 
@@ -70,11 +90,45 @@ impl Error {
 
 /// What an operation does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Operation {
     /// Sends a message.
     Send,
     /// Receives a message.
     Receive,
+    /// Reads memory of a peer.
+    Read,
+    /// Writes memory of a peer.
+    Write,
+    /// Updates memory of a peer.
+    Atomic,
+    /// Updates memory of a peer and returns what it was.
+    Fetch,
+    /// Compares memory of a peer, updates it if that holds, and returns what it was.
+    Compare,
+    /// Makes a connection.
+    Connect,
+    /// A peer has read memory of this process.
+    RemoteRead,
+    /// A peer has written memory of this process.
+    RemoteWrite,
+}
+
+impl Operation {
+    /// Whether it returns what an element was.
+    #[inline]
+    pub(crate) fn fetches(self) -> bool {
+        matches!(self, Self::Fetch | Self::Compare)
+    }
+
+    /// How its peer is named in a sentence.
+    fn preposition(self) -> &'static str {
+        match self {
+            Self::Receive | Self::Read | Self::RemoteRead | Self::RemoteWrite => "from",
+            Self::Send | Self::Write | Self::Connect => "to",
+            Self::Atomic | Self::Fetch | Self::Compare => "at",
+        }
+    }
 }
 
 impl fmt::Display for Operation {
@@ -82,6 +136,14 @@ impl fmt::Display for Operation {
         f.write_str(match self {
             Self::Send => "send",
             Self::Receive => "receive",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Atomic => "atomic update",
+            Self::Fetch => "atomic fetch",
+            Self::Compare => "atomic compare",
+            Self::Connect => "connection",
+            Self::RemoteRead => "read by a peer",
+            Self::RemoteWrite => "write by a peer",
         })
     }
 }
@@ -110,11 +172,7 @@ impl fmt::Display for OperationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.operation)?;
         if let Some(peer) = &self.peer {
-            let word = match self.operation {
-                Operation::Send => "to",
-                Operation::Receive => "from",
-            };
-            write!(f, " {word} {peer}")?;
+            write!(f, " {} {peer}", self.operation.preposition())?;
         }
         write!(f, " failed: {} ({})", self.errno, self.errno.name())?;
         if !self.detail.is_empty() && self.detail != self.errno.text() {
@@ -184,6 +242,10 @@ fn advice(errno: Errno) -> &'static str {
         Errno::NOSPC => "free some shared memory (df /dev/shm), or give the container more",
         Errno::MFILE => "raise the limit of open files (ulimit -n)",
         Errno::ADDRINUSE => "choose another address or port, or let the provider choose",
+        Errno::NOAV => "give the builder an address vector",
+        Errno::NOCQ => "give the builder a completion queue for each direction",
+        Errno::NOEQ => "give the builder an event queue",
+        Errno::CANCELED => "this is what `cancel` asked for",
         Errno::DOMAIN => "bind only objects of the same domain",
         Errno::NOSYS | Errno::OPNOTSUPP => "ask for the capability in `Hints`",
         Errno::BUSY => "close what uses it first",

@@ -3,13 +3,14 @@
 use std::ffi::CString;
 
 use oxifabric_abi::{
-    FI_CONTEXT, FI_CONTEXT2, FI_EP_RDM, FI_NUMERICHOST, FI_PROV_ATTR_ONLY, FI_SOURCE,
+    FI_CONTEXT, FI_CONTEXT2, FI_EP_RDM, FI_MR_ALLOCATED, FI_MR_LOCAL, FI_MR_PROV_KEY,
+    FI_MR_VIRT_ADDR, FI_NUMERICHOST, FI_PROV_ATTR_ONLY, FI_SOURCE, FI_THREAD_DOMAIN,
     FI_THREAD_SAFE,
 };
-use oxifabric_types::{Caps, EpType};
+use oxifabric_types::{Caps, EpType, Errno};
 
 use crate::raw::HintsImage;
-use crate::{Address, AddressFormat, Backend, Info, Rejection, WhyNot};
+use crate::{Address, AddressFormat, Backend, Info, Kind, Rejection, WhyNot};
 
 /// A request for offers.
 ///
@@ -27,6 +28,7 @@ impl Hints {
             mode: FI_CONTEXT | FI_CONTEXT2,
             ep_type: FI_EP_RDM,
             threading: FI_THREAD_SAFE,
+            mr_mode: FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY,
             ..HintsImage::default()
         })
     }
@@ -57,6 +59,16 @@ impl Hints {
     /// Says which modes (`FI_CONTEXT` and its like, as bits) the program can work with.
     pub fn mode(self, bits: u64) -> Self {
         self.set(|hints| (hints.any, hints.mode) = (true, bits))
+    }
+
+    /// Asks for a kind of endpoints, by its type: `hints.kind::<Msg>()`.
+    pub fn kind<K: Kind>(self) -> Self {
+        self.ep_type(K::EP_TYPE)
+    }
+
+    /// Asks for objects that only one thread uses, which may do without locks; see [`Domain::open_local`](crate::Domain::open_local).
+    pub fn one_thread(self) -> Self {
+        self.set(|hints| (hints.any, hints.threading) = (true, FI_THREAD_DOMAIN))
     }
 
     /// Asks for a kind of endpoints.
@@ -146,6 +158,16 @@ impl Hints {
     /// [`WhyNot`] when there is none; its error is `INVAL` when the request has an address that is none.
     pub fn offers(&self, backend: Backend) -> Result<Vec<Info>, WhyNot> {
         backend.offers(&self.0)
+    }
+
+    /// The best offer that meets the request.
+    ///
+    /// # Errors
+    ///
+    /// As [`Hints::offers`].
+    pub fn best(&self, backend: Backend) -> Result<Info, WhyNot> {
+        let first = self.offers(backend)?.into_iter().next();
+        first.ok_or_else(|| WhyNot::new(Errno::NODATA, Vec::new()))
     }
 
     /// Says for each provider and offer that does not meet the request why not, nearest miss first.

@@ -4,68 +4,97 @@
 //! order in which a program drops them:
 //!
 //! ```text
-//! Backend -> Hints -> Info          which library, what is asked for, what is offered
-//! Fabric <- Domain <- CompletionQueue
-//!                  <- AddressVector
-//!                  <- Endpoint      (holds its queues and its address vector)
+//! Backend -> Hints -> Info            which library, what is asked for, what is offered
+//! Fabric <- Domain <- CompletionQueue, Counter
+//!        |         <- AddressVector
+//!        |         <- Region          memory that peers may reach
+//!        |         <- Endpoint<Rdm>, Endpoint<Dgram>, Endpoint<Msg>
+//!        <- EventQueue <- PassiveEndpoint
 //! ```
 //!
 //! An operation owns its [`Buffer`] while it is in flight; the [`Completion`] gives the buffer back. A program may drop
-//! anything at any time: a buffer that the fabric still uses is freed only after the endpoint that uses it is closed.
-//!
-//! All objects are `Send` and `Sync`: only offers of threading level `FI_THREAD_SAFE` are opened.
+//! anything at any time: a buffer that the fabric still uses is freed only when the operation is done or its endpoint is closed.
+//! [`Endpoint::scope`] takes borrowed memory, and waits.
 //!
 //! ```no_run
-//! use oxifabric::{Backend, Buffer, CompletionQueue, Domain, AddressVector, Endpoint, Fabric, Hints};
+//! use oxifabric::{AddressVector, Backend, Buffer, CompletionQueue, Domain, Endpoint, Fabric, Hints, Rdm};
 //!
 //! # fn main() -> Result<(), oxifabric::Error> {
-//! let offers = Hints::new().provider("tcp").offers(Backend::from_env()?)?;
-//! let fabric = Fabric::open(&offers[0])?;
-//! let domain = Domain::open(&fabric, &offers[0])?;
+//! let info = Hints::new().provider("tcp").best(Backend::from_env()?)?;
+//! let fabric = Fabric::open(&info)?;
+//! let domain = Domain::open(&fabric, &info)?;
 //! let peers = AddressVector::open(&domain)?;
 //! let queue = CompletionQueue::open(&domain, 64)?;
-//! let endpoint = Endpoint::builder(&domain).address_vector(&peers).queue(&queue).enable()?;
+//! let endpoint = Endpoint::<Rdm>::builder(&domain).address_vector(&peers).queue(&queue).enable()?;
 //!
 //! let me = peers.insert(&endpoint.address()?)?;
 //! endpoint.receive_tagged(7, 0, Buffer::zeroed(64))?;
-//! endpoint.send_tagged(me, 7, Buffer::from(b"hello"))?;
+//! endpoint.send_tagged(me, 7, Buffer::from("hello"))?;
 //! for _ in 0..2 {
-//!     let done = queue.wait(None)?.expect("without a deadline there is always a completion");
-//!     println!("{:?}: {} bytes", done.outcome?.operation, done.buffer.len());
+//!     let (buffer, transfer) = queue.next()?.ok()?;
+//!     println!("{:?}: {} bytes", transfer.operation, buffer.len());
 //! }
 //! # Ok(())
 //! # }
 //! ```
 //!
+//! | to learn of completions | |
+//! |---|---|
+//! | [`CompletionQueue::poll`] | at once, or nothing |
+//! | [`CompletionQueue::wait`], [`CompletionQueue::next`] | blocking, with a deadline or without |
+//! | [`AsyncEndpoint`] | futures, under any executor |
+//! | [`Counter`] | how many, without saying which |
+//!
+//! The objects of a domain that is opened with [`Domain::open`] are `Send` and `Sync`; those of [`Domain::open_local`] stay on their
+//! thread, and a provider may do without locks.
+//!
 //! Everything unsafe is in one private module, which calls the operation tables of the library's objects. That library is
 //! the one built in, or any other libfabric.so.1 ([`Backend::system`]).
-#![deny(unsafe_code)]
+//!
+//! The feature `tokio` adds `AsyncQueue::tokio`.
+#![deny(unsafe_code, missing_docs)]
 
 mod address;
 mod address_vector;
+mod asynchronous;
+mod atomic;
 mod backend;
 mod completion_queue;
+mod counter;
 mod domain;
 mod endpoint;
 mod error;
+mod event_queue;
 mod hints;
 mod info;
+mod kind;
 #[allow(
     unsafe_code,
     reason = "the wall: calls into the library and memory that it shares"
 )]
 mod raw;
+mod region;
+mod remote;
+mod threading;
 mod why;
 
 pub use address::{Address, AddressFormat};
 pub use address_vector::{AddressVector, Peer};
+pub use asynchronous::{AsyncEndpoint, AsyncQueue, InFlight, Next, QueueDescriptor, Readiness};
+pub use atomic::{Atomic, AtomicInteger, Exchange, Update};
 pub use backend::{Backend, Parameter, ParameterKind};
 pub use completion_queue::{Completion, CompletionQueue, Transfer};
+pub use counter::{Counted, Counter};
 pub use domain::{Domain, Fabric};
-pub use endpoint::{Endpoint, EndpointBuilder, Level, SendOptions};
+pub use endpoint::{Connecting, Endpoint, EndpointBuilder, Level, SendOptions};
 pub use error::{Error, Operation, OperationError, Refused};
+pub use event_queue::{ConnectionRequest, EventQueue, PassiveEndpoint};
 pub use hints::Hints;
 pub use info::Info;
+pub use kind::{Connectionless, Dgram, Kind, Msg, Rdm};
 pub use oxifabric_types::{Caps, EpType, Errno};
-pub use raw::{Buffer, Op};
+pub use raw::{Buffer, Op, Plain, Scope, ScopedOp};
+pub use region::{Access, Payload, Region, RegionSlice};
+pub use remote::{Remote, RemoteRegion};
+pub use threading::{Local, Shared, Threading};
 pub use why::{Rejection, WhyNot};

@@ -2,37 +2,55 @@
 //!
 //! - [`Library`]: the functions that a libfabric.so.1 exports;
 //! - [`HintsImage`], [`InfoHandle`]: a request as C lays it out, and an offer;
-//! - [`FabricObject`], [`DomainObject`], [`Queue`], [`Peers`], [`Port`]: open objects, each with its parents;
-//! - [`Buffer`] and `Slots`: the memory of operations, which stays in place while they are in flight.
+//! - [`FabricObject`], [`DomainObject`], [`Queue`], [`Peers`], [`Port`], [`RegionObject`], [`CounterObject`], [`Events`],
+//!   [`Listener`]: open objects, each with its parents;
+//! - [`Memory`] and `Slots`: the memory of operations, which stays in place while they are in flight.
 //!
-//! Three promises make it sound: an object is closed only after all objects opened from it or bound to it; a buffer belongs to
+//! Four promises make it sound: an object is closed only after all objects opened from it or bound to it; memory belongs to
 //! its slot from the post until the completion, or until its endpoint is closed; slots stay allocated until the queue that may
-//! name them is closed.
+//! name them is closed; objects of a domain that is not for all threads are reached only through public types that stay on one.
 
-mod buffer;
+mod counter;
 mod domain;
+mod events;
 mod handle;
 mod hints;
 mod info;
 mod library;
+mod listener;
+mod memory;
 mod peers;
+mod plain;
 mod port;
 mod post;
 mod queue;
+mod region;
+mod scope;
 mod slots;
+mod watch;
 
-pub use buffer::Buffer;
+pub(crate) use counter::CounterObject;
 pub(crate) use domain::{DomainObject, FabricObject, obstacle};
+pub(crate) use events::{Connection, ConnectionState, EventFailure, Events, Read};
 pub(crate) use hints::HintsImage;
 pub(crate) use info::InfoHandle;
 pub(crate) use library::{Library, RawParameter};
+pub(crate) use listener::Listener;
+pub use memory::Buffer;
+pub(crate) use memory::Memory;
 pub use peers::Peer;
 pub(crate) use peers::Peers;
-pub(crate) use port::Port;
-pub(crate) use post::{Inject, Post};
-pub(crate) use queue::{Entry, ErrorEntry, Polled, Queue};
+pub use plain::Plain;
+pub(crate) use plain::{from_word, to_word};
+pub(crate) use port::{Bindings, Port};
+pub(crate) use post::{Inject, Place, Post};
+pub(crate) use queue::{Entry, ErrorEntry, Polled, Queue, Remote, Waits};
+pub(crate) use region::RegionObject;
+pub use scope::{Scope, ScopedOp};
 pub(crate) use slots::Load;
 pub use slots::Op;
+pub(crate) use slots::Scalars;
+pub(crate) use watch::{Doorbell, readable};
 
 use core::ffi::{CStr, c_char};
 use oxifabric_types::Errno;

@@ -4,8 +4,8 @@ use core::ptr;
 use std::sync::Arc;
 
 use oxifabric_abi::{
-    FI_CONTEXT, FI_CONTEXT2, FI_EP_RDM, FI_MR_LOCAL, FI_THREAD_SAFE, fi_domain, fid_domain,
-    fid_fabric,
+    FI_CONTEXT, FI_CONTEXT2, FI_MR_ALLOCATED, FI_MR_LOCAL, FI_MR_PROV_KEY, FI_MR_VIRT_ADDR,
+    fi_domain, fid_domain, fid_fabric,
 };
 use oxifabric_types::Errno;
 
@@ -28,11 +28,23 @@ impl FabricObject {
     }
 }
 
+impl FabricObject {
+    pub(crate) fn library(&self) -> &'static Library {
+        self.library
+    }
+
+    pub(super) fn as_ptr(&self) -> *mut fid_fabric {
+        self.handle.as_ptr()
+    }
+}
+
 /// An open domain and the offer that it was opened with.
 pub(crate) struct DomainObject {
     handle: Handle<fid_domain>,
     info: Arc<InfoHandle>,
-    _fabric: Arc<FabricObject>,
+    fabric: Arc<FabricObject>,
+    /// Whether its devices use registered memory only.
+    needs_registration: bool,
 }
 
 impl DomainObject {
@@ -47,8 +59,9 @@ impl DomainObject {
             unsafe { Handle::open(|domain| fi_domain(parent, attr, domain, ptr::null_mut())) }?;
         Ok(Self {
             handle,
+            needs_registration: info.mr_mode() & FI_MR_LOCAL != 0,
             info,
-            _fabric: fabric,
+            fabric,
         })
     }
 
@@ -56,22 +69,33 @@ impl DomainObject {
         &self.info
     }
 
+    pub(crate) fn fabric(&self) -> &Arc<FabricObject> {
+        &self.fabric
+    }
+
+    /// Whether its devices use registered memory only.
+    #[inline]
+    pub(crate) fn needs_registration(&self) -> bool {
+        self.needs_registration
+    }
+
     pub(super) fn as_ptr(&self) -> *mut fid_domain {
         self.handle.as_ptr()
     }
 }
 
+/// Modes of registration that this crate can meet.
+const MR_MODES: i32 = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+
 /// Why this crate cannot keep what the offer asks of an application, if so.
 pub(crate) fn obstacle(info: &InfoHandle) -> Option<&'static str> {
     let modes = info.mode() | info.side_modes();
-    if info.threading() != FI_THREAD_SAFE {
-        Some("its objects may not be shared between threads (it is not FI_THREAD_SAFE)")
-    } else if modes & !(FI_CONTEXT | FI_CONTEXT2) != 0 {
+    if modes & !(FI_CONTEXT | FI_CONTEXT2) != 0 {
         Some("it asks for a mode other than FI_CONTEXT and FI_CONTEXT2")
-    } else if info.mr_mode() & FI_MR_LOCAL != 0 {
-        Some("it asks for registered buffers (FI_MR_LOCAL)")
-    } else if info.ep_type() != FI_EP_RDM {
-        Some("its endpoints are not of the reliable datagram kind (FI_EP_RDM)")
+    } else if info.mr_mode() & !MR_MODES != 0 {
+        Some(
+            "it asks for a way of registering memory other than FI_MR_LOCAL, FI_MR_VIRT_ADDR, FI_MR_ALLOCATED and FI_MR_PROV_KEY",
+        )
     } else {
         None
     }

@@ -2,7 +2,10 @@
 
 use core::ptr::NonNull;
 
-use oxifabric_abi::{fi_close, fid, fid_av, fid_cq, fid_domain, fid_ep, fid_fabric};
+use oxifabric_abi::{
+    fi_close, fid, fid_av, fid_cntr, fid_cq, fid_domain, fid_ep, fid_eq, fid_fabric, fid_mr,
+    fid_pep,
+};
 use oxifabric_types::Errno;
 
 use super::check;
@@ -24,12 +27,21 @@ unsafe impl Object for fid_cq {}
 unsafe impl Object for fid_av {}
 // SAFETY: as above.
 unsafe impl Object for fid_ep {}
+// SAFETY: as above.
+unsafe impl Object for fid_pep {}
+// SAFETY: as above.
+unsafe impl Object for fid_eq {}
+// SAFETY: as above.
+unsafe impl Object for fid_cntr {}
+// SAFETY: as above.
+unsafe impl Object for fid_mr {}
 
 /// An open object, closed when dropped.
 #[derive(Debug)]
 pub(crate) struct Handle<T: Object>(NonNull<T>);
 
-// SAFETY: only offers of threading level FI_THREAD_SAFE are opened, whose objects any thread may use at any time.
+// SAFETY: objects of threading level FI_THREAD_SAFE may be used by any thread at any time. Those of a domain with another level are
+// behind public types with the marker `Local`, which stay on one thread.
 unsafe impl<T: Object> Send for Handle<T> {}
 // SAFETY: as above.
 unsafe impl<T: Object> Sync for Handle<T> {}

@@ -3,7 +3,9 @@
 use core::ffi::{CStr, c_char, c_void};
 use core::ptr::{self, NonNull};
 
-use oxifabric_abi::{FI_TYPE_EP_TYPE, FI_TYPE_INFO, FI_TYPE_PROTOCOL, fi_fabric_attr, fi_info};
+use oxifabric_abi::{
+    FI_TYPE_EP_TYPE, FI_TYPE_INFO, FI_TYPE_PROTOCOL, fi_fabric_attr, fi_info, fid_t,
+};
 
 use super::Library;
 
@@ -43,6 +45,20 @@ impl InfoHandle {
         // SAFETY: the caller vouches for the element.
         let copy = unsafe { (library.functions.dupinfo)(from) };
         NonNull::new(copy).map(|info| Self { info, library })
+    }
+
+    /// Takes an offer over that an event brought; `None` for null.
+    ///
+    /// # Safety
+    ///
+    /// `info` must be null or an offer of this library that nobody else frees.
+    pub(super) unsafe fn adopt(library: &'static Library, info: *mut fi_info) -> Option<Self> {
+        NonNull::new(info).map(|info| Self { info, library })
+    }
+
+    /// The connection request that the offer came with.
+    pub(super) fn request(&self) -> fid_t {
+        self.base().handle
     }
 
     pub(crate) fn library(&self) -> &'static Library {
@@ -138,6 +154,10 @@ impl InfoHandle {
 
     pub(crate) fn mr_mode(&self) -> i32 {
         field!(self.domain_attr, mr_mode, 0)
+    }
+
+    pub(crate) fn mr_key_size(&self) -> usize {
+        field!(self.domain_attr, mr_key_size, 0)
     }
 
     pub(crate) fn domain_caps(&self) -> u64 {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use oxifabric_abi::{
     FI_ADDR_NOTAVAIL, fi_addr_t, fi_av_attr, fi_av_insert, fi_av_insertsvc, fi_av_lookup,
-    fi_av_open, fid, fid_av,
+    fi_av_open, fi_av_remove, fid, fid_av,
 };
 use oxifabric_types::Errno;
 
@@ -80,9 +80,7 @@ impl Peers {
     /// Inserts an address, which must be whole in the domain's format.
     pub(crate) fn insert(&self, address: &[u8]) -> Result<Peer, Errno> {
         // A copy with room to spare, so that a provider that reads more than the caller gave stays within it.
-        let mut name = Name([0; NAME_LEN]);
-        let to = name.0.get_mut(..address.len()).ok_or(Errno::INVAL)?;
-        to.copy_from_slice(address);
+        let name = Name::holding(address).ok_or(Errno::INVAL)?;
         let (av, mut peer) = (self.handle.as_ptr(), FI_ADDR_NOTAVAIL);
         let name = name.0.as_ptr().cast();
         // SAFETY: the vector is open; address and result outlive the call.
@@ -106,9 +104,16 @@ impl Peers {
         }
     }
 
+    /// Removes a peer; operations towards it that are in flight end as if it were gone.
+    pub(crate) fn remove(&self, peer: Peer) -> Result<(), Errno> {
+        let mut addr = self.resolve(peer).ok_or(Errno::INVAL)?;
+        // SAFETY: the vector is open, and the address outlives the call.
+        check(unsafe { fi_av_remove(self.handle.as_ptr(), &mut addr, 1, 0) })
+    }
+
     pub(crate) fn lookup(&self, peer: Peer) -> Result<Vec<u8>, Errno> {
         let addr = self.resolve(peer).ok_or(Errno::INVAL)?;
-        let (mut name, mut len) = (Name([0; NAME_LEN]), NAME_LEN);
+        let (mut name, mut len) = (Name::EMPTY, NAME_LEN);
         let to = name.0.as_mut_ptr().cast();
         // SAFETY: the vector is open, and there is room for `len` bytes.
         check(unsafe { fi_av_lookup(self.handle.as_ptr(), addr, to, &mut len) })?;
@@ -118,4 +123,15 @@ impl Peers {
 
 /// Room for an address, with the alignment of any.
 #[repr(align(16))]
-struct Name([u8; NAME_LEN]);
+pub(super) struct Name(pub(super) [u8; NAME_LEN]);
+
+impl Name {
+    pub(super) const EMPTY: Self = Self([0; NAME_LEN]);
+
+    /// A copy of an address, unless that is longer than any.
+    pub(super) fn holding(address: &[u8]) -> Option<Self> {
+        let mut name = Self::EMPTY;
+        name.0.get_mut(..address.len())?.copy_from_slice(address);
+        Some(name)
+    }
+}

@@ -6,14 +6,16 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
 use oxifabric_abi::{
-    FI_RECV, FI_TRANSMIT, fi_cancel, fi_enable, fi_endpoint, fi_ep_bind, fi_getname, fi_setname,
-    fid_ep,
+    FI_RECV, FI_TRANSMIT, fi_accept, fi_cancel, fi_connect, fi_enable, fi_endpoint, fi_ep_bind,
+    fi_getname, fi_getpeer, fi_setname, fi_shutdown, fid, fid_ep,
 };
 use oxifabric_types::Errno;
 
-use super::handle::Handle;
-use super::peers::NAME_LEN;
-use super::{DomainObject, Op, Peers, Queue, check, errno};
+use super::handle::{Handle, Object};
+use super::peers::{NAME_LEN, Name};
+use super::{
+    Connection, CounterObject, DomainObject, Events, InfoHandle, Op, Peers, Queue, check, errno,
+};
 
 /// An open endpoint, with everything that is bound to it.
 pub(crate) struct Port {
@@ -23,37 +25,64 @@ pub(crate) struct Port {
     number: u32,
     tx: ManuallyDrop<Arc<Queue>>,
     rx: ManuallyDrop<Arc<Queue>>,
-    peers: ManuallyDrop<Arc<Peers>>,
+    /// None for a connected endpoint.
+    peers: ManuallyDrop<Option<Arc<Peers>>>,
+    /// The queue of its connection's events, if it is to be connected.
+    events: ManuallyDrop<Option<(Arc<Events>, Arc<Connection>)>>,
+    counters: ManuallyDrop<Vec<Arc<CounterObject>>>,
+    domain: ManuallyDrop<Arc<DomainObject>>,
+}
+
+/// What is bound to an endpoint.
+pub(crate) struct Bindings {
+    pub(crate) tx: Arc<Queue>,
+    pub(crate) rx: Arc<Queue>,
+    pub(crate) peers: Option<Arc<Peers>>,
+    pub(crate) events: Option<Arc<Events>>,
+    /// Counters, each with the directions that it counts.
+    pub(crate) counters: Vec<(Arc<CounterObject>, u64)>,
 }
 
 static NUMBERS: AtomicU32 = AtomicU32::new(0);
 
 impl Port {
     /// Opens an endpoint, gives it its name if there is one, binds everything and enables it.
+    ///
+    /// `info` must be one of the domain's library.
     pub(crate) fn open(
         domain: &Arc<DomainObject>,
-        (tx, rx): (Arc<Queue>, Arc<Queue>),
-        peers: Arc<Peers>,
+        info: &InfoHandle,
+        bindings: Bindings,
         name: Option<&[u8]>,
     ) -> Result<Self, (&'static str, Errno)> {
-        let parents = [tx.domain(), rx.domain(), peers.domain()];
-        if !parents.iter().all(|parent| Arc::ptr_eq(parent, domain)) {
+        if !bindings.all_of(domain) || !ptr::eq(info.library(), domain.info().library()) {
             return Err(("fi_ep_bind", Errno::DOMAIN));
         }
-        let (parent, info) = (domain.as_ptr(), domain.info().as_ptr());
-        // SAFETY: the domain is open, and the offer is the one that it was opened with.
-        let handle = unsafe { Handle::open(|ep| fi_endpoint(parent, info, ep, ptr::null_mut())) }
+        let (parent, attr) = (domain.as_ptr(), info.as_ptr());
+        // SAFETY: the domain is open, and the offer is one of its library.
+        let handle = unsafe { Handle::open(|ep| fi_endpoint(parent, attr, ep, ptr::null_mut())) }
             .map_err(|errno| ("fi_endpoint", errno))?;
+        let connection = bindings.events.map(|events| {
+            let connection = events.expect(handle.fid());
+            (events, connection)
+        });
+        let counters: Vec<_> = bindings.counters;
         let port = Self {
             handle: ManuallyDrop::new(handle),
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
-            tx: ManuallyDrop::new(tx),
-            rx: ManuallyDrop::new(rx),
-            peers: ManuallyDrop::new(peers),
+            tx: ManuallyDrop::new(bindings.tx),
+            rx: ManuallyDrop::new(bindings.rx),
+            peers: ManuallyDrop::new(bindings.peers),
+            events: ManuallyDrop::new(connection),
+            counters: ManuallyDrop::new(counters.iter().map(|(at, _)| at.clone()).collect()),
+            domain: ManuallyDrop::new(domain.clone()),
         };
-        port.tx.knows(&port.peers);
-        port.rx.knows(&port.peers);
-        port.bind().map_err(|errno| ("fi_ep_bind", errno))?;
+        if let Some(peers) = &*port.peers {
+            port.tx.knows(peers);
+            port.rx.knows(peers);
+        }
+        port.bind(&counters)
+            .map_err(|errno| ("fi_ep_bind", errno))?;
         if let Some(name) = name {
             port.set_name(name).map_err(|errno| ("fi_setname", errno))?;
         }
@@ -62,18 +91,61 @@ impl Port {
         Ok(port)
     }
 
-    fn bind(&self) -> Result<(), Errno> {
-        let (ep, tx, rx) = (self.as_ptr(), self.tx.fid(), self.rx.fid());
-        // SAFETY: both are open, and `self` keeps the vector open.
-        check(unsafe { fi_ep_bind(ep, self.peers.fid(), 0) })?;
-        if tx == rx {
-            // SAFETY: both are open, and `self` keeps the queue open.
-            return check(unsafe { fi_ep_bind(ep, tx, FI_TRANSMIT | FI_RECV) });
+    fn bind(&self, counters: &[(Arc<CounterObject>, u64)]) -> Result<(), Errno> {
+        if let Some(peers) = &*self.peers {
+            self.bind_one(peers.fid(), 0)?;
         }
-        // SAFETY: as above.
-        check(unsafe { fi_ep_bind(ep, tx, FI_TRANSMIT) })?;
-        // SAFETY: as above.
-        check(unsafe { fi_ep_bind(ep, rx, FI_RECV) })
+        if let Some((events, _)) = &*self.events {
+            self.bind_one(events.fid(), 0)?;
+        }
+        let (tx, rx) = (self.tx.fid(), self.rx.fid());
+        if tx == rx {
+            self.bind_one(tx, FI_TRANSMIT | FI_RECV)?;
+        } else {
+            self.bind_one(tx, FI_TRANSMIT)?;
+            self.bind_one(rx, FI_RECV)?;
+        }
+        let mut counters = counters.iter();
+        counters.try_for_each(|(counter, what)| self.bind_one(counter.fid(), *what))
+    }
+
+    /// Binds an object that `self` keeps open.
+    fn bind_one(&self, object: *mut fid, flags: u64) -> Result<(), Errno> {
+        // SAFETY: both are open, and `self` keeps the object open.
+        check(unsafe { fi_ep_bind(self.as_ptr(), object, flags) })
+    }
+
+    /// Begins to connect to an address, which must be whole in the domain's format.
+    pub(crate) fn connect(&self, address: &[u8], data: &[u8]) -> Result<(), Errno> {
+        let address = Name::holding(address).ok_or(Errno::INVAL)?;
+        let (to, param) = (address.0.as_ptr().cast(), data.as_ptr().cast());
+        // SAFETY: the endpoint is open; address and data outlive the call.
+        check(unsafe { fi_connect(self.as_ptr(), to, param, data.len()) })
+    }
+
+    /// Accepts the request that the endpoint was opened with.
+    pub(crate) fn accept(&self, data: &[u8]) -> Result<(), Errno> {
+        // SAFETY: the endpoint is open, and the data outlive the call.
+        check(unsafe { fi_accept(self.as_ptr(), data.as_ptr().cast(), data.len()) })
+    }
+
+    /// Ends the connection.
+    pub(crate) fn shutdown(&self) -> Result<(), Errno> {
+        // SAFETY: the endpoint is open.
+        check(unsafe { fi_shutdown(self.as_ptr(), 0) })
+    }
+
+    /// The state of its connection, and the queue where that shows.
+    pub(crate) fn connection(&self) -> Option<&(Arc<Events>, Arc<Connection>)> {
+        self.events.as_ref()
+    }
+
+    /// The address of the peer that it is connected with.
+    pub(crate) fn peer_name(&self) -> Result<Vec<u8>, Errno> {
+        let (mut name, mut len) = (Name::EMPTY, NAME_LEN);
+        // SAFETY: the endpoint is open, and there is room for `len` bytes.
+        check(unsafe { fi_getpeer(self.as_ptr(), name.0.as_mut_ptr().cast(), &mut len) })?;
+        Ok(name.0[..len.min(NAME_LEN)].to_vec())
     }
 
     fn set_name(&self, address: &[u8]) -> Result<(), Errno> {
@@ -90,10 +162,7 @@ impl Port {
 
     /// The address that peers use.
     pub(crate) fn name(&self) -> Result<Vec<u8>, Errno> {
-        let (mut name, mut len) = ([0_u8; NAME_LEN], NAME_LEN);
-        // SAFETY: the endpoint is open, and there is room for `len` bytes.
-        check(unsafe { fi_getname(self.handle.fid(), name.as_mut_ptr().cast(), &mut len) })?;
-        Ok(name[..len.min(NAME_LEN)].to_vec())
+        name_of(&self.handle)
     }
 
     /// Asks for the end of an operation; `NOENT` if it has completed.
@@ -108,8 +177,17 @@ impl Port {
         if ret == 0 { Ok(()) } else { Err(errno(ret)) }
     }
 
-    pub(crate) fn peers(&self) -> &Arc<Peers> {
-        &self.peers
+    pub(super) fn peers(&self) -> Option<&Arc<Peers>> {
+        self.peers.as_ref()
+    }
+
+    /// The number of its address vector, which no connected endpoint has.
+    pub(super) fn vector(&self) -> u32 {
+        self.peers().map_or(u32::MAX, |peers| peers.number())
+    }
+
+    pub(super) fn domain(&self) -> &Arc<DomainObject> {
+        &self.domain
     }
 
     pub(super) fn as_ptr(&self) -> *mut fid_ep {
@@ -118,6 +196,11 @@ impl Port {
 
     pub(crate) fn number(&self) -> u32 {
         self.number
+    }
+
+    /// The queues of both directions.
+    pub(crate) fn queues(&self) -> (&Queue, &Queue) {
+        (&self.tx, &self.rx)
     }
 
     pub(super) fn tx(&self) -> &Queue {
@@ -129,10 +212,27 @@ impl Port {
     }
 }
 
+impl Bindings {
+    fn all_of(&self, domain: &Arc<DomainObject>) -> bool {
+        let peers = self.peers.as_ref().map(|peers| peers.domain());
+        let counters = self.counters.iter().map(|(counter, _)| counter.domain());
+        let mut parents = [self.tx.domain(), self.rx.domain()]
+            .into_iter()
+            .chain(peers)
+            .chain(counters);
+        let fabric = self.events.as_ref().map(|events| events.fabric());
+        parents.all(|parent| Arc::ptr_eq(parent, domain))
+            && fabric.is_none_or(|fabric| Arc::ptr_eq(fabric, domain.fabric()))
+    }
+}
+
 impl Drop for Port {
     fn drop(&mut self) {
         // SAFETY: the handle is not used after this.
         let handle = unsafe { ManuallyDrop::take(&mut self.handle) };
+        if let Some((events, _)) = &*self.events {
+            events.forget(handle.fid());
+        }
         if handle.close().is_err() {
             // The endpoint lives on, and may use its buffers, queues and addresses for ever: leave them to it.
             return;
@@ -146,6 +246,17 @@ impl Drop for Port {
             ManuallyDrop::drop(&mut self.tx);
             ManuallyDrop::drop(&mut self.rx);
             ManuallyDrop::drop(&mut self.peers);
+            ManuallyDrop::drop(&mut self.events);
+            ManuallyDrop::drop(&mut self.counters);
+            ManuallyDrop::drop(&mut self.domain);
         }
     }
+}
+
+/// The address of an endpoint of any kind.
+pub(super) fn name_of<T: Object>(handle: &Handle<T>) -> Result<Vec<u8>, Errno> {
+    let (mut name, mut len) = (Name::EMPTY, NAME_LEN);
+    // SAFETY: the endpoint is open, and there is room for `len` bytes.
+    check(unsafe { fi_getname(handle.fid(), name.0.as_mut_ptr().cast(), &mut len) })?;
+    Ok(name.0[..len.min(NAME_LEN)].to_vec())
 }

@@ -1,131 +1,191 @@
-//! Posting operations (short path). Source: fi_msg(3), fi_tagged(3).
+//! Posting operations (short path). Source: fi_msg(3), fi_tagged(3), fi_rma(3), fi_atomic(3).
 
 use core::ffi::c_void;
 use core::ptr;
 
 use oxifabric_abi::{
-    FI_ADDR_UNSPEC, fi_addr_t, fi_inject, fi_injectdata, fi_msg, fi_msg_tagged, fi_recv, fi_send,
-    fi_senddata, fi_sendmsg, fi_tinject, fi_tinjectdata, fi_trecv, fi_tsend, fi_tsenddata,
-    fi_tsendmsg, fid_ep,
+    FI_ADDR_UNSPEC, fi_addr_t, fi_atomic, fi_compare_atomic, fi_datatype, fi_fetch_atomic,
+    fi_inject, fi_inject_write, fi_injectdata, fi_msg, fi_msg_rma, fi_msg_tagged, fi_op, fi_read,
+    fi_readmsg, fi_recv, fi_rma_iov, fi_send, fi_senddata, fi_sendmsg, fi_tinject, fi_tinjectdata,
+    fi_trecv, fi_tsend, fi_tsenddata, fi_tsendmsg, fi_write, fi_writedata, fi_writemsg, fid_ep,
 };
 use oxifabric_types::Errno;
 
-use super::slots::{Slot, Slots};
-use super::{Buffer, Load, Op, Peer, Port, errno};
+use super::slots::{Scalars, Slot, Slots};
+use super::{Load, Memory, Op, Peer, Port, errno};
 use crate::error::Operation;
 
-/// An operation whose buffer stays with the provider until it completes.
+/// An operation whose memory stays with the provider until it completes.
 #[derive(Clone, Copy)]
 pub(crate) enum Post {
     Send {
-        to: Peer,
         tag: Option<u64>,
         data: Option<u64>,
     },
     /// A send with flags.
     SendMsg {
-        to: Peer,
         tag: Option<u64>,
         data: u64,
         flags: u64,
     },
     /// A receive; `tag` is the tag and the bits of it that do not matter.
     Recv {
-        from: Option<Peer>,
         tag: Option<(u64, u64)>,
+    },
+    Read {
+        from: Place,
+    },
+    Write {
+        to: Place,
+        data: Option<u64>,
+    },
+    /// A read or a write with flags.
+    RmaMsg {
+        write: bool,
+        place: Place,
+        data: u64,
+        flags: u64,
+    },
+    /// An update of elements with those in the memory of the operation.
+    Elements {
+        at: Place,
+        count: usize,
+        datatype: fi_datatype,
+        op: fi_op,
+    },
+    /// An operation on one element, with operands that the slot keeps.
+    Scalar {
+        kind: Operation,
+        at: Place,
+        op: fi_op,
+        scalars: Scalars,
     },
 }
 
-/// A send whose buffer is free when the call returns.
+/// Where in the memory of a peer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) addr: u64,
+    pub(crate) key: u64,
+}
+
+/// A send or write whose bytes are free when the call returns.
 #[derive(Clone, Copy)]
-pub(crate) struct Inject {
-    pub(crate) to: Peer,
-    pub(crate) tag: Option<u64>,
-    pub(crate) data: Option<u64>,
+pub(crate) enum Inject {
+    Message { tag: Option<u64>, data: Option<u64> },
+    Write { to: Place },
 }
 
 impl Post {
+    #[inline]
     fn operation(&self) -> Operation {
         match self {
             Self::Send { .. } | Self::SendMsg { .. } => Operation::Send,
             Self::Recv { .. } => Operation::Receive,
-        }
-    }
-
-    fn peer(&self) -> Option<Peer> {
-        match self {
-            Self::Send { to, .. } | Self::SendMsg { to, .. } => Some(*to),
-            Self::Recv { from, .. } => *from,
+            Self::Read { .. } | Self::RmaMsg { write: false, .. } => Operation::Read,
+            Self::Write { .. } | Self::RmaMsg { .. } => Operation::Write,
+            Self::Elements { .. } => Operation::Atomic,
+            Self::Scalar { kind, .. } => *kind,
         }
     }
 }
 
 impl Port {
-    /// Posts an operation. If it is refused, its buffer comes back.
+    /// Posts an operation. If it is refused, its memory comes back.
     #[inline]
-    pub(crate) fn post(&self, buffer: Buffer, post: Post) -> Result<Op, (Errno, Buffer)> {
-        let (operation, peer) = (post.operation(), post.peer());
-        let addr = match peer.map(|peer| self.peers().resolve(peer)) {
-            Some(None) => return Err((Errno::INVAL, buffer)),
-            Some(Some(addr)) => addr,
-            None => FI_ADDR_UNSPEC,
+    pub(crate) fn post(
+        &self,
+        memory: Memory,
+        peer: Option<Peer>,
+        post: Post,
+    ) -> Result<Op, (Errno, Memory)> {
+        let operation = post.operation();
+        let (addr, descriptor) = match (self.resolve(peer), memory.descriptor(self.domain())) {
+            (Some(addr), Ok(descriptor)) => (addr, descriptor),
+            (None, _) | (_, Err(_)) => return Err((Errno::INVAL, memory)),
         };
         let slots = match operation {
-            Operation::Send => self.tx().slots(),
             Operation::Receive => self.rx().slots(),
+            _ => self.tx().slots(),
         };
         let load = Load {
-            buffer,
+            memory,
             owner: self.number(),
             operation,
             peer,
-            vector: self.peers().number(),
+            vector: self.vector(),
         };
         let slot = slots
             .fill(load)
-            .map_err(|load| (Errno::AGAIN, load.buffer))?;
+            .map_err(|load| (Errno::AGAIN, load.memory))?;
         let op = Slots::op(slot);
-        // SAFETY: the endpoint is open; the slot keeps the buffer where it is, until a completion gives it back or the
+        // SAFETY: the endpoint is open; the slot keeps the memory where it is, until a completion gives it back or the
         // endpoint is closed, and is a context that stays valid as long as the queue.
-        let ret = unsafe { call(self.as_ptr(), slot, addr, post) };
+        let ret = unsafe { call(self.as_ptr(), slot, descriptor, addr, post) };
         if ret == 0 {
             return Ok(op);
         }
-        let buffer = slots.recall(slot).map(|load| load.buffer);
-        Err((errno(ret), buffer.unwrap_or_default()))
+        let memory = slots.recall(slot).map(|load| load.memory);
+        Err((errno(ret), memory.unwrap_or(Memory::EMPTY)))
     }
 
-    /// Sends bytes that the provider copies.
+    /// Sends or writes bytes that the provider copies.
     #[inline]
-    pub(crate) fn inject(&self, bytes: &[u8], inject: Inject) -> Result<(), Errno> {
-        let (ep, to) = (self.as_ptr(), self.peers().resolve(inject.to));
+    pub(crate) fn inject(
+        &self,
+        bytes: &[u8],
+        peer: Option<Peer>,
+        inject: Inject,
+    ) -> Result<(), Errno> {
+        let (ep, to) = (self.as_ptr(), self.resolve(peer));
         let to = to.ok_or(Errno::INVAL)?;
         let (start, len) = (bytes.as_ptr().cast::<c_void>(), bytes.len());
         // SAFETY: the endpoint is open, and the bytes outlive the call, which is as long as they are needed.
         let ret = unsafe {
-            match (inject.tag, inject.data) {
-                (None, None) => fi_inject(ep, start, len, to),
-                (None, Some(data)) => fi_injectdata(ep, start, len, data, to),
-                (Some(tag), None) => fi_tinject(ep, start, len, to, tag),
-                (Some(tag), Some(data)) => fi_tinjectdata(ep, start, len, data, to, tag),
+            match inject {
+                Inject::Message { tag, data } => match (tag, data) {
+                    (None, None) => fi_inject(ep, start, len, to),
+                    (None, Some(data)) => fi_injectdata(ep, start, len, data, to),
+                    (Some(tag), None) => fi_tinject(ep, start, len, to, tag),
+                    (Some(tag), Some(data)) => fi_tinjectdata(ep, start, len, data, to, tag),
+                },
+                Inject::Write { to: place } => {
+                    fi_inject_write(ep, start, len, to, place.addr, place.key)
+                }
             }
         };
         if ret == 0 { Ok(()) } else { Err(errno(ret)) }
+    }
+
+    /// What the library calls the peer; unspecified for none, and `None` for one of another vector.
+    #[inline]
+    fn resolve(&self, peer: Option<Peer>) -> Option<fi_addr_t> {
+        match (peer, self.peers()) {
+            (None, _) => Some(FI_ADDR_UNSPEC),
+            (Some(peer), Some(peers)) => peers.resolve(peer),
+            (Some(_), None) => None,
+        }
     }
 }
 
 /// # Safety
 ///
-/// The endpoint must be open, the slot filled for this operation, and `addr` one of its peers or unspecified.
+/// The endpoint must be open, the slot filled for this operation, the descriptor that of its memory, and `addr` one of its
+/// peers or unspecified.
 #[inline]
-unsafe fn call(ep: *mut fid_ep, slot: &Slot, addr: fi_addr_t, post: Post) -> isize {
+unsafe fn call(
+    ep: *mut fid_ep,
+    slot: &Slot,
+    desc: *mut c_void,
+    addr: fi_addr_t,
+    post: Post,
+) -> isize {
     let (context, start, len) = Slots::parts(slot);
-    let (start, desc) = (start.cast::<c_void>(), ptr::null_mut());
-    // SAFETY: the caller vouches for endpoint, slot and peer; no descriptor is needed, since offers of mode FI_MR_LOCAL are
-    // not opened.
+    let start = start.cast::<c_void>();
+    // SAFETY: the caller vouches for endpoint, slot and peer.
     unsafe {
         match post {
-            Post::Send { tag, data, .. } => match (tag, data) {
+            Post::Send { tag, data } => match (tag, data) {
                 (None, None) => fi_send(ep, start, len, desc, addr, context),
                 (None, Some(data)) => fi_senddata(ep, start, len, desc, data, addr, context),
                 (Some(tag), None) => fi_tsend(ep, start, len, desc, addr, tag, context),
@@ -133,14 +193,30 @@ unsafe fn call(ep: *mut fid_ep, slot: &Slot, addr: fi_addr_t, post: Post) -> isi
                     fi_tsenddata(ep, start, len, desc, data, addr, tag, context)
                 }
             },
-            Post::SendMsg {
-                tag, data, flags, ..
-            } => send_msg(ep, (context, start, len), addr, tag, data, flags),
-            Post::Recv { tag: None, .. } => fi_recv(ep, start, len, desc, addr, context),
+            Post::Recv { tag: None } => fi_recv(ep, start, len, desc, addr, context),
             Post::Recv {
                 tag: Some((tag, ignore)),
-                ..
             } => fi_trecv(ep, start, len, desc, addr, tag, ignore, context),
+            Post::Read { from } => {
+                fi_read(ep, start, len, desc, addr, from.addr, from.key, context)
+            }
+            Post::Write { to, data: None } => {
+                fi_write(ep, start, len, desc, addr, to.addr, to.key, context)
+            }
+            Post::Write {
+                to,
+                data: Some(data),
+            } => fi_writedata(ep, start, len, desc, data, addr, to.addr, to.key, context),
+            Post::Elements {
+                at,
+                count,
+                datatype,
+                op,
+            } => fi_atomic(
+                ep, start, count, desc, addr, at.addr, at.key, datatype, op, context,
+            ),
+            Post::SendMsg { .. } | Post::RmaMsg { .. } => call_msg(ep, slot, desc, addr, post),
+            Post::Scalar { .. } => call_scalar(ep, slot, addr, post),
         }
     }
 }
@@ -148,39 +224,117 @@ unsafe fn call(ep: *mut fid_ep, slot: &Slot, addr: fi_addr_t, post: Post) -> isi
 /// # Safety
 ///
 /// As for [`call`].
-unsafe fn send_msg(
+unsafe fn call_msg(
     ep: *mut fid_ep,
-    (context, start, len): (*mut c_void, *mut c_void, usize),
+    slot: &Slot,
+    mut desc: *mut c_void,
     addr: fi_addr_t,
-    tag: Option<u64>,
-    data: u64,
-    flags: u64,
+    post: Post,
 ) -> isize {
+    let (context, start, len) = Slots::parts(slot);
     let iov = libc::iovec {
-        iov_base: start,
+        iov_base: start.cast(),
         iov_len: len,
     };
-    if let Some(tag) = tag {
-        let msg = fi_msg_tagged {
-            msg_iov: &iov,
-            iov_count: 1,
-            addr,
-            tag,
-            context,
+    let (msg_iov, desc, iov_count) = (&raw const iov, &raw mut desc, 1);
+    match post {
+        Post::SendMsg {
+            tag: Some(tag),
             data,
-            ..fi_msg_tagged::ZERO
-        };
-        // SAFETY: the caller's contract; the message outlives the call.
-        return unsafe { fi_tsendmsg(ep, &msg, flags) };
+            flags,
+        } => {
+            let msg = fi_msg_tagged {
+                msg_iov,
+                desc,
+                iov_count,
+                addr,
+                tag,
+                context,
+                data,
+                ..fi_msg_tagged::ZERO
+            };
+            // SAFETY: the caller's contract; the message outlives the call.
+            unsafe { fi_tsendmsg(ep, &msg, flags) }
+        }
+        Post::SendMsg { data, flags, .. } => {
+            let msg = fi_msg {
+                msg_iov,
+                desc,
+                iov_count,
+                addr,
+                context,
+                data,
+            };
+            // SAFETY: the caller's contract; the message outlives the call.
+            unsafe { fi_sendmsg(ep, &msg, flags) }
+        }
+        Post::RmaMsg {
+            write,
+            place,
+            data,
+            flags,
+        } => {
+            let remote = fi_rma_iov {
+                addr: place.addr,
+                len,
+                key: place.key,
+            };
+            let msg = fi_msg_rma {
+                msg_iov,
+                desc,
+                iov_count,
+                addr,
+                rma_iov: &remote,
+                rma_iov_count: 1,
+                context,
+                data,
+            };
+            // SAFETY: the caller's contract; the message outlives the call.
+            unsafe {
+                if write {
+                    fi_writemsg(ep, &msg, flags)
+                } else {
+                    fi_readmsg(ep, &msg, flags)
+                }
+            }
+        }
+        _ => -(Errno::NOSYS.raw() as isize),
     }
-    let msg = fi_msg {
-        msg_iov: &iov,
-        iov_count: 1,
-        addr,
-        context,
-        data,
-        ..fi_msg::ZERO
+}
+
+/// # Safety
+///
+/// As for [`call`].
+unsafe fn call_scalar(ep: *mut fid_ep, slot: &Slot, addr: fi_addr_t, post: Post) -> isize {
+    let Post::Scalar {
+        kind,
+        at,
+        op,
+        scalars,
+    } = post
+    else {
+        return -(Errno::NOSYS.raw() as isize);
     };
-    // SAFETY: the caller's contract; the message outlives the call.
-    unsafe { fi_sendmsg(ep, &msg, flags) }
+    let (context, none) = (Slots::parts(slot).0, ptr::null_mut());
+    let datatype = scalars.datatype;
+    let kept = Slots::scalars(slot);
+    // SAFETY: the caller's contract: nobody else uses the slot yet, and it stays until the completion.
+    unsafe {
+        kept.write(scalars);
+        let operand = (&raw mut (*kept).operand).cast::<c_void>();
+        let compare = (&raw mut (*kept).compare).cast::<c_void>();
+        let result = (&raw mut (*kept).result).cast::<c_void>();
+        match kind {
+            Operation::Fetch => fi_fetch_atomic(
+                ep, operand, 1, none, result, none, addr, at.addr, at.key, datatype, op, context,
+            ),
+            Operation::Compare => fi_compare_atomic(
+                ep, operand, 1, none, compare, none, result, none, addr, at.addr, at.key, datatype,
+                op, context,
+            ),
+            _ => fi_atomic(
+                ep, operand, 1, none, addr, at.addr, at.key, datatype, op, context,
+            ),
+        }
+    }
 }

@@ -2,22 +2,41 @@
 
 use core::ffi::{c_char, c_int, c_void};
 use core::ptr;
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use oxifabric_abi::{
-    FI_ADDR_NOTAVAIL, FI_CQ_FORMAT_TAGGED, FI_EAGAIN, FI_EAVAIL, FI_EINTR, FI_SOURCE, FI_WAIT_NONE,
-    FI_WAIT_UNSPEC, fi_addr_t, fi_cq_attr, fi_cq_err_entry, fi_cq_open, fi_cq_read, fi_cq_readerr,
+    FI_ADDR_NOTAVAIL, FI_CQ_FORMAT_TAGGED, FI_EAGAIN, FI_EAVAIL, FI_EINTR, FI_GETWAIT,
+    FI_REMOTE_READ, FI_REMOTE_WRITE, FI_SOURCE, FI_WAIT_FD, FI_WAIT_NONE, FI_WAIT_UNSPEC,
+    fi_addr_t, fi_control, fi_cq_attr, fi_cq_err_entry, fi_cq_open, fi_cq_read, fi_cq_readerr,
     fi_cq_readfrom, fi_cq_signal, fi_cq_sread, fi_cq_sreadfrom, fi_cq_strerror, fi_cq_tagged_entry,
-    fid, fid_cq,
+    fi_trywait, fid, fid_cq,
 };
 use oxifabric_types::Errno;
 
 use super::handle::Handle;
 use super::slots::Slots;
 use super::{DomainObject, Load, Op, Peer, Peers, check, errno, owned_text};
+use crate::Completion;
+use crate::atomic::Fetched;
 
+/// Flags of entries that belong to no operation of this process.
+const REMOTE: u64 = FI_REMOTE_READ | FI_REMOTE_WRITE;
 /// Room for what a provider says about an error.
 const ERROR_TEXT_LEN: usize = 512;
+
+/// How threads can wait for a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waits {
+    /// They cannot.
+    No,
+    /// In a blocking read.
+    Somehow,
+    /// In a blocking read, or on a descriptor.
+    Descriptor,
+}
 
 /// What one read of the queue found.
 pub(crate) enum Polled {
@@ -29,6 +48,8 @@ pub(crate) enum Polled {
     Failed(Box<ErrorEntry>),
     /// The completion of an operation whose endpoint is closed.
     Orphan,
+    /// Something that a peer did to this process's memory.
+    Remote(Remote),
 }
 
 /// A completion and what its operation gives back.
@@ -40,6 +61,14 @@ pub(crate) struct Entry {
     pub(crate) data: u64,
     pub(crate) tag: u64,
     pub(crate) source: Option<Peer>,
+    pub(crate) fetched: Fetched,
+}
+
+/// What a peer did to this process's memory.
+pub(crate) struct Remote {
+    pub(crate) flags: u64,
+    pub(crate) len: usize,
+    pub(crate) data: u64,
 }
 
 /// A completion in error.
@@ -61,16 +90,27 @@ pub(crate) struct Queue {
     sources: bool,
     /// The address vectors of its endpoints, for the addresses of peers in errors.
     vectors: Mutex<Vec<Weak<Peers>>>,
+    /// Completions that were read on behalf of a scope and are for others, and whether there are any.
+    kept: Mutex<VecDeque<Completion>>,
+    has_kept: AtomicBool,
     domain: Arc<DomainObject>,
 }
 
 impl Queue {
-    /// Opens a queue of the format with the most fields; `waits` makes blocking reads possible.
-    pub(crate) fn open(domain: Arc<DomainObject>, size: usize, waits: bool) -> Result<Self, Errno> {
+    /// Opens a queue of the format with the most fields.
+    pub(crate) fn open(
+        domain: Arc<DomainObject>,
+        size: usize,
+        waits: Waits,
+    ) -> Result<Self, Errno> {
         let mut attr = fi_cq_attr {
             size,
             format: FI_CQ_FORMAT_TAGGED,
-            wait_obj: if waits { FI_WAIT_UNSPEC } else { FI_WAIT_NONE },
+            wait_obj: match waits {
+                Waits::No => FI_WAIT_NONE,
+                Waits::Somehow => FI_WAIT_UNSPEC,
+                Waits::Descriptor => FI_WAIT_FD,
+            },
             ..fi_cq_attr::ZERO
         };
         let parent = domain.as_ptr();
@@ -82,8 +122,35 @@ impl Queue {
             slots: Slots::new(),
             sources: domain.info().caps() & FI_SOURCE != 0,
             vectors: Mutex::default(),
+            kept: Mutex::default(),
+            has_kept: AtomicBool::new(false),
             domain,
         })
+    }
+
+    /// Keeps a completion for whoever reads the queue.
+    #[cold]
+    pub(crate) fn keep(&self, completion: Completion) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.push_back(completion);
+        self.has_kept.store(true, Ordering::Release);
+        // A thread that sleeps shall take it; a queue that is only polled has no such thread.
+        let _ = self.signal();
+    }
+
+    /// Whether there may be completions that were kept.
+    #[inline]
+    pub(crate) fn has_kept(&self) -> bool {
+        self.has_kept.load(Ordering::Acquire)
+    }
+
+    /// Takes the oldest completion that was kept.
+    #[cold]
+    pub(crate) fn kept(&self) -> Option<Completion> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let oldest = kept.pop_front();
+        self.has_kept.store(!kept.is_empty(), Ordering::Release);
+        oldest
     }
 
     /// Remembers the address vector of an endpoint that the queue is bound to.
@@ -112,6 +179,30 @@ impl Queue {
         &self.slots
     }
 
+    /// The descriptor that becomes readable when the queue has something; `INVAL` or `NOSYS` if it has none.
+    pub(crate) fn descriptor(&self) -> Result<BorrowedFd<'_>, Errno> {
+        let mut fd: c_int = -1;
+        // SAFETY: the queue is open, and a queue with a descriptor writes that.
+        check(unsafe { fi_control(self.fid(), FI_GETWAIT, (&raw mut fd).cast()) })?;
+        if fd < 0 {
+            return Err(Errno::NOSYS);
+        }
+        // SAFETY: the descriptor is open as long as the queue.
+        Ok(unsafe { BorrowedFd::borrow_raw(fd) })
+    }
+
+    /// Whether a thread may sleep on the descriptor now: nothing is in the queue that it would not notice.
+    pub(crate) fn may_sleep(&self) -> Result<bool, Errno> {
+        let mut fids = [self.fid()];
+        let fabric = self.domain.fabric().as_ptr();
+        // SAFETY: the fabric and the queue are open.
+        match check(unsafe { fi_trywait(fabric, fids.as_mut_ptr(), 1) }) {
+            Ok(()) => Ok(true),
+            Err(Errno::AGAIN) => Ok(false),
+            Err(errno) => Err(errno),
+        }
+    }
+
     /// Wakes a thread that waits for the queue.
     pub(crate) fn signal(&self) -> Result<(), Errno> {
         // SAFETY: the queue is open.
@@ -126,9 +217,16 @@ impl Queue {
         // SAFETY: there is room for one entry and one source.
         let ret = unsafe { self.read_raw(&mut entry, &mut source, timeout_ms) };
         if ret == 1 {
+            if entry.flags & REMOTE != 0 {
+                return Ok(Polled::Remote(Remote {
+                    flags: entry.flags,
+                    len: entry.len,
+                    data: entry.data,
+                }));
+            }
             // SAFETY: only operations with slots of this table complete in this queue, and this one has completed.
             let done = unsafe { self.slots.complete(entry.op_context) };
-            return Ok(done.map_or(Polled::Orphan, |(op, load)| {
+            return Ok(done.map_or(Polled::Orphan, |(op, load, fetched)| {
                 Polled::Done(Entry {
                     op,
                     source: Peer::new(source, load.vector),
@@ -137,6 +235,7 @@ impl Queue {
                     len: entry.len,
                     data: entry.data,
                     tag: entry.tag,
+                    fetched,
                 })
             }));
         }
@@ -192,7 +291,7 @@ impl Queue {
         let detail = self.strerror(&entry);
         // SAFETY: as for a completion without error.
         let done = unsafe { self.slots.complete(entry.op_context) };
-        Ok(done.map_or(Polled::Orphan, |(op, load)| {
+        Ok(done.map_or(Polled::Orphan, |(op, load, _)| {
             Polled::Failed(Box::new(ErrorEntry {
                 op,
                 load,

@@ -11,16 +11,17 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use oxifabric_abi::fi_context2;
+use oxifabric_abi::{fi_context2, fi_datatype};
 
-use super::{Buffer, Peer};
+use super::{Memory, Peer};
+use crate::atomic::Fetched;
 use crate::error::Operation;
 
 /// What an operation keeps while it is in flight.
 #[derive(Debug)]
 pub(crate) struct Load {
     /// The bytes that the provider reads or writes.
-    pub(crate) buffer: Buffer,
+    pub(crate) memory: Memory,
     /// The endpoint that posted it, by its number.
     pub(crate) owner: u32,
     /// What it does.
@@ -70,6 +71,31 @@ pub(super) struct Slot {
     /// The next free slot, while this one is free.
     next: AtomicU32,
     load: UnsafeCell<Option<Load>>,
+    /// Room for the operands of an atomic operation on one element.
+    scalars: UnsafeCell<Scalars>,
+}
+
+/// The operands of an atomic operation on one element, each at the start of its word.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct Scalars {
+    /// What the update takes.
+    pub(crate) operand: u128,
+    /// What the element is compared with.
+    pub(crate) compare: u128,
+    /// What the element was.
+    pub(crate) result: u128,
+    /// What kind of element it is.
+    pub(crate) datatype: fi_datatype,
+}
+
+impl Scalars {
+    fn fetched(&self) -> Fetched {
+        Fetched {
+            datatype: self.datatype,
+            word: self.result,
+        }
+    }
 }
 
 impl Slot {
@@ -81,6 +107,7 @@ impl Slot {
             index,
             next: AtomicU32::new(END),
             load: UnsafeCell::new(None),
+            scalars: UnsafeCell::new(Scalars::default()),
         }
     }
 
@@ -102,6 +129,14 @@ impl Slot {
             }
         }
     }
+}
+
+impl Op {
+    /// What stands in the completion of something that a peer did: no operation of this endpoint.
+    pub const PEER: Self = Self {
+        slot: END,
+        generation: 0,
+    };
 }
 
 /// No slot.
@@ -149,11 +184,16 @@ impl Slots {
     /// What a provider is given for the slot: its context, and the bytes of its buffer.
     pub(super) fn parts(slot: &Slot) -> (*mut c_void, *mut u8, usize) {
         // SAFETY: between `fill` and the post nobody else looks at the load.
-        let load = unsafe { &mut *slot.load.get() };
-        let (start, len) = load.as_mut().map_or((ptr::null_mut(), 0), |load| {
-            (load.buffer.as_mut_ptr(), load.buffer.len())
+        let load = unsafe { &*slot.load.get() };
+        let (start, len) = load.as_ref().map_or((ptr::null_mut(), 0), |load| {
+            (load.memory.as_mut_ptr(), load.memory.len())
         });
         (ptr::from_ref(slot).cast_mut().cast(), start, len)
+    }
+
+    /// Where the operands of the slot's operation are.
+    pub(super) fn scalars(slot: &Slot) -> *mut Scalars {
+        slot.scalars.get()
     }
 
     /// The name of the operation in the slot.
@@ -177,7 +217,7 @@ impl Slots {
     /// # Safety
     ///
     /// `context` must be null or one that [`Slots::parts`] of this table gave, and the provider must be done with it.
-    pub(super) unsafe fn complete(&self, context: *mut c_void) -> Option<(Op, Load)> {
+    pub(super) unsafe fn complete(&self, context: *mut c_void) -> Option<(Op, Load, Fetched)> {
         // SAFETY: slots live as long as the table.
         let slot = unsafe { context.cast::<Slot>().as_ref() }?;
         let op = Self::op(slot);
@@ -185,8 +225,16 @@ impl Slots {
             state if is_in_flight(state) => {
                 // SAFETY: the exchange made the load ours.
                 let load = unsafe { (*slot.load.get()).take() };
+                let done = load.map(|load| {
+                    let mut fetched = Fetched::NOTHING;
+                    if load.operation.fetches() {
+                        // SAFETY: the provider, which wrote the result, is done.
+                        fetched = unsafe { (*slot.scalars.get()).fetched() };
+                    }
+                    (op, load, fetched)
+                });
                 self.give_back(slot);
-                load.map(|load| (op, load))
+                done
             }
             ORPHAN => {
                 self.give_back(slot);
@@ -199,7 +247,7 @@ impl Slots {
     /// Takes back the load of a slot whose post was refused.
     pub(super) fn recall(&self, slot: &Slot) -> Option<Load> {
         // SAFETY: the context is one of this table, and the provider refused it.
-        unsafe { self.complete(Self::parts(slot).0) }.map(|(_, load)| load)
+        unsafe { self.complete(Self::parts(slot).0) }.map(|(_, load, _)| load)
     }
 
     /// Frees the buffers of an endpoint.
@@ -343,15 +391,20 @@ impl Drop for Slots {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Buffer;
 
     fn load(owner: u32, byte: u8) -> Load {
         Load {
-            buffer: Buffer::from(&[byte]),
+            memory: Buffer::from(&[byte]).into(),
             owner,
             operation: Operation::Send,
             peer: None,
             vector: 0,
         }
+    }
+
+    fn byte(load: Load) -> u8 {
+        load.memory.into_buffer(1)[0]
     }
 
     #[test]
@@ -373,8 +426,8 @@ mod tests {
         let (context, first) = (Slots::parts(slot).0, Slots::op(slot));
         assert_eq!(slots.context(first), Some(context));
         // SAFETY: the context is of this table and no provider has it.
-        let (op, done) = unsafe { slots.complete(context) }.unwrap();
-        assert_eq!((op, &done.buffer[..]), (first, &[1][..]));
+        let (op, done, _) = unsafe { slots.complete(context) }.unwrap();
+        assert_eq!((op, byte(done)), (first, 1));
         assert_eq!(slots.context(first), None);
 
         let slot = slots.fill(load(0, 2)).unwrap();
@@ -400,8 +453,8 @@ mod tests {
             .collect();
         for (at, context) in contexts.into_iter().enumerate() {
             // SAFETY: the context is of this table and no provider has it.
-            let (_, done) = unsafe { slots.complete(context) }.unwrap();
-            assert_eq!(done.buffer[0], at as u8);
+            let (_, done, _) = unsafe { slots.complete(context) }.unwrap();
+            assert_eq!(byte(done), at as u8);
         }
     }
 
@@ -431,8 +484,8 @@ mod tests {
                             .collect();
                         for context in contexts {
                             // SAFETY: the context is of this table and no provider has it.
-                            let (_, done) = unsafe { slots.complete(context) }.unwrap();
-                            assert_eq!((done.owner, done.buffer[0]), (owner, round as u8));
+                            let (_, done, _) = unsafe { slots.complete(context) }.unwrap();
+                            assert_eq!((done.owner, byte(done)), (owner, round as u8));
                         }
                     }
                 });

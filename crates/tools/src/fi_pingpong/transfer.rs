@@ -133,11 +133,8 @@ impl Transfer {
         let mut buffer = self.take_idle(bytes.len())?;
         buffer.copy_from_slice(bytes);
         let (to, tag) = (self.peer()?, self.tag);
-        let options = SendOptions {
-            tag,
-            level: Level::Transmit,
-            ..SendOptions::default()
-        };
+        let mut options = SendOptions::new().level(Level::Transmit);
+        options.tag = tag;
         self.post(buffer, |endpoint, buffer| {
             endpoint.send_with(to, buffer, options)
         })?;
@@ -280,8 +277,8 @@ fn sort(
         return Ok(false);
     };
     match outcome?.operation {
-        Operation::Send => *idle = Some(buffer),
         Operation::Receive => *arrived = Some(buffer),
+        _ => *idle = Some(buffer),
     }
     Ok(true)
 }

@@ -228,8 +228,8 @@ impl Player {
         };
         self.patience.reset();
         match outcome?.operation {
-            Operation::Send => self.sent.push(buffer),
             Operation::Receive => self.received.push((op, buffer)),
+            _ => self.sent.push(buffer),
         }
         Ok(())
     }

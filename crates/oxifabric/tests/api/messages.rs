@@ -1,133 +1,14 @@
-//! Messages between endpoints of one process, over every provider of every library that is here.
+//! Messages between endpoints of one process.
 
-use std::collections::VecDeque;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use oxifabric::{
     Address, AddressFormat, AddressVector, Backend, Buffer, Caps, Completion, CompletionQueue,
-    Domain, Endpoint, Errno, Error, Fabric, Hints, Info, Level, Op, Operation, Peer, Refused,
-    SendOptions,
+    Domain, Endpoint, Errno, Error, Fabric, Hints, Info, Level, Operation, Rdm, SendOptions,
 };
 
-/// How long anything may take before the test fails.
-const WATCHDOG: Duration = Duration::from_secs(60);
-
-/// Two endpoints that know each other, each with a queue of its own.
-struct Pair {
-    left: Side,
-    right: Side,
-}
-
-struct Side {
-    endpoint: Endpoint,
-    queue: CompletionQueue,
-    peer: Peer,
-    /// Completions that were read while a post was tried again.
-    early: Mutex<VecDeque<Completion>>,
-}
-
-impl Pair {
-    fn open(info: &Info) -> Self {
-        let fabric = Fabric::open(info).unwrap();
-        let domain = Domain::open(&fabric, info).unwrap();
-        let peers = AddressVector::open(&domain).unwrap();
-        let [left, right] = [(); 2].map(|()| {
-            let queue = CompletionQueue::open(&domain, 256).unwrap();
-            let builder = Endpoint::builder(&domain).address_vector(&peers);
-            (builder.queue(&queue).enable().unwrap(), queue)
-        });
-        let [to_right, to_left] = [&right, &left]
-            .map(|(endpoint, _)| peers.insert(&endpoint.address().unwrap()).unwrap());
-        Self {
-            left: Side::new(left, to_right),
-            right: Side::new(right, to_left),
-        }
-    }
-
-    /// Posts from the left as often as it is refused for now; a provider may do so while it connects.
-    fn post(&self, buffer: Buffer, post: impl Fn(&Endpoint, Buffer) -> Result<Op, Refused>) -> Op {
-        let (start, mut buffer) = (Instant::now(), buffer);
-        loop {
-            match post(&self.left.endpoint, buffer) {
-                Ok(op) => return op,
-                Err(refused) => {
-                    assert!(refused.is_again(), "{refused}");
-                    buffer = refused.buffer;
-                }
-            }
-            self.progress(start);
-        }
-    }
-
-    fn send(&self, bytes: &[u8]) -> Op {
-        self.post(bytes.into(), |left, buffer| {
-            left.send(self.left.peer, buffer)
-        })
-    }
-
-    /// Injects from the left as often as it is refused for now.
-    fn inject(&self, inject: impl Fn(&Endpoint) -> Result<(), Error>) {
-        let start = Instant::now();
-        while let Err(error) = inject(&self.left.endpoint) {
-            assert!(error.is_again(), "{error}");
-            self.progress(start);
-        }
-    }
-
-    fn progress(&self, start: Instant) {
-        assert!(start.elapsed() < WATCHDOG, "the post stays refused");
-        self.left.progress();
-        self.right.progress();
-    }
-
-    /// Reads both queues until each has had its number of completions.
-    fn drive(
-        &self,
-        (left, mut on_left): (usize, impl FnMut(Completion)),
-        (right, mut on_right): (usize, impl FnMut(Completion)),
-    ) {
-        let start = Instant::now();
-        let (mut left, mut right) = (left, right);
-        while left + right > 0 {
-            assert!(start.elapsed() < WATCHDOG, "no completion came");
-            if let Some(completion) = self.left.next() {
-                left = left
-                    .checked_sub(1)
-                    .expect("no more completions on the left");
-                on_left(completion);
-            }
-            if let Some(completion) = self.right.next() {
-                right = right
-                    .checked_sub(1)
-                    .expect("no more completions on the right");
-                on_right(completion);
-            }
-        }
-    }
-}
-
-impl Side {
-    fn new((endpoint, queue): (Endpoint, CompletionQueue), peer: Peer) -> Self {
-        Self {
-            endpoint,
-            queue,
-            peer,
-            early: Mutex::default(),
-        }
-    }
-
-    fn next(&self) -> Option<Completion> {
-        let early = self.early.lock().unwrap().pop_front();
-        early.or_else(|| self.queue.poll().unwrap())
-    }
-
-    fn progress(&self) {
-        let read = self.queue.poll().unwrap();
-        self.early.lock().unwrap().extend(read);
-    }
-}
+use crate::{Pair, Side, WATCHDOG, builtin, system};
 
 fn sent(completion: Completion) {
     assert_eq!(completion.outcome.unwrap().operation, Operation::Send);
@@ -211,12 +92,10 @@ fn options_travel_with_a_send(info: &Info) {
     let pair = Pair::open(info);
     let receive = Buffer::zeroed(8);
     pair.right.endpoint.receive_tagged(9, 0, receive).unwrap();
-    let options = SendOptions {
-        tag: Some(9),
-        data: Some(0xda7a),
-        level: Level::Transmit,
-        ..SendOptions::default()
-    };
+    let options = SendOptions::new()
+        .tag(9)
+        .data(0xda7a)
+        .level(Level::Transmit);
     pair.post(Buffer::from(b"all"), |left, buffer| {
         left.send_with(pair.left.peer, buffer, options)
     });
@@ -337,10 +216,12 @@ fn objects_of_another_domain_are_refused(info: &Info) {
     let [one, other] = [(); 2].map(|()| Domain::open(&fabric, info).unwrap());
     let peers = AddressVector::open(&other).unwrap();
     let queue = CompletionQueue::polled(&one, 16).unwrap();
-    let builder = Endpoint::builder(&one).address_vector(&peers).queue(&queue);
+    let builder = Endpoint::<Rdm>::builder(&one)
+        .address_vector(&peers)
+        .queue(&queue);
     let error = builder.enable().err().unwrap();
     assert_eq!(error.errno(), Errno::DOMAIN);
-    let error = Endpoint::builder(&one).enable().err().unwrap();
+    let error = Endpoint::<Rdm>::builder(&one).enable().err().unwrap();
     assert_eq!(error.errno(), Errno::NOAV);
 }
 
@@ -431,84 +312,23 @@ fn is_c(info: &Info, provider: &str, versions: core::ops::RangeInclusive<u16>) -
         && versions.contains(&info.provider_version().0)
 }
 
-/// Where another libfabric.so.1 is, if there is one.
-fn system() -> Option<Backend> {
-    let path = std::env::var("SYSTEM_LIBFABRIC");
-    let path = path
-        .as_deref()
-        .unwrap_or("/usr/lib/x86_64-linux-gnu/libfabric.so.1");
-    match Backend::system(path) {
-        Ok(backend) => Some(backend),
-        Err(error) => {
-            eprintln!("SKIP: {error}");
-            None
-        }
-    }
-}
-
-/// The first offer of a provider whose endpoints can talk within this host.
-fn offer(backend: Backend, provider: &str) -> Option<Info> {
-    let hints = Hints::new()
-        .caps(Caps::MSG | Caps::TAGGED)
-        .provider(provider);
-    let hints = match provider {
-        "shm" => hints,
-        _ => hints.local(Some("127.0.0.1"), None),
-    };
-    match hints.offers(backend) {
-        Ok(offers) => offers.into_iter().next(),
-        Err(why) => {
-            eprintln!("SKIP: {provider}: {why}");
-            None
-        }
-    }
-}
-
-/// Runs every case over one provider of one library.
-macro_rules! worlds {
-    ($($world:ident: $info:expr;)*) => {
-        $(mod $world {
-            use super::*;
-            worlds!(@cases $info;
-                a_message_arrives_and_both_buffers_come_back
-                long_messages_arrive_whole
-                tags_choose_the_receive
-                data_comes_beside_the_message
-                options_travel_with_a_send
-                completions_name_the_sender
-                too_long_a_message_is_an_error_that_names_the_cause
-                a_cancelled_receive_gives_its_buffer_back
-                dropping_everything_in_any_order_with_receives_posted_is_sound
-                a_full_queue_refuses_and_gives_the_buffer_back
-                a_peer_of_another_vector_is_refused
-                objects_of_another_domain_are_refused
-                many_messages_reuse_their_slots
-                two_threads_share_an_endpoint
-                a_deadline_ends_a_wait_and_a_message_does_too
-                addresses_can_be_looked_up
-            );
-        })*
-    };
-    (@cases $info:expr; $($case:ident)*) => {
-        $(#[test]
-        fn $case() {
-            if let Some(info) = $info {
-                super::$case(&info);
-            }
-        })*
-    };
-}
-
 worlds! {
-    builtin_tcp: Some(builtin("tcp"));
-    builtin_shm: Some(builtin("shm"));
-    system_tcp: system().and_then(|backend| offer(backend, "tcp"));
-    system_shm: system().and_then(|backend| offer(backend, "shm"));
-}
-
-/// The offer of a provider that must be here.
-fn builtin(provider: &str) -> Info {
-    offer(Backend::builtin(), provider).expect("the library has the provider")
+    a_message_arrives_and_both_buffers_come_back
+    long_messages_arrive_whole
+    tags_choose_the_receive
+    data_comes_beside_the_message
+    options_travel_with_a_send
+    completions_name_the_sender
+    too_long_a_message_is_an_error_that_names_the_cause
+    a_cancelled_receive_gives_its_buffer_back
+    dropping_everything_in_any_order_with_receives_posted_is_sound
+    a_full_queue_refuses_and_gives_the_buffer_back
+    a_peer_of_another_vector_is_refused
+    objects_of_another_domain_are_refused
+    many_messages_reuse_their_slots
+    two_threads_share_an_endpoint
+    a_deadline_ends_a_wait_and_a_message_does_too
+    addresses_can_be_looked_up
 }
 
 #[test]
@@ -518,7 +338,7 @@ fn a_send_to_nobody_says_to_whom_and_what_to_do() {
     let domain = Domain::open(&fabric, &info).unwrap();
     let peers = AddressVector::open(&domain).unwrap();
     let queue = CompletionQueue::open(&domain, 16).unwrap();
-    let builder = Endpoint::builder(&domain).address_vector(&peers);
+    let builder = Endpoint::<Rdm>::builder(&domain).address_vector(&peers);
     let endpoint = builder.queue(&queue).enable().unwrap();
     let nobody = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -557,7 +377,7 @@ fn addresses_that_are_none_are_refused_before_a_provider_sees_them() {
     let peers = AddressVector::open(&domain).unwrap();
     assert_eq!(peers.insert(&stump).unwrap_err().errno(), Errno::INVAL);
     let queue = CompletionQueue::polled(&domain, 16).unwrap();
-    let builder = Endpoint::builder(&domain).address_vector(&peers);
+    let builder = Endpoint::<Rdm>::builder(&domain).address_vector(&peers);
     let error = builder.queue(&queue).name(&stump).enable().err().unwrap();
     assert_eq!(error.errno(), Errno::INVAL);
 }
@@ -574,7 +394,7 @@ fn an_endpoint_takes_the_name_that_it_is_given() {
         Address::from(listener.local_addr().unwrap())
     };
     let builder = || {
-        let builder = Endpoint::builder(&domain).address_vector(&peers);
+        let builder = Endpoint::<Rdm>::builder(&domain).address_vector(&peers);
         builder.queue(&queue).name(&free)
     };
     let first = builder().enable().unwrap();

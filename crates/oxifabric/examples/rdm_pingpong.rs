@@ -1,0 +1,110 @@
+//! Two reliable datagram endpoints throw a tagged message to and fro.
+//!
+//! `cargo run --example rdm_pingpong [PROVIDER]`; the provider is tcp, or shm, or another one of the library.
+
+use std::error::Error;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+
+use oxifabric::{
+    Address, AddressVector, Backend, Buffer, Caps, Completion, CompletionQueue, Domain, Endpoint,
+    Fabric, Hints, Operation, Peer, Rdm,
+};
+
+const ROUNDS: usize = 1000;
+const PING: u64 = 1;
+const PONG: u64 = 2;
+
+type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
+
+/// One side: an endpoint, its queue, and the other side.
+struct Player {
+    endpoint: Endpoint<Rdm>,
+    queue: CompletionQueue,
+    other: Peer,
+}
+
+impl Player {
+    /// Opens an endpoint, and learns of the other side by telling it the own address.
+    fn open(provider: &str, tell: Sender<Address>, hear: Receiver<Address>) -> Outcome<Self> {
+        let hints = Hints::new().caps(Caps::TAGGED).provider(provider);
+        let info = hints.best(Backend::from_env()?)?;
+        let fabric = Fabric::open(&info)?;
+        let domain = Domain::open(&fabric, &info)?;
+        let peers = AddressVector::open(&domain)?;
+        let queue = CompletionQueue::open(&domain, 64)?;
+        let endpoint = Endpoint::<Rdm>::builder(&domain)
+            .address_vector(&peers)
+            .queue(&queue)
+            .enable()?;
+        tell.send(endpoint.address()?)?;
+        let other = peers.insert(&hear.recv()?)?;
+        Ok(Self {
+            endpoint,
+            queue,
+            other,
+        })
+    }
+
+    /// Posts a send, reading completions while there is no room for it.
+    fn send(&self, tag: u64, mut message: Buffer) -> Outcome {
+        loop {
+            match self.endpoint.send_tagged(self.other, tag, message) {
+                Ok(_) => return Ok(()),
+                Err(refused) if refused.is_again() => message = refused.buffer,
+                Err(refused) => return Err(refused.into()),
+            }
+            self.queue.poll()?;
+        }
+    }
+
+    /// Waits until an operation of this kind is done, and returns its buffer.
+    fn done(&self, operation: Operation) -> Outcome<Buffer> {
+        loop {
+            let Completion {
+                buffer, outcome, ..
+            } = self.queue.next()?;
+            if outcome?.operation == operation {
+                return Ok(buffer);
+            }
+        }
+    }
+}
+
+fn ping(player: &Player) -> Outcome {
+    let mut message = Buffer::from("0");
+    for round in 0..ROUNDS {
+        player
+            .endpoint
+            .receive_tagged(PONG, 0, Buffer::zeroed(16))?;
+        player.send(PING, message)?;
+        message = player.done(Operation::Receive)?;
+        assert_eq!(&message[..], (round + 1).to_string().as_bytes());
+    }
+    println!("{ROUNDS} messages went there and back");
+    Ok(())
+}
+
+fn pong(player: &Player) -> Outcome {
+    for _ in 0..ROUNDS {
+        player
+            .endpoint
+            .receive_tagged(PING, 0, Buffer::zeroed(16))?;
+        let message = player.done(Operation::Receive)?;
+        let count: usize = std::str::from_utf8(&message)?.parse()?;
+        player.send(PONG, Buffer::from((count + 1).to_string().as_str()))?;
+    }
+    // Its sends are done only when it has seen their completions.
+    player.done(Operation::Send)?;
+    Ok(())
+}
+
+fn main() -> Outcome {
+    let provider = std::env::args().nth(1).unwrap_or("tcp".into());
+    let ((to_left, at_left), (to_right, at_right)) = (channel(), channel());
+    thread::scope(|scope| {
+        let other = scope.spawn(|| pong(&Player::open(&provider, to_left, at_right)?));
+        ping(&Player::open(&provider, to_right, at_left)?)?;
+        other.join().expect("the other side ends")
+    })
+}

@@ -1,0 +1,161 @@
+//! One server answers a hundred clients, each of which knows its answers by a tag of its own.
+//!
+//! `cargo run --example tagged_server [PROVIDER] [CLIENTS]`
+
+use std::error::Error;
+use std::thread;
+
+use oxifabric::{
+    Address, AddressVector, Backend, Buffer, Caps, Completion, CompletionQueue, Domain, Endpoint,
+    Fabric, Hints, Info, Op, Operation, Rdm, Refused,
+};
+
+/// The upper half of a tag says what a message is, the lower half which client it is of.
+const QUESTION: u64 = 1 << 32;
+const ANSWER: u64 = 2 << 32;
+const CLIENT: u64 = 0xffff_ffff;
+/// Questions that a client asks.
+const QUESTIONS: usize = 3;
+
+type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
+
+/// An endpoint with its queue and peers.
+struct Port {
+    endpoint: Endpoint,
+    queue: CompletionQueue,
+    peers: AddressVector,
+}
+
+impl Port {
+    fn open(domain: &Domain) -> Outcome<Self> {
+        let peers = AddressVector::open(domain)?;
+        let queue = CompletionQueue::polled(domain, 1024)?;
+        let builder = Endpoint::<Rdm>::builder(domain).address_vector(&peers);
+        Ok(Self {
+            endpoint: builder.queue(&queue).enable()?,
+            queue,
+            peers,
+        })
+    }
+
+    /// Posts as often as there is no room, and keeps what completes meanwhile.
+    fn post(
+        &self,
+        mut buffer: Buffer,
+        kept: &mut Vec<Completion>,
+        post: impl Fn(&Endpoint, Buffer) -> Result<Op, Refused>,
+    ) -> Outcome<Op> {
+        loop {
+            match post(&self.endpoint, buffer) {
+                Ok(op) => return Ok(op),
+                Err(refused) if refused.is_again() => buffer = refused.buffer,
+                Err(refused) => return Err(refused.into()),
+            }
+            kept.extend(self.queue.poll()?);
+        }
+    }
+
+    fn next(&self, kept: &mut Vec<Completion>) -> Outcome<Completion> {
+        loop {
+            match kept.pop().or(self.queue.poll()?) {
+                Some(completion) => return Ok(completion),
+                None => thread::yield_now(),
+            }
+        }
+    }
+}
+
+/// Answers each question with its length, until all have been answered.
+fn serve(port: &Port, clients: &[Address]) -> Outcome {
+    let known: Result<Vec<_>, _> = clients.iter().map(|at| port.peers.insert(at)).collect();
+    let known = known?;
+    let mut kept = Vec::new();
+    for _ in 0..64 {
+        port.endpoint
+            .receive_tagged(QUESTION, CLIENT, Buffer::zeroed(64))?;
+    }
+    let mut open = 2 * clients.len() * QUESTIONS;
+    while open > 0 {
+        let (mut buffer, transfer) = port.next(&mut kept)?.ok()?;
+        open -= 1;
+        if transfer.operation == Operation::Receive {
+            let client = transfer.tag & CLIENT;
+            let answer = Buffer::from(transfer.len.to_string().as_str());
+            let to = known[client as usize];
+            port.post(answer, &mut kept, |endpoint, answer| {
+                endpoint.send_tagged(to, ANSWER | client, answer)
+            })?;
+            // The buffer takes the next question.
+            buffer.resize(64);
+            port.post(buffer, &mut kept, |endpoint, buffer| {
+                endpoint.receive_tagged(QUESTION, CLIENT, buffer)
+            })?;
+        }
+    }
+    Ok(())
+}
+
+fn ask(port: &Port, number: u64, server: &Address) -> Outcome {
+    let server = port.peers.insert(server)?;
+    let mut kept = Vec::new();
+    for length in 1..=QUESTIONS {
+        port.endpoint
+            .receive_tagged(ANSWER | number, 0, Buffer::zeroed(8))?;
+        port.post(Buffer::zeroed(length), &mut kept, |endpoint, question| {
+            endpoint.send_tagged(server, QUESTION | number, question)
+        })?;
+        let mut answer = None;
+        for _ in 0..2 {
+            let (buffer, transfer) = port.next(&mut kept)?.ok()?;
+            if transfer.operation == Operation::Receive {
+                answer = Some(buffer);
+            }
+        }
+        let answer = answer.ok_or("the question came back in place of an answer")?;
+        assert_eq!(&answer[..], length.to_string().as_bytes());
+    }
+    Ok(())
+}
+
+fn offer(provider: &str) -> Outcome<Info> {
+    let hints = Hints::new().caps(Caps::TAGGED).provider(provider);
+    Ok(hints.best(Backend::from_env()?)?)
+}
+
+fn main() -> Outcome {
+    let mut arguments = std::env::args().skip(1);
+    let provider = arguments.next().unwrap_or("tcp".into());
+    let count: usize = arguments.next().map_or(Ok(100), |count| count.parse())?;
+    let info = offer(&provider)?;
+    let fabric = Fabric::open(&info)?;
+    let domain = Domain::open(&fabric, &info)?;
+    let server = Port::open(&domain)?;
+    let address = server.endpoint.address()?;
+    let clients: Vec<Port> = (0..count)
+        .map(|_| Port::open(&domain))
+        .collect::<Outcome<_>>()?;
+    let addresses: Result<Vec<_>, _> = clients.iter().map(|at| at.endpoint.address()).collect();
+    let addresses = addresses?;
+    thread::scope(|scope| {
+        let server = scope.spawn(|| serve(&server, &addresses));
+        // A few threads play all clients.
+        let groups = clients.chunks(count.div_ceil(4).max(1)).enumerate();
+        let size = count.div_ceil(4).max(1);
+        let players: Vec<_> = groups
+            .map(|(group, clients)| {
+                let address = &address;
+                scope.spawn(move || {
+                    clients.iter().enumerate().try_for_each(|(at, client)| {
+                        ask(client, (group * size + at) as u64, address)
+                    })
+                })
+            })
+            .collect();
+        for player in players {
+            player.join().expect("a client ends")?;
+        }
+        server.join().expect("the server ends")
+    })?;
+    println!("{count} clients have their answers");
+    Ok(())
+}

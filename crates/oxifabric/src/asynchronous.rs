@@ -1,0 +1,419 @@
+//! Futures of operations, for any executor.
+//!
+//! A future looks at the completion queue when it is polled. When there is nothing, it has the queue's descriptor watched, and is
+//! woken when that becomes readable. Who watches is a [`Readiness`]: a thread of this crate ([`AsyncQueue::new`]), tokio
+//! (`AsyncQueue::tokio`, with the feature `tokio`), or whatever else an executor has ([`AsyncQueue::with`]).
+
+mod endpoint;
+#[cfg(feature = "tokio")]
+mod tokio;
+mod watcher;
+
+pub use endpoint::AsyncEndpoint;
+
+use core::fmt;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+use std::collections::{HashMap, VecDeque};
+use std::future::Future;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::Wake;
+
+use oxifabric_types::Errno;
+
+use self::watcher::Watched;
+use crate::raw::Queue;
+use crate::{Buffer, Completion, CompletionQueue, Error, Op};
+
+/// Who tells futures that a queue has something.
+pub trait Readiness: Send + Sync {
+    /// Whether the descriptor has become readable since this was last asked; if not, the waker is woken when it does.
+    ///
+    /// Only the waker of the last call counts. It must not be woken inside the call.
+    ///
+    /// # Errors
+    ///
+    /// The descriptor cannot be watched.
+    fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+}
+
+/// The descriptor of a queue, which becomes readable when there is something to be read from the queue.
+#[derive(Clone)]
+pub struct QueueDescriptor {
+    queue: Arc<Queue>,
+    fd: RawFd,
+}
+
+/// A completion queue whose completions wake the futures that wait for them.
+///
+/// Clones are the same queue. Nobody else should read the completion queue: what is read elsewhere never reaches its future.
+#[derive(Clone)]
+pub struct AsyncQueue(Arc<Shared>);
+
+struct Shared {
+    queue: CompletionQueue,
+    readiness: Box<dyn Readiness>,
+    state: Mutex<State>,
+    /// Wakes one future, which then drives the queue for all.
+    waker: Waker,
+}
+
+#[derive(Default)]
+struct State {
+    operations: HashMap<Op, Entry>,
+    /// Completions that no future waits for.
+    others: VecDeque<Completion>,
+    /// Futures that wait for those.
+    listeners: Vec<Waker>,
+    /// The future that was woken to drive the queue.
+    driver: Option<Op>,
+}
+
+enum Entry {
+    /// A future will ask, or has asked with this waker.
+    Waiting(Option<Waker>),
+    Done(Completion),
+    /// The future was dropped; the completion goes after it.
+    Abandoned,
+}
+
+/// What becomes of one look at the queue: whom to wake once the lock is free.
+type Woken = Vec<Waker>;
+
+impl AsyncQueue {
+    /// Has a thread of this crate watch the queue; one thread serves all queues of the process.
+    ///
+    /// # Errors
+    ///
+    /// As [`AsyncQueue::with`].
+    pub fn new(queue: CompletionQueue) -> Result<Self, Error> {
+        Self::with(queue, |descriptor| Ok(Watched::new(descriptor)))
+    }
+
+    /// Has somebody else watch the queue, who is made of its descriptor.
+    ///
+    /// # Errors
+    ///
+    /// `NOSYS` and the like for a queue without a descriptor: one that is only polled, or of a provider that has none; the error of
+    /// `watch`.
+    pub fn with<R: Readiness + 'static>(
+        queue: CompletionQueue,
+        watch: impl FnOnce(QueueDescriptor) -> io::Result<R>,
+    ) -> Result<Self, Error> {
+        let raw = queue.queue();
+        let fd = raw.descriptor().map_err(Error::call("fi_control"))?;
+        let descriptor = QueueDescriptor {
+            fd: fd.as_raw_fd(),
+            queue: raw.clone(),
+        };
+        let readiness = watch(descriptor).map_err(watching)?;
+        Ok(Self(Arc::new_cyclic(|shared| Shared {
+            queue,
+            readiness: Box::new(readiness),
+            state: Mutex::default(),
+            waker: Waker::from(Arc::new(Herd(shared.clone()))),
+        })))
+    }
+
+    /// Posts an operation at once; the future waits for its completion.
+    ///
+    /// Dropping the future changes nothing for the operation. Its completion, and the buffer, are dropped when it comes.
+    ///
+    /// # Errors
+    ///
+    /// Those of the post.
+    pub fn post<E>(&self, post: impl FnOnce() -> Result<Op, E>) -> Result<InFlight, E> {
+        // The lock is held, so that nobody reads the completion before the operation is known.
+        let mut state = self.0.state();
+        let op = post()?;
+        state.operations.insert(op, Entry::Waiting(None));
+        drop(state);
+        Ok(InFlight {
+            queue: self.clone(),
+            op,
+            finished: false,
+        })
+    }
+
+    /// The next completion of an operation that no future waits for: what a peer did, and what was posted without
+    /// [`AsyncQueue::post`].
+    pub fn next(&self) -> Next<'_> {
+        Next(self)
+    }
+
+    pub(crate) fn queue(&self) -> &CompletionQueue {
+        &self.0.queue
+    }
+
+    /// Moves operations forward without waiting.
+    pub(crate) fn progress(&self) -> Result<(), Error> {
+        let mut woken = Woken::new();
+        let result = self.0.drain(&mut self.0.state(), &mut woken);
+        woken.into_iter().for_each(Waker::wake);
+        result.map(|_| ())
+    }
+}
+
+/// The error of somebody who cannot watch a descriptor.
+fn watching(error: io::Error) -> Error {
+    Error::call("fi_trywait")(Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO)))
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads all that is in the queue; says how much that was.
+    fn drain(&self, state: &mut State, woken: &mut Woken) -> Result<usize, Error> {
+        let mut count = 0;
+        while let Some(completion) = self.queue.poll()? {
+            count += 1;
+            state.take(completion, woken);
+        }
+        Ok(count)
+    }
+
+    /// Reads the queue until it is empty and watched, or nobody waits any more.
+    fn drive(&self, state: &mut State, woken: &mut Woken) -> Result<(), Error> {
+        loop {
+            self.drain(state, woken)?;
+            if !state.has_waiting() {
+                return Ok(());
+            }
+            let mut cx = Context::from_waker(&self.waker);
+            match self.readiness.poll_readable(&mut cx) {
+                Poll::Ready(ready) => ready.map_err(watching)?,
+                Poll::Pending => {
+                    let may_sleep = self.queue.queue().may_sleep();
+                    if may_sleep.map_err(Error::call("fi_trywait"))? {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Looks for a completion, drives the queue if it is not there, and leaves the waker.
+    fn poll(&self, op: Op, cx: &mut Context<'_>) -> Poll<Result<Completion, Error>> {
+        let mut woken = Woken::new();
+        let polled = {
+            let mut state = self.state();
+            if state.driver == Some(op) {
+                state.driver = None;
+            }
+            self.poll_locked(op, &mut state, &mut woken, cx)
+        };
+        woken.into_iter().for_each(Waker::wake);
+        polled
+    }
+
+    fn poll_locked(
+        &self,
+        op: Op,
+        state: &mut State,
+        woken: &mut Woken,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Completion, Error>> {
+        if let Some(completion) = state.done(op) {
+            return Poll::Ready(Ok(completion));
+        }
+        if let Some(Entry::Waiting(waker)) = state.operations.get_mut(&op) {
+            *waker = Some(cx.waker().clone());
+        }
+        if let Err(error) = self.drive(state, woken) {
+            return Poll::Ready(Err(error));
+        }
+        state
+            .done(op)
+            .map_or(Poll::Pending, |completion| Poll::Ready(Ok(completion)))
+    }
+}
+
+impl State {
+    fn take(&mut self, completion: Completion, woken: &mut Woken) {
+        match self.operations.remove(&completion.op) {
+            Some(Entry::Waiting(waker)) => {
+                woken.extend(waker);
+                let op = completion.op;
+                self.operations.insert(op, Entry::Done(completion));
+            }
+            Some(Entry::Abandoned) => {}
+            Some(done @ Entry::Done(_)) => {
+                self.operations.insert(completion.op, done);
+            }
+            None => {
+                self.others.push_back(completion);
+                woken.append(&mut self.listeners);
+            }
+        }
+    }
+
+    fn done(&mut self, op: Op) -> Option<Completion> {
+        if !matches!(self.operations.get(&op), Some(Entry::Done(_))) {
+            return None;
+        }
+        match self.operations.remove(&op) {
+            Some(Entry::Done(completion)) => Some(completion),
+            _ => None,
+        }
+    }
+
+    fn has_waiting(&self) -> bool {
+        let waits = |entry: &Entry| matches!(entry, Entry::Waiting(Some(_)));
+        !self.listeners.is_empty() || self.operations.values().any(waits)
+    }
+
+    /// Somebody who can drive the queue.
+    fn next_driver(&mut self) -> Option<Waker> {
+        let waiting = self.operations.iter().find_map(|(op, entry)| match entry {
+            Entry::Waiting(Some(waker)) => Some((*op, waker.clone())),
+            _ => None,
+        });
+        match waiting {
+            Some((op, waker)) => {
+                self.driver = Some(op);
+                Some(waker)
+            }
+            None => self.listeners.pop(),
+        }
+    }
+}
+
+/// All futures of a queue; one of them is woken to drive it.
+struct Herd(Weak<Shared>);
+
+impl Wake for Herd {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let Some(shared) = self.0.upgrade() else {
+            return;
+        };
+        let driver = shared.state().next_driver();
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+    }
+}
+
+/// The future of an operation that was posted. Its output is the completion.
+#[must_use = "futures do nothing unless they are polled"]
+pub struct InFlight {
+    queue: AsyncQueue,
+    op: Op,
+    finished: bool,
+}
+
+impl InFlight {
+    /// The operation, with which an endpoint can cancel it.
+    pub fn op(&self) -> Op {
+        self.op
+    }
+}
+
+impl Future for InFlight {
+    type Output = Completion;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Completion> {
+        let op = self.op;
+        let polled = self.queue.0.poll(op, cx);
+        polled.map(|completion| {
+            // After an error of the queue itself the operation goes on without its future.
+            self.finished = completion.is_ok();
+            completion.unwrap_or_else(|error| Completion {
+                op,
+                buffer: Buffer::new(),
+                outcome: Err(error),
+            })
+        })
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        if self.finished {
+            return;
+        }
+        let next = {
+            let mut state = self.queue.0.state();
+            if state.done(self.op).is_none() {
+                state.operations.insert(self.op, Entry::Abandoned);
+            }
+            // It was woken to drive the queue, and will not.
+            let drove = state.driver == Some(self.op);
+            drove.then(|| state.next_driver()).flatten()
+        };
+        if let Some(next) = next {
+            next.wake();
+        }
+    }
+}
+
+/// The future of [`AsyncQueue::next`].
+#[must_use = "futures do nothing unless they are polled"]
+pub struct Next<'a>(&'a AsyncQueue);
+
+impl Future for Next<'_> {
+    type Output = Result<Completion, Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let shared = &self.0.0;
+        let mut woken = Woken::new();
+        let polled = {
+            let mut state = shared.state();
+            if state.others.is_empty() {
+                state.listeners.push(cx.waker().clone());
+                if let Err(error) = shared.drive(&mut state, &mut woken) {
+                    return Poll::Ready(Err(error));
+                }
+            }
+            match state.others.pop_front() {
+                Some(completion) => Poll::Ready(Ok(completion)),
+                None => Poll::Pending,
+            }
+        };
+        woken.into_iter().for_each(Waker::wake);
+        polled
+    }
+}
+
+impl AsFd for QueueDescriptor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.queue.borrow_descriptor(self.fd)
+    }
+}
+
+impl AsRawFd for QueueDescriptor {
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd
+    }
+}
+
+impl fmt::Debug for AsyncQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AsyncQueue").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for InFlight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("InFlight").field(&self.op).finish()
+    }
+}
+
+impl fmt::Debug for QueueDescriptor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("QueueDescriptor").field(&self.fd).finish()
+    }
+}
+
+impl fmt::Debug for Next<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Next").finish_non_exhaustive()
+    }
+}

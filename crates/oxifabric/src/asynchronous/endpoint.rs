@@ -1,0 +1,280 @@
+//! Endpoints whose operations are futures.
+
+use core::fmt;
+use core::future::poll_fn;
+use core::task::Poll;
+use std::sync::Arc;
+
+use oxifabric_types::Errno;
+
+use super::{AsyncQueue, InFlight};
+use crate::atomic::{Atomic, Exchange, Update};
+use crate::kind::{Connectionless, Kind};
+use crate::{
+    Buffer, Completion, Endpoint, Error, Msg, Op, Peer, Plain, Rdm, Refused, Remote, SendOptions,
+};
+
+/// An endpoint whose operations are futures.
+///
+/// A future posts its operation when it is first polled, waits for room where the queue is full, and gives the completion, in which
+/// the buffer is. Dropping it leaves the operation in flight, and its buffer goes with the completion: a message that a dropped
+/// receive takes is lost, as it is with a receive whose completion nobody reads. [`AsyncEndpoint::start`] posts at once.
+pub struct AsyncEndpoint<K: Kind = Rdm> {
+    endpoint: Endpoint<K>,
+    transmit: AsyncQueue,
+    receive: AsyncQueue,
+}
+
+/// Which queue an operation completes in.
+#[derive(Clone, Copy)]
+enum Side {
+    Transmit,
+    Receive,
+}
+
+impl<K: Kind> AsyncEndpoint<K> {
+    /// Takes an endpoint and the queues that it was built with.
+    ///
+    /// # Errors
+    ///
+    /// `DOMAIN` for queues of another endpoint.
+    pub fn new(
+        endpoint: Endpoint<K>,
+        transmit: &AsyncQueue,
+        receive: &AsyncQueue,
+    ) -> Result<Self, Error> {
+        let (tx, rx) = endpoint.port().queues();
+        let fits = core::ptr::eq(tx, Arc::as_ptr(transmit.queue().queue()))
+            && core::ptr::eq(rx, Arc::as_ptr(receive.queue().queue()));
+        if !fits {
+            return Err(Error::call("fi_ep_bind")(Errno::DOMAIN));
+        }
+        Ok(Self {
+            endpoint,
+            transmit: transmit.clone(),
+            receive: receive.clone(),
+        })
+    }
+
+    /// The endpoint itself.
+    pub fn endpoint(&self) -> &Endpoint<K> {
+        &self.endpoint
+    }
+
+    /// The queue where completions of receives appear, and of what peers do.
+    pub fn receive_queue(&self) -> &AsyncQueue {
+        &self.receive
+    }
+
+    /// Posts anything but a receive at once: `endpoint.start(|endpoint| endpoint.send(peer, buffer))`.
+    ///
+    /// # Errors
+    ///
+    /// Those of the post, `AGAIN` among them.
+    pub fn start<E>(
+        &self,
+        post: impl FnOnce(&Endpoint<K>) -> Result<Op, E>,
+    ) -> Result<InFlight, E> {
+        self.transmit.post(|| post(&self.endpoint))
+    }
+
+    /// Posts a receive at once.
+    ///
+    /// # Errors
+    ///
+    /// As [`AsyncEndpoint::start`].
+    pub fn start_receive<E>(
+        &self,
+        post: impl FnOnce(&Endpoint<K>) -> Result<Op, E>,
+    ) -> Result<InFlight, E> {
+        self.receive.post(|| post(&self.endpoint))
+    }
+
+    /// Receives a message.
+    pub async fn receive(&self, buffer: impl Into<Buffer>) -> Completion {
+        let post = |endpoint: &Endpoint<K>, buffer: Buffer| endpoint.receive(buffer);
+        self.perform(Side::Receive, buffer.into(), post).await
+    }
+
+    /// Receives a message with this tag; bits of it that are set in `ignore` do not matter.
+    pub async fn receive_tagged(
+        &self,
+        tag: u64,
+        ignore: u64,
+        buffer: impl Into<Buffer>,
+    ) -> Completion {
+        let post =
+            |endpoint: &Endpoint<K>, buffer: Buffer| endpoint.receive_tagged(tag, ignore, buffer);
+        self.perform(Side::Receive, buffer.into(), post).await
+    }
+
+    /// Posts as soon as there is room, and waits for the completion.
+    async fn perform(
+        &self,
+        side: Side,
+        buffer: Buffer,
+        post: impl Fn(&Endpoint<K>, Buffer) -> Result<Op, Refused>,
+    ) -> Completion {
+        let queue = match side {
+            Side::Transmit => &self.transmit,
+            Side::Receive => &self.receive,
+        };
+        let mut buffer = Some(buffer);
+        let posted = poll_fn(|cx| {
+            let this = buffer.take().unwrap_or_default();
+            match queue.post(|| post(&self.endpoint, this)) {
+                Ok(flying) => Poll::Ready(Ok(flying)),
+                Err(refused) if refused.is_again() => {
+                    buffer = Some(refused.buffer);
+                    if let Err(error) = self.make_room() {
+                        let buffer = buffer.take().unwrap_or_default();
+                        return Poll::Ready(Err(Refused { error, buffer }));
+                    }
+                    // Nothing tells when there is room, so other tasks go first.
+                    cx.waker().wake_by_ref();
+                    Poll::Pending
+                }
+                Err(refused) => Poll::Ready(Err(refused)),
+            }
+        });
+        match posted.await {
+            Ok(flying) => flying.await,
+            Err(Refused { error, buffer }) => Completion {
+                op: Op::PEER,
+                buffer,
+                outcome: Err(error),
+            },
+        }
+    }
+
+    fn make_room(&self) -> Result<(), Error> {
+        self.transmit.progress()?;
+        self.receive.progress()
+    }
+}
+
+/// The same operations for both sorts of endpoints, since only one of them names peers.
+macro_rules! operations {
+    ($kind:ty $(, $to:ident: $peer:ty)?) => {
+        /// Sends a message.
+        pub async fn send(&self, $($to: $peer,)? buffer: impl Into<Buffer>) -> Completion {
+            let post = |endpoint: &Endpoint<$kind>, buffer: Buffer| endpoint.send($($to,)? buffer);
+            self.perform(Side::Transmit, buffer.into(), post).await
+        }
+
+        /// Sends a tagged message.
+        pub async fn send_tagged(
+            &self,
+            $($to: $peer,)?
+            tag: u64,
+            buffer: impl Into<Buffer>,
+        ) -> Completion {
+            let post = |endpoint: &Endpoint<$kind>, buffer: Buffer| {
+                endpoint.send_tagged($($to,)? tag, buffer)
+            };
+            self.perform(Side::Transmit, buffer.into(), post).await
+        }
+
+        /// Sends a message with everything that can be said about it.
+        pub async fn send_with(
+            &self,
+            $($to: $peer,)?
+            buffer: impl Into<Buffer>,
+            options: SendOptions,
+        ) -> Completion {
+            let post = |endpoint: &Endpoint<$kind>, buffer: Buffer| {
+                endpoint.send_with($($to,)? buffer, options)
+            };
+            self.perform(Side::Transmit, buffer.into(), post).await
+        }
+
+        /// Reads memory of the peer, as many bytes as the buffer has.
+        pub async fn read<E: Plain>(
+            &self,
+            $($to: $peer,)?
+            from: Remote<[E]>,
+            buffer: impl Into<Buffer>,
+        ) -> Completion {
+            let post = |endpoint: &Endpoint<$kind>, buffer: Buffer| endpoint.read($($to,)? from, buffer);
+            self.perform(Side::Transmit, buffer.into(), post).await
+        }
+
+        /// Writes memory of the peer, as many bytes as the buffer has.
+        pub async fn write<E: Plain>(
+            &self,
+            $($to: $peer,)?
+            at: Remote<[E]>,
+            buffer: impl Into<Buffer>,
+        ) -> Completion {
+            let post = |endpoint: &Endpoint<$kind>, buffer: Buffer| endpoint.write($($to,)? at, buffer);
+            self.perform(Side::Transmit, buffer.into(), post).await
+        }
+
+        /// Updates an element of the peer's memory and returns what it was.
+        ///
+        /// # Errors
+        ///
+        /// Those of the operation.
+        pub async fn fetch_atomic<E: Atomic>(
+            &self,
+            $($to: $peer,)?
+            at: Remote<E>,
+            update: Update<E>,
+        ) -> Result<E, Error> {
+            let post = |endpoint: &Endpoint<$kind>, _| {
+                let posted = endpoint.fetch_atomic($($to,)? at, update);
+                posted.map_err(without_buffer)
+            };
+            let done = self.perform(Side::Transmit, Buffer::new(), post).await;
+            fetched(done)
+        }
+
+        /// Compares an element of the peer's memory, writes it if that holds, and returns what it was.
+        ///
+        /// # Errors
+        ///
+        /// Those of the operation.
+        pub async fn compare_atomic<E: Atomic>(
+            &self,
+            $($to: $peer,)?
+            at: Remote<E>,
+            exchange: Exchange<E>,
+        ) -> Result<E, Error> {
+            let post = |endpoint: &Endpoint<$kind>, _| {
+                let posted = endpoint.compare_atomic($($to,)? at, exchange);
+                posted.map_err(without_buffer)
+            };
+            let done = self.perform(Side::Transmit, Buffer::new(), post).await;
+            fetched(done)
+        }
+    };
+}
+
+/// Operations that name their peer.
+impl<K: Connectionless> AsyncEndpoint<K> {
+    operations!(K, to: Peer);
+}
+
+/// Operations with the peer of the connection.
+impl AsyncEndpoint<Msg> {
+    operations!(Msg);
+}
+
+fn without_buffer(error: Error) -> Refused {
+    let buffer = Buffer::new();
+    Refused { error, buffer }
+}
+
+/// What an element was.
+fn fetched<E: Atomic>(done: Completion) -> Result<E, Error> {
+    let element = done.outcome?.fetched();
+    element.ok_or_else(|| Error::call("fi_fetch_atomic")(Errno::IO))
+}
+
+impl<K: Kind> fmt::Debug for AsyncEndpoint<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("AsyncEndpoint")
+            .field(&self.endpoint)
+            .finish()
+    }
+}

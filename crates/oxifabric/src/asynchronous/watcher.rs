@@ -1,0 +1,135 @@
+//! The thread that watches descriptors for programs without a reactor of their own.
+
+use core::task::{Context, Poll, Waker};
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread;
+
+use super::{QueueDescriptor, Readiness};
+use crate::raw::{Doorbell, readable};
+
+/// A descriptor that the thread watches when it is asked to.
+pub(super) struct Watched(Arc<Entry>);
+
+struct Entry {
+    descriptor: QueueDescriptor,
+    state: Mutex<Watch>,
+}
+
+#[derive(Default)]
+enum Watch {
+    #[default]
+    Idle,
+    Armed(Waker),
+    Ready,
+}
+
+/// The thread's list.
+struct Watcher {
+    entries: Mutex<Vec<Arc<Entry>>>,
+    bell: Doorbell,
+}
+
+impl Watched {
+    pub(super) fn new(descriptor: QueueDescriptor) -> Self {
+        Self(Arc::new(Entry {
+            descriptor,
+            state: Mutex::default(),
+        }))
+    }
+}
+
+impl Readiness for Watched {
+    fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let watcher = Watcher::running()?;
+        let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *state {
+            Watch::Ready => {
+                *state = Watch::Idle;
+                return Poll::Ready(Ok(()));
+            }
+            Watch::Armed(waker) => {
+                waker.clone_from(cx.waker());
+                return Poll::Pending;
+            }
+            Watch::Idle => *state = Watch::Armed(cx.waker().clone()),
+        }
+        drop(state);
+        watcher.add(self.0.clone());
+        Poll::Pending
+    }
+}
+
+impl Watcher {
+    /// The thread's list; the thread starts with the first call.
+    fn running() -> io::Result<&'static Self> {
+        static WATCHER: OnceLock<Watcher> = OnceLock::new();
+        static STARTED: Mutex<bool> = Mutex::new(false);
+        let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*started {
+            let bell = Doorbell::new()?;
+            let watcher = WATCHER.get_or_init(|| Self {
+                entries: Mutex::default(),
+                bell,
+            });
+            let builder = thread::Builder::new().name("oxifabric-watch".into());
+            builder.spawn(|| watcher.run())?;
+            *started = true;
+        }
+        WATCHER.get().ok_or_else(|| io::ErrorKind::Other.into())
+    }
+
+    fn add(&self, entry: Arc<Entry>) {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.push(entry);
+        self.bell.ring();
+    }
+
+    /// Wakes whoever waits for a descriptor that is readable, once.
+    fn run(&self) {
+        loop {
+            let watched = {
+                let entries = self.entries.lock();
+                entries.unwrap_or_else(PoisonError::into_inner).clone()
+            };
+            let bell = self.bell.as_fd();
+            let fds = watched.iter().map(|entry| entry.descriptor.as_fd());
+            let ready = readable(std::iter::once(bell).chain(fds));
+            self.bell.quiet();
+            let mut wakers = Vec::new();
+            for (entry, _) in watched.iter().zip(&ready[1..]).filter(|(_, is)| **is) {
+                self.remove(entry);
+                wakers.extend(entry.fire());
+            }
+            // The entries go first: they keep queues open.
+            drop(watched);
+            wakers.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    fn remove(&self, gone: &Arc<Entry>) {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.retain(|entry| !Arc::ptr_eq(entry, gone));
+    }
+}
+
+impl Entry {
+    fn fire(&self) -> Option<Waker> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        match core::mem::replace(&mut *state, Watch::Ready) {
+            Watch::Armed(waker) => Some(waker),
+            _ => None,
+        }
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        // Whoever is not asked any more need not be watched; the queue may close.
+        if let Ok(watcher) = Watcher::running() {
+            watcher.remove(&self.0);
+            watcher.bell.ring();
+        }
+    }
+}

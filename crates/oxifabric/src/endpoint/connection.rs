@@ -1,0 +1,158 @@
+//! Connections of endpoints. Source: fi_cm(3).
+
+use core::fmt;
+use core::time::Duration;
+use std::time::Instant;
+
+use oxifabric_types::Errno;
+
+use super::Endpoint;
+use crate::raw::{ConnectionState, EventFailure};
+use crate::{Address, Error, EventQueue, Msg, Operation, OperationError, Shared, Threading};
+
+/// An endpoint whose connection is on its way.
+///
+/// Receives may be posted already; all else has to wait for [`Connecting::wait`]. Dropping it gives up.
+#[must_use = "the connection is given up when this is dropped"]
+pub struct Connecting<T: Threading = Shared> {
+    endpoint: Endpoint<Msg, T>,
+    events: EventQueue<T>,
+    to: Option<Address>,
+}
+
+/// How long one look at the event queue lasts while another thread may read the event.
+const LOOK: Duration = Duration::from_millis(100);
+
+impl<T: Threading> Connecting<T> {
+    pub(super) fn new(
+        endpoint: Endpoint<Msg, T>,
+        events: EventQueue<T>,
+        to: Option<Address>,
+    ) -> Self {
+        Self {
+            endpoint,
+            events,
+            to,
+        }
+    }
+
+    /// The endpoint, for posting receives.
+    pub fn endpoint(&self) -> &Endpoint<Msg, T> {
+        &self.endpoint
+    }
+
+    /// Whether the connection stands.
+    ///
+    /// # Errors
+    ///
+    /// Why it will never stand, as [`Connecting::wait`]; or what reading the event queue gave.
+    pub fn poll(&self) -> Result<bool, Error> {
+        self.events.look(None)?;
+        self.state()
+    }
+
+    /// Waits until the connection stands, at most as long as `timeout`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Operation`] with `CONNREFUSED` and the like, with `TIMEDOUT` when the time is over; or what reading the event queue
+    /// gave.
+    pub fn wait(self, timeout: Option<Duration>) -> Result<Endpoint<Msg, T>, Error> {
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        loop {
+            if self.poll()? {
+                return Ok(self.endpoint);
+            }
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                return Err(self.failed(EventFailure {
+                    errno: Errno::TIMEDOUT,
+                    prov_errno: 0,
+                    detail: String::new(),
+                    data: Vec::new(),
+                }));
+            }
+            self.events
+                .look(Some(left.map_or(LOOK, |left| left.min(LOOK))))?;
+        }
+    }
+
+    fn state(&self) -> Result<bool, Error> {
+        match self.endpoint.state() {
+            ConnectionState::Pending => Ok(false),
+            ConnectionState::Connected(_) => Ok(true),
+            ConnectionState::Failed(failure) => Err(self.failed(failure)),
+            ConnectionState::Ended => Err(self.failed(EventFailure {
+                errno: Errno::SHUTDOWN,
+                prov_errno: 0,
+                detail: String::new(),
+                data: Vec::new(),
+            })),
+        }
+    }
+
+    fn failed(&self, failure: EventFailure) -> Error {
+        Error::Operation(Box::new(OperationError {
+            operation: Operation::Connect,
+            peer: self.to.clone(),
+            errno: failure.errno,
+            provider_errno: failure.prov_errno,
+            detail: if failure.data.is_empty() {
+                failure.detail
+            } else {
+                format!("the peer says {:?}", String::from_utf8_lossy(&failure.data))
+            },
+            overflow: 0,
+        }))
+    }
+}
+
+impl<T: Threading> Endpoint<Msg, T> {
+    /// Whether it is connected, as far as its event queue was read.
+    pub fn is_connected(&self) -> bool {
+        matches!(self.state(), ConnectionState::Connected(_))
+    }
+
+    /// What the peer sent along with its request or its acceptance, if the events brought it.
+    pub fn connection_data(&self) -> Vec<u8> {
+        match self.state() {
+            ConnectionState::Connected(data) => data,
+            _ => Vec::new(),
+        }
+    }
+
+    /// The address of the peer.
+    ///
+    /// # Errors
+    ///
+    /// What `fi_getpeer` returned.
+    pub fn peer_address(&self) -> Result<Address, Error> {
+        let bytes = self.port().peer_name();
+        let bytes = bytes.map_err(Error::call("fi_getpeer"))?;
+        Ok(Address::new(self.info().address_format(), &bytes))
+    }
+
+    /// Ends the connection.
+    ///
+    /// # Errors
+    ///
+    /// What `fi_shutdown` returned.
+    pub fn shutdown(&self) -> Result<(), Error> {
+        self.port().shutdown().map_err(Error::call("fi_shutdown"))
+    }
+
+    fn state(&self) -> ConnectionState {
+        let connection = self.port().connection();
+        connection.map_or(ConnectionState::Pending, |(_, connection)| {
+            connection.state()
+        })
+    }
+}
+
+impl<T: Threading> fmt::Debug for Connecting<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connecting")
+            .field("to", &self.to)
+            .finish_non_exhaustive()
+    }
+}

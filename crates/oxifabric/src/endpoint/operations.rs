@@ -1,0 +1,320 @@
+//! The operations of endpoints: with a peer in each, or with the peer of the connection.
+
+use super::{Endpoint, SendOptions};
+use crate::atomic::{Atomic, Exchange, Update};
+use crate::kind::{Connectionless, Kind};
+use crate::raw::{Inject, Post};
+use crate::{Error, Msg, Op, Payload, Peer, Plain, Refused, Remote, Threading};
+
+/// The peer of an operation, if it names one.
+macro_rules! peer {
+    () => {
+        None
+    };
+    ($to:ident) => {
+        Some($to)
+    };
+}
+
+/// The same operations for both sorts of endpoints, since only one of them names peers.
+macro_rules! operations {
+    ($(($to:ident: $peer:ty))?) => {
+        /// Sends a message.
+        ///
+        /// # Errors
+        ///
+        /// The post was refused: `AGAIN` when the queue is full, `INVAL` for a peer of another address vector, `MSGSIZE`.
+        #[inline]
+        pub fn send(
+            &self,
+            $($to: $peer,)?
+            payload: impl Into<Payload<T>>,
+        ) -> Result<Op, Refused> {
+            let (tag, data) = (None, None);
+            self.post("fi_send", payload, peer!($($to)?), Post::Send { tag, data })
+        }
+
+        /// Sends a message with data for the completion at the peer.
+        ///
+        /// # Errors
+        ///
+        /// As [`Endpoint::send`].
+        #[inline]
+        pub fn send_data(
+            &self,
+            $($to: $peer,)?
+            data: u64,
+            payload: impl Into<Payload<T>>,
+        ) -> Result<Op, Refused> {
+            let (tag, data) = (None, Some(data));
+            self.post("fi_senddata", payload, peer!($($to)?), Post::Send { tag, data })
+        }
+
+        /// Sends a tagged message.
+        ///
+        /// # Errors
+        ///
+        /// As [`Endpoint::send`].
+        #[inline]
+        pub fn send_tagged(
+            &self,
+            $($to: $peer,)?
+            tag: u64,
+            payload: impl Into<Payload<T>>,
+        ) -> Result<Op, Refused> {
+            let (tag, data) = (Some(tag), None);
+            self.post("fi_tsend", payload, peer!($($to)?), Post::Send { tag, data })
+        }
+
+        /// Sends a message with everything that can be said about it.
+        ///
+        /// # Errors
+        ///
+        /// As [`Endpoint::send`]; `BADFLAGS` or `OPNOTSUPP` for an option that the provider does not have.
+        pub fn send_with(
+            &self,
+            $($to: $peer,)?
+            payload: impl Into<Payload<T>>,
+            options: SendOptions,
+        ) -> Result<Op, Refused> {
+            let post = Post::SendMsg {
+                tag: options.tag,
+                data: options.data.unwrap_or(0),
+                flags: options.flags(),
+            };
+            self.post("fi_sendmsg", payload, peer!($($to)?), post)
+        }
+
+        /// Sends a short message, at most [`Info::inject_size`](crate::Info::inject_size) bytes; it has no completion.
+        ///
+        /// # Errors
+        ///
+        /// As [`Endpoint::send`].
+        #[inline]
+        pub fn inject(&self, $($to: $peer,)? bytes: &[u8]) -> Result<(), Error> {
+            let (tag, data) = (None, None);
+            self.inject_bytes(bytes, peer!($($to)?), Inject::Message { tag, data })
+        }
+
+        /// Sends a short message with data for the completion at the peer; it has none here.
+        ///
+        /// # Errors
+        ///
+        /// As [`Endpoint::send`].
+        #[inline]
+        pub fn inject_data(&self, $($to: $peer,)? data: u64, bytes: &[u8]) -> Result<(), Error> {
+            let (tag, data) = (None, Some(data));
+            self.inject_bytes(bytes, peer!($($to)?), Inject::Message { tag, data })
+        }
+
+        /// Sends a short tagged message; it has no completion.
+        ///
+        /// # Errors
+        ///
+        /// As [`Endpoint::send`].
+        #[inline]
+        pub fn inject_tagged(&self, $($to: $peer,)? tag: u64, bytes: &[u8]) -> Result<(), Error> {
+            let (tag, data) = (Some(tag), None);
+            self.inject_bytes(bytes, peer!($($to)?), Inject::Message { tag, data })
+        }
+
+        /// Reads memory of the peer, as many bytes as the payload has.
+        ///
+        /// # Errors
+        ///
+        /// As [`Endpoint::send`]; [`Error::OutOfBounds`] and [`Error::NotGranted`] before anything is sent.
+        pub fn read<E: Plain>(
+            &self,
+            $($to: $peer,)?
+            from: Remote<[E]>,
+            payload: impl Into<Payload<T>>,
+        ) -> Result<Op, Refused> {
+            self.read_into(peer!($($to)?), from, payload)
+        }
+
+        /// Writes memory of the peer, as many bytes as the payload has.
+        ///
+        /// # Errors
+        ///
+        /// As [`Endpoint::read`].
+        pub fn write<E: Plain>(
+            &self,
+            $($to: $peer,)?
+            at: Remote<[E]>,
+            payload: impl Into<Payload<T>>,
+        ) -> Result<Op, Refused> {
+            self.write_from(peer!($($to)?), at, payload, None)
+        }
+
+        /// Writes memory of the peer; a completion with the data appears there ([`Op::PEER`]).
+        ///
+        /// # Errors
+        ///
+        /// As [`Endpoint::read`].
+        pub fn write_data<E: Plain>(
+            &self,
+            $($to: $peer,)?
+            at: Remote<[E]>,
+            data: u64,
+            payload: impl Into<Payload<T>>,
+        ) -> Result<Op, Refused> {
+            self.write_from(peer!($($to)?), at, payload, Some(data))
+        }
+
+        /// Writes memory of the peer with everything that can be said about it.
+        ///
+        /// # Errors
+        ///
+        /// As [`Endpoint::read`]; `BADFLAGS` or `OPNOTSUPP` for an option that the provider does not have.
+        pub fn write_with<E: Plain>(
+            &self,
+            $($to: $peer,)?
+            at: Remote<[E]>,
+            payload: impl Into<Payload<T>>,
+            options: SendOptions,
+        ) -> Result<Op, Refused> {
+            self.write_options(peer!($($to)?), at, payload, options)
+        }
+
+        /// Writes a few bytes of the peer's memory, at most [`Info::inject_size`](crate::Info::inject_size); it has no completion.
+        ///
+        /// # Errors
+        ///
+        /// As [`Endpoint::read`].
+        pub fn inject_write<E: Plain>(
+            &self,
+            $($to: $peer,)?
+            at: Remote<[E]>,
+            bytes: &[u8],
+        ) -> Result<(), Error> {
+            self.inject_write_bytes(peer!($($to)?), at, bytes)
+        }
+
+        /// Updates an element of the peer's memory.
+        ///
+        /// # Errors
+        ///
+        /// As [`Endpoint::read`]; `OPNOTSUPP` where the provider does not have the operation for this type.
+        pub fn atomic<E: Atomic>(
+            &self,
+            $($to: $peer,)?
+            at: Remote<E>,
+            update: Update<E>,
+        ) -> Result<Op, Error> {
+            self.update(peer!($($to)?), at, update)
+        }
+
+        /// Updates elements of the peer's memory, each with the element of the payload in its place:
+        /// `endpoint.atomic_slice(peer, histogram, Update::sum, buffer)`.
+        ///
+        /// # Errors
+        ///
+        /// As [`Endpoint::atomic`]; `INVAL` for a payload that is no whole number of elements.
+        pub fn atomic_slice<E: Atomic>(
+            &self,
+            $($to: $peer,)?
+            at: Remote<[E]>,
+            update: fn(E) -> Update<E>,
+            payload: impl Into<Payload<T>>,
+        ) -> Result<Op, Refused> {
+            self.update_elements(peer!($($to)?), at, update, payload)
+        }
+
+        /// Updates an element of the peer's memory; [`Completion::fetched`](crate::Completion::fetched) is what it was before.
+        ///
+        /// # Errors
+        ///
+        /// As [`Endpoint::atomic`].
+        pub fn fetch_atomic<E: Atomic>(
+            &self,
+            $($to: $peer,)?
+            at: Remote<E>,
+            update: Update<E>,
+        ) -> Result<Op, Error> {
+            self.fetch(peer!($($to)?), at, Some(update))
+        }
+
+        /// Reads an element of the peer's memory atomically; [`Completion::fetched`](crate::Completion::fetched) is what it is.
+        ///
+        /// # Errors
+        ///
+        /// As [`Endpoint::atomic`].
+        pub fn atomic_read<E: Atomic>(
+            &self,
+            $($to: $peer,)?
+            at: Remote<E>,
+        ) -> Result<Op, Error> {
+            self.fetch(peer!($($to)?), at, None)
+        }
+
+        /// Compares an element of the peer's memory and writes it if that holds;
+        /// [`Completion::fetched`](crate::Completion::fetched) is what it was before.
+        ///
+        /// # Errors
+        ///
+        /// As [`Endpoint::atomic`].
+        pub fn compare_atomic<E: Atomic>(
+            &self,
+            $($to: $peer,)?
+            at: Remote<E>,
+            exchange: Exchange<E>,
+        ) -> Result<Op, Error> {
+            self.exchange(peer!($($to)?), at, exchange)
+        }
+    };
+}
+
+/// Operations that name no peer in either sort.
+impl<K: Kind, T: Threading> Endpoint<K, T> {
+    /// Receives a message; a longer one is cut, and the completion says so.
+    ///
+    /// # Errors
+    ///
+    /// The post was refused: `AGAIN` when the queue is full.
+    #[inline]
+    pub fn receive(&self, payload: impl Into<Payload<T>>) -> Result<Op, Refused> {
+        self.post("fi_recv", payload, None, Post::Recv { tag: None })
+    }
+
+    /// Receives a message with this tag; bits of it that are set in `ignore` do not matter.
+    ///
+    /// # Errors
+    ///
+    /// As [`Endpoint::receive`].
+    #[inline]
+    pub fn receive_tagged(
+        &self,
+        tag: u64,
+        ignore: u64,
+        payload: impl Into<Payload<T>>,
+    ) -> Result<Op, Refused> {
+        let tag = Some((tag, ignore));
+        self.post("fi_trecv", payload, None, Post::Recv { tag })
+    }
+}
+
+/// Operations that name their peer.
+impl<K: Connectionless, T: Threading> Endpoint<K, T> {
+    operations!((to: Peer));
+
+    /// Receives a message of one peer, if the offer has [`Caps::DIRECTED_RECV`](crate::Caps::DIRECTED_RECV); `tag` is the tag and
+    /// the bits of it that do not matter, for a tagged message.
+    ///
+    /// # Errors
+    ///
+    /// As [`Endpoint::receive`]; `INVAL` for a peer of another address vector.
+    #[inline]
+    pub fn receive_from(
+        &self,
+        from: Peer,
+        tag: Option<(u64, u64)>,
+        payload: impl Into<Payload<T>>,
+    ) -> Result<Op, Refused> {
+        self.post("fi_recv", payload, Some(from), Post::Recv { tag })
+    }
+}
+
+/// Operations with the peer of the connection.
+impl<T: Threading> Endpoint<Msg, T> {
+    operations!();
+}

@@ -1,0 +1,82 @@
+//! What can be said about one operation. Source: fi_msg(3), fi_cq(3) "Completion levels".
+
+use oxifabric_abi::{
+    FI_DELIVERY_COMPLETE, FI_FENCE, FI_INJECT_COMPLETE, FI_REMOTE_CQ_DATA, FI_TRANSMIT_COMPLETE,
+};
+
+/// When a send or a write completes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Level {
+    /// At the endpoint's default level.
+    #[default]
+    Default,
+    /// When the buffer may be used again.
+    Inject,
+    /// When the message no longer depends on this endpoint.
+    Transmit,
+    /// When the message has arrived in the peer's buffer.
+    Delivery,
+}
+
+/// What goes with a send or a write beside the bytes, and how: `SendOptions::new().tag(7).level(Level::Delivery)`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SendOptions {
+    /// The tag; without one it is an untagged message. Writes have none.
+    pub tag: Option<u64>,
+    /// Data for the completion at the peer.
+    pub data: Option<u64>,
+    /// When it completes.
+    pub level: Level,
+    /// Whether it waits for all earlier operations to the same peer.
+    pub fence: bool,
+}
+
+impl SendOptions {
+    /// Nothing special.
+    pub const fn new() -> Self {
+        Self {
+            tag: None,
+            data: None,
+            level: Level::Default,
+            fence: false,
+        }
+    }
+
+    /// Sends a tagged message.
+    pub const fn tag(mut self, tag: u64) -> Self {
+        self.tag = Some(tag);
+        self
+    }
+
+    /// Adds data for the completion at the peer.
+    pub const fn data(mut self, data: u64) -> Self {
+        self.data = Some(data);
+        self
+    }
+
+    /// Says when it completes.
+    pub const fn level(mut self, level: Level) -> Self {
+        self.level = level;
+        self
+    }
+
+    /// Makes it wait for all earlier operations to the same peer.
+    pub const fn fence(mut self) -> Self {
+        self.fence = true;
+        self
+    }
+
+    pub(super) fn flags(&self) -> u64 {
+        let level = match self.level {
+            Level::Default => 0,
+            Level::Inject => FI_INJECT_COMPLETE,
+            Level::Transmit => FI_TRANSMIT_COMPLETE,
+            Level::Delivery => FI_DELIVERY_COMPLETE,
+        };
+        let data = self.data.map_or(0, |_| FI_REMOTE_CQ_DATA);
+        let fence = if self.fence { FI_FENCE } else { 0 };
+        level | data | fence
+    }
+}

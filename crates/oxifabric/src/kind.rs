@@ -1,0 +1,64 @@
+//! The kinds of endpoints. Source: fi_endpoint(3).
+
+use oxifabric_types::EpType;
+
+/// A kind of endpoints: [`Rdm`], [`Msg`] or [`Dgram`].
+pub trait Kind: sealed::Sealed + 'static {
+    /// Its name at run time.
+    const EP_TYPE: EpType;
+}
+
+/// A kind of endpoints that name the peer in each operation: [`Rdm`] or [`Dgram`].
+pub trait Connectionless: Kind {}
+
+/// Reliable datagrams: one endpoint talks to many peers, nothing is lost, messages to one peer stay in order.
+#[derive(Clone, Copy, Debug)]
+pub enum Rdm {}
+
+/// Connections: an endpoint talks to the one peer that it is connected with.
+///
+/// An operation on a connection names no peer:
+///
+/// ```compile_fail,E0061
+/// use oxifabric::{Buffer, Endpoint, Msg, Peer};
+/// fn send(endpoint: &Endpoint<Msg>, peer: Peer) {
+///     let _ = endpoint.send(peer, Buffer::new());
+/// }
+/// ```
+///
+/// and only connections are connected:
+///
+/// ```compile_fail,E0599
+/// use oxifabric::{Address, Domain, Endpoint, Rdm};
+/// fn connect(domain: &Domain, to: &Address) {
+///     let _ = Endpoint::<Rdm>::builder(domain).connect(to);
+/// }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub enum Msg {}
+
+/// Unreliable datagrams: one endpoint talks to many peers, and messages may be lost.
+#[derive(Clone, Copy, Debug)]
+pub enum Dgram {}
+
+impl Kind for Rdm {
+    const EP_TYPE: EpType = EpType::Rdm;
+}
+
+impl Kind for Msg {
+    const EP_TYPE: EpType = EpType::Msg;
+}
+
+impl Kind for Dgram {
+    const EP_TYPE: EpType = EpType::Dgram;
+}
+
+impl Connectionless for Rdm {}
+impl Connectionless for Dgram {}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Rdm {}
+    impl Sealed for super::Msg {}
+    impl Sealed for super::Dgram {}
+}

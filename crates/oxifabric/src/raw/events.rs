@@ -1,0 +1,256 @@
+//! Event queues and the connections that they tell of. Source: fi_eq(3), fi_cm(3).
+
+use core::ffi::c_int;
+use core::ptr;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use oxifabric_abi::{
+    FI_CONNECTED, FI_CONNREQ, FI_EAGAIN, FI_EAVAIL, FI_EINTR, FI_ETIMEDOUT, FI_SHUTDOWN,
+    FI_WAIT_UNSPEC, fi_eq_attr, fi_eq_cm_entry, fi_eq_err_entry, fi_eq_open, fi_eq_read,
+    fi_eq_readerr, fi_eq_sread, fi_eq_strerror, fid, fid_eq,
+};
+use oxifabric_types::Errno;
+
+use super::handle::Handle;
+use super::{FabricObject, InfoHandle, Listener, errno, owned_text};
+
+/// Room for the data that come with an event of a connection.
+const DATA_LEN: usize = 1024;
+/// Room for what a provider says about an error.
+const ERROR_TEXT_LEN: usize = 512;
+
+/// An open event queue.
+pub(crate) struct Events {
+    handle: Handle<fid_eq>,
+    /// The endpoints that it tells of, by their handles.
+    connections: Mutex<HashMap<usize, Arc<Connection>>>,
+    /// The passive endpoints that it tells of, by their handles.
+    listeners: Mutex<HashMap<usize, Weak<Listener>>>,
+    fabric: Arc<FabricObject>,
+}
+
+/// The connection of one endpoint, as its events have it.
+#[derive(Default)]
+pub(crate) struct Connection(Mutex<ConnectionState>);
+
+/// Where a connection stands.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum ConnectionState {
+    /// Nothing was heard yet.
+    #[default]
+    Pending,
+    /// It stands; the peer sent these data along.
+    Connected(Vec<u8>),
+    /// It did not come about.
+    Failed(EventFailure),
+    /// It has ended.
+    Ended,
+}
+
+/// An event in error.
+#[derive(Clone, Debug)]
+pub(crate) struct EventFailure {
+    pub(crate) errno: Errno,
+    pub(crate) prov_errno: i32,
+    pub(crate) detail: String,
+    /// What the peer sent along when it refused.
+    pub(crate) data: Vec<u8>,
+}
+
+/// What one read of the queue found.
+pub(crate) enum Read {
+    Nothing,
+    /// A request for a connection, what came along, and who heard it.
+    Request(InfoHandle, Vec<u8>, Weak<Listener>),
+    /// Something about the connection of an endpoint, which knows it now.
+    Known,
+    /// An error of no endpoint.
+    Failed(EventFailure),
+}
+
+#[repr(C)]
+struct Entry {
+    head: fi_eq_cm_entry,
+    data: [u8; DATA_LEN],
+}
+
+impl Events {
+    pub(crate) fn open(fabric: Arc<FabricObject>) -> Result<Self, Errno> {
+        let mut attr = fi_eq_attr {
+            wait_obj: FI_WAIT_UNSPEC,
+            ..fi_eq_attr::ZERO
+        };
+        let parent = fabric.as_ptr();
+        // SAFETY: the fabric is open, and the attributes outlive the call.
+        let handle =
+            unsafe { Handle::open(|eq| fi_eq_open(parent, &mut attr, eq, ptr::null_mut())) }?;
+        Ok(Self {
+            handle,
+            connections: Mutex::default(),
+            listeners: Mutex::default(),
+            fabric,
+        })
+    }
+
+    pub(crate) fn fabric(&self) -> &Arc<FabricObject> {
+        &self.fabric
+    }
+
+    pub(super) fn fid(&self) -> *mut fid {
+        self.handle.fid()
+    }
+
+    /// From now on an endpoint's events are told to what is returned.
+    pub(super) fn expect(&self, endpoint: *mut fid) -> Arc<Connection> {
+        let connection = Arc::<Connection>::default();
+        self.connections()
+            .insert(endpoint as usize, connection.clone());
+        connection
+    }
+
+    /// Events of the endpoint, which is about to be closed, are nobody's from now on.
+    pub(super) fn forget(&self, endpoint: *mut fid) {
+        self.connections().remove(&(endpoint as usize));
+    }
+
+    /// From now on requests that the listener hears are known to be its own.
+    pub(super) fn hears(&self, listener: &Arc<Listener>) {
+        self.listeners()
+            .insert(listener.fid() as usize, Arc::downgrade(listener));
+    }
+
+    /// The listener is about to be closed.
+    pub(super) fn deaf(&self, listener: *mut fid) {
+        self.listeners().remove(&(listener as usize));
+    }
+
+    fn listeners(&self) -> MutexGuard<'_, HashMap<usize, Weak<Listener>>> {
+        self.listeners
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn connections(&self) -> MutexGuard<'_, HashMap<usize, Arc<Connection>>> {
+        self.connections
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads one event. Without a timeout it does not wait; a negative one waits for ever.
+    pub(crate) fn read(&self, timeout_ms: Option<c_int>) -> Result<Read, Errno> {
+        let mut event = 0;
+        let mut entry = Entry {
+            head: fi_eq_cm_entry::ZERO,
+            data: [0; DATA_LEN],
+        };
+        let (eq, to, room) = (
+            self.handle.as_ptr(),
+            (&raw mut entry).cast(),
+            size_of::<Entry>(),
+        );
+        // SAFETY: the queue is open, and there is room for an entry of that size.
+        let ret = unsafe {
+            match timeout_ms {
+                None => fi_eq_read(eq, &mut event, to, room, 0),
+                Some(timeout) => fi_eq_sread(eq, &mut event, to, room, timeout, 0),
+            }
+        };
+        const AGAIN: isize = -(FI_EAGAIN as isize);
+        const INTR: isize = -(FI_EINTR as isize);
+        const TIMEDOUT: isize = -(FI_ETIMEDOUT as isize);
+        const AVAIL: isize = -(FI_EAVAIL as isize);
+        match ret {
+            0 | AGAIN | INTR | TIMEDOUT => Ok(Read::Nothing),
+            AVAIL => self.read_error(),
+            ret if ret < 0 => Err(errno(ret)),
+            ret => {
+                let data = (ret as usize).saturating_sub(size_of::<fi_eq_cm_entry>());
+                Ok(self.event(event, &entry.head, &entry.data[..data.min(DATA_LEN)]))
+            }
+        }
+    }
+
+    fn event(&self, event: u32, entry: &fi_eq_cm_entry, data: &[u8]) -> Read {
+        match event {
+            FI_CONNREQ => {
+                // SAFETY: the event makes the offer ours.
+                let info = unsafe { InfoHandle::adopt(self.fabric.library(), entry.info) };
+                let listener = self.listeners().get(&(entry.fid as usize)).cloned();
+                let listener = listener.unwrap_or_default();
+                info.map_or(Read::Nothing, |info| {
+                    Read::Request(info, data.to_vec(), listener)
+                })
+            }
+            FI_CONNECTED => self.tell(entry.fid, ConnectionState::Connected(data.to_vec())),
+            FI_SHUTDOWN => self.tell(entry.fid, ConnectionState::Ended),
+            _ => Read::Nothing,
+        }
+    }
+
+    fn tell(&self, endpoint: *mut fid, state: ConnectionState) -> Read {
+        if let Some(connection) = self.connections().get(&(endpoint as usize)) {
+            connection.set(state);
+        }
+        Read::Known
+    }
+
+    fn read_error(&self) -> Result<Read, Errno> {
+        let mut data = [0_u8; DATA_LEN];
+        let mut entry = fi_eq_err_entry {
+            err_data: data.as_mut_ptr().cast(),
+            err_data_size: DATA_LEN,
+            ..fi_eq_err_entry::ZERO
+        };
+        // SAFETY: the queue is open; entry and data outlive the call.
+        let ret = unsafe { fi_eq_readerr(self.handle.as_ptr(), &mut entry, 0) };
+        if ret < 0 {
+            let again = ret == -(FI_EAGAIN as isize);
+            return if again {
+                Ok(Read::Nothing)
+            } else {
+                Err(errno(ret))
+            };
+        }
+        let failure = EventFailure {
+            errno: Errno::from_raw(entry.err),
+            prov_errno: entry.prov_errno,
+            detail: self.strerror(&entry),
+            data: data[..entry.err_data_size.min(DATA_LEN)].to_vec(),
+        };
+        let known = self.connections().get(&(entry.fid as usize)).cloned();
+        Ok(match known {
+            Some(connection) => {
+                connection.set(ConnectionState::Failed(failure));
+                Read::Known
+            }
+            None => Read::Failed(failure),
+        })
+    }
+
+    /// What the provider says about an error.
+    fn strerror(&self, entry: &fi_eq_err_entry) -> String {
+        let mut text = [0; ERROR_TEXT_LEN];
+        // SAFETY: the queue is open, the entry is one that it returned, and the text has its length.
+        unsafe {
+            owned_text(fi_eq_strerror(
+                self.handle.as_ptr(),
+                entry.prov_errno,
+                entry.err_data,
+                text.as_mut_ptr(),
+                text.len(),
+            ))
+        }
+    }
+}
+
+impl Connection {
+    pub(crate) fn state(&self) -> ConnectionState {
+        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.clone()
+    }
+
+    fn set(&self, state: ConnectionState) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = state;
+    }
+}

@@ -1,0 +1,198 @@
+//! Registered memory. Source: fi_mr(3).
+
+use core::ffi::c_void;
+use core::mem::ManuallyDrop;
+use core::ptr::{self, NonNull};
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::sync::{Arc, OnceLock};
+
+use oxifabric_abi::{FI_MR_VIRT_ADDR, fi_mr_desc, fi_mr_key, fi_mr_reg, fid_mr};
+use oxifabric_types::Errno;
+
+use super::handle::Handle;
+use super::{Buffer, DomainObject, Memory};
+
+/// How often another key is tried when one is taken.
+const KEYS_TRIED: u32 = 16;
+
+/// Memory that a domain's devices know.
+pub(crate) struct RegionObject {
+    /// Dropped by hand, because whether it closed decides what happens to the memory.
+    handle: ManuallyDrop<Handle<fid_mr>>,
+    memory: ManuallyDrop<Buffer>,
+    domain: Arc<DomainObject>,
+}
+
+impl RegionObject {
+    /// Registers memory for what `access` names; gives it back if that fails.
+    pub(crate) fn register(
+        domain: Arc<DomainObject>,
+        memory: Buffer,
+        access: u64,
+    ) -> Result<Self, (Errno, Buffer)> {
+        let (start, len) = memory.extent();
+        let start = start.as_ptr().cast::<c_void>().cast_const();
+        let mut tries = 0;
+        let opened = loop {
+            let (parent, key) = (domain.as_ptr(), new_key(domain.info().mr_key_size()));
+            // SAFETY: the domain is open; the memory is alive and stays in place until the region is closed.
+            let opened = unsafe {
+                Handle::open(|region| {
+                    fi_mr_reg(
+                        parent,
+                        start,
+                        len,
+                        access,
+                        0,
+                        key,
+                        0,
+                        region,
+                        ptr::null_mut(),
+                    )
+                })
+            };
+            tries += 1;
+            let taken = matches!(opened, Err(Errno::NOKEY | Errno::KEYREJECTED));
+            if !taken || tries == KEYS_TRIED {
+                break opened;
+            }
+        };
+        match opened {
+            Ok(handle) => Ok(Self {
+                handle: ManuallyDrop::new(handle),
+                memory: ManuallyDrop::new(memory),
+                domain,
+            }),
+            Err(errno) => Err((errno, memory)),
+        }
+    }
+
+    /// The key by which peers name the region.
+    pub(crate) fn key(&self) -> u64 {
+        // SAFETY: the region is open.
+        unsafe { fi_mr_key(self.handle.as_ptr()) }
+    }
+
+    /// What peers call its first byte.
+    pub(crate) fn base(&self) -> u64 {
+        let by_address = self.domain.info().mr_mode() & FI_MR_VIRT_ADDR != 0;
+        if by_address {
+            self.extent().0.as_ptr() as u64
+        } else {
+            0
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.extent().1
+    }
+
+    pub(super) fn extent(&self) -> (NonNull<u8>, usize) {
+        self.memory.extent()
+    }
+
+    /// The descriptor for posts on endpoints of this domain; `INVAL` for those of another.
+    pub(super) fn descriptor(&self, domain: &Arc<DomainObject>) -> Result<*mut c_void, Errno> {
+        if !Arc::ptr_eq(&self.domain, domain) {
+            return Err(Errno::INVAL);
+        }
+        // SAFETY: the region is open.
+        Ok(unsafe { fi_mr_desc(self.handle.as_ptr()) })
+    }
+
+    /// A part of the region as memory of an operation; `None` beyond its end.
+    pub(crate) fn part(self: &Arc<Self>, offset: usize, len: usize) -> Option<Memory> {
+        let start = self.at(offset, len)?;
+        Some(Memory::of_region(self.clone(), start, len))
+    }
+
+    /// Where a part begins; `None` if it reaches beyond the end.
+    fn at(&self, offset: usize, len: usize) -> Option<NonNull<u8>> {
+        let (start, whole) = self.extent();
+        let end = offset.checked_add(len)?;
+        // SAFETY: the offset is within the memory or at its end.
+        (end <= whole).then(|| unsafe { start.add(offset) })
+    }
+
+    /// Copies out of the region; false, and nothing is done, if that reaches beyond its end.
+    pub(crate) fn copy_out(&self, offset: usize, to: &mut [u8]) -> bool {
+        let Some(from) = self.at(offset, to.len()) else {
+            return false;
+        };
+        for (at, byte) in to.iter_mut().enumerate() {
+            // SAFETY: `at` covered the part. Peers may write at the same time; each byte is read in one atomic access.
+            *byte = unsafe { AtomicU8::from_ptr(from.as_ptr().add(at)) }.load(Ordering::Relaxed);
+        }
+        true
+    }
+
+    /// Copies into the region; false, and nothing is done, if that reaches beyond its end.
+    pub(crate) fn copy_in(&self, offset: usize, from: &[u8]) -> bool {
+        let Some(to) = self.at(offset, from.len()) else {
+            return false;
+        };
+        for (at, byte) in from.iter().enumerate() {
+            // SAFETY: `at` covered the part. Peers may read at the same time; each byte is written in one atomic access.
+            unsafe { AtomicU8::from_ptr(to.as_ptr().add(at)) }.store(*byte, Ordering::Relaxed);
+        }
+        true
+    }
+
+    /// The word at an offset; `None` beyond the end or if it is not aligned.
+    pub(crate) fn word(&self, offset: usize) -> Option<&AtomicU64> {
+        let word = self.at(offset, size_of::<u64>())?.cast::<u64>();
+        // SAFETY: the word is within the region, aligned, and everybody in this process uses it atomically.
+        word.is_aligned()
+            .then(|| unsafe { AtomicU64::from_ptr(word.as_ptr()) })
+    }
+
+    /// Closes the region and gives its memory back; if it does not close, the memory stays with it for ever.
+    pub(crate) fn close(self) -> Result<Buffer, Errno> {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: each field is taken once, and `self` is not dropped.
+        let (handle, memory, domain) = unsafe {
+            (
+                ManuallyDrop::take(&mut this.handle),
+                ManuallyDrop::take(&mut this.memory),
+                ptr::read(&this.domain),
+            )
+        };
+        match handle.close() {
+            Ok(()) => Ok(memory),
+            Err(errno) => {
+                core::mem::forget((memory, domain));
+                Err(errno)
+            }
+        }
+    }
+}
+
+impl Drop for RegionObject {
+    fn drop(&mut self) {
+        // SAFETY: the fields are not used after this.
+        let (handle, memory) = unsafe {
+            (
+                ManuallyDrop::take(&mut self.handle),
+                ManuallyDrop::take(&mut self.memory),
+            )
+        };
+        if handle.close().is_err() {
+            // Peers may still reach the memory: leave it to them.
+            core::mem::forget((memory, self.domain.clone()));
+        }
+    }
+}
+
+/// A key that nobody guesses, of so many bytes; providers that choose keys themselves ignore it.
+fn new_key(size: usize) -> u64 {
+    static SECRET: OnceLock<RandomState> = OnceLock::new();
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let secret = SECRET.get_or_init(RandomState::new);
+    let key = secret.hash_one(NEXT.fetch_add(1, Ordering::Relaxed));
+    match size {
+        1..8 => key & ((1 << (8 * size)) - 1),
+        _ => key,
+    }
+}

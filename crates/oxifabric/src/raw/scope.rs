@@ -1,0 +1,353 @@
+//! Operations on borrowed memory, and the scope that waits for them.
+
+use core::cell::Cell;
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+use core::sync::atomic::{Ordering, fence};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{Memory, Plain, Post, Queue};
+use crate::completion_queue::look;
+use crate::kind::{Connectionless, Kind};
+use crate::{Access, Endpoint, Error, Msg, Op, Peer, Remote, SendOptions, Threading, Transfer};
+
+/// The operations of one scope, and how they ended.
+///
+/// Whoever reads a completion of the scope writes it down here, whichever thread that is.
+#[derive(Default)]
+pub(crate) struct Tally(Mutex<Vec<(Op, Result<Transfer, Error>)>>);
+
+impl Tally {
+    /// Writes down how an operation ended.
+    pub(crate) fn ended(&self, op: Op, outcome: Result<Transfer, Error>) {
+        let mut ended = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        ended.push((op, outcome));
+    }
+
+    /// How an operation ended, if it has; told once.
+    fn take(&self, op: Op) -> Option<Result<Transfer, Error>> {
+        let mut ended = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = ended.iter().position(|(other, _)| *other == op)?;
+        Some(ended.swap_remove(at).1)
+    }
+
+    /// The first error that nobody has asked for.
+    fn first_error(&self) -> Result<(), Error> {
+        let mut ended = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let failed = ended.drain(..).find_map(|(_, outcome)| outcome.err());
+        failed.map_or(Ok(()), Err)
+    }
+}
+
+/// A scope in which operations use borrowed memory; see [`Endpoint::scope`].
+pub struct Scope<'scope, 'env: 'scope, K: Kind, T: Threading> {
+    endpoint: &'env Endpoint<K, T>,
+    tally: Arc<Tally>,
+    /// What was posted, to be cancelled if the scope ends early.
+    posted: Cell<Vec<Op>>,
+    scope: PhantomData<&'scope mut &'scope ()>,
+    env: PhantomData<&'env mut &'env ()>,
+}
+
+/// An operation of a scope; [`Scope::wait`] tells how it ended.
+#[derive(Debug)]
+pub struct ScopedOp<'scope> {
+    op: Op,
+    scope: PhantomData<&'scope ()>,
+}
+
+/// Waits for the end of all operations, also when the scope's body panics.
+struct Guard<'a, 'scope, 'env, K: Kind, T: Threading> {
+    scope: &'a Scope<'scope, 'env, K, T>,
+    /// Whether the body came to its end.
+    finished: bool,
+}
+
+impl<K: Kind, T: Threading> Endpoint<K, T> {
+    /// Runs `body`, which may post operations on memory that it borrows, and waits until all of them are done.
+    ///
+    /// ```
+    /// use oxifabric::{Endpoint, Error, Peer, SendOptions};
+    ///
+    /// fn exchange(endpoint: &Endpoint, peer: Peer, ours: &[u8], theirs: &mut [u8]) -> Result<usize, Error> {
+    ///     endpoint.scope(|scope| {
+    ///         let receive = scope.receive(theirs)?;
+    ///         scope.send(peer, ours, SendOptions::new())?;
+    ///         Ok(scope.wait(receive)?.len)
+    ///     })
+    /// }
+    /// ```
+    ///
+    /// Memory that ends before the scope is refused by the compiler, and so is memory that somebody looks at meanwhile:
+    ///
+    /// ```compile_fail,E0597
+    /// # use oxifabric::{Endpoint, Error};
+    /// fn receive(endpoint: &Endpoint) -> Result<(), Error> {
+    ///     endpoint.scope(|scope| {
+    ///         let mut bytes = [0; 8];
+    ///         scope.receive(&mut bytes).map(drop)
+    ///     })
+    /// }
+    /// ```
+    ///
+    /// ```compile_fail
+    /// # use oxifabric::{Endpoint, Error};
+    /// fn receive(endpoint: &Endpoint) -> Result<(), Error> {
+    ///     let mut bytes = [0; 8];
+    ///     endpoint.scope(|scope| {
+    ///         scope.receive(&mut bytes)?;
+    ///         println!("{bytes:?}");
+    ///         Ok(())
+    ///     })
+    /// }
+    /// ```
+    ///
+    /// If the body fails or panics, operations that are still in flight are cancelled first. Completions of other operations that
+    /// appear meanwhile are kept for those who read the queue.
+    ///
+    /// # Errors
+    ///
+    /// What the body returned; else the error of an operation that nobody waited for.
+    pub fn scope<'env, R>(
+        &'env self,
+        body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env, K, T>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let scope = Scope {
+            endpoint: self,
+            tally: Arc::default(),
+            posted: Cell::default(),
+            scope: PhantomData,
+            env: PhantomData,
+        };
+        let mut guard = Guard {
+            scope: &scope,
+            finished: false,
+        };
+        let result = body(&scope);
+        guard.finished = result.is_ok();
+        drop(guard);
+        let result = result?;
+        scope.tally.first_error().map(|()| result)
+    }
+}
+
+impl<'scope, K: Kind, T: Threading> Scope<'scope, '_, K, T> {
+    /// Waits for the end of an operation.
+    ///
+    /// # Errors
+    ///
+    /// Why it failed.
+    pub fn wait(&'scope self, op: ScopedOp<'scope>) -> Result<Transfer, Error> {
+        loop {
+            if let Some(outcome) = self.tally.take(op.op) {
+                return outcome;
+            }
+            self.progress()?;
+        }
+    }
+
+    fn progress(&self) -> Result<(), Error> {
+        let (tx, rx) = self.endpoint.port().queues();
+        look(tx)?;
+        if !core::ptr::eq::<Queue>(tx, rx) {
+            look(rx)?;
+        }
+        std::hint::spin_loop();
+        Ok(())
+    }
+
+    /// Posts an operation on memory that stays borrowed until the scope is over, trying again as long as the queue is full.
+    fn post(
+        &'scope self,
+        call: &'static str,
+        (start, len): (NonNull<u8>, usize),
+        peer: Option<Peer>,
+        post: Post,
+    ) -> Result<ScopedOp<'scope>, Error> {
+        loop {
+            let memory = Memory::borrowed(start, len, self.tally.clone());
+            match self.endpoint.port().post(memory, peer, post) {
+                Ok(op) => {
+                    let mut posted = self.posted.take();
+                    posted.push(op);
+                    self.posted.set(posted);
+                    return Ok(ScopedOp {
+                        op,
+                        scope: PhantomData,
+                    });
+                }
+                Err((errno, _)) if errno == crate::Errno::AGAIN => self.progress()?,
+                Err((errno, _)) => return Err(Error::Call { call, errno }),
+            }
+        }
+    }
+
+    fn send_bytes(
+        &'scope self,
+        peer: Option<Peer>,
+        bytes: &'scope [u8],
+        options: SendOptions,
+    ) -> Result<ScopedOp<'scope>, Error> {
+        let post = Post::Send {
+            tag: options.tag,
+            data: options.data,
+        };
+        self.post("fi_send", extent(bytes), peer, post)
+    }
+
+    /// Receives a message.
+    ///
+    /// # Errors
+    ///
+    /// The post was refused.
+    pub fn receive(&'scope self, bytes: &'scope mut [u8]) -> Result<ScopedOp<'scope>, Error> {
+        self.post("fi_recv", extent_mut(bytes), None, Post::Recv { tag: None })
+    }
+
+    /// Receives a message with this tag; bits of it that are set in `ignore` do not matter.
+    ///
+    /// # Errors
+    ///
+    /// The post was refused.
+    pub fn receive_tagged(
+        &'scope self,
+        tag: u64,
+        ignore: u64,
+        bytes: &'scope mut [u8],
+    ) -> Result<ScopedOp<'scope>, Error> {
+        let tag = Some((tag, ignore));
+        self.post("fi_trecv", extent_mut(bytes), None, Post::Recv { tag })
+    }
+
+    fn read_bytes<E: Plain>(
+        &'scope self,
+        peer: Option<Peer>,
+        from: Remote<[E]>,
+        bytes: &'scope mut [u8],
+    ) -> Result<ScopedOp<'scope>, Error> {
+        let from = from.place(bytes.len(), Access::READ)?;
+        self.post("fi_read", extent_mut(bytes), peer, Post::Read { from })
+    }
+
+    fn write_bytes<E: Plain>(
+        &'scope self,
+        peer: Option<Peer>,
+        to: Remote<[E]>,
+        bytes: &'scope [u8],
+    ) -> Result<ScopedOp<'scope>, Error> {
+        let to = to.place(bytes.len(), Access::WRITE)?;
+        let post = Post::Write { to, data: None };
+        self.post("fi_write", extent(bytes), peer, post)
+    }
+}
+
+impl<'scope, K: Connectionless, T: Threading> Scope<'scope, '_, K, T> {
+    /// Sends a message; of the options, tag and data.
+    ///
+    /// # Errors
+    ///
+    /// The post was refused.
+    pub fn send(
+        &'scope self,
+        to: Peer,
+        bytes: &'scope [u8],
+        options: SendOptions,
+    ) -> Result<ScopedOp<'scope>, Error> {
+        self.send_bytes(Some(to), bytes, options)
+    }
+
+    /// Reads memory of the peer.
+    ///
+    /// # Errors
+    ///
+    /// The post was refused; [`Error::OutOfBounds`] and [`Error::NotGranted`].
+    pub fn read<E: Plain>(
+        &'scope self,
+        peer: Peer,
+        from: Remote<[E]>,
+        bytes: &'scope mut [u8],
+    ) -> Result<ScopedOp<'scope>, Error> {
+        self.read_bytes(Some(peer), from, bytes)
+    }
+
+    /// Writes memory of the peer.
+    ///
+    /// # Errors
+    ///
+    /// As [`Scope::read`].
+    pub fn write<E: Plain>(
+        &'scope self,
+        peer: Peer,
+        to: Remote<[E]>,
+        bytes: &'scope [u8],
+    ) -> Result<ScopedOp<'scope>, Error> {
+        self.write_bytes(Some(peer), to, bytes)
+    }
+}
+
+impl<'scope, T: Threading> Scope<'scope, '_, Msg, T> {
+    /// Sends a message; of the options, tag and data.
+    ///
+    /// # Errors
+    ///
+    /// The post was refused.
+    pub fn send(
+        &'scope self,
+        bytes: &'scope [u8],
+        options: SendOptions,
+    ) -> Result<ScopedOp<'scope>, Error> {
+        self.send_bytes(None, bytes, options)
+    }
+
+    /// Reads memory of the peer.
+    ///
+    /// # Errors
+    ///
+    /// The post was refused; [`Error::OutOfBounds`] and [`Error::NotGranted`].
+    pub fn read<E: Plain>(
+        &'scope self,
+        from: Remote<[E]>,
+        bytes: &'scope mut [u8],
+    ) -> Result<ScopedOp<'scope>, Error> {
+        self.read_bytes(None, from, bytes)
+    }
+
+    /// Writes memory of the peer.
+    ///
+    /// # Errors
+    ///
+    /// As [`Scope::read`].
+    pub fn write<E: Plain>(
+        &'scope self,
+        to: Remote<[E]>,
+        bytes: &'scope [u8],
+    ) -> Result<ScopedOp<'scope>, Error> {
+        self.write_bytes(None, to, bytes)
+    }
+}
+
+fn extent(bytes: &[u8]) -> (NonNull<u8>, usize) {
+    (NonNull::from(bytes).cast(), bytes.len())
+}
+
+fn extent_mut(bytes: &mut [u8]) -> (NonNull<u8>, usize) {
+    let len = bytes.len();
+    (NonNull::from(bytes).cast(), len)
+}
+
+impl<K: Kind, T: Threading> Drop for Guard<'_, '_, '_, K, T> {
+    fn drop(&mut self) {
+        if !self.finished {
+            for op in self.scope.posted.take() {
+                // What has completed is no longer there to be cancelled.
+                let _ = self.scope.endpoint.cancel(op);
+            }
+        }
+        // The memory is somebody else's again only when no operation holds the tally any more.
+        while Arc::strong_count(&self.scope.tally) > 1 {
+            // Whatever is wrong with the queue, the memory must not be given up.
+            let _ = self.scope.progress();
+        }
+        fence(Ordering::Acquire);
+    }
+}

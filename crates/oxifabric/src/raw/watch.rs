@@ -1,0 +1,62 @@
+//! Waiting for descriptors. Source: poll(2), eventfd(2).
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use super::Queue;
+
+/// A descriptor that one thread makes readable to wake another.
+pub(crate) struct Doorbell(OwnedFd);
+
+impl Doorbell {
+    pub(crate) fn new() -> io::Result<Self> {
+        // SAFETY: the call takes no memory.
+        let fd = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor is new and ours.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    pub(crate) fn ring(&self) {
+        let one = 1_u64;
+        // SAFETY: eight bytes are read; a bell that rings already may refuse them.
+        unsafe { libc::write(self.0.as_raw_fd(), (&raw const one).cast(), 8) };
+    }
+
+    pub(crate) fn quiet(&self) {
+        let mut count = 0_u64;
+        // SAFETY: there is room for eight bytes; a bell that does not ring has none.
+        unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), 8) };
+    }
+}
+
+impl AsFd for Doorbell {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Waits until at least one of the descriptors is readable, or a signal came; says which are.
+pub(crate) fn readable<'a>(fds: impl Iterator<Item = BorrowedFd<'a>>) -> Vec<bool> {
+    let mut polled: Vec<libc::pollfd> = fds
+        .map(|fd| libc::pollfd {
+            fd: fd.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        })
+        .collect();
+    let count = polled.len() as libc::nfds_t;
+    // SAFETY: there are so many entries.
+    let ret = unsafe { libc::poll(polled.as_mut_ptr(), count, -1) };
+    polled.iter().map(|fd| ret > 0 && fd.revents != 0).collect()
+}
+
+impl Queue {
+    /// The descriptor that [`Queue::descriptor`] gave, without asking again.
+    pub(crate) fn borrow_descriptor(&self, fd: RawFd) -> BorrowedFd<'_> {
+        // SAFETY: the descriptor is the queue's, which keeps it open as long as it is open itself.
+        unsafe { BorrowedFd::borrow_raw(fd) }
+    }
+}

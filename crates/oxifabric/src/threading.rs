@@ -1,0 +1,40 @@
+//! Which threads may use the objects of a domain. Source: fi_domain(3) "threading".
+
+use core::marker::PhantomData;
+
+/// Which threads may use the objects of a domain: [`Shared`] or [`Local`].
+pub trait Threading: sealed::Sealed + 'static {}
+
+/// All threads at any time: the objects are `Send` and `Sync`, and the provider locks what has to be locked (`FI_THREAD_SAFE`).
+#[derive(Clone, Copy, Debug)]
+pub struct Shared(());
+
+/// One thread: the objects are neither `Send` nor `Sync`, and the provider may do without locks (`FI_THREAD_DOMAIN`).
+///
+/// ```compile_fail,E0277
+/// fn moves<T: Send>() {}
+/// moves::<oxifabric::Domain<oxifabric::Local>>();
+/// ```
+///
+/// Objects of different levels do not meet:
+///
+/// ```compile_fail,E0308
+/// use oxifabric::{AddressVector, Domain, Endpoint, Local, Rdm, Shared};
+/// fn bind(domain: &Domain<Local>, peers: &AddressVector<Shared>) {
+///     let _ = Endpoint::<Rdm, Local>::builder(domain).address_vector(peers);
+/// }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Local(PhantomData<*const ()>);
+
+impl Threading for Shared {}
+impl Threading for Local {}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Shared {}
+    impl Sealed for super::Local {}
+}
+
+/// What a public object has in place of its threading level.
+pub(crate) type Marker<T> = PhantomData<T>;

@@ -1,0 +1,164 @@
+//! Futures, under an executor of twenty lines and under tokio.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+
+use oxifabric::{
+    AddressVector, AsyncEndpoint, AsyncQueue, Buffer, CompletionQueue, Domain, Endpoint, Fabric,
+    Info, Operation, Peer, Rdm,
+};
+
+/// The simplest executor: it parks its thread.
+fn block_on<F: Future>(future: F) -> F::Output {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+/// An endpoint whose queue is watched by whoever `watch` says; none if the provider's queues have no descriptor.
+fn open(
+    info: &Info,
+    watch: fn(CompletionQueue) -> Result<AsyncQueue, oxifabric::Error>,
+) -> Option<(AsyncEndpoint, AddressVector, AsyncQueue)> {
+    let fabric = Fabric::open(info).unwrap();
+    let domain = Domain::open(&fabric, info).unwrap();
+    let peers = AddressVector::open(&domain).unwrap();
+    let queue = CompletionQueue::open(&domain, 256).unwrap();
+    let builder = Endpoint::<Rdm>::builder(&domain).address_vector(&peers);
+    let endpoint = builder.queue(&queue).enable().unwrap();
+    match watch(queue) {
+        Ok(queue) => {
+            let endpoint = AsyncEndpoint::new(endpoint, &queue, &queue).unwrap();
+            Some((endpoint, peers, queue))
+        }
+        Err(error) => {
+            eprintln!("SKIP: {}: {error}", info.provider());
+            None
+        }
+    }
+}
+
+async fn echo(endpoint: &AsyncEndpoint, to: Peer, count: usize) {
+    for _ in 0..count {
+        let got = endpoint.receive_tagged(1, 0, Buffer::zeroed(64)).await;
+        let (buffer, _) = got.ok().unwrap();
+        endpoint.send_tagged(to, 2, buffer).await.ok().unwrap();
+    }
+}
+
+async fn ask(endpoint: &AsyncEndpoint, to: Peer, count: usize) {
+    for at in 0..count {
+        let answer = endpoint
+            .start_receive(|endpoint| endpoint.receive_tagged(2, 0, Buffer::zeroed(64)))
+            .unwrap();
+        let question = Buffer::from(at.to_string().as_str());
+        let (question, _) = endpoint.send_tagged(to, 1, question).await.ok().unwrap();
+        let (answer, transfer) = answer.await.ok().unwrap();
+        assert_eq!(transfer.operation, Operation::Receive);
+        assert_eq!(&answer[..], &question[..]);
+    }
+}
+
+fn futures_need_no_runtime(info: &Info) {
+    let (Some(left), Some(right)) = (open(info, AsyncQueue::new), open(info, AsyncQueue::new))
+    else {
+        return;
+    };
+    let to_right = right.0.endpoint().address().unwrap();
+    let to_left = left.0.endpoint().address().unwrap();
+    let (to_right, to_left) = (
+        left.1.insert(&to_right).unwrap(),
+        right.1.insert(&to_left).unwrap(),
+    );
+    thread::scope(|scope| {
+        scope.spawn(|| block_on(echo(&right.0, to_left, 100)));
+        block_on(ask(&left.0, to_right, 100));
+    });
+}
+
+fn dropping_a_future_drops_its_buffer_with_the_completion(info: &Info) {
+    let Some((endpoint, peers, queue)) = open(info, AsyncQueue::new) else {
+        return;
+    };
+    let me = endpoint.endpoint().address().unwrap();
+    let me = peers.insert(&me).unwrap();
+    let receive = |tag| {
+        let post = |endpoint: &Endpoint| endpoint.receive_tagged(tag, 0, Buffer::zeroed(8));
+        endpoint.start_receive(post).unwrap()
+    };
+    let (dropped, kept) = (receive(1), receive(2));
+    drop(dropped);
+    block_on(async {
+        endpoint
+            .send_tagged(me, 1, Buffer::from("1"))
+            .await
+            .ok()
+            .unwrap();
+        endpoint
+            .send_tagged(me, 2, Buffer::from("2"))
+            .await
+            .ok()
+            .unwrap();
+        let (buffer, _) = kept.await.ok().unwrap();
+        assert_eq!(&buffer[..], b"2");
+        // What nobody waits for is there for whoever asks for the rest.
+        endpoint
+            .endpoint()
+            .receive_tagged(3, 0, Buffer::zeroed(8))
+            .unwrap();
+        endpoint
+            .send_tagged(me, 3, Buffer::from("3"))
+            .await
+            .ok()
+            .unwrap();
+        let (buffer, _) = queue.next().await.unwrap().ok().unwrap();
+        assert_eq!(&buffer[..], b"3");
+    });
+}
+
+#[cfg(feature = "tokio")]
+fn tokio_watches(info: &Info) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let (Some(left), Some(right)) =
+            (open(info, AsyncQueue::tokio), open(info, AsyncQueue::tokio))
+        else {
+            return;
+        };
+        let to_right = right.0.endpoint().address().unwrap();
+        let to_left = left.0.endpoint().address().unwrap();
+        let (to_right, to_left) = (
+            left.1.insert(&to_right).unwrap(),
+            right.1.insert(&to_left).unwrap(),
+        );
+        tokio::join!(ask(&left.0, to_right, 100), echo(&right.0, to_left, 100));
+    });
+}
+
+#[cfg(not(feature = "tokio"))]
+fn tokio_watches(_: &Info) {
+    eprintln!("SKIP: the feature tokio is off");
+}
+
+worlds! {
+    futures_need_no_runtime
+    dropping_a_future_drops_its_buffer_with_the_completion
+    tokio_watches
+}
