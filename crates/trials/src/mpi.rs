@@ -1,7 +1,7 @@
 //! MPI libraries that run on libfabric, and their launchers.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::source::{self, Compiled};
@@ -56,6 +56,15 @@ impl Mpi {
         }
     }
 
+    /// A Python with an mpi4py that runs on this library. The mpi4py of Open MPI 5's wheel runs on Debian's as well.
+    ///
+    /// # Errors
+    /// The wheel is not there.
+    pub fn python(self) -> Result<PathBuf, Missing> {
+        let wheel = self.wheel().unwrap_or(&OPEN_MPI_5);
+        Ok(wheel.environment()?.join("bin/python"))
+    }
+
     /// The launch of `program` with so many ranks over one provider of `library`.
     ///
     /// # Errors
@@ -83,6 +92,9 @@ fn open_mpi(library: &Library, provider: &str, ranks: u32) -> Result<Program, Mi
         .library(library)
         .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
         .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
+        // Which library an mpi4py is to load, by the name under which the system has Debian's.
+        .env("MPI4PY_MPIABI", "openmpi")
+        .env("MPI4PY_LIBMPI", "libmpi.so.40")
         .line("-x LD_LIBRARY_PATH -x FI_PROVIDER_PATH --oversubscribe")
         .line("--mca pml cm --mca mtl ofi --mca btl self --mca osc pt2pt")
         .line(&format!(

@@ -27,12 +27,10 @@ const fn failing(mpi: Mpi) -> &'static [&'static str] {
     }
 }
 
-/// Runs a program of the wheel with so many ranks.
-fn run(mpi: Mpi, provider: &str, ranks: u32, file: &str, line: &str) -> Result<Outcome, Missing> {
+/// Runs a Python program with so many ranks.
+fn run(mpi: Mpi, provider: &str, ranks: u32, line: &str) -> Result<Outcome, Missing> {
     let library = Library::under_test()?;
-    let wheel = mpi.wheel().expect("a library that comes as a wheel");
-    let program = wheel.environment()?.join("bin").join(file);
-    let launch = mpi.launch(&library, provider, ranks, &program)?;
+    let launch = mpi.launch(&library, provider, ranks, &mpi.python()?)?;
     Ok(launch.line(line).limit(Duration::from_secs(1500)).run())
 }
 
@@ -48,7 +46,7 @@ fn mpi4py(mpi: Mpi, provider: &str, ranks: u32) -> Result<(), Missing> {
         line.push_str(" -x ");
         line.push_str(name);
     }
-    let outcome = run(mpi, provider, ranks, "python", &line)?;
+    let outcome = run(mpi, provider, ranks, &line)?;
     outcome.expect_success();
     let verdicts = outcome.stderr.matches("\nOK").count();
     assert_eq!(verdicts, ranks as usize, "ranks that say OK\n{outcome}");
