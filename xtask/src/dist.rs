@@ -1,4 +1,4 @@
-//! Lays out `target/dist`: what a program needs that moves onto this library.
+//! Lays out `target/dist`: what a program needs that moves onto this library, and what it is compiled with.
 //!
 //! rustc writes a version script of its own for a `cdylib`, which cannot say that a function has several versions. So the
 //! library is built as a static archive, and the C compiler links it with the version script of the crate.
@@ -10,14 +10,13 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::headers;
+
 /// Programs that are laid out if the workspace has them.
 const TOOLS: [&str; 3] = ["fi_info", "fi_pingpong", "fi_strerror"];
 
 /// The version that the library reports, which pkg-config compares.
 const VERSION: &str = "2.6.0";
-
-/// Where the C headers are that programs are compiled with: those of libfabric-dev, which this project does not bring.
-const HEADERS: &str = "/usr/include";
 
 /// Builds the library and the tools and lays them out in `out`, by default `target/dist`.
 pub(crate) fn dist(out: Option<PathBuf>, profile: &str) -> Result<PathBuf, Box<dyn Error>> {
@@ -33,6 +32,7 @@ pub(crate) fn dist(out: Option<PathBuf>, profile: &str) -> Result<PathBuf, Box<d
     link(&build.root, &archive, &LIBRARY, &lib)?;
     name_for_linking(&lib)?;
     fs::write(lib.join("pkgconfig/libfabric.pc"), pkg_config())?;
+    copy(&headers::place(&build.root), &out.join("include"))?;
     build.tools(&out.join("bin"))?;
     Ok(out)
 }
@@ -163,7 +163,7 @@ fn pkg_config() -> String {
     format!(
         "prefix=${{pcfiledir}}/../..\n\
          libdir=${{prefix}}/lib\n\
-         includedir={HEADERS}\n\
+         includedir=${{prefix}}/include\n\
          \n\
          Name: libfabric\n\
          Description: OpenFabrics interfaces, by oxifabric\n\
@@ -171,6 +171,21 @@ fn pkg_config() -> String {
          Libs: -L${{libdir}} -lfabric\n\
          Cflags: -I${{includedir}}\n"
     )
+}
+
+/// Copies what is in a folder, with the folders in it.
+fn copy(from: &Path, to: &Path) -> Result<(), Box<dyn Error>> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
 }
 
 fn run(command: &mut Command) -> Result<(), Box<dyn Error>> {

@@ -1,7 +1,8 @@
 //! Development tasks: `cargo xtask dist`, `cargo xtask test`, `cargo xtask clients`, `cargo xtask fuzz`,
-//! `cargo xtask asan`, `cargo xtask tsan`, `cargo xtask bench`.
+//! `cargo xtask asan`, `cargo xtask tsan`, `cargo xtask bench`, `cargo xtask headers`.
 //!
 //! - [`dist`] lays out the library and the tools as a program needs them.
+//! - [`headers`] writes the C headers from the Rust definitions.
 //! - [`mod@fuzz`] looks for input that breaks a decoder; [`sanitize`] runs tests under AddressSanitizer and ThreadSanitizer.
 //! - [`suite`] is everything that a change must pass; [`machine`] installs what it uses, [`tally`] counts.
 //! - [`mod@bench`] compares two libraries under the same program.
@@ -10,6 +11,7 @@
 mod bench;
 mod dist;
 mod fuzz;
+mod headers;
 mod machine;
 mod sanitize;
 mod suite;
@@ -30,7 +32,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Lay out the library, its pkg-config file and the tools in target/dist
+    /// Lay out the library, its headers, its pkg-config file and the tools in target/dist
     Dist {
         /// Folder to fill instead of target/dist
         #[arg(long)]
@@ -39,6 +41,8 @@ enum Task {
         #[arg(long, default_value = "release")]
         profile: String,
     },
+    /// Write the C headers from the Rust definitions of the C interface
+    Headers,
     /// Run every check and every test; as root, install the Debian packages that they use
     Test,
     /// Run MPI libraries and their test suites on this library; installs what they need in target
@@ -71,6 +75,10 @@ fn run(task: Task) -> Result<ExitCode, Box<dyn Error>> {
     match task {
         Task::Dist { out, profile } => {
             println!("{}", dist::dist(out, &profile)?.display());
+            Ok(ExitCode::SUCCESS)
+        }
+        Task::Headers => {
+            headers::write(oxifabric_trials::repository())?;
             Ok(ExitCode::SUCCESS)
         }
         Task::Test => Ok(suite::run()),

@@ -5,9 +5,9 @@ use core::ffi::{c_int, c_void};
 use libc::iovec;
 
 /// Ignores the tag of a message in the format `FI_TAG_MPI`.
-pub const FI_MPI_IGNORE_TAG: u64 = u32::MAX as u64;
+pub const FI_MPI_IGNORE_TAG: u64 = 0xffff_ffff;
 /// Ignores the payload identifier of a message in the format `FI_TAG_MPI`.
-pub const FI_MPI_IGNORE_PAYLOAD: u64 = (u8::MAX as u64) << 32;
+pub const FI_MPI_IGNORE_PAYLOAD: u64 = 0xff << 32;
 
 /// A tag in the format `FI_TAG_MPI`. Source: fi_tagged(3).
 pub const fn fi_tag_mpi(tag: c_int, payload_id: u8) -> u64 {

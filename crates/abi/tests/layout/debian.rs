@@ -2,22 +2,14 @@
 //!
 //! Debian 12 installs 1.17. What later releases added or changed is listed here; everything else must be there and equal.
 
+use crate::compiled::{self, HEADERS, expect_equal};
 use crate::constants;
 use crate::structures::{self, Place, WHOLE};
-use std::fmt::Write as _;
-use std::path::Path;
-use std::process::Command;
 
-const HEADER: &str = "/usr/include/rdma/fabric.h";
+pub(crate) const HEADER: &str = "/usr/include/rdma/fabric.h";
 
 /// The oldest minor release of 1.x whose headers have everything that is not listed as newer.
 const OLDEST_MINOR: u32 = 17;
-
-#[rustfmt::skip]
-const INCLUDES: [&str; 13] = [
-    "fabric", "fi_domain", "fi_endpoint", "fi_cm", "fi_eq", "fi_rma", "fi_tagged", "fi_atomic",
-    "fi_collective", "fi_trigger", "fi_ext", "providers/fi_prov", "providers/fi_log",
-];
 
 /// Structures that came after 1.17.
 const NEWER_STRUCTURES: [&str; 5] = [
@@ -72,24 +64,15 @@ fn structures_and_constants_are_those_of_the_installed_headers() {
         println!("SKIP: comparison with the installed C headers: {reason}");
         return;
     }
-    let places = comparable_places();
-    let constants = comparable_constants();
-    let theirs = compile_and_run(&program(&places, &constants));
-    let mut rows = theirs.lines();
-    for place in &places {
-        let ours = format!(
-            "{}.{} {} {}",
-            place.structure, place.field, place.offset, place.size
-        );
-        assert_eq!(Some(ours.as_str()), rows.next());
-    }
-    for (name, value) in &constants {
-        assert_eq!(Some(format!("{name} {value}").as_str()), rows.next());
-    }
-    assert_eq!(rows.next(), None);
+    // It has no fi_profile.h.
+    let headers: Vec<&str> = HEADERS
+        .into_iter()
+        .filter(|header| *header != "fi_profile")
+        .collect();
+    expect_equal(&[], &headers, &comparable_places(), &comparable_constants());
 }
 
-fn headers_are_usable() -> Result<(), String> {
+pub(crate) fn headers_are_usable() -> Result<(), String> {
     let header = std::fs::read_to_string(HEADER).map_err(|e| format!("{HEADER}: {e}"))?;
     let version = |name: &str| -> Option<u32> {
         let line = header.lines().find(|line| line.contains(name))?;
@@ -100,11 +83,7 @@ fn headers_are_usable() -> Result<(), String> {
     if major == Some(1) && minor < Some(OLDEST_MINOR) {
         return Err(format!("{HEADER} is older than 1.{OLDEST_MINOR}"));
     }
-    match Command::new("cc").arg("--version").output() {
-        Ok(output) if output.status.success() => Ok(()),
-        Ok(output) => Err(format!("cc --version: {}", output.status)),
-        Err(e) => Err(format!("cc: {e}")),
-    }
+    compiled::has_compiler("cc")
 }
 
 fn comparable_places() -> Vec<Place> {
@@ -126,58 +105,4 @@ fn comparable_constants() -> Vec<(&'static str, i64)> {
     let mut constants = constants::current();
     constants.retain(|(name, _)| !CHANGED.contains(name) && !NEWER_CONSTANTS.contains(name));
     constants
-}
-
-/// A C program that prints one row per place and per constant, in their order.
-fn program(places: &[Place], constants: &[(&str, i64)]) -> String {
-    let mut text = String::from("#include <stdio.h>\n#include <stddef.h>\n");
-    for header in INCLUDES {
-        let _ = writeln!(text, "#include <rdma/{header}.h>");
-    }
-    text += "int main(void) {\n";
-    for Place {
-        structure, field, ..
-    } in places
-    {
-        let _ = match (*structure, *field) {
-            (_, WHOLE) => writeln!(
-                text,
-                r#"printf("{structure}.{WHOLE} 0 %zu\n", sizeof(struct {structure}));"#
-            ),
-            // An array without a length has no size in C.
-            ("fi_eq_cm_entry", "data") => writeln!(
-                text,
-                r#"printf("{structure}.{field} %zu 0\n", offsetof(struct {structure}, {field}));"#
-            ),
-            _ => writeln!(
-                text,
-                r#"printf("{structure}.{field} %zu %zu\n", offsetof(struct {structure}, {field}),
-                    sizeof(((struct {structure} *)0)->{field}));"#
-            ),
-        };
-    }
-    for (name, _) in constants {
-        let _ = writeln!(text, r#"printf("{name} %lld\n", (long long)({name}));"#);
-    }
-    text + "return 0; }\n"
-}
-
-fn compile_and_run(program: &str) -> String {
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("layout-{}", std::process::id()));
-    std::fs::create_dir_all(&dir).expect("the test can write to its own folder");
-    let (source, binary) = (dir.join("layout.c"), dir.join("layout"));
-    std::fs::write(&source, program).expect("the test can write to its own folder");
-    let compiled = Command::new("cc")
-        .args(["-w", "-o"])
-        .args([&binary, &source])
-        .output()
-        .expect("cc answered to --version");
-    assert!(
-        compiled.status.success(),
-        "cc: {}",
-        String::from_utf8_lossy(&compiled.stderr)
-    );
-    let ran = Command::new(&binary).output().expect("cc made the program");
-    std::fs::remove_dir_all(&dir).expect("the folder is the test's own");
-    String::from_utf8(ran.stdout).expect("the program prints ASCII")
 }
