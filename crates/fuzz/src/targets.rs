@@ -6,7 +6,10 @@ mod environment;
 mod getinfo;
 mod shm_headers;
 mod shm_lane;
+mod shm_pair;
 mod tcp_headers;
+mod tcp_letters;
+mod tcp_stream;
 mod tostr;
 
 use crate::Target;
@@ -24,8 +27,11 @@ macro_rules! targets {
 /// All of them.
 pub(crate) const ALL: &[Target] = targets![
     tcp_headers,
+    tcp_stream,
+    tcp_letters,
     shm_headers,
     shm_lane,
+    shm_pair,
     engine_frames,
     addresses,
     environment,

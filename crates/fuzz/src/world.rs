@@ -111,6 +111,8 @@ pub struct World {
     buffers: Vec<Box<[u8]>>,
     /// Contexts of operations that were begun.
     begun: Vec<usize>,
+    /// How many bytes each one of a message's length stands for.
+    stretch: usize,
 }
 
 impl Default for World {
@@ -132,6 +134,7 @@ impl Default for World {
             },
             buffers: Vec::new(),
             begun: Vec::new(),
+            stretch: 1,
         }
     }
 }
@@ -146,6 +149,14 @@ const FLAGS: [Flags; 5] = [
 ];
 
 impl World {
+    /// One whose messages are so many times as long as the calls say.
+    pub fn stretched(stretch: usize) -> Self {
+        Self {
+            stretch,
+            ..Self::default()
+        }
+    }
+
     /// Makes a call, whatever it answers.
     pub fn call(&mut self, link: &mut impl Link, call: &Call) {
         let context = self.ledger.ended.len();
@@ -186,7 +197,7 @@ impl World {
                     from: from.map_or(PeerId::ANY, peer),
                     tag: tag.unwrap_or(0).into(),
                     ignore: 0,
-                    body: self.buffer(len.into()),
+                    body: self.buffer(usize::from(len) * self.stretch),
                     flags: class(tag) | Flags::COMPLETION | multi,
                     context,
                 };
@@ -214,7 +225,7 @@ impl World {
                     peer: peer(to),
                     tag: tag.unwrap_or(0).into(),
                     data: 5,
-                    body: self.buffer(len.into()),
+                    body: self.buffer(usize::from(len) * self.stretch),
                     flags: class(tag) | picked(&FLAGS, flags),
                     context,
                 };

@@ -215,12 +215,17 @@ impl Desk {
     /// A sender that has claimed a chunk is waited for, because it is in the middle of copying it; one that was killed
     /// or stopped there has ended its copying, so that the wait may be bounded.
     pub(crate) fn abandon(&mut self) -> Vec<RxToken> {
+        self.abandon_within(ABANDON_TURNS)
+    }
+
+    /// The same with a bound of the caller's choice on how often the sender gets the processor.
+    pub(crate) fn abandon_within(&mut self, turns: usize) -> Vec<RxToken> {
         self.assists.clear();
         for pull in &mut self.pulls {
             pull.failed = Some(Errno::CANCELED);
         }
         let mut tokens = Vec::new();
-        for _ in 0..ABANDON_TURNS {
+        for _ in 0..turns {
             self.advance(0, usize::MAX, |token, _| tokens.push(token));
             if self.pulls.is_empty() {
                 break;

@@ -8,11 +8,14 @@
 //! - `listen`, `peer`: who comes in, and who is known.
 //! - `msg`: endpoints that are connected, on the same connections.
 //! - `info`, `params`: what is offered, and what the environment changes.
+//! - `hostile`: a connection with a stranger, for the fuzz targets.
 //! - `sys`: everything asked of the operating system; the only unsafe code.
 #![deny(unsafe_code)]
 
 mod cm;
 mod conn;
+#[doc(hidden)]
+pub mod hostile;
 mod info;
 mod ledger;
 mod link;

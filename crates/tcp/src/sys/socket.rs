@@ -22,6 +22,12 @@ pub(crate) enum Connecting {
     InProgress,
 }
 
+impl From<OwnedFd> for Socket {
+    fn from(fd: OwnedFd) -> Self {
+        Self(fd)
+    }
+}
+
 impl Socket {
     /// Opens a socket of the family of `like`.
     pub(crate) fn open(like: &SocketAddr) -> io::Result<Self> {

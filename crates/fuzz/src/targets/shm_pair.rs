@@ -1,0 +1,164 @@
+//! The other side of a pair's shared memory: cells, claims and doorbells of a stranger, to an engine with operations under way.
+
+use arbitrary::{Arbitrary, Unstructured};
+use oxifabric_engine::HeaderFlags;
+use oxifabric_shm::hostile::Stranger;
+use oxifabric_types::Instant;
+use oxifabric_wire::shm::cell::{Body, Cell, Rest};
+
+use crate::world::{Call, KEY, World, peer};
+
+#[derive(Arbitrary, Debug)]
+enum Step {
+    Call(Call),
+    /// A cell that keeps the rules of its form.
+    Frame(Form),
+    /// Any words, with so many bytes in the ring.
+    Cell {
+        meta: u32,
+        words: [u64; 7],
+        len: u8,
+    },
+    Take(u8),
+    Scribble {
+        index: u16,
+        value: u64,
+    },
+    /// Claims of a slot, as they are packed.
+    Claim {
+        slot: u8,
+        turn: u8,
+        front: u8,
+        back: u8,
+        done: u8,
+    },
+    Leave,
+}
+
+#[derive(Arbitrary, Debug)]
+struct Form {
+    kind: u8,
+    flags: u8,
+    id: u8,
+    tag: u8,
+    len: u32,
+    body: u8,
+    size: u16,
+}
+
+pub(super) fn run(bytes: &[u8]) {
+    let mut input = Unstructured::new(bytes);
+    let pull = input.arbitrary().unwrap_or(true);
+    let Some(mut link) = Stranger::new(peer(0), pull) else {
+        return;
+    };
+    // Only messages of some length are worth help.
+    let mut world = World::stretched(4);
+    for _ in 0..100 {
+        let Ok(step) = input.arbitrary() else {
+            break;
+        };
+        match step {
+            Step::Call(call) => world.call(&mut link, &call),
+            step => act(&mut link, &step),
+        }
+        progress(&mut world, &mut link);
+        if input.is_empty() {
+            break;
+        }
+    }
+    link.leave();
+    for _ in 0..64 {
+        progress(&mut world, &mut link);
+    }
+    if link.is_over() {
+        world.close();
+    }
+}
+
+fn act(link: &mut Stranger, step: &Step) {
+    match *step {
+        Step::Frame(ref form) => {
+            let (cell, ring) = framed(form);
+            let (meta, words) = cell.emit();
+            link.push(meta, words, &ring);
+        }
+        Step::Cell { meta, words, len } => link.push(meta, words, &vec![0x33; len.into()]),
+        Step::Take(len) => link.take(len.into()),
+        Step::Scribble { index, value } => link.scribble(index, value),
+        Step::Claim {
+            slot,
+            turn,
+            front,
+            back,
+            done,
+        } => {
+            let at = 64 + u16::from(slot % 16) * 32;
+            let packed = u64::from(turn) << 40 | u64::from(front) << 20 | u64::from(back);
+            link.scribble(at, packed);
+            link.scribble(at + 16, done.into());
+        }
+        Step::Leave => link.leave(),
+        Step::Call(_) => {}
+    }
+}
+
+/// Writes a frame, with its bytes in the ring.
+fn framed(form: &Form) -> (Cell, Vec<u8>) {
+    let size = usize::from(form.size) % 5000;
+    let ring = |len: usize| vec![0x44; len];
+    let (body, ring) = match form.body % 6 {
+        0 => (Body::Bare, ring(0)),
+        1 => (Body::Ring { len: size as u32 }, ring(size)),
+        2 => (
+            Body::Remote {
+                address: 4096,
+                len: form.len.into(),
+            },
+            ring(0),
+        ),
+        3 => {
+            let target = oxifabric_wire::shm::cell::emit_target(0, form.len.into(), KEY);
+            let whole = [&target[..], &ring(size)].concat();
+            let body = Body::Targeted {
+                ring_len: whole.len() as u32,
+                targets: 1,
+                rest: Rest::Body,
+            };
+            (body, whole)
+        }
+        4 => (
+            Body::Link {
+                words: [u64::from(form.tag), u64::from(form.size)],
+            },
+            ring(0),
+        ),
+        _ => (Body::RemoteRing { count: 2 }, ring(32)),
+    };
+    let cell = Cell {
+        kind: form.kind % 20,
+        flags: form.flags & HeaderFlags::all().bits(),
+        id: form.id.into(),
+        tag: form.tag.into(),
+        data: 0,
+        len: form.len.into(),
+        body,
+    };
+    (cell, ring)
+}
+
+fn progress(world: &mut World, link: &mut Stranger) {
+    let now = Instant::from_nanos(1);
+    world.engine.progress(link, &mut world.ledger, now);
+}
+
+pub(super) fn seeds() -> Vec<Vec<u8>> {
+    let fill = |len: usize, step: usize| (0..len).map(|at| (at * step) as u8).collect();
+    vec![
+        vec![1; 64],
+        fill(128, 3),
+        fill(300, 29),
+        fill(600, 101),
+        fill(900, 211),
+    ]
+}

@@ -1,0 +1,168 @@
+//! A pair whose other side belongs to a stranger, for the fuzz targets of this project: no part of the provider.
+
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixDatagram;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use oxifabric_engine::{Frame, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken};
+use oxifabric_mem::Iov;
+use oxifabric_sync::lane::Cell as LaneCell;
+use oxifabric_types::{Errno, Instant, PeerId};
+
+use crate::doorbell::Doorbell;
+use crate::pair::{self, Pair};
+use crate::params::{MIN_LAYOUT, Params};
+use crate::pull::Desk;
+use crate::region::{Region, Spare};
+use crate::sys::socket::Socket;
+
+/// No process: what names its memory leads nowhere.
+const NOBODY: i32 = i32::MAX;
+
+/// A link with one peer, of which the caller is the other side.
+#[derive(Debug)]
+pub struct Stranger {
+    pair: Pair,
+    theirs: Region,
+    limits: Limits,
+    _socket: UnixDatagram,
+    over: bool,
+}
+
+impl Stranger {
+    /// Opens a pair with a peer; `pull` says that each side reads the other's memory.
+    pub fn new(peer: PeerId, pull: bool) -> Option<Self> {
+        let params = Params {
+            lane_cells: MIN_LAYOUT.cells(),
+            lane_bytes: MIN_LAYOUT.bytes(),
+            ..Params::of_environment().clone()
+        };
+        let layout = params.layout();
+        let spare = Spare::new(&params).ok()?;
+        let ours = spare.map().ok()?;
+        let (cells, bytes) = (layout.cells() as u32, layout.bytes() as u32);
+        let theirs = Region::adopt(&spare.file, cells, bytes, true).ok()?;
+        let (socket, other) = UnixDatagram::pair().ok()?;
+        socket.set_nonblocking(true).ok()?;
+        let head = Arc::clone(&ours.head);
+        let pair = Pair {
+            peer,
+            rx: ours.rx,
+            stalled: false,
+            blocked: None,
+            ending: None,
+            broken: false,
+            tx: ours.tx,
+            bell: Doorbell::new(Arc::clone(&head), ours.side, true),
+            pull,
+            pid: NOBODY,
+            socket: Socket::from(OwnedFd::from(socket)),
+            conn: 0,
+            incarnation: 1,
+            desk: Desk::new(head, ours.side),
+        };
+        Some(Self {
+            pair,
+            theirs,
+            limits: pair::limits(&params, layout, pull),
+            _socket: other,
+            over: false,
+        })
+    }
+
+    /// Lets the stranger publish a cell with these words and this ring body, if there is room.
+    pub fn push(&mut self, meta: u32, words: [u64; 7], body: &[u8]) {
+        if let Ok(Some(start)) = self.theirs.tx.reserve(body.len()) {
+            let ring = self.theirs.tx.body_mut(start, body.len());
+            ring.copy_from_slice(&body[..ring.len()]);
+            self.theirs
+                .tx
+                .push(&LaneCell { meta, words }, body.len(), false);
+        }
+    }
+
+    /// Lets the stranger take what was sent to it.
+    pub fn take(&mut self, ring_len: usize) {
+        if self.theirs.rx.peek().is_some() {
+            self.theirs.rx.advance(ring_len);
+        }
+    }
+
+    /// Lets the stranger write a word before the lanes: doorbells and claims.
+    pub fn scribble(&mut self, index: u16, value: u64) {
+        let word = self.theirs.head.word(usize::from(index) % HEAD_WORDS);
+        word.store(value, Ordering::Relaxed);
+    }
+
+    /// Lets the stranger go.
+    pub fn leave(&mut self) {
+        self.pair.ending.get_or_insert(Errno::CONNRESET);
+    }
+
+    /// Tells whether the pair has ended.
+    pub const fn is_over(&self) -> bool {
+        self.over
+    }
+}
+
+/// Words before the lanes.
+const HEAD_WORDS: usize = 1024;
+
+impl Link for Stranger {
+    fn limits(&self, _: PeerId) -> &Limits {
+        &self.limits
+    }
+
+    fn post(&mut self, to: PeerId, frame: Frame<'_>, _: TxToken) -> Result<Posted, PostError> {
+        if self.over || to != self.pair.peer {
+            return Err(PostError::Down(Errno::CONNRESET));
+        }
+        self.pair.post(&frame).map(|_| Posted::Done)
+    }
+
+    fn pull(
+        &mut self,
+        from: PeerId,
+        remote: &RemoteIov,
+        into: Iov,
+        token: RxToken,
+    ) -> Result<(), PostError> {
+        if self.over || from != self.pair.peer {
+            return Err(PostError::Down(Errno::CONNRESET));
+        }
+        self.pair.desk.begin(remote, into, token);
+        self.pair.ask_for_help();
+        Ok(())
+    }
+
+    fn flush(&mut self) {
+        self.pair.flush();
+    }
+
+    fn poll(&mut self, _: Instant, sink: &mut impl Sink) -> usize {
+        if self.over {
+            return 0;
+        }
+        let pair = &mut self.pair;
+        let mut events = pair.poll(sink);
+        pair.ask_for_help();
+        pair.desk.assist(pair.pid);
+        events += pair.desk.advance(pair.pid, 1 << 20, |token, result| {
+            sink.pulled(token, result)
+        });
+        if pair.is_over() {
+            // Nobody copies here, whatever the claims say.
+            for token in pair.desk.abandon_within(2) {
+                sink.pulled(token, Err(Errno::CONNRESET));
+            }
+            sink.peer_down(pair.peer, Errno::CONNRESET);
+            self.over = true;
+        }
+        events
+    }
+
+    fn resume(&mut self, _: PeerId) {
+        self.pair.stalled = false;
+    }
+}
