@@ -82,11 +82,11 @@ impl Stranger {
         }
     }
 
-    /// Lets the stranger take what was sent to it.
-    pub fn take(&mut self, ring_len: usize) {
-        if self.theirs.rx.peek().is_some() {
-            self.theirs.rx.advance(ring_len);
-        }
+    /// Lets the stranger take what was sent to it; returns its words.
+    pub fn take(&mut self, ring_len: usize) -> Option<(u32, [u64; 7])> {
+        let cell = self.theirs.rx.peek()?;
+        self.theirs.rx.advance(ring_len);
+        Some((cell.meta, cell.words))
     }
 
     /// Lets the stranger write a word before the lanes: doorbells and claims.
@@ -145,12 +145,13 @@ impl Link for Stranger {
             return 0;
         }
         let pair = &mut self.pair;
-        let mut events = pair.poll(sink);
-        pair.ask_for_help();
+        // Long messages go on first: so the stranger has its turn between a request for help and the first chunk.
         pair.desk.assist(pair.pid);
-        events += pair.desk.advance(pair.pid, 1 << 20, |token, result| {
+        let mut events = pair.desk.advance(pair.pid, 1 << 20, |token, result| {
             sink.pulled(token, result)
         });
+        events += pair.poll(sink);
+        pair.ask_for_help();
         if pair.is_over() {
             // Nobody copies here, whatever the claims say.
             for token in pair.desk.abandon_within(2) {

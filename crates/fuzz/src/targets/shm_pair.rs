@@ -8,6 +8,9 @@ use oxifabric_wire::shm::cell::{Body, Cell, Rest};
 
 use crate::world::{Call, KEY, World, peer};
 
+/// The kind of link frame that asks for help, docs/protocol/shm.md "Pulling".
+const ASSIST: u8 = 1;
+
 #[derive(Arbitrary, Debug)]
 enum Step {
     Call(Call),
@@ -20,6 +23,14 @@ enum Step {
         len: u8,
     },
     Take(u8),
+    /// A request for help with the message that was offered last.
+    Ask {
+        slot: u8,
+        turn: u8,
+        skip: u16,
+        len: u32,
+        chunk: u16,
+    },
     Scribble {
         index: u16,
         value: u64,
@@ -52,6 +63,7 @@ pub(super) fn run(bytes: &[u8]) {
     let Some(mut link) = Stranger::new(peer(0), pull) else {
         return;
     };
+    let mut offered = 0;
     // Only messages of some length are worth help.
     let mut world = World::stretched(4);
     for _ in 0..100 {
@@ -60,7 +72,7 @@ pub(super) fn run(bytes: &[u8]) {
         };
         match step {
             Step::Call(call) => world.call(&mut link, &call),
-            step => act(&mut link, &step),
+            step => act(&mut link, &step, &mut offered),
         }
         progress(&mut world, &mut link);
         if input.is_empty() {
@@ -76,7 +88,8 @@ pub(super) fn run(bytes: &[u8]) {
     }
 }
 
-fn act(link: &mut Stranger, step: &Step) {
+/// Lets the stranger do something; `offered` is where a message lies that it was offered.
+fn act(link: &mut Stranger, step: &Step, offered: &mut u64) {
     match *step {
         Step::Frame(ref form) => {
             let (cell, ring) = framed(form);
@@ -84,7 +97,34 @@ fn act(link: &mut Stranger, step: &Step) {
             link.push(meta, words, &ring);
         }
         Step::Cell { meta, words, len } => link.push(meta, words, &vec![0x33; len.into()]),
-        Step::Take(len) => link.take(len.into()),
+        Step::Take(len) => {
+            let cell = link.take(len.into());
+            let body = cell.and_then(|(meta, words)| Some(Cell::parse(meta, &words).ok()?.body));
+            if let Some(Body::Remote { address, .. }) = body {
+                *offered = address;
+            }
+        }
+        Step::Ask {
+            slot,
+            turn,
+            skip,
+            len,
+            chunk,
+        } => {
+            let cell = Cell {
+                kind: ASSIST,
+                flags: 0,
+                id: u32::from(slot) % 16,
+                tag: *offered + u64::from(skip),
+                data: 4096,
+                len: u64::from(len) % (1 << 20),
+                body: Body::Link {
+                    words: [turn.into(), u64::from(chunk) << 4],
+                },
+            };
+            let (meta, words) = cell.emit();
+            link.push(meta, words, &[]);
+        }
         Step::Scribble { index, value } => link.scribble(index, value),
         Step::Claim {
             slot,
