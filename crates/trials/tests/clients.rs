@@ -18,11 +18,24 @@ const ELSEWHERE: [&str; 5] = [
     "test_ulfm",
 ];
 
-/// Tests of mpi4py that an MPI library fails on whatever provider. Intel MPI registers all memory for a dynamic window
-/// where the provider lets it, as the C library's tcp and shm do, too, and then says that the window has -1 bytes.
+/// Tests of mpi4py that an MPI library fails on the C library, too.
+///
+/// Intel MPI registers all memory for a dynamic window where the provider lets it, and then says that the window has -1
+/// bytes. Debian's Open MPI 4.1 hands a null address to the fabric where a datatype counts from MPI_BOTTOM, and fails,
+/// hangs or lacks functions in seven modules.
 const fn failing(mpi: Mpi) -> &'static [&'static str] {
     match mpi {
         Mpi::Intel => &["TestWinCreateDynamic"],
+        Mpi::Open => &[
+            "testAlltoallwBottom",
+            "test_cco_ngh_buf",
+            "test_datatype",
+            "test_dynproc",
+            "test_msgspec",
+            "test_p2p_obj.",
+            "test_util_pkl5",
+            "test_util_sync",
+        ],
         _ => &[],
     }
 }
@@ -51,7 +64,8 @@ fn mpi4py(mpi: Mpi, provider: &str, ranks: u32) -> Result<(), Missing> {
     let verdicts = outcome.stderr.matches("\nOK").count();
     assert_eq!(verdicts, ranks as usize, "ranks that say OK\n{outcome}");
     let ran = outcome.stderr.lines().find_map(number_of_tests);
-    assert!(ran.is_some_and(|ran| ran > 1500), "{ran:?} tests");
+    let enough = if mpi == Mpi::Open { 1000 } else { 1500 };
+    assert!(ran.is_some_and(|ran| ran > enough), "{ran:?} tests");
     Ok(())
 }
 
@@ -106,6 +120,7 @@ mod large {
         mpi4py_on_intel_mpi_over_tcp: Mpi::Intel, "tcp", 2;
         mpi4py_on_intel_mpi_over_shm_4: Mpi::Intel, "shm", 4;
         mpi4py_on_intel_mpi_over_tcp_4: Mpi::Intel, "tcp", 4;
+        mpi4py_on_debian_open_mpi_over_tcp: Mpi::Open, "tcp", 2;
         mpi4py_on_open_mpi_5_over_tcp: Mpi::Open5, "tcp", 2;
         mpi4py_on_open_mpi_5_over_tcp_4: Mpi::Open5, "tcp", 4;
     }
