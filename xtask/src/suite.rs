@@ -115,7 +115,8 @@ fn conclude(all: &Tally) -> ExitCode {
     }
 }
 
-/// Installs all MPI libraries that come as wheels and runs their trials, the long ones too.
+/// Installs all MPI libraries that come as wheels and runs their trials, the long ones too, and what is compiled against
+/// the layout.
 pub(crate) fn clients(dist: Option<PathBuf>) -> Result<ExitCode, Box<dyn Error>> {
     machine::install_packages();
     let dist = match dist {
@@ -126,7 +127,7 @@ pub(crate) fn clients(dist: Option<PathBuf>) -> Result<ExitCode, Box<dyn Error>>
         machine::suite(&machine::environment(wheel)?)?;
     }
     let mut trials = cargo(&["test", "--package", "oxifabric-trials", "--no-fail-fast"]);
-    trials.args(["--test", "mpi", "--test", "clients"]);
+    trials.args(["--test", "mpi", "--test", "clients", "--test", "headers"]);
     trials.env("OXI_DIST", dist);
     Ok(conclude(&tests("clients", trials, &["--test-threads=1"])))
 }
