@@ -15,6 +15,10 @@ use crate::rx::{Progress, Rx};
 use crate::sys::{Delivery, Interest, Socket};
 use crate::tx::{Body, Taken, Tx};
 
+/// How many bytes from this host may wait for their reader. There is no distance to bridge, so more would only push what
+/// is read next out of the processor's cache: the kernel would let up to 32 MiB wait.
+const LOCAL_ARRIVALS: i32 = 512 * 1024;
+
 /// A connection in use.
 #[derive(Debug)]
 pub(crate) struct Conn {
@@ -38,6 +42,10 @@ pub(crate) struct Broken(pub(crate) io::Error);
 
 impl Conn {
     pub(crate) fn new(socket: Socket, terms: Terms) -> Self {
+        if socket.is_within_host() {
+            // A wish: without it the kernel chooses.
+            let _ = socket.arrivals_within(LOCAL_ARRIVALS);
+        }
         Self {
             socket,
             terms,

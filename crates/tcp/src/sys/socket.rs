@@ -93,6 +93,25 @@ impl Socket {
         Ok(raw.address().ok_or(io::ErrorKind::InvalidData)?)
     }
 
+    /// Tells whether the peer is a process of this host.
+    pub(crate) fn is_within_host(&self) -> bool {
+        let mut raw = RawAddr::zeroed();
+        let mut len = mem::size_of::<RawAddr>() as libc::socklen_t;
+        // SAFETY: `raw` has room for `len` bytes.
+        let named = unsafe { libc::getpeername(self.fd(), (&raw mut raw).cast(), &raw mut len) };
+        match (check(named), self.local(), raw.address()) {
+            (Ok(_), Ok(local), Some(remote)) => {
+                remote.ip() == local.ip() || remote.ip().is_loopback()
+            }
+            _ => false,
+        }
+    }
+
+    /// Bounds what may arrive before it is read (socket(7), SO_RCVBUF, which counts the kernel's own needs too).
+    pub(crate) fn arrivals_within(&self, bytes: libc::c_int) -> io::Result<()> {
+        self.set(libc::SOL_SOCKET, libc::SO_RCVBUF, bytes)
+    }
+
     /// Returns and clears the error that happened behind the scenes.
     pub(crate) fn take_error(&self) -> io::Result<()> {
         let mut value: libc::c_int = 0;
