@@ -62,8 +62,8 @@ pub(crate) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     let cores = Cores::choose();
     let mut report = Report::new([version(&ours)?, version(&reference)?], &cores);
     println!("{}", report.head());
+    let workloads = workload::all(options.short);
     for provider in &options.providers {
-        let workloads = workload::all(options.short);
         for workload in workloads.iter().filter(|one| one.is_for(provider)) {
             let compared = compare(
                 workload,

@@ -49,14 +49,10 @@ impl<By: Copy> Index<By> {
 
     /// Files a row behind all others.
     pub(crate) fn push<T: Filed<By>>(&mut self, slab: &mut Slab<T>, key: Key) {
-        let Some(hash) = slab.get(key).map(Filed::hash) else {
-            return;
-        };
         if self.len >= self.chains.len() {
             self.grow(slab);
         }
-        let row = self.row(hash);
-        self.chains[row].push_back(slab, key);
+        self.append(slab, key);
         self.len += 1;
     }
 
@@ -73,13 +69,15 @@ impl<By: Copy> Index<By> {
     fn grow<T: Filed<By>>(&mut self, slab: &mut Slab<T>) {
         let chains = alloc::vec![List::new(); 4 * self.chains.len()];
         for old in core::mem::replace(&mut self.chains, chains) {
-            let mut key = old.head();
-            while let Some(row) = slab.get(key) {
-                let (next, hash) = (row.links().next(), row.hash());
-                let row = self.row(hash);
-                self.chains[row].push_back(slab, key);
-                key = next;
-            }
+            old.visit(slab, |slab, key| self.append(slab, key));
+        }
+    }
+
+    /// Puts a row at the end of its chain.
+    fn append<T: Filed<By>>(&mut self, slab: &mut Slab<T>, key: Key) {
+        if let Some(hash) = slab.get(key).map(Filed::hash) {
+            let row = self.row(hash);
+            self.chains[row].push_back(slab, key);
         }
     }
 

@@ -153,6 +153,20 @@ impl<By> List<By> {
         self.len -= 1;
     }
 
+    /// Calls `each` for each row from the head; it may put the row on another list.
+    pub(crate) fn visit<T: Linked<By>>(
+        &self,
+        slab: &mut Slab<T>,
+        mut each: impl FnMut(&mut Slab<T>, Key),
+    ) {
+        let mut key = self.head;
+        while let Some(row) = slab.get(key) {
+            let next = row.links().next;
+            each(slab, key);
+            key = next;
+        }
+    }
+
     /// Walks the list from its head.
     pub(crate) fn iter<'a, T: Linked<By>>(
         &self,

@@ -16,7 +16,7 @@ const ENTRY_BYTES: usize = 256;
 /// A message between the arrival of its header and its completion.
 #[derive(Debug)]
 pub(crate) struct Message {
-    pub(crate) links: Links,
+    links: Links,
     pub(crate) places: Places,
     pub(crate) arrival: Arrival,
     pub(crate) kept: Kept,

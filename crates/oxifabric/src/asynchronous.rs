@@ -18,12 +18,13 @@ use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::Wake;
 
 use oxifabric_types::Errno;
 
 use self::watcher::Watched;
+use crate::lock::lock;
 use crate::raw::Queue;
 use crate::{Buffer, Completion, CompletionQueue, Error, Op};
 
@@ -163,7 +164,7 @@ fn watching(error: io::Error) -> Error {
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Reads all that is in the queue; says how much that was.

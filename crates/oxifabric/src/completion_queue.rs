@@ -4,12 +4,12 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::time::Duration;
 use std::sync::Arc;
-use std::time::Instant;
 
 use oxifabric_abi::{FI_REMOTE_CQ_DATA, FI_REMOTE_READ};
 use oxifabric_types::Errno;
 
 use crate::atomic::Fetched;
+use crate::deadline::{Deadline, milliseconds};
 use crate::raw::{Entry, ErrorEntry, Polled, Queue, Remote, Waits};
 use crate::threading::Marker;
 use crate::{
@@ -65,9 +65,6 @@ pub struct Transfer {
     pub source: Option<Peer>,
     pub(crate) fetched: Fetched,
 }
-
-/// The longest time of one blocking read: the C call takes milliseconds in 31 bits.
-const LONGEST_MS: i32 = 60_000;
 
 impl<T: Threading> CompletionQueue<T> {
     /// Opens a queue for `size` completions, on which threads can sleep if the provider is able to.
@@ -137,10 +134,10 @@ impl<T: Threading> CompletionQueue<T> {
     ///
     /// As [`CompletionQueue::poll`].
     pub fn wait(&self, timeout: Option<Duration>) -> Result<Option<Completion>, Error> {
-        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let deadline = Deadline::after(timeout);
         let waits = self.waits != Waits::No;
         loop {
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let left = deadline.left();
             let found = if waits {
                 read(&self.queue, Some(milliseconds(left)))?
             } else {
@@ -151,7 +148,7 @@ impl<T: Threading> CompletionQueue<T> {
             }
             if !waits {
                 std::thread::yield_now();
-            } else if deadline.is_none() {
+            } else if left.is_none() {
                 // Woken, or a very long time has passed; both are for the caller to judge.
                 return Ok(None);
             }
@@ -302,13 +299,4 @@ fn failed(queue: &Queue, entry: ErrorEntry) -> Completion {
         }))),
         buffer: entry.load.memory.into_buffer(len),
     }
-}
-
-/// A time as the C call takes it, rounded up.
-pub(crate) fn milliseconds(time: Option<Duration>) -> i32 {
-    let Some(time) = time else {
-        return -1;
-    };
-    let ms = time.as_nanos().div_ceil(1_000_000);
-    i32::try_from(ms).unwrap_or(LONGEST_MS).min(LONGEST_MS)
 }

@@ -5,12 +5,11 @@ use core::marker::PhantomData;
 use core::ops::BitOr;
 use core::time::Duration;
 use std::sync::Arc;
-use std::time::Instant;
 
 use oxifabric_abi::{FI_READ, FI_RECV, FI_REMOTE_READ, FI_REMOTE_WRITE, FI_SEND, FI_WRITE};
 use oxifabric_types::Errno;
 
-use crate::completion_queue::milliseconds;
+use crate::deadline::{Deadline, milliseconds};
 use crate::raw::CounterObject;
 use crate::threading::Marker;
 use crate::{Domain, Error, Shared, Threading};
@@ -109,7 +108,7 @@ impl<T: Threading> Counter<T> {
     ///
     /// `AVAIL` when an operation failed meanwhile; or what `fi_cntr_wait` returned.
     pub fn wait(&self, threshold: u64, timeout: Option<Duration>) -> Result<bool, Error> {
-        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let deadline = Deadline::after(timeout);
         let errors = self.errors();
         loop {
             if self.read() >= threshold {
@@ -118,7 +117,7 @@ impl<T: Threading> Counter<T> {
             if self.errors() != errors {
                 return Err(Error::call("fi_cntr_wait")(Errno::AVAIL));
             }
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let left = deadline.left();
             if left == Some(Duration::ZERO) {
                 return Ok(false);
             }

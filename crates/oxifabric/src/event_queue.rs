@@ -3,10 +3,10 @@
 use core::fmt;
 use core::marker::PhantomData;
 use core::time::Duration;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Instant;
+use std::sync::{Arc, Mutex, Weak};
 
-use crate::completion_queue::milliseconds;
+use crate::deadline::{Deadline, milliseconds};
+use crate::lock::lock;
 use crate::raw::{Events, Listener, Read};
 use crate::threading::Marker;
 use crate::{Address, Error, Fabric, Info, Local, Operation, OperationError, Shared, Threading};
@@ -66,13 +66,13 @@ impl<T: Threading> EventQueue<T> {
         &self,
         timeout: Option<Duration>,
     ) -> Result<Option<ConnectionRequest<T>>, Error> {
-        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let deadline = Deadline::after(timeout);
         loop {
             self.look(None)?;
             if let Some(request) = self.early() {
                 return Ok(Some(request));
             }
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let left = deadline.left();
             if left == Some(Duration::ZERO) {
                 return Ok(None);
             }
@@ -121,8 +121,7 @@ impl<T: Threading> EventQueue<T> {
     }
 
     fn requests(&self) -> std::sync::MutexGuard<'_, Vec<ConnectionRequest<T>>> {
-        let requests = self.inner.requests.lock();
-        requests.unwrap_or_else(PoisonError::into_inner)
+        lock(&self.inner.requests)
     }
 
     pub(crate) fn object(&self) -> &Arc<Events> {

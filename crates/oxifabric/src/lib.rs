@@ -61,6 +61,7 @@ mod atomic;
 mod backend;
 mod completion_queue;
 mod counter;
+mod deadline;
 mod domain;
 mod endpoint;
 mod error;
@@ -68,6 +69,7 @@ mod event_queue;
 mod hints;
 mod info;
 mod kind;
+mod lock;
 #[allow(
     unsafe_code,
     reason = "the wall: calls into the library and memory that it shares"

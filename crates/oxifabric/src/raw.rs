@@ -84,3 +84,14 @@ unsafe fn owned_text(text: *const c_char) -> String {
         .to_string_lossy()
         .into_owned()
 }
+
+/// What a provider says about an error.
+///
+/// # Safety
+///
+/// The call must take room for a text and its length, and return null or a string that ends.
+unsafe fn said_of_error(call: impl FnOnce(*mut c_char, usize) -> *const c_char) -> String {
+    let mut text: [c_char; 512] = [0; 512];
+    // SAFETY: the caller vouches for what the call returns, which may be in the text.
+    unsafe { owned_text(call(text.as_mut_ptr(), text.len())) }
+}

@@ -3,6 +3,7 @@
 use std::env;
 use std::error::Error;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::time::Duration;
 
 use oxifabric_trials::pingpong::{PingPong, Row, rows};
@@ -46,18 +47,6 @@ impl Figure {
         !matches!(self, Self::MbytesPerSecond)
     }
 
-    /// Reads it off what a program of our own printed: the figure's name and its value.
-    fn after_name(self, printed: &str) -> Option<f64> {
-        let name = match self {
-            Self::LatencyUs => "latency ",
-            Self::MbytesPerSecond => "bandwidth ",
-            Self::Seconds => "seconds ",
-            Self::Bytes => "bytes ",
-        };
-        let value = printed.lines().find_map(|line| line.strip_prefix(name))?;
-        value.trim().parse().ok()
-    }
-
     /// Reads it off a row of a table.
     fn of(self, row: &Row) -> Option<f64> {
         match self {
@@ -75,7 +64,7 @@ enum Source {
     /// This file of fabtests.
     Fabtests(PathBuf),
     /// One of ours, which is one process.
-    Own(Compiled),
+    Own(Rc<Compiled>),
 }
 
 /// All workloads for which this machine has the programs.
@@ -174,36 +163,37 @@ fn own(short: bool) -> Vec<Workload> {
             1_000_000,
         )
     };
-    let row = |name, program, options, figure, provider| {
-        // Without a compiler and headers these rows are missing.
-        let compiled = source::compile_client(program).ok()?;
-        Some(Workload {
-            name,
-            figure,
-            program: Source::Own(compiled),
-            options,
-            bytes: 0,
-            provider,
-        })
+    // Without a compiler and headers these rows are missing.
+    let (Ok(waiter), Ok(inserter)) = (
+        source::compile_client("waiting"),
+        source::compile_client("addresses"),
+    ) else {
+        return Vec::new();
+    };
+    let (waiter, inserter) = (Rc::new(waiter), Rc::new(inserter));
+    let row = |name, program: &Rc<Compiled>, options, figure, provider| Workload {
+        name,
+        figure,
+        program: Source::Own(Rc::clone(program)),
+        options,
+        bytes: 0,
+        provider,
     };
     // Over shm there are no addresses before there are endpoints.
     let tcp = Some("tcp");
     let in_seconds = format!("{addresses} seconds");
     let in_bytes = format!("{addresses} bytes");
-    [
+    vec![
         row(
             waiting,
-            "waiting",
+            &waiter,
             messages.to_string(),
             Figure::Seconds,
             None,
         ),
-        row(inserted, "addresses", in_seconds, Figure::Seconds, tcp),
-        row(each, "addresses", in_bytes, Figure::Bytes, tcp),
+        row(inserted, &inserter, in_seconds, Figure::Seconds, tcp),
+        row(each, &inserter, in_bytes, Figure::Bytes, tcp),
     ]
-    .into_iter()
-    .flatten()
-    .collect()
 }
 
 fn ping_pong(
@@ -268,7 +258,9 @@ impl Workload {
         let program = Program::new(compiled.file()).library(library);
         let program = program.args([provider]).line(&self.options);
         let outcome = program.limit(Duration::from_secs(300)).run();
-        let figure = self.figure.after_name(&outcome.stdout);
+        // The last word that it prints is the figure.
+        let figure = outcome.stdout.split_whitespace().last();
+        let figure = figure.and_then(|word| word.parse().ok());
         let figure = figure.filter(|_| outcome.is_success());
         figure.ok_or_else(|| outcome.to_string().into())
     }

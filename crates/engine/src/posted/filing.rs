@@ -45,12 +45,7 @@ impl Filing {
             turn: 0,
         };
         for list in lists {
-            let mut key = list.head();
-            while let Some(receive) = receives.get(key) {
-                let next = receive.links.next();
-                filing.push(receives, key);
-                key = next;
-            }
+            list.visit(receives, |receives, key| filing.push(receives, key));
         }
         filing
     }

@@ -30,12 +30,7 @@ impl Filing {
             by_source: Index::new(),
         };
         for list in lists {
-            let mut key = list.head();
-            while let Some(message) = messages.get(key) {
-                let next = message.links.next();
-                filing.push(messages, key);
-                key = next;
-            }
+            list.visit(messages, |messages, key| filing.push(messages, key));
         }
         filing
     }

@@ -3,10 +3,11 @@
 use core::task::{Context, Poll, Waker};
 use std::io;
 use std::os::fd::AsFd;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 
 use super::{QueueDescriptor, Readiness};
+use crate::lock::lock;
 use crate::raw::{Doorbell, readable};
 
 /// A descriptor that the thread watches when it is asked to.
@@ -43,7 +44,7 @@ impl Watched {
 impl Readiness for Watched {
     fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let watcher = Watcher::running()?;
-        let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.0.state);
         match &mut *state {
             Watch::Ready => {
                 *state = Watch::Idle;
@@ -66,7 +67,7 @@ impl Watcher {
     fn running() -> io::Result<&'static Self> {
         static WATCHER: OnceLock<Watcher> = OnceLock::new();
         static STARTED: Mutex<bool> = Mutex::new(false);
-        let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut started = lock(&STARTED);
         if !*started {
             let bell = Doorbell::new()?;
             let watcher = WATCHER.get_or_init(|| Self {
@@ -81,7 +82,7 @@ impl Watcher {
     }
 
     fn add(&self, entry: Arc<Entry>) {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = lock(&self.entries);
         entries.push(entry);
         self.bell.ring();
     }
@@ -89,10 +90,7 @@ impl Watcher {
     /// Wakes whoever waits for a descriptor that is readable, once.
     fn run(&self) {
         loop {
-            let watched = {
-                let entries = self.entries.lock();
-                entries.unwrap_or_else(PoisonError::into_inner).clone()
-            };
+            let watched = lock(&self.entries).clone();
             let bell = self.bell.as_fd();
             let fds = watched.iter().map(|entry| entry.descriptor.as_fd());
             let ready = readable(std::iter::once(bell).chain(fds));
@@ -109,14 +107,14 @@ impl Watcher {
     }
 
     fn remove(&self, gone: &Arc<Entry>) {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = lock(&self.entries);
         entries.retain(|entry| !Arc::ptr_eq(entry, gone));
     }
 }
 
 impl Entry {
     fn fire(&self) -> Option<Waker> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
         match core::mem::replace(&mut *state, Watch::Ready) {
             Watch::Armed(waker) => Some(waker),
             _ => None,

@@ -2,11 +2,11 @@
 
 use core::fmt;
 use core::time::Duration;
-use std::time::Instant;
 
 use oxifabric_types::Errno;
 
 use super::Endpoint;
+use crate::deadline::Deadline;
 use crate::raw::{ConnectionState, EventFailure};
 use crate::{Address, Error, EventQueue, Msg, Operation, OperationError, Shared, Threading};
 
@@ -58,19 +58,14 @@ impl<T: Threading> Connecting<T> {
     /// [`Error::Operation`] with `CONNREFUSED` and the like, with `TIMEDOUT` when the time is over; or what reading the event queue
     /// gave.
     pub fn wait(self, timeout: Option<Duration>) -> Result<Endpoint<Msg, T>, Error> {
-        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let deadline = Deadline::after(timeout);
         loop {
             if self.poll()? {
                 return Ok(self.endpoint);
             }
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let left = deadline.left();
             if left == Some(Duration::ZERO) {
-                return Err(self.failed(EventFailure {
-                    errno: Errno::TIMEDOUT,
-                    prov_errno: 0,
-                    detail: String::new(),
-                    data: Vec::new(),
-                }));
+                return Err(self.failed(EventFailure::of(Errno::TIMEDOUT)));
             }
             self.events
                 .look(Some(left.map_or(LOOK, |left| left.min(LOOK))))?;
@@ -82,12 +77,7 @@ impl<T: Threading> Connecting<T> {
             ConnectionState::Pending => Ok(false),
             ConnectionState::Connected(_) => Ok(true),
             ConnectionState::Failed(failure) => Err(self.failed(failure)),
-            ConnectionState::Ended => Err(self.failed(EventFailure {
-                errno: Errno::SHUTDOWN,
-                prov_errno: 0,
-                detail: String::new(),
-                data: Vec::new(),
-            })),
+            ConnectionState::Ended => Err(self.failed(EventFailure::of(Errno::SHUTDOWN))),
         }
     }
 

@@ -3,7 +3,7 @@
 use core::ffi::c_int;
 use core::ptr;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use oxifabric_abi::{
     FI_CONNECTED, FI_CONNREQ, FI_EAGAIN, FI_EAVAIL, FI_EINTR, FI_ETIMEDOUT, FI_SHUTDOWN,
@@ -13,12 +13,11 @@ use oxifabric_abi::{
 use oxifabric_types::Errno;
 
 use super::handle::Handle;
-use super::{FabricObject, InfoHandle, Listener, errno, owned_text};
+use super::{FabricObject, InfoHandle, Listener, errno, said_of_error};
+use crate::lock::lock;
 
 /// Room for the data that come with an event of a connection.
 const DATA_LEN: usize = 1024;
-/// Room for what a provider says about an error.
-const ERROR_TEXT_LEN: usize = 512;
 
 /// An open event queue.
 pub(crate) struct Events {
@@ -75,6 +74,18 @@ struct Entry {
     data: [u8; DATA_LEN],
 }
 
+impl EventFailure {
+    /// What no event has told of.
+    pub(crate) const fn of(errno: Errno) -> Self {
+        Self {
+            errno,
+            prov_errno: 0,
+            detail: String::new(),
+            data: Vec::new(),
+        }
+    }
+}
+
 impl Events {
     pub(crate) fn open(fabric: Arc<FabricObject>) -> Result<Self, Errno> {
         let mut attr = fi_eq_attr {
@@ -126,15 +137,11 @@ impl Events {
     }
 
     fn listeners(&self) -> MutexGuard<'_, HashMap<usize, Weak<Listener>>> {
-        self.listeners
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        lock(&self.listeners)
     }
 
     fn connections(&self) -> MutexGuard<'_, HashMap<usize, Arc<Connection>>> {
-        self.connections
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        lock(&self.connections)
     }
 
     /// Reads one event. Without a timeout it does not wait; a negative one waits for ever.
@@ -230,27 +237,23 @@ impl Events {
 
     /// What the provider says about an error.
     fn strerror(&self, entry: &fi_eq_err_entry) -> String {
-        let mut text = [0; ERROR_TEXT_LEN];
-        // SAFETY: the queue is open, the entry is one that it returned, and the text has its length.
+        let eq = self.handle.as_ptr();
+        // SAFETY: the queue is open, and the entry is one that it returned.
         unsafe {
-            owned_text(fi_eq_strerror(
-                self.handle.as_ptr(),
-                entry.prov_errno,
-                entry.err_data,
-                text.as_mut_ptr(),
-                text.len(),
-            ))
+            said_of_error(|text, len| {
+                fi_eq_strerror(eq, entry.prov_errno, entry.err_data, text, len)
+            })
         }
     }
 }
 
 impl Connection {
     pub(crate) fn state(&self) -> ConnectionState {
-        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = lock(&self.0);
         state.clone()
     }
 
     fn set(&self, state: ConnectionState) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = state;
+        *lock(&self.0) = state;
     }
 }

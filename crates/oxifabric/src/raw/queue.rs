@@ -1,11 +1,11 @@
 //! Completion queues; reading them is on the short path. Source: fi_cq(3).
 
-use core::ffi::{c_char, c_int, c_void};
+use core::ffi::{c_int, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use oxifabric_abi::{
     FI_ADDR_NOTAVAIL, FI_CQ_FORMAT_TAGGED, FI_EAGAIN, FI_EAVAIL, FI_EINTR, FI_GETWAIT,
@@ -18,14 +18,13 @@ use oxifabric_types::Errno;
 
 use super::handle::Handle;
 use super::slots::Slots;
-use super::{DomainObject, Load, Op, Peer, Peers, check, errno, owned_text};
+use super::{DomainObject, Load, Op, Peer, Peers, check, errno, said_of_error};
 use crate::Completion;
 use crate::atomic::Fetched;
+use crate::lock::lock;
 
 /// Flags of entries that belong to no operation of this process.
 const REMOTE: u64 = FI_REMOTE_READ | FI_REMOTE_WRITE;
-/// Room for what a provider says about an error.
-const ERROR_TEXT_LEN: usize = 512;
 
 /// How threads can wait for a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,7 +130,7 @@ impl Queue {
     /// Keeps a completion for whoever reads the queue.
     #[cold]
     pub(crate) fn keep(&self, completion: Completion) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.kept);
         kept.push_back(completion);
         self.has_kept.store(true, Ordering::Release);
         // A thread that sleeps shall take it; a queue that is only polled has no such thread.
@@ -147,7 +146,7 @@ impl Queue {
     /// Takes the oldest completion that was kept.
     #[cold]
     pub(crate) fn kept(&self) -> Option<Completion> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.kept);
         let oldest = kept.pop_front();
         self.has_kept.store(!kept.is_empty(), Ordering::Release);
         oldest
@@ -155,14 +154,14 @@ impl Queue {
 
     /// Remembers the address vector of an endpoint that the queue is bound to.
     pub(super) fn knows(&self, peers: &Arc<Peers>) {
-        let mut vectors = self.vectors.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut vectors = lock(&self.vectors);
         vectors.retain(|vector| vector.strong_count() > 0);
         vectors.push(Arc::downgrade(peers));
     }
 
     /// The address of a peer of one of the queue's endpoints.
     pub(crate) fn address(&self, peer: Peer) -> Option<Vec<u8>> {
-        let vectors = self.vectors.lock().unwrap_or_else(PoisonError::into_inner);
+        let vectors = lock(&self.vectors);
         let mut open = vectors.iter().filter_map(Weak::upgrade);
         open.find_map(|vector| vector.lookup(peer).ok())
     }
@@ -305,17 +304,12 @@ impl Queue {
 
     /// What the provider says about an error.
     fn strerror(&self, entry: &fi_cq_err_entry) -> String {
-        let mut text: [c_char; ERROR_TEXT_LEN] = [0; ERROR_TEXT_LEN];
-        // SAFETY: the queue is open, the entry is one that it returned, and the text has its length.
+        let cq = self.handle.as_ptr();
+        // SAFETY: the queue is open, and the entry is one that it returned.
         unsafe {
-            let said = fi_cq_strerror(
-                self.handle.as_ptr(),
-                entry.prov_errno,
-                entry.err_data,
-                text.as_mut_ptr(),
-                text.len(),
-            );
-            owned_text(said)
+            said_of_error(|text, len| {
+                fi_cq_strerror(cq, entry.prov_errno, entry.err_data, text, len)
+            })
         }
     }
 }

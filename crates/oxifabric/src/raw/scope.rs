@@ -4,11 +4,12 @@ use core::cell::Cell;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::sync::atomic::{Ordering, fence};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::{Memory, Plain, Post, Queue};
 use crate::completion_queue::look;
 use crate::kind::{Connectionless, Kind};
+use crate::lock::lock;
 use crate::{Access, Endpoint, Error, Msg, Op, Peer, Remote, SendOptions, Threading, Transfer};
 
 /// The operations of one scope, and how they ended.
@@ -20,20 +21,20 @@ pub(crate) struct Tally(Mutex<Vec<(Op, Result<Transfer, Error>)>>);
 impl Tally {
     /// Writes down how an operation ended.
     pub(crate) fn ended(&self, op: Op, outcome: Result<Transfer, Error>) {
-        let mut ended = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ended = lock(&self.0);
         ended.push((op, outcome));
     }
 
     /// How an operation ended, if it has; told once.
     fn take(&self, op: Op) -> Option<Result<Transfer, Error>> {
-        let mut ended = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ended = lock(&self.0);
         let at = ended.iter().position(|(other, _)| *other == op)?;
         Some(ended.swap_remove(at).1)
     }
 
     /// The first error that nobody has asked for.
     fn first_error(&self) -> Result<(), Error> {
-        let mut ended = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ended = lock(&self.0);
         let failed = ended.drain(..).find_map(|(_, outcome)| outcome.err());
         failed.map_or(Ok(()), Err)
     }

@@ -9,13 +9,14 @@ use core::cell::UnsafeCell;
 use core::ffi::c_void;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use oxifabric_abi::{fi_context2, fi_datatype};
 
 use super::{Memory, Peer};
 use crate::atomic::Fetched;
 use crate::error::Operation;
+use crate::lock::lock;
 
 /// What an operation keeps while it is in flight.
 #[derive(Debug)]
@@ -256,7 +257,7 @@ impl Slots {
     ///
     /// The endpoint must be closed: the provider touches none of its buffers any more.
     pub(super) unsafe fn abandon(&self, owner: u32) {
-        let grown = *self.grown.lock().unwrap_or_else(PoisonError::into_inner);
+        let grown = *lock(&self.grown);
         for index in 0..FIRST * ((1 << grown) - 1) {
             let Some(slot) = self.slot(index) else {
                 continue;
@@ -332,7 +333,7 @@ impl Slots {
 
     /// Adds a chunk; false when there is no room for more.
     fn grow(&self) -> bool {
-        let mut grown = self.grown.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut grown = lock(&self.grown);
         if self.free.load(Ordering::Acquire) as u32 != END {
             return true;
         }

@@ -158,27 +158,25 @@ impl TcpLink {
         let Some(peer) = self.peers.get_mut(id) else {
             return;
         };
-        let Lane::Dialing(dial) = &peer.lane else {
+        let Lane::Dialing(Dial { pause, .. }) = &peer.lane else {
             return;
         };
+        let refusals = pause.refusals;
         let patience = self.now.after(self.params.connect_timeout);
-        let patience = dial.pause.patience.unwrap_or(patience);
+        let patience = pause.patience.unwrap_or(patience);
         if patience <= self.now {
             return self.dial_failed(id, Errno::CONNREFUSED);
         }
-        if let Lane::Dialing(dial) = peer.replace(Lane::Idle) {
-            let wait = PAUSE
-                .saturating_mul(1 << dial.pause.refusals.min(8))
-                .min(PAUSE_MAX);
-            let until = self.now.after(wait);
-            peer.lane = Lane::Paused(Pause {
-                deadline: None,
-                patience: Some(patience),
-                until: Some(until),
-                refusals: dial.pause.refusals + 1,
-            });
-            self.expect(Some(until));
-        }
+        let wait = PAUSE.saturating_mul(1 << refusals.min(8)).min(PAUSE_MAX);
+        let until = self.now.after(wait);
+        peer.replace(Lane::Idle);
+        peer.lane = Lane::Paused(Pause {
+            deadline: None,
+            patience: Some(patience),
+            until: Some(until),
+            refusals: refusals + 1,
+        });
+        self.expect(Some(until));
     }
 
     /// Takes a connection into use.

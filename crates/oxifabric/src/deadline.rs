@@ -1,0 +1,33 @@
+//! How long blocking calls wait.
+
+use core::time::Duration;
+use std::time::Instant;
+
+/// The longest time of one blocking read: the C call takes milliseconds in 31 bits.
+const LONGEST_MS: i32 = 60_000;
+
+/// When a blocking call gives up; never, if it was given no time or one beyond the end of the clock.
+#[derive(Clone, Copy)]
+pub(crate) struct Deadline(Option<Instant>);
+
+impl Deadline {
+    /// The end of a time that begins now.
+    pub(crate) fn after(timeout: Option<Duration>) -> Self {
+        Self(timeout.and_then(|timeout| Instant::now().checked_add(timeout)))
+    }
+
+    /// How much time is left, zero once it is over; `None` if there is no end.
+    pub(crate) fn left(self) -> Option<Duration> {
+        self.0
+            .map(|end| end.saturating_duration_since(Instant::now()))
+    }
+}
+
+/// A time as the C call takes it, rounded up.
+pub(crate) fn milliseconds(time: Option<Duration>) -> i32 {
+    let Some(time) = time else {
+        return -1;
+    };
+    let ms = time.as_nanos().div_ceil(1_000_000);
+    i32::try_from(ms).unwrap_or(LONGEST_MS).min(LONGEST_MS)
+}
