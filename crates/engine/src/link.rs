@@ -45,7 +45,8 @@ pub trait Link {
     /// Sends whatever [`Frame::more`] allowed to be held back.
     fn flush(&mut self);
 
-    /// Moves what can be moved without waiting, reports it to `sink`; returns how many events there were.
+    /// Moves what can be moved without waiting, reports it to `sink`; returns how many events there were. A part of a
+    /// body that moved is one: whoever waits for long bodies sees by it that they get on.
     fn poll(&mut self, now: Instant, sink: &mut impl Sink) -> usize;
 
     /// Offers the arrival again that was answered with [`Placement::Stall`], at the next poll.

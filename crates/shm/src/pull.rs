@@ -167,7 +167,8 @@ impl Desk {
         })
     }
 
-    /// Copies about `budget` bytes of the oldest pulls at most; calls `ended` for each that is over.
+    /// Copies about `budget` bytes of the oldest pulls at most; calls `ended` for each that is over. Returns how many
+    /// events there were: copying is one.
     pub(crate) fn advance(
         &mut self,
         pid: i32,
@@ -192,7 +193,7 @@ impl Desk {
                 None => break,
             }
         }
-        events
+        events + usize::from(left < budget)
     }
 
     fn end(
@@ -432,6 +433,26 @@ mod tests {
             return println!("SKIP: process_vm_readv is forbidden here");
         }
         assert_eq!(ended, [Ok(())]);
+        assert!(target == source);
+    }
+
+    #[test]
+    fn copying_a_part_is_an_event() {
+        let source = vec![7; 1 << 20];
+        let mut target = vec![0; source.len()];
+        let (mut desk, _) = desk_with_pull(&source, &mut target);
+        let mut ended = None;
+        let mut turns = 0;
+        while ended.is_none() {
+            let pid = std::process::id() as i32;
+            let events = desk.advance(pid, 1, |_, result| ended = Some(result));
+            assert!(events > 0, "turn {turns}");
+            turns += 1;
+        }
+        if matches!(ended, Some(Err(Errno::PERM | Errno::NOSYS))) {
+            return println!("SKIP: process_vm_readv is forbidden here");
+        }
+        assert!(turns > 1);
         assert!(target == source);
     }
 

@@ -132,13 +132,11 @@ impl Conn {
 
     /// Goes on sending where the socket was full; returns how many events there were.
     pub(crate) fn write(&mut self, sink: &mut impl Sink) -> Result<usize, Broken> {
-        match self.tx.advance(&self.socket).map_err(Broken)? {
-            Some(token) => {
-                sink.sent(token, Ok(()));
-                Ok(1)
-            }
-            None => Ok(0),
+        let (moved, finished) = self.tx.advance(&self.socket).map_err(Broken)?;
+        if let Some(token) = finished {
+            sink.sent(token, Ok(()));
         }
+        Ok(usize::from(moved))
     }
 
     /// Reads and delivers what is there.

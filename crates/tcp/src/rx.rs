@@ -142,13 +142,14 @@ impl Rx {
             progress: &mut progress,
         };
         for _ in 0..READS_PER_TURN {
-            let drained = match self.read(socket) {
-                Ok(drained) => drained,
+            let (placed, drained) = match self.read(socket) {
+                Ok(read) => read,
                 Err(fault) => {
                     progress.end = Err(fault);
                     return progress;
                 }
             };
+            delivery.progress.events += usize::from(placed);
             match self.deliver(&mut delivery) {
                 Ok(()) if self.stalled() => {
                     progress.end = Ok(Turn::Stalled);
@@ -208,9 +209,9 @@ impl Rx {
         progress
     }
 
-    /// Makes one call; tells whether it emptied the socket.
+    /// Makes one call; tells whether bytes of a body went into their memory, and whether the socket is empty.
     #[inline]
-    fn read(&mut self, socket: &Socket) -> Result<bool, Fault> {
+    fn read(&mut self, socket: &Socket) -> Result<(bool, bool), Fault> {
         let tail = self.staging.room(match &self.state {
             State::Unwanted { .. } => STAGING_LEN,
             State::Body(placed) if placed.room() == 0 => STAGING_LEN,
@@ -237,11 +238,11 @@ impl Rx {
                     placed.done += placed_len;
                 }
                 self.staging.added(count - placed_len);
-                Ok(count < asked)
+                Ok((placed_len > 0, count < asked))
             }
             Err(error) => match error.kind() {
-                io::ErrorKind::WouldBlock => Ok(true),
-                io::ErrorKind::Interrupted => Ok(false),
+                io::ErrorKind::WouldBlock => Ok((false, true)),
+                io::ErrorKind::Interrupted => Ok((false, false)),
                 _ => Err(Fault::Socket(error)),
             },
         }

@@ -132,11 +132,12 @@ impl Tx {
         Ok(())
     }
 
-    /// Goes on where the socket was full; returns the token of a large body that is out completely.
+    /// Goes on where the socket was full; tells whether it took anything, and returns the token of a large body that is
+    /// out completely.
     ///
     /// # Errors
     /// As [`Tx::post`].
-    pub(crate) fn advance(&mut self, socket: &Socket) -> io::Result<Option<TxToken>> {
+    pub(crate) fn advance(&mut self, socket: &Socket) -> io::Result<(bool, Option<TxToken>)> {
         let nothing = Iov::empty();
         let rest = &self.backlog[self.sent..];
         let (body, offset, len) = match &self.large {
@@ -153,10 +154,10 @@ impl Tx {
             large.offset += of_body;
             large.len -= of_body;
             if large.len == 0 && self.backlog.is_empty() {
-                return Ok(self.large.take().map(|large| large.token));
+                return Ok((count > 0, self.large.take().map(|large| large.token)));
             }
         }
-        Ok(None)
+        Ok((count > 0, None))
     }
 
     /// Gives up; returns the token of the body that is under way.

@@ -43,6 +43,23 @@ fn a_large_body_is_pending_until_it_is_out() {
 }
 
 #[test]
+fn parts_of_a_body_are_events() {
+    let (mut a, mut b, to_b, _) = pair(V4);
+    let len = 64 << 20;
+    let (body, _) = pattern(&[len], 3);
+    let posted = a.try_post(to_b, message(9, len), &body);
+    assert_eq!(posted, Ok(Posted::Pending), "no socket buffers that much");
+    let (mut out, mut in_) = (0, 0);
+    drive(&mut a, &mut b, |a, b| {
+        out += a.poll();
+        in_ += b.poll();
+        b.sink.arrived.len() == 1
+    });
+    assert!(out > 4, "{out} turns in which the sender got on");
+    assert!(in_ > 4, "{in_} turns in which the receiver got on");
+}
+
+#[test]
 fn transient_memory_is_copied() {
     let (mut a, mut b, to_b, _) = pair(V4);
     let len = 16 << 20;
