@@ -1,6 +1,7 @@
 //! Objects of the fabric interface and the tables that C programs call.
 //!
 //! - [`device`]: what a provider implements under an endpoint; [`connection`]: what it implements for connected ones.
+//! - [`inet`]: IP addresses, for the providers that have some.
 //! - [`info`]: `struct fi_info` and its owned form.
 //! - [`log`], [`params`]: what the environment asks of the library.
 //! - [`provider`]: a provider without its type, as the registry keeps it.
@@ -28,6 +29,7 @@ mod endpoint;
 mod eq;
 mod fabric;
 mod handle;
+pub mod inet;
 pub mod info;
 pub mod log;
 mod members;

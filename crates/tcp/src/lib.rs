@@ -34,6 +34,7 @@ pub use msg::{TcpConnection, TcpListener};
 
 use oxifabric_core::connection::{Listener, MsgProvider};
 use oxifabric_core::device::{Provider, Unresolved};
+use oxifabric_core::inet;
 use oxifabric_core::params::Parameter;
 use oxifabric_types::{Address, Errno, Info};
 
@@ -62,11 +63,11 @@ impl Provider for Tcp {
         numeric: bool,
         addr_format: u32,
     ) -> Result<Vec<Address>, Unresolved> {
-        info::resolve(node, service, source, numeric, addr_format)
+        inet::resolve(node, service, source, numeric, addr_format)
     }
 
     fn source_for(dest: &Address) -> Option<Address> {
-        info::source_for(dest)
+        inet::source_for(dest)
     }
 
     fn fresh_name() -> Option<Address> {

@@ -1,17 +1,15 @@
 //! Opening an endpoint's port, naming peers, and going to sleep. Set-up path.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::RawFd;
 use std::time::Duration;
 
 use oxifabric_core::connection::Connection;
-use oxifabric_core::device::{Device, Provider};
+use oxifabric_core::device::Device;
+use oxifabric_core::inet::local_address;
 use oxifabric_types::{Address, Errno, Info, PeerId};
 
 use super::{Key, TcpLink};
-use crate::Tcp;
 use crate::cm::Card;
-use crate::info::SOCKADDR_IN6;
 use crate::listen::{Listener, Visitors};
 use crate::params::Params;
 use crate::peer::{Lane, Peers};
@@ -26,7 +24,7 @@ impl Connection for TcpLink {}
 impl Device for TcpLink {
     fn open(info: &Info) -> Result<Self, Errno> {
         let params = Params::read();
-        let at = local_address(info)?;
+        let at = local_address(info, params.iface.as_deref())?;
         let listener = Listener::bind(&at, params.ports).map_err(|error| sys::errno_of(&error))?;
         let poller = Poller::open().map_err(|error| sys::errno_of(&error))?;
         let timer = Timer::open().map_err(|error| sys::errno_of(&error))?;
@@ -146,38 +144,5 @@ impl Drop for TcpLink {
                 conn.close();
             }
         }
-    }
-}
-
-/// Decides where to listen: where the application says, where the peer is reached from, or at the best
-/// address of this host.
-pub(crate) fn local_address(info: &Info) -> Result<SocketAddr, Errno> {
-    if let Some(src) = &info.src {
-        return inet(src);
-    }
-    if let Some(dest) = &info.dest
-        && let Some(src) = Tcp::source_for(dest)
-    {
-        return inet(&src);
-    }
-    let v6 = info.addr_format == SOCKADDR_IN6;
-    let best = crate::info::addresses(Params::read())
-        .into_iter()
-        .map(|found| found.at)
-        .find(|at| at.is_ipv6() == v6);
-    Ok(best.unwrap_or_else(|| {
-        let any: IpAddr = if v6 {
-            Ipv6Addr::UNSPECIFIED.into()
-        } else {
-            Ipv4Addr::UNSPECIFIED.into()
-        };
-        SocketAddr::new(any, 0)
-    }))
-}
-
-fn inet(address: &Address) -> Result<SocketAddr, Errno> {
-    match address {
-        Address::Inet(at) => Ok(*at),
-        Address::Name(_) => Err(Errno::INVAL),
     }
 }

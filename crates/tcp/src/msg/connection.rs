@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use oxifabric_core::connection::{Connection, ConnectionEvent, THE_PEER};
 use oxifabric_core::device::Device;
+use oxifabric_core::inet::local_address;
 use oxifabric_core::log;
 use oxifabric_engine::Limits;
 use oxifabric_types::{Address, Errno, Info, Instant, PeerId};
@@ -17,7 +18,7 @@ use oxifabric_wire::tcp::{ByteOrder, Dialect};
 use super::listener::Caller;
 use crate::cm::{Inbox, Terms, compose};
 use crate::conn::Conn;
-use crate::link::device::{CLOCK_SLACK, local_address};
+use crate::link::device::CLOCK_SLACK;
 use crate::link::dial::{advice, prepare, reachable};
 use crate::listen::{Said, listen_to};
 use crate::params::Params;
@@ -386,7 +387,7 @@ impl Connection for TcpConnection {
 
 impl Device for TcpConnection {
     fn open(info: &Info) -> Result<Self, Errno> {
-        bound(&local_address(info)?)
+        bound(&local_address(info, Params::read().iface.as_deref())?)
             .map_err(|error| sys::errno_of(&error))
             .and_then(Self::at)
             .map(|device| device.in_class_of(info))

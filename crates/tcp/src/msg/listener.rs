@@ -7,6 +7,7 @@ use std::os::fd::RawFd;
 use std::time::Duration;
 
 use oxifabric_core::connection::{self, Incoming};
+use oxifabric_core::inet::local_address;
 use oxifabric_core::log;
 use oxifabric_types::{Address, Errno, Info, Instant};
 use oxifabric_wire::tcp::ByteOrder;
@@ -15,7 +16,7 @@ use oxifabric_wire::tcp::cm::CmKind;
 use super::connection::send_whole;
 use crate::cm::compose;
 use crate::link::admit::gone_already;
-use crate::link::device::{CLOCK_SLACK, local_address};
+use crate::link::device::CLOCK_SLACK;
 use crate::link::dial::prepare;
 use crate::listen::{Listener, Said, Visitor, Visitors, listen_to};
 use crate::params::Params;
@@ -196,7 +197,11 @@ impl connection::Listener for TcpListener {
     fn open(info: &Info) -> Result<Self, Errno> {
         let params = Params::read();
         let errno = |error| sys::errno_of(&error);
-        let listener = Listener::bind(&local_address(info)?, params.ports).map_err(errno)?;
+        let listener = Listener::bind(
+            &local_address(info, Params::read().iface.as_deref())?,
+            params.ports,
+        )
+        .map_err(errno)?;
         let poller = Poller::open().map_err(errno)?;
         let timer = Timer::open().map_err(errno)?;
         poller

@@ -7,9 +7,10 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 use std::time::Duration;
 
+use oxifabric_core::inet::RawAddr;
 use oxifabric_mem::{Iov, MAX_SEGMENTS};
 
-use super::{RawAddr, check, check_len};
+use super::{check, check_len};
 
 /// A non-blocking TCP socket; dropping it closes it.
 #[derive(Debug)]

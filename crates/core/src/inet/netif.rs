@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::ptr;
 
-use super::{RawAddr, check};
+use super::RawAddr;
 
 /// One address of a network interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +23,9 @@ pub(crate) struct Interface {
 pub(crate) fn interfaces() -> io::Result<Vec<Interface>> {
     let mut first: *mut libc::ifaddrs = ptr::null_mut();
     // SAFETY: `first` is valid for the result.
-    check(unsafe { libc::getifaddrs(&raw mut first) })?;
+    if unsafe { libc::getifaddrs(&raw mut first) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
     let mut found = Vec::new();
     let mut next = first;
     // SAFETY: the list that getifaddrs returned ends with null and stays valid until it is freed below.
