@@ -8,7 +8,7 @@ use std::process::Command;
 use oxifabric_trials::repository;
 
 /// Which other rooms each room may import ("Rooms").
-const IMPORTS: [(&str, &[&str]); 14] = [
+const IMPORTS: [(&str, &[&str]); 15] = [
     ("types", &[]),
     ("abi", &["types"]),
     ("wire", &["types"]),
@@ -24,7 +24,11 @@ const IMPORTS: [(&str, &[&str]); 14] = [
         "shm",
         &["types", "abi", "wire", "sync", "mem", "engine", "core"],
     ),
-    ("libfabric", &["types", "abi", "core", "tcp", "shm"]),
+    (
+        "udp",
+        &["types", "abi", "wire", "sync", "mem", "engine", "core"],
+    ),
+    ("libfabric", &["types", "abi", "core", "tcp", "shm", "udp"]),
     ("oxifabric", &["types", "abi", "core", "libfabric"]),
     ("tools", &["oxifabric", "types"]),
     ("conformance", &["abi", "libfabric"]),
@@ -49,7 +53,7 @@ const IMPORTS: [(&str, &[&str]); 14] = [
 const FREESTANDING: [&str; 4] = ["types", "wire", "mem", "engine"];
 
 /// Rooms and the files in them that may contain `unsafe` ("Unsafe code"); an empty list means all files.
-const UNSAFE: [(&str, &[&str]); 10] = [
+const UNSAFE: [(&str, &[&str]); 11] = [
     ("abi", &[]),
     ("sync", &[]),
     ("mem", &[]),
@@ -57,6 +61,7 @@ const UNSAFE: [(&str, &[&str]); 10] = [
     ("libfabric", &[]),
     ("tcp", &["sys"]),
     ("shm", &["sys"]),
+    ("udp", &["sys"]),
     ("oxifabric", &["raw"]),
     // A C program in all but the language.
     ("conformance", &[]),

@@ -3,7 +3,7 @@
 //! The inline functions of the C headers call through the tables without looking, so every slot is filled. One
 //! generic function for each number of arguments serves all of them.
 
-use oxifabric_abi::{Absent, fi_ops, fi_ops_atomic, fi_ops_collective, fi_ops_rma};
+use oxifabric_abi::{Absent, fi_ops, fi_ops_atomic, fi_ops_collective, fi_ops_rma, fi_ops_tagged};
 
 macro_rules! absent {
     ($($(#[$doc:meta])* $name:ident($($arg:ident)*);)*) => { $(
@@ -88,6 +88,20 @@ pub(crate) static ATOMIC: fi_ops_atomic = fi_ops_atomic {
     readwritevalid: Some(no4),
     compwritevalid: Some(no4),
     ..fi_ops_atomic::NONE
+};
+
+/// Tagged messages on an endpoint without them.
+pub(crate) static TAGGED: fi_ops_tagged = fi_ops_tagged {
+    recv: Some(no8),
+    recvv: Some(no8),
+    recvmsg: Some(no3),
+    send: Some(no7),
+    sendv: Some(no7),
+    sendmsg: Some(no3),
+    inject: Some(no5),
+    senddata: Some(no8),
+    injectdata: Some(no6),
+    ..fi_ops_tagged::NONE
 };
 
 /// Collectives on an endpoint without them.

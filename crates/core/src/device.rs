@@ -73,6 +73,10 @@ pub struct Unresolved {
 /// Peers are numbered densely as they are first named or first heard of, and keep their number until the
 /// device closes. Dropping the device closes every connection and leaves nothing behind.
 pub trait Device: Link + Connection + Send + Sized + 'static {
+    /// Each message is one datagram, which may be lost, doubled or overtaken, and no peer answers: FI_EP_DGRAM. The
+    /// link keeps to less than [`Link`] promises, and frames are whole untagged messages without acknowledgement.
+    const DATAGRAM: bool = false;
+
     /// Opens a port at `info.src`, or anywhere when that is `None`. No peer can reach it before
     /// [`Device::enable`].
     ///
@@ -115,6 +119,20 @@ pub trait Device: Link + Connection + Send + Sized + 'static {
     /// Tells whether everything that [`Link::post`] answered with `Done` has left: closing waits for it, for a while.
     fn idle(&self) -> bool {
         true
+    }
+
+    /// Begins to hear what is sent to a multicast group (fi_join); each time counts.
+    ///
+    /// # Errors
+    /// `INVAL` for an address that is none of a group, what the operating system says; `NOSYS` where there are no groups.
+    fn join(&mut self, group: &Address) -> Result<(), Errno> {
+        let _ = group;
+        Err(Errno::NOSYS)
+    }
+
+    /// Ends what [`Device::join`] began.
+    fn leave(&mut self, group: &Address) {
+        let _ = group;
     }
 
     /// Tells why the connection to a peer failed last, for error messages: address, cause, what to do.

@@ -1,4 +1,4 @@
-//! Active endpoints, reliable datagram and connected: fi_endpoint(3), over any provider's device.
+//! Active endpoints, reliable datagram, connected and datagram: fi_endpoint(3), over any provider's device.
 //!
 //! The kinds differ in how a peer is named: by an address vector, or by the connection that the device has.
 //!
@@ -12,12 +12,14 @@ mod cm;
 mod collective;
 mod connection;
 mod control;
+mod datagram;
 mod defaults;
 mod disabled;
 mod drain;
 mod face;
 mod joins;
 mod msg;
+mod multicast;
 mod option;
 mod part;
 mod port;
@@ -124,7 +126,11 @@ impl<P: Provider> RdmEndpoint<P> {
         mut info: Info,
         context: *mut c_void,
     ) -> Result<*mut fid_ep, Errno> {
-        if !matches!(info.ep.kind, EpType::Rdm | EpType::Unspec) {
+        let kind = match P::Device::DATAGRAM {
+            false => EpType::Rdm,
+            true => EpType::Dgram,
+        };
+        if info.ep.kind != kind && info.ep.kind != EpType::Unspec {
             return Err(Errno::INVAL);
         }
         info.src = info.src.or_else(P::fresh_name);
@@ -141,12 +147,11 @@ impl<P: Provider> RdmEndpoint<P> {
         taken: Option<Taken>,
     ) -> Result<*mut fid_ep, Errno> {
         let exact = (info.caps | info.rx.caps).contains(Caps::EXACT_DIRECTED_RECV);
-        let port = Port::new(
-            device,
-            config(&info),
-            directed(info.caps | info.rx.caps),
-            exact,
-        );
+        let config = match P::Device::DATAGRAM {
+            false => config(&info),
+            true => datagram::config(&info),
+        };
+        let port = Port::new(device, config, directed(info.caps | info.rx.caps), exact);
         // SAFETY: with the lock off, the application promised that one thread at a time uses the domain's objects;
         // neither engine nor device call back into the endpoint.
         let port = unsafe { SwitchLock::new(port, domain.locks()) };
@@ -173,7 +178,10 @@ impl<P: Provider> RdmEndpoint<P> {
             cm: table(const { &Self::CM }),
             msg: table(&disabled::MSG),
             rma: table(rma),
-            tagged: table(&disabled::TAGGED),
+            tagged: table(match P::Device::DATAGRAM {
+                false => &disabled::TAGGED,
+                true => &absent::TAGGED,
+            }),
             atomic: table(atomic),
             collective: table(collective),
         };

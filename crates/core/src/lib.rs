@@ -10,7 +10,7 @@
 //!   domain opens `cq`, `cntr`, `av`, `mr`, `poll_set` and `endpoint`. Only the endpoints are generic over the provider.
 //! - `upkeep`, what a domain does by itself: `work` that waits for counters, and automatic progress.
 //! - `atomic`: which atomics there are, and what keeps them apart.
-//! - `collective` groups, which endpoints join by an `av_set`.
+//! - `collective` groups, which endpoints join by an `av_set`; `multicast` groups.
 //! - Under them: `handle` (casts and counted references), `members` (who drives whom), `wait` (what a thread sleeps
 //!   on), `clock`, `sockaddr`, `text`, and `absent` for the calls that an object does not have.
 
@@ -34,6 +34,7 @@ pub mod info;
 pub mod log;
 mod members;
 mod mr;
+mod multicast;
 pub mod params;
 mod passive;
 mod poll_set;

@@ -11,8 +11,8 @@ mod tests;
 use core::fmt;
 use std::sync::Once;
 
-use oxifabric_abi::{FI_NUMERICHOST, FI_SOURCE};
-use oxifabric_types::{Info, Reason, match_info, provider_is_named};
+use oxifabric_abi::{FI_MSG_PREFIX, FI_NUMERICHOST, FI_SOURCE};
+use oxifabric_types::{EpType, Info, Reason, match_info, provider_is_named};
 
 use crate::log;
 use crate::params::{Parameter, ParameterKind};
@@ -228,13 +228,25 @@ fn ask(
     };
     for offer in placed {
         match match_info(&offer, request.hints, request.version) {
-            Ok(info) => answer.infos.push(info),
+            Ok(mut info) => {
+                info.mode |= prefix_mode(&info, request.hints);
+                answer.infos.push(info);
+            }
             Err(reasons) => answer.refusals.push(Refusal {
                 provider: entry.name,
                 offer: format!("{} {}", offer.domain.name, offer.ep.kind.name()),
                 reasons,
             }),
         }
+    }
+}
+
+/// Returns the prefix mode for datagram endpoints of applications that are ready for it: then they have it, with a prefix
+/// of no bytes, since a datagram carries nothing but the message.
+fn prefix_mode(info: &Info, hints: Option<&Info>) -> u64 {
+    match (info.ep.kind, hints) {
+        (EpType::Dgram, Some(hints)) => hints.mode & FI_MSG_PREFIX,
+        _ => 0,
     }
 }
 

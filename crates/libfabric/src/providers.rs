@@ -7,14 +7,16 @@ use oxifabric_core::provider::{ProviderEntry, entry, msg_entry};
 use oxifabric_core::registry::{Answer, Registry, Request, filter_of_environment};
 use oxifabric_shm::Shm;
 use oxifabric_tcp::Tcp;
+use oxifabric_udp::Udp;
 
 use crate::external::{External, Rejected, Rival, SearchPath, contest, load_all};
 
 static SHM: ProviderEntry = entry::<Shm>();
 static TCP: ProviderEntry = msg_entry::<Tcp>();
+static UDP: ProviderEntry = entry::<Udp>();
 
-/// The providers, best first: memory of this host before the network.
-static ENTRIES: [&ProviderEntry; 2] = [&SHM, &TCP];
+/// The providers, best first: memory of this host before the network, and what is reliable before what is not.
+static ENTRIES: [&ProviderEntry; 3] = [&SHM, &TCP, &UDP];
 
 /// Returns the providers in this library, but for those that an external one replaces.
 pub fn registry() -> &'static Registry {
@@ -72,8 +74,13 @@ fn all() -> &'static Providers {
 
 impl Providers {
     fn only_ours() -> Self {
+        // A host tells providers apart by the names of their fabrics alone, and those of udp are those of tcp.
+        let entries = match cfg!(feature = "plugin") {
+            true => &ENTRIES[..2],
+            false => &ENTRIES,
+        };
         Self {
-            registry: Registry::new(&ENTRIES),
+            registry: Registry::new(entries),
             externals: Vec::new(),
             hidden: Vec::new(),
             rejected: Vec::new(),

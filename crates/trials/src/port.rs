@@ -51,6 +51,16 @@ pub fn is_reachable(process: u32) -> bool {
     is_local || maps.contains(" /dev/shm/") || is_listening(process)
 }
 
+/// Whether the process has a UDP socket that may hear anybody.
+#[must_use]
+pub fn is_bound(process: u32) -> bool {
+    let open = sockets_of(process);
+    let mut bound = ["udp", "udp6"]
+        .into_iter()
+        .flat_map(|table| listed(process, table, udp_socket));
+    bound.any(|socket| open.contains(&socket))
+}
+
 /// What `find` finds in the rows of one of the kernel's tables of sockets.
 fn listed(
     process: u32,
@@ -84,6 +94,13 @@ fn tcp_listener(row: &str) -> Option<&str> {
     let columns: Vec<&str> = row.split_ascii_whitespace().collect();
     let is_listening = columns.get(3) == Some(&"0A");
     columns.get(9).filter(|_| is_listening).copied()
+}
+
+/// The socket's number in a row of a table of UDP sockets, if it is connected to nobody (07). The columns are those of TCP.
+fn udp_socket(row: &str) -> Option<&str> {
+    let columns: Vec<&str> = row.split_ascii_whitespace().collect();
+    let is_open = columns.get(3) == Some(&"07");
+    columns.get(9).filter(|_| is_open).copied()
 }
 
 /// The socket's number in a row of the table of local sockets, if its flags say that it listens. The columns are
@@ -124,6 +141,15 @@ mod tests {
         let listener = UnixListener::bind_addr(&address).expect("the name is this process's own");
         assert!(is_reachable(std::process::id()));
         drop(listener);
+    }
+
+    #[test]
+    fn a_process_is_seen_to_have_a_socket_for_datagrams() {
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback has a free port");
+        assert!(is_bound(std::process::id()));
+        drop(socket);
+        let connected = "1: 0100007F:1F90 0100007F:C350 01 0:0 00:0 00000000 0 0 78 1";
+        assert_eq!(udp_socket(connected), None);
     }
 
     #[test]

@@ -42,6 +42,11 @@ fn pair(provider: &str, line: &str) -> Result<(), Missing> {
     run_pair(provider, line, port::is_reachable)
 }
 
+/// The same over datagrams.
+fn datagram_pair(provider: &str, line: &str) -> Result<(), Missing> {
+    run_pair(provider, line, port::is_bound)
+}
+
 /// The same for programs that also meet at a TCP port of their own, outside the fabric.
 fn meeting(provider: &str, line: &str) -> Result<(), Missing> {
     /// The port is always 3000, so that one pair at a time can have it. A failed trial does not spoil it.
@@ -180,7 +185,33 @@ connected! {
     multi_ep: meeting "fi_multi_ep -e msg -v -A -Q";
 }
 
-/// The program inserts names and IP addresses, which only tcp has.
+/// Datagram endpoints, which only udp has.
+macro_rules! datagrams {
+    ($($name:ident: $kind:ident $line:literal;)*) => {
+        mod datagrams {
+            $(#[test] fn $name() { oxifabric_trials::require!(super::$kind("udp", $line)); })*
+        }
+    };
+}
+
+datagrams! {
+    getinfo: alone "fi_getinfo_test -s 127.0.0.1 127.0.0.1";
+    av: alone "fi_av_test -g 127.0.0.1 -n 1 -s 127.0.0.1 -e dgram";
+    dom: alone "fi_dom_test -n 2";
+    eq: alone "fi_eq_test";
+    cq: alone "fi_cq_test";
+    mr: alone "fi_mr_test";
+    cntr: alone "fi_cntr_test";
+    setopt: alone "fi_setopt_test";
+    dgram: datagram_pair "fi_dgram";
+    pingpong: datagram_pair "fi_dgram_pingpong -I 5";
+    pingpong_sleeping: datagram_pair "fi_dgram_pingpong -I 5 -c sread";
+    pingpong_on_descriptors: datagram_pair "fi_dgram_pingpong -I 5 -c fd";
+    pingpong_with_prefix: datagram_pair "fi_dgram_pingpong -I 5 -k";
+    av_xfer: meeting "fi_av_xfer -e dgram";
+}
+
+/// The program inserts names and IP addresses, which shm has none of.
 const AV_TEST: &str = "fi_av_test -g 127.0.0.1 -n 1 -s 127.0.0.1 -e rdm";
 
 #[test]

@@ -1,7 +1,8 @@
 //! One process on the library under test, the other on a C library: they speak the same protocol over tcp.
 //!
 //! C libfabric 2.x offers it as the provider `tcp`. In 1.17 the same protocol (FI_PROTO_XNET, version 1) is
-//! the provider `net`; its `tcp` is another protocol, which no later C library answers either.
+//! the provider `net`; its `tcp` is another protocol, which no later C library answers either. Over udp there is no protocol
+//! but the datagram.
 
 use std::time::Duration;
 
@@ -54,4 +55,44 @@ both_ways! {
     c_2_5_connected: mpich_wheel as "tcp", "-e msg -I 20 -m msg";
     c_1_17_messages: debian as "net", "-e rdm -I 20 -m msg";
     c_1_17_tagged: debian as "net", "-e rdm -I 20 -m tagged";
+}
+
+/// Plays datagrams between the two, with the check of the data.
+fn play_datagrams(server: &Library, client: &Library) -> Result<(), Missing> {
+    for options in ["-e dgram -I 100 -S 64 -c", "-e dgram -I 100 -S 1024 -c"] {
+        let run = PingPong {
+            options,
+            server: (server, "udp"),
+            client: (client, "udp"),
+            limit: Duration::from_secs(300),
+        };
+        let both = run.pair()?.run();
+        let client = both.expect_success();
+        assert!(!rows(&client.stdout).is_empty(), "{client}");
+    }
+    Ok(())
+}
+
+macro_rules! datagrams_both_ways {
+    ($($name:ident: $peer:ident;)*) => {$(
+        mod $name {
+            use super::*;
+
+            #[test]
+            fn the_peer_serves() {
+                let (peer, ours) = (require!(Library::$peer()), require!(Library::under_test()));
+                require!(play_datagrams(&peer, &ours));
+            }
+
+            #[test]
+            fn the_peer_asks() {
+                let (peer, ours) = (require!(Library::$peer()), require!(Library::under_test()));
+                require!(play_datagrams(&ours, &peer));
+            }
+        }
+    )*};
+}
+
+datagrams_both_ways! {
+    c_1_17_datagrams: debian;
 }

@@ -27,3 +27,16 @@ every_size! {
     messages_of_every_size_over_a_connection: "tcp", "-e msg -I 100";
     tagged_messages_of_every_size_over_a_connection: "tcp", "-e msg -I 10 -m tagged";
 }
+
+/// Datagrams are short, and a loaded machine may drop some: the program ends in an error then, so that few are under way.
+#[test]
+fn datagrams_of_every_size_over_udp() {
+    let library = require!(Library::under_test());
+    let run = PingPong::new(&library, "udp", "-e dgram -I 100 -S 1024 -c");
+    let both = require!(run.pair()).run();
+    let client = both.expect_success();
+    assert!(
+        rows(&client.stdout).iter().any(|row| row.bytes == 1024),
+        "{client}"
+    );
+}

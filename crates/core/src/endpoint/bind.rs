@@ -258,8 +258,12 @@ impl<P: Provider> RdmEndpoint<P> {
         let handle = self.fid.as_ptr();
         // SAFETY: the handle is ours; the application enables an endpoint before it transfers data on it.
         unsafe {
-            (*handle).msg = table(const { &Self::MSG });
-            (*handle).tagged = table(const { &Self::TAGGED });
+            if P::Device::DATAGRAM {
+                (*handle).msg = table(const { &Self::DATAGRAMS });
+            } else {
+                (*handle).msg = table(const { &Self::MSG });
+                (*handle).tagged = table(const { &Self::TAGGED });
+            }
             if self.has(Caps::RMA) {
                 (*handle).rma = table(const { &Self::RMA });
             }
@@ -303,9 +307,12 @@ impl<P: Provider> RdmEndpoint<P> {
         } else if !port.enabled {
             let av = port.av.clone().ok_or(Errno::NOAV)?;
             port.device.enable(waits)?;
-            let name = port.device.name();
-            let me = port.device.peer(&name)?;
-            port.engine.set_self(me);
+            // A datagram to itself may be lost as any other.
+            if !P::Device::DATAGRAM {
+                let name = port.device.name();
+                let me = port.device.peer(&name)?;
+                port.engine.set_self(me);
+            }
             if self.has(Caps::SOURCE) {
                 port.out.name_sources(av, self.has(Caps::SOURCE_ERR));
             }

@@ -169,14 +169,14 @@ pub(crate) unsafe fn cm_data<'a>(
     Ok(unsafe { slice::from_raw_parts(param.cast(), paramlen) })
 }
 
-/// Reads the address that fi_connect(3) names, which says itself how long it is.
+/// Reads the address that fi_connect or fi_join names, which says itself how long it is.
 ///
 /// # Errors
 /// `INVAL` for a null address, or one of another format.
 ///
 /// # Safety
 /// `addr` is null or an address of that format.
-unsafe fn peer_address(addr: *const c_void, format: u32) -> Result<Address, Errno> {
+pub(super) unsafe fn peer_address(addr: *const c_void, format: u32) -> Result<Address, Errno> {
     if addr.is_null() {
         return Err(Errno::INVAL);
     }

@@ -66,7 +66,7 @@ impl<P: Provider> RdmEndpoint<P> {
         ..fi_ops_collective::NONE
     };
 
-    /// Joins a collective group: fi_join_collective. Groups for multicast are not offered.
+    /// Joins a collective group, fi_join_collective, or one for multicast.
     pub(super) unsafe extern "C" fn join_group(
         ep: *mut fid_ep,
         addr: *const c_void,
@@ -76,6 +76,10 @@ impl<P: Provider> RdmEndpoint<P> {
     ) -> c_int {
         // SAFETY: the table is only in the handles of this type.
         let endpoint = unsafe { Self::of(ep) };
+        if flags & FI_COLLECTIVE == 0 && endpoint.has(Caps::MULTICAST) {
+            // SAFETY: without FI_COLLECTIVE, the address is that of a group in the endpoint's format.
+            return unsafe { Self::join_multicast(ep, addr, flags, mc, context) };
+        }
         if flags & FI_COLLECTIVE == 0 || !endpoint.has(Caps::COLLECTIVE) {
             return -Errno::NOSYS.raw();
         }

@@ -14,6 +14,7 @@ use crate::clock::LoopClock;
 use crate::connection::THE_PEER;
 use crate::device::Device;
 use crate::handle::Ref;
+use crate::multicast;
 
 /// Engine and device of one endpoint.
 pub(super) struct Port<D> {
@@ -224,6 +225,11 @@ impl<D: Device> Port<D> {
     /// Asks the vector for the address and the device for its peer, and remembers the answer.
     #[cold]
     fn look_up(&mut self, name: fi_addr_t) -> Result<PeerId, Errno> {
+        if D::DATAGRAM
+            && let Some(group) = multicast::group(name)
+        {
+            return Ok(group);
+        }
         let av = self.av.as_ref().ok_or(Errno::NOAV)?;
         let removals = av.removals();
         if removals != self.seen {

@@ -10,8 +10,8 @@ use oxifabric_engine::{RmaOp, Target};
 use oxifabric_mem::{Iov, IovSegment, MAX_SEGMENTS};
 use oxifabric_types::{Errno, Flags, PeerId};
 
-use super::RdmEndpoint;
-use crate::device::Provider;
+use super::{RdmEndpoint, datagram};
+use crate::device::{Device, Provider};
 use crate::handle::failed;
 
 /// A send as a call describes it.
@@ -52,6 +52,9 @@ impl<P: Provider> RdmEndpoint<P> {
         };
         if body.len() > self.longest(send.flags) {
             return failed(Errno::MSGSIZE);
+        }
+        if P::Device::DATAGRAM && datagram::asks_too_much(send.flags) {
+            return failed(Errno::OPNOTSUPP);
         }
         if send.flags.contains(Flags::TRIGGER) {
             return self.defer_send(send, body);

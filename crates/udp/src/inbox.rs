@@ -1,0 +1,216 @@
+//! What was received and not delivered yet. Path class: short.
+//!
+//! While datagrams come one at a time, each is asked for alone; when they come faster than they are asked for, many are taken
+//! with one call. A receive buffer cannot be told before it is known who sent (fi_msg(3), directed receives), how long
+//! the datagram is, and whether a buffer is there at all: so datagrams land here, and are copied.
+
+use std::io;
+
+use oxifabric_core::inet::RawAddr;
+
+use crate::sys::Socket;
+
+/// How many datagrams one call takes at most.
+pub(crate) const MANY: usize = 16;
+
+/// Longer than any datagram over IP.
+pub(crate) const LONGEST: usize = 1 << 16;
+
+/// From one place to the next. They do not begin at the same places of cache lines and pages.
+pub(crate) const STRIDE: usize = LONGEST + 1600;
+
+/// After so many polls in a row that found something there may be more to take than one datagram. If there is not, it
+/// was an exchange of questions and answers, and counting starts again.
+const BUSY: u8 = 2;
+
+/// How many errors of earlier sends, which the kernel reports here, are skipped in one go.
+const SKIPS: usize = 16;
+
+/// Datagrams in the order in which they came.
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    /// One place, or [`MANY`] as soon as they are of use. Pages that no datagram reaches cost nothing.
+    bytes: Vec<u8>,
+    letters: Vec<Letter>,
+    next: usize,
+    count: usize,
+    /// How many polls in a row found something.
+    run: u8,
+}
+
+/// A datagram in its place.
+#[derive(Debug)]
+pub(crate) struct Letter {
+    pub(crate) len: usize,
+    pub(crate) from: RawAddr,
+}
+
+impl Inbox {
+    pub(crate) fn new() -> Self {
+        Self {
+            bytes: vec![0; STRIDE],
+            letters: vec![Letter::empty()],
+            next: 0,
+            count: 0,
+            run: 0,
+        }
+    }
+
+    /// Tells whether all was delivered.
+    #[inline]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.next == self.count
+    }
+
+    /// Receives what a socket has, if all was delivered; tells whether there is something. Addresses of senders are asked
+    /// for if they count.
+    #[inline]
+    pub(crate) fn fill(&mut self, socket: &Socket, sources: bool) -> bool {
+        (self.next, self.count) = (0, 0);
+        let mut skips = SKIPS;
+        loop {
+            let received = match self.run < BUSY {
+                true => self.receive_one(socket, sources),
+                false => self.receive_many(socket, sources),
+            };
+            match received {
+                Ok(count) => self.count = count,
+                Err(error) if is_of_the_past(&error) && skips > 0 => {
+                    skips -= 1;
+                    continue;
+                }
+                Err(_) => {}
+            }
+            return self.count != 0;
+        }
+    }
+
+    /// Remembers how many datagrams a poll found.
+    #[inline]
+    pub(crate) fn note(&mut self, found: usize) {
+        let more = found > 1 || self.run < BUSY;
+        self.run = match found != 0 && more {
+            true => self.run.saturating_add(1),
+            false => 0,
+        };
+    }
+
+    /// Returns the first datagram that was not delivered.
+    #[inline]
+    pub(crate) fn front(&self) -> Option<(&Letter, &[u8])> {
+        let at = self.next;
+        if at == self.count {
+            return None;
+        }
+        let letter = self.letters.get(at)?;
+        let bytes = self.bytes.get(at * STRIDE..)?.get(..letter.len)?;
+        Some((letter, bytes))
+    }
+
+    /// The first datagram was delivered.
+    #[inline]
+    pub(crate) fn pop(&mut self) {
+        self.next += 1;
+    }
+
+    #[inline]
+    fn receive_one(&mut self, socket: &Socket, sources: bool) -> io::Result<usize> {
+        let letter = &mut self.letters[0];
+        let from = sources.then_some(&mut letter.from);
+        letter.len = socket.receive(&mut self.bytes[..LONGEST], from)?;
+        Ok(1)
+    }
+
+    fn receive_many(&mut self, socket: &Socket, sources: bool) -> io::Result<usize> {
+        if self.letters.len() < MANY {
+            self.bytes = vec![0; MANY * STRIDE];
+            self.letters.resize_with(MANY, Letter::empty);
+        }
+        socket.receive_many(&mut self.bytes, &mut self.letters, sources)
+    }
+}
+
+impl Letter {
+    fn empty() -> Self {
+        Self {
+            len: 0,
+            from: RawAddr::zeroed(),
+        }
+    }
+}
+
+/// Tells whether an error is about something that was sent before: a datagram may be there all the same.
+fn is_of_the_past(error: &io::Error) -> bool {
+    error.kind() != io::ErrorKind::WouldBlock
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{SocketAddr, UdpSocket};
+
+    use super::*;
+
+    /// A socket, and another that knows where it is.
+    fn pair() -> (Socket, UdpSocket) {
+        let at = SocketAddr::from(([127, 0, 0, 1], 0));
+        let socket = Socket::open(&at).expect("a socket");
+        socket.bind(&at).expect("a port");
+        let sender = UdpSocket::bind(at).expect("a socket");
+        let name = socket.local().expect("a bound socket");
+        sender.connect(name).expect("an address");
+        (socket, sender)
+    }
+
+    /// Takes everything that a poll finds; tells how many datagrams there were.
+    fn poll(inbox: &mut Inbox, socket: &Socket) -> usize {
+        let mut found = 0;
+        if inbox.fill(socket, true) {
+            while inbox.front().is_some() {
+                inbox.pop();
+                found += 1;
+            }
+        }
+        inbox.note(found);
+        found
+    }
+
+    #[test]
+    fn one_is_taken_at_a_time_until_they_come_faster() {
+        let (socket, sender) = pair();
+        let mut inbox = Inbox::new();
+        for _ in 0..6 {
+            sender.send(b"x").expect("a datagram sent");
+        }
+        let found = [(); 5].map(|()| poll(&mut inbox, &socket));
+        assert_eq!(found, [1, 1, 4, 0, 0]);
+    }
+
+    #[test]
+    fn questions_and_answers_are_taken_one_at_a_time() {
+        let (socket, sender) = pair();
+        let mut inbox = Inbox::new();
+        for _ in 0..10 {
+            sender.send(b"x").expect("a datagram sent");
+            assert_eq!(poll(&mut inbox, &socket), 1);
+            assert!(inbox.run <= BUSY);
+        }
+    }
+
+    #[test]
+    fn many_keep_their_bytes_and_senders() {
+        let (socket, sender) = pair();
+        let mut inbox = Inbox::new();
+        inbox.run = BUSY;
+        for len in 0..MANY {
+            sender.send(&vec![len as u8; len]).expect("a datagram sent");
+        }
+        assert!(inbox.fill(&socket, true));
+        for len in 0..MANY {
+            let (letter, bytes) = inbox.front().expect("as many as were sent");
+            assert_eq!(bytes, vec![len as u8; len]);
+            assert_eq!(letter.from.address(), sender.local_addr().ok());
+            inbox.pop();
+        }
+        assert!(inbox.is_empty() && !inbox.fill(&socket, true));
+    }
+}

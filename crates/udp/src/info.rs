@@ -1,0 +1,138 @@
+//! What the provider offers: one description for each address of this host. Set-up path; source: fi_getinfo(3), fi_udp(7).
+
+use oxifabric_core::device::VECTORS;
+use oxifabric_core::inet::{Place, addresses};
+use oxifabric_core::provider::PROVIDER_VERSION;
+use oxifabric_types::{
+    Address, Caps, DomainAttr, EpAttr, EpType, FabricAttr, Flags, Info, MrMode, Progress,
+    ResourceMgmt, RxAttr, Threading, TxAttr,
+};
+
+use crate::params::Params;
+
+const SOCKADDR_IN: u32 = 2;
+const SOCKADDR_IN6: u32 = 3;
+
+const PROTO_UDP: u32 = 5;
+const IOV_LIMIT: usize = oxifabric_mem::MAX_SEGMENTS;
+/// How many operations may be outstanding.
+const QUEUE_SIZE: usize = 1024;
+
+/// What fits a frame of Ethernet behind the headers of IP and UDP, and so is never taken apart on the way
+/// (docs/protocol/udp.md section 2).
+const MAX_V4: usize = 1500 - 20 - 8;
+const MAX_V6: usize = 1500 - 40 - 8;
+
+/// Describes the endpoints of every usable address, best first.
+pub(crate) fn offers(params: &Params) -> Vec<Info> {
+    let places = addresses(params.iface.as_deref());
+    places.iter().map(describe).collect()
+}
+
+fn describe(place: &Place) -> Info {
+    let sends = Caps::MSG | Caps::MULTICAST | Caps::SEND;
+    let receives = Caps::MSG | Caps::RECV | Caps::MULTI_RECV | Caps::DIRECTED_RECV | Caps::SOURCE;
+    let reach = if place.loopback {
+        Caps::LOCAL_COMM
+    } else {
+        Caps::LOCAL_COMM | Caps::REMOTE_COMM
+    };
+    let (sockaddr, longest) = if place.at.is_ipv4() {
+        (SOCKADDR_IN, MAX_V4)
+    } else {
+        (SOCKADDR_IN6, MAX_V6)
+    };
+    Info {
+        caps: sends | receives | reach | VECTORS,
+        mode: 0,
+        addr_format: sockaddr,
+        src: Some(Address::Inet(place.at)),
+        dest: None,
+        tx: TxAttr {
+            caps: sends,
+            op_flags: Flags::INJECT
+                | Flags::INJECT_COMPLETE
+                | Flags::TRANSMIT_COMPLETE
+                | Flags::COMPLETION,
+            inject_size: longest,
+            size: QUEUE_SIZE,
+            iov_limit: IOV_LIMIT,
+            ..TxAttr::default()
+        },
+        rx: RxAttr {
+            caps: receives,
+            op_flags: Flags::COMPLETION | Flags::MULTI_RECV,
+            size: QUEUE_SIZE,
+            iov_limit: IOV_LIMIT,
+            ..RxAttr::default()
+        },
+        ep: EpAttr {
+            kind: EpType::Dgram,
+            protocol: PROTO_UDP,
+            max_msg_size: longest,
+            tx_ctx_cnt: 1,
+            rx_ctx_cnt: 1,
+            ..EpAttr::default()
+        },
+        domain: domain(place),
+        fabric: FabricAttr {
+            name: place.network.clone(),
+            prov_name: "udp".into(),
+            prov_version: PROVIDER_VERSION,
+            api_version: 0,
+        },
+    }
+}
+
+fn domain(place: &Place) -> DomainAttr {
+    DomainAttr {
+        name: place.interface.clone(),
+        threading: Threading::Safe,
+        control_progress: Progress::Auto,
+        data_progress: Progress::Auto,
+        resource_mgmt: ResourceMgmt::Enabled,
+        mr_mode: MrMode::BASIC | MrMode::SCALABLE,
+        mr_key_size: 8,
+        cq_cnt: 256,
+        ep_cnt: 256,
+        tx_ctx_cnt: 256,
+        rx_ctx_cnt: 256,
+        max_ep_tx_ctx: 1,
+        max_ep_rx_ctx: 1,
+        mr_iov_limit: IOV_LIMIT,
+        caps: Caps::LOCAL_COMM | Caps::REMOTE_COMM | VECTORS,
+        ..DomainAttr::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_fits_one_frame_of_ethernet() {
+        for offer in offers(Params::read()) {
+            let headers = if offer.addr_format == SOCKADDR_IN {
+                28
+            } else {
+                48
+            };
+            assert_eq!(offer.ep.max_msg_size + headers, 1500);
+            assert_eq!(offer.tx.inject_size, offer.ep.max_msg_size);
+        }
+    }
+
+    #[test]
+    fn datagrams_have_no_tags_no_order_and_no_remote_data() {
+        let offers = offers(Params::read());
+        let last = offers.last().expect("loopback is there");
+        assert_eq!(last.ep.kind, EpType::Dgram);
+        assert!(
+            !last
+                .caps
+                .intersects(Caps::TAGGED | Caps::RMA | Caps::ATOMIC)
+        );
+        assert_eq!(last.domain.cq_data_size, 0);
+        assert!(last.tx.msg_order.is_empty() && last.rx.msg_order.is_empty());
+    }
+}

@@ -1,0 +1,66 @@
+//! The udp provider: datagram endpoints over UDP sockets.
+//!
+//! The wire carries nothing but messages (docs/protocol/udp.md), so that endpoints talk with those of the C library and
+//! with plain sockets.
+//!
+//! - [`UdpPort`]: the device of one endpoint; `link` is how its datagrams move.
+//! - `inbox`, `outbox`: what was received and not delivered, what is held back to leave in company.
+//! - `peer`: addresses and their numbers. `group`: multicast groups that the endpoint listens to.
+//! - `info`, `params`: what is offered, and what the environment changes.
+//! - `sys`: everything asked of the operating system; the only unsafe code.
+#![deny(unsafe_code)]
+
+mod group;
+mod inbox;
+mod info;
+mod link;
+mod outbox;
+mod params;
+mod peer;
+mod port;
+#[allow(unsafe_code)]
+mod sys;
+
+pub use port::UdpPort;
+
+use oxifabric_core::device::{Provider, Unresolved};
+use oxifabric_core::inet;
+use oxifabric_core::params::Parameter;
+use oxifabric_types::{Address, Info};
+
+use crate::params::Params;
+
+/// The udp provider.
+#[derive(Clone, Copy, Debug)]
+pub enum Udp {}
+
+impl Provider for Udp {
+    const NAME: &'static str = "udp";
+    type Device = UdpPort;
+
+    fn parameters() -> &'static [Parameter] {
+        &params::TABLE
+    }
+
+    fn offers() -> Vec<Info> {
+        info::offers(Params::read())
+    }
+
+    fn resolve(
+        node: Option<&str>,
+        service: Option<&str>,
+        source: bool,
+        numeric: bool,
+        addr_format: u32,
+    ) -> Result<Vec<Address>, Unresolved> {
+        inet::resolve(node, service, source, numeric, addr_format)
+    }
+
+    fn source_for(dest: &Address) -> Option<Address> {
+        inet::source_for(dest)
+    }
+
+    fn fresh_name() -> Option<Address> {
+        None
+    }
+}

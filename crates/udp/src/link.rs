@@ -1,0 +1,178 @@
+//! How the datagrams of an endpoint move: one system call each, or one for many. Path class: short.
+
+use oxifabric_engine::{
+    Body, Frame, Header, HeaderFlags, Kind, Limits, Link, Placement, PostError, Posted, RemoteIov,
+    RxToken, Sink, TxToken,
+};
+use oxifabric_mem::Iov;
+use oxifabric_types::{Errno, Instant, PeerId};
+
+use crate::outbox::is_full;
+use crate::peer::NOBODY;
+use crate::port::UdpPort;
+use crate::sys::{Interest, errno_of};
+
+impl Link for UdpPort {
+    #[inline]
+    fn limits(&self, _peer: PeerId) -> &Limits {
+        &self.limits
+    }
+
+    #[inline]
+    fn post(
+        &mut self,
+        peer: PeerId,
+        frame: Frame<'_>,
+        _token: TxToken,
+    ) -> Result<Posted, PostError> {
+        if frame.header.kind != Kind::Msg || !frame.header.flags.is_empty() {
+            return Err(PostError::Down(Errno::OPNOTSUPP));
+        }
+        if frame.more || !self.outbox.is_empty() {
+            return self.hold(peer, &frame);
+        }
+        let to = self.peers.destination(peer);
+        let to = to.ok_or(PostError::Down(Errno::INVAL))?;
+        match self.socket.send(to, frame.body, frame.offset, frame.len) {
+            Ok(()) => Ok(Posted::Done),
+            Err(error) if is_full(&error) => self.block(peer),
+            Err(error) => Err(PostError::Down(errno_of(error))),
+        }
+    }
+
+    fn pull(
+        &mut self,
+        _peer: PeerId,
+        _remote: &RemoteIov,
+        _into: Iov,
+        _token: RxToken,
+    ) -> Result<(), PostError> {
+        Err(PostError::Down(Errno::OPNOTSUPP))
+    }
+
+    #[inline]
+    fn flush(&mut self) {
+        if !self.outbox.is_empty() {
+            self.outbox.flush(&self.socket, &self.peers);
+        }
+    }
+
+    #[inline]
+    fn poll(&mut self, _now: Instant, sink: &mut impl Sink) -> usize {
+        let mut events = 0;
+        if !self.blocked.is_empty() {
+            events += self.unblock(sink);
+        }
+        if self.stalled {
+            return events;
+        }
+        let mut found = 0;
+        if !self.inbox.is_empty() {
+            found += self.deliver(sink);
+            if self.stalled {
+                return events + found;
+            }
+        }
+        if self.inbox.fill(&self.socket, self.sources) {
+            found += self.deliver(sink);
+        }
+        if !self.groups.is_empty() {
+            found += self.hear_groups(sink);
+        }
+        self.inbox.note(found);
+        events + found
+    }
+
+    fn resume(&mut self, _peer: PeerId) {
+        self.stalled = false;
+        // Whoever sleeps since the stall would not hear of what has arrived. A socket for UDP is all but always
+        // writable: that wakes him if there is something here already.
+        let write = self.watch.interest.write || !self.inbox.is_empty();
+        if self.watch.interest != Interest::default() || write {
+            self.watch_for(Interest { read: true, write });
+        }
+    }
+}
+
+impl UdpPort {
+    /// Hands over what was received; returns how many datagrams were taken.
+    #[inline]
+    fn deliver(&mut self, sink: &mut impl Sink) -> usize {
+        let mut taken = 0;
+        while let Some((letter, body)) = self.inbox.front() {
+            let from = match self.sources {
+                false => NOBODY,
+                true => self.peers.heard(&letter.from),
+            };
+            let header = Header {
+                kind: Kind::Msg,
+                flags: HeaderFlags::empty(),
+                id: 0,
+                tag: 0,
+                data: 0,
+                len: body.len() as u64,
+            };
+            if let Placement::Stall = sink.arrival(from, &header, Body::Whole(body)) {
+                self.stalled = true;
+                break;
+            }
+            self.inbox.pop();
+            taken += 1;
+        }
+        taken
+    }
+
+    /// Receives what was sent to groups.
+    #[cold]
+    fn hear_groups(&mut self, sink: &mut impl Sink) -> usize {
+        let mut taken = 0;
+        for at in 0..self.groups.len() {
+            if self.stalled || !self.inbox.is_empty() {
+                break;
+            }
+            if self.inbox.fill(&self.groups[at].socket, self.sources) {
+                taken += self.deliver(sink);
+            }
+        }
+        taken
+    }
+
+    /// Holds a datagram back, or sends it with those that were; order is kept as long as it costs nothing.
+    #[cold]
+    fn hold(&mut self, peer: PeerId, frame: &Frame<'_>) -> Result<Posted, PostError> {
+        if self.peers.destination(peer).is_none() {
+            return Err(PostError::Down(Errno::INVAL));
+        }
+        if self.outbox.is_full() {
+            self.flush();
+        }
+        if self.outbox.is_full() {
+            return self.block(peer);
+        }
+        self.outbox.push(peer, frame);
+        if !frame.more {
+            self.flush();
+        }
+        Ok(Posted::Done)
+    }
+
+    #[cold]
+    fn block(&mut self, peer: PeerId) -> Result<Posted, PostError> {
+        self.blocked.push(peer);
+        Err(PostError::Again)
+    }
+
+    /// Lets sends go on if the socket takes something again; returns how many peers they are for.
+    #[cold]
+    fn unblock(&mut self, sink: &mut impl Sink) -> usize {
+        if !self.socket.is_writable() {
+            return 0;
+        }
+        self.flush();
+        let blocked = std::mem::take(&mut self.blocked);
+        for peer in &blocked {
+            sink.writable(*peer);
+        }
+        blocked.len()
+    }
+}

@@ -1,0 +1,211 @@
+//! Sockets for datagrams that never wait.
+
+use std::io;
+use std::mem;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr;
+
+use oxifabric_core::inet::RawAddr;
+use oxifabric_mem::{Iov, MAX_SEGMENTS};
+
+use super::{check, check_len};
+use crate::inbox::{self, LONGEST, Letter, STRIDE};
+use crate::outbox;
+use crate::peer::Destination;
+
+/// A non-blocking UDP socket; dropping it closes it.
+#[derive(Debug)]
+pub(crate) struct Socket(OwnedFd);
+
+/// A datagram to send.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outgoing<'a> {
+    pub(crate) to: Destination<'a>,
+    pub(crate) body: &'a [u8],
+}
+
+/// The length of an address that the kernel is to fill in.
+const ADDRESS: libc::socklen_t = size_of::<RawAddr>() as libc::socklen_t;
+
+const NO_PIECE: libc::iovec = libc::iovec {
+    iov_base: ptr::null_mut(),
+    iov_len: 0,
+};
+
+impl Socket {
+    /// Opens a socket of the family of an address.
+    pub(crate) fn open(like: &SocketAddr) -> io::Result<Self> {
+        let family = match like {
+            SocketAddr::V4(_) => libc::AF_INET,
+            SocketAddr::V6(_) => libc::AF_INET6,
+        };
+        let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        // SAFETY: the call takes no pointers.
+        let fd = check(unsafe { libc::socket(family, kind, 0) })?;
+        // SAFETY: the descriptor is new and nobody else's.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    #[inline]
+    pub(crate) fn fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+
+    pub(crate) fn bind(&self, address: &SocketAddr) -> io::Result<()> {
+        let (raw, len) = RawAddr::of(address);
+        // SAFETY: `raw` holds an address of `len` bytes.
+        check(unsafe { libc::bind(self.fd(), (&raw const raw).cast(), len) }).map(drop)
+    }
+
+    /// Returns the address that it is bound to.
+    pub(crate) fn local(&self) -> io::Result<SocketAddr> {
+        let mut raw = RawAddr::zeroed();
+        let mut len = ADDRESS;
+        // SAFETY: `raw` has room for `len` bytes.
+        check(unsafe { libc::getsockname(self.fd(), (&raw mut raw).cast(), &raw mut len) })?;
+        Ok(raw.address().ok_or(io::ErrorKind::InvalidData)?)
+    }
+
+    /// Sends a part of a message as a datagram.
+    #[inline]
+    pub(crate) fn send(
+        &self,
+        to: Destination<'_>,
+        body: &Iov,
+        offset: usize,
+        len: usize,
+    ) -> io::Result<()> {
+        let result = match body.segments() {
+            [piece] if offset == 0 && len == piece.len() => self.send_piece(to, piece.base(), len),
+            _ => self.send_pieces(to, &body.slice(offset, len)),
+        };
+        match result {
+            Err(error) if is_of_the_past(&error) => self.send_pieces(to, &body.slice(offset, len)),
+            result => result,
+        }
+    }
+
+    #[inline]
+    fn send_piece(&self, to: Destination<'_>, base: *mut u8, len: usize) -> io::Result<()> {
+        let at = (&raw const *to.raw).cast();
+        // SAFETY: the Iov lends this memory, and the address has `to.len` bytes.
+        let sent = unsafe { libc::sendto(self.fd(), base.cast(), len, 0, at, to.len) };
+        check_len(sent).map(drop)
+    }
+
+    fn send_pieces(&self, to: Destination<'_>, body: &Iov) -> io::Result<()> {
+        let mut pieces = [NO_PIECE; MAX_SEGMENTS];
+        let mut count = 0;
+        for (piece, segment) in pieces.iter_mut().zip(body.segments()) {
+            *piece = libc::iovec {
+                iov_base: segment.base().cast(),
+                iov_len: segment.len(),
+            };
+            count += 1;
+        }
+        let mut head = no_head();
+        head.msg_name = (&raw const *to.raw).cast_mut().cast();
+        head.msg_namelen = to.len;
+        head.msg_iov = pieces.as_mut_ptr();
+        head.msg_iovlen = count;
+        // SAFETY: address and pieces are valid for the call; the Iov lends the memory that they describe.
+        check_len(unsafe { libc::sendmsg(self.fd(), &raw const head, 0) }).map(drop)
+    }
+
+    /// Sends datagrams, at most [`outbox::MANY`], with one call; returns how many were sent.
+    pub(crate) fn send_many<'a>(
+        &self,
+        datagrams: impl Iterator<Item = Outgoing<'a>>,
+    ) -> io::Result<usize> {
+        let mut pieces = [NO_PIECE; outbox::MANY];
+        let mut heads = [const { no_message() }; outbox::MANY];
+        let mut count = 0;
+        for ((datagram, piece), head) in datagrams.zip(&mut pieces).zip(&mut heads) {
+            piece.iov_base = datagram.body.as_ptr().cast_mut().cast();
+            piece.iov_len = datagram.body.len();
+            head.msg_hdr.msg_name = (&raw const *datagram.to.raw).cast_mut().cast();
+            head.msg_hdr.msg_namelen = datagram.to.len;
+            head.msg_hdr.msg_iov = piece;
+            head.msg_hdr.msg_iovlen = 1;
+            count += 1;
+        }
+        // SAFETY: the first `count` messages have addresses and bodies that outlive the call; bodies are only read.
+        let sent = unsafe { libc::sendmmsg(self.fd(), heads.as_mut_ptr(), count, 0) };
+        check(sent).map(|sent| sent as usize)
+    }
+
+    /// Receives a datagram; returns its length. Its sender is told if it is asked for.
+    #[inline]
+    pub(crate) fn receive(&self, into: &mut [u8], from: Option<&mut RawAddr>) -> io::Result<usize> {
+        let mut len = ADDRESS;
+        let (from, len) = match from {
+            Some(from) => ((&raw mut *from).cast(), &raw mut len),
+            None => (ptr::null_mut(), ptr::null_mut()),
+        };
+        let room = into.len();
+        // SAFETY: there is room for as many bytes, and for any address if one is asked for.
+        let received =
+            unsafe { libc::recvfrom(self.fd(), into.as_mut_ptr().cast(), room, 0, from, len) };
+        check_len(received)
+    }
+
+    /// Receives datagrams into places that are [`STRIDE`] apart; returns how many there were.
+    pub(crate) fn receive_many(
+        &self,
+        into: &mut [u8],
+        letters: &mut [Letter],
+        sources: bool,
+    ) -> io::Result<usize> {
+        let mut pieces = [NO_PIECE; inbox::MANY];
+        let mut heads = [const { no_message() }; inbox::MANY];
+        let mut count = 0;
+        let places = into.chunks_exact_mut(STRIDE).zip(letters.iter_mut());
+        for ((place, letter), (piece, head)) in places.zip(pieces.iter_mut().zip(&mut heads)) {
+            piece.iov_base = place.as_mut_ptr().cast();
+            piece.iov_len = LONGEST;
+            if sources {
+                head.msg_hdr.msg_name = (&raw mut letter.from).cast();
+                head.msg_hdr.msg_namelen = ADDRESS;
+            }
+            head.msg_hdr.msg_iov = piece;
+            head.msg_hdr.msg_iovlen = 1;
+            count += 1;
+        }
+        // SAFETY: the first `count` messages have room for a datagram, and for an address if one is asked for.
+        let received =
+            unsafe { libc::recvmmsg(self.fd(), heads.as_mut_ptr(), count, 0, ptr::null_mut()) };
+        let received = check(received)? as usize;
+        for (letter, head) in letters.iter_mut().zip(&heads[..received]) {
+            letter.len = (head.msg_len as usize).min(LONGEST);
+        }
+        Ok(received)
+    }
+
+    /// Tells whether it takes a datagram.
+    pub(crate) fn is_writable(&self) -> bool {
+        let mut poll = libc::pollfd {
+            fd: self.fd(),
+            events: libc::POLLOUT,
+            revents: 0,
+        };
+        // SAFETY: one valid entry is passed.
+        unsafe { libc::poll(&raw mut poll, 1, 0) == 1 }
+    }
+}
+
+/// Tells whether an error is about something that was sent before, of which the network told afterwards.
+fn is_of_the_past(error: &io::Error) -> bool {
+    let errno = error.raw_os_error();
+    errno == Some(libc::ECONNREFUSED) || errno == Some(libc::EINTR)
+}
+
+const fn no_head() -> libc::msghdr {
+    // SAFETY: the structure consists of integers and pointers, for which zero is valid.
+    unsafe { mem::zeroed() }
+}
+
+const fn no_message() -> libc::mmsghdr {
+    // SAFETY: as above.
+    unsafe { mem::zeroed() }
+}
