@@ -52,14 +52,17 @@ pub struct Sentence {
 }
 
 /// All providers.
-pub const PROVIDERS: &[&str] = &["shm", "tcp"];
+pub const PROVIDERS: &[&str] = &["shm", "tcp", "udp"];
+
+/// Those with reliable endpoints.
+pub const RELIABLE: &[&str] = &["shm", "tcp"];
 
 /// Declares the sentences of a page: functions of a [`Stage`] whose doc comments are their claims. They hold on all
-/// providers, unless the page names its own.
+/// providers with reliable endpoints, unless the page names its own.
 #[macro_export]
 macro_rules! sentences {
     ($page:literal; $($sentences:tt)*) => {
-        $crate::sentences! { $page on $crate::PROVIDERS; $($sentences)* }
+        $crate::sentences! { $page on $crate::RELIABLE; $($sentences)* }
     };
     ($page:literal on $providers:expr; $( $(#[doc = $claim:literal])+ fn $name:ident($stage:ident) $body:block )*) => {
         /// The page.

@@ -21,6 +21,7 @@ mod fi_profile;
 mod fi_rma;
 mod fi_tagged;
 mod fi_trigger;
+mod fi_udp;
 mod fi_version;
 
 use crate::Page;
@@ -49,4 +50,5 @@ pub const PAGES: &[Page] = &[
     fi_av_set::PAGE,
     fi_collective::PAGE,
     fi_profile::PAGE,
+    fi_udp::PAGE,
 ];

@@ -29,19 +29,39 @@ pub struct InfoList {
 pub const CAPS: u64 = FI_MSG | FI_TAGGED | FI_SEND | FI_RECV;
 
 impl Stage {
-    /// Empty hints for this provider's reliable datagram endpoints with [`CAPS`].
+    /// Empty hints for this provider's endpoints: reliable datagram ones with [`CAPS`], if it has some.
     #[must_use]
     pub fn hints(&self) -> InfoList {
         let hints = self.empty_hints();
         let name = CString::new(self.provider).expect("a name of a provider");
         c!({
-            (*hints.first).caps = CAPS;
+            (*hints.first).caps = self.caps();
             (*hints.first).mode = !FI_MSG_PREFIX;
-            (*(*hints.first).ep_attr).type_ = FI_EP_RDM;
+            (*(*hints.first).ep_attr).type_ = self.endpoint();
             (*(*hints.first).domain_attr).mr_mode = MR_MODES;
             (*(*hints.first).fabric_attr).prov_name = libc::strdup(name.as_ptr());
         });
         hints
+    }
+
+    /// Tells whether the endpoints are those of [`crate::RELIABLE`] providers.
+    #[must_use]
+    pub fn is_reliable(&self) -> bool {
+        crate::RELIABLE.contains(&self.provider)
+    }
+
+    fn caps(&self) -> u64 {
+        match self.is_reliable() {
+            true => CAPS,
+            false => CAPS & !FI_TAGGED,
+        }
+    }
+
+    fn endpoint(&self) -> fi_ep_type {
+        match self.is_reliable() {
+            true => FI_EP_RDM,
+            false => FI_EP_DGRAM,
+        }
     }
 
     /// Hints without any wish.

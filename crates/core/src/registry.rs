@@ -229,7 +229,10 @@ fn ask(
     for offer in placed {
         match match_info(&offer, request.hints, request.version) {
             Ok(mut info) => {
-                info.mode |= prefix_mode(&info, request.hints);
+                let prefix = prefix_mode(&info, request.hints);
+                for mode in [&mut info.mode, &mut info.tx.mode, &mut info.rx.mode] {
+                    *mode |= prefix;
+                }
                 answer.infos.push(info);
             }
             Err(reasons) => answer.refusals.push(Refusal {

@@ -204,10 +204,10 @@ datagrams! {
     cntr: alone "fi_cntr_test";
     setopt: alone "fi_setopt_test";
     dgram: datagram_pair "fi_dgram";
-    pingpong: datagram_pair "fi_dgram_pingpong -I 5";
-    pingpong_sleeping: datagram_pair "fi_dgram_pingpong -I 5 -c sread";
-    pingpong_on_descriptors: datagram_pair "fi_dgram_pingpong -I 5 -c fd";
-    pingpong_with_prefix: datagram_pair "fi_dgram_pingpong -I 5 -k";
+    pingpong: meeting "fi_dgram_pingpong -I 5";
+    pingpong_sleeping: meeting "fi_dgram_pingpong -I 5 -c sread";
+    pingpong_on_descriptors: meeting "fi_dgram_pingpong -I 5 -c fd";
+    pingpong_with_prefix: meeting "fi_dgram_pingpong -I 5 -k";
     av_xfer: meeting "fi_av_xfer -e dgram";
 }
 
