@@ -2,6 +2,8 @@
 //!
 //! Order of locks: members, then an endpoint, then a queue or an address vector. Nobody takes them the other way.
 
+mod patience;
+
 use std::os::fd::RawFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -12,6 +14,7 @@ use oxifabric_types::Errno;
 use crate::cntr::Cntr;
 use crate::upkeep::Upkeep;
 use crate::wait::Doorbell;
+use patience::Patience;
 
 /// What a queue asks of an endpoint.
 pub(crate) trait Drive: Sync {
@@ -42,6 +45,7 @@ pub(crate) struct Members {
     list: SwitchLock<Vec<Member>>,
     /// What the domain does whenever its endpoints are driven; not, if they are driven for the domain itself.
     upkeep: Option<Arc<Upkeep>>,
+    patience: Patience,
 }
 
 struct Member(NonNull<dyn Drive>);
@@ -62,7 +66,11 @@ impl Members {
         // SAFETY: with the lock off, the application promised that one thread at a time uses the domain's objects;
         // no endpoint calls back into the queue that drives it.
         let list = unsafe { SwitchLock::new(Vec::new(), locked) };
-        Self { list, upkeep }
+        Self {
+            list,
+            upkeep,
+            patience: Patience::default(),
+        }
     }
 
     /// Adds an endpoint, once however often it is added.
@@ -110,7 +118,8 @@ impl Members {
             .try_for_each(|member| bell.watch(member.get().fd()))
     }
 
-    /// Drives every endpoint once; returns how many events there were.
+    /// Drives every endpoint once; returns how many events there were. Whoever calls it again and again in vain lets
+    /// others have the processor in between.
     #[inline]
     pub(crate) fn progress(&self) -> usize {
         let list = self.list.lock();
@@ -118,6 +127,7 @@ impl Members {
         drop(list);
         if let Some(upkeep) = &self.upkeep {
             upkeep.keep_up();
+            self.patience.polled(events, upkeep);
         }
         events
     }

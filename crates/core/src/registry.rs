@@ -145,8 +145,17 @@ impl fmt::Display for Refusal {
     }
 }
 
+/// How long a queue is polled in vain before others get the processor.
+pub(crate) const YIELD_US: Parameter = Parameter {
+    name: "oxi_yield_us",
+    kind: ParameterKind::Int,
+    help: "Microseconds of polling in vain after which other processes get the processor; 0: never",
+    default: "100",
+};
+
 /// Parameters of the library as a whole.
-pub(crate) static PARAMETERS: [Parameter; 9] = [
+pub(crate) static PARAMETERS: [Parameter; 10] = [
+    YIELD_US,
     Parameter {
         name: "provider",
         kind: ParameterKind::Text,

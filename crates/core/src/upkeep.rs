@@ -7,7 +7,7 @@ mod auto;
 mod roster;
 
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use oxifabric_types::Errno;
@@ -27,6 +27,8 @@ const NOTICE: u32 = 2;
 /// The upkeep of one domain.
 pub(crate) struct Upkeep {
     word: AtomicU32,
+    /// Something has happened on an endpoint since [`Upkeep::take_stir`]: a hint.
+    stirred: AtomicBool,
     roster: Roster,
     works: Works,
     auto: Auto,
@@ -40,6 +42,7 @@ impl Upkeep {
     pub(crate) fn new(locked: bool, automatic: bool) -> Self {
         Self {
             word: AtomicU32::new(0),
+            stirred: AtomicBool::new(false),
             roster: Roster::none(locked),
             works: Works::default(),
             auto: Auto::new(automatic),
@@ -53,6 +56,19 @@ impl Upkeep {
         if self.word.load(Ordering::Relaxed) != 0 {
             self.keep_up_now();
         }
+    }
+
+    /// Takes note that something has happened on an endpoint.
+    #[inline(always)]
+    pub(crate) fn stir(&self) {
+        if !self.stirred.load(Ordering::Relaxed) {
+            self.stirred.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Tells whether something has happened since the last call.
+    pub(crate) fn take_stir(&self) -> bool {
+        self.stirred.load(Ordering::Relaxed) && self.stirred.swap(false, Ordering::Relaxed)
     }
 
     #[cold]

@@ -1,0 +1,120 @@
+//! When a thread that polls in vain lets others have the processor. Path class: short.
+//!
+//! Programs poll in a loop. Where there are more of them than processors, the message that one waits for may have to be
+//! sent by another that waits for this processor, and gets it only when the time slice is over, milliseconds later. So
+//! whoever has polled in vain for a while yields. The while is long enough that a peer which has a processor of its own
+//! would have answered: a thread that shares its processor with strangers does not give its share away.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::registry;
+use crate::upkeep::Upkeep;
+
+/// So many polls in vain between two looks at the clock.
+const POLLS_PER_LOOK: u32 = 64;
+
+/// How often a queue was polled in vain. Several threads may poll it: races on these hints do no harm.
+#[derive(Debug, Default)]
+pub(super) struct Patience {
+    /// Polls since something happened.
+    polls: AtomicU32,
+    /// When that was, roughly, in microseconds of [`now_us`].
+    since_us: AtomicU64,
+}
+
+impl Patience {
+    /// Takes note of a poll that saw so many events; may let others have the processor. Call it without locks in hand.
+    #[inline(always)]
+    pub(super) fn polled(&self, events: usize, upkeep: &Upkeep) {
+        if events != 0 {
+            self.polls.store(0, Ordering::Relaxed);
+            upkeep.stir();
+            return;
+        }
+        let polls = self.polls.load(Ordering::Relaxed).wrapping_add(1);
+        self.polls.store(polls, Ordering::Relaxed);
+        if polls.is_multiple_of(POLLS_PER_LOOK) {
+            self.look(polls, upkeep);
+        }
+    }
+
+    #[cold]
+    fn look(&self, polls: u32, upkeep: &Upkeep) {
+        let quiet = polls != POLLS_PER_LOOK && !upkeep.take_stir();
+        if self.is_over(quiet, now_us(), limit()) {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Tells whether nothing has happened for longer than `limit`. `quiet` says that nothing has since the last look.
+    fn is_over(&self, quiet: bool, now_us: u64, limit: Option<Duration>) -> bool {
+        if !quiet {
+            self.since_us.store(now_us, Ordering::Relaxed);
+            return false;
+        }
+        let waited = now_us.saturating_sub(self.since_us.load(Ordering::Relaxed));
+        limit.is_some_and(|limit| u128::from(waited) >= limit.as_micros())
+    }
+}
+
+/// Reads the clock.
+fn now_us() -> u64 {
+    static BEGIN: OnceLock<Instant> = OnceLock::new();
+    BEGIN.get_or_init(Instant::now).elapsed().as_micros() as u64
+}
+
+/// How long is polled in vain before others get the processor (`FI_OXI_YIELD_US`); `None` for ever.
+fn limit() -> Option<Duration> {
+    static LIMIT: OnceLock<Option<Duration>> = OnceLock::new();
+    *LIMIT.get_or_init(|| {
+        let limit = u64::try_from(registry::YIELD_US.int("")).unwrap_or(0);
+        (limit > 0).then_some(Duration::from_micros(limit))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: Option<Duration> = Some(Duration::from_micros(100));
+
+    #[test]
+    fn patience_is_over_when_nothing_happens_for_long() {
+        let patience = Patience::default();
+        assert!(!patience.is_over(false, 1000, LIMIT), "it begins");
+        assert!(!patience.is_over(true, 1099, LIMIT));
+        assert!(patience.is_over(true, 1100, LIMIT));
+        assert!(patience.is_over(true, 1101, LIMIT), "and stays so");
+        assert!(!patience.is_over(false, 1200, LIMIT), "something happened");
+        assert!(!patience.is_over(true, 1250, LIMIT));
+    }
+
+    #[test]
+    fn patience_without_limit_is_never_over() {
+        let patience = Patience::default();
+        assert!(!patience.is_over(false, 0, None));
+        assert!(!patience.is_over(true, u64::MAX, None));
+    }
+
+    #[test]
+    fn the_clock_is_looked_at_now_and_then_while_nothing_happens() {
+        let upkeep = Upkeep::new(true, false);
+        let patience = Patience::default();
+        let looked = |patience: &Patience| patience.since_us.load(Ordering::Relaxed) != u64::MAX;
+        patience.since_us.store(u64::MAX, Ordering::Relaxed);
+        for _ in 1..POLLS_PER_LOOK {
+            patience.polled(0, &upkeep);
+        }
+        patience.polled(1, &upkeep);
+        for _ in 1..POLLS_PER_LOOK {
+            patience.polled(0, &upkeep);
+        }
+        assert!(!looked(&patience), "an event begins the count anew");
+        patience.polled(0, &upkeep);
+        assert!(looked(&patience));
+        assert!(upkeep.take_stir(), "the domain is told of events");
+        assert!(!upkeep.take_stir());
+    }
+}
