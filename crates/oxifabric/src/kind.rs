@@ -11,6 +11,9 @@ pub trait Kind: sealed::Sealed + 'static {
 /// A kind of endpoints that name the peer in each operation: [`Rdm`] or [`Dgram`].
 pub trait Connectionless: Kind {}
 
+/// A kind of endpoints that lose nothing: [`Rdm`] or [`Msg`]. They alone have tags, memory of peers, and atomic operations.
+pub trait Reliable: Kind {}
+
 /// Reliable datagrams: one endpoint talks to many peers, nothing is lost, messages to one peer stay in order.
 #[derive(Clone, Copy, Debug)]
 pub enum Rdm {}
@@ -37,7 +40,9 @@ pub enum Rdm {}
 #[derive(Clone, Copy, Debug)]
 pub enum Msg {}
 
-/// Unreliable datagrams: one endpoint talks to many peers, and messages may be lost.
+/// Unreliable datagrams: one endpoint talks to many peers, and messages may be lost, or come twice, or out of order.
+///
+/// They are messages without a tag; nothing else makes sense where the answer of a peer may be lost.
 #[derive(Clone, Copy, Debug)]
 pub enum Dgram {}
 
@@ -55,6 +60,9 @@ impl Kind for Dgram {
 
 impl Connectionless for Rdm {}
 impl Connectionless for Dgram {}
+
+impl Reliable for Rdm {}
+impl Reliable for Msg {}
 
 mod sealed {
     pub trait Sealed {}

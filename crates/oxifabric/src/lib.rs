@@ -93,7 +93,7 @@ pub use error::{Error, Operation, OperationError, Refused};
 pub use event_queue::{ConnectionRequest, EventQueue, PassiveEndpoint};
 pub use hints::Hints;
 pub use info::Info;
-pub use kind::{Connectionless, Dgram, Kind, Msg, Rdm};
+pub use kind::{Connectionless, Dgram, Kind, Msg, Rdm, Reliable};
 pub use oxifabric_types::{Caps, EpType, Errno};
 pub use raw::{Buffer, Op, Plain, Scope, ScopedOp};
 pub use region::{Access, Payload, Region, RegionSlice};

@@ -9,7 +9,7 @@ use oxifabric_types::Errno;
 
 use super::{AsyncQueue, InFlight};
 use crate::atomic::{Atomic, Exchange, Update};
-use crate::kind::{Connectionless, Kind};
+use crate::kind::{Connectionless, Kind, Reliable};
 use crate::{
     Buffer, Completion, Endpoint, Error, Msg, Op, Peer, Plain, Rdm, Refused, Remote, SendOptions,
 };
@@ -96,18 +96,6 @@ impl<K: Kind> AsyncEndpoint<K> {
         self.perform(Side::Receive, buffer.into(), post).await
     }
 
-    /// Receives a message with this tag; bits of it that are set in `ignore` do not matter.
-    pub async fn receive_tagged(
-        &self,
-        tag: u64,
-        ignore: u64,
-        buffer: impl Into<Buffer>,
-    ) -> Completion {
-        let post =
-            |endpoint: &Endpoint<K>, buffer: Buffer| endpoint.receive_tagged(tag, ignore, buffer);
-        self.perform(Side::Receive, buffer.into(), post).await
-    }
-
     /// Posts as soon as there is room, and waits for the completion.
     async fn perform(
         &self,
@@ -153,25 +141,26 @@ impl<K: Kind> AsyncEndpoint<K> {
     }
 }
 
-/// The same operations for both sorts of endpoints, since only one of them names peers.
-macro_rules! operations {
+impl<K: Reliable> AsyncEndpoint<K> {
+    /// Receives a message with this tag; bits of it that are set in `ignore` do not matter.
+    pub async fn receive_tagged(
+        &self,
+        tag: u64,
+        ignore: u64,
+        buffer: impl Into<Buffer>,
+    ) -> Completion {
+        let post =
+            |endpoint: &Endpoint<K>, buffer: Buffer| endpoint.receive_tagged(tag, ignore, buffer);
+        self.perform(Side::Receive, buffer.into(), post).await
+    }
+}
+
+/// The same messages for both sorts of endpoints, since only one of them names peers.
+macro_rules! messages {
     ($kind:ty $(, $to:ident: $peer:ty)?) => {
         /// Sends a message.
         pub async fn send(&self, $($to: $peer,)? buffer: impl Into<Buffer>) -> Completion {
             let post = |endpoint: &Endpoint<$kind>, buffer: Buffer| endpoint.send($($to,)? buffer);
-            self.perform(Side::Transmit, buffer.into(), post).await
-        }
-
-        /// Sends a tagged message.
-        pub async fn send_tagged(
-            &self,
-            $($to: $peer,)?
-            tag: u64,
-            buffer: impl Into<Buffer>,
-        ) -> Completion {
-            let post = |endpoint: &Endpoint<$kind>, buffer: Buffer| {
-                endpoint.send_tagged($($to,)? tag, buffer)
-            };
             self.perform(Side::Transmit, buffer.into(), post).await
         }
 
@@ -184,6 +173,24 @@ macro_rules! operations {
         ) -> Completion {
             let post = |endpoint: &Endpoint<$kind>, buffer: Buffer| {
                 endpoint.send_with($($to,)? buffer, options)
+            };
+            self.perform(Side::Transmit, buffer.into(), post).await
+        }
+    };
+}
+
+/// What only endpoints have that lose nothing.
+macro_rules! reliable {
+    ($kind:ty $(, $to:ident: $peer:ty)?) => {
+        /// Sends a tagged message.
+        pub async fn send_tagged(
+            &self,
+            $($to: $peer,)?
+            tag: u64,
+            buffer: impl Into<Buffer>,
+        ) -> Completion {
+            let post = |endpoint: &Endpoint<$kind>, buffer: Buffer| {
+                endpoint.send_tagged($($to,)? tag, buffer)
             };
             self.perform(Side::Transmit, buffer.into(), post).await
         }
@@ -250,14 +257,20 @@ macro_rules! operations {
     };
 }
 
-/// Operations that name their peer.
+/// Messages to a peer that is named.
 impl<K: Connectionless> AsyncEndpoint<K> {
-    operations!(K, to: Peer);
+    messages!(K, to: Peer);
+}
+
+/// Everything else with a peer that is named.
+impl AsyncEndpoint<Rdm> {
+    reliable!(Rdm, to: Peer);
 }
 
 /// Operations with the peer of the connection.
 impl AsyncEndpoint<Msg> {
-    operations!(Msg);
+    messages!(Msg);
+    reliable!(Msg);
 }
 
 fn without_buffer(error: Error) -> Refused {

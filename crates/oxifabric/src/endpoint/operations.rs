@@ -2,9 +2,9 @@
 
 use super::{Endpoint, SendOptions};
 use crate::atomic::{Atomic, Exchange, Update};
-use crate::kind::{Connectionless, Kind};
+use crate::kind::{Connectionless, Kind, Reliable};
 use crate::raw::{Inject, Post};
-use crate::{Error, Msg, Op, Payload, Peer, Plain, Refused, Remote, Threading};
+use crate::{Error, Msg, Op, Payload, Peer, Plain, Rdm, Refused, Remote, Threading};
 
 /// The peer of an operation, if it names one.
 macro_rules! peer {
@@ -16,8 +16,8 @@ macro_rules! peer {
     };
 }
 
-/// The same operations for both sorts of endpoints, since only one of them names peers.
-macro_rules! operations {
+/// The same messages for both sorts of endpoints, since only one of them names peers.
+macro_rules! messages {
     ($(($to:ident: $peer:ty))?) => {
         /// Sends a message.
         ///
@@ -48,22 +48,6 @@ macro_rules! operations {
         ) -> Result<Op, Refused> {
             let (tag, data) = (None, Some(data));
             self.post("fi_senddata", payload, peer!($($to)?), Post::Send { tag, data })
-        }
-
-        /// Sends a tagged message.
-        ///
-        /// # Errors
-        ///
-        /// As [`Endpoint::send`].
-        #[inline]
-        pub fn send_tagged(
-            &self,
-            $($to: $peer,)?
-            tag: u64,
-            payload: impl Into<Payload<T>>,
-        ) -> Result<Op, Refused> {
-            let (tag, data) = (Some(tag), None);
-            self.post("fi_tsend", payload, peer!($($to)?), Post::Send { tag, data })
         }
 
         /// Sends a message with everything that can be said about it.
@@ -105,6 +89,27 @@ macro_rules! operations {
         pub fn inject_data(&self, $($to: $peer,)? data: u64, bytes: &[u8]) -> Result<(), Error> {
             let (tag, data) = (None, Some(data));
             self.inject_bytes(bytes, peer!($($to)?), Inject::Message { tag, data })
+        }
+    };
+}
+
+/// What only endpoints have that lose nothing.
+macro_rules! reliable {
+    ($(($to:ident: $peer:ty))?) => {
+        /// Sends a tagged message.
+        ///
+        /// # Errors
+        ///
+        /// As [`Endpoint::send`].
+        #[inline]
+        pub fn send_tagged(
+            &self,
+            $($to: $peer,)?
+            tag: u64,
+            payload: impl Into<Payload<T>>,
+        ) -> Result<Op, Refused> {
+            let (tag, data) = (Some(tag), None);
+            self.post("fi_tsend", payload, peer!($($to)?), Post::Send { tag, data })
         }
 
         /// Sends a short tagged message; it has no completion.
@@ -264,7 +269,7 @@ macro_rules! operations {
     };
 }
 
-/// Operations that name no peer in either sort.
+/// Messages from anybody.
 impl<K: Kind, T: Threading> Endpoint<K, T> {
     /// Receives a message; a longer one is cut, and the completion says so.
     ///
@@ -275,7 +280,10 @@ impl<K: Kind, T: Threading> Endpoint<K, T> {
     pub fn receive(&self, payload: impl Into<Payload<T>>) -> Result<Op, Refused> {
         self.post("fi_recv", payload, None, Post::Recv { tag: None })
     }
+}
 
+/// Tagged messages from anybody.
+impl<K: Reliable, T: Threading> Endpoint<K, T> {
     /// Receives a message with this tag; bits of it that are set in `ignore` do not matter.
     ///
     /// # Errors
@@ -293,28 +301,46 @@ impl<K: Kind, T: Threading> Endpoint<K, T> {
     }
 }
 
-/// Operations that name their peer.
+/// Messages to and from a peer that is named.
 impl<K: Connectionless, T: Threading> Endpoint<K, T> {
-    operations!((to: Peer));
+    messages!((to: Peer));
 
-    /// Receives a message of one peer, if the offer has [`Caps::DIRECTED_RECV`](crate::Caps::DIRECTED_RECV); `tag` is the tag and
-    /// the bits of it that do not matter, for a tagged message.
+    /// Receives a message of one peer, if the offer has [`Caps::DIRECTED_RECV`](crate::Caps::DIRECTED_RECV).
     ///
     /// # Errors
     ///
     /// As [`Endpoint::receive`]; `INVAL` for a peer of another address vector.
     #[inline]
-    pub fn receive_from(
+    pub fn receive_from(&self, from: Peer, payload: impl Into<Payload<T>>) -> Result<Op, Refused> {
+        self.post("fi_recv", payload, Some(from), Post::Recv { tag: None })
+    }
+}
+
+/// Everything else with a peer that is named.
+impl<T: Threading> Endpoint<Rdm, T> {
+    reliable!((to: Peer));
+
+    /// Receives a message of one peer with this tag, if the offer has [`Caps::DIRECTED_RECV`](crate::Caps::DIRECTED_RECV); bits of
+    /// it that are set in `ignore` do not matter.
+    ///
+    /// # Errors
+    ///
+    /// As [`Endpoint::receive_from`].
+    #[inline]
+    pub fn receive_tagged_from(
         &self,
         from: Peer,
-        tag: Option<(u64, u64)>,
+        tag: u64,
+        ignore: u64,
         payload: impl Into<Payload<T>>,
     ) -> Result<Op, Refused> {
-        self.post("fi_recv", payload, Some(from), Post::Recv { tag })
+        let tag = Some((tag, ignore));
+        self.post("fi_trecv", payload, Some(from), Post::Recv { tag })
     }
 }
 
 /// Operations with the peer of the connection.
 impl<T: Threading> Endpoint<Msg, T> {
-    operations!();
+    messages!();
+    reliable!();
 }

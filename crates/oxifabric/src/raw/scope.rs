@@ -8,9 +8,11 @@ use std::sync::{Arc, Mutex};
 
 use super::{Memory, Plain, Post, Queue};
 use crate::completion_queue::look;
-use crate::kind::{Connectionless, Kind};
+use crate::kind::{Connectionless, Kind, Reliable};
 use crate::lock::lock;
-use crate::{Access, Endpoint, Error, Msg, Op, Peer, Remote, SendOptions, Threading, Transfer};
+use crate::{
+    Access, Endpoint, Error, Msg, Op, Peer, Rdm, Remote, SendOptions, Threading, Transfer,
+};
 
 /// The operations of one scope, and how they ended.
 ///
@@ -205,21 +207,6 @@ impl<'scope, K: Kind, T: Threading> Scope<'scope, '_, K, T> {
         self.post("fi_recv", extent_mut(bytes), None, Post::Recv { tag: None })
     }
 
-    /// Receives a message with this tag; bits of it that are set in `ignore` do not matter.
-    ///
-    /// # Errors
-    ///
-    /// The post was refused.
-    pub fn receive_tagged(
-        &'scope self,
-        tag: u64,
-        ignore: u64,
-        bytes: &'scope mut [u8],
-    ) -> Result<ScopedOp<'scope>, Error> {
-        let tag = Some((tag, ignore));
-        self.post("fi_trecv", extent_mut(bytes), None, Post::Recv { tag })
-    }
-
     fn read_bytes<E: Plain>(
         &'scope self,
         peer: Option<Peer>,
@@ -242,6 +229,23 @@ impl<'scope, K: Kind, T: Threading> Scope<'scope, '_, K, T> {
     }
 }
 
+impl<'scope, K: Reliable, T: Threading> Scope<'scope, '_, K, T> {
+    /// Receives a message with this tag; bits of it that are set in `ignore` do not matter.
+    ///
+    /// # Errors
+    ///
+    /// The post was refused.
+    pub fn receive_tagged(
+        &'scope self,
+        tag: u64,
+        ignore: u64,
+        bytes: &'scope mut [u8],
+    ) -> Result<ScopedOp<'scope>, Error> {
+        let tag = Some((tag, ignore));
+        self.post("fi_trecv", extent_mut(bytes), None, Post::Recv { tag })
+    }
+}
+
 impl<'scope, K: Connectionless, T: Threading> Scope<'scope, '_, K, T> {
     /// Sends a message; of the options, tag and data.
     ///
@@ -256,7 +260,9 @@ impl<'scope, K: Connectionless, T: Threading> Scope<'scope, '_, K, T> {
     ) -> Result<ScopedOp<'scope>, Error> {
         self.send_bytes(Some(to), bytes, options)
     }
+}
 
+impl<'scope, T: Threading> Scope<'scope, '_, Rdm, T> {
     /// Reads memory of the peer.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use oxifabric::{
 };
 
 /// The simplest executor: it parks its thread.
-fn block_on<F: Future>(future: F) -> F::Output {
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     struct Unpark(Thread);
     impl Wake for Unpark {
         fn wake(self: Arc<Self>) {

@@ -189,5 +189,6 @@ fn builtin(provider: &str) -> Info {
 
 mod asynchronous;
 mod connections;
+mod datagrams;
 mod memory;
 mod messages;

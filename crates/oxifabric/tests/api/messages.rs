@@ -117,8 +117,8 @@ fn completions_name_the_sender(info: &Info) {
     let pair = Pair::open(&info);
     let (to, from) = (pair.left.peer, pair.right.peer);
     let right = &pair.right.endpoint;
-    right.receive_from(to, None, Buffer::zeroed(8)).unwrap();
-    let wanted = right.receive_from(from, None, Buffer::zeroed(8)).unwrap();
+    right.receive_from(to, Buffer::zeroed(8)).unwrap();
+    let wanted = right.receive_from(from, Buffer::zeroed(8)).unwrap();
     pair.send(b"me");
     let on_right = |done: Completion| {
         assert_eq!(done.op, wanted);
