@@ -48,6 +48,18 @@ pub(crate) fn run() -> ExitCode {
         ]),
         &[],
     );
+    all += tests(
+        "tests of the Rust interface with tokio",
+        cargo(&[
+            "test",
+            "--package",
+            "oxifabric",
+            "--features",
+            "tokio",
+            "--no-fail-fast",
+        ]),
+        &[],
+    );
     all += unmodified_programs();
     all += address_sanitizer();
     all += fuzzing();
