@@ -1,8 +1,8 @@
 //! Development tasks: `cargo xtask dist`, `cargo xtask test`, `cargo xtask clients`, `cargo xtask fuzz`,
-//! `cargo xtask asan`, `cargo xtask tsan`, `cargo xtask bench`, `cargo xtask headers`.
+//! `cargo xtask asan`, `cargo xtask tsan`, `cargo xtask bench`, `cargo xtask headers`, `cargo xtask guide`.
 //!
 //! - [`dist`] lays out the library and the tools as a program needs them.
-//! - [`headers`] writes the C headers from the Rust definitions.
+//! - [`headers`] writes the C headers from the Rust definitions; [`guide`] builds the book.
 //! - [`mod@fuzz`] looks for input that breaks a decoder; [`sanitize`] runs tests under AddressSanitizer and ThreadSanitizer.
 //! - [`suite`] is everything that a change must pass; [`machine`] installs what it uses, [`tally`] counts.
 //! - [`mod@bench`] compares two libraries under the same program.
@@ -11,6 +11,7 @@
 mod bench;
 mod dist;
 mod fuzz;
+mod guide;
 mod headers;
 mod machine;
 mod sanitize;
@@ -43,6 +44,12 @@ enum Task {
     },
     /// Write the C headers from the Rust definitions of the C interface
     Headers,
+    /// Build the programmer's guide in target/guide
+    Guide {
+        /// Folder to fill instead of target/guide
+        #[arg(long)]
+        out: Option<PathBuf>,
+    },
     /// Run every check and every test; as root, install the Debian packages that they use
     Test,
     /// Run MPI libraries and their test suites on this library; installs what they need in target
@@ -81,6 +88,10 @@ fn run(task: Task) -> Result<ExitCode, Box<dyn Error>> {
             headers::write(oxifabric_trials::repository())?;
             Ok(ExitCode::SUCCESS)
         }
+        Task::Guide { out } => match guide::command(out).status()?.success() {
+            true => Ok(ExitCode::SUCCESS),
+            false => Ok(ExitCode::FAILURE),
+        },
         Task::Test => Ok(suite::run()),
         Task::Clients { dist } => suite::clients(dist),
         Task::Asan => Ok(suite::asan()),

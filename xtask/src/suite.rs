@@ -9,7 +9,7 @@ use std::thread;
 use oxifabric_trials::{repository, wheel};
 
 use crate::tally::Tally;
-use crate::{bench, dist, fuzz, machine, sanitize};
+use crate::{bench, dist, fuzz, guide, machine, sanitize};
 
 /// Runs all steps, whatever fails, and closes with the sum of all.
 pub(crate) fn run() -> ExitCode {
@@ -37,6 +37,7 @@ pub(crate) fn run() -> ExitCode {
         "documentation for users",
         documentation("-D warnings", &["--package", "oxifabric"]),
     );
+    all += command("guide", guide::command(None));
     all += tests(
         "tests of the rooms",
         cargo(&[

@@ -1,0 +1,13 @@
+//! Pieces of programs, each with what has to hold for it.
+#![forbid(unsafe_code)]
+
+#[path = "fragments/completions.rs"]
+mod completions;
+#[path = "fragments/hints.rs"]
+mod hints;
+#[path = "fragments/memory.rs"]
+mod memory;
+#[path = "fragments/node.rs"]
+mod node;
+#[path = "fragments/peers.rs"]
+mod peers;

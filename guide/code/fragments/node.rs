@@ -1,0 +1,50 @@
+//! An endpoint that is its own peer, over both providers that can be on every machine.
+
+use std::time::Duration;
+
+use oxifabric::{
+    AddressVector, Backend, Caps, Completion, CompletionQueue, Domain, Endpoint, Error, Fabric,
+    Hints, Peer, Rdm,
+};
+
+pub(crate) struct Node {
+    pub(crate) domain: Domain,
+    pub(crate) peers: AddressVector,
+    pub(crate) queue: CompletionQueue,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) me: Peer,
+}
+
+impl Node {
+    /// Waits for the next completion.
+    pub(crate) fn next(&self) -> Completion {
+        let completion = self.queue.wait(Some(Duration::from_secs(20)));
+        completion
+            .expect("the queue can be read")
+            .expect("something completes")
+    }
+}
+
+/// Runs `test` over tcp and over shm.
+pub(crate) fn on_each(caps: Caps, test: impl Fn(&Node) -> Result<(), Error>) -> Result<(), Error> {
+    let tcp = Hints::new().provider("tcp").local(Some("127.0.0.1"), None);
+    let shm = Hints::new().provider("shm");
+    for hints in [tcp, shm] {
+        let info = hints.caps(caps).best(Backend::builtin())?;
+        let fabric = Fabric::open(&info)?;
+        let domain = Domain::open(&fabric, &info)?;
+        let peers = AddressVector::open(&domain)?;
+        let queue = CompletionQueue::open(&domain, 64)?;
+        let builder = Endpoint::<Rdm>::builder(&domain).address_vector(&peers);
+        let endpoint = builder.queue(&queue).enable()?;
+        let me = peers.insert(&endpoint.address()?)?;
+        test(&Node {
+            domain,
+            peers,
+            queue,
+            endpoint,
+            me,
+        })?;
+    }
+    Ok(())
+}
