@@ -11,3 +11,7 @@ mod memory;
 mod node;
 #[path = "fragments/peers.rs"]
 mod peers;
+#[path = "fragments/tags.rs"]
+mod tags;
+#[path = "fragments/window.rs"]
+mod window;

@@ -49,6 +49,9 @@ static inline struct fi_info *choose(const char *provider, uint64_t caps)
 
 	EXPECT(hints);
 	hints->caps = caps;
+	/* Two messages to one peer are matched in the order in which they were sent. */
+	hints->tx_attr->msg_order = FI_ORDER_SAS;
+	hints->rx_attr->msg_order = FI_ORDER_SAS;
 	hints->ep_attr->type = FI_EP_RDM;
 	/* We pass a struct fi_context2 to every operation, so a provider may ask for that. */
 	hints->mode = FI_CONTEXT | FI_CONTEXT2;

@@ -7,6 +7,7 @@ use oxifabric::{
     Hints, Peer, Rdm,
 };
 
+// ANCHOR: node
 pub(crate) struct Node {
     pub(crate) domain: Domain,
     pub(crate) peers: AddressVector,
@@ -14,6 +15,7 @@ pub(crate) struct Node {
     pub(crate) endpoint: Endpoint,
     pub(crate) me: Peer,
 }
+// ANCHOR_END: node
 
 impl Node {
     /// Waits for the next completion.
