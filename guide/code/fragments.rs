@@ -3,6 +3,8 @@
 
 #[path = "fragments/completions.rs"]
 mod completions;
+#[path = "fragments/futures.rs"]
+mod futures;
 #[path = "fragments/hints.rs"]
 mod hints;
 #[path = "fragments/memory.rs"]
