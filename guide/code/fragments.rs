@@ -3,6 +3,8 @@
 
 #[path = "fragments/completions.rs"]
 mod completions;
+#[path = "fragments/endpoints.rs"]
+mod endpoints;
 #[path = "fragments/futures.rs"]
 mod futures;
 #[path = "fragments/hints.rs"]

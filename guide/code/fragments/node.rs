@@ -18,6 +18,7 @@ pub(crate) struct Node {
 // ANCHOR_END: node
 
 impl Node {
+    // ANCHOR: next
     /// Waits for the next completion.
     pub(crate) fn next(&self) -> Completion {
         let completion = self.queue.wait(Some(Duration::from_secs(20)));
@@ -25,6 +26,7 @@ impl Node {
             .expect("the queue can be read")
             .expect("something completes")
     }
+    // ANCHOR_END: next
 }
 
 /// Runs `test` over tcp and over shm.
