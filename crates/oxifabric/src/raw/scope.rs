@@ -6,6 +6,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex};
 
+use super::watch::sleep;
 use super::{Memory, Plain, Post, Queue};
 use crate::completion_queue::look;
 use crate::kind::{Connectionless, Kind, Reliable};
@@ -59,6 +60,29 @@ pub struct ScopedOp<'scope> {
     scope: PhantomData<&'scope ()>,
 }
 
+/// How long a thread has been looking at queues in vain.
+#[derive(Default)]
+struct Patience {
+    looks: u32,
+}
+
+impl Patience {
+    /// So many looks take less than waking up does.
+    const LOOKS: u32 = 2000;
+    /// Longest sleep. Somebody else may read the completion that ends the wait, of which the queues tell nothing.
+    const SLEEP_MS: i32 = 10;
+
+    /// Lets some time pass, more after many looks.
+    fn next_look(&mut self, queues: &[&Queue]) {
+        if self.looks < Self::LOOKS {
+            self.looks += 1;
+            std::hint::spin_loop();
+        } else if !sleep(queues, Self::SLEEP_MS) {
+            std::thread::yield_now();
+        }
+    }
+}
+
 /// Waits for the end of all operations, also when the scope's body panics.
 struct Guard<'a, 'scope, 'env, K: Kind, T: Threading> {
     scope: &'a Scope<'scope, 'env, K, T>,
@@ -81,29 +105,7 @@ impl<K: Kind, T: Threading> Endpoint<K, T> {
     /// }
     /// ```
     ///
-    /// Memory that ends before the scope is refused by the compiler, and so is memory that somebody looks at meanwhile:
-    ///
-    /// ```compile_fail,E0597
-    /// # use oxifabric::{Endpoint, Error};
-    /// fn receive(endpoint: &Endpoint) -> Result<(), Error> {
-    ///     endpoint.scope(|scope| {
-    ///         let mut bytes = [0; 8];
-    ///         scope.receive(&mut bytes).map(drop)
-    ///     })
-    /// }
-    /// ```
-    ///
-    /// ```compile_fail
-    /// # use oxifabric::{Endpoint, Error};
-    /// fn receive(endpoint: &Endpoint) -> Result<(), Error> {
-    ///     let mut bytes = [0; 8];
-    ///     endpoint.scope(|scope| {
-    ///         scope.receive(&mut bytes)?;
-    ///         println!("{bytes:?}");
-    ///         Ok(())
-    ///     })
-    /// }
-    /// ```
+    /// Memory that ends before the scope is refused by the compiler, and so is memory that somebody looks at meanwhile.
     ///
     /// If the body fails or panics, operations that are still in flight are cancelled first. Completions of other operations that
     /// appear meanwhile are kept for those who read the queue.
@@ -141,21 +143,23 @@ impl<'scope, K: Kind, T: Threading> Scope<'scope, '_, K, T> {
     ///
     /// Why it failed.
     pub fn wait(&'scope self, op: ScopedOp<'scope>) -> Result<Transfer, Error> {
+        let mut patience = Patience::default();
         loop {
             if let Some(outcome) = self.tally.take(op.op) {
                 return outcome;
             }
-            self.progress()?;
+            self.progress(&mut patience)?;
         }
     }
 
-    fn progress(&self) -> Result<(), Error> {
+    /// Looks at the queues, and sleeps before the next look once patience is at its end.
+    fn progress(&self, patience: &mut Patience) -> Result<(), Error> {
         let (tx, rx) = self.endpoint.port().queues();
         look(tx)?;
         if !core::ptr::eq::<Queue>(tx, rx) {
             look(rx)?;
         }
-        std::hint::spin_loop();
+        patience.next_look(&[tx, rx]);
         Ok(())
     }
 
@@ -167,6 +171,7 @@ impl<'scope, K: Kind, T: Threading> Scope<'scope, '_, K, T> {
         peer: Option<Peer>,
         post: Post,
     ) -> Result<ScopedOp<'scope>, Error> {
+        let mut patience = Patience::default();
         loop {
             let memory = Memory::borrowed(start, len, self.tally.clone());
             match self.endpoint.port().post(memory, peer, post) {
@@ -179,7 +184,7 @@ impl<'scope, K: Kind, T: Threading> Scope<'scope, '_, K, T> {
                         scope: PhantomData,
                     });
                 }
-                Err((errno, _)) if errno == crate::Errno::AGAIN => self.progress()?,
+                Err((errno, _)) if errno == crate::Errno::AGAIN => self.progress(&mut patience)?,
                 Err((errno, _)) => return Err(Error::Call { call, errno }),
             }
         }
@@ -351,9 +356,10 @@ impl<K: Kind, T: Threading> Drop for Guard<'_, '_, '_, K, T> {
             }
         }
         // The memory is somebody else's again only when no operation holds the tally any more.
+        let mut patience = Patience::default();
         while Arc::strong_count(&self.scope.tally) > 1 {
             // Whatever is wrong with the queue, the memory must not be given up.
-            let _ = self.scope.progress();
+            let _ = self.scope.progress(&mut patience);
         }
         fence(Ordering::Acquire);
     }

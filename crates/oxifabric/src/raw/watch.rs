@@ -40,6 +40,23 @@ impl AsFd for Doorbell {
 
 /// Waits until at least one of the descriptors is readable, or a signal came; says which are.
 pub(crate) fn readable<'a>(fds: impl Iterator<Item = BorrowedFd<'a>>) -> Vec<bool> {
+    poll(fds, -1)
+}
+
+/// Sleeps until one of the queues may have something, at most so long; false, and at once, if they cannot be slept on.
+pub(super) fn sleep(queues: &[&Queue], timeout_ms: i32) -> bool {
+    let fds: Result<Vec<_>, _> = queues.iter().map(|queue| queue.descriptor()).collect();
+    let quiet = || queues.iter().all(|queue| queue.may_sleep() == Ok(true));
+    match fds {
+        Ok(fds) if quiet() => {
+            poll(fds.into_iter(), timeout_ms);
+            true
+        }
+        _ => false,
+    }
+}
+
+fn poll<'a>(fds: impl Iterator<Item = BorrowedFd<'a>>, timeout_ms: i32) -> Vec<bool> {
     let mut polled: Vec<libc::pollfd> = fds
         .map(|fd| libc::pollfd {
             fd: fd.as_raw_fd(),
@@ -49,7 +66,7 @@ pub(crate) fn readable<'a>(fds: impl Iterator<Item = BorrowedFd<'a>>) -> Vec<boo
         .collect();
     let count = polled.len() as libc::nfds_t;
     // SAFETY: there are so many entries.
-    let ret = unsafe { libc::poll(polled.as_mut_ptr(), count, -1) };
+    let ret = unsafe { libc::poll(polled.as_mut_ptr(), count, timeout_ms) };
     polled.iter().map(|fd| ret > 0 && fd.revents != 0).collect()
 }
 
