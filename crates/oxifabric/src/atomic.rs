@@ -1,4 +1,4 @@
-//! Atomic operations on single elements, typed by their operands. Source: fi_atomic(3).
+//! Atomic operations, typed by their operands. Source: fi_atomic(3).
 
 use oxifabric_abi::{
     FI_ATOMIC_READ, FI_ATOMIC_WRITE, FI_BAND, FI_BOR, FI_BXOR, FI_CSWAP, FI_CSWAP_GE, FI_CSWAP_GT,
@@ -47,18 +47,7 @@ integers!(i8 u8 i16 u16 i32 u32 i64 u64 i128 u128);
 
 /// What an atomic operation does with an element of a peer's memory.
 ///
-/// The operand has the type of the element, and bits are for integers only:
-///
-/// ```compile_fail,E0308
-/// use oxifabric::{Endpoint, Peer, Remote, Update};
-/// fn add(endpoint: &Endpoint, peer: Peer, word: Remote<u64>) {
-///     let _ = endpoint.atomic(peer, word, Update::sum(1_i32));
-/// }
-/// ```
-///
-/// ```compile_fail,E0277
-/// let _ = oxifabric::Update::<f64>::xor(1.0);
-/// ```
+/// The operand has the type of the element, and bits are for integers only.
 ///
 /// The operation is carried out by the provider: no other atomic operation of the same domain comes between.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -223,41 +223,57 @@ impl<K: Kind, T: Threading> Endpoint<K, T> {
             op,
             scalars: atomic::scalars(operand, compare),
         };
-        let call = match kind {
-            Operation::Fetch => "fi_fetch_atomic",
-            Operation::Compare => "fi_compare_atomic",
-            _ => "fi_atomic",
-        };
-        self.post(call, crate::Buffer::new(), peer, post)
+        self.post(atomic_call(kind), crate::Buffer::new(), peer, post)
             .map_err(|refused| refused.error)
     }
 
-    /// Updates each element with the one of the payload in its place.
-    fn update_elements<E: Atomic>(
+    /// An atomic operation on as many elements as a row of the payload has.
+    fn elements<E: Atomic>(
         &self,
+        kind: Operation,
         peer: Option<Peer>,
         at: Remote<[E]>,
-        how: fn(E) -> Update<E>,
+        op: u32,
         payload: impl Into<Payload<T>>,
     ) -> Result<Op, Refused> {
         let payload = payload.into();
-        let len = payload.len();
-        let place = match at.place(len, Access::READ_WRITE) {
-            Ok(_) if len % size_of::<E>() != 0 => Err(Error::call("fi_atomic")(Errno::INVAL)),
+        let (needed, rows) = match kind {
+            Operation::Fetch if op == atomic::READ => (Access::READ, 1),
+            Operation::Fetch => (Access::READ_WRITE, 2),
+            Operation::Compare => (Access::READ_WRITE, 3),
+            _ => (Access::READ_WRITE, 1),
+        };
+        let row = payload.len() / rows;
+        let call = atomic_call(kind);
+        let place = match at.place(row, needed) {
+            Ok(_) if payload.len() % (rows * size_of::<E>()) != 0 => {
+                Err(Error::call(call)(Errno::INVAL))
+            }
             place => place,
         };
         match place {
             Ok(at) => {
                 let post = Post::Elements {
+                    kind,
                     at,
-                    count: len / size_of::<E>(),
+                    count: row / size_of::<E>(),
+                    row,
                     datatype: E::DATATYPE,
-                    op: how(crate::raw::from_word(0)).op,
+                    op,
                 };
-                self.post("fi_atomic", payload, peer, post)
+                self.post(call, payload, peer, post)
             }
             Err(error) => Err(refused(error, payload)),
         }
+    }
+}
+
+/// What the operation is called in C.
+fn atomic_call(kind: Operation) -> &'static str {
+    match kind {
+        Operation::Fetch => "fi_fetch_atomic",
+        Operation::Compare => "fi_compare_atomic",
+        _ => "fi_atomic",
     }
 }
 

@@ -1,10 +1,10 @@
 //! The operations of endpoints: with a peer in each, or with the peer of the connection.
 
 use super::{Endpoint, SendOptions};
-use crate::atomic::{Atomic, Exchange, Update};
+use crate::atomic::{self, Atomic, Exchange, Update};
 use crate::kind::{Connectionless, Kind, Reliable};
-use crate::raw::{Inject, Post};
-use crate::{Error, Msg, Op, Payload, Peer, Plain, Rdm, Refused, Remote, Threading};
+use crate::raw::{Inject, Post, from_word};
+use crate::{Error, Msg, Op, Operation, Payload, Peer, Plain, Rdm, Refused, Remote, Threading};
 
 /// The peer of an operation, if it names one.
 macro_rules! peer {
@@ -222,7 +222,60 @@ macro_rules! reliable {
             update: fn(E) -> Update<E>,
             payload: impl Into<Payload<T>>,
         ) -> Result<Op, Refused> {
-            self.update_elements(peer!($($to)?), at, update, payload)
+            let op = update(from_word(0)).op;
+            self.elements(Operation::Atomic, peer!($($to)?), at, op, payload)
+        }
+
+        /// As [`Self::atomic_slice`], and returns what the elements were before.
+        ///
+        /// The payload has two rows of as many elements: the operands, and room for what the peer's were.
+        ///
+        /// # Errors
+        ///
+        /// As [`Self::atomic_slice`]; `INVAL` for a payload of another shape.
+        pub fn fetch_atomic_slice<E: Atomic>(
+            &self,
+            $($to: $peer,)?
+            at: Remote<[E]>,
+            update: fn(E) -> Update<E>,
+            payload: impl Into<Payload<T>>,
+        ) -> Result<Op, Refused> {
+            let op = update(from_word(0)).op;
+            self.elements(Operation::Fetch, peer!($($to)?), at, op, payload)
+        }
+
+        /// Reads elements of the peer's memory, as many as the payload has, each of them atomically.
+        ///
+        /// # Errors
+        ///
+        /// As [`Self::atomic_slice`].
+        pub fn atomic_read_slice<E: Atomic>(
+            &self,
+            $($to: $peer,)?
+            at: Remote<[E]>,
+            payload: impl Into<Payload<T>>,
+        ) -> Result<Op, Refused> {
+            self.elements(Operation::Fetch, peer!($($to)?), at, atomic::READ, payload)
+        }
+
+        /// Compares elements of the peer's memory, writes each if that holds for it, and returns what they were before:
+        /// `endpoint.compare_atomic_slice(peer, locks, Exchange::if_equal, buffer)`.
+        ///
+        /// The payload has three rows of as many elements: what the peer's are compared with, what is written, and room for what
+        /// they were.
+        ///
+        /// # Errors
+        ///
+        /// As [`Self::fetch_atomic_slice`].
+        pub fn compare_atomic_slice<E: Atomic>(
+            &self,
+            $($to: $peer,)?
+            at: Remote<[E]>,
+            exchange: fn(E, E) -> Exchange<E>,
+            payload: impl Into<Payload<T>>,
+        ) -> Result<Op, Refused> {
+            let op = exchange(from_word(0), from_word(0)).op;
+            self.elements(Operation::Compare, peer!($($to)?), at, op, payload)
         }
 
         /// Updates an element of the peer's memory; [`Completion::fetched`](crate::Completion::fetched) is what it was before.

@@ -46,10 +46,13 @@ pub(crate) enum Post {
         data: u64,
         flags: u64,
     },
-    /// An update of elements with those in the memory of the operation.
+    /// An operation on elements, whose operands and results are rows of so many bytes in the memory of the operation: one row, or
+    /// operands and results, or what is compared, operands and results.
     Elements {
+        kind: Operation,
         at: Place,
         count: usize,
+        row: usize,
         datatype: fi_datatype,
         op: fi_op,
     },
@@ -84,8 +87,7 @@ impl Post {
             Self::Recv { .. } => Operation::Receive,
             Self::Read { .. } | Self::RmaMsg { write: false, .. } => Operation::Read,
             Self::Write { .. } | Self::RmaMsg { .. } => Operation::Write,
-            Self::Elements { .. } => Operation::Atomic,
-            Self::Scalar { kind, .. } => *kind,
+            Self::Elements { kind, .. } | Self::Scalar { kind, .. } => *kind,
         }
     }
 }
@@ -207,14 +209,7 @@ unsafe fn call(
                 to,
                 data: Some(data),
             } => fi_writedata(ep, start, len, desc, data, addr, to.addr, to.key, context),
-            Post::Elements {
-                at,
-                count,
-                datatype,
-                op,
-            } => fi_atomic(
-                ep, start, count, desc, addr, at.addr, at.key, datatype, op, context,
-            ),
+            Post::Elements { .. } => call_elements(ep, slot, desc, addr, post),
             Post::SendMsg { .. } | Post::RmaMsg { .. } => call_msg(ep, slot, desc, addr, post),
             Post::Scalar { .. } => call_scalar(ep, slot, addr, post),
         }
@@ -299,6 +294,48 @@ unsafe fn call_msg(
             }
         }
         _ => -(Errno::NOSYS.raw() as isize),
+    }
+}
+
+/// # Safety
+///
+/// As for [`call`]; the rows must be within the memory of the operation.
+unsafe fn call_elements(
+    ep: *mut fid_ep,
+    slot: &Slot,
+    desc: *mut c_void,
+    addr: fi_addr_t,
+    post: Post,
+) -> isize {
+    let Post::Elements {
+        kind,
+        at,
+        count,
+        row,
+        datatype,
+        op,
+    } = post
+    else {
+        return -(Errno::NOSYS.raw() as isize);
+    };
+    let (context, start, len) = Slots::parts(slot);
+    let [first, second] = [start, start.wrapping_add(row)].map(|row| row.cast::<c_void>());
+    let last = start.wrapping_add(len - row).cast::<c_void>();
+    // SAFETY: the caller's contract: nobody else uses the slot yet. What is fetched is in the memory, not in the slot.
+    unsafe {
+        *Slots::scalars(slot) = Scalars::NONE;
+        match kind {
+            Operation::Fetch => fi_fetch_atomic(
+                ep, first, count, desc, last, desc, addr, at.addr, at.key, datatype, op, context,
+            ),
+            Operation::Compare => fi_compare_atomic(
+                ep, second, count, desc, first, desc, last, desc, addr, at.addr, at.key, datatype,
+                op, context,
+            ),
+            _ => fi_atomic(
+                ep, first, count, desc, addr, at.addr, at.key, datatype, op, context,
+            ),
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::Mutex;
 
-use oxifabric_abi::{fi_context2, fi_datatype};
+use oxifabric_abi::{FI_VOID, fi_context2, fi_datatype};
 
 use super::{Memory, Peer};
 use crate::atomic::Fetched;
@@ -91,6 +91,14 @@ pub(crate) struct Scalars {
 }
 
 impl Scalars {
+    /// Those of an operation that has none.
+    pub(super) const NONE: Self = Self {
+        operand: 0,
+        compare: 0,
+        result: 0,
+        datatype: FI_VOID,
+    };
+
     fn fetched(&self) -> Fetched {
         Fetched {
             datatype: self.datatype,

@@ -13,18 +13,18 @@ use oxifabric::{
 use crate::WATCHDOG;
 
 /// An endpoint that reaches itself, which all providers allow, so that one thread can play both sides.
-struct Loop {
-    endpoint: Endpoint,
-    queue: CompletionQueue,
-    me: Peer,
-    domain: Domain,
+pub(crate) struct Loop {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) queue: CompletionQueue,
+    pub(crate) me: Peer,
+    pub(crate) domain: Domain,
 }
 
 /// How a counter is opened, and what it counts.
-type Counting<'a> = (&'a dyn Fn(&Domain) -> Counter, Counted);
+pub(crate) type Counting<'a> = (&'a dyn Fn(&Domain) -> Counter, Counted);
 
 impl Loop {
-    fn open(info: &Info, counter: Option<Counting<'_>>) -> Self {
+    pub(crate) fn open(info: &Info, counter: Option<Counting<'_>>) -> Self {
         let fabric = Fabric::open(info).unwrap();
         let domain = Domain::open(&fabric, info).unwrap();
         let peers = AddressVector::open(&domain).unwrap();
@@ -53,7 +53,10 @@ impl Loop {
     }
 
     /// Posts as often as it is refused for now, and returns the completion of that operation.
-    fn run(&self, mut post: impl FnMut(&Endpoint, Peer) -> Result<Op, Error>) -> Completion {
+    pub(crate) fn run(
+        &self,
+        mut post: impl FnMut(&Endpoint, Peer) -> Result<Op, Error>,
+    ) -> Completion {
         let start = Instant::now();
         let op = loop {
             match post(&self.endpoint, self.me) {
@@ -96,7 +99,7 @@ impl Loop {
 }
 
 /// The offer with more capabilities, if there is one like that.
-fn with(info: &Info, caps: Caps) -> Option<Info> {
+pub(crate) fn with(info: &Info, caps: Caps) -> Option<Info> {
     let hints = Hints::new()
         .caps(Caps::MSG | Caps::TAGGED | caps)
         .provider(info.provider());
@@ -318,6 +321,54 @@ fn runs_of_numbers_are_updated_together(info: &Info) {
     assert_eq!(refused.unwrap_err().error.errno(), Errno::INVAL);
 }
 
+fn runs_of_numbers_are_fetched_and_compared(info: &Info) {
+    let Some(info) = with(info, Caps::ATOMIC) else {
+        return;
+    };
+    let here = Loop::open(&info, None);
+    let (_region, remote) = here.region(&[0; 32], Access::READ_WRITE);
+    let words = remote.slice::<u64>(1, 3);
+    assert!(words.unwrap().at(3).is_err());
+    let words = remote.slice::<u64>(8, 3).unwrap();
+    let rows = |rows: &[[u64; 3]]| {
+        let mut buffer = Buffer::zeroed_of::<u64>(3 * rows.len());
+        buffer
+            .as_mut_slice_of::<u64>()
+            .copy_from_slice(rows.as_flattened());
+        buffer
+    };
+    let last_row = |done: Completion| {
+        // What an operation on a single element tells is not told of several.
+        assert_eq!(done.fetched::<u64>(), None);
+        let (buffer, _) = done.ok().unwrap();
+        <[u64; 3]>::try_from(&buffer.as_slice_of()[buffer.len() / 8 - 3..]).unwrap()
+    };
+    for expected in [[0, 0, 0], [1, 2, 3]] {
+        let done = here.move_bytes(rows(&[[1, 2, 3], [9; 3]]), |endpoint, me, buffer| {
+            endpoint.fetch_atomic_slice(me, words, Update::sum, buffer)
+        });
+        assert_eq!(last_row(done), expected);
+    }
+    let payload = rows(&[[2, 0, 6], [20, 40, 60], [9; 3]]);
+    let done = here.move_bytes(payload, |endpoint, me, buffer| {
+        endpoint.compare_atomic_slice(me, words, Exchange::if_equal, buffer)
+    });
+    assert_eq!(last_row(done), [2, 4, 6]);
+    let done = here.move_bytes(rows(&[[9; 3]]), |endpoint, me, buffer| {
+        endpoint.atomic_read_slice(me, words, buffer)
+    });
+    assert_eq!(last_row(done), [20, 4, 60]);
+
+    let (endpoint, me) = (&here.endpoint, here.me);
+    let uneven = endpoint.fetch_atomic_slice(me, words, Update::sum, Buffer::zeroed(24));
+    assert_eq!(uneven.unwrap_err().error.errno(), Errno::INVAL);
+    let long = endpoint.compare_atomic_slice(me, words, Exchange::if_equal, Buffer::zeroed(96));
+    assert!(matches!(
+        long.unwrap_err().error,
+        Error::OutOfBounds { len: 32, .. }
+    ));
+}
+
 fn a_counter_counts_and_wakes(info: &Info) {
     let counter = std::cell::OnceCell::new();
     let open = |domain: &Domain| {
@@ -402,6 +453,7 @@ worlds! {
     a_write_with_data_shows_at_its_target
     numbers_are_updated_in_place
     runs_of_numbers_are_updated_together
+    runs_of_numbers_are_fetched_and_compared
     a_counter_counts_and_wakes
     borrowed_memory_is_free_after_its_scope
     a_scope_that_fails_takes_its_receives_back
