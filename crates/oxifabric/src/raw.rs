@@ -16,6 +16,7 @@ mod events;
 mod handle;
 mod hints;
 mod info;
+mod lent;
 mod library;
 mod listener;
 mod memory;

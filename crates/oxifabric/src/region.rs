@@ -233,6 +233,13 @@ pub struct Payload<T: Threading = Shared> {
 }
 
 impl<T: Threading> Payload<T> {
+    pub(crate) fn of(memory: Memory) -> Self {
+        Self {
+            memory,
+            threading: PhantomData,
+        }
+    }
+
     pub(crate) fn into_memory(self) -> Memory {
         self.memory
     }
@@ -251,19 +258,13 @@ impl<T: Threading> Payload<T> {
 impl<T: Threading> From<Buffer> for Payload<T> {
     #[inline]
     fn from(buffer: Buffer) -> Self {
-        Self {
-            memory: buffer.into(),
-            threading: PhantomData,
-        }
+        Self::of(buffer.into())
     }
 }
 
 impl<T: Threading> From<RegionSlice<T>> for Payload<T> {
     fn from(slice: RegionSlice<T>) -> Self {
-        Self {
-            memory: slice.memory,
-            threading: PhantomData,
-        }
+        Self::of(slice.memory)
     }
 }
 

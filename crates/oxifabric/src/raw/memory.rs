@@ -22,19 +22,12 @@ const PAGE: usize = 4096;
 ///
 /// A buffer owns its bytes alone, as a `Vec<u8>` does, and dereferences to them. They never move, not even when the `Buffer` does.
 ///
-/// While an operation has it, nobody else does:
-///
-/// ```compile_fail,E0382
-/// use oxifabric::{Buffer, Endpoint, Peer};
-/// fn send(endpoint: &Endpoint, peer: Peer, mut buffer: Buffer) {
-///     let _ = endpoint.send(peer, buffer);
-///     buffer[0] = 1;
-/// }
-/// ```
+/// While an operation has it, nobody else does.
 ///
 /// There are three kinds: memory of the heap ([`Buffer::zeroed`], [`Buffer::from`]); memory that is registered for the devices of one
 /// domain ([`Buffer::registered`](Buffer::registered)), which offers with `FI_MR_LOCAL` ask for; and memory that comes from
-/// elsewhere ([`Buffer::from_raw`]). For memory that *peers* read and write, see [`Region`](crate::Region).
+/// elsewhere ([`Buffer::from_raw`]). For memory that *peers* read and write, see [`Region`](crate::Region); for memory that
+/// belongs to somebody else all the time, [`Payload::from_raw`](crate::Payload::from_raw).
 pub struct Buffer(Memory);
 
 /// Memory of an operation, of whichever kind.
@@ -52,17 +45,19 @@ enum Keeper {
     /// A vector of this capacity.
     Vec,
     /// Somebody else, who is told when the memory is no longer used.
-    Foreign(Box<Foreign>),
+    Foreign(Foreign),
     /// A registration that nobody else knows: no peer can reach the memory.
     Registered(Box<RegionObject>),
     /// A region, which other operations and peers use at the same time.
     Region(Arc<RegionObject>),
     /// The borrower, who waits until this is dropped.
     Scope(Arc<Tally>),
+    /// The caller, who has promised to keep it and may use it meanwhile; told of the end if he asked for that.
+    Lent(Option<Foreign>),
 }
 
-/// Boxed once more, so that memory stays small.
-type Foreign = Box<dyn FnOnce() + Send>;
+/// What is called in the end; boxed once more, so that memory stays small.
+pub(super) type Foreign = Box<Box<dyn FnOnce() + Send>>;
 
 // SAFETY: memory is owned as by a `Box<[u8]>`, or is reached only by raw pointers that the fabric uses; keepers are `Send`.
 unsafe impl Send for Memory {}
@@ -100,6 +95,16 @@ impl Memory {
             len,
             capacity: len,
             keeper: Keeper::Region(region),
+        }
+    }
+
+    /// Memory of which nobody gets to see the bytes; `release` is called when it is no longer used.
+    pub(super) fn lent(start: NonNull<u8>, len: usize, release: Option<Foreign>) -> Self {
+        Self {
+            start,
+            len,
+            capacity: len,
+            keeper: Keeper::Lent(release),
         }
     }
 
@@ -148,7 +153,7 @@ impl Memory {
     #[inline]
     pub(crate) fn into_buffer(mut self, len: usize) -> Buffer {
         match self.keeper {
-            Keeper::Region(_) | Keeper::Scope(_) => Buffer::new(),
+            Keeper::Region(_) | Keeper::Scope(_) | Keeper::Lent(_) => Buffer::new(),
             _ => {
                 self.len = len.min(self.capacity);
                 Buffer(self)
@@ -178,6 +183,8 @@ impl Drop for Memory {
             Keeper::Registered(region) => drop(region),
             Keeper::Region(region) => drop(region),
             Keeper::Scope(tally) => drop(tally),
+            Keeper::Lent(None) => {}
+            Keeper::Lent(Some(release)) => release(),
         }
     }
 }
@@ -272,6 +279,11 @@ impl Buffer {
     /// As [`Buffer::as_slice_of`].
     pub fn as_mut_slice_of<T: Plain>(&mut self) -> &mut [T] {
         plain::view_mut(self)
+    }
+
+    /// A buffer whose bytes nobody may see; for regions only.
+    pub(super) fn unseen(memory: Memory) -> Self {
+        Self(memory)
     }
 
     pub(super) fn extent(&self) -> (NonNull<u8>, usize) {

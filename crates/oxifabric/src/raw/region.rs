@@ -160,7 +160,11 @@ impl RegionObject {
             )
         };
         match handle.close() {
-            Ok(()) => Ok(memory),
+            Ok(()) => {
+                // What belongs to somebody else goes back to him, and nobody else sees it.
+                let len = memory.len();
+                Ok(Memory::from(memory).into_buffer(len))
+            }
             Err(errno) => {
                 core::mem::forget((memory, domain));
                 Err(errno)

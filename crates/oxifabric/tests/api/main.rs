@@ -192,3 +192,4 @@ mod connections;
 mod datagrams;
 mod memory;
 mod messages;
+mod raw_memory;

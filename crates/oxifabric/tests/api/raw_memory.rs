@@ -1,0 +1,144 @@
+//! Memory that belongs to C, here a mapping that other processes could share.
+
+use core::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use oxifabric::{Access, Buffer, Caps, Endpoint, Info, Payload, Region};
+
+use crate::WATCHDOG;
+use crate::memory::{Loop, with};
+
+const LEN: usize = 4096;
+
+/// A page that all processes share which this one forks.
+struct Mapping(NonNull<u8>);
+
+impl Mapping {
+    fn new() -> Self {
+        let (rights, kind) = (
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_ANONYMOUS,
+        );
+        // SAFETY: the kernel chooses a place that is free.
+        let start = unsafe { libc::mmap(core::ptr::null_mut(), LEN, rights, kind, -1, 0) };
+        assert_ne!(start, libc::MAP_FAILED);
+        Self(NonNull::new(start.cast()).unwrap())
+    }
+
+    /// The bytes, while no operation uses them.
+    fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: the page is there as long as `self`, and nobody else is.
+        unsafe { core::slice::from_raw_parts_mut(self.0.as_ptr(), LEN) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the page is the mapping's.
+        unsafe { libc::munmap(self.0.as_ptr().cast(), LEN) };
+    }
+}
+
+fn operations_take_pointers(info: &Info) {
+    let here = Loop::open(info, None);
+    let (mut ours, mut theirs) = (Mapping::new(), Mapping::new());
+    ours.bytes()[..8].copy_from_slice(b"unowned!");
+    // SAFETY: nobody looks at the mapping before the completions were read.
+    let into = unsafe { Payload::from_raw(theirs.0, LEN) };
+    let receive = here.endpoint.receive_tagged(3, 0, into).unwrap();
+    let start = Instant::now();
+    let send = loop {
+        // SAFETY: as above.
+        let out = unsafe { Payload::from_raw(ours.0, 8) };
+        match here.endpoint.send_tagged(here.me, 3, out) {
+            Ok(op) => break op,
+            Err(refused) => {
+                assert!(refused.is_again() && refused.buffer.is_empty(), "{refused}");
+            }
+        }
+        assert!(start.elapsed() < WATCHDOG, "the post stays refused");
+        assert!(here.queue.poll().unwrap().is_none());
+    };
+    let mut open = vec![receive, send];
+    while !open.is_empty() {
+        assert!(start.elapsed() < WATCHDOG, "no completion came");
+        if let Some(done) = here.queue.poll().unwrap() {
+            open.retain(|op| *op != done.op);
+            let (buffer, transfer) = done.ok().unwrap();
+            assert!(buffer.is_empty());
+            assert_eq!(transfer.len, 8);
+        }
+    }
+    assert_eq!(&theirs.bytes()[..9], b"unowned!\0");
+}
+
+fn memory_of_peers_goes_to_pointers(info: &Info) {
+    let Some(info) = with(info, Caps::RMA) else {
+        return;
+    };
+    let here = Loop::open(&info, None);
+    let mut page = Mapping::new();
+    let region = Region::register(&here.domain, Buffer::from(b"far away"), Access::READ_WRITE);
+    let region = region.unwrap();
+    let far = region.remote().bytes();
+    let read = |endpoint: &Endpoint, me| {
+        // SAFETY: nobody looks at the mapping before the completion was read.
+        let into = unsafe { Payload::from_raw(page.0, 8) };
+        endpoint
+            .read(me, far, into)
+            .map_err(|refused| refused.error)
+    };
+    here.run(read).ok().unwrap();
+    assert_eq!(&page.bytes()[..8], b"far away");
+    page.bytes()[..4].copy_from_slice(b"near");
+    let write = |endpoint: &Endpoint, me| {
+        // SAFETY: as above.
+        let from = unsafe { Payload::from_raw(page.0, 8) };
+        endpoint
+            .write(me, far, from)
+            .map_err(|refused| refused.error)
+    };
+    here.run(write).ok().unwrap();
+    assert_eq!(&region.into_buffer().unwrap()[..], b"nearaway");
+}
+
+fn a_region_lies_over_memory_of_others(info: &Info) {
+    let Some(info) = with(info, Caps::RMA) else {
+        return;
+    };
+    let here = Loop::open(&info, None);
+    let mut page = Mapping::new();
+    let released = Arc::new(AtomicBool::new(false));
+    let told = released.clone();
+    let release = move || assert!(!told.swap(true, Ordering::Release));
+    // SAFETY: nobody looks at the mapping while operations are in flight, and it outlives the region.
+    let region = unsafe {
+        Region::from_raw(&here.domain, page.0, LEN, Access::READ_WRITE, release).unwrap()
+    };
+    let at = region.remote().slice::<u8>(8, 8).unwrap();
+    let write = |endpoint: &Endpoint, me| {
+        let posted = endpoint.write(me, at, Buffer::from(b"by peers"));
+        posted.map_err(|refused| refused.error)
+    };
+    here.run(write).ok().unwrap();
+    assert_eq!(&page.bytes()[8..16], b"by peers");
+    let mut copy = [0; 8];
+    region.read(8, &mut copy).unwrap();
+    assert_eq!(&copy, b"by peers");
+
+    let part = region.slice(0..8).unwrap();
+    let region = region.into_buffer().unwrap_err();
+    drop(part);
+    assert!(!released.load(Ordering::Acquire));
+    // The bytes belong to somebody else, so they are not in the buffer.
+    assert!(region.into_buffer().unwrap().is_empty());
+    assert!(released.load(Ordering::Acquire));
+}
+
+worlds! {
+    operations_take_pointers
+    memory_of_peers_goes_to_pointers
+    a_region_lies_over_memory_of_others
+}
