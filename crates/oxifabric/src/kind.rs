@@ -20,23 +20,7 @@ pub enum Rdm {}
 
 /// Connections: an endpoint talks to the one peer that it is connected with.
 ///
-/// An operation on a connection names no peer:
-///
-/// ```compile_fail,E0061
-/// use oxifabric::{Buffer, Endpoint, Msg, Peer};
-/// fn send(endpoint: &Endpoint<Msg>, peer: Peer) {
-///     let _ = endpoint.send(peer, Buffer::new());
-/// }
-/// ```
-///
-/// and only connections are connected:
-///
-/// ```compile_fail,E0599
-/// use oxifabric::{Address, Domain, Endpoint, Rdm};
-/// fn connect(domain: &Domain, to: &Address) {
-///     let _ = Endpoint::<Rdm>::builder(domain).connect(to);
-/// }
-/// ```
+/// An operation on a connection names no peer, and only connections are connected.
 #[derive(Clone, Copy, Debug)]
 pub enum Msg {}
 

@@ -11,19 +11,7 @@ pub struct Shared(());
 
 /// One thread: the objects are neither `Send` nor `Sync`, and the provider may do without locks (`FI_THREAD_DOMAIN`).
 ///
-/// ```compile_fail,E0277
-/// fn moves<T: Send>() {}
-/// moves::<oxifabric::Domain<oxifabric::Local>>();
-/// ```
-///
-/// Objects of different levels do not meet:
-///
-/// ```compile_fail,E0308
-/// use oxifabric::{AddressVector, Domain, Endpoint, Local, Rdm, Shared};
-/// fn bind(domain: &Domain<Local>, peers: &AddressVector<Shared>) {
-///     let _ = Endpoint::<Rdm, Local>::builder(domain).address_vector(peers);
-/// }
-/// ```
+/// Objects of different levels do not meet: an endpoint of a [`Local`] domain takes no address vector of a [`Shared`] one.
 #[derive(Clone, Copy, Debug)]
 pub struct Local(PhantomData<*const ()>);
 

@@ -1,0 +1,9 @@
+//! A connection has one peer, whom no operation names.
+
+use oxifabric::{Buffer, Endpoint, Msg, Peer};
+
+fn send(endpoint: &Endpoint<Msg>, peer: Peer) {
+    let _ = endpoint.send(peer, Buffer::new());
+}
+
+fn main() {}
