@@ -54,9 +54,7 @@ static void writer(struct node *node, int channel)
 int main(int argc, char **argv)
 {
 	const char *provider = argc > 1 ? argv[1] : "tcp";
-	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_UNSPEC };
-	struct fi_av_attr av_attr = { .type = FI_AV_UNSPEC };
-	struct fi_info *hints;
+	struct fi_info *hints, *info;
 	struct node node;
 	int channel;
 	pid_t child = split(&channel);
@@ -66,18 +64,11 @@ int main(int argc, char **argv)
 	hints->domain_attr->progress = FI_PROGRESS_AUTO;
 	/* Besides our thread there may be one of the provider. */
 	hints->domain_attr->threading = FI_THREAD_SAFE;
-	CHECK(fi_getinfo(FI_VERSION(1, 20), NULL, NULL, 0, hints, &node.info));
-	EXPECT(node.info->domain_attr->progress == FI_PROGRESS_AUTO);
+	CHECK(fi_getinfo(FI_VERSION(1, 20), NULL, NULL, 0, hints, &info));
+	EXPECT(info->domain_attr->progress == FI_PROGRESS_AUTO);
 	/* ANCHOR_END: ask */
 	fi_freeinfo(hints);
-	CHECK(fi_fabric(node.info->fabric_attr, &node.fabric, NULL));
-	CHECK(fi_domain(node.fabric, node.info, &node.domain, NULL));
-	CHECK(fi_av_open(node.domain, &av_attr, &node.av, NULL));
-	CHECK(fi_cq_open(node.domain, &cq_attr, &node.cq, NULL));
-	CHECK(fi_endpoint(node.domain, node.info, &node.ep, NULL));
-	CHECK(fi_ep_bind(node.ep, &node.av->fid, 0));
-	CHECK(fi_ep_bind(node.ep, &node.cq->fid, FI_TRANSMIT | FI_RECV));
-	CHECK(fi_enable(node.ep));
+	open_offer(&node, info, FI_WAIT_UNSPEC);
 	meet(&node, channel);
 	if (child)
 		owner(&node, channel);

@@ -3,6 +3,8 @@
 
 #[path = "fragments/completions.rs"]
 mod completions;
+#[path = "fragments/datagrams.rs"]
+mod datagrams;
 #[path = "fragments/endpoints.rs"]
 mod endpoints;
 #[path = "fragments/futures.rs"]

@@ -70,12 +70,13 @@ static inline struct fi_info *choose(const char *provider, uint64_t caps)
 /* ANCHOR_END: getinfo */
 
 /* ANCHOR: open */
-static inline void open_node(struct node *node, const char *provider, uint64_t caps, enum fi_wait_obj wait_obj)
+/* Opens an endpoint of this offer, and what it needs. The offer is the node's from now on. */
+static inline void open_offer(struct node *node, struct fi_info *info, enum fi_wait_obj wait_obj)
 {
 	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_TAGGED, .wait_obj = wait_obj };
 	struct fi_av_attr av_attr = { .type = FI_AV_UNSPEC };
 
-	node->info = choose(provider, caps);
+	node->info = info;
 	CHECK(fi_fabric(node->info->fabric_attr, &node->fabric, NULL));
 	CHECK(fi_domain(node->fabric, node->info, &node->domain, NULL));
 	CHECK(fi_av_open(node->domain, &av_attr, &node->av, NULL));
@@ -84,6 +85,11 @@ static inline void open_node(struct node *node, const char *provider, uint64_t c
 	CHECK(fi_ep_bind(node->ep, &node->av->fid, 0));
 	CHECK(fi_ep_bind(node->ep, &node->cq->fid, FI_TRANSMIT | FI_RECV));
 	CHECK(fi_enable(node->ep));
+}
+
+static inline void open_node(struct node *node, const char *provider, uint64_t caps, enum fi_wait_obj wait_obj)
+{
+	open_offer(node, choose(provider, caps), wait_obj);
 }
 /* ANCHOR_END: open */
 
@@ -179,6 +185,7 @@ static inline pid_t split(int *channel)
 	child = fork();
 	EXPECT(child >= 0);
 	*channel = ends[child ? 0 : 1];
+	close(ends[child ? 1 : 0]);
 	alarm(WATCHDOG_S);
 	return child;
 }

@@ -16,7 +16,7 @@ use oxifabric_trials::{Library, Missing, Program, Scratch, installed, repository
 const WATCHDOG: Duration = Duration::from_secs(60);
 
 /// The programs that run over something else than both tcp and shm.
-const OVER: [(&str, &[&str]); 1] = [("msg_pingpong", &["tcp"])];
+const OVER: [(&str, &[&str]); 2] = [("msg_pingpong", &["tcp"]), ("datagram", &["udp"])];
 
 fn providers(program: &str) -> &'static [&'static str] {
     let special = OVER.iter().find(|(name, _)| *name == program);
