@@ -19,5 +19,7 @@ mod node;
 mod peers;
 #[path = "fragments/tags.rs"]
 mod tags;
+#[path = "fragments/threads.rs"]
+mod threads;
 #[path = "fragments/window.rs"]
 mod window;
