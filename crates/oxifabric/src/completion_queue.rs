@@ -43,6 +43,7 @@ impl Completion {
     /// # Errors
     ///
     /// That of the operation; the buffer is dropped then.
+    #[inline]
     pub fn ok(self) -> Result<(Buffer, Transfer), Error> {
         let buffer = self.buffer;
         self.outcome.map(|transfer| (buffer, transfer))

@@ -87,7 +87,7 @@ impl<K: Kind, T: Threading> Endpoint<K, T> {
         call: &'static str,
         payload: impl Into<Payload<T>>,
         peer: Option<Peer>,
-        post: Post,
+        post: Post<'_>,
     ) -> Result<Op, Refused> {
         let memory = payload.into().into_memory();
         match self.port.post(memory, peer, post) {
@@ -221,7 +221,7 @@ impl<K: Kind, T: Threading> Endpoint<K, T> {
             kind,
             at: at.as_slice().place(size_of::<E>(), needed)?,
             op,
-            scalars: atomic::scalars(operand, compare),
+            scalars: &atomic::scalars(operand, compare),
         };
         self.post(atomic_call(kind), crate::Buffer::new(), peer, post)
             .map_err(|refused| refused.error)

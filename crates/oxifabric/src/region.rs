@@ -233,6 +233,7 @@ pub struct Payload<T: Threading = Shared> {
 }
 
 impl<T: Threading> Payload<T> {
+    #[inline]
     pub(crate) fn of(memory: Memory) -> Self {
         Self {
             memory,
@@ -240,6 +241,7 @@ impl<T: Threading> Payload<T> {
         }
     }
 
+    #[inline]
     pub(crate) fn into_memory(self) -> Memory {
         self.memory
     }

@@ -118,11 +118,13 @@ impl Memory {
         }
     }
 
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
     /// Where the bytes are.
+    #[inline]
     pub(super) fn as_mut_ptr(&self) -> *mut u8 {
         self.start.as_ptr()
     }
@@ -292,6 +294,7 @@ impl Buffer {
 }
 
 impl From<Buffer> for Memory {
+    #[inline]
     fn from(buffer: Buffer) -> Self {
         buffer.0
     }

@@ -23,6 +23,7 @@ pub struct Peer {
 
 impl Peer {
     /// The peer with this name in that vector, if it is a name.
+    #[inline]
     pub(super) fn new(addr: fi_addr_t, vector: u32) -> Option<Self> {
         (addr != FI_ADDR_NOTAVAIL).then_some(Self { addr, vector })
     }
@@ -73,6 +74,7 @@ impl Peers {
     }
 
     /// Tells the vector from any other in the process.
+    #[inline]
     pub(super) fn number(&self) -> u32 {
         self.number
     }

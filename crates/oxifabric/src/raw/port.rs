@@ -177,23 +177,28 @@ impl Port {
         if ret == 0 { Ok(()) } else { Err(errno(ret)) }
     }
 
+    #[inline]
     pub(super) fn peers(&self) -> Option<&Arc<Peers>> {
         self.peers.as_ref()
     }
 
     /// The number of its address vector, which no connected endpoint has.
+    #[inline]
     pub(super) fn vector(&self) -> u32 {
         self.peers().map_or(u32::MAX, |peers| peers.number())
     }
 
+    #[inline]
     pub(super) fn domain(&self) -> &Arc<DomainObject> {
         &self.domain
     }
 
+    #[inline]
     pub(super) fn as_ptr(&self) -> *mut fid_ep {
         self.handle.as_ptr()
     }
 
+    #[inline]
     pub(crate) fn number(&self) -> u32 {
         self.number
     }
@@ -203,10 +208,12 @@ impl Port {
         (&self.tx, &self.rx)
     }
 
+    #[inline]
     pub(super) fn tx(&self) -> &Queue {
         &self.tx
     }
 
+    #[inline]
     pub(super) fn rx(&self) -> &Queue {
         &self.rx
     }

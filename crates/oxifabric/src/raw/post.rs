@@ -17,7 +17,7 @@ use crate::error::Operation;
 
 /// An operation whose memory stays with the provider until it completes.
 #[derive(Clone, Copy)]
-pub(crate) enum Post {
+pub(crate) enum Post<'a> {
     Send {
         tag: Option<u64>,
         data: Option<u64>,
@@ -61,7 +61,7 @@ pub(crate) enum Post {
         kind: Operation,
         at: Place,
         op: fi_op,
-        scalars: Scalars,
+        scalars: &'a Scalars,
     },
 }
 
@@ -79,7 +79,7 @@ pub(crate) enum Inject {
     Write { to: Place },
 }
 
-impl Post {
+impl Post<'_> {
     #[inline]
     fn operation(&self) -> Operation {
         match self {
@@ -99,7 +99,7 @@ impl Port {
         &self,
         memory: Memory,
         peer: Option<Peer>,
-        post: Post,
+        post: Post<'_>,
     ) -> Result<Op, (Errno, Memory)> {
         let operation = post.operation();
         let (addr, descriptor) = match (self.resolve(peer), memory.descriptor(self.domain())) {
@@ -180,7 +180,7 @@ unsafe fn call(
     slot: &Slot,
     desc: *mut c_void,
     addr: fi_addr_t,
-    post: Post,
+    post: Post<'_>,
 ) -> isize {
     let (context, start, len) = Slots::parts(slot);
     let start = start.cast::<c_void>();
@@ -224,7 +224,7 @@ unsafe fn call_msg(
     slot: &Slot,
     mut desc: *mut c_void,
     addr: fi_addr_t,
-    post: Post,
+    post: Post<'_>,
 ) -> isize {
     let (context, start, len) = Slots::parts(slot);
     let iov = libc::iovec {
@@ -305,7 +305,7 @@ unsafe fn call_elements(
     slot: &Slot,
     desc: *mut c_void,
     addr: fi_addr_t,
-    post: Post,
+    post: Post<'_>,
 ) -> isize {
     let Post::Elements {
         kind,
@@ -342,7 +342,7 @@ unsafe fn call_elements(
 /// # Safety
 ///
 /// As for [`call`].
-unsafe fn call_scalar(ep: *mut fid_ep, slot: &Slot, addr: fi_addr_t, post: Post) -> isize {
+unsafe fn call_scalar(ep: *mut fid_ep, slot: &Slot, addr: fi_addr_t, post: Post<'_>) -> isize {
     let Post::Scalar {
         kind,
         at,
@@ -357,7 +357,7 @@ unsafe fn call_scalar(ep: *mut fid_ep, slot: &Slot, addr: fi_addr_t, post: Post)
     let kept = Slots::scalars(slot);
     // SAFETY: the caller's contract: nobody else uses the slot yet, and it stays until the completion.
     unsafe {
-        kept.write(scalars);
+        kept.write(*scalars);
         let operand = (&raw mut (*kept).operand).cast::<c_void>();
         let compare = (&raw mut (*kept).compare).cast::<c_void>();
         let result = (&raw mut (*kept).result).cast::<c_void>();

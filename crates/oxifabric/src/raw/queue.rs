@@ -174,6 +174,7 @@ impl Queue {
         self.handle.fid()
     }
 
+    #[inline]
     pub(super) fn slots(&self) -> &Slots {
         &self.slots
     }

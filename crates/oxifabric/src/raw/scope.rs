@@ -169,7 +169,7 @@ impl<'scope, K: Kind, T: Threading> Scope<'scope, '_, K, T> {
         call: &'static str,
         (start, len): (NonNull<u8>, usize),
         peer: Option<Peer>,
-        post: Post,
+        post: Post<'_>,
     ) -> Result<ScopedOp<'scope>, Error> {
         let mut patience = Patience::default();
         loop {

@@ -121,6 +121,7 @@ impl Slot {
     }
 
     /// Makes the slot free and returns the state that it had.
+    #[inline]
     fn release(&self) -> u64 {
         let mut state = self.state.load(Ordering::Acquire);
         loop {
@@ -179,6 +180,7 @@ impl Slots {
     }
 
     /// Puts a load into a slot; gives it back when the table is full.
+    #[inline]
     pub(super) fn fill(&self, load: Load) -> Result<&Slot, Load> {
         let Some(slot) = self.take_free() else {
             return Err(load);
@@ -191,6 +193,7 @@ impl Slots {
     }
 
     /// What a provider is given for the slot: its context, and the bytes of its buffer.
+    #[inline]
     pub(super) fn parts(slot: &Slot) -> (*mut c_void, *mut u8, usize) {
         // SAFETY: between `fill` and the post nobody else looks at the load.
         let load = unsafe { &*slot.load.get() };
@@ -206,6 +209,7 @@ impl Slots {
     }
 
     /// The name of the operation in the slot.
+    #[inline]
     pub(super) fn op(slot: &Slot) -> Op {
         Op {
             slot: slot.index,
@@ -226,6 +230,7 @@ impl Slots {
     /// # Safety
     ///
     /// `context` must be null or one that [`Slots::parts`] of this table gave, and the provider must be done with it.
+    #[inline]
     pub(super) unsafe fn complete(&self, context: *mut c_void) -> Option<(Op, Load, Fetched)> {
         // SAFETY: slots live as long as the table.
         let slot = unsafe { context.cast::<Slot>().as_ref() }?;
@@ -284,6 +289,7 @@ impl Slots {
         }
     }
 
+    #[inline]
     fn slot(&self, index: u32) -> Option<&Slot> {
         let (chunk, offset) = place(index);
         let chunk = self.chunks.get(chunk)?.load(Ordering::Acquire);
@@ -294,6 +300,7 @@ impl Slots {
         Some(unsafe { &*chunk.add(offset) })
     }
 
+    #[inline]
     fn take_free(&self) -> Option<&Slot> {
         let mut head = self.free.load(Ordering::Acquire);
         loop {
@@ -317,12 +324,14 @@ impl Slots {
         }
     }
 
+    #[inline]
     fn give_back(&self, slot: &Slot) {
         slot.generation.fetch_add(1, Ordering::Release);
         self.push_free(slot.index, slot);
     }
 
     /// Puts a chain of free slots, which ends in `last`, before those that are free already.
+    #[inline]
     fn push_free(&self, first: u32, last: &Slot) {
         let mut head = self.free.load(Ordering::Relaxed);
         loop {
@@ -340,6 +349,7 @@ impl Slots {
     }
 
     /// Adds a chunk; false when there is no room for more.
+    #[cold]
     fn grow(&self) -> bool {
         let mut grown = lock(&self.grown);
         if self.free.load(Ordering::Acquire) as u32 != END {
@@ -365,16 +375,19 @@ impl Slots {
     }
 }
 
+#[inline]
 fn slot_next(slot: &Slot, next: u32) {
     slot.next.store(next, Ordering::Relaxed);
 }
 
 /// A new head of the free list, one use after `head`.
+#[inline]
 fn tagged(head: u64, index: u32) -> u64 {
     (((head >> 32) + 1) << 32) | u64::from(index)
 }
 
 /// Chunk and offset of a slot.
+#[inline]
 fn place(index: u32) -> (usize, usize) {
     let shifted = u64::from(index) + u64::from(FIRST);
     let chunk = (shifted / u64::from(FIRST)).ilog2();
