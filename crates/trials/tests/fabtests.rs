@@ -152,9 +152,9 @@ cases! {
     multi_ep_all_shared: meeting "fi_multi_ep -e rdm -v -A -Q";
     multi_ep_threading_completion: meeting "fi_multi_ep -e rdm -v --threading completion";
     av_xfer: meeting "fi_av_xfer -e rdm";
-    shared_ctx: meeting "fi_shared_ctx";
-    shared_rx_ctx: meeting "fi_shared_ctx --no-tx-shared-ctx";
-    shared_tx_ctx: meeting "fi_shared_ctx --no-rx-shared-ctx";
+    shared_ctx: pair "fi_shared_ctx";
+    shared_rx_ctx: pair "fi_shared_ctx --no-tx-shared-ctx";
+    shared_tx_ctx: pair "fi_shared_ctx --no-rx-shared-ctx";
     multinode_coll: trio "fi_multinode_coll -n 3 -s 127.0.0.1";
 }
 
