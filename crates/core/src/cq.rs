@@ -229,7 +229,10 @@ impl Cq {
             return Err(Errno::INVAL);
         }
         let due = self.reads.load(Ordering::Relaxed);
-        if due < READS_PER_DRIVE && self.queued.load(Ordering::Relaxed) != 0 {
+        if due < READS_PER_DRIVE
+            && self.queued.load(Ordering::Relaxed) != 0
+            && !self.domain.upkeep().is_holding()
+        {
             self.reads.store(due + 1, Ordering::Relaxed);
         } else {
             self.reads.store(0, Ordering::Relaxed);

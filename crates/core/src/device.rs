@@ -77,6 +77,9 @@ pub trait Device: Link + Connection + Send + Sized + 'static {
     /// link keeps to less than [`Link`] promises, and frames are whole untagged messages without acknowledgement.
     const DATAGRAM: bool = false;
 
+    /// Frames may wait for more to leave with them, until the next poll at the latest: [`Device::holds_back`].
+    const GATHERS: bool = false;
+
     /// Opens a port at `info.src`, or anywhere when that is `None`. No peer can reach it before
     /// [`Device::enable`].
     ///
@@ -119,6 +122,12 @@ pub trait Device: Link + Connection + Send + Sized + 'static {
     /// Tells whether everything that [`Link::post`] answered with `Done` has left: closing waits for it, for a while.
     fn idle(&self) -> bool {
         true
+    }
+
+    /// Tells whether frames that [`Link::post`] answered with `Done` wait for the next [`Link::flush`]. Completions are
+    /// not read before that.
+    fn holds_back(&self) -> bool {
+        false
     }
 
     /// Begins to hear what is sent to a multicast group (fi_join); each time counts.

@@ -36,8 +36,8 @@ mod trigger;
 use core::ffi::c_void;
 use core::ptr::NonNull;
 use std::os::fd::RawFd;
-use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex};
 
 use oxifabric_abi::{FI_CLASS_EP, fi_addr_t, fi_ops, fid, fid_ep};
 use oxifabric_engine::{Config, Failure, MAX_ATOMIC_BYTES};
@@ -151,7 +151,9 @@ impl<P: Provider> RdmEndpoint<P> {
             false => config(&info),
             true => datagram::config(&info),
         };
-        let port = Port::new(device, config, directed(info.caps | info.rx.caps), exact);
+        let directed = directed(info.caps | info.rx.caps);
+        let upkeep = Arc::clone(domain.upkeep());
+        let port = Port::new(device, config, directed, exact, upkeep);
         // SAFETY: with the lock off, the application promised that one thread at a time uses the domain's objects;
         // neither engine nor device call back into the endpoint.
         let port = unsafe { SwitchLock::new(port, domain.locks()) };

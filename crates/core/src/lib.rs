@@ -39,6 +39,7 @@ pub mod params;
 mod passive;
 mod poll_set;
 pub mod provider;
+pub mod quiet_thread;
 pub mod registry;
 mod sockaddr;
 #[cfg(test)]

@@ -7,7 +7,7 @@ mod auto;
 mod roster;
 
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use oxifabric_types::Errno;
@@ -29,6 +29,8 @@ pub(crate) struct Upkeep {
     word: AtomicU32,
     /// Something has happened on an endpoint since [`Upkeep::take_stir`]: a hint.
     stirred: AtomicBool,
+    /// How many endpoints hold frames back.
+    holding: AtomicUsize,
     roster: Roster,
     works: Works,
     auto: Auto,
@@ -43,6 +45,7 @@ impl Upkeep {
         Self {
             word: AtomicU32::new(0),
             stirred: AtomicBool::new(false),
+            holding: AtomicUsize::new(0),
             roster: Roster::none(locked),
             works: Works::default(),
             auto: Auto::new(automatic),
@@ -69,6 +72,20 @@ impl Upkeep {
     /// Tells whether something has happened since the last call.
     pub(crate) fn take_stir(&self) -> bool {
         self.stirred.load(Ordering::Relaxed) && self.stirred.swap(false, Ordering::Relaxed)
+    }
+
+    /// An endpoint began to hold frames back, or sent them.
+    pub(crate) fn hold(&self, holds: bool) {
+        match holds {
+            true => self.holding.fetch_add(1, Ordering::Relaxed),
+            false => self.holding.fetch_sub(1, Ordering::Relaxed),
+        };
+    }
+
+    /// Tells whether frames are held back somewhere: then endpoints are to be driven before completions are read.
+    #[inline(always)]
+    pub(crate) fn is_holding(&self) -> bool {
+        self.holding.load(Ordering::Relaxed) != 0
     }
 
     #[cold]

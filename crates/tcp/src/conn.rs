@@ -1,6 +1,7 @@
 //! A connection in use: a socket, its two halves, and what they remember. Short path.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use oxifabric_engine::{Frame, Kind, PostError, Posted, Sink, TxToken};
@@ -11,6 +12,8 @@ use oxifabric_wire::tcp::frame::{
 
 use crate::cm::Terms;
 use crate::ledger::{Ledger, Unsendable};
+use crate::outlet::Outlet;
+use crate::reminder::{self, Customer};
 use crate::rx::{Progress, Rx};
 use crate::sys::{Delivery, Interest, Socket};
 use crate::tx::{Body, Taken, Tx};
@@ -22,7 +25,7 @@ const LOCAL_ARRIVALS: i32 = 512 * 1024;
 /// A connection in use.
 #[derive(Debug)]
 pub(crate) struct Conn {
-    pub(crate) socket: Socket,
+    pub(crate) socket: Arc<Socket>,
     pub(crate) terms: Terms,
     /// What the poller was told to wait for.
     pub(crate) interest: Interest,
@@ -30,10 +33,17 @@ pub(crate) struct Conn {
     pub(crate) unconfirmed: bool,
     /// Since when the peer has not answered repeated transmissions.
     pub(crate) silent_since: Option<Instant>,
+    /// The turn of the endpoint in which something was posted last.
+    pub(crate) turn: u32,
     ledger: Ledger,
-    tx: Tx,
+    outlet: Arc<Outlet>,
+    /// As the sending half was when this thread had it last.
+    blocked: bool,
+    holds_back: bool,
     rx: Rx,
     seq: u8,
+    /// Before the outlet goes.
+    _customer: Customer,
 }
 
 /// Why a connection is of no use any more.
@@ -46,27 +56,34 @@ impl Conn {
             // A wish: without it the kernel chooses.
             let _ = socket.arrivals_within(LOCAL_ARRIVALS);
         }
+        let socket = Arc::new(socket);
         Self {
+            outlet: Arc::new(Outlet::new(Arc::clone(&socket))),
             socket,
             terms,
             interest: Interest::default(),
             unconfirmed: false,
             silent_since: None,
+            turn: 0,
             ledger: Ledger::new(&terms),
-            tx: Tx::default(),
+            blocked: false,
+            holds_back: false,
             rx: Rx::new(),
             seq: 0,
+            _customer: Customer::new(),
         }
     }
 
-    /// Posts a frame. `Ok(Err(_))` is for the engine, `Err(_)` ends the connection.
+    /// Posts a frame; with `more`, a short one is held back until [`Conn::flush`]. `Ok(Err(_))` is for the engine, `Err(_)`
+    /// ends the connection.
     #[inline]
     pub(crate) fn post(
         &mut self,
         frame: &Frame<'_>,
         token: TxToken,
+        more: bool,
     ) -> Result<Result<Posted, PostError>, Broken> {
-        if self.tx.blocked() {
+        if self.blocked {
             return Ok(Err(PostError::Again));
         }
         let len = match frame.header.kind {
@@ -105,7 +122,8 @@ impl Conn {
             transient: frame.transient,
         };
         let header = &bytes[..header_len];
-        let posted = match self.tx.post(&self.socket, header, body, frame.more) {
+        let taken = self.with_tx(|tx, socket| tx.post(socket, header, body, more));
+        let posted = match taken {
             Ok(Taken::Later) => return Ok(Err(PostError::Again)),
             Ok(Taken::Done) => Posted::Done,
             Ok(Taken::Pending) => Posted::Pending,
@@ -118,21 +136,25 @@ impl Conn {
     }
 
     /// Tells whether frames were held back.
-    pub(crate) fn holds_back(&self) -> bool {
-        self.tx.holds_back()
+    pub(crate) const fn holds_back(&self) -> bool {
+        self.holds_back
     }
 
     /// Sends the frames that were held back.
     pub(crate) fn flush(&mut self) -> Result<(), Broken> {
-        if self.tx.holds_back() {
-            self.tx.flush(&self.socket).map_err(Broken)?;
+        if !self.holds_back {
+            return Ok(());
         }
-        Ok(())
+        let flushed = self.with_tx(|tx, socket| match tx.holds_back() {
+            true => tx.flush(socket),
+            false => Ok(()),
+        });
+        flushed.map_err(Broken)
     }
 
     /// Goes on sending where the socket was full; returns how many events there were.
     pub(crate) fn write(&mut self, sink: &mut impl Sink) -> Result<usize, Broken> {
-        let (moved, finished) = self.tx.advance(&self.socket).map_err(Broken)?;
+        let (moved, finished) = self.with_tx(Tx::advance).map_err(Broken)?;
         if let Some(token) = finished {
             sink.sent(token, Ok(()));
         }
@@ -185,21 +207,21 @@ impl Conn {
         self.rx.stalled()
     }
 
-    pub(crate) fn blocked(&self) -> bool {
-        self.tx.blocked()
+    pub(crate) const fn blocked(&self) -> bool {
+        self.blocked
     }
 
     /// What is to be waited for.
     pub(crate) fn wanted(&self) -> Interest {
         Interest {
             read: !self.rx.stalled(),
-            write: self.tx.blocked(),
+            write: self.blocked,
         }
     }
 
     /// Tells the sink of everything that will not end any more.
     pub(crate) fn abandon(&mut self, why: Errno, sink: &mut impl Sink) {
-        if let Some(token) = self.tx.abandon() {
+        if let Some(token) = self.with_tx(|tx, _| tx.abandon()) {
             sink.sent(token, Err(why));
         }
         if let Some(token) = self.rx.abandon() {
@@ -221,6 +243,21 @@ impl Conn {
         }
     }
 
+    /// Takes the sending half, and remembers how it is left.
+    #[inline(always)]
+    fn with_tx<R>(&mut self, call: impl FnOnce(&mut Tx, &Socket) -> R) -> R {
+        let mut tx = self.outlet.tx.lock();
+        let result = call(&mut tx, &self.socket);
+        self.blocked = tx.blocked();
+        self.holds_back = tx.holds_back();
+        if self.holds_back && !tx.minded {
+            tx.minded = true;
+            drop(tx);
+            reminder::mind(&self.outlet);
+        }
+        result
+    }
+
     /// Acknowledges messages that were declined (protocol section 4.7).
     fn acknowledge(&mut self, count: usize) {
         for _ in 0..count {
@@ -232,7 +269,7 @@ impl Conn {
             let mut bytes = [0; HEADER_MAX];
             if let Some(len) = header.emit(&[], &mut bytes, self.terms.dialect) {
                 self.seq = self.seq.wrapping_add(1);
-                self.tx.force(&bytes[..len]);
+                self.with_tx(|tx, _| tx.force(&bytes[..len]));
             }
         }
     }

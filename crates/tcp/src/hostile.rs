@@ -103,7 +103,7 @@ impl Link for Stream {
         if self.over || to != self.peer {
             return Err(PostError::Down(Errno::CONNRESET));
         }
-        match self.conn.post(&frame, token) {
+        match self.conn.post(&frame, token, false) {
             Ok(posted) => posted,
             Err(_) => {
                 // The next poll finds the end of the stream and says so.

@@ -4,6 +4,7 @@
 //! endpoints of both talk with each other.
 //!
 //! - [`TcpLink`]: the link of one endpoint; `link/` has its parts, `conn`, `tx` and `rx` one connection's.
+//! - `gathering`: which frames leave together. `outlet`, `reminder`: a thread that sends what is held back for long.
 //! - `cm`: how connections come about, without I/O. `ledger`: engine headers into wire headers and back.
 //! - `listen`, `peer`: who comes in, and who is known.
 //! - `msg`: endpoints that are connected, on the same connections.
@@ -14,6 +15,7 @@
 
 mod cm;
 mod conn;
+mod gathering;
 #[doc(hidden)]
 pub mod hostile;
 mod info;
@@ -21,8 +23,10 @@ mod ledger;
 mod link;
 mod listen;
 mod msg;
+mod outlet;
 mod params;
 mod peer;
+mod reminder;
 mod rx;
 #[allow(unsafe_code)]
 mod sys;

@@ -21,6 +21,7 @@ use oxifabric_types::{Errno, Instant, PeerId};
 
 use crate::cm::Card;
 use crate::conn::Broken;
+use crate::gathering::Gathering;
 use crate::listen::{Listener, Visitors};
 use crate::params::Params;
 use crate::peer::{Lane, Peers, UNKNOWN};
@@ -49,6 +50,8 @@ pub struct TcpLink {
     failed: Vec<PeerId>,
     /// Peers that hold frames back.
     held: Vec<PeerId>,
+    /// What is posted now leaves together or at once.
+    gathering: Gathering,
     /// Peers whose stalled frame is to be offered again.
     resumed: Vec<PeerId>,
     /// Peers that can take frames again, of which the sink has not heard.
@@ -116,10 +119,11 @@ impl Link for TcpLink {
         let Lane::Ready(conn) = &mut peer.lane else {
             return Err(self.want(id));
         };
-        match conn.post(&frame, token) {
+        let more = frame.more || self.gathering.gathers(&mut conn.turn);
+        match conn.post(&frame, token, more) {
             Ok(Ok(posted)) => {
                 self.unconfirmed = true;
-                if frame.more && !peer.held && conn.holds_back() {
+                if more && !peer.held && conn.holds_back() {
                     peer.held = true;
                     self.held.push(id);
                 }
@@ -157,6 +161,24 @@ impl Link for TcpLink {
     }
 
     fn flush(&mut self) {
+        self.gathering.end();
+        self.send_held();
+    }
+
+    #[inline]
+    fn poll(&mut self, now: Instant, sink: &mut impl Sink) -> usize {
+        self.gathering.begin();
+        self.progress(now, sink)
+    }
+
+    fn resume(&mut self, id: PeerId) {
+        self.resumed.push(id);
+    }
+}
+
+impl TcpLink {
+    /// Sends what was held back.
+    fn send_held(&mut self) {
         while let Some(id) = self.held.pop() {
             let Some(peer) = self.peers.get_mut(id) else {
                 continue;
@@ -173,17 +195,6 @@ impl Link for TcpLink {
         }
     }
 
-    #[inline]
-    fn poll(&mut self, now: Instant, sink: &mut impl Sink) -> usize {
-        self.progress(now, sink)
-    }
-
-    fn resume(&mut self, id: PeerId) {
-        self.resumed.push(id);
-    }
-}
-
-impl TcpLink {
     /// Answers a post to a peer without a connection: makes one.
     #[cold]
     fn want(&mut self, id: PeerId) -> PostError {

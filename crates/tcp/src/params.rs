@@ -30,10 +30,12 @@ pub(crate) struct Params {
     pub(crate) keep_alive: bool,
     pub(crate) user_timeout: Duration,
     pub(crate) extension: bool,
+    /// Messages that are posted between two polls leave together.
+    pub(crate) gather: bool,
 }
 
 /// The table that `fi_info -e` prints.
-pub(crate) static TABLE: [Parameter; 23] = [
+pub(crate) static TABLE: [Parameter; 24] = [
     Parameter {
         name: "iface",
         kind: ParameterKind::Text,
@@ -119,6 +121,12 @@ pub(crate) static TABLE: [Parameter; 23] = [
         default: "1",
     },
     Parameter {
+        name: "gather",
+        kind: ParameterKind::Bool,
+        help: "Let short messages that are posted between two polls leave together",
+        default: "1",
+    },
+    Parameter {
         name: "prov_name",
         kind: ParameterKind::Text,
         help: "Of the C library, without effect: names are not changed here",
@@ -198,6 +206,7 @@ impl Params {
             keep_alive: find("keepalive").bool(NAME),
             user_timeout: millis(find("user_timeout_ms").int(NAME)),
             extension: find("extension").bool(NAME),
+            gather: find("gather").bool(NAME),
         })
     }
 }

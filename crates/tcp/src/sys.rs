@@ -35,6 +35,13 @@ fn check_len(result: libc::ssize_t) -> io::Result<usize> {
 }
 
 /// What tests need of the operating system.
+/// Has a function called when the process ends in order, or the library is unloaded.
+pub(crate) fn at_exit(call: extern "C" fn()) {
+    // SAFETY: the function is the library's, and the C library calls it before it unloads it. Without memory for the
+    // entry it is not called.
+    unsafe { libc::atexit(call) };
+}
+
 #[cfg(test)]
 pub(crate) mod testing {
     use std::os::fd::RawFd;

@@ -17,6 +17,9 @@ const COPY_MAX: usize = 2048;
 /// How many bytes may be held back in the hope of more.
 const BATCH_MAX: usize = 16 * 1024;
 
+/// After so many looks at a connection that holds nothing back, none is needed any more.
+const LOOKS: u32 = 64;
+
 /// The sending half of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Tx {
@@ -27,6 +30,12 @@ pub(crate) struct Tx {
     large: Option<Large>,
     /// The socket takes nothing more for now.
     blocked: bool,
+    /// [`crate::reminder`] looks after what is held back.
+    pub(crate) minded: bool,
+    /// What is held back was there at its last look.
+    overdue: bool,
+    /// How often it has looked in vain.
+    looks: u32,
 }
 
 /// The rest of a large body.
@@ -119,6 +128,7 @@ impl Tx {
     #[inline]
     pub(crate) fn flush(&mut self, socket: &Socket) -> io::Result<()> {
         let rest = &self.backlog[self.sent..];
+        self.overdue = false;
         match socket.send(rest) {
             Ok(count) if count == rest.len() => {
                 self.backlog.clear();
@@ -130,6 +140,23 @@ impl Tx {
             }
         }
         Ok(())
+    }
+
+    /// Sends what has been held back since the last such look; tells whether to look again. What the socket does not take,
+    /// and its errors, are left to the next flush.
+    pub(crate) fn remind(&mut self, socket: &Socket) -> bool {
+        if !self.holds_back() {
+            self.looks += 1;
+            self.minded = self.looks < LOOKS;
+            return self.minded;
+        }
+        self.looks = 0;
+        if std::mem::replace(&mut self.overdue, true)
+            && let Ok(count) = socket.send(&self.backlog)
+        {
+            self.backlog.drain(..count);
+        }
+        true
     }
 
     /// Goes on where the socket was full; tells whether it took anything, and returns the token of a large body that is

@@ -1,5 +1,7 @@
 //! What the lock of an endpoint guards: engine, device, and the way from the application's names of peers to theirs.
 
+use std::sync::Arc;
+
 use oxifabric_abi::{FI_ADDR_UNSPEC, fi_addr_t};
 use oxifabric_engine::{AtomicOp, Completions, Config, Engine, Failure, RmaOp, RxOp, TxOp};
 use oxifabric_mem::Iov;
@@ -15,6 +17,7 @@ use crate::connection::THE_PEER;
 use crate::device::Device;
 use crate::handle::Ref;
 use crate::multicast;
+use crate::upkeep::Upkeep;
 
 /// Engine and device of one endpoint.
 pub(super) struct Port<D> {
@@ -41,11 +44,20 @@ pub(super) struct Port<D> {
     contexts: Vec<Vec<PeerId>>,
     /// [`Av::removals`] when the peers were looked up.
     seen: u64,
+    /// The device holds frames back, and `upkeep` knows.
+    holding: bool,
+    upkeep: Arc<Upkeep>,
 }
 
 impl<D: Device> Port<D> {
     /// Joins a device with a new engine.
-    pub(super) fn new(device: D, config: Config, directed: Flags, exact: bool) -> Self {
+    pub(super) fn new(
+        device: D,
+        config: Config,
+        directed: Flags,
+        exact: bool,
+        upkeep: Arc<Upkeep>,
+    ) -> Self {
         Self {
             engine: Engine::new(config),
             device,
@@ -61,6 +73,8 @@ impl<D: Device> Port<D> {
             targets: Vec::new(),
             contexts: Vec::new(),
             seen: 0,
+            holding: false,
+            upkeep,
         }
     }
 
@@ -204,6 +218,10 @@ impl<D: Device> Port<D> {
         if self.out.is_unsettled() {
             self.out.settle(&self.device);
         }
+        if D::GATHERS && self.device.holds_back() != self.holding {
+            self.holding = !self.holding;
+            self.upkeep.hold(self.holding);
+        }
     }
 
     /// Returns the peer that the application calls by an index of its vector.
@@ -259,5 +277,13 @@ impl<D: Device> Port<D> {
         }
         targets[at] = peer;
         Ok(peer)
+    }
+}
+
+impl<D> Drop for Port<D> {
+    fn drop(&mut self) {
+        if self.holding {
+            self.upkeep.hold(false);
+        }
     }
 }

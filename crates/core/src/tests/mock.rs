@@ -107,11 +107,19 @@ pub(crate) struct MockDevice {
     enabled: bool,
     peers: Vec<Address>,
     limits: Limits,
+    /// Letters that were posted with the word that more will follow.
+    held: Vec<(Arc<Mailbox>, Letter)>,
 }
 
 impl Connection for MockDevice {}
 
 impl Device for MockDevice {
+    const GATHERS: bool = true;
+
+    fn holds_back(&self) -> bool {
+        !self.held.is_empty()
+    }
+
     fn open(info: &Info) -> Result<Self, Errno> {
         // SAFETY: makes a file descriptor, which is owned at once.
         let event = unsafe {
@@ -124,6 +132,7 @@ impl Device for MockDevice {
                 event,
             }),
             enabled: false,
+            held: Vec::new(),
             peers: Vec::new(),
             limits: Limits {
                 eager: 1 << 20,
@@ -214,15 +223,16 @@ impl Link for MockDevice {
         let target = target.ok_or(PostError::Down(Errno::CONNREFUSED))?;
         let mut body = vec![0; frame.len];
         frame.body.read(frame.offset, &mut body);
-        lock(&target.letters).push_back(Letter {
+        let letter = Letter {
             from: self.name.clone(),
             header: frame.header,
             targets: frame.targets.to_vec(),
             body,
-        });
-        let one = 1u64;
-        // SAFETY: writes eight bytes.
-        unsafe { libc::write(target.event.as_raw_fd(), (&raw const one).cast(), 8) };
+        };
+        self.held.push((target, letter));
+        if !frame.more {
+            self.flush();
+        }
         Ok(Posted::Done)
     }
 
@@ -236,7 +246,14 @@ impl Link for MockDevice {
         Err(PostError::Down(Errno::NOSYS))
     }
 
-    fn flush(&mut self) {}
+    fn flush(&mut self) {
+        for (target, letter) in self.held.drain(..) {
+            lock(&target.letters).push_back(letter);
+            let one = 1u64;
+            // SAFETY: writes eight bytes.
+            unsafe { libc::write(target.event.as_raw_fd(), (&raw const one).cast(), 8) };
+        }
+    }
 
     fn poll(&mut self, _now: Instant, sink: &mut impl Sink) -> usize {
         let mut events = 0;

@@ -37,6 +37,32 @@ fn a_message_arrives_with_its_source() {
 }
 
 #[test]
+fn what_is_held_back_leaves_before_its_completion_is_read() {
+    let world = World::new();
+    let (a, b, to_b) = pair(&world);
+    let mut into = [0u8; 8];
+    b.recv(&mut into, 1);
+    let bytes = *b"hello";
+    let piece = libc::iovec {
+        iov_base: bytes.as_ptr().cast_mut().cast(),
+        iov_len: bytes.len(),
+    };
+    let msg = fi_msg {
+        msg_iov: &piece,
+        iov_count: 1,
+        addr: to_b,
+        ..fi_msg::ZERO
+    };
+    assert_eq!(c!(fi_sendmsg(a.ep, &msg, FI_MORE | FI_COMPLETION)), 0);
+    assert!(b.read().is_err(), "more was to follow");
+    a.read().expect("it is completed");
+    b.read().expect("it has left before that");
+    for end in [&a, &b] {
+        assert!(end.read().is_err());
+    }
+}
+
+#[test]
 fn sources_follow_the_vector() {
     let world = World::new();
     let (a, b, to_b) = pair(&world);

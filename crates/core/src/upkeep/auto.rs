@@ -16,6 +16,7 @@ use super::roster::Roster;
 use super::{NOTICE, Upkeep};
 use crate::domain::lock;
 use crate::members::Drive;
+use crate::quiet_thread;
 
 /// How long the thread stands by at first before it looks whether the application still polls.
 const STANDBY: Duration = Duration::from_millis(1);
@@ -78,12 +79,7 @@ impl Auto {
         if thread.is_none() {
             upkeep.roster.bell()?;
             let shared = Arc::clone(upkeep);
-            let handle = without_signals(|| {
-                thread::Builder::new()
-                    .name("oxi-progress".into())
-                    .spawn(move || run(&shared))
-            });
-            let handle = handle
+            let handle = quiet_thread::spawn("oxi-progress", move || run(&shared))
                 .map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EAGAIN)))?;
             *thread = Some(Worker {
                 handle,
@@ -166,19 +162,5 @@ fn stand_by(upkeep: &Upkeep) {
             0 => (pause * 2).min(LONGEST_STANDBY),
             _ => STANDBY,
         };
-    }
-}
-
-/// Calls `start` with all signals blocked, so that the thread that it starts runs no handlers of the application.
-fn without_signals<T>(start: impl FnOnce() -> T) -> T {
-    // SAFETY: both sets are initialised before they are read, and the old one is put back.
-    unsafe {
-        let mut all = mem::MaybeUninit::uninit();
-        let mut old = mem::MaybeUninit::uninit();
-        libc::sigfillset(all.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), old.as_mut_ptr());
-        let result = start();
-        libc::pthread_sigmask(libc::SIG_SETMASK, old.as_ptr(), std::ptr::null_mut());
-        result
     }
 }

@@ -10,6 +10,7 @@ use oxifabric_types::{Address, Errno, Info, PeerId};
 
 use super::{Key, TcpLink};
 use crate::cm::Card;
+use crate::gathering::Gathering;
 use crate::listen::{Listener, Visitors};
 use crate::params::Params;
 use crate::peer::{Lane, Peers};
@@ -22,6 +23,8 @@ pub(crate) const CLOCK_SLACK: Duration = Duration::from_millis(5);
 impl Connection for TcpLink {}
 
 impl Device for TcpLink {
+    const GATHERS: bool = true;
+
     fn open(info: &Info) -> Result<Self, Errno> {
         let params = Params::read();
         let at = local_address(info, params.iface.as_deref())?;
@@ -51,6 +54,7 @@ impl Device for TcpLink {
             dialing: Vec::new(),
             failed: Vec::new(),
             held: Vec::new(),
+            gathering: Gathering::new(params.gather),
             resumed: Vec::new(),
             owed: Vec::new(),
             blocked: 0,
@@ -120,6 +124,7 @@ impl Device for TcpLink {
             return false;
         }
         self.visit = true;
+        self.gathering.rest();
         if self.timer_at != self.deadline {
             self.timer_at = self.deadline;
             self.timer
@@ -129,7 +134,11 @@ impl Device for TcpLink {
     }
 
     fn idle(&self) -> bool {
-        !self.peers.iter().any(|peer| peer.blocked())
+        self.held.is_empty() && !self.peers.iter().any(|peer| peer.blocked())
+    }
+
+    fn holds_back(&self) -> bool {
+        !self.held.is_empty()
     }
 
     fn reason(&self, peer: PeerId) -> Option<String> {

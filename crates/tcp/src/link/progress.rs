@@ -96,7 +96,7 @@ impl TcpLink {
     /// Does what was left over since the last poll.
     fn catch_up(&mut self, sink: &mut impl Sink) -> usize {
         let mut events = 0;
-        oxifabric_engine::Link::flush(self);
+        self.send_held();
         while let Some(id) = self.failed.pop() {
             self.end_failed(id, sink);
             events += 1;

@@ -153,8 +153,11 @@ impl Node {
         self.link.peer(&address).expect("of the same kind")
     }
 
+    /// As the engine does it.
     fn poll(&mut self) -> usize {
-        self.link.poll(self.now, &mut self.sink)
+        let events = self.link.poll(self.now, &mut self.sink);
+        self.link.flush();
+        events
     }
 
     fn pass(&mut self, time: Duration) {

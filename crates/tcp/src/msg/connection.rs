@@ -18,6 +18,7 @@ use oxifabric_wire::tcp::{ByteOrder, Dialect};
 use super::listener::Caller;
 use crate::cm::{Inbox, Terms, compose};
 use crate::conn::Conn;
+use crate::gathering::Gathering;
 use crate::link::device::CLOCK_SLACK;
 use crate::link::dial::{advice, prepare, reachable};
 use crate::listen::{Said, listen_to};
@@ -43,6 +44,8 @@ pub struct TcpConnection {
     /// What the timer is set to.
     timer_at: Option<Instant>,
     pub(super) limits: Limits,
+    /// What is posted now leaves together or at once.
+    pub(super) gathering: Gathering,
     /// A post was answered with "again".
     pub(super) wanted: bool,
     /// The stalled frame is to be offered again.
@@ -104,8 +107,10 @@ impl TcpConnection {
         poller
             .add(timer.fd(), TIMER, Interest::READ)
             .map_err(|error| sys::errno_of(&error))?;
+        let params = Params::read();
         Ok(Self {
-            params: Params::read(),
+            params,
+            gathering: Gathering::new(params.gather),
             stage,
             name,
             peer,
@@ -386,6 +391,8 @@ impl Connection for TcpConnection {
 }
 
 impl Device for TcpConnection {
+    const GATHERS: bool = true;
+
     fn open(info: &Info) -> Result<Self, Errno> {
         bound(&local_address(info, Params::read().iface.as_deref())?)
             .map_err(|error| sys::errno_of(&error))
@@ -430,12 +437,17 @@ impl Device for TcpConnection {
         if self.failed.is_some() || self.resumed || self.undated || !self.events.is_empty() {
             return false;
         }
+        self.gathering.rest();
         self.set_timer(self.now);
         true
     }
 
     fn idle(&self) -> bool {
-        !matches!(&self.stage, Stage::Ready(conn) if conn.blocked())
+        !matches!(&self.stage, Stage::Ready(conn) if conn.blocked() || conn.holds_back())
+    }
+
+    fn holds_back(&self) -> bool {
+        matches!(&self.stage, Stage::Ready(conn) if conn.holds_back() && !conn.blocked())
     }
 
     fn reason(&self, _peer: PeerId) -> Option<String> {

@@ -23,7 +23,8 @@ impl Link for TcpConnection {
         let Stage::Ready(conn) = &mut self.stage else {
             return Err(self.refuse());
         };
-        match conn.post(&frame, token) {
+        let more = frame.more || self.gathering.gathers(&mut conn.turn);
+        match conn.post(&frame, token, more) {
             Ok(Ok(posted)) => {
                 if conn.blocked() {
                     self.watch();
@@ -49,6 +50,7 @@ impl Link for TcpConnection {
     }
 
     fn flush(&mut self) {
+        self.gathering.end();
         let Stage::Ready(conn) = &mut self.stage else {
             return;
         };
@@ -62,6 +64,7 @@ impl Link for TcpConnection {
     #[inline]
     fn poll(&mut self, now: Instant, sink: &mut impl Sink) -> usize {
         self.set_now(now);
+        self.gathering.begin();
         let mut events = 0;
         if self.resumed {
             events += self.retry(sink);

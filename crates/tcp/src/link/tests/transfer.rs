@@ -60,6 +60,49 @@ fn parts_of_a_body_are_events() {
 }
 
 #[test]
+fn what_follows_a_frame_waits_for_the_next_poll() {
+    let (mut a, mut b, to_b, _) = pair(V4);
+    a.poll();
+    for id in 0..3 {
+        let posted = a.try_post(to_b, message(id, 0), &Iov::empty());
+        assert_eq!(posted, Ok(Posted::Done));
+        assert_eq!(a.link.holds_back(), id > 0, "frame {id}");
+    }
+    a.poll();
+    assert!(!a.link.holds_back());
+    assert!(a.link.arm());
+    for id in 3..5 {
+        let posted = a.try_post(to_b, message(id, 0), &Iov::empty());
+        assert_eq!(posted, Ok(Posted::Done));
+        assert!(!a.link.holds_back(), "somebody may sleep: {id}");
+    }
+    drive(&mut a, &mut b, |_, b| b.sink.arrived.len() == 5);
+    for id in 0..5 {
+        let tag = b.pop().expect("it is there").0.tag;
+        assert_eq!(tag, message(id, 0).tag);
+    }
+}
+
+#[test]
+fn what_is_held_back_for_long_leaves_without_a_poll() {
+    let (mut a, mut b, to_b, _) = pair(V4);
+    for _ in 0..3 {
+        a.poll();
+        for id in 0..3 {
+            let posted = a.try_post(to_b, message(id, 0), &Iov::empty());
+            assert_eq!(posted, Ok(Posted::Done));
+        }
+        assert!(a.link.holds_back());
+        let start = Clock::now();
+        while b.sink.arrived.len() < 3 {
+            b.poll();
+            assert!(start.elapsed() < WATCHDOG, "it was forgotten");
+        }
+        b.sink.arrived.clear();
+    }
+}
+
+#[test]
 fn transient_memory_is_copied() {
     let (mut a, mut b, to_b, _) = pair(V4);
     let len = 16 << 20;

@@ -1,0 +1,27 @@
+//! Threads of the library's own, which never run a signal handler of the application. Set-up path.
+
+use std::io;
+use std::mem;
+use std::thread::{Builder, JoinHandle};
+
+/// Starts a thread that has all signals blocked.
+///
+/// # Errors
+/// When the system has no room for a thread.
+pub fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    without_signals(|| Builder::new().name(name.into()).spawn(run))
+}
+
+/// Calls `start` with all signals blocked: a thread inherits that.
+fn without_signals<T>(start: impl FnOnce() -> T) -> T {
+    // SAFETY: both sets are initialised before they are read, and the old one is put back.
+    unsafe {
+        let mut all = mem::MaybeUninit::uninit();
+        let mut old = mem::MaybeUninit::uninit();
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), old.as_mut_ptr());
+        let result = start();
+        libc::pthread_sigmask(libc::SIG_SETMASK, old.as_ptr(), std::ptr::null_mut());
+        result
+    }
+}

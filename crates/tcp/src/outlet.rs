@@ -1,0 +1,31 @@
+//! The sending half of a connection as two threads see it: the one that has the endpoint, and the reminder's. Short path.
+
+use std::sync::Arc;
+
+use oxifabric_sync::SwitchLock;
+
+use crate::sys::Socket;
+use crate::tx::Tx;
+
+/// A socket, and what is to be sent over it.
+#[derive(Debug)]
+pub(crate) struct Outlet {
+    socket: Arc<Socket>,
+    pub(crate) tx: SwitchLock<Tx>,
+}
+
+impl Outlet {
+    pub(crate) fn new(socket: Arc<Socket>) -> Self {
+        Self {
+            socket,
+            tx: SwitchLock::locked(Tx::default()),
+        }
+    }
+
+    /// Sends what has been held back for long; tells whether to look again.
+    pub(crate) fn remind(&self) -> bool {
+        // Whoever has it is about to hold back or to send.
+        let tx = self.tx.try_lock();
+        tx.is_none_or(|mut tx| tx.remind(&self.socket))
+    }
+}

@@ -1,0 +1,145 @@
+//! A thread that sends what was held back and then forgotten.
+//!
+//! Messages that are posted between two polls leave together, with the second poll at the latest. But an application that
+//! posts and then computes, or ends without closing, polls late or never; what it posted must not wait for that. So one
+//! thread of the process looks every half millisecond at the connections that hold frames back, and sends what was there at
+//! its last look. It starts with the first frame that is held back and ends when none has been for a while, because the mere
+//! existence of a second thread makes system calls dearer.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use oxifabric_core::{log, quiet_thread};
+
+use crate::outlet::Outlet;
+use crate::sys;
+
+/// The time between two looks.
+const INTERVAL: Duration = Duration::from_micros(500);
+
+static STATE: Mutex<State> = Mutex::new(State {
+    customers: 0,
+    minded: Vec::new(),
+    thread: None,
+    runs: false,
+    generation: 0,
+});
+
+/// Nobody wants the thread any more.
+static NEWS: Condvar = Condvar::new();
+
+/// The process that the thread runs in, once there was one: a forked child has none.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+
+struct State {
+    /// Connections, whether they hold frames back or not.
+    customers: usize,
+    minded: Vec<Weak<Outlet>>,
+    /// The thread, until somebody has waited for its end.
+    thread: Option<JoinHandle<()>>,
+    /// It looks; otherwise it is about to end, or has.
+    runs: bool,
+    /// Counts the times that a thread was told to end: one of an earlier generation does.
+    generation: u64,
+}
+
+/// A connection for whose life the thread may be needed.
+#[derive(Debug)]
+pub(crate) struct Customer {
+    /// The process that it runs in: a forked child has no such thread, and may find the state locked for ever.
+    pid: u32,
+}
+
+impl Customer {
+    pub(crate) fn new() -> Self {
+        state().customers += 1;
+        let pid = std::process::id();
+        Self { pid }
+    }
+}
+
+impl Drop for Customer {
+    fn drop(&mut self) {
+        if self.pid != std::process::id() {
+            return;
+        }
+        let mut state = state();
+        state.customers -= 1;
+        if state.customers > 0 {
+            return;
+        }
+        state.minded.clear();
+        state.generation += 1;
+        state.runs = false;
+        let thread = state.thread.take();
+        drop(state);
+        NEWS.notify_all();
+        await_end(thread);
+    }
+}
+
+/// Looks after a connection that holds frames back, until it has not done so for a while. Call it without its lock.
+#[cold]
+pub(crate) fn mind(outlet: &Arc<Outlet>) {
+    let mut state = state();
+    state.minded.push(Arc::downgrade(outlet));
+    if state.runs {
+        return;
+    }
+    // One that has ended by itself needs the lock no more.
+    await_end(state.thread.take());
+    if PROCESS.swap(std::process::id(), Ordering::Relaxed) == 0 {
+        sys::at_exit(send_all);
+    }
+    let generation = state.generation;
+    match quiet_thread::spawn("oxi-reminder", move || run(generation)) {
+        Ok(thread) => {
+            state.thread = Some(thread);
+            state.runs = true;
+        }
+        Err(error) => log::warn!("tcp", EpData, "no thread for what is held back: {error}"),
+    }
+}
+
+/// Waits until a thread has left the library, which may be unloaded next.
+fn await_end(thread: Option<JoinHandle<()>>) {
+    if let Some(thread) = thread {
+        // A panic was reported where it happened, and there is nothing to save.
+        let _ = thread.join();
+    }
+}
+
+fn run(generation: u64) {
+    let mut state = state();
+    while state.generation == generation && !state.minded.is_empty() {
+        state.minded.retain(|outlet| {
+            let outlet = outlet.upgrade();
+            outlet.is_some_and(|outlet| outlet.remind())
+        });
+        let pause =
+            NEWS.wait_timeout_while(state, INTERVAL, |state| state.generation == generation);
+        state = pause.unwrap_or_else(PoisonError::into_inner).0;
+    }
+    if state.generation == generation {
+        state.runs = false;
+    }
+}
+
+/// The process ends, and may not have closed what it opened.
+extern "C" fn send_all() {
+    if PROCESS.load(Ordering::Relaxed) != std::process::id() {
+        return;
+    }
+    if let Ok(state) = STATE.try_lock() {
+        for outlet in state.minded.iter().filter_map(Weak::upgrade) {
+            outlet.remind();
+            outlet.remind();
+        }
+    }
+}
+
+fn state() -> MutexGuard<'static, State> {
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
