@@ -42,7 +42,6 @@ pub(crate) struct Conn {
     holds_back: bool,
     rx: Rx,
     seq: u8,
-    /// Before the outlet goes.
     _customer: Customer,
 }
 

@@ -207,7 +207,7 @@ fn fi_info_why_tells_each_provider_apart() {
         "{}",
         ended.out
     );
-    let ended = run(FI_INFO, &["--why", "-t", "FI_EP_DGRAM"]);
+    let ended = run(FI_INFO, &["--why", "-t", "FI_EP_DGRAM", "-c", "FI_RMA"]);
     assert_eq!(ended.status.code(), Some(61));
     assert!(ended.out.contains("(nearest miss)"), "{}", ended.out);
 }
