@@ -1,13 +1,14 @@
 //! A ping-pong of short messages allocates nothing.
 
+mod sides;
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use oxifabric::{
-    AddressVector, Backend, Buffer, Caps, CompletionQueue, Domain, Endpoint, Fabric, Hints,
-    Operation, Peer, Rdm,
-};
+use oxifabric::{Buffer, Operation};
+
+use sides::Side;
 
 /// How long anything may take before the test fails.
 const WATCHDOG: Duration = Duration::from_secs(60);
@@ -52,26 +53,13 @@ static ALLOCATOR: Counting = Counting;
 
 /// Two endpoints of one thread, which throw one buffer to and fro.
 struct Game {
-    sides: [(Endpoint, CompletionQueue, Peer); 2],
+    sides: [Side; 2],
 }
 
 impl Game {
     fn open(provider: &str) -> Self {
-        let hints = Hints::new().caps(Caps::TAGGED).provider(provider);
-        let info = hints.best(Backend::builtin()).unwrap();
-        let fabric = Fabric::open(&info).unwrap();
-        let domain = Domain::open(&fabric, &info).unwrap();
-        let peers = AddressVector::open(&domain).unwrap();
-        let [left, right] = [(); 2].map(|()| {
-            let queue = CompletionQueue::polled(&domain, 64).unwrap();
-            let builder = Endpoint::<Rdm>::builder(&domain).address_vector(&peers);
-            (builder.queue(&queue).enable().unwrap(), queue)
-        });
-        let [to_right, to_left] = [&right, &left]
-            .map(|(endpoint, _)| peers.insert(&endpoint.address().unwrap()).unwrap());
-        Self {
-            sides: [(left.0, left.1, to_right), (right.0, right.1, to_left)],
-        }
+        let sides = sides::open(provider);
+        Self { sides }
     }
 
     /// One message from a side to the other; both buffers come back.

@@ -1,16 +1,15 @@
 //! What the safe interface costs above the C interface of the same library, in instructions, which nothing else on the machine
 //! disturbs: a ping-pong of 8 bytes over shm between two endpoints of one thread, played both ways under callgrind.
 
+mod sides;
+
 use core::ffi::c_void;
 use core::ptr;
 use std::env;
 use std::fs;
 use std::process::Command;
 
-use oxifabric::{
-    AddressVector, Backend, Buffer, Caps, CompletionQueue, Domain, Endpoint, Fabric, Hints,
-    Operation, Peer, Rdm,
-};
+use oxifabric::{Buffer, CompletionQueue, Operation};
 use oxifabric_abi::{
     FI_CQ_FORMAT_TAGGED, FI_EAGAIN, FI_EP_RDM, FI_RECV, FI_TAGGED, FI_THREAD_SAFE, FI_TRANSMIT,
     FI_VERSION, fi_av_attr, fi_av_insert, fi_av_open, fi_cq_attr, fi_cq_open, fi_cq_read,
@@ -18,6 +17,8 @@ use oxifabric_abi::{
     fi_fabric_attr, fi_getname, fi_info, fi_rx_attr, fi_trecv, fi_tsend, fi_tx_attr, fid_av,
     fid_cq, fid_domain, fid_ep, fid_fabric,
 };
+
+use sides::Side;
 
 /// The most that the safe interface may need for what C needs 100 instructions for, as tests are compiled. The goal is 105:
 /// docs/performance.md.
@@ -83,26 +84,13 @@ fn played_under_callgrind() {
 
 /// The game through the safe interface.
 struct Safe {
-    sides: [(Endpoint, CompletionQueue, Peer); 2],
+    sides: [Side; 2],
 }
 
 impl Safe {
     fn open() -> Self {
-        let hints = Hints::new().caps(Caps::TAGGED).provider("shm");
-        let info = hints.best(Backend::builtin()).unwrap();
-        let fabric = Fabric::open(&info).unwrap();
-        let domain = Domain::open(&fabric, &info).unwrap();
-        let peers = AddressVector::open(&domain).unwrap();
-        let [left, right] = [(); 2].map(|()| {
-            let queue = CompletionQueue::polled(&domain, 64).unwrap();
-            let builder = Endpoint::<Rdm>::builder(&domain).address_vector(&peers);
-            (builder.queue(&queue).enable().unwrap(), queue)
-        });
-        let [to_right, to_left] = [&right, &left]
-            .map(|(endpoint, _)| peers.insert(&endpoint.address().unwrap()).unwrap());
-        Self {
-            sides: [(left.0, left.1, to_right), (right.0, right.1, to_left)],
-        }
+        let sides = sides::open("shm");
+        Self { sides }
     }
 
     fn play(&self, rounds: usize) {
