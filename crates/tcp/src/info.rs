@@ -11,9 +11,6 @@ use oxifabric_types::{
 
 use crate::params::Params;
 
-const SOCKADDR_IN: u32 = 2;
-const SOCKADDR_IN6: u32 = 3;
-
 const PROTO_SOCK_TCP: u32 = 6;
 const PROTO_XNET: u32 = 25;
 const PROTO_XNET_VERSION: u32 = 1;
@@ -64,20 +61,10 @@ fn describe(place: &Place, params: &Params) -> Info {
         Caps::SEND | Caps::READ | Caps::WRITE | Caps::FENCE | Caps::NAMED_RX_CTX | Caps::TRIGGER;
     let targets = Caps::REMOTE_READ | Caps::REMOTE_WRITE | Caps::RMA_EVENT;
     let receives = RECEIVING | targets | Caps::TRIGGER;
-    let reach = if place.loopback {
-        Caps::LOCAL_COMM
-    } else {
-        Caps::LOCAL_COMM | Caps::REMOTE_COMM
-    };
-    let sockaddr = if place.at.is_ipv4() {
-        SOCKADDR_IN
-    } else {
-        SOCKADDR_IN6
-    };
     Info {
-        caps: transfers | sends | receives | reach | VECTORS,
+        caps: transfers | sends | receives | place.reach() | VECTORS,
         mode: 0,
-        addr_format: sockaddr,
+        addr_format: place.addr_format(),
         src: Some(Address::Inet(place.at)),
         dest: None,
         tx: TxAttr {

@@ -10,9 +10,6 @@ use oxifabric_types::{
 
 use crate::params::Params;
 
-const SOCKADDR_IN: u32 = 2;
-const SOCKADDR_IN6: u32 = 3;
-
 const PROTO_UDP: u32 = 5;
 const IOV_LIMIT: usize = oxifabric_mem::MAX_SEGMENTS;
 /// How many operations may be outstanding.
@@ -32,20 +29,11 @@ pub(crate) fn offers(params: &Params) -> Vec<Info> {
 fn describe(place: &Place) -> Info {
     let sends = Caps::MSG | Caps::MULTICAST | Caps::SEND;
     let receives = Caps::MSG | Caps::RECV | Caps::MULTI_RECV | Caps::DIRECTED_RECV | Caps::SOURCE;
-    let reach = if place.loopback {
-        Caps::LOCAL_COMM
-    } else {
-        Caps::LOCAL_COMM | Caps::REMOTE_COMM
-    };
-    let (sockaddr, longest) = if place.at.is_ipv4() {
-        (SOCKADDR_IN, MAX_V4)
-    } else {
-        (SOCKADDR_IN6, MAX_V6)
-    };
+    let longest = if place.at.is_ipv4() { MAX_V4 } else { MAX_V6 };
     Info {
-        caps: sends | receives | reach | VECTORS,
+        caps: sends | receives | place.reach() | VECTORS,
         mode: 0,
-        addr_format: sockaddr,
+        addr_format: place.addr_format(),
         src: Some(Address::Inet(place.at)),
         dest: None,
         tx: TxAttr {
@@ -112,10 +100,9 @@ mod tests {
     #[test]
     fn a_message_fits_one_frame_of_ethernet() {
         for offer in offers(Params::read()) {
-            let headers = if offer.addr_format == SOCKADDR_IN {
-                28
-            } else {
-                48
+            let headers = match offer.src {
+                Some(Address::Inet(at)) if at.is_ipv4() => 28,
+                _ => 48,
             };
             assert_eq!(offer.ep.max_msg_size + headers, 1500);
             assert_eq!(offer.tx.inject_size, offer.ep.max_msg_size);

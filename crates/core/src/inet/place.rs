@@ -3,6 +3,9 @@
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use oxifabric_abi::{FI_SOCKADDR_IN, FI_SOCKADDR_IN6};
+use oxifabric_types::Caps;
+
 use super::netif::{Interface, interfaces};
 
 /// An address that endpoints can have.
@@ -15,7 +18,7 @@ pub struct Place {
     /// The network that it is in, such as `10.1.0.0/16`.
     pub network: String,
     /// It reaches this host only.
-    pub loopback: bool,
+    loopback: bool,
     /// In Mb/s; zero when it does not say.
     speed: u64,
 }
@@ -47,6 +50,22 @@ fn insert(places: &mut Vec<Place>, place: Place) {
 }
 
 impl Place {
+    /// Returns the format of its address: `FI_SOCKADDR_IN` or `FI_SOCKADDR_IN6`.
+    pub const fn addr_format(&self) -> u32 {
+        match self.at {
+            SocketAddr::V4(_) => FI_SOCKADDR_IN,
+            SocketAddr::V6(_) => FI_SOCKADDR_IN6,
+        }
+    }
+
+    /// Returns whom endpoints there reach: `LOCAL_COMM`, and `REMOTE_COMM` unless it is a loopback address.
+    pub fn reach(&self) -> Caps {
+        match self.loopback {
+            true => Caps::LOCAL_COMM,
+            false => Caps::LOCAL_COMM | Caps::REMOTE_COMM,
+        }
+    }
+
     fn of(interface: &Interface) -> Self {
         Self {
             at: interface.address,
