@@ -18,9 +18,17 @@ use crate::rx::{Progress, Rx};
 use crate::sys::{Delivery, Interest, Socket};
 use crate::tx::{Body, Taken, Tx};
 
-/// How many bytes from this host may wait for their reader. There is no distance to bridge, so more would only push what
-/// is read next out of the processor's cache: the kernel would let up to 32 MiB wait.
-const LOCAL_ARRIVALS: i32 = 512 * 1024;
+/// How many bytes from this host may wait for their reader: more than a sender can have under way (below), so that a
+/// sender's own calls carry its bytes all the way. What waits for room at the receiver is carried by the receiver's
+/// processor, while it reads, and the sender's idles. The kernel itself would let up to 32 MiB wait.
+const LOCAL_ARRIVALS: i32 = 4_000_000;
+
+/// How many bytes to this host may be accepted and not have arrived. There is no distance to bridge, so more would only
+/// push what is read next out of the processor's cache.
+const LOCAL_DEPARTURES: i32 = 512 * 1024;
+
+/// How many of them may wait for room at the receiver.
+const LOCAL_UNSENT: i32 = 128 * 1024;
 
 /// A connection in use.
 #[derive(Debug)]
@@ -52,8 +60,10 @@ pub(crate) struct Broken(pub(crate) io::Error);
 impl Conn {
     pub(crate) fn new(socket: Socket, terms: Terms) -> Self {
         if socket.is_within_host() {
-            // A wish: without it the kernel chooses.
+            // Wishes: without them the kernel chooses.
             let _ = socket.arrivals_within(LOCAL_ARRIVALS);
+            let _ = socket.departures_within(LOCAL_DEPARTURES);
+            let _ = socket.unsent_within(LOCAL_UNSENT);
         }
         let socket = Arc::new(socket);
         Self {
@@ -204,6 +214,12 @@ impl Conn {
 
     pub(crate) fn stalled(&self) -> bool {
         self.rx.stalled()
+    }
+
+    /// Tells whether large messages are expected.
+    #[inline]
+    pub(crate) const fn expects_large(&self) -> bool {
+        self.rx.narrow()
     }
 
     pub(crate) const fn blocked(&self) -> bool {

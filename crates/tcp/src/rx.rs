@@ -23,7 +23,8 @@ const NARROW_LEN: usize = 256;
 /// Messages of this length make it worth it to read narrowly.
 const LARGE_LEN: usize = 2 * STAGING_LEN;
 
-/// How many calls a turn may take, so that one busy peer does not starve the others.
+/// How many calls a turn may take, so that one busy peer does not starve the others. One into a large body ends the turn:
+/// whoever reads on leaves its own sending, and what that wakes, to the peer's processor.
 const READS_PER_TURN: usize = 8;
 
 /// The receiving half of a connection.
@@ -104,6 +105,12 @@ impl Rx {
         }
     }
 
+    /// Tells whether large messages are expected.
+    #[inline]
+    pub(crate) const fn narrow(&self) -> bool {
+        self.narrow
+    }
+
     pub(crate) fn stalled(&self) -> bool {
         matches!(self.state, State::Stalled { .. })
     }
@@ -163,6 +170,9 @@ impl Rx {
             }
             if drained {
                 progress.end = Ok(Turn::Drained);
+                return progress;
+            }
+            if placed {
                 return progress;
             }
         }

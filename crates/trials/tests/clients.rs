@@ -22,10 +22,13 @@ const ELSEWHERE: [&str; 5] = [
 ///
 /// Intel MPI registers all memory for a dynamic window where the provider lets it, and then says that the window has -1
 /// bytes. Debian's Open MPI 4.1 hands a null address to the fabric where a datatype counts from MPI_BOTTOM, and fails,
-/// hangs or lacks functions in seven modules.
+/// hangs or lacks functions in seven modules. MPICH counts the edges of a distributed graph in one message from any source
+/// and then receives one from any source, which may be another that has come in between; where the two differ in length,
+/// as with two ranks, it miscounts about every fourth time.
 const fn failing(mpi: Mpi) -> &'static [&'static str] {
     match mpi {
         Mpi::Intel => &["TestWinCreateDynamic"],
+        Mpi::Mpich => &["testDistgraphcomm"],
         Mpi::Open => &[
             "testAlltoallwBottom",
             "test_cco_ngh_buf",

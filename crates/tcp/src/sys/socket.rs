@@ -1,10 +1,12 @@
 //! Stream sockets that never wait.
 
+use std::fs;
 use std::io;
 use std::mem;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use oxifabric_core::inet::RawAddr;
@@ -108,9 +110,30 @@ impl Socket {
         }
     }
 
-    /// Bounds what may arrive before it is read (socket(7), SO_RCVBUF, which counts the kernel's own needs too).
+    /// Bounds what may arrive before it is read (socket(7), SO_RCVBUF, which counts the kernel's own needs too). Where the
+    /// system allows less, it is left to the kernel, which may choose more by itself (tcp(7), tcp_rmem).
     pub(crate) fn arrivals_within(&self, bytes: libc::c_int) -> io::Result<()> {
+        static ALLOWED: LazyLock<i64> = LazyLock::new(|| {
+            let limit = fs::read_to_string("/proc/sys/net/core/rmem_max");
+            limit
+                .ok()
+                .and_then(|text| text.trim().parse().ok())
+                .unwrap_or(0)
+        });
+        if *ALLOWED < i64::from(bytes) {
+            return Ok(());
+        }
         self.set(libc::SOL_SOCKET, libc::SO_RCVBUF, bytes)
+    }
+
+    /// Bounds what may be sent before the peer has confirmed it (socket(7), SO_SNDBUF).
+    pub(crate) fn departures_within(&self, bytes: libc::c_int) -> io::Result<()> {
+        self.set(libc::SOL_SOCKET, libc::SO_SNDBUF, bytes)
+    }
+
+    /// Bounds what may be accepted before it can leave (tcp(7), TCP_NOTSENT_LOWAT).
+    pub(crate) fn unsent_within(&self, bytes: libc::c_int) -> io::Result<()> {
+        self.set(libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes)
     }
 
     /// Returns and clears the error that happened behind the scenes.
