@@ -265,7 +265,7 @@ impl Conn {
         let result = call(&mut tx, &self.socket);
         self.blocked = tx.blocked();
         self.holds_back = tx.holds_back();
-        if self.holds_back && !tx.minded {
+        if tx.waits() && !tx.minded {
             tx.minded = true;
             drop(tx);
             reminder::mind(&self.outlet);

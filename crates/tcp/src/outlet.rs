@@ -22,7 +22,7 @@ impl Outlet {
         }
     }
 
-    /// Sends what has been held back for long; tells whether to look again.
+    /// Sends what has waited for long; tells whether to look again.
     pub(crate) fn remind(&self) -> bool {
         // Whoever has it is about to hold back or to send.
         let tx = self.tx.try_lock();

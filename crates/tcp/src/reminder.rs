@@ -1,9 +1,9 @@
-//! A thread that sends what was held back and then forgotten.
+//! A thread that sends what was accepted and then forgotten.
 //!
-//! Messages that are posted between two polls leave together, with the second poll at the latest. But an application that
-//! posts and then computes, or ends without closing, polls late or never; what it posted must not wait for that. So one
-//! thread of the process looks every half millisecond at the connections that hold frames back, and sends what was there at
-//! its last look. It starts with the first frame that is held back and ends when none has been for a while, because the mere
+//! Messages that are posted between two polls leave together, with the second poll at the latest; and a short message
+//! that the socket had no room for leaves when a poll finds room. But an application that posts and then computes, or
+//! ends without closing, polls late or never; what it posted must not wait for that. So one thread of the process looks
+//! every half millisecond at the connections where bytes wait, and sends what was there at its last look. It starts with the first frame that is held back and ends when none has been for a while, because the mere
 //! existence of a second thread makes system calls dearer.
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -80,7 +80,7 @@ impl Drop for Customer {
     }
 }
 
-/// Looks after a connection that holds frames back, until it has not done so for a while. Call it without its lock.
+/// Looks after a connection where bytes wait, until none have for a while. Call it without its lock.
 #[cold]
 pub(crate) fn mind(outlet: &Arc<Outlet>) {
     let mut state = state();

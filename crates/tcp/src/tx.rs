@@ -80,6 +80,12 @@ impl Tx {
         !self.blocked && !self.backlog.is_empty()
     }
 
+    /// Tells whether bytes whose memory was given back wait for another call: held back, or because the socket is full. Who
+    /// posted them may never call again.
+    pub(crate) fn waits(&self) -> bool {
+        self.large.is_none() && !self.backlog.is_empty()
+    }
+
     /// Sends a frame, or holds it back if `more` will follow.
     ///
     /// # Errors
@@ -142,19 +148,20 @@ impl Tx {
         Ok(())
     }
 
-    /// Sends what has been held back since the last such look; tells whether to look again. What the socket does not take,
-    /// and its errors, are left to the next flush.
+    /// Sends what has waited since the last such look; tells whether to look again. What the socket does not take, and its
+    /// errors, are left to the next call. That a full socket has room again is left to whoever polls.
     pub(crate) fn remind(&mut self, socket: &Socket) -> bool {
-        if !self.holds_back() {
+        if !self.waits() {
             self.looks += 1;
             self.minded = self.looks < LOOKS;
             return self.minded;
         }
         self.looks = 0;
         if std::mem::replace(&mut self.overdue, true)
-            && let Ok(count) = socket.send(&self.backlog)
+            && let Ok(count) = socket.send(&self.backlog[self.sent..])
         {
-            self.backlog.drain(..count);
+            self.backlog.drain(..self.sent + count);
+            self.sent = 0;
         }
         true
     }
@@ -172,6 +179,7 @@ impl Tx {
             None => (&nothing, 0, 0),
         };
         let wanted = rest.len() + len;
+        self.overdue = false;
         let count = or_none(socket.send_gather(rest, body, offset, len))?;
         let of_body = count.saturating_sub(rest.len());
         self.sent += count - of_body;

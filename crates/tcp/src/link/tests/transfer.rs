@@ -103,6 +103,24 @@ fn what_is_held_back_for_long_leaves_without_a_poll() {
 }
 
 #[test]
+fn what_a_full_socket_did_not_take_leaves_without_a_poll() {
+    let (mut a, mut b, to_b, _) = pair(V4);
+    let (body, _) = pattern(&[1000], 6);
+    let taken = (0..).take_while(|id| a.try_post(to_b, message(*id, 1000), &body).is_ok());
+    let taken = taken.count();
+    assert!(!a.link.idle(), "the last one waits for room");
+    let start = Clock::now();
+    while b.sink.arrived.len() < taken {
+        b.poll();
+        let arrived = b.sink.arrived.len();
+        assert!(start.elapsed() < WATCHDOG, "{arrived} of {taken} arrived");
+    }
+    drive(&mut a, &mut b, |a, _| a.link.idle());
+    let posted = post(&mut a, &mut b, to_b, message(1, 0), &Iov::empty());
+    assert_eq!(posted, Posted::Done);
+}
+
+#[test]
 fn transient_memory_is_copied() {
     let (mut a, mut b, to_b, _) = pair(V4);
     let len = 16 << 20;
