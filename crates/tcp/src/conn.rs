@@ -219,7 +219,7 @@ impl Conn {
     /// Tells whether large messages are expected.
     #[inline]
     pub(crate) const fn expects_large(&self) -> bool {
-        self.rx.narrow()
+        self.rx.expects_large()
     }
 
     pub(crate) const fn blocked(&self) -> bool {

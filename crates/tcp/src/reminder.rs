@@ -3,8 +3,9 @@
 //! Messages that are posted between two polls leave together, with the second poll at the latest; and a short message
 //! that the socket had no room for leaves when a poll finds room. But an application that posts and then computes, or
 //! ends without closing, polls late or never; what it posted must not wait for that. So one thread of the process looks
-//! every half millisecond at the connections where bytes wait, and sends what was there at its last look. It starts with the first frame that is held back and ends when none has been for a while, because the mere
-//! existence of a second thread makes system calls dearer.
+//! every half millisecond at the connections where bytes wait, and sends what was there at its last look. It starts with the
+//! first that wait and ends when none have for a while, because the mere existence of a second thread makes system calls
+//! dearer.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};

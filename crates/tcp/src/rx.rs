@@ -107,7 +107,7 @@ impl Rx {
 
     /// Tells whether large messages are expected.
     #[inline]
-    pub(crate) const fn narrow(&self) -> bool {
+    pub(crate) const fn expects_large(&self) -> bool {
         self.narrow
     }
 

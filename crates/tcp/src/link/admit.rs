@@ -21,6 +21,9 @@ const PER_POLL: usize = 32;
 /// How long nobody is let in when the system has no descriptors left.
 const CLOSED: Duration = Duration::from_millis(100);
 
+/// How many turns of reading a connection gets that another replaces; one ends with each read into a large body.
+const LAST_TURNS: usize = 8;
+
 impl TcpLink {
     /// Lets those in who wait at the door, and listens to what they say.
     pub(super) fn open_door(&mut self, sink: &mut impl Sink) {
@@ -131,7 +134,11 @@ impl TcpLink {
             Verdict::Accept | Verdict::Yield => self.respond(id, visitor, message, sink),
             Verdict::Replace => {
                 // What the old connection still brings was sent before the new one was made.
-                self.read(id, sink);
+                for _ in 0..LAST_TURNS {
+                    if self.read(id, true, sink) == 0 {
+                        break;
+                    }
+                }
                 self.end(id, Errno::CONNRESET, "replaced by a new connection", sink);
                 self.respond(id, visitor, message, sink);
             }

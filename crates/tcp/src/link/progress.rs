@@ -30,7 +30,7 @@ impl TcpLink {
         if direct {
             let mut at = 0;
             while let Some(&id) = self.ready.get(at) {
-                events += self.try_read(id, sink);
+                events += self.read(id, false, sink);
                 // Whoever was taken out has left another in its place.
                 at += usize::from(self.ready.get(at) == Some(&id));
             }
@@ -56,22 +56,11 @@ impl TcpLink {
         events
     }
 
-    /// Reads a connection without asking the poller first, unless large messages come: a vain read of them holds the
-    /// socket while the kernel fills it, and what one call saves is nothing beside the copying.
+    /// Reads a connection; returns how many events there were. Where large messages are expected, only what the poller
+    /// `told` of is read: a vain read holds the socket while the kernel fills it, and what one call saves is nothing
+    /// beside the copying.
     #[inline]
-    fn try_read(&mut self, id: PeerId, sink: &mut impl Sink) -> usize {
-        match self.peers.get(id).map(|peer| &peer.lane) {
-            Some(Lane::Ready(conn)) if conn.expects_large() => {
-                self.visit = true;
-                0
-            }
-            _ => self.read(id, sink),
-        }
-    }
-
-    /// Reads a connection; returns how many events there were.
-    #[inline]
-    pub(super) fn read(&mut self, id: PeerId, sink: &mut impl Sink) -> usize {
+    pub(super) fn read(&mut self, id: PeerId, told: bool, sink: &mut impl Sink) -> usize {
         let Some(peer) = self.peers.get_mut(id) else {
             return 0;
         };
@@ -79,6 +68,10 @@ impl TcpLink {
             return 0;
         };
         if conn.stalled() {
+            return 0;
+        }
+        if !told && conn.expects_large() {
+            self.visit = true;
             return 0;
         }
         let progress = conn.read(id, sink);
@@ -205,7 +198,7 @@ impl TcpLink {
             return events + 1;
         }
         if event.broken || event.readable && (!direct || conn.expects_large()) {
-            events += self.read(id, sink);
+            events += self.read(id, true, sink);
         }
         events
     }
