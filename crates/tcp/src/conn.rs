@@ -1,6 +1,7 @@
 //! A connection in use: a socket, its two halves, and what they remember. Short path.
 
 use std::io;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,15 +60,13 @@ pub(crate) struct Broken(pub(crate) io::Error);
 
 impl Conn {
     pub(crate) fn new(socket: Socket, terms: Terms) -> Self {
-        if socket.is_within_host() {
-            // Wishes: without them the kernel chooses.
-            let _ = socket.arrivals_within(LOCAL_ARRIVALS);
-            let _ = socket.departures_within(LOCAL_DEPARTURES);
-            let _ = socket.unsent_within(LOCAL_UNSENT);
-        }
+        let segment = match socket.is_within_host() {
+            true => prepare_local(&socket),
+            false => None,
+        };
         let socket = Arc::new(socket);
         Self {
-            outlet: Arc::new(Outlet::new(Arc::clone(&socket))),
+            outlet: Arc::new(Outlet::new(Arc::clone(&socket), segment)),
             socket,
             terms,
             interest: Interest::default(),
@@ -288,4 +287,14 @@ impl Conn {
             }
         }
     }
+}
+
+/// Prepares a socket whose peer is on this host; returns the length of its segments. All are wishes: without them the kernel
+/// chooses.
+fn prepare_local(socket: &Socket) -> Option<NonZeroUsize> {
+    let _ = socket.arrivals_within(LOCAL_ARRIVALS);
+    let _ = socket.departures_within(LOCAL_DEPARTURES);
+    let _ = socket.unsent_within(LOCAL_UNSENT);
+    let _ = socket.unpaced();
+    socket.segment().ok().and_then(NonZeroUsize::new)
 }

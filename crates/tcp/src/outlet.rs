@@ -1,5 +1,6 @@
 //! The sending half of a connection as two threads see it: the one that has the endpoint, and the reminder's. Short path.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use oxifabric_sync::SwitchLock;
@@ -15,10 +16,10 @@ pub(crate) struct Outlet {
 }
 
 impl Outlet {
-    pub(crate) fn new(socket: Arc<Socket>) -> Self {
+    pub(crate) fn new(socket: Arc<Socket>, segment: Option<NonZeroUsize>) -> Self {
         Self {
             socket,
-            tx: SwitchLock::locked(Tx::default()),
+            tx: SwitchLock::locked(Tx::new(segment)),
         }
     }
 

@@ -5,6 +5,7 @@
 //! Whoever posts is told [`Taken::Later`] as long as the socket is full, so the backlog stays bounded.
 
 use std::io;
+use std::num::NonZeroUsize;
 
 use oxifabric_engine::TxToken;
 use oxifabric_mem::Iov;
@@ -28,6 +29,8 @@ pub(crate) struct Tx {
     sent: usize,
     /// What follows the backlog.
     large: Option<Large>,
+    /// How long a segment is, if it is worth while to fill it: within a host each costs as much as copying its bytes.
+    segment: Option<NonZeroUsize>,
     /// The socket takes nothing more for now.
     blocked: bool,
     /// [`crate::reminder`] looks after what is held back.
@@ -70,6 +73,13 @@ pub(crate) struct Body<'a> {
 }
 
 impl Tx {
+    pub(crate) fn new(segment: Option<NonZeroUsize>) -> Self {
+        Self {
+            segment,
+            ..Self::default()
+        }
+    }
+
     /// Tells whether the socket is full, so that it is worth waiting for it.
     pub(crate) fn blocked(&self) -> bool {
         self.blocked
@@ -86,7 +96,8 @@ impl Tx {
         self.large.is_none() && !self.backlog.is_empty()
     }
 
-    /// Sends a frame, or holds it back if `more` will follow.
+    /// Sends a frame, or holds it back if `more` will follow: a small one, or what would begin another segment for the end
+    /// of a large one.
     ///
     /// # Errors
     /// What the socket said; the connection is of no use any more.
@@ -102,7 +113,7 @@ impl Tx {
             return Ok(Taken::Later);
         }
         if body.len > COPY_MAX {
-            return self.post_large(socket, header, body);
+            return self.post_large(socket, header, body, more);
         }
         self.backlog.extend_from_slice(header);
         self.append(&body);
@@ -200,14 +211,30 @@ impl Tx {
         self.large.take().map(|large| large.token)
     }
 
-    fn post_large(&mut self, socket: &Socket, header: &[u8], body: Body<'_>) -> io::Result<Taken> {
+    fn post_large(
+        &mut self,
+        socket: &Socket,
+        header: &[u8],
+        body: Body<'_>,
+        more: bool,
+    ) -> io::Result<Taken> {
         let before = self.backlog.len();
         self.backlog.extend_from_slice(header);
         let lead = self.backlog.len();
-        let result = socket.send_gather(&self.backlog, body.iov, body.offset, body.len);
+        let end = match self.segment {
+            Some(segment) if more => (lead + body.len) % segment,
+            _ => 0,
+        };
+        let now = body.len - if end <= COPY_MAX { end } else { 0 };
+        let result = socket.send_gather(&self.backlog, body.iov, body.offset, now);
         let count = or_none(result)?;
-        if count == lead + body.len {
+        if count == lead + now {
             self.backlog.clear();
+            self.append(&Body {
+                offset: body.offset + now,
+                len: body.len - now,
+                ..body
+            });
             return Ok(Taken::Done);
         }
         self.blocked = true;

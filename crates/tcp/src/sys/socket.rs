@@ -136,17 +136,41 @@ impl Socket {
         self.set(libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes)
     }
 
+    /// Lets bytes leave as fast as the peer takes them: other algorithms than this one, which every process may choose, pace
+    /// them by a clock (tcp(7), TCP_CONGESTION).
+    pub(crate) fn unpaced(&self) -> io::Result<()> {
+        const RENO: &[u8] = b"reno";
+        // SAFETY: the name is valid for reads of its length.
+        check(unsafe {
+            libc::setsockopt(
+                self.fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_CONGESTION,
+                RENO.as_ptr().cast(),
+                RENO.len() as libc::socklen_t,
+            )
+        })
+        .map(drop)
+    }
+
+    /// Returns how many bytes fit a segment of the interface that leads to the peer. What the kernel itself goes by
+    /// (TCP_MAXSEG) is less until the peer has opened its window.
+    pub(crate) fn segment(&self) -> io::Result<usize> {
+        Ok(usize::try_from(self.info()?.tcpi_advmss).unwrap_or(0))
+    }
+
     /// Returns and clears the error that happened behind the scenes.
     pub(crate) fn take_error(&self) -> io::Result<()> {
         let mut value: libc::c_int = 0;
         let mut len = mem::size_of_val(&value) as libc::socklen_t;
+        let into = (&raw mut value).cast();
         // SAFETY: `value` has room for `len` bytes.
         check(unsafe {
             libc::getsockopt(
                 self.fd(),
                 libc::SOL_SOCKET,
                 libc::SO_ERROR,
-                (&raw mut value).cast(),
+                into,
                 &raw mut len,
             )
         })?;
@@ -201,6 +225,24 @@ impl Socket {
         // SAFETY: `value` has `len` bytes.
         check(unsafe { libc::setsockopt(self.fd(), level, option, (&raw const value).cast(), len) })
             .map(drop)
+    }
+
+    fn info(&self) -> io::Result<libc::tcp_info> {
+        // SAFETY: the structure consists of integers, for which zero is valid.
+        let mut info: libc::tcp_info = unsafe { mem::zeroed() };
+        let mut len = mem::size_of_val(&info) as libc::socklen_t;
+        let into = (&raw mut info).cast();
+        // SAFETY: `info` has room for `len` bytes.
+        check(unsafe {
+            libc::getsockopt(
+                self.fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_INFO,
+                into,
+                &raw mut len,
+            )
+        })?;
+        Ok(info)
     }
 
     #[inline]
@@ -278,22 +320,9 @@ impl Socket {
 
     /// Looks at what the peer has acknowledged.
     pub(crate) fn delivery(&self) -> Delivery {
-        // SAFETY: the structure consists of integers, for which zero is valid.
-        let mut info: libc::tcp_info = unsafe { mem::zeroed() };
-        let mut len = mem::size_of_val(&info) as libc::socklen_t;
-        // SAFETY: `info` has room for `len` bytes.
-        let result = unsafe {
-            libc::getsockopt(
-                self.fd(),
-                libc::IPPROTO_TCP,
-                libc::TCP_INFO,
-                (&raw mut info).cast(),
-                &raw mut len,
-            )
-        };
-        if result != 0 {
+        let Ok(info) = self.info() else {
             return Delivery::Done;
-        }
+        };
         match (info.tcpi_unacked, info.tcpi_retransmits, info.tcpi_probes) {
             (0, _, 0) => Delivery::Done,
             (_, 0, 0) => Delivery::Underway,

@@ -84,6 +84,25 @@ fn what_follows_a_frame_waits_for_the_next_poll() {
 }
 
 #[test]
+fn the_end_of_a_large_body_waits_for_what_fills_its_segment() {
+    let (mut a, mut b, to_b, _) = pair(V4);
+    a.poll();
+    let len = 65_536;
+    let (body, bytes) = pattern(&[len], 2);
+    for id in 0..3 {
+        let posted = a.try_post(to_b, message(id, len), &body);
+        assert_eq!(posted, Ok(Posted::Done));
+        assert_eq!(a.link.holds_back(), id > 0, "message {id}");
+    }
+    a.poll();
+    assert!(!a.link.holds_back());
+    drive(&mut a, &mut b, |_, b| b.sink.arrived.len() == 3);
+    while let Some((_, got)) = b.pop() {
+        assert!(got == bytes);
+    }
+}
+
+#[test]
 fn what_is_held_back_for_long_leaves_without_a_poll() {
     let (mut a, mut b, to_b, _) = pair(V4);
     for _ in 0..3 {
