@@ -15,7 +15,7 @@ use crate::cm::Terms;
 use crate::ledger::{Ledger, Unsendable};
 use crate::outlet::Outlet;
 use crate::reminder::{self, Customer};
-use crate::rx::{Progress, Rx};
+use crate::rx::{LARGE_LEN, Progress, Rx};
 use crate::sys::{Delivery, Interest, Socket};
 use crate::tx::{Body, Taken, Tx};
 
@@ -44,6 +44,8 @@ pub(crate) struct Conn {
     pub(crate) silent_since: Option<Instant>,
     /// The turn of the endpoint in which something was posted last.
     pub(crate) turn: u32,
+    /// A large body was sent since the last read.
+    sent_large: bool,
     ledger: Ledger,
     outlet: Arc<Outlet>,
     /// As the sending half was when this thread had it last.
@@ -73,6 +75,7 @@ impl Conn {
             unconfirmed: false,
             silent_since: None,
             turn: 0,
+            sent_large: false,
             ledger: Ledger::new(&terms),
             blocked: false,
             holds_back: false,
@@ -139,6 +142,7 @@ impl Conn {
         };
         self.seq = self.seq.wrapping_add(1);
         self.unconfirmed = true;
+        self.sent_large |= len >= LARGE_LEN;
         self.ledger.sent(&outgoing);
         Ok(Ok(posted))
     }
@@ -173,9 +177,15 @@ impl Conn {
     #[inline]
     pub(crate) fn read(&mut self, from: PeerId, sink: &mut impl Sink) -> Progress {
         let dialect = self.terms.dialect;
-        let progress = self
-            .rx
-            .turn(&self.socket, dialect, &mut self.ledger, from, sink);
+        let catch_up = std::mem::take(&mut self.sent_large);
+        let progress = self.rx.turn(
+            catch_up,
+            &self.socket,
+            dialect,
+            &mut self.ledger,
+            from,
+            sink,
+        );
         self.acknowledge(progress.acknowledge);
         progress
     }
@@ -297,4 +307,65 @@ fn prepare_local(socket: &Socket) -> Option<NonZeroUsize> {
     let _ = socket.unsent_within(LOCAL_UNSENT);
     let _ = socket.unpaced();
     socket.segment().ok().and_then(NonZeroUsize::new)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream;
+
+    use oxifabric_mem::Iov;
+    use oxifabric_wire::tcp::{ByteOrder, Dialect};
+
+    use super::*;
+    use crate::link::tests::{Recorder, message, pattern};
+
+    fn post(conn: &mut Conn, id: u32, body: &Iov) {
+        let frame = Frame {
+            header: message(id, body.len()),
+            body,
+            offset: 0,
+            len: body.len(),
+            targets: &[],
+            transient: false,
+            more: false,
+        };
+        let posted = conn.post(&frame, TxToken(id), false);
+        assert!(matches!(posted, Ok(Ok(Posted::Done))), "{posted:?}");
+    }
+
+    fn pair() -> (Conn, Conn) {
+        let (a, b) = UnixStream::pair().expect("the system has room for it");
+        let terms = Terms {
+            dialect: Dialect {
+                order: ByteOrder::NATIVE,
+                named: true,
+                atomics: true,
+            },
+            rndv: true,
+            collectives: true,
+            pid: 0,
+        };
+        let conn = |stream| Conn::new(Socket::from(OwnedFd::from(stream)), terms);
+        (conn(a), conn(b))
+    }
+
+    #[test]
+    fn one_large_body_is_read_a_turn_and_all_by_who_has_sent_one() {
+        let (body, _) = pattern(&[LARGE_LEN], 1);
+        for (sends, turns) in [(false, 3), (true, 1)] {
+            let (mut a, mut b) = pair();
+            (0..3).for_each(|id| post(&mut b, id, &body));
+            if sends {
+                post(&mut a, 9, &body);
+            }
+            let mut sink = Recorder::default();
+            for turn in 1..=turns {
+                let progress = a.read(PeerId(0), &mut sink);
+                assert!(progress.end.is_ok());
+                let expected = if sends { 3 } else { turn };
+                assert_eq!(sink.arrived.len(), expected);
+            }
+        }
+    }
 }

@@ -21,11 +21,15 @@ const STAGING_LEN: usize = 16 * 1024;
 const NARROW_LEN: usize = 256;
 
 /// Messages of this length make it worth it to read narrowly.
-const LARGE_LEN: usize = 2 * STAGING_LEN;
+pub(crate) const LARGE_LEN: usize = 2 * STAGING_LEN;
 
-/// How many calls a turn may take, so that one busy peer does not starve the others. One into a large body ends the turn:
-/// whoever reads on leaves its own sending, and what that wakes, to the peer's processor.
+/// How many calls a turn may take, so that one busy peer does not starve the others. One into a large body ends the turn,
+/// because a reader that gets ahead of the sender holds the socket while the kernel fills it.
 const READS_PER_TURN: usize = 8;
+
+/// The same for whoever has sent large bodies since the last turn. Those who do nothing but send let the other direction wait
+/// until it has left the caches, so they read until nothing is there, which this bounds at about what can be there.
+const READS_TO_CATCH_UP: usize = 64;
 
 /// The receiving half of a connection.
 #[derive(Debug)]
@@ -123,9 +127,10 @@ impl Rx {
         }
     }
 
-    /// Reads and delivers what is there.
+    /// Reads and delivers what is there; all of it, to `catch_up` with what was sent.
     pub(crate) fn turn(
         &mut self,
+        catch_up: bool,
         socket: &Socket,
         dialect: Dialect,
         ledger: &mut Ledger,
@@ -148,7 +153,11 @@ impl Rx {
             sink,
             progress: &mut progress,
         };
-        for _ in 0..READS_PER_TURN {
+        let reads = match catch_up {
+            true => READS_TO_CATCH_UP,
+            false => READS_PER_TURN,
+        };
+        for _ in 0..reads {
             let (placed, drained) = match self.read(socket) {
                 Ok(read) => read,
                 Err(fault) => {
@@ -172,7 +181,7 @@ impl Rx {
                 progress.end = Ok(Turn::Drained);
                 return progress;
             }
-            if placed {
+            if placed && !catch_up {
                 return progress;
             }
         }
