@@ -22,7 +22,7 @@ use crate::tx::{Body, Taken, Tx};
 /// How many bytes from this host may wait for their reader: more than a sender can have under way (below), so that a
 /// sender's own calls carry its bytes all the way. What waits for room at the receiver is carried by the receiver's
 /// processor, while it reads, and the sender's idles. The kernel itself would let up to 32 MiB wait.
-const LOCAL_ARRIVALS: i32 = 4_000_000;
+const LOCAL_ARRIVALS: i32 = 2_000_000;
 
 /// How many bytes to this host may be accepted and not have arrived. There is no distance to bridge, so more would only
 /// push what is read next out of the processor's cache.
@@ -30,6 +30,9 @@ const LOCAL_DEPARTURES: i32 = 512 * 1024;
 
 /// How many of them may wait for room at the receiver.
 const LOCAL_UNSENT: i32 = 128 * 1024;
+
+/// How many large bodies leave between two polls. Between them nothing is read, and what comes meanwhile leaves the caches.
+const BURST_MAX: u32 = 16;
 
 /// A connection in use.
 #[derive(Debug)]
@@ -44,6 +47,8 @@ pub(crate) struct Conn {
     pub(crate) silent_since: Option<Instant>,
     /// The turn of the endpoint in which something was posted last.
     pub(crate) turn: u32,
+    /// How many large bodies were posted in that turn.
+    burst: u32,
     /// A large body was sent since the last read.
     sent_large: bool,
     ledger: Ledger,
@@ -75,6 +80,7 @@ impl Conn {
             unconfirmed: false,
             silent_since: None,
             turn: 0,
+            burst: 0,
             sent_large: false,
             ledger: Ledger::new(&terms),
             blocked: false,
@@ -83,6 +89,19 @@ impl Conn {
             seq: 0,
             _customer: Customer::new(),
         }
+    }
+
+    /// Tells whether a frame has to wait for the next poll: enough was sent in this `turn`.
+    #[inline]
+    pub(crate) const fn has_sent_its_share(&mut self, frame: &Frame<'_>, turn: u32) -> bool {
+        if self.turn != turn {
+            self.burst = 0;
+        }
+        if frame.len < LARGE_LEN {
+            return false;
+        }
+        self.burst += 1;
+        self.burst > BURST_MAX
     }
 
     /// Posts a frame; with `more`, a short one is held back until [`Conn::flush`]. `Ok(Err(_))` is for the engine, `Err(_)`

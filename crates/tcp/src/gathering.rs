@@ -46,6 +46,12 @@ impl Gathering {
         self.resting = true;
     }
 
+    /// Returns the number of the poll that came last.
+    #[inline]
+    pub(crate) const fn turn(&self) -> u32 {
+        self.turn
+    }
+
     /// Tells whether a frame is held back. `last` is the turn in which something was posted to the same peer before.
     #[inline]
     pub(crate) fn gathers(&self, last: &mut u32) -> bool {

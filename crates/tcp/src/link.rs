@@ -119,6 +119,12 @@ impl Link for TcpLink {
         let Lane::Ready(conn) = &mut peer.lane else {
             return Err(self.want(id));
         };
+        if conn.has_sent_its_share(&frame, self.gathering.turn()) {
+            if !std::mem::replace(&mut peer.wanted, true) {
+                self.owed.push(id);
+            }
+            return Err(PostError::Again);
+        }
         let more = frame.more || self.gathering.gathers(&mut conn.turn);
         match conn.post(&frame, token, more) {
             Ok(Ok(posted)) => {

@@ -103,6 +103,32 @@ fn the_end_of_a_large_body_waits_for_what_fills_its_segment() {
 }
 
 #[test]
+fn large_bodies_wait_for_a_poll_after_a_burst() {
+    let (mut a, mut b, to_b, _) = pair(V4);
+    a.poll();
+    let len = 32_768;
+    let (body, bytes) = pattern(&[len], 8);
+    let taken = (0..).take_while(|id| a.try_post(to_b, message(*id, len), &body).is_ok());
+    let taken = taken.count() as u32;
+    assert!(taken <= 16);
+    if taken == 16 {
+        assert!(!a.link.arm(), "it must not sleep");
+        a.sink.writable.clear();
+        a.poll();
+        assert_eq!(a.sink.writable, [to_b]);
+    }
+    for id in taken..40 {
+        post(&mut a, &mut b, to_b, message(id, len), &body);
+    }
+    drive(&mut a, &mut b, |_, b| b.sink.arrived.len() == 40);
+    for id in 0..40 {
+        let (header, got) = b.pop().expect("it is there");
+        assert_eq!(header.tag, message(id, 0).tag);
+        assert!(got == bytes, "message {id} is damaged");
+    }
+}
+
+#[test]
 fn what_is_held_back_for_long_leaves_without_a_poll() {
     let (mut a, mut b, to_b, _) = pair(V4);
     for _ in 0..3 {
