@@ -91,9 +91,10 @@ impl Conn {
         }
     }
 
-    /// Tells whether a frame has to wait for the next poll: enough was sent in this `turn`.
+    /// Counts a frame that is to be posted in this `turn`; tells whether it has to wait for the next poll instead, because enough
+    /// large ones were.
     #[inline]
-    pub(crate) const fn has_sent_its_share(&mut self, frame: &Frame<'_>, turn: u32) -> bool {
+    pub(crate) const fn is_beyond_burst(&mut self, frame: &Frame<'_>, turn: u32) -> bool {
         if self.turn != turn {
             self.burst = 0;
         }

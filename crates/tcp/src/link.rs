@@ -119,7 +119,7 @@ impl Link for TcpLink {
         let Lane::Ready(conn) = &mut peer.lane else {
             return Err(self.want(id));
         };
-        if conn.has_sent_its_share(&frame, self.gathering.turn()) {
+        if conn.is_beyond_burst(&frame, self.gathering.turn()) {
             if !std::mem::replace(&mut peer.wanted, true) {
                 self.owed.push(id);
             }
