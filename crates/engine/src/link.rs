@@ -152,6 +152,39 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Returns the kind with this number, if there is one.
+    #[inline]
+    pub const fn from_number(number: u8) -> Option<Self> {
+        Some(match number {
+            0 => Self::Msg,
+            1 => Self::Tagged,
+            2 => Self::MsgRts,
+            3 => Self::TaggedRts,
+            4 => Self::Cts,
+            5 => Self::Segment,
+            6 => Self::Ack,
+            7 => Self::Fin,
+            8 => Self::Write,
+            9 => Self::WriteRts,
+            10 => Self::Read,
+            11 => Self::Response,
+            12 => Self::ResponseRts,
+            13 => Self::Atomic,
+            14 => Self::FetchAtomic,
+            15 => Self::CompareAtomic,
+            16 => Self::Collective,
+            17 => Self::CollectiveRts,
+            _ => return None,
+        })
+    }
+
+    /// Tells whether [`Frame::len`] bytes go with it; otherwise none do.
+    #[inline]
+    pub const fn carries_body(self) -> bool {
+        use Kind::{Collective, Msg, Response, Segment, Tagged, Write};
+        self.is_atomic() || matches!(self, Msg | Tagged | Segment | Write | Response | Collective)
+    }
+
     /// Tells whether it is an update of memory: one frame, whatever [`Limits`] say.
     pub const fn is_atomic(self) -> bool {
         matches!(self, Self::Atomic | Self::FetchAtomic | Self::CompareAtomic)

@@ -526,27 +526,7 @@ fn list_pieces(ring: &mut [u8], segments: &[IovSegment]) {
 }
 
 fn header_of(cell: &Cell) -> Option<Header> {
-    let kind = match cell.kind {
-        0 => Kind::Msg,
-        1 => Kind::Tagged,
-        2 => Kind::MsgRts,
-        3 => Kind::TaggedRts,
-        4 => Kind::Cts,
-        5 => Kind::Segment,
-        6 => Kind::Ack,
-        7 => Kind::Fin,
-        8 => Kind::Write,
-        9 => Kind::WriteRts,
-        10 => Kind::Read,
-        11 => Kind::Response,
-        12 => Kind::ResponseRts,
-        13 => Kind::Atomic,
-        14 => Kind::FetchAtomic,
-        15 => Kind::CompareAtomic,
-        16 => Kind::Collective,
-        17 => Kind::CollectiveRts,
-        _ => return None,
-    };
+    let kind = Kind::from_number(cell.kind)?;
     Some(Header {
         kind,
         flags: HeaderFlags::from_bits(cell.flags)?,

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use oxifabric_engine::{Frame, Kind, PostError, Posted, Sink, TxToken};
+use oxifabric_engine::{Frame, PostError, Posted, Sink, TxToken};
 use oxifabric_types::{Errno, Instant, PeerId};
 use oxifabric_wire::tcp::frame::{
     FrameHeader, HEADER_MAX, OP_DATA_ACK, Op, RMA_PIECES_MAX, RmaPiece,
@@ -117,11 +117,9 @@ impl Conn {
         if self.blocked {
             return Ok(Err(PostError::Again));
         }
-        let len = match frame.header.kind {
-            Kind::Msg | Kind::Tagged | Kind::Segment | Kind::Write | Kind::Response => frame.len,
-            kind if kind.is_atomic() => frame.len,
-            Kind::Collective => frame.len,
-            _ => 0,
+        let len = match frame.header.kind.carries_body() {
+            true => frame.len,
+            false => 0,
         };
         let mut outgoing = match self
             .ledger
