@@ -98,7 +98,7 @@ impl Conn {
         if self.turn != turn {
             self.burst = 0;
         }
-        if frame.len < LARGE_LEN {
+        if frame.len < LARGE_LEN || !frame.header.kind.carries_body() {
             return false;
         }
         self.burst += 1;
