@@ -13,11 +13,14 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 pub mod arithmetic;
 pub mod engine;
 pub mod link;
 pub mod op;
+pub mod reliable;
 
 mod ahead;
 mod atomic;

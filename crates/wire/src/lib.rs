@@ -6,5 +6,6 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod reliable;
 pub mod shm;
 pub mod tcp;

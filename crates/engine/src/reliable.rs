@@ -1,0 +1,23 @@
+//! Reliable byte streams over any link that carries packets, docs/protocol/reliable.md.
+//!
+//! A [`Channel`] is one end of a stream in each direction between two endpoints. It does no I/O and reads no clock:
+//! whoever has the packet link hands it what arrived and sends what it wants sent.
+//!
+//! - [`channel`]: the ends' names for each other, opening, closing, restarts, and what time asks for.
+//! - [`sender`]: packets from the first byte written to their acknowledgement; which of them are lost.
+//! - [`receiver`]: what has arrived, in order or not, and how much more may come.
+//! - [`path`]: how long packets take, and how many may be under way.
+//! - [`link`]: a [`crate::Link`] of channels, over a [`PacketPort`]; [`reader`] makes frames of bytes.
+
+pub mod channel;
+pub mod link;
+mod path;
+mod reader;
+mod receiver;
+mod sender;
+
+pub use channel::{Channel, Consumer, End, Event, Identity, Outlet, Terms};
+pub use link::{PacketPort, ReliableLink};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,513 @@
+//! One end of a reliable channel: what it and its peer call each other, how it opens and ends, and what time asks for.
+//!
+//! A channel is known by two random numbers, one chosen by each end. Packets carry the one that their receiver chose, so that
+//! neither a packet of an earlier channel between the same addresses nor one of a stranger who cannot read the wire is taken
+//! for one of this channel (protocol section 3).
+
+use core::fmt;
+use core::time::Duration;
+
+use oxifabric_types::Instant;
+use oxifabric_wire::reliable::packet::{Greeting, HEADER_LEN, Packet, PacketKind};
+
+use super::receiver::Receiver;
+use super::sender::Sender;
+
+/// So many packets are acknowledged at once at the latest,
+const ACK_EVERY: u32 = 8;
+/// and after this time.
+const ACK_DELAY: Duration = Duration::from_micros(100);
+/// How long an attentive end hears nothing before it asks whether the peer is there.
+const QUIET: Duration = Duration::from_secs(1);
+/// The longest pause between two greetings.
+const GREETING_PAUSE_MAX: Duration = Duration::from_millis(400);
+/// For so long a peer that is not there (yet) is asked for again.
+const REFUSALS: Duration = Duration::from_secs(3);
+
+const GREETING_PAUSE: Duration = Duration::from_millis(10);
+
+/// What an end tells of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// What it calls the channel: unpredictable, never zero, and no other channel's of the endpoint.
+    pub id: u64,
+    /// The longest payload that it takes and sends, in bytes.
+    pub payload: u32,
+    /// See [`Greeting::port`].
+    pub port: u16,
+}
+
+/// How patient an end is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// How long a peer may leave everything unanswered before it counts as gone.
+    pub deadline: Duration,
+}
+
+/// Takes bytes that have arrived.
+pub trait Consumer {
+    /// Takes bytes that follow those of the last call; returns how many. The rest is offered again by
+    /// [`Channel::resume`].
+    fn take(&mut self, bytes: &[u8]) -> usize;
+}
+
+/// Sends packets.
+pub trait Outlet {
+    /// Tells whether [`Outlet::send`] can take a packet now.
+    fn has_room(&self) -> bool;
+
+    /// Sends a packet to the peer; it may be lost.
+    fn send(&mut self, header: &[u8; HEADER_LEN], payload: &[u8]);
+}
+
+/// What a call has brought about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Nothing worth a look.
+    Nothing,
+    /// Bytes moved, in either direction.
+    Moved,
+    /// The channel is open.
+    Opened,
+    /// The channel has ended.
+    Ended(End),
+}
+
+/// Why a channel has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The peer closed it.
+    Closed,
+    /// Another process has taken the peer's place, or the peer has forgotten the channel.
+    Forgotten,
+    /// The peer sent what is no frame, or one that breaks a rule.
+    Broken,
+    /// The peer's host says that nobody listens there.
+    Refused,
+    /// The peer did not answer within [`Terms::deadline`].
+    Silent,
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Closed => "the peer closed its endpoint",
+            Self::Forgotten => "another process has taken the peer's place, or the peer gave us up",
+            Self::Broken => "the peer broke the protocol",
+            Self::Refused => "nobody listens there (any more)",
+            Self::Silent => {
+                "no answer for too long; is the host there, and does the peer poll its queues?"
+            }
+        })
+    }
+}
+
+/// One end of a channel.
+#[derive(Debug)]
+pub struct Channel {
+    me: Identity,
+    terms: Terms,
+    /// What the peer calls the channel; zero as long as it has not said so.
+    other: u64,
+    /// The greeting is to be sent then, again and again until the peer answers.
+    greet_at: Instant,
+    greetings: u32,
+    /// The peer's greeting is to be answered.
+    welcome: bool,
+    sender: Sender,
+    receiver: Receiver,
+    /// How many packets have come since the last acknowledgement left.
+    owed: u32,
+    /// When they have to be acknowledged.
+    ack_at: Instant,
+    /// The credit that the peer knows of is used up by half.
+    starved: bool,
+    /// `sent` of the packet that came last, and when it came.
+    echo: u32,
+    echo_at: Instant,
+    /// The owner waits for something from the peer.
+    attentive: bool,
+    /// When the peer is to be asked whether it is there.
+    probe_at: Instant,
+    probes: u32,
+    /// Somebody has asked in the peer's name for a new channel: is it still there?
+    challenge: bool,
+    /// Since when the peer has answered nothing.
+    unanswered_since: Option<Instant>,
+    ended: Option<End>,
+}
+
+impl Channel {
+    /// An end that opens a channel.
+    pub fn new(me: Identity, terms: Terms, now: Instant) -> Self {
+        Self {
+            me,
+            terms,
+            other: 0,
+            greet_at: now,
+            greetings: 0,
+            welcome: false,
+            sender: Sender::new(me.payload as usize),
+            receiver: Receiver::default(),
+            owed: 0,
+            ack_at: Instant::END,
+            starved: false,
+            echo: 0,
+            echo_at: now,
+            attentive: false,
+            probe_at: Instant::END,
+            probes: 0,
+            challenge: false,
+            unanswered_since: None,
+            ended: None,
+        }
+    }
+
+    /// What this end calls the channel.
+    pub fn id(&self) -> u64 {
+        self.me.id
+    }
+
+    /// Both ends know each other.
+    #[inline]
+    pub fn is_open(&self) -> bool {
+        self.other != 0 && self.ended.is_none()
+    }
+
+    /// Everything that was written has arrived.
+    pub fn is_done(&self) -> bool {
+        self.sender.is_done()
+    }
+
+    /// Bytes have arrived that the consumer has not taken.
+    pub fn is_stalled(&self) -> bool {
+        self.receiver.is_stalled()
+    }
+
+    /// How many packets were sent more than once.
+    pub fn repeated(&self) -> u64 {
+        self.sender.repeated
+    }
+
+    /// How many bytes [`Channel::write`] takes now.
+    #[inline]
+    pub fn room(&self) -> usize {
+        match self.is_open() {
+            true => self.sender.room(),
+            false => 0,
+        }
+    }
+
+    /// Takes `len` bytes behind those written before, or as many as there is room for; returns how many. `fill` writes
+    /// those from an offset on.
+    #[inline]
+    pub fn write(&mut self, len: usize, fill: impl FnMut(usize, &mut [u8])) -> usize {
+        match self.is_open() {
+            true => self.sender.write(len, fill),
+            false => 0,
+        }
+    }
+
+    /// Says whether the owner waits for something from the peer: then its disappearance is noticed though nothing is
+    /// sent to it.
+    pub fn attend(&mut self, attentive: bool, now: Instant) {
+        if attentive != self.attentive {
+            self.attentive = attentive;
+            self.probes = 0;
+            self.probe_at = match attentive {
+                true => now.after(QUIET),
+                false => Instant::END,
+            };
+        }
+    }
+
+    /// Takes a packet from the peer: one whose `to` is [`Channel::id`], or a [`PacketKind::Hello`] or
+    /// [`PacketKind::Unknown`] from its address.
+    pub fn receive(
+        &mut self,
+        now: Instant,
+        packet: &Packet,
+        payload: &[u8],
+        consumer: &mut impl Consumer,
+    ) -> Event {
+        if let Some(end) = self.ended {
+            return Event::Ended(end);
+        }
+        match packet.kind {
+            PacketKind::Hello => self.greeted(now, packet, payload),
+            PacketKind::Unknown if packet.to == self.other && self.other != 0 => {
+                self.end(End::Forgotten)
+            }
+            _ if packet.to != self.me.id => Event::Nothing,
+            PacketKind::Welcome => self.welcomed(now, packet, payload),
+            _ if self.other == 0 => Event::Nothing,
+            PacketKind::Bye => self.end(End::Closed),
+            PacketKind::Unknown => Event::Nothing,
+            PacketKind::Ack => self.answered(now, packet),
+            PacketKind::Probe => {
+                self.remember(now, packet);
+                self.owed = ACK_EVERY;
+                self.answered(now, packet)
+            }
+            PacketKind::Data => {
+                self.remember(now, packet);
+                let in_order = packet.number == self.receiver.next();
+                let new = self.receiver.take(packet.number, payload, consumer);
+                self.owed += 1;
+                if !in_order || self.receiver.is_stalled() {
+                    // The peer has to know soon: something is missing, or an acknowledgement was lost.
+                    self.owed = ACK_EVERY;
+                }
+                if self.ack_at == Instant::END {
+                    self.ack_at = now.after(ACK_DELAY);
+                }
+                match self.answered(now, packet) {
+                    Event::Nothing if new => Event::Moved,
+                    event => event,
+                }
+            }
+        }
+    }
+
+    /// Offers the consumer again what it did not take.
+    pub fn resume(&mut self, consumer: &mut impl Consumer) -> Event {
+        if !self.receiver.resume(consumer) {
+            return Event::Nothing;
+        }
+        if self.starved && !self.receiver.is_stalled() {
+            // The peer may wait to hear that there is room again.
+            self.starved = false;
+            self.owed = ACK_EVERY;
+        }
+        Event::Moved
+    }
+
+    /// Does what is due, and sends what may be sent now.
+    pub fn act(&mut self, now: Instant, outlet: &mut impl Outlet) -> Event {
+        if let Some(end) = self.ended {
+            return Event::Ended(end);
+        }
+        if let Some(since) = self.unanswered_since
+            && now.since(since) >= self.terms.deadline
+        {
+            return self.end(End::Silent);
+        }
+        if self.welcome && outlet.has_room() {
+            self.welcome = false;
+            self.greet(PacketKind::Welcome, now, outlet);
+        }
+        if self.other == 0 {
+            if self.greet_at <= now && outlet.has_room() {
+                let pause = GREETING_PAUSE.saturating_mul(1 << self.greetings.min(8));
+                self.greetings += 1;
+                self.greet_at = now.after(pause.min(GREETING_PAUSE_MAX));
+                self.unanswered_since.get_or_insert(now);
+                self.greet(PacketKind::Hello, now, outlet);
+            }
+            return Event::Nothing;
+        }
+        if self.sender.silent_at() <= now {
+            self.sender.fell_silent();
+        } else if self.sender.look_at() <= now {
+            self.sender.find_lost(now);
+        }
+        let mut event = Event::Nothing;
+        let mut header = self.header(PacketKind::Data, now);
+        while outlet.has_room() {
+            let Some((number, payload)) = self.sender.next(now) else {
+                break;
+            };
+            header.number = number;
+            outlet.send(&header.emit(), payload);
+            self.unanswered_since.get_or_insert(now);
+            self.acknowledged();
+            event = Event::Moved;
+        }
+        self.probe(now, outlet);
+        if (self.owed >= ACK_EVERY || self.ack_at <= now) && outlet.has_room() {
+            outlet.send(&self.header(PacketKind::Ack, now).emit(), &[]);
+            self.acknowledged();
+        }
+        event
+    }
+
+    /// Asks the peer for an answer, where nothing else does and one is needed.
+    fn probe(&mut self, now: Instant, outlet: &mut impl Outlet) {
+        if self.sender.is_out_of_room() && self.probe_at == Instant::END {
+            self.probe_at = now.after(self.sender.path.patience(self.probes));
+        }
+        if (self.challenge || self.probe_at <= now) && outlet.has_room() {
+            self.challenge = false;
+            self.probes += 1;
+            self.probe_at = now.after(match self.sender.is_out_of_room() {
+                true => self.sender.path.patience(self.probes),
+                false => QUIET,
+            });
+            outlet.send(&self.header(PacketKind::Probe, now).emit(), &[]);
+            self.unanswered_since.get_or_insert(now);
+            self.acknowledged();
+        }
+    }
+
+    /// When [`Channel::act`] has to be called next, if nothing arrives before.
+    pub fn due(&self) -> Instant {
+        if self.ended.is_some() {
+            return Instant::END;
+        }
+        if self.welcome || self.challenge {
+            return Instant::default();
+        }
+        let deadline = match self.unanswered_since {
+            Some(since) => since.after(self.terms.deadline),
+            None => Instant::END,
+        };
+        if self.other == 0 {
+            return self.greet_at.min(deadline);
+        }
+        let silent = self.sender.silent_at();
+        let soon = silent.min(self.ack_at).min(self.sender.look_at());
+        soon.min(self.probe_at).min(deadline)
+    }
+
+    /// The peer's host says that nobody listens at the peer's address. A peer that is about to start is given a moment.
+    pub fn refuse(&mut self, now: Instant) {
+        let since = *self.unanswered_since.get_or_insert(now);
+        if now.since(since) >= REFUSALS {
+            self.ended.get_or_insert(End::Refused);
+        }
+    }
+
+    /// Ends the channel in order; what has not arrived is lost.
+    pub fn close(&mut self, now: Instant, outlet: &mut impl Outlet) {
+        if self.is_open() && outlet.has_room() {
+            outlet.send(&self.header(PacketKind::Bye, now).emit(), &[]);
+        }
+        self.ended.get_or_insert(End::Closed);
+    }
+
+    fn greeted(&mut self, now: Instant, packet: &Packet, payload: &[u8]) -> Event {
+        let Ok(greeting) = Greeting::parse(payload) else {
+            return Event::Nothing;
+        };
+        if greeting.from == 0 {
+            return Event::Nothing;
+        }
+        if self.other == 0 {
+            self.welcome = true;
+            self.remember(now, packet);
+            return self.open(&greeting, packet.credit);
+        }
+        if self.other == greeting.from {
+            self.welcome = true;
+            self.remember(now, packet);
+        } else {
+            // A new process in the peer's place, or a stranger: the old one answers if it lives.
+            self.challenge = true;
+        }
+        Event::Nothing
+    }
+
+    fn welcomed(&mut self, now: Instant, packet: &Packet, payload: &[u8]) -> Event {
+        match Greeting::parse(payload) {
+            Ok(greeting) if self.other == 0 && greeting.from != 0 && greeting.to == self.me.id => {
+                self.measure(now, packet);
+                self.open(&greeting, packet.credit)
+            }
+            _ => Event::Nothing,
+        }
+    }
+
+    fn open(&mut self, greeting: &Greeting, credit: u16) -> Event {
+        self.other = greeting.from;
+        self.unanswered_since = None;
+        self.sender
+            .open(self.me.payload.min(greeting.payload) as usize, credit);
+        Event::Opened
+    }
+
+    /// A packet of the peer's says what has arrived there.
+    fn answered(&mut self, now: Instant, packet: &Packet) -> Event {
+        self.unanswered_since = None;
+        self.probes = 0;
+        self.probe_at = match self.attentive {
+            true => now.after(QUIET),
+            false => Instant::END,
+        };
+        self.measure(now, packet);
+        let room_ends = packet.ack.saturating_add(packet.credit.into());
+        let news = (self.sender).acknowledged(packet.ack, packet.more, room_ends, now);
+        match news {
+            true => Event::Moved,
+            false => Event::Nothing,
+        }
+    }
+
+    /// A packet of ours took so long to the peer and its answer back.
+    fn measure(&mut self, now: Instant, packet: &Packet) {
+        if packet.echo != 0 {
+            let took = micros(now)
+                .wrapping_sub(packet.echo)
+                .saturating_sub(packet.held);
+            if took < 1 << 31 {
+                self.sender
+                    .path
+                    .measured(Duration::from_micros(took.into()));
+            }
+        }
+    }
+
+    fn remember(&mut self, now: Instant, packet: &Packet) {
+        self.echo = packet.sent;
+        self.echo_at = now;
+    }
+
+    fn greet(&self, kind: PacketKind, now: Instant, outlet: &mut impl Outlet) {
+        let greeting = Greeting {
+            from: self.me.id,
+            to: self.other,
+            payload: self.me.payload,
+            port: self.me.port,
+        };
+        let to = match kind {
+            PacketKind::Hello => 0,
+            _ => self.other,
+        };
+        let header = Packet {
+            to,
+            ..self.header(kind, now)
+        };
+        outlet.send(&header.emit(), &greeting.emit());
+    }
+
+    fn header(&self, kind: PacketKind, now: Instant) -> Packet {
+        let held = now.since(self.echo_at).as_micros();
+        Packet {
+            kind,
+            credit: self.receiver.credit(),
+            held: held.try_into().unwrap_or(u32::MAX),
+            to: self.other,
+            number: 0,
+            ack: self.receiver.next(),
+            more: self.receiver.more(),
+            sent: micros(now),
+            echo: self.echo,
+        }
+    }
+
+    /// An acknowledgement has left.
+    fn acknowledged(&mut self) {
+        self.owed = 0;
+        self.ack_at = Instant::END;
+        self.starved |= self.receiver.is_stalled();
+        self.echo = 0;
+    }
+
+    fn end(&mut self, end: End) -> Event {
+        Event::Ended(*self.ended.get_or_insert(end))
+    }
+}
+
+/// The clock of packets; never zero, which says that there is none.
+fn micros(now: Instant) -> u32 {
+    ((now.as_nanos() / 1000) as u32).max(1)
+}

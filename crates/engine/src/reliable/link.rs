@@ -1,0 +1,568 @@
+//! A [`Link`] over packets: one channel to each peer, and frames in it. Short path.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BinaryHeap};
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+use core::time::Duration;
+
+use oxifabric_mem::Iov;
+use oxifabric_types::{Errno, Instant, PeerId};
+use oxifabric_wire::reliable::packet::{HEADER_LEN, Packet, PacketKind};
+use oxifabric_wire::reliable::record::{HEAD_MAX, Record, RecordTarget, TARGETS_MAX};
+
+use crate::link::{Frame, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken};
+
+use super::channel::{Channel, End, Event, Identity, Outlet, Terms};
+use super::reader::{Feed, Reader};
+
+/// Where packets leave and arrive.
+pub trait PacketPort {
+    /// The longest packet, with its header, in bytes.
+    fn longest(&self) -> usize;
+
+    /// Tells whether a packet can be sent now.
+    fn has_room(&self) -> bool;
+
+    /// Sends a packet to a peer, at the next [`PacketPort::flush`] at the latest. It may be lost.
+    fn send(&mut self, to: PeerId, header: &[u8; HEADER_LEN], payload: &[u8]);
+
+    /// Sends what was held back.
+    fn flush(&mut self);
+
+    /// Goes on to the next packet that has arrived; false if there is none.
+    fn next(&mut self) -> bool;
+
+    /// Returns the packet that [`PacketPort::next`] found, and whose address it came from.
+    fn packet(&self) -> (PeerId, &[u8]);
+
+    /// Returns a peer whose host says that nobody listens at its address any more; each is told once.
+    fn refused(&mut self) -> Option<PeerId>;
+
+    /// Makes a number that nobody can guess.
+    fn secret(&mut self) -> u64;
+
+    /// The time, to the microsecond: round trips are measured with it. That of [`Link::poll`] may be coarse.
+    fn now(&self) -> Instant;
+}
+
+/// What a peer can take: short messages whole, longer ones on request, so that they land where they belong.
+const LIMITS: Limits = Limits {
+    eager: 16 * 1024,
+    segmented: 64 * 1024,
+    segment: 64 * 1024,
+    rndv_msg: true,
+    rndv_tagged: true,
+    rndv_rma: true,
+    pull: false,
+    ack_on_arrival: false,
+};
+
+/// How much room a channel must have before frames are offered to it again.
+const ROOM: usize = 64 * 1024;
+
+/// How many packets one poll takes.
+const PACKETS_PER_POLL: usize = 64;
+
+/// A link over packets.
+#[derive(Debug)]
+pub struct ReliableLink<P> {
+    port: P,
+    terms: Terms,
+    peers: Vec<Option<Box<Peer>>>,
+    /// The channels, as we call them.
+    ids: BTreeMap<u64, PeerId>,
+    /// Peers to look at in this poll.
+    hot: Vec<PeerId>,
+    /// When to look at whom; what is out of date is found out when it is due.
+    timers: BinaryHeap<Reverse<(Instant, u32)>>,
+    /// Packets that name no channel of ours.
+    unknown: Vec<(PeerId, u64)>,
+    /// How the last channels with peers ended.
+    ends: BTreeMap<PeerId, End>,
+    now: Instant,
+}
+
+#[derive(Debug)]
+struct Peer {
+    channel: Channel,
+    reader: Reader,
+    /// A body of which a part has been taken by the channel.
+    large: Option<Large>,
+    /// A frame was refused since [`Sink::writable`].
+    wanted: bool,
+    /// The stalled frame is to be offered again.
+    resumed: bool,
+    hot: bool,
+    /// When a timer looks at it.
+    timer_at: Instant,
+}
+
+#[derive(Debug)]
+struct Large {
+    body: Rest,
+    offset: usize,
+    len: usize,
+}
+
+#[derive(Debug)]
+enum Rest {
+    /// Memory of the operation.
+    Lent(Iov, TxToken),
+    /// A copy.
+    Owned(Vec<u8>),
+}
+
+/// Sends to one peer.
+struct To<'a, P>(&'a mut P, PeerId);
+
+impl<P: PacketPort> Outlet for To<'_, P> {
+    #[inline]
+    fn has_room(&self) -> bool {
+        self.0.has_room()
+    }
+
+    #[inline]
+    fn send(&mut self, header: &[u8; HEADER_LEN], payload: &[u8]) {
+        self.0.send(self.1, header, payload);
+    }
+}
+
+impl<P: PacketPort> Link for ReliableLink<P> {
+    fn limits(&self, _peer: PeerId) -> &Limits {
+        &LIMITS
+    }
+
+    #[inline]
+    fn post(&mut self, id: PeerId, frame: Frame<'_>, token: TxToken) -> Result<Posted, PostError> {
+        let Some(Some(peer)) = self.peers.get_mut(id.index()) else {
+            return Err(self.dial(id));
+        };
+        let len = match frame.header.kind.carries_body() {
+            true => frame.len,
+            false => 0,
+        };
+        let wanted = HEAD_MAX + if frame.transient { len.min(ROOM) } else { 0 };
+        if peer.large.is_some() || peer.channel.room() < wanted {
+            peer.wanted = true;
+            return Err(PostError::Again);
+        }
+        let posted = peer.post(&frame, len, token);
+        if !frame.more {
+            self.now = self.port.now();
+            peer.channel.act(self.now, &mut To(&mut self.port, id));
+            self.port.flush();
+        }
+        self.warm(id);
+        Ok(posted)
+    }
+
+    fn pull(
+        &mut self,
+        _peer: PeerId,
+        _remote: &RemoteIov,
+        _into: Iov,
+        _token: RxToken,
+    ) -> Result<(), PostError> {
+        Err(PostError::Down(Errno::OPNOTSUPP))
+    }
+
+    fn flush(&mut self) {
+        let mut hot = core::mem::take(&mut self.hot);
+        for id in &hot {
+            if let Some(Some(peer)) = self.peers.get_mut(id.index()) {
+                peer.channel.act(self.now, &mut To(&mut self.port, *id));
+            }
+        }
+        hot.append(&mut self.hot);
+        self.hot = hot;
+        self.port.flush();
+    }
+
+    #[inline]
+    fn poll(&mut self, now: Instant, sink: &mut impl Sink) -> usize {
+        let mut events = 0;
+        // The exact time costs more than an idle poll.
+        let rings = self.due() <= now;
+        if rings {
+            self.now = self.port.now();
+        }
+        for at in 0..PACKETS_PER_POLL {
+            if !self.port.next() {
+                break;
+            }
+            if at == 0 && !rings {
+                self.now = self.port.now();
+            }
+            events += self.arrived(sink);
+        }
+        while let Some(id) = self.port.refused() {
+            if let Some(Some(peer)) = self.peers.get_mut(id.index()) {
+                peer.channel.refuse(self.now);
+                self.warm(id);
+            }
+        }
+        self.ring();
+        while let Some(id) = self.hot.pop() {
+            events += self.step(id, sink);
+        }
+        while let Some((from, to)) = self.unknown.pop() {
+            let header = Packet::new(PacketKind::Unknown, to).emit();
+            self.port.send(from, &header, &[]);
+        }
+        self.port.flush();
+        events
+    }
+
+    fn resume(&mut self, id: PeerId) {
+        if let Some(Some(peer)) = self.peers.get_mut(id.index()) {
+            peer.resumed = true;
+            self.warm(id);
+        }
+    }
+}
+
+impl<P: PacketPort> ReliableLink<P> {
+    /// A link over a port.
+    pub fn new(port: P, deadline: Duration) -> Self {
+        Self {
+            port,
+            terms: Terms { deadline },
+            peers: Vec::new(),
+            ids: BTreeMap::new(),
+            hot: Vec::new(),
+            timers: BinaryHeap::new(),
+            unknown: Vec::new(),
+            ends: BTreeMap::new(),
+            now: Instant::default(),
+        }
+    }
+
+    /// The port below.
+    pub fn port(&self) -> &P {
+        &self.port
+    }
+
+    /// The port below.
+    pub fn port_mut(&mut self) -> &mut P {
+        &mut self.port
+    }
+
+    /// How the last channel with a peer ended, if it was lost.
+    pub fn ended(&self, id: PeerId) -> Option<End> {
+        self.ends.get(&id).copied()
+    }
+
+    /// Tells whether everything that was taken has arrived.
+    pub fn is_done(&self) -> bool {
+        let mut open = self.peers.iter().flatten();
+        open.all(|peer| peer.large.is_none() && peer.channel.is_done())
+    }
+
+    /// When [`Link::poll`] has to be called next, if no packet comes before.
+    pub fn due(&self) -> Instant {
+        if !self.hot.is_empty() {
+            return Instant::default();
+        }
+        self.timers
+            .peek()
+            .map_or(Instant::END, |Reverse((at, _))| *at)
+    }
+
+    /// Says goodbye to everybody.
+    pub fn close(&mut self) {
+        for (at, peer) in self.peers.iter_mut().enumerate() {
+            if let Some(peer) = peer {
+                let to = PeerId(at as u32);
+                peer.channel.close(self.now, &mut To(&mut self.port, to));
+            }
+        }
+        self.port.flush();
+    }
+
+    /// Takes the packet at hand.
+    #[inline]
+    fn arrived(&mut self, sink: &mut impl Sink) -> usize {
+        let (from, bytes) = self.port.packet();
+        let Ok((packet, _)) = Packet::parse(bytes) else {
+            return 0;
+        };
+        let id = match packet.kind {
+            PacketKind::Hello | PacketKind::Unknown => Some(from),
+            _ => self.ids.get(&packet.to).copied().filter(|id| *id == from),
+        };
+        let Some(id) = id else {
+            if packet.to != 0 && self.unknown.len() < PACKETS_PER_POLL {
+                self.unknown.push((from, packet.to));
+            }
+            return 0;
+        };
+        let unmet = !matches!(self.peers.get(id.index()), Some(Some(_)));
+        if unmet && packet.kind == PacketKind::Unknown {
+            return 0;
+        }
+        if unmet {
+            let secret = self.port.secret();
+            let longest = self.port.longest();
+            meet(
+                &mut self.peers,
+                &mut self.ids,
+                id,
+                secret,
+                longest,
+                self.terms,
+                self.now,
+            );
+        }
+        let (_, bytes) = self.port.packet();
+        let payload = bytes.get(HEADER_LEN..).unwrap_or_default();
+        let Some(Some(peer)) = self.peers.get_mut(id.index()) else {
+            return 0;
+        };
+        let mut feed = Feed {
+            reader: &mut peer.reader,
+            from: id,
+            sink,
+            events: 0,
+        };
+        peer.channel.receive(self.now, &packet, payload, &mut feed);
+        let events = feed.events;
+        if !peer.hot {
+            peer.hot = true;
+            self.hot.push(id);
+        }
+        events
+    }
+
+    /// Does for a peer what is to be done in this poll.
+    fn step(&mut self, id: PeerId, sink: &mut impl Sink) -> usize {
+        let Some(Some(peer)) = self.peers.get_mut(id.index()) else {
+            return 0;
+        };
+        peer.hot = false;
+        let mut events = 0;
+        let mut feed = Feed {
+            reader: &mut peer.reader,
+            from: id,
+            sink,
+            events: 0,
+        };
+        if core::mem::take(&mut peer.resumed) {
+            feed.retry();
+        }
+        peer.channel.resume(&mut feed);
+        events += feed.events;
+        if peer.reader.is_broken() {
+            peer.channel.close(self.now, &mut To(&mut self.port, id));
+            self.ends.insert(id, End::Broken);
+            self.down(id, Errno::PROTO, sink);
+            return events + 1;
+        }
+        if let Some(token) = peer.go_on() {
+            sink.sent(token, Ok(()));
+            events += 1;
+        }
+        let acted = peer.channel.act(self.now, &mut To(&mut self.port, id));
+        events += usize::from(acted == Event::Moved);
+        if let Event::Ended(end) = acted {
+            self.ends.insert(id, end);
+            self.down(id, errno_of(end), sink);
+            return events + 1;
+        }
+        if peer.wanted && peer.large.is_none() && peer.channel.room() >= ROOM {
+            peer.wanted = false;
+            sink.writable(id);
+            events += 1;
+        }
+        self.set_timer(id);
+        events
+    }
+
+    /// Answers a post to a peer without a channel: opens one.
+    #[cold]
+    fn dial(&mut self, id: PeerId) -> PostError {
+        let secret = self.port.secret();
+        let longest = self.port.longest();
+        meet(
+            &mut self.peers,
+            &mut self.ids,
+            id,
+            secret,
+            longest,
+            self.terms,
+            self.now,
+        );
+        if let Some(Some(peer)) = self.peers.get_mut(id.index()) {
+            peer.wanted = true;
+        }
+        self.warm(id);
+        PostError::Again
+    }
+
+    /// Ends what there was with a peer.
+    #[cold]
+    fn down(&mut self, id: PeerId, why: Errno, sink: &mut impl Sink) {
+        let Some(mut peer) = self.peers.get_mut(id.index()).and_then(Option::take) else {
+            return;
+        };
+        self.ids.remove(&peer.channel.id());
+        if let Some(Large {
+            body: Rest::Lent(_, token),
+            ..
+        }) = peer.large
+        {
+            sink.sent(token, Err(why));
+        }
+        if let Some(token) = peer.reader.abandon() {
+            sink.placed(token, Err(why));
+        }
+        sink.peer_down(id, why);
+    }
+
+    fn warm(&mut self, id: PeerId) {
+        if let Some(Some(peer)) = self.peers.get_mut(id.index())
+            && !peer.hot
+        {
+            peer.hot = true;
+            self.hot.push(id);
+        }
+    }
+
+    /// Finds the peers whose time has come.
+    fn ring(&mut self) {
+        while let Some(Reverse((at, id))) = self.timers.peek()
+            && *at <= self.now
+        {
+            let (at, id) = (*at, PeerId(*id));
+            self.timers.pop();
+            if let Some(Some(peer)) = self.peers.get_mut(id.index())
+                && peer.timer_at == at
+            {
+                peer.timer_at = Instant::END;
+                self.warm(id);
+            }
+        }
+    }
+
+    fn set_timer(&mut self, id: PeerId) {
+        if let Some(Some(peer)) = self.peers.get_mut(id.index()) {
+            let due = peer.channel.due();
+            if due < peer.timer_at {
+                peer.timer_at = due;
+                self.timers.push(Reverse((due, id.0)));
+            }
+        }
+    }
+}
+
+impl Peer {
+    /// Writes a frame into the channel, the body as far as there is room.
+    #[inline]
+    fn post(&mut self, frame: &Frame<'_>, len: usize, token: TxToken) -> Posted {
+        let mut targets = [RecordTarget::default(); TARGETS_MAX];
+        for (to, from) in targets.iter_mut().zip(frame.targets) {
+            (to.addr, to.len, to.key) = (from.addr, from.len, from.key);
+        }
+        let header = &frame.header;
+        let record = Record {
+            kind: header.kind as u8,
+            flags: header.flags.bits(),
+            targets: frame.targets.len().min(TARGETS_MAX) as u8,
+            id: header.id,
+            tag: header.tag,
+            data: header.data,
+            len: header.len,
+            body: len as u64,
+        };
+        let mut head = [0; HEAD_MAX];
+        let head_len = record.emit(&targets, &mut head);
+        self.channel.write(head_len, |at, into| {
+            into.copy_from_slice(&head[at..at + into.len()]);
+        });
+        let done = self.channel.write(len, |at, into| {
+            frame.body.read(frame.offset + at, into);
+        });
+        if done == len {
+            return Posted::Done;
+        }
+        let (offset, len) = (frame.offset + done, len - done);
+        if frame.transient {
+            let mut copy = alloc::vec![0; len];
+            frame.body.read(offset, &mut copy);
+            self.large = Some(Large {
+                body: Rest::Owned(copy),
+                offset: 0,
+                len,
+            });
+            return Posted::Done;
+        }
+        self.large = Some(Large {
+            body: Rest::Lent(frame.body.clone(), token),
+            offset,
+            len,
+        });
+        Posted::Pending
+    }
+
+    /// Goes on with a large body; returns its token when the channel has all of it.
+    fn go_on(&mut self) -> Option<TxToken> {
+        let large = self.large.as_mut()?;
+        let offset = large.offset;
+        let done = match &large.body {
+            Rest::Lent(iov, _) => self.channel.write(large.len, |at, into| {
+                iov.read(offset + at, into);
+            }),
+            Rest::Owned(copy) => self.channel.write(large.len, |at, into| {
+                into.copy_from_slice(&copy[offset + at..offset + at + into.len()]);
+            }),
+        };
+        large.offset += done;
+        large.len -= done;
+        if large.len > 0 {
+            return None;
+        }
+        match self.large.take()?.body {
+            Rest::Lent(_, token) => Some(token),
+            Rest::Owned(_) => None,
+        }
+    }
+}
+
+/// Begins a channel with a peer.
+fn meet(
+    peers: &mut Vec<Option<Box<Peer>>>,
+    ids: &mut BTreeMap<u64, PeerId>,
+    id: PeerId,
+    secret: u64,
+    longest: usize,
+    terms: Terms,
+    now: Instant,
+) {
+    if peers.len() <= id.index() {
+        peers.resize_with(id.index() + 1, || None);
+    }
+    let me = Identity {
+        id: secret.max(1),
+        payload: longest.saturating_sub(HEADER_LEN) as u32,
+        port: 0,
+    };
+    ids.insert(me.id, id);
+    peers[id.index()] = Some(Box::new(Peer {
+        channel: Channel::new(me, terms, now),
+        reader: Reader::new(),
+        large: None,
+        wanted: false,
+        resumed: false,
+        hot: false,
+        timer_at: Instant::END,
+    }));
+}
+
+const fn errno_of(end: End) -> Errno {
+    match end {
+        End::Closed | End::Forgotten => Errno::CONNRESET,
+        End::Broken => Errno::PROTO,
+        End::Refused => Errno::CONNREFUSED,
+        End::Silent => Errno::TIMEDOUT,
+    }
+}

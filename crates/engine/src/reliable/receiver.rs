@@ -1,0 +1,172 @@
+//! What has arrived from a peer, until it is taken in order. Short path.
+//!
+//! `early[i]` is the packet `next + 1 + i`, if it has come before its time. `waiting` are bytes in order that the consumer
+//! has not taken yet. What both hold together is what the peer's credit is short of.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use super::channel::Consumer;
+
+/// How many packets a peer may have under way to here, at most.
+const CREDIT: usize = 1024;
+
+/// The receiving half of a channel.
+#[derive(Debug, Default)]
+pub(super) struct Receiver {
+    /// The number of the first packet that has not come.
+    next: u64,
+    early: VecDeque<Option<Vec<u8>>>,
+    waiting: VecDeque<Vec<u8>>,
+    /// How much of the first one waiting was taken.
+    taken: usize,
+}
+
+impl Receiver {
+    /// The number of the first packet that has not come.
+    #[inline]
+    pub(super) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Which packets behind it have come.
+    pub(super) fn more(&self) -> u128 {
+        let mut bits = 0;
+        for (at, packet) in self.early.iter().take(128).enumerate() {
+            bits |= u128::from(packet.is_some()) << at;
+        }
+        bits
+    }
+
+    /// How many packets from `next` on there is room for.
+    pub(super) fn credit(&self) -> u16 {
+        CREDIT.saturating_sub(self.waiting.len()) as u16
+    }
+
+    /// Bytes wait for the consumer.
+    pub(super) fn is_stalled(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Takes a packet; hands what is in order to the consumer. Tells whether it was new.
+    pub(super) fn take(
+        &mut self,
+        number: u64,
+        payload: &[u8],
+        consumer: &mut impl Consumer,
+    ) -> bool {
+        let Some(ahead) = number.checked_sub(self.next) else {
+            return false;
+        };
+        if ahead >= u64::from(self.credit()) {
+            return false;
+        }
+        if let Some(at) = (ahead as usize).checked_sub(1) {
+            if self.early.len() <= at {
+                self.early.resize_with(at + 1, || None);
+            }
+            let place = &mut self.early[at];
+            if place.is_some() {
+                return false;
+            }
+            *place = Some(payload.to_vec());
+            return true;
+        }
+        self.next += 1;
+        self.hand(payload, consumer);
+        while let Some(packet) = self.early.pop_front() {
+            let Some(payload) = packet else { break };
+            self.next += 1;
+            self.hand(&payload, consumer);
+        }
+        true
+    }
+
+    /// Offers again what waits; tells whether any of it was taken.
+    pub(super) fn resume(&mut self, consumer: &mut impl Consumer) -> bool {
+        let mut moved = false;
+        while let Some(first) = self.waiting.front() {
+            let taken = consumer.take(&first[self.taken..]);
+            self.taken += taken;
+            moved |= taken > 0;
+            if self.taken < first.len() {
+                break;
+            }
+            self.taken = 0;
+            self.waiting.pop_front();
+        }
+        moved
+    }
+
+    fn hand(&mut self, payload: &[u8], consumer: &mut impl Consumer) {
+        let taken = match self.waiting.is_empty() {
+            true => consumer.take(payload),
+            false => 0,
+        };
+        if taken < payload.len() {
+            self.waiting.push_back(payload[taken..].to_vec());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes so many bytes.
+    struct Taker(Vec<u8>, usize);
+
+    impl Consumer for Taker {
+        fn take(&mut self, bytes: &[u8]) -> usize {
+            let part = bytes.len().min(self.1 - self.0.len());
+            self.0.extend_from_slice(&bytes[..part]);
+            part
+        }
+    }
+
+    #[test]
+    fn packets_are_taken_in_order_and_once() {
+        let mut receiver = Receiver::default();
+        let mut taker = Taker(Vec::new(), 100);
+        assert!(receiver.take(2, b"c", &mut taker));
+        assert!(receiver.take(1, b"b", &mut taker));
+        assert!(!receiver.take(2, b"c", &mut taker), "twice");
+        assert_eq!((receiver.next(), receiver.more()), (0, 0b11));
+        assert!(receiver.take(0, b"a", &mut taker));
+        assert_eq!((receiver.next(), receiver.more()), (3, 0));
+        assert!(!receiver.take(0, b"a", &mut taker), "long ago");
+        assert_eq!(taker.0, b"abc");
+    }
+
+    #[test]
+    fn what_is_not_taken_waits_and_costs_credit() {
+        let mut receiver = Receiver::default();
+        let mut taker = Taker(Vec::new(), 3);
+        let all = receiver.credit();
+        assert!(receiver.take(0, b"abcd", &mut taker));
+        assert!(receiver.take(1, b"ef", &mut taker));
+        assert_eq!(receiver.credit(), all - 2);
+        assert!(!receiver.resume(&mut taker));
+        taker.1 = 5;
+        assert!(receiver.resume(&mut taker));
+        assert_eq!(receiver.credit(), all - 1);
+        taker.1 = 100;
+        assert!(receiver.resume(&mut taker));
+        assert_eq!((receiver.credit(), receiver.is_stalled()), (all, false));
+        assert_eq!(taker.0, b"abcdef");
+    }
+
+    #[test]
+    fn nothing_is_kept_beyond_the_credit() {
+        let mut receiver = Receiver::default();
+        let mut taker = Taker(Vec::new(), 0);
+        let credit = u64::from(receiver.credit());
+        assert!(!receiver.take(credit, b"x", &mut taker));
+        assert!(!receiver.take(u64::MAX, b"x", &mut taker));
+        for number in (0..credit).rev() {
+            assert!(receiver.take(number, b"x", &mut taker));
+        }
+        assert_eq!((receiver.credit(), receiver.next()), (0, credit));
+        assert!(!receiver.take(credit, b"x", &mut taker));
+    }
+}

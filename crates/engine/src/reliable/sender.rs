@@ -1,0 +1,290 @@
+//! Packets from the first byte that is written to them until the peer has acknowledged them. Short path.
+//!
+//! `packets[i]` has the number `base + i`. The first `begun` of them have been sent at least once; those behind may still
+//! grow, the last one at least. A packet that was sent never changes.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use oxifabric_types::Instant;
+
+use super::path::Path;
+
+/// How many bytes are kept for a peer: those that it has not acknowledged and those that have to wait.
+const QUEUE_BYTES: usize = 4 << 20;
+
+/// So many packets sent later must have arrived before one counts as lost.
+const OVERTAKEN: u64 = 3;
+
+/// The sending half of a channel.
+#[derive(Debug)]
+pub(super) struct Sender {
+    /// The number of the first packet that is kept: all before it have arrived.
+    base: u64,
+    packets: VecDeque<Outgoing>,
+    /// How many of them have been sent at least once.
+    begun: usize,
+    /// How many are on their way, as far as is known.
+    under_way: usize,
+    /// How many have to be sent again.
+    again: usize,
+    /// All bytes of the packets.
+    bytes: usize,
+    /// The longest payload.
+    payload: usize,
+    /// Packets from here on the peer has no room for.
+    room_ends: u64,
+    /// Counts transmissions.
+    order: u64,
+    /// The latest transmission that is known to have arrived.
+    top: u64,
+    /// When to look for lost packets again.
+    look_at: Instant,
+    /// When the last packet was sent.
+    last_sent: Instant,
+    /// How often an answer was awaited in vain since the last one.
+    pub(super) vain: u32,
+    /// Buffers for payloads to come.
+    spare: Vec<Vec<u8>>,
+    pub(super) path: Path,
+    /// Packets that were sent more than once, all in all.
+    pub(super) repeated: u64,
+}
+
+#[derive(Debug)]
+struct Outgoing {
+    payload: Vec<u8>,
+    sent: Instant,
+    /// Which transmission of the channel its last one was.
+    order: u64,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Never sent.
+    New,
+    UnderWay,
+    Lost,
+    Arrived,
+}
+
+impl Sender {
+    pub(super) fn new(payload: usize) -> Self {
+        Self {
+            base: 0,
+            packets: VecDeque::new(),
+            begun: 0,
+            under_way: 0,
+            again: 0,
+            bytes: 0,
+            payload: payload.max(1),
+            room_ends: 0,
+            order: 0,
+            top: 0,
+            look_at: Instant::END,
+            last_sent: Instant::default(),
+            vain: 0,
+            spare: Vec::new(),
+            path: Path::new(),
+            repeated: 0,
+        }
+    }
+
+    /// Learns what the peer takes: the longest payload, and how many packets at first.
+    pub(super) fn open(&mut self, payload: usize, credit: u16) {
+        self.payload = payload.max(1);
+        self.room_ends = credit.into();
+    }
+
+    /// How many bytes it takes now.
+    #[inline]
+    pub(super) fn room(&self) -> usize {
+        QUEUE_BYTES.saturating_sub(self.bytes)
+    }
+
+    /// Takes `len` bytes, or as many as there is room for; returns how many. `fill` writes those from an offset on.
+    #[inline]
+    pub(super) fn write(&mut self, len: usize, mut fill: impl FnMut(usize, &mut [u8])) -> usize {
+        let taken = len.min(self.room());
+        let mut done = 0;
+        while done < taken {
+            let grows = self.packets.len() > self.begun
+                && (self.packets.back()).is_some_and(|last| last.payload.len() < self.payload);
+            if !grows {
+                self.packets.push_back(Outgoing {
+                    payload: self.spare.pop().unwrap_or_default(),
+                    sent: Instant::default(),
+                    order: 0,
+                    state: State::New,
+                });
+            }
+            let Some(last) = self.packets.back_mut() else {
+                break;
+            };
+            let start = last.payload.len();
+            let part = (taken - done).min(self.payload - start);
+            last.payload.resize(start + part, 0);
+            fill(done, &mut last.payload[start..]);
+            done += part;
+        }
+        self.bytes += taken;
+        taken
+    }
+
+    /// Everything that was written has arrived.
+    pub(super) fn is_done(&self) -> bool {
+        self.packets.is_empty()
+    }
+
+    /// Chooses the packet that is to be sent next, if one may be now; it counts as sent at `now`.
+    pub(super) fn next(&mut self, now: Instant) -> Option<(u64, &[u8])> {
+        if self.under_way >= self.path.window() {
+            return None;
+        }
+        let at = match self.again {
+            0 => self.begun,
+            _ => (self.packets.iter()).position(|packet| packet.state == State::Lost)?,
+        };
+        let number = self.base + at as u64;
+        let packet = self.packets.get_mut(at)?;
+        match packet.state {
+            State::Lost => {
+                self.again -= 1;
+                self.repeated += 1;
+            }
+            _ if number >= self.room_ends => return None,
+            _ => self.begun += 1,
+        }
+        self.order += 1;
+        packet.order = self.order;
+        packet.sent = now;
+        packet.state = State::UnderWay;
+        self.under_way += 1;
+        self.last_sent = now;
+        Some((number, &packet.payload))
+    }
+
+    /// Learns what has arrived: all below `ack`, and behind `ack` those whose bits are set. `room_ends` is the first
+    /// packet that the peer has no room for. Returns whether anything was new.
+    pub(super) fn acknowledged(
+        &mut self,
+        ack: u64,
+        more: u128,
+        room_ends: u64,
+        now: Instant,
+    ) -> bool {
+        if ack < self.base || ack > self.base + self.begun as u64 {
+            // Of an earlier time, or of packets that were never sent.
+            return false;
+        }
+        self.room_ends = self.room_ends.max(room_ends);
+        let limited = self.under_way + 1 >= self.path.window();
+        let mut news = false;
+        while self.base < ack {
+            news |= self.arrived_at(0, limited);
+            self.base += 1;
+            self.begun -= 1;
+            if let Some(packet) = self.packets.pop_front() {
+                self.bytes -= packet.payload.len();
+                self.keep(packet.payload);
+            }
+        }
+        let mut rest = more;
+        while rest != 0 {
+            let at = rest.trailing_zeros() as usize + 1;
+            rest &= rest - 1;
+            if at < self.begun {
+                news |= self.arrived_at(at, limited);
+            }
+        }
+        if news {
+            self.vain = 0;
+            self.find_lost(now);
+            self.path.reached(self.base, self.base + self.begun as u64);
+        }
+        news
+    }
+
+    /// Takes a packet for arrived; tells whether that is news.
+    fn arrived_at(&mut self, at: usize, limited: bool) -> bool {
+        let Some(packet) = self.packets.get_mut(at) else {
+            return false;
+        };
+        match packet.state {
+            State::UnderWay => self.under_way -= 1,
+            State::Lost => self.again -= 1,
+            State::New | State::Arrived => return false,
+        }
+        packet.state = State::Arrived;
+        self.top = self.top.max(packet.order);
+        self.path.arrived(limited);
+        true
+    }
+
+    /// When [`Sender::find_lost`] is to be called next.
+    pub(super) fn look_at(&self) -> Instant {
+        self.look_at
+    }
+
+    /// Takes packets for lost that later ones have overtaken long ago.
+    pub(super) fn find_lost(&mut self, now: Instant) {
+        self.look_at = Instant::END;
+        for packet in self.packets.iter_mut().take(self.begun) {
+            if packet.state != State::UnderWay || packet.order + OVERTAKEN > self.top {
+                continue;
+            }
+            let lost_at = self.path.lost_at(packet.sent);
+            if lost_at > now {
+                self.look_at = self.look_at.min(lost_at);
+                continue;
+            }
+            packet.state = State::Lost;
+            self.under_way -= 1;
+            self.again += 1;
+            self.path.lost();
+        }
+    }
+
+    /// When no answer came for too long.
+    pub(super) fn silent_at(&self) -> Instant {
+        match self.under_way {
+            0 => Instant::END,
+            _ => self.last_sent.after(self.path.patience(self.vain)),
+        }
+    }
+
+    /// No answer came for too long: the first packet is sent again, and after the second time all of them.
+    pub(super) fn fell_silent(&mut self) {
+        self.vain = self.vain.saturating_add(1);
+        let all = self.vain > 1;
+        for packet in self.packets.iter_mut().take(self.begun) {
+            if packet.state == State::UnderWay {
+                packet.state = State::Lost;
+                self.under_way -= 1;
+                self.again += 1;
+                if !all {
+                    break;
+                }
+            }
+        }
+        if all {
+            self.path.fell_silent(self.base + self.begun as u64);
+        }
+    }
+
+    /// The peer has no room for what is there, and nothing under way will make it say so when it has.
+    pub(super) fn is_out_of_room(&self) -> bool {
+        self.under_way == 0
+            && self.again == 0
+            && self.packets.len() > self.begun
+            && self.base + self.begun as u64 >= self.room_ends
+    }
+
+    fn keep(&mut self, mut payload: Vec<u8>) {
+        if self.spare.len() < 64 {
+            payload.clear();
+            self.spare.push(payload);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Two channels over a network that loses, doubles, delays and reorders, in time that passes as it likes.
+
+mod network;
+
+use core::time::Duration;
+use std::vec::Vec;
+
+use oxifabric_types::Instant;
+use proptest::prelude::*;
+
+use self::network::{Faults, Network, Side};
+use super::channel::{End, Event};
+
+const MS: Duration = Duration::from_millis(1);
+
+/// A network without faults.
+const CLEAN: Faults = Faults {
+    loss: 0,
+    doubled: 0,
+    delay: Duration::from_micros(20),
+    jitter: Duration::ZERO,
+};
+
+/// Sends `a` bytes one way and `b` the other; returns the network when all have arrived.
+fn exchange(seed: u64, faults: Faults, a: usize, b: usize) -> Network {
+    let mut network = Network::new(seed, faults);
+    network.run_until(Duration::from_secs(600), |network| {
+        network.write_up_to([a, b]);
+        network.ends[0].arrived == b
+            && network.ends[1].arrived == a
+            && network.ends.iter().all(|end| end.channel.is_done())
+    });
+    network
+}
+
+#[test]
+fn bytes_arrive_over_a_clean_network() {
+    let network = exchange(1, CLEAN, 3_000_000, 100);
+    assert_eq!(network.repeated(), 0, "nothing was lost");
+}
+
+#[test]
+fn a_lost_packet_is_sent_again_alone() {
+    let mut network = Network::new(2, CLEAN);
+    network.open();
+    network.drop_next_data = 1;
+    network.run_until(Duration::from_secs(5), |network| {
+        network.write_up_to([40_000, 0]);
+        network.ends[1].arrived == 40_000 && network.ends[0].channel.is_done()
+    });
+    assert_eq!(network.repeated(), 1);
+    assert!(
+        network.now.since(Instant::default()) < 5 * MS,
+        "{:?}",
+        network.now
+    );
+}
+
+#[test]
+fn both_ends_may_open_at_once() {
+    let mut network = Network::new(3, CLEAN);
+    network.accept_only = false;
+    network.open();
+    assert!(network.ends.iter().all(|end| end.channel.is_open()));
+}
+
+#[test]
+fn a_peer_that_is_gone_is_noticed() {
+    let mut network = Network::new(4, CLEAN);
+    network.open();
+    network.cut = true;
+    network.write_up_to([100, 0]);
+    let start = network.now;
+    network.run_until(Duration::from_secs(30), |network| {
+        network.ends[0].ended == Some(End::Silent)
+    });
+    let took = network.now.since(start);
+    assert!(took >= network::DEADLINE && took < network::DEADLINE + 500 * MS);
+}
+
+#[test]
+fn an_attentive_end_notices_it_though_it_sends_nothing() {
+    let mut network = Network::new(5, CLEAN);
+    network.open();
+    network.run_for(3000 * MS);
+    let now = network.now;
+    network.ends[0].channel.attend(true, now);
+    network.run_for(60_000 * MS);
+    assert_eq!(network.ends[0].ended, None, "the peer is there");
+    network.cut = true;
+    network.run_until(Duration::from_secs(30), |network| {
+        network.ends[0].ended == Some(End::Silent)
+    });
+}
+
+#[test]
+fn a_cut_that_heals_costs_nothing_but_time() {
+    let mut network = Network::new(6, CLEAN);
+    network.open();
+    network.write_up_to([2_000_000, 2_000_000]);
+    network.run_for(MS);
+    network.cut = true;
+    network.run_for(5000 * MS);
+    network.cut = false;
+    network.run_until(Duration::from_secs(2), |network| {
+        network.write_up_to([2_000_000, 2_000_000]);
+        network.ends.iter().all(|end| end.arrived == 2_000_000)
+    });
+}
+
+#[test]
+fn a_restarted_peer_ends_the_old_channel() {
+    let mut network = Network::new(7, CLEAN);
+    network.open();
+    network.restart(Side::B);
+    network.run_until(Duration::from_secs(5), |network| {
+        network.ends[0].ended == Some(End::Forgotten)
+    });
+}
+
+#[test]
+fn a_strangers_hello_does_not_end_a_channel() {
+    let mut network = Network::new(8, CLEAN);
+    network.open();
+    network.forge_hello(Side::A);
+    network.run_for(3000 * MS);
+    assert!(network.ends[0].channel.is_open());
+    network.run_until(Duration::from_secs(1), |network| {
+        network.write_up_to([1000, 1000]);
+        network.ends.iter().all(|end| end.arrived == 1000)
+    });
+}
+
+#[test]
+fn a_closed_channel_says_so() {
+    let mut network = Network::new(9, CLEAN);
+    network.open();
+    network.close(Side::A);
+    network.run_until(Duration::from_secs(1), |network| {
+        network.ends[1].ended == Some(End::Closed)
+    });
+}
+
+#[test]
+fn a_consumer_without_room_stops_the_sender() {
+    let mut network = Network::new(10, CLEAN);
+    network.open();
+    network.ends[1].appetite = 10_000;
+    network.write_up_to([8_000_000, 0]);
+    network.run_for(20_000 * MS);
+    assert_eq!(network.ends[1].arrived, 10_000);
+    assert_eq!(network.ends[0].ended, None);
+    network.ends[1].appetite = usize::MAX;
+    network.run_until(Duration::from_secs(5), |network| {
+        network.write_up_to([8_000_000, 0]);
+        network.ends[1].arrived == 8_000_000
+    });
+}
+
+#[test]
+fn goodput_falls_smoothly_with_loss() {
+    let times: Vec<Duration> = [0, 10, 50, 200]
+        .into_iter()
+        .map(|loss| {
+            let network = exchange(11, Faults { loss, ..CLEAN }, 4_000_000, 0);
+            network.now.since(Instant::default())
+        })
+        .collect();
+    for pair in times.windows(2) {
+        assert!(pair[1] < pair[0] * 40, "{times:?}");
+    }
+}
+
+#[test]
+fn the_events_of_opening_are_told_once() {
+    let mut network = Network::new(12, CLEAN);
+    network.open();
+    let opened = |end: &network::Node| {
+        (end.events.iter())
+            .filter(|event| **event == Event::Opened)
+            .count()
+    };
+    assert_eq!(network.ends.iter().map(opened).collect::<Vec<_>>(), [1, 1]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_byte_arrives_once_and_in_order(
+        seed: u64, loss in 0u32..300, doubled in 0u32..200, delay in 1u64..5000, jitter in 0u64..5000,
+        a in 0usize..300_000, b in 0usize..300_000,
+    ) {
+        let faults = Faults {
+            loss,
+            doubled,
+            delay: Duration::from_micros(delay),
+            jitter: Duration::from_micros(jitter),
+        };
+        exchange(seed, faults, a, b);
+    }
+}
