@@ -1,6 +1,7 @@
 //! Objects of the fabric interface and the tables that C programs call.
 //!
-//! - [`device`]: what a provider implements under an endpoint; [`connection`]: what it implements for connected ones.
+//! - [`device`]: what a provider implements under an endpoint; [`connection`]: what it implements for connected ones;
+//!   [`packets`]: what it implements instead where packets may be lost.
 //! - [`inet`]: IP addresses, for the providers that have some.
 //! - [`info`]: `struct fi_info` and its owned form.
 //! - [`log`], [`params`]: what the environment asks of the library.
@@ -35,6 +36,7 @@ pub mod log;
 mod members;
 mod mr;
 mod multicast;
+pub mod packets;
 pub mod params;
 mod passive;
 mod poll_set;

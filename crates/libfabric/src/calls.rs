@@ -151,7 +151,7 @@ pub(crate) unsafe extern "C" fn fabric(
     let top = stack.rsplit(';').next().unwrap_or(stack);
     // SAFETY: the caller's contract, passed on.
     unsafe {
-        let code = if let Some(entry) = registry().find(top) {
+        let code = if let Some(entry) = registry().find(stack).or_else(|| registry().find(top)) {
             entry.open_fabric(attr, named.api_version, fabric, context)
         } else if let Some(external) = providers::external(top) {
             external.open_fabric(attr, fabric, context)

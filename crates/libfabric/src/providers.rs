@@ -7,16 +7,17 @@ use oxifabric_core::provider::{ProviderEntry, entry, msg_entry};
 use oxifabric_core::registry::{Answer, Registry, Request, filter_of_environment};
 use oxifabric_shm::Shm;
 use oxifabric_tcp::Tcp;
-use oxifabric_udp::Udp;
+use oxifabric_udp::{Rxd, Udp};
 
 use crate::external::{External, Rejected, Rival, SearchPath, contest, load_all};
 
 static SHM: ProviderEntry = entry::<Shm>();
 static TCP: ProviderEntry = msg_entry::<Tcp>();
 static UDP: ProviderEntry = entry::<Udp>();
+static RXD: ProviderEntry = entry::<Rxd>();
 
 /// The providers, best first: memory of this host before the network, and what is reliable before what is not.
-static ENTRIES: [&ProviderEntry; 3] = [&SHM, &TCP, &UDP];
+static ENTRIES: [&ProviderEntry; 4] = [&SHM, &TCP, &RXD, &UDP];
 
 /// Returns the providers in this library, but for those that an external one replaces.
 pub fn registry() -> &'static Registry {

@@ -36,6 +36,8 @@ pub(crate) struct Inbox {
     count: usize,
     /// How many polls in a row found something.
     run: u8,
+    /// An error of an earlier send was skipped.
+    trouble: bool,
 }
 
 /// A datagram in its place.
@@ -53,6 +55,7 @@ impl Inbox {
             next: 0,
             count: 0,
             run: 0,
+            trouble: false,
         }
     }
 
@@ -60,6 +63,16 @@ impl Inbox {
     #[inline]
     pub(crate) const fn is_empty(&self) -> bool {
         self.next == self.count
+    }
+
+    /// How many datagrams are there.
+    pub(crate) const fn len(&self) -> usize {
+        self.count - self.next
+    }
+
+    /// Tells whether there was an error of an earlier send since the last call.
+    pub(crate) fn take_trouble(&mut self) -> bool {
+        std::mem::take(&mut self.trouble)
     }
 
     /// Receives what a socket has, if all was delivered; tells whether there is something. Addresses of senders are asked
@@ -77,6 +90,7 @@ impl Inbox {
                 Ok(count) => self.count = count,
                 Err(error) if is_of_the_past(&error) && skips > 0 => {
                     skips -= 1;
+                    self.trouble = true;
                     continue;
                 }
                 Err(_) => {}

@@ -4,6 +4,7 @@
 //! with plain sockets.
 //!
 //! - [`UdpPort`]: the device of one endpoint; `link` is how its datagrams move.
+//! - [`Packets`]: the port of a reliable endpoint ([`Rxd`]); the engine makes reliable channels of its datagrams.
 //! - `inbox`, `outbox`: what was received and not delivered, what is held back to leave in company.
 //! - `peer`: addresses and their numbers. `group`: multicast groups that the endpoint listens to.
 //! - `info`, `params`: what is offered, and what the environment changes.
@@ -15,17 +16,20 @@ mod inbox;
 mod info;
 mod link;
 mod outbox;
+mod packets;
 mod params;
 mod peer;
 mod port;
 #[allow(unsafe_code)]
 mod sys;
 
+pub use packets::Packets;
 pub use port::UdpPort;
 
 use oxifabric_core::device::{Provider, Unresolved};
 use oxifabric_core::inet;
 use oxifabric_core::params::Parameter;
+use oxifabric_engine::reliable::ReliableLink;
 use oxifabric_types::{Address, Info};
 
 use crate::params::Params;
@@ -44,6 +48,41 @@ impl Provider for Udp {
 
     fn offers() -> Vec<Info> {
         info::offers(Params::read())
+    }
+
+    fn resolve(
+        node: Option<&str>,
+        service: Option<&str>,
+        source: bool,
+        numeric: bool,
+        addr_format: u32,
+    ) -> Result<Vec<Address>, Unresolved> {
+        inet::resolve(node, service, source, numeric, addr_format)
+    }
+
+    fn source_for(dest: &Address) -> Option<Address> {
+        inet::source_for(dest)
+    }
+
+    fn fresh_name() -> Option<Address> {
+        None
+    }
+}
+
+/// Reliable datagram endpoints over UDP, under the name that applications know: the C library's RxD over its udp.
+#[derive(Clone, Copy, Debug)]
+pub enum Rxd {}
+
+impl Provider for Rxd {
+    const NAME: &'static str = "udp;ofi_rxd";
+    type Device = ReliableLink<Packets>;
+
+    fn parameters() -> &'static [Parameter] {
+        &params::RELIABLE
+    }
+
+    fn offers() -> Vec<Info> {
+        info::reliable(Params::read())
     }
 
     fn resolve(

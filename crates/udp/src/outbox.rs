@@ -42,6 +42,17 @@ impl Outbox {
         self.letters.push(Letter { to, begin, end });
     }
 
+    /// Takes a datagram in that consists of two parts.
+    #[inline]
+    pub(crate) fn push_parts(&mut self, to: PeerId, parts: [&[u8]; 2]) {
+        let begin = self.bytes.len();
+        for part in parts {
+            self.bytes.extend_from_slice(part);
+        }
+        let end = self.bytes.len();
+        self.letters.push(Letter { to, begin, end });
+    }
+
     /// Sends what the socket takes; the rest stays. A datagram that cannot be sent is dropped: it was reported as sent
     /// when it was taken in.
     pub(crate) fn flush(&mut self, socket: &Socket, peers: &Peers) {

@@ -48,6 +48,11 @@ impl Peers {
         }
     }
 
+    /// Returns the number of an address that is known.
+    pub(crate) fn find(&self, at: &SocketAddr) -> Option<PeerId> {
+        self.numbers.get(at).copied()
+    }
+
     /// Returns the number of the address that a datagram came from.
     #[inline]
     pub(crate) fn heard(&mut self, from: &RawAddr) -> PeerId {

@@ -9,21 +9,18 @@ use core::fmt::LowerHex;
 
 /// Returns whether `asked`, a provider name as hints give it, means the provider `name`.
 ///
-/// Names are compared without regard to case. `a;b` asks for a stack of providers, which is never one provider alone;
-/// names behind a `^` at the end are excluded. Source: fi_provider(7).
+/// Names are compared without regard to case. `a;b` asks for a stack of providers, which has just that name; names behind
+/// a `^` at the end are excluded, and so are stacks that they are part of. Source: fi_provider(7).
 pub fn provider_is_named(asked: &str, name: &str) -> bool {
     let mut parts: Vec<&str> = asked.split(';').collect();
     while let Some(excluded) = parts.last().and_then(|part| part.strip_prefix('^')) {
-        if excluded.eq_ignore_ascii_case(name) {
+        let mut stack = name.split(';');
+        if stack.any(|part| excluded.eq_ignore_ascii_case(part)) {
             return false;
         }
         parts.pop();
     }
-    match parts[..] {
-        [] => true,
-        [only] => only.eq_ignore_ascii_case(name),
-        _ => false,
-    }
+    parts.is_empty() || parts.join(";").eq_ignore_ascii_case(name)
 }
 
 /// Returns the C name of an address format.

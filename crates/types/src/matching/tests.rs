@@ -385,6 +385,9 @@ fn a_stack_of_providers_is_no_single_provider() {
     assert!(!provider_is_named("^tcp", "tcp"));
     assert!(!provider_is_named("tcp;ofi_rxm", "tcp"));
     assert!(!provider_is_named("ofi_rxm", "tcp"));
+    assert!(provider_is_named("udp;ofi_rxd", "udp;ofi_rxd"));
+    assert!(!provider_is_named("udp", "udp;ofi_rxd"));
+    assert!(!provider_is_named("^ofi_rxd", "udp;ofi_rxd"));
 }
 
 #[test]

@@ -95,7 +95,12 @@ impl Socket {
         }
     }
 
-    fn set<T>(&self, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
+    pub(super) fn set<T>(
+        &self,
+        level: libc::c_int,
+        option: libc::c_int,
+        value: &T,
+    ) -> io::Result<()> {
         let len = size_of::<T>() as libc::socklen_t;
         let value = (&raw const *value).cast();
         // SAFETY: the value has `len` bytes.

@@ -1,0 +1,106 @@
+//! Reliable datagram endpoints over ports that carry packets: what such a port has beyond sending and receiving them.
+//!
+//! The endpoint's device is a [`ReliableLink`] over the port, docs/protocol/reliable.md.
+
+use std::os::fd::RawFd;
+use std::time::Duration;
+
+use oxifabric_engine::reliable::{PacketPort, ReliableLink};
+use oxifabric_types::{Address, Errno, Info, Instant, PeerId};
+
+use crate::connection::Connection;
+use crate::device::Device;
+
+/// A local port that carries packets, with its address and its way to sleep. See [`Device`] for what the calls mean.
+pub trait PacketDevice: PacketPort + Send + Sized + 'static {
+    /// How long a peer may leave everything unanswered before it counts as gone.
+    fn deadline() -> Duration;
+
+    /// Opens a port.
+    ///
+    /// # Errors
+    /// As [`Device::open`].
+    fn open(info: &Info) -> Result<Self, Errno>;
+
+    /// Gets ready to receive.
+    ///
+    /// # Errors
+    /// As [`Device::enable`].
+    fn enable(&mut self, waits: bool) -> Result<(), Errno>;
+
+    /// Returns the address that peers use.
+    fn name(&self) -> Address;
+
+    /// Changes it.
+    ///
+    /// # Errors
+    /// As [`Device::rename`].
+    fn rename(&mut self, name: Address) -> Result<(), Errno>;
+
+    /// Returns the number of a peer.
+    ///
+    /// # Errors
+    /// As [`Device::peer`].
+    fn peer(&mut self, address: &Address) -> Result<PeerId, Errno>;
+
+    /// Returns the address of a peer.
+    fn address(&self, peer: PeerId) -> Option<&Address>;
+
+    /// Returns the descriptor to sleep on.
+    fn fd(&self) -> RawFd;
+
+    /// Gets ready for sleep: the next packet makes the descriptor readable, and so does `due`, if it comes first. Returns
+    /// false if there is something already.
+    fn arm(&mut self, due: Option<Duration>) -> bool;
+}
+
+impl<P: PacketDevice> Connection for ReliableLink<P> {}
+
+impl<P: PacketDevice> Device for ReliableLink<P> {
+    fn open(info: &Info) -> Result<Self, Errno> {
+        Ok(Self::new(P::open(info)?, P::deadline()))
+    }
+
+    fn enable(&mut self, waits: bool) -> Result<(), Errno> {
+        self.port_mut().enable(waits)
+    }
+
+    fn name(&self) -> Address {
+        self.port().name()
+    }
+
+    fn rename(&mut self, name: Address) -> Result<(), Errno> {
+        self.port_mut().rename(name)
+    }
+
+    fn peer(&mut self, address: &Address) -> Result<PeerId, Errno> {
+        self.port_mut().peer(address)
+    }
+
+    fn address(&self, peer: PeerId) -> Option<&Address> {
+        self.port().address(peer)
+    }
+
+    fn fd(&self) -> RawFd {
+        self.port().fd()
+    }
+
+    fn arm(&mut self) -> bool {
+        let now = self.port().now();
+        match self.due() {
+            Instant::END => self.port_mut().arm(None),
+            due if due <= now => false,
+            due => self.port_mut().arm(Some(due.since(now))),
+        }
+    }
+
+    fn idle(&self) -> bool {
+        self.is_done()
+    }
+
+    fn reason(&self, peer: PeerId) -> Option<String> {
+        let end = self.ended(peer)?;
+        let at = self.port().address(peer)?;
+        Some(format!("{at}: {end}"))
+    }
+}
