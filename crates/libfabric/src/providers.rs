@@ -16,8 +16,9 @@ static TCP: ProviderEntry = msg_entry::<Tcp>();
 static UDP: ProviderEntry = entry::<Udp>();
 static RXD: ProviderEntry = entry::<Rxd>();
 
-/// The providers, best first: memory of this host before the network, and what is reliable before what is not.
-static ENTRIES: [&ProviderEntry; 4] = [&SHM, &TCP, &RXD, &UDP];
+/// The providers, best first: memory of this host before the network, and what is reliable before what is not. Stacks of
+/// the C library are behind what has the same endpoints without one; nobody gets one who does not ask for it.
+static ENTRIES: [&ProviderEntry; 4] = [&SHM, &TCP, &UDP, &RXD];
 
 /// Returns the providers in this library, but for those that an external one replaces.
 pub fn registry() -> &'static Registry {

@@ -21,5 +21,5 @@ pub use info::{
     AvType, DomainAttr, EpAttr, EpType, FabricAttr, Info, Progress, ResourceMgmt, RxAttr,
     Threading, TxAttr,
 };
-pub use matching::{Reason, format_name, match_info, provider_is_named};
+pub use matching::{Reason, format_name, match_info, provider_is_named, stack_has_all};
 pub use time::Instant;

@@ -11,7 +11,7 @@ mod reason;
 #[cfg(test)]
 mod tests;
 
-pub use names::{format_name, provider_is_named};
+pub use names::{format_name, provider_is_named, stack_has_all};
 pub use reason::Reason;
 
 use crate::Info;

@@ -4,6 +4,8 @@ use core::fmt;
 use std::env;
 use std::sync::OnceLock;
 
+use oxifabric_types::stack_has_all;
+
 /// Names that are let in, or with a `^` in front those that are kept out. An empty list lets in everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NameFilter {
@@ -28,15 +30,12 @@ impl NameFilter {
         }
     }
 
-    /// Returns whether a name is let in. A stack such as `tcp;ofi_rxm` is a name of its own.
+    /// Returns whether a name is let in. A stack such as `udp;ofi_rxd` is listed with all of its names or with some.
     pub fn admits(&self, name: &str) -> bool {
         if self.names.is_empty() {
             return true;
         }
-        self.names
-            .iter()
-            .any(|listed| listed.eq_ignore_ascii_case(name))
-            != self.negated
+        self.names.iter().any(|listed| stack_has_all(name, listed)) != self.negated
     }
 
     /// Returns whether a provider at the bottom of a stack is let in: it is, or a stack upon it is. Source: fi_provider(7).

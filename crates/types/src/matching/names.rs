@@ -9,18 +9,28 @@ use core::fmt::LowerHex;
 
 /// Returns whether `asked`, a provider name as hints give it, means the provider `name`.
 ///
-/// Names are compared without regard to case. `a;b` asks for a stack of providers, which has just that name; names behind
-/// a `^` at the end are excluded, and so are stacks that they are part of. Source: fi_provider(7).
+/// Names are compared without regard to case. `a;b` asks for a stack in which both are, in any order, and one name for
+/// the provider itself or a stack that it is in; names behind a `^` at the end are excluded, and so are stacks that they
+/// are in. Source: fi_provider(7), fi_fabric(3).
 pub fn provider_is_named(asked: &str, name: &str) -> bool {
     let mut parts: Vec<&str> = asked.split(';').collect();
     while let Some(excluded) = parts.last().and_then(|part| part.strip_prefix('^')) {
-        let mut stack = name.split(';');
-        if stack.any(|part| excluded.eq_ignore_ascii_case(part)) {
+        if stack_has_all(name, excluded) {
             return false;
         }
         parts.pop();
     }
-    parts.is_empty() || parts.join(";").eq_ignore_ascii_case(name)
+    parts.iter().all(|part| stack_has_all(name, part))
+}
+
+/// Returns whether each of the names in `asked` is one of `stack`, both with semicolons between names. Case does not matter.
+pub fn stack_has_all(stack: &str, asked: &str) -> bool {
+    let has = |name: &str| {
+        stack
+            .split(';')
+            .any(|layer| layer.eq_ignore_ascii_case(name))
+    };
+    asked.split(';').all(has)
 }
 
 /// Returns the C name of an address format.

@@ -385,9 +385,22 @@ fn a_stack_of_providers_is_no_single_provider() {
     assert!(!provider_is_named("^tcp", "tcp"));
     assert!(!provider_is_named("tcp;ofi_rxm", "tcp"));
     assert!(!provider_is_named("ofi_rxm", "tcp"));
-    assert!(provider_is_named("udp;ofi_rxd", "udp;ofi_rxd"));
-    assert!(!provider_is_named("udp", "udp;ofi_rxd"));
-    assert!(!provider_is_named("^ofi_rxd", "udp;ofi_rxd"));
+}
+
+#[test]
+fn a_stack_is_found_by_any_of_its_names() {
+    for asked in ["udp;ofi_rxd", "OFI_RXD;udp", "ofi_rxd", "udp", "^tcp"] {
+        assert!(provider_is_named(asked, "udp;ofi_rxd"), "{asked}");
+    }
+    for asked in [
+        "^ofi_rxd",
+        "^udp",
+        "tcp;ofi_rxd",
+        "udp;ofi_rxm",
+        "udp;^ofi_rxd",
+    ] {
+        assert!(!provider_is_named(asked, "udp;ofi_rxd"), "{asked}");
+    }
 }
 
 #[test]
