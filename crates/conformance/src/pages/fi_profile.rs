@@ -9,7 +9,7 @@ use oxifabric_abi::*;
 
 use crate::traffic::PATIENCE;
 use crate::world::{End, World, close};
-use crate::{c, sentences};
+use crate::{PROVIDERS, c, sentences};
 
 /// `fi_profile_open` of the header.
 fn open(end: &End) -> &'static mut fid_profile {
@@ -33,7 +33,7 @@ fn value(profile: &mut fid_profile, id: u32) -> Result<u64, isize> {
     }
 }
 
-static CALLS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+static CALLS: [AtomicUsize; PROVIDERS.len()] = [const { AtomicUsize::new(0) }; PROVIDERS.len()];
 
 unsafe extern "C" fn count(
     _: *mut fid_profile,
@@ -126,7 +126,7 @@ fn an_event_calls(stage) {
     let two = world.two();
     let profile = open(&two.b);
     let register = c!((*profile.ops).reg_callback).expect("an operation");
-    let at = usize::from(stage.provider == "tcp");
+    let at = PROVIDERS.iter().position(|&name| name == stage.provider).expect("a provider");
     let context = core::ptr::without_provenance_mut(at);
     if c!(register(profile, FI_EVENT_UNEXP_MSG_RECVD, Some(count), context)) == 0 {
         two.send(b"x");

@@ -46,17 +46,20 @@ pub trait PacketPort {
     fn now(&self) -> Instant;
 }
 
-/// What a peer can take: short messages whole, longer ones on request, so that they land where they belong.
+/// What a peer can take: short messages whole, longer ones on request, so that they land where they belong. What a write
+/// or a read brings has its place already, and comes before whatever is sent later.
 const LIMITS: Limits = Limits {
-    eager: 16 * 1024,
-    segmented: 64 * 1024,
-    segment: 64 * 1024,
+    eager: EAGER,
+    segmented: EAGER,
+    segment: EAGER,
     rndv_msg: true,
     rndv_tagged: true,
-    rndv_rma: true,
+    rndv_rma: false,
     pull: false,
     ack_on_arrival: false,
 };
+
+const EAGER: usize = 64 * 1024;
 
 /// How much room a channel must have before frames are offered to it again.
 const ROOM: usize = 64 * 1024;
