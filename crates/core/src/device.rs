@@ -124,6 +124,9 @@ pub trait Device: Link + Connection + Send + Sized + 'static {
         true
     }
 
+    /// Says goodbye to all peers, when the endpoint closes and nothing more can be sent.
+    fn close(&mut self) {}
+
     /// Tells whether frames that [`Link::post`] answered with `Done` wait for the next [`Link::flush`]. Completions are
     /// not read before that.
     fn holds_back(&self) -> bool {

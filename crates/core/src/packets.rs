@@ -98,6 +98,10 @@ impl<P: PacketDevice> Device for ReliableLink<P> {
         self.is_done()
     }
 
+    fn close(&mut self) {
+        Self::close(self);
+    }
+
     fn reason(&self, peer: PeerId) -> Option<String> {
         let end = self.ended(peer)?;
         let at = self.port().address(peer)?;

@@ -73,7 +73,7 @@ impl<P: Provider> RdmEndpoint<P> {
         }
     }
 
-    /// Sends what can be sent, for a bounded time, and drops the rest without completions.
+    /// Sends what can be sent, for a bounded time, drops the rest without completions, and says goodbye.
     fn drain(&self) {
         let begin = Instant::now();
         let mut moved = begin;
@@ -90,5 +90,6 @@ impl<P: Provider> RdmEndpoint<P> {
         }
         let port = &mut *port;
         port.engine.abandon(&mut port.out);
+        port.device.close();
     }
 }

@@ -134,6 +134,8 @@ pub struct Channel {
     challenge: bool,
     /// Since when the peer has answered nothing.
     unanswered_since: Option<Instant>,
+    /// The peer has closed, and what it sent before is not taken yet.
+    leaving: bool,
     ended: Option<End>,
 }
 
@@ -159,6 +161,7 @@ impl Channel {
             probes: 0,
             challenge: false,
             unanswered_since: None,
+            leaving: false,
             ended: None,
         }
     }
@@ -171,7 +174,7 @@ impl Channel {
     /// Both ends know each other.
     #[inline]
     pub fn is_open(&self) -> bool {
-        self.other != 0 && self.ended.is_none()
+        self.other != 0 && !self.leaving && self.ended.is_none()
     }
 
     /// Everything that was written has arrived.
@@ -241,7 +244,11 @@ impl Channel {
             _ if packet.to != self.me.id => Event::Nothing,
             PacketKind::Welcome => self.welcomed(now, packet, payload),
             _ if self.other == 0 => Event::Nothing,
-            PacketKind::Bye => self.end(End::Closed),
+            _ if self.leaving => Event::Nothing,
+            PacketKind::Bye => {
+                self.answered(now, packet);
+                self.leave()
+            }
             PacketKind::Unknown => Event::Nothing,
             PacketKind::Ack => self.answered(now, packet),
             PacketKind::Probe => {
@@ -286,6 +293,9 @@ impl Channel {
     pub fn act(&mut self, now: Instant, outlet: &mut impl Outlet) -> Event {
         if let Some(end) = self.ended {
             return Event::Ended(end);
+        }
+        if self.leaving {
+            return self.leave();
         }
         if let Some(since) = self.unanswered_since
             && now.since(since) >= self.terms.deadline
@@ -351,7 +361,7 @@ impl Channel {
 
     /// When [`Channel::act`] has to be called next, if nothing arrives before.
     pub fn due(&self) -> Instant {
-        if self.ended.is_some() {
+        if self.ended.is_some() || self.leaving {
             return Instant::END;
         }
         if self.welcome || self.challenge {
@@ -500,6 +510,15 @@ impl Channel {
         self.ack_at = Instant::END;
         self.starved |= self.receiver.is_stalled();
         self.echo = 0;
+    }
+
+    /// The peer has closed: the channel ends when all that came from it is taken.
+    fn leave(&mut self) -> Event {
+        self.leaving = true;
+        match self.receiver.is_stalled() {
+            true => Event::Nothing,
+            false => self.end(End::Closed),
+        }
     }
 
     fn end(&mut self, end: End) -> Event {

@@ -272,8 +272,9 @@ impl<P: PacketPort> ReliableLink<P> {
             .map_or(Instant::END, |Reverse((at, _))| *at)
     }
 
-    /// Says goodbye to everybody.
+    /// Says goodbye to everybody. What has not arrived is lost: wait for [`ReliableLink::is_done`] before, for a while.
     pub fn close(&mut self) {
+        self.now = self.port.now();
         for (at, peer) in self.peers.iter_mut().enumerate() {
             if let Some(peer) = peer {
                 let to = PeerId(at as u32);

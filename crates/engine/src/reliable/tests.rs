@@ -142,6 +142,43 @@ fn a_closed_channel_says_so() {
 }
 
 #[test]
+fn a_goodbye_acknowledges() {
+    let mut network = Network::new(13, CLEAN);
+    network.open();
+    network.write_up_to([1000, 0]);
+    // The bytes arrive, and the acknowledgement, which is not due yet, goes with the goodbye.
+    network.run_for(CLEAN.delay);
+    assert_eq!(network.ends[1].arrived, 1000);
+    assert!(!network.ends[0].channel.is_done());
+    network.close(Side::B);
+    network.run_for(CLEAN.delay);
+    assert_eq!(network.ends[0].ended, Some(End::Closed));
+    assert!(network.ends[0].channel.is_done());
+}
+
+#[test]
+fn what_came_before_a_goodbye_is_taken_after_it() {
+    let mut network = Network::new(14, CLEAN);
+    network.open();
+    network.ends[1].appetite = 10_000;
+    network.write_up_to([50_000, 0]);
+    network.run_until(Duration::from_secs(5), |network| {
+        network.ends[0].channel.is_done()
+    });
+    network.close(Side::A);
+    network.run_for(1000 * MS);
+    assert_eq!(
+        (network.ends[1].arrived, network.ends[1].ended),
+        (10_000, None)
+    );
+    assert!(!network.ends[1].channel.is_open(), "it takes nothing more");
+    network.ends[1].appetite = usize::MAX;
+    network.run_for(MS);
+    assert_eq!(network.ends[1].arrived, 50_000);
+    assert_eq!(network.ends[1].ended, Some(End::Closed));
+}
+
+#[test]
 fn a_consumer_without_room_stops_the_sender() {
     let mut network = Network::new(10, CLEAN);
     network.open();

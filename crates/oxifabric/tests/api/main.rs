@@ -165,6 +165,7 @@ macro_rules! worlds {
     ($($case:ident)*) => {
         worlds! { @world $($case)*; builtin_tcp: Some(crate::builtin("tcp")) }
         worlds! { @world $($case)*; builtin_shm: Some(crate::builtin("shm")) }
+        worlds! { @world $($case)*; builtin_udp_rxd: Some(crate::builtin("udp;ofi_rxd")) }
         worlds! { @world $($case)*; system_tcp: crate::system().and_then(|backend| crate::offer(backend, "tcp")) }
         worlds! { @world $($case)*; system_shm: crate::system().and_then(|backend| crate::offer(backend, "shm")) }
     };

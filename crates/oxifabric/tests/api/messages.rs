@@ -331,6 +331,28 @@ worlds! {
     addresses_can_be_looked_up
 }
 
+/// A long message has been offered, and nobody has asked for it.
+#[test]
+fn a_reliable_peer_that_closes_over_udp_says_goodbye() {
+    let pair = Pair::open(&builtin("udp;ofi_rxd"));
+    let small = Buffer::zeroed(8);
+    pair.right.endpoint.receive_tagged(1, 0, small).unwrap();
+    pair.send(&[0; 1 << 20]);
+    pair.post(b"x"[..].into(), |left, buffer| {
+        left.send_tagged(pair.left.peer, 1, buffer)
+    });
+    pair.drive((1, sent), (1, |_| ()));
+    let (Pair { left, right }, start) = (pair, Instant::now());
+    drop(right);
+    let error = loop {
+        assert!(start.elapsed() < WATCHDOG, "nobody says that it is gone");
+        if let Some(done) = left.next() {
+            break done.outcome.unwrap_err();
+        }
+    };
+    assert_eq!(error.errno(), Errno::CONNRESET, "{error}");
+}
+
 #[test]
 fn a_send_to_nobody_says_to_whom_and_what_to_do() {
     let info = builtin("tcp");
