@@ -65,7 +65,7 @@ pub trait Outlet {
 pub enum Event {
     /// Nothing worth a look.
     Nothing,
-    /// Bytes moved, in either direction.
+    /// Bytes moved, in either direction; that some were sent again is no such move.
     Moved,
     /// The channel is open.
     Opened,
@@ -324,6 +324,7 @@ impl Channel {
         let mut event = Event::Nothing;
         let mut header = self.header(PacketKind::Data, now);
         while outlet.has_room() {
+            let repeated = self.sender.repeated;
             let Some((number, payload)) = self.sender.next(now) else {
                 break;
             };
@@ -331,7 +332,9 @@ impl Channel {
             outlet.send(&header.emit(), payload);
             self.unanswered_since.get_or_insert(now);
             self.acknowledged();
-            event = Event::Moved;
+            if self.sender.repeated == repeated {
+                event = Event::Moved;
+            }
         }
         self.probe(now, outlet);
         if (self.owed >= ACK_EVERY || self.ack_at <= now) && outlet.has_room() {

@@ -179,6 +179,22 @@ fn what_came_before_a_goodbye_is_taken_after_it() {
 }
 
 #[test]
+fn to_send_again_is_no_progress() {
+    let mut network = Network::new(15, CLEAN);
+    network.open();
+    network.cut = true;
+    network.write_up_to([1000, 0]);
+    let moves = |network: &Network| {
+        let events = network.ends[0].events.iter();
+        events.filter(|event| **event == Event::Moved).count()
+    };
+    let before = moves(&network);
+    network.run_for(3000 * MS);
+    assert!(network.repeated() > 0);
+    assert_eq!(moves(&network), before);
+}
+
+#[test]
 fn a_consumer_without_room_stops_the_sender() {
     let mut network = Network::new(10, CLEAN);
     network.open();
