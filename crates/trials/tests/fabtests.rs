@@ -211,6 +211,37 @@ datagrams! {
     av_xfer: meeting "fi_av_xfer -e dgram";
 }
 
+/// Reliable endpoints over datagrams.
+macro_rules! reliable_over_datagrams {
+    ($($name:ident: $kind:ident $line:literal;)*) => {
+        mod reliable_over_datagrams {
+            $(#[test] fn $name() { oxifabric_trials::require!(super::$kind("udp;ofi_rxd", $line)); })*
+        }
+    };
+}
+
+reliable_over_datagrams! {
+    getinfo: alone "fi_getinfo_test -s 127.0.0.1 127.0.0.1";
+    dom: alone "fi_dom_test -n 2";
+    eq: alone "fi_eq_test";
+    cq: alone "fi_cq_test";
+    mr: alone "fi_mr_test";
+    cntr: alone "fi_cntr_test";
+    setopt: alone "fi_setopt_test";
+    sighandler: alone "sighandler_test";
+    rdm: datagram_pair "fi_rdm";
+    rdm_tagged_peek: meeting "fi_rdm_tagged_peek";
+    recv_cancel: datagram_pair "fi_recv_cancel -e rdm -V";
+    unexpected_msg: meeting "fi_unexpected_msg -e rdm -I 10 -v";
+    rma_writes: datagram_pair "fi_rma_bw -e rdm -o write -I 5";
+    rma_reads: datagram_pair "fi_rma_bw -e rdm -o read -I 5";
+    atomics_checked: datagram_pair "fi_rdm_atomic -I 5 -o all -v";
+    multi_recv: meeting "fi_multi_recv -e rdm -I 5";
+    pingpong_checked: datagram_pair "fi_rdm_pingpong -I 5 -v";
+    tagged_bw_checked: datagram_pair "fi_rdm_tagged_bw -I 5 -v -U";
+    av_xfer: meeting "fi_av_xfer -e rdm";
+}
+
 /// The program inserts names and IP addresses, which shm has none of.
 const AV_TEST: &str = "fi_av_test -g 127.0.0.1 -n 1 -s 127.0.0.1 -e rdm";
 
