@@ -5,11 +5,13 @@
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-use oxifabric_engine::reliable::{PacketPort, ReliableLink};
+use oxifabric_engine::reliable::{FaultPlan, PacketPort, ReliableLink};
 use oxifabric_types::{Address, Errno, Info, Instant, PeerId};
 
 use crate::connection::Connection;
 use crate::device::Device;
+use crate::log;
+use crate::params::{Parameter, ParameterKind};
 
 /// A local port that carries packets, with its address and its way to sleep. See [`Device`] for what the calls mean.
 pub trait PacketDevice: PacketPort + Send + Sized + 'static {
@@ -54,11 +56,35 @@ pub trait PacketDevice: PacketPort + Send + Sized + 'static {
     fn arm(&mut self, due: Option<Duration>) -> bool;
 }
 
+/// The parameters of all such endpoints.
+pub(crate) static PARAMETERS: [Parameter; 1] = [Parameter {
+    name: "oxi_faults",
+    kind: ParameterKind::Text,
+    help: "For tests: endpoints that send packets lose, double and delay this share of them, such as drop=0.01,dup=0.001,reorder=0.02,seed=7",
+    default: "",
+}];
+
+/// Returns the faults that the environment asks for.
+///
+/// # Errors
+/// [`Errno::INVAL`] when it asks for something else: a test that believes in faults must not run without them.
+fn planned_faults() -> Result<Option<FaultPlan>, Errno> {
+    let Some(text) = PARAMETERS[0].text("") else {
+        return Ok(None);
+    };
+    let plan = text.parse().map_err(|error| {
+        log::warn!("core", Core, "{}: {error}", PARAMETERS[0].variable(""));
+        Errno::INVAL
+    });
+    plan.map(Some)
+}
+
 impl<P: PacketDevice> Connection for ReliableLink<P> {}
 
 impl<P: PacketDevice> Device for ReliableLink<P> {
     fn open(info: &Info) -> Result<Self, Errno> {
-        Ok(Self::new(P::open(info)?, P::deadline()))
+        let faults = planned_faults()?;
+        Ok(Self::new(P::open(info)?, P::deadline(), faults))
     }
 
     fn enable(&mut self, waits: bool) -> Result<(), Errno> {

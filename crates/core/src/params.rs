@@ -9,7 +9,7 @@ use std::env;
 
 use oxifabric_abi::{FI_PARAM_BOOL, FI_PARAM_INT, FI_PARAM_SIZE_T, FI_PARAM_STRING};
 
-use crate::{log, registry};
+use crate::{log, packets, registry};
 
 /// A parameter that an environment variable `FI_<PROVIDER>_<NAME>` sets.
 #[derive(Clone, Copy, Debug)]
@@ -106,7 +106,8 @@ impl Parameter {
 
 /// Lists the parameters of the library itself.
 pub fn of_library() -> impl Iterator<Item = &'static Parameter> {
-    registry::PARAMETERS.iter().chain(&log::PARAMETERS)
+    let general = registry::PARAMETERS.iter().chain(&log::PARAMETERS);
+    general.chain(&packets::PARAMETERS)
 }
 
 /// Returns `FI_<PROVIDER>_<NAME>`, or `FI_<NAME>` for the library itself.

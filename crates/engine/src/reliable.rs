@@ -7,9 +7,11 @@
 //! - [`sender`]: packets from the first byte written to their acknowledgement; which of them are lost.
 //! - [`receiver`]: what has arrived, in order or not, and how much more may come.
 //! - [`path`]: how long packets take, and how many may be under way.
+//! - `faults`: packets lost, doubled and overtaken on purpose.
 //! - [`link`]: a [`crate::Link`] of channels, over a [`PacketPort`]; [`reader`] makes frames of bytes.
 
 pub mod channel;
+mod faults;
 pub mod link;
 mod path;
 mod reader;
@@ -17,6 +19,7 @@ mod receiver;
 mod sender;
 
 pub use channel::{Channel, Consumer, End, Event, Identity, Outlet, Terms};
+pub use faults::{FaultPlan, NoPlan};
 pub use link::{PacketPort, ReliableLink};
 
 #[cfg(test)]

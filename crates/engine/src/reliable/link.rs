@@ -14,6 +14,7 @@ use oxifabric_wire::reliable::record::{HEAD_MAX, Record, RecordTarget, TARGETS_M
 use crate::link::{Frame, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken};
 
 use super::channel::{Channel, End, Event, Identity, Outlet, Terms};
+use super::faults::{FaultPlan, Faulty};
 use super::reader::{Feed, Reader};
 
 /// Where packets leave and arrive.
@@ -70,7 +71,7 @@ const PACKETS_PER_POLL: usize = 64;
 /// A link over packets.
 #[derive(Debug)]
 pub struct ReliableLink<P> {
-    port: P,
+    port: Faulty<P>,
     terms: Terms,
     peers: Vec<Option<Box<Peer>>>,
     /// The channels, as we call them.
@@ -226,10 +227,10 @@ impl<P: PacketPort> Link for ReliableLink<P> {
 }
 
 impl<P: PacketPort> ReliableLink<P> {
-    /// A link over a port.
-    pub fn new(port: P, deadline: Duration) -> Self {
+    /// A link over a port, whose packets fare as a plan says, if there is one.
+    pub fn new(port: P, deadline: Duration, faults: Option<FaultPlan>) -> Self {
         Self {
-            port,
+            port: Faulty::new(port, faults),
             terms: Terms { deadline },
             peers: Vec::new(),
             ids: BTreeMap::new(),
@@ -243,12 +244,12 @@ impl<P: PacketPort> ReliableLink<P> {
 
     /// The port below.
     pub fn port(&self) -> &P {
-        &self.port
+        &self.port.port
     }
 
     /// The port below.
     pub fn port_mut(&mut self) -> &mut P {
-        &mut self.port
+        &mut self.port.port
     }
 
     /// How the last channel with a peer ended, if it was lost.
