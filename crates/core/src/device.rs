@@ -27,6 +27,9 @@ pub trait Provider: 'static {
     const NAME: &'static str;
     /// Data travels through shared memory and no other way (FI_OPT_SHARED_MEMORY_PERMITTED).
     const IS_SHARED_MEMORY: bool = false;
+    /// A peer depends on this end's answers even while the application does not poll: a thread of the domain makes progress,
+    /// whether it was asked for or not.
+    const DRIVES_ITSELF: bool = false;
     /// What opens when an endpoint is opened.
     type Device: Device;
 

@@ -82,7 +82,10 @@ impl Domain {
         context: *mut c_void,
     ) -> Result<*mut fid_domain, Errno> {
         // SAFETY: the caller's contract.
-        let info = unsafe { read_info(fabric, info) }?;
+        let mut info = unsafe { read_info(fabric, info) }?;
+        if fabric.entry().drives_itself {
+            info.domain.data_progress = Progress::Auto;
+        }
         let fid = fid_domain {
             fid: handle::new_fid::<Self>(context),
             ops: table(&OPS),

@@ -26,6 +26,8 @@ pub struct ProviderEntry {
     pub name: &'static str,
     /// Its version (`FI_VERSION(major, minor)`).
     pub version: u32,
+    /// [`Provider::DRIVES_ITSELF`].
+    pub drives_itself: bool,
     /// [`Provider::parameters`].
     pub parameters: fn() -> &'static [Parameter],
     /// [`Provider::offers`].
@@ -72,6 +74,7 @@ pub(crate) type OpenPart = fn(&Domain, Info) -> Result<NonNull<dyn Part>, Errno>
 pub const fn entry<P: Provider>() -> ProviderEntry {
     ProviderEntry {
         name: P::NAME,
+        drives_itself: P::DRIVES_ITSELF,
         version: PROVIDER_VERSION,
         parameters: P::parameters,
         offers: P::offers,

@@ -75,6 +75,7 @@ pub enum Rxd {}
 
 impl Provider for Rxd {
     const NAME: &'static str = "udp;ofi_rxd";
+    const DRIVES_ITSELF: bool = true;
     type Device = ReliableLink<Packets>;
 
     fn parameters() -> &'static [Parameter] {

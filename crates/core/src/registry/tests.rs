@@ -16,6 +16,7 @@ const PLACES: [(&str, &str, &str); 3] = [
 
 static NET: ProviderEntry = ProviderEntry {
     name: "net",
+    drives_itself: false,
     version: 5 << 16,
     parameters: || &[],
     offers: net_offers,
