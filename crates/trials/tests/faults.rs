@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
 use oxifabric_trials::pingpong::PingPong;
 use oxifabric_trials::source::{self, Compiled};
@@ -102,6 +103,36 @@ fn a_peer_killed_before_it_took_a_long_message_over_tcp() {
 #[test]
 fn a_peer_killed_before_it_took_a_long_message_over_shm() {
     require!(survives("shm", "offer"));
+}
+
+/// The program waits for its peer outside the library between two sizes, so that what was lost has to be repaired while nobody
+/// polls.
+#[test]
+fn reliable_datagrams_arrive_whole_under_faults() {
+    let library = require!(Library::under_test());
+    for plan in ["drop=0.01", "drop=0.02,dup=0.02,reorder=0.02,seed=5"] {
+        let run = PingPong {
+            limit: Duration::from_secs(300),
+            ..PingPong::new(&library, "udp;ofi_rxd", "-e rdm -I 10 -S all -c")
+        };
+        let mut pair = require!(run.pair());
+        pair.server = pair.server.env("FI_OXI_FAULTS", plan);
+        pair.client = pair.client.env("FI_OXI_FAULTS", plan);
+        pair.run().expect_success();
+    }
+}
+
+#[test]
+fn faults_that_are_none_are_refused() {
+    let library = require!(Library::under_test());
+    let run = PingPong {
+        limit: Duration::from_secs(60),
+        ..PingPong::new(&library, "udp;ofi_rxd", "-e rdm -I 10 -S 64")
+    };
+    let mut pair = require!(run.pair());
+    pair.server = pair.server.env("FI_OXI_FAULTS", "loss=1");
+    pair.client = pair.client.env("FI_OXI_FAULTS", "loss=1");
+    assert!(!pair.run().is_success(), "they ran without faults");
 }
 
 /// The cause is "Connection refused" (111), and somewhere the user reads which address that was: in the text
