@@ -1,4 +1,4 @@
-//! The clocks: a coarse one that tells the engine what time it is, and deadlines of blocking calls.
+//! The clocks: a coarse one that tells the engine what time it is, an exact one, and deadlines of blocking calls.
 
 use std::time::Duration;
 
@@ -7,12 +7,23 @@ use oxifabric_types::Instant;
 /// Reads the coarse monotonic clock: a few nanoseconds, no system call, a resolution of some milliseconds.
 #[inline]
 pub(crate) fn now() -> Instant {
+    read(libc::CLOCK_MONOTONIC_COARSE)
+}
+
+/// Reads the same clock to the nanosecond, which takes longer.
+#[inline]
+pub fn exact() -> Instant {
+    read(libc::CLOCK_MONOTONIC)
+}
+
+#[inline]
+fn read(clock: libc::clockid_t) -> Instant {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: the structure may be written. The call cannot fail for this clock; if it did, time would stand still.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &mut time) };
+    // SAFETY: the structure may be written. The call cannot fail for these clocks; if it did, time would stand still.
+    unsafe { libc::clock_gettime(clock, &mut time) };
     Instant::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 

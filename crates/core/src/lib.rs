@@ -2,7 +2,7 @@
 //!
 //! - [`device`]: what a provider implements under an endpoint; [`connection`]: what it implements for connected ones;
 //!   [`packets`]: what it implements instead where packets may be lost.
-//! - [`inet`]: IP addresses, for the providers that have some.
+//! - [`inet`]: IP addresses, for the providers that have some; [`clock`], [`timer`], [`secret`] numbers, for all.
 //! - [`info`]: `struct fi_info` and its owned form.
 //! - [`log`], [`params`]: what the environment asks of the library.
 //! - [`provider`]: a provider without its type, as the registry keeps it.
@@ -13,13 +13,13 @@
 //! - `atomic`: which atomics there are, and what keeps them apart.
 //! - `collective` groups, which endpoints join by an `av_set`; `multicast` groups.
 //! - Under them: `handle` (casts and counted references), `members` (who drives whom), `wait` (what a thread sleeps
-//!   on), `clock`, `sockaddr`, `text`, and `absent` for the calls that an object does not have.
+//!   on), `sockaddr`, `text`, and `absent` for the calls that an object does not have.
 
 mod absent;
 mod atomic;
 mod av;
 mod av_set;
-mod clock;
+pub mod clock;
 mod cntr;
 mod collective;
 pub mod connection;
@@ -43,10 +43,12 @@ mod poll_set;
 pub mod provider;
 pub mod quiet_thread;
 pub mod registry;
+pub mod secret;
 mod sockaddr;
 #[cfg(test)]
 mod tests;
 mod text;
+pub mod timer;
 mod upkeep;
 mod wait;
 mod wait_set;

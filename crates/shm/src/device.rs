@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use oxifabric_core::connection::Connection;
 use oxifabric_core::device::Device;
 use oxifabric_core::log;
+use oxifabric_core::timer::Timer;
 use oxifabric_types::{Address, Errno, Info, Instant, PeerId};
 
 use crate::NAME;
@@ -22,7 +23,7 @@ use crate::switchboard::Switchboard;
 use crate::sys;
 use crate::sys::process::{random, user};
 use crate::sys::socket::Socket;
-use crate::sys::wait::{Epoll, Timer};
+use crate::sys::wait::Epoll;
 
 impl ShmLink {
     /// Opens an endpoint as [`Device::open`] does, with parameters of its own.
@@ -42,7 +43,7 @@ impl ShmLink {
             me: PeerId::ANY,
             listener,
             epoll: Epoll::new().map_err(failed)?,
-            timer: Timer::new().map_err(failed)?,
+            timer: Timer::open().map_err(failed)?,
             incarnation: Box::new(random()),
             enabled: false,
             waits: false,

@@ -2,12 +2,13 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
+use oxifabric_core::timer::Timer;
 use oxifabric_types::{Instant, PeerId};
 use oxifabric_wire::shm::greeting::{Ability, Hello};
 
 use crate::region::Spare;
 use crate::sys::socket::{Credentials, Socket};
-use crate::sys::wait::{Epoll, Timer};
+use crate::sys::wait::Epoll;
 
 /// Tokens of what is no connection.
 pub(crate) const LISTENER: u64 = 0;

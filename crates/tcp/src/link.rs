@@ -15,6 +15,7 @@ mod progress;
 
 use std::net::SocketAddr;
 
+use oxifabric_core::timer::Timer;
 use oxifabric_engine::{Frame, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken};
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Instant, PeerId};
@@ -25,7 +26,7 @@ use crate::gathering::Gathering;
 use crate::listen::{Listener, Visitors};
 use crate::params::Params;
 use crate::peer::{Lane, Peers, UNKNOWN};
-use crate::sys::{self, Event, Poller, Timer};
+use crate::sys::{self, Event, Poller};
 
 /// The tcp provider's link: all connections of one endpoint.
 #[derive(Debug)]

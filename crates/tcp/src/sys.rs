@@ -6,7 +6,7 @@
 mod poller;
 mod socket;
 
-pub(crate) use poller::{Event, Interest, Poller, Timer};
+pub(crate) use poller::{Event, Interest, Poller};
 pub(crate) use socket::{Connecting, Delivery, Socket};
 
 use std::io;

@@ -92,14 +92,19 @@ fn trio(provider: &str, line: &str) -> Result<(), Missing> {
     Ok(())
 }
 
+/// Cases of a provider, in a module of their own.
+macro_rules! on {
+    ($module:ident $provider:literal $($name:ident: $kind:ident $line:literal;)*) => {
+        mod $module {
+            $(#[test] fn $name() { oxifabric_trials::require!(super::$kind($provider, $line)); })*
+        }
+    };
+}
+
 macro_rules! cases {
-    ($($name:ident: $kind:ident $line:literal;)*) => {
-        mod tcp {
-            $(#[test] fn $name() { oxifabric_trials::require!(super::$kind("tcp", $line)); })*
-        }
-        mod shm {
-            $(#[test] fn $name() { oxifabric_trials::require!(super::$kind("shm", $line)); })*
-        }
+    ($($case:tt)*) => {
+        on! { tcp "tcp" $($case)* }
+        on! { shm "shm" $($case)* }
     };
 }
 
@@ -158,16 +163,8 @@ cases! {
     multinode_coll: trio "fi_multinode_coll -n 3 -s 127.0.0.1";
 }
 
-/// Connected endpoints, which only tcp has.
-macro_rules! connected {
-    ($($name:ident: $kind:ident $line:literal;)*) => {
-        mod connected {
-            $(#[test] fn $name() { oxifabric_trials::require!(super::$kind("tcp", $line)); })*
-        }
-    };
-}
-
-connected! {
+// Connected endpoints, which only tcp has.
+on! { connected "tcp"
     msg: pair "fi_msg";
     epoll: pair "fi_msg_epoll";
     sockets: pair "fi_msg_sockets";
@@ -185,16 +182,8 @@ connected! {
     multi_ep: meeting "fi_multi_ep -e msg -v -A -Q";
 }
 
-/// Datagram endpoints, which only udp has.
-macro_rules! datagrams {
-    ($($name:ident: $kind:ident $line:literal;)*) => {
-        mod datagrams {
-            $(#[test] fn $name() { oxifabric_trials::require!(super::$kind("udp", $line)); })*
-        }
-    };
-}
-
-datagrams! {
+// Datagram endpoints, which only udp has.
+on! { datagrams "udp"
     getinfo: alone "fi_getinfo_test -s 127.0.0.1 127.0.0.1";
     av: alone "fi_av_test -g 127.0.0.1 -n 1 -s 127.0.0.1 -e dgram";
     dom: alone "fi_dom_test -n 2";
@@ -211,16 +200,8 @@ datagrams! {
     av_xfer: meeting "fi_av_xfer -e dgram";
 }
 
-/// Reliable endpoints over datagrams.
-macro_rules! reliable_over_datagrams {
-    ($($name:ident: $kind:ident $line:literal;)*) => {
-        mod reliable_over_datagrams {
-            $(#[test] fn $name() { oxifabric_trials::require!(super::$kind("udp;ofi_rxd", $line)); })*
-        }
-    };
-}
-
-reliable_over_datagrams! {
+// Reliable endpoints over datagrams.
+on! { reliable_over_datagrams "udp;ofi_rxd"
     getinfo: alone "fi_getinfo_test -s 127.0.0.1 127.0.0.1";
     dom: alone "fi_dom_test -n 2";
     eq: alone "fi_eq_test";

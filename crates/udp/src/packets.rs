@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use oxifabric_core::inet::local_address;
 use oxifabric_core::packets::PacketDevice;
+use oxifabric_core::timer::Timer;
+use oxifabric_core::{clock, secret};
 use oxifabric_engine::reliable::PacketPort;
 use oxifabric_types::{Address, Errno, Info, Instant, PeerId};
 use oxifabric_wire::reliable::packet::HEADER_LEN;
@@ -14,7 +16,7 @@ use crate::inbox::Inbox;
 use crate::outbox::Outbox;
 use crate::params::Params;
 use crate::peer::{NOBODY, Peers};
-use crate::sys::{self, Interest, Socket, Timer, Watch, errno_of};
+use crate::sys::{Interest, Socket, Watch, errno_of};
 
 /// Longest packet. Longer ones would be carried faster, but few of them fit the buffer that a socket has by default.
 const LONGEST: usize = 16 * 1024;
@@ -114,11 +116,11 @@ impl PacketPort for Packets {
     }
 
     fn secret(&mut self) -> u64 {
-        sys::secret()
+        secret::draw()
     }
 
     fn now(&self) -> Instant {
-        sys::now()
+        clock::exact()
     }
 }
 

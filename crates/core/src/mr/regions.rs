@@ -10,6 +10,7 @@ use oxifabric_types::{DomainAttr, Errno, Flags, MrMode};
 
 use crate::cntr::Cntr;
 use crate::handle::Ref;
+use crate::secret;
 
 /// What was registered under a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -230,7 +231,7 @@ impl Regions {
     /// Chooses a key that nobody can guess: it is what protects the memory from other peers.
     fn fresh_key(&self) -> u64 {
         loop {
-            let key = random() & self.largest;
+            let key = secret::draw() & self.largest;
             if key != u64::MAX && !self.map.contains_key(&key) {
                 return key;
             }
@@ -257,13 +258,6 @@ impl Hasher for KeyHasher {
     fn finish(&self) -> u64 {
         self.0
     }
-}
-
-fn random() -> u64 {
-    let mut bytes = [0u8; 8];
-    // SAFETY: writes at most eight bytes. For so few it neither fails nor falls short once the system has started.
-    unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
-    u64::from_ne_bytes(bytes)
 }
 
 #[cfg(test)]

@@ -307,17 +307,7 @@ impl<P: PacketPort> ReliableLink<P> {
             return 0;
         }
         if unmet {
-            let secret = self.port.secret();
-            let longest = self.port.longest();
-            meet(
-                &mut self.peers,
-                &mut self.ids,
-                id,
-                secret,
-                longest,
-                self.terms,
-                self.now,
-            );
+            self.meet(id);
         }
         let (_, bytes) = self.port.packet();
         let payload = bytes.get(HEADER_LEN..).unwrap_or_default();
@@ -386,22 +376,35 @@ impl<P: PacketPort> ReliableLink<P> {
     /// Answers a post to a peer without a channel: opens one.
     #[cold]
     fn dial(&mut self, id: PeerId) -> PostError {
-        let secret = self.port.secret();
-        let longest = self.port.longest();
-        meet(
-            &mut self.peers,
-            &mut self.ids,
-            id,
-            secret,
-            longest,
-            self.terms,
-            self.now,
-        );
+        self.meet(id);
         if let Some(Some(peer)) = self.peers.get_mut(id.index()) {
             peer.wanted = true;
         }
         self.warm(id);
         PostError::Again
+    }
+
+    /// Begins a channel with a peer.
+    #[cold]
+    fn meet(&mut self, id: PeerId) {
+        if self.peers.len() <= id.index() {
+            self.peers.resize_with(id.index() + 1, || None);
+        }
+        let me = Identity {
+            id: self.port.secret().max(1),
+            payload: self.port.longest().saturating_sub(HEADER_LEN) as u32,
+            port: 0,
+        };
+        self.ids.insert(me.id, id);
+        self.peers[id.index()] = Some(Box::new(Peer {
+            channel: Channel::new(me, self.terms, self.now),
+            reader: Reader::new(),
+            large: None,
+            wanted: false,
+            resumed: false,
+            hot: false,
+            timer_at: Instant::END,
+        }));
     }
 
     /// Ends what there was with a peer.
@@ -531,36 +534,6 @@ impl Peer {
             Rest::Owned(_) => None,
         }
     }
-}
-
-/// Begins a channel with a peer.
-fn meet(
-    peers: &mut Vec<Option<Box<Peer>>>,
-    ids: &mut BTreeMap<u64, PeerId>,
-    id: PeerId,
-    secret: u64,
-    longest: usize,
-    terms: Terms,
-    now: Instant,
-) {
-    if peers.len() <= id.index() {
-        peers.resize_with(id.index() + 1, || None);
-    }
-    let me = Identity {
-        id: secret.max(1),
-        payload: longest.saturating_sub(HEADER_LEN) as u32,
-        port: 0,
-    };
-    ids.insert(me.id, id);
-    peers[id.index()] = Some(Box::new(Peer {
-        channel: Channel::new(me, terms, now),
-        reader: Reader::new(),
-        large: None,
-        wanted: false,
-        resumed: false,
-        hot: false,
-        timer_at: Instant::END,
-    }));
 }
 
 const fn errno_of(end: End) -> Errno {

@@ -1,8 +1,7 @@
-//! epoll and the timer in it.
+//! epoll.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::time::Duration;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use super::check;
 
@@ -83,43 +82,5 @@ impl Epoll {
 
     pub(crate) fn fd(&self) -> RawFd {
         self.0.as_raw_fd()
-    }
-}
-
-/// A timer that makes a descriptor readable.
-#[derive(Debug)]
-pub(crate) struct Timer(OwnedFd);
-
-impl Timer {
-    pub(crate) fn new() -> io::Result<Self> {
-        let flags = libc::TFD_NONBLOCK | libc::TFD_CLOEXEC;
-        // SAFETY: a new descriptor is returned.
-        let fd = check(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) })?;
-        // SAFETY: nobody else knows the descriptor.
-        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
-    }
-
-    /// Lets it go off after `wait`; `None` stops it.
-    pub(crate) fn set(&self, wait: Option<Duration>) {
-        let none = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        let value = wait.map_or(none, |wait| libc::timespec {
-            tv_sec: wait.as_secs() as libc::time_t,
-            tv_nsec: wait.subsec_nanos().max(1).into(),
-        });
-        let spec = libc::itimerspec {
-            it_interval: none,
-            it_value: value,
-        };
-        // SAFETY: the descriptor is a timer and the structure is read during the call. It cannot fail with these values.
-        unsafe { libc::timerfd_settime(self.0.as_raw_fd(), 0, &spec, std::ptr::null_mut()) };
-    }
-}
-
-impl AsFd for Timer {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use oxifabric_core::connection::Connection;
 use oxifabric_core::device::Device;
 use oxifabric_core::inet::local_address;
+use oxifabric_core::timer::Timer;
 use oxifabric_types::{Address, Errno, Info, PeerId};
 
 use super::{Key, TcpLink};
@@ -14,7 +15,7 @@ use crate::gathering::Gathering;
 use crate::listen::{Listener, Visitors};
 use crate::params::Params;
 use crate::peer::{Lane, Peers};
-use crate::sys::{self, Interest, Poller, Timer};
+use crate::sys::{self, Interest, Poller};
 use crate::traffic;
 
 /// The engine's clock is coarse: sleep this much longer than needed, or wake twice.

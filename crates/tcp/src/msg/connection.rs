@@ -10,6 +10,7 @@ use oxifabric_core::connection::{Connection, ConnectionEvent, THE_PEER};
 use oxifabric_core::device::Device;
 use oxifabric_core::inet::local_address;
 use oxifabric_core::log;
+use oxifabric_core::timer::Timer;
 use oxifabric_engine::Limits;
 use oxifabric_types::{Address, Errno, Info, Instant, PeerId};
 use oxifabric_wire::tcp::cm::{CmKind, DATA_MAX};
@@ -24,7 +25,7 @@ use crate::link::dial::{advice, prepare, reachable};
 use crate::listen::{Said, listen_to};
 use crate::params::Params;
 use crate::peer::{UNKNOWN, limits};
-use crate::sys::{self, Connecting, Interest, Poller, Socket, Timer};
+use crate::sys::{self, Connecting, Interest, Poller, Socket};
 use crate::traffic;
 
 /// The poller's key of the socket; the timer has the other one.

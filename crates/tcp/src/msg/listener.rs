@@ -9,6 +9,7 @@ use std::time::Duration;
 use oxifabric_core::connection::{self, Incoming};
 use oxifabric_core::inet::local_address;
 use oxifabric_core::log;
+use oxifabric_core::timer::Timer;
 use oxifabric_types::{Address, Errno, Info, Instant};
 use oxifabric_wire::tcp::ByteOrder;
 use oxifabric_wire::tcp::cm::CmKind;
@@ -20,7 +21,7 @@ use crate::link::device::CLOCK_SLACK;
 use crate::link::dial::prepare;
 use crate::listen::{Listener, Said, Visitor, Visitors, listen_to};
 use crate::params::Params;
-use crate::sys::{self, Event, Interest, Poller, Socket, Timer};
+use crate::sys::{self, Event, Interest, Poller, Socket};
 
 /// How many are let in during one poll.
 const PER_POLL: usize = 32;

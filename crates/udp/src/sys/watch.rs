@@ -1,10 +1,9 @@
 //! epoll, to sleep on the sockets of an endpoint. Nobody asks it which of them has news: all are looked at.
 
 use std::io;
-use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::ptr;
-use std::time::Duration;
+
+use oxifabric_core::timer::Timer;
 
 use super::{Socket, check};
 
@@ -69,39 +68,5 @@ impl Watch {
         };
         // SAFETY: `event` is valid for the call.
         check(unsafe { libc::epoll_ctl(self.fd(), call, fd, &raw mut event) }).map(drop)
-    }
-}
-
-/// A timer that makes its descriptor readable once.
-#[derive(Debug)]
-pub(crate) struct Timer {
-    fd: OwnedFd,
-}
-
-impl Timer {
-    pub(crate) fn open() -> io::Result<Self> {
-        let flags = libc::TFD_NONBLOCK | libc::TFD_CLOEXEC;
-        // SAFETY: the call takes no pointers.
-        let fd = check(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) })?;
-        // SAFETY: the descriptor is new and nobody else's.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        Ok(Self { fd })
-    }
-
-    pub(crate) fn fd(&self) -> RawFd {
-        self.fd.as_raw_fd()
-    }
-
-    /// Sets it to go off once, `after` from now, or not at all; either way it is no longer readable.
-    pub(crate) fn set(&self, after: Option<Duration>) {
-        // SAFETY: the structure consists of integers, for which zero is valid.
-        let mut spec: libc::itimerspec = unsafe { mem::zeroed() };
-        if let Some(after) = after {
-            let after = after.max(Duration::from_nanos(1));
-            spec.it_value.tv_sec = after.as_secs() as libc::time_t;
-            spec.it_value.tv_nsec = after.subsec_nanos().into();
-        }
-        // SAFETY: `spec` is valid for the call. It cannot fail with values in range.
-        unsafe { libc::timerfd_settime(self.fd(), 0, &raw const spec, ptr::null_mut()) };
     }
 }
