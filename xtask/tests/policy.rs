@@ -8,7 +8,7 @@ use std::process::Command;
 use oxifabric_trials::repository;
 
 /// Which other rooms each room may import ("Rooms").
-const IMPORTS: [(&str, &[&str]); 15] = [
+const IMPORTS: [(&str, &[&str]); 16] = [
     ("types", &[]),
     ("abi", &["types"]),
     ("wire", &["types"]),
@@ -28,7 +28,14 @@ const IMPORTS: [(&str, &[&str]); 15] = [
         "udp",
         &["types", "abi", "wire", "sync", "mem", "engine", "core"],
     ),
-    ("libfabric", &["types", "abi", "core", "tcp", "shm", "udp"]),
+    (
+        "sim",
+        &["types", "abi", "wire", "sync", "mem", "engine", "core"],
+    ),
+    (
+        "libfabric",
+        &["types", "abi", "core", "tcp", "shm", "udp", "sim"],
+    ),
     ("oxifabric", &["types", "abi", "core", "libfabric"]),
     ("tools", &["oxifabric", "types"]),
     ("conformance", &["abi", "libfabric"]),
@@ -149,7 +156,7 @@ fn freestanding_rooms_know_no_operating_system() {
 
 #[test]
 fn unsafe_code_stays_in_its_rooms() {
-    for room in ["types", "wire", "engine", "tools", "trials"] {
+    for room in ["types", "wire", "engine", "sim", "tools", "trials"] {
         let root = read(&room_folder(room).join("src/lib.rs"));
         assert!(
             root.contains("#![forbid(unsafe_code)]"),

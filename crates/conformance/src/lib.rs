@@ -52,10 +52,10 @@ pub struct Sentence {
 }
 
 /// All providers.
-pub const PROVIDERS: &[&str] = &["shm", "tcp", "udp", "udp;ofi_rxd"];
+pub const PROVIDERS: &[&str] = &["shm", "tcp", "udp", "udp;ofi_rxd", "sim"];
 
 /// Those with reliable endpoints.
-pub const RELIABLE: &[&str] = &["shm", "tcp", "udp;ofi_rxd"];
+pub const RELIABLE: &[&str] = &["shm", "tcp", "udp;ofi_rxd", "sim"];
 
 /// Declares the sentences of a page: functions of a [`Stage`] whose doc comments are their claims. They hold on all
 /// providers with reliable endpoints, unless the page names its own.

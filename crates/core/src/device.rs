@@ -1,5 +1,7 @@
 //! What a provider implements under an endpoint. What connected endpoints need beyond it is in [`crate::connection`].
 
+use core::ffi::{CStr, c_void};
+use core::ptr::NonNull;
 use std::os::fd::RawFd;
 
 use oxifabric_engine::Link;
@@ -30,6 +32,8 @@ pub trait Provider: 'static {
     /// A peer depends on this end's answers even while the application does not poll: a thread of the domain makes progress,
     /// whether it was asked for or not.
     const DRIVES_ITSELF: bool = false;
+    /// It is for those who know it: only who asks for it by name is offered it, in the hints or by FI_PROVIDER.
+    const BY_NAME_ONLY: bool = false;
     /// What opens when an endpoint is opened.
     type Device: Device;
 
@@ -60,6 +64,13 @@ pub trait Provider: 'static {
     /// Makes the name of a new endpoint when the application gave none and the provider's addresses are names;
     /// `None` when the device chooses at opening (sockets).
     fn fresh_name() -> Option<Address>;
+
+    /// Returns the provider's own functions of a name, for fi_open_ops(3) on an endpoint: a structure that lives as long as the
+    /// process.
+    fn ops(name: &CStr) -> Option<NonNull<c_void>> {
+        let _ = name;
+        None
+    }
 }
 
 /// Why a node or service could not be resolved.

@@ -90,7 +90,7 @@ impl Members {
             return Ok(());
         }
         let member = Member(endpoint);
-        if let Some(bell) = bell {
+        if let Some(bell) = bell.filter(|bell| bell.has_fd()) {
             bell.watch(member.get().fd())?;
         }
         list.push(member);
@@ -102,7 +102,7 @@ impl Members {
         let mut list = self.list.lock();
         if let Some(at) = list.iter().position(|member| same(member.0, endpoint)) {
             let member = list.swap_remove(at);
-            if let Some(bell) = bell {
+            if let Some(bell) = bell.filter(|bell| bell.has_fd()) {
                 bell.unwatch(member.get().fd());
             }
         }

@@ -54,6 +54,11 @@ pub trait PacketDevice: PacketPort + Send + Sized + 'static {
     /// Gets ready for sleep: the next packet makes the descriptor readable, and so does `due`, if it comes first. Returns
     /// false if there is something already.
     fn arm(&mut self, due: Option<Duration>) -> bool;
+
+    /// Tells whether nothing will arrive any more, whatever this endpoint does: closing does not wait for it.
+    fn waits_in_vain(&self) -> bool {
+        false
+    }
 }
 
 /// The parameters of all such endpoints.
@@ -121,7 +126,7 @@ impl<P: PacketDevice> Device for ReliableLink<P> {
     }
 
     fn idle(&self) -> bool {
-        self.is_done()
+        self.is_done() || self.port().waits_in_vain()
     }
 
     fn close(&mut self) {

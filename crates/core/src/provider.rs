@@ -28,6 +28,8 @@ pub struct ProviderEntry {
     pub version: u32,
     /// [`Provider::DRIVES_ITSELF`].
     pub drives_itself: bool,
+    /// [`Provider::BY_NAME_ONLY`].
+    pub by_name_only: bool,
     /// [`Provider::parameters`].
     pub parameters: fn() -> &'static [Parameter],
     /// [`Provider::offers`].
@@ -75,6 +77,7 @@ pub const fn entry<P: Provider>() -> ProviderEntry {
     ProviderEntry {
         name: P::NAME,
         drives_itself: P::DRIVES_ITSELF,
+        by_name_only: P::BY_NAME_ONLY,
         version: PROVIDER_VERSION,
         parameters: P::parameters,
         offers: P::offers,

@@ -283,6 +283,14 @@ fn admitted(
             why,
         });
     }
+    let is_asked_for = !asked.is_empty() && !asked.contains('^');
+    if entry.by_name_only && !is_asked_for && !filter.names(entry.name) {
+        let why = format!("it is for those who ask for it: FI_PROVIDER={}", entry.name);
+        return Err(Reason::Failed {
+            field: "fabric_attr.prov_name",
+            why,
+        });
+    }
     if request.flags & FI_SOURCE != 0 && request.node.is_none() && request.service.is_none() {
         let why = "FI_SOURCE says that node and service name the local side, but there is neither";
         return Err(Reason::Failed {

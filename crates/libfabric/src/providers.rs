@@ -6,6 +6,7 @@ use oxifabric_core::log;
 use oxifabric_core::provider::{ProviderEntry, entry, msg_entry};
 use oxifabric_core::registry::{Answer, Registry, Request, filter_of_environment};
 use oxifabric_shm::Shm;
+use oxifabric_sim::Sim;
 use oxifabric_tcp::Tcp;
 use oxifabric_udp::{Rxd, Udp};
 
@@ -15,10 +16,11 @@ static SHM: ProviderEntry = entry::<Shm>();
 static TCP: ProviderEntry = msg_entry::<Tcp>();
 static UDP: ProviderEntry = entry::<Udp>();
 static RXD: ProviderEntry = entry::<Rxd>();
+static SIM: ProviderEntry = entry::<Sim>();
 
 /// The providers, best first: memory of this host before the network, and what is reliable before what is not. Stacks of
 /// the C library are behind what has the same endpoints without one; nobody gets one who does not ask for it.
-static ENTRIES: [&ProviderEntry; 4] = [&SHM, &TCP, &UDP, &RXD];
+static ENTRIES: [&ProviderEntry; 5] = [&SHM, &TCP, &UDP, &RXD, &SIM];
 
 /// Returns the providers in this library, but for those that an external one replaces.
 pub fn registry() -> &'static Registry {

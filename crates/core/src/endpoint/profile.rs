@@ -55,7 +55,7 @@ impl<P: Provider> RdmEndpoint<P> {
         ..fi_profile_ops::NONE
     };
 
-    /// Opens operations by name: those of a profile. Source: fi_profile(3).
+    /// Opens operations by name: those of the provider, or of a profile. Source: fi_fabric(3) "fi_open_ops", fi_profile(3).
     pub(super) unsafe extern "C" fn ops_open(
         fid: *mut fid,
         name: *const c_char,
@@ -65,11 +65,19 @@ impl<P: Provider> RdmEndpoint<P> {
     ) -> c_int {
         // SAFETY: the table is only in the handles of this type; the application passes a name and a place.
         unsafe {
-            if name.is_null() || CStr::from_ptr(name) != NAME {
+            if name.is_null() {
+                return -Errno::NOSYS.raw();
+            }
+            let own = P::ops(CStr::from_ptr(name));
+            if own.is_none() && CStr::from_ptr(name) != NAME {
                 return -Errno::NOSYS.raw();
             }
             if flags != 0 || ops.is_null() {
                 return -Errno::INVAL.raw();
+            }
+            if let Some(own) = own {
+                *ops = own.as_ptr();
+                return 0;
             }
             let endpoint = Self::of(fid.cast());
             endpoint.aliases.fetch_add(1, Ordering::Relaxed);

@@ -38,6 +38,11 @@ impl NameFilter {
         self.names.iter().any(|listed| stack_has_all(name, listed)) != self.negated
     }
 
+    /// Returns whether a provider is let in by its name, not only since nothing is said against it.
+    pub fn names(&self, name: &str) -> bool {
+        !self.names.is_empty() && !self.negated && self.admits(name)
+    }
+
     /// Returns whether a provider at the bottom of a stack is let in: it is, or a stack upon it is. Source: fi_provider(7).
     pub fn admits_core(&self, name: &str) -> bool {
         let is_core = |stack: &String| {

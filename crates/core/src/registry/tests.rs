@@ -17,6 +17,7 @@ const PLACES: [(&str, &str, &str); 3] = [
 static NET: ProviderEntry = ProviderEntry {
     name: "net",
     drives_itself: false,
+    by_name_only: false,
     version: 5 << 16,
     parameters: || &[],
     offers: net_offers,
@@ -41,6 +42,13 @@ static MEM: ProviderEntry = ProviderEntry {
 static GONE: ProviderEntry = ProviderEntry {
     name: "gone",
     offers: Vec::new,
+    ..NET
+};
+
+/// A provider for those who know it.
+static SHY: ProviderEntry = ProviderEntry {
+    name: "shy",
+    by_name_only: true,
     ..NET
 };
 
@@ -426,4 +434,23 @@ fn why_lists_one_row_for_each_reason() {
     let fields: Vec<&str> = of_mem.map(|(_, _, reason)| reason.field()).collect();
     assert_eq!(fields, ["ep_attr.type", "caps"]);
     assert_eq!(rows[0].1, "mem FI_EP_RDM");
+}
+
+#[test]
+fn a_shy_provider_is_offered_to_who_asks_for_it_by_name() {
+    let is_offered = |filter: &str, asked: &str| {
+        let mut hints = Info::default();
+        hints.fabric.prov_name = asked.to_owned();
+        let request = Request {
+            hints: Some(&hints),
+            ..Request::default()
+        };
+        admitted(&SHY, &request, &NameFilter::parse(filter)).is_ok()
+    };
+    for (filter, asked) in [("", "shy"), ("shy", ""), ("net,SHY", ""), ("^net", "shy")] {
+        assert!(is_offered(filter, asked), "{filter} {asked}");
+    }
+    for (filter, asked) in [("", ""), ("^net", ""), ("net", "shy"), ("", "^net")] {
+        assert!(!is_offered(filter, asked), "{filter} {asked}");
+    }
 }

@@ -163,6 +163,16 @@ impl<P: PacketPort> PacketPort for Faulty<P> {
     fn now(&self) -> Instant {
         self.port.now()
     }
+
+    #[inline]
+    fn begin(&mut self, coarse: Instant) -> Instant {
+        self.port.begin(coarse)
+    }
+
+    #[inline]
+    fn rest(&mut self, due: Instant) {
+        self.port.rest(due);
+    }
 }
 
 impl Faults {

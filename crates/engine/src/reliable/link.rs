@@ -45,6 +45,18 @@ pub trait PacketPort {
 
     /// The time, to the microsecond: round trips are measured with it. That of [`Link::poll`] may be coarse.
     fn now(&self) -> Instant;
+
+    /// A poll begins; `coarse` is what its caller takes for the time. Returns what to take for it.
+    #[inline]
+    fn begin(&mut self, coarse: Instant) -> Instant {
+        coarse
+    }
+
+    /// Nothing is to be done before `due`, if no packet comes: told after each poll, and earlier when there is something to do.
+    #[inline]
+    fn rest(&mut self, due: Instant) {
+        let _ = due;
+    }
 }
 
 /// What a peer can take: short messages whole, longer ones on request, so that they land where they belong. What a write
@@ -187,7 +199,7 @@ impl<P: PacketPort> Link for ReliableLink<P> {
     fn poll(&mut self, now: Instant, sink: &mut impl Sink) -> usize {
         let mut events = 0;
         // The exact time costs more than an idle poll.
-        let rings = self.due() <= now;
+        let rings = self.due() <= self.port.begin(now);
         if rings {
             self.now = self.port.now();
         }
@@ -215,6 +227,7 @@ impl<P: PacketPort> Link for ReliableLink<P> {
             self.port.send(from, &header, &[]);
         }
         self.port.flush();
+        self.port.rest(self.due());
         events
     }
 
@@ -433,6 +446,7 @@ impl<P: PacketPort> ReliableLink<P> {
         {
             peer.hot = true;
             self.hot.push(id);
+            self.port.rest(Instant::default());
         }
     }
 

@@ -1,0 +1,90 @@
+//! The sim provider: reliable endpoints of one process over a simulated network, docs/sim.md.
+//!
+//! The endpoints are those of every link that carries packets (`oxifabric_engine::reliable`); what carries the packets is a
+//! network that exists in this process only.
+//!
+//! - [`Network`]: who is where, what is under way, and what happens to it; without a clock. [`plan`] says what it is like.
+//! - [`World`]: a network that threads share, and how time passes in it.
+//! - [`SimPort`]: the port of one endpoint. `name` is how it is called.
+//! - `info`, `params`: what is offered, and what the environment changes. `ops`: what programs ask that know of the simulation.
+#![forbid(unsafe_code)]
+
+mod info;
+mod name;
+mod network;
+mod ops;
+mod params;
+mod pipe;
+pub mod plan;
+mod port;
+mod random;
+mod world;
+
+use std::ffi::CStr;
+use std::ptr::NonNull;
+
+pub use network::{Census, Count, Network, Parcel, Place};
+pub use plan::Plan;
+pub use port::SimPort;
+pub use world::World;
+
+use oxifabric_core::device::{Provider, Unresolved};
+use oxifabric_core::params::Parameter;
+use oxifabric_engine::reliable::ReliableLink;
+use oxifabric_types::{Address, Errno, Info};
+
+/// The provider's name.
+const NAME: &str = "sim";
+
+/// The sim provider.
+#[derive(Clone, Copy, Debug)]
+pub enum Sim {}
+
+impl Provider for Sim {
+    const NAME: &'static str = NAME;
+    const BY_NAME_ONLY: bool = true;
+    type Device = ReliableLink<SimPort>;
+
+    fn parameters() -> &'static [Parameter] {
+        &params::TABLE
+    }
+
+    fn offers() -> Vec<Info> {
+        vec![info::offer()]
+    }
+
+    fn resolve(
+        node: Option<&str>,
+        service: Option<&str>,
+        _source: bool,
+        _numeric: bool,
+        addr_format: u32,
+    ) -> Result<Vec<Address>, Unresolved> {
+        if addr_format != 0 && addr_format != info::ADDR_STR {
+            return Err(Unresolved {
+                errno: Errno::NODATA,
+                why: "sim has addresses of the format FI_ADDR_STR only".into(),
+            });
+        }
+        let name = name::of(node, service);
+        match name::node(&name) {
+            Some(_) => Ok(vec![Address::Name(name.into())]),
+            None => Err(Unresolved {
+                errno: Errno::NODATA,
+                why: format!("{name:?} names no node"),
+            }),
+        }
+    }
+
+    fn source_for(_dest: &Address) -> Option<Address> {
+        Self::fresh_name()
+    }
+
+    fn fresh_name() -> Option<Address> {
+        Some(Address::Name(name::PREFIX.into()))
+    }
+
+    fn ops(name: &CStr) -> Option<NonNull<core::ffi::c_void>> {
+        ops::named(name)
+    }
+}

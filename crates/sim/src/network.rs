@@ -1,0 +1,286 @@
+//! The network: who is where, what is under way, and what time it is there.
+//!
+//! It does no I/O and reads no clock. Every packet takes each cable on its way as an event; events of one instant happen in
+//! the order in which they were made. All that happens at random is decided by the seed, so that the same calls have the
+//! same outcome.
+
+mod census;
+mod crowd;
+mod way;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::time::Duration;
+
+use oxifabric_types::Instant;
+
+use crate::plan::Plan;
+use crate::random::Random;
+pub use census::{Census, Count};
+use crowd::Crowd;
+pub use crowd::Place;
+use way::Ways;
+
+/// Virtual time begins here: no instant is zero, which protocols take for none.
+pub(crate) const BEGIN: Instant = Instant::from_nanos(1_000_000_000);
+
+/// How many buffers of packets are kept for others.
+const SPARE: usize = 1024;
+
+/// A simulated network.
+#[derive(Debug)]
+pub struct Network {
+    plan: Plan,
+    begin: Instant,
+    now: Instant,
+    random: Random,
+    crowd: Crowd,
+    ways: Ways,
+    events: BinaryHeap<Reverse<Event>>,
+    /// Counts events.
+    made: u64,
+    census: Census,
+    spare: Vec<Vec<u8>>,
+}
+
+/// A packet under way.
+#[derive(Clone, Debug)]
+pub struct Parcel {
+    /// Who sent it.
+    pub from: Place,
+    /// Whom it is for.
+    pub to: Place,
+    /// How many cables it has taken.
+    hops: u8,
+    /// What it says.
+    pub bytes: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Event {
+    at: Instant,
+    number: u64,
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    /// A packet has come to the end of a cable.
+    Hop(Box<Parcel>),
+    /// Somebody wanted to be polled.
+    Timer(Place),
+}
+
+impl PartialEq for Event {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+}
+
+impl Eq for Event {}
+
+impl PartialOrd for Event {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Event {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.number).cmp(&(other.at, other.number))
+    }
+}
+
+impl Network {
+    /// An empty network whose time begins at `begin`.
+    pub fn new(plan: Plan, begin: Instant) -> Self {
+        Self {
+            random: Random::new(plan.seed),
+            ways: Ways::new(&plan),
+            plan,
+            begin,
+            now: begin,
+            crowd: Crowd::default(),
+            events: BinaryHeap::new(),
+            made: 0,
+            census: Census::default(),
+            spare: Vec::new(),
+        }
+    }
+
+    /// What is simulated.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// What time it is.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// What was counted.
+    pub fn census(&self) -> &Census {
+        &self.census
+    }
+
+    /// Who is where.
+    pub(crate) fn crowd(&self) -> &Crowd {
+        &self.crowd
+    }
+
+    /// Who is where.
+    pub(crate) fn crowd_mut(&mut self) -> &mut Crowd {
+        &mut self.crowd
+    }
+
+    /// A number that the seed decides.
+    pub fn draw(&mut self) -> u64 {
+        self.random.next()
+    }
+
+    /// The place with a name, whether somebody is there or not; `None` for what is no name.
+    pub fn place(&mut self, name: &str) -> Option<Place> {
+        self.crowd.place(name)
+    }
+
+    /// Takes a place; false if it is taken. Nothing arrives before [`Network::open`].
+    pub fn settle(&mut self, place: Place) -> bool {
+        self.crowd.settle(place)
+    }
+
+    /// Lets packets arrive.
+    pub fn open(&mut self, place: Place) {
+        self.crowd.open(place);
+    }
+
+    /// Gives a place up; what has arrived there is lost.
+    pub fn leave(&mut self, place: Place) {
+        self.crowd.leave(place);
+    }
+
+    /// An empty buffer for a packet.
+    pub fn buffer(&mut self) -> Vec<u8> {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    /// Gives the buffer of a packet back.
+    pub fn recycle(&mut self, mut bytes: Vec<u8>) {
+        if self.spare.len() < SPARE {
+            bytes.clear();
+            self.spare.push(bytes);
+        }
+    }
+
+    /// Sends a packet; false when nobody is at the place that it is for.
+    pub fn send(&mut self, from: Place, to: Place, bytes: Vec<u8>) -> bool {
+        self.census.sent(&bytes);
+        if !self.crowd.is_open(to) {
+            self.recycle(bytes);
+            return false;
+        }
+        self.crowd.wake(to);
+        let link = self.plan.link;
+        let chance = self.random.share();
+        let parcel = Box::new(Parcel {
+            from,
+            to,
+            hops: 0,
+            bytes,
+        });
+        if chance < link.drop {
+            self.lose(parcel.bytes, Count::Lost);
+            return true;
+        }
+        if chance < link.drop + link.dup {
+            self.census.count(Count::Doubled);
+            self.hop(self.now, parcel.clone());
+        } else if chance < link.drop + link.dup + link.reorder {
+            self.census.count(Count::Late);
+            let late_ns = link.late_us * 1e3 * self.random.share();
+            let later = Duration::from_nanos(late_ns as u64);
+            self.schedule(self.now.after(later), What::Hop(parcel));
+            return true;
+        }
+        self.hop(self.now, parcel);
+        true
+    }
+
+    /// Takes the packets that have arrived at a place, in exchange for an empty queue.
+    pub fn take(&mut self, place: Place, into: &mut VecDeque<Parcel>) {
+        self.crowd.take(place, into);
+    }
+
+    /// Whoever is at a place was polled, and wants to be polled again at `due`, if no packet comes before.
+    pub fn rest(&mut self, place: Place, due: Instant, busy: bool) {
+        if let Some(at) = self.crowd.rest(place, due, busy, self.now) {
+            self.schedule(at, What::Timer(place));
+        }
+    }
+
+    /// When the next thing happens.
+    pub fn next_event(&self) -> Option<Instant> {
+        self.events.peek().map(|Reverse(event)| event.at)
+    }
+
+    /// Lets time pass, and all happen that happens until then.
+    pub fn pass(&mut self, until: Instant) {
+        while let Some(at) = self.next_event()
+            && at <= until
+        {
+            let Some(Reverse(event)) = self.events.pop() else {
+                break;
+            };
+            self.now = self.now.max(at);
+            match event.what {
+                What::Hop(parcel) => self.hop(at, parcel),
+                What::Timer(place) => {
+                    if let Some(later) = self.crowd.ring(place, at) {
+                        self.schedule(later, What::Timer(place));
+                    }
+                }
+            }
+        }
+        self.now = self.now.max(until);
+    }
+
+    /// Sends a packet on from the end of a cable, or delivers it.
+    fn hop(&mut self, at: Instant, mut parcel: Box<Parcel>) {
+        let nodes = [parcel.from, parcel.to].map(|place| self.crowd.node(place));
+        let at_ms = at.since(self.begin).as_nanos() as f64 / 1e6;
+        if self.plan.is_cut(nodes[0], nodes[1], at_ms) {
+            return self.lose(parcel.bytes, Count::Cut);
+        }
+        let way = self.ways.between(nodes);
+        let Some(&cable) = way.get(usize::from(parcel.hops)) else {
+            return self.deliver(*parcel);
+        };
+        match self.ways.pass(cable, at, parcel.bytes.len()) {
+            Some(arrives) => {
+                parcel.hops += 1;
+                self.schedule(arrives, What::Hop(parcel));
+            }
+            None => self.lose(parcel.bytes, Count::Overflowed),
+        }
+    }
+
+    fn deliver(&mut self, parcel: Parcel) {
+        self.census.count(Count::Delivered);
+        if let Some(parcel) = self.crowd.deliver(parcel) {
+            self.recycle(parcel.bytes);
+        }
+    }
+
+    fn lose(&mut self, bytes: Vec<u8>, how: Count) {
+        self.census.count(how);
+        self.recycle(bytes);
+    }
+
+    fn schedule(&mut self, at: Instant, what: What) {
+        let number = self.made;
+        self.made += 1;
+        self.events.push(Reverse(Event { at, number, what }));
+    }
+}
+
+#[cfg(test)]
+mod tests;

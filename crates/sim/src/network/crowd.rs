@@ -1,0 +1,308 @@
+//! Who is where, what has arrived for whom, and who has something to do.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use oxifabric_core::timer::Timer;
+use oxifabric_types::Instant;
+
+use super::Parcel;
+use crate::name;
+
+/// The number of an endpoint's name. It stays the name's, whoever bears it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Place(u32);
+
+/// All places.
+#[derive(Debug, Default)]
+pub(crate) struct Crowd {
+    numbers: HashMap<Box<str>, Place>,
+    rows: Vec<Row>,
+    /// The number of the node that the next endpoint gets which has no wish.
+    vacant: u32,
+    /// Nodes that have words for names, which are numbered from the highest number downwards.
+    words: HashMap<Box<str>, u32>,
+    /// How many have something to do, and how many of those count as absent.
+    ready: usize,
+    absent: usize,
+    /// Changes whenever these do.
+    changes: u64,
+    /// Those that have something to do, in the order in which they got it; some no longer have.
+    turns: VecDeque<Place>,
+}
+
+#[derive(Debug)]
+struct Row {
+    name: Box<str>,
+    node: u32,
+    dweller: Option<Box<Dweller>>,
+}
+
+/// Whoever is at a place.
+#[derive(Debug)]
+struct Dweller {
+    inbox: VecDeque<Parcel>,
+    open: bool,
+    /// When it wants to be polled.
+    due: Instant,
+    /// The earliest event that says so.
+    queued: Instant,
+    ready: bool,
+    /// It is among [`Crowd::turns`].
+    in_turn: bool,
+    /// It has not been polled for so long that time does not wait for it.
+    absent: bool,
+    /// How often it was polled in vain, since the crowd changed as often as this.
+    vain: (u64, u32),
+    /// Wakes it; it sleeps.
+    bell: Option<Arc<Timer>>,
+}
+
+impl Crowd {
+    pub(crate) fn place(&mut self, name: &str) -> Option<Place> {
+        if let Some(known) = self.numbers.get(name) {
+            return Some(*known);
+        }
+        let node = match name::node(name)? {
+            Ok(number) => number,
+            Err(word) => {
+                let next = u32::try_from(self.words.len()).ok()?;
+                *self
+                    .words
+                    .entry(word.into())
+                    .or_insert(name::NODES - 1 - next)
+            }
+        };
+        let place = Place(u32::try_from(self.rows.len()).ok()?);
+        self.rows.push(Row {
+            name: name.into(),
+            node,
+            dweller: None,
+        });
+        self.numbers.insert(name.into(), place);
+        Some(place)
+    }
+
+    /// The name of a place.
+    pub(crate) fn name(&self, place: Place) -> Box<str> {
+        let row = self.rows.get(place.0 as usize);
+        row.map_or_else(Box::default, |row| row.name.clone())
+    }
+
+    /// A name for an endpoint that has no wish: a node of its own, unless somebody has taken that.
+    pub(crate) fn vacancy(&mut self) -> String {
+        let node = self.vacant;
+        self.vacant = (node + 1) % name::NODES;
+        name::of(Some(&node.to_string()), None)
+    }
+
+    /// The node of a place.
+    pub(crate) fn node(&self, place: Place) -> u32 {
+        self.rows.get(place.0 as usize).map_or(0, |row| row.node)
+    }
+
+    /// Tells whether nobody has something to do but those that are absent, and how many do.
+    pub(crate) fn idlers(&self) -> (bool, usize) {
+        (self.ready == self.absent, self.ready)
+    }
+
+    pub(super) fn settle(&mut self, place: Place) -> bool {
+        match self.rows.get_mut(place.0 as usize) {
+            Some(row) if row.dweller.is_none() => {
+                row.dweller = Some(Box::new(Dweller {
+                    inbox: VecDeque::new(),
+                    open: false,
+                    due: Instant::END,
+                    queued: Instant::END,
+                    ready: false,
+                    in_turn: false,
+                    absent: false,
+                    vain: (0, 0),
+                    bell: None,
+                }));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    pub(super) fn open(&mut self, place: Place) {
+        if let Some(dweller) = self.dweller(place) {
+            dweller.open = true;
+        }
+    }
+
+    pub(super) fn is_open(&mut self, place: Place) -> bool {
+        self.dweller(place).is_some_and(|dweller| dweller.open)
+    }
+
+    pub(super) fn leave(&mut self, place: Place) {
+        self.set_ready(place, false);
+        if self.dweller(place).is_some_and(|dweller| dweller.in_turn) {
+            self.turns.retain(|known| *known != place);
+        }
+        if let Some(row) = self.rows.get_mut(place.0 as usize) {
+            row.dweller = None;
+        }
+    }
+
+    /// A poll begins: whoever is polled is not absent. Tells whether it has something to do.
+    pub(crate) fn is_due(&mut self, place: Place) -> bool {
+        let Some(dweller) = self.dweller(place) else {
+            return false;
+        };
+        dweller.bell = None;
+        let ready = dweller.ready;
+        if std::mem::take(&mut dweller.absent) {
+            self.absent -= 1;
+            self.changes += 1;
+        }
+        ready
+    }
+
+    /// Somebody was polled in vain though others have something to do; returns how often in a row.
+    pub(crate) fn polled_in_vain(&mut self, place: Place) -> u32 {
+        let changes = self.changes;
+        let Some(dweller) = self.dweller(place) else {
+            return 0;
+        };
+        if dweller.vain.0 != changes {
+            dweller.vain = (changes, 0);
+        }
+        dweller.vain.1 = dweller.vain.1.saturating_add(1);
+        dweller.vain.1
+    }
+
+    /// Those that have something to do count as absent until they are polled.
+    pub(crate) fn give_up_waiting(&mut self) {
+        for row in &mut self.rows {
+            if let Some(dweller) = &mut row.dweller {
+                dweller.absent = dweller.ready;
+            }
+        }
+        self.absent = self.ready;
+        self.changes += 1;
+    }
+
+    /// Returns whose turn it is, and takes it.
+    pub(crate) fn turn(&mut self) -> Option<Place> {
+        while let Some(place) = self.turns.pop_front() {
+            if let Some(dweller) = self.dweller(place) {
+                dweller.in_turn = false;
+                if dweller.ready {
+                    return Some(place);
+                }
+            }
+        }
+        None
+    }
+
+    pub(super) fn take(&mut self, place: Place, into: &mut VecDeque<Parcel>) {
+        if let Some(dweller) = self.dweller(place) {
+            std::mem::swap(&mut dweller.inbox, into);
+        }
+    }
+
+    /// Delivers a packet; gives it back when nobody is there.
+    pub(super) fn deliver(&mut self, parcel: Parcel) -> Option<Parcel> {
+        let to = parcel.to;
+        match self.dweller(to) {
+            Some(dweller) if dweller.open => dweller.inbox.push_back(parcel),
+            _ => return Some(parcel),
+        }
+        self.set_ready(to, true);
+        None
+    }
+
+    /// Remembers when somebody wants to be polled; returns when an event is to say so.
+    pub(super) fn rest(
+        &mut self,
+        place: Place,
+        due: Instant,
+        busy: bool,
+        now: Instant,
+    ) -> Option<Instant> {
+        let dweller = self.dweller(place)?;
+        dweller.due = due;
+        let ready = busy || due <= now || !dweller.inbox.is_empty();
+        let asks = !ready && due < dweller.queued;
+        if asks {
+            dweller.queued = due;
+        }
+        self.set_ready(place, ready);
+        if ready {
+            self.line_up(place);
+        }
+        asks.then_some(due)
+    }
+
+    /// An event says that somebody may want to be polled; returns when another one is to say so.
+    pub(super) fn ring(&mut self, place: Place, at: Instant) -> Option<Instant> {
+        let dweller = self.dweller(place)?;
+        if dweller.queued != at {
+            return None;
+        }
+        dweller.queued = Instant::END;
+        let due = dweller.due;
+        if due <= at {
+            self.set_ready(place, true);
+            return None;
+        }
+        if due == Instant::END {
+            return None;
+        }
+        dweller.queued = due;
+        Some(due)
+    }
+
+    /// Wakes somebody, if it sleeps.
+    pub(super) fn wake(&mut self, place: Place) {
+        if let Some(bell) = self.dweller(place).and_then(|dweller| dweller.bell.take()) {
+            bell.set(Some(std::time::Duration::ZERO));
+        }
+    }
+
+    /// Somebody sleeps until it is woken; false if it has something to do.
+    pub(crate) fn sleep(&mut self, place: Place, bell: &Arc<Timer>) -> bool {
+        match self.dweller(place) {
+            Some(dweller) if !dweller.ready => {
+                dweller.bell = Some(Arc::clone(bell));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn line_up(&mut self, place: Place) {
+        if let Some(dweller) = self.dweller(place)
+            && !std::mem::replace(&mut dweller.in_turn, true)
+        {
+            self.turns.push_back(place);
+        }
+    }
+
+    fn dweller(&mut self, place: Place) -> Option<&mut Dweller> {
+        self.rows.get_mut(place.0 as usize)?.dweller.as_deref_mut()
+    }
+
+    fn set_ready(&mut self, place: Place, ready: bool) {
+        let Some(dweller) = self.dweller(place) else {
+            return;
+        };
+        if dweller.ready == ready {
+            return;
+        }
+        dweller.ready = ready;
+        let was_absent = std::mem::take(&mut dweller.absent);
+        self.absent -= usize::from(was_absent);
+        self.changes += 1;
+        match ready {
+            true => {
+                self.ready += 1;
+                self.line_up(place);
+                self.wake(place);
+            }
+            false => self.ready -= 1,
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Which cables a packet takes.
+
+use std::collections::HashMap;
+
+use oxifabric_types::Instant;
+
+use crate::pipe::{Pipe, Speed};
+use crate::plan::Plan;
+
+/// A cable in one direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cable {
+    /// From a node to its switch.
+    Up(u32),
+    /// From a switch to a node of its.
+    Down(u32),
+    /// From a rack to the switch of racks.
+    Out(u32),
+    /// From the switch of racks to a rack.
+    In(u32),
+}
+
+/// All cables.
+#[derive(Debug)]
+pub(super) struct Ways {
+    link: Speed,
+    trunk: Speed,
+    /// How many nodes a rack has; zero where there are no racks.
+    rack: u32,
+    /// Up and down of each node, out and in of each rack.
+    nodes: HashMap<u32, [Pipe; 2]>,
+    racks: HashMap<u32, [Pipe; 2]>,
+}
+
+/// The cables between two nodes.
+#[derive(Debug)]
+pub(super) struct Way {
+    cables: [Cable; 4],
+    len: usize,
+}
+
+impl Way {
+    pub(super) fn get(&self, at: usize) -> Option<&Cable> {
+        self.cables[..self.len].get(at)
+    }
+}
+
+impl Ways {
+    pub(super) fn new(plan: &Plan) -> Self {
+        let speed = |gbps: f64| Speed {
+            ns_per_byte: 8.0 / gbps,
+            latency_ns: (plan.link.latency_us * 1e3) as u64,
+            queue_bytes: plan.link.queue_bytes,
+        };
+        Self {
+            link: speed(plan.link.gbps),
+            trunk: speed(plan.rack.map_or(plan.link.gbps, |rack| rack.gbps)),
+            rack: plan.rack.map_or(0, |rack| rack.nodes),
+            nodes: HashMap::new(),
+            racks: HashMap::new(),
+        }
+    }
+
+    /// The cables from one node to another; none between endpoints of one node.
+    pub(super) fn between(&self, [from, to]: [u32; 2]) -> Way {
+        let (up, down) = (Cable::Up(from), Cable::Down(to));
+        let racks = [from, to].map(|node| node.checked_div(self.rack).unwrap_or(0));
+        let (out, into) = (Cable::Out(racks[0]), Cable::In(racks[1]));
+        if from == to {
+            let cables = [up; 4];
+            return Way { cables, len: 0 };
+        }
+        if racks[0] == racks[1] {
+            let cables = [up, down, down, down];
+            return Way { cables, len: 2 };
+        }
+        let cables = [up, out, into, down];
+        Way { cables, len: 4 }
+    }
+
+    /// Sends so many bytes through a cable; returns when they are at its end, or `None` when its queue is full.
+    pub(super) fn pass(&mut self, cable: Cable, at: Instant, bytes: usize) -> Option<Instant> {
+        let (pipes, index, side, speed) = match cable {
+            Cable::Up(node) => (&mut self.nodes, node, 0, &self.link),
+            Cable::Down(node) => (&mut self.nodes, node, 1, &self.link),
+            Cable::Out(rack) => (&mut self.racks, rack, 0, &self.trunk),
+            Cable::In(rack) => (&mut self.racks, rack, 1, &self.trunk),
+        };
+        let pipe = &mut pipes.entry(index).or_default()[side];
+        let arrives = pipe.pass(at.as_nanos(), bytes, speed)?;
+        Some(Instant::from_nanos(arrives))
+    }
+}

@@ -1,0 +1,168 @@
+//! The provider's parameters: one table, read once, into the plan of the network of this process.
+
+use std::fs;
+use std::sync::{Arc, OnceLock};
+
+use oxifabric_core::log;
+use oxifabric_core::params::{Parameter, ParameterKind};
+use oxifabric_types::Errno;
+
+use crate::NAME;
+use crate::plan::{Patience, Plan, Time};
+use crate::world::World;
+
+const PLAN: Parameter = text(
+    "plan",
+    "A file in TOML that says what is simulated, docs/sim.md",
+    "",
+);
+const TIME: Parameter = text(
+    "time",
+    "Whose time passes in the network: virtual or real",
+    "virtual",
+);
+const SEED: Parameter = text("seed", "What decides all that happens at random", "0");
+const LATENCY_US: Parameter = text(
+    "latency_us",
+    "How long a cable is, in microseconds; there are two between nodes",
+    "1",
+);
+const GBPS: Parameter = text("gbps", "How many gigabits pass a cable in a second", "100");
+const QUEUE: Parameter = text(
+    "queue_bytes",
+    "How many bytes wait for a cable at most; what comes then is lost",
+    "1048576",
+);
+const MTU: Parameter = text("mtu", "The longest packet in bytes", "4096");
+const DROP: Parameter = text(
+    "drop",
+    "The share of packets that is lost, between 0 and 1",
+    "0",
+);
+const DUP: Parameter = text("dup", "The share of packets that arrives twice", "0");
+const REORDER: Parameter = text("reorder", "The share of packets that others overtake", "0");
+const PATIENCE_MS: Parameter = text(
+    "patience_ms",
+    "How long, in the network's time, a peer may leave everything unanswered",
+    "10000",
+);
+
+/// The table that `fi_info -e` prints. What a variable says counts more than what the plan says.
+pub(crate) static TABLE: [Parameter; 11] = [
+    PLAN,
+    TIME,
+    SEED,
+    LATENCY_US,
+    GBPS,
+    QUEUE,
+    MTU,
+    DROP,
+    DUP,
+    REORDER,
+    PATIENCE_MS,
+];
+
+const fn text(name: &'static str, help: &'static str, default: &'static str) -> Parameter {
+    Parameter {
+        name,
+        kind: ParameterKind::Text,
+        help,
+        default,
+    }
+}
+
+/// The network of this process.
+///
+/// # Errors
+/// `INVAL` when the environment asks for none that can be: a test that believes in faults must not run without them.
+pub(crate) fn world() -> Result<&'static Arc<World>, Errno> {
+    static WORLD: OnceLock<Option<Arc<World>>> = OnceLock::new();
+    let world = WORLD.get_or_init(|| plan().map(|plan| Arc::new(World::new(plan.clone()))));
+    world.as_ref().ok_or(Errno::INVAL)
+}
+
+/// What the environment asks for; `None` when that cannot be.
+pub(crate) fn plan() -> Option<&'static Plan> {
+    static PLAN_READ: OnceLock<Option<Plan>> = OnceLock::new();
+    let read = || match read() {
+        Ok(plan) => Some(plan),
+        Err(why) => {
+            log::warn!(NAME, Core, "there is no network: {why}");
+            None
+        }
+    };
+    PLAN_READ.get_or_init(read).as_ref()
+}
+
+fn read() -> Result<Plan, String> {
+    let mut plan = match PLAN.text(NAME).filter(|file| !file.is_empty()) {
+        None => Plan::default(),
+        Some(file) => {
+            let text = fs::read_to_string(&file).map_err(|error| format!("{file}: {error}"))?;
+            Plan::parse(&text).map_err(|error| format!("{file}: {error}"))?
+        }
+    };
+    match TIME.text(NAME).as_deref().map(str::trim) {
+        None => {}
+        Some("virtual") => plan.time = Time::Virtual,
+        Some("real") => plan.time = Time::Real,
+        Some(other) => return Err(format!("FI_SIM_TIME is virtual or real, not {other:?}")),
+    }
+    let link = &mut plan.link;
+    set(&SEED, &mut plan.seed)?;
+    set(&LATENCY_US, &mut link.latency_us)?;
+    set(&GBPS, &mut link.gbps)?;
+    set(&QUEUE, &mut link.queue_bytes)?;
+    set(&MTU, &mut link.mtu)?;
+    set(&DROP, &mut link.drop)?;
+    set(&DUP, &mut link.dup)?;
+    set(&REORDER, &mut link.reorder)?;
+    let Patience(patience_ms) = &mut plan.patience_ms;
+    set(&PATIENCE_MS, patience_ms)?;
+    plan.check().map(|()| plan)
+}
+
+/// Lets a variable change a part of the plan, if it is set.
+fn set<T: std::str::FromStr>(parameter: &Parameter, part: &mut T) -> Result<(), String> {
+    let Some(text) = parameter.text(NAME) else {
+        return Ok(());
+    };
+    let none = |_| format!("{}={text} is no value of it", parameter.variable(NAME));
+    *part = text.trim().parse().map_err(none)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_those_of_the_plan() {
+        let plan = Plan::default();
+        let link = plan.link;
+        let is = [
+            plan.seed.to_string(),
+            link.latency_us.to_string(),
+            link.gbps.to_string(),
+            link.queue_bytes.to_string(),
+            link.mtu.to_string(),
+            link.drop.to_string(),
+            link.dup.to_string(),
+            link.reorder.to_string(),
+            plan.patience_ms.0.to_string(),
+        ];
+        assert_eq!(
+            TABLE[2..].iter().map(|row| row.default).collect::<Vec<_>>(),
+            is
+        );
+        assert_eq!((TABLE[1].default, plan.time), ("virtual", Time::Virtual));
+    }
+
+    #[test]
+    fn a_value_that_is_none_is_named() {
+        let mut part = 7_u64;
+        assert_eq!(set(&text("of_a_test", "", ""), &mut part), Ok(()));
+        assert_eq!(part, 7);
+        assert_eq!(text("seed", "", "").variable(NAME), "FI_SIM_SEED");
+    }
+}

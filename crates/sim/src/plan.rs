@@ -1,0 +1,234 @@
+//! What is simulated: the network and its faults, docs/sim.md. Set-up path.
+
+use serde::Deserialize;
+
+/// A network, and what goes wrong in it. What a plan does not say is as in [`Plan::default`].
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Plan {
+    /// What decides all that happens at random: the same seed decides alike.
+    pub seed: u64,
+    /// Whose time passes.
+    pub time: Time,
+    /// How long, in milliseconds of the network's time, a peer may leave everything unanswered before it counts as gone.
+    pub patience_ms: Patience,
+    /// The cables: one in each direction between a node and its switch.
+    pub link: LinkPlan,
+    /// Racks of nodes under switches of their own, which one more switch connects. Without it all nodes have one switch.
+    pub rack: Option<RackPlan>,
+    /// Times in which nodes are cut off.
+    pub cut: Vec<Cut>,
+}
+
+/// Whose time passes in the network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Time {
+    /// Time of its own, which goes on to what happens next whenever nobody has anything to do.
+    #[default]
+    Virtual,
+    /// That of the clock.
+    Real,
+}
+
+/// A number of milliseconds, 10,000 unless something else is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct Patience(pub u64);
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self(10_000)
+    }
+}
+
+/// A cable in one direction, with the queue in front of it. Shares are between 0 and 1 and are drawn once for a packet,
+/// however many cables it takes.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LinkPlan {
+    /// How long a bit travels, in microseconds.
+    pub latency_us: f64,
+    /// How many gigabits (10^9) leave in a second.
+    pub gbps: f64,
+    /// How many bytes wait at most; what comes then is lost.
+    pub queue_bytes: u64,
+    /// The longest packet in bytes.
+    pub mtu: usize,
+    /// The share of the packets that is lost.
+    pub drop: f64,
+    /// The share that arrives twice.
+    pub dup: f64,
+    /// The share that is late, so that later ones overtake it,
+    pub reorder: f64,
+    /// by up to so many microseconds.
+    pub late_us: f64,
+}
+
+impl Default for LinkPlan {
+    fn default() -> Self {
+        Self {
+            latency_us: 1.0,
+            gbps: 100.0,
+            queue_bytes: 1 << 20,
+            mtu: 4096,
+            drop: 0.0,
+            dup: 0.0,
+            reorder: 0.0,
+            late_us: 20.0,
+        }
+    }
+}
+
+/// How nodes are grouped.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RackPlan {
+    /// How many nodes a rack has: the first so many are in the first one.
+    pub nodes: u32,
+    /// How many gigabits leave a rack in a second, and how many enter it.
+    pub gbps: f64,
+}
+
+/// A time in which packets between some nodes and the others are lost: a partition, a link that flaps, the death of a node.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Cut {
+    /// The nodes that are cut off from all others, together.
+    pub nodes: Vec<u32>,
+    /// From then on, in milliseconds from the beginning of time,
+    pub from_ms: f64,
+    /// for so many milliseconds; for ever, if nothing is said.
+    pub for_ms: Option<f64>,
+    /// The same happens again so many milliseconds after it began, and again; once, if nothing is said.
+    pub every_ms: Option<f64>,
+}
+
+impl Plan {
+    /// Reads a plan in TOML.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let plan: Self = toml::from_str(text).map_err(|error| error.to_string())?;
+        plan.check().map(|()| plan)
+    }
+
+    /// Checks what the type does not rule out.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong.
+    pub fn check(&self) -> Result<(), String> {
+        let LinkPlan {
+            drop, dup, reorder, ..
+        } = self.link;
+        let shares = [drop, dup, reorder];
+        if !shares.iter().all(|share| (0.0..=1.0).contains(share))
+            || shares.iter().sum::<f64>() > 1.0
+        {
+            return Err("link.drop, link.dup and link.reorder are shares between 0 and 1, which add up to 1 at most".into());
+        }
+        let speeds = [Some(self.link.gbps), self.rack.map(|rack| rack.gbps)];
+        if !speeds
+            .iter()
+            .flatten()
+            .all(|gbps| (0.000_001..=1e6).contains(gbps))
+        {
+            return Err("a speed (gbps) is between 0.000001 and 1000000".into());
+        }
+        let spans = [self.link.latency_us, self.link.late_us];
+        if !spans.iter().all(|us| (0.0..=1e9).contains(us)) {
+            return Err("link.latency_us and link.late_us are between 0 and 1000000000".into());
+        }
+        if !(256..=65_536).contains(&self.link.mtu) {
+            return Err("link.mtu is between 256 and 65536".into());
+        }
+        if self.rack.is_some_and(|rack| rack.nodes == 0) {
+            return Err("a rack has at least one node".into());
+        }
+        match self.cut.iter().all(Cut::is_sound) {
+            true => Ok(()),
+            false => {
+                Err("times of a cut are not negative, and every_ms is longer than for_ms".into())
+            }
+        }
+    }
+
+    /// Tells whether packets between two nodes are lost at a time, in milliseconds.
+    pub(crate) fn is_cut(&self, a: u32, b: u32, at_ms: f64) -> bool {
+        let is_apart = |cut: &Cut| cut.nodes.contains(&a) != cut.nodes.contains(&b);
+        self.cut.iter().any(|cut| is_apart(cut) && cut.is_on(at_ms))
+    }
+}
+
+impl Cut {
+    fn is_sound(&self) -> bool {
+        let times = [Some(self.from_ms), self.for_ms, self.every_ms];
+        let lasts = self.for_ms.unwrap_or(f64::INFINITY);
+        times.iter().flatten().all(|ms| (0.0..=1e15).contains(ms))
+            && self.every_ms.is_none_or(|every| every > lasts)
+    }
+
+    fn is_on(&self, at_ms: f64) -> bool {
+        let since = at_ms - self.from_ms;
+        let since = match self.every_ms {
+            Some(every) if since >= 0.0 => since % every,
+            _ => since,
+        };
+        since >= 0.0 && self.for_ms.is_none_or(|lasts| since < lasts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_is_read_and_the_rest_is_as_usual() {
+        let plan = Plan::parse(
+            "seed = 7\ntime = 'real'\n[link]\ndrop = 0.01\n[rack]\nnodes = 32\ngbps = 400\n[[cut]]\nnodes = [3]\nfrom_ms = 10\n",
+        )
+        .expect("it is a plan");
+        assert_eq!((plan.seed, plan.time), (7, Time::Real));
+        assert_eq!(plan.patience_ms, Patience(10_000));
+        let link = LinkPlan {
+            drop: 0.01,
+            ..LinkPlan::default()
+        };
+        assert_eq!(plan.link, link);
+        assert_eq!(plan.rack.map(|rack| rack.nodes), Some(32));
+        assert!(plan.is_cut(3, 4, 10.0) && plan.is_cut(4, 3, 1e9));
+        assert!(!plan.is_cut(3, 4, 9.9) && !plan.is_cut(1, 2, 11.0) && !plan.is_cut(3, 3, 11.0));
+    }
+
+    #[test]
+    fn a_flapping_link_comes_back_again_and_again() {
+        let cut = Cut {
+            nodes: vec![1],
+            from_ms: 10.0,
+            for_ms: Some(2.0),
+            every_ms: Some(5.0),
+        };
+        let on: Vec<bool> = [9.0, 10.0, 11.9, 12.0, 14.9, 15.0, 16.9, 17.0]
+            .map(|at| cut.is_on(at))
+            .into();
+        assert_eq!(on, [false, true, true, false, false, true, true, false]);
+    }
+
+    #[test]
+    fn what_is_no_plan_is_refused_with_a_reason() {
+        for (text, part) in [
+            ("speed = 1", "speed"),
+            ("[link]\ndrop = 1.5", "shares"),
+            ("[link]\ndrop = 0.6\ndup = 0.6", "shares"),
+            ("[link]\ngbps = 0", "gbps"),
+            ("[link]\nmtu = 64", "mtu"),
+            ("[rack]\nnodes = 0\ngbps = 1", "rack"),
+            ("[[cut]]\nnodes = [1]\nevery_ms = 5", "every_ms"),
+            ("time = 'lunch'", "virtual"),
+        ] {
+            let why = Plan::parse(text).expect_err(text);
+            assert!(why.contains(part), "{text}: {why}");
+        }
+    }
+}

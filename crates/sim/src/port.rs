@@ -1,0 +1,267 @@
+//! The port of an endpoint: packets to and from the network. Path class: short.
+
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::RawFd;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use oxifabric_core::packets::PacketDevice;
+use oxifabric_core::timer::Timer;
+use oxifabric_engine::reliable::PacketPort;
+use oxifabric_types::{Address, Errno, Info, Instant, PeerId};
+use oxifabric_wire::reliable::packet::HEADER_LEN;
+
+use crate::name;
+use crate::network::{Parcel, Place};
+use crate::params;
+use crate::world::World;
+
+/// How many packets are held back to leave together.
+const HELD: usize = 32;
+
+/// An endpoint's place in a network.
+#[derive(Debug)]
+pub struct SimPort {
+    world: Arc<World>,
+    place: Place,
+    name: Address,
+    mtu: usize,
+    peers: Peers,
+    /// Packets that leave with the next flush.
+    outbox: Vec<(Place, Vec<u8>)>,
+    inbox: VecDeque<Parcel>,
+    /// The packet at hand.
+    current: Option<(PeerId, Parcel)>,
+    /// Peers where nobody is.
+    refused: Vec<PeerId>,
+    /// Made when somebody may sleep.
+    timer: OnceLock<Arc<Timer>>,
+    enabled: bool,
+}
+
+/// Who is known.
+#[derive(Debug, Default)]
+struct Peers {
+    rows: Vec<(Place, Address)>,
+    numbers: HashMap<Place, PeerId>,
+}
+
+impl SimPort {
+    /// Takes a place in a network.
+    ///
+    /// # Errors
+    /// `INVAL` for what is no name, `ADDRINUSE`.
+    pub fn settle(world: &Arc<World>, name: &str) -> Result<Self, Errno> {
+        let (place, mtu) = world.with(|network| {
+            let place = network.place(name).ok_or(Errno::INVAL)?;
+            let settled = network.settle(place).then_some(place);
+            settled
+                .map(|place| (place, network.plan().link.mtu))
+                .ok_or(Errno::ADDRINUSE)
+        })?;
+        Ok(Self {
+            world: Arc::clone(world),
+            place,
+            name: Address::Name(name.into()),
+            mtu,
+            peers: Peers::default(),
+            outbox: Vec::new(),
+            inbox: VecDeque::new(),
+            current: None,
+            refused: Vec::new(),
+            timer: OnceLock::new(),
+            enabled: false,
+        })
+    }
+
+    fn timer(&self) -> Option<&Arc<Timer>> {
+        if self.timer.get().is_none() {
+            let _ = self.timer.set(Arc::new(Timer::open().ok()?));
+        }
+        self.timer.get()
+    }
+}
+
+impl Drop for SimPort {
+    fn drop(&mut self) {
+        self.world.with(|network| network.leave(self.place));
+    }
+}
+
+impl PacketPort for SimPort {
+    fn longest(&self) -> usize {
+        self.mtu
+    }
+
+    fn has_room(&self) -> bool {
+        true
+    }
+
+    fn send(&mut self, to: PeerId, header: &[u8; HEADER_LEN], payload: &[u8]) {
+        let Some((to, _)) = self.peers.row(to) else {
+            return;
+        };
+        let mut bytes = Vec::with_capacity(header.len() + payload.len());
+        bytes.extend_from_slice(header);
+        bytes.extend_from_slice(payload);
+        self.outbox.push((*to, bytes));
+        if self.outbox.len() == HELD {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        if self.outbox.is_empty() {
+            return;
+        }
+        let (from, outbox) = (self.place, &mut self.outbox);
+        let (peers, refused) = (&self.peers, &mut self.refused);
+        self.world.with(|network| {
+            for (to, bytes) in outbox.drain(..) {
+                if !network.send(from, to, bytes)
+                    && let Some(peer) = peers.numbers.get(&to)
+                {
+                    refused.push(*peer);
+                }
+            }
+        });
+    }
+
+    fn next(&mut self) -> bool {
+        let Some(parcel) = self.inbox.pop_front() else {
+            self.current = None;
+            return false;
+        };
+        let world = &self.world;
+        let from = self.peers.number(parcel.from, || {
+            world.with(|network| network.crowd().name(parcel.from))
+        });
+        self.current = Some((from, parcel));
+        true
+    }
+
+    fn packet(&self) -> (PeerId, &[u8]) {
+        match &self.current {
+            Some((from, parcel)) => (*from, &parcel.bytes),
+            None => (PeerId::ANY, &[]),
+        }
+    }
+
+    fn refused(&mut self) -> Option<PeerId> {
+        self.refused.pop()
+    }
+
+    fn secret(&mut self) -> u64 {
+        self.world.with(crate::network::Network::draw)
+    }
+
+    fn now(&self) -> Instant {
+        self.world.now()
+    }
+
+    fn begin(&mut self, _coarse: Instant) -> Instant {
+        let now = self.world.begin(self.place);
+        if self.inbox.is_empty() {
+            let (place, inbox) = (self.place, &mut self.inbox);
+            self.world.with(|network| network.take(place, inbox));
+        }
+        now
+    }
+
+    fn rest(&mut self, due: Instant) {
+        let (place, busy) = (self.place, !self.inbox.is_empty());
+        self.world.with(|network| network.rest(place, due, busy));
+    }
+}
+
+impl PacketDevice for SimPort {
+    fn deadline() -> Duration {
+        Duration::from_millis(params::plan().map_or(1, |plan| plan.patience_ms.0))
+    }
+
+    fn open(info: &Info) -> Result<Self, Errno> {
+        let world = params::world()?;
+        match &info.src {
+            Some(Address::Name(name)) if &**name != name::PREFIX => Self::settle(world, name),
+            Some(Address::Name(_)) | None => loop {
+                let name = world.with(|network| network.crowd_mut().vacancy());
+                match Self::settle(world, &name) {
+                    Err(Errno::ADDRINUSE) => {}
+                    settled => return settled,
+                }
+            },
+            Some(_) => Err(Errno::INVAL),
+        }
+    }
+
+    fn enable(&mut self, _waits: bool) -> Result<(), Errno> {
+        self.enabled = true;
+        self.world.with(|network| network.open(self.place));
+        Ok(())
+    }
+
+    fn name(&self) -> Address {
+        self.name.clone()
+    }
+
+    fn rename(&mut self, name: Address) -> Result<(), Errno> {
+        if self.enabled {
+            return Err(Errno::OPBADSTATE);
+        }
+        let Address::Name(name) = name else {
+            return Err(Errno::INVAL);
+        };
+        *self = Self::settle(&self.world, &name)?;
+        Ok(())
+    }
+
+    fn peer(&mut self, address: &Address) -> Result<PeerId, Errno> {
+        let Address::Name(name) = address else {
+            return Err(Errno::INVAL);
+        };
+        let place = self.world.with(|network| network.place(name));
+        let place = place.ok_or(Errno::INVAL)?;
+        Ok(self.peers.number(place, || name.clone()))
+    }
+
+    fn address(&self, peer: PeerId) -> Option<&Address> {
+        self.peers.row(peer).map(|(_, address)| address)
+    }
+
+    fn fd(&self) -> RawFd {
+        self.timer().map_or(-1, |timer| timer.fd())
+    }
+
+    fn arm(&mut self, due: Option<Duration>) -> bool {
+        let Some(nap) = self.world.nap() else {
+            return false;
+        };
+        let Some(timer) = self.timer() else {
+            return false;
+        };
+        // What is due in virtual time is among the events that keep everybody from sleeping.
+        let nap = nap.min(due.unwrap_or(Duration::MAX));
+        timer.set((nap != Duration::MAX).then_some(nap));
+        let place = self.place;
+        (self.world).with(|network| network.crowd_mut().sleep(place, timer))
+    }
+
+    fn waits_in_vain(&self) -> bool {
+        self.world.waits_in_vain()
+    }
+}
+
+impl Peers {
+    fn row(&self, peer: PeerId) -> Option<&(Place, Address)> {
+        self.rows.get(peer.index())
+    }
+
+    /// The number of whoever is at a place.
+    fn number(&mut self, place: Place, name: impl FnOnce() -> Box<str>) -> PeerId {
+        *self.numbers.entry(place).or_insert_with(|| {
+            let number = PeerId(self.rows.len() as u32);
+            self.rows.push((place, Address::Name(name())));
+            number
+        })
+    }
+}

@@ -1,0 +1,267 @@
+//! A network that ports share, and how time passes in it.
+//!
+//! Real time passes by itself. Virtual time stands still while anybody has something to do, and goes on to what happens next
+//! when somebody is polled in vain; so it passes as fast as the program runs, and the same program sees the same. Somebody who
+//! has something to do and is not polled for long counts as absent: from then on time passes no faster than that of the
+//! clock, as it would in a network that waits for nobody.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use oxifabric_core::clock;
+use oxifabric_types::Instant;
+
+use crate::network::{BEGIN, Network, Place};
+use crate::plan::{Plan, Time};
+
+/// After so many polls in vain, and after this time of the clock, whoever holds time up counts as absent.
+const VAIN: u32 = 1000;
+const GRACE: Duration = Duration::from_millis(20);
+
+/// A network and its time.
+#[derive(Debug)]
+pub struct World {
+    time: Time,
+    /// What time it is, for those who do not hold the lock.
+    now: AtomicU64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) network: Network,
+    /// Somebody asks for turns, and lets time pass that way only.
+    driven: bool,
+    /// When, by the clock, somebody was polled in vain often: time may be held up.
+    held_since: Option<Instant>,
+    /// Somebody is absent since this moment of the network's, which was that one of the clock's.
+    pace: Option<(Instant, Instant)>,
+}
+
+impl World {
+    /// An empty network.
+    pub fn new(plan: Plan) -> Self {
+        let time = plan.time;
+        let begin = match time {
+            Time::Virtual => BEGIN,
+            Time::Real => clock::exact(),
+        };
+        Self {
+            time,
+            now: AtomicU64::new(begin.as_nanos()),
+            state: Mutex::new(State {
+                network: Network::new(plan, begin),
+                driven: false,
+                held_since: None,
+                pace: None,
+            }),
+        }
+    }
+
+    /// What time it is.
+    pub(crate) fn now(&self) -> Instant {
+        match self.time {
+            Time::Virtual => Instant::from_nanos(self.now.load(Ordering::Relaxed)),
+            Time::Real => clock::exact(),
+        }
+    }
+
+    /// Looks at the network, or changes it.
+    pub(crate) fn with<R>(&self, look: impl FnOnce(&mut Network) -> R) -> R {
+        look(&mut self.lock().network)
+    }
+
+    /// Whoever is at a place is about to be polled: lets time pass, if it may. Returns what time it is.
+    pub(crate) fn begin(&self, place: Place) -> Instant {
+        let mut state = self.lock();
+        let due = state.network.crowd_mut().is_due(place);
+        match self.time {
+            Time::Real => state.network.pass(clock::exact()),
+            Time::Virtual if due || state.driven => {}
+            Time::Virtual => state.pass(place),
+        }
+        self.publish(&state)
+    }
+
+    /// Waits for somebody to have something to do, at most until a time; returns the node whose turn it is. Whoever calls this
+    /// lets time pass that way only: polls do not.
+    pub(crate) fn turn(&self, until: Instant) -> Option<u32> {
+        let mut state = self.lock();
+        state.driven = true;
+        let turn = state.turn(until);
+        self.publish(&state);
+        turn
+    }
+
+    /// How long somebody who has nothing to do may sleep at most; `None` if it must not sleep at all. It is woken when a packet
+    /// is sent to it.
+    pub(crate) fn nap(&self) -> Option<Duration> {
+        let state = self.lock();
+        let next = state.network.next_event();
+        let (_, busy) = state.network.crowd().idlers();
+        match self.time {
+            Time::Real => Some(next.map_or(Duration::MAX, |at| at.since(clock::exact()))),
+            // Time waits for others.
+            Time::Virtual if busy > 0 => Some(Duration::from_millis(1)),
+            // Somebody has to be polled, or time would stand still for ever.
+            Time::Virtual if next.is_some() => None,
+            Time::Virtual => Some(Duration::MAX),
+        }
+    }
+
+    /// Tells whether nothing goes on unless somebody is polled who has not been for long.
+    pub(crate) fn waits_in_vain(&self) -> bool {
+        let state = self.lock();
+        let (absent, busy) = state.network.crowd().idlers();
+        self.time == Time::Virtual && absent && busy > 0
+    }
+
+    fn publish(&self, state: &State) -> Instant {
+        let now = state.network.now();
+        self.now.store(now.as_nanos(), Ordering::Relaxed);
+        now
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Lets virtual time pass for somebody who was polled in vain.
+    fn pass(&mut self, place: Place) {
+        let (all_absent, busy) = self.network.crowd().idlers();
+        if busy == 0 {
+            self.pace = None;
+            if let Some(next) = self.network.next_event() {
+                self.network.pass(next);
+            }
+        } else if all_absent {
+            let clock = clock::exact();
+            let (from, since) = *self.pace.get_or_insert((self.network.now(), clock));
+            self.network.pass(from.after(clock.since(since)));
+        } else {
+            self.pace = None;
+            self.wait(place);
+        }
+    }
+
+    /// Somebody else has something to do; it is not waited for without end.
+    fn wait(&mut self, place: Place) {
+        let vain = self.network.crowd_mut().polled_in_vain(place);
+        if vain == VAIN / 2 {
+            self.held_since = Some(clock::exact());
+        }
+        if vain >= VAIN
+            && let Some(since) = self.held_since
+            && clock::exact().since(since) >= GRACE
+        {
+            self.network.crowd_mut().give_up_waiting();
+        }
+    }
+
+    fn turn(&mut self, until: Instant) -> Option<u32> {
+        loop {
+            let crowd = self.network.crowd_mut();
+            if let Some(place) = crowd.turn() {
+                return Some(crowd.node(place));
+            }
+            match self.network.next_event() {
+                Some(next) if next <= until => self.network.pass(next),
+                _ => {
+                    self.network.pass(until);
+                    return None;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: &str = "fi_sim://0";
+    const B: &str = "fi_sim://1";
+
+    /// Two places, and a packet from the first to the second that takes its time.
+    fn start() -> (World, [Place; 2]) {
+        let world = World::new(Plan::default());
+        let places = world.with(|network| {
+            [A, B].map(|name| {
+                let place = network.place(name).expect("a name");
+                assert!(network.settle(place));
+                network.open(place);
+                place
+            })
+        });
+        world.with(|network| network.send(places[0], places[1], vec![0; 100]));
+        (world, places)
+    }
+
+    /// Somebody takes what has arrived, and has nothing to do until `due`.
+    fn rest(world: &World, place: Place, due: Instant) {
+        world.with(|network| {
+            network.take(place, &mut std::collections::VecDeque::new());
+            network.rest(place, due, false);
+        });
+    }
+
+    #[test]
+    fn virtual_time_passes_when_nobody_has_anything_to_do() {
+        let (world, [a, b]) = start();
+        let hops: Vec<_> = (0..4)
+            .map(|_| world.begin(a).since(BEGIN).as_nanos())
+            .collect();
+        // Two cables of 8 + 1000 ns; then the other has something to do.
+        assert_eq!(hops, [1008, 2016, 2016, 2016]);
+        assert_eq!(world.begin(b).since(BEGIN).as_nanos(), 2016);
+        rest(&world, b, BEGIN.after(Duration::from_secs(5)));
+        assert_eq!(world.begin(a).since(BEGIN), Duration::from_secs(5));
+        assert!(world.nap().is_some(), "somebody else has something to do");
+    }
+
+    #[test]
+    fn time_goes_on_without_whoever_is_absent() {
+        let (world, [a, b]) = start();
+        let arrived = (0..3).map(|_| world.begin(a)).max();
+        rest(&world, a, BEGIN.after(Duration::from_millis(1)));
+        while !world.waits_in_vain() {
+            assert_eq!(Some(world.begin(a)), arrived, "it is waited for");
+        }
+        while Some(world.begin(a)) == arrived {}
+        world.begin(b);
+        assert!(!world.waits_in_vain());
+        let back = world.begin(a);
+        assert_eq!(world.begin(a), back, "it is waited for again");
+    }
+
+    #[test]
+    fn whoever_asks_for_turns_lets_time_pass() {
+        let (world, [a, b]) = start();
+        assert_eq!(world.turn(BEGIN), None);
+        assert_eq!(world.begin(a), BEGIN, "polls let no time pass any more");
+        let end = BEGIN.after(Duration::from_secs(1));
+        assert_eq!(world.turn(end), Some(1));
+        assert_eq!(world.now().since(BEGIN).as_nanos(), 2016);
+        world.begin(b);
+        rest(&world, b, Instant::END);
+        assert_eq!((world.turn(end), world.now()), (None, end));
+    }
+
+    #[test]
+    fn who_may_sleep() {
+        let (world, [a, b]) = start();
+        assert_eq!(world.nap(), None, "a packet is under way");
+        while world.with(|network| network.next_event()).is_some() {
+            world.begin(a);
+        }
+        assert!(
+            world.nap().is_some_and(|nap| nap < GRACE),
+            "one has it to be polled"
+        );
+        rest(&world, b, Instant::END);
+        assert_eq!(world.nap(), Some(Duration::MAX));
+    }
+}
