@@ -73,6 +73,6 @@ extern "C" fn turn(until: u64) -> u64 {
 
 extern "C" fn count(what: u32) -> u64 {
     let what = COUNTS.get(what as usize).copied();
-    what.and_then(|what| with(|world| world.with(|network| network.census().of(what))))
+    what.and_then(|what| with(|world| world.count(what)))
         .unwrap_or(0)
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use oxifabric_core::clock;
 use oxifabric_types::Instant;
 
-use crate::network::{BEGIN, Network, Place};
+use crate::network::{BEGIN, Count, Network, Place};
 use crate::plan::{Plan, Time};
 
 /// After so many polls in vain, and after this time of the clock, whoever holds time up counts as absent.
@@ -60,7 +60,7 @@ impl World {
     }
 
     /// What time it is.
-    pub(crate) fn now(&self) -> Instant {
+    pub fn now(&self) -> Instant {
         match self.time {
             Time::Virtual => Instant::from_nanos(self.now.load(Ordering::Relaxed)),
             Time::Real => clock::exact(),
@@ -92,6 +92,27 @@ impl World {
         let turn = state.turn(until);
         self.publish(&state);
         turn
+    }
+
+    /// Lets so much time pass, whoever has something to do. From then on polls do not let time pass.
+    pub fn pass(&self, by: Duration) {
+        let mut state = self.lock();
+        state.driven = true;
+        let until = state.network.now().after(by);
+        state.network.pass(until);
+        self.publish(&state);
+    }
+
+    /// How long it is until something happens; `None` if nothing does.
+    pub fn until_next(&self) -> Option<Duration> {
+        let state = self.lock();
+        let next = state.network.next_event()?;
+        Some(next.since(state.network.now()))
+    }
+
+    /// How often something has happened to packets.
+    pub fn count(&self, what: Count) -> u64 {
+        self.lock().network.census().of(what)
     }
 
     /// How long somebody who has nothing to do may sleep at most; `None` if it must not sleep at all. It is woken when a packet

@@ -8,7 +8,7 @@ use oxifabric_engine::{Completion, RmaOp, Target};
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, PeerId};
 
-use crate::app::{LONGEST, Node};
+use crate::app::Node;
 use crate::check::{self, Book, Op, POISON, Verdict, ensure};
 use crate::config::Config;
 use crate::net::BROKEN;
@@ -50,7 +50,7 @@ impl Node {
         if peer == self.me && !config.loopback {
             return Ok(());
         }
-        let longest = rng.pick(&[0, 16, 17, 64, 65, LONGEST]);
+        let longest = rng.pick(&config.sizes);
         let len = rng.below(longest + 1);
         let write = rng.chance(50);
         let flags = access_flags(rng, write, len);

@@ -7,17 +7,16 @@ use oxifabric_types::{Errno, Flags, PeerId};
 use crate::access::Regions;
 use crate::check::{self, BLANK, Book, Fate, Message, Op, POISON, Receive, Verdict};
 use crate::config::Config;
-use crate::net::SimLink;
+use crate::packets::AnyLink;
 use crate::rng::Rng;
-
-/// The longest message.
-pub(crate) const LONGEST: usize = 300;
 
 /// One endpoint with its application.
 pub(crate) struct Node {
     pub(crate) me: usize,
     pub(crate) engine: Engine,
-    pub(crate) link: SimLink,
+    pub(crate) link: AnyLink,
+    /// The longest message.
+    pub(crate) longest: usize,
     pub(crate) events: Events,
     pub(crate) alive: bool,
 }
@@ -99,7 +98,7 @@ impl Node {
         if dst == self.me && !config.loopback {
             return Ok(());
         }
-        let longest = rng.pick(&[0, 16, 17, 64, 65, LONGEST]);
+        let longest = rng.pick(&config.sizes);
         let len = rng.below(longest + 1);
         let tag = rng.below(4) as u64;
         let mut flags = send_flags(config, rng, len);
@@ -160,7 +159,11 @@ impl Node {
     fn receive(&mut self, rng: &mut Rng, book: &mut Book) -> Verdict {
         let tagged = rng.chance(60);
         let multi = rng.chance(if tagged { 5 } else { 20 });
-        let len = if multi { 200 } else { rng.below(LONGEST + 1) };
+        let len = if multi {
+            200.max(self.longest / 2)
+        } else {
+            rng.below(self.longest + 1)
+        };
         let mut flags = class(tagged) | wanted(rng);
         flags.set(Flags::MULTI_RECV, multi);
         let receive = Receive {
@@ -187,7 +190,7 @@ impl Node {
         }
         let receive = Receive {
             ignore: u64::MAX,
-            ..self.blank(class(tagged) | Flags::COMPLETION, LONGEST)
+            ..self.blank(class(tagged) | Flags::COMPLETION, self.longest)
         };
         self.post(book, receive)
     }
@@ -275,7 +278,7 @@ impl Node {
         if rng.chance(30) {
             self.look(book, flags | Flags::DISCARD, PeerId::ANY, 0, context)?;
         } else {
-            let receive = self.blank(flags, rng.below(LONGEST + 1));
+            let receive = self.blank(flags, rng.below(self.longest + 1));
             self.post_as(book, receive, context)?;
         }
         Ok(())

@@ -134,6 +134,22 @@ impl Book {
         }
     }
 
+    /// Operations of an endpoint that died end with it.
+    pub(crate) fn forget_ops_of(&mut self, node: usize) {
+        for op in self.ops.values_mut() {
+            let owner = match *op {
+                Op::Send(message) => self.messages[message].src,
+                Op::Receive(receive) => self.receives[receive].node,
+                Op::Access(access) => self.accesses[access].node,
+                Op::Atomic(atomic) => self.atomics[atomic].node,
+                Op::Peek(_) | Op::Over => continue,
+            };
+            if owner == node {
+                *op = Op::Over;
+            }
+        }
+    }
+
     /// An operation ended well.
     pub(crate) fn complete(&mut self, node: usize, c: &Completion) -> Verdict {
         if c.flags.intersects(Flags::REMOTE_READ | Flags::REMOTE_WRITE) {

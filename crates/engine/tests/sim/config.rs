@@ -2,6 +2,8 @@
 
 use oxifabric_engine::{Config as EngineConfig, Limits};
 
+use crate::packets::Packets;
+
 /// A world.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
@@ -23,6 +25,14 @@ pub(crate) struct Config {
     /// Endpoints send to themselves as well.
     pub(crate) loopback: bool,
     pub(crate) steps: usize,
+    /// Lengths that messages and accesses have at most, the longest last.
+    pub(crate) sizes: [usize; 6],
+    /// The links are reliable channels over packets, not lanes of frames.
+    pub(crate) packets: Option<Packets>,
+    /// The endpoint that died comes back.
+    pub(crate) rebirth: bool,
+    /// How many seeds are tried.
+    pub(crate) seeds: u64,
     pub(crate) sabotage: Option<Sabotage>,
 }
 
@@ -65,6 +75,10 @@ impl Config {
             silent_death: false,
             loopback: true,
             steps: 400,
+            sizes: [0, 16, 17, 64, 65, 300],
+            packets: None,
+            rebirth: false,
+            seeds: 300,
             sabotage: None,
         }
     }
@@ -173,6 +187,66 @@ impl Config {
             nodes: 4,
             death: true,
             ..Self::base()
+        }
+    }
+
+    fn over(packets: Packets) -> Self {
+        let base = Self::base();
+        Self {
+            nodes: 3,
+            limits: Limits {
+                pull: false,
+                ..base.limits
+            },
+            sizes: [0, 16, 64, 900, 3000, 140_000],
+            packets: Some(packets),
+            seeds: 120,
+            ..base
+        }
+    }
+
+    pub(crate) fn packets_are_lost() -> Self {
+        Self::over(Packets {
+            drop: 0.1,
+            ..Packets::default()
+        })
+    }
+
+    pub(crate) fn packets_are_doubled_and_overtaken() -> Self {
+        Self::over(Packets {
+            dup: 0.05,
+            reorder: 0.1,
+            ..Packets::default()
+        })
+    }
+
+    pub(crate) fn queues_overflow() -> Self {
+        Self::over(Packets {
+            queue_bytes: Some(10_000),
+            ..Packets::default()
+        })
+    }
+
+    pub(crate) fn a_partition_heals() -> Self {
+        Self::over(Packets {
+            drop: 0.02,
+            cut_ms: Some(4000.0),
+            ..Packets::default()
+        })
+    }
+
+    pub(crate) fn an_endpoint_behind_packets_dies() -> Self {
+        Self {
+            nodes: 4,
+            death: true,
+            ..Self::packets_are_lost()
+        }
+    }
+
+    pub(crate) fn an_endpoint_behind_packets_comes_back() -> Self {
+        Self {
+            rebirth: true,
+            ..Self::an_endpoint_behind_packets_dies()
         }
     }
 }

@@ -4,9 +4,10 @@
 //! A failing seed is printed with the command that replays it. `OXI_SEEDS` sets how many seeds each test tries,
 //! `OXI_SEED` tries one only.
 //!
+//! - `packets`: another network, which carries packets and does worse to them, under reliable links.
 //! - `net`: the network and the link; it delays, blocks, splits, fails, and (to test the checkers) misbehaves.
 //! - `app` and `access`: what the applications do, and what they remember of it.
-//! - `check`: what must hold.
+//! - `check`: what must hold; `clocks`: for how long operations may take.
 //! - `collective`: groups that do collectives, by themselves.
 //! - `world`: steps everything, and drains it at the end.
 
@@ -14,15 +15,18 @@ mod access;
 mod app;
 mod atomic;
 mod check;
+mod clocks;
 mod collective;
 mod config;
 mod net;
+mod packets;
 mod rng;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use config::{Config, Sabotage};
+use packets::{Crook, Packets};
 use world::World;
 
 /// Runs one seed; says what went wrong.
@@ -42,7 +46,7 @@ fn run_all(test: &str, config: &Config) {
     let from_env = |name| std::env::var(name).ok().and_then(|text| text.parse().ok());
     let (first, count) = match from_env("OXI_SEED") {
         Some(seed) => (seed, 1),
-        None => (1, from_env("OXI_SEEDS").unwrap_or(300)),
+        None => (1, from_env("OXI_SEEDS").unwrap_or(config.seeds)),
     };
     for seed in first..first + count {
         if let Err(what) = run(config, seed) {
@@ -76,6 +80,11 @@ simulations! {
     connections_break
     connections_break_while_pulling
     an_endpoint_dies
+    packets_are_lost
+    packets_are_doubled_and_overtaken
+    queues_overflow
+    a_partition_heals
+    an_endpoint_behind_packets_comes_back
 }
 
 /// Tells whether the checkers notice a link that misbehaves, within some seeds.
@@ -115,4 +124,30 @@ fn checkers_notice_a_link_that_loses() {
 #[test]
 fn checkers_notice_a_link_that_corrupts() {
     assert!(is_noticed(Sabotage::Corrupt));
+}
+
+/// Tells whether the checkers notice reliable links whose engine is broken, within some seeds.
+fn is_crook_noticed(crook: Crook) -> bool {
+    let quiet = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let usual = Config::packets_are_doubled_and_overtaken();
+    let packets = usual.packets.map(|packets| Packets {
+        crook: Some(crook),
+        drop: 0.02,
+        ..packets
+    });
+    let broken = Config { packets, ..usual };
+    let noticed = (1..=5).any(|seed| run(&broken, seed).is_err());
+    std::panic::set_hook(quiet);
+    noticed
+}
+
+#[test]
+fn checkers_notice_an_engine_that_acknowledges_too_much() {
+    assert!(is_crook_noticed(Crook::AcknowledgesTooMuch));
+}
+
+#[test]
+fn checkers_notice_an_engine_that_delivers_as_it_comes() {
+    assert!(is_crook_noticed(Crook::DeliversAsItComes));
 }

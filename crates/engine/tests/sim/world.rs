@@ -2,17 +2,22 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
 
 use oxifabric_engine::Engine;
 use oxifabric_mem::Iov;
+use oxifabric_sim::World as Network;
 use oxifabric_types::{Instant, PeerId};
 
 use crate::access::Regions;
 use crate::app::{Events, Node};
 use crate::atomic;
-use crate::check::{Book, Op, Verdict};
+use crate::check::{Book, Op, Verdict, ensure};
+use crate::clocks::Clocks;
 use crate::config::Config;
 use crate::net::{BROKEN, Net, SimLink};
+use crate::packets::{AnyLink, DEADLINE, PacketLink, spell};
 use crate::rng::Rng;
 
 /// How many rounds draining may take before something is held to be stuck.
@@ -23,6 +28,11 @@ pub(crate) struct World {
     config: Config,
     rng: Rng,
     net: Rc<RefCell<Net>>,
+    /// The network of packets, if the links are reliable channels.
+    network: Option<Arc<Network>>,
+    /// Since when operations are under way.
+    clocks: Clocks,
+    regions: Regions,
     nodes: Vec<Node>,
     /// The cells of every endpoint that atomics add to.
     cells: Vec<Iov>,
@@ -39,26 +49,42 @@ impl World {
         let cells: Vec<Iov> = (0..config.nodes).map(|_| atomic::cells()).collect();
         // The first keys are the numbers of the endpoints.
         regions.borrow_mut().extend(cells.iter().cloned());
-        let nodes = (0..config.nodes).map(|me| {
-            let mut engine = Engine::new(config.engine);
-            engine.set_self(PeerId(me as u32));
-            Node {
-                me,
-                engine,
-                link: SimLink::new(me, &net),
-                events: Events::new(&regions),
-                alive: true,
-            }
-        });
-        Self {
+        let network = config.packets.map(|packets| packets.network(seed));
+        let mut world = Self {
             config: config.clone(),
             rng: Rng::new(seed),
-            nodes: nodes.collect(),
+            nodes: Vec::new(),
             net,
+            network,
+            clocks: Clocks::default(),
+            regions,
             cells,
             book: Book::new(config.limits.ack_on_arrival),
             now: 0,
             step: 0,
+        };
+        world.nodes = (0..config.nodes).map(|me| world.node(me)).collect();
+        world
+    }
+
+    /// A new endpoint.
+    fn node(&self, me: usize) -> Node {
+        let mut engine = Engine::new(self.config.engine);
+        engine.set_self(PeerId(me as u32));
+        let link = match (&self.network, &self.config.packets) {
+            (Some(network), Some(packets)) => {
+                let link = PacketLink::open(me, self.config.nodes, network, packets);
+                AnyLink::Packets(Box::new(link))
+            }
+            _ => AnyLink::Frames(SimLink::new(me, &self.net)),
+        };
+        Node {
+            me,
+            engine,
+            link,
+            longest: self.config.sizes[self.config.sizes.len() - 1],
+            events: Events::new(&self.regions),
+            alive: true,
         }
     }
 
@@ -95,14 +121,33 @@ impl World {
         if self.config.death && self.step == self.config.steps / 2 {
             self.kill(0);
         }
+        if self.config.rebirth && self.step == self.config.steps * 3 / 4 {
+            self.revive(0);
+        }
+    }
+
+    /// Another endpoint takes the place of one that died.
+    fn revive(&mut self, victim: usize) {
+        self.nodes[victim] = self.node(victim);
+        for broken in self.book.broken.values_mut() {
+            // From now on messages arrive again.
+            *broken = (*broken).min(self.step);
+        }
     }
 
     /// An endpoint dies, and with it what it had sent and posted.
     fn kill(&mut self, victim: usize) {
-        self.net.borrow_mut().kill(victim);
+        if self.network.is_none() {
+            self.net.borrow_mut().kill(victim);
+        }
         let node = &mut self.nodes[victim];
         node.alive = false;
         node.engine.abandon(&mut node.events);
+        if let AnyLink::Packets(_) = node.link {
+            // Nobody is told.
+            node.link = AnyLink::Frames(SimLink::new(victim, &self.net));
+        }
+        self.book.claims.retain(|claim| claim.0 != victim);
         for other in 0..self.config.nodes {
             let pair = (victim.min(other), victim.max(other));
             self.book.broken.insert(pair, usize::MAX);
@@ -120,23 +165,43 @@ impl World {
         for receive in self.book.receives.iter_mut().filter(|r| r.node == victim) {
             receive.ended = true;
         }
+        self.book.forget_ops_of(victim);
     }
 
     fn progress(&mut self, index: usize) -> Verdict {
         self.now += self.rng.below(200) as u64;
+        if let Some(network) = &self.network {
+            network.pass(Duration::from_nanos(self.rng.below(20_000) as u64));
+        }
         let node = &mut self.nodes[index];
         let now = Instant::from_nanos(self.now);
         node.engine.progress(&mut node.link, &mut node.events, now);
-        let lost = std::mem::take(&mut node.link.lost);
+        let lost = node.link.take_lost();
         for &peer in &lost {
             self.book.lost.insert((index, peer), self.step);
+            if let Some(packets) = &self.config.packets {
+                let may_be = packets.loses_peers() || self.config.death;
+                ensure(may_be, || format!("endpoint {index} gave {peer} up"))?;
+                let pair = (index.min(peer), index.max(peer));
+                let broken = self.book.broken.entry(pair).or_default();
+                *broken = self.step.max(*broken);
+            }
         }
-        node.read_events(&mut self.book)?;
+        self.nodes[index].read_events(&mut self.book)?;
+        self.keep_time()?;
         for peer in lost {
             self.book.nothing_waits_for(index, peer)?;
         }
         match self.net.borrow_mut().broken_rule.take() {
             Some(rule) => Err(format!("endpoint {index} broke a rule of the link: {rule}")),
+            None => Ok(()),
+        }
+    }
+
+    /// No operation outlives its deadline.
+    fn keep_time(&mut self) -> Verdict {
+        match &self.network {
+            Some(network) => self.clocks.look(&self.book, network.now(), DEADLINE),
             None => Ok(()),
         }
     }
@@ -157,9 +222,13 @@ impl World {
             if self.is_drained() {
                 return Ok(());
             }
+            self.leap();
         }
         let open: Vec<_> = self.open_messages().take(5).collect();
-        Err(format!("stuck: messages {open:?} are still open"))
+        let packets = self.network.as_deref().map(spell).unwrap_or_default();
+        Err(format!(
+            "stuck: messages {open:?} are still open; {packets}"
+        ))
     }
 
     fn open_messages(&self) -> impl Iterator<Item = usize> {
@@ -173,11 +242,39 @@ impl World {
         !access_open
             && !atomic_open
             && self.open_messages().next().is_none()
-            && alive().all(|node| node.engine.idle() && node.engine.unexpected() == 0)
+            && alive().all(|node| {
+                node.engine.idle() && node.engine.unexpected() == 0 && node.link.is_done()
+            })
             && self
                 .net
                 .borrow()
                 .is_quiet_between(&|node| self.nodes[node].alive)
+    }
+
+    /// Receives that are being filled cannot be cancelled; they end when their sender is found to be gone.
+    fn end_receives(&mut self) -> Verdict {
+        for _ in 0..DRAIN_ROUNDS {
+            let left = self.book.receives.iter().position(|r| !r.ended);
+            let Some(receive) = left else {
+                return Ok(());
+            };
+            for index in 0..self.config.nodes {
+                if self.nodes[index].alive {
+                    self.progress(index)?;
+                }
+            }
+            if !self.leap() {
+                return Err(format!("receive {receive} never ended"));
+            }
+        }
+        Err("receives never ended".to_owned())
+    }
+
+    /// Goes on to what happens next in the network of packets; false if nothing does.
+    fn leap(&self) -> bool {
+        let network = self.network.as_ref();
+        let next = network.and_then(|network| Some((network, network.until_next()?)));
+        next.map(|(network, next)| network.pass(next)).is_some()
     }
 
     /// Cancels what is left of the receives; then nothing may be left of anything.
@@ -193,10 +290,7 @@ impl World {
                 self.nodes[owner].cancel_one(context, &mut self.book)?;
             }
         }
-        let left = self.book.receives.iter().position(|r| !r.ended);
-        if let Some(receive) = left {
-            return Err(format!("receive {receive} never ended"));
-        }
+        self.end_receives()?;
         for Node { me, engine, .. } in &self.nodes {
             let left = [
                 engine.pending_tx(),
