@@ -69,6 +69,18 @@ pub(crate) fn run() -> ExitCode {
         &[],
     );
     all += tests(
+        "what the Rust interface costs, optimised",
+        cargo(&[
+            "test",
+            "--release",
+            "--package",
+            "oxifabric",
+            "--test",
+            "instructions",
+        ]),
+        &[],
+    );
+    all += tests(
         "the guide's pages and programs",
         cargo(&["test", "--package", "oxifabric-guide", "--no-fail-fast"]),
         &[],

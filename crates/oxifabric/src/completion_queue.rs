@@ -10,7 +10,7 @@ use oxifabric_types::Errno;
 
 use crate::atomic::Fetched;
 use crate::deadline::{Deadline, milliseconds};
-use crate::raw::{Entry, ErrorEntry, Polled, Queue, Remote, Waits};
+use crate::raw::{Arrival, Done, Entry, ErrorEntry, Polled, Queue, Remote, Waits};
 use crate::threading::Marker;
 use crate::{
     Address, Buffer, Domain, Error, Op, Operation, OperationError, Peer, Shared, Threading,
@@ -43,10 +43,12 @@ impl Completion {
     /// # Errors
     ///
     /// That of the operation; the buffer is dropped then.
-    #[inline]
+    #[inline(always)]
     pub fn ok(self) -> Result<(Buffer, Transfer), Error> {
-        let buffer = self.buffer;
-        self.outcome.map(|transfer| (buffer, transfer))
+        match self.outcome {
+            Ok(transfer) => Ok((self.buffer, transfer)),
+            Err(error) => Err(error),
+        }
     }
 }
 
@@ -110,7 +112,7 @@ impl<T: Threading> CompletionQueue<T> {
     /// # Errors
     ///
     /// An error of the queue itself, such as an overrun. That an operation failed is in [`Completion::outcome`].
-    #[inline]
+    #[inline(always)]
     pub fn poll(&self) -> Result<Option<Completion>, Error> {
         read(&self.queue, None)
     }
@@ -195,10 +197,10 @@ pub(crate) fn look(queue: &Queue) -> Result<(), Error> {
 }
 
 /// Takes one completion that is for the reader: one that was kept, or the next.
-#[inline]
+#[inline(always)]
 pub(crate) fn read(queue: &Queue, timeout_ms: Option<i32>) -> Result<Option<Completion>, Error> {
-    if queue.has_kept()
-        && let Some(completion) = queue.kept()
+    if queue.has_chores()
+        && let Some(completion) = queue.do_chores()
     {
         return Ok(Some(completion));
     }
@@ -206,62 +208,88 @@ pub(crate) fn read(queue: &Queue, timeout_ms: Option<i32>) -> Result<Option<Comp
 }
 
 /// Takes one completion that is for the reader, and hands those of scopes to them.
-#[inline]
+///
+/// The usual cases are compiled into the caller, who then keeps of the completion what he looks at.
+#[inline(always)]
 fn read_now(queue: &Queue, timeout_ms: Option<i32>) -> Result<Option<Completion>, Error> {
-    loop {
-        let polled = match queue.read(timeout_ms) {
-            Ok(polled) => polled,
-            Err(errno) => return Err(Error::call("fi_cq_read")(errno)),
-        };
-        match polled {
-            Polled::Empty => return Ok(None),
-            Polled::Done(entry) => {
-                if let Some(tally) = entry.load.memory.tally() {
-                    tally.ended(entry.op, Ok(transfer(&entry)));
-                    return Ok(None);
-                }
-                return Ok(Some(done(entry)));
-            }
-            Polled::Failed(entry) => {
-                if let Some(tally) = entry.load.memory.tally().cloned() {
-                    let failed = failed(queue, *entry);
-                    if let Err(error) = failed.outcome {
-                        tally.ended(failed.op, Err(error));
-                    }
-                    return Ok(None);
-                }
-                return Ok(Some(failed(queue, *entry)));
-            }
-            Polled::Remote(remote) => return Ok(Some(by_peer(remote))),
-            Polled::Orphan => {}
-        }
+    let mut arrival = Arrival::NONE;
+    match queue.read(timeout_ms, &mut arrival) {
+        Ok(Polled::Empty) => Ok(None),
+        Ok(Polled::Arrived) => match arrival.remote() {
+            Some(remote) => Ok(Some(by_peer(remote))),
+            None => match queue.done(arrival) {
+                Some(done) if done.is_plain() => Ok(Some(plain(done.finish_plain()))),
+                Some(done) => Ok(shared(done)),
+                None => read_next(queue, timeout_ms),
+            },
+        },
+        Ok(Polled::Failed(entry)) => Ok(failed_for_reader(queue, *entry)),
+        Ok(Polled::Orphan) => read_next(queue, timeout_ms),
+        Err(errno) => Err(Error::call("fi_cq_read")(errno)),
     }
 }
 
-#[inline]
-fn done(entry: Entry) -> Completion {
-    let transfer = transfer(&entry);
+/// Goes on after a completion of an endpoint that is closed.
+#[cold]
+fn read_next(queue: &Queue, timeout_ms: Option<i32>) -> Result<Option<Completion>, Error> {
+    read_now(queue, timeout_ms)
+}
+
+/// The completion of an operation with a buffer of its own.
+#[inline(always)]
+fn plain(mut entry: Entry) -> Completion {
+    let transfer = transfer(&mut entry);
     Completion {
         op: entry.op,
-        buffer: entry.load.memory.into_buffer(transfer.len),
+        buffer: entry.load.memory.into_buffer(),
         outcome: Ok(transfer),
     }
 }
 
-#[inline]
-fn transfer(entry: &Entry) -> Transfer {
-    let whole = entry.load.memory.len();
+/// The completion of an operation on memory that others have too, unless it is for a scope; or of one that fetched something.
+#[inline(never)]
+fn shared(done: Done<'_>) -> Option<Completion> {
+    let mut entry = done.finish();
+    match entry.load.memory.tally().cloned() {
+        None => Some(plain(entry)),
+        Some(tally) => {
+            let (op, transfer) = (entry.op, transfer(&mut entry));
+            // The tally is told before the scope is, which may end when the memory is gone.
+            tally.ended(op, Ok(transfer));
+            None
+        }
+    }
+}
+
+/// What was done; shortens the buffer of a receive to the message.
+#[inline(always)]
+fn transfer(entry: &mut Entry) -> Transfer {
+    let operation = entry.load.operation;
+    let len = match operation {
+        Operation::Receive => entry.load.memory.shorten(entry.len),
+        _ => entry.load.memory.len(),
+    };
     Transfer {
-        operation: entry.load.operation,
-        len: match entry.load.operation {
-            Operation::Receive => entry.len.min(whole),
-            _ => whole,
-        },
+        operation,
+        len,
         tag: entry.tag,
         data: (entry.flags & FI_REMOTE_CQ_DATA != 0).then_some(entry.data),
         source: entry.source,
         fetched: entry.fetched,
     }
+}
+
+/// The completion of an operation that failed, unless it is for a scope.
+#[cold]
+fn failed_for_reader(queue: &Queue, entry: ErrorEntry) -> Option<Completion> {
+    let Some(tally) = entry.load.memory.tally().cloned() else {
+        return Some(failed(queue, entry));
+    };
+    let failed = failed(queue, entry);
+    if let Err(error) = failed.outcome {
+        tally.ended(failed.op, Err(error));
+    }
+    None
 }
 
 #[cold]
@@ -283,11 +311,9 @@ fn by_peer(remote: Remote) -> Completion {
     }
 }
 
-#[cold]
 fn failed(queue: &Queue, entry: ErrorEntry) -> Completion {
     let format = crate::AddressFormat(queue.domain().info().addr_format());
-    let bytes = entry.load.peer.and_then(|peer| queue.address(peer));
-    let len = entry.load.memory.len();
+    let bytes = entry.load.peer().and_then(|peer| queue.address(peer));
     Completion {
         op: entry.op,
         outcome: Err(Error::Operation(Box::new(OperationError {
@@ -298,6 +324,6 @@ fn failed(queue: &Queue, entry: ErrorEntry) -> Completion {
             detail: entry.detail,
             overflow: entry.overflow,
         }))),
-        buffer: entry.load.memory.into_buffer(len),
+        buffer: entry.load.memory.into_buffer(),
     }
 }

@@ -81,7 +81,7 @@ impl<K: Kind, T: Threading> Endpoint<K, T> {
         &self.port
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn post(
         &self,
         call: &'static str,
@@ -92,13 +92,10 @@ impl<K: Kind, T: Threading> Endpoint<K, T> {
         let memory = payload.into().into_memory();
         match self.port.post(memory, peer, post) {
             Ok(op) => Ok(op),
-            Err((errno, memory)) => {
-                let len = memory.len();
-                Err(Refused {
-                    error: Error::Call { call, errno },
-                    buffer: memory.into_buffer(len),
-                })
-            }
+            Err((errno, memory)) => Err(Refused {
+                error: Error::Call { call, errno },
+                buffer: memory.into_buffer(),
+            }),
         }
     }
 
@@ -279,10 +276,9 @@ fn atomic_call(kind: Operation) -> &'static str {
 
 #[cold]
 fn refused<T: Threading>(error: Error, payload: Payload<T>) -> Refused {
-    let len = payload.len();
     Refused {
         error,
-        buffer: payload.into_memory().into_buffer(len),
+        buffer: payload.into_memory().into_buffer(),
     }
 }
 

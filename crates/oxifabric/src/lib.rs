@@ -13,7 +13,8 @@
 //! ```
 //!
 //! An operation owns its [`Buffer`] while it is in flight; the [`Completion`] gives the buffer back. A program may drop
-//! anything at any time: a buffer that the fabric still uses is freed only when the operation is done or its endpoint is closed.
+//! anything at any time: a buffer that the fabric still uses is freed only when the operation is done or its endpoint is closed. (If
+//! another thread reads the queue than the one that closes the endpoint, that thread frees it when it reads next.)
 //! [`Endpoint::scope`] takes borrowed memory, and waits.
 //!
 //! ```no_run

@@ -7,7 +7,7 @@
 //! - [`Memory`] and `Slots`: the memory of operations, which stays in place while they are in flight.
 //!
 //! Four promises make it sound: an object is closed only after all objects opened from it or bound to it; memory belongs to
-//! its slot from the post until the completion, or until its endpoint is closed; slots stay allocated until the queue that may
+//! its slot from the post until the completion, or at least until its endpoint is closed; slots stay allocated until the queue that may
 //! name them is closed; objects of a domain that is not for all threads are reached only through public types that stay on one.
 
 mod counter;
@@ -15,6 +15,7 @@ mod domain;
 mod events;
 mod handle;
 mod hints;
+mod home;
 mod info;
 mod lent;
 mod library;
@@ -45,7 +46,7 @@ pub use plain::Plain;
 pub(crate) use plain::{from_word, to_word};
 pub(crate) use port::{Bindings, Port};
 pub(crate) use post::{Inject, Place, Post};
-pub(crate) use queue::{Entry, ErrorEntry, Polled, Queue, Remote, Waits};
+pub(crate) use queue::{Arrival, Done, Entry, ErrorEntry, Polled, Queue, Remote, Waits};
 pub(crate) use region::RegionObject;
 pub use scope::{Scope, ScopedOp};
 pub(crate) use slots::Load;

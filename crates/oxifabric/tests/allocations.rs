@@ -1,17 +1,14 @@
 //! A ping-pong of short messages allocates nothing.
 
-mod sides;
+#[allow(dead_code, reason = "other tests use the rest")]
+mod players;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::time::{Duration, Instant};
 
-use oxifabric::{Buffer, Operation};
+use players::safe::Safe;
+use players::{pair, play_both};
 
-use sides::Side;
-
-/// How long anything may take before the test fails.
-const WATCHDOG: Duration = Duration::from_secs(60);
 /// Rounds until everything that is kept for later use is there, and rounds that are counted.
 const WARM_UP: usize = 200;
 const ROUNDS: usize = 2000;
@@ -51,58 +48,12 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Two endpoints of one thread, which throw one buffer to and fro.
-struct Game {
-    sides: [Side; 2],
-}
-
-impl Game {
-    fn open(provider: &str) -> Self {
-        let sides = sides::open(provider);
-        Self { sides }
-    }
-
-    /// One message from a side to the other; both buffers come back.
-    fn throw(&self, from: usize, out: Buffer, into: Buffer) -> (Buffer, Buffer) {
-        let start = Instant::now();
-        let ((sender, at_sender, to), (receiver, at_receiver, _)) =
-            (&self.sides[from], &self.sides[1 - from]);
-        receiver.receive_tagged(7, 0, into).unwrap();
-        let (mut out, mut sent, mut received) = (Some(out), None, None);
-        while sent.is_none() || received.is_none() {
-            assert!(start.elapsed() < WATCHDOG, "no completion came");
-            if let Some(buffer) = out.take() {
-                out = match sender.send_tagged(*to, 7, buffer) {
-                    Ok(_) => None,
-                    Err(refused) => Some(refused.buffer),
-                };
-            }
-            for queue in [at_sender, at_receiver] {
-                if let Some(done) = queue.poll().unwrap() {
-                    let (buffer, transfer) = done.ok().unwrap();
-                    match transfer.operation {
-                        Operation::Receive => received = Some(buffer),
-                        _ => sent = Some(buffer),
-                    }
-                }
-            }
-        }
-        (sent.unwrap(), received.unwrap())
-    }
-}
-
 fn a_ping_pong_allocates_nothing(provider: &str) {
-    let game = Game::open(provider);
-    let (mut out, mut into) = (Buffer::from(b"8 bytes!"), Buffer::zeroed(8));
-    for round in 0..WARM_UP {
-        (out, into) = game.throw(round % 2, out, into);
-    }
+    let mut players = pair::<Safe>(provider);
+    play_both(&mut players, WARM_UP);
     let before = COUNT.get();
-    for round in 0..ROUNDS {
-        (out, into) = game.throw(round % 2, out, into);
-    }
+    play_both(&mut players, ROUNDS);
     let allocated = COUNT.get() - before;
-    assert_eq!(&into[..], b"8 bytes!");
     assert_eq!(
         allocated, 0,
         "allocations in {ROUNDS} rounds over {provider}"

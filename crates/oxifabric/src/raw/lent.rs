@@ -2,6 +2,7 @@
 
 use core::ptr::NonNull;
 
+use super::memory::Keeper;
 use super::{Buffer, Memory};
 use crate::{Access, Domain, Error, Payload, Region, Threading};
 
@@ -20,7 +21,7 @@ impl<T: Threading> Payload<T> {
     /// If the memory ends with a scope of the program that may be left early, [`Endpoint::scope`](crate::Endpoint::scope) is the
     /// safe way.
     pub unsafe fn from_raw(start: NonNull<u8>, len: usize) -> Self {
-        Self::of(Memory::lent(start, len, None))
+        Self::of(Memory::part(start, len, Keeper::Caller))
     }
 }
 
@@ -46,8 +47,7 @@ impl<T: Threading> Region<T> {
         access: Access,
         release: impl FnOnce() + Send + 'static,
     ) -> Result<Self, Error> {
-        let release: Box<dyn FnOnce() + Send> = Box::new(release);
-        let memory = Memory::lent(start, len, Some(Box::new(release)));
-        Self::register(domain, Buffer::unseen(memory), access).map_err(Error::from)
+        let memory = Buffer::unseen(start, len, Box::new(release));
+        Self::register(domain, memory, access).map_err(Error::from)
     }
 }

@@ -28,105 +28,98 @@ const PAGE: usize = 4096;
 /// domain ([`Buffer::registered`](Buffer::registered)), which offers with `FI_MR_LOCAL` ask for; and memory that comes from
 /// elsewhere ([`Buffer::from_raw`]). For memory that *peers* read and write, see [`Region`](crate::Region); for memory that
 /// belongs to somebody else all the time, [`Payload::from_raw`](crate::Payload::from_raw).
-pub struct Buffer(Memory);
+///
+/// It is as large as a pointer, so that operations and completions hand it on in a register.
+pub struct Buffer(Option<Box<Owned>>);
 
-/// Memory of an operation, of whichever kind.
-pub(crate) struct Memory {
+/// The bytes of a buffer.
+struct Owned {
     start: NonNull<u8>,
     len: usize,
     capacity: usize,
-    keeper: Keeper,
+    owner: Owner,
 }
 
-/// What keeps memory in place, and what happens to it in the end.
-enum Keeper {
+/// Who gave the bytes of a buffer, and gets them back.
+enum Owner {
     /// The heap, with the layout of [`layout`].
     Heap,
     /// A vector of this capacity.
     Vec,
     /// Somebody else, who is told when the memory is no longer used.
-    Foreign(Foreign),
+    Foreign(Release),
     /// A registration that nobody else knows: no peer can reach the memory.
-    Registered(Box<RegionObject>),
+    Registered(RegionObject),
+    /// As foreign, and nobody gets to see the bytes.
+    Unseen(Release),
+}
+
+/// What is called when memory that comes from elsewhere is no longer used.
+pub(super) type Release = Box<dyn FnOnce() + Send>;
+
+/// Memory of an operation, of whichever kind.
+pub(crate) enum Memory {
+    /// The operation's alone.
+    Buffer(Buffer),
+    /// Somebody's who keeps it in place.
+    Part {
+        start: NonNull<u8>,
+        len: usize,
+        keeper: Keeper,
+    },
+}
+
+/// What keeps memory in place that is not the operation's alone.
+pub(crate) enum Keeper {
     /// A region, which other operations and peers use at the same time.
     Region(Arc<RegionObject>),
     /// The borrower, who waits until this is dropped.
     Scope(Arc<Tally>),
-    /// The caller, who has promised to keep it and may use it meanwhile; told of the end if he asked for that.
-    Lent(Option<Foreign>),
+    /// The caller, who has promised to keep it and may use it meanwhile.
+    Caller,
 }
 
-/// What is called in the end; boxed once more, so that memory stays small.
-pub(super) type Foreign = Box<Box<dyn FnOnce() + Send>>;
-
-// SAFETY: memory is owned as by a `Box<[u8]>`, or is reached only by raw pointers that the fabric uses; keepers are `Send`.
+// SAFETY: the bytes are owned as by a `Box<[u8]>`; owners are `Send`.
+unsafe impl Send for Owned {}
+// SAFETY: as above; shared access only reads, and what is called in the end is never reached by it.
+unsafe impl Sync for Owned {}
+// SAFETY: the bytes are the buffer's, or are reached only by raw pointers that the fabric uses; keepers are `Send`.
 unsafe impl Send for Memory {}
 // SAFETY: as above; shared access only reads, and keepers are `Sync`.
 unsafe impl Sync for Memory {}
 
 impl Memory {
     /// Memory of no length.
-    pub(crate) const EMPTY: Self = Self {
-        start: NonNull::dangling(),
-        len: 0,
-        capacity: 0,
-        keeper: Keeper::Heap,
-    };
+    pub(crate) const EMPTY: Self = Self::Buffer(Buffer::new());
 
-    fn zeroed(len: usize) -> Self {
-        if len == 0 {
-            return Self::EMPTY;
-        }
-        let layout = layout(len);
-        // SAFETY: the layout has a size other than zero.
-        let start = unsafe { alloc_zeroed(layout) };
-        Self {
-            start: NonNull::new(start).unwrap_or_else(|| handle_alloc_error(layout)),
-            len,
-            capacity: len,
-            keeper: Keeper::Heap,
-        }
-    }
-
-    /// A part of a region, which must be within its bounds.
-    pub(super) fn of_region(region: Arc<RegionObject>, start: NonNull<u8>, len: usize) -> Self {
-        Self {
-            start,
-            len,
-            capacity: len,
-            keeper: Keeper::Region(region),
-        }
-    }
-
-    /// Memory of which nobody gets to see the bytes; `release` is called when it is no longer used.
-    pub(super) fn lent(start: NonNull<u8>, len: usize, release: Option<Foreign>) -> Self {
-        Self {
-            start,
-            len,
-            capacity: len,
-            keeper: Keeper::Lent(release),
-        }
-    }
-
-    /// Memory that somebody lends until `tally` has heard of its end.
-    pub(super) fn borrowed(start: NonNull<u8>, len: usize, tally: Arc<Tally>) -> Self {
-        Self {
-            start,
-            len,
-            capacity: len,
-            keeper: Keeper::Scope(tally),
-        }
+    /// Part of a region, which must be within its bounds; memory that somebody lends until its tally has heard of its end; or memory
+    /// that a caller vouches for.
+    pub(super) fn part(start: NonNull<u8>, len: usize, keeper: Keeper) -> Self {
+        Self::Part { start, len, keeper }
     }
 
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.len
+        self.extent().1
     }
 
-    /// Where the bytes are.
+    /// Shortens a buffer to a message that was received, and returns the length of that.
     #[inline]
-    pub(super) fn as_mut_ptr(&self) -> *mut u8 {
-        self.start.as_ptr()
+    pub(crate) fn shorten(&mut self, received: usize) -> usize {
+        let len = received.min(self.len());
+        if let Self::Buffer(Buffer(Some(owned))) = self {
+            owned.len = len;
+        }
+        len
+    }
+
+    /// Where the bytes are, and how many.
+    #[inline]
+    pub(super) fn extent(&self) -> (NonNull<u8>, usize) {
+        match self {
+            Self::Buffer(buffer) => buffer.extent(),
+            Self::Part { start, len, .. } => (*start, *len),
+        }
     }
 
     /// What a post says about the memory's registration: nothing, or the descriptor for this domain.
@@ -134,32 +127,46 @@ impl Memory {
     /// `INVAL` if the domain's devices cannot use it.
     #[inline]
     pub(super) fn descriptor(&self, domain: &Arc<DomainObject>) -> Result<*mut c_void, Errno> {
-        match &self.keeper {
-            Keeper::Registered(region) => region.descriptor(domain),
-            Keeper::Region(region) => region.descriptor(domain),
-            _ if domain.needs_registration() && self.len != 0 => Err(Errno::INVAL),
-            _ => Ok(ptr::null_mut()),
+        match self.registration() {
+            Some(region) => region.descriptor(domain),
+            None if domain.needs_registration() && self.len() != 0 => Err(Errno::INVAL),
+            None => Ok(ptr::null_mut()),
+        }
+    }
+
+    #[inline]
+    fn registration(&self) -> Option<&RegionObject> {
+        match self {
+            Self::Buffer(Buffer(Some(owned))) => match &owned.owner {
+                Owner::Registered(region) => Some(region),
+                _ => None,
+            },
+            Self::Part {
+                keeper: Keeper::Region(region),
+                ..
+            } => Some(region),
+            _ => None,
         }
     }
 
     /// Who lent the memory, if it is borrowed.
     #[inline]
     pub(crate) fn tally(&self) -> Option<&Arc<Tally>> {
-        match &self.keeper {
-            Keeper::Scope(tally) => Some(tally),
+        match self {
+            Self::Part {
+                keeper: Keeper::Scope(tally),
+                ..
+            } => Some(tally),
             _ => None,
         }
     }
 
-    /// The buffer of a completed operation, shortened to what it holds; empty if the memory was not the operation's alone.
+    /// The buffer of an operation that is done or was refused; empty if the memory was not the operation's alone.
     #[inline]
-    pub(crate) fn into_buffer(mut self, len: usize) -> Buffer {
-        match self.keeper {
-            Keeper::Region(_) | Keeper::Scope(_) | Keeper::Lent(_) => Buffer::new(),
-            _ => {
-                self.len = len.min(self.capacity);
-                Buffer(self)
-            }
+    pub(crate) fn into_buffer(self) -> Buffer {
+        match self {
+            Self::Buffer(buffer) => buffer,
+            Self::Part { .. } => Buffer::new(),
         }
     }
 }
@@ -170,23 +177,18 @@ fn layout(len: usize) -> Layout {
     Layout::from_size_align(len, align).expect("a buffer fits in the address space")
 }
 
-impl Drop for Memory {
+impl Drop for Owned {
     fn drop(&mut self) {
-        match core::mem::replace(&mut self.keeper, Keeper::Heap) {
-            Keeper::Heap if self.capacity == 0 => {}
+        match core::mem::replace(&mut self.owner, Owner::Heap) {
             // SAFETY: the memory was allocated with the layout of this capacity.
-            Keeper::Heap => unsafe { dealloc(self.start.as_ptr(), layout(self.capacity)) },
-            Keeper::Vec => {
+            Owner::Heap => unsafe { dealloc(self.start.as_ptr(), layout(self.capacity)) },
+            Owner::Vec => {
                 let (start, capacity) = (self.start.as_ptr(), self.capacity);
                 // SAFETY: the parts are those of a vector.
                 drop(unsafe { Vec::from_raw_parts(start, 0, capacity) });
             }
-            Keeper::Foreign(release) => release(),
-            Keeper::Registered(region) => drop(region),
-            Keeper::Region(region) => drop(region),
-            Keeper::Scope(tally) => drop(tally),
-            Keeper::Lent(None) => {}
-            Keeper::Lent(Some(release)) => release(),
+            Owner::Foreign(release) | Owner::Unseen(release) => release(),
+            Owner::Registered(region) => drop(region),
         }
     }
 }
@@ -194,7 +196,7 @@ impl Drop for Memory {
 impl Buffer {
     /// Makes a buffer without bytes and without an allocation.
     pub const fn new() -> Self {
-        Self(Memory::EMPTY)
+        Self(None)
     }
 
     /// Makes a buffer of `len` zero bytes.
@@ -203,7 +205,14 @@ impl Buffer {
     ///
     /// If `len` exceeds `isize::MAX`, as for a `Vec`.
     pub fn zeroed(len: usize) -> Self {
-        Self(Memory::zeroed(len))
+        if len == 0 {
+            return Self::new();
+        }
+        let layout = layout(len);
+        // SAFETY: the layout has a size other than zero.
+        let start = unsafe { alloc_zeroed(layout) };
+        let start = NonNull::new(start).unwrap_or_else(|| handle_alloc_error(layout));
+        Self::owned(start, len, Owner::Heap)
     }
 
     /// Makes a buffer of memory that is managed elsewhere: of C, of mmap(2), of a device that the processor can reach.
@@ -218,28 +227,40 @@ impl Buffer {
         len: usize,
         release: impl FnOnce() + Send + 'static,
     ) -> Self {
-        Self(Memory {
-            start,
-            len,
-            capacity: len,
-            keeper: Keeper::Foreign(Box::new(Box::new(release))),
-        })
+        Self::owned(start, len, Owner::Foreign(Box::new(release)))
     }
 
     /// A buffer of memory of the heap, registered for local use.
     pub(crate) fn of_registration(region: RegionObject) -> Self {
         let (start, len) = region.extent();
-        Self(Memory {
+        Self::owned(start, len, Owner::Registered(region))
+    }
+
+    /// A buffer whose bytes nobody may see; for regions only.
+    pub(super) fn unseen(start: NonNull<u8>, len: usize, release: Release) -> Self {
+        Self::owned(start, len, Owner::Unseen(release))
+    }
+
+    fn owned(start: NonNull<u8>, len: usize, owner: Owner) -> Self {
+        Self(Some(Box::new(Owned {
             start,
             len,
             capacity: len,
-            keeper: Keeper::Registered(Box::new(region)),
-        })
+            owner,
+        })))
+    }
+
+    /// The buffer, for eyes that may see it: what belongs to somebody else goes back to him.
+    pub(super) fn seen(self) -> Self {
+        match &self.0 {
+            Some(owned) if matches!(owned.owner, Owner::Unseen(_)) => Self::new(),
+            _ => self,
+        }
     }
 
     /// How long the buffer can become without moving its bytes.
     pub fn capacity(&self) -> usize {
-        self.0.capacity
+        self.0.as_ref().map_or(0, |owned| owned.capacity)
     }
 
     /// Makes the buffer `len` bytes long.
@@ -247,12 +268,14 @@ impl Buffer {
     /// Within the capacity it only moves the end: bytes that appear are those that were there before. Beyond it the bytes move
     /// to a larger allocation of the heap, and the new ones are zero.
     pub fn resize(&mut self, len: usize) {
-        if len > self.0.capacity {
+        if len > self.capacity() {
             let mut larger = Self::zeroed(len);
-            larger[..self.0.len].copy_from_slice(self);
+            larger[..self.len()].copy_from_slice(self);
             *self = larger;
         }
-        self.0.len = len;
+        if let Some(owned) = &mut self.0 {
+            owned.len = len;
+        }
     }
 
     /// Makes a buffer of `count` values that are all zero.
@@ -283,20 +306,19 @@ impl Buffer {
         plain::view_mut(self)
     }
 
-    /// A buffer whose bytes nobody may see; for regions only.
-    pub(super) fn unseen(memory: Memory) -> Self {
-        Self(memory)
-    }
-
+    #[inline]
     pub(super) fn extent(&self) -> (NonNull<u8>, usize) {
-        (self.0.start, self.0.len)
+        match &self.0 {
+            Some(owned) => (owned.start, owned.len),
+            None => (NonNull::dangling(), 0),
+        }
     }
 }
 
 impl From<Buffer> for Memory {
     #[inline]
     fn from(buffer: Buffer) -> Self {
-        buffer.0
+        Self::Buffer(buffer)
     }
 }
 
@@ -305,16 +327,18 @@ impl Deref for Buffer {
 
     #[inline]
     fn deref(&self) -> &[u8] {
+        let (start, len) = self.extent();
         // SAFETY: the first `capacity` bytes are initialized, `len` is at most that, and they belong to `self`.
-        unsafe { core::slice::from_raw_parts(self.0.start.as_ptr(), self.0.len) }
+        unsafe { core::slice::from_raw_parts(start.as_ptr(), len) }
     }
 }
 
 impl DerefMut for Buffer {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
+        let (start, len) = self.extent();
         // SAFETY: as for `deref`, and `self` is borrowed mutably.
-        unsafe { core::slice::from_raw_parts_mut(self.0.start.as_ptr(), self.0.len) }
+        unsafe { core::slice::from_raw_parts_mut(start.as_ptr(), len) }
     }
 }
 
@@ -353,24 +377,25 @@ impl From<Vec<u8>> for Buffer {
         let mut bytes = ManuallyDrop::new(bytes);
         bytes.spare_capacity_mut().fill(MaybeUninit::new(0));
         let start = NonNull::new(bytes.as_mut_ptr()).expect("a vector with a capacity has memory");
-        Self(Memory {
+        Self(Some(Box::new(Owned {
             start,
             len: bytes.len(),
             capacity: bytes.capacity(),
-            keeper: Keeper::Vec,
-        })
+            owner: Owner::Vec,
+        })))
     }
 }
 
 impl fmt::Debug for Buffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Buffer({} of {} bytes)", self.0.len, self.0.capacity)
+        let (len, capacity) = (self.len(), self.capacity());
+        write!(f, "Buffer({len} of {capacity} bytes)")
     }
 }
 
 impl fmt::Debug for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Memory({} of {} bytes)", self.len, self.capacity)
+        write!(f, "Memory({} bytes)", self.len())
     }
 }
 

@@ -27,6 +27,12 @@ impl Peer {
     pub(super) fn new(addr: fi_addr_t, vector: u32) -> Option<Self> {
         (addr != FI_ADDR_NOTAVAIL).then_some(Self { addr, vector })
     }
+
+    /// What the library calls it, if it is in that vector.
+    #[inline]
+    pub(super) fn of_vector(self, vector: u32) -> Option<fi_addr_t> {
+        (self.vector == vector).then_some(self.addr)
+    }
 }
 
 /// An open address vector.
@@ -67,12 +73,6 @@ impl Peers {
         self.handle.fid()
     }
 
-    /// What the library calls the peer, if it is one of this vector.
-    #[inline]
-    pub(super) fn resolve(&self, peer: Peer) -> Option<fi_addr_t> {
-        (peer.vector == self.number).then_some(peer.addr)
-    }
-
     /// Tells the vector from any other in the process.
     #[inline]
     pub(super) fn number(&self) -> u32 {
@@ -108,13 +108,13 @@ impl Peers {
 
     /// Removes a peer; operations towards it that are in flight end as if it were gone.
     pub(crate) fn remove(&self, peer: Peer) -> Result<(), Errno> {
-        let mut addr = self.resolve(peer).ok_or(Errno::INVAL)?;
+        let mut addr = peer.of_vector(self.number).ok_or(Errno::INVAL)?;
         // SAFETY: the vector is open, and the address outlives the call.
         check(unsafe { fi_av_remove(self.handle.as_ptr(), &mut addr, 1, 0) })
     }
 
     pub(crate) fn lookup(&self, peer: Peer) -> Result<Vec<u8>, Errno> {
-        let addr = self.resolve(peer).ok_or(Errno::INVAL)?;
+        let addr = peer.of_vector(self.number).ok_or(Errno::INVAL)?;
         let (mut name, mut len) = (Name::EMPTY, NAME_LEN);
         let to = name.0.as_mut_ptr().cast();
         // SAFETY: the vector is open, and there is room for `len` bytes.

@@ -27,6 +27,8 @@ pub(crate) struct Port {
     rx: ManuallyDrop<Arc<Queue>>,
     /// None for a connected endpoint.
     peers: ManuallyDrop<Option<Arc<Peers>>>,
+    /// The number of its address vector, which no connected endpoint has.
+    vector: u32,
     /// The queue of its connection's events, if it is to be connected.
     events: ManuallyDrop<Option<(Arc<Events>, Arc<Connection>)>>,
     counters: ManuallyDrop<Vec<Arc<CounterObject>>>,
@@ -72,6 +74,10 @@ impl Port {
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             tx: ManuallyDrop::new(bindings.tx),
             rx: ManuallyDrop::new(bindings.rx),
+            vector: bindings
+                .peers
+                .as_ref()
+                .map_or(u32::MAX, |peers| peers.number()),
             peers: ManuallyDrop::new(bindings.peers),
             events: ManuallyDrop::new(connection),
             counters: ManuallyDrop::new(counters.iter().map(|(at, _)| at.clone()).collect()),
@@ -177,15 +183,10 @@ impl Port {
         if ret == 0 { Ok(()) } else { Err(errno(ret)) }
     }
 
-    #[inline]
-    pub(super) fn peers(&self) -> Option<&Arc<Peers>> {
-        self.peers.as_ref()
-    }
-
     /// The number of its address vector, which no connected endpoint has.
     #[inline]
     pub(super) fn vector(&self) -> u32 {
-        self.peers().map_or(u32::MAX, |peers| peers.number())
+        self.vector
     }
 
     #[inline]
@@ -246,7 +247,7 @@ impl Drop for Port {
         }
         for queue in [&self.tx, &self.rx] {
             // SAFETY: the endpoint is closed.
-            unsafe { queue.slots().abandon(self.number) };
+            unsafe { queue.abandon(self.number) };
         }
         // SAFETY: the endpoint, the only user, is closed; the fields are not used after this.
         unsafe {

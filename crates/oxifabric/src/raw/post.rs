@@ -11,7 +11,7 @@ use oxifabric_abi::{
 };
 use oxifabric_types::Errno;
 
-use super::slots::{Scalars, Slot, Slots};
+use super::slots::{Filled, Scalars};
 use super::{Load, Memory, Op, Peer, Port, errno};
 use crate::error::Operation;
 
@@ -94,7 +94,7 @@ impl Post<'_> {
 
 impl Port {
     /// Posts an operation. If it is refused, its memory comes back.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn post(
         &self,
         memory: Memory,
@@ -112,22 +112,21 @@ impl Port {
         };
         let load = Load {
             memory,
-            owner: self.number(),
-            operation,
-            peer,
+            addr,
             vector: self.vector(),
+            operation,
         };
-        let slot = slots
-            .fill(load)
-            .map_err(|load| (Errno::AGAIN, load.memory))?;
-        let op = Slots::op(slot);
+        let filled = match slots.fill(self.number(), load) {
+            Ok(filled) => filled,
+            Err(load) => return Err((Errno::AGAIN, load.memory)),
+        };
         // SAFETY: the endpoint is open; the slot keeps the memory where it is, until a completion gives it back or the
         // endpoint is closed, and is a context that stays valid as long as the queue.
-        let ret = unsafe { call(self.as_ptr(), slot, descriptor, addr, post) };
+        let ret = unsafe { call(self.as_ptr(), &filled, descriptor, addr, post) };
         if ret == 0 {
-            return Ok(op);
+            return Ok(filled.op());
         }
-        let memory = slots.recall(slot).map(|load| load.memory);
+        let memory = slots.recall(&filled).map(|load| load.memory);
         Err((errno(ret), memory.unwrap_or(Memory::EMPTY)))
     }
 
@@ -162,10 +161,9 @@ impl Port {
     /// What the library calls the peer; unspecified for none, and `None` for one of another vector.
     #[inline]
     fn resolve(&self, peer: Option<Peer>) -> Option<fi_addr_t> {
-        match (peer, self.peers()) {
-            (None, _) => Some(FI_ADDR_UNSPEC),
-            (Some(peer), Some(peers)) => peers.resolve(peer),
-            (Some(_), None) => None,
+        match peer {
+            None => Some(FI_ADDR_UNSPEC),
+            Some(peer) => peer.of_vector(self.vector()),
         }
     }
 }
@@ -174,15 +172,15 @@ impl Port {
 ///
 /// The endpoint must be open, the slot filled for this operation, the descriptor that of its memory, and `addr` one of its
 /// peers or unspecified.
-#[inline]
+#[inline(always)]
 unsafe fn call(
     ep: *mut fid_ep,
-    slot: &Slot,
+    slot: &Filled<'_>,
     desc: *mut c_void,
     addr: fi_addr_t,
     post: Post<'_>,
 ) -> isize {
-    let (context, start, len) = Slots::parts(slot);
+    let (context, start, len) = slot.parts();
     let start = start.cast::<c_void>();
     // SAFETY: the caller vouches for endpoint, slot and peer.
     unsafe {
@@ -221,12 +219,12 @@ unsafe fn call(
 /// As for [`call`].
 unsafe fn call_msg(
     ep: *mut fid_ep,
-    slot: &Slot,
+    slot: &Filled<'_>,
     mut desc: *mut c_void,
     addr: fi_addr_t,
     post: Post<'_>,
 ) -> isize {
-    let (context, start, len) = Slots::parts(slot);
+    let (context, start, len) = slot.parts();
     let iov = libc::iovec {
         iov_base: start.cast(),
         iov_len: len,
@@ -302,7 +300,7 @@ unsafe fn call_msg(
 /// As for [`call`]; the rows must be within the memory of the operation.
 unsafe fn call_elements(
     ep: *mut fid_ep,
-    slot: &Slot,
+    slot: &Filled<'_>,
     desc: *mut c_void,
     addr: fi_addr_t,
     post: Post<'_>,
@@ -318,12 +316,12 @@ unsafe fn call_elements(
     else {
         return -(Errno::NOSYS.raw() as isize);
     };
-    let (context, start, len) = Slots::parts(slot);
+    let (context, start, len) = slot.parts();
     let [first, second] = [start, start.wrapping_add(row)].map(|row| row.cast::<c_void>());
     let last = start.wrapping_add(len - row).cast::<c_void>();
     // SAFETY: the caller's contract: nobody else uses the slot yet. What is fetched is in the memory, not in the slot.
     unsafe {
-        *Slots::scalars(slot) = Scalars::NONE;
+        *slot.scalars() = Scalars::NONE;
         match kind {
             Operation::Fetch => fi_fetch_atomic(
                 ep, first, count, desc, last, desc, addr, at.addr, at.key, datatype, op, context,
@@ -342,7 +340,12 @@ unsafe fn call_elements(
 /// # Safety
 ///
 /// As for [`call`].
-unsafe fn call_scalar(ep: *mut fid_ep, slot: &Slot, addr: fi_addr_t, post: Post<'_>) -> isize {
+unsafe fn call_scalar(
+    ep: *mut fid_ep,
+    slot: &Filled<'_>,
+    addr: fi_addr_t,
+    post: Post<'_>,
+) -> isize {
     let Post::Scalar {
         kind,
         at,
@@ -352,9 +355,9 @@ unsafe fn call_scalar(ep: *mut fid_ep, slot: &Slot, addr: fi_addr_t, post: Post<
     else {
         return -(Errno::NOSYS.raw() as isize);
     };
-    let (context, none) = (Slots::parts(slot).0, ptr::null_mut());
+    let (context, none) = (slot.parts().0, ptr::null_mut());
     let datatype = scalars.datatype;
-    let kept = Slots::scalars(slot);
+    let kept = slot.scalars();
     // SAFETY: the caller's contract: nobody else uses the slot yet, and it stays until the completion.
     unsafe {
         kept.write(*scalars);

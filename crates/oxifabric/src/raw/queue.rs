@@ -17,8 +17,8 @@ use oxifabric_abi::{
 use oxifabric_types::Errno;
 
 use super::handle::Handle;
-use super::slots::Slots;
-use super::{DomainObject, Load, Op, Peer, Peers, check, errno, said_of_error};
+use super::slots::{Claim, Slots};
+use super::{DomainObject, Load, Memory, Op, Peer, Peers, check, errno, said_of_error};
 use crate::Completion;
 use crate::atomic::Fetched;
 use crate::lock::lock;
@@ -41,14 +41,77 @@ pub(crate) enum Waits {
 pub(crate) enum Polled {
     /// Nothing.
     Empty,
-    /// A completion.
-    Done(Entry),
-    /// A completion in error; boxed, so that the other case stays small.
+    /// A completion, which was written where the caller said.
+    Arrived,
+    /// A completion in error; boxed, so that the other cases stay small.
     Failed(Box<ErrorEntry>),
-    /// The completion of an operation whose endpoint is closed.
+    /// An error of an operation whose endpoint is closed.
     Orphan,
-    /// Something that a peer did to this process's memory.
-    Remote(Remote),
+}
+
+/// A completion as the library writes it.
+pub(crate) struct Arrival {
+    entry: fi_cq_tagged_entry,
+    source: fi_addr_t,
+}
+
+impl Arrival {
+    pub(crate) const NONE: Self = Self {
+        entry: fi_cq_tagged_entry::ZERO,
+        source: FI_ADDR_NOTAVAIL,
+    };
+
+    /// What a peer did to this process's memory, if it is that.
+    #[inline]
+    pub(crate) fn remote(&self) -> Option<Remote> {
+        let Self { entry, .. } = self;
+        (entry.flags & REMOTE != 0).then_some(Remote {
+            flags: entry.flags,
+            len: entry.len,
+            data: entry.data,
+        })
+    }
+}
+
+/// An operation that is done, which gives back what it kept.
+pub(crate) struct Done<'a> {
+    claim: Claim<'a>,
+    arrival: Arrival,
+}
+
+impl Done<'_> {
+    /// Whether it has a buffer of its own and fetched nothing, as nearly all.
+    #[inline(always)]
+    pub(crate) fn is_plain(&self) -> bool {
+        let load = self.claim.load();
+        matches!(load.memory, Memory::Buffer(_)) && !load.operation.fetches()
+    }
+
+    /// Everything about it, of one that may have fetched something.
+    pub(crate) fn finish(self) -> Entry {
+        let fetched = self.claim.fetched();
+        Entry {
+            fetched,
+            ..self.finish_plain()
+        }
+    }
+
+    /// Everything about one that has fetched nothing.
+    #[inline(always)]
+    pub(crate) fn finish_plain(self) -> Entry {
+        let (op, load) = (self.claim.op(), self.claim.finish());
+        let Arrival { entry, source } = self.arrival;
+        Entry {
+            op,
+            source: Peer::new(source, load.vector),
+            load,
+            flags: entry.flags,
+            len: entry.len,
+            data: entry.data,
+            tag: entry.tag,
+            fetched: Fetched::NOTHING,
+        }
+    }
 }
 
 /// A completion and what its operation gives back.
@@ -80,6 +143,15 @@ pub(crate) struct ErrorEntry {
     pub(crate) detail: String,
 }
 
+/// What the next reader has to do before it reads.
+#[derive(Default)]
+struct Chores {
+    /// Completions that were read on behalf of a scope and are for others.
+    kept: VecDeque<Completion>,
+    /// Endpoints, by their numbers, that were closed by another thread than that at home; their buffers are to be freed there.
+    closed: Vec<u32>,
+}
+
 /// An open completion queue and the operations that complete in it.
 pub(crate) struct Queue {
     handle: Handle<fid_cq>,
@@ -89,9 +161,9 @@ pub(crate) struct Queue {
     sources: bool,
     /// The address vectors of its endpoints, for the addresses of peers in errors.
     vectors: Mutex<Vec<Weak<Peers>>>,
-    /// Completions that were read on behalf of a scope and are for others, and whether there are any.
-    kept: Mutex<VecDeque<Completion>>,
-    has_kept: AtomicBool,
+    /// What the next reader has to do first, and whether there is anything.
+    chores: Mutex<Chores>,
+    has_chores: AtomicBool,
     domain: Arc<DomainObject>,
 }
 
@@ -121,8 +193,8 @@ impl Queue {
             slots: Slots::new(),
             sources: domain.info().caps() & FI_SOURCE != 0,
             vectors: Mutex::default(),
-            kept: Mutex::default(),
-            has_kept: AtomicBool::new(false),
+            chores: Mutex::default(),
+            has_chores: AtomicBool::new(false),
             domain,
         })
     }
@@ -130,25 +202,45 @@ impl Queue {
     /// Keeps a completion for whoever reads the queue.
     #[cold]
     pub(crate) fn keep(&self, completion: Completion) {
-        let mut kept = lock(&self.kept);
-        kept.push_back(completion);
-        self.has_kept.store(true, Ordering::Release);
+        let mut chores = lock(&self.chores);
+        chores.kept.push_back(completion);
+        self.has_chores.store(true, Ordering::Release);
         // A thread that sleeps shall take it; a queue that is only polled has no such thread.
         let _ = self.signal();
     }
 
-    /// Whether there may be completions that were kept.
-    #[inline]
-    pub(crate) fn has_kept(&self) -> bool {
-        self.has_kept.load(Ordering::Acquire)
+    /// Frees the buffers of an endpoint: now, or if another thread reads the queue, when that one does so next, or when the queue is
+    /// closed.
+    ///
+    /// # Safety
+    ///
+    /// The endpoint must be closed: the provider touches none of its buffers any more.
+    pub(super) unsafe fn abandon(&self, owner: u32) {
+        // SAFETY: the caller's contract.
+        if !unsafe { self.slots.abandon(owner) } {
+            let mut chores = lock(&self.chores);
+            chores.closed.push(owner);
+            self.has_chores.store(true, Ordering::Release);
+        }
     }
 
-    /// Takes the oldest completion that was kept.
+    /// Whether there may be something to do before the queue is read.
+    #[inline]
+    pub(crate) fn has_chores(&self) -> bool {
+        self.has_chores.load(Ordering::Acquire)
+    }
+
+    /// Does what is to be done, and returns the oldest completion that was kept.
     #[cold]
-    pub(crate) fn kept(&self) -> Option<Completion> {
-        let mut kept = lock(&self.kept);
-        let oldest = kept.pop_front();
-        self.has_kept.store(!kept.is_empty(), Ordering::Release);
+    pub(crate) fn do_chores(&self) -> Option<Completion> {
+        let mut chores = lock(&self.chores);
+        // SAFETY: these endpoints are closed.
+        chores
+            .closed
+            .retain(|owner| !unsafe { self.slots.abandon(*owner) });
+        let oldest = chores.kept.pop_front();
+        let done = chores.kept.is_empty() && chores.closed.is_empty();
+        self.has_chores.store(!done, Ordering::Release);
         oldest
     }
 
@@ -210,50 +302,41 @@ impl Queue {
     }
 
     /// Reads one completion. Without a timeout it does not wait; a negative one waits for ever.
-    #[inline]
-    pub(crate) fn read(&self, timeout_ms: Option<c_int>) -> Result<Polled, Errno> {
-        let mut entry = fi_cq_tagged_entry::ZERO;
-        let mut source = FI_ADDR_NOTAVAIL;
-        // SAFETY: there is room for one entry and one source.
-        let ret = unsafe { self.read_raw(&mut entry, &mut source, timeout_ms) };
-        if ret == 1 {
-            if entry.flags & REMOTE != 0 {
-                return Ok(Polled::Remote(Remote {
-                    flags: entry.flags,
-                    len: entry.len,
-                    data: entry.data,
-                }));
-            }
-            // SAFETY: only operations with slots of this table complete in this queue, and this one has completed.
-            let done = unsafe { self.slots.complete(entry.op_context) };
-            return Ok(done.map_or(Polled::Orphan, |(op, load, fetched)| {
-                Polled::Done(Entry {
-                    op,
-                    source: Peer::new(source, load.vector),
-                    load,
-                    flags: entry.flags,
-                    len: entry.len,
-                    data: entry.data,
-                    tag: entry.tag,
-                    fetched,
-                })
-            }));
+    ///
+    /// What was read is written to the argument, and nothing is moved from there: this is the shortest of paths.
+    #[inline(always)]
+    pub(crate) fn read(
+        &self,
+        timeout_ms: Option<c_int>,
+        arrival: &mut Arrival,
+    ) -> Result<Polled, Errno> {
+        const AGAIN: isize = -(FI_EAGAIN as isize);
+        match self.read_raw(arrival, timeout_ms) {
+            1 => Ok(Polled::Arrived),
+            AGAIN => Ok(Polled::Empty),
+            other => self.read_other(other),
         }
-        self.read_other(ret)
     }
 
-    /// # Safety
-    ///
-    /// `entry` and `source` must be writable.
-    #[inline]
-    unsafe fn read_raw(
-        &self,
-        entry: *mut fi_cq_tagged_entry,
-        source: *mut fi_addr_t,
-        timeout_ms: Option<c_int>,
-    ) -> isize {
-        let (cq, entry) = (self.handle.as_ptr(), entry.cast::<c_void>());
-        // SAFETY: the queue is open; the caller vouches for the rest.
+    /// The operation whose completion has arrived; `None` if its endpoint is closed.
+    #[inline(always)]
+    pub(crate) fn done(&self, arrival: Arrival) -> Option<Done<'_>> {
+        if arrival.entry.flags & REMOTE != 0 {
+            return None;
+        }
+        // SAFETY: only operations with slots of this table complete in this queue, and this one has completed.
+        let claim = unsafe { self.slots.claim(arrival.entry.op_context) }?;
+        Some(Done { claim, arrival })
+    }
+
+    #[inline(always)]
+    fn read_raw(&self, arrival: &mut Arrival, timeout_ms: Option<c_int>) -> isize {
+        let (cq, entry) = (
+            self.handle.as_ptr(),
+            (&raw mut arrival.entry).cast::<c_void>(),
+        );
+        let source = &raw mut arrival.source;
+        // SAFETY: the queue is open; there is room for one entry and one source.
         unsafe {
             match (timeout_ms, self.sources) {
                 (None, false) => fi_cq_read(cq, entry, 1),
@@ -267,12 +350,12 @@ impl Queue {
     }
 
     /// What a read means that returned no entry.
+    #[cold]
     fn read_other(&self, ret: isize) -> Result<Polled, Errno> {
-        const AGAIN: isize = -(FI_EAGAIN as isize);
         const INTR: isize = -(FI_EINTR as isize);
         const AVAIL: isize = -(FI_EAVAIL as isize);
         match ret {
-            0 | AGAIN | INTR => Ok(Polled::Empty),
+            0 | INTR => Ok(Polled::Empty),
             AVAIL => self.read_error(),
             other => Err(errno(other)),
         }
@@ -290,11 +373,11 @@ impl Queue {
         }
         let detail = self.strerror(&entry);
         // SAFETY: as for a completion without error.
-        let done = unsafe { self.slots.complete(entry.op_context) };
-        Ok(done.map_or(Polled::Orphan, |(op, load, _)| {
+        let claim = unsafe { self.slots.claim(entry.op_context) };
+        Ok(claim.map_or(Polled::Orphan, |claim| {
             Polled::Failed(Box::new(ErrorEntry {
-                op,
-                load,
+                op: claim.op(),
+                load: claim.finish(),
                 errno: Errno::from_raw(entry.err),
                 overflow: entry.olen,
                 prov_errno: entry.prov_errno,

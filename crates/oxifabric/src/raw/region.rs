@@ -12,6 +12,7 @@ use oxifabric_abi::{FI_MR_VIRT_ADDR, fi_mr_desc, fi_mr_key, fi_mr_reg, fid_mr};
 use oxifabric_types::Errno;
 
 use super::handle::Handle;
+use super::memory::Keeper;
 use super::{Buffer, DomainObject, Memory};
 
 /// How often another key is tried when one is taken.
@@ -105,7 +106,7 @@ impl RegionObject {
     /// A part of the region as memory of an operation; `None` beyond its end.
     pub(crate) fn part(self: &Arc<Self>, offset: usize, len: usize) -> Option<Memory> {
         let start = self.at(offset, len)?;
-        Some(Memory::of_region(self.clone(), start, len))
+        Some(Memory::part(start, len, Keeper::Region(self.clone())))
     }
 
     /// Where a part begins; `None` if it reaches beyond the end.
@@ -160,11 +161,7 @@ impl RegionObject {
             )
         };
         match handle.close() {
-            Ok(()) => {
-                // What belongs to somebody else goes back to him, and nobody else sees it.
-                let len = memory.len();
-                Ok(Memory::from(memory).into_buffer(len))
-            }
+            Ok(()) => Ok(memory.seen()),
             Err(errno) => {
                 core::mem::forget((memory, domain));
                 Err(errno)

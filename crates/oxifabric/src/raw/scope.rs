@@ -6,6 +6,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex};
 
+use super::memory::Keeper;
 use super::watch::sleep;
 use super::{Memory, Plain, Post, Queue};
 use crate::completion_queue::look;
@@ -173,7 +174,7 @@ impl<'scope, K: Kind, T: Threading> Scope<'scope, '_, K, T> {
     ) -> Result<ScopedOp<'scope>, Error> {
         let mut patience = Patience::default();
         loop {
-            let memory = Memory::borrowed(start, len, self.tally.clone());
+            let memory = Memory::part(start, len, Keeper::Scope(self.tally.clone()));
             match self.endpoint.port().post(memory, peer, post) {
                 Ok(op) => {
                     let mut posted = self.posted.take();

@@ -74,6 +74,54 @@ fn operations_take_pointers(info: &Info) {
     assert_eq!(&theirs.bytes()[..9], b"unowned!\0");
 }
 
+/// A message to itself, of which this thread reads the completions.
+fn send_to_itself(here: &Loop) {
+    let (start, mut out) = (Instant::now(), Buffer::from(b"me"));
+    here.endpoint
+        .receive_tagged(4, 0, Buffer::zeroed(2))
+        .unwrap();
+    while let Err(refused) = here.endpoint.send_tagged(here.me, 4, out) {
+        assert!(
+            refused.is_again() && start.elapsed() < WATCHDOG,
+            "{refused}"
+        );
+        out = refused.buffer;
+        assert!(here.queue.poll().unwrap().is_none());
+    }
+    let mut missing = 2;
+    while missing > 0 {
+        assert!(start.elapsed() < WATCHDOG, "no completion came");
+        missing -= usize::from(here.queue.poll().unwrap().is_some());
+    }
+}
+
+fn an_endpoint_closed_elsewhere_frees_its_buffers_where_the_queue_is_read(info: &Info) {
+    let here = Loop::open(info, None);
+    send_to_itself(&here);
+    let (mut page, released) = (Mapping::new(), Arc::new(AtomicBool::new(false)));
+    let told = released.clone();
+    // SAFETY: nobody looks at the mapping before it is released.
+    let buffer =
+        unsafe { Buffer::from_raw(page.0, LEN, move || told.store(true, Ordering::Relaxed)) };
+    here.endpoint.receive_tagged(5, 0, buffer).unwrap();
+    let Loop {
+        endpoint, queue, ..
+    } = here;
+    std::thread::spawn(move || drop(endpoint)).join().unwrap();
+    assert!(!released.load(Ordering::Relaxed));
+    let start = Instant::now();
+    while !released.load(Ordering::Relaxed) {
+        assert!(start.elapsed() < WATCHDOG, "the buffer is kept");
+        assert!(
+            queue
+                .poll()
+                .unwrap()
+                .is_none_or(|done| done.outcome.is_err())
+        );
+    }
+    page.bytes()[0] = 1;
+}
+
 fn memory_of_peers_goes_to_pointers(info: &Info) {
     let Some(info) = with(info, Caps::RMA) else {
         return;
@@ -139,6 +187,7 @@ fn a_region_lies_over_memory_of_others(info: &Info) {
 
 worlds! {
     operations_take_pointers
+    an_endpoint_closed_elsewhere_frees_its_buffers_where_the_queue_is_read
     memory_of_peers_goes_to_pointers
     a_region_lies_over_memory_of_others
 }
