@@ -146,10 +146,10 @@ impl Link for Stranger {
         }
         let pair = &mut self.pair;
         // Long messages go on first: so the stranger has its turn between a request for help and the first chunk.
-        pair.desk.assist(pair.pid);
-        let mut events = pair.desk.advance(pair.pid, 1 << 20, |token, result| {
-            sink.pulled(token, result)
-        });
+        let mut left = 1 << 20;
+        pair.desk.assist(pair.pid, &mut left);
+        let ended = |token, result| sink.pulled(token, result);
+        let mut events = pair.desk.advance(pair.pid, &mut left, ended);
         events += pair.poll(sink);
         pair.ask_for_help();
         if pair.is_over() {

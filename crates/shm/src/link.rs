@@ -108,7 +108,7 @@ impl ShmLink {
     /// Moves long messages of one pair.
     #[cold]
     fn move_long(&mut self, index: usize, sink: &mut impl Sink) -> usize {
-        let budget = self.params.pull_chunk;
+        let mut left = self.params.pull_chunk;
         let Some(pair) = self.pairs.get_mut(index) else {
             return 0;
         };
@@ -116,12 +116,19 @@ impl ShmLink {
             // Pulls go on as long as there is something to read: they end with the pair.
             pair.desk.assists.clear();
         }
-        pair.ask_for_help();
-        let helped = usize::from(pair.desk.assist(pair.pid));
-        helped
-            + pair
-                .desk
-                .advance(pair.pid, budget, |token, result| sink.pulled(token, result))
+        let mut events = 0;
+        while left > 0 {
+            // Between any two chunks: what is asked for now is copied beside the next one.
+            pair.ask_for_help();
+            let helped = usize::from(pair.desk.assist(pair.pid, &mut left));
+            let ended = |token, result| sink.pulled(token, result);
+            let moved = helped + pair.desk.advance(pair.pid, &mut left, ended);
+            if moved == 0 {
+                break;
+            }
+            events += moved;
+        }
+        events
     }
 }
 

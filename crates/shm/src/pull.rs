@@ -29,16 +29,19 @@ use crate::sys::process::{self, Piece};
 
 pub(crate) use assist::Assist;
 use assist::Outcome;
-use claims::{Claims, End, Help, MAX_CHUNKS, SLOTS, Slot};
+use claims::{Claims, End, Help, MAX_CHUNKS, SLOTS, Slot, Split};
 use offers::Offers;
 
 /// The kind of link frame that asks for help.
 pub(crate) const ASSIST: u8 = 1;
 
 /// Messages shorter than this are over before help comes.
-const ASSIST_MIN: usize = 96 * 1024;
-/// Bytes of a chunk; longer where a message would have too many.
-const CHUNK: usize = 64 * 1024;
+const ASSIST_MIN: usize = 48 * 1024;
+/// The longest chunk, in bytes; longer where a message would have too many. A shorter message is two chunks: each side's caches
+/// then hold the same half of every message in a buffer.
+const CHUNK: usize = 128 * 1024;
+/// Chunks are whole pages, so that no two processes write one line.
+const CHUNK_ALIGN: usize = 4096;
 /// How often a sender in the middle of a chunk is given the processor before its pair is given up.
 const ABANDON_TURNS: usize = 10_000;
 
@@ -91,6 +94,18 @@ struct Shared {
     turn: u32,
     chunk: usize,
     chunks: u64,
+    stage: Stage,
+}
+
+/// How far the chunks of a shared pull are claimed.
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    /// The first one, by this side, which has not copied it yet.
+    Begun,
+    /// Some are nobody's.
+    Open,
+    /// All of them, so many by the sender.
+    Split(u64),
 }
 
 impl Desk {
@@ -131,8 +146,12 @@ impl Desk {
         });
     }
 
-    /// Returns the cell that asks the sender to help with the next message that is worth it, if there is one.
+    /// Returns the cell that asks the sender to help with the next message that is worth it, if there is one. A sender that
+    /// copies messages of ours has no time for its own.
     pub(crate) fn next_request(&mut self) -> Option<Cell> {
+        if !self.offers.is_empty() {
+            return None;
+        }
         let slot = self.used.iter().position(|used| !used)?;
         let pull = self
             .pulls
@@ -143,13 +162,14 @@ impl Desk {
             return None;
         };
         let len = pull.into.len();
-        let chunk = CHUNK.max(len.div_ceil(MAX_CHUNKS as usize));
+        let chunk = chunk_of(len);
         self.turn = self.turn.wrapping_add(1) & Claims::TURN_MASK;
         pull.sharing = Sharing::Shared(Shared {
             slot,
             turn: self.turn,
             chunk,
             chunks: len.div_ceil(chunk) as u64,
+            stage: Stage::Begun,
         });
         pull.slot = Some(slot);
         self.used[slot] = true;
@@ -167,33 +187,28 @@ impl Desk {
         })
     }
 
-    /// Copies about `budget` bytes of the oldest pulls at most; calls `ended` for each that is over. Returns how many
-    /// events there were: copying is one.
+    /// Copies the next part of the oldest pull that has one; calls `ended` for pulls that are over. Takes what it copies
+    /// from `left`. Returns how many events there were: copying is one.
     pub(crate) fn advance(
         &mut self,
         pid: i32,
-        budget: usize,
+        left: &mut usize,
         mut ended: impl FnMut(RxToken, Result<(), Errno>),
     ) -> usize {
-        let (mut left, mut events, mut index) = (budget, 0, 0);
-        while let Some(pull) = self.pulls.get_mut(index) {
-            let result = match pull.sharing {
-                Sharing::Shared(shared) => {
-                    pull.copy_shared(pid, &self.head, self.side, shared, &mut left)
-                }
-                _ => pull.copy(pid, &mut left),
-            };
-            match result {
+        let (before, mut events, mut index) = (*left, 0, 0);
+        while let Some(pull) = self.pulls.get_mut(index)
+            && *left == before
+        {
+            match pull.advance(pid, &self.head, self.side, left) {
                 Some(result) => {
                     events += 1;
                     self.end(index, result, &mut ended);
                 }
-                // The sender is copying the rest, or it is enough for now.
-                None if left > 0 => index += 1,
-                None => break,
+                // The sender is copying the rest, or there is more to copy.
+                None => index += 1,
             }
         }
-        events + usize::from(left < budget)
+        events + usize::from(*left < before)
     }
 
     fn end(
@@ -227,7 +242,8 @@ impl Desk {
         }
         let mut tokens = Vec::new();
         for _ in 0..turns {
-            self.advance(0, usize::MAX, |token, _| tokens.push(token));
+            let mut left = usize::MAX;
+            while self.advance(0, &mut left, |token, _| tokens.push(token)) > 0 {}
             if self.pulls.is_empty() {
                 break;
             }
@@ -237,12 +253,16 @@ impl Desk {
         tokens
     }
 
-    /// Helps with one chunk of the oldest message that needs it; returns whether there was one.
-    pub(crate) fn assist(&mut self, pid: i32) -> bool {
+    /// Helps with one chunk of the oldest message that needs it, and takes what it copies from `left`. Returns whether there was
+    /// one.
+    pub(crate) fn assist(&mut self, pid: i32, left: &mut usize) -> bool {
         while let Some(assist) = self.assists.front() {
             let slot = Slot::new(&self.head, self.side.other(), assist.slot);
             match assist.copy_chunk(pid, slot) {
-                Outcome::Copied => return true,
+                Outcome::Copied(len) => {
+                    *left = left.saturating_sub(len);
+                    return true;
+                }
                 Outcome::Over => self.assists.pop_front(),
                 Outcome::Failed => {
                     // It would fail again; the receiver does without.
@@ -282,7 +302,25 @@ impl Desk {
 }
 
 impl Pull {
-    /// Copies the next bytes; returns the result when that was all.
+    /// Copies the next bytes; returns the result when all are there.
+    #[inline]
+    fn advance(
+        &mut self,
+        pid: i32,
+        head: &Mapping,
+        side: Side,
+        left: &mut usize,
+    ) -> Option<Result<(), Errno>> {
+        match self.sharing {
+            Sharing::Shared(shared) => {
+                let slot = Slot::new(head, side, shared.slot);
+                self.copy_shared(pid, slot, shared, left)
+            }
+            _ => self.copy(pid, left),
+        }
+    }
+
+    /// The same where the sender does not help.
     fn copy(&mut self, pid: i32, left: &mut usize) -> Option<Result<(), Errno>> {
         let len = (self.into.len() - self.done).min(*left);
         if self.failed.is_none() {
@@ -291,50 +329,70 @@ impl Pull {
         self.done += len;
         *left -= len;
         let over = self.failed.is_some() || self.done == self.into.len();
-        over.then(|| self.failed.map_or(Ok(()), Err))
+        over.then(|| self.result())
     }
 
-    /// Copies chunks that the sender has not claimed; returns the result when all are done.
+    /// Copies one chunk that the sender has not claimed; returns the result when all are done.
     fn copy_shared(
         &mut self,
         pid: i32,
-        head: &Mapping,
-        side: Side,
-        shared: Shared,
+        slot: Slot<'_>,
+        mut shared: Shared,
         left: &mut usize,
     ) -> Option<Result<(), Errno>> {
-        let slot = Slot::new(head, side, shared.slot);
-        // The peer writes the claims too: chunks that it gives back are not claimed for ever.
-        let mut turns = shared.chunks;
-        while *left > 0 && turns > 0 {
-            turns -= 1;
-            let Some(index) = slot.claim(shared.turn, shared.chunks, End::Front) else {
-                break;
+        match shared.stage {
+            Stage::Begun => self.copy_chunk(pid, &shared, 0, left),
+            Stage::Open => self.copy_claimed(pid, slot, &shared, left),
+            Stage::Split(_) => {}
+        }
+        if !matches!(shared.stage, Stage::Split(_)) {
+            shared.stage = match slot.split(shared.turn, shared.chunks) {
+                Split::Open => Stage::Open,
+                Split::Whole(taken) => Stage::Split(taken),
+                Split::Broken => return Some(Err(Errno::PROTO)),
             };
-            let offset = index as usize * shared.chunk;
-            let len = shared.chunk.min(self.into.len() - offset);
-            if self.failed.is_none() {
-                self.copy_part(pid, offset, len);
-                *left = left.saturating_sub(len);
-            }
+            self.sharing = Sharing::Shared(shared);
         }
-        let claims = slot.claims();
-        if claims.turn != shared.turn || claims.front + claims.back > shared.chunks {
-            return Some(Err(Errno::PROTO));
-        }
-        if claims.front + claims.back < shared.chunks {
+        let Stage::Split(taken) = shared.stage else {
             return None;
-        }
+        };
         match slot.help() {
-            Help::Done(done) if done == claims.back => Some(self.failed.map_or(Ok(()), Err)),
+            Help::Done(done) if done == taken => Some(self.result()),
             Help::Done(_) => None,
             // The sender has stopped: what it claimed is copied without it.
             Help::Failed => {
+                let ours = (shared.chunks - taken) as usize * shared.chunk;
                 self.sharing = Sharing::Alone;
-                self.done = (claims.front as usize * shared.chunk).min(self.into.len());
+                self.done = ours.min(self.into.len());
                 self.copy(pid, left)
             }
         }
+    }
+
+    /// Claims a chunk and copies it; where nothing is copied any more, claims all there are.
+    fn copy_claimed(&mut self, pid: i32, slot: Slot<'_>, shared: &Shared, left: &mut usize) {
+        // The peer writes the claims too: chunks that it gives back are not claimed for ever.
+        for _ in 0..shared.chunks {
+            let Some(index) = slot.claim(shared.turn, shared.chunks, End::Front) else {
+                return;
+            };
+            if self.failed.is_none() {
+                return self.copy_chunk(pid, shared, index, left);
+            }
+        }
+    }
+
+    fn copy_chunk(&mut self, pid: i32, shared: &Shared, index: u64, left: &mut usize) {
+        if self.failed.is_none() {
+            let offset = (index as usize * shared.chunk).min(self.into.len());
+            let len = shared.chunk.min(self.into.len() - offset);
+            self.copy_part(pid, offset, len);
+            *left = left.saturating_sub(len);
+        }
+    }
+
+    fn result(&self) -> Result<(), Errno> {
+        self.failed.map_or(Ok(()), Err)
     }
 
     /// Copies a part, or notes why that failed.
@@ -356,6 +414,12 @@ impl Pull {
         }
         Ok(())
     }
+}
+
+/// Returns how long the chunks of a message are.
+fn chunk_of(len: usize) -> usize {
+    let half = len.div_ceil(2).next_multiple_of(CHUNK_ALIGN);
+    half.min(CHUNK).max(len.div_ceil(MAX_CHUNKS as usize))
 }
 
 /// Returns the pieces of a part of remote memory, and how many.
@@ -412,9 +476,8 @@ mod tests {
 
     fn run(desk: &mut Desk) -> Vec<Result<(), Errno>> {
         let mut ended = Vec::new();
-        desk.advance(std::process::id() as i32, usize::MAX, |_, result| {
-            ended.push(result)
-        });
+        let (pid, mut left) = (std::process::id() as i32, usize::MAX);
+        while desk.advance(pid, &mut left, |_, result| ended.push(result)) > 0 {}
         ended
     }
 
@@ -425,7 +488,7 @@ mod tests {
         let (mut desk, cell) = desk_with_pull(&source, &mut target);
         let head = Arc::clone(&desk.head);
         let slot = Slot::new(&head, Side::Caller, cell.id as usize);
-        assert_eq!(slot.claim(1, 5, End::Back), Some(0));
+        assert_eq!(slot.claim(1, 3, End::Back), Some(0));
         assert_eq!(run(&mut desk), [], "the helper is at the last chunk");
         slot.helped(false);
         let ended = run(&mut desk);
@@ -437,6 +500,20 @@ mod tests {
     }
 
     #[test]
+    fn a_sender_that_copies_our_messages_is_not_asked() {
+        let (source, mut target) = (vec![1; 300_000], vec![0; 300_000]);
+        let (mut desk, _) = desk_with_pull(&source, &mut target);
+        let remote = RemoteIov::new(&[(source.as_ptr() as u64, source.len() as u64)]);
+        // SAFETY: the target outlives the desk.
+        let into = unsafe { Iov::contiguous(target.as_mut_ptr(), target.len()) };
+        desk.begin(&remote.expect("one piece"), into, RxToken(2));
+        desk.offer(5, source.as_ptr() as u64, source.len() as u64);
+        assert!(desk.next_request().is_none());
+        desk.answered(5);
+        assert!(desk.next_request().is_some());
+    }
+
+    #[test]
     fn copying_a_part_is_an_event() {
         let source = vec![7; 1 << 20];
         let mut target = vec![0; source.len()];
@@ -445,7 +522,7 @@ mod tests {
         let mut turns = 0;
         while ended.is_none() {
             let pid = std::process::id() as i32;
-            let events = desk.advance(pid, 1, |_, result| ended = Some(result));
+            let events = desk.advance(pid, &mut 1, |_, result| ended = Some(result));
             assert!(events > 0, "turn {turns}");
             turns += 1;
         }
@@ -475,7 +552,7 @@ mod tests {
     fn nobody_is_helped_to_memory_that_was_not_offered() {
         let head = Arc::new(Mapping::private(8192).expect("two pages"));
         let mut desk = Desk::new(head, Side::Caller);
-        let pid = std::process::id() as i32;
+        let (pid, mut left) = (std::process::id() as i32, usize::MAX);
         let memory = vec![7; 400_000];
         let (secret, message) = memory.split_at(100_000);
         let mut target = vec![0; memory.len()];
@@ -484,16 +561,16 @@ mod tests {
         for source in [secret, &memory[99_999..300_000], &memory[..]] {
             let assist = request(&desk, 0, source, &mut target);
             desk.take_request(assist);
-            assert!(!desk.assist(pid));
+            assert!(!desk.assist(pid, &mut left));
         }
         let assist = request(&desk, 0, message, &mut target);
         desk.take_request(assist);
         assert!(
-            desk.assist(pid),
+            desk.assist(pid, &mut left),
             "what was offered is copied, or tried to be"
         );
         desk.answered(5);
-        assert!(!desk.assist(pid), "the message is over");
+        assert!(!desk.assist(pid, &mut left), "the message is over");
         assert!(target.iter().filter(|&&byte| byte == 7).count() <= CHUNK);
     }
 
@@ -543,6 +620,6 @@ mod tests {
         let (mut desk, cell) = desk_with_pull(&source, &mut target);
         assert_eq!(desk.abandon(), [RxToken(1)]);
         let slot = Slot::new(&desk.head, Side::Caller, cell.id as usize);
-        assert_eq!(slot.claim(1, 5, End::Back), None);
+        assert_eq!(slot.claim(1, 3, End::Back), None);
     }
 }

@@ -19,7 +19,8 @@ pub(crate) struct Assist {
 /// How a chunk went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    Copied,
+    /// So many bytes.
+    Copied(usize),
     /// There is no chunk left.
     Over,
     /// This process may not, or the other one is gone.
@@ -52,10 +53,11 @@ impl Assist {
             return Outcome::Over;
         };
         let offset = (chunks - 1 - index) * self.chunk;
-        let written = self.write(pid, offset, self.chunk.min(self.len - offset));
+        let len = self.chunk.min(self.len.saturating_sub(offset));
+        let written = self.write(pid, offset, len);
         slot.helped(written);
         if written {
-            Outcome::Copied
+            Outcome::Copied(len as usize)
         } else {
             Outcome::Failed
         }

@@ -9,9 +9,10 @@ use crate::sys::memory::Mapping;
 const TABLE_WORD: usize = 64;
 /// Messages that one side may be helped with at a time.
 pub(super) const SLOTS: usize = 8;
-/// Words of a slot: two lines for the claims, two for the helper's count of done chunks.
-const SLOT_WORDS: usize = 32;
-const DONE_WORD: usize = 16;
+/// Words of a slot: two lines, of which the first has the claims and the helper's count of done chunks. What the helper
+/// claims and what it has done are news at the same time, mostly.
+const SLOT_WORDS: usize = 16;
+const DONE_WORD: usize = 1;
 /// Most chunks that a claims word counts.
 pub(super) const MAX_CHUNKS: u64 = (1 << 20) - 1;
 /// The helper's count when it could not write a chunk that it had claimed; it has stopped.
@@ -40,6 +41,17 @@ pub(super) enum End {
     Back,
 }
 
+/// How the chunks of a message are shared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Split {
+    /// Some are nobody's yet.
+    Open,
+    /// All are claimed, so many of them by the helper.
+    Whole(u64),
+    /// The words make no sense.
+    Broken,
+}
+
 /// What the helper has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Help {
@@ -57,11 +69,12 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Begins a use of the slot. The other side must learn of the turn by a frame that is published later.
+    /// Begins a use of the slot, with the first chunk claimed. The other side must learn of the turn by a frame that is
+    /// published later.
     pub(super) fn begin(self, turn: u32) {
         let fresh = Claims {
             turn,
-            front: 0,
+            front: 1,
             back: 0,
         };
         self.head
@@ -70,10 +83,6 @@ impl<'a> Slot<'a> {
         self.head
             .word(self.at)
             .store(fresh.pack(), Ordering::Relaxed);
-    }
-
-    pub(super) fn claims(self) -> Claims {
-        Claims::unpack(self.head.word(self.at).load(Ordering::Relaxed))
     }
 
     /// Claims the next chunk; returns how many were claimed from that end before. `None` when all are claimed, or the
@@ -96,6 +105,17 @@ impl<'a> Slot<'a> {
                 Ok(_) => return Some(index),
                 Err(now) => seen = now,
             }
+        }
+    }
+
+    /// Tells whether all chunks are claimed, and how many by the helper.
+    pub(super) fn split(self, turn: u32, chunks: u64) -> Split {
+        let claims = Claims::unpack(self.head.word(self.at).load(Ordering::Relaxed));
+        match claims.front + claims.back {
+            _ if claims.turn != turn => Split::Broken,
+            claimed if claimed < chunks => Split::Open,
+            claimed if claimed == chunks => Split::Whole(claims.back),
+            _ => Split::Broken,
         }
     }
 
@@ -160,9 +180,11 @@ mod tests {
             None,
             "another use of the slot"
         );
-        assert_eq!(slot.claim(3, 3, End::Front), Some(0));
-        assert_eq!(slot.claim(3, 3, End::Back), Some(0));
+        assert_eq!(slot.split(3, 3), Split::Open);
         assert_eq!(slot.claim(3, 3, End::Front), Some(1));
+        assert_eq!(slot.claim(3, 3, End::Back), Some(0));
+        assert_eq!(slot.split(3, 3), Split::Whole(1));
+        assert_eq!(slot.split(2, 3), Split::Broken, "another use of the slot");
         assert_eq!(slot.claim(3, 3, End::Back), None);
         assert_eq!(slot.claim(3, 3, End::Front), None);
     }

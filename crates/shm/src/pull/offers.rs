@@ -17,6 +17,11 @@ struct Offer {
 }
 
 impl Offers {
+    /// Tells whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Adds a message; one of the same name is over.
     pub(super) fn add(&mut self, id: u32, address: u64, len: u64) {
         self.end(id);
