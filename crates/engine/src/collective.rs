@@ -231,6 +231,11 @@ impl Collectives {
         posted
     }
 
+    /// Returns whose messages are waited for.
+    pub(crate) fn awaited(&self) -> impl Iterator<Item = PeerId> {
+        self.posted.keys().map(|&(from, _)| from)
+    }
+
     /// Takes all receives that `which` chooses; returns their runs, once for each.
     fn take_all(&mut self, which: impl Fn(PeerId, &Posted) -> bool) -> Vec<Key> {
         let mut runs = Vec::new();

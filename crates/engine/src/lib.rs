@@ -24,6 +24,7 @@ pub mod reliable;
 
 mod ahead;
 mod atomic;
+mod awaited;
 mod collective;
 mod down;
 mod fence;

@@ -82,6 +82,12 @@ pub trait Sink {
     /// The link takes frames for `peer` again after [`PostError::Again`].
     fn writable(&mut self, peer: PeerId);
 
+    /// Names the peers that something waits for, each once or more often: a link that would not notice by itself that
+    /// one of them is gone asks now and then, and watches them.
+    fn awaited(&self, each: &mut dyn FnMut(PeerId)) {
+        let _ = each;
+    }
+
     /// The peer is gone or could not be reached. Called once, after the results of all its pending
     /// frames, bodies and pulls; later posts start a new connection if the link can make one.
     fn peer_down(&mut self, peer: PeerId, why: Errno);

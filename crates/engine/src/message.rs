@@ -106,6 +106,11 @@ impl Message {
         moved && !matches!(self.kept, Kept::Remote(_) | Kept::Ahead)
     }
 
+    /// Tells whether its sender has to send more of it unasked. An offer waits for this end.
+    pub(crate) const fn is_owed(&self) -> bool {
+        !self.is_here() && !matches!(self.kept, Kept::Remote(_) | Kept::Ahead | Kept::Lent(_))
+    }
+
     /// Returns what it costs while it waits. Data that stays at the sender costs nothing.
     pub(crate) const fn cost(&self) -> usize {
         match self.kept {

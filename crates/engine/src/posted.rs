@@ -247,6 +247,15 @@ impl PostedQueue {
         }
     }
 
+    /// Returns whom single receives wait for that take from nobody else.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = PeerId> {
+        let lists = self.lists.iter();
+        lists
+            .flat_map(|list| list.iter(&self.receives))
+            .map(|(_, receive)| receive.pattern.source())
+            .filter(|source| *source != PeerId::ANY)
+    }
+
     /// Tells whether a receive for one message waits that `peer` could satisfy. Multi-receive buffers do not
     /// count: they stand ready all the time and are no sign that the application waits.
     pub(crate) fn waits_for(&self, peer: PeerId) -> bool {

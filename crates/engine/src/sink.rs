@@ -121,6 +121,10 @@ impl<C: Completions> Sink for EngineSink<'_, C> {
         self.engine.peers.unblock(peer);
     }
 
+    fn awaited(&self, each: &mut dyn FnMut(PeerId)) {
+        self.engine.awaited(each);
+    }
+
     fn peer_down(&mut self, peer: PeerId, why: Errno) {
         self.engine.lose_peer(self.out, peer, why);
     }

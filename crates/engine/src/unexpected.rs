@@ -220,6 +220,14 @@ impl UnexpectedQueue {
             .collect()
     }
 
+    /// Returns who still owes parts of messages.
+    pub(crate) fn unfinished(&self) -> impl Iterator<Item = PeerId> {
+        let messages = self.messages.iter().map(|(_, message)| message);
+        messages
+            .filter(|message| message.is_owed())
+            .map(|message| message.arrival.from)
+    }
+
     /// Tells whether a message of such a class comes from a peer.
     pub(crate) fn any_from(&self, peer: PeerId, class: impl Fn(Class) -> bool) -> bool {
         let comes =

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::net::Ipv4Addr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use oxifabric_trials::pingpong::PingPong;
 use oxifabric_trials::source::{self, Compiled};
@@ -105,6 +105,52 @@ fn a_peer_killed_before_it_took_a_long_message_over_shm() {
     require!(survives("shm", "offer"));
 }
 
+#[test]
+fn a_peer_killed_while_receiving_a_stream_over_reliable_datagrams() {
+    require!(survives("udp;ofi_rxd", "stream"));
+}
+
+/// The victim has acknowledged every packet: nothing but the question whether it is there finds out that it is not.
+#[test]
+fn a_peer_killed_before_it_took_a_long_message_over_reliable_datagrams() {
+    require!(survives("udp;ofi_rxd", "offer"));
+}
+
+/// Five seconds in which nothing is answered: what is to be shown is that a time passes without harm.
+#[test]
+fn a_peer_stopped_for_five_seconds_goes_on_over_reliable_datagrams() {
+    let library = require!(Library::under_test());
+    let program = require!(source::compile_client("volley"));
+    let meeting = Scratch::new();
+    let start = |role| volley(&program, &library, "udp;ofi_rxd", &meeting, role).start();
+    let (answerer, mut asker) = (start("answerer"), start("asker"));
+    let rounds = || {
+        let text = fs::read_to_string(meeting.join("rounds")).ok();
+        text.and_then(|text| text.trim().parse::<u64>().ok())
+            .unwrap_or(0)
+    };
+    asker
+        .until(|_| rounds() > 0)
+        .expect("they play within the limit");
+    signal("STOP", answerer.id());
+    let stopped = Instant::now();
+    let _ = asker.until(|_| stopped.elapsed() > Duration::from_secs(5));
+    let before = rounds();
+    signal("CONT", answerer.id());
+    let went_on = asker.until(|_| rounds() > before + 10);
+    fs::write(meeting.join("stop"), "").expect("the meeting place is writable");
+    let (answerer, asker) = oxifabric_trials::pair::wait_both(answerer, asker);
+    assert!(went_on.is_ok(), "{answerer}\n{asker}");
+    answerer.expect_success().expect_stdout(" 0 wrong\n");
+    asker.expect_success().expect_stdout(" 0 wrong\n");
+}
+
+fn signal(name: &str, process: u32) {
+    let process = process.to_string();
+    let kill = Program::new("sh").args(["-c", "kill -s \"$0\" \"$1\"", name, &process]);
+    kill.run().expect_success();
+}
+
 /// The program waits for its peer outside the library between two sizes, so that what was lost has to be repaired while nobody
 /// polls.
 #[test]
@@ -176,8 +222,14 @@ fn may_mount() -> Result<(), Missing> {
 }
 
 /// Both sides of a message that goes to and fro a few times.
-fn volley(program: &Compiled, library: &Library, meeting: &Scratch, role: &str) -> Program {
-    let line = format!("shm {} {role}", meeting.path().display());
+fn volley(
+    program: &Compiled,
+    library: &Library,
+    provider: &str,
+    meeting: &Scratch,
+    role: &str,
+) -> Program {
+    let line = format!("{provider} {} {role}", meeting.path().display());
     Program::new(program.file()).library(library).line(&line)
 }
 
@@ -189,7 +241,7 @@ fn shared_memory_without_room_is_an_error_that_says_so() {
     let (meeting, small) = (Scratch::new(), Scratch::new());
     let small = small.path().display().to_string();
     let start = |role| {
-        let side = volley(&program, &library, &meeting, role).env("FI_SHM_DIR", &small);
+        let side = volley(&program, &library, "shm", &meeting, role).env("FI_SHM_DIR", &small);
         with_small_folder(side, &small).start()
     };
     let (answerer, asker) = (start("answerer"), start("asker"));
@@ -208,7 +260,7 @@ fn a_small_shared_memory_file_system_is_no_obstacle() {
     require!(may_mount());
     let meeting = Scratch::new();
     let start = |role| {
-        let side = volley(&program, &library, &meeting, role);
+        let side = volley(&program, &library, "shm", &meeting, role);
         with_small_folder(side, "/dev/shm").start()
     };
     let (answerer, asker) = (start("answerer"), start("asker"));

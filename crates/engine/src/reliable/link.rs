@@ -1,5 +1,8 @@
 //! A [`Link`] over packets: one channel to each peer, and frames in it. Short path.
 
+mod peer;
+mod watch;
+
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BinaryHeap};
 use alloc::vec::Vec;
@@ -9,13 +12,15 @@ use core::time::Duration;
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Instant, PeerId};
 use oxifabric_wire::reliable::packet::{HEADER_LEN, Packet, PacketKind};
-use oxifabric_wire::reliable::record::{HEAD_MAX, Record, RecordTarget, TARGETS_MAX};
+use oxifabric_wire::reliable::record::HEAD_MAX;
 
 use crate::link::{Frame, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken};
 
 use super::channel::{Channel, End, Event, Identity, Outlet, Terms};
 use super::faults::{FaultPlan, Faulty};
 use super::reader::{Feed, Reader};
+use peer::{Large, Peer, Rest};
+use watch::Watch;
 
 /// Where packets leave and arrive.
 pub trait PacketPort {
@@ -80,6 +85,9 @@ const ROOM: usize = 64 * 1024;
 /// How many packets one poll takes.
 const PACKETS_PER_POLL: usize = 64;
 
+/// The clock of polls may be late by so much: when something is due soon, the exact one is asked.
+const SOON: Duration = Duration::from_millis(20);
+
 /// A link over packets.
 #[derive(Debug)]
 pub struct ReliableLink<P> {
@@ -94,39 +102,10 @@ pub struct ReliableLink<P> {
     timers: BinaryHeap<Reverse<(Instant, u32)>>,
     /// Packets that name no channel of ours.
     unknown: Vec<(PeerId, u64)>,
+    watch: Watch,
     /// How the last channels with peers ended.
     ends: BTreeMap<PeerId, End>,
     now: Instant,
-}
-
-#[derive(Debug)]
-struct Peer {
-    channel: Channel,
-    reader: Reader,
-    /// A body of which a part has been taken by the channel.
-    large: Option<Large>,
-    /// A frame was refused since [`Sink::writable`].
-    wanted: bool,
-    /// The stalled frame is to be offered again.
-    resumed: bool,
-    hot: bool,
-    /// When a timer looks at it.
-    timer_at: Instant,
-}
-
-#[derive(Debug)]
-struct Large {
-    body: Rest,
-    offset: usize,
-    len: usize,
-}
-
-#[derive(Debug)]
-enum Rest {
-    /// Memory of the operation.
-    Lent(Iov, TxToken),
-    /// A copy.
-    Owned(Vec<u8>),
 }
 
 /// Sends to one peer.
@@ -197,17 +176,18 @@ impl<P: PacketPort> Link for ReliableLink<P> {
 
     #[inline]
     fn poll(&mut self, now: Instant, sink: &mut impl Sink) -> usize {
+        let now = self.port.begin(now);
         let mut events = 0;
-        // The exact time costs more than an idle poll.
-        let rings = self.due() <= self.port.begin(now);
-        if rings {
+        let due = self.due();
+        if due <= now.after(SOON) {
             self.now = self.port.now();
         }
+        let rings = due <= self.now.max(now);
         for at in 0..PACKETS_PER_POLL {
             if !self.port.next() {
                 break;
             }
-            if at == 0 && !rings {
+            if at == 0 && due > now.after(SOON) {
                 self.now = self.port.now();
             }
             events += self.arrived(sink);
@@ -217,6 +197,9 @@ impl<P: PacketPort> Link for ReliableLink<P> {
                 peer.channel.refuse(self.now);
                 self.warm(id);
             }
+        }
+        if rings && self.watch.at <= self.now {
+            self.watch(sink);
         }
         self.ring();
         while let Some(id) = self.hot.pop() {
@@ -250,6 +233,7 @@ impl<P: PacketPort> ReliableLink<P> {
             hot: Vec::new(),
             timers: BinaryHeap::new(),
             unknown: Vec::new(),
+            watch: Watch::new(),
             ends: BTreeMap::new(),
             now: Instant::default(),
         }
@@ -281,9 +265,8 @@ impl<P: PacketPort> ReliableLink<P> {
         if !self.hot.is_empty() {
             return Instant::default();
         }
-        self.timers
-            .peek()
-            .map_or(Instant::END, |Reverse((at, _))| *at)
+        let timer = (self.timers.peek()).map_or(Instant::END, |Reverse((at, _))| *at);
+        timer.min(self.watch.at)
     }
 
     /// Says goodbye to everybody. What has not arrived is lost: wait for [`ReliableLink::is_done`] before, for a while.
@@ -409,6 +392,7 @@ impl<P: PacketPort> ReliableLink<P> {
             port: 0,
         };
         self.ids.insert(me.id, id);
+        self.watch.begin(self.now);
         self.peers[id.index()] = Some(Box::new(Peer {
             channel: Channel::new(me, self.terms, self.now),
             reader: Reader::new(),
@@ -416,6 +400,7 @@ impl<P: PacketPort> ReliableLink<P> {
             wanted: false,
             resumed: false,
             hot: false,
+            awaited: false,
             timer_at: Instant::END,
         }));
     }
@@ -473,79 +458,6 @@ impl<P: PacketPort> ReliableLink<P> {
                 peer.timer_at = due;
                 self.timers.push(Reverse((due, id.0)));
             }
-        }
-    }
-}
-
-impl Peer {
-    /// Writes a frame into the channel, the body as far as there is room.
-    #[inline]
-    fn post(&mut self, frame: &Frame<'_>, len: usize, token: TxToken) -> Posted {
-        let mut targets = [RecordTarget::default(); TARGETS_MAX];
-        for (to, from) in targets.iter_mut().zip(frame.targets) {
-            (to.addr, to.len, to.key) = (from.addr, from.len, from.key);
-        }
-        let header = &frame.header;
-        let record = Record {
-            kind: header.kind as u8,
-            flags: header.flags.bits(),
-            targets: frame.targets.len().min(TARGETS_MAX) as u8,
-            id: header.id,
-            tag: header.tag,
-            data: header.data,
-            len: header.len,
-            body: len as u64,
-        };
-        let mut head = [0; HEAD_MAX];
-        let head_len = record.emit(&targets, &mut head);
-        self.channel.write(head_len, |at, into| {
-            into.copy_from_slice(&head[at..at + into.len()]);
-        });
-        let done = self.channel.write(len, |at, into| {
-            frame.body.read(frame.offset + at, into);
-        });
-        if done == len {
-            return Posted::Done;
-        }
-        let (offset, len) = (frame.offset + done, len - done);
-        if frame.transient {
-            let mut copy = alloc::vec![0; len];
-            frame.body.read(offset, &mut copy);
-            self.large = Some(Large {
-                body: Rest::Owned(copy),
-                offset: 0,
-                len,
-            });
-            return Posted::Done;
-        }
-        self.large = Some(Large {
-            body: Rest::Lent(frame.body.clone(), token),
-            offset,
-            len,
-        });
-        Posted::Pending
-    }
-
-    /// Goes on with a large body; returns its token when the channel has all of it.
-    fn go_on(&mut self) -> Option<TxToken> {
-        let large = self.large.as_mut()?;
-        let offset = large.offset;
-        let done = match &large.body {
-            Rest::Lent(iov, _) => self.channel.write(large.len, |at, into| {
-                iov.read(offset + at, into);
-            }),
-            Rest::Owned(copy) => self.channel.write(large.len, |at, into| {
-                into.copy_from_slice(&copy[offset + at..offset + at + into.len()]);
-            }),
-        };
-        large.offset += done;
-        large.len -= done;
-        if large.len > 0 {
-            return None;
-        }
-        match self.large.take()?.body {
-            Rest::Lent(_, token) => Some(token),
-            Rest::Owned(_) => None,
         }
     }
 }

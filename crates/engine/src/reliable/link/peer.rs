@@ -1,0 +1,119 @@
+//! What a link keeps of one peer: the channel to it, and frames of which a part is in the channel. Short path.
+
+use alloc::vec::Vec;
+
+use oxifabric_mem::Iov;
+use oxifabric_types::Instant;
+use oxifabric_wire::reliable::record::{HEAD_MAX, Record, RecordTarget, TARGETS_MAX};
+
+use crate::link::{Frame, Posted, TxToken};
+use crate::reliable::channel::Channel;
+use crate::reliable::reader::Reader;
+
+/// One peer.
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub(super) channel: Channel,
+    pub(super) reader: Reader,
+    /// A body of which a part has been taken by the channel.
+    pub(super) large: Option<Large>,
+    /// A frame was refused since [`Sink::writable`].
+    pub(super) wanted: bool,
+    /// The stalled frame is to be offered again.
+    pub(super) resumed: bool,
+    pub(super) hot: bool,
+    /// Something waits for the peer, as the engine said last.
+    pub(super) awaited: bool,
+    /// When a timer looks at it.
+    pub(super) timer_at: Instant,
+}
+
+/// A body that the channel had no room for at once.
+#[derive(Debug)]
+pub(super) struct Large {
+    pub(super) body: Rest,
+    offset: usize,
+    len: usize,
+}
+
+/// Where what is left of it is.
+#[derive(Debug)]
+pub(super) enum Rest {
+    /// Memory of the operation.
+    Lent(Iov, TxToken),
+    /// A copy.
+    Owned(Vec<u8>),
+}
+
+impl Peer {
+    /// Writes a frame into the channel, the body as far as there is room.
+    #[inline]
+    pub(super) fn post(&mut self, frame: &Frame<'_>, len: usize, token: TxToken) -> Posted {
+        let mut targets = [RecordTarget::default(); TARGETS_MAX];
+        for (to, from) in targets.iter_mut().zip(frame.targets) {
+            (to.addr, to.len, to.key) = (from.addr, from.len, from.key);
+        }
+        let header = &frame.header;
+        let record = Record {
+            kind: header.kind as u8,
+            flags: header.flags.bits(),
+            targets: frame.targets.len().min(TARGETS_MAX) as u8,
+            id: header.id,
+            tag: header.tag,
+            data: header.data,
+            len: header.len,
+            body: len as u64,
+        };
+        let mut head = [0; HEAD_MAX];
+        let head_len = record.emit(&targets, &mut head);
+        self.channel.write(head_len, |at, into| {
+            into.copy_from_slice(&head[at..at + into.len()]);
+        });
+        let done = self.channel.write(len, |at, into| {
+            frame.body.read(frame.offset + at, into);
+        });
+        if done == len {
+            return Posted::Done;
+        }
+        let (offset, len) = (frame.offset + done, len - done);
+        if frame.transient {
+            let mut copy = alloc::vec![0; len];
+            frame.body.read(offset, &mut copy);
+            self.large = Some(Large {
+                body: Rest::Owned(copy),
+                offset: 0,
+                len,
+            });
+            return Posted::Done;
+        }
+        self.large = Some(Large {
+            body: Rest::Lent(frame.body.clone(), token),
+            offset,
+            len,
+        });
+        Posted::Pending
+    }
+
+    /// Goes on with a large body; returns its token when the channel has all of it.
+    pub(super) fn go_on(&mut self) -> Option<TxToken> {
+        let large = self.large.as_mut()?;
+        let offset = large.offset;
+        let done = match &large.body {
+            Rest::Lent(iov, _) => self.channel.write(large.len, |at, into| {
+                iov.read(offset + at, into);
+            }),
+            Rest::Owned(copy) => self.channel.write(large.len, |at, into| {
+                into.copy_from_slice(&copy[offset + at..offset + at + into.len()]);
+            }),
+        };
+        large.offset += done;
+        large.len -= done;
+        if large.len > 0 {
+            return None;
+        }
+        match self.large.take()?.body {
+            Rest::Lent(_, token) => Some(token),
+            Rest::Owned(_) => None,
+        }
+    }
+}

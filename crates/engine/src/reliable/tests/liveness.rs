@@ -1,0 +1,132 @@
+//! Whoever is gone is noticed by all that wait for him, and by nobody else.
+
+use core::time::Duration;
+
+use oxifabric_types::{Errno, Flags, PeerId};
+
+use super::fabric::{DEADLINE, FAST, Fabric};
+
+const MS: Duration = Duration::from_millis(1);
+
+/// The victim, and whoever survives him.
+const VICTIM: usize = 1;
+const HIM: PeerId = PeerId(1);
+
+/// Two ends that have exchanged messages and whose channel has nothing under way.
+fn acquainted() -> Fabric {
+    let mut fabric = Fabric::new(2, FAST);
+    for (from, to) in [(0, 1), (1, 0)] {
+        fabric.recv(to, PeerId::ANY, 100, 1);
+        fabric.send(from, to, 100, Flags::empty(), 2);
+    }
+    fabric.run_until(Duration::from_secs(1), |fabric| {
+        fabric.ends.iter().all(|end| end.events.done.len() == 2)
+    });
+    fabric.run_for(3000 * MS);
+    fabric
+}
+
+/// Begins something that waits for the victim, who has acknowledged every packet when he dies.
+fn dies_owing(begin: impl FnOnce(&mut Fabric)) {
+    let mut fabric = acquainted();
+    begin(&mut fabric);
+    fabric.run_for(100 * MS);
+    assert!(fabric.ends[0].link.is_done(), "nothing is unacknowledged");
+    assert_eq!(fabric.ends[0].events.done.len(), 2, "it waits");
+    fabric.kill(VICTIM);
+    let start = fabric.now();
+    fabric.run_until(DEADLINE * 2, |fabric| {
+        !fabric.ends[0].events.failed.is_empty()
+    });
+    assert_eq!(fabric.ends[0].events.failed, [(7, Errno::TIMEDOUT)]);
+    assert!(fabric.now().since(start) < DEADLINE + 3000 * MS);
+}
+
+#[test]
+fn a_peer_that_owes_the_answer_to_an_offer() {
+    dies_owing(|fabric| fabric.send(0, VICTIM, 1 << 20, Flags::empty(), 7));
+}
+
+#[test]
+fn a_peer_that_owes_an_acknowledgement_of_delivery() {
+    dies_owing(|fabric| fabric.send(0, VICTIM, 100, Flags::DELIVERY_COMPLETE, 7));
+}
+
+#[test]
+fn a_peer_whose_message_is_waited_for() {
+    dies_owing(|fabric| fabric.recv(0, HIM, 100, 7));
+}
+
+#[test]
+fn a_peer_that_owes_what_was_read() {
+    dies_owing(|fabric| {
+        fabric.mute(VICTIM);
+        fabric.read(0, VICTIM, 1000, 7);
+    });
+}
+
+#[test]
+fn a_peer_that_owes_the_rest_of_a_message() {
+    let mut fabric = acquainted();
+    fabric.recv(0, PeerId::ANY, 1 << 20, 7);
+    fabric.send(VICTIM, 0, 1 << 20, Flags::empty(), 8);
+    // Some of the body is here, and the receive takes from anybody.
+    fabric.run_for(Duration::from_micros(300));
+    fabric.kill(VICTIM);
+    fabric.run_until(DEADLINE * 2, |fabric| {
+        !fabric.ends[0].events.failed.is_empty()
+    });
+    assert_eq!(fabric.ends[0].events.failed, [(7, Errno::TIMEDOUT)]);
+}
+
+#[test]
+fn a_peer_that_is_slow_is_waited_for() {
+    let mut fabric = acquainted();
+    fabric.send(0, VICTIM, 1 << 20, Flags::empty(), 7);
+    fabric.run_for(DEADLINE * 10);
+    assert_eq!(fabric.ends[0].events.failed, []);
+    fabric.recv(VICTIM, PeerId::ANY, 1 << 20, 8);
+    fabric.run_until(Duration::from_secs(1), |fabric| {
+        fabric.ends[0].events.done.contains(&7)
+    });
+}
+
+#[test]
+fn nobody_is_asked_who_owes_nothing() {
+    let mut fabric = acquainted();
+    let before = fabric.sent();
+    fabric.recv(0, PeerId::ANY, 100, 7);
+    fabric.run_for(DEADLINE * 10);
+    assert_eq!(fabric.sent(), before);
+}
+
+#[test]
+fn a_peer_that_starts_anew_ends_what_the_old_one_owed() {
+    let mut fabric = acquainted();
+    fabric.send(0, VICTIM, 1 << 20, Flags::empty(), 7);
+    fabric.run_for(100 * MS);
+    fabric.restart(VICTIM);
+    fabric.run_until(Duration::from_secs(5), |fabric| {
+        !fabric.ends[0].events.failed.is_empty()
+    });
+    assert_eq!(fabric.ends[0].events.failed, [(7, Errno::CONNRESET)]);
+    fabric.recv(VICTIM, PeerId::ANY, 1 << 20, 8);
+    fabric.send(0, VICTIM, 1 << 20, Flags::empty(), 9);
+    fabric.run_until(Duration::from_secs(5), |fabric| {
+        fabric.ends[0].events.done.contains(&9) && fabric.ends[VICTIM].events.done == [8]
+    });
+}
+
+#[test]
+fn a_peer_that_is_still_for_five_seconds_goes_on() {
+    let mut fabric = acquainted();
+    fabric.recv(VICTIM, PeerId::ANY, 1 << 20, 8);
+    fabric.send(0, VICTIM, 1 << 20, Flags::empty(), 7);
+    fabric.run_for(Duration::from_micros(300));
+    fabric.ends[VICTIM].still = true;
+    fabric.run_for(Duration::from_secs(5));
+    fabric.ends[VICTIM].still = false;
+    fabric.run_until(Duration::from_secs(2), |fabric| {
+        fabric.ends[0].events.done.contains(&7) && fabric.ends[VICTIM].events.done.contains(&8)
+    });
+}
