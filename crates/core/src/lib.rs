@@ -5,6 +5,7 @@
 //! - [`inet`]: IP addresses, for the providers that have some; [`clock`], [`timer`], [`secret`] numbers, for all.
 //! - [`info`]: `struct fi_info` and its owned form.
 //! - [`log`], [`params`]: what the environment asks of the library.
+//! - [`simulation`]: what a simulated network tells programs that know of it.
 //! - [`provider`]: a provider without its type, as the registry keeps it.
 //! - [`registry`]: fi_getinfo, with a reason for every refusal.
 //! - Objects, one module each, with the table that C programs call: `fabric` opens `domain`, `eq`, `wait_set` and `passive`; a
@@ -44,6 +45,7 @@ pub mod provider;
 pub mod quiet_thread;
 pub mod registry;
 pub mod secret;
+pub mod simulation;
 mod sockaddr;
 #[cfg(test)]
 mod tests;

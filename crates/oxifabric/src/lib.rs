@@ -78,6 +78,7 @@ mod lock;
 mod raw;
 mod region;
 mod remote;
+mod simulation;
 mod threading;
 mod why;
 
@@ -99,5 +100,6 @@ pub use oxifabric_types::{Caps, EpType, Errno};
 pub use raw::{Buffer, Op, Plain, Scope, ScopedOp};
 pub use region::{Access, Payload, Region, RegionSlice};
 pub use remote::{Remote, RemoteRegion};
+pub use simulation::{PacketCount, Simulation};
 pub use threading::{Local, Shared, Threading};
 pub use why::{Rejection, WhyNot};

@@ -28,6 +28,7 @@ mod post;
 mod queue;
 mod region;
 mod scope;
+mod simulation;
 mod slots;
 mod watch;
 
@@ -49,6 +50,7 @@ pub(crate) use post::{Inject, Place, Post};
 pub(crate) use queue::{Arrival, Done, Entry, ErrorEntry, Polled, Queue, Remote, Waits};
 pub(crate) use region::RegionObject;
 pub use scope::{Scope, ScopedOp};
+pub(crate) use simulation::SimulationOps;
 pub(crate) use slots::Load;
 pub use slots::Op;
 pub(crate) use slots::Scalars;

@@ -1,35 +1,14 @@
 //! What programs ask that know that their network is simulated: `fi_open_ops(endpoint, "oxi_sim_ops", ...)`, docs/sim.md.
-//!
-//! The table is part of the interface of the library: functions are only ever added at its end.
 
 use std::ffi::{CStr, c_void};
 use std::ptr::NonNull;
 
+use oxifabric_core::simulation::{NOBODY, SIM_OPS, SimOps};
 use oxifabric_types::Instant;
 
 use crate::network::{BEGIN, Count};
 use crate::params;
 use crate::world::World;
-
-/// The name of the table.
-const OPS_NAME: &CStr = c"oxi_sim_ops";
-
-/// No node.
-const NOBODY: u64 = u64::MAX;
-
-/// The functions, as a C structure.
-#[repr(C)]
-#[derive(Debug)]
-struct SimOps {
-    /// How many bytes the structure has.
-    size: usize,
-    /// What time it is, in nanoseconds since the network began.
-    now: extern "C" fn() -> u64,
-    /// Waits until an endpoint has something to do, at most until a time; returns its node, or all ones if the time has come.
-    turn: extern "C" fn(u64) -> u64,
-    /// How often something has happened to packets, by its number in [`COUNTS`]; zero for other numbers.
-    count: extern "C" fn(u32) -> u64,
-}
 
 static OPS: SimOps = SimOps {
     size: size_of::<SimOps>(),
@@ -52,7 +31,7 @@ const COUNTS: [Count; 8] = [
 
 /// Returns the table of this name.
 pub(crate) fn named(name: &CStr) -> Option<NonNull<c_void>> {
-    (name == OPS_NAME).then(|| NonNull::from(&OPS).cast())
+    (name == SIM_OPS).then(|| NonNull::from(&OPS).cast())
 }
 
 fn with<R>(call: impl FnOnce(&World) -> R) -> Option<R> {

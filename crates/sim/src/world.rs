@@ -131,11 +131,11 @@ impl World {
         }
     }
 
-    /// Tells whether nothing goes on unless somebody is polled who has not been for long.
+    /// Tells whether nothing goes on unless somebody is polled who has not been for long, or whoever drives the network does so.
     pub(crate) fn waits_in_vain(&self) -> bool {
         let state = self.lock();
         let (absent, busy) = state.network.crowd().idlers();
-        self.time == Time::Virtual && absent && busy > 0
+        self.time == Time::Virtual && (state.driven || (absent && busy > 0))
     }
 
     fn publish(&self, state: &State) -> Instant {

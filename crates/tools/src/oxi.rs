@@ -9,6 +9,7 @@ mod orders;
 mod peer;
 mod player;
 mod providers;
+mod sim;
 mod table;
 
 use std::process::ExitCode;
@@ -39,6 +40,8 @@ struct Oxi {
 enum Command {
     /// Play ping-pong and bandwidth over every provider that is here (the main job)
     Bench(bench::Options),
+    /// Let many nodes of a simulated network send to each other
+    Sim(sim::Options),
     /// The other process of the main job
     #[command(hide = true)]
     Peer(peer::Options),
@@ -56,6 +59,7 @@ pub fn main() -> ExitCode {
     let result = match options.command {
         None => bench::run(&options.bench),
         Some(Command::Bench(options)) => bench::run(&options),
+        Some(Command::Sim(options)) => sim::run(&options),
         Some(Command::Peer(options)) => peer::serve(&options).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|trouble| {

@@ -364,3 +364,62 @@ fn oxi_fails_for_a_provider_that_is_not_there() {
         ended.out
     );
 }
+
+#[test]
+fn oxi_sim_lets_every_pattern_arrive_over_a_network_that_loses() {
+    for pattern in ["ring", "all-to-all", "incast", "permutation", "random"] {
+        let options =
+            format!("sim --pattern {pattern} --nodes 12 --seconds 0.02 --drop 0.02 --seed 3");
+        let arguments: Vec<&str> = options.split(' ').collect();
+        let ended = run(env!("CARGO_BIN_EXE_oxi"), &arguments);
+        assert!(ended.status.success(), "{}", ended.err);
+        for part in [
+            "messages received",
+            "packets repeated",
+            "99 % within",
+            "an idle peer",
+            "●",
+        ] {
+            assert!(ended.out.contains(part), "{part}: {}", ended.out);
+        }
+    }
+}
+
+#[test]
+fn oxi_sim_repeats_itself() {
+    let play = |seed: &str| {
+        let arguments = [
+            "sim",
+            "--nodes",
+            "9",
+            "--seconds",
+            "0.05",
+            "--drop",
+            "0.05",
+            "--seed",
+            seed,
+        ];
+        let out = run(env!("CARGO_BIN_EXE_oxi"), &arguments).out;
+        let told = out
+            .lines()
+            .filter(|line| line.contains("packets") || line.contains("within"));
+        told.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let once = play("7");
+    assert!(once.len() > 5, "{once:?}");
+    assert_eq!(once, play("7"));
+    assert_ne!(once, play("8"));
+}
+
+#[test]
+fn oxi_sim_says_what_is_wrong_with_a_plan() {
+    let plan = std::env::temp_dir().join(format!("oxi-sim-plan-{}.toml", std::process::id()));
+    std::fs::write(&plan, "[link]\nspeed = 3\n").unwrap();
+    let ended = run(
+        env!("CARGO_BIN_EXE_oxi"),
+        &["sim", plan.to_str().unwrap(), "--nodes", "4"],
+    );
+    std::fs::remove_file(&plan).unwrap();
+    assert!(!ended.status.success());
+    assert!(ended.err.contains("speed"), "{}", ended.err);
+}

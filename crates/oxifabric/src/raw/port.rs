@@ -195,6 +195,11 @@ impl Port {
     }
 
     #[inline]
+    /// The endpoint as an object of any class.
+    pub(super) fn fid(&self) -> *mut fid {
+        self.handle.fid()
+    }
+
     pub(super) fn as_ptr(&self) -> *mut fid_ep {
         self.handle.as_ptr()
     }

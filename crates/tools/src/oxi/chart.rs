@@ -28,12 +28,34 @@ const HEIGHT: usize = 14;
 /// Columns of the labels on the left.
 const LABELS: usize = 9;
 
-/// Prints a chart.
+/// Prints a chart over lengths in bytes.
 pub(super) fn print(
     out: &mut dyn Write,
     title: &str,
     series: &[Series<'_>],
     colour: bool,
+) -> io::Result<()> {
+    print_over(out, title, series, colour, spell_size)
+}
+
+/// Prints a chart over numbers.
+pub(super) fn print_counts(
+    out: &mut dyn Write,
+    title: &str,
+    series: &[Series<'_>],
+    colour: bool,
+) -> io::Result<()> {
+    print_over(out, title, series, colour, |count| {
+        spell_value(count as f64)
+    })
+}
+
+fn print_over(
+    out: &mut dyn Write,
+    title: &str,
+    series: &[Series<'_>],
+    colour: bool,
+    spell: fn(usize) -> String,
 ) -> io::Result<()> {
     let Some(plot) = Plot::new(series) else {
         return Ok(());
@@ -47,7 +69,7 @@ pub(super) fn print(
         writeln!(out)?;
     }
     writeln!(out, "  {:LABELS$} └{}", "", "─".repeat(WIDTH))?;
-    writeln!(out, "  {:LABELS$}  {}", "", plot.x_labels())?;
+    writeln!(out, "  {:LABELS$}  {}", "", plot.x_labels(spell))?;
     let legend = series.iter().enumerate().map(|(at, series)| {
         let (mark, code) = mark(at);
         format!("{} {}", paint(mark, code, colour), series.name)
@@ -122,8 +144,8 @@ impl Plot {
         }
     }
 
-    /// Sizes under the plot: the first, the last and some between them.
-    fn x_labels(&self) -> String {
+    /// Numbers under the plot: the first, the last and some between them.
+    fn x_labels(&self, spell: fn(usize) -> String) -> String {
         const BETWEEN: usize = 3;
         let mut line = String::new();
         for at in 0..=BETWEEN {
@@ -131,17 +153,17 @@ impl Plot {
             let column = (share * WIDTH as f64) as usize;
             let missing = column.saturating_sub(line.chars().count());
             line.extend(std::iter::repeat_n(' ', missing));
-            line.push_str(&power_of_two(self.x.value(share)));
+            line.push_str(&spell(power_of_two(self.x.value(share))));
         }
-        let last = power_of_two(self.x.value(1.0));
+        let last = spell(power_of_two(self.x.value(1.0)));
         let missing = WIDTH.saturating_sub(line.chars().count());
         format!("{line}{last:>missing$}")
     }
 }
 
-/// The nearest power of two, as a size.
-fn power_of_two(value: f64) -> String {
-    spell_size(value.log2().round().exp2() as usize)
+/// The nearest power of two.
+fn power_of_two(value: f64) -> usize {
+    value.log2().round().exp2() as usize
 }
 
 /// A logarithmic axis.

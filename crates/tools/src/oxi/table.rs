@@ -55,7 +55,7 @@ pub(super) fn spell_value(value: f64) -> String {
 }
 
 /// A whole number with commas.
-fn spell_count(value: f64) -> String {
+pub(super) fn spell_count(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {

@@ -1,0 +1,53 @@
+//! The functions of a simulated network. Source: docs/sim.md section 4, fi_open_ops(3).
+
+use core::mem::offset_of;
+use core::ptr;
+
+use oxifabric_abi::fi_open_ops;
+use oxifabric_core::simulation::{SIM_OPS, SimOps};
+use oxifabric_types::Errno;
+
+use super::{Port, check};
+
+/// The functions of the network that an endpoint is on. They have no arguments that could be wrong, and live as long as the
+/// process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SimulationOps(SimOps);
+
+impl SimulationOps {
+    /// Asks an endpoint for them.
+    pub(crate) fn of(port: &Port) -> Result<Self, Errno> {
+        let mut ops = ptr::null_mut();
+        // SAFETY: the endpoint is open, and the name ends with a zero byte.
+        let opened = unsafe {
+            let name = SIM_OPS.as_ptr();
+            fi_open_ops(port.fid(), name, 0, &mut ops, ptr::null_mut())
+        };
+        check(opened)?;
+        let ops = ops.cast::<SimOps>();
+        // SAFETY: functions of this name are this structure, which begins with its size and stays where it is.
+        let size = unsafe {
+            ops.cast::<u8>()
+                .add(offset_of!(SimOps, size))
+                .cast::<usize>()
+                .read()
+        };
+        if size < size_of::<SimOps>() {
+            return Err(Errno::NOSYS);
+        }
+        // SAFETY: as above; it has all functions that are known here.
+        Ok(Self(unsafe { ops.read() }))
+    }
+
+    pub(crate) fn now(&self) -> u64 {
+        (self.0.now)()
+    }
+
+    pub(crate) fn turn(&self, until: u64) -> u64 {
+        (self.0.turn)(until)
+    }
+
+    pub(crate) fn count(&self, what: u32) -> u64 {
+        (self.0.count)(what)
+    }
+}

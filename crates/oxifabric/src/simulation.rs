@@ -1,0 +1,69 @@
+//! What a program can know of a simulated network, and how it lets time pass there.
+
+use core::time::Duration;
+
+use oxifabric_core::simulation::NOBODY;
+
+use crate::raw::SimulationOps;
+use crate::{Endpoint, Error, Kind, Threading};
+
+/// The network that an endpoint of the provider `sim` is on.
+///
+/// Its time is that of the network: virtual, unless `FI_SIM_TIME=real`.
+#[derive(Clone, Copy, Debug)]
+pub struct Simulation(SimulationOps);
+
+/// What may happen to packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PacketCount {
+    /// They were sent.
+    Sent = 0,
+    /// They were data that had been sent before.
+    Repeated = 1,
+    /// They arrived.
+    Delivered = 2,
+    /// They were lost at random.
+    Lost = 3,
+    /// They were doubled.
+    Doubled = 4,
+    /// They were held back, so that others overtook them.
+    Late = 5,
+    /// They were lost since a queue was full.
+    Overflowed = 6,
+    /// They were lost since a node was cut off.
+    Cut = 7,
+}
+
+impl Simulation {
+    /// Finds the network of an endpoint.
+    ///
+    /// # Errors
+    ///
+    /// What `fi_open_ops` returned: `NOSYS` where the network is a real one.
+    pub fn of<K: Kind, T: Threading>(endpoint: &Endpoint<K, T>) -> Result<Self, Error> {
+        let ops = SimulationOps::of(endpoint.port());
+        ops.map(Self).map_err(Error::call("fi_open_ops"))
+    }
+
+    /// What time it is, since the network began.
+    #[inline]
+    pub fn now(&self) -> Duration {
+        Duration::from_nanos(self.0.now())
+    }
+
+    /// Waits until an endpoint has something to do, at most until a time; returns the number of its node, whose queue is
+    /// to be polled next.
+    ///
+    /// From the first call on, virtual time passes in this call only.
+    #[inline]
+    pub fn turn(&self, until: Duration) -> Option<u64> {
+        let until = u64::try_from(until.as_nanos()).unwrap_or(u64::MAX);
+        Some(self.0.turn(until)).filter(|node| *node != NOBODY)
+    }
+
+    /// How often something has happened to packets, in the whole network.
+    pub fn count(&self, what: PacketCount) -> u64 {
+        self.0.count(what as u32)
+    }
+}

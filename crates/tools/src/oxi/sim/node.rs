@@ -1,0 +1,219 @@
+//! One node: an endpoint with its queue, and what it has to say.
+//!
+//! A message begins with its sender, its number among those of the pair, and the time at which it was sent.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use oxifabric::{
+    Address, AddressVector, Buffer, CompletionQueue, Domain, Endpoint, Local, Operation, Peer, Rdm,
+};
+
+use super::super::Trouble;
+use super::histogram::Histogram;
+
+/// How many bytes a message has at least.
+pub(super) const HEAD: usize = 16;
+
+/// How many receives are posted.
+const RECEIVES: usize = 8;
+
+/// Of the time, so many bits are sent, in nanoseconds.
+const TIME_BITS: u32 = 40;
+
+pub(super) struct Node {
+    endpoint: Endpoint<Rdm, Local>,
+    queue: CompletionQueue<Local>,
+    peers: AddressVector<Local>,
+    /// Those it sends to: what they are called, and how many messages they were sent.
+    known: HashMap<u32, (Peer, u32)>,
+    /// How many messages have come from whom.
+    heard: HashMap<u32, u32>,
+    /// Messages that could not be posted yet, oldest first: to whom, and when they were to be sent.
+    waiting: VecDeque<(u32, Duration)>,
+    /// Buffers for long messages.
+    spare: Vec<Buffer>,
+    size: usize,
+    inject: usize,
+    /// How many messages this one has begun to send.
+    pub(super) begun: u64,
+}
+
+/// What has come.
+pub(super) struct Tally {
+    pub(super) times: Histogram,
+    pub(super) arrived: u64,
+    /// Messages that were damaged, doubled or out of order.
+    pub(super) wrong: u64,
+}
+
+impl Node {
+    pub(super) fn open(domain: &Domain<Local>, size: usize) -> Result<Self, Trouble> {
+        let peers = AddressVector::open(domain)?;
+        let queue = CompletionQueue::polled(domain, 2 * RECEIVES)?;
+        let endpoint = Endpoint::builder(domain)
+            .address_vector(&peers)
+            .queue(&queue)
+            .enable()?;
+        for _ in 0..RECEIVES {
+            endpoint.receive(Buffer::zeroed(size))?;
+        }
+        Ok(Self {
+            inject: endpoint.info().inject_size(),
+            endpoint,
+            queue,
+            peers,
+            known: HashMap::new(),
+            heard: HashMap::new(),
+            waiting: VecDeque::new(),
+            spare: Vec::new(),
+            size,
+            begun: 0,
+        })
+    }
+
+    pub(super) fn endpoint(&self) -> &Endpoint<Rdm, Local> {
+        &self.endpoint
+    }
+
+    pub(super) fn address(&self) -> Result<Address, Trouble> {
+        Ok(self.endpoint.address()?)
+    }
+
+    /// How many others it has sent to or heard of.
+    pub(super) fn peers(&self) -> usize {
+        let only_heard = self
+            .heard
+            .keys()
+            .filter(|node| !self.known.contains_key(node));
+        self.known.len() + only_heard.count()
+    }
+
+    /// How many messages wait to be posted.
+    pub(super) fn waits(&self) -> usize {
+        self.waiting.len()
+    }
+
+    pub(super) fn knows(&self, node: u32) -> bool {
+        self.known.contains_key(&node)
+    }
+
+    pub(super) fn learn(&mut self, node: u32, address: &Address) -> Result<(), Trouble> {
+        self.known.insert(node, (self.peers.insert(address)?, 0));
+        Ok(())
+    }
+
+    /// Begins to send a message to somebody it knows.
+    pub(super) fn send(&mut self, me: u32, to: u32, now: Duration) -> Result<(), Trouble> {
+        self.begun += 1;
+        self.waiting.push_back((to, now));
+        self.post(me)
+    }
+
+    /// Takes what has come, and posts what waits.
+    pub(super) fn step(
+        &mut self,
+        me: u32,
+        now: Duration,
+        tally: &mut Tally,
+    ) -> Result<(), Trouble> {
+        while let Some(completion) = self.queue.poll()? {
+            let (mut buffer, transfer) = completion.ok()?;
+            if transfer.operation != Operation::Receive {
+                self.spare.push(buffer);
+                continue;
+            }
+            self.take(me, &buffer, now, tally);
+            buffer.resize(self.size);
+            self.endpoint.receive(buffer)?;
+        }
+        self.post(me)
+    }
+
+    fn post(&mut self, me: u32) -> Result<(), Trouble> {
+        while let Some(&(to, since)) = self.waiting.front() {
+            let Some(&(peer, number)) = self.known.get(&to) else {
+                return Err("a message to somebody unknown".into());
+            };
+            let mut buffer = self
+                .spare
+                .pop()
+                .unwrap_or_else(|| Buffer::zeroed(self.size));
+            write(&mut buffer, me, number, since);
+            let posted = if self.size <= self.inject {
+                let posted = self.endpoint.inject(peer, &buffer);
+                self.spare.push(buffer);
+                posted
+            } else {
+                self.endpoint
+                    .send(peer, buffer)
+                    .map(|_| ())
+                    .map_err(|refused| refused.error)
+            };
+            match posted {
+                Err(error) if error.is_again() => return Ok(()),
+                posted => posted?,
+            }
+            self.waiting.pop_front();
+            self.known.insert(to, (peer, number + 1));
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, me: u32, message: &[u8], now: Duration, tally: &mut Tally) {
+        tally.arrived += 1;
+        let Some((from, number, since)) = read(message).filter(|_| message.len() == self.size)
+        else {
+            tally.wrong += 1;
+            return;
+        };
+        let expected = self.heard.entry(from).or_default();
+        tally.wrong += u64::from(from == me || number != *expected);
+        *expected += 1;
+        tally.times.add(now.saturating_sub(since));
+    }
+}
+
+/// Writes a message.
+fn write(message: &mut [u8], from: u32, number: u32, since: Duration) {
+    let nanos = since.as_nanos() as u64 & ((1 << TIME_BITS) - 1);
+    let check = u64::from(from.wrapping_mul(31) ^ number) << TIME_BITS;
+    message[..4].copy_from_slice(&from.to_le_bytes());
+    message[4..8].copy_from_slice(&number.to_le_bytes());
+    message[8..16].copy_from_slice(&(nanos | check).to_le_bytes());
+    if let Some(last) = message[HEAD..].last_mut() {
+        *last = number as u8;
+    }
+}
+
+/// Reads a message: who sent it, its number, and since when it is under way; `None` if it is damaged.
+fn read(message: &[u8]) -> Option<(u32, u32, Duration)> {
+    let (from, rest) = message.split_first_chunk()?;
+    let (number, rest) = rest.split_first_chunk()?;
+    let (time, rest) = rest.split_first_chunk()?;
+    let (from, number) = (u32::from_le_bytes(*from), u32::from_le_bytes(*number));
+    let time = u64::from_le_bytes(*time);
+    let check = u64::from(from.wrapping_mul(31) ^ number) << TIME_BITS;
+    let nanos = time & ((1 << TIME_BITS) - 1);
+    let whole = time == nanos | check && rest.last().is_none_or(|last| *last == number as u8);
+    whole.then_some((from, number, Duration::from_nanos(nanos)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_that_was_changed_is_damaged() {
+        let mut message = [0; 32];
+        let since = Duration::from_micros(77);
+        write(&mut message, 3, 9, since);
+        assert_eq!(read(&message), Some((3, 9, since)));
+        for at in [0, 4, 14, 31] {
+            let mut damaged = message;
+            damaged[at] ^= 1;
+            assert_eq!(read(&damaged), None, "{at}");
+        }
+        assert_eq!(read(&message[..12]), None);
+    }
+}

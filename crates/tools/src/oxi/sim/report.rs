@@ -1,0 +1,190 @@
+//! What was seen, as a table and a chart.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use oxifabric::PacketCount;
+
+use super::super::chart::{self, Series};
+use super::super::table::{spell_count, spell_size, spell_value};
+use super::crowd::{Crowd, Memory};
+use super::{Options, Pattern};
+
+/// The shares of messages whose times are told.
+const SHARES: [(f64, &str); 5] = [
+    (0.5, "half"),
+    (0.9, "90 %"),
+    (0.99, "99 %"),
+    (0.999, "99.9 %"),
+    (1.0, "all"),
+];
+
+/// Everything that is told.
+pub(super) struct Report {
+    pattern: Pattern,
+    nodes: u32,
+    size: usize,
+    rate: f64,
+    asked: Duration,
+    begun: u64,
+    arrived: u64,
+    missing: u64,
+    waiting: usize,
+    wrong: u64,
+    took: Duration,
+    wall: Duration,
+    turns: u64,
+    /// Shares, and times in microseconds that these keep to.
+    times: Vec<(f64, f64)>,
+    packets: [(PacketCount, u64); 8],
+    ends: usize,
+    memory: Memory,
+}
+
+impl Report {
+    pub(super) fn of(crowd: &Crowd, options: &Options, asked: Duration) -> Self {
+        use PacketCount::{Cut, Delivered, Doubled, Late, Lost, Overflowed, Repeated, Sent};
+        let times = &crowd.tally.times;
+        // From every second message to one in a million.
+        let shares = (1..=20).map(|power| 1.0 - 0.5_f64.powi(power));
+        let shares = shares.take_while(|share| (1.0 - share) * crowd.tally.arrived as f64 >= 1.0);
+        let micros = |time: Duration| time.as_nanos() as f64 / 1e3;
+        let times = shares
+            .chain(SHARES.map(|(share, _)| share))
+            .map(|share| match share {
+                1.0 => (share, micros(times.longest())),
+                share => (share, micros(times.quantile(share))),
+            });
+        let counts = [
+            Sent, Repeated, Delivered, Lost, Doubled, Late, Overflowed, Cut,
+        ];
+        Self {
+            pattern: options.pattern,
+            nodes: options.nodes,
+            size: options.size,
+            rate: options.rate,
+            asked,
+            begun: crowd.begun,
+            arrived: crowd.tally.arrived,
+            missing: crowd.missing(),
+            waiting: crowd.waiting(),
+            wrong: crowd.tally.wrong,
+            took: crowd.took,
+            wall: crowd.wall,
+            turns: crowd.turns,
+            times: times.collect(),
+            packets: counts.map(|what| (what, crowd.network().count(what))),
+            ends: crowd.ends(),
+            memory: crowd.memory,
+        }
+    }
+
+    /// Everything has arrived, once and as it was sent.
+    pub(super) const fn is_good(&self) -> bool {
+        self.missing == 0 && self.wrong == 0 && self.arrived == self.begun
+    }
+
+    pub(super) fn print(&self, out: &mut dyn Write, colour: bool) -> io::Result<()> {
+        self.head(out)?;
+        self.traffic(out)?;
+        self.costs(out)?;
+        writeln!(out)?;
+        let points = self.times[..self.times.len() - SHARES.len()]
+            .iter()
+            .map(|(share, time)| (1.0 / (1.0 - share), *time));
+        let series = [Series {
+            name: "one message in so many takes longer than this",
+            points: points.collect(),
+        }];
+        chart::print_counts(out, "time from send to receive, µs", &series, colour)
+    }
+
+    fn head(&self, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(
+            out,
+            "{} nodes, {:?}, messages of {}, {} a second and node, for {:?} of the network's time",
+            spell_count(self.nodes.into()),
+            self.pattern,
+            spell_size(self.size),
+            spell_value(self.rate),
+            self.asked,
+        )?;
+        writeln!(
+            out,
+            "{:.2?} of the network's time took {:.2?} here, with {} turns of nodes\n",
+            self.took,
+            self.wall,
+            spell_count(self.turns as f64),
+        )
+    }
+
+    fn traffic(&self, out: &mut dyn Write) -> io::Result<()> {
+        let count = |out: &mut dyn Write, name: &str, count: u64| {
+            writeln!(out, "  {name:<34} {:>14}", spell_count(count as f64))
+        };
+        count(out, "messages sent", self.begun)?;
+        count(out, "messages received", self.arrived)?;
+        for (what, number) in [
+            ("missing", self.missing),
+            ("still to be posted", self.waiting as u64),
+            ("damaged, doubled or out of order", self.wrong),
+        ] {
+            if number > 0 {
+                count(out, what, number)?;
+            }
+        }
+        let seconds = self.took.as_secs_f64().max(1e-9);
+        let gbps = self.arrived as f64 * self.size as f64 * 8.0 / 1e9 / seconds;
+        writeln!(
+            out,
+            "  {:<34} {:>14}",
+            "goodput, Gbit/s, all nodes",
+            spell_value(gbps)
+        )?;
+        for (what, number) in self.packets {
+            if number > 0 {
+                let name = format!("packets {}", format!("{what:?}").to_lowercase());
+                count(out, &name, number)?;
+            }
+        }
+        writeln!(out)?;
+        let told = &self.times[self.times.len() - SHARES.len()..];
+        for ((_, name), (_, time)) in SHARES.iter().zip(told) {
+            let name = format!("{name} within, µs");
+            writeln!(out, "  {name:<34} {:>14}", spell_value(*time))?;
+        }
+        writeln!(out)
+    }
+
+    /// Memory: what an endpoint takes before it has peers, and what a peer takes.
+    fn costs(&self, out: &mut dyn Write) -> io::Result<()> {
+        let Memory {
+            before,
+            opened,
+            first,
+            met,
+            peak,
+        } = self.memory;
+        let nodes = self.nodes as usize;
+        let each = |bytes: u64, among: usize| bytes as f64 / among.max(1) as f64;
+        let idle = each(met.0.saturating_sub(first.0), met.1 - first.1);
+        // Traffic makes new peers, or uses those that are there.
+        let (grown, new) = (peak.saturating_sub(met.0), self.ends - met.1);
+        let active = match new > met.1 {
+            true => each(grown, new),
+            false => idle + each(grown, self.ends),
+        };
+        let rows = [
+            (
+                "an endpoint, bytes",
+                each(opened.saturating_sub(before), nodes),
+            ),
+            ("an idle peer, bytes", idle),
+            ("an active peer, bytes", active),
+            ("peers of a node", each(self.ends as u64, nodes)),
+            ("all at most, MB", peak as f64 / 1e6),
+        ];
+        rows.iter()
+            .try_for_each(|(name, value)| writeln!(out, "  {name:<34} {:>14}", spell_value(*value)))
+    }
+}
