@@ -235,6 +235,14 @@ impl Config {
         })
     }
 
+    pub(crate) fn a_partition_outlasts_patience() -> Self {
+        Self::over(Packets {
+            drop: 0.02,
+            cut_ms: Some(8000.0),
+            ..Packets::default()
+        })
+    }
+
     pub(crate) fn an_endpoint_behind_packets_dies() -> Self {
         Self {
             nodes: 4,

@@ -84,6 +84,8 @@ simulations! {
     packets_are_doubled_and_overtaken
     queues_overflow
     a_partition_heals
+    a_partition_outlasts_patience
+    an_endpoint_behind_packets_dies
     an_endpoint_behind_packets_comes_back
 }
 

@@ -251,6 +251,10 @@ impl<S: Sink> Sink for Watch<'_, S> {
         self.sink.writable(peer);
     }
 
+    fn awaited(&self, each: &mut dyn FnMut(PeerId)) {
+        self.sink.awaited(each);
+    }
+
     fn peer_down(&mut self, peer: PeerId, why: Errno) {
         self.lost.push(peer.index());
         self.sink.peer_down(peer, broken(why));
