@@ -17,6 +17,8 @@ mod memory;
 mod node;
 #[path = "fragments/peers.rs"]
 mod peers;
+#[path = "fragments/simulating.rs"]
+mod simulating;
 #[path = "fragments/tags.rs"]
 mod tags;
 #[path = "fragments/threads.rs"]

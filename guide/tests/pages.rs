@@ -172,6 +172,11 @@ fn expect_target(pages: &[(String, String)], name: &str, target: &str) {
     if target.starts_with("https://") {
         return;
     }
+    if target.ends_with(".svg") {
+        let picture = guide().join("src").join(target);
+        assert!(picture.exists(), "{name}: no picture {target}");
+        return;
+    }
     let (page, anchor) = match target.split_once('#') {
         Some((page, anchor)) => (page, Some(anchor)),
         None => (target, None),

@@ -63,6 +63,8 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
+    /// Posts that found no room; each completion may make some.
+    crowded: Vec<Waker>,
     operations: HashMap<Op, Entry>,
     /// Completions that no future waits for.
     others: VecDeque<Completion>,
@@ -148,12 +150,18 @@ impl AsyncQueue {
         &self.0.queue
     }
 
-    /// Moves operations forward without waiting.
-    pub(crate) fn progress(&self) -> Result<(), Error> {
+    /// Has somebody woken whose post found no room: by a completion, or when the queue has something to do.
+    pub(crate) fn wait_for_room(&self, waker: &Waker) -> Result<(), Error> {
         let mut woken = Woken::new();
-        let result = self.0.drain(&mut self.0.state(), &mut woken);
+        let result = {
+            let mut state = self.0.state();
+            if !state.crowded.iter().any(|other| other.will_wake(waker)) {
+                state.crowded.push(waker.clone());
+            }
+            self.0.drive(&mut state, &mut woken)
+        };
         woken.into_iter().for_each(Waker::wake);
-        result.map(|_| ())
+        result
     }
 }
 
@@ -235,6 +243,7 @@ impl Shared {
 
 impl State {
     fn take(&mut self, completion: Completion, woken: &mut Woken) {
+        woken.append(&mut self.crowded);
         match self.operations.remove(&completion.op) {
             Some(Entry::Waiting(waker)) => {
                 woken.extend(waker);
@@ -264,7 +273,8 @@ impl State {
 
     fn has_waiting(&self) -> bool {
         let waits = |entry: &Entry| matches!(entry, Entry::Waiting(Some(_)));
-        !self.listeners.is_empty() || self.operations.values().any(waits)
+        let others = [&self.listeners, &self.crowded];
+        others.iter().any(|wakers| !wakers.is_empty()) || self.operations.values().any(waits)
     }
 
     /// Somebody who can drive the queue.
@@ -278,7 +288,7 @@ impl State {
                 self.driver = Some(op);
                 Some(waker)
             }
-            None => self.listeners.pop(),
+            None => self.listeners.pop().or_else(|| self.crowded.pop()),
         }
     }
 }

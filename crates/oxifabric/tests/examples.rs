@@ -1,6 +1,7 @@
 //! Each example runs to its end, as a program of its own.
 
 use std::env;
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -39,6 +40,25 @@ fn run(name: &str, arguments: &[&str]) {
         thread::sleep(Duration::from_millis(10));
     };
     assert!(status.success(), "{name} {arguments:?}: {status}");
+}
+
+#[test]
+fn a_first_program_plays_ping_pong() {
+    let Some(program) = program("first_pingpong") else {
+        eprintln!("SKIP: the example first_pingpong was not built");
+        return;
+    };
+    let mut other = Command::new(program)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the example starts");
+    let mut told = BufReader::new(other.stdout.take().expect("its output is a pipe")).lines();
+    let address = told.next().expect("it prints an address").unwrap();
+    run("first_pingpong", &[&address]);
+    let last = told.next().expect("it prints a result").unwrap();
+    assert_eq!(last, "the ball came back 500 times");
+    assert!(other.wait().expect("the example has ended").success());
 }
 
 #[test]

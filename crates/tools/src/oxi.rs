@@ -3,6 +3,7 @@
 mod bench;
 mod chart;
 mod json;
+mod lab;
 mod machine;
 mod measure;
 mod orders;
@@ -42,6 +43,8 @@ enum Command {
     Bench(bench::Options),
     /// Let many nodes of a simulated network send to each other
     Sim(sim::Options),
+    /// Measure what the guide says about the cost of copies, system calls, locks and the like
+    Lab(lab::Options),
     /// The other process of the main job
     #[command(hide = true)]
     Peer(peer::Options),
@@ -60,6 +63,7 @@ pub fn main() -> ExitCode {
         None => bench::run(&options.bench),
         Some(Command::Bench(options)) => bench::run(&options),
         Some(Command::Sim(options)) => sim::run(&options),
+        Some(Command::Lab(options)) => lab::run(&options),
         Some(Command::Peer(options)) => peer::serve(&options).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|trouble| {

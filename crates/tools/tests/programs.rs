@@ -423,3 +423,24 @@ fn oxi_sim_says_what_is_wrong_with_a_plan() {
     assert!(!ended.status.success());
     assert!(ended.err.contains("speed"), "{}", ended.err);
 }
+
+#[test]
+fn oxi_lab_lists_what_can_be_measured_and_measures_all_of_it() {
+    let listed = run(OXI, &["lab"]);
+    assert!(listed.status.success(), "{}", listed.err);
+    let names: Vec<_> = listed
+        .out
+        .lines()
+        .filter_map(|line| line.strip_prefix("  ")?.split(' ').next())
+        .collect();
+    assert!(names.contains(&"copy") && names.contains(&"syscall"));
+    for name in names {
+        let plot = format!("{}/{name}.svg", env!("CARGO_TARGET_TMPDIR"));
+        let ended = run(OXI, &["lab", name, "--quick", "--plot", &plot]);
+        assert!(ended.status.success(), "{name}: {}", ended.err);
+        let bars = ended.out.lines().filter(|line| line.contains('█'));
+        let svg = std::fs::read_to_string(&plot).unwrap();
+        assert_eq!(bars.count(), svg.matches(" ns</text>").count(), "{name}");
+        std::fs::remove_file(&plot).unwrap();
+    }
+}

@@ -2,12 +2,13 @@
 
 use core::fmt;
 use core::future::poll_fn;
-use core::task::Poll;
+use core::task::{Poll, Waker};
 use std::sync::Arc;
 
 use oxifabric_types::Errno;
 
-use super::{AsyncQueue, InFlight};
+use super::watcher::wake_soon;
+use super::{AsyncQueue, InFlight, watching};
 use crate::atomic::{Atomic, Exchange, Update};
 use crate::kind::{Connectionless, Kind, Reliable};
 use crate::{
@@ -114,12 +115,10 @@ impl<K: Kind> AsyncEndpoint<K> {
                 Ok(flying) => Poll::Ready(Ok(flying)),
                 Err(refused) if refused.is_again() => {
                     buffer = Some(refused.buffer);
-                    if let Err(error) = self.make_room() {
+                    if let Err(error) = self.wait_for_room(cx.waker()) {
                         let buffer = buffer.take().unwrap_or_default();
                         return Poll::Ready(Err(Refused { error, buffer }));
                     }
-                    // Nothing tells when there is room, so other tasks go first.
-                    cx.waker().wake_by_ref();
                     Poll::Pending
                 }
                 Err(refused) => Poll::Ready(Err(refused)),
@@ -135,9 +134,12 @@ impl<K: Kind> AsyncEndpoint<K> {
         }
     }
 
-    fn make_room(&self) -> Result<(), Error> {
-        self.transmit.progress()?;
-        self.receive.progress()
+    /// Has a task woken whose post found no room, when there may be some. No event tells that of every provider, so it is woken a
+    /// little later in any case.
+    fn wait_for_room(&self, waker: &Waker) -> Result<(), Error> {
+        self.transmit.wait_for_room(waker)?;
+        self.receive.wait_for_room(waker)?;
+        wake_soon(waker.clone()).map_err(watching)
     }
 }
 

@@ -1,10 +1,11 @@
-//! The thread that watches descriptors for programs without a reactor of their own.
+//! The thread that watches descriptors for programs without a reactor of their own, and the clock for those who wait for room.
 
 use core::task::{Context, Poll, Waker};
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use super::{QueueDescriptor, Readiness};
 use crate::lock::lock;
@@ -26,10 +27,28 @@ enum Watch {
     Ready,
 }
 
-/// The thread's list.
+/// The thread's lists.
 struct Watcher {
     entries: Mutex<Vec<Arc<Entry>>>,
+    /// Who is to be woken, and when.
+    sleepers: Mutex<Vec<(Instant, Waker)>>,
     bell: Doorbell,
+}
+
+/// How long a sleeper sleeps, in milliseconds.
+const TICK_MS: u16 = 1;
+
+/// Wakes somebody a little later.
+pub(super) fn wake_soon(sleeper: Waker) -> io::Result<()> {
+    let watcher = Watcher::running()?;
+    let due = Instant::now() + Duration::from_millis(TICK_MS.into());
+    let mut sleepers = lock(&watcher.sleepers);
+    sleepers.push((due, sleeper));
+    if sleepers.len() == 1 {
+        // The thread may be waiting without an end.
+        watcher.bell.ring();
+    }
+    Ok(())
 }
 
 impl Watched {
@@ -72,6 +91,7 @@ impl Watcher {
             let bell = Doorbell::new()?;
             let watcher = WATCHER.get_or_init(|| Self {
                 entries: Mutex::default(),
+                sleepers: Mutex::default(),
                 bell,
             });
             let builder = thread::Builder::new().name("oxifabric-watch".into());
@@ -87,13 +107,14 @@ impl Watcher {
         self.bell.ring();
     }
 
-    /// Wakes whoever waits for a descriptor that is readable, once.
+    /// Wakes whoever waits for a descriptor that is readable, or for a tick, once.
     fn run(&self) {
         loop {
+            let timeout_ms = self.wake_sleepers();
             let watched = lock(&self.entries).clone();
             let bell = self.bell.as_fd();
             let fds = watched.iter().map(|entry| entry.descriptor.as_fd());
-            let ready = readable(std::iter::once(bell).chain(fds));
+            let ready = readable(std::iter::once(bell).chain(fds), timeout_ms);
             self.bell.quiet();
             let mut wakers = Vec::new();
             for (entry, _) in watched.iter().zip(&ready[1..]).filter(|(_, is)| **is) {
@@ -104,6 +125,23 @@ impl Watcher {
             drop(watched);
             wakers.into_iter().for_each(Waker::wake);
         }
+    }
+
+    /// Wakes those whose time has come; how long the thread may wait for descriptors then, without an end if that is negative.
+    fn wake_sleepers(&self) -> i32 {
+        let now = Instant::now();
+        let (due, timeout_ms) = {
+            let mut sleepers = lock(&self.sleepers);
+            let due: Vec<_> = sleepers.extract_if(.., |(due, _)| *due <= now).collect();
+            let timeout_ms = if sleepers.is_empty() {
+                -1
+            } else {
+                TICK_MS.into()
+            };
+            (due, timeout_ms)
+        };
+        due.into_iter().for_each(|(_, sleeper)| sleeper.wake());
+        timeout_ms
     }
 
     fn remove(&self, gone: &Arc<Entry>) {

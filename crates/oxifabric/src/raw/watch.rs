@@ -38,9 +38,13 @@ impl AsFd for Doorbell {
     }
 }
 
-/// Waits until at least one of the descriptors is readable, or a signal came; says which are.
-pub(crate) fn readable<'a>(fds: impl Iterator<Item = BorrowedFd<'a>>) -> Vec<bool> {
-    poll(fds, -1)
+/// Waits until at least one of the descriptors is readable, a signal came, or the time is over; says which are. A negative time has
+/// no end.
+pub(crate) fn readable<'a>(
+    fds: impl Iterator<Item = BorrowedFd<'a>>,
+    timeout_ms: i32,
+) -> Vec<bool> {
+    poll(fds, timeout_ms)
 }
 
 /// Sleeps until one of the queues may have something, at most so long; false, and at once, if they cannot be slept on.

@@ -3,13 +3,17 @@
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
+use std::time::Instant;
 
 use oxifabric::{
-    AddressVector, AsyncEndpoint, AsyncQueue, Buffer, CompletionQueue, Domain, Endpoint, Fabric,
-    Info, Operation, Peer, Rdm,
+    Access, AddressVector, AsyncEndpoint, AsyncQueue, Buffer, CompletionQueue, Domain, Endpoint,
+    Fabric, InFlight, Info, Operation, Peer, Rdm, Region,
 };
+
+use crate::WATCHDOG;
 
 /// The simplest executor: it parks its thread.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
@@ -33,7 +37,7 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
 fn open(
     info: &Info,
     watch: fn(CompletionQueue) -> Result<AsyncQueue, oxifabric::Error>,
-) -> Option<(AsyncEndpoint, AddressVector, AsyncQueue)> {
+) -> Option<(AsyncEndpoint, AddressVector, AsyncQueue, Domain)> {
     let fabric = Fabric::open(info).unwrap();
     let domain = Domain::open(&fabric, info).unwrap();
     let peers = AddressVector::open(&domain).unwrap();
@@ -43,7 +47,7 @@ fn open(
     match watch(queue) {
         Ok(queue) => {
             let endpoint = AsyncEndpoint::new(endpoint, &queue, &queue).unwrap();
-            Some((endpoint, peers, queue))
+            Some((endpoint, peers, queue, domain))
         }
         Err(error) => {
             eprintln!("SKIP: {}: {error}", info.provider());
@@ -91,7 +95,7 @@ fn futures_need_no_runtime(info: &Info) {
 }
 
 fn dropping_a_future_drops_its_buffer_with_the_completion(info: &Info) {
-    let Some((endpoint, peers, queue)) = open(info, AsyncQueue::new) else {
+    let Some((endpoint, peers, queue, _)) = open(info, AsyncQueue::new) else {
         return;
     };
     let me = endpoint.endpoint().address().unwrap();
@@ -130,6 +134,64 @@ fn dropping_a_future_drops_its_buffer_with_the_completion(info: &Info) {
     });
 }
 
+/// Counts how often it is woken, and unparks its thread.
+struct Count(Thread, AtomicUsize);
+
+impl Wake for Count {
+    fn wake(self: Arc<Self>) {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.unpark();
+    }
+}
+
+/// Posts long messages until there is no room for more; false if there always is.
+fn fill(endpoint: &AsyncEndpoint, to: Peer, region: &Region, open: &mut Vec<InFlight>) -> bool {
+    const MANY: usize = 10_000;
+    for _ in 0..MANY {
+        let long = || region.slice(0..region.len()).unwrap();
+        match endpoint.start(|endpoint| endpoint.send_tagged(to, 9, long())) {
+            Ok(flying) => open.push(flying),
+            Err(refused) => return refused.is_again(),
+        }
+    }
+    false
+}
+
+fn a_send_that_finds_no_room_sleeps_between_its_tries(info: &Info) {
+    const WAKES: usize = 30;
+    /// What completions of earlier messages may add.
+    const SPARE: usize = 10;
+    let (Some(left), Some(right)) = (open(info, AsyncQueue::new), open(info, AsyncQueue::new))
+    else {
+        return;
+    };
+    let silent = left.1.insert(&right.0.endpoint().address().unwrap());
+    let (silent, mut open) = (silent.unwrap(), Vec::new());
+    let region = Region::register(&left.3, Buffer::zeroed(1 << 18), Access::NONE).unwrap();
+    if !fill(&left.0, silent, &region, &mut open) {
+        eprintln!("SKIP: {} has room for all", info.provider());
+        return;
+    }
+    let count = Arc::new(Count(thread::current(), AtomicUsize::new(0)));
+    let waker = Waker::from(count.clone());
+    let mut send = pin!(left.0.send_tagged(silent, 9, Buffer::zeroed(8)));
+    let start = Instant::now();
+    while count.1.load(Ordering::Relaxed) < WAKES {
+        if send
+            .as_mut()
+            .poll(&mut Context::from_waker(&waker))
+            .is_ready()
+        {
+            eprintln!("SKIP: {} makes room by itself", info.provider());
+            return;
+        }
+        thread::park_timeout(WATCHDOG);
+        assert!(start.elapsed() < WATCHDOG, "nobody wakes it");
+    }
+    // It may be woken later than it should, but not by itself and at once.
+    assert!(WAKES <= SPARE + start.elapsed().as_millis() as usize);
+}
+
 #[cfg(feature = "tokio")]
 fn tokio_watches(info: &Info) {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -160,5 +222,6 @@ fn tokio_watches(_: &Info) {
 worlds! {
     futures_need_no_runtime
     dropping_a_future_drops_its_buffer_with_the_completion
+    a_send_that_finds_no_room_sleeps_between_its_tries
     tokio_watches
 }

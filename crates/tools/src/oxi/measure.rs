@@ -151,7 +151,7 @@ fn fit(time: Duration, each_seconds: f64, (least, most): (usize, usize)) -> usiz
 }
 
 /// The middle of the values, which it sorts; zero if there are none.
-fn median(values: &mut [f64]) -> f64 {
+pub(super) fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
     match values.len() {

@@ -1,0 +1,63 @@
+//! How long something takes that is over too soon to be timed once.
+
+use std::time::{Duration, Instant};
+
+use super::super::measure::median;
+
+/// Times a call by batches, for so long.
+#[derive(Clone, Copy)]
+pub(super) struct Stopwatch {
+    each: Duration,
+    /// How many of something that cannot be repeated at will.
+    pub(super) few: usize,
+}
+
+impl Stopwatch {
+    pub(super) const FULL: Self = Self {
+        each: Duration::from_millis(200),
+        few: 200,
+    };
+    pub(super) const QUICK: Self = Self {
+        each: Duration::from_millis(5),
+        few: 10,
+    };
+    /// Batches that the time is divided into.
+    const BATCHES: u32 = 20;
+    /// Calls of one batch at most.
+    const MOST: usize = 1 << 24;
+
+    /// The nanoseconds of a call: the median of batches.
+    pub(super) fn time_ns(self, mut call: impl FnMut()) -> f64 {
+        self.time_many_ns(|count| (0..count).for_each(|_| call()))
+    }
+
+    /// The nanoseconds of a call, of which `calls` makes as many as it is told.
+    pub(super) fn time_many_ns(self, mut calls: impl FnMut(usize)) -> f64 {
+        let mut batch = |count| {
+            let start = Instant::now();
+            calls(count);
+            start.elapsed()
+        };
+        let mut count = 1;
+        while batch(count) < self.each / Self::BATCHES && count < Self::MOST {
+            count *= 2;
+        }
+        let (start, mut times) = (Instant::now(), Vec::new());
+        while times.is_empty() || start.elapsed() < self.each {
+            times.push(batch(count).as_nanos() as f64 / count as f64);
+        }
+        median(&mut times)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_call_that_is_timed_is_made() {
+        let mut calls = 0;
+        let time = Stopwatch::QUICK.time_ns(|| calls += 1);
+        assert!(calls > 0 && time >= 0.0);
+    }
+}
