@@ -9,6 +9,7 @@
 //! - [`source`]: C programs compiled for a trial; [`mpi`]: MPI libraries and their launchers; [`wheel`]: those of them
 //!   that come from the Python package index.
 //! - [`pingpong`]: the command lines of `fi_pingpong` and the figures it prints.
+//! - [`callgrind`]: how many instructions a program spends in a library.
 //!
 //! No trial sleeps to wait for another process: it polls a condition, and a deadline bounds the polling. What
 //! a trial starts runs in a session of its own, and the whole session ends with the trial.
@@ -17,6 +18,7 @@
 //! `cargo xtask test` counts.
 #![forbid(unsafe_code)]
 
+pub mod callgrind;
 pub mod library;
 pub mod mpi;
 pub mod pair;
