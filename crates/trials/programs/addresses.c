@@ -11,17 +11,6 @@
 
 enum { PORTS = 50000 };
 
-static long resident(void)
-{
-	FILE *file = fopen("/proc/self/statm", "r");
-	long size = 0, pages = 0;
-
-	if (!file || fscanf(file, "%ld %ld", &size, &pages) != 2)
-		exit(2);
-	fclose(file);
-	return pages * sysconf(_SC_PAGESIZE);
-}
-
 int main(int argc, char **argv)
 {
 	long count = argc == 4 ? atol(argv[2]) : 0, before;

@@ -46,28 +46,38 @@ static inline double now_s(void)
 	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
+/* How many bytes of memory the process has resident. */
+static inline long resident(void)
+{
+	FILE *file = fopen("/proc/self/statm", "r");
+	long size = 0, pages = 0;
+
+	if (!file || fscanf(file, "%ld %ld", &size, &pages) != 2)
+		exit(2);
+	fclose(file);
+	return pages * sysconf(_SC_PAGESIZE);
+}
+
 static inline void node_select(struct node *node, const char *provider, uint64_t caps)
 {
 	struct fi_info *hints = fi_allocinfo();
-	int is_tcp = !strcmp(provider, "tcp");
+	int has_ports = !strncmp(provider, "tcp", 3) || !strncmp(provider, "udp", 3);
 
 	hints->ep_attr->type = FI_EP_RDM;
 	hints->caps = caps;
 	hints->mode = FI_CONTEXT;
 	hints->fabric_attr->prov_name = strdup(provider);
-	expect("fi_getinfo", fi_getinfo(FI_VERSION(1, 17), is_tcp ? "127.0.0.1" : NULL, NULL,
-					is_tcp ? FI_SOURCE : 0, hints, &node->info));
+	expect("fi_getinfo", fi_getinfo(FI_VERSION(1, 17), has_ports ? "127.0.0.1" : NULL, NULL,
+					has_ports ? FI_SOURCE : 0, hints, &node->info));
 	fi_freeinfo(hints);
 }
 
-static inline void node_open_with(struct node *node, const char *provider, uint64_t caps)
+/* Opens what belongs to the endpoint that was selected. */
+static inline void node_make(struct node *node, enum fi_wait_obj wait)
 {
-	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_NONE };
+	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_TAGGED, .wait_obj = wait };
 	struct fi_av_attr av_attr = { .type = FI_AV_UNSPEC };
 
-	/* The lines of a program that is ended by force count too. */
-	setvbuf(stdout, NULL, _IOLBF, 0);
-	node_select(node, provider, caps);
 	expect("fi_fabric", fi_fabric(node->info->fabric_attr, &node->fabric, NULL));
 	expect("fi_domain", fi_domain(node->fabric, node->info, &node->domain, NULL));
 	expect("fi_av_open", fi_av_open(node->domain, &av_attr, &node->av, NULL));
@@ -78,18 +88,36 @@ static inline void node_open_with(struct node *node, const char *provider, uint6
 	expect("fi_enable", fi_enable(node->ep));
 }
 
+static inline void node_open_as(struct node *node, const char *provider, uint64_t caps, enum fi_wait_obj wait)
+{
+	/* The lines of a program that is ended by force count too. */
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	node_select(node, provider, caps);
+	node_make(node, wait);
+}
+
+static inline void node_open_with(struct node *node, const char *provider, uint64_t caps)
+{
+	node_open_as(node, provider, caps, FI_WAIT_NONE);
+}
+
 static inline void node_open(struct node *node, const char *provider)
 {
 	node_open_with(node, provider, FI_TAGGED | FI_DIRECTED_RECV);
 }
 
-static inline void node_close(struct node *node)
+static inline void node_end(struct node *node)
 {
 	expect("fi_close endpoint", fi_close(&node->ep->fid));
 	expect("fi_close cq", fi_close(&node->cq->fid));
 	expect("fi_close av", fi_close(&node->av->fid));
 	expect("fi_close domain", fi_close(&node->domain->fid));
 	expect("fi_close fabric", fi_close(&node->fabric->fid));
+}
+
+static inline void node_close(struct node *node)
+{
+	node_end(node);
 	fi_freeinfo(node->info);
 	printf("closed\n");
 }
