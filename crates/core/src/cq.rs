@@ -2,6 +2,7 @@
 //!
 //! Reading drives the endpoints that report here, whenever there is nothing to read and now and then otherwise.
 
+mod entries;
 mod error;
 mod ring;
 

@@ -84,7 +84,7 @@ impl Engine {
     /// peer whose link is blocked; [`Errno::INVAL`] when the peer cannot
     /// exist; [`Errno::NOMEM`] when a body has to be copied and there is no memory. The operation was not
     /// started then. Everything else, a dead peer too, is reported as a [`crate::Failure`].
-    #[inline]
+    #[inline(always)]
     pub fn send(
         &mut self,
         link: &mut impl Link,
@@ -126,7 +126,7 @@ impl Engine {
     /// # Errors
     /// [`Errno::AGAIN`] when no more receives can be kept; [`Errno::INVAL`] for `DISCARD` without `PEEK` or
     /// `CLAIM`.
-    #[inline]
+    #[inline(always)]
     pub fn recv(
         &mut self,
         link: &mut impl Link,

@@ -1,5 +1,5 @@
-//! The entries of a completion queue, in order, errors included. Path class: short; entries that fit the size asked for
-//! are queued without allocation, and beyond it the queue grows instead of losing one (FI_RM_ENABLED).
+//! The entries of a completion queue, in order, errors included. Path class: short; the queue grows with what waits in it
+//! instead of losing an entry (FI_RM_ENABLED), and allocates nothing once it has had as many before.
 
 use core::mem::MaybeUninit;
 use std::collections::VecDeque;
@@ -12,6 +12,8 @@ use oxifabric_abi::{
 };
 use oxifabric_engine::{Completion, Failure};
 use oxifabric_types::Errno;
+
+use super::entries::Entries;
 
 /// Which structure the application reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +50,20 @@ pub(super) struct Entry {
 unsafe impl Send for Entry {}
 
 impl Entry {
+    /// What lies where no entry is.
+    pub(super) const EMPTY: Self = Self {
+        wide: fi_cq_tagged_entry {
+            op_context: core::ptr::null_mut(),
+            flags: 0,
+            len: 0,
+            buf: core::ptr::null_mut(),
+            data: 0,
+            tag: 0,
+        },
+        source: NO_SOURCE,
+        failed: false,
+    };
+
     /// The entry of an operation that ended, from `source`.
     #[inline(always)]
     fn new(completion: &Completion, source: u64, failed: bool) -> Self {
@@ -81,7 +97,7 @@ pub(super) struct Detail {
 #[derive(Debug)]
 pub(super) struct Ring {
     format: Format,
-    entries: VecDeque<Entry>,
+    entries: Entries,
     failures: VecDeque<Detail>,
 }
 
@@ -90,7 +106,7 @@ impl Ring {
     pub(super) fn new(format: Format, size: usize) -> Self {
         Self {
             format,
-            entries: VecDeque::with_capacity(size),
+            entries: Entries::new(size),
             failures: VecDeque::new(),
         }
     }
@@ -98,14 +114,12 @@ impl Ring {
     /// Queues an operation that ended well.
     #[inline(always)]
     pub(super) fn push(&mut self, completion: &Completion, source: u64) {
-        self.entries
-            .push_back(Entry::new(completion, source, false));
+        self.entries.push(Entry::new(completion, source, false));
     }
 
     /// Queues an operation that failed.
     pub(super) fn push_failure(&mut self, failure: &Failure, source: u64, reason: Option<CString>) {
-        self.entries
-            .push_back(Entry::new(&failure.op, source, true));
+        self.entries.push(Entry::new(&failure.op, source, true));
         self.failures.push_back(Detail {
             errno: failure.errno,
             overflow: failure.overflow,
@@ -116,8 +130,7 @@ impl Ring {
 
     /// Queues a message from an address that is not in the vector.
     pub(super) fn push_stranger(&mut self, completion: &Completion, address: Vec<u8>) {
-        self.entries
-            .push_back(Entry::new(completion, NO_SOURCE, true));
+        self.entries.push(Entry::new(completion, NO_SOURCE, true));
         self.failures.push_back(Detail {
             errno: Errno::ADDRNOTAVAIL,
             overflow: 0,
@@ -166,19 +179,14 @@ impl Ring {
                     *sources.add(taken) = entry.source;
                 }
             }
-            self.entries.pop_front();
+            self.entries.drop_front();
             taken += 1;
         }
-        match self.entries.is_empty() {
-            // The next entries lie where these did, in the cache.
-            true => self.entries.clear(),
-            false if taken == 0 => return Err(Errno::AVAIL),
-            false => return Ok(taken),
+        match (taken, self.entries.len()) {
+            (0, 0) => Err(Errno::AGAIN),
+            (0, _) => Err(Errno::AVAIL),
+            _ => Ok(taken),
         }
-        if taken == 0 {
-            return Err(Errno::AGAIN);
-        }
-        Ok(taken)
     }
 
     /// Takes the error at the front.
@@ -187,7 +195,9 @@ impl Ring {
             return None;
         }
         let detail = self.failures.pop_front()?;
-        Some((self.entries.pop_front()?, detail))
+        let entry = *self.entries.front()?;
+        self.entries.drop_front();
+        Some((entry, detail))
     }
 }
 

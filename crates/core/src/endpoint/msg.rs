@@ -65,7 +65,7 @@ impl<P: Provider> RdmEndpoint<P> {
             context,
         };
         // SAFETY: the application leaves the buffers to the operation (fi_msg(3)).
-        ep.receive(recv, unsafe { buffers(iov, count) })
+        ep.receive_scattered(recv, unsafe { buffers(iov, count) })
     }
 
     unsafe extern "C" fn recvmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> isize {
@@ -82,7 +82,7 @@ impl<P: Provider> RdmEndpoint<P> {
             context: msg.context,
         };
         // SAFETY: the application leaves the buffers to the operation (fi_msg(3)).
-        ep.receive(recv, unsafe { buffers(msg.msg_iov, msg.iov_count) })
+        ep.receive_scattered(recv, unsafe { buffers(msg.msg_iov, msg.iov_count) })
     }
 
     unsafe extern "C" fn send_one(
@@ -124,7 +124,7 @@ impl<P: Provider> RdmEndpoint<P> {
             context,
         };
         // SAFETY: the application leaves the buffers to the operation (fi_msg(3)).
-        ep.send(send, unsafe { buffers(iov, count) })
+        ep.send_gathered(send, unsafe { buffers(iov, count) })
     }
 
     unsafe extern "C" fn sendmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> isize {
@@ -141,7 +141,7 @@ impl<P: Provider> RdmEndpoint<P> {
             context: msg.context,
         };
         // SAFETY: the application leaves the buffers to the operation (fi_msg(3)).
-        ep.send(send, unsafe { buffers(msg.msg_iov, msg.iov_count) })
+        ep.send_gathered(send, unsafe { buffers(msg.msg_iov, msg.iov_count) })
     }
 
     unsafe extern "C" fn inject(

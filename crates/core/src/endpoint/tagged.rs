@@ -69,7 +69,7 @@ impl<P: Provider> RdmEndpoint<P> {
             context,
         };
         // SAFETY: the application leaves the buffers to the operation (fi_tagged(3)).
-        ep.receive(recv, unsafe { buffers(iov, count) })
+        ep.receive_scattered(recv, unsafe { buffers(iov, count) })
     }
 
     unsafe extern "C" fn trecvmsg(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: u64) -> isize {
@@ -86,7 +86,7 @@ impl<P: Provider> RdmEndpoint<P> {
             context: msg.context,
         };
         // SAFETY: the application leaves the buffers to the operation (fi_tagged(3)).
-        ep.receive(recv, unsafe { buffers(msg.msg_iov, msg.iov_count) })
+        ep.receive_scattered(recv, unsafe { buffers(msg.msg_iov, msg.iov_count) })
     }
 
     unsafe extern "C" fn tsend(
@@ -130,7 +130,7 @@ impl<P: Provider> RdmEndpoint<P> {
             context,
         };
         // SAFETY: the application leaves the buffers to the operation (fi_tagged(3)).
-        ep.send(send, unsafe { buffers(iov, count) })
+        ep.send_gathered(send, unsafe { buffers(iov, count) })
     }
 
     unsafe extern "C" fn tsendmsg(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: u64) -> isize {
@@ -147,7 +147,7 @@ impl<P: Provider> RdmEndpoint<P> {
             context: msg.context,
         };
         // SAFETY: the application leaves the buffers to the operation (fi_tagged(3)).
-        ep.send(send, unsafe { buffers(msg.msg_iov, msg.iov_count) })
+        ep.send_gathered(send, unsafe { buffers(msg.msg_iov, msg.iov_count) })
     }
 
     unsafe extern "C" fn tinject(

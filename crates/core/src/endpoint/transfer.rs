@@ -44,8 +44,9 @@ pub(super) struct Access {
 }
 
 impl<P: Provider> RdmEndpoint<P> {
-    /// Starts a send; returns what the call returns.
-    #[inline]
+    /// Starts a send; returns what the call returns. Compiled into the calls for one buffer: what they describe stays in
+    /// registers until it is written where it will lie.
+    #[inline(always)]
     pub(super) fn send(&self, send: SendCall, body: Option<Iov>) -> isize {
         let Some(body) = body else {
             return failed(Errno::INVAL);
@@ -65,8 +66,14 @@ impl<P: Provider> RdmEndpoint<P> {
         }
     }
 
-    /// Posts a receive; returns what the call returns.
-    #[inline]
+    /// The same for several buffers.
+    #[inline(never)]
+    pub(super) fn send_gathered(&self, send: SendCall, body: Option<Iov>) -> isize {
+        self.send(send, body)
+    }
+
+    /// Posts a receive; returns what the call returns. Compiled into the calls for one buffer, as [`Self::send`] is.
+    #[inline(always)]
     pub(super) fn receive(&self, recv: RecvCall, body: Option<Iov>) -> isize {
         let Some(body) = body else {
             return failed(Errno::INVAL);
@@ -78,6 +85,12 @@ impl<P: Provider> RdmEndpoint<P> {
             Ok(()) => 0,
             Err(errno) => failed(errno),
         }
+    }
+
+    /// The same for several buffers.
+    #[inline(never)]
+    pub(super) fn receive_scattered(&self, recv: RecvCall, body: Option<Iov>) -> isize {
+        self.receive(recv, body)
     }
 
     /// Starts a read or write of one piece of the peer's memory, at `addr` under `key`; returns what the call returns.
