@@ -241,6 +241,7 @@ impl Pair {
     fn push(&mut self, cell: &Cell, ring_len: usize, hold: bool) {
         let (meta, words) = cell.emit();
         self.tx.push(&LaneCell { meta, words }, ring_len, hold);
+        self.tx.expect_more();
         if !hold {
             self.ring();
         }

@@ -5,6 +5,9 @@ use core::sync::atomic::Ordering;
 use super::memory::{Memory, RawMemory, Word};
 use super::{Cell, Corrupt, Layout};
 
+/// How many cells are asked for in advance.
+const AHEAD: u64 = 2;
+
 /// Takes cells and bodies out of a lane.
 #[derive(Debug)]
 pub struct Consumer<M> {
@@ -46,6 +49,10 @@ impl<M: Memory> Consumer<M> {
         if first as u32 != self.layout.lap(self.head) {
             return None;
         }
+        // While this one is delivered, the next ones come: in a stream they have been written.
+        for next in 1..=AHEAD {
+            self.memory.will_read(self.head.wrapping_add(next));
+        }
         let mut words = [0; 7];
         for (value, word) in words.iter_mut().zip(&line[1..]) {
             *value = word.load(Ordering::Relaxed);
@@ -76,6 +83,8 @@ impl<M: Memory> Consumer<M> {
         self.head = self.head.wrapping_add(1);
         if len != 0 {
             self.byte_head = self.layout.place(self.byte_head, len).1;
+            let next = self.layout.offset(self.byte_head);
+            self.memory.will_read_body(next);
         }
         let cells = self.head.wrapping_sub(self.published) as usize;
         let bytes = self.byte_head.wrapping_sub(self.byte_published) as usize;

@@ -29,6 +29,21 @@ pub trait Memory {
     fn will_write(&self, position: u64) {
         let _ = position;
     }
+
+    /// The cell will be read soon. A hint.
+    fn will_read(&self, position: u64) {
+        let _ = position;
+    }
+
+    /// The line of bodies at this offset will be written soon. A hint.
+    fn will_write_body(&self, offset: usize) {
+        let _ = offset;
+    }
+
+    /// The line of bodies at this offset will be read soon. A hint.
+    fn will_read_body(&self, offset: usize) {
+        let _ = offset;
+    }
 }
 
 /// An atomic 64-bit word.
@@ -130,20 +145,53 @@ impl<K> Memory for RawMemory<K> {
         unsafe { self.base.add(CONTROL_LINES + index).as_ref() }
     }
 
+    #[inline(always)]
+    fn will_read(&self, position: u64) {
+        bring(self.cell(position));
+    }
+
     /// Takes the line from the consumer's cache, so that the write need not wait for it.
     #[inline(always)]
     fn will_write(&self, position: u64) {
-        let line = self.cell(position);
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a hint, which changes nothing that a program can see.
-        unsafe {
-            core::arch::asm!(
-                "prefetchw [{line}]",
-                line = in(reg) line,
-                options(nostack, preserves_flags, readonly),
-            );
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = line;
+        take(self.cell(position));
     }
+
+    #[inline(always)]
+    fn will_read_body(&self, offset: usize) {
+        bring(self.part(offset, 1).0);
+    }
+
+    #[inline(always)]
+    fn will_write_body(&self, offset: usize) {
+        take(self.part(offset, 1).0);
+    }
+}
+
+/// Asks for a line to be read.
+#[inline(always)]
+fn bring<T>(line: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint, which changes nothing that a program can see.
+    unsafe {
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(line.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = line;
+}
+
+/// Asks for a line to be written.
+#[inline(always)]
+fn take<T>(line: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint, which changes nothing that a program can see.
+    unsafe {
+        core::arch::asm!(
+            "prefetchw [{line}]",
+            line = in(reg) line,
+            options(nostack, preserves_flags, readonly),
+        );
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = line;
 }

@@ -85,6 +85,8 @@ impl<M: Memory> Producer<M> {
         self.tail = self.tail.wrapping_add(1);
         if len != 0 {
             self.byte_tail = self.layout.place(self.byte_tail, len).1;
+            let next = self.layout.offset(self.byte_tail);
+            self.memory.will_write_body(next);
         }
         if !hold && self.held.is_some() {
             self.publish();
