@@ -7,6 +7,8 @@
 mod cores;
 mod report;
 mod sample;
+mod speed;
+mod ucx;
 mod workload;
 
 use std::error::Error;
@@ -83,7 +85,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Runs both libraries so many times in turns; the one that begins changes with every round.
+/// Runs both libraries so many times in turns, and UCX where it has the work; the one that begins changes with every round.
 fn compare(
     workload: &Workload,
     provider: &str,
@@ -93,17 +95,32 @@ fn compare(
 ) -> Result<Comparison, Box<dyn Error>> {
     let mut compared = Comparison::default();
     for round in 0..rounds {
-        let measure = |library| workload.measure(library, provider, cores);
-        let (our_figure, reference_figure) = if round % 2 == 0 {
-            let first = measure(ours)?;
-            (first, measure(reference)?)
-        } else {
-            let first = measure(reference)?;
-            (measure(ours)?, first)
-        };
-        compared.add(our_figure, reference_figure);
+        let mut turns = [Turn::Ours, Turn::Reference, Turn::Ucx];
+        if round % 2 == 1 {
+            turns.reverse();
+        }
+        for turn in turns {
+            let figures = match turn {
+                Turn::Ours => &mut compared.ours,
+                Turn::Reference => &mut compared.reference,
+                Turn::Ucx => &mut compared.ucx,
+            };
+            match turn {
+                Turn::Ours => figures.push(workload.measure(ours, provider, cores)?),
+                Turn::Reference => figures.push(workload.measure(reference, provider, cores)?),
+                Turn::Ucx => figures.extend(workload.measure_ucx(provider, cores)?),
+            }
+        }
     }
     Ok(compared)
+}
+
+/// Whose turn it is.
+#[derive(Clone, Copy)]
+enum Turn {
+    Ours,
+    Reference,
+    Ucx,
 }
 
 fn ours(options: &Options) -> Result<Library, Box<dyn Error>> {

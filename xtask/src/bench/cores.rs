@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use oxifabric_trials::Program;
+
 /// The processors that this process may use, and two of them on different cores.
 pub(super) struct Cores {
     pair: Option<[u32; 2]>,
@@ -22,9 +24,12 @@ impl Cores {
         }
     }
 
-    /// Two processors, or nothing where there is only one core.
-    pub(super) const fn pair(&self) -> Option<[u32; 2]> {
-        self.pair
+    /// Binds a program to the first or the second processor, if there are two.
+    pub(super) fn place(&self, program: Program, at: usize) -> Program {
+        match self.pair {
+            Some(pair) => program.under("taskset", ["-c", &pair[at].to_string()]),
+            None => program,
+        }
     }
 
     /// One line about the machine.
@@ -93,7 +98,7 @@ mod tests {
     #[test]
     fn the_two_processors_differ() {
         let chosen = Cores::choose();
-        assert!(chosen.pair().is_none_or(|[one, other]| one != other));
+        assert!(chosen.pair.is_none_or(|[one, other]| one != other));
         assert!(chosen.description().contains("Linux "));
     }
 }

@@ -29,8 +29,15 @@ impl Report {
             "ratio (quartiles of rounds)",
         ];
         format!(
-            "{}\n{ours} against {reference}; ratio is ours / reference\n\n{:<4} {:<36} {:>34} {:>34} {:>28} {:>8}",
-            self.machine, "prov", "workload", columns[0], columns[1], columns[2], "of bests"
+            "{}\n{ours} against {reference}; ratio is ours / reference\n\n{:<4} {:<36} {:>34} {:>34} {:>28} {:>8} {:>18}",
+            self.machine,
+            "prov",
+            "workload",
+            columns[0],
+            columns[1],
+            columns[2],
+            "of bests",
+            "UCX (ratio)"
         )
     }
 
@@ -55,8 +62,11 @@ impl Report {
         let ratio = format!("{:.3} ({lower:.3}..{upper:.3})", compared.ratio());
         let best = compared.best_ratio(workload.figure.lower_is_better());
         let (ours, reference) = (figures(&compared.ours), figures(&compared.reference));
+        let ucx = compared.ucx_ratio().map_or_else(String::new, |ratio| {
+            format!("{:.2} ({ratio:.3})", Quartiles::of(&compared.ucx).median)
+        });
         format!(
-            "{provider:<4} {:<36} {ours:>34} {reference:>34} {ratio:>28} {best:>8.3}",
+            "{provider:<4} {:<36} {ours:>34} {reference:>34} {ratio:>28} {best:>8.3} {ucx:>18}",
             workload.name
         )
     }
@@ -80,13 +90,14 @@ fn json_row(workload: &Workload, provider: &str, compared: &Comparison) -> Strin
         format!("[{}]", figures.join(", "))
     };
     format!(
-        "    {{\"provider\": {}, \"workload\": {}, \"unit\": {}, \"ratio\": {:.4}, \"ours\": {}, \"reference\": {}}}",
+        "    {{\"provider\": {}, \"workload\": {}, \"unit\": {}, \"ratio\": {:.4}, \"ours\": {}, \"reference\": {}, \"ucx\": {}}}",
         quoted(provider),
         quoted(workload.name),
         quoted(workload.figure.unit()),
         compared.ratio(),
         list(&compared.ours),
-        list(&compared.reference)
+        list(&compared.reference),
+        list(&compared.ucx)
     )
 }
 

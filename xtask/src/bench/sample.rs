@@ -1,16 +1,18 @@
 //! Medians and quartiles of a few figures.
 
-/// The figures of both libraries, one pair a round.
+/// The figures of both libraries, one pair a round, and of UCX in the same rounds where it has the work.
 #[derive(Debug, Default)]
 pub(super) struct Comparison {
     pub(super) ours: Vec<f64>,
     pub(super) reference: Vec<f64>,
+    pub(super) ucx: Vec<f64>,
 }
 
 impl Comparison {
-    pub(super) fn add(&mut self, ours: f64, reference: f64) {
-        self.ours.push(ours);
-        self.reference.push(reference);
+    /// The ratio of our median to UCX's, if it took part.
+    pub(super) fn ucx_ratio(&self) -> Option<f64> {
+        let median = Quartiles::of(&self.ucx).median;
+        (!self.ucx.is_empty()).then(|| Quartiles::of(&self.ours).median / median)
     }
 
     /// The ratio of the medians, ours to the reference.
@@ -89,11 +91,15 @@ mod tests {
     fn one_outlier_does_not_move_the_ratio() {
         let mut compared = Comparison::default();
         for (ours, reference) in [(1.0, 2.0), (1.0, 2.0), (50.0, 2.0)] {
-            compared.add(ours, reference);
+            compared.ours.push(ours);
+            compared.reference.push(reference);
         }
         assert_eq!(compared.ratio(), 0.5);
         assert_eq!(compared.ratios().lower, 0.5);
         assert_eq!(compared.best_ratio(true), 0.5);
         assert_eq!(compared.best_ratio(false), 25.0);
+        assert_eq!(compared.ucx_ratio(), None);
+        compared.ucx.push(4.0);
+        assert_eq!(compared.ucx_ratio(), Some(0.25));
     }
 }

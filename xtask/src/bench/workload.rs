@@ -11,17 +11,21 @@ use oxifabric_trials::source::{self, Compiled};
 use oxifabric_trials::{Library, Missing, Pair, Program, port};
 
 use super::cores::Cores;
+use super::speed::{self, Speed};
+use super::ucx::Test;
 
 /// A program with its options.
 pub(super) struct Workload {
     /// The program and what it does, for the report.
     pub(super) name: &'static str,
     pub(super) figure: Figure,
-    program: Source,
-    options: String,
-    bytes: u64,
+    pub(super) program: Source,
+    pub(super) options: String,
+    pub(super) bytes: u64,
     /// The only provider that has what is measured.
-    provider: Option<&'static str>,
+    pub(super) provider: Option<&'static str>,
+    /// The same work for UCX.
+    pub(super) ucx: Option<Test>,
 }
 
 /// Which column of the program's table counts.
@@ -29,6 +33,8 @@ pub(super) struct Workload {
 pub(super) enum Figure {
     LatencyUs,
     MbytesPerSecond,
+    /// Messages or accesses.
+    MillionsPerSecond,
     Seconds,
     Bytes,
 }
@@ -38,13 +44,14 @@ impl Figure {
         match self {
             Self::LatencyUs => "us",
             Self::MbytesPerSecond => "MB/s",
+            Self::MillionsPerSecond => "M/s",
             Self::Seconds => "s",
             Self::Bytes => "B",
         }
     }
 
     pub(super) const fn lower_is_better(self) -> bool {
-        !matches!(self, Self::MbytesPerSecond)
+        !matches!(self, Self::MbytesPerSecond | Self::MillionsPerSecond)
     }
 
     /// Reads it off a row of a table.
@@ -52,19 +59,22 @@ impl Figure {
         match self {
             Self::LatencyUs => Some(row.latency_us),
             Self::MbytesPerSecond => Some(row.mbytes_per_second),
+            Self::MillionsPerSecond => Some(1.0 / row.latency_us),
             Self::Seconds | Self::Bytes => None,
         }
     }
 }
 
 /// Where the program comes from.
-enum Source {
+pub(super) enum Source {
     /// Debian's `fi_pingpong`.
     PingPong,
     /// This file of fabtests.
     Fabtests(PathBuf),
     /// One of ours, which is one process.
     Own(Rc<Compiled>),
+    /// One of ours, which is two processes.
+    Speed(Speed),
 }
 
 /// All workloads for which this machine has the programs.
@@ -102,6 +112,7 @@ pub(super) fn all(short: bool) -> Vec<Workload> {
             options: format!("{what} -I {iterations} -S {bytes}"),
             bytes,
             provider: None,
+            ucx: None,
         };
         let (latency, bandwidth) = (Figure::LatencyUs, Figure::MbytesPerSecond);
         let write = "-e rdm -o write";
@@ -140,6 +151,7 @@ pub(super) fn all(short: bool) -> Vec<Workload> {
             ),
         ]);
     }
+    all.extend(speed::workloads(short));
     all.extend(own(short));
     all
 }
@@ -178,6 +190,7 @@ fn own(short: bool) -> Vec<Workload> {
         options,
         bytes: 0,
         provider,
+        ucx: None,
     };
     // Over shm there are no addresses before there are endpoints.
     let tcp = Some("tcp");
@@ -210,6 +223,7 @@ fn ping_pong(
         options: format!("-e rdm -m {mode} -I {iterations} -S {bytes}"),
         bytes,
         provider: None,
+        ucx: None,
     }
 }
 
@@ -230,12 +244,14 @@ impl Workload {
             Source::PingPong => self.ping_pong(library, provider),
             Source::Fabtests(file) => Ok(self.fabtests(file, library, provider)),
             Source::Own(compiled) => return self.alone(compiled, library, provider),
+            Source::Speed(speed) => {
+                let row = speed.run(&self.options, library, provider, cores)?;
+                let figure = self.figure.of(&row);
+                return figure.ok_or_else(|| "the program has no such figure".into());
+            }
         }
         .map_err(|missing| missing.0)?;
-        if let Some([one, other]) = cores.pair() {
-            pair.server = pair.server.under("taskset", ["-c", &one.to_string()]);
-            pair.client = pair.client.under("taskset", ["-c", &other.to_string()]);
-        }
+        (pair.server, pair.client) = (cores.place(pair.server, 0), cores.place(pair.client, 1));
         let both = pair.run();
         let client = both
             .client
@@ -247,6 +263,18 @@ impl Workload {
         let row = row.ok_or_else(|| format!("no row of {} bytes\n{client}", self.bytes))?;
         let figure = self.figure.of(row);
         figure.ok_or_else(|| "the table has no such column".into())
+    }
+
+    /// The same work done by UCX, if it has it and is installed.
+    pub(super) fn measure_ucx(
+        &self,
+        provider: &str,
+        cores: &Cores,
+    ) -> Result<Option<f64>, Box<dyn Error>> {
+        match &self.ucx {
+            Some(test) => test.measure(provider, self.figure, cores),
+            None => Ok(None),
+        }
     }
 
     fn alone(

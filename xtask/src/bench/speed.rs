@@ -1,0 +1,137 @@
+//! The trials' program `speed`, which runs on any libfabric: what messages and accesses cost, with the same work for UCX.
+
+use std::error::Error;
+use std::rc::Rc;
+use std::time::Duration;
+
+use oxifabric_trials::pingpong::Row;
+use oxifabric_trials::source::{self, Compiled};
+use oxifabric_trials::{Library, Pair, Program, Scratch};
+
+use super::cores::Cores;
+use super::ucx::Test;
+use super::workload::{Figure, Source, Workload};
+
+/// The program, and what it is to do.
+pub(super) struct Speed {
+    program: Rc<Compiled>,
+    work: &'static str,
+}
+
+/// Name, what the program calls it, bytes, how many up to 8 KiB, what counts, what UCX calls it.
+type Work = (
+    &'static str,
+    &'static str,
+    u64,
+    u64,
+    Figure,
+    Option<&'static str>,
+);
+
+const LATENCY: Figure = Figure::LatencyUs;
+const RATE: Figure = Figure::MillionsPerSecond;
+const BANDWIDTH: Figure = Figure::MbytesPerSecond;
+
+#[rustfmt::skip]
+const WORKS: [Work; 16] = [
+    ("tagged, 8 B one way", "latency", 8, 200_000, LATENCY, Some("tag_lat")),
+    ("tagged, 4 KiB one way", "latency", 4096, 100_000, LATENCY, Some("tag_lat")),
+    ("tagged, windows of 8 B", "rate", 8, 2_000_000, RATE, Some("tag_bw")),
+    ("tagged, windows of 64 B", "rate", 64, 2_000_000, RATE, Some("tag_bw")),
+    ("tagged, windows of 512 B", "rate", 512, 1_000_000, RATE, Some("tag_bw")),
+    ("tagged, windows of 64 KiB", "rate", 1 << 16, 400_000, BANDWIDTH, Some("tag_bw")),
+    ("tagged, windows of 256 KiB", "rate", 1 << 18, 400_000, BANDWIDTH, Some("tag_bw")),
+    ("tagged, windows of 1 MiB", "rate", 1 << 20, 400_000, BANDWIDTH, Some("tag_bw")),
+    ("tagged, windows of 8 MiB", "rate", 1 << 23, 400_000, BANDWIDTH, Some("tag_bw")),
+    ("writes, 8 B", "write", 8, 1_000_000, RATE, Some("ucp_put_bw")),
+    ("writes, 64 KiB", "write", 1 << 16, 400_000, BANDWIDTH, Some("ucp_put_bw")),
+    ("writes, 1 MiB", "write", 1 << 20, 400_000, BANDWIDTH, Some("ucp_put_bw")),
+    ("reads, 8 B", "read", 8, 500_000, RATE, None),
+    ("reads, 64 KiB", "read", 1 << 16, 400_000, BANDWIDTH, None),
+    ("reads, 1 MiB", "read", 1 << 20, 400_000, BANDWIDTH, None),
+    ("fetched sums", "atomic", 8, 500_000, RATE, None),
+];
+
+/// All of it, if there are a compiler and headers.
+pub(super) fn workloads(short: bool) -> Vec<Workload> {
+    let Ok(program) = source::compile_client("speed").map(Rc::new) else {
+        return Vec::new();
+    };
+    let works = WORKS.iter().filter(|work| !short || work.2 <= 1 << 16);
+    works
+        .map(|&(name, work, bytes, count, figure, ucx)| {
+            let count = if short { count / 100 } else { count };
+            let program = Rc::clone(&program);
+            Workload {
+                name,
+                figure,
+                program: Source::Speed(Speed { program, work }),
+                options: format!("{bytes} {count}"),
+                bytes,
+                provider: None,
+                ucx: ucx.map(|name| Test {
+                    name,
+                    bytes,
+                    count: (count * 8192 / bytes.max(8192)).max(128),
+                }),
+            }
+        })
+        .collect()
+}
+
+impl Speed {
+    /// Runs both processes, one on each core, and returns the row of the only size.
+    pub(super) fn run(
+        &self,
+        options: &str,
+        library: &Library,
+        provider: &str,
+        cores: &Cores,
+    ) -> Result<Row, Box<dyn Error>> {
+        let folder = Scratch::new();
+        let side = |name: &str, at: usize| {
+            let side = Program::new(self.program.file())
+                .library(library)
+                .args([provider])
+                .args([folder.path()])
+                .args([name, self.work])
+                .line(options)
+                .limit(Duration::from_secs(300));
+            cores.place(side, at)
+        };
+        let both = Pair {
+            server: side("server", 0),
+            client: side("client", 1),
+            is_ready: |_| true,
+        }
+        .run();
+        let client = both.client.as_ref().filter(|_| both.is_success());
+        let client = client.ok_or_else(|| both.to_string())?;
+        let row = client.stdout.lines().next_back().and_then(row);
+        row.ok_or_else(|| format!("no figures\n{client}").into())
+    }
+}
+
+/// A row: bytes, microseconds, megabytes a second.
+fn row(line: &str) -> Option<Row> {
+    let mut words = line.split_ascii_whitespace();
+    let row = Row {
+        bytes: words.next()?.parse().ok()?,
+        latency_us: words.next()?.parse().ok()?,
+        mbytes_per_second: words.next()?.parse().ok()?,
+    };
+    words.next().is_none().then_some(row)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_have_three_figures() {
+        let read = row("65536 2.5000 26214.4").expect("a row");
+        assert_eq!((read.bytes, read.latency_us), (65536, 2.5));
+        assert!(row("quantile 50 0.213").is_none());
+        assert!(row("8 1 2 3").is_none());
+    }
+}
