@@ -379,6 +379,7 @@ impl Channel {
         }
         let silent = self.sender.silent_at();
         let soon = silent.min(self.ack_at).min(self.sender.look_at());
+        let soon = soon.min(self.sender.leaves_at());
         soon.min(self.probe_at).min(deadline)
     }
 

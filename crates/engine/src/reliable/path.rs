@@ -1,30 +1,35 @@
-//! What is known of the way to a peer: how long packets take, and how many may be under way.
+//! What is known of the way to a peer: how long packets take, how many may be under way, and when the next one may leave.
 //!
-//! The window grows by one packet for each that arrives until packets are lost, then by one a round trip. A round trip in
-//! which packets were lost shrinks it by half of the share that was lost (protocol section 6.2): a link that loses one
-//! packet in a hundred at random is not taken for a full one, and a queue that overflows drains within a few round
-//! trips.
+//! The window doubles each round trip until packets are lost, then grows by one packet a round trip. A round trip in which
+//! packets were lost shrinks it (protocol section 6.2): by half of the share that was lost while packets travel as fast as
+//! they can, so that a link that loses one packet in a hundred at random is not taken for a full one; by half where they
+//! wait in queues. Below one packet, the window is a share of a packet a round trip: pacing (section 6.5) keeps to it.
 
 use core::time::Duration;
 
 use oxifabric_types::Instant;
 
-/// The window of a new path, in packets.
-const WINDOW_FIRST: u32 = 32;
-/// The smallest window.
-const WINDOW_MIN: u32 = 2;
+/// A packet, in the unit that windows are counted in.
+const ONE: u64 = 1 << 16;
+
+/// The window of a new path (RFC 6928).
+const WINDOW_FIRST: u64 = 10 * ONE;
+/// The smallest window: a packet in sixteen round trips, so that hundreds of senders can share a short queue.
+const WINDOW_MIN: u64 = ONE / 16;
 /// The widest.
-pub(super) const WINDOW_MAX: u32 = 4096;
+const WINDOW_MAX: u64 = 4096 * ONE;
 
 /// The time that a packet is given before anything is known of the path.
 const FIRST_PATIENCE: Duration = Duration::from_millis(20);
-/// Peers answer when they poll: so much is granted beside what was measured.
-const GRACE: Duration = Duration::from_millis(2);
+/// Peers answer when they poll, and a little later: so much is granted beside what was measured.
+const GRACE: Duration = Duration::from_micros(300);
 /// The longest wait for an answer.
 const PATIENCE_MAX: Duration = Duration::from_millis(400);
+/// Packets wait in a queue when they take twice as long as the fastest did, and so much longer.
+const QUEUED: Duration = Duration::from_micros(100);
 
-/// Shares are counted in units of one 65,536th of a packet.
-const FRACTION: u32 = 16;
+/// So many packets may leave at once, if the window allows it: system calls carry many.
+const BURST: u64 = 16;
 
 /// The way to a peer.
 #[derive(Debug)]
@@ -33,15 +38,19 @@ pub(super) struct Path {
     smoothed: Duration,
     /// How much single ones differ from it.
     spread: Duration,
-    /// In fractions of packets.
+    /// The shortest one, of late.
+    fastest: Duration,
+    /// In 65,536ths of a packet.
     window: u64,
-    /// No packet was lost yet, or none since the last silence.
-    opening: bool,
+    /// Below it the window doubles each round trip.
+    doubles_to: u64,
     /// How many packets arrived and how many were lost in this round trip.
     arrived: u32,
     lost: u32,
     /// The packet whose arrival ends this round trip.
     round_ends: u64,
+    /// When the next packet may leave.
+    leaves_at: Instant,
 }
 
 impl Path {
@@ -49,22 +58,48 @@ impl Path {
         Self {
             smoothed: Duration::ZERO,
             spread: Duration::ZERO,
-            window: (WINDOW_FIRST as u64) << FRACTION,
-            opening: true,
+            fastest: Duration::MAX,
+            window: WINDOW_FIRST,
+            doubles_to: WINDOW_MAX,
             arrived: 0,
             lost: 0,
             round_ends: 0,
+            leaves_at: Instant::from_nanos(0),
         }
     }
 
     /// How many packets may be under way.
     #[inline]
-    pub(super) const fn window(&self) -> usize {
-        (self.window >> FRACTION) as usize
+    pub(super) fn window(&self) -> usize {
+        (self.window / ONE).max(1) as usize
+    }
+
+    /// When the next packet may leave.
+    #[inline]
+    pub(super) const fn leaves_at(&self) -> Instant {
+        self.leaves_at
+    }
+
+    /// A packet leaves: spreads those of a window over a round trip, and lets the window grow meanwhile.
+    #[inline]
+    pub(super) fn left(&mut self, now: Instant) {
+        let round_trip = self.smoothed.as_nanos() as u64;
+        let pause = match self.is_opening() {
+            true => round_trip * (ONE / 2) / self.window,
+            false => round_trip * (ONE * 4 / 5) / self.window,
+        };
+        let slack = match self.window < ONE {
+            true => 0,
+            false => pause * BURST,
+        };
+        let earliest = now.as_nanos().saturating_sub(slack);
+        let from = self.leaves_at.as_nanos().max(earliest);
+        self.leaves_at = Instant::from_nanos(from.saturating_add(pause));
     }
 
     /// A packet took so long (RFC 6298, section 2).
     pub(super) fn measured(&mut self, took: Duration) {
+        self.fastest = self.fastest.min(took);
         if self.smoothed.is_zero() {
             self.smoothed = took.max(Duration::from_nanos(1));
             self.spread = took / 2;
@@ -80,13 +115,15 @@ impl Path {
         self.smoothed + (self.smoothed / 4).max(self.spread)
     }
 
-    /// How long to wait for any answer, after so many waits in vain.
+    /// How long to wait for any answer, after so many waits in vain. The second wait is no longer than the first: what
+    /// asks for the answer may be lost as well.
     pub(super) fn patience(&self, vain: u32) -> Duration {
         let first = match self.smoothed.is_zero() {
             true => FIRST_PATIENCE,
-            false => self.smoothed + self.spread * 4 + GRACE,
+            false => self.smoothed + (self.spread * 4).max(self.smoothed / 2) + GRACE,
         };
-        first.saturating_mul(1 << vain.min(10)).min(PATIENCE_MAX)
+        let doubled = vain.saturating_sub(1).min(10);
+        first.saturating_mul(1 << doubled).min(PATIENCE_MAX)
     }
 
     /// A packet arrived. `limited` says that more could have been under way but for the window.
@@ -95,11 +132,11 @@ impl Path {
         if !limited {
             return;
         }
-        let gain = match self.opening {
-            true => 1 << FRACTION,
-            false => (1 << (2 * FRACTION)) / self.window.max(1),
+        let gain = match self.is_opening() {
+            true => ONE,
+            false => (ONE * ONE / self.window).min(self.window / 8),
         };
-        self.window = (self.window + gain).min(u64::from(WINDOW_MAX) << FRACTION);
+        self.window = (self.window + gain).min(WINDOW_MAX);
     }
 
     /// A packet was lost.
@@ -114,31 +151,46 @@ impl Path {
         }
         if self.lost > 0 {
             let all = u64::from(self.arrived) + u64::from(self.lost);
-            let half = self.window / 2 * u64::from(self.lost) / all;
+            let half = match self.is_queued() {
+                true => self.window / 2,
+                false => self.window / 2 * u64::from(self.lost) / all,
+            };
             self.shrink(self.window - half);
         }
         self.arrived = 0;
         self.lost = 0;
         self.round_ends = next;
+        // The way may have become longer for good.
+        self.fastest = self.fastest.saturating_add(self.fastest / 64);
     }
 
-    /// Nothing was heard for so long that everything counts as lost.
+    /// Nothing was heard for so long that the way is taken for jammed (RFC 9002, section 7.6).
     pub(super) fn fell_silent(&mut self, next: u64) {
-        self.shrink(u64::from(WINDOW_MIN) << FRACTION);
-        self.opening = true;
+        self.shrink(self.window / 2);
+        self.window = self.window.min(ONE);
         self.arrived = 0;
         self.lost = 0;
         self.round_ends = next;
     }
 
-    fn shrink(&mut self, to: u64) {
-        self.opening = false;
-        self.window = to.max(u64::from(WINDOW_MIN) << FRACTION);
-    }
-
     /// When a packet that was sent at `sent` counts as lost, if later ones have arrived.
     pub(super) fn lost_at(&self, sent: Instant) -> Instant {
         sent.after(self.reordering())
+    }
+
+    fn shrink(&mut self, to: u64) {
+        self.window = to.max(WINDOW_MIN);
+        self.doubles_to = self.window;
+    }
+
+    /// No packet was lost yet, or none since the last silence.
+    fn is_opening(&self) -> bool {
+        self.window < self.doubles_to
+    }
+
+    /// Packets wait on their way.
+    fn is_queued(&self) -> bool {
+        self.smoothed > self.fastest.saturating_mul(2).saturating_add(QUEUED)
     }
 }
 
@@ -148,6 +200,14 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
+    fn measured(times: u32, took: Duration) -> Path {
+        let mut path = Path::new();
+        for _ in 0..times {
+            path.measured(took);
+        }
+        path
+    }
+
     #[test]
     fn patience_follows_what_was_measured_and_doubles() {
         let mut path = Path::new();
@@ -156,15 +216,15 @@ mod tests {
             path.measured(10 * MS);
         }
         assert_eq!(path.smoothed, 10 * MS);
-        assert!(path.patience(0) < 13 * MS);
-        assert_eq!(path.patience(1), path.patience(0) * 2);
+        assert!(path.patience(0) < 16 * MS);
+        assert_eq!(path.patience(1), path.patience(0));
+        assert_eq!(path.patience(2), path.patience(0) * 2);
         assert_eq!(path.patience(40), PATIENCE_MAX);
     }
 
-    #[test]
-    fn a_round_trip_shrinks_the_window_by_half_of_the_lost_share() {
-        let mut path = Path::new();
-        path.window = 100 << FRACTION;
+    /// A round trip of 80 packets that arrive and 20 that do not.
+    fn lose_a_fifth(path: &mut Path) {
+        path.window = 100 * ONE;
         path.reached(0, 100);
         for _ in 0..80 {
             path.arrived(false);
@@ -175,7 +235,23 @@ mod tests {
         path.reached(99, 200);
         assert_eq!(path.window(), 100, "the round trip is not over");
         path.reached(100, 200);
+    }
+
+    #[test]
+    fn a_round_trip_shrinks_the_window_by_half_of_the_lost_share() {
+        let mut path = measured(10, MS);
+        lose_a_fifth(&mut path);
         assert_eq!(path.window(), 90);
+    }
+
+    #[test]
+    fn where_packets_wait_a_loss_halves_the_window() {
+        let mut path = measured(10, MS);
+        for _ in 0..10 {
+            path.measured(10 * MS);
+        }
+        lose_a_fifth(&mut path);
+        assert_eq!(path.window(), 50);
     }
 
     #[test]
@@ -185,13 +261,44 @@ mod tests {
             path.arrived(true);
             path.reached(number, number);
         }
-        assert_eq!(path.window(), WINDOW_MAX as usize);
+        assert_eq!(path.window, WINDOW_MAX);
         path.fell_silent(0);
-        assert_eq!(path.window(), WINDOW_MIN as usize);
+        assert_eq!(path.window, ONE);
         for _ in 0..10 {
             path.lost();
             path.reached(1, 1);
         }
-        assert_eq!(path.window(), WINDOW_MIN as usize);
+        assert_eq!(path.window, WINDOW_MIN);
+        assert_eq!(path.window(), 1);
+    }
+
+    /// How long so many packets take to leave, if each leaves as soon as it may.
+    fn leave(path: &mut Path, packets: u32) -> Duration {
+        let start = Instant::default().after(MS * 1000);
+        let mut now = start;
+        for _ in 0..packets {
+            now = now.max(path.leaves_at());
+            path.left(now);
+        }
+        now.since(start)
+    }
+
+    #[test]
+    fn a_window_leaves_within_a_round_trip_and_not_at_once() {
+        let mut path = measured(10, 10 * MS);
+        path.shrink(100 * ONE);
+        let took = leave(&mut path, 100);
+        assert!(took > 5 * MS && took < 8 * MS, "{took:?}");
+        let mut path = measured(10, 10 * MS);
+        path.shrink(10 * ONE);
+        assert_eq!(leave(&mut path, 10), Duration::ZERO, "a burst");
+    }
+
+    #[test]
+    fn less_than_a_packet_is_a_packet_now_and_then() {
+        let mut path = measured(10, 10 * MS);
+        path.shrink(ONE / 4);
+        let took = leave(&mut path, 11);
+        assert!(took > 300 * MS && took < 400 * MS, "{took:?}");
     }
 }

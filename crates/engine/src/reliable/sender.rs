@@ -13,8 +13,8 @@ use super::path::Path;
 /// How many bytes are kept for a peer: those that it has not acknowledged and those that have to wait.
 const QUEUE_BYTES: usize = 4 << 20;
 
-/// So many packets sent later must have arrived before one counts as lost.
-const OVERTAKEN: u64 = 3;
+/// After so many waits in vain the way counts as jammed (RFC 9002, section 7.6).
+const JAMMED: u32 = 3;
 
 /// The sending half of a channel.
 #[derive(Debug)]
@@ -42,6 +42,8 @@ pub(super) struct Sender {
     look_at: Instant,
     /// When the last packet was sent.
     last_sent: Instant,
+    /// A packet may leave whatever window and pacing say: it asks for an answer.
+    asks: bool,
     /// How often an answer was awaited in vain since the last one.
     pub(super) vain: u32,
     /// Buffers for payloads to come.
@@ -84,6 +86,7 @@ impl Sender {
             top: 0,
             look_at: Instant::END,
             last_sent: Instant::default(),
+            asks: false,
             vain: 0,
             spare: Vec::new(),
             path: Path::new(),
@@ -139,7 +142,8 @@ impl Sender {
 
     /// Chooses the packet that is to be sent next, if one may be now; it counts as sent at `now`.
     pub(super) fn next(&mut self, now: Instant) -> Option<(u64, &[u8])> {
-        if self.under_way >= self.path.window() {
+        let may = self.under_way < self.path.window() && self.path.leaves_at() <= now;
+        if !(may || self.asks) {
             return None;
         }
         let at = match self.again {
@@ -156,6 +160,8 @@ impl Sender {
             _ if number >= self.room_ends => return None,
             _ => self.begun += 1,
         }
+        self.asks = false;
+        self.path.left(now);
         self.order += 1;
         packet.order = self.order;
         packet.sent = now;
@@ -231,7 +237,7 @@ impl Sender {
     pub(super) fn find_lost(&mut self, now: Instant) {
         self.look_at = Instant::END;
         for packet in self.packets.iter_mut().take(self.begun) {
-            if packet.state != State::UnderWay || packet.order + OVERTAKEN > self.top {
+            if packet.state != State::UnderWay || packet.order >= self.top {
                 continue;
             }
             let lost_at = self.path.lost_at(packet.sent);
@@ -254,22 +260,30 @@ impl Sender {
         }
     }
 
-    /// No answer came for too long: the first packet is sent again, and after the second time all of them.
+    /// No answer came for too long: the first packet is sent again, whatever the window says. The answer to it tells which
+    /// others are lost.
     pub(super) fn fell_silent(&mut self) {
         self.vain = self.vain.saturating_add(1);
-        let all = self.vain > 1;
-        for packet in self.packets.iter_mut().take(self.begun) {
-            if packet.state == State::UnderWay {
-                packet.state = State::Lost;
-                self.under_way -= 1;
-                self.again += 1;
-                if !all {
-                    break;
-                }
-            }
+        let mut packets = self.packets.iter_mut().take(self.begun);
+        if let Some(packet) = packets.find(|packet| packet.state == State::UnderWay) {
+            packet.state = State::Lost;
+            self.under_way -= 1;
+            self.again += 1;
+            self.path.lost();
         }
-        if all {
+        self.asks = self.again > 0;
+        if self.vain == JAMMED {
             self.path.fell_silent(self.base + self.begun as u64);
+        }
+    }
+
+    /// When a packet may leave that waits for nothing but its turn.
+    pub(super) fn leaves_at(&self) -> Instant {
+        let next = self.base + self.begun as u64;
+        let new = self.packets.len() > self.begun && next < self.room_ends;
+        match (self.again > 0 || new) && self.under_way < self.path.window() {
+            true => self.path.leaves_at(),
+            false => Instant::END,
         }
     }
 
