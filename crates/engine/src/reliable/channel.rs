@@ -122,7 +122,9 @@ pub struct Channel {
     ack_at: Instant,
     /// The credit that the peer knows of is used up by half.
     starved: bool,
-    /// `sent` of the packet that came last, and when it came.
+    /// The latest `sent` of the peer's packets: one that was overtaken tells nothing of how long packets take.
+    heard: u32,
+    /// `sent` of the packet that is to be echoed, and when it came.
     echo: u32,
     echo_at: Instant,
     /// The owner waits for something from the peer.
@@ -154,6 +156,7 @@ impl Channel {
             owed: 0,
             ack_at: Instant::END,
             starved: false,
+            heard: 0,
             echo: 0,
             echo_at: now,
             attentive: false,
@@ -235,6 +238,9 @@ impl Channel {
     ) -> Event {
         if let Some(end) = self.ended {
             return Event::Ended(end);
+        }
+        if packet.to == self.me.id {
+            self.hear(packet);
         }
         match packet.kind {
             PacketKind::Hello => self.greeted(now, packet, payload),
@@ -408,11 +414,13 @@ impl Channel {
         }
         if self.other == 0 {
             self.welcome = true;
+            self.hear(packet);
             self.remember(now, packet);
             return self.open(&greeting, packet.credit);
         }
         if self.other == greeting.from {
             self.welcome = true;
+            self.hear(packet);
             self.remember(now, packet);
         } else {
             // A new process in the peer's place, or a stranger: the old one answers if it lives.
@@ -458,7 +466,7 @@ impl Channel {
 
     /// A packet of ours took so long to the peer and its answer back.
     fn measure(&mut self, now: Instant, packet: &Packet) {
-        if packet.echo != 0 {
+        if packet.echo != 0 && packet.sent == self.heard {
             let took = micros(now)
                 .wrapping_sub(packet.echo)
                 .saturating_sub(packet.held);
@@ -470,9 +478,20 @@ impl Channel {
         }
     }
 
+    /// A packet has come that is the peer's for sure.
+    fn hear(&mut self, packet: &Packet) {
+        let later = packet.sent.wrapping_sub(self.heard);
+        if self.heard == 0 || later < 1 << 31 {
+            self.heard = packet.sent;
+        }
+    }
+
+    /// Has a packet echoed that was not overtaken.
     fn remember(&mut self, now: Instant, packet: &Packet) {
-        self.echo = packet.sent;
-        self.echo_at = now;
+        if packet.sent == self.heard {
+            self.echo = packet.sent;
+            self.echo_at = now;
+        }
     }
 
     fn greet(&self, kind: PacketKind, now: Instant, outlet: &mut impl Outlet) {

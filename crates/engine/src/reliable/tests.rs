@@ -59,6 +59,29 @@ fn a_lost_packet_is_sent_again_alone() {
     );
 }
 
+/// What was overtaken by seconds says nothing of how long packets take: the next loss is repaired as soon as before.
+#[test]
+fn a_late_packet_tells_no_time() {
+    let mut network = Network::new(16, CLEAN);
+    network.open();
+    network.next_data_late = Duration::from_secs(3);
+    for goal in [40_000, 80_000] {
+        network.run_until(Duration::from_secs(2), |network| {
+            network.write_up_to([goal, 0]);
+            network.ends[1].arrived == goal && network.ends[0].channel.is_done()
+        });
+    }
+    network.run_for(4000 * MS);
+    let start = network.now;
+    network.drop_next_data = 1;
+    network.run_until(Duration::from_secs(2), |network| {
+        network.write_up_to([80_100, 0]);
+        network.ends[1].arrived == 80_100
+    });
+    let took = network.now.since(start);
+    assert!(took < 5 * MS, "{took:?}");
+}
+
 #[test]
 fn both_ends_may_open_at_once() {
     let mut network = Network::new(3, CLEAN);

@@ -38,6 +38,8 @@ pub(super) struct Network {
     pub(super) accept_only: bool,
     /// So many data packets to come are lost.
     pub(super) drop_next_data: u32,
+    /// The next data packet is so late.
+    pub(super) next_data_late: Duration,
     faults: Faults,
     random: u64,
     on_the_way: BinaryHeap<Reverse<Arrival>>,
@@ -103,6 +105,7 @@ impl Network {
             cut: false,
             accept_only: true,
             drop_next_data: 0,
+            next_data_late: Duration::ZERO,
             faults,
             random: seed | 1,
             on_the_way: BinaryHeap::new(),
@@ -272,7 +275,10 @@ impl Network {
                     0 => 0,
                     most => self.next_random() % most,
                 };
-                let at = (self.now.after(self.faults.delay)).after(Duration::from_nanos(late));
+                let mut at = (self.now.after(self.faults.delay)).after(Duration::from_nanos(late));
+                if is_data {
+                    at = at.after(core::mem::take(&mut self.next_data_late));
+                }
                 self.serial += 1;
                 let packet = (at, self.serial, 1 - from, bytes.clone());
                 self.on_the_way.push(Reverse(packet));
