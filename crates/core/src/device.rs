@@ -133,6 +133,11 @@ pub trait Device: Link + Connection + Send + Sized + 'static {
     /// is there already, so that the caller polls instead of sleeping.
     fn arm(&mut self) -> bool;
 
+    /// Something was posted, or else became due, outside of [`Link::poll`]. Whoever sleeps since [`Device::arm`] is to wake in
+    /// time for it.
+    #[inline]
+    fn posted(&mut self) {}
+
     /// Tells whether everything that [`Link::post`] answered with `Done` has left: closing waits for it, for a while.
     fn idle(&self) -> bool {
         true

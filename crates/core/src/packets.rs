@@ -87,6 +87,8 @@ fn planned_faults() -> Result<Option<FaultPlan>, Errno> {
 impl<P: PacketDevice> Connection for ReliableLink<P> {}
 
 impl<P: PacketDevice> Device for ReliableLink<P> {
+    const GATHERS: bool = true;
+
     fn open(info: &Info) -> Result<Self, Errno> {
         let faults = planned_faults()?;
         Ok(Self::new(P::open(info)?, P::deadline(), faults))
@@ -118,11 +120,27 @@ impl<P: PacketDevice> Device for ReliableLink<P> {
 
     fn arm(&mut self) -> bool {
         let now = self.port().now();
-        match self.due() {
+        let due = self.due();
+        self.rest(due);
+        match due {
             Instant::END => self.port_mut().arm(None),
             due if due <= now => false,
             due => self.port_mut().arm(Some(due.since(now))),
         }
+    }
+
+    #[inline]
+    fn posted(&mut self) {
+        if self.oversleeps() {
+            let (now, due) = (self.port().now(), self.due());
+            self.rest(due);
+            self.port_mut().arm(Some(due.since(now)));
+        }
+    }
+
+    #[inline]
+    fn holds_back(&self) -> bool {
+        Self::holds_back(self)
     }
 
     fn idle(&self) -> bool {

@@ -31,6 +31,8 @@ pub(crate) struct Upkeep {
     stirred: AtomicBool,
     /// How many endpoints hold frames back.
     holding: AtomicUsize,
+    /// Some did since [`Upkeep::take_held`]: a hint.
+    held: AtomicBool,
     roster: Roster,
     works: Works,
     auto: Auto,
@@ -46,6 +48,7 @@ impl Upkeep {
             word: AtomicU32::new(0),
             stirred: AtomicBool::new(false),
             holding: AtomicUsize::new(0),
+            held: AtomicBool::new(false),
             roster: Roster::none(locked),
             works: Works::default(),
             auto: Auto::new(automatic),
@@ -76,10 +79,18 @@ impl Upkeep {
 
     /// An endpoint began to hold frames back, or sent them.
     pub(crate) fn hold(&self, holds: bool) {
+        if holds && !self.held.load(Ordering::Relaxed) {
+            self.held.store(true, Ordering::Relaxed);
+        }
         match holds {
             true => self.holding.fetch_add(1, Ordering::Relaxed),
             false => self.holding.fetch_sub(1, Ordering::Relaxed),
         };
+    }
+
+    /// Tells whether frames were held back since the last call.
+    fn take_held(&self) -> bool {
+        self.held.load(Ordering::Relaxed) && self.held.swap(false, Ordering::Relaxed)
     }
 
     /// Tells whether frames are held back somewhere: then endpoints are to be driven before completions are read.

@@ -218,6 +218,7 @@ impl<D: Device> Port<D> {
         if self.out.is_unsettled() {
             self.out.settle(&self.device);
         }
+        self.device.posted();
         if D::GATHERS && self.device.holds_back() != self.holding {
             self.holding = !self.holding;
             self.upkeep.hold(self.holding);

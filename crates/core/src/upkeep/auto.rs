@@ -158,9 +158,10 @@ fn stand_by(upkeep: &Upkeep) {
             .count();
         upkeep.run_works();
         upkeep.pay_conds();
-        pause = match moved {
-            0 => (pause * 2).min(LONGEST_STANDBY),
-            _ => STANDBY,
+        // What an application holds back that computes now must not wait for long.
+        pause = match moved > 0 || upkeep.take_held() {
+            false => (pause * 2).min(LONGEST_STANDBY),
+            true => STANDBY,
         };
     }
 }

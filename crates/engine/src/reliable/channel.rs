@@ -195,6 +195,12 @@ impl Channel {
         self.sender.repeated
     }
 
+    /// There are bytes for a packet of full length that was not sent.
+    #[inline]
+    pub fn has_full_packet(&self) -> bool {
+        self.sender.has_full_packet()
+    }
+
     /// How many bytes [`Channel::write`] takes now.
     #[inline]
     pub fn room(&self) -> usize {

@@ -1,5 +1,6 @@
 //! A [`Link`] over packets: one channel to each peer, and frames in it. Short path.
 
+mod gathering;
 mod peer;
 mod watch;
 
@@ -19,6 +20,7 @@ use crate::link::{Frame, Limits, Link, PostError, Posted, RemoteIov, RxToken, Si
 use super::channel::{Channel, End, Event, Identity, Outlet, Terms};
 use super::faults::{FaultPlan, Faulty};
 use super::reader::{Feed, Reader};
+use gathering::Gathering;
 use peer::{Large, Peer, Rest};
 use watch::Watch;
 
@@ -103,6 +105,7 @@ pub struct ReliableLink<P> {
     /// Packets that name no channel of ours.
     unknown: Vec<(PeerId, u64)>,
     watch: Watch,
+    gathering: Gathering,
     /// How the last channels with peers ended.
     ends: BTreeMap<PeerId, End>,
     now: Instant,
@@ -143,12 +146,17 @@ impl<P: PacketPort> Link for ReliableLink<P> {
             return Err(PostError::Again);
         }
         let posted = peer.post(&frame, len, token);
-        if !frame.more {
-            self.now = self.port.now();
-            peer.channel.act(self.now, &mut To(&mut self.port, id));
-            self.port.flush();
+        let waits = frame.more || self.gathering.gathers(&mut peer.turn);
+        if waits && !peer.channel.has_full_packet() {
+            self.gathering.holds = true;
+            self.warm(id);
+            return Ok(posted);
         }
-        self.warm(id);
+        self.now = self.port.now();
+        peer.channel.act(self.now, &mut To(&mut self.port, id));
+        self.port.flush();
+        self.set_timer(id);
+        self.port.rest(self.due());
         Ok(posted)
     }
 
@@ -172,10 +180,12 @@ impl<P: PacketPort> Link for ReliableLink<P> {
         hot.append(&mut self.hot);
         self.hot = hot;
         self.port.flush();
+        self.gathering.end();
     }
 
     #[inline]
     fn poll(&mut self, now: Instant, sink: &mut impl Sink) -> usize {
+        self.gathering.begin();
         let now = self.port.begin(now);
         let mut events = 0;
         let due = self.due();
@@ -234,6 +244,7 @@ impl<P: PacketPort> ReliableLink<P> {
             timers: BinaryHeap::new(),
             unknown: Vec::new(),
             watch: Watch::new(),
+            gathering: Gathering::new(),
             ends: BTreeMap::new(),
             now: Instant::default(),
         }
@@ -258,6 +269,23 @@ impl<P: PacketPort> ReliableLink<P> {
     pub fn is_done(&self) -> bool {
         let mut open = self.peers.iter().flatten();
         open.all(|peer| peer.large.is_none() && peer.channel.is_done())
+    }
+
+    /// Tells whether frames wait for the next poll to leave together.
+    #[inline]
+    pub fn holds_back(&self) -> bool {
+        self.gathering.holds
+    }
+
+    /// Somebody is going to sleep until the port has news, or until then.
+    pub fn rest(&mut self, until: Instant) {
+        self.gathering.rest(until);
+    }
+
+    /// Tells whether whoever sleeps since [`ReliableLink::rest`] has to be woken sooner than he asked for.
+    #[inline]
+    pub fn oversleeps(&self) -> bool {
+        self.gathering.oversleeps(self.due())
     }
 
     /// When [`Link::poll`] has to be called next, if no packet comes before.
@@ -400,6 +428,7 @@ impl<P: PacketPort> ReliableLink<P> {
             wanted: false,
             resumed: false,
             hot: false,
+            turn: 0,
             awaited: false,
             timer_at: Instant::END,
         }));

@@ -16,6 +16,8 @@ const ONE: u64 = 1 << 16;
 const WINDOW_FIRST: u64 = 10 * ONE;
 /// The smallest window: a packet in sixteen round trips, so that hundreds of senders can share a short queue.
 const WINDOW_MIN: u64 = ONE / 16;
+/// The smallest that losses lead to which no queue explains.
+const WINDOW_UNQUEUED: u64 = 4 * ONE;
 /// The widest.
 const WINDOW_MAX: u64 = 4096 * ONE;
 
@@ -151,11 +153,14 @@ impl Path {
         }
         if self.lost > 0 {
             let all = u64::from(self.arrived) + u64::from(self.lost);
-            let half = match self.is_queued() {
-                true => self.window / 2,
-                false => self.window / 2 * u64::from(self.lost) / all,
-            };
-            self.shrink(self.window - half);
+            match self.is_queued() {
+                true => self.shrink(self.window / 2),
+                false => {
+                    let half = self.window / 2 * u64::from(self.lost) / all;
+                    let least = self.window.min(WINDOW_UNQUEUED);
+                    self.shrink((self.window - half).max(least));
+                }
+            }
         }
         self.arrived = 0;
         self.lost = 0;
@@ -264,12 +269,24 @@ mod tests {
         assert_eq!(path.window, WINDOW_MAX);
         path.fell_silent(0);
         assert_eq!(path.window, ONE);
+        path.measured(MS);
         for _ in 0..10 {
+            path.measured(100 * MS);
             path.lost();
             path.reached(1, 1);
         }
         assert_eq!(path.window, WINDOW_MIN);
         assert_eq!(path.window(), 1);
+    }
+
+    #[test]
+    fn random_losses_do_not_close_the_window() {
+        let mut path = measured(10, MS);
+        for _ in 0..100 {
+            path.lost();
+            path.reached(1, 1);
+        }
+        assert_eq!(path.window, WINDOW_UNQUEUED);
     }
 
     /// How long so many packets take to leave, if each leaves as soon as it may.

@@ -135,6 +135,12 @@ impl Sender {
         taken
     }
 
+    /// A packet that was not sent grows no more.
+    #[inline]
+    pub(super) fn has_full_packet(&self) -> bool {
+        self.packets.len() > self.begun + 1
+    }
+
     /// Everything that was written has arrived.
     pub(super) fn is_done(&self) -> bool {
         self.packets.is_empty()

@@ -1,6 +1,7 @@
 //! Two channels over a network that loses, doubles, delays and reorders, in time that passes as it likes.
 
 mod fabric;
+mod gathering;
 mod incast;
 mod liveness;
 mod network;

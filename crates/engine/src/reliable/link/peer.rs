@@ -22,6 +22,8 @@ pub(super) struct Peer {
     /// The stalled frame is to be offered again.
     pub(super) resumed: bool,
     pub(super) hot: bool,
+    /// The turn in which something was posted to it last.
+    pub(super) turn: u32,
     /// Something waits for the peer, as the engine said last.
     pub(super) awaited: bool,
     /// When a timer looks at it.

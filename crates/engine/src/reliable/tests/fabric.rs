@@ -302,6 +302,18 @@ impl Fabric {
         wires.inboxes[at].clear();
     }
 
+    /// An end is polled.
+    pub(super) fn poll(&mut self, at: usize) {
+        let now = self.now();
+        let End {
+            engine,
+            link,
+            events,
+            ..
+        } = &mut self.ends[at];
+        engine.progress(link, events, now);
+    }
+
     pub(super) fn run_for(&mut self, time: Duration) {
         let end = self.now().after(time);
         while self.step(end) {}

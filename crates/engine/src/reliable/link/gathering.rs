@@ -1,0 +1,64 @@
+//! Which frames wait for others to leave with them, as over tcp (docs/adr/0018). Short path.
+//!
+//! A lone frame leaves at once. What is posted to the same peer behind it, before the endpoint is polled again, waits for that
+//! poll, or until a packet is full; whatever a poll itself gives rise to leaves when the poll ends. Nothing waits while somebody
+//! sleeps until the endpoint has news.
+
+use oxifabric_types::Instant;
+
+/// What a link knows of its own polls.
+#[derive(Debug)]
+pub(super) struct Gathering {
+    /// Counts polls, from one.
+    turn: u32,
+    /// A poll is under way.
+    polling: bool,
+    /// Somebody sleeps until the endpoint has news, or until then.
+    rests_until: Option<Instant>,
+    /// Something is held back.
+    pub(super) holds: bool,
+}
+
+impl Gathering {
+    pub(super) const fn new() -> Self {
+        Self {
+            turn: 1,
+            polling: false,
+            rests_until: None,
+            holds: false,
+        }
+    }
+
+    /// A poll begins.
+    #[inline]
+    pub(super) fn begin(&mut self) {
+        self.turn = self.turn.wrapping_add(1);
+        self.polling = true;
+        self.rests_until = None;
+    }
+
+    /// It ends: what was held back leaves now.
+    #[inline]
+    pub(super) fn end(&mut self) {
+        self.polling = false;
+        self.holds = false;
+    }
+
+    /// Somebody is going to sleep, until then if nothing happens before.
+    pub(super) fn rest(&mut self, until: Instant) {
+        self.rests_until = Some(until);
+    }
+
+    /// Tells whether somebody sleeps longer than that.
+    #[inline]
+    pub(super) fn oversleeps(&self, due: Instant) -> bool {
+        self.rests_until.is_some_and(|until| due < until)
+    }
+
+    /// Tells whether a frame is held back. `last` is the turn in which something was posted to the same peer before.
+    #[inline]
+    pub(super) fn gathers(&self, last: &mut u32) -> bool {
+        let follows = core::mem::replace(last, self.turn) == self.turn;
+        self.polling || (follows && self.rests_until.is_none())
+    }
+}
