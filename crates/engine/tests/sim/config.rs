@@ -230,7 +230,7 @@ impl Config {
     pub(crate) fn a_partition_heals() -> Self {
         Self::over(Packets {
             drop: 0.02,
-            cut_ms: Some(4000.0),
+            cut_ms: Some(3000.0),
             ..Packets::default()
         })
     }

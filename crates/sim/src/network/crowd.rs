@@ -203,6 +203,12 @@ impl Crowd {
         }
     }
 
+    /// Tells whether packets wait for somebody to take them.
+    pub(crate) fn has_mail(&self) -> bool {
+        let mut dwellers = self.rows.iter().filter_map(|row| row.dweller.as_deref());
+        dwellers.any(|dweller| !dweller.inbox.is_empty())
+    }
+
     /// Delivers a packet; gives it back when nobody is there.
     pub(super) fn deliver(&mut self, parcel: Parcel) -> Option<Parcel> {
         let to = parcel.to;
