@@ -153,9 +153,13 @@ impl<P: PacketPort> Link for ReliableLink<P> {
             return Ok(posted);
         }
         self.now = self.port.now();
-        peer.channel.act(self.now, &mut To(&mut self.port, id));
+        let acted = peer.channel.act(self.now, &mut To(&mut self.port, id));
         self.port.flush();
-        self.set_timer(id);
+        match acted {
+            // The next poll says so.
+            Event::Ended(_) => self.warm(id),
+            _ => self.set_timer(id),
+        }
         self.port.rest(self.due());
         Ok(posted)
     }
@@ -171,6 +175,9 @@ impl<P: PacketPort> Link for ReliableLink<P> {
     }
 
     fn flush(&mut self) {
+        if self.gathering.holds {
+            self.now = self.port.now();
+        }
         let mut hot = core::mem::take(&mut self.hot);
         for id in &hot {
             if let Some(Some(peer)) = self.peers.get_mut(id.index()) {
