@@ -91,6 +91,10 @@ pub trait Device: Link + Connection + Send + Sized + 'static {
     /// link keeps to less than [`Link`] promises, and frames are whole untagged messages without acknowledgement.
     const DATAGRAM: bool = false;
 
+    /// Packets of it may be lost, doubled and delayed on purpose (`FI_OXI_FAULTS`). Other devices do not open while that is asked
+    /// for: a test that believes in faults must not run without them.
+    const TAKES_FAULTS: bool = false;
+
     /// Frames may wait for more to leave with them, until the next poll at the latest: [`Device::holds_back`].
     const GATHERS: bool = false;
 

@@ -51,6 +51,7 @@ use crate::device::{Device, Provider};
 use crate::domain::Domain;
 use crate::handle::{Fid, Ref, table};
 use crate::members::Drive;
+use crate::packets;
 use crate::passive::{Taken, device_of};
 use bind::Bindings;
 pub(crate) use cm::{cm_data, hand_out_name};
@@ -146,6 +147,9 @@ impl<P: Provider> RdmEndpoint<P> {
         device: P::Device,
         taken: Option<Taken>,
     ) -> Result<*mut fid_ep, Errno> {
+        if !P::Device::TAKES_FAULTS && packets::faults_are_asked_in_vain(P::NAME) {
+            return Err(Errno::INVAL);
+        }
         let exact = (info.caps | info.rx.caps).contains(Caps::EXACT_DIRECTED_RECV);
         let config = match P::Device::DATAGRAM {
             false => config(&info),

@@ -84,10 +84,27 @@ fn planned_faults() -> Result<Option<FaultPlan>, Errno> {
     plan.map(Some)
 }
 
+/// Tells whether the environment asks for faults where there is nothing that they could happen to: below streams and shared
+/// memory nothing is lost, doubled or overtaken, and a datagram endpoint repairs nothing.
+pub(crate) fn faults_are_asked_in_vain(provider: &str) -> bool {
+    let asked = PARAMETERS[0].text("").is_some_and(|text| !text.is_empty());
+    if asked {
+        let variable = PARAMETERS[0].variable("");
+        let why = "is for endpoints that send packets and repair losses";
+        log::warn!(
+            "core",
+            Core,
+            "{variable} {why}; {provider} opens none with it"
+        );
+    }
+    asked
+}
+
 impl<P: PacketDevice> Connection for ReliableLink<P> {}
 
 impl<P: PacketDevice> Device for ReliableLink<P> {
     const GATHERS: bool = true;
+    const TAKES_FAULTS: bool = true;
 
     fn open(info: &Info) -> Result<Self, Errno> {
         let faults = planned_faults()?;

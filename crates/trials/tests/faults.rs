@@ -181,6 +181,28 @@ fn faults_that_are_none_are_refused() {
     assert!(!pair.run().is_success(), "they ran without faults");
 }
 
+/// Where nothing can be lost, no endpoint opens rather than one whose test shows nothing.
+#[test]
+fn faults_that_cannot_happen_are_refused() {
+    let library = require!(Library::under_test());
+    for (provider, kind) in [
+        ("tcp", "rdm"),
+        ("tcp", "msg"),
+        ("shm", "rdm"),
+        ("udp", "dgram"),
+    ] {
+        let options = format!("-e {kind} -I 10 -S 64");
+        let run = PingPong {
+            limit: Duration::from_secs(60),
+            ..PingPong::new(&library, provider, &options)
+        };
+        let mut pair = require!(run.pair());
+        pair.server = pair.server.env("FI_OXI_FAULTS", "drop=0.5");
+        pair.client = pair.client.env("FI_OXI_FAULTS", "drop=0.5");
+        assert!(!pair.run().is_success(), "{provider} ran without faults");
+    }
+}
+
 /// The cause is "Connection refused" (111), and somewhere the user reads which address that was: in the text
 /// of the completion or in the log.
 #[test]

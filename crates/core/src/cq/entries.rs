@@ -83,10 +83,9 @@ mod tests {
     use super::*;
 
     fn entry(source: u64) -> Entry {
-        Entry {
-            source,
-            ..Entry::EMPTY
-        }
+        let mut entry = Entry::EMPTY;
+        entry.source = source;
+        entry
     }
 
     #[test]
