@@ -12,7 +12,7 @@ use core::fmt;
 use std::sync::Once;
 
 use oxifabric_abi::{FI_MSG_PREFIX, FI_NUMERICHOST, FI_SOURCE};
-use oxifabric_types::{EpType, Info, Reason, match_info, provider_is_named};
+use oxifabric_types::{DomainAttr, EpType, Info, Progress, Reason, match_info, provider_is_named};
 
 use crate::log;
 use crate::params::{Parameter, ParameterKind};
@@ -242,6 +242,9 @@ fn ask(
                 for mode in [&mut info.mode, &mut info.tx.mode, &mut info.rx.mode] {
                     *mode |= prefix;
                 }
+                if entry.drives_itself {
+                    tell_of_thread(&mut info.domain, request.hints);
+                }
                 answer.infos.push(info);
             }
             Err(reasons) => answer.refusals.push(Refusal {
@@ -250,6 +253,16 @@ fn ask(
                 reasons,
             }),
         }
+    }
+}
+
+/// A thread makes progress whether it is asked for or not: says so to whoever did not ask. Who asked for manual progress gets
+/// what he asked for, and polls in vain at worst (fi_domain(3)).
+fn tell_of_thread(domain: &mut DomainAttr, hints: Option<&Info>) {
+    let hints = hints.map(|hints| &hints.domain);
+    let asked = hints.map_or(Progress::Unspec, |hints| hints.data_progress);
+    if asked == Progress::Unspec {
+        domain.data_progress = Progress::Auto;
     }
 }
 

@@ -52,6 +52,14 @@ static SHY: ProviderEntry = ProviderEntry {
     ..NET
 };
 
+/// A provider whose domains have a thread in any case.
+static BUSY: ProviderEntry = ProviderEntry {
+    name: "busy",
+    drives_itself: true,
+    offers: busy_offers,
+    ..NET
+};
+
 static REGISTRY: Registry = Registry::new(&[&MEM, &NET, &GONE]);
 
 fn inet(text: &str) -> Address {
@@ -72,6 +80,15 @@ fn net_offers() -> Vec<Info> {
         info
     };
     PLACES.iter().map(offer).collect()
+}
+
+fn busy_offers() -> Vec<Info> {
+    let mut offers = net_offers();
+    for offer in &mut offers {
+        offer.domain.data_progress = Progress::Auto;
+        offer.domain.control_progress = Progress::Auto;
+    }
+    offers
 }
 
 fn net_resolve(
@@ -453,4 +470,24 @@ fn a_shy_provider_is_offered_to_who_asks_for_it_by_name() {
     for (filter, asked) in [("", ""), ("^net", ""), ("net", "shy"), ("", "^net")] {
         assert!(!is_offered(filter, asked), "{filter} {asked}");
     }
+}
+
+#[test]
+fn a_thread_that_is_there_in_any_case_is_told_of() {
+    static ALONE: Registry = Registry::new(&[&BUSY]);
+    static QUIET: Registry = Registry::new(&[&NET]);
+    let told = |registry: &Registry, asked| {
+        let mut hints = Info::default();
+        hints.domain.data_progress = asked;
+        let request = Request {
+            version: 2 << 16 | 6,
+            hints: Some(&hints),
+            ..Request::default()
+        };
+        let answer = registry.query_filtered(&request, &NameFilter::default());
+        answer.infos[0].domain.data_progress
+    };
+    assert_eq!(told(&ALONE, Progress::Unspec), Progress::Auto);
+    assert_eq!(told(&ALONE, Progress::Manual), Progress::Manual);
+    assert_ne!(told(&QUIET, Progress::Unspec), Progress::Auto);
 }
