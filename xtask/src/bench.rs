@@ -5,6 +5,7 @@
 //! beside it. Nothing is judged here: a machine may be too busy for any verdict.
 
 mod cores;
+pub(crate) mod losses;
 mod report;
 mod sample;
 mod speed;

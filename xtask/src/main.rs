@@ -66,6 +66,8 @@ enum Task {
     Fuzz(fuzz::Options),
     /// Measure this library and a reference in turns, under the same unmodified programs
     Bench(bench::Options),
+    /// Measure reliable datagrams under losses, and draw what they cost
+    Losses(bench::losses::Options),
 }
 
 fn main() -> ExitCode {
@@ -99,6 +101,10 @@ fn run(task: Task) -> Result<ExitCode, Box<dyn Error>> {
         Task::Fuzz(options) => fuzz::run(&options),
         Task::Bench(options) => {
             bench::run(&options)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Task::Losses(options) => {
+            bench::losses::run(&options)?;
             Ok(ExitCode::SUCCESS)
         }
     }

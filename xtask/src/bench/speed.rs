@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use oxifabric_trials::pingpong::Row;
 use oxifabric_trials::source::{self, Compiled};
-use oxifabric_trials::{Library, Pair, Program, Scratch};
+use oxifabric_trials::{Library, Missing, Pair, Program, Scratch};
 
 use super::cores::Cores;
 use super::ucx::Test;
@@ -80,13 +80,20 @@ pub(super) fn workloads(short: bool) -> Vec<Workload> {
 }
 
 impl Speed {
-    /// Runs both processes, one on each core, and returns the row of the only size.
+    /// The program, compiled to do one of its works.
+    pub(super) fn new(work: &'static str) -> Result<Self, Missing> {
+        let program = Rc::new(source::compile_client("speed")?);
+        Ok(Self { program, work })
+    }
+
+    /// Runs both processes, one on each core, under these faults (`FI_OXI_FAULTS`), and returns the row of the only size.
     pub(super) fn run(
         &self,
         options: &str,
         library: &Library,
         provider: &str,
         cores: &Cores,
+        faults: Option<&str>,
     ) -> Result<Row, Box<dyn Error>> {
         let folder = Scratch::new();
         let side = |name: &str, at: usize| {
@@ -97,6 +104,10 @@ impl Speed {
                 .args([name, self.work])
                 .line(options)
                 .limit(Duration::from_secs(300));
+            let side = match faults {
+                Some(faults) => side.env("FI_OXI_FAULTS", faults),
+                None => side,
+            };
             cores.place(side, at)
         };
         let both = Pair {

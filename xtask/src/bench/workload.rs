@@ -245,7 +245,7 @@ impl Workload {
             Source::Fabtests(file) => Ok(self.fabtests(file, library, provider)),
             Source::Own(compiled) => return self.alone(compiled, library, provider),
             Source::Speed(speed) => {
-                let row = speed.run(&self.options, library, provider, cores)?;
+                let row = speed.run(&self.options, library, provider, cores, None)?;
                 let figure = self.figure.of(&row);
                 return figure.ok_or_else(|| "the program has no such figure".into());
             }
