@@ -5,10 +5,14 @@
 //! beside it. Nothing is judged here: a machine may be too busy for any verdict.
 
 mod cores;
+mod drawing;
+mod limit;
 pub(crate) mod losses;
+mod page;
 mod report;
 mod sample;
 mod speed;
+mod sweep;
 mod ucx;
 mod workload;
 
@@ -23,6 +27,7 @@ use crate::dist;
 use cores::Cores;
 use report::Report;
 use sample::Comparison;
+use sweep::Field;
 use workload::Workload;
 
 /// What to compare and how often.
@@ -58,14 +63,15 @@ impl Options {
     }
 }
 
-/// Compares the libraries, prints a table and writes `target/bench/comparison.json`.
+/// Compares the libraries, prints a table and writes `target/bench/comparison.json` and, with drawings, `comparison.html`.
 pub(crate) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     let ours = ours(options)?;
     let reference = reference(options)?;
     let cores = Cores::choose();
     let mut report = Report::new([version(&ours)?, version(&reference)?], &cores);
-    println!("{}", report.head());
-    let workloads = workload::all(options.short);
+    let mut table = report.head() + "\n";
+    print!("{table}");
+    let workloads = workload::all(options.short, &cores);
     for provider in &options.providers {
         for workload in workloads.iter().filter(|one| one.is_for(provider)) {
             let compared = compare(
@@ -75,18 +81,36 @@ pub(crate) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
                 options.rounds,
                 &cores,
             )?;
-            println!("{}", report.add(workload, provider, compared));
+            let row = report.add(workload, provider, compared);
+            println!("{row}");
+            table += &row;
+            table.push('\n');
         }
+    }
+    let mut drawings = Vec::new();
+    for provider in &options.providers {
+        let field = Field {
+            provider,
+            libraries: [&ours, &reference],
+            cores: &cores,
+            rounds: options.rounds.min(3),
+            short: options.short,
+        };
+        drawings.extend(field.draw()?);
     }
     let folder = library::prepared().join("bench");
     fs::create_dir_all(&folder)?;
     let file = folder.join("comparison.json");
     fs::write(&file, report.json())?;
     println!("{}", file.display());
+    let file = folder.join("comparison.html");
+    fs::write(&file, page::html(&table, &drawings))?;
+    println!("{}", file.display());
     Ok(())
 }
 
-/// Runs both libraries so many times in turns, and UCX where it has the work; the one that begins changes with every round.
+/// Runs both libraries so many times in turns, and UCX and the machine's limit where they have the work; the one that begins
+/// changes with every round.
 fn compare(
     workload: &Workload,
     provider: &str,
@@ -96,20 +120,21 @@ fn compare(
 ) -> Result<Comparison, Box<dyn Error>> {
     let mut compared = Comparison::default();
     for round in 0..rounds {
-        let mut turns = [Turn::Ours, Turn::Reference, Turn::Ucx];
+        let mut turns = [Turn::Ours, Turn::Reference, Turn::Ucx, Turn::Limit];
         if round % 2 == 1 {
             turns.reverse();
         }
         for turn in turns {
-            let figures = match turn {
-                Turn::Ours => &mut compared.ours,
-                Turn::Reference => &mut compared.reference,
-                Turn::Ucx => &mut compared.ucx,
-            };
             match turn {
-                Turn::Ours => figures.push(workload.measure(ours, provider, cores)?),
-                Turn::Reference => figures.push(workload.measure(reference, provider, cores)?),
-                Turn::Ucx => figures.extend(workload.measure_ucx(provider, cores)?),
+                Turn::Ours => compared.ours.push(workload.measure(ours, provider, cores)?),
+                Turn::Reference => {
+                    let figure = workload.measure(reference, provider, cores)?;
+                    compared.reference.push(figure);
+                }
+                Turn::Ucx => compared.ucx.extend(workload.measure_ucx(provider, cores)?),
+                Turn::Limit => compared
+                    .limit
+                    .extend(workload.measure_limit(provider, cores)?),
             }
         }
     }
@@ -122,6 +147,7 @@ enum Turn {
     Ours,
     Reference,
     Ucx,
+    Limit,
 }
 
 fn ours(options: &Options) -> Result<Library, Box<dyn Error>> {

@@ -24,6 +24,11 @@ impl Cores {
         }
     }
 
+    /// Two processors, or nothing where there is only one core.
+    pub(super) const fn pair(&self) -> Option<[u32; 2]> {
+        self.pair
+    }
+
     /// Binds a program to the first or the second processor, if there are two.
     pub(super) fn place(&self, program: Program, at: usize) -> Program {
         match self.pair {

@@ -1,17 +1,17 @@
 //! What losses cost reliable datagrams: the same program under more and more of them, in turns, and a drawing of it.
 
-mod drawing;
-
 use std::error::Error;
 use std::fs;
 use std::path::PathBuf;
 
 use oxifabric_trials::Library;
 
+use plotters::prelude::IntoLogRange;
+
 use super::cores::Cores;
+use super::drawing::{self, Curve, Labels};
 use super::sample::Quartiles;
 use super::speed::Speed;
-use drawing::Curve;
 
 /// Shares of packets that are lost, in percent.
 const SHARES: [f64; 7] = [0.0, 0.1, 1.0, 2.0, 5.0, 10.0, 20.0];
@@ -64,10 +64,29 @@ pub(crate) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
         }
         curves.push(Curve {
             name: format!("{} KiB", bytes >> 10),
-            points: SHARES.iter().copied().zip(medians).collect(),
+            // Small shares have more room: their square roots lie across.
+            points: SHARES
+                .iter()
+                .map(|share| share.sqrt())
+                .zip(medians)
+                .collect(),
         });
     }
-    fs::write(&options.out, drawing::svg(&curves))?;
+    let labels = Labels {
+        caption: "Goodput of reliable datagrams over lost packets",
+        across: "packets lost each way, in percent",
+        upwards: "MB/s",
+        spell: &|root| format!("{:.1}", root * root),
+    };
+    let most = SHARES
+        .iter()
+        .fold(0.0, |most: f64, share| most.max(share.sqrt()));
+    let figures = curves.iter().flat_map(|curve| curve.points.iter());
+    let upwards = drawing::span(figures.map(|point| point.1)).log_scale();
+    fs::write(
+        &options.out,
+        drawing::svg(&labels, 0.0..most, upwards, &curves)?,
+    )?;
     println!("{}", options.out.display());
     Ok(())
 }

@@ -62,11 +62,14 @@ impl Report {
         let ratio = format!("{:.3} ({lower:.3}..{upper:.3})", compared.ratio());
         let best = compared.best_ratio(workload.figure.lower_is_better());
         let (ours, reference) = (figures(&compared.ours), figures(&compared.reference));
-        let ucx = compared.ucx_ratio().map_or_else(String::new, |ratio| {
-            format!("{:.2} ({ratio:.3})", Quartiles::of(&compared.ucx).median)
-        });
+        let beside = |others: &[f64]| {
+            let median = Quartiles::of(others).median;
+            let ratio = compared.ratio_to(others);
+            ratio.map_or_else(String::new, |ratio| format!("{median:.2} ({ratio:.3})"))
+        };
+        let (ucx, limit) = (beside(&compared.ucx), beside(&compared.limit));
         format!(
-            "{provider:<4} {:<36} {ours:>34} {reference:>34} {ratio:>28} {best:>8.3} {ucx:>18}",
+            "{provider:<4} {:<36} {ours:>34} {reference:>34} {ratio:>28} {best:>8.3} {ucx:>18} {limit:>18}",
             workload.name
         )
     }
@@ -90,14 +93,15 @@ fn json_row(workload: &Workload, provider: &str, compared: &Comparison) -> Strin
         format!("[{}]", figures.join(", "))
     };
     format!(
-        "    {{\"provider\": {}, \"workload\": {}, \"unit\": {}, \"ratio\": {:.4}, \"ours\": {}, \"reference\": {}, \"ucx\": {}}}",
+        "    {{\"provider\": {}, \"workload\": {}, \"unit\": {}, \"ratio\": {:.4}, \"ours\": {}, \"reference\": {}, \"ucx\": {}, \"limit\": {}}}",
         quoted(provider),
         quoted(workload.name),
         quoted(workload.figure.unit()),
         compared.ratio(),
         list(&compared.ours),
         list(&compared.reference),
-        list(&compared.ucx)
+        list(&compared.ucx),
+        list(&compared.limit)
     )
 }
 

@@ -1,18 +1,19 @@
 //! Medians and quartiles of a few figures.
 
-/// The figures of both libraries, one pair a round, and of UCX in the same rounds where it has the work.
+/// The figures of both libraries, one pair a round, and in the same rounds those of UCX and of the machine where they have the work.
 #[derive(Debug, Default)]
 pub(super) struct Comparison {
     pub(super) ours: Vec<f64>,
     pub(super) reference: Vec<f64>,
     pub(super) ucx: Vec<f64>,
+    pub(super) limit: Vec<f64>,
 }
 
 impl Comparison {
-    /// The ratio of our median to UCX's, if it took part.
-    pub(super) fn ucx_ratio(&self) -> Option<f64> {
-        let median = Quartiles::of(&self.ucx).median;
-        (!self.ucx.is_empty()).then(|| Quartiles::of(&self.ours).median / median)
+    /// The ratio of our median to that of figures of others, if there are any.
+    pub(super) fn ratio_to(&self, others: &[f64]) -> Option<f64> {
+        let median = Quartiles::of(others).median;
+        (!others.is_empty()).then(|| Quartiles::of(&self.ours).median / median)
     }
 
     /// The ratio of the medians, ours to the reference.
@@ -98,8 +99,7 @@ mod tests {
         assert_eq!(compared.ratios().lower, 0.5);
         assert_eq!(compared.best_ratio(true), 0.5);
         assert_eq!(compared.best_ratio(false), 25.0);
-        assert_eq!(compared.ucx_ratio(), None);
-        compared.ucx.push(4.0);
-        assert_eq!(compared.ucx_ratio(), Some(0.25));
+        assert_eq!(compared.ratio_to(&[]), None);
+        assert_eq!(compared.ratio_to(&[4.0]), Some(0.25));
     }
 }

@@ -9,6 +9,7 @@ use oxifabric_trials::source::{self, Compiled};
 use oxifabric_trials::{Library, Missing, Pair, Program, Scratch};
 
 use super::cores::Cores;
+use super::limit::{Limit, Limits};
 use super::ucx::Test;
 use super::workload::{Figure, Source, Workload};
 
@@ -53,10 +54,11 @@ const WORKS: [Work; 16] = [
 ];
 
 /// All of it, if there are a compiler and headers.
-pub(super) fn workloads(short: bool) -> Vec<Workload> {
+pub(super) fn workloads(short: bool, cores: &Cores) -> Vec<Workload> {
     let Ok(program) = source::compile_client("speed").map(Rc::new) else {
         return Vec::new();
     };
+    let limits = Limits::new(cores);
     let works = WORKS.iter().filter(|work| !short || work.2 <= 1 << 16);
     works
         .map(|&(name, work, bytes, count, figure, ucx)| {
@@ -69,6 +71,10 @@ pub(super) fn workloads(short: bool) -> Vec<Workload> {
                 options: format!("{bytes} {count}"),
                 bytes,
                 provider: None,
+                limits: limits
+                    .iter()
+                    .flat_map(|all| limits_of(all, work, bytes, count))
+                    .collect(),
                 ucx: ucx.map(|name| Test {
                     name,
                     bytes,
@@ -79,6 +85,21 @@ pub(super) fn workloads(short: bool) -> Vec<Workload> {
         .collect()
 }
 
+/// What the machine can do at best in place of a work: two processes with nothing between them.
+fn limits_of(limits: &Limits, work: &str, bytes: u64, count: u64) -> Vec<(&'static str, Limit)> {
+    let count = (count * 8192 / bytes.max(8192)).max(128);
+    let (shm, tcp) = match (work, bytes) {
+        ("latency", ..=64) => (Some("line"), "ping"),
+        ("latency", _) => (None, "ping"),
+        ("rate", 65_536..) => (Some("both"), "stream"),
+        ("write" | "read", 65_536..) => (Some("read"), "stream"),
+        _ => return Vec::new(),
+    };
+    let mut all = vec![("tcp", limits.of(tcp, bytes, count))];
+    all.extend(shm.map(|shm| ("shm", limits.of(shm, bytes, count))));
+    all
+}
+
 impl Speed {
     /// The program, compiled to do one of its works.
     pub(super) fn new(work: &'static str) -> Result<Self, Missing> {
@@ -86,7 +107,7 @@ impl Speed {
         Ok(Self { program, work })
     }
 
-    /// Runs both processes, one on each core, under these faults (`FI_OXI_FAULTS`), and returns the row of the only size.
+    /// Plays and returns the row of the only size.
     pub(super) fn run(
         &self,
         options: &str,
@@ -95,6 +116,20 @@ impl Speed {
         cores: &Cores,
         faults: Option<&str>,
     ) -> Result<Row, Box<dyn Error>> {
+        let printed = self.play(options, library, provider, cores, faults)?;
+        let row = last_row(&printed);
+        row.ok_or_else(|| format!("no figures\n{printed}").into())
+    }
+
+    /// Runs both processes, one on each core, under these faults (`FI_OXI_FAULTS`), and returns what the client printed.
+    pub(super) fn play(
+        &self,
+        options: &str,
+        library: &Library,
+        provider: &str,
+        cores: &Cores,
+        faults: Option<&str>,
+    ) -> Result<String, Box<dyn Error>> {
         let folder = Scratch::new();
         let side = |name: &str, at: usize| {
             let side = Program::new(self.program.file())
@@ -118,9 +153,26 @@ impl Speed {
         .run();
         let client = both.client.as_ref().filter(|_| both.is_success());
         let client = client.ok_or_else(|| both.to_string())?;
-        let row = client.stdout.lines().next_back().and_then(row);
-        row.ok_or_else(|| format!("no figures\n{client}").into())
+        Ok(client.stdout.clone())
     }
+}
+
+/// The last line as a row.
+pub(super) fn last_row(stdout: &str) -> Option<Row> {
+    stdout.lines().next_back().and_then(row)
+}
+
+/// All rows.
+pub(super) fn rows(stdout: &str) -> impl Iterator<Item = Row> {
+    stdout.lines().filter_map(row)
+}
+
+/// The quantiles: percent and microseconds.
+pub(super) fn quantiles(stdout: &str) -> impl Iterator<Item = (f64, f64)> {
+    stdout.lines().filter_map(|line| {
+        let (percent, time_us) = line.strip_prefix("quantile ")?.split_once(' ')?;
+        Some((percent.parse().ok()?, time_us.parse().ok()?))
+    })
 }
 
 /// A row: bytes, microseconds, megabytes a second.
@@ -144,5 +196,8 @@ mod tests {
         assert_eq!((read.bytes, read.latency_us), (65536, 2.5));
         assert!(row("quantile 50 0.213").is_none());
         assert!(row("8 1 2 3").is_none());
+        let printed = "address 1 2\nquantile 99.9 0.705\n8 0.2 40.0\n";
+        assert_eq!(quantiles(printed).collect::<Vec<_>>(), [(99.9, 0.705)]);
+        assert_eq!(rows(printed).count(), 1);
     }
 }

@@ -11,6 +11,7 @@ use oxifabric_trials::source::{self, Compiled};
 use oxifabric_trials::{Library, Missing, Pair, Program, port};
 
 use super::cores::Cores;
+use super::limit::Limit;
 use super::speed::{self, Speed};
 use super::ucx::Test;
 
@@ -26,6 +27,8 @@ pub(super) struct Workload {
     pub(super) provider: Option<&'static str>,
     /// The same work for UCX.
     pub(super) ucx: Option<Test>,
+    /// What the machine can do, for the providers that it is the limit of.
+    pub(super) limits: Vec<(&'static str, Limit)>,
 }
 
 /// Which column of the program's table counts.
@@ -55,7 +58,7 @@ impl Figure {
     }
 
     /// Reads it off a row of a table.
-    fn of(self, row: &Row) -> Option<f64> {
+    pub(super) fn of(self, row: &Row) -> Option<f64> {
         match self {
             Self::LatencyUs => Some(row.latency_us),
             Self::MbytesPerSecond => Some(row.mbytes_per_second),
@@ -78,7 +81,7 @@ pub(super) enum Source {
 }
 
 /// All workloads for which this machine has the programs.
-pub(super) fn all(short: bool) -> Vec<Workload> {
+pub(super) fn all(short: bool, cores: &Cores) -> Vec<Workload> {
     // Even the short run is long enough that the first message, which connects, does not decide the figure.
     let (small, large) = if short { (5_000, 100) } else { (20_000, 2_000) };
     let mut all = vec![
@@ -113,6 +116,7 @@ pub(super) fn all(short: bool) -> Vec<Workload> {
             bytes,
             provider: None,
             ucx: None,
+            limits: Vec::new(),
         };
         let (latency, bandwidth) = (Figure::LatencyUs, Figure::MbytesPerSecond);
         let write = "-e rdm -o write";
@@ -151,7 +155,7 @@ pub(super) fn all(short: bool) -> Vec<Workload> {
             ),
         ]);
     }
-    all.extend(speed::workloads(short));
+    all.extend(speed::workloads(short, cores));
     all.extend(own(short));
     all
 }
@@ -191,6 +195,7 @@ fn own(short: bool) -> Vec<Workload> {
         bytes: 0,
         provider,
         ucx: None,
+        limits: Vec::new(),
     };
     // Over shm there are no addresses before there are endpoints.
     let tcp = Some("tcp");
@@ -224,6 +229,7 @@ fn ping_pong(
         bytes,
         provider: None,
         ucx: None,
+        limits: Vec::new(),
     }
 }
 
@@ -273,6 +279,19 @@ impl Workload {
     ) -> Result<Option<f64>, Box<dyn Error>> {
         match &self.ucx {
             Some(test) => test.measure(provider, self.figure, cores),
+            None => Ok(None),
+        }
+    }
+
+    /// What the machine can do, if it is known.
+    pub(super) fn measure_limit(
+        &self,
+        provider: &str,
+        cores: &Cores,
+    ) -> Result<Option<f64>, Box<dyn Error>> {
+        let mut limits = self.limits.iter();
+        match limits.find(|(of, _)| *of == provider) {
+            Some((_, limit)) => limit.measure(self.figure, cores),
             None => Ok(None),
         }
     }
