@@ -11,9 +11,10 @@ use players::c::C;
 use players::safe::Safe;
 use players::{pair, play_both};
 
-/// The most that the safe interface may need for what C needs 100 instructions for; less where both are optimised, as
-/// `cargo test --release` does: docs/performance.md.
-const MOST_PERCENT: u64 = if cfg!(debug_assertions) { 125 } else { 120 };
+/// The most instructions that the safe interface may add to a round of two messages: four operations and four completions. The
+/// library below gets faster and slower by itself, so that a share of the whole would say little of the interface. Less
+/// where both are optimised, as `cargo test --release` does: docs/performance.md.
+const MOST_ADDED: u64 = if cfg!(debug_assertions) { 1_800 } else { 1_200 };
 /// Rounds of the shorter and of the longer game. Only what the longer one needs more is counted.
 const ROUNDS: [usize; 2] = [500, 1500];
 /// Which game the process under callgrind plays, and how many rounds of it.
@@ -28,7 +29,7 @@ fn the_safe_interface_needs_few_instructions_more_than_the_c_interface() {
     let [safe, c] = ["safe", "c"].map(per_round);
     println!("instructions per round: {safe} safe, {c} in C");
     assert!(
-        safe * 100 <= c * MOST_PERCENT,
+        safe <= c + MOST_ADDED,
         "{safe} instructions per round, and {c} through the C tables"
     );
 }
