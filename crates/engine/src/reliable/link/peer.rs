@@ -17,7 +17,7 @@ pub(super) struct Peer {
     pub(super) reader: Reader,
     /// A body of which a part has been taken by the channel.
     pub(super) large: Option<Large>,
-    /// A frame was refused since [`Sink::writable`].
+    /// A frame was refused since [`crate::Sink::writable`].
     pub(super) wanted: bool,
     /// The stalled frame is to be offered again.
     pub(super) resumed: bool,
