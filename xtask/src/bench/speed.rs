@@ -78,7 +78,7 @@ pub(super) fn workloads(short: bool, cores: &Cores) -> Vec<Workload> {
                 ucx: ucx.map(|name| Test {
                     name,
                     bytes,
-                    count: (count * 8192 / bytes.max(8192)).max(128),
+                    count: scaled(count, bytes),
                 }),
             }
         })
@@ -87,7 +87,7 @@ pub(super) fn workloads(short: bool, cores: &Cores) -> Vec<Workload> {
 
 /// What the machine can do at best in place of a work: two processes with nothing between them.
 fn limits_of(limits: &Limits, work: &str, bytes: u64, count: u64) -> Vec<(&'static str, Limit)> {
-    let count = (count * 8192 / bytes.max(8192)).max(128);
+    let count = scaled(count, bytes);
     let (shm, tcp) = match (work, bytes) {
         ("latency", ..=64) => (Some("line"), "ping"),
         ("latency", _) => (None, "ping"),
@@ -98,6 +98,11 @@ fn limits_of(limits: &Limits, work: &str, bytes: u64, count: u64) -> Vec<(&'stat
     let mut all = vec![("tcp", limits.of(tcp, bytes, count))];
     all.extend(shm.map(|shm| ("shm", limits.of(shm, bytes, count))));
     all
+}
+
+/// How many messages of so many bytes stand for `count` short ones, as the program has it.
+pub(super) fn scaled(count: u64, bytes: u64) -> u64 {
+    (count * 8192 / bytes.max(8192)).max(128)
 }
 
 impl Speed {

@@ -113,7 +113,7 @@ impl Field<'_> {
             let test = Test {
                 name: sweep.ucx,
                 bytes,
-                count: (self.count() * 8192 / bytes.max(8192)).max(128),
+                count: speed::scaled(self.count(), bytes),
             };
             let figure = test.measure(self.provider, sweep.figure, self.cores)?;
             points.entry(bytes).or_default().extend(figure);
