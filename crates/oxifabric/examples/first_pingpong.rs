@@ -1,7 +1,6 @@
 //! The first program of somebody new: two processes throw a tagged message to and fro.
 //!
 //! One is started without an argument, and prints an address; the other is given that: `first_pingpong [ADDRESS]`.
-#![forbid(unsafe_code)]
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -1,13 +1,13 @@
 //! What a program asks for. Source: fi_getinfo(3).
 
+mod attributes;
+
 use std::ffi::CString;
 
 use oxifabric_abi::{
-    FI_CONTEXT, FI_CONTEXT2, FI_EP_RDM, FI_MR_ALLOCATED, FI_MR_LOCAL, FI_MR_PROV_KEY,
-    FI_MR_VIRT_ADDR, FI_NUMERICHOST, FI_PROV_ATTR_ONLY, FI_SOURCE, FI_THREAD_DOMAIN,
-    FI_THREAD_SAFE,
+    FI_CONTEXT, FI_CONTEXT2, FI_NUMERICHOST, FI_PROV_ATTR_ONLY, FI_SOURCE, FI_VERSION,
 };
-use oxifabric_types::{Caps, EpType, Errno};
+use oxifabric_types::{Caps, DomainAttr, EpAttr, EpType, Errno, MrMode, Threading};
 
 use crate::raw::HintsImage;
 use crate::{Address, AddressFormat, Backend, Info, Kind, Rejection, WhyNot};
@@ -15,9 +15,28 @@ use crate::{Address, AddressFormat, Backend, Info, Kind, Rejection, WhyNot};
 /// A request for offers.
 ///
 /// [`Hints::new`] asks for what [`Domain::open`](crate::Domain::open) takes: reliable datagram endpoints that threads may share.
-/// [`Hints::anything`] asks for everything there is. Names that contain a zero byte match nothing.
+/// [`Hints::anything`] asks for everything there is. Each method adds a requirement, or replaces what the same method asked for
+/// before. What is not asked for is left to the provider; [`Info`] says what it is. Names that contain a zero byte match nothing.
+///
+/// ```
+/// use oxifabric::{Backend, Caps, Hints, Order, Progress};
+///
+/// let hints = Hints::new()
+///     .caps(Caps::TAGGED | Caps::RMA)
+///     .order(Order::SAS)
+///     .progress(Progress::Auto)
+///     .inject_size(64)
+///     .max_message_size(1 << 30);
+/// match hints.best(Backend::builtin()) {
+///     Ok(info) => println!("{} injects {} bytes", info.provider(), info.inject_size()),
+///     Err(why) => println!("{why}"),
+/// }
+/// ```
+///
+/// Fields of `struct fi_info` for which there is no method belong to what this crate does not do: scattered buffers, contexts of
+/// scalable endpoints, message prefixes, and default flags of operations other than the completion level.
 #[derive(Clone, Debug, Default)]
-pub struct Hints(HintsImage);
+pub struct Hints(pub(crate) HintsImage);
 
 impl Hints {
     /// Asks for reliable datagram endpoints with untagged messages that this crate can open.
@@ -26,9 +45,15 @@ impl Hints {
             any: true,
             caps: Caps::MSG.bits(),
             mode: FI_CONTEXT | FI_CONTEXT2,
-            ep_type: FI_EP_RDM,
-            threading: FI_THREAD_SAFE,
-            mr_mode: FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY,
+            ep: EpAttr {
+                kind: EpType::Rdm,
+                ..EpAttr::default()
+            },
+            domain: DomainAttr {
+                threading: Threading::Safe,
+                mr_mode: MrMode::LOCAL | MrMode::VIRT_ADDR | MrMode::ALLOCATED | MrMode::PROV_KEY,
+                ..DomainAttr::default()
+            },
             ..HintsImage::default()
         })
     }
@@ -37,11 +62,14 @@ impl Hints {
     ///
     /// Such offers may ask for modes and registrations that [`Domain::open`](crate::Domain::open) refuses.
     pub fn anything() -> Self {
-        const DEPRECATED_MR_MODES: i32 = 3;
+        let deprecated = MrMode::BASIC | MrMode::SCALABLE;
         Self(HintsImage {
             mode: u64::MAX,
-            domain_mode: u64::MAX,
-            mr_mode: !DEPRECATED_MR_MODES,
+            domain: DomainAttr {
+                mode: u64::MAX,
+                mr_mode: MrMode::from_bits_retain(!deprecated.bits()),
+                ..DomainAttr::default()
+            },
             ..HintsImage::default()
         })
     }
@@ -51,14 +79,24 @@ impl Hints {
         self
     }
 
+    /// Sets something in the hints, so that there are some.
+    fn ask(self, ask: impl FnOnce(&mut HintsImage)) -> Self {
+        self.set(|hints| {
+            hints.any = true;
+            ask(hints);
+        })
+    }
+
     /// Asks for these capabilities, in place of those asked for before.
     pub fn caps(self, caps: Caps) -> Self {
-        self.set(|hints| (hints.any, hints.caps) = (true, caps.bits()))
+        self.ask(|hints| hints.caps = caps.bits())
     }
 
     /// Says which modes (`FI_CONTEXT` and its like, as bits) the program can work with.
+    ///
+    /// Those of [`Hints::new`] are all that [`Domain::open`](crate::Domain::open) can work with.
     pub fn mode(self, bits: u64) -> Self {
-        self.set(|hints| (hints.any, hints.mode) = (true, bits))
+        self.ask(|hints| hints.mode = bits)
     }
 
     /// Asks for a kind of endpoints, by its type: `hints.kind::<Msg>()`.
@@ -68,37 +106,37 @@ impl Hints {
 
     /// Asks for objects that only one thread uses, which may do without locks; see [`Domain::open_local`](crate::Domain::open_local).
     pub fn one_thread(self) -> Self {
-        self.set(|hints| (hints.any, hints.threading) = (true, FI_THREAD_DOMAIN))
+        self.ask(|hints| hints.domain.threading = Threading::Domain)
     }
 
     /// Asks for a kind of endpoints.
     pub fn ep_type(self, kind: EpType) -> Self {
-        self.set(|hints| (hints.any, hints.ep_type) = (true, kind.raw()))
+        self.ask(|hints| hints.ep.kind = kind)
     }
 
     /// Asks for a provider by name; `^name` asks for any but that.
     pub fn provider(self, name: &str) -> Self {
-        self.set(|hints| (hints.any, hints.provider) = (true, Some(text(name))))
+        self.ask(|hints| hints.provider = Some(text(name)))
     }
 
     /// Asks for a fabric by name.
     pub fn fabric(self, name: &str) -> Self {
-        self.set(|hints| (hints.any, hints.fabric) = (true, Some(text(name))))
+        self.ask(|hints| hints.fabric = Some(text(name)))
+    }
+
+    /// Asks for a provider of at least this version.
+    pub fn provider_version(self, major: u16, minor: u16) -> Self {
+        self.ask(|hints| hints.provider_version = FI_VERSION(major.into(), minor.into()))
     }
 
     /// Asks for a domain by name.
     pub fn domain(self, name: &str) -> Self {
-        self.set(|hints| (hints.any, hints.domain) = (true, Some(text(name))))
+        self.ask(|hints| hints.domain_name = Some(text(name)))
     }
 
     /// Asks for addresses of a format.
     pub fn address_format(self, format: AddressFormat) -> Self {
-        self.set(|hints| (hints.any, hints.addr_format) = (true, format.0))
-    }
-
-    /// Asks for endpoints that can send messages of this length.
-    pub fn max_message_size(self, bytes: usize) -> Self {
-        self.set(|hints| (hints.any, hints.max_msg_size) = (true, bytes))
+        self.ask(|hints| hints.addr_format = format.0)
     }
 
     /// Asks for endpoints at this address.
@@ -116,8 +154,7 @@ impl Hints {
         address: &Address,
         place: impl FnOnce(&mut HintsImage) -> &mut Vec<u8>,
     ) -> Self {
-        self.set(|hints| {
-            hints.any = true;
+        self.ask(|hints| {
             hints.addr_format = address.format().0;
             if address.is_whole() {
                 *place(hints) = address.bytes().into();

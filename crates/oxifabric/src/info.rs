@@ -3,7 +3,7 @@
 use core::fmt;
 use std::sync::Arc;
 
-use oxifabric_types::{Caps, EpType};
+use oxifabric_types::{AvType, Caps, EpType, MrMode, Order, Progress, ResourceMgmt};
 
 use crate::raw::{InfoHandle, obstacle};
 use crate::{Address, AddressFormat, Backend};
@@ -116,6 +116,41 @@ impl Info {
     /// How many bytes of data travel beside a message.
     pub fn cq_data_size(&self) -> usize {
         self.0.cq_data_size()
+    }
+
+    /// The order in which operations are sent.
+    pub fn tx_order(&self) -> Order {
+        Order::from_bits_retain(self.0.tx_order())
+    }
+
+    /// The order in which what was sent is dealt with.
+    pub fn rx_order(&self) -> Order {
+        Order::from_bits_retain(self.0.rx_order())
+    }
+
+    /// Who moves operations forward.
+    pub fn progress(&self) -> Progress {
+        Progress::from_raw(self.0.data_progress()).unwrap_or_default()
+    }
+
+    /// Who takes care that no queue overruns.
+    pub fn resource_management(&self) -> ResourceMgmt {
+        ResourceMgmt::from_raw(self.0.resource_mgmt()).unwrap_or_default()
+    }
+
+    /// The kind of its address vectors.
+    pub fn address_vector_type(&self) -> AvType {
+        AvType::from_raw(self.0.av_type()).unwrap_or_default()
+    }
+
+    /// The ways of registering memory that it asks for.
+    pub fn mr_mode(&self) -> MrMode {
+        MrMode::from_bits_retain(self.0.mr_mode())
+    }
+
+    /// The length of a region's key, in bytes.
+    pub fn key_size(&self) -> usize {
+        self.0.mr_key_size()
     }
 
     /// Why this crate cannot open the offer, if so.

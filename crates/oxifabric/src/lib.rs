@@ -96,7 +96,7 @@ pub use event_queue::{ConnectionRequest, EventQueue, PassiveEndpoint};
 pub use hints::Hints;
 pub use info::Info;
 pub use kind::{Connectionless, Dgram, Kind, Msg, Rdm, Reliable};
-pub use oxifabric_types::{Caps, EpType, Errno};
+pub use oxifabric_types::{AvType, Caps, EpType, Errno, MrMode, Order, Progress, ResourceMgmt};
 pub use raw::{Buffer, Op, Plain, Scope, ScopedOp};
 pub use region::{Access, Payload, Region, RegionSlice};
 pub use remote::{Remote, RemoteRegion};

@@ -54,9 +54,9 @@ unsafe fn fill(entry: &mut fi_info, info: &Info) -> Option<()> {
     (entry.dest_addr, entry.dest_addrlen) = address(info.dest.as_ref())?;
     // SAFETY: the attributes are there; the strings of the two attributes that have some are set by their functions.
     unsafe {
-        entry.tx_attr.write(tx(&info.tx));
-        entry.rx_attr.write(rx(&info.rx));
-        entry.ep_attr.write(ep(&info.ep));
+        entry.tx_attr.write(tx_attr(&info.tx));
+        entry.rx_attr.write(rx_attr(&info.rx));
+        entry.ep_attr.write(ep_attr(&info.ep));
         domain(&mut *entry.domain_attr, &info.domain)?;
         fabric(&mut *entry.fabric_attr, &info.fabric)
     }
@@ -72,7 +72,8 @@ fn address(address: Option<&Address>) -> Option<(*mut core::ffi::c_void, usize)>
     Some((copy, bytes.len()))
 }
 
-fn tx(attr: &TxAttr) -> fi_tx_attr {
+/// The transmit attributes as C has them.
+pub fn tx_attr(attr: &TxAttr) -> fi_tx_attr {
     fi_tx_attr {
         caps: attr.caps.bits(),
         mode: attr.mode,
@@ -87,7 +88,8 @@ fn tx(attr: &TxAttr) -> fi_tx_attr {
     }
 }
 
-fn rx(attr: &RxAttr) -> fi_rx_attr {
+/// The receive attributes as C has them.
+pub fn rx_attr(attr: &RxAttr) -> fi_rx_attr {
     fi_rx_attr {
         caps: attr.caps.bits(),
         mode: attr.mode,
@@ -100,7 +102,8 @@ fn rx(attr: &RxAttr) -> fi_rx_attr {
     }
 }
 
-fn ep(attr: &EpAttr) -> fi_ep_attr {
+/// The attributes of an endpoint as C has them, without a key.
+pub fn ep_attr(attr: &EpAttr) -> fi_ep_attr {
     fi_ep_attr {
         type_: attr.kind.raw(),
         protocol: attr.protocol,
@@ -119,7 +122,14 @@ fn ep(attr: &EpAttr) -> fi_ep_attr {
 }
 
 fn domain(to: &mut fi_domain_attr, attr: &DomainAttr) -> Option<()> {
-    *to = fi_domain_attr {
+    *to = domain_attr(attr);
+    to.name = text(&attr.name)?;
+    Some(())
+}
+
+/// The attributes of a domain as C has them, without its name and a key.
+pub fn domain_attr(attr: &DomainAttr) -> fi_domain_attr {
+    fi_domain_attr {
         threading: attr.threading.raw(),
         control_progress: attr.control_progress.raw(),
         data_progress: attr.data_progress.raw(),
@@ -148,9 +158,7 @@ fn domain(to: &mut fi_domain_attr, attr: &DomainAttr) -> Option<()> {
         max_cntr_value: attr.max_cntr_value,
         max_err_cntr_value: attr.max_err_cntr_value,
         ..fi_domain_attr::ZERO
-    };
-    to.name = text(&attr.name)?;
-    Some(())
+    }
 }
 
 fn fabric(to: &mut fi_fabric_attr, attr: &FabricAttr) -> Option<()> {

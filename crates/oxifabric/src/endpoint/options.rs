@@ -19,6 +19,17 @@ pub enum Level {
     Delivery,
 }
 
+impl Level {
+    pub(crate) fn flags(self) -> u64 {
+        match self {
+            Self::Default => 0,
+            Self::Inject => FI_INJECT_COMPLETE,
+            Self::Transmit => FI_TRANSMIT_COMPLETE,
+            Self::Delivery => FI_DELIVERY_COMPLETE,
+        }
+    }
+}
+
 /// What goes with a send or a write beside the bytes, and how: `SendOptions::new().tag(7).level(Level::Delivery)`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -69,14 +80,8 @@ impl SendOptions {
     }
 
     pub(super) fn flags(&self) -> u64 {
-        let level = match self.level {
-            Level::Default => 0,
-            Level::Inject => FI_INJECT_COMPLETE,
-            Level::Transmit => FI_TRANSMIT_COMPLETE,
-            Level::Delivery => FI_DELIVERY_COMPLETE,
-        };
         let data = self.data.map_or(0, |_| FI_REMOTE_CQ_DATA);
         let fence = if self.fence { FI_FENCE } else { 0 };
-        level | data | fence
+        self.level.flags() | data | fence
     }
 }

@@ -139,6 +139,22 @@ impl InfoHandle {
         field!(self.rx_attr, size, 0)
     }
 
+    pub(crate) fn tx_order(&self) -> u64 {
+        field!(self.tx_attr, msg_order, 0)
+    }
+
+    pub(crate) fn rx_order(&self) -> u64 {
+        field!(self.rx_attr, msg_order, 0)
+    }
+
+    pub(crate) fn data_progress(&self) -> u32 {
+        field!(self.domain_attr, data_progress, 0)
+    }
+
+    pub(crate) fn resource_mgmt(&self) -> u32 {
+        field!(self.domain_attr, resource_mgmt, 0)
+    }
+
     /// Modes of the transmit and receive sides beside those of the offer.
     pub(crate) fn side_modes(&self) -> u64 {
         field!(self.tx_attr, mode, 0) | field!(self.rx_attr, mode, 0)

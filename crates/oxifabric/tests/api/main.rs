@@ -148,7 +148,7 @@ fn offer(backend: Backend, provider: &str) -> Option<Info> {
         .caps(Caps::MSG | Caps::TAGGED)
         .provider(provider);
     let hints = match provider {
-        "shm" => hints,
+        "shm" | "sim" => hints,
         _ => hints.local(Some("127.0.0.1"), None),
     };
     match hints.offers(backend) {
@@ -166,6 +166,7 @@ macro_rules! worlds {
         worlds! { @world $($case)*; builtin_tcp: Some(crate::builtin("tcp")) }
         worlds! { @world $($case)*; builtin_shm: Some(crate::builtin("shm")) }
         worlds! { @world $($case)*; builtin_udp_rxd: Some(crate::builtin("udp;ofi_rxd")) }
+        worlds! { @world $($case)*; builtin_sim: Some(crate::builtin("sim")) }
         worlds! { @world $($case)*; system_tcp: crate::system().and_then(|backend| crate::offer(backend, "tcp")) }
         worlds! { @world $($case)*; system_shm: crate::system().and_then(|backend| crate::offer(backend, "shm")) }
     };
@@ -191,6 +192,7 @@ fn builtin(provider: &str) -> Info {
 mod asynchronous;
 mod connections;
 mod datagrams;
+mod hints;
 mod memory;
 mod messages;
 mod raw_memory;
