@@ -1,7 +1,6 @@
 //! Builds the guide into `target/guide`, or into the folder that is named: `guide [FOLDER]`.
 //!
 //! The code that pages include is taken in here and not by mdBook, which would leave a part of a function indented.
-#![forbid(unsafe_code)]
 
 use std::env;
 use std::error::Error;

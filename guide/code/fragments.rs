@@ -1,5 +1,4 @@
 //! Pieces of programs, each with what has to hold for it.
-#![forbid(unsafe_code)]
 
 #[path = "fragments/completions.rs"]
 mod completions;

@@ -1,7 +1,6 @@
 //! Two threads connect and throw a message to and fro.
 //!
 //! `cargo run -p oxifabric-guide --example guide_msg_pingpong [PROVIDER]`
-#![forbid(unsafe_code)]
 
 use std::error::Error;
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -1,7 +1,6 @@
 //! Two threads throw a tagged message to and fro, each with an endpoint of its own.
 //!
 //! `cargo run -p oxifabric-guide --example guide_rdm_pingpong [PROVIDER]`
-#![forbid(unsafe_code)]
 
 use std::error::Error;
 use std::sync::mpsc::{Receiver, Sender, channel};

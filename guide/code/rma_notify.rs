@@ -1,7 +1,6 @@
 //! One thread writes blocks into memory of another, which learns of each block by the data that comes with the write.
 //!
 //! `cargo run -p oxifabric-guide --example guide_rma_notify [PROVIDER]`
-#![forbid(unsafe_code)]
 
 use std::error::Error;
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -1,7 +1,6 @@
 //! One task sleeps until a message or a byte from a socket is there, whichever is first; another sends both.
 //!
 //! `cargo run -p oxifabric-guide --example guide_wait [PROVIDER]`
-#![forbid(unsafe_code)]
 
 use std::error::Error;
 use std::time::Duration;

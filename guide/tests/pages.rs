@@ -219,15 +219,3 @@ fn identifier(heading: &str) -> String {
         })
         .collect()
 }
-
-#[test]
-fn unsafe_code_is_on_the_page_about_raw_memory_only() {
-    for entry in fs::read_dir(guide().join("code")).expect("the guide has code") {
-        let file = entry.expect("the folder can be read").path();
-        if file.extension().is_some_and(|end| end == "rs") && !file.ends_with("raw_memory.rs") {
-            let text = read(&file);
-            let word = text.lines().find(|line| line.contains("unsafe "));
-            assert_eq!(word, None, "{}", file.display());
-        }
-    }
-}
