@@ -89,6 +89,19 @@ simulations! {
     an_endpoint_behind_packets_comes_back
 }
 
+/// Seeds beyond those that each test tries, which have shown something once.
+#[test]
+fn seeds_that_failed_before() {
+    // The sender of a write dies while it is being placed, and nothing else is left to be done.
+    for (config, seed) in [
+        (Config::a_partition_outlasts_patience(), 1422),
+        (Config::an_endpoint_behind_packets_dies(), 2531),
+        (Config::an_endpoint_behind_packets_comes_back(), 859),
+    ] {
+        assert_eq!(run(&config, seed), Ok(()), "seed {seed}");
+    }
+}
+
 /// Tells whether the checkers notice a link that misbehaves, within some seeds.
 fn is_noticed(sabotage: Sabotage) -> bool {
     let quiet = std::panic::take_hook();

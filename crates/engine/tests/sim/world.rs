@@ -251,11 +251,11 @@ impl World {
                 .is_quiet_between(&|node| self.nodes[node].alive)
     }
 
-    /// Receives that are being filled cannot be cancelled; they end when their sender is found to be gone.
-    fn end_receives(&mut self) -> Verdict {
+    /// What is being filled cannot be cancelled, be it a receive or memory that a peer writes to: it ends when the sender is
+    /// found to be gone.
+    fn end_arrivals(&mut self) -> Verdict {
         for _ in 0..DRAIN_ROUNDS {
-            let left = self.book.receives.iter().position(|r| !r.ended);
-            let Some(receive) = left else {
+            let Some(waits) = self.open_arrival() else {
                 return Ok(());
             };
             for index in 0..self.config.nodes {
@@ -264,10 +264,20 @@ impl World {
                 }
             }
             if !self.leap() {
-                return Err(format!("receive {receive} never ended"));
+                return Err(waits);
             }
         }
-        Err("receives never ended".to_owned())
+        Err("arrivals never ended".to_owned())
+    }
+
+    /// Says what still waits for data.
+    fn open_arrival(&self) -> Option<String> {
+        let receive = self.book.receives.iter().position(|r| !r.ended);
+        let filled = |node: &&Node| node.alive && node.engine.pending_rx() > 0;
+        let node = self.nodes.iter().find(filled);
+        receive
+            .map(|receive| format!("receive {receive} never ended"))
+            .or_else(|| node.map(|node| format!("endpoint {} still waits for data", node.me)))
     }
 
     /// Goes on to what happens next in the network of packets; false if nothing does.
@@ -290,7 +300,7 @@ impl World {
                 self.nodes[owner].cancel_one(context, &mut self.book)?;
             }
         }
-        self.end_receives()?;
+        self.end_arrivals()?;
         for Node { me, engine, .. } in &self.nodes {
             let left = [
                 engine.pending_tx(),
