@@ -6,13 +6,16 @@
 //! - [`channel`]: the ends' names for each other, opening, closing, restarts, and what time asks for.
 //! - [`sender`]: packets from the first byte written to their acknowledgement; which of them are lost.
 //! - [`receiver`]: what has arrived, in order or not, and how much more may come.
-//! - [`path`]: how long packets take, and how many may be under way.
+//! - [`path`]: how long packets take, and how many may be under way; `mtu`: how long they may be.
+//! - `parts`: packets that come in parts.
 //! - `faults`: packets lost, doubled and overtaken on purpose.
 //! - [`link`]: a [`crate::Link`] of channels, over a [`PacketPort`]; [`reader`] makes frames of bytes.
 
 pub mod channel;
 mod faults;
 pub mod link;
+mod mtu;
+mod parts;
 mod path;
 mod reader;
 mod receiver;

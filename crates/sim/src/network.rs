@@ -251,6 +251,9 @@ impl Network {
             return self.lose(parcel.bytes, Count::Cut);
         }
         let way = self.ways.between(nodes);
+        if way.get(0).is_some() && parcel.bytes.len() > self.plan.link.carries {
+            return self.lose(parcel.bytes, Count::Cut);
+        }
         let Some(&cable) = way.get(usize::from(parcel.hops)) else {
             return self.deliver(*parcel);
         };

@@ -55,6 +55,8 @@ pub struct LinkPlan {
     pub queue_bytes: u64,
     /// The longest packet in bytes.
     pub mtu: usize,
+    /// Packets that are longer vanish, though endpoints may send them: a black hole of path MTU discovery.
+    pub carries: usize,
     /// The share of the packets that is lost.
     pub drop: f64,
     /// The share that arrives twice.
@@ -72,6 +74,7 @@ impl Default for LinkPlan {
             gbps: 100.0,
             queue_bytes: 1 << 20,
             mtu: 4096,
+            carries: 65_536,
             drop: 0.0,
             dup: 0.0,
             reorder: 0.0,

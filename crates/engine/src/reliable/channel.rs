@@ -4,14 +4,16 @@
 //! neither a packet of an earlier channel between the same addresses nor one of a stranger who cannot read the wire is taken
 //! for one of this channel (protocol section 3).
 
+use alloc::vec;
 use core::fmt;
 use core::time::Duration;
 
 use oxifabric_types::Instant;
 use oxifabric_wire::reliable::packet::{Greeting, HEADER_LEN, Packet, PacketKind};
 
+use super::parts;
 use super::receiver::Receiver;
-use super::sender::Sender;
+use super::sender::{Leaving, Sender};
 
 /// So many packets are acknowledged at once at the latest,
 const ACK_EVERY: u32 = 8;
@@ -132,6 +134,8 @@ pub struct Channel {
     /// When the peer is to be asked whether it is there.
     probe_at: Instant,
     probes: u32,
+    /// How long the padded probe was that is to be answered; zero for none.
+    tried: u64,
     /// Somebody has asked in the peer's name for a new channel: is it still there?
     challenge: bool,
     /// Since when the peer has answered nothing.
@@ -162,6 +166,7 @@ impl Channel {
             attentive: false,
             probe_at: Instant::END,
             probes: 0,
+            tried: 0,
             challenge: false,
             unanswered_since: None,
             leaving: false,
@@ -262,16 +267,27 @@ impl Channel {
                 self.leave()
             }
             PacketKind::Unknown => Event::Nothing,
-            PacketKind::Ack => self.answered(now, packet),
+            PacketKind::Ack => {
+                if packet.number != 0 {
+                    self.sender.lengthen(packet.number, now);
+                }
+                self.answered(now, packet)
+            }
             PacketKind::Probe => {
                 self.remember(now, packet);
                 self.owed = ACK_EVERY;
+                if !payload.is_empty() {
+                    self.tried = (HEADER_LEN + payload.len()) as u64;
+                }
                 self.answered(now, packet)
             }
-            PacketKind::Data => {
+            PacketKind::Data | PacketKind::Part => {
                 self.remember(now, packet);
                 let in_order = packet.number == self.receiver.next();
-                let new = self.receiver.take(packet.number, payload, consumer);
+                let new = match packet.kind {
+                    PacketKind::Data => self.receiver.take(packet.number, payload, consumer),
+                    _ => (self.receiver).take_part(packet.number, payload, consumer),
+                };
                 self.owed += 1;
                 if !in_order || self.receiver.is_stalled() {
                     // The peer has to know soon: something is missing, or an acknowledgement was lost.
@@ -329,7 +345,7 @@ impl Channel {
             return Event::Nothing;
         }
         if self.sender.silent_at() <= now {
-            self.sender.fell_silent();
+            self.sender.fell_silent(now);
         } else if self.sender.look_at() <= now {
             self.sender.find_lost(now);
         }
@@ -337,11 +353,14 @@ impl Channel {
         let mut header = self.header(PacketKind::Data, now);
         while outlet.has_room() {
             let repeated = self.sender.repeated;
-            let Some((number, payload)) = self.sender.next(now) else {
+            let Some(leaving) = self.sender.next(now) else {
                 break;
             };
-            header.number = number;
-            outlet.send(&header.emit(), payload);
+            header.number = leaving.number;
+            match leaving.in_parts {
+                false => outlet.send(&header.emit(), leaving.payload),
+                true => send_parts(&header, &leaving, outlet),
+            }
             self.unanswered_since.get_or_insert(now);
             self.acknowledged();
             if self.sender.repeated == repeated {
@@ -349,6 +368,12 @@ impl Channel {
             }
         }
         self.probe(now, outlet);
+        if self.tried != 0 && outlet.has_room() {
+            header = self.header(PacketKind::Ack, now);
+            header.number = core::mem::take(&mut self.tried);
+            outlet.send(&header.emit(), &[]);
+            self.acknowledged();
+        }
         if (self.owed >= ACK_EVERY || self.ack_at <= now) && outlet.has_room() {
             outlet.send(&self.header(PacketKind::Ack, now).emit(), &[]);
             self.acknowledged();
@@ -372,6 +397,17 @@ impl Channel {
             self.unanswered_since.get_or_insert(now);
             self.acknowledged();
         }
+        if self.sender.tries_at() <= now && outlet.has_room() {
+            self.try_length(now, outlet);
+        }
+    }
+
+    /// Sends a probe as long as packets may be if it arrives (section 6.7).
+    #[cold]
+    fn try_length(&mut self, now: Instant, outlet: &mut impl Outlet) {
+        let len = self.sender.search.tries(now);
+        let padding = vec![0; len.saturating_sub(HEADER_LEN)];
+        outlet.send(&self.header(PacketKind::Probe, now).emit(), &padding);
     }
 
     /// When [`Channel::act`] has to be called next, if nothing arrives before.
@@ -391,7 +427,9 @@ impl Channel {
         }
         let silent = self.sender.silent_at();
         let soon = silent.min(self.ack_at).min(self.sender.look_at());
-        let soon = soon.min(self.sender.leaves_at());
+        let soon = soon
+            .min(self.sender.leaves_at())
+            .min(self.sender.tries_at());
         soon.min(self.probe_at).min(deadline)
     }
 
@@ -552,6 +590,18 @@ impl Channel {
 
     fn end(&mut self, end: End) -> Event {
         Event::Ended(*self.ended.get_or_insert(end))
+    }
+}
+
+/// Sends a packet that its way does not carry whole.
+#[cold]
+fn send_parts(header: &Packet, leaving: &Leaving<'_>, outlet: &mut impl Outlet) {
+    let header = Packet {
+        kind: PacketKind::Part,
+        ..*header
+    };
+    for (head, bytes) in parts::cut(leaving.payload) {
+        outlet.send(&header.emit(), &[&head.emit()[..], bytes].concat());
     }
 }
 

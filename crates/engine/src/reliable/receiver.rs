@@ -7,6 +7,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use super::channel::Consumer;
+use super::parts::Parts;
 
 /// How many packets a peer may have under way to here, at most.
 const CREDIT: usize = 1024;
@@ -18,6 +19,7 @@ pub(super) struct Receiver {
     next: u64,
     early: VecDeque<Option<Vec<u8>>>,
     waiting: VecDeque<Vec<u8>>,
+    parts: Parts,
     /// How much of the first one waiting was taken.
     taken: usize,
 }
@@ -46,6 +48,20 @@ impl Receiver {
     /// Bytes wait for the consumer.
     pub(super) fn is_stalled(&self) -> bool {
         !self.waiting.is_empty()
+    }
+
+    /// Takes a part of a packet, and the packet with the last one of them. Tells whether that was new.
+    #[cold]
+    pub(super) fn take_part(
+        &mut self,
+        number: u64,
+        payload: &[u8],
+        consumer: &mut impl Consumer,
+    ) -> bool {
+        self.parts.forget(self.next);
+        let wanted = number.wrapping_sub(self.next) < self.credit().into();
+        let whole = wanted.then(|| self.parts.take(number, payload)).flatten();
+        whole.is_some_and(|whole| self.take(number, &whole, consumer))
     }
 
     /// Takes a packet; hands what is in order to the consumer. Tells whether it was new.

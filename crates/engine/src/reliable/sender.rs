@@ -5,9 +5,11 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use oxifabric_types::Instant;
 
+use super::mtu::Search;
 use super::path::Path;
 
 /// How many bytes are kept for a peer: those that it has not acknowledged and those that have to wait.
@@ -15,6 +17,11 @@ const QUEUE_BYTES: usize = 4 << 20;
 
 /// After so many waits in vain the way counts as jammed (RFC 9002, section 7.6).
 const JAMMED: u32 = 3;
+
+/// A packet that was lost so often, and did not arrive for so long, was swallowed for its length (RFC 8899, section 4.3): full
+/// queues lose one packet several times as well.
+const SWALLOWED: u8 = 3;
+const HOPE: Duration = Duration::from_millis(200);
 
 /// The sending half of a channel.
 #[derive(Debug)]
@@ -30,8 +37,11 @@ pub(super) struct Sender {
     again: usize,
     /// All bytes of the packets.
     bytes: usize,
-    /// The longest payload.
+    /// The longest payload of a packet to come.
     payload: usize,
+    pub(super) search: Search,
+    /// The longest packet that arrived whole, and when the latest such one was sent.
+    carried: (usize, Instant),
     /// Packets from here on the peer has no room for.
     room_ends: u64,
     /// Counts transmissions.
@@ -59,7 +69,19 @@ struct Outgoing {
     sent: Instant,
     /// Which transmission of the channel its last one was.
     order: u64,
+    /// When it was sent for the first time.
+    born: Instant,
+    /// How often it was taken for lost.
+    losses: u8,
     state: State,
+}
+
+/// A packet that is to be sent.
+pub(super) struct Leaving<'a> {
+    pub(super) number: u64,
+    pub(super) payload: &'a [u8],
+    /// Its way does not carry it whole.
+    pub(super) in_parts: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +91,16 @@ enum State {
     UnderWay,
     Lost,
     Arrived,
+}
+
+impl Outgoing {
+    /// It was lost so often and for so long that chance does not explain it, while none arrived that was as long.
+    fn is_swallowed(&self, (longest, when): (usize, Instant), now: Instant) -> bool {
+        let len = self.payload.len();
+        let carries = longest >= len && when > self.born;
+        let in_vain = self.losses >= SWALLOWED && now.since(self.born) >= HOPE;
+        in_vain && Search::is_long(len) && !carries
+    }
 }
 
 impl Sender {
@@ -81,6 +113,8 @@ impl Sender {
             again: 0,
             bytes: 0,
             payload: payload.max(1),
+            search: Search::new(payload.max(1)),
+            carried: (0, Instant::default()),
             room_ends: 0,
             order: 0,
             top: 0,
@@ -97,6 +131,7 @@ impl Sender {
     /// Learns what the peer takes: the longest payload, and how many packets at first.
     pub(super) fn open(&mut self, payload: usize, credit: u16) {
         self.payload = payload.max(1);
+        self.search = Search::new(self.payload);
         self.room_ends = credit.into();
     }
 
@@ -119,6 +154,8 @@ impl Sender {
                     payload: self.spare.pop().unwrap_or_default(),
                     sent: Instant::default(),
                     order: 0,
+                    born: Instant::default(),
+                    losses: 0,
                     state: State::New,
                 });
             }
@@ -147,7 +184,7 @@ impl Sender {
     }
 
     /// Chooses the packet that is to be sent next, if one may be now; it counts as sent at `now`.
-    pub(super) fn next(&mut self, now: Instant) -> Option<(u64, &[u8])> {
+    pub(super) fn next(&mut self, now: Instant) -> Option<Leaving<'_>> {
         let may = self.under_way < self.path.window() && self.path.leaves_at() <= now;
         if !(may || self.asks) {
             return None;
@@ -164,7 +201,10 @@ impl Sender {
                 self.repeated += 1;
             }
             _ if number >= self.room_ends => return None,
-            _ => self.begun += 1,
+            _ => {
+                self.begun += 1;
+                packet.born = now;
+            }
         }
         self.asks = false;
         self.path.left(now);
@@ -174,7 +214,11 @@ impl Sender {
         packet.state = State::UnderWay;
         self.under_way += 1;
         self.last_sent = now;
-        Some((number, &packet.payload))
+        Some(Leaving {
+            number,
+            payload: &packet.payload,
+            in_parts: packet.payload.len() > self.payload,
+        })
     }
 
     /// Learns what has arrived: all below `ack`, and behind `ack` those whose bits are set. `room_ends` is the first
@@ -230,6 +274,10 @@ impl Sender {
         }
         packet.state = State::Arrived;
         self.top = self.top.max(packet.order);
+        let len = packet.payload.len();
+        if len >= self.carried.0 && len <= self.payload {
+            self.carried = (len, packet.sent);
+        }
         self.path.arrived(limited);
         true
     }
@@ -242,6 +290,7 @@ impl Sender {
     /// Takes packets for lost that later ones have overtaken long ago.
     pub(super) fn find_lost(&mut self, now: Instant) {
         self.look_at = Instant::END;
+        let mut swallowed = false;
         for packet in self.packets.iter_mut().take(self.begun) {
             if packet.state != State::UnderWay || packet.order >= self.top {
                 continue;
@@ -252,9 +301,14 @@ impl Sender {
                 continue;
             }
             packet.state = State::Lost;
+            packet.losses = packet.losses.saturating_add(1);
+            swallowed |= packet.is_swallowed(self.carried, now);
             self.under_way -= 1;
             self.again += 1;
             self.path.lost();
+        }
+        if swallowed {
+            self.shorten(now);
         }
     }
 
@@ -268,18 +322,47 @@ impl Sender {
 
     /// No answer came for too long: the first packet is sent again, whatever the window says. The answer to it tells which
     /// others are lost.
-    pub(super) fn fell_silent(&mut self) {
+    pub(super) fn fell_silent(&mut self, now: Instant) {
         self.vain = self.vain.saturating_add(1);
         let mut packets = self.packets.iter_mut().take(self.begun);
         if let Some(packet) = packets.find(|packet| packet.state == State::UnderWay) {
             packet.state = State::Lost;
+            packet.losses = packet.losses.saturating_add(1);
+            let swallowed = packet.is_swallowed(self.carried, now);
             self.under_way -= 1;
             self.again += 1;
             self.path.lost();
+            if swallowed {
+                self.shorten(now);
+            }
         }
         self.asks = self.again > 0;
         if self.vain == JAMMED {
             self.path.fell_silent(self.base + self.begun as u64);
+        }
+    }
+
+    /// The way swallows long packets (protocol section 6.7).
+    #[cold]
+    fn shorten(&mut self, now: Instant) {
+        if Search::is_long(self.payload) {
+            self.search.swallowed(now);
+            self.payload = self.search.payload();
+            self.carried = (0, now);
+        }
+    }
+
+    /// The peer says that a packet of this length has arrived, which was sent to try that.
+    pub(super) fn lengthen(&mut self, len: u64, now: Instant) {
+        self.search.arrived(len, now);
+        self.payload = self.search.payload();
+    }
+
+    /// When a longer packet is to be tried: not as long as there is nothing to be sent.
+    pub(super) fn tries_at(&self) -> Instant {
+        match self.is_done() {
+            true => Instant::END,
+            false => self.search.at(),
         }
     }
 

@@ -4,6 +4,7 @@ mod fabric;
 mod gathering;
 mod incast;
 mod liveness;
+mod mtu;
 mod network;
 
 use core::time::Duration;

@@ -227,6 +227,15 @@ impl Config {
         })
     }
 
+    pub(crate) fn long_packets_vanish() -> Self {
+        Self::over(Packets {
+            drop: 0.02,
+            reorder: 0.02,
+            carries: Some(1400),
+            ..Packets::default()
+        })
+    }
+
     pub(crate) fn a_partition_heals() -> Self {
         Self::over(Packets {
             drop: 0.02,

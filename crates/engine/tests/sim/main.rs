@@ -83,6 +83,7 @@ simulations! {
     packets_are_lost
     packets_are_doubled_and_overtaken
     queues_overflow
+    long_packets_vanish
     a_partition_heals
     a_partition_outlasts_patience
     an_endpoint_behind_packets_dies

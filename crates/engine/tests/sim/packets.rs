@@ -35,6 +35,8 @@ pub(crate) struct Packets {
     pub(crate) dup: f64,
     pub(crate) reorder: f64,
     pub(crate) queue_bytes: Option<u64>,
+    /// The network carries packets of this length, and endpoints send longer ones.
+    pub(crate) carries: Option<usize>,
     /// The first endpoint is cut off early on, for so many milliseconds.
     pub(crate) cut_ms: Option<f64>,
     pub(crate) crook: Option<Crook>,
@@ -62,7 +64,8 @@ impl Packets {
             seed,
             patience_ms: Patience(PATIENCE.as_millis() as u64),
             link: LinkPlan {
-                mtu: 1024,
+                mtu: if self.carries.is_some() { 8192 } else { 1024 },
+                carries: self.carries.unwrap_or(usual.carries),
                 drop: self.drop,
                 dup: self.dup,
                 reorder: self.reorder,

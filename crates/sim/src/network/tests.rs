@@ -70,6 +70,14 @@ fn a_full_queue_loses_what_comes_then() {
 }
 
 #[test]
+fn longer_packets_than_a_cable_carries_vanish() {
+    let (arrived, census) = play(link(|link| link.carries = 99));
+    assert_eq!((arrived.len(), census.of(Count::Cut)), (0, 1000));
+    let (arrived, _) = play(link(|link| link.carries = 100));
+    assert_eq!(arrived.len(), 1000);
+}
+
+#[test]
 fn nothing_passes_a_cut() {
     let cut = Cut {
         nodes: vec![1],

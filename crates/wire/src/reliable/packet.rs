@@ -11,6 +11,8 @@ use super::{put, take};
 pub const HEADER_LEN: usize = 56;
 /// Bytes of a [`Greeting`].
 pub const GREETING_LEN: usize = 32;
+/// Bytes of a [`PartHead`].
+pub const PART_HEAD_LEN: usize = 8;
 /// How many packets behind the first missing one are acknowledged one by one.
 pub const SELECTIVE: u64 = 128;
 
@@ -33,6 +35,8 @@ pub enum PacketKind {
     Unknown,
     /// The sender has closed the channel.
     Bye,
+    /// A part of a data packet that its way does not carry whole; a [`PartHead`] and bytes follow.
+    Part,
 }
 
 /// The header of a packet (section 2).
@@ -46,7 +50,8 @@ pub struct Packet {
     pub held: u32,
     /// The channel, as its receiver calls it; zero in a [`PacketKind::Hello`].
     pub to: u64,
-    /// The number of a [`PacketKind::Data`] packet, from zero; zero in others.
+    /// The number of a [`PacketKind::Data`] packet, from zero, or of that which is in parts. In a [`PacketKind::Ack`] the length
+    /// of the padded [`PacketKind::Probe`] that it answers. Zero in others.
     pub number: u64,
     /// All data packets below this one have arrived.
     pub ack: u64,
@@ -71,6 +76,15 @@ pub struct Greeting {
     pub to: u64,
 }
 
+/// What stands before the bytes of a part (section 6.7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartHead {
+    /// Where in the payload of the whole packet they belong.
+    pub at: u32,
+    /// How long that is.
+    pub all: u32,
+}
+
 /// Why bytes are no packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketError {
@@ -92,6 +106,7 @@ impl PacketKind {
             5 => Self::Probe,
             6 => Self::Unknown,
             7 => Self::Bye,
+            8 => Self::Part,
             _ => return None,
         })
     }
@@ -105,6 +120,7 @@ impl PacketKind {
             Self::Probe => 5,
             Self::Unknown => 6,
             Self::Bye => 7,
+            Self::Part => 8,
         }
     }
 }
@@ -174,6 +190,33 @@ impl Packet {
     }
 }
 
+impl PartHead {
+    /// Reads what begins a part; returns it with the bytes that follow.
+    ///
+    /// # Errors
+    /// There are too few bytes.
+    pub fn parse(payload: &[u8]) -> Result<(Self, &[u8]), PacketError> {
+        let Some((fixed, bytes)) = payload.split_first_chunk::<PART_HEAD_LEN>() else {
+            return Err(PacketError::Truncated(payload.len()));
+        };
+        let mut rest = &fixed[..];
+        let head = Self {
+            at: u32::from_le_bytes(take(&mut rest)),
+            all: u32::from_le_bytes(take(&mut rest)),
+        };
+        Ok((head, bytes))
+    }
+
+    /// Writes it.
+    pub fn emit(&self) -> [u8; PART_HEAD_LEN] {
+        let mut bytes = [0; PART_HEAD_LEN];
+        let mut rest = &mut bytes[..];
+        put(&mut rest, self.at.to_le_bytes());
+        put(&mut rest, self.all.to_le_bytes());
+        bytes
+    }
+}
+
 impl Greeting {
     /// Reads a greeting; what follows it is for later versions.
     ///
@@ -227,7 +270,7 @@ mod tests {
     proptest! {
         #[test]
         fn headers_come_back_as_they_were(
-            kind in 1u8..=7, credit: u16, held: u32, to: u64, number: u64, ack: u64, more: u128, sent: u32, echo: u32,
+            kind in 1u8..=8, credit: u16, held: u32, to: u64, number: u64, ack: u64, more: u128, sent: u32, echo: u32,
             behind: Vec<u8>,
         ) {
             let kind = PacketKind::from_wire(kind).unwrap();
@@ -244,9 +287,18 @@ mod tests {
         }
 
         #[test]
+        fn heads_of_parts_come_back_as_they_were(at: u32, all: u32, behind: Vec<u8>) {
+            let head = PartHead { at, all };
+            let mut bytes = head.emit().to_vec();
+            bytes.extend_from_slice(&behind);
+            prop_assert_eq!(PartHead::parse(&bytes), Ok((head, &behind[..])));
+        }
+
+        #[test]
         fn any_bytes_are_read_or_refused(bytes: Vec<u8>) {
             let _ = Packet::parse(&bytes);
             let _ = Greeting::parse(&bytes);
+            let _ = PartHead::parse(&bytes);
         }
     }
 

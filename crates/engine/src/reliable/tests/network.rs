@@ -12,6 +12,8 @@ use crate::reliable::channel::{Channel, Consumer, End, Event, Identity, Outlet, 
 
 pub(super) const DEADLINE: Duration = Duration::from_secs(10);
 const PAYLOAD: u32 = 1400;
+/// The longest packets.
+pub(super) const LONGEST: usize = PAYLOAD as usize + HEADER_LEN;
 
 /// What goes wrong: shares in thousandths, and how long packets take.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +42,13 @@ pub(super) struct Network {
     pub(super) drop_next_data: u32,
     /// The next data packet is so late.
     pub(super) next_data_late: Duration,
+    /// Longer packets vanish.
+    pub(super) carries: usize,
+    /// The longest packet that was sent, and the longest that carried data.
+    pub(super) longest: usize,
+    pub(super) data: usize,
+    /// How many parts of packets were sent.
+    pub(super) parts: usize,
     faults: Faults,
     random: u64,
     on_the_way: BinaryHeap<Reverse<Arrival>>,
@@ -106,6 +115,10 @@ impl Network {
             accept_only: true,
             drop_next_data: 0,
             next_data_late: Duration::ZERO,
+            carries: usize::MAX,
+            longest: 0,
+            data: 0,
+            parts: 0,
             faults,
             random: seed | 1,
             on_the_way: BinaryHeap::new(),
@@ -265,7 +278,12 @@ impl Network {
                 self.drop_next_data -= 1;
                 continue;
             }
-            if self.chance(self.faults.loss) {
+            self.longest = self.longest.max(bytes.len());
+            if is_data {
+                self.data = self.data.max(bytes.len());
+            }
+            self.parts += usize::from(bytes[0] == Packet::new(PacketKind::Part, 0).emit()[0]);
+            if bytes.len() > self.carries || self.chance(self.faults.loss) {
                 continue;
             }
             let copies = 1 + usize::from(self.chance(self.faults.doubled));

@@ -1,0 +1,139 @@
+//! Packets that come in parts, because their way does not carry them whole (protocol section 6.7).
+//!
+//! All parts of a packet but the last have [`PART`] bytes and begin at a multiple of that, so that one bit tells whether one has
+//! come, however often and in whatever order they come.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use oxifabric_wire::reliable::packet::{HEADER_LEN, PART_HEAD_LEN, PartHead};
+
+use super::mtu::BASE;
+
+/// How many bytes of a packet are in one part.
+pub(super) const PART: usize = BASE - HEADER_LEN - PART_HEAD_LEN;
+
+/// How many parts a packet has at most.
+const PARTS_MAX: usize = 64;
+
+/// Packets of which some parts have come.
+#[derive(Debug, Default)]
+pub(super) struct Parts(Vec<Torn>);
+
+#[derive(Debug)]
+struct Torn {
+    number: u64,
+    payload: Vec<u8>,
+    /// Bit `i`: part `i` is missing.
+    missing: u64,
+}
+
+/// Cuts a payload.
+pub(super) fn cut(payload: &[u8]) -> impl Iterator<Item = (PartHead, &[u8])> {
+    let all = payload.len() as u32;
+    payload.chunks(PART).enumerate().map(move |(index, bytes)| {
+        let at = (index * PART) as u32;
+        (PartHead { at, all }, bytes)
+    })
+}
+
+impl Parts {
+    /// Takes what came as a part of a packet; returns the packet when nothing of it is missing any more.
+    pub(super) fn take(&mut self, number: u64, payload: &[u8]) -> Option<Vec<u8>> {
+        let (head, bytes) = PartHead::parse(payload).ok()?;
+        let (begin, all) = (head.at as usize, head.all as usize);
+        let index = begin / PART;
+        let whole = all.min(begin.saturating_add(PART)).checked_sub(begin)?;
+        if bytes.is_empty()
+            || !begin.is_multiple_of(PART)
+            || bytes.len() != whole
+            || all > PARTS_MAX * PART
+        {
+            return None;
+        }
+        let place = self.0.iter().position(|torn| torn.number == number);
+        let place = place.unwrap_or_else(|| {
+            self.0.push(Torn {
+                number,
+                payload: vec![0; all],
+                missing: u64::MAX >> (PARTS_MAX - all.div_ceil(PART)),
+            });
+            self.0.len() - 1
+        });
+        let torn = &mut self.0[place];
+        if torn.payload.len() != all {
+            return None;
+        }
+        torn.payload[begin..begin + bytes.len()].copy_from_slice(bytes);
+        torn.missing &= !(1 << index);
+        (torn.missing == 0).then(|| self.0.swap_remove(place).payload)
+    }
+
+    /// Drops what belongs to packets below `next`: they have come otherwise.
+    pub(super) fn forget(&mut self, next: u64) {
+        self.0.retain(|torn| torn.number >= next);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(payload: &[u8]) -> Vec<Vec<u8>> {
+        cut(payload)
+            .map(|(head, bytes)| [&head.emit()[..], bytes].concat())
+            .collect()
+    }
+
+    #[test]
+    fn parts_in_any_order_and_number_make_the_packet() {
+        for len in [1, PART - 1, PART, PART + 1, 10 * PART, PARTS_MAX * PART] {
+            let payload: Vec<u8> = (0..len).map(|at| (at / 7) as u8).collect();
+            let mut parts = parts(&payload);
+            parts.reverse();
+            let mut torn = Parts::default();
+            let last = parts.pop().expect("there is one");
+            for part in parts.iter().chain(&parts) {
+                assert_eq!(torn.take(5, part), None);
+            }
+            assert_eq!(
+                torn.take(6, &last).is_some(),
+                parts.is_empty(),
+                "another packet"
+            );
+            assert_eq!(torn.take(5, &last), Some(payload), "{len} bytes");
+        }
+    }
+
+    #[test]
+    fn what_is_no_part_is_dropped() {
+        let mut torn = Parts::default();
+        let part = |at: u32, all: u32, len: usize| {
+            let mut part = PartHead { at, all }.emit().to_vec();
+            part.resize(part.len() + len, 0);
+            part
+        };
+        let long = PARTS_MAX * PART + 1;
+        for wrong in [
+            part(0, 0, 0),
+            part(1, 100, 99),
+            part(0, 100, 99),
+            part(0, 100, 101),
+            part(PART as u32, 100, 1),
+            part(u32::MAX, u32::MAX, 1),
+            part(0, long as u32, PART),
+            Vec::new(),
+        ] {
+            assert_eq!(torn.take(0, &wrong), None);
+            assert!(torn.0.is_empty(), "{wrong:?}");
+        }
+        assert_eq!(torn.take(0, &part(0, 2000, PART)), None);
+        assert_eq!(
+            torn.take(0, &part(PART as u32, 2001, 2001 - PART)),
+            None,
+            "another length"
+        );
+        torn.forget(1);
+        assert!(torn.0.is_empty());
+    }
+}
