@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use oxifabric_trials::pingpong::PingPong;
 use oxifabric_trials::source::{self, Compiled};
-use oxifabric_trials::{Library, Missing, Outcome, Program, Scratch, installed, port, require};
+use oxifabric_trials::{
+    Library, Missing, Outcome, Process, Program, Scratch, installed, port, require,
+};
 
 /// Lets one of two programs be killed while a message is on its way, and returns how the other ended.
 fn survive(provider: &str, mode: &str) -> Result<Outcome, Missing> {
@@ -116,14 +118,35 @@ fn a_peer_killed_before_it_took_a_long_message_over_reliable_datagrams() {
     require!(survives("udp;ofi_rxd", "offer"));
 }
 
-/// Five seconds in which nothing is answered: what is to be shown is that a time passes without harm.
+/// To whoever stays, the new process has the address of the old one; it gets nothing of what was sent to that.
 #[test]
-fn a_peer_stopped_for_five_seconds_goes_on_over_reliable_datagrams() {
+fn a_peer_that_dies_and_is_started_again_at_the_same_port() {
     let library = require!(Library::under_test());
-    let program = require!(source::compile_client("volley"));
-    let meeting = Scratch::new();
-    let start = |role| volley(&program, &library, "udp;ofi_rxd", &meeting, role).start();
-    let (answerer, mut asker) = (start("answerer"), start("asker"));
+    let program = require!(source::compile_client("phoenix"));
+    let (meeting, port) = (Scratch::new(), port::free());
+    let start = |role: &str| {
+        let line = format!("udp;ofi_rxd {} {port} {role}", meeting.path().display());
+        let program = Program::new(program.file()).library(&library);
+        program.line(&line).start()
+    };
+    let (mut first, mut steady) = (start("first"), start("steady"));
+    let transferring = steady.until(|process| process.stdout().contains("transferring\n"));
+    first.kill();
+    assert!(transferring.is_ok(), "{}", first.wait());
+    let (second, steady) = oxifabric_trials::pair::wait_both(start("second"), steady);
+    second
+        .expect_success()
+        .expect_stdout("received tag 2: 8 bytes\n");
+    steady
+        .expect_success()
+        .expect_stdout("nothing pending, ")
+        .expect_stdout("answered: rebirth\n");
+    assert!(!steady.stdout.contains("another address"), "{steady}");
+}
+
+/// Two processes play, until something cuts one off from the other; after five seconds it ends, and they go on. What is to be shown is
+/// that a time passes without harm.
+fn go_on_after(answerer: Process, mut asker: Process, meeting: &Scratch, cut: impl Fn(bool)) {
     let rounds = || {
         let text = fs::read_to_string(meeting.join("rounds")).ok();
         text.and_then(|text| text.trim().parse::<u64>().ok())
@@ -132,17 +155,69 @@ fn a_peer_stopped_for_five_seconds_goes_on_over_reliable_datagrams() {
     asker
         .until(|_| rounds() > 0)
         .expect("they play within the limit");
-    signal("STOP", answerer.id());
-    let stopped = Instant::now();
-    let _ = asker.until(|_| stopped.elapsed() > Duration::from_secs(5));
+    cut(true);
+    let (begun, begin) = (rounds(), Instant::now());
+    let _ = asker.until(|_| begin.elapsed() > Duration::from_secs(5));
     let before = rounds();
-    signal("CONT", answerer.id());
+    cut(false);
     let went_on = asker.until(|_| rounds() > before + 10);
     fs::write(meeting.join("stop"), "").expect("the meeting place is writable");
     let (answerer, asker) = oxifabric_trials::pair::wait_both(answerer, asker);
     assert!(went_on.is_ok(), "{answerer}\n{asker}");
+    // The number is kept every 50 rounds.
+    assert!(before <= begun + 50, "nothing was cut");
     answerer.expect_success().expect_stdout(" 0 wrong\n");
     asker.expect_success().expect_stdout(" 0 wrong\n");
+}
+
+#[test]
+fn a_peer_stopped_for_five_seconds_goes_on_over_reliable_datagrams() {
+    let library = require!(Library::under_test());
+    let program = require!(source::compile_client("volley"));
+    let meeting = Scratch::new();
+    let start = |role| volley(&program, &library, "udp;ofi_rxd", &meeting, role).start();
+    let (answerer, asker) = (start("answerer"), start("asker"));
+    let id = answerer.id();
+    go_on_after(answerer, asker, &meeting, |stop| {
+        signal(if stop { "STOP" } else { "CONT" }, id);
+    });
+}
+
+/// Both have a network of their own, whose only interface is down meanwhile.
+#[test]
+fn a_partition_of_five_seconds_heals_over_reliable_datagrams() {
+    let library = require!(Library::under_test());
+    let program = require!(source::compile_client("volley"));
+    require!(may_separate());
+    let meeting = Scratch::new();
+    let side = |role| volley(&program, &library, "udp;ofi_rxd", &meeting, role);
+    let mut asker = separate(side("asker")).start();
+    let opened = asker.until(|process| process.stdout().contains("address "));
+    opened.expect("it opens within the limit");
+    let network = format!("--net=/proc/{}/ns/net", asker.id());
+    let answerer = side("answerer").under("nsenter", [&network]).start();
+    go_on_after(answerer, asker, &meeting, |cut| {
+        let state = if cut { "down" } else { "up" };
+        let ip = Program::new("ip").args(["link", "set", "lo", state]);
+        ip.under("nsenter", [&network]).run().expect_success();
+    });
+}
+
+/// A program in a network of its own, which has the loopback interface only.
+fn separate(program: Program) -> Program {
+    let script = "ip link set lo up && exec \"$@\"";
+    program.under("unshare", ["--net", "sh", "-c", script, "sh"])
+}
+
+/// Network namespaces need the right to make them.
+fn may_separate() -> Result<(), Missing> {
+    for program in ["unshare", "nsenter", "ip"] {
+        installed(program)?;
+    }
+    let allowed = separate(Program::new("true")).run().is_success();
+    allowed
+        .then_some(())
+        .ok_or_else(|| Missing("only root may make a network".into()))
 }
 
 fn signal(name: &str, process: u32) {
