@@ -28,7 +28,7 @@ use cores::Cores;
 use report::Report;
 use sample::Comparison;
 use sweep::Field;
-use workload::Workload;
+use workload::{DATAGRAMS, Workload};
 
 /// What to compare and how often.
 #[derive(Args, Debug)]
@@ -43,7 +43,7 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 9)]
     rounds: u32,
     /// Providers to measure
-    #[arg(long = "provider", default_values_t = ["shm".to_owned(), "tcp".to_owned()])]
+    #[arg(long = "provider", default_values_t = ["shm", "tcp", DATAGRAMS].map(str::to_owned))]
     providers: Vec<String>,
     /// Repeat only so few messages that nothing but the procedure itself is tested
     #[arg(long)]
@@ -88,7 +88,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
         }
     }
     let mut drawings = Vec::new();
-    for provider in &options.providers {
+    for provider in options.providers.iter().filter(|name| *name != DATAGRAMS) {
         let field = Field {
             provider,
             libraries: [&ours, &reference],

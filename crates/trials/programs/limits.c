@@ -11,6 +11,7 @@
  * - both: each copies one half of every BYTES, the reader the front, the owner the back.
  * - ping: BYTES to and fro through a TCP connection, both sides spinning on a non-blocking socket; one way.
  * - stream: BYTES a call through a TCP connection, one way only.
+ * - datagram: BYTES to and fro between two UDP sockets that know each other's address, spinning likewise; one way.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -41,7 +42,8 @@ struct work {
 	size_t bytes;
 	long count;
 	pid_t first, second;
-	int sockets[2];
+	int sockets[2], datagrams[2];
+	struct sockaddr_in places[2];
 	char *from, *to;
 };
 
@@ -147,6 +149,35 @@ static void ping(struct work *work, int begins)
 	}
 }
 
+static void throw_datagram(struct work *work, int mine)
+{
+	struct sockaddr *to = (struct sockaddr *)&work->places[!mine];
+
+	while (sendto(work->datagrams[mine], work->from, work->bytes, 0, to, sizeof work->places[0]) < 0)
+		if (errno != EAGAIN)
+			fail("sendto");
+}
+
+static void catch_datagram(struct work *work, int mine)
+{
+	while (recvfrom(work->datagrams[mine], work->to, work->bytes, 0, NULL, NULL) < 0)
+		if (errno != EAGAIN)
+			fail("recvfrom");
+}
+
+static void datagram(struct work *work, int begins)
+{
+	int mine = !begins;
+
+	for (long i = 0; i < work->count; i++) {
+		if (begins)
+			throw_datagram(work, mine);
+		catch_datagram(work, mine);
+		if (!begins)
+			throw_datagram(work, mine);
+	}
+}
+
 static void stream(struct work *work, int begins)
 {
 	int mine = work->sockets[!begins];
@@ -181,6 +212,19 @@ static void connect_pair(int sockets[2])
 	close(listener);
 }
 
+static void open_datagrams(struct work *work)
+{
+	for (int i = 0; i < 2; i++) {
+		struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+		socklen_t len = sizeof at;
+
+		work->datagrams[i] = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+		if (work->datagrams[i] < 0 || bind(work->datagrams[i], (struct sockaddr *)&at, len) ||
+		    getsockname(work->datagrams[i], (struct sockaddr *)&work->places[i], &len))
+			fail("datagrams");
+	}
+}
+
 static void play(struct work *work, const char *name, int begins)
 {
 	if (!strcmp(name, "line"))
@@ -195,6 +239,8 @@ static void play(struct work *work, const char *name, int begins)
 		ping(work, begins);
 	else if (!strcmp(name, "stream"))
 		stream(work, begins);
+	else if (!strcmp(name, "datagram"))
+		datagram(work, begins);
 	else
 		exit(2);
 }
@@ -241,6 +287,7 @@ int main(int argc, char **argv)
 	if (work.shared == MAP_FAILED)
 		fail("mmap");
 	connect_pair(work.sockets);
+	open_datagrams(&work);
 	work.first = getpid();
 	work.second = fork();
 	is_first = work.second != 0;
@@ -260,7 +307,7 @@ int main(int argc, char **argv)
 	seconds = measure(&work, argv[1], is_first);
 	if (!is_first)
 		_exit(0);
-	if (!strcmp(argv[1], "line") || !strcmp(argv[1], "ping"))
+	if (!strcmp(argv[1], "line") || !strcmp(argv[1], "ping") || !strcmp(argv[1], "datagram"))
 		seconds /= 2;
 	printf("%zu %.4f %.3f\n", work.bytes, seconds * 1e6, (double)work.bytes / seconds / 1e6);
 	return waitpid(work.second, NULL, 0) == work.second ? 0 : 1;

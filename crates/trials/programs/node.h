@@ -58,12 +58,18 @@ static inline long resident(void)
 	return pages * sysconf(_SC_PAGESIZE);
 }
 
+/* The provider udp itself has nothing but datagram endpoints; the reliable ones have a name of their own. */
+static inline int is_datagram(const char *provider)
+{
+	return !strcmp(provider, "udp");
+}
+
 static inline void node_select(struct node *node, const char *provider, uint64_t caps)
 {
 	struct fi_info *hints = fi_allocinfo();
 	int has_ports = !strncmp(provider, "tcp", 3) || !strncmp(provider, "udp", 3);
 
-	hints->ep_attr->type = FI_EP_RDM;
+	hints->ep_attr->type = is_datagram(provider) ? FI_EP_DGRAM : FI_EP_RDM;
 	hints->caps = caps;
 	hints->mode = FI_CONTEXT;
 	hints->fabric_attr->prov_name = strdup(provider);

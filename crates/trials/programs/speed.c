@@ -5,7 +5,7 @@
  *
  *     BYTES MICROSECONDS MEGABYTES_PER_SECOND
  *
- * - latency: a tagged message goes to and fro; the time is that of one way. With one size only, the rows are followed by
+ * - latency: a tagged message goes to and fro, or over udp a datagram; the time is that of one way. With one size only, the rows are followed by
  *   lines "quantile PERCENT MICROSECONDS", of half the time of single rounds.
  * - rate: windows of tagged messages, each window acknowledged by one message.
  * - write, read, atomic: windows of accesses to the server's memory; atomic is a fetched sum of 8 bytes, whatever the size.
@@ -23,6 +23,7 @@ struct player {
 	struct node node;
 	fi_addr_t other;
 	size_t largest;
+	int is_datagram;
 	unsigned char *out, *in;
 	uint64_t results[WINDOW];
 	struct fi_context sends[WINDOW], receives[WINDOW], ack_out, ack_in;
@@ -66,12 +67,18 @@ static void wait_for(struct player *me, const long *count, long wanted)
 
 static void post_send(struct player *me, size_t len, uint64_t tag, struct fi_context *context)
 {
-	POST(me, fi_tsend(me->node.ep, me->out, len, NULL, me->other, tag, context));
+	if (me->is_datagram)
+		POST(me, fi_send(me->node.ep, me->out, len, NULL, me->other, context));
+	else
+		POST(me, fi_tsend(me->node.ep, me->out, len, NULL, me->other, tag, context));
 }
 
 static void post_receive(struct player *me, size_t len, uint64_t tag, struct fi_context *context)
 {
-	POST(me, fi_trecv(me->node.ep, me->in, len, NULL, me->other, tag, 0, context));
+	if (me->is_datagram)
+		POST(me, fi_recv(me->node.ep, me->in, len, NULL, FI_ADDR_UNSPEC, context));
+	else
+		POST(me, fi_trecv(me->node.ep, me->in, len, NULL, me->other, tag, 0, context));
 }
 
 static long scaled_count(size_t bytes, long count)
@@ -229,11 +236,12 @@ static void play(struct player *me, const char *work, size_t bytes, long count, 
 static void open_player(struct player *me, const char *provider, const char *folder, const char *work, int asks)
 {
 	int accesses = strcmp(work, "latency") && strcmp(work, "rate");
-	uint64_t caps = FI_TAGGED | FI_DIRECTED_RECV;
+	uint64_t caps = is_datagram(provider) ? FI_MSG : FI_TAGGED | FI_DIRECTED_RECV;
 	struct fid_mr *region;
 
 	if (accesses)
 		caps |= *work == 'a' ? FI_ATOMIC : FI_RMA;
+	me->is_datagram = is_datagram(provider);
 	node_open_with(&me->node, provider, caps);
 	me->out = calloc(1, me->largest);
 	me->in = calloc(1, me->largest);

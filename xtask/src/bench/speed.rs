@@ -11,7 +11,7 @@ use oxifabric_trials::{Library, Missing, Pair, Program, Scratch};
 use super::cores::Cores;
 use super::limit::{Limit, Limits};
 use super::ucx::Test;
-use super::workload::{Figure, Source, Workload};
+use super::workload::{DATAGRAMS, Figure, Source, Workload};
 
 /// The program, and what it is to do.
 pub(super) struct Speed {
@@ -59,6 +59,7 @@ pub(super) fn workloads(short: bool, cores: &Cores) -> Vec<Workload> {
         return Vec::new();
     };
     let limits = Limits::new(cores);
+    let datagrams = datagrams(&program, short, limits.as_ref());
     let works = WORKS.iter().filter(|work| !short || work.2 <= 1 << 16);
     works
         .map(|&(name, work, bytes, count, figure, ucx)| {
@@ -82,7 +83,27 @@ pub(super) fn workloads(short: bool, cores: &Cores) -> Vec<Workload> {
                 }),
             }
         })
+        .chain([datagrams])
         .collect()
+}
+
+/// Datagrams to and fro, against those of sockets without a library.
+fn datagrams(program: &Rc<Compiled>, short: bool, limits: Option<&Limits>) -> Workload {
+    let (bytes, count) = (8, if short { 2_000 } else { 200_000 });
+    let limit = limits.map(|all| (DATAGRAMS, all.of("datagram", bytes, count)));
+    Workload {
+        name: "datagrams, 8 B one way",
+        figure: LATENCY,
+        program: Source::Speed(Speed {
+            program: Rc::clone(program),
+            work: "latency",
+        }),
+        options: format!("{bytes} {count}"),
+        bytes,
+        provider: Some(DATAGRAMS),
+        limits: limit.into_iter().collect(),
+        ucx: None,
+    }
 }
 
 /// What the machine can do at best in place of a work: two processes with nothing between them.

@@ -15,6 +15,9 @@ use super::limit::Limit;
 use super::speed::{self, Speed};
 use super::ucx::Test;
 
+/// The provider of datagram endpoints; all others have reliable ones.
+pub(super) const DATAGRAMS: &str = "udp";
+
 /// A program with its options.
 pub(super) struct Workload {
     /// The program and what it does, for the report.
@@ -236,7 +239,10 @@ fn ping_pong(
 impl Workload {
     /// Tells whether it can be measured over a provider.
     pub(super) fn is_for(&self, provider: &str) -> bool {
-        self.provider.is_none_or(|only| only == provider)
+        match self.provider {
+            Some(only) => only == provider,
+            None => provider != DATAGRAMS,
+        }
     }
 
     /// Runs the program once, one process on each core, and returns the figure that its client printed.
