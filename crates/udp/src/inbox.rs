@@ -20,8 +20,10 @@ pub(crate) const LONGEST: usize = 1 << 16;
 pub(crate) const STRIDE: usize = LONGEST + 1600;
 
 /// After so many polls in a row that found something there may be more to take than one datagram. If there is not, it
-/// was an exchange of questions and answers, and counting starts again.
+/// was an exchange of questions and answers: counting starts again, up to twice as many,
 const BUSY: u8 = 2;
+/// or so many.
+const BUSY_MAX: u8 = 128;
 
 /// How many errors of earlier sends, which the kernel reports here, are skipped in one go.
 const SKIPS: usize = 16;
@@ -36,6 +38,8 @@ pub(crate) struct Inbox {
     count: usize,
     /// How many polls in a row found something.
     run: u8,
+    /// After how many of them many datagrams are asked for.
+    busy: u8,
     /// An error of an earlier send was skipped.
     trouble: bool,
 }
@@ -55,6 +59,7 @@ impl Inbox {
             next: 0,
             count: 0,
             run: 0,
+            busy: BUSY,
             trouble: false,
         }
     }
@@ -82,7 +87,7 @@ impl Inbox {
         (self.next, self.count) = (0, 0);
         let mut skips = SKIPS;
         loop {
-            let received = match self.run < BUSY {
+            let received = match self.run < self.busy {
                 true => self.receive_one(socket, sources),
                 false => self.receive_many(socket, sources),
             };
@@ -102,10 +107,17 @@ impl Inbox {
     /// Remembers how many datagrams a poll found.
     #[inline]
     pub(crate) fn note(&mut self, found: usize) {
-        let more = found > 1 || self.run < BUSY;
-        self.run = match found != 0 && more {
-            true => self.run.saturating_add(1),
-            false => 0,
+        self.run = match found {
+            0 => 0,
+            1 if self.run >= self.busy => {
+                self.busy = (self.busy.saturating_mul(2)).min(BUSY_MAX);
+                0
+            }
+            1 => self.run + 1,
+            _ => {
+                self.busy = BUSY;
+                BUSY
+            }
         };
     }
 
@@ -203,11 +215,18 @@ mod tests {
     fn questions_and_answers_are_taken_one_at_a_time() {
         let (socket, sender) = pair();
         let mut inbox = Inbox::new();
-        for _ in 0..10 {
+        let mut attempts = 0;
+        for _ in 0..1000 {
             sender.send(b"x").expect("a datagram sent");
+            attempts += usize::from(inbox.run == inbox.busy);
             assert_eq!(poll(&mut inbox, &socket), 1);
-            assert!(inbox.run <= BUSY);
         }
+        assert!(attempts < 20, "{attempts} calls for many found one");
+        for _ in 0..300 {
+            sender.send(b"x").expect("a datagram sent");
+        }
+        while poll(&mut inbox, &socket) == 1 {}
+        assert_eq!(inbox.busy, BUSY, "they come faster");
     }
 
     #[test]
