@@ -2,6 +2,7 @@
 
 mod bench;
 mod chart;
+mod doctor;
 mod json;
 mod lab;
 mod machine;
@@ -45,6 +46,8 @@ enum Command {
     Sim(sim::Options),
     /// Measure what the guide says about the cost of copies, system calls, locks and the like
     Lab(lab::Options),
+    /// Look for what keeps programs from running over fabrics here, and say what to do about it
+    Doctor(doctor::Options),
     /// The other process of the main job
     #[command(hide = true)]
     Peer(peer::Options),
@@ -64,6 +67,7 @@ pub fn main() -> ExitCode {
         Some(Command::Bench(options)) => bench::run(&options),
         Some(Command::Sim(options)) => sim::run(&options),
         Some(Command::Lab(options)) => lab::run(&options),
+        Some(Command::Doctor(options)) => doctor::run(&options),
         Some(Command::Peer(options)) => peer::serve(&options).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|trouble| {

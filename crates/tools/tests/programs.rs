@@ -424,6 +424,31 @@ fn oxi_sim_says_what_is_wrong_with_a_plan() {
     assert!(ended.err.contains("speed"), "{}", ended.err);
 }
 
+/// What `oxi doctor` prints as JSON with a variable set, and whether it found nothing bad.
+fn doctor(variable: (&str, &str)) -> (String, bool) {
+    let mut command = Command::new(OXI);
+    let command = command
+        .args(["doctor", "--json"])
+        .env_remove("OXIFABRIC_LIBRARY")
+        .env(variable.0, variable.1);
+    let ended = command.output().unwrap();
+    let out = String::from_utf8(ended.stdout).unwrap();
+    (out, ended.status.success())
+}
+
+#[test]
+fn oxi_doctor_opens_every_provider_and_fails_for_what_is_bad() {
+    let (well, _) = doctor(("FI_LOG_LEVEL", "warn"));
+    for provider in ["tcp", "shm", "udp", "udp;ofi_rxd", "sim"] {
+        let found = format!("{{\"grade\": \"ok\", \"about\": \"provider {provider}\"");
+        assert!(well.contains(&found), "{well}");
+    }
+    let (misspelt, is_well) = doctor(("FI_PROVIDER", "tpc"));
+    assert!(!is_well);
+    let meant = "\"grade\": \"bad\", \"about\": \"FI_PROVIDER\", \"text\": \"there is no provider \\\"tpc\\\"\", \"advice\": \"did you mean tcp?\"";
+    assert!(misspelt.contains(meant), "{misspelt}");
+}
+
 #[test]
 fn oxi_lab_lists_what_can_be_measured_and_measures_all_of_it() {
     let listed = run(OXI, &["lab"]);

@@ -50,7 +50,7 @@ fn provider(out: &mut dyn Write, result: &Played) -> io::Result<()> {
 }
 
 /// A string as JSON spells it.
-fn quote(text: &str) -> String {
+pub(super) fn quote(text: &str) -> String {
     let mut quoted = String::from('"');
     for letter in text.chars() {
         match letter {

@@ -1,0 +1,199 @@
+//! Variables of the environment that nobody reads, or whose values are none. Source: fi_provider(7), fabric(7).
+
+use std::collections::BTreeSet;
+use std::env;
+
+use oxifabric::{Backend, Hints, Parameter, ParameterKind};
+
+use super::Finding;
+
+/// The variable that says which providers there shall be.
+const PROVIDER: &str = "FI_PROVIDER";
+
+/// Looks at all variables that begin as those of libfabric do.
+pub(super) fn check(backends: &[Backend]) -> Vec<Finding> {
+    let known: Vec<Parameter> = backends
+        .iter()
+        .flat_map(|backend| backend.parameters().unwrap_or_default())
+        .collect();
+    let variables = env::vars_os().filter_map(|(name, value)| {
+        let name = name.into_string().ok()?;
+        let value = value.to_string_lossy().into_owned();
+        name.starts_with("FI_").then_some((name, value))
+    });
+    let providers: BTreeSet<String> = backends
+        .iter()
+        .flat_map(|backend| names(*backend))
+        .collect();
+    examine(variables.collect(), &known, &providers)
+}
+
+/// The names of all providers, usable or not, and of those that they are stacked of.
+fn names(backend: Backend) -> Vec<String> {
+    let all = Hints::anything().providers_only().offers(backend);
+    let names = all.unwrap_or_default();
+    let parts = names.iter().flat_map(|info| info.provider().split(';'));
+    parts.map(str::to_owned).collect()
+}
+
+fn examine(
+    mut variables: Vec<(String, String)>,
+    known: &[Parameter],
+    providers: &BTreeSet<String>,
+) -> Vec<Finding> {
+    variables.sort();
+    let mut findings = Vec::new();
+    for (name, value) in &variables {
+        match known.iter().find(|parameter| parameter.name == *name) {
+            None => findings.push(unknown(name, known)),
+            Some(parameter) if !holds(parameter.kind, value) => findings.push(Finding::bad(
+                name,
+                format!("{value:?} is no value of it, so its default is used"),
+                format!("it takes {}: {}", spelled(parameter.kind), parameter.help),
+            )),
+            Some(_) if name == PROVIDER => findings.extend(nobody(value, providers)),
+            Some(_) => {}
+        }
+    }
+    if findings.is_empty() {
+        let count = variables.len();
+        let text = format!("each of the {count} variables FI_* that are set is read by somebody");
+        findings.push(Finding::ok("environment", text));
+    }
+    findings
+}
+
+fn unknown(name: &str, known: &[Parameter]) -> Finding {
+    let names = known.iter().map(|parameter| parameter.name.as_str());
+    let advice = match nearest(name, names) {
+        Some(near) => format!("did you mean {near}?"),
+        None => "`fi_info -e` lists those that are read".to_owned(),
+    };
+    Finding::warn(name, "no provider here reads it", advice)
+}
+
+/// Providers in the list of `FI_PROVIDER` that do not exist.
+fn nobody(list: &str, providers: &BTreeSet<String>) -> Vec<Finding> {
+    let named = list.trim_start_matches('^').split([',', ';']);
+    let missing = named.map(str::trim).filter(|name| {
+        let is_there = |provider: &String| provider.eq_ignore_ascii_case(name);
+        !name.is_empty() && !providers.iter().any(is_there)
+    });
+    let findings = missing.map(|name| {
+        let advice = match nearest(name, providers.iter().map(String::as_str)) {
+            Some(near) => format!("did you mean {near}?"),
+            None => "`fi_info -l` lists those that are here".to_owned(),
+        };
+        Finding::bad(PROVIDER, format!("there is no provider {name:?}"), advice)
+    });
+    findings.collect()
+}
+
+/// Whether a value is one of its kind, as the library reads it.
+fn holds(kind: ParameterKind, value: &str) -> bool {
+    let value = value.trim();
+    let digits = value.strip_prefix("0x").or(value.strip_prefix("0X"));
+    match kind {
+        ParameterKind::Int => match digits {
+            Some(digits) => i64::from_str_radix(digits, 16).is_ok(),
+            None => value.parse::<i64>().is_ok(),
+        },
+        ParameterKind::Size => match digits {
+            Some(digits) => u64::from_str_radix(digits, 16).is_ok(),
+            None => value.parse::<u64>().is_ok(),
+        },
+        ParameterKind::Bool => {
+            let words = ["0", "1", "true", "false", "yes", "no", "on", "off"];
+            words.iter().any(|word| word.eq_ignore_ascii_case(value))
+        }
+        _ => true,
+    }
+}
+
+fn spelled(kind: ParameterKind) -> &'static str {
+    match kind {
+        ParameterKind::Int => "a number",
+        ParameterKind::Size => "a size",
+        ParameterKind::Bool => "yes or no",
+        _ => "text",
+    }
+}
+
+/// The name that differs in the fewest letters, if that are at most two.
+fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let distances = names.map(|other| (distance(name, other), other));
+    let near = distances.filter(|(distance, _)| *distance <= 2);
+    near.min().map(|(_, other)| other)
+}
+
+/// How many letters have to be added, left out or changed to make one word of the other.
+fn distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (done, letter) in from.chars().enumerate() {
+        let mut corner = row[0];
+        row[0] = done + 1;
+        for at in 0..to.len() {
+            let changed = corner + usize::from(letter != to[at]);
+            corner = row[at + 1];
+            row[at + 1] = changed.min(row[at] + 1).min(corner + 1);
+        }
+    }
+    row[to.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Grade;
+    use super::*;
+
+    /// What is found of one variable.
+    fn found(name: &str, value: &str) -> Vec<Finding> {
+        let known = Backend::builtin().parameters().unwrap();
+        let providers = names(Backend::builtin()).into_iter().collect();
+        examine(vec![(name.into(), value.into())], &known, &providers)
+    }
+
+    fn only(name: &str, value: &str) -> (Grade, String) {
+        let [finding] = <[Finding; 1]>::try_from(found(name, value)).unwrap();
+        (finding.grade, finding.advice)
+    }
+
+    #[test]
+    fn distances_are_counted_in_letters() {
+        for (from, to, expected) in [
+            ("", "", 0),
+            ("ab", "ab", 0),
+            ("", "abc", 3),
+            ("kitten", "sitting", 3),
+        ] {
+            assert_eq!(distance(from, to), expected, "{from} {to}");
+            assert_eq!(distance(to, from), expected, "{to} {from}");
+        }
+    }
+
+    #[test]
+    fn a_variable_that_is_misspelt_is_found_with_what_was_meant() {
+        let meant = "did you mean FI_PROVIDER?".to_owned();
+        assert_eq!(only("FI_PROVIDR", "tcp"), (Grade::Warn, meant));
+        let (grade, advice) = only("FI_SOMETHING_ELSE_ENTIRELY", "1");
+        assert_eq!((grade, advice.contains("fi_info -e")), (Grade::Warn, true));
+    }
+
+    #[test]
+    fn a_provider_that_is_misspelt_is_found() {
+        let meant = "did you mean tcp?".to_owned();
+        assert_eq!(only(PROVIDER, "tpc,shm"), (Grade::Bad, meant));
+        for fine in ["tcp", "^sim", "tcp,shm", "udp;ofi_rxd", "TCP", ""] {
+            assert_eq!(only(PROVIDER, fine).0, Grade::Ok, "{fine}");
+        }
+    }
+
+    #[test]
+    fn a_value_that_is_none_is_found() {
+        assert_eq!(only("FI_TCP_CONNECT_TIMEOUT_MS", "soon").0, Grade::Bad);
+        assert_eq!(only("FI_TCP_CONNECT_TIMEOUT_MS", "0x10").0, Grade::Ok);
+        assert_eq!(only("FI_SHM_DISABLE_CMA", "maybe").0, Grade::Bad);
+        assert_eq!(only("FI_SHM_DISABLE_CMA", "Yes").0, Grade::Ok);
+    }
+}
