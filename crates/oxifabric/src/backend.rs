@@ -7,7 +7,7 @@ use oxifabric_abi::{FI_PARAM_BOOL, FI_PARAM_INT, FI_PARAM_SIZE_T, FI_PARAM_STRIN
 use oxifabric_types::Errno;
 
 use crate::raw::{HintsImage, Library, RawParameter};
-use crate::{Error, Info, Rejection, WhyNot};
+use crate::{Error, Info, LibraryError, Rejection, WhyNot};
 
 /// A libfabric: the one built in, or another libfabric.so.1.
 ///
@@ -48,9 +48,9 @@ impl Backend {
     /// [`Error::Library`] when it cannot be loaded or is no libfabric.
     pub fn system(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
-        let library = Library::load(path).map_err(|reason| Error::Library {
-            path: PathBuf::from(path),
-            reason,
+        let library = Library::load(path).map_err(|reason| {
+            let path = PathBuf::from(path);
+            Error::Library(Box::new(LibraryError { path, reason }))
         })?;
         Ok(Self(Box::leak(Box::new(library))))
     }

@@ -10,7 +10,7 @@ use oxifabric_types::Errno;
 
 use crate::atomic::Fetched;
 use crate::deadline::{Deadline, milliseconds};
-use crate::raw::{Arrival, Done, Entry, ErrorEntry, Polled, Queue, Remote, Waits};
+use crate::raw::{Done, Entry, ErrorEntry, Other, Polled, Queue, Remote, Room, Waits};
 use crate::threading::Marker;
 use crate::{
     Address, Buffer, Domain, Error, Op, Operation, OperationError, Peer, Shared, Threading,
@@ -114,7 +114,7 @@ impl<T: Threading> CompletionQueue<T> {
     /// An error of the queue itself, such as an overrun. That an operation failed is in [`Completion::outcome`].
     #[inline(always)]
     pub fn poll(&self) -> Result<Option<Completion>, Error> {
-        read(&self.queue, None)
+        read(&self.queue, None).map_err(Error::call("fi_cq_read"))
     }
 
     /// Takes one completion, waiting for it as long as it takes.
@@ -142,7 +142,7 @@ impl<T: Threading> CompletionQueue<T> {
         loop {
             let left = deadline.left();
             let found = if waits {
-                read(&self.queue, Some(milliseconds(left)))?
+                read(&self.queue, Some(milliseconds(left))).map_err(Error::call("fi_cq_sread"))?
             } else {
                 self.poll()?
             };
@@ -190,75 +190,108 @@ impl<T: Threading> fmt::Debug for CompletionQueue<T> {
 
 /// Moves operations forward, and hands completions of scopes to them. Others are kept for those who read the queue.
 pub(crate) fn look(queue: &Queue) -> Result<(), Error> {
-    if let Some(completion) = read_now(queue, None)? {
+    let read = read_now(queue, None);
+    if let Some(completion) = read.map_err(Error::call("fi_cq_read"))? {
         queue.keep(completion);
     }
     Ok(())
 }
 
 /// Takes one completion that is for the reader: one that was kept, or the next.
+///
+/// It is compiled into the caller, who then keeps of the completion what he looks at, and in registers. For that no other function
+/// may write where the completion is put together; so what is rare comes in a box.
 #[inline(always)]
-pub(crate) fn read(queue: &Queue, timeout_ms: Option<i32>) -> Result<Option<Completion>, Error> {
-    if queue.has_chores()
-        && let Some(completion) = queue.do_chores()
-    {
-        return Ok(Some(completion));
+pub(crate) fn read(queue: &Queue, timeout_ms: Option<i32>) -> Result<Option<Completion>, Errno> {
+    if queue.has_chores() {
+        return unboxed(read_after_chores(queue, timeout_ms));
     }
     read_now(queue, timeout_ms)
 }
 
-/// Takes one completion that is for the reader, and hands those of scopes to them.
-///
-/// The usual cases are compiled into the caller, who then keeps of the completion what he looks at.
+/// What is rare: a completion that was kept or that failed, or an error of the queue; `None` for nothing.
+type Rare = Option<Box<Result<Completion, Errno>>>;
+
 #[inline(always)]
-fn read_now(queue: &Queue, timeout_ms: Option<i32>) -> Result<Option<Completion>, Error> {
-    let mut arrival = Arrival::NONE;
-    match queue.read(timeout_ms, &mut arrival) {
-        Ok(Polled::Empty) => Ok(None),
-        Ok(Polled::Arrived) => match arrival.remote() {
+fn unboxed(rare: Rare) -> Result<Option<Completion>, Errno> {
+    rare.map(|found| *found).transpose()
+}
+
+fn boxed(found: Result<Option<Completion>, Errno>) -> Rare {
+    found.transpose().map(Box::new)
+}
+
+#[cold]
+fn read_after_chores(queue: &Queue, timeout_ms: Option<i32>) -> Rare {
+    boxed(match queue.do_chores() {
+        Some(kept) => Ok(Some(kept)),
+        None => read_now(queue, timeout_ms),
+    })
+}
+
+/// Takes one completion that is for the reader, and hands those of scopes to them.
+#[inline(always)]
+fn read_now(queue: &Queue, timeout_ms: Option<i32>) -> Result<Option<Completion>, Errno> {
+    let mut room = Room::new();
+    match queue.read(timeout_ms, &mut room) {
+        Polled::Empty => Ok(None),
+        Polled::Arrived(arrival) => match arrival.remote() {
             Some(remote) => Ok(Some(by_peer(remote))),
             None => match queue.done(arrival) {
-                Some(done) if done.is_plain() => Ok(Some(plain(done.finish_plain()))),
-                Some(done) => Ok(shared(done)),
-                None => read_next(queue, timeout_ms),
+                Some(done) if done.is_plain() => Ok(Some(of_parts(parts(done.finish_plain())))),
+                Some(done) => Ok(shared(done).map(of_parts)),
+                None => unboxed(read_next(queue, timeout_ms)),
             },
         },
-        Ok(Polled::Failed(entry)) => Ok(failed_for_reader(queue, *entry)),
-        Ok(Polled::Orphan) => read_next(queue, timeout_ms),
-        Err(errno) => Err(Error::call("fi_cq_read")(errno)),
+        Polled::Other(ret) => unboxed(read_other(queue, timeout_ms, ret)),
     }
 }
 
 /// Goes on after a completion of an endpoint that is closed.
 #[cold]
-fn read_next(queue: &Queue, timeout_ms: Option<i32>) -> Result<Option<Completion>, Error> {
-    read_now(queue, timeout_ms)
+fn read_next(queue: &Queue, timeout_ms: Option<i32>) -> Rare {
+    boxed(read_now(queue, timeout_ms))
 }
 
-/// The completion of an operation with a buffer of its own.
+#[cold]
+fn read_other(queue: &Queue, timeout_ms: Option<i32>, ret: isize) -> Rare {
+    boxed(match queue.read_other(ret) {
+        Ok(Other::Empty) => Ok(None),
+        Ok(Other::Failed(entry)) => Ok(failed_for_reader(queue, entry)),
+        Ok(Other::Orphan) => read_now(queue, timeout_ms),
+        Err(errno) => Err(errno),
+    })
+}
+
+/// An operation that is done, the buffer that was its alone, and what it did.
+type Parts = (Op, Buffer, Transfer);
+
 #[inline(always)]
-fn plain(mut entry: Entry) -> Completion {
-    let transfer = transfer(&mut entry);
+fn of_parts((op, buffer, transfer): Parts) -> Completion {
     Completion {
-        op: entry.op,
-        buffer: entry.load.memory.into_buffer(),
+        op,
+        buffer,
         outcome: Ok(transfer),
     }
 }
 
-/// The completion of an operation on memory that others have too, unless it is for a scope; or of one that fetched something.
+#[inline(always)]
+fn parts(mut entry: Entry) -> Parts {
+    let (op, transfer) = (entry.op, transfer(&mut entry));
+    (op, entry.load.memory.into_buffer(), transfer)
+}
+
+/// The parts of an operation on memory that others have too, unless it is for a scope; or of one that fetched something.
 #[inline(never)]
-fn shared(done: Done<'_>) -> Option<Completion> {
+fn shared(done: Done<'_>) -> Option<Parts> {
     let mut entry = done.finish();
-    match entry.load.memory.tally().cloned() {
-        None => Some(plain(entry)),
-        Some(tally) => {
-            let (op, transfer) = (entry.op, transfer(&mut entry));
-            // The tally is told before the scope is, which may end when the memory is gone.
-            tally.ended(op, Ok(transfer));
-            None
-        }
-    }
+    let Some(tally) = entry.load.memory.tally().cloned() else {
+        return Some(parts(entry));
+    };
+    let (op, transfer) = (entry.op, transfer(&mut entry));
+    // The tally is told before the scope is, which may end when the memory is gone.
+    tally.ended(op, Ok(transfer));
+    None
 }
 
 /// What was done; shortens the buffer of a receive to the message.
@@ -292,7 +325,7 @@ fn failed_for_reader(queue: &Queue, entry: ErrorEntry) -> Option<Completion> {
     None
 }
 
-#[cold]
+#[inline(always)]
 fn by_peer(remote: Remote) -> Completion {
     Completion {
         op: Op::PEER,

@@ -57,10 +57,10 @@ impl Domain<Shared> {
     /// `fi_domain` returned.
     pub fn open(fabric: &Fabric, info: &Info) -> Result<Self, Error> {
         if info.handle().threading() != FI_THREAD_SAFE {
-            return Err(Error::Unsuitable {
-                provider: info.provider().to_owned(),
-                obstacle: "its objects may not be shared between threads (it is not FI_THREAD_SAFE), so it opens with `Domain::open_local` only",
-            });
+            return Err(Error::unsuitable(
+                info.provider(),
+                "its objects may not be shared between threads (it is not FI_THREAD_SAFE), so it opens with `Domain::open_local` only",
+            ));
         }
         Self::of_offer(fabric, info)
     }
@@ -82,10 +82,7 @@ impl Domain<Local> {
 impl<T: Threading> Domain<T> {
     fn of_offer(fabric: &Fabric, info: &Info) -> Result<Self, Error> {
         if let Some(obstacle) = info.obstacle() {
-            return Err(Error::Unsuitable {
-                provider: info.provider().to_owned(),
-                obstacle,
-            });
+            return Err(Error::unsuitable(info.provider(), obstacle));
         }
         let object = DomainObject::open(fabric.0.clone(), info.handle().clone())
             .map_err(Error::call("fi_domain"))?;

@@ -8,6 +8,8 @@ use oxifabric_types::Errno;
 use crate::{Access, Address, Buffer, WhyNot};
 
 /// Why a call or an operation failed. Its text says what to do next.
+///
+/// It is small, because every completion has room for one; what is large is in a box.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -15,23 +17,11 @@ pub enum Error {
     #[error(transparent)]
     NotOffered(#[from] WhyNot),
     /// A library could not be loaded.
-    #[error("cannot use {} as libfabric: {reason}", path.display())]
-    Library {
-        /// Where it was looked for.
-        path: PathBuf,
-        /// What the loader said.
-        reason: String,
-    },
+    #[error(transparent)]
+    Library(Box<LibraryError>),
     /// An offer asks more of its user than this crate can promise for it.
-    #[error(
-        "{provider} cannot be opened here: {obstacle}; ask for offers with `Hints::new()`, which leaves such offers out"
-    )]
-    Unsuitable {
-        /// The provider.
-        provider: String,
-        /// What it asks.
-        obstacle: &'static str,
-    },
+    #[error(transparent)]
+    Unsuitable(Box<Unsuitable>),
     /// A call failed.
     #[error("{call} failed: {errno} ({}){}", errno.name(), Advice(*errno))]
     Call {
@@ -68,8 +58,8 @@ impl Error {
     pub fn errno(&self) -> Errno {
         match self {
             Self::NotOffered(why) => why.errno(),
-            Self::Library { .. } => Errno::NOENT,
-            Self::Unsuitable { .. } => Errno::OPNOTSUPP,
+            Self::Library(_) => Errno::NOENT,
+            Self::Unsuitable(_) => Errno::OPNOTSUPP,
             Self::Call { errno, .. } => *errno,
             Self::Operation(failed) => failed.errno,
             Self::OutOfBounds { .. } => Errno::INVAL,
@@ -85,6 +75,40 @@ impl Error {
     /// Makes the error of a call, to be used with `map_err`.
     pub(crate) fn call(call: &'static str) -> impl Fn(Errno) -> Self {
         move |errno| Self::Call { call, errno }
+    }
+}
+
+/// A library that could not be loaded.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot use {} as libfabric: {reason}", path.display())]
+#[non_exhaustive]
+pub struct LibraryError {
+    /// Where it was looked for.
+    pub path: PathBuf,
+    /// What the loader said.
+    pub reason: String,
+}
+
+/// An offer that cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{provider} cannot be opened here: {obstacle}; ask for offers with `Hints::new()`, which leaves such offers out"
+)]
+#[non_exhaustive]
+pub struct Unsuitable {
+    /// The provider.
+    pub provider: String,
+    /// What it asks.
+    pub obstacle: &'static str,
+}
+
+impl Error {
+    /// Makes the error of an offer that cannot be opened.
+    pub(crate) fn unsuitable(provider: &str, obstacle: &'static str) -> Self {
+        Self::Unsuitable(Box::new(Unsuitable {
+            provider: provider.to_owned(),
+            obstacle,
+        }))
     }
 }
 
@@ -251,5 +275,15 @@ fn advice(errno: Errno) -> &'static str {
         Errno::BUSY => "close what uses it first",
         Errno::ACCES | Errno::PERM => "check the permissions of this user and container",
         _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_no_longer_than_four_words() {
+        assert!(size_of::<Error>() <= 4 * size_of::<usize>());
     }
 }

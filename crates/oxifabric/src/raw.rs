@@ -13,6 +13,7 @@
 mod counter;
 mod domain;
 mod events;
+mod exchange;
 mod handle;
 mod hints;
 mod home;
@@ -30,6 +31,8 @@ mod region;
 mod scope;
 mod simulation;
 mod slots;
+#[cfg(test)]
+mod slots_tests;
 mod watch;
 
 pub(crate) use counter::CounterObject;
@@ -47,7 +50,7 @@ pub use plain::Plain;
 pub(crate) use plain::{from_word, to_word};
 pub(crate) use port::{Bindings, Port};
 pub(crate) use post::{Inject, Place, Post};
-pub(crate) use queue::{Arrival, Done, Entry, ErrorEntry, Polled, Queue, Remote, Waits};
+pub(crate) use queue::{Done, Entry, ErrorEntry, Other, Polled, Queue, Remote, Room, Waits};
 pub(crate) use region::RegionObject;
 pub use scope::{Scope, ScopedOp};
 pub(crate) use simulation::SimulationOps;

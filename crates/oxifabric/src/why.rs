@@ -42,24 +42,27 @@ impl fmt::Display for Rejection {
 /// [`WhyNot::rejections`] lists the reasons, nearest miss first. Only the built-in library gives reasons; of another one there is
 /// only the error number.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WhyNot {
+pub struct WhyNot(Box<Reasons>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Reasons {
     errno: Errno,
     rejections: Vec<Rejection>,
 }
 
 impl WhyNot {
     pub(crate) fn new(errno: Errno, rejections: Vec<Rejection>) -> Self {
-        Self { errno, rejections }
+        Self(Box::new(Reasons { errno, rejections }))
     }
 
     /// What fi_getinfo(3) returned.
     pub fn errno(&self) -> Errno {
-        self.errno
+        self.0.errno
     }
 
     /// The reasons, nearest miss first; empty if the library gives none.
     pub fn rejections(&self) -> &[Rejection] {
-        &self.rejections
+        &self.0.rejections
     }
 }
 
@@ -68,10 +71,11 @@ impl fmt::Display for WhyNot {
         write!(
             f,
             "no provider offers this: {} ({})",
-            self.errno,
-            self.errno.name()
+            self.0.errno,
+            self.0.errno.name()
         )?;
-        self.rejections
+        self.0
+            .rejections
             .iter()
             .try_for_each(|rejection| write!(f, "\n  {rejection}"))
     }

@@ -77,10 +77,10 @@ impl<K: Kind, T: Threading> EndpointBuilder<K, T> {
     /// What is to be bound, if nothing is missing and everything fits to the offer.
     fn bindings(&self, info: &Info) -> Result<Bindings, Error> {
         if info.ep_type() != Some(K::EP_TYPE) {
-            return Err(Error::Unsuitable {
-                provider: info.provider().to_owned(),
-                obstacle: "its endpoints are of another kind, so `Hints::kind` has to ask for this one",
-            });
+            return Err(Error::unsuitable(
+                info.provider(),
+                "its endpoints are of another kind, so `Hints::kind` has to ask for this one",
+            ));
         }
         let missing = Error::call("fi_enable");
         let (Some(tx), Some(rx)) = (self.transmit.clone(), self.receive.clone()) else {

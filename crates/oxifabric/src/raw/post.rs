@@ -110,16 +110,16 @@ impl Port {
             Operation::Receive => self.rx().slots(),
             _ => self.tx().slots(),
         };
+        let Some(slot) = slots.take() else {
+            return Err((Errno::AGAIN, memory));
+        };
         let load = Load {
             memory,
             addr,
             vector: self.vector(),
             operation,
         };
-        let filled = match slots.fill(self.number(), load) {
-            Ok(filled) => filled,
-            Err(load) => return Err((Errno::AGAIN, load.memory)),
-        };
+        let filled = slot.fill(self.number(), load);
         // SAFETY: the endpoint is open; the slot keeps the memory where it is, until a completion gives it back or the
         // endpoint is closed, and is a context that stays valid as long as the queue.
         let ret = unsafe { call(self.as_ptr(), &filled, descriptor, addr, post) };

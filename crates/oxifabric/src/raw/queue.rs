@@ -1,6 +1,7 @@
 //! Completion queues; reading them is on the short path. Source: fi_cq(3).
 
-use core::ffi::{c_int, c_void};
+use core::ffi::c_int;
+use core::mem::MaybeUninit;
 use core::ptr;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::collections::VecDeque;
@@ -38,31 +39,50 @@ pub(crate) enum Waits {
 }
 
 /// What one read of the queue found.
-pub(crate) enum Polled {
+pub(crate) enum Polled<'a> {
     /// Nothing.
     Empty,
-    /// A completion, which was written where the caller said.
-    Arrived,
-    /// A completion in error; boxed, so that the other cases stay small.
-    Failed(Box<ErrorEntry>),
+    /// A completion.
+    Arrived(Arrival<'a>),
+    /// Something else, for [`Queue::read_other`].
+    Other(isize),
+}
+
+/// What a read means that returned no completion.
+pub(crate) enum Other {
+    /// Nothing.
+    Empty,
+    /// A completion in error.
+    Failed(ErrorEntry),
     /// An error of an operation whose endpoint is closed.
     Orphan,
 }
 
-/// A completion as the library writes it.
-pub(crate) struct Arrival {
-    entry: fi_cq_tagged_entry,
+/// Room for a completion as the library writes it; the source is there for queues that know sources.
+pub(crate) struct Room {
+    entry: MaybeUninit<fi_cq_tagged_entry>,
+    source: MaybeUninit<fi_addr_t>,
+}
+
+impl Room {
+    #[inline(always)]
+    pub(crate) fn new() -> Self {
+        Self {
+            entry: MaybeUninit::uninit(),
+            source: MaybeUninit::uninit(),
+        }
+    }
+}
+
+/// A completion as the library has written it.
+pub(crate) struct Arrival<'a> {
+    entry: &'a fi_cq_tagged_entry,
     source: fi_addr_t,
 }
 
-impl Arrival {
-    pub(crate) const NONE: Self = Self {
-        entry: fi_cq_tagged_entry::ZERO,
-        source: FI_ADDR_NOTAVAIL,
-    };
-
+impl Arrival<'_> {
     /// What a peer did to this process's memory, if it is that.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn remote(&self) -> Option<Remote> {
         let Self { entry, .. } = self;
         (entry.flags & REMOTE != 0).then_some(Remote {
@@ -76,7 +96,7 @@ impl Arrival {
 /// An operation that is done, which gives back what it kept.
 pub(crate) struct Done<'a> {
     claim: Claim<'a>,
-    arrival: Arrival,
+    arrival: Arrival<'a>,
 }
 
 impl Done<'_> {
@@ -303,24 +323,29 @@ impl Queue {
 
     /// Reads one completion. Without a timeout it does not wait; a negative one waits for ever.
     ///
-    /// What was read is written to the argument, and nothing is moved from there: this is the shortest of paths.
+    /// What was read stays where the library wrote it: this is the shortest of paths.
     #[inline(always)]
-    pub(crate) fn read(
-        &self,
-        timeout_ms: Option<c_int>,
-        arrival: &mut Arrival,
-    ) -> Result<Polled, Errno> {
+    pub(crate) fn read<'a>(&self, timeout_ms: Option<c_int>, room: &'a mut Room) -> Polled<'a> {
         const AGAIN: isize = -(FI_EAGAIN as isize);
-        match self.read_raw(arrival, timeout_ms) {
-            1 => Ok(Polled::Arrived),
-            AGAIN => Ok(Polled::Empty),
-            other => self.read_other(other),
+        match self.read_raw(room, timeout_ms) {
+            1 => Polled::Arrived(Arrival {
+                // SAFETY: the library has written one entry.
+                entry: unsafe { room.entry.assume_init_ref() },
+                source: if self.sources {
+                    // SAFETY: it was written before the call.
+                    unsafe { room.source.assume_init() }
+                } else {
+                    FI_ADDR_NOTAVAIL
+                },
+            }),
+            AGAIN => Polled::Empty,
+            other => Polled::Other(other),
         }
     }
 
     /// The operation whose completion has arrived; `None` if its endpoint is closed.
     #[inline(always)]
-    pub(crate) fn done(&self, arrival: Arrival) -> Option<Done<'_>> {
+    pub(crate) fn done<'a>(&'a self, arrival: Arrival<'a>) -> Option<Done<'a>> {
         if arrival.entry.flags & REMOTE != 0 {
             return None;
         }
@@ -330,12 +355,13 @@ impl Queue {
     }
 
     #[inline(always)]
-    fn read_raw(&self, arrival: &mut Arrival, timeout_ms: Option<c_int>) -> isize {
-        let (cq, entry) = (
-            self.handle.as_ptr(),
-            (&raw mut arrival.entry).cast::<c_void>(),
-        );
-        let source = &raw mut arrival.source;
+    fn read_raw(&self, room: &mut Room, timeout_ms: Option<c_int>) -> isize {
+        let (cq, entry) = (self.handle.as_ptr(), room.entry.as_mut_ptr().cast());
+        if self.sources {
+            // Not every library writes one for each completion.
+            room.source.write(FI_ADDR_NOTAVAIL);
+        }
+        let source = room.source.as_mut_ptr();
         // SAFETY: the queue is open; there is room for one entry and one source.
         unsafe {
             match (timeout_ms, self.sources) {
@@ -349,24 +375,23 @@ impl Queue {
         }
     }
 
-    /// What a read means that returned no entry.
-    #[cold]
-    fn read_other(&self, ret: isize) -> Result<Polled, Errno> {
+    /// What a read means that returned no completion.
+    pub(crate) fn read_other(&self, ret: isize) -> Result<Other, Errno> {
         const INTR: isize = -(FI_EINTR as isize);
         const AVAIL: isize = -(FI_EAVAIL as isize);
         match ret {
-            0 | INTR => Ok(Polled::Empty),
+            0 | INTR => Ok(Other::Empty),
             AVAIL => self.read_error(),
             other => Err(errno(other)),
         }
     }
 
-    fn read_error(&self) -> Result<Polled, Errno> {
+    fn read_error(&self) -> Result<Other, Errno> {
         let mut entry = fi_cq_err_entry::ZERO;
         // SAFETY: the queue is open, and the entry, without room for data of its own, outlives the call.
         let ret = unsafe { fi_cq_readerr(self.handle.as_ptr(), &mut entry, 0) };
         if ret == -(FI_EAGAIN as isize) {
-            return Ok(Polled::Empty);
+            return Ok(Other::Empty);
         }
         if ret < 0 {
             return Err(errno(ret));
@@ -374,15 +399,15 @@ impl Queue {
         let detail = self.strerror(&entry);
         // SAFETY: as for a completion without error.
         let claim = unsafe { self.slots.claim(entry.op_context) };
-        Ok(claim.map_or(Polled::Orphan, |claim| {
-            Polled::Failed(Box::new(ErrorEntry {
+        Ok(claim.map_or(Other::Orphan, |claim| {
+            Other::Failed(ErrorEntry {
                 op: claim.op(),
                 load: claim.finish(),
                 errno: Errno::from_raw(entry.err),
                 overflow: entry.olen,
                 prov_errno: entry.prov_errno,
                 detail,
-            }))
+            })
         }))
     }
 

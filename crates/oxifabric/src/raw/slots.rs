@@ -6,20 +6,21 @@
 //! Invariants: the load of a slot belongs to whoever moved its state to [`Phase::Held`], until he moves it on. Slots in flight are
 //! abandoned by the thread at [`Home`] only, which may therefore complete them without an exchange; and the slots near it are its own.
 
-use core::cell::{Cell, UnsafeCell};
+use core::cell::UnsafeCell;
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use std::sync::Mutex;
+use core::sync::atomic::Ordering;
 
 use oxifabric_abi::{FI_VOID, fi_addr_t, fi_context2, fi_datatype};
 
+use super::exchange::{
+    AtomicPtr, AtomicU32, AtomicU64, Cell, FIRST, Guarded, Mutex, NEAR, lock, spin_loop,
+};
 use super::home::Home;
 use super::{Memory, Peer};
 use crate::atomic::Fetched;
 use crate::error::Operation;
-use crate::lock::lock;
 
 /// What an operation keeps while it is in flight.
 #[derive(Debug)]
@@ -105,12 +106,10 @@ pub(super) struct Slot {
     index: u32,
     /// The next free slot, while this one is free for everybody.
     next: AtomicU32,
-    /// The next free slot, while this one is free and near the thread at home.
-    next_near: Cell<Option<NonNull<Slot>>>,
     /// The number of the endpoint that posted the operation.
     owner: AtomicU32,
     /// Initialized while the slot is in flight.
-    load: UnsafeCell<MaybeUninit<Load>>,
+    load: Guarded<MaybeUninit<Load>>,
     /// Room for the operands of an atomic operation on one element.
     scalars: UnsafeCell<Scalars>,
 }
@@ -153,9 +152,8 @@ impl Slot {
             state: AtomicU64::new(Phase::Free as u64),
             index,
             next: AtomicU32::new(END),
-            next_near: Cell::new(None),
             owner: AtomicU32::new(0),
-            load: UnsafeCell::new(MaybeUninit::uninit()),
+            load: Guarded::new(MaybeUninit::uninit()),
             scalars: UnsafeCell::new(Scalars::NONE),
         }
     }
@@ -200,21 +198,43 @@ impl Op {
 
 /// No slot.
 const END: u32 = u32::MAX;
-/// Slots of the first chunk; each chunk after it has twice as many as the one before.
-const FIRST: u32 = 64;
 /// Chunks at most: 64 times (2 to the 20th minus 1) slots, far beyond the queue of any provider.
 const CHUNKS: usize = 20;
 
 /// Free slots near the thread at home, which nobody else looks at.
-#[derive(Default)]
 struct Near {
-    first: Cell<Option<NonNull<Slot>>>,
-    count: Cell<u32>,
+    slots: [core::cell::Cell<NonNull<Slot>>; NEAR],
+    /// How many of these are slots; the last of them is taken first.
+    count: Cell<usize>,
 }
 
 impl Near {
-    /// How many there are at most; others may take what is beyond.
-    const MOST: u32 = 256;
+    fn new() -> Self {
+        Self {
+            slots: [const { core::cell::Cell::new(NonNull::dangling()) }; NEAR],
+            count: Cell::new(0),
+        }
+    }
+
+    #[inline(always)]
+    fn take(&self) -> Option<NonNull<Slot>> {
+        let last = self.count.get().wrapping_sub(1);
+        let slot = self.slots.get(last)?.get();
+        self.count.set(last);
+        Some(slot)
+    }
+
+    /// Puts a slot there; false if there is no room.
+    #[inline(always)]
+    fn put(&self, slot: &Slot) -> bool {
+        let count = self.count.get();
+        let Some(place) = self.slots.get(count) else {
+            return false;
+        };
+        place.set(NonNull::from(slot));
+        self.count.set(count + 1);
+        true
+    }
 }
 
 /// The table of one completion queue.
@@ -228,7 +248,7 @@ pub(super) struct Slots {
     free: AtomicU64,
     chunks: [AtomicPtr<Slot>; CHUNKS],
     /// How many chunks there are; locked while the table grows.
-    grown: Mutex<usize>,
+    pub(super) grown: Mutex<usize>,
 }
 
 // SAFETY: loads are moved between threads under the invariants of this module, and are `Send` themselves.
@@ -236,10 +256,36 @@ unsafe impl Send for Slots {}
 // SAFETY: as above; what is not atomic belongs to the thread at home, or to who holds the slot.
 unsafe impl Sync for Slots {}
 
+/// A free slot that nobody else can take any more; it stays empty for good if it is not filled.
+pub(super) struct Empty<'a>(&'a Slot);
+
+impl<'a> Empty<'a> {
+    /// Puts the load of an endpoint's operation into the slot, which is in flight from now on.
+    #[inline(always)]
+    pub(super) fn fill(self, owner: u32, load: Load) -> Filled<'a> {
+        let Self(slot) = self;
+        let (state, (start, len)) = (slot.state().next(), load.memory.extent());
+        slot.load.with_mut(|place| {
+            // SAFETY: the slot was free and is ours alone.
+            unsafe { (*place).write(load) };
+        });
+        slot.owner.store(owner, Ordering::Relaxed);
+        slot.set(state.to(Phase::InFlight));
+        Filled {
+            slot,
+            state,
+            start: start.as_ptr(),
+            len,
+        }
+    }
+}
+
 /// A slot that was filled and that no provider has been given yet.
 pub(super) struct Filled<'a> {
     slot: &'a Slot,
     state: State,
+    start: *mut u8,
+    len: usize,
 }
 
 impl<'a> Filled<'a> {
@@ -255,10 +301,7 @@ impl<'a> Filled<'a> {
     /// What a provider is given: the context, and the bytes of the buffer.
     #[inline]
     pub(super) fn parts(&self) -> (*mut c_void, *mut u8, usize) {
-        // SAFETY: the slot was filled, and nobody else looks at the load before the post.
-        let load = unsafe { (*self.slot.load.get()).assume_init_ref() };
-        let (start, len) = load.memory.extent();
-        (self.slot.context(), start.as_ptr(), len)
+        (self.slot.context(), self.start, self.len)
     }
 
     /// Where the operands of the operation are.
@@ -288,10 +331,13 @@ impl Claim<'_> {
     #[inline(always)]
     pub(super) fn load(&self) -> &Load {
         // SAFETY: a slot in flight has a load, which is ours.
-        unsafe { (*self.slot.load.get()).assume_init_ref() }
+        self.slot
+            .load
+            .with(|load| unsafe { (*load).assume_init_ref() })
     }
 
     /// What the operation has fetched.
+    #[inline(always)]
     pub(super) fn fetched(&self) -> Fetched {
         if self.load().operation.fetches() {
             // SAFETY: the provider, which wrote the result, is done.
@@ -305,7 +351,10 @@ impl Claim<'_> {
     #[inline(always)]
     pub(super) fn finish(self) -> Load {
         // SAFETY: as for `load`, and nobody looks at it again.
-        let load = unsafe { (*self.slot.load.get()).assume_init_read() };
+        let load = self
+            .slot
+            .load
+            .with(|load| unsafe { (*load).assume_init_read() });
         self.table.give_back(self.slot, self.state, self.at_home);
         load
     }
@@ -315,25 +364,17 @@ impl Slots {
     pub(super) fn new() -> Self {
         Self {
             home: Home::new(),
-            near: Near::default(),
+            near: Near::new(),
             free: AtomicU64::new(u64::from(END)),
-            chunks: [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS],
+            chunks: core::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
             grown: Mutex::new(0),
         }
     }
 
-    /// Puts the load of an endpoint's operation into a slot, which is in flight from now on; gives it back when the table is full.
+    /// Takes a free slot; `None` when the table is full.
     #[inline(always)]
-    pub(super) fn fill(&self, owner: u32, load: Load) -> Result<Filled<'_>, Load> {
-        let Some(slot) = self.take_free() else {
-            return Err(load);
-        };
-        let state = slot.state().next();
-        // SAFETY: the slot was free and is now ours alone.
-        unsafe { (*slot.load.get()).write(load) };
-        slot.owner.store(owner, Ordering::Relaxed);
-        slot.set(state.to(Phase::InFlight));
-        Ok(Filled { slot, state })
+    pub(super) fn take(&self) -> Option<Empty<'_>> {
+        self.take_free().map(Empty)
     }
 
     /// The context of an operation, if it may still be in flight.
@@ -372,7 +413,7 @@ impl Slots {
         loop {
             let state = slot.state();
             if state.is(Phase::Held) {
-                core::hint::spin_loop();
+                spin_loop();
             } else if !state.is(Phase::Orphan) {
                 return;
             } else if slot.hold(state).is_some() {
@@ -405,7 +446,8 @@ impl Slots {
             let abandoned = state.is(Phase::InFlight) && slot.is_of(owner);
             if abandoned && slot.hold(state).is_some() {
                 // SAFETY: a slot in flight has a load, which is ours now.
-                unsafe { (*slot.load.get()).assume_init_drop() };
+                slot.load
+                    .with_mut(|load| unsafe { (*load).assume_init_drop() });
                 slot.set(state.to(Phase::Orphan));
             }
         }
@@ -424,15 +466,12 @@ impl Slots {
     }
 
     #[inline]
-    fn take_free(&self) -> Option<&Slot> {
+    pub(super) fn take_free(&self) -> Option<&Slot> {
         if self.home.is_here()
-            && let Some(first) = self.near.first.get()
+            && let Some(slot) = self.near.take()
         {
             // SAFETY: slots live as long as the table, and only the thread at home looks at those near it.
-            let slot = unsafe { first.as_ref() };
-            self.near.first.set(slot.next_near.get());
-            self.near.count.set(self.near.count.get() - 1);
-            return Some(slot);
+            return Some(unsafe { slot.as_ref() });
         }
         self.take_shared()
     }
@@ -463,19 +502,11 @@ impl Slots {
     }
 
     /// Ends the use of a slot that the caller holds.
-    #[inline]
+    #[inline(always)]
     fn give_back(&self, slot: &Slot, state: State, at_home: bool) {
         slot.set(state.to(Phase::Free));
-        // Not to be looked at from elsewhere.
-        let count = if at_home {
-            self.near.count.get()
-        } else {
-            Near::MOST
-        };
-        if count < Near::MOST {
-            slot.next_near.set(self.near.first.get());
-            self.near.first.set(Some(NonNull::from(slot)));
-            self.near.count.set(count + 1);
+        // What is near is not to be looked at from elsewhere.
+        if at_home && self.near.put(slot) {
             return;
         }
         self.push_free(slot.index, slot);
@@ -539,7 +570,7 @@ fn tagged(head: u64, index: u32) -> u64 {
 
 /// Chunk and offset of a slot.
 #[inline]
-fn place(index: u32) -> (usize, usize) {
+pub(super) fn place(index: u32) -> (usize, usize) {
     let shifted = u64::from(index) + u64::from(FIRST);
     let chunk = (shifted / u64::from(FIRST)).ilog2();
     (
@@ -550,180 +581,18 @@ fn place(index: u32) -> (usize, usize) {
 
 impl Drop for Slots {
     fn drop(&mut self) {
-        for (number, chunk) in self.chunks.iter_mut().enumerate() {
-            let start = *chunk.get_mut();
+        for (number, chunk) in self.chunks.iter().enumerate() {
+            let start = chunk.load(Ordering::Relaxed);
             if !start.is_null() {
                 let len = (FIRST as usize) << number;
                 // SAFETY: `grow` made the chunk of a box of this length.
                 let chunk = unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(start, len)) };
                 for slot in chunk.iter().filter(|slot| slot.state().is(Phase::InFlight)) {
                     // SAFETY: a slot in flight has a load, and the queue is closed.
-                    unsafe { (*slot.load.get()).assume_init_drop() };
+                    slot.load
+                        .with_mut(|load| unsafe { (*load).assume_init_drop() });
                 }
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Buffer;
-    use core::sync::atomic::AtomicBool;
-    use oxifabric_abi::FI_ADDR_NOTAVAIL;
-    use std::sync::Arc;
-
-    fn load(byte: u8) -> Load {
-        Load {
-            memory: Buffer::from(&[byte]).into(),
-            addr: FI_ADDR_NOTAVAIL,
-            vector: 0,
-            operation: Operation::Send,
-        }
-    }
-
-    /// The context of an operation of an endpoint, with one byte.
-    fn post(slots: &Slots, owner: u32, byte: u8) -> *mut c_void {
-        slots.fill(owner, load(byte)).unwrap().parts().0
-    }
-
-    fn byte(load: Load) -> u8 {
-        load.memory.into_buffer()[0]
-    }
-
-    #[test]
-    fn indices_cover_the_chunks_without_gaps() {
-        let mut expected = (0, 0);
-        for index in 0..FIRST * 15 {
-            assert_eq!(place(index), expected);
-            expected.1 += 1;
-            if expected.1 == (FIRST as usize) << expected.0 {
-                expected = (expected.0 + 1, 0);
-            }
-        }
-    }
-
-    #[test]
-    fn a_completed_slot_is_used_again_under_a_new_name() {
-        let slots = Slots::new();
-        let filled = slots.fill(0, load(1)).unwrap();
-        let (context, first) = (filled.parts().0, filled.op());
-        assert_eq!(slots.context(first), Some(context));
-        // SAFETY: the context is of this table and no provider has it.
-        let claim = unsafe { slots.claim(context) }.unwrap();
-        assert_eq!((claim.op(), byte(claim.finish())), (first, 1));
-        assert_eq!(slots.context(first), None);
-
-        let filled = slots.fill(0, load(2)).unwrap();
-        assert_eq!(filled.parts().0, context);
-        assert_ne!(filled.op(), first);
-    }
-
-    #[test]
-    fn a_second_completion_of_the_same_operation_is_nothing() {
-        let slots = Slots::new();
-        let context = post(&slots, 0, 1);
-        // SAFETY: the context is of this table and no provider has it.
-        unsafe { slots.claim(context) }.unwrap().finish();
-        // SAFETY: as above.
-        assert!(unsafe { slots.claim(context) }.is_none());
-    }
-
-    #[test]
-    fn the_table_grows_and_gives_every_load_back() {
-        let slots = Slots::new();
-        let contexts: Vec<_> = (0..1000).map(|at| post(&slots, 0, at as u8)).collect();
-        for (at, context) in contexts.into_iter().enumerate() {
-            // SAFETY: the context is of this table and no provider has it.
-            let done = unsafe { slots.claim(context) }.unwrap().finish();
-            assert_eq!(byte(done), at as u8);
-        }
-    }
-
-    #[test]
-    fn an_abandoned_operation_completes_as_nothing_and_others_stay() {
-        let slots = Slots::new();
-        let gone = post(&slots, 7, 1);
-        let stays = post(&slots, 8, 2);
-        // SAFETY: there is no endpoint 7.
-        assert!(unsafe { slots.abandon(7) });
-        // SAFETY: the contexts are of this table and no provider has them.
-        assert!(unsafe { slots.claim(gone) }.is_none());
-        // SAFETY: as above.
-        unsafe { slots.claim(stays) }.unwrap().finish();
-    }
-
-    #[test]
-    fn only_the_thread_at_home_abandons() {
-        let slots = Slots::new();
-        let done = post(&slots, 7, 1);
-        // SAFETY: the context is of this table and no provider has it.
-        unsafe { slots.claim(done) }.unwrap().finish();
-        let gone = post(&slots, 7, 2);
-        std::thread::scope(|scope| {
-            // SAFETY: there is no endpoint 7.
-            let elsewhere = scope.spawn(|| unsafe { slots.abandon(7) });
-            assert!(!elsewhere.join().unwrap());
-        });
-        // SAFETY: as above.
-        assert!(unsafe { slots.abandon(7) });
-        // SAFETY: as for `done`.
-        assert!(unsafe { slots.claim(gone) }.is_none());
-    }
-
-    #[test]
-    fn more_slots_than_stay_near_are_free_for_other_threads() {
-        let slots = Slots::new();
-        let count = Near::MOST + 100;
-        let contexts: Vec<_> = (0..count).map(|_| post(&slots, 0, 1)).collect();
-        for context in contexts {
-            // SAFETY: the context is of this table and no provider has it.
-            unsafe { slots.claim(context) }.unwrap().finish();
-        }
-        let grown = *lock(&slots.grown);
-        let takes = |count| (0..count).for_each(|_| assert!(slots.take_free().is_some()));
-        std::thread::scope(|scope| scope.spawn(|| takes(100)).join().unwrap());
-        takes(Near::MOST);
-        assert_eq!(*lock(&slots.grown), grown);
-    }
-
-    #[test]
-    fn what_is_in_flight_in_the_end_is_freed() {
-        let released = Arc::new(AtomicBool::new(false));
-        let (told, mut byte) = (released.clone(), 0_u8);
-        let start = NonNull::from(&mut byte);
-        // SAFETY: nobody touches the byte before the buffer is dropped.
-        let buffer =
-            unsafe { Buffer::from_raw(start, 1, move || told.store(true, Ordering::Relaxed)) };
-        let slots = Slots::new();
-        let load = Load {
-            memory: buffer.into(),
-            ..load(0)
-        };
-        assert!(slots.fill(0, load).is_ok());
-        assert!(!released.load(Ordering::Relaxed));
-        drop(slots);
-        assert!(released.load(Ordering::Relaxed));
-    }
-
-    #[test]
-    fn threads_never_share_a_slot() {
-        let slots = Slots::new();
-        std::thread::scope(|scope| {
-            for owner in 0..4 {
-                let slots = &slots;
-                scope.spawn(move || {
-                    for round in 0..2000_u32 {
-                        let mark = (owner * 50 + round % 50) as u8;
-                        let contexts: Vec<_> = (0..5).map(|_| post(slots, owner, mark)).collect();
-                        for context in contexts {
-                            // SAFETY: the context is of this table and no provider has it.
-                            let done = unsafe { slots.claim(context) }.unwrap().finish();
-                            assert_eq!(byte(done), mark);
-                        }
-                    }
-                });
-            }
-        });
     }
 }

@@ -126,7 +126,7 @@ impl Player for C {
         assert_eq!(inserted, 1);
     }
 
-    #[inline]
+    #[inline(always)]
     fn expect(&mut self) {
         let room = (&raw mut *self.into).cast::<c_void>();
         let none = ptr::null_mut();
@@ -135,7 +135,7 @@ impl Player for C {
         assert_eq!(ret, 0);
     }
 
-    #[inline]
+    #[inline(always)]
     fn throw(&mut self, mark: u8) -> bool {
         self.out[0] = mark;
         let bytes = (&raw mut *self.out).cast::<c_void>();
@@ -146,7 +146,7 @@ impl Player for C {
         ret == 0
     }
 
-    #[inline]
+    #[inline(always)]
     fn poll(&mut self) -> Option<Done> {
         let mut entry = fi_cq_tagged_entry::ZERO;
         // SAFETY: the queue is open, and there is room for one entry.
@@ -164,7 +164,7 @@ impl Player for C {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn caught(&self) -> u8 {
         self.into[0]
     }

@@ -17,7 +17,7 @@ pub(crate) struct Safe {
 }
 
 impl Safe {
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Result<Option<Done>, Error> {
         let Some(completion) = self.queue.poll()? else {
             return Ok(None);
@@ -65,13 +65,13 @@ impl Player for Safe {
         self.peer = Some(peer.unwrap());
     }
 
-    #[inline]
+    #[inline(always)]
     fn expect(&mut self) {
         let into = self.into.take().unwrap();
         self.endpoint.receive_tagged(TAG, 0, into).unwrap();
     }
 
-    #[inline]
+    #[inline(always)]
     fn throw(&mut self, mark: u8) -> bool {
         let mut out = self.out.take().unwrap();
         out[0] = mark;
@@ -85,12 +85,12 @@ impl Player for Safe {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn poll(&mut self) -> Option<Done> {
         self.next().unwrap()
     }
 
-    #[inline]
+    #[inline(always)]
     fn caught(&self) -> u8 {
         self.into.as_ref().unwrap()[0]
     }

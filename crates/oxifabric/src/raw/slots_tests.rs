@@ -1,0 +1,179 @@
+//! The table of operations in flight, on real threads; `tests/interleavings.rs` has all orders of few steps.
+
+use core::ffi::c_void;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+use oxifabric_abi::FI_ADDR_NOTAVAIL;
+
+use super::exchange::{FIRST, NEAR, lock};
+use super::home::Home;
+use super::slots::{Load, Slots, place};
+use crate::Buffer;
+use crate::error::Operation;
+
+fn load(byte: u8) -> Load {
+    Load {
+        memory: Buffer::from(&[byte]).into(),
+        addr: FI_ADDR_NOTAVAIL,
+        vector: 0,
+        operation: Operation::Send,
+    }
+}
+
+/// The context of an operation of an endpoint, with one byte.
+fn post(slots: &Slots, owner: u32, byte: u8) -> *mut c_void {
+    slots.take().unwrap().fill(owner, load(byte)).parts().0
+}
+
+fn byte(load: Load) -> u8 {
+    load.memory.into_buffer()[0]
+}
+
+#[test]
+fn indices_cover_the_chunks_without_gaps() {
+    let mut expected = (0, 0);
+    for index in 0..FIRST * 15 {
+        assert_eq!(place(index), expected);
+        expected.1 += 1;
+        if expected.1 == (FIRST as usize) << expected.0 {
+            expected = (expected.0 + 1, 0);
+        }
+    }
+}
+
+#[test]
+fn a_completed_slot_is_used_again_under_a_new_name() {
+    let slots = Slots::new();
+    let filled = slots.take().unwrap().fill(0, load(1));
+    let (context, first) = (filled.parts().0, filled.op());
+    assert_eq!(slots.context(first), Some(context));
+    // SAFETY: the context is of this table and no provider has it.
+    let claim = unsafe { slots.claim(context) }.unwrap();
+    assert_eq!((claim.op(), byte(claim.finish())), (first, 1));
+    assert_eq!(slots.context(first), None);
+
+    let filled = slots.take().unwrap().fill(0, load(2));
+    assert_eq!(filled.parts().0, context);
+    assert_ne!(filled.op(), first);
+}
+
+#[test]
+fn a_second_completion_of_the_same_operation_is_nothing() {
+    let slots = Slots::new();
+    let context = post(&slots, 0, 1);
+    // SAFETY: the context is of this table and no provider has it.
+    unsafe { slots.claim(context) }.unwrap().finish();
+    // SAFETY: as above.
+    assert!(unsafe { slots.claim(context) }.is_none());
+}
+
+#[test]
+fn the_table_grows_and_gives_every_load_back() {
+    let slots = Slots::new();
+    let contexts: Vec<_> = (0..1000).map(|at| post(&slots, 0, at as u8)).collect();
+    for (at, context) in contexts.into_iter().enumerate() {
+        // SAFETY: the context is of this table and no provider has it.
+        let done = unsafe { slots.claim(context) }.unwrap().finish();
+        assert_eq!(byte(done), at as u8);
+    }
+}
+
+#[test]
+fn an_abandoned_operation_completes_as_nothing_and_others_stay() {
+    let slots = Slots::new();
+    let gone = post(&slots, 7, 1);
+    let stays = post(&slots, 8, 2);
+    // SAFETY: there is no endpoint 7.
+    assert!(unsafe { slots.abandon(7) });
+    // SAFETY: the contexts are of this table and no provider has them.
+    assert!(unsafe { slots.claim(gone) }.is_none());
+    // SAFETY: as above.
+    unsafe { slots.claim(stays) }.unwrap().finish();
+}
+
+#[test]
+fn only_the_thread_at_home_abandons() {
+    let slots = Slots::new();
+    let done = post(&slots, 7, 1);
+    // SAFETY: the context is of this table and no provider has it.
+    unsafe { slots.claim(done) }.unwrap().finish();
+    let gone = post(&slots, 7, 2);
+    std::thread::scope(|scope| {
+        // SAFETY: there is no endpoint 7.
+        let elsewhere = scope.spawn(|| unsafe { slots.abandon(7) });
+        assert!(!elsewhere.join().unwrap());
+    });
+    // SAFETY: as above.
+    assert!(unsafe { slots.abandon(7) });
+    // SAFETY: as for `done`.
+    assert!(unsafe { slots.claim(gone) }.is_none());
+}
+
+#[test]
+fn more_slots_than_stay_near_are_free_for_other_threads() {
+    let slots = Slots::new();
+    let count = NEAR + 100;
+    let contexts: Vec<_> = (0..count).map(|_| post(&slots, 0, 1)).collect();
+    for context in contexts {
+        // SAFETY: the context is of this table and no provider has it.
+        unsafe { slots.claim(context) }.unwrap().finish();
+    }
+    let grown = *lock(&slots.grown);
+    let takes = |count| (0..count).for_each(|_| assert!(slots.take_free().is_some()));
+    std::thread::scope(|scope| scope.spawn(|| takes(100)).join().unwrap());
+    takes(NEAR);
+    assert_eq!(*lock(&slots.grown), grown);
+}
+
+#[test]
+fn what_is_in_flight_in_the_end_is_freed() {
+    let released = Arc::new(AtomicBool::new(false));
+    let (told, mut byte) = (released.clone(), 0_u8);
+    let start = NonNull::from(&mut byte);
+    // SAFETY: nobody touches the byte before the buffer is dropped.
+    let buffer = unsafe { Buffer::from_raw(start, 1, move || told.store(true, Ordering::Relaxed)) };
+    let slots = Slots::new();
+    let load = Load {
+        memory: buffer.into(),
+        ..load(0)
+    };
+    slots.take().unwrap().fill(0, load);
+    assert!(!released.load(Ordering::Relaxed));
+    drop(slots);
+    assert!(released.load(Ordering::Relaxed));
+}
+
+#[test]
+fn threads_never_share_a_slot() {
+    let slots = Slots::new();
+    std::thread::scope(|scope| {
+        for owner in 0..4 {
+            let slots = &slots;
+            scope.spawn(move || {
+                for round in 0..2000_u32 {
+                    let mark = (owner * 50 + round % 50) as u8;
+                    let contexts: Vec<_> = (0..5).map(|_| post(slots, owner, mark)).collect();
+                    for context in contexts {
+                        // SAFETY: the context is of this table and no provider has it.
+                        let done = unsafe { slots.claim(context) }.unwrap().finish();
+                        assert_eq!(byte(done), mark);
+                    }
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn one_thread_is_at_home_and_stays() {
+    let home = Home::new();
+    assert!(!home.is_here());
+    assert!(home.settle());
+    std::thread::scope(|scope| {
+        let elsewhere = scope.spawn(|| home.settle() || home.is_here());
+        assert!(!elsewhere.join().unwrap());
+    });
+    assert!(home.is_here() && home.settle());
+}
