@@ -97,7 +97,7 @@ pub use hints::Hints;
 pub use info::Info;
 pub use kind::{Connectionless, Dgram, Kind, Msg, Rdm, Reliable};
 pub use oxifabric_types::{AvType, Caps, EpType, Errno, MrMode, Order, Progress, ResourceMgmt};
-pub use raw::{Buffer, Op, Plain, Scope, ScopedOp};
+pub use raw::{Buffer, DmaBuf, Op, Plain, Scope, ScopedOp};
 pub use region::{Access, Payload, Region, RegionSlice};
 pub use remote::{Remote, RemoteRegion};
 pub use simulation::{PacketCount, Simulation};

@@ -40,6 +40,7 @@ pub(crate) use domain::{DomainObject, FabricObject, obstacle};
 pub(crate) use events::{Connection, ConnectionState, EventFailure, Events, Read};
 pub(crate) use hints::HintsImage;
 pub(crate) use info::InfoHandle;
+pub use lent::DmaBuf;
 pub(crate) use library::{Library, RawParameter};
 pub(crate) use listener::Listener;
 pub use memory::Buffer;

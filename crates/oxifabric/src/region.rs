@@ -45,7 +45,7 @@ impl Access {
     }
 
     /// As `fi_mr_reg` takes it: what the owner does itself is always possible.
-    fn flags(self) -> u64 {
+    pub(crate) fn flags(self) -> u64 {
         let grant = |access, flag| if self.contains(access) { flag } else { 0 };
         LOCAL | grant(Self::READ, FI_REMOTE_READ) | grant(Self::WRITE, FI_REMOTE_WRITE)
     }
@@ -102,11 +102,15 @@ impl<T: Threading> Region<T> {
                 error: Error::call("fi_mr_reg")(errno),
                 buffer,
             })?;
-        Ok(Self {
+        Ok(Self::of(object, access))
+    }
+
+    pub(crate) fn of(object: RegionObject, access: Access) -> Self {
+        Self {
             object: Arc::new(object),
             access,
             threading: PhantomData,
-        })
+        }
     }
 
     /// How many bytes it has.

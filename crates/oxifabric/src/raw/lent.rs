@@ -1,10 +1,26 @@
 //! Memory of C, of mmap(2) and the like, which stays with whoever has it: raw forms of what operations and regions take.
 
 use core::ptr::NonNull;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use oxifabric_abi::fi_mr_dmabuf;
 
 use super::memory::Keeper;
-use super::{Buffer, Memory};
+use super::{Buffer, Memory, RegionObject};
 use crate::{Access, Domain, Error, Payload, Region, Threading};
+
+/// A part of a dma-buf: memory that devices and processes share by a descriptor of the kernel.
+#[derive(Debug)]
+pub struct DmaBuf {
+    /// The descriptor, which stays open as long as the region.
+    pub fd: OwnedFd,
+    /// Where the part begins.
+    pub offset: usize,
+    /// Where the part is mapped in this process.
+    pub start: NonNull<u8>,
+    /// How many bytes it has.
+    pub len: usize,
+}
 
 impl<T: Threading> Payload<T> {
     /// The memory of one operation, whichever it is, as C passes it: `endpoint.send(peer, unsafe { Payload::from_raw(start, len) })`.
@@ -49,5 +65,49 @@ impl<T: Threading> Region<T> {
     ) -> Result<Self, Error> {
         let memory = Buffer::unseen(start, len, Box::new(release));
         Self::register(domain, memory, access).map_err(Error::from)
+    }
+
+    /// Registers memory by its dma-buf, so that a card reaches the device that has it without the processor's memory in between.
+    ///
+    /// `release` is called as for [`Region::from_raw`], before the descriptor is closed. The providers built in have no card and
+    /// refuse it; with them, and wherever it is refused, [`Region::from_raw`] registers the mapping.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Region::from_raw`], and `start` must be where `len` bytes of the dma-buf from `offset` on are mapped.
+    ///
+    /// # Errors
+    ///
+    /// What `fi_mr_regattr` returned; `OPNOTSUPP` where the library or the provider has no dma-buf. `release` has been called then.
+    pub unsafe fn from_dmabuf(
+        domain: &Domain<T>,
+        memory: DmaBuf,
+        access: Access,
+        release: impl FnOnce() + Send + 'static,
+    ) -> Result<Self, Error> {
+        let DmaBuf {
+            fd,
+            offset,
+            start,
+            len,
+        } = memory;
+        let name = fi_mr_dmabuf {
+            fd: fd.as_raw_fd(),
+            offset: offset as u64,
+            len,
+            base_addr: start.as_ptr().wrapping_sub(offset).cast(),
+        };
+        let release = move || {
+            release();
+            drop(fd);
+        };
+        let memory = Buffer::unseen(start, len, Box::new(release));
+        let domain = domain.object().clone();
+        // SAFETY: the caller's contract.
+        let object =
+            unsafe { RegionObject::register_as(domain, memory, access.flags(), Some(&name)) };
+        object
+            .map(|object| Self::of(object, access))
+            .map_err(|(errno, _)| Error::call("fi_mr_regattr")(errno))
     }
 }

@@ -8,13 +8,18 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::{Arc, OnceLock};
 
-use oxifabric_abi::{FI_MR_VIRT_ADDR, fi_mr_desc, fi_mr_key, fi_mr_reg, fid_mr};
+use oxifabric_abi::{
+    FI_MR_DMABUF, FI_MR_VIRT_ADDR, FI_VERSION, fi_mr_attr, fi_mr_desc, fi_mr_dmabuf, fi_mr_key,
+    fi_mr_reg, fi_mr_regattr, fid_mr,
+};
 use oxifabric_types::Errno;
 
 use super::handle::Handle;
 use super::memory::Keeper;
 use super::{Buffer, DomainObject, Memory};
 
+/// The first version of the interface that registers memory by its dma-buf.
+const FIRST_WITH_DMABUF: u32 = FI_VERSION(1, 20);
 /// How often another key is tried when one is taken.
 const KEYS_TRIED: u32 = 16;
 
@@ -33,27 +38,26 @@ impl RegionObject {
         memory: Buffer,
         access: u64,
     ) -> Result<Self, (Errno, Buffer)> {
-        let (start, len) = memory.extent();
-        let start = start.as_ptr().cast::<c_void>().cast_const();
+        // SAFETY: memory without a name is no dma-buf.
+        unsafe { Self::register_as(domain, memory, access, None) }
+    }
+
+    /// Registers memory by its name as a dma-buf, if it has one.
+    ///
+    /// # Safety
+    ///
+    /// The memory must be a mapping of the part of the dma-buf that the name tells.
+    pub(super) unsafe fn register_as(
+        domain: Arc<DomainObject>,
+        memory: Buffer,
+        access: u64,
+        dmabuf: Option<&fi_mr_dmabuf>,
+    ) -> Result<Self, (Errno, Buffer)> {
         let mut tries = 0;
         let opened = loop {
-            let (parent, key) = (domain.as_ptr(), new_key(domain.info().mr_key_size()));
-            // SAFETY: the domain is open; the memory is alive and stays in place until the region is closed.
-            let opened = unsafe {
-                Handle::open(|region| {
-                    fi_mr_reg(
-                        parent,
-                        start,
-                        len,
-                        access,
-                        0,
-                        key,
-                        0,
-                        region,
-                        ptr::null_mut(),
-                    )
-                })
-            };
+            let key = new_key(domain.info().mr_key_size());
+            // SAFETY: the memory is alive and stays in place until the region is closed.
+            let opened = unsafe { open(&domain, &memory, access, key, dmabuf) };
             tries += 1;
             let taken = matches!(opened, Err(Errno::NOKEY | Errno::KEYREJECTED));
             if !taken || tries == KEYS_TRIED {
@@ -184,6 +188,42 @@ impl Drop for RegionObject {
             core::mem::forget((memory, self.domain.clone()));
         }
     }
+}
+
+/// Opens a region over memory, or over the part of a dma-buf that is mapped there.
+///
+/// # Safety
+///
+/// The memory must stay where it is until the region is closed, and be that part of the dma-buf.
+unsafe fn open(
+    domain: &DomainObject,
+    memory: &Buffer,
+    access: u64,
+    key: u64,
+    dmabuf: Option<&fi_mr_dmabuf>,
+) -> Result<Handle<fid_mr>, Errno> {
+    let (start, len) = memory.extent();
+    let start = start.as_ptr().cast::<c_void>().cast_const();
+    let (parent, none) = (domain.as_ptr(), ptr::null_mut());
+    let Some(dmabuf) = dmabuf else {
+        // SAFETY: the domain is open, and the caller vouches for the memory.
+        return unsafe {
+            Handle::open(|region| fi_mr_reg(parent, start, len, access, 0, key, 0, region, none))
+        };
+    };
+    // An older library would take the description for an array of pieces.
+    if domain.info().library().api_version() < FIRST_WITH_DMABUF {
+        return Err(Errno::OPNOTSUPP);
+    }
+    let attr = fi_mr_attr {
+        mr_iov: ptr::from_ref(dmabuf).cast(),
+        iov_count: 1,
+        access,
+        requested_key: key,
+        ..fi_mr_attr::ZERO
+    };
+    // SAFETY: as above; the attributes outlive the call.
+    unsafe { Handle::open(|region| fi_mr_regattr(parent, &attr, FI_MR_DMABUF, region)) }
 }
 
 /// A key that nobody guesses, of so many bytes; providers that choose keys themselves ignore it.

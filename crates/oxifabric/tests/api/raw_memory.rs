@@ -1,11 +1,12 @@
 //! Memory that belongs to C, here a mapping that other processes could share.
 
 use core::ptr::NonNull;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use oxifabric::{Access, Buffer, Caps, Endpoint, Info, Payload, Region};
+use oxifabric::{Access, Backend, Buffer, Caps, DmaBuf, Endpoint, Errno, Info, Payload, Region};
 
 use crate::WATCHDOG;
 use crate::memory::{Loop, with};
@@ -185,9 +186,64 @@ fn a_region_lies_over_memory_of_others(info: &Info) {
     assert!(released.load(Ordering::Acquire));
 }
 
+/// A descriptor of memory that is mapped; no dma-buf, which only drivers make, but as good to who does not look.
+fn shared_page() -> (OwnedFd, NonNull<u8>) {
+    // SAFETY: the name is a string, and the descriptor is nobody else's.
+    let fd =
+        unsafe { OwnedFd::from_raw_fd(libc::memfd_create(c"page".as_ptr(), libc::MFD_CLOEXEC)) };
+    let rights = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: the kernel chooses a place that is free.
+    let start = unsafe {
+        assert_eq!(libc::ftruncate(fd.as_raw_fd(), LEN as libc::off_t), 0);
+        libc::mmap(
+            core::ptr::null_mut(),
+            LEN,
+            rights,
+            libc::MAP_SHARED,
+            fd.as_raw_fd(),
+            0,
+        )
+    };
+    assert_ne!(start, libc::MAP_FAILED);
+    (fd, NonNull::new(start.cast()).unwrap())
+}
+
+fn a_dma_buf_is_registered_or_refused_and_released_once(info: &Info) {
+    let Some(info) = with(info, Caps::RMA) else {
+        return;
+    };
+    let here = Loop::open(&info, None);
+    let (fd, start) = shared_page();
+    let memory = DmaBuf {
+        fd,
+        offset: 16,
+        // SAFETY: the page is longer.
+        start: unsafe { start.add(16) },
+        len: LEN - 16,
+    };
+    let released = Arc::new(AtomicBool::new(false));
+    let told = released.clone();
+    let address = start.as_ptr().expose_provenance();
+    let release = move || {
+        assert!(!told.swap(true, Ordering::Release));
+        // SAFETY: the page is the mapping's, and nobody uses it any more.
+        unsafe { libc::munmap(core::ptr::with_exposed_provenance_mut(address), LEN) };
+    };
+    // SAFETY: the part is mapped where it says, and nobody else uses it.
+    match unsafe { Region::from_dmabuf(&here.domain, memory, Access::READ_WRITE, release) } {
+        Ok(region) => {
+            assert_ne!(info.backend(), Backend::builtin());
+            drop(region);
+        }
+        Err(error) => assert_eq!(error.errno(), Errno::OPNOTSUPP, "{error}"),
+    }
+    assert!(released.load(Ordering::Acquire));
+}
+
 worlds! {
     operations_take_pointers
     an_endpoint_closed_elsewhere_frees_its_buffers_where_the_queue_is_read
     memory_of_peers_goes_to_pointers
     a_region_lies_over_memory_of_others
+    a_dma_buf_is_registered_or_refused_and_released_once
 }
