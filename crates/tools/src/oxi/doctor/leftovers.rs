@@ -1,28 +1,34 @@
 //! Files in /dev/shm whose users are dead.
 //!
 //! This library has named files there for shared address vectors only. Who uses one holds a lock of it, which the kernel drops with
-//! the process; so a file that can be locked is nobody's.
+//! the process. To look, the kernel's list of locks is read: taking the lock would disturb who opens the vector at that moment. To
+//! remove, the lock is taken, which only succeeds for a file that nobody uses, here or in another container.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
+
+use nix::fcntl::OFlag;
+use nix::sys::stat::{major, minor};
 
 use super::Finding;
 use super::place::Place;
 
 const FOLDER: &str = "/dev/shm";
 const OURS: &str = "oxifabric-av-";
+const ABOUT: &str = "leftovers";
 
 pub(super) fn check(place: &Place, remove: bool) -> Vec<Finding> {
+    let locks = place.text("/proc/locks").unwrap_or_default();
     let names = place.names(FOLDER);
     let ours = names.iter().filter(|name| name.starts_with(OURS));
     let left: Vec<Finding> = ours
-        .filter_map(|name| examine(&place.path(FOLDER).join(name), remove))
+        .filter_map(|name| examine(&place.path(FOLDER).join(name), &locks, remove))
         .collect();
     match left.is_empty() {
         true => vec![Finding::ok(
-            "leftovers",
+            ABOUT,
             "no dead process has left a file in /dev/shm",
         )],
         false => left,
@@ -30,39 +36,53 @@ pub(super) fn check(place: &Place, remove: bool) -> Vec<Finding> {
 }
 
 /// What there is to say of a file, if nobody uses it.
-fn examine(path: &Path, remove: bool) -> Option<Finding> {
-    let (about, name) = ("leftovers", path.display());
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
-        Err(error) => {
-            let text = format!("{name} cannot be looked at: {error}");
-            return Some(Finding::warn(about, text, "ask its owner"));
-        }
-    };
-    // The lock is held until the file is closed, so nobody begins to use what is removed.
-    file.try_lock().ok()?;
-    if !remove {
-        let text = format!("{name} belongs to processes that are dead");
-        return Some(Finding::warn(
-            about,
-            text,
-            "oxi doctor --remove, or start the program again",
-        ));
+fn examine(path: &Path, locks: &str, remove: bool) -> Option<Finding> {
+    let about = fs::symlink_metadata(path).ok()?;
+    if !about.is_file() || is_locked(locks, about.dev(), about.ino()) {
+        return None;
     }
-    Some(match removed(&file, path) {
-        Ok(()) => Finding::ok(about, format!("{name} is removed")),
-        Err(error) => Finding::bad(about, format!("{name}: {error}"), "ask its owner"),
-    })
+    let name = path.display();
+    if !remove {
+        let text = format!("nobody uses {name} any more");
+        let advice = "oxi doctor --remove, or start the program again";
+        return Some(Finding::warn(ABOUT, text, advice));
+    }
+    match removed(path) {
+        Ok(true) => Some(Finding::ok(ABOUT, format!("{name} is removed"))),
+        Ok(false) => None,
+        Err(error) => Some(Finding::bad(
+            ABOUT,
+            format!("{name} cannot be removed: {error}"),
+            "ask its owner",
+        )),
+    }
 }
 
-/// Removes the file if it is still the one of this name.
-fn removed(file: &File, path: &Path) -> io::Result<()> {
-    let (held, named) = (file.metadata()?, fs::symlink_metadata(path)?);
-    match (held.dev(), held.ino()) == (named.dev(), named.ino()) {
-        true => fs::remove_file(path),
-        false => Ok(()),
+/// Whether somebody holds a lock of flock(2) on a file (proc_locks(5)).
+fn is_locked(locks: &str, device: u64, inode: u64) -> bool {
+    let file = format!("{:02x}:{:02x}:{inode}", major(device), minor(device));
+    let mut held = locks.lines().filter(|line| line.contains("FLOCK"));
+    held.any(|line| line.split_whitespace().any(|word| word == file))
+}
+
+/// Removes a file; false if somebody uses it after all, or has removed it.
+fn removed(path: &Path) -> io::Result<bool> {
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits())
+        .open(path)?;
+    // Held until the file is closed. Who waits for the lock then finds the file without its name, and makes a new one.
+    if file.try_lock().is_err() || !is_at(&file, path)? {
+        return Ok(false);
     }
+    fs::remove_file(path).map(|()| true)
+}
+
+/// Whether a file is still the one of this name.
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    let (held, named) = (file.metadata()?, fs::symlink_metadata(path)?);
+    Ok((held.dev(), held.ino()) == (named.dev(), named.ino()))
 }
 
 #[cfg(test)]
@@ -70,6 +90,20 @@ mod tests {
     use super::super::Grade;
     use super::super::place::tests::Made;
     use super::*;
+
+    const LOCKS: &str = "\
+1: FLOCK  ADVISORY  READ 6631 fe:01:10010734 0 EOF
+2: POSIX  ADVISORY  WRITE 6603 fe:01:10993698 0 EOF
+2: -> FLOCK  ADVISORY  WRITE 6604 00:1f:12 0 EOF";
+
+    #[test]
+    fn locks_are_found_in_the_list_of_the_kernel() {
+        let device = nix::sys::stat::makedev(0xfe, 1);
+        assert!(is_locked(LOCKS, device, 10_010_734));
+        assert!(!is_locked(LOCKS, device, 1_001_073));
+        assert!(!is_locked(LOCKS, device, 10_993_698), "of another kind");
+        assert!(is_locked(LOCKS, nix::sys::stat::makedev(0, 0x1f), 12));
+    }
 
     #[test]
     fn files_of_the_dead_are_found_and_removed_and_others_stay() {
@@ -79,19 +113,27 @@ mod tests {
             "leftovers",
             &[(&files[0], ""), (&files[1], ""), (&other, "")],
         );
-        let user = File::open(made.0.path(&files[1])).unwrap();
+        let path = made.0.path(&files[1]);
+        let user = File::open(&path).unwrap();
         user.lock_shared().unwrap();
 
-        let found = check(&made.0, false);
-        assert_eq!((found.len(), found[0].grade), (1, Grade::Warn));
-        assert!(found[0].text.contains("-dead"), "{}", found[0]);
-        let found = check(&made.0, true);
-        assert_eq!((found.len(), found[0].grade), (1, Grade::Ok));
+        let about = user.metadata().unwrap();
+        let (device, inode) = (about.dev(), about.ino());
+        let locks = format!(
+            "1: FLOCK  ADVISORY  READ 1 {:02x}:{:02x}:{inode} 0 EOF",
+            major(device),
+            minor(device)
+        );
+        assert_eq!(examine(&path, &locks, false), None);
+        assert!(!removed(&path).unwrap(), "the lock says more than the list");
+
+        let dead = made.0.path(&files[0]);
+        let found = examine(&dead, &locks, false).unwrap();
+        assert_eq!(found.grade, Grade::Warn);
+        let found = examine(&dead, &locks, true).unwrap();
+        assert_eq!(found.grade, Grade::Ok);
         let there = [&files[0], &files[1], &other].map(|name| made.0.path(name).exists());
         assert_eq!(there, [false, true, true]);
-        assert_eq!(
-            check(&made.0, true)[0].text,
-            "no dead process has left a file in /dev/shm"
-        );
+        assert_eq!(check(&made.0, true)[0].grade, Grade::Ok);
     }
 }
