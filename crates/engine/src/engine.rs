@@ -100,12 +100,12 @@ impl Engine {
         let key = self.sends.vacant().ok_or(Errno::AGAIN)?;
         if op.peer == self.me {
             self.check_own_fence(op.flags)?;
-            return self.send_to_self(out, op, key);
+            return self.send_to_self(out, op.aside(), key);
         }
         let fits = op.body.len() <= link.limits(op.peer).eager;
         let fenced = op.flags.contains(Flags::FENCE);
         if !fits || fenced || !self.peers.is_clear(op.peer) {
-            self.submit(link, out, op, key)?;
+            self.submit(link, out, op.aside(), key)?;
             self.offer_stalled(link);
             return Ok(());
         }
@@ -114,7 +114,7 @@ impl Engine {
                 self.offer_stalled(link);
                 Ok(())
             }
-            sent => self.after_send(link, out, op, key, sent),
+            sent => self.after_send(link, out, op.aside(), key, sent),
         }
     }
 
@@ -136,7 +136,7 @@ impl Engine {
         if !op.flags.intersects(LOOK) {
             self.post_recv(out, op)?;
         } else if op.flags.intersects(Flags::PEEK | Flags::CLAIM) {
-            self.peek_or_claim(out, op);
+            self.peek_or_claim(out, op.aside());
         } else {
             return Err(Errno::INVAL);
         }

@@ -4,7 +4,7 @@
 
 use core::marker::PhantomData;
 
-use crate::slab::{Key, Slab};
+use crate::slab::{Entry, Key, Slab};
 
 /// The purpose of a list that keeps the order in which rows came.
 #[derive(Clone, Copy, Debug)]
@@ -94,12 +94,24 @@ impl<By> List<By> {
         Some(key)
     }
 
+    /// Takes the first row off the list and drops it: `first` is the entry of [`List::head`].
+    #[inline(always)]
+    pub(crate) fn discard_first<T: Linked<By>>(&mut self, first: Entry<'_, T>) {
+        let next = first.value().map_or(Key::NONE, |row| row.links().next);
+        first.discard();
+        self.head = next;
+        if next == Key::NONE {
+            self.tail = Key::NONE;
+        }
+        self.len -= 1;
+    }
+
     /// Takes a row off the list and drops it.
     #[inline(always)]
     pub(crate) fn discard<T: Linked<By>>(&mut self, slab: &mut Slab<T>, key: Key) {
         if let Some(links) = slab.get(key).map(|row| *row.links()) {
             slab.discard(key);
-            self.bypass(slab, links);
+            self.bypass(slab, key, links);
         }
     }
 
@@ -107,7 +119,8 @@ impl<By> List<By> {
     #[inline]
     pub(crate) fn remove<T: Linked<By>>(&mut self, slab: &mut Slab<T>, key: Key) -> Option<T> {
         let row = slab.remove(key)?;
-        self.bypass(slab, *row.links());
+        let links = *row.links();
+        self.bypass(slab, key, links);
         Some(row)
     }
 
@@ -136,15 +149,18 @@ impl<By> List<By> {
             return;
         };
         let links = core::mem::replace(row.links_mut(), Links::NONE);
-        self.bypass(slab, links);
+        self.bypass(slab, key, links);
     }
 
-    /// Joins the neighbours of a row that leaves.
+    /// Joins the neighbours of a row that leaves. What the first row says of the one before it means nothing: that one
+    /// may have left by [`List::discard_first`].
     #[inline(always)]
-    fn bypass<T: Linked<By>>(&mut self, slab: &mut Slab<T>, Links { prev, next }: Links) {
-        match slab.get_mut(prev) {
-            Some(row) => row.links_mut().next = next,
-            None => self.head = next,
+    fn bypass<T: Linked<By>>(&mut self, slab: &mut Slab<T>, key: Key, links: Links) {
+        let Links { mut prev, next } = links;
+        if key == self.head {
+            (self.head, prev) = (next, Key::NONE);
+        } else if let Some(row) = slab.get_mut(prev) {
+            row.links_mut().next = next;
         }
         match slab.get_mut(next) {
             Some(row) => row.links_mut().prev = prev,
@@ -224,5 +240,34 @@ mod tests {
         assert!(list.remove(&mut slab, keys[3]).is_none());
         list.discard(&mut slab, keys[3]);
         assert_eq!((values(&list, &slab), list.len()), (alloc::vec![1], 1));
+    }
+
+    #[test]
+    fn the_first_row_knows_nobody_before_it() {
+        let (mut slab, mut list): (_, List) = (Slab::with_capacity(0), List::new());
+        let append = |list: &mut List, slab: &mut Slab<Row>, value| {
+            let row = Row(list.end(), value);
+            list.insert(slab, row).expect("the table has room")
+        };
+        let keys: Vec<Key> = (0..4)
+            .map(|value| append(&mut list, &mut slab, value))
+            .collect();
+        list.discard_first(slab.entry(list.head()).expect("the first row"));
+        // The row that the second one was behind is somebody else's, and has the same key again after as many uses as
+        // generations can tell apart.
+        let mut reused = append(&mut list, &mut slab, 4);
+        while reused != keys[0] {
+            list.discard(&mut slab, reused);
+            reused = append(&mut list, &mut slab, 4);
+        }
+        list.discard(&mut slab, keys[1]);
+        let left: Vec<u8> = list.iter(&slab).map(|(_, row)| row.1).collect();
+        assert_eq!((left, list.len()), (alloc::vec![2, 3, 4], 3));
+        while let Some(first) = slab.entry(list.head()) {
+            list.discard_first(first);
+        }
+        assert_eq!((list.len(), slab.len()), (0, 0));
+        append(&mut list, &mut slab, 5);
+        assert_eq!(list.iter(&slab).count(), 1);
     }
 }

@@ -97,7 +97,7 @@ impl PostedQueue {
         let in_use = self
             .receives
             .get(key)
-            .and_then(|receive| receive.shared)
+            .and_then(|receive| receive.shared.as_ref())
             .is_some_and(|shared| shared.in_flight > 0);
         if !in_use && let Some(receive) = self.receives.remove(key) {
             out.fail(receive.failure(why));
@@ -120,7 +120,7 @@ impl PostedQueue {
         let in_use = self
             .receives
             .get(key)
-            .and_then(|receive| receive.shared)
+            .and_then(|receive| receive.shared.as_ref())
             .is_none_or(|shared| shared.in_flight > 0);
         if !in_use && let Some(receive) = self.receives.remove(key) {
             out.complete(Completion {

@@ -23,6 +23,15 @@ pub struct TxOp {
     pub context: usize,
 }
 
+impl TxOp {
+    /// Returns the same at another place, for calls on rarer ways: what is lent to a call lies in memory, this one
+    /// need not.
+    #[inline(always)]
+    pub(crate) fn aside(self) -> Self {
+        Self { ..self }
+    }
+}
+
 /// A receive.
 #[derive(Debug)]
 pub struct RxOp {
@@ -38,6 +47,15 @@ pub struct RxOp {
     pub flags: Flags,
     /// The application's pointer, repeated in the completion; `CLAIM` finds the claimed message by it.
     pub context: usize,
+}
+
+impl RxOp {
+    /// Returns the same at another place, for calls on rarer ways: what is lent to a call lies in memory, this one
+    /// need not.
+    #[inline(always)]
+    pub(crate) fn aside(self) -> Self {
+        Self { ..self }
+    }
 }
 
 /// A read from or a write to memory of a peer, fi_rma(3).

@@ -39,7 +39,8 @@ pub(crate) struct Receive {
     pub(crate) body: Iov,
     pub(crate) flags: Flags,
     pub(crate) context: usize,
-    pub(crate) shared: Option<Shared>,
+    /// Elsewhere, because few have it, and all are written with every receive.
+    pub(crate) shared: Option<Box<Shared>>,
 }
 
 impl PostedQueue {
@@ -63,7 +64,7 @@ impl PostedQueue {
         let shared = op
             .flags
             .contains(Flags::MULTI_RECV)
-            .then(|| Shared::new(min));
+            .then(|| Box::new(Shared::new(min)));
         let list = &mut self.lists[pattern.class.index()];
         let receive = Receive {
             links: list.end(),
@@ -152,6 +153,29 @@ impl PostedQueue {
     /// there was one.
     #[inline(always)]
     pub(crate) fn deliver(
+        &mut self,
+        arrival: &Arrival,
+        bytes: &[u8],
+        out: &mut impl Completions,
+    ) -> bool {
+        let list = &mut self.lists[arrival.class.index()];
+        if self.filing.is_none()
+            && let Some(first) = self.receives.entry(list.head())
+            && let Some(receive) = first.value()
+            && receive.shared.is_none()
+            && receive.pattern.accepts(arrival)
+        {
+            receive.end_with(arrival, bytes, out);
+            list.discard_first(first);
+            return true;
+        }
+        // A copy, so that nothing else keeps the arrival in memory.
+        self.deliver_behind(&{ *arrival }, bytes, out)
+    }
+
+    /// The same where it is not simply the first receive of all.
+    #[inline(never)]
+    fn deliver_behind(
         &mut self,
         arrival: &Arrival,
         bytes: &[u8],

@@ -20,36 +20,34 @@ impl Engine {
     #[inline(always)]
     pub(crate) fn post_recv(&mut self, out: &mut impl Completions, op: RxOp) -> Result<(), Errno> {
         let pattern = Pattern::new(&op, self.config.directed_recv);
-        if op.flags.contains(Flags::MULTI_RECV) {
-            return self.post_shared(out, pattern, op);
+        let shared = op.flags.contains(Flags::MULTI_RECV);
+        if !shared && let Some(key) = self.unexpected.find(&pattern) {
+            self.assign(out, key, Landing::new(op.aside()));
+            return Ok(());
         }
-        match self.unexpected.find(&pattern) {
-            Some(key) => self.assign(out, key, Landing::new(op)),
-            None => {
-                self.posted.push(pattern, op, 0)?;
-                self.offer_again = true;
-            }
+        let min_room = if shared {
+            self.config.min_multi_recv
+        } else {
+            0
+        };
+        let key = self.posted.push(pattern, op, min_room)?;
+        if shared {
+            self.fill(out, key, &{ pattern });
         }
+        self.offer_again = true;
         Ok(())
     }
 
-    /// Posts a multi-receive buffer and fills it with what is waiting.
-    fn post_shared(
-        &mut self,
-        out: &mut impl Completions,
-        pattern: Pattern,
-        op: RxOp,
-    ) -> Result<(), Errno> {
-        let buffer = self.posted.push(pattern, op, self.config.min_multi_recv)?;
-        while let Some(key) = self.unexpected.find(&pattern) {
+    /// Fills a multi-receive buffer with what is waiting.
+    #[inline(never)]
+    fn fill(&mut self, out: &mut impl Completions, buffer: Key, pattern: &Pattern) {
+        while let Some(key) = self.unexpected.find(pattern) {
             let len = self.unexpected.get(key).map_or(0, |m| m.arrival.len);
             let Some(landing) = self.posted.share(buffer, len, out) else {
                 break;
             };
             self.assign(out, key, landing);
         }
-        self.offer_again = true;
-        Ok(())
     }
 
     /// A message arrives with its body, or with the first part of it.
@@ -62,8 +60,11 @@ impl Engine {
     ) -> Placement {
         match body {
             Body::Whole(bytes) if bytes.len() == arrival.len => self.whole(out, arrival, bytes),
-            Body::Whole(bytes) => self.first_part(out, arrival, bytes.len(), body),
-            Body::Stream(len) => self.first_part(out, arrival, len, body),
+            // Copies, so that nothing else keeps the arrival in memory.
+            Body::Whole(bytes) => {
+                self.first_part(out, &{ *arrival }, bytes.len(), Body::Whole(bytes))
+            }
+            Body::Stream(len) => self.first_part(out, &{ *arrival }, len, Body::Stream(len)),
             Body::Remote(_) => Placement::Refuse,
         }
     }
@@ -75,15 +76,16 @@ impl Engine {
             return self.stall(arrival.from);
         }
         if !self.posted.deliver(arrival, bytes, out) {
-            return self.keep_whole(out, arrival, bytes);
+            return self.keep_whole(out, &{ *arrival }, bytes);
         }
         if arrival.wants_ack() {
-            self.acknowledge(out, arrival);
+            self.acknowledge(out, &{ *arrival });
         }
         Placement::Done
     }
 
     /// Buffers a message that no receive matches, unless a shared context has one.
+    #[inline(never)]
     fn keep_whole(
         &mut self,
         out: &mut impl Completions,
@@ -113,6 +115,7 @@ impl Engine {
     }
 
     /// The first part of a message arrives, or the header of one whose body is still in the stream.
+    #[inline(never)]
     fn first_part(
         &mut self,
         out: &mut impl Completions,

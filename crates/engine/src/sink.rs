@@ -15,17 +15,24 @@ pub(crate) struct EngineSink<'a, C> {
 }
 
 impl<C: Completions> EngineSink<'_, C> {
-    #[inline(always)]
-    fn message(
-        &mut self,
-        from: PeerId,
-        class: Class,
-        header: &Header,
-        body: Body<'_>,
-    ) -> Placement {
-        match Arrival::new(from, class, header) {
-            Some(arrival) => self.engine.message(self.out, &arrival, body),
-            None => Placement::Refuse,
+    /// An arrival that is not the first frame of a message with its body.
+    #[inline(never)]
+    fn other_arrival(&mut self, from: PeerId, header: &Header, body: Body<'_>) -> Placement {
+        match header.kind {
+            Kind::MsgRts => self.offer(from, Class::Msg, header, body),
+            Kind::TaggedRts => self.offer(from, Class::Tagged, header, body),
+            Kind::Collective | Kind::CollectiveRts => {
+                self.engine.collective_message(self.out, from, header, body)
+            }
+            Kind::Response | Kind::ResponseRts => {
+                self.engine.response(self.out, from, header, body)
+            }
+            Kind::Segment => self.engine.segment(self.out, from, header, body),
+            Kind::Cts | Kind::Ack | Kind::Fin => self.answer(from, header, body),
+            Kind::Msg | Kind::Tagged => Placement::Refuse,
+            // What names memory of this endpoint comes through `access`.
+            Kind::Write | Kind::WriteRts | Kind::Read => Placement::Refuse,
+            Kind::Atomic | Kind::FetchAtomic | Kind::CompareAtomic => Placement::Refuse,
         }
     }
 
@@ -54,28 +61,16 @@ impl<C: Completions> Sink for EngineSink<'_, C> {
         if !Peers::is_valid(from) {
             return Placement::Refuse;
         }
-        match header.kind {
-            Kind::Msg | Kind::Tagged => {
-                // One call for both, so that it is compiled into its place.
-                let class = match header.kind {
-                    Kind::Msg => Class::Msg,
-                    _ => Class::Tagged,
-                };
-                self.message(from, class, header, body)
-            }
-            Kind::MsgRts => self.offer(from, Class::Msg, header, body),
-            Kind::TaggedRts => self.offer(from, Class::Tagged, header, body),
-            Kind::Collective | Kind::CollectiveRts => {
-                self.engine.collective_message(self.out, from, header, body)
-            }
-            Kind::Response | Kind::ResponseRts => {
-                self.engine.response(self.out, from, header, body)
-            }
-            // What names memory of this endpoint comes through `access`.
-            Kind::Write | Kind::WriteRts | Kind::Read => Placement::Refuse,
-            Kind::Atomic | Kind::FetchAtomic | Kind::CompareAtomic => Placement::Refuse,
-            Kind::Segment => self.engine.segment(self.out, from, header, body),
-            Kind::Cts | Kind::Ack | Kind::Fin => self.answer(from, header, body),
+        // One call for both, so that it is compiled into its place.
+        let class = match header.kind {
+            Kind::Msg => Class::Msg,
+            Kind::Tagged => Class::Tagged,
+            // A copy, so that nothing else keeps the header in memory.
+            _ => return self.other_arrival(from, &{ *header }, body),
+        };
+        match Arrival::new(from, class, header) {
+            Some(arrival) => self.engine.message(self.out, &arrival, body),
+            None => Placement::Refuse,
         }
     }
 

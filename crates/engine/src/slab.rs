@@ -171,18 +171,28 @@ impl<T> Slab<T> {
     /// Drops a row where it lies; its key is stale from now on. Tells whether there was one.
     #[inline(always)]
     pub(crate) fn discard(&mut self, key: Key) -> bool {
-        match self.rows.get_mut(key.index() as usize) {
-            Some(row)
-                if row.generation == key.generation() && matches!(row.state, State::Taken(_)) =>
-            {
-                row.generation = (row.generation + 1) & (u32::MAX >> INDEX_BITS);
-                row.state = State::Free(self.free);
-                self.free = key.index();
-                self.len -= 1;
+        match self.entry(key) {
+            Some(entry) => {
+                entry.discard();
                 true
             }
-            _ => false,
+            None => false,
         }
+    }
+
+    /// Finds a row, to look at it and drop it where it lies.
+    #[inline(always)]
+    pub(crate) fn entry(&mut self, key: Key) -> Option<Entry<'_, T>> {
+        let row = self.rows.get_mut(key.index() as usize)?;
+        if row.generation != key.generation() || matches!(row.state, State::Free(_)) {
+            return None;
+        }
+        Some(Entry {
+            row,
+            free: &mut self.free,
+            len: &mut self.len,
+            key,
+        })
     }
 
     /// Visits the rows in no particular order.
@@ -201,6 +211,35 @@ impl<T> Slab<T> {
         for key in keys {
             self.remove(key);
         }
+    }
+}
+
+/// A row that is taken.
+#[derive(Debug)]
+pub(crate) struct Entry<'a, T> {
+    row: &'a mut Row<T>,
+    free: &'a mut u32,
+    len: &'a mut usize,
+    key: Key,
+}
+
+impl<T> Entry<'_, T> {
+    /// Returns what it holds.
+    #[inline(always)]
+    pub(crate) fn value(&self) -> Option<&T> {
+        match &self.row.state {
+            State::Taken(value) => Some(value),
+            State::Free(_) => None,
+        }
+    }
+
+    /// Drops it where it lies; its key is stale from now on.
+    #[inline(always)]
+    pub(crate) fn discard(self) {
+        self.row.generation = (self.row.generation + 1) & (u32::MAX >> INDEX_BITS);
+        self.row.state = State::Free(*self.free);
+        *self.free = self.key.index();
+        *self.len -= 1;
     }
 }
 

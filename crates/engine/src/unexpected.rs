@@ -128,12 +128,18 @@ impl UnexpectedQueue {
     }
 
     /// Finds the first waiting message that a receive takes.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find(&mut self, pattern: &Pattern) -> Option<Key> {
-        let order = &self.waiting[pattern.class.index()];
-        if order.len() == 0 {
-            return None;
+        match self.waiting[pattern.class.index()].len() {
+            0 => None,
+            _ => self.search(&{ *pattern }),
         }
+    }
+
+    /// The same where there are any of the class.
+    #[inline(never)]
+    fn search(&mut self, pattern: &Pattern) -> Option<Key> {
+        let order = &self.waiting[pattern.class.index()];
         if let Some(filing) = &self.filing {
             return filing.first(&self.messages, order, pattern);
         }

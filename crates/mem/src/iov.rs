@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use core::mem::MaybeUninit;
+use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr;
 
 use crate::heap::{Heap, Hold};
@@ -46,7 +46,8 @@ impl IovSegment {
 #[derive(Clone, Debug)]
 pub struct Iov {
     len: usize,
-    pieces: Pieces,
+    /// Dropped by `release`, so that the common case, which has nothing to drop, is one look in the caller.
+    pieces: ManuallyDrop<Pieces>,
 }
 
 #[derive(Clone, Debug)]
@@ -71,7 +72,7 @@ impl Iov {
     pub const unsafe fn contiguous(base: *mut u8, len: usize) -> Self {
         Self {
             len,
-            pieces: Pieces::One(IovSegment::new(base, len)),
+            pieces: ManuallyDrop::new(Pieces::One(IovSegment::new(base, len))),
         }
     }
 
@@ -93,14 +94,14 @@ impl Iov {
             [one] => Pieces::One(*one),
             many => Pieces::Many(many.into()),
         };
-        Some(Self { len, pieces })
+        Some(Self::of(len, pieces))
     }
 
     /// An operation without memory.
     pub const fn empty() -> Self {
         Self {
             len: 0,
-            pieces: Pieces::One(IovSegment::new(ptr::null_mut(), 0)),
+            pieces: ManuallyDrop::new(Pieces::One(IovSegment::new(ptr::null_mut(), 0))),
         }
     }
 
@@ -111,7 +112,7 @@ impl Iov {
             return Some(Self::empty());
         }
         let pieces = Pieces::Owned(Arc::new(Heap::zeroed(len)?));
-        Some(Self { len, pieces })
+        Some(Self::of(len, pieces))
     }
 
     /// Copies the bytes into memory of our own; `None` when there is not enough memory.
@@ -119,6 +120,13 @@ impl Iov {
         let copy = Self::zeroed(self.len)?;
         copy.copy_from(0, self);
         Some(copy)
+    }
+
+    const fn of(len: usize, pieces: Pieces) -> Self {
+        Self {
+            len,
+            pieces: ManuallyDrop::new(pieces),
+        }
     }
 
     /// Returns how many bytes all pieces have together.
@@ -135,7 +143,7 @@ impl Iov {
     /// Returns the pieces in order.
     #[inline]
     pub fn segments(&self) -> &[IovSegment] {
-        match &self.pieces {
+        match &*self.pieces {
             Pieces::One(one) => core::slice::from_ref(one),
             Pieces::Many(many) => many,
             Pieces::Owned(heap) => core::slice::from_ref(heap.piece()),
@@ -220,12 +228,12 @@ impl Iov {
             count += 1;
             total += len;
         });
-        let pieces = match (&self.pieces, count) {
+        let pieces = match (&*self.pieces, count) {
             (Pieces::Owned(heap), 1) => Pieces::Owned(Arc::new(Heap::part(heap, parts[0]))),
             (_, ..=1) => Pieces::One(parts[0]),
             _ => Pieces::Many(parts[..count].into()),
         };
-        Self { len: total, pieces }
+        Self::of(total, pieces)
     }
 
     /// Returns the address of the first byte, for completions that name it.
@@ -251,7 +259,7 @@ impl Iov {
     /// Finds `len` bytes at `offset` if they are few, and lie in one piece of user memory.
     #[inline(always)]
     fn short(&self, offset: usize, len: usize) -> Option<*mut u8> {
-        let Pieces::One(piece) = &self.pieces else {
+        let Pieces::One(piece) = &*self.pieces else {
             return None;
         };
         if len > SHORT || offset > piece.len || len > piece.len - offset {
@@ -264,7 +272,7 @@ impl Iov {
     /// Keeps other copies away from owned memory; user memory needs nothing.
     #[inline]
     fn hold(&self) -> Result<Option<Hold<'_>>, Busy> {
-        match &self.pieces {
+        match &*self.pieces {
             Pieces::Owned(heap) => heap.hold().map(Some).ok_or(Busy),
             _ => Ok(None),
         }
@@ -273,7 +281,7 @@ impl Iov {
     /// Calls `visit` with every non-empty sub-range of `offset..offset + len`, in order.
     #[inline]
     fn each(&self, offset: usize, len: usize, mut visit: impl FnMut(*mut u8, usize)) {
-        if let Pieces::One(piece) = &self.pieces {
+        if let Pieces::One(piece) = &*self.pieces {
             if offset < piece.len && len > 0 {
                 // SAFETY: offset < piece.len, so the result lies inside the piece.
                 visit(
@@ -309,6 +317,24 @@ impl Iov {
     }
 }
 
+impl Drop for Iov {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if !matches!(*self.pieces, Pieces::One(_)) {
+            // SAFETY: this is the only place that takes them, once, and nobody uses them afterwards.
+            release(unsafe { ManuallyDrop::take(&mut self.pieces) });
+        }
+    }
+}
+
+/// Frees a description that is not one piece. It is handed over as a value: a pointer to it would keep every [`Iov`] in
+/// memory.
+#[cold]
+#[inline(never)]
+fn release(pieces: Pieces) {
+    drop(pieces);
+}
+
 /// Longest copy that is made without a call.
 const SHORT: usize = 32;
 
@@ -321,11 +347,12 @@ unsafe fn copy_short(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: the caller's contract; each arm copies a size that is at most `len`, and at least half of it.
     unsafe {
         match len {
+            // First, because that is what short messages mostly are.
+            8..16 => copy_ends::<u64>(from, to, len),
             0 => {}
             1 => copy_ends::<u8>(from, to, len),
             2..4 => copy_ends::<u16>(from, to, len),
             4..8 => copy_ends::<u32>(from, to, len),
-            8..16 => copy_ends::<u64>(from, to, len),
             16..=SHORT => copy_ends::<u128>(from, to, len),
             _ => ptr::copy(from, to, len),
         }

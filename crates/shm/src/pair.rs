@@ -150,10 +150,7 @@ impl Pair {
             tag: target.addr,
             ..frame.header
         };
-        let held = self.put(&header, body, 0, frame.more)?;
-        // Writes come in streams, and are not answered one by one.
-        self.tx.expect_more();
-        Ok(held)
+        self.put(&header, body, 0, frame.more)
     }
 
     /// Posts a frame about the peer's memory: a list of that precedes what the frame brings.
@@ -342,6 +339,27 @@ impl Pair {
         arrived: &LaneCell,
         sink: &mut impl Sink,
     ) -> Result<Option<usize>, Errno> {
+        if !cell::is_inline(arrived.meta) {
+            return self.deliver_other(&{ *arrived }, sink);
+        }
+        let cell = Cell::parse_inline(arrived.meta, &arrived.words).map_err(|_| Errno::PROTO)?;
+        let header = header_of(&cell).ok_or(Errno::PROTO)?;
+        let cell::Body::Inline { words, len } = cell.body else {
+            return Err(Errno::PROTO);
+        };
+        let bytes = cell::inline_bytes(words);
+        let whole = &bytes[..usize::from(len).min(INLINE)];
+        let placement = sink.arrival(self.peer, &header, Body::Whole(whole));
+        place(placement, whole, 0, sink)
+    }
+
+    /// The same where the cell does not bring a whole message.
+    #[inline(never)]
+    fn deliver_other(
+        &mut self,
+        arrived: &LaneCell,
+        sink: &mut impl Sink,
+    ) -> Result<Option<usize>, Errno> {
         let cell = Cell::parse(arrived.meta, &arrived.words).map_err(|_| Errno::PROTO)?;
         if let cell::Body::Link { words } = cell.body {
             return self.accept_link(&cell, words).map(|()| Some(0));
@@ -370,12 +388,7 @@ impl Pair {
             _ => (0, 0),
         };
         let ring = self.rx.body(start, ring_len);
-        let inline;
         let body = match &cell.body {
-            cell::Body::Inline { words, len } => {
-                inline = cell::inline_bytes(*words);
-                Body::Whole(&inline[..usize::from(*len).min(INLINE)])
-            }
             cell::Body::Ring { .. } => Body::Whole(ring),
             cell::Body::Remote { address, len } => self.remote(&[(*address, *len)]),
             cell::Body::RemoteRing { .. } => self.remote_listed(ring),

@@ -64,6 +64,9 @@ static inline int is_datagram(const char *provider)
 	return !strcmp(provider, "udp");
 }
 
+/* What the program promises about its threads, fi_domain(3) "Threading Models". */
+static enum fi_threading node_threading;
+
 static inline void node_select(struct node *node, const char *provider, uint64_t caps)
 {
 	struct fi_info *hints = fi_allocinfo();
@@ -72,6 +75,7 @@ static inline void node_select(struct node *node, const char *provider, uint64_t
 	hints->ep_attr->type = is_datagram(provider) ? FI_EP_DGRAM : FI_EP_RDM;
 	hints->caps = caps;
 	hints->mode = FI_CONTEXT;
+	hints->domain_attr->threading = node_threading;
 	hints->fabric_attr->prov_name = strdup(provider);
 	expect("fi_getinfo", fi_getinfo(FI_VERSION(1, 17), has_ports ? "127.0.0.1" : NULL, NULL,
 					has_ports ? FI_SOURCE : 0, hints, &node->info));

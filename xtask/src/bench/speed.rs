@@ -33,11 +33,16 @@ const LATENCY: Figure = Figure::LatencyUs;
 const RATE: Figure = Figure::MillionsPerSecond;
 const BANDWIDTH: Figure = Figure::MbytesPerSecond;
 
+/// The program promises nothing about its threads; otherwise it says that there is one, as MPI libraries do.
+const SAFE: &str = ", FI_THREAD_SAFE";
+
 #[rustfmt::skip]
-const WORKS: [Work; 16] = [
+const WORKS: [Work; 18] = [
     ("tagged, 8 B one way", "latency", 8, 200_000, LATENCY, Some("tag_lat")),
+    ("tagged, 8 B one way, FI_THREAD_SAFE", "latency", 8, 200_000, LATENCY, None),
     ("tagged, 4 KiB one way", "latency", 4096, 100_000, LATENCY, Some("tag_lat")),
     ("tagged, windows of 8 B", "rate", 8, 2_000_000, RATE, Some("tag_bw")),
+    ("tagged, windows of 8 B, FI_THREAD_SAFE", "rate", 8, 2_000_000, RATE, None),
     ("tagged, windows of 64 B", "rate", 64, 2_000_000, RATE, Some("tag_bw")),
     ("tagged, windows of 512 B", "rate", 512, 1_000_000, RATE, Some("tag_bw")),
     ("tagged, windows of 64 KiB", "rate", 1 << 16, 400_000, BANDWIDTH, Some("tag_bw")),
@@ -65,11 +70,12 @@ pub(super) fn workloads(short: bool, cores: &Cores) -> Vec<Workload> {
         .map(|&(name, work, bytes, count, figure, ucx)| {
             let count = if short { count / 100 } else { count };
             let program = Rc::clone(&program);
+            let threads = if name.ends_with(SAFE) { " safe" } else { "" };
             Workload {
                 name,
                 figure,
                 program: Source::Speed(Speed { program, work }),
-                options: format!("{bytes} {count}"),
+                options: format!("{bytes} {count}{threads}"),
                 bytes,
                 provider: None,
                 limits: limits

@@ -15,7 +15,7 @@ use oxifabric_mem::{Iov, MAX_SEGMENTS};
 use oxifabric_types::{Errno, Flags, PeerId};
 
 use super::RdmEndpoint;
-use super::transfer::{buffer, buffers};
+use super::transfer::{Lend, buffer, buffers};
 use crate::atomic;
 use crate::device::Provider;
 use crate::handle::failed;
@@ -508,7 +508,7 @@ unsafe fn elements(list: *const fi_ioc, count: usize, update: Option<Update>) ->
     }
     match count {
         // SAFETY: the caller's contract.
-        1 => unsafe { buffer(pieces[0].iov_base, pieces[0].iov_len) },
+        1 => unsafe { buffer(pieces[0].iov_base, pieces[0].iov_len) }.map(Lend::lend),
         // SAFETY: as above; there are so many pieces.
         _ => unsafe { buffers(pieces.as_ptr(), count) },
     }

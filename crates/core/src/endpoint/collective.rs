@@ -17,7 +17,7 @@ use oxifabric_types::{Caps, Errno, Flags, PeerId};
 
 use super::RdmEndpoint;
 use super::port::Port;
-use super::transfer::buffer;
+use super::transfer::{Lend, buffer};
 use crate::absent::no6;
 use crate::av_set::AvSet;
 use crate::collective::{Group, Member, arithmetic, datatype, group};
@@ -450,7 +450,8 @@ fn start<D: Device>(port: &mut Port<D>, call: &Call) -> Result<(), Errno> {
     );
     // SAFETY: the application leaves the buffers to the operation (fi_collective(3)).
     let (input, result) = unsafe { (buffer(call.buf, brings), buffer(call.result, gets)) };
-    let (mut input, mut result) = (input.ok_or(Errno::INVAL)?, result.ok_or(Errno::INVAL)?);
+    let mut input = input.ok_or(Errno::INVAL)?.lend();
+    let mut result = result.ok_or(Errno::INVAL)?.lend();
     if call.flags.contains(Flags::INJECT) {
         input = input.duplicate().ok_or(Errno::NOMEM)?;
         if call.what == Collective::Broadcast && is_root {

@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use oxifabric_abi::{FI_ADDR_UNSPEC, fi_addr_t};
 use oxifabric_engine::{AtomicOp, Completions, Config, Engine, Failure, RmaOp, RxOp, TxOp};
-use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, PeerId};
 
 use super::connection::Reports;
 use super::router::Router;
 use super::srx::SharedSources;
-use super::transfer::{RecvCall, SendCall};
+use super::transfer::{Lend, RecvCall, SendCall};
 use crate::av::Av;
 use crate::clock::LoopClock;
 use crate::connection::THE_PEER;
@@ -83,12 +82,12 @@ impl<D: Device> Port<D> {
     /// # Errors
     /// `INVAL` for an address that is not in the vector, `AGAIN`.
     #[inline(always)]
-    pub(super) fn send(&mut self, send: &SendCall, body: Iov) -> Result<(), Errno> {
+    pub(super) fn send(&mut self, send: &SendCall, body: impl Lend) -> Result<(), Errno> {
         let op = TxOp {
             peer: self.target(send.to)?,
             tag: send.tag,
             data: send.data,
-            body,
+            body: body.lend(),
             flags: send.flags,
             context: send.context.addr(),
         };
@@ -134,7 +133,7 @@ impl<D: Device> Port<D> {
     /// # Errors
     /// `INVAL` for an address that is not in the vector, `AGAIN`.
     #[inline(always)]
-    pub(super) fn recv(&mut self, recv: &RecvCall, body: Iov) -> Result<(), Errno> {
+    pub(super) fn recv(&mut self, recv: &RecvCall, body: impl Lend) -> Result<(), Errno> {
         let from = match recv.from {
             _ if !recv.flags.intersects(self.directed) => PeerId::ANY,
             FI_ADDR_UNSPEC if self.exact => return Err(Errno::INVAL),
@@ -145,7 +144,7 @@ impl<D: Device> Port<D> {
             from,
             tag: recv.tag,
             ignore: recv.ignore,
-            body,
+            body: body.lend(),
             flags: recv.flags,
             context: recv.context.addr(),
         };

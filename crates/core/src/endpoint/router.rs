@@ -112,11 +112,12 @@ impl Completions for Router {
         if !completion.wanted && !self.is_counted(completion.flags) {
             return;
         }
+        // Copies for the rarer ways, so that nothing keeps the completion in memory.
         if !self.set_aside.is_empty() {
-            return self.set_aside(completion);
+            return self.set_aside(&{ completion });
         }
         match self.source(&completion) {
-            UNKNOWN => self.set_aside(completion),
+            UNKNOWN => self.set_aside(&{ completion }),
             source => self.route(&completion, source),
         }
     }
@@ -283,8 +284,8 @@ impl Router {
     }
 
     #[cold]
-    fn set_aside(&mut self, completion: Completion) {
-        self.set_aside.push(Ok(completion));
+    fn set_aside(&mut self, completion: &Completion) {
+        self.set_aside.push(Ok(*completion));
     }
 
     /// Routes a message whose source is not in the vector: fi_cq(3) "FI_EADDRNOTAVAIL".
@@ -308,9 +309,7 @@ impl Router {
     #[inline(always)]
     fn route(&self, completion: &Completion, source: FiAddr) {
         if completion.flags.intersects(ELSEWHERE) {
-            // A copy, so that nothing else keeps the completion in memory.
-            let access = *completion;
-            return self.route_access(&access, source);
+            return self.route_access(&{ *completion }, source);
         }
         let side = self.side(completion.flags);
         if let Some(cntr) = &side.cntr

@@ -43,11 +43,50 @@ pub(super) struct Access {
     pub(super) context: *mut c_void,
 }
 
+/// Memory that a call lends to its operation.
+pub(super) trait Lend {
+    /// Returns how many bytes there are.
+    fn len(&self) -> usize;
+
+    /// Describes it for the engine.
+    fn lend(self) -> Iov;
+}
+
+/// One buffer that was checked. It is described only where the description will stay.
+#[derive(Clone, Copy)]
+pub(super) struct Buffer {
+    base: *mut u8,
+    len: usize,
+}
+
+impl Lend for Buffer {
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline(always)]
+    fn lend(self) -> Iov {
+        // SAFETY: who made it promised so, as for `buffer`.
+        unsafe { Iov::contiguous(self.base, self.len) }
+    }
+}
+
+impl Lend for Iov {
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn lend(self) -> Iov {
+        self
+    }
+}
+
 impl<P: Provider> RdmEndpoint<P> {
     /// Starts a send; returns what the call returns. Compiled into the calls for one buffer: what they describe stays in
     /// registers until it is written where it will lie.
     #[inline(always)]
-    pub(super) fn send(&self, send: SendCall, body: Option<Iov>) -> isize {
+    pub(super) fn send(&self, send: SendCall, body: Option<impl Lend>) -> isize {
         let Some(body) = body else {
             return failed(Errno::INVAL);
         };
@@ -58,7 +97,7 @@ impl<P: Provider> RdmEndpoint<P> {
             return failed(Errno::OPNOTSUPP);
         }
         if send.flags.contains(Flags::TRIGGER) {
-            return self.defer_send(send, body);
+            return self.defer_send(send, body.lend());
         }
         match self.port.lock().send(&send, body) {
             Ok(()) => 0,
@@ -74,12 +113,12 @@ impl<P: Provider> RdmEndpoint<P> {
 
     /// Posts a receive; returns what the call returns. Compiled into the calls for one buffer, as [`Self::send`] is.
     #[inline(always)]
-    pub(super) fn receive(&self, recv: RecvCall, body: Option<Iov>) -> isize {
+    pub(super) fn receive(&self, recv: RecvCall, body: Option<impl Lend>) -> isize {
         let Some(body) = body else {
             return failed(Errno::INVAL);
         };
         if recv.flags.contains(Flags::TRIGGER) {
-            return self.defer_recv(recv, body);
+            return self.defer_recv(recv, body.lend());
         }
         match self.port.lock().recv(&recv, body) {
             Ok(()) => 0,
@@ -98,7 +137,7 @@ impl<P: Provider> RdmEndpoint<P> {
     pub(super) fn access_one(
         &self,
         access: &Access,
-        body: Option<Iov>,
+        body: Option<impl Lend>,
         addr: u64,
         key: u64,
     ) -> isize {
@@ -106,7 +145,7 @@ impl<P: Provider> RdmEndpoint<P> {
             return failed(Errno::INVAL);
         };
         let len = body.len() as u64;
-        self.start_access(access, body, &[Target { addr, len, key }])
+        self.start_access(access, body.lend(), &[Target { addr, len, key }])
     }
 
     /// The same for several pieces. Both sides name equally many bytes.
@@ -171,12 +210,15 @@ impl<P: Provider> RdmEndpoint<P> {
 /// # Safety
 /// The buffer has `len` bytes, which are the operation's until it completes.
 #[inline]
-pub(super) unsafe fn buffer(buf: *const c_void, len: usize) -> Option<Iov> {
+pub(super) unsafe fn buffer(buf: *const c_void, len: usize) -> Option<Buffer> {
     if len > isize::MAX as usize || (buf.is_null() && len != 0) {
         return None;
     }
-    // SAFETY: the caller's contract; what is sent is only read.
-    Some(unsafe { Iov::contiguous(buf.cast_mut().cast(), len) })
+    Some(Buffer {
+        // What is sent is only read.
+        base: buf.cast_mut().cast(),
+        len,
+    })
 }
 
 /// Describes the buffer of a receive. A null one takes messages without data, whatever length it is said to have: there
@@ -185,7 +227,7 @@ pub(super) unsafe fn buffer(buf: *const c_void, len: usize) -> Option<Iov> {
 /// # Safety
 /// As for [`buffer`].
 #[inline]
-pub(super) unsafe fn place(buf: *mut c_void, len: usize) -> Option<Iov> {
+pub(super) unsafe fn place(buf: *mut c_void, len: usize) -> Option<Buffer> {
     // SAFETY: the caller's contract.
     unsafe { buffer(buf, if buf.is_null() { 0 } else { len }) }
 }
@@ -198,7 +240,7 @@ pub(super) unsafe fn place(buf: *mut c_void, len: usize) -> Option<Iov> {
 pub(super) unsafe fn buffers(iov: *const iovec, count: usize) -> Option<Iov> {
     if count == 1 && !iov.is_null() {
         // SAFETY: the caller's contract.
-        return unsafe { buffer((*iov).iov_base, (*iov).iov_len) };
+        return unsafe { buffer((*iov).iov_base, (*iov).iov_len) }.map(Lend::lend);
     }
     // SAFETY: the caller's contract.
     unsafe { scattered(iov, count) }

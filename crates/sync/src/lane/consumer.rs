@@ -86,10 +86,15 @@ impl<M: Memory> Consumer<M> {
             let next = self.layout.offset(self.byte_head);
             self.memory.will_read_body(next);
         }
+        self.is_due(len != 0) && self.publish()
+    }
+
+    /// Tells whether the producer is to be told: a quarter of the cells, or of the bytes, is free again.
+    #[inline(always)]
+    fn is_due(&self, bytes_too: bool) -> bool {
         let cells = self.head.wrapping_sub(self.published) as usize;
         let bytes = self.byte_head.wrapping_sub(self.byte_published) as usize;
-        let due = cells >= self.layout.cells() / 4 || bytes >= self.layout.bytes() / 4;
-        due && self.publish()
+        cells >= self.layout.cells() / 4 || (bytes_too && bytes >= self.layout.bytes() / 4)
     }
 
     /// Tells the producer how far this side is; returns whether that is news.

@@ -176,17 +176,7 @@ impl Cell {
         let ring_len = (words[word::ID] >> 32) as u32;
         let mut len = words[word::LEN];
         let body = match form {
-            form::INLINE => {
-                let inline = (meta >> shift::INLINE_LEN) as u8;
-                if usize::from(inline) > INLINE {
-                    return Err(CellError::InlineTooLong(inline));
-                }
-                len = u64::from(inline);
-                Body::Inline {
-                    words: core::array::from_fn(|at| words[word::LEN + at]),
-                    len: inline,
-                }
-            }
+            form::INLINE => return Self::parse_inline(meta, words),
             form::ACCESS => {
                 let inline = (meta >> shift::INLINE_LEN) as u8;
                 if usize::from(inline) > INLINE_ACCESS {
@@ -222,6 +212,30 @@ impl Cell {
             data: words[word::DATA],
             len,
             body,
+        })
+    }
+
+    /// Reads a cell that [`is_inline`] says brings its body along.
+    ///
+    /// # Errors
+    /// The body is longer than a cell.
+    #[inline(always)]
+    pub fn parse_inline(meta: u32, words: &[u64; 7]) -> Result<Self, CellError> {
+        let len = (meta >> shift::INLINE_LEN) as u8;
+        if usize::from(len) > INLINE {
+            return Err(CellError::InlineTooLong(len));
+        }
+        Ok(Self {
+            kind: meta as u8,
+            flags: (meta >> shift::FLAGS) as u8,
+            id: words[word::ID] as u32,
+            tag: words[word::TAG],
+            data: words[word::DATA],
+            len: u64::from(len),
+            body: Body::Inline {
+                words: core::array::from_fn(|at| words[word::LEN + at]),
+                len,
+            },
         })
     }
 
@@ -281,6 +295,12 @@ impl Cell {
             | u32::from(inline_len) << shift::INLINE_LEN;
         (meta, words)
     }
+}
+
+/// Tells whether a cell brings a whole message along, as most do.
+#[inline(always)]
+pub const fn is_inline(meta: u32) -> bool {
+    (meta >> shift::FORM) as u8 == form::INLINE
 }
 
 /// Packs a body for [`Body::Inline`].

@@ -11,7 +11,7 @@ use oxifabric_engine::RxOp;
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, PeerId};
 
-use super::super::transfer::{RecvCall, buffers, place};
+use super::super::transfer::{Lend, RecvCall, buffers, place};
 use super::Srx;
 use crate::absent::{self, no1, no2, no3, no4, no5, no6, no7, no8};
 use crate::handle::{self, checked, count, failed, object, status};
@@ -145,7 +145,7 @@ unsafe extern "C" fn recv(
     let srx: &Srx = unsafe { object(ep) };
     let call = untagged(src_addr, srx.defaults.rx.plain(), context);
     // SAFETY: the application leaves the buffer to the operation (fi_msg(3)).
-    receive(srx, &call, unsafe { place(buf, len) })
+    receive(srx, &call, unsafe { place(buf, len) }.map(Lend::lend))
 }
 
 unsafe extern "C" fn recvv(
@@ -194,7 +194,7 @@ unsafe extern "C" fn trecv(
         context,
     };
     // SAFETY: the application leaves the buffer to the operation (fi_tagged(3)).
-    receive(srx, &call, unsafe { place(buf, len) })
+    receive(srx, &call, unsafe { place(buf, len) }.map(Lend::lend))
 }
 
 unsafe extern "C" fn trecvv(
