@@ -23,6 +23,10 @@ use crate::sys::socket::Socket;
 /// Most arrivals that one poll delivers of one peer, so that others get their turn.
 const BURST: usize = 32;
 
+/// Where nothing can be pulled, messages up to so many bytes are copied in one piece, and up to so many do not wait for
+/// their receive: to offer one would only be a round trip more.
+const COPIED: (usize, usize) = (16 * 1024, 32 * 1024);
+
 /// An open pair.
 #[derive(Debug)]
 pub(crate) struct Pair {
@@ -56,10 +60,11 @@ pub(crate) fn expected_limits(params: &Params) -> Limits {
 /// Returns what a path with such lanes takes.
 pub(crate) fn limits(params: &Params, layout: Layout, pull: bool) -> Limits {
     let longest = layout.max_body() - LISTS;
-    let eager = params.eager_size.clamp(INJECT_SIZE, longest);
+    let (copied, sent) = if pull { (0, 0) } else { COPIED };
+    let eager = params.eager_size.max(copied).clamp(INJECT_SIZE, longest);
     Limits {
         eager,
-        segmented: params.segmented_size.max(eager),
+        segmented: params.segmented_size.max(sent).max(eager),
         segment: params.segment_size.clamp(INJECT_SIZE, longest),
         rndv_msg: true,
         rndv_tagged: true,
@@ -588,8 +593,11 @@ mod tests {
             ..Params::of_environment().clone()
         };
         let layout = Layout::new(16, 1 << 16).expect("powers of two");
-        let limits = limits(&params, layout, true);
-        assert_eq!(limits.eager, INJECT_SIZE);
-        assert_eq!(limits.segment, layout.max_body() - LISTS);
+        let with_pulls = limits(&params, layout, true);
+        assert_eq!(with_pulls.eager, INJECT_SIZE);
+        assert_eq!(with_pulls.segment, layout.max_body() - LISTS);
+        let without = limits(&params, layout, false);
+        assert_eq!(without.eager, layout.max_body() - LISTS);
+        assert_eq!(without.segmented, COPIED.1);
     }
 }

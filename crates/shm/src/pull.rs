@@ -36,7 +36,7 @@ use offers::Offers;
 pub(crate) const ASSIST: u8 = 1;
 
 /// Messages shorter than this are over before help comes.
-const ASSIST_MIN: usize = 48 * 1024;
+const ASSIST_MIN: usize = 24 * 1024;
 /// The longest chunk, in bytes; longer where a message would have too many. A shorter message is two chunks: each side's caches
 /// then hold the same half of every message in a buffer.
 const CHUNK: usize = 128 * 1024;
