@@ -35,7 +35,12 @@ pub(crate) struct Inbox {
     bytes: Vec<u8>,
     letters: Vec<Letter>,
     next: usize,
+    /// Where in that place the next datagram begins.
+    begin: usize,
     count: usize,
+    merging: Merging,
+    /// How many datagrams in a row came alone while several might have come as one.
+    alone: u8,
     /// How many polls in a row found something.
     run: u8,
     /// After how many of them many datagrams are asked for.
@@ -44,20 +49,50 @@ pub(crate) struct Inbox {
     trouble: bool,
 }
 
-/// A datagram in its place.
+/// Whether the kernel delivers datagrams that came together as one (udp(7), UDP_GRO). To be told apart they need a call that costs
+/// more, so it does that in streams only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Merging {
+    Never,
+    Off,
+    On,
+    /// No more, but some that came before may be waiting.
+    Ending,
+}
+
+/// Datagrams that are merged are full packets, of so many bytes at least.
+const LARGE: usize = 1000;
+
+/// After so many datagrams that came alone the stream is over.
+const ALONE: u8 = 64;
+
+/// A datagram in its place, or several of one sender.
 #[derive(Debug)]
 pub(crate) struct Letter {
     pub(crate) len: usize,
+    /// How long each of them is; the last one may be shorter.
+    pub(crate) each: usize,
     pub(crate) from: RawAddr,
 }
 
 impl Inbox {
+    /// One for a socket that delivers several datagrams as one while they come in company; senders have to be asked for.
+    pub(crate) fn merging() -> Self {
+        Self {
+            merging: Merging::Off,
+            ..Self::new()
+        }
+    }
+
     pub(crate) fn new() -> Self {
         Self {
             bytes: vec![0; STRIDE],
             letters: vec![Letter::empty()],
             next: 0,
+            begin: 0,
             count: 0,
+            merging: Merging::Never,
+            alone: 0,
             run: 0,
             busy: BUSY,
             trouble: false,
@@ -92,15 +127,40 @@ impl Inbox {
                 false => self.receive_many(socket, sources),
             };
             match received {
-                Ok(count) => self.count = count,
+                Ok(count) => {
+                    self.count = count;
+                    if self.merging != Merging::Never {
+                        self.adapt(socket);
+                    }
+                }
                 Err(error) if is_of_the_past(&error) && skips > 0 => {
                     skips -= 1;
                     self.trouble = true;
                     continue;
                 }
+                Err(error) if self.merging == Merging::Ending && !is_of_the_past(&error) => {
+                    self.merging = Merging::Off;
+                }
                 Err(_) => {}
             }
             return self.count != 0;
+        }
+    }
+
+    /// Has datagrams merged while they come in company.
+    fn adapt(&mut self, socket: &Socket) {
+        let letters = &self.letters[..self.count];
+        let company = letters.iter().any(|letter| letter.len >= LARGE)
+            && (letters.len() > 1 || letters[0].each < letters[0].len);
+        match self.merging {
+            Merging::Off if company && socket.merge(true).is_ok() => self.merging = Merging::On,
+            Merging::On if company => self.alone = 0,
+            Merging::On => self.alone += 1,
+            _ => {}
+        }
+        if self.alone == ALONE && socket.merge(false).is_ok() {
+            self.merging = Merging::Ending;
+            self.alone = 0;
         }
     }
 
@@ -129,21 +189,34 @@ impl Inbox {
             return None;
         }
         let letter = self.letters.get(at)?;
-        let bytes = self.bytes.get(at * STRIDE..)?.get(..letter.len)?;
+        let end = letter.len.min(self.begin + letter.each);
+        let bytes = self.bytes.get(at * STRIDE..)?.get(self.begin..end)?;
         Some((letter, bytes))
     }
 
     /// The first datagram was delivered.
     #[inline]
     pub(crate) fn pop(&mut self) {
-        self.next += 1;
+        let Some(letter) = self.letters.get(self.next) else {
+            return;
+        };
+        self.begin += letter.each;
+        if self.begin >= letter.len {
+            self.begin = 0;
+            self.next += 1;
+        }
     }
 
     #[inline]
     fn receive_one(&mut self, socket: &Socket, sources: bool) -> io::Result<usize> {
         let letter = &mut self.letters[0];
+        if matches!(self.merging, Merging::On | Merging::Ending) {
+            socket.receive_merged(&mut self.bytes[..LONGEST], letter)?;
+            return Ok(1);
+        }
         let from = sources.then_some(&mut letter.from);
         letter.len = socket.receive(&mut self.bytes[..LONGEST], from)?;
+        letter.each = letter.len;
         Ok(1)
     }
 
@@ -160,6 +233,7 @@ impl Letter {
     fn empty() -> Self {
         Self {
             len: 0,
+            each: 0,
             from: RawAddr::zeroed(),
         }
     }
@@ -167,14 +241,18 @@ impl Letter {
 
 /// Tells whether an error is about something that was sent before: a datagram may be there all the same.
 fn is_of_the_past(error: &io::Error) -> bool {
-    error.kind() != io::ErrorKind::WouldBlock
+    error.raw_os_error() != Some(libc::EAGAIN)
 }
 
 #[cfg(test)]
 mod tests {
     use std::net::{SocketAddr, UdpSocket};
 
+    use oxifabric_types::PeerId;
+
     use super::*;
+    use crate::outbox::Outbox;
+    use crate::peer::Peers;
 
     /// A socket, and another that knows where it is.
     fn pair() -> (Socket, UdpSocket) {
@@ -227,6 +305,67 @@ mod tests {
         }
         while poll(&mut inbox, &socket) == 1 {}
         assert_eq!(inbox.busy, BUSY, "they come faster");
+    }
+
+    /// A socket that knows where another is, and what it is to send there.
+    fn outbox(to: &Socket) -> (Socket, Outbox, Peers, PeerId) {
+        let at = to.local().expect("a bound socket");
+        let mut peers = Peers::default();
+        let peer = peers.number(&at).expect("there is room");
+        let socket = Socket::open(&at).expect("a socket");
+        (socket, Outbox::default(), peers, peer)
+    }
+
+    #[test]
+    fn what_was_merged_comes_apart_again() {
+        let (socket, _) = pair();
+        let (sender, mut outbox, peers, peer) = outbox(&socket);
+        socket.merge(true).expect("a kernel with UDP_GRO");
+        for run in [0, BUSY] {
+            for number in 0..5_u8 {
+                let len = if number == 4 { 300 } else { 1000 };
+                outbox.push_parts(peer, [&[number], &vec![number; len - 1]]);
+            }
+            outbox.flush(&sender, &peers);
+            let mut inbox = Inbox::merging();
+            (inbox.run, inbox.merging) = (run, Merging::On);
+            assert!(inbox.fill(&socket, true));
+            assert_eq!(inbox.len(), 1, "one piece");
+            for number in 0..5_u8 {
+                let (_, bytes) = inbox.front().expect("as many as were sent");
+                let len = if number == 4 { 300 } else { 1000 };
+                assert_eq!(bytes, vec![number; len]);
+                inbox.pop();
+            }
+            assert!(inbox.is_empty() && !inbox.fill(&socket, true));
+        }
+    }
+
+    #[test]
+    fn datagrams_are_merged_while_they_come_in_company() {
+        let (socket, _) = pair();
+        let (sender, mut outbox, peers, peer) = outbox(&socket);
+        let mut inbox = Inbox::merging();
+        let mut taken = 0;
+        let mut play = |inbox: &mut Inbox, together: usize| {
+            for _ in 0..together {
+                outbox.push_parts(peer, [&[0; LARGE], b"x"]);
+            }
+            outbox.flush(&sender, &peers);
+            taken = 0;
+            while taken < together {
+                taken += poll(inbox, &socket);
+            }
+            inbox.merging
+        };
+        assert_eq!(play(&mut inbox, 1), Merging::Off);
+        assert_eq!(play(&mut inbox, 20), Merging::On);
+        for _ in 0..ALONE - 1 {
+            assert_eq!(play(&mut inbox, 1), Merging::On);
+        }
+        assert_eq!(play(&mut inbox, 1), Merging::Ending);
+        assert_eq!(poll(&mut inbox, &socket), 0);
+        assert_eq!(inbox.merging, Merging::Off);
     }
 
     #[test]

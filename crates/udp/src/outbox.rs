@@ -1,4 +1,7 @@
-//! What is held back to leave in company: sends with FI_MORE. Path class: large.
+//! What is held back to leave in company: sends with FI_MORE, packets of reliable channels. Path class: large.
+//!
+//! One system call takes many datagrams, and the kernel takes those of equal length to one peer as one piece that it cuts where
+//! they leave (udp(7), UDP_SEGMENT).
 
 use oxifabric_engine::Frame;
 use oxifabric_types::PeerId;
@@ -9,11 +12,19 @@ use crate::sys::{Outgoing, Socket};
 /// How many datagrams are held back at most, and leave with one call.
 pub(crate) const MANY: usize = 64;
 
+/// How many bytes one piece has at most: as many as a datagram over IP, with either header.
+const PIECE: usize = 65_487;
+
+/// Into how many datagrams one piece is cut at most.
+const CUTS: usize = 64;
+
 /// Datagrams in the order of posting; what they carry is copied.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     bytes: Vec<u8>,
     letters: Vec<Letter>,
+    /// The kernel cuts no pieces into datagrams of this length or longer: some way has shorter frames.
+    uncut: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -56,29 +67,178 @@ impl Outbox {
     /// Sends what the socket takes; the rest stays. A datagram that cannot be sent is dropped: it was reported as sent
     /// when it was taken in.
     pub(crate) fn flush(&mut self, socket: &Socket, peers: &Peers) {
-        let mut sent = 0;
-        while sent < self.letters.len() {
-            let outgoing = self.letters[sent..].iter().filter_map(|letter| {
-                Some(Outgoing {
-                    to: peers.destination(letter.to)?,
-                    body: self.bytes.get(letter.begin..letter.end)?,
-                })
-            });
-            match socket.send_many(outgoing) {
-                Ok(count) => sent += count.max(1),
-                Err(error) if is_full(&error) => break,
-                Err(_) => sent += 1,
-            }
-        }
+        let sent = match self.letters.as_slice() {
+            [only] => self.send_one(only, socket, peers),
+            _ => self.send_all(socket, peers),
+        };
         self.letters.drain(..sent);
         if self.letters.is_empty() {
             self.bytes.clear();
         }
     }
+
+    /// Sends a datagram; returns how many are over.
+    fn send_one(&self, letter: &Letter, socket: &Socket, peers: &Peers) -> usize {
+        let body = self.bytes.get(letter.begin..letter.end);
+        let (Some(to), Some(body)) = (peers.destination(letter.to), body) else {
+            return 1;
+        };
+        match socket.send_bytes(to, body) {
+            Err(error) if is_full(&error) => 0,
+            _ => 1,
+        }
+    }
+
+    /// Sends what the socket takes; returns how many datagrams are over.
+    fn send_all(&mut self, socket: &Socket, peers: &Peers) -> usize {
+        let mut sent = 0;
+        while sent < self.letters.len() {
+            let pieces = self.pieces(sent);
+            let outgoing = pieces.clone().filter_map(|piece| {
+                Some(Outgoing {
+                    to: peers.destination(piece.first.to)?,
+                    body: self.bytes.get(piece.first.begin..piece.end)?,
+                    cut: (piece.count > 1).then(|| piece.first.len() as u16),
+                })
+            });
+            let Some(first) = pieces.clone().next() else {
+                break;
+            };
+            match socket.send_many(outgoing) {
+                Ok(count) => {
+                    sent += (pieces.take(count.max(1)).map(|piece| piece.count)).sum::<usize>()
+                }
+                Err(error) if is_full(&error) => break,
+                Err(error) if first.count > 1 && is_uncuttable(&error) => {
+                    self.uncut = Some(first.first.len());
+                }
+                Err(_) => sent += first.count,
+            }
+        }
+        sent
+    }
+
+    /// What is handed over piece by piece, from a datagram on.
+    fn pieces(&self, from: usize) -> Pieces<'_> {
+        Pieces {
+            letters: self.letters.get(from..).unwrap_or_default(),
+            uncut: self.uncut,
+        }
+    }
+}
+
+impl Letter {
+    const fn len(&self) -> usize {
+        self.end - self.begin
+    }
+}
+
+/// Datagrams that the kernel takes as one.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    first: Letter,
+    end: usize,
+    count: usize,
+}
+
+/// Letters one after the other, as many together as are of one length and for one peer; the last one may be shorter.
+#[derive(Clone, Debug)]
+struct Pieces<'a> {
+    letters: &'a [Letter],
+    uncut: Option<usize>,
+}
+
+impl Iterator for Pieces<'_> {
+    type Item = Piece;
+
+    fn next(&mut self) -> Option<Piece> {
+        let (first, rest) = self.letters.split_first()?;
+        let mut piece = Piece {
+            first: *first,
+            end: first.end,
+            count: 1,
+        };
+        let cuts = self.uncut.is_none_or(|len| first.len() < len);
+        let most = if cuts { CUTS - 1 } else { 0 };
+        for letter in rest.iter().take(most) {
+            let fits = letter.len() <= first.len() && letter.end - first.begin <= PIECE;
+            if letter.to != first.to || letter.begin != piece.end || letter.len() == 0 || !fits {
+                break;
+            }
+            piece.end = letter.end;
+            piece.count += 1;
+            if letter.len() < first.len() {
+                break;
+            }
+        }
+        self.letters = &self.letters[piece.count..];
+        Some(piece)
+    }
+}
+
+/// Tells whether the way to a peer has frames that are too short for pieces of that kind, or its device cannot do it.
+fn is_uncuttable(error: &std::io::Error) -> bool {
+    let errno = error.raw_os_error();
+    [libc::EINVAL, libc::EIO, libc::EMSGSIZE, libc::EOPNOTSUPP]
+        .map(Some)
+        .contains(&errno)
 }
 
 /// Tells whether the kernel has no room for more now.
 pub(crate) fn is_full(error: &std::io::Error) -> bool {
     let errno = error.raw_os_error();
     errno == Some(libc::EAGAIN) || errno == Some(libc::ENOBUFS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The lengths of the datagrams, by piece.
+    fn cut(uncut: Option<usize>, letters: &[(u32, usize)]) -> Vec<(u32, usize, usize)> {
+        let mut outbox = Outbox {
+            uncut,
+            ..Outbox::default()
+        };
+        for (to, len) in letters {
+            outbox.push_parts(PeerId(*to), [&vec![0; *len], &[]]);
+        }
+        let pieces = outbox.pieces(0);
+        pieces
+            .map(|piece| (piece.first.to.0, piece.count, piece.end - piece.first.begin))
+            .collect()
+    }
+
+    #[test]
+    fn what_is_alike_leaves_as_one_piece() {
+        let alike = [
+            (1, 100),
+            (1, 100),
+            (1, 40),
+            (1, 100),
+            (2, 100),
+            (2, 200),
+            (2, 0),
+        ];
+        assert_eq!(
+            cut(None, &alike),
+            [
+                (1, 3, 240),
+                (1, 1, 100),
+                (2, 1, 100),
+                (2, 1, 200),
+                (2, 1, 0)
+            ]
+        );
+        assert_eq!(cut(Some(100), &alike).len(), alike.len());
+        assert_eq!(cut(Some(101), &alike).len(), 5);
+    }
+
+    #[test]
+    fn a_piece_has_its_bounds() {
+        let many = vec![(1, 10); 100];
+        assert_eq!(cut(None, &many), [(1, 64, 640), (1, 36, 360)]);
+        let long = vec![(1, 16_384); 5];
+        assert_eq!(cut(None, &long), [(1, 3, 49_152), (1, 2, 32_768)]);
+    }
 }

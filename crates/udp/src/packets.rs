@@ -139,7 +139,7 @@ impl PacketDevice for Packets {
             socket,
             name,
             peers: Peers::default(),
-            inbox: Inbox::new(),
+            inbox: Inbox::merging(),
             outbox: Outbox::default(),
             from: NOBODY,
             troubled: false,

@@ -23,7 +23,16 @@ pub(crate) struct Socket(OwnedFd);
 pub(crate) struct Outgoing<'a> {
     pub(crate) to: Destination<'a>,
     pub(crate) body: &'a [u8],
+    /// It is several datagrams, each of so many bytes; the last one may have less.
+    pub(crate) cut: Option<u16>,
 }
+
+/// Room for one control message with a number: how long the datagrams are that are one piece.
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+struct Control([u8; 24]);
+
+const NO_CONTROL: Control = Control([0; 24]);
 
 /// The length of an address that the kernel is to fill in.
 const ADDRESS: libc::socklen_t = size_of::<RawAddr>() as libc::socklen_t;
@@ -86,10 +95,15 @@ impl Socket {
         }
     }
 
+    /// Sends a datagram.
+    pub(crate) fn send_bytes(&self, to: Destination<'_>, body: &[u8]) -> io::Result<()> {
+        self.send_piece(to, body.as_ptr().cast_mut(), body.len())
+    }
+
     #[inline]
     fn send_piece(&self, to: Destination<'_>, base: *mut u8, len: usize) -> io::Result<()> {
         let at = (&raw const *to.raw).cast();
-        // SAFETY: the Iov lends this memory, and the address has `to.len` bytes.
+        // SAFETY: the caller lends this memory, which is only read, and the address has `to.len` bytes.
         let sent = unsafe { libc::sendto(self.fd(), base.cast(), len, 0, at, to.len) };
         check_len(sent).map(drop)
     }
@@ -120,14 +134,19 @@ impl Socket {
     ) -> io::Result<usize> {
         let mut pieces = [NO_PIECE; outbox::MANY];
         let mut heads = [const { no_message() }; outbox::MANY];
+        let mut controls = [NO_CONTROL; outbox::MANY];
         let mut count = 0;
-        for ((datagram, piece), head) in datagrams.zip(&mut pieces).zip(&mut heads) {
+        let places = pieces.iter_mut().zip(&mut heads).zip(&mut controls);
+        for (datagram, ((piece, head), control)) in datagrams.zip(places) {
             piece.iov_base = datagram.body.as_ptr().cast_mut().cast();
             piece.iov_len = datagram.body.len();
             head.msg_hdr.msg_name = (&raw const *datagram.to.raw).cast_mut().cast();
             head.msg_hdr.msg_namelen = datagram.to.len;
             head.msg_hdr.msg_iov = piece;
             head.msg_hdr.msg_iovlen = 1;
+            if let Some(cut) = datagram.cut {
+                ask_to_cut(&mut head.msg_hdr, control, cut);
+            }
             count += 1;
         }
         // SAFETY: the first `count` messages have addresses and bodies that outlive the call; bodies are only read.
@@ -150,6 +169,33 @@ impl Socket {
         check_len(received)
     }
 
+    /// Says whether the kernel is to deliver datagrams that came together as one piece: then only [`Socket::receive_merged`]
+    /// and [`Socket::receive_many`] tell them apart.
+    pub(crate) fn merge(&self, merges: bool) -> io::Result<()> {
+        self.set(libc::SOL_UDP, libc::UDP_GRO, &libc::c_int::from(merges))
+    }
+
+    /// Receives a datagram, or several of one sender that came together.
+    #[inline]
+    pub(crate) fn receive_merged(&self, into: &mut [u8], letter: &mut Letter) -> io::Result<()> {
+        let mut piece = libc::iovec {
+            iov_base: into.as_mut_ptr().cast(),
+            iov_len: into.len(),
+        };
+        let mut control = NO_CONTROL;
+        let mut head = no_head();
+        head.msg_name = (&raw mut letter.from).cast();
+        head.msg_namelen = ADDRESS;
+        head.msg_iov = &raw mut piece;
+        head.msg_iovlen = 1;
+        head.msg_control = (&raw mut control).cast();
+        head.msg_controllen = size_of::<Control>();
+        // SAFETY: there is room for as many bytes, for any address and for the control data.
+        letter.len = check_len(unsafe { libc::recvmsg(self.fd(), &raw mut head, 0) })?;
+        letter.each = merged_from(&head).unwrap_or(letter.len);
+        Ok(())
+    }
+
     /// Receives datagrams into places that are [`STRIDE`] apart; returns how many there were.
     pub(crate) fn receive_many(
         &self,
@@ -159,14 +205,18 @@ impl Socket {
     ) -> io::Result<usize> {
         let mut pieces = [NO_PIECE; inbox::MANY];
         let mut heads = [const { no_message() }; inbox::MANY];
+        let mut controls = [NO_CONTROL; inbox::MANY];
         let mut count = 0;
         let places = into.chunks_exact_mut(STRIDE).zip(letters.iter_mut());
-        for ((place, letter), (piece, head)) in places.zip(pieces.iter_mut().zip(&mut heads)) {
+        let heads_of = pieces.iter_mut().zip(&mut heads).zip(&mut controls);
+        for ((place, letter), ((piece, head), control)) in places.zip(heads_of) {
             piece.iov_base = place.as_mut_ptr().cast();
             piece.iov_len = LONGEST;
             if sources {
                 head.msg_hdr.msg_name = (&raw mut letter.from).cast();
                 head.msg_hdr.msg_namelen = ADDRESS;
+                head.msg_hdr.msg_control = (&raw mut *control).cast();
+                head.msg_hdr.msg_controllen = size_of::<Control>();
             }
             head.msg_hdr.msg_iov = piece;
             head.msg_hdr.msg_iovlen = 1;
@@ -178,6 +228,7 @@ impl Socket {
         let received = check(received)? as usize;
         for (letter, head) in letters.iter_mut().zip(&heads[..received]) {
             letter.len = (head.msg_len as usize).min(LONGEST);
+            letter.each = merged_from(&head.msg_hdr).unwrap_or(letter.len);
         }
         Ok(received)
     }
@@ -192,6 +243,38 @@ impl Socket {
         // SAFETY: one valid entry is passed.
         unsafe { libc::poll(&raw mut poll, 1, 0) == 1 }
     }
+}
+
+/// Asks the kernel to cut a message into datagrams.
+fn ask_to_cut(head: &mut libc::msghdr, control: &mut Control, cut: u16) {
+    head.msg_control = (&raw mut *control).cast();
+    // SAFETY: the call computes.
+    head.msg_controllen = unsafe { libc::CMSG_SPACE(size_of::<u16>() as u32) } as usize;
+    // SAFETY: the head names control data with room for one message.
+    if let Some(part) = unsafe { libc::CMSG_FIRSTHDR(head).as_mut() } {
+        part.cmsg_level = libc::SOL_UDP;
+        part.cmsg_type = libc::UDP_SEGMENT;
+        // SAFETY: the call computes.
+        part.cmsg_len = unsafe { libc::CMSG_LEN(size_of::<u16>() as u32) } as usize;
+        // SAFETY: there is room for the number behind the part's head.
+        unsafe { libc::CMSG_DATA(part).cast::<u16>().write_unaligned(cut) };
+    }
+}
+
+/// Reads off the control data how long the datagrams are that were received as one piece.
+#[inline]
+fn merged_from(head: &libc::msghdr) -> Option<usize> {
+    if head.msg_controllen == 0 {
+        return None;
+    }
+    // SAFETY: the kernel has filled in the control data, of the length that it has set.
+    let part = unsafe { libc::CMSG_FIRSTHDR(head).as_ref() }?;
+    if (part.cmsg_level, part.cmsg_type) != (libc::SOL_UDP, libc::UDP_GRO) {
+        return None;
+    }
+    // SAFETY: such a part holds a number, perhaps not aligned for it.
+    let each = unsafe { libc::CMSG_DATA(part).cast::<libc::c_int>().read_unaligned() };
+    usize::try_from(each).ok().filter(|each| *each > 0)
 }
 
 /// Tells whether an error is about something that was sent before, of which the network told afterwards.
