@@ -2,6 +2,8 @@
 //!
 //! The endpoint's device is a [`ReliableLink`] over the port, docs/protocol/reliable.md.
 
+mod offer;
+
 use std::os::fd::RawFd;
 use std::time::Duration;
 
@@ -12,6 +14,7 @@ use crate::connection::Connection;
 use crate::device::Device;
 use crate::log;
 use crate::params::{Parameter, ParameterKind};
+pub use offer::offer;
 
 /// A local port that carries packets, with its address and its way to sleep. See [`Device`] for what the calls mean.
 pub trait PacketDevice: PacketPort + Send + Sized + 'static {

@@ -1,25 +1,22 @@
 //! What the provider offers: one description for each address of this host. Set-up path; source: fi_getinfo(3), fi_udp(7).
 
-use oxifabric_core::device::{RECEIVING, VECTORS};
+use oxifabric_core::device::VECTORS;
 use oxifabric_core::inet::{Place, addresses};
+use oxifabric_core::packets;
 use oxifabric_core::provider::PROVIDER_VERSION;
 use oxifabric_types::{
-    Address, Caps, DomainAttr, EpAttr, EpType, FabricAttr, Flags, Info, MrMode, Order, Progress,
+    Address, Caps, DomainAttr, EpAttr, EpType, FabricAttr, Flags, Info, MrMode, Progress,
     ResourceMgmt, RxAttr, Threading, TxAttr,
 };
 
 use crate::params::Params;
 
 const PROTO_UDP: u32 = 5;
-/// Not the protocol of the C library's RxD (8): docs/protocol/reliable.md.
-const PROTO_RXD: u32 = 0x8000_0001;
-const PROTO_RXD_VERSION: u32 = 1;
-const TAG_GENERIC: u64 = 0xaaaa_aaaa_aaaa_aaaa;
-/// Longest message that is copied at once.
-const RELIABLE_INJECT: usize = 4096;
 const IOV_LIMIT: usize = oxifabric_mem::MAX_SEGMENTS;
 /// How many operations may be outstanding.
 const QUEUE_SIZE: usize = 1024;
+/// How many objects of a kind are advisable.
+const OBJECTS: usize = 256;
 
 /// What fits a frame of Ethernet behind the headers of IP and UDP, and so is never taken apart on the way
 /// (docs/protocol/udp.md section 2).
@@ -39,50 +36,22 @@ pub(crate) fn reliable(params: &Params) -> Vec<Info> {
 }
 
 fn describe_reliable(place: &Place) -> Info {
-    let transfers = Caps::MSG | Caps::TAGGED | Caps::RMA | Caps::ATOMIC | Caps::COLLECTIVE;
-    let sends =
-        Caps::SEND | Caps::READ | Caps::WRITE | Caps::FENCE | Caps::NAMED_RX_CTX | Caps::TRIGGER;
-    let targets = Caps::REMOTE_READ | Caps::REMOTE_WRITE | Caps::RMA_EVENT;
-    let receives = RECEIVING | targets | Caps::TRIGGER;
-    // Frames are dealt with in their order; what a read brings is taken when its response leaves.
-    let messages = Order::RAS | Order::WAS | Order::SAW | Order::SAS;
-    let order = Order::RAR | Order::RAW | Order::ATOMIC_WAR | Order::WAW | messages;
-    let datagrams = describe(place);
+    let (any, datagrams) = (packets::offer("udp"), describe(place));
     Info {
-        caps: transfers | sends | receives | place.reach() | VECTORS,
-        tx: TxAttr {
-            caps: transfers | sends,
-            op_flags: datagrams.tx.op_flags | Flags::DELIVERY_COMPLETE | Flags::MATCH_COMPLETE,
-            msg_order: order,
-            inject_size: RELIABLE_INJECT,
-            rma_iov_limit: IOV_LIMIT,
-            ..datagrams.tx
-        },
-        rx: RxAttr {
-            caps: transfers | receives,
-            msg_order: order,
-            ..datagrams.rx
-        },
-        ep: EpAttr {
-            kind: EpType::Rdm,
-            protocol: PROTO_RXD,
-            protocol_version: PROTO_RXD_VERSION,
-            max_msg_size: usize::MAX,
-            max_order_raw_size: usize::MAX,
-            max_order_war_size: oxifabric_engine::MAX_ATOMIC_BYTES,
-            max_order_waw_size: usize::MAX,
-            mem_tag_format: TAG_GENERIC,
-            ..datagrams.ep
-        },
+        caps: any.caps | place.reach(),
+        addr_format: datagrams.addr_format,
+        src: datagrams.src,
         domain: DomainAttr {
-            cq_data_size: 8,
-            max_ep_tx_ctx: oxifabric_core::MAX_CONTEXTS,
-            max_ep_rx_ctx: oxifabric_core::MAX_CONTEXTS,
-            max_ep_stx_ctx: 256,
-            max_ep_srx_ctx: 256,
-            ..datagrams.domain
+            name: datagrams.domain.name,
+            cq_cnt: OBJECTS,
+            ep_cnt: OBJECTS,
+            tx_ctx_cnt: OBJECTS,
+            rx_ctx_cnt: OBJECTS,
+            caps: datagrams.domain.caps,
+            ..any.domain
         },
-        ..datagrams
+        fabric: datagrams.fabric,
+        ..any
     }
 }
 
@@ -141,10 +110,10 @@ fn domain(place: &Place) -> DomainAttr {
         resource_mgmt: ResourceMgmt::Enabled,
         mr_mode: MrMode::BASIC | MrMode::SCALABLE,
         mr_key_size: 8,
-        cq_cnt: 256,
-        ep_cnt: 256,
-        tx_ctx_cnt: 256,
-        rx_ctx_cnt: 256,
+        cq_cnt: OBJECTS,
+        ep_cnt: OBJECTS,
+        tx_ctx_cnt: OBJECTS,
+        rx_ctx_cnt: OBJECTS,
         max_ep_tx_ctx: 1,
         max_ep_rx_ctx: 1,
         mr_iov_limit: IOV_LIMIT,
