@@ -39,8 +39,6 @@ pub(crate) struct Inbox {
     begin: usize,
     count: usize,
     merging: Merging,
-    /// How many datagrams in a row came alone while several might have come as one.
-    alone: u8,
     /// How many polls in a row found something.
     run: u8,
     /// After how many of them many datagrams are asked for.
@@ -50,21 +48,17 @@ pub(crate) struct Inbox {
 }
 
 /// Whether the kernel delivers datagrams that came together as one (udp(7), UDP_GRO). To be told apart they need a call that costs
-/// more, so it does that in streams only.
+/// more, so it is asked to when a stream comes for the first time. It is never asked to stop: it would then deliver what it has merged
+/// before and not say so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Merging {
     Never,
     Off,
     On,
-    /// No more, but some that came before may be waiting.
-    Ending,
 }
 
 /// Datagrams that are merged are full packets, of so many bytes at least.
 const LARGE: usize = 1000;
-
-/// After so many datagrams that came alone the stream is over.
-const ALONE: u8 = 64;
 
 /// A datagram in its place, or several of one sender.
 #[derive(Debug)]
@@ -76,7 +70,7 @@ pub(crate) struct Letter {
 }
 
 impl Inbox {
-    /// One for a socket that delivers several datagrams as one while they come in company; senders have to be asked for.
+    /// One for a socket that delivers several datagrams as one once they come in company; senders have to be asked for.
     pub(crate) fn merging() -> Self {
         Self {
             merging: Merging::Off,
@@ -92,7 +86,6 @@ impl Inbox {
             begin: 0,
             count: 0,
             merging: Merging::Never,
-            alone: 0,
             run: 0,
             busy: BUSY,
             trouble: false,
@@ -129,8 +122,8 @@ impl Inbox {
             match received {
                 Ok(count) => {
                     self.count = count;
-                    if self.merging != Merging::Never {
-                        self.adapt(socket);
+                    if self.merging == Merging::Off {
+                        self.merge(socket);
                     }
                 }
                 Err(error) if is_of_the_past(&error) && skips > 0 => {
@@ -138,29 +131,18 @@ impl Inbox {
                     self.trouble = true;
                     continue;
                 }
-                Err(error) if self.merging == Merging::Ending && !is_of_the_past(&error) => {
-                    self.merging = Merging::Off;
-                }
                 Err(_) => {}
             }
             return self.count != 0;
         }
     }
 
-    /// Has datagrams merged while they come in company.
-    fn adapt(&mut self, socket: &Socket) {
+    /// Has datagrams merged if they come in company.
+    fn merge(&mut self, socket: &Socket) {
         let letters = &self.letters[..self.count];
-        let company = letters.iter().any(|letter| letter.len >= LARGE)
-            && (letters.len() > 1 || letters[0].each < letters[0].len);
-        match self.merging {
-            Merging::Off if company && socket.merge(true).is_ok() => self.merging = Merging::On,
-            Merging::On if company => self.alone = 0,
-            Merging::On => self.alone += 1,
-            _ => {}
-        }
-        if self.alone == ALONE && socket.merge(false).is_ok() {
-            self.merging = Merging::Ending;
-            self.alone = 0;
+        let stream = self.count > 1 && letters.iter().any(|letter| letter.len >= LARGE);
+        if stream && socket.merge().is_ok() {
+            self.merging = Merging::On;
         }
     }
 
@@ -210,7 +192,7 @@ impl Inbox {
     #[inline]
     fn receive_one(&mut self, socket: &Socket, sources: bool) -> io::Result<usize> {
         let letter = &mut self.letters[0];
-        if matches!(self.merging, Merging::On | Merging::Ending) {
+        if self.merging == Merging::On {
             socket.receive_merged(&mut self.bytes[..LONGEST], letter)?;
             return Ok(1);
         }
@@ -320,7 +302,7 @@ mod tests {
     fn what_was_merged_comes_apart_again() {
         let (socket, _) = pair();
         let (sender, mut outbox, peers, peer) = outbox(&socket);
-        socket.merge(true).expect("a kernel with UDP_GRO");
+        socket.merge().expect("a kernel with UDP_GRO");
         for run in [0, BUSY] {
             for number in 0..5_u8 {
                 let len = if number == 4 { 300 } else { 1000 };
@@ -342,30 +324,21 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_are_merged_while_they_come_in_company() {
+    fn datagrams_are_merged_once_they_come_in_company() {
         let (socket, _) = pair();
         let (sender, mut outbox, peers, peer) = outbox(&socket);
         let mut inbox = Inbox::merging();
-        let mut taken = 0;
-        let mut play = |inbox: &mut Inbox, together: usize| {
+        for (together, after) in [(1, Merging::Off), (20, Merging::On), (1, Merging::On)] {
             for _ in 0..together {
                 outbox.push_parts(peer, [&[0; LARGE], b"x"]);
             }
             outbox.flush(&sender, &peers);
-            taken = 0;
+            let mut taken = 0;
             while taken < together {
-                taken += poll(inbox, &socket);
+                taken += poll(&mut inbox, &socket);
             }
-            inbox.merging
-        };
-        assert_eq!(play(&mut inbox, 1), Merging::Off);
-        assert_eq!(play(&mut inbox, 20), Merging::On);
-        for _ in 0..ALONE - 1 {
-            assert_eq!(play(&mut inbox, 1), Merging::On);
+            assert_eq!((taken, inbox.merging), (together, after));
         }
-        assert_eq!(play(&mut inbox, 1), Merging::Ending);
-        assert_eq!(poll(&mut inbox, &socket), 0);
-        assert_eq!(inbox.merging, Merging::Off);
     }
 
     #[test]

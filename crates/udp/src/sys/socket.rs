@@ -169,10 +169,10 @@ impl Socket {
         check_len(received)
     }
 
-    /// Says whether the kernel is to deliver datagrams that came together as one piece: then only [`Socket::receive_merged`]
-    /// and [`Socket::receive_many`] tell them apart.
-    pub(crate) fn merge(&self, merges: bool) -> io::Result<()> {
-        self.set(libc::SOL_UDP, libc::UDP_GRO, &libc::c_int::from(merges))
+    /// Has the kernel deliver datagrams that come together as one piece: then only [`Socket::receive_merged`] and
+    /// [`Socket::receive_many`] tell them apart.
+    pub(crate) fn merge(&self) -> io::Result<()> {
+        self.set(libc::SOL_UDP, libc::UDP_GRO, &(1 as libc::c_int))
     }
 
     /// Receives a datagram, or several of one sender that came together.
