@@ -23,6 +23,7 @@ enum { WINDOW = 64, FULL_COUNT_BYTES = 8192, LEAST_COUNT = 128, KEY = 7, TAG_DAT
 
 struct player {
 	struct node node;
+	struct fid_mr *region;
 	fi_addr_t other;
 	size_t largest;
 	int is_datagram;
@@ -239,7 +240,6 @@ static void open_player(struct player *me, const char *provider, const char *fol
 {
 	int accesses = strcmp(work, "latency") && strcmp(work, "rate");
 	uint64_t caps = is_datagram(provider) ? FI_MSG : FI_TAGGED | FI_DIRECTED_RECV;
-	struct fid_mr *region;
 
 	if (accesses)
 		caps |= *work == 'a' ? FI_ATOMIC : FI_RMA;
@@ -249,7 +249,7 @@ static void open_player(struct player *me, const char *provider, const char *fol
 	me->in = calloc(1, me->largest);
 	if (accesses)
 		expect("fi_mr_reg", fi_mr_reg(me->node.domain, me->in, me->largest, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, KEY,
-					      0, &region, NULL));
+					      0, &me->region, NULL));
 	node_publish(&me->node, folder, asks ? "client" : "server");
 	me->other = node_meet(&me->node, folder, asks ? "server" : "client");
 }
@@ -272,5 +272,9 @@ int main(int argc, char **argv)
 	open_player(&me, argv[1], argv[2], argv[4], asks);
 	for (char *at = argv[5]; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
 		play(&me, argv[4], strtoul(at, NULL, 10), atol(argv[6]), asks, sizes == 1);
+	/* Closing sees to it that the last message arrives. */
+	if (me.region)
+		expect("fi_close region", fi_close(&me.region->fid));
+	node_end(&me.node);
 	return 0;
 }
