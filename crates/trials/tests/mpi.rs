@@ -75,8 +75,10 @@ macro_rules! programs {
 
 programs! {
     open_mpi_tcp: Mpi::Open, "tcp";
+    open_mpi_reliable_datagrams: Mpi::Open, "udp;ofi_rxd";
     mpich_tcp: Mpi::Mpich, "tcp";
     mpich_shm: Mpi::Mpich, "shm";
+    mpich_reliable_datagrams: Mpi::Mpich, "udp;ofi_rxd";
     open_mpi_5_tcp: Mpi::Open5, "tcp";
     intel_mpi_tcp: Mpi::Intel, "tcp";
     intel_mpi_shm: Mpi::Intel, "shm";
