@@ -132,7 +132,9 @@ fn a_peer_that_dies_and_is_started_again_at_the_same_port() {
     let (mut first, mut steady) = (start("first"), start("steady"));
     let transferring = steady.until(|process| process.stdout().contains("transferring\n"));
     first.kill();
-    assert!(transferring.is_ok(), "{}", first.wait());
+    // Its port is free once it is gone.
+    let first = first.wait();
+    assert!(transferring.is_ok(), "{first}");
     let (second, steady) = oxifabric_trials::pair::wait_both(start("second"), steady);
     second
         .expect_success()

@@ -142,16 +142,20 @@ fn system() -> Option<Backend> {
     }
 }
 
+/// Asks for endpoints that talk within this host. A node named to shm or sim would be the name of one endpoint.
+pub(crate) fn within_this_host(hints: Hints, provider: &str) -> Hints {
+    match provider {
+        "shm" | "sim" => hints,
+        _ => hints.local(Some("127.0.0.1"), None),
+    }
+}
+
 /// The first offer of a provider whose endpoints can talk within this host.
 fn offer(backend: Backend, provider: &str) -> Option<Info> {
     let hints = Hints::new()
         .caps(Caps::MSG | Caps::TAGGED)
         .provider(provider);
-    let hints = match provider {
-        "shm" | "sim" => hints,
-        _ => hints.local(Some("127.0.0.1"), None),
-    };
-    match hints.offers(backend) {
+    match within_this_host(hints, provider).offers(backend) {
         Ok(offers) => offers.into_iter().next(),
         Err(why) => {
             eprintln!("SKIP: {provider}: {why}");

@@ -103,11 +103,7 @@ pub(crate) fn with(info: &Info, caps: Caps) -> Option<Info> {
     let hints = Hints::new()
         .caps(Caps::MSG | Caps::TAGGED | caps)
         .provider(info.provider());
-    let hints = match info.provider() {
-        "shm" => hints,
-        _ => hints.local(Some("127.0.0.1"), None),
-    };
-    let offer = hints.best(info.backend());
+    let offer = crate::within_this_host(hints, info.provider()).best(info.backend());
     if let Err(why) = &offer {
         eprintln!("SKIP: {:?}: {why}", info.backend());
     }
