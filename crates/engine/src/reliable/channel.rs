@@ -28,6 +28,9 @@ const REFUSALS: Duration = Duration::from_secs(3);
 
 const GREETING_PAUSE: Duration = Duration::from_millis(10);
 
+/// A peer that takes shorter payloads than this is none: the stream would be cut into any number of packets.
+const PAYLOAD_MIN: u32 = 200;
+
 /// What an end tells of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
@@ -138,7 +141,7 @@ pub struct Channel {
     tried: u64,
     /// Somebody has asked in the peer's name for a new channel: is it still there?
     challenge: bool,
-    /// Since when the peer has answered nothing.
+    /// Since when the peer has answered nothing; that it closed is no answer.
     unanswered_since: Option<Instant>,
     /// The peer has closed, and what it sent before is not taken yet.
     leaving: bool,
@@ -264,6 +267,7 @@ impl Channel {
             _ if self.leaving => Event::Nothing,
             PacketKind::Bye => {
                 self.answered(now, packet);
+                self.unanswered_since = Some(now);
                 self.leave()
             }
             PacketKind::Unknown => Event::Nothing,
@@ -323,11 +327,12 @@ impl Channel {
             return Event::Ended(end);
         }
         if self.leaving {
-            return self.leave();
+            return match self.attentive && self.gives_up_at() <= now {
+                true => self.end(End::Closed),
+                false => self.leave(),
+            };
         }
-        if let Some(since) = self.unanswered_since
-            && now.since(since) >= self.terms.deadline
-        {
+        if self.gives_up_at() <= now {
             return self.end(End::Silent);
         }
         if self.welcome && outlet.has_room() {
@@ -412,16 +417,16 @@ impl Channel {
 
     /// When [`Channel::act`] has to be called next, if nothing arrives before.
     pub fn due(&self) -> Instant {
-        if self.ended.is_some() || self.leaving {
+        if self.ended.is_some() || (self.leaving && !self.attentive) {
             return Instant::END;
+        }
+        let deadline = self.gives_up_at();
+        if self.leaving {
+            return deadline;
         }
         if self.welcome || self.challenge {
             return Instant::default();
         }
-        let deadline = match self.unanswered_since {
-            Some(since) => since.after(self.terms.deadline),
-            None => Instant::END,
-        };
         if self.other == 0 {
             return self.greet_at.min(deadline);
         }
@@ -431,6 +436,14 @@ impl Channel {
             .min(self.sender.leaves_at())
             .min(self.sender.tries_at());
         soon.min(self.probe_at).min(deadline)
+    }
+
+    /// When the peer has answered nothing for too long.
+    fn gives_up_at(&self) -> Instant {
+        match self.unanswered_since {
+            Some(since) => since.after(self.terms.deadline),
+            None => Instant::END,
+        }
     }
 
     /// The peer's host says that nobody listens at the peer's address. A peer that is about to start is given a moment.
@@ -450,12 +463,9 @@ impl Channel {
     }
 
     fn greeted(&mut self, now: Instant, packet: &Packet, payload: &[u8]) -> Event {
-        let Ok(greeting) = Greeting::parse(payload) else {
+        let Some(greeting) = greeting_in(payload) else {
             return Event::Nothing;
         };
-        if greeting.from == 0 {
-            return Event::Nothing;
-        }
         if self.other == 0 {
             self.welcome = true;
             self.hear(packet);
@@ -474,8 +484,8 @@ impl Channel {
     }
 
     fn welcomed(&mut self, now: Instant, packet: &Packet, payload: &[u8]) -> Event {
-        match Greeting::parse(payload) {
-            Ok(greeting) if self.other == 0 && greeting.from != 0 && greeting.to == self.me.id => {
+        match greeting_in(payload) {
+            Some(greeting) if self.other == 0 && greeting.to == self.me.id => {
                 self.measure(now, packet);
                 self.open(&greeting, packet.credit)
             }
@@ -591,6 +601,12 @@ impl Channel {
     fn end(&mut self, end: End) -> Event {
         Event::Ended(*self.ended.get_or_insert(end))
     }
+}
+
+/// Reads a greeting of somebody who can be a peer.
+fn greeting_in(payload: &[u8]) -> Option<Greeting> {
+    let greeting = Greeting::parse(payload).ok()?;
+    (greeting.from != 0 && greeting.payload >= PAYLOAD_MIN).then_some(greeting)
 }
 
 /// Sends a packet that its way does not carry whole.

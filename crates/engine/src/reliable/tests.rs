@@ -206,6 +206,38 @@ fn what_came_before_a_goodbye_is_taken_after_it() {
     assert_eq!(network.ends[1].ended, Some(End::Closed));
 }
 
+/// What waits for the peer, such as an answer that nobody will send any more, ends though nobody takes what it sent before.
+#[test]
+fn nobody_waits_for_ever_for_a_peer_that_closed() {
+    let mut network = Network::new(17, CLEAN);
+    network.open();
+    network.ends[1].appetite = 0;
+    network.write_up_to([1000, 0]);
+    network.run_until(Duration::from_secs(5), |network| {
+        network.ends[0].channel.is_done()
+    });
+    network.close(Side::A);
+    network.run_for(1000 * MS);
+    let now = network.now;
+    network.ends[1].channel.attend(true, now);
+    network.run_for(network::DEADLINE - 1001 * MS);
+    assert_eq!(network.ends[1].ended, None);
+    network.run_for(2 * MS);
+    assert_eq!(network.ends[1].ended, Some(End::Closed));
+}
+
+/// Or else 4 MiB that wait for such a peer would be four million packets.
+#[test]
+fn a_peer_that_takes_hardly_anything_is_none() {
+    let mut network = Network::new(18, CLEAN);
+    for payload in [0, 1, 199] {
+        network.greet(Side::B, payload);
+        assert!(!network.ends[1].channel.is_open(), "{payload}");
+    }
+    network.greet(Side::B, 200);
+    assert!(network.ends[1].channel.is_open());
+}
+
 #[test]
 fn to_send_again_is_no_progress() {
     let mut network = Network::new(15, CLEAN);

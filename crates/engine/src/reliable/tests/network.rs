@@ -160,15 +160,19 @@ impl Network {
 
     /// A stranger greets an end in the other's name.
     pub(super) fn forge_hello(&mut self, to: Side) {
-        let mut out = Out::default();
+        self.greet(to, PAYLOAD);
+    }
+
+    /// The same, of somebody who takes payloads of this length.
+    pub(super) fn greet(&mut self, to: Side, payload: u32) {
         let greeting = Greeting {
             from: 666,
             to: 0,
-            payload: PAYLOAD,
+            payload,
             port: 0,
         };
-        out.send(&Packet::new(PacketKind::Hello, 0).emit(), &greeting.emit());
-        self.dispatch(1 - to as usize, out);
+        let header = Packet::new(PacketKind::Hello, 0).emit();
+        self.deliver(to as usize, &[&header[..], &greeting.emit()].concat());
     }
 
     pub(super) fn close(&mut self, side: Side) {
