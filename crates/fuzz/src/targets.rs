@@ -4,6 +4,7 @@ mod addresses;
 mod engine_frames;
 mod environment;
 mod getinfo;
+mod reliable_packets;
 mod shm_headers;
 mod shm_lane;
 mod shm_pair;
@@ -29,6 +30,7 @@ pub(crate) const ALL: &[Target] = targets![
     tcp_headers,
     tcp_stream,
     tcp_letters,
+    reliable_packets,
     shm_headers,
     shm_lane,
     shm_pair,
