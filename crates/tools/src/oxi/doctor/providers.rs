@@ -27,11 +27,8 @@ pub(super) fn check(backend: Backend) -> Vec<Finding> {
 
 fn examine(backend: Backend, name: &str) -> Finding {
     let about = format!("provider {name}");
-    let reliable = Hints::new().provider(name);
-    let datagrams = reliable.clone().kind::<Dgram>();
-    let info = match reliable.best(backend).or_else(|_| datagrams.best(backend)) {
-        Ok(info) => info,
-        Err(_) => return not_offered(backend, name, about),
+    let Some(info) = offer(backend, name) else {
+        return not_offered(backend, name, about);
     };
     let opened = match info.ep_type() {
         Some(EpType::Dgram) => open::<Dgram>(&info),
@@ -45,6 +42,16 @@ fn examine(backend: Backend, name: &str) -> Finding {
             "FI_LOG_LEVEL=info says more",
         ),
     }
+}
+
+/// Its best offer. Under the name of `udp` come those of `udp;ofi_rxd` as well, which say nothing of it.
+fn offer(backend: Backend, name: &str) -> Option<Info> {
+    let reliable = Hints::new().provider(name);
+    let datagrams = reliable.clone().kind::<Dgram>();
+    let answers = [reliable, datagrams].map(|hints| hints.offers(backend).unwrap_or_default());
+    let mut offers = answers.concat();
+    let own = offers.iter().position(|info| info.provider() == name);
+    (!offers.is_empty()).then(|| offers.swap_remove(own.unwrap_or(0)))
 }
 
 fn open<K: Connectionless>(info: &Info) -> Result<String, Error> {
@@ -83,6 +90,13 @@ mod tests {
             let found = found.unwrap_or_else(|| panic!("{name}: {findings:?}"));
             assert_eq!(found.grade, Grade::Ok, "{found}");
         }
+    }
+
+    #[test]
+    fn a_provider_is_examined_itself_and_not_what_is_built_upon_it() {
+        let kind = |name| offer(Backend::builtin(), name).and_then(|info| info.ep_type());
+        assert_eq!(kind("udp"), Some(EpType::Dgram));
+        assert_eq!(kind("udp;ofi_rxd"), Some(EpType::Rdm));
     }
 
     #[test]
