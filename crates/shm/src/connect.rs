@@ -65,10 +65,8 @@ impl ShmLink {
 
     /// Reads an open pair's socket: rings of the doorbell, or its end.
     pub(super) fn hear_pair(&mut self, peer: PeerId) {
-        let Some(index) = self.peers.get(peer).map(|peer| peer.pair) else {
-            return;
-        };
-        let Some(pair) = self.pairs.get_mut(index as usize) else {
+        let place = self.place_of(peer);
+        let Some(pair) = place.and_then(|place| self.pairs.get_mut(place)) else {
             return;
         };
         let mut byte = [0];
@@ -148,7 +146,6 @@ impl ShmLink {
         };
         known.limits = pair::limits(&self.params, half.region.layout, pull);
         known.stage = Stage::Open;
-        known.pair = self.pairs.len() as u32;
         known.reason = (!pull).then(|| {
             let cause = half.reads.err().unwrap_or_else(|| {
                 format!("process {} cannot read the memory of this one", half.pid)
@@ -167,9 +164,10 @@ impl ShmLink {
         let region = half.region;
         let sleeps = half.ability.contains(Ability::SLEEPS);
         self.board.set(half.conn, Conn::Open(peer));
-        self.pairs.push(Pair {
+        let pair = Pair {
             peer,
             rx: region.rx,
+            used: true,
             stalled: false,
             blocked: std::mem::take(&mut known.wanted).then_some(0),
             ending: None,
@@ -182,7 +180,8 @@ impl ShmLink {
             conn: half.conn,
             incarnation: half.incarnation,
             desk: Desk::new(region.head, region.side),
-        });
+        };
+        self.pairs.add(pair, &mut self.peers);
     }
 
     /// Gives up opening a pair, and says why.

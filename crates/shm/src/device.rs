@@ -154,7 +154,7 @@ impl Device for ShmLink {
         }
         self.asleep = true;
         self.turn += 1;
-        for pair in &mut self.pairs {
+        for pair in self.pairs.iter_mut() {
             pair.flush();
             pair.rx.publish();
             pair.bell.announce_sleep(self.turn);

@@ -33,40 +33,12 @@ pub struct Stranger {
 impl Stranger {
     /// Opens a pair with a peer; `pull` says that each side reads the other's memory.
     pub fn new(peer: PeerId, pull: bool) -> Option<Self> {
-        let params = Params {
-            lane_cells: MIN_LAYOUT.cells(),
-            lane_bytes: MIN_LAYOUT.bytes(),
-            ..Params::of_environment().clone()
-        };
-        let layout = params.layout();
-        let spare = Spare::new(&params).ok()?;
-        let ours = spare.map().ok()?;
-        let (cells, bytes) = (layout.cells() as u32, layout.bytes() as u32);
-        let theirs = Region::adopt(&spare.file, cells, bytes, true).ok()?;
-        let (socket, other) = UnixDatagram::pair().ok()?;
-        socket.set_nonblocking(true).ok()?;
-        let head = Arc::clone(&ours.head);
-        let pair = Pair {
-            peer,
-            rx: ours.rx,
-            stalled: false,
-            blocked: None,
-            ending: None,
-            broken: false,
-            tx: ours.tx,
-            bell: Doorbell::new(Arc::clone(&head), ours.side, true),
-            pull,
-            pid: NOBODY,
-            socket: Socket::from(OwnedFd::from(socket)),
-            conn: 0,
-            incarnation: 1,
-            desk: Desk::new(head, ours.side),
-        };
+        let (pair, theirs, socket) = pair_with_stranger(peer, pull)?;
         Some(Self {
             pair,
+            limits: pair::limits(&smallest(), theirs.layout, pull),
             theirs,
-            limits: pair::limits(&params, layout, pull),
-            _socket: other,
+            _socket: socket,
             over: false,
         })
     }
@@ -103,6 +75,44 @@ impl Stranger {
     /// Tells whether the pair has ended.
     pub const fn is_over(&self) -> bool {
         self.over
+    }
+}
+
+/// Returns a pair with a peer that is no endpoint, the other side of its memory, and the other end of its socket.
+pub(crate) fn pair_with_stranger(peer: PeerId, pull: bool) -> Option<(Pair, Region, UnixDatagram)> {
+    let spare = Spare::new(&smallest()).ok()?;
+    let ours = spare.map().ok()?;
+    let (cells, bytes) = (ours.layout.cells() as u32, ours.layout.bytes() as u32);
+    let theirs = Region::adopt(&spare.file, cells, bytes, true).ok()?;
+    let (socket, other) = UnixDatagram::pair().ok()?;
+    socket.set_nonblocking(true).ok()?;
+    let head = Arc::clone(&ours.head);
+    let pair = Pair {
+        peer,
+        rx: ours.rx,
+        used: false,
+        stalled: false,
+        blocked: None,
+        ending: None,
+        broken: false,
+        tx: ours.tx,
+        bell: Doorbell::new(Arc::clone(&head), ours.side, true),
+        pull,
+        pid: NOBODY,
+        socket: Socket::from(OwnedFd::from(socket)),
+        conn: 0,
+        incarnation: 1,
+        desk: Desk::new(head, ours.side),
+    };
+    Some((pair, theirs, other))
+}
+
+/// The smallest lanes.
+fn smallest() -> Params {
+    Params {
+        lane_cells: MIN_LAYOUT.cells(),
+        lane_bytes: MIN_LAYOUT.bytes(),
+        ..Params::of_environment().clone()
     }
 }
 

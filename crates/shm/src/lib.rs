@@ -4,7 +4,8 @@
 //! and afterwards says when the other side is gone. Both belong to the kernel: however a process ends, nothing stays
 //! behind. Long messages are read directly from the sender's memory where the two processes may do that.
 //!
-//! - `link`: the data path: `ShmLink` posts into lanes and polls them. `pair` is one peer's part of it.
+//! - `link`: the data path: `ShmLink` posts into lanes and polls them. `pair` is one peer's part of it, and
+//!   `pairs` says at which of them a poll looks.
 //! - `device`: how an endpoint is opened, named and put to sleep.
 //! - `connect`: how pairs open and close. `handshake` decides, without I/O; `peer` and `switchboard` remember.
 //! - `region`: the memory of a pair. `doorbell`: how a sleeper is woken. `pull`: long messages.
@@ -21,6 +22,7 @@ pub mod hostile;
 mod info;
 mod link;
 mod pair;
+mod pairs;
 mod params;
 mod peer;
 mod pull;

@@ -10,8 +10,9 @@ use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Instant, PeerId};
 
 use crate::pair::Pair;
+use crate::pairs::Pairs;
 use crate::params::Params;
-use crate::peer::{NO_PAIR, Peers, Stage};
+use crate::peer::{Peers, Stage};
 use crate::switchboard::Switchboard;
 use crate::sys::process::ForkMark;
 
@@ -24,8 +25,7 @@ const TIME_PER_LOOK: Duration = Duration::from_millis(1);
 pub struct ShmLink {
     pub(crate) mark: ForkMark,
     pub(crate) peers: Peers,
-    /// Open pairs, in no order.
-    pub(crate) pairs: Vec<Pair>,
+    pub(crate) pairs: Pairs,
     /// Peers in whose lanes something may be held back.
     held: Vec<PeerId>,
     polls: u32,
@@ -45,7 +45,7 @@ impl ShmLink {
         Self {
             mark: ForkMark::here(),
             peers: Peers::default(),
-            pairs: Vec::new(),
+            pairs: Pairs::default(),
             held: Vec::new(),
             polls: 0,
             look_at: Instant::default(),
@@ -58,10 +58,21 @@ impl ShmLink {
         }
     }
 
+    /// Returns the open pair with a peer, to be used: it is busy from now on.
     #[inline]
     fn pair_of(&mut self, peer: PeerId) -> Option<&mut Pair> {
-        let index = self.peers.get(peer)?.pair;
-        self.pairs.get_mut(index as usize)
+        let place = self.place_of(peer)?;
+        self.pairs.get_mut(place)
+    }
+
+    /// The same, its place.
+    #[inline]
+    pub(crate) fn place_of(&mut self, peer: PeerId) -> Option<usize> {
+        let place = self.peers.get(peer)?.pair as usize;
+        if self.pairs.is_busy(place) {
+            return Some(place);
+        }
+        self.pairs.rouse(place, &mut self.peers)
     }
 
     /// A frame is to go to a peer without an open pair: the next poll calls it.
@@ -100,9 +111,10 @@ impl ShmLink {
 
     fn wake_up(&mut self) {
         self.asleep = false;
-        for pair in &self.pairs {
+        for pair in self.pairs.iter() {
             pair.bell.announce_awake();
         }
+        self.pairs.look_at_all(&mut self.peers);
     }
 
     /// Moves long messages of one pair.
@@ -197,8 +209,11 @@ impl Link for ShmLink {
         self.now = now;
         self.polls = self.polls.wrapping_add(1);
         let mut events = self.look_if_due(sink);
+        if self.pairs.are_many() {
+            self.pairs.take_turns(self.polls, &mut self.peers);
+        }
         let mut index = 0;
-        while let Some(pair) = self.pairs.get_mut(index) {
+        while let Some(pair) = self.pairs.busy_mut(index) {
             events += pair.poll(sink);
             if pair.is_over() {
                 self.close_pair(index, sink);
@@ -224,20 +239,15 @@ impl ShmLink {
     /// Forgets an open pair and says so.
     #[cold]
     pub(crate) fn close_pair(&mut self, index: usize, sink: &mut impl Sink) {
-        let mut pair = self.pairs.swap_remove(index);
-        if let Some(moved) = self.pairs.get(index) {
-            let moved = moved.peer;
-            if let Some(peer) = self.peers.get_mut(moved) {
-                peer.pair = index as u32;
-            }
-        }
+        let Some(mut pair) = self.pairs.remove(index, &mut self.peers) else {
+            return;
+        };
         let why = pair.ending.unwrap_or(Errno::CONNRESET);
         for token in pair.desk.abandon() {
             sink.pulled(token, Err(why));
         }
         self.board.forget(pair.conn, Some(&pair.socket));
         if let Some(peer) = self.peers.get_mut(pair.peer) {
-            peer.pair = NO_PAIR;
             peer.stage = Stage::Apart;
             peer.wanted = false;
             peer.limits = self.expected;
@@ -252,7 +262,7 @@ impl Drop for ShmLink {
             return;
         }
         self.flush();
-        for pair in &mut self.pairs {
+        for pair in self.pairs.iter_mut() {
             pair.desk.abandon();
         }
     }

@@ -32,6 +32,8 @@ const COPIED: (usize, usize) = (16 * 1024, 32 * 1024);
 pub(crate) struct Pair {
     pub(crate) peer: PeerId,
     pub(crate) rx: Rx,
+    /// Something went either way since the pairs were judged.
+    pub(crate) used: bool,
     /// The sink has no room for the next arrival.
     pub(crate) stalled: bool,
     /// A frame with a ring body of so many bytes was refused because the lane was full.
@@ -241,6 +243,7 @@ impl Pair {
 
     #[inline(always)]
     fn push(&mut self, cell: &Cell, ring_len: usize, hold: bool) {
+        self.used = true;
         let (meta, words) = cell.emit();
         self.tx.push(&LaneCell { meta, words }, ring_len, hold);
         self.tx.expect_more();
@@ -294,6 +297,7 @@ impl Pair {
                 break;
             };
             events += 1;
+            self.used = true;
             match self.deliver(&arrived, sink) {
                 Ok(Some(ring_len)) => {
                     if self.rx.advance(ring_len) {
@@ -313,6 +317,11 @@ impl Pair {
             events += self.unblock(len, sink);
         }
         events
+    }
+
+    /// Tells whether this side has nothing to do before the other side publishes a cell.
+    pub(crate) fn is_quiet(&self) -> bool {
+        !self.stalled && self.blocked.is_none() && self.ending.is_none() && self.desk.is_idle()
     }
 
     /// Tells whether nothing more will come of a pair that ends.

@@ -10,7 +10,7 @@ use oxifabric_wire::shm::greeting::{Accept, Cause, Greeting, MAX_SIZE, Refuse};
 use crate::NAME;
 use crate::handshake::{self, Verdict};
 use crate::link::ShmLink;
-use crate::peer::{Half, NO_PAIR, Stage};
+use crate::peer::{Half, Stage};
 use crate::region::Region;
 use crate::switchboard::{Caller, Conn};
 use crate::sys::process;
@@ -185,8 +185,8 @@ impl ShmLink {
 
     /// The peer has a successor of the same name: its own pair is over.
     fn end_old(&mut self, peer: PeerId, sink: &mut impl Sink) {
-        let index = self.peers.get(peer).map_or(NO_PAIR, |peer| peer.pair);
-        match self.pairs.get_mut(index as usize) {
+        let place = self.place_of(peer);
+        match place.and_then(|place| self.pairs.get_mut(place)) {
             Some(pair) => {
                 pair.ending.get_or_insert(Errno::CONNRESET);
                 if let Some(peer) = self.peers.get_mut(peer) {
