@@ -15,6 +15,10 @@ use crate::sys::memory::{Mapping, Rx, Tx};
 /// Bytes before the lanes: doorbells and claims.
 const HEAD: usize = 8192;
 
+/// So many bytes of each byte ring are mapped page by page when a pair opens, as are the cells; the others by the first body
+/// there. Their memory is reserved all the same.
+const READY: usize = 4096;
+
 /// Which of the two endpoints of a pair this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
@@ -160,6 +164,9 @@ fn map(file: &OwnedFd, layout: Layout, side: Side) -> Result<Region, RegionError
     };
     let mapping = Mapping::of_file(file.as_fd(), size).map_err(failed)?;
     let offset = |side: Side| HEAD + side as usize * layout.size();
+    let ready = |side: Side| offset(side) + layout.size() - layout.bytes() + READY;
+    mapping.populate(0..ready(Side::Caller));
+    mapping.populate(offset(Side::Callee)..ready(Side::Callee));
     let (tx, rx, head) = mapping
         .into_lanes(offset(side), offset(side.other()), layout)
         .ok_or_else(|| failed(io::ErrorKind::InvalidInput.into()))?;

@@ -2,6 +2,7 @@
 
 use std::ffi::CString;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -69,6 +70,9 @@ pub(crate) fn sizes(file: BorrowedFd<'_>) -> io::Result<(u64, u64)> {
     Ok((stat.st_size as u64, stat.st_blocks as u64 * 512))
 }
 
+/// The usual page. Where pages are larger the kernel may refuse to populate from the middle of one.
+const PAGE: usize = 4096;
+
 /// A shared mapping, unmapped when dropped.
 #[derive(Debug)]
 pub(crate) struct Mapping {
@@ -84,11 +88,19 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// Maps the first `size` bytes of a file whose size was checked.
     pub(crate) fn of_file(file: BorrowedFd<'_>, size: usize) -> io::Result<Self> {
-        Self::map(
-            file.as_raw_fd(),
-            size,
-            libc::MAP_SHARED | libc::MAP_POPULATE,
-        )
+        Self::map(file.as_raw_fd(), size, libc::MAP_SHARED)
+    }
+
+    /// Makes a part accessible without page faults, as far as it is inside. A hint: where the kernel cannot do that, older than
+    /// 5.14, the faults come with the first accesses.
+    pub(crate) fn populate(&self, part: Range<usize>) {
+        let start = part.start.min(self.size) & !(PAGE - 1);
+        let len = part.end.min(self.size).saturating_sub(start);
+        // SAFETY: the range is inside this mapping; no byte changes.
+        unsafe {
+            let at = self.base.as_ptr().add(start);
+            libc::madvise(at.cast(), len, libc::MADV_POPULATE_WRITE);
+        }
     }
 
     /// Maps fresh memory of this process alone.
