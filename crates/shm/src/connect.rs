@@ -167,7 +167,7 @@ impl ShmLink {
         let pair = Pair {
             peer,
             rx: region.rx,
-            used: true,
+            judged: None,
             stalled: false,
             blocked: std::mem::take(&mut known.wanted).then_some(0),
             ending: None,

@@ -90,7 +90,7 @@ pub(crate) fn pair_with_stranger(peer: PeerId, pull: bool) -> Option<(Pair, Regi
     let pair = Pair {
         peer,
         rx: ours.rx,
-        used: false,
+        judged: None,
         stalled: false,
         blocked: None,
         ending: None,

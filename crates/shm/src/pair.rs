@@ -32,8 +32,8 @@ const COPIED: (usize, usize) = (16 * 1024, 32 * 1024);
 pub(crate) struct Pair {
     pub(crate) peer: PeerId,
     pub(crate) rx: Rx,
-    /// Something went either way since the pairs were judged.
-    pub(crate) used: bool,
+    /// The cells that had gone either way when the pairs were judged; `None` of a pair that became busy since.
+    pub(crate) judged: Option<u64>,
     /// The sink has no room for the next arrival.
     pub(crate) stalled: bool,
     /// A frame with a ring body of so many bytes was refused because the lane was full.
@@ -243,7 +243,6 @@ impl Pair {
 
     #[inline(always)]
     fn push(&mut self, cell: &Cell, ring_len: usize, hold: bool) {
-        self.used = true;
         let (meta, words) = cell.emit();
         self.tx.push(&LaneCell { meta, words }, ring_len, hold);
         self.tx.expect_more();
@@ -297,7 +296,6 @@ impl Pair {
                 break;
             };
             events += 1;
-            self.used = true;
             match self.deliver(&arrived, sink) {
                 Ok(Some(ring_len)) => {
                     if self.rx.advance(ring_len) {
@@ -317,6 +315,12 @@ impl Pair {
             events += self.unblock(len, sink);
         }
         events
+    }
+
+    /// Tells whether a cell has gone either way since the last time that this was asked.
+    pub(crate) fn was_used(&mut self) -> bool {
+        let cells = self.tx.pushed().wrapping_add(self.rx.taken());
+        self.judged.replace(cells) != Some(cells)
     }
 
     /// Tells whether this side has nothing to do before the other side publishes a cell.

@@ -91,7 +91,7 @@ impl Pairs {
     #[cold]
     pub(crate) fn rouse(&mut self, index: usize, peers: &mut Peers) -> Option<usize> {
         let pair = self.all.get_mut(index)?;
-        pair.used = true;
+        pair.judged = None;
         if index < self.busy {
             return Some(index);
         }
@@ -138,7 +138,7 @@ impl Pairs {
     fn judge(&mut self, peers: &mut Peers) {
         let mut index = 0;
         while let Some(pair) = self.busy_mut(index) {
-            if std::mem::take(&mut pair.used) || !pair.is_quiet() {
+            if pair.was_used() || !pair.is_quiet() {
                 index += 1;
                 continue;
             }

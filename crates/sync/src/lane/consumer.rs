@@ -34,6 +34,11 @@ impl<M: Memory> Consumer<M> {
         }
     }
 
+    /// Returns how many cells were taken, modulo 2^64.
+    pub const fn taken(&self) -> u64 {
+        self.head
+    }
+
     /// Tells whether a cell is there.
     #[inline(always)]
     pub fn is_ready(&self) -> bool {

@@ -38,6 +38,11 @@ impl<M: Memory> Producer<M> {
         }
     }
 
+    /// Returns how many cells were pushed, modulo 2^64.
+    pub const fn pushed(&self) -> u64 {
+        self.tail
+    }
+
     /// Returns where in the byte ring a body of `len` bytes goes, if it and its cell fit now. If they do not, nothing
     /// stays held back, because only the consumer can make room.
     ///
