@@ -15,6 +15,9 @@ use crate::upkeep::Upkeep;
 /// So many polls in vain between two looks at the clock.
 const POLLS_PER_LOOK: u32 = 64;
 
+/// A yield that takes longer, in microseconds, has let somebody run.
+const SOMEBODY_RAN_US: u64 = 2;
+
 /// How often a queue was polled in vain. Several threads may poll it: races on these hints do no harm.
 #[derive(Debug, Default)]
 pub(super) struct Patience {
@@ -43,8 +46,18 @@ impl Patience {
     #[cold]
     fn look(&self, polls: u32, upkeep: &Upkeep) {
         let quiet = polls != POLLS_PER_LOOK && !upkeep.take_stir();
-        if self.is_over(quiet, now_us(), limit()) {
+        let begun_us = now_us();
+        if self.is_over(quiet, begun_us, limit()) {
             std::thread::yield_now();
+            self.has_yielded(now_us().saturating_sub(begun_us));
+        }
+    }
+
+    /// Takes note of how long others had the processor: where many wait for it, one poll in vain is enough between two
+    /// yields, or whoever has something to do waits until all others have polled 64 times.
+    fn has_yielded(&self, took_us: u64) {
+        if took_us > SOMEBODY_RAN_US {
+            self.polls.store(2 * POLLS_PER_LOOK - 1, Ordering::Relaxed);
         }
     }
 
@@ -96,6 +109,22 @@ mod tests {
         let patience = Patience::default();
         assert!(!patience.is_over(false, 0, None));
         assert!(!patience.is_over(true, u64::MAX, None));
+    }
+
+    #[test]
+    fn where_others_wait_for_the_processor_every_poll_in_vain_looks() {
+        let upkeep = Upkeep::new(true, false);
+        let patience = Patience::default();
+        let looks = |took_us| {
+            patience.polls.store(5, Ordering::Relaxed);
+            patience.has_yielded(took_us);
+            patience.since_us.store(u64::MAX, Ordering::Relaxed);
+            upkeep.stir();
+            patience.polled(0, &upkeep);
+            patience.since_us.load(Ordering::Relaxed) != u64::MAX
+        };
+        assert!(!looks(SOMEBODY_RAN_US), "nobody ran");
+        assert!(looks(SOMEBODY_RAN_US + 1));
     }
 
     #[test]
