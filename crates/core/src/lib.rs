@@ -2,7 +2,7 @@
 //!
 //! - [`device`]: what a provider implements under an endpoint; [`connection`]: what it implements for connected ones;
 //!   [`packets`]: what it implements instead where packets may be lost.
-//! - [`inet`]: IP addresses, for the providers that have some; [`clock`], [`timer`], [`secret`] numbers, for all.
+//! - [`inet`]: IP addresses, for the providers that have some; [`clock`], [`timer`], [`secret`] numbers, [`syscall`]s, for all.
 //! - [`info`]: `struct fi_info` and its owned form.
 //! - [`log`], [`params`]: what the environment asks of the library.
 //! - [`simulation`]: what a simulated network tells programs that know of it.
@@ -47,6 +47,7 @@ pub mod registry;
 pub mod secret;
 pub mod simulation;
 mod sockaddr;
+pub mod syscall;
 #[cfg(test)]
 mod tests;
 mod text;

@@ -1,7 +1,10 @@
 //! epoll, to sleep on many sockets at once.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use oxifabric_core::syscall;
 
 use super::check;
 
@@ -89,11 +92,13 @@ impl Poller {
     /// Calls `visit` with what has happened, without waiting.
     pub(crate) fn visit(&self, events: &mut Vec<Event>) {
         events.clear();
-        let mut raw: [libc::epoll_event; BATCH] = [libc::epoll_event { events: 0, u64: 0 }; BATCH];
+        let mut raw = [MaybeUninit::<libc::epoll_event>::uninit(); BATCH];
+        let room = raw.as_mut_ptr().cast();
         // SAFETY: the array has room for as many events as the call is told.
-        let count =
-            unsafe { libc::epoll_wait(self.fd(), raw.as_mut_ptr(), BATCH as libc::c_int, 0) };
+        let count = unsafe { syscall::epoll_look(self.fd(), room, BATCH as libc::c_int) };
         for event in raw.iter().take(count.max(0) as usize) {
+            // SAFETY: the call has written as many events as it says.
+            let event = unsafe { event.assume_init() };
             let has = |bits: libc::c_int| event.events & bits as u32 != 0;
             events.push(Event {
                 key: event.u64,

@@ -10,6 +10,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use oxifabric_core::inet::RawAddr;
+use oxifabric_core::syscall;
 use oxifabric_mem::{Iov, MAX_SEGMENTS};
 
 use super::{check, check_len};
@@ -249,7 +250,7 @@ impl Socket {
     pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
         // SAFETY: the slice is valid for reads of its length.
-        check_len(unsafe { libc::send(self.fd(), bytes.as_ptr().cast(), bytes.len(), flags) })
+        check_len(unsafe { syscall::send(self.fd(), bytes.as_ptr(), bytes.len(), flags) })
     }
 
     /// Sends `head` and then `body[offset..offset + len]`.
@@ -267,19 +268,14 @@ impl Socket {
         let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
         // SAFETY: the pieces describe the slice and memory that an Iov's maker promised to keep valid; the
         // kernel only reads them.
-        check_len(unsafe { libc::sendmsg(self.fd(), &raw const message, flags) })
+        check_len(unsafe { syscall::sendmsg(self.fd(), &raw const message, flags) })
     }
 
     #[inline]
     pub(crate) fn recv(&self, into: &mut [u8]) -> io::Result<usize> {
         // SAFETY: the slice is valid for writes of its length.
         check_len(unsafe {
-            libc::recv(
-                self.fd(),
-                into.as_mut_ptr().cast(),
-                into.len(),
-                libc::MSG_DONTWAIT,
-            )
+            syscall::recv(self.fd(), into.as_mut_ptr(), into.len(), libc::MSG_DONTWAIT)
         })
     }
 
@@ -297,7 +293,7 @@ impl Socket {
         let mut message = pieces.message();
         // SAFETY: the pieces describe memory that an Iov's maker promised to keep valid and to leave to this
         // operation, and a slice that is borrowed for writing.
-        check_len(unsafe { libc::recvmsg(self.fd(), &raw mut message, libc::MSG_DONTWAIT) })
+        check_len(unsafe { syscall::recvmsg(self.fd(), &raw mut message, libc::MSG_DONTWAIT) })
     }
 
     /// Tells the peer that nothing more will come.

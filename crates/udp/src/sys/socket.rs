@@ -7,6 +7,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 
 use oxifabric_core::inet::RawAddr;
+use oxifabric_core::syscall;
 use oxifabric_mem::{Iov, MAX_SEGMENTS};
 
 use super::{check, check_len};
@@ -104,7 +105,7 @@ impl Socket {
     fn send_piece(&self, to: Destination<'_>, base: *mut u8, len: usize) -> io::Result<()> {
         let at = (&raw const *to.raw).cast();
         // SAFETY: the caller lends this memory, which is only read, and the address has `to.len` bytes.
-        let sent = unsafe { libc::sendto(self.fd(), base.cast(), len, 0, at, to.len) };
+        let sent = unsafe { syscall::sendto(self.fd(), base, len, 0, at, to.len) };
         check_len(sent).map(drop)
     }
 
@@ -124,7 +125,7 @@ impl Socket {
         head.msg_iov = pieces.as_mut_ptr();
         head.msg_iovlen = count;
         // SAFETY: address and pieces are valid for the call; the Iov lends the memory that they describe.
-        check_len(unsafe { libc::sendmsg(self.fd(), &raw const head, 0) }).map(drop)
+        check_len(unsafe { syscall::sendmsg(self.fd(), &raw const head, 0) }).map(drop)
     }
 
     /// Sends datagrams, at most [`outbox::MANY`], with one call; returns how many were sent.
@@ -150,7 +151,7 @@ impl Socket {
             count += 1;
         }
         // SAFETY: the first `count` messages have addresses and bodies that outlive the call; bodies are only read.
-        let sent = unsafe { libc::sendmmsg(self.fd(), heads.as_mut_ptr(), count, 0) };
+        let sent = unsafe { syscall::sendmmsg(self.fd(), heads.as_mut_ptr(), count, 0) };
         check(sent).map(|sent| sent as usize)
     }
 
@@ -165,7 +166,7 @@ impl Socket {
         let room = into.len();
         // SAFETY: there is room for as many bytes, and for any address if one is asked for.
         let received =
-            unsafe { libc::recvfrom(self.fd(), into.as_mut_ptr().cast(), room, 0, from, len) };
+            unsafe { syscall::recvfrom(self.fd(), into.as_mut_ptr(), room, 0, from, len) };
         check_len(received)
     }
 
@@ -191,7 +192,7 @@ impl Socket {
         head.msg_control = (&raw mut control).cast();
         head.msg_controllen = size_of::<Control>();
         // SAFETY: there is room for as many bytes, for any address and for the control data.
-        letter.len = check_len(unsafe { libc::recvmsg(self.fd(), &raw mut head, 0) })?;
+        letter.len = check_len(unsafe { syscall::recvmsg(self.fd(), &raw mut head, 0) })?;
         letter.each = merged_from(&head).unwrap_or(letter.len);
         Ok(())
     }
@@ -223,8 +224,7 @@ impl Socket {
             count += 1;
         }
         // SAFETY: the first `count` messages have room for a datagram, and for an address if one is asked for.
-        let received =
-            unsafe { libc::recvmmsg(self.fd(), heads.as_mut_ptr(), count, 0, ptr::null_mut()) };
+        let received = unsafe { syscall::recvmmsg(self.fd(), heads.as_mut_ptr(), count, 0) };
         let received = check(received)? as usize;
         for (letter, head) in letters.iter_mut().zip(&heads[..received]) {
             letter.len = (head.msg_len as usize).min(LONGEST);
