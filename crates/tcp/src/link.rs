@@ -61,6 +61,8 @@ pub struct TcpLink {
     blocked: usize,
     events: Vec<Event>,
     ticks: u32,
+    /// Polls since something happened.
+    vain: u32,
     /// The poller must be asked next time.
     visit: bool,
     /// Somewhere a deadline is still to be set.

@@ -17,10 +17,13 @@ use crate::sys::Socket;
 /// How much is read at most before it is looked at. Small messages come many at a time.
 const STAGING_LEN: usize = 16 * 1024;
 
-/// How much is read while large messages come: little more than a header, so that their bodies are not copied.
+/// How much is read while long messages come: little more than a header, so that their bodies are not copied.
 const NARROW_LEN: usize = 256;
 
-/// Messages of this length make it worth it to read narrowly.
+/// Messages of this length make it worth it to read narrowly: a second call costs less than copying them.
+pub(crate) const LONG_LEN: usize = STAGING_LEN / 4 * 3;
+
+/// A vain look at a socket that messages of this length come through costs more than it saves.
 pub(crate) const LARGE_LEN: usize = 2 * STAGING_LEN;
 
 /// How many calls a turn may take, so that one busy peer does not starve the others. One into a large body ends the turn,
@@ -36,8 +39,8 @@ const READS_TO_CATCH_UP: usize = 64;
 pub(crate) struct Rx {
     staging: Staging,
     state: State,
-    /// Large messages are expected.
-    narrow: bool,
+    /// How long the last body was: the next one is expected to be like it.
+    expected: usize,
 }
 
 #[derive(Debug)]
@@ -105,14 +108,14 @@ impl Rx {
         Self {
             staging: Staging::default(),
             state: State::Header,
-            narrow: false,
+            expected: 0,
         }
     }
 
     /// Tells whether large messages are expected.
     #[inline]
     pub(crate) const fn expects_large(&self) -> bool {
-        self.narrow
+        self.expected >= LARGE_LEN
     }
 
     pub(crate) fn stalled(&self) -> bool {
@@ -234,7 +237,7 @@ impl Rx {
         let tail = self.staging.room(match &self.state {
             State::Unwanted { .. } => STAGING_LEN,
             State::Body(placed) if placed.room() == 0 => STAGING_LEN,
-            _ if self.narrow => NARROW_LEN,
+            _ if self.expected >= LONG_LEN => NARROW_LEN,
             _ => STAGING_LEN,
         });
         let (asked, direct, result) = match &self.state {
@@ -259,6 +262,7 @@ impl Rx {
                 self.staging.added(count - placed_len);
                 Ok((placed_len > 0, count < asked))
             }
+            Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => Ok((false, true)),
             Err(error) => match error.kind() {
                 io::ErrorKind::WouldBlock => Ok((false, true)),
                 io::ErrorKind::Interrupted => Ok((false, false)),
@@ -356,7 +360,7 @@ impl Rx {
         };
         self.state = match placement {
             Placement::Done if whole.is_some() => {
-                self.narrow = false;
+                self.expected = body_len;
                 self.staging.consume(body_len);
                 return Ok(());
             }
@@ -377,7 +381,7 @@ impl Rx {
             },
             Placement::Refuse => return Err(Fault::Refused(header)),
         };
-        self.narrow = body_len >= LARGE_LEN;
+        self.expected = body_len;
         Ok(())
     }
 }

@@ -15,8 +15,9 @@ use crate::sys::Socket;
 /// Bodies up to this length are copied behind their headers: one call with one piece is the fastest.
 const COPY_MAX: usize = 2048;
 
-/// How many bytes may be held back in the hope of more.
-const BATCH_MAX: usize = 16 * 1024;
+/// How many bytes may be held back in the hope of more. Less costs more calls; more, and the receiver has nothing to do
+/// for too long.
+const BATCH_MAX: usize = 20 * 1024;
 
 /// After so many looks at a connection that holds nothing back, none is needed any more.
 const LOOKS: u32 = 64;

@@ -15,6 +15,10 @@ use crate::sys::{self, Event};
 /// Up to so many connections are read without asking the poller: an empty read costs about as much as that.
 const DIRECT_MAX: usize = 2;
 
+/// After so many polls in vain only the poller is asked, until it tells of something: it costs half of an empty read. A program
+/// that talks by other means, and looks here by the way, pays for every look; one that waits for an answer has it by then.
+const VAIN_MAX: u32 = 256;
+
 /// Every so many polls the poller is asked all the same.
 const VISIT_EVERY: u32 = 32;
 
@@ -26,7 +30,7 @@ impl TcpLink {
         if !self.held.is_empty() || !self.failed.is_empty() || !self.resumed.is_empty() {
             events += self.catch_up(sink);
         }
-        let direct = self.ready.len() <= DIRECT_MAX;
+        let direct = self.ready.len() <= DIRECT_MAX && self.vain < VAIN_MAX;
         if direct {
             let mut at = 0;
             while let Some(&id) = self.ready.get(at) {
@@ -53,6 +57,10 @@ impl TcpLink {
         if self.deadline.is_some_and(|deadline| deadline <= now) {
             events += self.expire(sink);
         }
+        self.vain = match events {
+            0 => self.vain.saturating_add(1),
+            _ => 0,
+        };
         events
     }
 

@@ -1,6 +1,7 @@
 //! Frames arrive, whole and in order.
 
 use super::*;
+use crate::rx::LONG_LEN;
 use crate::sys::testing::wait_readable;
 
 #[test]
@@ -383,4 +384,30 @@ fn an_atomic_towards_a_plain_peer_fails_alone_and_says_why() {
     drive(&mut a, &mut b, |_, b| !b.sink.arrived.is_empty());
     assert!(b.pop().is_some_and(|(_, got)| got == bytes));
     assert!(a.sink.down.is_empty());
+}
+
+#[test]
+fn what_follows_a_long_message_goes_straight_into_its_memory() {
+    for (len, streams) in [(LONG_LEN - 1, 0), (LONG_LEN, 1)] {
+        let (mut a, mut b, to_b, _) = pair(V4);
+        let (body, bytes) = pattern(&[len], 3);
+        for id in 1..=2 {
+            post(&mut a, &mut b, to_b, message(id, len), &body);
+            drive(&mut a, &mut b, |_, b| !b.sink.arrived.is_empty());
+            assert_eq!(b.pop().expect("it arrived").1, bytes);
+        }
+        assert_eq!(b.sink.next_token, streams, "{len}");
+    }
+}
+
+#[test]
+fn after_long_silence_only_the_poller_is_asked_until_it_tells_of_something() {
+    let (mut a, mut b, to_b, _) = pair(V4);
+    for id in 1..=2 {
+        (0..1000).for_each(|_| _ = b.poll());
+        assert!(b.link.vain >= 1000);
+        post(&mut a, &mut b, to_b, message(id, 0), &Iov::empty());
+        drive(&mut a, &mut b, |_, b| b.pop().is_some());
+        assert_eq!(b.link.vain, 0);
+    }
 }
