@@ -6,11 +6,15 @@
  *     BYTES MICROSECONDS MEGABYTES_PER_SECOND
  *
  * - line: one cache line goes to and fro through shared memory; the time is that of one way, whatever BYTES.
+ * - lines: cache lines, each with a message, from one process to the other through a ring of them, as fast as both can.
  * - copy: memcpy(3) of BYTES that are in the cache, by one process.
  * - read: one process reads BYTES of the other's memory (process_vm_readv(2)) into its own.
  * - both: each copies one half of every BYTES, the reader the front, the owner the back.
  * - ping: BYTES to and fro through a TCP connection, both sides spinning on a non-blocking socket; one way.
  * - stream: BYTES a call through a TCP connection, one way only.
+ * - window: 64 times BYTES and their headers through a TCP connection, in pieces of at most 16 KiB, answered by 8 bytes; a 64th of
+ *   the time.
+ * - duplex: BYTES both ways at once through a TCP connection, from 64 buffers a side into 64 others.
  * - datagram: BYTES to and fro between two UDP sockets that know each other's address, spinning likewise; one way.
  */
 #define _GNU_SOURCE
@@ -31,8 +35,17 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { LINES = 256, CREDIT = 32, WINDOW = 64, HEADER = 24, PIECE = 16384, BUFFERS = 64 };
+
+struct cell {
+	_Alignas(64) atomic_long turn;
+	long words[7];
+};
+
 struct shared {
 	_Alignas(64) atomic_long ball;
+	_Alignas(64) atomic_long taken;
+	struct cell ring[LINES];
 	_Alignas(64) atomic_int stage;
 	_Alignas(64) char *theirs, *ours;
 };
@@ -91,6 +104,46 @@ static void line(struct work *work, int begins)
 		if (!begins)
 			atomic_store_explicit(ball, 2 * i + 2, memory_order_release);
 	}
+}
+
+static void send_line(struct shared *shared, long turn)
+{
+	struct cell *cell = &shared->ring[turn % LINES];
+
+	while (turn >= atomic_load_explicit(&shared->taken, memory_order_acquire) + LINES)
+		;
+	for (int i = 0; i < 7; i++)
+		cell->words[i] = turn + i;
+	atomic_store_explicit(&cell->turn, turn + 1, memory_order_release);
+}
+
+static long take_line(struct shared *shared, long turn)
+{
+	struct cell *cell = &shared->ring[turn % LINES];
+	long sum = 0;
+
+	__builtin_prefetch(&shared->ring[(turn + 2) % LINES]);
+	while (atomic_load_explicit(&cell->turn, memory_order_acquire) != turn + 1)
+		;
+	for (int i = 0; i < 7; i++)
+		sum += cell->words[i];
+	if ((turn + 1) % CREDIT == 0)
+		atomic_store_explicit(&shared->taken, turn + 1, memory_order_release);
+	return sum;
+}
+
+/* Turns go on where the last round ended. */
+static void lines(struct work *work, int begins)
+{
+	static long first;
+	volatile long sink = 0;
+
+	for (long i = first; i < first + work->count; i++)
+		if (begins)
+			send_line(work->shared, i);
+		else
+			sink += take_line(work->shared, i);
+	first += work->count;
 }
 
 static void copy(struct work *work, int begins)
@@ -193,6 +246,51 @@ static void stream(struct work *work, int begins)
 		give(mine, work->from, 1);
 }
 
+static void window(struct work *work, int begins)
+{
+	int mine = work->sockets[!begins];
+	size_t piece;
+
+	for (long i = 0; i < work->count; i++) {
+		for (size_t left = WINDOW * (work->bytes + HEADER); left; left -= piece) {
+			piece = left < PIECE ? left : PIECE;
+			if (begins)
+				give(mine, work->from, piece);
+			else
+				take(mine, work->to, piece);
+		}
+		if (begins)
+			take(mine, work->to, 8);
+		else
+			give(mine, work->from, 8);
+	}
+}
+
+/* Moves what the socket takes or has of one buffer after the other; returns how far that is. */
+static size_t part(ssize_t moved, size_t done)
+{
+	if (moved < 0 && errno != EAGAIN)
+		fail("duplex");
+	return moved < 0 ? done : done + (size_t)moved;
+}
+
+static void duplex(struct work *work, int begins)
+{
+	int mine = work->sockets[!begins];
+	size_t total = (size_t)work->count * work->bytes, given = 0, taken = 0;
+
+	while (given < total || taken < total) {
+		size_t out = given % work->bytes, in = taken % work->bytes;
+		char *from = work->from + given / work->bytes % BUFFERS * work->bytes + out;
+		char *to = work->to + taken / work->bytes % BUFFERS * work->bytes + in;
+
+		if (given < total)
+			given = part(send(mine, from, work->bytes - out, MSG_NOSIGNAL | MSG_DONTWAIT), given);
+		if (taken < total)
+			taken = part(recv(mine, to, work->bytes - in, MSG_DONTWAIT), taken);
+	}
+}
+
 static void connect_pair(int sockets[2])
 {
 	struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -229,6 +327,8 @@ static void play(struct work *work, const char *name, int begins)
 {
 	if (!strcmp(name, "line"))
 		line(work, begins);
+	else if (!strcmp(name, "lines"))
+		lines(work, begins);
 	else if (!strcmp(name, "copy"))
 		copy(work, begins);
 	else if (!strcmp(name, "read"))
@@ -239,6 +339,10 @@ static void play(struct work *work, const char *name, int begins)
 		ping(work, begins);
 	else if (!strcmp(name, "stream"))
 		stream(work, begins);
+	else if (!strcmp(name, "window"))
+		window(work, begins);
+	else if (!strcmp(name, "duplex"))
+		duplex(work, begins);
 	else if (!strcmp(name, "datagram"))
 		datagram(work, begins);
 	else
@@ -278,11 +382,13 @@ int main(int argc, char **argv)
 	struct work work = { 0 };
 	int is_first;
 	double seconds;
+	size_t buffers, room;
 
 	if (argc != 6)
 		return 2;
 	work.bytes = strtoul(argv[2], NULL, 10);
 	work.count = atol(argv[3]);
+	room = work.bytes < PIECE ? PIECE : work.bytes;
 	work.shared = mmap(NULL, sizeof *work.shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (work.shared == MAP_FAILED)
 		fail("mmap");
@@ -297,8 +403,9 @@ int main(int argc, char **argv)
 	if (is_first)
 		prctl(PR_SET_PTRACER, work.second);
 	bind_to(atoi(argv[is_first ? 4 : 5]));
-	work.from = touched(work.bytes);
-	work.to = touched(work.bytes);
+	buffers = strcmp(argv[1], "duplex") ? 1 : BUFFERS;
+	work.from = touched(buffers * room);
+	work.to = touched(buffers * room);
 	if (is_first)
 		work.shared->ours = work.to;
 	else
@@ -309,6 +416,8 @@ int main(int argc, char **argv)
 		_exit(0);
 	if (!strcmp(argv[1], "line") || !strcmp(argv[1], "ping") || !strcmp(argv[1], "datagram"))
 		seconds /= 2;
+	if (!strcmp(argv[1], "window"))
+		seconds /= WINDOW;
 	printf("%zu %.4f %.3f\n", work.bytes, seconds * 1e6, (double)work.bytes / seconds / 1e6);
 	return waitpid(work.second, NULL, 0) == work.second ? 0 : 1;
 }
