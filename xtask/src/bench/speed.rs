@@ -33,6 +33,9 @@ const LATENCY: Figure = Figure::LatencyUs;
 const RATE: Figure = Figure::MillionsPerSecond;
 const BANDWIDTH: Figure = Figure::MbytesPerSecond;
 
+/// Messages of one turn of the limit of that name.
+const WINDOW: u64 = 64;
+
 /// The program promises nothing about its threads; otherwise it says that there is one, as MPI libraries do.
 const SAFE: &str = ", FI_THREAD_SAFE";
 
@@ -118,11 +121,17 @@ fn limits_of(limits: &Limits, work: &str, bytes: u64, count: u64) -> Vec<(&'stat
     let (shm, tcp) = match (work, bytes) {
         ("latency", ..=64) => (Some("line"), "ping"),
         ("latency", _) => (None, "ping"),
+        ("rate", ..=64) => (Some("lines"), "window"),
+        ("rate", ..65_536) => (None, "window"),
         ("rate", 65_536..) => (Some("both"), "stream"),
         ("write" | "read", 65_536..) => (Some("read"), "stream"),
         _ => return Vec::new(),
     };
-    let mut all = vec![("tcp", limits.of(tcp, bytes, count))];
+    let turns = match tcp {
+        "window" => count / WINDOW,
+        _ => count,
+    };
+    let mut all = vec![("tcp", limits.of(tcp, bytes, turns))];
     all.extend(shm.map(|shm| ("shm", limits.of(shm, bytes, count))));
     all
 }
