@@ -15,16 +15,16 @@ use crate::ledger::{Breach, Incoming, Ledger};
 use crate::sys::Socket;
 
 /// How much is read at most before it is looked at. Small messages come many at a time.
-const STAGING_LEN: usize = 16 * 1024;
+const STAGING_LEN: usize = 24 * 1024;
 
 /// How much is read while long messages come: little more than a header, so that their bodies are not copied.
 const NARROW_LEN: usize = 256;
 
 /// Messages of this length make it worth it to read narrowly: a second call costs less than copying them.
-pub(crate) const LONG_LEN: usize = STAGING_LEN / 4 * 3;
+pub(crate) const LONG_LEN: usize = 12 * 1024;
 
 /// A vain look at a socket that messages of this length come through costs more than it saves.
-pub(crate) const LARGE_LEN: usize = 2 * STAGING_LEN;
+pub(crate) const LARGE_LEN: usize = 32 * 1024;
 
 /// How many calls a turn may take, so that one busy peer does not starve the others. One into a large body ends the turn,
 /// because a reader that gets ahead of the sender holds the socket while the kernel fills it.
