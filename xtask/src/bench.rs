@@ -8,6 +8,7 @@ mod cores;
 mod drawing;
 mod limit;
 pub(crate) mod losses;
+mod mpi;
 mod page;
 mod report;
 mod sample;

@@ -120,7 +120,7 @@ fn limits_of(limits: &Limits, work: &str, bytes: u64, count: u64) -> Vec<(&'stat
     let count = scaled(count, bytes);
     let (shm, tcp) = match (work, bytes) {
         ("latency", ..=64) => (Some("line"), "ping"),
-        ("latency", _) => (None, "ping"),
+        ("latency", _) => (Some("copy"), "ping"),
         ("rate", ..=64) => (Some("lines"), "window"),
         ("rate", ..65_536) => (None, "window"),
         ("rate", 65_536..) => (Some("both"), "stream"),

@@ -12,6 +12,7 @@ use oxifabric_trials::{Library, Missing, Pair, Program, port};
 
 use super::cores::Cores;
 use super::limit::Limit;
+use super::mpi;
 use super::speed::{self, Speed};
 use super::ucx::Test;
 
@@ -81,6 +82,8 @@ pub(super) enum Source {
     Own(Rc<Compiled>),
     /// One of ours, which is two processes.
     Speed(Speed),
+    /// One of the Intel MPI Benchmarks.
+    Mpi(&'static str),
 }
 
 /// All workloads for which this machine has the programs.
@@ -158,6 +161,7 @@ pub(super) fn all(short: bool, cores: &Cores) -> Vec<Workload> {
             ),
         ]);
     }
+    all.extend(mpi::workloads(short));
     all.extend(speed::workloads(short, cores));
     all.extend(own(short));
     all
@@ -256,6 +260,9 @@ impl Workload {
             Source::PingPong => self.ping_pong(library, provider),
             Source::Fabtests(file) => Ok(self.fabtests(file, library, provider)),
             Source::Own(compiled) => return self.alone(compiled, library, provider),
+            Source::Mpi(benchmark) => {
+                return mpi::measure(self, benchmark, library, provider, cores);
+            }
             Source::Speed(speed) => {
                 let row = speed.run(&self.options, library, provider, cores, None)?;
                 let figure = self.figure.of(&row);

@@ -1,0 +1,92 @@
+//! The Intel MPI Benchmarks (IMB-MPI1) on Intel MPI, where its wheel is installed: an unmodified MPI, which loads whatever libfabric it
+//! is told to.
+
+use std::error::Error;
+
+use oxifabric_trials::Library;
+use oxifabric_trials::mpi::Mpi;
+use oxifabric_trials::wheel::INTEL_MPI;
+
+use super::cores::Cores;
+use super::workload::{Figure, Source, Workload};
+
+/// Name, the benchmark's own name, the logarithm of the bytes, how often.
+#[rustfmt::skip]
+const BENCHMARKS: [(&str, &str, u32, u32); 8] = [
+    ("IMB PingPong, 8 B", "PingPong", 3, 100_000),
+    ("IMB PingPong, 16 KiB", "PingPong", 14, 50_000),
+    ("IMB PingPong, 256 KiB", "PingPong", 18, 10_000),
+    ("IMB Sendrecv, 8 B", "Sendrecv", 3, 100_000),
+    ("IMB Sendrecv, 16 KiB", "Sendrecv", 14, 50_000),
+    ("IMB Allreduce, 8 B", "Allreduce", 3, 100_000),
+    ("IMB Allreduce, 16 KiB", "Allreduce", 14, 30_000),
+    ("IMB Allreduce, 256 KiB", "Allreduce", 18, 5_000),
+];
+
+/// All of them, if the wheel is there.
+pub(super) fn workloads(short: bool) -> Vec<Workload> {
+    if INTEL_MPI.environment().is_err() {
+        return Vec::new();
+    }
+    let workload = |(name, benchmark, log, count)| {
+        let count = if short { count / 1000 } else { count };
+        Workload {
+            name,
+            figure: Figure::LatencyUs,
+            program: Source::Mpi(benchmark),
+            options: format!("-npmin 2 -iter_policy off -iter {count} -msglog {log}:{log}"),
+            bytes: 1u64 << log,
+            provider: None,
+            ucx: None,
+            limits: Vec::new(),
+        }
+    };
+    BENCHMARKS.into_iter().map(workload).collect()
+}
+
+/// Runs a benchmark with a rank on each core; returns the time that it gives for `bytes`, in microseconds.
+pub(super) fn measure(
+    workload: &Workload,
+    benchmark: &str,
+    library: &Library,
+    provider: &str,
+    cores: &Cores,
+) -> Result<f64, Box<dyn Error>> {
+    let wheel = INTEL_MPI.environment().map_err(|missing| missing.0)?;
+    let launch = Mpi::Intel.launch(library, provider, 2, &wheel.join("bin/IMB-MPI1"));
+    let launch = launch.map_err(|missing| missing.0)?;
+    let launch = launch.args([benchmark]).line(&workload.options);
+    let launch = match cores.pair() {
+        Some([one, other]) => launch.env("I_MPI_PIN_PROCESSOR_LIST", format!("{one},{other}")),
+        None => launch,
+    };
+    let outcome = launch.run();
+    let time = time_of(&outcome.stdout, workload.bytes).filter(|_| outcome.is_success());
+    time.ok_or_else(|| outcome.to_string().into())
+}
+
+/// The time in the row of `bytes`: the only one, or the mean of both ranks behind the least and the greatest.
+fn time_of(stdout: &str, bytes: u64) -> Option<f64> {
+    let bytes = bytes.to_string();
+    stdout.lines().find_map(|line| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let column = if words.len() > 4 { 4 } else { 2 };
+        let time = words.get(column)?.parse().ok()?;
+        (words.first() == Some(&bytes.as_str())).then_some(time)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_from_both_forms_of_tables() {
+        let one = "#bytes #repetitions t[usec] Mbytes/sec\n 0 1000 0.21 0.00\n 8 1000 0.28 28.5\n";
+        let three =
+            "#bytes #repetitions t_min t_max t_avg\n 0 9 0.1 0.1 0.1\n 8 9 0.30 0.50 0.40\n";
+        assert_eq!(time_of(one, 8), Some(0.28));
+        assert_eq!(time_of(three, 8), Some(0.40));
+        assert_eq!(time_of(three, 16), None);
+    }
+}
