@@ -14,7 +14,7 @@ use players::{pair, play_both};
 /// The most instructions that the safe interface may add to a round of two messages: four operations and four completions. The
 /// library below gets faster and slower by itself, so that a share of the whole would say little of the interface. Less
 /// where both are optimised, as `cargo test --release` does: docs/performance.md.
-const MOST_ADDED: u64 = if cfg!(debug_assertions) { 2_000 } else { 700 };
+const MOST_ADDED: u64 = if cfg!(debug_assertions) { 2_000 } else { 800 };
 /// Rounds of the shorter and of the longer game. Only what the longer one needs more is counted.
 const ROUNDS: [usize; 2] = [500, 1500];
 /// Which game the process under callgrind plays, and how many rounds of it.
