@@ -5,6 +5,7 @@ use core::ptr::NonNull;
 use std::os::fd::RawFd;
 
 use oxifabric_engine::Link;
+use oxifabric_engine::faults::FaultKinds;
 use oxifabric_types::{Address, Caps, Errno, Info, PeerId};
 
 use crate::connection::Connection;
@@ -91,9 +92,9 @@ pub trait Device: Link + Connection + Send + Sized + 'static {
     /// link keeps to less than [`Link`] promises, and frames are whole untagged messages without acknowledgement.
     const DATAGRAM: bool = false;
 
-    /// Packets of it may be lost, doubled and delayed on purpose (`FI_OXI_FAULTS`). Other devices do not open while that is asked
-    /// for: a test that believes in faults must not run without them.
-    const TAKES_FAULTS: bool = false;
+    /// What can befall it on purpose (`FI_OXI_FAULTS`). It does not open while anything else is asked for: a test that believes
+    /// in faults must not run without them.
+    const FAULTS: FaultKinds = FaultKinds::empty();
 
     /// Frames may wait for more to leave with them, until the next poll at the latest: [`Device::holds_back`].
     const GATHERS: bool = false;

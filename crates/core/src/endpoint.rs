@@ -49,9 +49,9 @@ use crate::cntr::Cntr;
 use crate::connection::{Msg, MsgProvider};
 use crate::device::{Device, Provider};
 use crate::domain::Domain;
+use crate::faults;
 use crate::handle::{Fid, Ref, table};
 use crate::members::Drive;
-use crate::packets;
 use crate::passive::{Taken, device_of};
 use bind::Bindings;
 pub(crate) use cm::{cm_data, hand_out_name};
@@ -147,9 +147,7 @@ impl<P: Provider> RdmEndpoint<P> {
         device: P::Device,
         taken: Option<Taken>,
     ) -> Result<*mut fid_ep, Errno> {
-        if !P::Device::TAKES_FAULTS && packets::faults_are_asked_in_vain(P::NAME) {
-            return Err(Errno::INVAL);
-        }
+        let faults = faults::planned_for::<P::Device>(P::NAME)?;
         let exact = (info.caps | info.rx.caps).contains(Caps::EXACT_DIRECTED_RECV);
         let config = match P::Device::DATAGRAM {
             false => config(&info),
@@ -157,7 +155,7 @@ impl<P: Provider> RdmEndpoint<P> {
         };
         let directed = directed(info.caps | info.rx.caps);
         let upkeep = Arc::clone(domain.upkeep());
-        let port = Port::new(device, config, directed, exact, upkeep);
+        let port = Port::new(device, config, directed, exact, upkeep).suffering(faults);
         // SAFETY: with the lock off, the application promised that one thread at a time uses the domain's objects;
         // neither engine nor device call back into the endpoint.
         let port = unsafe { SwitchLock::new(port, domain.locks()) };

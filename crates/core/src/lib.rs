@@ -30,6 +30,7 @@ mod domain;
 mod endpoint;
 mod eq;
 mod fabric;
+pub mod faults;
 mod handle;
 pub mod inet;
 pub mod info;

@@ -7,13 +7,13 @@ mod offer;
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-use oxifabric_engine::reliable::{FaultPlan, PacketPort, ReliableLink};
+use oxifabric_engine::faults::FaultKinds;
+use oxifabric_engine::reliable::{PacketPort, ReliableLink};
 use oxifabric_types::{Address, Errno, Info, Instant, PeerId};
 
 use crate::connection::Connection;
 use crate::device::Device;
-use crate::log;
-use crate::params::{Parameter, ParameterKind};
+use crate::faults;
 pub use offer::offer;
 
 /// A local port that carries packets, with its address and its way to sleep. See [`Device`] for what the calls mean.
@@ -64,53 +64,14 @@ pub trait PacketDevice: PacketPort + Send + Sized + 'static {
     }
 }
 
-/// The parameters of all such endpoints.
-pub(crate) static PARAMETERS: [Parameter; 1] = [Parameter {
-    name: "oxi_faults",
-    kind: ParameterKind::Text,
-    help: "For tests: endpoints that send packets lose, double and delay this share of them, such as drop=0.01,dup=0.001,reorder=0.02,seed=7",
-    default: "",
-}];
-
-/// Returns the faults that the environment asks for.
-///
-/// # Errors
-/// [`Errno::INVAL`] when it asks for something else: a test that believes in faults must not run without them.
-fn planned_faults() -> Result<Option<FaultPlan>, Errno> {
-    let Some(text) = PARAMETERS[0].text("") else {
-        return Ok(None);
-    };
-    let plan = text.parse().map_err(|error| {
-        log::warn!("core", Core, "{}: {error}", PARAMETERS[0].variable(""));
-        Errno::INVAL
-    });
-    plan.map(Some)
-}
-
-/// Tells whether the environment asks for faults where there is nothing that they could happen to: below streams and shared
-/// memory nothing is lost, doubled or overtaken, and a datagram endpoint repairs nothing.
-pub(crate) fn faults_are_asked_in_vain(provider: &str) -> bool {
-    let asked = PARAMETERS[0].text("").is_some_and(|text| !text.is_empty());
-    if asked {
-        let variable = PARAMETERS[0].variable("");
-        let why = "is for endpoints that send packets and repair losses";
-        log::warn!(
-            "core",
-            Core,
-            "{variable} {why}; {provider} opens none with it"
-        );
-    }
-    asked
-}
-
 impl<P: PacketDevice> Connection for ReliableLink<P> {}
 
 impl<P: PacketDevice> Device for ReliableLink<P> {
     const GATHERS: bool = true;
-    const TAKES_FAULTS: bool = true;
+    const FAULTS: FaultKinds = FaultKinds::all();
 
     fn open(info: &Info) -> Result<Self, Errno> {
-        let faults = planned_faults()?;
+        let faults = faults::planned()?;
         Ok(Self::new(P::open(info)?, P::deadline(), faults))
     }
 

@@ -9,7 +9,7 @@ use std::env;
 
 use oxifabric_abi::{FI_PARAM_BOOL, FI_PARAM_INT, FI_PARAM_SIZE_T, FI_PARAM_STRING};
 
-use crate::{log, packets, registry};
+use crate::{faults, log, registry};
 
 /// A parameter that an environment variable `FI_<PROVIDER>_<NAME>` sets.
 #[derive(Clone, Copy, Debug)]
@@ -107,7 +107,7 @@ impl Parameter {
 /// Lists the parameters of the library itself.
 pub fn of_library() -> impl Iterator<Item = &'static Parameter> {
     let general = registry::PARAMETERS.iter().chain(&log::PARAMETERS);
-    general.chain(&packets::PARAMETERS)
+    general.chain(&faults::PARAMETERS)
 }
 
 /// Returns `FI_<PROVIDER>_<NAME>`, or `FI_<NAME>` for the library itself.

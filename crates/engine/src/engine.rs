@@ -1,8 +1,11 @@
 //! One endpoint's protocol state, and what its driver calls.
 
+use alloc::boxed::Box;
+
 use oxifabric_types::{Errno, Flags, Instant, PeerId};
 
 use crate::collective::Collectives;
+use crate::faults::Gate;
 use crate::peer::Peers;
 use crate::posted::PostedQueue;
 use crate::sink::EngineSink;
@@ -46,6 +49,8 @@ pub struct Engine {
     /// Something changed that may let the arrivals of stalled peers in.
     pub(crate) offer_again: bool,
     pub(crate) collectives: Collectives,
+    /// What befalls posts on purpose.
+    pub(crate) gate: Option<Box<Gate>>,
 }
 
 impl Engine {
@@ -60,6 +65,7 @@ impl Engine {
             peers: Peers::default(),
             offer_again: false,
             collectives: Collectives::new(),
+            gate: None,
         }
     }
 

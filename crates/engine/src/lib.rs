@@ -9,6 +9,7 @@
 //! - [`op`]: operations and their completions.
 //! - [`arithmetic`]: what atomics and collectives compute.
 //! - [`engine`]: the state of one endpoint between the two.
+//! - [`faults`]: what goes wrong on purpose, for tests.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -18,6 +19,7 @@ extern crate std;
 
 pub mod arithmetic;
 pub mod engine;
+pub mod faults;
 pub mod link;
 pub mod op;
 pub mod reliable;
@@ -53,7 +55,7 @@ pub use atomic::{AtomicOp, MAX_ATOMIC_BYTES, Update};
 pub use collective::{Arithmetic, Collective, CollectiveOp, GroupId, MAX_MEMBERS};
 pub use engine::{Config, Engine};
 pub use link::{
-    Body, Frame, Header, HeaderFlags, Kind, Limits, Link, Placement, PostError, Posted, RemoteIov,
-    RxToken, Sink, Target, TxToken,
+    Body, Disturbance, Frame, Header, HeaderFlags, Kind, Limits, Link, Placement, PostError,
+    Posted, RemoteIov, RxToken, Sink, Target, TxToken,
 };
 pub use op::{Completion, Completions, Failure, RmaOp, RxOp, TxOp};

@@ -51,6 +51,13 @@ pub trait Link {
 
     /// Offers the arrival again that was answered with [`Placement::Stall`], at the next poll.
     fn resume(&mut self, peer: PeerId);
+
+    /// Provokes what may happen at any post, for tests; returns whether it did. It does not where there is no connection with
+    /// the peer: the next post starts one. Whoever sleeps on the link is woken for what follows.
+    fn disturb(&mut self, peer: PeerId, how: Disturbance) -> bool {
+        let _ = (peer, how);
+        false
+    }
 }
 
 /// What a link calls while it is polled. The engine implements it.
@@ -247,6 +254,15 @@ pub enum PostError {
     Again,
     /// Not at all.
     Down(Errno),
+}
+
+/// What may happen at a post.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disturbance {
+    /// The link takes no frame for the peer: [`Sink::writable`] follows with a later poll, as after [`PostError::Again`].
+    Refuse,
+    /// The connection with the peer is lost, and the peer sees it, too: [`Sink::peer_down`] follows with a later poll.
+    Break,
 }
 
 /// What the path to a peer can take.

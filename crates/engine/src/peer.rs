@@ -2,6 +2,7 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use bitflags::bitflags;
 use oxifabric_types::{Errno, PeerId};
 
 use crate::slab::Key;
@@ -25,6 +26,23 @@ pub(crate) struct Peers {
     ready: VecDeque<PeerId>,
     /// Peers whose next arrival was refused for lack of room.
     stalled: Vec<PeerId>,
+    /// What every peer has at first.
+    first: Hurdles,
+}
+
+bitflags! {
+    /// What keeps a send from going to the link at once.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub(crate) struct Hurdles: u8 {
+        /// The link takes nothing now.
+        const BLOCKED = 1;
+        /// The next message waits until everything before it is complete.
+        const FENCED = 2;
+        /// A plan says what befalls its posts.
+        const WATCHED = 4;
+        /// Frames have to be let pass.
+        const GATED = Self::BLOCKED.bits() | Self::WATCHED.bits();
+    }
 }
 
 /// One peer.
@@ -36,10 +54,8 @@ pub(crate) struct Peer {
     backlog: VecDeque<Key>,
     /// Sends whose data the peer asked for; their segments need no order among other messages.
     bulk: VecDeque<Key>,
-    /// The link takes nothing now.
-    pub(crate) blocked: bool,
-    /// The next message waits until everything before it is complete.
-    pub(crate) fenced: bool,
+    /// What is between its sends and the link.
+    pub(crate) hurdles: Hurdles,
     /// Whose turn it is when both queues wait.
     bulk_turn: bool,
     ready: bool,
@@ -84,7 +100,7 @@ impl Peer {
             return Some(Next::Reply(reply));
         }
         let message = self.backlog.front().copied().map(Next::Message);
-        let message = message.filter(|_| !self.fenced);
+        let message = message.filter(|_| !self.hurdles.contains(Hurdles::FENCED));
         let bulk = self.bulk.front().copied().map(Next::Bulk);
         if self.bulk_turn {
             bulk.or(message)
@@ -117,21 +133,36 @@ impl Peers {
     pub(crate) fn is_clear(&self, peer: PeerId) -> bool {
         self.rows
             .get(peer.index())
-            .is_none_or(|row| !(row.blocked | row.fenced))
+            .is_none_or(|row| row.hurdles.is_empty())
     }
 
     /// Tells whether an injected operation had better come again than wait here.
     #[inline]
     pub(crate) fn is_crowded(&self, peer: PeerId) -> bool {
-        self.rows
-            .get(peer.index())
-            .is_some_and(|row| row.blocked && row.backlog.len() >= MAX_INJECTED)
+        self.rows.get(peer.index()).is_some_and(|row| {
+            row.hurdles.contains(Hurdles::BLOCKED) && row.backlog.len() >= MAX_INJECTED
+        })
     }
 
     /// Tells whether the number can be a peer's.
     #[inline]
     pub(crate) const fn is_valid(peer: PeerId) -> bool {
         peer.index() < MAX_PEERS
+    }
+
+    /// Watches all peers, from before they are posted to.
+    pub(crate) fn watch_all(&mut self) {
+        self.first = Hurdles::WATCHED;
+        for row in &mut self.rows {
+            row.hurdles.insert(Hurdles::WATCHED);
+        }
+    }
+
+    /// Gives a peer its row.
+    pub(crate) fn meet(&mut self, peer: PeerId) {
+        if Self::is_valid(peer) {
+            self.row(peer);
+        }
     }
 
     /// Returns a peer's row, if it has one yet.
@@ -167,21 +198,22 @@ impl Peers {
 
     /// Lets what waits behind a fence look again whether everything before it is complete.
     pub(crate) fn lift_fence(&mut self, peer: PeerId) {
-        if let Some(row) = self.get_mut(peer).filter(|row| row.fenced) {
-            row.fenced = false;
+        let row = self.get_mut(peer);
+        if let Some(row) = row.filter(|row| row.hurdles.contains(Hurdles::FENCED)) {
+            row.hurdles.remove(Hurdles::FENCED);
             self.make_ready(peer);
         }
     }
 
     /// The link takes nothing for the peer now.
     pub(crate) fn block(&mut self, peer: PeerId) {
-        self.row(peer).blocked = true;
+        self.row(peer).hurdles.insert(Hurdles::BLOCKED);
     }
 
     /// The link takes frames for the peer again.
     pub(crate) fn unblock(&mut self, peer: PeerId) {
         if let Some(row) = self.get_mut(peer) {
-            row.blocked = false;
+            row.hurdles.remove(Hurdles::BLOCKED);
             self.make_ready(peer);
         }
     }
@@ -244,10 +276,12 @@ impl Peers {
     /// Forgets everything about a peer that is gone.
     pub(crate) fn reset(&mut self, peer: PeerId) {
         self.stalled.retain(|&other| other != peer);
+        let first = self.first;
         if let Some(row) = self.get_mut(peer) {
             let ready = row.ready;
             *row = Peer {
                 ready,
+                hurdles: first,
                 ..Peer::default()
             };
         }
@@ -261,7 +295,10 @@ impl Peers {
     fn row(&mut self, peer: PeerId) -> &mut Peer {
         let index = peer.index();
         if self.rows.len() <= index {
-            self.rows.resize_with(index + 1, Peer::default);
+            self.rows.resize_with(index + 1, || Peer {
+                hurdles: self.first,
+                ..Peer::default()
+            });
         }
         &mut self.rows[index]
     }

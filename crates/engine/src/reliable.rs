@@ -22,7 +22,6 @@ mod receiver;
 mod sender;
 
 pub use channel::{Channel, Consumer, End, Event, Identity, Outlet, Terms};
-pub use faults::{FaultPlan, NoPlan};
 pub use link::{PacketPort, ReliableLink};
 
 #[cfg(test)]

@@ -6,7 +6,8 @@
 use oxifabric_types::{Errno, Flags, PeerId};
 
 use crate::engine::Engine;
-use crate::peer::{Next, Reply};
+use crate::faults::Gate;
+use crate::peer::{Hurdles, Next, Reply};
 use crate::rndv::{answer, bare};
 use crate::slab::Key;
 use crate::transmit::{self, Stage, Transmit};
@@ -169,7 +170,12 @@ impl Engine {
         peer: PeerId,
     ) {
         self.decide_acks(link, peer);
-        while let Some(row) = self.peers.get_mut(peer).filter(|row| !row.blocked) {
+        while let Some(row) = self.peers.get_mut(peer) {
+            if row.hurdles.intersects(Hurdles::GATED)
+                && !Gate::opens(&mut self.gate, row, link, peer)
+            {
+                return;
+            }
             let Some(next) = row.next() else {
                 return;
             };
@@ -184,7 +190,7 @@ impl Engine {
             match step {
                 Step::More => row.posted(next, false),
                 Step::Last => row.posted(next, true),
-                Step::Blocked => row.blocked = true,
+                Step::Blocked => row.hurdles.insert(Hurdles::BLOCKED),
             }
         }
     }

@@ -8,6 +8,7 @@ use oxifabric_core::connection::Connection;
 use oxifabric_core::device::Device;
 use oxifabric_core::log;
 use oxifabric_core::timer::Timer;
+use oxifabric_engine::faults::FaultKinds;
 use oxifabric_types::{Address, Errno, Info, Instant, PeerId};
 
 use crate::NAME;
@@ -93,6 +94,8 @@ const RETRY: std::time::Duration = std::time::Duration::from_millis(1);
 impl Connection for ShmLink {}
 
 impl Device for ShmLink {
+    const FAULTS: FaultKinds = FaultKinds::POSTS;
+
     fn open(info: &Info) -> Result<Self, Errno> {
         Self::open_with(info, Params::of_environment())
     }

@@ -9,6 +9,7 @@
 //! - `device`: how an endpoint is opened, named and put to sleep.
 //! - `connect`: how pairs open and close. `handshake` decides, without I/O; `peer` and `switchboard` remember.
 //! - `region`: the memory of a pair. `doorbell`: how a sleeper is woken. `pull`: long messages.
+//! - `provoke`: faults on purpose.
 //! - `info`, `params`: what the provider offers, and what the environment asks of it.
 //! - `hostile`: a pair with a stranger, for the fuzz targets.
 //! - `sys`: system calls; all unsafe code.
@@ -25,6 +26,7 @@ mod pair;
 mod pairs;
 mod params;
 mod peer;
+mod provoke;
 mod pull;
 mod region;
 mod switchboard;

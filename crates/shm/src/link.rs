@@ -5,7 +5,9 @@
 
 use std::time::Duration;
 
-use oxifabric_engine::{Frame, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken};
+use oxifabric_engine::{
+    Disturbance, Frame, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken,
+};
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Instant, PeerId};
 
@@ -232,6 +234,10 @@ impl Link for ShmLink {
         if let Some(pair) = self.pair_of(peer) {
             pair.stalled = false;
         }
+    }
+
+    fn disturb(&mut self, peer: PeerId, how: Disturbance) -> bool {
+        self.provoke(peer, how)
     }
 }
 

@@ -4,6 +4,7 @@
 //! - `dial`: connections that we make.
 //! - `admit`: connections that others make.
 //! - `progress`: polling, and the end of connections.
+//! - `provoke`: faults on purpose.
 //!
 //! A poll tries the few connections in use directly, because a look at the poller costs as much as a read; the
 //! poller is asked now and then, and always while something is expected there that reading does not show.
@@ -12,11 +13,14 @@ pub(crate) mod admit;
 pub(crate) mod device;
 pub(crate) mod dial;
 mod progress;
+mod provoke;
 
 use std::net::SocketAddr;
 
 use oxifabric_core::timer::Timer;
-use oxifabric_engine::{Frame, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken};
+use oxifabric_engine::{
+    Disturbance, Frame, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken,
+};
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Instant, PeerId};
 
@@ -182,6 +186,10 @@ impl Link for TcpLink {
 
     fn resume(&mut self, id: PeerId) {
         self.resumed.push(id);
+    }
+
+    fn disturb(&mut self, id: PeerId, how: Disturbance) -> bool {
+        self.provoke(id, how)
     }
 }
 

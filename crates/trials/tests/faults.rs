@@ -258,15 +258,15 @@ fn faults_that_are_none_are_refused() {
     assert!(!pair.run().is_success(), "they ran without faults");
 }
 
-/// Where nothing can be lost, no endpoint opens rather than one whose test shows nothing.
+/// No endpoint opens rather than one whose test shows nothing, and whoever wonders reads what is possible there.
 #[test]
 fn faults_that_cannot_happen_are_refused() {
     let library = require!(Library::under_test());
-    for (provider, kind) in [
-        ("tcp", "rdm"),
-        ("tcp", "msg"),
-        ("shm", "rdm"),
-        ("udp", "dgram"),
+    for (provider, kind, plan, possible) in [
+        ("tcp", "rdm", "drop=0.5", "refuse, break"),
+        ("tcp", "msg", "reorder=0.5,refuse=0.1", "refuse, break"),
+        ("shm", "rdm", "dup=0.5", "refuse, break"),
+        ("udp", "dgram", "break=0.5", "drop, dup, reorder, refuse"),
     ] {
         let options = format!("-e {kind} -I 10 -S 64");
         let run = PingPong {
@@ -274,10 +274,84 @@ fn faults_that_cannot_happen_are_refused() {
             ..PingPong::new(&library, provider, &options)
         };
         let mut pair = require!(run.pair());
-        pair.server = pair.server.env("FI_OXI_FAULTS", "drop=0.5");
-        pair.client = pair.client.env("FI_OXI_FAULTS", "drop=0.5");
-        assert!(!pair.run().is_success(), "{provider} ran without faults");
+        pair.server = pair.server.env("FI_OXI_FAULTS", plan);
+        pair.server = pair.server.env("FI_LOG_LEVEL", "warn");
+        pair.client = pair.client.env("FI_OXI_FAULTS", plan);
+        pair.client = pair.client.env("FI_LOG_LEVEL", "warn");
+        let outcome = pair.run();
+        assert!(!outcome.is_success(), "{provider} ran without faults");
+        let told = format!("what can: {possible}\n");
+        assert!(outcome.to_string().contains(&told), "{outcome}");
     }
+}
+
+/// Links that promise delivery refuse frames for a while, and nobody notices but by the time it takes.
+#[test]
+fn an_unmodified_program_passes_where_links_refuse_posts() {
+    let library = require!(Library::under_test());
+    for (provider, kind) in [("tcp", "rdm"), ("tcp", "msg"), ("shm", "rdm")] {
+        let options = format!("-e {kind} -I 100 -S all -c");
+        let run = PingPong {
+            limit: Duration::from_secs(300),
+            ..PingPong::new(&library, provider, &options)
+        };
+        let mut pair = require!(run.pair());
+        pair.server = pair.server.env("FI_OXI_FAULTS", "refuse=0.3,seed=1");
+        pair.client = pair.client.env("FI_OXI_FAULTS", "refuse=0.3,seed=2");
+        pair.run().expect_success();
+    }
+}
+
+/// Two endpoints of one process under a plan.
+fn shaken(provider: &str, mode: &str, plan: &str) -> Result<Outcome, Missing> {
+    let library = Library::under_test()?;
+    let program = source::compile_client("shaken")?;
+    let program = Program::new(program.file()).library(&library);
+    let outcome = program
+        .args([provider, mode])
+        .env("FI_OXI_FAULTS", plan)
+        .run();
+    outcome.expect_success();
+    Ok(outcome)
+}
+
+#[test]
+fn refused_messages_keep_their_order_and_complete_once() {
+    for provider in ["tcp", "shm", "udp;ofi_rxd", "sim"] {
+        let outcome = require!(shaken(provider, "order", "refuse=0.3,seed=3"));
+        outcome.expect_stdout("1000 sent, 1000 received, 0 failed\n");
+    }
+}
+
+#[test]
+fn connections_that_break_cost_what_was_begun_and_are_made_anew() {
+    for provider in ["tcp", "shm", "udp;ofi_rxd", "sim"] {
+        let outcome = require!(shaken(provider, "break", "break=0.01,seed=3"));
+        outcome.expect_stdout(" failed, it went on\n");
+    }
+}
+
+/// How many of a thousand datagrams arrive under a plan.
+fn arrivals(plan: &str) -> Result<u64, Missing> {
+    let outcome = shaken("udp", "datagrams", plan)?;
+    let line = outcome.stdout.lines().find_map(|line| {
+        let arrived = line.strip_prefix("1000 sent, ")?;
+        arrived.strip_suffix(" arrived")?.parse().ok()
+    });
+    Ok(line.unwrap_or_else(|| panic!("no figure\n{outcome}")))
+}
+
+#[test]
+fn datagrams_are_lost_doubled_and_late_as_a_seed_says() {
+    let half = require!(arrivals("drop=0.5,seed=7"));
+    assert!((450..550).contains(&half), "{half} of 1000 arrived");
+    assert_eq!(require!(arrivals("drop=0.5,seed=7")), half);
+    assert_ne!(require!(arrivals("drop=0.5,seed=9")), half);
+    assert_eq!(require!(arrivals("dup=1")), 2000);
+    assert_eq!(require!(arrivals("drop=1")), 0);
+    // Those that are still to be overtaken at the end never arrive.
+    let late = require!(arrivals("reorder=0.2,refuse=0.2,seed=7"));
+    assert!((968..1000).contains(&late), "{late} of 1000 arrived");
 }
 
 /// The cause is "Connection refused" (111), and somewhere the user reads which address that was: in the text

@@ -1,8 +1,8 @@
 //! How the datagrams of an endpoint move: one system call each, or one for many. Path class: short.
 
 use oxifabric_engine::{
-    Body, Frame, Header, HeaderFlags, Kind, Limits, Link, Placement, PostError, Posted, RemoteIov,
-    RxToken, Sink, TxToken,
+    Body, Disturbance, Frame, Header, HeaderFlags, Kind, Limits, Link, Placement, PostError,
+    Posted, RemoteIov, RxToken, Sink, TxToken,
 };
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Instant, PeerId};
@@ -28,7 +28,7 @@ impl Link for UdpPort {
         if frame.header.kind != Kind::Msg || !frame.header.flags.is_empty() {
             return Err(PostError::Down(Errno::OPNOTSUPP));
         }
-        if frame.more || !self.outbox.is_empty() {
+        if frame.more || self.outbox.takes_next() {
             return self.hold(peer, &frame);
         }
         let to = self.peers.destination(peer);
@@ -81,6 +81,17 @@ impl Link for UdpPort {
         }
         self.inbox.note(found);
         events + found
+    }
+
+    fn disturb(&mut self, peer: PeerId, how: Disturbance) -> bool {
+        let is_refusal = how == Disturbance::Refuse;
+        if is_refusal {
+            self.blocked.push(peer);
+            // Somebody may sleep on another thread.
+            let read = self.watch.interest.read;
+            self.watch_for(Interest { read, write: true });
+        }
+        is_refusal
     }
 
     fn resume(&mut self, _peer: PeerId) {

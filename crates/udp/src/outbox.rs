@@ -4,6 +4,7 @@
 //! they leave (udp(7), UDP_SEGMENT).
 
 use oxifabric_engine::Frame;
+use oxifabric_engine::faults::{FaultPlan, PacketFaults};
 use oxifabric_types::PeerId;
 
 use crate::peer::Peers;
@@ -23,6 +24,10 @@ const CUTS: usize = 64;
 pub(crate) struct Outbox {
     bytes: Vec<u8>,
     letters: Vec<Letter>,
+    /// The next datagram of an endpoint has to be pushed, too: some are before it, or something may befall it.
+    takes_next: bool,
+    /// What befalls the datagrams of an endpoint on purpose.
+    faults: Option<Box<PacketFaults<Copied>>>,
     /// The kernel cuts no pieces into datagrams of this length or longer: some way has shorter frames.
     uncut: Option<usize>,
 }
@@ -34,7 +39,26 @@ struct Letter {
     end: usize,
 }
 
+/// A datagram as it was to be sent.
+type Copied = (PeerId, Vec<u8>);
+
 impl Outbox {
+    /// One whose datagrams fare as a plan says, if there is one.
+    pub(crate) fn suffering(plan: Option<FaultPlan>) -> Self {
+        let faults = PacketFaults::of(plan);
+        Self {
+            takes_next: faults.is_some(),
+            faults,
+            ..Self::default()
+        }
+    }
+
+    /// Tells whether the next datagram of an endpoint goes in here.
+    #[inline]
+    pub(crate) fn takes_next(&self) -> bool {
+        self.takes_next
+    }
+
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.letters.is_empty()
@@ -46,6 +70,14 @@ impl Outbox {
 
     /// Takes a datagram in.
     pub(crate) fn push(&mut self, to: PeerId, frame: &Frame<'_>) {
+        if let Some(mut faults) = self.faults.take() {
+            let mut copy = vec![0; frame.len];
+            frame.body.read(frame.offset, &mut copy);
+            faults.pass((to, copy), |(to, bytes)| self.push_parts(*to, [bytes, &[]]));
+            self.faults = Some(faults);
+            return;
+        }
+        self.takes_next = true;
         let begin = self.bytes.len();
         self.bytes.resize(begin + frame.len, 0);
         frame.body.read(frame.offset, &mut self.bytes[begin..]);
@@ -74,6 +106,7 @@ impl Outbox {
         self.letters.drain(..sent);
         if self.letters.is_empty() {
             self.bytes.clear();
+            self.takes_next = self.faults.is_some();
         }
     }
 

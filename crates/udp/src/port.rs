@@ -5,8 +5,10 @@ use std::os::fd::RawFd;
 
 use oxifabric_core::connection::Connection;
 use oxifabric_core::device::Device;
+use oxifabric_core::faults;
 use oxifabric_core::inet::{addresses, local_address};
 use oxifabric_engine::Limits;
+use oxifabric_engine::faults::FaultKinds;
 use oxifabric_types::{Address, Caps, Errno, Info, PeerId};
 
 use crate::group::Group;
@@ -42,6 +44,7 @@ impl Connection for UdpPort {}
 
 impl Device for UdpPort {
     const DATAGRAM: bool = true;
+    const FAULTS: FaultKinds = FaultKinds::PACKETS.union(FaultKinds::REFUSE);
 
     fn open(info: &Info) -> Result<Self, Errno> {
         let at = local_address(info, Params::read().iface.as_deref())?;
@@ -62,7 +65,7 @@ impl Device for UdpPort {
                 ack_on_arrival: false,
             },
             inbox: Inbox::new(),
-            outbox: Outbox::default(),
+            outbox: Outbox::suffering(faults::planned()?),
             groups: Vec::new(),
             blocked: Vec::new(),
             stalled: false,

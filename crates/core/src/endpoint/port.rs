@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use oxifabric_abi::{FI_ADDR_UNSPEC, fi_addr_t};
+use oxifabric_engine::faults::FaultPlan;
 use oxifabric_engine::{AtomicOp, Completions, Config, Engine, Failure, RmaOp, RxOp, TxOp};
 use oxifabric_types::{Errno, Flags, PeerId};
 
@@ -75,6 +76,17 @@ impl<D: Device> Port<D> {
             holding: false,
             upkeep,
         }
+    }
+
+    /// The same under faults, if any are planned.
+    pub(super) fn suffering(mut self, faults: Option<FaultPlan>) -> Self {
+        if let Some(plan) = &faults {
+            self.engine.plan_faults(plan);
+        }
+        if D::CONNECTED {
+            self.engine.watch(THE_PEER);
+        }
+        self
     }
 
     /// Starts a send.
@@ -264,6 +276,7 @@ impl<D: Device> Port<D> {
             return Ok(peer);
         }
         let peer = self.device.peer(&av.destination(name)?)?;
+        self.engine.watch(peer);
         if self.contexts.len() <= context {
             self.contexts.resize_with(context + 1, Vec::new);
         }

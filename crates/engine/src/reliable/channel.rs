@@ -91,6 +91,8 @@ pub enum End {
     Refused,
     /// The peer did not answer within [`Terms::deadline`].
     Silent,
+    /// It was cut on purpose, for a test.
+    Cut,
 }
 
 impl fmt::Display for End {
@@ -103,6 +105,7 @@ impl fmt::Display for End {
             Self::Silent => {
                 "no answer for too long; is the host there, and does the peer poll its queues?"
             }
+            Self::Cut => "cut on purpose (FI_OXI_FAULTS)",
         })
     }
 }
@@ -460,6 +463,14 @@ impl Channel {
             outlet.send(&self.header(PacketKind::Bye, now).emit(), &[]);
         }
         self.ended.get_or_insert(End::Closed);
+    }
+
+    /// Ends the channel as if it had broken, and lets the peer know.
+    pub fn cut(&mut self, now: Instant, outlet: &mut impl Outlet) {
+        if self.ended.is_none() {
+            self.close(now, outlet);
+            self.ended = Some(End::Cut);
+        }
     }
 
     fn greeted(&mut self, now: Instant, packet: &Packet, payload: &[u8]) -> Event {

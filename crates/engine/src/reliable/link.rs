@@ -15,10 +15,13 @@ use oxifabric_types::{Errno, Instant, PeerId};
 use oxifabric_wire::reliable::packet::{HEADER_LEN, Packet, PacketKind};
 use oxifabric_wire::reliable::record::HEAD_MAX;
 
-use crate::link::{Frame, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken};
+use crate::faults::FaultPlan;
+use crate::link::{
+    Disturbance, Frame, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken,
+};
 
 use super::channel::{Channel, End, Event, Identity, Outlet, Terms};
-use super::faults::{FaultPlan, Faulty};
+use super::faults::Faulty;
 use super::reader::{Feed, Reader};
 use gathering::Gathering;
 use peer::{Large, Peer, Rest};
@@ -236,6 +239,22 @@ impl<P: PacketPort> Link for ReliableLink<P> {
             peer.resumed = true;
             self.warm(id);
         }
+    }
+
+    fn disturb(&mut self, id: PeerId, how: Disturbance) -> bool {
+        let Some(Some(peer)) = self.peers.get_mut(id.index()) else {
+            return false;
+        };
+        match how {
+            Disturbance::Refuse => peer.wanted = true,
+            Disturbance::Break => {
+                self.now = self.port.now();
+                peer.channel.cut(self.now, &mut To(&mut self.port, id));
+                self.port.flush();
+            }
+        }
+        self.warm(id);
+        true
     }
 }
 
@@ -500,7 +519,7 @@ impl<P: PacketPort> ReliableLink<P> {
 
 const fn errno_of(end: End) -> Errno {
     match end {
-        End::Closed | End::Forgotten => Errno::CONNRESET,
+        End::Closed | End::Forgotten | End::Cut => Errno::CONNRESET,
         End::Broken => Errno::PROTO,
         End::Refused => Errno::CONNREFUSED,
         End::Silent => Errno::TIMEDOUT,

@@ -5,6 +5,7 @@ mod atomic_target;
 mod budget;
 mod collective;
 mod failure;
+mod faults;
 mod fence;
 mod hostile;
 mod matching;

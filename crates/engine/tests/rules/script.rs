@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 
 use oxifabric_engine::{
-    AtomicOp, Body, CollectiveOp, Completion, Completions, Config, Engine, Failure, Frame, GroupId,
-    Header, HeaderFlags, Kind, Limits, Link, Placement, PostError, Posted, RemoteIov, RmaOp, RxOp,
-    RxToken, Sink, Target, TxOp, TxToken,
+    AtomicOp, Body, CollectiveOp, Completion, Completions, Config, Disturbance, Engine, Failure,
+    Frame, GroupId, Header, HeaderFlags, Kind, Limits, Link, Placement, PostError, Posted,
+    RemoteIov, RmaOp, RxOp, RxToken, Sink, Target, TxOp, TxToken,
 };
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, Instant, PeerId};
@@ -29,6 +29,10 @@ pub(crate) struct Script {
     pub(crate) posted: VecDeque<Sent>,
     pub(crate) pulls: VecDeque<(Iov, RxToken)>,
     pub(crate) resumed: Vec<PeerId>,
+    /// What befell posts on purpose.
+    pub(crate) disturbed: Vec<(PeerId, Disturbance)>,
+    /// There are no connections that could be disturbed.
+    pub(crate) is_apart: bool,
     steps: Vec<Step>,
 }
 
@@ -139,6 +143,17 @@ impl Link for Script {
     fn resume(&mut self, peer: PeerId) {
         self.resumed.push(peer);
     }
+
+    fn disturb(&mut self, peer: PeerId, how: Disturbance) -> bool {
+        if !self.is_apart {
+            self.disturbed.push((peer, how));
+            self.steps.push(Box::new(move |sink| match how {
+                Disturbance::Refuse => sink.writable(peer),
+                Disturbance::Break => sink.peer_down(peer, Errno::CONNRESET),
+            }));
+        }
+        !self.is_apart
+    }
 }
 
 impl Bench {
@@ -163,6 +178,8 @@ impl Bench {
             posted: VecDeque::new(),
             pulls: VecDeque::new(),
             resumed: Vec::new(),
+            disturbed: Vec::new(),
+            is_apart: false,
             steps: Vec::new(),
         };
         let mut engine_config = Config {
@@ -230,8 +247,13 @@ impl Bench {
     /// Lets the link report something.
     pub(crate) fn tell(&mut self, step: impl FnOnce(&mut dyn Sink) + 'static) {
         self.link.steps.push(Box::new(step));
+        self.poll();
+    }
+
+    /// Lets the link report what it has; returns how many events there were.
+    pub(crate) fn poll(&mut self) -> usize {
         let now = Instant::from_nanos(0);
-        self.engine.progress(&mut self.link, &mut self.events, now);
+        self.engine.progress(&mut self.link, &mut self.events, now)
     }
 
     /// Lets a frame arrive whole.

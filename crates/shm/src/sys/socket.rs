@@ -111,6 +111,12 @@ impl Socket {
         check_size(unsafe { libc::sendmsg(self.raw(), &message, flags) }).map(drop)
     }
 
+    /// Ends the connection in both directions, as the end of either process does.
+    pub(crate) fn shut(&self) {
+        // SAFETY: plain system call on an open descriptor. That the peer is gone already is no error.
+        unsafe { libc::shutdown(self.raw(), libc::SHUT_RDWR) };
+    }
+
     /// Takes the next packet; what does not fit into `bytes` is lost.
     pub(crate) fn receive(&self, bytes: &mut [u8]) -> io::Result<Received> {
         let mut piece = libc::iovec {

@@ -7,6 +7,7 @@ use oxifabric_core::connection::Connection;
 use oxifabric_core::device::Device;
 use oxifabric_core::inet::local_address;
 use oxifabric_core::timer::Timer;
+use oxifabric_engine::faults::FaultKinds;
 use oxifabric_types::{Address, Errno, Info, PeerId};
 
 use super::{Key, TcpLink};
@@ -25,6 +26,7 @@ impl Connection for TcpLink {}
 
 impl Device for TcpLink {
     const GATHERS: bool = true;
+    const FAULTS: FaultKinds = FaultKinds::POSTS;
 
     fn open(info: &Info) -> Result<Self, Errno> {
         let params = Params::read();

@@ -12,6 +12,7 @@ use oxifabric_core::inet::local_address;
 use oxifabric_core::log;
 use oxifabric_core::timer::Timer;
 use oxifabric_engine::Limits;
+use oxifabric_engine::faults::FaultKinds;
 use oxifabric_types::{Address, Errno, Info, Instant, PeerId};
 use oxifabric_wire::tcp::cm::{CmKind, DATA_MAX};
 use oxifabric_wire::tcp::{ByteOrder, Dialect};
@@ -283,6 +284,12 @@ impl TcpConnection {
         }
     }
 
+    /// Wakes whoever sleeps on another thread.
+    pub(super) fn wake(&mut self) {
+        self.deadline = Some(self.now);
+        self.set_timer(self.now);
+    }
+
     /// The deadline has passed, and with it what the timer had to say.
     pub(super) fn clear_date(&mut self) {
         self.deadline = None;
@@ -393,6 +400,7 @@ impl Connection for TcpConnection {
 
 impl Device for TcpConnection {
     const GATHERS: bool = true;
+    const FAULTS: FaultKinds = FaultKinds::POSTS;
 
     fn open(info: &Info) -> Result<Self, Errno> {
         bound(&local_address(info, Params::read().iface.as_deref())?)

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use oxifabric_core::connection::THE_PEER;
 use oxifabric_core::log;
-use oxifabric_engine::{Frame, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken};
+use oxifabric_engine::{
+    Disturbance, Frame, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken,
+};
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Instant, PeerId};
 
@@ -109,6 +111,20 @@ impl Link for TcpConnection {
 
     fn resume(&mut self, _: PeerId) {
         self.resumed = true;
+    }
+
+    fn disturb(&mut self, _: PeerId, how: Disturbance) -> bool {
+        if !matches!(self.stage, Stage::Ready(_)) {
+            return false;
+        }
+        match how {
+            Disturbance::Refuse => self.wanted = true,
+            Disturbance::Break => {
+                self.end(Errno::CONNRESET, "broken on purpose (FI_OXI_FAULTS)");
+            }
+        }
+        self.wake();
+        true
     }
 }
 
