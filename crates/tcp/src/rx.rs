@@ -262,10 +262,9 @@ impl Rx {
                 self.staging.added(count - placed_len);
                 Ok((placed_len > 0, count < asked))
             }
-            Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => Ok((false, true)),
-            Err(error) => match error.kind() {
-                io::ErrorKind::WouldBlock => Ok((false, true)),
-                io::ErrorKind::Interrupted => Ok((false, false)),
+            Err(error) => match error.raw_os_error() {
+                Some(libc::EAGAIN) => Ok((false, true)),
+                Some(libc::EINTR) => Ok((false, false)),
                 _ => Err(Fault::Socket(error)),
             },
         }
