@@ -7,6 +7,8 @@ use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
 
+use oxifabric_core::syscall;
+
 use super::{check, check_size};
 
 /// Longest abstract name, in bytes without the leading zero.
@@ -108,7 +110,7 @@ impl Socket {
         }
         let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
         // SAFETY: the header points to live memory; sendmsg only reads it.
-        check_size(unsafe { libc::sendmsg(self.raw(), &message, flags) }).map(drop)
+        check_size(unsafe { syscall::sendmsg(self.raw(), &raw const message, flags) }).map(drop)
     }
 
     /// Ends the connection in both directions, as the end of either process does.
@@ -129,7 +131,7 @@ impl Socket {
         message.msg_controllen = CONTROL_SIZE as _;
         let flags = libc::MSG_CMSG_CLOEXEC | libc::MSG_DONTWAIT;
         // SAFETY: the header points to live memory of the stated sizes.
-        match check_size(unsafe { libc::recvmsg(self.raw(), &mut message, flags) }) {
+        match check_size(unsafe { syscall::recvmsg(self.raw(), &raw mut message, flags) }) {
             Ok(0) => Ok(Received::Closed),
             Ok(len) => Ok(Received::Packet(len, control.take(&message))),
             Err(error) => match error.kind() {

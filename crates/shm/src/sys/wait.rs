@@ -3,6 +3,8 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
+use oxifabric_core::syscall;
+
 use super::check;
 
 /// How many events are taken at once.
@@ -69,7 +71,7 @@ impl Epoll {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; BATCH];
         // SAFETY: the kernel writes at most BATCH events.
         let count =
-            unsafe { libc::epoll_wait(self.0.as_raw_fd(), events.as_mut_ptr(), BATCH as i32, 0) };
+            unsafe { syscall::epoll_look(self.0.as_raw_fd(), events.as_mut_ptr(), BATCH as i32) };
         let mut ready = Ready {
             tokens: [0; BATCH],
             count: usize::try_from(count).unwrap_or(0).min(BATCH),
