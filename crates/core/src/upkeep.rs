@@ -5,6 +5,7 @@
 
 mod auto;
 mod roster;
+mod standby;
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};

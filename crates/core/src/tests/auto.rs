@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use oxifabric_abi::*;
 use oxifabric_types::{Progress, Threading};
 
-use super::world::{World, c};
+use super::world::{End, World, c};
 
 const TAGGED: fi_cq_format = FI_CQ_FORMAT_TAGGED;
 
@@ -102,12 +102,14 @@ fn there_is_a_thread_only_where_one_was_asked_for() {
         assert_eq!(threads(), before);
         return;
     }
+    alone("there_is_a_thread_only_where_one_was_asked_for");
+}
+
+/// Runs a test of this file in a process of its own.
+fn alone(test: &str) {
     let me = std::env::current_exe().expect("a test is a program");
     let alone = std::process::Command::new(me)
-        .args([
-            "--exact",
-            "tests::auto::there_is_a_thread_only_where_one_was_asked_for",
-        ])
+        .args(["--exact", &format!("tests::auto::{test}")])
         .env("OXI_ALONE", "1")
         .output()
         .expect("it runs");
@@ -116,6 +118,85 @@ fn there_is_a_thread_only_where_one_was_asked_for() {
         "{}",
         String::from_utf8_lossy(&alone.stdout)
     );
+}
+
+/// Returns how often each thread of automatic progress of this process went to sleep, the busiest one first.
+fn sleeps() -> Vec<u64> {
+    let tasks = fs::read_dir("/proc/self/task").expect("a process has threads");
+    let mut sleeps: Vec<u64> = tasks
+        .filter_map(|task| fs::read_to_string(task.ok()?.path().join("status")).ok())
+        .filter(|status| status.starts_with("Name:\toxi-progress"))
+        .filter_map(|status| {
+            let line = status
+                .lines()
+                .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+            line.trim().parse().ok()
+        })
+        .collect();
+    sleeps.sort_unstable_by(|a, b| b.cmp(a));
+    sleeps
+}
+
+/// Polls all queues until the busiest thread has slept so often.
+fn poll_until_slept(ends: &[&End], times: u64) {
+    while sleeps().first().is_some_and(|&most| most < times) {
+        for end in ends {
+            for _ in 0..100 {
+                assert!(end.read().is_err(), "nobody sends");
+            }
+        }
+    }
+}
+
+/// Other tests have threads of their own, so it runs in a process that has none.
+#[test]
+fn one_thread_looks_after_all_domains_whose_applications_poll() {
+    if std::env::var_os("OXI_ALONE").is_none() {
+        return alone("one_thread_looks_after_all_domains_whose_applications_poll");
+    }
+    let worlds: [World; 8] = std::array::from_fn(|_| automatic());
+    let ends = worlds
+        .each_ref()
+        .map(|world| world.end(TAGGED, FI_WAIT_NONE));
+    poll_until_slept(&ends.each_ref(), 200);
+    let sleeps = sleeps();
+    assert_eq!(sleeps.len(), worlds.len());
+    let others: u64 = sleeps[1..].iter().sum();
+    assert!(others < 200, "{sleeps:?}");
+}
+
+/// Whoever looks after all domains may be the one that closes, or the one whose application stops polling.
+#[test]
+fn somebody_else_looks_after_the_domains_that_are_left() {
+    if std::env::var_os("OXI_ALONE").is_none() {
+        return alone("somebody_else_looks_after_the_domains_that_are_left");
+    }
+    for closes_first in [true, false] {
+        let (first, second) = (automatic(), automatic());
+        let ends = [&first, &second].map(|world| {
+            (
+                world.end(TAGGED, FI_WAIT_NONE),
+                world.end(TAGGED, FI_WAIT_NONE),
+            )
+        });
+        poll_until_slept(&[&ends[0].1, &ends[1].1], 50);
+        let [one, two] = ends;
+        let (a, b) = if closes_first {
+            drop((one, first));
+            two
+        } else {
+            drop((two, second));
+            one
+        };
+        poll_until_slept(&[&b], 100);
+        let to_b = a.knows(&b);
+        let mut into = [0u8; 1];
+        b.recv(&mut into, 1);
+        assert_eq!(a.send(to_b, &[1], 0), 0);
+        assert!(becomes(&into[0], 1), "nobody looks any more");
+        assert_eq!(b.next().0.len, 1);
+        a.next();
+    }
 }
 
 #[test]

@@ -13,20 +13,11 @@ use std::time::Duration;
 use oxifabric_types::Errno;
 
 use super::roster::Roster;
+use super::standby::stand_by;
 use super::{NOTICE, Upkeep};
 use crate::domain::lock;
 use crate::members::Drive;
 use crate::quiet_thread;
-
-/// How long the thread stands by at first before it looks whether the application still polls.
-const STANDBY: Duration = Duration::from_millis(1);
-
-/// How long it does at most, however long the application goes on: so late may a message be seen at an endpoint that the
-/// application does not poll.
-const LONGEST_STANDBY: Duration = Duration::from_millis(8);
-
-/// How often it drives in a row meanwhile, as long as something moves: it must not compete with who polls.
-const ROUNDS: usize = 8;
 
 /// How long it is parked at a time. Nothing depends on it, since what needs attention makes a descriptor readable.
 const PARKED: Duration = Duration::from_secs(1);
@@ -89,6 +80,16 @@ impl Auto {
         Ok(())
     }
 
+    /// Tells whether the domain closes.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::SeqCst)
+    }
+
+    /// Tells whether the application polled since the last call.
+    pub(super) fn take_polled(&self) -> bool {
+        self.polled.swap(false, Ordering::SeqCst)
+    }
+
     /// The application polls and the thread wants to know.
     pub(super) fn notice(&self, roster: &Roster) {
         self.polled.store(true, Ordering::SeqCst);
@@ -114,13 +115,13 @@ impl Auto {
     }
 }
 
-fn run(upkeep: &Upkeep) {
+fn run(upkeep: &Arc<Upkeep>) {
     let (auto, roster) = (&upkeep.auto, &upkeep.roster);
     let Ok(bell) = roster.bell() else {
         return;
     };
     let mut looks = 0;
-    while !auto.stopping.load(Ordering::SeqCst) {
+    while !auto.is_stopping() {
         // Asked before the devices are armed: whoever polls after that unarms them, and says so.
         upkeep.word.fetch_or(NOTICE, Ordering::SeqCst);
         let events = roster.progress();
@@ -133,7 +134,7 @@ fn run(upkeep: &Upkeep) {
             looks = 0;
         } else if roster.arm() {
             looks = 0;
-            if !auto.polled.load(Ordering::SeqCst) && !auto.stopping.load(Ordering::SeqCst) {
+            if !auto.polled.load(Ordering::SeqCst) && !auto.is_stopping() {
                 bell.sleep(PARKED);
             }
         } else {
@@ -142,26 +143,5 @@ fn run(upkeep: &Upkeep) {
                 thread::park_timeout(BREAK);
             }
         }
-    }
-}
-
-/// Leaves the devices to the application for as long as it polls. It may poll some of them only: so each has its turn here,
-/// too, and a shorter pause afterwards if something was there.
-fn stand_by(upkeep: &Upkeep) {
-    let auto = &upkeep.auto;
-    let mut pause = STANDBY;
-    while auto.polled.swap(false, Ordering::SeqCst) && !auto.stopping.load(Ordering::SeqCst) {
-        upkeep.word.fetch_or(NOTICE, Ordering::SeqCst);
-        thread::park_timeout(pause);
-        let moved = (0..ROUNDS)
-            .take_while(|_| upkeep.roster.progress() > 0)
-            .count();
-        upkeep.run_works();
-        upkeep.pay_conds();
-        // What an application holds back that computes now must not wait for long.
-        pause = match moved > 0 || upkeep.take_held() {
-            false => (pause * 2).min(LONGEST_STANDBY),
-            true => STANDBY,
-        };
     }
 }
