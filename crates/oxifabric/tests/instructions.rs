@@ -17,6 +17,9 @@ use players::{pair, play_both};
 const MOST_ADDED: u64 = if cfg!(debug_assertions) { 2_000 } else { 800 };
 /// Rounds of the shorter and of the longer game. Only what the longer one needs more is counted.
 const ROUNDS: [usize; 2] = [500, 1500];
+/// What the library looks after by the clock falls into a game or not, and under callgrind there is much of it; so each is
+/// played so often, and the one with the fewest instructions counts.
+const GAMES: usize = 7;
 /// Which game the process under callgrind plays, and how many rounds of it.
 const GAME: &str = "OXIFABRIC_TEST_GAME";
 
@@ -36,7 +39,10 @@ fn the_safe_interface_needs_few_instructions_more_than_the_c_interface() {
 
 /// How many instructions a round of the game needs.
 fn per_round(game: &str) -> u64 {
-    let [short, long] = ROUNDS.map(|rounds| instructions(game, rounds));
+    let [short, long] = ROUNDS.map(|rounds| {
+        let games = (0..GAMES).map(|_| instructions(game, rounds));
+        games.min().unwrap_or(0)
+    });
     (long - short) / (ROUNDS[1] - ROUNDS[0]) as u64
 }
 
