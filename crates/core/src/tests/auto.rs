@@ -89,21 +89,20 @@ fn threads() -> usize {
 /// Other tests have threads of their own, so it runs in a process that has none.
 #[test]
 fn there_is_a_thread_only_where_one_was_asked_for() {
-    if std::env::var_os("OXI_ALONE").is_some() {
-        let before = threads();
-        let manual = World::new();
-        let _end = manual.end(TAGGED, FI_WAIT_FD);
-        assert_eq!(threads(), before);
-        let world = automatic();
-        assert_eq!(threads(), before, "there is nothing to drive yet");
-        let end = world.end(TAGGED, FI_WAIT_NONE);
-        let second = world.end(TAGGED, FI_WAIT_NONE);
-        assert_eq!(threads(), before + 1);
-        drop((end, second, world));
-        assert_eq!(threads(), before);
-        return;
+    if std::env::var_os("OXI_ALONE").is_none() {
+        return alone("there_is_a_thread_only_where_one_was_asked_for");
     }
-    alone("there_is_a_thread_only_where_one_was_asked_for");
+    let before = threads();
+    let manual = World::new();
+    let _end = manual.end(TAGGED, FI_WAIT_FD);
+    assert_eq!(threads(), before);
+    let world = automatic();
+    assert_eq!(threads(), before, "there is nothing to drive yet");
+    let end = world.end(TAGGED, FI_WAIT_NONE);
+    let second = world.end(TAGGED, FI_WAIT_NONE);
+    assert_eq!(threads(), before + 1);
+    drop((end, second, world));
+    assert_eq!(threads(), before);
 }
 
 /// Runs a test of this file in a process of its own.

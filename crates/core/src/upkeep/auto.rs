@@ -80,6 +80,11 @@ impl Auto {
         Ok(())
     }
 
+    /// Says that the domain closes, to a thread that may sleep.
+    pub(super) fn say_stop(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+    }
+
     /// Tells whether the domain closes.
     pub(super) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::SeqCst)
@@ -107,7 +112,7 @@ impl Auto {
             mem::forget(worker.handle);
             return;
         }
-        self.stopping.store(true, Ordering::SeqCst);
+        self.say_stop();
         roster.wake();
         worker.handle.thread().unpark();
         // A panic was reported where it happened, and there is nothing to save.

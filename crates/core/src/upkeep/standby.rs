@@ -18,7 +18,7 @@ use crate::members::Drive;
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 
 /// How long at most, however long the application goes on: so late may a message be seen at an endpoint that the
-/// application does not poll. Twice the pause before, several times over, so that pauses end together.
+/// application does not poll. A power of two times the shortest, so that pauses end together.
 const LONGEST_PAUSE: Duration = Duration::from_millis(8);
 
 /// How often endpoints are driven in a row meanwhile, as long as something moves: the keeper must not compete with who polls.
@@ -26,7 +26,10 @@ const ROUNDS: usize = 8;
 
 /// Leaves the devices of a domain to the application for as long as it polls. Call it in the domain's own thread.
 pub(super) fn stand_by(upkeep: &Arc<Upkeep>) {
-    let watch = Watch::of_process();
+    stand_by_at(Watch::of_process(), upkeep);
+}
+
+fn stand_by_at(watch: &'static Watch, upkeep: &Arc<Upkeep>) {
     watch.enter(upkeep);
     while watch.is_on_list(upkeep) {
         match Keeper::appoint(watch) {
@@ -92,7 +95,7 @@ impl Watch {
 
     /// Puts a domain on the list, whose thread is the caller.
     fn enter(&self, upkeep: &Arc<Upkeep>) {
-        upkeep.still_polled();
+        upkeep.ask_anew();
         let mut list = lock(&self.list);
         list.posts.push(Post {
             upkeep: Arc::clone(upkeep),
@@ -160,7 +163,8 @@ impl Drop for Keeper {
     fn drop(&mut self) {
         let mut list = lock(&self.0.list);
         list.keeper = None;
-        if let Some(post) = list.posts.first() {
+        // Any of them may be about to leave the list, and would tell nobody that the office is vacant.
+        for post in &list.posts {
             post.thread.unpark();
         }
     }
@@ -181,7 +185,7 @@ impl Post {
             true => SHORTEST_PAUSE,
         };
         self.due = end_of(self.pause, now);
-        upkeep.still_polled()
+        upkeep.ask_anew()
     }
 }
 
@@ -192,10 +196,47 @@ fn end_of(pause: Duration, now: Duration) -> Duration {
 }
 
 impl Upkeep {
-    /// Tells whether the application polled since the last call, and asks anew.
-    fn still_polled(&self) -> bool {
+    /// Asks whether the application polls, and returns the answer to the question before.
+    fn ask_anew(&self) -> bool {
         let polled = self.auto.take_polled();
         self.word.fetch_or(NOTICE, Ordering::SeqCst);
         polled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_office_is_taken_although_the_next_in_line_closes() {
+        let watch: &'static Watch = Box::leak(Box::new(Watch {
+            pid: std::process::id(),
+            begin: Instant::now(),
+            list: Mutex::default(),
+        }));
+        let keeper = Keeper::appoint(watch);
+        assert!(keeper.is_some(), "nobody had the office");
+        let [closes, stays] = [1, 2].map(|nth| {
+            let upkeep = Arc::new(Upkeep::new(true, true));
+            let of_thread = Arc::clone(&upkeep);
+            let thread = thread::spawn(move || stand_by_at(watch, &of_thread));
+            while lock(&watch.list).posts.len() < nth {
+                thread::yield_now();
+            }
+            (upkeep, thread)
+        });
+        // Whoever closes it has not come to waking its thread yet.
+        closes.0.auto.say_stop();
+        drop(keeper);
+        // Nobody polls, so whoever has the office takes it off the list.
+        let ends = |thread: &thread::JoinHandle<()>| {
+            (0..20_000_000).any(|_| {
+                thread::yield_now();
+                thread.is_finished()
+            })
+        };
+        assert!(ends(&closes.1));
+        assert!(ends(&stays.1), "nobody looks any more");
     }
 }
