@@ -29,7 +29,7 @@ pub(super) fn stand_by(upkeep: &Arc<Upkeep>) {
     stand_by_at(Watch::of_process(), upkeep);
 }
 
-fn stand_by_at(watch: &'static Watch, upkeep: &Arc<Upkeep>) {
+fn stand_by_at(watch: &Watch, upkeep: &Arc<Upkeep>) {
     watch.enter(upkeep);
     while watch.is_on_list(upkeep) {
         match Keeper::appoint(watch) {
@@ -138,11 +138,11 @@ impl Watch {
 }
 
 /// The office of the thread that looks after all.
-struct Keeper(&'static Watch);
+struct Keeper<'a>(&'a Watch);
 
-impl Keeper {
+impl<'a> Keeper<'a> {
     /// Takes the office if it is vacant.
-    fn appoint(watch: &'static Watch) -> Option<Self> {
+    fn appoint(watch: &'a Watch) -> Option<Self> {
         let mut list = lock(&watch.list);
         if list.keeper.is_some() {
             return None;
@@ -159,7 +159,7 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for Keeper<'_> {
     fn drop(&mut self) {
         let mut list = lock(&self.0.list);
         list.keeper = None;
@@ -210,17 +210,17 @@ mod tests {
 
     #[test]
     fn the_office_is_taken_although_the_next_in_line_closes() {
-        let watch: &'static Watch = Box::leak(Box::new(Watch {
+        let watch = Arc::new(Watch {
             pid: std::process::id(),
             begin: Instant::now(),
             list: Mutex::default(),
-        }));
-        let keeper = Keeper::appoint(watch);
+        });
+        let keeper = Keeper::appoint(&watch);
         assert!(keeper.is_some(), "nobody had the office");
         let [closes, stays] = [1, 2].map(|nth| {
             let upkeep = Arc::new(Upkeep::new(true, true));
-            let of_thread = Arc::clone(&upkeep);
-            let thread = thread::spawn(move || stand_by_at(watch, &of_thread));
+            let of_thread = (Arc::clone(&watch), Arc::clone(&upkeep));
+            let thread = thread::spawn(move || stand_by_at(&of_thread.0, &of_thread.1));
             while lock(&watch.list).posts.len() < nth {
                 thread::yield_now();
             }
@@ -238,5 +238,8 @@ mod tests {
         };
         assert!(ends(&closes.1));
         assert!(ends(&stays.1), "nobody looks any more");
+        for (_, thread) in [closes, stays] {
+            thread.join().expect("no thread panics");
+        }
     }
 }
