@@ -239,10 +239,7 @@ struct Settings {
 
 impl Settings {
     fn read() -> Self {
-        let text = |index: usize| {
-            let variable = PARAMETERS[index].variable("");
-            std::env::var(variable).unwrap_or_default()
-        };
+        let text = |index: usize| PARAMETERS[index].text("").unwrap_or_default();
         let subsystems = crate::registry::NameFilter::parse(&text(2));
         Self {
             level: parse_level(&text(0)),

@@ -1,17 +1,21 @@
 //! Run-time parameters: one table a provider, each variable read once. Source: fi_provider(7), fi_getparams in fabric(7).
 //!
 //! A provider keeps a `static` table of [`Parameter`] and reads the values when it is first used, into a structure that
-//! it keeps; the same table prints `fi_info -e`. Parameters of providers outside this library are in [`external`].
+//! it keeps; the same table prints `fi_info -e`. Values come from the environment, or from the system's file
+//! ([`mod@sysconfig`]). Parameters of providers outside this library are in [`external`].
 
 pub mod external;
+pub(crate) mod sysconfig;
 
 use std::env;
+use std::ffi::OsString;
 
 use oxifabric_abi::{FI_PARAM_BOOL, FI_PARAM_INT, FI_PARAM_SIZE_T, FI_PARAM_STRING};
 
 use crate::{faults, log, registry};
+use sysconfig::Sysconfig;
 
-/// A parameter that an environment variable `FI_<PROVIDER>_<NAME>` sets.
+/// A parameter that a variable `FI_<PROVIDER>_<NAME>` sets, in the environment or in libfabric.conf.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
     /// Name in lower case, without the provider's.
@@ -50,7 +54,7 @@ impl ParameterKind {
 }
 
 impl Parameter {
-    /// Returns the name of the environment variable. `provider` is empty for parameters of the library itself.
+    /// Returns the name of the variable. `provider` is empty for parameters of the library itself.
     pub fn variable(&self, provider: &str) -> String {
         variable(provider, self.name)
     }
@@ -67,7 +71,7 @@ impl Parameter {
 
     /// Reads the variable as text; `None` if it is not set.
     pub fn text(&self, provider: &str) -> Option<String> {
-        env::var_os(self.variable(provider)).map(|value| value.to_string_lossy().into_owned())
+        setting(&self.variable(provider)).map(|value| value.to_string_lossy().into_owned())
     }
 
     /// Reads the variable as an integer, or the default. A value that is none is logged and ignored.
@@ -107,7 +111,15 @@ impl Parameter {
 /// Lists the parameters of the library itself.
 pub fn of_library() -> impl Iterator<Item = &'static Parameter> {
     let general = registry::PARAMETERS.iter().chain(&log::PARAMETERS);
-    general.chain(&faults::PARAMETERS)
+    general
+        .chain(&faults::PARAMETERS)
+        .chain(&sysconfig::PARAMETERS)
+}
+
+/// Returns the value of a variable: that of the environment, else that of libfabric.conf, unless FI_PREFER_SYSCONFIG
+/// turns them round. `None` if neither sets it.
+pub fn setting(variable: &str) -> Option<OsString> {
+    Sysconfig::of_system().choose(variable, env::var_os(variable))
 }
 
 /// Returns `FI_<PROVIDER>_<NAME>`, or `FI_<NAME>` for the library itself.

@@ -15,7 +15,7 @@ use oxifabric_abi::{FI_MSG_PREFIX, FI_NUMERICHOST, FI_SOURCE};
 use oxifabric_types::{DomainAttr, EpType, Info, Progress, Reason, match_info, provider_is_named};
 
 use crate::log;
-use crate::params::{Parameter, ParameterKind};
+use crate::params::{Parameter, ParameterKind, sysconfig};
 use crate::provider::ProviderEntry;
 pub use filter::{NameFilter, of_environment as filter_of_environment};
 use place::places;
@@ -87,6 +87,7 @@ impl Registry {
 
     /// As [`Registry::query`], under a given filter.
     pub fn query_filtered(&self, request: &Request<'_>, filter: &NameFilter) -> Answer {
+        sysconfig::report();
         let mut answer = Answer::default();
         for entry in self.providers() {
             ask(entry, request, filter, &mut answer);

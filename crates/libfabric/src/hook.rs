@@ -24,7 +24,6 @@ mod special;
 mod trace;
 mod wrapper;
 
-use std::env;
 use std::sync::{Arc, OnceLock};
 
 use oxifabric_abi::fid_fabric;
@@ -89,7 +88,7 @@ pub(crate) unsafe fn install(place: *mut *mut fid_fabric, provider: &str) {
 /// Returns what FI_HOOK names, read once.
 fn wanted() -> &'static [Make] {
     static WANTED: OnceLock<Vec<Make>> = OnceLock::new();
-    WANTED.get_or_init(|| parse(&env::var("FI_HOOK").unwrap_or_default()))
+    WANTED.get_or_init(|| parse(&PARAMETERS[0].text("").unwrap_or_default()))
 }
 
 fn parse(text: &str) -> Vec<Make> {

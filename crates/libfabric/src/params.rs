@@ -2,9 +2,8 @@
 
 use core::ffi::{c_char, c_int};
 use core::ptr;
-use std::env;
-use std::ffi::{CString, OsStr};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::ffi::CString;
+use std::os::unix::ffi::OsStringExt;
 
 use oxifabric_abi::{FI_EINVAL, FI_ENOMEM, fi_param};
 use oxifabric_core::params::{self, Parameter, external};
@@ -70,8 +69,8 @@ struct Row {
 impl Row {
     /// Builds the C structure; a string is null when memory is out, the value also when the variable is not set.
     fn to_c(&self) -> fi_param {
-        let value = env::var_os(OsStr::from_bytes(self.variable.as_bytes()))
-            .and_then(|value| CString::new(value.into_vec()).ok());
+        let value = self.variable.to_str().ok().and_then(params::setting);
+        let value = value.and_then(|value| CString::new(value.into_vec()).ok());
         fi_param {
             name: copy(&self.variable),
             type_: self.kind,

@@ -14,9 +14,9 @@ use oxifabric_abi::{
     fi_context, fi_fabric_attr, fi_info, fi_provider, fid_fabric,
 };
 use oxifabric_core::info::{Abi, from_c, to_c_list, widened};
-use oxifabric_core::log;
 use oxifabric_core::provider::{PROVIDER_VERSION, ProviderEntry};
 use oxifabric_core::registry::{NameFilter, Request};
+use oxifabric_core::{log, params};
 use oxifabric_types::Info;
 
 use crate::calls::text;
@@ -87,7 +87,11 @@ unsafe extern "C" fn getinfo(
             flags,
             hints: hints.as_ref(),
         };
-        let filter = NameFilter::parse(&std::env::var(FILTER).unwrap_or_default());
+        let filter = NameFilter::parse(
+            &params::setting(FILTER)
+                .unwrap_or_default()
+                .to_string_lossy(),
+        );
         let infos = registry().query_filtered(&request, &filter).infos;
         *info = to_c_list(&infos);
         take_names(*info);

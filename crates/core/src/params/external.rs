@@ -1,6 +1,6 @@
 //! Parameters that code outside this library defines at run time (fi_param_define, fi_param_get).
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::sync::{Mutex, PoisonError};
 
 use core::ffi::c_char;
@@ -8,6 +8,7 @@ use core::ffi::c_char;
 use oxifabric_abi::{FI_PARAM_BOOL, FI_PARAM_INT, FI_PARAM_SIZE_T, FI_PARAM_STRING};
 use oxifabric_types::Errno;
 
+use super::sysconfig::{Origin, Sysconfig};
 use super::{parse_bool, parse_int, variable};
 
 /// One parameter that was defined at run time.
@@ -20,14 +21,14 @@ pub struct Defined {
     pub kind: u32,
     /// What `fi_info -e` prints.
     pub help: String,
-    /// The environment variable.
+    /// The variable, of the environment or of libfabric.conf.
     pub variable: CString,
 }
 
 /// The value of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// Text that the environment owns.
+    /// Text that the environment owns, or libfabric.conf's, which stays.
     Text(*const c_char),
     /// An integer or a truth value.
     Int(i32),
@@ -71,13 +72,17 @@ pub fn value(owner: usize, name: &str) -> Result<Value, Errno> {
         let row = table.iter().find(is_it).ok_or(Errno::NOENT)?;
         (row.kind, row.variable.clone())
     };
+    let config = Sysconfig::of_system();
+    let in_file = variable.to_str().ok().and_then(|name| config.value(name));
     // SAFETY: the name is a C string. The text belongs to the environment, as C programs expect of this call.
-    let text = unsafe { libc::getenv(variable.as_ptr()) };
-    if text.is_null() {
-        return Err(Errno::NODATA);
-    }
-    // SAFETY: `getenv` returned a string.
-    let read = unsafe { core::ffi::CStr::from_ptr(text) }.to_string_lossy();
+    let in_environment = unsafe { libc::getenv(variable.as_ptr()) };
+    let text = match config.origin(!in_environment.is_null(), in_file.is_some()) {
+        None => return Err(Errno::NODATA),
+        Some(Origin::Environment) => in_environment.cast_const(),
+        Some(Origin::File) => in_file.map_or(in_environment.cast_const(), CStr::as_ptr),
+    };
+    // SAFETY: `getenv` returned a string, or it is the file's.
+    let read = unsafe { CStr::from_ptr(text) }.to_string_lossy();
     match kind {
         FI_PARAM_STRING => Ok(Value::Text(text)),
         FI_PARAM_INT => Ok(Value::Int(parse_int(&read).unwrap_or(0) as i32)),

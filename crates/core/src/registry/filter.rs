@@ -1,10 +1,11 @@
 //! Lists of names in the environment: FI_PROVIDER, FI_LOG_PROV, FI_LOG_SUBSYS.
 
 use core::fmt;
-use std::env;
 use std::sync::OnceLock;
 
 use oxifabric_types::stack_has_all;
+
+use crate::params::setting;
 
 /// Names that are let in, or with a `^` in front those that are kept out. An empty list lets in everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -80,5 +81,8 @@ impl fmt::Display for NameFilter {
 /// Returns the filter that FI_PROVIDER sets, read once.
 pub fn of_environment() -> &'static NameFilter {
     static FILTER: OnceLock<NameFilter> = OnceLock::new();
-    FILTER.get_or_init(|| NameFilter::parse(&env::var("FI_PROVIDER").unwrap_or_default()))
+    FILTER.get_or_init(|| {
+        let names = setting("FI_PROVIDER").unwrap_or_default();
+        NameFilter::parse(&names.to_string_lossy())
+    })
 }

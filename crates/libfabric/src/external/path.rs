@@ -1,14 +1,13 @@
 //! Where external providers are looked for: the rules of FI_PROVIDER_PATH. Source: fabric(7).
 
 use core::ffi::c_void;
-use std::env;
 use std::ffi::{CStr, OsStr};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use oxifabric_abi::FI_LIB_SUFFIX;
-use oxifabric_core::log;
+use oxifabric_core::{log, params};
 
 use super::Rejected;
 
@@ -63,7 +62,7 @@ impl SearchPath {
     /// Reads FI_PROVIDER_PATH.
     pub(crate) fn of_environment() -> Self {
         let beside = beside_this_library().map(|folder| folder.join("libfabric"));
-        Self::parse(env::var_os("FI_PROVIDER_PATH").as_deref(), beside)
+        Self::parse(params::setting("FI_PROVIDER_PATH").as_deref(), beside)
     }
 
     /// Parses the variable; `default` is the folder that is searched if none is named.

@@ -54,6 +54,8 @@ fn on_library(program: impl AsRef<std::ffi::OsStr>) -> Command {
         }
     }
     command.env("LD_LIBRARY_PATH", library::folder());
+    // What this machine's libfabric.conf says is not for tests.
+    command.env("FI_OXI_CONF", "/dev/null");
     command
 }
 
@@ -89,6 +91,48 @@ fn log_and_parameters_take_any_number_of_arguments() {
     assert!(
         help.contains("FI_PROBE_DEPTH: probe: depth of 2 to 3.5 m in one two three\n"),
         "{help}"
+    );
+    assert!(help.contains("read: 16 deep 1\n"), "{help}");
+}
+
+#[test]
+fn parameters_are_read_from_the_file_unless_the_environment_sets_them() {
+    let program = VARIADIC.compiled();
+    let file = program.with_extension("conf");
+    let lines = "# what this test says\nFI_PROBE_DEPTH=16\nFI_PROBE_NAME=deep\nFI_PROBE_FAST=yes\n";
+    std::fs::write(&file, lines).expect("the folder of the program is ours");
+    let read = |variable: &str, value: &str, preferred: &str| {
+        let output = on_library(program)
+            .env("FI_OXI_CONF", &file)
+            .env("FI_PREFER_SYSCONFIG", preferred)
+            .env(variable, value)
+            .output()
+            .expect("the program runs");
+        text(&output.stdout)
+    };
+    for (variable, value, preferred, expected) in [
+        ("FI_PROBE_UNSET_HERE", "", "no", "read: 16 deep 1\n"),
+        ("FI_PROBE_NAME", "other", "no", "read: 16 other 1\n"),
+        ("FI_PROBE_NAME", "other", "yes", "read: 16 deep 1\n"),
+        ("FI_PROBE_DEPTH", "3", "yes", "read: 16 deep 1\n"),
+        ("FI_PROBE_DEPTH", "3", "no", "read: 3 deep 1\n"),
+    ] {
+        let out = read(variable, value, preferred);
+        assert!(out.contains(expected), "{variable}={value}: {out}");
+    }
+    std::fs::remove_file(&file).expect("it is there");
+}
+
+#[test]
+fn a_file_that_is_named_and_not_there_is_told() {
+    let output = on_library(LISTS.compiled())
+        .env("FI_OXI_CONF", "/nowhere/libfabric.conf")
+        .output()
+        .expect("the program runs");
+    let log = text(&output.stderr);
+    assert!(
+        log.contains("FI_OXI_CONF names /nowhere/libfabric.conf, which cannot be read"),
+        "{log}"
     );
 }
 

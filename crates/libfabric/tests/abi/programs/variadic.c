@@ -47,6 +47,7 @@ static int check_parameters(void)
         return 3;
     if (fi_param_get(&probe, "undefined", &missing) != -2)
         return 4;
+    printf("read: %d %s %d\n", depth, name ? name : "-", fast);
     if (name && (depth != 16 || fast != 1 || strcmp(name, "deep")))
         return 5;
     return 0;
