@@ -179,7 +179,7 @@ impl ShmLink {
             socket,
             conn: half.conn,
             incarnation: half.incarnation,
-            desk: Desk::new(region.head, region.side),
+            desk: Desk::new(region.head, region.side, self.params.assist_size),
         };
         self.pairs.add(pair, &mut self.peers);
     }

@@ -102,7 +102,7 @@ pub(crate) fn pair_with_stranger(peer: PeerId, pull: bool) -> Option<(Pair, Regi
         socket: Socket::from(OwnedFd::from(socket)),
         conn: 0,
         incarnation: 1,
-        desk: Desk::new(head, ours.side),
+        desk: Desk::new(head, ours.side, smallest().assist_size),
     };
     Some((pair, theirs, other))
 }

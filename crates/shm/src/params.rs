@@ -9,6 +9,7 @@ use oxifabric_sync::lane::Layout;
 use oxifabric_wire::shm::cell::{MAX_TARGETS, TARGET};
 
 use crate::NAME;
+use crate::pull::CHUNK_ALIGN;
 
 /// What the environment asks for. Programs that open links directly, such as benchmarks, may change it.
 #[derive(Clone, Debug)]
@@ -31,6 +32,8 @@ pub struct Params {
     pub segmented_size: usize,
     /// Longest part of a longer message.
     pub segment_size: usize,
+    /// Shortest message that both sides copy, each a part.
+    pub assist_size: usize,
     /// How many bytes are pulled in one poll.
     pub pull_chunk: usize,
     /// How long a peer that is there may take to answer; `None`: as long as its process lives.
@@ -77,6 +80,7 @@ table! {
     eager_size: Size, "8192", "Longest message that is copied in one piece, in bytes";
     segmented_size: Size, "8192", "Longest message that is sent before its receive is matched, in bytes";
     segment_size: Size, "16384", "Longest piece of a message that is copied in several, in bytes";
+    assist_size: Size, "24576", "Shortest message that its sender helps to copy, in bytes; one that waits for its receive anyway";
     pull_chunk: Size, "1048576", "How many bytes of long messages are moved in one call, in bytes";
     connect_timeout_ms: Size, "0", "How long a peer may take to answer the first message, in milliseconds; 0: as long as its process lives";
     connect_patience_ms: Size, "2000", "How long a peer that is not there yet may take to appear, in milliseconds";
@@ -108,6 +112,8 @@ impl Params {
             eager_size: size(Row::eager_size),
             segmented_size: size(Row::segmented_size),
             segment_size: size(Row::segment_size),
+            // Of a shorter message there is no second page to help with.
+            assist_size: size(Row::assist_size).max(2 * CHUNK_ALIGN),
             pull_chunk: size(Row::pull_chunk).max(4096),
             connect_timeout: Some(Duration::from_millis(size(Row::connect_timeout_ms) as u64))
                 .filter(|timeout| !timeout.is_zero()),

@@ -35,13 +35,11 @@ use offers::Offers;
 /// The kind of link frame that asks for help.
 pub(crate) const ASSIST: u8 = 1;
 
-/// Messages shorter than this are over before help comes.
-const ASSIST_MIN: usize = 24 * 1024;
 /// The longest chunk, in bytes; longer where a message would have too many. A shorter message is two chunks: each side's caches
 /// then hold the same half of every message in a buffer.
 const CHUNK: usize = 128 * 1024;
 /// Chunks are whole pages, so that no two processes write one line.
-const CHUNK_ALIGN: usize = 4096;
+pub(crate) const CHUNK_ALIGN: usize = 4096;
 /// How often a sender in the middle of a chunk is given the processor before its pair is given up.
 const ABANDON_TURNS: usize = 10_000;
 
@@ -55,6 +53,8 @@ pub(crate) struct Desk {
     head: Arc<Mapping>,
     side: Side,
     used: [bool; SLOTS],
+    /// Messages shorter than this are over before help comes.
+    assist_size: usize,
     /// This side cannot help.
     helpless: bool,
     /// Tells each use of a slot from the one before.
@@ -109,7 +109,7 @@ enum Stage {
 }
 
 impl Desk {
-    pub(crate) fn new(head: Arc<Mapping>, side: Side) -> Self {
+    pub(crate) fn new(head: Arc<Mapping>, side: Side, assist_size: usize) -> Self {
         Self {
             pulls: VecDeque::new(),
             assists: VecDeque::new(),
@@ -117,6 +117,7 @@ impl Desk {
             head,
             side,
             used: [false; SLOTS],
+            assist_size,
             helpless: false,
             turn: 0,
         }
@@ -134,7 +135,7 @@ impl Desk {
         self.pulls.push_back(Pull {
             token,
             remote: *remote,
-            sharing: if simple && into.len() >= ASSIST_MIN {
+            sharing: if simple && into.len() >= self.assist_size {
                 Sharing::Possible
             } else {
                 Sharing::Alone
@@ -287,7 +288,7 @@ impl Desk {
 
     /// Remembers that the peer may read this message.
     pub(crate) fn offer(&mut self, id: u32, address: u64, len: u64) {
-        if len >= ASSIST_MIN as u64 {
+        if len >= self.assist_size as u64 {
             self.offers.add(id, address, len);
         }
     }
@@ -465,7 +466,7 @@ mod tests {
     /// A message of this process that it pulls from itself.
     fn desk_with_pull(source: &[u8], target: &mut [u8]) -> (Desk, Cell) {
         let head = Arc::new(Mapping::private(8192).expect("two pages"));
-        let mut desk = Desk::new(head, Side::Caller);
+        let mut desk = Desk::new(head, Side::Caller, 24 * 1024);
         let remote = RemoteIov::new(&[(source.as_ptr() as u64, source.len() as u64)]);
         // SAFETY: the target outlives the desk.
         let into = unsafe { Iov::contiguous(target.as_mut_ptr(), target.len()) };
@@ -514,6 +515,26 @@ mod tests {
     }
 
     #[test]
+    fn messages_below_the_threshold_are_neither_shared_nor_offered() {
+        let head = Arc::new(Mapping::private(8192).expect("two pages"));
+        let mut desk = Desk::new(head, Side::Caller, 100_000);
+        let (source, mut target) = (vec![1; 100_000], vec![0; 100_000]);
+        for (number, len) in [99_999, 100_000].into_iter().enumerate() {
+            let remote = RemoteIov::new(&[(source.as_ptr() as u64, len as u64)]);
+            // SAFETY: the target outlives the desk.
+            let into = unsafe { Iov::contiguous(target.as_mut_ptr(), len) };
+            desk.begin(&remote.expect("one piece"), into, RxToken(number as u32));
+        }
+        let cell = desk.next_request().expect("the longer one is shared");
+        assert_eq!(cell.len, 100_000);
+        assert!(desk.next_request().is_none());
+        desk.offer(5, source.as_ptr() as u64, 99_999);
+        assert!(desk.offers.is_empty());
+        desk.offer(5, source.as_ptr() as u64, 100_000);
+        assert!(!desk.offers.is_empty());
+    }
+
+    #[test]
     fn copying_a_part_is_an_event() {
         let source = vec![7; 1 << 20];
         let mut target = vec![0; source.len()];
@@ -551,7 +572,7 @@ mod tests {
     #[test]
     fn nobody_is_helped_to_memory_that_was_not_offered() {
         let head = Arc::new(Mapping::private(8192).expect("two pages"));
-        let mut desk = Desk::new(head, Side::Caller);
+        let mut desk = Desk::new(head, Side::Caller, 24 * 1024);
         let (pid, mut left) = (std::process::id() as i32, usize::MAX);
         let memory = vec![7; 400_000];
         let (secret, message) = memory.split_at(100_000);
@@ -577,7 +598,7 @@ mod tests {
     #[test]
     fn requests_do_not_pile_up() {
         let head = Arc::new(Mapping::private(8192).expect("two pages"));
-        let mut desk = Desk::new(head, Side::Caller);
+        let mut desk = Desk::new(head, Side::Caller, 24 * 1024);
         let message = vec![7; 200_000];
         let mut target = vec![0; message.len()];
         desk.offer(5, message.as_ptr() as u64, message.len() as u64);

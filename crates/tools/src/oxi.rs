@@ -2,6 +2,8 @@
 
 mod bench;
 mod chart;
+mod companion;
+mod conf;
 mod doctor;
 mod json;
 mod lab;
@@ -13,6 +15,7 @@ mod player;
 mod providers;
 mod sim;
 mod table;
+mod tune;
 
 use std::process::ExitCode;
 
@@ -48,9 +51,14 @@ enum Command {
     Lab(lab::Options),
     /// Look for what keeps programs from running over fabrics here, and say what to do about it
     Doctor(doctor::Options),
-    /// The other process of the main job
+    /// Find out from which length on messages should go another way on this machine
+    Tune(tune::Options),
+    /// The other process of a measurement
     #[command(hide = true)]
     Peer(peer::Options),
+    /// Two processes that measure with settings of their own
+    #[command(hide = true)]
+    Team(tune::TeamOptions),
 }
 
 /// Anything that ends a job; its text says what to do.
@@ -68,6 +76,8 @@ pub fn main() -> ExitCode {
         Some(Command::Sim(options)) => sim::run(&options),
         Some(Command::Lab(options)) => lab::run(&options),
         Some(Command::Doctor(options)) => doctor::run(&options),
+        Some(Command::Tune(options)) => tune::run(&options),
+        Some(Command::Team(options)) => tune::serve(&options).map(|()| ExitCode::SUCCESS),
         Some(Command::Peer(options)) => peer::serve(&options).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|trouble| {

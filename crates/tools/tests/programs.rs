@@ -450,6 +450,49 @@ fn oxi_doctor_opens_every_provider_and_fails_for_what_is_bad() {
 }
 
 #[test]
+fn what_libfabric_conf_says_is_read_and_examined() {
+    let file = format!("{}/libfabric.conf", env!("CARGO_TARGET_TMPDIR"));
+    std::fs::write(&file, "FI_PROVIDER=tcp\nFI_PROVIDR=shm\n").unwrap();
+    let listed = Command::new(FI_INFO)
+        .env("FI_OXI_CONF", &file)
+        .env_remove("FI_PROVIDER")
+        .output()
+        .unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    let mut providers = listed.lines().filter(|line| line.starts_with("provider: "));
+    assert!(listed.contains("provider: tcp\n"), "{listed}");
+    assert!(providers.all(|line| line == "provider: tcp"), "{listed}");
+
+    let (found, _) = doctor(("FI_OXI_CONF", &file));
+    std::fs::remove_file(&file).unwrap();
+    let meant = format!(
+        "\"about\": \"FI_PROVIDR in {file}\", \"text\": \"no provider here reads it\", \"advice\": \"did you mean FI_PROVIDER?\""
+    );
+    assert!(found.contains(&meant), "{found}");
+}
+
+#[test]
+fn oxi_tune_plays_both_ways_and_says_what_to_do() {
+    let ended = run(OXI, &["tune", "--quick"]);
+    assert!(ended.status.success(), "{}{}", ended.out, ended.err);
+    if ended.out.contains("nothing can be chosen") {
+        println!("SKIP: {}", ended.out);
+        return;
+    }
+    for text in ["Who copies a message", "Where does the receiver", "256 KiB"] {
+        assert!(ended.out.contains(text), "{text}: {}", ended.out);
+    }
+    let proposal = [
+        "FI_SHM_ASSIST_SIZE=",
+        "FI_SHM_EAGER_SIZE=",
+        "FI_SHM_SEGMENTED_SIZE=",
+    ];
+    let proposed = proposal.map(|line| ended.out.contains(line));
+    let nothing = ended.out.contains("\nnothing to ");
+    assert_eq!(proposed, [!nothing; 3], "{}", ended.out);
+}
+
+#[test]
 fn oxi_lab_lists_what_can_be_measured_and_measures_all_of_it() {
     let listed = run(OXI, &["lab"]);
     assert!(listed.status.success(), "{}", listed.err);

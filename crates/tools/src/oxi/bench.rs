@@ -10,9 +10,7 @@ use oxifabric::Backend;
 use super::chart::{self, Series};
 use super::machine::{Machine, pin, two_cpus};
 use super::measure::{Effort, Figures, Pair};
-use super::peer::PeerProcess;
-use super::player::Player;
-use super::providers::{Opened, USUAL, offer};
+use super::providers::{USUAL, offer};
 use super::table::{self, parse_size, spell_size};
 use super::{Trouble, json};
 use crate::output::print;
@@ -141,7 +139,7 @@ fn describe(backend: Backend) -> String {
     format!("libfabric {}, API {major}.{minor}", backend.version())
 }
 
-fn progress_bar(steps: usize) -> ProgressBar {
+pub(super) fn progress_bar(steps: usize) -> ProgressBar {
     let style = ProgressStyle::with_template("  {bar:40.cyan/dim} {pos}/{len}  {msg}")
         .unwrap_or_else(|_| ProgressStyle::default_bar());
     ProgressBar::new(steps as u64).with_style(style)
@@ -174,18 +172,8 @@ fn measure(
     bar: &ProgressBar,
     result: &mut Played,
 ) -> Result<(), Trouble> {
-    let info = offer(backend, &result.provider)?;
-    let opened = Opened::open(&info)?;
-    let address = opened.endpoint.address()?;
-    result.address = address.to_string();
-    let (mut peer, theirs) = PeerProcess::start(&result.provider, cpus.map(|cpus| cpus.1))?;
-    peer.introduce(&address)?;
-    let to = opened.meet(&theirs)?;
-    let mut pair = Pair {
-        player: Player::new(opened, to, cpus.is_none()),
-        peer,
-        seed: u64::from(std::process::id()),
-    };
+    let mut pair = Pair::start(backend, &result.provider, cpus)?;
+    result.address = pair.address.to_string();
     for size in options.sizes() {
         bar.set_message(format!("{} {}", result.provider, spell_size(size)));
         let (latency_us, wrong) = pair.latency_us(size, options.effort())?;
@@ -200,7 +188,7 @@ fn measure(
             wrong: wrong + also_wrong,
         });
     }
-    pair.peer.dismiss()
+    pair.dismiss()
 }
 
 impl Report {
@@ -220,21 +208,7 @@ fn head(out: &mut dyn Write, report: &Report, absent: &[String]) -> io::Result<(
         env!("CARGO_PKG_VERSION"),
         report.library
     )?;
-    writeln!(out, "{}", report.machine)?;
-    match report.cpus {
-        Some((one, other)) => writeln!(out, "two processes, on cores {one} and {other}")?,
-        None => writeln!(
-            out,
-            "two processes that share one core: expect latencies of a scheduler, not of a fabric"
-        )?,
-    }
-    if report.machine.is_busy() {
-        writeln!(
-            out,
-            "the machine is busy (load {:.1}): figures will be worse than it could do, and vary",
-            report.machine.load
-        )?;
-    }
+    report.machine.describe(out, report.cpus)?;
     absent.iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 

@@ -2,6 +2,7 @@
 
 use core::fmt;
 use std::fs;
+use std::io::{self, Write};
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
@@ -32,8 +33,32 @@ impl Machine {
         }
     }
 
+    /// Says where two processes are measured.
+    pub(super) fn describe(
+        &self,
+        out: &mut dyn Write,
+        cpus: Option<(usize, usize)>,
+    ) -> io::Result<()> {
+        writeln!(out, "{self}")?;
+        match cpus {
+            Some((one, other)) => writeln!(out, "two processes, on cores {one} and {other}")?,
+            None => writeln!(
+                out,
+                "two processes that share one core: expect latencies of a scheduler, not of a fabric"
+            )?,
+        }
+        if self.is_busy() {
+            writeln!(
+                out,
+                "the machine is busy (load {:.1}): figures will be worse than it could do, and vary",
+                self.load
+            )?;
+        }
+        Ok(())
+    }
+
     /// Whether other programs take so much of the processors that figures mean little.
-    pub(super) fn is_busy(&self) -> bool {
+    fn is_busy(&self) -> bool {
         self.load > self.cores as f64 / 2.0
     }
 }

@@ -2,10 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use oxifabric::{Address, Backend};
+
 use super::Trouble;
 use super::orders::{Order, Round};
 use super::peer::PeerProcess;
 use super::player::Player;
+use super::providers::{Opened, offer};
 
 /// What was measured of one size.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -44,13 +47,27 @@ impl Effort {
         stream: Duration::from_millis(15),
         rounds: 3,
     };
+    /// For one of many looks at the same size.
+    pub(super) const GLANCE: Self = Self {
+        ping: Duration::from_millis(15),
+        stream: Duration::from_millis(15),
+        rounds: 1,
+    };
+    /// To see that it works.
+    pub(super) const BLINK: Self = Self {
+        ping: Duration::from_millis(1),
+        stream: Duration::from_millis(1),
+        rounds: 1,
+    };
 }
 
 /// Both sides of a measurement.
 pub(super) struct Pair {
-    pub(super) player: Player,
-    pub(super) peer: PeerProcess,
-    pub(super) seed: u64,
+    player: Player,
+    peer: PeerProcess,
+    /// Where this process is.
+    pub(super) address: Address,
+    seed: u64,
 }
 
 /// Messages that are played before any are counted, of short and of long ones.
@@ -70,6 +87,30 @@ const WINDOW_BYTES: usize = 16 << 20;
 const WINDOW: (usize, usize) = (4, 64);
 
 impl Pair {
+    /// Starts the other process, on the second processor, and opens an endpoint in each.
+    pub(super) fn start(
+        backend: Backend,
+        provider: &str,
+        cpus: Option<(usize, usize)>,
+    ) -> Result<Self, Trouble> {
+        let opened = Opened::open(&offer(backend, provider)?)?;
+        let address = opened.endpoint.address()?;
+        let (mut peer, theirs) = PeerProcess::start(provider, cpus.map(|cpus| cpus.1))?;
+        peer.introduce(&address)?;
+        let to = opened.meet(&theirs)?;
+        Ok(Self {
+            player: Player::new(opened, to, cpus.is_none()),
+            peer,
+            address,
+            seed: u64::from(std::process::id()),
+        })
+    }
+
+    /// Lets the other process end.
+    pub(super) fn dismiss(self) -> Result<(), Trouble> {
+        self.peer.dismiss()
+    }
+
     /// Returns the median one-way time in microseconds, and how many messages were wrong.
     pub(super) fn latency_us(
         &mut self,

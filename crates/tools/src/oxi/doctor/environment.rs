@@ -1,11 +1,12 @@
-//! Variables of the environment that nobody reads, or whose values are none. Source: fi_provider(7), fabric(7).
+//! Variables of the environment and of libfabric.conf that nobody reads, or whose values are none. Source: fi_provider(7), fabric(7).
 
 use std::collections::BTreeSet;
-use std::env;
+use std::{env, fs};
 
 use oxifabric::{Backend, Hints, Parameter, ParameterKind};
 
 use super::Finding;
+use crate::oxi::conf;
 
 /// The variable that says which providers there shall be.
 const PROVIDER: &str = "FI_PROVIDER";
@@ -16,16 +17,29 @@ pub(super) fn check(backends: &[Backend]) -> Vec<Finding> {
         .iter()
         .flat_map(|backend| backend.parameters().unwrap_or_default())
         .collect();
-    let variables = env::vars_os().filter_map(|(name, value)| {
-        let name = name.into_string().ok()?;
-        let value = value.to_string_lossy().into_owned();
-        name.starts_with("FI_").then_some((name, value))
-    });
+    let mut variables: Vec<Variable> = env::vars_os()
+        .filter_map(|(name, value)| {
+            let name = name.into_string().ok()?;
+            let value = value.to_string_lossy().into_owned();
+            let about = name.clone();
+            name.starts_with("FI_")
+                .then_some(Variable { about, name, value })
+        })
+        .collect();
+    variables.sort_by(|one, other| one.name.cmp(&other.name));
+    let path = conf::path();
+    let text = fs::read_to_string(&path).unwrap_or_default();
+    let lines = conf::settings(&text).into_iter();
+    variables.extend(lines.map(|(name, value)| Variable {
+        about: format!("{name} in {}", path.display()),
+        name,
+        value,
+    }));
     let providers: BTreeSet<String> = backends
         .iter()
         .flat_map(|backend| names(*backend))
         .collect();
-    examine(variables.collect(), &known, &providers)
+    examine(&variables, &known, &providers)
 }
 
 /// The names of all providers, usable or not, and of those that they are stacked of.
@@ -36,22 +50,29 @@ fn names(backend: Backend) -> Vec<String> {
     parts.map(str::to_owned).collect()
 }
 
+/// A variable that is set.
+struct Variable {
+    /// It, and where it stands.
+    about: String,
+    name: String,
+    value: String,
+}
+
 fn examine(
-    mut variables: Vec<(String, String)>,
+    variables: &[Variable],
     known: &[Parameter],
     providers: &BTreeSet<String>,
 ) -> Vec<Finding> {
-    variables.sort();
     let mut findings = Vec::new();
-    for (name, value) in &variables {
+    for Variable { about, name, value } in variables {
         match known.iter().find(|parameter| parameter.name == *name) {
-            None => findings.push(unknown(name, known)),
+            None => findings.push(unknown(about, name, known)),
             Some(parameter) if !holds(parameter.kind, value) => findings.push(Finding::bad(
-                name,
+                about,
                 format!("{value:?} is no value of it, so its default is used"),
                 format!("it takes {}: {}", spelled(parameter.kind), parameter.help),
             )),
-            Some(_) if name == PROVIDER => findings.extend(nobody(value, providers)),
+            Some(_) if name == PROVIDER => findings.extend(nobody(about, value, providers)),
             Some(_) => {}
         }
     }
@@ -63,17 +84,17 @@ fn examine(
     findings
 }
 
-fn unknown(name: &str, known: &[Parameter]) -> Finding {
+fn unknown(about: &str, name: &str, known: &[Parameter]) -> Finding {
     let names = known.iter().map(|parameter| parameter.name.as_str());
     let advice = match nearest(name, names) {
         Some(near) => format!("did you mean {near}?"),
         None => "`fi_info -e` lists those that are read".to_owned(),
     };
-    Finding::warn(name, "no provider here reads it", advice)
+    Finding::warn(about, "no provider here reads it", advice)
 }
 
 /// Providers in the list of `FI_PROVIDER` that do not exist.
-fn nobody(list: &str, providers: &BTreeSet<String>) -> Vec<Finding> {
+fn nobody(about: &str, list: &str, providers: &BTreeSet<String>) -> Vec<Finding> {
     let named = list.trim_start_matches('^').split([',', ';']);
     let missing = named.map(str::trim).filter(|name| {
         let is_there = |provider: &String| provider.eq_ignore_ascii_case(name);
@@ -84,7 +105,7 @@ fn nobody(list: &str, providers: &BTreeSet<String>) -> Vec<Finding> {
             Some(near) => format!("did you mean {near}?"),
             None => "`fi_info -l` lists those that are here".to_owned(),
         };
-        Finding::bad(PROVIDER, format!("there is no provider {name:?}"), advice)
+        Finding::bad(about, format!("there is no provider {name:?}"), advice)
     });
     findings.collect()
 }
@@ -151,7 +172,12 @@ mod tests {
     fn found(name: &str, value: &str) -> Vec<Finding> {
         let known = Backend::builtin().parameters().unwrap();
         let providers = names(Backend::builtin()).into_iter().collect();
-        examine(vec![(name.into(), value.into())], &known, &providers)
+        let variable = Variable {
+            about: name.into(),
+            name: name.into(),
+            value: value.into(),
+        };
+        examine(&[variable], &known, &providers)
     }
 
     fn only(name: &str, value: &str) -> (Grade, String) {
