@@ -226,7 +226,7 @@ const SUBSYSTEMS: [&str; 10] = [
     "core", "fabric", "domain", "ep_ctrl", "ep_data", "av", "cq", "eq", "mr", "cntr",
 ];
 
-/// What the environment says about the log.
+/// What the parameters say about the log.
 struct Settings {
     /// The last level that is printed; `None` if none is.
     level: Option<u32>,

@@ -8,12 +8,13 @@ pub mod external;
 pub(crate) mod sysconfig;
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 
 use oxifabric_abi::{FI_PARAM_BOOL, FI_PARAM_INT, FI_PARAM_SIZE_T, FI_PARAM_STRING};
 
 use crate::{faults, log, registry};
-use sysconfig::Sysconfig;
+use sysconfig::{Origin, Sysconfig};
 
 /// A parameter that a variable `FI_<PROVIDER>_<NAME>` sets, in the environment or in libfabric.conf.
 #[derive(Clone, Copy, Debug)]
@@ -119,7 +120,11 @@ pub fn of_library() -> impl Iterator<Item = &'static Parameter> {
 /// Returns the value of a variable: that of the environment, else that of libfabric.conf, unless FI_PREFER_SYSCONFIG
 /// turns them round. `None` if neither sets it.
 pub fn setting(variable: &str) -> Option<OsString> {
-    Sysconfig::of_system().choose(variable, env::var_os(variable))
+    let in_environment = env::var_os(variable);
+    match Sysconfig::of_system().origin(variable, in_environment.is_some())? {
+        Origin::Environment => in_environment,
+        Origin::File(value) => Some(OsStr::from_bytes(value.to_bytes()).to_owned()),
+    }
 }
 
 /// Returns `FI_<PROVIDER>_<NAME>`, or `FI_<NAME>` for the library itself.

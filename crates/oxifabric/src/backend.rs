@@ -121,11 +121,11 @@ impl fmt::Debug for Backend {
     }
 }
 
-/// A configuration variable of the library, set through the environment.
+/// A configuration variable of the library, set by the environment or by libfabric.conf.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Parameter {
-    /// The name of the environment variable.
+    /// The name of the variable.
     pub name: String,
     /// What it holds.
     pub kind: ParameterKind,
@@ -149,6 +149,15 @@ pub enum ParameterKind {
     Size,
     /// Something else.
     Unknown,
+}
+
+impl Parameter {
+    /// Returns the value that is used where none is set, if its help says so: C has no other place for it.
+    #[must_use]
+    pub fn default(&self) -> Option<&str> {
+        let (_, default) = self.help.rsplit_once("(default: ")?;
+        default.strip_suffix(')')
+    }
 }
 
 impl From<RawParameter> for Parameter {

@@ -11,7 +11,7 @@ use oxifabric_wire::shm::cell::{MAX_TARGETS, TARGET};
 use crate::NAME;
 use crate::pull::CHUNK_ALIGN;
 
-/// What the environment asks for. Programs that open links directly, such as benchmarks, may change it.
+/// What the parameters ask for. Programs that open links directly, such as benchmarks, may change it.
 #[derive(Clone, Debug)]
 pub struct Params {
     /// Outstanding sends.
@@ -80,7 +80,7 @@ table! {
     eager_size: Size, "8192", "Longest message that is copied in one piece, in bytes";
     segmented_size: Size, "8192", "Longest message that is sent before its receive is matched, in bytes";
     segment_size: Size, "16384", "Longest piece of a message that is copied in several, in bytes";
-    assist_size: Size, "24576", "Shortest message that its sender helps to copy, in bytes; one that waits for its receive anyway";
+    assist_size: Size, "24576", "Shortest message that its sender helps to copy, in bytes, at least 8192";
     pull_chunk: Size, "1048576", "How many bytes of long messages are moved in one call, in bytes";
     connect_timeout_ms: Size, "0", "How long a peer may take to answer the first message, in milliseconds; 0: as long as its process lives";
     connect_patience_ms: Size, "2000", "How long a peer that is not there yet may take to appear, in milliseconds";

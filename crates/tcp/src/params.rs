@@ -10,7 +10,7 @@ const NAME: &str = "tcp";
 /// The most operations that an endpoint may have outstanding.
 const QUEUE_MAX: usize = 1 << 20;
 
-/// What the environment asks for.
+/// What the parameters ask for.
 #[derive(Clone, Debug)]
 pub(crate) struct Params {
     pub(crate) iface: Option<String>,

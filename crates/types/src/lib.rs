@@ -8,6 +8,7 @@
 extern crate alloc;
 
 mod address;
+pub mod conf;
 mod errno;
 mod flags;
 mod info;

@@ -72,14 +72,13 @@ pub fn value(owner: usize, name: &str) -> Result<Value, Errno> {
         let row = table.iter().find(is_it).ok_or(Errno::NOENT)?;
         (row.kind, row.variable.clone())
     };
-    let config = Sysconfig::of_system();
-    let in_file = variable.to_str().ok().and_then(|name| config.value(name));
     // SAFETY: the name is a C string. The text belongs to the environment, as C programs expect of this call.
     let in_environment = unsafe { libc::getenv(variable.as_ptr()) };
-    let text = match config.origin(!in_environment.is_null(), in_file.is_some()) {
+    let name = variable.to_str().map_err(|_| Errno::NODATA)?;
+    let text = match Sysconfig::of_system().origin(name, !in_environment.is_null()) {
         None => return Err(Errno::NODATA),
         Some(Origin::Environment) => in_environment.cast_const(),
-        Some(Origin::File) => in_file.map_or(in_environment.cast_const(), CStr::as_ptr),
+        Some(Origin::File(value)) => value.as_ptr(),
     };
     // SAFETY: `getenv` returned a string, or it is the file's.
     let read = unsafe { CStr::from_ptr(text) }.to_string_lossy();

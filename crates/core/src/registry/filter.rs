@@ -1,4 +1,4 @@
-//! Lists of names in the environment: FI_PROVIDER, FI_LOG_PROV, FI_LOG_SUBSYS.
+//! Lists of names in parameters: FI_PROVIDER, FI_LOG_PROV, FI_LOG_SUBSYS.
 
 use core::fmt;
 use std::sync::OnceLock;

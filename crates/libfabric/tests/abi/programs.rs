@@ -131,7 +131,7 @@ fn a_file_that_is_named_and_not_there_is_told() {
         .expect("the program runs");
     let log = text(&output.stderr);
     assert!(
-        log.contains("FI_OXI_CONF names /nowhere/libfabric.conf, which cannot be read"),
+        log.contains("/nowhere/libfabric.conf cannot be read: No such file"),
         "{log}"
     );
 }

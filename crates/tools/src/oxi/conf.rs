@@ -1,47 +1,61 @@
-//! libfabric.conf, which providers read: lines `FI_NAME=value`, of which the first of a name counts.
+//! libfabric.conf, as a file that is read and written. What stands in it is the library's matter (`oxifabric_types::conf`).
 
 use std::env;
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+
+use oxifabric::Parameter;
+use oxifabric_types::conf::{CONF, setting};
 
 /// One line.
 pub(super) type Setting = (&'static str, String);
 
-/// Returns where the file is that providers read.
-pub(super) fn path() -> PathBuf {
-    let named = env::var_os("FI_OXI_CONF").filter(|path| !path.is_empty());
-    named.map_or_else(|| PathBuf::from("/etc/libfabric.conf"), PathBuf::from)
+/// Who may read a new file: all programs.
+const MODE: u32 = 0o644;
+
+/// Returns where the file is that providers read, if their library reads any.
+pub(super) fn path(known: &[Parameter]) -> PathBuf {
+    let named = env::var_os(CONF).filter(|path| !path.is_empty());
+    let parameter = known.iter().find(|parameter| parameter.name == CONF);
+    let usual = parameter.and_then(Parameter::default).unwrap_or_default();
+    PathBuf::from(named.unwrap_or_else(|| usual.into()))
 }
 
-/// Returns the names and values that a text sets.
-pub(super) fn settings(text: &str) -> Vec<(String, String)> {
-    let mut settings: Vec<(String, String)> = Vec::new();
-    for (name, value) in text.lines().filter_map(|line| line.split_once('=')) {
-        let name = name.trim();
-        if name.starts_with("FI_") && settings.iter().all(|(other, _)| other != name) {
-            settings.push((name.to_owned(), value.trim().to_owned()));
+/// Returns it and what stands in it: nothing, if there is none and nobody has named one.
+pub(super) fn read(known: &[Parameter]) -> (PathBuf, io::Result<Vec<u8>>) {
+    let path = path(known);
+    let text = match fs::read(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound && env::var_os(CONF).is_none() => {
+            Ok(Vec::new())
         }
-    }
-    settings
+        text => text,
+    };
+    (path, text)
 }
 
 /// Writes settings into a file, in place of those of the same names; all other lines stay. The file is whole at any time.
 pub(super) fn write(path: &Path, settings: &[Setting]) -> io::Result<()> {
-    let text = match fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(error),
-    };
     // Who has a link there wants the file behind it to change.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let (text, permissions) = match fs::metadata(&path) {
+        Ok(about) if about.is_file() => (fs::read(&path)?, about.permissions()),
+        Ok(_) => return Err(io::Error::other("it is no file")),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            (Vec::new(), Permissions::from_mode(MODE))
+        }
+        Err(error) => return Err(error),
+    };
     let fresh = beside(&path);
-    let written = replace(&fresh, &path, &with(&text, settings));
-    if written.is_err() {
-        // It may never have been made.
+    let file = File::create_new(&fresh)?;
+    let replaced =
+        fill(file, &with(&text, settings), permissions).and_then(|()| fs::rename(&fresh, &path));
+    if replaced.is_err() {
+        // Nothing can be done if it stays.
         _ = fs::remove_file(&fresh);
     }
-    written
+    replaced
 }
 
 fn beside(path: &Path) -> PathBuf {
@@ -50,25 +64,28 @@ fn beside(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-fn replace(fresh: &Path, path: &Path, text: &str) -> io::Result<()> {
-    let mut file = File::create_new(fresh)?;
-    if let Ok(old) = fs::metadata(path) {
-        file.set_permissions(old.permissions())?;
-    }
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(fresh, path)
+fn fill(mut file: File, text: &[u8], permissions: Permissions) -> io::Result<()> {
+    file.set_permissions(permissions)?;
+    file.write_all(text)?;
+    file.sync_all()
 }
 
 /// Returns the text with these settings.
-fn with(text: &str, settings: &[Setting]) -> String {
-    let is_new = |line: &str| {
-        let name = line.split_once('=').map(|(name, _)| name.trim());
+pub(super) fn with(text: &[u8], settings: &[Setting]) -> Vec<u8> {
+    let is_new = |line: &&[u8]| {
+        let name = setting(line).map(|(name, _)| name);
         settings.iter().any(|(new, _)| name == Some(new))
     };
-    let old = text.lines().filter(|line| !is_new(line)).map(str::to_owned);
-    let new = settings.iter().map(spell);
-    old.chain(new).map(|line| line + "\n").collect()
+    let text = text.strip_suffix(b"\n").unwrap_or(text);
+    let old = text
+        .split(|&byte| byte == b'\n')
+        .filter(|line| !is_new(line));
+    let old = old.filter(|_| !text.is_empty()).map(<[u8]>::to_vec);
+    let new = settings.iter().map(|setting| spell(setting).into_bytes());
+    let lines: Vec<Vec<u8>> = old.chain(new).collect();
+    let mut text = lines.join(&b'\n');
+    text.push(b'\n');
+    text
 }
 
 /// Returns the line of a setting.
@@ -80,33 +97,26 @@ pub(super) fn spell((name, value): &Setting) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_first_line_of_a_name_counts() {
-        let text = "# FI_A=0\n FI_A = 1 \nFI_B=2=3\nFI_A=4\nPATH=5\nFI_C";
-        let expected = [("FI_A", "1"), ("FI_B", "2=3")];
-        let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        assert_eq!(settings(text), expected);
-    }
-
     fn two() -> [Setting; 2] {
         [("FI_A", "1".to_owned()), ("FI_B", "2".to_owned())]
     }
 
     #[test]
     fn lines_of_the_same_name_are_replaced_and_others_stay() {
-        let old = "# ours\nFI_A=7\nFI_AB=3\n FI_B = 8\nFI_A=9";
-        assert_eq!(with(old, &two()), "# ours\nFI_AB=3\nFI_A=1\nFI_B=2\n");
-        assert_eq!(with("", &two()), "FI_A=1\nFI_B=2\n");
+        let old = b"# \xff\n\nFI_A=7\nFI_AB=3\n FI_B = 8\nFI_A=9";
         let once = with(old, &two());
+        assert_eq!(once, b"# \xff\n\nFI_AB=3\nFI_A=1\nFI_B=2\n");
         assert_eq!(with(&once, &two()), once);
+        assert_eq!(with(b"", &two()), b"FI_A=1\nFI_B=2\n");
     }
 
     #[test]
-    fn a_file_is_made_and_kept_whole() {
-        let folder = std::env::temp_dir().join(format!("oxi-tune-conf-{}", std::process::id()));
+    fn a_file_is_made_for_all_to_read_and_kept_whole() {
+        let folder = env::temp_dir().join(format!("oxi-conf-{}", std::process::id()));
         fs::create_dir(&folder).unwrap();
         let path = folder.join("libfabric.conf");
         write(&path, &two()).unwrap();
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
         let link = folder.join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
         write(&link, &[("FI_A", "3".to_owned())]).unwrap();
@@ -116,7 +126,15 @@ mod tests {
         let nowhere = write(&folder.join("none").join("conf"), &two());
         fs::remove_dir_all(&folder).unwrap();
         assert_eq!(text, "FI_B=2\nFI_A=3\n");
-        assert_eq!((names, is_link), (2, true));
+        assert_eq!((mode & 0o777, names, is_link), (MODE, 2, true));
         assert_eq!(nowhere.unwrap_err().kind(), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn what_is_no_file_stays_what_it_is() {
+        for device in ["/dev/null", "/tmp"] {
+            assert!(write(Path::new(device), &two()).is_err(), "{device}");
+        }
+        assert!(!fs::metadata("/dev/null").unwrap().is_file());
     }
 }

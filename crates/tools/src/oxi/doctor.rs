@@ -124,15 +124,6 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Trouble> {
     })
 }
 
-/// What keeps processes of this machine from reading each other's memory, if something does.
-pub(super) fn forbids_reading() -> Option<String> {
-    let found = memory::reads(&Place::here());
-    let obstacle = found
-        .into_iter()
-        .find(|finding| finding.grade != Grade::Ok)?;
-    Some(obstacle.text)
-}
-
 fn examine(place: &Place, remove: bool) -> Vec<Finding> {
     let (mut findings, others) = library::check(place);
     match Backend::from_env() {

@@ -95,12 +95,20 @@ fn usable_cpus() -> Vec<usize> {
         .collect()
 }
 
-/// Chooses a processor for each process; `None` when there are not two.
+/// Chooses a processor for each process, on different cores if there are some; `None` when there are not two.
 pub(super) fn two_cpus() -> Option<(usize, usize)> {
-    match usable_cpus()[..] {
-        [one, other, ..] => Some((one, other)),
-        _ => None,
-    }
+    let usable = usable_cpus();
+    let (one, others) = usable.split_first()?;
+    let core = core_of(*one);
+    let apart = others.iter().find(|cpu| core_of(**cpu) != core);
+    let other = apart.or(others.first())?;
+    Some((*one, *other))
+}
+
+/// Spells the processors that share a core with one; `None` where the kernel does not say.
+fn core_of(cpu: usize) -> Option<String> {
+    let file = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+    fs::read_to_string(file).ok()
 }
 
 /// Keeps this process on one processor.

@@ -1,9 +1,11 @@
 //! Variables of the environment and of libfabric.conf that nobody reads, or whose values are none. Source: fi_provider(7), fabric(7).
 
 use std::collections::BTreeSet;
-use std::{env, fs};
+use std::env;
+use std::path::Path;
 
 use oxifabric::{Backend, Hints, Parameter, ParameterKind};
+use oxifabric_types::conf::{CONF, settings};
 
 use super::Finding;
 use crate::oxi::conf;
@@ -27,19 +29,31 @@ pub(super) fn check(backends: &[Backend]) -> Vec<Finding> {
         })
         .collect();
     variables.sort_by(|one, other| one.name.cmp(&other.name));
-    let path = conf::path();
-    let text = fs::read_to_string(&path).unwrap_or_default();
-    let lines = conf::settings(&text).into_iter();
-    variables.extend(lines.map(|(name, value)| Variable {
-        about: format!("{name} in {}", path.display()),
-        name,
-        value,
-    }));
+    let (path, text) = conf::read(&known);
+    let mut findings = Vec::new();
+    match text {
+        Ok(text) => variables.extend(in_file(&path, &text)),
+        Err(error) => findings.push(Finding::warn(
+            CONF,
+            format!("{} cannot be read: {error}", path.display()),
+            "it is read for what the environment does not set",
+        )),
+    }
     let providers: BTreeSet<String> = backends
         .iter()
         .flat_map(|backend| names(*backend))
         .collect();
-    examine(&variables, &known, &providers)
+    findings.extend(examine(&variables, &known, &providers));
+    findings
+}
+
+/// The variables that a file sets.
+fn in_file(path: &Path, text: &[u8]) -> impl Iterator<Item = Variable> {
+    settings(text).into_iter().map(|(name, value)| Variable {
+        about: format!("{name} in {}", path.display()),
+        name: name.to_owned(),
+        value: String::from_utf8_lossy(value).into_owned(),
+    })
 }
 
 /// The names of all providers, usable or not, and of those that they are stacked of.

@@ -17,15 +17,11 @@ const SHM: &str = "/dev/shm";
 const SMALL: u64 = 64 << 20;
 
 pub(super) fn check(place: &Place) -> Vec<Finding> {
-    let mut findings = vec![shared(&place.path(SHM))];
-    findings.extend(reads(place));
-    findings
-}
-
-/// Whether processes may read each other's memory.
-pub(super) fn reads(place: &Place) -> [Finding; 2] {
-    let scope = place.text("/proc/sys/kernel/yama/ptrace_scope");
-    [yama(scope.as_deref()), reading(read_own())]
+    vec![
+        shared(&place.path(SHM)),
+        yama(place.text("/proc/sys/kernel/yama/ptrace_scope").as_deref()),
+        reading(read_own()),
+    ]
 }
 
 fn shared(folder: &Path) -> Finding {

@@ -1,17 +1,30 @@
 //! Two processes that play over shared memory with settings of their own. They wait for orders, so that teams with different
 //! settings can take turns.
 
-use clap::Args;
-use oxifabric::Backend;
+use std::fs::{self, File};
+use std::io::{IoSliceMut, Write};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::Cost;
+use clap::Args;
+use nix::sys::uio::{RemoteIoVec, process_vm_readv};
+use nix::unistd::getppid;
+use oxifabric::{Backend, Parameter};
+use oxifabric_types::conf::CONF;
+
+use super::games::Cost;
 use crate::oxi::Trouble;
 use crate::oxi::companion::{Companion, end_with_starter};
+use crate::oxi::conf::{self, Setting};
 use crate::oxi::machine::{pin, two_cpus};
 use crate::oxi::measure::{Effort, Pair};
 
 /// What is tuned, so far.
 const PROVIDER: &str = "shm";
+
+/// What teams read from the process that starts them, to see whether processes may read each other here.
+static PROBE: [u8; 8] = *b"oxi tune";
+const READY: &str = "ready";
 
 /// How the first process of a team is started.
 #[derive(Args)]
@@ -19,43 +32,114 @@ pub(in crate::oxi) struct Options {
     /// Measure for a few milliseconds only
     #[arg(long)]
     quick: bool,
+    /// Where the probe of the process lies that started this one
+    #[arg(long)]
+    probe: usize,
+    /// A line NAME=VALUE that must be in force
+    #[arg(long)]
+    setting: Vec<String>,
 }
 
 /// A team, as the process sees it that compares them.
-pub(super) struct Team(Companion);
+pub(super) struct Team {
+    companion: Companion,
+    _conf: Option<OwnConf>,
+}
+
+/// Whether a team can play.
+pub(super) enum Start {
+    Ready(Team),
+    /// Processes may not read each other's memory, for this reason.
+    Apart(String),
+}
 
 impl Team {
-    /// Starts a team with these settings. What the environment says is what they add to, whatever libfabric.conf prefers.
-    pub(super) fn start(settings: &[(&str, String)], quick: bool) -> Result<Self, Trouble> {
-        let mut variables = settings.to_vec();
-        if !settings.is_empty() {
-            variables.push(("FI_PREFER_SYSCONFIG", "no".to_owned()));
-        }
-        let mut arguments = vec!["team".to_owned()];
+    /// Starts a team with these settings beside those in force.
+    pub(super) fn start(
+        settings: &[Setting],
+        known: &[Parameter],
+        quick: bool,
+    ) -> Result<Start, Trouble> {
+        let probe = PROBE.as_ptr().expose_provenance();
+        let mut arguments = vec!["team".to_owned(), format!("--probe={probe}")];
         arguments.extend(quick.then(|| "--quick".to_owned()));
-        Ok(Self(Companion::start(&arguments, &variables)?))
+        let lines = settings.iter().map(conf::spell);
+        arguments.extend(lines.map(|line| format!("--setting={line}")));
+        let mut variables = settings.to_vec();
+        // Whichever is preferred says the same.
+        let own = match settings {
+            [] => None,
+            _ => Some(OwnConf::write(settings, known)?),
+        };
+        variables.extend(own.iter().map(|own| (CONF, own.0.display().to_string())));
+        let mut companion = Companion::start(&arguments, &variables)?;
+        Ok(match companion.answer()? {
+            answer if answer == READY => Start::Ready(Self {
+                companion,
+                _conf: own,
+            }),
+            why => Start::Apart(why),
+        })
     }
 
     /// Lets it play one size.
     pub(super) fn play(&mut self, size: usize) -> Result<Cost, Trouble> {
-        self.0.say(&size.to_string())?;
-        let answer = self.0.answer()?;
+        self.companion.say(&size.to_string())?;
+        let answer = self.companion.answer()?;
         parse(&answer).ok_or_else(|| format!("the other process said {answer:?}").into())
     }
 
     pub(super) fn dismiss(self) -> Result<(), Trouble> {
-        self.0.dismiss()
+        self.companion.dismiss()
+    }
+}
+
+/// A file that only one team reads: what the system's says, with the team's settings. Removed when dropped.
+struct OwnConf(PathBuf);
+
+impl OwnConf {
+    fn write(settings: &[Setting], known: &[Parameter]) -> Result<Self, Trouble> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("oxi-tune-{}-{number}.conf", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let text = conf::read(known).1.unwrap_or_default();
+        let mut file =
+            File::create_new(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let own = Self(path);
+        file.write_all(&conf::with(&text, settings))?;
+        Ok(own)
+    }
+}
+
+impl Drop for OwnConf {
+    fn drop(&mut self) {
+        // Nothing can be done if it stays.
+        _ = fs::remove_file(&self.0);
     }
 }
 
 /// Is the first process of a team: plays sizes until the pipe closes.
 pub(in crate::oxi) fn serve(options: &Options) -> Result<(), Trouble> {
     end_with_starter()?;
+    let backend = Backend::from_env()?;
+    let known = backend.parameters()?;
+    let missing = options.setting.iter().find(|line| !holds(&known, line));
+    if let Some(line) = missing {
+        return Err(format!("{line} has no effect in another process").into());
+    }
+    match read_starter(options.probe) {
+        Ok(()) => println!("{READY}"),
+        Err(why) => {
+            println!("{why}");
+            return Ok(());
+        }
+    }
     let cpus = two_cpus();
     if let Some((cpu, _)) = cpus {
         pin(cpu)?;
     }
-    let mut pair = Pair::start(Backend::from_env()?, PROVIDER, cpus)?;
+    let mut pair = Pair::start(backend, PROVIDER, cpus)?;
     let effort = match options.quick {
         true => Effort::BLINK,
         false => Effort::GLANCE,
@@ -70,6 +154,29 @@ pub(in crate::oxi) fn serve(options: &Options) -> Result<(), Trouble> {
         println!("{}", spell(Cost { latency_us, rate }));
     }
     pair.dismiss()
+}
+
+fn holds(known: &[Parameter], line: &str) -> bool {
+    line.split_once('=').is_some_and(|(name, value)| {
+        let parameter = known.iter().find(|parameter| parameter.name == name);
+        parameter.is_some_and(|parameter| parameter.value.as_deref() == Some(value))
+    })
+}
+
+/// Reads the probe of the process that started this one: Yama lets processes read their children, but not the other way
+/// round (ptrace(2)).
+fn read_starter(address: usize) -> Result<(), String> {
+    let mut read = [0; PROBE.len()];
+    let remote = RemoteIoVec {
+        base: address,
+        len: read.len(),
+    };
+    let result = process_vm_readv(getppid(), &mut [IoSliceMut::new(&mut read)], &[remote]);
+    match result {
+        Ok(_) if read == PROBE => Ok(()),
+        Ok(_) => Err("another memory was read".to_owned()),
+        Err(error) => Err(format!("process_vm_readv: {}", error.desc())),
+    }
 }
 
 fn spell(cost: Cost) -> String {

@@ -1,0 +1,130 @@
+//! Two teams that play the same sizes in turns.
+
+use std::io::{self, Write};
+
+use indicatif::ProgressBar;
+use oxifabric::Parameter;
+
+use super::team::{Start, Team};
+use crate::oxi::Trouble;
+use crate::oxi::conf::Setting;
+use crate::oxi::measure::median;
+use crate::oxi::table::{spell_size, spell_value};
+
+/// What was measured of one size with one team.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Cost {
+    /// Half of the median time there and back, in microseconds.
+    pub(super) latency_us: f64,
+    /// Messages a second of a stream.
+    pub(super) rate: f64,
+}
+
+impl Cost {
+    /// One number for both, in microseconds: less is better.
+    pub(super) fn total_us(self) -> f64 {
+        (self.latency_us * 1e6 / self.rate).sqrt()
+    }
+}
+
+/// One size, played by two teams.
+pub(super) struct Row {
+    pub(super) size: usize,
+    pub(super) costs: [Cost; 2],
+}
+
+/// How often every size is played by each team; an odd number has a middle.
+const ROUNDS: usize = 5;
+
+/// How games are played.
+pub(super) struct Games<'a> {
+    /// The parameters of the library.
+    pub(super) known: &'a [Parameter],
+    pub(super) quick: bool,
+    pub(super) bar: ProgressBar,
+}
+
+impl Games<'_> {
+    /// How often a team plays so many sizes.
+    pub(super) fn plays(&self, sizes: usize) -> usize {
+        match self.quick {
+            true => sizes.min(2),
+            false => sizes * ROUNDS,
+        }
+    }
+
+    /// Lets two teams play sizes in turns.
+    pub(super) fn play(
+        &self,
+        settings: &[Vec<Setting>; 2],
+        sizes: &[usize],
+    ) -> Result<Vec<Row>, Trouble> {
+        let mut teams = [self.team(&settings[0])?, self.team(&settings[1])?];
+        let (rounds, step) = match self.quick {
+            true => (1, sizes.len().saturating_sub(1).max(1)),
+            false => (ROUNDS, 1),
+        };
+        let row = |size: &usize| {
+            let mut costs = [vec![], vec![]];
+            for turn in 0..rounds * 2 {
+                // Each team begins every second round.
+                let which = (turn + turn / 2) % 2;
+                costs[which].push(teams[which].play(*size)?);
+                self.bar.inc(1);
+            }
+            Ok(Row {
+                size: *size,
+                costs: costs.map(|costs| middle(&costs)),
+            })
+        };
+        let rows: Result<Vec<Row>, Trouble> = sizes.iter().step_by(step).map(row).collect();
+        for team in teams {
+            team.dismiss()?;
+        }
+        rows
+    }
+
+    fn team(&self, settings: &[Setting]) -> Result<Team, Trouble> {
+        match Team::start(settings, self.known, self.quick)? {
+            Start::Ready(team) => Ok(team),
+            Start::Apart(why) => Err(why.into()),
+        }
+    }
+}
+
+fn middle(costs: &[Cost]) -> Cost {
+    let of = |part: fn(&Cost) -> f64| median(&mut costs.iter().map(part).collect::<Vec<_>>());
+    Cost {
+        latency_us: of(|cost| cost.latency_us),
+        rate: of(|cost| cost.rate),
+    }
+}
+
+/// Prints what two teams did.
+pub(super) fn table(
+    out: &mut dyn Write,
+    title: &str,
+    names: [&str; 2],
+    rows: &[Row],
+) -> io::Result<()> {
+    let [one, other] = names;
+    let (unit, line) = (
+        format!("{:>10} {:>9}", "one-way µs", "MB/s"),
+        "─".repeat(20),
+    );
+    writeln!(out, "\n{title}")?;
+    writeln!(out, "  {:>9}  {one:>20}  {other:>20}", "")?;
+    writeln!(out, "  {:>9}  {unit}  {unit}  {:>6}", "size", "ratio")?;
+    writeln!(out, "  {:─>9}  {line}  {line}  {:─>6}", "", "")?;
+    for row in rows {
+        let [one, other] = row.costs.map(|cost| {
+            let bandwidth = cost.rate * row.size as f64 / 1e6;
+            let [latency, bandwidth] = [cost.latency_us, bandwidth].map(spell_value);
+            format!("{latency:>10} {bandwidth:>9}")
+        });
+        let [first, second] = row.costs.map(Cost::total_us);
+        let (size, ratio) = (spell_size(row.size), second / first);
+        writeln!(out, "  {size:>9}  {one}  {other}  {ratio:>6.2}")?;
+    }
+    Ok(())
+}
