@@ -8,6 +8,8 @@ use crate::library;
 
 /// Calls `fi_log` and `fi_param_define`.
 static VARIADIC: Source = Source::new("variadic");
+/// Calls `fi_getinfo` while the library asks its log something.
+static CONFIDES: Source = Source::new("confides");
 /// Calls `fi_getinfo`, `fi_dupinfo` and `fi_freeinfo`.
 static LISTS: Source = Source::new("lists");
 
@@ -121,6 +123,19 @@ fn parameters_are_read_from_the_file_unless_the_environment_sets_them() {
         assert!(out.contains(expected), "{variable}={value}: {out}");
     }
     std::fs::remove_file(&file).expect("it is there");
+}
+
+#[test]
+fn a_log_may_ask_for_providers_while_the_file_is_reported() {
+    let program = CONFIDES.compiled();
+    let file = program.with_extension("conf");
+    std::fs::write(&file, "FI_PROVIDER=tcp\n").expect("the folder of the program is ours");
+    let output = on_library(program).env("FI_OXI_CONF", &file).output();
+    std::fs::remove_file(&file).expect("it is there");
+    let output = output.expect("the program runs");
+    expect_success(&output);
+    let log = text(&output.stdout);
+    assert!(log.contains("says FI_PROVIDER=tcp"), "{log}");
 }
 
 #[test]
