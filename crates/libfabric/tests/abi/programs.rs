@@ -8,7 +8,7 @@ use crate::library;
 
 /// Calls `fi_log` and `fi_param_define`.
 static VARIADIC: Source = Source::new("variadic");
-/// Calls `fi_getinfo` while the library asks its log something.
+/// Calls `fi_getinfo` from its own log.
 static CONFIDES: Source = Source::new("confides");
 /// Calls `fi_getinfo`, `fi_dupinfo` and `fi_freeinfo`.
 static LISTS: Source = Source::new("lists");
@@ -136,6 +136,7 @@ fn a_log_may_ask_for_providers_while_the_file_is_reported() {
     expect_success(&output);
     let log = text(&output.stdout);
     assert!(log.contains("says FI_PROVIDER=tcp"), "{log}");
+    assert!(!log.contains("nobody answers"), "{log}");
 }
 
 #[test]
