@@ -77,8 +77,8 @@ table! {
     dir: Text, "", "Folder whose file system provides the shared memory, for example /dev/shm; without it the kernel provides it unnamed";
     lane_cells: Size, "256", "Messages under way per peer and direction; a power of two";
     lane_bytes: Size, "131072", "Bytes of message bodies under way per peer and direction; a power of two";
-    eager_size: Size, "8192", "Longest message that is copied in one piece, in bytes";
-    segmented_size: Size, "8192", "Longest message that is sent before its receive is matched, in bytes";
+    eager_size: Size, "6144", "Longest message that is copied in one piece, in bytes";
+    segmented_size: Size, "6144", "Longest message that is sent before its receive is matched, in bytes";
     segment_size: Size, "16384", "Longest piece of a message that is copied in several, in bytes";
     assist_size: Size, "24576", "Shortest message that its sender helps to copy, in bytes, at least 8192";
     pull_chunk: Size, "1048576", "How many bytes of long messages are moved in one call, in bytes";

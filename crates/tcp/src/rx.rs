@@ -24,7 +24,7 @@ const NARROW_LEN: usize = 256;
 pub(crate) const LONG_LEN: usize = 12 * 1024;
 
 /// A vain look at a socket that messages of this length come through costs more than it saves.
-pub(crate) const LARGE_LEN: usize = 32 * 1024;
+pub(crate) const LARGE_LEN: usize = 40 * 1024;
 
 /// How many calls a turn may take, so that one busy peer does not starve the others. One into a large body ends the turn,
 /// because a reader that gets ahead of the sender holds the socket while the kernel fills it.

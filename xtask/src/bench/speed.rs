@@ -124,7 +124,7 @@ fn limits_of(limits: &Limits, work: &str, bytes: u64, count: u64) -> Vec<(&'stat
         ("rate", ..=64) => (Some("lines"), "window"),
         ("rate", ..65_536) => (None, "window"),
         ("rate", 65_536..) => (Some("both"), "stream"),
-        ("write" | "read", 65_536..) => (Some("read"), "stream"),
+        ("write" | "read", 65_536..) => (Some("both"), "stream"),
         _ => return Vec::new(),
     };
     let turns = match tcp {

@@ -1,7 +1,7 @@
 //! Frames arrive, whole and in order.
 
 use super::*;
-use crate::rx::LONG_LEN;
+use crate::rx::{LARGE_LEN, LONG_LEN};
 use crate::sys::testing::wait_readable;
 
 #[test]
@@ -107,7 +107,7 @@ fn the_end_of_a_large_body_waits_for_what_fills_its_segment() {
 fn large_bodies_wait_for_a_poll_after_a_burst() {
     let (mut a, mut b, to_b, _) = pair(V4);
     a.poll();
-    let len = 32_768;
+    let len = LARGE_LEN;
     let (body, bytes) = pattern(&[len], 8);
     let taken = (0..).take_while(|id| a.try_post(to_b, message(*id, len), &body).is_ok());
     let taken = taken.count() as u32;
