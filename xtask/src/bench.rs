@@ -97,7 +97,10 @@ pub(crate) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
             rounds: options.rounds.min(3),
             short: options.short,
         };
-        drawings.extend(field.draw()?);
+        for drawn in field.draw()? {
+            report.add_curves(&drawn.caption, &drawn.curves);
+            drawings.push(drawn.svg);
+        }
     }
     let folder = library::prepared().join("bench");
     fs::create_dir_all(&folder)?;

@@ -1,6 +1,7 @@
 //! The comparison as a table for people and as JSON for programs.
 
 use super::cores::Cores;
+use super::drawing::Curve;
 use super::sample::{Comparison, Quartiles};
 use super::workload::Workload;
 
@@ -9,6 +10,7 @@ pub(super) struct Report {
     machine: String,
     versions: [String; 2],
     rows: Vec<String>,
+    curves: Vec<String>,
 }
 
 impl Report {
@@ -17,6 +19,7 @@ impl Report {
             machine: cores.description().to_owned(),
             versions,
             rows: Vec::new(),
+            curves: Vec::new(),
         }
     }
 
@@ -29,7 +32,7 @@ impl Report {
             "ratio (quartiles of rounds)",
         ];
         format!(
-            "{}\n{ours} against {reference}; ratio is ours / reference\n\n{:<4} {:<36} {:>34} {:>34} {:>28} {:>8} {:>18}",
+            "{}\n{ours} against {reference}; ratio is ours / reference\n\n{:<4} {:<36} {:>34} {:>34} {:>28} {:>8} {:>18} {:>18}",
             self.machine,
             "prov",
             "workload",
@@ -37,7 +40,8 @@ impl Report {
             columns[1],
             columns[2],
             "of bests",
-            "UCX (ratio)"
+            "UCX (ratio)",
+            "limit (ratio)"
         )
     }
 
@@ -74,15 +78,31 @@ impl Report {
         )
     }
 
+    /// Takes curves, of which points are medians.
+    pub(super) fn add_curves(&mut self, caption: &str, curves: &[Curve]) {
+        let point = |(across, upwards): &(f64, f64)| format!("[{across}, {upwards}]");
+        let row = |curve: &Curve| {
+            let points: Vec<String> = curve.points.iter().map(point).collect();
+            format!(
+                "    {{\"caption\": {}, \"name\": {}, \"points\": [{}]}}",
+                quoted(caption),
+                quoted(&curve.name),
+                points.join(", ")
+            )
+        };
+        self.curves.extend(curves.iter().map(row));
+    }
+
     /// The whole report, with every single figure.
     pub(super) fn json(&self) -> String {
         let [ours, reference] = &self.versions;
         format!(
-            "{{\n  \"machine\": {},\n  \"ours\": {},\n  \"reference\": {},\n  \"results\": [\n{}\n  ]\n}}\n",
+            "{{\n  \"machine\": {},\n  \"ours\": {},\n  \"reference\": {},\n  \"results\": [\n{}\n  ],\n  \"curves\": [\n{}\n  ]\n}}\n",
             quoted(&self.machine),
             quoted(ours),
             quoted(reference),
-            self.rows.join(",\n")
+            self.rows.join(",\n"),
+            self.curves.join(",\n")
         )
     }
 }

@@ -53,12 +53,19 @@ pub(super) struct Field<'a> {
     pub(super) short: bool,
 }
 
+/// Curves, and what they look like.
+pub(super) struct Drawn {
+    pub(super) caption: String,
+    pub(super) curves: Vec<Curve>,
+    pub(super) svg: String,
+}
+
 /// Figures of everybody by size (or by percent), one of each round.
 type Points = BTreeMap<u64, Vec<f64>>;
 
 impl Field<'_> {
     /// Draws everything that there is to draw: nothing without a compiler and headers for the program.
-    pub(super) fn draw(&self) -> Result<Vec<String>, Box<dyn Error>> {
+    pub(super) fn draw(&self) -> Result<Vec<Drawn>, Box<dyn Error>> {
         let mut drawings = Vec::new();
         if let Err(missing) = Speed::new("latency") {
             println!("no drawings: {missing}");
@@ -81,13 +88,14 @@ impl Field<'_> {
         if self.short { COUNT / 100 } else { COUNT }
     }
 
-    fn sweep(&self, sweep: &Sweep) -> Result<String, Box<dyn Error>> {
+    fn sweep(&self, sweep: &Sweep) -> Result<Drawn, Box<dyn Error>> {
         let speed = Speed::new(sweep.work).map_err(|missing| missing.0)?;
         let sizes: Vec<String> = self.sizes().iter().map(u64::to_string).collect();
         let options = format!("{} {}", sizes.join(","), self.count());
         let mut points = [Points::new(), Points::new(), Points::new()];
-        for _ in 0..self.rounds {
-            for (library, points) in self.libraries.iter().zip(&mut points) {
+        for round in 0..self.rounds {
+            for at in turns(round) {
+                let (library, points) = (self.libraries[at], &mut points[at]);
                 let printed = speed.play(&options, library, self.provider, self.cores, None)?;
                 for row in speed::rows(&printed) {
                     let figure = sweep.figure.of(&row).into_iter();
@@ -97,15 +105,21 @@ impl Field<'_> {
             self.sweep_ucx(sweep, &mut points[2])?;
         }
         let curves = self.curves(&points);
+        let caption = format!("{}: {}", self.provider, sweep.caption);
         let labels = Labels {
-            caption: &format!("{}: {}", self.provider, sweep.caption),
+            caption: &caption,
             across: "bytes",
             upwards: sweep.upwards,
             spell: &|bytes| spell_bytes(*bytes),
         };
         let across = 8.0..*self.sizes().last().unwrap_or(&64) as f64;
         let upwards = span_of(&curves).log_scale();
-        drawing::svg(&labels, across.log_scale(), upwards, &curves)
+        let svg = drawing::svg(&labels, across.log_scale(), upwards, &curves)?;
+        Ok(Drawn {
+            caption,
+            curves,
+            svg,
+        })
     }
 
     fn sweep_ucx(&self, sweep: &Sweep, points: &mut Points) -> Result<(), Box<dyn Error>> {
@@ -122,12 +136,13 @@ impl Field<'_> {
     }
 
     /// How many of all messages of 8 bytes took no longer than so long.
-    fn spread(&self) -> Result<String, Box<dyn Error>> {
+    fn spread(&self) -> Result<Drawn, Box<dyn Error>> {
         let speed = Speed::new("latency").map_err(|missing| missing.0)?;
         let options = format!("8 {}", self.count() * 4);
         let mut points = [Points::new(), Points::new()];
-        for _ in 0..self.rounds {
-            for (library, points) in self.libraries.iter().zip(&mut points) {
+        for round in 0..self.rounds {
+            for at in turns(round) {
+                let (library, points) = (self.libraries[at], &mut points[at]);
                 let printed = speed.play(&options, library, self.provider, self.cores, None)?;
                 for (percent, time_us) in speed::quantiles(&printed) {
                     let at = (percent * 100.0) as u64;
@@ -141,18 +156,22 @@ impl Field<'_> {
                 *point = (point.1, point.0 / 100.0);
             }
         }
+        let provider = self.provider;
+        let caption = format!("{provider}: half the round trip of a tagged message of 8 B");
         let labels = Labels {
-            caption: &format!(
-                "{}: half the round trip of a tagged message of 8 B",
-                self.provider
-            ),
+            caption: &caption,
             across: "microseconds",
             upwards: "percent that took no longer",
             spell: &|time_us| format!("{time_us}"),
         };
         let times = curves.iter().flat_map(|curve| curve.points.iter());
         let across = drawing::span(times.map(|point| point.0)).log_scale();
-        drawing::svg(&labels, across, 0.0..100.0, &curves)
+        let svg = drawing::svg(&labels, across, 0.0..100.0, &curves)?;
+        Ok(Drawn {
+            caption,
+            curves,
+            svg,
+        })
     }
 
     /// The medians, as a curve for each who has some.
@@ -171,6 +190,14 @@ impl Field<'_> {
             }
         }
         curves
+    }
+}
+
+/// Who plays first and second; who begins changes with every round.
+const fn turns(round: u32) -> [usize; 2] {
+    match round % 2 {
+        0 => [0, 1],
+        _ => [1, 0],
     }
 }
 

@@ -82,7 +82,7 @@ fn read(stdout: &str, figure: Figure) -> Option<f64> {
         Figure::LatencyUs => Some(time_us),
         Figure::MbytesPerSecond => Some(mebibytes * 1.048_576),
         Figure::MillionsPerSecond => Some(rate / 1e6),
-        Figure::Seconds | Figure::Bytes => None,
+        Figure::Seconds | Figure::Microseconds | Figure::Nanoseconds | Figure::Bytes => None,
     }
 }
 

@@ -43,16 +43,19 @@ pub(super) enum Figure {
     /// Messages or accesses.
     MillionsPerSecond,
     Seconds,
+    Microseconds,
+    Nanoseconds,
     Bytes,
 }
 
 impl Figure {
     pub(super) const fn unit(self) -> &'static str {
         match self {
-            Self::LatencyUs => "us",
+            Self::LatencyUs | Self::Microseconds => "us",
             Self::MbytesPerSecond => "MB/s",
             Self::MillionsPerSecond => "M/s",
             Self::Seconds => "s",
+            Self::Nanoseconds => "ns",
             Self::Bytes => "B",
         }
     }
@@ -67,7 +70,7 @@ impl Figure {
             Self::LatencyUs => Some(row.latency_us),
             Self::MbytesPerSecond => Some(row.mbytes_per_second),
             Self::MillionsPerSecond => Some(1.0 / row.latency_us),
-            Self::Seconds | Self::Bytes => None,
+            Self::Seconds | Self::Microseconds | Self::Nanoseconds | Self::Bytes => None,
         }
     }
 }
@@ -78,7 +81,7 @@ pub(super) enum Source {
     PingPong,
     /// This file of fabtests.
     Fabtests(PathBuf),
-    /// One of ours, which is one process.
+    /// One of ours, which starts what it needs by itself.
     Own(Rc<Compiled>),
     /// One of ours, which is two processes.
     Speed(Speed),
@@ -164,6 +167,7 @@ pub(super) fn all(short: bool, cores: &Cores) -> Vec<Workload> {
     all.extend(mpi::workloads(short));
     all.extend(speed::workloads(short, cores));
     all.extend(own(short));
+    all.extend(peers(short));
     all
 }
 
@@ -194,7 +198,74 @@ fn own(short: bool) -> Vec<Workload> {
         return Vec::new();
     };
     let (waiter, inserter) = (Rc::new(waiter), Rc::new(inserter));
-    let row = |name, program: &Rc<Compiled>, options, figure, provider| Workload {
+    // Over shm there are no addresses before there are endpoints.
+    let tcp = Some("tcp");
+    let in_seconds = format!("{addresses} seconds");
+    let in_bytes = format!("{addresses} bytes");
+    vec![
+        alone(
+            waiting,
+            &waiter,
+            messages.to_string(),
+            Figure::Seconds,
+            None,
+        ),
+        alone(inserted, &inserter, in_seconds, Figure::Seconds, tcp),
+        alone(each, &inserter, in_bytes, Figure::Bytes, tcp),
+    ]
+}
+
+/// What grows with the number of peers. The C library's shm has room for 256.
+fn peers(short: bool) -> Vec<Workload> {
+    let Ok(scale) = source::compile_client("scale") else {
+        return Vec::new();
+    };
+    let scale = Rc::new(scale);
+    let measures = [
+        ("connect", Figure::Microseconds),
+        ("poll", Figure::Nanoseconds),
+        ("active", Figure::Bytes),
+    ];
+    let tcp = if short {
+        [
+            "first messages to 20 peers and back, each",
+            "vain poll, 20 silent peers",
+            "memory of each of 20 active peers",
+        ]
+    } else {
+        [
+            "first messages to 1,000 peers and back, each",
+            "vain poll, 1,000 silent peers",
+            "memory of each of 1,000 active peers",
+        ]
+    };
+    let shm = [
+        "first messages to 20 peers and back, each",
+        "vain poll, 20 silent peers",
+        "memory of each of 20 active peers",
+    ];
+    let of = |provider, names: [&'static str; 3], count: u32| {
+        let rows = names.into_iter().zip(measures);
+        let row = |(name, (measure, figure))| {
+            let options = format!("{measure} {count}");
+            alone(name, &scale, options, figure, Some(provider))
+        };
+        rows.map(row).collect::<Vec<_>>()
+    };
+    let mut rows = of("tcp", tcp, if short { 20 } else { 1_000 });
+    rows.extend(of("shm", shm, 20));
+    rows
+}
+
+/// A work of a program that starts all processes that it needs, and prints the figure as its last word.
+fn alone(
+    name: &'static str,
+    program: &Rc<Compiled>,
+    options: String,
+    figure: Figure,
+    provider: Option<&'static str>,
+) -> Workload {
+    Workload {
         name,
         figure,
         program: Source::Own(Rc::clone(program)),
@@ -203,22 +274,7 @@ fn own(short: bool) -> Vec<Workload> {
         provider,
         ucx: None,
         limits: Vec::new(),
-    };
-    // Over shm there are no addresses before there are endpoints.
-    let tcp = Some("tcp");
-    let in_seconds = format!("{addresses} seconds");
-    let in_bytes = format!("{addresses} bytes");
-    vec![
-        row(
-            waiting,
-            &waiter,
-            messages.to_string(),
-            Figure::Seconds,
-            None,
-        ),
-        row(inserted, &inserter, in_seconds, Figure::Seconds, tcp),
-        row(each, &inserter, in_bytes, Figure::Bytes, tcp),
-    ]
+    }
 }
 
 fn ping_pong(
