@@ -174,7 +174,11 @@ impl<P: Provider> RdmEndpoint<P> {
 
     pub(super) fn bind_cntr(&self, cntr: &Cntr, flags: u64) -> Result<(), Errno> {
         self.check_bind(cntr.domain())?;
-        lock(&self.bindings).bind_cntr(cntr, flags)
+        lock(&self.bindings).bind_cntr(cntr, flags)?;
+        if flags & FI_SEND != 0 {
+            self.defaults.tx.count();
+        }
+        Ok(())
     }
 
     pub(super) fn bind_av(&self, av: &Av) -> Result<(), Errno> {

@@ -3,7 +3,7 @@
 //! Calls without a flags argument take the endpoint's own flags; calls with one take theirs. Either way a completion is
 //! wanted unless the queue was bound for selective completions and nobody asked for one.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use oxifabric_types::Flags;
 
@@ -18,6 +18,9 @@ const TX: Flags = Flags::REMOTE_CQ_DATA
     .union(Flags::MATCH_COMPLETE)
     .union(Flags::TRIGGER)
     .union(Flags::DEFERRED);
+
+/// What completions wait for at the peer.
+const BY_PEER: Flags = Flags::DELIVERY_COMPLETE.union(Flags::MATCH_COMPLETE);
 
 /// What only calls with flags of their own can ask of a send.
 const TX_CALL: Flags = TX.union(Flags::FENCE);
@@ -44,6 +47,10 @@ pub(super) struct Direction {
     always: AtomicU64,
     /// Of calls without flags: the sum of both, for the engine.
     plain: AtomicU64,
+    /// A counter counts messages: it may say when one has been delivered.
+    counted: AtomicBool,
+    /// Of messages that never write a completion.
+    injected: AtomicU64,
 }
 
 /// The flags of both directions.
@@ -70,6 +77,8 @@ impl Direction {
             op_flags: AtomicU64::new(0),
             always: AtomicU64::new(Flags::COMPLETION.bits()),
             plain: AtomicU64::new(0),
+            counted: AtomicBool::new(false),
+            injected: AtomicU64::new(0),
         };
         direction.set_op_flags(op_flags);
         direction
@@ -92,11 +101,22 @@ impl Direction {
         self.update();
     }
 
+    /// Says that a counter counts messages.
+    pub(super) fn count(&self) {
+        self.counted.store(true, Ordering::Relaxed);
+        self.update();
+    }
+
     fn update(&self) {
         let always = self.always.load(Ordering::Relaxed);
         let flags = delivered(self.op_flags.load(Ordering::Relaxed));
         let plain = (flags | always) & self.mask.bits();
         self.plain.store(plain, Ordering::Relaxed);
+        let injected = match self.counted.load(Ordering::Relaxed) {
+            true => self.inject(),
+            false => self.inject().difference(BY_PEER),
+        };
+        self.injected.store(injected.bits(), Ordering::Relaxed);
     }
 
     /// Returns the flags of a call without flags.
@@ -112,13 +132,20 @@ impl Direction {
         Flags::from_bits_retain((delivered(flags) | always) & self.call_mask.bits())
     }
 
-    /// Returns the flags of a call that never writes a completion (fi_inject). It has no context that could say what it
-    /// waits for, so it is never triggered.
+    /// Returns the flags of a call that never writes a completion (fi_inject_write). It has no context that could say what
+    /// it waits for, so it is never triggered.
     #[inline]
     pub(super) fn inject(&self) -> Flags {
         self.plain()
             .difference(Flags::COMPLETION.union(Flags::TRIGGER))
             .union(Flags::INJECT)
+    }
+
+    /// The same of a message (fi_inject). Where nothing counts messages nobody can see when it has been delivered, so that the
+    /// peer need not say so: an answer to each message costs as much as the message.
+    #[inline]
+    pub(super) fn inject_message(&self) -> Flags {
+        Flags::from_bits_retain(self.injected.load(Ordering::Relaxed))
     }
 }
 
@@ -143,6 +170,23 @@ mod tests {
         assert_eq!(tx.given(0), Flags::COMPLETION);
         assert_eq!(tx.inject(), Flags::DELIVERY_COMPLETE | Flags::INJECT);
         assert_eq!(defaults.rx.plain(), Flags::MULTI_RECV | Flags::COMPLETION);
+    }
+
+    #[test]
+    fn injected_messages_are_answered_only_where_somebody_counts() {
+        for by_peer in [Flags::DELIVERY_COMPLETE, Flags::MATCH_COMPLETE] {
+            let tx = Defaults::new(by_peer | Flags::TRIGGER, Flags::empty()).tx;
+            assert_eq!(tx.inject_message(), Flags::INJECT);
+            assert_eq!(tx.inject(), by_peer | Flags::INJECT);
+            tx.set_op_flags(Flags::TRANSMIT_COMPLETE);
+            assert_eq!(
+                tx.inject_message(),
+                Flags::TRANSMIT_COMPLETE | Flags::INJECT
+            );
+            tx.set_op_flags(by_peer);
+            tx.count();
+            assert_eq!(tx.inject_message(), by_peer | Flags::INJECT);
+        }
     }
 
     #[test]

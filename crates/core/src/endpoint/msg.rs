@@ -154,7 +154,7 @@ impl<P: Provider> RdmEndpoint<P> {
         let ep = unsafe { Self::of(ep) };
         let send = SendCall {
             to: dest_addr,
-            flags: ep.defaults.tx.inject() | Flags::MSG,
+            flags: ep.defaults.tx.inject_message() | Flags::MSG,
             tag: 0,
             data: 0,
             context: null_mut(),
@@ -196,7 +196,7 @@ impl<P: Provider> RdmEndpoint<P> {
         let ep = unsafe { Self::of(ep) };
         let send = SendCall {
             to: dest_addr,
-            flags: ep.defaults.tx.inject() | Flags::MSG | Flags::REMOTE_CQ_DATA,
+            flags: ep.defaults.tx.inject_message() | Flags::MSG | Flags::REMOTE_CQ_DATA,
             tag: 0,
             data,
             context: null_mut(),

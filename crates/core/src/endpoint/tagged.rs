@@ -161,7 +161,7 @@ impl<P: Provider> RdmEndpoint<P> {
         let ep = unsafe { Self::of(ep) };
         let send = SendCall {
             to: dest_addr,
-            flags: ep.defaults.tx.inject() | Flags::TAGGED,
+            flags: ep.defaults.tx.inject_message() | Flags::TAGGED,
             tag,
             data: 0,
             context: null_mut(),
@@ -205,7 +205,7 @@ impl<P: Provider> RdmEndpoint<P> {
         let ep = unsafe { Self::of(ep) };
         let send = SendCall {
             to: dest_addr,
-            flags: ep.defaults.tx.inject() | Flags::TAGGED | Flags::REMOTE_CQ_DATA,
+            flags: ep.defaults.tx.inject_message() | Flags::TAGGED | Flags::REMOTE_CQ_DATA,
             tag,
             data,
             context: null_mut(),
