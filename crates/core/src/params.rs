@@ -13,6 +13,8 @@ use std::os::unix::ffi::OsStrExt;
 
 use oxifabric_abi::{FI_PARAM_BOOL, FI_PARAM_INT, FI_PARAM_SIZE_T, FI_PARAM_STRING};
 
+pub use oxifabric_types::conf::parse_bool;
+
 use crate::{faults, log, registry};
 use sysconfig::{Origin, Sysconfig};
 
@@ -150,18 +152,6 @@ pub fn parse_int(text: &str) -> Option<i64> {
     }
     let value = i128::from_str_radix(digits, radix).ok()?;
     i64::try_from(if negative { -value } else { value }).ok()
-}
-
-/// Parses a truth value: 0/1, false/true, no/yes, off/on, in any case.
-pub fn parse_bool(text: &str) -> Option<bool> {
-    let is = |words: [&str; 4]| words.iter().any(|word| text.eq_ignore_ascii_case(word));
-    if is(["0", "false", "no", "off"]) {
-        Some(false)
-    } else if is(["1", "true", "yes", "on"]) {
-        Some(true)
-    } else {
-        None
-    }
 }
 
 #[cfg(test)]

@@ -27,6 +27,18 @@ pub fn setting(line: &[u8]) -> Option<(&str, &[u8])> {
     is_ours.then(|| (name, line[at + 1..].trim_ascii()))
 }
 
+/// Parses a truth value: 0/1, false/true, no/yes, off/on, in any case.
+pub fn parse_bool(text: &str) -> Option<bool> {
+    let is = |words: [&str; 4]| words.iter().any(|word| text.eq_ignore_ascii_case(word));
+    if is(["0", "false", "no", "off"]) {
+        Some(false)
+    } else if is(["1", "true", "yes", "on"]) {
+        Some(true)
+    } else {
+        None
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

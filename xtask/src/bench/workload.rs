@@ -226,23 +226,15 @@ fn peers(short: bool) -> Vec<Workload> {
         ("poll", Figure::Nanoseconds),
         ("active", Figure::Bytes),
     ];
-    let tcp = if short {
-        [
-            "first messages to 20 peers and back, each",
-            "vain poll, 20 silent peers",
-            "memory of each of 20 active peers",
-        ]
-    } else {
-        [
-            "first messages to 1,000 peers and back, each",
-            "vain poll, 1,000 silent peers",
-            "memory of each of 1,000 active peers",
-        ]
-    };
-    let shm = [
+    let few = [
         "first messages to 20 peers and back, each",
         "vain poll, 20 silent peers",
         "memory of each of 20 active peers",
+    ];
+    let many = [
+        "first messages to 1,000 peers and back, each",
+        "vain poll, 1,000 silent peers",
+        "memory of each of 1,000 active peers",
     ];
     let of = |provider, names: [&'static str; 3], count: u32| {
         let rows = names.into_iter().zip(measures);
@@ -252,8 +244,11 @@ fn peers(short: bool) -> Vec<Workload> {
         };
         rows.map(row).collect::<Vec<_>>()
     };
-    let mut rows = of("tcp", tcp, if short { 20 } else { 1_000 });
-    rows.extend(of("shm", shm, 20));
+    let mut rows = of("shm", few, 20);
+    rows.extend(match short {
+        true => of("tcp", few, 20),
+        false => of("tcp", many, 1_000),
+    });
     rows
 }
 

@@ -16,6 +16,7 @@ use std::process::ExitCode;
 use clap::Args;
 use indicatif::ProgressBar;
 use oxifabric::{Backend, Parameter};
+use oxifabric_types::conf::parse_bool;
 
 use self::games::{Cost, Games, Row, table};
 pub(super) use self::team::{Options as TeamOptions, serve};
@@ -96,7 +97,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Trouble> {
 fn obstacle(known: &[Parameter]) -> Result<Option<String>, Trouble> {
     let disabled = known.iter().find(|parameter| {
         let value = parameter.value.as_deref().unwrap_or_default();
-        parameter.name == "FI_SHM_DISABLE_CMA" && is_yes(value)
+        parameter.name == "FI_SHM_DISABLE_CMA" && parse_bool(value.trim()) == Some(true)
     });
     if let Some(parameter) = disabled {
         return Ok(Some(format!("{} says so", parameter.name)));
@@ -105,12 +106,6 @@ fn obstacle(known: &[Parameter]) -> Result<Option<String>, Trouble> {
         Start::Ready(team) => team.dismiss().map(|()| None),
         Start::Apart(why) => Ok(Some(format!("{why} (oxi doctor)"))),
     }
-}
-
-fn is_yes(value: &str) -> bool {
-    ["1", "true", "yes", "on"]
-        .iter()
-        .any(|word| value.trim().eq_ignore_ascii_case(word))
 }
 
 /// What was found.

@@ -5,7 +5,7 @@ use std::env;
 use std::path::Path;
 
 use oxifabric::{Backend, Hints, Parameter, ParameterKind};
-use oxifabric_types::conf::{CONF, settings};
+use oxifabric_types::conf::{CONF, parse_bool, settings};
 
 use super::Finding;
 use crate::oxi::conf;
@@ -137,10 +137,7 @@ fn holds(kind: ParameterKind, value: &str) -> bool {
             Some(digits) => u64::from_str_radix(digits, 16).is_ok(),
             None => value.parse::<u64>().is_ok(),
         },
-        ParameterKind::Bool => {
-            let words = ["0", "1", "true", "false", "yes", "no", "on", "off"];
-            words.iter().any(|word| word.eq_ignore_ascii_case(value))
-        }
+        ParameterKind::Bool => parse_bool(value).is_some(),
         _ => true,
     }
 }
