@@ -8,6 +8,7 @@
 
 mod atomic;
 mod bind;
+mod bindings;
 mod cm;
 mod collective;
 mod connection;
@@ -53,7 +54,7 @@ use crate::faults;
 use crate::handle::{Fid, Ref, table};
 use crate::members::Drive;
 use crate::passive::{Taken, device_of};
-use bind::Bindings;
+use bindings::Bindings;
 pub(crate) use cm::{cm_data, hand_out_name};
 use defaults::Defaults;
 pub(crate) use option::write as write_size;

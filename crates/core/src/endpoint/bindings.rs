@@ -1,0 +1,119 @@
+//! What is bound to an endpoint: fi_endpoint(3) "fi_ep_bind". Path class: setup.
+
+use oxifabric_abi::{
+    FI_READ, FI_RECV, FI_REMOTE_READ, FI_REMOTE_WRITE, FI_SELECTIVE_COMPLETION, FI_SEND,
+    FI_TRANSMIT, FI_WRITE,
+};
+use oxifabric_types::Errno;
+
+use super::srx::Srx;
+use super::stx::Stx;
+use crate::cntr::Cntr;
+use crate::cq::Cq;
+use crate::eq::Eq;
+use crate::handle::Ref;
+use crate::passive::Taken;
+
+/// What counters may be bound for.
+const COUNTED: u64 = FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
+
+/// What is bound to an endpoint.
+#[derive(Default)]
+pub(super) struct Bindings {
+    pub(super) eq: Option<Ref<Eq>>,
+    pub(super) tx_cq: Option<Ref<Cq>>,
+    pub(super) rx_cq: Option<Ref<Cq>>,
+    /// Counters with what they count.
+    pub(super) counters: Vec<(u64, Ref<Cntr>)>,
+    /// Kinds of operations that have a counter.
+    pub(super) counted: u64,
+    /// The endpoint is a pair of contexts, whose directions are bound and enabled apart.
+    pub(super) apart: bool,
+    /// Which of them are enabled.
+    pub(super) ways: u8,
+    pub(super) srx: Option<Ref<Srx>>,
+    pub(super) stx: Option<Ref<Stx>>,
+    /// The request that the endpoint was opened from, until it is accepted.
+    pub(super) request: Option<Taken>,
+}
+
+impl Bindings {
+    /// Nothing is bound to a new endpoint; it may answer a request.
+    pub(super) fn answering(request: Option<Taken>) -> Self {
+        Self {
+            request,
+            ..Self::default()
+        }
+    }
+
+    /// Returns the queues, each once or twice.
+    pub(super) fn cqs(&self) -> impl Iterator<Item = &Ref<Cq>> {
+        self.tx_cq.iter().chain(&self.rx_cq)
+    }
+
+    /// Tells whether somebody may sleep until the endpoint reports something.
+    pub(super) fn waits(&self) -> bool {
+        self.apart
+            || self.cqs().any(|cq| cq.waits())
+            || self.counters.iter().any(|(_, cntr)| cntr.waits())
+    }
+
+    pub(super) fn counter(&self, kind: u64) -> Option<Ref<Cntr>> {
+        let found = self.counters.iter().find(|(flags, _)| flags & kind != 0);
+        found.map(|(_, cntr)| cntr.clone())
+    }
+
+    pub(super) fn bind_cq(&mut self, cq: &Cq, flags: u64) -> Result<(), Errno> {
+        if flags & !(FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION) != 0 {
+            return Err(Errno::BADFLAGS);
+        }
+        let (tx, rx) = (flags & FI_TRANSMIT != 0, flags & FI_RECV != 0);
+        if !(tx || rx) || (tx && self.tx_cq.is_some()) || (rx && self.rx_cq.is_some()) {
+            return Err(Errno::INVAL);
+        }
+        if tx {
+            self.tx_cq = Some(Ref::to(cq));
+        }
+        if rx {
+            self.rx_cq = Some(Ref::to(cq));
+        }
+        Ok(())
+    }
+
+    /// Checks that something takes the results of a direction.
+    ///
+    /// # Errors
+    /// `NOCQ`.
+    pub(super) fn check_way(&self, queue_flag: u64, counted: u64) -> Result<(), Errno> {
+        let cq = match queue_flag {
+            FI_TRANSMIT => &self.tx_cq,
+            _ => &self.rx_cq,
+        };
+        if cq.is_none() && self.counted & counted == 0 {
+            return Err(Errno::NOCQ);
+        }
+        Ok(())
+    }
+
+    /// Lets go of queue and counters of a direction.
+    pub(super) fn unbind(&mut self, queue_flag: u64, counted: u64) {
+        match queue_flag {
+            FI_TRANSMIT => self.tx_cq = None,
+            _ => self.rx_cq = None,
+        }
+        self.counters.retain(|(flags, _)| flags & counted == 0);
+        self.counted &= !counted;
+    }
+
+    pub(super) fn bind_cntr(&mut self, cntr: &Cntr, flags: u64) -> Result<(), Errno> {
+        if flags & !COUNTED != 0 {
+            return Err(Errno::BADFLAGS);
+        }
+        if flags == 0 || flags & self.counted != 0 {
+            return Err(Errno::INVAL);
+        }
+        self.counted |= flags;
+        self.counters.push((flags, Ref::to(cntr)));
+        Ok(())
+    }
+}
