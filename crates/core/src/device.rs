@@ -106,10 +106,10 @@ pub trait Device: Link + Connection + Send + Sized + 'static {
     /// `ADDRINUSE`, `NOSPC` (shared memory), or what the operating system said.
     fn open(info: &Info) -> Result<Self, Errno>;
 
-    /// Starts to accept peers. `waits` says that somebody may sleep on [`Device::fd`].
+    /// Starts to accept peers. `waits` says that threads may sleep on [`Device::fd`]; a second call says so later.
     ///
     /// # Errors
-    /// As [`Device::open`].
+    /// As [`Device::open`]; the second time `OPBADSTATE` when peers were told otherwise, so that the device must be polled.
     fn enable(&mut self, waits: bool) -> Result<(), Errno>;
 
     /// Returns the address that peers use.

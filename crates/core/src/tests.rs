@@ -4,6 +4,7 @@ mod access;
 mod atomics;
 mod auto;
 mod collective;
+mod late;
 mod lifecycle;
 #[cfg(target_arch = "x86_64")]
 mod long_double;

@@ -20,7 +20,7 @@ use crate::pair;
 use crate::params::Params;
 use crate::peer::{self, Stage};
 use crate::region::Spare;
-use crate::switchboard::Switchboard;
+use crate::switchboard::{Conn, Switchboard};
 use crate::sys;
 use crate::sys::process::{random, user};
 use crate::sys::socket::Socket;
@@ -58,6 +58,20 @@ impl ShmLink {
             pair::expected_limits(params),
             params.clone(),
         ))
+    }
+
+    /// Takes note that threads may sleep although it was enabled without. Peers learn in the greeting whether to ring.
+    fn wake_late(&mut self, waits: bool) -> Result<(), Errno> {
+        let untold = self
+            .board
+            .conns
+            .iter()
+            .all(|conn| matches!(conn, Conn::Free));
+        if !waits || !untold {
+            return Err(Errno::OPBADSTATE);
+        }
+        self.board.waits = true;
+        Ok(())
     }
 
     fn is_asleep_in_peace(&self) -> bool {
@@ -102,7 +116,7 @@ impl Device for ShmLink {
 
     fn enable(&mut self, waits: bool) -> Result<(), Errno> {
         if self.board.enabled {
-            return Err(Errno::OPBADSTATE);
+            return self.wake_late(waits);
         }
         self.board.waits = waits;
         self.board.listen().map_err(|error| sys::errno(&error))?;

@@ -44,6 +44,24 @@ fn a_sleeper_is_woken_by_a_message_and_by_nothing_else() {
 }
 
 #[test]
+fn an_endpoint_learns_of_sleepers_before_it_has_peers_only() {
+    let mut b = Port::named(None, &params()).expect("an endpoint");
+    b.link.enable(false).expect("a listener");
+    assert_eq!(b.link.enable(false), Err(Errno::OPBADSTATE));
+    assert_eq!(b.link.enable(true), Ok(()));
+    let mut a = Port::open(&params());
+    let to_b = a.peer(&b);
+    recorder::both("they connect", &mut a, &mut b, |a, _| {
+        a.send(to_b, 1, b"x") == Ok(Posted::Done)
+    });
+    b.until("it arrives", |sink| sink.arrived.len() == 1);
+    arm(&mut b);
+    assert_eq!(a.send(to_b, 2, b"y"), Ok(Posted::Done));
+    assert!(sleep(b.link.fd(), 10_000), "the doorbell rings");
+    assert_eq!(b.link.enable(true), Err(Errno::OPBADSTATE));
+}
+
+#[test]
 fn what_is_there_already_keeps_from_sleeping() {
     let (mut a, mut b, to_b, _) = pair(&params());
     assert_eq!(a.send(to_b, 1, b"x"), Ok(Posted::Done));

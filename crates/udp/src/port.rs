@@ -79,6 +79,9 @@ impl Device for UdpPort {
     fn enable(&mut self, waits: bool) -> Result<(), Errno> {
         if waits && !self.waits {
             self.watch.add(&self.socket).map_err(errno_of)?;
+            for group in &self.groups {
+                self.watch.add(&group.socket).map_err(errno_of)?;
+            }
             self.waits = true;
         }
         self.enabled = true;

@@ -4,9 +4,31 @@ use std::time::Instant;
 
 use oxifabric_abi::*;
 
-use crate::traffic::PATIENCE;
-use crate::world::{Two, World, bind, close};
+use crate::traffic::{PATIENCE, Traffic};
+use crate::world::{End, Two, World, bind, close};
 use crate::{c, sentences};
+
+/// An endpoint whose queue cannot be waited for.
+fn without_wait(world: &World) -> End {
+    let (ep, av) = (world.bare(), world.av());
+    let cq = world.cq(|attr| attr.wait_obj = FI_WAIT_NONE);
+    let end = End {
+        ep,
+        cq,
+        av,
+        eq: core::ptr::null_mut(),
+        traffic: Traffic::default(),
+    };
+    assert_eq!(
+        (
+            bind(ep, cq, FI_SEND | FI_RECV),
+            bind(ep, av, 0),
+            c!(fi_enable(ep))
+        ),
+        (0, 0, 0)
+    );
+    end
+}
 
 sentences! { "fi_cntr(3)";
 
@@ -95,6 +117,55 @@ fn injected_messages_are_counted(stage) {
     assert!(two.a.read().is_none());
     drop(two);
     assert_eq!(close(sent), 0);
+}
+
+/// A counter may be bound to an endpoint that is enabled, and counts from then on.
+fn a_counter_is_bound_late(stage) {
+    let world = World::new(stage);
+    let two = world.two();
+    let _posted = two.b.recv(8);
+    two.send(b"x");
+    let _ = (two.done(&two.a), two.done(&two.b));
+    let (sent, received) = (world.cntr(FI_WAIT_UNSPEC), world.cntr(FI_WAIT_UNSPEC));
+    assert_eq!((bind(two.a.ep, sent, FI_SEND), bind(two.b.ep, received, FI_RECV)), (0, 0));
+    for _ in 0..2 {
+        let _posted = two.b.recv(8);
+        two.send(b"y");
+        let _ = (two.done(&two.a), two.done(&two.b));
+    }
+    assert_eq!((c!(fi_cntr_read(sent)), c!(fi_cntr_read(received))), (2, 2));
+    drop(two);
+    assert_eq!((close(sent), close(received)), (0, 0));
+}
+
+/// A wait for a counter that was bound late makes progress, whatever the endpoint was enabled with.
+fn a_wait_for_a_late_counter_makes_progress(stage) {
+    let world = World::with(stage, |hints| c!((*hints.domain_attr).threading = FI_THREAD_SAFE));
+    // Endpoints that do not know each other yet, and those that do.
+    for greeted in [false, true] {
+        let two = Two::of(without_wait(&world), without_wait(&world));
+        if greeted {
+            let _posted = two.b.recv(8);
+            two.send(b"x");
+            let _ = (two.done(&two.a), two.done(&two.b));
+        }
+        let cntr = world.cntr(FI_WAIT_UNSPEC);
+        assert_eq!(bind(two.b.ep, cntr, FI_RECV), 0);
+        let _posted = two.b.recv(8);
+        let shared = cntr as usize;
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(move || {
+                c!(fi_cntr_wait(shared as *mut fid_cntr, 1, PATIENCE.as_millis() as i32))
+            });
+            two.send(b"y");
+            while !waiter.is_finished() {
+                two.progress(&two.a);
+            }
+            assert_eq!(waiter.join().expect("the thread does not panic"), 0);
+        });
+        drop(two);
+        assert_eq!(close(cntr), 0);
+    }
 }
 
 /// An operation that fails counts as an error.

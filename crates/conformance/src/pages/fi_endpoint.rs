@@ -53,8 +53,8 @@ fn a_vector_in_use_stays_open(stage) {
     assert_eq!(close(end.av), -FI_EBUSY);
 }
 
-/// Nothing can be bound once the endpoint is enabled.
-fn an_enabled_endpoint_is_not_bound_again(stage) {
+/// A direction that has a queue gets no other one.
+fn a_direction_has_one_queue(stage) {
     let world = World::new(stage);
     let end = world.end();
     let cq = world.cq(|_| {});

@@ -13,8 +13,9 @@ use oxifabric_types::{Caps, Errno};
 use super::RdmEndpoint;
 use super::bindings::Bindings;
 use super::connection::Reports;
+use super::port::Port;
 use super::router::{AccessCounters, Side};
-use super::srx::Srx;
+use super::srx::{Feed, Srx};
 use super::stx::Stx;
 use crate::av::Av;
 use crate::cntr::Cntr;
@@ -54,8 +55,14 @@ impl<P: Provider> RdmEndpoint<P> {
     }
 
     pub(super) fn bind_cq(&self, cq: &Cq, flags: u64) -> Result<(), Errno> {
-        self.check_bind(cq.domain())?;
-        lock(&self.bindings).bind_cq(cq, flags)?;
+        self.check_domain(cq.domain())?;
+        let mut bindings = lock(&self.bindings);
+        bindings.check_cq(flags)?;
+        if self.is_enabled() {
+            // SAFETY: as in `join`.
+            unsafe { cq.join(self.driven()) }?;
+        }
+        bindings.add_cq(cq, flags);
         if flags & FI_SELECTIVE_COMPLETION != 0 {
             if flags & FI_TRANSMIT != 0 {
                 self.defaults.tx.select();
@@ -64,21 +71,33 @@ impl<P: Provider> RdmEndpoint<P> {
                 self.defaults.rx.select();
             }
         }
+        self.rewire(&bindings);
         Ok(())
     }
 
     pub(super) fn bind_cntr(&self, cntr: &Cntr, flags: u64) -> Result<(), Errno> {
-        self.check_bind(cntr.domain())?;
-        lock(&self.bindings).bind_cntr(cntr, flags)?;
+        self.check_domain(cntr.domain())?;
+        let mut bindings = lock(&self.bindings);
+        bindings.check_cntr(flags)?;
+        if self.is_enabled() {
+            // SAFETY: as in `join`.
+            unsafe { cntr.join(self.driven()) }?;
+        }
+        bindings.add_cntr(cntr, flags);
         if flags & FI_SEND != 0 {
             self.defaults.tx.count();
         }
+        self.rewire(&bindings);
         Ok(())
     }
 
     pub(super) fn bind_av(&self, av: &Av) -> Result<(), Errno> {
-        self.check_bind(av.domain())?;
+        self.check_domain(av.domain())?;
+        let apart = lock(&self.bindings).apart;
         let mut port = self.port.lock();
+        if port.enabled && !apart {
+            return Err(Errno::OPBADSTATE);
+        }
         if port.av.is_some() {
             return Err(Errno::INVAL);
         }
@@ -104,17 +123,24 @@ impl<P: Provider> RdmEndpoint<P> {
     }
 
     fn bind_srx(&self, srx: &Srx) -> Result<(), Errno> {
-        self.check_bind(srx.domain())?;
+        self.check_domain(srx.domain())?;
         let mut bindings = lock(&self.bindings);
         if bindings.srx.is_some() {
             return Err(Errno::INVAL);
         }
         bindings.srx = Some(Ref::to(srx));
+        if self.is_enabled() {
+            // SAFETY: as in `join`.
+            unsafe { srx.join(NonNull::from(self)) };
+            self.rewire(&bindings);
+            // What waits here has not asked for its receives.
+            self.feed();
+        }
         Ok(())
     }
 
     fn bind_stx(&self, stx: &Stx) -> Result<(), Errno> {
-        self.check_bind(stx.domain())?;
+        self.check_domain(stx.domain())?;
         let mut bindings = lock(&self.bindings);
         if bindings.stx.is_some() {
             return Err(Errno::INVAL);
@@ -123,15 +149,42 @@ impl<P: Provider> RdmEndpoint<P> {
         Ok(())
     }
 
-    /// Objects of data transfer come from the same domain, and before the endpoint is enabled.
-    fn check_bind(&self, domain: &Domain) -> Result<(), Errno> {
-        if !core::ptr::eq(domain, &*self.domain) {
-            return Err(Errno::DOMAIN);
+    /// Objects of data transfer come from the same domain.
+    fn check_domain(&self, domain: &Domain) -> Result<(), Errno> {
+        match core::ptr::eq(domain, &*self.domain) {
+            true => Ok(()),
+            false => Err(Errno::DOMAIN),
         }
-        if !lock(&self.bindings).apart && self.port.lock().enabled {
-            return Err(Errno::OPBADSTATE);
+    }
+
+    /// Tells whether data may be transferred. It stays so while the bindings are locked.
+    fn is_enabled(&self) -> bool {
+        self.port.lock().enabled
+    }
+
+    /// Lets an enabled endpoint report to what has just been bound.
+    fn rewire(&self, bindings: &Bindings) {
+        let mut port = self.port.lock();
+        if !port.enabled {
+            return;
         }
-        Ok(())
+        // Where peers were told that nobody sleeps here, sleepers are refused, and poll.
+        port.sleeps = port.sleeps || bindings.waits() && port.device.enable(true).is_ok();
+        self.wire(&mut port, bindings);
+    }
+
+    /// Says where results go.
+    fn wire(&self, port: &mut Port<P::Device>, bindings: &Bindings) {
+        port.out.tx = Side {
+            cq: bindings.tx_cq.clone(),
+            cntr: bindings.counter(FI_SEND),
+        };
+        port.out.rx = Side {
+            cq: bindings.rx_cq.clone(),
+            cntr: bindings.counter(FI_RECV),
+        };
+        port.out.accesses = AccessCounters::new(|direction| bindings.counter(direction));
+        port.out.shared.clone_from(&bindings.srx);
     }
 
     /// Enables the endpoint; a second time changes nothing.
@@ -216,20 +269,11 @@ impl<P: Provider> RdmEndpoint<P> {
                 port.out.name_sources(av, self.has(Caps::SOURCE_ERR));
             }
         }
-        port.out.tx = Side {
-            cq: bindings.tx_cq.clone(),
-            cntr: bindings.counter(FI_SEND),
-        };
-        port.out.rx = Side {
-            cq: bindings.rx_cq.clone(),
-            cntr: bindings.counter(FI_RECV),
-        };
-        port.out.accesses = AccessCounters::new(|direction| bindings.counter(direction));
+        self.wire(&mut port, bindings);
         if self.has(Caps::RMA | Caps::ATOMIC) {
             port.out.domain = Some(self.domain.clone());
         }
         port.out.upkeep = Some(Arc::clone(upkeep));
-        port.out.shared.clone_from(&bindings.srx);
         port.enabled = true;
         Ok(())
     }

@@ -63,7 +63,11 @@ impl Bindings {
         found.map(|(_, cntr)| cntr.clone())
     }
 
-    pub(super) fn bind_cq(&mut self, cq: &Cq, flags: u64) -> Result<(), Errno> {
+    /// Checks the flags with which a queue is to be bound.
+    ///
+    /// # Errors
+    /// `BADFLAGS`; `INVAL` for no direction, or one that has a queue.
+    pub(super) fn check_cq(&self, flags: u64) -> Result<(), Errno> {
         if flags & !(FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION) != 0 {
             return Err(Errno::BADFLAGS);
         }
@@ -71,13 +75,17 @@ impl Bindings {
         if !(tx || rx) || (tx && self.tx_cq.is_some()) || (rx && self.rx_cq.is_some()) {
             return Err(Errno::INVAL);
         }
-        if tx {
+        Ok(())
+    }
+
+    /// Remembers a queue whose flags were checked.
+    pub(super) fn add_cq(&mut self, cq: &Cq, flags: u64) {
+        if flags & FI_TRANSMIT != 0 {
             self.tx_cq = Some(Ref::to(cq));
         }
-        if rx {
+        if flags & FI_RECV != 0 {
             self.rx_cq = Some(Ref::to(cq));
         }
-        Ok(())
     }
 
     /// Checks that something takes the results of a direction.
@@ -105,15 +113,23 @@ impl Bindings {
         self.counted &= !counted;
     }
 
-    pub(super) fn bind_cntr(&mut self, cntr: &Cntr, flags: u64) -> Result<(), Errno> {
+    /// Checks what a counter is to count.
+    ///
+    /// # Errors
+    /// `BADFLAGS`; `INVAL` for nothing, or what is counted elsewhere.
+    pub(super) fn check_cntr(&self, flags: u64) -> Result<(), Errno> {
         if flags & !COUNTED != 0 {
             return Err(Errno::BADFLAGS);
         }
         if flags == 0 || flags & self.counted != 0 {
             return Err(Errno::INVAL);
         }
+        Ok(())
+    }
+
+    /// Remembers a counter whose flags were checked.
+    pub(super) fn add_cntr(&mut self, cntr: &Cntr, flags: u64) {
         self.counted |= flags;
         self.counters.push((flags, Ref::to(cntr)));
-        Ok(())
     }
 }

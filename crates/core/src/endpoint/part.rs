@@ -71,7 +71,7 @@ pub(crate) trait Part {
     /// Binds a queue or counter to one direction.
     ///
     /// # Errors
-    /// `INVAL` for other objects and for the other direction, `OPBADSTATE` once the direction is enabled.
+    /// `INVAL` for other objects, for the other direction, and for what has a queue or counter.
     ///
     /// # Safety
     /// `bfid` is null or an open object.
@@ -119,9 +119,6 @@ impl<P: Provider> Part for RdmEndpoint<P> {
     unsafe fn bind_way(&self, bfid: *mut fid, flags: u64, way: Way) -> Result<(), Errno> {
         if bfid.is_null() {
             return Err(Errno::INVAL);
-        }
-        if lock(&self.bindings).ways & way.bit() != 0 {
-            return Err(Errno::OPBADSTATE);
         }
         // SAFETY: every open object begins with a `fid`; `checked` has the same contract.
         unsafe {

@@ -148,6 +148,9 @@ impl Device for MockDevice {
     }
 
     fn enable(&mut self, _waits: bool) -> Result<(), Errno> {
+        if self.enabled {
+            return Ok(());
+        }
         let mut network = lock(&NETWORK);
         if network.contains_key(&self.name) {
             return Err(Errno::ADDRINUSE);
