@@ -11,6 +11,7 @@ mod fi_cq;
 mod fi_domain;
 mod fi_endpoint;
 mod fi_endpoint_contexts;
+mod fi_endpoint_sizes;
 mod fi_eq;
 mod fi_fabric;
 mod fi_getinfo;
@@ -34,6 +35,7 @@ pub const PAGES: &[Page] = &[
     fi_domain::PAGE,
     fi_endpoint::PAGE,
     fi_endpoint_contexts::PAGE,
+    fi_endpoint_sizes::PAGE,
     fi_av::PAGE,
     fi_cq::PAGE,
     fi_eq::PAGE,

@@ -14,6 +14,10 @@ use crate::params::Params;
 const PROTO_SOCK_TCP: u32 = 6;
 const PROTO_XNET: u32 = 25;
 const PROTO_XNET_VERSION: u32 = 1;
+/// How many operations an endpoint may be asked to take; the parameters say how many it takes unasked.
+const QUEUE_MAX: usize = 1 << 16;
+/// The same for sends of a connected endpoint. Its receives may be those of many endpoints, in a shared context.
+const CONNECTED_SENDS_MAX: usize = 1 << 10;
 /// How many connections a domain is good for.
 const MSG_ENDPOINTS: usize = 8192;
 const TAG_GENERIC: u64 = 0xaaaa_aaaa_aaaa_aaaa;
@@ -45,6 +49,7 @@ fn connected(mut info: Info) -> Info {
         caps.remove(lacking);
     }
     info.tx.op_flags.remove(Flags::MATCH_COMPLETE);
+    info.tx.max_size = CONNECTED_SENDS_MAX;
     (info.domain.max_ep_tx_ctx, info.domain.max_ep_rx_ctx) = (1, 1);
     info.ep.kind = EpType::Msg;
     info.ep.protocol = PROTO_SOCK_TCP;
@@ -78,6 +83,7 @@ fn describe(place: &Place, params: &Params) -> Info {
             msg_order: order(),
             inject_size: params.max_inject,
             size: params.tx_size,
+            max_size: QUEUE_MAX,
             iov_limit: IOV_LIMIT,
             rma_iov_limit: IOV_LIMIT,
             ..TxAttr::default()
@@ -87,6 +93,7 @@ fn describe(place: &Place, params: &Params) -> Info {
             op_flags: Flags::COMPLETION | Flags::MULTI_RECV,
             msg_order: order(),
             size: params.rx_size,
+            max_size: QUEUE_MAX,
             iov_limit: IOV_LIMIT,
             ..RxAttr::default()
         },

@@ -48,6 +48,8 @@ pub struct TxAttr {
     pub inject_size: usize,
     /// How many operations may be outstanding.
     pub size: usize,
+    /// In offers: how many an application may ask for; zero for no more than `size`, which it gets unasked. Zero otherwise.
+    pub max_size: usize,
     /// Segments per operation.
     pub iov_limit: usize,
     /// Remote segments per RMA operation.
@@ -73,6 +75,8 @@ pub struct RxAttr {
     pub total_buffered_recv: usize,
     /// How many receives may be posted.
     pub size: usize,
+    /// As [`TxAttr::max_size`].
+    pub max_size: usize,
     /// Segments per operation.
     pub iov_limit: usize,
 }

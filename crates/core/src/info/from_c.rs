@@ -52,6 +52,7 @@ fn tx(attr: &fi_tx_attr) -> TxAttr {
         comp_order: Order::from_bits_retain(attr.comp_order),
         inject_size: attr.inject_size,
         size: attr.size,
+        max_size: 0,
         iov_limit: attr.iov_limit,
         rma_iov_limit: attr.rma_iov_limit,
         tclass: attr.tclass,
@@ -67,6 +68,7 @@ fn rx(attr: &fi_rx_attr) -> RxAttr {
         comp_order: Order::from_bits_retain(attr.comp_order),
         total_buffered_recv: attr.total_buffered_recv,
         size: attr.size,
+        max_size: 0,
         iov_limit: attr.iov_limit,
     }
 }

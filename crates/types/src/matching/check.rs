@@ -267,7 +267,7 @@ impl Gaps {
         self.order("tx_attr.comp_order", Order::empty(), hints.comp_order);
         self.at_most(&[
             ("tx_attr.inject_size", offer.inject_size, hints.inject_size),
-            ("tx_attr.size", offer.size, hints.size),
+            ("tx_attr.size", offer.size.max(offer.max_size), hints.size),
             ("tx_attr.iov_limit", offer.iov_limit, hints.iov_limit),
             (
                 "tx_attr.rma_iov_limit",
@@ -286,7 +286,7 @@ impl Gaps {
         let buffered = (offer.total_buffered_recv, hints.total_buffered_recv);
         self.at_most(&[
             ("rx_attr.total_buffered_recv", buffered.0, buffered.1),
-            ("rx_attr.size", offer.size, hints.size),
+            ("rx_attr.size", offer.size.max(offer.max_size), hints.size),
             ("rx_attr.iov_limit", offer.iov_limit, hints.iov_limit),
         ]);
     }

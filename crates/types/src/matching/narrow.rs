@@ -180,6 +180,7 @@ fn narrow_tx(attr: &mut TxAttr, hints: Option<&TxAttr>, caps: Caps) {
     attr.caps = narrow_caps(caps, hints.map_or(Caps::empty(), |h| h.caps), attr.caps);
     attr.msg_order = spelled_out(attr.msg_order);
     attr.op_flags = hints.map_or(Flags::empty(), |h| h.op_flags);
+    attr.max_size = 0;
     if let Some(hints) = hints {
         replace(&mut attr.inject_size, hints.inject_size);
         replace(&mut attr.size, hints.size);
@@ -193,6 +194,7 @@ fn narrow_rx(attr: &mut RxAttr, hints: Option<&RxAttr>, caps: Caps) {
     attr.caps = narrow_caps(caps, hints.map_or(Caps::empty(), |h| h.caps), attr.caps);
     attr.msg_order = spelled_out(attr.msg_order);
     attr.op_flags = hints.map_or(Flags::empty(), |h| h.op_flags);
+    attr.max_size = 0;
     if let Some(hints) = hints {
         replace(&mut attr.size, hints.size);
         replace(&mut attr.iov_limit, hints.iov_limit);

@@ -307,6 +307,26 @@ fn sizes_are_limits_and_become_what_was_asked_for() {
 }
 
 #[test]
+fn a_size_above_the_default_is_given_up_to_the_largest() {
+    let mut roomy = offer();
+    (roomy.tx.max_size, roomy.rx.max_size) = (1 << 16, 1 << 15);
+    let asked = |tx, rx| {
+        let hints = hints(|h| (h.tx.size, h.rx.size) = (tx, rx));
+        match_info(&roomy, Some(&hints), V2_6).map(|info| (info.tx.size, info.rx.size))
+    };
+    assert_eq!(asked(0, 0), Ok((1024, 1024)), "unasked it is the default");
+    assert_eq!(asked(4096, 512), Ok((4096, 512)));
+    assert_eq!(asked(1 << 16, 1 << 15), Ok((1 << 16, 1 << 15)));
+    let refused = asked(1 << 16, 1 + (1 << 15)).unwrap_err();
+    assert_eq!(
+        refused[0].to_string(),
+        "rx_attr.size: 32769 was asked for; offered is 32768"
+    );
+    let info = match_info(&roomy, None, V2_6).expect("it fits");
+    assert_eq!((info.tx.max_size, info.rx.max_size), (0, 0));
+}
+
+#[test]
 fn operation_flags_and_orders_are_subsets() {
     let info = fit(|h| h.tx.op_flags = Flags::COMPLETION).unwrap();
     assert_eq!(info.tx.op_flags, Flags::COMPLETION);
