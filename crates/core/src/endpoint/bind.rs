@@ -142,11 +142,10 @@ impl<P: Provider> RdmEndpoint<P> {
     fn bind_stx(&self, stx: &Stx) -> Result<(), Errno> {
         self.check_domain(stx.domain())?;
         let mut bindings = lock(&self.bindings);
-        if bindings.stx.is_some() {
-            return Err(Errno::INVAL);
+        match core::mem::replace(&mut bindings.stx, true) {
+            true => Err(Errno::INVAL),
+            false => Ok(()),
         }
-        bindings.stx = Some(Ref::to(stx));
-        Ok(())
     }
 
     /// Objects of data transfer come from the same domain.

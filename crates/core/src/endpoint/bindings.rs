@@ -7,7 +7,6 @@ use oxifabric_abi::{
 use oxifabric_types::Errno;
 
 use super::srx::Srx;
-use super::stx::Stx;
 use crate::cntr::Cntr;
 use crate::cq::Cq;
 use crate::eq::Eq;
@@ -32,7 +31,8 @@ pub(super) struct Bindings {
     /// Which of them are enabled.
     pub(super) ways: u8,
     pub(super) srx: Option<Ref<Srx>>,
-    pub(super) stx: Option<Ref<Stx>>,
+    /// A shared transmit context was bound, which may be closed by now.
+    pub(super) stx: bool,
     /// The request that the endpoint was opened from, until it is accepted.
     pub(super) request: Option<Taken>,
 }

@@ -1,7 +1,7 @@
 //! Shared transmit contexts: fi_stx_context(3).
 //!
-//! What endpoints could share here, room for outstanding sends, each has of its own, so that a context only says what it is
-//! told: it may be bound, and it stays while something is.
+//! What endpoints could share here, room for outstanding sends, each has of its own, so that a context is a handle that may be
+//! bound and nothing else. It may be closed before the endpoints that it is bound to, as Sandia OpenSHMEM does; they go on.
 
 use core::ffi::{c_int, c_void};
 
