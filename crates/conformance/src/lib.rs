@@ -7,7 +7,7 @@
 //! - [`stage`]: a library and a provider; [`world`]: fabric, domain and endpoints on that; [`traffic`]: operations and their
 //!   completions.
 //! - [`ground`]: memory of one endpoint that another accesses; `desk`: works that wait for counters; [`lobby`]: connected endpoints; [`group`]: members of
-//!   collectives.
+//!   collectives; [`litmus`]: parties that see memory in some order.
 #![allow(
     clippy::missing_panics_doc,
     reason = "a sentence that does not hold panics: that is what it is for"
@@ -21,6 +21,7 @@
 mod desk;
 pub mod ground;
 pub mod group;
+pub mod litmus;
 pub mod lobby;
 pub mod pages;
 pub mod stage;

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use oxifabric_abi::*;
 
+use crate::litmus::{Counted, Parties};
 use crate::traffic::{PATIENCE, Traffic};
 use crate::world::{End, Two, World, bind, close};
 use crate::{c, sentences};
@@ -270,5 +271,42 @@ fn tagged_messages_are_counted(stage) {
     assert_eq!((c!(fi_cntr_read(sent)), c!(fi_cntr_read(received))), (1, 1));
     drop(two);
     assert_eq!((close(sent), close(received)), (0, 0));
+}
+
+/// A write that was asked for no level is counted when the target has it (docs/adr/0029), and not while the target makes no
+/// progress.
+fn writes_are_counted_when_the_target_has_them(stage) {
+    let counted = Counted::new(stage);
+    for round in 1..=20 {
+        counted.put(round);
+        for _ in 0..200 {
+            if counted.counted() >= round {
+                assert_eq!(counted.number(), round, "counted before it was there");
+            }
+        }
+        let begun = Instant::now();
+        while counted.counted() < round {
+            assert!(begun.elapsed() < PATIENCE);
+            counted.ground.two.progress(&counted.ground.two.b);
+        }
+        assert_eq!(counted.number(), round);
+    }
+    counted.close();
+}
+
+/// A third party that is told by the origin that a write was counted finds the data.
+fn a_third_party_finds_what_was_counted(stage) {
+    const ROUNDS: u64 = 500;
+    let counted = Counted::new(stage);
+    let parties = Parties::of(&counted);
+    let stale = std::thread::scope(|scope| {
+        scope.spawn(|| parties.serve());
+        scope.spawn(|| parties.originate(ROUNDS));
+        parties.look(ROUNDS)
+    });
+    assert_eq!(stale, 0, "of {ROUNDS} numbers");
+    assert_eq!(counted.counted(), ROUNDS);
+    drop(parties);
+    counted.close();
 }
 }

@@ -99,7 +99,7 @@ impl<P: Provider> RdmEndpoint<P> {
     ) -> isize {
         // SAFETY: the table is only in the handles of this type.
         let ep = unsafe { Self::of(ep) };
-        let flags = ep.defaults.tx.plain();
+        let flags = ep.defaults.tx.write();
         let call = call(Form::Base, datatype, op, dest_addr, flags, context);
         // SAFETY: the application leaves the buffers to the operation (fi_atomic(3)).
         let operand = unsafe { elements(iov, count, call.update) };
@@ -130,7 +130,7 @@ impl<P: Provider> RdmEndpoint<P> {
     ) -> isize {
         // SAFETY: the table is only in the handles of this type.
         let ep = unsafe { Self::of(ep) };
-        let flags = ep.defaults.tx.inject();
+        let flags = ep.defaults.tx.inject_write();
         let call = call(Form::Base, datatype, op, dest_addr, flags, null_mut());
         // SAFETY: the buffer is valid during the call, which is as long as an injected one is used.
         let operand = unsafe { elements(&ioc(buf, count), 1, call.update) };
@@ -341,7 +341,8 @@ impl<P: Provider> RdmEndpoint<P> {
             // Tagged receive buffers are no targets of atomics here (fi_query_atomic says so).
             return failed(Errno::OPNOTSUPP);
         }
-        let flags = self.defaults.tx.given(flags);
+        // What fetches ends with its response, whatever its level.
+        let flags = self.defaults.tx.given_write(flags);
         let mut call = call(form, msg.datatype, msg.op, msg.addr, flags, msg.context);
         call.data = msg.data;
         // SAFETY: the caller's contract.

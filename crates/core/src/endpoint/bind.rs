@@ -87,6 +87,9 @@ impl<P: Provider> RdmEndpoint<P> {
         if flags & FI_SEND != 0 {
             self.defaults.tx.count();
         }
+        if flags & FI_WRITE != 0 {
+            self.defaults.tx.count_writes();
+        }
         self.rewire(&bindings);
         Ok(())
     }

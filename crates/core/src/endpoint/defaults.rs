@@ -51,6 +51,12 @@ pub(super) struct Direction {
     counted: AtomicBool,
     /// Of messages that never write a completion.
     injected: AtomicU64,
+    /// A counter counts writes: it says when the target has them.
+    counts_writes: AtomicBool,
+    /// Of writes by calls without flags.
+    plain_write: AtomicU64,
+    /// Of writes that never write a completion.
+    injected_write: AtomicU64,
 }
 
 /// The flags of both directions.
@@ -79,6 +85,9 @@ impl Direction {
             plain: AtomicU64::new(0),
             counted: AtomicBool::new(false),
             injected: AtomicU64::new(0),
+            counts_writes: AtomicBool::new(false),
+            plain_write: AtomicU64::new(0),
+            injected_write: AtomicU64::new(0),
         };
         direction.set_op_flags(op_flags);
         direction
@@ -107,6 +116,12 @@ impl Direction {
         self.update();
     }
 
+    /// Says that a counter counts writes.
+    pub(super) fn count_writes(&self) {
+        self.counts_writes.store(true, Ordering::Relaxed);
+        self.update();
+    }
+
     fn update(&self) {
         let always = self.always.load(Ordering::Relaxed);
         let flags = delivered(self.op_flags.load(Ordering::Relaxed));
@@ -117,6 +132,15 @@ impl Direction {
             false => self.inject().difference(BY_PEER),
         };
         self.injected.store(injected.bits(), Ordering::Relaxed);
+        let counted = self.counts_writes.load(Ordering::Relaxed);
+        let plain = placed(self.plain(), counted);
+        self.plain_write.store(plain.bits(), Ordering::Relaxed);
+        let injected = match counted {
+            true => placed(self.inject(), counted),
+            false => self.inject(),
+        };
+        self.injected_write
+            .store(injected.bits(), Ordering::Relaxed);
     }
 
     /// Returns the flags of a call without flags.
@@ -141,6 +165,26 @@ impl Direction {
             .union(Flags::INJECT)
     }
 
+    /// Returns the flags of a write, or of an atomic that fetches nothing, by a call without flags.
+    #[inline]
+    pub(super) fn write(&self) -> Flags {
+        Flags::from_bits_retain(self.plain_write.load(Ordering::Relaxed))
+    }
+
+    /// The same of a call that brings its own.
+    #[inline]
+    pub(super) fn given_write(&self, flags: u64) -> Flags {
+        let flags = self.given(flags);
+        let counted = self.counts_writes.load(Ordering::Relaxed);
+        placed(flags, counted || flags.contains(Flags::DEFERRED))
+    }
+
+    /// The same of a call that never writes a completion (fi_inject_write, fi_inject_atomic).
+    #[inline]
+    pub(super) fn inject_write(&self) -> Flags {
+        Flags::from_bits_retain(self.injected_write.load(Ordering::Relaxed))
+    }
+
     /// The same of a message (fi_inject). Where nothing counts messages nobody can see when it has been delivered, so that the
     /// peer need not say so: an answer to each message costs as much as the message.
     #[inline]
@@ -156,6 +200,20 @@ const fn delivered(flags: u64) -> u64 {
     const COMMIT: u64 = Flags::COMMIT_COMPLETE.bits();
     const SHIFT: u32 = COMMIT.trailing_zeros() - Flags::DELIVERY_COMPLETE.bits().trailing_zeros();
     flags | (flags & COMMIT) >> SHIFT
+}
+
+/// Adds delivery to the flags of a write that is to be over when the target has it: at transmit complete, of which only the
+/// target's answer tells (fi_cq(3)), and where a counter counts it that was asked for no level (docs/adr/0029).
+#[inline]
+const fn placed(flags: Flags, counted: bool) -> Flags {
+    const LEVELS: Flags = BY_PEER
+        .union(Flags::INJECT_COMPLETE)
+        .union(Flags::TRANSMIT_COMPLETE);
+    let is_default = counted && !flags.intersects(LEVELS);
+    if is_default || flags.contains(Flags::TRANSMIT_COMPLETE) {
+        return flags.union(Flags::DELIVERY_COMPLETE);
+    }
+    flags
 }
 
 #[cfg(test)]
@@ -187,6 +245,48 @@ mod tests {
             tx.count();
             assert_eq!(tx.inject_message(), by_peer | Flags::INJECT);
         }
+    }
+
+    #[test]
+    fn writes_are_counted_when_the_target_has_them() {
+        let tx = Defaults::new(Flags::empty(), Flags::empty()).tx;
+        assert_eq!(tx.write(), Flags::COMPLETION);
+        assert_eq!(tx.inject_write(), Flags::INJECT);
+        assert_eq!(tx.given_write(0), Flags::COMPLETION);
+        let deferred = Flags::DEFERRED | Flags::COMPLETION;
+        assert_eq!(
+            tx.given_write(Flags::DEFERRED.bits()),
+            deferred | Flags::DELIVERY_COMPLETE
+        );
+        tx.count_writes();
+        assert_eq!(tx.write(), Flags::COMPLETION | Flags::DELIVERY_COMPLETE);
+        assert_eq!(tx.inject_write(), Flags::INJECT | Flags::DELIVERY_COMPLETE);
+        assert_eq!(
+            tx.given_write(0),
+            Flags::COMPLETION | Flags::DELIVERY_COMPLETE
+        );
+        assert_eq!(tx.plain(), Flags::COMPLETION, "messages are as they were");
+        tx.set_op_flags(Flags::INJECT_COMPLETE);
+        assert_eq!(tx.inject_write(), Flags::INJECT | Flags::INJECT_COMPLETE);
+        let early = Flags::COMPLETION | Flags::INJECT_COMPLETE;
+        assert_eq!(
+            tx.given_write(Flags::INJECT_COMPLETE.bits()),
+            early,
+            "what a program asks for it gets"
+        );
+    }
+
+    #[test]
+    fn of_a_transmitted_write_the_target_tells() {
+        let tx = Defaults::new(Flags::TRANSMIT_COMPLETE, Flags::empty()).tx;
+        assert!(tx.write().contains(Flags::DELIVERY_COMPLETE));
+        assert!(!tx.plain().contains(Flags::DELIVERY_COMPLETE));
+        assert!(
+            !tx.inject_write().contains(Flags::DELIVERY_COMPLETE),
+            "neither completion nor counter could tell"
+        );
+        let asked = Flags::TRANSMIT_COMPLETE.bits();
+        assert!(tx.given_write(asked).contains(Flags::DELIVERY_COMPLETE));
     }
 
     #[test]

@@ -106,7 +106,7 @@ impl<P: Provider> RdmEndpoint<P> {
         let ep = unsafe { Self::of(ep) };
         let access = Access {
             peer: dest_addr,
-            flags: ep.defaults.tx.plain() | WRITE,
+            flags: ep.defaults.tx.write() | WRITE,
             data: 0,
             context,
         };
@@ -128,7 +128,7 @@ impl<P: Provider> RdmEndpoint<P> {
         let ep = unsafe { Self::of(ep) };
         let access = Access {
             peer: dest_addr,
-            flags: ep.defaults.tx.plain() | WRITE,
+            flags: ep.defaults.tx.write() | WRITE,
             data: 0,
             context,
         };
@@ -143,7 +143,7 @@ impl<P: Provider> RdmEndpoint<P> {
         let Some(msg) = msg else {
             return failed(Errno::INVAL);
         };
-        let flags = ep.defaults.tx.given(flags) | WRITE;
+        let flags = ep.defaults.tx.given_write(flags) | WRITE;
         // SAFETY: the application leaves the buffers to the operation, and both lists are as long as they say.
         unsafe { ep.start_message(msg, flags) }
     }
@@ -160,7 +160,7 @@ impl<P: Provider> RdmEndpoint<P> {
         let ep = unsafe { Self::of(ep) };
         let access = Access {
             peer: dest_addr,
-            flags: ep.defaults.tx.inject() | WRITE,
+            flags: ep.defaults.tx.inject_write() | WRITE,
             data: 0,
             context: null_mut(),
         };
@@ -183,7 +183,7 @@ impl<P: Provider> RdmEndpoint<P> {
         let ep = unsafe { Self::of(ep) };
         let access = Access {
             peer: dest_addr,
-            flags: ep.defaults.tx.plain() | WRITE | Flags::REMOTE_CQ_DATA,
+            flags: ep.defaults.tx.write() | WRITE | Flags::REMOTE_CQ_DATA,
             data,
             context,
         };
@@ -204,7 +204,7 @@ impl<P: Provider> RdmEndpoint<P> {
         let ep = unsafe { Self::of(ep) };
         let access = Access {
             peer: dest_addr,
-            flags: ep.defaults.tx.inject() | WRITE | Flags::REMOTE_CQ_DATA,
+            flags: ep.defaults.tx.inject_write() | WRITE | Flags::REMOTE_CQ_DATA,
             data,
             context: null_mut(),
         };
