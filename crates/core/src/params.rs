@@ -5,6 +5,7 @@
 //! (`sysconfig`). Parameters of providers outside this library are in [`external`].
 
 pub mod external;
+mod inert;
 pub(crate) mod sysconfig;
 
 use std::env;
@@ -117,6 +118,7 @@ pub fn of_library() -> impl Iterator<Item = &'static Parameter> {
     general
         .chain(&faults::PARAMETERS)
         .chain(&sysconfig::PARAMETERS)
+        .chain(&inert::PARAMETERS)
 }
 
 /// Returns the value of a variable: that of the environment, else that of libfabric.conf, unless FI_PREFER_SYSCONFIG

@@ -28,8 +28,8 @@ pub struct ProviderEntry {
     pub version: u32,
     /// [`Provider::DRIVES_ITSELF`].
     pub drives_itself: bool,
-    /// [`Provider::BY_NAME_ONLY`].
-    pub by_name_only: bool,
+    /// Which requests it answers.
+    pub listed: Listed,
     /// [`Provider::parameters`].
     pub parameters: fn() -> &'static [Parameter],
     /// [`Provider::offers`].
@@ -46,6 +46,18 @@ pub struct ProviderEntry {
     pub(crate) open_part: OpenPart,
     /// How endpoints that are connected are opened, if the provider has some.
     pub(crate) msg: Option<MsgCalls>,
+}
+
+/// Which requests a provider answers that it could answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listed {
+    /// All.
+    Always,
+    /// Those that name it or its protocol, and those that name no provider and say which capabilities they need: what is
+    /// listed without any wish does not grow by it.
+    OnNeeds,
+    /// Those that name it, in the hints or by FI_PROVIDER.
+    ByName,
 }
 
 /// How the endpoints of a [`MsgProvider`] are opened.
@@ -77,7 +89,10 @@ pub const fn entry<P: Provider>() -> ProviderEntry {
     ProviderEntry {
         name: P::NAME,
         drives_itself: P::DRIVES_ITSELF,
-        by_name_only: P::BY_NAME_ONLY,
+        listed: match P::BY_NAME_ONLY {
+            true => Listed::ByName,
+            false => Listed::Always,
+        },
         version: PROVIDER_VERSION,
         parameters: P::parameters,
         offers: P::offers,
@@ -102,6 +117,29 @@ pub const fn msg_entry<P: MsgProvider>() -> ProviderEntry {
 }
 
 impl ProviderEntry {
+    /// Makes the entry of another name for this provider's endpoints (docs/adr/0026): `offers` describes them as
+    /// programs that use the name expect them, and `parameters` are those of that name.
+    pub const fn alias(
+        self,
+        name: &'static str,
+        listed: Listed,
+        offers: fn() -> Vec<Info>,
+        parameters: fn() -> &'static [Parameter],
+    ) -> Self {
+        Self {
+            name,
+            listed,
+            offers,
+            parameters,
+            ..self
+        }
+    }
+
+    /// Returns the last name of a stack: `ofi_rxd` of `udp;ofi_rxd`. Variables and external providers have it.
+    pub fn layer(&self) -> &'static str {
+        self.name.rsplit(';').next().unwrap_or(self.name)
+    }
+
     /// Opens a fabric of this provider (fi_fabric(3)) and stores its handle in `fabric`.
     ///
     /// `api_version` is what the application asked of fi_getinfo(3); it decides how large the structures are that

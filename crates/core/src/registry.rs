@@ -16,7 +16,7 @@ use oxifabric_types::{DomainAttr, EpType, Info, Progress, Reason, match_info, pr
 
 use crate::log;
 use crate::params::{Parameter, ParameterKind, sysconfig};
-use crate::provider::ProviderEntry;
+use crate::provider::{Listed, ProviderEntry};
 pub use filter::{NameFilter, of_environment as filter_of_environment};
 use place::places;
 
@@ -155,61 +155,13 @@ pub(crate) const YIELD_US: Parameter = Parameter {
 };
 
 /// Parameters of the library as a whole.
-pub(crate) static PARAMETERS: [Parameter; 10] = [
+pub(crate) static PARAMETERS: [Parameter; 2] = [
     YIELD_US,
     Parameter {
         name: "provider",
         kind: ParameterKind::Text,
         help: "Use only these providers, with commas between them; a ^ in front leaves them out",
         default: "all",
-    },
-    Parameter {
-        name: "fork_unsafe",
-        kind: ParameterKind::Bool,
-        help: "Of the C library, without effect: fork(2) is safe with every provider",
-        default: "0",
-    },
-    Parameter {
-        name: "universe_size",
-        kind: ParameterKind::Size,
-        help: "Of the C library, without effect: tables grow with the peers that there are",
-        default: "256",
-    },
-    Parameter {
-        name: "av_remove_cleanup",
-        kind: ParameterKind::Bool,
-        help: "Of the C library, without effect: removing an address leaves connections as they are",
-        default: "0",
-    },
-    Parameter {
-        name: "offload_coll_provider",
-        kind: ParameterKind::Text,
-        help: "Of the C library, without effect: providers have collectives of their own",
-        default: "",
-    },
-    Parameter {
-        name: "hmem",
-        kind: ParameterKind::Text,
-        help: "Of the C library, without effect: there is no device memory",
-        default: "",
-    },
-    Parameter {
-        name: "mr_cache_max_size",
-        kind: ParameterKind::Size,
-        help: "Of the C library, without effect: registering costs nothing, so there is no cache",
-        default: "",
-    },
-    Parameter {
-        name: "mr_cache_max_count",
-        kind: ParameterKind::Size,
-        help: "Of the C library, without effect: registering costs nothing, so there is no cache",
-        default: "1024",
-    },
-    Parameter {
-        name: "mr_cache_monitor",
-        kind: ParameterKind::Text,
-        help: "Of the C library, without effect: registering costs nothing, so there is no cache",
-        default: "",
     },
 ];
 
@@ -297,8 +249,7 @@ fn admitted(
             why,
         });
     }
-    let is_asked_for = !asked.is_empty() && !asked.contains('^');
-    if entry.by_name_only && !is_asked_for && !filter.names(entry.name) {
+    if !answers(entry, request, filter) {
         let why = format!("it is for those who ask for it: FI_PROVIDER={}", entry.name);
         return Err(Reason::Failed {
             field: "fabric_attr.prov_name",
@@ -313,6 +264,24 @@ fn admitted(
         });
     }
     Ok(())
+}
+
+/// Tells whether a provider that is let in answers a request of this kind.
+fn answers(entry: &ProviderEntry, request: &Request<'_>, filter: &NameFilter) -> bool {
+    let asked = request.hints.map_or("", |hints| &hints.fabric.prov_name);
+    let is_named = asked
+        .split(';')
+        .any(|name| name.eq_ignore_ascii_case(entry.layer()));
+    if is_named || filter.mentions(entry.layer()) {
+        return true;
+    }
+    match (entry.listed, request.hints) {
+        (Listed::Always, _) => true,
+        (Listed::OnNeeds, Some(hints)) => {
+            hints.ep.protocol != 0 || asked.is_empty() && !hints.caps.is_empty()
+        }
+        (Listed::OnNeeds, None) | (Listed::ByName, _) => false,
+    }
 }
 
 impl Request<'_> {

@@ -22,7 +22,7 @@ use oxifabric_core::params::{Parameter, ParameterKind};
 
 pub(crate) use conflict::{Rival, contest};
 pub(crate) use load::{Rejected, load_all};
-pub(crate) use path::{SearchPath, rank};
+pub(crate) use path::SearchPath;
 pub(crate) use query::{Question, ask};
 
 /// Parameters of the search for external providers.

@@ -4,7 +4,7 @@
 //! - [`builtin`]: the functions of the library for Rust callers, as [`EntryPoints`];
 //! - [`refusals`]: why endpoints are not returned, of the providers here and of external ones;
 //! - `calls`, `params`, `logging`, `tostr`: the functions, in the newest layout of their structures;
-//! - `external`: providers in files of their own; `listing`: one list of all endpoints;
+//! - `external`: providers in files of their own; `listing`: one list of all endpoints; `order`: which of them are first;
 //! - `hook`: what FI_HOOK names sees every call;
 //! - `plugin`: our providers as an external one of another libfabric. It exists only with the feature `plugin`.
 //! - `exports`: the C symbols with their versions. They exist only with the feature `export`, so that a Rust program that
@@ -19,6 +19,7 @@ mod hook;
 mod listing;
 #[cfg(feature = "export")]
 mod logging;
+mod order;
 mod params;
 #[cfg(any(feature = "plugin", test))]
 mod plugin;

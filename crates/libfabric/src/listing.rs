@@ -7,9 +7,10 @@ use oxifabric_abi::fi_info;
 use oxifabric_core::info::{free, to_c};
 use oxifabric_core::log;
 use oxifabric_core::registry::{Refusal, Request, filter_of_environment};
-use oxifabric_types::Reason;
+use oxifabric_types::{Caps, EpType, Reason};
 
-use crate::external::{Question, ask, rank};
+use crate::external::{Question, ask};
+use crate::order::{Order, rank};
 use crate::providers;
 
 /// Says for each provider and offer why it is not in the answer to a request, external providers and files that cannot
@@ -91,9 +92,22 @@ pub(crate) unsafe fn gathered(ours: *mut fi_info, question: &Question<'_>) -> *m
                 Err(reason) => log::info!(external.name, Core, "not returned: {reason}"),
             }
         }
-        entries.sort_by_key(|&entry| rank(&stack_of(entry)));
+        let order = order_of(question);
+        entries.sort_by_key(|&entry| order.standing(&stack_of(entry), kind_of(entry)));
         link(&entries)
     }
+}
+
+/// # Safety
+/// The hints of the question are null or valid.
+unsafe fn order_of(question: &Question<'_>) -> Order {
+    // SAFETY: the caller's contract; attributes are null or valid.
+    let caps = unsafe {
+        question.hints.as_ref().map_or(0, |hints| {
+            hints.caps | hints.domain_attr.as_ref().map_or(0, |attr| attr.caps)
+        })
+    };
+    Order::of_caps(Caps::from_bits_retain(caps))
 }
 
 /// # Safety
@@ -116,6 +130,14 @@ unsafe fn link(entries: &[*mut fi_info]) -> *mut fi_info {
         head = entry;
     }
     head
+}
+
+/// # Safety
+/// The entry is valid.
+unsafe fn kind_of(entry: *mut fi_info) -> EpType {
+    // SAFETY: attributes are null or valid.
+    let kind = unsafe { (*entry).ep_attr.as_ref() }.map_or(0, |attr| attr.type_);
+    EpType::from_raw(kind).unwrap_or_default()
 }
 
 /// # Safety

@@ -88,7 +88,7 @@ fn rows() -> Vec<Row> {
     let of_library = of_library.map(|parameter| row("", parameter));
     let of_providers = registry().providers().flat_map(|entry| {
         let parameters = (entry.parameters)().iter();
-        parameters.map(|parameter| row(entry.name, parameter))
+        parameters.map(|parameter| row(entry.layer(), parameter))
     });
     let defined = external::all().into_iter().map(|defined| Row {
         variable: defined.variable,

@@ -3,24 +3,34 @@
 use std::sync::OnceLock;
 
 use oxifabric_core::log;
-use oxifabric_core::provider::{ProviderEntry, entry, msg_entry};
+use oxifabric_core::provider::{Listed, ProviderEntry, entry, msg_entry};
 use oxifabric_core::registry::{Answer, Registry, Request, filter_of_environment};
 use oxifabric_shm::Shm;
 use oxifabric_sim::Sim;
-use oxifabric_tcp::Tcp;
+use oxifabric_tcp::{Tcp, alias};
 use oxifabric_udp::{Rxd, Udp};
 
 use crate::external::{External, Rejected, Rival, SearchPath, contest, load_all};
+use crate::order::Order;
 
 static SHM: ProviderEntry = entry::<Shm>();
 static TCP: ProviderEntry = msg_entry::<Tcp>();
 static UDP: ProviderEntry = entry::<Udp>();
 static RXD: ProviderEntry = entry::<Rxd>();
 static SIM: ProviderEntry = entry::<Sim>();
+static TCP_RXM: ProviderEntry =
+    msg_entry::<Tcp>().alias("tcp;ofi_rxm", Listed::OnNeeds, alias::rxm_offers, || {
+        alias::RXM
+    });
+static SOCKETS: ProviderEntry =
+    msg_entry::<Tcp>().alias("sockets", Listed::ByName, alias::sockets_offers, || {
+        alias::SOCKETS
+    });
+static NET: ProviderEntry =
+    msg_entry::<Tcp>().alias("net", Listed::ByName, alias::net_offers, || &[]);
 
-/// The providers, best first: memory of this host before the network, and what is reliable before what is not. Stacks of
-/// the C library are behind what has the same endpoints without one; nobody gets one who does not ask for it.
-static ENTRIES: [&ProviderEntry; 5] = [&SHM, &TCP, &UDP, &RXD, &SIM];
+/// The providers. The order in which their endpoints are returned is that of [`Order`].
+static ENTRIES: [&ProviderEntry; 8] = [&TCP, &SHM, &UDP, &RXD, &SIM, &TCP_RXM, &SOCKETS, &NET];
 
 /// Returns the providers in this library, but for those that an external one replaces.
 pub fn registry() -> &'static Registry {
@@ -46,13 +56,16 @@ pub(crate) fn rejected() -> &'static [Rejected] {
 /// Answers a request with the providers in this library, under FI_PROVIDER.
 pub(crate) fn query(request: &Request<'_>) -> Answer {
     let filter = filter_of_environment();
-    if externals()
-        .iter()
-        .any(|external| filter.admits_core(external.name))
-    {
-        return registry().query_filtered(request, filter);
-    }
-    registry().query(request)
+    let admits = |external: &External| filter.admits_core(external.name);
+    let mut answer = match externals().iter().any(admits) {
+        true => registry().query_filtered(request, filter),
+        false => registry().query(request),
+    };
+    let order = Order::of_hints(request.hints);
+    answer
+        .infos
+        .sort_by_key(|info| order.standing(&info.fabric.prov_name, info.ep.kind));
+    answer
 }
 
 /// What was found when the library was first asked.
@@ -115,8 +128,14 @@ impl Providers {
             .collect();
         let winners = contest(&rivals, path.first_wins);
         let entries = ENTRIES.iter().enumerate();
-        let active =
-            entries.filter(|(index, _)| winners[loaded.len() + index] == loaded.len() + index);
+        // What has a name of its own elsewhere needs no other name for it here.
+        let is_there = |entry: &ProviderEntry| {
+            let is_it = |external: &External| external.name.eq_ignore_ascii_case(entry.layer());
+            entry.listed != Listed::Always && loaded.iter().any(is_it)
+        };
+        let active = entries.filter(|(index, entry)| {
+            winners[loaded.len() + index] == loaded.len() + index && !is_there(entry)
+        });
         let active: Vec<&'static ProviderEntry> = active.map(|(_, entry)| *entry).collect();
         for (index, winner) in winners
             .iter()

@@ -25,12 +25,21 @@ const IOV_LIMIT: usize = oxifabric_mem::MAX_SEGMENTS;
 
 /// Describes the endpoints of every usable address, best first: reliable datagrams, then connected ones.
 pub(crate) fn offers(params: &Params) -> Vec<Info> {
-    let places = addresses(params.iface.as_deref());
-    let datagrams = places.iter().map(|place| describe(place, params));
-    let connected = places
-        .iter()
-        .map(|place| connected(describe(place, params)));
-    datagrams.chain(connected).collect()
+    let mut offers = datagrams_at(params.iface.as_deref(), params);
+    offers.extend(connected_at(params.iface.as_deref(), params));
+    offers
+}
+
+/// Describes the reliable datagram endpoints of the addresses of this host, or of one interface.
+pub(crate) fn datagrams_at(iface: Option<&str>, params: &Params) -> Vec<Info> {
+    let places = addresses(iface);
+    places.iter().map(|place| describe(place, params)).collect()
+}
+
+/// Describes the connected endpoints of the addresses of this host, or of one interface.
+pub(crate) fn connected_at(iface: Option<&str>, params: &Params) -> Vec<Info> {
+    let datagrams = datagrams_at(iface, params);
+    datagrams.into_iter().map(connected).collect()
 }
 
 /// Makes a description of a connected endpoint out of that of a reliable datagram endpoint at the same place. There is one

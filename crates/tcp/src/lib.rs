@@ -8,11 +8,12 @@
 //! - `cm`: how connections come about, without I/O. `ledger`: engine headers into wire headers and back.
 //! - `listen`, `peer`: who comes in, and who is known.
 //! - `msg`: endpoints that are connected, on the same connections.
-//! - `info`, `params`: what is offered, and what the environment changes.
+//! - `info`, `params`: what is offered, and what the environment changes. `alias`: the same under other names.
 //! - `hostile`: a connection with a stranger, for the fuzz targets.
 //! - `sys`: everything asked of the operating system; the only unsafe code.
 #![deny(unsafe_code)]
 
+pub mod alias;
 mod cm;
 mod conn;
 mod gathering;

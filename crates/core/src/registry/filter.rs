@@ -39,9 +39,9 @@ impl NameFilter {
         self.names.iter().any(|listed| stack_has_all(name, listed)) != self.negated
     }
 
-    /// Returns whether a provider is let in by its name, not only since nothing is said against it.
-    pub fn names(&self, name: &str) -> bool {
-        !self.names.is_empty() && !self.negated && self.admits(name)
+    /// Returns whether one of the names that are let in is that of a provider, by itself or in a stack.
+    pub fn mentions(&self, name: &str) -> bool {
+        !self.negated && self.names.iter().any(|listed| stack_has_all(listed, name))
     }
 
     /// Returns whether a provider at the bottom of a stack is let in: it is, or a stack upon it is. Source: fi_provider(7).

@@ -17,7 +17,7 @@ const PLACES: [(&str, &str, &str); 3] = [
 static NET: ProviderEntry = ProviderEntry {
     name: "net",
     drives_itself: false,
-    by_name_only: false,
+    listed: Listed::Always,
     version: 5 << 16,
     parameters: || &[],
     offers: net_offers,
@@ -48,7 +48,7 @@ static GONE: ProviderEntry = ProviderEntry {
 /// A provider for those who know it.
 static SHY: ProviderEntry = ProviderEntry {
     name: "shy",
-    by_name_only: true,
+    listed: Listed::ByName,
     ..NET
 };
 
@@ -490,4 +490,39 @@ fn a_thread_that_is_there_in_any_case_is_told_of() {
     assert_eq!(told(&ALONE, Progress::Unspec), Progress::Auto);
     assert_eq!(told(&ALONE, Progress::Manual), Progress::Manual);
     assert_ne!(told(&QUIET, Progress::Unspec), Progress::Auto);
+}
+
+/// Another name for a provider, which says what it needs.
+static OTHER: ProviderEntry = NET.alias("net;ofi_other", Listed::OnNeeds, net_offers, || &[]);
+
+#[test]
+fn another_name_answers_those_who_name_it_and_those_who_say_what_they_need() {
+    let answers = |filter: &str, set: fn(&mut Info)| {
+        let mut hints = Info::default();
+        set(&mut hints);
+        let request = Request {
+            hints: Some(&hints),
+            ..Request::default()
+        };
+        admitted(&OTHER, &request, &NameFilter::parse(filter)).is_ok()
+    };
+    assert!(answers("", |h| h.fabric.prov_name = "net;ofi_other".into()));
+    assert!(answers("", |h| h.fabric.prov_name = "ofi_OTHER;net".into()));
+    assert!(answers("", |h| h.fabric.prov_name = "ofi_other".into()));
+    assert!(answers("net;ofi_other", |_| ()) && answers("ofi_other", |_| ()));
+    assert!(answers("", |h| h.caps = Caps::MSG));
+    assert!(answers("net", |h| h.caps = Caps::MSG));
+    assert!(answers("", |h| {
+        h.ep.protocol = 11;
+        h.fabric.prov_name = "net".into();
+    }));
+    assert!(!answers("", |_| ()) && !answers("net", |_| ()));
+    assert!(!answers("^net", |h| h.caps = Caps::MSG));
+    assert!(!answers("", |h| h.fabric.prov_name = "net".into()));
+    assert!(!answers("", |h| {
+        h.fabric.prov_name = "net".into();
+        h.caps = Caps::MSG;
+    }));
+    assert!(admitted(&OTHER, &Request::default(), &NameFilter::default()).is_err());
+    assert_eq!(OTHER.layer(), "ofi_other");
 }

@@ -11,8 +11,7 @@ use oxifabric_core::{log, params};
 
 use super::Rejected;
 
-/// Well-known providers in the order in which their endpoints are returned: those that drive hardware come before ours,
-/// the other software after them. A name that is not here comes last.
+/// Well-known providers, which are looked for on the path of the dynamic loader.
 const KNOWN: [&str; 15] = [
     "efa", "psm2", "opx", "usnic", "verbs", "cxi", "psm3", "ucx", "shm", "tcp", "udp", "rxm",
     "rxd", "sockets", "net",
@@ -20,16 +19,6 @@ const KNOWN: [&str; 15] = [
 
 /// This library's own providers, built for another libfabric: they would be here twice.
 const OWN: &str = "liboxifabric-fi.so";
-
-/// Returns where the endpoints of a provider stand among those of others.
-pub(crate) fn rank(name: &str) -> usize {
-    let core = name.split(';').next_back().unwrap_or(name);
-    let short = core.strip_prefix("ofi_").unwrap_or(core);
-    let position = KNOWN
-        .iter()
-        .position(|known| known.eq_ignore_ascii_case(short));
-    position.unwrap_or(KNOWN.len())
-}
 
 /// A search for external providers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -223,12 +212,5 @@ mod tests {
         assert!(!is("libudp-fi.so.1"));
         assert!(!is("fi.so"));
         assert!(!is(OWN));
-    }
-
-    #[test]
-    fn hardware_comes_before_software_and_strangers_last() {
-        assert!(rank("verbs") < rank("shm") && rank("shm") < rank("tcp"));
-        assert!(rank("tcp") < rank("tcp;ofi_rxm"));
-        assert!(rank("mine") > rank("net"));
     }
 }

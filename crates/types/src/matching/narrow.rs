@@ -1,7 +1,7 @@
 //! The offer as the application gets it. Source: fi_getinfo(3) "Capabilities", fi_domain(3), fi_endpoint(3).
 
 use super::{mr_mode, older_than};
-use crate::{AvType, Flags};
+use crate::{AvType, EpType, Flags};
 use crate::{Caps, DomainAttr, EpAttr, Info, MrMode, Order, Progress, RxAttr, Threading, TxAttr};
 
 /// Capabilities that are on only if they were asked for.
@@ -64,6 +64,7 @@ pub(super) fn narrow(offer: &Info, hints: Option<&Info>, version: u32) -> Info {
     if let Some(hints) = hints {
         narrow_ep(&mut info.ep, &hints.ep, info.caps);
     }
+    narrow_contexts(&mut info, hints);
     let asked = hints.map_or(Caps::empty(), |hints| hints.caps | hints.rx.caps);
     let unasked = ON_REQUEST.difference(asked);
     info.caps.remove(unasked);
@@ -164,6 +165,35 @@ fn narrow_progress(attr: &mut DomainAttr, hints: Option<&DomainAttr>) {
             asked
         };
     }
+}
+
+/// Applications take limits of contexts for advice, so that only who asks for contexts is told what there is (docs/adr/0025).
+/// They limit nothing.
+fn narrow_contexts(info: &mut Info, hints: Option<&Info>) {
+    if hints.is_some_and(asks_for_contexts) {
+        return;
+    }
+    let domain = &mut info.domain;
+    for limit in [&mut domain.max_ep_tx_ctx, &mut domain.max_ep_rx_ctx] {
+        *limit = (*limit).min(1);
+    }
+    domain.max_ep_stx_ctx = 0;
+    if info.ep.kind != EpType::Msg {
+        domain.max_ep_srx_ctx = 0;
+    }
+}
+
+fn asks_for_contexts(hints: &Info) -> bool {
+    let (ep, domain) = (&hints.ep, &hints.domain);
+    let of_its_own = [
+        ep.tx_ctx_cnt,
+        ep.rx_ctx_cnt,
+        domain.max_ep_tx_ctx,
+        domain.max_ep_rx_ctx,
+    ];
+    of_its_own.iter().any(|&count| count > 1)
+        || domain.max_ep_stx_ctx.max(domain.max_ep_srx_ctx) > 0
+        || hints.caps.contains(Caps::NAMED_RX_CTX)
 }
 
 fn narrow_ep(attr: &mut EpAttr, hints: &EpAttr, caps: Caps) {

@@ -572,3 +572,31 @@ fn traffic_classes_are_what_the_application_says() {
     let info = match_info(&offer(), Some(&hints), V2_6).expect("it fits");
     assert_eq!((info.tx.tclass, info.domain.tclass), (0x201, 0x12e));
 }
+
+#[test]
+fn limits_of_contexts_are_told_to_those_who_ask_for_contexts() {
+    let mut roomy = offer();
+    (roomy.domain.max_ep_tx_ctx, roomy.domain.max_ep_rx_ctx) = (16, 16);
+    (roomy.domain.max_ep_stx_ctx, roomy.domain.max_ep_srx_ctx) = (256, 128);
+    let limits = |offer: &Info, set: fn(&mut Info)| {
+        let domain = match_info(offer, Some(&hints(set)), V2_6)
+            .expect("it fits")
+            .domain;
+        let own = [domain.max_ep_tx_ctx, domain.max_ep_rx_ctx];
+        [own, [domain.max_ep_stx_ctx, domain.max_ep_srx_ctx]].concat()
+    };
+    for unasked in [|_: &mut Info| (), |h: &mut Info| h.ep.tx_ctx_cnt = 1] {
+        assert_eq!(limits(&roomy, unasked), [1, 1, 0, 0]);
+    }
+    let asked: [fn(&mut Info); 4] = [
+        |h| h.ep.rx_ctx_cnt = 2,
+        |h| h.ep.tx_ctx_cnt = usize::MAX,
+        |h| h.domain.max_ep_stx_ctx = 1,
+        |h| h.domain.max_ep_tx_ctx = 4,
+    ];
+    for set in asked {
+        assert_eq!(limits(&roomy, set), [16, 16, 256, 128]);
+    }
+    roomy.ep.kind = EpType::Msg;
+    assert_eq!(limits(&roomy, |_| ()), [1, 1, 0, 128]);
+}

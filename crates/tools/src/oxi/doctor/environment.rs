@@ -13,6 +13,24 @@ use crate::oxi::conf;
 /// The variable that says which providers there shall be.
 const PROVIDER: &str = "FI_PROVIDER";
 
+/// How variables of the C library's providers begin that this library has not. They are spelt right, but nothing reads them
+/// unless such a provider is loaded, and then it lists them itself.
+const ELSEWHERE: [(&str, &str); 13] = [
+    ("FI_EFA_", "efa"),
+    ("FI_VERBS_", "verbs"),
+    ("FI_CXI_", "cxi"),
+    ("FI_OPX_", "opx"),
+    ("FI_PSM2_", "psm2"),
+    ("FI_PSM3_", "psm3"),
+    ("FI_UCX_", "ucx"),
+    ("FI_USNIC_", "usnic"),
+    ("FI_GNI_", "gni"),
+    ("FI_LPP_", "lpp"),
+    ("FI_LNX_", "lnx"),
+    ("FI_SM2_", "sm2"),
+    ("FI_OFI_MRAIL_", "ofi_mrail"),
+];
+
 /// Looks at all variables that begin as those of libfabric do.
 pub(super) fn check(backends: &[Backend]) -> Vec<Finding> {
     let known: Vec<Parameter> = backends
@@ -80,7 +98,9 @@ fn examine(
     let mut findings = Vec::new();
     for Variable { about, name, value } in variables {
         match known.iter().find(|parameter| parameter.name == *name) {
-            None => findings.push(unknown(about, name, known)),
+            None => {
+                findings.push(elsewhere(about, name).unwrap_or_else(|| unknown(about, name, known)))
+            }
             Some(parameter) if !holds(parameter.kind, value) => findings.push(Finding::bad(
                 about,
                 format!("{value:?} is no value of it, so its default is used"),
@@ -96,6 +116,13 @@ fn examine(
         findings.push(Finding::ok("environment", text));
     }
     findings
+}
+
+/// What is to be said of a variable of a provider that is not here.
+fn elsewhere(about: &str, name: &str) -> Option<Finding> {
+    let (_, provider) = ELSEWHERE.iter().find(|(head, _)| name.starts_with(head))?;
+    let text = format!("it is for the provider {provider}, which is not here");
+    Some(Finding::ok(about, text))
 }
 
 fn unknown(about: &str, name: &str, known: &[Parameter]) -> Finding {
@@ -215,6 +242,25 @@ mod tests {
         assert_eq!(only("FI_PROVIDR", "tcp"), (Grade::Warn, meant));
         let (grade, advice) = only("FI_SOMETHING_ELSE_ENTIRELY", "1");
         assert_eq!((grade, advice.contains("fi_info -e")), (Grade::Warn, true));
+    }
+
+    #[test]
+    fn variables_of_the_c_library_are_known() {
+        for (name, value) in [
+            ("FI_OFI_RXM_USE_SRX", "1"),
+            ("FI_OFI_RXM_DEF_TCP_WAIT_OBJ", "pollfd"),
+            ("FI_OFI_RXD_RETRY", "0"),
+            ("FI_OFI_RXD_PATIENCE_MS", "1000"),
+            ("FI_SOCKETS_IFACE", "eth0"),
+            ("FI_HMEM_DISABLE_P2P", "1"),
+            ("FI_HMEM_CUDA_USE_GDRCOPY", "0"),
+            ("FI_MR_CUDA_CACHE_MONITOR_ENABLED", "1"),
+            ("FI_EFA_USE_DEVICE_RDMA", "1"),
+            ("FI_CXI_RX_MATCH_MODE", "hybrid"),
+        ] {
+            assert_eq!(only(name, value).0, Grade::Ok, "{name}");
+        }
+        assert_eq!(only("FI_OFI_RXM_USE_SXR", "1").0, Grade::Warn);
     }
 
     #[test]
