@@ -4,6 +4,7 @@ use core::ptr::null_mut;
 
 use oxifabric_abi::*;
 
+use crate::ground::{ACCESS, BOTH};
 use crate::traffic::PATIENCE;
 use crate::world::{Two, World, bind, close};
 use crate::{Stage, c, sentences};
@@ -58,6 +59,82 @@ impl Drop for Scalable {
         let mut closed = Vec::new();
         for &(rx, cq) in &self.rx {
             closed.extend([close(rx), close(cq)]);
+        }
+        closed.extend([close(self.ep), close(self.av)]);
+        if !std::thread::panicking() {
+            assert!(closed.iter().all(|&code| code == 0), "{closed:?}");
+        }
+    }
+}
+
+/// A scalable endpoint for reads and writes, whose receive contexts have no queues.
+struct Accessing<'a> {
+    ep: *mut fid_ep,
+    av: *mut fid_av,
+    /// Transmit contexts with their queues, and receive contexts.
+    parts: Vec<(*mut fid_ep, *mut fid_cq, *mut fid_ep)>,
+    world: &'a World,
+}
+
+impl<'a> Accessing<'a> {
+    /// What such endpoints are opened for, where the provider has two contexts of each kind.
+    fn world(stage: &Stage) -> Option<World> {
+        let mut hints = stage.hints();
+        hints.first_mut().caps = ACCESS;
+        c!((*hints.first().ep_attr).tx_ctx_cnt = 2);
+        c!((*hints.first().ep_attr).rx_ctx_cnt = 2);
+        Some(World::of(stage, stage.try_query(&hints, None, 0).ok()?))
+    }
+
+    fn new(world: &'a World) -> Self {
+        let (mut ep, av) = (null_mut(), world.av());
+        let info = world.info.as_ptr();
+        let opened = c!(fi_scalable_ep(world.domain, info, &mut ep, null_mut()));
+        assert_eq!((opened, c!(fi_scalable_ep_bind(ep, av.cast(), 0))), (0, 0));
+        let parts = (0..2)
+            .map(|index| {
+                let (mut tx, mut rx, cq) = (null_mut(), null_mut(), world.cq(|_| {}));
+                assert_eq!(
+                    c!(fi_tx_context(ep, index, null_mut(), &mut tx, null_mut())),
+                    0
+                );
+                assert_eq!(
+                    c!(fi_rx_context(ep, index, null_mut(), &mut rx, null_mut())),
+                    0
+                );
+                assert_eq!((bind(tx, cq, FI_TRANSMIT), c!(fi_enable(tx))), (0, 0));
+                assert_eq!(c!(fi_enable(rx)), 0);
+                (tx, cq, rx)
+            })
+            .collect();
+        assert_eq!(c!(fi_enable(ep)), 0);
+        Self {
+            ep,
+            av,
+            parts,
+            world,
+        }
+    }
+
+    /// Reads all queues once; tells whether there was an entry.
+    fn progress(&self) -> bool {
+        let mut entry = fi_cq_tagged_entry::ZERO;
+        let read = |cq: *mut fid_cq| c!(fi_cq_read(cq, (&raw mut entry).cast(), 1));
+        self.parts
+            .iter()
+            .map(|part| part.1)
+            .map(read)
+            .filter(|&read| read == 1)
+            .count()
+            > 0
+    }
+}
+
+impl Drop for Accessing<'_> {
+    fn drop(&mut self) {
+        let mut closed = Vec::new();
+        for &(tx, cq, rx) in &self.parts {
+            closed.extend([close(rx), close(tx), close(cq)]);
         }
         closed.extend([close(self.ep), close(self.av)]);
         if !std::thread::panicking() {
@@ -217,6 +294,43 @@ fn a_scalable_endpoint_has_contexts(stage) {
     }
     assert_eq!((close(ep), close(cq), close(av)), (0, 0, 0));
     drop(sender);
+}
+
+/// A receive context of an endpoint that receives no messages needs no queue; that of the transmit context drives both.
+fn a_context_for_accesses_needs_no_queue(stage) {
+    let Some(world) = Accessing::world(stage) else {
+        return;
+    };
+    let (a, b) = (Accessing::new(&world), Accessing::new(&world));
+    let mut memory = *b"................";
+    let mr = a.world.register(memory.as_mut_ptr(), memory.len(), BOTH, 7).expect("a region");
+    let name = crate::lobby::name_of(b.ep.cast());
+    let mut to = 77;
+    assert_eq!(c!(fi_av_insert(a.av, name.as_ptr().cast(), 1, &mut to, 0, null_mut())), 1);
+    let (mut bytes, begun) = (*b"written!", std::time::Instant::now());
+    for (at, part) in a.parts.iter().enumerate() {
+        let remote = world.remote(memory.as_mut_ptr()) + 8 * at as u64;
+        let (place, mut context) = (bytes.as_mut_ptr().cast(), [0_u64; 8]);
+        let mut call = || {
+            let (key, context) = (c!(fi_mr_key(mr)), context.as_mut_ptr().cast());
+            c!(fi_write(part.0, place, 8, null_mut(), to, remote, key, context))
+        };
+        while call() == -(FI_EAGAIN as isize) {
+            assert!(begun.elapsed() < PATIENCE);
+            let _ = (a.progress(), b.progress());
+        }
+        while !a.progress() {
+            assert!(begun.elapsed() < PATIENCE);
+            b.progress();
+        }
+    }
+    // Written is written when the target has seen it.
+    while c!(core::ptr::read_volatile(&raw const memory)) != *b"written!written!" {
+        assert!(begun.elapsed() < PATIENCE);
+        let _ = (a.progress(), b.progress());
+    }
+    drop((a, b));
+    assert_eq!(close(mr), 0);
 }
 
 /// A scalable endpoint with open contexts cannot be closed: -FI_EBUSY.

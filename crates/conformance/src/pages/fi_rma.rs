@@ -46,6 +46,28 @@ fn reads_of_every_length_are_right(stage) {
     ground.close();
 }
 
+/// An endpoint that receives no messages needs no queue for receives; its other queue drives it.
+fn accesses_need_no_queue_for_receives(stage) {
+    let world = World::with(stage, |hints| hints.caps = ACCESS);
+    let two = Two::of(world.end_with(FI_TRANSMIT, |_| {}), world.end_with(FI_TRANSMIT, |_| {}));
+    let ground = Ground::of(world, two, BOTH);
+    ground.write(b"written", 100, ground.key());
+    let _ = ground.two.done(&ground.two.a);
+    let place = ground.read(9, 99, ground.key());
+    let _ = ground.two.done(&ground.two.a);
+    assert_eq!(c!(core::slice::from_raw_parts(place, 9)), b"\x55written\x55");
+    ground.close();
+}
+
+/// An endpoint that receives no messages, but reads and writes, needs a queue or counter for that: -FI_ENOCQ.
+fn accesses_need_a_queue(stage) {
+    let world = World::with(stage, |hints| hints.caps = ACCESS);
+    let (ep, av, cq) = (world.bare(), world.av(), world.cq(|_| {}));
+    assert_eq!((bind(ep, av, 0), c!(fi_enable(ep))), (0, -FI_ENOCQ));
+    assert_eq!((bind(ep, cq, FI_RECV), c!(fi_enable(ep))), (0, -FI_ENOCQ));
+    assert_eq!((close(ep), close(cq), close(av)), (0, 0, 0));
+}
+
 /// Long writes arrive whole.
 fn long_writes_arrive_whole(stage) {
     let ground = Ground::new(stage, BOTH);

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use oxifabric_abi::{
     FI_CLASS_AV, FI_CLASS_CNTR, FI_CLASS_CQ, FI_CLASS_EQ, FI_CLASS_SRX_CTX, FI_CLASS_STX_CTX,
-    FI_READ, FI_RECV, FI_SELECTIVE_COMPLETION, FI_SEND, FI_TRANSMIT, FI_WRITE, fid,
+    FI_RECV, FI_SELECTIVE_COMPLETION, FI_SEND, FI_TRANSMIT, FI_WRITE, fid,
 };
 use oxifabric_types::{Caps, Errno};
 
 use super::RdmEndpoint;
 use super::bindings::Bindings;
 use super::connection::Reports;
+use super::part::Way;
 use super::port::Port;
 use super::router::{AccessCounters, Side};
 use super::srx::{Feed, Srx};
@@ -227,18 +228,33 @@ impl<P: Provider> RdmEndpoint<P> {
         }
     }
 
+    /// Checks that something takes the results of both directions, as far as the endpoint has them. Something must be
+    /// bound in any case: nothing else drives the endpoint.
     fn check_bindings(&self, bindings: &Bindings) -> Result<(), Errno> {
-        let one_way = self.has(Caps::SEND | Caps::RECV);
-        let sends = !one_way || self.has(Caps::SEND);
-        let receives = !one_way || self.has(Caps::RECV);
-        let counted = bindings.counted;
-        if sends && bindings.tx_cq.is_none() && counted & (FI_SEND | FI_READ | FI_WRITE) == 0 {
-            return Err(Errno::NOCQ);
+        let (sends, receives) = (self.has_way(Way::Transmit), self.has_way(Way::Receive));
+        if sends || !receives && !bindings.has(Way::Receive) {
+            bindings.check_way(Way::Transmit)?;
         }
-        if receives && bindings.rx_cq.is_none() && counted & !(FI_SEND | FI_READ | FI_WRITE) == 0 {
-            return Err(Errno::NOCQ);
+        if receives {
+            bindings.check_way(Way::Receive)?;
         }
         Ok(())
+    }
+
+    /// Tells whether there are results of a direction: those of messages, and of reads and writes that begin here.
+    pub(super) fn has_way(&self, way: Way) -> bool {
+        let (way, other) = match way {
+            Way::Transmit if self.has(Caps::COLLECTIVE) || self.initiates() => return true,
+            Way::Transmit => (Caps::SEND, Caps::RECV),
+            Way::Receive => (Caps::RECV, Caps::SEND),
+        };
+        self.has(Caps::MSG | Caps::TAGGED) && (self.has(way) || !self.has(other))
+    }
+
+    /// Tells whether the endpoint reads and writes memory of peers, beyond being their target.
+    fn initiates(&self) -> bool {
+        let target_only = self.has(Caps::REMOTE_READ | Caps::REMOTE_WRITE);
+        self.has(Caps::RMA | Caps::ATOMIC) && (self.has(Caps::READ | Caps::WRITE) || !target_only)
     }
 
     /// Opens the device to peers, if it is not, and wires the results.

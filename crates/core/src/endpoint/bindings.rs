@@ -6,6 +6,7 @@ use oxifabric_abi::{
 };
 use oxifabric_types::Errno;
 
+use super::part::Way;
 use super::srx::Srx;
 use crate::cntr::Cntr;
 use crate::cq::Cq;
@@ -92,23 +93,29 @@ impl Bindings {
     ///
     /// # Errors
     /// `NOCQ`.
-    pub(super) fn check_way(&self, queue_flag: u64, counted: u64) -> Result<(), Errno> {
-        let cq = match queue_flag {
-            FI_TRANSMIT => &self.tx_cq,
-            _ => &self.rx_cq,
-        };
-        if cq.is_none() && self.counted & counted == 0 {
-            return Err(Errno::NOCQ);
+    pub(super) fn check_way(&self, way: Way) -> Result<(), Errno> {
+        match self.has(way) {
+            true => Ok(()),
+            false => Err(Errno::NOCQ),
         }
-        Ok(())
+    }
+
+    /// Tells whether a direction has a queue or a counter.
+    pub(super) const fn has(&self, way: Way) -> bool {
+        let cq = match way {
+            Way::Transmit => &self.tx_cq,
+            Way::Receive => &self.rx_cq,
+        };
+        cq.is_some() || self.counted & way.counted() != 0
     }
 
     /// Lets go of queue and counters of a direction.
-    pub(super) fn unbind(&mut self, queue_flag: u64, counted: u64) {
-        match queue_flag {
-            FI_TRANSMIT => self.tx_cq = None,
-            _ => self.rx_cq = None,
+    pub(super) fn unbind(&mut self, way: Way) {
+        match way {
+            Way::Transmit => self.tx_cq = None,
+            Way::Receive => self.rx_cq = None,
         }
+        let counted = way.counted();
         self.counters.retain(|(flags, _)| flags & counted == 0);
         self.counted &= !counted;
     }

@@ -40,7 +40,7 @@ impl Way {
     }
 
     /// Returns what counters of the direction may count.
-    const fn counted(self) -> u64 {
+    pub(super) const fn counted(self) -> u64 {
         match self {
             Self::Transmit => FI_SEND | FI_READ | FI_WRITE,
             Self::Receive => FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE,
@@ -77,7 +77,8 @@ pub(crate) trait Part {
     /// `bfid` is null or an open object.
     unsafe fn bind_way(&self, bfid: *mut fid, flags: u64, way: Way) -> Result<(), Errno>;
 
-    /// Enables one direction; a second time changes nothing.
+    /// Enables one direction; a second time changes nothing. Where no messages are received, receiving needs no queue: the
+    /// queue of the other direction drives both.
     ///
     /// # Errors
     /// As fi_enable.
@@ -140,7 +141,9 @@ impl<P: Provider> Part for RdmEndpoint<P> {
         if bindings.ways & way.bit() != 0 {
             return Ok(());
         }
-        bindings.check_way(way.queue_flag(), way.counted())?;
+        if self.has_way(way) {
+            bindings.check_way(way)?;
+        }
         if self.port.lock().av.is_none() {
             return Err(Errno::NOAV);
         }
@@ -162,7 +165,7 @@ impl<P: Provider> Part for RdmEndpoint<P> {
     fn disable_way(&self, way: Way) -> Result<(), Errno> {
         let mut bindings = lock(&self.bindings);
         self.leave(&bindings);
-        bindings.unbind(way.queue_flag(), way.counted());
+        bindings.unbind(way);
         if self.port.lock().enabled {
             self.start(&bindings)?;
             self.quiesce(way)?;
