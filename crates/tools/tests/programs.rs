@@ -1,106 +1,12 @@
 //! The programs, run as programs, on the library that is built in.
 
-use std::io::{BufRead, BufReader, Read};
+#[allow(dead_code, reason = "each file of tests uses some of it")]
+mod running;
+
 use std::net::TcpListener;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::Command;
 
-/// How long a program may take before the test fails.
-const WATCHDOG: Duration = Duration::from_secs(120);
-
-/// A libfabric.conf that says nothing.
-const NO_CONF: &str = "/dev/null";
-
-/// A program that runs, killed when the test ends first.
-struct Running {
-    child: Child,
-    out: mpsc::Receiver<String>,
-    err: mpsc::Receiver<String>,
-}
-
-/// What a program did.
-struct Ended {
-    status: ExitStatus,
-    out: String,
-    err: String,
-}
-
-impl Running {
-    fn start(program: &str, arguments: &[&str]) -> Self {
-        let mut child = Command::new(program)
-            .args(arguments)
-            .env_remove("OXIFABRIC_LIBRARY")
-            // What this machine's libfabric.conf says is not for tests.
-            .env("FI_OXI_CONF", NO_CONF)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let out = lines(child.stdout.take().unwrap());
-        let err = lines(child.stderr.take().unwrap());
-        Self { child, out, err }
-    }
-
-    /// Waits for a line of the standard error that contains the text.
-    fn wait_for(&self, text: &str) {
-        let start = Instant::now();
-        loop {
-            let left = WATCHDOG.saturating_sub(start.elapsed());
-            let line = self.err.recv_timeout(left).expect("the line comes");
-            if line.contains(text) {
-                return;
-            }
-        }
-    }
-
-    fn end(mut self) -> Ended {
-        let start = Instant::now();
-        let (mut out, mut err) = (String::new(), String::new());
-        // Lines end when the program has closed its outputs, which is when it ends.
-        for (lines, text) in [(&self.out, &mut out), (&self.err, &mut err)] {
-            loop {
-                let left = WATCHDOG.saturating_sub(start.elapsed());
-                match lines.recv_timeout(left) {
-                    Ok(line) => text.push_str(&line),
-                    Err(mpsc::RecvTimeoutError::Disconnected) => break,
-                    Err(mpsc::RecvTimeoutError::Timeout) => {
-                        panic!("it does not end; so far: {text}")
-                    }
-                }
-            }
-        }
-        let status = self.child.wait().unwrap();
-        Ended { status, out, err }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        _ = self.child.kill();
-        _ = self.child.wait();
-    }
-}
-
-fn lines(from: impl Read + Send + 'static) -> mpsc::Receiver<String> {
-    let (sender, receiver) = mpsc::channel();
-    thread::spawn(move || {
-        let mut from = BufReader::new(from);
-        let mut line = String::new();
-        while matches!(from.read_line(&mut line), Ok(len) if len > 0) {
-            if sender.send(core::mem::take(&mut line)).is_err() {
-                return;
-            }
-        }
-    });
-    receiver
-}
-
-fn run(program: &str, arguments: &[&str]) -> Ended {
-    Running::start(program, arguments).end()
-}
+use running::{Ended, NO_CONF, Running, run};
 
 const FI_STRERROR: &str = env!("CARGO_BIN_EXE_fi_strerror");
 const FI_INFO: &str = env!("CARGO_BIN_EXE_fi_info");
