@@ -157,6 +157,12 @@ pub trait Device: Link + Connection + Send + Sized + 'static {
         false
     }
 
+    /// Returns how many packets were sent again since the device was opened, if it knows. Short enough to be asked ten times a
+    /// second.
+    fn repeated(&self) -> u64 {
+        0
+    }
+
     /// Begins to hear what is sent to a multicast group (fi_join); each time counts.
     ///
     /// # Errors

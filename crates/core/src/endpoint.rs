@@ -33,6 +33,7 @@ mod stx;
 mod tagged;
 mod transfer;
 mod trigger;
+mod watch;
 
 use core::ffi::c_void;
 use core::ptr::NonNull;
@@ -260,7 +261,7 @@ impl<P: Provider> Drive for RdmEndpoint<P> {
 
     fn arm(&self) -> bool {
         let mut port = self.port.lock();
-        port.clock.renew();
+        port.look_before_sleep();
         // What progress has just begun may have its answer waiting; only a quiet device is armed.
         port.progress() == 0 && port.sleeps && port.device.arm()
     }

@@ -13,6 +13,7 @@
 //! - `upkeep`, what a domain does by itself: `work` that waits for counters, and automatic progress.
 //! - `atomic`: which atomics there are, and what keeps them apart.
 //! - `collective` groups, which endpoints join by an `av_set`; `multicast` groups.
+//! - `stats`: what `oxi top` reads.
 //! - Under them: `handle` (casts and counted references), `members` (who drives whom), `wait` (what a thread sleeps
 //!   on), `sockaddr`, `text`, and `absent` for the calls that an object does not have.
 
@@ -48,6 +49,7 @@ pub mod registry;
 pub mod secret;
 pub mod simulation;
 mod sockaddr;
+mod stats;
 pub mod syscall;
 #[cfg(test)]
 mod tests;

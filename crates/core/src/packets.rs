@@ -132,6 +132,10 @@ impl<P: PacketDevice> Device for ReliableLink<P> {
         Self::close(self);
     }
 
+    fn repeated(&self) -> u64 {
+        Self::repeated(self)
+    }
+
     fn reason(&self, peer: PeerId) -> Option<String> {
         let end = self.ended(peer)?;
         let at = self.port().address(peer)?;

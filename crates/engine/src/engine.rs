@@ -217,6 +217,11 @@ impl Engine {
         self.posted.len() + self.unexpected.matched()
     }
 
+    /// Returns how many receives wait for a message.
+    pub fn posted(&self) -> usize {
+        self.posted.len()
+    }
+
     /// Returns how many messages wait for a receive.
     pub fn unexpected(&self) -> usize {
         self.unexpected.waiting()

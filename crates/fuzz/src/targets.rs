@@ -8,6 +8,7 @@ mod reliable_packets;
 mod shm_headers;
 mod shm_lane;
 mod shm_pair;
+mod stats;
 mod tcp_headers;
 mod tcp_letters;
 mod tcp_stream;
@@ -34,6 +35,7 @@ pub(crate) const ALL: &[Target] = targets![
     shm_headers,
     shm_lane,
     shm_pair,
+    stats,
     engine_frames,
     addresses,
     environment,

@@ -13,6 +13,7 @@ mod errno;
 mod flags;
 mod info;
 mod matching;
+pub mod stats;
 mod time;
 
 pub use address::{Address, FiAddr, PeerId};

@@ -15,7 +15,6 @@ use super::bindings::Bindings;
 use super::connection::Reports;
 use super::part::Way;
 use super::port::Port;
-use super::router::{AccessCounters, Side};
 use super::srx::{Feed, Srx};
 use super::stx::Stx;
 use crate::av::Av;
@@ -178,15 +177,8 @@ impl<P: Provider> RdmEndpoint<P> {
 
     /// Says where results go.
     fn wire(&self, port: &mut Port<P::Device>, bindings: &Bindings) {
-        port.out.tx = Side {
-            cq: bindings.tx_cq.clone(),
-            cntr: bindings.counter(FI_SEND),
-        };
-        port.out.rx = Side {
-            cq: bindings.rx_cq.clone(),
-            cntr: bindings.counter(FI_RECV),
-        };
-        port.out.accesses = AccessCounters::new(|direction| bindings.counter(direction));
+        let queues = [bindings.tx_cq.clone(), bindings.rx_cq.clone()];
+        port.out.wire(queues, |kind| bindings.counter(kind));
         port.out.shared.clone_from(&bindings.srx);
     }
 
@@ -293,6 +285,7 @@ impl<P: Provider> RdmEndpoint<P> {
         }
         port.out.upkeep = Some(Arc::clone(upkeep));
         port.enabled = true;
+        port.watch(P::NAME, self.info.ep.kind);
         Ok(())
     }
 

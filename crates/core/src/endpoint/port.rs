@@ -11,6 +11,7 @@ use super::connection::Reports;
 use super::router::Router;
 use super::srx::SharedSources;
 use super::transfer::{Lend, RecvCall, SendCall};
+use super::watch::Watch;
 use crate::av::Av;
 use crate::clock::LoopClock;
 use crate::connection::THE_PEER;
@@ -47,6 +48,8 @@ pub(super) struct Port<D> {
     /// The device holds frames back, and `upkeep` knows.
     holding: bool,
     upkeep: Arc<Upkeep>,
+    /// Where `oxi top` reads how the endpoint fares.
+    pub(super) watch: Option<Box<Watch>>,
 }
 
 impl<D: Device> Port<D> {
@@ -75,6 +78,7 @@ impl<D: Device> Port<D> {
             seen: 0,
             holding: false,
             upkeep,
+            watch: None,
         }
     }
 
@@ -213,9 +217,11 @@ impl<D: Device> Port<D> {
         if !self.enabled {
             return 0;
         }
-        let events = self
-            .engine
-            .progress(&mut self.device, &mut self.out, self.clock.now());
+        let now = match self.clock.now() {
+            Some(now) => now,
+            None => self.look_at_clock(),
+        };
+        let events = self.engine.progress(&mut self.device, &mut self.out, now);
         self.settle();
         if D::CONNECTED {
             return events + self.report();

@@ -3,21 +3,23 @@
 //! Path class: short. What needs the device (the address of an unknown source, the reason of a failure) is set aside
 //! while the engine runs, with everything after it, and settled right afterwards: so entries keep their order.
 
+mod tally;
+
 use core::{mem, ptr};
 use std::ffi::CString;
 use std::sync::Arc;
 
-use oxifabric_abi::{FI_READ, FI_REMOTE_READ, FI_REMOTE_WRITE, FI_WRITE};
 use oxifabric_engine::{Completion, Completions, Failure, GroupId, RxOp, Target};
 use oxifabric_mem::{Iov, IovSegment, MAX_SEGMENTS};
 use oxifabric_types::{Errno, FiAddr, Flags, PeerId};
 
+use self::tally::{AccessCounters, Side, Tally};
 use super::joins::Joins;
 use super::srx::{SharedSources, Srx};
 use crate::atomic;
 use crate::av::Av;
 use crate::cntr::Cntr;
-use crate::cq::{Cq, NO_SOURCE};
+use crate::cq::NO_SOURCE;
 use crate::device::Device;
 use crate::domain::Domain;
 use crate::eq::Eq;
@@ -39,46 +41,12 @@ const ACCESS: Flags = Flags::RMA.union(Flags::ATOMIC).union(Flags::COLLECTIVE);
 /// Results that are not simply those of a message.
 const ELSEWHERE: Flags = ACCESS.union(Flags::DEFERRED);
 
-/// Queue and counter of one direction.
-#[derive(Default)]
-pub(super) struct Side {
-    pub(super) cq: Option<Ref<Cq>>,
-    pub(super) cntr: Option<Ref<Cntr>>,
-}
-
-/// Counters of reads and writes, by who began them.
-#[derive(Default)]
-pub(super) struct AccessCounters {
-    read: Option<Ref<Cntr>>,
-    write: Option<Ref<Cntr>>,
-    remote_read: Option<Ref<Cntr>>,
-    remote_write: Option<Ref<Cntr>>,
-    /// There is one of them.
-    any: bool,
-}
-
-impl AccessCounters {
-    /// Takes what is bound for `FI_READ`, and so on, as `bound` says.
-    pub(super) fn new(bound: impl Fn(u64) -> Option<Ref<Cntr>>) -> Self {
-        let mut counters = Self {
-            read: bound(FI_READ),
-            write: bound(FI_WRITE),
-            remote_read: bound(FI_REMOTE_READ),
-            remote_write: bound(FI_REMOTE_WRITE),
-            any: false,
-        };
-        let own = counters.read.is_some() || counters.write.is_some();
-        counters.any = own || counters.remote_read.is_some() || counters.remote_write.is_some();
-        counters
-    }
-}
-
 /// Takes the results of one endpoint's operations.
 #[derive(Default)]
 pub(super) struct Router {
-    pub(super) tx: Side,
-    pub(super) rx: Side,
-    pub(super) accesses: AccessCounters,
+    tx: Side,
+    rx: Side,
+    accesses: AccessCounters,
     /// Who knows what became of deferred work.
     pub(super) upkeep: Option<Arc<Upkeep>>,
     /// Whose registered memory peers may access, if the endpoint lets them (FI_RMA, FI_ATOMIC).
@@ -91,6 +59,8 @@ pub(super) struct Router {
     sources: Option<Sources>,
     set_aside: Vec<Result<Completion, Failure>>,
     joins: Joins,
+    /// How many operations failed, other than by fi_cancel(3).
+    pub(super) failures: u64,
 }
 
 /// Names of sources by peer, as far as they were asked for.
@@ -124,6 +94,9 @@ impl Completions for Router {
 
     #[cold]
     fn fail(&mut self, failure: Failure) {
+        if failure.errno != Errno::CANCELED {
+            self.failures += 1;
+        }
         self.set_aside.push(Err(failure));
     }
 
@@ -241,22 +214,13 @@ impl Router {
         if flags.intersects(ELSEWHERE) {
             return self.accesses.any || flags.contains(Flags::DEFERRED);
         }
-        self.side(flags).cntr.is_some()
+        self.side(flags).tally.is_some()
     }
 
     /// Tells whether something is counted on a counter.
     pub(super) fn counts_on(&self, counter: &Cntr) -> bool {
-        let accesses = &self.accesses;
-        let all = [
-            &self.tx.cntr,
-            &self.rx.cntr,
-            &accesses.read,
-            &accesses.write,
-            &accesses.remote_read,
-            &accesses.remote_write,
-        ];
-        let mut bound = all.into_iter().flatten();
-        bound.any(|cntr| ptr::eq(&**cntr, counter))
+        let mut bound = self.tallies().into_iter().flatten();
+        bound.any(|tally| tally.cntr().is_some_and(|cntr| ptr::eq(cntr, counter)))
     }
 
     /// Tells whether [`Router::settle`] has something to do.
@@ -294,10 +258,10 @@ impl Router {
             return self.route(completion, FiAddr(NO_SOURCE));
         }
         let side = self.side(completion.flags);
-        if let Some(cntr) = &side.cntr
+        if let Some(tally) = &side.tally
             && counts(completion.flags)
         {
-            cntr.add(1);
+            tally.count(completion.len);
         }
         if let (Some(cq), Some(address)) = (&side.cq, device.address(completion.from))
             && completion.wanted
@@ -312,10 +276,10 @@ impl Router {
             return self.route_access(&{ *completion }, source);
         }
         let side = self.side(completion.flags);
-        if let Some(cntr) = &side.cntr
+        if let Some(tally) = &side.tally
             && counts(completion.flags)
         {
-            cntr.count(completion.len);
+            tally.count(completion.len);
         }
         if let Some(cq) = &side.cq
             && completion.wanted
@@ -331,7 +295,9 @@ impl Router {
         if completion.flags.contains(Flags::DEFERRED) {
             return self.route_deferred(completion, source);
         }
-        self.count_access(completion, |cntr| cntr.count(completion.len));
+        if let Some(tally) = self.access_tally(completion.flags) {
+            tally.count(completion.len);
+        }
         if let Some(cq) = &self.side(completion.flags).cq
             && completion.wanted
         {
@@ -347,6 +313,9 @@ impl Router {
         };
         if let Some(cntr) = &issued.cntr {
             cntr.count(completion.len);
+        }
+        if let Some(tally) = self.tally(completion.flags) {
+            tally.note(completion.len);
         }
         if let Some(cq) = &self.side(completion.flags).cq
             && issued.reported
@@ -364,9 +333,8 @@ impl Router {
         Some((issued, shown))
     }
 
-    /// Gives `count` the endpoint's counter of a read or write.
-    fn count_access(&self, access: &Completion, count: impl Fn(&Cntr)) {
-        let flags = access.flags;
+    /// Returns where a read or write is counted.
+    fn access_tally(&self, flags: Flags) -> Option<&Tally> {
         let counters = &self.accesses;
         let own = if flags.contains(Flags::COLLECTIVE) {
             &counters.write
@@ -379,8 +347,14 @@ impl Router {
         } else {
             &counters.remote_write
         };
-        if let Some(cntr) = own {
-            count(cntr);
+        own.as_ref()
+    }
+
+    /// Returns where an operation of any kind is counted.
+    fn tally(&self, flags: Flags) -> Option<&Tally> {
+        match flags.intersects(ACCESS) {
+            true => self.access_tally(flags),
+            false => self.side(flags).tally.as_ref(),
         }
     }
 
@@ -396,10 +370,8 @@ impl Router {
         let reason = reason.and_then(|text| CString::new(text).ok());
         // Only what this endpoint began fails here: what a peer did not finish is the peer's affair.
         let side = self.side(failure.op.flags);
-        if failure.op.flags.intersects(ACCESS) {
-            self.count_access(&failure.op, Cntr::count_error);
-        } else if let Some(cntr) = &side.cntr {
-            cntr.count_error();
+        if let Some(tally) = self.tally(failure.op.flags) {
+            tally.count_error();
         }
         if let Some(cq) = &side.cq {
             cq.push_failure(failure, source.0, reason);

@@ -111,6 +111,8 @@ pub struct ReliableLink<P> {
     gathering: Gathering,
     /// How the last channels with peers ended.
     ends: BTreeMap<PeerId, End>,
+    /// How many packets were sent again over channels that have ended.
+    repeated: u64,
     now: Instant,
 }
 
@@ -272,6 +274,7 @@ impl<P: PacketPort> ReliableLink<P> {
             watch: Watch::new(),
             gathering: Gathering::new(),
             ends: BTreeMap::new(),
+            repeated: 0,
             now: Instant::default(),
         }
     }
@@ -295,6 +298,12 @@ impl<P: PacketPort> ReliableLink<P> {
     pub fn is_done(&self) -> bool {
         let mut open = self.peers.iter().flatten();
         open.all(|peer| peer.large.is_none() && peer.channel.is_done())
+    }
+
+    /// How many packets were sent more than once, to any peer.
+    pub fn repeated(&self) -> u64 {
+        let open = self.peers.iter().flatten();
+        self.repeated + open.map(|peer| peer.channel.repeated()).sum::<u64>()
     }
 
     /// Tells whether frames wait for the next poll to leave together.
@@ -467,6 +476,7 @@ impl<P: PacketPort> ReliableLink<P> {
             return;
         };
         self.ids.remove(&peer.channel.id());
+        self.repeated += peer.channel.repeated();
         if let Some(Large {
             body: Rest::Lent(_, token),
             ..

@@ -1,0 +1,108 @@
+//! How an endpoint fares, told to `oxi top` (FI_OXI_STATS).
+//!
+//! An endpoint that is not watched has no [`Watch`], and finds that out only when it looks at the real clock, once in many
+//! polls. One that is tells of itself there, a few times a second, and before its thread goes to sleep.
+
+use std::time::Duration;
+
+use oxifabric_types::stats::Figures;
+use oxifabric_types::{EpType, Instant, PeerId};
+
+use super::port::Port;
+use crate::clock;
+use crate::device::Device;
+use crate::stats::Slot;
+
+/// How long what was told last is true enough.
+const PERIOD: Duration = Duration::from_millis(100);
+
+/// What a watched endpoint has.
+pub(super) struct Watch {
+    slot: Slot,
+    /// When to tell next.
+    due: Instant,
+    /// How many peers it knew, and the number that the next one will have.
+    peers: u64,
+    next: PeerId,
+}
+
+impl<D: Device> Port<D> {
+    /// Lets the endpoint be watched, if the environment asks for it and it is not yet.
+    pub(super) fn watch(&mut self, provider: &str, kind: EpType) {
+        if self.watch.is_some() {
+            return;
+        }
+        let Some(slot) = Slot::take(provider, kind, &self.device.name()) else {
+            return;
+        };
+        self.watch = Some(Box::new(Watch {
+            slot,
+            due: Instant::default(),
+            peers: 0,
+            next: PeerId(0),
+        }));
+        self.out.watch();
+        self.publish();
+    }
+
+    /// Looks at the real clock.
+    #[cold]
+    pub(super) fn look_at_clock(&mut self) -> Instant {
+        let now = self.clock.renew();
+        if let Some(watch) = &mut self.watch {
+            // Programs that poll now and then only are to be seen in time, too.
+            self.clock.hasten();
+            if watch.due <= now {
+                watch.due = now.after(PERIOD);
+                self.publish();
+            }
+        }
+        now
+    }
+
+    /// The same when a thread is about to sleep: nothing is told until it wakes up.
+    pub(super) fn look_before_sleep(&mut self) {
+        self.clock.renew();
+        self.publish();
+    }
+
+    /// Tells how things stand.
+    #[cold]
+    fn publish(&mut self) {
+        let Some(watch) = &mut self.watch else {
+            return;
+        };
+        let figures = Figures {
+            sampled_ns: clock::exact().as_nanos(),
+            traffic: self.out.traffic(),
+            errors: self.out.failures,
+            retransmissions: self.device.repeated(),
+            peers: watch.count_peers(&self.device),
+            sends: self.engine.pending_tx() as u64,
+            receives: self.engine.posted() as u64,
+            unexpected: self.engine.unexpected() as u64,
+            unexpected_bytes: self.engine.unexpected_bytes() as u64,
+        };
+        watch.slot.publish(&figures);
+    }
+}
+
+impl Watch {
+    /// Counts the peers. A device numbers them in order, so only new ones are looked for.
+    fn count_peers<D: Device>(&mut self, device: &D) -> u64 {
+        if D::CONNECTED {
+            return device.peer_name().is_ok().into();
+        }
+        let is_there = |number| device.address(PeerId(number)).is_some();
+        // Some begin with one.
+        if self.next.0 == 0 && !is_there(0) && is_there(1) {
+            self.next.0 = 1;
+        }
+        while is_there(self.next.0) {
+            self.next.0 += 1;
+            self.peers += 1;
+        }
+        // An endpoint that may send to itself knows itself as a peer.
+        self.peers.saturating_sub(u64::from(!D::DATAGRAM))
+    }
+}
