@@ -8,7 +8,7 @@ use std::process::Command;
 use oxifabric_trials::wheel::{self, Wheel};
 
 /// The packages that the tests use, each with a file that shows that it is there.
-const PACKAGES: [(&str, &str); 11] = [
+const PACKAGES: [(&str, &str); 12] = [
     ("libfabric-bin", "/usr/bin/fi_pingpong"),
     ("libfabric-dev", "/usr/include/rdma/fabric.h"),
     ("openmpi-bin", "/usr/bin/mpirun.openmpi"),
@@ -18,6 +18,11 @@ const PACKAGES: [(&str, &str); 11] = [
     // libFuzzer is C++.
     ("g++", "/usr/bin/g++"),
     ("util-linux", "/usr/bin/taskset"),
+    // It judges metrics.
+    (
+        "python3-prometheus-client",
+        "/usr/lib/python3/dist-packages/prometheus_client",
+    ),
     // It counts instructions.
     ("valgrind", "/usr/bin/valgrind"),
     // The raw Rust binding reads the headers with it, and finds them by pkg-config.

@@ -15,6 +15,7 @@ mod player;
 mod providers;
 mod sim;
 mod table;
+mod top;
 mod tune;
 
 use std::process::ExitCode;
@@ -53,6 +54,8 @@ enum Command {
     Doctor(doctor::Options),
     /// Find out from which length on messages should go another way on this machine
     Tune(tune::Options),
+    /// Watch what processes do with the library, as top does
+    Top(top::Options),
     /// The other process of a measurement
     #[command(hide = true)]
     Peer(peer::Options),
@@ -77,6 +80,7 @@ pub fn main() -> ExitCode {
         Some(Command::Lab(options)) => lab::run(&options),
         Some(Command::Doctor(options)) => doctor::run(&options),
         Some(Command::Tune(options)) => tune::run(&options),
+        Some(Command::Top(options)) => top::run(&options),
         Some(Command::Team(options)) => tune::serve(&options).map(|()| ExitCode::SUCCESS),
         Some(Command::Peer(options)) => peer::serve(&options).map(|()| ExitCode::SUCCESS),
     };
