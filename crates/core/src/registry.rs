@@ -4,6 +4,7 @@
 //! device and changes nothing. Setup path.
 
 mod filter;
+mod format;
 mod place;
 #[cfg(test)]
 mod tests;
@@ -18,6 +19,7 @@ use crate::log;
 use crate::params::{Parameter, ParameterKind, sysconfig};
 use crate::provider::{Listed, ProviderEntry};
 pub use filter::{NameFilter, of_environment as filter_of_environment};
+pub use format::admits_format;
 use place::places;
 
 /// The providers of a library, in order of preference.
@@ -155,8 +157,9 @@ pub(crate) const YIELD_US: Parameter = Parameter {
 };
 
 /// Parameters of the library as a whole.
-pub(crate) static PARAMETERS: [Parameter; 2] = [
+pub(crate) static PARAMETERS: [Parameter; 3] = [
     YIELD_US,
+    format::ADDR_FORMAT,
     Parameter {
         name: "provider",
         kind: ParameterKind::Text,
@@ -189,7 +192,7 @@ fn ask(
         }
     };
     for offer in placed {
-        match match_info(&offer, request.hints, request.version) {
+        match match_info(&offer, request.hints, request.version).and_then(format::admitted) {
             Ok(mut info) => {
                 let prefix = prefix_mode(&info, request.hints);
                 for mode in [&mut info.mode, &mut info.tx.mode, &mut info.rx.mode] {

@@ -98,6 +98,13 @@ fn its_endpoints_are_filtered_and_its_parameters_listed() {
     alone.expect_success().expect_stdout("provider: mirror\n");
     assert!(!alone.stdout.contains("provider: tcp"), "{alone}");
     assert!(!alone.stderr.contains("leaves no provider"), "{alone}");
+    let inet = require!(info(
+        "",
+        found.path(),
+        &[("FI_ADDR_FORMAT", "FI_SOCKADDR_IN")]
+    ));
+    inet.expect_success().expect_stdout("provider: tcp\n");
+    assert!(!inet.stdout.contains("mirror"), "{inet}");
     let refused = require!(info("-p mirror -c FI_ATOMIC", found.path(), &[]));
     assert!(!refused.is_success(), "{refused}");
     let parameters = require!(info("-e", found.path(), &[]));

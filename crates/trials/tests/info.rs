@@ -4,9 +4,14 @@ use oxifabric_trials::{Library, Missing, Outcome, Program, installed, require};
 
 /// Runs `fi_info` with these options.
 fn info(options: &str) -> Result<Outcome, Missing> {
+    Ok(program(options)?.run())
+}
+
+/// `fi_info` with these options.
+fn program(options: &str) -> Result<Program, Missing> {
     let library = Library::under_test()?;
     let program = Program::new(installed("fi_info")?);
-    Ok(program.library(&library).line(options).run())
+    Ok(program.library(&library).line(options))
 }
 
 /// The values of all lines `key: value`.
@@ -153,6 +158,29 @@ fn an_impossible_request_is_answered_with_no_data() {
         outcome.expect_code(61);
         assert!(outcome.stderr.contains("fi_getinfo: -61"), "{outcome}");
     }
+}
+
+/// FI_ADDR_FORMAT of 2.7: only endpoints whose addresses have this format.
+#[test]
+fn the_environment_chooses_a_format_of_addresses() {
+    for format in ["FI_SOCKADDR_IN", "fi_addr_str"] {
+        let outcome = require!(program("-v")).env("FI_ADDR_FORMAT", format).run();
+        let formats = values(outcome.expect_success(), "addr_format");
+        let is_wanted = |found: &&str| found.eq_ignore_ascii_case(format);
+        assert!(
+            !formats.is_empty() && formats.iter().all(is_wanted),
+            "{outcome}"
+        );
+    }
+    let none = require!(program("")).env("FI_ADDR_FORMAT", "FI_ADDR_EFA");
+    none.run().expect_code(61);
+    let unknown = require!(program("-p tcp")).env("FI_ADDR_FORMAT", "ipv4");
+    let outcome = unknown.run();
+    outcome.expect_success().expect_stdout("provider: tcp\n");
+    assert!(
+        outcome.stderr.contains("there is no such format"),
+        "{outcome}"
+    );
 }
 
 #[test]

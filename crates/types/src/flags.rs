@@ -50,6 +50,8 @@ bitflags! {
         const AV_USER_ID = 1 << 41;
         /// Works as a peer of another provider.
         const PEER = 1 << 43;
+        /// Accelerators start transfers by themselves.
+        const XPU = 1 << 44;
         /// Directed receives, of tagged messages only.
         const TAGGED_DIRECTED_RECV = 1 << 45;
         /// Multi-receive buffers for tagged messages.
@@ -199,5 +201,7 @@ bitflags! {
         const HMEM = 1 << 10;
         /// Collective buffers must be registered.
         const COLLECTIVE = 1 << 11;
+        /// Accelerators need a descriptor of their own.
+        const XPU_DESC = 1 << 12;
     }
 }

@@ -23,5 +23,7 @@ pub use info::{
     AvType, DomainAttr, EpAttr, EpType, FabricAttr, Info, Progress, ResourceMgmt, RxAttr,
     Threading, TxAttr,
 };
-pub use matching::{Reason, format_name, match_info, provider_is_named, stack_has_all};
+pub use matching::{
+    Reason, format_name, format_of_name, match_info, provider_is_named, stack_has_all,
+};
 pub use time::Instant;

@@ -11,10 +11,10 @@ mod reason;
 #[cfg(test)]
 mod tests;
 
-pub use names::{format_name, provider_is_named, stack_has_all};
+pub use names::{format_name, format_of_name, provider_is_named, stack_has_all};
 pub use reason::Reason;
 
-use crate::Info;
+use crate::{Caps, Info};
 use alloc::vec::Vec;
 
 /// Fits one offer of a provider to the hints of an application that asked for API `version`.
@@ -25,6 +25,7 @@ use alloc::vec::Vec;
 /// # Errors
 /// Every field in which the offer falls short, so that the caller can tell the nearest miss.
 pub fn match_info(offer: &Info, hints: Option<&Info>, version: u32) -> Result<Info, Vec<Reason>> {
+    let offer = &known(offer, version);
     if let Some(hints) = hints {
         let reasons = check::shortcomings(offer, hints, version);
         if !reasons.is_empty() {
@@ -32,6 +33,18 @@ pub fn match_info(offer: &Info, hints: Option<&Info>, version: u32) -> Result<In
         }
     }
     Ok(narrow::narrow(offer, hints, version))
+}
+
+/// Returns the offer without what has another meaning in that API version: before 2.0 the bit of FI_EXACT_DIRECTED_RECV
+/// was that of FI_VARIABLE_MSG, which no provider here has.
+fn known(offer: &Info, version: u32) -> Info {
+    let mut offer = offer.clone();
+    if older_than(version, 2, 0) {
+        for caps in [&mut offer.caps, &mut offer.tx.caps, &mut offer.rx.caps] {
+            caps.remove(Caps::EXACT_DIRECTED_RECV);
+        }
+    }
+    offer
 }
 
 /// Returns whether an API version comes before `major.minor`.

@@ -6,7 +6,7 @@ use core::ptr;
 use oxifabric_abi::fi_info;
 use oxifabric_core::info::free;
 use oxifabric_core::log;
-use oxifabric_core::registry::NameFilter;
+use oxifabric_core::registry::{NameFilter, admits_format};
 use oxifabric_types::{Reason, strerror_c};
 
 use super::adopt::adopt;
@@ -134,7 +134,7 @@ fn is_meant(asked: &str, external: &External) -> bool {
     }
 }
 
-/// Takes entries out of a list that FI_PROVIDER or the names in the hints leave out, and returns the rest.
+/// Takes entries out of a list that FI_PROVIDER, FI_ADDR_FORMAT or the names in the hints leave out, and returns the rest.
 ///
 /// # Safety
 /// The list belongs to the caller; the hints are null or valid.
@@ -161,6 +161,9 @@ unsafe fn filtered(mut list: *mut fi_info, question: &Question<'_>) -> *mut fi_i
 /// # Safety
 /// Entry and hints are valid.
 unsafe fn is_wanted(entry: &fi_info, question: &Question<'_>) -> bool {
+    if !admits_format(entry.addr_format) {
+        return false;
+    }
     // SAFETY: attributes and strings are null or valid.
     unsafe {
         let name_of = |info: &fi_info| {

@@ -33,20 +33,40 @@ pub fn stack_has_all(stack: &str, asked: &str) -> bool {
     asked.split(';').all(has)
 }
 
+/// Formats of addresses with their C names.
+const FORMATS: [(u32, &str); 18] = [
+    (0, "FI_FORMAT_UNSPEC"),
+    (1, "FI_SOCKADDR"),
+    (2, "FI_SOCKADDR_IN"),
+    (3, "FI_SOCKADDR_IN6"),
+    (4, "FI_SOCKADDR_IB"),
+    (5, "FI_ADDR_PSMX"),
+    (6, "FI_ADDR_GNI"),
+    (7, "FI_ADDR_BGQ"),
+    (8, "FI_ADDR_MLX"),
+    (9, "FI_ADDR_STR"),
+    (10, "FI_ADDR_PSMX2"),
+    (11, "FI_ADDR_IB_UD"),
+    (12, "FI_ADDR_EFA"),
+    (13, "FI_ADDR_PSMX3"),
+    (14, "FI_ADDR_OPX"),
+    (15, "FI_ADDR_CXI"),
+    (16, "FI_ADDR_UCX"),
+    (17, "FI_SOCKADDR_IP"),
+];
+
 /// Returns the C name of an address format.
 pub fn format_name(format: u32) -> String {
-    let name = match format {
-        0 => "FI_FORMAT_UNSPEC",
-        1 => "FI_SOCKADDR",
-        2 => "FI_SOCKADDR_IN",
-        3 => "FI_SOCKADDR_IN6",
-        4 => "FI_SOCKADDR_IB",
-        9 => "FI_ADDR_STR",
-        12 => "FI_ADDR_EFA",
-        17 => "FI_SOCKADDR_IP",
-        _ => return format!("address format {format}"),
-    };
-    name.to_owned()
+    match FORMATS.iter().find(|(number, _)| *number == format) {
+        Some((_, name)) => (*name).to_owned(),
+        None => format!("address format {format}"),
+    }
+}
+
+/// Returns the address format of a C name; case does not matter.
+pub fn format_of_name(name: &str) -> Option<u32> {
+    let is_named = |(_, known): &&(u32, &str)| known.eq_ignore_ascii_case(name);
+    FORMATS.iter().find(is_named).map(|(number, _)| *number)
 }
 
 /// Lists bits by the names of their C constants.

@@ -566,6 +566,31 @@ fn what_old_applications_do_not_know_is_not_listed_unasked() {
 }
 
 #[test]
+fn variable_messages_of_old_applications_are_not_exact_receives() {
+    let variable_msg = Caps::EXACT_DIRECTED_RECV;
+    let mut offer = offer();
+    offer.caps |= variable_msg;
+    offer.rx.caps |= variable_msg;
+    let mut hints = Info {
+        caps: Caps::TAGGED | variable_msg,
+        ..Info::default()
+    };
+    assert!(match_info(&offer, Some(&hints), V2_6).is_ok());
+    assert!(match_info(&offer, Some(&hints), V1_5).is_err());
+    (hints.caps, hints.rx.caps) = (Caps::TAGGED, variable_msg);
+    assert!(match_info(&offer, Some(&hints), V1_5).is_err());
+}
+
+#[test]
+fn formats_of_addresses_are_known_by_their_names() {
+    for format in 0..18 {
+        assert_eq!(format_of_name(&format_name(format)), Some(format));
+    }
+    assert_eq!(format_of_name("fi_sockaddr_in6"), Some(3));
+    assert_eq!(format_of_name("FI_SOCKADDR_XY"), None);
+}
+
+#[test]
 fn traffic_classes_are_what_the_application_says() {
     let mut hints = Info::default();
     (hints.tx.tclass, hints.domain.tclass) = (0x201, 0x12e);
