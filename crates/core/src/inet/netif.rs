@@ -15,6 +15,8 @@ pub(crate) struct Interface {
     pub(crate) address: SocketAddr,
     pub(crate) netmask: Option<SocketAddr>,
     pub(crate) loopback: bool,
+    /// It leads to one other host, as tunnels of private networks do.
+    pub(crate) point_to_point: bool,
     /// It is up and running.
     pub(crate) running: bool,
 }
@@ -51,6 +53,7 @@ fn read(entry: &libc::ifaddrs) -> Option<Interface> {
         address,
         netmask,
         loopback: has(libc::IFF_LOOPBACK),
+        point_to_point: has(libc::IFF_POINTOPOINT),
         running: has(libc::IFF_UP) && has(libc::IFF_RUNNING),
     })
 }

@@ -24,11 +24,12 @@ pub struct Place {
 }
 
 /// Lists the usable addresses of this host, or of one interface: fast interfaces first, IPv4 before IPv6, loopback last.
+/// Tunnels and other links to a single host are left out unless they are named.
 pub fn addresses(iface: Option<&str>) -> Vec<Place> {
     let wanted = |name: &str| iface.is_none_or(|iface| iface == name);
     let mut places = Vec::new();
     for interface in interfaces().unwrap_or_default() {
-        if interface.running && !interface.loopback && wanted(&interface.name) {
+        if is_usable(&interface, iface) {
             insert(&mut places, Place::of(&interface));
         }
     }
@@ -37,6 +38,15 @@ pub fn addresses(iface: Option<&str>) -> Vec<Place> {
         places.push(Place::loopback(Ipv6Addr::LOCALHOST.into(), "::1/128"));
     }
     places
+}
+
+/// Tells whether endpoints may be at an interface, where none or the one named `iface` is asked for.
+fn is_usable(interface: &Interface, iface: Option<&str>) -> bool {
+    let wanted = match iface {
+        Some(iface) => iface == interface.name,
+        None => !interface.point_to_point,
+    };
+    wanted && interface.running && !interface.loopback
 }
 
 /// Keeps the order that applications know from the C library: among equals, the last found comes first.
@@ -154,6 +164,21 @@ mod tests {
         let mask = at("[ffff:ffff:ffff:ffff::]:0");
         assert_eq!(network(&at("[fd00::2]:0"), Some(&mask)), "fd00::/64");
         assert_eq!(network(&at("10.9.8.7:0"), None), "10.9.8.7/32");
+    }
+
+    #[test]
+    fn a_tunnel_is_used_only_if_it_is_named() {
+        let tunnel = Interface {
+            name: "tun0".into(),
+            address: at("10.8.0.1:0"),
+            netmask: None,
+            loopback: false,
+            point_to_point: true,
+            running: true,
+        };
+        assert!(!is_usable(&tunnel, None));
+        assert!(is_usable(&tunnel, Some("tun0")));
+        assert!(!is_usable(&tunnel, Some("eth0")));
     }
 
     #[test]
