@@ -16,7 +16,7 @@ use crate::headers;
 const TOOLS: [&str; 3] = ["fi_info", "fi_pingpong", "fi_strerror"];
 
 /// The version that the library reports, which pkg-config compares.
-const VERSION: &str = "2.6.0";
+const VERSION: &str = "2.7.0";
 
 /// Builds the library and the tools and lays them out in `out`, by default `target/dist`.
 pub(crate) fn dist(out: Option<PathBuf>, profile: &str) -> Result<PathBuf, Box<dyn Error>> {

@@ -111,6 +111,19 @@ static inline int fi_mr_unmap_key(struct fid_domain *domain, uint64_t key)
     return fi_control(&domain->fid, FI_UNMAP_KEY, &key);
 }
 
+/* Copies a descriptor for code on an accelerator; len is its room before and its length after. Source: fi_mr(3). */
+static inline int fi_mr_get_xpu_desc(struct fid_mr *mr, void *buf, size_t *len, uint64_t flags,
+                                     struct fid_xpu_ctx *ctx)
+{
+    struct fi_mr_xpu_desc request;
+
+    request.ctx = ctx;
+    request.flags = flags;
+    request.len = len;
+    request.buf = buf;
+    return fi_control(&mr->fid, FI_GET_MR_XPU_DESC, &request);
+}
+
 /* Binds an endpoint or a counter to a region. Source: fi_mr(3). */
 static inline int fi_mr_bind(struct fid_mr *mr, struct fid *bfid, uint64_t flags)
 {

@@ -17,6 +17,7 @@ mod mr;
 mod msg;
 mod rma;
 mod tagged;
+mod xpu;
 
 pub use atomic::*;
 pub use av::*;
@@ -32,6 +33,7 @@ pub use mr::*;
 pub use msg::*;
 pub use rma::*;
 pub use tagged::*;
+pub use xpu::*;
 
 use crate::FI_ENOSYS;
 use core::ffi::{c_char, c_int};

@@ -11,7 +11,11 @@
 //! | 1.3 | 1.8 | `tclass` of `fi_tx_attr` and `fi_domain_attr` |
 //! | 1.7 | 1.20 | `fi_domain_attr.max_ep_auth_key` |
 //! | 1.8 | 2.0 | `fi_domain_attr.max_group_id` |
-//! | 1.9 | 2.5 | counters' limits of `fi_domain_attr`: the layout of this crate |
+//! | 1.9 | 2.5 | counters' limits of `fi_domain_attr` |
+//! | 1.10 | 2.7 | `fi_ep_attr.xpu_ctx`, `fi_domain_attr.max_xpu_ctx_cnt`: the layout of this crate |
+//!
+//! The attributes of completion queues and of counters grew in 2.7 without a version. Which layout a caller has cannot be
+//! told, so nothing reads their last member unless the flag `FI_XPU` says that it is there.
 
 use crate::*;
 use core::ffi::{c_char, c_int, c_void};
@@ -85,6 +89,14 @@ pub struct fi_domain_attr_1_8 {
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
+pub struct fi_domain_attr_1_9 {
+    pub base: fi_domain_attr_1_8,
+    pub max_cntr_value: u64,
+    pub max_err_cntr_value: u64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
 pub struct fi_ep_attr_1_0 {
     pub type_: fi_ep_type,
     pub protocol: u32,
@@ -97,6 +109,14 @@ pub struct fi_ep_attr_1_0 {
     pub mem_tag_format: u64,
     pub tx_ctx_cnt: usize,
     pub rx_ctx_cnt: usize,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct fi_ep_attr_1_1 {
+    pub base: fi_ep_attr_1_0,
+    pub auth_key_size: usize,
+    pub auth_key: *mut u8,
 }
 
 #[repr(C)]
@@ -136,7 +156,7 @@ pub struct fi_info_before_nic<Tx, Ep, Domain, Fabric> {
 /// `fi_info` with `nic`, over the attributes of its version.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct fi_info_with_nic<Tx, Domain> {
+pub struct fi_info_with_nic<Tx, Ep, Domain> {
     pub next: *mut Self,
     pub caps: u64,
     pub mode: u64,
@@ -148,7 +168,7 @@ pub struct fi_info_with_nic<Tx, Domain> {
     pub handle: fid_t,
     pub tx_attr: *mut Tx,
     pub rx_attr: *mut fi_rx_attr,
-    pub ep_attr: *mut fi_ep_attr,
+    pub ep_attr: *mut Ep,
     pub domain_attr: *mut Domain,
     pub fabric_attr: *mut fi_fabric_attr,
     pub nic: *mut fid_nic,
@@ -157,11 +177,37 @@ pub struct fi_info_with_nic<Tx, Domain> {
 pub type fi_info_1_0 =
     fi_info_before_nic<fi_tx_attr_1_0, fi_ep_attr_1_0, fi_domain_attr_1_0, fi_fabric_attr_1_0>;
 pub type fi_info_1_1 =
-    fi_info_before_nic<fi_tx_attr_1_0, fi_ep_attr, fi_domain_attr_1_1, fi_fabric_attr>;
-pub type fi_info_1_2 = fi_info_with_nic<fi_tx_attr_1_0, fi_domain_attr_1_1>;
-pub type fi_info_1_3 = fi_info_with_nic<fi_tx_attr, fi_domain_attr_1_3>;
-pub type fi_info_1_7 = fi_info_with_nic<fi_tx_attr, fi_domain_attr_1_7>;
-pub type fi_info_1_8 = fi_info_with_nic<fi_tx_attr, fi_domain_attr_1_8>;
+    fi_info_before_nic<fi_tx_attr_1_0, fi_ep_attr_1_1, fi_domain_attr_1_1, fi_fabric_attr>;
+pub type fi_info_1_2 = fi_info_with_nic<fi_tx_attr_1_0, fi_ep_attr_1_1, fi_domain_attr_1_1>;
+pub type fi_info_1_3 = fi_info_with_nic<fi_tx_attr, fi_ep_attr_1_1, fi_domain_attr_1_3>;
+pub type fi_info_1_7 = fi_info_with_nic<fi_tx_attr, fi_ep_attr_1_1, fi_domain_attr_1_7>;
+pub type fi_info_1_8 = fi_info_with_nic<fi_tx_attr, fi_ep_attr_1_1, fi_domain_attr_1_8>;
+pub type fi_info_1_9 = fi_info_with_nic<fi_tx_attr, fi_ep_attr_1_1, fi_domain_attr_1_9>;
+
+/// How clients before 2.7 open a completion queue.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct fi_cq_attr_1_9 {
+    pub size: usize,
+    pub flags: u64,
+    pub format: fi_cq_format,
+    pub wait_obj: fi_wait_obj,
+    pub signaling_vector: c_int,
+    pub wait_cond: fi_cq_wait_cond,
+    pub wait_set: *mut fid_wait,
+}
+
+/// How clients before 2.7 open a counter.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct fi_cntr_attr_1_9 {
+    pub events: fi_cntr_events,
+    pub wait_obj: fi_wait_obj,
+    pub wait_set: *mut fid_wait,
+    pub flags: u64,
+}
+
+zeroed!(fi_cq_attr_1_9, fi_cntr_attr_1_9);
 
 /// The error entry of clients that asked for an API before 1.5.
 #[repr(C)]

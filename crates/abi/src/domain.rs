@@ -91,6 +91,12 @@ ops_table! {
             flags: u64,
             context: *mut c_void,
         ) -> c_int;
+        xpu_ctx(
+            domain: *mut fid_domain,
+            attr: *mut fi_xpu_attr,
+            ctx: *mut *mut fid_xpu_ctx,
+            context: *mut c_void,
+        ) -> c_int;
     }
 }
 

@@ -115,6 +115,7 @@ ops_table! {
         ) -> c_int;
         rx_size_left(ep: *mut fid_ep) -> isize;
         tx_size_left(ep: *mut fid_ep) -> isize;
+        export_xpu(ep: *mut fid_ep, flags: u64, xpu_ep: *mut fid_xpu_ep) -> c_int;
     }
 }
 

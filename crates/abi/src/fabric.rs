@@ -10,11 +10,11 @@ pub use info::*;
 pub use kinds::*;
 pub use nic::*;
 
-use crate::{fi_eq_attr, fi_wait_attr, fid_domain, fid_ep, fid_eq, fid_pep, fid_wait};
+use crate::{fi_eq_attr, fi_wait_attr, fid_domain, fid_ep, fid_eq, fid_pep, fid_wait, fid_xpu_ctx};
 use core::ffi::{c_char, c_int, c_void};
 
 pub const FI_MAJOR_VERSION: u32 = 2;
-pub const FI_MINOR_VERSION: u32 = 6;
+pub const FI_MINOR_VERSION: u32 = 7;
 pub const FI_REVISION_VERSION: u32 = 0;
 
 /// An API version in one word, as `fi_getinfo` takes it. Source: fi_version(3).
@@ -161,6 +161,7 @@ pub const FI_GET_VAL: c_int = 17;
 pub const FI_SET_VAL: c_int = 18;
 pub const FI_EXPORT_FID: c_int = 19;
 pub const FI_GET_FD: c_int = 20;
+pub const FI_GET_MR_XPU_DESC: c_int = 21;
 
 /// Argument of `FI_ALIAS`. Source: fi_endpoint(3).
 #[repr(C)]
@@ -197,6 +198,16 @@ pub struct fi_mr_map_raw {
     pub raw_key: *mut u8,
     pub key_size: usize,
     pub key: *mut u64,
+}
+
+/// Argument of `FI_GET_MR_XPU_DESC`. Source: fi_mr(3).
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct fi_mr_xpu_desc {
+    pub buf: *mut c_void,
+    pub len: *mut usize,
+    pub flags: u64,
+    pub ctx: *mut fid_xpu_ctx,
 }
 
 /// One configuration variable as `fi_getparams` lists it. Source: fi_provider(3).

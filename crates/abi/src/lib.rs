@@ -1,4 +1,4 @@
-//! The C ABI of libfabric 2.6: repr(C) mirror of `rdma/*.h`.
+//! The C ABI of libfabric 2.7: repr(C) mirror of `rdma/*.h`.
 //!
 //! - One module per C header: structures, operation tables, constants, under their C names.
 //! - [`calls`]: the inline functions of the headers, which go through the operation tables of an object.
@@ -36,11 +36,13 @@ mod errno;
 mod ext;
 mod fabric;
 mod log;
+mod peer;
 mod profile;
 mod prov;
 mod rma;
 mod tagged;
 mod trigger;
+mod xpu;
 
 pub use atomic::*;
 pub use calls::*;
@@ -53,8 +55,10 @@ pub use errno::*;
 pub use ext::*;
 pub use fabric::*;
 pub use log::*;
+pub use peer::*;
 pub use profile::*;
 pub use prov::*;
 pub use rma::*;
 pub use tagged::*;
 pub use trigger::*;
+pub use xpu::*;

@@ -8,13 +8,13 @@ use core::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use oxifabric_abi::compat::fi_cntr_attr_1_9;
 use oxifabric_abi::{
-    FI_CLASS_CNTR, FI_CNTR_EVENTS_BYTES, FI_CNTR_EVENTS_COMP, fi_cntr_attr, fi_ops, fi_ops_cntr,
-    fid, fid_cntr,
+    FI_CLASS_CNTR, FI_CNTR_EVENTS_BYTES, FI_CNTR_EVENTS_COMP, fi_ops, fi_ops_cntr, fid, fid_cntr,
 };
 use oxifabric_types::Errno;
 
-use crate::absent;
+use crate::absent::{self, no3};
 use crate::clock::Deadline;
 use crate::domain::Domain;
 use crate::handle::{self, Fid, Object, Ref, Uses, object, publish, status, table};
@@ -86,10 +86,10 @@ impl Cntr {
     /// The attributes of `FI_WAIT_SET` name an open wait set.
     pub(crate) unsafe fn open(
         domain: &Domain,
-        attr: Option<&fi_cntr_attr>,
+        attr: Option<&fi_cntr_attr_1_9>,
         context: *mut c_void,
     ) -> Result<*mut fid_cntr, Errno> {
-        let attr = attr.copied().unwrap_or(fi_cntr_attr::ZERO);
+        let attr = attr.copied().unwrap_or_default();
         if !matches!(attr.events, FI_CNTR_EVENTS_COMP | FI_CNTR_EVENTS_BYTES) {
             return Err(Errno::INVAL);
         }
@@ -313,6 +313,7 @@ static OPS: fi_ops_cntr = fi_ops_cntr {
     wait: Some(wait),
     adderr: Some(adderr),
     seterr: Some(seterr),
+    export_xpu: Some(no3),
     ..fi_ops_cntr::NONE
 };
 

@@ -13,9 +13,10 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use oxifabric_abi::compat::fi_cq_attr_1_9;
 use oxifabric_abi::{
-    FI_AFFINITY, FI_CLASS_CQ, FI_CQ_COND_NONE, FI_CQ_COND_THRESHOLD, fi_addr_t, fi_cq_attr,
-    fi_cq_err_entry, fi_ops, fi_ops_cq, fid, fid_cq,
+    FI_AFFINITY, FI_CLASS_CQ, FI_CQ_COND_NONE, FI_CQ_COND_THRESHOLD, fi_addr_t, fi_cq_err_entry,
+    fi_ops, fi_ops_cq, fid, fid_cq,
 };
 use oxifabric_engine::{Completion, Failure};
 use oxifabric_sync::SwitchLock;
@@ -23,7 +24,7 @@ use oxifabric_types::Errno;
 
 pub(crate) use ring::NO_SOURCE;
 
-use crate::absent;
+use crate::absent::{self, no3};
 use crate::clock::Deadline;
 use crate::domain::Domain;
 use crate::handle::{self, Fid, Object, Ref, Uses, count, failed, object, publish, status, table};
@@ -89,7 +90,7 @@ impl Cq {
     /// The attributes of `FI_WAIT_SET` name an open wait set.
     pub(crate) unsafe fn open(
         domain: &Domain,
-        attr: Option<&fi_cq_attr>,
+        attr: Option<&fi_cq_attr_1_9>,
         context: *mut c_void,
     ) -> Result<*mut fid_cq, Errno> {
         let attr = attr.copied().unwrap_or_default();
@@ -351,6 +352,7 @@ static OPS: fi_ops_cq = fi_ops_cq {
     sreadfrom: Some(sreadfrom),
     signal: Some(signal),
     strerror: Some(strerror),
+    export_xpu: Some(no3),
     ..fi_ops_cq::NONE
 };
 

@@ -3,15 +3,16 @@
 use core::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use oxifabric_abi::compat::{fi_cntr_attr_1_9, fi_cq_attr_1_9};
 use oxifabric_abi::{
-    FI_CLASS_DOMAIN, FI_MAJOR, FI_MAP_RAW_MR, FI_MINOR, FI_REG_MR, FI_UNMAP_KEY, fi_av_attr,
-    fi_cntr_attr, fi_cq_attr, fi_info, fi_ops, fi_ops_domain, fi_poll_attr, fi_rx_attr, fi_tx_attr,
-    fi_wait_obj, fid, fid_av, fid_cntr, fid_cq, fid_domain, fid_ep, fid_poll, fid_stx,
+    FI_CLASS_DOMAIN, FI_MAP_RAW_MR, FI_REG_MR, FI_UNMAP_KEY, fi_av_attr, fi_cntr_attr, fi_cq_attr,
+    fi_info, fi_ops, fi_ops_domain, fi_poll_attr, fi_rx_attr, fi_tx_attr, fi_wait_obj, fid, fid_av,
+    fid_cntr, fid_cq, fid_domain, fid_ep, fid_poll, fid_stx,
 };
 use oxifabric_sync::{Guard, SwitchLock};
 use oxifabric_types::{Caps, EpType, Errno, Flags, Info, Progress, Threading};
 
-use crate::absent;
+use crate::absent::{self, no4};
 use crate::atomic;
 use crate::av::Av;
 use crate::cntr::Cntr;
@@ -223,26 +224,13 @@ pub(crate) unsafe fn read_info(fabric: &Fabric, info: *const fi_info) -> Result<
     }
     // SAFETY: the caller's contract; the application's structures are those of the API version that it asked for.
     let mut read = unsafe {
-        match layout(fabric.api_version()) {
+        match Abi::of_release(fabric.api_version()) {
             Some(abi) => info::widened(info.cast(), &abi, |info| info::from_c(info)),
             None => info::from_c(info),
         }
     }?;
     read.fabric.api_version = fabric.api_version();
     Ok(read)
-}
-
-/// Returns how long the structures of an application are that asked for this API version, if not as long as ours.
-const fn layout(api_version: u32) -> Option<Abi> {
-    match (FI_MAJOR(api_version), FI_MINOR(api_version)) {
-        (0, _) | (1, 0..=4) => Some(Abi::V1_0),
-        (1, 5..=6) => Some(Abi::V1_1),
-        (1, 7) => Some(Abi::V1_2),
-        (1, 8..=19) => Some(Abi::V1_3),
-        (1, _) => Some(Abi::V1_7),
-        (2, 0..=4) => Some(Abi::V1_8),
-        _ => None,
-    }
 }
 
 static BASE: fi_ops = fi_ops {
@@ -264,6 +252,7 @@ static OPS: fi_ops_domain = fi_ops_domain {
     query_atomic: Some(atomic::query),
     query_collective: Some(collective::query),
     endpoint2: Some(endpoint2),
+    xpu_ctx: Some(no4),
     ..fi_ops_domain::NONE
 };
 
@@ -322,7 +311,11 @@ unsafe extern "C" fn cq_open(
     // SAFETY: the table is only in the handles of domains.
     let domain: &Domain = unsafe { object(domain) };
     // SAFETY: the application passes attributes or null, and a place for the handle.
-    unsafe { hand_out(cq, || Cq::open(domain, attr.as_ref(), context)) }
+    unsafe {
+        hand_out(cq, || {
+            Cq::open(domain, attr.cast::<fi_cq_attr_1_9>().as_ref(), context)
+        })
+    }
 }
 
 unsafe extern "C" fn cntr_open(
@@ -334,7 +327,11 @@ unsafe extern "C" fn cntr_open(
     // SAFETY: the table is only in the handles of domains.
     let domain: &Domain = unsafe { object(domain) };
     // SAFETY: the application passes attributes or null, and a place for the handle.
-    unsafe { hand_out(cntr, || Cntr::open(domain, attr.as_ref(), context)) }
+    unsafe {
+        hand_out(cntr, || {
+            Cntr::open(domain, attr.cast::<fi_cntr_attr_1_9>().as_ref(), context)
+        })
+    }
 }
 
 unsafe extern "C" fn endpoint(

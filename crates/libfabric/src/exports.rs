@@ -40,7 +40,8 @@ export! {
     "fi_getinfo_1_3", "fi_getinfo", "@FABRIC_1.3" => older::getinfo_1_3;
     "fi_getinfo_1_7", "fi_getinfo", "@FABRIC_1.7" => older::getinfo_1_7;
     "fi_getinfo_1_8", "fi_getinfo", "@FABRIC_1.8" => older::getinfo_1_8;
-    "fi_getinfo_1_9", "fi_getinfo", "@@FABRIC_1.9" => calls::getinfo;
+    "fi_getinfo_1_9", "fi_getinfo", "@FABRIC_1.9" => older::getinfo_1_9;
+    "fi_getinfo_1_10", "fi_getinfo", "@@FABRIC_1.10" => calls::getinfo;
 
     "fi_dupinfo_1_0", "fi_dupinfo", "@FABRIC_1.0" => older::dupinfo_1_0;
     "fi_dupinfo_1_1", "fi_dupinfo", "@FABRIC_1.1" => older::dupinfo_1_1;
@@ -48,7 +49,8 @@ export! {
     "fi_dupinfo_1_3", "fi_dupinfo", "@FABRIC_1.3" => older::dupinfo_1_3;
     "fi_dupinfo_1_7", "fi_dupinfo", "@FABRIC_1.7" => older::dupinfo_1_7;
     "fi_dupinfo_1_8", "fi_dupinfo", "@FABRIC_1.8" => older::dupinfo_1_8;
-    "fi_dupinfo_1_9", "fi_dupinfo", "@@FABRIC_1.9" => calls::dupinfo;
+    "fi_dupinfo_1_9", "fi_dupinfo", "@FABRIC_1.9" => older::dupinfo_1_9;
+    "fi_dupinfo_1_10", "fi_dupinfo", "@@FABRIC_1.10" => calls::dupinfo;
 
     // Every list was built by this library in the newest layout, whoever releases it.
     "fi_freeinfo_1_0", "fi_freeinfo", "@FABRIC_1.0" => calls::freeinfo;
@@ -57,7 +59,8 @@ export! {
     "fi_freeinfo_1_3", "fi_freeinfo", "@FABRIC_1.3" => calls::freeinfo;
     "fi_freeinfo_1_7", "fi_freeinfo", "@FABRIC_1.7" => calls::freeinfo;
     "fi_freeinfo_1_8", "fi_freeinfo", "@FABRIC_1.8" => calls::freeinfo;
-    "fi_freeinfo_1_9", "fi_freeinfo", "@@FABRIC_1.9" => calls::freeinfo;
+    "fi_freeinfo_1_9", "fi_freeinfo", "@FABRIC_1.9" => calls::freeinfo;
+    "fi_freeinfo_1_10", "fi_freeinfo", "@@FABRIC_1.10" => calls::freeinfo;
 
     "fi_fabric_1_0", "fi_fabric", "@FABRIC_1.0" => older::fabric_1_0;
     "fi_fabric_1_1", "fi_fabric", "@@FABRIC_1.1" => calls::fabric;

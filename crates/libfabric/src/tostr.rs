@@ -1,6 +1,6 @@
 //! `fi_tostr`: structures, enumerations and flags as text. Source: fi_fabric(3).
 //!
-//! Programs print and compare these texts, so they are those of libfabric 2.6 to the byte: a structure is a YAML mapping
+//! Programs print and compare these texts, so they are those of libfabric 2.7 to the byte: a structure is a YAML mapping
 //! under its name, flags are a list of their names, an enumeration is the bare name of its value.
 //!
 //! - `writer`: text that ends with the caller's buffer, and the rows of a mapping.
@@ -52,7 +52,7 @@ pub(crate) unsafe extern "C" fn fi_tostr(data: *const c_void, datatype: fi_type)
 /// # Safety
 ///
 /// `buf` must have room for `len` bytes. `data` must point to a value of the type that `datatype` stands for, laid out as
-/// in 2.6, and everything that it points to must be valid too.
+/// in 2.7, and everything that it points to must be valid too.
 pub(crate) unsafe extern "C" fn fi_tostr_r(
     buf: *mut c_char,
     len: usize,
@@ -107,9 +107,9 @@ unsafe fn structure(out: &mut Writer<'_>, data: *const c_void, datatype: fi_type
             FI_TYPE_DOMAIN_ATTR => attr::domain_attr(out, "", data.cast()),
             FI_TYPE_FABRIC_ATTR => attr::fabric_attr(out, "", data.cast()),
             FI_TYPE_AV_ATTR => attr::av_attr(out, &*data.cast()),
-            FI_TYPE_CQ_ATTR => attr::cq_attr(out, &*data.cast()),
+            FI_TYPE_CQ_ATTR => attr::cq_attr(out, data.cast()),
             FI_TYPE_MR_ATTR => attr::mr_attr(out, &*data.cast()),
-            FI_TYPE_CNTR_ATTR => attr::cntr_attr(out, &*data.cast()),
+            FI_TYPE_CNTR_ATTR => attr::cntr_attr(out, data.cast()),
             FI_TYPE_CQ_ERR_ENTRY => attr::cq_err_entry(out, &*data.cast()),
             FI_TYPE_FID => info::object(out, "fid: ", data.cast()),
             FI_TYPE_VERSION => version(out),

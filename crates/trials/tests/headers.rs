@@ -43,7 +43,17 @@ fn options(question: &str) -> Result<Vec<String>, Missing> {
 fn the_headers_lie_beside_the_library() {
     let directory = require!(options("--variable=includedir"));
     let headers = Path::new(&directory[0]).join("rdma");
-    for name in ["fabric.h", "fi_profile.h", "providers/fi_prov.h"] {
+    for name in [
+        "fabric.h",
+        "fi_profile.h",
+        "fi_xpu.h",
+        "fi_xpu_device.h",
+        "fi_ext_efa.h",
+        "fi_ext_usnic.h",
+        "fi_cxi_ext.h",
+        "providers/fi_prov.h",
+        "providers/fi_peer.h",
+    ] {
         assert!(
             headers.join(name).is_file(),
             "no {name} in {}",

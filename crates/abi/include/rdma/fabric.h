@@ -46,6 +46,7 @@ struct fi_ioc;
 struct fi_link_attr;
 struct fi_mr_map_raw;
 struct fi_mr_raw_attr;
+struct fi_mr_xpu_desc;
 struct fi_ops;
 struct fi_ops_fabric;
 struct fi_param;
@@ -62,8 +63,9 @@ struct fid_fabric;
 struct fid_nic;
 struct fid_pep;
 struct fid_wait;
+struct fid_xpu_ctx;
 #define FI_MAJOR_VERSION 2
-#define FI_MINOR_VERSION 6
+#define FI_MINOR_VERSION 7
 #define FI_REVISION_VERSION 0
 
 /* A handle of any object. */
@@ -99,6 +101,7 @@ typedef uint64_t fi_addr_t;
 #define FI_SET_VAL 18
 #define FI_EXPORT_FID 19
 #define FI_GET_FD 20
+#define FI_GET_MR_XPU_DESC 21
 
 /* Capabilities and operation flags. */
 #define FI_MSG (1ULL << 1)
@@ -132,6 +135,7 @@ typedef uint64_t fi_addr_t;
 #define FI_AV_USER_ID (1ULL << 41)
 #define FI_FIREWALL_ADDR (1ULL << 42)
 #define FI_PEER (1ULL << 43)
+#define FI_XPU (1ULL << 44)
 #define FI_TAGGED_DIRECTED_RECV (1ULL << 45)
 #define FI_TAGGED_MULTI_RECV (1ULL << 46)
 #define FI_HMEM (1ULL << 47)
@@ -241,6 +245,7 @@ enum fi_av_type {
 #define FI_MR_ENDPOINT (1 << 9)
 #define FI_MR_HMEM (1 << 10)
 #define FI_MR_COLLECTIVE (1 << 11)
+#define FI_MR_XPU_DESC (1 << 12)
 
 /* Who drives operations forward. */
 enum fi_progress {
@@ -372,6 +377,7 @@ enum fi_link_state {
 #define FI_CLASS_PEER_AV_SET 28
 #define FI_CLASS_PEER_CNTR 29
 #define FI_CLASS_PROFILE 30
+#define FI_CLASS_XPU_CTX 31
 
 /* What fi_tostr is given. */
 enum fi_type {
@@ -491,6 +497,14 @@ struct fi_mr_map_raw {
     uint64_t *key;
 };
 
+/* Argument of FI_GET_MR_XPU_DESC. Source: fi_mr(3). */
+struct fi_mr_xpu_desc {
+    void *buf;
+    size_t *len;
+    uint64_t flags;
+    struct fid_xpu_ctx *ctx;
+};
+
 /* One configuration variable as fi_getparams lists it. Source: fi_provider(3). */
 struct fi_param {
     const char *name;
@@ -562,6 +576,7 @@ struct fi_ep_attr {
     size_t rx_ctx_cnt;
     size_t auth_key_size;
     uint8_t *auth_key;
+    struct fid_xpu_ctx *xpu_ctx;
 };
 
 /* Threading, progress, memory registration rules and limits of a domain. Source: fi_domain(3). */
@@ -601,6 +616,7 @@ struct fi_domain_attr {
     uint32_t max_group_id;
     uint64_t max_cntr_value;
     uint64_t max_err_cntr_value;
+    size_t max_xpu_ctx_cnt;
 };
 
 /* Names of the fabric and of its provider, and the API version in force. Source: fi_fabric(3). */

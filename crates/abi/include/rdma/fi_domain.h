@@ -30,6 +30,7 @@ struct fi_ops_mr;
 struct fi_poll_attr;
 struct fi_rx_attr;
 struct fi_tx_attr;
+struct fi_xpu_attr;
 struct fid;
 struct fid_av;
 struct fid_av_set;
@@ -40,6 +41,7 @@ struct fid_ep;
 struct fid_mr;
 struct fid_poll;
 struct fid_stx;
+struct fid_xpu_ctx;
 
 /* Flag of fi_domain_bind: completed registrations are reported to the event queue. */
 #define FI_REG_MR (1ULL << 59)
@@ -168,6 +170,8 @@ struct fi_ops_domain {
             struct fi_collective_attr *attr, uint64_t flags);
     int (*endpoint2)(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, uint64_t flags,
             void *context);
+    int (*xpu_ctx)(struct fid_domain *domain, struct fi_xpu_attr *attr, struct fid_xpu_ctx **ctx,
+            void *context);
 };
 
 /* Operations of a domain that register memory. Source: fi_mr(3). */
@@ -214,6 +218,8 @@ struct fi_ops_av {
             uint64_t flags);
     int (*lookup_auth_key)(struct fid_av *av, fi_addr_t fi_addr, void *auth_key, size_t *auth_key_size);
     int (*set_user_id)(struct fid_av *av, fi_addr_t fi_addr, fi_addr_t user_id, uint64_t flags);
+    int (*lookup2)(struct fid_av *av, fi_addr_t fi_addr, void *buf, size_t *len, uint64_t flags,
+            struct fid_xpu_ctx *ctx);
 };
 
 /* How to open a set of addresses. Source: fi_av_set(3). */
@@ -416,6 +422,15 @@ static inline int fi_av_set_user_id(struct fid_av *av, fi_addr_t fi_addr, fi_add
     return av->ops->set_user_id(av, fi_addr, user_id, flags);
 }
 
+/* Copies the address behind a name in the form that code on an accelerator takes. Source: fi_av(3). */
+static inline int fi_av_lookup2(struct fid_av *av, fi_addr_t fi_addr, void *buf, size_t *len, uint64_t flags,
+        struct fid_xpu_ctx *ctx)
+{
+    if (!FI_CHECK_OP(av->ops, struct fi_ops_av, lookup2))
+        return -FI_ENOSYS;
+    return av->ops->lookup2(av, fi_addr, buf, len, flags, ctx);
+}
+
 /* Binds an event queue to an address vector, deprecated. Source: fi_av(3). */
 static inline int fi_av_bind(struct fid_av *av, struct fid *fid, uint64_t flags)
 {
@@ -500,6 +515,19 @@ static inline int fi_mr_map_raw(struct fid_domain *domain, uint64_t base_addr, u
 static inline int fi_mr_unmap_key(struct fid_domain *domain, uint64_t key)
 {
     return fi_control(&domain->fid, FI_UNMAP_KEY, &key);
+}
+
+/* Copies a descriptor for code on an accelerator; len is its room before and its length after. Source: fi_mr(3). */
+static inline int fi_mr_get_xpu_desc(struct fid_mr *mr, void *buf, size_t *len, uint64_t flags,
+                                     struct fid_xpu_ctx *ctx)
+{
+    struct fi_mr_xpu_desc request;
+
+    request.ctx = ctx;
+    request.flags = flags;
+    request.len = len;
+    request.buf = buf;
+    return fi_control(&mr->fid, FI_GET_MR_XPU_DESC, &request);
 }
 
 /* Binds an endpoint or a counter to a region. Source: fi_mr(3). */

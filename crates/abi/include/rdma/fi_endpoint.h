@@ -25,6 +25,7 @@ struct fid;
 struct fid_ep;
 struct fid_pep;
 struct fid_stx;
+struct fid_xpu_ep;
 
 /* Levels of fi_getopt and fi_setopt. */
 #define FI_OPT_ENDPOINT 0
@@ -109,6 +110,7 @@ struct fi_ops_ep {
             void *context);
     ssize_t (*rx_size_left)(struct fid_ep *ep);
     ssize_t (*tx_size_left)(struct fid_ep *ep);
+    int (*export_xpu)(struct fid_ep *ep, uint64_t flags, struct fid_xpu_ep *xpu_ep);
 };
 
 /* Untagged transfers. Source: fi_msg(3). */
@@ -174,6 +176,14 @@ static inline ssize_t fi_rx_size_left(struct fid_ep *ep)
 static inline ssize_t fi_tx_size_left(struct fid_ep *ep)
 {
     return ep->ops->tx_size_left(ep);
+}
+
+/* Exports an enabled endpoint to code on an accelerator. Source: fi_xpu(3). */
+static inline int fi_ep_export_xpu(struct fid_ep *ep, uint64_t flags, struct fid_xpu_ep *xpu_ep)
+{
+    if (!FI_CHECK_OP(ep->ops, struct fi_ops_ep, export_xpu))
+        return -FI_ENOSYS;
+    return ep->ops->export_xpu(ep, flags, xpu_ep);
 }
 
 /* Opens a shared transmit context. Source: fi_endpoint(3). */

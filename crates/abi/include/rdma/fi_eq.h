@@ -40,6 +40,9 @@ struct fid_cq;
 struct fid_eq;
 struct fid_poll;
 struct fid_wait;
+struct fid_xpu_cntr;
+struct fid_xpu_cq;
+struct fid_xpu_ctx;
 
 /* Events of an event queue. */
 #define FI_NOTIFY 0
@@ -191,6 +194,8 @@ struct fi_cq_attr {
     int signaling_vector;
     enum fi_cq_wait_cond wait_cond;
     struct fid_wait *wait_set;
+    /* Only there under the flag FI_XPU: structures of clients before 2.7 end ahead of it. */
+    struct fid_xpu_ctx *xpu_ctx;
 };
 
 /* Completion in FI_CQ_FORMAT_CONTEXT. Source: fi_cq(3). */
@@ -257,6 +262,7 @@ struct fi_ops_cq {
             int timeout);
     int (*signal)(struct fid_cq *cq);
     const char *(*strerror)(struct fid_cq *cq, int prov_errno, const void *err_data, char *buf, size_t len);
+    int (*export_xpu)(struct fid_cq *cq, uint64_t flags, struct fid_xpu_cq *xpu_cq);
 };
 
 /* How to open a counter. Source: fi_cntr(3). */
@@ -265,6 +271,8 @@ struct fi_cntr_attr {
     enum fi_wait_obj wait_obj;
     struct fid_wait *wait_set;
     uint64_t flags;
+    /* Only there under the flag FI_XPU: structures of clients before 2.7 end ahead of it. */
+    struct fid_xpu_ctx *xpu_ctx;
 };
 
 /* A counter of completions. Source: fi_cntr(3). */
@@ -283,6 +291,7 @@ struct fi_ops_cntr {
     int (*wait)(struct fid_cntr *cntr, uint64_t threshold, int timeout);
     int (*adderr)(struct fid_cntr *cntr, uint64_t value);
     int (*seterr)(struct fid_cntr *cntr, uint64_t value);
+    int (*export_xpu)(struct fid_cntr *cntr, uint64_t flags, struct fid_xpu_cntr *xpu_cntr);
 };
 
 /* Whether a thread may sleep on the wait objects of these queues: 0, or -FI_EAGAIN. Source: fi_poll(3). */
@@ -393,6 +402,14 @@ static inline const char *fi_cq_strerror(struct fid_cq *cq, int prov_errno, cons
     return cq->ops->strerror(cq, prov_errno, err_data, buf, len);
 }
 
+/* Exports a queue to code on an accelerator. Source: fi_xpu(3). */
+static inline int fi_cq_export_xpu(struct fid_cq *cq, uint64_t flags, struct fid_xpu_cq *xpu_cq)
+{
+    if (!FI_CHECK_OP(cq->ops, struct fi_ops_cq, export_xpu))
+        return -FI_ENOSYS;
+    return cq->ops->export_xpu(cq, flags, xpu_cq);
+}
+
 /* Takes one completion in error; providers before 1.20 leave its source as it is. Source: fi_cq(3). */
 static inline ssize_t fi_cq_readerr(struct fid_cq *cq, struct fi_cq_err_entry *buf, uint64_t flags)
 {
@@ -445,6 +462,14 @@ static inline int fi_cntr_seterr(struct fid_cntr *cntr, uint64_t value)
 static inline int fi_cntr_wait(struct fid_cntr *cntr, uint64_t threshold, int timeout)
 {
     return cntr->ops->wait(cntr, threshold, timeout);
+}
+
+/* Exports a counter to code on an accelerator. Source: fi_xpu(3). */
+static inline int fi_cntr_export_xpu(struct fid_cntr *cntr, uint64_t flags, struct fid_xpu_cntr *xpu_cntr)
+{
+    if (!FI_CHECK_OP(cntr->ops, struct fi_ops_cntr, export_xpu))
+        return -FI_ENOSYS;
+    return cntr->ops->export_xpu(cntr, flags, xpu_cntr);
 }
 
 #ifdef __cplusplus

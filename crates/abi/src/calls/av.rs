@@ -84,6 +84,16 @@ calls! {
         user_id: fi_addr_t,
         flags: u64,
     ) -> c_int, in fi_ops_av;
+
+    /// Copies the address behind a name in the form that code on an accelerator takes. Source: fi_av(3).
+    pub fi_av_lookup2: ops.lookup2(
+        av: *mut fid_av,
+        fi_addr: fi_addr_t,
+        buf: *mut c_void,
+        len: *mut usize,
+        flags: u64,
+        ctx: *mut fid_xpu_ctx,
+    ) -> c_int, in fi_ops_av;
 }
 
 /// Binds an event queue to an address vector, deprecated. Source: fi_av(3).

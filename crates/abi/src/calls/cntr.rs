@@ -24,4 +24,11 @@ calls! {
 
     /// Waits up to `timeout` milliseconds for the count to reach `threshold`. Source: fi_cntr(3).
     pub fi_cntr_wait: ops.wait(cntr: *mut fid_cntr, threshold: u64, timeout: c_int) -> c_int;
+
+    /// Exports a counter to code on an accelerator. Source: fi_xpu(3).
+    pub fi_cntr_export_xpu: ops.export_xpu(
+        cntr: *mut fid_cntr,
+        flags: u64,
+        xpu_cntr: *mut fid_xpu_cntr,
+    ) -> c_int, in fi_ops_cntr;
 }

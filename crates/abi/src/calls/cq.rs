@@ -45,6 +45,13 @@ calls! {
         buf: *mut c_char,
         len: usize,
     ) -> *const c_char;
+
+    /// Exports a queue to code on an accelerator. Source: fi_xpu(3).
+    pub fi_cq_export_xpu: ops.export_xpu(
+        cq: *mut fid_cq,
+        flags: u64,
+        xpu_cq: *mut fid_xpu_cq,
+    ) -> c_int, in fi_ops_cq;
 }
 
 calls! {

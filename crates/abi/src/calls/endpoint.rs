@@ -54,6 +54,13 @@ calls! {
     /// How many sends fit, deprecated. Source: fi_endpoint(3).
     pub fi_tx_size_left: ops.tx_size_left(ep: *mut fid_ep) -> isize;
 
+    /// Exports an enabled endpoint to code on an accelerator. Source: fi_xpu(3).
+    pub fi_ep_export_xpu: ops.export_xpu(
+        ep: *mut fid_ep,
+        flags: u64,
+        xpu_ep: *mut fid_xpu_ep,
+    ) -> c_int, in fi_ops_ep;
+
     /// Opens a shared transmit context. Source: fi_endpoint(3).
     pub fi_stx_context: ops.stx_ctx(
         domain: *mut fid_domain,

@@ -183,6 +183,29 @@ pub unsafe fn fi_mr_unmap_key(domain: *mut fid_domain, mut key: u64) -> c_int {
     unsafe { fi_control(domain.cast(), FI_UNMAP_KEY, (&raw mut key).cast()) }
 }
 
+/// Copies a descriptor for code on an accelerator; `len` is its room before and its length after. Source: fi_mr(3).
+///
+/// # Safety
+///
+/// The object must be open, and every other argument valid in the way, and for as long as, the man page says.
+#[inline]
+pub unsafe fn fi_mr_get_xpu_desc(
+    mr: *mut fid_mr,
+    buf: *mut c_void,
+    len: *mut usize,
+    flags: u64,
+    ctx: *mut fid_xpu_ctx,
+) -> c_int {
+    let mut desc = fi_mr_xpu_desc {
+        buf,
+        len,
+        flags,
+        ctx,
+    };
+    // SAFETY: the argument is what the command takes, and outlives the call.
+    unsafe { fi_control(mr.cast(), FI_GET_MR_XPU_DESC, (&raw mut desc).cast()) }
+}
+
 /// Binds an endpoint or a counter to a region. Source: fi_mr(3).
 ///
 /// # Safety

@@ -100,6 +100,14 @@ ops_table! {
             auth_key_size: *mut usize,
         ) -> c_int;
         set_user_id(av: *mut fid_av, fi_addr: fi_addr_t, user_id: fi_addr_t, flags: u64) -> c_int;
+        lookup2(
+            av: *mut fid_av,
+            fi_addr: fi_addr_t,
+            buf: *mut c_void,
+            len: *mut usize,
+            flags: u64,
+            ctx: *mut fid_xpu_ctx,
+        ) -> c_int;
     }
 }
 

@@ -16,6 +16,8 @@ pub struct fi_cntr_attr {
     pub wait_obj: fi_wait_obj,
     pub wait_set: *mut fid_wait,
     pub flags: u64,
+    /// Only there under the flag `FI_XPU`: structures of clients before 2.7 end ahead of it.
+    pub xpu_ctx: *mut fid_xpu_ctx,
 }
 
 /// A counter of completions. Source: fi_cntr(3).
@@ -36,6 +38,7 @@ ops_table! {
         wait(cntr: *mut fid_cntr, threshold: u64, timeout: c_int) -> c_int;
         adderr(cntr: *mut fid_cntr, value: u64) -> c_int;
         seterr(cntr: *mut fid_cntr, value: u64) -> c_int;
+        export_xpu(cntr: *mut fid_cntr, flags: u64, xpu_cntr: *mut fid_xpu_cntr) -> c_int;
     }
 }
 

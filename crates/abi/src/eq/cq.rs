@@ -27,6 +27,8 @@ pub struct fi_cq_attr {
     pub signaling_vector: c_int,
     pub wait_cond: fi_cq_wait_cond,
     pub wait_set: *mut fid_wait,
+    /// Only there under the flag `FI_XPU`: structures of clients before 2.7 end ahead of it.
+    pub xpu_ctx: *mut fid_xpu_ctx,
 }
 
 /// Completion in `FI_CQ_FORMAT_CONTEXT`. Source: fi_cq(3).
@@ -128,6 +130,7 @@ ops_table! {
             buf: *mut c_char,
             len: usize,
         ) -> *const c_char;
+        export_xpu(cq: *mut fid_cq, flags: u64, xpu_cq: *mut fid_xpu_cq) -> c_int;
     }
 }
 

@@ -34,6 +34,7 @@ pub const FI_PEER_TRANSFER: u64 = 1 << 36;
 pub const FI_AV_USER_ID: u64 = 1 << 41;
 pub const FI_FIREWALL_ADDR: u64 = 1 << 42;
 pub const FI_PEER: u64 = 1 << 43;
+pub const FI_XPU: u64 = 1 << 44;
 pub const FI_TAGGED_DIRECTED_RECV: u64 = 1 << 45;
 pub const FI_TAGGED_MULTI_RECV: u64 = 1 << 46;
 pub const FI_HMEM: u64 = 1 << 47;

@@ -2,6 +2,7 @@
 
 use super::kinds::*;
 use super::{fid_domain, fid_fabric, fid_nic, fid_t};
+use crate::fid_xpu_ctx;
 use core::ffi::{c_char, c_int, c_void};
 
 /// What the sending half of an endpoint is asked for and gives. Source: fi_endpoint(3).
@@ -51,6 +52,7 @@ pub struct fi_ep_attr {
     pub rx_ctx_cnt: usize,
     pub auth_key_size: usize,
     pub auth_key: *mut u8,
+    pub xpu_ctx: *mut fid_xpu_ctx,
 }
 
 /// Threading, progress, memory registration rules and limits of a domain. Source: fi_domain(3).
@@ -89,6 +91,7 @@ pub struct fi_domain_attr {
     pub max_group_id: u32,
     pub max_cntr_value: u64,
     pub max_err_cntr_value: u64,
+    pub max_xpu_ctx_cnt: usize,
 }
 
 /// Names of the fabric and of its provider, and the API version in force. Source: fi_fabric(3).

@@ -49,6 +49,7 @@ pub const FI_MR_RMA_EVENT: c_int = 1 << 8;
 pub const FI_MR_ENDPOINT: c_int = 1 << 9;
 pub const FI_MR_HMEM: c_int = 1 << 10;
 pub const FI_MR_COLLECTIVE: c_int = 1 << 11;
+pub const FI_MR_XPU_DESC: c_int = 1 << 12;
 
 /// Who drives operations forward.
 pub type fi_progress = u32;
@@ -174,6 +175,7 @@ pub const FI_CLASS_PEER_AV: usize = 27;
 pub const FI_CLASS_PEER_AV_SET: usize = 28;
 pub const FI_CLASS_PEER_CNTR: usize = 29;
 pub const FI_CLASS_PROFILE: usize = 30;
+pub const FI_CLASS_XPU_CTX: usize = 31;
 
 /// What `fi_tostr` is given.
 pub type fi_type = u32;

@@ -8,10 +8,14 @@ use std::process::{self, Command, Output};
 
 /// All headers, by what stands after `rdma/`.
 #[rustfmt::skip]
-pub(crate) const HEADERS: [&str; 15] = [
+pub(crate) const HEADERS: [&str; 18] = [
     "fabric", "fi_errno", "fi_domain", "fi_endpoint", "fi_cm", "fi_eq", "fi_rma", "fi_tagged", "fi_atomic",
-    "fi_collective", "fi_trigger", "fi_ext", "fi_profile", "providers/fi_prov", "providers/fi_log",
+    "fi_collective", "fi_trigger", "fi_ext", "fi_profile", "fi_xpu", "fi_xpu_device", "providers/fi_prov", "providers/fi_log",
+    "providers/fi_peer",
 ];
+
+/// Headers of providers that are not here, for programs that include them.
+pub(crate) const PROVIDERS: [&str; 3] = ["fi_ext_efa", "fi_ext_usnic", "fi_cxi_ext"];
 
 /// Whether that compiler is there.
 pub(crate) fn has_compiler(name: &str) -> Result<(), String> {

@@ -40,7 +40,7 @@ fn size_of_member<T, M>(_: impl Fn(&T) -> *const M) -> usize {
     size_of::<M>()
 }
 
-/// The structures of the 2.6 headers.
+/// The structures of the 2.7 headers.
 pub(crate) fn current() -> Vec<Place> {
     places! {
         // rdma/fabric.h
@@ -55,14 +55,14 @@ pub(crate) fn current() -> Vec<Place> {
         fi_ep_attr {
             type_, protocol, protocol_version, max_msg_size, msg_prefix_size, max_order_raw_size,
             max_order_war_size, max_order_waw_size, mem_tag_format, tx_ctx_cnt, rx_ctx_cnt,
-            auth_key_size, auth_key,
+            auth_key_size, auth_key, xpu_ctx,
         }
         fi_domain_attr {
             domain, name, threading, control_progress, data_progress, resource_mgmt, av_type,
             mr_mode, mr_key_size, cq_data_size, cq_cnt, ep_cnt, tx_ctx_cnt, rx_ctx_cnt,
             max_ep_tx_ctx, max_ep_rx_ctx, max_ep_stx_ctx, max_ep_srx_ctx, cntr_cnt, mr_iov_limit,
             caps, mode, auth_key, auth_key_size, max_err_data, mr_cnt, tclass, max_ep_auth_key,
-            max_group_id, max_cntr_value, max_err_cntr_value,
+            max_group_id, max_cntr_value, max_err_cntr_value, max_xpu_ctx_cnt,
         }
         fi_fabric_attr { fabric, name, prov_name, prov_version, api_version }
         fi_info {
@@ -92,7 +92,7 @@ pub(crate) fn current() -> Vec<Place> {
         fi_av_set_attr { count, start_addr, end_addr, stride, comm_key_size, comm_key, flags }
         fi_ops_av {
             size, insert, insertsvc, insertsym, remove, lookup, straddr, av_set, insert_auth_key,
-            lookup_auth_key, set_user_id,
+            lookup_auth_key, set_user_id, lookup2,
         }
         fid_av { fid, ops }
         fid_mr { fid, mem_desc, key }
@@ -106,14 +106,14 @@ pub(crate) fn current() -> Vec<Place> {
         fi_hmem_override_ops { size, copy_from_hmem_iov, copy_to_hmem_iov }
         fi_ops_domain {
             size, av_open, cq_open, endpoint, scalable_ep, cntr_open, poll_open, stx_ctx, srx_ctx,
-            query_atomic, query_collective, endpoint2,
+            query_atomic, query_collective, endpoint2, xpu_ctx,
         }
         fi_ops_mr { size, reg, regv, regattr }
         fid_domain { fid, ops, mr }
 
         // rdma/fi_endpoint.h
         fi_msg { msg_iov, desc, iov_count, addr, context, data }
-        fi_ops_ep { size, cancel, getopt, setopt, tx_ctx, rx_ctx, rx_size_left, tx_size_left }
+        fi_ops_ep { size, cancel, getopt, setopt, tx_ctx, rx_ctx, rx_size_left, tx_size_left, export_xpu }
         fi_ops_msg {
             size, recv, recvv, recvmsg, send, sendv, sendmsg, inject, senddata, injectdata,
         }
@@ -150,11 +150,11 @@ pub(crate) fn current() -> Vec<Place> {
             op_context, flags, len, buf, data, tag, olen, err, prov_errno, err_data, err_data_size,
             src_addr,
         }
-        fi_cq_attr { size, flags, format, wait_obj, signaling_vector, wait_cond, wait_set }
-        fi_ops_cq { size, read, readfrom, readerr, sread, sreadfrom, signal, strerror }
+        fi_cq_attr { size, flags, format, wait_obj, signaling_vector, wait_cond, wait_set, xpu_ctx }
+        fi_ops_cq { size, read, readfrom, readerr, sread, sreadfrom, signal, strerror, export_xpu }
         fid_cq { fid, ops }
-        fi_cntr_attr { events, wait_obj, wait_set, flags }
-        fi_ops_cntr { size, read, readerr, add, set, wait, adderr, seterr }
+        fi_cntr_attr { events, wait_obj, wait_set, flags, xpu_ctx }
+        fi_ops_cntr { size, read, readerr, add, set, wait, adderr, seterr, export_xpu }
         fid_cntr { fid, ops }
 
         // rdma/fi_rma.h
@@ -225,6 +225,47 @@ pub(crate) fn current() -> Vec<Place> {
             size, reset, query_vars, query_events, read_var, reg_callback, start_reads, end_reads,
         }
         fid_profile { fid, ops }
+
+        // rdma/fi_xpu.h
+        fi_mr_xpu_desc { buf, len, flags, ctx }
+        fi_xpu_ops { size, alloc, import, free }
+        fi_xpu_attr { iface, device, ops }
+        fi_xpu_ctx_attr { caps, av_addr_size, mr_desc_size }
+        fi_ops_xpu_ctx { size, query }
+        fid_xpu_ctx { fid, ops }
+        fid_xpu { fclass, prov_id, prov_ctx }
+        fid_xpu_ep { fid }
+        fid_xpu_cq { fid }
+        fid_xpu_cntr { fid }
+
+        // rdma/providers/fi_peer.h
+        fi_ops_av_owner { size, query, ep_addr }
+        fid_peer_av { fid, owner_ops }
+        fi_peer_av_context { size, av }
+        fi_ops_av_set_owner { size, members }
+        fid_peer_av_set { fid, owner_ops }
+        fi_peer_av_set_context { size, av_set }
+        fi_ops_cq_owner { size, write, writeerr }
+        fid_peer_cq { fid, owner_ops }
+        fi_peer_cq_context { size, cq }
+        fi_ops_cntr_owner { size, inc, incerr }
+        fid_peer_cntr { fid, owner_ops }
+        fi_peer_cntr_context { size, cntr }
+        fi_peer_domain_context { size, domain }
+        fi_peer_eq_context { size, eq }
+        fi_peer_rx_entry {
+            srx, addr, msg_size, tag, cq_data, flags, context, count, desc, peer_context,
+            owner_context, iov,
+        }
+        fi_peer_match_attr { addr, msg_size, tag }
+        fi_ops_srx_owner {
+            size, get_msg, get_tag, queue_msg, queue_tag, foreach_unspec_addr, free_entry,
+        }
+        fi_ops_srx_peer { size, start_msg, start_tag, discard_msg, discard_tag }
+        fid_peer_srx { ep_fid, owner_ops, peer_ops }
+        fi_peer_srx_context { size, srx }
+        fi_ops_transfer_peer { size, complete, comperr }
+        fi_peer_transfer_context { size, info, ep, peer_ops }
 
         // rdma/providers/fi_prov.h
         fi_provider { version, fi_version, context, name, getinfo, fabric, cleanup }
@@ -314,6 +355,36 @@ pub(crate) fn older() -> Vec<Place> {
             next, caps, mode, addr_format, src_addrlen, dest_addrlen, src_addr, dest_addr, handle,
             tx_attr, rx_attr, ep_attr, domain_attr, fabric_attr, nic,
         }
+        fi_domain_attr_1_9 {
+            base.base.base.base.base.domain, base.base.base.base.base.name,
+            base.base.base.base.base.threading, base.base.base.base.base.control_progress,
+            base.base.base.base.base.data_progress, base.base.base.base.base.resource_mgmt,
+            base.base.base.base.base.av_type, base.base.base.base.base.mr_mode,
+            base.base.base.base.base.mr_key_size, base.base.base.base.base.cq_data_size,
+            base.base.base.base.base.cq_cnt, base.base.base.base.base.ep_cnt,
+            base.base.base.base.base.tx_ctx_cnt, base.base.base.base.base.rx_ctx_cnt,
+            base.base.base.base.base.max_ep_tx_ctx, base.base.base.base.base.max_ep_rx_ctx,
+            base.base.base.base.base.max_ep_stx_ctx, base.base.base.base.base.max_ep_srx_ctx,
+            base.base.base.base.cntr_cnt, base.base.base.base.mr_iov_limit,
+            base.base.base.base.caps, base.base.base.base.mode, base.base.base.base.auth_key,
+            base.base.base.base.auth_key_size, base.base.base.base.max_err_data,
+            base.base.base.base.mr_cnt, base.base.base.tclass, base.base.max_ep_auth_key,
+            base.max_group_id, max_cntr_value, max_err_cntr_value,
+        }
+        fi_ep_attr_1_1 {
+            base.type_, base.protocol, base.protocol_version, base.max_msg_size,
+            base.msg_prefix_size, base.max_order_raw_size, base.max_order_war_size,
+            base.max_order_waw_size, base.mem_tag_format, base.tx_ctx_cnt, base.rx_ctx_cnt,
+            auth_key_size, auth_key,
+        }
+        fi_info_1_9 {
+            next, caps, mode, addr_format, src_addrlen, dest_addrlen, src_addr, dest_addr, handle,
+            tx_attr, rx_attr, ep_attr, domain_attr, fabric_attr, nic,
+        }
+        fi_cq_attr_1_9 {
+            size, flags, format, wait_obj, signaling_vector, wait_cond, wait_set,
+        }
+        fi_cntr_attr_1_9 { events, wait_obj, wait_set, flags }
         fi_cq_err_entry_1_0 {
             op_context, flags, len, buf, data, tag, olen, err, prov_errno, err_data,
         }

@@ -3,7 +3,9 @@
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
 
-use oxifabric_abi::{FI_AV_USER_ID, FI_SYNC_ERR, fi_addr_t, fi_ops, fi_ops_av, fid, fid_av};
+use oxifabric_abi::{
+    FI_AV_USER_ID, FI_SYNC_ERR, fi_addr_t, fi_ops, fi_ops_av, fid, fid_av, fid_xpu_ctx,
+};
 use oxifabric_types::{Address, Errno};
 
 use super::symmetric::pairs;
@@ -33,6 +35,7 @@ pub(super) static OPS: fi_ops_av = fi_ops_av {
     insert_auth_key: Some(no5),
     lookup_auth_key: Some(no4),
     set_user_id: Some(set_user_id),
+    lookup2: Some(lookup2),
     ..fi_ops_av::NONE
 };
 
@@ -172,6 +175,22 @@ unsafe extern "C" fn lookup(
         *addrlen = bytes.len();
     }
     0
+}
+
+/// Looks an address up as [`lookup`] does; accelerators (`FI_XPU`), for which the flags ask, are not served.
+unsafe extern "C" fn lookup2(
+    av: *mut fid_av,
+    fi_addr: fi_addr_t,
+    buf: *mut c_void,
+    len: *mut usize,
+    flags: u64,
+    _ctx: *mut fid_xpu_ctx,
+) -> c_int {
+    if flags != 0 {
+        return -Errno::NOSYS.raw();
+    }
+    // SAFETY: the arguments are those of `lookup`.
+    unsafe { lookup(av, fi_addr, buf, len) }
 }
 
 unsafe extern "C" fn straddr(

@@ -12,7 +12,7 @@ use oxifabric_types::{Errno, Flags};
 use super::RdmEndpoint;
 use super::defaults::Direction;
 use super::face::{self, Model};
-use crate::absent::no5;
+use crate::absent::{no3, no5};
 use crate::connection::Connection;
 use crate::device::Provider;
 use crate::handle::{count, status};
@@ -26,6 +26,7 @@ impl<P: Provider> RdmEndpoint<P> {
         rx_ctx: Some(no5),
         rx_size_left: Some(Self::rx_size_left),
         tx_size_left: Some(Self::tx_size_left),
+        export_xpu: Some(no3),
         ..fi_ops_ep::NONE
     };
 

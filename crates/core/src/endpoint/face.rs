@@ -225,6 +225,7 @@ static EP: fi_ops_ep = fi_ops_ep {
     rx_ctx: Some(no5),
     rx_size_left: Some(rx_size_left),
     tx_size_left: Some(tx_size_left),
+    export_xpu: Some(no3),
     ..fi_ops_ep::NONE
 };
 

@@ -235,6 +235,7 @@ static EP: fi_ops_ep = fi_ops_ep {
     rx_ctx: Some(rx_context),
     rx_size_left: Some(no1),
     tx_size_left: Some(no1),
+    export_xpu: Some(no3),
     ..fi_ops_ep::NONE
 };
 

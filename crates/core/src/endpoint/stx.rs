@@ -7,7 +7,7 @@ use core::ffi::{c_int, c_void};
 
 use oxifabric_abi::{FI_CLASS_STX_CTX, fi_ops, fi_ops_ep, fid, fid_stx};
 
-use crate::absent::{self, no1, no2, no5};
+use crate::absent::{self, no1, no2, no3, no5};
 use crate::domain::Domain;
 use crate::handle::{self, Fid, Object, Ref, Uses, publish, status, table};
 
@@ -66,6 +66,7 @@ static EP: fi_ops_ep = fi_ops_ep {
     rx_ctx: Some(no5),
     rx_size_left: Some(no1),
     tx_size_left: Some(no1),
+    export_xpu: Some(no3),
     ..fi_ops_ep::NONE
 };
 

@@ -9,8 +9,8 @@ use core::ptr;
 
 use oxifabric_abi::compat::{
     fi_domain_attr_1_0, fi_domain_attr_1_1, fi_domain_attr_1_3, fi_domain_attr_1_7,
-    fi_domain_attr_1_8, fi_ep_attr_1_0, fi_fabric_attr_1_0, fi_info_1_0, fi_info_1_1, fi_info_1_2,
-    fi_tx_attr_1_0,
+    fi_domain_attr_1_8, fi_domain_attr_1_9, fi_ep_attr_1_0, fi_ep_attr_1_1, fi_fabric_attr_1_0,
+    fi_info_1_0, fi_info_1_1, fi_info_1_2, fi_tx_attr_1_0,
 };
 use oxifabric_abi::{
     FI_VERSION, fi_domain_attr, fi_ep_attr, fi_fabric_attr, fi_info, fi_rx_attr, fi_tx_attr,
@@ -22,7 +22,7 @@ pub struct Abi {
     info: usize,
     tx: usize,
     ep: usize,
-    domain: usize,
+    pub(super) domain: usize,
     fabric: usize,
 }
 
@@ -39,7 +39,7 @@ impl Abi {
     /// Clients of 1.5 and 1.6.
     pub const V1_1: Self = Self {
         info: size_of::<fi_info_1_1>(),
-        ep: size_of::<fi_ep_attr>(),
+        ep: size_of::<fi_ep_attr_1_1>(),
         domain: size_of::<fi_domain_attr_1_1>(),
         fabric: size_of::<fi_fabric_attr>(),
         ..Self::V1_0
@@ -65,6 +65,11 @@ impl Abi {
         domain: size_of::<fi_domain_attr_1_8>(),
         ..Self::V1_7
     };
+    /// Clients of 2.5 and 2.6.
+    pub const V1_9: Self = Self {
+        domain: size_of::<fi_domain_attr_1_9>(),
+        ..Self::V1_8
+    };
 
     /// Returns the layout of what was built for the API of a release; `None` if it is the newest.
     pub const fn of_release(version: u32) -> Option<Self> {
@@ -80,6 +85,8 @@ impl Abi {
             Some(Self::V1_7)
         } else if version < FI_VERSION(2, 5) {
             Some(Self::V1_8)
+        } else if version < FI_VERSION(2, 7) {
+            Some(Self::V1_9)
         } else {
             None
         }

@@ -5,7 +5,10 @@ use core::mem::offset_of;
 use core::ptr;
 
 use oxifabric_abi::compat::{fi_domain_attr_1_0, fi_fabric_attr_1_0, fi_info_1_0, fi_tx_attr_1_0};
-use oxifabric_abi::{FI_ADDR_STR, FI_SOCKADDR_IN, FI_SOCKADDR_IP, fi_fabric_attr, fi_info};
+use oxifabric_abi::{
+    FI_ADDR_STR, FI_SOCKADDR_IN, FI_SOCKADDR_IP, FI_VERSION, fi_domain_attr, fi_fabric_attr,
+    fi_info,
+};
 use oxifabric_types::{
     Address, AvType, Caps, EpType, Errno, Flags, Info, MrMode, Order, Progress, ResourceMgmt,
     Threading,
@@ -253,6 +256,19 @@ fn nothing_behind_an_old_structure_is_read() {
     expected.fabric.prov_name = "tcp".to_owned();
     expected.fabric.prov_version = 7;
     assert_eq!(info, Ok(expected));
+}
+
+#[test]
+fn every_release_has_the_layout_of_its_symbol_version() {
+    let domain = |major, minor| {
+        let abi = Abi::of_release(FI_VERSION(major, minor));
+        abi.map_or(size_of::<fi_domain_attr>(), |abi| abi.domain)
+    };
+    let sizes = [(1, 4), (1, 5), (1, 8), (1, 20), (2, 0), (2, 5), (2, 7)];
+    let sizes = sizes.map(|(major, minor)| domain(major, minor));
+    assert!(sizes.is_sorted_by(|one, next| one < next), "{sizes:?}");
+    assert_eq!(domain(2, 4), domain(2, 0));
+    assert_eq!(domain(2, 6), domain(2, 5));
 }
 
 #[test]

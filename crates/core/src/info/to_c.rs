@@ -118,6 +118,7 @@ pub fn ep_attr(attr: &EpAttr) -> fi_ep_attr {
         rx_ctx_cnt: attr.rx_ctx_cnt,
         auth_key_size: 0,
         auth_key: ptr::null_mut(),
+        xpu_ctx: ptr::null_mut(),
     }
 }
 

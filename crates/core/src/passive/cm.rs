@@ -37,6 +37,7 @@ impl<P: MsgProvider> PassiveEndpoint<P> {
         rx_ctx: Some(no5),
         rx_size_left: Some(no1),
         tx_size_left: Some(no1),
+        export_xpu: Some(no3),
         ..fi_ops_ep::NONE
     };
 

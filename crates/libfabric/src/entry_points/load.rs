@@ -54,7 +54,13 @@ unsafe fn function<F: Copy>(library: *mut c_void, name: &CStr) -> Result<F, Stri
 }
 
 /// Symbol versions of structures that this crate mirrors, newest first; older libraries have prefixes of them.
-const VERSIONS: [&CStr; 4] = [c"FABRIC_1.9", c"FABRIC_1.8", c"FABRIC_1.7", c"FABRIC_1.3"];
+const VERSIONS: [&CStr; 5] = [
+    c"FABRIC_1.10",
+    c"FABRIC_1.9",
+    c"FABRIC_1.8",
+    c"FABRIC_1.7",
+    c"FABRIC_1.3",
+];
 
 /// Finds a function, at the newest known version if it has versions.
 ///

@@ -49,6 +49,7 @@ older! {
     getinfo_1_3, dupinfo_1_3: Abi::V1_3;
     getinfo_1_7, dupinfo_1_7: Abi::V1_7;
     getinfo_1_8, dupinfo_1_8: Abi::V1_8;
+    getinfo_1_9, dupinfo_1_9: Abi::V1_9;
 }
 
 /// fi_fabric(3) of clients before 1.5, whose attributes do not say which API they ask for: it is taken for 1.0.

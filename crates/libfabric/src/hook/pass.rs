@@ -43,7 +43,8 @@ plain! {
     *const c_void, *mut *mut c_void, *mut c_char, *const c_char, *mut u32, *mut u64, *mut usize,
     *const iovec, *const fi_ioc, *mut fi_ioc,
     *mut fi_tx_attr, *mut fi_rx_attr, *mut fi_av_attr, *mut fi_av_set_attr, *mut fi_wait_attr, *mut fi_poll_attr,
-    *mut fi_atomic_attr, *mut fi_collective_attr, *mut fi_cq_err_entry, *mut fi_eq_err_entry,
+    *mut fi_atomic_attr, *mut fi_collective_attr, *mut fi_xpu_attr, *mut fi_xpu_ctx_attr,
+    *mut fid_xpu_ep, *mut fid_xpu_cq, *mut fid_xpu_cntr, *mut fi_cq_err_entry, *mut fi_eq_err_entry,
     *const fi_msg, *const fi_msg_tagged, *const fi_msg_rma, *const fi_msg_atomic, *const fi_msg_collective,
     *const fi_msg_compare,
     // `trywait` looks into it by itself.
@@ -59,6 +60,12 @@ impl Pass for *mut c_void {
 }
 
 impl Pass for *mut fid {
+    unsafe fn down(self) -> Self {
+        down(self)
+    }
+}
+
+impl Pass for *mut fid_xpu_ctx {
     unsafe fn down(self) -> Self {
         down(self)
     }
@@ -83,8 +90,20 @@ macro_rules! opened {
 }
 
 opened!(
-    fid_domain, fid_pep, fid_eq, fid_wait, fid_av, fid_av_set, fid_cq, fid_cntr, fid_ep, fid_stx,
-    fid_poll, fid_mr, fid_mc
+    fid_domain,
+    fid_pep,
+    fid_eq,
+    fid_wait,
+    fid_av,
+    fid_av_set,
+    fid_cq,
+    fid_cntr,
+    fid_ep,
+    fid_stx,
+    fid_poll,
+    fid_mr,
+    fid_mc,
+    fid_xpu_ctx
 );
 
 /// # Safety
@@ -96,19 +115,33 @@ unsafe fn opened<T: Class>(place: *mut *mut T, world: &Arc<World>, succeeded: bo
     }
 }
 
-/// Structures with a handle in one field, which is replaced for the call.
+/// Structures with a handle in one field, or in another under a flag of theirs, which is replaced for the call.
 macro_rules! holding {
-    ($($ty:ty => $field:ident;)*) => { $(
+    ($($ty:ty => $field:ident $(, $other:ident under $flag:ident)?;)*) => { $(
         impl Pass for $ty {
             unsafe fn down(self) -> Self {
-                // SAFETY: the application passes null or a valid structure.
-                unsafe { replace(self.is_null(), || &raw mut (*self.cast_mut()).$field, |handle| down(handle)) };
+                // SAFETY: the application passes null or a valid structure, whose flags say which fields it has.
+                unsafe {
+                    replace(self.is_null(), || &raw mut (*self.cast_mut()).$field, |handle| down(handle));
+                    $( replace(
+                        self.is_null() || (*self).flags & $flag == 0,
+                        || &raw mut (*self.cast_mut()).$other,
+                        |handle| down(handle),
+                    ); )?
+                }
                 self
             }
 
             unsafe fn up(self, _world: &Arc<World>, _succeeded: bool) {
                 // SAFETY: as above.
-                unsafe { replace(self.is_null(), || &raw mut (*self.cast_mut()).$field, |handle| up(handle)) };
+                unsafe {
+                    replace(self.is_null(), || &raw mut (*self.cast_mut()).$field, |handle| up(handle));
+                    $( replace(
+                        self.is_null() || (*self).flags & $flag == 0,
+                        || &raw mut (*self.cast_mut()).$other,
+                        |handle| up(handle),
+                    ); )?
+                }
             }
         }
     )* };
@@ -149,8 +182,8 @@ impl<T> CastMut<T> for *mut T {
 holding! {
     *mut fi_info => handle;
     *mut fi_eq_attr => wait_set;
-    *mut fi_cq_attr => wait_set;
-    *mut fi_cntr_attr => wait_set;
+    *mut fi_cq_attr => wait_set, xpu_ctx under FI_XPU;
+    *mut fi_cntr_attr => wait_set, xpu_ctx under FI_XPU;
 }
 
 impl Pass for *const fi_mr_attr {

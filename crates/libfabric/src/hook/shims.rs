@@ -166,6 +166,7 @@ fi_ops_cq!(shims);
 fi_ops_cntr!(shims);
 fi_ops_wait!(shims);
 fi_ops_poll!(shims);
+fi_ops_xpu_ctx!(shims);
 
 /// Declares the tables of a class, each with the operations that are written by hand.
 macro_rules! classes {
@@ -260,6 +261,7 @@ classes! {
     fid_cntr { ops: fi_ops_cntr; }
     fid_wait { ops: fi_ops_wait; }
     fid_poll { ops: fi_ops_poll; }
+    fid_xpu_ctx { ops: fi_ops_xpu_ctx; }
     fid_mr {} => |handle, inner| {
         (*handle).mem_desc = (*inner).mem_desc;
         (*handle).key = (*inner).key;

@@ -61,6 +61,10 @@ pub(super) unsafe extern "C" fn control<T: Has<fi_ops>>(
                 let attr = &mut (*arg.cast::<fi_mr_modify>()).attr;
                 attr.base_mr = down(attr.base_mr.cast_mut());
             }
+            FI_GET_MR_XPU_DESC if !arg.is_null() => {
+                let desc = &mut *arg.cast::<fi_mr_xpu_desc>();
+                desc.ctx = down(desc.ctx);
+            }
             _ => {}
         }
         let code = base::control::<T>(fid, command, arg);
@@ -141,9 +145,11 @@ pub(super) unsafe extern "C" fn cq_open(
     unsafe {
         let code = fi_ops_domain::cq_open::<fid_domain>(domain, attr, cq, context);
         if code == 0 {
-            let format = attr
-                .as_ref()
-                .map_or(FI_CQ_FORMAT_UNSPEC, |attr| attr.format);
+            let format = if attr.is_null() {
+                FI_CQ_FORMAT_UNSPEC
+            } else {
+                (*attr).format
+            };
             set_format(*cq, format);
         }
         code
@@ -168,7 +174,7 @@ pub(super) unsafe extern "C" fn endpoint(
     }
 }
 
-/// As [`endpoint`], with flags.
+/// As [`endpoint`], with flags, which say whether the attributes name the context of an accelerator.
 ///
 /// # Safety
 /// As for fi_endpoint2.
@@ -181,8 +187,16 @@ pub(super) unsafe extern "C" fn endpoint2(
 ) -> c_int {
     // SAFETY: the caller's contract.
     unsafe {
+        if flags & FI_XPU == 0 || info.is_null() || (*info).ep_attr.is_null() {
+            let code = fi_ops_domain::endpoint2::<fid_domain>(domain, info, ep, flags, context);
+            note_flags(code, info, ep);
+            return code;
+        }
+        let place = &raw mut (*(*info).ep_attr).xpu_ctx;
+        let named = place.replace(down(*place));
         let code = fi_ops_domain::endpoint2::<fid_domain>(domain, info, ep, flags, context);
         note_flags(code, info, ep);
+        place.write(named);
         code
     }
 }

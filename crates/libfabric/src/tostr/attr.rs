@@ -2,6 +2,7 @@
 
 use super::names;
 use super::writer::{Rows, Writer};
+use oxifabric_abi::compat::{fi_cntr_attr_1_9, fi_cq_attr_1_9};
 use oxifabric_abi::*;
 
 /// # Safety
@@ -63,6 +64,7 @@ pub(super) unsafe fn ep_attr(out: &mut Writer<'_>, outer: &'static str, attr: *c
     context_count(&mut rows, "tx_ctx_cnt", attr.tx_ctx_cnt);
     context_count(&mut rows, "rx_ctx_cnt", attr.rx_ctx_cnt);
     rows.value("auth_key_size", attr.auth_key_size);
+    rows.pointer("xpu_ctx", attr.xpu_ctx);
 }
 
 fn context_count(rows: &mut Rows<'_, '_>, key: &str, count: usize) {
@@ -104,6 +106,7 @@ pub(super) unsafe fn domain_attr(
     rows.value("max_group_id", attr.max_group_id);
     rows.value("max_cntr_value", attr.max_cntr_value);
     rows.value("max_err_cntr_value", attr.max_err_cntr_value);
+    rows.value("max_xpu_ctx_cnt", attr.max_xpu_ctx_cnt);
 }
 
 fn domain_limits(rows: &mut Rows<'_, '_>, attr: &fi_domain_attr) {
@@ -162,7 +165,12 @@ pub(super) unsafe fn av_attr(out: &mut Writer<'_>, attr: &fi_av_attr) {
     rows.flags("flags", names::AV_FLAGS, attr.flags);
 }
 
-pub(super) fn cq_attr(out: &mut Writer<'_>, attr: &fi_cq_attr) {
+/// # Safety
+///
+/// `attr` must be valid; only under the flag `FI_XPU` it need reach to its last member.
+pub(super) unsafe fn cq_attr(out: &mut Writer<'_>, whole: *const fi_cq_attr) {
+    // SAFETY: clients of every version have this much.
+    let attr = unsafe { &*whole.cast::<fi_cq_attr_1_9>() };
     let mut rows = Rows::begin(out, "", "fi_cq_attr");
     rows.value("size", attr.size);
     rows.flags("flags", names::CQ_FLAGS, attr.flags);
@@ -170,6 +178,9 @@ pub(super) fn cq_attr(out: &mut Writer<'_>, attr: &fi_cq_attr) {
     rows.name("wait_obj", names::WAIT_OBJ, attr.wait_obj);
     rows.value("signaling_vector", attr.signaling_vector);
     rows.name("wait_cond", names::CQ_WAIT_COND, attr.wait_cond);
+    // SAFETY: the flags say that the member is there.
+    let ctx = (attr.flags & FI_XPU != 0).then(|| unsafe { (*whole).xpu_ctx });
+    rows.pointer("xpu_ctx", ctx.unwrap_or_default());
 }
 
 pub(super) fn mr_attr(out: &mut Writer<'_>, attr: &fi_mr_attr) {
@@ -184,11 +195,19 @@ pub(super) fn mr_attr(out: &mut Writer<'_>, attr: &fi_mr_attr) {
     rows.name("iface", names::HMEM_IFACE, attr.iface);
 }
 
-pub(super) fn cntr_attr(out: &mut Writer<'_>, attr: &fi_cntr_attr) {
+/// # Safety
+///
+/// `attr` must be valid; only under the flag `FI_XPU` it need reach to its last member.
+pub(super) unsafe fn cntr_attr(out: &mut Writer<'_>, whole: *const fi_cntr_attr) {
+    // SAFETY: clients of every version have this much.
+    let attr = unsafe { &*whole.cast::<fi_cntr_attr_1_9>() };
     let mut rows = Rows::begin(out, "", "fi_cntr_attr");
     rows.name("events", names::CNTR_EVENTS, attr.events);
     rows.name("wait_obj", names::WAIT_OBJ, attr.wait_obj);
     rows.hex("flags", attr.flags);
+    // SAFETY: the flags say that the member is there.
+    let ctx = (attr.flags & FI_XPU != 0).then(|| unsafe { (*whole).xpu_ctx });
+    rows.pointer("xpu_ctx", ctx.unwrap_or_default());
 }
 
 pub(super) fn cq_err_entry(out: &mut Writer<'_>, entry: &fi_cq_err_entry) {

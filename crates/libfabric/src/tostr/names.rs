@@ -1,6 +1,6 @@
 //! Which flags and values have a name, in the order in which they are printed.
 //!
-//! What libfabric 2.6 prints no name for is left out on purpose, such as the protocol of a provider that has none.
+//! What libfabric 2.7 prints no name for is left out on purpose, such as the protocol of a provider that has none.
 
 use oxifabric_abi::*;
 
@@ -55,7 +55,7 @@ names! { CAPS:
     FI_READ FI_WRITE FI_RECV FI_SEND FI_REMOTE_READ FI_REMOTE_WRITE
     FI_MULTI_RECV FI_REMOTE_CQ_DATA FI_TRIGGER FI_FENCE
     FI_RMA_PMEM FI_SOURCE_ERR FI_LOCAL_COMM FI_REMOTE_COMM FI_SHARED_AV FI_RMA_EVENT
-    FI_SOURCE FI_NAMED_RX_CTX FI_DIRECTED_RECV FI_AV_USER_ID FI_PEER FI_HMEM
+    FI_SOURCE FI_NAMED_RX_CTX FI_DIRECTED_RECV FI_AV_USER_ID FI_PEER FI_HMEM FI_XPU
 }
 
 names! { OP_FLAGS:
@@ -76,6 +76,7 @@ names! { MODE: FI_CONTEXT FI_MSG_PREFIX FI_ASYNC_IOV FI_RX_CQ_DATA FI_LOCAL_MR F
 names! { MR_MODE:
     FI_MR_BASIC FI_MR_SCALABLE FI_MR_LOCAL FI_MR_RAW FI_MR_VIRT_ADDR FI_MR_ALLOCATED
     FI_MR_PROV_KEY FI_MR_MMU_NOTIFY FI_MR_RMA_EVENT FI_MR_ENDPOINT FI_MR_HMEM FI_MR_COLLECTIVE
+    FI_MR_XPU_DESC
 }
 
 names! { CQ_EVENT_FLAGS:

@@ -1,4 +1,4 @@
-//! The texts, compared with what libfabric 2.6 printed for the same values.
+//! The texts, compared with what libfabric 2.7 prints for the same values.
 //!
 //! The files in `expected` are its output on x86-64 Linux.
 

@@ -80,7 +80,7 @@ fn provoke(minor: u32) {
     let mut list = null_mut();
     // SAFETY: as fi_getinfo(3) asks.
     let code = unsafe {
-        let getinfo = transmute::<*mut c_void, GetInfo>(symbol(c"fi_getinfo", c"FABRIC_1.9"));
+        let getinfo = transmute::<*mut c_void, GetInfo>(symbol(c"fi_getinfo", c"FABRIC_1.10"));
         getinfo(FI_VERSION(90, minor), null(), null(), 0, null(), &mut list)
     };
     assert_eq!(code, -FI_ENOSYS);
@@ -94,7 +94,7 @@ fn told(minor: u32) -> bool {
 
 #[test]
 fn an_application_takes_the_log_until_it_closes_its_own() {
-    let newest = FI_VERSION(2, 6);
+    let newest = FI_VERSION(2, 7);
     assert_eq!(open(newest, c"mr_cache", 0), Err(FI_ENOSYS));
     assert_eq!(open(FI_VERSION(1, 12), c"logging", 0), Err(FI_EINVAL));
     assert_eq!(open(newest, c"logging", 1), Err(FI_EBADFLAGS));

@@ -6,4 +6,5 @@ mod calls;
 mod import;
 mod library;
 mod programs;
+mod releases;
 mod symbols;

@@ -48,7 +48,7 @@ impl Source {
 }
 
 /// Makes the command that runs a program on the library, with nothing of this process's FI_ variables.
-fn on_library(program: impl AsRef<std::ffi::OsStr>) -> Command {
+pub(crate) fn on_library(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("FI_") {
@@ -65,7 +65,8 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-fn expect_success(output: &Output) {
+#[track_caller]
+pub(crate) fn expect_success(output: &Output) {
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{}\n{out}\n{err}", output.status);
 }

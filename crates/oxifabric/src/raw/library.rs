@@ -33,7 +33,7 @@ pub(crate) struct RawParameter {
 }
 
 /// The API version that this crate is written to.
-const API_VERSION: u32 = FI_VERSION(2, 6);
+const API_VERSION: u32 = FI_VERSION(2, 7);
 /// Room for the text of one offer.
 const TEXT_LEN: usize = 16 * 1024;
 

@@ -31,6 +31,7 @@ pub(super) static EP: fi_ops_ep = fi_ops_ep {
     rx_ctx: Some(no5),
     rx_size_left: Some(no1),
     tx_size_left: Some(no1),
+    export_xpu: Some(no3),
     ..fi_ops_ep::NONE
 };
 

@@ -70,6 +70,7 @@ fn ep_attr() -> fi_ep_attr {
         rx_ctx_cnt: FI_SHARED_CONTEXT,
         auth_key_size: 16,
         auth_key: ptr::null_mut(),
+        xpu_ctx: at(0x2500),
     }
 }
 
@@ -106,6 +107,7 @@ fn domain_attr() -> fi_domain_attr {
         max_group_id: 23,
         max_cntr_value: u64::MAX,
         max_err_cntr_value: 24,
+        max_xpu_ctx_cnt: 25,
     }
 }
 
@@ -161,6 +163,8 @@ fn spell_cq_attr() -> String {
         signaling_vector: -3,
         wait_cond: FI_CQ_COND_THRESHOLD,
         wait_set: ptr::null_mut(),
+        // Not looked at: the flags do not say that the structure has it.
+        xpu_ctx: at(0x2600),
     };
     spell(&attr, FI_TYPE_CQ_ATTR)
 }
@@ -186,6 +190,7 @@ fn spell_cntr_attr() -> String {
         wait_obj: FI_WAIT_UNSPEC,
         wait_set: ptr::null_mut(),
         flags: 0x30,
+        xpu_ctx: at(0x2700),
     };
     spell(&attr, FI_TYPE_CNTR_ATTR)
 }

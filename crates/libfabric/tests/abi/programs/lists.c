@@ -29,7 +29,7 @@ static int ask(const struct fi_info *hints)
     struct fi_info *list, *info, *copy;
     int count = 0;
 
-    if (fi_getinfo(2 << 16 | 6, "127.0.0.1", "47592", 0, hints, &list))
+    if (fi_getinfo(2 << 16 | 7, "127.0.0.1", "47592", 0, hints, &list))
         return 0;
     for (info = list; info; info = info->next, count++) {
         copy = fi_dupinfo(info);
