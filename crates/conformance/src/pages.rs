@@ -24,6 +24,7 @@ mod fi_tagged;
 mod fi_trigger;
 mod fi_udp;
 mod fi_version;
+mod fi_xpu;
 
 use crate::Page;
 
@@ -53,4 +54,5 @@ pub const PAGES: &[Page] = &[
     fi_collective::PAGE,
     fi_profile::PAGE,
     fi_udp::PAGE,
+    fi_xpu::PAGE,
 ];
