@@ -121,14 +121,6 @@ impl Update {
         }
     }
 
-    /// Returns how completions at the target tell of it, fi_cntr(3): those that fetch count as reads.
-    fn remote_flags(&self) -> Flags {
-        match self.form {
-            Form::Base => Flags::ATOMIC | Flags::REMOTE_WRITE,
-            _ => Flags::ATOMIC | Flags::REMOTE_READ,
-        }
-    }
-
     /// Carries it out. `body` is the operand, with what is compared behind it; `result` gets what was there.
     fn run(&self, region: &Iov, body: &[u8], result: &Iov) {
         let (mut before, mut after) = ([0; CHUNK], [0; CHUNK]);
@@ -484,7 +476,7 @@ fn updated(update: &Update, region: &Iov, key: u64, data: Option<u64>, from: Pee
     };
     Completion {
         context: key as usize,
-        flags: update.remote_flags() | event,
+        flags: Flags::ATOMIC | update.access() | event,
         len: region.len() as u64,
         buf: region.base() as usize,
         data: data.unwrap_or(0),

@@ -83,7 +83,8 @@ pub struct Completion {
     pub context: usize,
     /// What ended: `SEND` or `RECV` with `MSG` or `TAGGED`, `REMOTE_CQ_DATA`, `MULTI_RECV` when the buffer was
     /// released, `CLAIM` and `PEEK` never; `RMA` with `READ` or `WRITE` at the initiator, with `REMOTE_READ` or
-    /// `REMOTE_WRITE` at the target (wanted only with `REMOTE_CQ_DATA`); `DEFERRED` if the operation had it.
+    /// `REMOTE_WRITE` at the target (wanted only with `REMOTE_CQ_DATA`), with both if an atomic fetches and changes;
+    /// `DEFERRED` if the operation had it.
     pub flags: Flags,
     /// Bytes received; of a send, its length.
     pub len: u64,

@@ -254,7 +254,6 @@ fn a_transmit_context_is_shared(stage) {
     assert_eq!(two.done(&two.b).op_context, posted.context);
     assert_eq!(two.done(&two.a).op_context, context);
     assert_eq!(close(stx), 0, "before the endpoints, as Sandia OpenSHMEM does");
-    drop(two);
 }
 
 /// A message reaches the receive context of a scalable endpoint that the address names.

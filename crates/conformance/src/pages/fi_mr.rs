@@ -37,6 +37,46 @@ fn register(world: &World, bytes: &mut [u8], key: u64) -> Result<*mut fid_mr, i3
     }
 }
 
+/// A region of `b`'s that peers may access, with a counter of the writes that change it.
+fn counted_region(stage: &crate::Stage, caps: u64) -> (Ground, *mut fid_cntr) {
+    let mut hints = stage.hints();
+    hints.first_mut().caps |= ACCESS | FI_RMA_EVENT | caps;
+    c!((*hints.first().domain_attr).mr_mode = MR_MODES | FI_MR_RMA_EVENT);
+    c!((*hints.first().tx_attr).op_flags = FI_DELIVERY_COMPLETE);
+    let world = World::of(stage, stage.query(&hints));
+    let needs_event = c!((*world.info.first().domain_attr).mr_mode) & FI_MR_RMA_EVENT != 0;
+    let cntr = world.cntr(FI_WAIT_UNSPEC);
+    let two = world.two();
+    let bytes = two.b.traffic.buffer(&[0x55; 64]);
+    let (mut mr, flags) = (null_mut(), if needs_event { FI_RMA_EVENT } else { 0 });
+    let registered = c!(fi_mr_reg(
+        world.domain,
+        bytes.cast(),
+        64,
+        BOTH,
+        0,
+        7,
+        flags,
+        &mut mr,
+        null_mut()
+    ));
+    assert_eq!(registered, 0);
+    assert_eq!(c!(fi_mr_bind(mr, cntr.cast(), FI_REMOTE_WRITE)), 0);
+    if needs_event {
+        assert_eq!(c!(fi_mr_enable(mr)), 0);
+    }
+    let base = world.remote(bytes);
+    let ground = Ground {
+        two,
+        mr,
+        bytes,
+        len: 64,
+        base,
+        world,
+    };
+    (ground, cntr)
+}
+
 sentences! { "fi_mr(3)";
 
 /// A region has a key that is not FI_KEY_NOTAVAIL.
@@ -300,23 +340,7 @@ fn a_raw_key_is_mapped(stage) {
 
 /// A counter that is bound to a region counts the writes that change it.
 fn a_region_counts_writes(stage) {
-    let mut hints = stage.hints();
-    hints.first_mut().caps |= ACCESS | FI_RMA_EVENT;
-    c!((*hints.first().domain_attr).mr_mode = MR_MODES | FI_MR_RMA_EVENT);
-    let world = World::of(stage, stage.query(&hints));
-    let needs_event = c!((*world.info.first().domain_attr).mr_mode) & FI_MR_RMA_EVENT != 0;
-    let cntr = world.cntr(FI_WAIT_UNSPEC);
-    let two = world.two();
-    let bytes = two.b.traffic.buffer(&[0x55; 64]);
-    let (mut mr, flags) = (null_mut(), if needs_event { FI_RMA_EVENT } else { 0 });
-    let registered = c!(fi_mr_reg(world.domain, bytes.cast(), 64, BOTH, 0, 7, flags, &mut mr, null_mut()));
-    assert_eq!(registered, 0);
-    assert_eq!(c!(fi_mr_bind(mr, cntr.cast(), FI_REMOTE_WRITE)), 0);
-    if needs_event {
-        assert_eq!(c!(fi_mr_enable(mr)), 0);
-    }
-    let base = world.remote(bytes);
-    let ground = Ground { two, mr, bytes, len: 64, base, world };
+    let (ground, cntr) = counted_region(stage, 0);
     for _ in 0..3 {
         ground.write(b"w", 0, ground.key());
         let _ = ground.two.done(&ground.two.a);
@@ -326,6 +350,19 @@ fn a_region_counts_writes(stage) {
     let _ = ground.two.done(&ground.two.a);
     assert_eq!((c!(fi_cntr_read(cntr)), c!(fi_cntr_readerr(cntr))), (3, 0));
     assert_eq!(close(cntr), -FI_EBUSY);
+    ground.close_with(|| assert_eq!(close(cntr), 0));
+}
+
+/// A counter that is bound to a region counts every atomic that changes it, also those that fetch what was there.
+fn a_region_counts_atomics_that_change_it(stage) {
+    let (ground, cntr) = counted_region(stage, FI_ATOMIC);
+    ground.fill(&[5_u64]);
+    ground.update(FI_UINT64, FI_SUM, &[1_u64]);
+    let _ = ground.two.done(&ground.two.a);
+    assert_eq!(ground.fetch(FI_UINT64, FI_SUM, &[1_u64]), [6]);
+    assert_eq!(ground.compare(FI_UINT64, FI_CSWAP, &[9_u64], &[7]), [7]);
+    assert_eq!(ground.fetch(FI_UINT64, FI_ATOMIC_READ, &[0_u64]), [9]);
+    assert_eq!((c!(fi_cntr_read(cntr)), c!(fi_cntr_readerr(cntr))), (3, 0));
     ground.close_with(|| assert_eq!(close(cntr), 0));
 }
 

@@ -333,7 +333,8 @@ impl Router {
         Some((issued, shown))
     }
 
-    /// Returns where a read or write is counted.
+    /// Returns where a read or write is counted. An atomic of a peer that fetches counts as a read, whether it changes something
+    /// or not (fi_endpoint(3)); on regions it counts as a write if it does (fi_mr(3)).
     fn access_tally(&self, flags: Flags) -> Option<&Tally> {
         let counters = &self.accesses;
         let own = if flags.contains(Flags::COLLECTIVE) {
@@ -468,11 +469,15 @@ fn counts(flags: Flags) -> bool {
     flags.intersects(Flags::SEND.union(Flags::RECV))
 }
 
-/// What the application sees of a read or write: a peer's has no context (fi_cq(3)); the engine keeps the key there.
+/// What the application sees of a read or write: a peer's has no context (fi_cq(3)); the engine keeps the key there. A peer's
+/// atomic that fetches is shown as the read that endpoints count, though it may also change something.
 fn shown(access: &Completion) -> Completion {
     let mut shown = *access;
     if !access.flags.intersects(OWN) {
         shown.context = 0;
+    }
+    if access.flags.contains(Flags::REMOTE_READ) {
+        shown.flags.remove(Flags::REMOTE_WRITE);
     }
     shown
 }

@@ -9,6 +9,9 @@ use crate::script::*;
 
 const KEY: u64 = 0xfeed;
 
+/// What an atomic does that fetches and changes.
+const FETCHED: Flags = Flags::REMOTE_READ.union(Flags::REMOTE_WRITE);
+
 fn target(addr: u64, len: u64) -> Target {
     Target {
         addr,
@@ -52,7 +55,7 @@ fn completion_data_of_an_atomic_is_reported() {
     let (mut b, _region) = bench(&[0; 4]);
     for (kind, operation, flag) in [
         (Kind::Atomic, Operation::Sum, Flags::REMOTE_WRITE),
-        (Kind::FetchAtomic, Operation::Sum, Flags::REMOTE_READ),
+        (Kind::FetchAtomic, Operation::Sum, FETCHED),
     ] {
         let with_data = Header {
             flags: HeaderFlags::DATA,
@@ -92,7 +95,7 @@ fn a_fetch_answers_with_what_was_there() {
     );
     assert_eq!(answered.body, [20, 30]);
     assert_eq!(content(&region), [10, 21, 32, 40]);
-    assert_eq!(b.done().flags, Flags::ATOMIC | Flags::REMOTE_READ);
+    assert_eq!(b.done().flags, Flags::ATOMIC | FETCHED);
     b.assert_empty();
     let read = header(Kind::FetchAtomic, Operation::Read, 0);
     assert!(b.arrive_at(read, target(0, 4), &[]).is_done());
@@ -264,10 +267,7 @@ fn memory_of_the_endpoint_itself_is_updated_at_once() {
     let remote = b.done();
     assert_eq!(
         (remote.flags, remote.data),
-        (
-            Flags::ATOMIC | Flags::REMOTE_READ | Flags::REMOTE_CQ_DATA,
-            7
-        )
+        (Flags::ATOMIC | FETCHED | Flags::REMOTE_CQ_DATA, 7)
     );
     let mut unknown = swap(&[1, 2], &[10, 0]);
     unknown.targets[0].key = 1;
