@@ -138,11 +138,12 @@ fn offer(params: &Params) -> Info {
     }
 }
 
-/// Long writes are pulled by their target, and later ones may overtake them: only messages are ordered, and atomics,
-/// which are carried out in their order.
+/// Long writes are pulled by their target, and what comes later may overtake them; long reads are pulled by their
+/// initiator, and what they bring is taken then. So what is ordered is what comes behind messages, and atomics, which are
+/// carried out in their order. What comes behind an access needs FI_FENCE.
 fn order() -> Order {
     let atomics = Order::ATOMIC_RAR | Order::ATOMIC_RAW | Order::ATOMIC_WAR | Order::ATOMIC_WAW;
-    Order::SAS | atomics
+    Order::SAS | Order::WAS | Order::RAS | atomics
 }
 
 fn domain(caps: Caps) -> DomainAttr {
@@ -199,5 +200,14 @@ mod tests {
         let offer = &Shm::offers()[0];
         assert!(offer.tx.inject_size <= crate::params::MIN_LAYOUT.max_body());
         assert_eq!(params::TABLE.len(), Shm::parameters().len());
+    }
+
+    #[test]
+    fn what_comes_behind_messages_is_ordered_and_what_comes_behind_accesses_is_not() {
+        let offer = &Shm::offers()[0];
+        for order in [offer.tx.msg_order, offer.rx.msg_order] {
+            assert!(order.contains(Order::SAS | Order::WAS | Order::RAS));
+            assert!(!order.intersects(Order::RMA_WAW | Order::RMA_RAW | Order::SAW));
+        }
     }
 }
