@@ -2,6 +2,7 @@
 
 mod attr;
 mod exposed;
+mod persistent;
 pub(crate) mod raw;
 mod regions;
 
@@ -14,9 +15,10 @@ use oxifabric_abi::{
     FI_MR_COMPLETE, FI_REFRESH, FI_REMOTE_READ, FI_REMOTE_WRITE, fi_eq_entry, fi_mr_attr,
     fi_mr_modify, fi_ops, fi_ops_mr, fid, fid_domain, fid_mr,
 };
-use oxifabric_types::{Errno, Flags, MrMode};
+use oxifabric_types::{Caps, Errno, Flags, MrMode};
 
 pub(crate) use exposed::Exposed;
+pub(crate) use persistent::write_back;
 pub(crate) use regions::{Region, Regions};
 
 use crate::absent;
@@ -87,11 +89,18 @@ impl Mr {
         let mode = domain.info().domain.mr_mode;
         let later =
             mode.contains(MrMode::ENDPOINT) || (mode.contains(MrMode::RMA_EVENT) && wish.counted);
+        if wish.persistent && !domain.info().caps.contains(Caps::RMA_PMEM) {
+            return Err(Errno::BADFLAGS);
+        }
         let region = Region {
             pieces: wish.pieces.clone(),
             access: if later { Flags::empty() } else { wish.access },
             single_use: wish.single_use,
+            persistent: wish.persistent,
         };
+        if wish.persistent {
+            domain.exposed().watch();
+        }
         let key = match wish.access.intersects(REMOTE) {
             true => Some(domain.regions().insert(region, wish.key)?),
             false => None,

@@ -4,7 +4,7 @@
 use std::sync::OnceLock;
 
 use oxifabric_core::params::{Parameter, ParameterKind};
-use oxifabric_types::{EpType, Info};
+use oxifabric_types::Info;
 
 use crate::info::{connected_at, datagrams_at};
 use crate::params::Params;
@@ -13,6 +13,8 @@ use crate::params::Params;
 const PROTO_RXM: u32 = 11;
 /// FI_PROTO_SOCK_TCP.
 const PROTO_SOCK_TCP: u32 = 6;
+/// What fi_inject(3) takes under the name `sockets`.
+const SOCKETS_INJECT: usize = 255;
 
 macro_rules! table {
     ($($name:literal: $kind:ident, $default:literal, $help:literal;)*) => {
@@ -105,7 +107,8 @@ pub fn rxm_offers() -> Vec<Info> {
 pub fn sockets_offers() -> Vec<Info> {
     let iface = Settings::read().iface.as_deref();
     let mut offers = all(iface.or(Params::read().iface.as_deref()));
-    for info in offers.iter_mut().filter(|info| info.ep.kind == EpType::Rdm) {
+    for info in &mut offers {
+        info.tx.inject_size = info.tx.inject_size.max(SOCKETS_INJECT);
         info.ep.protocol = PROTO_SOCK_TCP;
     }
     offers
@@ -125,6 +128,8 @@ fn all(iface: Option<&str>) -> Vec<Info> {
 
 #[cfg(test)]
 mod tests {
+    use oxifabric_types::EpType;
+
     use super::*;
 
     #[test]

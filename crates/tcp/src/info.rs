@@ -71,6 +71,7 @@ fn describe(place: &Place, params: &Params) -> Info {
     let mut transfers = Caps::MSG | Caps::TAGGED | Caps::RMA | Caps::ATOMIC;
     // Only the extension has messages of collectives.
     transfers.set(Caps::COLLECTIVE, params.extension);
+    transfers |= Caps::RMA_PMEM;
     let sends =
         Caps::SEND | Caps::READ | Caps::WRITE | Caps::FENCE | Caps::NAMED_RX_CTX | Caps::TRIGGER;
     let targets = Caps::REMOTE_READ | Caps::REMOTE_WRITE | Caps::RMA_EVENT;
@@ -87,6 +88,7 @@ fn describe(place: &Place, params: &Params) -> Info {
                 | Flags::INJECT_COMPLETE
                 | Flags::TRANSMIT_COMPLETE
                 | Flags::DELIVERY_COMPLETE
+                | Flags::COMMIT_COMPLETE
                 | Flags::MATCH_COMPLETE
                 | Flags::COMPLETION,
             msg_order: order(),

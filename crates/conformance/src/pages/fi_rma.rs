@@ -320,6 +320,34 @@ fn a_delivered_write_is_there(stage) {
     ground.close();
 }
 
+/// A write with FI_COMMIT_COMPLETE to a region in persistent memory (FI_RMA_PMEM) is there when it completes.
+fn a_committed_write_is_there(stage) {
+    let mut hints = stage.hints();
+    hints.first_mut().caps |= ACCESS | FI_RMA_PMEM;
+    c!((*hints.first().tx_attr).op_flags = FI_COMMIT_COMPLETE);
+    let Ok(info) = stage.try_query(&hints, None, 0) else {
+        assert_ne!(stage.provider, "tcp");
+        return;
+    };
+    let ground = Ground::with(World::of(stage, info), BOTH);
+    let len = 300_001;
+    let place = ground.two.b.traffic.buffer(&vec![0; len]);
+    let mut mr = null_mut();
+    let domain = ground.world.domain;
+    let code = c!(fi_mr_reg(domain, place.cast(), len, BOTH, 0, 9, FI_RMA_PMEM, &mut mr, null_mut()));
+    assert_eq!(code, 0);
+    for len in [1, 5000, len] {
+        let bytes: Vec<u8> = (0..len).map(|at| (at + len) as u8).collect();
+        let (from, context) = (ground.two.a.traffic.buffer(&bytes), ground.two.a.traffic.context());
+        let (two, at, key) = (&ground.two, ground.world.remote(place), c!(fi_mr_key(mr)));
+        two.start(|| c!(fi_write(two.a.ep, from.cast(), len, null_mut(), two.to_b, at, key, context)));
+        let _ = two.done(&two.a);
+        assert!(c!(core::slice::from_raw_parts(place, len)) == bytes);
+    }
+    assert_eq!(close(mr), 0);
+    ground.close();
+}
+
 /// A fenced write replaces the results of what was posted before it.
 fn a_fenced_write_is_the_last(stage) {
     let world = World::with(stage, |hints| hints.caps |= ACCESS | FI_FENCE);
@@ -377,6 +405,42 @@ fn messages_come_behind_earlier_writes(stage) {
         let _ = ground.two.done(&ground.two.b);
         assert!(ground.region()[..100_000].iter().all(|&byte| byte == round));
         let _ = (ground.two.done(&ground.two.a), ground.two.done(&ground.two.a));
+    }
+    ground.close();
+}
+
+/// With FI_ORDER_WAS a write takes effect behind the messages before it.
+fn writes_come_behind_earlier_messages(stage) {
+    let Some(ground) = Ground::ordered(stage, FI_ORDER_WAS) else {
+        return;
+    };
+    let two = &ground.two;
+    for round in 0..20_u8 {
+        let posted = two.b.recv(1);
+        two.send(&[round]);
+        let place = two.a.traffic.buffer(&vec![round; 100_000]);
+        let (at, key, context) = (ground.base, ground.key(), two.a.traffic.context());
+        two.start(|| c!(fi_writedata(two.a.ep, place.cast(), 100_000, null_mut(), 1, two.to_b, at, key, context)));
+        assert_eq!(two.done(&two.b).op_context, posted.context);
+        assert_eq!(posted.bytes(), [round]);
+        assert_eq!(two.done(&two.b).data, 1);
+        let _ = (two.done(&two.a), two.done(&two.a));
+    }
+    ground.close();
+}
+
+/// With FI_ORDER_RAS a read takes its data behind the messages before it.
+fn reads_come_behind_earlier_messages(stage) {
+    let Some(ground) = Ground::ordered(stage, FI_ORDER_RAS) else {
+        return;
+    };
+    for len in [1, 200_000] {
+        let posted = ground.two.b.recv(1);
+        ground.two.send(b"s");
+        let place = ground.read(len, 0, ground.key());
+        let _ = (ground.two.done(&ground.two.a), ground.two.done(&ground.two.a));
+        assert_eq!(ground.two.done(&ground.two.b).op_context, posted.context);
+        assert_eq!((posted.bytes(), c!(*place)), (&b"s"[..], 0x55));
     }
     ground.close();
 }

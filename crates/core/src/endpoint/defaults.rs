@@ -193,8 +193,8 @@ impl Direction {
     }
 }
 
-/// Adds delivery to the flags of an operation that is to be durable: no region is in persistent memory, so that is when
-/// it is (fi_rma(3) "FI_COMMIT_COMPLETE").
+/// Adds delivery to the flags of an operation that is to be durable: a target makes writes to persistent memory durable before
+/// it says that they have arrived, so that is when it is (fi_rma(3) "FI_COMMIT_COMPLETE").
 #[inline]
 const fn delivered(flags: u64) -> u64 {
     const COMMIT: u64 = Flags::COMMIT_COMPLETE.bits();

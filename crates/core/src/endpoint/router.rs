@@ -25,6 +25,7 @@ use crate::domain::Domain;
 use crate::eq::Eq;
 use crate::handle::Ref;
 use crate::info::address_to_c;
+use crate::mr::write_back;
 use crate::upkeep::Upkeep;
 use crate::work::Issued;
 
@@ -118,8 +119,9 @@ impl Completions for Router {
     #[inline]
     fn accessed(&mut self, access: Completion, targets: &[Target]) {
         if let Some(domain) = &self.domain
-            && domain.exposed().is_counted()
+            && domain.exposed().is_watched()
         {
+            write_back(domain, &access, targets);
             count_regions(domain, &access, targets);
         }
         self.complete(access);

@@ -5,8 +5,8 @@ use core::ffi::c_void;
 use libc::iovec;
 use oxifabric_abi::{
     FI_COLLECTIVE, FI_HMEM_DEVICE_ONLY, FI_HMEM_HOST_ALLOC, FI_HMEM_SYSTEM, FI_MR_DMABUF,
-    FI_MR_SINGLE_USE, FI_READ, FI_RECV, FI_REMOTE_READ, FI_REMOTE_WRITE, FI_RMA_EVENT, FI_SEND,
-    FI_VERSION, FI_WRITE, fi_mr_attr, fid_mr,
+    FI_MR_SINGLE_USE, FI_READ, FI_RECV, FI_REMOTE_READ, FI_REMOTE_WRITE, FI_RMA_EVENT, FI_RMA_PMEM,
+    FI_SEND, FI_VERSION, FI_WRITE, fi_mr_attr, fid_mr,
 };
 use oxifabric_mem::{IovSegment, MAX_SEGMENTS};
 use oxifabric_types::{Errno, Flags};
@@ -27,6 +27,8 @@ pub(super) struct Wish {
     pub(super) counted: bool,
     /// The first access ends it.
     pub(super) single_use: bool,
+    /// It is in persistent memory.
+    pub(super) persistent: bool,
 }
 
 impl Wish {
@@ -84,16 +86,17 @@ impl Wish {
             base,
             counted: flags & FI_RMA_EVENT != 0,
             single_use: flags & FI_MR_SINGLE_USE != 0,
+            persistent: flags & FI_RMA_PMEM != 0,
         })
     }
 }
 
-/// Refuses flags that need what is not offered: memory of devices and persistent memory.
+/// Refuses flags that need what is not offered: memory of devices. Whether there is persistent memory is the domain's affair.
 fn check_flags(flags: u64) -> Result<(), Errno> {
     if flags & (FI_MR_DMABUF | FI_HMEM_DEVICE_ONLY | FI_HMEM_HOST_ALLOC) != 0 {
         return Err(Errno::OPNOTSUPP);
     }
-    match flags & !(FI_RMA_EVENT | FI_MR_SINGLE_USE) {
+    match flags & !(FI_RMA_EVENT | FI_RMA_PMEM | FI_MR_SINGLE_USE) {
         0 => Ok(()),
         _ => Err(Errno::BADFLAGS),
     }

@@ -27,8 +27,8 @@ const AT_MOST: Duration = Duration::from_secs(5);
 #[derive(Default)]
 pub(crate) struct Exposed {
     lists: Mutex<Lists>,
-    /// A counter was bound to a region.
-    counted: AtomicBool,
+    /// A counter was bound to a region, or one is in persistent memory.
+    watched: AtomicBool,
 }
 
 #[derive(Default)]
@@ -51,10 +51,15 @@ impl Reach {
 }
 
 impl Exposed {
-    /// Tells whether a region may have a counter.
+    /// Tells whether a region may have a counter, or be in persistent memory.
     #[inline]
-    pub(crate) fn is_counted(&self) -> bool {
-        self.counted.load(Ordering::Relaxed)
+    pub(crate) fn is_watched(&self) -> bool {
+        self.watched.load(Ordering::Relaxed)
+    }
+
+    /// Says that a region has to be looked at when peers have accessed it.
+    pub(crate) fn watch(&self) {
+        self.watched.store(true, Ordering::Relaxed);
     }
 
     /// Adds an endpoint, once however often it is added, and lets every counter of a region drive it.
@@ -102,7 +107,7 @@ impl Exposed {
             unsafe { counter.join(reach.0) }?;
         }
         lists.counters.push((Ref::to(counter), 1));
-        self.counted.store(true, Ordering::Relaxed);
+        self.watch();
         Ok(())
     }
 

@@ -21,6 +21,8 @@ pub(crate) struct Region {
     pub(crate) access: Flags,
     /// The first access ends it (`FI_MR_SINGLE_USE`).
     pub(crate) single_use: bool,
+    /// What peers write has to be durable before they are told so (`FI_RMA_PMEM`).
+    pub(crate) persistent: bool,
 }
 
 // SAFETY: the pieces are addresses of memory that the application registered; this table only hands them on.
@@ -228,6 +230,12 @@ impl Regions {
             .map(|(_, counter)| &**counter)
     }
 
+    /// Returns the pieces of a region in persistent memory; `None` for another one.
+    pub(crate) fn persistent(&self, key: u64) -> Option<&[IovSegment]> {
+        let region = self.map.get(&key).filter(|region| region.persistent)?;
+        Some(&region.pieces)
+    }
+
     /// Chooses a key that nobody can guess: it is what protects the memory from other peers.
     fn fresh_key(&self) -> u64 {
         loop {
@@ -273,6 +281,7 @@ mod tests {
             pieces: vec![piece(0x1000, 16), piece(0x2000, 8)],
             access: Flags::REMOTE_READ,
             single_use: false,
+            persistent: false,
         }
     }
 

@@ -167,7 +167,7 @@ fn narrow_progress(attr: &mut DomainAttr, hints: Option<&DomainAttr>) {
     }
 }
 
-/// Applications take limits of contexts for advice, so that only who asks for contexts is told what there is (docs/adr/0025).
+/// Applications take limits of contexts for advice, so that only those that ask for contexts are told what there is (docs/adr/0025).
 /// They limit nothing.
 fn narrow_contexts(info: &mut Info, hints: Option<&Info>) {
     if hints.is_some_and(asks_for_contexts) {
