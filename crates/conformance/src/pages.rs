@@ -9,6 +9,7 @@ mod fi_cntr;
 mod fi_collective;
 mod fi_cq;
 mod fi_domain;
+mod fi_domain_progress;
 mod fi_endpoint;
 mod fi_endpoint_contexts;
 mod fi_endpoint_sizes;
@@ -34,6 +35,7 @@ pub const PAGES: &[Page] = &[
     fi_getinfo::PAGE,
     fi_fabric::PAGE,
     fi_domain::PAGE,
+    fi_domain_progress::PAGE,
     fi_endpoint::PAGE,
     fi_endpoint_contexts::PAGE,
     fi_endpoint_sizes::PAGE,

@@ -19,7 +19,7 @@ use crate::clock::Deadline;
 use crate::domain::Domain;
 use crate::handle::{self, Fid, Object, Ref, Uses, object, publish, status, table};
 use crate::members::{Drive, Members, try_sleep};
-use crate::wait::{Doorbell, SLICE};
+use crate::wait::Doorbell;
 use crate::wait_set::{Attached, WaitSet, Waitable};
 
 /// A counter.
@@ -238,6 +238,11 @@ impl Cntr {
         self.members.remove(endpoint, Some(&self.bell));
     }
 
+    /// Wakes the threads that sleep here: they look by themselves.
+    pub(crate) fn rouse(&self) {
+        self.bell.ring();
+    }
+
     /// Gets ready for sleep (fi_trywait(3)).
     ///
     /// # Errors
@@ -279,7 +284,7 @@ impl Cntr {
                 return Err(Errno::TIMEDOUT);
             }
             if self.ready_to_sleep((value, now)) {
-                self.bell.sleep(deadline.slice(SLICE));
+                self.bell.sleep(deadline.slice(self.members.slice()));
             }
         }
     }

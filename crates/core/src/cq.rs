@@ -29,7 +29,7 @@ use crate::clock::Deadline;
 use crate::domain::Domain;
 use crate::handle::{self, Fid, Object, Ref, Uses, count, failed, object, publish, status, table};
 use crate::members::{Drive, Members, try_sleep};
-use crate::wait::{Doorbell, SLICE};
+use crate::wait::Doorbell;
 use crate::wait_set::{Attached, WaitSet, Waitable};
 use error::LastError;
 use ring::{Detail, Entry, Format, Ring};
@@ -201,6 +201,11 @@ impl Cq {
         self.members.remove(endpoint, Some(&self.bell));
     }
 
+    /// Wakes the threads that sleep here: they look by themselves.
+    pub(crate) fn rouse(&self) {
+        self.bell.ring();
+    }
+
     /// Gets ready for sleep (fi_trywait(3)).
     ///
     /// # Errors
@@ -303,7 +308,7 @@ impl Cq {
             if Instant::now() < spin || !self.ready_to_sleep(wanted) {
                 continue;
             }
-            if !self.bell.sleep(deadline.slice(SLICE)) {
+            if !self.bell.sleep(deadline.slice(self.members.slice())) {
                 return Err(Errno::AGAIN);
             }
         }

@@ -193,20 +193,16 @@ impl Drop for Domain {
     }
 }
 
-/// Tells whether objects of a domain exclude threads: not, when the application promised to (fi_domain(3)). A thread of
-/// the library makes the promise worthless, and so does work that one endpoint does on account of another, and an event
-/// queue, which is not part of the domain and drives its connections, the joins of collective groups, and what works wait
-/// for.
+/// Tells whether objects of a domain exclude threads: not, when the application promised that one thread at a time uses the
+/// domain (FI_THREAD_DOMAIN, fi_domain(3)). What it promises of single endpoints and queues does not help, since whichever is polled drives
+/// the others, too (docs/adr/0028). A thread of the library makes the promise worthless, and so does work that one endpoint does on
+/// account of another, and an event queue, which is not part of the domain and drives its connections, the joins of
+/// collective groups, and what works wait for.
 fn locks(info: &Info) -> bool {
     info.domain.data_progress == Progress::Auto
         || info.ep.kind == EpType::Msg
         || info.caps.intersects(Caps::COLLECTIVE | Caps::TRIGGER)
-        || match info.domain.threading {
-            Threading::Domain => false,
-            // A region's counter, and closing a region, drive endpoints of other completion structures.
-            Threading::Completion => info.caps.contains(Caps::RMA),
-            _ => true,
-        }
+        || info.domain.threading != Threading::Domain
 }
 
 /// Takes a lock whose holder may have panicked: the tables are valid between any two statements.

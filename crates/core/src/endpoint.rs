@@ -53,7 +53,7 @@ use crate::device::{Device, Provider};
 use crate::domain::Domain;
 use crate::faults;
 use crate::handle::{Fid, Ref, table};
-use crate::members::Drive;
+use crate::members::{Drive, Rest, Visit};
 use crate::passive::{Taken, device_of};
 use bindings::Bindings;
 pub(crate) use cm::{cm_data, hand_out_name};
@@ -260,10 +260,17 @@ impl<P: Provider> Drive for RdmEndpoint<P> {
     }
 
     fn arm(&self) -> bool {
-        let mut port = self.port.lock();
-        port.look_before_sleep();
-        // What progress has just begun may have its answer waiting; only a quiet device is armed.
-        port.progress() == 0 && port.sleeps && port.device.arm()
+        self.port.lock().sleep()
+    }
+
+    fn visit(&self, turn: &mut u32) -> Visit {
+        let port = self.port.try_lock();
+        port.map_or(Visit::Attended, |mut port| port.visit(turn))
+    }
+
+    fn rest(&self, turn: &mut u32) -> Rest {
+        let port = self.port.try_lock();
+        port.map_or(Rest::Attended, |mut port| port.rest(turn))
     }
 
     fn fd(&self) -> RawFd {

@@ -103,6 +103,11 @@ impl Eq {
         self.bell.has_fd()
     }
 
+    /// Wakes the threads that sleep here: they look by themselves.
+    pub(crate) fn rouse(&self) {
+        self.bell.ring();
+    }
+
     /// Lets an endpoint report here and be driven from here.
     ///
     /// # Errors

@@ -7,14 +7,44 @@ mod patience;
 use std::os::fd::RawFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use oxifabric_sync::SwitchLock;
 use oxifabric_types::Errno;
 
 use crate::cntr::Cntr;
 use crate::upkeep::Upkeep;
-use crate::wait::Doorbell;
+use crate::wait::{Doorbell, SLICE};
 use patience::Patience;
+
+/// What a visit to an endpoint by a thread that polls others came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Visit {
+    /// It was left alone: the application has driven it since the last visit, or does so now.
+    Attended,
+    /// It was driven, and something moved.
+    Moved,
+    /// It was driven, and nothing moved, and has operations under way.
+    Waiting,
+    /// It was driven, and nothing moved.
+    Quiet,
+}
+
+/// What became of an endpoint before the sleep of a thread that does not sleep on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rest {
+    /// It was left alone: a thread sleeps on it, or uses it now.
+    Attended,
+    /// It was left alone: the application has driven it since the last look.
+    Driven,
+    /// Its descriptor becomes readable when there is something to do.
+    Armed,
+    /// There is something to do.
+    Busy,
+    /// It has no way to wake a sleeper.
+    Deaf,
+}
 
 /// What a queue asks of an endpoint.
 pub(crate) trait Drive: Sync {
@@ -26,6 +56,19 @@ pub(crate) trait Drive: Sync {
 
     /// Returns the file descriptor that becomes readable after that.
     fn fd(&self) -> RawFd;
+
+    /// Drives it on behalf of a thread that polls others, unless it has been driven since it had `turn` turns; `turn` becomes
+    /// what it has now.
+    fn visit(&self, turn: &mut u32) -> Visit {
+        let _ = turn;
+        Visit::Attended
+    }
+
+    /// Gets it ready for the sleep of a thread that does not sleep on it, with `turn` as for [`Drive::visit`].
+    fn rest(&self, turn: &mut u32) -> Rest {
+        let _ = turn;
+        Rest::Attended
+    }
 
     /// Tells whether a peer's access to the region with this key is under way (fi_mr(3)).
     fn uses_region(&self, key: u64) -> bool {
@@ -46,6 +89,8 @@ pub(crate) struct Members {
     /// What the domain does whenever its endpoints are driven; not, if they are driven for the domain itself.
     upkeep: Option<Arc<Upkeep>>,
     patience: Patience,
+    /// The queue's bell watches the endpoints of the domain that are driven from elsewhere.
+    watches_others: AtomicBool,
 }
 
 struct Member(NonNull<dyn Drive>);
@@ -70,6 +115,7 @@ impl Members {
             list,
             upkeep,
             patience: Patience::default(),
+            watches_others: AtomicBool::new(false),
         }
     }
 
@@ -137,6 +183,27 @@ impl Members {
         let list = self.list.lock();
         list.iter().all(|member| member.get().arm())
     }
+
+    /// The same for the other endpoints of the domain, which wake the sleeper by its bell.
+    fn others_rest(&self, bell: &Doorbell) -> bool {
+        let upkeep = self.upkeep.as_ref();
+        upkeep.is_none_or(|upkeep| upkeep.others_rest(bell, &self.watches_others))
+    }
+
+    /// How long to sleep at a time.
+    pub(crate) fn slice(&self) -> Duration {
+        self.upkeep.as_ref().map_or(SLICE, |upkeep| upkeep.slice())
+    }
+}
+
+impl Drop for Members {
+    fn drop(&mut self) {
+        if let Some(upkeep) = &self.upkeep
+            && *self.watches_others.get_mut()
+        {
+            upkeep.dismiss();
+        }
+    }
 }
 
 /// Compares places, not tables: the same type may have several tables.
@@ -153,7 +220,7 @@ pub(crate) fn try_sleep(members: &Members, bell: &Doorbell, empty: impl Fn() -> 
     }
     bell.arm();
     members.progress();
-    let quiet = members.arm() && empty();
+    let quiet = members.arm() && members.others_rest(bell) && empty();
     if !quiet {
         // Another thread may sleep on the same bell, and this one has cleared it.
         bell.wake();

@@ -12,6 +12,7 @@ mod memory;
 mod mock;
 mod profile;
 mod regions;
+mod rounds;
 mod scalable;
 mod sets;
 mod shared;

@@ -5,25 +5,33 @@
 
 mod auto;
 mod roster;
+mod rounds;
 mod standby;
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use oxifabric_types::Errno;
 
 use crate::domain::lock;
 use crate::members::Drive;
-use crate::wait::Cond;
+use crate::wait::{Cond, Doorbell, SLICE};
 use crate::work::Works;
 use auto::Auto;
 use roster::Roster;
+use rounds::{Hurry, Rounds};
 
 /// Work is due.
 const DUE: u32 = 1;
 /// The thread of automatic progress wants to know whether the application polls.
 const NOTICE: u32 = 2;
+/// Something moves in endpoints that are driven from elsewhere.
+const LIVELY: u32 = 4;
+
+/// How long to sleep at a time while an endpoint has no way to wake a sleeper.
+const NAP: Duration = Duration::from_millis(1);
 
 /// The upkeep of one domain.
 pub(crate) struct Upkeep {
@@ -35,6 +43,7 @@ pub(crate) struct Upkeep {
     /// Some did since [`Upkeep::take_held`]: a hint.
     held: AtomicBool,
     roster: Roster,
+    rounds: Rounds,
     works: Works,
     auto: Auto,
     /// Condition variables of queues and counters, which the thread of automatic progress signals if nobody else can.
@@ -51,6 +60,7 @@ impl Upkeep {
             holding: AtomicUsize::new(0),
             held: AtomicBool::new(false),
             roster: Roster::none(locked),
+            rounds: Rounds::default(),
             works: Works::default(),
             auto: Auto::new(automatic),
             conds: Mutex::default(),
@@ -107,7 +117,50 @@ impl Upkeep {
         {
             self.auto.notice(&self.roster);
         }
+        if self.word.load(Ordering::Relaxed) & LIVELY != 0 {
+            self.hurry();
+        }
         self.run_works();
+    }
+
+    fn hurry(&self) {
+        match self.rounds.hurry() {
+            Hurry::Moves => self.stir(),
+            Hurry::Waits => {}
+            Hurry::Over => {
+                self.word.fetch_and(!LIVELY, Ordering::AcqRel);
+            }
+        }
+    }
+
+    /// Drives some of the endpoints that the application leaves alone. Call it now and then while others are polled, without
+    /// locks in hand.
+    #[cold]
+    pub(crate) fn go_round(&self) {
+        if self.rounds.walk() {
+            self.word.fetch_or(LIVELY, Ordering::AcqRel);
+        }
+    }
+
+    /// Gets the endpoints that the caller does not drive ready for its sleep, which `bell` ends; false when one has something to
+    /// do. Call it without locks in hand.
+    pub(crate) fn others_rest(&self, bell: &Doorbell, is_watching: &AtomicBool) -> bool {
+        self.is_automatic() || self.rounds.rest(bell, is_watching)
+    }
+
+    /// A queue or counter is gone whose bell watched other endpoints.
+    pub(crate) fn dismiss(&self) {
+        self.rounds.dismiss();
+    }
+
+    /// How long to sleep at a time.
+    pub(crate) fn slice(&self) -> Duration {
+        if self.rounds.are_deaf() { NAP } else { SLICE }
+    }
+
+    /// Wakes threads that sleep on behalf of endpoints which no queue of theirs drives. Locks may be held.
+    pub(crate) fn rouse(&self) {
+        self.rounds.wake();
     }
 
     /// Starts works that are due. Call it without locks in hand.
@@ -158,12 +211,15 @@ impl Upkeep {
     pub(crate) unsafe fn join(self: &Arc<Self>, endpoint: NonNull<dyn Drive>) -> Result<(), Errno> {
         // SAFETY: the caller's contract, passed on.
         unsafe { self.roster.add(endpoint) }?;
+        // SAFETY: as above.
+        unsafe { self.rounds.add(endpoint) };
         Auto::start(self)
     }
 
     /// Ends what [`Upkeep::join`] began. Afterwards nobody drives the endpoint from here.
     pub(crate) fn leave(&self, endpoint: NonNull<dyn Drive>) {
         self.roster.remove(endpoint);
+        self.rounds.remove(endpoint);
     }
 
     /// Returns all endpoints of the domain as one, for counters whose value may come from any.

@@ -11,6 +11,11 @@
  * poll       nanoseconds of processor time of a read of the completion queue that finds nothing, with all connected and silent
  * sleep      the share of a second's wait for a completion that the processor works, with all connected and silent
  *
+ * Of a domain with COUNT endpoints beside the one whose completion queue is read; theirs is not:
+ * beside     nanoseconds of processor time of a read that finds nothing
+ * leave      microseconds of processor time from a message that one of them sends, the first to its peer, to its arrival; the reads between are
+ *            those of that queue and of the peer's. The mean of 16.
+ *
  * Without peers, the mean of COUNT:
  * open       microseconds to open and close fabric, domain, address vector, completion queue and endpoint
  * getinfo    microseconds of a call of fi_getinfo; with COUNT 1 that is the first one of a process
@@ -378,6 +383,94 @@ static int alone(const char *provider, const char *measure, long count)
 	return 0;
 }
 
+/* ---- Endpoints beside the one that is polled. ---- */
+
+enum { LEAVING = 16 };
+
+static void read_nothing(const struct node *node)
+{
+	ssize_t result = fi_cq_read(node->cq, NULL, 0);
+
+	if (result != -FI_EAGAIN)
+		expect("fi_cq_read", result < 0 ? result : -FI_EOTHER);
+}
+
+static double vain_ns(const struct node *node)
+{
+	double start = processor_s(), worked;
+	long polls = 0;
+
+	do {
+		for (int i = 0; i < BATCH; i++)
+			read_nothing(node);
+		polls += BATCH;
+	} while ((worked = processor_s() - start) < 0.2);
+	return worked * 1e9 / (double)polls;
+}
+
+/* How long a message of an endpoint that is not polled takes to an endpoint of another domain. */
+static double leave_us(struct node *node, struct fid_ep *from, const char *provider)
+{
+	static char byte;
+	struct fi_context context;
+	struct fi_cq_tagged_entry entry;
+	struct node there = { 0 };
+	char address[ADDRESS_MAX] = { 0 };
+	size_t len = sizeof(address);
+	double start;
+	ssize_t result;
+	fi_addr_t to;
+
+	node_open_with(&there, provider, FI_TAGGED);
+	expect("fi_getname", fi_getname(&there.ep->fid, address, &len));
+	to = node_insert(node, address);
+	expect("fi_trecv", fi_trecv(there.ep, &byte, 1, NULL, FI_ADDR_UNSPEC, 0, 0, &context));
+	start = processor_s();
+	while ((result = fi_tinject(from, &byte, 1, to, 0)) == -FI_EAGAIN)
+		read_nothing(node);
+	expect("fi_tinject", result);
+	while ((result = fi_cq_read(there.cq, &entry, 1)) == -FI_EAGAIN)
+		read_nothing(node);
+	expect("fi_cq_read", result);
+	start = processor_s() - start;
+	node_end(&there);
+	fi_freeinfo(there.info);
+	return start * 1e6;
+}
+
+static int beside(const char *provider, const char *measure, long count)
+{
+	struct fi_cq_attr attr = { .format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_NONE };
+	struct fid_ep **eps = calloc((size_t)count, sizeof(*eps));
+	struct node node = { 0 };
+	struct fid_cq *unread;
+	double figure = 0;
+
+	if (!eps)
+		expect("calloc", -FI_ENOMEM);
+	node_open_with(&node, provider, FI_TAGGED);
+	expect("fi_cq_open", fi_cq_open(node.domain, &attr, &unread, NULL));
+	for (long i = 0; i < count; i++) {
+		expect("fi_endpoint", fi_endpoint(node.domain, node.info, &eps[i], NULL));
+		expect("fi_ep_bind", fi_ep_bind(eps[i], &node.av->fid, 0));
+		expect("fi_ep_bind", fi_ep_bind(eps[i], &unread->fid, FI_TRANSMIT | FI_RECV));
+		expect("fi_enable", fi_enable(eps[i]));
+	}
+	if (!strcmp(measure, "beside"))
+		figure = vain_ns(&node);
+	else
+		for (int i = 0; i < LEAVING; i++)
+			figure += leave_us(&node, eps[i * count / LEAVING], provider) / LEAVING;
+	for (long i = 0; i < count; i++)
+		expect("fi_close endpoint", fi_close(&eps[i]->fid));
+	expect("fi_close cq", fi_close(&unread->fid));
+	node_end(&node);
+	fi_freeinfo(node.info);
+	free(eps);
+	printf("%s %.6g\n", measure, figure);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	long count = argc == 4 ? atol(argv[3]) : 0;
@@ -387,5 +480,7 @@ int main(int argc, char **argv)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (!strcmp(argv[2], "open") || !strcmp(argv[2], "getinfo"))
 		return alone(argv[1], argv[2], count);
+	if (!strcmp(argv[2], "beside") || !strcmp(argv[2], "leave"))
+		return beside(argv[1], argv[2], count);
 	return with_peers(argv[1], argv[2], count);
 }

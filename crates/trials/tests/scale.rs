@@ -38,4 +38,4 @@ macro_rules! measures {
     };
 }
 
-measures! { inserted connected active connect poll sleep open getinfo }
+measures! { inserted connected active connect poll sleep open getinfo beside leave }

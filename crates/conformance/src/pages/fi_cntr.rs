@@ -306,7 +306,6 @@ fn a_third_party_finds_what_was_counted(stage) {
     });
     assert_eq!(stale, 0, "of {ROUNDS} numbers");
     assert_eq!(counted.counted(), ROUNDS);
-    drop(parties);
     counted.close();
 }
 }

@@ -17,8 +17,12 @@ use crate::clock::LoopClock;
 use crate::connection::THE_PEER;
 use crate::device::Device;
 use crate::handle::Ref;
+use crate::members::{Rest, Visit};
 use crate::multicast;
 use crate::upkeep::Upkeep;
+
+/// How often a device is driven and armed anew for its sleepers, before they are woken.
+const ATTEMPTS: u32 = 8;
 
 /// Engine and device of one endpoint.
 pub(super) struct Port<D> {
@@ -31,8 +35,14 @@ pub(super) struct Port<D> {
     pub(super) enabled: bool,
     /// The device was told that somebody may sleep until it has news.
     pub(super) sleeps: bool,
-    /// A call found no room since the last progress.
-    refused: bool,
+    /// How often it made progress: others see by it whether the application drives the endpoint.
+    turns: u32,
+    /// The turn after which a call found no room.
+    refused: u32,
+    /// The turn after which the device was armed, and is still.
+    armed: u32,
+    /// The turn after which a thread went to sleep on a queue of the endpoint.
+    slept: u32,
     /// Where the fate of the connection is reported, if the device has one.
     pub(super) reports: Reports,
     /// Which receives may name their source: `MSG`, `TAGGED` (FI_DIRECTED_RECV, FI_TAGGED_DIRECTED_RECV).
@@ -69,7 +79,10 @@ impl<D: Device> Port<D> {
             clock: LoopClock::default(),
             enabled: false,
             sleeps: false,
-            refused: false,
+            turns: 0,
+            refused: u32::MAX,
+            armed: u32::MAX,
+            slept: u32::MAX,
             reports: Reports::default(),
             directed,
             exact,
@@ -204,16 +217,16 @@ impl<D: Device> Port<D> {
     /// there.
     #[cold]
     fn make_room(&mut self) {
-        if self.refused {
+        if self.refused == self.turns {
             self.progress();
         }
-        self.refused = true;
+        self.refused = self.turns;
     }
 
     /// Moves what can be moved without waiting; returns how many events there were.
     #[inline]
     pub(super) fn progress(&mut self) -> usize {
-        self.refused = false;
+        self.turns = self.turns.wrapping_add(1);
         if !self.enabled {
             return 0;
         }
@@ -227,6 +240,79 @@ impl<D: Device> Port<D> {
             return events + self.report();
         }
         events
+    }
+
+    /// Gets ready for sleep on a queue of the endpoint; false when there is something to do instead.
+    pub(super) fn sleep(&mut self) -> bool {
+        let quiet = self.arm();
+        if quiet {
+            self.slept = self.turns;
+        }
+        quiet
+    }
+
+    fn arm(&mut self) -> bool {
+        self.look_before_sleep();
+        // What progress has just begun may have its answer waiting; only a quiet device is armed.
+        let quiet = self.progress() == 0 && self.sleeps && self.device.arm();
+        if quiet {
+            self.armed = self.turns;
+        }
+        quiet
+    }
+
+    /// Makes progress for a thread that polls other endpoints, as [`Drive::visit`](crate::members::Drive::visit).
+    pub(super) fn visit(&mut self, turn: &mut u32) -> Visit {
+        if self.turns != *turn {
+            *turn = self.turns;
+            return Visit::Attended;
+        }
+        let (armed, slept) = (self.armed == self.turns, self.slept == self.turns);
+        let events = self.progress();
+        if armed && !(0..ATTEMPTS).any(|_| self.arm()) {
+            self.rouse();
+        } else if slept {
+            self.slept = self.turns;
+        }
+        *turn = self.turns;
+        match events {
+            1.. => Visit::Moved,
+            0 if self.engine.pending_tx() > 0 => Visit::Waiting,
+            0 => Visit::Quiet,
+        }
+    }
+
+    /// Gets ready for the sleep of a thread that sleeps on other endpoints, as [`Drive::rest`](crate::members::Drive::rest).
+    pub(super) fn rest(&mut self, turn: &mut u32) -> Rest {
+        if self.turns != *turn {
+            *turn = self.turns;
+            return match self.slept == self.turns {
+                true => Rest::Attended,
+                false => Rest::Driven,
+            };
+        }
+        if self.slept == self.turns {
+            return Rest::Attended;
+        }
+        let events = self.progress();
+        let rest = match events {
+            1.. => Rest::Busy,
+            0 if !self.sleeps => Rest::Deaf,
+            0 if self.arm() => Rest::Armed,
+            0 => Rest::Busy,
+        };
+        *turn = self.turns;
+        rest
+    }
+
+    /// Wakes the threads that rely on an armed device which could not be armed again: they look by themselves.
+    #[cold]
+    fn rouse(&self) {
+        self.out.rouse();
+        if let Some(eq) = &self.reports.eq {
+            eq.rouse();
+        }
+        self.upkeep.rouse();
     }
 
     /// Finishes what could not be told while the engine had the device.

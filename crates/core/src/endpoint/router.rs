@@ -221,8 +221,20 @@ impl Router {
 
     /// Tells whether something is counted on a counter.
     pub(super) fn counts_on(&self, counter: &Cntr) -> bool {
-        let mut bound = self.tallies().into_iter().flatten();
-        bound.any(|tally| tally.cntr().is_some_and(|cntr| ptr::eq(cntr, counter)))
+        self.counters().any(|cntr| ptr::eq(cntr, counter))
+    }
+
+    fn counters(&self) -> impl Iterator<Item = &Cntr> {
+        let tallies = self.tallies().into_iter().flatten();
+        tallies.filter_map(|tally| tally.cntr())
+    }
+
+    /// Wakes the threads that sleep on the queues and counters.
+    pub(super) fn rouse(&self) {
+        for cq in [&self.tx.cq, &self.rx.cq].into_iter().flatten() {
+            cq.rouse();
+        }
+        self.counters().for_each(Cntr::rouse);
     }
 
     /// Tells whether [`Router::settle`] has something to do.

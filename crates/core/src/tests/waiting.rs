@@ -26,14 +26,14 @@ fn sread(end: &End, count: usize, cond: usize, timeout_ms: c_int) -> isize {
     ))
 }
 
-fn descriptor<T>(handle: *mut T) -> c_int {
+pub(super) fn descriptor<T>(handle: *mut T) -> c_int {
     let mut fd: c_int = -1;
     let got = c!(fi_control(handle.cast(), FI_GETWAIT, (&raw mut fd).cast()));
     assert_eq!(got, 0);
     fd
 }
 
-fn readable(fd: c_int, timeout_ms: c_int) -> bool {
+pub(super) fn readable(fd: c_int, timeout_ms: c_int) -> bool {
     let mut poll = libc::pollfd {
         fd,
         events: libc::POLLIN,
@@ -42,7 +42,7 @@ fn readable(fd: c_int, timeout_ms: c_int) -> bool {
     c!(libc::poll(&mut poll, 1, timeout_ms)) == 1
 }
 
-fn trywait<T>(world: &World, handle: *mut T) -> c_int {
+pub(super) fn trywait<T>(world: &World, handle: *mut T) -> c_int {
     let mut fids = [handle.cast::<fid>()];
     c!(fi_trywait(world.fabric, fids.as_mut_ptr(), 1))
 }
