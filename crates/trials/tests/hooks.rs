@@ -88,6 +88,39 @@ fn check_monitor(folder: &Path) {
     }
 }
 
+/// Our sampler makes a table of each of those files, and removes the files of programs that have ended.
+fn check_sampler(folder: &Path) {
+    let library = Library::under_test().expect("it was played on");
+    let sampler = library.folder().join("../bin/fi_mon_sampler");
+    if !sampler.exists() {
+        println!("SKIP: the library under test came without fi_mon_sampler");
+        return;
+    }
+    let mut files = Vec::new();
+    collect(folder, &mut files);
+    let tables = Scratch::new();
+    let samples = files[0].parent().expect("it lies in a folder");
+    let sampler = Program::new(sampler).args(["-f", "csv", "-o"]);
+    let outcome = sampler.args([tables.path(), samples]).run();
+    outcome.expect_success();
+    for file in files {
+        assert!(!file.exists(), "{} is left\n{outcome}", file.display());
+        let name = file.file_name().expect("a file").to_string_lossy();
+        let table = fs::read_to_string(tables.join(&format!("{name}.csv"))).expect("a table");
+        let rows: Vec<Vec<&str>> = table
+            .lines()
+            .map(|line| line.split(',').collect())
+            .collect();
+        let number = |column: &str| {
+            let at = rows[0].iter().position(|name| *name == column);
+            rows[1][at.expect("a column")]
+        };
+        assert_eq!(number("mon_send_4K_64K_c"), "50", "{table}");
+        assert_eq!(number("mon_send_4K_64K_s"), "819200", "{table}");
+        assert_eq!(number("mon_sendmsg_0_64_c"), "1", "{table}");
+    }
+}
+
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("the folder is there").flatten() {
         let path = entry.path();
@@ -129,6 +162,7 @@ fn watch(provider: &str) -> Result<(), Missing> {
         }
         if hook.contains("monitor") {
             check_monitor(folder.path());
+            check_sampler(folder.path());
         }
     }
     Ok(())
