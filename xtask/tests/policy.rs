@@ -226,12 +226,54 @@ fn committed_text_names_no_place_of_one_machine() {
     }
 }
 
-fn cargo(args: &[&str]) -> String {
+/// The packages that are meant to be published, by what their manifests do not say.
+fn published() -> Vec<String> {
+    let folders = fs::read_dir(repository().join("crates")).expect("there are rooms");
+    let manifests = folders
+        .flatten()
+        .map(|room| read(&room.path().join("Cargo.toml")));
+    let published = manifests.filter(|manifest| !manifest.contains("\npublish = false"));
+    let names = published.filter_map(|manifest| {
+        let rest = manifest.split_once("name = \"")?.1;
+        Some(rest.split_once('"')?.0.to_owned())
+    });
+    names.collect()
+}
+
+/// What cargo would upload: each package is complete by itself, and cargo misses nothing in its manifest.
+#[test]
+fn what_is_published_is_packed_without_a_warning() {
+    let names = published();
+    assert!(
+        names.iter().any(|name| name == "oxifabric-tools"),
+        "{names:?}"
+    );
+    let mut pack = cargo_command(&["package", "--offline", "--no-verify", "--allow-dirty"]);
+    // A target folder of its own: other tests run meanwhile.
+    pack.args([
+        "--target-dir",
+        concat!(env!("CARGO_TARGET_TMPDIR"), "/packed"),
+    ]);
+    for name in &names {
+        pack.args(["--package", name]);
+    }
+    let output = pack.output().expect("cargo runs, it has started this test");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && !said.contains("warning"),
+        "{said}"
+    );
+}
+
+fn cargo_command(args: &[&str]) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
-        .args(args)
-        .current_dir(repository())
-        .output();
+    let mut command = Command::new(cargo);
+    command.args(args).current_dir(repository());
+    command
+}
+
+fn cargo(args: &[&str]) -> String {
+    let output = cargo_command(args).output();
     let output = output.expect("cargo runs, it has started this test");
     assert!(
         output.status.success(),
