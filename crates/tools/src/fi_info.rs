@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use oxifabric::{Backend, Errno, Hints, WhyNot};
 
 use crate::output::{exit_with, parse_options, print};
-use options::Options;
+pub(crate) use options::Options;
 
 /// Runs the program. It ends with the number of the error of fi_getinfo(3), if there is one.
 pub fn main() -> ExitCode {

@@ -17,7 +17,7 @@ use oxifabric::{Backend, Caps, EpType, Errno, Error, Hints, Info};
 
 use crate::output::{exit_with, parse_options};
 use control::Control;
-use options::Options;
+pub(crate) use options::Options;
 use suite::Suite;
 use transfer::Transfer;
 

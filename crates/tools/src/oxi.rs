@@ -8,6 +8,7 @@ mod doctor;
 mod json;
 mod lab;
 mod machine;
+mod man;
 mod measure;
 mod orders;
 mod peer;
@@ -35,7 +36,7 @@ use crate::output::{LIBRARY_HELP, parse_options};
     args_conflicts_with_subcommands = true,
     after_help = LIBRARY_HELP
 )]
-struct Oxi {
+pub(crate) struct Oxi {
     #[command(flatten)]
     bench: bench::Options,
     #[command(subcommand)]
@@ -56,6 +57,9 @@ enum Command {
     Tune(tune::Options),
     /// Watch what processes do with the library, as top does
     Top(top::Options),
+    /// Write the manual pages of all programs and providers
+    #[command(hide = true)]
+    Man(man::Options),
     /// The other process of a measurement
     #[command(hide = true)]
     Peer(peer::Options),
@@ -81,6 +85,7 @@ pub fn main() -> ExitCode {
         Some(Command::Doctor(options)) => doctor::run(&options),
         Some(Command::Tune(options)) => tune::run(&options),
         Some(Command::Top(options)) => top::run(&options),
+        Some(Command::Man(options)) => man::run(&options),
         Some(Command::Team(options)) => tune::serve(&options).map(|()| ExitCode::SUCCESS),
         Some(Command::Peer(options)) => peer::serve(&options).map(|()| ExitCode::SUCCESS),
     };

@@ -16,7 +16,7 @@ use super::names::{parse_address_format, parse_caps, parse_ep_type, parse_modes}
     args_override_self = true,
     after_help = LIBRARY_HELP
 )]
-pub(super) struct Options {
+pub(crate) struct Options {
     /// Source name or address
     #[arg(
         short = 's',

@@ -12,7 +12,7 @@ use crate::output::LIBRARY_HELP;
     args_override_self = true,
     after_help = LIBRARY_HELP
 )]
-pub(super) struct Options {
+pub(crate) struct Options {
     /// Address of the server's control port
     #[arg(value_name = "srv_addr")]
     pub(super) server: Option<String>,
