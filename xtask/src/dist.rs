@@ -1,40 +1,76 @@
 //! Lays out `target/dist`: what a program needs that moves onto this library, and what it is compiled with.
 //!
-//! rustc writes a version script of its own for a `cdylib`, which cannot say that a function has several versions. So the
-//! library is built as a static archive, and the C compiler links it with the version script of the crate.
+//! The folders are those of a prefix such as /usr/local: `bin`, `include`, `lib` with the debug information of all binaries by
+//! their build ids in `lib/debug`, and `share/man`. [`linker`] makes the libraries, [`symbols`] takes the binaries apart.
+
+mod linker;
+mod symbols;
 
 use std::env;
 use std::error::Error;
 use std::fs;
+use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::headers;
 
-/// Programs that are laid out if the workspace has them.
-const TOOLS: [&str; 3] = ["fi_info", "fi_pingpong", "fi_strerror"];
+/// The programs that are laid out.
+const TOOLS: [&str; 5] = [
+    "fi_info",
+    "fi_mon_sampler",
+    "fi_pingpong",
+    "fi_strerror",
+    "oxi",
+];
 
-/// The version that the library reports, which pkg-config compares.
-const VERSION: &str = "2.7.0";
+/// The version that the library reports, which pkg-config and Debian's packages compare.
+pub(crate) const VERSION: &str = "2.7.0";
 
 /// Builds the library and the tools and lays them out in `out`, by default `target/dist`.
 pub(crate) fn dist(out: Option<PathBuf>, profile: &str) -> Result<PathBuf, Box<dyn Error>> {
     let build = Build::new(profile);
-    let out = out.unwrap_or_else(|| build.target.join("dist"));
-    let lib = out.join("lib");
-    fs::create_dir_all(lib.join("pkgconfig"))?;
-    fs::create_dir_all(out.join("bin"))?;
-    fs::create_dir_all(lib.join("libfabric"))?;
+    let out = match out {
+        Some(out) => out,
+        None => fresh(build.target.join("dist"))?,
+    };
+    for binary in lay_out(&build, &out)? {
+        symbols::move_out(&binary, &out.join("lib/debug"))?;
+    }
+    Ok(out)
+}
+
+/// The same in a folder that is emptied first, with the debug information still in the binaries: the tools of a distribution take
+/// it out by themselves.
+pub(crate) fn with_debug_information(out: PathBuf, profile: &str) -> Result<(), Box<dyn Error>> {
+    lay_out(&Build::new(profile), &fresh(out)?)?;
+    Ok(())
+}
+
+/// Fills the folder and returns the binaries in it.
+fn lay_out(build: &Build, out: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
+    let (lib, bin) = (out.join("lib"), out.join("bin"));
+    for folder in ["pkgconfig", "libfabric"] {
+        fs::create_dir_all(lib.join(folder))?;
+    }
+    fs::create_dir_all(&bin)?;
     let archive = build.archive("plugin")?;
-    link(&build.root, &archive, &PLUGIN, &lib)?;
+    let plugin = linker::shared(&build.root, &archive, &linker::PLUGIN, &lib)?;
     let archive = build.archive("export")?;
-    link(&build.root, &archive, &LIBRARY, &lib)?;
+    let library = linker::shared(&build.root, &archive, &linker::LIBRARY, &lib)?;
+    linker::static_library(&build.root, &archive, &lib)?;
     name_for_linking(&lib)?;
     fs::write(lib.join("pkgconfig/libfabric.pc"), pkg_config())?;
     copy(&headers::place(&build.root), &out.join("include"))?;
-    build.tools(&out.join("bin"))?;
-    Ok(out)
+    build.tools()?;
+    build.manual(&out.join("share/man"))?;
+    let mut binaries = vec![plugin, library];
+    for tool in TOOLS {
+        fs::copy(build.artifacts().join(tool), bin.join(tool))?;
+        binaries.push(bin.join(tool));
+    }
+    Ok(binaries)
 }
 
 /// Where cargo builds what.
@@ -66,16 +102,15 @@ impl Build {
         Ok(self.artifacts().join("liboxifabric_libfabric.a"))
     }
 
-    /// Builds the tools and copies those that there are.
-    fn tools(&self, bin: &Path) -> Result<(), Box<dyn Error>> {
-        self.cargo(vec!["build", "--package", "oxifabric-tools", "--bins"])?;
-        for tool in TOOLS {
-            let built = self.artifacts().join(tool);
-            if built.exists() {
-                fs::copy(built, bin.join(tool))?;
-            }
-        }
-        Ok(())
+    /// Builds the tools.
+    fn tools(&self) -> Result<(), Box<dyn Error>> {
+        self.cargo(vec!["build", "--package", "oxifabric-tools", "--bins"])
+    }
+
+    /// Lets the tools write their manual pages.
+    fn manual(&self, folder: &Path) -> Result<(), Box<dyn Error>> {
+        let mut writer = Command::new(self.artifacts().join("oxi"));
+        run(writer.arg("man").arg(folder))
     }
 
     fn cargo(&self, arguments: Vec<&str>) -> Result<(), Box<dyn Error>> {
@@ -96,66 +131,22 @@ impl Build {
     }
 }
 
-/// A file that is linked from the archive.
-struct Shared {
-    /// Where it lies under the folder of libraries.
-    file: &'static str,
-    name: &'static str,
-    /// What it exports.
-    script: &'static str,
-}
-
-const LIBRARY: Shared = Shared {
-    file: "libfabric.so.1",
-    name: "libfabric.so.1",
-    script: "crates/libfabric/libfabric.map",
-};
-
-/// The providers for another libfabric, where a libfabric looks for external ones.
-const PLUGIN: Shared = Shared {
-    file: "libfabric/liboxifabric-fi.so",
-    name: "liboxifabric-fi.so",
-    script: "crates/libfabric/plugin.map",
-};
-
-/// Links a shared library, with all of the archive that the exported symbols reach.
-fn link(root: &Path, archive: &Path, shared: &Shared, lib: &Path) -> Result<(), Box<dyn Error>> {
-    let script = root.join(shared.script);
-    let compiler = env::var_os("CC").unwrap_or_else(|| "cc".into());
-    let mut command = Command::new(compiler);
-    command
-        .args(["-shared", "-fPIC"])
-        .arg(format!("-Wl,-soname,{}", shared.name))
-        .arg(format!("-Wl,--version-script={}", script.display()))
-        // A full relocation table is read-only once the library is loaded. It stays loaded after the last dlclose(3),
-        // because a thread of it may still be running.
-        .args(["-Wl,-z,relro,-z,now,-z,nodelete,-z,noexecstack"])
-        .args(["-Wl,--gc-sections,--strip-debug,--no-undefined,--as-needed"])
-        .arg("-Wl,--whole-archive")
-        .arg(archive)
-        .arg("-Wl,--no-whole-archive")
-        .args([
-            "-lgcc_s",
-            "-lutil",
-            "-lrt",
-            "-lpthread",
-            "-lm",
-            "-ldl",
-            "-lc",
-        ])
-        .arg("-o")
-        .arg(lib.join(shared.file));
-    run(&mut command)
+/// Empties a folder of this project, so that nothing of an earlier layout is taken for a part of the next.
+pub(crate) fn fresh(folder: PathBuf) -> io::Result<PathBuf> {
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    fs::create_dir_all(&folder)?;
+    Ok(folder)
 }
 
 /// Gives the library the name that linkers look for.
-fn name_for_linking(lib: &Path) -> Result<(), Box<dyn Error>> {
+fn name_for_linking(lib: &Path) -> io::Result<()> {
     let name = lib.join("libfabric.so");
     if name.symlink_metadata().is_ok() {
         fs::remove_file(&name)?;
     }
-    symlink("libfabric.so.1", name)?;
-    Ok(())
+    symlink("libfabric.so.1", name)
 }
 
 /// Returns the file for pkg-config; its prefix is wherever the layout lies.
@@ -169,12 +160,14 @@ fn pkg_config() -> String {
          Description: OpenFabrics interfaces, by oxifabric\n\
          Version: {VERSION}\n\
          Libs: -L${{libdir}} -lfabric\n\
-         Cflags: -I${{includedir}}\n"
+         Libs.private: {}\n\
+         Cflags: -I${{includedir}}\n",
+        linker::SYSTEM_LIBRARIES
     )
 }
 
 /// Copies what is in a folder, with the folders in it.
-fn copy(from: &Path, to: &Path) -> Result<(), Box<dyn Error>> {
+pub(crate) fn copy(from: &Path, to: &Path) -> Result<(), Box<dyn Error>> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;
@@ -188,7 +181,8 @@ fn copy(from: &Path, to: &Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn run(command: &mut Command) -> Result<(), Box<dyn Error>> {
+/// Runs a command that has to succeed.
+pub(crate) fn run(command: &mut Command) -> Result<(), Box<dyn Error>> {
     let status = command
         .status()
         .map_err(|cause| format!("{command:?}: {cause}"))?;
