@@ -8,7 +8,7 @@ use std::process::Command;
 use oxifabric_trials::wheel::{self, Wheel};
 
 /// The packages that the tests use, each with a file that shows that it is there.
-const PACKAGES: [(&str, &str); 12] = [
+const PACKAGES: [(&str, &str); 15] = [
     ("libfabric-bin", "/usr/bin/fi_pingpong"),
     ("libfabric-dev", "/usr/include/rdma/fabric.h"),
     ("openmpi-bin", "/usr/bin/mpirun.openmpi"),
@@ -28,6 +28,11 @@ const PACKAGES: [(&str, &str); 12] = [
     // The raw Rust binding reads the headers with it, and finds them by pkg-config.
     ("libclang-14-dev", "/usr/lib/llvm-14/lib/libclang.so"),
     ("pkg-config", "/usr/bin/pkg-config"),
+    // They build and judge the Debian packages.
+    ("debhelper", "/usr/bin/dh"),
+    ("lintian", "/usr/bin/lintian"),
+    // It formats manual pages.
+    ("man-db", "/usr/bin/man"),
 ];
 
 /// Installs the packages that are missing, or says how to. Tests whose packages stay missing are skipped.

@@ -1,7 +1,7 @@
-//! Development tasks: `cargo xtask dist`, `cargo xtask test`, `cargo xtask clients`, `cargo xtask fuzz`,
+//! Development tasks: `cargo xtask dist`, `cargo xtask deb`, `cargo xtask test`, `cargo xtask clients`, `cargo xtask fuzz`,
 //! `cargo xtask asan`, `cargo xtask tsan`, `cargo xtask bench`, `cargo xtask headers`, `cargo xtask guide`.
 //!
-//! - [`dist`] lays out the library and the tools as a program needs them.
+//! - [`dist`] lays out the library and the tools as a program needs them; [`mod@deb`] makes Debian packages of that.
 //! - [`headers`] writes the C headers from the Rust definitions; [`guide`] builds the book.
 //! - [`mod@fuzz`] looks for input that breaks a decoder; [`sanitize`] runs tests under AddressSanitizer and ThreadSanitizer.
 //! - [`suite`] is everything that a change must pass; [`machine`] installs what it uses, [`tally`] counts.
@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod deb;
 mod dist;
 mod fuzz;
 mod guide;
@@ -33,7 +34,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Lay out the library, its headers, its pkg-config file and the tools in target/dist
+    /// Lay out the libraries, headers, tools, manual pages and debug information in target/dist
     Dist {
         /// Folder to fill instead of target/dist
         #[arg(long)]
@@ -42,6 +43,8 @@ enum Task {
         #[arg(long, default_value = "release")]
         profile: String,
     },
+    /// Build Debian packages in target/deb
+    Deb,
     /// Write the C headers from the Rust definitions of the C interface
     Headers,
     /// Build the programmer's guide in target/guide
@@ -84,6 +87,10 @@ fn run(task: Task) -> Result<ExitCode, Box<dyn Error>> {
     match task {
         Task::Dist { out, profile } => {
             println!("{}", dist::dist(out, &profile)?.display());
+            Ok(ExitCode::SUCCESS)
+        }
+        Task::Deb => {
+            println!("{}", deb::deb()?.display());
             Ok(ExitCode::SUCCESS)
         }
         Task::Headers => {

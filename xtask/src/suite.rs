@@ -9,7 +9,7 @@ use std::thread;
 use oxifabric_trials::{repository, wheel};
 
 use crate::tally::Tally;
-use crate::{bench, dist, fuzz, guide, machine, sanitize};
+use crate::{bench, deb, dist, fuzz, guide, machine, sanitize};
 
 /// Runs all steps, whatever fails, and closes with the sum of all.
 pub(crate) fn run() -> ExitCode {
@@ -183,6 +183,7 @@ fn unmodified_programs() -> Tally {
     let mut all = Tally::pass();
     let mut trials = cargo(&["test", "--package", "oxifabric-trials", "--no-fail-fast"]);
     trials.env("OXI_DIST", &laid_out);
+    all += packages(&mut trials);
     let prepared = machine::environment(&wheel::MPICH).and_then(|place| machine::suite(&place));
     if let Err(error) = prepared {
         println!("MPICH will be skipped: {error}");
@@ -202,6 +203,24 @@ fn unmodified_programs() -> Tally {
         }
     };
     all
+}
+
+/// Builds the Debian packages, whose trials are among those of unmodified programs.
+fn packages(trials: &mut Command) -> Tally {
+    heading("Debian packages");
+    if let Err(missing) = deb::is_possible() {
+        return skipped(&missing);
+    }
+    match deb::deb() {
+        Ok(folder) => {
+            trials.env("OXI_DEBS", folder);
+            Tally::pass()
+        }
+        Err(error) => {
+            println!("{error}");
+            Tally::failure("Debian packages", &[error.to_string()])
+        }
+    }
 }
 
 fn cargo(args: &[&str]) -> Command {

@@ -1,0 +1,85 @@
+//! Builds Debian packages in `target/deb`, with Debian's own tools from the files in `packaging/debian`.
+//!
+//! What they contain is a layout of [`dist`], from which debhelper takes the debug information into packages of its own.
+
+use std::env;
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use oxifabric_trials::{installed, repository};
+
+use crate::dist::{self, run};
+
+/// What builds packages, with the Debian package that has it.
+const BUILDERS: [(&str, &str); 2] = [("dpkg-buildpackage", "dpkg-dev"), ("dh", "debhelper")];
+
+/// Whether this machine has what builds packages; if not, what to install.
+pub(crate) fn is_possible() -> Result<(), String> {
+    for (builder, package) in BUILDERS {
+        installed(builder).map_err(|missing| format!("{missing}: apt-get install {package}"))?;
+    }
+    Ok(())
+}
+
+/// Builds all packages and returns the folder in which they are.
+///
+/// # Errors
+/// debhelper is not installed, or something cannot be built.
+pub(crate) fn deb() -> Result<PathBuf, Box<dyn Error>> {
+    is_possible()?;
+    let root = repository();
+    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let folder = dist::fresh(std::path::absolute(target)?.join("deb"))?;
+    let tree = folder.join("oxifabric");
+    dist::copy(&root.join("packaging/debian"), &tree.join("debian"))?;
+    std::fs::copy(root.join("CHANGELOG.md"), tree.join("CHANGELOG.md"))?;
+    dist::with_debug_information(tree.join("dist"), "release")?;
+    build(&tree)?;
+    Ok(folder)
+}
+
+/// Packs a tree that is laid out; the packages come to lie beside it.
+fn build(tree: &Path) -> Result<(), Box<dyn Error>> {
+    let mut command = Command::new("dpkg-buildpackage");
+    command
+        .args([
+            "--build=binary",
+            "--unsigned-changes",
+            "--unsigned-buildinfo",
+        ])
+        .arg("--no-pre-clean")
+        .env("LIBFABRIC_VERSION", dist::VERSION)
+        .current_dir(tree);
+    run(&mut command)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn the_packages_have_the_version_of_the_workspace() {
+        let changelog = fs::read_to_string(repository().join("packaging/debian/changelog"));
+        let changelog = changelog.expect("the packaging has a changelog");
+        let newest = format!("oxifabric ({}-", env!("CARGO_PKG_VERSION"));
+        assert!(changelog.starts_with(&newest), "{newest}");
+    }
+
+    /// dpkg-gensymbols would notice a new version only when packages are built.
+    #[test]
+    fn every_version_of_symbols_has_a_release_that_brought_it() {
+        let read = |file: &str| fs::read_to_string(repository().join(file)).expect(file);
+        let script = read("crates/libfabric/libfabric.map");
+        let symbols = read("packaging/debian/liboxifabric1.symbols");
+        let words = script.split_ascii_whitespace();
+        let versions: Vec<_> = words.filter(|word| word.starts_with("FABRIC_")).collect();
+        assert!(!versions.is_empty());
+        for version in versions {
+            let line = format!("){} ", version.trim_end_matches(';'));
+            assert!(symbols.contains(&line), "{version}");
+        }
+    }
+}
