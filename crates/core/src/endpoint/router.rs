@@ -62,6 +62,8 @@ pub(super) struct Router {
     joins: Joins,
     /// How many operations failed, other than by fi_cancel(3).
     pub(super) failures: u64,
+    /// Everything is counted, for `oxi top`.
+    watched: bool,
 }
 
 /// Names of sources by peer, as far as they were asked for.

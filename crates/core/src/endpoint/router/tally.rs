@@ -1,5 +1,5 @@
-//! Where results of one kind go: into a queue, and where they are counted. That is on the counter that the application bound, and for `oxi top` if the endpoint
-//! is watched. Short path of operations that are counted; an endpoint with neither has no tally.
+//! Where results of one kind go: into a queue, and where they are counted. That is on the counter that the application
+//! bound, and for `oxi top` if the endpoint is watched. An endpoint with neither has no tally.
 
 use std::cell::Cell;
 
@@ -38,24 +38,30 @@ impl Router {
         bound: impl Fn(u64) -> Option<Ref<Cntr>>,
     ) {
         (self.tx.cq, self.rx.cq) = (tx, rx);
+        let watched = self.watched;
         for (tally, kind) in self.tallies_mut().into_iter().zip(KIND_FLAGS) {
-            *tally = Tally::rewired(tally.take(), bound(kind));
+            *tally = Tally::rewired(tally.take(), bound(kind), watched);
         }
         self.see_accesses();
     }
 
     /// Begins to count everything for `oxi top`.
     pub(in crate::endpoint) fn watch(&mut self) {
+        self.watched = true;
         for tally in self.tallies_mut() {
-            *tally = Some(Tally::watched(tally.take()));
+            tally.get_or_insert_with(|| Tally(Box::default()));
         }
         self.see_accesses();
     }
 
     /// Returns what was counted for `oxi top`.
     pub(in crate::endpoint) fn traffic(&self) -> [Traffic; KINDS.len()] {
-        self.tallies()
-            .map(|tally| tally.as_ref().map(Tally::traffic).unwrap_or_default())
+        self.tallies().map(|tally| {
+            tally
+                .as_ref()
+                .map(|tally| tally.0.traffic.get())
+                .unwrap_or_default()
+        })
     }
 
     /// Returns all places where something is counted, in the order of [`KINDS`].
@@ -100,76 +106,50 @@ const KIND_FLAGS: [u64; KINDS.len()] = [
     FI_REMOTE_WRITE,
 ];
 
-/// Where operations are counted.
-pub(super) enum Tally {
-    /// On a counter.
-    Cntr(Ref<Cntr>),
-    /// Of a watched endpoint, with a counter or without.
-    Watched(Box<Watched>),
-}
+/// Where operations are counted. One word, and one call, so that the paths of operations that are not counted stay as they are.
+pub(super) struct Tally(Box<Counts>);
 
-/// What a watched endpoint counts.
 #[derive(Default)]
-pub(super) struct Watched {
+struct Counts {
+    /// The application's counter.
     cntr: Option<Ref<Cntr>>,
-    /// The endpoint's lock, or what the application promised, keeps other threads away.
+    /// For `oxi top`. The endpoint's lock, or what the application promised, keeps other threads away.
     traffic: Cell<Traffic>,
 }
 
 impl Tally {
-    /// Lets operations be counted on another counter, or none. What was counted for `oxi top` stays.
-    pub(super) fn rewired(old: Option<Self>, cntr: Option<Ref<Cntr>>) -> Option<Self> {
-        match old {
-            Some(Self::Watched(mut watched)) => {
-                watched.cntr = cntr;
-                Some(Self::Watched(watched))
-            }
-            _ => cntr.map(Self::Cntr),
+    /// Lets operations be counted on another counter, or none. What was counted before stays; there is nothing to count if
+    /// neither a counter nor `oxi top` wants it.
+    fn rewired(old: Option<Self>, cntr: Option<Ref<Cntr>>, watched: bool) -> Option<Self> {
+        if cntr.is_none() && !watched {
+            return None;
         }
-    }
-
-    /// Begins to count for `oxi top`.
-    pub(super) fn watched(old: Option<Self>) -> Self {
-        match old {
-            Some(Self::Cntr(cntr)) => Self::Watched(Box::new(Watched {
-                cntr: Some(cntr),
-                ..Watched::default()
-            })),
-            Some(watched) => watched,
-            None => Self::Watched(Box::default()),
-        }
+        let mut tally = old.unwrap_or_else(|| Self(Box::default()));
+        tally.0.cntr = cntr;
+        Some(tally)
     }
 
     /// Returns the application's counter.
     pub(super) fn cntr(&self) -> Option<&Cntr> {
-        match self {
-            Self::Cntr(cntr) => Some(cntr),
-            Self::Watched(watched) => watched.cntr.as_deref(),
-        }
-    }
-
-    /// Returns what was counted for `oxi top`.
-    pub(super) fn traffic(&self) -> Traffic {
-        match self {
-            Self::Cntr(_) => Traffic::default(),
-            Self::Watched(watched) => watched.traffic.get(),
-        }
+        self.0.cntr.as_deref()
     }
 
     /// Counts an operation that ended well and moved so many bytes.
-    #[inline]
+    #[inline(never)]
     pub(super) fn count(&self, bytes: u64) {
-        match self {
-            Self::Cntr(cntr) => cntr.count(bytes),
-            Self::Watched(watched) => watched.count(bytes),
+        self.note(bytes);
+        if let Some(cntr) = &self.0.cntr {
+            cntr.count(bytes);
         }
     }
 
-    /// Counts an operation whose counter is another one: for `oxi top` only.
+    /// Counts an operation whose counter is another one.
     pub(super) fn note(&self, bytes: u64) {
-        if let Self::Watched(watched) = self {
-            watched.note(bytes);
-        }
+        let traffic = self.0.traffic.get();
+        self.0.traffic.set(Traffic {
+            operations: traffic.operations.wrapping_add(1),
+            bytes: traffic.bytes.wrapping_add(bytes),
+        });
     }
 
     /// Counts an operation that failed.
@@ -177,25 +157,5 @@ impl Tally {
         if let Some(cntr) = self.cntr() {
             cntr.count_error();
         }
-    }
-}
-
-impl Watched {
-    fn count(&self, bytes: u64) {
-        self.note(bytes);
-        if let Some(cntr) = &self.cntr {
-            cntr.count(bytes);
-        }
-    }
-
-    fn note(&self, bytes: u64) {
-        let Traffic {
-            operations,
-            bytes: before,
-        } = self.traffic.get();
-        self.traffic.set(Traffic {
-            operations: operations.wrapping_add(1),
-            bytes: before.wrapping_add(bytes),
-        });
     }
 }
