@@ -8,6 +8,7 @@ const SOCKET_BYTES: u64 = 4 << 20;
 /// The bits of `flags` in sysfs, netdevice(7).
 const UP: u64 = 1;
 const LOOPBACK: u64 = 8;
+const POINT_TO_POINT: u64 = 16;
 
 pub(super) fn check(place: &Place) -> Vec<Finding> {
     let limits = ["rmem_max", "wmem_max"].map(|name| {
@@ -20,7 +21,8 @@ pub(super) fn check(place: &Place) -> Vec<Finding> {
 }
 
 fn interfaces(place: &Place) -> Vec<Finding> {
-    let (mut loopback, mut others, mut down) = (false, Vec::new(), Vec::new());
+    let (mut loopback, mut others) = (false, Vec::new());
+    let (mut tunnels, mut down) = (Vec::new(), Vec::new());
     for name in place.names("/sys/class/net") {
         let flags = place.text(&format!("/sys/class/net/{name}/flags"));
         let flags =
@@ -28,10 +30,13 @@ fn interfaces(place: &Place) -> Vec<Finding> {
         match flags.unwrap_or(0) {
             flags if flags & UP == 0 => down.push(name),
             flags if flags & LOOPBACK != 0 => loopback = true,
+            flags if flags & POINT_TO_POINT != 0 => tunnels.push(name),
             _ => others.push(name),
         }
     }
-    vec![own(loopback), outward(&others, &down)]
+    let mut findings = vec![own(loopback), outward(&others, &down)];
+    findings.extend(tunnels.iter().map(|name| unasked(name)));
+    findings
 }
 
 fn own(is_up: bool) -> Finding {
@@ -64,6 +69,16 @@ fn outward(up: &[String], down: &[String]) -> Finding {
             format!("up: {}; down: {}", up.join(", "), down.join(", ")),
         ),
     }
+}
+
+/// An interface to a single host, such as the tunnel of a private network.
+fn unasked(name: &str) -> Finding {
+    Finding::ok(
+        "interfaces",
+        format!(
+            "{name} leads to one other host: used only with FI_TCP_IFACE={name} or FI_UDP_IFACE={name}"
+        ),
+    )
 }
 
 fn buffers(name: &str, limit: u64) -> Finding {
@@ -115,5 +130,19 @@ mod tests {
     fn a_machine_without_a_network() {
         let made = Made::of("alone", &[("/sys/class/net/lo/flags", "0x8")]);
         assert_eq!(grades(&check(&made.0)), [Grade::Bad, Grade::Warn]);
+    }
+
+    #[test]
+    fn a_tunnel_is_no_way_to_other_hosts_unless_it_is_named() {
+        let made = Made::of(
+            "tunnel",
+            &[
+                ("/sys/class/net/lo/flags", "0x9"),
+                ("/sys/class/net/tun0/flags", "0x10d1"),
+            ],
+        );
+        let findings = check(&made.0);
+        assert_eq!(grades(&findings), [Grade::Ok, Grade::Warn, Grade::Ok]);
+        assert!(findings[2].text.contains("FI_TCP_IFACE=tun0"));
     }
 }
