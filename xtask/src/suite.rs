@@ -165,7 +165,9 @@ pub(crate) fn clients(dist: Option<PathBuf>) -> Result<ExitCode, Box<dyn Error>>
         machine::suite(&machine::environment(wheel)?)?;
     }
     let mut trials = cargo(&["test", "--package", "oxifabric-trials", "--no-fail-fast"]);
-    trials.args(["--test", "mpi", "--test", "clients", "--test", "headers"]);
+    trials.args([
+        "--test", "mpi", "--test", "open_mpi", "--test", "clients", "--test", "headers",
+    ]);
     trials.env("OXI_DIST", dist);
     Ok(conclude(&tests("clients", trials, &["--test-threads=1"])))
 }

