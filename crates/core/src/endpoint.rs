@@ -43,6 +43,7 @@ use std::sync::{Arc, Mutex};
 
 use oxifabric_abi::{FI_CLASS_EP, fi_addr_t, fi_ops, fid, fid_ep};
 use oxifabric_engine::{Config, Failure, MAX_ATOMIC_BYTES};
+use oxifabric_mem::Iov;
 use oxifabric_sync::SwitchLock;
 use oxifabric_types::{Caps, EpType, Errno, Flags, Info};
 
@@ -65,6 +66,7 @@ pub(crate) use scalable::ScalableEndpoint;
 use srx::Feed;
 pub(crate) use srx::Srx;
 pub(crate) use stx::Stx;
+use transfer::RecvCall;
 
 /// Sends or receives that may be outstanding at most: queues of that length are made beforehand.
 const MAX_OPERATIONS: usize = 1 << 20;
@@ -297,6 +299,12 @@ impl<P: Provider> Feed for RdmEndpoint<P> {
 
     fn learn(&self, source: fi_addr_t) {
         self.port.lock().learn_source(source);
+    }
+
+    fn look(&self, recv: &RecvCall, body: &Iov) -> Option<Result<(), Errno>> {
+        let mut port = self.port.lock();
+        let sees = port.sees(recv);
+        sees.then(|| port.recv(recv, body.clone()))
     }
 
     fn report(&self, failure: Failure) {

@@ -4,6 +4,7 @@ use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags};
 
 use crate::matching::Arrival;
+use crate::op::PIECE;
 use crate::slab::Key;
 use crate::{Completion, Completions, Failure, RxOp};
 
@@ -77,7 +78,7 @@ pub(crate) fn received(
         context,
         flags: arrival
             .completion_flags()
-            .union(flags.intersection(Flags::DEFERRED)),
+            .union(flags.intersection(Flags::DEFERRED.union(PIECE))),
         len: arrival.len.min(room) as u64,
         buf,
         data: arrival.data,

@@ -58,4 +58,4 @@ pub use link::{
     Body, Disturbance, Frame, Header, HeaderFlags, Kind, Limits, Link, Placement, PostError,
     Posted, RemoteIov, RxToken, Sink, Target, TxToken,
 };
-pub use op::{Completion, Completions, Failure, RmaOp, RxOp, TxOp};
+pub use op::{Completion, Completions, Failure, PIECE, RmaOp, RxOp, TxOp};

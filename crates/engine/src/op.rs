@@ -58,6 +58,10 @@ impl RxOp {
     }
 }
 
+/// Says that a receive of a shared context is a piece of a multi-receive buffer that the context looks after. What becomes
+/// of it is reported with this flag, which no receive of the application has.
+pub const PIECE: Flags = Flags::FENCE;
+
 /// A read from or a write to memory of a peer, fi_rma(3).
 #[derive(Debug)]
 pub struct RmaOp<'a> {
@@ -119,10 +123,10 @@ pub trait Completions {
     /// An operation failed.
     fn fail(&mut self, failure: Failure);
 
-    /// Takes the first receive of a shared context that takes a message of this class (`MSG` or `TAGGED`) with this tag
-    /// and from this peer. It is for one message.
-    fn shared_receive(&mut self, class: Flags, tag: u64, from: PeerId) -> Option<RxOp> {
-        let _ = (class, tag, from);
+    /// Takes the first receive of a shared context that takes a message of this class (`MSG` or `TAGGED`) with this tag,
+    /// from this peer and of this length. It is for one message; with [`PIECE`] it is part of a larger buffer.
+    fn shared_receive(&mut self, class: Flags, tag: u64, from: PeerId, len: usize) -> Option<RxOp> {
+        let _ = (class, tag, from, len);
         None
     }
 

@@ -18,6 +18,21 @@ impl Engine {
         }
     }
 
+    /// Tells whether a message is here that a receive with `PEEK`, or with `CLAIM` alone, is about. It moves none; messages
+    /// that were not let in may come after a look for them.
+    pub fn sees(&mut self, op: &RxOp) -> bool {
+        if !op.flags.contains(Flags::PEEK) {
+            return self.unexpected.find_claimed(op.context).is_some();
+        }
+        let pattern = Pattern::new(op, self.config.directed_recv);
+        let found = self.unexpected.find(&pattern).is_some();
+        if !found {
+            self.peers.allow(|peer| pattern.takes_from(peer));
+            self.offer_again = true;
+        }
+        found
+    }
+
     /// "The peek flag may be used to see if a specified message has arrived": reports it, and claims or
     /// drops it if asked to.
     fn peek(&mut self, out: &mut impl Completions, op: &RxOp) {

@@ -17,8 +17,8 @@ impl Engine {
     pub fn feed(&mut self, link: &mut impl Link, out: &mut impl Completions) {
         for class in [Class::Msg, Class::Tagged] {
             let waiting: Vec<_> = self.unexpected.waiting_of(class).collect();
-            for (key, tag, from) in waiting {
-                match out.shared_receive(kind(class), tag, from) {
+            for (key, tag, from, len) in waiting {
+                match out.shared_receive(kind(class), tag, from, len) {
                     Some(op) => self.assign(out, key, Landing::new(op)),
                     // Whatever took no first message of this class would take no second one, from whomever.
                     None if class == Class::Msg && !self.config.directed_recv => break,
@@ -39,7 +39,7 @@ pub(crate) fn landing_for(out: &mut impl Completions, arrival: &Arrival) -> Opti
     match kind(arrival.class) {
         none if none.is_empty() => None,
         class => {
-            let op = out.shared_receive(class, arrival.tag, arrival.from)?;
+            let op = out.shared_receive(class, arrival.tag, arrival.from, arrival.len)?;
             Some(Landing::new(op))
         }
     }

@@ -164,10 +164,13 @@ impl UnexpectedQueue {
     }
 
     /// Lists the waiting messages of a class with their tags and senders, in order.
-    pub(crate) fn waiting_of(&self, class: Class) -> impl Iterator<Item = (Key, u64, PeerId)> + '_ {
+    pub(crate) fn waiting_of(
+        &self,
+        class: Class,
+    ) -> impl Iterator<Item = (Key, u64, PeerId, usize)> + '_ {
         self.waiting[class.index()]
             .iter(&self.messages)
-            .map(|(key, message)| (key, message.arrival.tag, message.arrival.from))
+            .map(|(key, Message { arrival, .. })| (key, arrival.tag, arrival.from, arrival.len))
     }
 
     /// Finds the message that a peek with this context claimed.

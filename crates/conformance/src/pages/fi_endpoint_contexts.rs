@@ -5,7 +5,7 @@ use core::ptr::null_mut;
 use oxifabric_abi::*;
 
 use crate::ground::{ACCESS, BOTH};
-use crate::traffic::PATIENCE;
+use crate::traffic::{PATIENCE, Read};
 use crate::world::{Two, World, bind, close};
 use crate::{Stage, c, sentences};
 
@@ -229,7 +229,7 @@ fn a_receive_context_is_shared(stage) {
         let done = loop {
             assert!(begun.elapsed() < PATIENCE);
             let _ = third.read();
-            if let Some(crate::traffic::Read::Done(done)) = ends[at].read() {
+            if let Some(Read::Done(done)) = ends[at].read() {
                 break done;
             }
         };
@@ -237,6 +237,97 @@ fn a_receive_context_is_shared(stage) {
     }
     assert_eq!(close(srx), -FI_EBUSY);
     drop(ends);
+    assert_eq!(close(srx), 0);
+}
+
+/// A multi-receive buffer of a shared receive context takes messages of several endpoints, and the last one releases it.
+fn a_shared_buffer_takes_many_messages(stage) {
+    let world = World::with(stage, |hints| {
+        hints.caps |= FI_MULTI_RECV;
+        c!((*hints.ep_attr).rx_ctx_cnt = FI_SHARED_CONTEXT);
+    });
+    let mut srx = null_mut();
+    let attr = world.info.first().rx_attr;
+    assert_eq!(c!(fi_srx_context(world.domain, attr, &mut srx, null_mut())), 0);
+    let min = 4_usize;
+    let place = (&raw const min).cast();
+    assert_eq!(c!(fi_setopt(srx.cast(), FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, place, 8)), 0);
+    let sharing = || world.end_with(FI_SEND | FI_RECV, |ep| assert_eq!(bind(ep, srx, 0), 0));
+    let receivers = [sharing(), sharing()];
+    let pairs = receivers.map(|end| Two::of(world.end_with(FI_SEND | FI_RECV, |ep| assert_eq!(bind(ep, srx, 0), 0)), end));
+    let many = pairs[0].b.posted(10);
+    let iov = libc::iovec { iov_base: many.place.cast(), iov_len: many.len };
+    let msg = fi_msg {
+        msg_iov: &iov,
+        desc: null_mut(),
+        iov_count: 1,
+        addr: FI_ADDR_UNSPEC,
+        context: many.context,
+        data: 0,
+    };
+    assert_eq!(c!(fi_recvmsg(srx, &msg, FI_MULTI_RECV)), 0);
+    for (two, at) in [(&pairs[0], 0), (&pairs[1], 4)] {
+        two.send(b"text");
+        let done = two.done(&two.b);
+        assert_eq!((done.op_context, done.len), (many.context, 4));
+        assert_eq!(done.buf, c!(many.place.add(at)).cast());
+        assert_eq!(done.flags & FI_MULTI_RECV != 0, at == 4);
+        let _ = two.done(&two.a);
+    }
+    assert_eq!(&many.bytes()[..8], b"texttext");
+    drop(pairs);
+    assert_eq!(close(srx), 0);
+}
+
+/// A message that waits at one of the endpoints is found by a look through the shared receive context, and claimed.
+fn a_look_finds_messages_of_a_shared_context(stage) {
+    let world = World::with(stage, |hints| c!((*hints.ep_attr).rx_ctx_cnt = FI_SHARED_CONTEXT));
+    let mut srx = null_mut();
+    let attr = world.info.first().rx_attr;
+    assert_eq!(c!(fi_srx_context(world.domain, attr, &mut srx, null_mut())), 0);
+    let share = |ep| assert_eq!(bind(ep, srx, 0), 0);
+    let two = Two::of(world.end_with(FI_SEND | FI_RECV, share), world.end_with(FI_SEND | FI_RECV, share));
+    let claimed = two.b.posted(8);
+    let look = |flags| {
+        let iov = libc::iovec { iov_base: claimed.place.cast(), iov_len: claimed.len };
+        let msg = fi_msg_tagged {
+            msg_iov: &iov,
+            desc: null_mut(),
+            iov_count: 1,
+            addr: FI_ADDR_UNSPEC,
+            tag: 5,
+            ignore: 0,
+            context: claimed.context,
+            data: 0,
+        };
+        assert_eq!(c!(fi_trecvmsg(srx, &msg, flags)), 0);
+    };
+    two.tsend(b"tagged", 5);
+    let begun = std::time::Instant::now();
+    // Until it has come, looks say that it has not, at whichever endpoint.
+    let found = loop {
+        assert!(begun.elapsed() < PATIENCE);
+        look(FI_PEEK | FI_CLAIM);
+        let seen = [two.b.read(), two.a.read()];
+        let done = seen.into_iter().flatten().find_map(|read| match read {
+            Read::Done(done) if done.op_context == claimed.context => Some(done),
+            _ => None,
+        });
+        if let Some(done) = done {
+            break done;
+        }
+    };
+    assert_eq!((found.len, found.tag), (6, 5));
+    look(FI_CLAIM);
+    loop {
+        assert!(begun.elapsed() < PATIENCE);
+        match two.b.read() {
+            Some(Read::Done(done)) if done.op_context == claimed.context => break,
+            _ => two.progress(&two.a),
+        }
+    }
+    assert_eq!(&claimed.bytes()[..6], b"tagged");
+    drop(two);
     assert_eq!(close(srx), 0);
 }
 

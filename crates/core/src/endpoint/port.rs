@@ -5,6 +5,7 @@ use std::sync::Arc;
 use oxifabric_abi::{FI_ADDR_UNSPEC, fi_addr_t};
 use oxifabric_engine::faults::FaultPlan;
 use oxifabric_engine::{AtomicOp, Completions, Config, Engine, Failure, RmaOp, RxOp, TxOp};
+use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, PeerId};
 
 use super::connection::Reports;
@@ -163,14 +164,8 @@ impl<D: Device> Port<D> {
     /// `INVAL` for an address that is not in the vector, `AGAIN`.
     #[inline(always)]
     pub(super) fn recv(&mut self, recv: &RecvCall, body: impl Lend) -> Result<(), Errno> {
-        let from = match recv.from {
-            _ if !recv.flags.intersects(self.directed) => PeerId::ANY,
-            FI_ADDR_UNSPEC if self.exact => return Err(Errno::INVAL),
-            FI_ADDR_UNSPEC => PeerId::ANY,
-            named => self.target(named)?,
-        };
         let op = RxOp {
-            from,
+            from: self.source_of(recv)?,
             tag: recv.tag,
             ignore: recv.ignore,
             body: body.lend(),
@@ -183,6 +178,32 @@ impl<D: Device> Port<D> {
         }
         self.settle();
         received
+    }
+
+    /// Returns from whom a receive takes messages.
+    #[inline(always)]
+    fn source_of(&mut self, recv: &RecvCall) -> Result<PeerId, Errno> {
+        match recv.from {
+            _ if !recv.flags.intersects(self.directed) => Ok(PeerId::ANY),
+            FI_ADDR_UNSPEC if self.exact => Err(Errno::INVAL),
+            FI_ADDR_UNSPEC => Ok(PeerId::ANY),
+            named => self.target(named),
+        }
+    }
+
+    /// Tells whether a message is here that a receive with FI_PEEK or FI_CLAIM is about.
+    pub(super) fn sees(&mut self, recv: &RecvCall) -> bool {
+        let Ok(from) = self.source_of(recv) else {
+            return false;
+        };
+        self.engine.sees(&RxOp {
+            from,
+            tag: recv.tag,
+            ignore: recv.ignore,
+            body: Iov::empty(),
+            flags: recv.flags,
+            context: recv.context.addr(),
+        })
     }
 
     /// Lets waiting messages have the receives that the shared context got.

@@ -9,13 +9,13 @@ use core::{mem, ptr};
 use std::ffi::CString;
 use std::sync::Arc;
 
-use oxifabric_engine::{Completion, Completions, Failure, GroupId, RxOp, Target};
+use oxifabric_engine::{Completion, Completions, Failure, GroupId, PIECE, RxOp, Target};
 use oxifabric_mem::{Iov, IovSegment, MAX_SEGMENTS};
 use oxifabric_types::{Errno, FiAddr, Flags, PeerId};
 
 use self::tally::{AccessCounters, Side, Tally};
 use super::joins::Joins;
-use super::srx::{SharedSources, Srx};
+use super::srx::{Found, SharedSources, Srx};
 use crate::atomic;
 use crate::av::Av;
 use crate::cntr::Cntr;
@@ -40,7 +40,10 @@ const OWN: Flags = Flags::SEND
 const ACCESS: Flags = Flags::RMA.union(Flags::ATOMIC).union(Flags::COLLECTIVE);
 
 /// Results that are not simply those of a message.
-const ELSEWHERE: Flags = ACCESS.union(Flags::DEFERRED);
+const ELSEWHERE: Flags = ACCESS.union(SEPARATE);
+
+/// Results whose context is not the application's.
+const SEPARATE: Flags = Flags::DEFERRED.union(PIECE);
 
 /// Takes the results of one endpoint's operations.
 #[derive(Default)]
@@ -112,10 +115,16 @@ impl Completions for Router {
         self.joins.end(handle, group, result);
     }
 
-    fn shared_receive(&mut self, class: Flags, tag: u64, from: PeerId) -> Option<RxOp> {
-        let sources = &self.shared_sources;
-        let accepts = |name| sources.accept(class, from, name);
-        self.shared.as_ref()?.take(class, tag, accepts)
+    fn shared_receive(&mut self, class: Flags, tag: u64, from: PeerId, len: usize) -> Option<RxOp> {
+        loop {
+            let sources = &self.shared_sources;
+            let accepts = |name| sources.accept(class, from, name);
+            match self.shared.as_ref()?.take(class, tag, len, accepts) {
+                Found::Receive(op) => return Some(op),
+                Found::Released(buffer) => self.complete(buffer),
+                Found::Nothing => return None,
+            }
+        }
     }
 
     #[inline]
@@ -216,7 +225,7 @@ impl Router {
     #[inline(always)]
     const fn is_counted(&self, flags: Flags) -> bool {
         if flags.intersects(ELSEWHERE) {
-            return self.accesses.any || flags.contains(Flags::DEFERRED);
+            return self.accesses.any || flags.intersects(SEPARATE);
         }
         self.side(flags).tally.is_some()
     }
@@ -270,6 +279,12 @@ impl Router {
 
     /// Routes a message whose source is not in the vector: fi_cq(3) "FI_EADDRNOTAVAIL".
     fn route_from_stranger(&mut self, completion: &Completion, device: &impl Device) {
+        if completion.flags.contains(PIECE) {
+            let mut shown = *completion;
+            let end = self.ended(&mut shown);
+            self.route_from_stranger(&shown, device);
+            return end.iter().for_each(|failure| self.route_end(failure));
+        }
         if completion.flags.intersects(ELSEWHERE) {
             return self.route(completion, FiAddr(NO_SOURCE));
         }
@@ -308,6 +323,9 @@ impl Router {
     /// the short path for themselves.
     #[inline(never)]
     fn route_access(&self, completion: &Completion, source: FiAddr) {
+        if completion.flags.contains(PIECE) {
+            return self.route_piece(completion, source);
+        }
         if completion.flags.contains(Flags::DEFERRED) {
             return self.route_deferred(completion, source);
         }
@@ -318,6 +336,32 @@ impl Router {
             && completion.wanted
         {
             cq.push(&shown(completion), source.0);
+        }
+    }
+
+    /// Routes a message in a piece of a shared multi-receive buffer.
+    fn route_piece(&self, piece: &Completion, source: FiAddr) {
+        let mut shown = *piece;
+        let failure = self.ended(&mut shown);
+        self.route(&shown, source);
+        if let Some(failure) = failure {
+            self.route_end(&failure);
+        }
+    }
+
+    /// Gives a piece of a shared multi-receive buffer back, and the context that the application knows to its result.
+    fn ended(&self, piece: &mut Completion) -> Option<Failure> {
+        piece.flags.remove(PIECE);
+        self.shared.as_ref()?.ended(piece)
+    }
+
+    /// Reports a buffer that was cancelled, behind the last message in it.
+    fn route_end(&self, failure: &Failure) {
+        if let Some(tally) = &self.rx.tally {
+            tally.count_error();
+        }
+        if let Some(cq) = &self.rx.cq {
+            cq.push_failure(failure, NO_SOURCE, None);
         }
     }
 
@@ -376,6 +420,12 @@ impl Router {
     }
 
     fn route_failure(&mut self, failure: &Failure, device: &impl Device) {
+        if failure.op.flags.contains(PIECE) {
+            let mut shown = *failure;
+            let end = self.ended(&mut shown.op);
+            self.route_failure(&shown, device);
+            return end.iter().for_each(|failure| self.route_end(failure));
+        }
         if failure.op.flags.contains(Flags::DEFERRED) {
             return self.route_deferred_failure(failure, device);
         }

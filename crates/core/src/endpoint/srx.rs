@@ -6,26 +6,30 @@
 //! Order of locks: members, then an endpoint, then the list of receives.
 
 mod calls;
+mod shelf;
 mod sources;
 
 use core::ffi::c_void;
 use core::ptr::NonNull;
-use std::collections::VecDeque;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use oxifabric_abi::{FI_ADDR_UNSPEC, FI_CLASS_SRX_CTX, fi_addr_t, fi_ops, fid_ep};
 use oxifabric_engine::{Completion, Failure, RxOp};
+use oxifabric_mem::Iov;
 use oxifabric_sync::SwitchLock;
 use oxifabric_types::{Caps, Errno, Flags, PeerId};
 
-use super::MAX_OPERATIONS;
+use super::MIN_MULTI_RECV;
 use super::defaults::Defaults;
 use super::directed;
+use super::transfer::RecvCall;
 use crate::absent;
 use crate::cq::{Cq, NO_SOURCE};
 use crate::domain::{Domain, lock};
 use crate::handle::{self, Fid, Object, Ref, Uses, publish, table};
+pub(super) use shelf::Found;
+use shelf::Shelf;
 pub(super) use sources::SharedSources;
 
 /// A shared receive context.
@@ -39,25 +43,11 @@ pub(crate) struct Srx {
     exact: Flags,
     /// The source counts for an endpoint (FI_DIRECTED_RECV).
     directed: AtomicBool,
+    min_multi_recv: AtomicUsize,
     shelf: SwitchLock<Shelf>,
     members: SwitchLock<Vec<Member>>,
-    /// Where cancelled receives are reported, if the application chose a queue; otherwise at the first endpoint.
+    /// Where receives that were cancelled or found nothing are reported, if the application chose a queue; otherwise at the first endpoint.
     cq: Mutex<Option<Ref<Cq>>>,
-}
-
-/// The receives that no message has taken.
-#[derive(Default)]
-struct Shelf {
-    untagged: VecDeque<Offered>,
-    tagged: VecDeque<Offered>,
-    /// An endpoint has messages for which it found nothing here.
-    hungry: bool,
-}
-
-/// A receive, and the source that it names.
-struct Offered {
-    op: RxOp,
-    source: fi_addr_t,
 }
 
 /// An endpoint that takes receives from here.
@@ -71,7 +61,10 @@ pub(super) trait Feed: Sync {
     /// Finds out who is meant by the source that a receive names.
     fn learn(&self, source: fi_addr_t);
 
-    /// Reports a receive that was cancelled.
+    /// Looks for a message that a receive with FI_PEEK or FI_CLAIM is about, and answers it if there is one.
+    fn look(&self, recv: &RecvCall, body: &Iov) -> Option<Result<(), Errno>>;
+
+    /// Reports a receive that was cancelled, or found nothing.
     fn report(&self, failure: Failure);
 }
 
@@ -144,6 +137,7 @@ impl Srx {
             defaults: Defaults::new(Flags::empty(), op_flags),
             exact,
             directed: AtomicBool::new(false),
+            min_multi_recv: AtomicUsize::new(MIN_MULTI_RECV),
             shelf,
             members,
             cq: Mutex::default(),
@@ -182,32 +176,73 @@ impl Srx {
         &self,
         class: Flags,
         tag: u64,
+        len: usize,
         accepts: impl Fn(fi_addr_t) -> bool,
-    ) -> Option<RxOp> {
-        self.shelf.lock().take(class, tag, accepts)
+    ) -> Found {
+        self.shelf.lock().take(class, tag, len, accepts)
+    }
+
+    /// Takes note of what became of a piece of a multi-receive buffer: `piece` becomes what the application sees. Returns
+    /// the failure of the buffer, if that follows.
+    pub(super) fn ended(&self, piece: &mut Completion) -> Option<Failure> {
+        self.shelf.lock().ended(piece)
+    }
+
+    /// Returns the room below which a multi-receive buffer that is posted now is released (FI_OPT_MIN_MULTI_RECV).
+    fn min_multi_recv(&self) -> usize {
+        self.min_multi_recv.load(Ordering::Relaxed)
     }
 
     /// Adds a receive, and lets a message have it that waits for one.
     ///
     /// # Errors
-    /// `OPNOTSUPP` for multi-receive buffers and for looking at messages: those belong to one endpoint. `INVAL` without a
-    /// source where it must be named. `AGAIN` when no more can be kept.
+    /// `INVAL` without a source where it must be named; `AGAIN` when no more can be kept.
     fn post(&self, op: RxOp, source: fi_addr_t) -> Result<(), Errno> {
-        let special = Flags::MULTI_RECV | Flags::PEEK | Flags::CLAIM | Flags::DISCARD;
-        if op.flags.intersects(special) {
-            return Err(Errno::OPNOTSUPP);
-        }
         if source == FI_ADDR_UNSPEC && op.flags.intersects(self.exact) {
             return Err(Errno::INVAL);
         }
         if source != FI_ADDR_UNSPEC && self.directed.load(Ordering::Relaxed) {
             self.learn(source);
         }
-        let hungry = self.shelf.lock().add(Offered { op, source })?;
+        let hungry = self.shelf.lock().add(op, source, self.min_multi_recv())?;
         if hungry {
             self.feed();
         }
         Ok(())
+    }
+
+    /// Looks for a message at the endpoints (FI_PEEK, FI_CLAIM, FI_DISCARD): the first that has one answers.
+    ///
+    /// # Errors
+    /// `INVAL` for FI_DISCARD alone, and without a source where it must be named.
+    fn look(&self, recv: &RecvCall, body: &Iov) -> Result<(), Errno> {
+        let unnamed = recv.from == FI_ADDR_UNSPEC && recv.flags.intersects(self.exact);
+        if unnamed || !recv.flags.intersects(Flags::PEEK | Flags::CLAIM) {
+            return Err(Errno::INVAL);
+        }
+        let answered = {
+            let members = self.members.lock();
+            members
+                .iter()
+                .find_map(|member| member.get().look(recv, body))
+        };
+        answered.unwrap_or_else(|| {
+            self.report(Failure {
+                op: Completion {
+                    context: recv.context.addr(),
+                    flags: recv.flags & (Flags::MSG | Flags::TAGGED) | Flags::RECV,
+                    len: 0,
+                    buf: 0,
+                    data: 0,
+                    tag: recv.tag,
+                    from: PeerId::ANY,
+                    wanted: true,
+                },
+                errno: Errno::NOMSG,
+                overflow: 0,
+            });
+            Ok(())
+        })
     }
 
     #[cold]
@@ -228,27 +263,19 @@ impl Srx {
 
     /// Takes a receive off the list and reports it as cancelled.
     fn cancel(&self, context: usize) -> Result<(), Errno> {
-        let op = self.shelf.lock().remove(context).ok_or(Errno::NOENT)?;
-        let failure = Failure {
-            op: Completion {
-                context,
-                flags: op.flags & (Flags::MSG | Flags::TAGGED) | Flags::RECV,
-                len: 0,
-                buf: op.body.base() as usize,
-                data: 0,
-                tag: op.tag,
-                from: PeerId::ANY,
-                wanted: true,
-            },
-            errno: Errno::CANCELED,
-            overflow: 0,
-        };
+        if let Some(failure) = self.shelf.lock().cancel(context)? {
+            self.report(failure);
+        }
+        Ok(())
+    }
+
+    /// Reports what no endpoint knows of.
+    fn report(&self, failure: Failure) {
         if let Some(cq) = &*lock(&self.cq) {
             cq.push_failure(&failure, NO_SOURCE, None);
         } else if let Some(member) = self.members.lock().first() {
             member.get().report(failure);
         }
-        Ok(())
     }
 
     /// Reports what is cancelled to this queue.
@@ -262,57 +289,5 @@ impl Srx {
         }
         *bound = Some(Ref::to(cq));
         Ok(())
-    }
-}
-
-impl Shelf {
-    /// Adds a receive; tells whether a message may wait for it.
-    fn add(&mut self, offered: Offered) -> Result<bool, Errno> {
-        if self.untagged.len() + self.tagged.len() >= MAX_OPERATIONS {
-            return Err(Errno::AGAIN);
-        }
-        if offered.op.flags.contains(Flags::TAGGED) {
-            self.tagged.push_back(offered);
-        } else {
-            self.untagged.push_back(offered);
-        }
-        Ok(core::mem::take(&mut self.hungry))
-    }
-
-    /// Takes the first receive for a message; whoever gets none is fed later.
-    fn take(
-        &mut self,
-        class: Flags,
-        tag: u64,
-        accepts: impl Fn(fi_addr_t) -> bool,
-    ) -> Option<RxOp> {
-        let (list, tagged) = match class.contains(Flags::TAGGED) {
-            true => (&mut self.tagged, true),
-            false => (&mut self.untagged, false),
-        };
-        let fits = |Offered { op, source }: &Offered| {
-            (!tagged || (op.tag ^ tag) & !op.ignore == 0) && accepts(*source)
-        };
-        let at = list.iter().position(fits);
-        let found = at.and_then(|at| list.remove(at));
-        self.hungry |= found.is_none();
-        found.map(|offered| offered.op)
-    }
-
-    /// Lists the sources that receives name.
-    fn sources(&self) -> Vec<fi_addr_t> {
-        let all = self.untagged.iter().chain(&self.tagged);
-        let named = all.map(|offered| offered.source);
-        named.filter(|&source| source != FI_ADDR_UNSPEC).collect()
-    }
-
-    fn remove(&mut self, context: usize) -> Option<RxOp> {
-        for list in [&mut self.untagged, &mut self.tagged] {
-            let is_meant = |offered: &Offered| offered.op.context == context;
-            if let Some(at) = list.iter().position(is_meant) {
-                return list.remove(at).map(|offered| offered.op);
-            }
-        }
-        None
     }
 }

@@ -84,6 +84,91 @@ fn a_message_that_found_nothing_is_fed_by_the_next_receive() {
     assert_eq!(close(srx), 0);
 }
 
+fn post_many(srx: *mut fid_ep, into: &mut [u8], context: usize) -> isize {
+    let iov = libc::iovec {
+        iov_base: into.as_mut_ptr().cast(),
+        iov_len: into.len(),
+    };
+    let msg = fi_msg {
+        msg_iov: &iov,
+        desc: null_mut(),
+        iov_count: 1,
+        addr: FI_ADDR_UNSPEC,
+        context: context as *mut _,
+        data: 0,
+    };
+    c!(fi_recvmsg(srx, &msg, FI_MULTI_RECV))
+}
+
+#[test]
+fn a_shared_buffer_takes_messages_of_several_endpoints() {
+    let world = World::new();
+    let srx = srx(&world);
+    let (mut min, mut len) = (4usize, size_of::<usize>());
+    let option = FI_OPT_MIN_MULTI_RECV;
+    let place = (&raw mut min).cast();
+    assert_eq!(
+        c!(fi_setopt(srx.cast(), FI_OPT_ENDPOINT, option, place, 8)),
+        0
+    );
+    min = 0;
+    assert_eq!(
+        c!(fi_getopt(
+            srx.cast(),
+            FI_OPT_ENDPOINT,
+            option,
+            place,
+            &mut len
+        )),
+        0
+    );
+    assert_eq!((min, len), (4, 8));
+    let ends = [sharing(&world, srx), sharing(&world, srx)];
+    let sender = world.end(FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE);
+    let to = ends.each_ref().map(|end| sender.knows(end));
+    // The first message comes before the buffer.
+    assert_eq!(sender.send(to[0], b"early", 0), 0);
+    assert!(ends[0].read().is_err());
+    let (mut first, mut second) = ([0u8; 12], [0u8; 12]);
+    assert_eq!(post_many(srx, &mut first, 1), 0);
+    assert_eq!(post_many(srx, &mut second, 2), 0);
+    let (entry, _) = ends[0].next();
+    assert_eq!(
+        (entry.op_context as usize, entry.buf),
+        (1, first.as_mut_ptr().cast())
+    );
+    assert_eq!(entry.flags, FI_RECV | FI_MSG);
+    assert_eq!(sender.send(to[1], b"four", 0), 0);
+    let (entry, _) = ends[1].next();
+    assert_eq!(entry.buf, first[5..].as_mut_ptr().cast());
+    assert_eq!(
+        entry.flags,
+        FI_RECV | FI_MSG | FI_MULTI_RECV,
+        "3 bytes are left"
+    );
+    assert_eq!(sender.send(to[0], b"more", 0), 0);
+    assert_eq!(ends[0].next().0.op_context as usize, 2);
+    // What does not fit releases the buffer, and waits for another one.
+    assert_eq!(sender.send(to[1], b"much longer", 0), 0);
+    let (entry, _) = ends[1].next();
+    assert_eq!((entry.op_context as usize, entry.flags), (2, FI_MULTI_RECV));
+    assert!(ends[1].read().is_err());
+    let mut third = [0u8; 16];
+    assert_eq!(post_many(srx, &mut third, 3), 0);
+    let (entry, _) = ends[1].next();
+    assert_eq!((entry.op_context as usize, entry.len), (3, 11));
+    let context = 3 as *mut core::ffi::c_void;
+    assert_eq!(c!(fi_cancel(srx.cast(), context)), 0);
+    assert!(ends[0].read().is_err());
+    assert_eq!(ends[0].error().flags & FI_MULTI_RECV, FI_MULTI_RECV);
+    assert_eq!(
+        (&first[..9], &second[..4]),
+        (&b"earlyfour"[..], &b"more"[..])
+    );
+    drop(ends);
+    assert_eq!(close(srx), 0);
+}
+
 /// A world whose receives name their source, or must.
 fn directed(caps: Caps) -> World {
     World::with(FI_VERSION(2, 6), |info| {
@@ -175,20 +260,71 @@ fn a_receive_that_no_message_took_is_cancelled_once() {
     assert_eq!(close(srx), 0);
 }
 
-#[test]
-fn what_belongs_to_one_endpoint_is_refused() {
-    let world = World::new();
-    let srx = srx(&world);
-    let message = fi_msg {
-        msg_iov: core::ptr::null(),
+fn look(srx: *mut fid_ep, tag: u64, into: &mut [u8], context: usize, flags: u64) -> isize {
+    let iov = libc::iovec {
+        iov_base: into.as_mut_ptr().cast(),
+        iov_len: into.len(),
+    };
+    let msg = fi_msg_tagged {
+        msg_iov: &iov,
         desc: null_mut(),
-        iov_count: 0,
+        iov_count: 1,
         addr: FI_ADDR_UNSPEC,
-        context: null_mut(),
+        tag,
+        ignore: 0,
+        context: context as *mut _,
         data: 0,
     };
-    let posted = c!(fi_recvmsg(srx, &message, FI_MULTI_RECV));
-    assert_eq!(posted, -(FI_EOPNOTSUPP as isize));
+    c!(fi_trecvmsg(srx, &msg, flags))
+}
+
+#[test]
+fn messages_are_looked_for_at_all_endpoints() {
+    let world = World::new();
+    let srx = srx(&world);
+    let ends = [sharing(&world, srx), sharing(&world, srx)];
+    let sender = world.end(FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE);
+    let to = ends.each_ref().map(|end| sender.knows(end));
+    for (at, tag) in [(1, 7), (0, 8)] {
+        let sent = c!(fi_tsend(
+            sender.ep,
+            c"text".as_ptr().cast(),
+            4,
+            null_mut(),
+            to[at],
+            tag,
+            null_mut()
+        ));
+        assert_eq!(sent, 0);
+        assert!(ends[at].read().is_err(), "it waits");
+    }
+    let mut into = [0u8; 4];
+    assert_eq!(look(srx, 9, &mut into, 1, FI_PEEK), 0);
+    assert!(ends[0].read().is_err(), "there is no such message");
+    assert_eq!(ends[0].error().err, FI_ENOMSG);
+    assert_eq!(look(srx, 7, &mut into, 2, FI_PEEK | FI_CLAIM), 0);
+    let (entry, _) = ends[1].next();
+    assert_eq!((entry.op_context as usize, entry.len, entry.tag), (2, 4, 7));
+    assert_eq!(look(srx, 7, &mut into, 3, FI_PEEK), 0);
+    assert!(ends[0].read().is_err(), "it is claimed");
+    assert_eq!(ends[0].error().err, FI_ENOMSG);
+    assert_eq!(look(srx, 7, &mut into, 2, FI_CLAIM), 0);
+    assert_eq!((ends[1].next().0.op_context as usize, &into), (2, b"text"));
+    assert_eq!(look(srx, 8, &mut into, 4, FI_PEEK | FI_DISCARD), 0);
+    assert_eq!(ends[0].next().0.op_context as usize, 4);
+    assert_eq!(look(srx, 8, &mut into, 5, FI_PEEK), 0);
+    assert!(ends[0].read().is_err(), "it is gone");
+    assert_eq!(ends[0].error().err, FI_ENOMSG);
+    let alone = look(srx, 8, &mut into, 6, FI_DISCARD);
+    assert_eq!(alone, -(FI_EINVAL as isize));
+    drop(ends);
+    assert_eq!(close(srx), 0);
+}
+
+#[test]
+fn a_context_for_receives_sends_nothing() {
+    let world = World::new();
+    let srx = srx(&world);
     let sent = c!(fi_send(
         srx,
         core::ptr::null(),

@@ -1,17 +1,19 @@
 //! The calls of a shared receive context: receives only. Source: fi_endpoint(3), fi_msg(3), fi_tagged(3).
 
 use core::ffi::{c_int, c_void};
+use std::sync::atomic::Ordering;
 
 use libc::iovec;
 use oxifabric_abi::{
-    FI_CLASS_CQ, FI_ENABLE, fi_addr_t, fi_msg, fi_msg_tagged, fi_ops, fi_ops_cm, fi_ops_ep,
-    fi_ops_msg, fi_ops_tagged, fid, fid_ep, fid_t,
+    FI_CLASS_CQ, FI_ENABLE, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, fi_addr_t, fi_msg,
+    fi_msg_tagged, fi_ops, fi_ops_cm, fi_ops_ep, fi_ops_msg, fi_ops_tagged, fid, fid_ep, fid_t,
 };
 use oxifabric_engine::RxOp;
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, PeerId};
 
 use super::super::transfer::{Lend, RecvCall, buffers, place};
+use super::super::write_size;
 use super::Srx;
 use crate::absent::{self, no1, no2, no3, no4, no5, no6, no7, no8};
 use crate::handle::{self, checked, count, failed, object, status};
@@ -25,8 +27,8 @@ pub(super) static BASE: fi_ops = fi_ops {
 
 pub(super) static EP: fi_ops_ep = fi_ops_ep {
     cancel: Some(cancel),
-    getopt: Some(no5),
-    setopt: Some(no5),
+    getopt: Some(getopt),
+    setopt: Some(setopt),
     tx_ctx: Some(no5),
     rx_ctx: Some(no5),
     rx_size_left: Some(no1),
@@ -99,6 +101,43 @@ unsafe extern "C" fn control(_fid: *mut fid, command: c_int, _arg: *mut c_void) 
     })
 }
 
+unsafe extern "C" fn getopt(
+    fid: fid_t,
+    level: c_int,
+    name: c_int,
+    val: *mut c_void,
+    len: *mut usize,
+) -> c_int {
+    if (level, name) != (FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV) {
+        return -Errno::NOPROTOOPT.raw();
+    }
+    // SAFETY: the table is only in the handles of contexts; the application passes a buffer and its length.
+    status(unsafe { write_size(object::<Srx>(fid.cast()).min_multi_recv(), val, len) })
+}
+
+unsafe extern "C" fn setopt(
+    fid: fid_t,
+    level: c_int,
+    name: c_int,
+    val: *const c_void,
+    len: usize,
+) -> c_int {
+    if (level, name) != (FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV) {
+        return -Errno::NOPROTOOPT.raw();
+    }
+    if val.is_null() || len != size_of::<usize>() {
+        return -Errno::INVAL.raw();
+    }
+    // SAFETY: the table is only in the handles of contexts; the application passes a size.
+    unsafe {
+        let min = val.cast::<usize>().read_unaligned();
+        object::<Srx>(fid.cast())
+            .min_multi_recv
+            .store(min, Ordering::Relaxed);
+    }
+    0
+}
+
 unsafe extern "C" fn cancel(fid: fid_t, context: *mut c_void) -> isize {
     // SAFETY: the table is only in the handles of contexts.
     let cancelled = unsafe { object::<Srx>(fid.cast()) }.cancel(context.addr());
@@ -110,6 +149,12 @@ fn receive(srx: &Srx, recv: &RecvCall, body: Option<Iov>) -> isize {
     let Some(body) = body else {
         return failed(Errno::INVAL);
     };
+    if recv
+        .flags
+        .intersects(Flags::PEEK | Flags::CLAIM | Flags::DISCARD)
+    {
+        return count(srx.look(recv, &body).map(|()| 0));
+    }
     let op = RxOp {
         // Each endpoint has its own name of the source.
         from: PeerId::ANY,
