@@ -1,4 +1,4 @@
-//! fi_open, and the import of an application's log: rdma/fi_ext.h.
+//! fi_open, and the import of an application's log and of its monitor of memory: rdma/fi_ext.h.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::transmute;
@@ -95,7 +95,7 @@ fn told(minor: u32) -> bool {
 #[test]
 fn an_application_takes_the_log_until_it_closes_its_own() {
     let newest = FI_VERSION(2, 7);
-    assert_eq!(open(newest, c"mr_cache", 0), Err(FI_ENOSYS));
+    assert_eq!(open(newest, c"nothing", 0), Err(FI_ENOSYS));
     assert_eq!(open(FI_VERSION(1, 12), c"logging", 0), Err(FI_EINVAL));
     assert_eq!(open(newest, c"logging", 1), Err(FI_EBADFLAGS));
 
@@ -130,4 +130,84 @@ fn an_application_takes_the_log_until_it_closes_its_own() {
     let door = open(newest, c"logging", 0).expect("it can be opened again");
     // SAFETY: it is open.
     assert_eq!(unsafe { fi_close(door) }, 0);
+}
+
+extern "C" fn start(_: *mut fid_mem_monitor) -> c_int {
+    panic!("there is nothing to watch")
+}
+
+extern "C" fn stop(_: *mut fid_mem_monitor) {}
+
+extern "C" fn subscribe(_: *mut fid_mem_monitor, _: *const c_void, _: usize) -> c_int {
+    panic!("there is nothing to watch")
+}
+
+extern "C" fn unsubscribe(_: *mut fid_mem_monitor, _: *const c_void, _: usize) {}
+
+extern "C" fn valid(_: *mut fid_mem_monitor, _: *const c_void, _: usize) -> bool {
+    true
+}
+
+fn monitor(export_ops: *mut fi_ops_mem_monitor) -> fid_mem_monitor {
+    fid_mem_monitor {
+        fid: fid {
+            fclass: FI_CLASS_MEM_MONITOR,
+            context: null_mut(),
+            ops: null_mut(),
+        },
+        export_ops,
+        import_ops: null_mut(),
+    }
+}
+
+/// What Open MPI does: it opens the cache, lends its monitor, tells it of memory that is gone, and closes both.
+#[test]
+fn a_monitor_of_memory_is_taken_and_told_what_to_call() {
+    let newest = FI_VERSION(2, 6);
+    assert_eq!(open(FI_VERSION(1, 12), c"mr_cache", 0), Err(FI_EINVAL));
+    assert_eq!(open(newest, c"mr_cache", 1), Err(FI_EBADFLAGS));
+    let cache = open(FI_VERSION(1, 13), c"mr_cache", 0).expect("there is the object");
+
+    let mut ops = fi_ops_mem_monitor {
+        start: Some(start),
+        stop: Some(stop),
+        subscribe: Some(subscribe),
+        unsubscribe: Some(unsubscribe),
+        valid: Some(valid),
+        ..fi_ops_mem_monitor::NONE
+    };
+    let ops = ptr::from_mut(&mut ops);
+    let mut older = fi_ops_mem_monitor {
+        size: size_of::<fi_ops_mem_monitor>() - 1,
+        ..fi_ops_mem_monitor::NONE
+    };
+    let mut short = monitor(ptr::from_mut(&mut older));
+    let mut bare = monitor(null_mut());
+    let (mut first, mut second) = (monitor(ops), monitor(ops));
+    let (first, second) = (ptr::from_mut(&mut first), ptr::from_mut(&mut second));
+    // SAFETY: the objects are open; the monitors stay until they are closed.
+    unsafe {
+        assert_eq!((*cache).fclass, FI_CLASS_MR_CACHE);
+        assert_eq!(fi_bind(cache, cache, 0), -FI_EINVAL);
+        assert_eq!(
+            fi_bind(cache, ptr::from_mut(&mut short).cast(), 0),
+            -FI_EINVAL
+        );
+        assert_eq!(
+            fi_bind(cache, ptr::from_mut(&mut bare).cast(), 0),
+            -FI_EINVAL
+        );
+        assert_eq!(fi_bind(cache, first.cast(), 1), -FI_EINVAL);
+        assert_eq!(fi_bind(cache, first.cast(), 0), 0);
+        assert_eq!(fi_bind(cache, second.cast(), 0), -FI_EBUSY);
+        let notify = (*(*first).import_ops).notify.expect("an operation");
+        notify(first, ptr::dangling(), 4096);
+        assert_eq!(fi_close(cache), 0);
+        notify(first, ptr::dangling(), 4096);
+        assert_eq!(fi_close(first.cast()), 0);
+
+        let cache = open(newest, c"MR_CACHE", 0).expect("it can be opened again");
+        assert_eq!(fi_bind(cache, second.cast(), 0), 0);
+        assert_eq!((fi_close(second.cast()), fi_close(cache)), (0, 0));
+    }
 }
