@@ -83,6 +83,31 @@ pub struct Unresolved {
     pub why: String,
 }
 
+/// What became of the connections of a device since it was opened. Source: fi_profile(3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Connections {
+    /// Connections that came into use, by whichever side.
+    pub established: u64,
+    /// Requests that were sent to peers.
+    pub requested: u64,
+    /// Requests of peers that were accepted.
+    pub accepted: u64,
+    /// Requests of peers that were refused.
+    pub rejected: u64,
+}
+
+impl Connections {
+    /// Returns what came after an earlier count.
+    pub(crate) fn since(self, earlier: &Self) -> Self {
+        Self {
+            established: self.established - earlier.established,
+            requested: self.requested - earlier.requested,
+            accepted: self.accepted - earlier.accepted,
+            rejected: self.rejected - earlier.rejected,
+        }
+    }
+}
+
 /// A local port of a provider: the link of one endpoint, with its address and its way to sleep.
 ///
 /// Peers are numbered densely as they are first named or first heard of, and keep their number until the
@@ -98,6 +123,9 @@ pub trait Device: Link + Connection + Send + Sized + 'static {
 
     /// Frames may wait for more to leave with them, until the next poll at the latest: [`Device::holds_back`].
     const GATHERS: bool = false;
+
+    /// Connections to peers are counted: [`Device::connections`].
+    const COUNTS_CONNECTIONS: bool = false;
 
     /// Opens a port at `info.src`, or anywhere when that is `None`. No peer can reach it before
     /// [`Device::enable`].
@@ -175,6 +203,23 @@ pub trait Device: Link + Connection + Send + Sized + 'static {
     /// Ends what [`Device::join`] began.
     fn leave(&mut self, group: &Address) {
         let _ = group;
+    }
+
+    /// Tells whether peers cannot connect to this end, as they are told when it connects (FI_OPT_FIREWALL_ADDR); `None` where
+    /// peers do not connect.
+    fn is_walled(&self) -> Option<bool> {
+        None
+    }
+
+    /// A peer cannot be connected to (FI_FIREWALL_ADDR): where there is no connection that it has made, posts to it end with
+    /// `FIREWALLADDR`. Nothing changes where data travels without a connection.
+    fn wall(&mut self, peer: PeerId) {
+        let _ = peer;
+    }
+
+    /// Returns what became of connections so far, with [`Device::COUNTS_CONNECTIONS`].
+    fn connections(&self) -> Connections {
+        Connections::default()
     }
 
     /// Tells why the connection to a peer failed last, for error messages: address, cause, what to do.

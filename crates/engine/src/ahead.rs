@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::matching::Arrival;
 use crate::message::{Fate, Kept, Message, cost};
 use crate::slab::Key;
-use crate::{Body, Completions, Placement};
+use crate::{Body, Completions, Placement, WaitEvent};
 
 /// How much is reserved for one message beyond the budget. Messages that a link sends without asking first are shorter,
 /// unless its peer knows no other way.
@@ -28,7 +28,7 @@ impl Engine {
     ) -> Placement {
         let from = arrival.from;
         if !self.may_reserve(arrival.len) {
-            return self.keep_header(arrival);
+            return self.keep_header(out, arrival);
         }
         if !self.has_room(from, cost(arrival.len)) {
             return self.stall(from);
@@ -49,11 +49,12 @@ impl Engine {
     }
 
     /// Keeps the header of a message whose body stays in the link.
-    fn keep_header(&mut self, arrival: &Arrival) -> Placement {
+    fn keep_header(&mut self, out: &mut impl Completions, arrival: &Arrival) -> Placement {
         let from = arrival.from;
         let message = Message::new(*arrival, Kept::Ahead, Fate::Waiting);
         if let Some(key) = self.unexpected.insert(message) {
             self.peers.set_ahead(from, Some(key));
+            self.note_wait(out, WaitEvent::Begun, key);
         }
         self.stall(from)
     }

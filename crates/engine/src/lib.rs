@@ -50,6 +50,7 @@ mod slab;
 mod transmit;
 mod tx;
 mod unexpected;
+mod watch;
 
 pub use atomic::{AtomicOp, MAX_ATOMIC_BYTES, Update};
 pub use collective::{Arithmetic, Collective, CollectiveOp, GroupId, MAX_MEMBERS};
@@ -58,4 +59,4 @@ pub use link::{
     Body, Disturbance, Frame, Header, HeaderFlags, Kind, Limits, Link, Placement, PostError,
     Posted, RemoteIov, RxToken, Sink, Target, TxToken,
 };
-pub use op::{Completion, Completions, Failure, PIECE, RmaOp, RxOp, TxOp};
+pub use op::{Completion, Completions, Failure, PIECE, RmaOp, RxOp, TxOp, WaitEvent, Waiting};

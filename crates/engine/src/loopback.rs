@@ -8,7 +8,7 @@ use crate::message::{Kept, Message, cost};
 use crate::shared::landing_for;
 use crate::slab::Key;
 use crate::transmit::{self, Stage, Transmit};
-use crate::{Completions, HeaderFlags, TxOp};
+use crate::{Completions, HeaderFlags, TxOp, WaitEvent};
 
 /// Longest message that is copied, within the budget, when no receive is posted for it; longer ones stay in the
 /// sender's memory until they are matched, and the send completes then.
@@ -66,7 +66,8 @@ impl Engine {
             Kept::Lent(body)
         };
         let message = Message::complete(arrival, kept);
-        self.unexpected.insert(message).ok_or(Errno::AGAIN)?;
+        let kept = self.unexpected.insert(message).ok_or(Errno::AGAIN)?;
+        self.note_wait(out, WaitEvent::Begun, kept);
         if arrival.wants_ack() {
             let mut transmit = Transmit::new(op, key);
             transmit.stage = Stage::Sent;

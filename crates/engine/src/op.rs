@@ -115,6 +115,30 @@ pub struct Failure {
     pub overflow: u64,
 }
 
+/// A message that waits for a receive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// From whom it came.
+    pub from: PeerId,
+    /// `RECV` with `MSG` or `TAGGED`, or `COLLECTIVE`; and `REMOTE_CQ_DATA`.
+    pub flags: Flags,
+    /// Its tag.
+    pub tag: u64,
+    /// Remote completion data.
+    pub data: u64,
+    /// How many bytes it has.
+    pub len: usize,
+}
+
+/// What happens to a message that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitEvent {
+    /// No receive took it when it arrived: it begins to wait.
+    Begun,
+    /// A receive takes it, or a peek discards it.
+    Over,
+}
+
 /// Takes what became of operations: a completion queue with its counters.
 pub trait Completions {
     /// An operation ended well.
@@ -136,6 +160,17 @@ pub trait Completions {
         Self: Sized,
     {
         update();
+    }
+
+    /// Tells whether [`Completions::waiting`] is to be called.
+    #[inline(always)]
+    fn watches_waiting(&self) -> bool {
+        false
+    }
+
+    /// A message begins or ceases to wait for a receive; `count` wait from now on.
+    fn waiting(&mut self, event: WaitEvent, message: &Waiting, count: usize) {
+        let _ = (event, message, count);
     }
 
     /// A group was joined, or could not be: `context` is that of [`crate::Engine::join`].

@@ -16,7 +16,7 @@ use crate::slab::Key;
 use crate::tx::Step;
 use crate::{
     Body, Completions, Frame, Header, HeaderFlags, Kind, Link, Placement, PostError, RemoteIov,
-    RxToken, TxToken,
+    RxToken, TxToken, WaitEvent,
 };
 
 impl Engine {
@@ -51,6 +51,8 @@ impl Engine {
             self.unexpected.name(key);
             if matched {
                 self.peers.reply(arrival.from, Reply::Begin(key));
+            } else {
+                self.note_wait(out, WaitEvent::Begun, key);
             }
         }
         Placement::Done

@@ -13,7 +13,7 @@ use crate::message::{Fate, Kept, Message, cost};
 use crate::peer::Reply;
 use crate::shared::landing_for;
 use crate::slab::Key;
-use crate::{Body, Completions, HeaderFlags, Placement, RxOp, RxToken};
+use crate::{Body, Completions, HeaderFlags, Placement, RxOp, RxToken, WaitEvent};
 
 impl Engine {
     /// Posts a receive, or lets it have the first waiting message that it takes.
@@ -108,7 +108,10 @@ impl Engine {
             bytes => Kept::Bytes(Box::from(bytes)),
         };
         match self.unexpected.insert(Message::complete(*arrival, kept)) {
-            Some(key) => self.note_arrival(key),
+            Some(key) => {
+                self.note_arrival(key);
+                self.note_wait(out, WaitEvent::Begun, key);
+            }
             None => return self.stall(arrival.from),
         }
         Placement::Done
@@ -152,6 +155,7 @@ impl Engine {
         body: Body<'_>,
     ) -> Placement {
         let matched = matches!(message.fate, Fate::Matched(_));
+        let waits = matches!(message.fate, Fate::Waiting);
         let more_follows = len < message.arrival.len;
         let Some(key) = self.unexpected.insert(message) else {
             return Placement::Refuse;
@@ -161,6 +165,8 @@ impl Engine {
         }
         if matched {
             self.note_match(out, key);
+        } else if waits {
+            self.note_wait(out, WaitEvent::Begun, key);
         }
         self.place(out, key, len, body)
     }
@@ -230,6 +236,7 @@ impl Engine {
     /// Gives a waiting message to a receive.
     pub(crate) fn assign(&mut self, out: &mut impl Completions, key: Key, landing: Landing) {
         self.unexpected.settle(key, Fate::Matched(landing));
+        self.note_wait(out, WaitEvent::Over, key);
         self.note_match(out, key);
         self.go_on(out, key);
     }
@@ -237,6 +244,7 @@ impl Engine {
     /// Drops a waiting message.
     pub(crate) fn discard(&mut self, out: &mut impl Completions, key: Key) {
         self.unexpected.settle(key, Fate::Dropped);
+        self.note_wait(out, WaitEvent::Over, key);
         self.note_match(out, key);
         self.go_on(out, key);
     }

@@ -173,6 +173,15 @@ impl UnexpectedQueue {
             .map(|(key, Message { arrival, .. })| (key, arrival.tag, arrival.from, arrival.len))
     }
 
+    /// Lists the messages that wait, class by class and in order, and then those that are claimed.
+    pub(crate) fn all_waiting(&self) -> impl Iterator<Item = &Arrival> + '_ {
+        let lists = self.waiting.iter().chain([&self.claimed]);
+        lists.flat_map(|list| {
+            list.iter(&self.messages)
+                .map(|(_, message)| &message.arrival)
+        })
+    }
+
     /// Finds the message that a peek with this context claimed.
     pub(crate) fn find_claimed(&self, context: usize) -> Option<Key> {
         self.claimed

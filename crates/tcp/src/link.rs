@@ -17,6 +17,7 @@ mod provoke;
 
 use std::net::SocketAddr;
 
+use oxifabric_core::device::Connections;
 use oxifabric_core::timer::Timer;
 use oxifabric_engine::{
     Disturbance, Frame, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken,
@@ -61,6 +62,7 @@ pub struct TcpLink {
     resumed: Vec<PeerId>,
     /// Peers that can take frames again, of which the sink has not heard.
     owed: Vec<PeerId>,
+    connections: Connections,
     /// How many connections wait for their sockets to take more.
     blocked: usize,
     events: Vec<Event>,

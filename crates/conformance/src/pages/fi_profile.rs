@@ -101,6 +101,82 @@ fn waiting_messages_are_counted(stage) {
     assert_eq!(close(profile), 0);
 }
 
+/// FI_VAR_UNEXP_MSG_QUEUE, where it is listed, has an entry for each message that waits, with its length and tag.
+fn waiting_messages_are_listed(stage) {
+    let world = World::new(stage);
+    let two = world.two();
+    let profile = open(&two.b);
+    let size = size_of::<fi_cq_err_entry>();
+    let read = c!((*profile.ops).read_var).expect("an operation");
+    let mut list: [fi_cq_err_entry; 2] = c!(core::mem::zeroed());
+    let mut room = size_of_val(&list);
+    if c!(read(profile, FI_VAR_UNEXP_MSG_QUEUE, list.as_mut_ptr().cast(), &mut room)) < 0 {
+        assert_eq!(close(profile), 0);
+        return;
+    }
+    assert_eq!(room, 0, "nothing waits");
+    two.send(b"long");
+    let begun = std::time::Instant::now();
+    while room != size {
+        assert!(begun.elapsed() < PATIENCE);
+        two.progress(&two.a);
+        two.progress(&two.b);
+        room = size_of_val(&list);
+        c!(read(profile, FI_VAR_UNEXP_MSG_QUEUE, list.as_mut_ptr().cast(), &mut room));
+    }
+    assert_eq!((list[0].len, list[0].flags & FI_MSG), (4, FI_MSG));
+    let mut short = 1;
+    let refused = c!(read(profile, FI_VAR_UNEXP_MSG_QUEUE, list.as_mut_ptr().cast(), &mut short));
+    assert_eq!((refused, short), (-(FI_ETOOSMALL as isize), size));
+    assert_eq!(close(profile), 0);
+}
+
+/// What is read between fi_profile_start_reads and fi_profile_end_reads are values of one moment.
+fn reads_may_be_of_one_moment(stage) {
+    let world = World::new(stage);
+    let two = world.two();
+    let profile = open(&two.b);
+    let start = c!((*profile.ops).start_reads).expect("an operation");
+    let end = c!((*profile.ops).end_reads).expect("an operation");
+    c!(start(profile, 0));
+    two.send(b"x");
+    let begun = std::time::Instant::now();
+    loop {
+        assert!(begun.elapsed() < PATIENCE);
+        two.progress(&two.a);
+        two.progress(&two.b);
+        assert_eq!(value(profile, FI_VAR_UNEXP_MSG_CNT), Ok(0));
+        c!(end(profile, 0));
+        if value(profile, FI_VAR_UNEXP_MSG_CNT) == Ok(1) {
+            break;
+        }
+        c!(start(profile, 0));
+    }
+    assert_eq!(close(profile), 0);
+}
+
+/// Where connections are counted, one side has asked, the other has accepted, and both have one; fi_profile_reset begins anew.
+fn connections_are_counted(stage) {
+    let world = World::new(stage);
+    let two = world.two();
+    let (a, b) = (open(&two.a), open(&two.b));
+    if value(a, FI_VAR_CONNECTION_CNT).is_ok() {
+        assert_eq!(value(a, FI_VAR_CONNECTION_CNT), Ok(0));
+        let posted = two.b.recv(1);
+        two.send(b"x");
+        assert_eq!(two.done(&two.b).op_context, posted.context);
+        let of = |profile: &mut fid_profile| {
+            let ids = [FI_VAR_CONNECTION_CNT, FI_VAR_CONN_REQUEST, FI_VAR_CONN_ACCEPT, FI_VAR_CONN_REJECT];
+            ids.map(|id| value(profile, id).expect("it is listed"))
+        };
+        assert_eq!((of(a), of(b)), ([1, 1, 0, 0], [1, 0, 1, 0]));
+        let reset = c!((*a.ops).reset).expect("an operation");
+        c!(reset(a, 0));
+        assert_eq!(of(a), [0; 4]);
+    }
+    assert_eq!((close(a), close(b)), (0, 0));
+}
+
 /// A variable that is not in the list is -FI_EINVAL.
 fn an_unknown_variable_is_refused(stage) {
     let world = World::new(stage);

@@ -1,19 +1,29 @@
 //! What an endpoint lets be watched: fi_profile(3). Setup path.
 
+mod events;
+mod variables;
+
 use core::ffi::{CStr, c_char, c_int, c_void};
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 
 use oxifabric_abi::{
-    FI_CLASS_PROFILE, FI_UINT64, FI_VAR_UNEXP_MSG_CNT, fi_ops, fi_primitive_type,
-    fi_profile_callback, fi_profile_datatype, fi_profile_desc, fi_profile_ops, fid, fid_profile,
+    FI_CLASS_PROFILE, FI_VAR_UNEXP_MSG_CNT, FI_VAR_UNEXP_MSG_QUEUE, fi_ops, fi_profile_callback,
+    fi_profile_desc, fi_profile_ops, fid, fid_profile,
 };
+use oxifabric_engine::{WaitEvent, Waiting};
 use oxifabric_types::Errno;
 
 use super::RdmEndpoint;
+use super::router::Router;
 use crate::absent;
-use crate::device::Provider;
+use crate::device::{Connections, Device, Provider};
+use crate::domain::lock;
 use crate::handle::{count, failed, status, table};
+pub(super) use events::Watchers;
+use events::{EVENTS, Inside, Watcher};
+use variables::{Value, Values, variables};
 
 /// The name under which `fi_profile_open` asks for the operations.
 const NAME: &CStr = c"fi_profile_ops";
@@ -23,20 +33,12 @@ const NAME: &CStr = c"fi_profile_ops";
 struct Profile<P: Provider> {
     fid: fid_profile,
     endpoint: NonNull<RdmEndpoint<P>>,
+    /// What is read between fi_profile_start_reads and fi_profile_end_reads.
+    snapshot: Mutex<Option<Values>>,
+    /// What connections are counted from.
+    since: Mutex<Connections>,
+    inside: Arc<Inside>,
 }
-
-/// The variables of an endpoint; there are no events.
-const VARIABLES: [fi_profile_desc; 1] = [fi_profile_desc {
-    id: FI_VAR_UNEXP_MSG_CNT,
-    datatype_sel: fi_primitive_type,
-    datatype: fi_profile_datatype {
-        primitive: FI_UINT64,
-    },
-    flags: 0,
-    size: size_of::<u64>(),
-    name: c"FI_VAR_UNEXP_MSG_CNT".as_ptr(),
-    desc: c"Messages that no receive was posted for yet".as_ptr(),
-}];
 
 impl<P: Provider> RdmEndpoint<P> {
     const PROFILE_BASE: fi_ops = fi_ops {
@@ -50,8 +52,8 @@ impl<P: Provider> RdmEndpoint<P> {
         query_events: Some(Profile::<P>::query_events),
         read_var: Some(Profile::<P>::read_var),
         reg_callback: Some(Profile::<P>::reg_callback),
-        start_reads: Some(Profile::<P>::snapshot),
-        end_reads: Some(Profile::<P>::snapshot),
+        start_reads: Some(Profile::<P>::start_reads),
+        end_reads: Some(Profile::<P>::end_reads),
         ..fi_profile_ops::NONE
     };
 
@@ -91,6 +93,9 @@ impl<P: Provider> RdmEndpoint<P> {
                     ops: table(const { &Self::PROFILE }),
                 },
                 endpoint: NonNull::from(endpoint),
+                snapshot: Mutex::default(),
+                since: Mutex::default(),
+                inside: Arc::default(),
             }));
             // The header finds the profile around the field that points to its operations.
             *ops = (&raw mut (*profile).fid.ops).cast();
@@ -100,21 +105,115 @@ impl<P: Provider> RdmEndpoint<P> {
 }
 
 impl<P: Provider> Profile<P> {
+    /// # Safety
+    /// The handle is one of [`RdmEndpoint::ops_open`], and open.
+    unsafe fn of<'a>(profile: *mut fid_profile) -> &'a Self {
+        // SAFETY: the handle is at the beginning of what was boxed.
+        unsafe { &*profile.cast::<Self>() }
+    }
+
+    fn endpoint(&self) -> &RdmEndpoint<P> {
+        // SAFETY: the endpoint cannot be closed while its aliases are counted.
+        unsafe { self.endpoint.as_ref() }
+    }
+
+    /// Takes the values of this moment, with the messages that wait or without.
+    fn values(&self, listed: bool) -> Values {
+        let since = *lock(&self.since);
+        Values::of(&mut self.endpoint().port.lock(), listed, &since)
+    }
+
+    /// Gives `give` the value of a variable: that of the snapshot, if there is one.
+    ///
+    /// # Errors
+    /// `INVAL` for a variable that is not in the list; `BUSY` for one that cannot be read in a call for an event.
+    fn read<R>(
+        &self,
+        id: u32,
+        give: impl FnOnce(Value<'_>) -> Result<R, Errno>,
+    ) -> Result<R, Errno> {
+        if !variables::<P::Device>().iter().any(|known| known.id == id) {
+            return Err(Errno::INVAL);
+        }
+        if let Some(waiting) = self.inside.waiting() {
+            return match id {
+                FI_VAR_UNEXP_MSG_CNT => give(Value::Number(waiting)),
+                _ => Err(Errno::BUSY),
+            };
+        }
+        if let Some(values) = &*lock(&self.snapshot) {
+            return give(values.get(id)?);
+        }
+        give(self.values(id == FI_VAR_UNEXP_MSG_QUEUE).get(id)?)
+    }
+
+    /// Registers a call for an event, or ends it.
+    fn register(
+        &self,
+        event: u32,
+        callback: Option<fi_profile_callback>,
+        context: *mut c_void,
+    ) -> Result<(), Errno> {
+        if !EVENTS.iter().any(|known| known.id == event) {
+            return Err(Errno::INVAL);
+        }
+        if self.inside.waiting().is_some() {
+            return Err(Errno::BUSY);
+        }
+        let profile = ptr::from_ref(self).cast_mut().cast::<fid_profile>();
+        let watchers = &mut self.endpoint().port.lock().out.watchers;
+        match callback {
+            None => watchers.remove(profile, Some(event)),
+            Some(callback) => watchers.add(Watcher {
+                event,
+                callback,
+                context,
+                profile,
+                inside: Arc::clone(&self.inside),
+            }),
+        }
+        Ok(())
+    }
+
+    /// Fails with `-FI_EBUSY` in a call for an event.
     unsafe extern "C" fn close(fid: *mut fid) -> c_int {
         // SAFETY: the table is only in the handles of profiles, which `ops_open` boxed; the endpoint is still open.
         unsafe {
-            let profile = Box::from_raw(fid.cast::<Self>());
-            let endpoint = profile.endpoint.as_ref();
+            let profile = fid.cast::<fid_profile>();
+            if Self::of(profile).inside.waiting().is_some() {
+                return -Errno::BUSY.raw();
+            }
+            let boxed = Box::from_raw(profile.cast::<Self>());
+            let endpoint = boxed.endpoint();
+            endpoint.port.lock().out.watchers.remove(profile, None);
             endpoint.aliases.fetch_sub(1, Ordering::Release);
         }
         0
     }
 
-    /// Nothing is counted here that could begin anew.
-    unsafe extern "C" fn reset(_profile: *mut fid_profile, _flags: u64) {}
+    /// Connections are counted from here on. Other variables say how things are now.
+    unsafe extern "C" fn reset(profile: *mut fid_profile, _flags: u64) {
+        // SAFETY: the table is only in the handles of profiles.
+        let profile = unsafe { Self::of(profile) };
+        if P::Device::COUNTS_CONNECTIONS && profile.inside.waiting().is_none() {
+            let now = profile.endpoint().port.lock().device.connections();
+            *lock(&profile.since) = now;
+        }
+    }
 
-    /// One variable is always a snapshot of itself.
-    unsafe extern "C" fn snapshot(_profile: *mut fid_profile, _flags: u64) {}
+    unsafe extern "C" fn start_reads(profile: *mut fid_profile, _flags: u64) {
+        // SAFETY: the table is only in the handles of profiles.
+        let profile = unsafe { Self::of(profile) };
+        if profile.inside.waiting().is_none() {
+            let values = profile.values(true);
+            *lock(&profile.snapshot) = Some(values);
+        }
+    }
+
+    unsafe extern "C" fn end_reads(profile: *mut fid_profile, _flags: u64) {
+        // SAFETY: the table is only in the handles of profiles.
+        *lock(&unsafe { Self::of(profile) }.snapshot) = None;
+    }
 
     unsafe extern "C" fn query_vars(
         _profile: *mut fid_profile,
@@ -122,30 +221,16 @@ impl<P: Provider> Profile<P> {
         length: *mut usize,
     ) -> isize {
         // SAFETY: the application passes a list of that length, or none.
-        unsafe {
-            let Some(length) = length.as_mut() else {
-                return failed(Errno::INVAL);
-            };
-            let mut copied = 0;
-            if !list.is_null() {
-                copied = VARIABLES.len().min(*length);
-                list.copy_from_nonoverlapping(VARIABLES.as_ptr(), copied);
-            }
-            *length = VARIABLES.len();
-            count(Ok(copied))
-        }
+        unsafe { hand_out(variables::<P::Device>(), list, length) }
     }
 
     unsafe extern "C" fn query_events(
         _profile: *mut fid_profile,
-        _list: *mut fi_profile_desc,
+        list: *mut fi_profile_desc,
         length: *mut usize,
     ) -> isize {
-        // SAFETY: the application passes a place for the number.
-        if let Some(length) = unsafe { length.as_mut() } {
-            *length = 0;
-        }
-        0
+        // SAFETY: the application passes a list of that length, or none.
+        unsafe { hand_out(&EVENTS, list, length) }
     }
 
     /// Reads a variable; returns how many bytes it has.
@@ -160,27 +245,64 @@ impl<P: Provider> Profile<P> {
             let Some(size) = size.as_mut().filter(|_| !data.is_null()) else {
                 return failed(Errno::INVAL);
             };
-            if id != FI_VAR_UNEXP_MSG_CNT {
-                return failed(Errno::INVAL);
-            }
-            let room = core::mem::replace(size, size_of::<u64>());
-            if room < size_of::<u64>() {
-                return failed(Errno::TOOSMALL);
-            }
-            let endpoint = (*profile.cast::<Self>()).endpoint.as_ref();
-            let waiting = endpoint.port.lock().engine.unexpected() as u64;
-            data.cast::<u64>().write_unaligned(waiting);
-            count(Ok(size_of::<u64>()))
+            let written = Self::of(profile).read(id, |value| {
+                let (from, bytes) = match &value {
+                    Value::Number(number) => (ptr::from_ref(number).cast(), size_of::<u64>()),
+                    Value::Messages(all) => (all.as_ptr().cast::<u8>(), size_of_val(*all)),
+                };
+                let room = core::mem::replace(size, bytes);
+                if room < bytes {
+                    return Err(Errno::TOOSMALL);
+                }
+                data.cast::<u8>().copy_from_nonoverlapping(from, bytes);
+                Ok(bytes)
+            });
+            count(written)
         }
     }
 
-    /// There are no events to call back for.
     unsafe extern "C" fn reg_callback(
-        _profile: *mut fid_profile,
-        _id: u32,
-        _callback: Option<fi_profile_callback>,
-        _context: *mut c_void,
+        profile: *mut fid_profile,
+        id: u32,
+        callback: Option<fi_profile_callback>,
+        context: *mut c_void,
     ) -> c_int {
-        status(Err(Errno::INVAL))
+        // SAFETY: the table is only in the handles of profiles.
+        let profile = unsafe { Self::of(profile) };
+        status(profile.register(id, callback, context))
+    }
+}
+
+/// Copies as many descriptions as there is room for, and says how many there are. Source: fi_profile(3).
+///
+/// # Safety
+/// `list` is null or has room for `*length` descriptions.
+unsafe fn hand_out(
+    all: &[fi_profile_desc],
+    list: *mut fi_profile_desc,
+    length: *mut usize,
+) -> isize {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let Some(length) = length.as_mut() else {
+            return failed(Errno::INVAL);
+        };
+        let mut copied = 0;
+        if !list.is_null() {
+            copied = all.len().min(*length);
+            list.copy_from_nonoverlapping(all.as_ptr(), copied);
+        }
+        *length = all.len();
+        count(Ok(copied))
+    }
+}
+
+impl Router {
+    /// Makes the calls for a message that begins or ceases to wait. Its source is named if that is known without asking.
+    #[cold]
+    pub(super) fn call_watchers(&mut self, event: WaitEvent, message: &Waiting, count: usize) {
+        let source = self.known_name(&variables::completion(message));
+        self.watchers
+            .call(event, &variables::entry(message, source.0), count);
     }
 }

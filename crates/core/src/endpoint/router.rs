@@ -9,12 +9,15 @@ use core::{mem, ptr};
 use std::ffi::CString;
 use std::sync::Arc;
 
-use oxifabric_engine::{Completion, Completions, Failure, GroupId, PIECE, RxOp, Target};
+use oxifabric_engine::{
+    Completion, Completions, Failure, GroupId, PIECE, RxOp, Target, WaitEvent, Waiting,
+};
 use oxifabric_mem::{Iov, IovSegment, MAX_SEGMENTS};
 use oxifabric_types::{Errno, FiAddr, Flags, PeerId};
 
 use self::tally::{AccessCounters, Side, Tally};
 use super::joins::Joins;
+use super::profile::Watchers;
 use super::srx::{Found, SharedSources, Srx};
 use crate::atomic;
 use crate::av::Av;
@@ -67,6 +70,8 @@ pub(super) struct Router {
     pub(super) failures: u64,
     /// Everything is counted, for `oxi top`.
     watched: bool,
+    /// Calls of the application about messages that wait for a receive (fi_profile(3)).
+    pub(super) watchers: Watchers,
 }
 
 /// Names of sources by peer, as far as they were asked for.
@@ -108,6 +113,16 @@ impl Completions for Router {
 
     fn exclusively(&self, update: impl FnOnce()) {
         atomic::exclusively(update);
+    }
+
+    #[inline]
+    fn watches_waiting(&self) -> bool {
+        !self.watchers.is_empty()
+    }
+
+    #[cold]
+    fn waiting(&mut self, event: WaitEvent, message: &Waiting, count: usize) {
+        self.call_watchers(event, message, count);
     }
 
     #[cold]
@@ -484,8 +499,16 @@ impl Router {
         known.copied().unwrap_or(UNKNOWN)
     }
 
+    /// Returns the name of a result's source as far as it was looked up before.
+    pub(super) fn known_name(&mut self, completion: &Completion) -> FiAddr {
+        match self.source(completion) {
+            UNKNOWN => FiAddr(NO_SOURCE),
+            source => source,
+        }
+    }
+
     /// Returns the name of a result's source; a stranger has none.
-    fn name_or_none(&mut self, completion: &Completion, device: &impl Device) -> FiAddr {
+    pub(super) fn name_or_none(&mut self, completion: &Completion, device: &impl Device) -> FiAddr {
         match self.look_up(completion, device) {
             UNKNOWN => FiAddr(NO_SOURCE),
             source => source,

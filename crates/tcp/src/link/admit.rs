@@ -126,6 +126,7 @@ impl TcpLink {
         let stage = peer.lane.stage();
         match judge(stage, &local, &remote, message.greeting.pid) {
             Verdict::Refuse => {
+                self.connections.rejected += 1;
                 let letter = self.card.refuse(&message.greeting);
                 // A peer that cannot be told sees the end of the connection.
                 let _ = visitor.socket.send(letter.bytes());
@@ -153,6 +154,7 @@ impl TcpLink {
             // The requester is gone already; our own attempt, if any, goes on.
             return;
         }
+        self.connections.accepted += 1;
         self.end_failed(id, sink);
         if let Some(peer) = self.peers.get_mut(id) {
             peer.replace(Lane::Idle);

@@ -4,7 +4,7 @@ use std::os::fd::RawFd;
 use std::time::Duration;
 
 use oxifabric_core::connection::Connection;
-use oxifabric_core::device::Device;
+use oxifabric_core::device::{Connections, Device};
 use oxifabric_core::inet::local_address;
 use oxifabric_core::timer::Timer;
 use oxifabric_engine::faults::FaultKinds;
@@ -26,6 +26,7 @@ impl Connection for TcpLink {}
 
 impl Device for TcpLink {
     const GATHERS: bool = true;
+    const COUNTS_CONNECTIONS: bool = true;
     const FAULTS: FaultKinds = FaultKinds::POSTS;
 
     fn open(info: &Info) -> Result<Self, Errno> {
@@ -60,6 +61,7 @@ impl Device for TcpLink {
             gathering: Gathering::new(params.gather),
             resumed: Vec::new(),
             owed: Vec::new(),
+            connections: Connections::default(),
             blocked: 0,
             events: Vec::new(),
             ticks: 0,
@@ -116,6 +118,20 @@ impl Device for TcpLink {
 
     fn address(&self, peer: PeerId) -> Option<&Address> {
         Some(self.peers.get(peer)?.address())
+    }
+
+    fn is_walled(&self) -> Option<bool> {
+        Some(self.card.firewall)
+    }
+
+    fn wall(&mut self, peer: PeerId) {
+        if let Some(peer) = self.peers.get_mut(peer) {
+            peer.firewall = true;
+        }
+    }
+
+    fn connections(&self) -> Connections {
+        self.connections
     }
 
     fn fd(&self) -> RawFd {

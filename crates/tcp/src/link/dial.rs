@@ -123,6 +123,7 @@ impl TcpLink {
         let sent = dial.socket.send(letter.bytes());
         let result = match sent {
             Ok(count) if count == letter.bytes().len() => {
+                self.connections.requested += 1;
                 self.poller.change(fd, key, Interest::READ)
             }
             // A fresh socket takes these few bytes, or something is wrong with it.
@@ -203,6 +204,7 @@ impl TcpLink {
         peer.lane = Lane::Ready(conn);
         peer.limits = limits(&terms, self.params.max_saved_size);
         peer.reason = None;
+        self.connections.established += 1;
         self.ready.push(id);
         if let Err(error) = result {
             self.fail_later(id, sys::errno_of(&error));
