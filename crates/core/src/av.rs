@@ -70,6 +70,8 @@ struct Report {
     errors: *mut i32,
     /// The places of the addresses hold what completions are to call them (`FI_AV_USER_ID`).
     users: bool,
+    /// The addresses cannot be connected to (`FI_FIREWALL_ADDR`).
+    walled: bool,
     context: *mut c_void,
 }
 
@@ -295,6 +297,9 @@ impl Av {
             // SAFETY: the caller's contract.
             let user = report.users.then(|| unsafe { *report.addresses.add(at) });
             let result = address.and_then(|address| self.insert_one(address, user));
+            if let (true, Ok(at)) = (report.walled, &result) {
+                self.wall(*at);
+            }
             inserted += usize::from(result.is_ok());
             // SAFETY: the caller's contract.
             unsafe { self.tell(at, result, report) };
@@ -315,6 +320,18 @@ impl Av {
             }
             Ok((at, at))
         })
+    }
+
+    /// Notes that nothing can connect to an address (`FI_FIREWALL_ADDR`). Endpoints that know its peer look it up again.
+    fn wall(&self, at: FiAddr) {
+        if lock(&self.table).wall(at) {
+            self.removals.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// Tells whether the application said that nothing can connect to the address at an index (`FI_FIREWALL_ADDR`).
+    pub(crate) fn is_walled(&self, at: fi_addr_t) -> bool {
+        lock(&self.table).is_walled(FiAddr(at))
     }
 
     /// Tells what became of one insertion.

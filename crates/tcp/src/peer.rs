@@ -22,7 +22,7 @@ pub(crate) struct Peer {
     pub(crate) wanted: bool,
     /// It is in the list of those that hold frames back.
     pub(crate) held: bool,
-    /// It said that nobody can connect to it.
+    /// It cannot be connected to: it said so, or the application did.
     pub(crate) firewall: bool,
     /// Why the last connection failed.
     pub(crate) reason: Option<String>,

@@ -379,6 +379,31 @@ fn a_read_only_vector_exists(stage) {
     assert_eq!((close(reader), close(one)), (0, 0));
 }
 
+/// An address that is inserted with FI_FIREWALL_ADDR is not connected to: where data needs a connection, a send to it ends with
+/// FI_EFIREWALLADDR until the peer has connected; elsewhere nothing changes.
+fn an_address_behind_a_firewall_is_not_connected_to(stage) {
+    let world = World::new(stage);
+    let (a, b) = (world.end(), world.end());
+    let (name, mut to_b) = (b.name(), 0);
+    let to_a = b.knows(&a);
+    let walled = c!(fi_av_insert(a.av, name.as_ptr().cast(), 1, &mut to_b, FI_FIREWALL_ADDR, null_mut()));
+    assert_eq!(walled, 1);
+    let two = Two { a, b, to_b, to_a };
+    if stage.provider.starts_with("tcp") {
+        let context = two.send(b"x");
+        let error = two.failed(&two.a);
+        assert_eq!((error.err, error.op_context), (FI_EFIREWALLADDR, context));
+    }
+    let posted = two.a.recv(1);
+    let byte = two.b.traffic.buffer(b"y");
+    two.start(|| c!(fi_send(two.b.ep, byte.cast(), 1, null_mut(), two.to_a, null_mut())));
+    assert_eq!((two.done(&two.a).op_context, posted.bytes()), (posted.context, b"y".as_slice()));
+    let _ = two.done(&two.b);
+    let posted = two.b.recv(1);
+    two.send(b"z");
+    assert_eq!((two.done(&two.b).op_context, posted.bytes()), (posted.context, b"z".as_slice()));
+}
+
 /// With FI_AV_USER_ID, the source of a message is the number that the user gave its address, and FI_ADDR_NOTAVAIL
 /// before one was given.
 fn users_number_their_addresses(stage) {

@@ -122,6 +122,24 @@ fn the_least_multi_receive_room_is_read_back(stage) {
     assert_eq!((got, read, len), (0, value, size_of::<usize>()));
 }
 
+/// FI_OPT_FIREWALL_ADDR is an int that tells whether nothing can connect to the endpoint, where peers connect; elsewhere it is
+/// -FI_ENOPROTOOPT.
+fn a_firewall_is_told(stage) {
+    let world = World::new(stage);
+    let end = world.end();
+    let (mut value, mut len) = (7_i32, 1);
+    let mut get = || {
+        let (level, option) = (FI_OPT_ENDPOINT as _, FI_OPT_FIREWALL_ADDR as _);
+        c!(fi_getopt(end.ep.cast(), level, option, (&raw mut value).cast(), &mut len))
+    };
+    if stage.provider.starts_with("tcp") {
+        assert_eq!((get(), get()), (-FI_ETOOSMALL, 0), "the first says how much room is needed");
+        assert_eq!((value, len), (0, size_of::<i32>()));
+    } else {
+        assert_eq!(get(), -FI_ENOPROTOOPT);
+    }
+}
+
 /// An option that does not exist is -FI_ENOPROTOOPT.
 fn an_unknown_option_is_told(stage) {
     let world = World::new(stage);

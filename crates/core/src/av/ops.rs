@@ -4,7 +4,8 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
 
 use oxifabric_abi::{
-    FI_AV_USER_ID, FI_SYNC_ERR, fi_addr_t, fi_ops, fi_ops_av, fid, fid_av, fid_xpu_ctx,
+    FI_AV_USER_ID, FI_FIREWALL_ADDR, FI_SYNC_ERR, fi_addr_t, fi_ops, fi_ops_av, fid, fid_av,
+    fid_xpu_ctx,
 };
 use oxifabric_types::{Address, Errno};
 
@@ -244,6 +245,7 @@ fn report(addresses: *mut fi_addr_t, flags: u64, context: *mut c_void) -> Report
         addresses,
         errors,
         users: flags & FI_AV_USER_ID != 0,
+        walled: flags & FI_FIREWALL_ADDR != 0,
         context,
     }
 }

@@ -4,7 +4,7 @@
 //! one takes the lowest unused index (fi_av(3), FI_AV_TABLE).
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BinaryHeap, HashMap, HashSet};
 
 use oxifabric_types::{Address, Errno, FiAddr};
 
@@ -20,6 +20,8 @@ pub(super) struct Table {
     unused: BinaryHeap<Reverse<usize>>,
     /// What the application calls the addresses in completions, where that is not the index.
     users: HashMap<usize, u64>,
+    /// Indices of addresses that cannot be connected to.
+    walled: HashSet<usize>,
     /// What of the memory that processes share is in here.
     pub(super) version: u64,
 }
@@ -40,6 +42,7 @@ impl Table {
             index: HashMap::with_capacity(expected),
             unused: BinaryHeap::new(),
             users: HashMap::new(),
+            walled: HashSet::new(),
             version: 0,
         }
     }
@@ -95,6 +98,7 @@ impl Table {
         if let Some(slot) = &meant {
             self.index.remove(&slot.address);
             self.users.remove(&at);
+            self.walled.remove(&at);
             self.unused.push(Reverse(at));
         }
         if let Some((address, inserted)) = entry {
@@ -125,6 +129,16 @@ impl Table {
         self.users.get(&usize::try_from(at.0).ok()?).copied()
     }
 
+    /// Notes that an address in use cannot be connected to; returns whether that is new.
+    pub(super) fn wall(&mut self, at: FiAddr) -> bool {
+        self.walled.insert(at.0 as usize)
+    }
+
+    /// Tells whether the address at an index cannot be connected to.
+    pub(super) fn is_walled(&self, at: FiAddr) -> bool {
+        !self.walled.is_empty() && self.walled.contains(&(at.0 as usize))
+    }
+
     /// Removes an address; returns whether its index is unused now.
     ///
     /// # Errors
@@ -140,6 +154,7 @@ impl Table {
         self.index.remove(&slot.address);
         *place = None;
         self.users.remove(&at);
+        self.walled.remove(&at);
         self.unused.push(Reverse(at));
         Ok(true)
     }

@@ -4,17 +4,17 @@ use core::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use oxifabric_abi::{
-    FI_OPT_CM_DATA_SIZE, FI_OPT_ENDPOINT, FI_OPT_INJECT_ATOMIC_SIZE, FI_OPT_INJECT_MSG_SIZE,
-    FI_OPT_INJECT_RMA_SIZE, FI_OPT_INJECT_TAGGED_SIZE, FI_OPT_MAX_ATOMIC_SIZE, FI_OPT_MAX_MSG_SIZE,
-    FI_OPT_MAX_RMA_SIZE, FI_OPT_MAX_TAGGED_SIZE, FI_OPT_MIN_MULTI_RECV, FI_OPT_RX_SIZE,
-    FI_OPT_SHARED_MEMORY_PERMITTED, FI_OPT_TX_SIZE, fid_t,
+    FI_OPT_CM_DATA_SIZE, FI_OPT_ENDPOINT, FI_OPT_FIREWALL_ADDR, FI_OPT_INJECT_ATOMIC_SIZE,
+    FI_OPT_INJECT_MSG_SIZE, FI_OPT_INJECT_RMA_SIZE, FI_OPT_INJECT_TAGGED_SIZE,
+    FI_OPT_MAX_ATOMIC_SIZE, FI_OPT_MAX_MSG_SIZE, FI_OPT_MAX_RMA_SIZE, FI_OPT_MAX_TAGGED_SIZE,
+    FI_OPT_MIN_MULTI_RECV, FI_OPT_RX_SIZE, FI_OPT_SHARED_MEMORY_PERMITTED, FI_OPT_TX_SIZE, fid_t,
 };
 use oxifabric_engine::MAX_ATOMIC_BYTES;
 use oxifabric_types::{Caps, Errno};
 
 use super::{MAX_OPERATIONS, RdmEndpoint};
 use crate::connection::Connection;
-use crate::device::Provider;
+use crate::device::{Device, Provider};
 use crate::handle::status;
 
 impl<P: Provider> RdmEndpoint<P> {
@@ -27,6 +27,12 @@ impl<P: Provider> RdmEndpoint<P> {
     ) -> c_int {
         // SAFETY: the table is only in the handles of this type.
         let endpoint = unsafe { Self::of(fid.cast()) };
+        if (level, optname) == (FI_OPT_ENDPOINT, FI_OPT_FIREWALL_ADDR) {
+            let walled = endpoint.port.lock().device.is_walled();
+            let walled = walled.map(c_int::from).ok_or(Errno::NOPROTOOPT);
+            // SAFETY: the application passes a buffer and its length.
+            return status(walled.and_then(|walled| unsafe { write(walled, optval, optlen) }));
+        }
         let value = match level {
             FI_OPT_ENDPOINT => endpoint.option(optname),
             _ => Err(Errno::NOPROTOOPT),
@@ -60,7 +66,7 @@ impl<P: Provider> RdmEndpoint<P> {
         status(value.and_then(|value| endpoint.set_option(optname, value)))
     }
 
-    /// Returns the value of an option; all that there are have sizes for values.
+    /// Returns the value of an option that has a size for a value, and that may be changed.
     fn option(&self, name: c_int) -> Result<usize, Errno> {
         if let Some((size, _)) = self.size(name) {
             return Ok(size.load(Ordering::Relaxed));
@@ -135,19 +141,19 @@ fn permit_shared_memory<P: Provider>(permitted: bool) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Stores a size in the application's buffer.
+/// Stores a number in the application's buffer: most are sizes; whether there is a firewall is an `int`, as in the C library.
 ///
 /// # Safety
 /// `optval` has room for `*optlen` bytes; either may be null.
-pub(crate) unsafe fn write(
-    value: usize,
+pub(crate) unsafe fn write<N>(
+    value: N,
     optval: *mut c_void,
     optlen: *mut usize,
 ) -> Result<(), Errno> {
     // SAFETY: the caller's contract.
     let room = unsafe { optlen.as_mut() }.ok_or(Errno::INVAL)?;
-    let fits = *room >= size_of::<usize>();
-    *room = size_of::<usize>();
+    let fits = *room >= size_of::<N>();
+    *room = size_of::<N>();
     if !fits {
         return Err(Errno::TOOSMALL);
     }
@@ -155,7 +161,7 @@ pub(crate) unsafe fn write(
         return Err(Errno::INVAL);
     }
     // SAFETY: the caller's contract; there is room.
-    unsafe { optval.cast::<usize>().write_unaligned(value) };
+    unsafe { optval.cast::<N>().write_unaligned(value) };
     Ok(())
 }
 

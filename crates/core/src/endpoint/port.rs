@@ -389,6 +389,9 @@ impl<D: Device> Port<D> {
             return Ok(peer);
         }
         let peer = self.device.peer(&av.destination(name)?)?;
+        if av.is_walled(at as fi_addr_t) {
+            self.device.wall(peer);
+        }
         self.engine.watch(peer);
         if self.contexts.len() <= context {
             self.contexts.resize_with(context + 1, Vec::new);
