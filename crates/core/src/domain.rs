@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use oxifabric_abi::compat::{fi_cntr_attr_1_9, fi_cq_attr_1_9};
 use oxifabric_abi::{
-    FI_CLASS_DOMAIN, FI_MAP_RAW_MR, FI_REG_MR, FI_UNMAP_KEY, fi_av_attr, fi_cntr_attr, fi_cq_attr,
+    FI_CLASS_DOMAIN, FI_MAP_RAW_MR, FI_PEER, FI_REG_MR, FI_UNMAP_KEY, fi_av_attr, fi_cntr_attr, fi_cq_attr,
     fi_info, fi_ops, fi_ops_domain, fi_poll_attr, fi_rx_attr, fi_tx_attr, fi_wait_obj, fid, fid_av,
     fid_cntr, fid_cq, fid_domain, fid_ep, fid_poll, fid_stx,
 };
@@ -392,6 +392,10 @@ unsafe extern "C" fn srx_ctx(
         let asked = attr.as_ref().map_or((0, 0), |a| (a.caps, a.op_flags));
         (object::<Domain>(domain), asked)
     };
+    if flags & FI_PEER != 0 {
+        // `context` names receives that another provider keeps (fi_peer(3)): those are not taken.
+        return -Errno::BADFLAGS.raw();
+    }
     let (caps, flags) = (Caps::from_bits_retain(caps), Flags::from_bits_retain(flags));
     // SAFETY: the application passes a place for the handle.
     unsafe { hand_out(srx, || Ok(Srx::open(domain, caps, flags, context))) }

@@ -453,4 +453,27 @@ fn a_context_has_one_direction(stage) {
     assert!(c!(fi_send(sep.rx[0].0, place.cast_const(), 1, null_mut(), 0, null_mut())) < 0);
     assert_eq!(close(tx), 0);
 }
+
+/// An object that another provider would own is refused, unless FI_PEER is a capability: domains, endpoints, shared receive
+/// contexts, vectors, queues and counters (fi_peer(3)).
+fn objects_of_a_peer_provider_are_refused(stage) {
+    let world = World::new(stage);
+    if world.info.first().caps & FI_PEER != 0 {
+        return;
+    }
+    let (info, none) = (world.info.as_ptr(), null_mut());
+    let (mut domain, mut ep) = (null_mut(), null_mut());
+    assert_ne!(c!(fi_domain2(world.fabric, info, &mut domain, FI_PEER, none)), 0);
+    assert_ne!(c!(fi_endpoint2(world.domain, info, &mut ep, FI_PEER_TRANSFER, none)), 0);
+    let mut attr = fi_rx_attr { op_flags: FI_PEER, ..fi_rx_attr::ZERO };
+    assert_ne!(c!(fi_srx_context(world.domain, &mut attr, &mut ep, none)), 0);
+    let (mut attr, mut av) = (fi_av_attr { flags: FI_PEER, ..fi_av_attr::ZERO }, null_mut());
+    assert_ne!(c!(fi_av_open(world.domain, &mut attr, &mut av, none)), 0);
+    let (mut attr, mut cq) = (fi_cq_attr { flags: FI_PEER, ..fi_cq_attr::ZERO }, null_mut());
+    assert_ne!(c!(fi_cq_open(world.domain, &mut attr, &mut cq, none)), 0);
+    let (mut attr, mut cntr) = (fi_cntr_attr { flags: FI_PEER, ..fi_cntr_attr::ZERO }, null_mut());
+    assert_ne!(c!(fi_cntr_open(world.domain, &mut attr, &mut cntr, none)), 0);
+    let (mut attr, mut eq) = (fi_eq_attr { flags: FI_PEER, ..fi_eq_attr::ZERO }, null_mut());
+    assert_ne!(c!(fi_eq_open(world.fabric, &mut attr, &mut eq, none)), 0);
+}
 }
