@@ -10,10 +10,10 @@ use oxifabric_abi::{
 };
 use oxifabric_core::info::{self, from_c, to_c_list};
 use oxifabric_core::log::{self, Level, Subsys};
-use oxifabric_core::registry::{Request, filter_of_environment};
+use oxifabric_core::registry::Request;
 use oxifabric_types::{FabricAttr, Info, strerror_c};
 
-use crate::external::{Question, dotted};
+use crate::external::{Asker, Question, dotted};
 use crate::providers::{self, registry};
 use crate::tostr::fi_tostr_r;
 use crate::{hook, listing};
@@ -56,13 +56,14 @@ pub(crate) unsafe extern "C" fn getinfo(
     }
     // SAFETY: the caller vouches for the hints.
     unsafe { show_request(version, flags, hints) };
+    let filter = Asker::of(flags).filter();
     let question = Question {
         version,
         node,
         service,
         flags,
         hints,
-        filter: filter_of_environment(),
+        filter: &filter,
     };
     // SAFETY: the caller vouches for strings and hints; the lists are built for the caller.
     unsafe {

@@ -6,9 +6,11 @@
 //! - `path`: where FI_PROVIDER_PATH says to look;
 //! - `load`: one file, checked before it is believed;
 //! - `conflict`: which of several providers of one name is active;
+//! - `asker`: the one that asks, an application or another provider;
 //! - `query`: fi_getinfo(3) asked of one provider; `adopt`: what it returns, in the newest layout.
 
 mod adopt;
+mod asker;
 mod conflict;
 mod load;
 mod path;
@@ -20,6 +22,7 @@ use std::path::PathBuf;
 use oxifabric_abi::{FI_ENODEV, FI_VERSION, fi_fabric_attr, fi_provider, fid_fabric};
 use oxifabric_core::params::{Parameter, ParameterKind};
 
+pub(crate) use asker::Asker;
 pub(crate) use conflict::{Rival, contest};
 pub(crate) use load::{Rejected, load_all};
 pub(crate) use path::SearchPath;
@@ -47,6 +50,12 @@ pub(crate) struct External {
     pub(crate) file: PathBuf,
     /// FI_PROVIDER_PATH names the very file.
     pub(crate) preferred: bool,
+    /// How many were loaded before it.
+    #[cfg_attr(
+        not(feature = "export"),
+        expect(dead_code, reason = "a process ends with the whole library only")
+    )]
+    pub(crate) turn: usize,
 }
 
 // SAFETY: the structure is read only, and the functions in it are those of a library, which any thread may call.
@@ -63,9 +72,7 @@ impl External {
 
     /// Returns whether it layers over other providers: its endpoints are then named `core;name`.
     pub(crate) fn is_utility(&self) -> bool {
-        self.name
-            .get(..4)
-            .is_some_and(|prefix| prefix.eq_ignore_ascii_case("ofi_"))
+        asker::is_utility(self.name)
     }
 
     /// Opens a fabric of this provider. Source: fi_fabric(3).

@@ -6,10 +6,10 @@ use std::ffi::{CStr, CString};
 use oxifabric_abi::fi_info;
 use oxifabric_core::info::{free, to_c};
 use oxifabric_core::log;
-use oxifabric_core::registry::{Refusal, Request, filter_of_environment};
+use oxifabric_core::registry::{Refusal, Request};
 use oxifabric_types::{Caps, EpType, Reason};
 
-use crate::external::{Question, ask};
+use crate::external::{Asker, Question, ask};
 use crate::order::{Order, rank};
 use crate::providers;
 
@@ -36,13 +36,14 @@ fn of_externals(request: &Request<'_>) -> Vec<Refusal> {
     let (node, service) = (c_string(request.node), c_string(request.service));
     let pointer = |text: &Option<CString>| text.as_ref().map_or(ptr::null(), |text| text.as_ptr());
     let hints = request.hints.map_or(ptr::null_mut(), to_c);
+    let filter = Asker::of(request.flags).filter();
     let question = Question {
         version: request.version,
         node: pointer(&node),
         service: pointer(&service),
         flags: request.flags,
         hints,
-        filter: filter_of_environment(),
+        filter: &filter,
     };
     let mut refusals = Vec::new();
     for external in providers::externals() {

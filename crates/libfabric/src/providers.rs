@@ -1,5 +1,7 @@
 //! Which providers this library has: its own, and the external ones that it finds.
 
+#[cfg(feature = "export")]
+use std::cmp::Reverse;
 use std::sync::OnceLock;
 
 use oxifabric_core::log;
@@ -10,7 +12,7 @@ use oxifabric_sim::Sim;
 use oxifabric_tcp::{Tcp, alias};
 use oxifabric_udp::{Rxd, Udp};
 
-use crate::external::{External, Rejected, Rival, SearchPath, contest, load_all};
+use crate::external::{Asker, External, Rejected, Rival, SearchPath, contest, load_all};
 use crate::order::Order;
 
 static SHM: ProviderEntry = entry::<Shm>();
@@ -55,6 +57,10 @@ pub(crate) fn rejected() -> &'static [Rejected] {
 
 /// Answers a request with the providers in this library, under FI_PROVIDER.
 pub(crate) fn query(request: &Request<'_>) -> Answer {
+    let asker = Asker::of(request.flags);
+    if asker.is_provider() {
+        return query_by_provider(request, asker);
+    }
     let filter = filter_of_environment();
     let admits = |external: &External| filter.admits_core(external.name);
     let mut answer = match externals().iter().any(admits) {
@@ -65,6 +71,16 @@ pub(crate) fn query(request: &Request<'_>) -> Answer {
     answer
         .infos
         .sort_by_key(|info| order.standing(&info.fabric.prov_name, info.ep.kind));
+    answer
+}
+
+/// Answers a provider that looks for others.
+fn query_by_provider(request: &Request<'_>, asker: Asker) -> Answer {
+    let asked = request.hints.map_or("", |hints| &hints.fabric.prov_name);
+    let mut answer = registry().query_filtered(request, &asker.filter());
+    answer
+        .infos
+        .retain(|info| asker.refuses(&info.fabric.prov_name, asked).is_none());
     answer
 }
 
@@ -116,8 +132,9 @@ impl Providers {
             version: external.version,
             preferred: external.preferred,
         };
+        // A stack of ours does in one what an external provider does over another: it is known by that one's name.
         let ours = |entry: &&ProviderEntry| Rival {
-            name: entry.name,
+            name: entry.name.rsplit(';').next().unwrap_or(entry.name),
             version: entry.version,
             preferred: false,
         };
@@ -167,13 +184,14 @@ impl Providers {
     }
 }
 
-/// Lets external providers clean up, at the end of the process.
+/// Lets external providers clean up, at the end of the process: the last one that was loaded first, since it may use those
+/// before it.
 #[cfg(feature = "export")]
 pub(crate) fn finish() {
-    if let Some(all) = ALL.get() {
-        all.externals
-            .iter()
-            .chain(&all.hidden)
-            .for_each(External::cleanup);
-    }
+    let Some(all) = ALL.get() else {
+        return;
+    };
+    let mut loaded: Vec<&External> = all.externals.iter().chain(&all.hidden).collect();
+    loaded.sort_by_key(|external| Reverse(external.turn));
+    loaded.into_iter().for_each(External::cleanup);
 }

@@ -65,6 +65,18 @@ impl NameFilter {
         }
     }
 
+    /// Returns the filter for providers at the bottom of stacks alone: a stack lets in its core.
+    pub fn of_cores(&self) -> Self {
+        let mut filter = self.clone();
+        if !self.negated {
+            for name in &mut filter.names {
+                let core = name.split(';').next().unwrap_or(name).len();
+                name.truncate(core);
+            }
+        }
+        filter
+    }
+
     /// Returns whether the names are kept out.
     pub fn is_negated(&self) -> bool {
         self.negated

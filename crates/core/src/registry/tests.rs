@@ -436,6 +436,15 @@ fn a_filter_is_written_as_it_was_read() {
 }
 
 #[test]
+fn a_filter_for_the_bottoms_of_stacks_lets_in_what_a_listed_stack_is_upon() {
+    let cores = |text: &str| NameFilter::parse(text).of_cores();
+    assert!(cores("tcp;ofi_rxm,shm").admits("tcp") && cores("tcp;ofi_rxm").admits("TCP"));
+    assert!(!cores("tcp;ofi_rxm").admits("udp"));
+    assert!(cores("^tcp;ofi_rxm").admits("tcp") && !cores("^tcp").admits("tcp"));
+    assert!(cores("").admits("tcp"));
+}
+
+#[test]
 fn why_lists_one_row_for_each_reason() {
     let mut hints = Info::default();
     hints.fabric.prov_name = "mem".to_owned();

@@ -38,7 +38,10 @@ pub(crate) fn load_all(path: &SearchPath, rejected: &mut Vec<Rejected>) -> Vec<E
     let mut loaded = Vec::new();
     for candidate in path.candidates(rejected) {
         match load(&candidate, &mut handles) {
-            Ok(external) => loaded.extend(external),
+            Ok(external) => loaded.extend(external.map(|external| External {
+                turn: loaded.len(),
+                ..external
+            })),
             Err(why) => {
                 log::warn!("", Core, "{}: {why}", candidate.file.display());
                 rejected.push(Rejected::new(&candidate.file, why));
@@ -109,6 +112,7 @@ fn initialize(handle: *mut c_void, candidate: &Candidate) -> Result<External, St
         fi_version: calls.fi_version,
         file: whole_path(symbol).unwrap_or_else(|| candidate.file.clone()),
         preferred: candidate.preferred,
+        turn: 0,
     })
 }
 

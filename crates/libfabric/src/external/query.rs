@@ -10,7 +10,8 @@ use oxifabric_core::registry::{NameFilter, admits_format};
 use oxifabric_types::{Reason, strerror_c};
 
 use super::adopt::adopt;
-use super::{External, dotted};
+use super::asker::is_utility;
+use super::{Asker, External, dotted};
 
 /// What an application asked of fi_getinfo(3), as it asked.
 #[derive(Clone, Copy, Debug)]
@@ -20,8 +21,14 @@ pub(crate) struct Question<'a> {
     pub(crate) service: *const c_char,
     pub(crate) flags: u64,
     pub(crate) hints: *const fi_info,
-    /// FI_PROVIDER.
+    /// Which providers there are for the one that asks: FI_PROVIDER.
     pub(crate) filter: &'a NameFilter,
+}
+
+impl Question<'_> {
+    fn asker(&self) -> Asker {
+        Asker::of(self.flags)
+    }
 }
 
 /// Asks a provider; returns its list, which is in the newest layout and may be released by fi_freeinfo(3).
@@ -94,6 +101,12 @@ unsafe fn admitted(external: &External, question: &Question<'_>) -> Result<(), R
             offered: external.name.to_owned(),
         });
     }
+    if let Some(why) = question
+        .asker()
+        .refuses(external.name, asked.as_deref().unwrap_or(""))
+    {
+        return Err(failed("flags", why));
+    }
     // A list of providers to use names those at the bottom: one that layers over them needs no mention.
     let layers = external.is_utility() && !question.filter.is_negated();
     if !layers && !question.filter.admits_core(external.name) {
@@ -119,14 +132,10 @@ fn is_meant(asked: &str, external: &External) -> bool {
         }
         parts.pop();
     }
-    let is_utility = |part: &str| {
-        part.get(..4)
-            .is_some_and(|head| head.eq_ignore_ascii_case("ofi_"))
-    };
     match parts[..] {
         [] => true,
         // A provider that layers may come over the one that was asked for.
-        [only] if external.is_utility() && !is_utility(only) => true,
+        [only] if external.is_utility() && !is_utility(only) => Asker::may_layer(only),
         [utility, core] if is_utility(utility) && !is_utility(core) => {
             utility.eq_ignore_ascii_case(name)
         }
@@ -181,7 +190,8 @@ unsafe fn is_wanted(entry: &fi_info, question: &Question<'_>) -> bool {
             .fabric_attr
             .as_ref()
             .and_then(|fabric| text(fabric.prov_name));
-        if !question.filter.admits_stack(stack.as_deref().unwrap_or("")) {
+        let stack = stack.as_deref().unwrap_or("");
+        if !question.asker().is_provider() && !question.filter.admits_stack(stack) {
             return false;
         }
         let Some(hints) = question.hints.as_ref() else {
