@@ -62,7 +62,8 @@ pub(crate) fn query(request: &Request<'_>) -> Answer {
         return query_by_provider(request, asker);
     }
     let filter = filter_of_environment();
-    let admits = |external: &External| filter.admits_core(external.name);
+    let admits =
+        |external: &External| filter.admits_core(external.name) || filter.has_layer(external.name);
     let mut answer = match externals().iter().any(admits) {
         true => registry().query_filtered(request, filter),
         false => registry().query(request),

@@ -65,6 +65,11 @@ impl NameFilter {
         }
     }
 
+    /// Returns whether a stack is let in by name that has this layer.
+    pub fn has_layer(&self, name: &str) -> bool {
+        !self.negated && self.names.iter().any(|stack| stack_has_all(stack, name))
+    }
+
     /// Returns the filter for providers at the bottom of stacks alone: a stack lets in its core.
     pub fn of_cores(&self) -> Self {
         let mut filter = self.clone();

@@ -442,6 +442,9 @@ fn a_filter_for_the_bottoms_of_stacks_lets_in_what_a_listed_stack_is_upon() {
     assert!(!cores("tcp;ofi_rxm").admits("udp"));
     assert!(cores("^tcp;ofi_rxm").admits("tcp") && !cores("^tcp").admits("tcp"));
     assert!(cores("").admits("tcp"));
+    let layered = NameFilter::parse("tcp;ofi_rxm");
+    assert!(layered.has_layer("ofi_rxm") && !layered.has_layer("ofi_rxd"));
+    assert!(!NameFilter::parse("^tcp;ofi_rxm").has_layer("ofi_rxm"));
 }
 
 #[test]
