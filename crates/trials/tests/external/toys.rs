@@ -1,62 +1,35 @@
-//! Providers in files of their own, built by a C compiler against Debian's headers of 1.17 and loaded by the library under
-//! test. Source: fi_provider(3), fabric(7).
+//! Providers that a C compiler makes of `programs/`, and our own under a C library.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::symlink;
 
 use oxifabric_trials::pingpong::{PingPong, rows};
 use oxifabric_trials::source::{Compiled, compile, compile_client};
-use oxifabric_trials::{Library, Missing, Outcome, Program, Scratch, installed, require};
+use oxifabric_trials::{Library, Missing, Program, Scratch, installed, require};
+
+use super::{folder, info, version_of};
 
 /// Compiles `programs/provider.c` under a name and a version.
 fn provider(name: &str, version: u32) -> Result<Compiled, Missing> {
-    let compiler = installed("cc")?;
     let name = format!("-DNAME=\"{name}\"");
     let version = format!("-DVERSION={version}");
+    shared_object("provider", &[&name, &version])
+}
+
+/// Compiles a program of `programs/` as a file that can be loaded.
+fn shared_object(program: &str, defines: &[&str]) -> Result<Compiled, Missing> {
+    let compiler = installed("cc")?;
     if !std::path::Path::new("/usr/include/rdma/providers/fi_prov.h").exists() {
         return Err(Missing("libfabric-dev is not installed".into()));
     }
-    let options = ["-shared", "-fPIC", &name, &version, "-lfabric"];
-    Ok(compile("provider", &compiler, &options))
-}
-
-/// A folder in which providers are found under these file names.
-fn folder(files: &[(&str, &Compiled)]) -> Scratch {
-    let folder = Scratch::new();
-    for (name, compiled) in files {
-        symlink(compiled.file(), folder.join(name)).expect("a new folder takes a link");
-    }
-    folder
-}
-
-/// Runs `fi_info` with FI_PROVIDER_PATH and other variables set.
-fn info(options: &str, path: impl AsRef<OsStr>, env: &[(&str, &str)]) -> Result<Outcome, Missing> {
-    let library = Library::under_test()?;
-    let program = Program::new(installed("fi_info")?)
-        .library(&library)
-        .line(options)
-        .env("FI_PROVIDER_PATH", path);
-    let program = env
-        .iter()
-        .fold(program, |program, (name, value)| program.env(name, value));
-    Ok(program.run())
-}
-
-/// The version that `fi_info -l` prints of a provider.
-fn version_of(outcome: &Outcome, name: &str) -> String {
-    let mut lines = outcome.stdout.lines();
-    lines
-        .by_ref()
-        .find(|line| *line == format!("{name}:"))
-        .unwrap_or_else(|| panic!("no {name}\n{outcome}"));
-    lines.next().unwrap_or_default().trim().to_owned()
+    let options = [&["-shared", "-fPIC"], defines, &["-lfabric"]].concat();
+    Ok(compile(program, &compiler, &options))
 }
 
 #[test]
 fn a_provider_is_loaded_listed_used_and_cleaned_up() {
     let mirror = require!(provider("mirror", 0x0003_0001));
-    let found = folder(&[("libmirror-fi.so", &mirror)]);
+    let found = folder(&[("libmirror-fi.so", mirror.file())]);
     let listed = require!(info("-l", found.path(), &[]));
     assert_eq!(
         version_of(listed.expect_success(), "mirror"),
@@ -84,7 +57,7 @@ fn a_provider_is_loaded_listed_used_and_cleaned_up() {
 #[test]
 fn its_endpoints_are_filtered_and_its_parameters_listed() {
     let mirror = require!(provider("mirror", 1));
-    let found = folder(&[("libmirror-fi.so", &mirror)]);
+    let found = folder(&[("libmirror-fi.so", mirror.file())]);
     let all = require!(info("", found.path(), &[]));
     all.expect_success()
         .expect_stdout("provider: mirror\n")
@@ -115,7 +88,7 @@ fn its_endpoints_are_filtered_and_its_parameters_listed() {
 fn of_two_with_one_name_the_newest_the_first_or_the_preferred_is_active() {
     let old = require!(provider("tcp", 1));
     let new = require!(provider("tcp", 0x7fff_0000));
-    let found = folder(&[("libold-fi.so", &old)]);
+    let found = folder(&[("libold-fi.so", old.file())]);
     let path = found.path().display();
     let version = |path: String| {
         let outcome = info("-l", path, &[])?;
@@ -129,7 +102,7 @@ fn of_two_with_one_name_the_newest_the_first_or_the_preferred_is_active() {
         "version: 0.1"
     );
 
-    let found = folder(&[("libnew-fi.so", &new), ("libold-fi.so", &old)]);
+    let found = folder(&[("libnew-fi.so", new.file()), ("libold-fi.so", old.file())]);
     let path = found.path().display();
     assert_eq!(require!(version(format!("{path}"))), "version: 32767.0");
     assert_eq!(
@@ -160,6 +133,68 @@ fn a_file_that_cannot_be_loaded_says_why_and_harms_nothing() {
     let relative = require!(info("-l", "+libnone-fi.so", &[("FI_LOG_LEVEL", "warn")]));
     relative.expect_success();
     assert!(relative.stderr.contains("full path"), "{relative}");
+}
+
+#[test]
+fn the_last_that_was_loaded_cleans_up_first() {
+    let toys =
+        [("alpha", 1), ("beta", 1), ("gamma", 1)].map(|(name, version)| provider(name, version));
+    let [alpha, beta, gamma] = toys;
+    let (alpha, beta, gamma) = (require!(alpha), require!(beta), require!(gamma));
+    let found = folder(&[
+        ("liba-fi.so", alpha.file()),
+        ("libb-fi.so", beta.file()),
+        ("libc-fi.so", gamma.file()),
+    ]);
+    let listed = require!(info("-l", found.path(), &[]));
+    let said = listed.expect_success().stderr.lines();
+    let said: Vec<&str> = said
+        .filter_map(|line| line.strip_suffix(" cleans up"))
+        .collect();
+    assert_eq!(said, ["gamma", "beta", "alpha"]);
+}
+
+#[test]
+fn one_that_layers_gets_what_is_at_the_bottom_whatever_is_hidden() {
+    let lift = require!(shared_object("layer", &["-DFLAGS=1ULL<<59"]));
+    let found = folder(&[("liblift-fi.so", lift.file())]);
+    let all = require!(info("", found.path(), &[]));
+    all.expect_success()
+        .expect_stdout("provider: tcp;ofi_lift\n")
+        .expect_stdout("provider: udp;ofi_lift\n");
+    for absent in ["shm;ofi_lift", "ofi_rxd;ofi_lift"] {
+        assert!(!all.stdout.contains(absent), "{absent}: {all}");
+    }
+    let only = [("FI_PROVIDER", "tcp;ofi_lift")];
+    let stacked = require!(info("", found.path(), &only));
+    stacked
+        .expect_success()
+        .expect_stdout("provider: tcp;ofi_lift\n");
+    assert!(!stacked.stdout.contains("provider: udp"), "{stacked}");
+    assert!(!stacked.stderr.contains("leaves no provider"), "{stacked}");
+
+    let hidden = require!(shared_object("layer", &["-DFLAGS=1ULL<<60"]));
+    let found = folder(&[("liblift-fi.so", hidden.file())]);
+    let alone = require!(info("", found.path(), &[("FI_PROVIDER", "udp")]));
+    for seen in ["lift saw shm\n", "lift saw tcp\n", "lift saw udp;ofi_rxd\n"] {
+        assert!(
+            alone.expect_success().stderr.contains(seen),
+            "{seen}{alone}"
+        );
+    }
+    assert!(!alone.stdout.contains("provider: tcp"), "{alone}");
+}
+
+#[test]
+fn a_stack_of_ours_yields_to_one_of_its_upper_name() {
+    let rxd = require!(provider("ofi_rxd", 0x7fff_0000));
+    let found = folder(&[("librxd-fi.so", rxd.file())]);
+    let listed = require!(info("-l", found.path(), &[]));
+    assert_eq!(
+        version_of(listed.expect_success(), "ofi_rxd"),
+        "version: 32767.0"
+    );
+    assert!(!listed.stdout.contains("udp;ofi_rxd"), "{listed}");
 }
 
 /// Debian's C library with our providers beside its own.
