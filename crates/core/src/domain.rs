@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use oxifabric_abi::compat::{fi_cntr_attr_1_9, fi_cq_attr_1_9};
 use oxifabric_abi::{
-    FI_CLASS_DOMAIN, FI_MAP_RAW_MR, FI_PEER, FI_REG_MR, FI_UNMAP_KEY, fi_av_attr, fi_cntr_attr, fi_cq_attr,
-    fi_info, fi_ops, fi_ops_domain, fi_poll_attr, fi_rx_attr, fi_tx_attr, fi_wait_obj, fid, fid_av,
-    fid_cntr, fid_cq, fid_domain, fid_ep, fid_poll, fid_stx,
+    FI_CLASS_DOMAIN, FI_MAP_RAW_MR, FI_PEER, FI_REG_MR, FI_UNMAP_KEY, fi_av_attr, fi_cntr_attr,
+    fi_cq_attr, fi_info, fi_ops, fi_ops_domain, fi_poll_attr, fi_rx_attr, fi_tx_attr, fi_wait_obj,
+    fid, fid_av, fid_cntr, fid_cq, fid_domain, fid_ep, fid_poll, fid_stx,
 };
 use oxifabric_sync::{Guard, SwitchLock};
 use oxifabric_types::{Caps, EpType, Errno, Flags, Info, Progress, Threading};
