@@ -63,8 +63,10 @@ const WITHOUT_EFFECT: &str = "Of the C library, without effect";
 /// Makes all pages.
 pub(super) fn pages(parameters: &[Parameter]) -> Vec<Page> {
     let page = |(at, prose): (usize, &Prose)| {
-        let own = || parameters.iter().filter(move |known| place(known) == at);
-        let (idle, used): (Vec<_>, Vec<_>) = own().partition(|known| is_idle(known));
+        let own = parameters.iter().filter(|known| place(known) == at);
+        // A page without a section for those lists them among the others: each says by itself that it does nothing.
+        let has_section = prose.text.contains(LIST_WITHOUT_EFFECT);
+        let (idle, used): (Vec<_>, Vec<_>) = own.partition(|known| has_section && is_idle(known));
         let text = prose.text.replace(LIST_WITHOUT_EFFECT, &list(&idle));
         Page {
             name: prose.name.to_owned(),
