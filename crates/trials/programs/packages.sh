@@ -8,16 +8,16 @@ export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8
 unset LD_LIBRARY_PATH FI_PROVIDER_PATH FI_OXI_CONF
 
 mount -t tmpfs tmpfs "$place"
-mkdir "$place/changes" "$place/work" "$place/root"
-mount -t overlay overlay -o "lowerdir=/,upperdir=$place/changes,workdir=$place/work" "$place/root"
-mount -t proc proc "$place/root/proc"
-mount --rbind /dev "$place/root/dev"
-mount -t tmpfs tmpfs "$place/root/tmp"
-cp "$debs"/*.deb "$hello" "$place/root/tmp"
+mkdir "$place/changes" "$place/work" "$place/system"
+mount -t overlay overlay -o "lowerdir=/,upperdir=$place/changes,workdir=$place/work" "$place/system"
+mount -t proc proc "$place/system/proc"
+mount --rbind /dev "$place/system/dev"
+mount -t tmpfs tmpfs "$place/system/tmp"
+cp "$debs"/*.deb "$hello" "$place/system/tmp"
 hello=/tmp/${hello##*/}
 
 inside() {
-	chroot "$place/root" "$@"
+	chroot "$place/system" "$@"
 }
 
 # Needs no network: all that the packages need is installed.
