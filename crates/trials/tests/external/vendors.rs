@@ -40,11 +40,12 @@ fn verbs_and_efa_of_mpich_are_listed_say_why_they_offer_nothing_and_end_in_peace
     };
     assert!(ended("libverbs-fi.so") < ended("libefa-fi.so"), "{listed}");
 
-    let ours = require!(Library::under_test())
-        .folder()
-        .join("../bin/fi_info");
+    // Our tools contain the library; the providers are linked to the file of its name, which the path makes ours.
+    let library = require!(Library::under_test());
+    let ours = library.folder().join("../bin/fi_info");
     for name in ["verbs", "efa"] {
         let nearest = Program::new(&ours)
+            .library(&library)
             .line(&format!("-p {name}"))
             .env("FI_PROVIDER_PATH", found.path())
             .run();
