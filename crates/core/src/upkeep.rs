@@ -29,6 +29,8 @@ const DUE: u32 = 1;
 const NOTICE: u32 = 2;
 /// Something moves in endpoints that are driven from elsewhere.
 const LIVELY: u32 = 4;
+/// A thread that drives an endpoint asks for a round.
+const ROUND: u32 = 8;
 
 /// How long to sleep at a time while an endpoint has no way to wake a sleeper.
 const NAP: Duration = Duration::from_millis(1);
@@ -117,6 +119,10 @@ impl Upkeep {
         {
             self.auto.notice(&self.roster);
         }
+        if self.word.load(Ordering::Relaxed) & ROUND != 0 {
+            self.word.fetch_and(!ROUND, Ordering::AcqRel);
+            self.go_round();
+        }
         if self.word.load(Ordering::Relaxed) & LIVELY != 0 {
             self.hurry();
         }
@@ -130,6 +136,13 @@ impl Upkeep {
             Hurry::Over => {
                 self.word.fetch_and(!LIVELY, Ordering::AcqRel);
             }
+        }
+    }
+
+    /// Asks for a round at the end of the poll that drives an endpoint, if there are others. Locks may be held.
+    pub(crate) fn ask_for_round(&self) {
+        if !self.rounds.are_few() {
+            self.word.fetch_or(ROUND, Ordering::AcqRel);
         }
     }
 

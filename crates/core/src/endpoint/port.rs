@@ -58,7 +58,7 @@ pub(super) struct Port<D> {
     seen: u64,
     /// The device holds frames back, and `upkeep` knows.
     holding: bool,
-    upkeep: Arc<Upkeep>,
+    pub(super) upkeep: Arc<Upkeep>,
     /// Where `oxi top` reads how the endpoint fares.
     pub(super) watch: Option<Box<Watch>>,
 }

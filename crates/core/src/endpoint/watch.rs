@@ -45,10 +45,11 @@ impl<D: Device> Port<D> {
         self.publish();
     }
 
-    /// Looks at the real clock.
+    /// Looks at the real clock, and does what is to be done now and then while the endpoint is driven.
     #[cold]
     pub(super) fn look_at_clock(&mut self) -> Instant {
         let now = self.clock.renew();
+        self.upkeep.ask_for_round();
         if let Some(watch) = &mut self.watch {
             // Programs that poll now and then only are to be seen in time, too.
             self.clock.hasten();

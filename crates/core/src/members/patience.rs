@@ -18,16 +18,10 @@ const POLLS_PER_LOOK: u32 = 64;
 /// A yield that takes longer, in microseconds, has let somebody run.
 const SOMEBODY_RAN_US: u64 = 2;
 
-/// A poll that finds something leaves these bits of the count at zero, and counts above them.
-const SINCE: u32 = 0xFFFF;
-
-/// So many polls that found something lie between two rounds of the domain.
-const FINDS_PER_ROUND: u32 = 64;
-
 /// How often a queue was polled in vain. Several threads may poll it: races on these hints do no harm.
 #[derive(Debug, Default)]
 pub(super) struct Patience {
-    /// Polls since something happened, in the lower half; in the upper one those at which something did.
+    /// Polls since something happened.
     polls: AtomicU32,
     /// When that was, roughly, in microseconds of [`now_us`].
     since_us: AtomicU64,
@@ -38,12 +32,8 @@ impl Patience {
     #[inline(always)]
     pub(super) fn polled(&self, events: usize, upkeep: &Upkeep) {
         if events != 0 {
-            let finds = (self.polls.load(Ordering::Relaxed) | SINCE).wrapping_add(1);
-            self.polls.store(finds, Ordering::Relaxed);
+            self.polls.store(0, Ordering::Relaxed);
             upkeep.stir();
-            if finds.is_multiple_of(FINDS_PER_ROUND << SINCE.count_ones()) {
-                upkeep.go_round();
-            }
             return;
         }
         let polls = self.polls.load(Ordering::Relaxed).wrapping_add(1);
@@ -56,7 +46,7 @@ impl Patience {
     #[cold]
     fn look(&self, polls: u32, upkeep: &Upkeep) {
         upkeep.go_round();
-        let quiet = polls & SINCE != POLLS_PER_LOOK && !upkeep.take_stir();
+        let quiet = polls != POLLS_PER_LOOK && !upkeep.take_stir();
         let begun_us = now_us();
         if self.is_over(quiet, begun_us, limit()) {
             std::thread::yield_now();

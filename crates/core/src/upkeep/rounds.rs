@@ -283,7 +283,7 @@ impl Rounds {
     }
 
     /// The only endpoint of a domain is always driven by itself.
-    fn are_few(&self) -> bool {
+    pub(super) fn are_few(&self) -> bool {
         self.count.load(Ordering::Relaxed) < 2
     }
 

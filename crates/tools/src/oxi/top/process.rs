@@ -1,6 +1,6 @@
 //! Finds the processes of this user that tell of their endpoints, by what /proc shows of them.
 //!
-//! [`report`](super::report) decides whether a descriptor is such a file. A forked child has the descriptors of its parent: a file
+//! [`report`] decides whether a descriptor is such a file. A forked child has the descriptors of its parent: a file
 //! counts for the process that made it. Processes of other users, and what cannot be read, are passed over.
 
 use std::fs;
