@@ -20,9 +20,7 @@ pub(super) fn move_out(binary: &Path, folder: &Path) -> Result<(), Box<dyn Error
         .args(["--only-keep-debug", "--compress-debug-sections"])
         .arg(binary)
         .arg(&file))?;
-    run(Command::new("strip")
-        .args(["--strip-unneeded", "--remove-section=.comment"])
-        .arg(binary))
+    run(Command::new("strip").arg("--strip-unneeded").arg(binary))
 }
 
 /// Reads the build id, in hexadecimal.
