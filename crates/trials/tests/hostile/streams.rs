@@ -1,78 +1,16 @@
 //! Strangers at the tcp port: random bytes, truncated messages and hostile headers, while two good peers play
 //! on undisturbed. Messages are built here by hand after docs/protocol/tcp.md, not by the library's own codec.
 
-use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::path::Path;
 use std::time::Duration;
 
-use oxifabric_trials::source::{self, Compiled};
-use oxifabric_trials::{Library, Missing, Outcome, Process, Program, Scratch, require};
+use oxifabric_trials::{Library, Missing, require, source};
+
+use crate::players::Players;
 
 /// How long a stranger waits to be shown the door. A bound on a hang, not an expectation.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Two peers that send each other messages and check them.
-struct Players {
-    asker: Process,
-    answerer: Process,
-    meeting: Scratch,
-}
-
-impl Players {
-    fn start(program: &Compiled, library: &Library) -> Self {
-        let meeting = Scratch::new();
-        let start = |role: &str| {
-            let line = format!("tcp {} {role}", meeting.path().display());
-            let program = Program::new(program.file()).library(library);
-            program.line(&line).env("FI_LOG_LEVEL", "warn").start()
-        };
-        let (answerer, asker) = (start("answerer"), start("asker"));
-        Self {
-            asker,
-            answerer,
-            meeting,
-        }
-    }
-
-    /// Waits until so many rounds have been played, and returns how many it were.
-    fn play(&mut self, rounds: u64) -> u64 {
-        let file = self.meeting.join("rounds");
-        let played = self.asker.until(|_| recorded(&file) >= rounds);
-        assert_eq!(
-            played,
-            Ok(()),
-            "{}\n{}",
-            self.asker.stdout(),
-            self.asker.stderr()
-        );
-        recorded(&file)
-    }
-
-    /// Where the answerer can be reached.
-    fn address(&self) -> SocketAddr {
-        let printed = self.answerer.stdout();
-        let address = printed
-            .lines()
-            .find_map(|line| line.strip_prefix("address fi_sockaddr_in://"));
-        address
-            .and_then(|text| text.parse().ok())
-            .expect("the answerer printed its address")
-    }
-
-    fn stop(self) -> (Outcome, Outcome) {
-        fs::write(self.meeting.join("stop"), "").expect("the meeting place is writable");
-        oxifabric_trials::pair::wait_both(self.asker, self.answerer)
-    }
-}
-
-fn recorded(rounds: &Path) -> u64 {
-    fs::read_to_string(rounds)
-        .ok()
-        .and_then(|text| text.trim().parse().ok())
-        .unwrap_or(0)
-}
 
 /// Somebody who connects without being a peer.
 struct Stranger {

@@ -1,0 +1,5 @@
+//! Outsiders attack a process that serves honest peers: through real sockets and shared memory, and with another
+//! user's rights where that matters. One file for each kind of door; docs/threats.md names the bound of each.
+
+mod players;
+mod streams;

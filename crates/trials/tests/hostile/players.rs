@@ -1,0 +1,69 @@
+//! Two honest peers that play on beside an attacker.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use oxifabric_trials::source::Compiled;
+use oxifabric_trials::{Library, Outcome, Process, Program, Scratch};
+
+/// Two peers that send each other messages and check them.
+pub(crate) struct Players {
+    asker: Process,
+    answerer: Process,
+    meeting: Scratch,
+}
+
+impl Players {
+    pub(crate) fn start(program: &Compiled, library: &Library) -> Self {
+        let meeting = Scratch::new();
+        let start = |role: &str| {
+            let line = format!("tcp {} {role}", meeting.path().display());
+            let program = Program::new(program.file()).library(library);
+            program.line(&line).env("FI_LOG_LEVEL", "warn").start()
+        };
+        let (answerer, asker) = (start("answerer"), start("asker"));
+        Self {
+            asker,
+            answerer,
+            meeting,
+        }
+    }
+
+    /// Waits until so many rounds have been played, and returns how many it were.
+    pub(crate) fn play(&mut self, rounds: u64) -> u64 {
+        let file = self.meeting.join("rounds");
+        let played = self.asker.until(|_| recorded(&file) >= rounds);
+        assert_eq!(
+            played,
+            Ok(()),
+            "{}\n{}",
+            self.asker.stdout(),
+            self.asker.stderr()
+        );
+        recorded(&file)
+    }
+
+    /// Where the answerer can be reached.
+    pub(crate) fn address(&self) -> SocketAddr {
+        let printed = self.answerer.stdout();
+        let address = printed
+            .lines()
+            .find_map(|line| line.strip_prefix("address fi_sockaddr_in://"));
+        address
+            .and_then(|text| text.parse().ok())
+            .expect("the answerer printed its address")
+    }
+
+    pub(crate) fn stop(self) -> (Outcome, Outcome) {
+        fs::write(self.meeting.join("stop"), "").expect("the meeting place is writable");
+        oxifabric_trials::pair::wait_both(self.asker, self.answerer)
+    }
+}
+
+fn recorded(rounds: &Path) -> u64 {
+    fs::read_to_string(rounds)
+        .ok()
+        .and_then(|text| text.trim().parse().ok())
+        .unwrap_or(0)
+}
