@@ -1,14 +1,13 @@
 //! How pairs open and close, docs/protocol/shm.md "Greeting".
 //!
 //! Set-up path. A pair is opened by three messages over a socket that stays open afterwards, so that the kernel says
-//! when the other side is gone. [`caller`] and [`callee`] are the two sides of the opening.
+//! when the other side is gone. [`caller`] and [`callee`] are the two sides of the opening; before it, [`door`] bounds how many callers are heard.
 
 mod callee;
 mod caller;
+mod door;
 #[cfg(test)]
 mod tests;
-
-use std::os::fd::AsFd;
 
 use oxifabric_core::log;
 use oxifabric_engine::Sink;
@@ -21,19 +20,22 @@ use crate::link::ShmLink;
 use crate::pair::{self, Pair};
 use crate::peer::{Half, Peer, Stage};
 use crate::pull::Desk;
-use crate::switchboard::{Conn, FIRST, LISTENER, TIMER};
+use crate::switchboard::{Conn, ENDED, FIRST, LISTENER, TIMER};
+use crate::sys::identity::Identity;
 use crate::sys::process;
 use crate::sys::socket::{Received, Socket};
 
 impl ShmLink {
     /// Deals with whatever the sockets say; returns how many events that were.
     pub(crate) fn look_at_sockets(&mut self, sink: &mut impl Sink) -> usize {
+        self.board.open_door(self.now);
         let ready = self.board.epoll.ready();
         let mut events = 0;
         for &token in ready.tokens() {
             events += match token {
                 LISTENER => self.let_callers_in(sink),
                 TIMER => 0,
+                conn if conn & ENDED != 0 => self.hear_end(((conn & !ENDED) - FIRST) as usize),
                 conn => self.read_conn((conn - FIRST) as usize, sink),
             };
         }
@@ -51,7 +53,7 @@ impl ShmLink {
     pub(super) fn read_conn(&mut self, index: usize, sink: &mut impl Sink) -> usize {
         match self.board.take(index) {
             Conn::Free => return 0,
-            Conn::Stranger(socket, deadline) => self.hear_hello(index, socket, deadline, sink),
+            Conn::Stranger(newcomer) => self.hear_hello(index, newcomer, sink),
             Conn::Parked(caller) => self.watch_parked(index, caller),
             Conn::Called(socket, peer) => self.hear_answer(index, socket, peer, sink),
             Conn::Answered(socket, peer) => self.hear_ready(index, socket, peer, sink),
@@ -70,36 +72,72 @@ impl ShmLink {
             return;
         };
         let mut byte = [0];
+        let Some(socket) = &pair.socket else {
+            return;
+        };
         loop {
-            match pair.socket.receive(&mut byte) {
-                Ok(Received::Packet(..)) => {}
+            match socket.receive(&mut byte) {
+                Ok(Received::Packet(_)) => {}
                 Ok(Received::Nothing) => return,
                 Ok(Received::Closed) | Err(_) => break,
             }
         }
-        // What it published is delivered first; the socket has nothing more to say.
-        self.board.epoll.remove(pair.socket.as_fd());
-        pair.ending.get_or_insert(Errno::CONNRESET);
+        self.end_pair(peer);
+    }
+
+    /// A process has ended. Usually its socket says so; that of one whose child has it, too, does not.
+    fn hear_end(&mut self, index: usize) -> usize {
+        if let Some(Conn::Open(peer)) = self.board.conns.get(index) {
+            self.end_pair(*peer);
+        }
+        1
+    }
+
+    /// The other side of an open pair is gone. What it published is delivered first; its socket has nothing more to say.
+    pub(crate) fn end_pair(&mut self, peer: PeerId) {
+        let place = self.place_of(peer);
+        let Some(pair) = place.and_then(|place| self.pairs.get_mut(place)) else {
+            return;
+        };
+        // Whatever of it is still to be taken lies in memory.
+        if let Some(socket) = pair.socket.take() {
+            self.board.stop_watching(&socket, &pair.process);
+        }
+        pair.process.let_go();
+        pair.end(Errno::CONNRESET);
         if let Some(peer) = self.peers.get_mut(peer) {
             peer.stage = Stage::Ending;
             peer.reason = Some(format!(
                 "{}: process {} has closed its endpoint or ended",
                 peer.name(),
-                pair.pid
+                pair.process.pid()
             ));
         }
     }
 
     /// Reads the word that the other side says it has at an address: where that works, long messages can be read.
-    pub(super) fn probe(&self, pid: i32, address: u64, expected: u64) -> Result<(), String> {
+    ///
+    /// The processes must be of one user: more rights than the other one's are not to be lent to it. The kernel judges what the process
+    /// is now, and lets root read every process, also one that has become another user's since it called.
+    pub(super) fn probe(
+        &self,
+        process: &Identity,
+        address: u64,
+        expected: u64,
+    ) -> Result<(), String> {
+        let pid = process.pid();
         if self.params.disable_cma {
             return Err("FI_SHM_DISABLE_CMA forbids it".into());
         }
-        if pid <= 0 {
-            return Err("the process is in another namespace".into());
+        if process.uid() != process::user() {
+            return Err(format!("process {pid} belongs to user {}", process.uid()));
+        }
+        if !process.is_certain() {
+            return Err("the process is in another namespace, or hidden".into());
         }
         match process::read_word(pid, address) {
-            Ok(word) if word == expected => Ok(()),
+            // The process that was found is the one that has the word, as it has not ended since.
+            Ok(word) if word == expected && process.runs() => Ok(()),
             Ok(_) => Err(format!("process {pid} is another one here")),
             Err(error) => Err(format!("process_vm_readv of process {pid}: {error}")),
         }
@@ -148,7 +186,8 @@ impl ShmLink {
         known.stage = Stage::Open;
         known.reason = (!pull).then(|| {
             let cause = half.reads.err().unwrap_or_else(|| {
-                format!("process {} cannot read the memory of this one", half.pid)
+                let pid = half.process.pid();
+                format!("process {pid} cannot read the memory of this one")
             });
             format!("long messages are copied through shared memory: {cause}")
         });
@@ -159,11 +198,12 @@ impl ShmLink {
             EpCtrl,
             "{} is process {}; {path}",
             known.name(),
-            half.pid
+            half.process.pid()
         );
         let region = half.region;
         let sleeps = half.ability.contains(Ability::SLEEPS);
         self.board.set(half.conn, Conn::Open(peer));
+        self.board.watch_end(half.conn, &half.process);
         let pair = Pair {
             peer,
             rx: region.rx,
@@ -171,12 +211,15 @@ impl ShmLink {
             stalled: false,
             blocked: std::mem::take(&mut known.wanted).then_some(0),
             ending: None,
+            ended_at: 0,
+            cut_short: None,
+            settled_by: None,
             broken: false,
             tx: region.tx,
             bell: Doorbell::new(region.head.clone(), region.side, sleeps),
             pull,
-            pid: half.pid,
-            socket,
+            process: half.process,
+            socket: Some(socket),
             conn: half.conn,
             incarnation: half.incarnation,
             desk: Desk::new(region.head, region.side, self.params.assist_size),

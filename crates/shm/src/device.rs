@@ -1,5 +1,6 @@
 //! How an endpoint is opened, named and put to sleep.
 
+use std::collections::VecDeque;
 use std::os::fd::RawFd;
 use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -50,7 +51,10 @@ impl ShmLink {
             waits: false,
             opening: Vec::new(),
             conns: Vec::new(),
+            silent: VecDeque::new(),
             parked: Vec::new(),
+            refusals: 0,
+            closed_until: None,
             spare: first_spare(params)?,
         };
         Ok(Self::new(
@@ -74,16 +78,24 @@ impl ShmLink {
         Ok(())
     }
 
-    fn is_asleep_in_peace(&self) -> bool {
-        self.board.parked.is_empty()
-            && self.pairs.iter().all(|pair| {
+    fn is_asleep_in_peace(&mut self) -> bool {
+        let parked = self.board.parked.iter();
+        let mut callers = parked.filter_map(|&index| self.board.parked_caller(index));
+        callers.all(|caller| self.must_wait(caller))
+            && self.pairs.iter_mut().all(|pair| {
                 let waiting = !pair.stalled && pair.rx.is_ready();
-                !waiting && pair.ending.is_none() && pair.desk.is_idle()
+                !waiting && !pair.is_over() && pair.desk.is_idle()
             })
     }
 
-    /// Lets the timer wake a sleeper for the next deadline, or soon if somebody is to be called again.
+    /// Lets the timer wake a sleeper for the next deadline, or soon if a peer is to be called again.
     fn set_timer(&self) {
+        let parked = self.board.parked.iter();
+        let callers = parked.filter_map(|&index| self.board.parked_caller(index));
+        let deadlines = callers.map(|caller| caller.deadline);
+        let doors = deadlines
+            .chain(self.board.closed_until)
+            .map(|until| until.since(self.now));
         let next = self
             .board
             .opening
@@ -97,6 +109,7 @@ impl ShmLink {
                 Stage::Yielded(until) => Some(until.since(self.now)),
                 Stage::Apart | Stage::Open | Stage::Ending => None,
             })
+            .chain(doors)
             .min();
         self.board.timer.set(next);
     }

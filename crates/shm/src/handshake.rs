@@ -13,7 +13,12 @@ pub(crate) enum Standing {
     /// This side calls too.
     Calling,
     /// There is one, or nearly, with the endpoint of this incarnation.
-    Paired(u64),
+    Paired {
+        /// The number that the endpoint chose.
+        incarnation: u64,
+        /// Its process runs, and has not closed the socket.
+        lives: bool,
+    },
     /// There was one, which has not quite ended.
     Ending,
 }
@@ -27,7 +32,7 @@ pub(crate) enum Verdict {
     Refuse(Refuse),
     /// End the pair with the caller's predecessor, then judge again.
     Replace,
-    /// Judge again when the old pair has ended.
+    /// Judge again when the old pair has ended, which the caller's predecessor decides if it lives.
     Wait,
 }
 
@@ -55,11 +60,12 @@ pub(crate) fn judge(ours: &str, hello: &Hello, standing: Standing) -> Verdict {
             format!("{ours} calls too, and its call counts"),
         ),
         Standing::Calling => Verdict::Accept,
-        Standing::Paired(incarnation) if incarnation == hello.incarnation => {
+        Standing::Paired { incarnation, .. } if incarnation == hello.incarnation => {
             refuse(Cause::Crossed, "there is a pair already".into())
         }
-        Standing::Paired(_) => Verdict::Replace,
-        Standing::Ending => Verdict::Wait,
+        // An endpoint that lives is not replaced by one that says it has its name. Its socket closes when it ends.
+        Standing::Paired { lives: true, .. } | Standing::Ending => Verdict::Wait,
+        Standing::Paired { lives: false, .. } => Verdict::Replace,
     }
 }
 
@@ -67,16 +73,18 @@ fn refuse(cause: Cause, text: String) -> Verdict {
     Verdict::Refuse(Refuse { cause, text })
 }
 
-/// Decides whether to talk with a process at all: it must belong to the same user, or one of both to root.
-pub(crate) fn check_owner(theirs: Credentials, ours: u32) -> Result<(), Refuse> {
-    if theirs.uid == ours || theirs.uid == 0 || ours == 0 {
+/// Decides whether to talk with a process at all: it must belong to this user, or to one of `others` (FI_SHM_USERS).
+///
+/// The text names no process, so that a flood of callers is one line in the log.
+pub(crate) fn check_owner(theirs: Credentials, ours: u32, others: &[u32]) -> Result<(), Refuse> {
+    if theirs.uid == ours || others.contains(&theirs.uid) {
         return Ok(());
     }
     Err(Refuse {
         cause: Cause::Owner,
         text: format!(
-            "process {} belongs to user {}, not {ours}",
-            theirs.pid, theirs.uid
+            "user {} is not {ours}, nor named by FI_SHM_USERS",
+            theirs.uid
         ),
     })
 }
@@ -153,11 +161,15 @@ mod tests {
     }
 
     #[test]
-    fn a_second_call_of_the_same_endpoint_is_refused_and_of_its_successor_taken() {
+    fn a_second_call_of_the_same_endpoint_is_refused_and_of_its_successor_taken_when_it_is_gone() {
         let call = hello("b", "a");
-        let again = judge("a", &call, Standing::Paired(5));
-        assert_eq!(cause(again), Some(Cause::Crossed));
-        assert_eq!(judge("a", &call, Standing::Paired(4)), Verdict::Replace);
+        let paired = |incarnation, lives| Standing::Paired { incarnation, lives };
+        for lives in [false, true] {
+            let again = judge("a", &call, paired(5, lives));
+            assert_eq!(cause(again), Some(Cause::Crossed));
+        }
+        assert_eq!(judge("a", &call, paired(4, false)), Verdict::Replace);
+        assert_eq!(judge("a", &call, paired(4, true)), Verdict::Wait);
         assert_eq!(judge("a", &call, Standing::Ending), Verdict::Wait);
         assert_eq!(judge("a", &call, Standing::Apart), Verdict::Accept);
     }
@@ -171,13 +183,14 @@ mod tests {
     }
 
     #[test]
-    fn strangers_are_refused_and_root_is_not() {
+    fn only_users_that_are_named_are_no_strangers_even_to_root() {
         let who = |uid| Credentials { pid: 1, uid };
-        assert!(check_owner(who(7), 7).is_ok());
-        assert!(check_owner(who(0), 7).is_ok());
-        assert!(check_owner(who(7), 0).is_ok());
-        let refused = check_owner(who(8), 7).expect_err("another user");
-        assert_eq!(refused.cause, Cause::Owner);
+        assert!(check_owner(who(7), 7, &[]).is_ok());
+        assert!(check_owner(who(0), 7, &[5, 0]).is_ok());
+        for (theirs, ours) in [(8, 7), (0, 7), (7, 0)] {
+            let refused = check_owner(who(theirs), ours, &[5]).expect_err("another user");
+            assert_eq!(refused.cause, Cause::Owner);
+        }
     }
 
     #[test]

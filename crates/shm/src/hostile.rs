@@ -15,10 +15,11 @@ use crate::pair::{self, Pair};
 use crate::params::{MIN_LAYOUT, Params};
 use crate::pull::Desk;
 use crate::region::{Region, Spare};
-use crate::sys::socket::Socket;
+use crate::sys::identity::Identity;
+use crate::sys::socket::{Credentials, Socket};
 
 /// No process: what names its memory leads nowhere.
-const NOBODY: i32 = i32::MAX;
+const NO_PROCESS: i32 = i32::MAX;
 
 /// A link with one peer, of which the caller is the other side.
 #[derive(Debug)]
@@ -69,7 +70,7 @@ impl Stranger {
 
     /// Lets the stranger go.
     pub fn leave(&mut self) {
-        self.pair.ending.get_or_insert(Errno::CONNRESET);
+        self.pair.end(Errno::CONNRESET);
     }
 
     /// Tells whether the pair has ended.
@@ -94,12 +95,18 @@ pub(crate) fn pair_with_stranger(peer: PeerId, pull: bool) -> Option<(Pair, Regi
         stalled: false,
         blocked: None,
         ending: None,
+        ended_at: 0,
+        cut_short: None,
+        settled_by: None,
         broken: false,
         tx: ours.tx,
         bell: Doorbell::new(Arc::clone(&head), ours.side, true),
         pull,
-        pid: NOBODY,
-        socket: Socket::from(OwnedFd::from(socket)),
+        process: Identity::of(Credentials {
+            pid: NO_PROCESS,
+            uid: 0,
+        }),
+        socket: Some(Socket::from(OwnedFd::from(socket))),
         conn: 0,
         incarnation: 1,
         desk: Desk::new(head, ours.side, smallest().assist_size),
@@ -157,14 +164,14 @@ impl Link for Stranger {
         let pair = &mut self.pair;
         // Long messages go on first: so the stranger has its turn between a request for help and the first chunk.
         let mut left = 1 << 20;
-        pair.desk.assist(pair.pid, &mut left);
+        pair.desk.assist(NO_PROCESS, &mut left);
         let ended = |token, result| sink.pulled(token, result);
-        let mut events = pair.desk.advance(pair.pid, &mut left, ended);
+        let mut events = pair.desk.advance(NO_PROCESS, &mut left, ended);
         events += pair.poll(sink);
         pair.ask_for_help();
         if pair.is_over() {
-            // Nobody copies here, whatever the claims say.
-            for token in pair.desk.abandon_within(2) {
+            // No process copies here, whatever the claims say.
+            for token in pair.desk.abandon() {
                 sink.pulled(token, Err(Errno::CONNRESET));
             }
             sink.peer_down(pair.peer, Errno::CONNRESET);
@@ -174,6 +181,6 @@ impl Link for Stranger {
     }
 
     fn resume(&mut self, _: PeerId) {
-        self.pair.stalled = false;
+        self.pair.resume();
     }
 }

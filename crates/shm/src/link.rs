@@ -3,14 +3,17 @@
 //! `post` and `poll` touch nothing but the lanes of the pairs that are open. Sockets are looked at once in a while, and
 //! at every poll as long as a pair is being opened or somebody wakes up.
 
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant as Clock};
 
+use oxifabric_core::log;
 use oxifabric_engine::{
     Disturbance, Frame, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken,
 };
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Instant, PeerId};
 
+use crate::NAME;
 use crate::pair::Pair;
 use crate::pairs::Pairs;
 use crate::params::Params;
@@ -21,6 +24,10 @@ use crate::sys::process::ForkMark;
 /// Sockets are looked at once in so many polls, or in so much time, whatever comes first.
 const POLLS_PER_LOOK: u32 = 256;
 const TIME_PER_LOOK: Duration = Duration::from_millis(1);
+
+/// How long a sender that lives may take for a chunk that it has claimed: longer than one that has lost the processor on a crowded
+/// machine, or waits for pages, and bounded, since one that is stopped may never go on.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The shared-memory link of one endpoint.
 #[derive(Debug)]
@@ -122,10 +129,12 @@ impl ShmLink {
     /// Moves long messages of one pair.
     #[cold]
     fn move_long(&mut self, index: usize, sink: &mut impl Sink) -> usize {
+        self.end_if_gone(index);
         let mut left = self.params.pull_chunk;
         let Some(pair) = self.pairs.get_mut(index) else {
             return 0;
         };
+        let pid = pair.process.pid();
         if pair.ending.is_some() {
             // Pulls go on as long as there is something to read: they end with the pair.
             pair.desk.assists.clear();
@@ -134,9 +143,9 @@ impl ShmLink {
         while left > 0 {
             // Between any two chunks: what is asked for now is copied beside the next one.
             pair.ask_for_help();
-            let helped = usize::from(pair.desk.assist(pair.pid, &mut left));
+            let helped = usize::from(pair.desk.assist(pid, &mut left));
             let ended = |token, result| sink.pulled(token, result);
-            let moved = helped + pair.desk.advance(pair.pid, &mut left, ended);
+            let moved = helped + pair.desk.advance(pid, &mut left, ended);
             if moved == 0 {
                 break;
             }
@@ -144,6 +153,69 @@ impl ShmLink {
         }
         events
     }
+}
+
+impl ShmLink {
+    /// Before memory of a process is touched: ends the pair if the process has ended, since its number may be another one's.
+    fn end_if_gone(&mut self, index: usize) {
+        let Some(pair) = self.pairs.get_mut(index) else {
+            return;
+        };
+        if pair.process.ran_just_now() {
+            return;
+        }
+        pair.desk.give_up(Errno::CONNRESET);
+        let peer = pair.peer;
+        self.end_pair(peer);
+    }
+
+    /// Stops the long messages of a pair that is over. Returns whether no process writes into their buffers any more.
+    ///
+    /// A sender that lives may be in the middle of a chunk. It is waited for without keeping others waiting.
+    #[cold]
+    fn settle(&mut self, index: usize, sink: &mut impl Sink) -> bool {
+        let Some(pair) = self.pairs.get_mut(index) else {
+            return true;
+        };
+        let why = pair.ending.unwrap_or(Errno::CONNRESET);
+        for token in pair.desk.stop() {
+            sink.pulled(token, Err(why));
+        }
+        if pair.desk.is_idle() || !pair.process.runs() {
+            return true;
+        }
+        let until = *pair.settled_by.get_or_insert(self.now.after(PATIENCE));
+        if self.now < until {
+            return false;
+        }
+        warn_of_late_copy(pair.process.pid());
+        true
+    }
+
+    /// The same for all pairs when the endpoint closes, which waits for it.
+    fn settle_all(&mut self) {
+        let deadline = Clock::now() + PATIENCE;
+        for pair in self.pairs.iter_mut() {
+            pair.desk.stop();
+            while !pair.desk.is_idle() && pair.process.runs() {
+                if Clock::now() >= deadline {
+                    warn_of_late_copy(pair.process.pid());
+                    break;
+                }
+                thread::yield_now();
+                pair.desk.stop();
+            }
+        }
+    }
+}
+
+/// A sender has claimed a part of a long message and neither copies it nor ends: it is stopped, or breaks the rules.
+fn warn_of_late_copy(pid: i32) {
+    log::warn!(
+        NAME,
+        EpData,
+        "process {pid} may still write into the buffer of a receive that has ended: it has not copied its part in {PATIENCE:?}"
+    );
 }
 
 impl Link for ShmLink {
@@ -218,8 +290,12 @@ impl Link for ShmLink {
         while let Some(pair) = self.pairs.busy_mut(index) {
             events += pair.poll(sink);
             if pair.is_over() {
-                self.close_pair(index, sink);
-                events += 1;
+                if self.settle(index, sink) {
+                    self.close_pair(index, sink);
+                    events += 1;
+                } else {
+                    index += 1;
+                }
                 continue;
             }
             if !pair.desk.is_idle() {
@@ -232,7 +308,7 @@ impl Link for ShmLink {
 
     fn resume(&mut self, peer: PeerId) {
         if let Some(pair) = self.pair_of(peer) {
-            pair.stalled = false;
+            pair.resume();
         }
     }
 
@@ -252,7 +328,10 @@ impl ShmLink {
         for token in pair.desk.abandon() {
             sink.pulled(token, Err(why));
         }
-        self.board.forget(pair.conn, Some(&pair.socket));
+        if let Some(socket) = &pair.socket {
+            self.board.stop_watching(socket, &pair.process);
+        }
+        self.board.forget(pair.conn, None);
         if let Some(peer) = self.peers.get_mut(pair.peer) {
             peer.stage = Stage::Apart;
             peer.wanted = false;
@@ -268,8 +347,6 @@ impl Drop for ShmLink {
             return;
         }
         self.flush();
-        for pair in self.pairs.iter_mut() {
-            pair.desk.abandon();
-        }
+        self.settle_all();
     }
 }

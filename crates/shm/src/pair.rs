@@ -8,7 +8,7 @@ use oxifabric_engine::{
 };
 use oxifabric_mem::IovSegment;
 use oxifabric_sync::lane::{Cell as LaneCell, Layout};
-use oxifabric_types::{Errno, PeerId};
+use oxifabric_types::{Errno, Instant, PeerId};
 use oxifabric_wire::shm::cell::{
     self, Cell, INLINE, INLINE_ACCESS, INLINE_ACCESS_WORDS, MAX_PIECES, MAX_TARGETS, PIECE, Rest,
     TARGET,
@@ -17,6 +17,7 @@ use oxifabric_wire::shm::cell::{
 use crate::doorbell::Doorbell;
 use crate::params::{INJECT_SIZE, LISTS, Params};
 use crate::pull::{self, Assist, Desk};
+use crate::sys::identity::Identity;
 use crate::sys::memory::{Rx, Tx};
 use crate::sys::socket::Socket;
 
@@ -26,6 +27,10 @@ const BURST: usize = 32;
 /// Where nothing can be pulled, messages up to so many bytes are copied in one piece, and up to so many do not wait for
 /// their receive: to offer one would only be a round trip more.
 const COPIED: (usize, usize) = (16 * 1024, 32 * 1024);
+
+/// At most so many cells are searched for the rest of a message whose sender is gone: as many as the lanes that this library makes have by
+/// default. One that has not ended then may be complete.
+const LONGEST_LOOK: u64 = 256;
 
 /// An open pair.
 #[derive(Debug)]
@@ -40,14 +45,22 @@ pub(crate) struct Pair {
     pub(crate) blocked: Option<usize>,
     /// Why the pair ends, once the lane is empty.
     pub(crate) ending: Option<Errno>,
+    /// How many cells had been taken when it began to end.
+    pub(crate) ended_at: u64,
+    /// While it ends: the stalled message will never be complete. `None` when that was not looked at yet.
+    pub(crate) cut_short: Option<bool>,
+    /// When the other side is waited for no longer, which copies into buffers of pulls that end.
+    pub(crate) settled_by: Option<Instant>,
     /// What is in the lane cannot be trusted.
     pub(crate) broken: bool,
     pub(crate) tx: Tx,
     pub(crate) bell: Doorbell,
     /// Each side can read the other's memory.
     pub(crate) pull: bool,
-    pub(crate) pid: i32,
-    pub(crate) socket: Socket,
+    /// The process at the other end.
+    pub(crate) process: Identity,
+    /// `None` of a pair that ends.
+    pub(crate) socket: Option<Socket>,
     /// Where the connections keep its token.
     pub(crate) conn: usize,
     pub(crate) incarnation: u64,
@@ -278,7 +291,23 @@ impl Pair {
 
     #[cold]
     fn wake(&self) {
-        let _ = self.socket.send(&[0], None);
+        if let Some(socket) = &self.socket {
+            let _ = socket.send(&[0], None);
+        }
+    }
+
+    /// The other side is gone: what it has published until now is delivered, and then the pair is over.
+    pub(crate) fn end(&mut self, why: Errno) {
+        if self.ending.is_none() {
+            self.ending = Some(why);
+            self.ended_at = self.rx.taken();
+        }
+    }
+
+    /// The sink has room again.
+    pub(crate) fn resume(&mut self) {
+        self.stalled = false;
+        self.cut_short = None;
     }
 
     /// Ends the pair without looking at the lane again.
@@ -330,8 +359,56 @@ impl Pair {
 
     /// Tells whether nothing more will come of a pair that ends.
     #[inline]
-    pub(crate) fn is_over(&self) -> bool {
-        self.ending.is_some() && (self.broken || (!self.stalled && !self.rx.is_ready()))
+    pub(crate) fn is_over(&mut self) -> bool {
+        self.ending.is_some() && self.has_said_all()
+    }
+
+    #[cold]
+    fn has_said_all(&mut self) -> bool {
+        if self.broken {
+            return true;
+        }
+        // A process that has hung up and lives could go on to publish.
+        let since = self.rx.taken().wrapping_sub(self.ended_at);
+        if since >= self.rx.layout().cells() as u64 {
+            return true;
+        }
+        match self.stalled {
+            false => !self.rx.is_ready(),
+            true => match self.cut_short {
+                Some(known) => known,
+                None => *self.cut_short.insert(self.is_cut_short()),
+            },
+        }
+    }
+
+    /// Tells whether the message that stalls lacks something that only the other side could send: it would keep the pair for
+    /// as long as the application has no room for it, and never be complete.
+    fn is_cut_short(&self) -> bool {
+        let Some((header, ring_len)) = self.rx.peek().and_then(|cell| outline(&cell)) else {
+            return false;
+        };
+        if is_offer(header.kind) || asks(header.kind) {
+            return true;
+        }
+        if !matches!(header.kind, Kind::Msg | Kind::Tagged | Kind::Collective) {
+            return false;
+        }
+        let mut here = ring_len as u64;
+        for ahead in 1..=LONGEST_LOOK {
+            if here >= header.len {
+                return false;
+            }
+            let Some(cell) = self.rx.peek_ahead(ahead) else {
+                return true;
+            };
+            if let Some((next, len)) = outline(&cell)
+                && (next.kind, next.id) == (Kind::Segment, header.id)
+            {
+                here = here.saturating_add(len as u64);
+            }
+        }
+        false
     }
 
     #[cold]
@@ -542,6 +619,22 @@ fn is_short_write(frame: &Frame<'_>, target: &Target) -> bool {
         && (1..=INLINE_ACCESS).contains(&frame.len)
         && (frame.len as u64, 0) == (header.len, header.tag)
         && target.len == header.len
+}
+
+/// Tells whether a request asks for an answer.
+const fn asks(kind: Kind) -> bool {
+    matches!(kind, Kind::Read | Kind::FetchAtomic | Kind::CompareAtomic)
+}
+
+/// Returns the header of a cell, and how much of its message it brings.
+fn outline(arrived: &LaneCell) -> Option<(Header, usize)> {
+    let cell = Cell::parse(arrived.meta, &arrived.words).ok()?;
+    let brought = match cell.body {
+        cell::Body::Inline { len, .. } | cell::Body::Access { len, .. } => usize::from(len),
+        cell::Body::Ring { len } => len as usize,
+        _ => 0,
+    };
+    Some((header_of(&cell)?, brought))
 }
 
 const fn is_offer(kind: Kind) -> bool {

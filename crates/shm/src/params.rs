@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use oxifabric_core::log;
 use oxifabric_core::params::{Parameter, ParameterKind};
 use oxifabric_sync::lane::Layout;
 use oxifabric_wire::shm::cell::{MAX_TARGETS, TARGET};
@@ -36,6 +37,8 @@ pub struct Params {
     pub assist_size: usize,
     /// How many bytes are pulled in one poll.
     pub pull_chunk: usize,
+    /// Users besides this one whose endpoints may be peers.
+    pub users: Vec<u32>,
     /// How long a peer that is there may take to answer; `None`: as long as its process lives.
     pub connect_timeout: Option<Duration>,
     /// How long a peer that is not there may take to appear.
@@ -84,6 +87,7 @@ table! {
     pull_chunk: Size, "1048576", "How many bytes of long messages are moved in one call, in bytes";
     connect_timeout_ms: Size, "0", "How long a peer may take to answer the first message, in milliseconds; 0: as long as its process lives";
     connect_patience_ms: Size, "2000", "How long a peer that is not there yet may take to appear, in milliseconds";
+    users: Text, "", "Numbers of other users whose processes may be peers, with commas between; their long messages are copied through shared memory";
     use_dsa_sar: Bool, "false", "Of the C library, without effect: no accelerator copies";
     max_gdrcopy_size: Size, "3072", "Of the C library, without effect: there is no device memory";
     use_xpmem: Bool, "false", "Of the C library, without effect: the other process's memory is read with process_vm_readv";
@@ -115,6 +119,7 @@ impl Params {
             // Of a shorter message there is no second page to help with.
             assist_size: size(Row::assist_size).max(2 * CHUNK_ALIGN),
             pull_chunk: size(Row::pull_chunk).max(4096),
+            users: text(Row::users).map_or_else(Vec::new, |list| users(&list)),
             connect_timeout: Some(Duration::from_millis(size(Row::connect_timeout_ms) as u64))
                 .filter(|timeout| !timeout.is_zero()),
             connect_patience: Duration::from_millis(size(Row::connect_patience_ms) as u64),
@@ -131,9 +136,29 @@ impl Params {
     }
 }
 
+/// Reads a list of users' numbers. What is no number admits no user.
+fn users(list: &str) -> Vec<u32> {
+    let items = list.split(',').map(str::trim);
+    let named = items.filter(|item| !item.is_empty());
+    let read = named.filter_map(|item| match item.parse() {
+        Ok(user) => Some(user),
+        Err(_) => {
+            log::warn!(NAME, Core, "FI_SHM_USERS: {item} is no user's number");
+            None
+        }
+    });
+    read.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn users_are_numbers_with_commas_between() {
+        assert_eq!(users(" 0, 1000,"), [0, 1000]);
+        assert_eq!(users("root,-1,5"), [5]);
+    }
 
     #[test]
     fn every_default_is_a_value() {

@@ -7,7 +7,9 @@ use oxifabric_types::{Address, Errno, Instant, PeerId};
 use oxifabric_wire::shm::greeting::{Ability, MAX_NAME};
 
 use crate::handshake::Standing;
+use crate::pair::Pair;
 use crate::region::Region;
+use crate::sys::identity::Identity;
 
 /// A peer: its name, and how far the pair with it is.
 #[derive(Debug)]
@@ -54,7 +56,7 @@ pub(crate) struct Half {
     /// The index of its connection.
     pub(crate) conn: usize,
     /// The process at the other end.
-    pub(crate) pid: i32,
+    pub(crate) process: Identity,
     /// What the other end has said of itself; nothing yet of the called one.
     pub(crate) ability: Ability,
     pub(crate) incarnation: u64,
@@ -123,13 +125,19 @@ impl Peer {
         }
     }
 
-    /// Returns where the pair stands, for a hello. `paired` is the incarnation of an open pair's other side.
-    pub(crate) fn standing(&self, paired: Option<u64>) -> Standing {
+    /// Returns where the pair stands, for a hello. `pair` is an open one that has not begun to end.
+    pub(crate) fn standing(&self, pair: Option<&Pair>) -> Standing {
+        let paired = |incarnation, process: &Identity| Standing::Paired {
+            incarnation,
+            lives: process.runs(),
+        };
         match &self.stage {
             Stage::Apart | Stage::Yielded(_) | Stage::Wanted(_) => Standing::Apart,
             Stage::Called(_) => Standing::Calling,
-            Stage::Answered(half) => Standing::Paired(half.incarnation),
-            Stage::Open => paired.map_or(Standing::Ending, Standing::Paired),
+            Stage::Answered(half) => paired(half.incarnation, &half.process),
+            Stage::Open => pair.map_or(Standing::Ending, |pair| {
+                paired(pair.incarnation, &pair.process)
+            }),
             Stage::Ending => Standing::Ending,
         }
     }

@@ -1,6 +1,5 @@
 //! Faults on purpose: what the engine sees is what it sees when they happen by chance. Testing path.
 
-use std::os::fd::AsFd;
 use std::time::Duration;
 
 use oxifabric_engine::Disturbance;
@@ -25,9 +24,11 @@ impl ShmLink {
                 pair.blocked.get_or_insert(0);
             }
             Disturbance::Break => {
-                pair.socket.shut();
-                self.board.epoll.remove(pair.socket.as_fd());
-                pair.ending = Some(Errno::CONNRESET);
+                if let Some(socket) = pair.socket.take() {
+                    socket.shut();
+                    self.board.stop_watching(&socket, &pair.process);
+                }
+                pair.end(Errno::CONNRESET);
                 if let Some(peer) = self.peers.get_mut(id) {
                     peer.stage = Stage::Ending;
                     peer.reason = Some(format!(

@@ -15,7 +15,6 @@ mod offers;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-use std::thread;
 
 use oxifabric_engine::{RemoteIov, RxToken};
 use oxifabric_mem::{Iov, MAX_SEGMENTS};
@@ -40,8 +39,6 @@ pub(crate) const ASSIST: u8 = 1;
 const CHUNK: usize = 128 * 1024;
 /// Chunks are whole pages, so that no two processes write one line.
 pub(crate) const CHUNK_ALIGN: usize = 4096;
-/// How often a sender in the middle of a chunk is given the processor before its pair is given up.
-const ABANDON_TURNS: usize = 10_000;
 
 /// The long messages of one pair.
 #[derive(Debug)]
@@ -96,6 +93,9 @@ struct Shared {
     chunks: u64,
     stage: Stage,
 }
+
+/// How many stages there are.
+const STAGES: usize = 3;
 
 /// How far the chunks of a shared pull are claimed.
 #[derive(Clone, Copy, Debug)]
@@ -227,29 +227,31 @@ impl Desk {
         ended(pull.token, result);
     }
 
-    /// Stops all pulls: afterwards no sender writes into their buffers any more. Returns their tokens.
-    ///
-    /// A sender that has claimed a chunk is waited for, because it is in the middle of copying it; one that was killed
-    /// or stopped there has ended its copying, so that the wait may be bounded.
-    pub(crate) fn abandon(&mut self) -> Vec<RxToken> {
-        self.abandon_within(ABANDON_TURNS)
-    }
-
-    /// The same with a bound of the caller's choice on how often the sender gets the processor.
-    pub(crate) fn abandon_within(&mut self, turns: usize) -> Vec<RxToken> {
+    /// Copies no more of any message; pulls end with this error as soon as their senders have done what they claimed.
+    pub(crate) fn give_up(&mut self, why: Errno) {
         self.assists.clear();
         for pull in &mut self.pulls {
-            pull.failed = Some(Errno::CANCELED);
+            pull.failed.get_or_insert(why);
         }
+    }
+
+    /// Gives up all pulls; returns the tokens of those into whose buffers no sender writes any more. The others have a chunk that
+    /// the sender has claimed and may be copying.
+    pub(crate) fn stop(&mut self) -> Vec<RxToken> {
+        self.give_up(Errno::CANCELED);
         let mut tokens = Vec::new();
-        for _ in 0..turns {
+        // From one stage to the next, and in the last round whatever has ended in the one before.
+        for _ in 0..=STAGES {
             let mut left = usize::MAX;
             while self.advance(0, &mut left, |token, _| tokens.push(token)) > 0 {}
-            if self.pulls.is_empty() {
-                break;
-            }
-            thread::yield_now();
         }
+        tokens
+    }
+
+    /// Ends all pulls, also those that their sender may still be copying; returns their tokens. The sender must be gone, or have been
+    /// waited for.
+    pub(crate) fn abandon(&mut self) -> Vec<RxToken> {
+        let mut tokens = self.stop();
         tokens.extend(self.pulls.drain(..).map(|pull| pull.token));
         tokens
     }

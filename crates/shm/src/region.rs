@@ -134,6 +134,12 @@ impl Region {
                     "lanes of {cells} cells and {bytes} bytes cannot be"
                 ))
             })?;
+        let plain = sys::memory::is_plain(file.as_fd()) && sys::memory::is_writable(file.as_fd());
+        if !plain {
+            return Err(invalid(
+                "what came with the hello is no memory of small pages that can be written".into(),
+            ));
+        }
         let (len, backed) = sys::memory::sizes(file.as_fd())
             .map_err(|error| invalid(format!("what came with the hello is no memory: {error}")))?;
         let needed = size(layout) as u64;
@@ -216,6 +222,38 @@ mod tests {
         sys::memory::reserve(file.as_fd(), size(layout)).expect("memory");
         let refused = adopt(&file, layout.cells() as u32, layout.bytes() as u32);
         assert!(refused.is_err_and(|error| error.to_string().contains("shrink")));
+    }
+
+    #[test]
+    fn memory_that_cannot_be_written_or_is_none_is_refused() {
+        let params = Params::of_environment();
+        let layout = params.layout();
+        let (cells, bytes) = (layout.cells() as u32, layout.bytes() as u32);
+        let spare = Spare::new(params).expect("memory");
+        let path = format!(
+            "/proc/self/fd/{}",
+            std::os::fd::AsRawFd::as_raw_fd(&spare.file)
+        );
+        let read_only = std::fs::File::open(path).expect("a file of ours").into();
+        let device = std::fs::File::options()
+            .read(true)
+            .write(true)
+            .open("/dev/zero");
+        let device = device.expect("it is everywhere").into();
+        for file in [read_only, device] {
+            let refused = Region::adopt(&file, cells, bytes, true);
+            assert!(refused.is_err_and(|error| error.to_string().contains("no memory")));
+        }
+    }
+
+    #[test]
+    fn memory_of_huge_pages_is_refused() {
+        let layout = Params::of_environment().layout();
+        let Ok(file) = sys::memory::memfd_of_huge_pages() else {
+            return println!("SKIP: the kernel has no huge pages");
+        };
+        let refused = adopt(&file, layout.cells() as u32, layout.bytes() as u32);
+        assert!(refused.is_err_and(|error| error.to_string().contains("small pages")));
     }
 
     #[test]

@@ -3,8 +3,11 @@
 //! - [`memory`]: files in memory, mappings, the lanes in them.
 //! - [`socket`]: abstract sockets that carry packets and descriptors.
 //! - [`wait`]: epoll and its timer.
+//! - [`identity`]: which process a number stands for.
 //! - [`process`]: other processes' memory, and what a fork leaves of ours.
 
+mod control;
+pub(crate) mod identity;
 pub(crate) mod memory;
 pub(crate) mod process;
 pub(crate) mod socket;

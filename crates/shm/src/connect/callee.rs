@@ -1,10 +1,10 @@
-//! The called side of an opening: callers are let in, judged, and accepted or refused.
+//! The called side of an opening: hellos are judged, and accepted or refused.
 
 use std::time::Duration;
 
 use oxifabric_core::log;
 use oxifabric_engine::Sink;
-use oxifabric_types::{Errno, Instant, PeerId};
+use oxifabric_types::{Errno, PeerId};
 use oxifabric_wire::shm::greeting::{Accept, Cause, Greeting, MAX_SIZE, Refuse};
 
 use crate::NAME;
@@ -12,53 +12,18 @@ use crate::handshake::{self, Verdict};
 use crate::link::ShmLink;
 use crate::peer::{Half, Stage};
 use crate::region::Region;
-use crate::switchboard::{Caller, Conn};
-use crate::sys::process;
-use crate::sys::socket::{Credentials, Received, Socket};
+use crate::switchboard::{Caller, Conn, Newcomer};
+use crate::sys::identity::Identity;
+use crate::sys::socket::{Received, Socket};
 
-/// How long a caller may take to say hello: it has nothing to wait for.
-const SILENCE: Duration = Duration::from_secs(15);
-
-/// Most callers that are let in at once.
-const CALLERS_PER_LOOK: usize = 64;
+/// How long a caller may wait for an older endpoint of its name, whose process ends just now or not at all.
+const SUCCESSION: Duration = Duration::from_secs(15);
 
 impl ShmLink {
-    pub(super) fn let_callers_in(&mut self, sink: &mut impl Sink) -> usize {
-        self.drop_silent_callers(sink);
-        for count in 0..CALLERS_PER_LOOK {
-            let socket = match self.board.listener.accept() {
-                Ok(Some(socket)) => socket,
-                Ok(None) => return count,
-                Err(error) => {
-                    log::warn!(NAME, EpCtrl, "a caller cannot be let in: {error}");
-                    return count;
-                }
-            };
-            let deadline = self.now.after(SILENCE);
-            match self.board.add(&socket) {
-                Ok(index) => self.board.set(index, Conn::Stranger(socket, deadline)),
-                Err(error) => log::warn!(NAME, EpCtrl, "a caller cannot be watched: {error}"),
-            }
-        }
-        CALLERS_PER_LOOK
-    }
-
-    /// Drops callers that never said hello, so that they do not pile up. What they have said by now counts: it may be
-    /// this side that was late.
-    fn drop_silent_callers(&mut self, sink: &mut impl Sink) {
-        for index in 0..self.board.conns.len() {
-            let overdue = matches!(&self.board.conns[index],
-                Conn::Stranger(_, deadline) if *deadline <= self.now);
-            if overdue {
-                self.read_conn(index, sink);
-            }
-        }
-    }
-
     pub(super) fn watch_parked(&mut self, index: usize, caller: Box<Caller>) {
         let gone = !matches!(
             caller.socket.receive(&mut [0]),
-            Ok(Received::Packet(..) | Received::Nothing)
+            Ok(Received::Packet(_) | Received::Nothing)
         );
         self.board.set(index, Conn::Parked(caller));
         if gone {
@@ -68,37 +33,38 @@ impl ShmLink {
 
     /// Judges again the hellos that had to wait.
     pub(super) fn judge_parked(&mut self, sink: &mut impl Sink) -> usize {
-        let parked = std::mem::take(&mut self.board.parked);
-        for &index in &parked {
-            if let Conn::Parked(caller) = self.board.take(index) {
-                self.judge(index, caller, sink);
+        let before = self.board.parked.len();
+        for index in std::mem::take(&mut self.board.parked) {
+            match self.board.take(index) {
+                Conn::Parked(caller) if self.must_wait(&caller) => self.park(index, caller),
+                Conn::Parked(caller) => self.judge(index, caller, sink),
+                other => self.board.set(index, other),
             }
         }
-        parked.len()
+        before - self.board.parked.len().min(before)
     }
 
-    pub(super) fn hear_hello(
-        &mut self,
-        index: usize,
-        socket: Socket,
-        deadline: Instant,
-        sink: &mut impl Sink,
-    ) {
+    /// Tells whether the pair for whose end a caller waits goes on, as far as is known without asking.
+    pub(crate) fn must_wait(&self, caller: &Caller) -> bool {
+        let peer = self.peers.find(&caller.hello.from);
+        let open = peer.and_then(|peer| self.peers.get(peer));
+        caller.deadline > self.now && open.is_some_and(|peer| matches!(peer.stage, Stage::Open))
+    }
+
+    pub(super) fn hear_hello(&mut self, index: usize, newcomer: Newcomer, sink: &mut impl Sink) {
         let mut bytes = [0; MAX_SIZE];
-        let (len, memory) = match socket.receive(&mut bytes) {
-            Ok(Received::Packet(len, memory)) => (len, memory),
-            Ok(Received::Nothing) if self.now < deadline => {
-                return self.board.set(index, Conn::Stranger(socket, deadline));
+        let (len, memory) = match newcomer.socket.receive_with_file(&mut bytes) {
+            Ok((Received::Packet(len), memory)) => (len, memory),
+            Ok((Received::Nothing, _)) if self.now < newcomer.deadline => {
+                return self.board.set(index, Conn::Stranger(newcomer));
             }
-            _ => return self.drop_conn(index, socket),
+            _ => {
+                self.regret();
+                return self.drop_conn(index, newcomer.socket);
+            }
         };
-        let who = socket.credentials().unwrap_or(Credentials {
-            pid: 0,
-            uid: u32::MAX,
-        });
-        if let Err(refuse) = handshake::check_owner(who, process::user()) {
-            return self.refuse(index, socket, refuse);
-        }
+        self.board.silent.retain(|&silent| silent != index);
+        let Newcomer { socket, who, .. } = newcomer;
         match (Greeting::parse(&bytes[..len]), memory) {
             (Ok(Greeting::Hello(hello)), Some(memory)) => {
                 let caller = Caller {
@@ -106,23 +72,21 @@ impl ShmLink {
                     hello,
                     memory,
                     who,
+                    deadline: self.now.after(SUCCESSION),
                 };
                 self.judge(index, Box::new(caller), sink);
             }
             (Err(error), _) => {
-                log::warn!(NAME, EpCtrl, "process {} called: {error}", who.pid);
+                log::warn!(NAME, EpCtrl, "a caller does not greet: {error}");
                 if let Some(answer) = handshake::answer_garbage(error) {
                     let _ = socket.send(&answer.emit(), None);
                 }
+                self.regret();
                 self.drop_conn(index, socket);
             }
             (Ok(_), _) => {
-                log::warn!(
-                    NAME,
-                    EpCtrl,
-                    "process {} called without a proper hello",
-                    who.pid
-                );
+                log::warn!(NAME, EpCtrl, "a caller came without a proper hello");
+                self.regret();
                 self.drop_conn(index, socket);
             }
         }
@@ -133,11 +97,12 @@ impl ShmLink {
     }
 
     fn refuse(&mut self, index: usize, socket: Socket, refuse: Refuse) {
-        // A caller whose call crossed ours expects this answer; everybody else's user should know.
-        if refuse.cause != Cause::Crossed {
-            log::warn!(NAME, EpCtrl, "a caller was refused: {}", refuse.text);
+        if refuse.cause == Cause::Crossed {
+            // A caller whose call crossed ours expects this answer; the users of others should know.
+            let _ = socket.send(&Greeting::Refuse(refuse).emit(), None);
+        } else {
+            self.turn_away(&socket, refuse);
         }
-        let _ = socket.send(&Greeting::Refuse(refuse).emit(), None);
         self.drop_conn(index, socket);
     }
 
@@ -154,16 +119,40 @@ impl ShmLink {
             }
         };
         // An endpoint that calls again has hung up before: that is heard first.
-        self.hear_pair(peer);
+        self.hear_old(peer, sink);
         match handshake::judge(&self.board.name, &caller.hello, self.standing(peer)) {
             Verdict::Accept => self.accept(index, *caller, peer, sink),
             Verdict::Refuse(refuse) => self.refuse(index, caller.socket, refuse),
             Verdict::Replace => {
                 self.end_old(peer, sink);
-                self.park(index, caller);
+                self.wait(index, caller);
             }
-            Verdict::Wait => self.park(index, caller),
+            Verdict::Wait => self.wait(index, caller),
         }
+    }
+
+    /// Hears what the peer's older connection says, or its end.
+    fn hear_old(&mut self, peer: PeerId, sink: &mut impl Sink) {
+        match self.peers.get(peer).map(|peer| &peer.stage) {
+            Some(Stage::Answered(half)) => {
+                let conn = half.conn;
+                self.read_conn(conn, sink);
+            }
+            _ => self.hear_pair(peer),
+        }
+    }
+
+    /// Lets a caller wait for the end of the pair of its name, unless it has done so for long.
+    fn wait(&mut self, index: usize, caller: Box<Caller>) {
+        if caller.deadline <= self.now {
+            let text = format!("{} is an endpoint that lives", caller.hello.from);
+            let cause = Cause::Name;
+            return self.refuse(index, caller.socket, Refuse { cause, text });
+        }
+        while let Some(oldest) = self.board.too_patient() {
+            self.board.forget(oldest, None);
+        }
+        self.park(index, caller);
     }
 
     fn park(&mut self, index: usize, caller: Box<Caller>) {
@@ -172,15 +161,11 @@ impl ShmLink {
     }
 
     fn standing(&self, peer: PeerId) -> handshake::Standing {
-        let paired = self
-            .peers
-            .get(peer)
-            .and_then(|peer| self.pairs.get(peer.pair as usize))
-            .filter(|pair| pair.ending.is_none())
-            .map(|pair| pair.incarnation);
-        self.peers
-            .get(peer)
-            .map_or(handshake::Standing::Apart, |peer| peer.standing(paired))
+        let Some(peer) = self.peers.get(peer) else {
+            return handshake::Standing::Apart;
+        };
+        let pair = self.pairs.get(peer.pair as usize);
+        peer.standing(pair.filter(|pair| pair.ending.is_none()))
     }
 
     /// The peer has a successor of the same name: its own pair is over.
@@ -188,7 +173,7 @@ impl ShmLink {
         let place = self.place_of(peer);
         match place.and_then(|place| self.pairs.get_mut(place)) {
             Some(pair) => {
-                pair.ending.get_or_insert(Errno::CONNRESET);
+                pair.end(Errno::CONNRESET);
                 if let Some(peer) = self.peers.get_mut(peer) {
                     peer.stage = Stage::Ending;
                 }
@@ -209,7 +194,8 @@ impl ShmLink {
                 return self.refuse(index, caller.socket, Refuse { cause, text });
             }
         };
-        let reads = self.probe(caller.who.pid, hello.probe, hello.incarnation);
+        let process = Identity::of(caller.who);
+        let reads = self.probe(&process, hello.probe, hello.incarnation);
         let accept = Greeting::Accept(Accept {
             ability: self.board.ability(reads.is_ok()),
             incarnation: *self.board.incarnation,
@@ -224,7 +210,7 @@ impl ShmLink {
             region,
             deadline: self.deadline(),
             conn: index,
-            pid: caller.who.pid,
+            process,
             ability: hello.ability,
             incarnation: hello.incarnation,
             reads,
@@ -259,7 +245,7 @@ impl ShmLink {
     ) {
         let mut bytes = [0; MAX_SIZE];
         let len = match socket.receive(&mut bytes) {
-            Ok(Received::Packet(len, _)) => len,
+            Ok(Received::Packet(len)) => len,
             Ok(Received::Nothing) => return self.board.set(index, Conn::Answered(socket, peer)),
             Ok(Received::Closed) | Err(_) => {
                 self.board.set(index, Conn::Answered(socket, peer));

@@ -1,11 +1,12 @@
 //! The calling side of an opening: it makes the memory, says hello, and ready once it was accepted.
 
+use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
 use oxifabric_engine::Sink;
 use oxifabric_types::{Errno, Instant, PeerId};
-use oxifabric_wire::shm::greeting::{Ability, Accept, Cause, Greeting, Hello, MAX_SIZE};
+use oxifabric_wire::shm::greeting::{Ability, Accept, Cause, Greeting, Hello, MAX_SIZE, Refuse};
 
 use crate::handshake;
 use crate::link::ShmLink;
@@ -13,6 +14,7 @@ use crate::peer::{Half, Stage};
 use crate::region::{Region, Spare};
 use crate::switchboard::Conn;
 use crate::sys;
+use crate::sys::identity::Identity;
 use crate::sys::process;
 use crate::sys::socket::{Received, Socket};
 
@@ -22,7 +24,39 @@ const CROSSING: Duration = Duration::from_secs(1);
 /// What a call has made.
 struct HalfCall {
     region: Region,
-    pid: i32,
+    process: Identity,
+}
+
+/// Why a hello was not said.
+enum Unsaid {
+    /// The peer has hung up without a word.
+    HungUp,
+    /// Another try would be none the better.
+    Never(Errno, String),
+}
+
+impl Unsaid {
+    fn refused(refuse: Refuse) -> Self {
+        Self::Never(handshake::errno_of(refuse.cause), refuse.text)
+    }
+}
+
+/// Finds out why a hello could not be sent: a peer may have judged this process before it spoke.
+fn why_unsaid(socket: &Socket, error: &io::Error) -> Unsaid {
+    if !matches!(
+        error.kind(),
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+    ) {
+        return Unsaid::Never(sys::errno(error), format!("saying hello failed: {error}"));
+    }
+    let mut bytes = [0; MAX_SIZE];
+    let Ok(Received::Packet(len)) = socket.receive(&mut bytes) else {
+        return Unsaid::HungUp;
+    };
+    match Greeting::parse(&bytes[..len]) {
+        Ok(Greeting::Refuse(refuse)) => Unsaid::refused(refuse),
+        _ => Unsaid::HungUp,
+    }
 }
 
 impl ShmLink {
@@ -52,22 +86,29 @@ impl ShmLink {
         };
         match self.say_hello(&socket, name) {
             Ok(half) => self.await_answer(peer, socket, half, sink),
-            Err((errno, why)) => self.fail(peer, errno, &why, sink),
+            // Too many callers were silent, and this one was the oldest: it lost the processor before it could speak.
+            Err(Unsaid::HungUp) if self.now < patience => {}
+            Err(Unsaid::HungUp) => {
+                let why = "it hung up before it was greeted";
+                self.fail(peer, Errno::CONNREFUSED, why, sink);
+            }
+            Err(Unsaid::Never(errno, why)) => self.fail(peer, errno, &why, sink),
         }
     }
 
-    fn say_hello(&mut self, socket: &Socket, to: String) -> Result<HalfCall, (Errno, String)> {
+    fn say_hello(&mut self, socket: &Socket, to: String) -> Result<HalfCall, Unsaid> {
         let who = socket
             .credentials()
-            .map_err(|error| (sys::errno(&error), error.to_string()))?;
-        handshake::check_owner(who, process::user())
-            .map_err(|refuse| (handshake::errno_of(refuse.cause), refuse.text))?;
+            .map_err(|error| Unsaid::Never(sys::errno(&error), error.to_string()))?;
+        handshake::check_owner(who, process::user(), &self.params.users)
+            .map_err(Unsaid::refused)?;
         let spare = match self.board.spare.take() {
             Some(spare) => Ok(spare),
             None => Spare::new(&self.params),
         };
         let made = spare.and_then(|spare| Ok((spare.map()?, spare)));
-        let (region, spare) = made.map_err(|error| (error.errno, error.to_string()))?;
+        let (region, spare) =
+            made.map_err(|error| Unsaid::Never(error.errno, error.to_string()))?;
         let hello = Greeting::Hello(Hello {
             ability: self.board.ability(false),
             incarnation: *self.board.incarnation,
@@ -79,10 +120,10 @@ impl ShmLink {
         });
         socket
             .send(&hello.emit(), Some(spare.file.as_fd()))
-            .map_err(|error| (sys::errno(&error), format!("saying hello failed: {error}")))?;
+            .map_err(|error| why_unsaid(socket, &error))?;
         Ok(HalfCall {
             region,
-            pid: who.pid,
+            process: Identity::of(who),
         })
     }
 
@@ -100,7 +141,7 @@ impl ShmLink {
                 region: call.region,
                 deadline,
                 conn: index,
-                pid: call.pid,
+                process: call.process,
                 ability: Ability::empty(),
                 incarnation: 0,
                 reads: Err(String::new()),
@@ -117,7 +158,7 @@ impl ShmLink {
     ) {
         let mut bytes = [0; MAX_SIZE];
         let len = match socket.receive(&mut bytes) {
-            Ok(Received::Packet(len, _)) => len,
+            Ok(Received::Packet(len)) => len,
             Ok(Received::Nothing) => return self.board.set(index, Conn::Called(socket, peer)),
             Ok(Received::Closed) => {
                 self.board.set(index, Conn::Called(socket, peer));
@@ -181,7 +222,7 @@ impl ShmLink {
         };
         half.ability = accept.ability;
         half.incarnation = accept.incarnation;
-        half.reads = self.probe(half.pid, accept.probe, accept.incarnation);
+        half.reads = self.probe(&half.process, accept.probe, accept.incarnation);
         let ready = Greeting::Ready(self.board.ability(half.reads.is_ok()));
         if let Err(error) = socket.send(&ready.emit(), None) {
             self.drop_conn(index, socket);

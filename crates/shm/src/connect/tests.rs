@@ -1,5 +1,7 @@
 //! What comes through the socket when the other side is not one of ours, or not any more.
 
+mod door;
+
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -87,8 +89,8 @@ fn want(link: &mut ShmLink, name: &str) -> PeerId {
 
 fn answer(socket: &Socket) -> Option<Greeting> {
     let mut bytes = [0; MAX_SIZE];
-    match socket.receive(&mut bytes) {
-        Ok(Received::Packet(len, _)) => Greeting::parse(&bytes[..len]).ok(),
+    match socket.receive_with_file(&mut bytes) {
+        Ok((Received::Packet(len), _)) => Greeting::parse(&bytes[..len]).ok(),
         _ => None,
     }
 }

@@ -21,7 +21,17 @@ pub(crate) type Rx = Consumer<RawMemory<Arc<Mapping>>>;
 
 /// Creates a file without a name that lives as long as somebody has it open or mapped.
 pub(crate) fn memfd() -> io::Result<OwnedFd> {
-    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    memfd_with(0)
+}
+
+/// The same of huge pages, of which none needs to be there.
+#[cfg(test)]
+pub(crate) fn memfd_of_huge_pages() -> io::Result<OwnedFd> {
+    memfd_with(libc::MFD_HUGETLB)
+}
+
+fn memfd_with(kind: libc::c_uint) -> io::Result<OwnedFd> {
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING | kind;
     // SAFETY: the name is a C string; a new descriptor is returned.
     let fd = check(unsafe { libc::memfd_create(c"oxifabric-shm".as_ptr(), flags) })?;
     // SAFETY: nobody else knows the descriptor.
@@ -52,6 +62,29 @@ pub(crate) fn seal(file: BorrowedFd<'_>) -> io::Result<()> {
     check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) }).map(drop)
 }
 
+/// Tells whether a file is plain memory or a plain file: no device, and none of huge pages, which can be missing when they are
+/// touched although they were allocated (another descriptor may punch holes), so that a signal kills this process.
+pub(crate) fn is_plain(file: BorrowedFd<'_>) -> bool {
+    const HUGETLBFS: i64 = 0x9584_58f6;
+    let mut system = std::mem::MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: fstatfs fills the structure when it succeeds.
+    let kind = unsafe {
+        if libc::fstatfs(file.as_raw_fd(), system.as_mut_ptr()) < 0 {
+            return false;
+        }
+        system.assume_init().f_type
+    };
+    let is_file = stat_of(file).is_ok_and(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFREG);
+    is_file && kind as i64 & 0xffff_ffff != HUGETLBFS
+}
+
+/// Tells whether a file can be read and written by its descriptor.
+pub(crate) fn is_writable(file: BorrowedFd<'_>) -> bool {
+    // SAFETY: plain system call on an open descriptor.
+    let flags = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) };
+    flags >= 0 && flags & libc::O_ACCMODE == libc::O_RDWR && flags & libc::O_PATH == 0
+}
+
 /// Tells whether a file can never become shorter.
 pub(crate) fn is_sealed(file: BorrowedFd<'_>) -> bool {
     // SAFETY: plain system call on an open descriptor.
@@ -61,13 +94,17 @@ pub(crate) fn is_sealed(file: BorrowedFd<'_>) -> bool {
 
 /// Returns the size of a file and how much of it has memory behind it, in bytes.
 pub(crate) fn sizes(file: BorrowedFd<'_>) -> io::Result<(u64, u64)> {
+    let stat = stat_of(file)?;
+    Ok((stat.st_size as u64, stat.st_blocks as u64 * 512))
+}
+
+fn stat_of(file: BorrowedFd<'_>) -> io::Result<libc::stat> {
     let mut stat = std::mem::MaybeUninit::<libc::stat>::uninit();
     // SAFETY: fstat fills the structure when it succeeds.
-    let stat = unsafe {
+    unsafe {
         check(libc::fstat(file.as_raw_fd(), stat.as_mut_ptr()))?;
-        stat.assume_init()
-    };
-    Ok((stat.st_size as u64, stat.st_blocks as u64 * 512))
+        Ok(stat.assume_init())
+    }
 }
 
 /// The usual page. Where pages are larger the kernel may refuse to populate from the middle of one.

@@ -9,6 +9,7 @@ use std::ptr;
 
 use oxifabric_core::syscall;
 
+use super::control::{self, Control};
 use super::{check, check_size};
 
 /// Longest abstract name, in bytes without the leading zero.
@@ -21,8 +22,8 @@ pub(crate) struct Socket(OwnedFd);
 /// What came.
 #[derive(Debug)]
 pub(crate) enum Received {
-    /// A packet of so many bytes, maybe with a descriptor.
-    Packet(usize, Option<OwnedFd>),
+    /// A packet of so many bytes.
+    Packet(usize),
     /// Nothing yet.
     Nothing,
     /// The other end is closed.
@@ -104,9 +105,7 @@ impl Socket {
         let mut control = Control::new();
         let mut message = header(&mut piece);
         if let Some(file) = file {
-            control.put(file);
-            message.msg_control = ptr::from_mut(&mut control).cast();
-            message.msg_controllen = CONTROL_SIZE as _;
+            control.put(file, &mut message);
         }
         let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
         // SAFETY: the header points to live memory; sendmsg only reads it.
@@ -119,27 +118,63 @@ impl Socket {
         unsafe { libc::shutdown(self.raw(), libc::SHUT_RDWR) };
     }
 
-    /// Takes the next packet; what does not fit into `bytes` is lost.
+    /// Takes the next packet, which brings no descriptor; what does not fit into `bytes` is lost.
+    ///
+    /// # Errors
+    /// `InvalidData` when it brings one, or more: they are closed. Else what the system says.
     pub(crate) fn receive(&self, bytes: &mut [u8]) -> io::Result<Received> {
-        let mut piece = libc::iovec {
-            iov_base: bytes.as_mut_ptr().cast(),
-            iov_len: bytes.len(),
-        };
+        let mut piece = piece_of(bytes);
+        let mut message = header(&mut piece);
+        let received = self.receive_message(&mut message)?;
+        control::refuse_more(&message)?;
+        Ok(received)
+    }
+
+    /// The same of a packet that may bring one descriptor.
+    ///
+    /// # Errors
+    /// As [`Socket::receive`] for more descriptors than one.
+    pub(crate) fn receive_with_file(
+        &self,
+        bytes: &mut [u8],
+    ) -> io::Result<(Received, Option<OwnedFd>)> {
+        let mut piece = piece_of(bytes);
         let mut control = Control::new();
         let mut message = header(&mut piece);
-        message.msg_control = ptr::from_mut(&mut control).cast();
-        message.msg_controllen = CONTROL_SIZE as _;
-        let flags = libc::MSG_CMSG_CLOEXEC | libc::MSG_DONTWAIT;
-        // SAFETY: the header points to live memory of the stated sizes.
-        match check_size(unsafe { syscall::recvmsg(self.raw(), &raw mut message, flags) }) {
-            Ok(0) => Ok(Received::Closed),
-            Ok(len) => Ok(Received::Packet(len, control.take(&message))),
-            Err(error) => match error.kind() {
-                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(Received::Nothing),
-                io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Ok(Received::Closed),
-                _ => Err(error),
-            },
+        control.make_room(&mut message);
+        let received = self.receive_message(&mut message)?;
+        // An empty packet, which looks like the end of the connection, brings descriptors too.
+        let file = control.take(&message)?;
+        Ok((received, file))
+    }
+
+    fn receive_message(&self, message: &mut libc::msghdr) -> io::Result<Received> {
+        let control_len = message.msg_controllen;
+        // The first error may stand before what the other end said before it closed: of this it is said once.
+        for _ in 0..2 {
+            message.msg_controllen = control_len;
+            let flags = libc::MSG_CMSG_CLOEXEC | libc::MSG_DONTWAIT;
+            // SAFETY: the header points to live memory of the stated sizes, as its makers here see to.
+            let result = unsafe { syscall::recvmsg(self.raw(), &raw mut *message, flags) };
+            match check_size(result) {
+                Ok(0) => return Ok(Received::Closed),
+                Ok(len) => return Ok(Received::Packet(len)),
+                Err(error) => {
+                    // The kernel leaves a header alone when it fails.
+                    message.msg_controllen = 0 as _;
+                    message.msg_flags = 0;
+                    match error.kind() {
+                        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => {
+                            return Ok(Received::Nothing);
+                        }
+                        io::ErrorKind::ConnectionReset => {}
+                        io::ErrorKind::BrokenPipe => return Ok(Received::Closed),
+                        _ => return Err(error),
+                    }
+                }
+            }
         }
+        Ok(Received::Closed)
     }
 
     /// Returns who is at the other end. Of a connected socket that is who called listen(2).
@@ -161,6 +196,11 @@ impl Socket {
             pid: cred.pid,
             uid: cred.uid,
         })
+    }
+
+    /// Returns the descriptor's number.
+    pub(crate) fn number(&self) -> u64 {
+        self.raw().unsigned_abs().into()
     }
 
     fn raw(&self) -> libc::c_int {
@@ -189,61 +229,17 @@ fn address(name: &[u8]) -> io::Result<(libc::sockaddr_un, libc::socklen_t)> {
     Ok((address, len as libc::socklen_t))
 }
 
+fn piece_of(bytes: &mut [u8]) -> libc::iovec {
+    libc::iovec {
+        iov_base: bytes.as_mut_ptr().cast(),
+        iov_len: bytes.len(),
+    }
+}
+
 fn header(piece: &mut libc::iovec) -> libc::msghdr {
     // SAFETY: all fields of the structure are integers or pointers, for which zero is valid.
     let mut message: libc::msghdr = unsafe { mem::zeroed() };
     message.msg_iov = piece;
     message.msg_iovlen = 1;
     message
-}
-
-const FD_SIZE: u32 = mem::size_of::<libc::c_int>() as u32;
-// SAFETY: CMSG_SPACE only computes.
-const CONTROL_SIZE: usize = unsafe { libc::CMSG_SPACE(FD_SIZE) } as usize;
-
-/// Room for one descriptor beside a packet.
-#[repr(C)]
-union Control {
-    bytes: [u8; CONTROL_SIZE],
-    _align: libc::cmsghdr,
-}
-
-impl Control {
-    const fn new() -> Self {
-        Self {
-            bytes: [0; CONTROL_SIZE],
-        }
-    }
-
-    fn put(&mut self, file: BorrowedFd<'_>) {
-        let header: *mut libc::cmsghdr = ptr::from_mut(self).cast();
-        // SAFETY: the union is aligned as the header and has room for it and one descriptor behind it.
-        unsafe {
-            (*header).cmsg_level = libc::SOL_SOCKET;
-            (*header).cmsg_type = libc::SCM_RIGHTS;
-            (*header).cmsg_len = libc::CMSG_LEN(FD_SIZE) as _;
-            libc::CMSG_DATA(header)
-                .cast::<libc::c_int>()
-                .write_unaligned(file.as_raw_fd());
-        }
-    }
-
-    fn take(&self, message: &libc::msghdr) -> Option<OwnedFd> {
-        // SAFETY: the kernel filled `self` as the message's control memory, so CMSG_FIRSTHDR is null or points to a
-        // complete header in it. A descriptor in it was made for this process and nobody else knows it.
-        unsafe {
-            let header = libc::CMSG_FIRSTHDR(message);
-            if header.is_null()
-                || (*header).cmsg_level != libc::SOL_SOCKET
-                || (*header).cmsg_type != libc::SCM_RIGHTS
-                || ((*header).cmsg_len as usize) < libc::CMSG_LEN(FD_SIZE) as usize
-            {
-                return None;
-            }
-            let fd = libc::CMSG_DATA(header)
-                .cast::<libc::c_int>()
-                .read_unaligned();
-            Some(OwnedFd::from_raw_fd(fd))
-        }
-    }
 }

@@ -39,6 +39,11 @@ impl<M: Memory> Consumer<M> {
         self.head
     }
 
+    /// Returns the lane's size.
+    pub const fn layout(&self) -> Layout {
+        self.layout
+    }
+
     /// Tells whether a cell is there.
     #[inline(always)]
     pub fn is_ready(&self) -> bool {
@@ -58,14 +63,18 @@ impl<M: Memory> Consumer<M> {
         for next in 1..=AHEAD {
             self.memory.will_read(self.head.wrapping_add(next));
         }
-        let mut words = [0; 7];
-        for (value, word) in words.iter_mut().zip(&line[1..]) {
-            *value = word.load(Ordering::Relaxed);
+        Some(cell_of(first, line))
+    }
+
+    /// Returns a later cell, so many behind the next one, if it is there. A lane has no more than its cells.
+    pub fn peek_ahead(&self, ahead: u64) -> Option<Cell> {
+        let position = self.head.wrapping_add(ahead);
+        let line = self.memory.cell(position);
+        let first = line[0].load(Ordering::Acquire);
+        if ahead >= self.layout.cells() as u64 || first as u32 != self.layout.lap(position) {
+            return None;
         }
-        Some(Cell {
-            meta: (first >> 32) as u32,
-            words,
-        })
+        Some(cell_of(first, line))
     }
 
     /// Returns where in the byte ring the body of the next cell starts, given its length.
@@ -113,6 +122,19 @@ impl<M: Memory> Consumer<M> {
         self.published = self.head;
         self.byte_published = self.byte_head;
         true
+    }
+}
+
+/// Reads a cell whose first word was read.
+#[inline(always)]
+fn cell_of<W: Word>(first: u64, line: &[W; 8]) -> Cell {
+    let mut words = [0; 7];
+    for (value, word) in words.iter_mut().zip(&line[1..]) {
+        *value = word.load(Ordering::Relaxed);
+    }
+    Cell {
+        meta: (first >> 32) as u32,
+        words,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Outsiders attack a process that serves honest peers: through real sockets and shared memory, and with another
 //! user's rights where that matters. One file for each kind of door; docs/threats.md names the bound of each.
 
+mod callers;
 mod players;
 mod streams;

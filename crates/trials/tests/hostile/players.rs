@@ -16,11 +16,22 @@ pub(crate) struct Players {
 
 impl Players {
     pub(crate) fn start(program: &Compiled, library: &Library) -> Self {
+        Self::start_over("tcp", program, library, |program| program)
+    }
+
+    /// The same over any provider, with programs that are `adapted` before they start.
+    pub(crate) fn start_over(
+        provider: &str,
+        program: &Compiled,
+        library: &Library,
+        adapted: impl Fn(Program) -> Program,
+    ) -> Self {
         let meeting = Scratch::new();
         let start = |role: &str| {
-            let line = format!("tcp {} {role}", meeting.path().display());
+            let line = format!("{provider} {} {role}", meeting.path().display());
             let program = Program::new(program.file()).library(library);
-            program.line(&line).env("FI_LOG_LEVEL", "warn").start()
+            let program = program.line(&line).env("FI_LOG_LEVEL", "warn");
+            adapted(program).start()
         };
         let (answerer, asker) = (start("answerer"), start("asker"));
         Self {
@@ -53,6 +64,18 @@ impl Players {
         address
             .and_then(|text| text.parse().ok())
             .expect("the answerer printed its address")
+    }
+
+    /// The name of the asker or the answerer over shm.
+    pub(crate) fn name(&self, role: &str) -> String {
+        let named = fs::read(self.meeting.join(role)).expect("it has made its address known");
+        let name = named.split(|&byte| byte == 0).next().unwrap_or_default();
+        String::from_utf8_lossy(name).into_owned()
+    }
+
+    /// The number of the answerer's process.
+    pub(crate) fn answerer(&self) -> u32 {
+        self.answerer.id()
     }
 
     pub(crate) fn stop(self) -> (Outcome, Outcome) {

@@ -1,0 +1,100 @@
+//! Callers that take more than they should.
+
+use super::*;
+
+#[test]
+fn descriptors_that_no_packet_of_the_greeting_brings_end_the_call() {
+    let mut link = open();
+    let socket = call(&link);
+    let spare = Spare::new(Params::of_environment()).expect("memory");
+    let bytes = Greeting::Hello(hello(&link)).emit();
+    socket.send(&bytes, Some(spare.file.as_fd())).expect("room");
+    poll(&mut link, 0);
+    assert!(matches!(answer(&socket), Some(Greeting::Accept(_))));
+    let ready = Greeting::Ready(Ability::empty()).emit();
+    socket.send(&ready, Some(spare.file.as_fd())).expect("room");
+    poll(&mut link, 1);
+    assert!(is_closed(&socket));
+}
+
+#[test]
+fn of_many_silent_callers_the_oldest_go_unless_they_have_spoken() {
+    let mut link = open();
+    let late = call(&link);
+    poll(&mut link, 0);
+    let silent: Vec<_> = (0..200).map(|_| call(&link)).collect();
+    let spare = Spare::new(Params::of_environment()).expect("memory");
+    let bytes = Greeting::Hello(hello(&link)).emit();
+    late.send(&bytes, Some(spare.file.as_fd())).expect("room");
+    for milliseconds in 0..10 {
+        poll(&mut link, milliseconds);
+    }
+    assert!(matches!(answer(&late), Some(Greeting::Accept(_))));
+    let open = silent.iter().map(|socket| !is_closed(socket));
+    let open: Vec<_> = open.collect();
+    assert_eq!(open.iter().filter(|open| **open).count(), 64);
+    assert!(open[200 - 64..].iter().all(|open| *open), "the latest stay");
+}
+
+#[test]
+fn a_closed_door_keeps_no_thread_awake_and_opens_again() {
+    let mut link = open();
+    let noisy = call(&link);
+    noisy.send(b"GET / HTTP/1.0\r\n\r\n", None).expect("room");
+    poll(&mut link, 0);
+    assert!(is_closed(&noisy));
+    let late = call(&link);
+    let bytes = Greeting::Hello(Hello {
+        to: "somebody else".into(),
+        ..hello(&link)
+    });
+    let spare = Spare::new(Params::of_environment()).expect("memory");
+    late.send(&bytes.emit(), Some(spare.file.as_fd()))
+        .expect("room");
+    link.board
+        .close_door(Instant::default().after(Duration::from_millis(100)));
+    poll(&mut link, 99);
+    assert_eq!(refusal(&late), None);
+    assert!(link.arm(), "there is nothing to do before it opens");
+    assert!(link.board.epoll.ready().tokens().is_empty());
+    poll(&mut link, 100);
+    assert_eq!(refusal(&late), Some(Cause::Name));
+}
+
+#[test]
+fn an_endpoint_that_lives_is_not_replaced_by_one_that_claims_its_name() {
+    let mut link = open();
+    let (old, new) = (call(&link), call(&link));
+    let say = |socket: &Socket, incarnation| {
+        let spare = Spare::new(Params::of_environment()).expect("memory");
+        let bytes = Greeting::Hello(Hello {
+            incarnation,
+            ..hello(&link)
+        });
+        let sent = socket.send(&bytes.emit(), Some(spare.file.as_fd()));
+        sent.expect("room");
+    };
+    say(&old, 1);
+    let (late, early) = (call(&link), 14_999);
+    say(&new, 2);
+    poll(&mut link, 0);
+    assert!(matches!(answer(&old), Some(Greeting::Accept(_))));
+    let ready = Greeting::Ready(Ability::empty()).emit();
+    old.send(&ready, None).expect("room");
+    poll(&mut link, early);
+    assert!(answer(&new).is_none() && !is_closed(&new) && !is_closed(&old));
+    poll(&mut link, 15_000);
+    assert_eq!(refusal(&new), Some(Cause::Name), "it has waited for long");
+    let successor = Hello {
+        incarnation: 3,
+        ..hello(&link)
+    };
+    let spare = Spare::new(Params::of_environment()).expect("memory");
+    let bytes = Greeting::Hello(successor).emit();
+    late.send(&bytes, Some(spare.file.as_fd())).expect("room");
+    poll(&mut link, 15_001);
+    assert!(!is_closed(&old) && !is_closed(&late));
+    drop(old);
+    poll(&mut link, 15_002);
+    assert!(matches!(answer(&late), Some(Greeting::Accept(_))));
+}

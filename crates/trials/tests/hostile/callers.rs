@@ -1,0 +1,243 @@
+//! Callers at the socket of a shm endpoint, of this user and of another one, while two good peers play on beside them. What they send
+//! is made by `programs/callers.c` after docs/protocol/shm.md.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use oxifabric_trials::source::{self, Compiled};
+use oxifabric_trials::{Library, Missing, Process, Program, installed, require};
+
+use crate::players::Players;
+
+/// A user without rights, `nobody` on most systems.
+const OTHER: u32 = 65534;
+/// Callers that have not greeted: as many as docs/protocol/shm.md 2.9 lets in.
+const MOST_SILENT: usize = 64;
+/// What an honest peer is played for at a time, in rounds.
+const ROUNDS: u64 = 200;
+
+/// Two players over shm and the program that attacks one of them.
+struct Scene {
+    players: Players,
+    callers: Compiled,
+}
+
+impl Scene {
+    /// Lets the players play; of `FI_SHM_USERS` they get `users`, and at most `files` descriptors.
+    fn open(users: &str, files: u32) -> Result<Self, Missing> {
+        installed("prlimit")?;
+        let library = Library::under_test()?;
+        let program = source::compile_client("volley")?;
+        let callers = source::compile("callers", &installed("cc")?, &[]);
+        let adapt = |program: Program| {
+            let limit = format!("--nofile={files}");
+            program.env("FI_SHM_USERS", users).under("prlimit", [limit])
+        };
+        let mut players = Players::start_over("shm", &program, &library, adapt);
+        players.play(1);
+        Ok(Self { players, callers })
+    }
+
+    /// Starts an attack on the answerer.
+    fn attack(&self, user: u32, what: &str, count: u64) -> Process {
+        let line = format!("{user} {} {what} {count}", self.players.name("answerer"));
+        let program = Program::new(self.callers.file()).line(&line);
+        program.env("PEER", self.players.name("asker")).start()
+    }
+
+    /// The same, until it says that it is done or has ended.
+    fn attack_until_done(&self, user: u32, what: &str, count: u64) -> Process {
+        let mut attack = self.attack(user, what, count);
+        let _ = attack.until(|attack| attack.stdout().contains("done\n"));
+        assert!(
+            attack.stdout().contains("done\n"),
+            "{}{}",
+            attack.stdout(),
+            attack.stderr()
+        );
+        attack
+    }
+
+    fn descriptors(&self) -> usize {
+        let folder = format!("/proc/{}/fd", self.players.answerer());
+        fs::read_dir(Path::new(&folder)).map_or(0, Iterator::count)
+    }
+
+    /// Plays on until the answerer has at most so many descriptors.
+    fn settle(&mut self, most: usize) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while self.descriptors() > most {
+            assert!(
+                Instant::now() < deadline,
+                "{} descriptors, more than {most}",
+                self.descriptors()
+            );
+            self.play();
+        }
+    }
+
+    /// Plays, and returns how long it took.
+    fn play(&mut self) -> Duration {
+        let before = self.players.play(0);
+        let start = Instant::now();
+        self.players.play(before + ROUNDS);
+        start.elapsed()
+    }
+
+    /// The median of some plays.
+    fn pace(&mut self) -> Duration {
+        let mut plays: Vec<Duration> = (0..5).map(|_| self.play()).collect();
+        plays.sort();
+        plays[plays.len() / 2]
+    }
+
+    fn end(self) {
+        let (asker, answerer) = self.players.stop();
+        asker.expect_success().expect_stdout(" 0 wrong\n");
+        answerer.expect_success().expect_stdout(" 0 wrong\n");
+    }
+}
+
+/// Whether this test may act as another user.
+fn other_user() -> Result<u32, Missing> {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let root = status
+        .lines()
+        .any(|line| line.split_whitespace().take(3).eq(["Uid:", "0", "0"]));
+    root.then_some(OTHER)
+        .ok_or_else(|| Missing("only root can act as another user".into()))
+}
+
+/// This test's own user.
+fn own_user() -> u32 {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata("/proc/self").map_or(0, |about| about.uid())
+}
+
+/// Whether the players keep at least half their pace beside an attack, measured as often as a busy machine needs. They are compared with
+/// themselves beside a program that is as busy and leaves them alone.
+fn keeps_pace(scene: &mut Scene, user: u32, what: &str, count: u64) -> (bool, String) {
+    let harmless = if what == "flood" { "spin" } else { "silent" };
+    let mut seen = String::new();
+    for _ in 0..4 {
+        let idler = scene.attack_until_done(user, harmless, 0);
+        let alone = scene.pace();
+        drop(idler);
+        let attack = scene.attack_until_done(user, what, count);
+        let beside = scene.pace();
+        drop(attack);
+        seen += &format!("{alone:?} beside {harmless}, {beside:?} beside {what}\n");
+        if beside <= alone * 2 {
+            return (true, seen);
+        }
+    }
+    (false, seen)
+}
+
+fn leave_no_descriptor(user: u32) -> Result<(), Missing> {
+    let mut scene = Scene::open("", 1024)?;
+    let before = scene.descriptors();
+    scene.attack_until_done(user, "descriptors", 10_000);
+    scene.settle(before);
+    scene.end();
+    Ok(())
+}
+
+#[test]
+fn ten_thousand_callers_of_this_user_that_send_descriptors_leave_none_open() {
+    require!(leave_no_descriptor(own_user()));
+}
+
+#[test]
+fn ten_thousand_callers_of_another_user_that_send_descriptors_leave_none_open() {
+    let other = require!(other_user());
+    require!(leave_no_descriptor(other));
+}
+
+#[test]
+fn three_thousand_silent_callers_are_bounded_and_good_peers_play_on() {
+    let mut scene = require!(Scene::open("", 1024));
+    let before = scene.descriptors();
+    let attack = scene.attack_until_done(own_user(), "silent", 3_000);
+    scene.settle(before + MOST_SILENT);
+    drop(attack);
+    scene.settle(before);
+    let (kept, seen) = keeps_pace(&mut scene, own_user(), "silent", 3_000);
+    assert!(kept, "{seen}");
+    scene.end();
+}
+
+#[test]
+fn silent_callers_of_another_user_are_shown_the_door_at_once() {
+    let other = require!(other_user());
+    let mut scene = require!(Scene::open("", 1024));
+    let before = scene.descriptors();
+    let attack = scene.attack_until_done(other, "silent", 3_000);
+    scene.settle(before);
+    drop(attack);
+    let (kept, seen) = keeps_pace(&mut scene, other, "flood", 0);
+    assert!(kept, "{seen}");
+    scene.end();
+}
+
+#[test]
+fn good_peers_play_on_where_silent_callers_take_the_last_descriptors() {
+    let mut scene = require!(Scene::open("", 48));
+    let (kept, seen) = keeps_pace(&mut scene, own_user(), "silent", 500);
+    assert!(kept, "{seen}");
+    assert!(scene.descriptors() < 48, "some are left to the application");
+    scene.end();
+}
+
+#[test]
+fn a_flood_of_callers_leaves_good_peers_their_pace() {
+    let mut scene = require!(Scene::open("", 1024));
+    let (kept, seen) = keeps_pace(&mut scene, own_user(), "flood", 0);
+    assert!(kept, "{seen}");
+    scene.end();
+}
+
+#[test]
+fn a_caller_that_claims_the_name_of_a_live_peer_does_not_replace_it() {
+    let mut scene = require!(Scene::open("", 1024));
+    let attack = scene.attack_until_done(own_user(), "claim", 2_000);
+    assert!(
+        attack.stdout().contains("claim: no answer"),
+        "{}",
+        attack.stdout()
+    );
+    scene.play();
+    scene.end();
+}
+
+#[test]
+fn a_root_endpoint_refuses_other_users_unless_it_is_told_and_never_reads_their_memory() {
+    let other = require!(other_user());
+    for (users, answer) in [
+        ("", "greet: refused, cause 3"),
+        ("7", "greet: refused, cause 3"),
+        // Neither of both abilities that it could have: it never sleeps, and does not read.
+        ("65534", "greet: kind 2, abilities 0"),
+    ] {
+        let scene = require!(Scene::open(users, 1024));
+        let attack = scene.attack_until_done(other, "greet", 30_000);
+        assert!(
+            attack.stdout().contains(answer),
+            "{users}: {}",
+            attack.stdout()
+        );
+        scene.end();
+    }
+}
+
+#[test]
+fn memory_that_could_kill_by_a_signal_is_refused() {
+    let scene = require!(Scene::open("", 1024));
+    let attack = scene.attack_until_done(own_user(), "memory", 0);
+    for line in attack.stdout().lines().filter(|line| *line != "done") {
+        let refused = line.ends_with("refused, cause 2") || line == "huge: impossible";
+        assert!(refused, "{line}");
+    }
+    scene.end();
+}
