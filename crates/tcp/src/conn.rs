@@ -15,7 +15,7 @@ use crate::cm::Terms;
 use crate::ledger::{Ledger, Unsendable};
 use crate::outlet::Outlet;
 use crate::reminder::{self, Customer};
-use crate::rx::{LARGE_LEN, Progress, Rx};
+use crate::rx::{Fault, LARGE_LEN, Progress, Rx};
 use crate::sys::{Delivery, Interest, Socket};
 use crate::tx::{Body, Taken, Tx};
 
@@ -51,6 +51,8 @@ pub(crate) struct Conn {
     burst: u32,
     /// A large body was sent since the last read.
     sent_large: bool,
+    /// The peer has closed its end, and the frame that is stalled is here as a whole.
+    ended: bool,
     ledger: Ledger,
     outlet: Arc<Outlet>,
     /// As the sending half was when this thread had it last.
@@ -82,6 +84,7 @@ impl Conn {
             turn: 0,
             burst: 0,
             sent_large: false,
+            ended: false,
             ledger: Ledger::new(&terms),
             blocked: false,
             holds_back: false,
@@ -255,10 +258,26 @@ impl Conn {
 
     /// What is to be waited for.
     pub(crate) fn wanted(&self) -> Interest {
+        let stalled = self.rx.stalled();
         Interest {
-            read: !self.rx.stalled(),
+            read: !stalled,
             write: self.blocked,
+            end: stalled && !self.ended,
         }
+    }
+
+    /// The peer may have closed its end while a frame is stalled. What is here as a whole is still delivered, once there is
+    /// room for it; what never can be ends the connection.
+    #[cold]
+    pub(crate) fn look_for_end(&mut self) -> Result<(), Fault> {
+        if self.ended || !self.rx.stalled() || !self.socket.is_closed_by_peer() {
+            return Ok(());
+        }
+        if self.rx.lacks(self.socket.unread().unwrap_or(0)) {
+            return Err(Fault::Closed { within: true });
+        }
+        self.ended = true;
+        Ok(())
     }
 
     /// Tells the sink of everything that will not end any more.

@@ -122,6 +122,16 @@ impl Rx {
         matches!(self.state, State::Stalled { .. })
     }
 
+    /// Tells whether the stalled frame is not here as a whole, with so many bytes that were not read.
+    pub(crate) fn lacks(&self, unread: usize) -> bool {
+        match &self.state {
+            State::Stalled { body_len, .. } => {
+                self.staging.len().saturating_add(unread) < *body_len
+            }
+            _ => false,
+        }
+    }
+
     /// Gives up; returns the token of the body that was coming.
     pub(crate) fn abandon(&mut self) -> Option<RxToken> {
         match std::mem::replace(&mut self.state, State::Header) {

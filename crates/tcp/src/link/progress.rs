@@ -205,10 +205,29 @@ impl TcpLink {
             self.end(id, why, "the connection broke", sink);
             return events + 1;
         }
+        if event.ended {
+            return events + self.ended(id, sink);
+        }
         if event.broken || event.readable && (!direct || conn.expects_large()) {
             events += self.read(id, true, sink);
         }
         events
+    }
+
+    /// The peer has closed its end of a stalled connection.
+    #[cold]
+    fn ended(&mut self, id: PeerId, sink: &mut impl Sink) -> usize {
+        let Some(peer) = self.peers.get_mut(id) else {
+            return 0;
+        };
+        let Lane::Ready(conn) = &mut peer.lane else {
+            return 0;
+        };
+        match conn.look_for_end() {
+            Ok(()) => self.watch(id),
+            Err(fault) => self.end_by(id, &fault, sink),
+        }
+        1
     }
 
     /// Goes on sending.

@@ -52,7 +52,7 @@ pub(crate) struct Recorder {
     pub(crate) writable: Vec<PeerId>,
     pub(crate) down: Vec<(PeerId, Errno)>,
     /// Answers with a stall as long as it is set.
-    full: bool,
+    pub(crate) full: bool,
     /// Answers with a refusal.
     hostile: bool,
     /// Gives bodies no more room than this.

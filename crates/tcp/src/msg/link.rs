@@ -12,7 +12,7 @@ use oxifabric_types::{Errno, Instant, PeerId};
 
 use super::connection::{SOCKET, Stage, TcpConnection};
 use crate::conn::Broken;
-use crate::rx::{self, Progress};
+use crate::rx::{self, Fault, Progress};
 use crate::sys;
 
 impl Link for TcpConnection {
@@ -73,7 +73,10 @@ impl Link for TcpConnection {
         }
         match &mut self.stage {
             Stage::Ready(conn) => {
-                if !conn.stalled() {
+                if conn.stalled() {
+                    let found = conn.look_for_end();
+                    events += self.note_end(found);
+                } else {
                     let progress = conn.read(THE_PEER, sink);
                     events += progress.events;
                     if progress.end.is_err() || conn.stalled() || progress.acknowledge > 0 {
@@ -155,17 +158,37 @@ impl TcpConnection {
     #[cold]
     fn conclude(&mut self, progress: &Progress) {
         if let Err(fault) = &progress.end {
-            let why = fault.to_string();
-            if fault.is_worth_a_line() {
-                let peer = oxifabric_core::connection::Connection::peer_name(self);
-                let peer = peer.map_or_else(|_| String::new(), |peer| peer.to_string());
-                log::warn!("tcp", EpCtrl, "connection with {peer} dropped: {why}");
-            }
-            self.end(rx::errno_of(fault), &why);
-            return;
+            return self.end_by(fault);
         }
         self.flush();
         self.watch();
+    }
+
+    /// Acts on what a look at a stalled connection found; returns how many events that were.
+    #[cold]
+    fn note_end(&mut self, found: Result<(), Fault>) -> usize {
+        match found {
+            Ok(()) => {
+                // Where the peer has closed its end, that is not waited for any more.
+                self.watch();
+                0
+            }
+            Err(fault) => {
+                self.end_by(&fault);
+                1
+            }
+        }
+    }
+
+    /// Ends a connection that cannot be read any further.
+    fn end_by(&mut self, fault: &Fault) {
+        let why = fault.to_string();
+        if fault.is_worth_a_line() {
+            let peer = oxifabric_core::connection::Connection::peer_name(self);
+            let peer = peer.map_or_else(|_| String::new(), |peer| peer.to_string());
+            log::warn!("tcp", EpCtrl, "connection with {peer} dropped: {why}");
+        }
+        self.end(rx::errno_of(fault), &why);
     }
 
     /// Goes on sending where the socket was full.

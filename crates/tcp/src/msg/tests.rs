@@ -464,3 +464,30 @@ fn an_address_passes_from_a_listener_to_a_connection() {
     assert_eq!(request(&mut listener, &mut a).from, name);
     assert_eq!(listener.into_socket().err(), Some(Errno::INVAL));
 }
+
+#[test]
+fn a_stalled_message_that_can_never_be_complete_ends_its_connection() {
+    let mut listener = listener();
+    let mut stream = TcpStream::connect(address(&listener)).expect("it listens");
+    stream
+        .write_all(&compose(CmKind::Request, b""))
+        .expect("a fresh socket");
+    let start = Clock::now();
+    let incoming = loop {
+        if let Some(incoming) = poll(&mut listener, START).pop() {
+            break incoming;
+        }
+        assert!(start.elapsed() < WATCHDOG, "no request came");
+    };
+    let mut end = End::of(TcpConnection::invited(incoming.request).expect("descriptors"));
+    assert_eq!(end.device.accept(b""), Ok(()));
+    assert_eq!(end.event(), ConnectionEvent::Connected(Box::default()));
+    end.sink.full = true;
+    // A message of a gibibyte, of which 84 bytes come.
+    let mut words = vec![3, 0, 0, 0, 0, 0, 16, 0];
+    words.extend((1u64 << 30).to_ne_bytes());
+    words.resize(100, 0);
+    stream.write_all(&words).expect("a fresh socket");
+    drop(stream);
+    assert_eq!(end.event(), ConnectionEvent::Ended);
+}

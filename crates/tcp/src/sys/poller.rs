@@ -22,6 +22,8 @@ pub(crate) struct Poller {
 pub(crate) struct Interest {
     pub(crate) read: bool,
     pub(crate) write: bool,
+    /// That the peer closes its end, where nothing is read.
+    pub(crate) end: bool,
 }
 
 /// What has happened.
@@ -33,22 +35,27 @@ pub(crate) struct Event {
     pub(crate) writable: bool,
     /// The connection is broken or closed in both directions.
     pub(crate) broken: bool,
+    /// The peer has closed its end ([`Interest::end`]).
+    pub(crate) ended: bool,
 }
 
 impl Interest {
     pub(crate) const READ: Self = Self {
         read: true,
         write: false,
+        end: false,
     };
     pub(crate) const WRITE: Self = Self {
         read: false,
         write: true,
+        end: false,
     };
 
     fn bits(self) -> u32 {
         let read = if self.read { libc::EPOLLIN } else { 0 };
         let write = if self.write { libc::EPOLLOUT } else { 0 };
-        (read | write) as u32
+        let end = if self.end { libc::EPOLLRDHUP } else { 0 };
+        (read | write | end) as u32
     }
 }
 
@@ -105,6 +112,7 @@ impl Poller {
                 readable: has(libc::EPOLLIN),
                 writable: has(libc::EPOLLOUT),
                 broken: has(libc::EPOLLERR | libc::EPOLLHUP),
+                ended: has(libc::EPOLLRDHUP),
             });
         }
     }

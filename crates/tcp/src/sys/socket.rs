@@ -314,6 +314,14 @@ impl Socket {
         count == 1 && poll.revents != 0
     }
 
+    /// Returns how many bytes have arrived and were not read (tcp(7), SIOCINQ).
+    pub(crate) fn unread(&self) -> io::Result<usize> {
+        let mut count: libc::c_int = 0;
+        // SAFETY: the request writes one `int`.
+        check(unsafe { libc::ioctl(self.fd(), libc::FIONREAD, &raw mut count) })?;
+        Ok(usize::try_from(count).unwrap_or(0))
+    }
+
     /// Looks at what the peer has acknowledged.
     pub(crate) fn delivery(&self) -> Delivery {
         let Ok(info) = self.info() else {

@@ -3,4 +3,5 @@
 
 mod callers;
 mod players;
+mod strangers;
 mod streams;

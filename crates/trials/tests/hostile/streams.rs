@@ -79,8 +79,23 @@ impl Stranger {
     }
 }
 
+/// Connects, introduces itself as a peer with this port, and is welcome.
+pub(crate) fn greet(address: SocketAddr, port: u16) -> TcpStream {
+    let mut stream = TcpStream::connect(address).expect("the peer listens");
+    stream
+        .set_read_timeout(Some(PATIENCE))
+        .expect("a timeout can be set");
+    stream
+        .write_all(&request(port))
+        .expect("a new connection takes a request");
+    let mut answer = [0; 40];
+    stream.read_exact(&mut answer).expect("it is answered");
+    assert_eq!(answer[1], 1, "a response");
+    stream
+}
+
 /// Reads until the end of the stream; a timeout means that the peer keeps the connection.
-fn is_dropped(stream: &mut TcpStream) -> bool {
+pub(crate) fn is_dropped(stream: &mut TcpStream) -> bool {
     let mut answer = [0; 4096];
     loop {
         match stream.read(&mut answer) {
@@ -106,7 +121,14 @@ fn request(port: u16) -> Vec<u8> {
 }
 
 /// The first 16 bytes of a frame (section 4.1).
-fn frame(version: u8, op: u8, flags: u16, pieces: u8, header_len: u8, size: u64) -> Vec<u8> {
+pub(crate) fn frame(
+    version: u8,
+    op: u8,
+    flags: u16,
+    pieces: u8,
+    header_len: u8,
+    size: u64,
+) -> Vec<u8> {
     let mut header = vec![version, op];
     header.extend(flags.to_ne_bytes());
     header.extend([0, pieces, header_len, 0]);

@@ -244,7 +244,7 @@ fn a_peer_that_refuses_again_and_again_is_given_up() {
 }
 
 /// A request as the C library writes it.
-const REQUEST: [u8; 40] = {
+pub(super) const REQUEST: [u8; 40] = {
     let mut bytes = [0; 40];
     bytes[0] = 3;
     bytes[3] = 8;

@@ -1,0 +1,54 @@
+//! Untrusted peers of tcp that say nothing wrong: they take what is offered, and keep it. Beside them two good peers play on.
+
+use std::fs;
+use std::io::Write;
+use std::net::{Shutdown, SocketAddr, TcpStream};
+
+use oxifabric_trials::{Library, Missing, require, source};
+
+use crate::players::Players;
+use crate::streams::{frame, greet, is_dropped};
+
+/// How many descriptors a process has open.
+fn descriptors(pid: u32) -> usize {
+    let folder = fs::read_dir(format!("/proc/{pid}/fd"));
+    folder.expect("the process is there").count()
+}
+
+/// As many as that connect, introduce themselves as peers, announce a message that does not fit any budget, and leave.
+fn break_off(address: SocketAddr, ports: std::ops::Range<u16>) -> Vec<TcpStream> {
+    let leave = |port| {
+        let mut stream = greet(address, port);
+        let mut words = frame(3, 0, 0, 0, 16, 1 << 40);
+        words.resize(4096, 0);
+        stream.write_all(&words).expect("a fresh connection");
+        stream.shutdown(Shutdown::Write).expect("it is open");
+        stream
+    };
+    ports.map(leave).collect()
+}
+
+/// Messages that never become complete leave no descriptor behind, though nothing has room for them.
+fn broken_off() -> Result<(), Missing> {
+    let library = Library::under_test()?;
+    let program = source::compile_client("volley")?;
+    let mut players = Players::start(&program, &library);
+    let rounds = players.play(1);
+    let address = players.address();
+    let before = descriptors(players.answerer());
+    let mut streams = break_off(address, 1..201);
+    for stream in &mut streams {
+        assert!(is_dropped(stream), "the connection stays for ever");
+    }
+    players.play(rounds + 1);
+    assert_eq!(descriptors(players.answerer()), before);
+    let (asker, answerer) = players.stop();
+    asker.expect_success().expect_stdout(" 0 wrong\n");
+    answerer.expect_success().expect_stdout(" 0 wrong\n");
+    Ok(())
+}
+
+#[test]
+fn messages_that_can_never_be_complete_leave_no_connection_behind() {
+    require!(broken_off());
+}
