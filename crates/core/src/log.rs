@@ -1,7 +1,7 @@
 //! The log: FI_LOG_LEVEL, FI_LOG_PROV, FI_LOG_SUBSYS. Source: fi_provider(3) "fi_log", fabric(7) "Logging interface".
 //!
-//! Warnings are on unless FI_LOG_LEVEL says `off`: a failure that nobody sees costs days. To be no flood, a warning with
-//! the same text is printed once per FI_LOG_INTERVAL, and then says how often it was held back.
+//! Warnings are on unless FI_LOG_LEVEL says `off`: a failure that nobody sees costs days. To be no flood, warnings of
+//! one kind about one host are printed once per FI_LOG_INTERVAL, and then say how often they were held back (`repeats`).
 //! An application may take the messages itself ([`import()`]).
 //! Setup and failure paths only; nothing on the data path logs unless it fails.
 //!
@@ -136,10 +136,14 @@ pub fn emit(
     let settings = settings();
     let mut text = text.to_string();
     if level == Level::Warn {
-        match REPEATS.admit(&text, now_ms(), settings.interval_ms) {
-            None => return,
-            Some(0) => {}
-            Some(held) => text = format!("{text} ({held} more since the last time)"),
+        let Some(held) = REPEATS.admit(place, &text, now_ms(), settings.interval_ms) else {
+            return;
+        };
+        if held.alike > 0 {
+            text = format!("{text} ({} more since the last time)", held.alike);
+        }
+        if held.others > 0 {
+            text = format!("{text} ({} other warnings were left out)", held.others);
         }
     }
     let module = place.0.rsplit("::").next().unwrap_or(place.0);
@@ -204,7 +208,7 @@ pub(crate) static PARAMETERS: [Parameter; 6] = [
     Parameter {
         name: "log_interval",
         kind: ParameterKind::Int,
-        help: "Milliseconds in which a repeated warning is printed once",
+        help: "Milliseconds in which warnings of a kind about a host are printed once, and beyond 32 a second none; 0 prints all",
         default: "2000",
     },
     Parameter {
