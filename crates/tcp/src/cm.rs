@@ -286,6 +286,8 @@ pub(crate) enum Verdict {
     Yield,
     /// End the old connection, then respond.
     Replace,
+    /// Respond if the old connection turns out to be dead, else refuse.
+    Challenge,
     /// Refuse.
     Refuse,
 }
@@ -299,7 +301,8 @@ pub(crate) fn judge(stage: Stage, local: &SocketAddr, remote: &SocketAddr, pid: 
         Stage::Dialing if remote_wins => Verdict::Yield,
         Stage::Dialing => Verdict::Refuse,
         Stage::Ready { pid: known } if known == pid => Verdict::Refuse,
-        Stage::Ready { .. } | Stage::Closed => Verdict::Replace,
+        Stage::Ready { .. } => Verdict::Challenge,
+        Stage::Closed => Verdict::Replace,
     }
 }
 

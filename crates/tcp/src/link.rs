@@ -2,7 +2,7 @@
 //!
 //! - `device`: opening, naming, sleeping.
 //! - `dial`: connections that we make.
-//! - `admit`: connections that others make.
+//! - `admit`: connections that others make. `challenge`: those in the name of a peer that has one.
 //! - `progress`: polling, and the end of connections.
 //! - `provoke`: faults on purpose.
 //!
@@ -10,6 +10,7 @@
 //! poller is asked now and then, and always while something is expected there that reading does not show.
 
 pub(crate) mod admit;
+mod challenge;
 pub(crate) mod device;
 pub(crate) mod dial;
 mod progress;
@@ -32,6 +33,7 @@ use crate::listen::{Listener, Visitors};
 use crate::params::Params;
 use crate::peer::{Lane, Peers, UNKNOWN};
 use crate::sys::{self, Event, Poller};
+use challenge::Challenge;
 
 /// The tcp provider's link: all connections of one endpoint.
 #[derive(Debug)]
@@ -48,6 +50,8 @@ pub struct TcpLink {
     timer_at: Option<Instant>,
     peers: Peers,
     visitors: Visitors,
+    /// Requests that wait until it is known whether the connections that they would replace are alive.
+    challenges: Vec<Challenge>,
     /// Peers with a connection in use.
     ready: Vec<PeerId>,
     /// Peers that we are connecting to, or will again.
@@ -221,7 +225,7 @@ impl TcpLink {
             return PostError::Down(Errno::INVAL);
         };
         if matches!(peer.lane, Lane::Idle) {
-            if peer.firewall {
+            if peer.walled {
                 let at = peer.at;
                 let reason = format!("{at} lets nobody connect to it; it has to send first");
                 peer.reason = Some(reason);

@@ -22,8 +22,9 @@ pub(crate) struct Peer {
     pub(crate) wanted: bool,
     /// It is in the list of those that hold frames back.
     pub(crate) held: bool,
-    /// It cannot be connected to: it said so, or the application did.
-    pub(crate) firewall: bool,
+    /// The application said that it cannot be connected to. What a peer says of itself does not count: it may be another
+    /// that says so in its name.
+    pub(crate) walled: bool,
     /// Why the last connection failed.
     pub(crate) reason: Option<String>,
     address: Address,
@@ -89,7 +90,7 @@ impl Peer {
             limits: UNKNOWN,
             wanted: false,
             held: false,
-            firewall: false,
+            walled: false,
             reason: None,
             address: Address::Inet(at),
         }

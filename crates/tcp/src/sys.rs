@@ -61,6 +61,16 @@ pub(crate) mod testing {
         unsafe { Iov::scattered(&pieces) }.expect("tests use few pieces")
     }
 
+    /// Lets a socket vanish when it is closed, without a word to the peer, as if its host had lost its power; false without the
+    /// right to do so (tcp(7), TCP_REPAIR).
+    pub(crate) fn forget(socket: &super::Socket) -> bool {
+        let on: libc::c_int = 1;
+        let len = size_of_val(&on) as libc::socklen_t;
+        let at = (&raw const on).cast();
+        // SAFETY: the value is as long as said.
+        unsafe { libc::setsockopt(socket.fd(), libc::IPPROTO_TCP, libc::TCP_REPAIR, at, len) == 0 }
+    }
+
     /// Returns how the packets of a socket for IPv4 are marked.
     pub(crate) fn type_of_service(fd: RawFd) -> libc::c_int {
         let (mut value, mut len) = (-1, size_of::<libc::c_int>() as libc::socklen_t);

@@ -129,7 +129,7 @@ fn a_connection_gives_way_to_another_process_only() {
     let ready = Stage::Ready { pid: 5 };
     let (local, remote) = (at(LOW), at(HIGH));
     assert_eq!(judge(ready, &local, &remote, 5), Verdict::Refuse);
-    assert_eq!(judge(ready, &local, &remote, 6), Verdict::Replace);
+    assert_eq!(judge(ready, &local, &remote, 6), Verdict::Challenge);
     assert_eq!(judge(Stage::Closed, &local, &remote, 5), Verdict::Replace);
     assert_eq!(judge(Stage::Idle, &local, &remote, 5), Verdict::Accept);
 }
@@ -226,7 +226,9 @@ impl Pair {
                         reply.push(Word::Response);
                         self.wires[me][me].push(Word::Close);
                     }
-                    Verdict::Replace => unreachable!("processes stay the same here"),
+                    Verdict::Replace | Verdict::Challenge => {
+                        unreachable!("processes stay the same here")
+                    }
                 }
             }
             Word::Response if node.dialing => {

@@ -7,7 +7,6 @@ use std::time::Duration;
 use oxifabric_engine::Sink;
 use oxifabric_types::{Errno, PeerId};
 use oxifabric_wire::tcp::cm::CmKind;
-use oxifabric_wire::tcp::greeting::FEATURE_FIREWALL;
 
 use super::{Key, TcpLink};
 use crate::cm::{Message, Verdict, judge};
@@ -113,41 +112,71 @@ impl TcpLink {
     }
 
     fn admit(&mut self, visitor: Visitor, message: &Message, sink: &mut impl Sink) {
-        let mut remote = visitor.from;
-        remote.set_port(message.greeting.port);
-        let local = self.local_to(&visitor.socket);
-        let Some(id) = self.peers.number(&remote) else {
-            return;
-        };
-        let Some(peer) = self.peers.get_mut(id) else {
-            return;
-        };
-        peer.firewall |= message.greeting.features & FEATURE_FIREWALL != 0;
-        let stage = peer.lane.stage();
-        match judge(stage, &local, &remote, message.greeting.pid) {
-            Verdict::Refuse => {
-                self.connections.rejected += 1;
-                let letter = self.card.refuse(&message.greeting);
-                // A peer that cannot be told sees the end of the connection.
-                let _ = visitor.socket.send(letter.bytes());
-                visitor.socket.shut_writing();
-            }
-            Verdict::Accept | Verdict::Yield => self.respond(id, visitor, message, sink),
-            Verdict::Replace => {
-                // What the old connection still brings was sent before the new one was made.
-                for _ in 0..LAST_TURNS {
-                    if self.read(id, true, sink) == 0 {
-                        break;
-                    }
-                }
-                self.end(id, Errno::CONNRESET, "replaced by a new connection", sink);
-                self.respond(id, visitor, message, sink);
-            }
+        let remote = claimed(&visitor, message);
+        if let Some(id) = self.peers.number(&remote) {
+            self.decide(id, visitor, message, true, sink);
         }
     }
 
+    /// Does with a request what the state of its peer asks for. Its socket is `watched` or not.
+    pub(super) fn decide(
+        &mut self,
+        id: PeerId,
+        visitor: Visitor,
+        message: &Message,
+        watched: bool,
+        sink: &mut impl Sink,
+    ) {
+        let remote = claimed(&visitor, message);
+        let local = self.local_to(&visitor.socket);
+        let Some(peer) = self.peers.get(id) else {
+            return;
+        };
+        match judge(peer.lane.stage(), &local, &remote, message.greeting.pid) {
+            Verdict::Refuse => self.refuse(&visitor, message),
+            Verdict::Challenge => self.challenge(id, visitor, message),
+            Verdict::Accept | Verdict::Yield => self.respond(id, visitor, message, watched, sink),
+            Verdict::Replace => self.replace(id, visitor, message, watched, sink),
+        }
+    }
+
+    /// Refuses a request.
+    pub(super) fn refuse(&mut self, visitor: &Visitor, message: &Message) {
+        self.connections.rejected += 1;
+        let letter = self.card.refuse(&message.greeting);
+        // A peer that cannot be told sees the end of the connection.
+        let _ = visitor.socket.send(letter.bytes());
+        visitor.socket.shut_writing();
+    }
+
+    /// Accepts a request in place of the connection that there is.
+    pub(super) fn replace(
+        &mut self,
+        id: PeerId,
+        visitor: Visitor,
+        message: &Message,
+        watched: bool,
+        sink: &mut impl Sink,
+    ) {
+        // What the old connection still brings was sent before the new one was made.
+        for _ in 0..LAST_TURNS {
+            if self.read(id, true, sink) == 0 {
+                break;
+            }
+        }
+        self.end(id, Errno::CONNRESET, "replaced by a new connection", sink);
+        self.respond(id, visitor, message, watched, sink);
+    }
+
     /// Accepts a request; an attempt of ours, or the remains of one, goes.
-    fn respond(&mut self, id: PeerId, visitor: Visitor, message: &Message, sink: &mut impl Sink) {
+    fn respond(
+        &mut self,
+        id: PeerId,
+        visitor: Visitor,
+        message: &Message,
+        watched: bool,
+        sink: &mut impl Sink,
+    ) {
         let (letter, terms) = self.card.respond(&message.greeting, message.order);
         let sent = visitor.socket.send(letter.bytes());
         if !matches!(sent, Ok(count) if count == letter.bytes().len()) {
@@ -160,7 +189,7 @@ impl TcpLink {
             peer.replace(Lane::Idle);
         }
         self.dialing.retain(|dialing| *dialing != id);
-        self.establish(id, visitor.socket, terms, true, sink);
+        self.establish(id, visitor.socket, terms, watched, sink);
     }
 
     /// Returns the address by which a peer knows this endpoint (protocol section 3.5).
@@ -173,6 +202,13 @@ impl TcpLink {
         }
         local
     }
+}
+
+/// Where the peer listens in whose name a request comes.
+fn claimed(visitor: &Visitor, message: &Message) -> SocketAddr {
+    let mut remote = visitor.from;
+    remote.set_port(message.greeting.port);
+    remote
 }
 
 /// The connection broke before it was accepted; the next one may be good (accept(2)).

@@ -54,6 +54,7 @@ impl Device for TcpLink {
             timer_at: None,
             peers: Peers::default(),
             visitors: Visitors::default(),
+            challenges: Vec::new(),
             ready: Vec::new(),
             dialing: Vec::new(),
             failed: Vec::new(),
@@ -126,7 +127,7 @@ impl Device for TcpLink {
 
     fn wall(&mut self, peer: PeerId) {
         if let Some(peer) = self.peers.get_mut(peer) {
-            peer.firewall = true;
+            peer.walled = true;
         }
     }
 

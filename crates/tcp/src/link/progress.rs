@@ -316,6 +316,9 @@ impl TcpLink {
             self.closed_until = None;
             self.watch_door(true);
         }
+        if !self.challenges.is_empty() {
+            events += self.settle_challenges(sink);
+        }
         for id in self.dialing.clone() {
             let Some(&mut pause) = self.peers.get_mut(id).and_then(|peer| peer.lane.pause()) else {
                 continue;
@@ -344,6 +347,7 @@ impl TcpLink {
             }
         }
         self.expect(self.visitors.deadline());
+        self.expect(self.next_look());
         self.expect(self.closed_until);
         self.expect(self.audit_at);
         events

@@ -1,6 +1,8 @@
 //! Links over loopback: two or three endpoints in one thread, polled in turn. Time is what the tests say it is.
 
+mod endings;
 mod faults;
+mod identity;
 mod setup;
 mod transfer;
 

@@ -205,6 +205,32 @@ impl Socket {
         self.set(libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 4)
     }
 
+    /// Has the kernel ask the host of an idle peer at once, and then each second, whether the connection is there; so many
+    /// questions without an answer end it.
+    pub(crate) fn probe(&self, questions: i32) -> io::Result<()> {
+        self.set(libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, 1)?;
+        self.set(libc::IPPROTO_TCP, libc::TCP_KEEPCNT, questions)?;
+        self.set(libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)?;
+        // Only now: this begins anew with counting how long it was idle.
+        self.set(libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, 1)
+    }
+
+    /// Leaves a silent peer alone: ends what [`Socket::probe`] began.
+    pub(crate) fn let_alone(&self) -> io::Result<()> {
+        self.set(libc::SOL_SOCKET, libc::SO_KEEPALIVE, 0)
+    }
+
+    /// Tells whether the peer's host has sent anything within this time, if only an acknowledgement. The kernel counts in
+    /// ticks of up to 10 ms.
+    pub(crate) fn was_heard_within(&self, time: Duration) -> bool {
+        const TICK: Duration = Duration::from_millis(10);
+        let Ok(info) = self.info() else {
+            return false;
+        };
+        let silent_ms = info.tcpi_last_ack_recv.min(info.tcpi_last_data_recv);
+        Duration::from_millis(silent_ms.into()) + TICK < time
+    }
+
     /// Ends the connection when the peer's host leaves what was sent unanswered for so long; zero leaves that to the
     /// kernel (tcp(7), TCP_USER_TIMEOUT).
     pub(crate) fn answered_within(&self, limit: Duration) -> io::Result<()> {

@@ -106,24 +106,6 @@ fn what_was_sent_before_closing_still_arrives() {
 }
 
 #[test]
-fn another_process_at_the_same_address_replaces_the_old_one() {
-    let (mut a, b, to_b, _) = pair(V4);
-    let (at, name) = (b.at(), a.link.name());
-    // B is gone, but its connection stays open as if its host had vanished.
-    let mut old = b;
-    let sockets: Vec<_> = old.link.peers.drain().collect();
-    drop(old);
-    let mut b = Node::new(&at.to_string());
-    b.link.card.pid ^= 1;
-    let to_a = b.link.peer(&name).expect("an address");
-    post(&mut b, &mut a, to_a, message(3, 0), &Iov::empty());
-    drive(&mut a, &mut b, |a, _| a.pop().is_some());
-    assert_eq!(a.sink.down, [(to_b, Errno::CONNRESET)]);
-    assert_eq!(a.link.ready, [to_b]);
-    drop(sockets);
-}
-
-#[test]
 fn a_refused_frame_costs_the_connection() {
     let (mut a, mut b, to_b, to_a) = pair(V4);
     b.sink.hostile = true;

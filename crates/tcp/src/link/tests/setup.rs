@@ -184,7 +184,7 @@ fn wildcard_endpoints_talk_and_settle_simultaneous_connections() {
 }
 
 #[test]
-fn a_peer_behind_a_firewall_is_answered_but_never_called() {
+fn what_a_peer_says_of_its_firewall_is_over_with_its_connection() {
     let (mut a, mut b) = (Node::new(V4), Node::new(V4));
     a.link.card.firewall = true;
     let to_b = a.knows(&b);
@@ -193,13 +193,29 @@ fn a_peer_behind_a_firewall_is_answered_but_never_called() {
     let to_a = b.knows(&a);
     post(&mut b, &mut a, to_a, message(2, 0), &Iov::empty());
     drive(&mut a, &mut b, |a, _| a.pop().is_some());
+    let at = a.at();
     drop(a);
     let start = Clock::now();
     while b.sink.down.is_empty() {
         b.poll();
         assert!(start.elapsed() < WATCHDOG);
     }
+    // It may have been another that said so; the next one at the address may be called.
+    let mut a = Node::new(&at.to_string());
+    post(&mut b, &mut a, to_a, message(3, 0), &Iov::empty());
+    drive(&mut a, &mut b, |a, _| a.pop().is_some());
+}
+
+#[test]
+fn a_peer_that_the_application_calls_unreachable_is_answered_but_never_called() {
+    let (mut a, mut b) = (Node::new(V4), Node::new(V4));
+    let (to_b, to_a) = (a.knows(&b), b.knows(&a));
+    b.link.wall(to_a);
     let posted = b.try_post(to_a, message(3, 0), &Iov::empty());
     assert_eq!(posted, Err(PostError::Down(Errno::FIREWALLADDR)));
     assert!(b.link.reason(to_a).is_some());
+    post(&mut a, &mut b, to_b, message(1, 0), &Iov::empty());
+    drive(&mut a, &mut b, |_, b| b.pop().is_some());
+    post(&mut b, &mut a, to_a, message(2, 0), &Iov::empty());
+    drive(&mut a, &mut b, |a, _| a.pop().is_some());
 }

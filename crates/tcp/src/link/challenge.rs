@@ -1,0 +1,155 @@
+//! Requests in the name of a peer that has a connection already, with another process (docs/protocol/tcp.md section 3.7,
+//! docs/adr/0034). The peer may have been started again; or the request is an untrusted peer's, which shares the address
+//! with it. So the kernel asks the host of the old connection whether that is alive, and the requester waits for the answer.
+//! Set-up path.
+
+use std::time::{Duration, Instant as Clock};
+
+use oxifabric_engine::Sink;
+use oxifabric_types::{Instant, PeerId};
+
+use super::TcpLink;
+use crate::cm::Message;
+use crate::listen::Visitor;
+use crate::peer::Lane;
+use crate::sys::Socket;
+
+/// How many requests may wait at once. Peers of large jobs are not started again all at once; whose request finds no room
+/// is refused, and comes again.
+const CHALLENGES_MAX: usize = 64;
+
+/// How often it is looked whether the old connection has answered. An answer takes as long as a packet there and back.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How long the host of the old connection may take to answer. The request has just come from there, so that it is up; this
+/// bounds what packets lost on the way cost.
+const PATIENCE: Duration = Duration::from_secs(7);
+
+/// How often the kernel asks meanwhile, a second apart.
+const PROBES: i32 = 5;
+
+/// A request that waits.
+#[derive(Debug)]
+pub(super) struct Challenge {
+    id: PeerId,
+    /// Of the old connection.
+    generation: u32,
+    visitor: Visitor,
+    message: Message,
+    since: Clock,
+    until: Instant,
+}
+
+/// What is known of an old connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Finding {
+    /// Its host has answered since it was asked.
+    Alive,
+    /// Nothing.
+    Silent,
+    /// It is over.
+    Gone,
+}
+
+impl TcpLink {
+    /// Has the kernel ask the host of the connection that a request would replace.
+    pub(super) fn challenge(&mut self, id: PeerId, visitor: Visitor, message: &Message) {
+        let waits = |other: &Challenge| other.id == id;
+        let room = self.challenges.len() < CHALLENGES_MAX && !self.challenges.iter().any(waits);
+        let Some(peer) = self.peers.get(id).filter(|_| room) else {
+            return self.refuse(&visitor, message);
+        };
+        let Lane::Ready(conn) = &peer.lane else {
+            return self.refuse(&visitor, message);
+        };
+        let asked = conn.socket.probe(PROBES);
+        if asked.is_err() || self.poller.remove(visitor.socket.fd()).is_err() {
+            return self.refuse(&visitor, message);
+        }
+        self.challenges.push(Challenge {
+            id,
+            generation: peer.generation,
+            visitor,
+            message: *message,
+            since: Clock::now(),
+            until: self.now.after(PATIENCE),
+        });
+        self.expect(Some(self.now.after(LOOK)));
+    }
+
+    /// Answers the requests for which it is known by now whether the old connection is alive.
+    pub(super) fn settle_challenges(&mut self, sink: &mut impl Sink) -> usize {
+        let mut settled = 0;
+        for challenge in std::mem::take(&mut self.challenges) {
+            let late = challenge.until <= self.now;
+            match self.find_out(&challenge) {
+                Finding::Silent if !late => {
+                    self.challenges.push(challenge);
+                    continue;
+                }
+                Finding::Silent => self.replace(
+                    challenge.id,
+                    challenge.visitor,
+                    &challenge.message,
+                    false,
+                    sink,
+                ),
+                Finding::Gone => self.decide(
+                    challenge.id,
+                    challenge.visitor,
+                    &challenge.message,
+                    false,
+                    sink,
+                ),
+                Finding::Alive => self.turn_away(&challenge),
+            }
+            settled += 1;
+        }
+        settled
+    }
+
+    /// Returns when to look again.
+    pub(super) fn next_look(&self) -> Option<Instant> {
+        let waits = !self.challenges.is_empty();
+        waits.then(|| self.now.after(LOOK))
+    }
+
+    fn find_out(&self, challenge: &Challenge) -> Finding {
+        let Some(peer) = self.peers.get(challenge.id) else {
+            return Finding::Gone;
+        };
+        match &peer.lane {
+            Lane::Ready(conn) if peer.generation == challenge.generation => {
+                look_at(&conn.socket, challenge.since)
+            }
+            _ => Finding::Gone,
+        }
+    }
+
+    fn turn_away(&mut self, challenge: &Challenge) {
+        if let Some(peer) = self.peers.get(challenge.id) {
+            self.log(&format!(
+                "{}: refused a connection in the name of {}, whose own is alive",
+                challenge.visitor.from, peer.at
+            ));
+            if let Lane::Ready(conn) = &peer.lane {
+                // From here on it is probed as other connections are.
+                let _ = match self.params.keep_alive {
+                    true => self.prepare(&conn.socket),
+                    false => conn.socket.let_alone(),
+                };
+            }
+        }
+        self.refuse(&challenge.visitor, &challenge.message);
+    }
+}
+
+fn look_at(socket: &Socket, since: Clock) -> Finding {
+    if socket.is_closed_by_peer() {
+        return Finding::Gone;
+    }
+    match socket.was_heard_within(since.elapsed()) {
+        true => Finding::Alive,
+        false => Finding::Silent,
+    }
+}
