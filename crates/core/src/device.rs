@@ -110,8 +110,8 @@ impl Connections {
 
 /// A local port of a provider: the link of one endpoint, with its address and its way to sleep.
 ///
-/// Peers are numbered densely as they are first named or first heard of, and keep their number until the
-/// device closes. Dropping the device closes every connection and leaves nothing behind.
+/// Peers are numbered densely as they are first named or first heard of. Those that were named keep their number until the
+/// device closes; that of others may be given to another peer when they are gone ([`oxifabric_engine::Sink::forget_peer`]). Dropping the device closes every connection and leaves nothing behind.
 pub trait Device: Link + Connection + Send + Sized + 'static {
     /// Each message is one datagram, which may be lost, doubled or overtaken, and no peer answers: FI_EP_DGRAM. The
     /// link keeps to less than [`Link`] promises, and frames are whole untagged messages without acknowledgement.

@@ -1,8 +1,9 @@
-//! For whom somebody waits. A link that hears of a death by silence alone asks such peers whether they are there, and
-//! leaves the others in peace.
+//! Which peers matter. A link that hears of a death by silence alone asks those for which something waits whether they are
+//! there, and leaves the others in peace; one that is short of connections ends those of peers that nothing is about.
 
 use oxifabric_types::PeerId;
 
+use crate::Completions;
 use crate::engine::Engine;
 
 impl Engine {
@@ -16,5 +17,21 @@ impl Engine {
         self.posted.sources().for_each(&mut *each);
         self.unexpected.unfinished().for_each(&mut *each);
         self.collectives.awaited().for_each(each);
+    }
+
+    /// Names each peer that anything here is about: an operation, a message that is here or on its way, an answer that waits.
+    /// A peer may be named several times.
+    pub(crate) fn involved(&self, each: &mut dyn FnMut(PeerId)) {
+        self.sends.iter().for_each(|(_, send)| each(send.peer));
+        self.posted.sources().for_each(&mut *each);
+        self.unexpected.senders().for_each(&mut *each);
+        self.peers.answered().for_each(&mut *each);
+        self.collectives.awaited().for_each(each);
+    }
+
+    /// The number of a peer means another one from now on. Nothing here is about it ([`Engine::involved`]).
+    pub(crate) fn forget_peer(&mut self, out: &mut impl Completions, peer: PeerId) {
+        self.peers.reset(peer);
+        out.forgotten(peer);
     }
 }

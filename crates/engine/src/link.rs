@@ -5,7 +5,7 @@
 
 use bitflags::bitflags;
 use oxifabric_mem::{Iov, MAX_SEGMENTS};
-use oxifabric_types::{Errno, Instant, PeerId};
+use oxifabric_types::{Address, Errno, Instant, PeerId};
 
 /// A transport under the engine: it moves frames between one endpoint and its peers.
 ///
@@ -93,6 +93,24 @@ pub trait Sink {
     /// one of them is gone asks now and then, and watches them.
     fn awaited(&self, each: &mut dyn FnMut(PeerId)) {
         let _ = each;
+    }
+
+    /// Names the peers that anything is about, each once or more often: operations, messages that are here or on their way,
+    /// answers. A link that is short of connections spares them.
+    fn involved(&self, each: &mut dyn FnMut(PeerId)) {
+        let _ = each;
+    }
+
+    /// Tells whether the application knows a peer by its address: it is in the address vector. Not for a path that is short.
+    fn is_known(&self, address: &Address) -> bool {
+        let _ = address;
+        false
+    }
+
+    /// The peer's number will mean another peer. Only for one that is down, that nothing is about ([`Sink::involved`]), and whose
+    /// results were taken note of since: not in the poll in which it went down.
+    fn forget_peer(&mut self, peer: PeerId) {
+        let _ = peer;
     }
 
     /// The peer is gone or could not be reached. Called once, after the results of all its pending

@@ -1,7 +1,7 @@
 //! Operations as the application posts them, and what becomes of them.
 
 use oxifabric_mem::Iov;
-use oxifabric_types::{Errno, Flags, PeerId};
+use oxifabric_types::{Address, Errno, Flags, PeerId};
 
 use crate::{GroupId, Target};
 
@@ -171,6 +171,17 @@ pub trait Completions {
     /// A message begins or ceases to wait for a receive; `count` wait from now on.
     fn waiting(&mut self, event: WaitEvent, message: &Waiting, count: usize) {
         let _ = (event, message, count);
+    }
+
+    /// Tells whether the application knows a peer by its address: it is in the address vector.
+    fn is_known(&self, address: &Address) -> bool {
+        let _ = address;
+        false
+    }
+
+    /// A peer's number means another peer from now on.
+    fn forgotten(&mut self, peer: PeerId) {
+        let _ = peer;
     }
 
     /// A group was joined, or could not be: `context` is that of [`crate::Engine::join`].

@@ -287,6 +287,13 @@ impl Peers {
         }
     }
 
+    /// Returns the peers for which answers wait, and those whose next arrival waits for room.
+    pub(crate) fn answered(&self) -> impl Iterator<Item = PeerId> {
+        let rows = (0..).map(PeerId).zip(&self.rows);
+        let busy = |row: &Peer| row.stalled || !row.replies.is_empty();
+        rows.filter(move |(_, row)| busy(row)).map(|(peer, _)| peer)
+    }
+
     /// Tells whether no answer waits.
     pub(crate) fn no_replies(&self) -> bool {
         self.rows.iter().all(|row| row.replies.is_empty())

@@ -1,6 +1,6 @@
 //! What the link calls while it is polled: arrivals are sorted by kind, tokens become keys again.
 
-use oxifabric_types::{Errno, PeerId};
+use oxifabric_types::{Address, Errno, PeerId};
 
 use crate::engine::Engine;
 use crate::matching::{Arrival, Class, verdict};
@@ -118,6 +118,18 @@ impl<C: Completions> Sink for EngineSink<'_, C> {
 
     fn awaited(&self, each: &mut dyn FnMut(PeerId)) {
         self.engine.awaited(each);
+    }
+
+    fn involved(&self, each: &mut dyn FnMut(PeerId)) {
+        self.engine.involved(each);
+    }
+
+    fn is_known(&self, address: &Address) -> bool {
+        self.out.is_known(address)
+    }
+
+    fn forget_peer(&mut self, peer: PeerId) {
+        self.engine.forget_peer(self.out, peer);
     }
 
     fn peer_down(&mut self, peer: PeerId, why: Errno) {

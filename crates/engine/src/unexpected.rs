@@ -238,6 +238,12 @@ impl UnexpectedQueue {
             .collect()
     }
 
+    /// Returns which peers sent the messages that are here or on their way.
+    pub(crate) fn senders(&self) -> impl Iterator<Item = PeerId> {
+        let messages = self.messages.iter();
+        messages.map(|(_, message)| message.arrival.from)
+    }
+
     /// Returns who still owes parts of messages.
     pub(crate) fn unfinished(&self) -> impl Iterator<Item = PeerId> {
         let messages = self.messages.iter().map(|(_, message)| message);

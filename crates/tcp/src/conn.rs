@@ -53,6 +53,8 @@ pub(crate) struct Conn {
     sent_large: bool,
     /// The peer has closed its end, and the frame that is stalled is here as a whole.
     ended: bool,
+    /// This end is closed, and the peer's not yet.
+    closing: bool,
     ledger: Ledger,
     outlet: Arc<Outlet>,
     /// As the sending half was when this thread had it last.
@@ -85,6 +87,7 @@ impl Conn {
             burst: 0,
             sent_large: false,
             ended: false,
+            closing: false,
             ledger: Ledger::new(&terms),
             blocked: false,
             holds_back: false,
@@ -261,7 +264,7 @@ impl Conn {
         let stalled = self.rx.stalled();
         Interest {
             read: !stalled,
-            write: self.blocked,
+            write: self.blocked && !self.closing,
             end: stalled && !self.ended,
         }
     }
@@ -278,6 +281,23 @@ impl Conn {
         }
         self.ended = true;
         Ok(())
+    }
+
+    /// Tells whether nothing is under way here: no part of a frame has come, and nothing waits to be read or sent.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        let sends = self.blocked || self.holds_back;
+        !sends && self.rx.is_between_frames() && matches!(self.socket.unread(), Ok(0))
+    }
+
+    /// Closes this end: nothing more is sent, and what the peer sends is read until it closes its own.
+    pub(crate) fn begin_to_close(&mut self) {
+        self.with_tx(|tx, _| tx.end());
+        self.socket.shut_writing();
+        self.closing = true;
+    }
+
+    pub(crate) const fn is_closing(&self) -> bool {
+        self.closing
     }
 
     /// Tells the sink of everything that will not end any more.
@@ -321,6 +341,7 @@ impl Conn {
 
     /// Acknowledges messages that were declined (protocol section 4.7).
     fn acknowledge(&mut self, count: usize) {
+        let count = if self.closing { 0 } else { count };
         for _ in 0..count {
             let header = FrameHeader {
                 op_data: OP_DATA_ACK,

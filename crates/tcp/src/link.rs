@@ -3,6 +3,7 @@
 //! - `device`: opening, naming, sleeping.
 //! - `dial`: connections that we make.
 //! - `admit`: connections that others make. `challenge`: those in the name of a peer that has one.
+//! - `crowd`: how many of those there may be.
 //! - `progress`: polling, and the end of connections.
 //! - `provoke`: faults on purpose.
 //!
@@ -11,11 +12,13 @@
 
 pub(crate) mod admit;
 mod challenge;
+mod crowd;
 pub(crate) mod device;
 pub(crate) mod dial;
 mod progress;
 mod provoke;
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use oxifabric_core::device::Connections;
@@ -52,6 +55,8 @@ pub struct TcpLink {
     visitors: Visitors,
     /// Requests that wait until it is known whether the connections that they would replace are alive.
     challenges: Vec<Challenge>,
+    /// Connections of which this end is closed, with the generations of their lanes; those that began first come first.
+    closing: VecDeque<(PeerId, u32)>,
     /// Peers with a connection in use.
     ready: Vec<PeerId>,
     /// Peers that we are connecting to, or will again.

@@ -1,13 +1,15 @@
 //! The listening socket, and visitors who have connected but not yet said who they are. Set-up path.
 
 use std::collections::hash_map::RandomState;
+use std::fs::File;
 use std::hash::{BuildHasher, Hasher};
 use std::io;
 use std::net::SocketAddr;
 
 use oxifabric_types::Instant;
+use oxifabric_wire::tcp::cm::{CmKind, DATA_MAX, HEADER_LEN};
 
-use crate::cm::{Inbox, Message, Unreadable};
+use crate::cm::{Inbox, Message, Unreadable, compose};
 use crate::sys::Socket;
 
 /// How many connections may wait in the kernel.
@@ -21,6 +23,8 @@ const VISITORS_MAX: usize = 256;
 pub(crate) struct Listener {
     socket: Socket,
     name: SocketAddr,
+    /// A descriptor that is kept for the case that there are no others left: with it a caller can be taken in and refused.
+    spare: Option<File>,
 }
 
 impl Listener {
@@ -39,14 +43,37 @@ impl Listener {
             }
         };
         let name = socket.local()?;
-        Ok(Self { socket, name })
+        Ok(Self {
+            socket,
+            name,
+            spare: None,
+        })
     }
 
     /// Starts to take connections. From now on the address counts as reusable, which the connections inherit:
     /// so that a later owner gets it although they linger, and nobody gets it while this one listens.
-    pub(crate) fn listen(&self) -> io::Result<()> {
+    pub(crate) fn listen(&mut self) -> io::Result<()> {
         self.socket.listen(BACKLOG)?;
+        // Without it callers wait in the kernel until there are descriptors again.
+        self.spare = keep().ok();
         self.socket.reuse_address()
+    }
+
+    /// Refuses the caller that has waited longest, by the descriptor that is kept for this; tells whether there was one. `None`
+    /// if that descriptor is lost.
+    pub(crate) fn turn_away(&mut self) -> Option<bool> {
+        drop(self.spare.take());
+        let caller = self.socket.accept();
+        if let Ok((socket, _)) = &caller {
+            // What it has asked has to be read, or the kernel answers with a reset instead of this.
+            let _ = socket.recv(&mut [0; HEADER_LEN + DATA_MAX]);
+            let _ = socket.send(&compose(CmKind::Refusal, &[]));
+            socket.shut_writing();
+        }
+        let came = caller.is_ok();
+        drop(caller);
+        self.spare = keep().ok();
+        self.spare.is_some().then_some(came)
     }
 
     pub(crate) fn socket(&self) -> &Socket {
@@ -62,6 +89,11 @@ impl Listener {
     pub(crate) fn name(&self) -> &SocketAddr {
         &self.name
     }
+}
+
+/// Opens a descriptor that is good for nothing.
+fn keep() -> io::Result<File> {
+    File::open("/dev/null")
 }
 
 fn bound(at: &SocketAddr) -> io::Result<Socket> {

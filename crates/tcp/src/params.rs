@@ -30,12 +30,14 @@ pub(crate) struct Params {
     pub(crate) keep_alive: bool,
     pub(crate) user_timeout: Duration,
     pub(crate) extension: bool,
+    /// How many connections of peers there may be that the application does not know; `None`: as many as there are descriptors for.
+    pub(crate) max_unknown: Option<usize>,
     /// Messages that are posted between two polls leave together.
     pub(crate) gather: bool,
 }
 
 /// The table that `fi_info -e` prints.
-pub(crate) static TABLE: [Parameter; 24] = [
+pub(crate) static TABLE: [Parameter; 25] = [
     Parameter {
         name: "iface",
         kind: ParameterKind::Text,
@@ -127,6 +129,12 @@ pub(crate) static TABLE: [Parameter; 24] = [
         default: "1",
     },
     Parameter {
+        name: "max_unknown_peers",
+        kind: ParameterKind::Size,
+        help: "How many connections of peers an endpoint has at most that are not in its address vector; beyond that idle ones are closed; 0: half of the descriptors (ulimit -n), up to 4096",
+        default: "0",
+    },
+    Parameter {
         name: "prov_name",
         kind: ParameterKind::Text,
         help: "Of the C library, without effect: names are not changed here",
@@ -206,6 +214,7 @@ impl Params {
             keep_alive: find("keepalive").bool(NAME),
             user_timeout: millis(find("user_timeout_ms").int(NAME)),
             extension: find("extension").bool(NAME),
+            max_unknown: Some(find("max_unknown_peers").size(NAME)).filter(|&count| count > 0),
             gather: find("gather").bool(NAME),
         })
     }

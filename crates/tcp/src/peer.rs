@@ -27,6 +27,12 @@ pub(crate) struct Peer {
     pub(crate) walled: bool,
     /// Why the last connection failed.
     pub(crate) reason: Option<String>,
+    /// The application knows it: it has named it, or has it in its address vector.
+    pub(crate) named: bool,
+    /// The poll in which its last connection ended.
+    pub(crate) left_in: u32,
+    /// Its number is free for another peer.
+    vacant: bool,
     address: Address,
 }
 
@@ -73,7 +79,9 @@ impl Lane {
         match self {
             Self::Idle | Self::Paused(_) | Self::Failed(..) => Stage::Idle,
             Self::Dialing(_) => Stage::Dialing,
-            Self::Ready(conn) if conn.socket.is_closed_by_peer() => Stage::Closed,
+            Self::Ready(conn) if conn.is_closing() || conn.socket.is_closed_by_peer() => {
+                Stage::Closed
+            }
             Self::Ready(conn) => Stage::Ready {
                 pid: conn.terms.pid,
             },
@@ -92,8 +100,18 @@ impl Peer {
             held: false,
             walled: false,
             reason: None,
+            named: false,
+            left_in: 0,
+            vacant: false,
             address: Address::Inet(at),
         }
+    }
+
+    /// Becomes another peer. Events of the lanes of the former stay apart from its own.
+    fn begin_anew(&mut self, at: SocketAddr) {
+        let mut peer = Self::new(at);
+        peer.generation = self.generation.wrapping_add(1) & GENERATION_MAX;
+        *self = peer;
     }
 
     pub(crate) fn address(&self) -> &Address {
@@ -102,7 +120,7 @@ impl Peer {
 
     /// Tells whether bytes that were accepted for it wait for its socket.
     pub(crate) fn blocked(&self) -> bool {
-        matches!(&self.lane, Lane::Ready(conn) if conn.blocked())
+        matches!(&self.lane, Lane::Ready(conn) if conn.blocked() && !conn.is_closing())
     }
 
     /// Puts another lane in place; returns the old one.
@@ -142,11 +160,18 @@ pub(crate) fn limits(terms: &Terms, eager: usize) -> Limits {
     }
 }
 
-/// All peers of an endpoint, numbered as they are first named or heard of.
+/// With fewer rows than this none is looked for that could be used again.
+const ROWS_MIN: usize = 64;
+
+/// All peers of an endpoint, numbered as they are first named or heard of. Numbers that the application never used are given to
+/// other peers once theirs are gone.
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     list: Vec<Peer>,
     by_rank: HashMap<(IpAddr, u16), PeerId>,
+    vacant: Vec<PeerId>,
+    /// How many rows there were in use after the last look for vacant ones.
+    in_use: usize,
 }
 
 impl Peers {
@@ -155,13 +180,57 @@ impl Peers {
         if let Some(id) = self.by_rank.get(&rank(at)) {
             return Some(*id);
         }
+        let id = match self.vacant.pop() {
+            Some(id) => {
+                self.list.get_mut(id.index())?.begin_anew(*at);
+                id
+            }
+            None => self.add(*at)?,
+        };
+        self.by_rank.insert(rank(at), id);
+        Some(id)
+    }
+
+    fn add(&mut self, at: SocketAddr) -> Option<PeerId> {
         let id = PeerId(u32::try_from(self.list.len()).ok()?);
         if id == PeerId::ANY {
             return None;
         }
-        self.list.push(Peer::new(*at));
-        self.by_rank.insert(rank(at), id);
+        self.list.push(Peer::new(at));
         Some(id)
+    }
+
+    /// Tells whether it is time to look for rows that could be used again: they have doubled since the last look.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.vacant.is_empty() && self.list.len() >= (2 * self.in_use).max(ROWS_MIN)
+    }
+
+    /// Returns the peers without a connection that the application does not know. Results of those that left in the poll that goes
+    /// on may not have been looked at.
+    pub(crate) fn departed(&self, poll: u32) -> Vec<PeerId> {
+        let is_departed = |peer: &Peer| {
+            !peer.named && !peer.vacant && peer.left_in != poll && matches!(peer.lane, Lane::Idle)
+        };
+        let rows = (0..).map(PeerId).zip(&self.list);
+        let departed = rows.filter(|(_, peer)| is_departed(peer));
+        departed.map(|(id, _)| id).collect()
+    }
+
+    /// Frees these numbers for other peers.
+    pub(crate) fn vacate(&mut self, departed: &[PeerId]) {
+        for &id in departed {
+            if let Some(peer) = self.list.get_mut(id.index()) {
+                peer.vacant = true;
+                self.by_rank.remove(&rank(&peer.at));
+                self.vacant.push(id);
+            }
+        }
+        self.in_use = self.list.len() - self.vacant.len();
+    }
+
+    #[cfg(test)]
+    pub(crate) fn rows(&self) -> usize {
+        self.list.len()
     }
 
     #[inline]

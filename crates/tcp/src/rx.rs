@@ -122,6 +122,11 @@ impl Rx {
         matches!(self.state, State::Stalled { .. })
     }
 
+    /// Tells whether no part of a frame has come.
+    pub(crate) fn is_between_frames(&self) -> bool {
+        matches!(self.state, State::Header) && self.staging.is_empty()
+    }
+
     /// Tells whether the stalled frame is not here as a whole, with so many bytes that were not read.
     pub(crate) fn lacks(&self, unread: usize) -> bool {
         match &self.state {

@@ -207,6 +207,12 @@ impl Tx {
         Ok((count > 0, None))
     }
 
+    /// Takes nothing more. Nothing waits to be sent.
+    pub(crate) fn end(&mut self) {
+        debug_assert!(self.backlog.is_empty() && self.large.is_none());
+        self.blocked = true;
+    }
+
     /// Gives up; returns the token of the body that is under way.
     pub(crate) fn abandon(&mut self) -> Option<TxToken> {
         self.large.take().map(|large| large.token)

@@ -275,6 +275,7 @@ impl<P: Provider> RdmEndpoint<P> {
                 let me = port.device.peer(&name)?;
                 port.engine.set_self(me);
             }
+            port.out.vector = Some(av.clone());
             if self.has(Caps::SOURCE) {
                 port.out.name_sources(av, self.has(Caps::SOURCE_ERR));
             }

@@ -13,7 +13,7 @@ use oxifabric_engine::{
     Completion, Completions, Failure, GroupId, PIECE, RxOp, Target, WaitEvent, Waiting,
 };
 use oxifabric_mem::{Iov, IovSegment, MAX_SEGMENTS};
-use oxifabric_types::{Errno, FiAddr, Flags, PeerId};
+use oxifabric_types::{Address, Errno, FiAddr, Flags, PeerId};
 
 use self::tally::{AccessCounters, Side, Tally};
 use super::joins::Joins;
@@ -64,6 +64,8 @@ pub(super) struct Router {
     pub(super) shared_sources: SharedSources,
     /// Names of sources, if the endpoint gives them (FI_SOURCE).
     sources: Option<Sources>,
+    /// Which peers the application knows.
+    pub(super) vector: Option<Ref<Av>>,
     set_aside: Vec<Result<Completion, Failure>>,
     joins: Joins,
     /// How many operations failed, other than by fi_cancel(3).
@@ -109,6 +111,20 @@ impl Completions for Router {
             self.failures += 1;
         }
         self.set_aside.push(Err(failure));
+    }
+
+    fn is_known(&self, address: &Address) -> bool {
+        let known = |av: &Ref<Av>| av.source(address).is_some();
+        self.vector.as_ref().is_some_and(known)
+    }
+
+    #[cold]
+    fn forgotten(&mut self, peer: PeerId) {
+        if let Some(sources) = &mut self.sources
+            && let Some(name) = sources.names.get_mut(peer.index())
+        {
+            *name = UNKNOWN;
+        }
     }
 
     fn exclusively(&self, update: impl FnOnce()) {

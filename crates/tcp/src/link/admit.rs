@@ -17,6 +17,9 @@ use crate::sys::{Interest, Socket};
 /// How many are let in during one poll.
 const PER_POLL: usize = 32;
 
+/// How many of those who wait are refused during one poll when the system has no descriptors left.
+const AWAY_PER_POLL: usize = 4;
+
 /// How long nobody is let in when the system has no descriptors left.
 const CLOSED: Duration = Duration::from_millis(100);
 
@@ -31,10 +34,19 @@ impl TcpLink {
                 Ok((socket, from)) => self.let_in(socket, from, sink),
                 Err(error) if gone_already(&error) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(_) => {
-                    self.close_door();
-                    return;
-                }
+                Err(_) if self.give_up_some(sink) > 0 => {}
+                Err(_) => return self.turn_away(),
+            }
+        }
+    }
+
+    /// There are no descriptors left: refuses some of those who wait, so that not all who come later wait behind them.
+    fn turn_away(&mut self) {
+        for _ in 0..AWAY_PER_POLL {
+            match self.listener.turn_away() {
+                Some(true) => self.connections.rejected += 1,
+                Some(false) => return,
+                None => return self.close_door(),
             }
         }
     }
@@ -113,7 +125,7 @@ impl TcpLink {
 
     fn admit(&mut self, visitor: Visitor, message: &Message, sink: &mut impl Sink) {
         let remote = claimed(&visitor, message);
-        if let Some(id) = self.peers.number(&remote) {
+        if let Some(id) = self.number(&remote, sink) {
             self.decide(id, visitor, message, true, sink);
         }
     }
@@ -159,13 +171,18 @@ impl TcpLink {
         sink: &mut impl Sink,
     ) {
         // What the old connection still brings was sent before the new one was made.
+        self.read_rest(id, sink);
+        self.end(id, Errno::CONNRESET, "replaced by a new connection", sink);
+        self.respond(id, visitor, message, watched, sink);
+    }
+
+    /// Reads what a connection that will end has brought.
+    pub(super) fn read_rest(&mut self, id: PeerId, sink: &mut impl Sink) {
         for _ in 0..LAST_TURNS {
             if self.read(id, true, sink) == 0 {
                 break;
             }
         }
-        self.end(id, Errno::CONNRESET, "replaced by a new connection", sink);
-        self.respond(id, visitor, message, watched, sink);
     }
 
     /// Accepts a request; an attempt of ours, or the remains of one, goes.
@@ -177,6 +194,9 @@ impl TcpLink {
         watched: bool,
         sink: &mut impl Sink,
     ) {
+        if !self.has_place(id, sink) {
+            return self.refuse(&visitor, message);
+        }
         let (letter, terms) = self.card.respond(&message.greeting, message.order);
         let sent = visitor.socket.send(letter.bytes());
         if !matches!(sent, Ok(count) if count == letter.bytes().len()) {

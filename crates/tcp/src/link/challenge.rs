@@ -40,6 +40,12 @@ pub(super) struct Challenge {
     until: Instant,
 }
 
+impl Challenge {
+    pub(super) fn is_about(&self, id: PeerId) -> bool {
+        self.id == id
+    }
+}
+
 /// What is known of an old connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Finding {
@@ -54,7 +60,7 @@ enum Finding {
 impl TcpLink {
     /// Has the kernel ask the host of the connection that a request would replace.
     pub(super) fn challenge(&mut self, id: PeerId, visitor: Visitor, message: &Message) {
-        let waits = |other: &Challenge| other.id == id;
+        let waits = |other: &Challenge| other.is_about(id);
         let room = self.challenges.len() < CHALLENGES_MAX && !self.challenges.iter().any(waits);
         let Some(peer) = self.peers.get(id).filter(|_| room) else {
             return self.refuse(&visitor, message);
@@ -101,7 +107,7 @@ impl TcpLink {
                     false,
                     sink,
                 ),
-                Finding::Alive => self.turn_away(&challenge),
+                Finding::Alive => self.reject(&challenge),
             }
             settled += 1;
         }
@@ -126,7 +132,7 @@ impl TcpLink {
         }
     }
 
-    fn turn_away(&mut self, challenge: &Challenge) {
+    fn reject(&mut self, challenge: &Challenge) {
         if let Some(peer) = self.peers.get(challenge.id) {
             self.log(&format!(
                 "{}: refused a connection in the name of {}, whose own is alive",

@@ -1,5 +1,6 @@
 //! Opening an endpoint's port, naming peers, and going to sleep. Set-up path.
 
+use std::collections::VecDeque;
 use std::os::fd::RawFd;
 use std::time::Duration;
 
@@ -55,6 +56,7 @@ impl Device for TcpLink {
             peers: Peers::default(),
             visitors: Visitors::default(),
             challenges: Vec::new(),
+            closing: VecDeque::new(),
             ready: Vec::new(),
             dialing: Vec::new(),
             failed: Vec::new(),
@@ -114,7 +116,11 @@ impl Device for TcpLink {
         if at.is_ipv4() != self.listener.name().is_ipv4() || at.port() == 0 {
             return Err(Errno::INVAL);
         }
-        self.peers.number(at).ok_or(Errno::NOMEM)
+        let id = self.peers.number(at).ok_or(Errno::NOMEM)?;
+        if let Some(peer) = self.peers.get_mut(id) {
+            peer.named = true;
+        }
+        Ok(id)
     }
 
     fn address(&self, peer: PeerId) -> Option<&Address> {

@@ -423,6 +423,7 @@ impl TcpLink {
             }
             peer.wanted = false;
             peer.limits = UNKNOWN;
+            peer.left_in = self.ticks;
             sink.peer_down(id, errno);
         }
     }

@@ -1,5 +1,6 @@
 //! Links over loopback: two or three endpoints in one thread, polled in turn. Time is what the tests say it is.
 
+mod crowd;
 mod endings;
 mod faults;
 mod identity;

@@ -340,6 +340,14 @@ impl Socket {
         count == 1 && poll.revents != 0
     }
 
+    /// Returns how long nothing was sent or received.
+    pub(crate) fn idle(&self) -> Duration {
+        let silent_ms = self.info().map_or(0, |info| {
+            info.tcpi_last_data_recv.min(info.tcpi_last_data_sent)
+        });
+        Duration::from_millis(silent_ms.into())
+    }
+
     /// Returns how many bytes have arrived and were not read (tcp(7), SIOCINQ).
     pub(crate) fn unread(&self) -> io::Result<usize> {
         let mut count: libc::c_int = 0;

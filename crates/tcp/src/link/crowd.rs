@@ -1,0 +1,238 @@
+//! Connections of peers that the application does not know are bounded (docs/adr/0034). Set-up path.
+//!
+//! It knows a peer that it has named to this endpoint, or that is in its address vector. Any other is here because it chose to
+//! be, and may be untrusted; or it sends before it is known, which MPI libraries do. So such connections are many, and where they
+//! are too many, those go that nothing is about, and come again when there is something to send.
+
+use std::cmp::Reverse;
+use std::collections::HashSet;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use oxifabric_engine::Sink;
+use oxifabric_types::{Errno, PeerId};
+
+use super::TcpLink;
+use crate::conn::Conn;
+use crate::peer::Lane;
+use crate::sys;
+
+/// How many connections of peers that the application does not know an endpoint has at most. Each costs a descriptor, 24 KiB
+/// here for what is read ahead, and what the kernel holds for it.
+const UNKNOWN_MAX: usize = 4096;
+
+/// The share of the process's descriptors that they may have: the rest is left to peers that are known, and to the application.
+const SHARE: usize = 2;
+
+/// The share of them that makes room at a time, so that looking for the longest idle is rare.
+const BATCH: usize = 16;
+
+/// The share of them that may be closing at a time, beside the others. Such a connection is read until the peer closes it, too.
+const CLOSING: usize = 4;
+
+/// Why connections are closed here.
+const WHY: &str = "closed to make room for others";
+
+/// A connection that may go.
+struct Candidate {
+    id: PeerId,
+    /// How long nothing was sent or received.
+    idle: Duration,
+    stand: Stand,
+}
+
+/// What would be lost with a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stand {
+    /// Nothing.
+    Free,
+    /// What the peer that has closed it left behind.
+    Left,
+    /// Something under way.
+    Busy,
+}
+
+/// How many connections of peers that are not known there may be, if the environment does not say.
+fn default_limit() -> usize {
+    (sys::descriptors() / SHARE).clamp(BATCH, UNKNOWN_MAX)
+}
+
+impl TcpLink {
+    /// How many connections of peers that are not known there may be.
+    fn limit(&self) -> usize {
+        self.params.max_unknown.unwrap_or_else(default_limit)
+    }
+
+    /// Makes sure that a peer may have one more connection; false if all others are busy.
+    pub(super) fn has_place(&mut self, id: PeerId, sink: &mut impl Sink) -> bool {
+        if self.is_known(id, sink) {
+            return true;
+        }
+        let limit = self.limit();
+        if self.ready.len() < limit || self.unknown().len() < limit {
+            return true;
+        }
+        // The application may have come to know some of them.
+        for other in self.unknown() {
+            self.is_known(other, sink);
+        }
+        if self.unknown().len() < limit {
+            return true;
+        }
+        self.make_room(limit, sink) > 0
+    }
+
+    /// The system has no descriptors left: closes what may go at once. Returns how many connections it were.
+    pub(super) fn give_up_some(&mut self, sink: &mut impl Sink) -> usize {
+        let limit = self.unknown().len().clamp(BATCH, self.limit().max(BATCH));
+        for other in self.unknown() {
+            self.is_known(other, sink);
+        }
+        self.make_room(limit, sink);
+        self.close_closing(0, sink)
+    }
+
+    /// Closes a share of the connections of peers that are not known; returns how many.
+    fn make_room(&mut self, limit: usize, sink: &mut impl Sink) -> usize {
+        let batch = (limit / BATCH).max(1);
+        let mut candidates = self.candidates(sink);
+        candidates.sort_by_key(|candidate| Reverse(candidate.idle));
+        let is_free = |candidate: &&Candidate| candidate.stand == Stand::Free;
+        let free: Vec<_> = candidates.iter().filter(is_free).take(batch).collect();
+        self.log(&format!(
+            "{} connections of peers that are not in the address vector: those idle longest make room",
+            candidates.len()
+        ));
+        if !free.is_empty() {
+            free.iter()
+                .for_each(|candidate| self.begin_to_close(candidate.id));
+            self.close_closing(limit / CLOSING, sink);
+            return free.len();
+        }
+        let patience = self.params.connect_timeout;
+        let may_go =
+            |candidate: &&Candidate| candidate.stand == Stand::Left || candidate.idle >= patience;
+        let stuck: Vec<_> = candidates.iter().filter(may_go).take(batch).collect();
+        for candidate in &stuck {
+            self.end(candidate.id, Errno::CONNRESET, WHY, sink);
+        }
+        stuck.len()
+    }
+
+    /// Returns the number of the peer at an address, a new one if need be, or one that is free.
+    pub(super) fn number(&mut self, at: &SocketAddr, sink: &mut impl Sink) -> Option<PeerId> {
+        if self.peers.is_crowded() {
+            self.sweep(sink);
+        }
+        self.peers.number(at)
+    }
+
+    /// Frees the numbers of peers that are gone, whom the application does not know and nothing is about.
+    fn sweep(&mut self, sink: &mut impl Sink) {
+        let involved = involved(sink);
+        let mut departed = self.peers.departed(self.ticks);
+        departed.retain(|&id| {
+            let waits = self
+                .challenges
+                .iter()
+                .any(|challenge| challenge.is_about(id));
+            !waits && !involved.contains(&id) && !self.is_known(id, sink)
+        });
+        self.peers.vacate(&departed);
+        departed.into_iter().for_each(|id| sink.forget_peer(id));
+    }
+
+    fn candidates(&self, sink: &impl Sink) -> Vec<Candidate> {
+        let involved = involved(sink);
+        let judge = |id: PeerId| {
+            let peer = self.peers.get(id)?;
+            let Lane::Ready(conn) = &peer.lane else {
+                return None;
+            };
+            let stand = match () {
+                () if conn.has_ended() => Stand::Left,
+                () if involved.contains(&id) || !conn.is_at_rest() => Stand::Busy,
+                () => Stand::Free,
+            };
+            let idle = conn.socket.idle();
+            Some(Candidate { id, idle, stand })
+        };
+        self.unknown().into_iter().filter_map(judge).collect()
+    }
+
+    /// Returns the peers with connections in use that the application has not named.
+    fn unknown(&self) -> Vec<PeerId> {
+        let is_unknown = |id: &PeerId| match self.peers.get(*id) {
+            Some(peer) => {
+                !peer.named && !matches!(&peer.lane, Lane::Ready(conn) if conn.is_closing())
+            }
+            None => false,
+        };
+        self.ready.iter().copied().filter(is_unknown).collect()
+    }
+
+    /// Tells whether the application knows a peer, and remembers that it does.
+    fn is_known(&mut self, id: PeerId, sink: &impl Sink) -> bool {
+        let Some(peer) = self.peers.get_mut(id) else {
+            return false;
+        };
+        peer.named = peer.named || sink.is_known(peer.address());
+        peer.named
+    }
+
+    /// Sends nothing more over a connection and waits for the peer to close it as well: what it sends until then arrives.
+    fn begin_to_close(&mut self, id: PeerId) {
+        let Some(peer) = self.peers.get_mut(id) else {
+            return;
+        };
+        if let Lane::Ready(conn) = &mut peer.lane {
+            conn.begin_to_close();
+            self.closing.push_back((id, peer.generation));
+        }
+    }
+
+    /// Ends all but so many of the connections that are closing, those that began first; returns how many.
+    fn close_closing(&mut self, but: usize, sink: &mut impl Sink) -> usize {
+        let mut closed = 0;
+        self.closing.retain(|(id, generation)| {
+            let peer = self.peers.get(*id);
+            peer.is_some_and(|peer| peer.generation == *generation)
+        });
+        while self.closing.len() > but
+            && let Some((id, _)) = self.closing.pop_front()
+        {
+            self.read_rest(id, sink);
+            self.end(id, Errno::CONNRESET, WHY, sink);
+            closed += 1;
+        }
+        closed
+    }
+}
+
+/// Returns the peers that anything is about.
+fn involved(sink: &impl Sink) -> HashSet<PeerId> {
+    let mut involved = HashSet::new();
+    sink.involved(&mut |peer| {
+        involved.insert(peer);
+    });
+    involved
+}
+
+impl Conn {
+    /// Tells whether the peer has closed its end, whatever is still to be read.
+    fn has_ended(&self) -> bool {
+        self.socket.is_closed_by_peer()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_leaves_descriptors_to_others() {
+        let limit = default_limit();
+        assert!((BATCH..=UNKNOWN_MAX).contains(&limit));
+        assert!(limit + limit / CLOSING <= sys::descriptors().max(2 * BATCH));
+    }
+}

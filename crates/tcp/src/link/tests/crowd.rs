@@ -1,0 +1,152 @@
+//! Peers that the application does not know are many.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use super::faults::REQUEST;
+use super::*;
+
+/// How many such peers the endpoint takes.
+const LIMIT: usize = 32;
+
+fn node() -> Node {
+    let mut node = Node::new(V4);
+    node.link.params = Box::leak(Box::new(Params {
+        max_unknown: Some(LIMIT),
+        ..node.link.params.clone()
+    }));
+    node
+}
+
+/// A request of the peer that listens on this port.
+fn request(port: u16) -> [u8; 40] {
+    let mut bytes = REQUEST;
+    bytes[34..36].copy_from_slice(&port.to_be_bytes());
+    bytes
+}
+
+/// Connects in the name of the peer at a port; returns the connection and the kind of the answer.
+fn visit(node: &mut Node, port: u16) -> (TcpStream, u8) {
+    let mut stream = TcpStream::connect(node.at()).expect("it listens");
+    stream.write_all(&request(port)).expect("a fresh socket");
+    stream.set_nonblocking(true).expect("possible");
+    let mut answer = [0; 40];
+    let start = Clock::now();
+    while !matches!(stream.read(&mut answer), Ok(40)) {
+        node.poll();
+        assert!(start.elapsed() < WATCHDOG, "no answer came");
+    }
+    (stream, answer[1])
+}
+
+const RESPONSE: u8 = 1;
+const REFUSAL: u8 = 6;
+
+/// An untagged message without a body.
+const MESSAGE: [u8; 16] = [3, 0, 0, 0, 0, 0, 16, 0, 16, 0, 0, 0, 0, 0, 0, 0];
+
+#[test]
+fn idle_connections_of_unknown_peers_are_bounded() {
+    let mut node = node();
+    let streams: Vec<_> = (1..500).map(|port| visit(&mut node, port)).collect();
+    assert!(streams.iter().all(|(_, kind)| *kind == RESPONSE));
+    // Those that are closing are read on, and are few.
+    assert!(
+        node.link.ready.len() <= LIMIT + LIMIT / 4,
+        "{}",
+        node.link.ready.len()
+    );
+    assert!(
+        node.link.peers.rows() <= 4 * LIMIT,
+        "{} rows",
+        node.link.peers.rows()
+    );
+}
+
+#[test]
+fn what_is_sent_over_a_connection_that_is_closing_arrives() {
+    let mut node = node();
+    let (mut first, _) = visit(&mut node, 1);
+    let others: Vec<_> = (2..=LIMIT as u16 + 1)
+        .map(|port| visit(&mut node, port))
+        .collect();
+    let start = Clock::now();
+    while !matches!(first.read(&mut [0; 1]), Ok(0)) {
+        assert!(start.elapsed() < WATCHDOG, "the longest idle is closed");
+    }
+    first.write_all(&MESSAGE).expect("it is open");
+    while node.sink.arrived.is_empty() {
+        node.poll();
+        assert!(start.elapsed() < WATCHDOG, "it is lost");
+    }
+    drop(others);
+}
+
+#[test]
+fn peers_that_the_application_knows_stay() {
+    let mut node = node();
+    let known: Vec<_> = (1..=50).map(|port| visit(&mut node, port)).collect();
+    // The first are closed, or closing, by now; the rest gets a name.
+    for port in 40..=50u16 {
+        let mut at = node.at();
+        at.set_port(port);
+        node.link.peer(&Address::Inet(at)).expect("an address");
+    }
+    let others: Vec<_> = (100..300).map(|port| visit(&mut node, port)).collect();
+    for (stream, _) in &known[39..] {
+        let end = (&*stream).read(&mut [0; 1]).map_err(|error| error.kind());
+        assert_eq!(end, Err(std::io::ErrorKind::WouldBlock));
+    }
+    drop(others);
+}
+
+#[test]
+fn a_newcomer_is_refused_while_all_others_are_busy() {
+    let mut node = node();
+    let mut streams = Vec::new();
+    for port in 1..=LIMIT as u16 {
+        let (mut stream, kind) = visit(&mut node, port);
+        assert_eq!(kind, RESPONSE);
+        stream.write_all(&MESSAGE[..9]).expect("it is open");
+        streams.push(stream);
+    }
+    let start = Clock::now();
+    let is_busy = |peer: &crate::peer::Peer| matches!(&peer.lane, crate::peer::Lane::Ready(conn) if !conn.is_at_rest());
+    while node.link.peers.iter().filter(|peer| is_busy(peer)).count() < LIMIT {
+        node.poll();
+        assert!(start.elapsed() < WATCHDOG);
+    }
+    assert_eq!(visit(&mut node, 1000).1, REFUSAL);
+    assert_eq!(node.link.ready.len(), LIMIT);
+}
+
+#[test]
+fn a_peer_whose_idle_connection_was_closed_comes_again_when_it_sends() {
+    let mut node = node();
+    let mut honest = Node::new(V4);
+    let to = honest.knows(&node);
+    post(&mut honest, &mut node, to, message(1, 0), &Iov::empty());
+    drive(&mut honest, &mut node, |_, node| node.pop().is_some());
+    let crowd: Vec<_> = (1..100).map(|port| visit(&mut node, port)).collect();
+    drive(&mut honest, &mut node, |honest, _| {
+        !honest.sink.down.is_empty()
+    });
+    post(&mut honest, &mut node, to, message(2, 0), &Iov::empty());
+    drive(&mut honest, &mut node, |_, node| node.pop().is_some());
+    drop(crowd);
+}
+
+#[test]
+fn rows_of_peers_that_are_gone_are_used_again() {
+    let mut node = node();
+    for port in 1..2000 {
+        let (stream, kind) = visit(&mut node, port);
+        assert_eq!(kind, RESPONSE);
+        drop(stream);
+    }
+    assert!(
+        node.link.peers.rows() <= 4 * LIMIT,
+        "{} rows",
+        node.link.peers.rows()
+    );
+}
