@@ -3,9 +3,16 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use oxifabric_trials::source::Compiled;
 use oxifabric_trials::{Library, Outcome, Process, Program, Scratch};
+
+/// How long a turn takes in which rounds are counted, how many turns there are of each kind, and how often it is tried.
+const TURN: Duration = Duration::from_millis(200);
+const TURNS: usize = 5;
+const ATTEMPTS: usize = 4;
 
 /// Two peers that send each other messages and check them.
 pub(crate) struct Players {
@@ -16,7 +23,10 @@ pub(crate) struct Players {
 
 impl Players {
     pub(crate) fn start(program: &Compiled, library: &Library) -> Self {
-        Self::start_over("tcp", program, library, |program| program)
+        // Each attacker is to be seen in the log, though they come from one host.
+        Self::start_over("tcp", program, library, |program| {
+            program.env("FI_LOG_INTERVAL", "0")
+        })
     }
 
     /// The same over any provider, with programs that are `adapted` before they start.
@@ -73,6 +83,38 @@ impl Players {
         String::from_utf8_lossy(name).into_owned()
     }
 
+    /// How many times as long a round takes while `attack` is repeated: medians of turns with and without it, the least of a
+    /// few attempts, because other things happen on the machine, too.
+    pub(crate) fn slowdown(&mut self, mut attack: impl FnMut()) -> f64 {
+        let mut attempt = || {
+            let (mut quiet, mut loud) = (Vec::new(), Vec::new());
+            for _ in 0..TURNS {
+                quiet.push(self.pace(|| {}));
+                loud.push(self.pace(&mut attack));
+            }
+            median(quiet) / median(loud)
+        };
+        let mut least = f64::INFINITY;
+        for _ in 0..ATTEMPTS {
+            least = least.min(attempt());
+            if least < 1.5 {
+                break;
+            }
+        }
+        least
+    }
+
+    /// How many rounds are played in a second while `meanwhile` is repeated.
+    fn pace(&self, mut meanwhile: impl FnMut()) -> f64 {
+        let file = self.meeting.join("rounds");
+        let (start, before) = (Instant::now(), recorded(&file));
+        while start.elapsed() < TURN {
+            meanwhile();
+            thread::yield_now();
+        }
+        (recorded(&file) - before) as f64 / start.elapsed().as_secs_f64()
+    }
+
     /// The number of the answerer's process.
     pub(crate) fn answerer(&self) -> u32 {
         self.answerer.id()
@@ -82,6 +124,11 @@ impl Players {
         fs::write(self.meeting.join("stop"), "").expect("the meeting place is writable");
         oxifabric_trials::pair::wait_both(self.asker, self.answerer)
     }
+}
+
+fn median(mut numbers: Vec<f64>) -> f64 {
+    numbers.sort_by(f64::total_cmp);
+    numbers[numbers.len() / 2]
 }
 
 fn recorded(rounds: &Path) -> u64 {

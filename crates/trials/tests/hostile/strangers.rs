@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::net::{Shutdown, SocketAddr, TcpStream};
 
-use oxifabric_trials::{Library, Missing, require, source};
+use oxifabric_trials::{Library, Missing, Program, installed, require, source};
 
 use crate::players::Players;
 use crate::streams::{frame, greet, is_dropped};
@@ -46,6 +46,45 @@ fn broken_off() -> Result<(), Missing> {
     asker.expect_success().expect_stdout(" 0 wrong\n");
     answerer.expect_success().expect_stdout(" 0 wrong\n");
     Ok(())
+}
+
+/// How many descriptors the players have.
+const DESCRIPTORS: usize = 256;
+
+/// More peers than there are descriptors take a connection each and keep it: they are bounded, and the players play on.
+fn idle_crowd() -> Result<(), Missing> {
+    let library = Library::under_test()?;
+    let program = source::compile_client("volley")?;
+    installed("prlimit")?;
+    let limit = [format!("--nofile={DESCRIPTORS}:{DESCRIPTORS}")];
+    let few = |program: Program| program.under("prlimit", &limit);
+    let mut players = Players::start_over("tcp", &program, &library, few);
+    let rounds = players.play(1);
+    let address = players.address();
+    let before = descriptors(players.answerer());
+    let crowd: Vec<_> = (1..601).map(|port| greet(address, port)).collect();
+    let during = descriptors(players.answerer());
+    assert!(
+        during < before + DESCRIPTORS / 2 + DESCRIPTORS / 8 + 16,
+        "{before} {during}"
+    );
+    players.play(rounds + 1);
+    // Each of them wants to come again, all the time.
+    let slowdown = players.slowdown(|| {
+        drop(greet(address, 1));
+        drop(greet(address, 601));
+    });
+    assert!(slowdown < 2.0, "{slowdown} times as long for a round");
+    drop(crowd);
+    let (asker, answerer) = players.stop();
+    asker.expect_success().expect_stdout(" 0 wrong\n");
+    answerer.expect_success().expect_stdout(" 0 wrong\n");
+    Ok(())
+}
+
+#[test]
+fn idle_connections_are_bounded_and_leave_descriptors_to_others() {
+    require!(idle_crowd());
 }
 
 #[test]
