@@ -11,10 +11,6 @@ use crate::slab::Key;
 /// it that needs one. A peer that does not read its answers can therefore not make them pile up.
 const MAX_REPLIES: usize = 1 << 14;
 
-/// How many operations may wait for one peer whose link takes nothing before no more injected ones join them. Each of
-/// those costs a copy, where its caller, refused, merely comes again when the link has room.
-const MAX_INJECTED: usize = 4;
-
 /// How many peers there may be. Links give out dense numbers; anything beyond is no peer.
 const MAX_PEERS: usize = 1 << 24;
 
@@ -40,6 +36,8 @@ bitflags! {
         const FENCED = 2;
         /// A plan says what befalls its posts.
         const WATCHED = 4;
+        /// The connection that an injected operation was to come again for could not be made: [`Peer::failure`].
+        const FAILED = 8;
         /// Frames have to be let pass.
         const GATED = Self::BLOCKED.bits() | Self::WATCHED.bits();
     }
@@ -60,6 +58,11 @@ pub(crate) struct Peer {
     bulk_turn: bool,
     ready: bool,
     stalled: bool,
+    /// An injected operation was told to come again since the link last took something.
+    turned_away: bool,
+    /// Why the peer was lost while an injected operation was to come again. The next one fails with it: otherwise its
+    /// caller would start one connection after another and never learn that none can be made.
+    failure: Option<Errno>,
     /// A peek found nothing: the next arrival is taken although there is no room.
     allowed: bool,
     /// The message whose body the link offers again.
@@ -136,12 +139,28 @@ impl Peers {
             .is_none_or(|row| row.hurdles.is_empty())
     }
 
-    /// Tells whether an injected operation had better come again than wait here.
-    #[inline]
-    pub(crate) fn is_crowded(&self, peer: PeerId) -> bool {
-        self.rows.get(peer.index()).is_some_and(|row| {
-            row.hurdles.contains(Hurdles::BLOCKED) && row.backlog.len() >= MAX_INJECTED
-        })
+    /// Tells whether an injected operation has to come again, since the link takes nothing now; remembers that it was told so.
+    pub(crate) fn turns_away(&mut self, peer: PeerId) -> bool {
+        let row = self.get_mut(peer);
+        row.filter(|row| row.hurdles.contains(Hurdles::BLOCKED))
+            .map(|row| row.turned_away = true)
+            .is_some()
+    }
+
+    /// Returns why the peer was lost while an injected operation was to come again, once.
+    pub(crate) fn take_failure(&mut self, peer: PeerId) -> Option<Errno> {
+        let row = self.get_mut(peer)?;
+        row.hurdles.remove(Hurdles::FAILED);
+        row.failure.take()
+    }
+
+    /// Takes the send that was queued last off the queue again.
+    pub(crate) fn withdraw(&mut self, peer: PeerId, key: Key) {
+        if let Some(row) = self.get_mut(peer)
+            && row.backlog.back() == Some(&key)
+        {
+            row.backlog.pop_back();
+        }
     }
 
     /// Tells whether the number can be a peer's.
@@ -213,7 +232,9 @@ impl Peers {
     /// The link takes frames for the peer again.
     pub(crate) fn unblock(&mut self, peer: PeerId) {
         if let Some(row) = self.get_mut(peer) {
-            row.hurdles.remove(Hurdles::BLOCKED);
+            row.hurdles.remove(Hurdles::BLOCKED | Hurdles::FAILED);
+            row.turned_away = false;
+            row.failure = None;
             self.make_ready(peer);
         }
     }
@@ -274,14 +295,17 @@ impl Peers {
     }
 
     /// Forgets everything about a peer that is gone.
-    pub(crate) fn reset(&mut self, peer: PeerId) {
+    pub(crate) fn reset(&mut self, peer: PeerId, why: Errno) {
         self.stalled.retain(|&other| other != peer);
         let first = self.first;
         if let Some(row) = self.get_mut(peer) {
             let ready = row.ready;
+            let failure = row.turned_away.then_some(why);
+            let failed = failure.map_or(Hurdles::empty(), |_| Hurdles::FAILED);
             *row = Peer {
                 ready,
-                hurdles: first,
+                failure,
+                hurdles: first | failed,
                 ..Peer::default()
             };
         }

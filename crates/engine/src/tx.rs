@@ -127,10 +127,11 @@ impl Engine {
         self.start(link, out, Transmit::new(op, key), key)
     }
 
-    /// Posts as much of a new operation as the link takes, and keeps the rest.
+    /// Posts as much of a new operation as the link takes, and keeps the rest. An injected operation leaves at once or is not
+    /// started, since its caller has no completion to wait for and may never poll again.
     ///
     /// # Errors
-    /// As [`Engine::submit`]; [`Errno::AGAIN`] for an injected operation behind many others to a peer whose link is blocked.
+    /// As [`Engine::submit`]; [`Errno::AGAIN`] for an injected operation to a peer whose link takes nothing now.
     pub(crate) fn start(
         &mut self,
         link: &mut impl Link,
@@ -138,11 +139,18 @@ impl Engine {
         mut transmit: Transmit,
         key: Key,
     ) -> Result<(), Errno> {
-        let peer = transmit.peer;
+        let (peer, injected) = (transmit.peer, transmit.borrowed);
+        if let Some(why) = self.peers.take_failure(peer)
+            && injected
+        {
+            transmit.failure = Some(why);
+            transmit.report(out);
+            return Ok(());
+        }
         let one_frame = transmit.fits_one_frame(link.limits(peer));
         let at_once = one_frame && self.peers.is_clear(peer) && !transmit.is_fenced();
-        if transmit.borrowed && !at_once {
-            if self.peers.is_crowded(peer) {
+        if injected && !at_once {
+            if self.peers.turns_away(peer) {
                 return Err(Errno::AGAIN);
             }
             transmit.own_body()?;
@@ -152,6 +160,11 @@ impl Engine {
         }
         self.peers.queue(peer, key);
         self.advance(link, out, peer);
+        if injected && self.is_whole(key) && self.peers.turns_away(peer) {
+            self.peers.withdraw(peer, key);
+            self.sends.remove(key);
+            return Err(Errno::AGAIN);
+        }
         match self.sends.get_mut(key).map(Transmit::keep_body) {
             Some(Err(errno)) => {
                 self.sends.remove(key);
@@ -159,6 +172,12 @@ impl Engine {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Tells whether nothing of a send has been posted.
+    fn is_whole(&self, key: Key) -> bool {
+        let send = self.sends.get(key);
+        send.is_some_and(|send| send.stage == Stage::Queued)
     }
 
     /// Sends what waits for a peer until the link is blocked: answers first; then the messages, in order, and

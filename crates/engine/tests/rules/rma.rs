@@ -292,12 +292,11 @@ fn a_region_is_in_use_until_the_last_access_ends() {
 fn a_short_write_that_the_link_does_not_take_waits_its_turn() {
     let mut b = Bench::new();
     b.link.answers.push_back(Err(PostError::Again));
-    let injected = Flags::WRITE | Flags::INJECT;
-    let body = memory(b"abc");
-    b.rma(op(injected, &body, 1)).expect("room");
+    b.rma(op(Flags::WRITE, &memory(b"abc"), 1)).expect("room");
     b.rma(op(Flags::WRITE, &memory(b"def"), 2)).expect("room");
-    // An injected body is the caller's again.
-    body.write(0, b"xyz");
+    let injected = Flags::WRITE | Flags::INJECT;
+    let again = b.rma(op(injected, &memory(b"ghi"), 3));
+    assert_eq!(again, Err(Errno::AGAIN), "it would not leave with its call");
     assert!(b.link.posted.is_empty());
     b.tell(|sink| sink.writable(PEER));
     let bodies: Vec<_> = (0..2).map(|_| b.frame().body).collect();

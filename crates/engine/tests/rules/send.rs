@@ -101,50 +101,72 @@ fn one_blocked_peer_does_not_hold_up_another() {
     assert_eq!((b.frame().to, b.done().context), (OTHER, 2));
 }
 
+/// An injected message without a completion.
+fn inject(body: &oxifabric_mem::Iov, context: usize) -> TxOp {
+    TxOp {
+        flags: Flags::MSG | Flags::INJECT,
+        ..tx(body, context)
+    }
+}
+
 #[test]
-fn injected_bodies_that_wait_are_copied() {
+fn an_injected_message_leaves_with_its_call_or_is_not_started() {
     let mut b = Bench::new();
     b.link.answers.push_back(Err(PostError::Again));
     let body = memory(b"abc");
-    let inject = TxOp {
-        flags: Flags::MSG | Flags::INJECT,
-        ..tx(&body, 1)
-    };
-    b.send(inject).expect("room");
-    body.write(0, b"xyz");
+    for _ in 0..3 {
+        assert_eq!(b.send(inject(&body, 1)), Err(Errno::AGAIN));
+    }
+    assert_eq!(b.engine.pending_tx(), 0);
+    b.send(tx(&body, 2))
+        .expect("one with a completion may wait");
     b.tell(|sink| sink.writable(PEER));
-    let frame = b.frame();
-    assert_eq!(
-        (frame.body.as_slice(), frame.transient),
-        (&b"abc"[..], false)
-    );
+    assert_eq!((b.frame().to, b.done().context), (PEER, 2));
+    b.send(inject(&body, 1)).expect("the link takes it");
+    assert!(b.frame().transient);
     assert!(!b.done().wanted);
     b.assert_empty();
 }
 
 #[test]
-fn injected_operations_do_not_queue_up_behind_a_blocked_link() {
-    let mut b = Bench::with(|_| {}, |config| config.tx_size = 64);
+fn an_injected_message_behind_a_fence_is_copied() {
+    let mut b = Bench::new();
+    let waiting = TxOp {
+        flags: Flags::MSG | Flags::DELIVERY_COMPLETE,
+        ..tx(&memory(b"a"), 1)
+    };
+    b.send(waiting).expect("room");
+    let id = b.frame().header.id;
+    let body = memory(b"abc");
+    let fenced = TxOp {
+        flags: Flags::MSG | Flags::INJECT | Flags::FENCE,
+        ..tx(&body, 2)
+    };
+    b.send(fenced).expect("room");
+    body.write(0, b"xyz");
+    assert!(b.link.posted.is_empty());
+    b.arrive(PEER, answer(Kind::Ack, id), b"");
+    assert_eq!(b.done().context, 1);
+    assert_eq!(b.frame().body, b"abc");
+    b.done();
+    b.assert_empty();
+}
+
+#[test]
+fn an_injected_message_that_had_to_come_again_learns_that_the_peer_is_lost() {
+    let mut b = Bench::new();
     b.link.answers.push_back(Err(PostError::Again));
     let body = memory(b"abc");
-    let inject = |context| TxOp {
-        flags: Flags::MSG | Flags::INJECT,
-        ..tx(&body, context)
-    };
-    let taken = (1..=64)
-        .take_while(|&at| b.send(inject(at)).is_ok())
-        .count();
-    assert!((1..64).contains(&taken));
-    assert_eq!(b.send(inject(1)), Err(Errno::AGAIN));
-    b.send(tx(&body, 1))
-        .expect("what need not be copied may wait");
-    b.tell(|sink| sink.writable(PEER));
-    for _ in 0..=taken {
-        b.frame();
-        b.done();
-    }
+    assert_eq!(b.send(inject(&body, 1)), Err(Errno::AGAIN));
+    b.tell(|sink| sink.peer_down(PEER, Errno::CONNREFUSED));
+    assert!(b.event().is_none(), "no operation was accepted");
+    b.send(inject(&body, 2)).expect("it fails by a completion");
+    assert_eq!(b.failed().errno, Errno::CONNREFUSED);
+    assert!(b.link.posted.is_empty());
+    b.send(inject(&body, 3)).expect("the next one tries anew");
+    b.frame();
+    b.done();
     b.assert_empty();
-    b.send(inject(1)).expect("the link takes it");
 }
 
 #[test]

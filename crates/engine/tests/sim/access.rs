@@ -179,8 +179,8 @@ impl Book {
 
     fn access_may_fail(&self, index: usize) -> bool {
         let access = &self.accesses[index];
-        let lost = self.lost.get(&(access.node, access.peer));
-        self.pair_broke(access) || lost.is_some_and(|&step| step >= access.step)
+        self.pair_broke(access)
+            || self.is_told((access.node, access.peer), access.step, access.flags)
     }
 }
 

@@ -239,8 +239,7 @@ impl Book {
 
     fn atomic_may_fail(&self, index: usize) -> bool {
         let atomic = &self.atomics[index];
-        let lost = self.lost.get(&(atomic.node, atomic.peer));
-        lost.is_some_and(|&at| at >= atomic.step)
+        self.is_told((atomic.node, atomic.peer), atomic.step, atomic.flags)
     }
 }
 

@@ -403,8 +403,14 @@ impl Book {
     /// Tells whether its sender was told, since it was sent, that the receiver is gone.
     fn may_fail(&self, message: usize) -> bool {
         let m = &self.messages[message];
-        let lost = self.lost.get(&(m.src, m.dst));
-        lost.is_some_and(|&step| step >= m.step)
+        self.is_told((m.src, m.dst), m.step, m.flags)
+    }
+
+    /// Tells whether a node may be told that its operation of this step failed: its peer was reported to be gone since. An injected
+    /// one may learn it afterwards, if one before it had to come again.
+    pub(crate) fn is_told(&self, pair: (usize, usize), step: usize, flags: Flags) -> bool {
+        let lost = self.lost.get(&pair);
+        lost.is_some_and(|&at| at >= step || flags.contains(Flags::INJECT))
     }
 
     /// Tells whether something is still to happen to a message.
