@@ -18,7 +18,7 @@ impl Engine {
         }
         self.posted.fail_from(peer, why, out);
         self.lose_member(peer, why);
-        self.peers.reset(peer, why);
+        self.peers.lose(peer, why);
         self.offer_again = true;
     }
 

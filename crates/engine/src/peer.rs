@@ -295,17 +295,14 @@ impl Peers {
     }
 
     /// Forgets everything about a peer that is gone.
-    pub(crate) fn reset(&mut self, peer: PeerId, why: Errno) {
+    pub(crate) fn reset(&mut self, peer: PeerId) {
         self.stalled.retain(|&other| other != peer);
         let first = self.first;
         if let Some(row) = self.get_mut(peer) {
             let ready = row.ready;
-            let failure = row.turned_away.then_some(why);
-            let failed = failure.map_or(Hurdles::empty(), |_| Hurdles::FAILED);
             *row = Peer {
                 ready,
-                failure,
-                hurdles: first | failed,
+                hurdles: first,
                 ..Peer::default()
             };
         }
@@ -316,6 +313,17 @@ impl Peers {
         let rows = (0..).map(PeerId).zip(&self.rows);
         let busy = |row: &Peer| row.stalled || !row.replies.is_empty();
         rows.filter(move |(_, row)| busy(row)).map(|(peer, _)| peer)
+    }
+
+    /// Forgets what a peer that is gone left, but not why if an injected operation was to come again.
+    pub(crate) fn lose(&mut self, peer: PeerId, why: Errno) {
+        let row = self.get_mut(peer);
+        let turned_away = row.is_some_and(|row| row.turned_away);
+        self.reset(peer);
+        if turned_away && let Some(row) = self.get_mut(peer) {
+            row.hurdles.insert(Hurdles::FAILED);
+            row.failure = Some(why);
+        }
     }
 
     /// Tells whether no answer waits.

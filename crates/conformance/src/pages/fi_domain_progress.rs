@@ -129,13 +129,35 @@ fn first_message_leaves(stage: &Stage, what: Polled) {
     let aside = Aside::new(stage);
     let two = &aside.ground.two;
     let posted = two.b.recv(1);
-    assert_eq!(
-        c!(fi_inject(two.a.ep, b"x".as_ptr().cast(), 1, two.to_b)),
-        0
-    );
+    aside.send(b"x");
     assert_eq!(aside.done_there(what).op_context, posted.context);
     assert_eq!(posted.bytes(), b"x");
     aside.close();
+}
+
+/// Injects from `a`, which is polled neither before nor afterwards: the calls that are refused make the connection.
+fn inject(two: &Two, call: impl Fn() -> isize) {
+    let begun = Instant::now();
+    loop {
+        match call() {
+            0 => return,
+            code => assert_eq!(code, -(FI_EAGAIN as isize)),
+        }
+        two.progress(&two.b);
+        assert!(begun.elapsed() < PATIENCE, "no connection was made");
+    }
+}
+
+/// Waits for the next completion of `b` while nothing else is polled.
+fn done_alone(two: &Two) -> fi_cq_tagged_entry {
+    let begun = Instant::now();
+    loop {
+        match two.b.read() {
+            Some(Read::Done(done)) => return done,
+            Some(Read::Failed(error)) => panic!("{error:?}"),
+            None => assert!(begun.elapsed() < PATIENCE, "nothing came"),
+        }
+    }
 }
 
 sentences! { "fi_domain(3), progress";
@@ -155,11 +177,47 @@ fn a_message_leaves_during_blocking_reads(stage) {
     first_message_leaves(stage, Polled::Blocking);
 }
 
-/// An injected write leaves while another endpoint's queue is read.
+/// What is injected has left when its call returns without error: nothing has to be polled afterwards.
+fn an_injected_message_needs_no_poll(stage) {
+    let aside = Aside::new(stage);
+    let two = &aside.ground.two;
+    let posted = two.b.recv(1);
+    inject(two, || c!(fi_inject(two.a.ep, b"x".as_ptr().cast(), 1, two.to_b)));
+    assert_eq!(done_alone(two).op_context, posted.context);
+    assert_eq!(posted.bytes(), b"x");
+    aside.close();
+}
+
+/// The same for a write, of which no counter is read either.
+fn an_injected_write_needs_no_poll(stage) {
+    let aside = Aside::new(stage);
+    let (ground, two) = (&aside.ground, &aside.ground.two);
+    inject(two, || {
+        c!(fi_inject_write(two.a.ep, b"y".as_ptr().cast(), 1, two.to_b, ground.base, ground.key()))
+    });
+    let begun = Instant::now();
+    while c!(ground.bytes.read_volatile()) != b'y' {
+        assert!(begun.elapsed() < PATIENCE);
+        two.progress(&two.b);
+    }
+    aside.close();
+}
+
+/// A write leaves while another endpoint's queue is read.
 fn a_write_leaves_while_another_queue_is_read(stage) {
     let aside = Aside::new(stage);
     let (ground, two) = (&aside.ground, &aside.ground.two);
-    let begun = c!(fi_inject_write(two.a.ep, b"y".as_ptr().cast(), 1, two.to_b, ground.base, ground.key()));
+    let place = two.a.traffic.buffer(b"y");
+    let begun = c!(fi_write(
+        two.a.ep,
+        place.cast(),
+        1,
+        null_mut(),
+        two.to_b,
+        ground.base,
+        ground.key(),
+        two.a.traffic.context()
+    ));
     assert_eq!(begun, 0);
     let begun = Instant::now();
     while c!(ground.bytes.read_volatile()) != b'y' {
