@@ -37,6 +37,7 @@ mod watch;
 
 use core::ffi::c_void;
 use core::ptr::NonNull;
+pub(crate) use router::guard;
 use std::os::fd::RawFd;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};

@@ -1,6 +1,6 @@
 //! The log: FI_LOG_LEVEL, FI_LOG_PROV, FI_LOG_SUBSYS. Source: fi_provider(3) "fi_log", fabric(7) "Logging interface".
 //!
-//! Warnings are on unless FI_LOG_LEVEL says `off`: a failure that nobody sees costs days. To be no flood, warnings of
+//! Warnings are on unless FI_LOG_LEVEL says `off`: a failure that is not seen costs days. To be no flood, warnings of
 //! one kind about one host are printed once per FI_LOG_INTERVAL, and then say how often they were held back (`repeats`).
 //! An application may take the messages itself ([`import()`]).
 //! Setup and failure paths only; nothing on the data path logs unless it fails.

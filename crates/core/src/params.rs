@@ -16,6 +16,7 @@ use oxifabric_abi::{FI_PARAM_BOOL, FI_PARAM_INT, FI_PARAM_SIZE_T, FI_PARAM_STRIN
 
 pub use oxifabric_types::conf::parse_bool;
 
+use crate::endpoint::guard;
 use crate::{faults, log, registry, stats};
 use sysconfig::{Origin, Sysconfig};
 
@@ -117,6 +118,7 @@ pub fn of_library() -> impl Iterator<Item = &'static Parameter> {
     let general = registry::PARAMETERS.iter().chain(&log::PARAMETERS);
     general
         .chain(&faults::PARAMETERS)
+        .chain(&guard::PARAMETERS)
         .chain(&stats::PARAMETERS)
         .chain(&sysconfig::PARAMETERS)
         .chain(&inert::PARAMETERS)

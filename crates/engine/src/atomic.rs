@@ -232,7 +232,7 @@ impl Engine {
                 .flags
                 .remove(HeaderFlags::DELIVERY | HeaderFlags::MATCH);
         }
-        let pending = match Pending::admit(out, header, targets) {
+        let pending = match Pending::admit(out, from, header, targets) {
             Ok(pending) => pending,
             Err(errno) => return self.refuse_update(&arrival, header.kind, &body, errno),
         };
@@ -326,6 +326,9 @@ impl Engine {
         body: &Body<'_>,
         errno: Errno,
     ) -> Placement {
+        if let Some(placement) = self.refusal(arrival.from, errno) {
+            return placement;
+        }
         if kind == Kind::Atomic && !arrival.wants_ack() {
             return Placement::Refuse;
         }
@@ -340,13 +343,18 @@ impl Engine {
 
 impl Pending {
     /// Finds the memory that an atomic is about, if it may be updated.
-    fn admit(out: &impl Completions, header: &Header, targets: &[Target]) -> Result<Self, Errno> {
+    fn admit(
+        out: &mut impl Completions,
+        from: PeerId,
+        header: &Header,
+        targets: &[Target],
+    ) -> Result<Self, Errno> {
         let update = Update::parse(header).ok_or(Errno::OPNOTSUPP)?;
         let len = total(targets, update.datatype).ok_or(Errno::INVAL)?;
         if len > MAX_ATOMIC_BYTES || update.body_len(len) as u64 != header.len {
             return Err(Errno::INVAL);
         }
-        let region = out.region(targets, update.access())?;
+        let region = Engine::region(out, from, targets, update.access())?;
         if region.len() != len {
             return Err(Errno::INVAL);
         }
@@ -400,7 +408,7 @@ impl AtomicOp {
         let (body, _) = self.body()?;
         let len = body.len() as u64;
         let mine = transmit::completion(self.flags, self.context, body.base() as usize, len);
-        let region = match out.region(&self.targets, self.update.access()) {
+        let region = match Engine::region(out, PeerId::ANY, &self.targets, self.update.access()) {
             Ok(region) => region,
             Err(errno) => {
                 let overflow = 0;

@@ -40,6 +40,7 @@ mod multi_recv;
 mod peek;
 mod peer;
 mod posted;
+mod refusal;
 mod rma;
 mod rndv;
 mod rx;

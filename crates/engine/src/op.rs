@@ -189,6 +189,22 @@ pub trait Completions {
         let _ = (context, group, result);
     }
 
+    /// The same where not every peer may access memory: asked when [`Completions::region`] finds no key. `from` is `ANY` for
+    /// accesses of this endpoint itself.
+    ///
+    /// # Errors
+    /// As [`Completions::region`]; `AGAIN` when it is to be found out whether this peer may. The access is offered again after
+    /// [`crate::Engine::reconsider`].
+    fn guarded_region(
+        &mut self,
+        from: PeerId,
+        targets: &[Target],
+        access: Flags,
+    ) -> Result<Iov, Errno> {
+        let _ = (from, targets, access);
+        Err(Errno::NOKEY)
+    }
+
     /// A peer's read or write of this endpoint's memory ended well. Its context is the key of the memory, or of the
     /// first piece; if it was of several pieces, `targets` names them all, and is empty otherwise.
     #[inline(always)]

@@ -67,6 +67,8 @@ pub(crate) struct Peer {
     allowed: bool,
     /// The message whose body the link offers again.
     ahead: Option<Key>,
+    /// How many of its accesses named a key that there is not.
+    unknown_keys: u32,
     /// Some of the replies still are [`Reply::Arrived`].
     pub(crate) undecided: bool,
 }
@@ -187,6 +189,13 @@ impl Peers {
     /// Returns a peer's row, if it has one yet.
     pub(crate) fn get_mut(&mut self, peer: PeerId) -> Option<&mut Peer> {
         self.rows.get_mut(peer.index())
+    }
+
+    /// Counts an access with a key that there is not; returns how many it were since the peer came.
+    pub(crate) fn count_unknown_key(&mut self, peer: PeerId) -> u32 {
+        let row = self.row(peer);
+        row.unknown_keys = row.unknown_keys.saturating_add(1);
+        row.unknown_keys
     }
 
     /// Queues an answer.

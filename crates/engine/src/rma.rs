@@ -168,7 +168,7 @@ impl Engine {
         if arrival.wants_ack() && !self.peers.can_reply(arrival.from) {
             return self.stall(arrival.from);
         }
-        let region = match out.region(targets, Flags::REMOTE_WRITE) {
+        let region = match Self::region(out, arrival.from, targets, Flags::REMOTE_WRITE) {
             Ok(region) if region.len() == arrival.len => region,
             Ok(_) => return Placement::Refuse,
             Err(errno) => return self.refuse_access(arrival, false, &Body::Whole(bytes), errno),
@@ -198,7 +198,7 @@ impl Engine {
             return self.stall(from);
         }
         let is_offer = header.kind == Kind::WriteRts;
-        let region = match out.region(targets, Flags::REMOTE_WRITE) {
+        let region = match Self::region(out, from, targets, Flags::REMOTE_WRITE) {
             Ok(region) if region.len() == arrival.len => region,
             Ok(_) => return Placement::Refuse,
             Err(errno) => return self.refuse_access(&arrival, is_offer, &body, errno),
@@ -230,10 +230,13 @@ impl Engine {
         let Some(key) = self.sends.vacant() else {
             return self.stall(from);
         };
-        let region = match out.region(targets, Flags::REMOTE_READ) {
+        let region = match Self::region(out, from, targets, Flags::REMOTE_READ) {
             Ok(region) if region.len() as u64 == header.len => region,
             Ok(_) => return Placement::Refuse,
             Err(errno) => {
+                if let Some(placement) = self.refusal(from, errno) {
+                    return placement;
+                }
                 self.peers.reply(from, Reply::Fin(header.id, Err(errno)));
                 return Placement::Done;
             }
@@ -359,6 +362,9 @@ impl Engine {
         body: &Body<'_>,
         errno: Errno,
     ) -> Placement {
+        if let Some(placement) = self.refusal(arrival.from, errno) {
+            return placement;
+        }
         let is_named = is_offer || arrival.wants_ack();
         // Of a body in several frames, the others could not be told from those of a stranger.
         let is_over = match body {
@@ -399,7 +405,7 @@ fn rma_with_self(out: &mut impl Completions, op: &RmaOp<'_>) {
     };
     let len = op.body.len() as u64;
     let mine = transmit::completion(op.flags, op.context, op.body.base() as usize, len);
-    let region = match out.region(op.targets, access) {
+    let region = match Engine::region(out, PeerId::ANY, op.targets, access) {
         Ok(region) if region.len() == op.body.len() => region,
         Ok(_) => return out.fail(failure(mine, Errno::INVAL)),
         Err(errno) => return out.fail(failure(mine, errno)),

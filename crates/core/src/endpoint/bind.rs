@@ -13,6 +13,7 @@ use oxifabric_types::{Caps, Errno};
 use super::RdmEndpoint;
 use super::bindings::Bindings;
 use super::connection::Reports;
+use super::guard::{self, Guard};
 use super::part::Way;
 use super::port::Port;
 use super::srx::{Feed, Srx};
@@ -282,12 +283,24 @@ impl<P: Provider> RdmEndpoint<P> {
         }
         self.wire(&mut port, bindings);
         if self.has(Caps::RMA | Caps::ATOMIC) {
-            port.out.domain = Some(self.domain.clone());
+            self.expose_memory(&mut port);
         }
         port.out.upkeep = Some(Arc::clone(upkeep));
         port.enabled = true;
         port.watch(P::NAME, self.info.ep.kind);
         Ok(())
+    }
+
+    /// Lets peers access the domain's memory: all of them, or those in the address vector (FI_OXI_REGIONS). The peer of a
+    /// connected endpoint is one that the application accepted.
+    fn expose_memory(&self, port: &mut Port<P::Device>) {
+        match &port.av {
+            Some(av) if !P::Device::CONNECTED && guard::is_wanted() => {
+                let guard = Guard::new(self.domain.clone(), av.clone());
+                port.out.guard = Some(Box::new(guard));
+            }
+            _ => port.out.domain = Some(self.domain.clone()),
+        }
     }
 
     /// Lets queues and counters drive the endpoint.

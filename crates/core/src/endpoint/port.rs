@@ -341,6 +341,9 @@ impl<D: Device> Port<D> {
     pub(super) fn settle(&mut self) {
         if self.out.is_unsettled() {
             self.out.settle(&self.device);
+            if self.out.has_verdicts() {
+                self.engine.reconsider(&mut self.device);
+            }
         }
         self.device.posted();
         if D::GATHERS && self.device.holds_back() != self.holding {

@@ -3,6 +3,7 @@
 //! Path class: short. What needs the device (the address of an unknown source, the reason of a failure) is set aside
 //! while the engine runs, with everything after it, and settled right afterwards: so entries keep their order.
 
+pub(crate) mod guard;
 mod tally;
 
 use core::{mem, ptr};
@@ -15,6 +16,7 @@ use oxifabric_engine::{
 use oxifabric_mem::{Iov, IovSegment, MAX_SEGMENTS};
 use oxifabric_types::{Address, Errno, FiAddr, Flags, PeerId};
 
+use self::guard::Guard;
 use self::tally::{AccessCounters, Side, Tally};
 use super::joins::Joins;
 use super::profile::Watchers;
@@ -66,7 +68,10 @@ pub(super) struct Router {
     sources: Option<Sources>,
     /// Which peers the application knows.
     pub(super) vector: Option<Ref<Av>>,
-    set_aside: Vec<Result<Completion, Failure>>,
+    /// What waits until the device is free.
+    set_aside: Vec<Aside>,
+    /// Whose memory only known peers may access, in place of `domain`.
+    pub(super) guard: Option<Box<Guard>>,
     joins: Joins,
     /// How many operations failed, other than by fi_cancel(3).
     pub(super) failures: u64,
@@ -74,6 +79,14 @@ pub(super) struct Router {
     watched: bool,
     /// Calls of the application about messages that wait for a receive (fi_profile(3)).
     pub(super) watchers: Watchers,
+}
+
+/// What waits until the device is free.
+enum Aside {
+    Done(Completion),
+    Failed(Failure),
+    /// Whether the peer may access memory.
+    Asked(PeerId),
 }
 
 /// Names of sources by peer, as far as they were asked for.
@@ -110,7 +123,7 @@ impl Completions for Router {
         if failure.errno != Errno::CANCELED {
             self.failures += 1;
         }
-        self.set_aside.push(Err(failure));
+        self.set_aside.push(Aside::Failed(failure));
     }
 
     fn is_known(&self, address: &Address) -> bool {
@@ -124,6 +137,9 @@ impl Completions for Router {
             && let Some(name) = sources.names.get_mut(peer.index())
         {
             *name = UNKNOWN;
+        }
+        if let Some(guard) = &mut self.guard {
+            guard.forget(peer);
         }
     }
 
@@ -160,13 +176,24 @@ impl Completions for Router {
 
     #[inline]
     fn accessed(&mut self, access: Completion, targets: &[Target]) {
-        if let Some(domain) = &self.domain
-            && domain.exposed().is_watched()
-        {
-            write_back(domain, &access, targets);
-            count_regions(domain, &access, targets);
+        match &self.domain {
+            Some(domain) if domain.exposed().is_watched() => {
+                write_back(domain, &access, targets);
+                count_regions(domain, &access, targets);
+            }
+            Some(_) => {}
+            None => self.accessed_guarded(&access, targets),
         }
         self.complete(access);
+    }
+
+    fn guarded_region(
+        &mut self,
+        from: PeerId,
+        targets: &[Target],
+        access: Flags,
+    ) -> Result<Iov, Errno> {
+        self.region_for(from, targets, access)
     }
 
     #[inline]
@@ -288,9 +315,9 @@ impl Router {
     /// Deals with what was set aside.
     #[cold]
     pub(super) fn settle(&mut self, device: &impl Device) {
-        for result in mem::take(&mut self.set_aside) {
-            match result {
-                Ok(completion) => {
+        for aside in mem::take(&mut self.set_aside) {
+            match aside {
+                Aside::Done(completion) => {
                     let source = self.look_up(&completion, device);
                     match source {
                         // Strangers are looked up each time.
@@ -298,14 +325,15 @@ impl Router {
                         source => self.route(&completion, source),
                     }
                 }
-                Err(failure) => self.route_failure(&failure, device),
+                Aside::Failed(failure) => self.route_failure(&failure, device),
+                Aside::Asked(peer) => self.judge(peer, device),
             }
         }
     }
 
     #[cold]
     fn set_aside(&mut self, completion: &Completion) {
-        self.set_aside.push(Ok(*completion));
+        self.set_aside.push(Aside::Done(*completion));
     }
 
     /// Routes a message whose source is not in the vector: fi_cq(3) "FI_EADDRNOTAVAIL".

@@ -327,3 +327,38 @@ fn a_short_write_completes_with_its_acknowledgement_if_it_asks_for_one() {
     peer.assert_empty();
     b.assert_empty();
 }
+
+#[test]
+fn a_peer_that_tries_keys_is_told_sixteen_times_and_then_dropped() {
+    let mut b = Bench::new();
+    b.register(KEY, &memory(b"0123456789"));
+    let wrong = Target {
+        key: KEY + 1,
+        ..target(0, 3)
+    };
+    let write = Header {
+        flags: HeaderFlags::DELIVERY,
+        ..write_header(3)
+    };
+    let read = Header {
+        kind: Kind::Read,
+        ..write_header(3)
+    };
+    for tried in [write, read].into_iter().cycle().take(16) {
+        let body: &[u8] = if tried.kind == Kind::Read {
+            b""
+        } else {
+            b"abc"
+        };
+        assert!(b.arrive_at(tried, wrong, body).is_done());
+        let fin = b.frame().header;
+        assert_eq!((fin.kind, fin.data), (Kind::Fin, Errno::NOKEY.raw() as u64));
+        // The right key is not forgotten over them.
+        assert!(b.arrive_at(write, target(0, 3), b"xyz").is_done());
+        b.frame();
+        b.done();
+    }
+    assert!(b.arrive_at(write, wrong, b"abc").is_refusal());
+    b.tell(|sink| sink.peer_down(PEER, Errno::PROTO));
+    assert!(b.arrive_at(write, wrong, b"abc").is_done());
+}

@@ -17,7 +17,7 @@ use crate::sys::{Interest, Socket};
 /// How many are let in during one poll.
 const PER_POLL: usize = 32;
 
-/// How many of those who wait are refused during one poll when the system has no descriptors left.
+/// How many waiting callers are refused during one poll when the system has no descriptors left.
 const AWAY_PER_POLL: usize = 4;
 
 /// How long nobody is let in when the system has no descriptors left.
@@ -40,7 +40,7 @@ impl TcpLink {
         }
     }
 
-    /// There are no descriptors left: refuses some of those who wait, so that not all who come later wait behind them.
+    /// There are no descriptors left: refuses some of the callers that wait, so that later ones do not all wait behind them.
     fn turn_away(&mut self) {
         for _ in 0..AWAY_PER_POLL {
             match self.listener.turn_away() {

@@ -2,6 +2,8 @@
 //! user's rights where that matters. One file for each kind of door; docs/threats.md names the bound of each.
 
 mod callers;
+mod identity;
+mod keys;
 mod players;
 mod strangers;
 mod streams;

@@ -67,13 +67,12 @@ impl Players {
 
     /// Where the answerer can be reached.
     pub(crate) fn address(&self) -> SocketAddr {
-        let printed = self.answerer.stdout();
-        let address = printed
-            .lines()
-            .find_map(|line| line.strip_prefix("address fi_sockaddr_in://"));
-        address
-            .and_then(|text| text.parse().ok())
-            .expect("the answerer printed its address")
+        address_of(&self.answerer)
+    }
+
+    /// Where the asker can be reached.
+    pub(crate) fn address_of_asker(&self) -> SocketAddr {
+        address_of(&self.asker)
     }
 
     /// The name of the asker or the answerer over shm.
@@ -124,6 +123,16 @@ impl Players {
         fs::write(self.meeting.join("stop"), "").expect("the meeting place is writable");
         oxifabric_trials::pair::wait_both(self.asker, self.answerer)
     }
+}
+
+fn address_of(player: &Process) -> SocketAddr {
+    let printed = player.stdout();
+    let address = printed
+        .lines()
+        .find_map(|line| line.strip_prefix("address fi_sockaddr_in://"));
+    address
+        .and_then(|text| text.parse().ok())
+        .expect("it printed its address")
 }
 
 fn median(mut numbers: Vec<f64>) -> f64 {

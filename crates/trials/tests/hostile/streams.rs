@@ -10,7 +10,7 @@ use oxifabric_trials::{Library, Missing, require, source};
 use crate::players::Players;
 
 /// How long a stranger waits to be shown the door. A bound on a hang, not an expectation.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Somebody who connects without being a peer.
 struct Stranger {
@@ -110,7 +110,7 @@ pub(crate) fn is_dropped(stream: &mut TcpStream) -> bool {
 }
 
 /// A connection request (section 2) with a plain greeting (section 3) that names this port.
-fn request(port: u16) -> Vec<u8> {
+pub(crate) fn request(port: u16) -> Vec<u8> {
     let mut message = vec![3, 0, 0, 8];
     message.extend([0; 20]);
     message.extend(1_u64.to_ne_bytes());

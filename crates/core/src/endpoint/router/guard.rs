@@ -1,0 +1,129 @@
+//! Memory that only peers in the address vector may access (FI_OXI_REGIONS). Set-up and failure paths.
+//!
+//! Whether a peer is in the vector is found out by its address, which the device knows. While that is being polled, the access
+//! waits; what was found out counts until the vector changes, or the peer's number means another one.
+
+use oxifabric_engine::{Completion, Target};
+use oxifabric_mem::Iov;
+use oxifabric_types::{Errno, Flags, PeerId};
+
+use super::{Aside, Router, count_regions, scattered_region};
+use crate::av::Av;
+use crate::device::Device;
+use crate::domain::Domain;
+use crate::handle::Ref;
+use crate::mr::write_back;
+use crate::params::{Parameter, ParameterKind};
+
+/// Whose accesses are granted.
+pub(crate) static PARAMETERS: [Parameter; 1] = [Parameter {
+    name: "oxi_regions",
+    kind: ParameterKind::Text,
+    help: "Which peers may read and write registered memory: all that name its key, or only those in the address vector (known)",
+    default: "all",
+}];
+
+/// Tells whether only peers in the address vector may access memory. What is neither word means the safer one.
+pub(in crate::endpoint) fn is_wanted() -> bool {
+    let text = PARAMETERS[0].text("").unwrap_or_default();
+    !matches!(text.trim(), "" | "all")
+}
+
+/// Whose memory it is, and which peers may access it.
+pub(in crate::endpoint) struct Guard {
+    pub(super) domain: Ref<Domain>,
+    av: Ref<Av>,
+    /// [`Av::changes`] when it was found out.
+    seen: u64,
+    /// By peer, as far as it was asked.
+    may: Vec<Option<bool>>,
+    /// Something was found out that accesses wait for.
+    news: bool,
+}
+
+impl Guard {
+    pub(in crate::endpoint) const fn new(domain: Ref<Domain>, av: Ref<Av>) -> Self {
+        Self {
+            domain,
+            av,
+            seen: 0,
+            may: Vec::new(),
+            news: false,
+        }
+    }
+
+    /// Tells whether a peer may access memory, if that is known. The endpoint itself (`ANY`) may.
+    fn may(&mut self, from: PeerId) -> Option<bool> {
+        let changes = self.av.changes();
+        if changes != self.seen {
+            self.seen = changes;
+            self.may.clear();
+        }
+        match from {
+            PeerId::ANY => Some(true),
+            from => self.may.get(from.index()).copied().flatten(),
+        }
+    }
+
+    fn set(&mut self, peer: PeerId, may: Option<bool>) {
+        if self.may.len() <= peer.index() {
+            self.may.resize(peer.index() + 1, None);
+        }
+        self.may[peer.index()] = may;
+    }
+
+    /// Forgets what was found out about a peer.
+    pub(super) fn forget(&mut self, peer: PeerId) {
+        if let Some(may) = self.may.get_mut(peer.index()) {
+            *may = None;
+        }
+    }
+}
+
+impl Router {
+    /// As [`oxifabric_engine::Completions::guarded_region`].
+    #[cold]
+    pub(super) fn region_for(
+        &mut self,
+        from: PeerId,
+        targets: &[Target],
+        access: Flags,
+    ) -> Result<Iov, Errno> {
+        let guard = self.guard.as_mut().ok_or(Errno::NOKEY)?;
+        match guard.may(from) {
+            Some(true) => scattered_region(&guard.domain, targets, access),
+            Some(false) => Err(Errno::NOKEY),
+            None => {
+                self.set_aside.push(Aside::Asked(from));
+                Err(Errno::AGAIN)
+            }
+        }
+    }
+
+    /// Counts an access where a guard is.
+    #[cold]
+    pub(super) fn accessed_guarded(&self, access: &Completion, targets: &[Target]) {
+        if let Some(guard) = &self.guard
+            && guard.domain.exposed().is_watched()
+        {
+            write_back(&guard.domain, access, targets);
+            count_regions(&guard.domain, access, targets);
+        }
+    }
+
+    /// Finds out whether a peer may access memory.
+    pub(super) fn judge(&mut self, peer: PeerId, device: &impl Device) {
+        if let Some(guard) = &mut self.guard {
+            let address = device.address(peer);
+            let may = address.is_some_and(|address| guard.av.source(address).is_some());
+            guard.set(peer, Some(may));
+            guard.news = true;
+        }
+    }
+
+    /// Tells whether accesses wait for what was found out, once.
+    pub(in crate::endpoint) fn has_verdicts(&mut self) -> bool {
+        let news = |guard: &mut Guard| std::mem::take(&mut guard.news);
+        self.guard.as_deref_mut().is_some_and(news)
+    }
+}

@@ -1,0 +1,74 @@
+//! Untrusted peers of tcp that share the address of an honest one and greet in its name, and that fill the log.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use oxifabric_trials::{Library, Missing, require, source};
+
+use crate::players::Players;
+use crate::streams::{PATIENCE, request};
+
+/// How a request is answered that names this port: the kind of the answer.
+fn greet_as(port: u16, address: SocketAddr) -> u8 {
+    let mut stream = TcpStream::connect(address).expect("the peer listens");
+    let timeout = stream.set_read_timeout(Some(PATIENCE));
+    timeout.expect("a timeout can be set");
+    stream.write_all(&request(port)).expect("a new connection");
+    let mut answer = [0; 40];
+    stream.read_exact(&mut answer).expect("it is answered");
+    answer[1]
+}
+
+/// Another process in the name of the asker does not get its place, whatever it tries.
+fn impostor() -> Result<(), Missing> {
+    const REFUSAL: u8 = 6;
+    let library = Library::under_test()?;
+    let program = source::compile_client("volley")?;
+    let mut players = Players::start(&program, &library);
+    let mut rounds = players.play(1);
+    let (asker, answerer) = (players.address_of_asker(), players.address());
+    for _ in 0..5 {
+        assert_eq!(greet_as(asker.port(), answerer), REFUSAL);
+        assert_eq!(greet_as(answerer.port(), asker), REFUSAL);
+        rounds = players.play(rounds + 1);
+    }
+    let slowdown = players.slowdown(|| {
+        greet_as(asker.port(), answerer);
+    });
+    assert!(slowdown < 2.0, "{slowdown} times as long for a round");
+    let (asker, answerer) = players.stop();
+    asker.expect_success().expect_stdout(" 0 wrong\n");
+    answerer.expect_success().expect_stdout(" 0 wrong\n");
+    Ok(())
+}
+
+/// A thousand connections with nonsense, each from another port, have a few lines in the log.
+fn noise() -> Result<(), Missing> {
+    let library = Library::under_test()?;
+    let program = source::compile_client("volley")?;
+    let mut players = Players::start_over("tcp", &program, &library, |program| program);
+    let rounds = players.play(1);
+    for _ in 0..1000 {
+        let mut stream = TcpStream::connect(players.address()).expect("the peer listens");
+        let _ = stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let timeout = stream.set_read_timeout(Some(PATIENCE));
+        timeout.expect("a timeout can be set");
+        let _ = stream.read(&mut [0; 1]);
+    }
+    players.play(rounds + 1);
+    let (asker, answerer) = players.stop();
+    asker.expect_success().expect_stdout(" 0 wrong\n");
+    let lines = answerer.expect_success().stderr.lines().count();
+    assert!((1..50).contains(&lines), "{lines} lines");
+    Ok(())
+}
+
+#[test]
+fn a_live_peer_is_not_replaced_by_another_process_in_its_name() {
+    require!(impostor());
+}
+
+#[test]
+fn a_flood_of_nonsense_has_a_few_lines_in_the_log() {
+    require!(noise());
+}
