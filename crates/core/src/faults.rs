@@ -12,7 +12,8 @@ pub(crate) static PARAMETERS: [Parameter; 1] = [Parameter {
     name: "oxi_faults",
     kind: ParameterKind::Text,
     help: "For tests: endpoints that send packets (udp, sim) lose, double and delay this share of them, such as drop=0.01,dup=0.001,reorder=0.02,seed=7; \
-           everywhere, links refuse this share of the posts for the moment and, where there are connections, lose the one with the peer, such as refuse=0.1,break=0.001,seed=7",
+           everywhere, links refuse this share of the posts for the moment and, where there are connections, lose the one with the peer, such as refuse=0.1,break=0.001,seed=7; \
+           panic=0.001 ends the process at this share of the posts as a defect of the library would",
     default: "",
 }];
 
@@ -31,7 +32,7 @@ pub fn planned() -> Result<Option<FaultPlan>, Errno> {
     plan.map(Some)
 }
 
-/// Tells whether posts are refused or connections broken.
+/// Tells whether posts are refused, connections broken, or panics planned.
 pub(crate) fn befall_posts() -> bool {
     let plan = planned().ok().flatten();
     plan.is_some_and(|plan| plan.kinds().intersects(FaultKinds::POSTS))

@@ -1,15 +1,32 @@
 //! Threads of the library's own, which never run a signal handler of the application. Set-up path.
 
-use std::io;
-use std::mem;
 use std::thread::{Builder, JoinHandle};
+use std::{io, mem, process, thread};
 
 /// Starts a thread that has all signals blocked.
+///
+/// A panic on it ends the process, as in a call of the C interface (docs/adr/0036), also where the library is a part of a
+/// Rust program whose panics unwind: operations that nothing carries out any more would never complete.
 ///
 /// # Errors
 /// When the system has no room for a thread.
 pub fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
-    without_signals(|| Builder::new().name(name.into()).spawn(run))
+    let guarded = || {
+        let _guard = Guard;
+        run();
+    };
+    without_signals(|| Builder::new().name(name.into()).spawn(guarded))
+}
+
+/// Ends the process if its thread panics.
+struct Guard;
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            process::abort();
+        }
+    }
 }
 
 /// Calls `start` with all signals blocked: a thread inherits that.

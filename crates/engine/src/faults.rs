@@ -2,7 +2,7 @@
 //!
 //! - [`FaultPlan`]: what shall happen how often.
 //! - `packets`: packets lost, doubled and overtaken before they leave ([`PacketFaults`]).
-//! - `gate`: posts refused and connections broken, where nothing can be lost.
+//! - `gate`: posts refused, connections broken and panics, where nothing can be lost.
 
 mod gate;
 mod packets;
@@ -30,10 +30,12 @@ bitflags! {
         const REFUSE = 8;
         /// Connections break.
         const BREAK = 16;
+        /// The library panics.
+        const PANIC = 32;
         /// What happens to packets.
         const PACKETS = Self::DROP.bits() | Self::DUP.bits() | Self::REORDER.bits();
         /// What happens at a post.
-        const POSTS = Self::REFUSE.bits() | Self::BREAK.bits();
+        const POSTS = Self::REFUSE.bits() | Self::BREAK.bits() | Self::PANIC.bits();
     }
 }
 
@@ -48,12 +50,13 @@ impl fmt::Display for FaultKinds {
     }
 }
 
-const NAMES: [(&str, FaultKinds); 5] = [
+const NAMES: [(&str, FaultKinds); 6] = [
     ("drop", FaultKinds::DROP),
     ("dup", FaultKinds::DUP),
     ("reorder", FaultKinds::REORDER),
     ("refuse", FaultKinds::REFUSE),
     ("break", FaultKinds::BREAK),
+    ("panic", FaultKinds::PANIC),
 ];
 
 /// Which share fares how: `drop=0.01,dup=0.001,reorder=0.02,seed=7`, `refuse=0.1,break=0.001`. What is not named does not
@@ -70,6 +73,8 @@ pub struct FaultPlan {
     pub refuse: f64,
     /// The share of the posts at which the connection with the peer is lost.
     pub breaks: f64,
+    /// The share of the posts at which the library panics, as by a defect of its own.
+    pub panics: f64,
     /// What decides which: the same seed decides alike.
     pub seed: u64,
 }
@@ -100,7 +105,8 @@ impl FromStr for FaultPlan {
         for part in parts.filter(|part| !part.is_empty()) {
             let is_known = plan.take(part);
             let packets = plan.drop + plan.dup + plan.reorder;
-            if !is_known || packets > 1.0 || plan.refuse + plan.breaks > 1.0 {
+            let posts = plan.refuse + plan.breaks + plan.panics;
+            if !is_known || packets > 1.0 || posts > 1.0 {
                 let part = part.into();
                 return Err(NoPlan { part });
             }
@@ -142,7 +148,8 @@ impl FaultPlan {
             FaultKinds::DUP => &mut self.dup,
             FaultKinds::REORDER => &mut self.reorder,
             FaultKinds::REFUSE => &mut self.refuse,
-            _ => &mut self.breaks,
+            FaultKinds::BREAK => &mut self.breaks,
+            _ => &mut self.panics,
         }
     }
 }
@@ -180,6 +187,7 @@ mod tests {
             ("drop=nan", "drop=nan"),
             ("drop=0.6,dup=0.6", "dup=0.6"),
             ("refuse=0.6,break=0.6", "break=0.6"),
+            ("refuse=0.6,panic=0.6", "panic=0.6"),
             ("seed=1,loss=0.1", "loss=0.1"),
             ("seed=x", "seed=x"),
         ] {
@@ -199,6 +207,6 @@ mod tests {
         );
         assert_eq!(kinds("dup=0.1,reorder=0.1,drop=0.1"), FaultKinds::PACKETS);
         assert_eq!(kinds("break=1").to_string(), "break");
-        assert_eq!(FaultKinds::POSTS.to_string(), "refuse, break");
+        assert_eq!(FaultKinds::POSTS.to_string(), "refuse, break, panic");
     }
 }

@@ -11,7 +11,7 @@ use core::ffi::{c_int, c_void};
 
 use oxifabric_abi::{FI_EINVAL, fi_info, fid_fabric};
 
-use crate::{calls, logging, params, tostr};
+use crate::{calls, defect, logging, params, tostr};
 
 /// Defines `symbol`, which jumps to `target` and is exported as `name` of `version` (`@@` the newest, `@` an older one).
 macro_rules! export {
@@ -79,6 +79,15 @@ export! {
     "fi_param_get_1_0", "fi_param_get", "@@FABRIC_1.0" => logging::param_get;
     "fi_getparams_1_0", "fi_getparams", "@@FABRIC_1.0" => params::getparams;
     "fi_freeparams_1_0", "fi_freeparams", "@@FABRIC_1.0" => params::freeparams;
+}
+
+/// Runs when the library is loaded.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static START: extern "C" fn() = start;
+
+extern "C" fn start() {
+    defect::report_panics();
 }
 
 /// Runs when the process ends, after the handlers that the program registered.

@@ -44,6 +44,8 @@ const FILTER: &str = "FI_OXIFABRIC_PROVIDER";
 /// Returns the provider to the host.
 #[cfg_attr(feature = "plugin", unsafe(no_mangle))]
 pub(crate) extern "C" fn fi_prov_ini() -> *mut fi_provider {
+    #[cfg(feature = "plugin")]
+    crate::defect::report_panics();
     let plugin = &raw mut PLUGIN;
     // SAFETY: only the address is taken.
     let provider = unsafe { &raw mut (*plugin).0 };

@@ -41,12 +41,19 @@ impl Gate {
     }
 
     fn strike(&mut self) -> Option<Disturbance> {
-        let FaultPlan { refuse, breaks, .. } = self.plan;
+        let FaultPlan {
+            refuse,
+            breaks,
+            panics,
+            ..
+        } = self.plan;
         let chance = self.dice.share();
         if chance < breaks {
             Some(Disturbance::Break)
         } else if chance < breaks + refuse {
             Some(Disturbance::Refuse)
+        } else if chance < breaks + refuse + panics {
+            panic!("on purpose (FI_OXI_FAULTS)");
         } else {
             None
         }
