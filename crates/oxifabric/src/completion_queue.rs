@@ -10,7 +10,7 @@ use oxifabric_types::Errno;
 
 use crate::atomic::Fetched;
 use crate::deadline::{Deadline, milliseconds};
-use crate::raw::{Done, Entry, ErrorEntry, Other, Polled, Queue, Remote, Room, Waits};
+use crate::raw::{Done, Entry, ErrorEntry, Look, Other, Polled, Queue, Remote, Room, Waits};
 use crate::threading::Marker;
 use crate::{
     Address, Buffer, Domain, Error, Op, Operation, OperationError, Peer, Shared, Threading,
@@ -223,7 +223,9 @@ fn boxed(found: Result<Option<Completion>, Errno>) -> Rare {
 
 #[cold]
 fn read_after_chores(queue: &Queue, timeout_ms: Option<i32>) -> Rare {
-    boxed(match queue.do_chores() {
+    queue.do_chores();
+    sweep(queue);
+    boxed(match queue.take_kept() {
         Some(kept) => Ok(Some(kept)),
         None => read_now(queue, timeout_ms),
     })
@@ -233,34 +235,95 @@ fn read_after_chores(queue: &Queue, timeout_ms: Option<i32>) -> Rare {
 #[inline(always)]
 fn read_now(queue: &Queue, timeout_ms: Option<i32>) -> Result<Option<Completion>, Errno> {
     let mut room = Room::new();
+    let look = queue.look();
     match queue.read(timeout_ms, &mut room) {
         Polled::Empty => Ok(None),
         Polled::Arrived(arrival) => match arrival.remote() {
             Some(remote) => Ok(Some(by_peer(remote))),
-            None => match queue.done(arrival) {
+            None => match queue.done(&look, arrival) {
                 Some(done) if done.is_plain() => Ok(Some(of_parts(parts(done.finish_plain())))),
                 Some(done) => Ok(shared(done).map(of_parts)),
                 None => unboxed(read_next(queue, timeout_ms)),
             },
         },
-        Polled::Other(ret) => unboxed(read_other(queue, timeout_ms, ret)),
+        Polled::Other(ret) => unboxed(read_other(queue, &look, timeout_ms, ret)),
     }
 }
 
-/// Goes on after a completion of an endpoint that is closed.
 #[cold]
-fn read_next(queue: &Queue, timeout_ms: Option<i32>) -> Rare {
-    boxed(read_now(queue, timeout_ms))
-}
-
-#[cold]
-fn read_other(queue: &Queue, timeout_ms: Option<i32>, ret: isize) -> Rare {
-    boxed(match queue.read_other(ret) {
+fn read_other(queue: &Queue, look: &Look<'_>, timeout_ms: Option<i32>, ret: isize) -> Rare {
+    boxed(match queue.read_other(look, ret) {
         Ok(Other::Empty) => Ok(None),
         Ok(Other::Failed(entry)) => Ok(failed_for_reader(queue, entry)),
-        Ok(Other::Orphan) => read_now(queue, timeout_ms),
+        Ok(Other::Orphan) => return read_next(queue, timeout_ms),
         Err(errno) => Err(errno),
     })
+}
+
+/// Goes on after a completion of an endpoint that is closed. There may be as many of them as the queue has room for.
+#[cold]
+fn read_next(queue: &Queue, timeout_ms: Option<i32>) -> Rare {
+    // A wait with an end has had its completion; the caller sees to the time that is left.
+    let timeout_ms = timeout_ms.map(|timeout| timeout.min(0));
+    loop {
+        match step(queue, timeout_ms) {
+            Ok(Step::Empty) => return None,
+            Ok(Step::Found(completion)) => return boxed(Ok(Some(*completion))),
+            Ok(Step::Gone) => {}
+            Err(errno) => return boxed(Err(errno)),
+        }
+    }
+}
+
+/// What one read found.
+enum Step {
+    /// The queue is empty.
+    Empty,
+    /// A completion for the reader.
+    Found(Box<Completion>),
+    /// The completion of an endpoint that is closed, or one that a scope has now.
+    Gone,
+}
+
+/// Reads once, as [`read_now`] does.
+#[cold]
+fn step(queue: &Queue, timeout_ms: Option<i32>) -> Result<Step, Errno> {
+    let mut room = Room::new();
+    let look = queue.look();
+    let polled = match timeout_ms {
+        None => queue.read_or_reclaim(&mut room),
+        Some(_) => queue.read(timeout_ms, &mut room),
+    };
+    let found = match polled {
+        Polled::Empty => return Ok(Step::Empty),
+        Polled::Arrived(arrival) => match arrival.remote() {
+            Some(remote) => Some(by_peer(remote)),
+            None => queue.done(&look, arrival).and_then(shared).map(of_parts),
+        },
+        Polled::Other(ret) => match queue.read_other(&look, ret)? {
+            Other::Empty => return Ok(Step::Empty),
+            Other::Failed(entry) => failed_for_reader(queue, entry),
+            Other::Orphan => None,
+        },
+    };
+    Ok(found.map_or(Step::Gone, |completion| Step::Found(Box::new(completion))))
+}
+
+/// Empties the queue if slots of closed endpoints wait for that, so that they are used again; keeps what was read for those that
+/// read the queue.
+pub(crate) fn sweep(queue: &Queue) {
+    /// Reads at most, where completions come as fast as they are read. The next reader goes on.
+    const READS: usize = 1 << 12;
+    if !queue.has_orphans() {
+        return;
+    }
+    for _ in 0..READS {
+        match step(queue, None) {
+            Ok(Step::Found(completion)) => queue.keep(*completion),
+            Ok(Step::Gone) => {}
+            Ok(Step::Empty) | Err(_) => return,
+        }
+    }
 }
 
 /// An operation that is done, the buffer that was its alone, and what it did.

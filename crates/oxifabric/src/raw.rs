@@ -56,6 +56,7 @@ pub(crate) use region::RegionObject;
 pub use scope::{Scope, ScopedOp};
 pub(crate) use simulation::SimulationOps;
 pub(crate) use slots::Load;
+pub(crate) use slots::Look;
 pub use slots::Op;
 pub(crate) use slots::Scalars;
 pub(crate) use watch::{Doorbell, readable};

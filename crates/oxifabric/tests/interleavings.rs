@@ -160,16 +160,20 @@ impl World {
 
     /// Completes an operation; whether it was still there.
     fn complete(&self, context: usize) -> bool {
+        self.complete_found(&self.slots.look(), context)
+    }
+
+    fn complete_found(&self, look: &slots::Look<'_>, context: usize) -> bool {
         let context = std::ptr::with_exposed_provenance_mut(context);
         // SAFETY: the context is of this table, and completed once.
-        let claim = unsafe { self.slots.claim(context) };
+        let claim = unsafe { self.slots.claim(look, context) };
         claim.map(|claim| drop(claim.finish())).is_some()
     }
 
     /// Frees what is in flight, as a closed endpoint does; false where only another thread may.
     fn abandon(&self) -> bool {
         // SAFETY: there is no provider.
-        unsafe { self.slots.abandon(OWNER) }
+        unsafe { self.slots.abandon(OWNER) }.is_some()
     }
 
     fn ends(&self) -> usize {
@@ -271,5 +275,31 @@ fn what_one_thread_posts_another_completes_whole() {
         let is_done = other.join().unwrap();
         assert!(is_done || world.complete(context));
         assert_eq!(world.ends(), 2);
+    });
+}
+
+#[test]
+fn a_completion_in_the_hands_of_another_thread_is_never_that_of_a_later_operation() {
+    play(|world| {
+        settle(world);
+        // What a provider has put into the queue before the endpoint was closed.
+        let queue = Arc::new(exchange::Mutex::new(Some(world.post())));
+        let read = queue.clone();
+        let reading = elsewhere(world, move |world| {
+            let look = world.slots.look();
+            let found = exchange::lock(&read).take();
+            found.is_some_and(|context| world.complete_found(&look, context))
+        });
+        assert!(world.abandon());
+        // SAFETY: the queue was found empty.
+        let reclaimed = exchange::lock(&queue).is_none() && unsafe { world.slots.reclaim() };
+        let later = world.post();
+        let completed_early = reading.join().unwrap();
+        // The other thread may have got the first operation before it was abandoned, and never the later one.
+        assert!(
+            world.complete(later),
+            "reclaimed: {reclaimed}, {completed_early}"
+        );
+        assert_eq!(world.ends(), 3);
     });
 }

@@ -16,6 +16,7 @@ use super::peers::{NAME_LEN, Name};
 use super::{
     Connection, CounterObject, DomainObject, Events, InfoHandle, Op, Peers, Queue, check, errno,
 };
+use crate::completion_queue::sweep;
 
 /// An open endpoint, with everything that is bound to it.
 pub(crate) struct Port {
@@ -253,6 +254,7 @@ impl Drop for Port {
         for queue in [&self.tx, &self.rx] {
             // SAFETY: the endpoint is closed.
             unsafe { queue.abandon(self.number) };
+            sweep(queue);
         }
         // SAFETY: the endpoint, the only user, is closed; the fields are not used after this.
         unsafe {

@@ -18,7 +18,7 @@ use oxifabric_abi::{
 use oxifabric_types::Errno;
 
 use super::handle::Handle;
-use super::slots::{Claim, Slots};
+use super::slots::{Claim, Look, Slots};
 use super::{DomainObject, Load, Memory, Op, Peer, Peers, check, errno, said_of_error};
 use crate::Completion;
 use crate::atomic::Fetched;
@@ -170,6 +170,14 @@ struct Chores {
     kept: VecDeque<Completion>,
     /// Endpoints, by their numbers, that were closed by another thread than that at home; their buffers are to be freed there.
     closed: Vec<u32>,
+    /// Whether there are slots of closed endpoints that nothing names once the queue is empty.
+    orphans: bool,
+}
+
+impl Chores {
+    fn are_done(&self) -> bool {
+        self.kept.is_empty() && self.closed.is_empty() && !self.orphans
+    }
 }
 
 /// An open completion queue and the operations that complete in it.
@@ -222,9 +230,7 @@ impl Queue {
     /// Keeps a completion for whoever reads the queue.
     #[cold]
     pub(crate) fn keep(&self, completion: Completion) {
-        let mut chores = lock(&self.chores);
-        chores.kept.push_back(completion);
-        self.has_chores.store(true, Ordering::Release);
+        self.update_chores(|chores| chores.kept.push_back(completion));
         // A thread that sleeps shall take it; a queue that is only polled has no such thread.
         let _ = self.signal();
     }
@@ -236,12 +242,53 @@ impl Queue {
     ///
     /// The endpoint must be closed: the provider touches none of its buffers any more.
     pub(super) unsafe fn abandon(&self, owner: u32) {
-        // SAFETY: the caller's contract.
-        if !unsafe { self.slots.abandon(owner) } {
-            let mut chores = lock(&self.chores);
-            chores.closed.push(owner);
-            self.has_chores.store(true, Ordering::Release);
+        lock(&self.chores).closed.push(owner);
+        self.abandon_closed();
+    }
+
+    /// Frees the buffers of the endpoints that were closed, if this thread may.
+    fn abandon_closed(&self) {
+        let mut closed = core::mem::take(&mut lock(&self.chores).closed);
+        let mut loads = Vec::new();
+        // SAFETY: these endpoints are closed.
+        closed.retain(|owner| match unsafe { self.slots.abandon(*owner) } {
+            Some(mut abandoned) => {
+                loads.append(&mut abandoned);
+                false
+            }
+            None => true,
+        });
+        self.update_chores(|chores| {
+            chores.closed.append(&mut closed);
+            chores.orphans |= !loads.is_empty();
+        });
+        // Without the lock, because this may run code of the application, which may panic or use the queue.
+        drop(loads);
+    }
+
+    /// Changes what there is to do.
+    fn update_chores<R>(&self, change: impl FnOnce(&mut Chores) -> R) -> R {
+        let mut chores = lock(&self.chores);
+        let result = change(&mut chores);
+        self.has_chores.store(!chores.are_done(), Ordering::Release);
+        result
+    }
+
+    /// Whether this thread can use slots of closed endpoints again as soon as it finds the queue empty.
+    pub(crate) fn has_orphans(&self) -> bool {
+        self.has_chores() && self.slots.is_at_home() && lock(&self.chores).orphans
+    }
+
+    /// Reads one completion without waiting. If there is none, slots of closed endpoints are used again.
+    pub(crate) fn read_or_reclaim<'a>(&self, room: &'a mut Room) -> Polled<'a> {
+        let has_orphans = self.has_orphans();
+        let polled = self.read(None, room);
+        if has_orphans && matches!(polled, Polled::Empty) {
+            // SAFETY: only this thread makes orphans, and it has just found the queue empty.
+            let reclaimed = unsafe { self.slots.reclaim() };
+            self.update_chores(|chores| chores.orphans &= !reclaimed);
         }
+        polled
     }
 
     /// Whether there may be something to do before the queue is read.
@@ -250,18 +297,16 @@ impl Queue {
         self.has_chores.load(Ordering::Acquire)
     }
 
-    /// Does what is to be done, and returns the oldest completion that was kept.
+    /// Does what is to be done.
     #[cold]
-    pub(crate) fn do_chores(&self) -> Option<Completion> {
-        let mut chores = lock(&self.chores);
-        // SAFETY: these endpoints are closed.
-        chores
-            .closed
-            .retain(|owner| !unsafe { self.slots.abandon(*owner) });
-        let oldest = chores.kept.pop_front();
-        let done = chores.kept.is_empty() && chores.closed.is_empty();
-        self.has_chores.store(!done, Ordering::Release);
-        oldest
+    pub(crate) fn do_chores(&self) {
+        self.abandon_closed();
+    }
+
+    /// The oldest completion that was kept.
+    #[cold]
+    pub(crate) fn take_kept(&self) -> Option<Completion> {
+        self.update_chores(|chores| chores.kept.pop_front())
     }
 
     /// Remembers the address vector of an endpoint that the queue is bound to.
@@ -343,14 +388,20 @@ impl Queue {
         }
     }
 
+    /// Begins a look at the queue: it is held from before a read until what was read is finished.
+    #[inline(always)]
+    pub(crate) fn look(&self) -> Look<'_> {
+        self.slots.look()
+    }
+
     /// The operation whose completion has arrived; `None` if its endpoint is closed.
     #[inline(always)]
-    pub(crate) fn done<'a>(&'a self, arrival: Arrival<'a>) -> Option<Done<'a>> {
+    pub(crate) fn done<'a>(&'a self, look: &Look<'_>, arrival: Arrival<'a>) -> Option<Done<'a>> {
         if arrival.entry.flags & REMOTE != 0 {
             return None;
         }
         // SAFETY: only operations with slots of this table complete in this queue, and this one has completed.
-        let claim = unsafe { self.slots.claim(arrival.entry.op_context) }?;
+        let claim = unsafe { self.slots.claim(look, arrival.entry.op_context) }?;
         Some(Done { claim, arrival })
     }
 
@@ -376,17 +427,17 @@ impl Queue {
     }
 
     /// What a read means that returned no completion.
-    pub(crate) fn read_other(&self, ret: isize) -> Result<Other, Errno> {
+    pub(crate) fn read_other(&self, look: &Look<'_>, ret: isize) -> Result<Other, Errno> {
         const INTR: isize = -(FI_EINTR as isize);
         const AVAIL: isize = -(FI_EAVAIL as isize);
         match ret {
             0 | INTR => Ok(Other::Empty),
-            AVAIL => self.read_error(),
+            AVAIL => self.read_error(look),
             other => Err(errno(other)),
         }
     }
 
-    fn read_error(&self) -> Result<Other, Errno> {
+    fn read_error(&self, look: &Look<'_>) -> Result<Other, Errno> {
         let mut entry = fi_cq_err_entry::ZERO;
         // SAFETY: the queue is open, and the entry, without room for data of its own, outlives the call.
         let ret = unsafe { fi_cq_readerr(self.handle.as_ptr(), &mut entry, 0) };
@@ -398,7 +449,7 @@ impl Queue {
         }
         let detail = self.strerror(&entry);
         // SAFETY: as for a completion without error.
-        let claim = unsafe { self.slots.claim(entry.op_context) };
+        let claim = unsafe { self.slots.claim(look, entry.op_context) };
         Ok(claim.map_or(Other::Orphan, |claim| {
             Other::Failed(ErrorEntry {
                 op: claim.op(),

@@ -5,12 +5,16 @@
 //!
 //! Invariants: the load of a slot belongs to whoever moved its state to [`Phase::Held`], until he moves it on. Slots in flight are
 //! abandoned by the thread at [`Home`] only, which may therefore complete them without an exchange; and the slots near it are its own.
+//!
+//! A slot that was abandoned is used again when its completion is read, or, since most such operations have none, when nothing can
+//! name it any more: the queue was found empty after its endpoint was closed, and no other thread has a completion in its hands
+//! ([`Look`]).
 
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{self, Ordering};
 
 use oxifabric_abi::{FI_VOID, fi_addr_t, fi_context2, fi_datatype};
 
@@ -47,7 +51,8 @@ impl Load {
 /// Dropping it changes nothing: the operation goes on and its completion still appears.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Op {
-    pub(super) slot: u32,
+    /// The slot, as [`Slot::name`].
+    pub(super) slot: u64,
     pub(super) generation: u32,
 }
 
@@ -103,7 +108,8 @@ pub(super) struct Slot {
     context: UnsafeCell<fi_context2>,
     /// A [`State`].
     state: AtomicU64,
-    index: u32,
+    /// The number of the table in the upper half, the slot's index in the lower: the slots of two queues differ.
+    name: u64,
     /// The next free slot, while this one is free for everybody.
     next: AtomicU32,
     /// The number of the endpoint that posted the operation.
@@ -146,11 +152,11 @@ impl Scalars {
 }
 
 impl Slot {
-    fn new(index: u32) -> Self {
+    fn new(name: u64) -> Self {
         Self {
             context: UnsafeCell::new(fi_context2::ZERO),
             state: AtomicU64::new(Phase::Free as u64),
-            index,
+            name,
             next: AtomicU32::new(END),
             owner: AtomicU32::new(0),
             load: Guarded::new(MaybeUninit::uninit()),
@@ -176,6 +182,12 @@ impl Slot {
         held.ok().map(|_| ())
     }
 
+    /// The index in its table.
+    #[inline]
+    fn index(&self) -> u32 {
+        self.name as u32
+    }
+
     #[inline]
     fn is_of(&self, owner: u32) -> bool {
         self.owner.load(Ordering::Relaxed) == owner
@@ -191,7 +203,7 @@ impl Slot {
 impl Op {
     /// What stands in the completion of something that a peer did: no operation of this endpoint.
     pub const PEER: Self = Self {
-        slot: END,
+        slot: u64::MAX,
         generation: 0,
     };
 }
@@ -239,6 +251,8 @@ impl Near {
 
 /// The table of one completion queue.
 pub(super) struct Slots {
+    /// Tells its slots from those of any other table in the process.
+    number: u32,
     /// The thread that completes without an exchange.
     home: Home,
     /// Free slots that only the thread at home takes.
@@ -249,12 +263,33 @@ pub(super) struct Slots {
     chunks: [AtomicPtr<Slot>; CHUNKS],
     /// How many chunks there are; locked while the table grows.
     pub(super) grown: Mutex<usize>,
+    /// How many threads look at the queue that are not at home.
+    visitors: AtomicU32,
 }
+
+/// The numbers of tables. Nothing is ordered by it, so loom need not watch it.
+static NUMBERS: atomic::AtomicU32 = atomic::AtomicU32::new(0);
 
 // SAFETY: loads are moved between threads under the invariants of this module, and are `Send` themselves.
 unsafe impl Send for Slots {}
 // SAFETY: as above; what is not atomic belongs to the thread at home, or to who holds the slot.
 unsafe impl Sync for Slots {}
+
+/// A look of one thread at the queue: it may have a completion in its hands whose slot it has not claimed yet.
+pub(crate) struct Look<'a> {
+    table: &'a Slots,
+    at_home: bool,
+}
+
+impl Drop for Look<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if !self.at_home {
+            // What was claimed is visible to the thread at home when it counts no visitors.
+            self.table.visitors.fetch_sub(1, Ordering::Release);
+        }
+    }
+}
 
 /// A free slot that nobody else can take any more; it stays empty for good if it is not filled.
 pub(super) struct Empty<'a>(&'a Slot);
@@ -293,7 +328,7 @@ impl<'a> Filled<'a> {
     #[inline]
     pub(super) fn op(&self) -> Op {
         Op {
-            slot: self.slot.index,
+            slot: self.slot.name,
             generation: self.state.generation(),
         }
     }
@@ -323,7 +358,7 @@ impl Claim<'_> {
     #[inline(always)]
     pub(super) fn op(&self) -> Op {
         Op {
-            slot: self.slot.index,
+            slot: self.slot.name,
             generation: self.state.generation(),
         }
     }
@@ -363,6 +398,8 @@ impl Claim<'_> {
 impl Slots {
     pub(super) fn new() -> Self {
         Self {
+            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
+            visitors: AtomicU32::new(0),
             home: Home::new(),
             near: Near::new(),
             free: AtomicU64::new(u64::from(END)),
@@ -379,22 +416,36 @@ impl Slots {
 
     /// The context of an operation, if it may still be in flight.
     pub(super) fn context(&self, op: Op) -> Option<*mut c_void> {
-        let slot = self.slot(op.slot)?;
+        let slot = self.slot(op.slot as u32)?;
         let state = slot.state();
-        let same = state.generation() == op.generation;
+        let same = slot.name == op.slot && state.generation() == op.generation;
         (same && state.is(Phase::InFlight)).then(|| slot.context())
+    }
+
+    /// Begins a look at the queue. It ends after the claim of what was found.
+    #[inline(always)]
+    pub(super) fn look(&self) -> Look<'_> {
+        let at_home = self.home.is_here();
+        if !at_home {
+            self.visitors.fetch_add(1, Ordering::Acquire);
+        }
+        Look {
+            table: self,
+            at_home,
+        }
     }
 
     /// Takes hold of the slot behind a context that the queue returned; `None` for one whose endpoint is closed.
     ///
     /// # Safety
     ///
-    /// `context` must be null or one that [`Filled::parts`] of this table gave, and the provider must be done with it.
+    /// `context` must be null or one that [`Filled::parts`] of this table gave, the provider must be done with it, and it must have
+    /// been found in this look.
     #[inline(always)]
-    pub(super) unsafe fn claim(&self, context: *mut c_void) -> Option<Claim<'_>> {
+    pub(super) unsafe fn claim(&self, look: &Look<'_>, context: *mut c_void) -> Option<Claim<'_>> {
         // SAFETY: slots live as long as the table.
         let slot = unsafe { context.cast::<Slot>().as_ref() }?;
-        let (state, at_home) = (slot.state(), self.home.settle());
+        let (state, at_home) = (slot.state(), look.at_home || self.home.settle());
         if !state.is(Phase::InFlight) || !(at_home || slot.hold(state).is_some()) {
             self.forget(slot);
             return None;
@@ -426,32 +477,63 @@ impl Slots {
     #[cold]
     pub(super) fn recall(&self, filled: &Filled<'_>) -> Option<Load> {
         // SAFETY: the context is one of this table, and the provider refused it.
-        unsafe { self.claim(filled.slot.context()) }.map(Claim::finish)
+        unsafe { self.claim(&self.look(), filled.slot.context()) }.map(Claim::finish)
     }
 
-    /// Frees the buffers of an endpoint; false, and nothing is done, on another thread than that at home.
+    /// Takes the loads of an endpoint out, for the caller to drop; `None`, and nothing is done, on another thread than that at home.
     ///
     /// # Safety
     ///
     /// The endpoint must be closed: the provider touches none of its buffers any more.
-    pub(super) unsafe fn abandon(&self, owner: u32) -> bool {
+    pub(super) unsafe fn abandon(&self, owner: u32) -> Option<Vec<Load>> {
         if !self.home.settle() {
-            return false;
+            return None;
         }
-        let grown = *lock(&self.grown);
-        let slots = (0..FIRST * ((1 << grown) - 1)).filter_map(|index| self.slot(index));
-        for slot in slots {
+        let mut loads = Vec::new();
+        for slot in self.all() {
             let state = slot.state();
             // The owner of a slot in flight changes only with its state.
             let abandoned = state.is(Phase::InFlight) && slot.is_of(owner);
             if abandoned && slot.hold(state).is_some() {
                 // SAFETY: a slot in flight has a load, which is ours now.
-                slot.load
-                    .with_mut(|load| unsafe { (*load).assume_init_drop() });
+                let load = slot.load.with(|load| unsafe { (*load).assume_init_read() });
                 slot.set(state.to(Phase::Orphan));
+                loads.push(load);
+            }
+        }
+        Some(loads)
+    }
+
+    /// Whether this thread is that at home.
+    pub(super) fn is_at_home(&self) -> bool {
+        self.home.is_here()
+    }
+
+    /// Gives back the slots that were abandoned; false, and nothing is done, while another thread may be about to claim one, and on
+    /// another thread than that at home.
+    ///
+    /// # Safety
+    ///
+    /// This thread must have found the queue empty after the last call of [`Slots::abandon`].
+    pub(super) unsafe fn reclaim(&self) -> bool {
+        // Another thread that has taken a completion out of the queue did so before the queue was empty, and is counted since before
+        // that.
+        if !self.home.is_here() || self.visitors.load(Ordering::Acquire) != 0 {
+            return false;
+        }
+        for slot in self.all() {
+            let state = slot.state();
+            if state.is(Phase::Orphan) && slot.hold(state).is_some() {
+                self.give_back(slot, state, true);
             }
         }
         true
+    }
+
+    /// All slots that there are.
+    fn all(&self) -> impl Iterator<Item = &Slot> {
+        let grown = *lock(&self.grown);
+        (0..FIRST * ((1 << grown) - 1)).filter_map(|index| self.slot(index))
     }
 
     #[inline]
@@ -509,7 +591,7 @@ impl Slots {
         if at_home && self.near.put(slot) {
             return;
         }
-        self.push_free(slot.index, slot);
+        self.push_free(slot.index(), slot);
     }
 
     /// Puts a chain of free slots, which ends in `last`, before those that are free for everybody.
@@ -530,6 +612,10 @@ impl Slots {
         }
     }
 
+    fn name(&self, index: u32) -> u64 {
+        u64::from(self.number) << 32 | u64::from(index)
+    }
+
     /// Adds a chunk; false when there is no room for more.
     #[cold]
     fn grow(&self) -> bool {
@@ -542,10 +628,10 @@ impl Slots {
         }
         let base = FIRST * ((1 << *grown) - 1);
         let chunk: Box<[Slot]> = (0..FIRST << *grown)
-            .map(|at| Slot::new(base + at))
+            .map(|at| Slot::new(self.name(base + at)))
             .collect();
         for pair in chunk.windows(2) {
-            slot_next(&pair[0], pair[1].index);
+            slot_next(&pair[0], pair[1].index());
         }
         let last = chunk.len() - 1;
         let start = Box::into_raw(chunk).cast::<Slot>();
@@ -581,6 +667,8 @@ pub(super) fn place(index: u32) -> (usize, usize) {
 
 impl Drop for Slots {
     fn drop(&mut self) {
+        // Dropped last, because that may run code of the application.
+        let mut loads = Vec::new();
         for (number, chunk) in self.chunks.iter().enumerate() {
             let start = chunk.load(Ordering::Relaxed);
             if !start.is_null() {
@@ -589,8 +677,7 @@ impl Drop for Slots {
                 let chunk = unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(start, len)) };
                 for slot in chunk.iter().filter(|slot| slot.state().is(Phase::InFlight)) {
                     // SAFETY: a slot in flight has a load, and the queue is closed.
-                    slot.load
-                        .with_mut(|load| unsafe { (*load).assume_init_drop() });
+                    loads.push(slot.load.with(|load| unsafe { (*load).assume_init_read() }));
                 }
             }
         }

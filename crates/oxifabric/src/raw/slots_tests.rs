@@ -50,7 +50,7 @@ fn a_completed_slot_is_used_again_under_a_new_name() {
     let (context, first) = (filled.parts().0, filled.op());
     assert_eq!(slots.context(first), Some(context));
     // SAFETY: the context is of this table and no provider has it.
-    let claim = unsafe { slots.claim(context) }.unwrap();
+    let claim = unsafe { slots.claim(&slots.look(), context) }.unwrap();
     assert_eq!((claim.op(), byte(claim.finish())), (first, 1));
     assert_eq!(slots.context(first), None);
 
@@ -64,9 +64,11 @@ fn a_second_completion_of_the_same_operation_is_nothing() {
     let slots = Slots::new();
     let context = post(&slots, 0, 1);
     // SAFETY: the context is of this table and no provider has it.
-    unsafe { slots.claim(context) }.unwrap().finish();
+    unsafe { slots.claim(&slots.look(), context) }
+        .unwrap()
+        .finish();
     // SAFETY: as above.
-    assert!(unsafe { slots.claim(context) }.is_none());
+    assert!(unsafe { slots.claim(&slots.look(), context) }.is_none());
 }
 
 #[test]
@@ -75,7 +77,9 @@ fn the_table_grows_and_gives_every_load_back() {
     let contexts: Vec<_> = (0..1000).map(|at| post(&slots, 0, at as u8)).collect();
     for (at, context) in contexts.into_iter().enumerate() {
         // SAFETY: the context is of this table and no provider has it.
-        let done = unsafe { slots.claim(context) }.unwrap().finish();
+        let done = unsafe { slots.claim(&slots.look(), context) }
+            .unwrap()
+            .finish();
         assert_eq!(byte(done), at as u8);
     }
 }
@@ -86,11 +90,14 @@ fn an_abandoned_operation_completes_as_nothing_and_others_stay() {
     let gone = post(&slots, 7, 1);
     let stays = post(&slots, 8, 2);
     // SAFETY: there is no endpoint 7.
-    assert!(unsafe { slots.abandon(7) });
+    let loads = unsafe { slots.abandon(7) };
+    assert_eq!(loads.map(|loads| loads.len()), Some(1));
     // SAFETY: the contexts are of this table and no provider has them.
-    assert!(unsafe { slots.claim(gone) }.is_none());
+    assert!(unsafe { slots.claim(&slots.look(), gone) }.is_none());
     // SAFETY: as above.
-    unsafe { slots.claim(stays) }.unwrap().finish();
+    unsafe { slots.claim(&slots.look(), stays) }
+        .unwrap()
+        .finish();
 }
 
 #[test]
@@ -98,17 +105,74 @@ fn only_the_thread_at_home_abandons() {
     let slots = Slots::new();
     let done = post(&slots, 7, 1);
     // SAFETY: the context is of this table and no provider has it.
-    unsafe { slots.claim(done) }.unwrap().finish();
+    unsafe { slots.claim(&slots.look(), done) }
+        .unwrap()
+        .finish();
     let gone = post(&slots, 7, 2);
     std::thread::scope(|scope| {
         // SAFETY: there is no endpoint 7.
-        let elsewhere = scope.spawn(|| unsafe { slots.abandon(7) });
-        assert!(!elsewhere.join().unwrap());
+        let elsewhere = scope.spawn(|| unsafe { slots.abandon(7) }.is_none());
+        assert!(elsewhere.join().unwrap());
     });
     // SAFETY: as above.
-    assert!(unsafe { slots.abandon(7) });
+    assert!(unsafe { slots.abandon(7) }.is_some());
     // SAFETY: as for `done`.
-    assert!(unsafe { slots.claim(gone) }.is_none());
+    assert!(unsafe { slots.claim(&slots.look(), gone) }.is_none());
+}
+
+#[test]
+fn abandoned_slots_are_used_again_when_the_queue_is_empty_and_no_other_thread_looks() {
+    let slots = Slots::new();
+    let rounds = 1000;
+    for _ in 0..rounds {
+        let gone = post(&slots, 7, 1);
+        // SAFETY: there is no endpoint 7, and no queue.
+        let reclaimed = unsafe {
+            assert_eq!(slots.abandon(7).map(|loads| loads.len()), Some(1));
+            let elsewhere = std::thread::scope(|scope| {
+                let look = scope.spawn(|| {
+                    let look = slots.look();
+                    (!slots.reclaim(), drop(look)).0
+                });
+                look.join().unwrap()
+            });
+            assert!(elsewhere, "only the thread at home does it");
+            slots.reclaim()
+        };
+        assert!(reclaimed);
+        // SAFETY: the context is of this table and no provider has it.
+        assert!(unsafe { slots.claim(&slots.look(), gone) }.is_none());
+    }
+    assert_eq!(*lock(&slots.grown), 1);
+}
+
+#[test]
+fn no_slot_is_used_again_while_another_thread_may_be_about_to_claim_it() {
+    let slots = Slots::new();
+    post(&slots, 7, 1);
+    // SAFETY: there is no endpoint 7, and no queue.
+    unsafe {
+        slots.abandon(7).expect("this thread is at home");
+        let look = std::thread::scope(|scope| scope.spawn(|| slots.look()).join().unwrap());
+        assert!(!slots.reclaim());
+        drop(look);
+        assert!(slots.reclaim());
+    }
+}
+
+#[test]
+fn the_operations_of_two_queues_have_different_names() {
+    let tables = [Slots::new(), Slots::new()];
+    let [one, other] = tables.each_ref().map(|slots| {
+        let op = slots.take().unwrap().fill(0, load(1)).op();
+        assert!(slots.context(op).is_some());
+        op
+    });
+    assert_ne!(one, other);
+    assert_eq!(
+        (tables[0].context(other), tables[1].context(one)),
+        (None, None)
+    );
 }
 
 #[test]
@@ -118,7 +182,9 @@ fn more_slots_than_stay_near_are_free_for_other_threads() {
     let contexts: Vec<_> = (0..count).map(|_| post(&slots, 0, 1)).collect();
     for context in contexts {
         // SAFETY: the context is of this table and no provider has it.
-        unsafe { slots.claim(context) }.unwrap().finish();
+        unsafe { slots.claim(&slots.look(), context) }
+            .unwrap()
+            .finish();
     }
     let grown = *lock(&slots.grown);
     let takes = |count| (0..count).for_each(|_| assert!(slots.take_free().is_some()));
@@ -157,7 +223,9 @@ fn threads_never_share_a_slot() {
                     let contexts: Vec<_> = (0..5).map(|_| post(slots, owner, mark)).collect();
                     for context in contexts {
                         // SAFETY: the context is of this table and no provider has it.
-                        let done = unsafe { slots.claim(context) }.unwrap().finish();
+                        let done = unsafe { slots.claim(&slots.look(), context) }
+                            .unwrap()
+                            .finish();
                         assert_eq!(byte(done), mark);
                     }
                 }
