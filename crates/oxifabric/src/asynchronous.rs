@@ -82,8 +82,20 @@ enum Entry {
     Abandoned,
 }
 
-/// What becomes of one look at the queue: whom to wake once the lock is free.
-type Woken = Vec<Waker>;
+/// What becomes of one look at the queue, once the lock is free.
+#[derive(Default)]
+struct Outcome {
+    /// Futures to wake.
+    woken: Vec<Waker>,
+    /// Completions that no future wants. Their memory may have a release of the application, which may use the queue.
+    unwanted: Vec<Completion>,
+}
+
+impl Outcome {
+    fn settle(self) {
+        self.woken.into_iter().for_each(Waker::wake);
+    }
+}
 
 impl AsyncQueue {
     /// Has a thread of this crate watch the queue; one thread serves all queues of the process.
@@ -152,15 +164,15 @@ impl AsyncQueue {
 
     /// Has somebody woken whose post found no room: by a completion, or when the queue has something to do.
     pub(crate) fn wait_for_room(&self, waker: &Waker) -> Result<(), Error> {
-        let mut woken = Woken::new();
+        let mut outcome = Outcome::default();
         let result = {
             let mut state = self.0.state();
             if !state.crowded.iter().any(|other| other.will_wake(waker)) {
                 state.crowded.push(waker.clone());
             }
-            self.0.drive(&mut state, &mut woken)
+            self.0.drive(&mut state, &mut outcome)
         };
-        woken.into_iter().for_each(Waker::wake);
+        outcome.settle();
         result
     }
 }
@@ -176,19 +188,19 @@ impl Shared {
     }
 
     /// Reads all that is in the queue; says how much that was.
-    fn drain(&self, state: &mut State, woken: &mut Woken) -> Result<usize, Error> {
+    fn drain(&self, state: &mut State, outcome: &mut Outcome) -> Result<usize, Error> {
         let mut count = 0;
         while let Some(completion) = self.queue.poll()? {
             count += 1;
-            state.take(completion, woken);
+            state.take(completion, outcome);
         }
         Ok(count)
     }
 
     /// Reads the queue until it is empty and watched, or nobody waits any more.
-    fn drive(&self, state: &mut State, woken: &mut Woken) -> Result<(), Error> {
+    fn drive(&self, state: &mut State, outcome: &mut Outcome) -> Result<(), Error> {
         loop {
-            self.drain(state, woken)?;
+            self.drain(state, outcome)?;
             if !state.has_waiting() {
                 return Ok(());
             }
@@ -207,15 +219,15 @@ impl Shared {
 
     /// Looks for a completion, drives the queue if it is not there, and leaves the waker.
     fn poll(&self, op: Op, cx: &mut Context<'_>) -> Poll<Result<Completion, Error>> {
-        let mut woken = Woken::new();
+        let mut outcome = Outcome::default();
         let polled = {
             let mut state = self.state();
             if state.driver == Some(op) {
                 state.driver = None;
             }
-            self.poll_locked(op, &mut state, &mut woken, cx)
+            self.poll_locked(op, &mut state, &mut outcome, cx)
         };
-        woken.into_iter().for_each(Waker::wake);
+        outcome.settle();
         polled
     }
 
@@ -223,7 +235,7 @@ impl Shared {
         &self,
         op: Op,
         state: &mut State,
-        woken: &mut Woken,
+        outcome: &mut Outcome,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Completion, Error>> {
         if let Some(completion) = state.done(op) {
@@ -232,7 +244,7 @@ impl Shared {
         if let Some(Entry::Waiting(waker)) = state.operations.get_mut(&op) {
             *waker = Some(cx.waker().clone());
         }
-        if let Err(error) = self.drive(state, woken) {
+        if let Err(error) = self.drive(state, outcome) {
             return Poll::Ready(Err(error));
         }
         state
@@ -242,7 +254,8 @@ impl Shared {
 }
 
 impl State {
-    fn take(&mut self, completion: Completion, woken: &mut Woken) {
+    fn take(&mut self, completion: Completion, outcome: &mut Outcome) {
+        let Outcome { woken, unwanted } = outcome;
         woken.append(&mut self.crowded);
         match self.operations.remove(&completion.op) {
             Some(Entry::Waiting(waker)) => {
@@ -250,9 +263,10 @@ impl State {
                 let op = completion.op;
                 self.operations.insert(op, Entry::Done(completion));
             }
-            Some(Entry::Abandoned) => {}
+            Some(Entry::Abandoned) => unwanted.push(completion),
             Some(done @ Entry::Done(_)) => {
                 self.operations.insert(completion.op, done);
+                unwanted.push(completion);
             }
             None => {
                 self.others.push_back(completion);
@@ -350,15 +364,18 @@ impl Drop for InFlight {
         if self.finished {
             return;
         }
-        let next = {
+        let (next, unwanted) = {
             let mut state = self.queue.0.state();
-            if state.done(self.op).is_none() {
+            let unwanted = state.done(self.op);
+            if unwanted.is_none() {
                 state.operations.insert(self.op, Entry::Abandoned);
             }
             // It was woken to drive the queue, and will not.
             let drove = state.driver == Some(self.op);
-            drove.then(|| state.next_driver()).flatten()
+            (drove.then(|| state.next_driver()).flatten(), unwanted)
         };
+        // Without the lock, as all that may run code of the application.
+        drop(unwanted);
         if let Some(next) = next {
             next.wake();
         }
@@ -374,12 +391,12 @@ impl Future for Next<'_> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let shared = &self.0.0;
-        let mut woken = Woken::new();
+        let mut outcome = Outcome::default();
         let polled = {
             let mut state = shared.state();
             if state.others.is_empty() {
                 state.listeners.push(cx.waker().clone());
-                if let Err(error) = shared.drive(&mut state, &mut woken) {
+                if let Err(error) = shared.drive(&mut state, &mut outcome) {
                     return Poll::Ready(Err(error));
                 }
             }
@@ -388,7 +405,7 @@ impl Future for Next<'_> {
                 None => Poll::Pending,
             }
         };
-        woken.into_iter().for_each(Waker::wake);
+        outcome.settle();
         polled
     }
 }

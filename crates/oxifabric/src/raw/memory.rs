@@ -6,7 +6,9 @@ use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ops::{Deref, DerefMut};
 use core::ptr::{self, NonNull};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
+use std::thread;
 
 use super::plain::{self, Plain};
 use super::region::RegionObject;
@@ -187,9 +189,19 @@ impl Drop for Owned {
                 // SAFETY: the parts are those of a vector.
                 drop(unsafe { Vec::from_raw_parts(start, 0, capacity) });
             }
-            Owner::Foreign(release) | Owner::Unseen(release) => release(),
+            Owner::Foreign(release) | Owner::Unseen(release) => give_back(release),
             Owner::Registered(region) => drop(region),
         }
+    }
+}
+
+/// Tells the owner of memory that it is no longer used. A panic of his is one of the thread that dropped the memory; one while that
+/// thread panics already is not heard, since it would end the process.
+fn give_back(release: Release) {
+    let is_panicking = thread::panicking();
+    let panicked = panic::catch_unwind(AssertUnwindSafe(release));
+    if let (Err(panicked), false) = (panicked, is_panicking) {
+        panic::resume_unwind(panicked);
     }
 }
 
@@ -217,7 +229,9 @@ impl Buffer {
 
     /// Makes a buffer of memory that is managed elsewhere: of C, of mmap(2), of a device that the processor can reach.
     ///
-    /// `release` is called when nobody uses the memory any more, on whichever thread drops the buffer.
+    /// `release` is called when the memory is no longer used, on whichever thread drops the buffer: that may be the one that closes an
+    /// endpoint or reads its queue. It may use queues and endpoints, other than by an [`AsyncQueue`](crate::AsyncQueue). If it panics, so does what that thread was doing; nothing is lost
+    /// but completions that it had not returned yet.
     ///
     /// # Safety
     ///

@@ -200,3 +200,4 @@ mod hints;
 mod memory;
 mod messages;
 mod raw_memory;
+mod releases;
