@@ -2,13 +2,13 @@
 //!
 //! A provider keeps a `static` table of [`Parameter`] and reads the values when it is first used, into a structure that
 //! it keeps; the same table prints `fi_info -e`. Values come from the environment, or from the system's file
-//! (`sysconfig`). Parameters of providers outside this library are in [`external`].
+//! (`sysconfig`), the former only where it may be believed ([`environment`]). Parameters of providers outside this library are in [`external`].
 
+pub mod environment;
 pub mod external;
 mod inert;
 pub(crate) mod sysconfig;
 
-use std::env;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
@@ -125,9 +125,10 @@ pub fn of_library() -> impl Iterator<Item = &'static Parameter> {
 }
 
 /// Returns the value of a variable: that of the environment, else that of libfabric.conf, unless FI_PREFER_SYSCONFIG
-/// turns them round. `None` if neither sets it.
+/// turns them round. `None` if neither sets it. The environment is empty for programs that must not believe it
+/// ([`environment::is_trusted`]).
 pub fn setting(variable: &str) -> Option<OsString> {
-    let in_environment = env::var_os(variable);
+    let in_environment = environment::variable(variable);
     match Sysconfig::of_system().origin(variable, in_environment.is_some())? {
         Origin::Environment => in_environment,
         Origin::File(value) => Some(OsStr::from_bytes(value.to_bytes()).to_owned()),

@@ -14,7 +14,7 @@ use oxifabric_types::stats::{Figures, IDENTITY_WORDS, Identity};
 use oxifabric_types::{Address, EpType};
 
 use crate::log;
-use crate::params::{Parameter, ParameterKind};
+use crate::params::{Parameter, ParameterKind, environment};
 use board::Board;
 
 /// The parameters of all endpoints.
@@ -33,12 +33,10 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// Takes a slot for an endpoint if the environment asks for it, and there is one. Programs that run with another user's rights
-    /// ignore what their environment says (getauxval(3) "AT_SECURE").
+    /// Takes a slot for an endpoint if it is asked for, and there is one. Programs that run with another user's rights tell nothing,
+    /// even if libfabric.conf asks.
     pub(crate) fn take(provider: &str, kind: EpType, address: &Address) -> Option<Self> {
-        // SAFETY: it only reads what the kernel gave the process.
-        let secure = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
-        if secure || !PARAMETERS[0].bool("") {
+        if !environment::is_trusted() || !PARAMETERS[0].bool("") {
             return None;
         }
         let board = Board::of_process()

@@ -4,6 +4,7 @@ use core::fmt;
 use std::path::{Path, PathBuf};
 
 use oxifabric_abi::{FI_PARAM_BOOL, FI_PARAM_INT, FI_PARAM_SIZE_T, FI_PARAM_STRING};
+use oxifabric_core::params::environment;
 use oxifabric_types::{Errno, Reason};
 
 use crate::raw::{HintsImage, Library, RawParameter};
@@ -20,13 +21,14 @@ pub struct Backend(&'static Library);
 const VARIABLE: &str = "OXIFABRIC_LIBRARY";
 
 impl Backend {
-    /// Returns the library that the variable `OXIFABRIC_LIBRARY` names by its path, or else the one built in.
+    /// Returns the library that the variable `OXIFABRIC_LIBRARY` names by its path, or else the one built in. Programs that run with
+    /// another user's rights (secure_getenv(3)) get the one built in.
     ///
     /// # Errors
     ///
     /// As [`Backend::system`].
     pub fn from_env() -> Result<Self, Error> {
-        match std::env::var_os(VARIABLE) {
+        match environment::variable(VARIABLE) {
             Some(path) if !path.is_empty() => Self::system(path),
             _ => Ok(Self::builtin()),
         }

@@ -9,7 +9,7 @@ use oxifabric_abi::{FI_PARAM_BOOL, FI_PARAM_INT, FI_PARAM_SIZE_T, FI_PARAM_STRIN
 use oxifabric_types::Errno;
 
 use super::sysconfig::{Origin, Sysconfig};
-use super::{parse_bool, parse_int, variable};
+use super::{environment, parse_bool, parse_int, variable};
 
 /// One parameter that was defined at run time.
 #[derive(Clone, Debug)]
@@ -72,8 +72,11 @@ pub fn value(owner: usize, name: &str) -> Result<Value, Errno> {
         let row = table.iter().find(is_it).ok_or(Errno::NOENT)?;
         (row.kind, row.variable.clone())
     };
-    // SAFETY: the name is a C string. The text belongs to the environment, as C programs expect of this call.
-    let in_environment = unsafe { libc::getenv(variable.as_ptr()) };
+    let in_environment = match environment::is_trusted() {
+        // SAFETY: the name is a C string. The text belongs to the environment, as C programs expect of this call.
+        true => unsafe { libc::getenv(variable.as_ptr()) },
+        false => core::ptr::null_mut(),
+    };
     let name = variable.to_str().map_err(|_| Errno::NODATA)?;
     let text = match Sysconfig::of_system().origin(name, !in_environment.is_null()) {
         None => return Err(Errno::NODATA),

@@ -3,7 +3,6 @@
 //!
 //! Nothing is logged while the file is read, since the log has parameters too: [`report`] says later what was found.
 
-use std::env;
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;
 use std::io::{self, Read};
@@ -13,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use oxifabric_types::conf::{CONF, settings};
 
-use super::{Parameter, ParameterKind, parse_bool};
+use super::{Parameter, ParameterKind, environment, parse_bool};
 use crate::log;
 
 /// The file, unless `OXI_CONF` named another one when the library was built.
@@ -65,8 +64,8 @@ impl Sysconfig {
     pub(super) fn of_system() -> &'static Self {
         static OF_SYSTEM: OnceLock<Sysconfig> = OnceLock::new();
         OF_SYSTEM.get_or_init(|| {
-            let named = env::var_os(CONF).filter(|path| !path.is_empty());
-            Self::read(named.as_deref(), env::var_os(PREFER).as_deref())
+            let named = environment::variable(CONF).filter(|path| !path.is_empty());
+            Self::read(named.as_deref(), environment::variable(PREFER).as_deref())
         })
     }
 
@@ -150,6 +149,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::env;
 
     /// The name of a file of this test that does not exist yet.
     fn file(name: &str) -> PathBuf {
