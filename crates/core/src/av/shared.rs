@@ -30,8 +30,8 @@ const MAGIC: u64 = 0x4f58_4941_5600_0001;
 /// Slots that a vector has at least, whatever the application expects.
 const LEAST: usize = 1 << 16;
 
-/// Slots that a vector may have.
-const MOST: usize = 1 << 24;
+/// Slots that a vector may have, and addresses that one call may name: more than any job has endpoints. What is larger is no count.
+pub(super) const MOST: usize = 1 << 24;
 
 /// The longest address in bytes.
 const ADDRESS: usize = 244;
@@ -116,7 +116,8 @@ impl Shared {
             .open(path);
         let file = opened.map_err(|error| errno(&error))?;
         let about = file.metadata().map_err(|error| errno(&error))?;
-        if !about.is_file() || about.uid() != user() {
+        // With a second name it may be any file of this user that another user has linked to here.
+        if !about.is_file() || about.uid() != user() || about.nlink() > 1 {
             return Err(Errno::ACCES);
         }
         let alone = flock(&file, libc::LOCK_EX | libc::LOCK_NB).is_ok();

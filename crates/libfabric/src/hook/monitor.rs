@@ -3,22 +3,23 @@
 //! The file holds for each row of `counts` nine counts and nine sums of bytes, and a byte of flags behind them. The sampler
 //! sets a flag; after some calls the program copies what it counted since the last sample and clears it.
 
-use std::env;
+mod folder;
+
 use std::ffi::CStr;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::os::unix::process::parent_id;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use oxifabric_core::log;
-use oxifabric_core::params::{Parameter, ParameterKind};
+use oxifabric_core::params::{Parameter, ParameterKind, environment};
 
 use super::counts::{Counts, ROWS, Row};
 use super::{Call, Completion, Hook};
+use folder::Folder;
 
 /// Its part of the environment, `FI_OFI_HOOK_MONITOR_*`.
 const NAME: &str = "ofi_hook_monitor";
@@ -74,7 +75,8 @@ pub(super) struct Monitor {
     ticks: AtomicU64,
     ticks_at_most: u64,
     linger: bool,
-    file: PathBuf,
+    folder: Folder,
+    file: String,
     shared: &'static Shared,
 }
 
@@ -88,7 +90,7 @@ impl core::fmt::Debug for Monitor {
 
 impl Monitor {
     pub(super) fn start(provider: &str) -> Option<Box<dyn Hook>> {
-        let (file, shared) = match open(provider) {
+        let (folder, file, shared) = match open(provider) {
             Ok(opened) => opened,
             Err(error) => {
                 log::warn!(
@@ -102,8 +104,8 @@ impl Monitor {
         log::info!(
             provider,
             Fabric,
-            "the hook monitor shares {}",
-            file.display()
+            "the hook monitor shares {}/{file}",
+            folder.path().display()
         );
         Some(Box::new(Self {
             provider: provider.to_owned(),
@@ -111,6 +113,7 @@ impl Monitor {
             ticks: AtomicU64::new(0),
             ticks_at_most: PARAMETERS[3].int(NAME).max(1) as u64,
             linger: PARAMETERS[4].bool(NAME),
+            folder,
             file,
             shared,
         }))
@@ -159,8 +162,8 @@ impl Hook for Monitor {
             let was = self.shared.flags.fetch_or(WANTED, Ordering::AcqRel);
             self.copy(was & WANTED == 0);
             self.shared.flags.store(ENDED, Ordering::Release);
-        } else if let Err(error) = fs::remove_file(&self.file) {
-            log::warn!(&self.provider, Fabric, "{}: {error}", self.file.display());
+        } else if let Err(error) = self.folder.remove(&self.file) {
+            log::warn!(&self.provider, Fabric, "{}: {error}", self.file);
         }
     }
 }
@@ -174,22 +177,18 @@ impl Drop for Monitor {
 }
 
 /// Makes the file and maps it.
-fn open(provider: &str) -> io::Result<(PathBuf, &'static Shared)> {
+fn open(provider: &str) -> io::Result<(Folder, String, &'static Shared)> {
     static SEQUENCE: AtomicU64 = AtomicU64::new(0);
     // SAFETY: it only reads the identity of the process.
     let user = unsafe { libc::getuid() };
     let base = PARAMETERS[0]
         .text(NAME)
         .unwrap_or_else(|| PARAMETERS[0].default.to_owned());
-    let folder = Path::new(&base).join(user.to_string()).join(host_name());
     let mode = |at: usize| PARAMETERS[at].int(NAME) as u32;
-    DirBuilder::new()
-        .recursive(true)
-        .mode(mode(1))
-        .create(&folder)?;
-    let job = env::var("SLURM_JOB_ID")
-        .ok()
-        .and_then(|job| job.parse::<u64>().ok());
+    let names = [user.to_string(), host_name()];
+    let folder = Folder::open(Path::new(&base), &names, mode(1))?;
+    let job = environment::variable("SLURM_JOB_ID");
+    let job = job.and_then(|job| job.to_str()?.parse::<u64>().ok());
     let sequence = SEQUENCE.fetch_add(1, Ordering::Relaxed);
     let name = format!(
         "{}_{}_{sequence}_{}_{provider}",
@@ -197,17 +196,10 @@ fn open(provider: &str) -> io::Result<(PathBuf, &'static Shared)> {
         process::id(),
         job.unwrap_or(0)
     );
-    let path = folder.join(name);
-    let mut options = OpenOptions::new();
-    options
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(mode(2));
-    let file = options.open(&path)?;
+    let file = folder.create(&name, mode(2))?;
     file.set_len(size_of::<Shared>() as u64)?;
-    Ok((path, map(&file)?))
+    let shared = map(&file)?;
+    Ok((folder, name, shared))
 }
 
 fn map(file: &File) -> io::Result<&'static Shared> {
