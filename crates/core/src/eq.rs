@@ -357,6 +357,9 @@ unsafe extern "C" fn readerr(eq: *mut fid_eq, buf: *mut fi_eq_err_entry, flags: 
     count(unsafe { object::<Eq>(eq).read_error(buf, flags) })
 }
 
+/// How long an event may be that an application writes: longer than any that it may read with what goes with it.
+const LONGEST: usize = 1 << 16;
+
 unsafe extern "C" fn write(
     eq: *mut fid_eq,
     event: u32,
@@ -364,7 +367,7 @@ unsafe extern "C" fn write(
     len: usize,
     flags: u64,
 ) -> isize {
-    if buf.is_null() || len > isize::MAX as usize {
+    if buf.is_null() || len > LONGEST {
         return failed(Errno::INVAL);
     }
     // SAFETY: the application passes `len` bytes.

@@ -15,6 +15,7 @@ use oxifabric_abi::{
     FI_MR_COMPLETE, FI_REFRESH, FI_REMOTE_READ, FI_REMOTE_WRITE, fi_eq_entry, fi_mr_attr,
     fi_mr_modify, fi_ops, fi_ops_mr, fid, fid_domain, fid_mr,
 };
+use oxifabric_mem::MAX_SEGMENTS;
 use oxifabric_types::{Caps, Errno, Flags, MrMode};
 
 pub(crate) use exposed::Exposed;
@@ -199,6 +200,9 @@ impl Mr {
             return Err(Errno::BADFLAGS);
         }
         let (iov, count) = (modify.attr.mr_iov, modify.attr.iov_count);
+        if count > MAX_SEGMENTS {
+            return Err(Errno::INVAL);
+        }
         for at in (0..count).filter(|_| !iov.is_null()) {
             // SAFETY: the application says that the list is so long.
             let piece = unsafe { *iov.add(at) };

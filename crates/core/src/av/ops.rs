@@ -9,6 +9,7 @@ use oxifabric_abi::{
 };
 use oxifabric_types::{Address, Errno};
 
+use super::shared::MOST;
 use super::symmetric::pairs;
 use super::{Av, Report};
 use crate::absent::{self, no4, no5};
@@ -64,7 +65,7 @@ unsafe extern "C" fn insert(
     if let Err(errno) = av.check_insert(flags, fi_addr, context) {
         return -errno.raw();
     }
-    if addr.is_null() && count != 0 {
+    if (addr.is_null() && count != 0) || count > MOST {
         return -Errno::INVAL.raw();
     }
     let format = av.domain().info().addr_format;
@@ -137,7 +138,7 @@ unsafe extern "C" fn remove(
     count: usize,
     flags: u64,
 ) -> c_int {
-    if flags != 0 || (fi_addr.is_null() && count != 0) {
+    if flags != 0 || (fi_addr.is_null() && count != 0) || count > MOST {
         return -Errno::INVAL.raw();
     }
     // SAFETY: the table is only in the handles of vectors.

@@ -12,6 +12,9 @@ use oxifabric_types::{Address, Errno};
 const IN_SIZE: usize = 16;
 const IN6_SIZE: usize = 28;
 
+/// How long an address may be, in bytes: a path, which is the longest of names. A length above it is none.
+const LONGEST: usize = libc::PATH_MAX as usize;
+
 /// Reads an address of the given format; `None` for a null or empty one.
 ///
 /// # Errors
@@ -26,6 +29,9 @@ pub unsafe fn address_from_c(
 ) -> Result<Option<Address>, Errno> {
     if addr.is_null() || len == 0 {
         return Ok(None);
+    }
+    if len > LONGEST {
+        return Err(Errno::INVAL);
     }
     // SAFETY: the caller vouches for `len` bytes.
     let bytes = unsafe { slice::from_raw_parts(addr.cast::<u8>(), len) };

@@ -2,8 +2,10 @@
 //! user's rights where that matters. One file for each kind of door; docs/threats.md names the bound of each.
 
 mod callers;
+mod calls;
 mod identity;
 mod keys;
 mod players;
+mod privileges;
 mod strangers;
 mod streams;

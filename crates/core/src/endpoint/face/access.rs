@@ -8,6 +8,8 @@ use oxifabric_abi::{
     fi_ops_atomic, fi_ops_rma, fi_rma_ioc, fi_rma_iov, fid_ep,
 };
 
+use oxifabric_mem::MAX_SEGMENTS;
+
 use super::messages::one;
 use super::{Face, Way, pass_on};
 use crate::absent;
@@ -72,7 +74,7 @@ pass_on! {
     compare_valid: atomic.compwritevalid(ep: *mut fid_ep, datatype: fi_datatype, op: fi_op, count: *mut usize) -> c_int;
 }
 
-/// Adds up the lengths of a list; what cannot be a length is left to the endpoint to refuse.
+/// Adds up the lengths of a list; what cannot be a length, or has more pieces than there may be, is left to the endpoint to refuse.
 ///
 /// # Safety
 /// The list has `count` entries, or is null.
@@ -81,7 +83,7 @@ unsafe fn length(iov: *const iovec, count: usize) -> usize {
         return 0;
     }
     // SAFETY: the caller's contract.
-    let lengths = (0..count).map(|at| unsafe { (*iov.add(at)).iov_len });
+    let lengths = (0..count.min(MAX_SEGMENTS)).map(|at| unsafe { (*iov.add(at)).iov_len });
     lengths.fold(0, usize::saturating_add)
 }
 
@@ -94,7 +96,7 @@ unsafe fn elements(iov: *const fi_ioc, count: usize) -> usize {
         return 0;
     }
     // SAFETY: the caller's contract.
-    let counts = (0..count).map(|at| unsafe { (*iov.add(at)).count });
+    let counts = (0..count.min(MAX_SEGMENTS)).map(|at| unsafe { (*iov.add(at)).count });
     counts.fold(0, usize::saturating_add)
 }
 
