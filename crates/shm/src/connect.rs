@@ -25,6 +25,10 @@ use crate::sys::identity::Identity;
 use crate::sys::process;
 use crate::sys::socket::{Received, Socket};
 
+/// Pairs of departed peers whose messages may wait for room: a server may hear of as many clients that do not wait for an answer.
+/// Each takes the memory of its lanes, 330 KiB by default.
+const MOST_DEPARTED: usize = 64;
+
 impl ShmLink {
     /// Deals with whatever the sockets say; returns how many events that were.
     pub(crate) fn look_at_sockets(&mut self, sink: &mut impl Sink) -> usize {
@@ -105,6 +109,8 @@ impl ShmLink {
         }
         pair.process.let_go();
         pair.end(Errno::CONNRESET);
+        self.departures += 1;
+        pair.departure = self.departures;
         if let Some(peer) = self.peers.get_mut(peer) {
             peer.stage = Stage::Ending;
             peer.reason = Some(format!(
@@ -112,6 +118,31 @@ impl ShmLink {
                 peer.name(),
                 pair.process.pid()
             ));
+        }
+        self.bound_departed();
+    }
+
+    /// Of peers that have gone, and that the application has not named, some may leave messages that wait for room. Beyond, those of the
+    /// first one to go are dropped.
+    fn bound_departed(&mut self) {
+        loop {
+            let peers = &self.peers;
+            let waiting = self.pairs.iter_mut().filter(|pair| {
+                let named = peers.get(pair.peer).is_some_and(|peer| peer.named);
+                !named && !pair.broken && pair.stalled && pair.ending.is_some()
+            });
+            let mut waiting: Vec<_> = waiting.collect();
+            if waiting.len() <= MOST_DEPARTED {
+                return;
+            }
+            if let Some(first) = waiting.iter_mut().min_by_key(|pair| pair.departure) {
+                log::warn!(
+                    NAME,
+                    EpData,
+                    "messages of peers that have gone are dropped: there is no room for them"
+                );
+                first.fail(Errno::CONNRESET);
+            }
         }
     }
 
@@ -212,6 +243,7 @@ impl ShmLink {
             blocked: std::mem::take(&mut known.wanted).then_some(0),
             ending: None,
             ended_at: 0,
+            departure: 0,
             cut_short: None,
             settled_by: None,
             broken: false,
@@ -233,7 +265,12 @@ impl ShmLink {
             return;
         };
         let text = format!("{}: {why}", known.name());
-        log::warn!(NAME, EpCtrl, "{text}");
+        if known.named {
+            log::warn!(NAME, EpCtrl, "{text}");
+        } else {
+            // Callers choose their names, and could fill the log with them.
+            log::warn!(NAME, EpCtrl, "a caller is given up: {why}");
+        }
         known.reason = Some(text);
         let wanted = std::mem::take(&mut known.wanted);
         match std::mem::replace(&mut known.stage, Stage::Apart) {
@@ -243,5 +280,6 @@ impl ShmLink {
         if wanted {
             sink.peer_down(peer, errno);
         }
+        self.peers.recycle(peer);
     }
 }

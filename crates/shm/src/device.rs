@@ -163,7 +163,7 @@ impl Device for ShmLink {
         let Address::Name(name) = address else {
             return Err(Errno::INVAL);
         };
-        let peer = self.peers.named(name, &self.expected)?;
+        let peer = self.peers.name(name, &self.expected)?;
         if **name == *self.board.name {
             self.board.me = peer;
         }

@@ -110,6 +110,20 @@ pub(crate) fn errno_of(cause: Cause) -> Errno {
     }
 }
 
+/// Says why a caller was refused, for the log: one text a cause, so that many callers are one line.
+pub(crate) const fn reason_of(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Version => "it speaks another version of the shm protocol",
+        Cause::Memory => {
+            "its memory cannot be used (one that could shrink only with FI_SHM_DIR in both processes)"
+        }
+        Cause::Owner => "it belongs to a user that is not this one, nor named by FI_SHM_USERS",
+        Cause::Crossed => "both sides called",
+        Cause::Name => "it looks for another endpoint, or has the name of one that lives",
+        Cause::Limit => "there is no room for more peers, or no descriptor to spare",
+    }
+}
+
 /// Returns the abstract socket name of an endpoint. One that is too long is hashed; the hello says which is meant.
 pub(crate) fn socket_name(name: &str) -> Vec<u8> {
     let plain = format!("oxifabric-shm:{name}");

@@ -96,6 +96,7 @@ pub(crate) fn pair_with_stranger(peer: PeerId, pull: bool) -> Option<(Pair, Regi
         blocked: None,
         ending: None,
         ended_at: 0,
+        departure: 0,
         cut_short: None,
         settled_by: None,
         broken: false,

@@ -1,19 +1,18 @@
 //! The data path of an endpoint: posting into lanes and polling them.
 //!
 //! `post` and `poll` touch nothing but the lanes of the pairs that are open. Sockets are looked at once in a while, and
-//! at every poll as long as a pair is being opened or somebody wakes up.
+//! at every poll as long as a pair is being opened or somebody wakes up. `settling` ends what other processes may be copying.
 
-use std::thread;
-use std::time::{Duration, Instant as Clock};
+mod settling;
 
-use oxifabric_core::log;
+use std::time::Duration;
+
 use oxifabric_engine::{
     Disturbance, Frame, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken,
 };
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Instant, PeerId};
 
-use crate::NAME;
 use crate::pair::Pair;
 use crate::pairs::Pairs;
 use crate::params::Params;
@@ -24,10 +23,6 @@ use crate::sys::process::ForkMark;
 /// Sockets are looked at once in so many polls, or in so much time, whatever comes first.
 const POLLS_PER_LOOK: u32 = 256;
 const TIME_PER_LOOK: Duration = Duration::from_millis(1);
-
-/// How long a sender that lives may take for a chunk that it has claimed: longer than one that has lost the processor on a crowded
-/// machine, or waits for pages, and bounded, since one that is stopped may never go on.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The shared-memory link of one endpoint.
 #[derive(Debug)]
@@ -41,6 +36,8 @@ pub struct ShmLink {
     /// When sockets are looked at, at the latest.
     look_at: Instant,
     pub(crate) now: Instant,
+    /// How many pairs have begun to end.
+    pub(crate) departures: u64,
     /// The doorbells say that this side sleeps; counts the times that it did.
     pub(crate) asleep: bool,
     pub(crate) turn: u64,
@@ -59,6 +56,7 @@ impl ShmLink {
             polls: 0,
             look_at: Instant::default(),
             now: Instant::default(),
+            departures: 0,
             asleep: false,
             turn: 0,
             board,
@@ -153,69 +151,6 @@ impl ShmLink {
         }
         events
     }
-}
-
-impl ShmLink {
-    /// Before memory of a process is touched: ends the pair if the process has ended, since its number may be another one's.
-    fn end_if_gone(&mut self, index: usize) {
-        let Some(pair) = self.pairs.get_mut(index) else {
-            return;
-        };
-        if pair.process.ran_just_now() {
-            return;
-        }
-        pair.desk.give_up(Errno::CONNRESET);
-        let peer = pair.peer;
-        self.end_pair(peer);
-    }
-
-    /// Stops the long messages of a pair that is over. Returns whether no process writes into their buffers any more.
-    ///
-    /// A sender that lives may be in the middle of a chunk. It is waited for without keeping others waiting.
-    #[cold]
-    fn settle(&mut self, index: usize, sink: &mut impl Sink) -> bool {
-        let Some(pair) = self.pairs.get_mut(index) else {
-            return true;
-        };
-        let why = pair.ending.unwrap_or(Errno::CONNRESET);
-        for token in pair.desk.stop() {
-            sink.pulled(token, Err(why));
-        }
-        if pair.desk.is_idle() || !pair.process.runs() {
-            return true;
-        }
-        let until = *pair.settled_by.get_or_insert(self.now.after(PATIENCE));
-        if self.now < until {
-            return false;
-        }
-        warn_of_late_copy(pair.process.pid());
-        true
-    }
-
-    /// The same for all pairs when the endpoint closes, which waits for it.
-    fn settle_all(&mut self) {
-        let deadline = Clock::now() + PATIENCE;
-        for pair in self.pairs.iter_mut() {
-            pair.desk.stop();
-            while !pair.desk.is_idle() && pair.process.runs() {
-                if Clock::now() >= deadline {
-                    warn_of_late_copy(pair.process.pid());
-                    break;
-                }
-                thread::yield_now();
-                pair.desk.stop();
-            }
-        }
-    }
-}
-
-/// A sender has claimed a part of a long message and neither copies it nor ends: it is stopped, or breaks the rules.
-fn warn_of_late_copy(pid: i32) {
-    log::warn!(
-        NAME,
-        EpData,
-        "process {pid} may still write into the buffer of a receive that has ended: it has not copied its part in {PATIENCE:?}"
-    );
 }
 
 impl Link for ShmLink {
@@ -332,10 +267,16 @@ impl ShmLink {
             self.board.stop_watching(socket, &pair.process);
         }
         self.board.forget(pair.conn, None);
+        let silent = pair.was_silent();
         if let Some(peer) = self.peers.get_mut(pair.peer) {
             peer.stage = Stage::Apart;
             peer.wanted = false;
             peer.limits = self.expected;
+            peer.known |= !silent;
+            if !peer.known {
+                // The engine has not heard of it.
+                return self.peers.recycle(pair.peer);
+            }
         }
         sink.peer_down(pair.peer, why);
     }
@@ -350,3 +291,6 @@ impl Drop for ShmLink {
         self.settle_all();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,8 @@
 //! Bodies are copied once by the sender and lent to the sink where they lie, so the sink must be done with one when it
 //! returns. Words from the lane are read once and checked; a peer that breaks the rules loses its pair.
 
+mod ending;
+
 use oxifabric_engine::{
     Body, Frame, Header, HeaderFlags, Kind, Limits, Placement, PostError, RemoteIov, Sink, Target,
 };
@@ -28,10 +30,6 @@ const BURST: usize = 32;
 /// their receive: to offer one would only be a round trip more.
 const COPIED: (usize, usize) = (16 * 1024, 32 * 1024);
 
-/// At most so many cells are searched for the rest of a message whose sender is gone: as many as the lanes that this library makes have by
-/// default. One that has not ended then may be complete.
-const LONGEST_LOOK: u64 = 256;
-
 /// An open pair.
 #[derive(Debug)]
 pub(crate) struct Pair {
@@ -47,6 +45,8 @@ pub(crate) struct Pair {
     pub(crate) ending: Option<Errno>,
     /// How many cells had been taken when it began to end.
     pub(crate) ended_at: u64,
+    /// Tells which of several has begun to end first.
+    pub(crate) departure: u64,
     /// While it ends: the stalled message will never be complete. `None` when that was not looked at yet.
     pub(crate) cut_short: Option<bool>,
     /// When the other side is waited for no longer, which copies into buffers of pulls that end.
@@ -296,20 +296,6 @@ impl Pair {
         }
     }
 
-    /// The other side is gone: what it has published until now is delivered, and then the pair is over.
-    pub(crate) fn end(&mut self, why: Errno) {
-        if self.ending.is_none() {
-            self.ending = Some(why);
-            self.ended_at = self.rx.taken();
-        }
-    }
-
-    /// The sink has room again.
-    pub(crate) fn resume(&mut self) {
-        self.stalled = false;
-        self.cut_short = None;
-    }
-
     /// Ends the pair without looking at the lane again.
     pub(crate) fn fail(&mut self, why: Errno) {
         self.broken = true;
@@ -361,54 +347,6 @@ impl Pair {
     #[inline]
     pub(crate) fn is_over(&mut self) -> bool {
         self.ending.is_some() && self.has_said_all()
-    }
-
-    #[cold]
-    fn has_said_all(&mut self) -> bool {
-        if self.broken {
-            return true;
-        }
-        // A process that has hung up and lives could go on to publish.
-        let since = self.rx.taken().wrapping_sub(self.ended_at);
-        if since >= self.rx.layout().cells() as u64 {
-            return true;
-        }
-        match self.stalled {
-            false => !self.rx.is_ready(),
-            true => match self.cut_short {
-                Some(known) => known,
-                None => *self.cut_short.insert(self.is_cut_short()),
-            },
-        }
-    }
-
-    /// Tells whether the message that stalls lacks something that only the other side could send: it would keep the pair for
-    /// as long as the application has no room for it, and never be complete.
-    fn is_cut_short(&self) -> bool {
-        let Some((header, ring_len)) = self.rx.peek().and_then(|cell| outline(&cell)) else {
-            return false;
-        };
-        if is_offer(header.kind) || asks(header.kind) {
-            return true;
-        }
-        if !matches!(header.kind, Kind::Msg | Kind::Tagged | Kind::Collective) {
-            return false;
-        }
-        let mut here = ring_len as u64;
-        for ahead in 1..=LONGEST_LOOK {
-            if here >= header.len {
-                return false;
-            }
-            let Some(cell) = self.rx.peek_ahead(ahead) else {
-                return true;
-            };
-            if let Some((next, len)) = outline(&cell)
-                && (next.kind, next.id) == (Kind::Segment, header.id)
-            {
-                here = here.saturating_add(len as u64);
-            }
-        }
-        false
     }
 
     #[cold]
@@ -619,22 +557,6 @@ fn is_short_write(frame: &Frame<'_>, target: &Target) -> bool {
         && (1..=INLINE_ACCESS).contains(&frame.len)
         && (frame.len as u64, 0) == (header.len, header.tag)
         && target.len == header.len
-}
-
-/// Tells whether a request asks for an answer.
-const fn asks(kind: Kind) -> bool {
-    matches!(kind, Kind::Read | Kind::FetchAtomic | Kind::CompareAtomic)
-}
-
-/// Returns the header of a cell, and how much of its message it brings.
-fn outline(arrived: &LaneCell) -> Option<(Header, usize)> {
-    let cell = Cell::parse(arrived.meta, &arrived.words).ok()?;
-    let brought = match cell.body {
-        cell::Body::Inline { len, .. } | cell::Body::Access { len, .. } => usize::from(len),
-        cell::Body::Ring { len } => len as usize,
-        _ => 0,
-    };
-    Some((header_of(&cell)?, brought))
 }
 
 const fn is_offer(kind: Kind) -> bool {

@@ -57,6 +57,12 @@ pub(crate) const MIN_LAYOUT: Layout = match Layout::new(16, 8 * INJECT_SIZE) {
     None => panic!("powers of two"),
 };
 
+/// The largest lane that peers may propose, which is the largest that parameters ask for: mapping one takes time.
+pub(crate) const MAX_LAYOUT: Layout = match Layout::new(1 << 16, 1 << 26) {
+    Some(layout) => layout,
+    None => panic!("powers of two"),
+};
+
 macro_rules! table {
     ($($name:ident: $kind:ident, $default:literal, $help:literal;)*) => {
         /// One index a parameter.
@@ -130,8 +136,8 @@ impl Params {
     pub(crate) fn layout(&self) -> Layout {
         let round =
             |size: usize, least: usize, most: usize| size.clamp(least, most).next_power_of_two();
-        let cells = round(self.lane_cells, MIN_LAYOUT.cells(), 1 << 16);
-        let bytes = round(self.lane_bytes, MIN_LAYOUT.bytes(), 1 << 26);
+        let cells = round(self.lane_cells, MIN_LAYOUT.cells(), MAX_LAYOUT.cells());
+        let bytes = round(self.lane_bytes, MIN_LAYOUT.bytes(), MAX_LAYOUT.bytes());
         Layout::new(cells, bytes).unwrap_or(MIN_LAYOUT)
     }
 }

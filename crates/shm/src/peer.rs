@@ -23,6 +23,10 @@ pub(crate) struct Peer {
     pub(crate) address: Address,
     /// Why there is no pair, or by what path long messages go.
     pub(crate) reason: Option<String>,
+    /// The engine may know its number: the application has named it, or something of it has arrived.
+    pub(crate) known: bool,
+    /// The application has named it.
+    pub(crate) named: bool,
 }
 
 /// Says that a peer has no open pair.
@@ -69,6 +73,8 @@ pub(crate) struct Half {
 pub(crate) struct Peers {
     all: Vec<Peer>,
     by_name: HashMap<Box<str>, PeerId>,
+    /// Rows of callers that have left without a message.
+    free: Vec<PeerId>,
 }
 
 impl Peers {
@@ -83,21 +89,53 @@ impl Peers {
         if !is_name(name) {
             return Err(Errno::INVAL);
         }
-        let peer = u32::try_from(self.all.len())
-            .ok()
-            .map(PeerId)
-            .filter(|&peer| peer != PeerId::ANY)
-            .ok_or(Errno::NOMEM)?;
-        self.all.push(Peer {
+        let row = Peer {
             pair: NO_PAIR,
             limits: *limits,
             stage: Stage::Apart,
             wanted: false,
             address: Address::Name(name.into()),
             reason: None,
-        });
+            known: false,
+            named: false,
+        };
+        let peer = match self.free.pop() {
+            Some(free) => free,
+            None => u32::try_from(self.all.len())
+                .ok()
+                .map(PeerId)
+                .filter(|&peer| peer != PeerId::ANY)
+                .ok_or(Errno::NOMEM)?,
+        };
+        match self.all.get_mut(peer.index()) {
+            Some(place) => *place = row,
+            None => self.all.push(row),
+        }
         self.by_name.insert(name.into(), peer);
         Ok(peer)
+    }
+
+    /// The application has named this peer.
+    pub(crate) fn name(&mut self, name: &str, limits: &Limits) -> Result<PeerId, Errno> {
+        let peer = self.named(name, limits)?;
+        if let Some(row) = self.get_mut(peer) {
+            row.known = true;
+            row.named = true;
+        }
+        Ok(peer)
+    }
+
+    /// Gives the row of a peer to the next one, if it has no pair and no number that the engine may know. So callers that leave
+    /// without a message leave no row.
+    pub(crate) fn recycle(&mut self, peer: PeerId) {
+        let Some(row) = self.all.get(peer.index()) else {
+            return;
+        };
+        let idle = !row.known && matches!(row.stage, Stage::Apart);
+        // A row that is free has no name any more.
+        if idle && self.by_name.remove(row.name()).is_some() {
+            self.free.push(peer);
+        }
     }
 
     /// Returns the number of the peer with this name.
@@ -169,5 +207,20 @@ mod tests {
         assert_eq!(peers.find("b"), Some(PeerId(1)));
         assert_eq!(peers.named("", &limits), Err(Errno::INVAL));
         assert_eq!(peers.named(&"x".repeat(256), &limits), Err(Errno::INVAL));
+    }
+
+    #[test]
+    fn the_row_of_a_caller_that_sent_nothing_is_the_next_ones_and_that_of_a_named_peer_is_not() {
+        let limits = pair::expected_limits(Params::of_environment());
+        let mut peers = Peers::default();
+        assert_eq!(peers.named("visitor", &limits), Ok(PeerId(0)));
+        assert_eq!(peers.name("named", &limits), Ok(PeerId(1)));
+        for peer in [PeerId(0), PeerId(0), PeerId(1)] {
+            peers.recycle(peer);
+        }
+        assert_eq!(peers.find("visitor"), None);
+        assert_eq!(peers.find("named"), Some(PeerId(1)));
+        assert_eq!(peers.named("next", &limits), Ok(PeerId(0)));
+        assert_eq!(peers.named("another", &limits), Ok(PeerId(2)));
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use oxifabric_sync::lane::Layout;
 use oxifabric_types::Errno;
 
-use crate::params::{MIN_LAYOUT, Params};
+use crate::params::{MAX_LAYOUT, MIN_LAYOUT, Params};
 use crate::sys;
 use crate::sys::memory::{Mapping, Rx, Tx};
 
@@ -127,8 +127,8 @@ impl Region {
             text,
         };
         let layout = Layout::new(cells as usize, bytes as usize)
-            .filter(|layout| layout.cells() >= MIN_LAYOUT.cells())
-            .filter(|layout| layout.bytes() >= MIN_LAYOUT.bytes())
+            .filter(|layout| (MIN_LAYOUT.cells()..=MAX_LAYOUT.cells()).contains(&layout.cells()))
+            .filter(|layout| (MIN_LAYOUT.bytes()..=MAX_LAYOUT.bytes()).contains(&layout.bytes()))
             .ok_or_else(|| {
                 invalid(format!(
                     "lanes of {cells} cells and {bytes} bytes cannot be"
@@ -213,6 +213,8 @@ mod tests {
         assert!(adopt(&spare.file, 1 << 20, 1 << 20).is_err());
         assert!(adopt(&spare.file, 3, 1 << 17).is_err());
         assert!(adopt(&spare.file, 16, 1024).is_err());
+        let refused = adopt(&spare.file, 1 << 17, 1 << 17).expect_err("more than there ever is");
+        assert!(refused.to_string().contains("cannot be"));
     }
 
     #[test]

@@ -151,6 +151,18 @@ impl Switchboard {
         self.silent.front().copied().filter(|_| full)
     }
 
+    /// Returns the highest number of a silent caller's descriptor; zero when there is none.
+    pub(crate) fn highest_silent(&self) -> u64 {
+        let numbers = self
+            .silent
+            .iter()
+            .map(|&index| match self.conns.get(index) {
+                Some(Conn::Stranger(newcomer)) => newcomer.socket.number(),
+                _ => 0,
+            });
+        numbers.max().unwrap_or(0)
+    }
+
     /// The same of those that wait for a pair to end.
     pub(crate) fn too_patient(&self) -> Option<usize> {
         let full = self.parked.len() >= MOST_PARKED;

@@ -33,6 +33,9 @@ const LEAST: usize = 1 << 16;
 /// Slots that a vector may have, and addresses that one call may name: more than any job has endpoints. What is larger is no count.
 pub(super) const MOST: usize = 1 << 24;
 
+/// What no other user may do with the file: anything.
+const OTHERS: u32 = 0o077;
+
 /// The longest address in bytes.
 const ADDRESS: usize = 244;
 
@@ -116,8 +119,9 @@ impl Shared {
             .open(path);
         let file = opened.map_err(|error| errno(&error))?;
         let about = file.metadata().map_err(|error| errno(&error))?;
-        // With a second name it may be any file of this user that another user has linked to here.
-        if !about.is_file() || about.uid() != user() || about.nlink() > 1 {
+        // With a second name it may be any file of this user that another user has linked to here; to one that is open to all, others write.
+        let private = about.nlink() < 2 && about.mode() & OTHERS == 0;
+        if !about.is_file() || about.uid() != user() || !private {
             return Err(Errno::ACCES);
         }
         let alone = flock(&file, libc::LOCK_EX | libc::LOCK_NB).is_ok();

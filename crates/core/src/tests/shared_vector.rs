@@ -3,7 +3,7 @@
 use core::ffi::CStr;
 use core::ptr::null_mut;
 use std::ffi::CString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use oxifabric_abi::*;
 
@@ -133,6 +133,35 @@ fn what_lies_there_and_is_no_file_of_ours_is_refused() {
 }
 
 #[test]
+fn a_file_that_other_users_can_write_or_that_has_another_name_is_left_alone() {
+    let world = World::new();
+    let name = fresh("linked");
+    let (_, av, _) = open(&world, &name, 0);
+    let path = file_of(&name).expect("a file of this name");
+    assert_eq!(close(av), 0);
+    let precious = Path::new("/dev/shm").join(format!("precious-{}", std::process::id()));
+    for (mode, linked) in [(0o666, false), (0o600, true)] {
+        plant(&precious, b"precious", mode);
+        match linked {
+            true => std::fs::hard_link(&precious, &path).expect("room for a name"),
+            false => std::fs::rename(&precious, &path).expect("room for a name"),
+        }
+        assert_eq!(open(&world, &name, 0).0, -FI_EACCES);
+        assert_eq!(std::fs::read(&path).expect("it is there"), b"precious");
+        std::fs::remove_file(&path).expect("it is there");
+    }
+    std::fs::remove_file(&precious).expect("it is there");
+}
+
+/// Writes a file that others may use as `mode` says.
+fn plant(path: &Path, contents: &[u8], mode: u32) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::write(path, contents).expect("room for it");
+    let permissions = std::fs::Permissions::from_mode(mode);
+    std::fs::set_permissions(path, permissions).expect("a file of ours");
+}
+
+#[test]
 fn what_a_killed_process_left_behind_is_not_taken_over() {
     let world = World::new();
     let name = fresh("killed");
@@ -143,9 +172,9 @@ fn what_a_killed_process_left_behind_is_not_taken_over() {
     assert_eq!(close(av), 0);
     assert_eq!(file(), None);
     for contents in [left, b"nonsense".to_vec()] {
-        std::fs::write(&path, &contents).expect("room for it");
+        plant(&path, &contents, 0o600);
         assert_eq!(open(&world, &name, FI_READ).0, -FI_ENOENT);
-        std::fs::write(&path, contents).expect("room for it");
+        plant(&path, &contents, 0o600);
         let (opened, av, _) = open(&world, &name, 0);
         assert_eq!((opened, insert(av, c"one")), (0, (1, 0)));
         assert_eq!(close(av), 0);

@@ -122,7 +122,10 @@ impl ShmLink {
         self.hear_old(peer, sink);
         match handshake::judge(&self.board.name, &caller.hello, self.standing(peer)) {
             Verdict::Accept => self.accept(index, *caller, peer, sink),
-            Verdict::Refuse(refuse) => self.refuse(index, caller.socket, refuse),
+            Verdict::Refuse(refuse) => {
+                self.refuse(index, caller.socket, refuse);
+                self.peers.recycle(peer);
+            }
             Verdict::Replace => {
                 self.end_old(peer, sink);
                 self.wait(index, caller);
@@ -191,7 +194,8 @@ impl ShmLink {
             Err(error) => {
                 let text = error.to_string();
                 let cause = Cause::Memory;
-                return self.refuse(index, caller.socket, Refuse { cause, text });
+                self.refuse(index, caller.socket, Refuse { cause, text });
+                return self.peers.recycle(peer);
             }
         };
         let process = Identity::of(caller.who);
@@ -203,7 +207,8 @@ impl ShmLink {
         });
         if caller.socket.send(&accept.emit(), None).is_err() {
             // It is gone already, or so hostile as to leave no room for the answer.
-            return self.drop_conn(index, caller.socket);
+            self.drop_conn(index, caller.socket);
+            return self.peers.recycle(peer);
         }
         self.drop_own_call(peer);
         let half = Half {

@@ -109,8 +109,10 @@ impl ShmLink {
     /// Where many are silent, or descriptors are scarce, the oldest silent one goes, unless it has said hello by now. Returns
     /// whether there is room for another caller.
     fn has_room_for(&mut self, socket: &Socket, sink: &mut impl Sink) -> bool {
-        // The lowest free number was given out: it says how many descriptors there are.
-        let scarce = socket.number() + SPARE_DESCRIPTORS >= identity::most_descriptors();
+        // The lowest free number was given out: it says how many descriptors there are. As long as a silent caller has a high one, those
+        // that others gave back are not more.
+        let highest = self.board.highest_silent().max(socket.number());
+        let scarce = highest + SPARE_DESCRIPTORS >= identity::most_descriptors();
         match self.board.too_silent(scarce) {
             Some(oldest) => self.drop_silent(oldest, sink),
             None => return !scarce,
@@ -135,7 +137,10 @@ impl ShmLink {
 
     /// Says no to a caller.
     pub(super) fn turn_away(&mut self, socket: &Socket, refuse: Refuse) {
-        log::warn!(NAME, EpCtrl, "a caller was refused: {}", refuse.text);
+        // The text may have words of the caller's, which are not for the log: it could be filled with them.
+        let why = handshake::reason_of(refuse.cause);
+        log::warn!(NAME, EpCtrl, "a caller was refused: {why}");
+        log::info!(NAME, EpCtrl, "it is told: {:?}", refuse.text);
         let _ = socket.send(&Greeting::Refuse(refuse).emit(), None);
         self.regret();
     }

@@ -55,6 +55,15 @@ impl Identity {
         Self { who, hold, seen }
     }
 
+    /// Makes an earlier process of the same number, which has ended.
+    #[cfg(test)]
+    pub(crate) fn of_predecessor(who: Credentials) -> Self {
+        Self {
+            hold: Hold::Started(0),
+            ..Self::of(who)
+        }
+    }
+
     /// Returns the process's number; zero when it cannot be seen.
     pub(crate) const fn pid(&self) -> i32 {
         self.who.pid

@@ -48,6 +48,13 @@ pub(crate) fn tmpfile(folder: &Path) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// Lends memory that a test keeps as long as it is written.
+#[cfg(test)]
+pub(crate) fn lend(target: &mut [u8]) -> oxifabric_mem::Iov {
+    // SAFETY: as the tests see to.
+    unsafe { oxifabric_mem::Iov::contiguous(target.as_mut_ptr(), target.len()) }
+}
+
 /// Gives a new file its size, with the memory behind it, so that touching it cannot fail later.
 pub(crate) fn reserve(file: BorrowedFd<'_>, size: usize) -> io::Result<()> {
     let size = libc::off_t::try_from(size).map_err(|_| io::ErrorKind::InvalidInput)?;

@@ -1,0 +1,233 @@
+//! What becomes of long messages, and of what was published, when a peer ends or breaks the rules.
+
+use std::os::unix::net::UnixDatagram;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Instant as Clock;
+
+use oxifabric_engine::{Body, Header, Kind, Placement};
+use oxifabric_sync::lane::Cell as LaneCell;
+use oxifabric_types::Info;
+use oxifabric_wire::shm::cell::{self, Cell};
+
+use super::*;
+use crate::hostile::pair_with_stranger;
+use crate::region::Region;
+use crate::sys::identity::Identity;
+use crate::sys::socket::Credentials;
+
+/// Where the claims of the caller's first slot are, and what its helper has done: docs/protocol/shm.md 6.4.
+const CLAIMS: usize = 64;
+const DONE: usize = 65;
+/// Three chunks.
+const LONG: usize = 300_000;
+
+#[derive(Default)]
+struct Ends {
+    pulled: Vec<Result<(), Errno>>,
+    down: Vec<PeerId>,
+    /// It has room for what arrives.
+    takes: bool,
+}
+
+impl Sink for Ends {
+    fn arrival(&mut self, _: PeerId, _: &Header, _: Body<'_>) -> Placement {
+        match self.takes {
+            true => Placement::Done,
+            false => Placement::Stall,
+        }
+    }
+    fn placed(&mut self, _: RxToken, _: Result<(), Errno>) {}
+    fn sent(&mut self, _: TxToken, _: Result<(), Errno>) {}
+    fn pulled(&mut self, _: RxToken, result: Result<(), Errno>) {
+        self.pulled.push(result);
+    }
+    fn writable(&mut self, _: PeerId) {}
+    fn peer_down(&mut self, peer: PeerId, _: Errno) {
+        self.down.push(peer);
+    }
+}
+
+fn open() -> ShmLink {
+    ShmLink::open_with(&Info::default(), Params::of_environment()).expect("an endpoint")
+}
+
+fn poll(link: &mut ShmLink, milliseconds: u64) -> Ends {
+    let mut ends = Ends::default();
+    link.poll(
+        Instant::default().after(Duration::from_millis(milliseconds)),
+        &mut ends,
+    );
+    ends
+}
+
+fn this_process() -> Credentials {
+    let pid = std::process::id() as i32;
+    Credentials { pid, uid: 0 }
+}
+
+/// Opens a pair with a peer that is this process, too.
+fn meet(link: &mut ShmLink, name: &str) -> (PeerId, Region, UnixDatagram) {
+    let peer = link.peers.named(name, &link.expected).expect("a name");
+    let (mut pair, theirs, socket) = pair_with_stranger(peer, true).expect("a pair");
+    pair.process = Identity::of(this_process());
+    link.pairs.add(pair, &mut link.peers);
+    (peer, theirs, socket)
+}
+
+fn pull(link: &mut ShmLink, peer: PeerId, source: &[u8], target: &mut [u8]) {
+    let remote = RemoteIov::new(&[(source.as_ptr() as u64, source.len() as u64)]);
+    // The tests keep the target until the pull has ended.
+    let into = crate::sys::memory::lend(target);
+    let begun = link.pull(peer, &remote.expect("one piece"), into, RxToken(1));
+    begun.expect("an open pair");
+}
+
+/// The sender claims the last chunk.
+fn claim(theirs: &Region) {
+    let word = theirs.head.word(CLAIMS);
+    assert_ne!(word.load(Ordering::Relaxed), 0, "help was asked for");
+    word.fetch_add(1, Ordering::Relaxed);
+}
+
+#[test]
+fn a_buffer_is_given_back_when_a_live_sender_has_done_its_chunk() {
+    let (source, mut target) = (vec![7; LONG], vec![0; LONG]);
+    let mut link = open();
+    let (peer, theirs, _socket) = meet(&mut link, "late");
+    pull(&mut link, peer, &source, &mut target);
+    claim(&theirs);
+    link.pair_of(peer).expect("it is open").fail(Errno::PROTO);
+    for milliseconds in [0, 4_999] {
+        let ends = poll(&mut link, milliseconds);
+        assert_eq!((ends.pulled.len(), ends.down.len()), (0, 0));
+    }
+    theirs.head.word(DONE).store(1, Ordering::Release);
+    let ends = poll(&mut link, 4_999);
+    assert_eq!(
+        (ends.pulled, ends.down),
+        (vec![Err(Errno::PROTO)], vec![peer])
+    );
+}
+
+#[test]
+fn a_sender_that_never_does_its_chunk_is_not_waited_for_without_end() {
+    let (source, mut target) = (vec![7; LONG], vec![0; LONG]);
+    let mut link = open();
+    let (peer, theirs, _socket) = meet(&mut link, "stopped");
+    pull(&mut link, peer, &source, &mut target);
+    claim(&theirs);
+    link.pair_of(peer).expect("it is open").fail(Errno::PROTO);
+    assert_eq!(poll(&mut link, 0).pulled, []);
+    let ends = poll(&mut link, 5_000);
+    assert_eq!(
+        (ends.pulled, ends.down),
+        (vec![Err(Errno::PROTO)], vec![peer])
+    );
+}
+
+#[test]
+fn an_endpoint_that_closes_waits_for_a_chunk_that_is_being_copied() {
+    let (source, mut target) = (vec![7; LONG], vec![0; LONG]);
+    let mut link = open();
+    let (peer, theirs, _socket) = meet(&mut link, "late");
+    pull(&mut link, peer, &source, &mut target);
+    claim(&theirs);
+    let copied = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // As one that has lost the processor in the middle.
+            let start = Clock::now();
+            while start.elapsed() < Duration::from_millis(300) {
+                thread::yield_now();
+            }
+            copied.store(true, Ordering::Relaxed);
+            theirs.head.word(DONE).store(1, Ordering::Release);
+        });
+        drop(link);
+        assert!(
+            copied.load(Ordering::Relaxed),
+            "it would have been written late"
+        );
+    });
+}
+
+#[test]
+fn memory_of_the_next_process_of_a_number_is_not_read() {
+    let (source, mut target) = (vec![7; LONG], vec![0; LONG]);
+    let mut link = open();
+    let (peer, _theirs, _socket) = meet(&mut link, "replaced");
+    assert_eq!(link.peers.name("replaced", &link.expected), Ok(peer));
+    link.pair_of(peer).expect("it is open").process = Identity::of_predecessor(this_process());
+    pull(&mut link, peer, &source, &mut target);
+    let mut ends = poll(&mut link, 0);
+    let rest = poll(&mut link, 1);
+    ends.pulled.extend(rest.pulled);
+    ends.down.extend(rest.down);
+    assert_eq!(ends.pulled, [Err(Errno::CONNRESET)]);
+    assert_eq!(ends.down, [peer]);
+    assert!(target.iter().all(|&byte| byte == 0));
+}
+
+#[test]
+fn a_process_that_has_hung_up_and_goes_on_to_publish_ends_all_the_same() {
+    let mut link = open();
+    let (peer, mut theirs, _socket) = meet(&mut link, "endless");
+    assert_eq!(link.peers.name("endless", &link.expected), Ok(peer));
+    link.end_pair(peer);
+    let (meta, words) = Cell {
+        kind: Kind::Msg as u8,
+        flags: 0,
+        id: 0,
+        tag: 0,
+        data: 0,
+        len: 0,
+        body: cell::Body::Bare,
+    }
+    .emit();
+    let mut ends = Ends {
+        takes: true,
+        ..Ends::default()
+    };
+    let mut published = 0;
+    while ends.down.is_empty() {
+        assert!(
+            published <= 2 * theirs.layout.cells(),
+            "it has had its lane"
+        );
+        while let Ok(Some(_)) = theirs.tx.reserve(0) {
+            theirs.tx.push(&LaneCell { meta, words }, 0, false);
+            published += 1;
+        }
+        link.poll(Instant::default(), &mut ends);
+    }
+}
+
+#[test]
+fn messages_of_departed_callers_wait_for_room_in_a_bounded_number() {
+    let mut link = open();
+    let mut meet_and_leave = |number: usize, named: bool| {
+        let name = format!("visitor {number}");
+        let (peer, mut theirs, socket) = meet(&mut link, &name);
+        if named {
+            link.peers.name(&name, &link.expected).expect("a name");
+        }
+        assert_eq!(theirs.tx.reserve(0), Ok(Some(0)));
+        theirs.tx.push(&Default::default(), 0, false);
+        link.pair_of(peer).expect("it is open").stalled = true;
+        link.end_pair(peer);
+        drop(socket);
+        poll(&mut link, 0).down
+    };
+    for number in 0..50 {
+        assert_eq!(meet_and_leave(number, true), []);
+    }
+    let dropped: Vec<_> = (50..250)
+        .flat_map(|number| meet_and_leave(number, false))
+        .collect();
+    let first: Vec<_> = (50..250 - 64).map(PeerId).collect();
+    assert_eq!(
+        dropped, first,
+        "the first to go are dropped, and none that was named"
+    );
+}
