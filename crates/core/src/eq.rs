@@ -6,12 +6,13 @@ use core::ffi::{c_char, c_int, c_void};
 use core::ptr::NonNull;
 use core::slice;
 use std::sync::{Mutex, OnceLock};
+use std::time::Duration;
 
 use oxifabric_abi::{
     FI_AFFINITY, FI_CLASS_EQ, FI_PEEK, FI_VERSION, FI_WAIT_NONE, FI_WRITE, fi_eq_attr, fi_eq_entry,
     fi_eq_err_entry, fi_ops, fi_ops_eq, fid, fid_eq,
 };
-use oxifabric_types::{Errno, strerror_c};
+use oxifabric_types::{Errno, Instant, strerror_c};
 
 use crate::absent;
 use crate::clock::Deadline;
@@ -124,6 +125,11 @@ impl Eq {
     pub(crate) fn leave(&self, endpoint: NonNull<dyn Drive>, fid: usize) {
         self.members.remove(endpoint, Some(&self.bell));
         lock(&self.events).forget(fid);
+    }
+
+    /// Drops the requests for connections of an endpoint that have not been read for so long.
+    pub(crate) fn forget_unread(&self, fid: usize, now: Instant, limit: Duration) {
+        lock(&self.events).forget_unread(fid, now, limit);
     }
 
     /// Reports what became of a connection.

@@ -26,6 +26,7 @@ mod cntr;
 mod collective;
 pub mod connection;
 mod cq;
+pub mod descriptors;
 pub mod device;
 mod domain;
 mod endpoint;

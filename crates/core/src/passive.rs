@@ -11,13 +11,15 @@ use core::ptr::NonNull;
 use std::os::fd::RawFd;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use oxifabric_abi::{FI_BACKLOG, FI_CLASS_EQ, FI_CLASS_PEP, FI_CONNREQ, fi_ops, fid, fid_pep};
-use oxifabric_types::{Errno, Info};
+use oxifabric_types::{Errno, Info, Instant};
 
 use crate::absent;
 use crate::clock;
 use crate::connection::{Incoming, Listener, MsgProvider};
+use crate::descriptors;
 use crate::domain::lock;
 use crate::eq::{Cm, Eq};
 use crate::fabric::Fabric;
@@ -28,8 +30,15 @@ use crate::members::Drive;
 use request::Waiting;
 pub(crate) use request::{Request, Taken, device_of};
 
-/// How many requests may wait for the application, unless it says so with FI_BACKLOG; more wait in the operating system.
+/// How many requests may wait for the application, unless it says so with FI_BACKLOG; more wait in the operating system. A program
+/// may want to see all its peers before it accepts the first.
 const BACKLOG: usize = 1024;
+
+/// The share of the process's descriptors that they may have, each of which has one.
+const SHARE: usize = 2;
+
+/// How long a request may be unread where there is no room for others. A program that reads its queue at all reads it in that time.
+const UNREAD: Duration = Duration::from_secs(10);
 
 /// A passive endpoint.
 #[repr(C)]
@@ -87,7 +96,7 @@ impl<P: MsgProvider> PassiveEndpoint<P> {
             state: Mutex::new(State::Bound(listener)),
             eq: Mutex::default(),
             waiting: Waiting::default(),
-            backlog: AtomicUsize::new(BACKLOG),
+            backlog: AtomicUsize::new(BACKLOG.min(descriptors::limit() / SHARE).max(1)),
             info,
             fabric: Ref::to(fabric),
         });
@@ -191,7 +200,7 @@ impl<P: MsgProvider> PassiveEndpoint<P> {
     }
 
     /// Tells the application of a request.
-    fn offer(&self, eq: &Eq, incoming: Incoming<<P::Listener as Listener>::Request>) {
+    fn offer(&self, eq: &Eq, incoming: Incoming<<P::Listener as Listener>::Request>, now: Instant) {
         let described = Info {
             src: Some(incoming.local),
             dest: Some(incoming.from),
@@ -205,7 +214,7 @@ impl<P: MsgProvider> PassiveEndpoint<P> {
         };
         entry.handle = Request::<P>::publish(incoming.request, self.waiting.clone());
         // SAFETY: entry and handle are new and nobody else's.
-        let unseen = unsafe { Request::<P>::unseen(raw) };
+        let unseen = unsafe { Request::<P>::unseen(raw, now) };
         eq.post_cm(Cm {
             event: FI_CONNREQ,
             fid: self.address(),
@@ -235,14 +244,18 @@ impl<P: MsgProvider> Drive for PassiveEndpoint<P> {
             return 0;
         };
         let backlog = self.backlog.load(Ordering::Relaxed);
+        let now = clock::now();
+        if self.waiting.count() >= backlog {
+            eq.forget_unread(self.address(), now, UNREAD);
+        }
         let room = backlog.saturating_sub(self.waiting.count());
         let mut requests = Vec::new();
         let events = match &mut *lock(&self.state) {
-            State::Listening(listener) => listener.poll(clock::now(), room, &mut requests),
+            State::Listening(listener) => listener.poll(now, room, &mut requests),
             _ => 0,
         };
         for incoming in requests {
-            self.offer(&eq, incoming);
+            self.offer(&eq, incoming, now);
         }
         events
     }

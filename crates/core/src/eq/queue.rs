@@ -2,9 +2,10 @@
 
 use core::mem;
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use oxifabric_abi::{fi_eq_cm_entry, fi_info, fid};
-use oxifabric_types::Errno;
+use oxifabric_types::{Errno, Instant};
 
 use crate::info;
 
@@ -42,8 +43,10 @@ pub(crate) struct Cm {
 #[derive(Debug)]
 pub(crate) struct Unseen {
     info: *mut fi_info,
-    /// Closes the request.
+    /// Refuses the request.
     discard: unsafe fn(*mut fid),
+    /// When it came.
+    since: Instant,
 }
 
 // SAFETY: it owns the description and the request, which `discard` takes on any thread.
@@ -54,8 +57,16 @@ impl Unseen {
     ///
     /// # Safety
     /// `info` is an entry of our own; `discard` may be called once with its handle, on any thread.
-    pub(crate) const unsafe fn new(info: *mut fi_info, discard: unsafe fn(*mut fid)) -> Self {
-        Self { info, discard }
+    pub(crate) const unsafe fn new(
+        info: *mut fi_info,
+        discard: unsafe fn(*mut fid),
+        since: Instant,
+    ) -> Self {
+        Self {
+            info,
+            discard,
+            since,
+        }
     }
 }
 
@@ -127,6 +138,15 @@ impl Events {
             Event::Ended { .. } => true,
             Event::Cm(cm) => cm.fid != fid,
             Event::Failed(failed) => failed.fid != fid,
+        });
+    }
+
+    /// Drops the requests of an object that have not been read for so long.
+    pub(super) fn forget_unread(&mut self, fid: usize, now: Instant, limit: Duration) {
+        let is_old = |unseen: &Unseen| now.since(unseen.since) > limit;
+        self.list.retain(|event| match event {
+            Event::Cm(cm) if cm.fid == fid => !cm.info.as_ref().is_some_and(is_old),
+            _ => true,
         });
     }
 
@@ -277,6 +297,32 @@ mod tests {
         assert_eq!(events.read(None, &mut into, false), Ok(16));
         assert_eq!(into[..8], 2usize.to_ne_bytes());
         assert_eq!(events.read(None, &mut into, false), Err(Errno::AGAIN));
+    }
+
+    #[test]
+    fn requests_that_were_not_read_for_long_are_dropped() {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        static DROPPED: AtomicUsize = AtomicUsize::new(0);
+        unsafe fn discard(_: *mut fid) {
+            DROPPED.fetch_add(1, Ordering::Relaxed);
+        }
+        let mut events = Events::new(4);
+        for second in 1..=3 {
+            let info = crate::info::to_c(&oxifabric_types::Info::default());
+            let since = Instant::from_nanos(second * 1_000_000_000);
+            // SAFETY: the entry is our own, and `discard` takes anything.
+            let unseen = unsafe { Unseen::new(info, discard, since) };
+            let request = Cm {
+                info: Some(unseen),
+                ..connected(7, b"")
+            };
+            assert_eq!(events.push_cm(request), Ok(()));
+        }
+        assert_eq!(events.push_cm(connected(7, b"")), Ok(()));
+        let now = Instant::from_nanos(11_500_000_000);
+        events.forget_unread(8, now, Duration::from_secs(9));
+        events.forget_unread(7, now, Duration::from_secs(9));
+        assert_eq!((events.list.len(), DROPPED.load(Ordering::Relaxed)), (2, 2));
     }
 
     #[test]

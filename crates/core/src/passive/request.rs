@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use oxifabric_abi::{FI_CLASS_CONNREQ, FI_CLASS_PEP, fi_info, fi_ops, fid};
-use oxifabric_types::{Errno, Info};
+use oxifabric_types::{Errno, Info, Instant};
 
 use super::PassiveEndpoint;
 use crate::absent;
@@ -80,9 +80,18 @@ impl<P: MsgProvider> Request<P> {
     ///
     /// # Safety
     /// The entry is our own, and its handle was made by [`Request::publish`] of this very type.
-    pub(super) unsafe fn unseen(info: *mut fi_info) -> Unseen {
-        // SAFETY: the caller's contract; `free` takes such handles.
-        unsafe { Unseen::new(info, Self::free) }
+    pub(super) unsafe fn unseen(info: *mut fi_info, since: Instant) -> Unseen {
+        // SAFETY: the caller's contract; `refuse` takes such handles.
+        unsafe { Unseen::new(info, Self::refuse, since) }
+    }
+
+    /// Rejects a request that the application has not read.
+    ///
+    /// # Safety
+    /// As [`Request::free`].
+    unsafe fn refuse(handle: *mut fid) {
+        // SAFETY: the caller's contract.
+        unsafe { Self::reject(handle, &[]) };
     }
 
     /// Frees a request; its connection ends if no endpoint has taken it.

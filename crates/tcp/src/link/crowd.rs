@@ -9,13 +9,13 @@ use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use oxifabric_core::descriptors;
 use oxifabric_engine::Sink;
 use oxifabric_types::{Errno, PeerId};
 
 use super::TcpLink;
 use crate::conn::Conn;
 use crate::peer::Lane;
-use crate::sys;
 
 /// How many connections of peers that the application does not know an endpoint has at most. Each costs a descriptor, 24 KiB
 /// here for what is read ahead, and what the kernel holds for it.
@@ -54,7 +54,7 @@ enum Stand {
 
 /// How many connections of peers that are not known there may be, if the environment does not say.
 fn default_limit() -> usize {
-    (sys::descriptors() / SHARE).clamp(BATCH, UNKNOWN_MAX)
+    (descriptors::limit() / SHARE).clamp(BATCH, UNKNOWN_MAX)
 }
 
 impl TcpLink {
@@ -233,6 +233,6 @@ mod tests {
     fn the_limit_leaves_descriptors_to_others() {
         let limit = default_limit();
         assert!((BATCH..=UNKNOWN_MAX).contains(&limit));
-        assert!(limit + limit / CLOSING <= sys::descriptors().max(2 * BATCH));
+        assert!(limit + limit / CLOSING <= descriptors::limit().max(2 * BATCH));
     }
 }
