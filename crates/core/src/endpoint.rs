@@ -49,6 +49,7 @@ use oxifabric_sync::SwitchLock;
 use oxifabric_types::{Caps, EpType, Errno, Flags, Info};
 
 use crate::absent;
+use crate::budget;
 use crate::cntr::Cntr;
 use crate::connection::{Msg, MsgProvider};
 use crate::device::{Device, Provider};
@@ -77,9 +78,6 @@ const TX_SIZE: usize = 1024;
 
 /// Receives that are expected, when the application has no opinion.
 const RX_SIZE: usize = 1024;
-
-/// Bytes of messages that no receive matches yet, when the application has no opinion.
-const UNEXPECTED_BYTES: usize = 64 << 20;
 
 /// Room below which a multi-receive buffer is released, until FI_OPT_MIN_MULTI_RECV says otherwise.
 const MIN_MULTI_RECV: usize = 16 << 10;
@@ -338,10 +336,12 @@ fn config(info: &Info) -> Config {
     let or = |size: usize, default: usize| if size == 0 { default } else { size };
     let tx_size = or(info.tx.size, TX_SIZE).min(MAX_OPERATIONS);
     let rx_size = or(info.rx.size, RX_SIZE).min(MAX_OPERATIONS);
+    let unexpected_bytes = or(info.rx.total_buffered_recv, budget::UNEXPECTED_BYTES);
     Config {
         tx_size,
         rx_size,
-        unexpected_bytes: or(info.rx.total_buffered_recv, UNEXPECTED_BYTES),
+        unexpected_bytes,
+        unexpected_ceiling: budget::ceiling(unexpected_bytes),
         min_multi_recv: MIN_MULTI_RECV,
         directed_recv: !directed(info.caps | info.rx.caps).is_empty(),
     }

@@ -21,6 +21,7 @@ mod absent;
 mod atomic;
 mod av;
 mod av_set;
+mod budget;
 pub mod clock;
 mod cntr;
 mod collective;

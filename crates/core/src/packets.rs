@@ -88,7 +88,9 @@ impl<P: PacketDevice> Device for ReliableLink<P> {
     }
 
     fn peer(&mut self, address: &Address) -> Result<PeerId, Errno> {
-        self.port_mut().peer(address)
+        let peer = self.port_mut().peer(address)?;
+        self.know(peer);
+        Ok(peer)
     }
 
     fn address(&self, peer: PeerId) -> Option<&Address> {

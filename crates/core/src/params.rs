@@ -17,7 +17,7 @@ use oxifabric_abi::{FI_PARAM_BOOL, FI_PARAM_INT, FI_PARAM_SIZE_T, FI_PARAM_STRIN
 pub use oxifabric_types::conf::parse_bool;
 
 use crate::endpoint::guard;
-use crate::{faults, log, registry, stats};
+use crate::{budget, faults, log, registry, stats};
 use sysconfig::{Origin, Sysconfig};
 
 /// A parameter that a variable `FI_<PROVIDER>_<NAME>` sets, in the environment or in libfabric.conf.
@@ -120,6 +120,7 @@ pub fn of_library() -> impl Iterator<Item = &'static Parameter> {
         .chain(&faults::PARAMETERS)
         .chain(&guard::PARAMETERS)
         .chain(&stats::PARAMETERS)
+        .chain(&budget::PARAMETERS)
         .chain(&sysconfig::PARAMETERS)
         .chain(&inert::PARAMETERS)
 }

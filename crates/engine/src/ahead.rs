@@ -1,6 +1,6 @@
 //! Long messages that come before anybody wants them: their headers wait here, their bodies in the link.
 //!
-//! A length is only a peer's word. Memory is reserved for it within the budget, or up to [`RESERVE_MAX`] beyond it. A longer
+//! A length is only a peer's word. Memory is reserved for it within the budget, or up to a megabyte beyond it. A longer
 //! message stays where it is and stops what follows it from that peer; its header can be matched, peeked at and claimed
 //! like any other. When a receive takes it, the link offers it again, and its body goes straight into the buffer.
 
@@ -12,10 +12,6 @@ use crate::matching::Arrival;
 use crate::message::{Fate, Kept, Message, cost};
 use crate::slab::Key;
 use crate::{Body, Completions, Placement, WaitEvent};
-
-/// How much is reserved for one message beyond the budget. Messages that a link sends without asking first are shorter,
-/// unless its peer knows no other way.
-const RESERVE_MAX: usize = 1 << 20;
 
 impl Engine {
     /// Keeps a message that no receive matches, and of which only the first part may be here.
@@ -30,7 +26,7 @@ impl Engine {
         if !self.may_reserve(arrival.len) {
             return self.keep_header(out, arrival);
         }
-        if !self.has_room(from, cost(arrival.len)) {
+        if !self.has_room(out, from, cost(arrival.len)) {
             return self.stall(from);
         }
         match Iov::zeroed(arrival.len) {
@@ -40,12 +36,6 @@ impl Engine {
             }
             None => self.stall(from),
         }
-    }
-
-    /// Tells whether a peer's word is enough for so much memory.
-    fn may_reserve(&self, len: usize) -> bool {
-        let held = self.unexpected.held_bytes().saturating_add(cost(len));
-        len <= RESERVE_MAX || held <= self.config.unexpected_bytes
     }
 
     /// Keeps the header of a message whose body stays in the link.

@@ -188,7 +188,7 @@ impl Engine {
             return Err(Errno::INVAL);
         }
         op.check()?;
-        if self.sends.len() >= self.config.tx_size {
+        if self.is_busy() {
             return Err(Errno::AGAIN);
         }
         if op.peer == self.me {
@@ -222,8 +222,8 @@ impl Engine {
         if !is_whole || arrival.len > MAX_ATOMIC_BYTES {
             return Placement::Refuse;
         }
-        let room = self.peers.can_reply(from) && !self.unexpected.is_full();
-        if !room || self.sends.vacant().is_none() {
+        let room = self.peers.can_reply(from) && !self.unexpected.is_full(from);
+        if !room || !self.can_respond(from) {
             return self.stall(from);
         }
         if header.kind != Kind::Atomic {
@@ -299,16 +299,16 @@ impl Engine {
         if update.form == Form::Base {
             out.exclusively(|| update.run(region, body, &Iov::empty()));
         } else {
-            let (Some(old), Some(slot)) = (Iov::zeroed(region.len()), self.sends.vacant()) else {
+            let old = Iov::zeroed(region.len()).filter(|_| self.sends.vacant().is_some());
+            let Some(old) = old else {
                 // Nothing has been changed yet.
                 let refusal = Reply::Fin(arrival.id, Err(Errno::NOMEM));
                 return self.peers.reply(arrival.from, refusal);
             };
             out.exclusively(|| update.run(region, body, &old));
-            let response = Transmit::fetched(arrival.from, arrival.id, old, slot);
-            // The key is the vacant one, so there is room for it.
-            let _ = self.sends.insert(response);
-            self.peers.queue_bulk(arrival.from, slot);
+            let (from, id) = (arrival.from, arrival.id);
+            // A key is vacant, as was seen above.
+            self.respond(from, |key| Transmit::fetched(from, id, old, key));
         }
         let data = arrival
             .flags

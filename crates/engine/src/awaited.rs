@@ -32,6 +32,7 @@ impl Engine {
     /// The number of a peer means another one from now on. Nothing here is about it ([`Engine::involved`]).
     pub(crate) fn forget_peer(&mut self, out: &mut impl Completions, peer: PeerId) {
         self.peers.reset(peer);
+        self.peers.forget(peer);
         out.forgotten(peer);
     }
 }

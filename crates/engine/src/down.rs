@@ -18,6 +18,9 @@ impl Engine {
         }
         self.posted.fail_from(peer, why, out);
         self.lose_member(peer, why);
+        if self.unexpected.held_from(peer) > 0 {
+            out.left_behind(peer);
+        }
         self.peers.lose(peer, why);
         self.offer_again = true;
     }

@@ -26,6 +26,8 @@ pub struct Config {
     pub rx_size: usize,
     /// How many bytes of messages that no receive matches may be buffered.
     pub unexpected_bytes: usize,
+    /// How many they may be while the application waits for what may be behind them.
+    pub unexpected_ceiling: usize,
     /// A multi-receive buffer with less room than this is released (FI_OPT_MIN_MULTI_RECV).
     pub min_multi_recv: usize,
     /// Receives may name their source (FI_DIRECTED_RECV); otherwise the source is ignored.
@@ -45,6 +47,8 @@ pub struct Engine {
     pub(crate) posted: PostedQueue,
     pub(crate) unexpected: UnexpectedQueue,
     pub(crate) sends: Slab<Transmit>,
+    /// How many of them answer peers' requests.
+    pub(crate) responses: usize,
     pub(crate) peers: Peers,
     /// Something changed that may let the arrivals of stalled peers in.
     pub(crate) offer_again: bool,
@@ -62,6 +66,7 @@ impl Engine {
             posted: PostedQueue::with_capacity(config.rx_size),
             unexpected: UnexpectedQueue::new(),
             sends: Slab::with_capacity(config.tx_size),
+            responses: 0,
             peers: Peers::default(),
             offer_again: false,
             collectives: Collectives::new(),
@@ -100,7 +105,7 @@ impl Engine {
         if !Peers::is_valid(op.peer) {
             return Err(Errno::INVAL);
         }
-        if self.sends.len() >= self.config.tx_size {
+        if self.is_busy() {
             return Err(Errno::AGAIN);
         }
         let key = self.sends.vacant().ok_or(Errno::AGAIN)?;
@@ -192,6 +197,7 @@ impl Engine {
         self.posted.clear();
         self.unexpected.clear();
         self.sends.clear();
+        self.responses = 0;
         self.peers = Peers::default();
         self.collectives = Collectives::new();
     }
@@ -207,9 +213,21 @@ impl Engine {
         self.unexpected.writes_to(key) || self.sends.iter().any(|(_, send)| send.sends_from(key))
     }
 
-    /// Returns how many sends are outstanding.
+    /// Returns how many sends are outstanding; what peers asked for is none.
     pub fn pending_tx(&self) -> usize {
-        self.sends.len()
+        self.sends.len().saturating_sub(self.responses)
+    }
+
+    /// Tells whether as many operations of the application are outstanding as may be. Responses do not count: no peer keeps
+    /// the application from posting.
+    #[inline(always)]
+    pub(crate) fn is_busy(&self) -> bool {
+        self.sends.len() >= self.config.tx_size + self.responses
+    }
+
+    /// Tells whether anything is under way on the transmit side, responses to peers included.
+    pub fn is_sending(&self) -> bool {
+        self.sends.len() != 0
     }
 
     /// Returns how many receives are posted or being filled.

@@ -95,6 +95,17 @@ pub trait Sink {
         let _ = each;
     }
 
+    /// Tells whether a receive is posted: what finds no place is for none of them.
+    fn is_waiting(&self) -> bool {
+        false
+    }
+
+    /// Tells whether messages of a peer are here: [`Sink::involved`] for a link without connections, quick enough to be asked often.
+    fn holds(&self, peer: PeerId) -> bool {
+        let _ = peer;
+        true
+    }
+
     /// Names the peers that anything is about, each once or more often: operations, messages that are here or on their way,
     /// answers. A link that is short of connections spares them.
     fn involved(&self, each: &mut dyn FnMut(PeerId)) {

@@ -36,12 +36,15 @@ pub(crate) struct Places {
     pub(crate) tag: Links,
     /// Among messages from its peer.
     pub(crate) source: Links,
+    /// Among all messages of its peer, whether they wait or not; of each message, filed or not.
+    pub(crate) sender: Links,
 }
 
 impl Places {
     const NONE: Self = Self {
         tag: Links::NONE,
         source: Links::NONE,
+        sender: Links::NONE,
     };
 }
 

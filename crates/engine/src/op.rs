@@ -173,6 +173,12 @@ pub trait Completions {
         let _ = (event, message, count);
     }
 
+    /// A peer is gone, and messages of it are here that no receive matched: they stay receivable. If the application does not
+    /// know the peer, [`crate::Engine::disown`] lets them be dropped.
+    fn left_behind(&mut self, peer: PeerId) {
+        let _ = peer;
+    }
+
     /// Tells whether the application knows a peer by its address: it is in the address vector.
     fn is_known(&self, address: &Address) -> bool {
         let _ = address;

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use bitflags::bitflags;
 use oxifabric_types::{Errno, PeerId};
 
+use crate::peer_set::PeerSet;
 use crate::slab::Key;
 
 /// How many answers, and sends of data that was asked for, may wait for one peer before nothing more is taken from
@@ -22,6 +23,8 @@ pub(crate) struct Peers {
     ready: VecDeque<PeerId>,
     /// Peers whose next arrival was refused for lack of room.
     stalled: Vec<PeerId>,
+    /// Those that the application addresses.
+    named: PeerSet,
     /// What every peer has at first.
     first: Hurdles,
 }
@@ -69,6 +72,8 @@ pub(crate) struct Peer {
     ahead: Option<Key>,
     /// How many of its accesses named a key that there is not.
     unknown_keys: u32,
+    /// How many of its requests are being answered with data.
+    pub(crate) responses: usize,
     /// Some of the replies still are [`Reply::Arrived`].
     pub(crate) undecided: bool,
 }
@@ -184,6 +189,28 @@ impl Peers {
         if Self::is_valid(peer) {
             self.row(peer);
         }
+    }
+
+    /// Remembers that the application addresses a peer.
+    pub(crate) fn name(&mut self, peer: PeerId) {
+        if Self::is_valid(peer) {
+            self.named.insert(peer);
+        }
+    }
+
+    /// Tells whether the application addresses a peer.
+    pub(crate) fn is_named(&self, peer: PeerId) -> bool {
+        self.named.contains(peer)
+    }
+
+    /// The peer's number goes to another one.
+    pub(crate) fn forget(&mut self, peer: PeerId) {
+        self.named.remove(peer);
+    }
+
+    /// Returns how many of a peer's requests are being answered with data.
+    pub(crate) fn responses(&self, peer: PeerId) -> usize {
+        self.rows.get(peer.index()).map_or(0, |row| row.responses)
     }
 
     /// Returns a peer's row, if it has one yet.

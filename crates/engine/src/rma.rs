@@ -42,7 +42,7 @@ impl Engine {
         if !Peers::is_valid(op.peer) {
             return Err(Errno::INVAL);
         }
-        if self.sends.len() >= self.config.tx_size {
+        if self.is_busy() {
             return Err(Errno::AGAIN);
         }
         if op.peer == self.me {
@@ -194,7 +194,7 @@ impl Engine {
         body: Body<'_>,
     ) -> Placement {
         let (arrival, from) = (*arrival, arrival.from);
-        if self.unexpected.is_full() || !self.peers.can_reply(from) {
+        if self.unexpected.is_full(from) || !self.peers.can_reply(from) {
             return self.stall(from);
         }
         let is_offer = header.kind == Kind::WriteRts;
@@ -224,12 +224,9 @@ impl Engine {
         header: &Header,
         targets: &[Target],
     ) -> Placement {
-        if !self.peers.can_reply(from) {
+        if !self.can_respond(from) {
             return self.stall(from);
         }
-        let Some(key) = self.sends.vacant() else {
-            return self.stall(from);
-        };
         let region = match Self::region(out, from, targets, Flags::REMOTE_READ) {
             Ok(region) if region.len() as u64 == header.len => region,
             Ok(_) => return Placement::Refuse,
@@ -241,11 +238,12 @@ impl Engine {
                 return Placement::Done;
             }
         };
-        let response = Transmit::response(from, header.id, region, targets, key);
-        // The key is the vacant one, so there is room for it.
-        let _ = self.sends.insert(response);
-        self.peers.queue_bulk(from, key);
-        Placement::Done
+        let id = header.id;
+        let respond = |key| Transmit::response(from, id, region, targets, key);
+        match self.respond(from, respond) {
+            true => Placement::Done,
+            false => self.stall(from),
+        }
     }
 
     /// The data that a read asked for arrives, or where it is.
@@ -318,7 +316,7 @@ impl Engine {
         body: Body<'_>,
         is_offer: bool,
     ) -> Result<Placement, Full> {
-        if self.unexpected.is_full() || !self.peers.can_reply(arrival.from) {
+        if self.unexpected.is_full(arrival.from) || !self.peers.can_reply(arrival.from) {
             return Err(Full);
         }
         let (kept, len) = match &body {

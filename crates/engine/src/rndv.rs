@@ -35,13 +35,13 @@ impl Engine {
         if arrival.len == 0 || self.unexpected.knows(arrival.from, arrival.id) {
             return Placement::Refuse;
         }
-        if self.unexpected.is_full() || !self.peers.can_reply(arrival.from) {
+        if self.unexpected.is_full(arrival.from) || !self.peers.can_reply(arrival.from) {
             return self.stall(arrival.from);
         }
         let landing = self.posted.take(arrival, out);
         let (fate, matched) = match landing.or_else(|| landing_for(out, arrival)) {
             Some(landing) => (Fate::Matched(landing), true),
-            None if self.has_room(arrival.from, cost(0)) => (Fate::Waiting, false),
+            None if self.has_room(out, arrival.from, cost(0)) => (Fate::Waiting, false),
             None => return self.stall(arrival.from),
         };
         let mut message = Message::new(*arrival, Kept::Remote(remote), fate);

@@ -4,7 +4,7 @@
 //! other message becomes a [`Message`] that lives until its data is in place.
 
 use alloc::boxed::Box;
-use oxifabric_types::{Errno, Flags, PeerId};
+use oxifabric_types::{Errno, Flags};
 
 use crate::engine::Engine;
 use crate::landing::Landing;
@@ -100,7 +100,7 @@ impl Engine {
             }
             return Placement::Done;
         }
-        if !self.has_room(arrival.from, cost(arrival.len)) {
+        if !self.has_room(out, arrival.from, cost(arrival.len)) {
             return self.stall(arrival.from);
         }
         let kept = match bytes {
@@ -133,7 +133,7 @@ impl Engine {
         if let Some(key) = self.ahead(arrival.from) {
             return self.offered_again(out, key, arrival, len, body);
         }
-        if self.unexpected.is_full() || !self.peers.can_reply(arrival.from) {
+        if self.unexpected.is_full(arrival.from) || !self.peers.can_reply(arrival.from) {
             return self.stall(arrival.from);
         }
         let landing = self.posted.take(arrival, out);
@@ -273,6 +273,7 @@ impl Engine {
             return;
         };
         let arrival = message.arrival;
+        self.offer_again = true;
         if arrival.class.is_answer() {
             self.peers.lift_fence(arrival.from);
         }
@@ -337,31 +338,5 @@ impl Engine {
         } else {
             self.peers.reply(arrival.from, Reply::Ack(arrival.id));
         }
-    }
-
-    /// Decides whether a message that nobody waits for may be kept.
-    ///
-    /// Beyond the budget it may not, with exceptions without which a correct program could hang: the queue
-    /// holds nothing else of that peer; something that the application waits for may be behind it (a
-    /// receive is posted that the peer could satisfy, or a send waits for the peer's answer); a peek found
-    /// nothing since the peer was stalled.
-    pub(crate) fn has_room(&mut self, from: PeerId, cost: usize) -> bool {
-        self.fits_budget(from, cost)
-            || self.posted.waits_for(from)
-            || self.collectives.waits_for(from)
-            || self.awaits_answer_of(from)
-            || self.peers.use_allowance(from)
-    }
-
-    /// Tells whether a message keeps to the budget, or is the only one of its peer.
-    pub(crate) fn fits_budget(&self, from: PeerId, cost: usize) -> bool {
-        let held = self.unexpected.held_bytes().saturating_add(cost);
-        held <= self.config.unexpected_bytes || self.unexpected.held_from(from) == 0
-    }
-
-    /// Keeps a peer waiting.
-    pub(crate) fn stall(&mut self, peer: PeerId) -> Placement {
-        self.peers.stall(peer);
-        Placement::Stall
     }
 }

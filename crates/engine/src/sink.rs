@@ -132,6 +132,14 @@ impl<C: Completions> Sink for EngineSink<'_, C> {
         self.engine.forget_peer(self.out, peer);
     }
 
+    fn is_waiting(&self) -> bool {
+        self.engine.posted.len() != 0
+    }
+
+    fn holds(&self, peer: PeerId) -> bool {
+        self.engine.unexpected.any_from(peer, |_| true)
+    }
+
     fn peer_down(&mut self, peer: PeerId, why: Errno) {
         self.engine.lose_peer(self.out, peer, why);
     }

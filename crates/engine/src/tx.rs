@@ -349,6 +349,9 @@ impl Engine {
             && let Some(transmit) = self.sends.remove(key)
         {
             self.peers.lift_fence(transmit.peer);
+            if transmit.is_response() {
+                self.responded(transmit.peer);
+            }
             match transmit.run() {
                 None => transmit.report(out),
                 Some(run) => self.collective_sent(run, &transmit),

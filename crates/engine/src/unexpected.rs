@@ -1,10 +1,11 @@
 //! The unexpected queue: messages that no receive matched when they arrived, in order of arrival, and all
 //! others whose data is still on its way.
 //!
-//! Waiting messages cost a budget, which is kept here per queue and per peer; who may exceed it is decided in
-//! `rx`. Messages that come in several frames are found by peer and id.
+//! Waiting messages cost a budget, which is kept here per queue and per peer; which peer may exceed it is decided in
+//! `budget`. Messages that come in several frames are found by peer and id.
 
 mod filing;
+mod shares;
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -17,6 +18,17 @@ use crate::matching::{Arrival, Class, Pattern};
 use crate::message::{Fate, Kept, Message};
 use crate::slab::{Key, Slab};
 use filing::Filing;
+use shares::Shares;
+
+/// How many messages of one peer may have a place to go to and not be there yet: offers that matched, writes and atomics whose data
+/// is on its way. As many as a peer may have operations under way, so that it never has to wait for data that is behind.
+const LANDING_OF_PEER: usize = 1 << 16;
+
+/// How many those may be of all peers together. They cost some hundred bytes each.
+const LANDING_IN_ALL: usize = 1 << 19;
+
+/// So many of them each peer may have, whatever others have.
+const LANDING_ALWAYS: usize = 64;
 
 /// Messages that are not over.
 #[derive(Debug)]
@@ -30,8 +42,8 @@ pub(crate) struct UnexpectedQueue {
     by_id: BTreeMap<(PeerId, u32), Key>,
     /// What waiting and claimed messages cost, in all.
     held_bytes: usize,
-    /// The same, per peer.
-    held_from: Vec<usize>,
+    /// What each peer has here.
+    shares: Shares,
 }
 
 impl UnexpectedQueue {
@@ -44,7 +56,7 @@ impl UnexpectedQueue {
             claimed: List::new(),
             by_id: BTreeMap::new(),
             held_bytes: 0,
-            held_from: Vec::new(),
+            shares: Shares::new(),
         }
     }
 
@@ -66,12 +78,15 @@ impl UnexpectedQueue {
 
     /// Returns what the waiting messages of one peer cost.
     pub(crate) fn held_from(&self, peer: PeerId) -> usize {
-        self.held_from.get(peer.index()).copied().unwrap_or(0)
+        self.shares.bytes(peer)
     }
 
-    /// Tells whether no more messages can be kept.
-    pub(crate) fn is_full(&self) -> bool {
-        self.messages.is_full()
+    /// Tells whether no more messages of a peer can be taken in: they are too many that go somewhere and are not there yet,
+    /// or the table is full.
+    pub(crate) fn is_full(&self, from: PeerId) -> bool {
+        let own = self.shares.landing(from);
+        let crowded = || self.messages.len().saturating_sub(self.waiting()) >= LANDING_IN_ALL;
+        own >= LANDING_OF_PEER || (own >= LANDING_ALWAYS && crowded()) || self.messages.is_full()
     }
 
     /// Tells whether the id names a message already.
@@ -84,6 +99,7 @@ impl UnexpectedQueue {
         let waits = matches!(message.fate, Fate::Waiting);
         let (class, from, cost) = (message.arrival.class, message.arrival.from, message.cost());
         let key = self.messages.insert(message)?;
+        self.shares.push(&mut self.messages, from, key);
         if waits {
             self.waiting[class.index()].push_back(&mut self.messages, key);
             if let Some(filing) = &mut self.filing {
@@ -226,16 +242,24 @@ impl UnexpectedQueue {
         self.leave_queue(key);
         self.uncharge(key);
         self.unname(key);
+        let from = self.messages.get(key)?.arrival.from;
+        self.shares.unlink(&mut self.messages, from, key);
         self.messages.remove(key)
     }
 
     /// Returns the keys of all messages from a peer.
     pub(crate) fn keys_from(&self, peer: PeerId) -> Vec<Key> {
-        self.messages
-            .iter()
-            .filter(|(_, message)| message.arrival.from == peer)
-            .map(|(key, _)| key)
-            .collect()
+        self.shares.keys(&self.messages, peer)
+    }
+
+    /// Lets what a peer that is gone left behind be dropped, where room is needed.
+    pub(crate) fn orphan(&mut self, peer: PeerId) {
+        self.shares.orphan(peer);
+    }
+
+    /// Returns the peer that is gone longest, of those whose messages may be dropped.
+    pub(crate) fn next_orphan(&mut self) -> Option<PeerId> {
+        self.shares.next_orphan()
     }
 
     /// Returns which peers sent the messages that are here or on their way.
@@ -254,9 +278,8 @@ impl UnexpectedQueue {
 
     /// Tells whether a message of such a class comes from a peer.
     pub(crate) fn any_from(&self, peer: PeerId, class: impl Fn(Class) -> bool) -> bool {
-        let comes =
-            |message: &Message| message.arrival.from == peer && class(message.arrival.class);
-        self.messages.iter().any(|(_, message)| comes(message))
+        let of_class = |message: &Message| class(message.arrival.class);
+        self.shares.any(&self.messages, peer, of_class)
     }
 
     /// Tells whether a message goes to the region with this key.
@@ -291,11 +314,7 @@ impl UnexpectedQueue {
     }
 
     fn charge(&mut self, from: PeerId, cost: usize) {
-        let row = from.index();
-        if self.held_from.len() <= row {
-            self.held_from.resize(row + 1, 0);
-        }
-        self.held_from[row] += cost;
+        self.shares.charge(from, cost);
         self.held_bytes += cost;
     }
 
@@ -305,9 +324,7 @@ impl UnexpectedQueue {
         };
         if matches!(message.fate, Fate::Waiting | Fate::Claimed(_)) {
             let cost = message.cost();
-            if let Some(held) = self.held_from.get_mut(message.arrival.from.index()) {
-                *held -= cost;
-            }
+            self.shares.uncharge(message.arrival.from, cost);
             self.held_bytes -= cost;
         }
     }

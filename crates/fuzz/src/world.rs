@@ -121,6 +121,7 @@ impl Default for World {
             tx_size: 16,
             rx_size: 16,
             unexpected_bytes: 1 << 14,
+            unexpected_ceiling: 1 << 18,
             min_multi_recv: 32,
             directed_recv: true,
         });

@@ -28,6 +28,7 @@ struct node {
 	struct fid_av *av;
 	struct fid_cq *cq;
 	struct fid_ep *ep;
+	struct fid_mr *mr;
 };
 
 static inline void expect(const char *call, ssize_t result)
@@ -119,6 +120,9 @@ static inline void node_open(struct node *node, const char *provider)
 static inline void node_end(struct node *node)
 {
 	expect("fi_close endpoint", fi_close(&node->ep->fid));
+	/* What peers still read is in use until then. */
+	if (node->mr)
+		expect("fi_close mr", fi_close(&node->mr->fid));
 	expect("fi_close cq", fi_close(&node->cq->fid));
 	expect("fi_close av", fi_close(&node->av->fid));
 	expect("fi_close domain", fi_close(&node->domain->fid));

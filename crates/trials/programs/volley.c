@@ -1,12 +1,16 @@
 /*
- * volley PROVIDER FOLDER asker|answerer
+ * volley PROVIDER FOLDER asker|answerer|newcomer [open]
  *
  * A message goes to and fro, in sizes from nothing to a megabyte, and both sides check it, until the file "stop" appears
- * in the folder. The asker keeps the number of rounds in the file "rounds", so that others see it advance.
+ * in the folder. The asker keeps the number of rounds in the file "rounds", so that others see it advance. An answerer that
+ * is "open" also has a receive for a message that never comes, from any peer, and memory that any peer may read and write: it
+ * prints the key. A newcomer sends the answerer one byte that it has not asked for, and goes.
  */
 #include "node.h"
 
-enum { LARGEST = 1 << 20, TAG_BALL = 1, TAG_STOP = 2, FIRST_ROUNDS = 50 };
+#include <rdma/fi_rma.h>
+
+enum { LARGEST = 1 << 20, TAG_BALL = 1, TAG_STOP = 2, TAG_NEVER = 3, TAG_NEW = 4, KEY = 7, FIRST_ROUNDS = 50 };
 
 struct player {
 	struct node node;
@@ -138,21 +142,43 @@ static long answer(struct player *me)
 	}
 }
 
+/* What any peer may try to use. */
+static void open_up(struct player *me)
+{
+	static struct fi_context never;
+	static unsigned char memory[LARGEST];
+
+	expect("fi_trecv", fi_trecv(me->node.ep, memory, sizeof memory, NULL, FI_ADDR_UNSPEC, TAG_NEVER, 0, &never));
+	expect("fi_mr_reg", fi_mr_reg(me->node.domain, memory, sizeof memory, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, KEY, 0,
+				      &me->node.mr, NULL));
+	printf("key %llu\n", (unsigned long long)fi_mr_key(me->node.mr));
+}
+
 int main(int argc, char **argv)
 {
 	struct player me = { 0 };
-	int is_asker;
-	long rounds;
+	int is_asker, is_new;
+	long rounds = 0;
 
-	if (argc != 4)
+	if (argc != 4 && argc != 5)
 		return EXIT_FAILURE;
 	is_asker = !strcmp(argv[3], "asker");
+	is_new = !strcmp(argv[3], "newcomer");
 	me.out = calloc(1, LARGEST);
 	me.in = calloc(1, LARGEST);
-	node_open(&me.node, argv[1]);
+	node_open_with(&me.node, argv[1], FI_TAGGED | FI_DIRECTED_RECV | (argc == 5 ? FI_RMA : 0));
+	if (argc == 5)
+		open_up(&me);
 	node_publish(&me.node, argv[2], argv[3]);
-	me.other = node_meet(&me.node, argv[2], is_asker ? "answerer" : "asker");
-	rounds = is_asker ? ask(&me, argv[2]) : answer(&me);
+	me.other = node_meet(&me.node, argv[2], is_asker || is_new ? "answerer" : "asker");
+	if (is_new) {
+		struct fi_context context;
+
+		post_send(&me, 1, TAG_NEW, &context);
+		completion(&me);
+	} else {
+		rounds = is_asker ? ask(&me, argv[2]) : answer(&me);
+	}
 	printf("%ld rounds, %ld wrong\n", rounds, me.wrong);
 	node_close(&me.node);
 	free(me.out);

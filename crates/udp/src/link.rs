@@ -113,7 +113,13 @@ impl UdpPort {
         while let Some((letter, body)) = self.inbox.front() {
             let from = match self.sources {
                 false => NOBODY,
-                true => self.peers.heard(&letter.from),
+                true => self.peers.heard(&letter.from, |oldest| {
+                    let may_go = !sink.holds(oldest);
+                    if may_go {
+                        sink.forget_peer(oldest);
+                    }
+                    may_go
+                }),
             };
             let header = Header {
                 kind: Kind::Msg,
@@ -123,7 +129,9 @@ impl UdpPort {
                 data: 0,
                 len: body.len() as u64,
             };
-            if let Placement::Stall = sink.arrival(from, &header, Body::Whole(body)) {
+            let placement = sink.arrival(from, &header, Body::Whole(body));
+            // What no receive takes, while some wait for others, is lost: it must not keep back what is behind it.
+            if matches!(placement, Placement::Stall) && !sink.is_waiting() {
                 self.stalled = true;
                 break;
             }

@@ -1,10 +1,11 @@
 //! Packets of reliable channels over a UDP socket: `udp;ofi_rxd`. Path class: short.
 
+use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-use oxifabric_core::inet::local_address;
+use oxifabric_core::inet::{RawAddr, local_address};
 use oxifabric_core::packets::PacketDevice;
 use oxifabric_core::timer::Timer;
 use oxifabric_core::{clock, secret};
@@ -15,7 +16,7 @@ use oxifabric_wire::reliable::packet::HEADER_LEN;
 use crate::inbox::Inbox;
 use crate::outbox::Outbox;
 use crate::params::Params;
-use crate::peer::{NOBODY, Peers};
+use crate::peer::{Destination, Peers};
 use crate::sys::{Interest, Socket, Watch, errno_of};
 
 /// Longest packet. Longer ones would be carried faster, but few of them fit the buffer that a socket has by default.
@@ -32,8 +33,12 @@ pub struct Packets {
     peers: Peers,
     inbox: Inbox,
     outbox: Outbox,
-    /// Who sent the packet at hand, the first one in the inbox.
+    /// The first packet in the inbox is at hand.
+    is_at_hand: bool,
+    /// The number of its source, if that has one.
     from: PeerId,
+    /// Sources stand for numbers that nothing outside can compute.
+    secret: RandomState,
     /// The kernel told of an error of an earlier packet.
     troubled: bool,
     watch: Watch,
@@ -72,34 +77,62 @@ impl PacketPort for Packets {
 
     #[inline]
     fn next(&mut self) -> bool {
-        loop {
-            if self.from != NOBODY {
-                self.inbox.pop();
-                self.from = NOBODY;
-            }
-            if self.inbox.is_empty() {
-                let found = self.inbox.fill(&self.socket, true);
-                self.inbox.note(self.inbox.len());
-                self.troubled |= self.inbox.take_trouble();
-                if !found {
-                    return false;
-                }
-            }
-            let Some((letter, _)) = self.inbox.front() else {
-                return false;
-            };
-            self.from = self.peers.heard(&letter.from);
-            if self.from != NOBODY {
-                return true;
-            }
+        if std::mem::take(&mut self.is_at_hand) {
             self.inbox.pop();
         }
+        if self.inbox.is_empty() {
+            let found = self.inbox.fill(&self.socket, true);
+            self.inbox.note(self.inbox.len());
+            self.troubled |= self.inbox.take_trouble();
+            if !found {
+                return false;
+            }
+        }
+        let Some((letter, _)) = self.inbox.front() else {
+            return false;
+        };
+        self.from = self.peers.known(&letter.from).unwrap_or(PeerId::ANY);
+        self.is_at_hand = true;
+        true
     }
 
     #[inline]
     fn packet(&self) -> (PeerId, &[u8]) {
         let bytes = self.inbox.front().map_or(&[][..], |(_, bytes)| bytes);
         (self.from, bytes)
+    }
+
+    fn number(&mut self) -> Option<PeerId> {
+        if self.from == PeerId::ANY {
+            let (letter, _) = self.inbox.front()?;
+            self.from = self.peers.meet(&letter.from)?;
+        }
+        Some(self.from)
+    }
+
+    fn address_of(&self, peer: PeerId) -> Option<&Address> {
+        self.peers.address(peer)
+    }
+
+    fn release(&mut self, peer: PeerId) {
+        self.peers.release(peer);
+    }
+
+    fn answer(&mut self, header: &[u8; HEADER_LEN], payload: &[u8]) {
+        let source = self.inbox.front();
+        let Some(at) = source.and_then(|(letter, _)| letter.from.address()) else {
+            return;
+        };
+        let (raw, len) = RawAddr::of(&at);
+        // What is lost is asked for again.
+        let to = Destination { raw: &raw, len };
+        let _ = (self.socket).send_bytes(to, &[&header[..], payload].concat());
+    }
+
+    fn source(&self) -> u64 {
+        let source = self.inbox.front();
+        let at = source.and_then(|(letter, _)| letter.from.address());
+        self.secret.hash_one(at)
     }
 
     fn refused(&mut self) -> Option<PeerId> {
@@ -141,7 +174,9 @@ impl PacketDevice for Packets {
             peers: Peers::default(),
             inbox: Inbox::merging(),
             outbox: Outbox::default(),
-            from: NOBODY,
+            is_at_hand: false,
+            from: PeerId::ANY,
+            secret: RandomState::new(),
             troubled: false,
             watch,
             timer,

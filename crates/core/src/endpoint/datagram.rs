@@ -15,6 +15,9 @@ use crate::device::Provider;
 /// network, which drops them sooner or later.
 const UNEXPECTED_BYTES: usize = 1 << 20;
 
+/// So many times as much while a receive is posted that takes none of them: what comes from another source is dropped then.
+const CEILINGS: usize = 16;
+
 /// What a datagram cannot bring about.
 const BEYOND: Flags = Flags::REMOTE_CQ_DATA
     .union(Flags::DELIVERY_COMPLETE)
@@ -44,6 +47,7 @@ pub(super) fn config(info: &Info) -> Config {
     };
     Config {
         unexpected_bytes,
+        unexpected_ceiling: unexpected_bytes.saturating_mul(CEILINGS),
         ..config
     }
 }

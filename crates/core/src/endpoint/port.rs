@@ -103,6 +103,7 @@ impl<D: Device> Port<D> {
         }
         if D::CONNECTED {
             self.engine.watch(THE_PEER);
+            self.engine.name(THE_PEER);
         }
         self
     }
@@ -298,7 +299,7 @@ impl<D: Device> Port<D> {
         *turn = self.turns;
         match events {
             1.. => Visit::Moved,
-            0 if self.engine.pending_tx() > 0 => Visit::Waiting,
+            0 if self.engine.is_sending() => Visit::Waiting,
             0 => Visit::Quiet,
         }
     }
@@ -344,11 +345,24 @@ impl<D: Device> Port<D> {
             if self.out.has_verdicts() {
                 self.engine.reconsider(&mut self.device);
             }
+            self.judge_the_gone();
         }
         self.device.posted();
         if D::GATHERS && self.device.holds_back() != self.holding {
             self.holding = !self.holding;
             self.upkeep.hold(self.holding);
+        }
+    }
+
+    /// Lets be dropped what peers left behind that are not in the vector.
+    #[cold]
+    fn judge_the_gone(&mut self) {
+        for peer in self.out.take_gone() {
+            let address = self.device.address(peer);
+            let known = |address| self.av.as_ref().and_then(|av| av.source(address));
+            if !D::CONNECTED && address.and_then(known).is_none() {
+                self.engine.disown(peer);
+            }
         }
     }
 
@@ -396,6 +410,7 @@ impl<D: Device> Port<D> {
             self.device.wall(peer);
         }
         self.engine.watch(peer);
+        self.engine.name(peer);
         if self.contexts.len() <= context {
             self.contexts.resize_with(context + 1, Vec::new);
         }

@@ -72,6 +72,8 @@ pub(super) struct Router {
     set_aside: Vec<Aside>,
     /// Whose memory only known peers may access, in place of `domain`.
     pub(super) guard: Option<Box<Guard>>,
+    /// Peers that are gone and left messages behind.
+    gone: Vec<PeerId>,
     joins: Joins,
     /// How many operations failed, other than by fi_cancel(3).
     pub(super) failures: u64,
@@ -87,6 +89,8 @@ enum Aside {
     Failed(Failure),
     /// Whether the peer may access memory.
     Asked(PeerId),
+    /// The peer is gone, and messages of it are here.
+    Left(PeerId),
 }
 
 /// Names of sources by peer, as far as they were asked for.
@@ -124,6 +128,11 @@ impl Completions for Router {
             self.failures += 1;
         }
         self.set_aside.push(Aside::Failed(failure));
+    }
+
+    #[cold]
+    fn left_behind(&mut self, peer: PeerId) {
+        self.set_aside.push(Aside::Left(peer));
     }
 
     fn is_known(&self, address: &Address) -> bool {
@@ -327,8 +336,14 @@ impl Router {
                 }
                 Aside::Failed(failure) => self.route_failure(&failure, device),
                 Aside::Asked(peer) => self.judge(peer, device),
+                Aside::Left(peer) => self.gone.push(peer),
             }
         }
+    }
+
+    /// Returns the peers that are gone and left messages behind, each time once.
+    pub(super) fn take_gone(&mut self) -> Vec<PeerId> {
+        mem::take(&mut self.gone)
     }
 
     #[cold]

@@ -52,7 +52,7 @@ impl Engine {
             Way::Early if is_offer => return self.offer(out, &arrival, body),
             Way::Early => return self.message(out, &arrival, body),
             Way::Late => Fate::Dropped,
-            Way::Matched if self.unexpected.is_full() || !self.peers.can_reply(from) => {
+            Way::Matched if self.unexpected.is_full(from) || !self.peers.can_reply(from) => {
                 return self.stall(from);
             }
             Way::Matched => match self.collectives.take(from, arrival.tag) {

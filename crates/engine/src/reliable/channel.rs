@@ -13,7 +13,7 @@ use oxifabric_wire::reliable::packet::{Greeting, HEADER_LEN, Packet, PacketKind}
 
 use super::parts;
 use super::receiver::Receiver;
-use super::sender::{Leaving, Sender};
+use super::sender::{Leaving, QUEUE_BYTES, Sender};
 
 /// So many packets are acknowledged at once at the latest,
 const ACK_EVERY: u32 = 8;
@@ -54,6 +54,11 @@ pub trait Consumer {
     /// Takes bytes that follow those of the last call; returns how many. The rest is offered again by
     /// [`Channel::resume`].
     fn take(&mut self, bytes: &[u8]) -> usize;
+
+    /// How many bytes more may be kept until they are taken.
+    fn room(&self) -> usize {
+        usize::MAX
+    }
 }
 
 /// Sends packets.
@@ -122,6 +127,12 @@ pub struct Channel {
     greetings: u32,
     /// The peer's greeting is to be answered.
     welcome: bool,
+    /// The peer has answered the greeting without making a channel: it does so when it hears that its answer has come, and says
+    /// so. Nothing else is sent before.
+    unconfirmed: bool,
+    /// What a Hello from the peer's address calls the channel while it is not open; zero for none. The answer goes to that address:
+    /// if the Hello was the peer's, the peer answers in turn.
+    claimed: u64,
     sender: Sender,
     receiver: Receiver,
     /// How many packets have come since the last acknowledgement left.
@@ -161,6 +172,8 @@ impl Channel {
             greet_at: now,
             greetings: 0,
             welcome: false,
+            unconfirmed: false,
+            claimed: 0,
             sender: Sender::new(me.payload as usize),
             receiver: Receiver::default(),
             owed: 0,
@@ -180,6 +193,43 @@ impl Channel {
         }
     }
 
+    /// The same with a queue of so many bytes.
+    pub(super) fn queueing(mut self, bytes: usize) -> Self {
+        self.sender.queue = bytes;
+        self
+    }
+
+    /// Lets the queue be as long as any.
+    pub(super) fn queue_up_to_most(&mut self) {
+        self.sender.queue = QUEUE_BYTES;
+    }
+
+    /// Tells whether the channel can be the one that the peer calls so.
+    pub(super) fn is_with(&self, other: u64) -> bool {
+        self.other == 0 || (self.other == other && self.receiver.next() == 0)
+    }
+
+    /// Changes what this end calls the channel: the peer has learnt another name.
+    pub(super) fn rename(&mut self, id: u64) {
+        self.me.id = id;
+    }
+
+    /// Asks the peer whether it is there: another channel is asked for in its name.
+    pub(super) fn doubt(&mut self) {
+        self.challenge = true;
+    }
+
+    /// Tells whether nothing has gone either way since it was opened.
+    pub(super) fn is_unused(&self) -> bool {
+        self.receiver.next() == 0 && self.kept() == 0 && self.sender.is_unused()
+    }
+
+    /// How many bytes have arrived that were not taken, in order or not.
+    #[inline]
+    pub(super) fn kept(&self) -> usize {
+        self.receiver.kept()
+    }
+
     /// What this end calls the channel.
     pub fn id(&self) -> u64 {
         self.me.id
@@ -188,7 +238,7 @@ impl Channel {
     /// Both ends know each other.
     #[inline]
     pub fn is_open(&self) -> bool {
-        self.other != 0 && !self.leaving && self.ended.is_none()
+        self.other != 0 && !self.unconfirmed && !self.leaving && self.ended.is_none()
     }
 
     /// Everything that was written has arrived.
@@ -257,6 +307,7 @@ impl Channel {
             return Event::Ended(end);
         }
         if packet.to == self.me.id {
+            self.unconfirmed = false;
             self.hear(packet);
         }
         match packet.kind {
@@ -288,12 +339,17 @@ impl Channel {
                 }
                 self.answered(now, packet)
             }
+            // Longer than was agreed.
+            PacketKind::Data if payload.len() > self.me.payload as usize => Event::Nothing,
             PacketKind::Data | PacketKind::Part => {
                 self.remember(now, packet);
                 let in_order = packet.number == self.receiver.next();
                 let new = match packet.kind {
                     PacketKind::Data => self.receiver.take(packet.number, payload, consumer),
-                    _ => (self.receiver).take_part(packet.number, payload, consumer),
+                    _ => {
+                        let most = self.me.payload as usize;
+                        (self.receiver).take_part(packet.number, payload, most, consumer)
+                    }
                 };
                 self.owed += 1;
                 if !in_order || self.receiver.is_stalled() {
@@ -340,16 +396,18 @@ impl Channel {
         }
         if self.welcome && outlet.has_room() {
             self.welcome = false;
-            self.greet(PacketKind::Welcome, now, outlet);
+            self.greet(PacketKind::Welcome, self.other, now, outlet);
+        }
+        if self.claimed != 0 && outlet.has_room() {
+            let other = core::mem::take(&mut self.claimed);
+            self.greet(PacketKind::Welcome, other, now, outlet);
         }
         if self.other == 0 {
-            if self.greet_at <= now && outlet.has_room() {
-                let pause = GREETING_PAUSE.saturating_mul(1 << self.greetings.min(8));
-                self.greetings += 1;
-                self.greet_at = now.after(pause.min(GREETING_PAUSE_MAX));
-                self.unanswered_since.get_or_insert(now);
-                self.greet(PacketKind::Hello, now, outlet);
-            }
+            self.greet_again(PacketKind::Hello, now, outlet);
+            return Event::Nothing;
+        }
+        if self.unconfirmed {
+            self.greet_again(PacketKind::Welcome, now, outlet);
             return Event::Nothing;
         }
         if self.sender.silent_at() <= now {
@@ -387,6 +445,17 @@ impl Channel {
             self.acknowledged();
         }
         event
+    }
+
+    /// Greets the peer if it is time, again and again until it answers.
+    fn greet_again(&mut self, kind: PacketKind, now: Instant, outlet: &mut impl Outlet) {
+        if self.greet_at <= now && outlet.has_room() {
+            let pause = GREETING_PAUSE.saturating_mul(1 << self.greetings.min(8));
+            self.greetings += 1;
+            self.greet_at = now.after(pause.min(GREETING_PAUSE_MAX));
+            self.unanswered_since.get_or_insert(now);
+            self.greet(kind, self.other, now, outlet);
+        }
     }
 
     /// Asks the peer for an answer, where nothing else does and one is needed.
@@ -427,10 +496,10 @@ impl Channel {
         if self.leaving {
             return deadline;
         }
-        if self.welcome || self.challenge {
+        if self.welcome || self.challenge || self.claimed != 0 {
             return Instant::default();
         }
-        if self.other == 0 {
+        if self.other == 0 || self.unconfirmed {
             return self.greet_at.min(deadline);
         }
         let silent = self.sender.silent_at();
@@ -459,7 +528,7 @@ impl Channel {
 
     /// Ends the channel in order; what has not arrived is lost.
     pub fn close(&mut self, now: Instant, outlet: &mut impl Outlet) {
-        if self.is_open() && outlet.has_room() {
+        if (self.is_open() || self.unconfirmed) && outlet.has_room() {
             outlet.send(&self.header(PacketKind::Bye, now).emit(), &[]);
         }
         self.ended.get_or_insert(End::Closed);
@@ -477,16 +546,22 @@ impl Channel {
         let Some(greeting) = greeting_in(payload) else {
             return Event::Nothing;
         };
-        if self.other == 0 {
-            self.welcome = true;
+        if self.other == 0 && greeting.to == self.me.id {
             self.hear(packet);
+            self.measure(now, packet);
             self.remember(now, packet);
+            self.unconfirmed = true;
+            (self.greetings, self.greet_at) = (0, now);
             return self.open(&greeting, packet.credit);
         }
         if self.other == greeting.from {
             self.welcome = true;
             self.hear(packet);
             self.remember(now, packet);
+        } else if greeting.to != 0 {
+            // It answers what this end did not say.
+        } else if self.other == 0 {
+            self.claimed = greeting.from;
         } else {
             // A new process in the peer's place, or a stranger: the old one answers if it lives.
             self.challenge = true;
@@ -498,7 +573,13 @@ impl Channel {
         match greeting_in(payload) {
             Some(greeting) if self.other == 0 && greeting.to == self.me.id => {
                 self.measure(now, packet);
+                // The peer may wait to hear that it has come.
+                self.owed = ACK_EVERY;
                 self.open(&greeting, packet.credit)
+            }
+            Some(greeting) if self.other == greeting.from => {
+                self.owed = ACK_EVERY;
+                Event::Nothing
             }
             _ => Event::Nothing,
         }
@@ -559,19 +640,15 @@ impl Channel {
         }
     }
 
-    fn greet(&self, kind: PacketKind, now: Instant, outlet: &mut impl Outlet) {
+    fn greet(&self, kind: PacketKind, other: u64, now: Instant, outlet: &mut impl Outlet) {
         let greeting = Greeting {
             from: self.me.id,
-            to: self.other,
+            to: other,
             payload: self.me.payload,
             port: self.me.port,
         };
-        let to = match kind {
-            PacketKind::Hello => 0,
-            _ => self.other,
-        };
         let header = Packet {
-            to,
+            to: other,
             ..self.header(kind, now)
         };
         outlet.send(&header.emit(), &greeting.emit());
@@ -615,7 +692,7 @@ impl Channel {
 }
 
 /// Reads a greeting of somebody who can be a peer.
-fn greeting_in(payload: &[u8]) -> Option<Greeting> {
+pub(super) fn greeting_in(payload: &[u8]) -> Option<Greeting> {
     let greeting = Greeting::parse(payload).ok()?;
     (greeting.from != 0 && greeting.payload >= PAYLOAD_MIN).then_some(greeting)
 }
@@ -633,6 +710,6 @@ fn send_parts(header: &Packet, leaving: &Leaving<'_>, outlet: &mut impl Outlet) 
 }
 
 /// The clock of packets; never zero, which says that there is none.
-fn micros(now: Instant) -> u32 {
+pub(super) fn micros(now: Instant) -> u32 {
     ((now.as_nanos() / 1000) as u32).max(1)
 }

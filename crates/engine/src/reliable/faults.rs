@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use oxifabric_types::{Instant, PeerId};
+use oxifabric_types::{Address, Instant, PeerId};
 use oxifabric_wire::reliable::packet::HEADER_LEN;
 
 use super::link::PacketPort;
@@ -71,6 +71,26 @@ impl<P: PacketPort> PacketPort for Faulty<P> {
     #[inline]
     fn packet(&self) -> (PeerId, &[u8]) {
         self.port.packet()
+    }
+
+    fn number(&mut self) -> Option<PeerId> {
+        self.port.number()
+    }
+
+    fn address_of(&self, peer: PeerId) -> Option<&Address> {
+        self.port.address_of(peer)
+    }
+
+    fn release(&mut self, peer: PeerId) {
+        self.port.release(peer);
+    }
+
+    fn answer(&mut self, header: &[u8; HEADER_LEN], payload: &[u8]) {
+        self.port.answer(header, payload);
+    }
+
+    fn source(&self) -> u64 {
+        self.port.source()
     }
 
     fn refused(&mut self) -> Option<PeerId> {

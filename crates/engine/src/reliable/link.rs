@@ -1,6 +1,7 @@
 //! A [`Link`] over packets: one channel to each peer, and frames in it. Short path.
 
 mod gathering;
+mod greeting;
 mod peer;
 mod watch;
 
@@ -11,7 +12,7 @@ use core::cmp::Reverse;
 use core::time::Duration;
 
 use oxifabric_mem::Iov;
-use oxifabric_types::{Errno, Instant, PeerId};
+use oxifabric_types::{Address, Errno, Instant, PeerId};
 use oxifabric_wire::reliable::packet::{HEADER_LEN, Packet, PacketKind};
 use oxifabric_wire::reliable::record::HEAD_MAX;
 
@@ -23,7 +24,9 @@ use crate::link::{
 use super::channel::{Channel, End, Event, Identity, Outlet, Terms};
 use super::faults::Faulty;
 use super::reader::{Feed, Reader};
+use super::sender::QUEUE_BYTES;
 use gathering::Gathering;
+use greeting::Acquaintance;
 use peer::{Large, Peer, Rest};
 use watch::Watch;
 
@@ -44,8 +47,37 @@ pub trait PacketPort {
     /// Goes on to the next packet that has arrived; false if there is none.
     fn next(&mut self) -> bool;
 
-    /// Returns the packet that [`PacketPort::next`] found, and whose address it came from.
+    /// Returns the packet that [`PacketPort::next`] found, and the peer whose address it came from; [`PeerId::ANY`] for an address
+    /// that has no number.
     fn packet(&self) -> (PeerId, &[u8]);
+
+    /// Returns the number of the source of the packet at hand, and gives it one if it has none; `None` if there are too many.
+    fn number(&mut self) -> Option<PeerId> {
+        Some(self.packet().0)
+    }
+
+    /// Returns the address of a peer.
+    fn address_of(&self, peer: PeerId) -> Option<&Address> {
+        let _ = peer;
+        None
+    }
+
+    /// Takes back the number of a peer that the application does not address: its source may get another one.
+    fn release(&mut self, peer: PeerId) {
+        let _ = peer;
+    }
+
+    /// Sends a packet to the source of the packet at hand, number or not. It may be lost.
+    fn answer(&mut self, header: &[u8; HEADER_LEN], payload: &[u8]) {
+        let to = self.packet().0;
+        self.send(to, header, payload);
+    }
+
+    /// Returns a number that stands for the address of the packet at hand, the same each time. Where sources can be forged, nothing
+    /// outside this process can compute it.
+    fn source(&self) -> u64 {
+        self.packet().0.0.into()
+    }
 
     /// Returns a peer whose host says that nobody listens at its address any more; each is told once.
     fn refused(&mut self) -> Option<PeerId>;
@@ -87,6 +119,10 @@ const EAGER: usize = 64 * 1024;
 /// How much room a channel must have before frames are offered to it again.
 const ROOM: usize = 64 * 1024;
 
+/// How many bytes all channels together keep of what came early or was not taken yet; beyond it packets count as lost. It is
+/// as much as the senders of a few hundred channels have under way when the network loses some of it.
+const KEPT_MAX: usize = 128 << 20;
+
 /// How many packets one poll takes.
 const PACKETS_PER_POLL: usize = 64;
 
@@ -105,8 +141,9 @@ pub struct ReliableLink<P> {
     hot: Vec<PeerId>,
     /// When to look at whom; what is out of date is found out when it is due.
     timers: BinaryHeap<Reverse<(Instant, u32)>>,
-    /// Packets that name no channel of ours.
-    unknown: Vec<(PeerId, u64)>,
+    acquaintance: Acquaintance,
+    /// How many bytes all channels keep that their consumers have not taken.
+    kept: usize,
     watch: Watch,
     gathering: Gathering,
     /// How the last channels with peers ended.
@@ -227,10 +264,6 @@ impl<P: PacketPort> Link for ReliableLink<P> {
         while let Some(id) = self.hot.pop() {
             events += self.step(id, sink);
         }
-        while let Some((from, to)) = self.unknown.pop() {
-            let header = Packet::new(PacketKind::Unknown, to).emit();
-            self.port.send(from, &header, &[]);
-        }
         self.port.flush();
         self.port.rest(self.due());
         events
@@ -262,7 +295,8 @@ impl<P: PacketPort> Link for ReliableLink<P> {
 
 impl<P: PacketPort> ReliableLink<P> {
     /// A link over a port, whose packets fare as a plan says, if there is one.
-    pub fn new(port: P, deadline: Duration, faults: Option<FaultPlan>) -> Self {
+    pub fn new(mut port: P, deadline: Duration, faults: Option<FaultPlan>) -> Self {
+        let acquaintance = Acquaintance::new(port.secret());
         Self {
             port: Faulty::new(port, faults),
             terms: Terms { deadline },
@@ -270,7 +304,8 @@ impl<P: PacketPort> ReliableLink<P> {
             ids: BTreeMap::new(),
             hot: Vec::new(),
             timers: BinaryHeap::new(),
-            unknown: Vec::new(),
+            acquaintance,
+            kept: 0,
             watch: Watch::new(),
             gathering: Gathering::new(),
             ends: BTreeMap::new(),
@@ -352,35 +387,31 @@ impl<P: PacketPort> ReliableLink<P> {
             return 0;
         };
         let id = match packet.kind {
-            PacketKind::Hello | PacketKind::Unknown => Some(from),
+            PacketKind::Hello | PacketKind::Unknown => {
+                Some(from).filter(|id| matches!(self.peers.get(id.index()), Some(Some(_))))
+            }
             _ => self.ids.get(&packet.to).copied().filter(|id| *id == from),
         };
-        let Some(id) = id else {
-            if packet.to != 0 && self.unknown.len() < PACKETS_PER_POLL {
-                self.unknown.push((from, packet.to));
-            }
+        let Some(id) = id.or_else(|| self.meet_source(&packet, sink)) else {
             return 0;
         };
-        let unmet = !matches!(self.peers.get(id.index()), Some(Some(_)));
-        if unmet && packet.kind == PacketKind::Unknown {
-            return 0;
-        }
-        if unmet {
-            self.meet(id);
-        }
         let (_, bytes) = self.port.packet();
         let payload = bytes.get(HEADER_LEN..).unwrap_or_default();
         let Some(Some(peer)) = self.peers.get_mut(id.index()) else {
             return 0;
         };
+        let kept = peer.channel.kept();
         let mut feed = Feed {
             reader: &mut peer.reader,
             from: id,
             sink,
             events: 0,
+            room: KEPT_MAX.saturating_sub(self.kept),
         };
+        peer.heard_at = self.now;
         peer.channel.receive(self.now, &packet, payload, &mut feed);
         let events = feed.events;
+        self.kept = self.kept - kept + peer.channel.kept();
         if !peer.hot {
             peer.hot = true;
             self.hot.push(id);
@@ -395,17 +426,20 @@ impl<P: PacketPort> ReliableLink<P> {
         };
         peer.hot = false;
         let mut events = 0;
+        let kept = peer.channel.kept();
         let mut feed = Feed {
             reader: &mut peer.reader,
             from: id,
             sink,
             events: 0,
+            room: 0,
         };
         if core::mem::take(&mut peer.resumed) {
             feed.retry();
         }
         peer.channel.resume(&mut feed);
         events += feed.events;
+        self.kept = self.kept - kept + peer.channel.kept();
         if peer.reader.is_broken() {
             peer.channel.close(self.now, &mut To(&mut self.port, id));
             self.ends.insert(id, End::Broken);
@@ -446,18 +480,33 @@ impl<P: PacketPort> ReliableLink<P> {
     /// Begins a channel with a peer.
     #[cold]
     fn meet(&mut self, id: PeerId) {
+        let name = self.port.secret().max(1);
+        self.meet_as(id, name);
+    }
+
+    /// The longest payload that is taken.
+    fn payload(&self) -> u32 {
+        self.port.longest().saturating_sub(HEADER_LEN) as u32
+    }
+
+    /// Begins a channel of that name.
+    #[cold]
+    fn meet_as(&mut self, id: PeerId, name: u64) {
         if self.peers.len() <= id.index() {
             self.peers.resize_with(id.index() + 1, || None);
         }
         let me = Identity {
-            id: self.port.secret().max(1),
-            payload: self.port.longest().saturating_sub(HEADER_LEN) as u32,
+            id: name,
+            payload: self.payload(),
             port: 0,
         };
         self.ids.insert(me.id, id);
         self.watch.begin(self.now);
+        let (is_known, queue) = self.acquaintance.begin(id, QUEUE_BYTES);
         self.peers[id.index()] = Some(Box::new(Peer {
-            channel: Channel::new(me, self.terms, self.now),
+            channel: Channel::new(me, self.terms, self.now).queueing(queue),
+            is_known,
+            heard_at: self.now,
             reader: Reader::new(),
             large: None,
             wanted: false,
@@ -476,6 +525,8 @@ impl<P: PacketPort> ReliableLink<P> {
             return;
         };
         self.ids.remove(&peer.channel.id());
+        (self.acquaintance).end(id, peer.channel.id(), peer.is_known);
+        self.kept -= peer.channel.kept();
         self.repeated += peer.channel.repeated();
         if let Some(Large {
             body: Rest::Lent(_, token),

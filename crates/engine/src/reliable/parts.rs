@@ -39,7 +39,7 @@ pub(super) fn cut(payload: &[u8]) -> impl Iterator<Item = (PartHead, &[u8])> {
 
 impl Parts {
     /// Takes what came as a part of a packet; returns the packet when nothing of it is missing any more.
-    pub(super) fn take(&mut self, number: u64, payload: &[u8]) -> Option<Vec<u8>> {
+    pub(super) fn take(&mut self, number: u64, payload: &[u8], most: usize) -> Option<Vec<u8>> {
         let (head, bytes) = PartHead::parse(payload).ok()?;
         let (begin, all) = (head.at as usize, head.all as usize);
         let index = begin / PART;
@@ -47,7 +47,7 @@ impl Parts {
         if bytes.is_empty()
             || !begin.is_multiple_of(PART)
             || bytes.len() != whole
-            || all > PARTS_MAX * PART
+            || all > most.min(PARTS_MAX * PART)
         {
             return None;
         }
@@ -67,6 +67,11 @@ impl Parts {
         torn.payload[begin..begin + bytes.len()].copy_from_slice(bytes);
         torn.missing &= !(1 << index);
         (torn.missing == 0).then(|| self.0.swap_remove(place).payload)
+    }
+
+    /// How many bytes the packets have of which some parts have come.
+    pub(super) fn bytes(&self) -> usize {
+        self.0.iter().map(|torn| torn.payload.len()).sum()
     }
 
     /// Drops what belongs to packets below `next`: they have come otherwise.
@@ -94,14 +99,18 @@ mod tests {
             let mut torn = Parts::default();
             let last = parts.pop().expect("there is one");
             for part in parts.iter().chain(&parts) {
-                assert_eq!(torn.take(5, part), None);
+                assert_eq!(torn.take(5, part, usize::MAX), None);
             }
             assert_eq!(
-                torn.take(6, &last).is_some(),
+                torn.take(6, &last, usize::MAX).is_some(),
                 parts.is_empty(),
                 "another packet"
             );
-            assert_eq!(torn.take(5, &last), Some(payload), "{len} bytes");
+            assert_eq!(
+                torn.take(5, &last, usize::MAX),
+                Some(payload),
+                "{len} bytes"
+            );
         }
     }
 
@@ -124,12 +133,12 @@ mod tests {
             part(0, long as u32, PART),
             Vec::new(),
         ] {
-            assert_eq!(torn.take(0, &wrong), None);
+            assert_eq!(torn.take(0, &wrong, usize::MAX), None);
             assert!(torn.0.is_empty(), "{wrong:?}");
         }
-        assert_eq!(torn.take(0, &part(0, 2000, PART)), None);
+        assert_eq!(torn.take(0, &part(0, 2000, PART), usize::MAX), None);
         assert_eq!(
-            torn.take(0, &part(PART as u32, 2001, 2001 - PART)),
+            torn.take(0, &part(PART as u32, 2001, 2001 - PART), usize::MAX),
             None,
             "another length"
         );

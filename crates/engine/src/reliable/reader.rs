@@ -56,6 +56,8 @@ pub(super) struct Feed<'a, S> {
     pub(super) sink: &'a mut S,
     /// Counts what the sink was told.
     pub(super) events: usize,
+    /// How many bytes more may be kept for it.
+    pub(super) room: usize,
 }
 
 impl Reader {
@@ -83,6 +85,10 @@ impl Reader {
 }
 
 impl<S: Sink> Consumer for Feed<'_, S> {
+    fn room(&self) -> usize {
+        self.room
+    }
+
     fn take(&mut self, bytes: &[u8]) -> usize {
         let mut rest = bytes;
         loop {
@@ -343,6 +349,7 @@ mod tests {
             from: PeerId(1),
             sink,
             events: 0,
+            room: usize::MAX,
         }
     }
 

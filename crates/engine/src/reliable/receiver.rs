@@ -10,7 +10,10 @@ use super::channel::Consumer;
 use super::parts::Parts;
 
 /// How many packets a peer may have under way to here, at most.
-const CREDIT: usize = 1024;
+pub(super) const CREDIT: usize = 1024;
+
+/// So many bytes each channel may keep, whatever others keep: the rest of a packet that the consumer has taken a part of.
+const ALWAYS: usize = 64 << 10;
 
 /// The receiving half of a channel.
 #[derive(Debug, Default)]
@@ -22,6 +25,8 @@ pub(super) struct Receiver {
     parts: Parts,
     /// How much of the first one waiting was taken.
     taken: usize,
+    /// The bytes of all packets in `early`, `waiting` and `parts`.
+    kept: usize,
 }
 
 impl Receiver {
@@ -50,17 +55,31 @@ impl Receiver {
         !self.waiting.is_empty()
     }
 
+    /// How many bytes are here that were not taken.
+    #[inline]
+    pub(super) fn kept(&self) -> usize {
+        self.kept + self.parts.bytes()
+    }
+
+    /// Tells whether so many bytes more may be kept.
+    fn may_keep(&self, len: usize, consumer: &impl Consumer) -> bool {
+        len <= consumer.room() || self.kept().saturating_add(len) <= ALWAYS
+    }
+
     /// Takes a part of a packet, and the packet with the last one of them. Tells whether that was new.
     #[cold]
     pub(super) fn take_part(
         &mut self,
         number: u64,
         payload: &[u8],
+        most: usize,
         consumer: &mut impl Consumer,
     ) -> bool {
         self.parts.forget(self.next);
         let wanted = number.wrapping_sub(self.next) < self.credit().into();
-        let whole = wanted.then(|| self.parts.take(number, payload)).flatten();
+        let wanted = wanted && self.may_keep(most, consumer);
+        let whole = wanted.then(|| self.parts.take(number, payload, most));
+        let whole = whole.flatten();
         whole.is_some_and(|whole| self.take(number, &whole, consumer))
     }
 
@@ -81,18 +100,24 @@ impl Receiver {
             if self.early.len() <= at {
                 self.early.resize_with(at + 1, || None);
             }
+            let may_keep = self.may_keep(payload.len(), consumer);
             let place = &mut self.early[at];
-            if place.is_some() {
+            if place.is_some() || !may_keep {
                 return false;
             }
+            self.kept += payload.len();
             *place = Some(payload.to_vec());
             return true;
+        }
+        if self.is_stalled() && !self.may_keep(payload.len(), consumer) {
+            return false;
         }
         self.next += 1;
         self.hand(payload, consumer);
         while let Some(packet) = self.early.pop_front() {
             let Some(payload) = packet else { break };
             self.next += 1;
+            self.kept -= payload.len();
             self.hand(&payload, consumer);
         }
         true
@@ -108,6 +133,7 @@ impl Receiver {
             if self.taken < first.len() {
                 break;
             }
+            self.kept -= first.len();
             self.taken = 0;
             self.waiting.pop_front();
         }
@@ -120,6 +146,7 @@ impl Receiver {
             false => 0,
         };
         if taken < payload.len() {
+            self.kept += payload.len() - taken;
             self.waiting.push_back(payload[taken..].to_vec());
         }
     }

@@ -13,7 +13,7 @@ use super::mtu::Search;
 use super::path::Path;
 
 /// How many bytes are kept for a peer: those that it has not acknowledged and those that have to wait.
-const QUEUE_BYTES: usize = 4 << 20;
+pub(super) const QUEUE_BYTES: usize = 4 << 20;
 
 /// After so many waits in vain the way counts as jammed (RFC 9002, section 7.6).
 const JAMMED: u32 = 3;
@@ -37,6 +37,8 @@ pub(super) struct Sender {
     again: usize,
     /// All bytes of the packets.
     bytes: usize,
+    /// How many they may be.
+    pub(super) queue: usize,
     /// The longest payload of a packet to come.
     payload: usize,
     pub(super) search: Search,
@@ -112,6 +114,7 @@ impl Sender {
             under_way: 0,
             again: 0,
             bytes: 0,
+            queue: QUEUE_BYTES,
             payload: payload.max(1),
             search: Search::new(payload.max(1)),
             carried: (0, Instant::default()),
@@ -138,7 +141,7 @@ impl Sender {
     /// How many bytes it takes now.
     #[inline]
     pub(super) fn room(&self) -> usize {
-        QUEUE_BYTES.saturating_sub(self.bytes)
+        self.queue.saturating_sub(self.bytes)
     }
 
     /// Takes `len` bytes, or as many as there is room for; returns how many. `fill` writes those from an offset on.
@@ -176,6 +179,11 @@ impl Sender {
     #[inline]
     pub(super) fn has_full_packet(&self) -> bool {
         self.packets.len() > self.begun + 1
+    }
+
+    /// Nothing was ever written.
+    pub(super) fn is_unused(&self) -> bool {
+        self.base == 0 && self.packets.is_empty()
     }
 
     /// Everything that was written has arrived.

@@ -6,6 +6,7 @@ mod incast;
 mod liveness;
 mod mtu;
 mod network;
+mod sources;
 
 use core::time::Duration;
 use std::vec::Vec;
@@ -231,10 +232,10 @@ fn nobody_waits_for_ever_for_a_peer_that_closed() {
 fn a_peer_that_takes_hardly_anything_is_none() {
     let mut network = Network::new(18, CLEAN);
     for payload in [0, 1, 199] {
-        network.greet(Side::B, payload);
+        network.welcome(Side::B, payload);
         assert!(!network.ends[1].channel.is_open(), "{payload}");
     }
-    network.greet(Side::B, 200);
+    network.welcome(Side::B, 200);
     assert!(network.ends[1].channel.is_open());
 }
 

@@ -1,8 +1,8 @@
 //! The byte budget for messages that nobody receives.
 
-use oxifabric_engine::{Header, Kind, RxOp, TxOp};
+use oxifabric_engine::{Config, Header, Kind, RxOp, TxOp};
 use oxifabric_mem::Iov;
-use oxifabric_types::{Errno, Flags};
+use oxifabric_types::{Errno, Flags, PeerId};
 
 use crate::script::*;
 
@@ -162,6 +162,100 @@ fn a_receive_that_may_be_for_a_waiting_peer_gets_its_message() {
     assert!(b.arrive(PEER, tagged(300, 3), &[0; 300]).is_done());
     assert_eq!(b.done().tag, 3);
     assert!(b.arrive(PEER, tagged(300, 2), &[0; 300]).is_stall());
+}
+
+/// Room for about two messages of 300 bytes, and for 8,000 bytes in all.
+fn with_ceiling() -> Bench {
+    let bounds = |config: &mut Config| {
+        config.unexpected_bytes = 1200;
+        config.unexpected_ceiling = 8000;
+    };
+    Bench::with(|_| {}, bounds)
+}
+
+/// Lets messages of a peer arrive that no receive takes, until it has to wait; returns what is held then.
+fn flood(b: &mut Bench, from: PeerId) -> usize {
+    let stalls = (0..1000).any(|_| b.arrive(from, tagged(300, 1), &[0; 300]).is_stall());
+    assert!(stalls, "there is a ceiling");
+    b.engine.unexpected_bytes()
+}
+
+#[test]
+fn a_posted_receive_lifts_the_budget_up_to_a_ceiling() {
+    let mut b = with_ceiling();
+    b.recv(tagged_rx(&memory(&[0; 300]), 3, 1)).expect("room");
+    assert!((1200..=2000).contains(&flood(&mut b, PEER)), "a quarter");
+    for peer in 2..40 {
+        assert!(
+            flood(&mut b, PeerId(peer)) <= 4000 + 38 * 556,
+            "a half, and one each"
+        );
+    }
+}
+
+#[test]
+fn peers_that_the_application_addresses_have_room_whatever_others_send() {
+    let mut b = with_ceiling();
+    b.engine.name(PEER);
+    b.recv(tagged_rx(&memory(&[0; 300]), 3, 1)).expect("room");
+    for peer in 2..6 {
+        flood(&mut b, PeerId(peer));
+    }
+    let before = b.engine.unexpected_bytes();
+    assert!(flood(&mut b, PEER) > before + 1200);
+    assert!(b.engine.unexpected_bytes() <= 8000);
+    assert!(
+        b.arrive(PEER, tagged(300, 3), &[0; 300]).is_done(),
+        "it has a receive"
+    );
+    assert_eq!(b.done().tag, 3);
+}
+
+#[test]
+fn beyond_the_ceiling_no_memory_is_reserved_for_what_comes_in_parts() {
+    let mut b = with_ceiling();
+    b.engine.name(PEER);
+    b.recv(tagged_rx(&memory(&[0; 300]), 3, 1)).expect("room");
+    let before = flood(&mut b, PEER);
+    assert!(b.arrive_stream(OTHER, tagged(9000, 4), 9000).is_stall());
+    assert!(b.engine.unexpected_bytes() <= before + 256, "a header");
+    b.recv(tagged_rx(&memory(&[0; 9000]), 4, 2)).expect("room");
+    let (into, token) = b.arrive_stream(OTHER, tagged(9000, 4), 9000).into_parts();
+    assert_eq!(into.len(), 9000);
+    b.tell(move |sink| sink.placed(token, Ok(())));
+    assert_eq!(b.done().tag, 4);
+}
+
+#[test]
+fn what_peers_left_behind_goes_first_and_the_oldest_before_others() {
+    let mut b = tight();
+    for peer in 1..=8 {
+        let from = PeerId(peer);
+        assert!(
+            b.arrive(from, tagged(300, u64::from(peer)), &[0; 300])
+                .is_done()
+        );
+        b.tell(move |sink| sink.peer_down(from, Errno::CONNRESET));
+        assert_eq!(b.left_behind(), [from]);
+        if peer % 2 == 0 || peer == 1 {
+            b.engine.disown(from);
+        }
+    }
+    // 3, 5 and 7 are known; of the others the latest is still here.
+    let tags: Vec<u64> = b.engine.waiting().map(|message| message.tag).collect();
+    assert_eq!(tags, [3, 5, 7, 8]);
+}
+
+#[test]
+fn a_peer_that_comes_back_is_not_gone() {
+    let mut b = tight();
+    assert!(b.arrive(PEER, tagged(300, 1), &[0; 300]).is_done());
+    b.tell(|sink| sink.peer_down(PEER, Errno::CONNRESET));
+    b.engine.disown(PEER);
+    assert!(b.arrive(PEER, tagged(300, 2), &[0; 300]).is_done());
+    assert!(b.arrive(OTHER, tagged(300, 3), &[0; 300]).is_done());
+    assert!(b.arrive(OTHER, tagged(300, 3), &[0; 300]).is_stall());
+    assert_eq!(b.engine.unexpected(), 3);
 }
 
 #[test]

@@ -362,3 +362,59 @@ fn a_peer_that_tries_keys_is_told_sixteen_times_and_then_dropped() {
     b.tell(|sink| sink.peer_down(PEER, Errno::PROTO));
     assert!(b.arrive_at(write, wrong, b"abc").is_done());
 }
+
+/// A request for one byte, which the peer calls by this number.
+fn read_header(id: u32) -> Header {
+    Header {
+        kind: Kind::Read,
+        id,
+        ..msg(1)
+    }
+}
+
+#[test]
+fn what_peers_read_takes_no_place_of_what_the_application_sends() {
+    let mut b = Bench::new();
+    b.register(KEY, &memory(&[7; 30]));
+    b.link.answers = (0..100).map(|_| Ok(Posted::Pending)).collect();
+    for id in 0..50 {
+        assert!(b.arrive_at(read_header(id), target(3, 1), b"").is_done());
+    }
+    b.poll();
+    let tokens: Vec<_> = b.link.posted.iter().map(|sent| sent.token).collect();
+    assert_eq!(tokens.len(), 50, "the link has all responses");
+    assert_eq!(b.engine.pending_tx(), 0);
+    for context in 0..4 {
+        let mine = memory(&[1]);
+        b.send(tx(&mine, context)).expect("room for four sends");
+    }
+    assert_eq!(b.send(tx(&memory(&[1]), 9)), Err(Errno::AGAIN));
+    b.tell(move |sink| tokens.iter().for_each(|token| sink.sent(*token, Ok(()))));
+    assert!(!b.engine.idle(), "the four are with the link");
+    assert_eq!(b.engine.pending_tx(), 4);
+}
+
+#[test]
+fn requests_of_a_peer_that_takes_no_responses_wait_and_are_answered_later() {
+    const ANSWERED: u32 = 1 << 16;
+    let mut b = Bench::new();
+    b.register(KEY, &memory(&[7; 30]));
+    let mut taken = 0;
+    loop {
+        b.link.answers = (0..64).map(|_| Ok(Posted::Pending)).collect();
+        match b.arrive_at(read_header(taken), target(3, 1), b"") {
+            answer if answer.is_stall() => break,
+            answer => assert!(answer.is_done()),
+        }
+        taken += 1;
+    }
+    assert_eq!(taken, ANSWERED);
+    b.link.resumed.clear();
+    let first = b.link.posted.pop_front().expect("a response");
+    b.tell(move |sink| sink.sent(first.token, Ok(())));
+    assert_eq!(b.link.resumed, [PEER]);
+    assert!(b.arrive_at(read_header(taken), target(3, 1), b"").is_done());
+    b.tell(|sink| sink.peer_down(PEER, Errno::IO));
+    assert!(b.engine.idle());
+    b.send(tx(&memory(&[1]), 1)).expect("room");
+}

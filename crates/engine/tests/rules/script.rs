@@ -56,6 +56,7 @@ struct Events(
     Option<(u64, Iov)>,
     Vec<Vec<Target>>,
     VecDeque<Result<GroupId, Errno>>,
+    Vec<PeerId>,
 );
 
 impl Completions for Events {
@@ -74,6 +75,10 @@ impl Completions for Events {
 
     fn joined(&mut self, _: usize, group: GroupId, result: Result<(), Errno>) {
         self.3.push_back(result.map(|()| group));
+    }
+
+    fn left_behind(&mut self, peer: PeerId) {
+        self.4.push(peer);
     }
 
     fn region(&self, targets: &[Target], _: Flags) -> Result<Iov, Errno> {
@@ -186,6 +191,7 @@ impl Bench {
             tx_size: 4,
             rx_size: 4,
             unexpected_bytes: 1 << 20,
+            unexpected_ceiling: 1 << 24,
             min_multi_recv: 4,
             directed_recv: true,
         };
@@ -225,6 +231,11 @@ impl Bench {
     /// How the first join ended that was not asked for yet.
     pub(crate) fn joined(&mut self) -> Option<Result<GroupId, Errno>> {
         self.events.3.pop_front()
+    }
+
+    /// Which peers are gone and left messages behind, since the last call.
+    pub(crate) fn left_behind(&mut self) -> Vec<PeerId> {
+        std::mem::take(&mut self.events.4)
     }
 
     pub(crate) fn collective(&mut self, op: CollectiveOp) -> Result<(), Errno> {

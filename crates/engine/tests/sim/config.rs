@@ -66,6 +66,7 @@ impl Config {
                 tx_size: 12,
                 rx_size: 16,
                 unexpected_bytes: 1 << 20,
+                unexpected_ceiling: 1 << 24,
                 min_multi_recv: 40,
                 directed_recv: true,
             },
@@ -160,6 +161,7 @@ impl Config {
             nodes: 3,
             engine: EngineConfig {
                 unexpected_bytes: 700,
+                unexpected_ceiling: 1 << 24,
                 ..base.engine
             },
             ..base

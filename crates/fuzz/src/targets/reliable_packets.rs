@@ -479,10 +479,11 @@ impl Story {
         story.choice(0, 3).choice(0, 3)
     }
 
-    /// A peer opens its channel, of packets of 2,000 bytes.
+    /// A peer opens its channel, of packets of 2,000 bytes: it greets, and repeats what it is answered.
     fn greets(self, from: u8) -> Self {
-        let welcome = [0, 9, 0xd0, 7, 0];
-        self.says(from, 0).bytes(&welcome).rightly()
+        let (hello, welcome) = ([0, 9, 0xd0, 7, 0], [1, 9, 0xd0, 7, 1]);
+        let story = self.says(from, 0).bytes(&hello).rightly();
+        story.says(from, 0).bytes(&welcome).rightly()
     }
 
     /// A call of a message or a receive of 4 times so many bytes.

@@ -1,8 +1,10 @@
 //! Outsiders attack a process that serves honest peers: through real sockets and shared memory, and with another
 //! user's rights where that matters. One file for each kind of door; docs/threats.md names the bound of each.
 
+mod budgets;
 mod callers;
 mod calls;
+mod datagrams;
 mod identity;
 mod keys;
 mod players;

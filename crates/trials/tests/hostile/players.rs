@@ -119,6 +119,42 @@ impl Players {
         self.answerer.id()
     }
 
+    /// Where they meet.
+    pub(crate) fn meeting(&self) -> &Path {
+        self.meeting.path()
+    }
+
+    /// How many bytes of memory the answerer has resident.
+    pub(crate) fn resident(&self) -> u64 {
+        let file = format!("/proc/{}/statm", self.answerer.id());
+        let statm = fs::read_to_string(file).unwrap_or_default();
+        let pages = statm.split_ascii_whitespace().nth(1);
+        pages.and_then(|pages| pages.parse().ok()).unwrap_or(0) * 4096
+    }
+
+    /// How long so many rounds take from now on: the median of several times as many.
+    pub(crate) fn time_of(&mut self, rounds: u64) -> Duration {
+        let mut times: Vec<Duration> = (0..5)
+            .map(|_| {
+                let before = self.play(0);
+                let start = Instant::now();
+                self.play(before + rounds);
+                start.elapsed()
+            })
+            .collect();
+        times.sort();
+        times[times.len() / 2]
+    }
+
+    /// Requires that rounds take no more than twice the time that they took undisturbed. Other programs of the machine may
+    /// disturb one measurement, so there are several.
+    #[track_caller]
+    pub(crate) fn expect_fair(&mut self, rounds: u64, undisturbed: Duration) {
+        let times: Vec<Duration> = (0..5).map(|_| self.time_of(rounds)).collect();
+        let fair = times.iter().any(|time| *time <= undisturbed * 2);
+        assert!(fair, "{rounds} rounds took {undisturbed:?}, now {times:?}");
+    }
+
     pub(crate) fn stop(self) -> (Outcome, Outcome) {
         fs::write(self.meeting.join("stop"), "").expect("the meeting place is writable");
         oxifabric_trials::pair::wait_both(self.asker, self.answerer)

@@ -22,6 +22,10 @@ pub(super) struct Peer {
     /// The stalled frame is to be offered again.
     pub(super) resumed: bool,
     pub(super) hot: bool,
+    /// The application addresses it.
+    pub(super) is_known: bool,
+    /// When a packet came from it last.
+    pub(super) heard_at: Instant,
     /// The turn in which something was posted to it last.
     pub(super) turn: u32,
     /// Something waits for the peer, as the engine said last.

@@ -39,8 +39,10 @@ impl Watch {
 impl<P: PacketPort> ReliableLink<P> {
     /// Has the channels watched whose peers something waits for, and no others.
     #[cold]
-    pub(super) fn watch(&mut self, sink: &impl Sink) {
-        self.watch.at = match self.peers.iter().any(Option::is_some) {
+    pub(super) fn watch(&mut self, sink: &mut impl Sink) {
+        self.part(sink);
+        let goes_on = self.acquaintance.is_waiting() || self.peers.iter().any(Option::is_some);
+        self.watch.at = match goes_on {
             true => self.now.after(PAUSE),
             false => Instant::END,
         };

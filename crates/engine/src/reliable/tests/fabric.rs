@@ -375,6 +375,7 @@ fn end(me: usize, wires: &Rc<RefCell<Wires>>) -> End {
         tx_size: 1024,
         rx_size: 1024,
         unexpected_bytes: 1 << 20,
+        unexpected_ceiling: 1 << 24,
         min_multi_recv: 0,
         directed_recv: true,
     };

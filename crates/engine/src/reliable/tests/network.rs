@@ -163,7 +163,20 @@ impl Network {
         self.greet(to, PAYLOAD);
     }
 
-    /// The same, of somebody who takes payloads of this length.
+    /// A peer greets an end that takes payloads of this length.
+    pub(super) fn welcome(&mut self, to: Side, payload: u32) {
+        let me = self.ends[to as usize].channel.id();
+        let greeting = Greeting {
+            from: 666,
+            to: me,
+            payload,
+            port: 0,
+        };
+        let header = Packet::new(PacketKind::Welcome, me).emit();
+        self.deliver(to as usize, &[&header[..], &greeting.emit()].concat());
+    }
+
+    /// A Hello comes from the peer's address, for payloads of this length.
     pub(super) fn greet(&mut self, to: Side, payload: u32) {
         let greeting = Greeting {
             from: 666,
@@ -232,6 +245,28 @@ impl Network {
         }
     }
 
+    /// Answers a Hello as a link does that has no channel with its sender.
+    fn invite(&mut self, at: usize, packet: &Packet, payload: &[u8]) {
+        let Ok(greeting) = Greeting::parse(payload) else {
+            return;
+        };
+        let (me, mut out) = (self.ends[at].channel.id(), Out::default());
+        let header = Packet {
+            credit: 1024,
+            sent: packet.sent,
+            echo: packet.sent,
+            ..Packet::new(PacketKind::Hello, 0)
+        };
+        let greeting = Greeting {
+            from: me,
+            to: greeting.from,
+            payload: PAYLOAD,
+            port: 0,
+        };
+        out.send(&header.emit(), &greeting.emit());
+        self.dispatch(at, out);
+    }
+
     /// The second end waits to be greeted.
     fn sleeps(&self, at: usize) -> bool {
         at == 1
@@ -242,6 +277,9 @@ impl Network {
 
     fn deliver(&mut self, to: usize, bytes: &[u8]) {
         let (packet, payload) = Packet::parse(bytes).expect("it was emitted");
+        if packet.kind == PacketKind::Hello && self.sleeps(to) {
+            return self.invite(to, &packet, payload);
+        }
         let end = &mut self.ends[to];
         let by_address = matches!(packet.kind, PacketKind::Hello | PacketKind::Unknown);
         if !by_address && packet.to != end.channel.id() {

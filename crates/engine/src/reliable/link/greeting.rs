@@ -1,0 +1,256 @@
+//! Packets that belong to no channel (protocol section 3.3): they are answered out of nothing but themselves, and only a source
+//! that has heard the answer gets a channel. Cold path.
+
+use alloc::collections::{BTreeSet, VecDeque};
+use core::time::Duration;
+
+use oxifabric_types::{Errno, PeerId};
+use oxifabric_wire::reliable::packet::{Greeting, HEADER_LEN, Packet, PacketKind};
+
+use super::{PacketPort, ReliableLink, To};
+use crate::link::Sink;
+use crate::peer_set::PeerSet;
+use crate::reliable::channel::{greeting_in, micros};
+use crate::reliable::receiver::CREDIT;
+
+/// How many channels there may be with peers that the application does not know: it has not addressed them, nor are they in its
+/// address vector. An idle one costs two kilobytes.
+const UNKNOWN_MAX: usize = 4096;
+
+/// If there are as many, the one goes whose peer has been silent longest, and for so long at least. A peer that waits for
+/// something asks once a second whether this end is there.
+const SILENT: Duration = Duration::from_secs(3);
+
+/// Such a channel that was never used goes after this time.
+const UNUSED: Duration = Duration::from_secs(30);
+
+/// How many bytes are queued for such peers all together before each has but the least,
+const UNKNOWN_QUEUES: usize = 128 << 20;
+/// which is this: a frame and its header have to fit.
+const UNKNOWN_QUEUE_MIN: usize = 128 << 10;
+
+/// How many names of channels that have ended are remembered: they are not given again.
+const ENDED_MAX: usize = 4096;
+
+/// The part of a channel's name that repeats the peer's name for it; the rest proves that the peer has heard it from here.
+const SALT: u64 = 0xffff;
+
+/// What a link knows of its peers beside their channels.
+#[derive(Debug)]
+pub(super) struct Acquaintance {
+    /// Peers that the application knows.
+    known: PeerSet,
+    /// How many channels there are with others.
+    unknown: usize,
+    /// Others whose channels have ended, and whose numbers may still be in use.
+    parted: BTreeSet<PeerId>,
+    /// Names of channels that have ended, the latest last.
+    ended: VecDeque<u64>,
+    /// Names are made with it.
+    secret: u64,
+}
+
+impl Acquaintance {
+    pub(super) fn new(secret: u64) -> Self {
+        Self {
+            known: PeerSet::default(),
+            unknown: 0,
+            parted: BTreeSet::new(),
+            ended: VecDeque::new(),
+            secret,
+        }
+    }
+
+    /// Tells whether numbers of peers are still to be given back.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.parted.is_empty()
+    }
+
+    /// A channel with a peer begins; returns whether the application addresses it, and how many bytes may be queued for it.
+    pub(super) fn begin(&mut self, peer: PeerId, most: usize) -> (bool, usize) {
+        if self.known.contains(peer) {
+            return (true, most);
+        }
+        self.unknown += 1;
+        let share = UNKNOWN_QUEUES / self.unknown;
+        (false, share.clamp(UNKNOWN_QUEUE_MIN.min(most), most))
+    }
+
+    /// It has ended.
+    pub(super) fn end(&mut self, peer: PeerId, name: u64, was_known: bool) {
+        if self.ended.len() >= ENDED_MAX {
+            self.ended.pop_front();
+        }
+        self.ended.push_back(name);
+        if !was_known {
+            self.unknown = self.unknown.saturating_sub(1);
+            self.parted.insert(peer);
+        }
+    }
+}
+
+impl<P: PacketPort> ReliableLink<P> {
+    /// The application addresses a peer.
+    pub fn know(&mut self, id: PeerId) {
+        let acquaintance = &mut self.acquaintance;
+        if acquaintance.known.insert(id)
+            && let Some(Some(peer)) = self.peers.get_mut(id.index())
+        {
+            peer.is_known = true;
+            peer.channel.queue_up_to_most();
+            acquaintance.unknown = acquaintance.unknown.saturating_sub(1);
+        }
+    }
+
+    /// Deals with the packet at hand, which is for no channel with its source. Returns the peer if it opens one.
+    #[cold]
+    pub(super) fn meet_source(&mut self, packet: &Packet, sink: &mut impl Sink) -> Option<PeerId> {
+        let (_, bytes) = self.port.packet();
+        let greeting = greeting_in(bytes.get(HEADER_LEN..).unwrap_or_default());
+        match (packet.kind, greeting) {
+            // One that answers a Hello is for the end that sent that. Two ends without a channel would answer each other for ever.
+            (PacketKind::Hello, Some(greeting)) if greeting.to == 0 => {
+                let name = self.name_for(greeting.from);
+                self.invite(packet, name, greeting.from);
+            }
+            (PacketKind::Hello | PacketKind::Unknown, _) => {}
+            (PacketKind::Welcome, Some(greeting)) if self.is_invited(packet.to) => {
+                return self.admit(packet.to, &greeting, sink);
+            }
+            // The Welcome that came before it was lost.
+            (PacketKind::Data | PacketKind::Part | PacketKind::Probe | PacketKind::Ack, _)
+                if self.is_invited(packet.to) =>
+            {
+                self.invite(packet, packet.to, packet.to);
+            }
+            _ if packet.to != 0 => {
+                let header = Packet::new(PacketKind::Unknown, packet.to).emit();
+                self.port.answer(&header, &[]);
+            }
+            _ => {}
+        }
+        None
+    }
+
+    /// Once a second: what may go, goes.
+    pub(super) fn part(&mut self, sink: &mut impl Sink) {
+        for at in 0..self.peers.len() {
+            if let Some(Some(peer)) = self.peers.get(at)
+                && !peer.is_known
+                && peer.channel.is_unused()
+                && peer.heard_at.after(UNUSED) <= self.now
+            {
+                self.dismiss(PeerId(at as u32), sink);
+            }
+        }
+        if self.acquaintance.is_waiting() {
+            self.give_numbers_back(sink);
+        }
+    }
+
+    fn give_numbers_back(&mut self, sink: &mut impl Sink) {
+        let mut parted = core::mem::take(&mut self.acquaintance.parted);
+        sink.involved(&mut |id| {
+            if parted.remove(&id) {
+                self.acquaintance.parted.insert(id);
+            }
+        });
+        for id in parted {
+            let is_back = matches!(self.peers.get(id.index()), Some(Some(_)));
+            if is_back || self.acquaintance.known.contains(id) {
+                continue;
+            }
+            sink.forget_peer(id);
+            self.ends.remove(&id);
+            self.port.release(id);
+        }
+    }
+
+    /// What a channel is called with the source of the packet at hand, which calls it `other`.
+    fn name_for(&self, other: u64) -> u64 {
+        let salt = other & SALT;
+        let proof = mix(self.port.source() ^ mix(self.acquaintance.secret ^ salt));
+        ((proof & !SALT) | salt).max(1)
+    }
+
+    /// Tells whether the source of the packet at hand has learnt this name from here.
+    fn is_invited(&self, name: u64) -> bool {
+        name == self.name_for(name) && !self.acquaintance.ended.contains(&name)
+    }
+
+    /// Greets the source of the packet at hand. Only its answer makes a channel.
+    fn invite(&mut self, heard: &Packet, name: u64, other: u64) {
+        let greeting = Greeting {
+            from: name,
+            to: other,
+            payload: self.payload(),
+            port: 0,
+        };
+        let header = Packet {
+            credit: CREDIT as u16,
+            sent: micros(self.port.now()),
+            echo: heard.sent,
+            ..Packet::new(PacketKind::Hello, 0)
+        };
+        self.port.answer(&header.emit(), &greeting.emit());
+    }
+
+    /// The source of the packet at hand has proved to be where it says: it gets a channel, or has one already, of another name.
+    fn admit(&mut self, name: u64, greeting: &Greeting, sink: &mut impl Sink) -> Option<PeerId> {
+        let (from, _) = self.port.packet();
+        if let Some(Some(peer)) = self.peers.get_mut(from.index()) {
+            if !peer.channel.is_with(greeting.from) {
+                peer.channel.doubt();
+                self.warm(from);
+                return None;
+            }
+            self.ids.remove(&peer.channel.id());
+            peer.channel.rename(name);
+            self.ids.insert(name, from);
+            return Some(from);
+        }
+        let id = self.port.number()?;
+        if (self.port.address_of(id)).is_some_and(|address| sink.is_known(address)) {
+            self.acquaintance.known.insert(id);
+        }
+        let is_known = self.acquaintance.known.contains(id);
+        if !is_known && self.acquaintance.unknown >= UNKNOWN_MAX && !self.make_room(sink) {
+            self.port.release(id);
+            return None;
+        }
+        self.meet_as(id, name);
+        Some(id)
+    }
+
+    /// Ends the channel whose peer has been silent longest, of those that the application does not address; false if none has
+    /// been silent for long enough.
+    fn make_room(&mut self, sink: &mut impl Sink) -> bool {
+        let peers = (0..).zip(&self.peers);
+        let unknown = peers.filter_map(|(id, peer)| {
+            let peer = peer.as_ref().filter(|peer| !peer.is_known)?;
+            Some((peer.heard_at, id))
+        });
+        match unknown.min() {
+            Some((heard_at, id)) if heard_at.after(SILENT) <= self.now => {
+                self.dismiss(PeerId(id), sink);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn dismiss(&mut self, id: PeerId, sink: &mut impl Sink) {
+        if let Some(Some(peer)) = self.peers.get_mut(id.index()) {
+            peer.channel.close(self.now, &mut To(&mut self.port, id));
+            self.down(id, Errno::CONNRESET, sink);
+        }
+    }
+}
+
+/// Spreads the bits of a number: the last step of splitmix64.
+const fn mix(number: u64) -> u64 {
+    let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}

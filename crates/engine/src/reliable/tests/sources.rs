@@ -1,0 +1,358 @@
+//! Sources of packets without a channel: what they leave behind, and how they get one (protocol section 3).
+
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+use std::vec::Vec;
+
+use oxifabric_types::{Errno, Instant, PeerId};
+use oxifabric_wire::reliable::packet::{Greeting, HEADER_LEN, Packet, PacketKind};
+
+use crate::link::{Body, Header, Kind, Link, Placement, RxToken, Sink, TxToken};
+use crate::reliable::{PacketPort, ReliableLink};
+use crate::rndv::{answer, bare};
+
+/// An address.
+type Address = u64;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Packets of any source.
+#[derive(Debug, Default)]
+struct Port {
+    now: Instant,
+    arriving: VecDeque<(Address, Vec<u8>)>,
+    at_hand: (Address, Vec<u8>),
+    numbers: BTreeMap<Address, PeerId>,
+    released: Vec<PeerId>,
+    sent: Vec<(Address, Packet, Vec<u8>)>,
+    secrets: u64,
+}
+
+impl PacketPort for Port {
+    fn longest(&self) -> usize {
+        1500
+    }
+
+    fn has_room(&self) -> bool {
+        true
+    }
+
+    fn send(&mut self, to: PeerId, header: &[u8; HEADER_LEN], payload: &[u8]) {
+        let found = self.numbers.iter().find(|(_, number)| **number == to);
+        if let Some((&to, _)) = found {
+            let (packet, _) = Packet::parse(header).expect("it was emitted");
+            self.sent.push((to, packet, payload.to_vec()));
+        }
+    }
+
+    fn flush(&mut self) {}
+
+    fn next(&mut self) -> bool {
+        let next = self.arriving.pop_front();
+        next.map(|packet| self.at_hand = packet).is_some()
+    }
+
+    fn packet(&self) -> (PeerId, &[u8]) {
+        let number = self.numbers.get(&self.at_hand.0).copied();
+        (number.unwrap_or(PeerId::ANY), &self.at_hand.1)
+    }
+
+    fn number(&mut self) -> Option<PeerId> {
+        let fresh = PeerId(self.numbers.len() as u32);
+        Some(*self.numbers.entry(self.at_hand.0).or_insert(fresh))
+    }
+
+    fn release(&mut self, peer: PeerId) {
+        self.released.push(peer);
+    }
+
+    fn answer(&mut self, header: &[u8; HEADER_LEN], payload: &[u8]) {
+        assert!(HEADER_LEN + payload.len() <= self.at_hand.1.len());
+        let (packet, _) = Packet::parse(header).expect("it was emitted");
+        self.sent.push((self.at_hand.0, packet, payload.to_vec()));
+    }
+
+    fn source(&self) -> u64 {
+        self.at_hand.0.wrapping_mul(0x1234_5678_9abc_def1)
+    }
+
+    fn refused(&mut self) -> Option<PeerId> {
+        None
+    }
+
+    fn secret(&mut self) -> u64 {
+        self.secrets += 1;
+        self.secrets << 40
+    }
+
+    fn now(&self) -> Instant {
+        self.now
+    }
+}
+
+/// Takes everything; keeps what it is told of peers.
+#[derive(Debug, Default)]
+struct Taker {
+    down: Vec<(PeerId, Errno)>,
+    forgotten: Vec<PeerId>,
+    involved: Vec<PeerId>,
+}
+
+impl Sink for Taker {
+    fn arrival(&mut self, _: PeerId, _: &Header, _: Body<'_>) -> Placement {
+        Placement::Done
+    }
+
+    fn placed(&mut self, _: RxToken, _: Result<(), Errno>) {}
+
+    fn sent(&mut self, _: TxToken, _: Result<(), Errno>) {}
+
+    fn pulled(&mut self, _: RxToken, _: Result<(), Errno>) {}
+
+    fn writable(&mut self, _: PeerId) {}
+
+    fn involved(&self, each: &mut dyn FnMut(PeerId)) {
+        self.involved.iter().copied().for_each(each);
+    }
+
+    fn forget_peer(&mut self, peer: PeerId) {
+        self.forgotten.push(peer);
+    }
+
+    fn peer_down(&mut self, peer: PeerId, why: Errno) {
+        self.down.push((peer, why));
+    }
+}
+
+/// A link and what is above it.
+struct Bench {
+    link: ReliableLink<Port>,
+    sink: Taker,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let port = Port {
+            now: Instant::from_nanos(1_000_000_000),
+            ..Port::default()
+        };
+        Self {
+            link: ReliableLink::new(port, 100 * SECOND, None),
+            sink: Taker::default(),
+        }
+    }
+
+    /// A packet arrives; returns what leaves for its source.
+    fn say(&mut self, from: Address, packet: &Packet, payload: &[u8]) -> Vec<(Packet, Vec<u8>)> {
+        let bytes = [&packet.emit()[..], payload].concat();
+        self.link.port_mut().arriving.push_back((from, bytes));
+        self.poll();
+        let sent = core::mem::take(&mut self.link.port_mut().sent);
+        let for_it = sent.into_iter().filter(|(to, ..)| *to == from);
+        for_it
+            .map(|(_, packet, payload)| (packet, payload))
+            .collect()
+    }
+
+    fn greet(
+        &mut self,
+        at: Address,
+        kind: PacketKind,
+        to: u64,
+        from: u64,
+    ) -> Vec<(Packet, Vec<u8>)> {
+        let greeting = Greeting {
+            from,
+            to,
+            payload: 1000,
+            port: 0,
+        };
+        let packet = Packet {
+            sent: 5,
+            credit: 1000,
+            ..Packet::new(kind, to)
+        };
+        self.say(at, &packet, &greeting.emit())
+    }
+
+    /// Sends Hello; returns the name that the answer gives to the channel.
+    fn hello(&mut self, at: Address, from: u64) -> u64 {
+        let answers = self.greet(at, PacketKind::Hello, 0, from);
+        let [(packet, payload)] = &answers[..] else {
+            panic!("one answer, not {answers:?}");
+        };
+        let greeting = Greeting::parse(payload).expect("a greeting");
+        assert_eq!((packet.kind, packet.to), (PacketKind::Hello, 0));
+        assert_eq!((greeting.to, packet.echo), (from, 5));
+        greeting.from
+    }
+
+    fn open(&mut self, at: Address, from: u64) -> u64 {
+        let name = self.hello(at, from);
+        let answers = self.greet(at, PacketKind::Welcome, name, from);
+        let kinds: Vec<_> = answers.iter().map(|(packet, _)| packet.kind).collect();
+        assert_eq!(kinds, [PacketKind::Ack]);
+        name
+    }
+
+    fn poll(&mut self) {
+        let now = self.link.port().now;
+        self.link.poll(now, &mut self.sink);
+    }
+
+    fn wait(&mut self, time: Duration) {
+        let port = self.link.port_mut();
+        port.now = port.now.after(time);
+        self.poll();
+    }
+
+    /// Posts a frame without a body; tells whether it was taken.
+    fn posts(&mut self, to: PeerId) -> bool {
+        let frame = bare(answer(Kind::Ack, 1, 0));
+        self.link.post(to, frame, TxToken(1)).is_ok()
+    }
+
+    fn numbers(&self) -> usize {
+        self.link.port().numbers.len()
+    }
+}
+
+fn data(to: u64, number: u64) -> Packet {
+    Packet {
+        number,
+        ..Packet::new(PacketKind::Data, to)
+    }
+}
+
+#[test]
+fn a_source_leaves_nothing_before_it_has_heard_an_answer() {
+    let mut b = Bench::new();
+    for at in 0..100 {
+        let name = b.hello(at, 7);
+        assert_eq!(b.hello(at, 7), name, "the same to the same");
+        assert_ne!(b.hello(at + 1, 7), name, "another to another");
+        let answers = b.greet(at, PacketKind::Welcome, name ^ 1 << 30, 7);
+        assert_eq!(answers[0].0.kind, PacketKind::Unknown);
+        assert_eq!(answers[0].0.to, name ^ 1 << 30);
+        assert!(
+            b.say(at, &Packet::new(PacketKind::Unknown, 5), &[])
+                .is_empty()
+        );
+        assert!(
+            b.say(at, &Packet::new(PacketKind::Hello, 0), b"x")
+                .is_empty()
+        );
+    }
+    assert_eq!(b.numbers(), 0);
+    b.open(3, 7);
+    assert_eq!(b.numbers(), 1);
+}
+
+#[test]
+fn the_answer_to_a_hello_is_not_answered() {
+    let mut b = Bench::new();
+    let packet = Packet::new(PacketKind::Hello, 0);
+    let greeting = Greeting {
+        from: 7,
+        to: 8,
+        payload: 1000,
+        port: 0,
+    };
+    assert!(b.say(1, &packet, &greeting.emit()).is_empty());
+}
+
+#[test]
+fn data_before_a_welcome_asks_for_it_and_data_of_an_ended_channel_does_not() {
+    let mut b = Bench::new();
+    let name = b.hello(1, 7);
+    let answers = b.say(1, &data(name, 3), &[0; 100]);
+    let greeting = Greeting::parse(&answers[0].1).expect("a greeting");
+    assert_eq!(
+        (answers[0].0.kind, greeting.from),
+        (PacketKind::Hello, name)
+    );
+    assert_eq!(b.numbers(), 0);
+    let answers = b.say(2, &data(name, 3), &[0; 100]);
+    assert_eq!(answers[0].0.kind, PacketKind::Unknown, "another source");
+    b.open(1, 7);
+    b.say(1, &Packet::new(PacketKind::Bye, name), &[]);
+    assert_eq!(b.sink.down, [(PeerId(0), Errno::CONNRESET)]);
+    for packet in [data(name, 3), Packet::new(PacketKind::Welcome, name)] {
+        let answers = b.say(1, &packet, &[0; 100]);
+        assert_eq!(answers[0].0.kind, PacketKind::Unknown);
+    }
+}
+
+#[test]
+fn a_hello_that_anybody_may_have_forged_opens_no_channel_of_ours() {
+    let mut b = Bench::new();
+    b.link.port_mut().numbers.insert(1, PeerId(0));
+    b.link.know(PeerId(0));
+    assert!(!b.posts(PeerId(0)), "it is being opened");
+    b.poll();
+    let (_, _, payload) = b.link.port_mut().sent.remove(0);
+    let me = Greeting::parse(&payload).expect("a greeting").from;
+    let answers = b.greet(1, PacketKind::Hello, 0, 666);
+    let greeting = Greeting::parse(&answers[0].1).expect("a greeting");
+    assert_eq!(answers[0].0.kind, PacketKind::Welcome);
+    assert_eq!((greeting.from, greeting.to), (me, 666));
+    // The peer itself, which has greeted as well, answers ours.
+    let answers = b.greet(1, PacketKind::Welcome, me, 7);
+    assert_eq!(answers[0].0.to, 7);
+    assert!(b.posts(PeerId(0)));
+}
+
+#[test]
+fn a_channel_takes_the_name_that_the_peer_has_learnt() {
+    let mut b = Bench::new();
+    let name = b.hello(1, 7);
+    b.link.port_mut().numbers.insert(1, PeerId(0));
+    b.link.know(PeerId(0));
+    assert!(!b.posts(PeerId(0)));
+    let answers = b.greet(1, PacketKind::Welcome, name, 7);
+    assert!(
+        answers
+            .iter()
+            .any(|(packet, _)| packet.kind == PacketKind::Ack)
+    );
+    assert!(b.posts(PeerId(0)));
+    assert!(b.sink.down.is_empty());
+}
+
+#[test]
+fn unknown_peers_make_room_for_others_and_give_their_numbers_back() {
+    let mut b = Bench::new();
+    for at in 0..4096 {
+        b.open(at, 7);
+    }
+    b.link.know(PeerId(0));
+    b.open(4096, 7);
+    let name = b.hello(4097, 7);
+    let answers = b.greet(4097, PacketKind::Welcome, name, 7);
+    assert!(answers.is_empty(), "all have just been heard");
+    assert!(b.sink.down.is_empty());
+    b.wait(4 * SECOND);
+    let before = b.link.port().now;
+    b.open(4097, 7);
+    assert_eq!(b.sink.down, [(PeerId(1), Errno::CONNRESET)]);
+    b.sink.involved.push(PeerId(1));
+    b.wait(2 * SECOND);
+    assert!(b.sink.forgotten.is_empty(), "something of it is still here");
+    b.sink.involved.clear();
+    b.wait(2 * SECOND);
+    assert_eq!(b.sink.forgotten, [PeerId(1)]);
+    assert_eq!(b.link.port().released.last(), Some(&PeerId(1)));
+    assert!(b.link.port().now > before);
+}
+
+#[test]
+fn channels_that_are_never_used_go() {
+    let mut b = Bench::new();
+    let name = b.open(1, 7);
+    b.say(1, &data(name, 0), &[0; 40]);
+    b.open(2, 8);
+    for _ in 0..40 {
+        b.wait(SECOND);
+    }
+    assert_eq!(b.sink.down, [(PeerId(1), Errno::CONNRESET)]);
+}

@@ -1,0 +1,155 @@
+//! What each peer has in the table of messages, and which peers have gone and left messages behind.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use oxifabric_types::PeerId;
+
+use crate::list::{Linked, Links, List};
+use crate::message::Message;
+use crate::slab::{Key, Slab};
+
+/// The purpose of lists of all messages of one peer.
+#[derive(Clone, Copy, Debug)]
+struct BySender;
+
+/// What peers have in the table, by peer.
+#[derive(Debug)]
+pub(super) struct Shares {
+    rows: Vec<Share>,
+    /// Peers that are gone, that the application does not know, and that left messages: in the order of leaving. Some may have
+    /// come back.
+    gone: VecDeque<PeerId>,
+}
+
+/// What one peer has.
+#[derive(Debug)]
+struct Share {
+    all: List<BySender>,
+    /// What its waiting and claimed messages cost.
+    bytes: usize,
+    /// How many those are.
+    waiting: usize,
+    /// What waits may be dropped: its sender is gone and unknown.
+    is_orphaned: bool,
+    /// It is on the list of such peers.
+    is_queued: bool,
+}
+
+impl Share {
+    const NONE: Self = Self {
+        all: List::new(),
+        bytes: 0,
+        waiting: 0,
+        is_orphaned: false,
+        is_queued: false,
+    };
+}
+
+impl Shares {
+    pub(super) const fn new() -> Self {
+        Self {
+            rows: Vec::new(),
+            gone: VecDeque::new(),
+        }
+    }
+
+    /// A message of the peer has come into the table.
+    pub(super) fn push(&mut self, messages: &mut Slab<Message>, from: PeerId, key: Key) {
+        let row = self.row(from);
+        row.is_orphaned = false;
+        row.all.push_back(messages, key);
+    }
+
+    /// A message of the peer leaves the table.
+    pub(super) fn unlink(&mut self, messages: &mut Slab<Message>, from: PeerId, key: Key) {
+        if let Some(row) = self.rows.get_mut(from.index()) {
+            row.all.unlink(messages, key);
+        }
+    }
+
+    /// A message of the peer waits from now on, and costs so much.
+    pub(super) fn charge(&mut self, from: PeerId, cost: usize) {
+        let row = self.row(from);
+        row.bytes += cost;
+        row.waiting += 1;
+    }
+
+    /// A message of the peer waits no more.
+    pub(super) fn uncharge(&mut self, from: PeerId, cost: usize) {
+        if let Some(row) = self.rows.get_mut(from.index()) {
+            row.bytes = row.bytes.saturating_sub(cost);
+            row.waiting = row.waiting.saturating_sub(1);
+        }
+    }
+
+    /// Returns what the waiting messages of a peer cost.
+    pub(super) fn bytes(&self, from: PeerId) -> usize {
+        self.rows.get(from.index()).map_or(0, |row| row.bytes)
+    }
+
+    /// Returns how many messages of a peer are on their way to where they belong.
+    pub(super) fn landing(&self, from: PeerId) -> usize {
+        let row = self.rows.get(from.index());
+        row.map_or(0, |row| row.all.len().saturating_sub(row.waiting))
+    }
+
+    /// Lists the messages of a peer.
+    pub(super) fn keys(&self, messages: &Slab<Message>, from: PeerId) -> Vec<Key> {
+        let Some(row) = self.rows.get(from.index()) else {
+            return Vec::new();
+        };
+        row.all.iter(messages).map(|(key, _)| key).collect()
+    }
+
+    /// Tells whether a peer has a message that `which` chooses.
+    pub(super) fn any(
+        &self,
+        messages: &Slab<Message>,
+        from: PeerId,
+        which: impl Fn(&Message) -> bool,
+    ) -> bool {
+        let row = self.rows.get(from.index());
+        row.is_some_and(|row| row.all.iter(messages).any(|(_, message)| which(message)))
+    }
+
+    /// Lets what a peer that is gone left behind be dropped.
+    pub(super) fn orphan(&mut self, from: PeerId) {
+        if self.bytes(from) == 0 {
+            return;
+        }
+        let row = self.row(from);
+        row.is_orphaned = true;
+        if !core::mem::replace(&mut row.is_queued, true) {
+            self.gone.push_back(from);
+        }
+    }
+
+    /// Returns the peer that is gone longest, of those whose messages may be dropped.
+    pub(super) fn next_orphan(&mut self) -> Option<PeerId> {
+        while let Some(peer) = self.gone.pop_front() {
+            let row = self.row(peer);
+            row.is_queued = false;
+            if row.is_orphaned && row.waiting > 0 {
+                return Some(peer);
+            }
+        }
+        None
+    }
+
+    fn row(&mut self, from: PeerId) -> &mut Share {
+        let index = from.index();
+        if self.rows.len() <= index {
+            self.rows.resize_with(index + 1, || Share::NONE);
+        }
+        &mut self.rows[index]
+    }
+}
+
+impl Linked<BySender> for Message {
+    fn links(&self) -> &Links {
+        &self.places.sender
+    }
+    fn links_mut(&mut self) -> &mut Links {
+        &mut self.places.sender
+    }
+}

@@ -1,0 +1,246 @@
+//! Untrusted sources of datagrams at a udp;ofi_rxd endpoint, while two honest peers play on. Packets are built here by hand after
+//! docs/protocol/reliable.md.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use oxifabric_trials::{Library, Missing, Process, Program, require, source};
+
+use crate::players::Players;
+
+/// How long an answer may take. A bound on a hang, not an expectation.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+const HELLO: u8 = 1;
+const WELCOME: u8 = 2;
+const DATA: u8 = 3;
+const ACK: u8 = 4;
+const PART: u8 = 8;
+
+/// Where fields are in a packet (section 2), and in the greeting behind it (section 3).
+const TO: usize = 8;
+const FROM: usize = 56;
+const GREETED: usize = 64;
+
+const MIB: u64 = 1 << 20;
+const ROUNDS: u64 = 100;
+
+/// A header with a credit of 1,024 packets.
+fn packet(kind: u8, to: u64, number: u64) -> Vec<u8> {
+    let mut bytes = vec![kind, 1, 0, 4, 0, 0, 0, 0];
+    bytes.extend(to.to_le_bytes());
+    bytes.extend(number.to_le_bytes());
+    bytes.extend([0; 24]);
+    bytes.extend(1_u32.to_le_bytes());
+    bytes.extend(0_u32.to_le_bytes());
+    bytes
+}
+
+/// A greeting of an end that calls the channel `from`.
+fn greeting(kind: u8, to: u64, from: u64) -> Vec<u8> {
+    let mut bytes = packet(kind, to, 0);
+    bytes.extend(from.to_le_bytes());
+    bytes.extend(to.to_le_bytes());
+    bytes.extend(16_000_u32.to_le_bytes());
+    bytes.extend([0; 12]);
+    bytes
+}
+
+fn number(bytes: &[u8], at: usize) -> u64 {
+    let field = bytes.get(at..at + 8).expect("the packet is long enough");
+    u64::from_le_bytes(field.try_into().expect("eight bytes"))
+}
+
+/// A packet of the stream.
+fn data(channel: u64, number: u64, payload: usize) -> Vec<u8> {
+    let mut bytes = packet(DATA, channel, number);
+    bytes.resize(bytes.len() + payload, 0xaa);
+    bytes
+}
+
+/// The first part of a packet that is longer than any.
+fn part(channel: u64, number: u64) -> Vec<u8> {
+    let mut bytes = packet(PART, channel, number);
+    bytes.extend(0_u32.to_le_bytes());
+    bytes.extend(70_000_u32.to_le_bytes());
+    bytes.resize(bytes.len() + 1136, 0xaa);
+    bytes
+}
+
+/// A socket that speaks to the target.
+struct Source(UdpSocket);
+
+impl Source {
+    /// One at any port of that address of this host.
+    fn at(address: [u8; 4], target: SocketAddr) -> Self {
+        let socket = UdpSocket::bind(SocketAddr::from((address, 0))).expect("a free port");
+        socket.connect(target).expect("an address");
+        socket
+            .set_read_timeout(Some(PATIENCE))
+            .expect("a timeout can be set");
+        Self(socket)
+    }
+
+    fn say(&self, bytes: &[u8]) {
+        // What the target's buffer has no room for is lost, as any datagram may be.
+        let _ = self.0.send(bytes);
+    }
+
+    /// Waits for a packet of one of these kinds.
+    fn hear(&self, kinds: &[u8]) -> Vec<u8> {
+        let mut bytes = [0; 2048];
+        loop {
+            let len = self.0.recv(&mut bytes).expect("an answer");
+            if kinds.contains(&bytes[0]) {
+                return bytes[..len].to_vec();
+            }
+        }
+    }
+
+    /// Opens a channel; returns what the target calls it.
+    fn open(&self, name: u64) -> u64 {
+        self.say(&greeting(HELLO, 0, name));
+        let answer = self.hear(&[HELLO, WELCOME]);
+        let channel = number(&answer, FROM);
+        assert_eq!(number(&answer, GREETED), name, "it answers this Hello");
+        // An end of the first releases has opened the channel at once.
+        if answer[0] == HELLO {
+            self.say(&greeting(WELCOME, channel, name));
+            let confirmation = self.hear(&[ACK]);
+            assert_eq!(number(&confirmation, TO), name);
+        }
+        channel
+    }
+}
+
+/// Two honest peers over udp;ofi_rxd.
+fn players(program: &source::Compiled, library: &Library) -> Players {
+    let mut players = Players::start_over("udp;ofi_rxd", program, library, |player| player);
+    players.play(1);
+    players
+}
+
+fn finish(players: Players) {
+    let (asker, answerer) = players.stop();
+    asker.expect_success().expect_stdout(" 0 wrong\n");
+    answerer.expect_success().expect_stdout(" 0 wrong\n");
+}
+
+/// Another honest peer, which was not there when the attack came.
+fn expect_newcomer(program: &source::Compiled, library: &Library, players: &Players) {
+    let line = format!("udp;ofi_rxd {} newcomer", players.meeting().display());
+    let newcomer: Process = Program::new(program.file())
+        .library(library)
+        .line(&line)
+        .start();
+    newcomer.wait().expect_success();
+}
+
+/// More sources than there are numbers for: from everywhere in 127.0.0.0/8, as if their addresses were forged, because none hears
+/// the answers.
+fn forge_sources() -> Result<(), Missing> {
+    let library = Library::under_test()?;
+    let program = source::compile_client("volley")?;
+    let mut players = players(&program, &library);
+    let undisturbed = players.time_of(ROUNDS);
+    let (target, before) = (players.address(), players.resident());
+    let mut rounds = players.play(0);
+    for host in 0..300_u32 {
+        for _ in 0..250 {
+            let [_, b, c, d] = (host + 2).to_be_bytes();
+            let source = Source::at([127, b, c, d], target);
+            source.say(b"x");
+            source.say(&greeting(HELLO, 0, u64::from(host) + 1));
+        }
+        if host % 5 == 0 {
+            // The target has read what was sent so far.
+            rounds = players.play(rounds + 50);
+        }
+    }
+    let grown = players.resident().saturating_sub(before);
+    assert!(
+        grown < 8 * MIB,
+        "{grown} bytes for sources that prove nothing"
+    );
+    players.expect_fair(ROUNDS, undisturbed);
+    expect_newcomer(&program, &library, &players);
+    finish(players);
+    Ok(())
+}
+
+/// Channels with packets behind a gap, longer than the target takes, and such as fill its credit.
+fn fill_channels() -> Result<(), Missing> {
+    let library = Library::under_test()?;
+    let program = source::compile_client("volley")?;
+    let mut players = players(&program, &library);
+    let undisturbed = players.time_of(ROUNDS);
+    let (target, before) = (players.address(), players.resident());
+    let sources: Vec<Source> = (0..16)
+        .map(|_| Source::at([127, 0, 0, 1], target))
+        .collect();
+    for (name, source) in (1..).zip(&sources) {
+        let channel = source.open(name);
+        for first in (1..1024).step_by(6) {
+            source.say(&data(channel, first, 60_000));
+            source.say(&part(channel, first + 1));
+            for number in first..first + 6 {
+                source.say(&data(channel, number, 16_000));
+            }
+            // The target tells at once what came before its time.
+            source.hear(&[ACK]);
+        }
+    }
+    let grown = players.resident().saturating_sub(before);
+    assert!(grown < 200 * MIB, "{} MiB are kept", grown / MIB);
+    players.expect_fair(ROUNDS, undisturbed);
+    expect_newcomer(&program, &library, &players);
+    finish(players);
+    Ok(())
+}
+
+/// A Hello makes the target send no more than it has cost, and not twice.
+fn reflect() -> Result<(), Missing> {
+    let library = Library::under_test()?;
+    let program = source::compile_client("volley")?;
+    let mut players = players(&program, &library);
+    let target = players.address();
+    let (victim, other) = (
+        Source::at([127, 0, 0, 1], target),
+        Source::at([127, 0, 0, 1], target),
+    );
+    let hello = greeting(HELLO, 0, 5);
+    victim.say(&hello);
+    let answer = victim.hear(&[HELLO]);
+    assert!(answer.len() <= hello.len());
+    // An answer to a Hello that was never sent is not answered: two endpoints would answer each other for ever.
+    let mut echo = greeting(HELLO, 0, 6);
+    echo[GREETED..GREETED + 8].copy_from_slice(&9_u64.to_le_bytes());
+    other.say(&echo);
+    let rounds = players.play(0);
+    players.play(rounds + 100);
+    for silent in [&victim, &other] {
+        silent
+            .0
+            .set_nonblocking(true)
+            .expect("a socket can do that");
+        let said = silent.0.recv(&mut [0; 100]);
+        assert!(said.is_err(), "{said:?} bytes more");
+    }
+    finish(players);
+    Ok(())
+}
+
+#[test]
+fn forged_sources_of_datagrams_leave_nothing_behind() {
+    require!(forge_sources());
+}
+
+#[test]
+fn packets_of_untrusted_channels_are_kept_within_one_budget() {
+    require!(fill_channels());
+}
+
+#[test]
+fn a_greeting_brings_about_no_more_than_it_costs() {
+    require!(reflect());
+}
