@@ -225,12 +225,9 @@ impl Link for ShmLink {
         while let Some(pair) = self.pairs.busy_mut(index) {
             events += pair.poll(sink);
             if pair.is_over() {
-                if self.settle(index, sink) {
-                    self.close_pair(index, sink);
-                    events += 1;
-                } else {
-                    index += 1;
-                }
+                let closed = self.finish(index, sink);
+                events += usize::from(closed);
+                index += usize::from(!closed);
                 continue;
             }
             if !pair.desk.is_idle() {

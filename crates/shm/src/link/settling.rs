@@ -28,11 +28,21 @@ impl ShmLink {
         self.end_pair(peer);
     }
 
+    /// Closes a pair that is over, unless a sender may still write into buffers of its pulls. Returns whether it is closed.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn finish(&mut self, index: usize, sink: &mut impl Sink) -> bool {
+        let settled = self.settle(index, sink);
+        if settled {
+            self.close_pair(index, sink);
+        }
+        settled
+    }
+
     /// Stops the long messages of a pair that is over. Returns whether no process writes into their buffers any more.
     ///
     /// A sender that lives may be in the middle of a chunk. It is waited for without keeping others waiting.
-    #[cold]
-    pub(super) fn settle(&mut self, index: usize, sink: &mut impl Sink) -> bool {
+    fn settle(&mut self, index: usize, sink: &mut impl Sink) -> bool {
         let Some(pair) = self.pairs.get_mut(index) else {
             return true;
         };

@@ -32,6 +32,7 @@ impl Pair {
     }
 
     #[cold]
+    #[inline(never)]
     pub(super) fn has_said_all(&mut self) -> bool {
         if self.broken {
             return true;
