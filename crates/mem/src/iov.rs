@@ -2,9 +2,10 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use core::mem::{ManuallyDrop, MaybeUninit};
+use core::mem::ManuallyDrop;
 use core::ptr;
 
+use crate::copy::{SHORT, copy_in, copy_long, copy_out};
 use crate::heap::{Heap, Hold};
 
 /// How many segments an operation may name (`iov_limit`).
@@ -41,8 +42,8 @@ impl IovSegment {
 
 /// User memory lent to an operation until its completion: one piece or a few.
 ///
-/// Cloning copies the description, not the memory. Reads and writes behave as `memcpy` does: what other
-/// threads of the application do to the memory meanwhile is the application's affair, as fi_msg(3) says.
+/// Cloning copies the description, not the memory. Reads and writes move each byte by itself (`copy`): what other
+/// threads of the application do to the memory meanwhile decides which bytes they find, as fi_msg(3) says, and nothing else.
 #[derive(Clone, Debug)]
 pub struct Iov {
     len: usize,
@@ -156,7 +157,7 @@ impl Iov {
         match self.short(offset, from.len()) {
             Some(to) => {
                 // SAFETY: `short` found so many bytes of the lent memory there, whose validity the maker promised.
-                unsafe { copy_short(from.as_ptr(), to, from.len()) };
+                unsafe { copy_in(from.as_ptr(), to, from.len()) };
                 from.len()
             }
             None => self.write_long(offset, from),
@@ -169,7 +170,7 @@ impl Iov {
         self.each(offset, from.len(), |base, len| {
             // SAFETY: `each` yields sub-ranges of the lent memory, whose validity the maker promised, and
             // their lengths add up to at most `from.len()`.
-            unsafe { ptr::copy(from.as_ptr().add(done), base, len) };
+            unsafe { copy_long(from.as_ptr().add(done), base, len) };
             done += len;
         });
         done
@@ -181,7 +182,7 @@ impl Iov {
         match self.short(offset, to.len()) {
             Some(from) => {
                 // SAFETY: as in `write`, with the direction turned round.
-                unsafe { copy_short(from, to.as_mut_ptr(), to.len()) };
+                unsafe { copy_out(from, to.as_mut_ptr(), to.len()) };
                 to.len()
             }
             None => self.read_long(offset, to),
@@ -193,7 +194,7 @@ impl Iov {
         let (mut done, want) = (0, to.len());
         self.each(offset, want, |base, len| {
             // SAFETY: as in `write`, with the direction turned round.
-            unsafe { ptr::copy(base.cast_const(), to.as_mut_ptr().add(done), len) };
+            unsafe { copy_long(base.cast_const(), to.as_mut_ptr().add(done), len) };
             done += len;
         });
         done
@@ -210,8 +211,8 @@ impl Iov {
         from.each(0, from.len, |base, len| {
             let mut taken = 0;
             self.each(offset.saturating_add(done), len, |to, part| {
-                // SAFETY: both ranges lie inside lent memory; `copy` allows them to overlap.
-                unsafe { ptr::copy(base.add(taken), to, part) };
+                // SAFETY: both ranges lie inside lent memory; `copy_long` allows them to overlap.
+                unsafe { copy_long(base.add(taken), to, part) };
                 taken += part;
             });
             done += taken;
@@ -333,46 +334,6 @@ impl Drop for Iov {
 #[inline(never)]
 fn release(pieces: Pieces) {
     drop(pieces);
-}
-
-/// Longest copy that is made without a call.
-const SHORT: usize = 32;
-
-/// Copies at most [`SHORT`] bytes; the ranges may overlap.
-///
-/// # Safety
-/// `from` is valid for reads of `len` bytes, and `to` for writes.
-#[inline(always)]
-unsafe fn copy_short(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: the caller's contract; each arm copies a size that is at most `len`, and at least half of it.
-    unsafe {
-        match len {
-            // First, because that is what short messages mostly are.
-            8..16 => copy_ends::<u64>(from, to, len),
-            0 => {}
-            1 => copy_ends::<u8>(from, to, len),
-            2..4 => copy_ends::<u16>(from, to, len),
-            4..8 => copy_ends::<u32>(from, to, len),
-            16..=SHORT => copy_ends::<u128>(from, to, len),
-            _ => ptr::copy(from, to, len),
-        }
-    }
-}
-
-/// Copies the first and the last bytes of a range, as many of each as `T` has: together, all of it.
-///
-/// # Safety
-/// As for [`copy_short`], and `len` is at least the size of `T` and at most twice that.
-#[inline(always)]
-unsafe fn copy_ends<T>(from: *const u8, to: *mut u8, len: usize) {
-    let last = len - size_of::<T>();
-    // SAFETY: the caller's contract; both parts lie within `len` bytes, and are read before either is written.
-    unsafe {
-        let head = from.cast::<MaybeUninit<T>>().read_unaligned();
-        let tail = from.add(last).cast::<MaybeUninit<T>>().read_unaligned();
-        to.cast::<MaybeUninit<T>>().write_unaligned(head);
-        to.add(last).cast::<MaybeUninit<T>>().write_unaligned(tail);
-    }
 }
 
 /// Another copy to or from the same owned memory is under way.

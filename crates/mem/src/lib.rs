@@ -7,6 +7,7 @@
 
 extern crate alloc;
 
+mod copy;
 mod heap;
 mod iov;
 
