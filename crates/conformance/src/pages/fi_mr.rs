@@ -386,6 +386,16 @@ fn an_unknown_flag_is_refused(stage) {
     assert_eq!(code, -FI_EBADFLAGS);
 }
 
+/// Bits of the access that say nothing of memory are ignored: programs give all capabilities that they asked for.
+fn more_than_an_access_may_be_asked_for(stage) {
+    let world = rma_world(stage);
+    let (mut bytes, mut mr) = ([0_u8; 64], null_mut());
+    let access = BOTH | FI_RMA | FI_MULTI_RECV;
+    let place = bytes.as_mut_ptr().cast();
+    assert_eq!(c!(fi_mr_reg(world.domain, place, 64, access, 0, 1, 0, &mut mr, null_mut())), 0);
+    assert_eq!(close(mr), 0);
+}
+
 /// Memory of devices that the provider does not know is refused.
 fn memory_of_unknown_devices_is_refused(stage) {
     let world = rma_world(stage);

@@ -11,7 +11,7 @@ use oxifabric_abi::{
 use oxifabric_mem::{IovSegment, MAX_SEGMENTS};
 use oxifabric_types::{Errno, Flags};
 
-/// What a region may be used for.
+/// What a region may be used for. Other bits of the access that an application asks for are ignored, as in the C library: LCI adds FI_RMA.
 const ACCESS: u64 =
     FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_COLLECTIVE;
 
@@ -73,14 +73,14 @@ impl Wish {
             return Err(Errno::OPNOTSUPP);
         }
         let too_many = count == 0 || count > MAX_SEGMENTS;
-        if iov.is_null() || too_many || offset != 0 || access & !ACCESS != 0 {
+        if iov.is_null() || too_many || offset != 0 {
             return Err(Errno::INVAL);
         }
         // SAFETY: the caller says that there are so many pieces.
         let pieces = (0..count).map(|at| unsafe { *iov.add(at) });
         Ok(Self {
             pieces: pieces.map(piece).collect::<Result<_, _>>()?,
-            access: Flags::from_bits_retain(access),
+            access: Flags::from_bits_retain(access & ACCESS),
             key,
             context,
             base,
