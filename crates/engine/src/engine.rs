@@ -47,8 +47,8 @@ pub struct Engine {
     pub(crate) posted: PostedQueue,
     pub(crate) unexpected: UnexpectedQueue,
     pub(crate) sends: Slab<Transmit>,
-    /// How many of them answer peers' requests.
-    pub(crate) responses: usize,
+    /// How many of them there may be before the application has to wait: [`Config::tx_size`], and as many as answer peers' requests.
+    pub(crate) most_sends: usize,
     pub(crate) peers: Peers,
     /// Something changed that may let the arrivals of stalled peers in.
     pub(crate) offer_again: bool,
@@ -66,7 +66,7 @@ impl Engine {
             posted: PostedQueue::with_capacity(config.rx_size),
             unexpected: UnexpectedQueue::new(),
             sends: Slab::with_capacity(config.tx_size),
-            responses: 0,
+            most_sends: config.tx_size,
             peers: Peers::default(),
             offer_again: false,
             collectives: Collectives::new(),
@@ -197,7 +197,7 @@ impl Engine {
         self.posted.clear();
         self.unexpected.clear();
         self.sends.clear();
-        self.responses = 0;
+        self.most_sends = self.config.tx_size;
         self.peers = Peers::default();
         self.collectives = Collectives::new();
     }
@@ -215,14 +215,19 @@ impl Engine {
 
     /// Returns how many sends are outstanding; what peers asked for is none.
     pub fn pending_tx(&self) -> usize {
-        self.sends.len().saturating_sub(self.responses)
+        self.sends.len().saturating_sub(self.responses())
     }
 
     /// Tells whether as many operations of the application are outstanding as may be. Responses do not count: no peer keeps
     /// the application from posting.
     #[inline(always)]
     pub(crate) fn is_busy(&self) -> bool {
-        self.sends.len() >= self.config.tx_size + self.responses
+        self.sends.len() >= self.most_sends
+    }
+
+    /// Returns how many sends answer peers' requests.
+    pub(crate) const fn responses(&self) -> usize {
+        self.most_sends.saturating_sub(self.config.tx_size)
     }
 
     /// Tells whether anything is under way on the transmit side, responses to peers included.

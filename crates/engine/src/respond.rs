@@ -22,7 +22,7 @@ impl Engine {
     /// Tells whether one more request of a peer can be answered. If not it waits in its link.
     pub(crate) fn can_respond(&self, peer: PeerId) -> bool {
         let own = self.peers.responses(peer);
-        let fits = own < OF_PEER && (own < ALWAYS || self.responses < IN_ALL);
+        let fits = own < OF_PEER && (own < ALWAYS || self.responses() < IN_ALL);
         fits && self.peers.can_reply(peer) && self.sends.vacant().is_some()
     }
 
@@ -34,7 +34,7 @@ impl Engine {
         if self.sends.insert(make(key)).is_none() {
             return false;
         }
-        self.responses += 1;
+        self.most_sends += 1;
         self.peers.queue_bulk(peer, key);
         if let Some(row) = self.peers.get_mut(peer) {
             row.responses += 1;
@@ -44,7 +44,7 @@ impl Engine {
 
     /// A response is over.
     pub(crate) fn responded(&mut self, peer: PeerId) {
-        self.responses = self.responses.saturating_sub(1);
+        self.most_sends = self.most_sends.saturating_sub(1).max(self.config.tx_size);
         self.offer_again = true;
         if let Some(row) = self.peers.get_mut(peer) {
             row.responses = row.responses.saturating_sub(1);

@@ -58,7 +58,7 @@ unsafe fn ends_in<T: Unit>(from: *const u8, to: *mut u8, len: usize) {
         let head = from.cast::<T>().read_unaligned();
         let tail = from.add(last).cast::<T>().read_unaligned();
         head.store(to);
-        tail.store(to.add(last));
+        tail.store_at(to, last);
     }
 }
 
@@ -72,25 +72,34 @@ unsafe fn ends_out<T: Unit>(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: as in `ends_in`.
     unsafe {
         let head = T::load(from);
-        let tail = T::load(from.add(last));
+        let tail = T::load_at(from, last);
         to.cast::<T>().write_unaligned(head);
         to.add(last).cast::<T>().write_unaligned(tail);
     }
 }
 
-/// What one instruction moves, from and to any address. Any bytes are a value.
+/// What one instruction moves, from and to any address. Any bytes are a value. The address of those with `at` is a sum
+/// that the instruction makes itself.
 trait Unit: Copy {
     /// # Safety
     /// `from` is valid for reads of its size.
     unsafe fn load(from: *const u8) -> Self;
 
     /// # Safety
+    /// As for `load`, `at` bytes behind `from`.
+    unsafe fn load_at(from: *const u8, at: usize) -> Self;
+
+    /// # Safety
     /// `to` is valid for writes of its size.
     unsafe fn store(self, to: *mut u8);
+
+    /// # Safety
+    /// As for `store`, `at` bytes behind `to`.
+    unsafe fn store_at(self, to: *mut u8, at: usize);
 }
 
 macro_rules! unit {
-    ($($type:ty: $class:ident, $load:literal, $store:literal;)*) => { $(
+    ($($type:ty: $class:ident, $value:literal, $move:literal, $size:literal;)*) => { $(
         impl Unit for $type {
             #[inline(always)]
             unsafe fn load(from: *const u8) -> Self {
@@ -98,8 +107,24 @@ macro_rules! unit {
                 // SAFETY: the caller's contract; the instruction reads so many bytes and nothing else.
                 unsafe {
                     asm!(
-                        $load,
+                        concat!($move, " ", $value, ", ", $size, " ptr [{from}]"),
                         from = in(reg) from,
+                        value = lateout($class) value,
+                        options(nostack, preserves_flags, readonly)
+                    );
+                }
+                value
+            }
+
+            #[inline(always)]
+            unsafe fn load_at(from: *const u8, at: usize) -> Self {
+                let value;
+                // SAFETY: as in `load`.
+                unsafe {
+                    asm!(
+                        concat!($move, " ", $value, ", ", $size, " ptr [{from} + {at}]"),
+                        from = in(reg) from,
+                        at = in(reg) at,
                         value = lateout($class) value,
                         options(nostack, preserves_flags, readonly)
                     );
@@ -112,8 +137,22 @@ macro_rules! unit {
                 // SAFETY: the caller's contract; the instruction writes so many bytes and nothing else.
                 unsafe {
                     asm!(
-                        $store,
+                        concat!($move, " ", $size, " ptr [{to}], ", $value),
                         to = in(reg) to,
+                        value = in($class) self,
+                        options(nostack, preserves_flags)
+                    );
+                }
+            }
+
+            #[inline(always)]
+            unsafe fn store_at(self, to: *mut u8, at: usize) {
+                // SAFETY: as in `store`.
+                unsafe {
+                    asm!(
+                        concat!($move, " ", $size, " ptr [{to} + {at}], ", $value),
+                        to = in(reg) to,
+                        at = in(reg) at,
                         value = in($class) self,
                         options(nostack, preserves_flags)
                     );
@@ -124,9 +163,9 @@ macro_rules! unit {
 }
 
 unit! {
-    u8: reg_byte, "mov {value}, byte ptr [{from}]", "mov byte ptr [{to}], {value}";
-    u16: reg, "mov {value:x}, word ptr [{from}]", "mov word ptr [{to}], {value:x}";
-    u32: reg, "mov {value:e}, dword ptr [{from}]", "mov dword ptr [{to}], {value:e}";
-    u64: reg, "mov {value:r}, qword ptr [{from}]", "mov qword ptr [{to}], {value:r}";
-    __m128i: xmm_reg, "movups {value}, xmmword ptr [{from}]", "movups xmmword ptr [{to}], {value}";
+    u8: reg_byte, "{value}", "mov", "byte";
+    u16: reg, "{value:x}", "mov", "word";
+    u32: reg, "{value:e}", "mov", "dword";
+    u64: reg, "{value:r}", "mov", "qword";
+    __m128i: xmm_reg, "{value}", "movups", "xmmword";
 }

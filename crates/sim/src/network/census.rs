@@ -1,6 +1,6 @@
 //! What the network has counted.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use oxifabric_wire::reliable::packet::{Packet, PacketKind};
 
@@ -33,7 +33,7 @@ const COUNTS: usize = 8;
 pub struct Census {
     counts: [u64; COUNTS],
     /// Channels, as their receivers call them, and the data packet that comes next in each.
-    channels: HashMap<u64, u64>,
+    channels: BTreeMap<u64, u64>,
 }
 
 impl Census {

@@ -1,6 +1,6 @@
 //! Which cables a packet takes.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use oxifabric_types::Instant;
 
@@ -28,8 +28,8 @@ pub(super) struct Ways {
     /// How many nodes a rack has; zero where there are no racks.
     rack: u32,
     /// Up and down of each node, out and in of each rack.
-    nodes: HashMap<u32, [Pipe; 2]>,
-    racks: HashMap<u32, [Pipe; 2]>,
+    nodes: BTreeMap<u32, [Pipe; 2]>,
+    racks: BTreeMap<u32, [Pipe; 2]>,
 }
 
 /// The cables between two nodes.
@@ -56,8 +56,8 @@ impl Ways {
             link: speed(plan.link.gbps),
             trunk: speed(plan.rack.map_or(plan.link.gbps, |rack| rack.gbps)),
             rack: plan.rack.map_or(0, |rack| rack.nodes),
-            nodes: HashMap::new(),
-            racks: HashMap::new(),
+            nodes: BTreeMap::new(),
+            racks: BTreeMap::new(),
         }
     }
 
