@@ -68,6 +68,9 @@ static inline int is_datagram(const char *provider)
 /* What the program promises about its threads, fi_domain(3) "Threading Models". */
 static enum fi_threading node_threading;
 
+/* How many bytes of messages that no receive takes an endpoint keeps, fi_endpoint(3) "total_buffered_recv"; 0 for its own choice. */
+static size_t node_buffered;
+
 static inline void node_select(struct node *node, const char *provider, uint64_t caps)
 {
 	struct fi_info *hints = fi_allocinfo();
@@ -104,6 +107,7 @@ static inline void node_open_as(struct node *node, const char *provider, uint64_
 	/* The lines of a program that is ended by force count too. */
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	node_select(node, provider, caps);
+	node->info->rx_attr->total_buffered_recv = node_buffered;
 	node_make(node, wait);
 }
 

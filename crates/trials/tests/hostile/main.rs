@@ -9,5 +9,6 @@ mod identity;
 mod keys;
 mod players;
 mod privileges;
+mod soak;
 mod strangers;
 mod streams;

@@ -137,7 +137,7 @@ pub(crate) fn frame(
 }
 
 /// Bytes without meaning, the same in every run.
-fn noise(len: usize, seed: u64) -> Vec<u8> {
+pub(crate) fn noise(len: usize, seed: u64) -> Vec<u8> {
     let mut state = seed | 1;
     let mut next = || {
         state ^= state << 13;
