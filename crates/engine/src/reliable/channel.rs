@@ -496,11 +496,14 @@ impl Channel {
         if self.leaving {
             return deadline;
         }
-        if self.welcome || self.challenge || self.claimed != 0 {
+        if self.welcome || self.claimed != 0 {
             return Instant::default();
         }
         if self.other == 0 || self.unconfirmed {
             return self.greet_at.min(deadline);
+        }
+        if self.challenge {
+            return Instant::default();
         }
         let silent = self.sender.silent_at();
         let soon = silent.min(self.ack_at).min(self.sender.look_at());

@@ -303,6 +303,22 @@ fn a_hello_that_anybody_may_have_forged_opens_no_channel_of_ours() {
 }
 
 #[test]
+fn a_doubt_before_the_peer_has_confirmed_keeps_nothing_awake() {
+    let mut b = Bench::new();
+    b.link.port_mut().numbers.insert(1, PeerId(0));
+    b.link.know(PeerId(0));
+    assert!(!b.posts(PeerId(0)), "it is being opened");
+    b.poll();
+    let (_, _, payload) = b.link.port_mut().sent.remove(0);
+    let me = Greeting::parse(&payload).expect("a greeting").from;
+    // The peer answers without making a channel, and then another Hello comes in its name.
+    b.greet(1, PacketKind::Hello, me, 7);
+    b.greet(1, PacketKind::Hello, 0, 8);
+    b.poll();
+    assert!(b.link.due() > b.link.port().now);
+}
+
+#[test]
 fn a_channel_takes_the_name_that_the_peer_has_learnt() {
     let mut b = Bench::new();
     let name = b.hello(1, 7);
