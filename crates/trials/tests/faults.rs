@@ -263,9 +263,14 @@ fn faults_that_are_none_are_refused() {
 fn faults_that_cannot_happen_are_refused() {
     let library = require!(Library::under_test());
     for (provider, kind, plan, possible) in [
-        ("tcp", "rdm", "drop=0.5", "refuse, break"),
-        ("tcp", "msg", "reorder=0.5,refuse=0.1", "refuse, break"),
-        ("shm", "rdm", "dup=0.5", "refuse, break"),
+        ("tcp", "rdm", "drop=0.5", "refuse, break, panic"),
+        (
+            "tcp",
+            "msg",
+            "reorder=0.5,refuse=0.1",
+            "refuse, break, panic",
+        ),
+        ("shm", "rdm", "dup=0.5", "refuse, break, panic"),
         ("udp", "dgram", "break=0.5", "drop, dup, reorder, refuse"),
     ] {
         let options = format!("-e {kind} -I 10 -S 64");

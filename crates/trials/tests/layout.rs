@@ -37,13 +37,9 @@ fn debug_information_lies_beside_the_binaries() {
     let layout = require!(layout());
     for binary in binaries(&layout) {
         let sections = require!(readelf("-SW", &binary));
-        for section in [" .debug_line ", " .symtab "] {
-            assert!(
-                !sections.contains(section),
-                "{section} in {}",
-                binary.display()
-            );
-        }
+        // Names of functions stay: the report of a defect says by them which call it was.
+        let lines = " .debug_line ";
+        assert!(!sections.contains(lines), "{}", binary.display());
         let notes = require!(readelf("-n", &binary));
         let id = notes.split_once("Build ID: ");
         let id = id.expect("it has a build id").1.trim();
