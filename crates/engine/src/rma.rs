@@ -56,9 +56,6 @@ impl Engine {
             && self.peers.is_clear(op.peer);
         let sent = match is_short {
             true => self.write_now(link, out, &op, key),
-            false if op.flags.contains(Flags::INJECT) && self.peers.turns_away(op.peer) => {
-                return Err(Errno::AGAIN);
-            }
             false => Sent::Blocked,
         };
         match sent {
