@@ -3,74 +3,21 @@
 //! The other process is this test program again, told by an environment variable what to be. Tests take turns, because they count
 //! this process's descriptors.
 
+mod other;
 mod recorder;
 
 use std::env;
-use std::io::{BufRead, BufReader};
-use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant as Clock;
 
+use other::{Other, ROLE, TARGET};
 use oxifabric_core::device::Device;
 use oxifabric_engine::{Kind, Link, Posted};
 use oxifabric_mem::Iov;
 use oxifabric_types::{Address, Errno, PeerId};
 use recorder::{Port, WATCHDOG, header, lend, params, pattern};
 
-const ROLE: &str = "OXIFABRIC_TEST_ROLE";
-const TARGET: &str = "OXIFABRIC_TEST_TARGET";
 const LONG: usize = 1 << 20;
-
-/// A process that is killed at the latest when the test is over.
-struct Other {
-    child: Child,
-    out: BufReader<ChildStdout>,
-}
-
-impl Other {
-    fn start(role: &str, target: &Address) -> Self {
-        let mut command = Command::new(env::current_exe().expect("the program's path"));
-        let arguments = [
-            "--exact",
-            "other_process",
-            "--nocapture",
-            "--test-threads=1",
-        ];
-        command
-            .args(arguments)
-            .env(ROLE, role)
-            .env(TARGET, target.to_string())
-            .stdout(Stdio::piped());
-        let mut child = command.spawn().expect("a second process");
-        let out = BufReader::new(child.stdout.take().expect("piped"));
-        Self { child, out }
-    }
-
-    /// Waits for a line that starts so, and returns the rest of it.
-    fn line(&mut self, start: &str) -> String {
-        let mut line = String::new();
-        loop {
-            line.clear();
-            let len = self.out.read_line(&mut line).expect("a pipe");
-            assert_ne!(len, 0, "the other process ended without saying {start}");
-            if let Some((_, rest)) = line.split_once(start) {
-                return rest.trim().to_owned();
-            }
-        }
-    }
-
-    fn kill(&mut self) {
-        self.child.kill().expect("a live process");
-        self.child.wait().expect("a dead process");
-    }
-}
-
-impl Drop for Other {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 /// What the other process does; nothing when the tests are run as usual.
 #[test]
@@ -155,7 +102,7 @@ fn meet(role: &str, room: usize) -> (Port, Other, (usize, usize)) {
     let mut a = Port::open(&params());
     let before = taken();
     a.sink.room = Some(room);
-    let mut other = Other::start(role, &a.link.name());
+    let mut other = Other::start(role, &a.link.name(), None);
     a.until("a message has no room", |sink| sink.stalls > 0);
     other.line("sent");
     (a, other, before)
@@ -207,7 +154,7 @@ fn what_a_killed_peer_has_sent_whole_waits_for_room_without_descriptors() {
 fn a_peer_whose_child_has_its_sockets_is_down_when_it_has_ended() {
     let _turn = alone();
     let mut a = Port::open(&params());
-    let mut other = Other::start("family", &a.link.name());
+    let mut other = Other::start("family", &a.link.name(), None);
     a.until("it has sent", |sink| !sink.arrived.is_empty());
     let child: i32 = other.line("child ").parse().expect("a number");
     other.line("sent");

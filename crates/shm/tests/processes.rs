@@ -2,14 +2,15 @@
 //!
 //! The other process is this test program again, told by an environment variable what to be.
 
+mod other;
 mod recorder;
 
 use std::env;
-use std::io::{BufRead, BufReader};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::Command;
 use std::thread;
 use std::time::Instant as Clock;
 
+use other::{NAME, Other, ROLE, TARGET};
 use oxifabric_core::device::Device;
 use oxifabric_engine::{Kind, Link, PostError, Posted, RxToken};
 use oxifabric_mem::Iov;
@@ -17,61 +18,7 @@ use oxifabric_shm::Params;
 use oxifabric_types::{Address, Errno, PeerId};
 use recorder::{Port, WATCHDOG, header, lend, params, pattern};
 
-const ROLE: &str = "OXIFABRIC_TEST_ROLE";
-const TARGET: &str = "OXIFABRIC_TEST_TARGET";
-const NAME: &str = "OXIFABRIC_TEST_NAME";
 const LONG: usize = 8 << 20;
-
-/// A process that is killed at the latest when the test is over.
-struct Other {
-    child: Child,
-    out: BufReader<ChildStdout>,
-}
-
-impl Other {
-    fn start(role: &str, target: &Address, name: Option<&str>) -> Self {
-        let mut command = Command::new(env::current_exe().expect("the program's path"));
-        command
-            .args([
-                "--exact",
-                "other_process",
-                "--nocapture",
-                "--test-threads=1",
-            ])
-            .env(ROLE, role)
-            .env(TARGET, target.to_string())
-            .envs(name.map(|name| (NAME, name)))
-            .stdout(Stdio::piped());
-        let mut child = command.spawn().expect("a second process");
-        let out = BufReader::new(child.stdout.take().expect("piped"));
-        Self { child, out }
-    }
-
-    /// Waits for a line that starts so, and returns the rest of it.
-    fn line(&mut self, start: &str) -> String {
-        let mut line = String::new();
-        loop {
-            line.clear();
-            let len = self.out.read_line(&mut line).expect("a pipe");
-            assert_ne!(len, 0, "the other process ended without saying {start}");
-            if let Some((_, rest)) = line.split_once(start) {
-                return rest.trim().to_owned();
-            }
-        }
-    }
-
-    fn kill(&mut self) {
-        self.child.kill().expect("a live process");
-        self.child.wait().expect("a dead process");
-    }
-}
-
-impl Drop for Other {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 /// What the other process does; nothing when the tests are run as usual.
 #[test]
