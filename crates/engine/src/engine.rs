@@ -267,7 +267,8 @@ impl Engine {
     /// Lets the link offer again what was stalled, if anything changed.
     #[inline]
     pub(crate) fn offer_stalled(&mut self, link: &mut impl Link) {
-        if core::mem::take(&mut self.offer_again) {
+        if self.offer_again {
+            self.offer_again = false;
             while let Some(peer) = self.peers.next_stalled() {
                 link.resume(peer);
             }

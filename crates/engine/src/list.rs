@@ -37,6 +37,10 @@ pub(crate) trait Linked<By = Order> {
     fn links(&self) -> &Links;
     /// Returns its neighbours, to be changed.
     fn links_mut(&mut self) -> &mut Links;
+    /// Returns whether the row has nothing to release when it is dropped; `false` is always right.
+    fn owns_nothing(&self) -> bool {
+        false
+    }
 }
 
 /// A list of rows of one table. The caller keeps each row on at most one list for one purpose.
@@ -97,8 +101,10 @@ impl<By> List<By> {
     /// Takes the first row off the list and drops it: `first` is the entry of [`List::head`].
     #[inline(always)]
     pub(crate) fn discard_first<T: Linked<By>>(&mut self, first: Entry<'_, T>) {
-        let next = first.value().map_or(Key::NONE, |row| row.links().next);
-        first.discard();
+        let row = first.value();
+        let next = row.map_or(Key::NONE, |row| row.links().next);
+        let owns_nothing = row.is_some_and(T::owns_nothing);
+        first.discard(owns_nothing);
         self.head = next;
         if next == Key::NONE {
             self.tail = Key::NONE;
@@ -109,8 +115,11 @@ impl<By> List<By> {
     /// Takes a row off the list and drops it.
     #[inline(always)]
     pub(crate) fn discard<T: Linked<By>>(&mut self, slab: &mut Slab<T>, key: Key) {
-        if let Some(links) = slab.get(key).map(|row| *row.links()) {
-            slab.discard(key);
+        if let Some(entry) = slab.entry(key)
+            && let Some(row) = entry.value()
+        {
+            let (links, owns_nothing) = (*row.links(), row.owns_nothing());
+            entry.discard(owns_nothing);
             self.bypass(slab, key, links);
         }
     }

@@ -358,4 +358,8 @@ impl Linked for Receive {
     fn links_mut(&mut self) -> &mut Links {
         &mut self.links
     }
+    #[inline(always)]
+    fn owns_nothing(&self) -> bool {
+        self.shared.is_none() && self.body.owns_nothing()
+    }
 }

@@ -168,18 +168,6 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Drops a row where it lies; its key is stale from now on. Tells whether there was one.
-    #[inline(always)]
-    pub(crate) fn discard(&mut self, key: Key) -> bool {
-        match self.entry(key) {
-            Some(entry) => {
-                entry.discard();
-                true
-            }
-            None => false,
-        }
-    }
-
     /// Finds a row, to look at it and drop it where it lies.
     #[inline(always)]
     pub(crate) fn entry(&mut self, key: Key) -> Option<Entry<'_, T>> {
@@ -233,11 +221,16 @@ impl<T> Entry<'_, T> {
         }
     }
 
-    /// Drops it where it lies; its key is stale from now on.
+    /// Drops it where it lies; its key is stale from now on. The caller says whether there is anything to release, so that
+    /// a row without memory of its own costs no call.
     #[inline(always)]
-    pub(crate) fn discard(self) {
+    pub(crate) fn discard(self, owns_nothing: bool) {
         self.row.generation = (self.row.generation + 1) & (u32::MAX >> INDEX_BITS);
-        self.row.state = State::Free(*self.free);
+        let vacated = State::Free(*self.free);
+        match owns_nothing {
+            true => core::mem::forget(core::mem::replace(&mut self.row.state, vacated)),
+            false => self.row.state = vacated,
+        }
         *self.free = self.key.index();
         *self.len -= 1;
     }
@@ -246,6 +239,7 @@ impl<T> Entry<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::sync::Arc;
     use alloc::vec;
 
     #[test]
@@ -255,13 +249,22 @@ mod tests {
         assert_eq!(slab.remove(first), Some('a'));
         let second = slab.insert('b').expect("the table is empty");
         assert_eq!(second.index(), first.index());
-        assert!(!slab.discard(first));
+        assert!(slab.entry(first).is_none());
         assert_eq!(slab.get(first), None);
         assert_eq!(slab.remove(first), None);
         assert_eq!(slab.get(second), Some(&'b'));
         assert_eq!(slab.get(Key::NONE), None);
-        assert!(slab.discard(second));
+        slab.entry(second).expect("it is there").discard(true);
         assert_eq!((slab.get(second), slab.len()), (None, 0));
+    }
+
+    #[test]
+    fn a_discarded_row_releases_what_it_owns() {
+        let mut slab = Slab::with_capacity(1);
+        let owned = Arc::new(());
+        let key = slab.insert(owned.clone()).expect("the table is empty");
+        slab.entry(key).expect("it is there").discard(false);
+        assert_eq!(Arc::strong_count(&owned), 1);
     }
 
     #[test]

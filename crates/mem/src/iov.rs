@@ -65,6 +65,12 @@ enum Pieces {
 unsafe impl Send for Iov {}
 
 impl Iov {
+    /// Returns whether dropping it releases nothing: it describes one piece of memory of the application.
+    #[inline]
+    pub fn owns_nothing(&self) -> bool {
+        matches!(*self.pieces, Pieces::One(_))
+    }
+
     /// Lends `len` bytes at `base`.
     ///
     /// # Safety

@@ -183,6 +183,8 @@ impl Device for ShmLink {
             return true;
         }
         self.asleep = true;
+        // The first poll afterwards wakes up.
+        self.look_at = Instant::from_nanos(0);
         self.turn += 1;
         for pair in self.pairs.iter_mut() {
             pair.flush();

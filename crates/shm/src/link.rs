@@ -34,7 +34,7 @@ pub struct ShmLink {
     held: Vec<PeerId>,
     polls: u32,
     /// When sockets are looked at, at the latest.
-    look_at: Instant,
+    pub(crate) look_at: Instant,
     pub(crate) now: Instant,
     /// How many pairs have begun to end.
     pub(crate) departures: u64,
@@ -100,8 +100,7 @@ impl ShmLink {
     }
 
     fn look_if_due(&mut self, sink: &mut impl Sink) -> usize {
-        let due = self.asleep
-            || !self.board.opening.is_empty()
+        let due = !self.board.opening.is_empty()
             || self.polls.is_multiple_of(POLLS_PER_LOOK)
             || self.now >= self.look_at;
         if due { self.look(sink) } else { 0 }

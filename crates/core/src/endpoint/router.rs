@@ -397,19 +397,27 @@ impl Router {
     /// the short path for themselves.
     #[inline(never)]
     fn route_access(&self, completion: &Completion, source: FiAddr) {
-        if completion.flags.contains(PIECE) {
-            return self.route_piece(completion, source);
+        if completion.flags.intersects(SEPARATE) {
+            return self.route_separate(completion, source);
         }
-        if completion.flags.contains(Flags::DEFERRED) {
-            return self.route_deferred(completion, source);
-        }
-        if let Some(tally) = self.access_tally(completion.flags) {
+        if self.accesses.any
+            && let Some(tally) = self.access_tally(completion.flags)
+        {
             tally.count(completion.len);
         }
         if let Some(cq) = &self.side(completion.flags).cq
             && completion.wanted
         {
             cq.push(&shown(completion), source.0);
+        }
+    }
+
+    /// Routes a result whose context is not the application's.
+    #[cold]
+    fn route_separate(&self, completion: &Completion, source: FiAddr) {
+        match completion.flags.contains(PIECE) {
+            true => self.route_piece(completion, source),
+            false => self.route_deferred(completion, source),
         }
     }
 

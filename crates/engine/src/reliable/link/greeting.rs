@@ -134,14 +134,16 @@ impl<P: PacketPort> ReliableLink<P> {
 
     /// Once a second: what may go, goes.
     pub(super) fn part(&mut self, sink: &mut impl Sink) {
-        for at in 0..self.peers.len() {
-            if let Some(Some(peer)) = self.peers.get(at)
-                && !peer.is_known
-                && peer.channel.is_unused()
-                && peer.heard_at.after(UNUSED) <= self.now
-            {
-                self.dismiss(PeerId(at as u32), sink);
-            }
+        let now = self.now;
+        let mut at = 0;
+        while let Some(further) = self.peers.iter().skip(at).position(|row| {
+            row.as_ref().is_some_and(|peer| {
+                !peer.is_known && peer.channel.is_unused() && peer.heard_at.after(UNUSED) <= now
+            })
+        }) {
+            at += further;
+            self.dismiss(PeerId(at as u32), sink);
+            at += 1;
         }
         if self.acquaintance.is_waiting() {
             self.give_numbers_back(sink);

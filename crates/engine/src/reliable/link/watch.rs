@@ -46,12 +46,12 @@ impl<P: PacketPort> ReliableLink<P> {
             true => self.now.after(PAUSE),
             false => Instant::END,
         };
-        let before = core::mem::take(&mut self.watch.awaited);
-        for id in &before {
+        for id in &self.watch.awaited {
             if let Some(Some(peer)) = self.peers.get_mut(id.index()) {
                 peer.awaited = false;
             }
         }
+        let before = self.watch.awaited.len();
         let (peers, awaited) = (&mut self.peers, &mut self.watch.awaited);
         sink.awaited(&mut |id| {
             if let Some(Some(peer)) = peers.get_mut(id.index())
@@ -61,9 +61,13 @@ impl<P: PacketPort> ReliableLink<P> {
                 awaited.push(id);
             }
         });
-        let now_awaited = self.watch.awaited.clone();
-        for id in before.into_iter().chain(now_awaited) {
+        let mut at = 0;
+        while let Some(&id) = self.watch.awaited.get(at) {
             self.attend(id);
+            at += 1;
+        }
+        if before != 0 {
+            self.watch.awaited.drain(..before);
         }
     }
 
