@@ -9,9 +9,12 @@
  *   flood         callers that leave at once, until this program is ended
  *   spin          as busy as a flood, but beside the endpoint
  *   claim         one caller that says that its name is that of the endpoint's peer, which the variable PEER names
+ *   claims        COUNT of those, which stay
  *   memory        hellos with memory that must not be mapped: huge pages, not sealed, too short, read-only
  *   greet         one caller that greets as it should; prints the abilities in the answer
  *   peers         COUNT callers with a name of their own each, that greet as they should and leave
+ *
+ * "descriptors" and "peers" of no COUNT go on until this program is ended, like a flood.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -179,7 +182,7 @@ static void send_descriptors(long count)
 
 	for (int i = 0; i < MOST_FILES; i++)
 		files[i] = i ? STDERR_FILENO : good_memory();
-	for (long i = 0; i < count; i++) {
+	for (long i = 0; !count || i < count; i++) {
 		int caller = call();
 
 		/* The first three greet, the last kind of packet is empty. */
@@ -264,6 +267,8 @@ int main(int argc, char **argv)
 		fail("nice");
 	if (user != geteuid() && (setgroups(0, NULL) || setgid((gid_t)user) || setuid(user)))
 		fail("setuid");
+	if (!count && (!strcmp(what, "descriptors") || !strcmp(what, "peers")))
+		printf("done\n");
 	if (!strcmp(what, "descriptors"))
 		send_descriptors(count);
 	else if (!strcmp(what, "silent"))
@@ -277,7 +282,12 @@ int main(int argc, char **argv)
 		for (printf("done\n");;)
 			close(socket(AF_UNIX, SOCK_SEQPACKET, 0));
 	file = good_memory();
-	for (long i = 0; i < count && !strcmp(what, "peers"); i++) {
+	if (!strcmp(what, "claims")) {
+		for (long i = 0; i < count; i++)
+			greet(call(), getenv("PEER"), &file, 1);
+		hold();
+	}
+	for (long i = 0; (!count || i < count) && !strcmp(what, "peers"); i++) {
 		char name[32];
 
 		snprintf(name, sizeof name, "visitor-%ld", i);

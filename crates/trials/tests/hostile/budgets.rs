@@ -1,22 +1,16 @@
 //! Untrusted peers that send what the target does not receive, and read what they do not take: what they can make it keep is
 //! bounded, and takes nothing away from other peers. Messages are built here by hand after docs/protocol/tcp.md.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use oxifabric_trials::{Library, Missing, Program, require, source};
 
 use crate::players::Players;
-use crate::streams::{frame, request};
-
-/// A bound on a hang, not an expectation.
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::streams::{frame, greet};
 
 const MIB: u64 = 1 << 20;
-
-/// How many rounds are timed.
-const ROUNDS: u64 = 100;
 
 /// A connection that says the same again and again, and reads nothing.
 struct Flood {
@@ -30,16 +24,7 @@ struct Flood {
 impl Flood {
     /// Introduces itself as the peer that listens at that port.
     fn start(address: SocketAddr, port: u16, frame: Vec<u8>) -> Self {
-        let mut stream = TcpStream::connect(address).expect("the peer listens");
-        stream
-            .set_read_timeout(Some(PATIENCE))
-            .expect("a timeout can be set");
-        stream
-            .write_all(&request(port))
-            .expect("a new connection takes a request");
-        stream
-            .read_exact(&mut [0; 40])
-            .expect("the peer is accepted");
+        let stream = greet(address, port);
         stream.set_nonblocking(true).expect("a socket can do that");
         Self {
             stream,
@@ -109,12 +94,6 @@ fn read_request(key: u64) -> Vec<u8> {
     message
 }
 
-fn finish(players: Players) {
-    let (asker, answerer) = players.stop();
-    asker.expect_success().expect_stdout(" 0 wrong\n");
-    answerer.expect_success().expect_stdout(" 0 wrong\n");
-}
-
 /// One posted receive that these peers could satisfy, and 256 MiB for what it lets in: half of that for all of them together, a
 /// quarter each, whether they stay or go.
 fn flood_with_messages() -> Result<(), Missing> {
@@ -127,7 +106,7 @@ fn flood_with_messages() -> Result<(), Missing> {
     };
     let mut players = Players::start_over("tcp", &program, &library, bounded);
     players.play(1);
-    let undisturbed = players.time_of(ROUNDS);
+    let undisturbed = players.usual_pace();
     let (address, before) = (players.address(), players.resident());
     // More than fits, so that each has to wait; some of it is in the sockets.
     const MOST: u64 = 400 * MIB;
@@ -143,10 +122,10 @@ fn flood_with_messages() -> Result<(), Missing> {
         let grown = players.resident().saturating_sub(before);
         assert!(grown < 200 * MIB, "{} MiB are kept", grown / MIB);
         if generation == 0 {
-            players.expect_fair(ROUNDS, undisturbed);
+            players.expect_fair_since(undisturbed);
         }
     }
-    finish(players);
+    players.finish();
     Ok(())
 }
 
@@ -157,7 +136,7 @@ fn flood_with_reads() -> Result<(), Missing> {
     let open = |player: Program| player.line("open");
     let mut players = Players::start_over("tcp", &program, &library, open);
     players.play(1);
-    let undisturbed = players.time_of(ROUNDS);
+    let undisturbed = players.usual_pace();
     let (address, before) = (players.address(), players.resident());
     let mut floods = Vec::new();
     for port in 1..=3 {
@@ -168,8 +147,8 @@ fn flood_with_reads() -> Result<(), Missing> {
     }
     let grown = players.resident().saturating_sub(before);
     assert!(grown < 128 * MIB, "{} MiB are kept", grown / MIB);
-    players.expect_fair(ROUNDS, undisturbed);
-    finish(players);
+    players.expect_fair_since(undisturbed);
+    players.finish();
     Ok(())
 }
 

@@ -2,7 +2,6 @@
 //! is made by `programs/callers.c` after docs/protocol/shm.md.
 
 use std::fs;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use oxifabric_trials::source::{self, Compiled};
@@ -14,8 +13,12 @@ use crate::players::Players;
 const OTHER: u32 = 65534;
 /// Callers that have not greeted: as many as docs/protocol/shm.md 2.9 lets in.
 const MOST_SILENT: usize = 64;
+/// Callers that claim the name of a live peer: as many as the same section lets wait for its end.
+const MOST_PARKED: usize = 128;
 /// What an honest peer is played for at a time, in rounds.
 const ROUNDS: u64 = 200;
+/// A bound on a hang, not an expectation.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Two players over shm and the program that attacks one of them.
 struct Scene {
@@ -39,29 +42,25 @@ impl Scene {
         Ok(Self { players, callers })
     }
 
-    /// Starts an attack on the answerer.
+    /// Starts an attack on the answerer, and waits until it says that it is done, or goes on from there.
     fn attack(&self, user: u32, what: &str, count: u64) -> Process {
-        let line = format!("{user} {} {what} {count}", self.players.name("answerer"));
-        let program = Program::new(self.callers.file()).line(&line);
-        program.env("PEER", self.players.name("asker")).start()
+        attack(&self.callers, &self.players, user, what, count)
     }
 
-    /// The same, until it says that it is done or has ended.
-    fn attack_until_done(&self, user: u32, what: &str, count: u64) -> Process {
-        let mut attack = self.attack(user, what, count);
-        let _ = attack.until(|attack| attack.stdout().contains("done\n"));
-        assert!(
-            attack.stdout().contains("done\n"),
-            "{}{}",
-            attack.stdout(),
-            attack.stderr()
+    /// Requires that the players keep at least half the pace beside an attack that they have beside a program that is as busy and
+    /// leaves them alone.
+    #[track_caller]
+    fn expect_fair(&mut self, user: u32, what: &str, count: u64) {
+        let harmless = if what == "silent" { "silent" } else { "spin" };
+        let callers = &self.callers;
+        let pace = |players: &Players, what: &str, count: u64| {
+            let _attack = attack(callers, players, user, what, count);
+            players.watched_pace()
+        };
+        self.players.expect_fair(
+            |players| pace(players, harmless, 0),
+            |players| pace(players, what, count),
         );
-        attack
-    }
-
-    fn descriptors(&self) -> usize {
-        let folder = format!("/proc/{}/fd", self.players.answerer());
-        fs::read_dir(Path::new(&folder)).map_or(0, Iterator::count)
     }
 
     /// How many pieces of other processes' memory the answerer has mapped.
@@ -73,37 +72,23 @@ impl Scene {
 
     /// Plays on until the answerer has at most so many descriptors.
     fn settle(&mut self, most: usize) {
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while self.descriptors() > most {
-            assert!(
-                Instant::now() < deadline,
-                "{} descriptors, more than {most}",
-                self.descriptors()
-            );
-            self.play();
+        let deadline = Instant::now() + PATIENCE;
+        while self.players.descriptors() > most {
+            let left = self.players.descriptors();
+            assert!(Instant::now() < deadline, "{left} descriptors of {most}");
+            self.players.play_on(ROUNDS);
         }
     }
+}
 
-    /// Plays, and returns how long it took.
-    fn play(&mut self) -> Duration {
-        let before = self.players.play(0);
-        let start = Instant::now();
-        self.players.play(before + ROUNDS);
-        start.elapsed()
-    }
-
-    /// The median of some plays.
-    fn pace(&mut self) -> Duration {
-        let mut plays: Vec<Duration> = (0..5).map(|_| self.play()).collect();
-        plays.sort();
-        plays[plays.len() / 2]
-    }
-
-    fn end(self) {
-        let (asker, answerer) = self.players.stop();
-        asker.expect_success().expect_stdout(" 0 wrong\n");
-        answerer.expect_success().expect_stdout(" 0 wrong\n");
-    }
+fn attack(callers: &Compiled, players: &Players, user: u32, what: &str, count: u64) -> Process {
+    let line = format!("{user} {} {what} {count}", players.name("answerer"));
+    let program = Program::new(callers.file()).line(&line);
+    let mut attack = program.env("PEER", players.name("asker")).start();
+    let _ = attack.until(|attack| attack.stdout().contains("done\n"));
+    let (said, reported) = (attack.stdout(), attack.stderr());
+    assert!(said.contains("done\n"), "{said}{reported}");
+    attack
 }
 
 /// Whether this test may act as another user.
@@ -122,32 +107,14 @@ fn own_user() -> u32 {
     fs::metadata("/proc/self").map_or(0, |about| about.uid())
 }
 
-/// Whether the players keep at least half their pace beside an attack, measured as often as a busy machine needs. They are compared with
-/// themselves beside a program that is as busy and leaves them alone.
-fn keeps_pace(scene: &mut Scene, user: u32, what: &str, count: u64) -> (bool, String) {
-    let harmless = if what == "flood" { "spin" } else { "silent" };
-    let mut seen = String::new();
-    for _ in 0..4 {
-        let idler = scene.attack_until_done(user, harmless, 0);
-        let alone = scene.pace();
-        drop(idler);
-        let attack = scene.attack_until_done(user, what, count);
-        let beside = scene.pace();
-        drop(attack);
-        seen += &format!("{alone:?} beside {harmless}, {beside:?} beside {what}\n");
-        if beside <= alone * 2 {
-            return (true, seen);
-        }
-    }
-    (false, seen)
-}
-
 fn leave_no_descriptor(user: u32) -> Result<(), Missing> {
     let mut scene = Scene::open("", 1024)?;
-    let before = scene.descriptors();
-    scene.attack_until_done(user, "descriptors", 10_000);
+    let before = scene.players.descriptors();
+    scene.attack(user, "descriptors", 10_000);
     scene.settle(before);
-    scene.end();
+    scene.expect_fair(user, "descriptors", 0);
+    scene.settle(before);
+    scene.players.finish();
     Ok(())
 }
 
@@ -165,71 +132,76 @@ fn ten_thousand_callers_of_another_user_that_send_descriptors_leave_none_open() 
 #[test]
 fn three_thousand_silent_callers_are_bounded_and_good_peers_play_on() {
     let mut scene = require!(Scene::open("", 1024));
-    let before = scene.descriptors();
-    let attack = scene.attack_until_done(own_user(), "silent", 3_000);
+    let before = scene.players.descriptors();
+    let attack = scene.attack(own_user(), "silent", 3_000);
     scene.settle(before + MOST_SILENT);
     drop(attack);
     scene.settle(before);
-    let (kept, seen) = keeps_pace(&mut scene, own_user(), "silent", 3_000);
-    assert!(kept, "{seen}");
-    scene.end();
+    scene.expect_fair(own_user(), "silent", 3_000);
+    scene.players.finish();
 }
 
 #[test]
 fn silent_callers_of_another_user_are_shown_the_door_at_once() {
     let other = require!(other_user());
     let mut scene = require!(Scene::open("", 1024));
-    let before = scene.descriptors();
-    let attack = scene.attack_until_done(other, "silent", 3_000);
+    let before = scene.players.descriptors();
+    let attack = scene.attack(other, "silent", 3_000);
     scene.settle(before);
     drop(attack);
-    let (kept, seen) = keeps_pace(&mut scene, other, "flood", 0);
-    assert!(kept, "{seen}");
-    scene.end();
+    scene.expect_fair(other, "flood", 0);
+    scene.players.finish();
 }
 
 #[test]
 fn good_peers_play_on_where_silent_callers_take_the_last_descriptors() {
     let mut scene = require!(Scene::open("", 48));
-    let (kept, seen) = keeps_pace(&mut scene, own_user(), "silent", 500);
-    assert!(kept, "{seen}");
-    let attack = scene.attack_until_done(own_user(), "silent", 500);
-    scene.play();
-    let taken = scene.descriptors();
+    scene.expect_fair(own_user(), "silent", 500);
+    let attack = scene.attack(own_user(), "silent", 500);
+    scene.players.play_on(ROUNDS);
+    let taken = scene.players.descriptors();
     assert!(taken <= 40, "{taken} of 48, so that none are left");
     drop(attack);
-    scene.end();
+    scene.players.finish();
 }
 
 #[test]
 fn two_thousand_peers_that_come_and_leave_without_a_message_leave_nothing() {
     let mut scene = require!(Scene::open("", 1024));
-    let (descriptors, mappings) = (scene.descriptors(), scene.mappings());
-    scene.attack_until_done(own_user(), "peers", 2_000);
+    let (descriptors, mappings) = (scene.players.descriptors(), scene.mappings());
+    scene.attack(own_user(), "peers", 2_000);
     scene.settle(descriptors);
     assert_eq!(scene.mappings(), mappings);
-    scene.end();
+    scene.expect_fair(own_user(), "peers", 0);
+    scene.settle(descriptors);
+    scene.players.finish();
 }
 
 #[test]
 fn a_flood_of_callers_leaves_good_peers_their_pace() {
     let mut scene = require!(Scene::open("", 1024));
-    let (kept, seen) = keeps_pace(&mut scene, own_user(), "flood", 0);
-    assert!(kept, "{seen}");
-    scene.end();
+    scene.expect_fair(own_user(), "flood", 0);
+    scene.players.finish();
 }
 
 #[test]
 fn a_caller_that_claims_the_name_of_a_live_peer_does_not_replace_it() {
     let mut scene = require!(Scene::open("", 1024));
-    let attack = scene.attack_until_done(own_user(), "claim", 2_000);
+    let before = scene.players.descriptors();
+    let attack = scene.attack(own_user(), "claim", 2_000);
     assert!(
         attack.stdout().contains("claim: no answer"),
         "{}",
         attack.stdout()
     );
-    scene.play();
-    scene.end();
+    // Many of them wait for the end of the peer, and more come than may wait.
+    let undisturbed = scene.players.usual_pace();
+    let attack = scene.attack(own_user(), "claims", 2 * MOST_PARKED as u64);
+    scene.settle(before + MOST_SILENT + 3 * MOST_PARKED);
+    scene.players.expect_fair_since(undisturbed);
+    drop(attack);
+    scene.settle(before);
+    scene.players.finish();
 }
 
 #[test]
@@ -242,23 +214,23 @@ fn a_root_endpoint_refuses_other_users_unless_it_is_told_and_never_reads_their_m
         ("65534", "greet: kind 2, abilities 0"),
     ] {
         let scene = require!(Scene::open(users, 1024));
-        let attack = scene.attack_until_done(other, "greet", 30_000);
+        let attack = scene.attack(other, "greet", 30_000);
         assert!(
             attack.stdout().contains(answer),
             "{users}: {}",
             attack.stdout()
         );
-        scene.end();
+        scene.players.finish();
     }
 }
 
 #[test]
 fn memory_that_could_kill_by_a_signal_is_refused() {
     let scene = require!(Scene::open("", 1024));
-    let attack = scene.attack_until_done(own_user(), "memory", 0);
+    let attack = scene.attack(own_user(), "memory", 0);
     for line in attack.stdout().lines().filter(|line| *line != "done") {
         let refused = line.ends_with("refused, cause 2") || line == "huge: impossible";
         assert!(refused, "{line}");
     }
-    scene.end();
+    scene.players.finish();
 }

@@ -23,7 +23,6 @@ const FROM: usize = 56;
 const GREETED: usize = 64;
 
 const MIB: u64 = 1 << 20;
-const ROUNDS: u64 = 100;
 
 /// A header with a credit of 1,024 packets.
 fn packet(kind: u8, to: u64, number: u64) -> Vec<u8> {
@@ -120,12 +119,6 @@ fn players(program: &source::Compiled, library: &Library) -> Players {
     players
 }
 
-fn finish(players: Players) {
-    let (asker, answerer) = players.stop();
-    asker.expect_success().expect_stdout(" 0 wrong\n");
-    answerer.expect_success().expect_stdout(" 0 wrong\n");
-}
-
 /// Another honest peer, which was not there when the attack came.
 fn expect_newcomer(program: &source::Compiled, library: &Library, players: &Players) {
     let line = format!("udp;ofi_rxd {} newcomer", players.meeting().display());
@@ -142,7 +135,7 @@ fn forge_sources() -> Result<(), Missing> {
     let library = Library::under_test()?;
     let program = source::compile_client("volley")?;
     let mut players = players(&program, &library);
-    let undisturbed = players.time_of(ROUNDS);
+    let undisturbed = players.usual_pace();
     let (target, before) = (players.address(), players.resident());
     let mut rounds = players.play(0);
     for host in 0..300_u32 {
@@ -162,9 +155,9 @@ fn forge_sources() -> Result<(), Missing> {
         grown < 8 * MIB,
         "{grown} bytes for sources that prove nothing"
     );
-    players.expect_fair(ROUNDS, undisturbed);
+    players.expect_fair_since(undisturbed);
     expect_newcomer(&program, &library, &players);
-    finish(players);
+    players.finish();
     Ok(())
 }
 
@@ -173,7 +166,7 @@ fn fill_channels() -> Result<(), Missing> {
     let library = Library::under_test()?;
     let program = source::compile_client("volley")?;
     let mut players = players(&program, &library);
-    let undisturbed = players.time_of(ROUNDS);
+    let undisturbed = players.usual_pace();
     let (target, before) = (players.address(), players.resident());
     let sources: Vec<Source> = (0..16)
         .map(|_| Source::at([127, 0, 0, 1], target))
@@ -192,9 +185,9 @@ fn fill_channels() -> Result<(), Missing> {
     }
     let grown = players.resident().saturating_sub(before);
     assert!(grown < 200 * MIB, "{} MiB are kept", grown / MIB);
-    players.expect_fair(ROUNDS, undisturbed);
+    players.expect_fair_since(undisturbed);
     expect_newcomer(&program, &library, &players);
-    finish(players);
+    players.finish();
     Ok(())
 }
 
@@ -226,7 +219,7 @@ fn reflect() -> Result<(), Missing> {
         let said = silent.0.recv(&mut [0; 100]);
         assert!(said.is_err(), "{said:?} bytes more");
     }
-    finish(players);
+    players.finish();
     Ok(())
 }
 

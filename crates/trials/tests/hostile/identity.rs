@@ -32,13 +32,10 @@ fn impostor() -> Result<(), Missing> {
         assert_eq!(greet_as(answerer.port(), asker), REFUSAL);
         rounds = players.play(rounds + 1);
     }
-    let slowdown = players.slowdown(|| {
+    players.expect_fair_while(|| {
         greet_as(asker.port(), answerer);
     });
-    assert!(slowdown < 2.0, "{slowdown} times as long for a round");
-    let (asker, answerer) = players.stop();
-    asker.expect_success().expect_stdout(" 0 wrong\n");
-    answerer.expect_success().expect_stdout(" 0 wrong\n");
+    players.finish();
     Ok(())
 }
 
@@ -48,18 +45,20 @@ fn noise() -> Result<(), Missing> {
     let program = source::compile_client("volley")?;
     let mut players = Players::start_over("tcp", &program, &library, |program| program);
     let rounds = players.play(1);
-    for _ in 0..1000 {
-        let mut stream = TcpStream::connect(players.address()).expect("the peer listens");
+    let address = players.address();
+    let talk = || {
+        let mut stream = TcpStream::connect(address).expect("the peer listens");
         let _ = stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
         let timeout = stream.set_read_timeout(Some(PATIENCE));
         timeout.expect("a timeout can be set");
         let _ = stream.read(&mut [0; 1]);
-    }
+    };
+    (0..1000).for_each(|_| talk());
     players.play(rounds + 1);
-    let (asker, answerer) = players.stop();
-    asker.expect_success().expect_stdout(" 0 wrong\n");
-    let lines = answerer.expect_success().stderr.lines().count();
-    assert!((1..50).contains(&lines), "{lines} lines");
+    players.expect_fair_while(talk);
+    let lines = players.finish().stderr.lines().count();
+    // It lasts some seconds, in each of which there may be two or three.
+    assert!((1..100).contains(&lines), "{lines} lines");
     Ok(())
 }
 

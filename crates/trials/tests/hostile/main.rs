@@ -7,6 +7,7 @@ mod calls;
 mod datagrams;
 mod identity;
 mod keys;
+mod pace;
 mod players;
 mod privileges;
 mod soak;

@@ -3,16 +3,9 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use oxifabric_trials::source::Compiled;
 use oxifabric_trials::{Library, Outcome, Process, Program, Scratch};
-
-/// How long a turn takes in which rounds are counted, how many turns there are of each kind, and how often it is tried.
-const TURN: Duration = Duration::from_millis(200);
-const TURNS: usize = 5;
-const ATTEMPTS: usize = 4;
 
 /// Two peers that send each other messages and check them.
 pub(crate) struct Players {
@@ -55,13 +48,7 @@ impl Players {
     pub(crate) fn play(&mut self, rounds: u64) -> u64 {
         let file = self.meeting.join("rounds");
         let played = self.asker.until(|_| recorded(&file) >= rounds);
-        assert_eq!(
-            played,
-            Ok(()),
-            "{}\n{}",
-            self.asker.stdout(),
-            self.asker.stderr()
-        );
+        assert_eq!(played, Ok(()), "{}", self.said());
         recorded(&file)
     }
 
@@ -82,41 +69,31 @@ impl Players {
         String::from_utf8_lossy(name).into_owned()
     }
 
-    /// How many times as long a round takes while `attack` is repeated: medians of turns with and without it, the least of a
-    /// few attempts, because other things happen on the machine, too.
-    pub(crate) fn slowdown(&mut self, mut attack: impl FnMut()) -> f64 {
-        let mut attempt = || {
-            let (mut quiet, mut loud) = (Vec::new(), Vec::new());
-            for _ in 0..TURNS {
-                quiet.push(self.pace(|| {}));
-                loud.push(self.pace(&mut attack));
-            }
-            median(quiet) / median(loud)
-        };
-        let mut least = f64::INFINITY;
-        for _ in 0..ATTEMPTS {
-            least = least.min(attempt());
-            if least < 1.5 {
-                break;
-            }
-        }
-        least
+    /// How many rounds have been played.
+    pub(crate) fn recorded(&self) -> u64 {
+        recorded(&self.meeting.join("rounds"))
     }
 
-    /// How many rounds are played in a second while `meanwhile` is repeated.
-    fn pace(&self, mut meanwhile: impl FnMut()) -> f64 {
-        let file = self.meeting.join("rounds");
-        let (start, before) = (Instant::now(), recorded(&file));
-        while start.elapsed() < TURN {
-            meanwhile();
-            thread::yield_now();
-        }
-        (recorded(&file) - before) as f64 / start.elapsed().as_secs_f64()
+    /// What the asker has said.
+    pub(crate) fn said(&self) -> String {
+        format!("{}\n{}", self.asker.stdout(), self.asker.stderr())
+    }
+
+    /// Waits until so many more rounds have been played.
+    pub(crate) fn play_on(&mut self, more: u64) {
+        let before = self.recorded();
+        self.play(before + more);
     }
 
     /// The number of the answerer's process.
     pub(crate) fn answerer(&self) -> u32 {
         self.answerer.id()
+    }
+
+    /// How many descriptors the answerer has open.
+    pub(crate) fn descriptors(&self) -> usize {
+        let folder = fs::read_dir(format!("/proc/{}/fd", self.answerer.id()));
+        folder.expect("it runs").count()
     }
 
     /// Where they meet.
@@ -132,32 +109,18 @@ impl Players {
         pages.and_then(|pages| pages.parse().ok()).unwrap_or(0) * 4096
     }
 
-    /// How long so many rounds take from now on: the median of several times as many.
-    pub(crate) fn time_of(&mut self, rounds: u64) -> Duration {
-        let mut times: Vec<Duration> = (0..5)
-            .map(|_| {
-                let before = self.play(0);
-                let start = Instant::now();
-                self.play(before + rounds);
-                start.elapsed()
-            })
-            .collect();
-        times.sort();
-        times[times.len() / 2]
-    }
-
-    /// Requires that rounds take no more than twice the time that they took undisturbed. Other programs of the machine may
-    /// disturb one measurement, so there are several.
-    #[track_caller]
-    pub(crate) fn expect_fair(&mut self, rounds: u64, undisturbed: Duration) {
-        let times: Vec<Duration> = (0..5).map(|_| self.time_of(rounds)).collect();
-        let fair = times.iter().any(|time| *time <= undisturbed * 2);
-        assert!(fair, "{rounds} rounds took {undisturbed:?}, now {times:?}");
-    }
-
-    pub(crate) fn stop(self) -> (Outcome, Outcome) {
+    fn stop(self) -> (Outcome, Outcome) {
         fs::write(self.meeting.join("stop"), "").expect("the meeting place is writable");
         oxifabric_trials::pair::wait_both(self.asker, self.answerer)
+    }
+
+    /// Ends the game, of which no message was lost or wrong; returns what the answerer said.
+    #[track_caller]
+    pub(crate) fn finish(self) -> Outcome {
+        let (asker, answerer) = self.stop();
+        asker.expect_success().expect_stdout(" 0 wrong\n");
+        answerer.expect_success().expect_stdout(" 0 wrong\n");
+        answerer
     }
 }
 
@@ -169,11 +132,6 @@ fn address_of(player: &Process) -> SocketAddr {
     address
         .and_then(|text| text.parse().ok())
         .expect("it printed its address")
-}
-
-fn median(mut numbers: Vec<f64>) -> f64 {
-    numbers.sort_by(f64::total_cmp);
-    numbers[numbers.len() / 2]
 }
 
 fn recorded(rounds: &Path) -> u64 {

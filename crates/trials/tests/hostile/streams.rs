@@ -201,9 +201,7 @@ fn play_among(visitors: &[Stranger]) -> Result<(), Missing> {
         visits.push((visitor.name, visitor.visit(address)));
         rounds = players.play(rounds + 1);
     }
-    let (asker, answerer) = players.stop();
-    asker.expect_success().expect_stdout(" 0 wrong\n");
-    answerer.expect_success().expect_stdout(" 0 wrong\n");
+    let answerer = players.finish();
     for (name, names) in visits {
         let names: Vec<String> = names.iter().map(SocketAddr::to_string).collect();
         let is_about = |line: &&str| names.iter().any(|name| is_named(line, name));

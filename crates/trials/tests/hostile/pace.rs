@@ -1,0 +1,88 @@
+//! How fast the honest peers play beside an attacker, compared with how fast they play without it in the same run. Other programs
+//! of the machine disturb single turns and whole measurements, so medians count, and a measurement may be repeated.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::players::Players;
+
+/// How long a turn takes in which rounds are counted, and how many rounds it has at least.
+const TURN: Duration = Duration::from_millis(200);
+const ROUNDS: u64 = 200;
+/// How often a turn is looked at that is only watched.
+const GLANCE: Duration = Duration::from_millis(2);
+/// How many turns there are of each kind, and how often it is tried.
+const TURNS: usize = 5;
+const ATTEMPTS: usize = 4;
+/// A bound on a hang, not an expectation.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How many times as long as undisturbed a round may take.
+const FAIR: f64 = 2.0;
+
+impl Players {
+    /// How many rounds are played in a second of one turn, in which `meanwhile` is repeated.
+    pub(crate) fn pace(&self, mut meanwhile: impl FnMut()) -> f64 {
+        let (start, before) = (Instant::now(), self.recorded());
+        loop {
+            meanwhile();
+            let (elapsed, played) = (start.elapsed(), self.recorded() - before);
+            if elapsed >= TURN && played >= ROUNDS {
+                return played as f64 / elapsed.as_secs_f64();
+            }
+            assert!(elapsed < PATIENCE, "{played} rounds\n{}", self.said());
+        }
+    }
+
+    /// The same in a turn that is only watched.
+    pub(crate) fn watched_pace(&self) -> f64 {
+        self.pace(|| thread::sleep(GLANCE))
+    }
+
+    /// The median of several turns that are only watched.
+    pub(crate) fn usual_pace(&self) -> f64 {
+        median((0..TURNS).map(|_| self.watched_pace()).collect())
+    }
+
+    /// Requires that a round takes less than twice as long beside an attack as it takes `alone`. Both are paces of one turn.
+    #[track_caller]
+    pub(crate) fn expect_fair(
+        &mut self,
+        mut alone: impl FnMut(&mut Self) -> f64,
+        mut beside: impl FnMut(&mut Self) -> f64,
+    ) {
+        let mut seen = Vec::new();
+        for _ in 0..ATTEMPTS {
+            let (mut quiet, mut loud) = (Vec::new(), Vec::new());
+            for _ in 0..TURNS {
+                quiet.push(alone(self));
+                loud.push(beside(self));
+            }
+            let (quiet, loud) = (median(quiet), median(loud));
+            if quiet < loud * FAIR {
+                return;
+            }
+            seen.push((quiet, loud));
+        }
+        panic!("rounds a second alone and beside the attack: {seen:?}");
+    }
+
+    /// The same for an attack that a call makes and that is repeated. Alone means beside a thread that is as busy.
+    #[track_caller]
+    pub(crate) fn expect_fair_while(&mut self, mut attack: impl FnMut()) {
+        self.expect_fair(
+            |players| players.pace(thread::yield_now),
+            |players| players.pace(&mut attack),
+        );
+    }
+
+    /// The same for an attack that goes on, or whose remains last, since they were `undisturbed`.
+    #[track_caller]
+    pub(crate) fn expect_fair_since(&mut self, undisturbed: f64) {
+        self.expect_fair(|_| undisturbed, |players| players.watched_pace());
+    }
+}
+
+fn median(mut numbers: Vec<f64>) -> f64 {
+    numbers.sort_by(f64::total_cmp);
+    numbers[numbers.len() / 2]
+}
