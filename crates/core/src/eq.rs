@@ -6,7 +6,6 @@ use core::ffi::{c_char, c_int, c_void};
 use core::ptr::NonNull;
 use core::slice;
 use std::sync::{Mutex, OnceLock};
-use std::time::Duration;
 
 use oxifabric_abi::{
     FI_AFFINITY, FI_CLASS_EQ, FI_PEEK, FI_VERSION, FI_WAIT_NONE, FI_WRITE, fi_eq_attr, fi_eq_entry,
@@ -15,7 +14,7 @@ use oxifabric_abi::{
 use oxifabric_types::{Errno, Instant, strerror_c};
 
 use crate::absent;
-use crate::clock::Deadline;
+use crate::clock::{self, Deadline};
 use crate::domain::lock;
 use crate::fabric::Fabric;
 use crate::handle::{self, Fid, Object, Ref, Uses, count, failed, object, publish, status, table};
@@ -127,9 +126,9 @@ impl Eq {
         lock(&self.events).forget(fid);
     }
 
-    /// Drops the requests for connections of an endpoint that have not been read for so long.
-    pub(crate) fn forget_unread(&self, fid: usize, now: Instant, limit: Duration) {
-        lock(&self.events).forget_unread(fid, now, limit);
+    /// Drops the requests for connections of an endpoint that have not been read for long.
+    pub(crate) fn forget_unread(&self, fid: usize, now: Instant) {
+        lock(&self.events).forget_unread(fid, now);
     }
 
     /// Reports what became of a connection.
@@ -177,7 +176,7 @@ impl Eq {
 
     /// Reads one event; returns its length.
     fn read(&self, event: Option<&mut u32>, into: &mut [u8], flags: u64) -> Result<usize, Errno> {
-        if lock(&self.events).is_empty() {
+        if lock(&self.events).asks_for_progress(clock::now) {
             self.members.progress();
             self.fabric.drive_works();
         }

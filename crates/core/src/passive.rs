@@ -11,7 +11,6 @@ use core::ptr::NonNull;
 use std::os::fd::RawFd;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use oxifabric_abi::{FI_BACKLOG, FI_CLASS_EQ, FI_CLASS_PEP, FI_CONNREQ, fi_ops, fid, fid_pep};
 use oxifabric_types::{Errno, Info, Instant};
@@ -36,9 +35,6 @@ const BACKLOG: usize = 1024;
 
 /// The share of the process's descriptors that they may have, each of which has one.
 const SHARE: usize = 2;
-
-/// How long a request may be unread where there is no room for others. A program that reads its queue at all reads it in that time.
-const UNREAD: Duration = Duration::from_secs(10);
 
 /// A passive endpoint.
 #[repr(C)]
@@ -246,7 +242,7 @@ impl<P: MsgProvider> Drive for PassiveEndpoint<P> {
         let backlog = self.backlog.load(Ordering::Relaxed);
         let now = clock::now();
         if self.waiting.count() >= backlog {
-            eq.forget_unread(self.address(), now, UNREAD);
+            eq.forget_unread(self.address(), now);
         }
         let room = backlog.saturating_sub(self.waiting.count());
         let mut requests = Vec::new();

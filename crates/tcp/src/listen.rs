@@ -5,9 +5,11 @@ use std::fs::File;
 use std::hash::{BuildHasher, Hasher};
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 
+use oxifabric_core::descriptors;
 use oxifabric_types::Instant;
-use oxifabric_wire::tcp::cm::{CmKind, DATA_MAX, HEADER_LEN};
+use oxifabric_wire::tcp::cm::CmKind;
 
 use crate::cm::{Inbox, Message, Unreadable, compose};
 use crate::sys::Socket;
@@ -15,16 +17,23 @@ use crate::sys::Socket;
 /// How many connections may wait in the kernel.
 const BACKLOG: i32 = 4096;
 
-/// How many visitors are kept; when one more comes, the oldest goes.
+/// How many callers are refused during one poll when the system has no descriptors left.
+const AWAY_PER_POLL: usize = 4;
+
+/// How many visitors are kept at most; when one more comes, the oldest goes.
 const VISITORS_MAX: usize = 256;
+
+/// The share of the process's descriptors that visitors may have: those that say nothing must not take the last ones.
+const SHARE: usize = 8;
 
 /// The listening socket of an endpoint.
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: Socket,
     name: SocketAddr,
-    /// A descriptor that is kept for the case that there are no others left: with it a caller can be taken in and refused.
-    spare: Option<File>,
+    /// A descriptor that is kept for the case that there are no others left: with it a caller can be taken in and refused, and is
+    /// the spare one then, until there is another caller.
+    spare: Option<OwnedFd>,
 }
 
 impl Listener {
@@ -59,20 +68,34 @@ impl Listener {
         self.socket.reuse_address()
     }
 
+    /// Refuses some of the callers that wait, so that later ones do not all wait behind them. Returns how many were refused, and
+    /// whether it can go on: without the spare descriptor the listener has to rest.
+    pub(crate) fn turn_away(&mut self) -> (usize, bool) {
+        for refused in 0..AWAY_PER_POLL {
+            match self.refuse_one() {
+                Some(true) => {}
+                Some(false) => return (refused, true),
+                None => return (refused, false),
+            }
+        }
+        (AWAY_PER_POLL, true)
+    }
+
     /// Refuses the caller that has waited longest, by the descriptor that is kept for this; tells whether there was one. `None`
     /// if that descriptor is lost.
-    pub(crate) fn turn_away(&mut self) -> Option<bool> {
+    fn refuse_one(&mut self) -> Option<bool> {
         drop(self.spare.take());
         let caller = self.socket.accept();
-        if let Ok((socket, _)) = &caller {
-            // What it has asked has to be read, or the kernel answers with a reset instead of this.
-            let _ = socket.recv(&mut [0; HEADER_LEN + DATA_MAX]);
-            let _ = socket.send(&compose(CmKind::Refusal, &[]));
-            socket.shut_writing();
-        }
         let came = caller.is_ok();
-        drop(caller);
-        self.spare = keep().ok();
+        self.spare = match caller {
+            Ok((socket, _)) => {
+                let _ = socket.send(&compose(CmKind::Refusal, &[]));
+                socket.shut_writing();
+                // If it were closed before it has asked, the kernel would answer with a reset instead of this.
+                Some(socket.into())
+            }
+            Err(_) => keep().ok(),
+        };
         self.spare.is_some().then_some(came)
     }
 
@@ -92,8 +115,8 @@ impl Listener {
 }
 
 /// Opens a descriptor that is good for nothing.
-fn keep() -> io::Result<File> {
-    File::open("/dev/null")
+fn keep() -> io::Result<OwnedFd> {
+    File::open("/dev/null").map(OwnedFd::from)
 }
 
 fn bound(at: &SocketAddr) -> io::Result<Socket> {
@@ -185,13 +208,23 @@ fn gone(inbox: &Inbox) -> Said {
 }
 
 /// All visitors, by a key that is never used twice.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Visitors {
     list: Vec<Visitor>,
+    most: usize,
     serial: u32,
 }
 
 impl Visitors {
+    /// As many as this process has descriptors for.
+    pub(crate) fn new() -> Self {
+        Self {
+            list: Vec::new(),
+            most: (descriptors::limit() / SHARE).clamp(1, VISITORS_MAX),
+            serial: 0,
+        }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
@@ -203,7 +236,7 @@ impl Visitors {
 
     /// Lets a visitor in; returns its key.
     pub(crate) fn enter(&mut self, socket: Socket, from: SocketAddr, deadline: Instant) -> u32 {
-        if self.list.len() >= VISITORS_MAX {
+        if self.list.len() >= self.most {
             self.list.remove(0);
         }
         self.serial = self.serial.wrapping_add(1);

@@ -12,6 +12,10 @@ use crate::info;
 /// How many events wait at most, if the application did not ask for more.
 const LIMIT: usize = 1 << 16;
 
+/// How long a request for a connection may be unread where there is no room for others. A program that reads its queue at all reads
+/// it in that time.
+const UNREAD: Duration = Duration::from_secs(10);
+
 /// What a control operation that failed leaves behind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failed {
@@ -111,6 +115,18 @@ impl Events {
         self.list.is_empty() && !self.overrun
     }
 
+    /// Tells whether what feeds the queue is to be looked at before it is read: there is nothing to read, or a request is so old that
+    /// later ones may need its room.
+    pub(super) fn asks_for_progress(&self, now: impl FnOnce() -> Instant) -> bool {
+        match self.list.front() {
+            Some(Event::Cm(Cm {
+                info: Some(unseen), ..
+            })) => now().since(unseen.since) > UNREAD,
+            Some(_) => false,
+            None => !self.overrun,
+        }
+    }
+
     /// Queues an event.
     ///
     /// # Errors
@@ -141,9 +157,9 @@ impl Events {
         });
     }
 
-    /// Drops the requests of an object that have not been read for so long.
-    pub(super) fn forget_unread(&mut self, fid: usize, now: Instant, limit: Duration) {
-        let is_old = |unseen: &Unseen| now.since(unseen.since) > limit;
+    /// Drops the requests of an object that have not been read for long.
+    pub(super) fn forget_unread(&mut self, fid: usize, now: Instant) {
+        let is_old = |unseen: &Unseen| now.since(unseen.since) > UNREAD;
         self.list.retain(|event| match event {
             Event::Cm(cm) if cm.fid == fid => !cm.info.as_ref().is_some_and(is_old),
             _ => true,
@@ -319,9 +335,13 @@ mod tests {
             assert_eq!(events.push_cm(request), Ok(()));
         }
         assert_eq!(events.push_cm(connected(7, b"")), Ok(()));
-        let now = Instant::from_nanos(11_500_000_000);
-        events.forget_unread(8, now, Duration::from_secs(9));
-        events.forget_unread(7, now, Duration::from_secs(9));
+        let soon = Instant::from_nanos(10_500_000_000);
+        let now = Instant::from_nanos(12_500_000_000);
+        assert!(!events.asks_for_progress(|| soon));
+        assert!(events.asks_for_progress(|| now));
+        events.forget_unread(8, now);
+        events.forget_unread(7, now);
+        assert!(!events.asks_for_progress(|| now));
         assert_eq!((events.list.len(), DROPPED.load(Ordering::Relaxed)), (2, 2));
     }
 

@@ -17,9 +17,6 @@ use crate::sys::{Interest, Socket};
 /// How many are let in during one poll.
 const PER_POLL: usize = 32;
 
-/// How many waiting callers are refused during one poll when the system has no descriptors left.
-const AWAY_PER_POLL: usize = 4;
-
 /// How long nobody is let in when the system has no descriptors left.
 const CLOSED: Duration = Duration::from_millis(100);
 
@@ -40,14 +37,12 @@ impl TcpLink {
         }
     }
 
-    /// There are no descriptors left: refuses some of the callers that wait, so that later ones do not all wait behind them.
+    /// There are no descriptors left.
     fn turn_away(&mut self) {
-        for _ in 0..AWAY_PER_POLL {
-            match self.listener.turn_away() {
-                Some(true) => self.connections.rejected += 1,
-                Some(false) => return,
-                None => return self.close_door(),
-            }
+        let (refused, goes_on) = self.listener.turn_away();
+        self.connections.rejected += refused as u64;
+        if !goes_on {
+            self.close_door();
         }
     }
 

@@ -54,7 +54,7 @@ impl Device for TcpLink {
             timer,
             timer_at: None,
             peers: Peers::default(),
-            visitors: Visitors::default(),
+            visitors: Visitors::new(),
             challenges: Vec::new(),
             closing: VecDeque::new(),
             ready: Vec::new(),

@@ -83,13 +83,18 @@ impl TcpListener {
                 Ok((socket, from)) => self.let_in(socket, from),
                 Err(error) if gone_already(&error) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(_) => {
-                    // The listener would stay readable and keep a sleeping caller awake.
-                    self.closed_until = Some(self.now.after(CLOSED));
-                    self.watch_door(false);
-                    return;
-                }
+                Err(_) => return self.turn_away(),
             }
+        }
+    }
+
+    /// There are no descriptors left. Where there is not even one to refuse callers with, the listener would stay readable and keep
+    /// a sleeping caller awake.
+    fn turn_away(&mut self) {
+        let (_, goes_on) = self.listener.turn_away();
+        if !goes_on {
+            self.closed_until = Some(self.now.after(CLOSED));
+            self.watch_door(false);
         }
     }
 
@@ -215,7 +220,7 @@ impl connection::Listener for TcpListener {
             open: false,
             poller,
             timer,
-            visitors: Visitors::default(),
+            visitors: Visitors::new(),
             queue: VecDeque::new(),
             closed_until: None,
             events: Vec::new(),

@@ -32,6 +32,12 @@ impl From<OwnedFd> for Socket {
     }
 }
 
+impl From<Socket> for OwnedFd {
+    fn from(socket: Socket) -> Self {
+        socket.0
+    }
+}
+
 impl Socket {
     /// Opens a socket of the family of `like`.
     pub(crate) fn open(like: &SocketAddr) -> io::Result<Self> {

@@ -224,6 +224,49 @@ fn a_root_endpoint_refuses_other_users_unless_it_is_told_and_never_reads_their_m
     }
 }
 
+/// A page of huge memory that any program may take, as long as this is there.
+struct HugePage {
+    before: String,
+}
+
+const HUGE_PAGES: &str = "/proc/sys/vm/nr_hugepages";
+
+impl HugePage {
+    fn add() -> Result<Self, Missing> {
+        let missing = || Missing("the number of huge pages cannot be changed".into());
+        let before = fs::read_to_string(HUGE_PAGES).map_err(|_| missing())?;
+        let count: u64 = before.trim().parse().map_err(|_| missing())?;
+        let wanted = (count + 1).to_string();
+        fs::write(HUGE_PAGES, &wanted).map_err(|_| missing())?;
+        let page = Self { before };
+        let is_there = fs::read_to_string(HUGE_PAGES).is_ok_and(|now| now.trim() == wanted);
+        is_there.then_some(page).ok_or_else(missing)
+    }
+}
+
+impl Drop for HugePage {
+    fn drop(&mut self) {
+        let _ = fs::write(HUGE_PAGES, &self.before);
+    }
+}
+
+/// Memory is refused that looks complete and from which pages can be taken away later.
+fn refuse_memory() -> Result<(), Missing> {
+    let _page = HugePage::add()?;
+    let scene = Scene::open("", 1024)?;
+    let attack = scene.attack(own_user(), "memory", 0);
+    for line in attack.stdout().lines().filter(|line| *line != "done") {
+        assert!(line.ends_with("refused, cause 2"), "{line}");
+    }
+    scene.players.finish();
+    Ok(())
+}
+
+#[test]
+fn memory_of_huge_pages_that_are_there_is_refused() {
+    require!(refuse_memory());
+}
+
 #[test]
 fn memory_that_could_kill_by_a_signal_is_refused() {
     let scene = require!(Scene::open("", 1024));

@@ -3,10 +3,12 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use oxifabric_trials::{Library, Missing, require, source};
+use oxifabric_trials::{Library, Missing, Program, Scratch, pair, port, require, source};
 
-use crate::players::Players;
+use crate::players::{Players, address_of};
 use crate::streams::{PATIENCE, request};
+
+const REFUSAL: u8 = 6;
 
 /// How a request is answered that names this port: the kind of the answer.
 fn greet_as(port: u16, address: SocketAddr) -> u8 {
@@ -21,7 +23,6 @@ fn greet_as(port: u16, address: SocketAddr) -> u8 {
 
 /// Another process in the name of the asker does not get its place, whatever it tries.
 fn impostor() -> Result<(), Missing> {
-    const REFUSAL: u8 = 6;
     let library = Library::under_test()?;
     let program = source::compile_client("volley")?;
     let mut players = Players::start(&program, &library);
@@ -37,6 +38,47 @@ fn impostor() -> Result<(), Missing> {
     });
     players.finish();
     Ok(())
+}
+
+/// Another process in the name of a live peer says that this cannot be connected to. It is not believed: when the peer is started
+/// again, it is called.
+fn slander() -> Result<(), Missing> {
+    /// Where a request has its features, and the one of a peer behind a firewall.
+    const FEATURES: usize = 33;
+    const FIREWALL: u8 = 1;
+    let library = Library::under_test()?;
+    let program = source::compile_client("phoenix")?;
+    let (meeting, port) = (Scratch::new(), port::free());
+    let start = |role: &str| {
+        let line = format!("tcp {} {port} {role}", meeting.path().display());
+        let program = Program::new(program.file()).library(&library);
+        program.line(&line).start()
+    };
+    let (mut first, mut steady) = (start("first"), start("steady"));
+    let transferring = steady.until(|process| process.stdout().contains("transferring\n"));
+    assert_eq!(transferring, Ok(()), "{}", steady.stdout());
+    let mut stream = TcpStream::connect(address_of(&steady)).expect("the peer listens");
+    let mut slander = request(port);
+    slander[FEATURES] = FIREWALL;
+    stream.write_all(&slander).expect("a new connection");
+    let timeout = stream.set_read_timeout(Some(PATIENCE));
+    timeout.expect("a timeout can be set");
+    let mut answer = [0; 40];
+    stream.read_exact(&mut answer).expect("it is answered");
+    assert_eq!(answer[1], REFUSAL);
+    first.kill();
+    // Its port is free once it is gone.
+    let _ = first.wait();
+    let (second, steady) = pair::wait_both(start("second"), steady);
+    let answered = "answered: rebirth\n";
+    steady.expect_success().expect_stdout(answered);
+    second.expect_success();
+    Ok(())
+}
+
+#[test]
+fn a_peer_is_called_again_whatever_another_process_said_in_its_name() {
+    require!(slander());
 }
 
 /// A thousand connections with nonsense, each from another port, have a few lines in the log.

@@ -5,6 +5,7 @@ mod budgets;
 mod callers;
 mod calls;
 mod datagrams;
+mod doors;
 mod identity;
 mod keys;
 mod pace;

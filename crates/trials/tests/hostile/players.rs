@@ -124,7 +124,8 @@ impl Players {
     }
 }
 
-fn address_of(player: &Process) -> SocketAddr {
+/// Where a program can be reached, which prints it.
+pub(crate) fn address_of(player: &Process) -> SocketAddr {
     let printed = player.stdout();
     let address = printed
         .lines()

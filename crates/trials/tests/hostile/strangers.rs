@@ -6,7 +6,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use oxifabric_trials::{Library, Missing, Program, installed, require, source};
 
 use crate::players::Players;
-use crate::streams::{frame, greet, is_dropped};
+use crate::streams::{frame, greet, is_dropped, request};
 
 /// As many as that connect, introduce themselves as peers, announce a message that does not fit any budget, and leave.
 fn break_off(address: SocketAddr, ports: std::ops::Range<u16>) -> Vec<TcpStream> {
@@ -71,6 +71,38 @@ fn idle_crowd() -> Result<(), Missing> {
     drop(crowd);
     players.finish();
     Ok(())
+}
+
+/// As many that connect and say nothing, or half of a greeting: the oldest go, and few descriptors are theirs.
+fn silent_crowd() -> Result<(), Missing> {
+    let library = Library::under_test()?;
+    let program = source::compile_client("volley")?;
+    installed("prlimit")?;
+    let limit = [format!("--nofile={DESCRIPTORS}:{DESCRIPTORS}")];
+    let few = |program: Program| program.under("prlimit", &limit);
+    let mut players = Players::start_over("tcp", &program, &library, few);
+    players.play(1);
+    let (address, before) = (players.address(), players.descriptors());
+    let call = |number: usize| {
+        let mut stream = TcpStream::connect(address).expect("the peer listens");
+        let half = &request(1)[..16 * (number % 2)];
+        stream.write_all(half).expect("a new connection");
+        stream
+    };
+    let crowd: Vec<_> = (0..500).map(call).collect();
+    players.play_on(500);
+    let taken = players.descriptors() - before;
+    assert!(taken <= DESCRIPTORS / 8, "{taken} of {DESCRIPTORS}");
+    let mut numbers = 0..;
+    players.expect_fair_while(|| drop(numbers.next().map(call)));
+    drop(crowd);
+    players.finish();
+    Ok(())
+}
+
+#[test]
+fn connections_that_say_nothing_have_a_few_descriptors() {
+    require!(silent_crowd());
 }
 
 #[test]

@@ -1,0 +1,228 @@
+//! Callers of tcp where the process has no descriptor left, and where its program is slow to read the requests.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use oxifabric_trials::{Library, Missing, Process, Program, Scratch, installed, require, source};
+
+use crate::players::{Players, address_of};
+use crate::streams::{PATIENCE, is_dropped, request};
+
+const REFUSAL: u8 = 6;
+
+/// How many callers wait where they cannot even be refused.
+const WAITING: usize = 8;
+
+/// Requests that a passive endpoint is told to hold.
+const BACKLOG: usize = 4;
+
+/// A request for a connection of a connected endpoint, with data.
+fn request_with(data: &str) -> Vec<u8> {
+    let mut message = vec![3, 0, 0, data.len() as u8];
+    message.extend([0; 20]);
+    message.extend(1_u64.to_ne_bytes());
+    message.extend(data.bytes());
+    message
+}
+
+fn ask(address: SocketAddr, words: &[u8]) -> TcpStream {
+    let mut stream = TcpStream::connect(address).expect("the peer listens");
+    let timeout = stream.set_read_timeout(Some(PATIENCE));
+    timeout.expect("a timeout can be set");
+    stream.write_all(words).expect("a new connection");
+    stream
+}
+
+/// Reads the header of an answer: its kind, and the data behind it.
+fn answer(stream: &mut TcpStream) -> (u8, Vec<u8>) {
+    let mut header = [0; 32];
+    stream.read_exact(&mut header).expect("it is answered");
+    let mut data = vec![0; usize::from(header[3])];
+    stream.read_exact(&mut data).expect("all of it");
+    (header[1], data)
+}
+
+/// Sets how many descriptors a process may have from now on.
+fn limit_descriptors(pid: u32, most: usize) {
+    let set = std::process::Command::new("prlimit")
+        .args([format!("--pid={pid}"), format!("--nofile={most}:")])
+        .status();
+    assert!(set.is_ok_and(|status| status.success()), "prlimit");
+}
+
+/// Allows a process no descriptor beyond the spare one of its listener, and takes the others by callers that say nothing, which
+/// are returned.
+fn take_descriptors(pid: u32, address: SocketAddr) -> Vec<TcpStream> {
+    let open = || {
+        let folder = fs::read_dir(format!("/proc/{pid}/fd")).expect("it runs");
+        let open = folder.flatten().filter_map(|entry| {
+            let number = entry.file_name().to_str()?.parse::<usize>().ok()?;
+            Some((number, fs::read_link(entry.path()).ok()?))
+        });
+        open.collect::<BTreeMap<_, _>>()
+    };
+    let before = open();
+    let is_spare = |(number, path): &(&usize, &PathBuf)| {
+        **number > 2 && path.as_path() == Path::new("/dev/null")
+    };
+    let spare = *before.iter().find(is_spare).expect("the listener's").0;
+    limit_descriptors(pid, spare + 1);
+    let gaps = (0..spare).filter(|number| !before.contains_key(number));
+    let silent = gaps.map(|_| ask(address, b"")).collect();
+    let deadline = Instant::now() + PATIENCE;
+    while open().range(..=spare).count() <= spare {
+        assert!(Instant::now() < deadline, "{:?}", open());
+        thread::yield_now();
+    }
+    silent
+}
+
+/// How much of one processor a sleeping process uses.
+fn share_of_processor(pid: u32) -> f64 {
+    let used = || {
+        let text = fs::read_to_string(format!("/proc/{pid}/schedstat")).expect("it runs");
+        let first = text.split_whitespace().next();
+        let nanoseconds = first.and_then(|field| field.parse().ok());
+        Duration::from_nanos(nanoseconds.expect("a number"))
+    };
+    let (start, before) = (Instant::now(), used());
+    // It is time that is looked at: as much as shows whether the process sleeps.
+    thread::sleep(Duration::from_millis(500));
+    (used() - before).as_secs_f64() / start.elapsed().as_secs_f64()
+}
+
+/// Lets callers that say nothing stay as long as the trial needs them.
+fn patient(program: Program) -> Program {
+    program.env("FI_TCP_CONNECT_TIMEOUT_MS", "100000")
+}
+
+/// A program that sleeps at an endpoint.
+struct Doorman {
+    process: Process,
+    folder: Scratch,
+}
+
+impl Doorman {
+    fn start(line: &str) -> Result<Self, Missing> {
+        let library = Library::under_test()?;
+        let program = source::compile_client("doorman")?;
+        let folder = Scratch::new();
+        let (kind, backlog) = line.split_once(' ').unwrap_or((line, ""));
+        let line = format!("{kind} {} {backlog}", folder.path().display());
+        let program = Program::new(program.file()).library(&library).line(&line);
+        let mut process = patient(program).start();
+        let listens = process.until(|process| process.stdout().contains("address "));
+        assert_eq!(listens, Ok(()), "{}", process.stdout());
+        Ok(Self { process, folder })
+    }
+
+    fn address(&self) -> SocketAddr {
+        address_of(&self.process)
+    }
+
+    /// Lets it do what waits for this file.
+    fn signal(&self, name: &str) {
+        fs::write(self.folder.join(name), "").expect("the folder is writable");
+    }
+
+    fn stop(self) {
+        self.signal("stop");
+        self.process.wait().expect_success();
+    }
+}
+
+/// Callers are refused one after the other, and where that cannot be done either, they wait and the process sleeps.
+fn without_descriptors(kind: &str, words: &[u8]) -> Result<(), Missing> {
+    installed("prlimit")?;
+    let doorman = Doorman::start(kind)?;
+    let (address, pid) = (doorman.address(), doorman.process.id());
+    let before = fs::read_to_string(format!("/proc/{pid}/limits")).expect("it runs");
+    let silent = take_descriptors(pid, address);
+    for _ in 0..20 {
+        // Without data: it is not the program that refuses.
+        assert_eq!(answer(&mut ask(address, words)), (REFUSAL, Vec::new()));
+    }
+    let idle = share_of_processor(pid);
+    assert!(idle < 0.5, "{idle} of a processor after the last caller");
+    // Not even the descriptor that is kept for them can be used.
+    limit_descriptors(pid, 1);
+    let mut waiting: Vec<_> = (0..WAITING).map(|_| ask(address, words)).collect();
+    let busy = share_of_processor(pid);
+    assert!(busy < 0.5, "{busy} of a processor while callers wait");
+    let usual = before.lines().find(|line| line.contains("open files"));
+    let usual = usual.and_then(|line| line.split_whitespace().nth(3)?.parse().ok());
+    limit_descriptors(pid, usual.expect("a number"));
+    drop(silent);
+    doorman.signal("open");
+    for stream in &mut waiting {
+        // Some may be refused yet.
+        answer(stream);
+    }
+    let _ = answer(&mut ask(address, words));
+    doorman.stop();
+    Ok(())
+}
+
+/// The honest peer that was there before is served while callers find no descriptor.
+fn with_honest_peers() -> Result<(), Missing> {
+    installed("prlimit")?;
+    let library = Library::under_test()?;
+    let program = source::compile_client("volley")?;
+    let mut players = Players::start_over("tcp", &program, &library, patient);
+    players.play(1);
+    let address = players.address();
+    let silent = take_descriptors(players.answerer(), address);
+    let mut ports = 1..u16::MAX;
+    players.expect_fair_while(|| {
+        let port = ports.next().expect("there are enough");
+        let answer = answer(&mut ask(address, &request(port)));
+        assert_eq!(answer, (REFUSAL, Vec::new()));
+    });
+    drop(silent);
+    players.finish();
+    Ok(())
+}
+
+/// Requests that the program does not read go when they are old, and later ones are heard.
+fn slow_to_read() -> Result<(), Missing> {
+    let doorman = Doorman::start(&format!("msg {BACKLOG}"))?;
+    let address = doorman.address();
+    let mut first: Vec<_> = (0..BACKLOG)
+        .map(|number| ask(address, &request_with(&format!("hoarder {number}"))))
+        .collect();
+    let mut honest = ask(address, &request_with("honest"));
+    for stream in &mut first {
+        assert!(is_dropped(stream), "its request takes room for ever");
+    }
+    doorman.signal("open");
+    assert_eq!(answer(&mut honest), (REFUSAL, b"seen".to_vec()));
+    let said = doorman.process.stdout();
+    assert!(!said.contains("hoarder"), "{said}");
+    doorman.stop();
+    Ok(())
+}
+
+#[test]
+fn callers_without_a_descriptor_are_refused_by_an_endpoint_that_sleeps() {
+    require!(without_descriptors("rdm", &request(1)));
+}
+
+#[test]
+fn callers_without_a_descriptor_are_refused_by_a_passive_endpoint_that_sleeps() {
+    require!(without_descriptors("msg", &request_with("")));
+}
+
+#[test]
+fn callers_without_a_descriptor_leave_good_peers_their_pace() {
+    require!(with_honest_peers());
+}
+
+#[test]
+fn requests_that_a_program_does_not_read_make_room_for_later_ones() {
+    require!(slow_to_read());
+}
