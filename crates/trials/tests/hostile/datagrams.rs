@@ -2,23 +2,31 @@
 //! docs/protocol/reliable.md.
 
 use std::net::{SocketAddr, UdpSocket};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use oxifabric_trials::{Library, Missing, Process, Program, require, source};
 
+use crate::doors::{limit_descriptors, limit_of};
 use crate::players::Players;
 
 /// How long an answer may take. A bound on a hang, not an expectation.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// How often what was not answered is said again.
+const AGAIN: Duration = Duration::from_millis(100);
+
 const HELLO: u8 = 1;
 const WELCOME: u8 = 2;
 const DATA: u8 = 3;
 const ACK: u8 = 4;
+const PROBE: u8 = 5;
+const BYE: u8 = 7;
 const PART: u8 = 8;
 
 /// Where fields are in a packet (section 2), and in the greeting behind it (section 3).
+const CREDIT: usize = 2;
 const TO: usize = 8;
+const ARRIVED: usize = 24;
 const FROM: usize = 56;
 const GREETED: usize = 64;
 
@@ -104,11 +112,28 @@ impl Source {
         assert_eq!(number(&answer, GREETED), name, "it answers this Hello");
         // An end of the first releases has opened the channel at once.
         if answer[0] == HELLO {
-            self.say(&greeting(WELCOME, channel, name));
-            let confirmation = self.hear(&[ACK]);
+            let confirmation = self.insist(&greeting(WELCOME, channel, name), &[ACK]);
             assert_eq!(number(&confirmation, TO), name);
         }
         channel
+    }
+
+    /// Says it again and again, until there is an answer of one of these kinds: the target may have no room yet.
+    fn insist(&self, bytes: &[u8], kinds: &[u8]) -> Vec<u8> {
+        let deadline = Instant::now() + PATIENCE;
+        let mut answer = [0; 2048];
+        let patience = |patience| self.0.set_read_timeout(Some(patience));
+        patience(AGAIN).expect("a timeout can be set");
+        loop {
+            self.say(bytes);
+            match self.0.recv(&mut answer) {
+                Ok(len) if kinds.contains(&answer[0]) => {
+                    patience(PATIENCE).expect("a timeout can be set");
+                    return answer[..len].to_vec();
+                }
+                heard => assert!(Instant::now() < deadline, "{heard:?}"),
+            }
+        }
     }
 }
 
@@ -221,6 +246,105 @@ fn reflect() -> Result<(), Missing> {
     }
     players.finish();
     Ok(())
+}
+
+/// How many channels there are with peers that the application does not know (section 3.4).
+const CHANNELS: u64 = 4096;
+
+/// More sources than there are channels for open one each and keep it: those that were silent longest lose theirs.
+fn open_channels() -> Result<(), Missing> {
+    let library = Library::under_test()?;
+    let program = source::compile_client("volley")?;
+    let mut players = players(&program, &library);
+    let undisturbed = players.usual_pace();
+    let target = players.address();
+    let open = |name: u64| {
+        let source = Source::at([127, 0, 0, 1], target);
+        source.open(name);
+        source
+    };
+    const MORE: u64 = 32;
+    let (this, needed) = (std::process::id(), CHANNELS as usize + 1024);
+    if limit_of(this) < needed {
+        limit_descriptors(this, needed)?;
+    }
+    let first: Vec<Source> = (1..=CHANNELS).map(open).collect();
+    players.expect_fair_since(undisturbed);
+    // Each in the place of one of those.
+    let _later: Vec<Source> = (1..=MORE).map(|name| open(CHANNELS + name)).collect();
+    for source in &first[..MORE as usize] {
+        source.hear(&[BYE]);
+    }
+    players.expect_fair_since(undisturbed);
+    expect_newcomer(&program, &library, &players);
+    players.finish();
+    Ok(())
+}
+
+/// How many writes a peer may have under way whose data is missing.
+const LANDING: u64 = 65_536;
+/// How many of them are in a packet, and how many packets wait for room.
+const IN_PACKET: u64 = 240;
+const WAITING: u64 = 1024;
+
+/// The beginning of a write of a thousand bytes (section 7), with one of them.
+fn begun_write(id: u32) -> Vec<u8> {
+    const WRITE: u8 = 8;
+    const LEN: u64 = 1000;
+    const KEY: u64 = 7;
+    let mut record = vec![WRITE, 0, 1, 0];
+    record.extend(id.to_le_bytes());
+    for field in [0, 0, LEN, 1, 0, LEN, KEY] {
+        record.extend(u64::to_le_bytes(field));
+    }
+    record.push(0xaa);
+    record
+}
+
+/// Writes that are begun and never ended are taken in up to a bound, and what follows waits at its sender.
+fn begin_writes() -> Result<(), Missing> {
+    let library = Library::under_test()?;
+    let program = source::compile_client("volley")?;
+    let open = |player: Program| player.line("open");
+    let mut players = Players::start_over("udp;ofi_rxd", &program, &library, open);
+    players.play(1);
+    let undisturbed = players.usual_pace();
+    let (target, before) = (players.address(), players.resident());
+    let source = Source::at([127, 0, 0, 1], target);
+    let channel = source.open(1);
+    let (mut arrived, mut credit) = (0, WAITING);
+    let mut ids = 0..;
+    while credit > 0 {
+        assert!(
+            arrived * IN_PACKET <= LANDING + (WAITING + 1) * IN_PACKET,
+            "{} writes without their data were taken",
+            arrived * IN_PACKET
+        );
+        let mut bytes = packet(DATA, channel, arrived);
+        let records = ids.by_ref().take(IN_PACKET as usize);
+        bytes.extend(records.flat_map(begun_write));
+        // Until it has arrived, and once more where it was lost.
+        while number(&source.insist(&bytes, &[ACK]), ARRIVED) <= arrived {}
+        let answer = source.insist(&packet(PROBE, channel, 0), &[ACK]);
+        arrived = number(&answer, ARRIVED);
+        credit = u64::from(u16::from_le_bytes([answer[CREDIT], answer[CREDIT + 1]]));
+    }
+    assert!(arrived * IN_PACKET >= LANDING, "{arrived} packets");
+    let grown = players.resident().saturating_sub(before);
+    assert!(grown < 64 * MIB, "{} MiB are kept", grown / MIB);
+    players.expect_fair_since(undisturbed);
+    players.finish();
+    Ok(())
+}
+
+#[test]
+fn channels_of_untrusted_sources_are_bounded_and_the_longest_silent_go() {
+    require!(open_channels());
+}
+
+#[test]
+fn writes_that_are_begun_and_never_ended_are_bounded() {
+    require!(begin_writes());
 }
 
 #[test]

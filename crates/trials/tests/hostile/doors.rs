@@ -47,17 +47,28 @@ fn answer(stream: &mut TcpStream) -> (u8, Vec<u8>) {
     (header[1], data)
 }
 
+/// How many descriptors a process may have.
+pub(crate) fn limit_of(pid: u32) -> usize {
+    let limits = fs::read_to_string(format!("/proc/{pid}/limits")).expect("it runs");
+    let line = limits.lines().find(|line| line.contains("open files"));
+    let soft = line.and_then(|line| line.split_whitespace().nth(3)?.parse().ok());
+    soft.expect("a number")
+}
+
 /// Sets how many descriptors a process may have from now on.
-fn limit_descriptors(pid: u32, most: usize) {
-    let set = std::process::Command::new("prlimit")
+pub(crate) fn limit_descriptors(pid: u32, most: usize) -> Result<(), Missing> {
+    let set = std::process::Command::new(installed("prlimit")?)
         .args([format!("--pid={pid}"), format!("--nofile={most}:")])
         .status();
-    assert!(set.is_ok_and(|status| status.success()), "prlimit");
+    let is_set = set.is_ok_and(|status| status.success());
+    is_set
+        .then_some(())
+        .ok_or_else(|| Missing(format!("a process cannot have {most} descriptors")))
 }
 
 /// Allows a process no descriptor beyond the spare one of its listener, and takes the others by callers that say nothing, which
 /// are returned.
-fn take_descriptors(pid: u32, address: SocketAddr) -> Vec<TcpStream> {
+fn take_descriptors(pid: u32, address: SocketAddr) -> Result<Vec<TcpStream>, Missing> {
     let open = || {
         let folder = fs::read_dir(format!("/proc/{pid}/fd")).expect("it runs");
         let open = folder.flatten().filter_map(|entry| {
@@ -71,7 +82,7 @@ fn take_descriptors(pid: u32, address: SocketAddr) -> Vec<TcpStream> {
         **number > 2 && path.as_path() == Path::new("/dev/null")
     };
     let spare = *before.iter().find(is_spare).expect("the listener's").0;
-    limit_descriptors(pid, spare + 1);
+    limit_descriptors(pid, spare + 1)?;
     let gaps = (0..spare).filter(|number| !before.contains_key(number));
     let silent = gaps.map(|_| ask(address, b"")).collect();
     let deadline = Instant::now() + PATIENCE;
@@ -79,7 +90,7 @@ fn take_descriptors(pid: u32, address: SocketAddr) -> Vec<TcpStream> {
         assert!(Instant::now() < deadline, "{:?}", open());
         thread::yield_now();
     }
-    silent
+    Ok(silent)
 }
 
 /// How much of one processor a sleeping process uses.
@@ -138,11 +149,10 @@ impl Doorman {
 
 /// Callers are refused one after the other, and where that cannot be done either, they wait and the process sleeps.
 fn without_descriptors(kind: &str, words: &[u8]) -> Result<(), Missing> {
-    installed("prlimit")?;
     let doorman = Doorman::start(kind)?;
     let (address, pid) = (doorman.address(), doorman.process.id());
-    let before = fs::read_to_string(format!("/proc/{pid}/limits")).expect("it runs");
-    let silent = take_descriptors(pid, address);
+    let usual = limit_of(pid);
+    let silent = take_descriptors(pid, address)?;
     for _ in 0..20 {
         // Without data: it is not the program that refuses.
         assert_eq!(answer(&mut ask(address, words)), (REFUSAL, Vec::new()));
@@ -150,13 +160,11 @@ fn without_descriptors(kind: &str, words: &[u8]) -> Result<(), Missing> {
     let idle = share_of_processor(pid);
     assert!(idle < 0.5, "{idle} of a processor after the last caller");
     // Not even the descriptor that is kept for them can be used.
-    limit_descriptors(pid, 1);
+    limit_descriptors(pid, 1)?;
     let mut waiting: Vec<_> = (0..WAITING).map(|_| ask(address, words)).collect();
     let busy = share_of_processor(pid);
     assert!(busy < 0.5, "{busy} of a processor while callers wait");
-    let usual = before.lines().find(|line| line.contains("open files"));
-    let usual = usual.and_then(|line| line.split_whitespace().nth(3)?.parse().ok());
-    limit_descriptors(pid, usual.expect("a number"));
+    limit_descriptors(pid, usual)?;
     drop(silent);
     doorman.signal("open");
     for stream in &mut waiting {
@@ -170,13 +178,12 @@ fn without_descriptors(kind: &str, words: &[u8]) -> Result<(), Missing> {
 
 /// The honest peer that was there before is served while callers find no descriptor.
 fn with_honest_peers() -> Result<(), Missing> {
-    installed("prlimit")?;
     let library = Library::under_test()?;
     let program = source::compile_client("volley")?;
     let mut players = Players::start_over("tcp", &program, &library, patient);
     players.play(1);
     let address = players.address();
-    let silent = take_descriptors(players.answerer(), address);
+    let silent = take_descriptors(players.answerer(), address)?;
     let mut ports = 1..u16::MAX;
     players.expect_fair_while(|| {
         let port = ports.next().expect("there are enough");
