@@ -24,7 +24,7 @@ pub(crate) fn exclusively(update: impl FnOnce()) {
     update();
 }
 
-/// Says what a call is about; `None` when there is no such datatype or operation.
+/// Returns the update that a call asks for; `None` when there is no such datatype or operation.
 pub(crate) fn update(form: Form, datatype: fi_datatype, op: fi_op) -> Option<Update> {
     Some(Update {
         form,

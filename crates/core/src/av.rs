@@ -181,7 +181,7 @@ impl Av {
         })
     }
 
-    /// Says what completions call the source at an index.
+    /// Returns the name that completions give to the source at an index.
     ///
     /// # Errors
     /// `INVAL` when the index is unused, or the vector was not opened for that.
@@ -329,12 +329,12 @@ impl Av {
         }
     }
 
-    /// Tells whether the application said that nothing can connect to the address at an index (`FI_FIREWALL_ADDR`).
+    /// Returns whether the application said that nothing can connect to the address at an index (`FI_FIREWALL_ADDR`).
     pub(crate) fn is_walled(&self, at: fi_addr_t) -> bool {
         lock(&self.table).is_walled(FiAddr(at))
     }
 
-    /// Tells what became of one insertion.
+    /// Reports the result of one insertion.
     ///
     /// # Safety
     /// As for [`Av::insert`].

@@ -84,7 +84,7 @@ impl AvSet {
         }))
     }
 
-    /// Tells whether the set is of that vector.
+    /// Returns whether the set is of that vector.
     pub(crate) fn is_of(&self, av: &Av) -> bool {
         core::ptr::eq(&*self.av, av)
     }

@@ -39,10 +39,10 @@ impl LoopClock {
     /// How many looks give the same time. A turn of a polling loop takes less than a microsecond.
     const LOOKS: u32 = 32;
 
-    /// The same for those who hasten.
+    /// Looks that give the same time after [`LoopClock::hasten`].
     const FEW_LOOKS: u32 = 8;
 
-    /// Tells what time it is, or was a moment ago; `None` when it is time for [`LoopClock::renew`].
+    /// Returns the time, or what it was a moment ago; `None` when it is time for [`LoopClock::renew`].
     #[inline]
     pub(crate) fn now(&mut self) -> Option<Instant> {
         self.left = self.left.checked_sub(1)?;
@@ -67,13 +67,13 @@ impl LoopClock {
 pub(crate) struct Deadline(Option<std::time::Instant>);
 
 impl Deadline {
-    /// Starts to wait for so many milliseconds; for ever, if negative (fi_cq(3)).
+    /// Starts to wait for `timeout_ms` milliseconds; for ever, if negative (fi_cq(3)).
     pub(crate) fn after_ms(timeout_ms: i32) -> Self {
         let wait = u64::try_from(timeout_ms).ok().map(Duration::from_millis);
         Self(wait.and_then(|wait| std::time::Instant::now().checked_add(wait)))
     }
 
-    /// Tells whether the time is over.
+    /// Returns whether the time is over.
     pub(crate) fn passed(&self) -> bool {
         self.0.is_some_and(|end| std::time::Instant::now() >= end)
     }

@@ -1,7 +1,7 @@
 //! Counters of completions: fi_cntr(3).
 //!
-//! Counting is on the short path of operations that have a counter: an addition, and two looks at words that tell whether
-//! work waits for this value and whether somebody sleeps.
+//! Counting is on the short path of operations that have a counter: an addition, and two loads that tell whether work
+//! waits for this value and whether a thread sleeps.
 
 use core::ffi::{c_int, c_void};
 use core::ptr::NonNull;
@@ -117,7 +117,7 @@ impl Cntr {
             members: Members::none(domain.locks(), Some(Arc::clone(domain.upkeep()))),
             bell,
         });
-        // SAFETY: the counter was just published and nobody else knows it; it leaves the set before it goes.
+        // SAFETY: the counter was just published and no other thread has it; it leaves the set before it goes.
         unsafe { WaitSet::admit(set, cntr, |cntr: &Self| &cntr.set) }
     }
 
@@ -126,7 +126,7 @@ impl Cntr {
         &self.domain
     }
 
-    /// Counts an operation that ended well and moved so many bytes.
+    /// Counts an operation that succeeded and moved `bytes` bytes.
     #[inline]
     pub(crate) fn count(&self, bytes: u64) {
         self.add(if self.bytes { bytes } else { 1 });
@@ -178,7 +178,8 @@ impl Cntr {
         value.saturating_add(errors)
     }
 
-    /// Says which sum work waits for next. Whoever counts looks at it after counting; so look at the sum after this.
+    /// Sets the sum that work waits for next. A thread that counts compares it after counting; so read the sum after
+    /// this.
     pub(crate) fn await_sum(&self, sum: Option<u64>) {
         self.awaited.store(sum.unwrap_or(NEVER), Ordering::SeqCst);
     }
@@ -194,9 +195,9 @@ impl Cntr {
     /// # Errors
     /// `MFILE`.
     pub(crate) fn widen(&self) -> Result<(), Errno> {
-        let everybody = self.domain.upkeep().everybody()?;
+        let all_endpoints = self.domain.upkeep().all_endpoints()?;
         // SAFETY: the domain outlives its counters, and so do its endpoints taken together.
-        unsafe { self.members.add(everybody, Some(&self.bell)) }
+        unsafe { self.members.add(all_endpoints, Some(&self.bell)) }
     }
 
     /// Moves what can be moved; tells whether the counter changed since [`Cntr::take_news`] or the application's last own
@@ -211,12 +212,12 @@ impl Cntr {
         ) != (value, errors)
     }
 
-    /// Says that a change was told; returns whether there is one.
+    /// Marks the current values as reported; returns whether they were new.
     pub(crate) fn take_news(&self) -> bool {
         self.told.take(self.snapshot())
     }
 
-    /// Tells whether threads may sleep until it changes.
+    /// Returns whether threads may sleep until it changes.
     pub(crate) const fn waits(&self) -> bool {
         self.bell.has_fd()
     }

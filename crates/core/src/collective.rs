@@ -62,7 +62,7 @@ impl Group {
         })
     }
 
-    /// Says what the engine calls it.
+    /// Sets the engine's name of the group.
     pub(crate) fn name(&self, id: GroupId) {
         self.id.store(id.0, Ordering::Relaxed);
         // SAFETY: the handle is ours, and the application has not got it yet.
@@ -124,7 +124,7 @@ pub(crate) fn datatype(datatype: fi_datatype) -> Result<Datatype, Errno> {
     Datatype::from_raw(datatype.into()).ok_or(Errno::OPNOTSUPP)
 }
 
-/// Tells what the domains can do with a collective: fi_query_collective.
+/// Reports what the domains can do with a collective: fi_query_collective.
 ///
 /// # Safety
 /// `attr` is null or may be read and written.

@@ -106,7 +106,7 @@ pub trait MsgProvider: Provider {
 
 /// A place where requests for connections come in.
 pub trait Listener: Send + Sized + 'static {
-    /// A request that nobody has answered. Dropping it ends the requester's attempt.
+    /// A request that has no answer yet. Dropping it ends the requester's attempt.
     type Request: Send + 'static;
 
     /// Takes the address `info.src`, or any.

@@ -43,7 +43,7 @@ const RESERVED: usize = 1 << 16;
 /// How long a blocking read looks again and again before it sleeps.
 const SPIN: Duration = Duration::from_micros(20);
 
-/// After so many reads from a queue that is not empty, endpoints are driven all the same.
+/// Reads from a queue that is not empty, after which the endpoints are driven all the same.
 const READS_PER_DRIVE: u32 = 32;
 
 /// A completion queue.
@@ -112,8 +112,8 @@ impl Cq {
             fid: handle::new_fid::<Self>(context),
             ops: table(&OPS),
         };
-        // SAFETY: with the lock off, the application promised that one thread at a time uses the domain's objects;
-        // the ring calls nobody.
+        // SAFETY: with the lock off, the application promised that one thread at a time uses the domain's objects; the
+        // ring calls no other object.
         let ring = unsafe { SwitchLock::new(Ring::new(format, size), domain.locks()) };
         let cq = publish(Self {
             fid: Fid::new(fid),
@@ -128,7 +128,7 @@ impl Cq {
             threshold: attr.wait_cond == FI_CQ_COND_THRESHOLD,
             last_error: LastError::none(),
         });
-        // SAFETY: the queue was just published and nobody else knows it; it leaves the set before it goes.
+        // SAFETY: the queue was just published and no other thread has it; it leaves the set before it goes.
         unsafe { WaitSet::admit(set, cq, |cq: &Self| &cq.set) }
     }
 
@@ -155,8 +155,8 @@ impl Cq {
 
     /// Queues a message that was received, but from an address that is not in the vector.
     #[cold]
-    pub(crate) fn push_stranger(&self, completion: &Completion, address: Vec<u8>) {
-        self.with_ring(|ring| ring.push_stranger(completion, address));
+    pub(crate) fn push_unknown(&self, completion: &Completion, address: Vec<u8>) {
+        self.with_ring(|ring| ring.push_unknown(completion, address));
         self.bell.ring();
     }
 
@@ -179,7 +179,7 @@ impl Cq {
         &self.domain
     }
 
-    /// Tells whether threads may sleep until something is queued.
+    /// Returns whether threads may sleep until something is queued.
     pub(crate) const fn waits(&self) -> bool {
         self.bell.has_fd()
     }
@@ -314,7 +314,7 @@ impl Cq {
         }
     }
 
-    /// Tells whether so many entries wait, or an error, after driving the endpoints if they do not.
+    /// Returns whether `wanted` entries wait, or an error, after driving the endpoints if they do not.
     fn has(&self, wanted: usize) -> bool {
         if self.ring.lock().satisfies(wanted) {
             return true;

@@ -33,7 +33,7 @@ pub trait Provider: 'static {
     /// A peer depends on this end's answers even while the application does not poll: a thread of the domain makes progress,
     /// whether it was asked for or not.
     const DRIVES_ITSELF: bool = false;
-    /// It is for those who know it: only who asks for it by name is offered it, in the hints or by FI_PROVIDER.
+    /// Returned by fi_getinfo(3) only if it is asked for by name, in the hints or by FI_PROVIDER.
     const BY_NAME_ONLY: bool = false;
     /// What opens when an endpoint is opened.
     type Device: Device;
@@ -117,8 +117,8 @@ pub trait Device: Link + Connection + Send + Sized + 'static {
     /// link keeps to less than [`Link`] promises, and frames are whole untagged messages without acknowledgement.
     const DATAGRAM: bool = false;
 
-    /// What can befall it on purpose (`FI_OXI_FAULTS`). It does not open while anything else is asked for: a test that believes
-    /// in faults must not run without them.
+    /// Faults that can be injected (`FI_OXI_FAULTS`). The device does not open while others are asked for: a test that
+    /// relies on fault injection must not run without it.
     const FAULTS: FaultKinds = FaultKinds::empty();
 
     /// Frames may wait for more to leave with them, until the next poll at the latest: [`Device::holds_back`].
@@ -166,20 +166,20 @@ pub trait Device: Link + Connection + Send + Sized + 'static {
     /// is there already, so that the caller polls instead of sleeping.
     fn arm(&mut self) -> bool;
 
-    /// Something was posted, or else became due, outside of [`Link::poll`]. Whoever sleeps since [`Device::arm`] is to wake in
-    /// time for it.
+    /// Notes that something was posted, or else became due, outside of [`Link::poll`]: a thread that sleeps since
+    /// [`Device::arm`] is to wake in time for it.
     #[inline]
     fn posted(&mut self) {}
 
-    /// Tells whether everything that [`Link::post`] answered with `Done` has left: closing waits for it, for a while.
+    /// Returns whether everything that [`Link::post`] answered with `Done` has left: closing waits for it, for a while.
     fn idle(&self) -> bool {
         true
     }
 
-    /// Says goodbye to all peers, when the endpoint closes and nothing more can be sent.
+    /// Announces to all peers that the endpoint closes; nothing more can be sent.
     fn close(&mut self) {}
 
-    /// Tells whether frames that [`Link::post`] answered with `Done` wait for the next [`Link::flush`]. Completions are
+    /// Returns whether frames that [`Link::post`] answered with `Done` wait for the next [`Link::flush`]. Completions are
     /// not read before that.
     fn holds_back(&self) -> bool {
         false
@@ -205,7 +205,7 @@ pub trait Device: Link + Connection + Send + Sized + 'static {
         let _ = group;
     }
 
-    /// Tells whether peers cannot connect to this end, as they are told when it connects (FI_OPT_FIREWALL_ADDR); `None` where
+    /// Returns whether peers cannot connect to this end, as they are told when it connects (FI_OPT_FIREWALL_ADDR); `None` where
     /// peers do not connect.
     fn is_walled(&self) -> Option<bool> {
         None
@@ -222,6 +222,6 @@ pub trait Device: Link + Connection + Send + Sized + 'static {
         Connections::default()
     }
 
-    /// Tells why the connection to a peer failed last, for error messages: address, cause, what to do.
+    /// Returns why the connection to a peer failed last, for error messages: address, cause, what to do.
     fn reason(&self, peer: PeerId) -> Option<String>;
 }

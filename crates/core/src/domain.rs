@@ -85,8 +85,8 @@ impl Domain {
     ) -> Result<*mut fid_domain, Errno> {
         // SAFETY: the caller's contract.
         let mut info = unsafe { read_info(fabric, info) }?;
-        // What was refused on purpose goes later, even if the program trusts that a short message is away.
-        if fabric.entry().drives_itself || faults::befall_posts() {
+        // Posts that fault injection refuses go later, even if the program relies on a short message being away.
+        if fabric.entry().drives_itself || faults::affects_posts() {
             info.domain.data_progress = Progress::Auto;
         }
         let fid = fid_domain {
@@ -100,8 +100,8 @@ impl Domain {
             fabric.attend(&upkeep);
         }
         let serial = info.domain.threading == Threading::Domain && !locks(&info);
-        // SAFETY: with the lock off, the application promised that one thread at a time uses the whole domain; the
-        // table calls nobody.
+        // SAFETY: with the lock off, the application promised that one thread at a time uses the whole domain; the table
+        // calls no other object.
         let regions = unsafe { SwitchLock::new(Regions::new(&info.domain), !serial) };
         Ok(publish(Self {
             fid: Fid::new(fid),
@@ -125,7 +125,7 @@ impl Domain {
         &self.info
     }
 
-    /// Tells whether its objects exclude threads.
+    /// Returns whether its objects exclude threads.
     pub(crate) fn locks(&self) -> bool {
         locks(&self.info)
     }
@@ -147,7 +147,7 @@ impl Domain {
         Ok(bell)
     }
 
-    /// Tells whether the application may sleep on the wait object of a bell by itself: on a condition variable
+    /// Returns whether the application may sleep on the wait object of a bell by itself: on a condition variable
     /// only if a thread makes progress, since it is no descriptor of a device (fi_poll(3) "fi_trywait").
     pub(crate) fn lets_sleep(&self, bell: &Doorbell) -> bool {
         bell.cond().is_none() || self.upkeep.is_automatic()
@@ -193,7 +193,7 @@ impl Drop for Domain {
     }
 }
 
-/// Tells whether objects of a domain exclude threads: not, when the application promised that one thread at a time uses the
+/// Returns whether objects of a domain exclude threads: not, when the application promised that one thread at a time uses the
 /// domain (FI_THREAD_DOMAIN, fi_domain(3)). What it promises of single endpoints and queues does not help, since whichever is polled drives
 /// the others, too (docs/adr/0028). A thread of the library makes the promise worthless, and so does work that one endpoint does on
 /// account of another, and an event queue, which is not part of the domain and drives its connections, the joins of

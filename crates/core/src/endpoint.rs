@@ -158,7 +158,7 @@ impl<P: Provider> RdmEndpoint<P> {
         };
         let directed = directed(info.caps | info.rx.caps);
         let upkeep = Arc::clone(domain.upkeep());
-        let port = Port::new(device, config, directed, exact, upkeep).suffering(faults);
+        let port = Port::new(device, config, directed, exact, upkeep).with_faults(faults);
         // SAFETY: with the lock off, the application promised that one thread at a time uses the domain's objects;
         // neither engine nor device call back into the endpoint.
         let port = unsafe { SwitchLock::new(port, domain.locks()) };
@@ -216,7 +216,7 @@ impl<P: Provider> RdmEndpoint<P> {
         unsafe { &*handle.cast::<Self>() }
     }
 
-    /// Tells whether the endpoint was opened for any of these capabilities.
+    /// Returns whether the endpoint was opened for any of these capabilities.
     fn has(&self, caps: Caps) -> bool {
         (self.info.caps | self.info.tx.caps | self.info.rx.caps).intersects(caps)
     }

@@ -94,11 +94,11 @@ impl Eq {
             last_detail: Mutex::default(),
             set: OnceLock::new(),
         });
-        // SAFETY: the queue was just published and nobody else knows it; it leaves the set before it goes.
+        // SAFETY: the queue was just published and no other thread has it; it leaves the set before it goes.
         unsafe { WaitSet::admit(set, eq, |eq: &Self| &eq.set) }
     }
 
-    /// Tells whether somebody may sleep here.
+    /// Returns whether a thread may sleep here.
     pub(crate) const fn waits(&self) -> bool {
         self.bell.has_fd()
     }
@@ -320,7 +320,7 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
 /// Makes a slice of the application's buffer; a null one has no room.
 ///
 /// # Safety
-/// `buf` is null or has `len` bytes that nobody else uses during the call.
+/// `buf` is null or has `len` bytes that nothing else uses during the call.
 unsafe fn bytes_mut<'a>(buf: *mut c_void, len: usize) -> &'a mut [u8] {
     if buf.is_null() || len > isize::MAX as usize {
         return &mut [];

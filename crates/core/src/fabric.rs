@@ -56,8 +56,8 @@ impl Fabric {
         self.api_version
     }
 
-    /// Lets those who read an event queue drive a domain whose operations may be triggered: an application may read
-    /// nothing else while it waits for them (fi_trigger(3)).
+    /// Registers a domain whose operations may be triggered, so that reading an event queue drives it: an application may
+    /// read nothing else while it waits for them (fi_trigger(3)).
     pub(crate) fn attend(&self, upkeep: &Arc<Upkeep>) {
         lock(&self.driven).push(Arc::clone(upkeep));
     }
@@ -73,7 +73,7 @@ impl Fabric {
         driven.iter().for_each(|upkeep| upkeep.drive_works());
     }
 
-    /// Tells whether a work waits for somebody to drive its domain.
+    /// Returns whether a work waits for a thread that drives its domain.
     pub(crate) fn has_works(&self) -> bool {
         lock(&self.driven).iter().any(|upkeep| upkeep.has_works())
     }

@@ -32,28 +32,28 @@ pub fn planned() -> Result<Option<FaultPlan>, Errno> {
     plan.map(Some)
 }
 
-/// Tells whether posts are refused, connections broken, or panics planned.
-pub(crate) fn befall_posts() -> bool {
+/// Returns whether posts are refused, connections broken, or panics planned.
+pub(crate) fn affects_posts() -> bool {
     let plan = planned().ok().flatten();
     plan.is_some_and(|plan| plan.kinds().intersects(FaultKinds::POSTS))
 }
 
-/// The same as [`planned`] for devices of one kind.
+/// Returns the faults that the environment asks for, checked for devices of one kind.
 ///
 /// # Errors
-/// The same where a fault is planned that cannot happen to them.
+/// [`Errno::INVAL`], also where a fault is planned that cannot happen to them.
 pub(crate) fn planned_for<D: Device>(provider: &str) -> Result<Option<FaultPlan>, Errno> {
     let plan = planned()?;
     let asked = plan.map_or(FaultKinds::empty(), |plan| plan.kinds());
-    let (vain, known) = (asked - D::FAULTS, D::FAULTS);
-    if vain.is_empty() {
+    let (unknown, known) = (asked - D::FAULTS, D::FAULTS);
+    if unknown.is_empty() {
         return Ok(plan);
     }
     let variable = PARAMETERS[0].variable("");
     log::warn!(
         "core",
         Core,
-        "{variable}: {vain} cannot happen to this kind of endpoint of {provider}, so none opens; what can: {known}"
+        "{variable}: {unknown} cannot happen to this kind of endpoint of {provider}, so none opens; what can: {known}"
     );
     Err(Errno::INVAL)
 }

@@ -62,7 +62,7 @@ impl Uses {
         Self(AtomicUsize::new(0))
     }
 
-    /// Tells whether something refers to the object.
+    /// Returns whether something refers to the object.
     pub(crate) fn any(&self) -> bool {
         self.0.load(Ordering::Acquire) != 0
     }
@@ -115,7 +115,7 @@ pub(crate) fn new_fid<T: Object>(context: *mut c_void) -> fid {
     }
 }
 
-/// Casts a table for the C header, whose pointers are not const. Nobody writes through them.
+/// Casts a table for the C header, whose pointers are not const. Nothing writes through them.
 pub(crate) const fn table<T>(ops: &'static T) -> *mut T {
     core::ptr::from_ref(ops).cast_mut()
 }

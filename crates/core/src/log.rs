@@ -220,7 +220,7 @@ pub(crate) static PARAMETERS: [Parameter; 6] = [
     Parameter {
         name: "log_location_mode",
         kind: ParameterKind::Int,
-        help: "Who may read and write the file of the log, as in chmod(1)",
+        help: "Users that may read and write the file of the log, as in chmod(1)",
         default: "0600",
     },
 ];

@@ -1,6 +1,6 @@
 //! The endpoints that report to a queue or counter, and that it drives.
 //!
-//! Order of locks: members, then an endpoint, then a queue or an address vector. Nobody takes them the other way.
+//! Order of locks: members, then an endpoint, then a queue or an address vector; never the other way.
 
 mod patience;
 
@@ -70,13 +70,13 @@ pub(crate) trait Drive: Sync {
         Rest::Attended
     }
 
-    /// Tells whether a peer's access to the region with this key is under way (fi_mr(3)).
+    /// Returns whether a peer's access to the region with this key is under way (fi_mr(3)).
     fn uses_region(&self, key: u64) -> bool {
         let _ = key;
         false
     }
 
-    /// Tells whether the endpoint itself is bound to a counter.
+    /// Returns whether the endpoint itself is bound to a counter.
     fn is_bound_to(&self, counter: &Cntr) -> bool {
         let _ = counter;
         false
@@ -100,13 +100,13 @@ unsafe impl Send for Member {}
 
 impl Member {
     fn get(&self) -> &dyn Drive {
-        // SAFETY: whoever added the endpoint removes it before it goes (contract of `add`).
+        // SAFETY: an endpoint that was added is removed before it goes (contract of `add`).
         unsafe { self.0.as_ref() }
     }
 }
 
 impl Members {
-    /// Nobody reports to a new queue. `locked` says whether threads may use it at once.
+    /// Returns the empty list of a new queue. `locked` says whether threads may use it at once.
     pub(crate) fn none(locked: bool, upkeep: Option<Arc<Upkeep>>) -> Self {
         // SAFETY: with the lock off, the application promised that one thread at a time uses the domain's objects;
         // no endpoint calls back into the queue that drives it.
@@ -143,7 +143,7 @@ impl Members {
         Ok(())
     }
 
-    /// Removes an endpoint. Afterwards nobody drives it from here.
+    /// Removes an endpoint. Afterwards it is not driven from here.
     pub(crate) fn remove(&self, endpoint: NonNull<dyn Drive>, bell: Option<&Doorbell>) {
         let mut list = self.list.lock();
         if let Some(at) = list.iter().position(|member| same(member.0, endpoint)) {
@@ -164,8 +164,8 @@ impl Members {
             .try_for_each(|member| bell.watch(member.get().fd()))
     }
 
-    /// Drives every endpoint once; returns how many events there were. Whoever calls it again and again in vain lets
-    /// others have the processor in between.
+    /// Drives every endpoint once; returns how many events there were. A caller that polls again and again without events
+    /// yields the processor in between.
     #[inline]
     pub(crate) fn progress(&self) -> usize {
         let list = self.list.lock();
@@ -184,7 +184,7 @@ impl Members {
         list.iter().all(|member| member.get().arm())
     }
 
-    /// The same for the other endpoints of the domain, which wake the sleeper by its bell.
+    /// Gets the other endpoints of the domain ready for sleep; they wake the sleeper by its bell.
     fn others_rest(&self, bell: &Doorbell) -> bool {
         let upkeep = self.upkeep.as_ref();
         upkeep.is_none_or(|upkeep| upkeep.others_rest(bell, &self.watches_others))

@@ -128,13 +128,13 @@ impl Mr {
                 counters: Vec::new(),
             }),
         });
-        // SAFETY: the handle is new, nobody else has it. Applications pass the descriptor back; it stands for itself.
+        // SAFETY: the handle is new, no other thread has it. Applications pass the descriptor back; it stands for itself.
         unsafe { (*mr).mem_desc = mr.cast() };
         report(domain, mr, context);
         Ok(mr)
     }
 
-    /// Tells whether the modes of the domain ask for fi_mr_enable(3), and it has been called.
+    /// Returns whether the modes of the domain ask for fi_mr_enable(3), and it has been called.
     fn is_settled(&self, state: &State) -> bool {
         let modes = MrMode::ENDPOINT | MrMode::RMA_EVENT;
         state.enabled && self.domain.info().domain.mr_mode.intersects(modes)
@@ -152,7 +152,7 @@ impl Mr {
             return Err(Errno::OPBADSTATE);
         }
         let Some(key) = self.key else {
-            // Nobody else has access, so there is nothing to count.
+            // No peer has access, so there is nothing to count.
             return Ok(());
         };
         self.domain.exposed().add_counter(counter)?;
@@ -213,7 +213,7 @@ impl Mr {
         Ok(())
     }
 
-    /// Tells whether one of its pieces has these bytes.
+    /// Returns whether one of its pieces has these bytes.
     fn holds(&self, addr: usize, len: usize) -> bool {
         self.wish.pieces.iter().any(|piece| {
             let offset = addr.checked_sub(piece.base().addr());
@@ -240,7 +240,7 @@ impl Mr {
     }
 }
 
-/// Tells the event queue of a domain that was bound with `FI_REG_MR`.
+/// Reports to the event queue of a domain that was bound with `FI_REG_MR`.
 fn report(domain: &Domain, mr: *mut fid_mr, context: *mut c_void) {
     if let Some(events) = domain.events().filter(|events| events.registrations) {
         let entry = fi_eq_entry {

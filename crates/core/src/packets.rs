@@ -58,8 +58,8 @@ pub trait PacketDevice: PacketPort + Send + Sized + 'static {
     /// false if there is something already.
     fn arm(&mut self, due: Option<Duration>) -> bool;
 
-    /// Tells whether nothing will arrive any more, whatever this endpoint does: closing does not wait for it.
-    fn waits_in_vain(&self) -> bool {
+    /// Returns whether nothing will arrive any more, whatever this endpoint does: closing does not wait for it.
+    fn is_quiescent(&self) -> bool {
         false
     }
 }
@@ -127,7 +127,7 @@ impl<P: PacketDevice> Device for ReliableLink<P> {
     }
 
     fn idle(&self) -> bool {
-        self.is_done() || self.port().waits_in_vain()
+        self.is_done() || self.port().is_quiescent()
     }
 
     fn close(&mut self) {

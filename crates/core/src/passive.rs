@@ -195,7 +195,7 @@ impl<P: MsgProvider> PassiveEndpoint<P> {
         unsafe { eq.join(self.driven()) }
     }
 
-    /// Tells the application of a request.
+    /// Reports a request to the application.
     fn offer(&self, eq: &Eq, incoming: Incoming<<P::Listener as Listener>::Request>, now: Instant) {
         let described = Info {
             src: Some(incoming.local),
@@ -209,7 +209,7 @@ impl<P: MsgProvider> PassiveEndpoint<P> {
             return;
         };
         entry.handle = Request::<P>::publish(incoming.request, self.waiting.clone());
-        // SAFETY: entry and handle are new and nobody else's.
+        // SAFETY: entry and handle are new and not shared yet.
         let unseen = unsafe { Request::<P>::unseen(raw, now) };
         eq.post_cm(Cm {
             event: FI_CONNREQ,

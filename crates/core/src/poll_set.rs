@@ -144,7 +144,7 @@ impl Member {
         }
     }
 
-    /// Tells whether there are news still, and that they were told: those of a counter are told once.
+    /// Returns whether there are news still, and that they were told: those of a counter are told once.
     fn take_news(&self) -> bool {
         match self {
             Self::Cq(_) => true,

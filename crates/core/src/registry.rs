@@ -117,7 +117,7 @@ impl Registry {
         });
     }
 
-    /// Says for each provider and offer why it is not in the answer to a request.
+    /// Returns for each provider and offer why it is not in the answer to a request.
     pub fn why(&self, request: &Request<'_>) -> Vec<(&'static str, String, Reason)> {
         let refusals = self.query(request).refusals;
         refusals
@@ -148,11 +148,11 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// How long a queue is polled in vain before others get the processor.
+/// How long the polls of a queue stay empty before the thread yields.
 pub(crate) const YIELD_US: Parameter = Parameter {
     name: "oxi_yield_us",
     kind: ParameterKind::Int,
-    help: "Microseconds of polling in vain after which other processes get the processor; 0: never",
+    help: "Microseconds of empty polls after which a thread yields the processor to others; 0: never",
     default: "100",
 };
 
@@ -212,8 +212,8 @@ fn ask(
     }
 }
 
-/// A thread makes progress whether it is asked for or not: says so to whoever did not ask. Who asked for manual progress gets
-/// what he asked for, and polls in vain at worst (fi_domain(3)).
+/// Reports automatic progress where a thread makes progress in any case. An application that asked for manual progress
+/// gets it as asked, and its polls are empty at worst (fi_domain(3)).
 fn tell_of_thread(domain: &mut DomainAttr, hints: Option<&Info>) {
     let hints = hints.map(|hints| &hints.domain);
     let asked = hints.map_or(Progress::Unspec, |hints| hints.data_progress);
@@ -253,7 +253,7 @@ fn admitted(
         });
     }
     if !answers(entry, request, filter) {
-        let why = format!("it is for those who ask for it: FI_PROVIDER={}", entry.name);
+        let why = format!("it has to be asked for by name: FI_PROVIDER={}", entry.name);
         return Err(Reason::Failed {
             field: "fabric_attr.prov_name",
             why,
@@ -269,7 +269,7 @@ fn admitted(
     Ok(())
 }
 
-/// Tells whether a provider that is let in answers a request of this kind.
+/// Returns whether a provider that is let in answers a request of this kind.
 fn answers(entry: &ProviderEntry, request: &Request<'_>, filter: &NameFilter) -> bool {
     let asked = request.hints.map_or("", |hints| &hints.fabric.prov_name);
     let is_named = asked

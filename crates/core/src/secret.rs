@@ -1,4 +1,4 @@
-//! Numbers that nobody can guess: keys of memory, names of channels. Set-up path.
+//! Numbers that cannot be guessed: keys of memory, names of channels. Set-up path.
 
 /// Draws a number.
 pub fn draw() -> u64 {

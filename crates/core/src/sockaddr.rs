@@ -62,7 +62,7 @@ unsafe fn size_at(at: *const c_void, format: u32) -> usize {
     }
 }
 
-/// Tells whether a message can be sent there: a port is named, and not every host at once.
+/// Returns whether a message can be sent there: a port is named, and not every host at once.
 fn is_reachable(address: &Address) -> bool {
     match address {
         Address::Inet(at) => at.port() != 0 && !at.ip().is_unspecified(),

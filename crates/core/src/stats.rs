@@ -57,7 +57,7 @@ impl Slot {
         Some(slot)
     }
 
-    /// Tells how things stand.
+    /// Publishes the current figures.
     pub(crate) fn publish(&mut self, figures: &Figures) {
         self.write(IDENTITY_WORDS, &figures.encode());
     }

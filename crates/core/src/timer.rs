@@ -1,4 +1,4 @@
-//! A timer that wakes whoever sleeps on descriptors. Set-up path.
+//! A timer that wakes threads which sleep on descriptors. Set-up path.
 
 use std::io;
 use std::mem;
@@ -24,7 +24,7 @@ impl Timer {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the descriptor is new and nobody else's.
+        // SAFETY: the descriptor is new and has no other owner.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         Ok(Self { fd })
     }

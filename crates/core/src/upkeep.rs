@@ -1,12 +1,12 @@
 //! What a domain does besides the calls of the application: work that waits for counters, and automatic progress.
 //!
-//! Whoever drives an endpoint looks at one word afterwards, without locks in hand: it is zero unless there is
+//! A thread that has driven an endpoint looks at one word afterwards, without locks in hand: it is zero unless there is
 //! something to do. That look is all that applications pay that use neither.
 
 mod auto;
 mod roster;
 mod rounds;
-mod standby;
+mod shared_driver;
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -48,7 +48,7 @@ pub(crate) struct Upkeep {
     rounds: Rounds,
     works: Works,
     auto: Auto,
-    /// Condition variables of queues and counters, which the thread of automatic progress signals if nobody else can.
+    /// Condition variables of queues and counters, which the thread of automatic progress signals if no other may.
     conds: Mutex<Vec<Arc<Cond>>>,
 }
 
@@ -85,7 +85,7 @@ impl Upkeep {
         }
     }
 
-    /// Tells whether something has happened since the last call.
+    /// Returns whether something has happened since the last call.
     pub(crate) fn take_stir(&self) -> bool {
         self.stirred.load(Ordering::Relaxed) && self.stirred.swap(false, Ordering::Relaxed)
     }
@@ -101,12 +101,12 @@ impl Upkeep {
         };
     }
 
-    /// Tells whether frames were held back since the last call.
+    /// Returns whether frames were held back since the last call.
     fn take_held(&self) -> bool {
         self.held.load(Ordering::Relaxed) && self.held.swap(false, Ordering::Relaxed)
     }
 
-    /// Tells whether frames are held back somewhere: then endpoints are to be driven before completions are read.
+    /// Returns whether frames are held back somewhere: then endpoints are to be driven before completions are read.
     #[inline(always)]
     pub(crate) fn is_holding(&self) -> bool {
         self.holding.load(Ordering::Relaxed) != 0
@@ -185,7 +185,7 @@ impl Upkeep {
         }
     }
 
-    /// Tells whether works wait for somebody to drive the domain.
+    /// Returns whether works wait for a thread that drives the domain.
     pub(crate) fn has_works(&self) -> bool {
         !self.is_automatic() && !self.works.is_idle()
     }
@@ -198,7 +198,7 @@ impl Upkeep {
         }
     }
 
-    /// Says that works are due; whoever drives an endpoint next starts them. Locks may be held.
+    /// Marks works as due; the thread that drives an endpoint next starts them. Locks may be held.
     pub(crate) fn works_are_due(&self) {
         self.word.fetch_or(DUE, Ordering::AcqRel);
         self.roster.ring();
@@ -209,7 +209,7 @@ impl Upkeep {
         &self.works
     }
 
-    /// Tells whether a thread makes progress.
+    /// Returns whether a thread makes progress.
     pub(crate) const fn is_automatic(&self) -> bool {
         self.auto.is_wanted()
     }
@@ -229,7 +229,7 @@ impl Upkeep {
         Auto::start(self)
     }
 
-    /// Ends what [`Upkeep::join`] began. Afterwards nobody drives the endpoint from here.
+    /// Ends what [`Upkeep::join`] began. Afterwards the endpoint is not driven from here.
     pub(crate) fn leave(&self, endpoint: NonNull<dyn Drive>) {
         self.roster.remove(endpoint);
         self.rounds.remove(endpoint);
@@ -239,7 +239,7 @@ impl Upkeep {
     ///
     /// # Errors
     /// `MFILE`.
-    pub(crate) fn everybody(&self) -> Result<NonNull<dyn Drive>, Errno> {
+    pub(crate) fn all_endpoints(&self) -> Result<NonNull<dyn Drive>, Errno> {
         self.roster.bell()?;
         Ok(NonNull::from(&self.roster))
     }

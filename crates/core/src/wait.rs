@@ -1,8 +1,8 @@
 //! What a thread sleeps on while a queue or counter is empty: fi_eq(3) and fi_cq(3) "wait_obj".
 //!
 //! A [`Doorbell`] is an epoll file descriptor that watches an eventfd, rung when something is queued, and the file
-//! descriptors of the devices underneath. It is armed only while somebody may sleep, so that queueing costs one
-//! branch otherwise.
+//! descriptors of the devices underneath. It is armed only while a thread may sleep, so that queueing costs one branch
+//! otherwise.
 
 mod cond;
 
@@ -30,9 +30,9 @@ pub(crate) struct Doorbell {
     fds: Option<Fds>,
     /// What the application waits on instead of a descriptor (`FI_WAIT_MUTEX_COND`).
     cond: Option<Arc<Cond>>,
-    /// Somebody sleeps, or is about to.
+    /// A thread sleeps, or is about to.
     armed: AtomicBool,
-    /// Somebody asked sleepers to return (fi_cq_signal).
+    /// The application asked sleepers to return (fi_cq_signal).
     signaled: AtomicBool,
 }
 
@@ -77,18 +77,18 @@ impl Doorbell {
         self.cond.as_ref()
     }
 
-    /// Tells whether threads may block here: members of a wait set are waited for by the set (fi_cq(3), fi_cntr(3)).
+    /// Returns whether threads may block here: members of a wait set are waited for by the set (fi_cq(3), fi_cntr(3)).
     pub(crate) const fn blocks(&self) -> bool {
         !matches!(self.kind, FI_WAIT_NONE | FI_WAIT_SET)
     }
 
-    /// Tells whether there is a file descriptor to sleep on.
+    /// Returns whether there is a file descriptor to sleep on.
     pub(crate) const fn has_fd(&self) -> bool {
         self.fds.is_some()
     }
 
-    /// Says that something was queued. Call it after queueing; sleepers look at the queue after [`Doorbell::arm`]. Both
-    /// go through one lock or sequentially consistent atomics, so that one of both sees the other.
+    /// Wakes sleepers because something was queued. Call it after queueing; sleepers look at the queue after
+    /// [`Doorbell::arm`]. Both go through one lock or sequentially consistent atomics, so that one of both sees the other.
     #[inline]
     pub(crate) fn ring(&self) {
         if self.armed.load(Ordering::SeqCst) {
@@ -129,7 +129,7 @@ impl Doorbell {
         Ok(())
     }
 
-    /// Tells whether [`Doorbell::signal`] was called since the last call of this.
+    /// Returns whether [`Doorbell::signal`] was called since the last call of this.
     pub(crate) fn take_signal(&self) -> bool {
         self.signaled.load(Ordering::Relaxed) && self.signaled.swap(false, Ordering::Acquire)
     }
@@ -296,7 +296,7 @@ unsafe fn owned(fd: RawFd) -> Result<OwnedFd, Errno> {
     if fd < 0 {
         return Err(os_error());
     }
-    // SAFETY: the caller's contract: nobody else owns it.
+    // SAFETY: the caller's contract: it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -327,7 +327,7 @@ mod tests {
     fn rings_are_seen_when_armed_and_free_otherwise() {
         let bell = Doorbell::open(FI_WAIT_UNSPEC).expect("descriptors are available");
         bell.ring();
-        assert!(!readable(&bell), "nobody sleeps");
+        assert!(!readable(&bell), "no thread sleeps");
         bell.arm();
         bell.ring();
         assert!(readable(&bell));

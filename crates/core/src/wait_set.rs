@@ -22,7 +22,7 @@ use crate::wait::{Doorbell, SLICE};
 
 /// What a wait set asks of a queue or counter.
 pub(crate) trait Waitable: Sync {
-    /// Tells whether nothing is there and the bell will ring when something is.
+    /// Returns whether nothing is there and the bell will ring when something is.
     fn is_quiet(&self) -> bool;
 
     /// Returns its bell.
@@ -128,7 +128,7 @@ impl WaitSet {
     /// When its descriptor cannot be watched; the object is closed then.
     ///
     /// # Safety
-    /// The handle was just published, and nobody else knows it.
+    /// The handle was just published, and no other thread has it.
     pub(crate) unsafe fn admit<T: Object + Waitable + 'static>(
         set: Option<&Self>,
         handle: *mut T::Handle,
@@ -141,7 +141,7 @@ impl WaitSet {
             match unsafe { set.attach(NonNull::from(member)) } {
                 Ok(attached) => drop(place(member).set(attached)),
                 Err(errno) => {
-                    // SAFETY: the caller's contract: nobody else refers to it.
+                    // SAFETY: the caller's contract: nothing else refers to it.
                     let _ = unsafe { handle::close::<T>(handle.cast()) };
                     return Err(errno);
                 }

@@ -1,8 +1,8 @@
 //! Work that waits until a counter reaches a threshold: fi_trigger(3). Path class: setup, except for [`Works::ended`].
 //!
-//! A counter that crosses a threshold sets its work aside; it is started later by whoever drives the domain next and
-//! holds no lock of an endpoint (docs/adr/0007). Order of locks: the state of works comes after all others, and nothing is
-//! called while it is locked.
+//! A counter that crosses a threshold moves its work to the due queue; the thread that drives the domain next starts it,
+//! with no lock of an endpoint in hand (docs/adr/0007). Order of locks: the state of works comes after all others, and
+//! nothing is called while it is locked.
 
 mod control;
 mod message;
@@ -26,7 +26,7 @@ use message::Post;
 #[derive(Default)]
 pub(crate) struct Works {
     state: Mutex<State>,
-    /// Somebody starts works: one thread at a time, so that they start in order.
+    /// A thread starts works: one at a time, so that they start in order.
     running: AtomicBool,
 }
 
@@ -94,7 +94,7 @@ pub(crate) enum Go {
     Cancel,
 }
 
-/// Who wants to know how the operation of a deferred work ended.
+/// Where the result of a deferred work's operation is reported.
 pub(crate) struct Issued {
     /// The completion counter.
     pub(crate) cntr: Option<Ref<Cntr>>,
@@ -151,10 +151,10 @@ impl Works {
         state.due.len() != before
     }
 
-    /// Starts what is due, in order. `none_left` is called while nobody can add any.
+    /// Starts what is due, in order. `none_left` is called under the lock, when none is left.
     pub(crate) fn run(&self, none_left: impl Fn()) {
         if self.running.swap(true, Ordering::Acquire) {
-            // Whoever does so now, or drives the domain next, finds what was added meanwhile.
+            // The thread that does so now, or that drives the domain next, finds what was added meanwhile.
             return;
         }
         loop {
@@ -212,13 +212,13 @@ impl Works {
         }
     }
 
-    /// Tells whether no work waits and no operation of one is under way.
+    /// Returns whether no work waits and no operation of one is under way.
     pub(crate) fn is_idle(&self) -> bool {
         let state = lock(&self.state);
         state.waiting.is_empty() && state.due.is_empty() && state.issued.is_empty()
     }
 
-    /// Takes who wants to know that the operation with this context ended.
+    /// Takes the report of the operation with this context, which ended.
     pub(crate) fn ended(&self, context: usize) -> Option<Issued> {
         lock(&self.state).issued.remove(&context)
     }

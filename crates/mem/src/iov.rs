@@ -34,7 +34,7 @@ impl IovSegment {
         self.len
     }
 
-    /// Tells whether the piece has no bytes.
+    /// Returns whether the piece has no bytes.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -142,7 +142,7 @@ impl Iov {
         self.len
     }
 
-    /// Tells whether there are no bytes.
+    /// Returns whether there are no bytes.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }

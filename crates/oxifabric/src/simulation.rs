@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use oxifabric_core::simulation::NOBODY;
+use oxifabric_core::simulation::NO_NODE;
 
 use crate::raw::SimulationOps;
 use crate::{Endpoint, Error, Kind, Threading};
@@ -59,7 +59,7 @@ impl Simulation {
     #[inline]
     pub fn turn(&self, until: Duration) -> Option<u64> {
         let until = u64::try_from(until.as_nanos()).unwrap_or(u64::MAX);
-        Some(self.0.turn(until)).filter(|node| *node != NOBODY)
+        Some(self.0.turn(until)).filter(|node| *node != NO_NODE)
     }
 
     /// How often something has happened to packets, in the whole network.

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_void};
 use std::ptr::NonNull;
 
-use oxifabric_core::simulation::{NOBODY, SIM_OPS, SimOps};
+use oxifabric_core::simulation::{NO_NODE, SIM_OPS, SimOps};
 use oxifabric_types::Instant;
 
 use crate::network::{BEGIN, Count};
@@ -47,7 +47,7 @@ extern "C" fn turn(until: u64) -> u64 {
     let until = Instant::from_nanos(until.saturating_add(BEGIN.as_nanos()));
     with(|world| world.turn(until))
         .flatten()
-        .map_or(NOBODY, u64::from)
+        .map_or(NO_NODE, u64::from)
 }
 
 extern "C" fn count(what: u32) -> u64 {

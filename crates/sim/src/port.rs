@@ -246,8 +246,8 @@ impl PacketDevice for SimPort {
         (self.world).with(|network| network.crowd_mut().sleep(place, timer))
     }
 
-    fn waits_in_vain(&self) -> bool {
-        self.world.waits_in_vain()
+    fn is_quiescent(&self) -> bool {
+        self.world.is_quiescent()
     }
 }
 

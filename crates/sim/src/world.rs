@@ -136,7 +136,7 @@ impl World {
     }
 
     /// Tells whether nothing goes on unless somebody is polled who has not been for long, or whoever drives the network does so.
-    pub(crate) fn waits_in_vain(&self) -> bool {
+    pub(crate) fn is_quiescent(&self) -> bool {
         let state = self.lock();
         let (absent, busy) = state.network.crowd().idlers();
         self.time == Time::Virtual && (state.driven || (absent && busy > 0))
@@ -252,12 +252,12 @@ mod tests {
         let (world, [a, b]) = start();
         let arrived = (0..3).map(|_| world.begin(a)).max();
         rest(&world, a, BEGIN.after(Duration::from_millis(1)));
-        while !world.waits_in_vain() {
+        while !world.is_quiescent() {
             assert_eq!(Some(world.begin(a)), arrived, "it is waited for");
         }
         while Some(world.begin(a)) == arrived {}
         world.begin(b);
-        assert!(!world.waits_in_vain());
+        assert!(!world.is_quiescent());
         let back = world.begin(a);
         assert_eq!(world.begin(a), back, "it is waited for again");
     }

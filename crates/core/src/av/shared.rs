@@ -1,12 +1,12 @@
 //! The memory of an address vector that several processes use: fi_av(3) "name". Path class: setup.
 //!
-//! A named vector is a file in /dev/shm that every process maps. Whoever inserts or removes holds a lock of the file and
-//! appends or clears a slot; the others look whether the version has changed before they look up. Each user keeps a
-//! shared lock of the file, which the kernel drops with the process: who finds no other user begins a new vector instead of
-//! taking over what somebody left behind. See docs/adr/0012.
+//! A named vector is a file in /dev/shm that every process maps. A process that inserts or removes holds a lock of the
+//! file and appends or clears a slot; the others check whether the version has changed before they look up. Each user
+//! keeps a shared lock of the file, which the kernel drops with the process: a process that finds no other user begins a
+//! new vector instead of taking over what a killed one left behind. See docs/adr/0012.
 //!
-//! Everybody may make files in that folder, so that one of another user may lie where ours is looked for: it is refused,
-//! since its owner could make it shorter under our eyes. What users of the same name write is checked, too.
+//! Any user may create files in that folder, so that a file of another user may be in place of ours: it is refused, since
+//! its owner could truncate it while it is mapped. What users of the same name write is checked, too.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -87,8 +87,8 @@ impl Shared {
     /// Opens the vector of this name; makes it unless only reading is wanted.
     ///
     /// # Errors
-    /// `NOENT` when there is none and it is only to be read, `INVAL` for more slots than are possible, `ACCES` when the file
-    /// is somebody else's, `NOSPC`, or what the operating system says.
+    /// `NOENT` when there is none and it is only to be read, `INVAL` for more slots than are possible, `ACCES` when the
+    /// file belongs to another user, `NOSPC`, or what the operating system says.
     pub(super) fn open(
         scope: &str,
         name: &str,
@@ -107,7 +107,7 @@ impl Shared {
         }
     }
 
-    /// Opens the file; `None` when somebody removed it meanwhile.
+    /// Opens the file; `None` when another process removed it meanwhile.
     fn try_open(path: &Path, capacity: usize, read_only: bool) -> Result<Option<Self>, Errno> {
         let opened = OpenOptions::new()
             .read(true)
@@ -127,7 +127,7 @@ impl Shared {
         let alone = flock(&file, libc::LOCK_EX | libc::LOCK_NB).is_ok();
         if alone {
             if read_only {
-                // Left behind by somebody who was killed.
+                // Left behind by a process that was killed.
                 let _ = std::fs::remove_file(path);
                 return Err(Errno::NOENT);
             }
@@ -136,7 +136,7 @@ impl Shared {
             }
             begin(&file, capacity)?;
         }
-        // Waits for whoever begins the vector just now.
+        // Waits for a process that initialises the vector just now.
         flock(&file, libc::LOCK_SH).map_err(|error| errno(&error))?;
         if !is_at(&file, path) {
             return Ok(None);
@@ -155,7 +155,7 @@ impl Shared {
             true => libc::PROT_READ,
             false => libc::PROT_READ | libc::PROT_WRITE,
         };
-        // SAFETY: maps a file that nobody makes shorter (only who is alone begins anew); the place is the kernel's choice.
+        // SAFETY: maps a file that no process truncates (only a sole user begins anew); the place is the kernel's choice.
         let memory = unsafe {
             libc::mmap(
                 core::ptr::null_mut(),
@@ -224,7 +224,7 @@ impl Shared {
         Ok(Locked(self))
     }
 
-    /// Runs `call` while nobody changes the vector, or, unless it is only read here, while nobody else looks at it either.
+    /// Runs `call` under the file's lock: shared when the vector is only read here, exclusive otherwise.
     ///
     /// # Errors
     /// What the operating system says of the lock, and what `call` says.
@@ -233,7 +233,7 @@ impl Shared {
         call()
     }
 
-    /// Tells whether the vector may not be changed from here.
+    /// Returns whether the vector may not be changed from here.
     pub(super) const fn is_read_only(&self) -> bool {
         self.read_only
     }
@@ -241,7 +241,7 @@ impl Shared {
     /// Calls `each` with every address there is and how often it was inserted, by index; the lock is held.
     pub(super) fn each(&self, mut each: impl FnMut(usize, Option<(Address, usize)>)) {
         for at in 0..self.used() {
-            // SAFETY: the slot is in use, and nobody changes it while the lock is held.
+            // SAFETY: the slot is in use, and no process changes it while the lock is held.
             let slot = unsafe { self.slot(at).read() };
             each(
                 at,
@@ -303,7 +303,7 @@ impl Drop for Shared {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours, and nothing refers to it any more.
         unsafe { libc::munmap(self.memory.as_ptr().cast(), self.len) };
-        // The last user removes the file; whoever opens it meanwhile notices that it is gone.
+        // The last user removes the file; a process that opens it meanwhile notices that it is gone.
         if flock(&self.file, libc::LOCK_EX | libc::LOCK_NB).is_ok() && is_at(&self.file, &self.path)
         {
             let _ = std::fs::remove_file(&self.path);
@@ -351,7 +351,7 @@ fn length(capacity: usize) -> Option<usize> {
     (capacity <= MOST && capacity.is_power_of_two()).then(|| PAGE + capacity * each)
 }
 
-/// Lays out a new vector in a file that nobody else uses.
+/// Initialises a new vector in a file that no other process uses.
 fn begin(file: &File, capacity: usize) -> Result<(), Errno> {
     let len = length(capacity).ok_or(Errno::INVAL)?;
     let failed = |error: io::Error| errno(&error);
@@ -363,7 +363,7 @@ fn begin(file: &File, capacity: usize) -> Result<(), Errno> {
     file.set_len(len as u64).map_err(failed)
 }
 
-/// Tells whether a file is still the one of this name.
+/// Returns whether a file is still the one of this name.
 fn is_at(file: &File, path: &Path) -> bool {
     match (file.metadata(), std::fs::symlink_metadata(path)) {
         (Ok(ours), Ok(theirs)) => (ours.dev(), ours.ino()) == (theirs.dev(), theirs.ino()),

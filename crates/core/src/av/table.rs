@@ -34,7 +34,7 @@ struct Slot {
 }
 
 impl Table {
-    /// An empty table that expects so many addresses.
+    /// Returns an empty table that expects `expected` addresses.
     pub(super) fn new(expected: usize) -> Self {
         let expected = expected.min(RESERVED);
         Self {
@@ -114,7 +114,7 @@ impl Table {
         Some((&slot.address, slot.inserted))
     }
 
-    /// Says what completions call an address.
+    /// Returns the name that completions give to an address.
     ///
     /// # Errors
     /// `INVAL` when the index is unused.
@@ -134,7 +134,7 @@ impl Table {
         self.walled.insert(at.0 as usize)
     }
 
-    /// Tells whether the address at an index cannot be connected to.
+    /// Returns whether the address at an index cannot be connected to.
     pub(super) fn is_walled(&self, at: FiAddr) -> bool {
         !self.walled.is_empty() && self.walled.contains(&(at.0 as usize))
     }

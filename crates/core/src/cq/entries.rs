@@ -15,7 +15,7 @@ pub(super) struct Entries {
 }
 
 impl Entries {
-    /// No entries, with room for up to so many.
+    /// Returns a list without entries, which grows up to `expected`.
     pub(super) fn new(expected: usize) -> Self {
         Self {
             slots: vec![Entry::EMPTY; expected.clamp(1, FIRST).next_power_of_two()].into(),

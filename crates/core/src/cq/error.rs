@@ -40,7 +40,7 @@ impl LastError {
         }
     }
 
-    /// Keeps the address of a stranger and returns where it is and how long.
+    /// Keeps the address of an unknown peer and returns where it is and how long.
     fn keep_address(&self, address: Vec<u8>) -> (*mut c_void, usize) {
         let mut last = lock(&self.1);
         *last = address;

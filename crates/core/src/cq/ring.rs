@@ -37,7 +37,7 @@ impl Format {
     }
 }
 
-/// An entry: the tagged structure, from whom it came, and whether it is an error.
+/// An entry: the tagged structure, its source, and whether it is an error.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub(super) wide: fi_cq_tagged_entry,
@@ -102,7 +102,7 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// An empty ring with room for so many entries.
+    /// Returns an empty ring of `size` entries.
     pub(super) fn new(format: Format, size: usize) -> Self {
         Self {
             format,
@@ -129,7 +129,7 @@ impl Ring {
     }
 
     /// Queues a message from an address that is not in the vector.
-    pub(super) fn push_stranger(&mut self, completion: &Completion, address: Vec<u8>) {
+    pub(super) fn push_unknown(&mut self, completion: &Completion, address: Vec<u8>) {
         self.entries.push(Entry::new(completion, NO_SOURCE, true));
         self.failures.push_back(Detail {
             errno: Errno::ADDRNOTAVAIL,
@@ -145,7 +145,7 @@ impl Ring {
         self.entries.len()
     }
 
-    /// Tells whether so many entries wait, or an error is next.
+    /// Returns whether `wanted` entries wait, or an error is next.
     pub(super) fn satisfies(&self, wanted: usize) -> bool {
         self.entries.len() >= wanted || self.entries.front().is_some_and(|entry| entry.failed)
     }
@@ -172,7 +172,7 @@ impl Ring {
             if entry.failed {
                 break;
             }
-            // SAFETY: taken < count, and the caller vouches for room for so many.
+            // SAFETY: taken < count, and the caller promises space for `count` entries.
             unsafe {
                 write(self.format, buf, taken, entry);
                 if !sources.is_null() {

@@ -500,7 +500,7 @@ unsafe fn elements(list: *const fi_ioc, count: usize, update: Option<Update>) ->
         iov_len: 0,
     }; MAX_SEGMENTS];
     for (at, piece) in pieces.iter_mut().enumerate().take(count) {
-        // SAFETY: the caller says that there are so many entries.
+        // SAFETY: the caller promises `count` entries.
         let ioc = unsafe { *list.add(at) };
         *piece = iovec {
             iov_base: ioc.addr,
@@ -510,7 +510,7 @@ unsafe fn elements(list: *const fi_ioc, count: usize, update: Option<Update>) ->
     match count {
         // SAFETY: the caller's contract.
         1 => unsafe { buffer(pieces[0].iov_base, pieces[0].iov_len) }.map(Lend::lend),
-        // SAFETY: as above; there are so many pieces.
+        // SAFETY: as above; there are `count` pieces.
         _ => unsafe { buffers(pieces.as_ptr(), count) },
     }
 }
@@ -534,7 +534,7 @@ unsafe fn many(
     if list.is_null() || count == 0 || count > MAX_SEGMENTS {
         return None;
     }
-    // SAFETY: the caller says that there are so many entries.
+    // SAFETY: the caller promises `count` entries.
     let pieces = (0..count).map(|at| unsafe { *list.add(at) });
     let target = |piece: fi_rma_ioc| {
         Some(Target {

@@ -160,7 +160,7 @@ impl<P: Provider> RdmEndpoint<P> {
         }
     }
 
-    /// Tells whether data may be transferred. It stays so while the bindings are locked.
+    /// Returns whether data may be transferred. It stays so while the bindings are locked.
     fn is_enabled(&self) -> bool {
         self.port.lock().enabled
     }
@@ -171,12 +171,12 @@ impl<P: Provider> RdmEndpoint<P> {
         if !port.enabled {
             return;
         }
-        // Where peers were told that nobody sleeps here, sleepers are refused, and poll.
+        // Where peers were told that no thread sleeps here, sleepers are refused, and poll.
         port.sleeps = port.sleeps || bindings.waits() && port.device.enable(true).is_ok();
         self.wire(&mut port, bindings);
     }
 
-    /// Says where results go.
+    /// Connects the queues and counters that results go to.
     fn wire(&self, port: &mut Port<P::Device>, bindings: &Bindings) {
         let queues = [bindings.tx_cq.clone(), bindings.rx_cq.clone()];
         port.out.wire(queues, |kind| bindings.counter(kind));
@@ -234,7 +234,7 @@ impl<P: Provider> RdmEndpoint<P> {
         Ok(())
     }
 
-    /// Tells whether there are results of a direction: those of messages, and of reads and writes that begin here.
+    /// Returns whether there are results of a direction: those of messages, and of reads and writes that begin here.
     pub(super) fn has_way(&self, way: Way) -> bool {
         let (way, other) = match way {
             Way::Transmit if self.has(Caps::COLLECTIVE) || self.initiates() => return true,
@@ -244,7 +244,7 @@ impl<P: Provider> RdmEndpoint<P> {
         self.has(Caps::MSG | Caps::TAGGED) && (self.has(way) || !self.has(other))
     }
 
-    /// Tells whether the endpoint reads and writes memory of peers, beyond being their target.
+    /// Returns whether the endpoint reads and writes memory of peers, beyond being their target.
     fn initiates(&self) -> bool {
         let target_only = self.has(Caps::REMOTE_READ | Caps::REMOTE_WRITE);
         self.has(Caps::RMA | Caps::ATOMIC) && (self.has(Caps::READ | Caps::WRITE) || !target_only)

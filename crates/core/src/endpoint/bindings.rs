@@ -52,7 +52,7 @@ impl Bindings {
         self.tx_cq.iter().chain(&self.rx_cq)
     }
 
-    /// Tells whether somebody may sleep until the endpoint reports something.
+    /// Returns whether a thread may sleep until the endpoint reports something.
     pub(super) fn waits(&self) -> bool {
         self.apart
             || self.cqs().any(|cq| cq.waits())
@@ -100,7 +100,7 @@ impl Bindings {
         }
     }
 
-    /// Tells whether a direction has a queue or a counter.
+    /// Returns whether a direction has a queue or a counter.
     pub(super) const fn has(&self, way: Way) -> bool {
         let cq = match way {
             Way::Transmit => &self.tx_cq,

@@ -108,7 +108,7 @@ impl<P: Provider> RdmEndpoint<P> {
         }))
     }
 
-    /// Connections are reported to a queue: without one, nobody could tell that they are there.
+    /// Checks that there is an event queue: without one, the application could not learn of connections.
     fn ready_to_connect(&self) -> Result<(), Errno> {
         if !P::Device::CONNECTED {
             return Err(Errno::NOSYS);

@@ -122,7 +122,7 @@ impl<P: Provider> RdmEndpoint<P> {
                 Ok(handle)
             }
             Err(errno) => {
-                // SAFETY: as above, and nobody else has it.
+                // SAFETY: as above, and no other thread has it.
                 unsafe { handle::close::<Group>(handle.cast()) }?;
                 Err(errno)
             }

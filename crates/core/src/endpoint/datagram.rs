@@ -15,7 +15,8 @@ use crate::device::Provider;
 /// network, which drops them sooner or later.
 const UNEXPECTED_BYTES: usize = 1 << 20;
 
-/// So many times as much while a receive is posted that takes none of them: what comes from another source is dropped then.
+/// Factor of that limit while a receive is posted that takes none of them: datagrams from other sources are dropped
+/// beyond it.
 const CEILINGS: usize = 16;
 
 /// What a datagram cannot bring about.
@@ -32,7 +33,7 @@ impl<P: Provider> RdmEndpoint<P> {
     };
 }
 
-/// Tells whether a send asks for what its receiver would have to know or to answer.
+/// Returns whether a send asks for what its receiver would have to know or to answer.
 #[inline]
 pub(super) const fn asks_too_much(flags: Flags) -> bool {
     flags.intersects(BEYOND)

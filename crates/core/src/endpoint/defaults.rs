@@ -1,7 +1,7 @@
 //! Which flags an operation has: fi_endpoint(3) "OPERATION FLAGS" and FI_SELECTIVE_COMPLETION.
 //!
 //! Calls without a flags argument take the endpoint's own flags; calls with one take theirs. Either way a completion is
-//! wanted unless the queue was bound for selective completions and nobody asked for one.
+//! wanted unless the queue was bound for selective completions and the call does not ask for one.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -39,7 +39,7 @@ const RX: Flags = Flags::COMPLETION
 pub(super) struct Direction {
     /// What the engine wants to know.
     mask: Flags,
-    /// The same of calls that bring their own flags.
+    /// What the engine wants to know of calls that bring their own flags.
     call_mask: Flags,
     /// Of calls without flags, as the application set and gets them.
     op_flags: AtomicU64,
@@ -104,19 +104,19 @@ impl Direction {
         self.update();
     }
 
-    /// Says that completions are written only for operations that ask for one.
+    /// Makes completions selective: written only for operations that ask for one.
     pub(super) fn select(&self) {
         self.always.store(0, Ordering::Relaxed);
         self.update();
     }
 
-    /// Says that a counter counts messages.
+    /// Notes that a counter counts messages.
     pub(super) fn count(&self) {
         self.counted.store(true, Ordering::Relaxed);
         self.update();
     }
 
-    /// Says that a counter counts writes.
+    /// Notes that a counter counts writes.
     pub(super) fn count_writes(&self) {
         self.counts_writes.store(true, Ordering::Relaxed);
         self.update();
@@ -171,7 +171,7 @@ impl Direction {
         Flags::from_bits_retain(self.plain_write.load(Ordering::Relaxed))
     }
 
-    /// The same of a call that brings its own.
+    /// Returns the flags of a write, or of an atomic that fetches nothing, by a call with flags.
     #[inline]
     pub(super) fn given_write(&self, flags: u64) -> Flags {
         let flags = self.given(flags);
@@ -179,14 +179,15 @@ impl Direction {
         placed(flags, counted || flags.contains(Flags::DEFERRED))
     }
 
-    /// The same of a call that never writes a completion (fi_inject_write, fi_inject_atomic).
+    /// Returns the flags of a write that never has a completion (fi_inject_write, fi_inject_atomic).
     #[inline]
     pub(super) fn inject_write(&self) -> Flags {
         Flags::from_bits_retain(self.injected_write.load(Ordering::Relaxed))
     }
 
-    /// The same of a message (fi_inject). Where nothing counts messages nobody can see when it has been delivered, so that the
-    /// peer need not say so: an answer to each message costs as much as the message.
+    /// Returns the flags of a message that never has a completion (fi_inject). Where no counter counts messages, the
+    /// application cannot see when it has been delivered, so that the peer need not say so: an acknowledgement of each
+    /// message costs as much as the message.
     #[inline]
     pub(super) fn inject_message(&self) -> Flags {
         Flags::from_bits_retain(self.injected.load(Ordering::Relaxed))
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn injected_messages_are_answered_only_where_somebody_counts() {
+    fn injected_messages_are_acknowledged_only_where_a_counter_counts() {
         for by_peer in [Flags::DELIVERY_COMPLETE, Flags::MATCH_COMPLETE] {
             let tx = Defaults::new(by_peer | Flags::TRIGGER, Flags::empty()).tx;
             assert_eq!(tx.inject_message(), Flags::INJECT);

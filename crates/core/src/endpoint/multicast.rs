@@ -82,7 +82,7 @@ impl<P: Provider> RdmEndpoint<P> {
         Ok(handle)
     }
 
-    /// Tells whether a join with these flags is for receiving: an endpoint joins for whatever it can do, unless it is said.
+    /// Returns whether a join with these flags is for receiving: an endpoint joins for whatever it can do, unless it is said.
     fn hears(&self, flags: u64) -> bool {
         let can = !self.has(Caps::SEND | Caps::RECV) || self.has(Caps::RECV);
         can && (flags & (FI_SEND | FI_RECV) == 0 || flags & FI_RECV != 0)

@@ -84,7 +84,7 @@ pub(crate) trait Part {
     /// As fi_enable.
     fn enable_way(&self, way: Way) -> Result<(), Errno>;
 
-    /// Tells whether a direction is enabled.
+    /// Returns whether a direction is enabled.
     fn is_enabled(&self, way: Way) -> bool;
 
     /// Ends a direction and lets go of what is bound to it, so that it is as if it had never been enabled.
@@ -96,7 +96,7 @@ pub(crate) trait Part {
     /// Closes the endpoint, as fi_close does.
     ///
     /// # Safety
-    /// Nobody uses the endpoint now or later.
+    /// No thread uses the endpoint now or later.
     unsafe fn close(&self);
 }
 

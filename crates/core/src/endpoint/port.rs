@@ -34,7 +34,7 @@ pub(super) struct Port<D> {
     pub(super) clock: LoopClock,
     /// Data may be transferred.
     pub(super) enabled: bool,
-    /// The device was told that somebody may sleep until it has news.
+    /// The device was told that a thread may sleep until it has news.
     pub(super) sleeps: bool,
     /// How often it made progress: others see by it whether the application drives the endpoint.
     turns: u32,
@@ -52,7 +52,7 @@ pub(super) struct Port<D> {
     exact: bool,
     /// Peers by their index in the address vector, as far as they were asked for.
     targets: Vec<PeerId>,
-    /// The same for receive contexts of scalable endpoints beside the first, by context.
+    /// Peers of receive contexts of scalable endpoints beside the first, by context and index.
     contexts: Vec<Vec<PeerId>>,
     /// [`Av::removals`] when the peers were looked up.
     seen: u64,
@@ -96,8 +96,8 @@ impl<D: Device> Port<D> {
         }
     }
 
-    /// The same under faults, if any are planned.
-    pub(super) fn suffering(mut self, faults: Option<FaultPlan>) -> Self {
+    /// Enables fault injection, if faults are planned.
+    pub(super) fn with_faults(mut self, faults: Option<FaultPlan>) -> Self {
         if let Some(plan) = &faults {
             self.engine.plan_faults(plan);
         }
@@ -181,7 +181,7 @@ impl<D: Device> Port<D> {
         received
     }
 
-    /// Returns from whom a receive takes messages.
+    /// Returns the peer whose messages a receive takes, or any.
     #[inline(always)]
     fn source_of(&mut self, recv: &RecvCall) -> Result<PeerId, Errno> {
         match recv.from {
@@ -192,7 +192,7 @@ impl<D: Device> Port<D> {
         }
     }
 
-    /// Tells whether a message is here that a receive with FI_PEEK or FI_CLAIM is about.
+    /// Returns whether a message is here that a receive with FI_PEEK or FI_CLAIM is about.
     pub(super) fn sees(&mut self, recv: &RecvCall) -> bool {
         let Ok(from) = self.source_of(recv) else {
             return false;
@@ -213,7 +213,7 @@ impl<D: Device> Port<D> {
         self.settle();
     }
 
-    /// Finds out who is meant by the source of a shared receive.
+    /// Resolves the source that a shared receive names.
     pub(super) fn learn_source(&mut self, name: fi_addr_t) {
         let peer = self.target(name).ok();
         self.out.shared_sources.learn(name, peer);
@@ -235,8 +235,7 @@ impl<D: Device> Port<D> {
         cancelled
     }
 
-    /// Drives the endpoint for a caller who comes again at once and reads no queue in between. Whoever does, drives it
-    /// there.
+    /// Drives the endpoint for a caller that retries at once and reads no queue in between: reading one would drive it.
     #[cold]
     fn make_room(&mut self) {
         if self.refused == self.turns {

@@ -246,7 +246,7 @@ unsafe fn many(
     }
     let targets = room.get_mut(..count)?;
     for (at, target) in targets.iter_mut().enumerate() {
-        // SAFETY: the caller says that there are so many entries.
+        // SAFETY: the caller promises `count` entries.
         let piece = unsafe { *list.add(at) };
         *target = Target {
             addr: piece.addr,

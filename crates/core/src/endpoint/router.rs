@@ -56,13 +56,13 @@ pub(super) struct Router {
     tx: Side,
     rx: Side,
     accesses: AccessCounters,
-    /// Who knows what became of deferred work.
+    /// Takes the results of deferred work.
     pub(super) upkeep: Option<Arc<Upkeep>>,
     /// Whose registered memory peers may access, if the endpoint lets them (FI_RMA, FI_ATOMIC).
     pub(super) domain: Option<Ref<Domain>>,
     /// Where messages look for receives, if the endpoint shares them.
     pub(super) shared: Option<Ref<Srx>>,
-    /// Who is meant by the sources that those receives name.
+    /// Peers that those receives name as their source.
     pub(super) shared_sources: SharedSources,
     /// Names of sources, if the endpoint gives them (FI_SOURCE).
     sources: Option<Sources>,
@@ -99,8 +99,8 @@ struct Sources {
     /// [`Av::changes`] when the names were looked up.
     seen: u64,
     names: Vec<FiAddr>,
-    /// What comes from elsewhere is an error that tells the address (FI_SOURCE_ERR).
-    strangers: bool,
+    /// A message from an unknown peer is an error that gives its address (FI_SOURCE_ERR).
+    report_unknown: bool,
 }
 
 /// A source that was not looked up yet; no index is as large.
@@ -268,13 +268,13 @@ impl Router {
     }
 
     /// Names the sources of messages by this vector.
-    /// With `strangers`, a message from elsewhere is an error that tells its address.
-    pub(super) fn name_sources(&mut self, av: Ref<Av>, strangers: bool) {
+    /// With `report_unknown`, a message from an unknown peer is an error that gives its address.
+    pub(super) fn name_sources(&mut self, av: Ref<Av>, report_unknown: bool) {
         self.sources = Some(Sources {
             av,
             seen: 0,
             names: Vec::new(),
-            strangers,
+            report_unknown,
         });
     }
 
@@ -283,12 +283,12 @@ impl Router {
         self.joins.begin(eq, handle, context);
     }
 
-    /// Forgets a join that nobody waits for any more.
+    /// Forgets a join whose result is not waited for any more.
     pub(super) fn forget_join(&mut self, handle: usize) {
         self.joins.forget(handle);
     }
 
-    /// Tells whether a result may count somewhere.
+    /// Returns whether a result may count somewhere.
     #[inline(always)]
     const fn is_counted(&self, flags: Flags) -> bool {
         if flags.intersects(ELSEWHERE) {
@@ -297,7 +297,7 @@ impl Router {
         self.side(flags).tally.is_some()
     }
 
-    /// Tells whether something is counted on a counter.
+    /// Returns whether something is counted on a counter.
     pub(super) fn counts_on(&self, counter: &Cntr) -> bool {
         self.counters().any(|cntr| ptr::eq(cntr, counter))
     }
@@ -315,7 +315,7 @@ impl Router {
         self.counters().for_each(Cntr::rouse);
     }
 
-    /// Tells whether [`Router::settle`] has something to do.
+    /// Returns whether [`Router::settle`] has something to do.
     #[inline]
     pub(super) fn is_unsettled(&self) -> bool {
         !self.set_aside.is_empty()
@@ -329,8 +329,8 @@ impl Router {
                 Aside::Done(completion) => {
                     let source = self.look_up(&completion, device);
                     match source {
-                        // Strangers are looked up each time.
-                        UNKNOWN => self.route_from_stranger(&completion, device),
+                        // Unknown peers are looked up each time.
+                        UNKNOWN => self.route_from_unknown(&completion, device),
                         source => self.route(&completion, source),
                     }
                 }
@@ -352,11 +352,11 @@ impl Router {
     }
 
     /// Routes a message whose source is not in the vector: fi_cq(3) "FI_EADDRNOTAVAIL".
-    fn route_from_stranger(&mut self, completion: &Completion, device: &impl Device) {
+    fn route_from_unknown(&mut self, completion: &Completion, device: &impl Device) {
         if completion.flags.contains(PIECE) {
             let mut shown = *completion;
             let end = self.ended(&mut shown);
-            self.route_from_stranger(&shown, device);
+            self.route_from_unknown(&shown, device);
             return end.iter().for_each(|failure| self.route_end(failure));
         }
         if completion.flags.intersects(ELSEWHERE) {
@@ -371,7 +371,7 @@ impl Router {
         if let (Some(cq), Some(address)) = (&side.cq, device.address(completion.from))
             && completion.wanted
         {
-            cq.push_stranger(completion, address_to_c(address).0);
+            cq.push_unknown(completion, address_to_c(address).0);
         }
     }
 
@@ -574,7 +574,7 @@ impl Router {
         }
     }
 
-    /// Returns the name of a result's source; a stranger has none.
+    /// Returns the name of a result's source; an unknown peer has none.
     pub(super) fn name_or_none(&mut self, completion: &Completion, device: &impl Device) -> FiAddr {
         match self.look_up(completion, device) {
             UNKNOWN => FiAddr(NO_SOURCE),
@@ -583,7 +583,7 @@ impl Router {
     }
 
     /// Returns the name of a result's source, looking it up in the address vector if need be;
-    /// `UNKNOWN` for a stranger whose address is to be told.
+    /// `UNKNOWN` for an unknown peer whose address is to be reported.
     fn look_up(&mut self, completion: &Completion, device: &impl Device) -> FiAddr {
         match (self.source(completion), &mut self.sources) {
             (UNKNOWN, Some(sources)) => sources.look_up(completion.from, device),
@@ -607,7 +607,7 @@ impl Sources {
         let found = device
             .address(peer)
             .and_then(|address| self.av.source(address));
-        if found.is_none() && self.strangers {
+        if found.is_none() && self.report_unknown {
             return UNKNOWN;
         }
         let name = FiAddr(found.unwrap_or(NO_SOURCE));
@@ -619,7 +619,7 @@ impl Sources {
     }
 }
 
-/// Tells whether a result is an operation of its own: not, when it only says that a multi-receive buffer was released.
+/// Returns whether a result is an operation of its own: not, when it only says that a multi-receive buffer was released.
 #[inline]
 fn counts(flags: Flags) -> bool {
     flags.intersects(Flags::SEND.union(Flags::RECV))

@@ -215,7 +215,7 @@ fn fill(
 
 fn close_parts(parts: &[NonNull<dyn Part>]) {
     for part in parts {
-        // SAFETY: nobody has a handle of it any more.
+        // SAFETY: no thread has a handle of it any more.
         unsafe { part.as_ref().close() };
     }
 }

@@ -1,7 +1,8 @@
 //! Shared receive contexts: fi_srx_context(3). Several endpoints take receives from one list.
 //!
-//! Messages stay with the endpoint that got them: its engine takes a receive from here when it has none of its own. Posting
-//! a receive therefore looks for a waiting message only if an endpoint has asked in vain since it was last fed.
+//! Messages stay with the endpoint that got them: its engine takes a receive from here when it has none of its own.
+//! Posting a receive therefore looks for a waiting message only if an endpoint has found no receive since it was last
+//! fed.
 //!
 //! Order of locks: members, then an endpoint, then the list of receives.
 
@@ -55,10 +56,10 @@ pub(super) trait Feed: Sync {
     /// Gives waiting messages what they find here.
     fn feed(&self);
 
-    /// Tells whether the sources of receives count.
+    /// Returns whether the sources of receives count.
     fn counts_sources(&self) -> bool;
 
-    /// Finds out who is meant by the source that a receive names.
+    /// Resolves the source that a receive names.
     fn learn(&self, source: fi_addr_t);
 
     /// Looks for a message that a receive with FI_PEEK or FI_CLAIM is about, and answers it if there is one.
@@ -75,7 +76,7 @@ unsafe impl Send for Member {}
 
 impl Member {
     fn get(&self) -> &dyn Feed {
-        // SAFETY: whoever joined leaves before it goes (contract of `Srx::join`).
+        // SAFETY: an endpoint that joined leaves before it goes (contract of `Srx::join`).
         unsafe { self.0.as_ref() }
     }
 
@@ -123,7 +124,7 @@ impl Srx {
         };
         let locks = domain.locks();
         // SAFETY: with the locks off, the application promised that one thread at a time uses the domain's objects; the
-        // list calls nobody, and no endpoint that is fed comes back to the members.
+        // list calls no other object, and no endpoint that is fed comes back to the members.
         let (shelf, members) = unsafe {
             (
                 SwitchLock::new(Shelf::default(), locks),

@@ -67,7 +67,7 @@ impl Lend for Buffer {
 
     #[inline(always)]
     fn lend(self) -> Iov {
-        // SAFETY: who made it promised so, as for `buffer`.
+        // SAFETY: promised when it was made, as for `buffer`.
         unsafe { Iov::contiguous(self.base, self.len) }
     }
 }
@@ -105,7 +105,7 @@ impl<P: Provider> RdmEndpoint<P> {
         }
     }
 
-    /// The same for several buffers.
+    /// Posts a send of several buffers; returns what the call returns.
     #[inline(never)]
     pub(super) fn send_gathered(&self, send: SendCall, body: Option<Iov>) -> isize {
         self.send(send, body)
@@ -126,7 +126,7 @@ impl<P: Provider> RdmEndpoint<P> {
         }
     }
 
-    /// The same for several buffers.
+    /// Posts a receive into several buffers; returns what the call returns.
     #[inline(never)]
     pub(super) fn receive_scattered(&self, recv: RecvCall, body: Option<Iov>) -> isize {
         self.receive(recv, body)
@@ -148,7 +148,7 @@ impl<P: Provider> RdmEndpoint<P> {
         self.start_access(access, body.lend(), &[Target { addr, len, key }])
     }
 
-    /// The same for several pieces. Both sides name equally many bytes.
+    /// Starts a read or write of several pieces; returns what the call returns. Both sides name equally many bytes.
     pub(super) fn access_many(
         &self,
         access: &Access,

@@ -61,13 +61,13 @@ impl<D: Device> Port<D> {
         now
     }
 
-    /// The same when a thread is about to sleep: nothing is told until it wakes up.
+    /// Reads the clock before a thread sleeps, and publishes the figures: they stay as they are until it wakes up.
     pub(super) fn look_before_sleep(&mut self) {
         self.clock.renew();
         self.publish();
     }
 
-    /// Tells how things stand.
+    /// Publishes the current figures.
     #[cold]
     fn publish(&mut self) {
         let Some(watch) = &mut self.watch else {

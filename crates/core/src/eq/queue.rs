@@ -37,7 +37,7 @@ pub(crate) struct Cm {
     pub(crate) event: u32,
     /// The object, as the address of its `fid`.
     pub(crate) fid: usize,
-    /// Who asks for a connection.
+    /// The peer that asks for a connection.
     pub(crate) info: Option<Unseen>,
     /// What the peer sent along.
     pub(crate) data: Box<[u8]>,
@@ -110,12 +110,12 @@ impl Events {
         }
     }
 
-    /// Tells whether there is nothing to read.
+    /// Returns whether there is nothing to read.
     pub(super) fn is_empty(&self) -> bool {
         self.list.is_empty() && !self.overrun
     }
 
-    /// Tells whether what feeds the queue is to be looked at before it is read: there is nothing to read, or a request is so old that
+    /// Returns whether what feeds the queue is to be looked at before it is read: there is nothing to read, or a request is so old that
     /// later ones may need its room.
     pub(super) fn asks_for_progress(&self, now: impl FnOnce() -> Instant) -> bool {
         match self.list.front() {
@@ -213,7 +213,7 @@ impl Events {
         Ok(length)
     }
 
-    /// As [`Events::read`], for an event of connection management. Whoever takes it owns its description.
+    /// Reads an event of connection management, as [`Events::read`] does others. The reader owns its description.
     fn read_cm(
         &mut self,
         event_out: Option<&mut u32>,

@@ -40,7 +40,7 @@ pub fn addresses(iface: Option<&str>) -> Vec<Place> {
     places
 }
 
-/// Tells whether endpoints may be at an interface, where none or the one named `iface` is asked for.
+/// Returns whether endpoints may be at an interface, where none or the one named `iface` is asked for.
 fn is_usable(interface: &Interface, iface: Option<&str>) -> bool {
     let wanted = match iface {
         Some(iface) => iface == interface.name,
@@ -68,7 +68,7 @@ impl Place {
         }
     }
 
-    /// Returns whom endpoints there reach: `LOCAL_COMM`, and `REMOTE_COMM` unless it is a loopback address.
+    /// Returns which peers endpoints there reach: `LOCAL_COMM`, and `REMOTE_COMM` unless it is a loopback address.
     pub fn reach(&self) -> Caps {
         match self.loopback {
             true => Caps::LOCAL_COMM,

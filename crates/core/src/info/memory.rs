@@ -219,7 +219,7 @@ unsafe fn dup_nic(nic: *mut fid_nic) -> Option<*mut fid_nic> {
 }
 
 /// # Safety
-/// `nic` is null or an open object that nobody uses any more.
+/// `nic` is null or an open object that is not used any more.
 unsafe fn close_nic(nic: *mut fid_nic) {
     // SAFETY: an open object points to its operations.
     unsafe {

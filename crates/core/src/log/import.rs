@@ -36,7 +36,7 @@ pub fn end_import() {
     *imported = None;
 }
 
-/// Tells whether messages go to the application.
+/// Returns whether messages go to the application.
 pub fn is_imported() -> bool {
     IS_IMPORTED.load(Ordering::Acquire)
 }

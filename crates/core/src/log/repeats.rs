@@ -51,7 +51,7 @@ impl Repeats {
         }))
     }
 
-    /// Tells whether a warning from a place in the source may be printed now, and what was held back since it was printed
+    /// Returns whether a warning from a place in the source may be printed now, and what was held back since it was printed
     /// last. With an interval of 0 every one is printed.
     pub(super) fn admit(
         &self,

@@ -1,9 +1,9 @@
-//! When a thread that polls in vain lets others have the processor. Path class: short.
+//! When a thread whose polls stay empty yields the processor: back-off. Path class: short.
 //!
 //! Programs poll in a loop. Where there are more of them than processors, the message that one waits for may have to be
-//! sent by another that waits for this processor, and gets it only when the time slice is over, milliseconds later. So
-//! whoever has polled in vain for a while yields. The while is long enough that a peer which has a processor of its own
-//! would have answered: a thread that shares its processor with strangers does not give its share away.
+//! sent by another that waits for this processor, and gets it only when the time slice is over, milliseconds later. So a
+//! thread yields after empty polls for a while. The while is long enough that a peer which has a processor of its own
+//! would have answered: a thread that shares its processor with unrelated programs does not give its share away.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 use crate::registry;
 use crate::upkeep::Upkeep;
 
-/// So many polls in vain between two looks at the clock.
+/// Empty polls between two looks at the clock.
 const POLLS_PER_LOOK: u32 = 64;
 
-/// A yield that takes longer, in microseconds, has let somebody run.
-const SOMEBODY_RAN_US: u64 = 2;
+/// Microseconds of a yield in which no other thread ran; a longer one has let another thread run.
+const OTHERS_RAN_US: u64 = 2;
 
-/// How often a queue was polled in vain. Several threads may poll it: races on these hints do no harm.
+/// Counts the empty polls of a queue. Several threads may poll it: races on these hints do no harm.
 #[derive(Debug, Default)]
 pub(super) struct Patience {
     /// Polls since something happened.
@@ -28,7 +28,7 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    /// Takes note of a poll that saw so many events; may let others have the processor. Call it without locks in hand.
+    /// Takes note of a poll that saw `events` events; may yield the processor. Call it without locks in hand.
     #[inline(always)]
     pub(super) fn polled(&self, events: usize, upkeep: &Upkeep) {
         if events != 0 {
@@ -54,15 +54,15 @@ impl Patience {
         }
     }
 
-    /// Takes note of how long others had the processor: where many wait for it, one poll in vain is enough between two
-    /// yields, or whoever has something to do waits until all others have polled 64 times.
+    /// Takes note of how long others had the processor: where many wait for it, one empty poll is enough between two
+    /// yields; otherwise a thread with work waits until all others have polled 64 times.
     fn has_yielded(&self, took_us: u64) {
-        if took_us > SOMEBODY_RAN_US {
+        if took_us > OTHERS_RAN_US {
             self.polls.store(2 * POLLS_PER_LOOK - 1, Ordering::Relaxed);
         }
     }
 
-    /// Tells whether nothing has happened for longer than `limit`. `quiet` says that nothing has since the last look.
+    /// Returns whether nothing has happened for longer than `limit`. `quiet` says that nothing has since the last look.
     fn is_over(&self, quiet: bool, now_us: u64, limit: Option<Duration>) -> bool {
         if !quiet {
             self.since_us.store(now_us, Ordering::Relaxed);
@@ -79,7 +79,7 @@ fn now_us() -> u64 {
     BEGIN.get_or_init(Instant::now).elapsed().as_micros() as u64
 }
 
-/// How long is polled in vain before others get the processor (`FI_OXI_YIELD_US`); `None` for ever.
+/// Returns how long polls stay empty before the thread yields (`FI_OXI_YIELD_US`); `None` for ever.
 fn limit() -> Option<Duration> {
     static LIMIT: OnceLock<Option<Duration>> = OnceLock::new();
     *LIMIT.get_or_init(|| {
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn where_others_wait_for_the_processor_every_poll_in_vain_looks() {
+    fn where_others_wait_for_the_processor_every_empty_poll_looks() {
         let upkeep = Upkeep::new(true, false);
         let patience = Patience::default();
         let looks = |took_us| {
@@ -124,8 +124,8 @@ mod tests {
             patience.polled(0, &upkeep);
             patience.since_us.load(Ordering::Relaxed) != u64::MAX
         };
-        assert!(!looks(SOMEBODY_RAN_US), "nobody ran");
-        assert!(looks(SOMEBODY_RAN_US + 1));
+        assert!(!looks(OTHERS_RAN_US), "no other thread ran");
+        assert!(looks(OTHERS_RAN_US + 1));
     }
 
     #[test]

@@ -76,7 +76,7 @@ impl Wish {
         if iov.is_null() || too_many || offset != 0 {
             return Err(Errno::INVAL);
         }
-        // SAFETY: the caller says that there are so many pieces.
+        // SAFETY: the caller promises `count` pieces.
         let pieces = (0..count).map(|at| unsafe { *iov.add(at) });
         Ok(Self {
             pieces: pieces.map(piece).collect::<Result<_, _>>()?,

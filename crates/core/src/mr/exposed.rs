@@ -3,7 +3,7 @@
 //! A counter of a region is bound to no endpoint, so every endpoint of the domain is driven from it. Closing a region
 //! drives them too, until the last access to it is over.
 //!
-//! Order of locks: this one, then an endpoint's bindings or its port. Nobody takes them the other way.
+//! Order of locks: this one, then an endpoint's bindings or its port; never the other way.
 
 use std::ptr::NonNull;
 use std::sync::Mutex;
@@ -45,19 +45,19 @@ unsafe impl Send for Reach {}
 
 impl Reach {
     fn get(&self) -> &dyn Drive {
-        // SAFETY: whoever added the endpoint removes it before it goes (contract of `add_endpoint`).
+        // SAFETY: an endpoint that was added is removed before it goes (contract of `add_endpoint`).
         unsafe { self.0.as_ref() }
     }
 }
 
 impl Exposed {
-    /// Tells whether a region may have a counter, or be in persistent memory.
+    /// Returns whether a region may have a counter, or be in persistent memory.
     #[inline]
     pub(crate) fn is_watched(&self) -> bool {
         self.watched.load(Ordering::Relaxed)
     }
 
-    /// Says that a region has to be looked at when peers have accessed it.
+    /// Notes that a region has to be looked at when peers have accessed it.
     pub(crate) fn watch(&self) {
         self.watched.store(true, Ordering::Relaxed);
     }
@@ -76,13 +76,13 @@ impl Exposed {
         }
         lists.endpoints.push(Reach(endpoint));
         for (counter, _) in &lists.counters {
-            // SAFETY: the caller's contract; whoever removes the endpoint takes it from all counters.
+            // SAFETY: the caller's contract; removing the endpoint takes it from all counters.
             unsafe { counter.join(endpoint) }?;
         }
         Ok(())
     }
 
-    /// Removes an endpoint. Afterwards nobody drives it from here.
+    /// Removes an endpoint. Afterwards it is not driven from here.
     pub(crate) fn remove_endpoint(&self, endpoint: NonNull<dyn Drive>) {
         let mut lists = lock(&self.lists);
         lists.endpoints.retain(|reach| !same(reach.0, endpoint));

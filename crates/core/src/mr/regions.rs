@@ -124,7 +124,7 @@ impl Regions {
         }
     }
 
-    /// Says anew what a region may be used for.
+    /// Changes what a region may be used for.
     pub(crate) fn permit(&mut self, key: u64, access: Flags) {
         if let Some(region) = self.map.get_mut(&key) {
             region.access = access;
@@ -236,7 +236,7 @@ impl Regions {
         Some(&region.pieces)
     }
 
-    /// Chooses a key that nobody can guess: it is what protects the memory from other peers.
+    /// Chooses a key that cannot be guessed: it is what protects the memory from other peers.
     fn fresh_key(&self) -> u64 {
         loop {
             let key = secret::draw() & self.largest;

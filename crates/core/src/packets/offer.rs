@@ -19,8 +19,8 @@ const IOV_LIMIT: usize = oxifabric_mem::MAX_SEGMENTS;
 /// How many operations may be outstanding.
 const QUEUE_SIZE: usize = 1024;
 
-/// Describes the endpoints of a provider, but for their addresses and names, whom they reach, and how many of each object are
-/// advisable.
+/// Describes the endpoints of a provider, but for their addresses and names, which peers they reach, and how many of each
+/// object are advisable.
 pub fn offer(provider: &str) -> Info {
     let transfers = Caps::MSG | Caps::TAGGED | Caps::RMA | Caps::ATOMIC | Caps::COLLECTIVE;
     let sends =

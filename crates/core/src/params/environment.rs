@@ -10,7 +10,7 @@ pub fn variable(name: &str) -> Option<OsString> {
     is_trusted().then(|| env::var_os(name)).flatten()
 }
 
-/// Tells whether the environment is that of the user whose rights the process has. It is not in set-user-ID and set-group-ID programs and in
+/// Returns whether the environment is that of the user whose rights the process has. It is not in set-user-ID and set-group-ID programs and in
 /// those with capabilities of their file: the user that starts them could name providers to load, files to write, and configuration to read.
 pub fn is_trusted() -> bool {
     static TRUSTED: OnceLock<bool> = OnceLock::new();

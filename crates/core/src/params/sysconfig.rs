@@ -21,7 +21,7 @@ const PATH: &str = match option_env!("OXI_CONF") {
     None => "/etc/libfabric.conf",
 };
 
-/// How long a file may be, in bytes: one that is longer is none that somebody wrote.
+/// Length that a file may have, in bytes; a longer one is not a configuration.
 const LONGEST: u64 = 1 << 20;
 
 const PREFER: &str = "FI_PREFER_SYSCONFIG";
@@ -109,7 +109,7 @@ impl Sysconfig {
         Some(&row.1)
     }
 
-    /// Says whose value of a variable counts, if there is one.
+    /// Returns where the value of a variable comes from, if it has one.
     pub(super) fn origin(&self, variable: &str, in_environment: bool) -> Option<Origin<'_>> {
         let wins = self.preferred && variable != PREFER;
         match self.value(variable) {
@@ -119,10 +119,10 @@ impl Sysconfig {
     }
 }
 
-/// Says in the log, once, what the file sets.
+/// Logs once what the file sets.
 pub(crate) fn report() {
     static REPORTED: AtomicBool = AtomicBool::new(false);
-    // Who logs may be the application, and may call anything.
+    // The log may be the application's, which may call anything.
     if REPORTED.swap(true, Ordering::Relaxed) {
         return;
     }

@@ -76,7 +76,7 @@ impl<P: MsgProvider> Request<P> {
         Box::into_raw(request).cast()
     }
 
-    /// Owns a description that nobody has seen, with its request.
+    /// Owns a description that the application has not read, with its request.
     ///
     /// # Safety
     /// The entry is our own, and its handle was made by [`Request::publish`] of this very type.
@@ -97,7 +97,7 @@ impl<P: MsgProvider> Request<P> {
     /// Frees a request; its connection ends if no endpoint has taken it.
     ///
     /// # Safety
-    /// The handle was made by [`Request::publish`] of this very type; nobody uses it now or later.
+    /// The handle was made by [`Request::publish`] of this very type; no thread uses it now or later.
     unsafe fn free(handle: *mut fid) {
         // SAFETY: the caller's contract: it was boxed there.
         drop(unsafe { Box::from_raw(handle.cast::<Self>()) });

@@ -45,7 +45,7 @@ static GONE: ProviderEntry = ProviderEntry {
     ..NET
 };
 
-/// A provider for those who know it.
+/// A provider that has to be asked for by name.
 static SHY: ProviderEntry = ProviderEntry {
     name: "shy",
     listed: Listed::ByName,
@@ -466,7 +466,7 @@ fn why_lists_one_row_for_each_reason() {
 }
 
 #[test]
-fn a_shy_provider_is_offered_to_who_asks_for_it_by_name() {
+fn a_shy_provider_is_offered_if_it_is_asked_for_by_name() {
     let is_offered = |filter: &str, asked: &str| {
         let mut hints = Info::default();
         hints.fabric.prov_name = asked.to_owned();
@@ -508,7 +508,7 @@ fn a_thread_that_is_there_in_any_case_is_told_of() {
 static OTHER: ProviderEntry = NET.alias("net;ofi_other", Listed::OnNeeds, net_offers, || &[]);
 
 #[test]
-fn another_name_answers_those_who_name_it_and_those_who_say_what_they_need() {
+fn another_name_answers_requests_that_name_it_or_say_what_they_need() {
     let answers = |filter: &str, set: fn(&mut Info)| {
         let mut hints = Info::default();
         set(&mut hints);

@@ -92,7 +92,7 @@ impl Board {
         self._file.try_clone().expect("a descriptor").into()
     }
 
-    /// Tells whether this process made it, and not the one that it was forked from.
+    /// Returns whether this process made it, and not the one that it was forked from.
     pub(super) fn is_own(&self) -> bool {
         self.pid == process::id()
     }

@@ -465,7 +465,7 @@ fn sizes_of_atomics_are_options() {
     assert_eq!(close(ep), 0);
 }
 
-/// How many elements an atomic has at most: while so many are updated, others come between if they may.
+/// How many elements an atomic has at most: between updates of that many, others come if they may.
 const LONGEST: usize = 512;
 
 /// Several endpoints, each with a thread of its own, are asked to update the same elements, which lie at odd addresses.

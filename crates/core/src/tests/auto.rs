@@ -19,7 +19,7 @@ fn automatic() -> World {
     })
 }
 
-/// Waits until memory that only the peer writes has a value. The compiler must not think that nobody writes it.
+/// Waits until memory that only the peer writes has a value. The compiler must not assume that it never changes.
 fn becomes(byte: &u8, value: u8) -> bool {
     let byte = core::ptr::from_ref(byte);
     for _ in 0..100_000_000u64 {
@@ -150,11 +150,11 @@ fn poll_until_slept(ends: &[&End], times: u64) -> Vec<u64> {
         }
         for end in ends {
             for _ in 0..100 {
-                assert!(end.read().is_err(), "nobody sends");
+                assert!(end.read().is_err(), "no message was sent");
             }
         }
     }
-    panic!("nobody looks any more");
+    panic!("no thread drives the endpoint any more");
 }
 
 /// Other tests have threads of their own, so it runs in a process that has none.
@@ -167,7 +167,8 @@ fn one_thread_looks_after_all_domains_whose_applications_poll() {
     let ends = worlds
         .each_ref()
         .map(|world| world.end(TAGGED, FI_WAIT_NONE));
-    // Where this thread has to wait for a processor, the others think that nobody polls any more: then once again.
+    // Where this thread has to wait for a processor, the others think that the application stopped polling: then once
+    // again.
     let all_alike = (0..50).all(|_| {
         let slept = poll_until_slept(&ends.each_ref(), 50);
         assert_eq!(slept.len(), worlds.len());
@@ -176,11 +177,11 @@ fn one_thread_looks_after_all_domains_whose_applications_poll() {
     assert!(!all_alike, "each looks after its own");
 }
 
-/// Whoever looks after all domains may be the one that closes, or the one whose application stops polling.
+/// The thread that drives all domains may be that of the domain that closes, or whose application stops polling.
 #[test]
-fn somebody_else_looks_after_the_domains_that_are_left() {
+fn another_thread_drives_the_domains_that_are_left() {
     if std::env::var_os("OXI_ALONE").is_none() {
-        return alone("somebody_else_looks_after_the_domains_that_are_left");
+        return alone("another_thread_drives_the_domains_that_are_left");
     }
     for keeper_closes in [true, false] {
         let (first, second) = (automatic(), automatic());
@@ -205,14 +206,14 @@ fn somebody_else_looks_after_the_domains_that_are_left() {
         let mut into = [0u8; 1];
         b.recv(&mut into, 1);
         assert_eq!(a.send(to_b, &[1], 0), 0);
-        assert!(becomes(&into[0], 1), "nobody looks any more");
+        assert!(becomes(&into[0], 1), "no thread drives the domain any more");
         assert_eq!(b.next().0.len, 1);
         a.next();
     }
 }
 
 #[test]
-fn completions_wake_those_who_sleep_on_the_queue() {
+fn completions_wake_threads_that_sleep_on_the_queue() {
     let world = automatic();
     let (a, b) = (
         world.end(TAGGED, FI_WAIT_NONE),

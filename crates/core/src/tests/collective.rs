@@ -44,7 +44,7 @@ const UNIVERSE: fi_av_set_attr = fi_av_set_attr {
 };
 
 impl Rank {
-    /// Opens so many endpoints that have not joined anything.
+    /// Opens `count` endpoints that have not joined anything.
     fn open(world: &World, count: usize) -> Vec<Self> {
         Self::waiting(world, count, FI_WAIT_NONE)
     }
@@ -79,7 +79,7 @@ impl Rank {
         ranks
     }
 
-    /// Opens so many endpoints that have joined one group.
+    /// Opens `count` endpoints that have joined one group.
     fn joined(world: &World, count: usize) -> Vec<Self> {
         let mut ranks = Self::open(world, count);
         for rank in &mut ranks {

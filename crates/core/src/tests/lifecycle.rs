@@ -84,7 +84,7 @@ fn enabling_can_be_tried_again() {
     assert_eq!(
         c!(fi_inject(ep, null_mut(), 0, 0)),
         -(FI_EINVAL as isize),
-        "nobody is in the vector"
+        "no address is in the vector"
     );
     assert_eq!((close(ep), close(cq), close(av)), (0, 0, 0));
 }

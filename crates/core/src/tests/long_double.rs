@@ -34,7 +34,7 @@ x87!(sum, "faddp st(1), st");
 x87!(difference, "fsubp st(1), st");
 x87!(product, "fmulp st(1), st");
 
-/// Tells whether `t` is above and whether it is below `o`; both, if they cannot be compared.
+/// Returns whether `t` is above and whether it is below `o`; both, if they cannot be compared.
 fn order(t: &Bytes, o: &Bytes) -> (bool, bool) {
     let (below, unordered): (u8, u8);
     let equal: u8;

@@ -199,7 +199,7 @@ impl Device for MockDevice {
     fn reason(&self, peer: PeerId) -> Option<String> {
         let address = self.address(peer)?;
         let reachable = lock(&NETWORK).contains_key(address);
-        (!reachable).then(|| format!("{address}: nobody has this mailbox"))
+        (!reachable).then(|| format!("{address}: no such mailbox"))
     }
 }
 

@@ -18,7 +18,7 @@ fn open(ep: *mut fid_ep) -> *mut fid_profile {
 }
 
 #[test]
-fn a_profile_counts_messages_that_nobody_waits_for() {
+fn a_profile_counts_messages_that_no_receive_takes() {
     let world = World::new();
     let (a, b) = (
         world.end(FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE),

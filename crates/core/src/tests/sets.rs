@@ -66,7 +66,7 @@ fn poll(set: *mut fid_poll, room: usize) -> Vec<usize> {
 }
 
 #[test]
-fn a_poll_set_tells_who_has_news() {
+fn a_poll_set_returns_the_queues_with_news() {
     let world = World::new();
     let end = world.end(TAGGED, FI_WAIT_NONE);
     let myself = end.knows(&end);
@@ -250,7 +250,7 @@ fn mutex_cond<T>(handle: *mut T) -> fi_mutex_cond {
 }
 
 #[test]
-fn nobody_sleeps_on_a_condition_variable_that_nobody_signals() {
+fn no_thread_sleeps_on_a_condition_variable_that_is_never_signalled() {
     let world = World::new();
     let end = world.end(TAGGED, FI_WAIT_MUTEX_COND);
     let mut fids = [end.cq.cast::<fid>()];

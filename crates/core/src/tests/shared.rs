@@ -194,7 +194,7 @@ fn a_shared_receive_that_names_a_source_waits_for_it() {
         let world = directed(caps);
         let srx = srx(&world);
         let mut early = [0u8; 5];
-        // Posted before the endpoint that will take it knows anybody.
+        // Posted before the endpoint that will take it has any peer.
         assert_eq!(post_from(srx, &mut early, 1, 7), 0);
         let end = End {
             ep: world.bare(),

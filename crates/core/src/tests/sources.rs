@@ -31,7 +31,7 @@ fn pass(a: &End, b: &End, to: fi_addr_t) {
 }
 
 #[test]
-fn a_message_from_a_stranger_is_an_error_that_tells_the_address() {
+fn a_message_from_an_unknown_peer_is_an_error_that_gives_the_address() {
     let world = world(Caps::SOURCE_ERR);
     let (a, b) = (end(&world), end(&world));
     let to = a.knows(&b);
@@ -57,7 +57,7 @@ fn a_message_from_a_stranger_is_an_error_that_tells_the_address() {
 }
 
 #[test]
-fn without_the_capability_a_stranger_has_no_name() {
+fn without_the_capability_an_unknown_peer_has_no_name() {
     let world = world(Caps::empty());
     let (a, b) = (end(&world), end(&world));
     pass(&a, &b, a.knows(&b));

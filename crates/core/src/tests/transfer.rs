@@ -188,7 +188,7 @@ fn a_dead_peer_is_an_error_with_a_reason() {
         0
     ));
     let text = c!(CStr::from_ptr(text)).to_str().unwrap();
-    assert_eq!(text, "mock://gone: nobody has this mailbox");
+    assert_eq!(text, "mock://gone: no such mailbox");
     assert_eq!(error.err_data_size, text.len() + 1);
     let mut short = [0u8; 5];
     c!(fi_cq_strerror(

@@ -1,7 +1,7 @@
 //! Automatic progress, fi_domain(3) "FI_PROGRESS_AUTO": one thread for each domain that asked for it, no thread otherwise.
 //!
 //! The thread has three states. It *drives* while there is something to move. It is *parked* on the descriptors of the
-//! devices while there is nothing. And it *stands by* while the application polls by itself: then it does not wake up for
+//! devices while there is nothing. And it waits while the application polls by itself: then it does not wake up for
 //! what the application finds anyway, and drives only now and then what the application leaves alone.
 
 use std::mem;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use oxifabric_types::Errno;
 
 use super::roster::Roster;
-use super::standby::stand_by;
+use super::shared_driver::wait_while_polled;
 use super::{NOTICE, Upkeep};
 use crate::domain::lock;
 use crate::members::Drive;
@@ -52,7 +52,7 @@ impl Auto {
         }
     }
 
-    /// Tells whether the domain asked for automatic progress.
+    /// Returns whether the domain asked for automatic progress.
     pub(super) const fn is_wanted(&self) -> bool {
         self.wanted
     }
@@ -80,17 +80,17 @@ impl Auto {
         Ok(())
     }
 
-    /// Says that the domain closes, to a thread that may sleep.
+    /// Asks the thread, which may sleep, to stop because the domain closes.
     pub(super) fn say_stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
     }
 
-    /// Tells whether the domain closes.
+    /// Returns whether the domain closes.
     pub(super) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::SeqCst)
     }
 
-    /// Tells whether the application polled since the last call.
+    /// Returns whether the application polled since the last call.
     pub(super) fn take_polled(&self) -> bool {
         self.polled.swap(false, Ordering::SeqCst)
     }
@@ -127,13 +127,13 @@ fn run(upkeep: &Arc<Upkeep>) {
     };
     let mut looks = 0;
     while !auto.is_stopping() {
-        // Asked before the devices are armed: whoever polls after that unarms them, and says so.
+        // Asked before the devices are armed: a thread that polls after that unarms them, and says so.
         upkeep.word.fetch_or(NOTICE, Ordering::SeqCst);
         let events = roster.progress();
         upkeep.run_works();
         upkeep.pay_conds();
         if auto.polled.load(Ordering::SeqCst) {
-            stand_by(upkeep);
+            wait_while_polled(upkeep);
             looks = 0;
         } else if events > 0 {
             looks = 0;

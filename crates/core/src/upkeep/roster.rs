@@ -14,7 +14,7 @@ use crate::wait::Doorbell;
 /// The endpoints.
 pub(super) struct Roster {
     members: Members,
-    /// Watches all of them. Made when somebody sleeps on all.
+    /// Watches all of them. Made when a thread first sleeps on all.
     bell: OnceLock<Doorbell>,
     /// Held while an endpoint comes or goes, and while the bell is made.
     gate: Mutex<()>,
@@ -65,14 +65,14 @@ impl Roster {
         self.bell.get().ok_or(Errno::OTHER)
     }
 
-    /// Wakes those who are about to sleep on all endpoints, or do.
+    /// Wakes threads that sleep on all endpoints, or are about to.
     pub(super) fn ring(&self) {
         if let Some(bell) = self.bell.get() {
             bell.ring();
         }
     }
 
-    /// Wakes those who sleep on all endpoints, or will next.
+    /// Wakes threads that sleep on all endpoints, or will next.
     pub(super) fn wake(&self) {
         if let Some(bell) = self.bell.get() {
             bell.wake();
@@ -93,7 +93,7 @@ impl Drive for Roster {
     }
 
     fn fd(&self) -> RawFd {
-        // Without a bell nobody sleeps on the roster: `Upkeep::everybody` makes it first.
+        // Without a bell no thread sleeps on the list: `Upkeep::all_endpoints` makes it first.
         self.bell.get().and_then(Doorbell::fd).unwrap_or(-1)
     }
 }

@@ -21,15 +21,15 @@ use crate::wait::Doorbell;
 /// How many endpoints a thread drives for others when it is its turn.
 const STOPS_AT_ONCE: usize = 4;
 
-/// An endpoint in which something moved is driven with every poll until so many of them found nothing. One that has operations
-/// under way is driven with so many polls when it is its turn: what it waits for may be on its way.
+/// Polls without an event after which an endpoint is no longer driven with every poll. An endpoint with operations under
+/// way is driven with as many polls when it is its turn: what it waits for may be on its way.
 const LIVELY_VISITS: u32 = 64;
 
-/// So many endpoints are lively at a time; others have their turn.
+/// How many endpoints are lively at a time; others have their turn.
 const LIVELY_MAX: usize = 16;
 
-/// So many queues and counters may wait for the endpoints of others at a time: the system limits the ways by which a descriptor
-/// wakes sleepers, and would refuse connections to an endpoint that has too many.
+/// How many queues and counters may wait for the endpoints of others at a time: the system limits how many descriptors a
+/// descriptor wakes, and would refuse connections to an endpoint that has too many.
 const WATCHERS_MAX: usize = 8;
 
 /// The endpoints of a domain as those see them that poll others.
@@ -72,7 +72,7 @@ struct Stop {
     endpoint: NonNull<dyn Drive>,
     /// How often it had been driven at the last visit.
     turn: u32,
-    /// It is lively for so many more visits.
+    /// Visits for which it is still lively.
     left: u32,
     /// The descriptor that the bell watches.
     watched: Option<RawFd>,
@@ -277,7 +277,7 @@ impl Rounds {
         }
     }
 
-    /// Tells whether sleepers have to look by themselves now and then.
+    /// Returns whether sleepers have to look by themselves now and then.
     pub(super) fn are_deaf(&self) -> bool {
         self.deaf.load(Ordering::Relaxed)
     }

@@ -1,8 +1,8 @@
 //! The mutex and the condition variable of `FI_WAIT_MUTEX_COND`: fi_poll(3).
 //!
-//! The application holds the mutex between its last look at a queue and its sleep, and it may look with it held. So whoever
-//! signals never waits for the mutex while it holds a lock of the library: it leaves the signal owed, and the thread
-//! of automatic progress, without which nobody may sleep on these, pays it.
+//! The application holds the mutex between its last look at a queue and its sleep, and it may look with it held. So a
+//! thread that signals never waits for the mutex while it holds a lock of the library: it leaves the signal owed, and the
+//! thread of automatic progress, without which no thread may sleep on these, pays it.
 
 use core::cell::UnsafeCell;
 use core::fmt;
@@ -30,7 +30,7 @@ impl Cond {
     pub(crate) fn new() -> Self {
         let mutex = Box::new(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
         let mut kind = MaybeUninit::uninit();
-        // SAFETY: the attributes are initialised, used and destroyed in turn; the mutex is used by nobody yet.
+        // SAFETY: the attributes are initialised, used and destroyed in turn; the mutex is not in use yet.
         unsafe {
             libc::pthread_mutexattr_init(kind.as_mut_ptr());
             libc::pthread_mutexattr_settype(kind.as_mut_ptr(), libc::PTHREAD_MUTEX_ERRORCHECK);
@@ -97,7 +97,7 @@ impl fmt::Debug for Cond {
 
 impl Drop for Cond {
     fn drop(&mut self) {
-        // SAFETY: the application closed the object, so that nobody uses them any more.
+        // SAFETY: the application closed the object, so that no thread uses them any more.
         unsafe {
             libc::pthread_cond_destroy(self.cond.get());
             libc::pthread_mutex_destroy(self.mutex.get());

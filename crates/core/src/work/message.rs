@@ -77,7 +77,7 @@ impl<T: Copy> Pieces<T> {
     fn desc(&self) -> *mut *mut c_void {
         match self.desc.is_empty() {
             true => null_mut(),
-            // Nobody writes through it: the structures of the C header just do not say so.
+            // Nothing writes through it: the structures of the C header just do not say so.
             false => self.desc.as_ptr().cast_mut(),
         }
     }
@@ -138,7 +138,7 @@ impl Post {
         })
     }
 
-    /// Says which counter counts that it ended.
+    /// Sets the counter that counts its completion.
     pub(super) fn tell(&mut self, cntr: &Cntr) {
         self.cntr = Some(Ref::to(cntr));
     }

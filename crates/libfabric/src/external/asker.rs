@@ -25,7 +25,7 @@ impl Asker {
         Self(flags & (INTERNAL | CORE_ONLY | HIDDEN | OFFLOAD_ONLY))
     }
 
-    /// Tells whether it is a provider.
+    /// Returns whether it is a provider.
     pub(crate) const fn is_provider(self) -> bool {
         self.0 != 0
     }
@@ -61,7 +61,7 @@ impl Asker {
         (stands_alone && !is_asked_for).then_some("nothing layers over it unless both are named")
     }
 
-    /// Tells whether a provider that layers may come over another one that alone was asked for.
+    /// Returns whether a provider that layers may come over another one that alone was asked for.
     pub(crate) fn may_layer(over: &str) -> bool {
         !ALONE.iter().any(|alone| alone.eq_ignore_ascii_case(over))
     }

@@ -302,7 +302,7 @@ pub(super) unsafe fn trigger(msg: impl Described, flags: u64) {
     unsafe { lower(msg.context().cast()) }
 }
 
-/// Tells whether an operation without flags of its own is triggered, given the flags of its endpoint by direction.
+/// Returns whether an operation without flags of its own is triggered, given the flags of its endpoint by direction.
 pub(super) fn is_triggered(table: &str, op: &str, default_flags: u64) -> bool {
     const TRANSFERS: [&str; 4] = ["fi_ops_msg", "fi_ops_tagged", "fi_ops_rma", "fi_ops_atomic"];
     let direction = if op.starts_with("recv") {

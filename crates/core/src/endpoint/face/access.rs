@@ -1,4 +1,4 @@
-//! Remote memory access and atomics through a face: fi_rma(3), fi_atomic(3). Only who sends begins any.
+//! Remote memory access and atomics through a face: fi_rma(3), fi_atomic(3). Only transmit contexts begin any.
 
 use core::ffi::{c_int, c_void};
 
@@ -125,7 +125,7 @@ unsafe extern "C" fn readv(
     key: u64,
     context: *mut c_void,
 ) -> isize {
-    // SAFETY: the application passes a list of so many buffers.
+    // SAFETY: the application passes a list of `count` buffers.
     let len = unsafe { length(iov, count) };
     let msg = fi_msg_rma {
         msg_iov: iov,
@@ -166,7 +166,7 @@ unsafe extern "C" fn writev(
     key: u64,
     context: *mut c_void,
 ) -> isize {
-    // SAFETY: the application passes a list of so many buffers.
+    // SAFETY: the application passes a list of `count` buffers.
     let len = unsafe { length(iov, count) };
     let msg = fi_msg_rma {
         msg_iov: iov,
@@ -273,7 +273,7 @@ unsafe extern "C" fn updatev(
     op: fi_op,
     context: *mut c_void,
 ) -> isize {
-    // SAFETY: the application passes a list of so many operands.
+    // SAFETY: the application passes a list of `count` operands.
     let place = unsafe { place(to, addr, key, elements(iov, count), datatype, op) };
     let msg = described((iov, desc, count), &place, context);
     // SAFETY: the table is only in the handles of faces; the message outlives the call.
@@ -326,7 +326,7 @@ unsafe extern "C" fn fetchv(
     context: *mut c_void,
 ) -> isize {
     // A plain read has no operands of its own; where the results go says how much is read.
-    // SAFETY: the application passes lists of so many operands and results.
+    // SAFETY: the application passes lists of as many operands and results as it says.
     let number = unsafe {
         match elements(iov, count) {
             0 => elements(resultv, result_count),
@@ -404,7 +404,7 @@ unsafe extern "C" fn comparev(
     op: fi_op,
     context: *mut c_void,
 ) -> isize {
-    // SAFETY: the application passes a list of so many operands.
+    // SAFETY: the application passes a list of `count` operands.
     let place = unsafe { place(to, addr, key, elements(iov, count), datatype, op) };
     let msg = described((iov, desc, count), &place, context);
     // SAFETY: the table is only in the handles of faces; the message outlives the call.

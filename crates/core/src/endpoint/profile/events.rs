@@ -61,7 +61,7 @@ impl Inside {
 }
 
 impl Watchers {
-    /// Tells whether there are none.
+    /// Returns whether there are none.
     #[inline]
     pub(in crate::endpoint) fn is_empty(&self) -> bool {
         self.0.is_empty()

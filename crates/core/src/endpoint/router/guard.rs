@@ -23,7 +23,7 @@ pub(crate) static PARAMETERS: [Parameter; 1] = [Parameter {
     default: "all",
 }];
 
-/// Tells whether only peers in the address vector may access memory. What is neither word means the safer one.
+/// Returns whether only peers in the address vector may access memory. What is neither word means the safer one.
 pub(in crate::endpoint) fn is_wanted() -> bool {
     let text = PARAMETERS[0].text("").unwrap_or_default();
     !matches!(text.trim(), "" | "all")
@@ -52,7 +52,7 @@ impl Guard {
         }
     }
 
-    /// Tells whether a peer may access memory, if that is known. The endpoint itself (`ANY`) may.
+    /// Returns whether a peer may access memory, if that is known. The endpoint itself (`ANY`) may.
     fn may(&mut self, from: PeerId) -> Option<bool> {
         let changes = self.av.changes();
         if changes != self.seen {
@@ -121,7 +121,7 @@ impl Router {
         }
     }
 
-    /// Tells whether accesses wait for what was found out, once.
+    /// Returns whether accesses wait for what was found out, once.
     pub(in crate::endpoint) fn has_verdicts(&mut self) -> bool {
         let news = |guard: &mut Guard| std::mem::take(&mut guard.news);
         self.guard.as_deref_mut().is_some_and(news)

@@ -134,7 +134,7 @@ impl Tally {
         self.0.cntr.as_deref()
     }
 
-    /// Counts an operation that ended well and moved so many bytes.
+    /// Counts an operation that succeeded and moved `bytes` bytes.
     #[inline(never)]
     pub(super) fn count(&self, bytes: u64) {
         self.note(bytes);

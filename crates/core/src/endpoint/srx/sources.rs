@@ -24,7 +24,7 @@ impl SharedSources {
         }
     }
 
-    /// Remembers who is meant by a name; nobody, when the endpoint's vector has no such name.
+    /// Keeps the peer that a name stands for; `None` when the endpoint's vector has no such name.
     pub(in crate::endpoint) fn learn(&mut self, name: fi_addr_t, peer: Option<PeerId>) {
         match peer {
             Some(peer) => drop(self.peers.insert(name, peer)),
@@ -32,14 +32,14 @@ impl SharedSources {
         }
     }
 
-    /// Tells whether a receive with this source takes a message of this class from this peer.
+    /// Returns whether a receive with this source takes a message of this class from this peer.
     pub(in crate::endpoint) fn accept(&self, class: Flags, from: PeerId, name: fi_addr_t) -> bool {
         name == FI_ADDR_UNSPEC
             || !class.intersects(self.kinds)
             || self.peers.get(&name) == Some(&from)
     }
 
-    /// Tells whether the source of any message counts.
+    /// Returns whether the source of any message counts.
     pub(in crate::endpoint) const fn count(&self) -> bool {
         !self.kinds.is_empty()
     }

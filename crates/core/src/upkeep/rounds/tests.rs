@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicU32;
 
 use super::*;
 
-/// An endpoint that counts its visits, and has so many events left.
+/// An endpoint that counts its visits, and has a number of events left.
 struct Visited {
     visits: AtomicU32,
     events: AtomicU32,
@@ -56,7 +56,7 @@ impl Drive for Visited {
     }
 }
 
-/// So many endpoints, and rounds of them.
+/// Returns `count` endpoints, and rounds of them.
 fn rounds(count: usize) -> (Vec<Visited>, Rounds) {
     let endpoints: Vec<_> = (0..count).map(|_| Visited::new()).collect();
     let rounds = Rounds::default();
