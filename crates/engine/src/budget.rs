@@ -33,9 +33,9 @@ impl Engine {
         self.peers.name(peer);
     }
 
-    /// A peer that is gone is none that the application knows ([`Completions::left_behind`]): what it left may be dropped
+    /// A peer that is gone is none that the application knows ([`Completions::peer_left_messages`]): what it left may be dropped
     /// where room is needed.
-    pub fn disown(&mut self, peer: PeerId) {
+    pub fn make_droppable(&mut self, peer: PeerId) {
         self.unexpected.orphan(peer);
     }
 

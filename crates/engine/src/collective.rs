@@ -232,7 +232,7 @@ impl Collectives {
     }
 
     /// Returns whose messages are waited for.
-    pub(crate) fn awaited(&self) -> impl Iterator<Item = PeerId> {
+    pub(crate) fn peers_with_pending(&self) -> impl Iterator<Item = PeerId> {
         self.posted.keys().map(|&(from, _)| from)
     }
 

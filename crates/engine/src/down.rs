@@ -19,7 +19,7 @@ impl Engine {
         self.posted.fail_from(peer, why, out);
         self.lose_member(peer, why);
         if self.unexpected.held_from(peer) > 0 {
-            out.left_behind(peer);
+            out.peer_left_messages(peer);
         }
         self.peers.lose(peer, why);
         self.offer_again = true;

@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use oxifabric_types::{Errno, Flags, Instant, PeerId};
 
 use crate::collective::Collectives;
-use crate::faults::Gate;
+use crate::faults::FaultInjector;
 use crate::peer::Peers;
 use crate::posted::PostedQueue;
 use crate::sink::EngineSink;
@@ -53,8 +53,8 @@ pub struct Engine {
     /// Something changed that may let the arrivals of stalled peers in.
     pub(crate) offer_again: bool,
     pub(crate) collectives: Collectives,
-    /// What befalls posts on purpose.
-    pub(crate) gate: Option<Box<Gate>>,
+    /// Fault injection at posts.
+    pub(crate) fault_injector: Option<Box<FaultInjector>>,
 }
 
 impl Engine {
@@ -70,7 +70,7 @@ impl Engine {
             peers: Peers::default(),
             offer_again: false,
             collectives: Collectives::new(),
-            gate: None,
+            fault_injector: None,
         }
     }
 

@@ -1,10 +1,10 @@
-//! Faults on purpose, whose number and places a seed decides. Testing path.
+//! Fault injection, whose number and places a seed decides. Testing path.
 //!
-//! - [`FaultPlan`]: what shall happen how often.
+//! - [`FaultPlan`]: which faults are injected, and how often.
 //! - `packets`: packets lost, doubled and overtaken before they leave ([`PacketFaults`]).
-//! - `gate`: posts refused, connections broken and panics, where nothing can be lost.
+//! - `injector`: posts refused, connections broken and panics, where nothing can be lost.
 
-mod gate;
+mod injector;
 mod packets;
 
 use alloc::string::String;
@@ -13,7 +13,7 @@ use core::str::FromStr;
 
 use bitflags::bitflags;
 
-pub(crate) use gate::Gate;
+pub(crate) use injector::FaultInjector;
 pub use packets::PacketFaults;
 
 bitflags! {

@@ -8,7 +8,7 @@ use oxifabric_types::{Errno, Flags, PeerId};
 
 use crate::engine::Engine;
 use crate::matching::Class;
-use crate::peer::Hurdles;
+use crate::peer::TxBlock;
 use crate::slab::Key;
 use crate::transmit::Stage;
 
@@ -20,7 +20,7 @@ impl Engine {
             return false;
         }
         if let Some(row) = self.peers.get_mut(peer) {
-            row.hurdles.insert(Hurdles::FENCED);
+            row.tx_block.insert(TxBlock::FENCED);
         }
         true
     }

@@ -9,7 +9,7 @@
 //! - [`op`]: operations and their completions.
 //! - [`arithmetic`]: what atomics and collectives compute.
 //! - [`engine`]: the state of one endpoint between the two.
-//! - [`faults`]: what goes wrong on purpose, for tests.
+//! - [`faults`]: fault injection, for tests.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -26,7 +26,6 @@ pub mod reliable;
 
 mod ahead;
 mod atomic;
-mod awaited;
 mod budget;
 mod collective;
 mod down;
@@ -41,6 +40,7 @@ mod multi_recv;
 mod peek;
 mod peer;
 mod peer_set;
+mod pending_peers;
 mod posted;
 mod refusal;
 mod respond;
@@ -54,13 +54,13 @@ mod slab;
 mod transmit;
 mod tx;
 mod unexpected;
-mod watch;
+mod waiting_events;
 
 pub use atomic::{AtomicOp, MAX_ATOMIC_BYTES, Update};
 pub use collective::{Arithmetic, Collective, CollectiveOp, GroupId, MAX_MEMBERS};
 pub use engine::{Config, Engine};
 pub use link::{
-    Body, Disturbance, Frame, Header, HeaderFlags, Kind, Limits, Link, Placement, PostError,
+    Body, Frame, Header, HeaderFlags, InjectedFault, Kind, Limits, Link, Placement, PostError,
     Posted, RemoteIov, RxToken, Sink, Target, TxToken,
 };
 pub use op::{Completion, Completions, Failure, PIECE, RmaOp, RxOp, TxOp, WaitEvent, Waiting};

@@ -52,9 +52,9 @@ pub trait Link {
     /// Offers the arrival again that was answered with [`Placement::Stall`], at the next poll.
     fn resume(&mut self, peer: PeerId);
 
-    /// Provokes what may happen at any post, for tests; returns whether it did. It does not where there is no connection with
-    /// the peer: the next post starts one. Whoever sleeps on the link is woken for what follows.
-    fn disturb(&mut self, peer: PeerId, how: Disturbance) -> bool {
+    /// Injects a fault that may happen at any post, for tests; returns whether it did. It does not where there is no connection
+    /// with the peer: the next post starts one. Threads that sleep on the link are woken for what follows.
+    fn inject_fault(&mut self, peer: PeerId, how: InjectedFault) -> bool {
         let _ = (peer, how);
         false
     }
@@ -89,9 +89,9 @@ pub trait Sink {
     /// The link takes frames for `peer` again after [`PostError::Again`].
     fn writable(&mut self, peer: PeerId);
 
-    /// Names the peers that something waits for, each once or more often: a link that would not notice by itself that
-    /// one of them is gone asks now and then, and watches them.
-    fn awaited(&self, each: &mut dyn FnMut(PeerId)) {
+    /// Names the peers with pending operations, each once or more often: a link that would not notice by itself that
+    /// one of them is gone sends keepalives to them.
+    fn peers_with_pending(&self, each: &mut dyn FnMut(PeerId)) {
         let _ = each;
     }
 
@@ -285,9 +285,9 @@ pub enum PostError {
     Down(Errno),
 }
 
-/// What may happen at a post.
+/// Faults that can be injected at a post.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Disturbance {
+pub enum InjectedFault {
     /// The link takes no frame for the peer: [`Sink::writable`] follows with a later poll, as after [`PostError::Again`].
     Refuse,
     /// The connection with the peer is lost, and the peer sees it, too: [`Sink::peer_down`] follows with a later poll.

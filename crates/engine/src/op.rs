@@ -174,8 +174,8 @@ pub trait Completions {
     }
 
     /// A peer is gone, and messages of it are here that no receive matched: they stay receivable. If the application does not
-    /// know the peer, [`crate::Engine::disown`] lets them be dropped.
-    fn left_behind(&mut self, peer: PeerId) {
+    /// know the peer, [`crate::Engine::make_droppable`] lets them be dropped.
+    fn peer_left_messages(&mut self, peer: PeerId) {
         let _ = peer;
     }
 

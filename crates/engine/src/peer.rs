@@ -25,24 +25,24 @@ pub(crate) struct Peers {
     stalled: Vec<PeerId>,
     /// Those that the application addresses.
     named: PeerSet,
-    /// What every peer has at first.
-    first: Hurdles,
+    /// What every new peer starts with.
+    first: TxBlock,
 }
 
 bitflags! {
-    /// What keeps a send from going to the link at once.
+    /// Why a send does not go to the link at once.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub(crate) struct Hurdles: u8 {
+    pub(crate) struct TxBlock: u8 {
         /// The link takes nothing now.
         const BLOCKED = 1;
         /// The next message waits until everything before it is complete.
         const FENCED = 2;
-        /// A plan says what befalls its posts.
-        const WATCHED = 4;
+        /// Faults may be injected at its posts.
+        const FAULTY = 4;
         /// The connection that an injected operation was to come again for could not be made: [`Peer::failure`].
         const FAILED = 8;
-        /// Frames have to be let pass.
-        const GATED = Self::BLOCKED.bits() | Self::WATCHED.bits();
+        /// A frame asks the fault injector or waits for the link.
+        const HOLDS_FRAMES = Self::BLOCKED.bits() | Self::FAULTY.bits();
     }
 }
 
@@ -55,8 +55,8 @@ pub(crate) struct Peer {
     backlog: VecDeque<Key>,
     /// Sends whose data the peer asked for; their segments need no order among other messages.
     bulk: VecDeque<Key>,
-    /// What is between its sends and the link.
-    pub(crate) hurdles: Hurdles,
+    /// What blocks its sends.
+    pub(crate) tx_block: TxBlock,
     /// Whose turn it is when both queues wait.
     bulk_turn: bool,
     ready: bool,
@@ -110,7 +110,7 @@ impl Peer {
             return Some(Next::Reply(reply));
         }
         let message = self.backlog.front().copied().map(Next::Message);
-        let message = message.filter(|_| !self.hurdles.contains(Hurdles::FENCED));
+        let message = message.filter(|_| !self.tx_block.contains(TxBlock::FENCED));
         let bulk = self.bulk.front().copied().map(Next::Bulk);
         if self.bulk_turn {
             bulk.or(message)
@@ -143,13 +143,13 @@ impl Peers {
     pub(crate) fn is_clear(&self, peer: PeerId) -> bool {
         self.rows
             .get(peer.index())
-            .is_none_or(|row| row.hurdles.is_empty())
+            .is_none_or(|row| row.tx_block.is_empty())
     }
 
     /// Tells whether an injected operation has to come again, since the link takes nothing now; remembers that it was told so.
     pub(crate) fn turns_away(&mut self, peer: PeerId) -> bool {
         let row = self.get_mut(peer);
-        row.filter(|row| row.hurdles.contains(Hurdles::BLOCKED))
+        row.filter(|row| row.tx_block.contains(TxBlock::BLOCKED))
             .map(|row| row.turned_away = true)
             .is_some()
     }
@@ -157,7 +157,7 @@ impl Peers {
     /// Returns why the peer was lost while an injected operation was to come again, once.
     pub(crate) fn take_failure(&mut self, peer: PeerId) -> Option<Errno> {
         let row = self.get_mut(peer)?;
-        row.hurdles.remove(Hurdles::FAILED);
+        row.tx_block.remove(TxBlock::FAILED);
         row.failure.take()
     }
 
@@ -176,16 +176,16 @@ impl Peers {
         peer.index() < MAX_PEERS
     }
 
-    /// Watches all peers, from before they are posted to.
-    pub(crate) fn watch_all(&mut self) {
-        self.first = Hurdles::WATCHED;
+    /// Marks all peers as subject to fault injection, those to come too.
+    pub(crate) fn make_all_faulty(&mut self) {
+        self.first = TxBlock::FAULTY;
         for row in &mut self.rows {
-            row.hurdles.insert(Hurdles::WATCHED);
+            row.tx_block.insert(TxBlock::FAULTY);
         }
     }
 
-    /// Gives a peer its row.
-    pub(crate) fn meet(&mut self, peer: PeerId) {
+    /// Creates the peer's row if it has none.
+    pub(crate) fn ensure_row(&mut self, peer: PeerId) {
         if Self::is_valid(peer) {
             self.row(peer);
         }
@@ -254,21 +254,21 @@ impl Peers {
     /// Lets what waits behind a fence look again whether everything before it is complete.
     pub(crate) fn lift_fence(&mut self, peer: PeerId) {
         let row = self.get_mut(peer);
-        if let Some(row) = row.filter(|row| row.hurdles.contains(Hurdles::FENCED)) {
-            row.hurdles.remove(Hurdles::FENCED);
+        if let Some(row) = row.filter(|row| row.tx_block.contains(TxBlock::FENCED)) {
+            row.tx_block.remove(TxBlock::FENCED);
             self.make_ready(peer);
         }
     }
 
     /// The link takes nothing for the peer now.
     pub(crate) fn block(&mut self, peer: PeerId) {
-        self.row(peer).hurdles.insert(Hurdles::BLOCKED);
+        self.row(peer).tx_block.insert(TxBlock::BLOCKED);
     }
 
     /// The link takes frames for the peer again.
     pub(crate) fn unblock(&mut self, peer: PeerId) {
         if let Some(row) = self.get_mut(peer) {
-            row.hurdles.remove(Hurdles::BLOCKED | Hurdles::FAILED);
+            row.tx_block.remove(TxBlock::BLOCKED | TxBlock::FAILED);
             row.turned_away = false;
             row.failure = None;
             self.make_ready(peer);
@@ -338,7 +338,7 @@ impl Peers {
             let ready = row.ready;
             *row = Peer {
                 ready,
-                hurdles: first,
+                tx_block: first,
                 ..Peer::default()
             };
         }
@@ -357,7 +357,7 @@ impl Peers {
         let turned_away = row.is_some_and(|row| row.turned_away);
         self.reset(peer);
         if turned_away && let Some(row) = self.get_mut(peer) {
-            row.hurdles.insert(Hurdles::FAILED);
+            row.tx_block.insert(TxBlock::FAILED);
             row.failure = Some(why);
         }
     }
@@ -371,7 +371,7 @@ impl Peers {
         let index = peer.index();
         if self.rows.len() <= index {
             self.rows.resize_with(index + 1, || Peer {
-                hurdles: self.first,
+                tx_block: self.first,
                 ..Peer::default()
             });
         }

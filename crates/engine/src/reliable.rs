@@ -8,7 +8,7 @@
 //! - [`receiver`]: what has arrived, in order or not, and how much more may come.
 //! - [`path`]: how long packets take, and how many may be under way; `mtu`: how long they may be.
 //! - `parts`: packets that come in parts.
-//! - `faults`: packets lost, doubled and overtaken on purpose.
+//! - `faults`: packet faults injected (lost, doubled and overtaken).
 //! - [`link`]: a [`crate::Link`] of channels, over a [`PacketPort`]; [`reader`] makes frames of bytes.
 
 pub mod channel;

@@ -116,8 +116,8 @@ impl<C: Completions> Sink for EngineSink<'_, C> {
         self.engine.peers.unblock(peer);
     }
 
-    fn awaited(&self, each: &mut dyn FnMut(PeerId)) {
-        self.engine.awaited(each);
+    fn peers_with_pending(&self, each: &mut dyn FnMut(PeerId)) {
+        self.engine.peers_with_pending(each);
     }
 
     fn involved(&self, each: &mut dyn FnMut(PeerId)) {

@@ -6,8 +6,8 @@
 use oxifabric_types::{Errno, Flags, PeerId};
 
 use crate::engine::Engine;
-use crate::faults::Gate;
-use crate::peer::{Hurdles, Next, Reply};
+use crate::faults::FaultInjector;
+use crate::peer::{Next, Reply, TxBlock};
 use crate::rndv::{answer, bare};
 use crate::slab::Key;
 use crate::transmit::{self, Stage, Transmit};
@@ -190,8 +190,8 @@ impl Engine {
     ) {
         self.decide_acks(link, peer);
         while let Some(row) = self.peers.get_mut(peer) {
-            if row.hurdles.intersects(Hurdles::GATED)
-                && !Gate::opens(&mut self.gate, row, link, peer)
+            if row.tx_block.intersects(TxBlock::HOLDS_FRAMES)
+                && !FaultInjector::admits(&mut self.fault_injector, row, link, peer)
             {
                 return;
             }
@@ -209,7 +209,7 @@ impl Engine {
             match step {
                 Step::More => row.posted(next, false),
                 Step::Last => row.posted(next, true),
-                Step::Blocked => row.hurdles.insert(Hurdles::BLOCKED),
+                Step::Blocked => row.tx_block.insert(TxBlock::BLOCKED),
             }
         }
     }

@@ -9,7 +9,7 @@
 //! - `device`: how an endpoint is opened, named and put to sleep.
 //! - `connect`: how pairs open and close. `handshake` decides, without I/O; `peer` and `switchboard` remember.
 //! - `region`: the memory of a pair. `doorbell`: how a sleeper is woken. `pull`: long messages.
-//! - `provoke`: faults on purpose.
+//! - `fault`: fault injection.
 //! - `info`, `params`: what the provider offers, and what the environment asks of it.
 //! - `hostile`: a pair with a stranger, for the fuzz targets.
 //! - `sys`: system calls; all unsafe code.
@@ -17,6 +17,7 @@
 mod connect;
 mod device;
 mod doorbell;
+mod fault;
 mod handshake;
 #[doc(hidden)]
 pub mod hostile;
@@ -26,7 +27,6 @@ mod pair;
 mod pairs;
 mod params;
 mod peer;
-mod provoke;
 mod pull;
 mod region;
 mod switchboard;

@@ -8,7 +8,7 @@ mod settling;
 use std::time::Duration;
 
 use oxifabric_engine::{
-    Disturbance, Frame, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken,
+    Frame, InjectedFault, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken,
 };
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Instant, PeerId};
@@ -243,8 +243,8 @@ impl Link for ShmLink {
         }
     }
 
-    fn disturb(&mut self, peer: PeerId, how: Disturbance) -> bool {
-        self.provoke(peer, how)
+    fn inject_fault(&mut self, peer: PeerId, how: InjectedFault) -> bool {
+        self.inject(peer, how)
     }
 }
 

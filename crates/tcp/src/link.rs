@@ -5,7 +5,7 @@
 //! - `admit`: connections that others make. `challenge`: those in the name of a peer that has one.
 //! - `crowd`: how many of those there may be.
 //! - `progress`: polling, and the end of connections.
-//! - `provoke`: faults on purpose.
+//! - `fault`: fault injection.
 //!
 //! A poll tries the few connections in use directly, because a look at the poller costs as much as a read; the
 //! poller is asked now and then, and always while something is expected there that reading does not show.
@@ -15,8 +15,8 @@ mod challenge;
 mod crowd;
 pub(crate) mod device;
 pub(crate) mod dial;
+mod fault;
 mod progress;
-mod provoke;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -24,7 +24,7 @@ use std::net::SocketAddr;
 use oxifabric_core::device::Connections;
 use oxifabric_core::timer::Timer;
 use oxifabric_engine::{
-    Disturbance, Frame, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken,
+    Frame, InjectedFault, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken,
 };
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Instant, PeerId};
@@ -199,8 +199,8 @@ impl Link for TcpLink {
         self.resumed.push(id);
     }
 
-    fn disturb(&mut self, id: PeerId, how: Disturbance) -> bool {
-        self.provoke(id, how)
+    fn inject_fault(&mut self, id: PeerId, how: InjectedFault) -> bool {
+        self.inject(id, how)
     }
 }
 

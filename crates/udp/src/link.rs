@@ -1,7 +1,7 @@
 //! How the datagrams of an endpoint move: one system call each, or one for many. Path class: short.
 
 use oxifabric_engine::{
-    Body, Disturbance, Frame, Header, HeaderFlags, Kind, Limits, Link, Placement, PostError,
+    Body, Frame, Header, HeaderFlags, InjectedFault, Kind, Limits, Link, Placement, PostError,
     Posted, RemoteIov, RxToken, Sink, TxToken,
 };
 use oxifabric_mem::Iov;
@@ -83,8 +83,8 @@ impl Link for UdpPort {
         events + found
     }
 
-    fn disturb(&mut self, peer: PeerId, how: Disturbance) -> bool {
-        let is_refusal = how == Disturbance::Refuse;
+    fn inject_fault(&mut self, peer: PeerId, how: InjectedFault) -> bool {
+        let is_refusal = how == InjectedFault::Refuse;
         if is_refusal {
             self.blocked.push(peer);
             // Somebody may sleep on another thread.

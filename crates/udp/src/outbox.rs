@@ -24,9 +24,9 @@ const CUTS: usize = 64;
 pub(crate) struct Outbox {
     bytes: Vec<u8>,
     letters: Vec<Letter>,
-    /// The next datagram of an endpoint has to be pushed, too: some are before it, or something may befall it.
+    /// The next datagram of an endpoint has to be pushed, too: some are before it, or a fault may be injected.
     takes_next: bool,
-    /// What befalls the datagrams of an endpoint on purpose.
+    /// Faults injected into the datagrams of an endpoint.
     faults: Option<Box<PacketFaults<Copied>>>,
     /// The kernel cuts no pieces into datagrams of this length or longer: some way has shorter frames.
     uncut: Option<usize>,
@@ -43,8 +43,8 @@ struct Letter {
 type Copied = (PeerId, Vec<u8>);
 
 impl Outbox {
-    /// One whose datagrams fare as a plan says, if there is one.
-    pub(crate) fn suffering(plan: Option<FaultPlan>) -> Self {
+    /// Returns an outbox with the packet faults of a plan, if there is one.
+    pub(crate) fn with_faults(plan: Option<FaultPlan>) -> Self {
         let faults = PacketFaults::of(plan);
         Self {
             takes_next: faults.is_some(),

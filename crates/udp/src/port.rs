@@ -65,7 +65,7 @@ impl Device for UdpPort {
                 ack_on_arrival: false,
             },
             inbox: Inbox::new(),
-            outbox: Outbox::suffering(faults::planned()?),
+            outbox: Outbox::with_faults(faults::planned()?),
             groups: Vec::new(),
             blocked: Vec::new(),
             stalled: false,

@@ -60,7 +60,7 @@ impl<P: Provider> RdmEndpoint<P> {
                 return Err(Errno::OPBADSTATE);
             }
             let peer = port.device.peer(&group)?;
-            port.engine.watch(peer);
+            port.engine.include_in_faults(peer);
             let hears = self.hears(flags);
             if hears {
                 port.device.join(&group)?;

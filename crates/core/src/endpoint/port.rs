@@ -102,7 +102,7 @@ impl<D: Device> Port<D> {
             self.engine.plan_faults(plan);
         }
         if D::CONNECTED {
-            self.engine.watch(THE_PEER);
+            self.engine.include_in_faults(THE_PEER);
             self.engine.name(THE_PEER);
         }
         self
@@ -360,7 +360,7 @@ impl<D: Device> Port<D> {
             let address = self.device.address(peer);
             let known = |address| self.av.as_ref().and_then(|av| av.source(address));
             if !D::CONNECTED && address.and_then(known).is_none() {
-                self.engine.disown(peer);
+                self.engine.make_droppable(peer);
             }
         }
     }
@@ -408,7 +408,7 @@ impl<D: Device> Port<D> {
         if av.is_walled(at as fi_addr_t) {
             self.device.wall(peer);
         }
-        self.engine.watch(peer);
+        self.engine.include_in_faults(peer);
         self.engine.name(peer);
         if self.contexts.len() <= context {
             self.contexts.resize_with(context + 1, Vec::new);

@@ -131,7 +131,7 @@ impl Completions for Router {
     }
 
     #[cold]
-    fn left_behind(&mut self, peer: PeerId) {
+    fn peer_left_messages(&mut self, peer: PeerId) {
         self.set_aside.push(Aside::Left(peer));
     }
 

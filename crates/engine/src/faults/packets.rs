@@ -1,14 +1,14 @@
-//! Packets that are lost, doubled or overtaken before they leave.
+//! Fault injection into packets: lost, doubled or overtaken before they leave.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::{Dice, FaultKinds, FaultPlan};
 
-/// A late packet is overtaken by at most so many.
+/// Most packets that may overtake a late one.
 const LATE_MAX: u64 = 32;
 
-/// What befalls packets, which are copies of what was to be sent. Those that are late when nothing more is sent are lost.
+/// Injected packet faults. A delayed packet is dropped if no later packet is sent.
 #[derive(Debug)]
 pub struct PacketFaults<T> {
     plan: FaultPlan,
@@ -16,7 +16,7 @@ pub struct PacketFaults<T> {
     late: Vec<Late<T>>,
 }
 
-/// A packet that waits until it was overtaken by so many.
+/// A packet that waits until `by` later ones have overtaken it.
 #[derive(Debug)]
 struct Late<T> {
     by: u64,
@@ -24,7 +24,7 @@ struct Late<T> {
 }
 
 impl<T> PacketFaults<T> {
-    /// The faults of a plan, if any befalls packets.
+    /// Returns the packet faults of a plan, if it has any.
     pub fn of(plan: Option<FaultPlan>) -> Option<Box<Self>> {
         let plan = plan.filter(|plan| plan.kinds().intersects(FaultKinds::PACKETS))?;
         Some(Box::new(Self {

@@ -96,7 +96,7 @@ pub enum End {
     Refused,
     /// The peer did not answer within [`Terms::deadline`].
     Silent,
-    /// It was cut on purpose, for a test.
+    /// It was cut by an injected fault.
     Cut,
 }
 
@@ -110,7 +110,7 @@ impl fmt::Display for End {
             Self::Silent => {
                 "no answer for too long; is the host there, and does the peer poll its queues?"
             }
-            Self::Cut => "cut on purpose (FI_OXI_FAULTS)",
+            Self::Cut => "cut by an injected fault (FI_OXI_FAULTS)",
         })
     }
 }
@@ -283,7 +283,7 @@ impl Channel {
 
     /// Says whether the owner waits for something from the peer: then its disappearance is noticed though nothing is
     /// sent to it.
-    pub fn attend(&mut self, attentive: bool, now: Instant) {
+    pub fn set_keepalive(&mut self, attentive: bool, now: Instant) {
         if attentive != self.attentive {
             self.attentive = attentive;
             self.probes = 0;

@@ -1,4 +1,4 @@
-//! A port whose packets are lost, doubled or overtaken on purpose before they leave. Testing path.
+//! A port with packet faults injected: lost, doubled or overtaken before they leave. Testing path.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -9,7 +9,7 @@ use oxifabric_wire::reliable::packet::HEADER_LEN;
 use super::link::PacketPort;
 use crate::faults::{FaultPlan, PacketFaults};
 
-/// A port whose packets fare as a plan says, if there is one.
+/// A port whose packets suffer the faults of a plan, if there is one.
 #[derive(Debug)]
 pub(super) struct Faulty<P> {
     pub(super) port: P,

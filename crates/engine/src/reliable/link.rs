@@ -2,8 +2,8 @@
 
 mod gathering;
 mod greeting;
+mod keepalive;
 mod peer;
-mod watch;
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BinaryHeap};
@@ -18,7 +18,7 @@ use oxifabric_wire::reliable::record::HEAD_MAX;
 
 use crate::faults::FaultPlan;
 use crate::link::{
-    Disturbance, Frame, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken,
+    Frame, InjectedFault, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken,
 };
 
 use super::channel::{Channel, End, Event, Identity, Outlet, Terms};
@@ -27,8 +27,8 @@ use super::reader::{Feed, Reader};
 use super::sender::QUEUE_BYTES;
 use gathering::Gathering;
 use greeting::Acquaintance;
+use keepalive::Keepalive;
 use peer::{Large, Peer, Rest};
-use watch::Watch;
 
 /// Where packets leave and arrive.
 pub trait PacketPort {
@@ -144,7 +144,7 @@ pub struct ReliableLink<P> {
     acquaintance: Acquaintance,
     /// How many bytes all channels keep that their consumers have not taken.
     kept: usize,
-    watch: Watch,
+    keepalive: Keepalive,
     gathering: Gathering,
     /// How the last channels with peers ended.
     ends: BTreeMap<PeerId, End>,
@@ -257,8 +257,8 @@ impl<P: PacketPort> Link for ReliableLink<P> {
                 self.warm(id);
             }
         }
-        if rings && self.watch.at <= self.now {
-            self.watch(sink);
+        if rings && self.keepalive.at <= self.now {
+            self.update_keepalive(sink);
         }
         self.ring();
         while let Some(id) = self.hot.pop() {
@@ -276,13 +276,13 @@ impl<P: PacketPort> Link for ReliableLink<P> {
         }
     }
 
-    fn disturb(&mut self, id: PeerId, how: Disturbance) -> bool {
+    fn inject_fault(&mut self, id: PeerId, how: InjectedFault) -> bool {
         let Some(Some(peer)) = self.peers.get_mut(id.index()) else {
             return false;
         };
         match how {
-            Disturbance::Refuse => peer.wanted = true,
-            Disturbance::Break => {
+            InjectedFault::Refuse => peer.wanted = true,
+            InjectedFault::Break => {
                 self.now = self.port.now();
                 peer.channel.cut(self.now, &mut To(&mut self.port, id));
                 self.port.flush();
@@ -306,7 +306,7 @@ impl<P: PacketPort> ReliableLink<P> {
             timers: BinaryHeap::new(),
             acquaintance,
             kept: 0,
-            watch: Watch::new(),
+            keepalive: Keepalive::new(),
             gathering: Gathering::new(),
             ends: BTreeMap::new(),
             repeated: 0,
@@ -364,7 +364,7 @@ impl<P: PacketPort> ReliableLink<P> {
             return Instant::default();
         }
         let timer = (self.timers.peek()).map_or(Instant::END, |Reverse((at, _))| *at);
-        timer.min(self.watch.at)
+        timer.min(self.keepalive.at)
     }
 
     /// Says goodbye to everybody. What has not arrived is lost: wait for [`ReliableLink::is_done`] before, for a while.
@@ -501,7 +501,7 @@ impl<P: PacketPort> ReliableLink<P> {
             port: 0,
         };
         self.ids.insert(me.id, id);
-        self.watch.begin(self.now);
+        self.keepalive.begin(self.now);
         let (is_known, queue) = self.acquaintance.begin(id, QUEUE_BYTES);
         self.peers[id.index()] = Some(Box::new(Peer {
             channel: Channel::new(me, self.terms, self.now).queueing(queue),
@@ -513,7 +513,7 @@ impl<P: PacketPort> ReliableLink<P> {
             resumed: false,
             hot: false,
             turn: 0,
-            awaited: false,
+            pending: false,
             timer_at: Instant::END,
         }));
     }

@@ -113,7 +113,7 @@ fn an_attentive_end_notices_it_though_it_sends_nothing() {
     network.open();
     network.run_for(3000 * MS);
     let now = network.now;
-    network.ends[0].channel.attend(true, now);
+    network.ends[0].channel.set_keepalive(true, now);
     network.run_for(60_000 * MS);
     assert_eq!(network.ends[0].ended, None, "the peer is there");
     network.cut = true;
@@ -220,7 +220,7 @@ fn nobody_waits_for_ever_for_a_peer_that_closed() {
     network.close(Side::A);
     network.run_for(1000 * MS);
     let now = network.now;
-    network.ends[1].channel.attend(true, now);
+    network.ends[1].channel.set_keepalive(true, now);
     network.run_for(network::DEADLINE - 1001 * MS);
     assert_eq!(network.ends[1].ended, None);
     network.run_for(2 * MS);

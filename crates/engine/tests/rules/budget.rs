@@ -227,7 +227,7 @@ fn beyond_the_ceiling_no_memory_is_reserved_for_what_comes_in_parts() {
 }
 
 #[test]
-fn what_peers_left_behind_goes_first_and_the_oldest_before_others() {
+fn messages_of_lost_peers_go_first_and_the_oldest_before_others() {
     let mut b = tight();
     for peer in 1..=8 {
         let from = PeerId(peer);
@@ -236,9 +236,9 @@ fn what_peers_left_behind_goes_first_and_the_oldest_before_others() {
                 .is_done()
         );
         b.tell(move |sink| sink.peer_down(from, Errno::CONNRESET));
-        assert_eq!(b.left_behind(), [from]);
+        assert_eq!(b.peers_with_left_messages(), [from]);
         if peer % 2 == 0 || peer == 1 {
-            b.engine.disown(from);
+            b.engine.make_droppable(from);
         }
     }
     // 3, 5 and 7 are known; of the others the latest is still here.
@@ -251,7 +251,7 @@ fn a_peer_that_comes_back_is_not_gone() {
     let mut b = tight();
     assert!(b.arrive(PEER, tagged(300, 1), &[0; 300]).is_done());
     b.tell(|sink| sink.peer_down(PEER, Errno::CONNRESET));
-    b.engine.disown(PEER);
+    b.engine.make_droppable(PEER);
     assert!(b.arrive(PEER, tagged(300, 2), &[0; 300]).is_done());
     assert!(b.arrive(OTHER, tagged(300, 3), &[0; 300]).is_done());
     assert!(b.arrive(OTHER, tagged(300, 3), &[0; 300]).is_stall());

@@ -1,7 +1,7 @@
-//! Faults on purpose: what befalls posts changes when things happen, not what does.
+//! Injected post failures change timing, never results.
 
 use oxifabric_engine::faults::FaultPlan;
-use oxifabric_engine::{Disturbance, PostError, TxOp};
+use oxifabric_engine::{InjectedFault, PostError, TxOp};
 use oxifabric_types::{Errno, Flags, PeerId};
 
 use crate::script::{Bench, OTHER, PEER, memory, tx};
@@ -12,7 +12,7 @@ fn under(plan: &str) -> Bench {
     let mut bench = Bench::with(|_| {}, |config| config.tx_size = 100);
     bench.engine.plan_faults(&plan);
     for peer in [PEER, OTHER] {
-        bench.engine.watch(peer);
+        bench.engine.include_in_faults(peer);
     }
     bench
 }
@@ -68,9 +68,9 @@ fn a_refused_peer_waits_for_a_poll() {
     let mut bench = under("refuse=1");
     send_tagged(&mut bench, PEER, 1);
     send_tagged(&mut bench, PEER, 2);
-    assert_eq!(bench.link.disturbed, [(PEER, Disturbance::Refuse)]);
+    assert_eq!(bench.link.injected, [(PEER, InjectedFault::Refuse)]);
     assert_eq!(bench.poll(), 1);
-    assert_eq!(bench.link.disturbed.len(), 2);
+    assert_eq!(bench.link.injected.len(), 2);
     assert!(bench.link.posted.is_empty());
 }
 
@@ -92,22 +92,22 @@ fn a_broken_connection_ends_what_was_begun_and_the_next_send_begins_anew() {
 }
 
 #[test]
-fn a_link_that_is_full_by_itself_is_not_disturbed_again() {
+fn a_link_that_is_full_by_itself_gets_no_injected_fault() {
     let mut bench = under("refuse=1");
     bench.link.is_apart = true;
     bench.link.answers.push_back(Err(PostError::Again));
     send_tagged(&mut bench, PEER, 1);
     bench.link.is_apart = false;
     send_tagged(&mut bench, PEER, 2);
-    assert!(bench.link.disturbed.is_empty());
+    assert!(bench.link.injected.is_empty());
     bench.tell(|sink| sink.peer_down(PEER, Errno::CONNRESET));
     assert_eq!(endings(&mut bench), (0, 2));
 }
 
 #[test]
-fn a_plan_for_packets_disturbs_no_posts() {
+fn a_plan_for_packets_injects_no_fault_at_posts() {
     let mut bench = under("drop=1");
     send_tagged(&mut bench, PEER, 1);
     assert_eq!(tags(&bench, PEER), [1]);
-    assert!(bench.link.disturbed.is_empty());
+    assert!(bench.link.injected.is_empty());
 }

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use oxifabric_engine::{
-    AtomicOp, Body, CollectiveOp, Completion, Completions, Config, Disturbance, Engine, Failure,
-    Frame, GroupId, Header, HeaderFlags, Kind, Limits, Link, Placement, PostError, Posted,
+    AtomicOp, Body, CollectiveOp, Completion, Completions, Config, Engine, Failure, Frame, GroupId,
+    Header, HeaderFlags, InjectedFault, Kind, Limits, Link, Placement, PostError, Posted,
     RemoteIov, RmaOp, RxOp, RxToken, Sink, Target, TxOp, TxToken,
 };
 use oxifabric_mem::Iov;
@@ -29,9 +29,9 @@ pub(crate) struct Script {
     pub(crate) posted: VecDeque<Sent>,
     pub(crate) pulls: VecDeque<(Iov, RxToken)>,
     pub(crate) resumed: Vec<PeerId>,
-    /// What befell posts on purpose.
-    pub(crate) disturbed: Vec<(PeerId, Disturbance)>,
-    /// There are no connections that could be disturbed.
+    /// Faults injected at posts.
+    pub(crate) injected: Vec<(PeerId, InjectedFault)>,
+    /// There are no connections into which faults could be injected.
     pub(crate) is_apart: bool,
     steps: Vec<Step>,
 }
@@ -77,7 +77,7 @@ impl Completions for Events {
         self.3.push_back(result.map(|()| group));
     }
 
-    fn left_behind(&mut self, peer: PeerId) {
+    fn peer_left_messages(&mut self, peer: PeerId) {
         self.4.push(peer);
     }
 
@@ -149,12 +149,12 @@ impl Link for Script {
         self.resumed.push(peer);
     }
 
-    fn disturb(&mut self, peer: PeerId, how: Disturbance) -> bool {
+    fn inject_fault(&mut self, peer: PeerId, how: InjectedFault) -> bool {
         if !self.is_apart {
-            self.disturbed.push((peer, how));
+            self.injected.push((peer, how));
             self.steps.push(Box::new(move |sink| match how {
-                Disturbance::Refuse => sink.writable(peer),
-                Disturbance::Break => sink.peer_down(peer, Errno::CONNRESET),
+                InjectedFault::Refuse => sink.writable(peer),
+                InjectedFault::Break => sink.peer_down(peer, Errno::CONNRESET),
             }));
         }
         !self.is_apart
@@ -183,7 +183,7 @@ impl Bench {
             posted: VecDeque::new(),
             pulls: VecDeque::new(),
             resumed: Vec::new(),
-            disturbed: Vec::new(),
+            injected: Vec::new(),
             is_apart: false,
             steps: Vec::new(),
         };
@@ -234,7 +234,7 @@ impl Bench {
     }
 
     /// Which peers are gone and left messages behind, since the last call.
-    pub(crate) fn left_behind(&mut self) -> Vec<PeerId> {
+    pub(crate) fn peers_with_left_messages(&mut self) -> Vec<PeerId> {
         std::mem::take(&mut self.events.4)
     }
 

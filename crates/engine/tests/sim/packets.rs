@@ -254,8 +254,8 @@ impl<S: Sink> Sink for Watch<'_, S> {
         self.sink.writable(peer);
     }
 
-    fn awaited(&self, each: &mut dyn FnMut(PeerId)) {
-        self.sink.awaited(each);
+    fn peers_with_pending(&self, each: &mut dyn FnMut(PeerId)) {
+        self.sink.peers_with_pending(each);
     }
 
     fn peer_down(&mut self, peer: PeerId, why: Errno) {

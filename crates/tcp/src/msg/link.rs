@@ -5,7 +5,7 @@ use std::time::Duration;
 use oxifabric_core::connection::THE_PEER;
 use oxifabric_core::log;
 use oxifabric_engine::{
-    Disturbance, Frame, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken,
+    Frame, InjectedFault, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken,
 };
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Instant, PeerId};
@@ -116,14 +116,17 @@ impl Link for TcpConnection {
         self.resumed = true;
     }
 
-    fn disturb(&mut self, _: PeerId, how: Disturbance) -> bool {
+    fn inject_fault(&mut self, _: PeerId, how: InjectedFault) -> bool {
         if !matches!(self.stage, Stage::Ready(_)) {
             return false;
         }
         match how {
-            Disturbance::Refuse => self.wanted = true,
-            Disturbance::Break => {
-                self.end(Errno::CONNRESET, "broken on purpose (FI_OXI_FAULTS)");
+            InjectedFault::Refuse => self.wanted = true,
+            InjectedFault::Break => {
+                self.end(
+                    Errno::CONNRESET,
+                    "broken by an injected fault (FI_OXI_FAULTS)",
+                );
             }
         }
         self.wake();

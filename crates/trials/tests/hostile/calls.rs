@@ -24,8 +24,8 @@ fn expect_report(outcome: &Outcome, thread: &str, call: &str) {
         assert_eq!(found.len(), 1, "{name} is to be there once\n{outcome}");
         found[0].to_owned()
     };
-    assert_eq!(line("what:"), "on purpose (FI_OXI_FAULTS)", "{outcome}");
-    assert!(line("where:").contains("gate.rs:"), "{outcome}");
+    assert_eq!(line("what:"), "injected (FI_OXI_FAULTS)", "{outcome}");
+    assert!(line("where:").contains("injector.rs:"), "{outcome}");
     assert!(line("call:").contains(call), "{outcome}");
     assert_eq!(line("thread:"), thread, "{outcome}");
     assert!(line("report:").contains("/issues"), "{outcome}");

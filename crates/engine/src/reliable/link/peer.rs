@@ -29,7 +29,7 @@ pub(super) struct Peer {
     /// The turn in which something was posted to it last.
     pub(super) turn: u32,
     /// Something waits for the peer, as the engine said last.
-    pub(super) awaited: bool,
+    pub(super) pending: bool,
     /// When a timer looks at it.
     pub(super) timer_at: Instant,
 }

@@ -1,5 +1,6 @@
-//! Which peers matter. A link that hears of a death by silence alone asks those for which something waits whether they are
-//! there, and leaves the others in peace; one that is short of connections ends those of peers that nothing is about.
+//! Peers with operations pending, and peers that anything here is about.
+//!
+//! A link without connection state sends keepalives to the former only, and gives up no channel with the latter.
 
 use oxifabric_types::PeerId;
 
@@ -9,14 +10,14 @@ use crate::engine::Engine;
 impl Engine {
     /// Names each peer without which something under way cannot end: it owes an answer or the rest of a message, or a
     /// receive takes from it alone. A peer may be named several times.
-    pub(crate) fn awaited(&self, each: &mut dyn FnMut(PeerId)) {
+    pub(crate) fn peers_with_pending(&self, each: &mut dyn FnMut(PeerId)) {
         let sends = self.sends.iter().map(|(_, send)| send);
         for send in sends.filter(|send| send.awaits_answer()) {
             each(send.peer);
         }
         self.posted.sources().for_each(&mut *each);
         self.unexpected.unfinished().for_each(&mut *each);
-        self.collectives.awaited().for_each(each);
+        self.collectives.peers_with_pending().for_each(each);
     }
 
     /// Names each peer that anything here is about: an operation, a message that is here or on its way, an answer that waits.
@@ -26,7 +27,7 @@ impl Engine {
         self.posted.sources().for_each(&mut *each);
         self.unexpected.senders().for_each(&mut *each);
         self.peers.answered().for_each(&mut *each);
-        self.collectives.awaited().for_each(each);
+        self.collectives.peers_with_pending().for_each(each);
     }
 
     /// The number of a peer means another one from now on. Nothing here is about it ([`Engine::involved`]).

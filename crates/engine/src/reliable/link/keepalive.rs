@@ -1,5 +1,4 @@
-//! Who is to be asked whether it is there: peers that owe something, and that nothing else would be heard of (protocol
-//! section 6.4).
+//! Keepalive of peers with pending operations, from which nothing else would be received (protocol section 6.4).
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -9,26 +8,26 @@ use oxifabric_types::{Instant, PeerId};
 use super::{PacketPort, ReliableLink};
 use crate::link::Sink;
 
-/// How often the engine is asked who that is.
+/// Interval at which the engine is asked for the peers with pending operations.
 const PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct Keepalive {
     /// When the engine is asked next; never, as long as there is no channel.
     pub(super) at: Instant,
-    /// Whom it named the last time.
-    awaited: Vec<PeerId>,
+    /// Peers that it named the last time.
+    pending: Vec<PeerId>,
 }
 
-impl Watch {
+impl Keepalive {
     pub(super) const fn new() -> Self {
         Self {
             at: Instant::END,
-            awaited: Vec::new(),
+            pending: Vec::new(),
         }
     }
 
-    /// There is a channel.
+    /// Starts asking: there is a channel.
     pub(super) fn begin(&mut self, now: Instant) {
         if self.at == Instant::END {
             self.at = now.after(PAUSE);
@@ -37,43 +36,43 @@ impl Watch {
 }
 
 impl<P: PacketPort> ReliableLink<P> {
-    /// Has the channels watched whose peers something waits for, and no others.
+    /// Enables keepalive on the channels of peers with pending operations, and on no others.
     #[cold]
-    pub(super) fn watch(&mut self, sink: &mut impl Sink) {
+    pub(super) fn update_keepalive(&mut self, sink: &mut impl Sink) {
         self.part(sink);
         let goes_on = self.acquaintance.is_waiting() || self.peers.iter().any(Option::is_some);
-        self.watch.at = match goes_on {
+        self.keepalive.at = match goes_on {
             true => self.now.after(PAUSE),
             false => Instant::END,
         };
-        for id in &self.watch.awaited {
+        for id in &self.keepalive.pending {
             if let Some(Some(peer)) = self.peers.get_mut(id.index()) {
-                peer.awaited = false;
+                peer.pending = false;
             }
         }
-        let before = self.watch.awaited.len();
-        let (peers, awaited) = (&mut self.peers, &mut self.watch.awaited);
-        sink.awaited(&mut |id| {
+        let before = self.keepalive.pending.len();
+        let (peers, pending) = (&mut self.peers, &mut self.keepalive.pending);
+        sink.peers_with_pending(&mut |id| {
             if let Some(Some(peer)) = peers.get_mut(id.index())
-                && !peer.awaited
+                && !peer.pending
             {
-                peer.awaited = true;
-                awaited.push(id);
+                peer.pending = true;
+                pending.push(id);
             }
         });
         let mut at = 0;
-        while let Some(&id) = self.watch.awaited.get(at) {
-            self.attend(id);
+        while let Some(&id) = self.keepalive.pending.get(at) {
+            self.set_keepalive(id);
             at += 1;
         }
         if before != 0 {
-            self.watch.awaited.drain(..before);
+            self.keepalive.pending.drain(..before);
         }
     }
 
-    fn attend(&mut self, id: PeerId) {
+    fn set_keepalive(&mut self, id: PeerId) {
         if let Some(Some(peer)) = self.peers.get_mut(id.index()) {
-            peer.channel.attend(peer.awaited, self.now);
+            peer.channel.set_keepalive(peer.pending, self.now);
             self.warm(id);
         }
     }

@@ -1,17 +1,17 @@
-//! Faults on purpose: what the engine sees is what it sees when they happen by chance. Testing path.
+//! Fault injection: the engine sees what it sees when the fault happens by chance. Testing path.
 
 use std::time::Duration;
 
-use oxifabric_engine::Disturbance;
+use oxifabric_engine::InjectedFault;
 use oxifabric_types::{Errno, PeerId};
 
 use crate::link::ShmLink;
 use crate::peer::Stage;
 
 impl ShmLink {
-    /// As [`oxifabric_engine::Link::disturb`].
+    /// As [`oxifabric_engine::Link::inject_fault`].
     #[cold]
-    pub(crate) fn provoke(&mut self, id: PeerId, how: Disturbance) -> bool {
+    pub(crate) fn inject(&mut self, id: PeerId, how: InjectedFault) -> bool {
         let place = self.place_of(id).filter(|_| !self.mark.is_foreign());
         let Some(pair) = place.and_then(|place| self.pairs.get_mut(place)) else {
             return false;
@@ -20,10 +20,10 @@ impl ShmLink {
             return false;
         }
         match how {
-            Disturbance::Refuse => {
+            InjectedFault::Refuse => {
                 pair.blocked.get_or_insert(0);
             }
-            Disturbance::Break => {
+            InjectedFault::Break => {
                 if let Some(socket) = pair.socket.take() {
                     socket.shut();
                     self.board.stop_watching(&socket, &pair.process);
@@ -32,13 +32,13 @@ impl ShmLink {
                 if let Some(peer) = self.peers.get_mut(id) {
                     peer.stage = Stage::Ending;
                     peer.reason = Some(format!(
-                        "{}: broken on purpose (FI_OXI_FAULTS)",
+                        "{}: broken by an injected fault (FI_OXI_FAULTS)",
                         peer.name()
                     ));
                 }
             }
         }
-        // Somebody may sleep on another thread.
+        // Another thread may sleep in a wait.
         self.board.timer.set(Some(Duration::ZERO));
         true
     }

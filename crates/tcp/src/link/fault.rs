@@ -1,17 +1,17 @@
-//! Faults on purpose: what the engine sees is what it sees when they happen by chance. Testing path.
+//! Fault injection: the engine sees what it sees when the fault happens by chance. Testing path.
 
 use std::time::Duration;
 
-use oxifabric_engine::Disturbance;
+use oxifabric_engine::InjectedFault;
 use oxifabric_types::{Errno, PeerId};
 
 use super::TcpLink;
 use crate::peer::Lane;
 
 impl TcpLink {
-    /// As [`oxifabric_engine::Link::disturb`].
+    /// As [`oxifabric_engine::Link::inject_fault`].
     #[cold]
-    pub(super) fn provoke(&mut self, id: PeerId, how: Disturbance) -> bool {
+    pub(super) fn inject(&mut self, id: PeerId, how: InjectedFault) -> bool {
         let Some(peer) = self.peers.get_mut(id) else {
             return false;
         };
@@ -19,20 +19,20 @@ impl TcpLink {
             return false;
         };
         match how {
-            Disturbance::Refuse => {
+            InjectedFault::Refuse => {
                 peer.wanted = true;
                 self.owed.push(id);
             }
-            Disturbance::Break => {
+            InjectedFault::Break => {
                 let at = peer.at;
                 peer.reason = Some(format!(
-                    "connection with {at}: broken on purpose (FI_OXI_FAULTS)"
+                    "connection with {at}: broken by an injected fault (FI_OXI_FAULTS)"
                 ));
                 conn.socket.shut_writing();
                 self.fail_later(id, Errno::CONNRESET);
             }
         }
-        // Somebody may sleep on another thread.
+        // Another thread may sleep in a wait.
         self.timer.set(Some(Duration::ZERO));
         self.timer_at = None;
         true
