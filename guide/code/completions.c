@@ -91,7 +91,7 @@ static void injected(struct node *node)
 /* ANCHOR_END: inject */
 
 /* ANCHOR: cancel */
-/* A receive that nobody will serve. Its completion says what became of it. */
+/* A receive for which no message comes. Its completion says what became of it. */
 static void cancelled(struct node *node)
 {
 	struct fi_cq_tagged_entry entry;

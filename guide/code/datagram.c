@@ -1,5 +1,5 @@
 /*
- * Questions and answers over datagrams, which may be lost: who gets no answer asks again.
+ * Questions and answers over datagrams, which may be lost: a question without an answer is asked again.
  *
  * datagram [PROVIDER]
  */

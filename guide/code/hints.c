@@ -25,7 +25,7 @@ static struct fi_info *narrow(const char *provider)
 	struct fi_info *hints = fi_allocinfo(), *info;
 
 	EXPECT(hints);
-	/* Needed: tagged messages, and to know who has sent one. */
+	/* Needed: tagged messages, and to know the source of each. */
 	hints->caps = FI_TAGGED | FI_SOURCE;
 	hints->ep_attr->type = FI_EP_RDM;
 	/* Needed: messages of a megabyte. */

@@ -53,7 +53,10 @@ fn server(info: &Info, tell: &Sender<Address>) -> Outcome {
     // The port is known once it listens.
     tell.send(listener.address()?)?;
 
-    let request = side.events.request(PATIENCE)?.ok_or("nobody came")?;
+    let request = side
+        .events
+        .request(PATIENCE)?
+        .ok_or("no connection request")?;
     let accepting = Endpoint::<Msg>::builder(&side.domain)
         .queue(&side.queue)
         .events(&side.events)

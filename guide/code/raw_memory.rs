@@ -15,7 +15,7 @@ use oxifabric::{
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
 // ANCHOR: map
-/// Makes a buffer of whole pages that nobody else has.
+/// Makes a buffer of whole pages that nothing else uses.
 fn map(len: usize) -> std::io::Result<Buffer> {
     let access = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -28,10 +28,10 @@ fn map(len: usize) -> std::io::Result<Buffer> {
     // A pointer is not `Send`; the number is.
     let number = address.expose_provenance();
     let release = move || {
-        // SAFETY: the buffer is gone, and nobody else knows the mapping.
+        // SAFETY: the buffer is gone, and nothing else knows the mapping.
         unsafe { libc::munmap(std::ptr::with_exposed_provenance_mut(number), len) };
     };
-    // SAFETY: the kernel gave `len` bytes, all zero, to nobody else, and they stay until `release`.
+    // SAFETY: the kernel gave `len` bytes, all zero, to this process alone, and they stay until `release`.
     Ok(unsafe { Buffer::from_raw(start, len, release) })
 }
 // ANCHOR_END: map

@@ -55,7 +55,7 @@ fn owner(info: &Info, tell: &Sender<(Address, [u8; 32])>) -> Outcome {
 
     let mut block = vec![0; BLOCK];
     for _ in 0..BLOCKS {
-        let completion = node.queue.wait(PATIENCE)?.ok_or("nobody writes")?;
+        let completion = node.queue.wait(PATIENCE)?.ok_or("no write has arrived")?;
         assert_eq!(completion.op, Op::PEER);
         let data = completion.outcome?.data.ok_or("a write without data")?;
         // The block that the completion names is whole. Of others nothing is known yet.

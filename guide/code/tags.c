@@ -1,5 +1,5 @@
 /*
- * Which tagged message a receive takes, who has sent it, and a look at what has arrived.
+ * Which tagged message a receive takes, its source, and a look at what has arrived.
  *
  * tags [PROVIDER]
  */
@@ -39,13 +39,13 @@ int main(int argc, char **argv)
 		CHECK(count);
 		((struct operation *)entry.op_context)->done = 1;
 		if (entry.flags & FI_RECV)
-			/* FI_ADDR_NOTAVAIL would mean: somebody who is not in the address vector. */
+			/* FI_ADDR_NOTAVAIL would mean: a peer that is not in the address vector. */
 			EXPECT(from == node.peer);
 	}
 	/* ANCHOR_END: source */
 	EXPECT(in[0] == 'a' && in[1] == 'b');
 	/* ANCHOR: peek */
-	/* Is there a message with tag 9? Nobody has sent one. */
+	/* Is there a message with tag 9? None was sent. */
 	struct operation look = { 0 };
 	struct fi_cq_err_entry none = { 0 };
 	struct fi_msg_tagged wanted = { .addr = FI_ADDR_UNSPEC, .tag = 9, .context = &look.context };

@@ -117,7 +117,7 @@ fn code_comes_from_files_that_are_compiled() {
             }
         }
     }
-    // What nobody shows need not be here.
+    // What no page shows need not be here.
     for entry in fs::read_dir(guide().join("code")).expect("the guide has code") {
         let file = entry.expect("the folder can be read").path();
         let is_shown = included.contains(&file) || file.ends_with("fragments.rs");

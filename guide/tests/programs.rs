@@ -1,6 +1,6 @@
 //! Every program of the guide is compiled, and runs to its end over each provider that it is for.
 //!
-//! C programs are compiled with the headers of the abi room, warnings being errors, and linked to the library that
+//! C programs are compiled with the headers of the crate abi, warnings being errors, and linked to the library that
 //! `OXI_DIST` names or, without it, that is built for these tests.
 
 use std::env;
@@ -47,7 +47,7 @@ fn library() -> &'static Path {
     })
 }
 
-/// Lays the library out where tests of other rooms lay it out too.
+/// Lays the library out where tests of other crates lay it out too.
 fn build() -> PathBuf {
     let dist = Path::new(env!("CARGO_TARGET_TMPDIR")).join("dist");
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());

@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: libFuzzer on the targets of the room `fuzz`, with the toolchain that there is.
+//! `cargo xtask fuzz`: libFuzzer on the targets of the crate `fuzz`, with the toolchain that there is.
 //!
 //! What libFuzzer needs of the compiler is one pass of LLVM, which stable compilers have too. AddressSanitizer, which sees
 //! what unsafe code does wrong, is unstable by name only: RUSTC_BOOTSTRAP lets this one build use it.
@@ -164,7 +164,7 @@ fn command(program: &Path, target: &str) -> Command {
         // What the library logs about bad input is not what is looked for here.
         .env_remove("FI_LOG_LEVEL")
         .stdin(Stdio::null())
-        // A length of a stranger may be more than there is memory, which the code is told of by null.
+        // A length from an untrusted peer may exceed memory; the allocator reports that by a null pointer.
         // Leaks are looked for in the tests of the C interface; here, what is kept for good would stop the run.
         .env("ASAN_OPTIONS", "allocator_may_return_null=1")
         .arg("-detect_leaks=0")

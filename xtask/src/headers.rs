@@ -38,12 +38,12 @@ pub(crate) fn write(root: &Path) -> Result<(), Box<dyn Error>> {
 
 /// Returns all headers as they follow from frames and definitions.
 pub(crate) fn generate(root: &Path) -> Result<Headers, Box<dyn Error>> {
-    let room = root.join("crates/abi");
-    let sources = sources(&room.join("src"))?;
+    let package = root.join("crates/abi");
+    let sources = sources(&package.join("src"))?;
     let names = c::Names::new(sources.values(), error_numbers(root)?);
     let mut headers = Headers::new();
     for folder in ["", "providers"] {
-        let frames = room.join("headers");
+        let frames = package.join("headers");
         for entry in fs::read_dir(frames.join(folder))? {
             let path = entry?.path();
             if path.extension().is_some_and(|extension| extension == "h") {
@@ -56,7 +56,7 @@ pub(crate) fn generate(root: &Path) -> Result<Headers, Box<dyn Error>> {
     Ok(headers)
 }
 
-/// Reads all files of the room, by their path under `src`.
+/// Reads all files of the crate, by their path under `src`.
 fn sources(folder: &Path) -> Result<BTreeMap<String, Source>, Box<dyn Error>> {
     let mut sources = BTreeMap::new();
     let mut folders = vec![folder.to_path_buf()];
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn headers_follow_from_the_definitions() {
         let root = repository();
-        for (name, text) in generate(root).expect("the room is well-formed") {
+        for (name, text) in generate(root).expect("the definitions are well-formed") {
             let path = place(root).join("rdma").join(&name);
             let written = fs::read_to_string(&path).unwrap_or_default();
             assert!(
@@ -163,13 +163,14 @@ mod tests {
         }
     }
 
-    /// A call that somebody adds to the room and to no frame would be missing from C.
+    /// A call that is added to the crate and to no frame would be missing from C.
     #[test]
     fn every_call_is_in_a_header() {
         let root = repository();
-        let headers = generate(root).expect("the room is well-formed");
+        let headers = generate(root).expect("the definitions are well-formed");
         let all: String = headers.into_values().collect();
-        let sources = sources(&root.join("crates/abi/src")).expect("the room is well-formed");
+        let sources =
+            sources(&root.join("crates/abi/src")).expect("the definitions are well-formed");
         for (file, source) in sources {
             for name in source.names() {
                 let is_there = all.match_indices(name).any(|(at, _)| {

@@ -10,8 +10,8 @@ use oxifabric_trials::repository;
 /// What is built for: with a triple, flags do not reach build scripts.
 pub(crate) const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
-/// Rooms that hold the C interface, and that test it within one process.
-const ROOMS: [&str; 3] = [
+/// Packages that hold the C interface, and that test it within one process.
+const PACKAGES: [&str; 3] = [
     "oxifabric-core",
     "oxifabric-libfabric",
     "oxifabric-conformance",
@@ -28,10 +28,10 @@ pub(crate) fn target_folder() -> PathBuf {
 /// The tests of the C interface under AddressSanitizer, which also looks for leaks if `leaks`.
 pub(crate) fn address(leaks: bool) -> Command {
     let mut tests = build("address", "asan");
-    for room in ROOMS {
-        tests.args(["--package", room]);
+    for package in PACKAGES {
+        tests.args(["--package", package]);
     }
-    // The tests of the library as a file build that file: it would need the sanitizer of whoever loads it.
+    // The tests of the library as a file build that file: it would need the sanitizer of the program that loads it.
     tests.args(["--lib", "--test", "progress", "--test", "conformance"]);
     tests.env("ASAN_OPTIONS", format!("detect_leaks={}", u8::from(leaks)));
     tests

@@ -27,7 +27,7 @@ pub(crate) fn run() -> ExitCode {
     ];
     all += command("lints", cargo(&clippy));
     all += command(
-        "documentation for those who work here",
+        "documentation for developers",
         documentation(
             "-D warnings -A rustdoc::private_intra_doc_links",
             &["--workspace", "--document-private-items"],
@@ -37,9 +37,9 @@ pub(crate) fn run() -> ExitCode {
         "documentation for users",
         documentation("-D warnings", &["--package", "oxifabric"]),
     );
-    // Without the guide, whose programs want tokio: the rooms are tested as their users build them.
+    // Without the guide, whose programs want tokio: the crates are tested as their users build them.
     all += tests(
-        "tests of the rooms",
+        "tests of the crates",
         cargo(&[
             "test",
             "--workspace",
@@ -172,7 +172,7 @@ pub(crate) fn clients(dist: Option<PathBuf>) -> Result<ExitCode, Box<dyn Error>>
     Ok(conclude(&tests("clients", trials, &["--test-threads=1"])))
 }
 
-/// Lays the library out and runs programs on it that nobody here wrote.
+/// Lays the library out and runs unmodified programs on it.
 fn unmodified_programs() -> Tally {
     heading("layout");
     let laid_out = match dist::dist(None, "release") {

@@ -160,9 +160,9 @@ mod tests {
 
     #[test]
     fn what_does_not_compile_is_a_failure() {
-        let tally = Tally::of_tests("tests of the rooms", &[], false);
+        let tally = Tally::of_tests("tests of the crates", &[], false);
         assert_eq!(tally.to_string(), "0 passed, 1 failed, 0 skipped");
-        assert!(tally.failures()[0].starts_with("tests of the rooms\n"));
+        assert!(tally.failures()[0].starts_with("tests of the crates\n"));
     }
 
     #[test]

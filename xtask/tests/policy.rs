@@ -7,7 +7,7 @@ use std::process::Command;
 
 use oxifabric_trials::repository;
 
-/// Which other rooms each room may import ("Rooms").
+/// Which other crates each crate may import ("Crates").
 const IMPORTS: [(&str, &[&str]); 16] = [
     ("types", &[]),
     ("abi", &["types"]),
@@ -56,10 +56,10 @@ const IMPORTS: [(&str, &[&str]); 16] = [
     ),
 ];
 
-/// Rooms that run anywhere, also where there is no operating system ("Rooms").
+/// Crates that run anywhere, also where there is no operating system ("Crates").
 const FREESTANDING: [&str; 4] = ["types", "wire", "mem", "engine"];
 
-/// Rooms and the files in them that may contain `unsafe` ("Unsafe code"); an empty list means all files.
+/// Crates and the files in them that may contain `unsafe` ("Unsafe code"); an empty list means all files.
 const UNSAFE: [(&str, &[&str]); 11] = [
     ("abi", &[]),
     ("sync", &[]),
@@ -97,7 +97,7 @@ fn nothing_depends_on_a_c_libfabric() {
         !metadata.contains(r#""links":"fabric""#),
         "a package links the C libfabric"
     );
-    for (file, text) in room_sources() {
+    for (file, text) in crate_sources() {
         let links = [r#"link(name = "fabric""#, "rustc-link-lib=fabric"];
         let linked = links.iter().any(|link| text.contains(link));
         assert!(!linked, "{} links the C libfabric", file.display());
@@ -105,19 +105,19 @@ fn nothing_depends_on_a_c_libfabric() {
 }
 
 #[test]
-fn every_room_imports_only_what_it_may() {
-    for (room, allowed) in IMPORTS {
-        let manifest = read(&room_folder(room).join("Cargo.toml"));
+fn every_crate_imports_only_what_it_may() {
+    for (krate, allowed) in IMPORTS {
+        let manifest = read(&crate_folder(krate).join("Cargo.toml"));
         let imported = imports(&manifest);
         let forbidden: Vec<_> = imported
             .iter()
             .filter(|name| !allowed.contains(&name.as_str()))
             .collect();
-        assert!(forbidden.is_empty(), "{room} imports {forbidden:?}");
+        assert!(forbidden.is_empty(), "{krate} imports {forbidden:?}");
     }
 }
 
-/// The rooms among the dependencies of a manifest; those of tests do not count.
+/// The crates among the dependencies of a manifest; those of tests do not count.
 fn imports(manifest: &str) -> Vec<String> {
     let (_, rest) = manifest
         .split_once("\n[dependencies]\n")
@@ -126,19 +126,19 @@ fn imports(manifest: &str) -> Vec<String> {
     let names = section
         .lines()
         .filter_map(|line| line.split(['.', ' ', '=']).next());
-    let rooms = names.filter_map(|name| match name {
+    let crates = names.filter_map(|name| match name {
         "oxifabric" => Some("oxifabric"),
         _ => name.strip_prefix("oxifabric-"),
     });
-    rooms.map(str::to_owned).collect()
+    crates.map(str::to_owned).collect()
 }
 
 #[test]
-fn freestanding_rooms_know_no_operating_system() {
-    for room in FREESTANDING {
-        let root = read(&room_folder(room).join("src/lib.rs"));
-        assert!(root.contains("#![no_std]"), "{room} is not no_std");
-        for (file, text) in sources(&room_folder(room).join("src")) {
+fn freestanding_crates_know_no_operating_system() {
+    for krate in FREESTANDING {
+        let root = read(&crate_folder(krate).join("src/lib.rs"));
+        assert!(root.contains("#![no_std]"), "{krate} is not no_std");
+        for (file, text) in sources(&crate_folder(krate).join("src")) {
             let code = without_tests(&file, &text);
             for word in [
                 "std::",
@@ -155,16 +155,16 @@ fn freestanding_rooms_know_no_operating_system() {
 }
 
 #[test]
-fn unsafe_code_stays_in_its_rooms() {
-    for room in ["types", "wire", "engine", "sim", "tools", "trials"] {
-        let root = read(&room_folder(room).join("src/lib.rs"));
+fn unsafe_code_stays_in_its_crates() {
+    for krate in ["types", "wire", "engine", "sim", "tools", "trials"] {
+        let root = read(&crate_folder(krate).join("src/lib.rs"));
         assert!(
             root.contains("#![forbid(unsafe_code)]"),
-            "{room} does not forbid unsafe code"
+            "{krate} does not forbid unsafe code"
         );
     }
-    for (room, parts) in UNSAFE {
-        let folder = room_folder(room).join("src");
+    for (krate, parts) in UNSAFE {
+        let folder = crate_folder(krate).join("src");
         for (file, text) in sources(&folder) {
             let place = file.strip_prefix(&folder).unwrap_or(&file);
             let first = place
@@ -228,10 +228,10 @@ fn committed_text_names_no_place_of_one_machine() {
 
 /// The packages that are meant to be published, by what their manifests do not say.
 fn published() -> Vec<String> {
-    let folders = fs::read_dir(repository().join("crates")).expect("there are rooms");
+    let folders = fs::read_dir(repository().join("crates")).expect("there are crates");
     let manifests = folders
         .flatten()
-        .map(|room| read(&room.path().join("Cargo.toml")));
+        .map(|krate| read(&krate.path().join("Cargo.toml")));
     let published = manifests.filter(|manifest| !manifest.contains("\npublish = false"));
     let names = published.filter_map(|manifest| {
         let rest = manifest.split_once("name = \"")?.1;
@@ -283,11 +283,11 @@ fn cargo(args: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-fn room_folder(room: &str) -> PathBuf {
-    repository().join("crates").join(room)
+fn crate_folder(krate: &str) -> PathBuf {
+    repository().join("crates").join(krate)
 }
 
-fn room_sources() -> Vec<(PathBuf, String)> {
+fn crate_sources() -> Vec<(PathBuf, String)> {
     sources(&repository().join("crates"))
 }
 
@@ -303,7 +303,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_path_buf()];
     while let Some(folder) = folders.pop() {
-        let entries = fs::read_dir(&folder).expect("the room has a folder");
+        let entries = fs::read_dir(&folder).expect("the krate has a folder");
         let paths = entries.flatten().map(|entry| entry.path());
         let (inner, files): (Vec<_>, Vec<_>) = paths.partition(|path| path.is_dir());
         folders.extend(inner);

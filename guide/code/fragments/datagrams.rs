@@ -29,7 +29,7 @@ fn who_gets_no_answer_asks_again() -> Result<(), Error> {
     let mut attempts = 0;
     let answer = loop {
         attempts += 1;
-        assert!(attempts < 500, "nobody answers");
+        assert!(attempts < 500, "no answer");
         endpoint.send(me, Buffer::from("?"))?;
         let mut answer = None;
         // Both the send and the answer, or nothing more within the time.

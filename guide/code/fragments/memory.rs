@@ -1,4 +1,4 @@
-//! Who owns which memory, and until when.
+//! Which side owns which memory, and until when.
 
 use oxifabric::{Access, Buffer, Caps, Error, Region, SendOptions, Update};
 

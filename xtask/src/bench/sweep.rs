@@ -44,7 +44,7 @@ const LONGEST: u64 = 4 << 20;
 /// Messages of up to 8 KiB at each size.
 const COUNT: u64 = 50_000;
 
-/// Who is compared over one provider, and how.
+/// The libraries compared over one provider, and how.
 pub(super) struct Field<'a> {
     pub(super) provider: &'a str,
     pub(super) libraries: [&'a Library; 2],
@@ -174,7 +174,7 @@ impl Field<'_> {
         })
     }
 
-    /// The medians, as a curve for each who has some.
+    /// The medians, as a curve for each library that has some.
     fn curves(&self, points: &[Points]) -> Vec<Curve> {
         let [ours, reference] = self.libraries.map(Library::name);
         let mut curves = Vec::new();
@@ -193,7 +193,7 @@ impl Field<'_> {
     }
 }
 
-/// Who plays first and second; who begins changes with every round.
+/// The library that runs first and the one that runs second; they change places with every round.
 const fn turns(round: u32) -> [usize; 2] {
     match round % 2 {
         0 => [0, 1],

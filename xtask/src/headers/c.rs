@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::syntax::{Definition, Kind, Member, Signature, Source, Type};
 use super::tokens::Token;
 
-/// What the room defines for Rust and C has no name for.
+/// What the crate defines for Rust and C has no name for.
 pub(super) const IN_RUST_ONLY: [&str; 3] = ["FI_PROV_INI", "fi_prov_ini", "fi_profile_callback"];
 
 /// Members that C also has under another name, and as another type where that says so.
