@@ -50,7 +50,7 @@ fn automatic_progress_is_asked_for() -> Result<(), Error> {
 }
 
 #[test]
-fn a_request_that_nobody_meets_says_why() -> Result<(), Error> {
+fn a_request_that_no_provider_meets_says_why() -> Result<(), Error> {
     // ANCHOR: why
     let hints = Hints::new().caps(Caps::MULTICAST).provider("tcp");
     let why = hints.best(Backend::builtin()).expect_err("tcp cannot");
