@@ -77,7 +77,7 @@ struct fi_cxi_dom_ops {
     int (*cntr_read)(struct fid *fid, unsigned int cntr, uint64_t *value, struct timespec *ts);
     /* Tells where in the network the NIC is. */
     int (*topology)(struct fid *fid, unsigned int *group_id, unsigned int *switch_id, unsigned int *port_id);
-    /* Lets endpoints that are opened later take descriptors of local memory from callers who have one. */
+    /* Allows endpoints that are opened later to take descriptors of local memory from the application. */
     int (*enable_hybrid_mr_desc)(struct fid *fid, bool enable);
     /* Lists messages that wait for a receive; ux_count is how many there are, the result how many are listed. */
     size_t (*ep_get_unexp_msgs)(struct fid_ep *fid_ep, struct fi_cq_tagged_entry *entry, size_t count,

@@ -58,7 +58,7 @@ pub const fn fi_tc_dscp_get(tclass: u32) -> u8 {
     }
 }
 
-/// What every fabric object starts with: its class, the context of the one who opened it, its base operations.
+/// First member of every fabric object: its class, the context that the application gave, its base operations.
 ///
 /// Source: fi_fabric(3).
 #[repr(C)]

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::panic::{self, PanicHookInfo};
 use std::{process, thread};
 
-/// Says from now on what a panic was. It does not return to the program: the profile makes it abort(3).
+/// Installs the panic hook, which reports a panic. It does not return to the program: the profile makes it abort(3).
 pub(crate) fn report_panics() {
     panic::set_hook(Box::new(report));
 }

@@ -52,7 +52,7 @@ export! {
     "fi_dupinfo_1_9", "fi_dupinfo", "@FABRIC_1.9" => older::dupinfo_1_9;
     "fi_dupinfo_1_10", "fi_dupinfo", "@@FABRIC_1.10" => calls::dupinfo;
 
-    // Every list was built by this library in the newest layout, whoever releases it.
+    // Every list was built by this library in the newest layout, whichever version of the function releases it.
     "fi_freeinfo_1_0", "fi_freeinfo", "@FABRIC_1.0" => calls::freeinfo;
     "fi_freeinfo_1_1", "fi_freeinfo", "@FABRIC_1.1" => calls::freeinfo;
     "fi_freeinfo_1_2", "fi_freeinfo", "@FABRIC_1.2" => calls::freeinfo;

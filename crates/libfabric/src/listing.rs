@@ -13,7 +13,7 @@ use crate::external::{Asker, Question, ask};
 use crate::order::{Order, rank};
 use crate::providers;
 
-/// Says for each provider and offer why it is not in the answer to a request, external providers and files that cannot
+/// Returns for each provider and offer why it is not in the answer to a request, external providers and files that cannot
 /// be loaded included.
 pub fn refusals(request: &Request<'_>) -> Vec<Refusal> {
     let mut refusals = providers::query(request).refusals;

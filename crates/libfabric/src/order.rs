@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn hardware_comes_before_software_and_strangers_last() {
+    fn hardware_comes_before_software_and_unknown_names_last() {
         assert!(rank("verbs") < rank("tcp") && rank("tcp") < rank("shm"));
         assert!(rank("tcp") < rank("tcp;ofi_rxm"));
         assert!(rank("mine") > rank("net"));

@@ -1,8 +1,8 @@
 //! Memory of the library's own behind the same face as user memory.
 //!
-//! Messages that no receive matches yet, and the bodies of injected sends that have to wait, need memory that
-//! lives as long as anybody still fills or reads it. It is counted, and whoever copies in or out holds it alone
-//! for the time of the copy, so that no use of the safe calls can race.
+//! Messages that no receive matches yet, and the bodies of injected sends that have to wait, need memory that lives until
+//! it was filled and read. It is reference-counted, and a copy in or out holds it exclusively while it runs, so that no
+//! use of the safe calls can race.
 
 use alloc::alloc::{Layout, alloc_zeroed, dealloc};
 use alloc::sync::Arc;
@@ -17,8 +17,8 @@ pub(crate) struct Heap {
     owner: Owner,
 }
 
-// SAFETY: the block is freed once, by whoever drops the last count; its bytes are only touched by copies that
-// hold it, and by links, which have the promise of `Iov` that the memory is theirs meanwhile.
+// SAFETY: the block is freed once, with the last reference; its bytes are only touched by copies that hold it, and by
+// links, which have the promise of `Iov` that the memory is theirs meanwhile.
 unsafe impl Send for Heap {}
 // SAFETY: as above; everything else in it does not change.
 unsafe impl Sync for Heap {}
@@ -76,7 +76,7 @@ impl Heap {
 impl Drop for Heap {
     fn drop(&mut self) {
         if let Owner::Block { layout, .. } = self.owner {
-            // SAFETY: the block was allocated with this layout, and nobody counts on it any more.
+            // SAFETY: the block was allocated with this layout, and no reference to it is left.
             unsafe { dealloc(self.piece.base(), layout) };
         }
     }

@@ -74,8 +74,8 @@ impl Iov {
     /// Lends `len` bytes at `base`.
     ///
     /// # Safety
-    /// Until the operation that takes it completes, the memory must be valid for reads (of a send) or for
-    /// reads and writes (of a receive), and nobody else may write it (or, of a receive, read it).
+    /// Until the operation that takes it completes, the memory must be valid for reads (of a send) or for reads and
+    /// writes (of a receive), and nothing else may write it (or, of a receive, read it).
     pub const unsafe fn contiguous(base: *mut u8, len: usize) -> Self {
         Self {
             len,
@@ -162,7 +162,7 @@ impl Iov {
     pub fn write(&self, offset: usize, from: &[u8]) -> usize {
         match self.short(offset, from.len()) {
             Some(to) => {
-                // SAFETY: `short` found so many bytes of the lent memory there, whose validity the maker promised.
+                // SAFETY: `short` found that many bytes of the lent memory there, whose validity the maker promised.
                 unsafe { copy_in(from.as_ptr(), to, from.len()) };
                 from.len()
             }
@@ -328,7 +328,7 @@ impl Drop for Iov {
     #[inline(always)]
     fn drop(&mut self) {
         if !matches!(*self.pieces, Pieces::One(_)) {
-            // SAFETY: this is the only place that takes them, once, and nobody uses them afterwards.
+            // SAFETY: this is the only place that takes them, once, and they are not used afterwards.
             release(unsafe { ManuallyDrop::take(&mut self.pieces) });
         }
     }

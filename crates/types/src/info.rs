@@ -17,7 +17,7 @@ pub struct Info {
     pub addr_format: u32,
     /// Where the endpoint is.
     pub src: Option<Address>,
-    /// Whom it talks to.
+    /// Address of the peer that it talks to.
     pub dest: Option<Address>,
     /// Transmit attributes.
     pub tx: TxAttr,
@@ -117,11 +117,11 @@ pub struct DomainAttr {
     pub name: String,
     /// Threading level.
     pub threading: Threading,
-    /// Who drives control operations.
+    /// Progress model of control operations.
     pub control_progress: Progress,
-    /// Who drives data transfers.
+    /// Progress model of data transfers.
     pub data_progress: Progress,
-    /// Who protects queues from overruns.
+    /// Whether the provider or the application protects queues from overruns.
     pub resource_mgmt: ResourceMgmt,
     /// Kind of address vector.
     pub av_type: AvType,
@@ -251,7 +251,7 @@ c_enum! {
 }
 
 c_enum! {
-    /// Who makes operations progress (`enum fi_progress`).
+    /// Progress model: what makes operations progress (`enum fi_progress`).
     Progress {
         /// No preference.
         #[default]
@@ -266,7 +266,7 @@ c_enum! {
 }
 
 c_enum! {
-    /// Who protects queues from overruns (`enum fi_resource_mgmt`).
+    /// Whether the provider or the application protects queues from overruns (`enum fi_resource_mgmt`).
     ResourceMgmt {
         /// No preference.
         #[default]

@@ -1,6 +1,6 @@
 //! The vocabulary of libfabric: error numbers, capabilities, flags, addresses, endpoint descriptions.
 //!
-//! Every other room imports this one and it imports none of them. It is `no_std` (+ `alloc`), so that the
+//! Every other crate imports this one and it imports none of them. It is `no_std` (+ `alloc`), so that the
 //! kernel-side API can use the same words.
 #![no_std]
 #![forbid(unsafe_code)]

@@ -78,9 +78,9 @@ pub struct Identity {
 /// Operations of one kind that ended well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// How many.
+    /// Number of operations.
     pub operations: u64,
-    /// How many bytes they moved.
+    /// Bytes that they moved.
     pub bytes: u64,
 }
 

@@ -4,8 +4,8 @@ use core::time::Duration;
 
 /// A point on a monotonic clock, in nanoseconds since an arbitrary start.
 ///
-/// The engine and the links never read a clock: whoever drives them says what time it is, so that a
-/// simulation can make time pass as it likes.
+/// The engine and the links never read a clock: their caller passes the time, so that a simulation can make time pass as
+/// it likes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(u64);
 

@@ -247,7 +247,7 @@ enum fi_av_type {
 #define FI_MR_COLLECTIVE (1 << 11)
 #define FI_MR_XPU_DESC (1 << 12)
 
-/* Who drives operations forward. */
+/* Progress model: whether calls of the application or the provider drive operations forward. */
 enum fi_progress {
     FI_PROGRESS_UNSPEC = 0,
     FI_PROGRESS_AUTO = 1,
@@ -428,7 +428,7 @@ enum fi_param_type {
 };
 
 /*
- * What every fabric object starts with: its class, the context of the one who opened it, its base operations.
+ * First member of every fabric object: its class, the context that the application gave, its base operations.
  *
  * Source: fi_fabric(3).
  */
@@ -585,7 +585,7 @@ struct fi_domain_attr {
     char *name;
     enum fi_threading threading;
     enum fi_progress control_progress;
-    /* Who drives data transfers; newer headers also call it progress. */
+    /* Progress model of data transfers; newer headers also call it progress. */
     union {
         enum fi_progress data_progress;
         enum fi_progress progress;

@@ -66,7 +66,7 @@ struct fid_xpu_ctx;
 #define FI_HMEM_HOST_ALLOC (1ULL << 45)
 #define FI_HMEM_DEVICE_ONLY (1ULL << 46)
 
-/* Who manages the memory of a region. */
+/* Owner of the memory of a region: the system or a kind of device. */
 enum fi_hmem_iface {
     FI_HMEM_SYSTEM = 0,
     FI_HMEM_CUDA = 1,

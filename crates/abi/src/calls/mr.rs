@@ -217,7 +217,7 @@ pub unsafe fn fi_mr_bind(mr: *mut fid_mr, bfid: *mut fid, flags: u64) -> c_int {
     unsafe { fi_bind(mr.cast(), bfid, flags) }
 }
 
-/// Tells the provider that pages of a region have changed. Source: fi_mr(3).
+/// Notifies the provider that pages of a region have changed. Source: fi_mr(3).
 ///
 /// # Safety
 ///

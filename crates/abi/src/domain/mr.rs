@@ -10,7 +10,7 @@ pub const FI_MR_SINGLE_USE: u64 = 1 << 41;
 pub const FI_HMEM_HOST_ALLOC: u64 = 1 << 45;
 pub const FI_HMEM_DEVICE_ONLY: u64 = 1 << 46;
 
-/// Who manages the memory of a region.
+/// Owner of the memory of a region: the system or a kind of device.
 pub type fi_hmem_iface = u32;
 pub const FI_HMEM_SYSTEM: fi_hmem_iface = 0;
 pub const FI_HMEM_CUDA: fi_hmem_iface = 1;

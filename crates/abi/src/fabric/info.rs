@@ -63,7 +63,7 @@ pub struct fi_domain_attr {
     pub name: *mut c_char,
     pub threading: fi_threading,
     pub control_progress: fi_progress,
-    /// Who drives data transfers; newer headers also call it `progress`.
+    /// Progress model of data transfers; newer headers also call it `progress`.
     pub data_progress: fi_progress,
     pub resource_mgmt: fi_resource_mgmt,
     pub av_type: fi_av_type,

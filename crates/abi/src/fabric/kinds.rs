@@ -51,7 +51,7 @@ pub const FI_MR_HMEM: c_int = 1 << 10;
 pub const FI_MR_COLLECTIVE: c_int = 1 << 11;
 pub const FI_MR_XPU_DESC: c_int = 1 << 12;
 
-/// Who drives operations forward.
+/// Progress model: whether calls of the application or the provider drive operations forward.
 pub type fi_progress = u32;
 pub const FI_PROGRESS_UNSPEC: fi_progress = 0;
 pub const FI_PROGRESS_AUTO: fi_progress = 1;

@@ -9,7 +9,7 @@ use oxifabric_core::info::{Abi, dup, free, widened};
 
 use super::External;
 
-/// Gives every entry the newest layout and says in it who made it; entries are otherwise left as they are.
+/// Gives every entry the newest layout and the name of its provider; entries are otherwise left as they are.
 ///
 /// A provider that was built for an older API has smaller structures: its entries are copied, and nothing behind what
 /// it has is read. Null when memory is out.

@@ -42,7 +42,7 @@ impl Asker {
         filter.clone()
     }
 
-    /// Says why a provider is none for it; `asked` are the names in the hints.
+    /// Returns why a provider is none for it; `asked` are the names in the hints.
     pub(crate) fn refuses(self, name: &str, asked: &str) -> Option<&'static str> {
         let layers = name.contains(';') || is_utility(name);
         let is_asked_for = asked

@@ -222,7 +222,7 @@ mod tests {
         let why = load(&libc, &mut handles).unwrap_err();
         assert_eq!(why, "it has no function fi_prov_ini");
         let absent = Candidate {
-            file: PathBuf::from("libnobody-fi.so"),
+            file: PathBuf::from("libabsent-fi.so"),
             exists: false,
             ..libc
         };

@@ -47,7 +47,7 @@ pub(crate) static PARAMETERS: [Parameter; 5] = [
     Parameter {
         name: "tick_max",
         kind: ParameterKind::Int,
-        help: "After so many calls the program looks whether a sample is asked for",
+        help: "Calls after which the program checks whether a sample is asked for",
         default: "1024",
     },
     Parameter {
@@ -158,7 +158,7 @@ impl Hook for Monitor {
 
     fn finish(&self, _open: usize) {
         if self.linger {
-            // Held off while it is written; a sample that nobody has asked for since is kept.
+            // Held off while it is written; a sample that was not asked for since is kept.
             let was = self.shared.flags.fetch_or(WANTED, Ordering::AcqRel);
             self.copy(was & WANTED == 0);
             self.shared.flags.store(ENDED, Ordering::Release);

@@ -13,7 +13,7 @@ use super::wrapper::{Has, Wrapper, down, refresh, set_format, unwrap, up, wrap};
 /// # Safety
 /// As for fi_close(3), with a wrapper.
 pub(super) unsafe extern "C" fn close<T: Has<fi_ops>>(fid: *mut fid) -> c_int {
-    // SAFETY: the caller's contract; after a success nobody uses the handle.
+    // SAFETY: the caller's contract; after a success no thread uses the handle.
     unsafe {
         let class = (*fid).fclass;
         let code = base::close::<T>(fid);

@@ -91,7 +91,7 @@ pub(super) fn up<T>(handle: *mut T) -> *mut T {
 /// Wraps a handle and returns the wrapper's.
 ///
 /// # Safety
-/// The handle was just opened, and nobody but the wrapper uses it from here on.
+/// The handle was just opened, and only the wrapper uses it from here on.
 pub(super) unsafe fn wrap<T: Class>(inner: *mut T, world: &Arc<World>) -> *mut T {
     if inner.is_null() {
         return inner;
@@ -117,7 +117,7 @@ pub(super) unsafe fn wrap<T: Class>(inner: *mut T, world: &Arc<World>) -> *mut T
 /// Forgets a wrapper whose object was closed, and returns what it belonged to and how many wrappers are left.
 ///
 /// # Safety
-/// Nobody uses it from here on.
+/// No thread uses it from here on.
 pub(super) unsafe fn unwrap<T>(handle: *mut T) -> (Arc<World>, usize) {
     // SAFETY: `wrap` boxed it.
     let wrapper = unsafe { Box::from_raw(handle.cast::<Wrapper<T>>()) };
@@ -169,7 +169,7 @@ impl<T: Class> Wrapper<T> {
 /// Remembers the format of a completion queue that was just opened.
 ///
 /// # Safety
-/// The handle is one of [`wrap`] that nobody uses yet.
+/// The handle is one of [`wrap`] that is not in use yet.
 pub(super) unsafe fn set_format(cq: *mut fid_cq, format: u32) {
     // SAFETY: the caller's contract.
     unsafe { (*cq.cast::<Wrapper<fid_cq>>()).format = format };

@@ -1,6 +1,6 @@
 //! Which flags and values have a name, in the order in which they are printed.
 //!
-//! What libfabric 2.7 prints no name for is left out on purpose, such as the protocol of a provider that has none.
+//! What libfabric 2.7 prints no name for is left out deliberately, such as the protocol of a provider that has none.
 
 use oxifabric_abi::*;
 

@@ -58,7 +58,7 @@ unsafe extern "C" fn log(
     let (prov, msg) = unsafe { (CStr::from_ptr((*prov).name), CStr::from_ptr(msg)) };
     let text = |text: &CStr| text.to_string_lossy().into_owned();
     TOLD.lock()
-        .expect("nobody panics with it")
+        .expect("no thread panics with it")
         .push((text(prov), text(msg)));
 }
 
@@ -92,7 +92,7 @@ fn provoke(minor: u32) {
 }
 
 fn told(minor: u32) -> bool {
-    let told = TOLD.lock().expect("nobody panics with it");
+    let told = TOLD.lock().expect("no thread panics with it");
     told.iter()
         .any(|(prov, msg)| prov == "core" && msg.contains(&format!("90.{minor} was asked for")))
 }
@@ -118,7 +118,7 @@ fn an_application_takes_the_log_until_it_closes_its_own() {
         ops: ptr::from_mut(&mut ops),
     };
     let logging = ptr::from_mut(&mut logging);
-    let door = open(newest, c"LOGGING", 0).expect("nobody has imported a log");
+    let door = open(newest, c"LOGGING", 0).expect("no log was imported yet");
     // SAFETY: the objects are open; the log stays until it is closed.
     unsafe {
         assert_eq!(fi_bind(door, door, 1), -FI_EINVAL);

@@ -1,6 +1,6 @@
 //! Many threads on one endpoint and on many, at every threading level that lets them: fi_domain(3) "Threading Models".
 //!
-//! Every message says who sent it and which one it is, and its receiver looks.
+//! Every message carries its sender and its number, and its receiver checks both.
 
 use core::ffi::CStr;
 use core::ptr::null_mut;

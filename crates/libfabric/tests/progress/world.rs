@@ -48,7 +48,7 @@ impl World {
         let calls = builtin();
         let hints = c!((calls.dupinfo)(null()));
         let mut info = null_mut();
-        // SAFETY: the hints are complete, and nobody else uses them.
+        // SAFETY: the hints are complete, and nothing else uses them.
         unsafe {
             (*hints).caps = FI_MSG | FI_TAGGED | FI_RMA | caps;
             (*(*hints).ep_attr).type_ = FI_EP_RDM;

@@ -104,7 +104,7 @@ macro_rules! unit {
             #[inline(always)]
             unsafe fn load(from: *const u8) -> Self {
                 let value;
-                // SAFETY: the caller's contract; the instruction reads so many bytes and nothing else.
+                // SAFETY: the caller's contract; the instruction reads the bytes of `Self` and nothing else.
                 unsafe {
                     asm!(
                         concat!($move, " ", $value, ", ", $size, " ptr [{from}]"),
@@ -134,7 +134,7 @@ macro_rules! unit {
 
             #[inline(always)]
             unsafe fn store(self, to: *mut u8) {
-                // SAFETY: the caller's contract; the instruction writes so many bytes and nothing else.
+                // SAFETY: the caller's contract; the instruction writes the bytes of `Self` and nothing else.
                 unsafe {
                     asm!(
                         concat!($move, " ", $size, " ptr [{to}], ", $value),

@@ -10,7 +10,7 @@ const OFFSET: u32 = 256;
 
 /// Returns the text of an error number, of either sign.
 ///
-/// Numbers that nobody has given a meaning are "Unknown error N" below 256 and "Unspecified error" above.
+/// Numbers without a meaning are "Unknown error N" below 256 and "Unspecified error" above.
 pub fn strerror(errnum: i32) -> &'static str {
     strerror_c(errnum).to_str().unwrap_or_default()
 }

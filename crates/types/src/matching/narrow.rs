@@ -38,8 +38,8 @@ const SECONDARY: Caps = Caps::MULTI_RECV
     .union(Caps::LOCAL_COMM)
     .union(Caps::REMOTE_COMM);
 
-/// Capabilities that are not even listed unasked: FI_SOURCE_ERR makes errors of messages that others take,
-/// FI_EXACT_DIRECTED_RECV forbids receives from anybody, and the rest is
+/// Capabilities that are listed only if asked for: FI_SOURCE_ERR turns messages from unknown peers into errors,
+/// FI_EXACT_DIRECTED_RECV forbids receives from any source, and the rest is
 /// newer than most applications, which take unknown capabilities for a mistake.
 const ON_REQUEST: Caps = Caps::SOURCE_ERR
     .union(Caps::TAGGED_DIRECTED_RECV)

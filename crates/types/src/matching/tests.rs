@@ -510,7 +510,7 @@ fn registration_rules_have_to_be_accepted_by_a_target_of_rma() {
 }
 
 #[test]
-fn who_ignores_the_rules_of_targets_is_no_target() {
+fn a_request_that_ignores_the_rules_of_targets_is_no_target() {
     let mut strict = offer();
     strict.domain.mr_mode |= MrMode::VIRT_ADDR;
     let asked = hints(|h| h.caps = Caps::RMA);
@@ -599,7 +599,7 @@ fn traffic_classes_are_what_the_application_says() {
 }
 
 #[test]
-fn limits_of_contexts_are_told_to_those_who_ask_for_contexts() {
+fn limits_of_contexts_are_told_to_requests_for_contexts() {
     let mut roomy = offer();
     (roomy.domain.max_ep_tx_ctx, roomy.domain.max_ep_rx_ctx) = (16, 16);
     (roomy.domain.max_ep_stx_ctx, roomy.domain.max_ep_srx_ctx) = (256, 128);

@@ -54,7 +54,7 @@ static void print(const struct fi_provider *prov, int level, int subsys, const c
 {
     fputs(msg, stdout);
     if (strstr(msg, "says FI_") && ask())
-        fputs("nobody answers\n", stdout);
+        fputs("no provider answers\n", stdout);
 }
 
 int main(void)
