@@ -1,11 +1,12 @@
-//! How pairs open and close, docs/protocol/shm.md "Greeting".
+//! How connections open and close, docs/protocol/shm.md "Greeting".
 //!
-//! Set-up path. A pair is opened by three messages over a socket that stays open afterwards, so that the kernel says
-//! when the other side is gone. [`caller`] and [`callee`] are the two sides of the opening; before it, [`door`] bounds how many callers are heard.
+//! Set-up path. A connection is opened by three messages over a socket that stays open afterwards, so that the kernel
+//! reports when the other side is gone. [`initiator`] and [`acceptor`] are the two sides of the handshake; before it,
+//! [`admit`] bounds how many connections are accepted.
 
-mod callee;
-mod caller;
-mod door;
+mod acceptor;
+mod admit;
+mod initiator;
 #[cfg(test)]
 mod tests;
 
@@ -15,35 +16,37 @@ use oxifabric_types::{Errno, Instant, PeerId};
 use oxifabric_wire::shm::greeting::Ability;
 
 use crate::NAME;
+use crate::conn::{self, Conn};
+use crate::conn_table::{ConnEntry, ENDED, FIRST, LISTENER, TIMER};
 use crate::doorbell::Doorbell;
 use crate::link::ShmLink;
-use crate::pair::{self, Pair};
-use crate::peer::{Half, Peer, Stage};
-use crate::pull::Desk;
-use crate::switchboard::{Conn, ENDED, FIRST, LISTENER, TIMER};
+use crate::peer::{ConnState, HalfOpen, Peer};
+use crate::pull::CmaQueue;
 use crate::sys::identity::Identity;
 use crate::sys::process;
 use crate::sys::socket::{Received, Socket};
 
-/// Pairs of departed peers whose messages may wait for room: a server may hear of as many clients that do not wait for an answer.
-/// Each takes the memory of its lanes, 330 KiB by default.
+/// Connections of departed peers whose messages may wait for room: a server may have as many clients that do not wait
+/// for an answer. Each takes the memory of its lanes, 330 KiB by default.
 const MOST_DEPARTED: usize = 64;
 
 impl ShmLink {
-    /// Deals with whatever the sockets say; returns how many events that were.
-    pub(crate) fn look_at_sockets(&mut self, sink: &mut impl Sink) -> usize {
-        self.board.open_door(self.now);
-        let ready = self.board.epoll.ready();
+    /// Handles the events of all sockets; returns how many there were.
+    pub(crate) fn poll_sockets(&mut self, sink: &mut impl Sink) -> usize {
+        self.table.resume_accept(self.now);
+        let ready = self.table.epoll.ready();
         let mut events = 0;
         for &token in ready.tokens() {
             events += match token {
-                LISTENER => self.let_callers_in(sink),
+                LISTENER => self.accept_pending(sink),
                 TIMER => 0,
-                conn if conn & ENDED != 0 => self.hear_end(((conn & !ENDED) - FIRST) as usize),
-                conn => self.read_conn((conn - FIRST) as usize, sink),
+                entry if entry & ENDED != 0 => {
+                    self.on_process_end(((entry & !ENDED) - FIRST) as usize)
+                }
+                entry => self.read_entry((entry - FIRST) as usize, sink),
             };
         }
-        events += self.judge_parked(sink);
+        events += self.retry_parked(sink);
         events + self.advance_opening(sink)
     }
 
@@ -53,30 +56,30 @@ impl ShmLink {
         timeout.map_or(Instant::END, |timeout| self.now.after(timeout))
     }
 
-    /// Reads what a connection has to say.
-    pub(super) fn read_conn(&mut self, index: usize, sink: &mut impl Sink) -> usize {
-        match self.board.take(index) {
-            Conn::Free => return 0,
-            Conn::Stranger(newcomer) => self.hear_hello(index, newcomer, sink),
-            Conn::Parked(caller) => self.watch_parked(index, caller),
-            Conn::Called(socket, peer) => self.hear_answer(index, socket, peer, sink),
-            Conn::Answered(socket, peer) => self.hear_ready(index, socket, peer, sink),
-            Conn::Open(peer) => {
-                self.board.set(index, Conn::Open(peer));
-                self.hear_pair(peer);
+    /// Reads what has arrived on a connection, by its handshake state.
+    pub(super) fn read_entry(&mut self, index: usize, sink: &mut impl Sink) -> usize {
+        match self.table.take(index) {
+            ConnEntry::Free => return 0,
+            ConnEntry::Pending(pending) => self.read_hello(index, pending, sink),
+            ConnEntry::Parked(inbound) => self.drop_parked_if_closed(index, inbound),
+            ConnEntry::HelloSent(socket, peer) => self.read_answer(index, socket, peer, sink),
+            ConnEntry::AcceptSent(socket, peer) => self.read_ready(index, socket, peer, sink),
+            ConnEntry::Open(peer) => {
+                self.table.set(index, ConnEntry::Open(peer));
+                self.read_open(peer);
             }
         }
         1
     }
 
-    /// Reads an open pair's socket: rings of the doorbell, or its end.
-    pub(super) fn hear_pair(&mut self, peer: PeerId) {
-        let place = self.place_of(peer);
-        let Some(pair) = place.and_then(|place| self.pairs.get_mut(place)) else {
+    /// Reads an open connection's socket: rings of the doorbell, or its end.
+    pub(super) fn read_open(&mut self, peer: PeerId) {
+        let place = self.index_of(peer);
+        let Some(conn) = place.and_then(|place| self.conns.get_mut(place)) else {
             return;
         };
         let mut byte = [0];
-        let Some(socket) = &pair.socket else {
+        let Some(socket) = &conn.socket else {
             return;
         };
         loop {
@@ -86,37 +89,39 @@ impl ShmLink {
                 Ok(Received::Closed) | Err(_) => break,
             }
         }
-        self.end_pair(peer);
+        self.end_conn(peer);
     }
 
-    /// A process has ended. Usually its socket says so; that of one whose child has it, too, does not.
-    fn hear_end(&mut self, index: usize) -> usize {
-        if let Some(Conn::Open(peer)) = self.board.conns.get(index) {
-            self.end_pair(*peer);
+    /// Ends the connection of a process that has ended. Usually its socket reports that, but not where a child of the
+    /// process has it, too.
+    fn on_process_end(&mut self, index: usize) -> usize {
+        if let Some(ConnEntry::Open(peer)) = self.table.entries.get(index) {
+            self.end_conn(*peer);
         }
         1
     }
 
-    /// The other side of an open pair is gone. What it published is delivered first; its socket has nothing more to say.
-    pub(crate) fn end_pair(&mut self, peer: PeerId) {
-        let place = self.place_of(peer);
-        let Some(pair) = place.and_then(|place| self.pairs.get_mut(place)) else {
+    /// Begins to end an open connection whose other side is gone. What it published is delivered first; its socket has
+    /// nothing more.
+    pub(crate) fn end_conn(&mut self, peer: PeerId) {
+        let place = self.index_of(peer);
+        let Some(conn) = place.and_then(|place| self.conns.get_mut(place)) else {
             return;
         };
         // Whatever of it is still to be taken lies in memory.
-        if let Some(socket) = pair.socket.take() {
-            self.board.stop_watching(&socket, &pair.process);
+        if let Some(socket) = conn.socket.take() {
+            self.table.stop_watching(&socket, &conn.process);
         }
-        pair.process.let_go();
-        pair.end(Errno::CONNRESET);
+        conn.process.release_if_ended();
+        conn.end(Errno::CONNRESET);
         self.departures += 1;
-        pair.departure = self.departures;
+        conn.departure = self.departures;
         if let Some(peer) = self.peers.get_mut(peer) {
-            peer.stage = Stage::Ending;
+            peer.state = ConnState::Ending;
             peer.reason = Some(format!(
                 "{}: process {} has closed its endpoint or ended",
                 peer.name(),
-                pair.process.pid()
+                conn.process.pid()
             ));
         }
         self.bound_departed();
@@ -127,15 +132,15 @@ impl ShmLink {
     fn bound_departed(&mut self) {
         loop {
             let peers = &self.peers;
-            let waiting = self.pairs.iter_mut().filter(|pair| {
-                let named = peers.get(pair.peer).is_some_and(|peer| peer.named);
-                !named && !pair.broken && pair.stalled && pair.ending.is_some()
+            let waiting = self.conns.iter_mut().filter(|conn| {
+                let named = peers.get(conn.peer).is_some_and(|peer| peer.named);
+                !named && !conn.broken && conn.stalled && conn.ending.is_some()
             });
             let mut waiting: Vec<_> = waiting.collect();
             if waiting.len() <= MOST_DEPARTED {
                 return;
             }
-            if let Some(first) = waiting.iter_mut().min_by_key(|pair| pair.departure) {
+            if let Some(first) = waiting.iter_mut().min_by_key(|conn| conn.departure) {
                 log::warn!(
                     NAME,
                     EpData,
@@ -146,10 +151,12 @@ impl ShmLink {
         }
     }
 
-    /// Reads the word that the other side says it has at an address: where that works, long messages can be read.
+    /// Reads the incarnation number of the other side at the address that it names: where that works, long messages can
+    /// be read.
     ///
-    /// The processes must be of one user: more rights than the other one's are not to be lent to it. The kernel judges what the process
-    /// is now, and lets root read every process, also one that has become another user's since it called.
+    /// Both processes must be of one user, so that no process lends its rights to one with fewer. The kernel decides by
+    /// what the process is now, and lets root read every process, also one that has become another user's since it
+    /// connected.
     pub(super) fn probe(
         &self,
         process: &Identity,
@@ -167,54 +174,54 @@ impl ShmLink {
             return Err("the process is in another namespace, or hidden".into());
         }
         match process::read_word(pid, address) {
-            // The process that was found is the one that has the word, as it has not ended since.
+            // The process that was found is the one that has the number, as it has not ended since.
             Ok(word) if word == expected && process.runs() => Ok(()),
             Ok(_) => Err(format!("process {pid} is another one here")),
             Err(error) => Err(format!("process_vm_readv of process {pid}: {error}")),
         }
     }
 
-    /// Calls peers that are wanted, and gives up those that take too long.
+    /// Connects to peers that are wanted, and gives up those that take too long.
     fn advance_opening(&mut self, sink: &mut impl Sink) -> usize {
-        let before = self.board.opening.len();
-        let opening = std::mem::take(&mut self.board.opening);
+        let before = self.table.opening.len();
+        let opening = std::mem::take(&mut self.table.opening);
         for peer in opening {
             if self.is_opening(peer, sink) {
-                self.board.opening.push(peer);
+                self.table.opening.push(peer);
             }
         }
-        before - self.board.opening.len().min(before)
+        before - self.table.opening.len().min(before)
     }
 
-    /// Takes the next step towards a pair that this side can take; returns whether there are more to come.
+    /// Takes the next step of a handshake that this side can take; returns whether there are more to come.
     fn is_opening(&mut self, peer: PeerId, sink: &mut impl Sink) -> bool {
         let now = self.now;
         let Some(known) = self.peers.get_mut(peer) else {
             return false;
         };
-        match &mut known.stage {
-            Stage::Wanted(patience) => {
+        match &mut known.state {
+            ConnState::Wanted(patience) => {
                 let patience = *patience.get_or_insert(now.after(self.params.connect_patience));
-                self.call(peer, patience, sink);
+                self.connect(peer, patience, sink);
             }
-            Stage::Called(half) | Stage::Answered(half) if now >= half.deadline => {
+            ConnState::HelloSent(half) | ConnState::AcceptSent(half) if now >= half.deadline => {
                 self.fail(peer, Errno::TIMEDOUT, "it did not answer in time", sink);
             }
-            Stage::Yielded(until) if now >= *until => known.stage = Stage::Wanted(None),
+            ConnState::Yielded(until) if now >= *until => known.state = ConnState::Wanted(None),
             _ => {}
         }
         self.peers.get(peer).is_some_and(Peer::is_opening)
     }
 
     /// Both sides are ready: frames may move.
-    pub(super) fn open_pair(&mut self, half: Half, socket: Socket, peer: PeerId) {
+    pub(super) fn open_conn(&mut self, half: HalfOpen, socket: Socket, peer: PeerId) {
         let theirs = half.ability.contains(Ability::READS);
         let pull = half.reads.is_ok() && theirs;
         let Some(known) = self.peers.get_mut(peer) else {
-            return self.drop_conn(half.conn, socket);
+            return self.drop_entry(half.entry, socket);
         };
-        known.limits = pair::limits(&self.params, half.region.layout, pull);
-        known.stage = Stage::Open;
+        known.limits = conn::limits(&self.params, half.region.layout, pull);
+        known.state = ConnState::Open;
         known.reason = (!pull).then(|| {
             let cause = half.reads.err().unwrap_or_else(|| {
                 let pid = half.process.pid();
@@ -233,12 +240,12 @@ impl ShmLink {
         );
         let region = half.region;
         let sleeps = half.ability.contains(Ability::SLEEPS);
-        self.board.set(half.conn, Conn::Open(peer));
-        self.board.watch_end(half.conn, &half.process);
-        let pair = Pair {
+        self.table.set(half.entry, ConnEntry::Open(peer));
+        self.table.watch_end(half.entry, &half.process);
+        let conn = Conn {
             peer,
             rx: region.rx,
-            judged: None,
+            cells_seen: None,
             stalled: false,
             blocked: std::mem::take(&mut known.wanted).then_some(0),
             ending: None,
@@ -252,14 +259,14 @@ impl ShmLink {
             pull,
             process: half.process,
             socket: Some(socket),
-            conn: half.conn,
+            entry: half.entry,
             incarnation: half.incarnation,
-            desk: Desk::new(region.head, region.side, self.params.assist_size),
+            cma: CmaQueue::new(region.head, region.side, self.params.assist_size),
         };
-        self.pairs.add(pair, &mut self.peers);
+        self.conns.add(conn, &mut self.peers);
     }
 
-    /// Gives up opening a pair, and says why.
+    /// Gives up a handshake and reports why.
     pub(super) fn fail(&mut self, peer: PeerId, errno: Errno, why: &str, sink: &mut impl Sink) {
         let Some(known) = self.peers.get_mut(peer) else {
             return;
@@ -268,13 +275,15 @@ impl ShmLink {
         if known.named {
             log::warn!(NAME, EpCtrl, "{text}");
         } else {
-            // Callers choose their names, and could fill the log with them.
-            log::warn!(NAME, EpCtrl, "a caller is given up: {why}");
+            // Initiators choose their names, and could fill the log with them.
+            log::warn!(NAME, EpCtrl, "an incoming connection is given up: {why}");
         }
         known.reason = Some(text);
         let wanted = std::mem::take(&mut known.wanted);
-        match std::mem::replace(&mut known.stage, Stage::Apart) {
-            Stage::Called(half) | Stage::Answered(half) => self.board.forget(half.conn, None),
+        match std::mem::replace(&mut known.state, ConnState::Closed) {
+            ConnState::HelloSent(half) | ConnState::AcceptSent(half) => {
+                self.table.forget(half.entry, None)
+            }
             _ => {}
         }
         if wanted {

@@ -13,15 +13,15 @@ use oxifabric_engine::faults::FaultKinds;
 use oxifabric_types::{Address, Errno, Info, Instant, PeerId};
 
 use crate::NAME;
+use crate::conn;
+use crate::conn_table::{ConnEntry, ConnTable};
 use crate::doorbell;
 use crate::handshake;
 use crate::info::COMMON_PREFIX;
 use crate::link::ShmLink;
-use crate::pair;
 use crate::params::Params;
-use crate::peer::{self, Stage};
+use crate::peer::{self, ConnState};
 use crate::region::Spare;
-use crate::switchboard::{Conn, Switchboard};
 use crate::sys;
 use crate::sys::process::{random, user};
 use crate::sys::socket::Socket;
@@ -40,7 +40,7 @@ impl ShmLink {
         };
         let listener = bind(&name)?;
         let failed = |error: std::io::Error| sys::errno(&error);
-        let board = Switchboard {
+        let table = ConnTable {
             name: name.into(),
             me: PeerId::ANY,
             listener,
@@ -50,72 +50,73 @@ impl ShmLink {
             enabled: false,
             waits: false,
             opening: Vec::new(),
-            conns: Vec::new(),
-            silent: VecDeque::new(),
+            entries: Vec::new(),
+            pending: VecDeque::new(),
             parked: Vec::new(),
             refusals: 0,
-            closed_until: None,
+            accept_paused_until: None,
             spare: first_spare(params)?,
         };
         Ok(Self::new(
-            board,
-            pair::expected_limits(params),
+            table,
+            conn::expected_limits(params),
             params.clone(),
         ))
     }
 
-    /// Takes note that threads may sleep although it was enabled without. Peers learn in the greeting whether to ring.
-    fn wake_late(&mut self, waits: bool) -> Result<(), Errno> {
+    /// Allows threads to sleep on an endpoint that was enabled without. Peers learn in the greeting whether to ring.
+    fn enable_waits_late(&mut self, waits: bool) -> Result<(), Errno> {
         let untold = self
-            .board
-            .conns
+            .table
+            .entries
             .iter()
-            .all(|conn| matches!(conn, Conn::Free));
+            .all(|entry| matches!(entry, ConnEntry::Free));
         if !waits || !untold {
             return Err(Errno::OPBADSTATE);
         }
-        self.board.waits = true;
+        self.table.waits = true;
         Ok(())
     }
 
-    fn is_asleep_in_peace(&mut self) -> bool {
-        let parked = self.board.parked.iter();
-        let mut callers = parked.filter_map(|&index| self.board.parked_caller(index));
-        callers.all(|caller| self.must_wait(caller))
-            && self.pairs.iter_mut().all(|pair| {
-                let waiting = !pair.stalled && pair.rx.is_ready();
-                !waiting && !pair.is_over() && pair.desk.is_idle()
+    fn may_sleep(&mut self) -> bool {
+        let parked = self.table.parked.iter();
+        let mut inbound = parked.filter_map(|&index| self.table.parked_conn(index));
+        inbound.all(|inbound| self.must_wait(inbound))
+            && self.conns.iter_mut().all(|conn| {
+                let waiting = !conn.stalled && conn.rx.is_ready();
+                !waiting && !conn.is_over() && conn.cma.is_idle()
             })
     }
 
-    /// Lets the timer wake a sleeper for the next deadline, or soon if a peer is to be called again.
+    /// Sets the timer that wakes a sleeping thread: to the next deadline, or soon if a peer is to be connected to
+    /// again.
     fn set_timer(&self) {
-        let parked = self.board.parked.iter();
-        let callers = parked.filter_map(|&index| self.board.parked_caller(index));
-        let deadlines = callers.map(|caller| caller.deadline);
+        let parked = self.table.parked.iter();
+        let inbound = parked.filter_map(|&index| self.table.parked_conn(index));
+        let deadlines = inbound.map(|inbound| inbound.deadline);
         let doors = deadlines
-            .chain(self.board.closed_until)
+            .chain(self.table.accept_paused_until)
             .map(|until| until.since(self.now));
         let next = self
-            .board
+            .table
             .opening
             .iter()
             .filter_map(|&peer| self.peers.get(peer))
-            .filter_map(|peer| match &peer.stage {
-                Stage::Wanted(_) => Some(RETRY),
-                Stage::Called(half) | Stage::Answered(half) => Some(half.deadline)
+            .filter_map(|peer| match &peer.state {
+                ConnState::Wanted(_) => Some(RETRY),
+                ConnState::HelloSent(half) | ConnState::AcceptSent(half) => Some(half.deadline)
                     .filter(|&deadline| deadline != Instant::END)
                     .map(|deadline| deadline.since(self.now)),
-                Stage::Yielded(until) => Some(until.since(self.now)),
-                Stage::Apart | Stage::Open | Stage::Ending => None,
+                ConnState::Yielded(until) => Some(until.since(self.now)),
+                ConnState::Closed | ConnState::Open | ConnState::Ending => None,
             })
             .chain(doors)
             .min();
-        self.board.timer.set(next);
+        self.table.timer.set(next);
     }
 }
 
-/// When a sleeper calls again a peer that is not there yet or whose backlog is full.
+/// When a sleeping thread connects again to a peer that is not there yet or whose backlog is full.
 const RETRY: std::time::Duration = std::time::Duration::from_millis(1);
 
 impl Connection for ShmLink {}
@@ -128,34 +129,34 @@ impl Device for ShmLink {
     }
 
     fn enable(&mut self, waits: bool) -> Result<(), Errno> {
-        if self.board.enabled {
-            return self.wake_late(waits);
+        if self.table.enabled {
+            return self.enable_waits_late(waits);
         }
-        self.board.waits = waits;
-        self.board.listen().map_err(|error| sys::errno(&error))?;
-        self.board.enabled = true;
-        if let Some(me) = self.peers.find(&self.board.name) {
-            self.board.me = me;
+        self.table.waits = waits;
+        self.table.listen().map_err(|error| sys::errno(&error))?;
+        self.table.enabled = true;
+        if let Some(me) = self.peers.find(&self.table.name) {
+            self.table.me = me;
         }
         Ok(())
     }
 
     fn name(&self) -> Address {
-        Address::Name(self.board.name.clone())
+        Address::Name(self.table.name.clone())
     }
 
     fn rename(&mut self, name: Address) -> Result<(), Errno> {
-        if self.board.enabled {
+        if self.table.enabled {
             return Err(Errno::OPBADSTATE);
         }
         let Address::Name(name) = name else {
             return Err(Errno::INVAL);
         };
-        if name == self.board.name {
+        if name == self.table.name {
             return Ok(());
         }
-        self.board.listener = bind(&name)?;
-        self.board.name = name;
+        self.table.listener = bind(&name)?;
+        self.table.name = name;
         Ok(())
     }
 
@@ -164,8 +165,8 @@ impl Device for ShmLink {
             return Err(Errno::INVAL);
         };
         let peer = self.peers.name(name, &self.expected)?;
-        if **name == *self.board.name {
-            self.board.me = peer;
+        if **name == *self.table.name {
+            self.table.me = peer;
         }
         Ok(peer)
     }
@@ -175,7 +176,7 @@ impl Device for ShmLink {
     }
 
     fn fd(&self) -> RawFd {
-        self.board.epoll.fd()
+        self.table.epoll.fd()
     }
 
     fn arm(&mut self) -> bool {
@@ -183,30 +184,30 @@ impl Device for ShmLink {
             return true;
         }
         self.asleep = true;
-        // The first poll afterwards wakes up.
-        self.look_at = Instant::from_nanos(0);
+        // The first poll after the sleep announces that this side is awake.
+        self.sockets_due = Instant::from_nanos(0);
         self.turn += 1;
-        for pair in self.pairs.iter_mut() {
-            pair.flush();
-            pair.rx.publish();
-            pair.bell.announce_sleep(self.turn);
+        for conn in self.conns.iter_mut() {
+            conn.flush();
+            conn.rx.publish();
+            conn.bell.announce_sleep(self.turn);
         }
-        doorbell::settle();
-        let room = self.pairs.iter_mut().any(|pair| {
-            pair.blocked
-                .is_some_and(|len| pair.tx.reserve(len) != Ok(None))
+        doorbell::full_fence();
+        let room = self.conns.iter_mut().any(|conn| {
+            conn.blocked
+                .is_some_and(|len| conn.tx.reserve(len) != Ok(None))
         });
         self.set_timer();
-        !room && self.is_asleep_in_peace()
+        !room && self.may_sleep()
     }
 
-    /// As [`Device::reason`]. Of a working pair whose long messages take the slower way, says why.
+    /// As [`Device::reason`]. For a working connection whose long messages take the slower way, returns why.
     fn reason(&self, peer: PeerId) -> Option<String> {
         self.peers.get(peer)?.reason.clone()
     }
 }
 
-/// Makes a name unique that says it is not, fi_shm(7): the user, a number and something random are appended.
+/// Makes a name that has the common prefix unique, fi_shm(7): the user, a number and something random are appended.
 fn complete(name: &str) -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     if !name.starts_with(COMMON_PREFIX) {
@@ -226,7 +227,8 @@ fn bind(name: &str) -> Result<Socket, Errno> {
     })
 }
 
-/// Where the memory is that of a file system, makes sure that there is some at all.
+/// Makes the memory of the first connection, where it is that of a file system: so a lack of it shows when the endpoint
+/// is opened.
 fn first_spare(params: &Params) -> Result<Option<Spare>, Errno> {
     if params.dir.is_none() {
         return Ok(None);

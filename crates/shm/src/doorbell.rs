@@ -1,8 +1,8 @@
-//! How a sleeper is woken, docs/protocol/shm.md "Sleeping".
+//! How a sleeping endpoint is woken, docs/protocol/shm.md "Sleeping".
 //!
-//! Before an endpoint sleeps it writes a number into its word of every pair, and looks at the lanes once more. Whoever
-//! publishes something looks at the other's word afterwards. The fences on both sides see to it that at least one of
-//! the two looks finds what the other wrote.
+//! Before an endpoint sleeps it writes a number into its word of every connection, and looks at the lanes once more.
+//! The side that publishes something looks at the other's word afterwards. The fences on both sides see to it that at
+//! least one of the two looks finds what the other wrote.
 
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -10,7 +10,7 @@ use std::sync::atomic::{Ordering, fence};
 use crate::region::Side;
 use crate::sys::memory::Mapping;
 
-/// Words between the two sides' words, so that they share no line nor pair of lines.
+/// Words between the two sides' words, so that they share no cache line nor pair of lines.
 const STRIDE: usize = 16;
 const AWAKE: u64 = 0;
 
@@ -19,7 +19,7 @@ const AWAKE: u64 = 0;
 pub(crate) struct Doorbell {
     head: Arc<Mapping>,
     side: Side,
-    /// The other side may sleep at all.
+    /// Whether the other side sleeps at all.
     needed: bool,
 }
 
@@ -28,28 +28,28 @@ impl Doorbell {
         Self { head, side, needed }
     }
 
-    /// Says that this side is about to sleep, for the `turn`-th time; turns start at one. A [`settle`] must follow
-    /// before the lanes are looked at.
+    /// Announces that this side is about to sleep, for the `turn`-th time; turns start at one. A [`full_fence`] must
+    /// follow before the lanes are looked at.
     pub(crate) fn announce_sleep(&self, turn: u64) {
         self.word(self.side).store(turn, Ordering::Relaxed);
     }
 
-    /// Says that this side looks at the lanes by itself.
+    /// Announces that this side looks at the lanes by itself.
     pub(crate) fn announce_awake(&self) {
         self.word(self.side).store(AWAKE, Ordering::Relaxed);
     }
 
-    /// After something was published: tells whether the other side sleeps and this call is the one to wake it.
+    /// Returns, after something was published, whether the other side sleeps and this call is the one to wake it.
     #[inline]
     pub(crate) fn must_ring(&self) -> bool {
         self.needed && self.claim()
     }
 
     fn claim(&self) -> bool {
-        settle();
+        full_fence();
         let word = self.word(self.side.other());
         let turn = word.load(Ordering::Relaxed);
-        // The turn tells this sleep from the next one, in which somebody else may have to ring.
+        // The turn tells this sleep from the next one, in which another thread may have to ring.
         turn != AWAKE
             && word
                 .compare_exchange(turn, AWAKE, Ordering::Relaxed, Ordering::Relaxed)
@@ -62,6 +62,6 @@ impl Doorbell {
 }
 
 /// Orders what this side wrote before what it reads next.
-pub(crate) fn settle() {
+pub(crate) fn full_fence() {
     fence(Ordering::SeqCst);
 }

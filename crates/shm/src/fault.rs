@@ -6,31 +6,31 @@ use oxifabric_engine::InjectedFault;
 use oxifabric_types::{Errno, PeerId};
 
 use crate::link::ShmLink;
-use crate::peer::Stage;
+use crate::peer::ConnState;
 
 impl ShmLink {
     /// As [`oxifabric_engine::Link::inject_fault`].
     #[cold]
     pub(crate) fn inject(&mut self, id: PeerId, how: InjectedFault) -> bool {
-        let place = self.place_of(id).filter(|_| !self.mark.is_foreign());
-        let Some(pair) = place.and_then(|place| self.pairs.get_mut(place)) else {
+        let index = self.index_of(id).filter(|_| !self.mark.is_foreign());
+        let Some(conn) = index.and_then(|index| self.conns.get_mut(index)) else {
             return false;
         };
-        if pair.ending.is_some() {
+        if conn.ending.is_some() {
             return false;
         }
         match how {
             InjectedFault::Refuse => {
-                pair.blocked.get_or_insert(0);
+                conn.blocked.get_or_insert(0);
             }
             InjectedFault::Break => {
-                if let Some(socket) = pair.socket.take() {
+                if let Some(socket) = conn.socket.take() {
                     socket.shut();
-                    self.board.stop_watching(&socket, &pair.process);
+                    self.table.stop_watching(&socket, &conn.process);
                 }
-                pair.end(Errno::CONNRESET);
+                conn.end(Errno::CONNRESET);
                 if let Some(peer) = self.peers.get_mut(id) {
-                    peer.stage = Stage::Ending;
+                    peer.state = ConnState::Ending;
                     peer.reason = Some(format!(
                         "{}: broken by an injected fault (FI_OXI_FAULTS)",
                         peer.name()
@@ -39,7 +39,7 @@ impl ShmLink {
             }
         }
         // Another thread may sleep in a wait.
-        self.board.timer.set(Some(Duration::ZERO));
+        self.table.timer.set(Some(Duration::ZERO));
         true
     }
 }

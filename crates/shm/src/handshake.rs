@@ -1,46 +1,46 @@
-//! What to do about a greeting, decided without I/O, docs/protocol/shm.md "Greeting".
+//! What to do about a hello, decided without I/O, docs/protocol/shm.md "Greeting".
 
 use oxifabric_types::Errno;
 use oxifabric_wire::shm::greeting::{Cause, Greeting, GreetingError, Hello, Refuse, VERSION};
 
 use crate::sys::socket::{self, Credentials};
 
-/// Where a pair stands when the other side says hello.
+/// State of the connection with a peer when its hello arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
-    /// There is none.
-    Apart,
-    /// This side calls too.
-    Calling,
-    /// There is one, or nearly, with the endpoint of this incarnation.
-    Paired {
+pub(crate) enum PeerState {
+    /// No connection.
+    Closed,
+    /// This side has sent a hello, too.
+    Connecting,
+    /// A connection, open or nearly so, with the endpoint of this incarnation.
+    Connected {
         /// The number that the endpoint chose.
         incarnation: u64,
-        /// Its process runs, and has not closed the socket.
+        /// Whether its process runs, and has not closed the socket.
         lives: bool,
     },
-    /// There was one, which has not quite ended.
+    /// A connection that has not quite ended.
     Ending,
 }
 
 /// What to do about a hello.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Make a pair with the caller's memory; drop this side's own call if there is one.
+    /// Connect with the initiator's memory; drop this side's own hello if there is one.
     Accept,
-    /// Say no.
+    /// Send a refuse.
     Refuse(Refuse),
-    /// End the pair with the caller's predecessor, then judge again.
+    /// End the connection of the initiator's predecessor, then decide again.
     Replace,
-    /// Judge again when the old pair has ended, which the caller's predecessor decides if it lives.
+    /// Decide again when the old connection has ended, which the initiator's predecessor decides if it lives.
     Wait,
 }
 
-/// Judges a hello.
+/// Decides on a hello.
 ///
-/// When two endpoints call each other at the same moment, the call of the one with the lesser name counts, whoever
-/// notices first: both sides compare the same names.
-pub(crate) fn judge(ours: &str, hello: &Hello, standing: Standing) -> Verdict {
+/// When two endpoints connect to each other at the same moment, the hello of the one with the lesser name counts, on
+/// whichever side: both compare the same names.
+pub(crate) fn decide(ours: &str, hello: &Hello, peer_state: PeerState) -> Verdict {
     if &*hello.to != ours {
         return refuse(
             Cause::Name,
@@ -51,21 +51,24 @@ pub(crate) fn judge(ours: &str, hello: &Hello, standing: Standing) -> Verdict {
         );
     }
     if &*hello.from == ours {
-        return refuse(Cause::Name, format!("the caller has my own name, {ours}"));
+        return refuse(
+            Cause::Name,
+            format!("the initiator has this endpoint's own name, {ours}"),
+        );
     }
-    match standing {
-        Standing::Apart => Verdict::Accept,
-        Standing::Calling if ours < &*hello.from => refuse(
+    match peer_state {
+        PeerState::Closed => Verdict::Accept,
+        PeerState::Connecting if ours < &*hello.from => refuse(
             Cause::Crossed,
-            format!("{ours} calls too, and its call counts"),
+            format!("{ours} connects too, and its hello counts"),
         ),
-        Standing::Calling => Verdict::Accept,
-        Standing::Paired { incarnation, .. } if incarnation == hello.incarnation => {
-            refuse(Cause::Crossed, "there is a pair already".into())
+        PeerState::Connecting => Verdict::Accept,
+        PeerState::Connected { incarnation, .. } if incarnation == hello.incarnation => {
+            refuse(Cause::Crossed, "there is a connection already".into())
         }
-        // An endpoint that lives is not replaced by one that says it has its name. Its socket closes when it ends.
-        Standing::Paired { lives: true, .. } | Standing::Ending => Verdict::Wait,
-        Standing::Paired { lives: false, .. } => Verdict::Replace,
+        // An endpoint that lives is not replaced by one that claims its name. Its socket closes when it ends.
+        PeerState::Connected { lives: true, .. } | PeerState::Ending => Verdict::Wait,
+        PeerState::Connected { lives: false, .. } => Verdict::Replace,
     }
 }
 
@@ -73,9 +76,9 @@ fn refuse(cause: Cause, text: String) -> Verdict {
     Verdict::Refuse(Refuse { cause, text })
 }
 
-/// Decides whether to talk with a process at all: it must belong to this user, or to one of `others` (FI_SHM_USERS).
+/// Decides whether to connect with a process at all: it must belong to this user, or to one of `others` (FI_SHM_USERS).
 ///
-/// The text names no process, so that a flood of callers is one line in the log.
+/// The text names no process, so that a flood of connections is one line in the log.
 pub(crate) fn check_owner(theirs: Credentials, ours: u32, others: &[u32]) -> Result<(), Refuse> {
     if theirs.uid == ours || others.contains(&theirs.uid) {
         return Ok(());
@@ -89,7 +92,7 @@ pub(crate) fn check_owner(theirs: Credentials, ours: u32, others: &[u32]) -> Res
     })
 }
 
-/// Answers bytes that are no hello; `None` to those of something else entirely.
+/// Returns the answer to bytes that are no hello; `None` for what is no greeting at all.
 pub(crate) fn answer_garbage(error: GreetingError) -> Option<Greeting> {
     let GreetingError::Version(theirs) = error else {
         return None;
@@ -110,7 +113,7 @@ pub(crate) fn errno_of(cause: Cause) -> Errno {
     }
 }
 
-/// Says why a caller was refused, for the log: one text a cause, so that many callers are one line.
+/// Returns why a connection was refused, for the log: one text a cause, so that many connections are one line.
 pub(crate) const fn reason_of(cause: Cause) -> &'static str {
     match cause {
         Cause::Version => "it speaks another version of the shm protocol",
@@ -118,13 +121,13 @@ pub(crate) const fn reason_of(cause: Cause) -> &'static str {
             "its memory cannot be used (one that could shrink only with FI_SHM_DIR in both processes)"
         }
         Cause::Owner => "it belongs to a user that is not this one, nor named by FI_SHM_USERS",
-        Cause::Crossed => "both sides called",
+        Cause::Crossed => "both sides connected",
         Cause::Name => "it looks for another endpoint, or has the name of one that lives",
         Cause::Limit => "there is no room for more peers, or no descriptor to spare",
     }
 }
 
-/// Returns the abstract socket name of an endpoint. One that is too long is hashed; the hello says which is meant.
+/// Returns the abstract socket name of an endpoint. A name that is too long is hashed; the hello has it in full.
 pub(crate) fn socket_name(name: &str) -> Vec<u8> {
     let plain = format!("oxifabric-shm:{name}");
     if plain.len() <= socket::MAX_NAME {
@@ -133,7 +136,7 @@ pub(crate) fn socket_name(name: &str) -> Vec<u8> {
     format!("oxifabric-shm#{:032x}", fnv1a(name.as_bytes())).into_bytes()
 }
 
-/// FNV-1a of 128 bits: the same in every build.
+/// FNV-1a of 128 bits, which no build changes.
 fn fnv1a(bytes: &[u8]) -> u128 {
     const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
@@ -167,42 +170,42 @@ mod tests {
     }
 
     #[test]
-    fn of_two_crossing_calls_exactly_one_counts() {
-        let at_a = judge("a", &hello("b", "a"), Standing::Calling);
-        let at_b = judge("b", &hello("a", "b"), Standing::Calling);
+    fn of_two_crossing_hellos_exactly_one_counts() {
+        let at_a = decide("a", &hello("b", "a"), PeerState::Connecting);
+        let at_b = decide("b", &hello("a", "b"), PeerState::Connecting);
         assert_eq!(cause(at_a), Some(Cause::Crossed));
         assert_eq!(at_b, Verdict::Accept);
     }
 
     #[test]
-    fn a_second_call_of_the_same_endpoint_is_refused_and_of_its_successor_taken_when_it_is_gone() {
-        let call = hello("b", "a");
-        let paired = |incarnation, lives| Standing::Paired { incarnation, lives };
+    fn a_second_hello_of_the_same_endpoint_is_refused_and_of_its_successor_taken_when_it_is_gone() {
+        let hello = hello("b", "a");
+        let connected = |incarnation, lives| PeerState::Connected { incarnation, lives };
         for lives in [false, true] {
-            let again = judge("a", &call, paired(5, lives));
+            let again = decide("a", &hello, connected(5, lives));
             assert_eq!(cause(again), Some(Cause::Crossed));
         }
-        assert_eq!(judge("a", &call, paired(4, false)), Verdict::Replace);
-        assert_eq!(judge("a", &call, paired(4, true)), Verdict::Wait);
-        assert_eq!(judge("a", &call, Standing::Ending), Verdict::Wait);
-        assert_eq!(judge("a", &call, Standing::Apart), Verdict::Accept);
+        assert_eq!(decide("a", &hello, connected(4, false)), Verdict::Replace);
+        assert_eq!(decide("a", &hello, connected(4, true)), Verdict::Wait);
+        assert_eq!(decide("a", &hello, PeerState::Ending), Verdict::Wait);
+        assert_eq!(decide("a", &hello, PeerState::Closed), Verdict::Accept);
     }
 
     #[test]
-    fn calls_for_somebody_else_and_from_oneself_are_refused() {
-        let wrong = judge("a", &hello("b", "c"), Standing::Apart);
+    fn hellos_for_another_endpoint_and_from_oneself_are_refused() {
+        let wrong = decide("a", &hello("b", "c"), PeerState::Closed);
         assert_eq!(cause(wrong), Some(Cause::Name));
-        let own = judge("a", &hello("a", "a"), Standing::Apart);
+        let own = decide("a", &hello("a", "a"), PeerState::Closed);
         assert_eq!(cause(own), Some(Cause::Name));
     }
 
     #[test]
-    fn only_users_that_are_named_are_no_strangers_even_to_root() {
-        let who = |uid| Credentials { pid: 1, uid };
-        assert!(check_owner(who(7), 7, &[]).is_ok());
-        assert!(check_owner(who(0), 7, &[5, 0]).is_ok());
+    fn only_users_that_are_named_may_connect_even_to_root() {
+        let credentials = |uid| Credentials { pid: 1, uid };
+        assert!(check_owner(credentials(7), 7, &[]).is_ok());
+        assert!(check_owner(credentials(0), 7, &[5, 0]).is_ok());
         for (theirs, ours) in [(8, 7), (0, 7), (7, 0)] {
-            let refused = check_owner(who(theirs), ours, &[5]).expect_err("another user");
+            let refused = check_owner(credentials(theirs), ours, &[5]).expect_err("another user");
             assert_eq!(refused.cause, Cause::Owner);
         }
     }

@@ -1,4 +1,4 @@
-//! A pair whose other side belongs to a stranger, for the fuzz targets of this project: no part of the provider.
+//! A connection with an untrusted peer, for the fuzz targets of this project: no part of the provider.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
@@ -10,41 +10,41 @@ use oxifabric_mem::Iov;
 use oxifabric_sync::lane::Cell as LaneCell;
 use oxifabric_types::{Errno, Instant, PeerId};
 
+use crate::conn::{self, Conn};
 use crate::doorbell::Doorbell;
-use crate::pair::{self, Pair};
 use crate::params::{MIN_LAYOUT, Params};
-use crate::pull::Desk;
+use crate::pull::CmaQueue;
 use crate::region::{Region, Spare};
 use crate::sys::identity::Identity;
 use crate::sys::socket::{Credentials, Socket};
 
-/// No process: what names its memory leads nowhere.
+/// No process: an address in its memory leads nowhere.
 const NO_PROCESS: i32 = i32::MAX;
 
-/// A link with one peer, of which the caller is the other side.
+/// A link with one untrusted peer, whose side the fuzz target plays.
 #[derive(Debug)]
-pub struct Stranger {
-    pair: Pair,
+pub struct UntrustedPeer {
+    conn: Conn,
     theirs: Region,
     limits: Limits,
     _socket: UnixDatagram,
     over: bool,
 }
 
-impl Stranger {
-    /// Opens a pair with a peer; `pull` says that each side reads the other's memory.
+impl UntrustedPeer {
+    /// Opens a connection with a peer; `pull` says that each side reads the other's memory.
     pub fn new(peer: PeerId, pull: bool) -> Option<Self> {
-        let (pair, theirs, socket) = pair_with_stranger(peer, pull)?;
+        let (conn, theirs, socket) = untrusted_conn(peer, pull)?;
         Some(Self {
-            pair,
-            limits: pair::limits(&smallest(), theirs.layout, pull),
+            conn,
+            limits: conn::limits(&smallest(), theirs.layout, pull),
             theirs,
             _socket: socket,
             over: false,
         })
     }
 
-    /// Lets the stranger publish a cell with these words and this ring body, if there is room.
+    /// Publishes a cell of the untrusted peer with these words and this ring body, if there is room.
     pub fn push(&mut self, meta: u32, words: [u64; 7], body: &[u8]) {
         if let Ok(Some(start)) = self.theirs.tx.reserve(body.len()) {
             let ring = self.theirs.tx.body_mut(start, body.len());
@@ -55,32 +55,32 @@ impl Stranger {
         }
     }
 
-    /// Lets the stranger take what was sent to it; returns its words.
+    /// Takes what was sent to the untrusted peer; returns its words.
     pub fn take(&mut self, ring_len: usize) -> Option<(u32, [u64; 7])> {
         let cell = self.theirs.rx.peek()?;
         self.theirs.rx.advance(ring_len);
         Some((cell.meta, cell.words))
     }
 
-    /// Lets the stranger write a word before the lanes: doorbells and claims.
+    /// Writes a word before the lanes as the untrusted peer: doorbells and claims.
     pub fn scribble(&mut self, index: u16, value: u64) {
         let word = self.theirs.head.word(usize::from(index) % HEAD_WORDS);
         word.store(value, Ordering::Relaxed);
     }
 
-    /// Lets the stranger go.
+    /// Ends the untrusted peer.
     pub fn leave(&mut self) {
-        self.pair.end(Errno::CONNRESET);
+        self.conn.end(Errno::CONNRESET);
     }
 
-    /// Tells whether the pair has ended.
+    /// Returns whether the connection has ended.
     pub const fn is_over(&self) -> bool {
         self.over
     }
 }
 
-/// Returns a pair with a peer that is no endpoint, the other side of its memory, and the other end of its socket.
-pub(crate) fn pair_with_stranger(peer: PeerId, pull: bool) -> Option<(Pair, Region, UnixDatagram)> {
+/// Returns a connection with a peer that is no endpoint, the other side of its memory, and the other end of its socket.
+pub(crate) fn untrusted_conn(peer: PeerId, pull: bool) -> Option<(Conn, Region, UnixDatagram)> {
     let spare = Spare::new(&smallest()).ok()?;
     let ours = spare.map().ok()?;
     let (cells, bytes) = (ours.layout.cells() as u32, ours.layout.bytes() as u32);
@@ -88,10 +88,10 @@ pub(crate) fn pair_with_stranger(peer: PeerId, pull: bool) -> Option<(Pair, Regi
     let (socket, other) = UnixDatagram::pair().ok()?;
     socket.set_nonblocking(true).ok()?;
     let head = Arc::clone(&ours.head);
-    let pair = Pair {
+    let conn = Conn {
         peer,
         rx: ours.rx,
-        judged: None,
+        cells_seen: None,
         stalled: false,
         blocked: None,
         ending: None,
@@ -108,14 +108,14 @@ pub(crate) fn pair_with_stranger(peer: PeerId, pull: bool) -> Option<(Pair, Regi
             uid: 0,
         }),
         socket: Some(Socket::from(OwnedFd::from(socket))),
-        conn: 0,
+        entry: 0,
         incarnation: 1,
-        desk: Desk::new(head, ours.side, smallest().assist_size),
+        cma: CmaQueue::new(head, ours.side, smallest().assist_size),
     };
-    Some((pair, theirs, other))
+    Some((conn, theirs, other))
 }
 
-/// The smallest lanes.
+/// Parameters with the smallest lanes.
 fn smallest() -> Params {
     Params {
         lane_cells: MIN_LAYOUT.cells(),
@@ -127,16 +127,16 @@ fn smallest() -> Params {
 /// Words before the lanes.
 const HEAD_WORDS: usize = 1024;
 
-impl Link for Stranger {
+impl Link for UntrustedPeer {
     fn limits(&self, _: PeerId) -> &Limits {
         &self.limits
     }
 
     fn post(&mut self, to: PeerId, frame: Frame<'_>, _: TxToken) -> Result<Posted, PostError> {
-        if self.over || to != self.pair.peer {
+        if self.over || to != self.conn.peer {
             return Err(PostError::Down(Errno::CONNRESET));
         }
-        self.pair.post(&frame).map(|_| Posted::Done)
+        self.conn.post(&frame).map(|_| Posted::Done)
     }
 
     fn pull(
@@ -146,42 +146,43 @@ impl Link for Stranger {
         into: Iov,
         token: RxToken,
     ) -> Result<(), PostError> {
-        if self.over || from != self.pair.peer {
+        if self.over || from != self.conn.peer {
             return Err(PostError::Down(Errno::CONNRESET));
         }
-        self.pair.desk.begin(remote, into, token);
-        self.pair.ask_for_help();
+        self.conn.cma.begin(remote, into, token);
+        self.conn.request_sender_copies();
         Ok(())
     }
 
     fn flush(&mut self) {
-        self.pair.flush();
+        self.conn.flush();
     }
 
     fn poll(&mut self, _: Instant, sink: &mut impl Sink) -> usize {
         if self.over {
             return 0;
         }
-        let pair = &mut self.pair;
-        // Long messages go on first: so the stranger has its turn between a request for help and the first chunk.
+        let conn = &mut self.conn;
+        // Long messages go on first: so the untrusted peer can act between a request for a sender's copy and the first
+        // chunk.
         let mut left = 1 << 20;
-        pair.desk.assist(NO_PROCESS, &mut left);
+        conn.cma.copy_for_peer(NO_PROCESS, &mut left);
         let ended = |token, result| sink.pulled(token, result);
-        let mut events = pair.desk.advance(NO_PROCESS, &mut left, ended);
-        events += pair.poll(sink);
-        pair.ask_for_help();
-        if pair.is_over() {
-            // No process copies here, whatever the claims say.
-            for token in pair.desk.abandon() {
+        let mut events = conn.cma.advance(NO_PROCESS, &mut left, ended);
+        events += conn.poll(sink);
+        conn.request_sender_copies();
+        if conn.is_over() {
+            // No process copies here, whatever the claims are.
+            for token in conn.cma.abandon() {
                 sink.pulled(token, Err(Errno::CONNRESET));
             }
-            sink.peer_down(pair.peer, Errno::CONNRESET);
+            sink.peer_down(conn.peer, Errno::CONNRESET);
             self.over = true;
         }
         events
     }
 
     fn resume(&mut self, _: PeerId) {
-        self.pair.resume();
+        self.conn.resume();
     }
 }

@@ -1,4 +1,4 @@
-//! What the provider offers, and how its addresses are written, fi_shm(7).
+//! What the provider has to offer (fi_info), and how its addresses are written, fi_shm(7).
 
 use std::process;
 
@@ -21,7 +21,7 @@ const ADDR_STR: u32 = 9;
 const PROTO_SHM: u32 = 16;
 /// FI_TAG_GENERIC: every bit of a tag is the application's.
 const TAG_GENERIC: u64 = 0xaaaa_aaaa_aaaa_aaaa;
-/// Marks names that get something appended to be unique.
+/// Prefix of names to which something is appended, so that they are unique.
 pub(crate) const COMMON_PREFIX: &str = "fi_shm://";
 
 /// The shm provider.
@@ -66,7 +66,7 @@ impl Provider for Shm {
     }
 }
 
-/// Makes an address of a node and a service. Source: fi_shm(7) "Address Format".
+/// Returns the address of a node and a service. Source: fi_shm(7) "Address Format".
 fn resolve(node: Option<&str>, service: Option<&str>) -> Address {
     let name = match (node, service) {
         (Some(node), _) if node.contains("://") => node.to_owned(),

@@ -1,20 +1,25 @@
 //! The shm provider: reliable datagrams between the processes of one host, docs/protocol/shm.md.
 //!
-//! A pair of endpoints shares one piece of memory with a lane in each direction, and a socket that carries the greeting
-//! and afterwards says when the other side is gone. Both belong to the kernel: however a process ends, nothing stays
-//! behind. Long messages are read directly from the sender's memory where the two processes may do that.
+//! Two endpoints share one piece of memory with a lane in each direction, and a socket that carries the greeting and
+//! afterwards reports when the other side is gone. Both belong to the kernel: however a process ends, nothing stays
+//! behind. Long messages are read directly from the sender's memory (CMA, process_vm_readv(2)) where the two processes
+//! may do that.
 //!
-//! - `link`: the data path: `ShmLink` posts into lanes and polls them. `pair` is one peer's part of it, and
-//!   `pairs` says at which of them a poll looks.
+//! - `link`: the data path: `ShmLink` posts into lanes and polls them. `conn` is one peer's part of it; `conns` keeps
+//!   active connections apart from idle ones.
 //! - `device`: how an endpoint is opened, named and put to sleep.
-//! - `connect`: how pairs open and close. `handshake` decides, without I/O; `peer` and `switchboard` remember.
-//! - `region`: the memory of a pair. `doorbell`: how a sleeper is woken. `pull`: long messages.
+//! - `connect`: how connections open and close (connection management). `handshake` decides, without I/O; `peer` and
+//!   `conn_table` hold the state.
+//! - `region`: the memory of a connection. `doorbell`: how a sleeper is woken. `pull`: long messages.
 //! - `fault`: fault injection.
-//! - `info`, `params`: what the provider offers, and what the environment asks of it.
-//! - `hostile`: a pair with a stranger, for the fuzz targets.
+//! - `info`, `params`: the provider's fi_info, and its parameters of the environment.
+//! - `hostile`: a connection with an untrusted peer, for the fuzz targets.
 //! - `sys`: system calls; all unsafe code.
 
+mod conn;
+mod conn_table;
 mod connect;
+mod conns;
 mod device;
 mod doorbell;
 mod fault;
@@ -23,13 +28,10 @@ mod handshake;
 pub mod hostile;
 mod info;
 mod link;
-mod pair;
-mod pairs;
 mod params;
 mod peer;
 mod pull;
 mod region;
-mod switchboard;
 mod sys;
 
 pub use info::Shm;

@@ -1,7 +1,8 @@
 //! The data path of an endpoint: posting into lanes and polling them.
 //!
-//! `post` and `poll` touch nothing but the lanes of the pairs that are open. Sockets are looked at once in a while, and
-//! at every poll as long as a pair is being opened or somebody wakes up. `settling` ends what other processes may be copying.
+//! `post` and `poll` touch nothing but the lanes of the open connections. Sockets are polled once in a while, and at
+//! every poll as long as a connection is being opened or this side wakes up. `settling` ends what other processes may
+//! be copying.
 
 mod settling;
 
@@ -13,136 +14,136 @@ use oxifabric_engine::{
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Instant, PeerId};
 
-use crate::pair::Pair;
-use crate::pairs::Pairs;
+use crate::conn::Conn;
+use crate::conn_table::ConnTable;
+use crate::conns::Conns;
 use crate::params::Params;
-use crate::peer::{Peers, Stage};
-use crate::switchboard::Switchboard;
+use crate::peer::{ConnState, Peers};
 use crate::sys::process::ForkMark;
 
-/// Sockets are looked at once in so many polls, or in so much time, whatever comes first.
-const POLLS_PER_LOOK: u32 = 256;
-const TIME_PER_LOOK: Duration = Duration::from_millis(1);
+/// Polls between two polls of the sockets, and the time between them, whichever comes first.
+const POLLS_PER_SOCKET_POLL: u32 = 256;
+const TIME_PER_SOCKET_POLL: Duration = Duration::from_millis(1);
 
 /// The shared-memory link of one endpoint.
 #[derive(Debug)]
 pub struct ShmLink {
     pub(crate) mark: ForkMark,
     pub(crate) peers: Peers,
-    pub(crate) pairs: Pairs,
-    /// Peers in whose lanes something may be held back.
+    pub(crate) conns: Conns,
+    /// Peers in whose lanes frames may be held back (coalesced).
     held: Vec<PeerId>,
     polls: u32,
-    /// When sockets are looked at, at the latest.
-    pub(crate) look_at: Instant,
+    /// When the sockets are polled, at the latest.
+    pub(crate) sockets_due: Instant,
     pub(crate) now: Instant,
-    /// How many pairs have begun to end.
+    /// Number of connections that have begun to end.
     pub(crate) departures: u64,
-    /// The doorbells say that this side sleeps; counts the times that it did.
+    /// Whether the doorbells announce that this side sleeps.
     pub(crate) asleep: bool,
     pub(crate) turn: u64,
-    pub(crate) board: Switchboard,
+    pub(crate) table: ConnTable,
     pub(crate) expected: Limits,
     pub(crate) params: Params,
 }
 
 impl ShmLink {
-    pub(crate) fn new(board: Switchboard, expected: Limits, params: Params) -> Self {
+    pub(crate) fn new(table: ConnTable, expected: Limits, params: Params) -> Self {
         Self {
             mark: ForkMark::here(),
             peers: Peers::default(),
-            pairs: Pairs::default(),
+            conns: Conns::default(),
             held: Vec::new(),
             polls: 0,
-            look_at: Instant::default(),
+            sockets_due: Instant::default(),
             now: Instant::default(),
             departures: 0,
             asleep: false,
             turn: 0,
-            board,
+            table,
             expected,
             params,
         }
     }
 
-    /// Returns the open pair with a peer, to be used: it is busy from now on.
+    /// Returns the open connection with a peer, and makes it active.
     #[inline]
-    fn pair_of(&mut self, peer: PeerId) -> Option<&mut Pair> {
-        let place = self.place_of(peer)?;
-        self.pairs.get_mut(place)
+    fn conn_of(&mut self, peer: PeerId) -> Option<&mut Conn> {
+        let place = self.index_of(peer)?;
+        self.conns.get_mut(place)
     }
 
-    /// The same, its place.
+    /// Returns the index of the open connection with a peer, and makes it active.
     #[inline]
-    pub(crate) fn place_of(&mut self, peer: PeerId) -> Option<usize> {
-        let place = self.peers.get(peer)?.pair as usize;
-        if self.pairs.is_busy(place) {
+    pub(crate) fn index_of(&mut self, peer: PeerId) -> Option<usize> {
+        let place = self.peers.get(peer)?.conn as usize;
+        if self.conns.is_active(place) {
             return Some(place);
         }
-        self.pairs.rouse(place, &mut self.peers)
+        self.conns.activate(place, &mut self.peers)
     }
 
-    /// A frame is to go to a peer without an open pair: the next poll calls it.
+    /// Notes that a frame is to go to a peer without an open connection: the next poll connects.
     #[cold]
     fn want(&mut self, peer: PeerId) -> PostError {
-        if peer == self.board.me {
+        if peer == self.table.me {
             return PostError::Down(Errno::OPNOTSUPP);
         }
         let Some(known) = self.peers.get_mut(peer) else {
             return PostError::Down(Errno::INVAL);
         };
         known.wanted = true;
-        if matches!(known.stage, Stage::Apart) {
-            known.stage = Stage::Wanted(None);
-            self.board.opening.push(peer);
+        if matches!(known.state, ConnState::Closed) {
+            known.state = ConnState::Wanted(None);
+            self.table.opening.push(peer);
         }
         PostError::Again
     }
 
-    fn look_if_due(&mut self, sink: &mut impl Sink) -> usize {
-        let due = !self.board.opening.is_empty()
-            || self.polls.is_multiple_of(POLLS_PER_LOOK)
-            || self.now >= self.look_at;
-        if due { self.look(sink) } else { 0 }
+    fn poll_sockets_if_due(&mut self, sink: &mut impl Sink) -> usize {
+        let due = !self.table.opening.is_empty()
+            || self.polls.is_multiple_of(POLLS_PER_SOCKET_POLL)
+            || self.now >= self.sockets_due;
+        if due { self.poll_sockets_now(sink) } else { 0 }
     }
 
     #[cold]
-    fn look(&mut self, sink: &mut impl Sink) -> usize {
-        self.look_at = self.now.after(TIME_PER_LOOK);
+    fn poll_sockets_now(&mut self, sink: &mut impl Sink) -> usize {
+        self.sockets_due = self.now.after(TIME_PER_SOCKET_POLL);
         if self.asleep {
             self.wake_up();
         }
-        self.look_at_sockets(sink)
+        self.poll_sockets(sink)
     }
 
     fn wake_up(&mut self) {
         self.asleep = false;
-        for pair in self.pairs.iter() {
-            pair.bell.announce_awake();
+        for conn in self.conns.iter() {
+            conn.bell.announce_awake();
         }
-        self.pairs.look_at_all(&mut self.peers);
+        self.conns.check_all_idle(&mut self.peers);
     }
 
-    /// Moves long messages of one pair.
+    /// Moves long messages of one connection.
     #[cold]
     fn move_long(&mut self, index: usize, sink: &mut impl Sink) -> usize {
         self.end_if_gone(index);
         let mut left = self.params.pull_chunk;
-        let Some(pair) = self.pairs.get_mut(index) else {
+        let Some(conn) = self.conns.get_mut(index) else {
             return 0;
         };
-        let pid = pair.process.pid();
-        if pair.ending.is_some() {
-            // Pulls go on as long as there is something to read: they end with the pair.
-            pair.desk.assists.clear();
+        let pid = conn.process.pid();
+        if conn.ending.is_some() {
+            // Pulls go on as long as there is something to read: they end with the connection.
+            conn.cma.copies.clear();
         }
         let mut events = 0;
         while left > 0 {
-            // Between any two chunks: what is asked for now is copied beside the next one.
-            pair.ask_for_help();
-            let helped = usize::from(pair.desk.assist(pid, &mut left));
+            // Requests go out between any two chunks: the sender copies one beside the next chunk here.
+            conn.request_sender_copies();
+            let copied = usize::from(conn.cma.copy_for_peer(pid, &mut left));
             let ended = |token, result| sink.pulled(token, result);
-            let moved = helped + pair.desk.advance(pid, &mut left, ended);
+            let moved = copied + conn.cma.advance(pid, &mut left, ended);
             if moved == 0 {
                 break;
             }
@@ -162,7 +163,7 @@ impl Link for ShmLink {
     }
 
     /// As [`Link::post`]. Bodies are always copied or stay where they are until a `Fin`, so the answer is never
-    /// [`Posted::Pending`]. In a forked child everything is down.
+    /// [`Posted::Pending`]. In a forked child every peer is down.
     #[inline(always)]
     fn post(
         &mut self,
@@ -173,10 +174,10 @@ impl Link for ShmLink {
         if self.mark.is_foreign() {
             return Err(PostError::Down(Errno::OPBADSTATE));
         }
-        let Some(pair) = self.pair_of(peer) else {
+        let Some(conn) = self.conn_of(peer) else {
             return Err(self.want(peer));
         };
-        if pair.post(&frame)? {
+        if conn.post(&frame)? {
             self.held.push(peer);
         }
         Ok(Posted::Done)
@@ -192,19 +193,19 @@ impl Link for ShmLink {
         if self.mark.is_foreign() {
             return Err(PostError::Down(Errno::OPBADSTATE));
         }
-        let Some(pair) = self.pair_of(peer) else {
+        let Some(conn) = self.conn_of(peer) else {
             return Err(PostError::Down(Errno::CONNRESET));
         };
-        pair.desk.begin(remote, into, token);
-        pair.ask_for_help();
+        conn.cma.begin(remote, into, token);
+        conn.request_sender_copies();
         Ok(())
     }
 
     #[inline]
     fn flush(&mut self) {
         while let Some(peer) = self.held.pop() {
-            if let Some(pair) = self.pair_of(peer) {
-                pair.flush();
+            if let Some(conn) = self.conn_of(peer) {
+                conn.flush();
             }
         }
     }
@@ -216,20 +217,20 @@ impl Link for ShmLink {
         }
         self.now = now;
         self.polls = self.polls.wrapping_add(1);
-        let mut events = self.look_if_due(sink);
-        if self.pairs.are_many() {
-            self.pairs.take_turns(self.polls, &mut self.peers);
+        let mut events = self.poll_sockets_if_due(sink);
+        if self.conns.are_many() {
+            self.conns.check_idle_in_turn(self.polls, &mut self.peers);
         }
         let mut index = 0;
-        while let Some(pair) = self.pairs.busy_mut(index) {
-            events += pair.poll(sink);
-            if pair.is_over() {
+        while let Some(conn) = self.conns.active_mut(index) {
+            events += conn.poll(sink);
+            if conn.is_over() {
                 let closed = self.finish(index, sink);
                 events += usize::from(closed);
                 index += usize::from(!closed);
                 continue;
             }
-            if !pair.desk.is_idle() {
+            if !conn.cma.is_idle() {
                 events += self.move_long(index, sink);
             }
             index += 1;
@@ -238,8 +239,8 @@ impl Link for ShmLink {
     }
 
     fn resume(&mut self, peer: PeerId) {
-        if let Some(pair) = self.pair_of(peer) {
-            pair.resume();
+        if let Some(conn) = self.conn_of(peer) {
+            conn.resume();
         }
     }
 
@@ -249,32 +250,32 @@ impl Link for ShmLink {
 }
 
 impl ShmLink {
-    /// Forgets an open pair and says so.
+    /// Closes an open connection and reports its peer down.
     #[cold]
-    pub(crate) fn close_pair(&mut self, index: usize, sink: &mut impl Sink) {
-        let Some(mut pair) = self.pairs.remove(index, &mut self.peers) else {
+    pub(crate) fn close_conn(&mut self, index: usize, sink: &mut impl Sink) {
+        let Some(mut conn) = self.conns.remove(index, &mut self.peers) else {
             return;
         };
-        let why = pair.ending.unwrap_or(Errno::CONNRESET);
-        for token in pair.desk.abandon() {
+        let why = conn.ending.unwrap_or(Errno::CONNRESET);
+        for token in conn.cma.abandon() {
             sink.pulled(token, Err(why));
         }
-        if let Some(socket) = &pair.socket {
-            self.board.stop_watching(socket, &pair.process);
+        if let Some(socket) = &conn.socket {
+            self.table.stop_watching(socket, &conn.process);
         }
-        self.board.forget(pair.conn, None);
-        let silent = pair.was_silent();
-        if let Some(peer) = self.peers.get_mut(pair.peer) {
-            peer.stage = Stage::Apart;
+        self.table.forget(conn.entry, None);
+        let unseen = conn.delivered_nothing();
+        if let Some(peer) = self.peers.get_mut(conn.peer) {
+            peer.state = ConnState::Closed;
             peer.wanted = false;
             peer.limits = self.expected;
-            peer.known |= !silent;
+            peer.known |= !unseen;
             if !peer.known {
-                // The engine has not heard of it.
-                return self.peers.recycle(pair.peer);
+                // The engine has not seen this peer.
+                return self.peers.recycle(conn.peer);
             }
         }
-        sink.peer_down(pair.peer, why);
+        sink.peer_down(conn.peer, why);
     }
 }
 

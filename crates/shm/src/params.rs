@@ -21,7 +21,7 @@ pub struct Params {
     pub rx_size: usize,
     /// Never touch the other process's memory.
     pub disable_cma: bool,
-    /// Where the memory of pairs lies; `None` for memory without a file system.
+    /// Where the memory of connections lies; `None` for memory without a file system.
     pub dir: Option<PathBuf>,
     /// Cells of a lane.
     pub lane_cells: usize,
@@ -122,7 +122,7 @@ impl Params {
             eager_size: size(Row::eager_size),
             segmented_size: size(Row::segmented_size),
             segment_size: size(Row::segment_size),
-            // Of a shorter message there is no second page to help with.
+            // A shorter message has no second page that its sender could copy.
             assist_size: size(Row::assist_size).max(2 * CHUNK_ALIGN),
             pull_chunk: size(Row::pull_chunk).max(4096),
             users: text(Row::users).map_or_else(Vec::new, |list| users(&list)),

@@ -6,65 +6,66 @@ use oxifabric_engine::Limits;
 use oxifabric_types::{Address, Errno, Instant, PeerId};
 use oxifabric_wire::shm::greeting::{Ability, MAX_NAME};
 
-use crate::handshake::Standing;
-use crate::pair::Pair;
+use crate::conn::Conn;
+use crate::handshake::PeerState;
 use crate::region::Region;
 use crate::sys::identity::Identity;
 
-/// A peer: its name, and how far the pair with it is.
+/// A peer: its name, and the state of the connection with it.
 #[derive(Debug)]
 pub(crate) struct Peer {
-    /// The index of its pair, or [`NO_PAIR`]: all that the data path looks at, with the limits.
-    pub(crate) pair: u32,
+    /// Index of its open connection, or [`NO_CONN`]: all that the data path looks at, with the limits.
+    pub(crate) conn: u32,
     pub(crate) limits: Limits,
-    pub(crate) stage: Stage,
-    /// A frame was refused because there was no pair yet: somebody waits for one.
+    pub(crate) state: ConnState,
+    /// Whether a frame was refused because there was no connection yet: the engine waits for one.
     pub(crate) wanted: bool,
     pub(crate) address: Address,
-    /// Why there is no pair, or by what path long messages go.
+    /// Why there is no connection, or by what path long messages go.
     pub(crate) reason: Option<String>,
-    /// The engine may know its number: the application has named it, or something of it has arrived.
+    /// Whether the engine may have its number: the application has named it, or something of it has arrived.
     pub(crate) known: bool,
-    /// The application has named it.
+    /// Whether the application has named it.
     pub(crate) named: bool,
 }
 
-/// Says that a peer has no open pair.
-pub(crate) const NO_PAIR: u32 = u32::MAX;
+/// Index of a peer without an open connection.
+pub(crate) const NO_CONN: u32 = u32::MAX;
 
-/// How far the pair with a peer is.
+/// State of the connection with a peer.
 #[derive(Debug)]
-pub(crate) enum Stage {
-    /// Nobody has asked for one.
-    Apart,
+pub(crate) enum ConnState {
+    /// No connection, and no frame to send.
+    Closed,
     /// A frame is to be sent; the peer has not been reached yet. The next poll sets how long it may take to appear.
     Wanted(Option<Instant>),
     /// The hello was sent.
-    Called(Box<Half>),
-    /// The peer called at the same time; its call counts. If it has not been heard by then, this side calls again.
+    HelloSent(Box<HalfOpen>),
+    /// The peer sent a hello at the same time, which counts. If that has not arrived by this time, this side sends
+    /// another one.
     Yielded(Instant),
     /// The peer's hello was accepted.
-    Answered(Box<Half>),
+    AcceptSent(Box<HalfOpen>),
     /// Frames move.
     Open,
     /// The other side is gone; what it published is still delivered.
     Ending,
 }
 
-/// A pair that is nearly there.
+/// A connection whose handshake is under way.
 #[derive(Debug)]
-pub(crate) struct Half {
+pub(crate) struct HalfOpen {
     pub(crate) region: Region,
     /// When to give up, should the other process live and not answer.
     pub(crate) deadline: Instant,
-    /// The index of its connection.
-    pub(crate) conn: usize,
+    /// Index of its entry in the connection table.
+    pub(crate) entry: usize,
     /// The process at the other end.
     pub(crate) process: Identity,
-    /// What the other end has said of itself; nothing yet of the called one.
+    /// Abilities that the other end has announced; none yet of the acceptor.
     pub(crate) ability: Ability,
     pub(crate) incarnation: u64,
-    /// This side can read the other's memory, or why not.
+    /// Whether this side can read the other's memory, or why not.
     pub(crate) reads: Result<(), String>,
 }
 
@@ -73,7 +74,7 @@ pub(crate) struct Half {
 pub(crate) struct Peers {
     all: Vec<Peer>,
     by_name: HashMap<Box<str>, PeerId>,
-    /// Rows of callers that have left without a message.
+    /// Free rows, of initiators that have left without a message.
     free: Vec<PeerId>,
 }
 
@@ -90,9 +91,9 @@ impl Peers {
             return Err(Errno::INVAL);
         }
         let row = Peer {
-            pair: NO_PAIR,
+            conn: NO_CONN,
             limits: *limits,
-            stage: Stage::Apart,
+            state: ConnState::Closed,
             wanted: false,
             address: Address::Name(name.into()),
             reason: None,
@@ -115,7 +116,7 @@ impl Peers {
         Ok(peer)
     }
 
-    /// The application has named this peer.
+    /// Returns the number of a peer that the application names.
     pub(crate) fn name(&mut self, name: &str, limits: &Limits) -> Result<PeerId, Errno> {
         let peer = self.named(name, limits)?;
         if let Some(row) = self.get_mut(peer) {
@@ -125,13 +126,13 @@ impl Peers {
         Ok(peer)
     }
 
-    /// Gives the row of a peer to the next one, if it has no pair and no number that the engine may know. So callers that leave
+    /// Frees the row of a peer that has no connection and no number that the engine may have. So initiators that leave
     /// without a message leave no row.
     pub(crate) fn recycle(&mut self, peer: PeerId) {
         let Some(row) = self.all.get(peer.index()) else {
             return;
         };
-        let idle = !row.known && matches!(row.stage, Stage::Apart);
+        let idle = !row.known && matches!(row.state, ConnState::Closed);
         // A row that is free has no name any more.
         if idle && self.by_name.remove(row.name()).is_some() {
             self.free.push(peer);
@@ -163,30 +164,33 @@ impl Peer {
         }
     }
 
-    /// Returns where the pair stands, for a hello. `pair` is an open one that has not begun to end.
-    pub(crate) fn standing(&self, pair: Option<&Pair>) -> Standing {
-        let paired = |incarnation, process: &Identity| Standing::Paired {
+    /// Returns the state of the connection, for a hello. `conn` is an open one that has not begun to end.
+    pub(crate) fn peer_state(&self, conn: Option<&Conn>) -> PeerState {
+        let connected = |incarnation, process: &Identity| PeerState::Connected {
             incarnation,
             lives: process.runs(),
         };
-        match &self.stage {
-            Stage::Apart | Stage::Yielded(_) | Stage::Wanted(_) => Standing::Apart,
-            Stage::Called(_) => Standing::Calling,
-            Stage::Answered(half) => paired(half.incarnation, &half.process),
-            Stage::Open => pair.map_or(Standing::Ending, |pair| {
-                paired(pair.incarnation, &pair.process)
+        match &self.state {
+            ConnState::Closed | ConnState::Yielded(_) | ConnState::Wanted(_) => PeerState::Closed,
+            ConnState::HelloSent(_) => PeerState::Connecting,
+            ConnState::AcceptSent(half) => connected(half.incarnation, &half.process),
+            ConnState::Open => conn.map_or(PeerState::Ending, |conn| {
+                connected(conn.incarnation, &conn.process)
             }),
-            Stage::Ending => Standing::Ending,
+            ConnState::Ending => PeerState::Ending,
         }
     }
 
-    /// Tells whether a pair with it is on its way.
+    /// Returns whether a handshake with this peer is under way.
     pub(crate) fn is_opening(&self) -> bool {
-        !matches!(self.stage, Stage::Apart | Stage::Open | Stage::Ending)
+        !matches!(
+            self.state,
+            ConnState::Closed | ConnState::Open | ConnState::Ending
+        )
     }
 }
 
-/// Tells whether an endpoint can have this name.
+/// Returns whether an endpoint can have this name.
 pub(crate) fn is_name(name: &str) -> bool {
     (1..=MAX_NAME).contains(&name.len()) && !name.contains('\0')
 }
@@ -194,12 +198,12 @@ pub(crate) fn is_name(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pair;
+    use crate::conn;
     use crate::params::Params;
 
     #[test]
     fn peers_are_numbered_as_they_are_named_and_keep_their_number() {
-        let limits = pair::expected_limits(Params::of_environment());
+        let limits = conn::expected_limits(Params::of_environment());
         let mut peers = Peers::default();
         assert_eq!(peers.named("a", &limits), Ok(PeerId(0)));
         assert_eq!(peers.named("b", &limits), Ok(PeerId(1)));
@@ -210,15 +214,15 @@ mod tests {
     }
 
     #[test]
-    fn the_row_of_a_caller_that_sent_nothing_is_the_next_ones_and_that_of_a_named_peer_is_not() {
-        let limits = pair::expected_limits(Params::of_environment());
+    fn the_row_of_an_initiator_that_sent_nothing_is_reused_and_that_of_a_named_peer_is_not() {
+        let limits = conn::expected_limits(Params::of_environment());
         let mut peers = Peers::default();
-        assert_eq!(peers.named("visitor", &limits), Ok(PeerId(0)));
+        assert_eq!(peers.named("initiator", &limits), Ok(PeerId(0)));
         assert_eq!(peers.name("named", &limits), Ok(PeerId(1)));
         for peer in [PeerId(0), PeerId(0), PeerId(1)] {
             peers.recycle(peer);
         }
-        assert_eq!(peers.find("visitor"), None);
+        assert_eq!(peers.find("initiator"), None);
         assert_eq!(peers.find("named"), Some(PeerId(1)));
         assert_eq!(peers.named("next", &limits), Ok(PeerId(0)));
         assert_eq!(peers.named("another", &limits), Ok(PeerId(2)));

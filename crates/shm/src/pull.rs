@@ -1,16 +1,16 @@
-//! Long messages: their receiver copies them from the sender's memory, and the sender helps, docs/protocol/shm.md
-//! "Pulling".
+//! Long messages (rendezvous): their receiver copies them from the sender's memory, and the sender copies a part,
+//! docs/protocol/shm.md "Pulling".
 //!
 //! The receiver copies chunks from the front of the message; it also tells the sender's link where they go, which
 //! copies chunks from the back whenever it is polled. Both claim chunks from one word, so none is copied twice. The
-//! receiver never waits for help, only for a chunk that the sender has claimed and is copying.
+//! receiver never waits for the sender to begin, only for a chunk that the sender has claimed and is copying.
 //!
-//! Help is safe because the receiver lends its buffer until every claimed chunk is done, and the sender its message
-//! until the receiver says Fin. It reads nothing for a peer that it has not offered to that peer.
+//! The sender's copy is safe because the receiver lends its buffer until every claimed chunk is done, and the sender
+//! its message until the receiver sends Fin. The sender copies for a peer only memory that it has exposed to that peer.
 
-mod assist;
 mod claims;
-mod offers;
+mod exposed;
+mod sender_copy;
 
 use std::collections::VecDeque;
 use std::io;
@@ -26,13 +26,13 @@ use crate::sys;
 use crate::sys::memory::Mapping;
 use crate::sys::process::{self, Piece};
 
-pub(crate) use assist::Assist;
-use assist::Outcome;
-use claims::{Claims, End, Help, MAX_CHUNKS, SLOTS, Slot, Split};
-use offers::Offers;
+use claims::{Claims, End, MAX_CHUNKS, SLOTS, SenderProgress, Slot, Split};
+use exposed::ExposedMessages;
+use sender_copy::Outcome;
+pub(crate) use sender_copy::SenderCopy;
 
-/// The kind of link frame that asks for help.
-pub(crate) const ASSIST: u8 = 1;
+/// The kind of link frame that asks for a sender's copy.
+pub(crate) const SENDER_COPY: u8 = 1;
 
 /// The longest chunk, in bytes; longer where a message would have too many. A shorter message is two chunks: each side's caches
 /// then hold the same half of every message in a buffer.
@@ -40,21 +40,21 @@ const CHUNK: usize = 128 * 1024;
 /// Chunks are whole pages, so that no two processes write one line.
 pub(crate) const CHUNK_ALIGN: usize = 4096;
 
-/// The long messages of one pair.
+/// The CMA queue of one connection: long messages that either side copies.
 #[derive(Debug)]
-pub(crate) struct Desk {
+pub(crate) struct CmaQueue {
     pub(crate) pulls: VecDeque<Pull>,
-    pub(crate) assists: VecDeque<Assist>,
-    /// What the peer may be helped with.
-    offers: Offers,
+    pub(crate) copies: VecDeque<SenderCopy>,
+    /// Memory that the peer may ask this side to copy from.
+    exposed: ExposedMessages,
     head: Arc<Mapping>,
     side: Side,
     used: [bool; SLOTS],
-    /// Messages shorter than this are over before help comes.
+    /// Length below which a message is over before its sender would begin to copy.
     assist_size: usize,
-    /// This side cannot help.
-    helpless: bool,
-    /// Tells each use of a slot from the one before.
+    /// Whether this side failed to write the peer's memory, and no longer tries.
+    cannot_write: bool,
+    /// Number that tells each use of a slot from the one before.
     turn: u32,
 }
 
@@ -73,14 +73,14 @@ pub(crate) struct Pull {
     failed: Option<Errno>,
 }
 
-/// Whether the sender helps with a pull.
+/// Whether the sender copies a part of a pull.
 #[derive(Clone, Copy, Debug)]
 enum Sharing {
-    /// It could, if it were asked.
+    /// The sender could, if this side asks it.
     Possible,
-    /// It was asked.
+    /// This side has asked the sender.
     Shared(Shared),
-    /// It cannot, or it is too late.
+    /// The sender cannot, or it is too late.
     Alone,
 }
 
@@ -91,42 +91,42 @@ struct Shared {
     turn: u32,
     chunk: usize,
     chunks: u64,
-    stage: Stage,
+    state: ClaimState,
 }
 
-/// How many stages there are.
-const STAGES: usize = 3;
+/// Number of claim states.
+const CLAIM_STATES: usize = 3;
 
 /// How far the chunks of a shared pull are claimed.
 #[derive(Clone, Copy, Debug)]
-enum Stage {
-    /// The first one, by this side, which has not copied it yet.
+enum ClaimState {
+    /// This side has claimed the first chunk and has not copied it yet.
     Begun,
-    /// Some are nobody's.
+    /// Some chunks are not claimed.
     Open,
-    /// All of them, so many by the sender.
+    /// All chunks are claimed, this many by the sender.
     Split(u64),
 }
 
-impl Desk {
+impl CmaQueue {
     pub(crate) fn new(head: Arc<Mapping>, side: Side, assist_size: usize) -> Self {
         Self {
             pulls: VecDeque::new(),
-            assists: VecDeque::new(),
-            offers: Offers::default(),
+            copies: VecDeque::new(),
+            exposed: ExposedMessages::default(),
             head,
             side,
             used: [false; SLOTS],
             assist_size,
-            helpless: false,
+            cannot_write: false,
             turn: 0,
         }
     }
 
-    /// Tells whether there is nothing to do.
+    /// Returns whether there is nothing to do.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
-        self.pulls.is_empty() && self.assists.is_empty()
+        self.pulls.is_empty() && self.copies.is_empty()
     }
 
     /// Takes a message to be pulled.
@@ -147,10 +147,10 @@ impl Desk {
         });
     }
 
-    /// Returns the cell that asks the sender to help with the next message that is worth it, if there is one. A sender that
-    /// copies messages of ours has no time for its own.
+    /// Returns the cell that asks the sender to copy a part of the next message that is worth it, if there is one. No
+    /// request goes to a sender that copies messages of ours: it has no time for its own.
     pub(crate) fn next_request(&mut self) -> Option<Cell> {
-        if !self.offers.is_empty() {
+        if !self.exposed.is_empty() {
             return None;
         }
         let slot = self.used.iter().position(|used| !used)?;
@@ -170,13 +170,13 @@ impl Desk {
             turn: self.turn,
             chunk,
             chunks: len.div_ceil(chunk) as u64,
-            stage: Stage::Begun,
+            state: ClaimState::Begun,
         });
         pull.slot = Some(slot);
         self.used[slot] = true;
         Slot::new(&self.head, self.side, slot).begin(self.turn);
         Some(Cell {
-            kind: ASSIST,
+            kind: SENDER_COPY,
             flags: 0,
             id: slot as u32,
             tag: source,
@@ -188,8 +188,8 @@ impl Desk {
         })
     }
 
-    /// Copies the next part of the oldest pull that has one; calls `ended` for pulls that are over. Takes what it copies
-    /// from `left`. Returns how many events there were: copying is one.
+    /// Copies the next part of the oldest pull that has one; calls `ended` for pulls that are over. Takes what it
+    /// copies from `left`. Returns how many events there were: copying is one.
     pub(crate) fn advance(
         &mut self,
         pid: i32,
@@ -229,7 +229,7 @@ impl Desk {
 
     /// Copies no more of any message; pulls end with this error as soon as their senders have done what they claimed.
     pub(crate) fn give_up(&mut self, why: Errno) {
-        self.assists.clear();
+        self.copies.clear();
         for pull in &mut self.pulls {
             pull.failed.get_or_insert(why);
         }
@@ -240,8 +240,8 @@ impl Desk {
     pub(crate) fn stop(&mut self) -> Vec<RxToken> {
         self.give_up(Errno::CANCELED);
         let mut tokens = Vec::new();
-        // From one stage to the next, and in the last round whatever has ended in the one before.
-        for _ in 0..=STAGES {
+        // From one state to the next, and in the last round whatever has ended in the one before.
+        for _ in 0..=CLAIM_STATES {
             let mut left = usize::MAX;
             while self.advance(0, &mut left, |token, _| tokens.push(token)) > 0 {}
         }
@@ -256,21 +256,21 @@ impl Desk {
         tokens
     }
 
-    /// Helps with one chunk of the oldest message that needs it, and takes what it copies from `left`. Returns whether there was
-    /// one.
-    pub(crate) fn assist(&mut self, pid: i32, left: &mut usize) -> bool {
-        while let Some(assist) = self.assists.front() {
-            let slot = Slot::new(&self.head, self.side.other(), assist.slot);
-            match assist.copy_chunk(pid, slot) {
+    /// Copies one chunk of the oldest message whose receiver asked for that, and takes its length from `left`. Returns
+    /// whether there was one.
+    pub(crate) fn copy_for_peer(&mut self, pid: i32, left: &mut usize) -> bool {
+        while let Some(copy) = self.copies.front() {
+            let slot = Slot::new(&self.head, self.side.other(), copy.slot);
+            match copy.copy_chunk(pid, slot) {
                 Outcome::Copied(len) => {
                     *left = left.saturating_sub(len);
                     return true;
                 }
-                Outcome::Over => self.assists.pop_front(),
+                Outcome::Over => self.copies.pop_front(),
                 Outcome::Failed => {
-                    // It would fail again; the receiver does without.
-                    self.helpless = true;
-                    self.assists.clear();
+                    // Another try would fail again; the receiver copies by itself.
+                    self.cannot_write = true;
+                    self.copies.clear();
                     return true;
                 }
             };
@@ -278,28 +278,28 @@ impl Desk {
         false
     }
 
-    /// Takes a request for help. One for memory that was not offered comes from a peer that wants to see what it may not:
-    /// it gets none.
-    pub(crate) fn take_request(&mut self, assist: Assist) {
-        // Whoever uses a slot again has no use for the help that it asked for before.
-        self.assists.retain(|other| other.slot != assist.slot);
-        if !self.helpless && self.offers.contain(&assist) {
-            self.assists.push_back(assist);
+    /// Adds a request for a sender's copy. A request for memory that was not exposed is dropped: it comes from a peer
+    /// that wants to read what it may not.
+    pub(crate) fn add_request(&mut self, copy: SenderCopy) {
+        // A request for a slot that is used again replaces the one before.
+        self.copies.retain(|other| other.slot != copy.slot);
+        if !self.cannot_write && self.exposed.contain(&copy) {
+            self.copies.push_back(copy);
         }
     }
 
-    /// Remembers that the peer may read this message.
-    pub(crate) fn offer(&mut self, id: u32, address: u64, len: u64) {
+    /// Exposes a message to the peer, which may read it from now on.
+    pub(crate) fn expose(&mut self, id: u32, address: u64, len: u64) {
         if len >= self.assist_size as u64 {
-            self.offers.add(id, address, len);
+            self.exposed.add(id, address, len);
         }
     }
 
-    /// The peer has answered an offer: from now on the memory may be the application's again.
+    /// Takes back the exposure of a message that the peer has answered: the memory may be the application's again.
     pub(crate) fn answered(&mut self, id: u32) {
-        if self.offers.end(id) {
-            let offers = &self.offers;
-            self.assists.retain(|assist| offers.contain(assist));
+        if self.exposed.end(id) {
+            let exposed = &self.exposed;
+            self.copies.retain(|copy| exposed.contain(copy));
         }
     }
 }
@@ -323,7 +323,7 @@ impl Pull {
         }
     }
 
-    /// The same where the sender does not help.
+    /// Copies the next bytes of a pull that the sender has no part in.
     fn copy(&mut self, pid: i32, left: &mut usize) -> Option<Result<(), Errno>> {
         let len = (self.into.len() - self.done).min(*left);
         if self.failed.is_none() {
@@ -343,27 +343,27 @@ impl Pull {
         mut shared: Shared,
         left: &mut usize,
     ) -> Option<Result<(), Errno>> {
-        match shared.stage {
-            Stage::Begun => self.copy_chunk(pid, &shared, 0, left),
-            Stage::Open => self.copy_claimed(pid, slot, &shared, left),
-            Stage::Split(_) => {}
+        match shared.state {
+            ClaimState::Begun => self.copy_chunk(pid, &shared, 0, left),
+            ClaimState::Open => self.copy_claimed(pid, slot, &shared, left),
+            ClaimState::Split(_) => {}
         }
-        if !matches!(shared.stage, Stage::Split(_)) {
-            shared.stage = match slot.split(shared.turn, shared.chunks) {
-                Split::Open => Stage::Open,
-                Split::Whole(taken) => Stage::Split(taken),
+        if !matches!(shared.state, ClaimState::Split(_)) {
+            shared.state = match slot.split(shared.turn, shared.chunks) {
+                Split::Open => ClaimState::Open,
+                Split::Whole(taken) => ClaimState::Split(taken),
                 Split::Broken => return Some(Err(Errno::PROTO)),
             };
             self.sharing = Sharing::Shared(shared);
         }
-        let Stage::Split(taken) = shared.stage else {
+        let ClaimState::Split(taken) = shared.state else {
             return None;
         };
-        match slot.help() {
-            Help::Done(done) if done == taken => Some(self.result()),
-            Help::Done(_) => None,
+        match slot.sender_progress() {
+            SenderProgress::Done(done) if done == taken => Some(self.result()),
+            SenderProgress::Done(_) => None,
             // The sender has stopped: what it claimed is copied without it.
-            Help::Failed => {
+            SenderProgress::Failed => {
                 let ours = (shared.chunks - taken) as usize * shared.chunk;
                 self.sharing = Sharing::Alone;
                 self.done = ours.min(self.into.len());
@@ -466,35 +466,35 @@ mod tests {
     }
 
     /// A message of this process that it pulls from itself.
-    fn desk_with_pull(source: &[u8], target: &mut [u8]) -> (Desk, Cell) {
+    fn queue_with_pull(source: &[u8], target: &mut [u8]) -> (CmaQueue, Cell) {
         let head = Arc::new(Mapping::private(8192).expect("two pages"));
-        let mut desk = Desk::new(head, Side::Caller, 24 * 1024);
+        let mut cma = CmaQueue::new(head, Side::Initiator, 24 * 1024);
         let remote = RemoteIov::new(&[(source.as_ptr() as u64, source.len() as u64)]);
         // SAFETY: the target outlives the desk.
         let into = unsafe { Iov::contiguous(target.as_mut_ptr(), target.len()) };
-        desk.begin(&remote.expect("one piece"), into, RxToken(1));
-        let cell = desk.next_request().expect("a long message");
-        (desk, cell)
+        cma.begin(&remote.expect("one piece"), into, RxToken(1));
+        let cell = cma.next_request().expect("a long message");
+        (cma, cell)
     }
 
-    fn run(desk: &mut Desk) -> Vec<Result<(), Errno>> {
+    fn run(cma: &mut CmaQueue) -> Vec<Result<(), Errno>> {
         let mut ended = Vec::new();
         let (pid, mut left) = (std::process::id() as i32, usize::MAX);
-        while desk.advance(pid, &mut left, |_, result| ended.push(result)) > 0 {}
+        while cma.advance(pid, &mut left, |_, result| ended.push(result)) > 0 {}
         ended
     }
 
     #[test]
-    fn a_claimed_chunk_is_waited_for_and_copied_again_if_the_helper_fails() {
+    fn a_claimed_chunk_is_waited_for_and_copied_again_if_the_sender_fails() {
         let source: Vec<u8> = (0..300_000u32).map(|at| (at * 7) as u8).collect();
         let mut target = vec![0; source.len()];
-        let (mut desk, cell) = desk_with_pull(&source, &mut target);
-        let head = Arc::clone(&desk.head);
-        let slot = Slot::new(&head, Side::Caller, cell.id as usize);
+        let (mut cma, cell) = queue_with_pull(&source, &mut target);
+        let head = Arc::clone(&cma.head);
+        let slot = Slot::new(&head, Side::Initiator, cell.id as usize);
         assert_eq!(slot.claim(1, 3, End::Back), Some(0));
-        assert_eq!(run(&mut desk), [], "the helper is at the last chunk");
-        slot.helped(false);
-        let ended = run(&mut desk);
+        assert_eq!(run(&mut cma), [], "the sender is at the last chunk");
+        slot.sender_copied(false);
+        let ended = run(&mut cma);
         if ended == [Err(Errno::PERM)] || ended == [Err(Errno::NOSYS)] {
             return println!("SKIP: process_vm_readv is forbidden here");
         }
@@ -505,47 +505,47 @@ mod tests {
     #[test]
     fn a_sender_that_copies_our_messages_is_not_asked() {
         let (source, mut target) = (vec![1; 300_000], vec![0; 300_000]);
-        let (mut desk, _) = desk_with_pull(&source, &mut target);
+        let (mut cma, _) = queue_with_pull(&source, &mut target);
         let remote = RemoteIov::new(&[(source.as_ptr() as u64, source.len() as u64)]);
         // SAFETY: the target outlives the desk.
         let into = unsafe { Iov::contiguous(target.as_mut_ptr(), target.len()) };
-        desk.begin(&remote.expect("one piece"), into, RxToken(2));
-        desk.offer(5, source.as_ptr() as u64, source.len() as u64);
-        assert!(desk.next_request().is_none());
-        desk.answered(5);
-        assert!(desk.next_request().is_some());
+        cma.begin(&remote.expect("one piece"), into, RxToken(2));
+        cma.expose(5, source.as_ptr() as u64, source.len() as u64);
+        assert!(cma.next_request().is_none());
+        cma.answered(5);
+        assert!(cma.next_request().is_some());
     }
 
     #[test]
-    fn messages_below_the_threshold_are_neither_shared_nor_offered() {
+    fn messages_below_the_threshold_are_neither_shared_nor_exposed() {
         let head = Arc::new(Mapping::private(8192).expect("two pages"));
-        let mut desk = Desk::new(head, Side::Caller, 100_000);
+        let mut cma = CmaQueue::new(head, Side::Initiator, 100_000);
         let (source, mut target) = (vec![1; 100_000], vec![0; 100_000]);
         for (number, len) in [99_999, 100_000].into_iter().enumerate() {
             let remote = RemoteIov::new(&[(source.as_ptr() as u64, len as u64)]);
             // SAFETY: the target outlives the desk.
             let into = unsafe { Iov::contiguous(target.as_mut_ptr(), len) };
-            desk.begin(&remote.expect("one piece"), into, RxToken(number as u32));
+            cma.begin(&remote.expect("one piece"), into, RxToken(number as u32));
         }
-        let cell = desk.next_request().expect("the longer one is shared");
+        let cell = cma.next_request().expect("the longer one is shared");
         assert_eq!(cell.len, 100_000);
-        assert!(desk.next_request().is_none());
-        desk.offer(5, source.as_ptr() as u64, 99_999);
-        assert!(desk.offers.is_empty());
-        desk.offer(5, source.as_ptr() as u64, 100_000);
-        assert!(!desk.offers.is_empty());
+        assert!(cma.next_request().is_none());
+        cma.expose(5, source.as_ptr() as u64, 99_999);
+        assert!(cma.exposed.is_empty());
+        cma.expose(5, source.as_ptr() as u64, 100_000);
+        assert!(!cma.exposed.is_empty());
     }
 
     #[test]
     fn copying_a_part_is_an_event() {
         let source = vec![7; 1 << 20];
         let mut target = vec![0; source.len()];
-        let (mut desk, _) = desk_with_pull(&source, &mut target);
+        let (mut cma, _) = queue_with_pull(&source, &mut target);
         let mut ended = None;
         let mut turns = 0;
         while ended.is_none() {
             let pid = std::process::id() as i32;
-            let events = desk.advance(pid, &mut 1, |_, result| ended = Some(result));
+            let events = cma.advance(pid, &mut 1, |_, result| ended = Some(result));
             assert!(events > 0, "turn {turns}");
             turns += 1;
         }
@@ -556,11 +556,11 @@ mod tests {
         assert!(target == source);
     }
 
-    /// A request of the other side for a whole message, in that slot.
-    fn request(desk: &Desk, slot: usize, source: &[u8], target: &mut [u8]) -> Assist {
-        Slot::new(&desk.head, desk.side.other(), slot).begin(1);
+    /// Returns a request of the other side for a whole message, in that slot.
+    fn request(cma: &CmaQueue, slot: usize, source: &[u8], target: &mut [u8]) -> SenderCopy {
+        Slot::new(&cma.head, cma.side.other(), slot).begin(1);
         let cell = Cell {
-            kind: ASSIST,
+            kind: SENDER_COPY,
             flags: 0,
             id: slot as u32,
             tag: source.as_ptr() as u64,
@@ -568,69 +568,69 @@ mod tests {
             len: source.len() as u64,
             body: Body::Bare,
         };
-        Assist::asked(&cell, [1, CHUNK as u64]).expect("a request that makes sense")
+        SenderCopy::asked(&cell, [1, CHUNK as u64]).expect("a request that makes sense")
     }
 
     #[test]
-    fn nobody_is_helped_to_memory_that_was_not_offered() {
+    fn memory_that_was_not_exposed_is_not_copied_to_a_peer() {
         let head = Arc::new(Mapping::private(8192).expect("two pages"));
-        let mut desk = Desk::new(head, Side::Caller, 24 * 1024);
+        let mut cma = CmaQueue::new(head, Side::Initiator, 24 * 1024);
         let (pid, mut left) = (std::process::id() as i32, usize::MAX);
         let memory = vec![7; 400_000];
         let (secret, message) = memory.split_at(100_000);
         let mut target = vec![0; memory.len()];
         let at = message.as_ptr() as u64;
-        desk.offer(5, at, message.len() as u64);
+        cma.expose(5, at, message.len() as u64);
         for source in [secret, &memory[99_999..300_000], &memory[..]] {
-            let assist = request(&desk, 0, source, &mut target);
-            desk.take_request(assist);
-            assert!(!desk.assist(pid, &mut left));
+            let copy = request(&cma, 0, source, &mut target);
+            cma.add_request(copy);
+            assert!(!cma.copy_for_peer(pid, &mut left));
         }
-        let assist = request(&desk, 0, message, &mut target);
-        desk.take_request(assist);
+        let copy = request(&cma, 0, message, &mut target);
+        cma.add_request(copy);
         assert!(
-            desk.assist(pid, &mut left),
-            "what was offered is copied, or tried to be"
+            cma.copy_for_peer(pid, &mut left),
+            "what was exposed is copied, or tried to be"
         );
-        desk.answered(5);
-        assert!(!desk.assist(pid, &mut left), "the message is over");
+        cma.answered(5);
+        assert!(!cma.copy_for_peer(pid, &mut left), "the message is over");
         assert!(target.iter().filter(|&&byte| byte == 7).count() <= CHUNK);
     }
 
     #[test]
     fn requests_do_not_pile_up() {
         let head = Arc::new(Mapping::private(8192).expect("two pages"));
-        let mut desk = Desk::new(head, Side::Caller, 24 * 1024);
+        let mut cma = CmaQueue::new(head, Side::Initiator, 24 * 1024);
         let message = vec![7; 200_000];
         let mut target = vec![0; message.len()];
-        desk.offer(5, message.as_ptr() as u64, message.len() as u64);
+        cma.expose(5, message.as_ptr() as u64, message.len() as u64);
         for number in 0..100 {
-            let assist = request(&desk, number % SLOTS, &message, &mut target);
-            desk.take_request(assist);
+            let copy = request(&cma, number % SLOTS, &message, &mut target);
+            cma.add_request(copy);
         }
-        assert_eq!(desk.assists.len(), SLOTS);
+        assert_eq!(cma.copies.len(), SLOTS);
     }
 
     #[test]
     fn chunks_that_a_peer_gives_back_again_and_again_end_a_pull() {
         let source = vec![1; 300_000];
         let mut target = vec![0; source.len()];
-        let (mut desk, cell) = desk_with_pull(&source, &mut target);
-        let head = Arc::clone(&desk.head);
+        let (mut cma, cell) = queue_with_pull(&source, &mut target);
+        let head = Arc::clone(&cma.head);
         let over = std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                let slot = Slot::new(&head, Side::Caller, cell.id as usize);
+                let slot = Slot::new(&head, Side::Initiator, cell.id as usize);
                 while !over.load(std::sync::atomic::Ordering::Relaxed) {
                     slot.begin(1);
                 }
             });
             // Each call returns, whatever the other side does.
-            for pull in &mut desk.pulls {
+            for pull in &mut cma.pulls {
                 pull.failed = Some(Errno::CANCELED);
             }
             for _ in 0..100 {
-                run(&mut desk);
+                run(&mut cma);
             }
             over.store(true, std::sync::atomic::Ordering::Relaxed);
         });
@@ -640,9 +640,9 @@ mod tests {
     fn an_abandoned_pull_leaves_no_chunk_to_claim() {
         let source = vec![1; 300_000];
         let mut target = vec![0; source.len()];
-        let (mut desk, cell) = desk_with_pull(&source, &mut target);
-        assert_eq!(desk.abandon(), [RxToken(1)]);
-        let slot = Slot::new(&desk.head, Side::Caller, cell.id as usize);
+        let (mut cma, cell) = queue_with_pull(&source, &mut target);
+        assert_eq!(cma.abandon(), [RxToken(1)]);
+        let slot = Slot::new(&cma.head, Side::Initiator, cell.id as usize);
         assert_eq!(slot.claim(1, 3, End::Back), None);
     }
 }

@@ -1,4 +1,4 @@
-//! The memory of a pair: a few words and a lane in each direction, docs/protocol/shm.md "Memory".
+//! The memory of a connection: a few words and a lane in each direction, docs/protocol/shm.md "Memory".
 
 use std::fmt;
 use std::io;
@@ -15,34 +15,34 @@ use crate::sys::memory::{Mapping, Rx, Tx};
 /// Bytes before the lanes: doorbells and claims.
 const HEAD: usize = 8192;
 
-/// So many bytes of each byte ring are mapped page by page when a pair opens, as are the cells; the others by the first body
-/// there. Their memory is reserved all the same.
+/// Bytes of each byte ring that are mapped page by page when a connection opens, as are the cells; the others by the
+/// first body there. Their memory is reserved all the same.
 const READY: usize = 4096;
 
-/// Which of the two endpoints of a pair this is.
+/// Which of the two endpoints of a connection this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
-    /// It called, and made the memory.
-    Caller = 0,
-    /// It was called.
-    Callee = 1,
+    /// It connected, and made the memory.
+    Initiator = 0,
+    /// It was connected to.
+    Acceptor = 1,
 }
 
 impl Side {
     pub(crate) const fn other(self) -> Self {
         match self {
-            Self::Caller => Self::Callee,
-            Self::Callee => Self::Caller,
+            Self::Initiator => Self::Acceptor,
+            Self::Acceptor => Self::Initiator,
         }
     }
 }
 
-/// The memory of a pair as one side sees it.
+/// The memory of a connection as one side sees it.
 #[derive(Debug)]
 pub(crate) struct Region {
     pub(crate) tx: Tx,
     pub(crate) rx: Rx,
-    /// Its words are those before the lanes.
+    /// Mapping whose words before the lanes hold doorbells and claims.
     pub(crate) head: Arc<Mapping>,
     pub(crate) side: Side,
     pub(crate) layout: Layout,
@@ -69,7 +69,7 @@ impl fmt::Display for RegionError {
 }
 
 impl Spare {
-    /// Makes the memory of a pair.
+    /// Makes the memory of a connection.
     ///
     /// # Errors
     /// `NOSPC` with the size that is needed, when there is not enough; else what the system said.
@@ -101,21 +101,21 @@ impl Spare {
         Ok(file)
     }
 
-    /// Maps it for the caller.
+    /// Maps it for the initiator.
     ///
     /// # Errors
     /// What the system said.
     pub(crate) fn map(&self) -> Result<Region, RegionError> {
-        map(&self.file, self.layout, Side::Caller)
+        map(&self.file, self.layout, Side::Initiator)
     }
 }
 
 impl Region {
-    /// Maps the memory that a caller sent. A file that could become shorter, so that touching it would kill this
+    /// Maps the memory that an initiator sent. A file that could become shorter, so that touching it would kill this
     /// process, is taken only if `unsealed` allows it.
     ///
     /// # Errors
-    /// `INVAL` when it is not what the caller says; else what the system said.
+    /// `INVAL` when it is not as the hello describes it; else what the system said.
     pub(crate) fn adopt(
         file: &OwnedFd,
         cells: u32,
@@ -153,11 +153,11 @@ impl Region {
                 "the memory could shrink; set FI_SHM_DIR in both processes to allow that".into(),
             ));
         }
-        map(file, layout, Side::Callee)
+        map(file, layout, Side::Acceptor)
     }
 }
 
-/// Returns how many bytes a pair needs.
+/// Returns the size of a connection's memory in bytes.
 fn size(layout: Layout) -> usize {
     (HEAD + 2 * layout.size()).next_multiple_of(4096)
 }
@@ -171,8 +171,8 @@ fn map(file: &OwnedFd, layout: Layout, side: Side) -> Result<Region, RegionError
     let mapping = Mapping::of_file(file.as_fd(), size).map_err(failed)?;
     let offset = |side: Side| HEAD + side as usize * layout.size();
     let ready = |side: Side| offset(side) + layout.size() - layout.bytes() + READY;
-    mapping.populate(0..ready(Side::Caller));
-    mapping.populate(offset(Side::Callee)..ready(Side::Callee));
+    mapping.populate(0..ready(Side::Initiator));
+    mapping.populate(offset(Side::Acceptor)..ready(Side::Acceptor));
     let (tx, rx, head) = mapping
         .into_lanes(offset(side), offset(side.other()), layout)
         .ok_or_else(|| failed(io::ErrorKind::InvalidInput.into()))?;

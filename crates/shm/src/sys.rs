@@ -1,4 +1,4 @@
-//! System calls and shared memory behind a safe face: the only unsafe code of the provider.
+//! System calls and shared memory behind safe functions: the only unsafe code of the provider.
 //!
 //! - [`memory`]: files in memory, mappings, the lanes in them.
 //! - [`socket`]: abstract sockets that carry packets and descriptors.
@@ -31,7 +31,7 @@ fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     }
 }
 
-/// The same for calls that return a size.
+/// Turns the -1 of a C call that returns a size into the error that it set.
 fn check_size(result: libc::ssize_t) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }

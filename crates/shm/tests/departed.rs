@@ -97,7 +97,7 @@ fn taken() -> (usize, usize) {
     (descriptors, shared.count())
 }
 
-/// A port whose sink has room for so many messages, and a peer that has sent all that its role says.
+/// Returns a port whose sink has room for `room` messages, and a peer that has sent all that its role requires.
 fn meet(role: &str, room: usize) -> (Port, Other, (usize, usize)) {
     let mut a = Port::open(&params());
     let before = taken();

@@ -160,7 +160,7 @@ fn a_stalled_arrival_waits_and_is_offered_again() {
     assert_eq!(ids, [0, 1, 2, 3, 4]);
 }
 
-/// Offers a message and pulls it; `help` says whether the sender is polled meanwhile.
+/// Sends a long message and pulls it; `help` is whether the sender is polled meanwhile.
 fn pull(a: &mut Port, b: &mut Port, to_b: PeerId, body: &Iov, into: Iov, help: bool) {
     let len = body.len();
     let sent = a.try_post(to_b, header(Kind::TaggedRts, 9, len), body);
@@ -184,7 +184,7 @@ fn pull(a: &mut Port, b: &mut Port, to_b: PeerId, body: &Iov, into: Iov, help: b
 }
 
 #[test]
-fn long_messages_are_pulled_with_and_without_the_senders_help() {
+fn long_messages_are_pulled_with_and_without_copies_by_the_sender() {
     let (mut a, mut b, to_b, _) = pair(&params());
     if !a.link.limits(to_b).pull {
         println!("SKIP: {:?}", a.link.reason(to_b));
@@ -260,7 +260,7 @@ fn without_permission_offers_name_no_memory_and_the_reason_is_told() {
 }
 
 #[test]
-fn calls_that_cross_make_one_pair_and_lose_nothing() {
+fn hellos_that_cross_make_one_connection_and_lose_nothing() {
     for _ in 0..20 {
         let (mut a, mut b) = (Port::open(&params()), Port::open(&params()));
         let (to_b, to_a) = (a.peer(&b), b.peer(&a));
@@ -280,18 +280,18 @@ fn calls_that_cross_make_one_pair_and_lose_nothing() {
 }
 
 #[test]
-fn a_name_that_nobody_has_is_refused_with_a_reason() {
+fn a_name_that_no_endpoint_has_is_refused_with_a_reason() {
     let mut a = Port::open(&params());
-    let nobody = a
+    let missing = a
         .link
-        .peer(&Address::Name("fi_shm://nobody".into()))
+        .peer(&Address::Name("fi_shm://missing".into()))
         .expect("a name");
-    assert_eq!(a.send(nobody, 1, b"x"), Err(PostError::Again));
+    assert_eq!(a.send(missing, 1, b"x"), Err(PostError::Again));
     a.until("it is given up", |sink| !sink.down.is_empty());
-    assert_eq!(a.sink.down, [(nobody, Errno::CONNREFUSED)]);
-    let reason = a.link.reason(nobody).expect("a reason");
+    assert_eq!(a.sink.down, [(missing, Errno::CONNREFUSED)]);
+    let reason = a.link.reason(missing).expect("a reason");
     assert!(
-        reason.contains("fi_shm://nobody") && reason.contains("no endpoint"),
+        reason.contains("fi_shm://missing") && reason.contains("no endpoint"),
         "{reason}"
     );
 }
@@ -390,7 +390,7 @@ fn a_stalled_arrival_outlives_its_sender() {
 }
 
 #[test]
-fn a_successor_of_the_same_name_gets_a_new_pair() {
+fn a_successor_of_the_same_name_gets_a_new_connection() {
     let name = format!("fi_ns://again-{}", std::process::id());
     let mut b = Port::open(&params());
     for round in 0..3 {
@@ -447,7 +447,7 @@ fn long_names_work() {
 }
 
 #[test]
-fn messages_to_oneself_are_not_the_links_affair() {
+fn messages_to_oneself_are_refused() {
     let mut a = Port::open(&params());
     let name = a.link.name();
     let me = a.link.peer(&name).expect("its own name");

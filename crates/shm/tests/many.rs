@@ -10,10 +10,10 @@ use recorder::{Port, both, header, lend, params, pattern};
 
 const SPOKES: usize = 50;
 
-/// In so many polls each of them has its turn, at sixteen a poll, however they are ordered.
+/// Polls in which each peer is checked, at sixteen a poll, however they are ordered.
 const ROUND: usize = 2 * SPOKES.div_ceil(16);
 
-/// One endpoint and its peers, all silent.
+/// One endpoint and its peers, all idle.
 struct Wheel {
     hub: Port,
     spokes: Vec<Port>,
@@ -40,7 +40,7 @@ impl Wheel {
             wheel.to_spokes.push(got.from);
             wheel.to_hub.push(to_hub);
         }
-        wheel.fall_silent();
+        wheel.make_idle();
         wheel
     }
 
@@ -50,7 +50,7 @@ impl Wheel {
         }
     }
 
-    fn fall_silent(&mut self) {
+    fn make_idle(&mut self) {
         self.poll(1000);
     }
 
@@ -62,7 +62,7 @@ impl Wheel {
 }
 
 #[test]
-fn each_silent_peer_is_heard_within_a_round() {
+fn a_message_of_each_idle_peer_arrives_within_a_round() {
     let mut wheel = Wheel::new();
     for spoke in 0..SPOKES {
         wheel.send(spoke, spoke as u32);
@@ -72,12 +72,12 @@ fn each_silent_peer_is_heard_within_a_round() {
             (got.from, got.header.id),
             (wheel.to_spokes[spoke], spoke as u32)
         );
-        wheel.fall_silent();
+        wheel.make_idle();
     }
 }
 
 #[test]
-fn all_silent_peers_at_once_are_heard_within_a_round() {
+fn messages_of_all_idle_peers_at_once_arrive_within_a_round() {
     let mut wheel = Wheel::new();
     (0..SPOKES).for_each(|spoke| wheel.send(spoke, spoke as u32));
     wheel.poll(ROUND);
@@ -93,10 +93,10 @@ fn all_silent_peers_at_once_are_heard_within_a_round() {
 }
 
 #[test]
-fn who_is_about_to_sleep_sees_every_peer_and_hears_it_with_the_next_poll() {
+fn an_endpoint_about_to_sleep_sees_every_peer_and_delivers_with_the_next_poll() {
     let mut wheel = Wheel::new();
     for spoke in [0, SPOKES / 2, SPOKES - 1] {
-        wheel.fall_silent();
+        wheel.make_idle();
         assert!(wheel.hub.link.arm(), "all are silent");
         wheel.hub.poll();
         wheel.send(spoke, 1);
@@ -107,10 +107,10 @@ fn who_is_about_to_sleep_sees_every_peer_and_hears_it_with_the_next_poll() {
 }
 
 #[test]
-fn the_first_poll_after_a_sleep_hears_whoever_rang() {
+fn the_first_poll_after_a_sleep_delivers_what_ended_it() {
     let mut wheel = Wheel::new();
     for spoke in [0, SPOKES / 2, SPOKES - 1] {
-        wheel.fall_silent();
+        wheel.make_idle();
         assert!(wheel.hub.link.arm());
         wheel.send(spoke, 1);
         wheel.hub.poll();
@@ -126,7 +126,7 @@ fn a_lane_that_was_full_is_writable_with_the_next_poll() {
     while wheel.hub.send(to_spoke, posted, b"12345678") == Ok(Posted::Done) {
         posted += 1;
     }
-    wheel.fall_silent();
+    wheel.make_idle();
     assert!(wheel.hub.sink.writable.is_empty());
     let spoke = &mut wheel.spokes[20];
     spoke.until("all arrive", |sink| sink.arrived.len() == posted as usize);
@@ -140,7 +140,7 @@ fn a_stalled_arrival_is_offered_with_the_next_poll_after_its_resumption() {
     wheel.hub.sink.room = Some(0);
     wheel.send(30, 1);
     wheel.hub.until("it stalls", |sink| sink.stalls == 1);
-    wheel.fall_silent();
+    wheel.make_idle();
     wheel.hub.sink.room = None;
     wheel.hub.link.resume(wheel.to_spokes[30]);
     wheel.hub.poll();
@@ -148,7 +148,7 @@ fn a_stalled_arrival_is_offered_with_the_next_poll_after_its_resumption() {
 }
 
 #[test]
-fn a_message_of_a_silent_peer_is_pulled() {
+fn a_message_of_an_idle_peer_is_pulled() {
     let mut wheel = Wheel::new();
     let (to_hub, source) = (wheel.to_hub[40], pattern(200_000, 1));
     if !wheel.spokes[40].link.limits(to_hub).pull {
@@ -161,7 +161,7 @@ fn a_message_of_a_silent_peer_is_pulled() {
     let hub = &mut wheel.hub;
     hub.until("the offer arrives", |sink| !sink.arrived.is_empty());
     let remote = hub.sink.arrived.pop_front().and_then(|got| got.remote);
-    wheel.fall_silent();
+    wheel.make_idle();
     let mut target = vec![0; source.len()];
     // SAFETY: the vector outlives the pull.
     let into: Iov = unsafe { Iov::contiguous(target.as_mut_ptr(), target.len()) };
@@ -175,7 +175,7 @@ fn a_message_of_a_silent_peer_is_pulled() {
 }
 
 #[test]
-fn silent_peers_that_end_are_told_and_others_keep_their_places() {
+fn idle_peers_that_end_are_reported_and_others_keep_their_indices() {
     let mut wheel = Wheel::new();
     let gone: Vec<PeerId> = (0..SPOKES)
         .step_by(3)

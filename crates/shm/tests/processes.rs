@@ -63,7 +63,7 @@ fn offer_without_end(port: &mut Port, peer: PeerId) {
     }
 }
 
-/// Takes one offer, helped by nobody, and says what it got.
+/// Takes one offer without a copy by the sender, and prints what it got.
 fn take_one(port: &mut Port, peer: PeerId) {
     post(port, peer, Kind::Tagged, 1, &lend(b"here I am"));
     port.until("the offer arrives", |sink| !sink.arrived.is_empty());
@@ -122,7 +122,7 @@ fn a_peer_killed_in_the_middle_is_down_and_leaves_nothing() {
         let mut target = vec![0u8; LONG];
         let offers: Vec<_> = a.sink.arrived.iter().filter_map(|got| got.remote).collect();
         for (id, remote) in offers.iter().enumerate() {
-            // SAFETY: the vector outlives the link, and nobody reads it.
+            // SAFETY: the vector outlives the link, and no code reads it.
             let into = unsafe { Iov::contiguous(target.as_mut_ptr(), LONG) };
             a.link
                 .pull(peer, remote, into, RxToken(id as u32))

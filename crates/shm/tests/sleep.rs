@@ -82,14 +82,14 @@ fn a_stalled_arrival_does_not_keep_from_sleeping() {
 }
 
 #[test]
-fn a_sleeper_is_woken_by_a_caller_and_by_the_end_of_a_peer() {
+fn a_sleeper_is_woken_by_an_initiator_and_by_the_end_of_a_peer() {
     let mut b = Port::open(&params());
     arm(&mut b);
     let mut a = Port::open(&params());
     let to_b = a.peer(&b);
     assert_eq!(a.send(to_b, 1, b"x"), Err(PostError::Again));
     a.poll();
-    assert!(sleep(b.link.fd(), 10_000), "somebody calls");
+    assert!(sleep(b.link.fd(), 10_000), "a peer connects");
     recorder::both("they connect", &mut a, &mut b, |a, _| {
         a.send(to_b, 1, b"x") == Ok(Posted::Done)
     });
@@ -152,7 +152,7 @@ fn play(port: &mut Port, peer: PeerId, first: bool, turns: u32) {
             if port.poll() > 0 || polls > 0 {
                 polls = polls.saturating_sub(1);
             } else if port.link.arm() {
-                assert!(sleep(port.link.fd(), 30_000), "turn {turn}: nobody rang");
+                assert!(sleep(port.link.fd(), 30_000), "turn {turn}: no ring");
             }
         }
         let got = port.sink.arrived.pop_front().map(|got| got.header.id);
@@ -175,11 +175,11 @@ fn no_wake_up_is_lost() {
 fn the_descriptor_stays_the_same() {
     let mut a = Port::open(&params());
     let fd = a.link.fd();
-    let nobody = a
+    let missing = a
         .link
-        .peer(&Address::Name("fi_shm://nobody".into()))
+        .peer(&Address::Name("fi_shm://missing".into()))
         .expect("a name");
-    let _ = a.send(nobody, 1, b"x");
+    let _ = a.send(missing, 1, b"x");
     a.until("it is given up", |sink| !sink.down.is_empty());
     assert_eq!(a.link.fd(), fd);
 }

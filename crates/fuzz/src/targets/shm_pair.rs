@@ -2,7 +2,7 @@
 
 use arbitrary::{Arbitrary, Unstructured};
 use oxifabric_engine::HeaderFlags;
-use oxifabric_shm::hostile::Stranger;
+use oxifabric_shm::hostile::UntrustedPeer;
 use oxifabric_types::Instant;
 use oxifabric_wire::shm::cell::{Body, Cell, Rest};
 
@@ -60,7 +60,7 @@ struct Form {
 pub(super) fn run(bytes: &[u8]) {
     let mut input = Unstructured::new(bytes);
     let pull = input.arbitrary().unwrap_or(true);
-    let Some(mut link) = Stranger::new(peer(0), pull) else {
+    let Some(mut link) = UntrustedPeer::new(peer(0), pull) else {
         return;
     };
     let mut offered = 0;
@@ -89,7 +89,7 @@ pub(super) fn run(bytes: &[u8]) {
 }
 
 /// Lets the stranger do something; `offered` is where a message lies that it was offered.
-fn act(link: &mut Stranger, step: &Step, offered: &mut u64) {
+fn act(link: &mut UntrustedPeer, step: &Step, offered: &mut u64) {
     match *step {
         Step::Frame(ref form) => {
             let (cell, ring) = framed(form);
@@ -187,7 +187,7 @@ fn framed(form: &Form) -> (Cell, Vec<u8>) {
     (cell, ring)
 }
 
-fn progress(world: &mut World, link: &mut Stranger) {
+fn progress(world: &mut World, link: &mut UntrustedPeer) {
     let now = Instant::from_nanos(1);
     world.engine.progress(link, &mut world.ledger, now);
 }

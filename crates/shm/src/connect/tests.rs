@@ -1,6 +1,6 @@
-//! What comes through the socket when the other side is not one of ours, or not any more.
+//! What comes through the socket when the other side is no endpoint of this library, or not any more.
 
-mod door;
+mod admit;
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -53,7 +53,7 @@ fn open_with(params: &Params) -> ShmLink {
     link
 }
 
-/// Polls at a time so many milliseconds after the start.
+/// Polls at a time this many milliseconds after the start.
 fn poll(link: &mut ShmLink, milliseconds: u64) -> Vec<(PeerId, Errno)> {
     let mut sink = Downs::default();
     let now = Instant::default().after(Duration::from_millis(milliseconds));
@@ -99,8 +99,8 @@ fn is_closed(socket: &Socket) -> bool {
     matches!(socket.receive(&mut [0; 64]), Ok(Received::Closed))
 }
 
-fn call(link: &ShmLink) -> Socket {
-    Socket::connect(&socket_name(&link.board.name)).expect("it listens")
+fn connect(link: &ShmLink) -> Socket {
+    Socket::connect(&socket_name(&link.table.name)).expect("it listens")
 }
 
 fn hello(link: &ShmLink) -> Hello {
@@ -111,8 +111,8 @@ fn hello(link: &ShmLink) -> Hello {
         probe: 0,
         cells: layout.cells() as u32,
         bytes: layout.bytes() as u32,
-        from: "caller".into(),
-        to: link.board.name.clone(),
+        from: "initiator".into(),
+        to: link.table.name.clone(),
     }
 }
 
@@ -126,7 +126,7 @@ fn refusal(socket: &Socket) -> Option<Cause> {
 #[test]
 fn garbage_is_dropped_and_others_are_served() {
     let mut link = open();
-    let (silent, noisy, good) = (call(&link), call(&link), call(&link));
+    let (silent, noisy, good) = (connect(&link), connect(&link), connect(&link));
     noisy.send(b"GET / HTTP/1.0\r\n\r\n", None).expect("room");
     let spare = Spare::new(Params::of_environment()).expect("memory");
     let bytes = Greeting::Hello(hello(&link)).emit();
@@ -135,20 +135,20 @@ fn garbage_is_dropped_and_others_are_served() {
     assert!(is_closed(&noisy));
     assert!(matches!(answer(&good), Some(Greeting::Accept(_))));
     assert!(!is_closed(&silent));
-    let _late = call(&link);
+    let _late = connect(&link);
     poll(&mut link, 1_000_000);
     assert!(is_closed(&silent), "it had its time");
 }
 
 #[test]
-fn a_hello_that_waited_for_this_side_is_heard_however_late() {
+fn a_hello_that_waited_for_this_side_is_read_however_late() {
     let mut link = open();
-    let socket = call(&link);
+    let socket = connect(&link);
     poll(&mut link, 0);
     let spare = Spare::new(Params::of_environment()).expect("memory");
     let bytes = Greeting::Hello(hello(&link)).emit();
     socket.send(&bytes, Some(spare.file.as_fd())).expect("room");
-    let _another = call(&link);
+    let _another = connect(&link);
     poll(&mut link, 1_000_000);
     assert!(matches!(answer(&socket), Some(Greeting::Accept(_))));
 }
@@ -156,7 +156,7 @@ fn a_hello_that_waited_for_this_side_is_heard_however_late() {
 #[test]
 fn another_version_is_told_so() {
     let mut link = open();
-    let socket = call(&link);
+    let socket = connect(&link);
     let mut bytes = Greeting::Hello(hello(&link)).emit();
     bytes[8] = 99;
     socket.send(&bytes, None).expect("room");
@@ -168,7 +168,7 @@ fn another_version_is_told_so() {
 #[test]
 fn a_hello_must_bring_the_memory_that_it_describes() {
     let mut link = open();
-    let (none, wrong) = (call(&link), call(&link));
+    let (none, wrong) = (connect(&link), connect(&link));
     none.send(&Greeting::Hello(hello(&link)).emit(), None)
         .expect("room");
     let large = Hello {
@@ -184,11 +184,11 @@ fn a_hello_must_bring_the_memory_that_it_describes() {
 }
 
 #[test]
-fn a_caller_that_looks_for_somebody_else_is_told_so() {
+fn a_hello_for_another_endpoint_is_refused_with_the_cause() {
     let mut link = open();
-    let socket = call(&link);
+    let socket = connect(&link);
     let lost = Hello {
-        to: "somebody else".into(),
+        to: "another endpoint".into(),
         ..hello(&link)
     };
     let spare = Spare::new(Params::of_environment()).expect("memory");
@@ -199,15 +199,15 @@ fn a_caller_that_looks_for_somebody_else_is_told_so() {
 }
 
 #[test]
-fn a_caller_that_is_never_ready_is_given_up_where_time_is_limited() {
+fn an_initiator_that_is_never_ready_is_given_up_where_time_is_limited() {
     let mut link = impatient();
-    let socket = call(&link);
+    let socket = connect(&link);
     let spare = Spare::new(Params::of_environment()).expect("memory");
     let bytes = Greeting::Hello(hello(&link)).emit();
     socket.send(&bytes, Some(spare.file.as_fd())).expect("room");
     poll(&mut link, 0);
     assert!(matches!(answer(&socket), Some(Greeting::Accept(_))));
-    assert_eq!(poll(&mut link, 1_000_000), [], "nobody waited for it");
+    assert_eq!(poll(&mut link, 1_000_000), [], "no operation waited for it");
     assert!(is_closed(&socket));
 }
 
@@ -220,7 +220,7 @@ fn impostor(name: &str) -> Socket {
 
 #[test]
 fn a_peer_that_lives_is_waited_for_and_one_that_ends_is_not() {
-    let name = format!("busy-with-itself-{}", std::process::id());
+    let name = format!("active-with-itself-{}", std::process::id());
     let computing = impostor(&name);
     let mut link = open();
     let peer = want(&mut link, &name);
@@ -246,7 +246,7 @@ fn a_peer_that_never_answers_is_given_up_where_time_is_limited() {
 }
 
 #[test]
-fn every_answer_but_accept_ends_the_call_with_its_cause() {
+fn every_answer_but_accept_ends_the_handshake_with_its_cause() {
     let refuse = |cause| {
         Greeting::Refuse(Refuse {
             cause,
@@ -273,7 +273,7 @@ fn every_answer_but_accept_ends_the_call_with_its_cause() {
     for (bytes, errno) in cases {
         want(&mut link, &name);
         poll(&mut link, 0);
-        let socket = rude.accept().expect("a listener").expect("a caller");
+        let socket = rude.accept().expect("a listener").expect("an initiator");
         assert!(matches!(answer(&socket), Some(Greeting::Hello(_))));
         socket.send(&bytes, None).expect("room");
         assert_eq!(poll(&mut link, 1), [(peer, errno)], "{bytes:?}");
@@ -286,22 +286,22 @@ fn every_answer_but_accept_ends_the_call_with_its_cause() {
 }
 
 #[test]
-fn a_call_that_yields_calls_again_if_the_other_one_is_lost() {
+fn a_hello_that_yields_is_sent_again_if_the_other_one_is_lost() {
     let name = format!("crossed-{}", std::process::id());
     let rude = impostor(&name);
     let mut link = open();
     let peer = want(&mut link, &name);
     poll(&mut link, 0);
-    let socket = rude.accept().expect("a listener").expect("a caller");
+    let socket = rude.accept().expect("a listener").expect("an initiator");
     let crossed = Greeting::Refuse(Refuse {
         cause: Cause::Crossed,
         text: String::new(),
     });
     socket.send(&crossed.emit(), None).expect("room");
     assert_eq!(poll(&mut link, 1), []);
-    assert!(matches!(rude.accept(), Ok(None)), "the other call counts");
+    assert!(matches!(rude.accept(), Ok(None)), "the other hello counts");
     assert_eq!(poll(&mut link, 2_000), []);
-    let again = rude.accept().expect("a listener").expect("a caller");
+    let again = rude.accept().expect("a listener").expect("an initiator");
     assert!(matches!(answer(&again), Some(Greeting::Hello(_))));
     drop(again);
     assert_eq!(poll(&mut link, 2_001), [(peer, Errno::CONNREFUSED)]);
@@ -309,7 +309,7 @@ fn a_call_that_yields_calls_again_if_the_other_one_is_lost() {
 
 #[test]
 fn a_full_backlog_is_tried_again() {
-    let name = format!("busy-{}", std::process::id());
+    let name = format!("active-{}", std::process::id());
     let busy = impostor(&name);
     busy.listen_with(0).expect("a socket");
     let first = Socket::connect(&socket_name(&name)).expect("room for one");
@@ -319,7 +319,7 @@ fn a_full_backlog_is_tried_again() {
     let accepted = busy.accept().expect("a listener");
     assert!(accepted.is_some());
     poll(&mut link, 1);
-    let second = busy.accept().expect("a listener").expect("the call came");
+    let second = busy.accept().expect("a listener").expect("it connects");
     assert!(matches!(answer(&second), Some(Greeting::Hello(_))));
     drop(first);
 }

@@ -1,4 +1,5 @@
-//! How long messages end whose other process ends, or may be in the middle of copying them. docs/protocol/shm.md 6.6.
+//! How long messages end while the other process ends, or may be in the middle of copying them. docs/protocol/shm.md
+//! 6.6.
 
 use std::thread;
 use std::time::{Duration, Instant as Clock};
@@ -10,79 +11,84 @@ use oxifabric_types::Errno;
 use super::ShmLink;
 use crate::NAME;
 
-/// How long a sender that lives may take for a chunk that it has claimed: longer than one that has lost the processor on a crowded
-/// machine, or waits for pages, and bounded, since one that is stopped may never go on.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a sender that lives may take for a chunk that it has claimed: longer than one that has lost the processor
+/// on a crowded machine, or waits for pages, and bounded, since one that is stopped may never go on.
+const LATE_COPY_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl ShmLink {
-    /// Before memory of a process is touched: ends the pair if the process has ended, since its number may be another one's.
+    /// Ends the connection of a process that has ended, before its memory is touched: its number may be another
+    /// process's.
     pub(super) fn end_if_gone(&mut self, index: usize) {
-        let Some(pair) = self.pairs.get_mut(index) else {
+        let Some(conn) = self.conns.get_mut(index) else {
             return;
         };
-        if pair.process.ran_just_now() {
+        if conn.process.ran_just_now() {
             return;
         }
-        pair.desk.give_up(Errno::CONNRESET);
-        let peer = pair.peer;
-        self.end_pair(peer);
+        conn.cma.give_up(Errno::CONNRESET);
+        let peer = conn.peer;
+        self.end_conn(peer);
     }
 
-    /// Closes a pair that is over, unless a sender may still write into buffers of its pulls. Returns whether it is closed.
+    /// Closes a connection that is over, unless a sender may still write into buffers of its pulls. Returns whether it is closed.
     #[cold]
     #[inline(never)]
     pub(super) fn finish(&mut self, index: usize, sink: &mut impl Sink) -> bool {
         let settled = self.settle(index, sink);
         if settled {
-            self.close_pair(index, sink);
+            self.close_conn(index, sink);
         }
         settled
     }
 
-    /// Stops the long messages of a pair that is over. Returns whether no process writes into their buffers any more.
+    /// Stops the long messages of a connection that is over. Returns whether no process writes into their buffers any more.
     ///
-    /// A sender that lives may be in the middle of a chunk. It is waited for without keeping others waiting.
+    /// A sender that lives may be in the middle of a chunk. This side waits for it, and goes on with other connections
+    /// meanwhile.
     fn settle(&mut self, index: usize, sink: &mut impl Sink) -> bool {
-        let Some(pair) = self.pairs.get_mut(index) else {
+        let Some(conn) = self.conns.get_mut(index) else {
             return true;
         };
-        let why = pair.ending.unwrap_or(Errno::CONNRESET);
-        for token in pair.desk.stop() {
+        let why = conn.ending.unwrap_or(Errno::CONNRESET);
+        for token in conn.cma.stop() {
             sink.pulled(token, Err(why));
         }
-        if pair.desk.is_idle() || !pair.process.runs() {
+        if conn.cma.is_idle() || !conn.process.runs() {
             return true;
         }
-        let until = *pair.settled_by.get_or_insert(self.now.after(PATIENCE));
+        let until = *conn
+            .settled_by
+            .get_or_insert(self.now.after(LATE_COPY_TIMEOUT));
         if self.now < until {
             return false;
         }
-        warn_of_late_copy(pair.process.pid());
+        warn_of_late_copy(conn.process.pid());
         true
     }
 
-    /// The same for all pairs when the endpoint closes, which waits for it.
+    /// Stops the long messages of all connections when the endpoint closes, and waits for what senders are copying.
     pub(super) fn settle_all(&mut self) {
-        let deadline = Clock::now() + PATIENCE;
-        for pair in self.pairs.iter_mut() {
-            pair.desk.stop();
-            while !pair.desk.is_idle() && pair.process.runs() {
+        let deadline = Clock::now() + LATE_COPY_TIMEOUT;
+        for conn in self.conns.iter_mut() {
+            conn.cma.stop();
+            while !conn.cma.is_idle() && conn.process.runs() {
                 if Clock::now() >= deadline {
-                    warn_of_late_copy(pair.process.pid());
+                    warn_of_late_copy(conn.process.pid());
                     break;
                 }
                 thread::yield_now();
-                pair.desk.stop();
+                conn.cma.stop();
             }
         }
     }
 }
 
-/// A sender has claimed a part of a long message and neither copies it nor ends: it is stopped, or breaks the rules.
+/// Warns of a sender that has claimed a part of a long message and neither copies it nor ends: it is stopped, or breaks
+/// the rules.
 fn warn_of_late_copy(pid: i32) {
     log::warn!(
         NAME,
         EpData,
-        "process {pid} may still write into the buffer of a receive that has ended: it has not copied its part in {PATIENCE:?}"
+        "process {pid} may still write into the buffer of a receive that has ended: it has not copied its part in {LATE_COPY_TIMEOUT:?}"
     );
 }

@@ -11,12 +11,13 @@ use oxifabric_types::Info;
 use oxifabric_wire::shm::cell::{self, Cell};
 
 use super::*;
-use crate::hostile::pair_with_stranger;
+use crate::hostile::untrusted_conn;
 use crate::region::Region;
 use crate::sys::identity::Identity;
 use crate::sys::socket::Credentials;
 
-/// Where the claims of the caller's first slot are, and what its helper has done: docs/protocol/shm.md 6.4.
+/// Where the claims of the initiator's first slot are, and the count of chunks that the sender has copied:
+/// docs/protocol/shm.md 6.4.
 const CLAIMS: usize = 64;
 const DONE: usize = 65;
 /// Three chunks.
@@ -26,7 +27,7 @@ const LONG: usize = 300_000;
 struct Ends {
     pulled: Vec<Result<(), Errno>>,
     down: Vec<PeerId>,
-    /// It has room for what arrives.
+    /// Whether the sink has room for what arrives.
     takes: bool,
 }
 
@@ -66,12 +67,12 @@ fn this_process() -> Credentials {
     Credentials { pid, uid: 0 }
 }
 
-/// Opens a pair with a peer that is this process, too.
+/// Opens a connection with a peer that is this process, too.
 fn meet(link: &mut ShmLink, name: &str) -> (PeerId, Region, UnixDatagram) {
     let peer = link.peers.named(name, &link.expected).expect("a name");
-    let (mut pair, theirs, socket) = pair_with_stranger(peer, true).expect("a pair");
-    pair.process = Identity::of(this_process());
-    link.pairs.add(pair, &mut link.peers);
+    let (mut conn, theirs, socket) = untrusted_conn(peer, true).expect("a connection");
+    conn.process = Identity::of(this_process());
+    link.conns.add(conn, &mut link.peers);
     (peer, theirs, socket)
 }
 
@@ -80,13 +81,17 @@ fn pull(link: &mut ShmLink, peer: PeerId, source: &[u8], target: &mut [u8]) {
     // The tests keep the target until the pull has ended.
     let into = crate::sys::memory::lend(target);
     let begun = link.pull(peer, &remote.expect("one piece"), into, RxToken(1));
-    begun.expect("an open pair");
+    begun.expect("an open connection");
 }
 
 /// The sender claims the last chunk.
 fn claim(theirs: &Region) {
     let word = theirs.head.word(CLAIMS);
-    assert_ne!(word.load(Ordering::Relaxed), 0, "help was asked for");
+    assert_ne!(
+        word.load(Ordering::Relaxed),
+        0,
+        "a sender's copy was requested"
+    );
     word.fetch_add(1, Ordering::Relaxed);
 }
 
@@ -97,7 +102,7 @@ fn a_buffer_is_given_back_when_a_live_sender_has_done_its_chunk() {
     let (peer, theirs, _socket) = meet(&mut link, "late");
     pull(&mut link, peer, &source, &mut target);
     claim(&theirs);
-    link.pair_of(peer).expect("it is open").fail(Errno::PROTO);
+    link.conn_of(peer).expect("it is open").fail(Errno::PROTO);
     for milliseconds in [0, 4_999] {
         let ends = poll(&mut link, milliseconds);
         assert_eq!((ends.pulled.len(), ends.down.len()), (0, 0));
@@ -117,7 +122,7 @@ fn a_sender_that_never_does_its_chunk_is_not_waited_for_without_end() {
     let (peer, theirs, _socket) = meet(&mut link, "stopped");
     pull(&mut link, peer, &source, &mut target);
     claim(&theirs);
-    link.pair_of(peer).expect("it is open").fail(Errno::PROTO);
+    link.conn_of(peer).expect("it is open").fail(Errno::PROTO);
     assert_eq!(poll(&mut link, 0).pulled, []);
     let ends = poll(&mut link, 5_000);
     assert_eq!(
@@ -136,7 +141,7 @@ fn an_endpoint_that_closes_waits_for_a_chunk_that_is_being_copied() {
     let copied = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // As one that has lost the processor in the middle.
+            // As a sender that has lost the processor in the middle.
             let start = Clock::now();
             while start.elapsed() < Duration::from_millis(300) {
                 thread::yield_now();
@@ -158,7 +163,7 @@ fn memory_of_the_next_process_of_a_number_is_not_read() {
     let mut link = open();
     let (peer, _theirs, _socket) = meet(&mut link, "replaced");
     assert_eq!(link.peers.name("replaced", &link.expected), Ok(peer));
-    link.pair_of(peer).expect("it is open").process = Identity::of_predecessor(this_process());
+    link.conn_of(peer).expect("it is open").process = Identity::of_predecessor(this_process());
     pull(&mut link, peer, &source, &mut target);
     let mut ends = poll(&mut link, 0);
     let rest = poll(&mut link, 1);
@@ -174,7 +179,7 @@ fn a_process_that_has_hung_up_and_goes_on_to_publish_ends_all_the_same() {
     let mut link = open();
     let (peer, mut theirs, _socket) = meet(&mut link, "endless");
     assert_eq!(link.peers.name("endless", &link.expected), Ok(peer));
-    link.end_pair(peer);
+    link.end_conn(peer);
     let (meta, words) = Cell {
         kind: Kind::Msg as u8,
         flags: 0,
@@ -204,18 +209,18 @@ fn a_process_that_has_hung_up_and_goes_on_to_publish_ends_all_the_same() {
 }
 
 #[test]
-fn messages_of_departed_callers_wait_for_room_in_a_bounded_number() {
+fn messages_of_departed_peers_wait_for_room_in_a_bounded_number() {
     let mut link = open();
     let mut meet_and_leave = |number: usize, named: bool| {
-        let name = format!("visitor {number}");
+        let name = format!("peer {number}");
         let (peer, mut theirs, socket) = meet(&mut link, &name);
         if named {
             link.peers.name(&name, &link.expected).expect("a name");
         }
         assert_eq!(theirs.tx.reserve(0), Ok(Some(0)));
         theirs.tx.push(&Default::default(), 0, false);
-        link.pair_of(peer).expect("it is open").stalled = true;
-        link.end_pair(peer);
+        link.conn_of(peer).expect("it is open").stalled = true;
+        link.end_conn(peer);
         drop(socket);
         poll(&mut link, 0).down
     };

@@ -1,21 +1,21 @@
-//! Which chunks of a message are whose, in words that both sides of a pair write.
+//! Which side copies which chunk of a message, in words that both sides of a connection write.
 
 use std::sync::atomic::Ordering;
 
 use crate::region::Side;
 use crate::sys::memory::Mapping;
 
-/// Tables of claims lie behind the doorbells' words; both sides have one.
+/// First word of the tables of claims, which lie behind the doorbells' words; both sides have one.
 const TABLE_WORD: usize = 64;
-/// Messages that one side may be helped with at a time.
+/// Messages of one side that the sender copies a part of at a time.
 pub(super) const SLOTS: usize = 8;
-/// Words of a slot: two lines, of which the first has the claims and the helper's count of done chunks. What the helper
-/// claims and what it has done are news at the same time, mostly.
+/// Words of a slot: two cache lines, of which the first has the claims and the count of chunks that the sender has
+/// copied. Both change at the same time, mostly.
 const SLOT_WORDS: usize = 16;
 const DONE_WORD: usize = 1;
-/// Most chunks that a claims word counts.
+/// Chunks that a claims word counts, at most.
 pub(super) const MAX_CHUNKS: u64 = (1 << 20) - 1;
-/// The helper's count when it could not write a chunk that it had claimed; it has stopped.
+/// The sender's count when it could not write a chunk that it had claimed; it has stopped.
 const FAILED: u64 = u64::MAX;
 
 /// The words of one slot.
@@ -28,13 +28,13 @@ pub(super) struct Slot<'a> {
 /// What both sides have claimed: chunks from the front and from the back, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Claims {
-    /// Tells this use of the slot from others.
+    /// Number that tells this use of the slot from others.
     pub(super) turn: u32,
     pub(super) front: u64,
     pub(super) back: u64,
 }
 
-/// From where one claims.
+/// The end of a message from which a side claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     Front,
@@ -44,17 +44,17 @@ pub(super) enum End {
 /// How the chunks of a message are shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Split {
-    /// Some are nobody's yet.
+    /// Some chunks are not claimed yet.
     Open,
-    /// All are claimed, so many of them by the helper.
+    /// All chunks are claimed, this many of them by the sender.
     Whole(u64),
-    /// The words make no sense.
+    /// The words break the protocol.
     Broken,
 }
 
-/// What the helper has done.
+/// What the sender has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Help {
+pub(super) enum SenderProgress {
     Done(u64),
     Failed,
 }
@@ -108,7 +108,7 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Tells whether all chunks are claimed, and how many by the helper.
+    /// Returns whether all chunks are claimed, and how many by the sender.
     pub(super) fn split(self, turn: u32, chunks: u64) -> Split {
         let claims = Claims::unpack(self.head.word(self.at).load(Ordering::Relaxed));
         match claims.front + claims.back {
@@ -119,8 +119,8 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// The helper says that a chunk is complete, or that it gives up.
-    pub(super) fn helped(self, written: bool) {
+    /// Counts a chunk that the sender has copied, or notes that it gives up.
+    pub(super) fn sender_copied(self, written: bool) {
         let done = self.head.word(self.at + DONE_WORD);
         let count = done.load(Ordering::Relaxed);
         let value = if written {
@@ -131,11 +131,11 @@ impl<'a> Slot<'a> {
         done.store(value, Ordering::Release);
     }
 
-    /// Returns what the helper has done; the chunks that it counts are complete.
-    pub(super) fn help(self) -> Help {
+    /// Returns what the sender has done; the chunks that it counts are complete.
+    pub(super) fn sender_progress(self) -> SenderProgress {
         match self.head.word(self.at + DONE_WORD).load(Ordering::Acquire) {
-            FAILED => Help::Failed,
-            done => Help::Done(done),
+            FAILED => SenderProgress::Failed,
+            done => SenderProgress::Done(done),
         }
     }
 }
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn both_ends_share_all_chunks_and_no_chunk_twice() {
         let head = Mapping::private(8192).expect("two pages");
-        let slot = Slot::new(&head, Side::Callee, SLOTS - 1);
+        let slot = Slot::new(&head, Side::Acceptor, SLOTS - 1);
         slot.begin(3);
         assert_eq!(
             slot.claim(2, 3, End::Front),
@@ -190,13 +190,13 @@ mod tests {
     }
 
     #[test]
-    fn help_is_counted_until_it_fails() {
+    fn copied_chunks_are_counted_until_one_fails() {
         let head = Mapping::private(8192).expect("two pages");
-        let slot = Slot::new(&head, Side::Caller, 0);
+        let slot = Slot::new(&head, Side::Initiator, 0);
         slot.begin(1);
-        slot.helped(true);
-        assert_eq!(slot.help(), Help::Done(1));
-        slot.helped(false);
-        assert_eq!(slot.help(), Help::Failed);
+        slot.sender_copied(true);
+        assert_eq!(slot.sender_progress(), SenderProgress::Done(1));
+        slot.sender_copied(false);
+        assert_eq!(slot.sender_progress(), SenderProgress::Failed);
     }
 }

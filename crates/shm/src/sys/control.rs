@@ -29,7 +29,7 @@ impl Control {
         Self { bytes: [0; SPACE] }
     }
 
-    /// Lets a message send this descriptor.
+    /// Makes a message send this descriptor.
     pub(super) fn put(&mut self, file: BorrowedFd<'_>, message: &mut libc::msghdr) {
         let header: *mut libc::cmsghdr = ptr::from_mut(self).cast();
         // SAFETY: the union is aligned as the header and has room for it and one descriptor behind it.
@@ -45,7 +45,7 @@ impl Control {
         message.msg_controllen = SPACE as _;
     }
 
-    /// Lets a message receive one descriptor.
+    /// Makes a message receive one descriptor.
     pub(super) fn make_room(&mut self, message: &mut libc::msghdr) {
         message.msg_control = ptr::from_mut(self).cast();
         message.msg_controllen = ONE as _;
@@ -57,7 +57,7 @@ impl Control {
     /// `InvalidData` when there were more; all of them are closed.
     pub(super) fn take(&self, message: &libc::msghdr) -> io::Result<Option<OwnedFd>> {
         let mut files = self.files(message);
-        // All are taken before any is judged.
+        // All are owned before any is refused.
         let surplus = files.split_off(files.len().min(1));
         if !surplus.is_empty() {
             return Err(io::ErrorKind::InvalidData.into());

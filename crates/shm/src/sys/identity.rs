@@ -1,7 +1,7 @@
 //! Which process a number stands for: the number of a process that has ended belongs to another one sooner or later.
 //!
 //! Long messages are read from a process by its number, process_vm_readv(2). An [`Identity`] holds the process by a descriptor
-//! (pidfd_open(2)), or knows when it started, so that the next owner of the number is never taken for it.
+//! (pidfd_open(2)), or has its start time, so that the next owner of the number is never taken for it.
 
 use std::fs;
 use std::io;
@@ -11,18 +11,18 @@ use std::time::{Duration, Instant};
 use super::check;
 use super::socket::Credentials;
 
-/// For how long a process that was seen to run is believed to. Numbers are given out in turn, so that one comes again after
-/// all others only: at least 300 processes (the smallest pid_max) would have to start within this time.
-const BELIEF: Duration = Duration::from_millis(1);
+/// How long a process that was seen to run is taken to run still. Numbers are given out in turn, so that one comes
+/// again after all others only: at least 300 processes (the smallest pid_max) would have to start within this time.
+const RECHECK_AFTER: Duration = Duration::from_millis(1);
 
-/// Descriptors of processes take the lower part of what the process may open, one in this many. Beyond, where an endpoint has hundreds of
-/// peers, times of start are compared, which costs more and no descriptor.
-const SHARE: u64 = 2;
+/// One in this many of the descriptors that the process may open, the lower part, may be those of processes. Beyond,
+/// where an endpoint has hundreds of peers, start times are compared, which costs more and no descriptor.
+const DESCRIPTOR_SHARE: u64 = 2;
 
 /// The process at the other end of a socket.
 #[derive(Debug)]
 pub(crate) struct Identity {
-    who: Credentials,
+    credentials: Credentials,
     hold: Hold,
     seen: Option<Instant>,
 }
@@ -41,10 +41,10 @@ enum Hold {
 }
 
 impl Identity {
-    /// Finds the process that has made a socket's other end. If it has ended already, another one may be found: what it says of
-    /// its memory tells.
-    pub(crate) fn of(who: Credentials) -> Self {
-        let hold = match who.pid {
+    /// Finds the process that has made a socket's other end. If it has ended already, another one may be found, which
+    /// the incarnation number in its memory tells.
+    pub(crate) fn of(credentials: Credentials) -> Self {
+        let hold = match credentials.pid {
             ..=0 => Hold::Nothing,
             pid => open(pid)
                 .map(Hold::Descriptor)
@@ -52,29 +52,33 @@ impl Identity {
                 .unwrap_or(Hold::Nothing),
         };
         let seen = None;
-        Self { who, hold, seen }
+        Self {
+            credentials,
+            hold,
+            seen,
+        }
     }
 
-    /// Makes an earlier process of the same number, which has ended.
+    /// Returns an earlier process of the same number, which has ended.
     #[cfg(test)]
-    pub(crate) fn of_predecessor(who: Credentials) -> Self {
+    pub(crate) fn of_predecessor(credentials: Credentials) -> Self {
         Self {
             hold: Hold::Started(0),
-            ..Self::of(who)
+            ..Self::of(credentials)
         }
     }
 
     /// Returns the process's number; zero when it cannot be seen.
     pub(crate) const fn pid(&self) -> i32 {
-        self.who.pid
+        self.credentials.pid
     }
 
     /// Returns the process's effective user when the connection was made.
     pub(crate) const fn uid(&self) -> u32 {
-        self.who.uid
+        self.credentials.uid
     }
 
-    /// Tells whether the process can be told from a later one of its number.
+    /// Returns whether the process can be told from a later one of its number.
     pub(crate) const fn is_certain(&self) -> bool {
         !matches!(self.hold, Hold::Nothing)
     }
@@ -87,29 +91,29 @@ impl Identity {
         }
     }
 
-    /// Tells whether the process still runs; one that cannot be seen is said to.
+    /// Returns whether the process still runs; true of one that cannot be seen.
     pub(crate) fn runs(&self) -> bool {
         match &self.hold {
             Hold::Descriptor(file) => !is_readable(file),
-            Hold::Started(time) => started(self.who.pid).is_ok_and(|now| now == *time),
+            Hold::Started(time) => started(self.credentials.pid).is_ok_and(|now| now == *time),
             Hold::Nothing => true,
             Hold::Ended => false,
         }
     }
 
     /// Gives back the descriptor of a process that has ended.
-    pub(crate) fn let_go(&mut self) {
+    pub(crate) fn release_if_ended(&mut self) {
         if !self.runs() {
             self.hold = Hold::Ended;
             self.seen = None;
         }
     }
 
-    /// The same, or that it did a moment ago: before anything is read from it or written to it.
+    /// Returns whether the process runs, or did a moment ago: before anything is read from it or written to it.
     pub(crate) fn ran_just_now(&mut self) -> bool {
         let now = Instant::now();
         if let Some(seen) = self.seen
-            && now.duration_since(seen) < BELIEF
+            && now.duration_since(seen) < RECHECK_AFTER
         {
             return true;
         }
@@ -124,8 +128,8 @@ fn open(pid: i32) -> io::Result<OwnedFd> {
     let fd = check(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) } as libc::c_int)?;
     // SAFETY: no other code knows the descriptor.
     let file = unsafe { OwnedFd::from_raw_fd(fd) };
-    // The lowest free number is given out, so that it says how many there are.
-    if fd as u64 >= most_descriptors() / SHARE {
+    // The lowest free number is given out, so that it shows how many there are.
+    if fd as u64 >= most_descriptors() / DESCRIPTOR_SHARE {
         return Err(io::Error::from_raw_os_error(libc::EMFILE));
     }
     Ok(file)
@@ -179,10 +183,10 @@ mod tests {
 
     fn identity_of(child: &Child, hold: Hold) -> Identity {
         let pid = child.id() as i32;
-        let who = Credentials { pid, uid: 0 };
+        let credentials = Credentials { pid, uid: 0 };
         Identity {
             hold,
-            ..Identity::of(who)
+            ..Identity::of(credentials)
         }
     }
 

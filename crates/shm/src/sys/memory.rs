@@ -19,12 +19,12 @@ pub(crate) type Tx = Producer<RawMemory<Arc<Mapping>>>;
 /// The receiving side of a lane in a mapping.
 pub(crate) type Rx = Consumer<RawMemory<Arc<Mapping>>>;
 
-/// Creates a file without a name that lives as long as somebody has it open or mapped.
+/// Creates a file without a name that lives as long as a process has it open or mapped.
 pub(crate) fn memfd() -> io::Result<OwnedFd> {
     memfd_with(0)
 }
 
-/// The same of huge pages, of which none needs to be there.
+/// Creates such a file of huge pages, of which none needs to be there.
 #[cfg(test)]
 pub(crate) fn memfd_of_huge_pages() -> io::Result<OwnedFd> {
     memfd_with(libc::MFD_HUGETLB)
@@ -34,17 +34,17 @@ fn memfd_with(kind: libc::c_uint) -> io::Result<OwnedFd> {
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING | kind;
     // SAFETY: the name is a C string; a new descriptor is returned.
     let fd = check(unsafe { libc::memfd_create(c"oxifabric-shm".as_ptr(), flags) })?;
-    // SAFETY: nobody else knows the descriptor.
+    // SAFETY: no other code has the descriptor.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Creates a file without a name in a folder, which lives as long.
+/// Creates a file without a name in a folder, which lives as long as a process has it open or mapped.
 pub(crate) fn tmpfile(folder: &Path) -> io::Result<OwnedFd> {
     let path = CString::new(folder.as_os_str().as_bytes())?;
     let flags = libc::O_TMPFILE | libc::O_RDWR | libc::O_CLOEXEC | libc::O_EXCL;
     // SAFETY: the path is a C string; a new descriptor is returned.
     let fd = check(unsafe { libc::open(path.as_ptr(), flags, 0o600) })?;
-    // SAFETY: nobody else knows the descriptor.
+    // SAFETY: no other code has the descriptor.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -62,15 +62,16 @@ pub(crate) fn reserve(file: BorrowedFd<'_>, size: usize) -> io::Result<()> {
     check(unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, size) }).map(drop)
 }
 
-/// Forbids everybody to change the size of a memfd.
+/// Forbids every process to change the size of a memfd.
 pub(crate) fn seal(file: BorrowedFd<'_>) -> io::Result<()> {
     let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
     // SAFETY: plain system call on an open descriptor.
     check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) }).map(drop)
 }
 
-/// Tells whether a file is plain memory or a plain file: no device, and none of huge pages, which can be missing when they are
-/// touched although they were allocated (another descriptor may punch holes), so that a signal kills this process.
+/// Returns whether a file is plain memory or a plain file: no device, and none of huge pages, which can be missing when
+/// they are touched although they were allocated (another descriptor may punch holes), so that a signal kills this
+/// process.
 pub(crate) fn is_plain(file: BorrowedFd<'_>) -> bool {
     const HUGETLBFS: i64 = 0x9584_58f6;
     let mut system = std::mem::MaybeUninit::<libc::statfs>::uninit();
@@ -85,14 +86,14 @@ pub(crate) fn is_plain(file: BorrowedFd<'_>) -> bool {
     is_file && kind as i64 & 0xffff_ffff != HUGETLBFS
 }
 
-/// Tells whether a file can be read and written by its descriptor.
+/// Returns whether a file can be read and written by its descriptor.
 pub(crate) fn is_writable(file: BorrowedFd<'_>) -> bool {
     // SAFETY: plain system call on an open descriptor.
     let flags = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) };
     flags >= 0 && flags & libc::O_ACCMODE == libc::O_RDWR && flags & libc::O_PATH == 0
 }
 
-/// Tells whether a file can never become shorter.
+/// Returns whether a file can never become shorter.
 pub(crate) fn is_sealed(file: BorrowedFd<'_>) -> bool {
     // SAFETY: plain system call on an open descriptor.
     let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
@@ -205,7 +206,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped by `map` with this size; nobody holds a part of it any more.
+        // SAFETY: mapped by `map` with this size; no other object holds a part of it any more.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.size) };
     }
 }

@@ -116,7 +116,7 @@ pub(crate) struct ForkMark {
 }
 
 impl ForkMark {
-    /// Returns the mark of this process. Where the kernel cannot make one (before 4.14), nobody looks like a child.
+    /// Returns the mark of this process. Where the kernel cannot make one (before 4.14), no process looks like a child.
     pub(crate) fn here() -> Self {
         static WORD: OnceLock<Option<Mapping>> = OnceLock::new();
         let word = WORD.get_or_init(|| {
@@ -134,7 +134,7 @@ impl ForkMark {
         }
     }
 
-    /// Tells whether this process is a child of the one that took the mark.
+    /// Returns whether this process is a child of the one that took the mark.
     #[inline]
     pub(crate) fn is_foreign(self) -> bool {
         self.word

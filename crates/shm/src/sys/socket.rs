@@ -22,7 +22,7 @@ pub(crate) struct Socket(OwnedFd);
 /// What came.
 #[derive(Debug)]
 pub(crate) enum Received {
-    /// A packet of so many bytes.
+    /// A packet of this many bytes.
     Packet(usize),
     /// Nothing yet.
     Nothing,
@@ -30,7 +30,7 @@ pub(crate) enum Received {
     Closed,
 }
 
-/// Who is at the other end, as the kernel says.
+/// The process and the user at the other end, from the kernel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Credentials {
     /// Process, as seen from here; zero when it cannot be seen.
@@ -50,11 +50,11 @@ impl Socket {
         let kind = libc::SOCK_SEQPACKET | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         // SAFETY: a new descriptor is returned.
         let fd = check(unsafe { libc::socket(libc::AF_UNIX, kind, 0) })?;
-        // SAFETY: nobody else knows the descriptor.
+        // SAFETY: no other code has the descriptor.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Makes a socket with this name; nobody can connect before [`Socket::listen`].
+    /// Makes a socket with this name; no peer can connect before [`Socket::listen`].
     pub(crate) fn bind(name: &[u8]) -> io::Result<Self> {
         let socket = Self::new()?;
         let (address, len) = address(name)?;
@@ -68,7 +68,7 @@ impl Socket {
         self.listen_with(4096)
     }
 
-    /// The same with room for so many connections that nobody has taken yet; the kernel has a limit of its own.
+    /// Starts to take connections, with a backlog of this length; the kernel has a limit of its own.
     pub(crate) fn listen_with(&self, backlog: libc::c_int) -> io::Result<()> {
         // SAFETY: plain system call on an open descriptor.
         check(unsafe { libc::listen(self.raw(), backlog) }).map(drop)
@@ -80,7 +80,7 @@ impl Socket {
         // SAFETY: no address is asked for; a new descriptor is returned.
         let fd = unsafe { libc::accept4(self.raw(), ptr::null_mut(), ptr::null_mut(), flags) };
         match check(fd) {
-            // SAFETY: nobody else knows the descriptor.
+            // SAFETY: no other code has the descriptor.
             Ok(fd) => Ok(Some(Self(unsafe { OwnedFd::from_raw_fd(fd) }))),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
             Err(error) => Err(error),
@@ -121,7 +121,7 @@ impl Socket {
     /// Takes the next packet, which brings no descriptor; what does not fit into `bytes` is lost.
     ///
     /// # Errors
-    /// `InvalidData` when it brings one, or more: they are closed. Else what the system says.
+    /// `InvalidData` when it brings one, or more: they are closed. Else what the system returns.
     pub(crate) fn receive(&self, bytes: &mut [u8]) -> io::Result<Received> {
         let mut piece = piece_of(bytes);
         let mut message = header(&mut piece);
@@ -130,7 +130,7 @@ impl Socket {
         Ok(received)
     }
 
-    /// The same of a packet that may bring one descriptor.
+    /// Takes the next packet, which may bring one descriptor.
     ///
     /// # Errors
     /// As [`Socket::receive`] for more descriptors than one.
@@ -177,7 +177,7 @@ impl Socket {
         Ok(Received::Closed)
     }
 
-    /// Returns who is at the other end. Of a connected socket that is who called listen(2).
+    /// Returns the process and user at the other end. Of a connected socket that is the one that called listen(2).
     pub(crate) fn credentials(&self) -> io::Result<Credentials> {
         let mut cred = MaybeUninit::<libc::ucred>::zeroed();
         let mut len = mem::size_of::<libc::ucred>() as libc::socklen_t;

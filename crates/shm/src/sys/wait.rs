@@ -31,7 +31,7 @@ impl Epoll {
     pub(crate) fn new() -> io::Result<Self> {
         // SAFETY: a new descriptor is returned.
         let fd = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
-        // SAFETY: nobody else knows the descriptor.
+        // SAFETY: no other code has the descriptor.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 

@@ -1,4 +1,4 @@
-//! A sink that remembers, and drivers that poll until something is so.
+//! A sink that records, and drivers that poll until a condition holds.
 #![allow(dead_code, unreachable_pub)]
 
 use std::collections::VecDeque;
@@ -20,7 +20,7 @@ pub struct Arrived {
     pub header: Header,
     pub body: Vec<u8>,
     pub remote: Option<RemoteIov>,
-    /// Of an access.
+    /// Targets of an access.
     pub targets: Vec<Target>,
 }
 
@@ -30,7 +30,7 @@ pub struct Recorder {
     pub pulled: Vec<(RxToken, Result<(), Errno>)>,
     pub writable: Vec<PeerId>,
     pub down: Vec<(PeerId, Errno)>,
-    /// Take so many arrivals, then stall.
+    /// Arrivals to take before the sink stalls.
     pub room: Option<usize>,
     pub stalls: usize,
 }
@@ -135,7 +135,7 @@ impl Port {
         self.link.poll(now, &mut self.sink)
     }
 
-    /// Polls until something is so.
+    /// Polls until a condition holds.
     pub fn until(&mut self, what: &str, mut done: impl FnMut(&Recorder) -> bool) {
         let start = Clock::now();
         while !done(&self.sink) {
@@ -180,7 +180,7 @@ impl Port {
     }
 }
 
-/// Polls both until something is so of either.
+/// Polls both until a condition holds.
 pub fn both(
     what: &str,
     a: &mut Port,
@@ -201,7 +201,7 @@ pub fn both(
     }
 }
 
-/// Opens two endpoints and a pair between them; the first has called. Returns how each names the other.
+/// Opens two endpoints and a connection between them; the first is the initiator. Returns how each names the other.
 pub fn pair(params: &Params) -> (Port, Port, PeerId, PeerId) {
     let (mut a, mut b) = (Port::open(params), Port::open(params));
     let b_at_a = a.peer(&b);

@@ -1,11 +1,11 @@
-//! Callers that take more than they should.
+//! Initiators that take more than they should.
 
 use super::*;
 
 #[test]
-fn descriptors_that_no_packet_of_the_greeting_brings_end_the_call() {
+fn descriptors_that_no_packet_of_the_greeting_brings_end_the_handshake() {
     let mut link = open();
-    let socket = call(&link);
+    let socket = connect(&link);
     let spare = Spare::new(Params::of_environment()).expect("memory");
     let bytes = Greeting::Hello(hello(&link)).emit();
     socket.send(&bytes, Some(spare.file.as_fd())).expect("room");
@@ -18,11 +18,11 @@ fn descriptors_that_no_packet_of_the_greeting_brings_end_the_call() {
 }
 
 #[test]
-fn of_many_silent_callers_the_oldest_go_unless_they_have_spoken() {
+fn of_many_pending_connections_the_oldest_go_unless_their_hello_has_come() {
     let mut link = open();
-    let late = call(&link);
+    let late = connect(&link);
     poll(&mut link, 0);
-    let silent: Vec<_> = (0..200).map(|_| call(&link)).collect();
+    let silent: Vec<_> = (0..200).map(|_| connect(&link)).collect();
     let spare = Spare::new(Params::of_environment()).expect("memory");
     let bytes = Greeting::Hello(hello(&link)).emit();
     late.send(&bytes, Some(spare.file.as_fd())).expect("room");
@@ -37,26 +37,29 @@ fn of_many_silent_callers_the_oldest_go_unless_they_have_spoken() {
 }
 
 #[test]
-fn a_closed_door_keeps_no_thread_awake_and_opens_again() {
+fn a_paused_listener_keeps_no_thread_awake_and_accepts_again() {
     let mut link = open();
-    let noisy = call(&link);
+    let noisy = connect(&link);
     noisy.send(b"GET / HTTP/1.0\r\n\r\n", None).expect("room");
     poll(&mut link, 0);
     assert!(is_closed(&noisy));
-    let late = call(&link);
+    let late = connect(&link);
     let bytes = Greeting::Hello(Hello {
-        to: "somebody else".into(),
+        to: "another endpoint".into(),
         ..hello(&link)
     });
     let spare = Spare::new(Params::of_environment()).expect("memory");
     late.send(&bytes.emit(), Some(spare.file.as_fd()))
         .expect("room");
-    link.board
-        .close_door(Instant::default().after(Duration::from_millis(100)));
+    link.table
+        .pause_accept(Instant::default().after(Duration::from_millis(100)));
     poll(&mut link, 99);
     assert_eq!(refusal(&late), None);
-    assert!(link.arm(), "there is nothing to do before it opens");
-    assert!(link.board.epoll.ready().tokens().is_empty());
+    assert!(
+        link.arm(),
+        "there is nothing to do before the pause is over"
+    );
+    assert!(link.table.epoll.ready().tokens().is_empty());
     poll(&mut link, 100);
     assert_eq!(refusal(&late), Some(Cause::Name));
 }
@@ -64,7 +67,7 @@ fn a_closed_door_keeps_no_thread_awake_and_opens_again() {
 #[test]
 fn an_endpoint_that_lives_is_not_replaced_by_one_that_claims_its_name() {
     let mut link = open();
-    let (old, new) = (call(&link), call(&link));
+    let (old, new) = (connect(&link), connect(&link));
     let say = |socket: &Socket, incarnation| {
         let spare = Spare::new(Params::of_environment()).expect("memory");
         let bytes = Greeting::Hello(Hello {
@@ -75,7 +78,7 @@ fn an_endpoint_that_lives_is_not_replaced_by_one_that_claims_its_name() {
         sent.expect("room");
     };
     say(&old, 1);
-    let (late, early) = (call(&link), 14_999);
+    let (late, early) = (connect(&link), 14_999);
     say(&new, 2);
     poll(&mut link, 0);
     assert!(matches!(answer(&old), Some(Greeting::Accept(_))));

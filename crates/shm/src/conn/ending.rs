@@ -1,18 +1,18 @@
-//! How a pair ends: what was published is delivered, unless it can never be complete. docs/protocol/shm.md "The end".
+//! How a connection ends: what was published is delivered, unless it can never be complete. docs/protocol/shm.md "The end".
 
 use oxifabric_engine::{Header, Kind};
 use oxifabric_sync::lane::Cell as LaneCell;
 use oxifabric_types::Errno;
 use oxifabric_wire::shm::cell::{self, Cell};
 
-use super::{Pair, header_of, is_offer};
+use super::{Conn, header_of, is_rts};
 
-/// At most so many cells are searched for the rest of a message whose sender is gone: as many as the lanes that this library makes have by
-/// default. One that has not ended then may be complete.
+/// Cells that are searched at most for the rest of a message whose sender is gone: as many as a lane of this library
+/// has by default. A message that has not ended then may be complete.
 const LONGEST_LOOK: u64 = 256;
 
-impl Pair {
-    /// The other side is gone: what it has published until now is delivered, and then the pair is over.
+impl Conn {
+    /// Begins to end: what the other side has published until now is delivered, and then the connection is over.
     pub(crate) fn end(&mut self, why: Errno) {
         if self.ending.is_none() {
             self.ending = Some(why);
@@ -20,12 +20,12 @@ impl Pair {
         }
     }
 
-    /// Tells whether nothing of the other side has been offered to the sink.
-    pub(crate) fn was_silent(&self) -> bool {
+    /// Returns whether nothing of the other side has been delivered to the sink.
+    pub(crate) fn delivered_nothing(&self) -> bool {
         self.rx.taken() == 0 && !self.stalled && !self.broken && !self.rx.is_ready()
     }
 
-    /// The sink has room again.
+    /// Delivers again: the sink has room for arrivals.
     pub(crate) fn resume(&mut self) {
         self.stalled = false;
         self.cut_short = None;
@@ -33,7 +33,7 @@ impl Pair {
 
     #[cold]
     #[inline(never)]
-    pub(super) fn has_said_all(&mut self) -> bool {
+    pub(super) fn is_drained(&mut self) -> bool {
         if self.broken {
             return true;
         }
@@ -51,13 +51,13 @@ impl Pair {
         }
     }
 
-    /// Tells whether the message that stalls lacks something that only the other side could send: it would keep the pair for
-    /// as long as the application has no room for it, and never be complete.
+    /// Returns whether the stalled message lacks something that only the other side could send: it would keep the
+    /// connection as long as the application has no room for it, and never be complete.
     fn is_cut_short(&self) -> bool {
         let Some((header, ring_len)) = self.rx.peek().and_then(|cell| outline(&cell)) else {
             return false;
         };
-        if is_offer(header.kind) || asks(header.kind) {
+        if is_rts(header.kind) || asks(header.kind) {
             return true;
         }
         if !matches!(header.kind, Kind::Msg | Kind::Tagged | Kind::Collective) {
@@ -81,7 +81,7 @@ impl Pair {
     }
 }
 
-/// Tells whether a request asks for an answer.
+/// Returns whether a request asks for an answer.
 const fn asks(kind: Kind) -> bool {
     matches!(kind, Kind::Read | Kind::FetchAtomic | Kind::CompareAtomic)
 }

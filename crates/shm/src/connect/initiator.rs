@@ -1,4 +1,4 @@
-//! The calling side of an opening: it makes the memory, says hello, and ready once it was accepted.
+//! The initiating side of a handshake: it makes the memory, sends the hello, and ready once it was accepted.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -8,61 +8,62 @@ use oxifabric_engine::Sink;
 use oxifabric_types::{Errno, Instant, PeerId};
 use oxifabric_wire::shm::greeting::{Ability, Accept, Cause, Greeting, Hello, MAX_SIZE, Refuse};
 
+use crate::conn_table::ConnEntry;
 use crate::handshake;
 use crate::link::ShmLink;
-use crate::peer::{Half, Stage};
+use crate::peer::{ConnState, HalfOpen};
 use crate::region::{Region, Spare};
-use crate::switchboard::Conn;
 use crate::sys;
 use crate::sys::identity::Identity;
 use crate::sys::process;
 use crate::sys::socket::{Received, Socket};
 
-/// How long a call that counts more than this side's is waited for: it has arrived already, unless its caller is gone.
-const CROSSING: Duration = Duration::from_secs(1);
+/// How long this side waits for a hello that counts more than its own: it has arrived already, unless its initiator is
+/// gone.
+const CROSSED_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What a call has made.
-struct HalfCall {
+/// The memory and the peer of a hello that was sent.
+struct SentHello {
     region: Region,
     process: Identity,
 }
 
-/// Why a hello was not said.
-enum Unsaid {
-    /// The peer has hung up without a word.
+/// Why a hello was not sent.
+enum HelloError {
+    /// The peer has closed the connection without a refuse.
     HungUp,
-    /// Another try would be none the better.
+    /// An error that another try would not mend.
     Never(Errno, String),
 }
 
-impl Unsaid {
+impl HelloError {
     fn refused(refuse: Refuse) -> Self {
         Self::Never(handshake::errno_of(refuse.cause), refuse.text)
     }
 }
 
-/// Finds out why a hello could not be sent: a peer may have judged this process before it spoke.
-fn why_unsaid(socket: &Socket, error: &io::Error) -> Unsaid {
+/// Returns why a hello could not be sent: a peer may have refused this process before it read anything.
+fn hello_error(socket: &Socket, error: &io::Error) -> HelloError {
     if !matches!(
         error.kind(),
         io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
     ) {
-        return Unsaid::Never(sys::errno(error), format!("saying hello failed: {error}"));
+        return HelloError::Never(sys::errno(error), format!("saying hello failed: {error}"));
     }
     let mut bytes = [0; MAX_SIZE];
     let Ok(Received::Packet(len)) = socket.receive(&mut bytes) else {
-        return Unsaid::HungUp;
+        return HelloError::HungUp;
     };
     match Greeting::parse(&bytes[..len]) {
-        Ok(Greeting::Refuse(refuse)) => Unsaid::refused(refuse),
-        _ => Unsaid::HungUp,
+        Ok(Greeting::Refuse(refuse)) => HelloError::refused(refuse),
+        _ => HelloError::HungUp,
     }
 }
 
 impl ShmLink {
-    /// Connects to a peer and says hello; stays as it is when the peer's backlog is full, and while a peer that is not
-    /// there may still appear: programs that are started together do not become ready together.
-    pub(super) fn call(&mut self, peer: PeerId, patience: Instant, sink: &mut impl Sink) {
+    /// Connects to a peer and sends the hello; leaves the state as it is when the peer's backlog is full, and while a
+    /// peer that is not there may still appear: programs that are started together do not become ready together.
+    pub(super) fn connect(&mut self, peer: PeerId, patience: Instant, sink: &mut impl Sink) {
         let Some(name) = self.peers.get(peer).map(|peer| peer.name().to_owned()) else {
             return;
         };
@@ -84,64 +85,71 @@ impl ShmLink {
                 return self.fail(peer, sys::errno(&error), &why, sink);
             }
         };
-        match self.say_hello(&socket, name) {
-            Ok(half) => self.await_answer(peer, socket, half, sink),
-            // Too many callers were silent, and this one was the oldest: it lost the processor before it could speak.
-            Err(Unsaid::HungUp) if self.now < patience => {}
-            Err(Unsaid::HungUp) => {
+        match self.send_hello(&socket, name) {
+            Ok(half) => self.await_accept(peer, socket, half, sink),
+            // Too many connections were pending, and this one was the oldest: this process lost the processor before it
+            // could send.
+            Err(HelloError::HungUp) if self.now < patience => {}
+            Err(HelloError::HungUp) => {
                 let why = "it hung up before it was greeted";
                 self.fail(peer, Errno::CONNREFUSED, why, sink);
             }
-            Err(Unsaid::Never(errno, why)) => self.fail(peer, errno, &why, sink),
+            Err(HelloError::Never(errno, why)) => self.fail(peer, errno, &why, sink),
         }
     }
 
-    fn say_hello(&mut self, socket: &Socket, to: String) -> Result<HalfCall, Unsaid> {
-        let who = socket
+    fn send_hello(&mut self, socket: &Socket, to: String) -> Result<SentHello, HelloError> {
+        let credentials = socket
             .credentials()
-            .map_err(|error| Unsaid::Never(sys::errno(&error), error.to_string()))?;
-        handshake::check_owner(who, process::user(), &self.params.users)
-            .map_err(Unsaid::refused)?;
-        let spare = match self.board.spare.take() {
+            .map_err(|error| HelloError::Never(sys::errno(&error), error.to_string()))?;
+        handshake::check_owner(credentials, process::user(), &self.params.users)
+            .map_err(HelloError::refused)?;
+        let spare = match self.table.spare.take() {
             Some(spare) => Ok(spare),
             None => Spare::new(&self.params),
         };
         let made = spare.and_then(|spare| Ok((spare.map()?, spare)));
         let (region, spare) =
-            made.map_err(|error| Unsaid::Never(error.errno, error.to_string()))?;
+            made.map_err(|error| HelloError::Never(error.errno, error.to_string()))?;
         let hello = Greeting::Hello(Hello {
-            ability: self.board.ability(false),
-            incarnation: *self.board.incarnation,
-            probe: self.board.probe(),
+            ability: self.table.ability(false),
+            incarnation: *self.table.incarnation,
+            probe: self.table.probe(),
             cells: region.layout.cells() as u32,
             bytes: region.layout.bytes() as u32,
-            from: self.board.name.clone(),
+            from: self.table.name.clone(),
             to: to.into(),
         });
         socket
             .send(&hello.emit(), Some(spare.file.as_fd()))
-            .map_err(|error| why_unsaid(socket, &error))?;
-        Ok(HalfCall {
+            .map_err(|error| hello_error(socket, &error))?;
+        Ok(SentHello {
             region,
-            process: Identity::of(who),
+            process: Identity::of(credentials),
         })
     }
 
-    fn await_answer(&mut self, peer: PeerId, socket: Socket, call: HalfCall, sink: &mut impl Sink) {
-        let index = match self.board.add(&socket) {
+    fn await_accept(
+        &mut self,
+        peer: PeerId,
+        socket: Socket,
+        connect: SentHello,
+        sink: &mut impl Sink,
+    ) {
+        let index = match self.table.add(&socket) {
             Ok(index) => index,
             Err(error) => {
                 return self.fail(peer, sys::errno(&error), &error.to_string(), sink);
             }
         };
-        self.board.set(index, Conn::Called(socket, peer));
+        self.table.set(index, ConnEntry::HelloSent(socket, peer));
         let deadline = self.deadline();
         if let Some(known) = self.peers.get_mut(peer) {
-            known.stage = Stage::Called(Box::new(Half {
-                region: call.region,
+            known.state = ConnState::HelloSent(Box::new(HalfOpen {
+                region: connect.region,
                 deadline,
-                conn: index,
-                process: call.process,
+                entry: index,
+                process: connect.process,
                 ability: Ability::empty(),
                 incarnation: 0,
                 reads: Err(String::new()),
@@ -149,7 +157,7 @@ impl ShmLink {
         }
     }
 
-    pub(super) fn hear_answer(
+    pub(super) fn read_answer(
         &mut self,
         index: usize,
         socket: Socket,
@@ -159,9 +167,11 @@ impl ShmLink {
         let mut bytes = [0; MAX_SIZE];
         let len = match socket.receive(&mut bytes) {
             Ok(Received::Packet(len)) => len,
-            Ok(Received::Nothing) => return self.board.set(index, Conn::Called(socket, peer)),
+            Ok(Received::Nothing) => {
+                return self.table.set(index, ConnEntry::HelloSent(socket, peer));
+            }
             Ok(Received::Closed) => {
-                self.board.set(index, Conn::Called(socket, peer));
+                self.table.set(index, ConnEntry::HelloSent(socket, peer));
                 return self.fail(
                     peer,
                     Errno::CONNREFUSED,
@@ -170,23 +180,23 @@ impl ShmLink {
                 );
             }
             Err(error) => {
-                self.board.set(index, Conn::Called(socket, peer));
+                self.table.set(index, ConnEntry::HelloSent(socket, peer));
                 return self.fail(peer, sys::errno(&error), &error.to_string(), sink);
             }
         };
         match Greeting::parse(&bytes[..len]) {
-            Ok(Greeting::Accept(accept)) => self.say_ready(index, socket, peer, accept, sink),
+            Ok(Greeting::Accept(accept)) => self.send_ready(index, socket, peer, accept, sink),
             Ok(Greeting::Refuse(refuse)) if refuse.cause == Cause::Crossed => {
-                self.drop_conn(index, socket);
+                self.drop_entry(index, socket);
                 self.yield_to(peer);
             }
             Ok(Greeting::Refuse(refuse)) => {
-                self.board.set(index, Conn::Called(socket, peer));
+                self.table.set(index, ConnEntry::HelloSent(socket, peer));
                 let why = format!("it refused: {}", refuse.text);
                 self.fail(peer, handshake::errno_of(refuse.cause), &why, sink);
             }
             other => {
-                self.board.set(index, Conn::Called(socket, peer));
+                self.table.set(index, ConnEntry::HelloSent(socket, peer));
                 let why = match other {
                     Err(error) => error.to_string(),
                     Ok(_) => "its answer makes no sense".into(),
@@ -196,17 +206,17 @@ impl ShmLink {
         }
     }
 
-    /// The peer calls, too, and its call counts.
+    /// Yields to the peer's hello, which has crossed this side's and counts.
     fn yield_to(&mut self, peer: PeerId) {
-        let until = self.now.after(CROSSING);
+        let until = self.now.after(CROSSED_TIMEOUT);
         if let Some(known) = self.peers.get_mut(peer)
-            && let Stage::Called(_) = &known.stage
+            && let ConnState::HelloSent(_) = &known.state
         {
-            known.stage = Stage::Yielded(until);
+            known.state = ConnState::Yielded(until);
         }
     }
 
-    fn say_ready(
+    fn send_ready(
         &mut self,
         index: usize,
         socket: Socket,
@@ -215,19 +225,20 @@ impl ShmLink {
         sink: &mut impl Sink,
     ) {
         let Some(known) = self.peers.get_mut(peer) else {
-            return self.drop_conn(index, socket);
+            return self.drop_entry(index, socket);
         };
-        let Stage::Called(mut half) = std::mem::replace(&mut known.stage, Stage::Apart) else {
-            return self.drop_conn(index, socket);
+        let ConnState::HelloSent(mut half) = std::mem::replace(&mut known.state, ConnState::Closed)
+        else {
+            return self.drop_entry(index, socket);
         };
         half.ability = accept.ability;
         half.incarnation = accept.incarnation;
         half.reads = self.probe(&half.process, accept.probe, accept.incarnation);
-        let ready = Greeting::Ready(self.board.ability(half.reads.is_ok()));
+        let ready = Greeting::Ready(self.table.ability(half.reads.is_ok()));
         if let Err(error) = socket.send(&ready.emit(), None) {
-            self.drop_conn(index, socket);
+            self.drop_entry(index, socket);
             return self.fail(peer, sys::errno(&error), &error.to_string(), sink);
         }
-        self.open_pair(*half, socket, peer);
+        self.open_conn(*half, socket, peer);
     }
 }

@@ -5,9 +5,9 @@ use oxifabric_wire::shm::cell::Cell;
 use super::claims::{End, MAX_CHUNKS, SLOTS, Slot};
 use crate::sys::process;
 
-/// A message that this side sends, and helps to copy.
+/// A message that this side sends, and copies a part of.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Assist {
+pub(crate) struct SenderCopy {
     pub(super) slot: usize,
     turn: u32,
     chunk: u64,
@@ -19,18 +19,18 @@ pub(crate) struct Assist {
 /// How a chunk went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// So many bytes.
+    /// The chunk was copied: this many bytes.
     Copied(usize),
-    /// There is no chunk left.
+    /// No chunk is left.
     Over,
-    /// This process may not, or the other one is gone.
+    /// This process may not write, or the other one is gone.
     Failed,
 }
 
-impl Assist {
-    /// Reads a request for help; `None` if it is none.
+impl SenderCopy {
+    /// Reads a request; `None` if it breaks the protocol.
     pub(crate) fn asked(cell: &Cell, words: [u64; 2]) -> Option<Self> {
-        let assist = Self {
+        let copy = Self {
             slot: cell.id as usize,
             turn: words[0] as u32,
             chunk: words[1],
@@ -38,12 +38,12 @@ impl Assist {
             source: cell.tag,
             target: cell.data,
         };
-        let whole = assist.slot < SLOTS
-            && assist.chunk > 0
-            && assist.len.div_ceil(assist.chunk) <= MAX_CHUNKS
-            && assist.source.checked_add(assist.len).is_some()
-            && assist.target.checked_add(assist.len).is_some();
-        whole.then_some(assist)
+        let whole = copy.slot < SLOTS
+            && copy.chunk > 0
+            && copy.len.div_ceil(copy.chunk) <= MAX_CHUNKS
+            && copy.source.checked_add(copy.len).is_some()
+            && copy.target.checked_add(copy.len).is_some();
+        whole.then_some(copy)
     }
 
     /// Claims and copies the next chunk from the back.
@@ -55,7 +55,7 @@ impl Assist {
         let offset = (chunks - 1 - index) * self.chunk;
         let len = self.chunk.min(self.len.saturating_sub(offset));
         let written = self.write(pid, offset, len);
-        slot.helped(written);
+        slot.sender_copied(written);
         if written {
             Outcome::Copied(len as usize)
         } else {
@@ -79,13 +79,13 @@ impl Assist {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pull::ASSIST;
+    use crate::pull::SENDER_COPY;
     use oxifabric_wire::shm::cell::Body;
 
     #[test]
     fn requests_that_make_no_sense_are_none() {
         let cell = |id, len| Cell {
-            kind: ASSIST,
+            kind: SENDER_COPY,
             flags: 0,
             id,
             tag: 1 << 20,
@@ -93,10 +93,10 @@ mod tests {
             len,
             body: Body::Bare,
         };
-        assert!(Assist::asked(&cell(0, 1 << 20), [1, 1 << 16]).is_some());
-        assert!(Assist::asked(&cell(SLOTS as u32, 1), [1, 1 << 16]).is_none());
-        assert!(Assist::asked(&cell(0, 1), [1, 0]).is_none());
-        assert!(Assist::asked(&cell(0, u64::MAX), [1, 1 << 16]).is_none());
-        assert!(Assist::asked(&cell(0, 1 << 30), [1, 1]).is_none());
+        assert!(SenderCopy::asked(&cell(0, 1 << 20), [1, 1 << 16]).is_some());
+        assert!(SenderCopy::asked(&cell(SLOTS as u32, 1), [1, 1 << 16]).is_none());
+        assert!(SenderCopy::asked(&cell(0, 1), [1, 0]).is_none());
+        assert!(SenderCopy::asked(&cell(0, u64::MAX), [1, 1 << 16]).is_none());
+        assert!(SenderCopy::asked(&cell(0, 1 << 30), [1, 1]).is_none());
     }
 }

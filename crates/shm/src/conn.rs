@@ -1,7 +1,7 @@
 //! One peer's part of the data path: frames into cells and back, docs/protocol/shm.md "Frames".
 //!
 //! Bodies are copied once by the sender and lent to the sink where they lie, so the sink must be done with one when it
-//! returns. Words from the lane are read once and checked; a peer that breaks the rules loses its pair.
+//! returns. Words from the lane are read once and checked; a peer that breaks the rules loses its connection.
 
 mod ending;
 
@@ -18,38 +18,38 @@ use oxifabric_wire::shm::cell::{
 
 use crate::doorbell::Doorbell;
 use crate::params::{INJECT_SIZE, LISTS, Params};
-use crate::pull::{self, Assist, Desk};
+use crate::pull::{self, CmaQueue, SenderCopy};
 use crate::sys::identity::Identity;
 use crate::sys::memory::{Rx, Tx};
 use crate::sys::socket::Socket;
 
-/// Most arrivals that one poll delivers of one peer, so that others get their turn.
+/// Arrivals of one peer that one poll delivers at most, so that other peers are served too.
 const BURST: usize = 32;
 
-/// Where nothing can be pulled, messages up to so many bytes are copied in one piece, and up to so many do not wait for
-/// their receive: to offer one would only be a round trip more.
+/// Longest message, in bytes, that is copied in one piece, and longest that does not wait for its receive, where no
+/// memory can be pulled: a rendezvous would only be a round trip more.
 const COPIED: (usize, usize) = (16 * 1024, 32 * 1024);
 
-/// An open pair.
+/// An open connection.
 #[derive(Debug)]
-pub(crate) struct Pair {
+pub(crate) struct Conn {
     pub(crate) peer: PeerId,
     pub(crate) rx: Rx,
-    /// The cells that had gone either way when the pairs were judged; `None` of a pair that became busy since.
-    pub(crate) judged: Option<u64>,
+    /// Sum of the cells gone either way at the last rebalance; `None` if the connection has become active since.
+    pub(crate) cells_seen: Option<u64>,
     /// The sink has no room for the next arrival.
     pub(crate) stalled: bool,
-    /// A frame with a ring body of so many bytes was refused because the lane was full.
+    /// Length of the ring body of a frame that was refused because the lane was full.
     pub(crate) blocked: Option<usize>,
-    /// Why the pair ends, once the lane is empty.
+    /// Why the connection ends, once the lane is empty.
     pub(crate) ending: Option<Errno>,
-    /// How many cells had been taken when it began to end.
+    /// Number of cells taken when the connection began to end.
     pub(crate) ended_at: u64,
-    /// Tells which of several has begun to end first.
+    /// Position in the order in which connections began to end.
     pub(crate) departure: u64,
-    /// While it ends: the stalled message will never be complete. `None` when that was not looked at yet.
+    /// Whether the stalled message of an ending connection will never be complete; `None` before that was looked at.
     pub(crate) cut_short: Option<bool>,
-    /// When the other side is waited for no longer, which copies into buffers of pulls that end.
+    /// When this side stops waiting for the peer, which may be copying into buffers of pulls that end.
     pub(crate) settled_by: Option<Instant>,
     /// What is in the lane cannot be trusted.
     pub(crate) broken: bool,
@@ -59,12 +59,12 @@ pub(crate) struct Pair {
     pub(crate) pull: bool,
     /// The process at the other end.
     pub(crate) process: Identity,
-    /// `None` of a pair that ends.
+    /// Socket of the handshake, which carries the doorbell; `None` once the connection ends.
     pub(crate) socket: Option<Socket>,
-    /// Where the connections keep its token.
-    pub(crate) conn: usize,
+    /// Index of its entry in the connection table.
+    pub(crate) entry: usize,
     pub(crate) incarnation: u64,
-    pub(crate) desk: Desk,
+    pub(crate) cma: CmaQueue,
 }
 
 /// Returns what a path can be expected to take before there is one.
@@ -89,9 +89,9 @@ pub(crate) fn limits(params: &Params, layout: Layout, pull: bool) -> Limits {
     }
 }
 
-impl Pair {
+impl Conn {
     /// Puts a frame into the lane; returns whether it is held back. A short message or write is put there in one piece
-    /// with the caller; the frame of any other is handed on as a copy, so that nothing else keeps it in memory.
+    /// with the caller; any other frame is handed on as a copy, so that nothing else keeps it in memory.
     #[inline(always)]
     pub(crate) fn post(&mut self, frame: &Frame<'_>) -> Result<bool, PostError> {
         if let [target] = frame.targets
@@ -100,7 +100,7 @@ impl Pair {
             return self.post_short_write(frame, target);
         }
         let is_inline = (1..=INLINE).contains(&frame.len) && frame.len as u64 == frame.header.len;
-        if !is_inline || !frame.targets.is_empty() || is_offer(frame.header.kind) {
+        if !is_inline || !frame.targets.is_empty() || is_rts(frame.header.kind) {
             let frame = *frame;
             return self.post_other(&frame);
         }
@@ -118,8 +118,8 @@ impl Pair {
         if !frame.targets.is_empty() {
             return self.post_access(frame);
         }
-        if is_offer(header.kind) {
-            return self.post_offer(frame);
+        if is_rts(header.kind) {
+            return self.post_rts(frame);
         }
         if frame.len == 0 {
             return self.put(header, cell::Body::Bare, 0, frame.more);
@@ -135,7 +135,7 @@ impl Pair {
 
     /// Posts an Rts with the addresses of its message, if the peer can use them.
     #[cold]
-    fn post_offer(&mut self, frame: &Frame<'_>) -> Result<bool, PostError> {
+    fn post_rts(&mut self, frame: &Frame<'_>) -> Result<bool, PostError> {
         let header = &frame.header;
         let segments = frame.body.segments();
         if !self.pull || segments.len() > MAX_PIECES {
@@ -145,7 +145,7 @@ impl Pair {
             let (address, len) = (only.base() as u64, only.len() as u64);
             let body = cell::Body::Remote { address, len };
             let held = self.put(header, body, 0, frame.more)?;
-            self.desk.offer(header.id, address, len);
+            self.cma.expose(header.id, address, len);
             return Ok(held);
         }
         let len = segments.len() * PIECE;
@@ -177,10 +177,10 @@ impl Pair {
     #[inline(never)]
     fn post_access(&mut self, frame: &Frame<'_>) -> Result<bool, PostError> {
         let segments = frame.body.segments();
-        let offer = is_offer(frame.header.kind);
+        let rts = is_rts(frame.header.kind);
         let (rest, rest_len) = match segments.len() {
-            count if offer && self.pull && count <= MAX_PIECES => (Rest::Pieces, count * PIECE),
-            _ if offer || frame.len == 0 => (Rest::Nothing, 0),
+            count if rts && self.pull && count <= MAX_PIECES => (Rest::Pieces, count * PIECE),
+            _ if rts || frame.len == 0 => (Rest::Nothing, 0),
             _ => (Rest::Body, frame.len),
         };
         if frame.targets.len() > MAX_TARGETS {
@@ -200,7 +200,7 @@ impl Pair {
         }
         if let (Rest::Pieces, [only]) = (rest, segments) {
             let (address, len) = (only.base() as u64, only.len() as u64);
-            self.desk.offer(frame.header.id, address, len);
+            self.cma.expose(frame.header.id, address, len);
         }
         let body = cell::Body::Targeted {
             ring_len: len as u32,
@@ -224,7 +224,7 @@ impl Pair {
         Ok(hold)
     }
 
-    /// Finds room, or remembers that somebody waits for it.
+    /// Reserves space in the lane, or remembers how much a refused frame needs.
     #[inline(always)]
     fn reserve(&mut self, len: usize) -> Result<usize, PostError> {
         if self.ending.is_none() {
@@ -234,7 +234,7 @@ impl Pair {
                 Err(_) => self.fail(Errno::PROTO),
             }
         }
-        // What was held back is visible now: a sleeping peer must hear of it to make room.
+        // What was held back is visible now: a sleeping peer must be woken to take it.
         self.ring();
         self.blocked = Some(len);
         Err(PostError::Again)
@@ -264,17 +264,17 @@ impl Pair {
         }
     }
 
-    /// Asks the sender of the next long messages to help with them, as long as there is room for the question.
-    pub(crate) fn ask_for_help(&mut self) {
+    /// Asks the sender of the next long messages to copy a part of them, as long as the lane has space for requests.
+    pub(crate) fn request_sender_copies(&mut self) {
         while self.ending.is_none() && matches!(self.tx.reserve(0), Ok(Some(_))) {
-            let Some(cell) = self.desk.next_request() else {
+            let Some(cell) = self.cma.next_request() else {
                 return;
             };
             self.push(&cell, 0, false);
         }
     }
 
-    /// Lets the peer see what was held back.
+    /// Publishes the cells that were held back.
     pub(crate) fn flush(&mut self) {
         if self.tx.publish() {
             self.ring();
@@ -296,7 +296,7 @@ impl Pair {
         }
     }
 
-    /// Ends the pair without looking at the lane again.
+    /// Ends the connection without looking at the lane again.
     pub(crate) fn fail(&mut self, why: Errno) {
         self.broken = true;
         self.ending = Some(why);
@@ -332,21 +332,21 @@ impl Pair {
         events
     }
 
-    /// Tells whether a cell has gone either way since the last time that this was asked.
+    /// Returns whether a cell has gone either way since the last rebalance.
     pub(crate) fn was_used(&mut self) -> bool {
         let cells = self.tx.pushed().wrapping_add(self.rx.taken());
-        self.judged.replace(cells) != Some(cells)
+        self.cells_seen.replace(cells) != Some(cells)
     }
 
-    /// Tells whether this side has nothing to do before the other side publishes a cell.
+    /// Returns whether this side has nothing to do before the other side publishes a cell.
     pub(crate) fn is_quiet(&self) -> bool {
-        !self.stalled && self.blocked.is_none() && self.ending.is_none() && self.desk.is_idle()
+        !self.stalled && self.blocked.is_none() && self.ending.is_none() && self.cma.is_idle()
     }
 
-    /// Tells whether nothing more will come of a pair that ends.
+    /// Returns whether an ending connection has nothing left to deliver.
     #[inline]
     pub(crate) fn is_over(&mut self) -> bool {
-        self.ending.is_some() && self.has_said_all()
+        self.ending.is_some() && self.is_drained()
     }
 
     #[cold]
@@ -365,7 +365,7 @@ impl Pair {
         1
     }
 
-    /// Offers one arrival to the sink; returns the length of its ring body, or `None` if it has to wait.
+    /// Delivers one arrival to the sink; returns the length of its ring body, or `None` if it has to wait.
     #[inline(always)]
     fn deliver(
         &mut self,
@@ -386,7 +386,7 @@ impl Pair {
         place(placement, whole, 0, sink)
     }
 
-    /// The same where the cell does not bring a whole message.
+    /// Delivers an arrival whose cell does not hold a whole message.
     #[inline(never)]
     fn deliver_other(
         &mut self,
@@ -414,7 +414,7 @@ impl Pair {
             cell::Body::RemoteRing { count } => self.locate(usize::from(count) * PIECE)?,
             cell::Body::Bare => {
                 if matches!(header.kind, Kind::Fin | Kind::Cts) {
-                    self.desk.answered(header.id);
+                    self.cma.answered(header.id);
                 }
                 (0, 0)
             }
@@ -432,7 +432,7 @@ impl Pair {
         place(placement, whole, ring_len, sink)
     }
 
-    /// The same for a write that fits its cell.
+    /// Delivers a write that fits its cell.
     #[inline(never)]
     fn deliver_short_write(
         &mut self,
@@ -457,7 +457,7 @@ impl Pair {
         place(placement, whole, 0, sink)
     }
 
-    /// The same for a frame about this endpoint's memory.
+    /// Delivers a frame about this endpoint's memory.
     #[inline(never)]
     fn deliver_access(
         &mut self,
@@ -492,7 +492,8 @@ impl Pair {
         Ok((len, start))
     }
 
-    /// Offers the sender's memory, or nothing where it cannot be read: the sink then asks for the data.
+    /// Returns the sender's memory as the body, or an empty body where it cannot be read: the sink then asks for the
+    /// data.
     fn remote(&self, pieces: &[(u64, u64)]) -> Body<'static> {
         match RemoteIov::new(pieces) {
             Some(remote) if self.pull => Body::Remote(remote),
@@ -512,16 +513,17 @@ impl Pair {
 
     #[cold]
     fn accept_link(&mut self, cell: &Cell, words: [u64; 2]) -> Result<(), Errno> {
-        if cell.kind != pull::ASSIST || !self.pull {
+        if cell.kind != pull::SENDER_COPY || !self.pull {
             return Err(Errno::PROTO);
         }
-        let assist = Assist::asked(cell, words).ok_or(Errno::PROTO)?;
-        self.desk.take_request(assist);
+        let copy = SenderCopy::asked(cell, words).ok_or(Errno::PROTO)?;
+        self.cma.add_request(copy);
         Ok(())
     }
 }
 
-/// Does what the sink says of a body that is here; returns its length in the ring, or `None` if it has to wait.
+/// Carries out the sink's placement of a body that is here; returns its length in the ring, or `None` if it has to
+/// wait.
 #[inline(always)]
 fn place(
     placement: Placement,
@@ -549,7 +551,7 @@ fn whole_of<'a>(body: &Body<'a>) -> &'a [u8] {
     }
 }
 
-/// Tells whether a write to one piece of memory fits a cell as a whole.
+/// Returns whether a write to one piece of memory fits a cell as a whole.
 #[inline(always)]
 fn is_short_write(frame: &Frame<'_>, target: &Target) -> bool {
     let header = &frame.header;
@@ -559,7 +561,7 @@ fn is_short_write(frame: &Frame<'_>, target: &Target) -> bool {
         && target.len == header.len
 }
 
-const fn is_offer(kind: Kind) -> bool {
+const fn is_rts(kind: Kind) -> bool {
     matches!(
         kind,
         Kind::MsgRts | Kind::TaggedRts | Kind::WriteRts | Kind::ResponseRts | Kind::CollectiveRts
