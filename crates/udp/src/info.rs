@@ -1,4 +1,5 @@
-//! What the provider offers: one description for each address of this host. Set-up path; source: fi_getinfo(3), fi_udp(7).
+//! What the provider has to offer: one fi_info for each address of this host. Set-up path; source: fi_getinfo(3),
+//! fi_udp(7).
 
 use oxifabric_core::device::VECTORS;
 use oxifabric_core::inet::{Place, addresses};
@@ -13,9 +14,9 @@ use crate::params::Params;
 
 const PROTO_UDP: u32 = 5;
 const IOV_LIMIT: usize = oxifabric_mem::MAX_SEGMENTS;
-/// How many operations may be outstanding.
+/// Most outstanding operations.
 const QUEUE_SIZE: usize = 1024;
-/// How many objects of a kind are advisable.
+/// Advised number of objects of a kind.
 const OBJECTS: usize = 256;
 
 /// What fits a frame of Ethernet behind the headers of IP and UDP, and so is never taken apart on the way

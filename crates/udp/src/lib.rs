@@ -5,23 +5,23 @@
 //!
 //! - [`UdpPort`]: the device of one endpoint; `link` is how its datagrams move.
 //! - [`Packets`]: the port of a reliable endpoint ([`Rxd`]); the engine makes reliable channels of its datagrams.
-//! - `inbox`, `outbox`: what was received and not delivered, what is held back to leave in company.
+//! - `rx_queue`, `tx_queue`: datagrams received and not delivered; datagrams held back to be coalesced.
 //! - `peer`: addresses and their numbers. `group`: multicast groups that the endpoint listens to.
-//! - `info`, `params`: what is offered, and what the environment changes.
-//! - `sys`: everything asked of the operating system; the only unsafe code.
+//! - `info`, `params`: the provider's fi_info, and its parameters of the environment.
+//! - `sys`: all system calls; the only unsafe code.
 #![deny(unsafe_code)]
 
 mod group;
-mod inbox;
 mod info;
 mod link;
-mod outbox;
 mod packets;
 mod params;
 mod peer;
 mod port;
+mod rx_queue;
 #[allow(unsafe_code)]
 mod sys;
+mod tx_queue;
 
 pub use packets::Packets;
 pub use port::UdpPort;

@@ -7,10 +7,10 @@ use oxifabric_engine::{
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Instant, PeerId};
 
-use crate::outbox::is_full;
-use crate::peer::NOBODY;
+use crate::peer::UNKNOWN_PEER;
 use crate::port::UdpPort;
 use crate::sys::{Interest, errno_of};
+use crate::tx_queue::is_full;
 
 impl Link for UdpPort {
     #[inline]
@@ -28,7 +28,7 @@ impl Link for UdpPort {
         if frame.header.kind != Kind::Msg || !frame.header.flags.is_empty() {
             return Err(PostError::Down(Errno::OPNOTSUPP));
         }
-        if frame.more || self.outbox.takes_next() {
+        if frame.more || self.tx_queue.takes_next() {
             return self.hold(peer, &frame);
         }
         let to = self.peers.destination(peer);
@@ -52,8 +52,8 @@ impl Link for UdpPort {
 
     #[inline]
     fn flush(&mut self) {
-        if !self.outbox.is_empty() {
-            self.outbox.flush(&self.socket, &self.peers);
+        if !self.tx_queue.is_empty() {
+            self.tx_queue.flush(&self.socket, &self.peers);
         }
     }
 
@@ -67,19 +67,19 @@ impl Link for UdpPort {
             return events;
         }
         let mut found = 0;
-        if !self.inbox.is_empty() {
+        if !self.rx_queue.is_empty() {
             found += self.deliver(sink);
             if self.stalled {
                 return events + found;
             }
         }
-        if self.inbox.fill(&self.socket, self.sources) {
+        if self.rx_queue.fill(&self.socket, self.sources) {
             found += self.deliver(sink);
         }
         if !self.groups.is_empty() {
-            found += self.hear_groups(sink);
+            found += self.receive_groups(sink);
         }
-        self.inbox.note(found);
+        self.rx_queue.note(found);
         events + found
     }
 
@@ -87,7 +87,7 @@ impl Link for UdpPort {
         let is_refusal = how == InjectedFault::Refuse;
         if is_refusal {
             self.blocked.push(peer);
-            // Somebody may sleep on another thread.
+            // A thread may sleep on this endpoint.
             let read = self.watch.interest.read;
             self.watch_for(Interest { read, write: true });
         }
@@ -96,9 +96,9 @@ impl Link for UdpPort {
 
     fn resume(&mut self, _peer: PeerId) {
         self.stalled = false;
-        // Whoever sleeps since the stall would not hear of what has arrived. A socket for UDP is all but always
-        // writable: that wakes him if there is something here already.
-        let write = self.watch.interest.write || !self.inbox.is_empty();
+        // A thread that sleeps since the stall has to be woken for what has arrived. A UDP socket is nearly always
+        // writable: that wakes the thread if something is here already.
+        let write = self.watch.interest.write || !self.rx_queue.is_empty();
         if self.watch.interest != Interest::default() || write {
             self.watch_for(Interest { read: true, write });
         }
@@ -106,14 +106,14 @@ impl Link for UdpPort {
 }
 
 impl UdpPort {
-    /// Hands over what was received; returns how many datagrams were taken.
+    /// Delivers what was received; returns how many datagrams were taken.
     #[inline]
     fn deliver(&mut self, sink: &mut impl Sink) -> usize {
         let mut taken = 0;
-        while let Some((letter, body)) = self.inbox.front() {
+        while let Some((datagram, body)) = self.rx_queue.front() {
             let from = match self.sources {
-                false => NOBODY,
-                true => self.peers.heard(&letter.from, |oldest| {
+                false => UNKNOWN_PEER,
+                true => self.peers.number_or_add(&datagram.from, |oldest| {
                     let may_go = !sink.holds(oldest);
                     if may_go {
                         sink.forget_peer(oldest);
@@ -130,12 +130,13 @@ impl UdpPort {
                 len: body.len() as u64,
             };
             let placement = sink.arrival(from, &header, Body::Whole(body));
-            // What no receive takes, while some wait for others, is lost: it must not keep back what is behind it.
+            // A datagram that no receive takes, while receives for other sources wait, is lost: it must not keep back
+            // what is behind it.
             if matches!(placement, Placement::Stall) && !sink.is_waiting() {
                 self.stalled = true;
                 break;
             }
-            self.inbox.pop();
+            self.rx_queue.pop();
             taken += 1;
         }
         taken
@@ -143,32 +144,32 @@ impl UdpPort {
 
     /// Receives what was sent to groups.
     #[cold]
-    fn hear_groups(&mut self, sink: &mut impl Sink) -> usize {
+    fn receive_groups(&mut self, sink: &mut impl Sink) -> usize {
         let mut taken = 0;
         for at in 0..self.groups.len() {
-            if self.stalled || !self.inbox.is_empty() {
+            if self.stalled || !self.rx_queue.is_empty() {
                 break;
             }
-            if self.inbox.fill(&self.groups[at].socket, self.sources) {
+            if self.rx_queue.fill(&self.groups[at].socket, self.sources) {
                 taken += self.deliver(sink);
             }
         }
         taken
     }
 
-    /// Holds a datagram back, or sends it with those that were; order is kept as long as it costs nothing.
+    /// Coalesces a datagram, or sends it with those that were held back; order is kept as long as it costs nothing.
     #[cold]
     fn hold(&mut self, peer: PeerId, frame: &Frame<'_>) -> Result<Posted, PostError> {
         if self.peers.destination(peer).is_none() {
             return Err(PostError::Down(Errno::INVAL));
         }
-        if self.outbox.is_full() {
+        if self.tx_queue.is_full() {
             self.flush();
         }
-        if self.outbox.is_full() {
+        if self.tx_queue.is_full() {
             return self.block(peer);
         }
-        self.outbox.push(peer, frame);
+        self.tx_queue.push(peer, frame);
         if !frame.more {
             self.flush();
         }
@@ -181,7 +182,7 @@ impl UdpPort {
         Err(PostError::Again)
     }
 
-    /// Lets sends go on if the socket takes something again; returns how many peers they are for.
+    /// Resumes sends if the socket takes something again; returns how many peers they are for.
     #[cold]
     fn unblock(&mut self, sink: &mut impl Sink) -> usize {
         if !self.socket.is_writable() {

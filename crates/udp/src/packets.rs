@@ -13,11 +13,11 @@ use oxifabric_engine::reliable::PacketPort;
 use oxifabric_types::{Address, Errno, Info, Instant, PeerId};
 use oxifabric_wire::reliable::packet::HEADER_LEN;
 
-use crate::inbox::Inbox;
-use crate::outbox::Outbox;
 use crate::params::Params;
 use crate::peer::{Destination, Peers};
+use crate::rx_queue::RxQueue;
 use crate::sys::{Interest, Socket, Watch, errno_of};
+use crate::tx_queue::TxQueue;
 
 /// Longest packet. Longer ones would be carried faster, but few of them fit the buffer that a socket has by default.
 const LONGEST: usize = 16 * 1024;
@@ -31,19 +31,19 @@ pub struct Packets {
     socket: Socket,
     name: SocketAddr,
     peers: Peers,
-    inbox: Inbox,
-    outbox: Outbox,
-    /// The first packet in the inbox is at hand.
+    rx_queue: RxQueue,
+    tx_queue: TxQueue,
+    /// Whether the first packet in the queue is the current one.
     is_at_hand: bool,
-    /// The number of its source, if that has one.
+    /// Number of the current packet's source, if it has one.
     from: PeerId,
-    /// Sources stand for numbers that nothing outside can compute.
+    /// Key of the hashes that sources get, which nothing outside can compute.
     secret: RandomState,
-    /// The kernel told of an error of an earlier packet.
-    troubled: bool,
+    /// Whether the kernel reported an error of an earlier packet.
+    send_error: bool,
     watch: Watch,
     timer: Timer,
-    /// The timer is set.
+    /// Whether the timer is set.
     armed: bool,
     waits: bool,
     enabled: bool,
@@ -56,56 +56,56 @@ impl PacketPort for Packets {
 
     #[inline]
     fn has_room(&self) -> bool {
-        !self.outbox.is_full()
+        !self.tx_queue.is_full()
     }
 
     #[inline]
     fn send(&mut self, to: PeerId, header: &[u8; HEADER_LEN], payload: &[u8]) {
-        self.outbox.push_parts(to, [header, payload]);
-        if self.outbox.is_full() {
+        self.tx_queue.push_parts(to, [header, payload]);
+        if self.tx_queue.is_full() {
             self.flush();
         }
     }
 
     #[inline]
     fn flush(&mut self) {
-        if !self.outbox.is_empty() {
-            // An error is about earlier packets, and what of these is lost is sent again.
-            self.outbox.flush(&self.socket, &self.peers);
+        if !self.tx_queue.is_empty() {
+            // An error is about earlier packets, and what is lost of these is retransmitted.
+            self.tx_queue.flush(&self.socket, &self.peers);
         }
     }
 
     #[inline]
     fn next(&mut self) -> bool {
         if std::mem::take(&mut self.is_at_hand) {
-            self.inbox.pop();
+            self.rx_queue.pop();
         }
-        if self.inbox.is_empty() {
-            let found = self.inbox.fill(&self.socket, true);
-            self.inbox.note(self.inbox.len());
-            self.troubled |= self.inbox.take_trouble();
+        if self.rx_queue.is_empty() {
+            let found = self.rx_queue.fill(&self.socket, true);
+            self.rx_queue.note(self.rx_queue.len());
+            self.send_error |= self.rx_queue.take_send_error();
             if !found {
                 return false;
             }
         }
-        let Some((letter, _)) = self.inbox.front() else {
+        let Some((datagram, _)) = self.rx_queue.front() else {
             return false;
         };
-        self.from = self.peers.known(&letter.from).unwrap_or(PeerId::ANY);
+        self.from = self.peers.known(&datagram.from).unwrap_or(PeerId::ANY);
         self.is_at_hand = true;
         true
     }
 
     #[inline]
     fn packet(&self) -> (PeerId, &[u8]) {
-        let bytes = self.inbox.front().map_or(&[][..], |(_, bytes)| bytes);
+        let bytes = self.rx_queue.front().map_or(&[][..], |(_, bytes)| bytes);
         (self.from, bytes)
     }
 
     fn number(&mut self) -> Option<PeerId> {
         if self.from == PeerId::ANY {
-            let (letter, _) = self.inbox.front()?;
-            self.from = self.peers.meet(&letter.from)?;
+            let (datagram, _) = self.rx_queue.front()?;
+            self.from = self.peers.add(&datagram.from)?;
         }
         Some(self.from)
     }
@@ -119,8 +119,8 @@ impl PacketPort for Packets {
     }
 
     fn answer(&mut self, header: &[u8; HEADER_LEN], payload: &[u8]) {
-        let source = self.inbox.front();
-        let Some(at) = source.and_then(|(letter, _)| letter.from.address()) else {
+        let source = self.rx_queue.front();
+        let Some(at) = source.and_then(|(datagram, _)| datagram.from.address()) else {
             return;
         };
         let (raw, len) = RawAddr::of(&at);
@@ -130,18 +130,18 @@ impl PacketPort for Packets {
     }
 
     fn source(&self) -> u64 {
-        let source = self.inbox.front();
-        let at = source.and_then(|(letter, _)| letter.from.address());
+        let source = self.rx_queue.front();
+        let at = source.and_then(|(datagram, _)| datagram.from.address());
         self.secret.hash_one(at)
     }
 
     fn refused(&mut self) -> Option<PeerId> {
-        if !std::mem::take(&mut self.troubled) {
+        if !std::mem::take(&mut self.send_error) {
             return None;
         }
         while let Some(at) = self.socket.take_refusal() {
             if let Some(peer) = self.peers.find(&at) {
-                self.troubled = true;
+                self.send_error = true;
                 return Some(peer);
             }
         }
@@ -172,12 +172,12 @@ impl PacketDevice for Packets {
             socket,
             name,
             peers: Peers::default(),
-            inbox: Inbox::merging(),
-            outbox: Outbox::default(),
+            rx_queue: RxQueue::merging(),
+            tx_queue: TxQueue::default(),
             is_at_hand: false,
             from: PeerId::ANY,
             secret: RandomState::new(),
-            troubled: false,
+            send_error: false,
             watch,
             timer,
             armed: false,
@@ -228,7 +228,7 @@ impl PacketDevice for Packets {
     }
 
     fn arm(&mut self, due: Option<Duration>) -> bool {
-        if !self.inbox.is_empty() {
+        if !self.rx_queue.is_empty() {
             return false;
         }
         if due.is_some() || self.armed {
@@ -237,7 +237,7 @@ impl PacketDevice for Packets {
         }
         let interest = Interest {
             read: true,
-            write: !self.outbox.is_empty(),
+            write: !self.tx_queue.is_empty(),
         };
         if self.waits && self.watch.interest != interest {
             self.watch.change(&self.socket, interest);
@@ -250,7 +250,7 @@ impl PacketDevice for Packets {
 /// Opens a socket at an address.
 fn bound(at: &SocketAddr) -> Result<(Socket, SocketAddr), Errno> {
     let socket = Socket::open(at).map_err(errno_of)?;
-    // Wishes: without them more packets are lost, and peers that have gone are noticed later.
+    // Optional: without them more packets are lost, and peers that have gone are noticed later.
     let _ = socket.hold(BUFFER);
     let _ = socket.hear_refusals(at);
     socket.bind(at).map_err(errno_of)?;

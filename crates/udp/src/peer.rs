@@ -1,4 +1,4 @@
-//! Who is known: addresses and their numbers.
+//! The peer table: addresses and their numbers.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -6,13 +6,13 @@ use std::net::SocketAddr;
 use oxifabric_core::inet::RawAddr;
 use oxifabric_types::{Address, PeerId};
 
-/// Stands for the sender of a datagram where it does not matter, and where no more senders can be told apart.
-pub(crate) const NOBODY: PeerId = PeerId(0);
+/// Source of datagrams when FI_SOURCE is off, or when the table has no space for another unknown source.
+pub(crate) const UNKNOWN_PEER: PeerId = PeerId(0);
 
-/// How many addresses are remembered that the application did not name.
-const MAX_STRANGERS: usize = 1 << 16;
+/// Most unknown sources: addresses that the application did not name.
+const MAX_UNKNOWN: usize = 1 << 16;
 
-/// How many peers there may be.
+/// Most peers.
 const MAX_PEERS: usize = 1 << 24;
 
 /// Addresses and their numbers, dense from 1 on.
@@ -20,13 +20,13 @@ const MAX_PEERS: usize = 1 << 24;
 pub(crate) struct Peers {
     rows: Vec<Row>,
     numbers: HashMap<SocketAddr, PeerId>,
-    /// How many rows the application did not name.
-    strangers: usize,
-    /// Those of [`Peers::heard`] among them, the oldest first.
-    met: VecDeque<PeerId>,
+    /// Number of rows of unknown sources.
+    unknown: usize,
+    /// Unknown sources that [`Peers::number_or_add`] added, the oldest first.
+    added: VecDeque<PeerId>,
     /// Rows that may be used again.
     free: VecDeque<PeerId>,
-    /// From whom the last datagram came: often the next one comes from there too.
+    /// Source of the last datagram: often the next one comes from there too.
     last: Option<(SocketAddr, PeerId)>,
 }
 
@@ -36,12 +36,12 @@ struct Row {
     at: SocketAddr,
     raw: RawAddr,
     raw_len: u32,
-    /// The application named it.
+    /// Whether the application named it.
     is_named: bool,
     is_free: bool,
 }
 
-/// An address as the kernel wants it.
+/// An address in the kernel's form.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Destination<'a> {
     pub(crate) raw: &'a RawAddr,
@@ -57,12 +57,12 @@ impl Peers {
         };
         let row = self.rows.get_mut(number.index() - 1)?;
         if !std::mem::replace(&mut row.is_named, true) {
-            self.strangers -= 1;
+            self.unknown -= 1;
         }
         Some(number)
     }
 
-    /// Returns the number of an address that is known.
+    /// Returns the number of an address that is in the table.
     pub(crate) fn find(&self, at: &SocketAddr) -> Option<PeerId> {
         self.numbers.get(at).copied()
     }
@@ -81,49 +81,52 @@ impl Peers {
         Some(number)
     }
 
-    /// The same, and gives it one if it has none. If there are too many, the oldest one is given back that `may_go` lets go;
-    /// [`NOBODY`] if it lets none.
+    /// Returns the number of a datagram's source, which is added if it has none. If there are too many unknown sources,
+    /// the oldest one is removed if `may_go` allows it; else returns [`UNKNOWN_PEER`].
     #[inline]
-    pub(crate) fn heard(&mut self, from: &RawAddr, may_go: impl FnOnce(PeerId) -> bool) -> PeerId {
+    pub(crate) fn number_or_add(
+        &mut self,
+        from: &RawAddr,
+        may_go: impl FnOnce(PeerId) -> bool,
+    ) -> PeerId {
         match self.known(from) {
             Some(number) => number,
-            None => self.meet_for_another(from, may_go).unwrap_or(NOBODY),
+            None => self.add_or_replace(from, may_go).unwrap_or(UNKNOWN_PEER),
         }
     }
 
     #[cold]
-    fn meet_for_another(
+    fn add_or_replace(
         &mut self,
         from: &RawAddr,
         may_go: impl FnOnce(PeerId) -> bool,
     ) -> Option<PeerId> {
-        if self.strangers >= MAX_STRANGERS
-            && let Some(oldest) = self.met.pop_front()
+        if self.unknown >= MAX_UNKNOWN
+            && let Some(oldest) = self.added.pop_front()
         {
             let is_named = self.row(oldest).is_some_and(|row| row.is_named);
             if !is_named && may_go(oldest) {
                 self.release(oldest);
             } else if !is_named {
-                self.met.push_back(oldest);
+                self.added.push_back(oldest);
             }
         }
-        let met = self.meet(from)?;
-        self.met.push_back(met);
-        Some(met)
+        let added = self.add(from)?;
+        self.added.push_back(added);
+        Some(added)
     }
 
-    /// Gives the address that a datagram came from a number, though the application did not name it; `None` if there are
-    /// too many.
+    /// Adds an unknown source, the address that a datagram came from; `None` if there are too many.
     #[cold]
-    pub(crate) fn meet(&mut self, from: &RawAddr) -> Option<PeerId> {
+    pub(crate) fn add(&mut self, from: &RawAddr) -> Option<PeerId> {
         let at = from.address()?;
-        if self.strangers >= MAX_STRANGERS {
+        if self.unknown >= MAX_UNKNOWN {
             return None;
         }
         self.insert(at)
     }
 
-    /// Takes back the number of an address that the application did not name.
+    /// Removes an unknown source, so that its number is free.
     pub(crate) fn release(&mut self, peer: PeerId) {
         let Some(row) = peer
             .index()
@@ -137,7 +140,7 @@ impl Peers {
         }
         row.is_free = true;
         self.numbers.remove(&row.at);
-        self.strangers -= 1;
+        self.unknown -= 1;
         self.free.push_back(peer);
         self.last = None;
     }
@@ -163,7 +166,7 @@ impl Peers {
                 PeerId(self.rows.len() as u32)
             }
         };
-        self.strangers += 1;
+        self.unknown += 1;
         self.numbers.insert(at, number);
         Some(number)
     }
@@ -196,54 +199,58 @@ mod tests {
         SocketAddr::from(([127, 0, 0, 1], port))
     }
 
-    fn heard(peers: &mut Peers, port: u16) -> PeerId {
+    fn number_or_add(peers: &mut Peers, port: u16) -> PeerId {
         let (raw, _) = RawAddr::of(&at(port));
-        peers.heard(&raw, |_| false)
+        peers.number_or_add(&raw, |_| false)
     }
 
     #[test]
     fn an_address_keeps_its_number_however_it_became_known() {
         let mut peers = Peers::default();
-        let first = heard(&mut peers, 1);
+        let first = number_or_add(&mut peers, 1);
         let second = peers.number(&at(2)).expect("there is room");
         assert_ne!(first, second);
         assert_eq!(peers.number(&at(1)), Some(first));
-        assert_eq!(heard(&mut peers, 2), second);
+        assert_eq!(number_or_add(&mut peers, 2), second);
         assert_eq!(peers.address(second), Some(&Address::Inet(at(2))));
-        assert_eq!(peers.address(NOBODY), None);
+        assert_eq!(peers.address(UNKNOWN_PEER), None);
     }
 
     #[test]
-    fn strangers_do_not_fill_the_table() {
+    fn unknown_sources_do_not_fill_the_table() {
         let mut peers = Peers {
-            strangers: MAX_STRANGERS - 1,
+            unknown: MAX_UNKNOWN - 1,
             ..Peers::default()
         };
-        let last = heard(&mut peers, 1);
-        assert_eq!(heard(&mut peers, 2), NOBODY);
-        assert_eq!(heard(&mut peers, 1), last);
-        // Whoever the application names is no stranger, even if he was one before.
-        assert_eq!(heard(&mut peers, 2), NOBODY);
+        let last = number_or_add(&mut peers, 1);
+        assert_eq!(number_or_add(&mut peers, 2), UNKNOWN_PEER);
+        assert_eq!(number_or_add(&mut peers, 1), last);
+        // An address that the application names is no unknown source any more.
+        assert_eq!(number_or_add(&mut peers, 2), UNKNOWN_PEER);
         let named = peers.number(&at(2)).expect("there is room");
-        assert_eq!(heard(&mut peers, 2), named);
+        assert_eq!(number_or_add(&mut peers, 2), named);
         peers.release(named);
-        assert_eq!(heard(&mut peers, 2), named, "the application named it");
+        assert_eq!(
+            number_or_add(&mut peers, 2),
+            named,
+            "the application named it"
+        );
         peers.release(last);
         peers.release(last);
-        assert_eq!(heard(&mut peers, 3), last);
-        assert_eq!(heard(&mut peers, 1), NOBODY);
+        assert_eq!(number_or_add(&mut peers, 3), last);
+        assert_eq!(number_or_add(&mut peers, 1), UNKNOWN_PEER);
         let (raw, _) = RawAddr::of(&at(4));
-        assert_eq!(peers.heard(&raw, |oldest| oldest == last), last);
-        assert_eq!(heard(&mut peers, 3), NOBODY);
+        assert_eq!(peers.number_or_add(&raw, |oldest| oldest == last), last);
+        assert_eq!(number_or_add(&mut peers, 3), UNKNOWN_PEER);
         assert_eq!(peers.address(last), Some(&Address::Inet(at(4))));
     }
 
     #[test]
-    fn a_source_has_no_number_before_it_is_met() {
+    fn a_source_has_no_number_before_it_is_added() {
         let mut peers = Peers::default();
         let (raw, _) = RawAddr::of(&at(1));
         assert_eq!(peers.known(&raw), None);
-        let met = peers.meet(&raw);
-        assert!(met.is_some() && peers.known(&raw) == met);
+        let added = peers.add(&raw);
+        assert!(added.is_some() && peers.known(&raw) == added);
     }
 }

@@ -12,11 +12,11 @@ use oxifabric_engine::faults::FaultKinds;
 use oxifabric_types::{Address, Caps, Errno, Info, PeerId};
 
 use crate::group::Group;
-use crate::inbox::{Inbox, LONGEST};
-use crate::outbox::Outbox;
 use crate::params::Params;
 use crate::peer::Peers;
+use crate::rx_queue::{LONGEST, RxQueue};
 use crate::sys::{Interest, Interface, Socket, Watch, errno_of};
+use crate::tx_queue::TxQueue;
 
 /// The device of one endpoint: a socket, and one more for each multicast group that it listens to.
 #[derive(Debug)]
@@ -25,17 +25,17 @@ pub struct UdpPort {
     name: SocketAddr,
     pub(crate) peers: Peers,
     pub(crate) limits: Limits,
-    pub(crate) inbox: Inbox,
-    pub(crate) outbox: Outbox,
+    pub(crate) rx_queue: RxQueue,
+    pub(crate) tx_queue: TxQueue,
     pub(crate) groups: Vec<Group>,
-    /// Peers whose datagrams the socket did not take.
+    /// Peers whose datagrams the socket did not take (EAGAIN).
     pub(crate) blocked: Vec<PeerId>,
-    /// The engine has no place for the next datagram.
+    /// Whether the engine has no place for the next datagram.
     pub(crate) stalled: bool,
-    /// It matters who sent a datagram.
+    /// Whether the sources of datagrams are asked for.
     pub(crate) sources: bool,
     pub(crate) watch: Watch,
-    /// Somebody may sleep until there are news.
+    /// Whether a thread may sleep on this endpoint.
     waits: bool,
     enabled: bool,
 }
@@ -64,8 +64,8 @@ impl Device for UdpPort {
                 pull: false,
                 ack_on_arrival: false,
             },
-            inbox: Inbox::new(),
-            outbox: Outbox::with_faults(faults::planned()?),
+            rx_queue: RxQueue::new(),
+            tx_queue: TxQueue::with_faults(faults::planned()?),
             groups: Vec::new(),
             blocked: Vec::new(),
             stalled: false,
@@ -106,7 +106,7 @@ impl Device for UdpPort {
     fn peer(&mut self, address: &Address) -> Result<PeerId, Errno> {
         let at = self.reachable(address)?;
         if at.ip().is_multicast() {
-            // Through the interface of the endpoint's own address, if that is one's.
+            // A link-local address is reached through the interface of the endpoint's own address.
             let _ = self.socket.send_groups_through(&self.interface());
         }
         self.peers.number(&at).ok_or(Errno::NOMEM)
@@ -121,18 +121,18 @@ impl Device for UdpPort {
     }
 
     fn arm(&mut self) -> bool {
-        if !self.inbox.is_empty() && !self.stalled {
+        if !self.rx_queue.is_empty() && !self.stalled {
             return false;
         }
         self.watch_for(Interest {
             read: !self.stalled,
-            write: !self.blocked.is_empty() || !self.outbox.is_empty(),
+            write: !self.blocked.is_empty() || !self.tx_queue.is_empty(),
         });
         true
     }
 
     fn idle(&self) -> bool {
-        self.outbox.is_empty()
+        self.tx_queue.is_empty()
     }
 
     fn join(&mut self, group: &Address) -> Result<(), Errno> {
@@ -182,7 +182,7 @@ impl UdpPort {
         }
     }
 
-    /// Changes what wakes whoever sleeps.
+    /// Changes the events that wake a sleeping thread.
     pub(crate) fn watch_for(&mut self, interest: Interest) {
         if self.waits && self.watch.interest != interest {
             self.watch.change(&self.socket, interest);

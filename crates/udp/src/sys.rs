@@ -1,8 +1,8 @@
-//! Everything that the provider asks of the operating system, and all its unsafe code.
+//! All system calls of the provider, and all its unsafe code.
 //!
 //! - [`socket`]: sockets for datagrams that never wait.
 //! - [`options`]: what is set on them for multicast.
-//! - [`refusals`]: what hosts answer to packets that nobody there wants.
+//! - [`refusals`]: ICMP answers to packets for closed ports.
 //! - [`watch`]: epoll, to sleep on them.
 
 mod options;
@@ -18,7 +18,7 @@ use std::io;
 
 use oxifabric_types::Errno;
 
-/// Returns what C callers are told about a failed system call.
+/// Returns the error that C callers get for a failed system call.
 pub(crate) fn errno_of(error: io::Error) -> Errno {
     Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO))
 }

@@ -1,4 +1,4 @@
-//! What is set on sockets for multicast.
+//! Socket options for multicast.
 
 use std::ffi::CString;
 use std::io;
@@ -9,16 +9,16 @@ use super::{Socket, check};
 /// A network interface for the traffic of groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Interface {
-    /// Whichever the kernel chooses.
+    /// The one that the kernel chooses.
     Any,
-    /// That with this address.
+    /// The one with this address.
     At(Ipv4Addr),
-    /// That with this number.
+    /// The one with this number.
     Number(u32),
 }
 
 impl Interface {
-    /// Looks a name up; any interface if nothing has it.
+    /// Finds an interface by its name; any interface if none has it.
     pub(crate) fn named(name: &str) -> Self {
         let Ok(name) = CString::new(name) else {
             return Self::Any;
@@ -54,7 +54,7 @@ impl Interface {
 }
 
 impl Socket {
-    /// Lets others bind the same address, if they say so too.
+    /// Allows other sockets to bind the same address, if they allow it too.
     pub(crate) fn share_address(&self) -> io::Result<()> {
         self.set(libc::SOL_SOCKET, libc::SO_REUSEADDR, &(1 as libc::c_int))
     }
@@ -69,7 +69,7 @@ impl Socket {
         }
     }
 
-    /// Hears what is sent to a group on an interface. An address with a scope names the interface itself.
+    /// Receives what is sent to a group on an interface. An address with a scope names the interface itself.
     pub(crate) fn join(&self, group: &SocketAddr, interface: &Interface) -> io::Result<()> {
         match (group.ip(), group) {
             (IpAddr::V4(ip), _) => {

@@ -1,4 +1,4 @@
-//! What hosts answer to packets that nobody there wants (ip(7), IP_RECVERR).
+//! ICMP answers of hosts to packets for ports where no socket listens (ip(7), IP_RECVERR).
 
 use std::io;
 use std::mem;
@@ -15,7 +15,7 @@ impl Socket {
         self.set(libc::SOL_SOCKET, libc::SO_SNDBUF, &bytes)
     }
 
-    /// Has the kernel keep the answers of hosts, for [`Socket::take_refusal`].
+    /// Asks the kernel to keep the answers of hosts, for [`Socket::take_refusal`].
     pub(crate) fn hear_refusals(&self, like: &SocketAddr) -> io::Result<()> {
         let on: libc::c_int = 1;
         match like {
@@ -24,7 +24,7 @@ impl Socket {
         }
     }
 
-    /// Returns an address where nobody listens, as its host has said; each answer is told once.
+    /// Returns an address where no socket listens, as its host has answered; each answer is returned once.
     pub(crate) fn take_refusal(&self) -> Option<SocketAddr> {
         loop {
             let mut to = RawAddr::zeroed();
@@ -36,7 +36,7 @@ impl Socket {
             head.msg_control = control.as_mut_ptr().cast();
             head.msg_controllen = size_of_val(&control);
             let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
-            // SAFETY: the address and the control data have the room that is said; no bytes are asked for.
+            // SAFETY: the address and the control data have the sizes given; no bytes are asked for.
             if unsafe { libc::recvmsg(self.fd(), &raw mut head, flags) } < 0 {
                 return None;
             }
@@ -47,7 +47,7 @@ impl Socket {
     }
 }
 
-/// Tells whether the control data of an error says that a port is closed.
+/// Returns whether the control data of an error is that of a closed port.
 fn refused(head: &libc::msghdr) -> bool {
     // SAFETY: the kernel has filled in the control data, of the length that it has set.
     let mut next = unsafe { libc::CMSG_FIRSTHDR(head) };

@@ -11,9 +11,9 @@ use oxifabric_core::syscall;
 use oxifabric_mem::{Iov, MAX_SEGMENTS};
 
 use super::{check, check_len};
-use crate::inbox::{self, LONGEST, Letter, STRIDE};
-use crate::outbox;
 use crate::peer::Destination;
+use crate::rx_queue::{self, Datagram, LONGEST, STRIDE};
+use crate::tx_queue;
 
 /// A non-blocking UDP socket; dropping it closes it.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(crate) struct Socket(OwnedFd);
 pub(crate) struct Outgoing<'a> {
     pub(crate) to: Destination<'a>,
     pub(crate) body: &'a [u8],
-    /// It is several datagrams, each of so many bytes; the last one may have less.
+    /// Length of each of several datagrams that it consists of; the last one may be shorter.
     pub(crate) cut: Option<u16>,
 }
 
@@ -53,7 +53,7 @@ impl Socket {
         let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         // SAFETY: the call takes no pointers.
         let fd = check(unsafe { libc::socket(family, kind, 0) })?;
-        // SAFETY: the descriptor is new and nobody else's.
+        // SAFETY: the descriptor is new, and no other code has it.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
@@ -91,7 +91,9 @@ impl Socket {
             _ => self.send_pieces(to, &body.slice(offset, len)),
         };
         match result {
-            Err(error) if is_of_the_past(&error) => self.send_pieces(to, &body.slice(offset, len)),
+            Err(error) if is_of_earlier_send(&error) => {
+                self.send_pieces(to, &body.slice(offset, len))
+            }
             result => result,
         }
     }
@@ -128,14 +130,14 @@ impl Socket {
         check_len(unsafe { syscall::sendmsg(self.fd(), &raw const head, 0) }).map(drop)
     }
 
-    /// Sends datagrams, at most [`outbox::MANY`], with one call; returns how many were sent.
+    /// Sends datagrams, at most [`tx_queue::MANY`], with one call; returns how many were sent.
     pub(crate) fn send_many<'a>(
         &self,
         datagrams: impl Iterator<Item = Outgoing<'a>>,
     ) -> io::Result<usize> {
-        let mut pieces = [NO_PIECE; outbox::MANY];
-        let mut heads = [const { no_message() }; outbox::MANY];
-        let mut controls = [NO_CONTROL; outbox::MANY];
+        let mut pieces = [NO_PIECE; tx_queue::MANY];
+        let mut heads = [const { no_message() }; tx_queue::MANY];
+        let mut controls = [NO_CONTROL; tx_queue::MANY];
         let mut count = 0;
         let places = pieces.iter_mut().zip(&mut heads).zip(&mut controls);
         for (datagram, ((piece, head), control)) in datagrams.zip(places) {
@@ -155,7 +157,7 @@ impl Socket {
         check(sent).map(|sent| sent as usize)
     }
 
-    /// Receives a datagram; returns its length. Its sender is told if it is asked for.
+    /// Receives a datagram; returns its length. Its source is filled in if it is asked for.
     #[inline]
     pub(crate) fn receive(&self, into: &mut [u8], from: Option<&mut RawAddr>) -> io::Result<usize> {
         let mut len = ADDRESS;
@@ -170,7 +172,7 @@ impl Socket {
         check_len(received)
     }
 
-    /// Has the kernel deliver datagrams that come together as one piece: then only [`Socket::receive_merged`] and
+    /// Asks the kernel to deliver datagrams that come together as one piece: then only [`Socket::receive_merged`] and
     /// [`Socket::receive_many`] tell them apart.
     pub(crate) fn merge(&self) -> io::Result<()> {
         self.set(libc::SOL_UDP, libc::UDP_GRO, &(1 as libc::c_int))
@@ -178,22 +180,26 @@ impl Socket {
 
     /// Receives a datagram, or several of one sender that came together.
     #[inline]
-    pub(crate) fn receive_merged(&self, into: &mut [u8], letter: &mut Letter) -> io::Result<()> {
+    pub(crate) fn receive_merged(
+        &self,
+        into: &mut [u8],
+        datagram: &mut Datagram,
+    ) -> io::Result<()> {
         let mut piece = libc::iovec {
             iov_base: into.as_mut_ptr().cast(),
             iov_len: into.len(),
         };
         let mut control = NO_CONTROL;
         let mut head = no_head();
-        head.msg_name = (&raw mut letter.from).cast();
+        head.msg_name = (&raw mut datagram.from).cast();
         head.msg_namelen = ADDRESS;
         head.msg_iov = &raw mut piece;
         head.msg_iovlen = 1;
         head.msg_control = (&raw mut control).cast();
         head.msg_controllen = size_of::<Control>();
         // SAFETY: there is room for as many bytes, for any address and for the control data.
-        letter.len = check_len(unsafe { syscall::recvmsg(self.fd(), &raw mut head, 0) })?;
-        letter.each = merged_from(&head).unwrap_or(letter.len);
+        datagram.len = check_len(unsafe { syscall::recvmsg(self.fd(), &raw mut head, 0) })?;
+        datagram.each = merged_from(&head).unwrap_or(datagram.len);
         Ok(())
     }
 
@@ -201,20 +207,20 @@ impl Socket {
     pub(crate) fn receive_many(
         &self,
         into: &mut [u8],
-        letters: &mut [Letter],
+        datagrams: &mut [Datagram],
         sources: bool,
     ) -> io::Result<usize> {
-        let mut pieces = [NO_PIECE; inbox::MANY];
-        let mut heads = [const { no_message() }; inbox::MANY];
-        let mut controls = [NO_CONTROL; inbox::MANY];
+        let mut pieces = [NO_PIECE; rx_queue::MANY];
+        let mut heads = [const { no_message() }; rx_queue::MANY];
+        let mut controls = [NO_CONTROL; rx_queue::MANY];
         let mut count = 0;
-        let places = into.chunks_exact_mut(STRIDE).zip(letters.iter_mut());
+        let places = into.chunks_exact_mut(STRIDE).zip(datagrams.iter_mut());
         let heads_of = pieces.iter_mut().zip(&mut heads).zip(&mut controls);
-        for ((place, letter), ((piece, head), control)) in places.zip(heads_of) {
+        for ((place, datagram), ((piece, head), control)) in places.zip(heads_of) {
             piece.iov_base = place.as_mut_ptr().cast();
             piece.iov_len = LONGEST;
             if sources {
-                head.msg_hdr.msg_name = (&raw mut letter.from).cast();
+                head.msg_hdr.msg_name = (&raw mut datagram.from).cast();
                 head.msg_hdr.msg_namelen = ADDRESS;
                 head.msg_hdr.msg_control = (&raw mut *control).cast();
                 head.msg_hdr.msg_controllen = size_of::<Control>();
@@ -226,14 +232,14 @@ impl Socket {
         // SAFETY: the first `count` messages have room for a datagram, and for an address if one is asked for.
         let received = unsafe { syscall::recvmmsg(self.fd(), heads.as_mut_ptr(), count, 0) };
         let received = check(received)? as usize;
-        for (letter, head) in letters.iter_mut().zip(&heads[..received]) {
-            letter.len = (head.msg_len as usize).min(LONGEST);
-            letter.each = merged_from(&head.msg_hdr).unwrap_or(letter.len);
+        for (datagram, head) in datagrams.iter_mut().zip(&heads[..received]) {
+            datagram.len = (head.msg_len as usize).min(LONGEST);
+            datagram.each = merged_from(&head.msg_hdr).unwrap_or(datagram.len);
         }
         Ok(received)
     }
 
-    /// Tells whether it takes a datagram.
+    /// Returns whether it takes a datagram.
     pub(crate) fn is_writable(&self) -> bool {
         let mut poll = libc::pollfd {
             fd: self.fd(),
@@ -277,8 +283,8 @@ fn merged_from(head: &libc::msghdr) -> Option<usize> {
     usize::try_from(each).ok().filter(|each| *each > 0)
 }
 
-/// Tells whether an error is about something that was sent before, of which the network told afterwards.
-fn is_of_the_past(error: &io::Error) -> bool {
+/// Returns whether an error is about an earlier send, which the network reported afterwards.
+fn is_of_earlier_send(error: &io::Error) -> bool {
     let errno = error.raw_os_error();
     errno == Some(libc::ECONNREFUSED) || errno == Some(libc::EINTR)
 }

@@ -1,4 +1,4 @@
-//! epoll, to sleep on the sockets of an endpoint. Nobody asks it which of them has news: all are looked at.
+//! epoll, to sleep on the sockets of an endpoint. A poll does not ask it for events: it looks at all sockets.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -7,15 +7,15 @@ use oxifabric_core::timer::Timer;
 
 use super::{Socket, check};
 
-/// A descriptor that is readable when one of some sockets has what is waited for.
+/// A descriptor that is readable when one of some sockets has the event that is waited for.
 #[derive(Debug)]
 pub(crate) struct Watch {
     fd: OwnedFd,
-    /// What is waited for.
+    /// Events that are waited for.
     pub(crate) interest: Interest,
 }
 
-/// What is waited for. Nothing, until somebody is to sleep: a socket that nobody waits for is faster.
+/// Events that are waited for. None, until a thread is to sleep: a socket without waiters is faster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Interest {
     pub(crate) read: bool,
@@ -27,7 +27,7 @@ impl Watch {
         // SAFETY: the call takes no pointers.
         let fd = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
         Ok(Self {
-            // SAFETY: the descriptor is new and nobody else's.
+            // SAFETY: the descriptor is new, and no other code has it.
             fd: unsafe { OwnedFd::from_raw_fd(fd) },
             interest: Interest::default(),
         })
@@ -37,7 +37,7 @@ impl Watch {
         self.fd.as_raw_fd()
     }
 
-    /// Adds a socket, waiting for incoming datagrams if that is what is waited for now; closing it removes it.
+    /// Adds a socket, waiting for incoming datagrams if the interest includes them; closing it removes it.
     pub(crate) fn add(&self, socket: &Socket) -> io::Result<()> {
         let read = self.interest.read;
         self.control(
@@ -53,7 +53,7 @@ impl Watch {
         self.control(libc::EPOLL_CTL_ADD, timer.fd(), Interest { read, write })
     }
 
-    /// Changes what is waited for on a socket that was added.
+    /// Changes the events that are waited for on a socket that was added.
     pub(crate) fn change(&self, socket: &Socket, interest: Interest) {
         // It cannot fail for a socket that is in the set.
         let _ = self.control(libc::EPOLL_CTL_MOD, socket.fd(), interest);

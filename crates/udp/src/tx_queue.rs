@@ -1,4 +1,4 @@
-//! What is held back to leave in company: sends with FI_MORE, packets of reliable channels. Path class: large.
+//! Datagrams held back to be coalesced: sends with FI_MORE, packets of reliable channels. Path class: large.
 //!
 //! One system call takes many datagrams, and the kernel takes those of equal length to one peer as one piece that it cuts where
 //! they leave (udp(7), UDP_SEGMENT).
@@ -10,30 +10,30 @@ use oxifabric_types::PeerId;
 use crate::peer::Peers;
 use crate::sys::{Outgoing, Socket};
 
-/// How many datagrams are held back at most, and leave with one call.
+/// Most datagrams that are held back, and leave with one call.
 pub(crate) const MANY: usize = 64;
 
-/// How many bytes one piece has at most: as many as a datagram over IP, with either header.
+/// Most bytes of one piece: as many as a datagram over IP, with either header.
 const PIECE: usize = 65_487;
 
-/// Into how many datagrams one piece is cut at most.
+/// Most datagrams into which one piece is cut.
 const CUTS: usize = 64;
 
 /// Datagrams in the order of posting; what they carry is copied.
 #[derive(Debug, Default)]
-pub(crate) struct Outbox {
+pub(crate) struct TxQueue {
     bytes: Vec<u8>,
-    letters: Vec<Letter>,
-    /// The next datagram of an endpoint has to be pushed, too: some are before it, or a fault may be injected.
+    datagrams: Vec<Datagram>,
+    /// Whether the next datagram of an endpoint has to be queued, too: some are before it, or a fault may be injected.
     takes_next: bool,
     /// Faults injected into the datagrams of an endpoint.
     faults: Option<Box<PacketFaults<Copied>>>,
-    /// The kernel cuts no pieces into datagrams of this length or longer: some way has shorter frames.
+    /// Length from which on the kernel cuts no pieces into datagrams: some path has a smaller MTU.
     uncut: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Letter {
+struct Datagram {
     to: PeerId,
     begin: usize,
     end: usize,
@@ -42,8 +42,8 @@ struct Letter {
 /// A datagram as it was to be sent.
 type Copied = (PeerId, Vec<u8>);
 
-impl Outbox {
-    /// Returns an outbox with the packet faults of a plan, if there is one.
+impl TxQueue {
+    /// Returns a queue with the packet faults of a plan, if there is one.
     pub(crate) fn with_faults(plan: Option<FaultPlan>) -> Self {
         let faults = PacketFaults::of(plan);
         Self {
@@ -53,7 +53,7 @@ impl Outbox {
         }
     }
 
-    /// Tells whether the next datagram of an endpoint goes in here.
+    /// Returns whether the next datagram of an endpoint has to be queued.
     #[inline]
     pub(crate) fn takes_next(&self) -> bool {
         self.takes_next
@@ -61,14 +61,14 @@ impl Outbox {
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.letters.is_empty()
+        self.datagrams.is_empty()
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.letters.len() >= MANY
+        self.datagrams.len() >= MANY
     }
 
-    /// Takes a datagram in.
+    /// Queues a datagram.
     pub(crate) fn push(&mut self, to: PeerId, frame: &Frame<'_>) {
         if let Some(mut faults) = self.faults.take() {
             let mut copy = vec![0; frame.len];
@@ -82,10 +82,10 @@ impl Outbox {
         self.bytes.resize(begin + frame.len, 0);
         frame.body.read(frame.offset, &mut self.bytes[begin..]);
         let end = self.bytes.len();
-        self.letters.push(Letter { to, begin, end });
+        self.datagrams.push(Datagram { to, begin, end });
     }
 
-    /// Takes a datagram in that consists of two parts.
+    /// Queues a datagram that consists of two parts.
     #[inline]
     pub(crate) fn push_parts(&mut self, to: PeerId, parts: [&[u8]; 2]) {
         let begin = self.bytes.len();
@@ -93,27 +93,27 @@ impl Outbox {
             self.bytes.extend_from_slice(part);
         }
         let end = self.bytes.len();
-        self.letters.push(Letter { to, begin, end });
+        self.datagrams.push(Datagram { to, begin, end });
     }
 
     /// Sends what the socket takes; the rest stays. A datagram that cannot be sent is dropped: it was reported as sent
     /// when it was taken in.
     pub(crate) fn flush(&mut self, socket: &Socket, peers: &Peers) {
-        let sent = match self.letters.as_slice() {
+        let sent = match self.datagrams.as_slice() {
             [only] => self.send_one(only, socket, peers),
             _ => self.send_all(socket, peers),
         };
-        self.letters.drain(..sent);
-        if self.letters.is_empty() {
+        self.datagrams.drain(..sent);
+        if self.datagrams.is_empty() {
             self.bytes.clear();
             self.takes_next = self.faults.is_some();
         }
     }
 
-    /// Sends a datagram; returns how many are over.
-    fn send_one(&self, letter: &Letter, socket: &Socket, peers: &Peers) -> usize {
-        let body = self.bytes.get(letter.begin..letter.end);
-        let (Some(to), Some(body)) = (peers.destination(letter.to), body) else {
+    /// Sends a datagram; returns how many are done with.
+    fn send_one(&self, datagram: &Datagram, socket: &Socket, peers: &Peers) -> usize {
+        let body = self.bytes.get(datagram.begin..datagram.end);
+        let (Some(to), Some(body)) = (peers.destination(datagram.to), body) else {
             return 1;
         };
         match socket.send_bytes(to, body) {
@@ -122,10 +122,10 @@ impl Outbox {
         }
     }
 
-    /// Sends what the socket takes; returns how many datagrams are over.
+    /// Sends what the socket takes; returns how many datagrams are done with.
     fn send_all(&mut self, socket: &Socket, peers: &Peers) -> usize {
         let mut sent = 0;
-        while sent < self.letters.len() {
+        while sent < self.datagrams.len() {
             let pieces = self.pieces(sent);
             let outgoing = pieces.clone().filter_map(|piece| {
                 Some(Outgoing {
@@ -151,16 +151,16 @@ impl Outbox {
         sent
     }
 
-    /// What is handed over piece by piece, from a datagram on.
+    /// Returns the pieces in which the kernel takes the datagrams, from one on.
     fn pieces(&self, from: usize) -> Pieces<'_> {
         Pieces {
-            letters: self.letters.get(from..).unwrap_or_default(),
+            datagrams: self.datagrams.get(from..).unwrap_or_default(),
             uncut: self.uncut,
         }
     }
 }
 
-impl Letter {
+impl Datagram {
     const fn len(&self) -> usize {
         self.end - self.begin
     }
@@ -169,15 +169,15 @@ impl Letter {
 /// Datagrams that the kernel takes as one.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
-    first: Letter,
+    first: Datagram,
     end: usize,
     count: usize,
 }
 
-/// Letters one after the other, as many together as are of one length and for one peer; the last one may be shorter.
+/// Datagrams one after the other, as many together as are of one length and for one peer; the last one may be shorter.
 #[derive(Clone, Debug)]
 struct Pieces<'a> {
-    letters: &'a [Letter],
+    datagrams: &'a [Datagram],
     uncut: Option<usize>,
 }
 
@@ -185,7 +185,7 @@ impl Iterator for Pieces<'_> {
     type Item = Piece;
 
     fn next(&mut self) -> Option<Piece> {
-        let (first, rest) = self.letters.split_first()?;
+        let (first, rest) = self.datagrams.split_first()?;
         let mut piece = Piece {
             first: *first,
             end: first.end,
@@ -193,23 +193,28 @@ impl Iterator for Pieces<'_> {
         };
         let cuts = self.uncut.is_none_or(|len| first.len() < len);
         let most = if cuts { CUTS - 1 } else { 0 };
-        for letter in rest.iter().take(most) {
-            let fits = letter.len() <= first.len() && letter.end - first.begin <= PIECE;
-            if letter.to != first.to || letter.begin != piece.end || letter.len() == 0 || !fits {
+        for datagram in rest.iter().take(most) {
+            let fits = datagram.len() <= first.len() && datagram.end - first.begin <= PIECE;
+            if datagram.to != first.to
+                || datagram.begin != piece.end
+                || datagram.len() == 0
+                || !fits
+            {
                 break;
             }
-            piece.end = letter.end;
+            piece.end = datagram.end;
             piece.count += 1;
-            if letter.len() < first.len() {
+            if datagram.len() < first.len() {
                 break;
             }
         }
-        self.letters = &self.letters[piece.count..];
+        self.datagrams = &self.datagrams[piece.count..];
         Some(piece)
     }
 }
 
-/// Tells whether the way to a peer has frames that are too short for pieces of that kind, or its device cannot do it.
+/// Returns whether the path to a peer has an MTU that is too small for pieces of that kind, or its device cannot cut
+/// them.
 fn is_uncuttable(error: &std::io::Error) -> bool {
     let errno = error.raw_os_error();
     [libc::EINVAL, libc::EIO, libc::EMSGSIZE, libc::EOPNOTSUPP]
@@ -217,7 +222,7 @@ fn is_uncuttable(error: &std::io::Error) -> bool {
         .contains(&errno)
 }
 
-/// Tells whether the kernel has no room for more now.
+/// Returns whether the kernel has no room for more now.
 pub(crate) fn is_full(error: &std::io::Error) -> bool {
     let errno = error.raw_os_error();
     errno == Some(libc::EAGAIN) || errno == Some(libc::ENOBUFS)
@@ -228,15 +233,15 @@ mod tests {
     use super::*;
 
     /// The lengths of the datagrams, by piece.
-    fn cut(uncut: Option<usize>, letters: &[(u32, usize)]) -> Vec<(u32, usize, usize)> {
-        let mut outbox = Outbox {
+    fn cut(uncut: Option<usize>, datagrams: &[(u32, usize)]) -> Vec<(u32, usize, usize)> {
+        let mut tx_queue = TxQueue {
             uncut,
-            ..Outbox::default()
+            ..TxQueue::default()
         };
-        for (to, len) in letters {
-            outbox.push_parts(PeerId(*to), [&vec![0; *len], &[]]);
+        for (to, len) in datagrams {
+            tx_queue.push_parts(PeerId(*to), [&vec![0; *len], &[]]);
         }
-        let pieces = outbox.pieces(0);
+        let pieces = tx_queue.pieces(0);
         pieces
             .map(|piece| (piece.first.to.0, piece.count, piece.end - piece.first.begin))
             .collect()
