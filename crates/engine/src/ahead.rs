@@ -1,4 +1,4 @@
-//! Long messages that come before anybody wants them: their headers wait here, their bodies in the link.
+//! Long messages that come before their receive: their headers wait here, their bodies in the link.
 //!
 //! A length is only a peer's word. Memory is reserved for it within the budget, or up to a megabyte beyond it. A longer
 //! message stays where it is and stops what follows it from that peer; its header can be matched, peeked at and claimed

@@ -23,17 +23,17 @@ use crate::{
 /// in one frame.
 pub const MAX_ATOMIC_BYTES: usize = 4096;
 
-/// How much is updated at a time; elements of any size fill it without a rest.
+/// Bytes updated at a time; elements of any size fill it without a rest.
 const CHUNK: usize = 8 * Datatype::LARGEST;
 
 /// An update of memory of a peer, fi_atomic(3).
 #[derive(Debug)]
 pub struct AtomicOp {
-    /// Whose memory.
+    /// The peer that has the memory.
     pub peer: PeerId,
     /// What is done.
     pub update: Update,
-    /// Which memory: one to [`oxifabric_mem::MAX_SEGMENTS`] pieces of whole elements.
+    /// The target memory: one to [`oxifabric_mem::MAX_SEGMENTS`] pieces of whole elements.
     pub targets: Box<[Target]>,
     /// As many elements as the targets have; none for FI_ATOMIC_READ. With `INJECT` valid during the call only.
     pub operand: Iov,
@@ -61,7 +61,7 @@ pub struct Update {
 }
 
 impl Update {
-    /// Tells whether the form knows the operation for the datatype.
+    /// Returns whether the form knows the operation for the datatype.
     pub const fn is_valid(&self) -> bool {
         self.operation.is_valid(self.form, self.datatype)
     }
@@ -75,7 +75,7 @@ impl Update {
         }
     }
 
-    /// Returns how long the body is that goes with so many bytes of targets.
+    /// Returns the length of the body that goes with `targets_len` bytes of targets.
     const fn body_len(&self, targets_len: usize) -> usize {
         match (self.form, self.operation) {
             (_, Operation::Read) => 0,
@@ -163,7 +163,7 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    /// Tells whether it updates the region with this key.
+    /// Returns whether it updates the region with this key.
     pub(crate) fn is_about(&self, key: u64) -> bool {
         transmit::is_about(self.key as usize, &self.targets, key)
     }
@@ -317,8 +317,8 @@ impl Engine {
         out.accessed(updated(update, region, *key, data, arrival.from), targets);
     }
 
-    /// Tells the initiator of an atomic that it may not. A base atomic that nobody waits for has no name by which that
-    /// could be said: the connection is dropped, so that it does not go unnoticed.
+    /// Refuses an atomic to its initiator. A base atomic that the initiator does not wait for has no id that could be
+    /// answered: the connection is dropped, so that the refusal does not go unnoticed.
     fn refuse_update(
         &mut self,
         arrival: &Arrival,

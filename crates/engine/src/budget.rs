@@ -1,4 +1,4 @@
-//! How much is kept of messages that no receive matched (docs/adr/0035).
+//! The budget for unexpected messages, those that no receive matched (docs/adr/0035).
 //!
 //! Up to [`Config::unexpected_bytes`] anything is kept. Beyond it a message is kept only if a correct program could hang without
 //! it, and up to [`Config::unexpected_ceiling`] at most. What is not kept waits at its sender, which is told nothing: the link
@@ -15,7 +15,7 @@ use crate::message::{Fate, cost};
 use crate::slab::Key;
 use crate::{Completions, Placement};
 
-/// How much is reserved for one message beyond the budget. Messages that a link sends without asking first are shorter,
+/// Bytes reserved for one message beyond the budget. Messages that a link sends without asking first are shorter,
 /// unless its peer knows no other way.
 const RESERVE_MAX: usize = 1 << 20;
 
@@ -59,12 +59,12 @@ impl Engine {
             || (self.is_below_ceiling(from, cost) && self.is_waited_for(from))
     }
 
-    /// Tells whether a message keeps to the budget, or is the only one of its peer.
+    /// Returns whether a message keeps to the budget, or is the only one of its peer.
     pub(crate) fn fits_budget(&self, from: PeerId, cost: usize) -> bool {
         self.is_within(self.config.unexpected_bytes, cost) || self.unexpected.held_from(from) == 0
     }
 
-    /// Tells whether a peer's word is enough for so much memory.
+    /// Returns whether a peer's word is enough for so much memory.
     pub(crate) fn may_reserve(&self, len: usize) -> bool {
         let short = len <= RESERVE_MAX && self.is_within(self.config.unexpected_ceiling, cost(len));
         short || self.is_within(self.config.unexpected_bytes, cost(len))
@@ -80,7 +80,7 @@ impl Engine {
         self.unexpected.held_bytes().saturating_add(cost) <= bound
     }
 
-    /// Tells whether a message may be kept whatever the application waits for.
+    /// Returns whether a message may be kept whatever the application waits for.
     fn is_below_ceiling(&self, from: PeerId, cost: usize) -> bool {
         let ceiling = self.config.unexpected_ceiling;
         if self.peers.is_named(from) {
@@ -90,7 +90,7 @@ impl Engine {
         own <= ceiling / UNKNOWN_EACH && self.is_within(ceiling / UNKNOWN_IN_ALL, cost)
     }
 
-    /// Tells whether something may be behind a peer's next message that the application waits for.
+    /// Returns whether something may be behind a peer's next message that the application waits for.
     fn is_waited_for(&mut self, from: PeerId) -> bool {
         self.posted.waits_for(from)
             || self.collectives.waits_for(from)

@@ -10,8 +10,8 @@
 //! its receiver gave. The join itself has no name yet: the two ends of each message count the groups that they have
 //! both joined, which is why they have to do so in the same order.
 //!
-//! Who cannot go on tells all other members, whose operations then fail too, and the group is of no more use. A member
-//! that is gone is noticed by those who wait for it: before they wait they make sure that there is a connection to lose.
+//! A member that cannot go on notifies all other members, whose operations then fail too, and the group is of no more use. A
+//! member that is gone is noticed by those that wait for it: before they wait they make sure that there is a connection to lose.
 
 mod arrival;
 mod begin;
@@ -42,7 +42,7 @@ pub use join::MAX_MEMBERS;
 /// What the members of a group do together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Collective {
-    /// Nobody goes on before all have come.
+    /// No member goes on before all have come.
     Barrier,
     /// All get what the root has, in their result buffer, where it also is at the root.
     Broadcast,
@@ -76,12 +76,12 @@ impl Collective {
         Self::Gather,
     ];
 
-    /// Tells whether it combines data.
+    /// Returns whether it combines data.
     pub const fn reduces(self) -> bool {
         matches!(self, Self::Allreduce | Self::ReduceScatter | Self::Reduce)
     }
 
-    /// Tells whether one member is different from the others.
+    /// Returns whether one member is different from the others.
     pub const fn has_root(self) -> bool {
         matches!(
             self,
@@ -115,7 +115,7 @@ impl Collective {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupId(pub u32);
 
-/// How elements are combined: one of [`Arithmetic::ASSOCIATIVE`] on numbers that have it.
+/// The operation that combines elements: one of [`Arithmetic::ASSOCIATIVE`] on numbers that have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arithmetic {
     /// What the elements are.
@@ -139,7 +139,7 @@ impl Arithmetic {
         Operation::Bxor,
     ];
 
-    /// Tells whether such numbers can be reduced so.
+    /// Returns whether such numbers can be reduced so.
     pub fn is_valid(self) -> bool {
         Self::ASSOCIATIVE.contains(&self.operation)
             && self.operation.is_valid(Form::Base, self.datatype)
@@ -149,9 +149,9 @@ impl Arithmetic {
 /// One member's part in a collective.
 #[derive(Debug)]
 pub struct CollectiveOp {
-    /// Whose collective.
+    /// The group that takes part.
     pub group: GroupId,
-    /// Which.
+    /// The kind of collective.
     pub what: Collective,
     /// The root, for those that have one.
     pub root: PeerId,
@@ -161,7 +161,7 @@ pub struct CollectiveOp {
     pub input: Iov,
     /// What it gets: [`Collective::gets`] slices.
     pub result: Iov,
-    /// How data is combined, for those that do.
+    /// The operation and datatype that combine data, for kinds that do.
     pub arithmetic: Option<Arithmetic>,
     /// `COMPLETION`.
     pub flags: Flags,
@@ -209,13 +209,13 @@ impl Collectives {
         }
     }
 
-    /// Tells whether a run can go on.
+    /// Returns whether a run can go on.
     #[inline]
     pub(crate) fn is_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// Tells whether a run waits for a message of that peer.
+    /// Returns whether a run waits for a message of that peer.
     pub(crate) fn waits_for(&self, peer: PeerId) -> bool {
         let all = (peer, 0)..=(peer, u64::MAX);
         self.posted.range(all).next().is_some()
@@ -231,7 +231,7 @@ impl Collectives {
         posted
     }
 
-    /// Returns whose messages are waited for.
+    /// Returns the peers that messages are waited for from.
     pub(crate) fn peers_with_pending(&self) -> impl Iterator<Item = PeerId> {
         self.posted.keys().map(|&(from, _)| from)
     }

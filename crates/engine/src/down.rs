@@ -45,7 +45,7 @@ impl Engine {
         };
         let waits = matches!(message.fate, Fate::Waiting | Fate::Claimed(_));
         if waits && message.is_here() {
-            // Nobody is left to be told.
+            // The peer that would be acknowledged is gone.
             message.arrival.flags &= HeaderFlags::DATA;
         } else {
             self.finish(out, key, Err(why));

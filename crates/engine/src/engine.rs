@@ -79,7 +79,7 @@ impl Engine {
         &mut self.config
     }
 
-    /// Says which peer is this endpoint itself: messages to it are looped back inside the engine.
+    /// Names the peer that is this endpoint itself: messages to it are looped back inside the engine.
     pub fn set_self(&mut self, me: PeerId) {
         self.me = me;
     }
@@ -202,12 +202,12 @@ impl Engine {
         self.collectives = Collectives::new();
     }
 
-    /// Tells whether nothing is in flight on the transmit side: no sends, no answers.
+    /// Returns whether nothing is in flight on the transmit side: no sends, no answers.
     pub fn idle(&self) -> bool {
         self.sends.len() == 0 && self.peers.no_replies()
     }
 
-    /// Tells whether a peer's access to the region with this key is under way: the link or a peer may still touch its
+    /// Returns whether a peer's access to the region with this key is under way: the link or a peer may still touch its
     /// memory.
     pub fn uses_region(&self, key: u64) -> bool {
         self.unexpected.writes_to(key) || self.sends.iter().any(|(_, send)| send.sends_from(key))
@@ -218,7 +218,7 @@ impl Engine {
         self.sends.len().saturating_sub(self.responses())
     }
 
-    /// Tells whether as many operations of the application are outstanding as may be. Responses do not count: no peer keeps
+    /// Returns whether as many operations of the application are outstanding as may be. Responses do not count: no peer keeps
     /// the application from posting.
     #[inline(always)]
     pub(crate) fn is_busy(&self) -> bool {
@@ -230,7 +230,7 @@ impl Engine {
         self.most_sends.saturating_sub(self.config.tx_size)
     }
 
-    /// Tells whether anything is under way on the transmit side, responses to peers included.
+    /// Returns whether anything is under way on the transmit side, responses to peers included.
     pub fn is_sending(&self) -> bool {
         self.sends.len() != 0
     }
@@ -280,7 +280,7 @@ impl Engine {
 mod tests {
     use super::*;
 
-    /// Whoever holds the lock of an endpoint may be on any thread.
+    /// The engine moves between threads: the holder of an endpoint's lock may be on any.
     #[test]
     fn an_engine_moves_between_threads() {
         fn is_send<T: Send>() {}

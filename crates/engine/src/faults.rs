@@ -59,7 +59,7 @@ const NAMES: [(&str, FaultKinds); 6] = [
     ("panic", FaultKinds::PANIC),
 ];
 
-/// Which share fares how: `drop=0.01,dup=0.001,reorder=0.02,seed=7`, `refuse=0.1,break=0.001`. What is not named does not
+/// Shares of packets and posts into which faults are injected: `drop=0.01,dup=0.001,reorder=0.02,seed=7`, `refuse=0.1,break=0.001`. What is not named does not
 /// happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FaultPlan {
@@ -79,7 +79,7 @@ pub struct FaultPlan {
     pub seed: u64,
 }
 
-/// Why a text is no [`FaultPlan`].
+/// The error of a text that is no [`FaultPlan`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoPlan {
     part: String,
@@ -123,7 +123,7 @@ impl FaultPlan {
         all.filter(|kind| *plan.share(*kind) > 0.0).collect()
     }
 
-    /// Takes a part of the text in; tells whether it is one.
+    /// Takes a part of the text in; returns whether it is one.
     fn take(&mut self, part: &str) -> bool {
         let Some((name, value)) = part.split_once('=') else {
             return false;

@@ -13,7 +13,7 @@ use crate::slab::Key;
 use crate::transmit::Stage;
 
 impl Engine {
-    /// Tells whether the next operation to a peer has to wait; the peer is fenced then until one completes.
+    /// Returns whether the next operation to a peer has to wait; the peer is fenced then until one completes.
     pub(crate) fn meets_fence(&mut self, peer: PeerId, key: Key) -> bool {
         let is_fenced = self.sends.get(key).is_some_and(|send| send.is_fenced());
         if !is_fenced || !self.has_begun(peer) {
@@ -37,7 +37,7 @@ impl Engine {
         }
     }
 
-    /// Tells whether an operation with a peer has begun and is not complete. Responses are the peer's operations.
+    /// Returns whether an operation with a peer has begun and is not complete. Responses are the peer's operations.
     fn has_begun(&self, peer: PeerId) -> bool {
         let mut sends = self.sends.iter();
         let begun = sends.any(|(_, send)| {

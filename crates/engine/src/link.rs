@@ -1,4 +1,4 @@
-//! The two faces between the engine and a transport: [`Link`] is what the engine calls, [`Sink`] what it is told.
+//! The two interfaces between the engine and a transport: the engine calls [`Link`], the transport calls [`Sink`].
 //!
 //! A frame is a [`Header`] and a body. The header is link-neutral; each link has its own byte format for it
 //! (docs/protocol/). Streams and packet links differ only in how a body arrives: see [`Body`].
@@ -30,7 +30,7 @@ pub trait Link {
     /// Reads `into.len()` bytes from the start of the sender's memory that an arrived `*Rts` frame named.
     ///
     /// The result comes through [`Sink::pulled`], never before this call returns. Only called when
-    /// [`Limits::pull`] says that it works.
+    /// [`Limits::pull`] is set.
     ///
     /// # Errors
     /// As [`Link::post`].
@@ -42,14 +42,14 @@ pub trait Link {
         token: RxToken,
     ) -> Result<(), PostError>;
 
-    /// Sends whatever [`Frame::more`] allowed to be held back.
+    /// Sends the frames that [`Frame::more`] allowed to be held back.
     fn flush(&mut self);
 
     /// Moves what can be moved without waiting, reports it to `sink`; returns how many events there were. A part of a
-    /// body that moved is one: whoever waits for long bodies sees by it that they get on.
+    /// body that moved is one: a caller that waits for a long body sees its progress.
     fn poll(&mut self, now: Instant, sink: &mut impl Sink) -> usize;
 
-    /// Offers the arrival again that was answered with [`Placement::Stall`], at the next poll.
+    /// Delivers the arrival again that was answered with [`Placement::Stall`], at the next poll.
     fn resume(&mut self, peer: PeerId);
 
     /// Injects a fault that may happen at any post, for tests; returns whether it did. It does not where there is no connection
@@ -62,10 +62,10 @@ pub trait Link {
 
 /// What a link calls while it is polled. The engine implements it.
 pub trait Sink {
-    /// A header is complete: says where its body goes *before* a streamed body moves.
+    /// Takes a complete header; returns where its body goes *before* a streamed body moves.
     fn arrival(&mut self, from: PeerId, header: &Header, body: Body<'_>) -> Placement;
 
-    /// The same for [`Kind::Write`], [`Kind::WriteRts`], [`Kind::Read`] and atomics, which name memory of this endpoint.
+    /// Takes a complete header as [`Sink::arrival`] does, for [`Kind::Write`], [`Kind::WriteRts`], [`Kind::Read`] and atomics, which name memory of this endpoint.
     fn access(
         &mut self,
         from: PeerId,
@@ -95,12 +95,12 @@ pub trait Sink {
         let _ = each;
     }
 
-    /// Tells whether a receive is posted: what finds no place is for none of them.
+    /// Returns whether a receive is posted: what finds no place is for none of them.
     fn is_waiting(&self) -> bool {
         false
     }
 
-    /// Tells whether messages of a peer are here: [`Sink::involved`] for a link without connections, quick enough to be asked often.
+    /// Returns whether messages of a peer are here: [`Sink::involved`] for a link without connections, quick enough to be asked often.
     fn holds(&self, peer: PeerId) -> bool {
         let _ = peer;
         true
@@ -112,7 +112,7 @@ pub trait Sink {
         let _ = each;
     }
 
-    /// Tells whether the application knows a peer by its address: it is in the address vector. Not for a path that is short.
+    /// Returns whether the application knows a peer by its address: it is in the address vector. Not for a path that is short.
     fn is_known(&self, address: &Address) -> bool {
         let _ = address;
         false
@@ -175,7 +175,7 @@ pub enum Kind {
     Write = 8,
     /// Data for memory of the receiver; the body stays at the sender until it is asked for.
     WriteRts = 9,
-    /// A wish for data from memory of the receiver. It has no body; `len` is how much is wanted.
+    /// A request for data from memory of the receiver. It has no body; `len` is how much is wanted.
     Read = 10,
     /// The data that a read asked for, or the first part of it.
     Response = 11,
@@ -183,9 +183,9 @@ pub enum Kind {
     ResponseRts = 12,
     /// An update of memory of the receiver, with its operand; always whole.
     Atomic = 13,
-    /// The same; a [`Kind::Response`] brings what was there before.
+    /// An update of memory of the receiver, with its operand; a [`Kind::Response`] brings what was there before.
     FetchAtomic = 14,
-    /// The same, with what is to be compared behind the operand.
+    /// A fetching update whose body has the comparand behind the operand.
     CompareAtomic = 15,
     /// A message of a collective, with its body or the first part of it.
     Collective = 16,
@@ -220,14 +220,14 @@ impl Kind {
         })
     }
 
-    /// Tells whether [`Frame::len`] bytes go with it; otherwise none do.
+    /// Returns whether [`Frame::len`] bytes go with it; otherwise none do.
     #[inline]
     pub const fn carries_body(self) -> bool {
         use Kind::{Collective, Msg, Response, Segment, Tagged, Write};
         self.is_atomic() || matches!(self, Msg | Tagged | Segment | Write | Response | Collective)
     }
 
-    /// Tells whether it is an update of memory: one frame, whatever [`Limits`] say.
+    /// Returns whether it is an update of memory: one frame, whatever [`Limits`] say.
     pub const fn is_atomic(self) -> bool {
         matches!(self, Self::Atomic | Self::FetchAtomic | Self::CompareAtomic)
     }
@@ -256,7 +256,7 @@ pub struct Frame<'a> {
     pub body: &'a Iov,
     /// The part of `body` to send.
     pub offset: usize,
-    /// How many bytes of it.
+    /// Bytes to send of it.
     pub len: usize,
     /// The memory of the peer that a [`Kind::Write`], [`Kind::WriteRts`], [`Kind::Read`] or an atomic is about.
     pub targets: &'a [Target],
@@ -267,7 +267,7 @@ pub struct Frame<'a> {
     pub more: bool,
 }
 
-/// How a frame was taken.
+/// Result of a post.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Posted {
     /// The body's memory is no longer needed; [`Sink::sent`] will not be called.
@@ -276,7 +276,7 @@ pub enum Posted {
     Pending,
 }
 
-/// Why a frame was not taken.
+/// The reason that a frame was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PostError {
     /// Not now: [`Sink::writable`] or [`Sink::peer_down`] will follow.
@@ -317,12 +317,12 @@ pub struct Limits {
     pub ack_on_arrival: bool,
 }
 
-/// How the body of an arriving frame is to be had.
+/// Where the body of an arriving frame is.
 #[derive(Debug)]
 pub enum Body<'a> {
     /// It is here, whole; it is valid during the call only.
     Whole(&'a [u8]),
-    /// So many bytes follow in the stream.
+    /// This number of bytes follows in the stream.
     Stream(usize),
     /// It stays at the sender, in this memory (of `*Rts` frames on links that can pull).
     Remote(RemoteIov),
@@ -337,7 +337,7 @@ pub enum Placement {
     Into(Iov, RxToken),
     /// Read the streamed body and drop it.
     Discard,
-    /// There is no room: deliver nothing more from this peer until [`Link::resume`], then offer the same
+    /// There is no room: deliver nothing more from this peer until [`Link::resume`], then deliver the same
     /// arrival again, with as much of its body.
     Stall,
     /// The frame breaks the protocol: drop the connection.
@@ -373,7 +373,7 @@ impl RemoteIov {
 pub struct Target {
     /// Where it starts: a virtual address, or an offset into the region.
     pub addr: u64,
-    /// How many bytes it has.
+    /// Its length in bytes.
     pub len: u64,
     /// The region's key.
     pub key: u64,

@@ -262,7 +262,7 @@ mod tests {
             .map(|value| append(&mut list, &mut slab, value))
             .collect();
         list.discard_first(slab.entry(list.head()).expect("the first row"));
-        // The row that the second one was behind is somebody else's, and has the same key again after as many uses as
+        // The row that the second one was behind belongs to another list, and has the same key again after as many uses as
         // generations can tell apart.
         let mut reused = append(&mut list, &mut slab, 4);
         while reused != keys[0] {

@@ -51,7 +51,7 @@ impl Class {
         }
     }
 
-    /// Tells whether it belongs to an operation that this endpoint began.
+    /// Returns whether it belongs to an operation that this endpoint began.
     pub(crate) fn is_answer(self) -> bool {
         matches!(self, Self::Response | Self::Fetched)
     }
@@ -93,7 +93,7 @@ impl Arrival {
         })
     }
 
-    /// Tells whether the sender waits for an acknowledgement.
+    /// Returns whether the sender waits for an acknowledgement.
     #[inline]
     pub(crate) const fn wants_ack(&self) -> bool {
         self.flags
@@ -111,7 +111,7 @@ impl Arrival {
     }
 }
 
-/// Which messages a receive takes.
+/// The messages that a receive takes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pattern {
     pub(crate) class: Class,
@@ -146,31 +146,31 @@ impl Pattern {
         }
     }
 
-    /// Tells whether a receive of the message's class takes it: the tags agree in all bits that are not
+    /// Returns whether a receive of the message's class takes it: the tags agree in all bits that are not
     /// ignored, and so do the sources, fi_tagged(3).
     #[inline]
     pub(crate) const fn accepts(&self, arrival: &Arrival) -> bool {
         (self.tag ^ arrival.tag) & !self.ignore == 0 && self.takes_from(arrival.from)
     }
 
-    /// Tells whether it takes messages of that peer at all.
+    /// Returns whether it takes messages of that peer at all.
     #[inline]
     pub(crate) const fn takes_from(&self, peer: PeerId) -> bool {
         self.from.0 == PeerId::ANY.0 || self.from.0 == peer.0
     }
 
-    /// Tells whether it takes messages of that peer only.
+    /// Returns whether it takes messages of that peer only.
     pub(crate) const fn is_only_from(&self, peer: PeerId) -> bool {
         self.from.0 == peer.0
     }
 
-    /// Tells whether all bits of the tag count.
+    /// Returns whether all bits of the tag count.
     #[inline]
     pub(crate) const fn is_exact(&self) -> bool {
         self.ignore == 0
     }
 
-    /// Returns the peer whose messages it takes; [`PeerId::ANY`] if everybody's.
+    /// Returns the peer whose messages it takes; [`PeerId::ANY`] if those of all.
     pub(crate) const fn source(&self) -> PeerId {
         self.from
     }

@@ -76,7 +76,7 @@ pub(crate) enum Fate {
     Matched(Landing),
     /// It updates memory when it is here.
     Update(Box<Pending>),
-    /// Nobody wants it.
+    /// It is dropped: no receive will take it.
     Dropped,
 }
 
@@ -103,13 +103,13 @@ impl Message {
         }
     }
 
-    /// Tells whether all data has arrived where it is kept or goes.
+    /// Returns whether all data has arrived where it is kept or goes.
     pub(crate) const fn is_here(&self) -> bool {
         let moved = self.begun == self.arrival.len && self.moving == 0;
         moved && !matches!(self.kept, Kept::Remote(_) | Kept::Ahead)
     }
 
-    /// Tells whether its sender has to send more of it unasked. An offer waits for this end.
+    /// Returns whether its sender has to send more of it unasked. An offer waits for this end.
     pub(crate) const fn is_owed(&self) -> bool {
         !self.is_here() && !matches!(self.kept, Kept::Remote(_) | Kept::Ahead | Kept::Lent(_))
     }
@@ -122,7 +122,7 @@ impl Message {
         }
     }
 
-    /// Tells whether it goes to the region with this key.
+    /// Returns whether it goes to the region with this key.
     pub(crate) fn writes_to(&self, key: u64) -> bool {
         match &self.fate {
             Fate::Matched(landing) if self.arrival.class == Class::Write => {

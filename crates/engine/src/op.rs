@@ -8,7 +8,7 @@ use crate::{GroupId, Target};
 /// A send.
 #[derive(Debug)]
 pub struct TxOp {
-    /// To whom.
+    /// The destination.
     pub peer: PeerId,
     /// The tag if it is tagged (`flags` has `TAGGED`), otherwise unused.
     pub tag: u64,
@@ -35,7 +35,7 @@ impl TxOp {
 /// A receive.
 #[derive(Debug)]
 pub struct RxOp {
-    /// From whom; [`PeerId::ANY`] for everybody.
+    /// The source; [`PeerId::ANY`] for all.
     pub from: PeerId,
     /// The tag that is wanted.
     pub tag: u64,
@@ -58,16 +58,16 @@ impl RxOp {
     }
 }
 
-/// Says that a receive of a shared context is a piece of a multi-receive buffer that the context looks after. What becomes
-/// of it is reported with this flag, which no receive of the application has.
+/// Marks a receive of a shared context as a piece of a multi-receive buffer that the context manages. Its completion has
+/// this flag too; no receive of the application has it.
 pub const PIECE: Flags = Flags::FENCE;
 
 /// A read from or a write to memory of a peer, fi_rma(3).
 #[derive(Debug)]
 pub struct RmaOp<'a> {
-    /// Whose memory.
+    /// The peer that has the memory.
     pub peer: PeerId,
-    /// Which memory: one to [`oxifabric_mem::MAX_SEGMENTS`] pieces, together as long as `body`.
+    /// The target memory: one to [`oxifabric_mem::MAX_SEGMENTS`] pieces, together as long as `body`.
     pub targets: &'a [Target],
     /// Where the data goes or comes from; with `INJECT` valid during the call only.
     pub body: Iov,
@@ -98,7 +98,7 @@ pub struct Completion {
     pub data: u64,
     /// The message's tag.
     pub tag: u64,
-    /// From whom a message came; of a send that failed, to whom it went; otherwise [`PeerId::ANY`].
+    /// The source of a message; of a send that failed, its destination; otherwise [`PeerId::ANY`].
     pub from: PeerId,
     /// The operation asked for a completion entry. Counters count it in any case.
     pub wanted: bool,
@@ -109,7 +109,7 @@ pub struct Completion {
 pub struct Failure {
     /// What is known of the operation, as if it had ended well; `len` is what was placed.
     pub op: Completion,
-    /// Why.
+    /// The error.
     pub errno: Errno,
     /// How many bytes were cut off, for [`Errno::TRUNC`].
     pub overflow: u64,
@@ -118,7 +118,7 @@ pub struct Failure {
 /// A message that waits for a receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiting {
-    /// From whom it came.
+    /// Its source.
     pub from: PeerId,
     /// `RECV` with `MSG` or `TAGGED`, or `COLLECTIVE`; and `REMOTE_CQ_DATA`.
     pub flags: Flags,
@@ -162,7 +162,7 @@ pub trait Completions {
         update();
     }
 
-    /// Tells whether [`Completions::waiting`] is to be called.
+    /// Returns whether [`Completions::waiting`] is to be called.
     #[inline(always)]
     fn watches_waiting(&self) -> bool {
         false
@@ -179,7 +179,7 @@ pub trait Completions {
         let _ = peer;
     }
 
-    /// Tells whether the application knows a peer by its address: it is in the address vector.
+    /// Returns whether the application knows a peer by its address: it is in the address vector.
     fn is_known(&self, address: &Address) -> bool {
         let _ = address;
         false
@@ -195,7 +195,7 @@ pub trait Completions {
         let _ = (context, group, result);
     }
 
-    /// The same where not every peer may access memory: asked when [`Completions::region`] finds no key. `from` is `ANY` for
+    /// Finds memory that not every peer may access: called when [`Completions::region`] finds no key. `from` is `ANY` for
     /// accesses of this endpoint itself.
     ///
     /// # Errors

@@ -18,7 +18,7 @@ impl Engine {
         }
     }
 
-    /// Tells whether a message is here that a receive with `PEEK`, or with `CLAIM` alone, is about. It moves none; messages
+    /// Returns whether a message is here that a receive with `PEEK`, or with `CLAIM` alone, is about. It moves none; messages
     /// that were not let in may come after a look for them.
     pub fn sees(&mut self, op: &RxOp) -> bool {
         if !op.flags.contains(Flags::PEEK) {

@@ -1,4 +1,4 @@
-//! What the engine remembers of each peer: what waits to be sent to it, and what keeps it waiting.
+//! State of each peer: what waits to be sent to it, and why.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -8,11 +8,11 @@ use oxifabric_types::{Errno, PeerId};
 use crate::peer_set::PeerSet;
 use crate::slab::Key;
 
-/// How many answers, and sends of data that was asked for, may wait for one peer before nothing more is taken from
+/// Most answers, and sends of data that was asked for, that may wait for one peer before nothing more is taken from
 /// it that needs one. A peer that does not read its answers can therefore not make them pile up.
 const MAX_REPLIES: usize = 1 << 14;
 
-/// How many peers there may be. Links give out dense numbers; anything beyond is no peer.
+/// Most peers. Links give out dense numbers; anything beyond is no peer.
 const MAX_PEERS: usize = 1 << 24;
 
 /// The peers.
@@ -21,7 +21,7 @@ pub(crate) struct Peers {
     rows: Vec<Peer>,
     /// Peers for which something may be sent.
     ready: VecDeque<PeerId>,
-    /// Peers whose next arrival was refused for lack of room.
+    /// Peers whose next arrival is stalled for lack of room.
     stalled: Vec<PeerId>,
     /// Those that the application addresses.
     named: PeerSet,
@@ -57,18 +57,18 @@ pub(crate) struct Peer {
     bulk: VecDeque<Key>,
     /// What blocks its sends.
     pub(crate) tx_block: TxBlock,
-    /// Whose turn it is when both queues wait.
+    /// `bulk` is next when both queues wait.
     bulk_turn: bool,
     ready: bool,
     stalled: bool,
     /// An injected operation was told to come again since the link last took something.
     turned_away: bool,
-    /// Why the peer was lost while an injected operation was to come again. The next one fails with it: otherwise its
-    /// caller would start one connection after another and never learn that none can be made.
+    /// The error with which the peer was lost while an injected operation was to be retried. The next one fails with it:
+    /// otherwise its caller would start one connection after another and never learn that none can be made.
     failure: Option<Errno>,
     /// A peek found nothing: the next arrival is taken although there is no room.
     allowed: bool,
-    /// The message whose body the link offers again.
+    /// The message whose body the link delivers again.
     ahead: Option<Key>,
     /// How many of its accesses named a key that there is not.
     unknown_keys: u32,
@@ -137,7 +137,7 @@ impl Peer {
 }
 
 impl Peers {
-    /// Tells whether a send may go to the link at once. Nothing is before it then: whatever waits, waits
+    /// Returns whether a send may go to the link at once. Nothing is before it then: whatever waits, waits
     /// because the link is blocked, or for what is before a fence.
     #[inline]
     pub(crate) fn is_clear(&self, peer: PeerId) -> bool {
@@ -146,7 +146,7 @@ impl Peers {
             .is_none_or(|row| row.tx_block.is_empty())
     }
 
-    /// Tells whether an injected operation has to come again, since the link takes nothing now; remembers that it was told so.
+    /// Returns whether an injected operation has to be retried, since the link takes nothing now; remembers the answer.
     pub(crate) fn turns_away(&mut self, peer: PeerId) -> bool {
         let row = self.get_mut(peer);
         row.filter(|row| row.tx_block.contains(TxBlock::BLOCKED))
@@ -170,7 +170,7 @@ impl Peers {
         }
     }
 
-    /// Tells whether the number can be a peer's.
+    /// Returns whether the number can be a peer's.
     #[inline]
     pub(crate) const fn is_valid(peer: PeerId) -> bool {
         peer.index() < MAX_PEERS
@@ -198,7 +198,7 @@ impl Peers {
         }
     }
 
-    /// Tells whether the application addresses a peer.
+    /// Returns whether the application addresses a peer.
     pub(crate) fn is_named(&self, peer: PeerId) -> bool {
         self.named.contains(peer)
     }
@@ -233,7 +233,7 @@ impl Peers {
         self.make_ready(peer);
     }
 
-    /// Tells whether one more answer may be queued.
+    /// Returns whether one more answer may be queued.
     pub(crate) fn can_reply(&self, peer: PeerId) -> bool {
         self.rows
             .get(peer.index())
@@ -251,7 +251,7 @@ impl Peers {
         self.make_ready(peer);
     }
 
-    /// Lets what waits behind a fence look again whether everything before it is complete.
+    /// Has sends that wait behind a fence checked again: everything before it may be complete.
     pub(crate) fn lift_fence(&mut self, peer: PeerId) {
         let row = self.get_mut(peer);
         if let Some(row) = row.filter(|row| row.tx_block.contains(TxBlock::FENCED)) {
@@ -299,12 +299,12 @@ impl Peers {
         self.rows.get(peer.index())?.ahead
     }
 
-    /// Says which message's body the link offers again, if any.
+    /// Sets the message whose body the link delivers again, if any.
     pub(crate) fn set_ahead(&mut self, peer: PeerId, key: Option<Key>) {
         self.row(peer).ahead = key;
     }
 
-    /// Returns a peer whose arrival is to be offered again.
+    /// Returns a peer whose stalled arrival is to be retried.
     pub(crate) fn next_stalled(&mut self) -> Option<PeerId> {
         let peer = self.stalled.pop()?;
         if let Some(row) = self.get_mut(peer) {
@@ -362,7 +362,7 @@ impl Peers {
         }
     }
 
-    /// Tells whether no answer waits.
+    /// Returns whether no answer waits.
     pub(crate) fn no_replies(&self) -> bool {
         self.rows.iter().all(|row| row.replies.is_empty())
     }

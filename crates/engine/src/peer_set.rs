@@ -8,7 +8,7 @@ use oxifabric_types::PeerId;
 pub(crate) struct PeerSet(Vec<u64>);
 
 impl PeerSet {
-    /// Takes a peer in; tells whether it was not there.
+    /// Takes a peer in; returns whether it was not there.
     pub(crate) fn insert(&mut self, peer: PeerId) -> bool {
         let (word, bit) = place(peer);
         if self.0.len() <= word {
@@ -27,7 +27,7 @@ impl PeerSet {
         }
     }
 
-    /// Tells whether a peer is there.
+    /// Returns whether a peer is there.
     pub(crate) fn contains(&self, peer: PeerId) -> bool {
         let (word, bit) = place(peer);
         self.0.get(word).is_some_and(|word| word & bit != 0)

@@ -113,7 +113,7 @@ impl PostedQueue {
         self.search(arrival)
     }
 
-    /// The same when it is not the first one of all.
+    /// Finds the first receive for a message that the first one of all does not take.
     #[inline(never)]
     fn search(&mut self, arrival: &Arrival) -> Option<Key> {
         if let Some(filing) = &self.filing {
@@ -149,7 +149,7 @@ impl PostedQueue {
         }
     }
 
-    /// Finds the first receive for a message that is here as a whole, places it and reports it; tells whether
+    /// Finds the first receive for a message that is here as a whole, places it and reports it; returns whether
     /// there was one.
     #[inline(always)]
     pub(crate) fn deliver(
@@ -173,7 +173,7 @@ impl PostedQueue {
         self.deliver_behind(&{ *arrival }, bytes, out)
     }
 
-    /// The same where it is not simply the first receive of all.
+    /// Delivers a whole message to a receive other than the first of all.
     #[inline(never)]
     fn deliver_behind(
         &mut self,
@@ -196,7 +196,7 @@ impl PostedQueue {
         true
     }
 
-    /// The same where a multi-receive buffer may take it.
+    /// Delivers a whole message that a multi-receive buffer may take.
     fn deliver_shared(
         &mut self,
         arrival: &Arrival,
@@ -271,7 +271,7 @@ impl PostedQueue {
         }
     }
 
-    /// Returns whom single receives wait for that take from nobody else.
+    /// Returns the peers that directed receives wait for.
     pub(crate) fn sources(&self) -> impl Iterator<Item = PeerId> {
         let lists = self.lists.iter();
         lists
@@ -280,7 +280,7 @@ impl PostedQueue {
             .filter(|source| *source != PeerId::ANY)
     }
 
-    /// Tells whether a receive for one message waits that `peer` could satisfy. Multi-receive buffers do not
+    /// Returns whether a receive for one message waits that `peer` could satisfy. Multi-receive buffers do not
     /// count: they stand ready all the time and are no sign that the application waits.
     pub(crate) fn waits_for(&self, peer: PeerId) -> bool {
         self.lists

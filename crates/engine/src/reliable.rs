@@ -1,7 +1,7 @@
 //! Reliable byte streams over any link that carries packets, docs/protocol/reliable.md.
 //!
 //! A [`Channel`] is one end of a stream in each direction between two endpoints. It does no I/O and reads no clock:
-//! whoever has the packet link hands it what arrived and sends what it wants sent.
+//! the owner of the packet link hands it what arrived and sends what it wants sent.
 //!
 //! - [`channel`]: the ends' names for each other, opening, closing, restarts, and what time asks for.
 //! - [`sender`]: packets from the first byte written to their acknowledgement; which of them are lost.

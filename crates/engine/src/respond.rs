@@ -15,18 +15,18 @@ const OF_PEER: usize = 1 << 16;
 /// How many of all peers together. A response costs some hundred bytes.
 const IN_ALL: usize = 1 << 18;
 
-/// So many each peer is answered at a time, whatever others ask for.
+/// Number of requests of each peer that are answered at a time, whatever others ask for.
 const ALWAYS: usize = 64;
 
 impl Engine {
-    /// Tells whether one more request of a peer can be answered. If not it waits in its link.
+    /// Returns whether one more request of a peer can be answered. If not it waits in its link.
     pub(crate) fn can_respond(&self, peer: PeerId) -> bool {
         let own = self.peers.responses(peer);
         let fits = own < OF_PEER && (own < ALWAYS || self.responses() < IN_ALL);
         fits && self.peers.can_reply(peer) && self.sends.vacant().is_some()
     }
 
-    /// Queues a response; `make` is told its name. Tells whether there was room.
+    /// Queues a response; `make` is told its name. Returns whether there was room.
     pub(crate) fn respond(&mut self, peer: PeerId, make: impl FnOnce(Key) -> Transmit) -> bool {
         let Some(key) = self.sends.vacant() else {
             return false;

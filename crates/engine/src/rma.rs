@@ -303,7 +303,7 @@ impl Engine {
         self.land_on(out, arrival, fate, Box::default(), body, is_offer)
     }
 
-    /// The same for a write that may be of several pieces of memory.
+    /// Lands a write that may be of several pieces of memory.
     fn land_on(
         &mut self,
         out: &mut impl Completions,
@@ -361,7 +361,7 @@ impl Engine {
             return placement;
         }
         let is_named = is_offer || arrival.wants_ack();
-        // Of a body in several frames, the others could not be told from those of a stranger.
+        // Of a body in several frames, the others could not be told from those of another operation.
         let is_over = match body {
             Body::Whole(bytes) => is_offer || bytes.len() == arrival.len,
             Body::Stream(len) => is_offer || *len == arrival.len,

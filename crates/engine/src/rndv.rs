@@ -180,14 +180,14 @@ fn cts(arrival: &Arrival) -> Header {
     }
 }
 
-/// Tells whether the memory that an offer names has as many bytes as it says.
+/// Returns whether the memory that an offer names has as many bytes as it says.
 pub(crate) fn covers(remote: &RemoteIov, len: usize) -> bool {
     let add = |sum: u64, piece: &(u64, u64)| sum.checked_add(piece.1);
     let total = remote.pieces().iter().try_fold(0, add);
     total.is_some_and(|total| total >= len as u64)
 }
 
-/// Tells whether a pull failed because this pair of processes may not do it at all.
+/// Returns whether a pull failed because this pair of processes may not do it at all.
 fn is_forbidden(errno: Errno) -> bool {
     matches!(
         errno,

@@ -222,7 +222,7 @@ impl Engine {
         }
     }
 
-    /// Ends a message whose data is complete, if somebody waits for it.
+    /// Ends a message whose data is complete, if an operation waits for it.
     fn check_arrived(&mut self, out: &mut impl Completions, key: Key) {
         let Some(message) = self.unexpected.get(key).filter(|m| m.is_here()) else {
             return;
@@ -321,7 +321,7 @@ impl Engine {
         }
     }
 
-    /// Remembers that a message has arrived although nobody waits for it: some links acknowledge that.
+    /// Remembers that a message has arrived although no receive matched it: some links acknowledge that.
     fn note_arrival(&mut self, key: Key) {
         if let Some(message) = self.unexpected.get(key)
             && message.arrival.wants_ack()

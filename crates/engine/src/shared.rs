@@ -2,7 +2,7 @@
 //!
 //! The list is not here. A message for which this endpoint has no receive of its own asks for one
 //! ([`Completions::shared_receive`]); one that gets none waits as any other, until [`Engine::feed`] asks again.
-//! An endpoint without a shared context comes here only with messages that nobody waits for.
+//! An endpoint without a shared context comes here only with unexpected messages.
 
 use alloc::vec::Vec;
 use oxifabric_types::Flags;

@@ -2,7 +2,7 @@
 //!
 //! Keys travel: they are the ids in headers and the tokens that links hand back. A key carries the generation
 //! of its row, so that one that comes late, or was made up by a hostile peer, finds nothing rather than
-//! somebody else's operation. Inserting and removing never allocate once the table has grown.
+//! another operation. Inserting and removing never allocate once the table has grown.
 
 use alloc::vec::Vec;
 
@@ -59,7 +59,7 @@ struct Row<T> {
 #[derive(Debug)]
 enum State<T> {
     Taken(T),
-    /// Which row is free after this one.
+    /// The next free row after this one.
     Free(u32),
 }
 
@@ -88,7 +88,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Tells whether no more rows can be named.
+    /// Returns whether no more rows can be named.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.len >= INDEX_MASK as usize

@@ -35,12 +35,12 @@ pub(crate) struct Transmit {
     pub(crate) failure: Option<Errno>,
 }
 
-/// How far a send is.
+/// State of a send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// Nothing has been handed to the link.
     Queued,
-    /// So many bytes have been handed to the link, the others follow as segments.
+    /// This number of bytes has been handed to the link, the others follow as segments.
     Sending(usize),
     /// The receiver knows of the message, and will ask for its data or pull it.
     Offered,
@@ -110,7 +110,7 @@ impl Transmit {
         response
     }
 
-    /// Tells whether it ends with a response: a read, or an atomic that fetches.
+    /// Returns whether it ends with a response: a read, or an atomic that fetches.
     fn is_request(&self) -> bool {
         matches!(
             self.header.kind,
@@ -131,7 +131,7 @@ impl Transmit {
         Self::new(message, key)
     }
 
-    /// Tells whether it waits for its response.
+    /// Returns whether it waits for its response.
     pub(crate) fn awaits_response(&self) -> bool {
         self.is_request() && self.stage == Stage::Sent && self.unacked
     }
@@ -141,17 +141,17 @@ impl Transmit {
         self.result.as_deref().unwrap_or(&self.body)
     }
 
-    /// Tells whether an acknowledgement may come.
+    /// Returns whether an acknowledgement may come.
     pub(crate) fn awaits_ack(&self) -> bool {
         self.unacked && self.stage != Stage::Offered && !self.is_request()
     }
 
-    /// Tells whether it answers a request of the peer.
+    /// Returns whether it answers a request of the peer.
     pub(crate) const fn is_response(&self) -> bool {
         matches!(self.header.kind, Kind::Response)
     }
 
-    /// Tells whether a peer's read asked for it, or a collective, so that the application knows nothing of it.
+    /// Returns whether a peer's read asked for it, or a collective, so that the application knows nothing of it.
     pub(crate) const fn is_internal(&self) -> bool {
         matches!(self.header.kind, Kind::Response | Kind::Collective)
     }
@@ -162,24 +162,24 @@ impl Transmit {
         is_collective.then(|| u32::try_from(self.context).map_or(Key::NONE, Key::from_raw))
     }
 
-    /// Tells whether it sends from the region with this key because a peer reads it.
+    /// Returns whether it sends from the region with this key because a peer reads it.
     pub(crate) fn sends_from(&self, key: u64) -> bool {
         self.is_response()
             && self.flags.contains(Flags::RMA)
             && is_about(self.context, &self.targets, key)
     }
 
-    /// Tells whether it waits for everything before it, and nothing of it was handed to the link.
+    /// Returns whether it waits for everything before it, and nothing of it was handed to the link.
     pub(crate) fn is_fenced(&self) -> bool {
         self.stage == Stage::Queued && self.flags.contains(Flags::FENCE)
     }
 
-    /// Tells whether nothing more will happen to it.
+    /// Returns whether nothing more will happen to it.
     pub(crate) fn is_over(&self) -> bool {
         self.stage == Stage::Sent && self.pending == 0 && !self.unacked
     }
 
-    /// Tells whether the peer owes an answer.
+    /// Returns whether the peer owes an answer.
     pub(crate) fn awaits_answer(&self) -> bool {
         match self.stage {
             Stage::Queued => false,
@@ -193,7 +193,7 @@ impl Transmit {
         self.context
     }
 
-    /// Tells whether the first frame leaves nothing to be sent from the body later.
+    /// Returns whether the first frame leaves nothing to be sent from the body later.
     pub(crate) fn fits_one_frame(&self, limits: &Limits) -> bool {
         self.after_first(limits) == Stage::Sent
     }
@@ -290,7 +290,7 @@ impl Transmit {
             None if self.is_response() && self.flags.is_empty() => {}
             None if self.is_response() => out.accessed(op, &self.targets),
             None => out.complete(op),
-            // The reader is gone, and nobody else waits for it.
+            // The reader is gone, and nothing else waits for it.
             Some(_) if self.header.kind == Kind::Response => {}
             Some(errno) => out.fail(Failure {
                 op: Completion {
@@ -357,7 +357,7 @@ pub(crate) fn several(targets: &[Target]) -> Box<[Target]> {
     }
 }
 
-/// Tells whether an access with this context and these pieces is about the region with this key.
+/// Returns whether an access with this context and these pieces is about the region with this key.
 pub(crate) fn is_about(context: usize, targets: &[Target], key: u64) -> bool {
     context as u64 == key || targets.iter().any(|target| target.key == key)
 }
@@ -416,7 +416,7 @@ pub(crate) fn write_header(op: &RmaOp<'_>) -> Header {
     }
 }
 
-/// Tells whether a send completes only when the peer says so, fi_cq(3) "COMPLETION EVENT SEMANTICS".
+/// Returns whether a send completes only when the peer says so, fi_cq(3) "COMPLETION EVENT SEMANTICS".
 #[inline]
 pub(crate) const fn wants_ack(flags: Flags) -> bool {
     flags.intersects(Flags::DELIVERY_COMPLETE.union(Flags::MATCH_COMPLETE))

@@ -15,7 +15,7 @@ use crate::{
     Completions, Frame, HeaderFlags, Kind, Link, Placement, PostError, Posted, TxOp, TxToken,
 };
 
-/// How posting one frame, or beginning a pull, ended.
+/// Result of posting one frame, or of beginning a pull.
 pub(crate) enum Step {
     /// It was taken, and the send has more of them.
     More,
@@ -25,7 +25,7 @@ pub(crate) enum Step {
     Blocked,
 }
 
-/// How [`Engine::send_now`] ended.
+/// Result of [`Engine::send_now`].
 pub(crate) enum Sent {
     /// The message is sent and completed.
     Over,
@@ -174,7 +174,7 @@ impl Engine {
         }
     }
 
-    /// Tells whether nothing of a send has been posted.
+    /// Returns whether nothing of a send has been posted.
     fn is_whole(&self, key: Key) -> bool {
         let send = self.sends.get(key);
         send.is_some_and(|send| send.stage == Stage::Queued)
@@ -297,7 +297,7 @@ impl Engine {
         }
     }
 
-    /// The peer placed or matched a message. One that nobody knows is late, or made up; it hurts nobody.
+    /// The peer placed or matched a message. An acknowledgement with an unknown id is late or forged, and is ignored.
     pub(crate) fn acked(&mut self, out: &mut impl Completions, from: PeerId, id: u32) -> Placement {
         let key = Key::from_raw(id);
         match self.sends.get_mut(key).filter(|send| send.peer == from) {
@@ -374,7 +374,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Tells whether a send waits for an answer of that peer.
+    /// Returns whether a send waits for an answer of that peer.
     pub(crate) fn awaits_answer_of(&self, peer: PeerId) -> bool {
         let awaits = |send: &Transmit| send.peer == peer && send.awaits_answer();
         self.sends.iter().any(|(_, send)| awaits(send))
@@ -403,7 +403,7 @@ impl Engine {
     }
 }
 
-/// Tells whether `Fin` ends an operation that was not offered: the peer refuses the access to its memory.
+/// Returns whether `Fin` ends an operation that was not offered: the peer refuses the access to its memory.
 fn is_refused(send: &Transmit, result: Result<(), Errno>) -> bool {
     result.is_err() && send.unacked && send.flags.intersects(Flags::RMA | Flags::ATOMIC)
 }

@@ -27,7 +27,7 @@ const LANDING_OF_PEER: usize = 1 << 16;
 /// How many those may be of all peers together. They cost some hundred bytes each.
 const LANDING_IN_ALL: usize = 1 << 19;
 
-/// So many of them each peer may have, whatever others have.
+/// Number of them that each peer may have, whatever others have.
 const LANDING_ALWAYS: usize = 64;
 
 /// Messages that are not over.
@@ -81,7 +81,7 @@ impl UnexpectedQueue {
         self.shares.bytes(peer)
     }
 
-    /// Tells whether no more messages of a peer can be taken in: they are too many that go somewhere and are not there yet,
+    /// Returns whether no more messages of a peer can be taken in: they are too many that go somewhere and are not there yet,
     /// or the table is full.
     pub(crate) fn is_full(&self, from: PeerId) -> bool {
         let own = self.shares.landing(from);
@@ -89,7 +89,7 @@ impl UnexpectedQueue {
         own >= LANDING_OF_PEER || (own >= LANDING_ALWAYS && crowded()) || self.messages.is_full()
     }
 
-    /// Tells whether the id names a message already.
+    /// Returns whether the id names a message already.
     pub(crate) fn knows(&self, from: PeerId, id: u32) -> bool {
         self.by_id.contains_key(&(from, id))
     }
@@ -152,7 +152,7 @@ impl UnexpectedQueue {
         }
     }
 
-    /// The same where there are any of the class.
+    /// Finds the first message for a pattern where there are any of its class.
     #[inline(never)]
     fn search(&mut self, pattern: &Pattern) -> Option<Key> {
         let order = &self.waiting[pattern.class.index()];
@@ -268,7 +268,7 @@ impl UnexpectedQueue {
         messages.map(|(_, message)| message.arrival.from)
     }
 
-    /// Returns who still owes parts of messages.
+    /// Returns the peers that still owe parts of messages.
     pub(crate) fn unfinished(&self) -> impl Iterator<Item = PeerId> {
         let messages = self.messages.iter().map(|(_, message)| message);
         messages
@@ -276,13 +276,13 @@ impl UnexpectedQueue {
             .map(|message| message.arrival.from)
     }
 
-    /// Tells whether a message of such a class comes from a peer.
+    /// Returns whether a message of such a class comes from a peer.
     pub(crate) fn any_from(&self, peer: PeerId, class: impl Fn(Class) -> bool) -> bool {
         let of_class = |message: &Message| class(message.arrival.class);
         self.shares.any(&self.messages, peer, of_class)
     }
 
-    /// Tells whether a message goes to the region with this key.
+    /// Returns whether a message goes to the region with this key.
     pub(crate) fn writes_to(&self, key: u64) -> bool {
         self.messages
             .iter()

@@ -91,7 +91,7 @@ const NAMES: [&CStr; 8] = [
     c"^shm",
     c"lo",
     c"shm,tcp",
-    c"nobody",
+    c"unknown",
 ];
 
 impl Hints {

@@ -1,4 +1,4 @@
-//! Every decoder of bytes from strangers, each as a function of bytes that may do anything but panic.
+//! Every decoder of bytes from untrusted peers, each as a function of bytes that may do anything but panic.
 //!
 //! A *target* is such a function with a few valid inputs to start from. `cargo xtask fuzz` lets libFuzzer look for inputs
 //! that break one, under AddressSanitizer; the test `replay` runs the seeds and everything that was ever found without

@@ -41,29 +41,29 @@ pub enum Call {
     },
     /// fi_send or fi_tsend.
     Send {
-        /// To whom.
+        /// The destination.
         to: u8,
         /// The tag, of a tagged message.
         tag: Option<u8>,
         /// Its length.
         len: u16,
-        /// Which flags.
+        /// Bits that choose flags.
         flags: u8,
     },
     /// fi_read or fi_write.
     Access {
-        /// Whose memory.
+        /// The peer that has the memory.
         to: u8,
-        /// How much.
+        /// The length.
         len: u16,
         /// It is a read.
         read: bool,
-        /// Which flags.
+        /// Bits that choose flags.
         flags: u8,
     },
     /// fi_atomic and its like.
     Atomic {
-        /// Whose memory.
+        /// The peer that has the memory.
         to: u8,
         /// How many elements.
         count: u8,
@@ -78,9 +78,9 @@ pub enum Call {
     Join,
     /// A collective of a group.
     Collect {
-        /// Which group.
+        /// The group's number.
         group: u8,
-        /// Which collective.
+        /// The collective's number.
         what: u8,
         /// Bytes of a slice.
         len: u8,
@@ -150,7 +150,7 @@ const FLAGS: [Flags; 5] = [
 ];
 
 impl World {
-    /// One whose messages are so many times as long as the calls say.
+    /// Creates a world whose messages are `stretch` times as long as the calls say.
     pub fn stretched(stretch: usize) -> Self {
         Self {
             stretch,
@@ -358,7 +358,7 @@ impl World {
         unsafe { Iov::contiguous(base, len) }
     }
 
-    /// The engine has lost everybody: nothing is left to wait for, and nothing ended twice.
+    /// Checks the end: the engine has lost all peers, nothing is left to wait for, and nothing ended twice.
     pub fn close(&mut self) {
         self.engine.cancel_receives(&mut self.ledger);
         assert_eq!(self.engine.pending_tx(), 0, "operations that never end");
@@ -424,7 +424,7 @@ impl Completions for Ledger {
                 len,
             ));
         }
-        // SAFETY: the memory lives as long as the engine, and nobody looks at it.
+        // SAFETY: the memory lives as long as the engine, and nothing else accesses it.
         unsafe { Iov::scattered(&pieces) }.ok_or(Errno::ACCES)
     }
 }

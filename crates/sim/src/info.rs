@@ -8,7 +8,7 @@ use crate::NAME;
 
 /// FI_ADDR_STR.
 pub(crate) const ADDR_STR: u32 = 9;
-/// How many objects of a kind are advisable.
+/// Advisable number of objects of a kind.
 const OBJECTS: usize = 1 << 16;
 
 /// Describes the endpoints.

@@ -3,7 +3,7 @@
 //! The endpoints are those of every link that carries packets (`oxifabric_engine::reliable`); what carries the packets is a
 //! network that exists in this process only.
 //!
-//! - [`Network`]: who is where, what is under way, and what happens to it; without a clock. [`plan`] says what it is like.
+//! - [`Network`]: its endpoints, the packets under way, and what happens to them; without a clock. [`plan`] describes it.
 //! - [`World`]: a network that threads share, and how time passes in it.
 //! - [`SimPort`]: the port of one endpoint. `name` is how it is called.
 //! - `info`, `params`: what is offered, and what the environment changes. `ops`: what programs ask that know of the simulation.

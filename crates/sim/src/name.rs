@@ -5,7 +5,7 @@
 /// What every name begins with.
 pub(crate) const PREFIX: &str = "fi_sim://";
 
-/// How many nodes there may be.
+/// Most nodes.
 pub(crate) const NODES: u32 = 1 << 24;
 
 /// Makes the name of an endpoint.

@@ -1,4 +1,4 @@
-//! The network: who is where, what is under way, and what time it is there.
+//! The network: its endpoints, the packets under way, and its time.
 //!
 //! It does no I/O and reads no clock. Every packet takes each cable on its way as an event; events of one instant happen in
 //! the order in which they were made. All that happens at random is decided by the seed, so that the same calls have the
@@ -24,7 +24,7 @@ use way::Ways;
 /// Virtual time begins here: no instant is zero, which protocols take for none.
 pub(crate) const BEGIN: Instant = Instant::from_nanos(1_000_000_000);
 
-/// How many buffers of packets are kept for others.
+/// Number of packet buffers that are kept for reuse.
 const SPARE: usize = 1024;
 
 /// A simulated network.
@@ -46,11 +46,11 @@ pub struct Network {
 /// A packet under way.
 #[derive(Clone, Debug)]
 pub struct Parcel {
-    /// Who sent it.
+    /// The sender.
     pub from: Place,
-    /// Whom it is for.
+    /// The destination.
     pub to: Place,
-    /// How many cables it has taken.
+    /// Number of links that it has taken.
     hops: u8,
     /// What it says.
     pub bytes: Vec<u8>,
@@ -67,7 +67,7 @@ struct Event {
 enum What {
     /// A packet has come to the end of a cable.
     Hop(Box<Parcel>),
-    /// Somebody wanted to be polled.
+    /// An endpoint wanted to be polled.
     Timer(Place),
 }
 
@@ -92,7 +92,7 @@ impl Ord for Event {
 }
 
 impl Network {
-    /// An empty network whose time begins at `begin`.
+    /// Creates an empty network whose time begins at `begin`.
     pub fn new(plan: Plan, begin: Instant) -> Self {
         Self {
             random: Random::new(plan.seed),
@@ -123,12 +123,12 @@ impl Network {
         &self.census
     }
 
-    /// Who is where.
+    /// Returns the nodes and their endpoints.
     pub(crate) fn crowd(&self) -> &Crowd {
         &self.crowd
     }
 
-    /// Who is where.
+    /// Returns the nodes and their endpoints.
     pub(crate) fn crowd_mut(&mut self) -> &mut Crowd {
         &mut self.crowd
     }
@@ -138,7 +138,7 @@ impl Network {
         self.random.next()
     }
 
-    /// The place with a name, whether somebody is there or not; `None` for what is no name.
+    /// Returns the place with a name, whether an endpoint is there or not; `None` for what is no name.
     pub fn place(&mut self, name: &str) -> Option<Place> {
         self.crowd.place(name)
     }
@@ -171,7 +171,7 @@ impl Network {
         }
     }
 
-    /// Sends a packet; false when nobody is at the place that it is for.
+    /// Sends a packet; false when no endpoint is at its destination.
     pub fn send(&mut self, from: Place, to: Place, bytes: Vec<u8>) -> bool {
         self.census.sent(&bytes);
         if !self.crowd.is_open(to) {
@@ -210,7 +210,7 @@ impl Network {
         self.crowd.take(place, into);
     }
 
-    /// Whoever is at a place was polled, and wants to be polled again at `due`, if no packet comes before.
+    /// The endpoint at a place was polled, and wants to be polled again at `due`, if no packet comes before.
     pub fn rest(&mut self, place: Place, due: Instant, busy: bool) {
         if let Some(at) = self.crowd.rest(place, due, busy, self.now) {
             self.schedule(at, What::Timer(place));

@@ -16,21 +16,17 @@ const PLAN: Parameter = text(
     "A file in TOML that says what is simulated, docs/sim.md",
     "",
 );
-const TIME: Parameter = text(
-    "time",
-    "Whose time passes in the network: virtual or real",
-    "virtual",
-);
+const TIME: Parameter = text("time", "Clock of the network: virtual or real", "virtual");
 const SEED: Parameter = text("seed", "What decides all that happens at random", "0");
 const LATENCY_US: Parameter = text(
     "latency_us",
-    "How long a cable is, in microseconds; there are two between nodes",
+    "Propagation delay of a link in microseconds; there are two between nodes",
     "1",
 );
-const GBPS: Parameter = text("gbps", "How many gigabits pass a cable in a second", "100");
+const GBPS: Parameter = text("gbps", "Gigabits that pass a link in a second", "100");
 const QUEUE: Parameter = text(
     "queue_bytes",
-    "How many bytes wait for a cable at most; what comes then is lost",
+    "Most bytes that wait for a link; what comes then is lost",
     "1048576",
 );
 const MTU: Parameter = text("mtu", "The longest packet in bytes", "4096");

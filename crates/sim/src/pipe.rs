@@ -1,13 +1,13 @@
 //! A cable in one direction, with the finite queue in front of it.
 
-/// How fast a cable is, in what a packet needs to know.
+/// Speed of a cable, in units per byte.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Speed {
-    /// How long a byte takes to leave.
+    /// Time that a byte takes to leave.
     pub(crate) ns_per_byte: f64,
-    /// How long it travels.
+    /// Propagation delay.
     pub(crate) latency_ns: u64,
-    /// How many bytes wait at most.
+    /// Most bytes that wait.
     pub(crate) queue_bytes: u64,
 }
 
@@ -19,11 +19,11 @@ pub(crate) struct Pipe {
 }
 
 impl Pipe {
-    /// Sends so many bytes at `now`; returns when they arrive, or `None` when the queue is full.
+    /// Sends bytes at `now`; returns when they arrive, or `None` when the queue is full.
     pub(crate) fn pass(&mut self, now: u64, bytes: usize, speed: &Speed) -> Option<u64> {
         let waits_ns = self.free_at.saturating_sub(now);
         let waiting = waits_ns as f64 / speed.ns_per_byte;
-        // A packet that finds nobody waiting leaves, however long it is.
+        // A packet that finds none waiting leaves, however long it is.
         if waits_ns > 0 && waiting + bytes as f64 > speed.queue_bytes as f64 {
             return None;
         }
@@ -58,7 +58,7 @@ mod tests {
     #[test]
     fn what_finds_the_queue_full_is_lost() {
         let mut pipe = Pipe::default();
-        assert!(pipe.pass(0, 1000, &SPEED).is_some(), "nobody waits");
+        assert!(pipe.pass(0, 1000, &SPEED).is_some(), "no packet waits");
         assert_eq!(pipe.pass(1500, 1, &SPEED), None);
         assert!(pipe.pass(1600, 50, &SPEED).is_some(), "200 bytes wait");
         assert_eq!(pipe.pass(1600, 1, &SPEED), None);

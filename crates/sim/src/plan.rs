@@ -8,9 +8,9 @@ use serde::Deserialize;
 pub struct Plan {
     /// What decides all that happens at random: the same seed decides alike.
     pub seed: u64,
-    /// Whose time passes.
+    /// The clock of the network.
     pub time: Time,
-    /// How long, in milliseconds of the network's time, a peer may leave everything unanswered before it counts as gone.
+    /// Time, in milliseconds of the network's, after which a peer that leaves everything unanswered counts as gone.
     pub patience_ms: Patience,
     /// The cables: one in each direction between a node and its switch.
     pub link: LinkPlan,
@@ -20,11 +20,11 @@ pub struct Plan {
     pub cut: Vec<Cut>,
 }
 
-/// Whose time passes in the network.
+/// The clock of a network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Time {
-    /// Time of its own, which goes on to what happens next whenever nobody has anything to do.
+    /// Virtual time, which goes on to the next event whenever no endpoint has anything to do.
     #[default]
     Virtual,
     /// That of the clock.
@@ -47,11 +47,11 @@ impl Default for Patience {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LinkPlan {
-    /// How long a bit travels, in microseconds.
+    /// Propagation delay, in microseconds.
     pub latency_us: f64,
-    /// How many gigabits (10^9) leave in a second.
+    /// Gigabits (10^9) that leave in a second.
     pub gbps: f64,
-    /// How many bytes wait at most; what comes then is lost.
+    /// Most bytes that wait; what comes then is lost.
     pub queue_bytes: u64,
     /// The longest packet in bytes.
     pub mtu: usize,
@@ -61,9 +61,9 @@ pub struct LinkPlan {
     pub drop: f64,
     /// The share that arrives twice.
     pub dup: f64,
-    /// The share that is late, so that later ones overtake it,
+    /// The share that is late, so that later ones overtake it.
     pub reorder: f64,
-    /// by up to so many microseconds.
+    /// Longest delay of a reordered packet, in microseconds.
     pub late_us: f64,
 }
 
@@ -83,13 +83,13 @@ impl Default for LinkPlan {
     }
 }
 
-/// How nodes are grouped.
+/// Topology of the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RackPlan {
-    /// How many nodes a rack has: the first so many are in the first one.
+    /// Number of nodes in a rack: nodes are assigned to racks in order of their numbers.
     pub nodes: u32,
-    /// How many gigabits leave a rack in a second, and how many enter it.
+    /// Gigabits that leave a rack in a second, and that enter it.
     pub gbps: f64,
 }
 
@@ -99,11 +99,11 @@ pub struct RackPlan {
 pub struct Cut {
     /// The nodes that are cut off from all others, together.
     pub nodes: Vec<u32>,
-    /// From then on, in milliseconds from the beginning of time,
+    /// Begin, in milliseconds from the beginning of time.
     pub from_ms: f64,
-    /// for so many milliseconds; for ever, if nothing is said.
+    /// Duration in milliseconds; for ever, if not given.
     pub for_ms: Option<f64>,
-    /// The same happens again so many milliseconds after it began, and again; once, if nothing is said.
+    /// Period in milliseconds after which the fault begins again; it happens once, if not given.
     pub every_ms: Option<f64>,
 }
 
@@ -157,7 +157,7 @@ impl Plan {
         }
     }
 
-    /// Tells whether packets between two nodes are lost at a time, in milliseconds.
+    /// Returns whether packets between two nodes are lost at a time, in milliseconds.
     pub(crate) fn is_cut(&self, a: u32, b: u32, at_ms: f64) -> bool {
         let is_apart = |cut: &Cut| cut.nodes.contains(&a) != cut.nodes.contains(&b);
         self.cut.iter().any(|cut| is_apart(cut) && cut.is_on(at_ms))

@@ -16,7 +16,7 @@ use crate::network::{Parcel, Place};
 use crate::params;
 use crate::world::World;
 
-/// How many packets are held back to leave together.
+/// Number of packets that are held back to leave together.
 const HELD: usize = 32;
 
 /// An endpoint's place in a network.
@@ -32,14 +32,14 @@ pub struct SimPort {
     inbox: VecDeque<Parcel>,
     /// The packet at hand.
     current: Option<(PeerId, Parcel)>,
-    /// Peers where nobody is.
+    /// Peers without an endpoint at their name.
     refused: Vec<PeerId>,
-    /// Made when somebody may sleep.
+    /// Made when a thread may sleep.
     timer: OnceLock<Arc<Timer>>,
     enabled: bool,
 }
 
-/// Who is known.
+/// Known peers.
 #[derive(Debug, Default)]
 struct Peers {
     rows: Vec<(Place, Address)>,
@@ -239,7 +239,7 @@ impl PacketDevice for SimPort {
         let Some(timer) = self.timer() else {
             return false;
         };
-        // What is due in virtual time is among the events that keep everybody from sleeping.
+        // What is due in virtual time is among the events that keep all threads from sleeping.
         let nap = nap.min(due.unwrap_or(Duration::MAX));
         timer.set((nap != Duration::MAX).then_some(nap));
         let place = self.place;
@@ -256,7 +256,7 @@ impl Peers {
         self.rows.get(peer.index())
     }
 
-    /// The number of whoever is at a place.
+    /// Returns the peer at a place, with a new number if it is not known.
     fn number(&mut self, place: Place, name: impl FnOnce() -> Box<str>) -> PeerId {
         *self.numbers.entry(place).or_insert_with(|| {
             let number = PeerId(self.rows.len() as u32);

@@ -1,9 +1,9 @@
 //! A network that ports share, and how time passes in it.
 //!
-//! Real time passes by itself. Virtual time stands still while anybody has something to do, and goes on to what happens next
-//! when somebody is polled in vain; so it passes as fast as the program runs, and the same program sees the same. Somebody who
-//! has something to do and is not polled for long counts as absent: from then on time passes no faster than that of the
-//! clock, as it would in a network that waits for nobody.
+//! Real time passes by itself. Virtual time stands still while any endpoint has something to do, and goes on to the next event
+//! on an empty poll; so it passes as fast as the program runs, and the same program sees the same. An endpoint that has
+//! something to do and is not polled for long counts as absent: from then on virtual time passes no faster than the clock's,
+//! as in a network that does not wait.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ use oxifabric_types::Instant;
 use crate::network::{BEGIN, Count, Network, Place};
 use crate::plan::{Plan, Time};
 
-/// After so many polls in vain, and after this time of the clock, whoever holds time up counts as absent.
+/// Empty polls, and time of the clock, after which an endpoint that holds time up counts as absent.
 const VAIN: u32 = 1000;
 const GRACE: Duration = Duration::from_millis(20);
 
@@ -23,7 +23,7 @@ const GRACE: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub struct World {
     time: Time,
-    /// What time it is, for those who do not hold the lock.
+    /// The present time, for threads that do not hold the lock.
     now: AtomicU64,
     state: Mutex<State>,
 }
@@ -31,11 +31,11 @@ pub struct World {
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) network: Network,
-    /// Somebody asks for turns, and lets time pass that way only.
+    /// A driver asks for turns, and lets time pass that way only.
     driven: bool,
-    /// When, by the clock, somebody was polled in vain often: time may be held up.
+    /// When, by the clock, empty polls became frequent: time may be held up.
     held_since: Option<Instant>,
-    /// Somebody is absent since this moment of the network's, which was that one of the clock's.
+    /// Since when an endpoint is absent: the moment in the network's time and in the clock's.
     pace: Option<(Instant, Instant)>,
 }
 
@@ -72,7 +72,7 @@ impl World {
         look(&mut self.lock().network)
     }
 
-    /// Whoever is at a place is about to be polled: lets time pass, if it may. Returns what time it is.
+    /// Begins a poll of the endpoint at a place: lets time pass, if it may. Returns the time.
     pub(crate) fn begin(&self, place: Place) -> Instant {
         let mut state = self.lock();
         let due = state.network.crowd_mut().is_due(place);
@@ -84,8 +84,8 @@ impl World {
         self.publish(&state)
     }
 
-    /// Waits for somebody to have something to do, at most until a time; returns the node whose turn it is. Whoever calls this
-    /// lets time pass that way only: polls do not.
+    /// Waits until an endpoint has something to do, at most until a time; returns the node whose turn it is. From the first
+    /// call on, time passes that way only: polls do not let it pass.
     pub(crate) fn turn(&self, until: Instant) -> Option<u32> {
         let mut state = self.lock();
         state.driven = true;
@@ -94,7 +94,7 @@ impl World {
         turn
     }
 
-    /// Lets so much time pass, whoever has something to do. From then on polls do not let time pass.
+    /// Lets this much time pass, even if endpoints have something to do. From then on polls do not let time pass.
     pub fn pass(&self, by: Duration) {
         let mut state = self.lock();
         state.driven = true;
@@ -103,8 +103,8 @@ impl World {
         self.publish(&state);
     }
 
-    /// How long it is until something happens; `None` if nothing does. Nothing at all while packets wait to be taken:
-    /// whoever drives the network would otherwise let a timer's time come before what makes it needless is seen.
+    /// Returns the time until something happens; `None` if nothing does. Zero while packets wait to be taken: the driver
+    /// of the network would otherwise let a timer expire before the packet that makes it needless is seen.
     pub fn until_next(&self) -> Option<Duration> {
         let state = self.lock();
         if state.network.crowd().has_mail() {
@@ -114,12 +114,12 @@ impl World {
         Some(next.since(state.network.now()))
     }
 
-    /// How often something has happened to packets.
+    /// Returns how often something has happened to packets.
     pub fn count(&self, what: Count) -> u64 {
         self.lock().network.census().of(what)
     }
 
-    /// How long somebody who has nothing to do may sleep at most; `None` if it must not sleep at all. It is woken when a packet
+    /// Returns how long an idle endpoint may sleep at most; `None` if it must not sleep at all. It is woken when a packet
     /// is sent to it.
     pub(crate) fn nap(&self) -> Option<Duration> {
         let state = self.lock();
@@ -129,13 +129,13 @@ impl World {
             Time::Real => Some(next.map_or(Duration::MAX, |at| at.since(clock::exact()))),
             // Time waits for others.
             Time::Virtual if busy > 0 => Some(Duration::from_millis(1)),
-            // Somebody has to be polled, or time would stand still for ever.
+            // An endpoint has to be polled, or time would stand still for ever.
             Time::Virtual if next.is_some() => None,
             Time::Virtual => Some(Duration::MAX),
         }
     }
 
-    /// Tells whether nothing goes on unless somebody is polled who has not been for long, or whoever drives the network does so.
+    /// Returns whether nothing goes on unless an absent endpoint is polled, or the driver of the network lets time pass.
     pub(crate) fn is_quiescent(&self) -> bool {
         let state = self.lock();
         let (absent, busy) = state.network.crowd().idlers();
@@ -154,7 +154,7 @@ impl World {
 }
 
 impl State {
-    /// Lets virtual time pass for somebody who was polled in vain.
+    /// Lets virtual time pass after an empty poll.
     fn pass(&mut self, place: Place) {
         let (all_absent, busy) = self.network.crowd().idlers();
         if busy == 0 {
@@ -172,9 +172,9 @@ impl State {
         }
     }
 
-    /// Somebody else has something to do; it is not waited for without end.
+    /// Another endpoint has something to do; time does not wait for it without end.
     fn wait(&mut self, place: Place) {
-        let vain = self.network.crowd_mut().polled_in_vain(place);
+        let vain = self.network.crowd_mut().count_empty_poll(place);
         if vain == VAIN / 2 {
             self.held_since = Some(clock::exact());
         }
@@ -225,7 +225,7 @@ mod tests {
         (world, places)
     }
 
-    /// Somebody takes what has arrived, and has nothing to do until `due`.
+    /// Lets an endpoint take what has arrived, and be idle until `due`.
     fn rest(world: &World, place: Place, due: Instant) {
         world.with(|network| {
             network.take(place, &mut std::collections::VecDeque::new());
@@ -244,7 +244,10 @@ mod tests {
         assert_eq!(world.begin(b).since(BEGIN).as_nanos(), 2016);
         rest(&world, b, BEGIN.after(Duration::from_secs(5)));
         assert_eq!(world.begin(a).since(BEGIN), Duration::from_secs(5));
-        assert!(world.nap().is_some(), "somebody else has something to do");
+        assert!(
+            world.nap().is_some(),
+            "another endpoint has something to do"
+        );
     }
 
     #[test]
@@ -263,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_asks_for_turns_lets_time_pass() {
+    fn a_driver_that_asks_for_turns_lets_time_pass() {
         let (world, [a, b]) = start();
         assert_eq!(world.turn(BEGIN), None);
         assert_eq!(world.begin(a), BEGIN, "polls let no time pass any more");

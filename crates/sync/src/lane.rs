@@ -39,7 +39,7 @@ impl fmt::Display for Corrupt {
 
 impl core::error::Error for Corrupt {}
 
-/// How large a lane is.
+/// Size of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     cells: u32,

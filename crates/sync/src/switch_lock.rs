@@ -20,12 +20,12 @@ pub struct SwitchLock<T> {
 }
 
 // SAFETY: a guard is the only way to the value through a shared reference, and at most one guard exists at a time:
-// the state word sees to it, or whoever made the lock by `unlocked` or `new` promised it.
+// the state word sees to it, or the caller of `unlocked` or `new` promised it.
 unsafe impl<T: Send> Sync for SwitchLock<T> {}
 
-/// Nobody holds the lock.
+/// The lock is free.
 const FREE: u32 = 0;
-/// Somebody holds it.
+/// The lock is held.
 const HELD: u32 = 1;
 /// How many times to look before sleeping: about the time that a short critical section takes.
 const SPINS: u32 = 200;
@@ -47,7 +47,7 @@ impl<T> SwitchLock<T> {
     /// Holds `value` behind a lock that does nothing.
     ///
     /// # Safety
-    /// While a guard exists, nobody asks for another one: no second thread (the application promised so by its
+    /// While a guard exists, no caller asks for another one: no second thread (the application promised so by its
     /// threading level) and not its holder. Threads that take turns are ordered by the application's own means.
     pub const unsafe fn unlocked(value: T) -> Self {
         Self {
@@ -71,7 +71,7 @@ impl<T> SwitchLock<T> {
         }
     }
 
-    /// Tells whether the lock excludes threads.
+    /// Returns whether the lock excludes threads.
     pub const fn is_enabled(&self) -> bool {
         self.enabled
     }
@@ -112,7 +112,7 @@ impl<T> SwitchLock<T> {
         })
     }
 
-    /// Returns the value; nobody else can have it, so no lock is taken.
+    /// Returns the value; the borrow is exclusive, so no lock is taken.
     pub const fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
@@ -196,7 +196,7 @@ impl<T> Deref for Guard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: this is the only guard (see `Sync for SwitchLock`), so nobody writes the value.
+        // SAFETY: this is the only guard (see `Sync for SwitchLock`), so nothing else writes the value.
         unsafe { &*self.lock.value.get() }
     }
 }

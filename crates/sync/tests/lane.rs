@@ -15,7 +15,7 @@ struct Block {
     size: usize,
 }
 
-// SAFETY: the block is plain memory; who may touch it is the lane's affair.
+// SAFETY: the block is plain memory; the lane decides which end may touch it.
 unsafe impl Send for Block {}
 // SAFETY: as above.
 unsafe impl Sync for Block {}

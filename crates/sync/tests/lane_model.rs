@@ -61,7 +61,7 @@ fn send(tx: &mut Producer<Model>, shared: &Shared, id: u64, hold: bool) {
         }
     };
     shared.bodies[start / BODY].with_mut(|body| {
-        // SAFETY: loom checks that nobody else has the body.
+        // SAFETY: loom checks that no other thread has the body.
         unsafe { *body = id }
     });
     let cell = Cell {
@@ -81,7 +81,7 @@ fn receive(rx: &mut Consumer<Model>, shared: &Shared) -> u64 {
     assert_eq!((cell.meta, cell.words), (7, [cell.words[0]; 7]));
     let start = rx.locate(BODY).expect("a length that was pushed");
     let body = shared.bodies[start / BODY].with(|body| {
-        // SAFETY: loom checks that nobody writes the body.
+        // SAFETY: loom checks that no thread writes the body.
         unsafe { *body }
     });
     assert_eq!(body, cell.words[0]);

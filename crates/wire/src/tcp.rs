@@ -1,6 +1,6 @@
 //! What travels on a connection of the tcp provider, docs/protocol/tcp.md.
 //!
-//! A connection starts with one message in each direction ([`cm`]) that carries who is talking ([`greeting`]).
+//! A connection starts with one message in each direction ([`cm`]) that carries the sender's identity ([`greeting`]).
 //! After that both sides send frames: a header ([`frame`]) and a body. How numbers are written was agreed in
 //! between ([`Dialect`]).
 
@@ -28,7 +28,7 @@ impl ByteOrder {
     };
 }
 
-/// How the two ends of a connection agreed to write frame headers.
+/// Byte format of frame headers that the two ends of a connection agreed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dialect {
     /// The byte order of all numbers.

@@ -14,7 +14,7 @@ pub(super) trait Element: Copy + PartialEq {
     /// Returns one or zero, as C does.
     fn truth(value: bool) -> Self;
 
-    /// Tells whether C takes it for true.
+    /// Returns whether C takes it for true.
     fn is_true(self) -> bool;
 
     fn add(self, other: Self) -> Self;

@@ -92,7 +92,7 @@ pub enum Operation {
     Diff = 19,
 }
 
-/// Which family of calls an atomic belongs to: what it brings along and takes home.
+/// The family of calls that an atomic belongs to: what operands it carries and what it returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Form {
     /// It brings an operand (fi_atomic).
@@ -159,7 +159,7 @@ impl Datatype {
         }
     }
 
-    /// Tells whether this machine's C has numbers of this kind and layout.
+    /// Returns whether this machine's C has numbers of this kind and layout.
     const fn is_known(self) -> bool {
         !matches!(self, Self::LongDouble | Self::LongDoubleComplex) || cfg!(target_arch = "x86_64")
     }
@@ -206,7 +206,7 @@ impl Operation {
         Self::ALL.get(usize::try_from(raw).ok()?).copied()
     }
 
-    /// Tells whether calls of this form know it for that datatype. Source: fi_atomic(3): the lists of each form; bits
+    /// Returns whether calls of this form know it for that datatype. Source: fi_atomic(3): the lists of each form; bits
     /// are those of integers, and complex numbers are in no order.
     pub const fn is_valid(self, form: Form, datatype: Datatype) -> bool {
         let needs = match self {

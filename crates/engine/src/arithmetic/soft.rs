@@ -7,7 +7,7 @@ use core::cmp::Ordering;
 
 use super::element::{Element, Ordered, array};
 
-/// How a format lays out its bits: sign, exponent, fraction, from the highest.
+/// Bit layout of a format: sign, exponent, fraction, from the highest.
 pub(super) trait Format: Copy {
     /// How many bytes its numbers have in memory.
     const SIZE: usize;

@@ -1,4 +1,4 @@
-//! Collective messages that arrive: for a run, for one that is still to begin, or for nobody.
+//! Collective messages that arrive: for an operation under way, for one still to begin, or for none.
 
 use oxifabric_types::{Errno, PeerId};
 
@@ -21,7 +21,7 @@ enum Way {
     Matched,
     /// Its receive will come.
     Early,
-    /// Nobody will take it.
+    /// No operation will take it.
     Late,
     /// It was nothing but a word.
     Said,
@@ -122,13 +122,13 @@ impl Engine {
 }
 
 impl Collectives {
-    /// Tells whether a group of that name takes messages of that peer.
+    /// Returns whether a group of that name takes messages of that peer.
     fn is_alive(&self, id: GroupId, from: PeerId) -> bool {
         let group = self.groups.get(&id);
         group.is_some_and(|group| group.broken.is_none() && group.ranks.contains_key(&from))
     }
 
-    /// Tells whether a join with that count is under way, or still to begin.
+    /// Returns whether a join with that count is under way, or still to begin.
     fn is_to_come(&self, from: PeerId, count: u32) -> bool {
         let begun = self.joins.get(&from).copied().unwrap_or(0);
         let under_way = self

@@ -55,7 +55,7 @@ impl Engine {
             .collect();
         self.mark_broken(out, id, errno);
         for (peer, name) in notices.into_iter().filter(|_| tell) {
-            // Who cannot be told has no connection, and notices by that.
+            // A member that cannot be told has no connection, and notices by that.
             let _ = self.post_collective(link, out, peer, name, Iov::empty(), Key::NONE);
         }
     }

@@ -1,4 +1,4 @@
-//! Groups: who belongs to them, and what they are called.
+//! Groups: their members, and what they are called.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -20,7 +20,7 @@ pub(super) struct Group {
     /// The rank of this endpoint.
     pub(super) me: usize,
     pub(super) stage: Stage,
-    /// Why it is of no more use.
+    /// The error for which it is of no more use.
     pub(super) broken: Option<Errno>,
     /// The application has left; the group goes with its last operation.
     pub(super) left: bool,
@@ -30,7 +30,7 @@ pub(super) struct Group {
     pub(super) serial: u32,
 }
 
-/// How far a group is.
+/// State of a group.
 #[derive(Debug)]
 pub(super) enum Stage {
     /// The members meet. By rank, how many joins each of them had begun with us before.
@@ -81,7 +81,7 @@ impl Group {
         }
     }
 
-    /// Tells whether its members still are to meet, as the join with that count at that peer.
+    /// Returns whether its members still are to meet, as the join with that count at that peer.
     pub(super) fn is_join(&self, peer: PeerId, count: u32) -> bool {
         match (&self.stage, self.ranks.get(&peer)) {
             (Stage::Joining { counts }, Some(&rank)) => counts[rank] == count,
@@ -153,7 +153,7 @@ impl Engine {
         }
     }
 
-    /// Drops the messages of a group that nobody will take.
+    /// Drops the messages of a group that no operation will take.
     pub(super) fn drop_messages(&mut self, out: &mut impl Completions, id: GroupId) {
         let Some(group) = self.collectives.groups.get(&id) else {
             return;

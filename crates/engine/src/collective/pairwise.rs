@@ -5,7 +5,7 @@ use super::plan::{Buffer, Place, Plan};
 /// How many exchanges are under way at once: enough to hide latency, few enough to keep peers from piling up.
 const WINDOW: usize = 8;
 
-/// Everybody's slice for everybody.
+/// Every member's slice for every member.
 pub(super) fn alltoall(plan: &mut Plan, place: &Place) {
     plan.copy(
         place.slice(Buffer::Input, place.rank),
@@ -25,7 +25,7 @@ pub(super) fn alltoall(plan: &mut Plan, place: &Place) {
     }
 }
 
-/// Everybody's part of everybody's slice, reduced by whom the slice is for.
+/// Every member's part of every slice, reduced by the member that the slice is for.
 pub(super) fn reduce_scatter(plan: &mut Plan, place: &Place) {
     let result = place.slice(Buffer::Result, 0);
     plan.copy(place.slice(Buffer::Input, place.rank), result);

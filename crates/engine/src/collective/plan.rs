@@ -171,7 +171,7 @@ impl Plan {
 
     /// Sends one part and receives another at the same time.
     pub(crate) fn exchange(&mut self, to: usize, out: Span, from: usize, into: Span) {
-        // Who is sent something need not be greeted to be heard of.
+        // A member that is sent something needs no greeting: the loss of the connection is noticed.
         self.send(to, out);
         self.recv(from, into);
         self.wait();

@@ -1,16 +1,16 @@
-//! Plans that pass pieces round a circle of all members: for what is long, because nobody moves a byte twice.
+//! Plans that pass pieces round a circle of all members: for what is long, because no member moves a byte twice.
 
 use super::plan::{Buffer, Place, Plan, Span};
 
 /// Bytes in all beyond which the circle wins over fewer rounds.
 const LONG: usize = 64 * 1024;
 
-/// Tells whether an allgather is long enough for the circle.
+/// Returns whether an allgather is long enough for the circle.
 pub(super) const fn suits_allgather(place: &Place) -> bool {
     place.len.saturating_mul(place.size) > LONG && place.size > 2
 }
 
-/// Tells whether an allreduce is long enough for the circle.
+/// Returns whether an allreduce is long enough for the circle.
 pub(super) const fn suits_allreduce(place: &Place) -> bool {
     place.len > LONG && place.size > 2 && place.len / place.element >= place.size
 }
@@ -31,7 +31,7 @@ pub(super) fn allgather(plan: &mut Plan, place: &Place) {
     }
 }
 
-/// One time round, each piece collects what everybody adds to it; a second time round, it is handed to everybody.
+/// One time round, each piece collects what every member adds to it; a second time round, it is handed to all.
 pub(super) fn allreduce(plan: &mut Plan, place: &Place) {
     plan.copy(
         place.slice(Buffer::Input, 0),

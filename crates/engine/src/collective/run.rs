@@ -14,7 +14,7 @@ use crate::slab::Key;
 use crate::transmit::Transmit;
 use crate::{Completion, Completions, Failure, Link};
 
-/// How much is combined at once; every element fits in whole.
+/// Bytes combined at once; every element fits in whole.
 const CHUNK: usize = 4096;
 
 /// A member's part in one operation of a group.
@@ -207,7 +207,7 @@ impl Engine {
         self.report_run(out, key, Ok(()));
     }
 
-    /// Says how a run ended, and forgets it.
+    /// Reports how an operation ended, and forgets it.
     pub(super) fn report_run(
         &mut self,
         out: &mut impl Completions,
@@ -234,7 +234,7 @@ impl Engine {
     }
 }
 
-/// Says where a message of a run goes.
+/// Returns where a message of an operation goes.
 pub(super) fn landing(into: Iov, run: Key) -> Landing {
     Landing {
         room: into.len(),

@@ -63,7 +63,7 @@ impl Filing {
         }
     }
 
-    /// Takes a receive out; tells whether none is left.
+    /// Takes a receive out; returns whether none is left.
     pub(super) fn unlink(&mut self, receives: &mut Slab<Receive>, key: Key) -> bool {
         if let Some(pattern) = receives.get(key).map(|receive| receive.pattern) {
             match pattern.is_exact() {

@@ -1,7 +1,7 @@
 //! One end of a reliable channel: what it and its peer call each other, how it opens and ends, and what time asks for.
 //!
 //! A channel is known by two random numbers, one chosen by each end. Packets carry the one that their receiver chose, so that
-//! neither a packet of an earlier channel between the same addresses nor one of a stranger who cannot read the wire is taken
+//! neither a packet of an earlier channel between the same addresses nor one of an attacker off the path is taken
 //! for one of this channel (protocol section 3).
 
 use alloc::vec;
@@ -15,7 +15,7 @@ use super::parts;
 use super::receiver::Receiver;
 use super::sender::{Leaving, QUEUE_BYTES, Sender};
 
-/// So many packets are acknowledged at once at the latest,
+/// Packets after which an acknowledgement is sent at once,
 const ACK_EVERY: u32 = 8;
 /// and after this time.
 const ACK_DELAY: Duration = Duration::from_micros(100);
@@ -42,7 +42,7 @@ pub struct Identity {
     pub port: u16,
 }
 
-/// How patient an end is.
+/// Timeouts of an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
     /// How long a peer may leave everything unanswered before it counts as gone.
@@ -63,7 +63,7 @@ pub trait Consumer {
 
 /// Sends packets.
 pub trait Outlet {
-    /// Tells whether [`Outlet::send`] can take a packet now.
+    /// Returns whether [`Outlet::send`] can take a packet now.
     fn has_room(&self) -> bool;
 
     /// Sends a packet to the peer; it may be lost.
@@ -83,7 +83,7 @@ pub enum Event {
     Ended(End),
 }
 
-/// Why a channel has ended.
+/// Close reason of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The peer closed it.
@@ -92,7 +92,7 @@ pub enum End {
     Forgotten,
     /// The peer sent what is no frame, or one that breaks a rule.
     Broken,
-    /// The peer's host says that nobody listens there.
+    /// The peer's host reports that nothing listens there.
     Refused,
     /// The peer did not answer within [`Terms::deadline`].
     Silent,
@@ -106,7 +106,7 @@ impl fmt::Display for End {
             Self::Closed => "the peer closed its endpoint",
             Self::Forgotten => "another process has taken the peer's place, or the peer gave us up",
             Self::Broken => "the peer broke the protocol",
-            Self::Refused => "nobody listens there (any more)",
+            Self::Refused => "no endpoint listens there (any more)",
             Self::Silent => {
                 "no answer for too long; is the host there, and does the peer poll its queues?"
             }
@@ -153,7 +153,7 @@ pub struct Channel {
     probes: u32,
     /// How long the padded probe was that is to be answered; zero for none.
     tried: u64,
-    /// Somebody has asked in the peer's name for a new channel: is it still there?
+    /// A packet in the peer's name asks for a new channel: the peer has to confirm this one or lose it.
     challenge: bool,
     /// Since when the peer has answered nothing; that it closed is no answer.
     unanswered_since: Option<Instant>,
@@ -193,7 +193,7 @@ impl Channel {
         }
     }
 
-    /// The same with a queue of so many bytes.
+    /// Sets the length of the send queue in bytes.
     pub(super) fn queueing(mut self, bytes: usize) -> Self {
         self.sender.queue = bytes;
         self
@@ -204,7 +204,7 @@ impl Channel {
         self.sender.queue = QUEUE_BYTES;
     }
 
-    /// Tells whether the channel can be the one that the peer calls so.
+    /// Returns whether the channel can be the one that the peer calls so.
     pub(super) fn is_with(&self, other: u64) -> bool {
         self.other == 0 || (self.other == other && self.receiver.next() == 0)
     }
@@ -219,7 +219,7 @@ impl Channel {
         self.challenge = true;
     }
 
-    /// Tells whether nothing has gone either way since it was opened.
+    /// Returns whether nothing has gone either way since it was opened.
     pub(super) fn is_unused(&self) -> bool {
         self.receiver.next() == 0 && self.kept() == 0 && self.sender.is_unused()
     }
@@ -281,8 +281,8 @@ impl Channel {
         }
     }
 
-    /// Says whether the owner waits for something from the peer: then its disappearance is noticed though nothing is
-    /// sent to it.
+    /// Enables or disables keepalive: while the owner waits for something from the peer, its disappearance is noticed though
+    /// nothing is sent to it.
     pub fn set_keepalive(&mut self, attentive: bool, now: Instant) {
         if attentive != self.attentive {
             self.attentive = attentive;
@@ -521,7 +521,7 @@ impl Channel {
         }
     }
 
-    /// The peer's host says that nobody listens at the peer's address. A peer that is about to start is given a moment.
+    /// Takes note that the peer's host reports no listener at its address. A peer that is about to start is given a moment.
     pub fn refuse(&mut self, now: Instant) {
         let since = *self.unanswered_since.get_or_insert(now);
         if now.since(since) >= REFUSALS {
@@ -566,7 +566,7 @@ impl Channel {
         } else if self.other == 0 {
             self.claimed = greeting.from;
         } else {
-            // A new process in the peer's place, or a stranger: the old one answers if it lives.
+            // A new process in the peer's place, or a forged packet: the old process answers if it lives.
             self.challenge = true;
         }
         Event::Nothing
@@ -694,7 +694,7 @@ impl Channel {
     }
 }
 
-/// Reads a greeting of somebody who can be a peer.
+/// Reads a greeting; none if its sender cannot be a peer.
 pub(super) fn greeting_in(payload: &[u8]) -> Option<Greeting> {
     let greeting = Greeting::parse(payload).ok()?;
     (greeting.from != 0 && greeting.payload >= PAYLOAD_MIN).then_some(greeting)

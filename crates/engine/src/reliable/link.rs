@@ -35,7 +35,7 @@ pub trait PacketPort {
     /// The longest packet, with its header, in bytes.
     fn longest(&self) -> usize;
 
-    /// Tells whether a packet can be sent now.
+    /// Returns whether a packet can be sent now.
     fn has_room(&self) -> bool;
 
     /// Sends a packet to a peer, at the next [`PacketPort::flush`] at the latest. It may be lost.
@@ -79,10 +79,10 @@ pub trait PacketPort {
         self.packet().0.0.into()
     }
 
-    /// Returns a peer whose host says that nobody listens at its address any more; each is told once.
+    /// Returns a peer whose host reports that nothing listens at its address any more; each is returned once.
     fn refused(&mut self) -> Option<PeerId>;
 
-    /// Makes a number that nobody can guess.
+    /// Makes a number that no peer can guess.
     fn secret(&mut self) -> u64;
 
     /// The time, to the microsecond: round trips are measured with it. That of [`Link::poll`] may be coarse.
@@ -116,7 +116,7 @@ const LIMITS: Limits = Limits {
 
 const EAGER: usize = 64 * 1024;
 
-/// How much room a channel must have before frames are offered to it again.
+/// Room that a channel must have before frames are given to it again.
 const ROOM: usize = 64 * 1024;
 
 /// How many bytes all channels together keep of what came early or was not taken yet; beyond it packets count as lost. It is
@@ -139,14 +139,14 @@ pub struct ReliableLink<P> {
     ids: BTreeMap<u64, PeerId>,
     /// Peers to look at in this poll.
     hot: Vec<PeerId>,
-    /// When to look at whom; what is out of date is found out when it is due.
+    /// Deadlines of peers; an outdated one is dropped when it is due.
     timers: BinaryHeap<Reverse<(Instant, u32)>>,
     acquaintance: Acquaintance,
     /// How many bytes all channels keep that their consumers have not taken.
     kept: usize,
     keepalive: Keepalive,
     gathering: Gathering,
-    /// How the last channels with peers ended.
+    /// Close reasons of the last channels with peers.
     ends: BTreeMap<PeerId, End>,
     /// How many packets were sent again over channels that have ended.
     repeated: u64,
@@ -294,7 +294,7 @@ impl<P: PacketPort> Link for ReliableLink<P> {
 }
 
 impl<P: PacketPort> ReliableLink<P> {
-    /// A link over a port, whose packets fare as a plan says, if there is one.
+    /// Creates a link over a port, with the packet faults of a plan, if there is one.
     pub fn new(mut port: P, deadline: Duration, faults: Option<FaultPlan>) -> Self {
         let acquaintance = Acquaintance::new(port.secret());
         Self {
@@ -324,12 +324,12 @@ impl<P: PacketPort> ReliableLink<P> {
         &mut self.port.port
     }
 
-    /// How the last channel with a peer ended, if it was lost.
+    /// Returns the close reason of the last channel with a peer, if it was lost.
     pub fn ended(&self, id: PeerId) -> Option<End> {
         self.ends.get(&id).copied()
     }
 
-    /// Tells whether everything that was taken has arrived.
+    /// Returns whether everything that was taken has arrived.
     pub fn is_done(&self) -> bool {
         let mut open = self.peers.iter().flatten();
         open.all(|peer| peer.large.is_none() && peer.channel.is_done())
@@ -341,18 +341,18 @@ impl<P: PacketPort> ReliableLink<P> {
         self.repeated + open.map(|peer| peer.channel.repeated()).sum::<u64>()
     }
 
-    /// Tells whether frames wait for the next poll to leave together.
+    /// Returns whether frames wait for the next poll to leave together.
     #[inline]
     pub fn holds_back(&self) -> bool {
         self.gathering.holds
     }
 
-    /// Somebody is going to sleep until the port has news, or until then.
+    /// Takes note that a thread is going to sleep until the port has news, or until this deadline.
     pub fn rest(&mut self, until: Instant) {
         self.gathering.rest(until);
     }
 
-    /// Tells whether whoever sleeps since [`ReliableLink::rest`] has to be woken sooner than he asked for.
+    /// Returns whether the timer armed by [`ReliableLink::rest`] is later than the next deadline.
     #[inline]
     pub fn oversleeps(&self) -> bool {
         self.gathering.oversleeps(self.due())
@@ -367,7 +367,7 @@ impl<P: PacketPort> ReliableLink<P> {
         timer.min(self.keepalive.at)
     }
 
-    /// Says goodbye to everybody. What has not arrived is lost: wait for [`ReliableLink::is_done`] before, for a while.
+    /// Closes all channels. What has not arrived is lost: wait for [`ReliableLink::is_done`] before, for a while.
     pub fn close(&mut self) {
         self.now = self.port.now();
         for (at, peer) in self.peers.iter_mut().enumerate() {

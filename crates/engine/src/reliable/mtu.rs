@@ -1,5 +1,5 @@
-//! How long the packets are that the way to a peer carries, after it has swallowed longer ones (protocol section 6.7; RFC
-//! 8899). Set-up path: nothing is asked as long as packets arrive whole.
+//! Path MTU discovery: the packet length that the path to a peer carries, after longer ones were lost (protocol section 6.7;
+//! RFC 8899). Set-up path: nothing is asked as long as packets arrive whole.
 
 use core::time::Duration;
 
@@ -46,7 +46,7 @@ impl Search {
         self.passes - HEADER_LEN
     }
 
-    /// Tells whether packets with such a payload may be swallowed: shorter ones pass everywhere.
+    /// Returns whether packets with such a payload may be swallowed: shorter ones pass everywhere.
     pub(super) const fn is_long(payload: usize) -> bool {
         payload + HEADER_LEN > BASE
     }

@@ -33,7 +33,7 @@ const QUEUED: Duration = Duration::from_micros(100);
 /// The longest pause between two packets: a round trip may have been measured while nothing moved.
 const PAUSE_MAX: Duration = Duration::from_millis(5);
 
-/// So many packets may leave at once, if the window allows it: system calls carry many.
+/// Longest burst in packets, if the window allows it: system calls carry many.
 const BURST: u64 = 16;
 
 /// The way to a peer.
@@ -41,7 +41,7 @@ const BURST: u64 = 16;
 pub(super) struct Path {
     /// The smoothed time from sending a packet to hearing that it arrived; zero as long as none is known.
     smoothed: Duration,
-    /// How much single ones differ from it.
+    /// Mean deviation of the samples from it.
     spread: Duration,
     /// The shortest one, of late.
     fastest: Duration,
@@ -121,8 +121,8 @@ impl Path {
         self.smoothed + (self.smoothed / 4).max(self.spread)
     }
 
-    /// How long to wait for any answer, after so many waits in vain. The second wait is no longer than the first: what
-    /// asks for the answer may be lost as well.
+    /// Returns the PTO after a number of consecutive ones. The second is no longer than the first: the probe itself may be
+    /// lost as well.
     pub(super) fn patience(&self, vain: u32) -> Duration {
         let first = match self.smoothed.is_zero() {
             true => FIRST_PATIENCE,
@@ -305,7 +305,7 @@ mod tests {
         assert_eq!(path.window, WINDOW_UNQUEUED);
     }
 
-    /// How long so many packets take to leave, if each leaves as soon as it may.
+    /// Returns how long a number of packets takes to leave, if each leaves as soon as it may.
     fn leave(path: &mut Path, packets: u32) -> Duration {
         let start = Instant::default().after(MS * 1000);
         let mut now = start;

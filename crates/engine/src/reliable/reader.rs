@@ -25,7 +25,7 @@ enum State {
     Head,
     /// A frame waits for an answer of the sink, which had no room.
     Stalled(Arrived),
-    /// The same frame is to be offered again.
+    /// The stalled frame is to be delivered again.
     Again(Arrived),
     /// A body goes into memory.
     Body {
@@ -34,13 +34,13 @@ enum State {
         done: usize,
         len: usize,
     },
-    /// A body comes that nobody wants.
+    /// A body comes that is discarded.
     Unwanted(usize),
     /// The peer broke the protocol.
     Broken,
 }
 
-/// A header that has come, before anybody has said where its body goes.
+/// A header that has come, before the sink has placed its body.
 #[derive(Clone, Copy, Debug)]
 struct Arrived {
     header: Header,
@@ -267,7 +267,7 @@ mod tests {
     use super::*;
     use crate::link::TxToken;
 
-    /// Takes bodies of up to so many bytes; has no room for the first frames.
+    /// Takes bodies up to a length; has no room for the first frames.
     #[derive(Default)]
     struct Recorder {
         got: Vec<(Header, usize, usize)>,

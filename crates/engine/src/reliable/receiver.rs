@@ -12,7 +12,7 @@ use super::parts::Parts;
 /// How many packets a peer may have under way to here, at most.
 pub(super) const CREDIT: usize = 1024;
 
-/// So many bytes each channel may keep, whatever others keep: the rest of a packet that the consumer has taken a part of.
+/// Bytes that each channel may keep, whatever others keep: the rest of a packet that the consumer has taken a part of.
 const ALWAYS: usize = 64 << 10;
 
 /// The receiving half of a channel.
@@ -23,7 +23,7 @@ pub(super) struct Receiver {
     early: VecDeque<Option<Vec<u8>>>,
     waiting: VecDeque<Vec<u8>>,
     parts: Parts,
-    /// How much of the first one waiting was taken.
+    /// Bytes taken of the first one waiting.
     taken: usize,
     /// The bytes of all packets in `early`, `waiting` and `parts`.
     kept: usize,
@@ -36,7 +36,7 @@ impl Receiver {
         self.next
     }
 
-    /// Which packets behind it have come.
+    /// Returns the packets behind it that have come, as a bit set.
     pub(super) fn more(&self) -> u128 {
         let mut bits = 0;
         for (at, packet) in self.early.iter().take(128).enumerate() {
@@ -61,12 +61,12 @@ impl Receiver {
         self.kept + self.parts.bytes()
     }
 
-    /// Tells whether so many bytes more may be kept.
+    /// Returns whether `len` bytes more may be kept.
     fn may_keep(&self, len: usize, consumer: &impl Consumer) -> bool {
         len <= consumer.room() || self.kept().saturating_add(len) <= ALWAYS
     }
 
-    /// Takes a part of a packet, and the packet with the last one of them. Tells whether that was new.
+    /// Takes a part of a packet, and the packet with the last one of them. Returns whether that was new.
     #[cold]
     pub(super) fn take_part(
         &mut self,
@@ -83,7 +83,7 @@ impl Receiver {
         whole.is_some_and(|whole| self.take(number, &whole, consumer))
     }
 
-    /// Takes a packet; hands what is in order to the consumer. Tells whether it was new.
+    /// Takes a packet; hands what is in order to the consumer. Returns whether it was new.
     pub(super) fn take(
         &mut self,
         number: u64,
@@ -123,7 +123,7 @@ impl Receiver {
         true
     }
 
-    /// Offers again what waits; tells whether any of it was taken.
+    /// Offers again what waits; returns whether any of it was taken.
     pub(super) fn resume(&mut self, consumer: &mut impl Consumer) -> bool {
         let mut moved = false;
         while let Some(first) = self.waiting.front() {
@@ -156,7 +156,7 @@ impl Receiver {
 mod tests {
     use super::*;
 
-    /// Takes so many bytes.
+    /// Takes a limited number of bytes.
     struct Taker(Vec<u8>, usize);
 
     impl Consumer for Taker {

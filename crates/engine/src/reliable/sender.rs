@@ -15,7 +15,7 @@ use super::path::Path;
 /// How many bytes are kept for a peer: those that it has not acknowledged and those that have to wait.
 pub(super) const QUEUE_BYTES: usize = 4 << 20;
 
-/// After so many waits in vain the way counts as jammed (RFC 9002, section 7.6).
+/// Consecutive PTOs after which the congestion is persistent (RFC 9002, section 7.6).
 const JAMMED: u32 = 3;
 
 /// A packet that was lost so often, and did not arrive for so long, was swallowed for its length (RFC 8899, section 4.3): full
@@ -56,7 +56,7 @@ pub(super) struct Sender {
     last_sent: Instant,
     /// A packet may leave whatever window and pacing say: it asks for an answer.
     asks: bool,
-    /// How often an answer was awaited in vain since the last one.
+    /// PTOs since the last acknowledgement.
     pub(super) vain: u32,
     /// Buffers for payloads to come.
     spare: Vec<Vec<u8>>,
@@ -69,11 +69,11 @@ pub(super) struct Sender {
 struct Outgoing {
     payload: Vec<u8>,
     sent: Instant,
-    /// Which transmission of the channel its last one was.
+    /// Number of its last transmission among all of the channel.
     order: u64,
     /// When it was sent for the first time.
     born: Instant,
-    /// How often it was taken for lost.
+    /// Number of times that it was taken for lost.
     losses: u8,
     state: State,
 }
@@ -270,7 +270,7 @@ impl Sender {
         news
     }
 
-    /// Takes a packet for arrived; tells whether that is news.
+    /// Takes a packet for arrived; returns whether that is news.
     fn arrived_at(&mut self, at: usize, limited: bool) -> bool {
         let Some(packet) = self.packets.get_mut(at) else {
             return false;

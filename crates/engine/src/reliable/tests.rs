@@ -148,7 +148,7 @@ fn a_restarted_peer_ends_the_old_channel() {
 }
 
 #[test]
-fn a_strangers_hello_does_not_end_a_channel() {
+fn a_forged_hello_does_not_end_a_channel() {
     let mut network = Network::new(8, CLEAN);
     network.open();
     network.forge_hello(Side::A);
@@ -207,7 +207,7 @@ fn what_came_before_a_goodbye_is_taken_after_it() {
     assert_eq!(network.ends[1].ended, Some(End::Closed));
 }
 
-/// What waits for the peer, such as an answer that nobody will send any more, ends though nobody takes what it sent before.
+/// What waits for the peer, such as an answer that will never be sent, ends though the consumer takes nothing that the peer sent before.
 #[test]
 fn nobody_waits_for_ever_for_a_peer_that_closed() {
     let mut network = Network::new(17, CLEAN);

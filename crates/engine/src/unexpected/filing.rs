@@ -41,7 +41,7 @@ impl Filing {
         self.by_source.push(messages, key);
     }
 
-    /// Takes a message out; tells whether none is left.
+    /// Takes a message out; returns whether none is left.
     pub(super) fn unlink(&mut self, messages: &mut Slab<Message>, key: Key) -> bool {
         self.by_tag.unlink(messages, key);
         self.by_source.unlink(messages, key);

@@ -101,7 +101,7 @@ impl Shares {
         row.all.iter(messages).map(|(key, _)| key).collect()
     }
 
-    /// Tells whether a peer has a message that `which` chooses.
+    /// Returns whether a peer has a message that `which` chooses.
     pub(super) fn any(
         &self,
         messages: &Slab<Message>,

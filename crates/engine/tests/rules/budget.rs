@@ -1,4 +1,4 @@
-//! The byte budget for messages that nobody receives.
+//! The byte budget for unexpected messages.
 
 use oxifabric_engine::{Config, Header, Kind, RxOp, TxOp};
 use oxifabric_mem::Iov;

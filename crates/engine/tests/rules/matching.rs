@@ -1,4 +1,4 @@
-//! Which message meets which receive.
+//! Matching of messages and receives.
 
 use oxifabric_engine::{Header, HeaderFlags, RxOp, TxOp};
 use oxifabric_types::{Errno, Flags, PeerId};

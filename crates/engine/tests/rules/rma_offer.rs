@@ -49,7 +49,7 @@ fn response(kind: Kind, read: u32, len: usize) -> Header {
     }
 }
 
-/// Starts a read of so many bytes; returns its id and where they go.
+/// Starts a read of `len` bytes; returns its id and where they go.
 fn start_read(b: &mut Bench, len: usize) -> (u32, Iov) {
     let body = memory(&vec![0; len]);
     b.rma(op(PEER, Flags::READ, &body)).expect("room");

@@ -24,7 +24,7 @@ pub(crate) struct Bench {
 /// A link that does what it is told.
 pub(crate) struct Script {
     pub(crate) limits: Limits,
-    /// How the next posts and pulls are answered; afterwards all are taken.
+    /// Results of the next posts and pulls; afterwards all are taken.
     pub(crate) answers: VecDeque<Result<Posted, PostError>>,
     pub(crate) posted: VecDeque<Sent>,
     pub(crate) pulls: VecDeque<(Iov, RxToken)>,
@@ -228,12 +228,12 @@ impl Bench {
             .join(&mut self.link, &mut self.events, members, 0)
     }
 
-    /// How the first join ended that was not asked for yet.
+    /// Returns the result of the first join that was not taken yet.
     pub(crate) fn joined(&mut self) -> Option<Result<GroupId, Errno>> {
         self.events.3.pop_front()
     }
 
-    /// Which peers are gone and left messages behind, since the last call.
+    /// Returns the peers that are gone and left messages, since the last call.
     pub(crate) fn peers_with_left_messages(&mut self) -> Vec<PeerId> {
         std::mem::take(&mut self.events.4)
     }

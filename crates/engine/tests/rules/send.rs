@@ -1,4 +1,4 @@
-//! How sends become frames, and when they complete.
+//! Frames of sends, and when sends complete.
 
 use oxifabric_engine::{Header, HeaderFlags, Kind, PostError, Posted, TxOp};
 use oxifabric_types::{Errno, Flags, PeerId};

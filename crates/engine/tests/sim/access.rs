@@ -17,7 +17,7 @@ use crate::rng::Rng;
 /// The registered memory of all endpoints, by key.
 pub(crate) type Regions = Rc<RefCell<Vec<Iov>>>;
 
-/// A key that nobody registered.
+/// A key that is not registered.
 const NO_KEY: u64 = u64::MAX;
 
 /// An access to memory of a peer.
@@ -38,7 +38,7 @@ pub(crate) struct Access {
 }
 
 impl Node {
-    /// Reads or writes memory of somebody.
+    /// Reads or writes memory of a peer.
     pub(crate) fn access(
         &mut self,
         config: &Config,
@@ -145,7 +145,7 @@ impl Book {
         }
         let index = c.data as usize;
         let access = self.accesses.get_mut(index).filter(|a| a.peer == node);
-        let access = access.ok_or_else(|| format!("nobody wrote this: {c:?}"))?;
+        let access = access.ok_or_else(|| format!("no write did this: {c:?}"))?;
         ensure(access.is_write() && !access.told, || {
             format!("access {index} came twice")
         })?;

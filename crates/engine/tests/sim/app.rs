@@ -150,7 +150,7 @@ impl Node {
         }
     }
 
-    /// Tells whether there may be no room for an operation. An injected one may also have to come again because its link is
+    /// Returns whether there may be no room for an operation. An injected one may also have to come again because its link is
     /// blocked; when, the rules say.
     pub(crate) fn may_refuse(&self, config: &Config, flags: Flags) -> bool {
         self.engine.pending_tx() >= config.engine.tx_size || flags.contains(Flags::INJECT)
@@ -310,7 +310,7 @@ impl Node {
         self.read_events(book)
     }
 
-    /// Somebody, or a peer that may have been lost but is alive.
+    /// Returns any source, or a peer that may have been lost but is alive.
     fn some_source(&self, rng: &mut Rng, book: &Book) -> Option<usize> {
         let known = book.messages.last()?;
         rng.chance(30)

@@ -1,4 +1,4 @@
-//! Atomics: everybody adds ones to cells that everybody shares. What was fetched tells every addition from every other
+//! Atomics: all endpoints add ones to cells that all share. What was fetched tells every addition from every other
 //! one, and in which order they were carried out.
 
 use std::collections::HashSet;
@@ -58,7 +58,7 @@ pub(crate) fn cells() -> Iov {
 }
 
 impl Node {
-    /// Adds to cells of somebody, or looks at them.
+    /// Adds to cells of a peer, or fetches them.
     pub(crate) fn update(
         &mut self,
         config: &Config,
@@ -169,7 +169,7 @@ impl Book {
         }
         let index = c.data as usize;
         let atomic = self.atomics.get_mut(index).filter(|a| a.peer == node);
-        let atomic = atomic.ok_or_else(|| format!("nobody asked for this: {c:?}"))?;
+        let atomic = atomic.ok_or_else(|| format!("no operation asked for this: {c:?}"))?;
         ensure(!atomic.told, || format!("atomic {index} came twice"))?;
         atomic.told = true;
         Ok(())
@@ -220,7 +220,7 @@ impl Book {
         Ok(())
     }
 
-    /// Tells whether an addition is known to have been carried out.
+    /// Returns whether an addition is known to have been carried out.
     fn has_happened(&self, index: usize) -> bool {
         let atomic = &self.atomics[index];
         let is_certain = atomic.update.form == Form::Fetch

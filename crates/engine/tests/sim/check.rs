@@ -375,7 +375,7 @@ impl Book {
             .ok_or_else(|| format!("nothing like this was sent, or it came twice: {c:?}"))
     }
 
-    /// Tells whether an open message without data could not be told from such a one.
+    /// Returns whether an open message without data could not be told from such a one.
     pub(crate) fn has_silent_like(
         &self,
         src: usize,
@@ -393,27 +393,27 @@ impl Book {
         })
     }
 
-    /// Tells whether the connection of its endpoints broke since the message was sent.
+    /// Returns whether the connection of its endpoints broke since the message was sent.
     fn may_be_lost(&self, message: usize) -> bool {
         let m = &self.messages[message];
         let pair = (m.src.min(m.dst), m.src.max(m.dst));
         self.broken.get(&pair).is_some_and(|&step| step >= m.step)
     }
 
-    /// Tells whether its sender was told, since it was sent, that the receiver is gone.
+    /// Returns whether its sender was told, since it was sent, that the receiver is gone.
     fn may_fail(&self, message: usize) -> bool {
         let m = &self.messages[message];
         self.is_told((m.src, m.dst), m.step, m.flags)
     }
 
-    /// Tells whether a node may be told that its operation of this step failed: its peer was reported to be gone since. An injected
+    /// Returns whether a node may be told that its operation of this step failed: its peer was reported to be gone since. An injected
     /// one may learn it afterwards, if one before it had to come again.
     pub(crate) fn is_told(&self, pair: (usize, usize), step: usize, flags: Flags) -> bool {
         let lost = self.lost.get(&pair);
         lost.is_some_and(|&at| at >= step || flags.contains(Flags::INJECT))
     }
 
-    /// Tells whether something is still to happen to a message.
+    /// Returns whether something is still to happen to a message.
     pub(crate) fn is_open(&self, message: usize) -> bool {
         let m = &self.messages[message];
         match m.sent {

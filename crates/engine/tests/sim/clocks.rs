@@ -1,4 +1,4 @@
-//! How long operations take: none that a peer has to answer outlives its deadline.
+//! Duration of operations: none that a peer has to answer outlives its deadline.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

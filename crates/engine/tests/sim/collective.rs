@@ -241,7 +241,7 @@ impl Node {
         begun
     }
 
-    /// Tells whether everything that it takes part in has ended.
+    /// Returns whether everything that it takes part in has ended.
     fn is_done(&self, plot: &Plot) -> bool {
         let joins = (0..plot.groups.len()).filter(|&group| plot.rank(group, self.me).is_some());
         for group in joins {
@@ -335,7 +335,7 @@ impl Troupe {
         }
     }
 
-    /// Lets everybody act until everything has ended; at some point, one dies.
+    /// Lets all members act until everything has ended; at some point, one dies.
     fn play(&mut self, death: Option<(usize, usize)>) {
         for round in 0..ROUNDS {
             if let Some((victim, when)) = death
@@ -368,7 +368,7 @@ impl Troupe {
         alive.all(|node| node.is_done(&self.plot))
     }
 
-    /// Everybody leaves: then nothing may be left of anything.
+    /// Lets all members leave: then nothing may be left of anything.
     fn leave(&mut self) {
         for node in &mut self.nodes {
             let groups: Vec<_> = node.events.joined.values().flatten().copied().collect();
@@ -473,7 +473,7 @@ fn groups_of_any_size_up_to_thirty_three_agree() {
     });
 }
 
-/// A member may die at any time, even before anybody has joined: nobody waits for ever, and nobody gets wrong data.
+/// A member may die at any time, even before any has joined: none waits for ever, and none gets wrong data.
 #[test]
 fn nobody_waits_for_a_member_that_died() {
     for_seeds(60, |config, seed| {

@@ -1,4 +1,4 @@
-//! Which worlds are simulated.
+//! Configurations of the worlds that are simulated.
 
 use oxifabric_engine::{Config as EngineConfig, Limits};
 
@@ -16,11 +16,11 @@ pub(crate) struct Config {
     pub(crate) engine: EngineConfig,
     /// How many frames fit between two endpoints.
     pub(crate) lane_frames: usize,
-    /// Connections that break now and then, in so many of a thousand steps.
+    /// Steps of a thousand in which a connection breaks.
     pub(crate) breaks_per_mille: usize,
     /// One endpoint dies half-way.
     pub(crate) death: bool,
-    /// Who had no connection with an endpoint is not told of its death.
+    /// Peers without a connection with an endpoint are not notified of its death.
     pub(crate) silent_death: bool,
     /// Endpoints send to themselves as well.
     pub(crate) loopback: bool,

@@ -103,7 +103,7 @@ fn seeds_that_failed_before() {
     }
 }
 
-/// Tells whether the checkers notice a link that misbehaves, within some seeds.
+/// Returns whether the checkers notice a link that misbehaves, within some seeds.
 fn is_noticed(sabotage: Sabotage) -> bool {
     let quiet = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
@@ -142,7 +142,7 @@ fn checkers_notice_a_link_that_corrupts() {
     assert!(is_noticed(Sabotage::Corrupt));
 }
 
-/// Tells whether the checkers notice reliable links whose engine is broken, within some seeds.
+/// Returns whether the checkers notice reliable links whose engine is broken, within some seeds.
 fn is_crook_noticed(crook: Crook) -> bool {
     let quiet = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));

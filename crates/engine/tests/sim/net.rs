@@ -17,7 +17,7 @@ use oxifabric_types::{Errno, Instant, PeerId};
 use crate::config::{Config, Sabotage};
 use crate::rng::Rng;
 
-/// Why connections break.
+/// The error with which connections break.
 pub(crate) const BROKEN: Errno = Errno::CONNRESET;
 
 /// All lanes.
@@ -120,7 +120,7 @@ impl Net {
         self.dead[node] = true;
     }
 
-    /// Tells whether nothing is under way between live endpoints.
+    /// Returns whether nothing is under way between live endpoints.
     pub(crate) fn is_quiet_between(&self, alive: &dyn Fn(usize) -> bool) -> bool {
         let nodes = self.config.nodes;
         self.lanes.iter().enumerate().all(|(index, lane)| {
@@ -159,7 +159,7 @@ impl Net {
         }
     }
 
-    /// Tells whether the lane can take a frame, or opens it.
+    /// Returns whether the lane can take a frame, or opens it.
     fn admit(&mut self, from: usize, to: usize) -> Result<(), PostError> {
         let (now, delay) = (self.now, self.delay());
         let refuse = self.rng.chance(10);
@@ -322,7 +322,7 @@ impl Net {
         events
     }
 
-    /// Delivers one frame, or a part of one; tells whether to go on.
+    /// Delivers one frame, or a part of one; returns whether to go on.
     fn deliver(&mut self, index: usize, from: usize, sink: &mut impl Sink) -> bool {
         let (chunk, stop) = (1 + self.rng.below(40), self.rng.chance(20));
         let (now, stream) = (self.now, self.config.stream);
@@ -408,7 +408,7 @@ pub(crate) struct SimLink {
     /// While closed or connecting, and once open.
     limits: [Limits; 2],
     open: Vec<bool>,
-    /// Peers that were reported to be gone since somebody looked.
+    /// Peers that were reported to be gone and not yet taken.
     pub(crate) lost: Vec<usize>,
 }
 

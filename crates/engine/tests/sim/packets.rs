@@ -21,7 +21,7 @@ use oxifabric_wire::reliable::packet::{HEADER_LEN, Packet, PacketKind};
 
 use crate::net::{BROKEN, SimLink};
 
-/// How patient endpoints are.
+/// Timeout after which endpoints give a peer up.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// No operation takes longer than the longest cut that heals, the patience after it, and the time in which a peer that is
@@ -37,7 +37,7 @@ pub(crate) struct Packets {
     pub(crate) queue_bytes: Option<u64>,
     /// The network carries packets of this length, and endpoints send longer ones.
     pub(crate) carries: Option<usize>,
-    /// The first endpoint is cut off early on, for so many milliseconds.
+    /// The first endpoint is cut off early on, for this time in milliseconds.
     pub(crate) cut_ms: Option<f64>,
     pub(crate) crook: Option<Crook>,
 }
@@ -89,7 +89,7 @@ impl Packets {
     }
 }
 
-/// Says what has happened to packets.
+/// Describes what has happened to packets.
 pub(crate) fn spell(network: &Network) -> String {
     let count = |what| network.count(what);
     format!(
@@ -118,7 +118,7 @@ impl PacketLink {
     /// Opens one; its peers have the numbers of the endpoints.
     pub(crate) fn open(me: usize, nodes: usize, network: &Arc<Network>, how: &Packets) -> Self {
         let name = |node: usize| format!("fi_sim://{node}");
-        let mut port = SimPort::settle(network, &name(me)).expect("nobody is there");
+        let mut port = SimPort::settle(network, &name(me)).expect("the node is free");
         for node in 0..nodes {
             let peer = port.peer(&Address::Name(name(node).into()));
             assert_eq!(peer, Ok(PeerId(node as u32)));
@@ -138,7 +138,7 @@ impl PacketLink {
 }
 
 impl AnyLink {
-    /// Peers that were reported to be gone since somebody looked.
+    /// Returns the peers that were reported to be gone since the last call.
     pub(crate) fn take_lost(&mut self) -> Vec<usize> {
         match self {
             Self::Frames(link) => std::mem::take(&mut link.lost),

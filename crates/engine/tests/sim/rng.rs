@@ -21,7 +21,7 @@ impl Rng {
         ((self.next() >> 32) as usize * end) >> 32
     }
 
-    /// True so many times in a hundred.
+    /// Returns true with a probability in percent.
     pub(crate) fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }

@@ -144,7 +144,7 @@ impl World {
         node.alive = false;
         node.engine.abandon(&mut node.events);
         if let AnyLink::Packets(_) = node.link {
-            // Nobody is told.
+            // No peer is notified.
             node.link = AnyLink::Frames(SimLink::new(victim, &self.net));
         }
         self.book.claims.retain(|claim| claim.0 != victim);
@@ -159,7 +159,7 @@ impl World {
             access.ended.get_or_insert(Ok(()));
         }
         for atomic in self.book.atomics.iter_mut().filter(|a| a.node == victim) {
-            // Whether it was carried out, nobody knows.
+            // It may have been carried out or not.
             atomic.ended.get_or_insert(Err(BROKEN));
         }
         for receive in self.book.receives.iter_mut().filter(|r| r.node == victim) {
@@ -270,7 +270,7 @@ impl World {
         Err("arrivals never ended".to_owned())
     }
 
-    /// Says what still waits for data.
+    /// Describes what still waits for data.
     fn open_arrival(&self) -> Option<String> {
         let receive = self.book.receives.iter().position(|r| !r.ended);
         let filled = |node: &&Node| node.alive && node.engine.pending_rx() > 0;

@@ -25,13 +25,13 @@ pub(super) fn run(bytes: &[u8]) {
         .unwrap_or(format.into());
     // A copy of exactly this length, so that reading beyond it is noticed.
     let bytes: Box<[u8]> = bytes.into();
-    // SAFETY: there are so many bytes.
+    // SAFETY: `bytes` has this length.
     let read = unsafe { address_from_c(bytes.as_ptr().cast(), bytes.len(), format) };
     let Ok(Some(address)) = read else {
         return;
     };
     let (again, its_format) = address_to_c(&address);
-    // SAFETY: there are so many bytes.
+    // SAFETY: `again` has this length.
     let reread = unsafe { address_from_c(again.as_ptr().cast(), again.len(), its_format) };
     assert_eq!(reread, Ok(Some(address.clone())));
     assert!(!address.to_string().is_empty());

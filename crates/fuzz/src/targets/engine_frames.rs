@@ -341,7 +341,7 @@ pub(super) fn run(bytes: &[u8]) {
         }
         progress(&mut world, &mut link);
     }
-    // Twice: whoever is answered after the loss of a peer is lost as well.
+    // Twice: a peer that is answered after the loss of another is lost as well.
     for _ in 0..2 {
         link.refused = 0;
         for number in 0..PEERS as u8 {

@@ -25,7 +25,7 @@ const PART: usize = 1200 - HEADER_LEN - PART_HEAD_LEN;
 #[derive(Arbitrary, Debug)]
 enum Step {
     Call(Call),
-    /// Time passes: so many times 10 microseconds, or milliseconds.
+    /// Time passes, in units of 10 microseconds, or of milliseconds.
     Wait {
         units: u8,
         long: bool,
@@ -142,7 +142,7 @@ impl Near {
 
 /// A peer, and what it has heard.
 #[derive(Debug, Default)]
-struct Stranger {
+struct HostilePeer {
     /// What the link calls the channel.
     channel: u64,
     /// What the peer calls it.
@@ -157,7 +157,7 @@ struct Stranger {
     late: Vec<Vec<u8>>,
 }
 
-impl Stranger {
+impl HostilePeer {
     /// Looks at a packet of the link.
     fn hear(&mut self, packet: &Packet, payload: &[u8]) {
         self.clocks.0 = packet.sent;
@@ -325,11 +325,11 @@ fn framed(form: &Form) -> Vec<u8> {
     [&head[..len], &vec![0x77; size]].concat()
 }
 
-/// Where the strangers are.
+/// Where the peers are.
 #[derive(Debug)]
 struct Port {
     now: Instant,
-    strangers: [Stranger; PEERS as usize + 1],
+    peers: [HostilePeer; PEERS as usize + 1],
     arriving: VecDeque<(PeerId, Vec<u8>)>,
     at_hand: (PeerId, Vec<u8>),
     refused: Vec<PeerId>,
@@ -349,7 +349,7 @@ impl PacketPort for Port {
     fn send(&mut self, to: PeerId, header: &[u8; HEADER_LEN], payload: &[u8]) {
         let (packet, _) = Packet::parse(header).expect("the link sends packets");
         assert!(HEADER_LEN + payload.len() <= LONGEST);
-        self.strangers[to.index()].hear(&packet, payload);
+        self.peers[to.index()].hear(&packet, payload);
     }
 
     fn flush(&mut self) {}
@@ -381,7 +381,7 @@ impl Port {
     fn new() -> Self {
         Self {
             now: Instant::from_nanos(1_000_000_000),
-            strangers: Default::default(),
+            peers: Default::default(),
             arriving: VecDeque::new(),
             at_hand: (peer(0), Vec::new()),
             refused: Vec::new(),
@@ -398,17 +398,17 @@ impl Port {
                 self.now = self.now.after(unit * units.into());
             }
             Step::Say { from, what, fields } => {
-                let said = self.strangers[peer(from).index()].say(&what, &fields);
+                let said = self.peers[peer(from).index()].say(&what, &fields);
                 let said = said.into_iter().map(|bytes| (peer(from), bytes));
                 self.arriving.extend(said);
             }
             Step::Write { from, frame, cut } => {
                 let mut bytes = framed(&frame);
                 bytes.truncate(bytes.len() - bytes.len().min(cut.saturating_sub(200).into()));
-                self.strangers[peer(from).index()].stream.extend(bytes);
+                self.peers[peer(from).index()].stream.extend(bytes);
             }
             Step::Late { from, which } => {
-                let late = &mut self.strangers[peer(from).index()].late;
+                let late = &mut self.peers[peer(from).index()].late;
                 if !late.is_empty() {
                     let bytes = late.remove(usize::from(which) % late.len());
                     self.arriving.push_back((peer(from), bytes));
@@ -436,7 +436,7 @@ pub(super) fn run(bytes: &[u8]) {
         }
         progress(&mut world, &mut link);
     }
-    // From now on nobody answers.
+    // From now on no peer answers.
     link.port_mut().jammed = false;
     for _ in 0..60 {
         let now = &mut link.port_mut().now;
@@ -486,7 +486,7 @@ impl Story {
         story.says(from, 0).bytes(&welcome).rightly()
     }
 
-    /// A call of a message or a receive of 4 times so many bytes.
+    /// A call of a message or a receive of 4 times `len` bytes.
     fn calls(self, which: u64, peer: &[u8], len: u16, how: &[u8]) -> Self {
         let call = self.choice(0, 8).choice(which, 8).bytes(peer).bytes(&[0]);
         call.bytes(&len.to_le_bytes()).bytes(how)

@@ -1,4 +1,4 @@
-//! The other side of a pair's shared memory: cells, claims and doorbells of a stranger, to an engine with operations under way.
+//! The other side of a pair's shared memory: cells, claims and doorbells of an untrusted peer, to an engine with operations under way.
 
 use arbitrary::{Arbitrary, Unstructured};
 use oxifabric_engine::HeaderFlags;
@@ -16,7 +16,7 @@ enum Step {
     Call(Call),
     /// A cell that keeps the rules of its form.
     Frame(Form),
-    /// Any words, with so many bytes in the ring.
+    /// Any words, with a number of bytes in the ring.
     Cell {
         meta: u32,
         words: [u64; 7],
@@ -88,7 +88,7 @@ pub(super) fn run(bytes: &[u8]) {
     }
 }
 
-/// Lets the stranger do something; `offered` is where a message lies that it was offered.
+/// Lets the untrusted peer do something; `offered` is where a message lies that it was offered.
 fn act(link: &mut UntrustedPeer, step: &Step, offered: &mut u64) {
     match *step {
         Step::Frame(ref form) => {

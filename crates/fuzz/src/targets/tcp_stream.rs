@@ -1,4 +1,4 @@
-//! What a stranger sends over an established connection, cut anywhere, to an engine with operations under way.
+//! What an untrusted peer sends over an established connection, cut anywhere, to an engine with operations under way.
 
 use arbitrary::Unstructured;
 use oxifabric_tcp::hostile::Stream;

@@ -21,11 +21,11 @@ pub enum Count {
     Late,
     /// It was lost since a queue was full.
     Overflowed,
-    /// It was lost since somebody was cut off.
+    /// It was lost since an end was cut off.
     Cut,
 }
 
-/// How many kinds of [`Count`] there are.
+/// Number of kinds of [`Count`].
 const COUNTS: usize = 8;
 
 /// Counts of packets.
@@ -37,7 +37,7 @@ pub struct Census {
 }
 
 impl Census {
-    /// How often something has happened.
+    /// Returns how often something has happened.
     pub fn of(&self, what: Count) -> u64 {
         self.counts[what as usize]
     }

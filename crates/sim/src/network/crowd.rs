@@ -1,4 +1,4 @@
-//! Who is where, what has arrived for whom, and who has something to do.
+//! Nodes and their endpoints: what has arrived for each, and which have something to do.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use oxifabric_types::Instant;
 use super::Parcel;
 use crate::name;
 
-/// The number of an endpoint's name. It stays the name's, whoever bears it.
+/// The number of an endpoint's name. It stays the name's when another endpoint takes the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place(u32);
 
@@ -18,11 +18,11 @@ pub struct Place(u32);
 pub(crate) struct Crowd {
     numbers: HashMap<Box<str>, Place>,
     rows: Vec<Row>,
-    /// The number of the node that the next endpoint gets which has no wish.
+    /// The number of the node that the next endpoint gets which asks for none.
     vacant: u32,
     /// Nodes that have words for names, which are numbered from the highest number downwards.
     words: HashMap<Box<str>, u32>,
-    /// How many have something to do, and how many of those count as absent.
+    /// Number of endpoints that have something to do, and of those among them that count as absent.
     ready: usize,
     absent: usize,
     /// Changes whenever these do.
@@ -38,7 +38,7 @@ struct Row {
     dweller: Option<Box<Dweller>>,
 }
 
-/// Whoever is at a place.
+/// The endpoint at a place.
 #[derive(Debug)]
 struct Dweller {
     inbox: VecDeque<Parcel>,
@@ -52,7 +52,7 @@ struct Dweller {
     in_turn: bool,
     /// It has not been polled for so long that time does not wait for it.
     absent: bool,
-    /// How often it was polled in vain, since the crowd changed as often as this.
+    /// Number of empty polls since [`Crowd::changes`] had the first value.
     vain: (u64, u32),
     /// Wakes it; it sleeps.
     bell: Option<Arc<Timer>>,
@@ -83,25 +83,25 @@ impl Crowd {
         Some(place)
     }
 
-    /// The name of a place.
+    /// Returns the name of a place.
     pub(crate) fn name(&self, place: Place) -> Box<str> {
         let row = self.rows.get(place.0 as usize);
         row.map_or_else(Box::default, |row| row.name.clone())
     }
 
-    /// A name for an endpoint that has no wish: a node of its own, unless somebody has taken that.
+    /// Returns a name for an endpoint that asks for none: a node of its own, unless that is taken.
     pub(crate) fn vacancy(&mut self) -> String {
         let node = self.vacant;
         self.vacant = (node + 1) % name::NODES;
         name::of(Some(&node.to_string()), None)
     }
 
-    /// The node of a place.
+    /// Returns the node of a place.
     pub(crate) fn node(&self, place: Place) -> u32 {
         self.rows.get(place.0 as usize).map_or(0, |row| row.node)
     }
 
-    /// Tells whether nobody has something to do but those that are absent, and how many do.
+    /// Returns whether only absent endpoints have something to do, and how many endpoints do.
     pub(crate) fn idlers(&self) -> (bool, usize) {
         (self.ready == self.absent, self.ready)
     }
@@ -146,7 +146,7 @@ impl Crowd {
         }
     }
 
-    /// A poll begins: whoever is polled is not absent. Tells whether it has something to do.
+    /// Begins a poll: the endpoint is not absent. Returns whether it has something to do.
     pub(crate) fn is_due(&mut self, place: Place) -> bool {
         let Some(dweller) = self.dweller(place) else {
             return false;
@@ -160,8 +160,8 @@ impl Crowd {
         ready
     }
 
-    /// Somebody was polled in vain though others have something to do; returns how often in a row.
-    pub(crate) fn polled_in_vain(&mut self, place: Place) -> u32 {
+    /// Counts an empty poll while other endpoints have something to do; returns how many were in a row.
+    pub(crate) fn count_empty_poll(&mut self, place: Place) -> u32 {
         let changes = self.changes;
         let Some(dweller) = self.dweller(place) else {
             return 0;
@@ -184,7 +184,7 @@ impl Crowd {
         self.changes += 1;
     }
 
-    /// Returns whose turn it is, and takes it.
+    /// Returns the endpoint that is next, and takes it off the queue.
     pub(crate) fn turn(&mut self) -> Option<Place> {
         while let Some(place) = self.turns.pop_front() {
             if let Some(dweller) = self.dweller(place) {
@@ -203,13 +203,13 @@ impl Crowd {
         }
     }
 
-    /// Tells whether packets wait for somebody to take them.
+    /// Returns whether packets wait to be taken.
     pub(crate) fn has_mail(&self) -> bool {
         let mut dwellers = self.rows.iter().filter_map(|row| row.dweller.as_deref());
         dwellers.any(|dweller| !dweller.inbox.is_empty())
     }
 
-    /// Delivers a packet; gives it back when nobody is there.
+    /// Delivers a packet; gives it back when no endpoint is there.
     pub(super) fn deliver(&mut self, parcel: Parcel) -> Option<Parcel> {
         let to = parcel.to;
         match self.dweller(to) {
@@ -220,7 +220,7 @@ impl Crowd {
         None
     }
 
-    /// Remembers when somebody wants to be polled; returns when an event is to say so.
+    /// Remembers when an endpoint wants to be polled; returns when an event is due for it.
     pub(super) fn rest(
         &mut self,
         place: Place,
@@ -242,7 +242,7 @@ impl Crowd {
         asks.then_some(due)
     }
 
-    /// An event says that somebody may want to be polled; returns when another one is to say so.
+    /// Takes the event of an endpoint that may want to be polled; returns when the next one is due.
     pub(super) fn ring(&mut self, place: Place, at: Instant) -> Option<Instant> {
         let dweller = self.dweller(place)?;
         if dweller.queued != at {
@@ -261,14 +261,14 @@ impl Crowd {
         Some(due)
     }
 
-    /// Wakes somebody, if it sleeps.
+    /// Wakes an endpoint, if it sleeps.
     pub(super) fn wake(&mut self, place: Place) {
         if let Some(bell) = self.dweller(place).and_then(|dweller| dweller.bell.take()) {
             bell.set(Some(std::time::Duration::ZERO));
         }
     }
 
-    /// Somebody sleeps until it is woken; false if it has something to do.
+    /// Lets an endpoint sleep until it is woken; false if it has something to do.
     pub(crate) fn sleep(&mut self, place: Place, bell: &Arc<Timer>) -> bool {
         match self.dweller(place) {
             Some(dweller) if !dweller.ready => {

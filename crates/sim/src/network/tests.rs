@@ -111,7 +111,7 @@ fn what_is_sent_to_nobody_is_refused() {
     assert!(network.settle(places[0]) && !network.settle(places[0]));
     assert!(
         !network.send(places[0], places[1], Vec::new()),
-        "nobody is there"
+        "no endpoint is there"
     );
     assert!(network.settle(places[1]));
     assert!(!network.send(places[0], places[1], Vec::new()), "nor open");

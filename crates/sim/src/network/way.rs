@@ -1,4 +1,4 @@
-//! Which cables a packet takes.
+//! Paths: the links that a packet takes.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub(super) enum Cable {
 pub(super) struct Ways {
     link: Speed,
     trunk: Speed,
-    /// How many nodes a rack has; zero where there are no racks.
+    /// Number of nodes in a rack; zero where there are no racks.
     rack: u32,
     /// Up and down of each node, out and in of each rack.
     nodes: BTreeMap<u32, [Pipe; 2]>,
@@ -78,7 +78,7 @@ impl Ways {
         Way { cables, len: 4 }
     }
 
-    /// Sends so many bytes through a cable; returns when they are at its end, or `None` when its queue is full.
+    /// Sends bytes through a cable; returns when they are at its end, or `None` when its queue is full.
     pub(super) fn pass(&mut self, cable: Cable, at: Instant, bytes: usize) -> Option<Instant> {
         let (pipes, index, side, speed) = match cable {
             Cable::Up(node) => (&mut self.nodes, node, 0, &self.link),

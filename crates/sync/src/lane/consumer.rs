@@ -16,7 +16,7 @@ pub struct Consumer<M> {
     /// How many cells were taken, and how many of them the producer has been told of.
     head: u64,
     published: u64,
-    /// The same for the byte ring.
+    /// Bytes of the byte ring that were taken.
     byte_head: u64,
     byte_published: u64,
 }
@@ -44,7 +44,7 @@ impl<M: Memory> Consumer<M> {
         self.layout
     }
 
-    /// Tells whether a cell is there.
+    /// Returns whether a cell is there.
     #[inline(always)]
     pub fn is_ready(&self) -> bool {
         let first = self.memory.cell(self.head)[0].load(Ordering::Acquire);
@@ -66,7 +66,7 @@ impl<M: Memory> Consumer<M> {
         Some(cell_of(first, line))
     }
 
-    /// Returns a later cell, so many behind the next one, if it is there. A lane has no more than its cells.
+    /// Returns the cell `ahead` of them behind the next one, if it is there. A lane has no more than its cells.
     pub fn peek_ahead(&self, ahead: u64) -> Option<Cell> {
         let position = self.head.wrapping_add(ahead);
         let line = self.memory.cell(position);
@@ -90,7 +90,7 @@ impl<M: Memory> Consumer<M> {
         Ok(self.layout.offset(start))
     }
 
-    /// Takes the next cell and its body of `len` bytes; tells whether the producer was told so.
+    /// Takes the next cell and its body of `len` bytes; returns whether the producer was told so.
     #[inline]
     pub fn advance(&mut self, len: usize) -> bool {
         debug_assert!(self.is_ready(), "took a cell that is not there");
@@ -103,7 +103,7 @@ impl<M: Memory> Consumer<M> {
         self.is_due(len != 0) && self.publish()
     }
 
-    /// Tells whether the producer is to be told: a quarter of the cells, or of the bytes, is free again.
+    /// Returns whether the producer is to be told: a quarter of the cells, or of the bytes, is free again.
     #[inline(always)]
     fn is_due(&self, bytes_too: bool) -> bool {
         let cells = self.head.wrapping_sub(self.published) as usize;

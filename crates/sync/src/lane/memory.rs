@@ -71,7 +71,7 @@ impl Word for AtomicU64 {
 pub struct RawMemory<K> {
     base: NonNull<Line<AtomicU64>>,
     layout: Layout,
-    _keeper: K,
+    _owner: K,
 }
 
 // SAFETY: the words are atomic, and bodies are reached through `&mut self` of the one producer or consumer.
@@ -82,12 +82,12 @@ impl<K> RawMemory<K> {
     ///
     /// # Safety
     /// `base` is aligned to 64 bytes, and `layout.size()` bytes from there on are readable and writable until
-    /// `keeper` is dropped. This process uses them as a lane only, with at most one producer and one consumer.
-    pub unsafe fn new(base: NonNull<u8>, layout: Layout, keeper: K) -> Self {
+    /// `owner` is dropped. This process uses them as a lane only, with at most one producer and one consumer.
+    pub unsafe fn new(base: NonNull<u8>, layout: Layout, owner: K) -> Self {
         Self {
             base: base.cast(),
             layout,
-            _keeper: keeper,
+            _owner: owner,
         }
     }
 

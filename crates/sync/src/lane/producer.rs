@@ -16,7 +16,7 @@ pub struct Producer<M> {
     /// How many cells were pushed, and how many of them the consumer was known to have taken.
     tail: u64,
     head: u64,
-    /// The same for the byte ring.
+    /// Bytes of the byte ring that were written.
     byte_tail: u64,
     byte_head: u64,
     /// The first cell that is complete but for its first word, and that word: the consumer sees neither it nor
@@ -61,8 +61,8 @@ impl<M: Memory> Producer<M> {
         Ok(Some(self.layout.offset(start)))
     }
 
-    /// Tells whether a body of `len` bytes does not fit, and the consumer has said nothing new. Cheaper than
-    /// [`Producer::reserve`] for who waits.
+    /// Returns whether a body of `len` bytes does not fit, and the consumer has published nothing new. Cheaper than
+    /// [`Producer::reserve`] for a caller that waits.
     #[inline]
     pub fn is_stuck(&self, len: usize) -> bool {
         let control = self.memory.control();
@@ -105,7 +105,7 @@ impl<M: Memory> Producer<M> {
         self.memory.will_write(self.tail.wrapping_add(AHEAD));
     }
 
-    /// Lets the consumer see what was held back; tells whether there was anything.
+    /// Lets the consumer see what was held back; returns whether there was anything.
     #[inline]
     pub fn publish(&mut self) -> bool {
         let Some((position, first)) = self.held.take() else {
@@ -115,7 +115,7 @@ impl<M: Memory> Producer<M> {
         true
     }
 
-    /// Tells whether the consumer is known to have taken everything.
+    /// Returns whether the consumer is known to have taken everything.
     ///
     /// # Errors
     /// As [`Producer::reserve`].

@@ -85,7 +85,7 @@ pub struct PartHead {
     pub all: u32,
 }
 
-/// Why bytes are no packet.
+/// The error of bytes that are no packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketError {
     /// Fewer bytes than the header or the greeting has.

@@ -45,10 +45,10 @@ pub struct RecordTarget {
     pub key: u64,
 }
 
-/// Why bytes are no record.
+/// The error of bytes that are no record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordError {
-    /// More are needed: so many in all.
+    /// More bytes are needed: this number in all.
     Truncated(usize),
     /// More targets than [`TARGETS_MAX`].
     Targets(u8),

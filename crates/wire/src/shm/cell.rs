@@ -139,7 +139,7 @@ pub enum Rest {
     Pieces = 2,
 }
 
-/// Why a cell is not one.
+/// The error of words that are not a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CellError {
     /// The form is none of those that there are.
@@ -297,7 +297,7 @@ impl Cell {
     }
 }
 
-/// Tells whether a cell brings a whole message along, as most do.
+/// Returns whether a cell brings a whole message along, as most do.
 #[inline(always)]
 pub const fn is_inline(meta: u32) -> bool {
     (meta >> shift::FORM) as u8 == form::INLINE

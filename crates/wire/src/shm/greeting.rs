@@ -62,7 +62,7 @@ bitflags! {
 /// A message of the opening.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Greeting {
-    /// The first: who calls whom, and about the memory that comes with it.
+    /// The first message: names of initiator and acceptor, and the memory that comes with it.
     Hello(Hello),
     /// The answer.
     Accept(Accept),
@@ -105,13 +105,13 @@ pub struct Accept {
 /// See [`Greeting::Refuse`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refuse {
-    /// Why.
+    /// The cause as a code.
     pub cause: Cause,
-    /// The same for people.
+    /// The cause in words.
     pub text: String,
 }
 
-/// Why an endpoint refuses a pair.
+/// The causes for which an endpoint refuses a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Cause {
@@ -129,7 +129,7 @@ pub enum Cause {
     Limit = 6,
 }
 
-/// Why a message is not a greeting.
+/// The error of a message that is not a greeting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GreetingError {
     /// It ends within a field.

@@ -37,7 +37,7 @@ pub enum CmKind {
     Refusal = 6,
 }
 
-/// Which rule a connection message breaks.
+/// The rule that a connection message breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CmError {
     /// There are fewer than [`HEADER_LEN`] bytes.

@@ -132,10 +132,10 @@ bitflags! {
     }
 }
 
-/// Which rule a header breaks.
+/// The rule that a header breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameError {
-    /// More bytes are needed to judge: so many from the header's start.
+    /// More bytes are needed: this number from the header's start.
     Truncated(usize),
     /// The version is not 3.
     Version(u8),

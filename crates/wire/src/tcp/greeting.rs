@@ -1,4 +1,4 @@
-//! Who is talking: the data of a connection message between reliable datagram endpoints (docs/protocol/tcp.md
+//! Identity of an endpoint: the data of a connection message between reliable datagram endpoints (docs/protocol/tcp.md
 //! section 3).
 
 use core::fmt;
@@ -35,7 +35,7 @@ pub struct Greeting {
     pub extension: Option<u32>,
 }
 
-/// Which rule a greeting breaks.
+/// The rule that a greeting breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GreetingError {
     /// There are fewer than 8 bytes.
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn an_extension_travels_behind_and_strangers_there_are_ignored() {
+    fn an_extension_travels_behind_and_unknown_ones_there_are_ignored() {
         let extended = Greeting {
             extension: Some(0x0102_0304),
             ..plain()

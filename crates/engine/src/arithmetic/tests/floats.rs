@@ -152,7 +152,7 @@ fn computed(operation: Operation, t: f64, o: f64) -> Option<f64> {
     })
 }
 
-/// Tells whether the operand takes the target's place, for operations that choose.
+/// Returns whether the operand takes the target's place, for operations that choose.
 fn chosen(operation: Operation, t: f64, o: f64, c: f64) -> bool {
     match operation {
         Operation::Min => o < t,

@@ -38,14 +38,14 @@ impl Member {
         &mut self.buffers[span.buffer as usize][span.offset..span.offset + span.len]
     }
 
-    /// Takes one step; tells whether it could.
+    /// Takes one step; returns whether it could.
     fn step(&mut self, me: usize, mail: &mut Mail) -> bool {
         let Some(&step) = self.plan.steps.get(self.at) else {
             return false;
         };
         match step {
             Step::Send { to, from } => {
-                assert_ne!(to, me, "nobody writes to itself");
+                assert_ne!(to, me, "no member writes to itself");
                 let body = self.part(from).to_vec();
                 mail.entry((me, to)).or_default().push_back(body);
             }
@@ -222,7 +222,7 @@ fn long_ones_go_round_the_circle() {
     }
 }
 
-/// Somebody who has left the barrier knows that everybody had come.
+/// A member that has left the barrier knows that all had come.
 #[test]
 fn nobody_leaves_a_barrier_before_the_last_has_come() {
     for size in 2..=33 {

@@ -1,7 +1,7 @@
-//! Which frames wait for others to leave with them, as over tcp (docs/adr/0018). Short path.
+//! Coalescing: frames that wait for others to leave with them, as over tcp (docs/adr/0018). Short path.
 //!
 //! A lone frame leaves at once. What is posted to the same peer behind it, before the endpoint is polled again, waits for that
-//! poll, or until a packet is full; whatever a poll itself gives rise to leaves when the poll ends. Nothing waits while somebody
+//! poll, or until a packet is full; whatever a poll itself gives rise to leaves when the poll ends. Nothing waits while a thread
 //! sleeps until the endpoint has news.
 
 use oxifabric_types::Instant;
@@ -13,7 +13,7 @@ pub(super) struct Gathering {
     turn: u32,
     /// A poll is under way.
     polling: bool,
-    /// Somebody sleeps until the endpoint has news, or until then.
+    /// A thread sleeps until the endpoint has news, or until this deadline.
     rests_until: Option<Instant>,
     /// Something is held back.
     pub(super) holds: bool,
@@ -44,18 +44,18 @@ impl Gathering {
         self.holds = false;
     }
 
-    /// Somebody is going to sleep, until then if nothing happens before.
+    /// Takes note that a thread is going to sleep, at most until this deadline.
     pub(super) fn rest(&mut self, until: Instant) {
         self.rests_until = Some(until);
     }
 
-    /// Tells whether somebody sleeps longer than that.
+    /// Returns whether a thread sleeps beyond the deadline of the frames that wait.
     #[inline]
     pub(super) fn oversleeps(&self, due: Instant) -> bool {
         self.rests_until.is_some_and(|until| due < until)
     }
 
-    /// Tells whether a frame is held back. `last` is the turn in which something was posted to the same peer before.
+    /// Returns whether a frame is held back. `last` is the turn in which something was posted to the same peer before.
     #[inline]
     pub(super) fn gathers(&self, last: &mut u32) -> bool {
         let follows = core::mem::replace(last, self.turn) == self.turn;

@@ -61,7 +61,7 @@ impl Acquaintance {
         }
     }
 
-    /// Tells whether numbers of peers are still to be given back.
+    /// Returns whether numbers of peers are still to be given back.
     pub(super) fn is_waiting(&self) -> bool {
         !self.parted.is_empty()
     }
@@ -175,7 +175,7 @@ impl<P: PacketPort> ReliableLink<P> {
         ((proof & !SALT) | salt).max(1)
     }
 
-    /// Tells whether the source of the packet at hand has learnt this name from here.
+    /// Returns whether the source of the packet at hand has learnt this name from here.
     fn is_invited(&self, name: u64) -> bool {
         name == self.name_for(name) && !self.acquaintance.ended.contains(&name)
     }

@@ -50,9 +50,9 @@ struct Wires {
     inboxes: Vec<VecDeque<(usize, Vec<u8>)>>,
     /// When the queue of each end is empty.
     empty_at: Vec<Instant>,
-    /// Who is gone: nothing arrives there, and nobody says so.
+    /// Ends that are gone: nothing arrives there, and no error reports it.
     gone: Vec<bool>,
-    /// Whose data is lost, but not what else it sends.
+    /// Ends whose data is lost, but not what else they send.
     mute: Vec<bool>,
     /// How many packets were sent, and how many of them found a full queue.
     sent: u64,

@@ -59,5 +59,5 @@ fn nothing_waits_while_somebody_sleeps() {
         "losses are to be repaired"
     );
     fabric.poll(0);
-    assert!(!fabric.ends[0].link.oversleeps(), "nobody sleeps");
+    assert!(!fabric.ends[0].link.oversleeps(), "no thread sleeps");
 }

@@ -1,4 +1,4 @@
-//! Whoever is gone is noticed by all that wait for him, and by nobody else.
+//! A peer that is gone is noticed by all endpoints that wait for it, and by no others.
 
 use core::time::Duration;
 
@@ -8,9 +8,9 @@ use super::fabric::{DEADLINE, FAST, Fabric};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// The victim, and whoever survives him.
+/// The endpoint that dies.
 const VICTIM: usize = 1;
-const HIM: PeerId = PeerId(1);
+const VICTIM_ID: PeerId = PeerId(1);
 
 /// Two ends that have exchanged messages and whose channel has nothing under way.
 fn acquainted() -> Fabric {
@@ -26,7 +26,7 @@ fn acquainted() -> Fabric {
     fabric
 }
 
-/// Begins something that waits for the victim, who has acknowledged every packet when he dies.
+/// Begins something that waits for the victim, which has acknowledged every packet when it dies.
 fn dies_owing(begin: impl FnOnce(&mut Fabric)) {
     let mut fabric = acquainted();
     begin(&mut fabric);
@@ -54,7 +54,7 @@ fn a_peer_that_owes_an_acknowledgement_of_delivery() {
 
 #[test]
 fn a_peer_whose_message_is_waited_for() {
-    dies_owing(|fabric| fabric.recv(0, HIM, 100, 7));
+    dies_owing(|fabric| fabric.recv(0, VICTIM_ID, 100, 7));
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn a_peer_that_owes_the_rest_of_a_message() {
     let mut fabric = acquainted();
     fabric.recv(0, PeerId::ANY, 1 << 20, 7);
     fabric.send(VICTIM, 0, 1 << 20, Flags::empty(), 8);
-    // Some of the body is here, and the receive takes from anybody.
+    // Some of the body is here, and the receive takes from any source.
     fabric.run_for(Duration::from_micros(300));
     fabric.kill(VICTIM);
     fabric.run_until(DEADLINE * 2, |fabric| {

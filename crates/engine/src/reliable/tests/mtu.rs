@@ -8,7 +8,7 @@ use super::{CLEAN, MS};
 /// The longest packets that the ends send.
 const LONGEST: usize = super::network::LONGEST;
 
-/// Sends so many bytes each way until all have arrived.
+/// Sends `bytes` each way until all have arrived.
 fn exchange(network: &mut Network, bytes: usize) {
     network.run_until(Duration::from_secs(300), |network| {
         network.write_up_to([bytes, bytes]);

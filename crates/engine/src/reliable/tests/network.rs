@@ -38,7 +38,7 @@ pub(super) struct Network {
     pub(super) cut: bool,
     /// The second end does not open by itself.
     pub(super) accept_only: bool,
-    /// So many data packets to come are lost.
+    /// Number of data packets to come that are lost.
     pub(super) drop_next_data: u32,
     /// The next data packet is so late.
     pub(super) next_data_late: Duration,
@@ -62,7 +62,7 @@ pub(super) struct Node {
     pub(super) channel: Channel,
     pub(super) written: usize,
     pub(super) arrived: usize,
-    /// How much it takes before it takes no more.
+    /// Bytes that it takes before it takes no more.
     pub(super) appetite: usize,
     pub(super) ended: Option<End>,
     pub(super) events: Vec<Event>,
@@ -133,7 +133,7 @@ impl Network {
         });
     }
 
-    /// Writes until each end has written so many bytes, as far as there is room.
+    /// Writes until each end has written its goal in bytes, as far as there is room.
     pub(super) fn write_up_to(&mut self, goals: [usize; 2]) {
         for (end, goal) in self.ends.iter_mut().zip(goals) {
             let part = (goal - end.written).min(end.channel.room());
@@ -158,7 +158,7 @@ impl Network {
         self.act();
     }
 
-    /// A stranger greets an end in the other's name.
+    /// Sends a forged greeting to an end in the other's name.
     pub(super) fn forge_hello(&mut self, to: Side) {
         self.greet(to, PAYLOAD);
     }

@@ -206,7 +206,7 @@ impl Bench {
         self.poll();
     }
 
-    /// Posts a frame without a body; tells whether it was taken.
+    /// Posts a frame without a body; returns whether it was taken.
     fn posts(&mut self, to: PeerId) -> bool {
         let frame = bare(answer(Kind::Ack, 1, 0));
         self.link.post(to, frame, TxToken(1)).is_ok()
