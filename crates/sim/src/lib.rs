@@ -23,7 +23,7 @@ mod world;
 use std::ffi::CStr;
 use std::ptr::NonNull;
 
-pub use network::{Census, Count, Network, Parcel, Place};
+pub use network::{Count, Network, Packet, Place, Stats};
 pub use plan::Plan;
 pub use port::SimPort;
 pub use world::World;

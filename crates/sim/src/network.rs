@@ -1,12 +1,12 @@
 //! The network: its endpoints, the packets under way, and its time.
 //!
-//! It does no I/O and reads no clock. Every packet takes each cable on its way as an event; events of one instant happen in
+//! It does no I/O and reads no clock. Every packet takes each link on its way as an event; events of one instant happen in
 //! the order in which they were made. All that happens at random is decided by the seed, so that the same calls have the
 //! same outcome.
 
-mod census;
-mod crowd;
-mod way;
+mod nodes;
+mod path;
+mod stats;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -16,10 +16,10 @@ use oxifabric_types::Instant;
 
 use crate::plan::Plan;
 use crate::random::Random;
-pub use census::{Census, Count};
-use crowd::Crowd;
-pub use crowd::Place;
-use way::Ways;
+use nodes::Nodes;
+pub use nodes::Place;
+use path::Paths;
+pub use stats::{Count, Stats};
 
 /// Virtual time begins here: no instant is zero, which protocols take for none.
 pub(crate) const BEGIN: Instant = Instant::from_nanos(1_000_000_000);
@@ -34,18 +34,18 @@ pub struct Network {
     begin: Instant,
     now: Instant,
     random: Random,
-    crowd: Crowd,
-    ways: Ways,
+    nodes: Nodes,
+    paths: Paths,
     events: BinaryHeap<Reverse<Event>>,
     /// Counts events.
     made: u64,
-    census: Census,
+    stats: Stats,
     spare: Vec<Vec<u8>>,
 }
 
 /// A packet under way.
 #[derive(Clone, Debug)]
-pub struct Parcel {
+pub struct Packet {
     /// The sender.
     pub from: Place,
     /// The destination.
@@ -65,8 +65,8 @@ struct Event {
 
 #[derive(Debug)]
 enum What {
-    /// A packet has come to the end of a cable.
-    Hop(Box<Parcel>),
+    /// A packet has come to the end of a link.
+    Hop(Box<Packet>),
     /// An endpoint wanted to be polled.
     Timer(Place),
 }
@@ -96,14 +96,14 @@ impl Network {
     pub fn new(plan: Plan, begin: Instant) -> Self {
         Self {
             random: Random::new(plan.seed),
-            ways: Ways::new(&plan),
+            paths: Paths::new(&plan),
             plan,
             begin,
             now: begin,
-            crowd: Crowd::default(),
+            nodes: Nodes::default(),
             events: BinaryHeap::new(),
             made: 0,
-            census: Census::default(),
+            stats: Stats::default(),
             spare: Vec::new(),
         }
     }
@@ -119,18 +119,18 @@ impl Network {
     }
 
     /// What was counted.
-    pub fn census(&self) -> &Census {
-        &self.census
+    pub fn stats(&self) -> &Stats {
+        &self.stats
     }
 
     /// Returns the nodes and their endpoints.
-    pub(crate) fn crowd(&self) -> &Crowd {
-        &self.crowd
+    pub(crate) fn nodes(&self) -> &Nodes {
+        &self.nodes
     }
 
     /// Returns the nodes and their endpoints.
-    pub(crate) fn crowd_mut(&mut self) -> &mut Crowd {
-        &mut self.crowd
+    pub(crate) fn nodes_mut(&mut self) -> &mut Nodes {
+        &mut self.nodes
     }
 
     /// A number that the seed decides.
@@ -140,22 +140,22 @@ impl Network {
 
     /// Returns the place with a name, whether an endpoint is there or not; `None` for what is no name.
     pub fn place(&mut self, name: &str) -> Option<Place> {
-        self.crowd.place(name)
+        self.nodes.place(name)
     }
 
     /// Takes a place; false if it is taken. Nothing arrives before [`Network::open`].
     pub fn settle(&mut self, place: Place) -> bool {
-        self.crowd.settle(place)
+        self.nodes.settle(place)
     }
 
     /// Lets packets arrive.
     pub fn open(&mut self, place: Place) {
-        self.crowd.open(place);
+        self.nodes.open(place);
     }
 
     /// Gives a place up; what has arrived there is lost.
     pub fn leave(&mut self, place: Place) {
-        self.crowd.leave(place);
+        self.nodes.leave(place);
     }
 
     /// An empty buffer for a packet.
@@ -173,46 +173,46 @@ impl Network {
 
     /// Sends a packet; false when no endpoint is at its destination.
     pub fn send(&mut self, from: Place, to: Place, bytes: Vec<u8>) -> bool {
-        self.census.sent(&bytes);
-        if !self.crowd.is_open(to) {
+        self.stats.sent(&bytes);
+        if !self.nodes.is_open(to) {
             self.recycle(bytes);
             return false;
         }
-        self.crowd.wake(to);
+        self.nodes.wake(to);
         let link = self.plan.link;
         let chance = self.random.share();
-        let parcel = Box::new(Parcel {
+        let packet = Box::new(Packet {
             from,
             to,
             hops: 0,
             bytes,
         });
         if chance < link.drop {
-            self.lose(parcel.bytes, Count::Lost);
+            self.lose(packet.bytes, Count::Lost);
             return true;
         }
         if chance < link.drop + link.dup {
-            self.census.count(Count::Doubled);
-            self.hop(self.now, parcel.clone());
+            self.stats.count(Count::Doubled);
+            self.hop(self.now, packet.clone());
         } else if chance < link.drop + link.dup + link.reorder {
-            self.census.count(Count::Late);
+            self.stats.count(Count::Late);
             let late_ns = link.late_us * 1e3 * self.random.share();
             let later = Duration::from_nanos(late_ns as u64);
-            self.schedule(self.now.after(later), What::Hop(parcel));
+            self.schedule(self.now.after(later), What::Hop(packet));
             return true;
         }
-        self.hop(self.now, parcel);
+        self.hop(self.now, packet);
         true
     }
 
     /// Takes the packets that have arrived at a place, in exchange for an empty queue.
-    pub fn take(&mut self, place: Place, into: &mut VecDeque<Parcel>) {
-        self.crowd.take(place, into);
+    pub fn take(&mut self, place: Place, into: &mut VecDeque<Packet>) {
+        self.nodes.take(place, into);
     }
 
     /// The endpoint at a place was polled, and wants to be polled again at `due`, if no packet comes before.
     pub fn rest(&mut self, place: Place, due: Instant, busy: bool) {
-        if let Some(at) = self.crowd.rest(place, due, busy, self.now) {
+        if let Some(at) = self.nodes.rest(place, due, busy, self.now) {
             self.schedule(at, What::Timer(place));
         }
     }
@@ -232,9 +232,9 @@ impl Network {
             };
             self.now = self.now.max(at);
             match event.what {
-                What::Hop(parcel) => self.hop(at, parcel),
+                What::Hop(packet) => self.hop(at, packet),
                 What::Timer(place) => {
-                    if let Some(later) = self.crowd.ring(place, at) {
+                    if let Some(later) = self.nodes.ring(place, at) {
                         self.schedule(later, What::Timer(place));
                     }
                 }
@@ -243,38 +243,38 @@ impl Network {
         self.now = self.now.max(until);
     }
 
-    /// Sends a packet on from the end of a cable, or delivers it.
-    fn hop(&mut self, at: Instant, mut parcel: Box<Parcel>) {
-        let nodes = [parcel.from, parcel.to].map(|place| self.crowd.node(place));
+    /// Sends a packet on from the end of a link, or delivers it.
+    fn hop(&mut self, at: Instant, mut packet: Box<Packet>) {
+        let nodes = [packet.from, packet.to].map(|place| self.nodes.node(place));
         let at_ms = at.since(self.begin).as_nanos() as f64 / 1e6;
         if self.plan.is_cut(nodes[0], nodes[1], at_ms) {
-            return self.lose(parcel.bytes, Count::Cut);
+            return self.lose(packet.bytes, Count::Cut);
         }
-        let way = self.ways.between(nodes);
-        if way.get(0).is_some() && parcel.bytes.len() > self.plan.link.carries {
-            return self.lose(parcel.bytes, Count::Cut);
+        let path = self.paths.between(nodes);
+        if path.get(0).is_some() && packet.bytes.len() > self.plan.link.carries {
+            return self.lose(packet.bytes, Count::Cut);
         }
-        let Some(&cable) = way.get(usize::from(parcel.hops)) else {
-            return self.deliver(*parcel);
+        let Some(&link) = path.get(usize::from(packet.hops)) else {
+            return self.deliver(*packet);
         };
-        match self.ways.pass(cable, at, parcel.bytes.len()) {
+        match self.paths.pass(link, at, packet.bytes.len()) {
             Some(arrives) => {
-                parcel.hops += 1;
-                self.schedule(arrives, What::Hop(parcel));
+                packet.hops += 1;
+                self.schedule(arrives, What::Hop(packet));
             }
-            None => self.lose(parcel.bytes, Count::Overflowed),
+            None => self.lose(packet.bytes, Count::Overflowed),
         }
     }
 
-    fn deliver(&mut self, parcel: Parcel) {
-        self.census.count(Count::Delivered);
-        if let Some(parcel) = self.crowd.deliver(parcel) {
-            self.recycle(parcel.bytes);
+    fn deliver(&mut self, packet: Packet) {
+        self.stats.count(Count::Delivered);
+        if let Some(packet) = self.nodes.deliver(packet) {
+            self.recycle(packet.bytes);
         }
     }
 
     fn lose(&mut self, bytes: Vec<u8>, how: Count) {
-        self.census.count(how);
+        self.stats.count(how);
         self.recycle(bytes);
     }
 

@@ -1,6 +1,6 @@
-//! A cable in one direction, with the finite queue in front of it.
+//! A link in one direction, with the finite queue in front of it.
 
-/// Speed of a cable, in units per byte.
+/// Speed of a link, in units per byte.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Speed {
     /// Time that a byte takes to leave.
@@ -11,7 +11,7 @@ pub(crate) struct Speed {
     pub(crate) queue_bytes: u64,
 }
 
-/// One direction of a cable.
+/// One direction of a link.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pipe {
     /// When all that waits has left.

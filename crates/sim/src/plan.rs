@@ -12,7 +12,7 @@ pub struct Plan {
     pub time: Time,
     /// Time, in milliseconds of the network's, after which a peer that leaves everything unanswered counts as gone.
     pub patience_ms: Patience,
-    /// The cables: one in each direction between a node and its switch.
+    /// The links: one in each direction between a node and its switch.
     pub link: LinkPlan,
     /// Racks of nodes under switches of their own, which one more switch connects. Without it all nodes have one switch.
     pub rack: Option<RackPlan>,
@@ -42,8 +42,8 @@ impl Default for Patience {
     }
 }
 
-/// A cable in one direction, with the queue in front of it. Shares are between 0 and 1 and are drawn once for a packet,
-/// however many cables it takes.
+/// A link in one direction, with the queue in front of it. Shares are between 0 and 1 and are drawn once for a packet,
+/// however many links it takes.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LinkPlan {

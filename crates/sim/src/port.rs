@@ -12,7 +12,7 @@ use oxifabric_types::{Address, Errno, Info, Instant, PeerId};
 use oxifabric_wire::reliable::packet::HEADER_LEN;
 
 use crate::name;
-use crate::network::{Parcel, Place};
+use crate::network::{Packet, Place};
 use crate::params;
 use crate::world::World;
 
@@ -29,9 +29,9 @@ pub struct SimPort {
     peers: Peers,
     /// Packets that leave with the next flush.
     outbox: Vec<(Place, Vec<u8>)>,
-    inbox: VecDeque<Parcel>,
+    inbox: VecDeque<Packet>,
     /// The packet at hand.
-    current: Option<(PeerId, Parcel)>,
+    current: Option<(PeerId, Packet)>,
     /// Peers without an endpoint at their name.
     refused: Vec<PeerId>,
     /// Made when a thread may sleep.
@@ -128,21 +128,21 @@ impl PacketPort for SimPort {
     }
 
     fn next(&mut self) -> bool {
-        let Some(parcel) = self.inbox.pop_front() else {
+        let Some(packet) = self.inbox.pop_front() else {
             self.current = None;
             return false;
         };
         let world = &self.world;
-        let from = self.peers.number(parcel.from, || {
-            world.with(|network| network.crowd().name(parcel.from))
+        let from = self.peers.number(packet.from, || {
+            world.with(|network| network.nodes().name(packet.from))
         });
-        self.current = Some((from, parcel));
+        self.current = Some((from, packet));
         true
     }
 
     fn packet(&self) -> (PeerId, &[u8]) {
         match &self.current {
-            Some((from, parcel)) => (*from, &parcel.bytes),
+            Some((from, packet)) => (*from, &packet.bytes),
             None => (PeerId::ANY, &[]),
         }
     }
@@ -184,7 +184,7 @@ impl PacketDevice for SimPort {
         match &info.src {
             Some(Address::Name(name)) if &**name != name::PREFIX => Self::settle(world, name),
             Some(Address::Name(_)) | None => loop {
-                let name = world.with(|network| network.crowd_mut().vacancy());
+                let name = world.with(|network| network.nodes_mut().free_name());
                 match Self::settle(world, &name) {
                     Err(Errno::ADDRINUSE) => {}
                     settled => return settled,
@@ -243,7 +243,7 @@ impl PacketDevice for SimPort {
         let nap = nap.min(due.unwrap_or(Duration::MAX));
         timer.set((nap != Duration::MAX).then_some(nap));
         let place = self.place;
-        (self.world).with(|network| network.crowd_mut().sleep(place, timer))
+        (self.world).with(|network| network.nodes_mut().sleep(place, timer))
     }
 
     fn is_quiescent(&self) -> bool {

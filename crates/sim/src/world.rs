@@ -16,7 +16,7 @@ use crate::network::{BEGIN, Count, Network, Place};
 use crate::plan::{Plan, Time};
 
 /// Empty polls, and time of the clock, after which an endpoint that holds time up counts as absent.
-const VAIN: u32 = 1000;
+const EMPTY_POLLS: u32 = 1000;
 const GRACE: Duration = Duration::from_millis(20);
 
 /// A network and its time.
@@ -75,7 +75,7 @@ impl World {
     /// Begins a poll of the endpoint at a place: lets time pass, if it may. Returns the time.
     pub(crate) fn begin(&self, place: Place) -> Instant {
         let mut state = self.lock();
-        let due = state.network.crowd_mut().is_due(place);
+        let due = state.network.nodes_mut().is_due(place);
         match self.time {
             Time::Real => state.network.pass(clock::exact()),
             Time::Virtual if due || state.driven => {}
@@ -107,7 +107,7 @@ impl World {
     /// of the network would otherwise let a timer expire before the packet that makes it needless is seen.
     pub fn until_next(&self) -> Option<Duration> {
         let state = self.lock();
-        if state.network.crowd().has_mail() {
+        if state.network.nodes().has_packets() {
             return Some(Duration::ZERO);
         }
         let next = state.network.next_event()?;
@@ -116,7 +116,7 @@ impl World {
 
     /// Returns how often something has happened to packets.
     pub fn count(&self, what: Count) -> u64 {
-        self.lock().network.census().of(what)
+        self.lock().network.stats().of(what)
     }
 
     /// Returns how long an idle endpoint may sleep at most; `None` if it must not sleep at all. It is woken when a packet
@@ -124,7 +124,7 @@ impl World {
     pub(crate) fn nap(&self) -> Option<Duration> {
         let state = self.lock();
         let next = state.network.next_event();
-        let (_, busy) = state.network.crowd().idlers();
+        let (_, busy) = state.network.nodes().readiness();
         match self.time {
             Time::Real => Some(next.map_or(Duration::MAX, |at| at.since(clock::exact()))),
             // Time waits for others.
@@ -138,7 +138,7 @@ impl World {
     /// Returns whether nothing goes on unless an absent endpoint is polled, or the driver of the network lets time pass.
     pub(crate) fn is_quiescent(&self) -> bool {
         let state = self.lock();
-        let (absent, busy) = state.network.crowd().idlers();
+        let (absent, busy) = state.network.nodes().readiness();
         self.time == Time::Virtual && (state.driven || (absent && busy > 0))
     }
 
@@ -156,7 +156,7 @@ impl World {
 impl State {
     /// Lets virtual time pass after an empty poll.
     fn pass(&mut self, place: Place) {
-        let (all_absent, busy) = self.network.crowd().idlers();
+        let (all_absent, busy) = self.network.nodes().readiness();
         if busy == 0 {
             self.pace = None;
             if let Some(next) = self.network.next_event() {
@@ -174,23 +174,23 @@ impl State {
 
     /// Another endpoint has something to do; time does not wait for it without end.
     fn wait(&mut self, place: Place) {
-        let vain = self.network.crowd_mut().count_empty_poll(place);
-        if vain == VAIN / 2 {
+        let empty_polls = self.network.nodes_mut().count_empty_poll(place);
+        if empty_polls == EMPTY_POLLS / 2 {
             self.held_since = Some(clock::exact());
         }
-        if vain >= VAIN
+        if empty_polls >= EMPTY_POLLS
             && let Some(since) = self.held_since
             && clock::exact().since(since) >= GRACE
         {
-            self.network.crowd_mut().give_up_waiting();
+            self.network.nodes_mut().give_up_waiting();
         }
     }
 
     fn turn(&mut self, until: Instant) -> Option<u32> {
         loop {
-            let crowd = self.network.crowd_mut();
-            if let Some(place) = crowd.turn() {
-                return Some(crowd.node(place));
+            let nodes = self.network.nodes_mut();
+            if let Some(place) = nodes.turn() {
+                return Some(nodes.node(place));
             }
             match self.network.next_event() {
                 Some(next) if next <= until => self.network.pass(next),
@@ -239,7 +239,7 @@ mod tests {
         let hops: Vec<_> = (0..4)
             .map(|_| world.begin(a).since(BEGIN).as_nanos())
             .collect();
-        // Two cables of 8 + 1000 ns; then the other has something to do.
+        // Two links of 8 + 1000 ns; then the other has something to do.
         assert_eq!(hops, [1008, 2016, 2016, 2016]);
         assert_eq!(world.begin(b).since(BEGIN).as_nanos(), 2016);
         rest(&world, b, BEGIN.after(Duration::from_secs(5)));

@@ -4,7 +4,7 @@ use super::*;
 use crate::plan::{Cut, LinkPlan};
 
 /// Two nodes, one of which sends 1,000 numbered packets at once; what comes at the other, and when the last one does.
-fn play(plan: Plan) -> (Vec<u16>, Census) {
+fn play(plan: Plan) -> (Vec<u16>, Stats) {
     let mut network = Network::new(plan, BEGIN);
     let places = ["fi_sim://0", "fi_sim://1"].map(|name| {
         let place = network.place(name).expect("a name");
@@ -22,11 +22,11 @@ fn play(plan: Plan) -> (Vec<u16>, Census) {
     network.take(places[1], &mut inbox);
     let numbers = inbox
         .iter()
-        .map(|parcel| u16::from_le_bytes([parcel.bytes[0], parcel.bytes[1]]));
-    (numbers.collect(), network.census)
+        .map(|packet| u16::from_le_bytes([packet.bytes[0], packet.bytes[1]]));
+    (numbers.collect(), network.stats)
 }
 
-/// 100 bytes, which take a cable 8 ns.
+/// 100 bytes, which take a link 8 ns.
 fn packet(number: u16) -> Vec<u8> {
     let mut bytes = vec![0; 100];
     bytes[..2].copy_from_slice(&number.to_le_bytes());
@@ -41,38 +41,38 @@ fn link(change: impl FnOnce(&mut LinkPlan)) -> Plan {
 
 #[test]
 fn packets_arrive_in_order_where_nothing_is_planned() {
-    let (arrived, census) = play(Plan::default());
+    let (arrived, stats) = play(Plan::default());
     assert_eq!(arrived, (0..1000).collect::<Vec<_>>());
     assert_eq!(
-        (census.of(Count::Sent), census.of(Count::Delivered)),
+        (stats.of(Count::Sent), stats.of(Count::Delivered)),
         (1000, 1000)
     );
 }
 
 #[test]
 fn each_fault_takes_its_share_and_is_counted() {
-    let (arrived, census) = play(link(|link| link.drop = 0.1));
-    assert_eq!(arrived.len() as u64 + census.of(Count::Lost), 1000);
-    assert!((50..150).contains(&census.of(Count::Lost)) && arrived.is_sorted());
-    let (arrived, census) = play(link(|link| link.dup = 0.1));
-    assert_eq!(arrived.len() as u64, 1000 + census.of(Count::Doubled));
-    let (mut arrived, census) = play(link(|link| link.reorder = 0.1));
-    assert!((50..150).contains(&census.of(Count::Late)) && !arrived.is_sorted());
+    let (arrived, stats) = play(link(|link| link.drop = 0.1));
+    assert_eq!(arrived.len() as u64 + stats.of(Count::Lost), 1000);
+    assert!((50..150).contains(&stats.of(Count::Lost)) && arrived.is_sorted());
+    let (arrived, stats) = play(link(|link| link.dup = 0.1));
+    assert_eq!(arrived.len() as u64, 1000 + stats.of(Count::Doubled));
+    let (mut arrived, stats) = play(link(|link| link.reorder = 0.1));
+    assert!((50..150).contains(&stats.of(Count::Late)) && !arrived.is_sorted());
     arrived.sort_unstable();
     assert_eq!(arrived, (0..1000).collect::<Vec<_>>());
 }
 
 #[test]
 fn a_full_queue_loses_what_comes_then() {
-    let (arrived, census) = play(link(|link| link.queue_bytes = 10_000));
+    let (arrived, stats) = play(link(|link| link.queue_bytes = 10_000));
     assert_eq!(arrived, (0..100).collect::<Vec<_>>());
-    assert_eq!(census.of(Count::Overflowed), 900);
+    assert_eq!(stats.of(Count::Overflowed), 900);
 }
 
 #[test]
 fn longer_packets_than_a_cable_carries_vanish() {
-    let (arrived, census) = play(link(|link| link.carries = 99));
-    assert_eq!((arrived.len(), census.of(Count::Cut)), (0, 1000));
+    let (arrived, stats) = play(link(|link| link.carries = 99));
+    assert_eq!((arrived.len(), stats.of(Count::Cut)), (0, 1000));
     let (arrived, _) = play(link(|link| link.carries = 100));
     assert_eq!(arrived.len(), 1000);
 }
@@ -87,8 +87,8 @@ fn nothing_passes_a_cut() {
         cut: vec![cut],
         ..Plan::default()
     };
-    let (arrived, census) = play(plan);
-    assert_eq!((arrived.len(), census.of(Count::Cut)), (0, 1000));
+    let (arrived, stats) = play(plan);
+    assert_eq!((arrived.len(), stats.of(Count::Cut)), (0, 1000));
 }
 
 #[test]
@@ -124,10 +124,10 @@ fn what_is_sent_to_nobody_is_refused() {
 #[test]
 fn a_way_between_racks_is_longer() {
     let plan = Plan::parse("[rack]\nnodes = 2\ngbps = 100").expect("a plan");
-    let ways = Ways::new(&plan);
+    let paths = Paths::new(&plan);
     let lens = [[0, 0], [0, 1], [1, 2], [3, 2]].map(|nodes| {
         (0..5)
-            .take_while(|at| ways.between(nodes).get(*at).is_some())
+            .take_while(|at| paths.between(nodes).get(*at).is_some())
             .count()
     });
     assert_eq!(lens, [0, 2, 4, 2]);

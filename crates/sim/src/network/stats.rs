@@ -30,13 +30,13 @@ const COUNTS: usize = 8;
 
 /// Counts of packets.
 #[derive(Debug, Default)]
-pub struct Census {
+pub struct Stats {
     counts: [u64; COUNTS],
     /// Channels, as their receivers call them, and the data packet that comes next in each.
     channels: BTreeMap<u64, u64>,
 }
 
-impl Census {
+impl Stats {
     /// Returns how often something has happened.
     pub fn of(&self, what: Count) -> u64 {
         self.counts[what as usize]

@@ -7,9 +7,9 @@ use oxifabric_types::Instant;
 use crate::pipe::{Pipe, Speed};
 use crate::plan::Plan;
 
-/// A cable in one direction.
+/// A link in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cable {
+pub(super) enum LinkId {
     /// From a node to its switch.
     Up(u32),
     /// From a switch to a node of its.
@@ -20,9 +20,9 @@ pub(super) enum Cable {
     In(u32),
 }
 
-/// All cables.
+/// All links.
 #[derive(Debug)]
-pub(super) struct Ways {
+pub(super) struct Paths {
     link: Speed,
     trunk: Speed,
     /// Number of nodes in a rack; zero where there are no racks.
@@ -32,20 +32,20 @@ pub(super) struct Ways {
     racks: BTreeMap<u32, [Pipe; 2]>,
 }
 
-/// The cables between two nodes.
+/// The links between two nodes.
 #[derive(Debug)]
-pub(super) struct Way {
-    cables: [Cable; 4],
+pub(super) struct Path {
+    links: [LinkId; 4],
     len: usize,
 }
 
-impl Way {
-    pub(super) fn get(&self, at: usize) -> Option<&Cable> {
-        self.cables[..self.len].get(at)
+impl Path {
+    pub(super) fn get(&self, at: usize) -> Option<&LinkId> {
+        self.links[..self.len].get(at)
     }
 }
 
-impl Ways {
+impl Paths {
     pub(super) fn new(plan: &Plan) -> Self {
         let speed = |gbps: f64| Speed {
             ns_per_byte: 8.0 / gbps,
@@ -61,30 +61,30 @@ impl Ways {
         }
     }
 
-    /// The cables from one node to another; none between endpoints of one node.
-    pub(super) fn between(&self, [from, to]: [u32; 2]) -> Way {
-        let (up, down) = (Cable::Up(from), Cable::Down(to));
+    /// The links from one node to another; none between endpoints of one node.
+    pub(super) fn between(&self, [from, to]: [u32; 2]) -> Path {
+        let (up, down) = (LinkId::Up(from), LinkId::Down(to));
         let racks = [from, to].map(|node| node.checked_div(self.rack).unwrap_or(0));
-        let (out, into) = (Cable::Out(racks[0]), Cable::In(racks[1]));
+        let (out, into) = (LinkId::Out(racks[0]), LinkId::In(racks[1]));
         if from == to {
-            let cables = [up; 4];
-            return Way { cables, len: 0 };
+            let links = [up; 4];
+            return Path { links, len: 0 };
         }
         if racks[0] == racks[1] {
-            let cables = [up, down, down, down];
-            return Way { cables, len: 2 };
+            let links = [up, down, down, down];
+            return Path { links, len: 2 };
         }
-        let cables = [up, out, into, down];
-        Way { cables, len: 4 }
+        let links = [up, out, into, down];
+        Path { links, len: 4 }
     }
 
-    /// Sends bytes through a cable; returns when they are at its end, or `None` when its queue is full.
-    pub(super) fn pass(&mut self, cable: Cable, at: Instant, bytes: usize) -> Option<Instant> {
-        let (pipes, index, side, speed) = match cable {
-            Cable::Up(node) => (&mut self.nodes, node, 0, &self.link),
-            Cable::Down(node) => (&mut self.nodes, node, 1, &self.link),
-            Cable::Out(rack) => (&mut self.racks, rack, 0, &self.trunk),
-            Cable::In(rack) => (&mut self.racks, rack, 1, &self.trunk),
+    /// Sends bytes through a link; returns when they are at its end, or `None` when its queue is full.
+    pub(super) fn pass(&mut self, link: LinkId, at: Instant, bytes: usize) -> Option<Instant> {
+        let (pipes, index, side, speed) = match link {
+            LinkId::Up(node) => (&mut self.nodes, node, 0, &self.link),
+            LinkId::Down(node) => (&mut self.nodes, node, 1, &self.link),
+            LinkId::Out(rack) => (&mut self.racks, rack, 0, &self.trunk),
+            LinkId::In(rack) => (&mut self.racks, rack, 1, &self.trunk),
         };
         let pipe = &mut pipes.entry(index).or_default()[side];
         let arrives = pipe.pass(at.as_nanos(), bytes, speed)?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use oxifabric_core::timer::Timer;
 use oxifabric_types::Instant;
 
-use super::Parcel;
+use super::Packet;
 use crate::name;
 
 /// The number of an endpoint's name. It stays the name's when another endpoint takes the name.
@@ -15,11 +15,11 @@ pub struct Place(u32);
 
 /// All places.
 #[derive(Debug, Default)]
-pub(crate) struct Crowd {
+pub(crate) struct Nodes {
     numbers: HashMap<Box<str>, Place>,
     rows: Vec<Row>,
     /// The number of the node that the next endpoint gets which asks for none.
-    vacant: u32,
+    next_free: u32,
     /// Nodes that have words for names, which are numbered from the highest number downwards.
     words: HashMap<Box<str>, u32>,
     /// Number of endpoints that have something to do, and of those among them that count as absent.
@@ -35,30 +35,30 @@ pub(crate) struct Crowd {
 struct Row {
     name: Box<str>,
     node: u32,
-    dweller: Option<Box<Dweller>>,
+    endpoint: Option<Box<Endpoint>>,
 }
 
 /// The endpoint at a place.
 #[derive(Debug)]
-struct Dweller {
-    inbox: VecDeque<Parcel>,
+struct Endpoint {
+    inbox: VecDeque<Packet>,
     open: bool,
     /// When it wants to be polled.
     due: Instant,
     /// The earliest event that says so.
     queued: Instant,
     ready: bool,
-    /// It is among [`Crowd::turns`].
+    /// It is among [`Nodes::turns`].
     in_turn: bool,
     /// It has not been polled for so long that time does not wait for it.
     absent: bool,
-    /// Number of empty polls since [`Crowd::changes`] had the first value.
-    vain: (u64, u32),
+    /// Number of empty polls since [`Nodes::changes`] had the first value.
+    empty_polls: (u64, u32),
     /// Wakes it; it sleeps.
     bell: Option<Arc<Timer>>,
 }
 
-impl Crowd {
+impl Nodes {
     pub(crate) fn place(&mut self, name: &str) -> Option<Place> {
         if let Some(known) = self.numbers.get(name) {
             return Some(*known);
@@ -77,7 +77,7 @@ impl Crowd {
         self.rows.push(Row {
             name: name.into(),
             node,
-            dweller: None,
+            endpoint: None,
         });
         self.numbers.insert(name.into(), place);
         Some(place)
@@ -90,9 +90,9 @@ impl Crowd {
     }
 
     /// Returns a name for an endpoint that asks for none: a node of its own, unless that is taken.
-    pub(crate) fn vacancy(&mut self) -> String {
-        let node = self.vacant;
-        self.vacant = (node + 1) % name::NODES;
+    pub(crate) fn free_name(&mut self) -> String {
+        let node = self.next_free;
+        self.next_free = (node + 1) % name::NODES;
         name::of(Some(&node.to_string()), None)
     }
 
@@ -102,14 +102,14 @@ impl Crowd {
     }
 
     /// Returns whether only absent endpoints have something to do, and how many endpoints do.
-    pub(crate) fn idlers(&self) -> (bool, usize) {
+    pub(crate) fn readiness(&self) -> (bool, usize) {
         (self.ready == self.absent, self.ready)
     }
 
     pub(super) fn settle(&mut self, place: Place) -> bool {
         match self.rows.get_mut(place.0 as usize) {
-            Some(row) if row.dweller.is_none() => {
-                row.dweller = Some(Box::new(Dweller {
+            Some(row) if row.endpoint.is_none() => {
+                row.endpoint = Some(Box::new(Endpoint {
                     inbox: VecDeque::new(),
                     open: false,
                     due: Instant::END,
@@ -117,7 +117,7 @@ impl Crowd {
                     ready: false,
                     in_turn: false,
                     absent: false,
-                    vain: (0, 0),
+                    empty_polls: (0, 0),
                     bell: None,
                 }));
                 true
@@ -127,33 +127,36 @@ impl Crowd {
     }
 
     pub(super) fn open(&mut self, place: Place) {
-        if let Some(dweller) = self.dweller(place) {
-            dweller.open = true;
+        if let Some(endpoint) = self.endpoint(place) {
+            endpoint.open = true;
         }
     }
 
     pub(super) fn is_open(&mut self, place: Place) -> bool {
-        self.dweller(place).is_some_and(|dweller| dweller.open)
+        self.endpoint(place).is_some_and(|endpoint| endpoint.open)
     }
 
     pub(super) fn leave(&mut self, place: Place) {
         self.set_ready(place, false);
-        if self.dweller(place).is_some_and(|dweller| dweller.in_turn) {
+        if self
+            .endpoint(place)
+            .is_some_and(|endpoint| endpoint.in_turn)
+        {
             self.turns.retain(|known| *known != place);
         }
         if let Some(row) = self.rows.get_mut(place.0 as usize) {
-            row.dweller = None;
+            row.endpoint = None;
         }
     }
 
     /// Begins a poll: the endpoint is not absent. Returns whether it has something to do.
     pub(crate) fn is_due(&mut self, place: Place) -> bool {
-        let Some(dweller) = self.dweller(place) else {
+        let Some(endpoint) = self.endpoint(place) else {
             return false;
         };
-        dweller.bell = None;
-        let ready = dweller.ready;
-        if std::mem::take(&mut dweller.absent) {
+        endpoint.bell = None;
+        let ready = endpoint.ready;
+        if std::mem::take(&mut endpoint.absent) {
             self.absent -= 1;
             self.changes += 1;
         }
@@ -163,21 +166,21 @@ impl Crowd {
     /// Counts an empty poll while other endpoints have something to do; returns how many were in a row.
     pub(crate) fn count_empty_poll(&mut self, place: Place) -> u32 {
         let changes = self.changes;
-        let Some(dweller) = self.dweller(place) else {
+        let Some(endpoint) = self.endpoint(place) else {
             return 0;
         };
-        if dweller.vain.0 != changes {
-            dweller.vain = (changes, 0);
+        if endpoint.empty_polls.0 != changes {
+            endpoint.empty_polls = (changes, 0);
         }
-        dweller.vain.1 = dweller.vain.1.saturating_add(1);
-        dweller.vain.1
+        endpoint.empty_polls.1 = endpoint.empty_polls.1.saturating_add(1);
+        endpoint.empty_polls.1
     }
 
     /// Those that have something to do count as absent until they are polled.
     pub(crate) fn give_up_waiting(&mut self) {
         for row in &mut self.rows {
-            if let Some(dweller) = &mut row.dweller {
-                dweller.absent = dweller.ready;
+            if let Some(endpoint) = &mut row.endpoint {
+                endpoint.absent = endpoint.ready;
             }
         }
         self.absent = self.ready;
@@ -187,9 +190,9 @@ impl Crowd {
     /// Returns the endpoint that is next, and takes it off the queue.
     pub(crate) fn turn(&mut self) -> Option<Place> {
         while let Some(place) = self.turns.pop_front() {
-            if let Some(dweller) = self.dweller(place) {
-                dweller.in_turn = false;
-                if dweller.ready {
+            if let Some(endpoint) = self.endpoint(place) {
+                endpoint.in_turn = false;
+                if endpoint.ready {
                     return Some(place);
                 }
             }
@@ -197,24 +200,24 @@ impl Crowd {
         None
     }
 
-    pub(super) fn take(&mut self, place: Place, into: &mut VecDeque<Parcel>) {
-        if let Some(dweller) = self.dweller(place) {
-            std::mem::swap(&mut dweller.inbox, into);
+    pub(super) fn take(&mut self, place: Place, into: &mut VecDeque<Packet>) {
+        if let Some(endpoint) = self.endpoint(place) {
+            std::mem::swap(&mut endpoint.inbox, into);
         }
     }
 
     /// Returns whether packets wait to be taken.
-    pub(crate) fn has_mail(&self) -> bool {
-        let mut dwellers = self.rows.iter().filter_map(|row| row.dweller.as_deref());
-        dwellers.any(|dweller| !dweller.inbox.is_empty())
+    pub(crate) fn has_packets(&self) -> bool {
+        let mut endpoints = self.rows.iter().filter_map(|row| row.endpoint.as_deref());
+        endpoints.any(|endpoint| !endpoint.inbox.is_empty())
     }
 
     /// Delivers a packet; gives it back when no endpoint is there.
-    pub(super) fn deliver(&mut self, parcel: Parcel) -> Option<Parcel> {
-        let to = parcel.to;
-        match self.dweller(to) {
-            Some(dweller) if dweller.open => dweller.inbox.push_back(parcel),
-            _ => return Some(parcel),
+    pub(super) fn deliver(&mut self, packet: Packet) -> Option<Packet> {
+        let to = packet.to;
+        match self.endpoint(to) {
+            Some(endpoint) if endpoint.open => endpoint.inbox.push_back(packet),
+            _ => return Some(packet),
         }
         self.set_ready(to, true);
         None
@@ -228,12 +231,12 @@ impl Crowd {
         busy: bool,
         now: Instant,
     ) -> Option<Instant> {
-        let dweller = self.dweller(place)?;
-        dweller.due = due;
-        let ready = busy || due <= now || !dweller.inbox.is_empty();
-        let asks = !ready && due < dweller.queued;
+        let endpoint = self.endpoint(place)?;
+        endpoint.due = due;
+        let ready = busy || due <= now || !endpoint.inbox.is_empty();
+        let asks = !ready && due < endpoint.queued;
         if asks {
-            dweller.queued = due;
+            endpoint.queued = due;
         }
         self.set_ready(place, ready);
         if ready {
@@ -244,12 +247,12 @@ impl Crowd {
 
     /// Takes the event of an endpoint that may want to be polled; returns when the next one is due.
     pub(super) fn ring(&mut self, place: Place, at: Instant) -> Option<Instant> {
-        let dweller = self.dweller(place)?;
-        if dweller.queued != at {
+        let endpoint = self.endpoint(place)?;
+        if endpoint.queued != at {
             return None;
         }
-        dweller.queued = Instant::END;
-        let due = dweller.due;
+        endpoint.queued = Instant::END;
+        let due = endpoint.due;
         if due <= at {
             self.set_ready(place, true);
             return None;
@@ -257,22 +260,25 @@ impl Crowd {
         if due == Instant::END {
             return None;
         }
-        dweller.queued = due;
+        endpoint.queued = due;
         Some(due)
     }
 
     /// Wakes an endpoint, if it sleeps.
     pub(super) fn wake(&mut self, place: Place) {
-        if let Some(bell) = self.dweller(place).and_then(|dweller| dweller.bell.take()) {
+        if let Some(bell) = self
+            .endpoint(place)
+            .and_then(|endpoint| endpoint.bell.take())
+        {
             bell.set(Some(std::time::Duration::ZERO));
         }
     }
 
     /// Lets an endpoint sleep until it is woken; false if it has something to do.
     pub(crate) fn sleep(&mut self, place: Place, bell: &Arc<Timer>) -> bool {
-        match self.dweller(place) {
-            Some(dweller) if !dweller.ready => {
-                dweller.bell = Some(Arc::clone(bell));
+        match self.endpoint(place) {
+            Some(endpoint) if !endpoint.ready => {
+                endpoint.bell = Some(Arc::clone(bell));
                 true
             }
             _ => false,
@@ -280,26 +286,26 @@ impl Crowd {
     }
 
     fn line_up(&mut self, place: Place) {
-        if let Some(dweller) = self.dweller(place)
-            && !std::mem::replace(&mut dweller.in_turn, true)
+        if let Some(endpoint) = self.endpoint(place)
+            && !std::mem::replace(&mut endpoint.in_turn, true)
         {
             self.turns.push_back(place);
         }
     }
 
-    fn dweller(&mut self, place: Place) -> Option<&mut Dweller> {
-        self.rows.get_mut(place.0 as usize)?.dweller.as_deref_mut()
+    fn endpoint(&mut self, place: Place) -> Option<&mut Endpoint> {
+        self.rows.get_mut(place.0 as usize)?.endpoint.as_deref_mut()
     }
 
     fn set_ready(&mut self, place: Place, ready: bool) {
-        let Some(dweller) = self.dweller(place) else {
+        let Some(endpoint) = self.endpoint(place) else {
             return;
         };
-        if dweller.ready == ready {
+        if endpoint.ready == ready {
             return;
         }
-        dweller.ready = ready;
-        let was_absent = std::mem::take(&mut dweller.absent);
+        endpoint.ready = ready;
+        let was_absent = std::mem::take(&mut endpoint.absent);
         self.absent -= usize::from(was_absent);
         self.changes += 1;
         match ready {
