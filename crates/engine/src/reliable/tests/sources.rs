@@ -142,6 +142,16 @@ impl Bench {
         }
     }
 
+    /// Begins to open a channel to an address; returns the name that its Hello gives it.
+    fn call(&mut self) -> u64 {
+        self.link.port_mut().numbers.insert(1, PeerId(0));
+        self.link.know(PeerId(0));
+        assert!(!self.posts(PeerId(0)), "it is being opened");
+        self.poll();
+        let (_, _, payload) = self.link.port_mut().sent.remove(0);
+        Greeting::parse(&payload).expect("a greeting").from
+    }
+
     /// A packet arrives; returns what leaves for its source.
     fn say(&mut self, from: Address, packet: &Packet, payload: &[u8]) -> Vec<(Packet, Vec<u8>)> {
         let bytes = [&packet.emit()[..], payload].concat();
@@ -286,12 +296,7 @@ fn data_before_a_welcome_asks_for_it_and_data_of_an_ended_channel_does_not() {
 #[test]
 fn a_hello_that_anybody_may_have_forged_opens_no_channel_of_ours() {
     let mut b = Bench::new();
-    b.link.port_mut().numbers.insert(1, PeerId(0));
-    b.link.know(PeerId(0));
-    assert!(!b.posts(PeerId(0)), "it is being opened");
-    b.poll();
-    let (_, _, payload) = b.link.port_mut().sent.remove(0);
-    let me = Greeting::parse(&payload).expect("a greeting").from;
+    let me = b.call();
     let answers = b.greet(1, PacketKind::Hello, 0, 666);
     let greeting = Greeting::parse(&answers[0].1).expect("a greeting");
     assert_eq!(answers[0].0.kind, PacketKind::Welcome);
@@ -305,12 +310,7 @@ fn a_hello_that_anybody_may_have_forged_opens_no_channel_of_ours() {
 #[test]
 fn a_doubt_before_the_peer_has_confirmed_keeps_nothing_awake() {
     let mut b = Bench::new();
-    b.link.port_mut().numbers.insert(1, PeerId(0));
-    b.link.know(PeerId(0));
-    assert!(!b.posts(PeerId(0)), "it is being opened");
-    b.poll();
-    let (_, _, payload) = b.link.port_mut().sent.remove(0);
-    let me = Greeting::parse(&payload).expect("a greeting").from;
+    let me = b.call();
     // The peer answers without making a channel, and then another Hello comes in its name.
     b.greet(1, PacketKind::Hello, me, 7);
     b.greet(1, PacketKind::Hello, 0, 8);
