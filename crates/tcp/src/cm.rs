@@ -24,7 +24,7 @@ const EXTENSIONS: u32 = EXTENSION_NAMES | EXTENSION_ATOMICS | EXTENSION_COLLECTI
 
 /// What an endpoint tells every peer about itself.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Card {
+pub(crate) struct LocalParams {
     /// Where it listens.
     pub(crate) port: u16,
     /// Its process.
@@ -37,7 +37,7 @@ pub(crate) struct Card {
 
 /// What the two ends of a connection agreed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Terms {
+pub(crate) struct Negotiated {
     pub(crate) dialect: Dialect,
     /// Tagged rendezvous is spoken.
     pub(crate) rndv: bool,
@@ -49,12 +49,12 @@ pub(crate) struct Terms {
 
 /// A connection message, ready to be sent.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Letter {
+pub(crate) struct CmMessage {
     bytes: [u8; HEADER_LEN + GREETING_MAX],
     len: usize,
 }
 
-impl Letter {
+impl CmMessage {
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
@@ -77,14 +77,14 @@ impl Letter {
     }
 }
 
-impl Card {
+impl LocalParams {
     /// Writes the request of this endpoint.
-    pub(crate) fn request(&self) -> Letter {
-        Letter::new(CmKind::Request, &self.greeting())
+    pub(crate) fn request(&self) -> CmMessage {
+        CmMessage::new(CmKind::Request, &self.greeting())
     }
 
     /// Answers a request: the response, and what is agreed by it (protocol sections 3.2, 3.3, 5.1).
-    pub(crate) fn respond(&self, request: &Greeting, order: ByteOrder) -> (Letter, Terms) {
+    pub(crate) fn respond(&self, request: &Greeting, order: ByteOrder) -> (CmMessage, Negotiated) {
         let response = Greeting {
             version: request.version.min(VERSION_RNDV),
             checked: request.version > 0,
@@ -96,31 +96,31 @@ impl Card {
                 .filter(|_| self.names)
                 .map(|bits| bits & EXTENSIONS),
         };
-        let terms = Terms {
+        let negotiated = Negotiated {
             pid: request.pid,
-            ..self.terms(&response, order)
+            ..self.negotiated(&response, order)
         };
-        (Letter::new(CmKind::Response, &response), terms)
+        (CmMessage::new(CmKind::Response, &response), negotiated)
     }
 
     /// Refuses a request.
-    pub(crate) fn refuse(&self, request: &Greeting) -> Letter {
+    pub(crate) fn refuse(&self, request: &Greeting) -> CmMessage {
         let plain = Greeting {
             extension: None,
             ..*request
         };
-        Letter::new(CmKind::Refusal, &plain)
+        CmMessage::new(CmKind::Refusal, &plain)
     }
 
     /// Reads what a response to our request agreed on.
-    pub(crate) fn terms(&self, response: &Greeting, order: ByteOrder) -> Terms {
+    pub(crate) fn negotiated(&self, response: &Greeting, order: ByteOrder) -> Negotiated {
         let extension = response.extension.filter(|_| self.names).unwrap_or(0);
         // Bodies are never converted, so what is computed with needs one byte order.
         let computes_with = |bit: u32| {
             let bits = EXTENSION_NAMES | bit;
             extension & bits == bits && order == ByteOrder::NATIVE
         };
-        Terms {
+        Negotiated {
             dialect: Dialect {
                 order,
                 named: extension & EXTENSION_NAMES != 0,
@@ -146,7 +146,7 @@ impl Card {
 
 /// Writes a connection message with data of the application's: those of connected endpoints (protocol section 7).
 /// There are at most `DATA_MAX` bytes.
-pub(crate) fn compose(kind: CmKind, data: &[u8]) -> Vec<u8> {
+pub(crate) fn encode(kind: CmKind, data: &[u8]) -> Vec<u8> {
     let data = &data[..data.len().min(DATA_MAX)];
     let mut bytes = vec![0; HEADER_LEN + data.len()];
     let header = CmHeader {
@@ -164,7 +164,7 @@ pub(crate) fn compose(kind: CmKind, data: &[u8]) -> Vec<u8> {
 /// A connection message that arrives in pieces. It asks for exactly its own bytes, so that frames that follow
 /// stay in the socket.
 #[derive(Debug)]
-pub(crate) struct Inbox {
+pub(crate) struct CmReader {
     bytes: Box<[u8; HEADER_LEN + DATA_MAX]>,
     have: usize,
 }
@@ -193,7 +193,7 @@ impl fmt::Display for Unreadable {
     }
 }
 
-impl Inbox {
+impl CmReader {
     pub(crate) fn new() -> Self {
         Self {
             bytes: Box::new([0; HEADER_LEN + DATA_MAX]),
@@ -227,7 +227,7 @@ impl Inbox {
         let header = self.header()?;
         let greeting = match (header.kind, Greeting::parse(self.data())) {
             (_, Ok(greeting)) => greeting,
-            (CmKind::Refusal, Err(_)) => NOBODY,
+            (CmKind::Refusal, Err(_)) => EMPTY_GREETING,
             (_, Err(error)) => return Err(Unreadable::Greeting(error)),
         };
         Ok(Message {
@@ -255,7 +255,7 @@ impl Inbox {
 }
 
 /// The greeting of a refusal that has none.
-const NOBODY: Greeting = Greeting {
+const EMPTY_GREETING: Greeting = Greeting {
     version: 0,
     checked: false,
     features: 0,
@@ -266,7 +266,7 @@ const NOBODY: Greeting = Greeting {
 
 /// How far an endpoint is with a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum PeerState {
     /// There is nothing, or our request was refused.
     Idle,
     /// We connect, or have sent a request.
@@ -293,16 +293,21 @@ pub(crate) enum Verdict {
 }
 
 /// Judges a request of the endpoint at `remote` (protocol sections 3.5 and 3.7).
-pub(crate) fn judge(stage: Stage, local: &SocketAddr, remote: &SocketAddr, pid: u32) -> Verdict {
+pub(crate) fn resolve_crossing(
+    peer_state: PeerState,
+    local: &SocketAddr,
+    remote: &SocketAddr,
+    pid: u32,
+) -> Verdict {
     let remote_wins = rank(remote) > rank(local);
-    match stage {
+    match peer_state {
         _ if rank(remote) == rank(local) => Verdict::Refuse,
-        Stage::Idle => Verdict::Accept,
-        Stage::Dialing if remote_wins => Verdict::Yield,
-        Stage::Dialing => Verdict::Refuse,
-        Stage::Ready { pid: known } if known == pid => Verdict::Refuse,
-        Stage::Ready { .. } => Verdict::Challenge,
-        Stage::Closed => Verdict::Replace,
+        PeerState::Idle => Verdict::Accept,
+        PeerState::Dialing if remote_wins => Verdict::Yield,
+        PeerState::Dialing => Verdict::Refuse,
+        PeerState::Ready { pid: known } if known == pid => Verdict::Refuse,
+        PeerState::Ready { .. } => Verdict::Challenge,
+        PeerState::Closed => Verdict::Replace,
     }
 }
 

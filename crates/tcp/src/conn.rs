@@ -11,11 +11,11 @@ use oxifabric_wire::tcp::frame::{
     FrameHeader, HEADER_MAX, OP_DATA_ACK, Op, RMA_PIECES_MAX, RmaPiece,
 };
 
-use crate::cm::Terms;
-use crate::ledger::{Ledger, Unsendable};
-use crate::outlet::Outlet;
-use crate::reminder::{self, Customer};
+use crate::cm::Negotiated;
+use crate::flusher::{self, FlusherGuard};
+use crate::id_map::{EncodeError, IdMap};
 use crate::rx::{Fault, LARGE_LEN, Progress, Rx};
+use crate::shared_tx::SharedTx;
 use crate::sys::{Delivery, Interest, Socket};
 use crate::tx::{Body, Taken, Tx};
 
@@ -38,7 +38,7 @@ const BURST_MAX: u32 = 16;
 #[derive(Debug)]
 pub(crate) struct Conn {
     pub(crate) socket: Arc<Socket>,
-    pub(crate) terms: Terms,
+    pub(crate) negotiated: Negotiated,
     /// What the poller was told to wait for.
     pub(crate) interest: Interest,
     /// Something was sent of which it is not known that it arrived.
@@ -55,14 +55,14 @@ pub(crate) struct Conn {
     ended: bool,
     /// This end is closed, and the peer's not yet.
     closing: bool,
-    ledger: Ledger,
-    outlet: Arc<Outlet>,
+    id_map: IdMap,
+    shared_tx: Arc<SharedTx>,
     /// As the sending half was when this thread had it last.
     blocked: bool,
     holds_back: bool,
     rx: Rx,
     seq: u8,
-    _customer: Customer,
+    _customer: FlusherGuard,
 }
 
 /// Why a connection is of no use any more.
@@ -70,16 +70,16 @@ pub(crate) struct Conn {
 pub(crate) struct Broken(pub(crate) io::Error);
 
 impl Conn {
-    pub(crate) fn new(socket: Socket, terms: Terms) -> Self {
+    pub(crate) fn new(socket: Socket, negotiated: Negotiated) -> Self {
         let segment = match socket.is_within_host() {
             true => prepare_local(&socket),
             false => None,
         };
         let socket = Arc::new(socket);
         Self {
-            outlet: Arc::new(Outlet::new(Arc::clone(&socket), segment)),
+            shared_tx: Arc::new(SharedTx::new(Arc::clone(&socket), segment)),
             socket,
-            terms,
+            negotiated,
             interest: Interest::default(),
             unconfirmed: false,
             silent_since: None,
@@ -88,12 +88,12 @@ impl Conn {
             sent_large: false,
             ended: false,
             closing: false,
-            ledger: Ledger::new(&terms),
+            id_map: IdMap::new(&negotiated),
             blocked: false,
             holds_back: false,
             rx: Rx::new(),
             seq: 0,
-            _customer: Customer::new(),
+            _customer: FlusherGuard::new(),
         }
     }
 
@@ -128,13 +128,13 @@ impl Conn {
             false => 0,
         };
         let mut outgoing = match self
-            .ledger
+            .id_map
             .outgoing(&frame.header, len, frame.targets.len())
         {
             Ok(outgoing) => outgoing,
-            Err(Unsendable::Full) => return Ok(Err(PostError::Again)),
-            Err(Unsendable::Unspoken) => return Ok(Err(PostError::Down(Errno::OPNOTSUPP))),
-            Err(Unsendable::Unsayable) => {
+            Err(EncodeError::Full) => return Ok(Err(PostError::Again)),
+            Err(EncodeError::Unspoken) => return Ok(Err(PostError::Down(Errno::OPNOTSUPP))),
+            Err(EncodeError::Unsayable) => {
                 return Err(Broken(io::Error::from(io::ErrorKind::PermissionDenied)));
             }
         };
@@ -145,7 +145,9 @@ impl Conn {
             (piece.addr, piece.len, piece.key) = (target.addr, target.len, target.key);
         }
         let pieces = &pieces[..frame.targets.len().min(RMA_PIECES_MAX)];
-        let emitted = outgoing.header.emit(pieces, &mut bytes, self.terms.dialect);
+        let emitted = outgoing
+            .header
+            .emit(pieces, &mut bytes, self.negotiated.dialect);
         let Some(header_len) = emitted else {
             return Ok(Err(PostError::Down(Errno::MSGSIZE)));
         };
@@ -167,7 +169,7 @@ impl Conn {
         self.seq = self.seq.wrapping_add(1);
         self.unconfirmed = true;
         self.sent_large |= len >= LARGE_LEN;
-        self.ledger.sent(&outgoing);
+        self.id_map.sent(&outgoing);
         Ok(Ok(posted))
     }
 
@@ -200,13 +202,13 @@ impl Conn {
     /// Reads and delivers what is there.
     #[inline]
     pub(crate) fn read(&mut self, from: PeerId, sink: &mut impl Sink) -> Progress {
-        let dialect = self.terms.dialect;
+        let dialect = self.negotiated.dialect;
         let catch_up = std::mem::take(&mut self.sent_large);
         let progress = self.rx.turn(
             catch_up,
             &self.socket,
             dialect,
-            &mut self.ledger,
+            &mut self.id_map,
             from,
             sink,
         );
@@ -216,8 +218,8 @@ impl Conn {
 
     /// Offers the stalled frame again.
     pub(crate) fn retry(&mut self, from: PeerId, sink: &mut impl Sink) -> Progress {
-        let dialect = self.terms.dialect;
-        let progress = self.rx.retry(dialect, &mut self.ledger, from, sink);
+        let dialect = self.negotiated.dialect;
+        let progress = self.rx.retry(dialect, &mut self.id_map, from, sink);
         self.acknowledge(progress.acknowledge);
         progress
     }
@@ -327,14 +329,14 @@ impl Conn {
     /// Takes the sending half, and remembers how it is left.
     #[inline(always)]
     fn with_tx<R>(&mut self, call: impl FnOnce(&mut Tx, &Socket) -> R) -> R {
-        let mut tx = self.outlet.tx.lock();
+        let mut tx = self.shared_tx.tx.lock();
         let result = call(&mut tx, &self.socket);
         self.blocked = tx.blocked();
         self.holds_back = tx.holds_back();
-        if tx.waits() && !tx.minded {
-            tx.minded = true;
+        if tx.waits() && !tx.scheduled {
+            tx.scheduled = true;
             drop(tx);
-            reminder::mind(&self.outlet);
+            flusher::schedule(&self.shared_tx);
         }
         result
     }
@@ -349,7 +351,7 @@ impl Conn {
                 ..FrameHeader::new(Op::Msg)
             };
             let mut bytes = [0; HEADER_MAX];
-            if let Some(len) = header.emit(&[], &mut bytes, self.terms.dialect) {
+            if let Some(len) = header.emit(&[], &mut bytes, self.negotiated.dialect) {
                 self.seq = self.seq.wrapping_add(1);
                 self.with_tx(|tx, _| tx.force(&bytes[..len]));
             }
@@ -394,7 +396,7 @@ mod tests {
 
     fn pair() -> (Conn, Conn) {
         let (a, b) = UnixStream::pair().expect("the system has room for it");
-        let terms = Terms {
+        let negotiated = Negotiated {
             dialect: Dialect {
                 order: ByteOrder::NATIVE,
                 named: true,
@@ -404,7 +406,7 @@ mod tests {
             collectives: true,
             pid: 0,
         };
-        let conn = |stream| Conn::new(Socket::from(OwnedFd::from(stream)), terms);
+        let conn = |stream| Conn::new(Socket::from(OwnedFd::from(stream)), negotiated);
         (conn(a), conn(b))
     }
 

@@ -10,7 +10,7 @@ use oxifabric_types::{Errno, Instant, PeerId};
 use oxifabric_wire::tcp::cm::CmKind;
 use oxifabric_wire::tcp::{ByteOrder, Dialect};
 
-use crate::cm::{Inbox, Terms};
+use crate::cm::{CmReader, Negotiated};
 use crate::conn::Conn;
 use crate::peer;
 use crate::rx::errno_of;
@@ -46,7 +46,7 @@ impl Stream {
         };
         let named = is_set(1);
         let computes = named && order == ByteOrder::NATIVE;
-        let terms = Terms {
+        let negotiated = Negotiated {
             dialect: Dialect {
                 order,
                 named,
@@ -57,10 +57,10 @@ impl Stream {
             pid: 1,
         };
         Ok(Self {
-            conn: Conn::new(Socket::from(OwnedFd::from(ours)), terms),
+            conn: Conn::new(Socket::from(OwnedFd::from(ours)), negotiated),
             theirs: Some(theirs),
             peer,
-            limits: peer::limits(&terms, EAGER),
+            limits: peer::limits(&negotiated, EAGER),
             resumed: false,
             over: false,
         })
@@ -153,19 +153,19 @@ impl Link for Stream {
 
 /// A connection message that was read.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Letter {
+pub struct CmMessage {
     /// Its kind and data, or why it is none.
-    pub said: Result<(CmKind, Vec<u8>), String>,
+    pub event: Result<(CmKind, Vec<u8>), String>,
     /// How many bytes it took.
     pub taken: usize,
 }
 
 /// How a connection message reads that arrives in parts of at most `part` bytes; `None` as long as it is not complete.
-pub fn letter(bytes: &[u8], part: usize) -> Option<Letter> {
-    let mut inbox = Inbox::new();
+pub fn cm_message(bytes: &[u8], part: usize) -> Option<CmMessage> {
+    let mut reader = CmReader::new();
     let mut taken = 0;
     loop {
-        let room = inbox.room();
+        let room = reader.room();
         let left = &bytes[taken..];
         let count = room.len().min(left.len()).min(part.max(1));
         if count == 0 {
@@ -173,16 +173,16 @@ pub fn letter(bytes: &[u8], part: usize) -> Option<Letter> {
         }
         room[..count].copy_from_slice(&left[..count]);
         taken += count;
-        let said = match inbox.filled(count) {
+        let event = match reader.filled(count) {
             Ok(false) => continue,
-            Ok(true) => inbox
+            Ok(true) => reader
                 .header()
-                .map(|header| (header.kind, inbox.data().to_vec())),
+                .map(|header| (header.kind, reader.data().to_vec())),
             Err(why) => Err(why),
         };
         // Between reliable datagram endpoints its data is read as well.
-        let _ = inbox.message();
-        let said = said.map_err(|why| why.to_string());
-        return Some(Letter { said, taken });
+        let _ = reader.message();
+        let event = event.map_err(|why| why.to_string());
+        return Some(CmMessage { event, taken });
     }
 }

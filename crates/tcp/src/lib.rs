@@ -4,8 +4,8 @@
 //! endpoints of both talk with each other.
 //!
 //! - [`TcpLink`]: the link of one endpoint; `link/` has its parts, `conn`, `tx` and `rx` one connection's.
-//! - `gathering`: which frames leave together. `outlet`, `reminder`: a thread that sends what is held back for long.
-//! - `cm`: how connections come about, without I/O. `ledger`: engine headers into wire headers and back.
+//! - `coalescer`: which frames leave together. `shared_tx`, `flusher`: a thread that sends what is held back for long.
+//! - `cm`: how connections come about, without I/O. `id_map`: engine headers into wire headers and back.
 //! - `listen`, `peer`: who comes in, and who is known.
 //! - `msg`: endpoints that are connected, on the same connections.
 //! - `info`, `params`: what is offered, and what the environment changes. `alias`: the same under other names.
@@ -15,20 +15,20 @@
 
 pub mod alias;
 mod cm;
+mod coalescer;
 mod conn;
-mod gathering;
+mod flusher;
 #[doc(hidden)]
 pub mod hostile;
+mod id_map;
 mod info;
-mod ledger;
 mod link;
 mod listen;
 mod msg;
-mod outlet;
 mod params;
 mod peer;
-mod reminder;
 mod rx;
+mod shared_tx;
 #[allow(unsafe_code)]
 mod sys;
 mod traffic;

@@ -3,7 +3,7 @@
 //! - `device`: opening, naming, sleeping.
 //! - `dial`: connections that we make.
 //! - `admit`: connections that others make. `challenge`: those in the name of a peer that has one.
-//! - `crowd`: how many of those there may be.
+//! - `unknown_peers`: how many of those there may be.
 //! - `progress`: polling, and the end of connections.
 //! - `fault`: fault injection.
 //!
@@ -12,11 +12,11 @@
 
 pub(crate) mod admit;
 mod challenge;
-mod crowd;
 pub(crate) mod device;
 pub(crate) mod dial;
 mod fault;
 mod progress;
+mod unknown_peers;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -29,12 +29,12 @@ use oxifabric_engine::{
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Instant, PeerId};
 
-use crate::cm::Card;
+use crate::cm::LocalParams;
+use crate::coalescer::Coalescer;
 use crate::conn::Broken;
-use crate::gathering::Gathering;
-use crate::listen::{Listener, Visitors};
+use crate::listen::{Listener, PendingConns};
 use crate::params::Params;
-use crate::peer::{Lane, Peers, UNKNOWN};
+use crate::peer::{ConnState, Peers, UNKNOWN};
 use crate::sys::{self, Event, Poller};
 use challenge::Challenge;
 
@@ -44,7 +44,7 @@ pub struct TcpLink {
     params: &'static Params,
     /// How packets are marked, if the application wants them to be.
     dscp: Option<u8>,
-    card: Card,
+    local_params: LocalParams,
     listener: Listener,
     enabled: bool,
     poller: Poller,
@@ -52,7 +52,7 @@ pub struct TcpLink {
     /// What the timer is set to.
     timer_at: Option<Instant>,
     peers: Peers,
-    visitors: Visitors,
+    pending: PendingConns,
     /// Requests that wait until it is known whether the connections that they would replace are alive.
     challenges: Vec<Challenge>,
     /// Connections of which this end is closed, with the generations of their lanes; those that began first come first.
@@ -66,7 +66,7 @@ pub struct TcpLink {
     /// Peers that hold frames back.
     held: Vec<PeerId>,
     /// What is posted now leaves together or at once.
-    gathering: Gathering,
+    coalescer: Coalescer,
     /// Peers whose stalled frame is to be offered again.
     resumed: Vec<PeerId>,
     /// Peers that can take frames again, of which the sink has not heard.
@@ -86,7 +86,7 @@ pub struct TcpLink {
     unconfirmed: bool,
     audit_at: Option<Instant>,
     /// Since the system has no descriptors left, nobody is let in until then.
-    closed_until: Option<Instant>,
+    accept_paused_until: Option<Instant>,
     /// The earliest of all deadlines.
     deadline: Option<Instant>,
     now: Instant,
@@ -97,7 +97,7 @@ pub struct TcpLink {
 enum Key {
     Listener,
     Timer,
-    Visitor(u32),
+    PendingConn(u32),
     Peer(PeerId, u32),
 }
 
@@ -107,7 +107,7 @@ impl Key {
     fn pack(self) -> u64 {
         match self {
             Self::Peer(id, generation) => u64::from(generation) << 32 | u64::from(id.0),
-            Self::Visitor(serial) => 1 << KIND_SHIFT | u64::from(serial),
+            Self::PendingConn(serial) => 1 << KIND_SHIFT | u64::from(serial),
             Self::Listener => 2 << KIND_SHIFT,
             Self::Timer => 3 << KIND_SHIFT,
         }
@@ -116,7 +116,7 @@ impl Key {
     fn unpack(key: u64) -> Self {
         match key >> KIND_SHIFT {
             0 => Self::Peer(PeerId(key as u32), (key >> 32) as u32),
-            1 => Self::Visitor(key as u32),
+            1 => Self::PendingConn(key as u32),
             2 => Self::Listener,
             _ => Self::Timer,
         }
@@ -134,16 +134,16 @@ impl Link for TcpLink {
             .peers
             .get_mut(id)
             .ok_or(PostError::Down(Errno::INVAL))?;
-        let Lane::Ready(conn) = &mut peer.lane else {
+        let ConnState::Ready(conn) = &mut peer.state else {
             return Err(self.want(id));
         };
-        if conn.is_beyond_burst(&frame, self.gathering.turn()) {
+        if conn.is_beyond_burst(&frame, self.coalescer.turn()) {
             if !std::mem::replace(&mut peer.wanted, true) {
                 self.owed.push(id);
             }
             return Err(PostError::Again);
         }
-        let more = frame.more || self.gathering.gathers(&mut conn.turn);
+        let more = frame.more || self.coalescer.coalesces(&mut conn.turn);
         match conn.post(&frame, token, more) {
             Ok(Ok(posted)) => {
                 self.unconfirmed = true;
@@ -185,13 +185,13 @@ impl Link for TcpLink {
     }
 
     fn flush(&mut self) {
-        self.gathering.end();
+        self.coalescer.end();
         self.send_held();
     }
 
     #[inline]
     fn poll(&mut self, now: Instant, sink: &mut impl Sink) -> usize {
-        self.gathering.begin();
+        self.coalescer.begin();
         self.progress(now, sink)
     }
 
@@ -212,7 +212,7 @@ impl TcpLink {
                 continue;
             };
             peer.held = false;
-            let Lane::Ready(conn) = &mut peer.lane else {
+            let ConnState::Ready(conn) = &mut peer.state else {
                 continue;
             };
             match conn.flush() {
@@ -229,8 +229,8 @@ impl TcpLink {
         let Some(peer) = self.peers.get_mut(id) else {
             return PostError::Down(Errno::INVAL);
         };
-        if matches!(peer.lane, Lane::Idle) {
-            if peer.walled {
+        if matches!(peer.state, ConnState::Idle) {
+            if peer.firewalled {
                 let at = peer.at;
                 let reason = format!("{at} lets nobody connect to it; it has to send first");
                 peer.reason = Some(reason);
@@ -249,7 +249,7 @@ impl TcpLink {
         let Some(peer) = self.peers.get_mut(id) else {
             return;
         };
-        let Lane::Ready(conn) = &mut peer.lane else {
+        let ConnState::Ready(conn) = &mut peer.state else {
             return;
         };
         let wanted = conn.wanted();
@@ -274,9 +274,9 @@ impl TcpLink {
         let Some(peer) = self.peers.get_mut(id) else {
             return;
         };
-        let conn = match peer.replace(Lane::Idle) {
-            Lane::Ready(conn) => Some(conn),
-            Lane::Failed(conn, _) => conn,
+        let conn = match peer.replace(ConnState::Idle) {
+            ConnState::Ready(conn) => Some(conn),
+            ConnState::Failed(conn, _) => conn,
             _ => None,
         };
         if let Some(conn) = &conn
@@ -284,7 +284,7 @@ impl TcpLink {
         {
             self.blocked = self.blocked.saturating_sub(1);
         }
-        peer.lane = Lane::Failed(conn, why);
+        peer.state = ConnState::Failed(conn, why);
         self.ready.retain(|ready| *ready != id);
         self.dialing.retain(|dialing| *dialing != id);
         self.failed.push(id);

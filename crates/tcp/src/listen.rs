@@ -11,17 +11,17 @@ use oxifabric_core::descriptors;
 use oxifabric_types::Instant;
 use oxifabric_wire::tcp::cm::CmKind;
 
-use crate::cm::{Inbox, Message, Unreadable, compose};
+use crate::cm::{CmReader, Message, Unreadable, encode};
 use crate::sys::Socket;
 
 /// How many connections may wait in the kernel.
 const BACKLOG: i32 = 4096;
 
 /// How many callers are refused during one poll when the system has no descriptors left.
-const AWAY_PER_POLL: usize = 4;
+const REFUSED_PER_POLL: usize = 4;
 
 /// How many visitors are kept at most; when one more comes, the oldest goes.
-const VISITORS_MAX: usize = 256;
+const PENDING_MAX: usize = 256;
 
 /// The share of the process's descriptors that visitors may have: those that say nothing must not take the last ones.
 const SHARE: usize = 8;
@@ -70,15 +70,15 @@ impl Listener {
 
     /// Refuses some of the callers that wait, so that later ones do not all wait behind them. Returns how many were refused, and
     /// whether it can go on: without the spare descriptor the listener has to rest.
-    pub(crate) fn turn_away(&mut self) -> (usize, bool) {
-        for refused in 0..AWAY_PER_POLL {
+    pub(crate) fn refuse_waiting(&mut self) -> (usize, bool) {
+        for refused in 0..REFUSED_PER_POLL {
             match self.refuse_one() {
                 Some(true) => {}
                 Some(false) => return (refused, true),
                 None => return (refused, false),
             }
         }
-        (AWAY_PER_POLL, true)
+        (REFUSED_PER_POLL, true)
     }
 
     /// Refuses the caller that has waited longest, by the descriptor that is kept for this; tells whether there was one. `None`
@@ -89,7 +89,7 @@ impl Listener {
         let came = caller.is_ok();
         self.spare = match caller {
             Ok((socket, _)) => {
-                let _ = socket.send(&compose(CmKind::Refusal, &[]));
+                let _ = socket.send(&encode(CmKind::Refusal, &[]));
                 socket.shut_writing();
                 // If it were closed before it has asked, the kernel would answer with a reset instead of this.
                 Some(socket.into())
@@ -142,17 +142,17 @@ fn bind_in_range(at: &SocketAddr, (low, high): (u16, u16)) -> io::Result<Socket>
 
 /// Somebody who connected and has not yet said who it is.
 #[derive(Debug)]
-pub(crate) struct Visitor {
+pub(crate) struct PendingConn {
     pub(crate) socket: Socket,
     pub(crate) from: SocketAddr,
     pub(crate) deadline: Instant,
-    pub(crate) inbox: Inbox,
+    pub(crate) reader: CmReader,
     serial: u32,
 }
 
 /// What a visitor has said.
 #[derive(Debug)]
-pub(crate) enum Said {
+pub(crate) enum CmEvent {
     /// Not all yet.
     Nothing,
     /// A whole message, in the inbox.
@@ -160,67 +160,67 @@ pub(crate) enum Said {
     /// A whole message with a greeting.
     Message(Message),
     /// Something that is none.
-    Nonsense(Unreadable),
+    Malformed(Unreadable),
     /// It went away; in the middle of its message, or without a word.
-    Gone { within: bool },
+    Closed { within: bool },
 }
 
-impl Visitor {
+impl PendingConn {
     /// Reads what the visitor says.
-    pub(crate) fn hear(&mut self) -> Said {
-        hear(&self.socket, &mut self.inbox)
+    pub(crate) fn read_cm(&mut self) -> CmEvent {
+        read_cm(&self.socket, &mut self.reader)
     }
 }
 
 /// Reads a connection message between reliable datagram endpoints, and not a byte more.
-pub(crate) fn hear(socket: &Socket, inbox: &mut Inbox) -> Said {
-    match listen_to(socket, inbox) {
-        Said::Whole => match inbox.message() {
-            Ok(message) => Said::Message(message),
-            Err(why) => Said::Nonsense(why),
+pub(crate) fn read_cm(socket: &Socket, reader: &mut CmReader) -> CmEvent {
+    match read_message(socket, reader) {
+        CmEvent::Whole => match reader.message() {
+            Ok(message) => CmEvent::Message(message),
+            Err(why) => CmEvent::Malformed(why),
         },
-        said => said,
+        event => event,
     }
 }
 
 /// Reads a connection message, and not a byte more; a whole one is left in the inbox.
-pub(crate) fn listen_to(socket: &Socket, inbox: &mut Inbox) -> Said {
+pub(crate) fn read_message(socket: &Socket, reader: &mut CmReader) -> CmEvent {
     loop {
-        match socket.recv(inbox.room()) {
-            Ok(0) if inbox.room().is_empty() => return Said::Whole,
-            Ok(0) => return gone(inbox),
-            Ok(count) => match inbox.filled(count) {
+        match socket.recv(reader.room()) {
+            Ok(0) if reader.room().is_empty() => return CmEvent::Whole,
+            Ok(0) => return gone(reader),
+            Ok(count) => match reader.filled(count) {
                 Ok(false) => {}
-                Ok(true) => return Said::Whole,
-                Err(why) => return Said::Nonsense(why),
+                Ok(true) => return CmEvent::Whole,
+                Err(why) => return CmEvent::Malformed(why),
             },
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Said::Nothing,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return CmEvent::Nothing,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return gone(inbox),
+            Err(_) => return gone(reader),
         }
     }
 }
 
-fn gone(inbox: &Inbox) -> Said {
-    Said::Gone {
-        within: !inbox.is_empty(),
+fn gone(reader: &CmReader) -> CmEvent {
+    CmEvent::Closed {
+        within: !reader.is_empty(),
     }
 }
 
 /// All visitors, by a key that is never used twice.
 #[derive(Debug)]
-pub(crate) struct Visitors {
-    list: Vec<Visitor>,
+pub(crate) struct PendingConns {
+    list: Vec<PendingConn>,
     most: usize,
     serial: u32,
 }
 
-impl Visitors {
+impl PendingConns {
     /// As many as this process has descriptors for.
     pub(crate) fn new() -> Self {
         Self {
             list: Vec::new(),
-            most: (descriptors::limit() / SHARE).clamp(1, VISITORS_MAX),
+            most: (descriptors::limit() / SHARE).clamp(1, PENDING_MAX),
             serial: 0,
         }
     }
@@ -235,38 +235,38 @@ impl Visitors {
     }
 
     /// Lets a visitor in; returns its key.
-    pub(crate) fn enter(&mut self, socket: Socket, from: SocketAddr, deadline: Instant) -> u32 {
+    pub(crate) fn add(&mut self, socket: Socket, from: SocketAddr, deadline: Instant) -> u32 {
         if self.list.len() >= self.most {
             self.list.remove(0);
         }
         self.serial = self.serial.wrapping_add(1);
-        self.list.push(Visitor {
+        self.list.push(PendingConn {
             socket,
             from,
             deadline,
             serial: self.serial,
-            inbox: Inbox::new(),
+            reader: CmReader::new(),
         });
         self.serial
     }
 
-    pub(crate) fn get(&mut self, key: u32) -> Option<&mut Visitor> {
-        self.list.iter_mut().find(|visitor| visitor.serial == key)
+    pub(crate) fn get(&mut self, key: u32) -> Option<&mut PendingConn> {
+        self.list.iter_mut().find(|pending| pending.serial == key)
     }
 
     /// Takes a visitor out.
-    pub(crate) fn leave(&mut self, key: u32) -> Option<Visitor> {
-        let at = self.list.iter().position(|visitor| visitor.serial == key)?;
+    pub(crate) fn remove(&mut self, key: u32) -> Option<PendingConn> {
+        let at = self.list.iter().position(|pending| pending.serial == key)?;
         Some(self.list.remove(at))
     }
 
     /// Returns when the next one must have spoken.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.list.first().map(|visitor| visitor.deadline)
+        self.list.first().map(|pending| pending.deadline)
     }
 
     /// Takes out one whose time is over.
-    pub(crate) fn expired(&mut self, now: Instant) -> Option<Visitor> {
+    pub(crate) fn expired(&mut self, now: Instant) -> Option<PendingConn> {
         let first = self.list.first()?;
         (first.deadline <= now).then(|| self.list.remove(0))
     }

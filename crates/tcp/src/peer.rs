@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use oxifabric_engine::Limits;
 use oxifabric_types::{Address, Errno, Instant, PeerId};
 
-use crate::cm::{Inbox, Stage, Terms, rank};
+use crate::cm::{CmReader, Negotiated, PeerState, rank};
 use crate::conn::Conn;
 use crate::sys::Socket;
 
@@ -14,7 +14,7 @@ use crate::sys::Socket;
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) at: SocketAddr,
-    pub(crate) lane: Lane,
+    pub(crate) state: ConnState,
     /// Counts the lanes, so that events of an earlier one are told apart.
     pub(crate) generation: u32,
     pub(crate) limits: Limits,
@@ -24,7 +24,7 @@ pub(crate) struct Peer {
     pub(crate) held: bool,
     /// The application said that it cannot be connected to. What a peer says of itself does not count: it may be another
     /// that says so in its name.
-    pub(crate) walled: bool,
+    pub(crate) firewalled: bool,
     /// Why the last connection failed.
     pub(crate) reason: Option<String>,
     /// The application knows it: it has named it, or has it in its address vector.
@@ -38,7 +38,7 @@ pub(crate) struct Peer {
 
 /// How far the connection to a peer is.
 #[derive(Debug)]
-pub(crate) enum Lane {
+pub(crate) enum ConnState {
     /// There is none.
     Idle,
     /// We connect.
@@ -56,7 +56,7 @@ pub(crate) enum Lane {
 pub(crate) struct Dial {
     pub(crate) socket: Socket,
     /// Where the answer to our request goes; `None` until the request is sent.
-    pub(crate) inbox: Option<Inbox>,
+    pub(crate) reader: Option<CmReader>,
     pub(crate) pause: Pause,
 }
 
@@ -73,17 +73,17 @@ pub(crate) struct Pause {
     pub(crate) refusals: u32,
 }
 
-impl Lane {
+impl ConnState {
     /// Returns what requests are judged by.
-    pub(crate) fn stage(&self) -> Stage {
+    pub(crate) fn peer_state(&self) -> PeerState {
         match self {
-            Self::Idle | Self::Paused(_) | Self::Failed(..) => Stage::Idle,
-            Self::Dialing(_) => Stage::Dialing,
+            Self::Idle | Self::Paused(_) | Self::Failed(..) => PeerState::Idle,
+            Self::Dialing(_) => PeerState::Dialing,
             Self::Ready(conn) if conn.is_closing() || conn.socket.is_closed_by_peer() => {
-                Stage::Closed
+                PeerState::Closed
             }
-            Self::Ready(conn) => Stage::Ready {
-                pid: conn.terms.pid,
+            Self::Ready(conn) => PeerState::Ready {
+                pid: conn.negotiated.pid,
             },
         }
     }
@@ -93,12 +93,12 @@ impl Peer {
     fn new(at: SocketAddr) -> Self {
         Self {
             at,
-            lane: Lane::Idle,
+            state: ConnState::Idle,
             generation: 0,
             limits: UNKNOWN,
             wanted: false,
             held: false,
-            walled: false,
+            firewalled: false,
             reason: None,
             named: false,
             left_in: 0,
@@ -120,13 +120,13 @@ impl Peer {
 
     /// Tells whether bytes that were accepted for it wait for its socket.
     pub(crate) fn blocked(&self) -> bool {
-        matches!(&self.lane, Lane::Ready(conn) if conn.blocked() && !conn.is_closing())
+        matches!(&self.state, ConnState::Ready(conn) if conn.blocked() && !conn.is_closing())
     }
 
     /// Puts another lane in place; returns the old one.
-    pub(crate) fn replace(&mut self, lane: Lane) -> Lane {
+    pub(crate) fn replace(&mut self, state: ConnState) -> ConnState {
         self.generation = self.generation.wrapping_add(1) & GENERATION_MAX;
-        std::mem::replace(&mut self.lane, lane)
+        std::mem::replace(&mut self.state, state)
     }
 }
 
@@ -146,9 +146,9 @@ pub(crate) const UNKNOWN: Limits = Limits {
 };
 
 /// Returns what a peer can take after these terms. Longer messages than `eager` wait at the sender.
-pub(crate) fn limits(terms: &Terms, eager: usize) -> Limits {
-    let named = terms.dialect.named;
-    let rndv_tagged = named || terms.rndv;
+pub(crate) fn limits(negotiated: &Negotiated, eager: usize) -> Limits {
+    let named = negotiated.dialect.named;
+    let rndv_tagged = named || negotiated.rndv;
     let eager = if rndv_tagged { eager } else { usize::MAX };
     Limits {
         eager,
@@ -209,7 +209,10 @@ impl Peers {
     /// on may not have been looked at.
     pub(crate) fn departed(&self, poll: u32) -> Vec<PeerId> {
         let is_departed = |peer: &Peer| {
-            !peer.named && !peer.vacant && peer.left_in != poll && matches!(peer.lane, Lane::Idle)
+            !peer.named
+                && !peer.vacant
+                && peer.left_in != poll
+                && matches!(peer.state, ConnState::Idle)
         };
         let rows = (0..).map(PeerId).zip(&self.list);
         let departed = rows.filter(|(_, peer)| is_departed(peer));

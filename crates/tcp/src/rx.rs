@@ -11,7 +11,7 @@ use oxifabric_types::{Errno, PeerId};
 use oxifabric_wire::tcp::Dialect;
 use oxifabric_wire::tcp::frame::{FrameError, FrameHeader, RMA_PIECES_MAX, RmaPiece};
 
-use crate::ledger::{Breach, Incoming, Ledger};
+use crate::id_map::{IdMap, Incoming, ProtocolError};
 use crate::sys::Socket;
 
 /// How much is read at most before it is looked at. Small messages come many at a time.
@@ -89,7 +89,7 @@ pub(crate) enum Fault {
     /// A header breaks a rule of its own.
     Frame(FrameError),
     /// A header breaks a rule of the conversation.
-    Breach(Breach),
+    ProtocolError(ProtocolError),
     /// The sink refused the frame.
     Refused(Header),
 }
@@ -151,7 +151,7 @@ impl Rx {
         catch_up: bool,
         socket: &Socket,
         dialect: Dialect,
-        ledger: &mut Ledger,
+        id_map: &mut IdMap,
         from: PeerId,
         sink: &mut impl Sink,
     ) -> Progress {
@@ -165,7 +165,7 @@ impl Rx {
             return progress;
         }
         let mut delivery = Delivery {
-            ledger,
+            id_map,
             dialect,
             from,
             sink,
@@ -210,7 +210,7 @@ impl Rx {
     pub(crate) fn retry(
         &mut self,
         dialect: Dialect,
-        ledger: &mut Ledger,
+        id_map: &mut IdMap,
         from: PeerId,
         sink: &mut impl Sink,
     ) -> Progress {
@@ -220,7 +220,7 @@ impl Rx {
             end: Ok(Turn::More),
         };
         let mut delivery = Delivery {
-            ledger,
+            id_map,
             dialect,
             from,
             sink,
@@ -304,7 +304,7 @@ impl Rx {
                     };
                     self.staging.consume(len);
                     let body_len = usize::try_from(wire.body_len).unwrap_or(usize::MAX);
-                    match to.ledger.incoming(&wire).map_err(Fault::Breach)? {
+                    match to.id_map.incoming(&wire).map_err(Fault::ProtocolError)? {
                         Incoming::Frame(header) => self.offer(header, &[], body_len, to)?,
                         Incoming::Access(header) => {
                             let header = match header.kind {
@@ -434,7 +434,7 @@ fn wanted(targets: &[Target]) -> u64 {
 
 /// To whom a turn delivers, and what it counts.
 struct Delivery<'a, S> {
-    ledger: &'a mut Ledger,
+    id_map: &'a mut IdMap,
     dialect: Dialect,
     from: PeerId,
     sink: &'a mut S,
@@ -502,7 +502,7 @@ impl Fault {
         match self {
             Self::Closed { within } => *within,
             Self::Socket(_) => false,
-            Self::Frame(_) | Self::Breach(_) | Self::Refused(_) => true,
+            Self::Frame(_) | Self::ProtocolError(_) | Self::Refused(_) => true,
         }
     }
 }
@@ -516,7 +516,7 @@ impl fmt::Display for Fault {
             }
             Self::Socket(error) => error.fmt(f),
             Self::Frame(error) => write!(f, "the peer broke the protocol: {error}"),
-            Self::Breach(breach) => write!(f, "the peer broke the protocol: {breach}"),
+            Self::ProtocolError(breach) => write!(f, "the peer broke the protocol: {breach}"),
             Self::Refused(header) => {
                 let kind = header.kind;
                 write!(f, "the peer broke the protocol: {kind:?} out of turn")
@@ -530,6 +530,6 @@ pub(crate) fn errno_of(fault: &Fault) -> Errno {
     match fault {
         Fault::Closed { .. } => Errno::CONNRESET,
         Fault::Socket(error) => crate::sys::errno_of(error),
-        Fault::Frame(_) | Fault::Breach(_) | Fault::Refused(_) => Errno::PROTO,
+        Fault::Frame(_) | Fault::ProtocolError(_) | Fault::Refused(_) => Errno::PROTO,
     }
 }

@@ -34,8 +34,8 @@ pub(crate) struct Tx {
     segment: Option<NonZeroUsize>,
     /// The socket takes nothing more for now.
     blocked: bool,
-    /// [`crate::reminder`] looks after what is held back.
-    pub(crate) minded: bool,
+    /// [`crate::flusher`] looks after what is held back.
+    pub(crate) scheduled: bool,
     /// What is held back was there at its last look.
     overdue: bool,
     /// How often it has looked in vain.
@@ -162,11 +162,11 @@ impl Tx {
 
     /// Sends what has waited since the last such look; tells whether to look again. What the socket does not take, and its
     /// errors, are left to the next call. That a full socket has room again is left to whoever polls.
-    pub(crate) fn remind(&mut self, socket: &Socket) -> bool {
+    pub(crate) fn flush_overdue(&mut self, socket: &Socket) -> bool {
         if !self.waits() {
             self.looks += 1;
-            self.minded = self.looks < LOOKS;
-            return self.minded;
+            self.scheduled = self.looks < LOOKS;
+            return self.scheduled;
         }
         self.looks = 0;
         if std::mem::replace(&mut self.overdue, true)

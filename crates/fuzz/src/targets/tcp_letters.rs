@@ -1,6 +1,6 @@
 //! Connection messages that arrive in pieces: however they are cut, they read the same, and nothing behind them is taken.
 
-use oxifabric_tcp::hostile::{Letter, letter};
+use oxifabric_tcp::hostile::{CmMessage, cm_message};
 use oxifabric_wire::tcp::ByteOrder;
 use oxifabric_wire::tcp::cm::{CmHeader, CmKind, HEADER_LEN};
 
@@ -9,14 +9,14 @@ pub(super) fn run(bytes: &[u8]) {
     let Some((&part, bytes)) = bytes.split_first() else {
         return;
     };
-    let whole = letter(bytes, usize::MAX);
-    assert_eq!(letter(bytes, part.into()), whole);
-    assert_eq!(letter(bytes, 1), whole);
-    let Some(Letter { said, taken }) = whole else {
+    let whole = cm_message(bytes, usize::MAX);
+    assert_eq!(cm_message(bytes, part.into()), whole);
+    assert_eq!(cm_message(bytes, 1), whole);
+    let Some(CmMessage { event, taken }) = whole else {
         return;
     };
     assert!(taken <= bytes.len());
-    if let Ok((_, data)) = said {
+    if let Ok((_, data)) = event {
         assert_eq!(taken, HEADER_LEN + data.len());
         assert_eq!(data, bytes[HEADER_LEN..taken]);
     }

@@ -7,8 +7,8 @@ fn at(text: &str) -> SocketAddr {
     text.parse().expect("a socket address")
 }
 
-fn card(names: bool) -> Card {
-    Card {
+fn local_params(names: bool) -> LocalParams {
+    LocalParams {
         port: 4711,
         pid: 7,
         firewall: false,
@@ -16,17 +16,17 @@ fn card(names: bool) -> Card {
     }
 }
 
-fn deliver(letter: &Letter, piece: usize) -> Message {
-    let mut inbox = Inbox::new();
-    let mut rest = letter.bytes();
+fn deliver(cm_message: &CmMessage, piece: usize) -> Message {
+    let mut reader = CmReader::new();
+    let mut rest = cm_message.bytes();
     loop {
-        let room = inbox.room();
+        let room = reader.room();
         let count = room.len().min(piece).min(rest.len());
         room[..count].copy_from_slice(&rest[..count]);
         rest = &rest[count..];
-        if inbox.filled(count).expect("a good header") {
+        if reader.filled(count).expect("a good header") {
             assert!(rest.is_empty(), "it asks for no byte too many");
-            return inbox.message().expect("a good message");
+            return reader.message().expect("a good message");
         }
     }
 }
@@ -34,7 +34,7 @@ fn deliver(letter: &Letter, piece: usize) -> Message {
 #[test]
 fn messages_arrive_in_pieces_of_any_size() {
     for piece in 1..=64 {
-        let message = deliver(&card(true).request(), piece);
+        let message = deliver(&local_params(true).request(), piece);
         assert_eq!(message.kind, CmKind::Request);
         assert_eq!((message.greeting.port, message.greeting.pid), (4711, 7));
     }
@@ -43,14 +43,14 @@ fn messages_arrive_in_pieces_of_any_size() {
 #[test]
 fn both_ends_agree_on_the_same_terms() {
     for (ours, theirs) in [(true, true), (true, false), (false, true), (false, false)] {
-        let (requester, responder) = (card(ours), card(theirs));
+        let (requester, responder) = (local_params(ours), local_params(theirs));
         let request = deliver(&requester.request(), 99).greeting;
-        let (letter, there) = responder.respond(&request, ByteOrder::Big);
-        let here = requester.terms(&deliver(&letter, 99).greeting, ByteOrder::Big);
+        let (cm_message, there) = responder.respond(&request, ByteOrder::Big);
+        let here = requester.negotiated(&deliver(&cm_message, 99).greeting, ByteOrder::Big);
         assert_eq!(here, there);
         assert_eq!(here.dialect.named, ours && theirs);
         assert!(!here.dialect.atomics, "the byte orders differ");
-        let same = requester.terms(&deliver(&letter, 99).greeting, ByteOrder::NATIVE);
+        let same = requester.negotiated(&deliver(&cm_message, 99).greeting, ByteOrder::NATIVE);
         assert_eq!(same.dialect.atomics, ours && theirs);
         assert!(here.rndv);
     }
@@ -61,62 +61,67 @@ fn atomics_are_spoken_only_where_both_ends_offer_them_with_names() {
     for offered in [EXTENSION_NAMES, EXTENSION_ATOMICS, 0] {
         let request = Greeting {
             extension: Some(offered),
-            ..card(true).greeting()
+            ..local_params(true).greeting()
         };
-        let (letter, terms) = card(true).respond(&request, ByteOrder::NATIVE);
-        let answered = deliver(&letter, 99).greeting.extension;
-        assert_eq!((answered, terms.dialect.atomics), (Some(offered), false));
+        let (cm_message, negotiated) = local_params(true).respond(&request, ByteOrder::NATIVE);
+        let answered = deliver(&cm_message, 99).greeting.extension;
+        assert_eq!(
+            (answered, negotiated.dialect.atomics),
+            (Some(offered), false)
+        );
     }
 }
 
 #[test]
 fn a_plain_requester_gets_a_plain_response() {
-    let request = deliver(&card(false).request(), 99).greeting;
-    let (letter, terms) = card(true).respond(&request, ByteOrder::NATIVE);
-    assert_eq!(letter.bytes().len(), 40);
-    assert!(!terms.dialect.named);
+    let request = deliver(&local_params(false).request(), 99).greeting;
+    let (cm_message, negotiated) = local_params(true).respond(&request, ByteOrder::NATIVE);
+    assert_eq!(cm_message.bytes().len(), 40);
+    assert!(!negotiated.dialect.named);
 }
 
 #[test]
 fn version_zero_is_repeated_unchecked_and_has_no_rendezvous() {
     let request = Greeting {
         version: 0,
-        ..card(false).greeting()
+        ..local_params(false).greeting()
     };
-    let (letter, terms) = card(true).respond(&request, ByteOrder::NATIVE);
-    let response = deliver(&letter, 99).greeting;
+    let (cm_message, negotiated) = local_params(true).respond(&request, ByteOrder::NATIVE);
+    let response = deliver(&cm_message, 99).greeting;
     assert_eq!((response.version, response.checked), (0, false));
-    assert!(!terms.rndv);
+    assert!(!negotiated.rndv);
     let echo = Greeting {
         version: 1,
         ..request
     };
-    assert!(!card(true).terms(&echo, ByteOrder::NATIVE).rndv);
+    assert!(!local_params(true).negotiated(&echo, ByteOrder::NATIVE).rndv);
 }
 
 #[test]
 fn bytes_that_are_no_message_are_named() {
-    let mut inbox = Inbox::new();
-    inbox.room().fill(0x47);
-    let error = inbox.filled(HEADER_LEN);
+    let mut reader = CmReader::new();
+    reader.room().fill(0x47);
+    let error = reader.filled(HEADER_LEN);
     assert_eq!(error, Err(Unreadable::Header(CmError::Version(0x47))));
-    let mut inbox = Inbox::new();
+    let mut reader = CmReader::new();
     let header = [3, 0, 0, 4].into_iter().chain([0; 28]);
-    for (room, byte) in inbox.room().iter_mut().zip(header) {
+    for (room, byte) in reader.room().iter_mut().zip(header) {
         *room = byte;
     }
-    assert_eq!(inbox.filled(HEADER_LEN), Ok(false));
-    assert_eq!(inbox.filled(4), Ok(true));
-    assert_eq!(inbox.data(), [0; 4]);
+    assert_eq!(reader.filled(HEADER_LEN), Ok(false));
+    assert_eq!(reader.filled(4), Ok(true));
+    assert_eq!(reader.data(), [0; 4]);
     assert_eq!(
-        inbox.message(),
+        reader.message(),
         Err(Unreadable::Greeting(GreetingError::Truncated))
     );
 }
 
 #[test]
 fn the_higher_address_wins_by_ip_then_port() {
-    let dialing = |local: &str, remote: &str| judge(Stage::Dialing, &at(local), &at(remote), 1);
+    let dialing = |local: &str, remote: &str| {
+        resolve_crossing(PeerState::Dialing, &at(local), &at(remote), 1)
+    };
     assert_eq!(dialing(LOW, HIGH), Verdict::Yield);
     assert_eq!(dialing(HIGH, LOW), Verdict::Refuse);
     assert_eq!(dialing("10.0.0.1:8", "10.0.0.1:9"), Verdict::Yield);
@@ -126,12 +131,21 @@ fn the_higher_address_wins_by_ip_then_port() {
 
 #[test]
 fn a_connection_gives_way_to_another_process_only() {
-    let ready = Stage::Ready { pid: 5 };
+    let ready = PeerState::Ready { pid: 5 };
     let (local, remote) = (at(LOW), at(HIGH));
-    assert_eq!(judge(ready, &local, &remote, 5), Verdict::Refuse);
-    assert_eq!(judge(ready, &local, &remote, 6), Verdict::Challenge);
-    assert_eq!(judge(Stage::Closed, &local, &remote, 5), Verdict::Replace);
-    assert_eq!(judge(Stage::Idle, &local, &remote, 5), Verdict::Accept);
+    assert_eq!(resolve_crossing(ready, &local, &remote, 5), Verdict::Refuse);
+    assert_eq!(
+        resolve_crossing(ready, &local, &remote, 6),
+        Verdict::Challenge
+    );
+    assert_eq!(
+        resolve_crossing(PeerState::Closed, &local, &remote, 5),
+        Verdict::Replace
+    );
+    assert_eq!(
+        resolve_crossing(PeerState::Idle, &local, &remote, 5),
+        Verdict::Accept
+    );
 }
 
 /// Two endpoints that may both dial, and what is under way between them, in every possible order.
@@ -209,12 +223,12 @@ impl Pair {
         let reply = &mut self.wires[connection][me];
         match word {
             Word::Request => {
-                let stage = match (node.ready, node.dialing) {
-                    (Some(_), _) => Stage::Ready { pid: 1 },
-                    (None, true) => Stage::Dialing,
-                    (None, false) => Stage::Idle,
+                let peer_state = match (node.ready, node.dialing) {
+                    (Some(_), _) => PeerState::Ready { pid: 1 },
+                    (None, true) => PeerState::Dialing,
+                    (None, false) => PeerState::Idle,
                 };
-                match judge(stage, local, remote, 1) {
+                match resolve_crossing(peer_state, local, remote, 1) {
                     Verdict::Refuse => reply.push(Word::Refusal),
                     Verdict::Accept => {
                         node.ready = Some(connection);
@@ -277,9 +291,9 @@ fn collectives_need_names_and_one_byte_order() {
     ] {
         let request = Greeting {
             extension: Some(offered),
-            ..card(true).greeting()
+            ..local_params(true).greeting()
         };
-        let (_, terms) = card(true).respond(&request, order);
-        assert_eq!(terms.collectives, spoken);
+        let (_, negotiated) = local_params(true).respond(&request, order);
+        assert_eq!(negotiated.collectives, spoken);
     }
 }

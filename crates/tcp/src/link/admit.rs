@@ -9,53 +9,53 @@ use oxifabric_types::{Errno, PeerId};
 use oxifabric_wire::tcp::cm::CmKind;
 
 use super::{Key, TcpLink};
-use crate::cm::{Message, Verdict, judge};
-use crate::listen::{Said, Visitor};
-use crate::peer::Lane;
+use crate::cm::{Message, Verdict, resolve_crossing};
+use crate::listen::{CmEvent, PendingConn};
+use crate::peer::ConnState;
 use crate::sys::{Interest, Socket};
 
 /// How many are let in during one poll.
 const PER_POLL: usize = 32;
 
 /// How long nobody is let in when the system has no descriptors left.
-const CLOSED: Duration = Duration::from_millis(100);
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 
 /// How many turns of reading a connection gets that another replaces; one ends with each read into a large body.
 const LAST_TURNS: usize = 8;
 
 impl TcpLink {
     /// Lets those in who wait at the door, and listens to what they say.
-    pub(super) fn open_door(&mut self, sink: &mut impl Sink) {
+    pub(super) fn accept_pending(&mut self, sink: &mut impl Sink) {
         for _ in 0..PER_POLL {
             match self.listener.socket().accept() {
-                Ok((socket, from)) => self.let_in(socket, from, sink),
+                Ok((socket, from)) => self.accept_one(socket, from, sink),
                 Err(error) if gone_already(&error) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(_) if self.give_up_some(sink) > 0 => {}
-                Err(_) => return self.turn_away(),
+                Err(_) => return self.refuse_waiting(),
             }
         }
     }
 
     /// There are no descriptors left.
-    fn turn_away(&mut self) {
-        let (refused, goes_on) = self.listener.turn_away();
+    fn refuse_waiting(&mut self) {
+        let (refused, goes_on) = self.listener.refuse_waiting();
         self.connections.rejected += refused as u64;
         if !goes_on {
-            self.close_door();
+            self.pause_accept();
         }
     }
 
-    fn let_in(&mut self, socket: Socket, from: SocketAddr, sink: &mut impl Sink) {
+    fn accept_one(&mut self, socket: Socket, from: SocketAddr, sink: &mut impl Sink) {
         if self.prepare(&socket).is_err() {
             return;
         }
         let deadline = self.now.after(self.params.connect_timeout);
         let fd = socket.fd();
-        let serial = self.visitors.enter(socket, from, deadline);
-        let key = Key::Visitor(serial).pack();
+        let serial = self.pending.add(socket, from, deadline);
+        let key = Key::PendingConn(serial).pack();
         if self.poller.add(fd, key, Interest::READ).is_err() {
-            self.visitors.leave(serial);
+            self.pending.remove(serial);
             return;
         }
         self.expect(Some(deadline));
@@ -65,14 +65,14 @@ impl TcpLink {
 
     /// Stops to let anybody in until the system may have descriptors again; otherwise the listener would stay
     /// readable and keep a sleeping caller awake.
-    fn close_door(&mut self) {
-        let until = self.now.after(CLOSED);
-        self.closed_until = Some(until);
-        self.watch_door(false);
+    fn pause_accept(&mut self) {
+        let until = self.now.after(ACCEPT_BACKOFF);
+        self.accept_paused_until = Some(until);
+        self.watch_listener(false);
         self.expect(Some(until));
     }
 
-    pub(super) fn watch_door(&self, open: bool) {
+    pub(super) fn watch_listener(&self, open: bool) {
         let interest = if open {
             Interest::READ
         } else {
@@ -85,43 +85,43 @@ impl TcpLink {
 
     /// Reads what a visitor says, and acts on it when it is complete.
     pub(super) fn hear_visitor(&mut self, serial: u32, sink: &mut impl Sink) {
-        let Some(visitor) = self.visitors.get(serial) else {
+        let Some(pending) = self.pending.get(serial) else {
             return;
         };
-        let said = visitor.hear();
-        if matches!(said, Said::Nothing) {
+        let event = pending.read_cm();
+        if matches!(event, CmEvent::Nothing) {
             return;
         }
-        let Some(visitor) = self.visitors.leave(serial) else {
+        let Some(pending) = self.pending.remove(serial) else {
             return;
         };
-        match said {
-            Said::Message(message)
+        match event {
+            CmEvent::Message(message)
                 if message.kind == CmKind::Request && message.greeting.port != 0 =>
             {
-                self.admit(visitor, &message, sink);
+                self.admit(pending, &message, sink);
             }
-            Said::Message(message) => {
-                self.log_visitor(&visitor, &format!("it starts with a {:?}", message.kind));
+            CmEvent::Message(message) => {
+                self.log_pending(&pending, &format!("it starts with a {:?}", message.kind));
             }
-            Said::Nonsense(why) => self.log_visitor(&visitor, &why.to_string()),
-            Said::Gone { within: true } => self.log_visitor(&visitor, "it broke off"),
+            CmEvent::Malformed(why) => self.log_pending(&pending, &why.to_string()),
+            CmEvent::Closed { within: true } => self.log_pending(&pending, "it broke off"),
             // Whoever leaves without a word has asked for nothing.
-            Said::Nothing | Said::Whole | Said::Gone { within: false } => {}
+            CmEvent::Nothing | CmEvent::Whole | CmEvent::Closed { within: false } => {}
         }
     }
 
-    fn log_visitor(&self, visitor: &Visitor, what: &str) {
+    fn log_pending(&self, pending: &PendingConn, what: &str) {
         self.log(&format!(
             "{}: dropped a connection that is none of an endpoint's: {what}",
-            visitor.from
+            pending.from
         ));
     }
 
-    fn admit(&mut self, visitor: Visitor, message: &Message, sink: &mut impl Sink) {
-        let remote = claimed(&visitor, message);
+    fn admit(&mut self, pending: PendingConn, message: &Message, sink: &mut impl Sink) {
+        let remote = claimed(&pending, message);
         if let Some(id) = self.number(&remote, sink) {
-            self.decide(id, visitor, message, true, sink);
+            self.decide(id, pending, message, true, sink);
         }
     }
 
@@ -129,38 +129,43 @@ impl TcpLink {
     pub(super) fn decide(
         &mut self,
         id: PeerId,
-        visitor: Visitor,
+        pending: PendingConn,
         message: &Message,
         watched: bool,
         sink: &mut impl Sink,
     ) {
-        let remote = claimed(&visitor, message);
-        let local = self.local_to(&visitor.socket);
+        let remote = claimed(&pending, message);
+        let local = self.local_to(&pending.socket);
         let Some(peer) = self.peers.get(id) else {
             return;
         };
-        match judge(peer.lane.stage(), &local, &remote, message.greeting.pid) {
-            Verdict::Refuse => self.refuse(&visitor, message),
-            Verdict::Challenge => self.challenge(id, visitor, message),
-            Verdict::Accept | Verdict::Yield => self.respond(id, visitor, message, watched, sink),
-            Verdict::Replace => self.replace(id, visitor, message, watched, sink),
+        match resolve_crossing(
+            peer.state.peer_state(),
+            &local,
+            &remote,
+            message.greeting.pid,
+        ) {
+            Verdict::Refuse => self.refuse(&pending, message),
+            Verdict::Challenge => self.challenge(id, pending, message),
+            Verdict::Accept | Verdict::Yield => self.respond(id, pending, message, watched, sink),
+            Verdict::Replace => self.replace(id, pending, message, watched, sink),
         }
     }
 
     /// Refuses a request.
-    pub(super) fn refuse(&mut self, visitor: &Visitor, message: &Message) {
+    pub(super) fn refuse(&mut self, pending: &PendingConn, message: &Message) {
         self.connections.rejected += 1;
-        let letter = self.card.refuse(&message.greeting);
+        let cm_message = self.local_params.refuse(&message.greeting);
         // A peer that cannot be told sees the end of the connection.
-        let _ = visitor.socket.send(letter.bytes());
-        visitor.socket.shut_writing();
+        let _ = pending.socket.send(cm_message.bytes());
+        pending.socket.shut_writing();
     }
 
     /// Accepts a request in place of the connection that there is.
     pub(super) fn replace(
         &mut self,
         id: PeerId,
-        visitor: Visitor,
+        pending: PendingConn,
         message: &Message,
         watched: bool,
         sink: &mut impl Sink,
@@ -168,7 +173,7 @@ impl TcpLink {
         // What the old connection still brings was sent before the new one was made.
         self.read_rest(id, sink);
         self.end(id, Errno::CONNRESET, "replaced by a new connection", sink);
-        self.respond(id, visitor, message, watched, sink);
+        self.respond(id, pending, message, watched, sink);
     }
 
     /// Reads what a connection that will end has brought.
@@ -184,27 +189,27 @@ impl TcpLink {
     fn respond(
         &mut self,
         id: PeerId,
-        visitor: Visitor,
+        pending: PendingConn,
         message: &Message,
         watched: bool,
         sink: &mut impl Sink,
     ) {
         if !self.has_place(id, sink) {
-            return self.refuse(&visitor, message);
+            return self.refuse(&pending, message);
         }
-        let (letter, terms) = self.card.respond(&message.greeting, message.order);
-        let sent = visitor.socket.send(letter.bytes());
-        if !matches!(sent, Ok(count) if count == letter.bytes().len()) {
+        let (cm_message, negotiated) = self.local_params.respond(&message.greeting, message.order);
+        let sent = pending.socket.send(cm_message.bytes());
+        if !matches!(sent, Ok(count) if count == cm_message.bytes().len()) {
             // The requester is gone already; our own attempt, if any, goes on.
             return;
         }
         self.connections.accepted += 1;
         self.end_failed(id, sink);
         if let Some(peer) = self.peers.get_mut(id) {
-            peer.replace(Lane::Idle);
+            peer.replace(ConnState::Idle);
         }
         self.dialing.retain(|dialing| *dialing != id);
-        self.establish(id, visitor.socket, terms, watched, sink);
+        self.establish(id, pending.socket, negotiated, watched, sink);
     }
 
     /// Returns the address by which a peer knows this endpoint (protocol section 3.5).
@@ -220,8 +225,8 @@ impl TcpLink {
 }
 
 /// Where the peer listens in whose name a request comes.
-fn claimed(visitor: &Visitor, message: &Message) -> SocketAddr {
-    let mut remote = visitor.from;
+fn claimed(pending: &PendingConn, message: &Message) -> SocketAddr {
+    let mut remote = pending.from;
     remote.set_port(message.greeting.port);
     remote
 }

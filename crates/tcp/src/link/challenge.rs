@@ -10,8 +10,8 @@ use oxifabric_types::{Instant, PeerId};
 
 use super::TcpLink;
 use crate::cm::Message;
-use crate::listen::Visitor;
-use crate::peer::Lane;
+use crate::listen::PendingConn;
+use crate::peer::ConnState;
 use crate::sys::Socket;
 
 /// How many requests may wait at once. Peers of large jobs are not started again all at once; whose request finds no room
@@ -34,7 +34,7 @@ pub(super) struct Challenge {
     id: PeerId,
     /// Of the old connection.
     generation: u32,
-    visitor: Visitor,
+    pending: PendingConn,
     message: Message,
     since: Clock,
     until: Instant,
@@ -59,23 +59,23 @@ enum Finding {
 
 impl TcpLink {
     /// Has the kernel ask the host of the connection that a request would replace.
-    pub(super) fn challenge(&mut self, id: PeerId, visitor: Visitor, message: &Message) {
+    pub(super) fn challenge(&mut self, id: PeerId, pending: PendingConn, message: &Message) {
         let waits = |other: &Challenge| other.is_about(id);
         let room = self.challenges.len() < CHALLENGES_MAX && !self.challenges.iter().any(waits);
         let Some(peer) = self.peers.get(id).filter(|_| room) else {
-            return self.refuse(&visitor, message);
+            return self.refuse(&pending, message);
         };
-        let Lane::Ready(conn) = &peer.lane else {
-            return self.refuse(&visitor, message);
+        let ConnState::Ready(conn) = &peer.state else {
+            return self.refuse(&pending, message);
         };
         let asked = conn.socket.probe(PROBES);
-        if asked.is_err() || self.poller.remove(visitor.socket.fd()).is_err() {
-            return self.refuse(&visitor, message);
+        if asked.is_err() || self.poller.remove(pending.socket.fd()).is_err() {
+            return self.refuse(&pending, message);
         }
         self.challenges.push(Challenge {
             id,
             generation: peer.generation,
-            visitor,
+            pending,
             message: *message,
             since: Clock::now(),
             until: self.now.after(PATIENCE),
@@ -95,14 +95,14 @@ impl TcpLink {
                 }
                 Finding::Silent => self.replace(
                     challenge.id,
-                    challenge.visitor,
+                    challenge.pending,
                     &challenge.message,
                     false,
                     sink,
                 ),
                 Finding::Gone => self.decide(
                     challenge.id,
-                    challenge.visitor,
+                    challenge.pending,
                     &challenge.message,
                     false,
                     sink,
@@ -124,8 +124,8 @@ impl TcpLink {
         let Some(peer) = self.peers.get(challenge.id) else {
             return Finding::Gone;
         };
-        match &peer.lane {
-            Lane::Ready(conn) if peer.generation == challenge.generation => {
+        match &peer.state {
+            ConnState::Ready(conn) if peer.generation == challenge.generation => {
                 look_at(&conn.socket, challenge.since)
             }
             _ => Finding::Gone,
@@ -136,9 +136,9 @@ impl TcpLink {
         if let Some(peer) = self.peers.get(challenge.id) {
             self.log(&format!(
                 "{}: refused a connection in the name of {}, whose own is alive",
-                challenge.visitor.from, peer.at
+                challenge.pending.from, peer.at
             ));
-            if let Lane::Ready(conn) = &peer.lane {
+            if let ConnState::Ready(conn) = &peer.state {
                 // From here on it is probed as other connections are.
                 let _ = match self.params.keep_alive {
                     true => self.prepare(&conn.socket),
@@ -146,7 +146,7 @@ impl TcpLink {
                 };
             }
         }
-        self.refuse(&challenge.visitor, &challenge.message);
+        self.refuse(&challenge.pending, &challenge.message);
     }
 }
 

@@ -12,11 +12,11 @@ use oxifabric_engine::faults::FaultKinds;
 use oxifabric_types::{Address, Errno, Info, PeerId};
 
 use super::{Key, TcpLink};
-use crate::cm::Card;
-use crate::gathering::Gathering;
-use crate::listen::{Listener, Visitors};
+use crate::cm::LocalParams;
+use crate::coalescer::Coalescer;
+use crate::listen::{Listener, PendingConns};
 use crate::params::Params;
-use crate::peer::{Lane, Peers};
+use crate::peer::{ConnState, Peers};
 use crate::sys::{self, Interest, Poller};
 use crate::traffic;
 
@@ -42,7 +42,7 @@ impl Device for TcpLink {
         Ok(Self {
             params,
             dscp: traffic::dscp(info),
-            card: Card {
+            local_params: LocalParams {
                 port: listener.name().port(),
                 pid: std::process::id(),
                 firewall: params.firewall,
@@ -54,14 +54,14 @@ impl Device for TcpLink {
             timer,
             timer_at: None,
             peers: Peers::default(),
-            visitors: Visitors::new(),
+            pending: PendingConns::new(),
             challenges: Vec::new(),
             closing: VecDeque::new(),
             ready: Vec::new(),
             dialing: Vec::new(),
             failed: Vec::new(),
             held: Vec::new(),
-            gathering: Gathering::new(params.gather),
+            coalescer: Coalescer::new(params.gather),
             resumed: Vec::new(),
             owed: Vec::new(),
             connections: Connections::default(),
@@ -73,7 +73,7 @@ impl Device for TcpLink {
             undated: false,
             unconfirmed: false,
             audit_at: None,
-            closed_until: None,
+            accept_paused_until: None,
             deadline: None,
             now: Default::default(),
         })
@@ -105,7 +105,7 @@ impl Device for TcpLink {
         };
         self.listener =
             Listener::bind(&at, self.params.ports).map_err(|error| sys::errno_of(&error))?;
-        self.card.port = self.listener.name().port();
+        self.local_params.port = self.listener.name().port();
         Ok(())
     }
 
@@ -128,12 +128,12 @@ impl Device for TcpLink {
     }
 
     fn is_walled(&self) -> Option<bool> {
-        Some(self.card.firewall)
+        Some(self.local_params.firewall)
     }
 
     fn wall(&mut self, peer: PeerId) {
         if let Some(peer) = self.peers.get_mut(peer) {
-            peer.walled = true;
+            peer.firewalled = true;
         }
     }
 
@@ -151,7 +151,7 @@ impl Device for TcpLink {
             return false;
         }
         self.visit = true;
-        self.gathering.rest();
+        self.coalescer.rest();
         if self.timer_at != self.deadline {
             self.timer_at = self.deadline;
             self.timer
@@ -176,7 +176,7 @@ impl Device for TcpLink {
 impl Drop for TcpLink {
     fn drop(&mut self) {
         for mut peer in self.peers.drain() {
-            if let Lane::Ready(conn) = peer.replace(Lane::Idle) {
+            if let ConnState::Ready(conn) = peer.replace(ConnState::Idle) {
                 conn.close();
             }
         }

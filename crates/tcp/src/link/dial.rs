@@ -10,11 +10,11 @@ use oxifabric_types::{Errno, PeerId};
 use oxifabric_wire::tcp::cm::CmKind;
 
 use super::{Key, TcpLink};
-use crate::cm::{Inbox, Message, Terms};
+use crate::cm::{CmReader, Message, Negotiated};
 use crate::conn::Conn;
-use crate::listen::{Said, hear};
+use crate::listen::{CmEvent, read_cm};
 use crate::params::Params;
-use crate::peer::{Dial, Lane, Pause, limits};
+use crate::peer::{ConnState, Dial, Pause, limits};
 use crate::sys::{self, Connecting, Interest, Socket};
 
 /// How long a peer may be silent when the kernel alone decides about transmissions.
@@ -32,15 +32,15 @@ impl TcpLink {
         let Some(peer) = self.peers.get_mut(id) else {
             return;
         };
-        peer.replace(Lane::Idle);
+        peer.replace(ConnState::Idle);
         let key = Key::Peer(id, peer.generation).pack();
         let to = reachable(peer.at, self.listener.name());
         match self.start(&to, key) {
             Ok((socket, connecting)) => {
                 if let Some(peer) = self.peers.get_mut(id) {
-                    peer.lane = Lane::Dialing(Dial {
+                    peer.state = ConnState::Dialing(Dial {
                         socket,
-                        inbox: None,
+                        reader: None,
                         pause,
                     });
                 }
@@ -85,21 +85,21 @@ impl TcpLink {
         let Some(peer) = self.peers.get_mut(id) else {
             return;
         };
-        let Lane::Dialing(dial) = &mut peer.lane else {
+        let ConnState::Dialing(dial) = &mut peer.state else {
             return;
         };
-        let Some(inbox) = &mut dial.inbox else {
+        let Some(reader) = &mut dial.reader else {
             match dial.socket.take_error() {
                 Ok(()) => self.request(id),
                 Err(error) => self.dial_failed(id, sys::errno_of(&error)),
             }
             return;
         };
-        match hear(&dial.socket, inbox) {
-            Said::Nothing | Said::Whole => {}
-            Said::Message(message) => self.answered(id, &message, sink),
-            Said::Nonsense(_) => self.dial_failed(id, Errno::PROTO),
-            Said::Gone { .. } => self.dial_failed(id, Errno::CONNRESET),
+        match read_cm(&dial.socket, reader) {
+            CmEvent::Nothing | CmEvent::Whole => {}
+            CmEvent::Message(message) => self.answered(id, &message, sink),
+            CmEvent::Malformed(_) => self.dial_failed(id, Errno::PROTO),
+            CmEvent::Closed { .. } => self.dial_failed(id, Errno::CONNRESET),
         }
     }
 
@@ -108,21 +108,21 @@ impl TcpLink {
         let Some(peer) = self.peers.get_mut(id) else {
             return;
         };
-        let Lane::Dialing(dial) = &mut peer.lane else {
+        let ConnState::Dialing(dial) = &mut peer.state else {
             return;
         };
-        let letter = self.card.request();
+        let cm_message = self.local_params.request();
         let key = Key::Peer(id, peer.generation).pack();
         let fd = dial.socket.fd();
-        dial.inbox = Some(Inbox::new());
+        dial.reader = Some(CmReader::new());
         // The host has answered. The endpoint does so when its process looks at the network, which may be in a while.
         dial.pause.deadline = None;
         self.undated = true;
         // Without the bound the kernel alone says when a host counts as gone.
         let _ = dial.socket.answered_within(self.params.user_timeout);
-        let sent = dial.socket.send(letter.bytes());
+        let sent = dial.socket.send(cm_message.bytes());
         let result = match sent {
-            Ok(count) if count == letter.bytes().len() => {
+            Ok(count) if count == cm_message.bytes().len() => {
                 self.connections.requested += 1;
                 self.poller.change(fd, key, Interest::READ)
             }
@@ -138,15 +138,17 @@ impl TcpLink {
     fn answered(&mut self, id: PeerId, message: &Message, sink: &mut impl Sink) {
         match message.kind {
             CmKind::Response => {
-                let terms = self.card.terms(&message.greeting, message.order);
+                let negotiated = self
+                    .local_params
+                    .negotiated(&message.greeting, message.order);
                 let Some(peer) = self.peers.get_mut(id) else {
                     return;
                 };
                 self.dialing.retain(|dialing| *dialing != id);
-                if let Lane::Dialing(dial) = peer.replace(Lane::Idle) {
+                if let ConnState::Dialing(dial) = peer.replace(ConnState::Idle) {
                     // From here on a peer that does not read for a while is no dead one.
                     let _ = dial.socket.answered_within(Duration::ZERO);
-                    self.establish(id, dial.socket, terms, true, sink);
+                    self.establish(id, dial.socket, negotiated, true, sink);
                 }
             }
             CmKind::Refusal => self.pause(id),
@@ -159,7 +161,7 @@ impl TcpLink {
         let Some(peer) = self.peers.get_mut(id) else {
             return;
         };
-        let Lane::Dialing(Dial { pause, .. }) = &peer.lane else {
+        let ConnState::Dialing(Dial { pause, .. }) = &peer.state else {
             return;
         };
         let refusals = pause.refusals;
@@ -170,8 +172,8 @@ impl TcpLink {
         }
         let wait = PAUSE.saturating_mul(1 << refusals.min(8)).min(PAUSE_MAX);
         let until = self.now.after(wait);
-        peer.replace(Lane::Idle);
-        peer.lane = Lane::Paused(Pause {
+        peer.replace(ConnState::Idle);
+        peer.state = ConnState::Paused(Pause {
             deadline: None,
             patience: Some(patience),
             until: Some(until),
@@ -185,14 +187,14 @@ impl TcpLink {
         &mut self,
         id: PeerId,
         socket: Socket,
-        terms: Terms,
+        negotiated: Negotiated,
         watched: bool,
         sink: &mut impl Sink,
     ) {
         let Some(peer) = self.peers.get_mut(id) else {
             return;
         };
-        let mut conn = Box::new(Conn::new(socket, terms));
+        let mut conn = Box::new(Conn::new(socket, negotiated));
         conn.interest = Interest::READ;
         let key = Key::Peer(id, peer.generation).pack();
         let fd = conn.socket.fd();
@@ -201,8 +203,8 @@ impl TcpLink {
         } else {
             self.poller.add(fd, key, Interest::READ)
         };
-        peer.lane = Lane::Ready(conn);
-        peer.limits = limits(&terms, self.params.max_saved_size);
+        peer.state = ConnState::Ready(conn);
+        peer.limits = limits(&negotiated, self.params.max_saved_size);
         peer.reason = None;
         self.connections.established += 1;
         self.ready.push(id);

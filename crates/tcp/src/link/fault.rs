@@ -6,7 +6,7 @@ use oxifabric_engine::InjectedFault;
 use oxifabric_types::{Errno, PeerId};
 
 use super::TcpLink;
-use crate::peer::Lane;
+use crate::peer::ConnState;
 
 impl TcpLink {
     /// As [`oxifabric_engine::Link::inject_fault`].
@@ -15,7 +15,7 @@ impl TcpLink {
         let Some(peer) = self.peers.get_mut(id) else {
             return false;
         };
-        let Lane::Ready(conn) = &mut peer.lane else {
+        let ConnState::Ready(conn) = &mut peer.state else {
             return false;
         };
         match how {

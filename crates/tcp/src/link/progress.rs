@@ -8,7 +8,7 @@ use oxifabric_types::{Errno, Instant, PeerId};
 
 use super::{Key, TcpLink};
 use crate::conn::Broken;
-use crate::peer::{Lane, Pause, UNKNOWN};
+use crate::peer::{ConnState, Pause, UNKNOWN};
 use crate::rx::{self, Fault, Progress};
 use crate::sys::{self, Event};
 
@@ -44,7 +44,7 @@ impl TcpLink {
             || self.blocked > 0
             || self.ready.is_empty()
             || !self.dialing.is_empty()
-            || !self.visitors.is_empty();
+            || !self.pending.is_empty();
         if !direct || expected || self.ticks.is_multiple_of(VISIT_EVERY) {
             events += self.visit(direct, sink);
         }
@@ -72,7 +72,7 @@ impl TcpLink {
         let Some(peer) = self.peers.get_mut(id) else {
             return 0;
         };
-        let Lane::Ready(conn) = &mut peer.lane else {
+        let ConnState::Ready(conn) = &mut peer.state else {
             return 0;
         };
         if conn.stalled() {
@@ -97,7 +97,7 @@ impl TcpLink {
             return progress.events + 1;
         }
         if let Some(peer) = self.peers.get_mut(id)
-            && let Lane::Ready(conn) = &mut peer.lane
+            && let ConnState::Ready(conn) = &mut peer.state
             && let Err(Broken(error)) = conn.flush()
         {
             self.end(id, sys::errno_of(&error), "sending failed", sink);
@@ -126,7 +126,7 @@ impl TcpLink {
         let Some(peer) = self.peers.get_mut(id) else {
             return 0;
         };
-        let Lane::Ready(conn) = &mut peer.lane else {
+        let ConnState::Ready(conn) = &mut peer.state else {
             return 0;
         };
         let progress = conn.retry(id, sink);
@@ -149,7 +149,7 @@ impl TcpLink {
     fn happened(&mut self, event: &Event, direct: bool, sink: &mut impl Sink) -> usize {
         match Key::unpack(event.key) {
             Key::Listener => {
-                self.open_door(sink);
+                self.accept_pending(sink);
                 1
             }
             Key::Timer => {
@@ -157,7 +157,7 @@ impl TcpLink {
                 self.timer_at = None;
                 0
             }
-            Key::Visitor(serial) => {
+            Key::PendingConn(serial) => {
                 self.hear_visitor(serial, sink);
                 1
             }
@@ -169,9 +169,9 @@ impl TcpLink {
                     // Of a connection that ended while the list was worked through.
                     return 0;
                 }
-                match peer.lane {
-                    Lane::Ready(_) => self.happened_to(id, event, direct, sink),
-                    Lane::Dialing(_) => {
+                match peer.state {
+                    ConnState::Ready(_) => self.happened_to(id, event, direct, sink),
+                    ConnState::Dialing(_) => {
                         self.dial_on(id, sink);
                         1
                     }
@@ -195,7 +195,7 @@ impl TcpLink {
         let Some(peer) = self.peers.get(id) else {
             return events;
         };
-        let Lane::Ready(conn) = &peer.lane else {
+        let ConnState::Ready(conn) = &peer.state else {
             return events;
         };
         if event.broken && conn.stalled() {
@@ -220,7 +220,7 @@ impl TcpLink {
         let Some(peer) = self.peers.get_mut(id) else {
             return 0;
         };
-        let Lane::Ready(conn) = &mut peer.lane else {
+        let ConnState::Ready(conn) = &mut peer.state else {
             return 0;
         };
         match conn.look_for_end() {
@@ -235,7 +235,7 @@ impl TcpLink {
         let Some(peer) = self.peers.get_mut(id) else {
             return 0;
         };
-        let Lane::Ready(conn) = &mut peer.lane else {
+        let ConnState::Ready(conn) = &mut peer.state else {
             return 0;
         };
         match conn.write(sink) {
@@ -258,7 +258,7 @@ impl TcpLink {
         let mut events = 0;
         while let Some(id) = self.owed.pop() {
             if let Some(peer) = self.peers.get_mut(id)
-                && let Lane::Ready(conn) = &peer.lane
+                && let ConnState::Ready(conn) = &peer.state
                 && !conn.blocked()
                 && std::mem::take(&mut peer.wanted)
             {
@@ -280,8 +280,8 @@ impl TcpLink {
                 let Some(peer) = self.peers.get_mut(*id) else {
                     continue;
                 };
-                if let Lane::Dialing(dial) = &mut peer.lane {
-                    let limit = if dial.inbox.is_some() {
+                if let ConnState::Dialing(dial) = &mut peer.state {
+                    let limit = if dial.reader.is_some() {
                         answered
                     } else {
                         reached
@@ -309,18 +309,19 @@ impl TcpLink {
     fn expire(&mut self, sink: &mut impl Sink) -> usize {
         let now = self.now;
         let mut events = 0;
-        while let Some(visitor) = self.visitors.expired(now) {
-            self.log(&format!("{}: connected but said nothing", visitor.from));
+        while let Some(pending) = self.pending.expired(now) {
+            self.log(&format!("{}: connected but said nothing", pending.from));
         }
-        if self.closed_until.is_some_and(|until| until <= now) {
-            self.closed_until = None;
-            self.watch_door(true);
+        if self.accept_paused_until.is_some_and(|until| until <= now) {
+            self.accept_paused_until = None;
+            self.watch_listener(true);
         }
         if !self.challenges.is_empty() {
             events += self.settle_challenges(sink);
         }
         for id in self.dialing.clone() {
-            let Some(&mut pause) = self.peers.get_mut(id).and_then(|peer| peer.lane.pause()) else {
+            let Some(&mut pause) = self.peers.get_mut(id).and_then(|peer| peer.state.pause())
+            else {
                 continue;
             };
             if pause.deadline.is_some_and(|deadline| deadline <= now) {
@@ -341,14 +342,14 @@ impl TcpLink {
         self.deadline = None;
         let dials: Vec<_> = self.dialing.clone();
         for id in dials {
-            if let Some(&mut pause) = self.peers.get_mut(id).and_then(|peer| peer.lane.pause()) {
+            if let Some(&mut pause) = self.peers.get_mut(id).and_then(|peer| peer.state.pause()) {
                 self.expect(pause.deadline);
                 self.expect(pause.until);
             }
         }
-        self.expect(self.visitors.deadline());
+        self.expect(self.pending.deadline());
         self.expect(self.next_look());
-        self.expect(self.closed_until);
+        self.expect(self.accept_paused_until);
         self.expect(self.audit_at);
         events
     }
@@ -365,7 +366,7 @@ impl TcpLink {
             let Some(peer) = self.peers.get_mut(*id) else {
                 continue;
             };
-            let Lane::Ready(conn) = &mut peer.lane else {
+            let ConnState::Ready(conn) = &mut peer.state else {
                 continue;
             };
             if conn.is_silent(self.now, self.params.user_timeout) {
@@ -396,7 +397,7 @@ impl TcpLink {
         let Some(peer) = self.peers.get_mut(id) else {
             return;
         };
-        if !matches!(peer.lane, Lane::Ready(_)) {
+        if !matches!(peer.state, ConnState::Ready(_)) {
             return;
         }
         peer.reason = Some(format!("connection with {}: {why}", peer.at));
@@ -410,10 +411,10 @@ impl TcpLink {
         let Some(peer) = self.peers.get_mut(id) else {
             return;
         };
-        if !matches!(peer.lane, Lane::Failed(..)) {
+        if !matches!(peer.state, ConnState::Failed(..)) {
             return;
         }
-        if let Lane::Failed(conn, errno) = peer.replace(Lane::Idle) {
+        if let ConnState::Failed(conn, errno) = peer.replace(ConnState::Idle) {
             if let Some(mut conn) = conn {
                 if peer.reason.is_none() {
                     let cause = errno.text().to_lowercase();
@@ -434,7 +435,7 @@ impl TcpLink {
     }
 }
 
-impl Lane {
+impl ConnState {
     /// Returns the dates of an attempt.
     fn pause(&mut self) -> Option<&mut Pause> {
         match self {

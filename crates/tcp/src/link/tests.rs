@@ -1,11 +1,11 @@
 //! Links over loopback: two or three endpoints in one thread, polled in turn. Time is what the tests say it is.
 
-mod crowd;
 mod endings;
 mod faults;
 mod identity;
 mod setup;
 mod transfer;
+mod unknown_peers;
 
 use std::collections::{HashSet, VecDeque};
 use std::net::{SocketAddr, TcpStream};
@@ -143,7 +143,7 @@ impl Node {
     /// An endpoint that speaks upstream's protocol only.
     fn plain(at: &str) -> Self {
         let mut node = Self::new(at);
-        node.link.card.names = false;
+        node.link.local_params.names = false;
         node
     }
 

@@ -17,13 +17,13 @@ use oxifabric_types::{Address, Errno, Info, Instant, PeerId};
 use oxifabric_wire::tcp::cm::{CmKind, DATA_MAX};
 use oxifabric_wire::tcp::{ByteOrder, Dialect};
 
-use super::listener::Caller;
-use crate::cm::{Inbox, Terms, compose};
+use super::listener::ConnRequest;
+use crate::cm::{CmReader, Negotiated, encode};
+use crate::coalescer::Coalescer;
 use crate::conn::Conn;
-use crate::gathering::Gathering;
 use crate::link::device::CLOCK_SLACK;
 use crate::link::dial::{advice, prepare, reachable};
-use crate::listen::{Said, listen_to};
+use crate::listen::{CmEvent, read_message};
 use crate::params::Params;
 use crate::peer::{UNKNOWN, limits};
 use crate::sys::{self, Connecting, Interest, Poller, Socket};
@@ -37,7 +37,7 @@ const TIMER: u64 = 1;
 #[derive(Debug)]
 pub struct TcpConnection {
     pub(super) params: &'static Params,
-    pub(super) stage: Stage,
+    pub(super) peer_state: PeerState,
     /// Its own address, and the peer's.
     name: SocketAddr,
     peer: Option<Address>,
@@ -47,7 +47,7 @@ pub struct TcpConnection {
     timer_at: Option<Instant>,
     pub(super) limits: Limits,
     /// What is posted now leaves together or at once.
-    pub(super) gathering: Gathering,
+    pub(super) coalescer: Coalescer,
     /// A post was answered with "again".
     pub(super) wanted: bool,
     /// The stalled frame is to be offered again.
@@ -67,7 +67,7 @@ pub struct TcpConnection {
 
 /// How far it is.
 #[derive(Debug)]
-pub(super) enum Stage {
+pub(super) enum PeerState {
     /// It has an address.
     Fresh(Socket),
     /// The peer has asked for it.
@@ -84,26 +84,26 @@ pub(super) enum Stage {
 #[derive(Debug)]
 pub(super) struct Dial {
     socket: Socket,
-    letter: Vec<u8>,
+    cm_message: Vec<u8>,
     /// Where the answer goes, once the request is sent.
-    inbox: Option<Inbox>,
+    reader: Option<CmReader>,
 }
 
 impl TcpConnection {
     /// A device that can connect from a socket's address.
     pub(crate) fn at(socket: Socket) -> Result<Self, Errno> {
         let name = socket.local().map_err(|error| sys::errno_of(&error))?;
-        Self::new(Stage::Fresh(socket), name, None)
+        Self::new(PeerState::Fresh(socket), name, None)
     }
 
     /// A device that can accept a request.
-    pub(crate) fn invited(caller: Caller) -> Result<Self, Errno> {
+    pub(crate) fn invited(caller: ConnRequest) -> Result<Self, Errno> {
         let peer = Address::Inet(caller.from);
-        let stage = Stage::Invited(caller.socket, caller.order);
-        Self::new(stage, caller.local, Some(peer))
+        let peer_state = PeerState::Invited(caller.socket, caller.order);
+        Self::new(peer_state, caller.local, Some(peer))
     }
 
-    fn new(stage: Stage, name: SocketAddr, peer: Option<Address>) -> Result<Self, Errno> {
+    fn new(peer_state: PeerState, name: SocketAddr, peer: Option<Address>) -> Result<Self, Errno> {
         let poller = Poller::open().map_err(|error| sys::errno_of(&error))?;
         let timer = Timer::open().map_err(|error| sys::errno_of(&error))?;
         poller
@@ -112,8 +112,8 @@ impl TcpConnection {
         let params = Params::read();
         Ok(Self {
             params,
-            gathering: Gathering::new(params.gather),
-            stage,
+            coalescer: Coalescer::new(params.gather),
+            peer_state,
             name,
             peer,
             poller,
@@ -152,21 +152,21 @@ impl TcpConnection {
         if !happened.iter().any(|event| event.key == SOCKET) {
             return 0;
         }
-        let Stage::Dialing(dial) = &mut self.stage else {
+        let PeerState::Dialing(dial) = &mut self.peer_state else {
             return 0;
         };
-        let Some(inbox) = &mut dial.inbox else {
+        let Some(reader) = &mut dial.reader else {
             let sent = dial.socket.take_error().and_then(|()| self.request());
             if let Err(error) = sent {
                 self.dial_failed(sys::errno_of(&error), Box::default());
             }
             return 1;
         };
-        match listen_to(&dial.socket, inbox) {
-            Said::Whole => self.answered(),
-            Said::Nothing => return 0,
-            Said::Gone { .. } => self.dial_failed(Errno::CONNRESET, Box::default()),
-            Said::Nonsense(_) | Said::Message(_) => {
+        match read_message(&dial.socket, reader) {
+            CmEvent::Whole => self.answered(),
+            CmEvent::Nothing => return 0,
+            CmEvent::Closed { .. } => self.dial_failed(Errno::CONNRESET, Box::default()),
+            CmEvent::Malformed(_) | CmEvent::Message(_) => {
                 self.dial_failed(Errno::PROTO, Box::default());
             }
         }
@@ -175,28 +175,29 @@ impl TcpConnection {
 
     /// Sends our request over a fresh connection.
     fn request(&mut self) -> io::Result<()> {
-        let Stage::Dialing(dial) = &mut self.stage else {
+        let PeerState::Dialing(dial) = &mut self.peer_state else {
             return Ok(());
         };
-        dial.inbox = Some(Inbox::new());
+        dial.reader = Some(CmReader::new());
         // The host has answered. Whoever listens there accepts when it likes.
         self.undated = true;
         // Without the bound the kernel alone says when a host counts as gone.
         let _ = dial.socket.answered_within(self.params.user_timeout);
-        send_whole(&dial.socket, &dial.letter)?;
+        send_whole(&dial.socket, &dial.cm_message)?;
         self.poller.change(dial.socket.fd(), SOCKET, Interest::READ)
     }
 
     /// Reads the peer's answer.
     fn answered(&mut self) {
-        let Stage::Dialing(dial) = std::mem::replace(&mut self.stage, Stage::Over) else {
+        let PeerState::Dialing(dial) = std::mem::replace(&mut self.peer_state, PeerState::Over)
+        else {
             return;
         };
-        let Some(inbox) = dial.inbox else {
+        let Some(reader) = dial.reader else {
             return;
         };
-        let data = Box::from(inbox.data());
-        match inbox.header().map(|header| (header.kind, header.order)) {
+        let data = Box::from(reader.data());
+        match reader.header().map(|header| (header.kind, header.order)) {
             Ok((CmKind::Response, order)) => {
                 // From here on a peer that does not read for a while is no dead one.
                 let _ = dial.socket.answered_within(Duration::ZERO);
@@ -209,7 +210,7 @@ impl TcpConnection {
 
     /// Takes the connection into use. Its socket is watched already.
     fn establish(&mut self, socket: Socket, order: ByteOrder, data: Box<[u8]>) {
-        let terms = Terms {
+        let negotiated = Negotiated {
             dialect: Dialect {
                 order,
                 named: false,
@@ -222,10 +223,10 @@ impl TcpConnection {
         if let Ok(name) = socket.local() {
             self.name = name;
         }
-        self.limits = limits(&terms, self.params.max_saved_size);
-        let mut conn = Box::new(Conn::new(socket, terms));
+        self.limits = limits(&negotiated, self.params.max_saved_size);
+        let mut conn = Box::new(Conn::new(socket, negotiated));
         conn.interest = Interest::READ;
-        self.stage = Stage::Ready(conn);
+        self.peer_state = PeerState::Ready(conn);
         self.deadline = None;
         self.events.push_back(ConnectionEvent::Connected(data));
     }
@@ -244,7 +245,7 @@ impl TcpConnection {
         let reason = format!("connect to {peer} from {from}: {cause}; {advice}");
         log::info!("tcp", EpCtrl, "{reason}");
         self.reason = Some(reason);
-        self.stage = Stage::Over;
+        self.peer_state = PeerState::Over;
         self.failed = Some((None, why));
         self.undated = false;
         self.deadline = None;
@@ -253,7 +254,7 @@ impl TcpConnection {
 
     /// Ends the connection in use; the sink hears of it at the next poll.
     pub(super) fn end(&mut self, why: Errno, reason: &str) {
-        if let Stage::Ready(conn) = std::mem::replace(&mut self.stage, Stage::Over) {
+        if let PeerState::Ready(conn) = std::mem::replace(&mut self.peer_state, PeerState::Over) {
             if let Some(peer) = &self.peer {
                 self.reason = Some(format!("connection with {peer}: {reason}"));
             }
@@ -265,7 +266,8 @@ impl TcpConnection {
 
     /// Sets the deadline of an attempt that has come a step further since the last poll.
     pub(super) fn set_date(&mut self, now: Instant) {
-        let is_asked = matches!(&self.stage, Stage::Dialing(dial) if dial.inbox.is_some());
+        let is_asked =
+            matches!(&self.peer_state, PeerState::Dialing(dial) if dial.reader.is_some());
         let limit = match is_asked {
             true => self.params.answer_timeout,
             false => Some(self.params.connect_timeout),
@@ -313,7 +315,7 @@ impl Connection for TcpConnection {
         if at.is_ipv4() != self.name.is_ipv4() || at.port() == 0 || data.len() > DATA_MAX {
             return Err(Errno::INVAL);
         }
-        let Stage::Fresh(socket) = &self.stage else {
+        let PeerState::Fresh(socket) = &self.peer_state else {
             return Err(Errno::INVAL);
         };
         self.mark(socket);
@@ -325,11 +327,11 @@ impl Connection for TcpConnection {
             })
             .map_err(|error| sys::errno_of(&error));
         // A socket that failed to connect is of no use any more, but the application may ask for its name.
-        if let Stage::Fresh(socket) = std::mem::replace(&mut self.stage, Stage::Over) {
-            self.stage = Stage::Dialing(Dial {
+        if let PeerState::Fresh(socket) = std::mem::replace(&mut self.peer_state, PeerState::Over) {
+            self.peer_state = PeerState::Dialing(Dial {
                 socket,
-                letter: compose(CmKind::Request, data),
-                inbox: None,
+                cm_message: encode(CmKind::Request, data),
+                reader: None,
             });
         }
         self.peer = Some(to.clone());
@@ -347,14 +349,16 @@ impl Connection for TcpConnection {
     }
 
     fn accept(&mut self, data: &[u8]) -> Result<(), Errno> {
-        if data.len() > DATA_MAX || !matches!(self.stage, Stage::Invited(..)) {
+        if data.len() > DATA_MAX || !matches!(self.peer_state, PeerState::Invited(..)) {
             return Err(Errno::INVAL);
         }
-        let Stage::Invited(socket, order) = std::mem::replace(&mut self.stage, Stage::Over) else {
+        let PeerState::Invited(socket, order) =
+            std::mem::replace(&mut self.peer_state, PeerState::Over)
+        else {
             return Err(Errno::INVAL);
         };
         self.mark(&socket);
-        send_whole(&socket, &compose(CmKind::Response, data))
+        send_whole(&socket, &encode(CmKind::Response, data))
             .and_then(|()| self.poller.add(socket.fd(), SOCKET, Interest::READ))
             .map_err(|error| sys::errno_of(&error))?;
         self.establish(socket, order, Box::default());
@@ -362,12 +366,12 @@ impl Connection for TcpConnection {
     }
 
     fn shutdown(&mut self) -> Result<(), Errno> {
-        match &self.stage {
-            Stage::Fresh(_) => return Err(Errno::NOTCONN),
-            Stage::Over => {}
-            Stage::Ready(_) => self.end(Errno::CANCELED, "it was shut down"),
-            Stage::Dialing(_) | Stage::Invited(..) => {
-                self.stage = Stage::Over;
+        match &self.peer_state {
+            PeerState::Fresh(_) => return Err(Errno::NOTCONN),
+            PeerState::Over => {}
+            PeerState::Ready(_) => self.end(Errno::CANCELED, "it was shut down"),
+            PeerState::Dialing(_) | PeerState::Invited(..) => {
+                self.peer_state = PeerState::Over;
                 self.failed = Some((None, Errno::CANCELED));
                 self.undated = false;
                 self.deadline = None;
@@ -378,18 +382,18 @@ impl Connection for TcpConnection {
     }
 
     fn peer_name(&self) -> Result<Address, Errno> {
-        match (&self.stage, &self.peer) {
-            (Stage::Ready(_) | Stage::Invited(..), Some(peer)) => Ok(peer.clone()),
+        match (&self.peer_state, &self.peer) {
+            (PeerState::Ready(_) | PeerState::Invited(..), Some(peer)) => Ok(peer.clone()),
             _ => Err(Errno::NOTCONN),
         }
     }
 
     fn socket(&self) -> Result<RawFd, Errno> {
-        match &self.stage {
-            Stage::Fresh(socket) | Stage::Invited(socket, _) => Ok(socket.fd()),
-            Stage::Dialing(dial) => Ok(dial.socket.fd()),
-            Stage::Ready(conn) => Ok(conn.socket.fd()),
-            Stage::Over => Err(Errno::NOTCONN),
+        match &self.peer_state {
+            PeerState::Fresh(socket) | PeerState::Invited(socket, _) => Ok(socket.fd()),
+            PeerState::Dialing(dial) => Ok(dial.socket.fd()),
+            PeerState::Ready(conn) => Ok(conn.socket.fd()),
+            PeerState::Over => Err(Errno::NOTCONN),
         }
     }
 
@@ -421,12 +425,12 @@ impl Device for TcpConnection {
         let Address::Inet(at) = name else {
             return Err(Errno::INVAL);
         };
-        if !matches!(self.stage, Stage::Fresh(_)) {
+        if !matches!(self.peer_state, PeerState::Fresh(_)) {
             return Err(Errno::OPBADSTATE);
         }
         let socket = bound(&at).map_err(|error| sys::errno_of(&error))?;
         self.name = socket.local().map_err(|error| sys::errno_of(&error))?;
-        self.stage = Stage::Fresh(socket);
+        self.peer_state = PeerState::Fresh(socket);
         Ok(())
     }
 
@@ -446,17 +450,17 @@ impl Device for TcpConnection {
         if self.failed.is_some() || self.resumed || self.undated || !self.events.is_empty() {
             return false;
         }
-        self.gathering.rest();
+        self.coalescer.rest();
         self.set_timer(self.now);
         true
     }
 
     fn idle(&self) -> bool {
-        !matches!(&self.stage, Stage::Ready(conn) if conn.blocked() || conn.holds_back())
+        !matches!(&self.peer_state, PeerState::Ready(conn) if conn.blocked() || conn.holds_back())
     }
 
     fn holds_back(&self) -> bool {
-        matches!(&self.stage, Stage::Ready(conn) if conn.holds_back() && !conn.blocked())
+        matches!(&self.peer_state, PeerState::Ready(conn) if conn.holds_back() && !conn.blocked())
     }
 
     fn reason(&self, _peer: PeerId) -> Option<String> {
@@ -466,7 +470,7 @@ impl Device for TcpConnection {
 
 impl Drop for TcpConnection {
     fn drop(&mut self) {
-        if let Stage::Ready(conn) = std::mem::replace(&mut self.stage, Stage::Over) {
+        if let PeerState::Ready(conn) = std::mem::replace(&mut self.peer_state, PeerState::Over) {
             conn.close();
         }
     }
@@ -489,9 +493,9 @@ fn bound(at: &SocketAddr) -> io::Result<Socket> {
 }
 
 /// Sends a connection message: a socket that carried nothing yet takes it whole, or something is wrong with it.
-pub(super) fn send_whole(socket: &Socket, letter: &[u8]) -> io::Result<()> {
-    match socket.send(letter)? {
-        count if count == letter.len() => Ok(()),
+pub(super) fn send_whole(socket: &Socket, cm_message: &[u8]) -> io::Result<()> {
+    match socket.send(cm_message)? {
+        count if count == cm_message.len() => Ok(()),
         _ => Err(io::ErrorKind::WriteZero.into()),
     }
 }

@@ -10,7 +10,7 @@ use oxifabric_engine::{
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Instant, PeerId};
 
-use super::connection::{SOCKET, Stage, TcpConnection};
+use super::connection::{PeerState, SOCKET, TcpConnection};
 use crate::conn::Broken;
 use crate::rx::{self, Fault, Progress};
 use crate::sys;
@@ -22,10 +22,10 @@ impl Link for TcpConnection {
 
     #[inline]
     fn post(&mut self, _: PeerId, frame: Frame<'_>, token: TxToken) -> Result<Posted, PostError> {
-        let Stage::Ready(conn) = &mut self.stage else {
+        let PeerState::Ready(conn) = &mut self.peer_state else {
             return Err(self.refuse());
         };
-        let more = frame.more || self.gathering.gathers(&mut conn.turn);
+        let more = frame.more || self.coalescer.coalesces(&mut conn.turn);
         match conn.post(&frame, token, more) {
             Ok(Ok(posted)) => {
                 if conn.blocked() {
@@ -52,8 +52,8 @@ impl Link for TcpConnection {
     }
 
     fn flush(&mut self) {
-        self.gathering.end();
-        let Stage::Ready(conn) = &mut self.stage else {
+        self.coalescer.end();
+        let PeerState::Ready(conn) = &mut self.peer_state else {
             return;
         };
         match conn.flush() {
@@ -66,13 +66,13 @@ impl Link for TcpConnection {
     #[inline]
     fn poll(&mut self, now: Instant, sink: &mut impl Sink) -> usize {
         self.set_now(now);
-        self.gathering.begin();
+        self.coalescer.begin();
         let mut events = 0;
         if self.resumed {
             events += self.retry(sink);
         }
-        match &mut self.stage {
-            Stage::Ready(conn) => {
+        match &mut self.peer_state {
+            PeerState::Ready(conn) => {
                 if conn.stalled() {
                     let found = conn.look_for_end();
                     events += self.note_end(found);
@@ -86,12 +86,14 @@ impl Link for TcpConnection {
                 events += self.write(sink);
                 self.look_after_deliveries(now);
             }
-            Stage::Dialing(_) => {
+            PeerState::Dialing(_) => {
                 events += self.dial_on();
                 if self.undated {
                     self.set_date(now);
                 }
-                if matches!(self.stage, Stage::Ready(_)) && std::mem::take(&mut self.wanted) {
+                if matches!(self.peer_state, PeerState::Ready(_))
+                    && std::mem::take(&mut self.wanted)
+                {
                     sink.writable(THE_PEER);
                 }
             }
@@ -117,7 +119,7 @@ impl Link for TcpConnection {
     }
 
     fn inject_fault(&mut self, _: PeerId, how: InjectedFault) -> bool {
-        if !matches!(self.stage, Stage::Ready(_)) {
+        if !matches!(self.peer_state, PeerState::Ready(_)) {
             return false;
         }
         match how {
@@ -138,7 +140,11 @@ impl TcpConnection {
     /// Answers a post without a connection.
     #[cold]
     fn refuse(&mut self) -> PostError {
-        if matches!(self.stage, Stage::Dialing(_) | Stage::Invited(..)) || self.failed.is_some() {
+        if matches!(
+            self.peer_state,
+            PeerState::Dialing(_) | PeerState::Invited(..)
+        ) || self.failed.is_some()
+        {
             self.wanted = true;
             return PostError::Again;
         }
@@ -149,7 +155,7 @@ impl TcpConnection {
     #[cold]
     fn retry(&mut self, sink: &mut impl Sink) -> usize {
         self.resumed = false;
-        let Stage::Ready(conn) = &mut self.stage else {
+        let PeerState::Ready(conn) = &mut self.peer_state else {
             return 0;
         };
         let progress = conn.retry(THE_PEER, sink);
@@ -197,7 +203,7 @@ impl TcpConnection {
     /// Goes on sending where the socket was full.
     #[inline]
     fn write(&mut self, sink: &mut impl Sink) -> usize {
-        let Stage::Ready(conn) = &mut self.stage else {
+        let PeerState::Ready(conn) = &mut self.peer_state else {
             return 0;
         };
         let mut events = 0;
@@ -224,7 +230,7 @@ impl TcpConnection {
 
     /// Makes the poller wait for what the connection waits for.
     fn watch(&mut self) {
-        let Stage::Ready(conn) = &mut self.stage else {
+        let PeerState::Ready(conn) = &mut self.peer_state else {
             return;
         };
         let wanted = conn.wanted();
@@ -243,7 +249,7 @@ impl TcpConnection {
         let timeout = self.params.user_timeout;
         if self.deadline.is_none()
             && timeout > Duration::ZERO
-            && matches!(&self.stage, Stage::Ready(conn) if conn.unconfirmed)
+            && matches!(&self.peer_state, PeerState::Ready(conn) if conn.unconfirmed)
         {
             self.deadline = Some(now.after(timeout / 4));
         }
@@ -253,9 +259,9 @@ impl TcpConnection {
     #[cold]
     fn expire(&mut self, now: Instant) {
         self.clear_date();
-        let silent = match &mut self.stage {
-            Stage::Dialing(_) => return self.dial_failed(Errno::TIMEDOUT, Box::default()),
-            Stage::Ready(conn) => conn.is_silent(now, self.params.user_timeout),
+        let silent = match &mut self.peer_state {
+            PeerState::Dialing(_) => return self.dial_failed(Errno::TIMEDOUT, Box::default()),
+            PeerState::Ready(conn) => conn.is_silent(now, self.params.user_timeout),
             _ => false,
         };
         if silent {

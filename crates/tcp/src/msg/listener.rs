@@ -15,11 +15,11 @@ use oxifabric_wire::tcp::ByteOrder;
 use oxifabric_wire::tcp::cm::CmKind;
 
 use super::connection::send_whole;
-use crate::cm::compose;
+use crate::cm::encode;
 use crate::link::admit::gone_already;
 use crate::link::device::CLOCK_SLACK;
 use crate::link::dial::prepare;
-use crate::listen::{Listener, Said, Visitor, Visitors, listen_to};
+use crate::listen::{CmEvent, Listener, PendingConn, PendingConns, read_message};
 use crate::params::Params;
 use crate::sys::{self, Event, Interest, Poller, Socket};
 
@@ -27,12 +27,12 @@ use crate::sys::{self, Event, Interest, Poller, Socket};
 const PER_POLL: usize = 32;
 
 /// How long nobody is let in when the system has no descriptors left.
-const CLOSED: Duration = Duration::from_millis(100);
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 
 /// The poller's keys: those of visitors follow.
-const DOOR: u64 = 0;
+const LISTENER: u64 = 0;
 const TIMER: u64 = 1;
-const VISITORS: u64 = 2;
+const PENDING: u64 = 2;
 
 /// A listener of connected endpoints.
 #[derive(Debug)]
@@ -45,18 +45,18 @@ pub struct TcpListener {
     poller: Poller,
     timer: Timer,
     /// Those who have not asked for anything yet; they take no room of those who have.
-    visitors: Visitors,
+    pending: PendingConns,
     /// Those who asked when there was no room.
-    queue: VecDeque<Incoming<Caller>>,
+    queue: VecDeque<Incoming<ConnRequest>>,
     /// Since the system has no descriptors left, nobody is let in until then.
-    closed_until: Option<Instant>,
+    accept_paused_until: Option<Instant>,
     events: Vec<Event>,
     now: Instant,
 }
 
 /// Somebody who has asked for a connection.
 #[derive(Debug)]
-pub struct Caller {
+pub struct ConnRequest {
     pub(super) socket: Socket,
     pub(super) from: SocketAddr,
     pub(super) local: SocketAddr,
@@ -74,37 +74,37 @@ impl TcpListener {
     }
 
     /// Lets those in who wait at the door, until there are more requests than room.
-    fn open_door(&mut self, room: usize) {
+    fn accept_pending(&mut self, room: usize) {
         for _ in 0..PER_POLL {
             if self.queue.len() >= room {
                 return;
             }
             match self.listener.socket().accept() {
-                Ok((socket, from)) => self.let_in(socket, from),
+                Ok((socket, from)) => self.accept_one(socket, from),
                 Err(error) if gone_already(&error) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(_) => return self.turn_away(),
+                Err(_) => return self.refuse_waiting(),
             }
         }
     }
 
     /// There are no descriptors left. Where there is not even one to refuse callers with, the listener would stay readable and keep
     /// a sleeping caller awake.
-    fn turn_away(&mut self) {
-        let (_, goes_on) = self.listener.turn_away();
+    fn refuse_waiting(&mut self) {
+        let (_, goes_on) = self.listener.refuse_waiting();
         if !goes_on {
-            self.closed_until = Some(self.now.after(CLOSED));
-            self.watch_door(false);
+            self.accept_paused_until = Some(self.now.after(ACCEPT_BACKOFF));
+            self.watch_listener(false);
         }
     }
 
     /// Returns how many are inside and have not asked for anything.
     #[cfg(test)]
-    pub(super) fn visitors(&self) -> usize {
-        self.visitors.len()
+    pub(super) fn pending(&self) -> usize {
+        self.pending.len()
     }
 
-    fn watch_door(&mut self, open: bool) {
+    fn watch_listener(&mut self, open: bool) {
         if self.open == open {
             return;
         }
@@ -116,64 +116,64 @@ impl TcpListener {
         };
         let fd = self.listener.socket().fd();
         // It can fail only for want of memory; then the door stays as it is.
-        let _ = self.poller.change(fd, DOOR, interest);
+        let _ = self.poller.change(fd, LISTENER, interest);
     }
 
-    fn let_in(&mut self, socket: Socket, from: SocketAddr) {
+    fn accept_one(&mut self, socket: Socket, from: SocketAddr) {
         if prepare(self.params, &socket).is_err() {
             return;
         }
         let deadline = self.now.after(self.params.connect_timeout);
         let fd = socket.fd();
-        let serial = self.visitors.enter(socket, from, deadline);
-        let key = VISITORS + u64::from(serial);
+        let serial = self.pending.add(socket, from, deadline);
+        let key = PENDING + u64::from(serial);
         if self.poller.add(fd, key, Interest::READ).is_err() {
-            self.visitors.leave(serial);
+            self.pending.remove(serial);
             return;
         }
         // The request usually arrived together with the connection.
-        self.hear(serial);
+        self.read_pending(serial);
     }
 
     /// Reads what a visitor says, and queues it when it is complete.
-    fn hear(&mut self, serial: u32) {
-        let Some(visitor) = self.visitors.get(serial) else {
+    fn read_pending(&mut self, serial: u32) {
+        let Some(pending) = self.pending.get(serial) else {
             return;
         };
-        let said = listen_to(&visitor.socket, &mut visitor.inbox);
-        if matches!(said, Said::Nothing) {
+        let event = read_message(&pending.socket, &mut pending.reader);
+        if matches!(event, CmEvent::Nothing) {
             return;
         }
-        let Some(visitor) = self.visitors.leave(serial) else {
+        let Some(pending) = self.pending.remove(serial) else {
             return;
         };
-        let header = visitor.inbox.header();
-        match (said, header) {
-            (Said::Whole, Ok(header)) if header.kind == CmKind::Request => {
-                let incoming = self.pass_on(visitor, header.order);
+        let header = pending.reader.header();
+        match (event, header) {
+            (CmEvent::Whole, Ok(header)) if header.kind == CmKind::Request => {
+                let incoming = self.pass_on(pending, header.order);
                 self.queue.extend(incoming);
             }
-            (Said::Whole, Ok(header)) => {
-                say(&visitor, &format!("it starts with a {:?}", header.kind));
+            (CmEvent::Whole, Ok(header)) => {
+                say(&pending, &format!("it starts with a {:?}", header.kind));
             }
-            (Said::Nonsense(why), _) => say(&visitor, &why.to_string()),
-            (Said::Gone { within: true }, _) => say(&visitor, "it broke off"),
+            (CmEvent::Malformed(why), _) => say(&pending, &why.to_string()),
+            (CmEvent::Closed { within: true }, _) => say(&pending, "it broke off"),
             // Whoever leaves without a word has asked for nothing.
             _ => {}
         }
     }
 
-    fn pass_on(&self, visitor: Visitor, order: ByteOrder) -> Option<Incoming<Caller>> {
-        let local = visitor.socket.local().ok()?;
+    fn pass_on(&self, pending: PendingConn, order: ByteOrder) -> Option<Incoming<ConnRequest>> {
+        let local = pending.socket.local().ok()?;
         // From here on it is watched by whoever answers.
-        self.poller.remove(visitor.socket.fd()).ok()?;
+        self.poller.remove(pending.socket.fd()).ok()?;
         Some(Incoming {
             local: Address::Inet(local),
-            from: Address::Inet(visitor.from),
-            data: visitor.inbox.data().into(),
-            request: Caller {
-                socket: visitor.socket,
-                from: visitor.from,
+            from: Address::Inet(pending.from),
+            data: pending.reader.data().into(),
+            request: ConnRequest {
+                socket: pending.socket,
+                from: pending.from,
                 local,
                 order,
             },
@@ -181,16 +181,19 @@ impl TcpListener {
     }
 
     fn expire(&mut self) {
-        while let Some(visitor) = self.visitors.expired(self.now) {
-            say(&visitor, "it said nothing");
+        while let Some(pending) = self.pending.expired(self.now) {
+            say(&pending, "it said nothing");
         }
-        if self.closed_until.is_some_and(|until| until <= self.now) {
-            self.closed_until = None;
+        if self
+            .accept_paused_until
+            .is_some_and(|until| until <= self.now)
+        {
+            self.accept_paused_until = None;
         }
     }
 
     fn deadline(&self) -> Option<Instant> {
-        [self.visitors.deadline(), self.closed_until]
+        [self.pending.deadline(), self.accept_paused_until]
             .into_iter()
             .flatten()
             .min()
@@ -198,7 +201,7 @@ impl TcpListener {
 }
 
 impl connection::Listener for TcpListener {
-    type Request = Caller;
+    type Request = ConnRequest;
 
     fn open(info: &Info) -> Result<Self, Errno> {
         let params = Params::read();
@@ -220,9 +223,9 @@ impl connection::Listener for TcpListener {
             open: false,
             poller,
             timer,
-            visitors: Visitors::new(),
+            pending: PendingConns::new(),
             queue: VecDeque::new(),
-            closed_until: None,
+            accept_paused_until: None,
             events: Vec::new(),
             now: Instant::default(),
         })
@@ -251,31 +254,36 @@ impl connection::Listener for TcpListener {
         let fd = self.listener.socket().fd();
         self.listener
             .listen()
-            .and_then(|()| self.poller.add(fd, DOOR, Interest::READ))
+            .and_then(|()| self.poller.add(fd, LISTENER, Interest::READ))
             .map_err(|error| sys::errno_of(&error))?;
         self.listening = true;
         self.open = true;
         Ok(())
     }
 
-    fn poll(&mut self, now: Instant, room: usize, requests: &mut Vec<Incoming<Caller>>) -> usize {
+    fn poll(
+        &mut self,
+        now: Instant,
+        room: usize,
+        requests: &mut Vec<Incoming<ConnRequest>>,
+    ) -> usize {
         self.now = now;
         self.expire();
         // Whoever is not let in waits in the operating system.
-        self.watch_door(room > self.queue.len() && self.closed_until.is_none());
+        self.watch_listener(room > self.queue.len() && self.accept_paused_until.is_none());
         let mut list = std::mem::take(&mut self.events);
         self.poller.visit(&mut list);
         for event in &list {
             match event.key {
-                DOOR => self.open_door(room),
+                LISTENER => self.accept_pending(room),
                 TIMER => self.timer.set(None),
-                visitor => self.hear((visitor - VISITORS) as u32),
+                pending => self.read_pending((pending - PENDING) as u32),
             }
         }
         let passed = room.min(self.queue.len());
         requests.extend(self.queue.drain(..passed));
         // A door that nobody goes through would keep a sleeping caller awake.
-        self.watch_door(passed < room && self.closed_until.is_none());
+        self.watch_listener(passed < room && self.accept_paused_until.is_none());
         let events = list.len();
         self.events = list;
         // Nobody may look before the next deadline has passed.
@@ -293,15 +301,15 @@ impl connection::Listener for TcpListener {
         true
     }
 
-    fn reject(caller: Caller, data: &[u8]) {
+    fn reject(caller: ConnRequest, data: &[u8]) {
         // A peer that cannot be told sees the end of the connection.
-        let _ = send_whole(&caller.socket, &compose(CmKind::Refusal, data));
+        let _ = send_whole(&caller.socket, &encode(CmKind::Refusal, data));
         caller.socket.shut_writing();
     }
 }
 
-fn say(visitor: &Visitor, what: &str) {
-    let from = visitor.from;
+fn say(pending: &PendingConn, what: &str) {
+    let from = pending.from;
     log::warn!(
         "tcp",
         EpCtrl,

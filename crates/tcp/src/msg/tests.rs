@@ -13,10 +13,10 @@ use oxifabric_mem::Iov;
 use oxifabric_types::{Address, Errno, Info, Instant};
 use oxifabric_wire::tcp::cm::{CmKind, HEADER_LEN};
 
-use super::listener::Caller;
+use super::listener::ConnRequest;
 use super::{TcpConnection, TcpListener};
 use crate::Tcp;
-use crate::cm::compose;
+use crate::cm::encode;
 use crate::link::tests::{Recorder, WATCHDOG, full_listener, message, pattern};
 use crate::params::Params;
 use crate::sys::testing::{type_of_service, wait_readable};
@@ -98,14 +98,14 @@ fn address(listener: &TcpListener) -> SocketAddr {
     }
 }
 
-fn poll(listener: &mut TcpListener, now: Instant) -> Vec<Incoming<Caller>> {
+fn poll(listener: &mut TcpListener, now: Instant) -> Vec<Incoming<ConnRequest>> {
     let mut requests = Vec::new();
     listener.poll(now, 1000, &mut requests);
     requests
 }
 
 /// Polls until a request comes, while the requester moves on too.
-fn request(listener: &mut TcpListener, requester: &mut End) -> Incoming<Caller> {
+fn request(listener: &mut TcpListener, requester: &mut End) -> Incoming<ConnRequest> {
     let start = Clock::now();
     loop {
         requester.poll();
@@ -288,7 +288,7 @@ fn an_attempt_whose_host_does_not_answer_ends_at_its_deadline() {
 fn answers_that_are_none_end_an_attempt() {
     for answer in [
         vec![0xff; HEADER_LEN],
-        compose(CmKind::Request, b"me too"),
+        encode(CmKind::Request, b"me too"),
         vec![3, 1, 255, 255, 0, 0, 0, 0]
             .into_iter()
             .chain([0; 24])
@@ -311,7 +311,7 @@ fn the_listener_drops_strangers_and_serves_on() {
     let mut strangers = Vec::new();
     for bytes in [
         b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".to_vec(),
-        compose(CmKind::Response, b"here I am"),
+        encode(CmKind::Response, b"here I am"),
         // Longer than data may be.
         [3, 0, 1, 1].into_iter().chain([0; 28]).collect(),
     ] {
@@ -347,9 +347,9 @@ fn requests_may_come_in_pieces() {
     let mut listener = listener();
     let mut stream = TcpStream::connect(address(&listener)).expect("it listens");
     stream.set_nodelay(true).expect("a TCP socket");
-    let letter = compose(CmKind::Request, &[7; 256]);
+    let cm_message = encode(CmKind::Request, &[7; 256]);
     let mut came = Vec::new();
-    for byte in &letter {
+    for byte in &cm_message {
         stream.write_all(&[*byte]).expect("it takes it");
         came.extend(poll(&mut listener, START));
     }
@@ -400,20 +400,20 @@ fn requests_beyond_the_room_wait_and_come_in_their_turn() {
     // Inside before they speak, so that all of them speak when there is room for one.
     let mut requests = Vec::new();
     let start = Clock::now();
-    while listener.visitors() < strangers.len() {
+    while listener.pending() < strangers.len() {
         listener.poll(START, 1, &mut requests);
         assert!(start.elapsed() < WATCHDOG, "they wait outside");
     }
     for (stream, number) in strangers.iter_mut().zip(0..) {
-        let letter = compose(CmKind::Request, &[number]);
-        stream.write_all(&letter).expect("it takes it");
+        let cm_message = encode(CmKind::Request, &[number]);
+        stream.write_all(&cm_message).expect("it takes it");
         assert!(wait_readable(listener.fd(), WATCHDOG.as_millis() as i32));
         listener.poll(START, 0, &mut requests);
         assert!(requests.is_empty());
     }
     for number in 0..4 {
         listener.poll(START, 1, &mut requests);
-        let came: Vec<Incoming<Caller>> = std::mem::take(&mut requests);
+        let came: Vec<Incoming<ConnRequest>> = std::mem::take(&mut requests);
         let [incoming] = came.as_slice() else {
             panic!("one request at a time, not {}", came.len());
         };
@@ -470,7 +470,7 @@ fn a_stalled_message_that_can_never_be_complete_ends_its_connection() {
     let mut listener = listener();
     let mut stream = TcpStream::connect(address(&listener)).expect("it listens");
     stream
-        .write_all(&compose(CmKind::Request, b""))
+        .write_all(&encode(CmKind::Request, b""))
         .expect("a fresh socket");
     let start = Clock::now();
     let incoming = loop {

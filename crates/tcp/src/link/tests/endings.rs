@@ -41,13 +41,14 @@ fn until(node: &mut Node, mut done: impl FnMut(&mut Node) -> bool) {
 impl Node {
     /// How many connections wait for room.
     fn blocked_readers(&self) -> usize {
-        let is_stalled = |peer: &&Peer| matches!(&peer.lane, Lane::Ready(conn) if conn.stalled());
+        let is_stalled =
+            |peer: &&Peer| matches!(&peer.state, ConnState::Ready(conn) if conn.stalled());
         self.link.peers.iter().filter(is_stalled).count()
     }
 
     /// How many of them have been found closed, and nothing is waited for any more.
     fn ended_readers(&self) -> usize {
-        let is_found = |peer: &&Peer| matches!(&peer.lane, Lane::Ready(conn) if conn.stalled() && conn.interest == Interest::default());
+        let is_found = |peer: &&Peer| matches!(&peer.state, ConnState::Ready(conn) if conn.stalled() && conn.interest == Interest::default());
         self.link.peers.iter().filter(is_found).count()
     }
 }

@@ -120,16 +120,16 @@ fn a_refused_frame_costs_the_connection() {
 #[test]
 fn silent_visitors_are_sent_away_in_time() {
     let mut a = Node::new(V4);
-    let mut visitor = TcpStream::connect(a.at()).expect("it listens");
+    let mut pending = TcpStream::connect(a.at()).expect("it listens");
     let start = Clock::now();
-    while a.link.visitors.is_empty() {
+    while a.link.pending.is_empty() {
         a.poll();
         assert!(start.elapsed() < WATCHDOG);
     }
     a.pass(a.link.params.connect_timeout + Duration::from_secs(1));
     a.poll();
-    assert!(a.link.visitors.is_empty());
-    assert_eq!(visitor.read(&mut [0; 1]).ok(), Some(0));
+    assert!(a.link.pending.is_empty());
+    assert_eq!(pending.read(&mut [0; 1]).ok(), Some(0));
 }
 
 /// Polls an hour later.
@@ -287,7 +287,7 @@ fn hostile_bytes_end_their_own_connection_only() {
         assert_eq!(b.pop().map(|(_, got)| got), Some(good));
     }
     drive(&mut a, &mut b, |_, b| {
-        b.link.visitors.is_empty() && b.link.ready.len() == 1
+        b.link.pending.is_empty() && b.link.ready.len() == 1
     });
     assert!(a.sink.down.is_empty());
 }

@@ -19,7 +19,7 @@ fn case() -> Case {
     let old: Vec<_> = b.link.peers.drain().collect();
     drop(b);
     let mut newcomer = Node::new(&at.to_string());
-    newcomer.link.card.pid ^= 1;
+    newcomer.link.local_params.pid ^= 1;
     let to_a = newcomer.link.peer(&name).expect("an address");
     Case {
         a,
@@ -59,8 +59,8 @@ fn a_live_connection_is_not_replaced_and_serves_on() {
     );
     assert!(case.a.sink.arrived.is_empty());
     // The first process still talks.
-    let conn = case.old.iter_mut().find_map(|peer| match &mut peer.lane {
-        crate::peer::Lane::Ready(conn) => Some(conn),
+    let conn = case.old.iter_mut().find_map(|peer| match &mut peer.state {
+        crate::peer::ConnState::Ready(conn) => Some(conn),
         _ => None,
     });
     let frame = Frame {
@@ -85,7 +85,7 @@ fn a_live_connection_is_not_replaced_and_serves_on() {
 fn a_dead_connection_is_replaced_by_the_process_that_comes_after() {
     let mut case = case();
     for peer in case.old.drain(..) {
-        if let crate::peer::Lane::Ready(conn) = peer.lane
+        if let crate::peer::ConnState::Ready(conn) = peer.state
             && !forget(&conn.socket)
         {
             println!("SKIP: without CAP_NET_ADMIN no socket vanishes unheard");

@@ -1,7 +1,7 @@
 //! Connections come about.
 
 use super::*;
-use crate::peer::Lane;
+use crate::peer::ConnState;
 use crate::sys::testing::wait_readable;
 
 #[test]
@@ -76,7 +76,7 @@ fn a_refused_request_is_made_again_if_nobody_calls_back() {
     // B believes that it is connecting to A, which never hears of it.
     b.link.dial(to_a, Default::default());
     let stuck = crate::sys::Socket::open(&a.at()).expect("a socket");
-    let Lane::Dialing(dial) = &mut b.link.peers.get_mut(to_a).expect("known").lane else {
+    let ConnState::Dialing(dial) = &mut b.link.peers.get_mut(to_a).expect("known").state else {
         panic!("it dials");
     };
     let theirs = std::mem::replace(&mut dial.socket, stuck);
@@ -87,8 +87,8 @@ fn a_refused_request_is_made_again_if_nobody_calls_back() {
     assert!(a.try_post(to_b, message(1, 0), &Iov::empty()).is_err());
     drive(&mut a, &mut b, |a, _| {
         matches!(
-            a.link.peers.get(to_b).map(|peer| &peer.lane),
-            Some(Lane::Paused(_))
+            a.link.peers.get(to_b).map(|peer| &peer.state),
+            Some(ConnState::Paused(_))
         )
     });
     b.link.fail_later(to_a, Errno::TIMEDOUT);
@@ -186,7 +186,7 @@ fn wildcard_endpoints_talk_and_settle_simultaneous_connections() {
 #[test]
 fn what_a_peer_says_of_its_firewall_is_over_with_its_connection() {
     let (mut a, mut b) = (Node::new(V4), Node::new(V4));
-    a.link.card.firewall = true;
+    a.link.local_params.firewall = true;
     let to_b = a.knows(&b);
     post(&mut a, &mut b, to_b, message(1, 0), &Iov::empty());
     drive(&mut a, &mut b, |_, b| b.pop().is_some());

@@ -332,8 +332,8 @@ fn foreign_byte_order_is_understood() {
     // Both ends of one connection are told that the other is foreign.
     let (mut a, mut b, to_b, to_a) = pair(V4);
     for (node, peer) in [(&mut a, to_b), (&mut b, to_a)] {
-        if let Lane::Ready(conn) = &mut node.link.peers.get_mut(peer).expect("known").lane {
-            conn.terms.dialect.order = oxifabric_wire::tcp::ByteOrder::Big;
+        if let ConnState::Ready(conn) = &mut node.link.peers.get_mut(peer).expect("known").state {
+            conn.negotiated.dialect.order = oxifabric_wire::tcp::ByteOrder::Big;
         }
     }
     let (body, bytes) = pattern(&[50_000], 10);

@@ -2,11 +2,11 @@
 //!
 //! A lone frame leaves at once. What is posted to the same peer behind it, before the endpoint is polled again, waits for that
 //! poll; and whatever a poll itself gives rise to leaves when the poll ends. Nothing waits while somebody sleeps until the
-//! endpoint has news. [`crate::reminder`] sees to it that nothing waits for long.
+//! endpoint has news. [`crate::flusher`] sees to it that nothing waits for long.
 
 /// What an endpoint knows of its own polls.
 #[derive(Debug)]
-pub(crate) struct Gathering {
+pub(crate) struct Coalescer {
     /// The application wants it (`FI_TCP_GATHER`).
     wanted: bool,
     /// Counts polls, from one.
@@ -17,7 +17,7 @@ pub(crate) struct Gathering {
     resting: bool,
 }
 
-impl Gathering {
+impl Coalescer {
     pub(crate) const fn new(wanted: bool) -> Self {
         Self {
             wanted,
@@ -54,7 +54,7 @@ impl Gathering {
 
     /// Tells whether a frame is held back. `last` is the turn in which something was posted to the same peer before.
     #[inline]
-    pub(crate) fn gathers(&self, last: &mut u32) -> bool {
+    pub(crate) fn coalesces(&self, last: &mut u32) -> bool {
         let follows = std::mem::replace(last, self.turn) == self.turn;
         self.wanted && (self.polling || (follows && !self.resting))
     }
@@ -66,46 +66,46 @@ mod tests {
 
     #[test]
     fn a_lone_frame_leaves_at_once_and_others_wait_for_the_poll() {
-        let mut gathering = Gathering::new(true);
+        let mut coalescer = Coalescer::new(true);
         let (mut a, mut b) = (0, 0);
-        assert!(!gathering.gathers(&mut a));
-        assert!(gathering.gathers(&mut a));
-        assert!(!gathering.gathers(&mut b), "another peer");
-        gathering.begin();
-        gathering.end();
-        assert!(!gathering.gathers(&mut a));
-        assert!(gathering.gathers(&mut a));
+        assert!(!coalescer.coalesces(&mut a));
+        assert!(coalescer.coalesces(&mut a));
+        assert!(!coalescer.coalesces(&mut b), "another peer");
+        coalescer.begin();
+        coalescer.end();
+        assert!(!coalescer.coalesces(&mut a));
+        assert!(coalescer.coalesces(&mut a));
     }
 
     #[test]
     fn what_a_poll_gives_rise_to_leaves_with_its_end() {
-        let mut gathering = Gathering::new(true);
-        gathering.begin();
-        assert!(gathering.gathers(&mut 0));
-        gathering.end();
-        assert!(!gathering.gathers(&mut 0));
+        let mut coalescer = Coalescer::new(true);
+        coalescer.begin();
+        assert!(coalescer.coalesces(&mut 0));
+        coalescer.end();
+        assert!(!coalescer.coalesces(&mut 0));
     }
 
     #[test]
     fn nothing_waits_while_somebody_sleeps() {
-        let mut gathering = Gathering::new(true);
+        let mut coalescer = Coalescer::new(true);
         let mut last = 0;
-        gathering.rest();
-        assert!(!gathering.gathers(&mut last));
-        assert!(!gathering.gathers(&mut last));
-        gathering.begin();
-        gathering.end();
-        assert!(!gathering.gathers(&mut last));
-        assert!(gathering.gathers(&mut last));
+        coalescer.rest();
+        assert!(!coalescer.coalesces(&mut last));
+        assert!(!coalescer.coalesces(&mut last));
+        coalescer.begin();
+        coalescer.end();
+        assert!(!coalescer.coalesces(&mut last));
+        assert!(coalescer.coalesces(&mut last));
     }
 
     #[test]
     fn nothing_waits_if_the_application_does_not_want_it() {
-        let mut gathering = Gathering::new(false);
+        let mut coalescer = Coalescer::new(false);
         let mut last = 0;
-        assert!(!gathering.gathers(&mut last));
-        assert!(!gathering.gathers(&mut last));
-        gathering.begin();
-        assert!(!gathering.gathers(&mut last));
+        assert!(!coalescer.coalesces(&mut last));
+        assert!(!coalescer.coalesces(&mut last));
+        coalescer.begin();
+        assert!(!coalescer.coalesces(&mut last));
     }
 }

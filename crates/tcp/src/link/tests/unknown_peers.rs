@@ -111,7 +111,7 @@ fn a_newcomer_is_refused_while_all_others_are_busy() {
         streams.push(stream);
     }
     let start = Clock::now();
-    let is_busy = |peer: &crate::peer::Peer| matches!(&peer.lane, crate::peer::Lane::Ready(conn) if !conn.is_at_rest());
+    let is_busy = |peer: &crate::peer::Peer| matches!(&peer.state, crate::peer::ConnState::Ready(conn) if !conn.is_at_rest());
     while node.link.peers.iter().filter(|peer| is_busy(peer)).count() < LIMIT {
         node.poll();
         assert!(start.elapsed() < WATCHDOG);
@@ -127,13 +127,13 @@ fn a_peer_whose_idle_connection_was_closed_comes_again_when_it_sends() {
     let to = honest.knows(&node);
     post(&mut honest, &mut node, to, message(1, 0), &Iov::empty());
     drive(&mut honest, &mut node, |_, node| node.pop().is_some());
-    let crowd: Vec<_> = (1..100).map(|port| visit(&mut node, port)).collect();
+    let unknown_peers: Vec<_> = (1..100).map(|port| visit(&mut node, port)).collect();
     drive(&mut honest, &mut node, |honest, _| {
         !honest.sink.down.is_empty()
     });
     post(&mut honest, &mut node, to, message(2, 0), &Iov::empty());
     drive(&mut honest, &mut node, |_, node| node.pop().is_some());
-    drop(crowd);
+    drop(unknown_peers);
 }
 
 #[test]

@@ -15,7 +15,7 @@ use oxifabric_types::{Errno, PeerId};
 
 use super::TcpLink;
 use crate::conn::Conn;
-use crate::peer::Lane;
+use crate::peer::ConnState;
 
 /// How many connections of peers that the application does not know an endpoint has at most. Each costs a descriptor, 24 KiB
 /// here for what is read ahead, and what the kernel holds for it.
@@ -144,9 +144,9 @@ impl TcpLink {
 
     fn candidates(&self, sink: &impl Sink) -> Vec<Candidate> {
         let involved = involved(sink);
-        let judge = |id: PeerId| {
+        let resolve_crossing = |id: PeerId| {
             let peer = self.peers.get(id)?;
-            let Lane::Ready(conn) = &peer.lane else {
+            let ConnState::Ready(conn) = &peer.state else {
                 return None;
             };
             let stand = match () {
@@ -157,14 +157,17 @@ impl TcpLink {
             let idle = conn.socket.idle();
             Some(Candidate { id, idle, stand })
         };
-        self.unknown().into_iter().filter_map(judge).collect()
+        self.unknown()
+            .into_iter()
+            .filter_map(resolve_crossing)
+            .collect()
     }
 
     /// Returns the peers with connections in use that the application has not named.
     fn unknown(&self) -> Vec<PeerId> {
         let is_unknown = |id: &PeerId| match self.peers.get(*id) {
             Some(peer) => {
-                !peer.named && !matches!(&peer.lane, Lane::Ready(conn) if conn.is_closing())
+                !peer.named && !matches!(&peer.state, ConnState::Ready(conn) if conn.is_closing())
             }
             None => false,
         };
@@ -185,7 +188,7 @@ impl TcpLink {
         let Some(peer) = self.peers.get_mut(id) else {
             return;
         };
-        if let Lane::Ready(conn) = &mut peer.lane {
+        if let ConnState::Ready(conn) = &mut peer.state {
             conn.begin_to_close();
             self.closing.push_back((id, peer.generation));
         }

@@ -14,15 +14,15 @@ use std::time::Duration;
 
 use oxifabric_core::{log, quiet_thread};
 
-use crate::outlet::Outlet;
+use crate::shared_tx::SharedTx;
 use crate::sys;
 
 /// The time between two looks.
 const INTERVAL: Duration = Duration::from_micros(500);
 
 static STATE: Mutex<State> = Mutex::new(State {
-    customers: 0,
-    minded: Vec::new(),
+    users: 0,
+    scheduled: Vec::new(),
     thread: None,
     runs: false,
     generation: 0,
@@ -36,8 +36,8 @@ static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 struct State {
     /// Connections, whether they hold frames back or not.
-    customers: usize,
-    minded: Vec<Weak<Outlet>>,
+    users: usize,
+    scheduled: Vec<Weak<SharedTx>>,
     /// The thread, until somebody has waited for its end.
     thread: Option<JoinHandle<()>>,
     /// It looks; otherwise it is about to end, or has.
@@ -48,30 +48,30 @@ struct State {
 
 /// A connection for whose life the thread may be needed.
 #[derive(Debug)]
-pub(crate) struct Customer {
+pub(crate) struct FlusherGuard {
     /// The process that it runs in: a forked child has no such thread, and may find the state locked for ever.
     pid: u32,
 }
 
-impl Customer {
+impl FlusherGuard {
     pub(crate) fn new() -> Self {
-        state().customers += 1;
+        state().users += 1;
         let pid = std::process::id();
         Self { pid }
     }
 }
 
-impl Drop for Customer {
+impl Drop for FlusherGuard {
     fn drop(&mut self) {
         if self.pid != std::process::id() {
             return;
         }
         let mut state = state();
-        state.customers -= 1;
-        if state.customers > 0 {
+        state.users -= 1;
+        if state.users > 0 {
             return;
         }
-        state.minded.clear();
+        state.scheduled.clear();
         state.generation += 1;
         state.runs = false;
         let thread = state.thread.take();
@@ -83,9 +83,9 @@ impl Drop for Customer {
 
 /// Looks after a connection where bytes wait, until none have for a while. Call it without its lock.
 #[cold]
-pub(crate) fn mind(outlet: &Arc<Outlet>) {
+pub(crate) fn schedule(shared_tx: &Arc<SharedTx>) {
     let mut state = state();
-    state.minded.push(Arc::downgrade(outlet));
+    state.scheduled.push(Arc::downgrade(shared_tx));
     if state.runs {
         return;
     }
@@ -95,7 +95,7 @@ pub(crate) fn mind(outlet: &Arc<Outlet>) {
         sys::at_exit(send_all);
     }
     let generation = state.generation;
-    match quiet_thread::spawn("oxi-reminder", move || run(generation)) {
+    match quiet_thread::spawn("oxi-flusher", move || run(generation)) {
         Ok(thread) => {
             state.thread = Some(thread);
             state.runs = true;
@@ -114,10 +114,10 @@ fn await_end(thread: Option<JoinHandle<()>>) {
 
 fn run(generation: u64) {
     let mut state = state();
-    while state.generation == generation && !state.minded.is_empty() {
-        state.minded.retain(|outlet| {
-            let outlet = outlet.upgrade();
-            outlet.is_some_and(|outlet| outlet.remind())
+    while state.generation == generation && !state.scheduled.is_empty() {
+        state.scheduled.retain(|shared_tx| {
+            let shared_tx = shared_tx.upgrade();
+            shared_tx.is_some_and(|shared_tx| shared_tx.flush_overdue())
         });
         let pause =
             NEWS.wait_timeout_while(state, INTERVAL, |state| state.generation == generation);
@@ -134,9 +134,9 @@ extern "C" fn send_all() {
         return;
     }
     if let Ok(state) = STATE.try_lock() {
-        for outlet in state.minded.iter().filter_map(Weak::upgrade) {
-            outlet.remind();
-            outlet.remind();
+        for shared_tx in state.scheduled.iter().filter_map(Weak::upgrade) {
+            shared_tx.flush_overdue();
+            shared_tx.flush_overdue();
         }
     }
 }

@@ -10,12 +10,12 @@ use crate::tx::Tx;
 
 /// A socket, and what is to be sent over it.
 #[derive(Debug)]
-pub(crate) struct Outlet {
+pub(crate) struct SharedTx {
     socket: Arc<Socket>,
     pub(crate) tx: SwitchLock<Tx>,
 }
 
-impl Outlet {
+impl SharedTx {
     pub(crate) fn new(socket: Arc<Socket>, segment: Option<NonZeroUsize>) -> Self {
         Self {
             socket,
@@ -24,9 +24,9 @@ impl Outlet {
     }
 
     /// Sends what has waited for long; tells whether to look again.
-    pub(crate) fn remind(&self) -> bool {
+    pub(crate) fn flush_overdue(&self) -> bool {
         // Whoever has it is about to hold back or to send.
         let tx = self.tx.try_lock();
-        tx.is_none_or(|mut tx| tx.remind(&self.socket))
+        tx.is_none_or(|mut tx| tx.flush_overdue(&self.socket))
     }
 }

@@ -2,8 +2,8 @@ use oxifabric_wire::tcp::{ByteOrder, Dialect};
 
 use super::*;
 
-fn terms(named: bool) -> Terms {
-    Terms {
+fn negotiated(named: bool) -> Negotiated {
+    Negotiated {
         dialect: Dialect {
             order: ByteOrder::NATIVE,
             named,
@@ -28,25 +28,28 @@ fn header(kind: Kind, id: u32) -> Header {
 
 /// Carries a frame from one ledger to the other.
 fn carry(
-    from: &mut Ledger,
-    to: &mut Ledger,
+    from: &mut IdMap,
+    to: &mut IdMap,
     header: Header,
     len: usize,
-) -> Result<Incoming, Breach> {
+) -> Result<Incoming, ProtocolError> {
     let outgoing = from.outgoing(&header, len, 0).expect("it can be said");
     from.sent(&outgoing);
     to.incoming(&outgoing.header)
 }
 
-fn frame(incoming: Result<Incoming, Breach>) -> Header {
+fn frame(incoming: Result<Incoming, ProtocolError>) -> Header {
     match incoming {
         Ok(Incoming::Frame(header)) => header,
         other => panic!("no frame: {other:?}"),
     }
 }
 
-fn pair(named: bool) -> (Ledger, Ledger) {
-    (Ledger::new(&terms(named)), Ledger::new(&terms(named)))
+fn pair(named: bool) -> (IdMap, IdMap) {
+    (
+        IdMap::new(&negotiated(named)),
+        IdMap::new(&negotiated(named)),
+    )
 }
 
 #[test]
@@ -80,7 +83,7 @@ fn plain_acknowledgements_find_their_messages_by_order() {
         assert_eq!((got.kind, got.id), (Kind::Ack, id));
     }
     let breach = carry(&mut b, &mut a, header(Kind::Ack, 0), 0);
-    assert_eq!(breach, Err(Breach::Acknowledgement));
+    assert_eq!(breach, Err(ProtocolError::Acknowledgement));
 }
 
 #[test]
@@ -156,7 +159,7 @@ fn numbers_run_out_and_come_back() {
         frame(carry(&mut a, &mut b, header(Kind::TaggedRts, id), 0));
     }
     let more = a.outgoing(&header(Kind::TaggedRts, 999), 0, 0).map(drop);
-    assert_eq!(more, Err(Unsendable::Full));
+    assert_eq!(more, Err(EncodeError::Full));
     frame(carry(&mut b, &mut a, header(Kind::Cts, 5), 0));
     frame(carry(&mut a, &mut b, header(Kind::Segment, 4), 0));
     frame(carry(&mut a, &mut b, header(Kind::TaggedRts, 999), 0));
@@ -164,16 +167,16 @@ fn numbers_run_out_and_come_back() {
 
 #[test]
 fn an_old_peer_has_no_rendezvous_and_a_plain_one_no_untagged() {
-    let old = Ledger::new(&Terms {
+    let old = IdMap::new(&Negotiated {
         rndv: false,
-        ..terms(false)
+        ..negotiated(false)
     });
     let (plain, _) = pair(false);
-    let refused = |ledger: &Ledger, kind| ledger.outgoing(&header(kind, 1), 0, 0).map(drop);
-    assert_eq!(refused(&old, Kind::TaggedRts), Err(Unsendable::Unspoken));
-    assert_eq!(refused(&plain, Kind::MsgRts), Err(Unsendable::Unspoken));
-    assert_eq!(refused(&plain, Kind::Cts), Err(Unsendable::Unspoken));
-    assert_eq!(refused(&plain, Kind::Segment), Err(Unsendable::Unspoken));
+    let refused = |id_map: &IdMap, kind| id_map.outgoing(&header(kind, 1), 0, 0).map(drop);
+    assert_eq!(refused(&old, Kind::TaggedRts), Err(EncodeError::Unspoken));
+    assert_eq!(refused(&plain, Kind::MsgRts), Err(EncodeError::Unspoken));
+    assert_eq!(refused(&plain, Kind::Cts), Err(EncodeError::Unspoken));
+    assert_eq!(refused(&plain, Kind::Segment), Err(EncodeError::Unspoken));
 }
 
 #[test]
@@ -185,32 +188,44 @@ fn breaches_are_named() {
         ..FrameHeader::new(op)
     };
     let (mut plain, mut named) = (pair(false).0, pair(true).0);
-    let mut judge = |op, number, len| plain.incoming(&wire(op, number, len));
-    assert_eq!(judge(Op::Rts, 0, 0), Err(Breach::Number(0)));
-    assert_eq!(judge(Op::Cts, 9, 0), Err(Breach::Number(9)));
-    assert_eq!(judge(Op::Data, 9, 0), Err(Breach::Number(9)));
-    assert!(judge(Op::Rts, 9, 0).is_ok());
-    assert_eq!(judge(Op::Rts, 9, 0), Err(Breach::Number(9)));
+    let mut resolve_crossing = |op, number, len| plain.incoming(&wire(op, number, len));
     assert_eq!(
-        judge(Op::Data, 9, 7),
-        Err(Breach::Number(9)),
+        resolve_crossing(Op::Rts, 0, 0),
+        Err(ProtocolError::Number(0))
+    );
+    assert_eq!(
+        resolve_crossing(Op::Cts, 9, 0),
+        Err(ProtocolError::Number(9))
+    );
+    assert_eq!(
+        resolve_crossing(Op::Data, 9, 0),
+        Err(ProtocolError::Number(9))
+    );
+    assert!(resolve_crossing(Op::Rts, 9, 0).is_ok());
+    assert_eq!(
+        resolve_crossing(Op::Rts, 9, 0),
+        Err(ProtocolError::Number(9))
+    );
+    assert_eq!(
+        resolve_crossing(Op::Data, 9, 7),
+        Err(ProtocolError::Number(9)),
         "not asked for"
     );
     let asked = plain
         .outgoing(&header(Kind::Cts, 9), 0, 0)
         .expect("offered");
     plain.sent(&asked);
-    let short = Breach::Length {
+    let short = ProtocolError::Length {
         announced: 7,
         found: 6,
     };
     assert_eq!(plain.incoming(&wire(Op::Data, 9, 6)), Err(short));
     let write = plain.incoming(&wire(Op::Write, 0, 0));
-    assert_eq!(write, Err(Breach::Nowhere(Op::Write)));
+    assert_eq!(write, Err(ProtocolError::Nowhere(Op::Write)));
     let response = plain.incoming(&wire(Op::ReadRsp, 0, 0));
-    assert_eq!(response, Err(Breach::Response));
+    assert_eq!(response, Err(ProtocolError::Response));
     let nameless = named.incoming(&wire(Op::Cts, 0, 0));
-    assert_eq!(nameless, Err(Breach::Nameless(Op::Cts)));
+    assert_eq!(nameless, Err(ProtocolError::Nameless(Op::Cts)));
 }
 
 #[test]
@@ -247,7 +262,7 @@ fn a_refused_access_is_told_by_name_or_ends_the_connection() {
     };
     let (plain, _) = pair(false);
     let unsayable = plain.outgoing(&refusal, 0, 0).map(drop);
-    assert_eq!(unsayable, Err(Unsendable::Unsayable));
+    assert_eq!(unsayable, Err(EncodeError::Unsayable));
     let (mut a, mut b) = pair(true);
     let told = frame(carry(&mut a, &mut b, refusal, 0));
     assert_eq!((told.kind, told.id, told.data), (Kind::Fin, 7, 13));
@@ -297,21 +312,24 @@ fn atomics_keep_what_they_do_and_have_names_where_somebody_waits() {
     };
     assert_eq!(
         b.incoming(&nameless),
-        Err(Breach::Nameless(Op::FetchAtomic))
+        Err(ProtocolError::Nameless(Op::FetchAtomic))
     );
     let nowhere = FrameHeader::new(Op::Atomic);
-    assert_eq!(b.incoming(&nowhere), Err(Breach::Nowhere(Op::Atomic)));
+    assert_eq!(
+        b.incoming(&nowhere),
+        Err(ProtocolError::Nowhere(Op::Atomic))
+    );
 }
 
 #[test]
 fn atomics_are_not_spoken_without_agreement() {
-    let plain = Ledger::new(&terms(false));
-    let mut names_only = terms(true);
+    let plain = IdMap::new(&negotiated(false));
+    let mut names_only = negotiated(true);
     names_only.dialect.atomics = false;
-    for ledger in [plain, Ledger::new(&names_only)] {
+    for id_map in [plain, IdMap::new(&names_only)] {
         for kind in [Kind::Atomic, Kind::FetchAtomic, Kind::CompareAtomic] {
-            let said = ledger.outgoing(&header(kind, 7), 4, 1).map(drop);
-            assert_eq!(said, Err(Unsendable::Unspoken));
+            let event = id_map.outgoing(&header(kind, 7), 4, 1).map(drop);
+            assert_eq!(event, Err(EncodeError::Unspoken));
         }
     }
 }
@@ -335,15 +353,15 @@ fn messages_of_collectives_stay_apart_from_tagged_ones() {
 
 #[test]
 fn messages_of_collectives_are_not_spoken_without_agreement() {
-    let plain = Ledger::new(&terms(false));
-    let names_only = Terms {
+    let plain = IdMap::new(&negotiated(false));
+    let names_only = Negotiated {
         collectives: false,
-        ..terms(true)
+        ..negotiated(true)
     };
-    for ledger in [plain, Ledger::new(&names_only)] {
+    for id_map in [plain, IdMap::new(&names_only)] {
         for kind in [Kind::Collective, Kind::CollectiveRts] {
-            let said = ledger.outgoing(&header(kind, 7), 4, 0).map(drop);
-            assert_eq!(said, Err(Unsendable::Unspoken));
+            let event = id_map.outgoing(&header(kind, 7), 4, 0).map(drop);
+            assert_eq!(event, Err(EncodeError::Unspoken));
         }
     }
 }

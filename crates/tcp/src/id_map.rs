@@ -10,14 +10,14 @@ use std::fmt;
 use oxifabric_engine::{Header, HeaderFlags, Kind};
 use oxifabric_wire::tcp::frame::{FrameFlags, FrameHeader, OP_DATA_ACK, OP_DATA_FIN, Op};
 
-use crate::cm::Terms;
+use crate::cm::Negotiated;
 
 /// How many rendezvous numbers there are: 1 to 255.
 const NUMBERS: usize = 256;
 
 /// What a connection remembers of its operations.
 #[derive(Debug)]
-pub(crate) struct Ledger {
+pub(crate) struct IdMap {
     named: bool,
     atomics: bool,
     rndv: bool,
@@ -43,11 +43,11 @@ struct Announced {
 struct Offered {
     len: u64,
     acknowledge: bool,
-    state: Wish,
+    state: RndvState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wish {
+enum RndvState {
     Open,
     Asked,
     Declined,
@@ -57,22 +57,22 @@ enum Wish {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outgoing {
     pub(crate) header: FrameHeader,
-    note: Note,
+    update: Update,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Note {
+enum Update {
     Nothing,
     Unacknowledged(u32),
     Read(u32),
     Announced(u8, Announced),
-    Asked(u8, Wish),
+    Asked(u8, RndvState),
     Data(u8),
 }
 
 /// Why a frame cannot be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unsendable {
+pub(crate) enum EncodeError {
     /// All numbers are in use.
     Full,
     /// The peer does not speak it, or it answers nothing.
@@ -94,7 +94,7 @@ pub(crate) enum Incoming {
 
 /// Which rule of the protocol a peer has broken, beyond those of a single header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Breach {
+pub(crate) enum ProtocolError {
     /// Data that no read asked for.
     Response,
     /// A read or a write of no memory.
@@ -109,7 +109,7 @@ pub(crate) enum Breach {
     Nameless(Op),
 }
 
-impl fmt::Display for Breach {
+impl fmt::Display for ProtocolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Response => f.write_str("data that no read asked for"),
@@ -124,13 +124,13 @@ impl fmt::Display for Breach {
     }
 }
 
-impl Ledger {
-    pub(crate) fn new(terms: &Terms) -> Self {
+impl IdMap {
+    pub(crate) fn new(negotiated: &Negotiated) -> Self {
         Self {
-            named: terms.dialect.named,
-            atomics: terms.dialect.atomics,
-            rndv: terms.rndv,
-            collectives: terms.collectives,
+            named: negotiated.dialect.named,
+            atomics: negotiated.dialect.atomics,
+            rndv: negotiated.rndv,
+            collectives: negotiated.collectives,
             unacknowledged: VecDeque::new(),
             reads: VecDeque::new(),
             announced: Slots::default(),
@@ -145,11 +145,11 @@ impl Ledger {
         header: &Header,
         len: usize,
         pieces: usize,
-    ) -> Result<Outgoing, Unsendable> {
+    ) -> Result<Outgoing, EncodeError> {
         let mut wire = FrameHeader {
             flags: frame_flags(header.flags),
             body_len: len as u64,
-            pieces: u8::try_from(pieces).map_err(|_| Unsendable::Unspoken)?,
+            pieces: u8::try_from(pieces).map_err(|_| EncodeError::Unspoken)?,
             data: header.data,
             ..FrameHeader::new(Op::Msg)
         };
@@ -158,27 +158,30 @@ impl Ledger {
             named(&mut wire, header, self)?;
             return Ok(Outgoing {
                 header: wire,
-                note: Note::Nothing,
+                update: Update::Nothing,
             });
         }
-        let note = self.numbered(&mut wire, header)?;
-        Ok(Outgoing { header: wire, note })
+        let update = self.numbered(&mut wire, header)?;
+        Ok(Outgoing {
+            header: wire,
+            update,
+        })
     }
 
     /// Takes note that the frame was taken.
     #[inline]
     pub(crate) fn sent(&mut self, outgoing: &Outgoing) {
-        match outgoing.note {
-            Note::Nothing => {}
-            Note::Unacknowledged(id) => self.unacknowledged.push_back(id),
-            Note::Read(id) => self.reads.push_back(id),
-            Note::Announced(number, announced) => self.announced.fill(number, announced),
-            Note::Asked(number, state) => {
+        match outgoing.update {
+            Update::Nothing => {}
+            Update::Unacknowledged(id) => self.unacknowledged.push_back(id),
+            Update::Read(id) => self.reads.push_back(id),
+            Update::Announced(number, announced) => self.announced.fill(number, announced),
+            Update::Asked(number, state) => {
                 if let Some(offered) = self.offered.at(number) {
                     offered.state = state;
                 }
             }
-            Note::Data(number) => {
+            Update::Data(number) => {
                 if let Some(announced) = self.announced.take(number)
                     && announced.acknowledged
                 {
@@ -190,7 +193,7 @@ impl Ledger {
 
     /// Understands a header from the peer.
     #[inline]
-    pub(crate) fn incoming(&mut self, wire: &FrameHeader) -> Result<Incoming, Breach> {
+    pub(crate) fn incoming(&mut self, wire: &FrameHeader) -> Result<Incoming, ProtocolError> {
         let header = Header {
             kind: Kind::Msg,
             flags: header_flags(wire.flags),
@@ -200,7 +203,9 @@ impl Ledger {
             len: wire.body_len,
         };
         match wire.op {
-            Op::ReadReq | Op::Write if wire.pieces == 0 => return Err(Breach::Nowhere(wire.op)),
+            Op::ReadReq | Op::Write if wire.pieces == 0 => {
+                return Err(ProtocolError::Nowhere(wire.op));
+            }
             Op::ReadReq => return Ok(access(Kind::Read, header)),
             Op::Write => return Ok(access(Kind::Write, header)),
             Op::Atomic | Op::FetchAtomic | Op::CompareAtomic => return read_atomic(wire, header),
@@ -213,7 +218,7 @@ impl Ledger {
         }
     }
 
-    fn numbered(&self, wire: &mut FrameHeader, header: &Header) -> Result<Note, Unsendable> {
+    fn numbered(&self, wire: &mut FrameHeader, header: &Header) -> Result<Update, EncodeError> {
         if wire.flags.contains(FrameFlags::MATCH) {
             // Section 4.4 knows of one kind of acknowledgement only.
             wire.flags.remove(FrameFlags::MATCH);
@@ -227,13 +232,13 @@ impl Ledger {
                     wire.tag = header.tag;
                 }
                 Ok(if wait {
-                    Note::Unacknowledged(header.id)
+                    Update::Unacknowledged(header.id)
                 } else {
-                    Note::Nothing
+                    Update::Nothing
                 })
             }
             Kind::TaggedRts if self.rndv => {
-                let number = self.announced.free().ok_or(Unsendable::Full)?;
+                let number = self.announced.free().ok_or(EncodeError::Full)?;
                 wire.op = Op::Rts;
                 wire.op_data = number;
                 wire.tag = header.tag;
@@ -244,70 +249,79 @@ impl Ledger {
                     acknowledged: wait,
                     asked: false,
                 };
-                Ok(Note::Announced(number, announced))
+                Ok(Update::Announced(number, announced))
             }
             Kind::MsgRts | Kind::TaggedRts | Kind::WriteRts | Kind::ResponseRts => {
-                Err(Unsendable::Unspoken)
+                Err(EncodeError::Unspoken)
             }
-            Kind::Atomic | Kind::FetchAtomic | Kind::CompareAtomic => Err(Unsendable::Unspoken),
-            Kind::Collective | Kind::CollectiveRts => Err(Unsendable::Unspoken),
+            Kind::Atomic | Kind::FetchAtomic | Kind::CompareAtomic => Err(EncodeError::Unspoken),
+            Kind::Collective | Kind::CollectiveRts => Err(EncodeError::Unspoken),
             Kind::Write => {
                 wire.op = Op::Write;
                 Ok(if wait {
-                    Note::Unacknowledged(header.id)
+                    Update::Unacknowledged(header.id)
                 } else {
-                    Note::Nothing
+                    Update::Nothing
                 })
             }
             Kind::Read => {
                 wire.op = Op::ReadReq;
-                Ok(Note::Read(header.id))
+                Ok(Update::Read(header.id))
             }
             Kind::Response => {
                 wire.op = Op::ReadRsp;
-                Ok(Note::Nothing)
+                Ok(Update::Nothing)
             }
-            Kind::Cts => self.ask(wire, header.id, Wish::Asked),
+            Kind::Cts => self.ask(wire, header.id, RndvState::Asked),
             // Section 4.8: a refused access ends the connection.
-            Kind::Fin if header.data != 0 => Err(Unsendable::Unsayable),
+            Kind::Fin if header.data != 0 => Err(EncodeError::Unsayable),
             // Section 4.7: there is no other way to decline.
-            Kind::Fin => self.ask(wire, header.id, Wish::Declined),
+            Kind::Fin => self.ask(wire, header.id, RndvState::Declined),
             Kind::Segment => {
                 let number = self
                     .announced
                     .find(|announced| announced.id == header.id && announced.asked)
-                    .ok_or(Unsendable::Unspoken)?;
+                    .ok_or(EncodeError::Unspoken)?;
                 *wire = FrameHeader {
                     op_data: number,
                     body_len: wire.body_len,
                     ..FrameHeader::new(Op::Data)
                 };
-                Ok(Note::Data(number))
+                Ok(Update::Data(number))
             }
             Kind::Ack => {
                 *wire = FrameHeader {
                     op_data: OP_DATA_ACK,
                     ..FrameHeader::new(Op::Msg)
                 };
-                Ok(Note::Nothing)
+                Ok(Update::Nothing)
             }
         }
     }
 
-    fn ask(&self, wire: &mut FrameHeader, id: u32, wish: Wish) -> Result<Note, Unsendable> {
-        let number = u8::try_from(id).map_err(|_| Unsendable::Unspoken)?;
+    fn ask(
+        &self,
+        wire: &mut FrameHeader,
+        id: u32,
+        state: RndvState,
+    ) -> Result<Update, EncodeError> {
+        let number = u8::try_from(id).map_err(|_| EncodeError::Unspoken)?;
         match self.offered.get(number) {
-            Some(offered) if offered.state == Wish::Open => {}
-            _ => return Err(Unsendable::Unspoken),
+            Some(offered) if offered.state == RndvState::Open => {}
+            _ => return Err(EncodeError::Unspoken),
         }
         *wire = FrameHeader {
             op_data: number,
             ..FrameHeader::new(Op::Cts)
         };
-        Ok(Note::Asked(number, wish))
+        Ok(Update::Asked(number, state))
     }
 
-    fn read_numbered(&mut self, wire: &FrameHeader, header: Header) -> Result<Incoming, Breach> {
+    fn read_numbered(
+        &mut self,
+        wire: &FrameHeader,
+        header: Header,
+    ) -> Result<Incoming, ProtocolError> {
         let number = wire.op_data;
         let header = match wire.op {
             Op::Msg if number == OP_DATA_ACK => Header {
@@ -315,7 +329,7 @@ impl Ledger {
                 id: self
                     .unacknowledged
                     .pop_front()
-                    .ok_or(Breach::Acknowledgement)?,
+                    .ok_or(ProtocolError::Acknowledgement)?,
                 ..header
             },
             Op::Tagged => Header {
@@ -326,7 +340,7 @@ impl Ledger {
             Op::Cts => {
                 let announced = match self.announced.at(number) {
                     Some(announced) if !announced.asked => announced,
-                    _ => return Err(Breach::Number(number)),
+                    _ => return Err(ProtocolError::Number(number)),
                 };
                 announced.asked = true;
                 Header {
@@ -337,7 +351,11 @@ impl Ledger {
             }
             Op::ReadRsp => Header {
                 kind: Kind::Response,
-                tag: self.reads.pop_front().ok_or(Breach::Response)?.into(),
+                tag: self
+                    .reads
+                    .pop_front()
+                    .ok_or(ProtocolError::Response)?
+                    .into(),
                 ..header
             },
             Op::Data => return self.data(wire, header),
@@ -346,15 +364,15 @@ impl Ledger {
         Ok(Incoming::Frame(header))
     }
 
-    fn offer(&mut self, wire: &FrameHeader, header: Header) -> Result<Header, Breach> {
+    fn offer(&mut self, wire: &FrameHeader, header: Header) -> Result<Header, ProtocolError> {
         let number = wire.op_data;
         if number == 0 || self.offered.get(number).is_some() {
-            return Err(Breach::Number(number));
+            return Err(ProtocolError::Number(number));
         }
         let offered = Offered {
             len: wire.message_len,
             acknowledge: header.flags.contains(HeaderFlags::DELIVERY),
-            state: Wish::Open,
+            state: RndvState::Open,
         };
         self.offered.fill(number, offered);
         Ok(Header {
@@ -365,20 +383,20 @@ impl Ledger {
         })
     }
 
-    fn data(&mut self, wire: &FrameHeader, header: Header) -> Result<Incoming, Breach> {
+    fn data(&mut self, wire: &FrameHeader, header: Header) -> Result<Incoming, ProtocolError> {
         let number = wire.op_data;
         let offered = match self.offered.get(number) {
-            Some(offered) if offered.state != Wish::Open => *offered,
-            _ => return Err(Breach::Number(number)),
+            Some(offered) if offered.state != RndvState::Open => *offered,
+            _ => return Err(ProtocolError::Number(number)),
         };
         if offered.len != wire.body_len {
-            return Err(Breach::Length {
+            return Err(ProtocolError::Length {
                 announced: offered.len,
                 found: wire.body_len,
             });
         }
         self.offered.take(number);
-        if offered.state == Wish::Declined {
+        if offered.state == RndvState::Declined {
             return Ok(Incoming::Unwanted {
                 acknowledge: offered.acknowledge,
             });
@@ -394,7 +412,7 @@ impl Ledger {
 
 /// Protocol section 5.3.
 #[inline]
-fn named(wire: &mut FrameHeader, header: &Header, ledger: &Ledger) -> Result<(), Unsendable> {
+fn named(wire: &mut FrameHeader, header: &Header, id_map: &IdMap) -> Result<(), EncodeError> {
     let waits = FrameFlags::DELIVERY | FrameFlags::MATCH;
     match header.kind {
         Kind::Msg => {}
@@ -413,8 +431,8 @@ fn named(wire: &mut FrameHeader, header: &Header, ledger: &Ledger) -> Result<(),
                 wire.tag = header.tag;
             }
         }
-        Kind::Collective | Kind::CollectiveRts if !ledger.collectives => {
-            return Err(Unsendable::Unspoken);
+        Kind::Collective | Kind::CollectiveRts if !id_map.collectives => {
+            return Err(EncodeError::Unspoken);
         }
         Kind::Collective => {
             wire.op = Op::Tagged;
@@ -438,9 +456,9 @@ fn named(wire: &mut FrameHeader, header: &Header, ledger: &Ledger) -> Result<(),
             wire.name = header.tag as u32;
             wire.flags |= FrameFlags::NAMED;
         }
-        Kind::WriteRts | Kind::ResponseRts => return Err(Unsendable::Unspoken),
-        Kind::Atomic | Kind::FetchAtomic | Kind::CompareAtomic if !ledger.atomics => {
-            return Err(Unsendable::Unspoken);
+        Kind::WriteRts | Kind::ResponseRts => return Err(EncodeError::Unspoken),
+        Kind::Atomic | Kind::FetchAtomic | Kind::CompareAtomic if !id_map.atomics => {
+            return Err(EncodeError::Unspoken);
         }
         Kind::Atomic => (wire.op, wire.tag) = (Op::Atomic, header.tag),
         Kind::FetchAtomic | Kind::CompareAtomic => {
@@ -469,18 +487,18 @@ fn access(kind: Kind, header: Header) -> Incoming {
 
 /// Protocol section 5.6.
 #[cold]
-fn read_atomic(wire: &FrameHeader, header: Header) -> Result<Incoming, Breach> {
+fn read_atomic(wire: &FrameHeader, header: Header) -> Result<Incoming, ProtocolError> {
     let kind = match wire.op {
         Op::Atomic => Kind::Atomic,
         Op::FetchAtomic => Kind::FetchAtomic,
         _ => Kind::CompareAtomic,
     };
     if wire.pieces == 0 {
-        return Err(Breach::Nowhere(wire.op));
+        return Err(ProtocolError::Nowhere(wire.op));
     }
     let needs_name = kind != Kind::Atomic || wire.flags.contains(FrameFlags::DELIVERY);
     if needs_name && !wire.flags.contains(FrameFlags::NAMED) {
-        return Err(Breach::Nameless(wire.op));
+        return Err(ProtocolError::Nameless(wire.op));
     }
     Ok(access(kind, header))
 }
@@ -497,7 +515,7 @@ fn answer(wire: &mut FrameHeader, op: Op, op_data: u8, status: u64) {
 }
 
 #[inline]
-fn read_named(wire: &FrameHeader, header: Header) -> Result<Header, Breach> {
+fn read_named(wire: &FrameHeader, header: Header) -> Result<Header, ProtocolError> {
     let waits = FrameFlags::DELIVERY | FrameFlags::MATCH;
     let kind = match wire.op {
         Op::Msg if wire.op_data == OP_DATA_ACK => Kind::Ack,
@@ -516,7 +534,7 @@ fn read_named(wire: &FrameHeader, header: Header) -> Result<Header, Breach> {
     let is_plain = matches!(kind, Kind::Msg | Kind::Tagged | Kind::Collective);
     let needs_name = !is_plain || wire.flags.intersects(waits);
     if needs_name && !wire.flags.contains(FrameFlags::NAMED) {
-        return Err(Breach::Nameless(wire.op));
+        return Err(ProtocolError::Nameless(wire.op));
     }
     Ok(match kind {
         Kind::MsgRts | Kind::TaggedRts | Kind::CollectiveRts => Header {
