@@ -17,8 +17,8 @@ use oxifabric_types::Errno;
 use crate::absent::{self, no3};
 use crate::clock::Deadline;
 use crate::domain::Domain;
+use crate::endpoint_list::{Drive, EndpointList, try_sleep};
 use crate::handle::{self, Fid, Object, Ref, Uses, object, publish, status, table};
-use crate::members::{Drive, Members, try_sleep};
 use crate::wait::Doorbell;
 use crate::wait_set::{Attached, WaitSet, Waitable};
 
@@ -40,7 +40,7 @@ pub(crate) struct Cntr {
     told: Snapshot,
     /// What a wait set told of it last.
     woken: Snapshot,
-    members: Members,
+    endpoints: EndpointList,
     bell: Doorbell,
 }
 
@@ -114,7 +114,7 @@ impl Cntr {
             awaited: AtomicU64::new(NEVER),
             told: Snapshot::default(),
             woken: Snapshot::default(),
-            members: Members::none(domain.locks(), Some(Arc::clone(domain.upkeep()))),
+            endpoints: EndpointList::none(domain.locks(), Some(Arc::clone(domain.progress()))),
             bell,
         });
         // SAFETY: the counter was just published and no other thread has it; it leaves the set before it goes.
@@ -166,9 +166,9 @@ impl Cntr {
 
     #[cold]
     fn cross(&self) {
-        let upkeep = self.domain.upkeep();
-        if upkeep.works().cross(self) {
-            upkeep.works_are_due();
+        let progress = self.domain.progress();
+        if progress.deferred_work().cross(self) {
+            progress.deferred_work_is_due();
         }
     }
 
@@ -187,7 +187,7 @@ impl Cntr {
     /// Starts work that the application's own change made due. No locks are held.
     fn changed_by_hand(&self) {
         self.told.take(self.snapshot());
-        self.domain.upkeep().run_works();
+        self.domain.progress().run_deferred_work();
     }
 
     /// Lets the counter drive every endpoint of its domain: what it counts may come from any of them.
@@ -195,15 +195,15 @@ impl Cntr {
     /// # Errors
     /// `MFILE`.
     pub(crate) fn widen(&self) -> Result<(), Errno> {
-        let all_endpoints = self.domain.upkeep().all_endpoints()?;
+        let all_endpoints = self.domain.progress().all_endpoints()?;
         // SAFETY: the domain outlives its counters, and so do its endpoints taken together.
-        unsafe { self.members.add(all_endpoints, Some(&self.bell)) }
+        unsafe { self.endpoints.add(all_endpoints, Some(&self.bell)) }
     }
 
     /// Moves what can be moved; tells whether the counter changed since [`Cntr::take_news`] or the application's last own
     /// change (fi_poll(3)).
     pub(crate) fn drive(&self) -> bool {
-        self.members.progress();
+        self.endpoints.progress();
         let (value, errors) = self.snapshot();
         let Snapshot(told, told_errors) = &self.told;
         (
@@ -225,22 +225,22 @@ impl Cntr {
     /// Lets an endpoint count here and be driven from here.
     ///
     /// # Errors
-    /// As [`Members::add`].
+    /// As [`EndpointList::add`].
     ///
     /// # Safety
-    /// As [`Members::add`].
+    /// As [`EndpointList::add`].
     pub(crate) unsafe fn join(&self, endpoint: NonNull<dyn Drive>) -> Result<(), Errno> {
         // SAFETY: the caller's contract, passed on.
-        unsafe { self.members.add(endpoint, Some(&self.bell)) }
+        unsafe { self.endpoints.add(endpoint, Some(&self.bell)) }
     }
 
     /// Ends what [`Cntr::join`] began.
     pub(crate) fn leave(&self, endpoint: NonNull<dyn Drive>) {
-        self.members.remove(endpoint, Some(&self.bell));
+        self.endpoints.remove(endpoint, Some(&self.bell));
     }
 
     /// Wakes the threads that sleep here: they look by themselves.
-    pub(crate) fn rouse(&self) {
+    pub(crate) fn wake_sleepers(&self) {
         self.bell.ring();
     }
 
@@ -256,7 +256,7 @@ impl Cntr {
     }
 
     fn ready_to_sleep(&self, seen: (u64, u64)) -> bool {
-        try_sleep(&self.members, &self.bell, || self.snapshot() == seen)
+        try_sleep(&self.endpoints, &self.bell, || self.snapshot() == seen)
     }
 
     fn snapshot(&self) -> (u64, u64) {
@@ -273,7 +273,7 @@ impl Cntr {
         let deadline = Deadline::after_ms(timeout_ms);
         let errors = self.errors.load(Ordering::SeqCst);
         loop {
-            self.members.progress();
+            self.endpoints.progress();
             let (value, now) = self.snapshot();
             if value >= threshold {
                 return Ok(());
@@ -285,7 +285,7 @@ impl Cntr {
                 return Err(Errno::TIMEDOUT);
             }
             if self.ready_to_sleep((value, now)) {
-                self.bell.sleep(deadline.slice(self.members.slice()));
+                self.bell.sleep(deadline.slice(self.endpoints.slice()));
             }
         }
     }
@@ -343,14 +343,14 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
 unsafe extern "C" fn read(cntr: *mut fid_cntr) -> u64 {
     // SAFETY: the table is only in the handles of counters.
     let cntr: &Cntr = unsafe { object(cntr) };
-    cntr.members.progress();
+    cntr.endpoints.progress();
     cntr.value.load(Ordering::SeqCst)
 }
 
 unsafe extern "C" fn readerr(cntr: *mut fid_cntr) -> u64 {
     // SAFETY: the table is only in the handles of counters.
     let cntr: &Cntr = unsafe { object(cntr) };
-    cntr.members.progress();
+    cntr.endpoints.progress();
     cntr.errors.load(Ordering::SeqCst)
 }
 

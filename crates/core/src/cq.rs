@@ -27,8 +27,8 @@ pub(crate) use ring::NO_SOURCE;
 use crate::absent::{self, no3};
 use crate::clock::Deadline;
 use crate::domain::Domain;
+use crate::endpoint_list::{Drive, EndpointList, try_sleep};
 use crate::handle::{self, Fid, Object, Ref, Uses, count, failed, object, publish, status, table};
-use crate::members::{Drive, Members, try_sleep};
 use crate::wait::Doorbell;
 use crate::wait_set::{Attached, WaitSet, Waitable};
 use error::LastError;
@@ -59,7 +59,7 @@ pub(crate) struct Cq {
     queued: AtomicUsize,
     /// Reads since the endpoints were driven last; a hint, so races on it do no harm.
     reads: AtomicU32,
-    members: Members,
+    endpoints: EndpointList,
     bell: Doorbell,
     /// The condition of blocking reads is a number of entries.
     threshold: bool,
@@ -122,7 +122,7 @@ impl Cq {
             ring,
             queued: AtomicUsize::new(0),
             reads: AtomicU32::new(0),
-            members: Members::none(domain.locks(), Some(Arc::clone(domain.upkeep()))),
+            endpoints: EndpointList::none(domain.locks(), Some(Arc::clone(domain.progress()))),
             bell,
             set: OnceLock::new(),
             threshold: attr.wait_cond == FI_CQ_COND_THRESHOLD,
@@ -187,22 +187,22 @@ impl Cq {
     /// Lets an endpoint report here and be driven from here.
     ///
     /// # Errors
-    /// As [`Members::add`].
+    /// As [`EndpointList::add`].
     ///
     /// # Safety
-    /// As [`Members::add`].
+    /// As [`EndpointList::add`].
     pub(crate) unsafe fn join(&self, endpoint: NonNull<dyn Drive>) -> Result<(), Errno> {
         // SAFETY: the caller's contract, passed on.
-        unsafe { self.members.add(endpoint, Some(&self.bell)) }
+        unsafe { self.endpoints.add(endpoint, Some(&self.bell)) }
     }
 
     /// Ends what [`Cq::join`] began. Entries of the endpoint stay readable.
     pub(crate) fn leave(&self, endpoint: NonNull<dyn Drive>) {
-        self.members.remove(endpoint, Some(&self.bell));
+        self.endpoints.remove(endpoint, Some(&self.bell));
     }
 
     /// Wakes the threads that sleep here: they look by themselves.
-    pub(crate) fn rouse(&self) {
+    pub(crate) fn wake_sleepers(&self) {
         self.bell.ring();
     }
 
@@ -218,7 +218,7 @@ impl Cq {
     }
 
     fn ready_to_sleep(&self, wanted: usize) -> bool {
-        try_sleep(&self.members, &self.bell, || {
+        try_sleep(&self.endpoints, &self.bell, || {
             !self.ring.lock().satisfies(wanted)
         })
     }
@@ -238,12 +238,12 @@ impl Cq {
         let due = self.reads.load(Ordering::Relaxed);
         if due < READS_PER_DRIVE
             && self.queued.load(Ordering::Relaxed) != 0
-            && !self.domain.upkeep().is_holding()
+            && !self.domain.progress().is_holding()
         {
             self.reads.store(due + 1, Ordering::Relaxed);
         } else {
             self.reads.store(0, Ordering::Relaxed);
-            self.members.progress();
+            self.endpoints.progress();
             if self.queued.load(Ordering::Relaxed) == 0 {
                 return Err(Errno::AGAIN);
             }
@@ -270,7 +270,7 @@ impl Cq {
     /// # Errors
     /// `AGAIN` when nothing is queued.
     pub(crate) fn drive(&self) -> Result<usize, Errno> {
-        self.members.progress();
+        self.endpoints.progress();
         match self.queued.load(Ordering::Relaxed) {
             0 => Err(Errno::AGAIN),
             _ => Ok(0),
@@ -308,7 +308,7 @@ impl Cq {
             if Instant::now() < spin || !self.ready_to_sleep(wanted) {
                 continue;
             }
-            if !self.bell.sleep(deadline.slice(self.members.slice())) {
+            if !self.bell.sleep(deadline.slice(self.endpoints.slice())) {
                 return Err(Errno::AGAIN);
             }
         }
@@ -319,7 +319,7 @@ impl Cq {
         if self.ring.lock().satisfies(wanted) {
             return true;
         }
-        self.members.progress();
+        self.endpoints.progress();
         self.ring.lock().satisfies(wanted)
     }
 

@@ -27,9 +27,9 @@ use crate::handle::{
 };
 use crate::info::{self, Abi};
 use crate::mr;
-use crate::mr::{Exposed, Regions};
+use crate::mr::{Regions, RmaTargets};
 use crate::poll_set::PollSet;
-use crate::upkeep::Upkeep;
+use crate::progress::DomainProgress;
 use crate::wait::Doorbell;
 use crate::wait_set::WaitSet;
 use crate::work;
@@ -43,8 +43,8 @@ pub(crate) struct Domain {
     info: Info,
     eq: Mutex<Option<Events>>,
     regions: SwitchLock<Regions>,
-    upkeep: Arc<Upkeep>,
-    exposed: Exposed,
+    progress: Arc<DomainProgress>,
+    rma_targets: RmaTargets,
 }
 
 /// The event queue of a domain.
@@ -95,9 +95,9 @@ impl Domain {
             mr: table(&mr::OPS),
         };
         let automatic = info.domain.data_progress == Progress::Auto;
-        let upkeep = Arc::new(Upkeep::new(locks(&info), automatic));
+        let progress = Arc::new(DomainProgress::new(locks(&info), automatic));
         if info.caps.contains(Caps::TRIGGER) {
-            fabric.attend(&upkeep);
+            fabric.register(&progress);
         }
         let serial = info.domain.threading == Threading::Domain && !locks(&info);
         // SAFETY: with the lock off, the application promised that one thread at a time uses the whole domain; the table
@@ -108,8 +108,8 @@ impl Domain {
             uses: Uses::none(),
             fabric: Ref::to(fabric),
             regions,
-            upkeep,
-            exposed: Exposed::default(),
+            progress,
+            rma_targets: RmaTargets::default(),
             info,
             eq: Mutex::new(None),
         }))
@@ -131,8 +131,8 @@ impl Domain {
     }
 
     /// Returns what the domain does by itself.
-    pub(crate) const fn upkeep(&self) -> &Arc<Upkeep> {
-        &self.upkeep
+    pub(crate) const fn progress(&self) -> &Arc<DomainProgress> {
+        &self.progress
     }
 
     /// Makes the bell of a queue or counter, which may belong to a wait set.
@@ -142,7 +142,7 @@ impl Domain {
     pub(crate) fn bell(&self, set: Option<&WaitSet>, kind: fi_wait_obj) -> Result<Doorbell, Errno> {
         let bell = WaitSet::member_bell(set, kind)?;
         if let Some(cond) = bell.cond() {
-            self.upkeep.add_cond(cond);
+            self.progress.add_cond(cond);
         }
         Ok(bell)
     }
@@ -150,7 +150,7 @@ impl Domain {
     /// Returns whether the application may sleep on the wait object of a bell by itself: on a condition variable
     /// only if a thread makes progress, since it is no descriptor of a device (fi_poll(3) "fi_trywait").
     pub(crate) fn lets_sleep(&self, bell: &Doorbell) -> bool {
-        bell.cond().is_none() || self.upkeep.is_automatic()
+        bell.cond().is_none() || self.progress.is_automatic()
     }
 
     /// Returns the event queue that is bound.
@@ -166,8 +166,8 @@ impl Domain {
 
     /// Returns what reaches the registered memory.
     #[inline]
-    pub(crate) const fn exposed(&self) -> &Exposed {
-        &self.exposed
+    pub(crate) const fn rma_targets(&self) -> &RmaTargets {
+        &self.rma_targets
     }
 
     fn bind(&self, eq: &Eq, flags: u64) -> Result<(), Errno> {
@@ -188,8 +188,8 @@ impl Domain {
 
 impl Drop for Domain {
     fn drop(&mut self) {
-        self.fabric.dismiss(&self.upkeep);
-        self.upkeep.stop();
+        self.fabric.unregister(&self.progress);
+        self.progress.stop();
     }
 }
 
@@ -197,7 +197,7 @@ impl Drop for Domain {
 /// domain (FI_THREAD_DOMAIN, fi_domain(3)). What it promises of single endpoints and queues does not help, since whichever is polled drives
 /// the others, too (docs/adr/0028). A thread of the library makes the promise worthless, and so does work that one endpoint does on
 /// account of another, and an event queue, which is not part of the domain and drives its connections, the joins of
-/// collective groups, and what works wait for.
+/// collective groups, and what deferred work waits for.
 fn locks(info: &Info) -> bool {
     info.domain.data_progress == Progress::Auto
         || info.ep.kind == EpType::Msg

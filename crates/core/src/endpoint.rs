@@ -54,9 +54,9 @@ use crate::cntr::Cntr;
 use crate::connection::{Msg, MsgProvider};
 use crate::device::{Device, Provider};
 use crate::domain::Domain;
+use crate::endpoint_list::{Drive, Rest, Visit};
 use crate::faults;
 use crate::handle::{Fid, Ref, table};
-use crate::members::{Drive, Rest, Visit};
 use crate::passive::{Taken, device_of};
 use bindings::Bindings;
 pub(crate) use cm::{cm_data, hand_out_name};
@@ -157,8 +157,8 @@ impl<P: Provider> RdmEndpoint<P> {
             true => datagram::config(&info),
         };
         let directed = directed(info.caps | info.rx.caps);
-        let upkeep = Arc::clone(domain.upkeep());
-        let port = Port::new(device, config, directed, exact, upkeep).with_faults(faults);
+        let progress = Arc::clone(domain.progress());
+        let port = Port::new(device, config, directed, exact, progress).with_faults(faults);
         // SAFETY: with the lock off, the application promised that one thread at a time uses the domain's objects;
         // neither engine nor device call back into the endpoint.
         let port = unsafe { SwitchLock::new(port, domain.locks()) };

@@ -16,9 +16,9 @@ use oxifabric_types::{Errno, Instant, strerror_c};
 use crate::absent;
 use crate::clock::{self, Deadline};
 use crate::domain::lock;
+use crate::endpoint_list::{Drive, EndpointList, try_sleep};
 use crate::fabric::Fabric;
 use crate::handle::{self, Fid, Object, Ref, Uses, count, failed, object, publish, status, table};
-use crate::members::{Drive, Members, try_sleep};
 use crate::wait::{Doorbell, SLICE};
 use crate::wait_set::{Attached, WaitSet, Waitable};
 use queue::Events;
@@ -34,7 +34,7 @@ pub(crate) struct Eq {
     events: Mutex<Events>,
     /// The application may write events of its own.
     writable: bool,
-    members: Members,
+    endpoints: EndpointList,
     bell: Doorbell,
     /// What the error read last points to.
     last_detail: Mutex<Box<[u8]>>,
@@ -89,7 +89,7 @@ impl Eq {
             events: Mutex::new(Events::new(size)),
             writable: flags & FI_WRITE != 0,
             // Not part of any domain: threads that a domain keeps apart may meet here.
-            members: Members::none(true, None),
+            endpoints: EndpointList::none(true, None),
             bell,
             last_detail: Mutex::default(),
             set: OnceLock::new(),
@@ -104,25 +104,25 @@ impl Eq {
     }
 
     /// Wakes the threads that sleep here: they look by themselves.
-    pub(crate) fn rouse(&self) {
+    pub(crate) fn wake_sleepers(&self) {
         self.bell.ring();
     }
 
     /// Lets an endpoint report here and be driven from here.
     ///
     /// # Errors
-    /// As [`Members::add`].
+    /// As [`EndpointList::add`].
     ///
     /// # Safety
-    /// As [`Members::add`]; the endpoint excludes threads.
+    /// As [`EndpointList::add`]; the endpoint excludes threads.
     pub(crate) unsafe fn join(&self, endpoint: NonNull<dyn Drive>) -> Result<(), Errno> {
         // SAFETY: the caller's contract, passed on.
-        unsafe { self.members.add(endpoint, Some(&self.bell)) }
+        unsafe { self.endpoints.add(endpoint, Some(&self.bell)) }
     }
 
     /// Ends what [`Eq::join`] began, and forgets the events of the endpoint whose handle is `fid`.
     pub(crate) fn leave(&self, endpoint: NonNull<dyn Drive>, fid: usize) {
-        self.members.remove(endpoint, Some(&self.bell));
+        self.endpoints.remove(endpoint, Some(&self.bell));
         lock(&self.events).forget(fid);
     }
 
@@ -166,19 +166,21 @@ impl Eq {
         if !self.bell.has_fd() {
             return Err(Errno::INVAL);
         }
-        // The descriptor does not tell what works wait for.
-        Ok(!self.fabric.has_works() && self.ready_to_sleep())
+        // The descriptor does not tell what deferred work waits for.
+        Ok(!self.fabric.has_deferred_work() && self.ready_to_sleep())
     }
 
     fn ready_to_sleep(&self) -> bool {
-        try_sleep(&self.members, &self.bell, || lock(&self.events).is_empty())
+        try_sleep(&self.endpoints, &self.bell, || {
+            lock(&self.events).is_empty()
+        })
     }
 
     /// Reads one event; returns its length.
     fn read(&self, event: Option<&mut u32>, into: &mut [u8], flags: u64) -> Result<usize, Errno> {
         if lock(&self.events).asks_for_progress(clock::now) {
-            self.members.progress();
-            self.fabric.drive_works();
+            self.endpoints.progress();
+            self.fabric.drive_for_deferred_work();
         }
         let mut events = lock(&self.events);
         let length = events.read(event, into, flags & FI_PEEK != 0)?;

@@ -16,8 +16,8 @@ use crate::cq::Cq;
 use crate::domain::{Domain, lock, read_info};
 use crate::eq::Eq;
 use crate::handle::{self, Fid, Object, Uses, checked, hand_out, object, publish, status, table};
+use crate::progress::DomainProgress;
 use crate::provider::ProviderEntry;
-use crate::upkeep::Upkeep;
 use crate::wait_set::WaitSet;
 
 /// An opened fabric.
@@ -27,8 +27,8 @@ pub(crate) struct Fabric {
     uses: Uses,
     entry: &'static ProviderEntry,
     api_version: u32,
-    /// What domains do whose works may wait for the application to read an event queue.
-    driven: Mutex<Vec<Arc<Upkeep>>>,
+    /// Progress of domains whose deferred work may wait for the application to read an event queue.
+    driven: Mutex<Vec<Arc<DomainProgress>>>,
 }
 
 // SAFETY: `repr(C)`, begins with its handle; `publish` boxes every one with `BASE`.
@@ -58,24 +58,28 @@ impl Fabric {
 
     /// Registers a domain whose operations may be triggered, so that reading an event queue drives it: an application may
     /// read nothing else while it waits for them (fi_trigger(3)).
-    pub(crate) fn attend(&self, upkeep: &Arc<Upkeep>) {
-        lock(&self.driven).push(Arc::clone(upkeep));
+    pub(crate) fn register(&self, progress: &Arc<DomainProgress>) {
+        lock(&self.driven).push(Arc::clone(progress));
     }
 
-    /// Ends what [`Fabric::attend`] began.
-    pub(crate) fn dismiss(&self, upkeep: &Arc<Upkeep>) {
-        lock(&self.driven).retain(|other| !Arc::ptr_eq(other, upkeep));
+    /// Ends what [`Fabric::register`] began.
+    pub(crate) fn unregister(&self, progress: &Arc<DomainProgress>) {
+        lock(&self.driven).retain(|other| !Arc::ptr_eq(other, progress));
     }
 
-    /// Drives the domains in which works wait. Call it without locks in hand.
-    pub(crate) fn drive_works(&self) {
+    /// Drives the domains in which deferred work waits. Call it without locks in hand.
+    pub(crate) fn drive_for_deferred_work(&self) {
         let driven = lock(&self.driven).clone();
-        driven.iter().for_each(|upkeep| upkeep.drive_works());
+        driven
+            .iter()
+            .for_each(|progress| progress.drive_for_deferred_work());
     }
 
-    /// Returns whether a work waits for a thread that drives its domain.
-    pub(crate) fn has_works(&self) -> bool {
-        lock(&self.driven).iter().any(|upkeep| upkeep.has_works())
+    /// Returns whether deferred work waits for a thread that drives its domain.
+    pub(crate) fn has_deferred_work(&self) -> bool {
+        lock(&self.driven)
+            .iter()
+            .any(|progress| progress.has_deferred_work())
     }
 }
 

@@ -10,7 +10,7 @@
 //! - [`registry`]: fi_getinfo, with a reason for every refusal.
 //! - Objects, one module each, with the table that C programs call: `fabric` opens `domain`, `eq`, `wait_set` and `passive`; a
 //!   domain opens `cq`, `cntr`, `av`, `mr`, `poll_set` and `endpoint`. Only the endpoints are generic over the provider.
-//! - `upkeep`, what a domain does by itself: `work` that waits for counters, and automatic progress.
+//! - `progress`, what a domain does by itself: `work` that waits for counters, and automatic progress.
 //! - `atomic`: which atomics there are, and what keeps them apart.
 //! - `collective` groups, which endpoints join by an `av_set`; `multicast` groups.
 //! - `stats`: what `oxi top` reads.
@@ -31,6 +31,7 @@ pub mod descriptors;
 pub mod device;
 mod domain;
 mod endpoint;
+mod endpoint_list;
 mod eq;
 mod fabric;
 pub mod faults;
@@ -38,13 +39,13 @@ mod handle;
 pub mod inet;
 pub mod info;
 pub mod log;
-mod members;
 mod mr;
 mod multicast;
 pub mod packets;
 pub mod params;
 mod passive;
 mod poll_set;
+mod progress;
 pub mod provider;
 pub mod quiet_thread;
 pub mod registry;
@@ -57,7 +58,6 @@ pub mod syscall;
 mod tests;
 mod text;
 pub mod timer;
-mod upkeep;
 mod wait;
 mod wait_set;
 mod work;

@@ -1,10 +1,10 @@
 //! Memory regions: fi_mr(3). Any memory of the process can be used as it is, so that registering only gives it a key.
 
 mod attr;
-mod exposed;
 mod persistent;
 pub(crate) mod raw;
 mod regions;
+mod rma_targets;
 
 use core::ffi::{c_int, c_void};
 use std::sync::Mutex;
@@ -18,15 +18,15 @@ use oxifabric_abi::{
 use oxifabric_mem::MAX_SEGMENTS;
 use oxifabric_types::{Caps, Errno, Flags, MrMode};
 
-pub(crate) use exposed::Exposed;
 pub(crate) use persistent::write_back;
 pub(crate) use regions::{Region, Regions};
+pub(crate) use rma_targets::RmaTargets;
 
 use crate::absent;
 use crate::cntr::Cntr;
 use crate::domain::{Domain, lock};
 use crate::handle::{self, Fid, Object, Ref, Uses, checked, hand_out, object, publish, status};
-use attr::Wish;
+use attr::MrRequest;
 
 /// What peers may do with a region.
 const REMOTE: Flags = Flags::REMOTE_READ.union(Flags::REMOTE_WRITE);
@@ -39,7 +39,7 @@ pub(crate) struct Mr {
     domain: Ref<Domain>,
     /// The region that this one is a part of.
     base: Option<Ref<Self>>,
-    wish: Wish,
+    request: MrRequest,
     /// Its place in the table of regions, unless peers may do nothing with it.
     key: Option<u64>,
     state: Mutex<State>,
@@ -75,7 +75,7 @@ impl Drop for Mr {
             self.domain.regions().remove(key);
         }
         for counter in lock(&self.state).counters.drain(..) {
-            self.domain.exposed().remove_counter(&counter);
+            self.domain.rma_targets().remove_counter(&counter);
         }
     }
 }
@@ -84,29 +84,33 @@ impl Mr {
     /// Registers memory under a key.
     fn register(
         domain: &Domain,
-        wish: Wish,
+        request: MrRequest,
         base: Option<Ref<Self>>,
     ) -> Result<*mut fid_mr, Errno> {
         let mode = domain.info().domain.mr_mode;
-        let later =
-            mode.contains(MrMode::ENDPOINT) || (mode.contains(MrMode::RMA_EVENT) && wish.counted);
-        if wish.persistent && !domain.info().caps.contains(Caps::RMA_PMEM) {
+        let later = mode.contains(MrMode::ENDPOINT)
+            || (mode.contains(MrMode::RMA_EVENT) && request.counted);
+        if request.persistent && !domain.info().caps.contains(Caps::RMA_PMEM) {
             return Err(Errno::BADFLAGS);
         }
         let region = Region {
-            pieces: wish.pieces.clone(),
-            access: if later { Flags::empty() } else { wish.access },
-            single_use: wish.single_use,
-            persistent: wish.persistent,
+            pieces: request.pieces.clone(),
+            access: if later {
+                Flags::empty()
+            } else {
+                request.access
+            },
+            single_use: request.single_use,
+            persistent: request.persistent,
         };
-        if wish.persistent {
-            domain.exposed().watch();
+        if request.persistent {
+            domain.rma_targets().watch();
         }
-        let key = match wish.access.intersects(REMOTE) {
-            true => Some(domain.regions().insert(region, wish.key)?),
+        let key = match request.access.intersects(REMOTE) {
+            true => Some(domain.regions().insert(region, request.key)?),
             false => None,
         };
-        let context = wish.context;
+        let context = request.context;
         let fid = fid_mr {
             fid: handle::new_fid::<Self>(context),
             mem_desc: core::ptr::null_mut(),
@@ -120,7 +124,7 @@ impl Mr {
             uses: Uses::none(),
             domain: Ref::to(domain),
             base,
-            wish,
+            request,
             key,
             state: Mutex::new(State {
                 enabled: !later,
@@ -148,14 +152,14 @@ impl Mr {
             return Err(Errno::DOMAIN);
         }
         let mut state = lock(&self.state);
-        if self.is_settled(&state) && self.wish.counted {
+        if self.is_settled(&state) && self.request.counted {
             return Err(Errno::OPBADSTATE);
         }
         let Some(key) = self.key else {
             // No peer has access, so there is nothing to count.
             return Ok(());
         };
-        self.domain.exposed().add_counter(counter)?;
+        self.domain.rma_targets().add_counter(counter)?;
         state.counters.push(Ref::to(counter));
         let access = Flags::from_bits_retain(flags);
         self.domain.regions().count(key, access, Ref::to(counter));
@@ -181,7 +185,7 @@ impl Mr {
         if !state.enabled
             && let Some(key) = self.key
         {
-            self.domain.regions().permit(key, self.wish.access);
+            self.domain.regions().permit(key, self.request.access);
         }
         state.enabled = true;
         Ok(())
@@ -215,7 +219,7 @@ impl Mr {
 
     /// Returns whether one of its pieces has these bytes.
     fn holds(&self, addr: usize, len: usize) -> bool {
-        self.wish.pieces.iter().any(|piece| {
+        self.request.pieces.iter().any(|piece| {
             let offset = addr.checked_sub(piece.base().addr());
             offset.is_some_and(|offset| offset <= piece.len() && len <= piece.len() - offset)
         })
@@ -230,11 +234,11 @@ impl Mr {
             return Ok(());
         };
         self.domain.regions().permit(key, Flags::empty());
-        if self.domain.exposed().quiesce(key) {
+        if self.domain.rma_targets().quiesce(key) {
             return Ok(());
         }
         if lock(&self.state).enabled {
-            self.domain.regions().permit(key, self.wish.access);
+            self.domain.regions().permit(key, self.request.access);
         }
         Err(Errno::BUSY)
     }
@@ -332,10 +336,10 @@ unsafe extern "C" fn regattr(
     let domain: &Domain = unsafe { object(domain.cast::<fid_domain>()) };
     let register = || {
         // SAFETY: the application passes attributes of its version with a list of pieces, or null.
-        let wish = unsafe { Wish::read(attr, flags, domain.fabric().api_version()) }?;
+        let request = unsafe { MrRequest::read(attr, flags, domain.fabric().api_version()) }?;
         // SAFETY: the application passes an open region or null.
-        let base = unsafe { base_of(&wish, domain) }?;
-        Mr::register(domain, wish, base)
+        let base = unsafe { base_of(&request, domain) }?;
+        Mr::register(domain, request, base)
     };
     // SAFETY: the application passes a place for the handle.
     unsafe { hand_out(mr, register) }
@@ -348,13 +352,13 @@ unsafe extern "C" fn regattr(
 ///
 /// # Safety
 /// The base is null or an open region of some provider.
-unsafe fn base_of(wish: &Wish, domain: &Domain) -> Result<Option<Ref<Mr>>, Errno> {
-    if wish.base.is_null() {
+unsafe fn base_of(request: &MrRequest, domain: &Domain) -> Result<Option<Ref<Mr>>, Errno> {
+    if request.base.is_null() {
         return Ok(None);
     }
     // SAFETY: the caller's contract.
-    let base = unsafe { checked::<Mr>(wish.base.cast_mut().cast()) }?;
-    let holds = wish
+    let base = unsafe { checked::<Mr>(request.base.cast_mut().cast()) }?;
+    let holds = request
         .pieces
         .iter()
         .all(|piece| base.holds(piece.base().addr(), piece.len()));

@@ -20,12 +20,12 @@ use crate::clock;
 use crate::connection::{Incoming, Listener, MsgProvider};
 use crate::descriptors;
 use crate::domain::lock;
+use crate::endpoint_list::Drive;
 use crate::eq::{Cm, Eq};
 use crate::fabric::Fabric;
 use crate::handle::{Fid, Ref, checked, status, table};
 use crate::info;
 use crate::log;
-use crate::members::Drive;
 use request::Waiting;
 pub(crate) use request::{Request, Taken, device_of};
 

@@ -1,7 +1,7 @@
-//! Work that waits until a counter reaches a threshold: fi_trigger(3). Path class: setup, except for [`Works::ended`].
+//! Work that waits until a counter reaches a threshold: fi_trigger(3). Path class: setup, except for [`DeferredWorkQueue::ended`].
 //!
 //! A counter that crosses a threshold moves its work to the due queue; the thread that drives the domain next starts it,
-//! with no lock of an endpoint in hand (docs/adr/0007). Order of locks: the state of works comes after all others, and
+//! with no lock of an endpoint in hand (docs/adr/0007). Order of locks: the state of this queue comes after all others, and
 //! nothing is called while it is locked.
 
 mod control;
@@ -18,15 +18,15 @@ use oxifabric_types::Errno;
 use crate::cntr::Cntr;
 use crate::domain::lock;
 use crate::handle::Ref;
-use crate::upkeep::Upkeep;
+use crate::progress::DomainProgress;
 pub(crate) use control::control;
 use message::Post;
 
-/// The works of one domain.
+/// The deferred work of one domain.
 #[derive(Default)]
-pub(crate) struct Works {
+pub(crate) struct DeferredWorkQueue {
     state: Mutex<State>,
-    /// A thread starts works: one at a time, so that they start in order.
+    /// A thread starts deferred work: one at a time, so that they start in order.
     running: AtomicBool,
 }
 
@@ -35,12 +35,12 @@ struct State {
     waiting: BTreeMap<Place, Work>,
     /// What is to be started, in this order.
     due: VecDeque<Work>,
-    /// Operations of deferred works that did not end yet, by the context that the endpoint has for them.
-    issued: HashMap<usize, Issued>,
+    /// Operations of deferred work that have not ended, by the context that the endpoint has for them.
+    in_flight: HashMap<usize, InFlight>,
     last: usize,
 }
 
-/// Where a work waits: works of a counter are sorted by threshold, and those of a threshold as they came.
+/// Where work waits: the work of a counter is sorted by threshold, and that of a threshold as it came.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     /// The counter, as an address.
@@ -81,7 +81,7 @@ impl Owner {
 /// What is to be done.
 pub(crate) enum Action {
     /// Start an operation of an endpoint, or report that it was cancelled; it reports failures by itself, except `AGAIN`.
-    Call(Box<dyn FnMut(Go) -> Result<(), Errno>>),
+    Call(Box<dyn FnMut(Disposition) -> Result<(), Errno>>),
     Post(Box<Post>),
     Set(Ref<Cntr>, u64),
     Add(Ref<Cntr>, u64),
@@ -89,13 +89,13 @@ pub(crate) enum Action {
 
 /// What becomes of an operation that waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Go {
+pub(crate) enum Disposition {
     Start,
     Cancel,
 }
 
 /// Where the result of a deferred work's operation is reported.
-pub(crate) struct Issued {
+pub(crate) struct InFlight {
     /// The completion counter.
     pub(crate) cntr: Option<Ref<Cntr>>,
     /// The context that the application gave.
@@ -105,17 +105,17 @@ pub(crate) struct Issued {
     ep: usize,
 }
 
-impl Works {
+impl DeferredWorkQueue {
     /// Lets something wait until the sum of a counter is `threshold`, or starts it if it is so already. Call it without
     /// locks in hand.
     pub(crate) fn queue(
-        upkeep: &Upkeep,
+        progress: &DomainProgress,
         cntr: &Cntr,
         threshold: u64,
         owner: Owner,
         action: Action,
     ) {
-        let works = upkeep.works();
+        let works = progress.deferred_work();
         let mut state = lock(&works.state);
         state.last += 1;
         let place = Place {
@@ -132,8 +132,8 @@ impl Works {
         cntr.await_sum(state.first_threshold(place.cntr));
         drop(state);
         if works.cross(cntr) {
-            upkeep.works_are_due();
-            upkeep.run_works();
+            progress.deferred_work_is_due();
+            progress.run_deferred_work();
         }
     }
 
@@ -174,7 +174,7 @@ impl Works {
 
     fn start(&self, work: &mut Work) -> Result<(), Errno> {
         match &mut work.action {
-            Action::Call(call) => call(Go::Start),
+            Action::Call(call) => call(Disposition::Start),
             Action::Set(cntr, value) => {
                 cntr.set(*value);
                 Ok(())
@@ -193,18 +193,18 @@ impl Works {
             let mut state = lock(&self.state);
             state.last += 1;
             let key = state.last;
-            state.issued.insert(key, post.issued());
+            state.in_flight.insert(key, post.in_flight());
             key
         };
         // The operation may end during the call.
         match post.call(key) {
             Ok(()) => Ok(()),
             Err(errno) => {
-                let issued = lock(&self.state).issued.remove(&key);
+                let in_flight = lock(&self.state).in_flight.remove(&key);
                 if errno == Errno::AGAIN {
                     return Err(errno);
                 }
-                if let Some(cntr) = issued.and_then(|issued| issued.cntr) {
+                if let Some(cntr) = in_flight.and_then(|in_flight| in_flight.cntr) {
                     cntr.count_error();
                 }
                 Ok(())
@@ -215,15 +215,15 @@ impl Works {
     /// Returns whether no work waits and no operation of one is under way.
     pub(crate) fn is_idle(&self) -> bool {
         let state = lock(&self.state);
-        state.waiting.is_empty() && state.due.is_empty() && state.issued.is_empty()
+        state.waiting.is_empty() && state.due.is_empty() && state.in_flight.is_empty()
     }
 
     /// Takes the report of the operation with this context, which ended.
-    pub(crate) fn ended(&self, context: usize) -> Option<Issued> {
-        lock(&self.state).issued.remove(&context)
+    pub(crate) fn ended(&self, context: usize) -> Option<InFlight> {
+        lock(&self.state).in_flight.remove(&context)
     }
 
-    /// Takes out the works that were not started yet and that `which` picks, by owner and counter.
+    /// Takes out the work that was not started yet and that `which` picks, by owner and counter.
     pub(crate) fn take(&self, which: impl Fn(Owner, &Cntr) -> bool) -> Vec<Work> {
         let mut state = lock(&self.state);
         let mut gone = Vec::new();
@@ -258,10 +258,11 @@ impl Works {
         drop(self.take(|owner, _| owner.ep() == ep));
         self.running.store(false, Ordering::Release);
         let mut state = lock(&self.state);
-        let all = mem::take(&mut state.issued);
-        let (gone, kept): (HashMap<_, _>, HashMap<_, _>) =
-            all.into_iter().partition(|(_, issued)| issued.ep == ep);
-        state.issued = kept;
+        let all = mem::take(&mut state.in_flight);
+        let (gone, kept): (HashMap<_, _>, HashMap<_, _>) = all
+            .into_iter()
+            .partition(|(_, in_flight)| in_flight.ep == ep);
+        state.in_flight = kept;
         drop(state);
         drop(gone);
     }
@@ -272,7 +273,7 @@ impl Work {
     pub(crate) fn cancel(mut self) {
         if let Action::Call(call) = &mut self.action {
             // It only reports, which does not fail.
-            let _ = call(Go::Cancel);
+            let _ = call(Disposition::Cancel);
         }
     }
 }

@@ -253,9 +253,9 @@ impl<P: Provider> RdmEndpoint<P> {
     /// Opens the device to peers, if it is not, and wires the results.
     pub(super) fn start(&self, bindings: &Bindings) -> Result<(), Errno> {
         let mut port = self.port.lock();
-        let upkeep = self.domain.upkeep();
+        let progress = self.domain.progress();
         let joins = self.has(Caps::COLLECTIVE) && bindings.eq.as_ref().is_some_and(|eq| eq.waits());
-        let waits = bindings.waits() || joins || upkeep.is_automatic() || self.has(Caps::TRIGGER);
+        let waits = bindings.waits() || joins || progress.is_automatic() || self.has(Caps::TRIGGER);
         port.sleeps |= waits && !port.enabled;
         if P::Device::CONNECTED {
             port.device.enable(waits)?;
@@ -285,7 +285,7 @@ impl<P: Provider> RdmEndpoint<P> {
         if self.has(Caps::RMA | Caps::ATOMIC) {
             self.expose_memory(&mut port);
         }
-        port.out.upkeep = Some(Arc::clone(upkeep));
+        port.out.progress = Some(Arc::clone(progress));
         port.enabled = true;
         port.watch(P::NAME, self.info.ep.kind);
         Ok(())
@@ -323,22 +323,22 @@ impl<P: Provider> RdmEndpoint<P> {
             unsafe { eq.join(me) }?;
         }
         // SAFETY: as above.
-        unsafe { self.domain.exposed().add_endpoint(me) }?;
+        unsafe { self.domain.rma_targets().add_endpoint(me) }?;
         // SAFETY: as above.
-        unsafe { self.domain.upkeep().join(me) }
+        unsafe { self.domain.progress().join(me) }
     }
 
     /// Ends what [`RdmEndpoint::join`] began.
     pub(super) fn leave(&self, bindings: &Bindings) {
         let me = self.driven();
-        self.domain.exposed().remove_endpoint(me);
+        self.domain.rma_targets().remove_endpoint(me);
         for cq in bindings.cqs() {
             cq.leave(me);
         }
         for (_, cntr) in &bindings.counters {
             cntr.leave(me);
         }
-        self.domain.upkeep().leave(me);
+        self.domain.progress().leave(me);
         if let Some(srx) = &bindings.srx {
             srx.leave(NonNull::from(self));
         }

@@ -33,7 +33,7 @@ impl<P: Provider> RdmEndpoint<P> {
             }
             endpoint.leave(&lock(&endpoint.bindings));
             endpoint.drain();
-            let works = endpoint.domain.upkeep().works();
+            let works = endpoint.domain.progress().deferred_work();
             works.forget(endpoint.fid.as_ptr().cast());
         }
         // SAFETY: `open` boxed it; no queue drives it any more, and the application gives it up.

@@ -17,10 +17,10 @@ use crate::av::Av;
 use crate::clock::LoopClock;
 use crate::connection::THE_PEER;
 use crate::device::Device;
+use crate::endpoint_list::{Rest, Visit};
 use crate::handle::Ref;
-use crate::members::{Rest, Visit};
 use crate::multicast;
-use crate::upkeep::Upkeep;
+use crate::progress::DomainProgress;
 
 /// How often a device is driven and armed anew for its sleepers, before they are woken.
 const ATTEMPTS: u32 = 8;
@@ -56,9 +56,9 @@ pub(super) struct Port<D> {
     contexts: Vec<Vec<PeerId>>,
     /// [`Av::removals`] when the peers were looked up.
     seen: u64,
-    /// The device holds frames back, and `upkeep` knows.
+    /// The device holds frames back, and `progress` has counted it.
     holding: bool,
-    pub(super) upkeep: Arc<Upkeep>,
+    pub(super) progress: Arc<DomainProgress>,
     /// Where `oxi top` reads how the endpoint fares.
     pub(super) watch: Option<Box<Watch>>,
 }
@@ -70,7 +70,7 @@ impl<D: Device> Port<D> {
         config: Config,
         directed: Flags,
         exact: bool,
-        upkeep: Arc<Upkeep>,
+        progress: Arc<DomainProgress>,
     ) -> Self {
         Self {
             engine: Engine::new(config),
@@ -91,7 +91,7 @@ impl<D: Device> Port<D> {
             contexts: Vec::new(),
             seen: 0,
             holding: false,
-            upkeep,
+            progress,
             watch: None,
         }
     }
@@ -282,7 +282,7 @@ impl<D: Device> Port<D> {
         quiet
     }
 
-    /// Makes progress for a thread that polls other endpoints, as [`Drive::visit`](crate::members::Drive::visit).
+    /// Makes progress for a thread that polls other endpoints, as [`Drive::visit`](crate::endpoint_list::Drive::visit).
     pub(super) fn visit(&mut self, turn: &mut u32) -> Visit {
         if self.turns != *turn {
             *turn = self.turns;
@@ -291,7 +291,7 @@ impl<D: Device> Port<D> {
         let (armed, slept) = (self.armed == self.turns, self.slept == self.turns);
         let events = self.progress();
         if armed && !(0..ATTEMPTS).any(|_| self.arm()) {
-            self.rouse();
+            self.wake_sleepers();
         } else if slept {
             self.slept = self.turns;
         }
@@ -303,7 +303,7 @@ impl<D: Device> Port<D> {
         }
     }
 
-    /// Gets ready for the sleep of a thread that sleeps on other endpoints, as [`Drive::rest`](crate::members::Drive::rest).
+    /// Gets ready for the sleep of a thread that sleeps on other endpoints, as [`Drive::rest`](crate::endpoint_list::Drive::rest).
     pub(super) fn rest(&mut self, turn: &mut u32) -> Rest {
         if self.turns != *turn {
             *turn = self.turns;
@@ -328,12 +328,12 @@ impl<D: Device> Port<D> {
 
     /// Wakes the threads that rely on an armed device which could not be armed again: they look by themselves.
     #[cold]
-    fn rouse(&self) {
-        self.out.rouse();
+    fn wake_sleepers(&self) {
+        self.out.wake_sleepers();
         if let Some(eq) = &self.reports.eq {
-            eq.rouse();
+            eq.wake_sleepers();
         }
-        self.upkeep.rouse();
+        self.progress.wake_sleepers();
     }
 
     /// Finishes what could not be told while the engine had the device.
@@ -349,7 +349,7 @@ impl<D: Device> Port<D> {
         self.device.posted();
         if D::GATHERS && self.device.holds_back() != self.holding {
             self.holding = !self.holding;
-            self.upkeep.hold(self.holding);
+            self.progress.hold(self.holding);
         }
     }
 
@@ -429,7 +429,7 @@ impl<D: Device> Port<D> {
 impl<D> Drop for Port<D> {
     fn drop(&mut self) {
         if self.holding {
-            self.upkeep.hold(false);
+            self.progress.hold(false);
         }
     }
 }

@@ -31,8 +31,8 @@ use crate::eq::Eq;
 use crate::handle::Ref;
 use crate::info::address_to_c;
 use crate::mr::write_back;
-use crate::upkeep::Upkeep;
-use crate::work::Issued;
+use crate::progress::DomainProgress;
+use crate::work::InFlight;
 
 /// What this endpoint began itself; other results are arrivals.
 const OWN: Flags = Flags::SEND
@@ -57,7 +57,7 @@ pub(super) struct Router {
     rx: Side,
     accesses: AccessCounters,
     /// Takes the results of deferred work.
-    pub(super) upkeep: Option<Arc<Upkeep>>,
+    pub(super) progress: Option<Arc<DomainProgress>>,
     /// Whose registered memory peers may access, if the endpoint lets them (FI_RMA, FI_ATOMIC).
     pub(super) domain: Option<Ref<Domain>>,
     /// Where messages look for receives, if the endpoint shares them.
@@ -186,7 +186,7 @@ impl Completions for Router {
     #[inline]
     fn accessed(&mut self, access: Completion, targets: &[Target]) {
         match &self.domain {
-            Some(domain) if domain.exposed().is_watched() => {
+            Some(domain) if domain.rma_targets().is_watched() => {
                 write_back(domain, &access, targets);
                 count_regions(domain, &access, targets);
             }
@@ -308,11 +308,11 @@ impl Router {
     }
 
     /// Wakes the threads that sleep on the queues and counters.
-    pub(super) fn rouse(&self) {
+    pub(super) fn wake_sleepers(&self) {
         for cq in [&self.tx.cq, &self.rx.cq].into_iter().flatten() {
-            cq.rouse();
+            cq.wake_sleepers();
         }
-        self.counters().for_each(Cntr::rouse);
+        self.counters().for_each(Cntr::wake_sleepers);
     }
 
     /// Returns whether [`Router::settle`] has something to do.
@@ -450,29 +450,29 @@ impl Router {
     /// Routes the result of a deferred work: to the counter that it names, and to the queue only if it asked for that
     /// (fi_trigger(3)).
     fn route_deferred(&self, completion: &Completion, source: FiAddr) {
-        let Some((issued, completion)) = self.issued(completion) else {
+        let Some((in_flight, completion)) = self.in_flight(completion) else {
             return;
         };
-        if let Some(cntr) = &issued.cntr {
+        if let Some(cntr) = &in_flight.cntr {
             cntr.count(completion.len);
         }
         if let Some(tally) = self.tally(completion.flags) {
             tally.note(completion.len);
         }
         if let Some(cq) = &self.side(completion.flags).cq
-            && issued.reported
+            && in_flight.reported
         {
             cq.push(&completion, source.0);
         }
     }
 
     /// Finds the deferred work whose operation ended, and gives the result the context that the application knows.
-    fn issued(&self, op: &Completion) -> Option<(Issued, Completion)> {
-        let issued = self.upkeep.as_ref()?.works().ended(op.context)?;
+    fn in_flight(&self, op: &Completion) -> Option<(InFlight, Completion)> {
+        let in_flight = self.progress.as_ref()?.deferred_work().ended(op.context)?;
         let mut shown = *op;
-        shown.context = issued.context;
+        shown.context = in_flight.context;
         shown.flags.remove(Flags::DEFERRED);
-        Some((issued, shown))
+        Some((in_flight, shown))
     }
 
     /// Returns where a read or write is counted. An atomic of a peer that fetches counts as a read, whether it changes something
@@ -529,14 +529,14 @@ impl Router {
 
     fn route_deferred_failure(&mut self, failure: &Failure, device: &impl Device) {
         let source = self.name_or_none(&failure.op, device);
-        let Some((issued, op)) = self.issued(&failure.op) else {
+        let Some((in_flight, op)) = self.in_flight(&failure.op) else {
             return;
         };
-        if let Some(cntr) = &issued.cntr {
+        if let Some(cntr) = &in_flight.cntr {
             cntr.count_error();
         }
         if let Some(cq) = &self.side(op.flags).cq
-            && issued.reported
+            && in_flight.reported
         {
             cq.push_failure(&Failure { op, ..*failure }, source.0, None);
         }

@@ -13,7 +13,7 @@ use super::transfer::{RecvCall, SendCall};
 use crate::cntr::Cntr;
 use crate::device::Provider;
 use crate::handle::{checked, failed};
-use crate::work::{Action, Go, Owner, Work, Works};
+use crate::work::{Action, DeferredWorkQueue, Disposition, Owner, Work};
 
 /// What of an operation's flags a completion has.
 const KIND: Flags = Flags::MSG
@@ -31,7 +31,7 @@ impl<P: Provider> RdmEndpoint<P> {
         let (flags, context) = (send.flags | Flags::SEND, send.context);
         let me = NonNull::from(self);
         self.defer(flags, context, move || {
-            // SAFETY: an endpoint forgets its works before it goes.
+            // SAFETY: an endpoint forgets its deferred work before it goes.
             let me = unsafe { me.as_ref() };
             me.port.lock().send(&send, body.clone())
         })
@@ -44,7 +44,7 @@ impl<P: Provider> RdmEndpoint<P> {
         let (flags, context) = (recv.flags | Flags::RECV, recv.context);
         let me = NonNull::from(self);
         self.defer(flags, context, move || {
-            // SAFETY: an endpoint forgets its works before it goes.
+            // SAFETY: an endpoint forgets its deferred work before it goes.
             let me = unsafe { me.as_ref() };
             me.port.lock().recv(&recv, body.clone())
         })
@@ -65,7 +65,7 @@ impl<P: Provider> RdmEndpoint<P> {
                 flags,
                 context: context.addr(),
             };
-            // SAFETY: an endpoint forgets its works before it goes.
+            // SAFETY: an endpoint forgets its deferred work before it goes.
             let me = unsafe { me.as_ref() };
             me.port.lock().access(peer, op)
         })
@@ -91,7 +91,7 @@ impl<P: Provider> RdmEndpoint<P> {
                 flags,
                 context: context.addr(),
             };
-            // SAFETY: an endpoint forgets its works before it goes.
+            // SAFETY: an endpoint forgets its deferred work before it goes.
             let me = unsafe { me.as_ref() };
             me.port.lock().atomic(peer, op)
         })
@@ -124,12 +124,12 @@ impl<P: Provider> RdmEndpoint<P> {
         let context = context.addr();
         let call = move |go| {
             let begun = match go {
-                Go::Start => start(),
-                Go::Cancel => Err(Errno::CANCELED),
+                Disposition::Start => start(),
+                Disposition::Cancel => Err(Errno::CANCELED),
             };
             match begun {
                 Err(errno) if errno != Errno::AGAIN => {
-                    // SAFETY: an endpoint forgets its works before it goes.
+                    // SAFETY: an endpoint forgets its deferred work before it goes.
                     unsafe { me.as_ref() }.fail_deferred(flags, context, errno);
                     Ok(())
                 }
@@ -140,8 +140,14 @@ impl<P: Provider> RdmEndpoint<P> {
             ep: self.fid.as_ptr().addr(),
             context,
         };
-        let upkeep = self.domain.upkeep();
-        Works::queue(upkeep, cntr, threshold, owner, Action::Call(Box::new(call)));
+        let progress = self.domain.progress();
+        DeferredWorkQueue::queue(
+            progress,
+            cntr,
+            threshold,
+            owner,
+            Action::Call(Box::new(call)),
+        );
         0
     }
 
@@ -151,7 +157,11 @@ impl<P: Provider> RdmEndpoint<P> {
             ep: self.fid.as_ptr().addr(),
             context: context.addr(),
         };
-        let cancelled = self.domain.upkeep().works().take(|owner, _| owner == asked);
+        let cancelled = self
+            .domain
+            .progress()
+            .deferred_work()
+            .take(|owner, _| owner == asked);
         let any = !cancelled.is_empty();
         cancelled.into_iter().for_each(Work::cancel);
         any

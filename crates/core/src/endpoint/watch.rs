@@ -49,7 +49,7 @@ impl<D: Device> Port<D> {
     #[cold]
     pub(super) fn look_at_clock(&mut self) -> Instant {
         let now = self.clock.renew();
-        self.upkeep.ask_for_round();
+        self.progress.ask_for_round();
         if let Some(watch) = &mut self.watch {
             // Programs that poll now and then only are to be seen in time, too.
             self.clock.hasten();

@@ -15,8 +15,8 @@ use oxifabric_types::{Errno, Flags};
 const ACCESS: u64 =
     FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_COLLECTIVE;
 
-/// A wish for a region.
-pub(super) struct Wish {
+/// A request to register memory.
+pub(super) struct MrRequest {
     pub(super) pieces: Vec<IovSegment>,
     pub(super) access: Flags,
     pub(super) key: u64,
@@ -31,7 +31,7 @@ pub(super) struct Wish {
     pub(super) persistent: bool,
 }
 
-impl Wish {
+impl MrRequest {
     /// Reads attributes, as far as they are in the structure of an application of this version. What only describes
     /// devices is looked at to refuse it; how large pages are and how many parts a region will have are mere hints.
     ///

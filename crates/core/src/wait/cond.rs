@@ -1,8 +1,8 @@
 //! The mutex and the condition variable of `FI_WAIT_MUTEX_COND`: fi_poll(3).
 //!
 //! The application holds the mutex between its last look at a queue and its sleep, and it may look with it held. So a
-//! thread that signals never waits for the mutex while it holds a lock of the library: it leaves the signal owed, and the
-//! thread of automatic progress, without which no thread may sleep on these, pays it.
+//! thread that signals never waits for the mutex while it holds a lock of the library: it defers the signal, and the
+//! thread of automatic progress, without which no thread may sleep on these, signals it.
 
 use core::cell::UnsafeCell;
 use core::fmt;
@@ -17,7 +17,7 @@ pub(crate) struct Cond {
     mutex: Box<UnsafeCell<pthread_mutex_t>>,
     cond: Box<UnsafeCell<pthread_cond_t>>,
     /// A signal was given that a sleeper with the mutex may have missed.
-    owed: AtomicBool,
+    deferred: AtomicBool,
 }
 
 // SAFETY: both are made to be used by many threads.
@@ -40,7 +40,7 @@ impl Cond {
         Self {
             mutex,
             cond: Box::new(UnsafeCell::new(libc::PTHREAD_COND_INITIALIZER)),
-            owed: AtomicBool::new(false),
+            deferred: AtomicBool::new(false),
         }
     }
 
@@ -52,9 +52,9 @@ impl Cond {
         }
     }
 
-    /// Wakes the sleepers, those with the mutex perhaps only when [`Cond::pay`] is called.
+    /// Wakes the sleepers, those with the mutex perhaps only when [`Cond::signal_deferred`] is called.
     pub(crate) fn signal(&self) {
-        self.owed.store(true, Ordering::Release);
+        self.deferred.store(true, Ordering::Release);
         // SAFETY: both are initialised, and the mutex is given back only if it was taken.
         unsafe {
             if libc::pthread_mutex_trylock(self.mutex.get()) == 0 {
@@ -67,8 +67,8 @@ impl Cond {
     }
 
     /// Wakes those that [`Cond::signal`] may have missed. Call it without locks.
-    pub(crate) fn pay(&self) {
-        if !self.owed.load(Ordering::Acquire) {
+    pub(crate) fn signal_deferred(&self) {
+        if !self.deferred.load(Ordering::Acquire) {
             return;
         }
         // SAFETY: both are initialised, and the mutex is given back only if it was taken.
@@ -83,7 +83,7 @@ impl Cond {
     /// # Safety
     /// The caller holds the mutex.
     unsafe fn broadcast(&self) {
-        self.owed.store(false, Ordering::Relaxed);
+        self.deferred.store(false, Ordering::Relaxed);
         // SAFETY: it is initialised.
         unsafe { libc::pthread_cond_broadcast(self.cond.get()) };
     }

@@ -7,7 +7,7 @@ use oxifabric_abi::{
 };
 use oxifabric_types::{Caps, Errno};
 
-use super::{Action, Owner, Works};
+use super::{Action, DeferredWorkQueue, Owner};
 use crate::cntr::Cntr;
 use crate::domain::Domain;
 use crate::handle::{Ref, checked};
@@ -16,7 +16,7 @@ use crate::work::message::Post;
 /// Answers fi_control(3) on a domain.
 ///
 /// # Errors
-/// `NOSYS` for other commands, for works that are not offered and for domains that were opened without FI_TRIGGER,
+/// `NOSYS` for other commands, for work that is not offered and for domains that were opened without FI_TRIGGER,
 /// `INVAL`, `NOENT` when there is nothing to cancel.
 ///
 /// # Safety
@@ -59,7 +59,7 @@ unsafe fn queue(domain: &Domain, work: Option<&fi_deferred_work>) -> Result<(), 
         work: core::ptr::from_ref(work).addr(),
         ep,
     };
-    Works::queue(domain.upkeep(), trigger, work.threshold, owner, action);
+    DeferredWorkQueue::queue(domain.progress(), trigger, work.threshold, owner, action);
     Ok(())
 }
 
@@ -99,13 +99,13 @@ unsafe fn action(
 
 fn cancel(domain: &Domain, asked: usize) -> Result<(), Errno> {
     let is_meant = |owner, _: &Cntr| matches!(owner, Owner::Domain { work, .. } if work == asked);
-    match domain.upkeep().works().take(is_meant).is_empty() {
+    match domain.progress().deferred_work().take(is_meant).is_empty() {
         true => Err(Errno::NOENT),
         false => Ok(()),
     }
 }
 
-/// Cancels all works, or all that wait for a counter: `arg` is null, the counter, or a work that names it.
+/// Cancels all work, or all that waits for a counter: `arg` is null, the counter, or a work that names it.
 ///
 /// # Safety
 /// `arg` is null or one of these.
@@ -121,7 +121,7 @@ unsafe fn flush(domain: &Domain, arg: *mut c_void) -> Result<(), Errno> {
             unsafe { counter(domain, work.triggering_cntr) }?
         }
     };
-    let cancelled = domain.upkeep().works().take(|owner, cntr| {
+    let cancelled = domain.progress().deferred_work().take(|owner, cntr| {
         let deferred = matches!(owner, Owner::Domain { .. });
         deferred && only.is_none_or(|only| core::ptr::eq(only, cntr))
     });

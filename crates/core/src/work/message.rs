@@ -1,4 +1,4 @@
-//! The operations of deferred works, copied: applications are known to reuse the descriptions at once, although
+//! The operations of deferred work, copied: applications are known to reuse the descriptions at once, although
 //! fi_trigger(3) does not let them.
 
 use core::ffi::c_void;
@@ -13,7 +13,7 @@ use oxifabric_abi::{
 };
 use oxifabric_types::{Errno, Flags};
 
-use super::Issued;
+use super::InFlight;
 use crate::cntr::Cntr;
 use crate::handle::Ref;
 
@@ -147,8 +147,8 @@ impl Post {
         self.ep.addr()
     }
 
-    pub(super) fn issued(&self) -> Issued {
-        Issued {
+    pub(super) fn in_flight(&self) -> InFlight {
+        InFlight {
             cntr: self.cntr.clone(),
             context: self.context,
             reported: self.flags & FI_COMPLETION != 0,

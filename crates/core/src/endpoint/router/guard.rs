@@ -104,7 +104,7 @@ impl Router {
     #[cold]
     pub(super) fn accessed_guarded(&self, access: &Completion, targets: &[Target]) {
         if let Some(guard) = &self.guard
-            && guard.domain.exposed().is_watched()
+            && guard.domain.rma_targets().is_watched()
         {
             write_back(&guard.domain, access, targets);
             count_regions(&guard.domain, access, targets);

@@ -137,6 +137,6 @@ fn few_sleepers_watch_the_endpoints_of_others() {
         sleepers.iter().filter(watching).count()
     };
     assert_eq!((rest(), rest()), (WATCHERS_MAX, WATCHERS_MAX));
-    rounds.dismiss();
+    rounds.remove_watcher();
     assert_eq!(rest(), WATCHERS_MAX + 1);
 }

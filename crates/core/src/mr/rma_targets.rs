@@ -14,8 +14,8 @@ use oxifabric_types::Errno;
 
 use crate::cntr::Cntr;
 use crate::domain::lock;
+use crate::endpoint_list::{Drive, same};
 use crate::handle::Ref;
-use crate::members::{Drive, same};
 
 /// How long an access may stand still before the region counts as busy.
 const STILL: Duration = Duration::from_secs(1);
@@ -25,7 +25,7 @@ const AT_MOST: Duration = Duration::from_secs(5);
 
 /// What reaches the regions of a domain, and what counts there.
 #[derive(Default)]
-pub(crate) struct Exposed {
+pub(crate) struct RmaTargets {
     lists: Mutex<Lists>,
     /// A counter was bound to a region, or one is in persistent memory.
     watched: AtomicBool,
@@ -50,7 +50,7 @@ impl Reach {
     }
 }
 
-impl Exposed {
+impl RmaTargets {
     /// Returns whether a region may have a counter, or be in persistent memory.
     #[inline]
     pub(crate) fn is_watched(&self) -> bool {
@@ -111,7 +111,7 @@ impl Exposed {
         Ok(())
     }
 
-    /// Ends what [`Exposed::add_counter`] began.
+    /// Ends what [`RmaTargets::add_counter`] began.
     pub(crate) fn remove_counter(&self, counter: &Cntr) {
         let mut lists = lock(&self.lists);
         let Some(at) = lists
@@ -196,10 +196,10 @@ mod tests {
     }
 
     fn quiesce(busy: &Busy, key: u64) -> bool {
-        let exposed = Exposed::default();
+        let rma_targets = RmaTargets::default();
         // SAFETY: the endpoint outlives the list.
-        unsafe { exposed.add_endpoint(NonNull::from(busy)) }.expect("there are no counters");
-        exposed.quiesce(key)
+        unsafe { rma_targets.add_endpoint(NonNull::from(busy)) }.expect("there are no counters");
+        rma_targets.quiesce(key)
     }
 
     #[test]

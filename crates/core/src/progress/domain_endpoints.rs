@@ -8,23 +8,23 @@ use oxifabric_abi::FI_WAIT_FD;
 use oxifabric_types::Errno;
 
 use crate::domain::lock;
-use crate::members::{Drive, Members};
+use crate::endpoint_list::{Drive, EndpointList};
 use crate::wait::Doorbell;
 
 /// The endpoints.
-pub(super) struct Roster {
-    members: Members,
+pub(super) struct DomainEndpoints {
+    endpoints: EndpointList,
     /// Watches all of them. Made when a thread first sleeps on all.
     bell: OnceLock<Doorbell>,
     /// Held while an endpoint comes or goes, and while the bell is made.
     gate: Mutex<()>,
 }
 
-impl Roster {
+impl DomainEndpoints {
     /// No endpoint is enabled in a new domain.
     pub(super) fn none(locked: bool) -> Self {
         Self {
-            members: Members::none(locked, None),
+            endpoints: EndpointList::none(locked, None),
             bell: OnceLock::new(),
             gate: Mutex::new(()),
         }
@@ -40,7 +40,7 @@ impl Roster {
     pub(super) unsafe fn add(&self, endpoint: NonNull<dyn Drive>) -> Result<(), Errno> {
         let _gate = lock(&self.gate);
         // SAFETY: the caller's contract, passed on.
-        unsafe { self.members.add(endpoint, self.bell.get()) }?;
+        unsafe { self.endpoints.add(endpoint, self.bell.get()) }?;
         self.wake();
         Ok(())
     }
@@ -48,7 +48,7 @@ impl Roster {
     /// Removes an endpoint.
     pub(super) fn remove(&self, endpoint: NonNull<dyn Drive>) {
         let _gate = lock(&self.gate);
-        self.members.remove(endpoint, self.bell.get());
+        self.endpoints.remove(endpoint, self.bell.get());
     }
 
     /// Returns the bell of all endpoints.
@@ -59,7 +59,7 @@ impl Roster {
         let _gate = lock(&self.gate);
         if self.bell.get().is_none() {
             let bell = Doorbell::open(FI_WAIT_FD)?;
-            self.members.watch(&bell)?;
+            self.endpoints.watch(&bell)?;
             return Ok(self.bell.get_or_init(|| bell));
         }
         self.bell.get().ok_or(Errno::OTHER)
@@ -80,20 +80,20 @@ impl Roster {
     }
 }
 
-impl Drive for Roster {
+impl Drive for DomainEndpoints {
     fn progress(&self) -> usize {
-        self.members.progress()
+        self.endpoints.progress()
     }
 
     fn arm(&self) -> bool {
         if let Some(bell) = self.bell.get() {
             bell.arm();
         }
-        self.members.arm()
+        self.endpoints.arm()
     }
 
     fn fd(&self) -> RawFd {
-        // Without a bell no thread sleeps on the list: `Upkeep::all_endpoints` makes it first.
+        // Without a bell no thread sleeps on the list: `DomainProgress::all_endpoints` makes it first.
         self.bell.get().and_then(Doorbell::fd).unwrap_or(-1)
     }
 }

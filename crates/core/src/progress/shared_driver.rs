@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use super::{NOTICE, Upkeep};
+use super::{DomainProgress, NOTICE};
 use crate::domain::lock;
-use crate::members::Drive;
+use crate::endpoint_list::Drive;
 
 /// First pause until the shared driver checks whether the application still polls.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
@@ -26,15 +26,15 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(8);
 const ROUNDS: usize = 8;
 
 /// Leaves the devices of a domain to the application for as long as it polls. Call it in the domain's own thread.
-pub(super) fn wait_while_polled(upkeep: &Arc<Upkeep>) {
-    wait_in(Registry::of_process(), upkeep);
+pub(super) fn wait_while_polled(progress: &Arc<DomainProgress>) {
+    wait_in(Registry::of_process(), progress);
 }
 
-fn wait_in(registry: &Registry, upkeep: &Arc<Upkeep>) {
-    registry.add(upkeep);
-    while registry.contains(upkeep) {
+fn wait_in(registry: &Registry, progress: &Arc<DomainProgress>) {
+    registry.add(progress);
+    while registry.contains(progress) {
         match SharedDriver::acquire(registry) {
-            Some(driver) => driver.run(upkeep),
+            Some(driver) => driver.run(progress),
             None => thread::park(),
         }
     }
@@ -57,7 +57,7 @@ struct List {
 
 /// A domain whose application polls.
 struct Entry {
-    upkeep: Arc<Upkeep>,
+    progress: Arc<DomainProgress>,
     /// The domain's progress thread, which sleeps until the domain is off the list.
     thread: Thread,
     pause: Duration,
@@ -95,11 +95,11 @@ impl Registry {
     }
 
     /// Adds a domain, whose progress thread is the caller.
-    fn add(&self, upkeep: &Arc<Upkeep>) {
-        upkeep.ask_anew();
+    fn add(&self, progress: &Arc<DomainProgress>) {
+        progress.ask_anew();
         let mut list = lock(&self.list);
         list.entries.push(Entry {
-            upkeep: Arc::clone(upkeep),
+            progress: Arc::clone(progress),
             thread: thread::current(),
             pause: SHORTEST_PAUSE,
             due: end_of(SHORTEST_PAUSE, self.begin.elapsed()),
@@ -111,15 +111,15 @@ impl Registry {
     }
 
     /// Returns whether a domain is on the list; a domain that closes is removed.
-    fn contains(&self, upkeep: &Arc<Upkeep>) -> bool {
+    fn contains(&self, progress: &Arc<DomainProgress>) -> bool {
         let mut list = lock(&self.list);
-        if upkeep.auto.is_stopping() {
+        if progress.auto.is_stopping() {
             list.entries
-                .retain(|entry| !Arc::ptr_eq(&entry.upkeep, upkeep));
+                .retain(|entry| !Arc::ptr_eq(&entry.progress, progress));
         }
         list.entries
             .iter()
-            .any(|entry| Arc::ptr_eq(&entry.upkeep, upkeep))
+            .any(|entry| Arc::ptr_eq(&entry.progress, progress))
     }
 
     /// Drives the domains that are due, removes those whose applications poll no more, and returns how long there is nothing
@@ -154,7 +154,7 @@ impl<'a> SharedDriver<'a> {
     }
 
     /// Drives all domains while the caller's own is among them.
-    fn run(&self, own: &Arc<Upkeep>) {
+    fn run(&self, own: &Arc<DomainProgress>) {
         while self.0.contains(own) {
             thread::park_timeout(self.0.drive_due());
         }
@@ -175,19 +175,19 @@ impl Drop for SharedDriver<'_> {
 impl Entry {
     /// Drives the domain, since the application may poll some of its endpoints only; returns whether it still polls.
     fn drive(&mut self, now: Duration) -> bool {
-        let upkeep = &self.upkeep;
+        let progress = &self.progress;
         let moved = (0..ROUNDS)
-            .take_while(|_| upkeep.roster.progress() > 0)
+            .take_while(|_| progress.endpoints.progress() > 0)
             .count();
-        upkeep.run_works();
-        upkeep.pay_conds();
+        progress.run_deferred_work();
+        progress.signal_deferred();
         // What an application holds back that computes now must not wait for long.
-        self.pause = match moved > 0 || upkeep.take_held() {
+        self.pause = match moved > 0 || progress.take_held() {
             false => (self.pause * 2).min(LONGEST_PAUSE),
             true => SHORTEST_PAUSE,
         };
         self.due = end_of(self.pause, now);
-        upkeep.ask_anew()
+        progress.ask_anew()
     }
 }
 
@@ -197,7 +197,7 @@ fn end_of(pause: Duration, now: Duration) -> Duration {
     Duration::from_nanos((now.div_ceil(pause) + 1) * pause)
 }
 
-impl Upkeep {
+impl DomainProgress {
     /// Asks whether the application polls, and returns the answer to the question before.
     fn ask_anew(&self) -> bool {
         let polled = self.auto.take_polled();
@@ -220,13 +220,13 @@ mod tests {
         let driver = SharedDriver::acquire(&registry);
         assert!(driver.is_some(), "no thread had the role");
         let [closes, stays] = [1, 2].map(|nth| {
-            let upkeep = Arc::new(Upkeep::new(true, true));
-            let of_thread = (Arc::clone(&registry), Arc::clone(&upkeep));
+            let progress = Arc::new(DomainProgress::new(true, true));
+            let of_thread = (Arc::clone(&registry), Arc::clone(&progress));
             let thread = thread::spawn(move || wait_in(&of_thread.0, &of_thread.1));
             while lock(&registry.list).entries.len() < nth {
                 thread::yield_now();
             }
-            (upkeep, thread)
+            (progress, thread)
         });
         // The closing call has not yet woken the domain's thread.
         closes.0.auto.say_stop();

@@ -9,8 +9,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::progress::DomainProgress;
 use crate::registry;
-use crate::upkeep::Upkeep;
 
 /// Empty polls between two looks at the clock.
 const POLLS_PER_LOOK: u32 = 64;
@@ -20,33 +20,33 @@ const OTHERS_RAN_US: u64 = 2;
 
 /// Counts the empty polls of a queue. Several threads may poll it: races on these hints do no harm.
 #[derive(Debug, Default)]
-pub(super) struct Patience {
+pub(super) struct YieldBackoff {
     /// Polls since something happened.
     polls: AtomicU32,
     /// When that was, roughly, in microseconds of [`now_us`].
     since_us: AtomicU64,
 }
 
-impl Patience {
+impl YieldBackoff {
     /// Takes note of a poll that saw `events` events; may yield the processor. Call it without locks in hand.
     #[inline(always)]
-    pub(super) fn polled(&self, events: usize, upkeep: &Upkeep) {
+    pub(super) fn polled(&self, events: usize, progress: &DomainProgress) {
         if events != 0 {
             self.polls.store(0, Ordering::Relaxed);
-            upkeep.stir();
+            progress.note_activity();
             return;
         }
         let polls = self.polls.load(Ordering::Relaxed).wrapping_add(1);
         self.polls.store(polls, Ordering::Relaxed);
         if polls.is_multiple_of(POLLS_PER_LOOK) {
-            self.look(polls, upkeep);
+            self.look(polls, progress);
         }
     }
 
     #[cold]
-    fn look(&self, polls: u32, upkeep: &Upkeep) {
-        upkeep.go_round();
-        let quiet = polls != POLLS_PER_LOOK && !upkeep.take_stir();
+    fn look(&self, polls: u32, progress: &DomainProgress) {
+        progress.go_round();
+        let quiet = polls != POLLS_PER_LOOK && !progress.take_activity();
         let begun_us = now_us();
         if self.is_over(quiet, begun_us, limit()) {
             std::thread::yield_now();
@@ -96,33 +96,33 @@ mod tests {
 
     #[test]
     fn patience_is_over_when_nothing_happens_for_long() {
-        let patience = Patience::default();
-        assert!(!patience.is_over(false, 1000, LIMIT), "it begins");
-        assert!(!patience.is_over(true, 1099, LIMIT));
-        assert!(patience.is_over(true, 1100, LIMIT));
-        assert!(patience.is_over(true, 1101, LIMIT), "and stays so");
-        assert!(!patience.is_over(false, 1200, LIMIT), "something happened");
-        assert!(!patience.is_over(true, 1250, LIMIT));
+        let backoff = YieldBackoff::default();
+        assert!(!backoff.is_over(false, 1000, LIMIT), "it begins");
+        assert!(!backoff.is_over(true, 1099, LIMIT));
+        assert!(backoff.is_over(true, 1100, LIMIT));
+        assert!(backoff.is_over(true, 1101, LIMIT), "and stays so");
+        assert!(!backoff.is_over(false, 1200, LIMIT), "something happened");
+        assert!(!backoff.is_over(true, 1250, LIMIT));
     }
 
     #[test]
     fn patience_without_limit_is_never_over() {
-        let patience = Patience::default();
-        assert!(!patience.is_over(false, 0, None));
-        assert!(!patience.is_over(true, u64::MAX, None));
+        let backoff = YieldBackoff::default();
+        assert!(!backoff.is_over(false, 0, None));
+        assert!(!backoff.is_over(true, u64::MAX, None));
     }
 
     #[test]
     fn where_others_wait_for_the_processor_every_empty_poll_looks() {
-        let upkeep = Upkeep::new(true, false);
-        let patience = Patience::default();
+        let progress = DomainProgress::new(true, false);
+        let backoff = YieldBackoff::default();
         let looks = |took_us| {
-            patience.polls.store(5, Ordering::Relaxed);
-            patience.has_yielded(took_us);
-            patience.since_us.store(u64::MAX, Ordering::Relaxed);
-            upkeep.stir();
-            patience.polled(0, &upkeep);
-            patience.since_us.load(Ordering::Relaxed) != u64::MAX
+            backoff.polls.store(5, Ordering::Relaxed);
+            backoff.has_yielded(took_us);
+            backoff.since_us.store(u64::MAX, Ordering::Relaxed);
+            progress.note_activity();
+            backoff.polled(0, &progress);
+            backoff.since_us.load(Ordering::Relaxed) != u64::MAX
         };
         assert!(!looks(OTHERS_RAN_US), "no other thread ran");
         assert!(looks(OTHERS_RAN_US + 1));
@@ -130,21 +130,21 @@ mod tests {
 
     #[test]
     fn the_clock_is_looked_at_now_and_then_while_nothing_happens() {
-        let upkeep = Upkeep::new(true, false);
-        let patience = Patience::default();
-        let looked = |patience: &Patience| patience.since_us.load(Ordering::Relaxed) != u64::MAX;
-        patience.since_us.store(u64::MAX, Ordering::Relaxed);
+        let progress = DomainProgress::new(true, false);
+        let backoff = YieldBackoff::default();
+        let looked = |backoff: &YieldBackoff| backoff.since_us.load(Ordering::Relaxed) != u64::MAX;
+        backoff.since_us.store(u64::MAX, Ordering::Relaxed);
         for _ in 1..POLLS_PER_LOOK {
-            patience.polled(0, &upkeep);
+            backoff.polled(0, &progress);
         }
-        patience.polled(1, &upkeep);
+        backoff.polled(1, &progress);
         for _ in 1..POLLS_PER_LOOK {
-            patience.polled(0, &upkeep);
+            backoff.polled(0, &progress);
         }
-        assert!(!looked(&patience), "an event begins the count anew");
-        patience.polled(0, &upkeep);
-        assert!(looked(&patience));
-        assert!(upkeep.take_stir(), "the domain is told of events");
-        assert!(!upkeep.take_stir());
+        assert!(!looked(&backoff), "an event begins the count anew");
+        backoff.polled(0, &progress);
+        assert!(looked(&backoff));
+        assert!(progress.take_activity(), "the domain is told of events");
+        assert!(!progress.take_activity());
     }
 }

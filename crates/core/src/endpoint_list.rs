@@ -1,8 +1,8 @@
 //! The endpoints that report to a queue or counter, and that it drives.
 //!
-//! Order of locks: members, then an endpoint, then a queue or an address vector; never the other way.
+//! Order of locks: the endpoint list, then an endpoint, then a queue or an address vector; never the other way.
 
-mod patience;
+mod backoff;
 
 use std::os::fd::RawFd;
 use std::ptr::NonNull;
@@ -14,9 +14,9 @@ use oxifabric_sync::SwitchLock;
 use oxifabric_types::Errno;
 
 use crate::cntr::Cntr;
-use crate::upkeep::Upkeep;
+use crate::progress::DomainProgress;
 use crate::wait::{Doorbell, SLICE};
-use patience::Patience;
+use backoff::YieldBackoff;
 
 /// What a visit to an endpoint by a thread that polls others came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,37 +84,37 @@ pub(crate) trait Drive: Sync {
 }
 
 /// The endpoints of one queue.
-pub(crate) struct Members {
-    list: SwitchLock<Vec<Member>>,
+pub(crate) struct EndpointList {
+    list: SwitchLock<Vec<Bound>>,
     /// What the domain does whenever its endpoints are driven; not, if they are driven for the domain itself.
-    upkeep: Option<Arc<Upkeep>>,
-    patience: Patience,
+    progress: Option<Arc<DomainProgress>>,
+    backoff: YieldBackoff,
     /// The queue's bell watches the endpoints of the domain that are driven from elsewhere.
     watches_others: AtomicBool,
 }
 
-struct Member(NonNull<dyn Drive>);
+struct Bound(NonNull<dyn Drive>);
 
 // SAFETY: `Drive` is `Sync`, and the pointer stands for a shared reference.
-unsafe impl Send for Member {}
+unsafe impl Send for Bound {}
 
-impl Member {
+impl Bound {
     fn get(&self) -> &dyn Drive {
         // SAFETY: an endpoint that was added is removed before it goes (contract of `add`).
         unsafe { self.0.as_ref() }
     }
 }
 
-impl Members {
+impl EndpointList {
     /// Returns the empty list of a new queue. `locked` says whether threads may use it at once.
-    pub(crate) fn none(locked: bool, upkeep: Option<Arc<Upkeep>>) -> Self {
+    pub(crate) fn none(locked: bool, progress: Option<Arc<DomainProgress>>) -> Self {
         // SAFETY: with the lock off, the application promised that one thread at a time uses the domain's objects;
         // no endpoint calls back into the queue that drives it.
         let list = unsafe { SwitchLock::new(Vec::new(), locked) };
         Self {
             list,
-            upkeep,
-            patience: Patience::default(),
+            progress,
+            backoff: YieldBackoff::default(),
             watches_others: AtomicBool::new(false),
         }
     }
@@ -132,24 +132,24 @@ impl Members {
         bell: Option<&Doorbell>,
     ) -> Result<(), Errno> {
         let mut list = self.list.lock();
-        if list.iter().any(|member| same(member.0, endpoint)) {
+        if list.iter().any(|bound| same(bound.0, endpoint)) {
             return Ok(());
         }
-        let member = Member(endpoint);
+        let bound = Bound(endpoint);
         if let Some(bell) = bell.filter(|bell| bell.has_fd()) {
-            bell.watch(member.get().fd())?;
+            bell.watch(bound.get().fd())?;
         }
-        list.push(member);
+        list.push(bound);
         Ok(())
     }
 
     /// Removes an endpoint. Afterwards it is not driven from here.
     pub(crate) fn remove(&self, endpoint: NonNull<dyn Drive>, bell: Option<&Doorbell>) {
         let mut list = self.list.lock();
-        if let Some(at) = list.iter().position(|member| same(member.0, endpoint)) {
-            let member = list.swap_remove(at);
+        if let Some(at) = list.iter().position(|bound| same(bound.0, endpoint)) {
+            let bound = list.swap_remove(at);
             if let Some(bell) = bell.filter(|bell| bell.has_fd()) {
-                bell.unwatch(member.get().fd());
+                bell.unwatch(bound.get().fd());
             }
         }
     }
@@ -161,7 +161,7 @@ impl Members {
     pub(crate) fn watch(&self, bell: &Doorbell) -> Result<(), Errno> {
         let list = self.list.lock();
         list.iter()
-            .try_for_each(|member| bell.watch(member.get().fd()))
+            .try_for_each(|bound| bell.watch(bound.get().fd()))
     }
 
     /// Drives every endpoint once; returns how many events there were. A caller that polls again and again without events
@@ -169,11 +169,11 @@ impl Members {
     #[inline]
     pub(crate) fn progress(&self) -> usize {
         let list = self.list.lock();
-        let events = list.iter().map(|member| member.get().progress()).sum();
+        let events = list.iter().map(|bound| bound.get().progress()).sum();
         drop(list);
-        if let Some(upkeep) = &self.upkeep {
-            upkeep.keep_up();
-            self.patience.polled(events, upkeep);
+        if let Some(progress) = &self.progress {
+            progress.run_pending();
+            self.backoff.polled(events, progress);
         }
         events
     }
@@ -181,27 +181,29 @@ impl Members {
     /// Gets every endpoint ready for sleep; returns false when one has something to do.
     pub(crate) fn arm(&self) -> bool {
         let list = self.list.lock();
-        list.iter().all(|member| member.get().arm())
+        list.iter().all(|bound| bound.get().arm())
     }
 
     /// Gets the other endpoints of the domain ready for sleep; they wake the sleeper by its bell.
     fn others_rest(&self, bell: &Doorbell) -> bool {
-        let upkeep = self.upkeep.as_ref();
-        upkeep.is_none_or(|upkeep| upkeep.others_rest(bell, &self.watches_others))
+        let progress = self.progress.as_ref();
+        progress.is_none_or(|progress| progress.others_rest(bell, &self.watches_others))
     }
 
     /// How long to sleep at a time.
     pub(crate) fn slice(&self) -> Duration {
-        self.upkeep.as_ref().map_or(SLICE, |upkeep| upkeep.slice())
+        self.progress
+            .as_ref()
+            .map_or(SLICE, |progress| progress.slice())
     }
 }
 
-impl Drop for Members {
+impl Drop for EndpointList {
     fn drop(&mut self) {
-        if let Some(upkeep) = &self.upkeep
+        if let Some(progress) = &self.progress
             && *self.watches_others.get_mut()
         {
-            upkeep.dismiss();
+            progress.remove_watcher();
         }
     }
 }
@@ -214,13 +216,17 @@ pub(crate) fn same(a: NonNull<dyn Drive>, b: NonNull<dyn Drive>) -> bool {
 /// Gets a queue ready for sleep (fi_trywait(3)): true when nothing is there and the bell will ring.
 ///
 /// `empty` looks at the queue.
-pub(crate) fn try_sleep(members: &Members, bell: &Doorbell, empty: impl Fn() -> bool) -> bool {
+pub(crate) fn try_sleep(
+    endpoints: &EndpointList,
+    bell: &Doorbell,
+    empty: impl Fn() -> bool,
+) -> bool {
     if !empty() {
         return false;
     }
     bell.arm();
-    members.progress();
-    let quiet = members.arm() && members.others_rest(bell) && empty();
+    endpoints.progress();
+    let quiet = endpoints.arm() && endpoints.others_rest(bell) && empty();
     if !quiet {
         // Another thread may sleep on the same bell, and this one has cleared it.
         bell.wake();

@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
 use oxifabric_abi::FI_WAIT_FD;
 
 use crate::domain::lock;
-use crate::members::{Drive, Rest, Visit, same};
+use crate::endpoint_list::{Drive, Rest, Visit, same};
 use crate::wait::Doorbell;
 
 /// How many endpoints a thread drives for others when it is its turn.
@@ -266,7 +266,7 @@ impl Rounds {
     }
 
     /// A bell that watched the one of the rounds is gone.
-    pub(super) fn dismiss(&self) {
+    pub(super) fn remove_watcher(&self) {
         self.watchers.fetch_sub(1, Ordering::Relaxed);
     }
 

@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use oxifabric_types::Errno;
 
-use super::roster::Roster;
+use super::domain_endpoints::DomainEndpoints;
 use super::shared_driver::wait_while_polled;
-use super::{NOTICE, Upkeep};
+use super::{DomainProgress, NOTICE};
 use crate::domain::lock;
-use crate::members::Drive;
+use crate::endpoint_list::Drive;
 use crate::quiet_thread;
 
 /// How long it is parked at a time. Nothing depends on it, since what needs attention makes a descriptor readable.
@@ -61,15 +61,15 @@ impl Auto {
     ///
     /// # Errors
     /// `MFILE`, `AGAIN` when the system has no room for a thread.
-    pub(super) fn start(upkeep: &Arc<Upkeep>) -> Result<(), Errno> {
-        let auto = &upkeep.auto;
+    pub(super) fn start(progress: &Arc<DomainProgress>) -> Result<(), Errno> {
+        let auto = &progress.auto;
         if !auto.wanted {
             return Ok(());
         }
         let mut thread = lock(&auto.thread);
         if thread.is_none() {
-            upkeep.roster.bell()?;
-            let shared = Arc::clone(upkeep);
+            progress.endpoints.bell()?;
+            let shared = Arc::clone(progress);
             let handle = quiet_thread::spawn("oxi-progress", move || run(&shared))
                 .map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EAGAIN)))?;
             *thread = Some(Worker {
@@ -96,14 +96,14 @@ impl Auto {
     }
 
     /// The application polls and the thread wants to know.
-    pub(super) fn notice(&self, roster: &Roster) {
+    pub(super) fn notice(&self, endpoints: &DomainEndpoints) {
         self.polled.store(true, Ordering::SeqCst);
         // Polling unarms the devices, so the thread must not rely on them.
-        roster.ring();
+        endpoints.ring();
     }
 
     /// Ends the thread and waits for it.
-    pub(super) fn stop(&self, roster: &Roster) {
+    pub(super) fn stop(&self, endpoints: &DomainEndpoints) {
         let Some(worker) = lock(&self.thread).take() else {
             return;
         };
@@ -113,31 +113,31 @@ impl Auto {
             return;
         }
         self.say_stop();
-        roster.wake();
+        endpoints.wake();
         worker.handle.thread().unpark();
         // A panic was reported where it happened, and there is nothing to save.
         let _ = worker.handle.join();
     }
 }
 
-fn run(upkeep: &Arc<Upkeep>) {
-    let (auto, roster) = (&upkeep.auto, &upkeep.roster);
-    let Ok(bell) = roster.bell() else {
+fn run(progress: &Arc<DomainProgress>) {
+    let (auto, endpoints) = (&progress.auto, &progress.endpoints);
+    let Ok(bell) = endpoints.bell() else {
         return;
     };
     let mut looks = 0;
     while !auto.is_stopping() {
         // Asked before the devices are armed: a thread that polls after that unarms them, and says so.
-        upkeep.word.fetch_or(NOTICE, Ordering::SeqCst);
-        let events = roster.progress();
-        upkeep.run_works();
-        upkeep.pay_conds();
+        progress.word.fetch_or(NOTICE, Ordering::SeqCst);
+        let events = endpoints.progress();
+        progress.run_deferred_work();
+        progress.signal_deferred();
         if auto.polled.load(Ordering::SeqCst) {
-            wait_while_polled(upkeep);
+            wait_while_polled(progress);
             looks = 0;
         } else if events > 0 {
             looks = 0;
-        } else if roster.arm() {
+        } else if endpoints.arm() {
             looks = 0;
             if !auto.polled.load(Ordering::SeqCst) && !auto.is_stopping() {
                 bell.sleep(PARKED);

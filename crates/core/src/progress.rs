@@ -4,7 +4,7 @@
 //! something to do. That look is all that applications pay that use neither.
 
 mod auto;
-mod roster;
+mod domain_endpoints;
 mod rounds;
 mod shared_driver;
 
@@ -16,11 +16,11 @@ use std::time::Duration;
 use oxifabric_types::Errno;
 
 use crate::domain::lock;
-use crate::members::Drive;
+use crate::endpoint_list::Drive;
 use crate::wait::{Cond, Doorbell, SLICE};
-use crate::work::Works;
+use crate::work::DeferredWorkQueue;
 use auto::Auto;
-use roster::Roster;
+use domain_endpoints::DomainEndpoints;
 use rounds::{Hurry, Rounds};
 
 /// Work is due.
@@ -35,35 +35,35 @@ const ROUND: u32 = 8;
 /// How long to sleep at a time while an endpoint has no way to wake a sleeper.
 const NAP: Duration = Duration::from_millis(1);
 
-/// The upkeep of one domain.
-pub(crate) struct Upkeep {
+/// Background progress of one domain: deferred work, rounds of endpoints, automatic progress.
+pub(crate) struct DomainProgress {
     word: AtomicU32,
-    /// Something has happened on an endpoint since [`Upkeep::take_stir`]: a hint.
-    stirred: AtomicBool,
+    /// Something has happened on an endpoint since [`DomainProgress::take_activity`]: a hint.
+    activity: AtomicBool,
     /// How many endpoints hold frames back.
     holding: AtomicUsize,
-    /// Some did since [`Upkeep::take_held`]: a hint.
+    /// Frames were held back since [`DomainProgress::take_held`]: a hint.
     held: AtomicBool,
-    roster: Roster,
+    endpoints: DomainEndpoints,
     rounds: Rounds,
-    works: Works,
+    deferred_work: DeferredWorkQueue,
     auto: Auto,
     /// Condition variables of queues and counters, which the thread of automatic progress signals if no other may.
     conds: Mutex<Vec<Arc<Cond>>>,
 }
 
-impl Upkeep {
+impl DomainProgress {
     /// Of a new domain. `locked` says whether threads may use its objects at once, `automatic` whether a thread makes
     /// progress.
     pub(crate) fn new(locked: bool, automatic: bool) -> Self {
         Self {
             word: AtomicU32::new(0),
-            stirred: AtomicBool::new(false),
+            activity: AtomicBool::new(false),
             holding: AtomicUsize::new(0),
             held: AtomicBool::new(false),
-            roster: Roster::none(locked),
+            endpoints: DomainEndpoints::none(locked),
             rounds: Rounds::default(),
-            works: Works::default(),
+            deferred_work: DeferredWorkQueue::default(),
             auto: Auto::new(automatic),
             conds: Mutex::default(),
         }
@@ -71,23 +71,23 @@ impl Upkeep {
 
     /// Does what is to be done. Call it after an endpoint was driven, without its lock.
     #[inline(always)]
-    pub(crate) fn keep_up(&self) {
+    pub(crate) fn run_pending(&self) {
         if self.word.load(Ordering::Relaxed) != 0 {
-            self.keep_up_now();
+            self.run_pending_now();
         }
     }
 
     /// Takes note that something has happened on an endpoint.
     #[inline(always)]
-    pub(crate) fn stir(&self) {
-        if !self.stirred.load(Ordering::Relaxed) {
-            self.stirred.store(true, Ordering::Relaxed);
+    pub(crate) fn note_activity(&self) {
+        if !self.activity.load(Ordering::Relaxed) {
+            self.activity.store(true, Ordering::Relaxed);
         }
     }
 
     /// Returns whether something has happened since the last call.
-    pub(crate) fn take_stir(&self) -> bool {
-        self.stirred.load(Ordering::Relaxed) && self.stirred.swap(false, Ordering::Relaxed)
+    pub(crate) fn take_activity(&self) -> bool {
+        self.activity.load(Ordering::Relaxed) && self.activity.swap(false, Ordering::Relaxed)
     }
 
     /// An endpoint began to hold frames back, or sent them.
@@ -113,11 +113,11 @@ impl Upkeep {
     }
 
     #[cold]
-    fn keep_up_now(&self) {
+    fn run_pending_now(&self) {
         if self.word.load(Ordering::Relaxed) & NOTICE != 0
             && self.word.fetch_and(!NOTICE, Ordering::AcqRel) & NOTICE != 0
         {
-            self.auto.notice(&self.roster);
+            self.auto.notice(&self.endpoints);
         }
         if self.word.load(Ordering::Relaxed) & ROUND != 0 {
             self.word.fetch_and(!ROUND, Ordering::AcqRel);
@@ -126,12 +126,12 @@ impl Upkeep {
         if self.word.load(Ordering::Relaxed) & LIVELY != 0 {
             self.hurry();
         }
-        self.run_works();
+        self.run_deferred_work();
     }
 
     fn hurry(&self) {
         match self.rounds.hurry() {
-            Hurry::Moves => self.stir(),
+            Hurry::Moves => self.note_activity(),
             Hurry::Waits => {}
             Hurry::Over => {
                 self.word.fetch_and(!LIVELY, Ordering::AcqRel);
@@ -162,8 +162,8 @@ impl Upkeep {
     }
 
     /// A queue or counter is gone whose bell watched other endpoints.
-    pub(crate) fn dismiss(&self) {
-        self.rounds.dismiss();
+    pub(crate) fn remove_watcher(&self) {
+        self.rounds.remove_watcher();
     }
 
     /// How long to sleep at a time.
@@ -172,41 +172,41 @@ impl Upkeep {
     }
 
     /// Wakes threads that sleep on behalf of endpoints which no queue of theirs drives. Locks may be held.
-    pub(crate) fn rouse(&self) {
+    pub(crate) fn wake_sleepers(&self) {
         self.rounds.wake();
     }
 
-    /// Starts works that are due. Call it without locks in hand.
-    pub(crate) fn run_works(&self) {
+    /// Starts deferred work that is due. Call it without locks in hand.
+    pub(crate) fn run_deferred_work(&self) {
         if self.word.load(Ordering::Acquire) & DUE != 0 {
-            self.works.run(|| {
+            self.deferred_work.run(|| {
                 self.word.fetch_and(!DUE, Ordering::AcqRel);
             });
         }
     }
 
-    /// Returns whether works wait for a thread that drives the domain.
-    pub(crate) fn has_works(&self) -> bool {
-        !self.is_automatic() && !self.works.is_idle()
+    /// Returns whether deferred work waits for a thread that drives the domain.
+    pub(crate) fn has_deferred_work(&self) -> bool {
+        !self.is_automatic() && !self.deferred_work.is_idle()
     }
 
-    /// Drives all endpoints if works wait: what they wait for may come from any. Call it without locks in hand.
-    pub(crate) fn drive_works(&self) {
-        if self.has_works() {
-            self.roster.progress();
-            self.run_works();
+    /// Drives all endpoints if deferred work waits: what it waits for may come from any. Call it without locks in hand.
+    pub(crate) fn drive_for_deferred_work(&self) {
+        if self.has_deferred_work() {
+            self.endpoints.progress();
+            self.run_deferred_work();
         }
     }
 
-    /// Marks works as due; the thread that drives an endpoint next starts them. Locks may be held.
-    pub(crate) fn works_are_due(&self) {
+    /// Marks deferred work as due; the thread that drives an endpoint next starts it. Locks may be held.
+    pub(crate) fn deferred_work_is_due(&self) {
         self.word.fetch_or(DUE, Ordering::AcqRel);
-        self.roster.ring();
+        self.endpoints.ring();
     }
 
-    /// Returns the works that wait.
-    pub(crate) const fn works(&self) -> &Works {
-        &self.works
+    /// Returns the deferred work that waits.
+    pub(crate) const fn deferred_work(&self) -> &DeferredWorkQueue {
+        &self.deferred_work
     }
 
     /// Returns whether a thread makes progress.
@@ -214,24 +214,24 @@ impl Upkeep {
         self.auto.is_wanted()
     }
 
-    /// Adds an enabled endpoint: from now on upkeep drives it, too.
+    /// Adds an enabled endpoint: from now on it is driven from here, too.
     ///
     /// # Errors
     /// When its descriptor cannot be watched, or the thread cannot be started.
     ///
     /// # Safety
-    /// The endpoint stays where it is until [`Upkeep::leave`].
+    /// The endpoint stays where it is until [`DomainProgress::leave`].
     pub(crate) unsafe fn join(self: &Arc<Self>, endpoint: NonNull<dyn Drive>) -> Result<(), Errno> {
         // SAFETY: the caller's contract, passed on.
-        unsafe { self.roster.add(endpoint) }?;
+        unsafe { self.endpoints.add(endpoint) }?;
         // SAFETY: as above.
         unsafe { self.rounds.add(endpoint) };
         Auto::start(self)
     }
 
-    /// Ends what [`Upkeep::join`] began. Afterwards the endpoint is not driven from here.
+    /// Ends what [`DomainProgress::join`] began. Afterwards the endpoint is not driven from here.
     pub(crate) fn leave(&self, endpoint: NonNull<dyn Drive>) {
-        self.roster.remove(endpoint);
+        self.endpoints.remove(endpoint);
         self.rounds.remove(endpoint);
     }
 
@@ -240,8 +240,8 @@ impl Upkeep {
     /// # Errors
     /// `MFILE`.
     pub(crate) fn all_endpoints(&self) -> Result<NonNull<dyn Drive>, Errno> {
-        self.roster.bell()?;
-        Ok(NonNull::from(&self.roster))
+        self.endpoints.bell()?;
+        Ok(NonNull::from(&self.endpoints))
     }
 
     /// Lets the thread of automatic progress signal a condition variable that others may not.
@@ -252,14 +252,14 @@ impl Upkeep {
         conds.push(Arc::clone(cond));
     }
 
-    fn pay_conds(&self) {
+    fn signal_deferred(&self) {
         for cond in lock(&self.conds).iter() {
-            cond.pay();
+            cond.signal_deferred();
         }
     }
 
     /// Stops the thread; its domain closes.
     pub(crate) fn stop(&self) {
-        self.auto.stop(&self.roster);
+        self.auto.stop(&self.endpoints);
     }
 }
