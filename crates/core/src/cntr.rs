@@ -49,7 +49,7 @@ pub(crate) struct Cntr {
 struct Snapshot(AtomicU64, AtomicU64);
 
 impl Snapshot {
-    /// Takes over what is there now; tells whether it is anything new.
+    /// Takes over what is there now; returns whether it is anything new.
     fn take(&self, (value, errors): (u64, u64)) -> bool {
         let old = (
             self.0.swap(value, Ordering::Relaxed),
@@ -200,7 +200,7 @@ impl Cntr {
         unsafe { self.endpoints.add(all_endpoints, Some(&self.bell)) }
     }
 
-    /// Moves what can be moved; tells whether the counter changed since [`Cntr::take_news`] or the application's last own
+    /// Moves what can be moved; returns whether the counter changed since [`Cntr::take_news`] or the application's last own
     /// change (fi_poll(3)).
     pub(crate) fn drive(&self) -> bool {
         self.endpoints.progress();

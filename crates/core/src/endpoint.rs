@@ -6,29 +6,29 @@
 //! call through a table leads straight into code that knows its device. While an endpoint is disabled, its tables of
 //! data transfers are others, whose every call gives `-FI_EOPBADSTATE`; enabling exchanges them.
 
+mod alias;
 mod atomic;
 mod bind;
 mod bindings;
 mod cm;
 mod collective;
 mod connection;
+mod context_pair;
 mod control;
 mod datagram;
 mod defaults;
 mod disabled;
+mod dispatch;
 mod drain;
-mod face;
 mod joins;
 mod msg;
 mod multicast;
 mod option;
-mod part;
-mod port;
 mod profile;
 mod rma;
-mod router;
 mod scalable;
 mod srx;
+mod state;
 mod stx;
 mod tagged;
 mod transfer;
@@ -37,7 +37,7 @@ mod watch;
 
 use core::ffi::c_void;
 use core::ptr::NonNull;
-pub(crate) use router::guard;
+pub(crate) use dispatch::guard;
 use std::os::fd::RawFd;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
@@ -60,13 +60,13 @@ use crate::handle::{Fid, Ref, table};
 use crate::passive::{Taken, device_of};
 use bindings::Bindings;
 pub(crate) use cm::{cm_data, hand_out_name};
+pub(crate) use context_pair::{ContextPair, open as open_pair};
 use defaults::Defaults;
 pub(crate) use option::write as write_size;
-pub(crate) use part::{Part, open as open_part};
-use port::Port;
 pub(crate) use scalable::ScalableEndpoint;
 use srx::Feed;
 pub(crate) use srx::Srx;
+use state::EndpointState;
 pub(crate) use stx::Stx;
 use transfer::RecvCall;
 
@@ -84,11 +84,11 @@ const MIN_MULTI_RECV: usize = 16 << 10;
 
 /// An active endpoint.
 #[repr(C)]
-pub(crate) struct RdmEndpoint<P: Provider> {
+pub(crate) struct Endpoint<P: Provider> {
     fid: Fid<fid_ep>,
     defaults: Defaults,
     sizes: Sizes,
-    port: SwitchLock<Port<P::Device>>,
+    state: SwitchLock<EndpointState<P::Device>>,
     bindings: Mutex<Bindings>,
     info: Info,
     domain: Ref<Domain>,
@@ -112,7 +112,7 @@ struct Sizes {
     inject_atomic: AtomicUsize,
 }
 
-impl<P: Provider> RdmEndpoint<P> {
+impl<P: Provider> Endpoint<P> {
     const BASE: fi_ops = fi_ops {
         close: Some(Self::close),
         bind: Some(Self::bind),
@@ -158,10 +158,11 @@ impl<P: Provider> RdmEndpoint<P> {
         };
         let directed = directed(info.caps | info.rx.caps);
         let progress = Arc::clone(domain.progress());
-        let port = Port::new(device, config, directed, exact, progress).with_faults(faults);
+        let state =
+            EndpointState::new(device, config, directed, exact, progress).with_faults(faults);
         // SAFETY: with the lock off, the application promised that one thread at a time uses the domain's objects;
         // neither engine nor device call back into the endpoint.
-        let port = unsafe { SwitchLock::new(port, domain.locks()) };
+        let state = unsafe { SwitchLock::new(state, domain.locks()) };
         let rma = match (info.caps | info.tx.caps | info.rx.caps).contains(Caps::RMA) {
             true => &disabled::RMA,
             false => &absent::RMA,
@@ -196,7 +197,7 @@ impl<P: Provider> RdmEndpoint<P> {
             fid: Fid::new(fid),
             defaults: Defaults::new(info.tx.op_flags, info.rx.op_flags),
             sizes: Sizes::new(&info),
-            port,
+            state,
             bindings: Mutex::new(Bindings::answering(taken)),
             domain: Ref::to(domain),
             info,
@@ -209,7 +210,7 @@ impl<P: Provider> RdmEndpoint<P> {
     /// Returns the endpoint of a handle.
     ///
     /// # Safety
-    /// The handle was made by [`RdmEndpoint::open`] of this very type and is open.
+    /// The handle was made by [`Endpoint::open`] of this very type and is open.
     #[inline]
     unsafe fn of<'a>(handle: *mut fid_ep) -> &'a Self {
         // SAFETY: the caller's contract; the type is `repr(C)` and begins with its handle.
@@ -227,7 +228,7 @@ impl<P: Provider> RdmEndpoint<P> {
     }
 }
 
-impl<P: MsgProvider> RdmEndpoint<Msg<P>> {
+impl<P: MsgProvider> Endpoint<Msg<P>> {
     /// Opens a connected endpoint in a domain, disabled: to connect, to answer the request that is `handle`, or to connect
     /// from the address of the passive endpoint that is `handle`.
     ///
@@ -255,59 +256,59 @@ impl<P: MsgProvider> RdmEndpoint<Msg<P>> {
     }
 }
 
-impl<P: Provider> Drive for RdmEndpoint<P> {
+impl<P: Provider> Drive for Endpoint<P> {
     fn progress(&self) -> usize {
-        self.port.lock().progress()
+        self.state.lock().progress()
     }
 
     fn arm(&self) -> bool {
-        self.port.lock().sleep()
+        self.state.lock().sleep()
     }
 
     fn visit(&self, turn: &mut u32) -> Visit {
-        let port = self.port.try_lock();
-        port.map_or(Visit::Attended, |mut port| port.visit(turn))
+        let state = self.state.try_lock();
+        state.map_or(Visit::Attended, |mut state| state.visit(turn))
     }
 
     fn rest(&self, turn: &mut u32) -> Rest {
-        let port = self.port.try_lock();
-        port.map_or(Rest::Attended, |mut port| port.rest(turn))
+        let state = self.state.try_lock();
+        state.map_or(Rest::Attended, |mut state| state.rest(turn))
     }
 
     fn fd(&self) -> RawFd {
-        self.port.lock().device.fd()
+        self.state.lock().device.fd()
     }
 
     fn uses_region(&self, key: u64) -> bool {
-        self.port.lock().engine.uses_region(key)
+        self.state.lock().engine.uses_region(key)
     }
 
     fn is_bound_to(&self, counter: &Cntr) -> bool {
-        self.port.lock().out.counts_on(counter)
+        self.state.lock().out.counts_on(counter)
     }
 }
 
-impl<P: Provider> Feed for RdmEndpoint<P> {
+impl<P: Provider> Feed for Endpoint<P> {
     fn feed(&self) {
-        self.port.lock().feed();
+        self.state.lock().feed();
     }
 
     fn counts_sources(&self) -> bool {
-        self.port.lock().out.shared_sources.count()
+        self.state.lock().out.shared_sources.count()
     }
 
     fn learn(&self, source: fi_addr_t) {
-        self.port.lock().learn_source(source);
+        self.state.lock().learn_source(source);
     }
 
     fn look(&self, recv: &RecvCall, body: &Iov) -> Option<Result<(), Errno>> {
-        let mut port = self.port.lock();
-        let sees = port.sees(recv);
-        sees.then(|| port.recv(recv, body.clone()))
+        let mut state = self.state.lock();
+        let sees = state.sees(recv);
+        sees.then(|| state.recv(recv, body.clone()))
     }
 
     fn report(&self, failure: Failure) {
-        self.port.lock().report_failure(failure);
+        self.state.lock().report_failure(failure);
     }
 }
 

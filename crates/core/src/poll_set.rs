@@ -136,7 +136,7 @@ impl Member {
         }
     }
 
-    /// Moves what can be moved; tells whether there are news.
+    /// Moves what can be moved; returns whether there are news.
     fn drive(&self) -> bool {
         match self {
             Self::Cq(cq) => cq.drive() != Err(Errno::AGAIN),

@@ -9,7 +9,7 @@ use oxifabric_types::{Address, Errno, Info};
 use crate::connection::{Msg, MsgProvider};
 use crate::device::{Provider, Unresolved};
 use crate::domain::Domain;
-use crate::endpoint::{Part, RdmEndpoint, open_part};
+use crate::endpoint::{ContextPair, Endpoint, open_pair};
 use crate::fabric::{self, Fabric};
 use crate::params::Parameter;
 use crate::passive::PassiveEndpoint;
@@ -43,7 +43,7 @@ pub struct ProviderEntry {
     /// Opens an endpoint of the provider in a domain.
     pub(crate) open_endpoint: OpenEndpoint,
     /// Opens an endpoint whose directions are apart: a pair of contexts.
-    pub(crate) open_part: OpenPart,
+    pub(crate) open_pair: OpenPair,
     /// How endpoints that are connected are opened, if the provider has some.
     pub(crate) msg: Option<MsgCalls>,
 }
@@ -82,7 +82,7 @@ pub type Resolve =
 pub(crate) type OpenEndpoint = fn(&Domain, Info, *mut c_void) -> Result<*mut fid_ep, Errno>;
 
 /// Opens a pair of contexts: its domain, its attributes.
-pub(crate) type OpenPart = fn(&Domain, Info) -> Result<NonNull<dyn Part>, Errno>;
+pub(crate) type OpenPair = fn(&Domain, Info) -> Result<NonNull<dyn ContextPair>, Errno>;
 
 /// Makes the entry of a provider.
 pub const fn entry<P: Provider>() -> ProviderEntry {
@@ -99,8 +99,8 @@ pub const fn entry<P: Provider>() -> ProviderEntry {
         resolve: P::resolve,
         source_for: P::source_for,
         fresh_name: P::fresh_name,
-        open_endpoint: RdmEndpoint::<P>::open,
-        open_part: open_part::<P>,
+        open_endpoint: Endpoint::<P>::open,
+        open_pair: open_pair::<P>,
         msg: None,
     }
 }
@@ -109,7 +109,7 @@ pub const fn entry<P: Provider>() -> ProviderEntry {
 pub const fn msg_entry<P: MsgProvider>() -> ProviderEntry {
     ProviderEntry {
         msg: Some(MsgCalls {
-            open_endpoint: RdmEndpoint::<Msg<P>>::open_connected,
+            open_endpoint: Endpoint::<Msg<P>>::open_connected,
             open_passive: PassiveEndpoint::<P>::open,
         }),
         ..entry::<P>()

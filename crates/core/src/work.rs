@@ -137,7 +137,7 @@ impl DeferredWorkQueue {
         }
     }
 
-    /// Sets aside what the counter's sum makes due; tells whether there is any.
+    /// Sets aside what the counter's sum makes due; returns whether there is any.
     pub(crate) fn cross(&self, cntr: &Cntr) -> bool {
         let mut state = lock(&self.state);
         let at = address(cntr);

@@ -14,7 +14,7 @@ use oxifabric_engine::{AtomicOp, Target, Update};
 use oxifabric_mem::{Iov, MAX_SEGMENTS};
 use oxifabric_types::{Errno, Flags, PeerId};
 
-use super::RdmEndpoint;
+use super::Endpoint;
 use super::transfer::{Lend, buffer, buffers};
 use crate::atomic;
 use crate::device::Provider;
@@ -37,7 +37,7 @@ struct Operands {
     targets: Option<Box<[Target]>>,
 }
 
-impl<P: Provider> RdmEndpoint<P> {
+impl<P: Provider> Endpoint<P> {
     pub(super) const ATOMIC: fi_ops_atomic = fi_ops_atomic {
         write: Some(Self::atomic),
         writev: Some(Self::atomicv),
@@ -397,7 +397,7 @@ impl<P: Provider> RdmEndpoint<P> {
         if op.flags.contains(Flags::TRIGGER) {
             return self.defer_atomic(call.peer, &op, call.context);
         }
-        match self.port.lock().atomic(call.peer, op) {
+        match self.state.lock().atomic(call.peer, op) {
             Ok(()) => 0,
             Err(errno) => failed(errno),
         }

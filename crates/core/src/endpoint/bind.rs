@@ -10,13 +10,13 @@ use oxifabric_abi::{
 };
 use oxifabric_types::{Caps, Errno};
 
-use super::RdmEndpoint;
+use super::Endpoint;
 use super::bindings::Bindings;
 use super::connection::Reports;
+use super::context_pair::Direction;
 use super::guard::{self, Guard};
-use super::part::Way;
-use super::port::Port;
 use super::srx::{Feed, Srx};
+use super::state::EndpointState;
 use super::stx::Stx;
 use crate::av::Av;
 use crate::cntr::Cntr;
@@ -27,7 +27,7 @@ use crate::domain::{Domain, lock};
 use crate::eq::Eq;
 use crate::handle::{Ref, checked, status, table};
 
-impl<P: Provider> RdmEndpoint<P> {
+impl<P: Provider> Endpoint<P> {
     pub(super) unsafe extern "C" fn bind(fid: *mut fid, bfid: *mut fid, flags: u64) -> c_int {
         // SAFETY: the table is only in the handles of this type; the application binds an open object.
         status(unsafe { Self::of(fid.cast()).bind_object(bfid, flags) })
@@ -98,20 +98,20 @@ impl<P: Provider> RdmEndpoint<P> {
     pub(super) fn bind_av(&self, av: &Av) -> Result<(), Errno> {
         self.check_domain(av.domain())?;
         let apart = lock(&self.bindings).apart;
-        let mut port = self.port.lock();
-        if port.enabled && !apart {
+        let mut state = self.state.lock();
+        if state.enabled && !apart {
             return Err(Errno::OPBADSTATE);
         }
-        if port.av.is_some() {
+        if state.av.is_some() {
             return Err(Errno::INVAL);
         }
-        port.av = Some(Ref::to(av));
+        state.av = Some(Ref::to(av));
         Ok(())
     }
 
     pub(super) fn bind_eq(&self, eq: &Eq) -> Result<(), Errno> {
         let mut bindings = lock(&self.bindings);
-        if P::Device::CONNECTED && self.port.lock().enabled {
+        if P::Device::CONNECTED && self.state.lock().enabled {
             return Err(Errno::OPBADSTATE);
         }
         if bindings.eq.is_some() {
@@ -162,25 +162,25 @@ impl<P: Provider> RdmEndpoint<P> {
 
     /// Returns whether data may be transferred. It stays so while the bindings are locked.
     fn is_enabled(&self) -> bool {
-        self.port.lock().enabled
+        self.state.lock().enabled
     }
 
     /// Lets an enabled endpoint report to what has just been bound.
     fn rewire(&self, bindings: &Bindings) {
-        let mut port = self.port.lock();
-        if !port.enabled {
+        let mut state = self.state.lock();
+        if !state.enabled {
             return;
         }
         // Where peers were told that no thread sleeps here, sleepers are refused, and poll.
-        port.sleeps = port.sleeps || bindings.waits() && port.device.enable(true).is_ok();
-        self.wire(&mut port, bindings);
+        state.sleeps = state.sleeps || bindings.waits() && state.device.enable(true).is_ok();
+        self.wire(&mut state, bindings);
     }
 
     /// Connects the queues and counters that results go to.
-    fn wire(&self, port: &mut Port<P::Device>, bindings: &Bindings) {
+    fn wire(&self, state: &mut EndpointState<P::Device>, bindings: &Bindings) {
         let queues = [bindings.tx_cq.clone(), bindings.rx_cq.clone()];
-        port.out.wire(queues, |kind| bindings.counter(kind));
-        port.out.shared.clone_from(&bindings.srx);
+        state.out.wire(queues, |kind| bindings.counter(kind));
+        state.out.shared.clone_from(&bindings.srx);
     }
 
     /// Enables the endpoint; a second time changes nothing.
@@ -189,7 +189,7 @@ impl<P: Provider> RdmEndpoint<P> {
     /// `NOAV`, `NOCQ` when nothing can take the results of one direction, and what the device says.
     pub(super) fn enable(&self) -> Result<(), Errno> {
         let bindings = lock(&self.bindings);
-        if self.port.lock().enabled {
+        if self.state.lock().enabled {
             return Ok(());
         }
         self.check_bindings(&bindings)?;
@@ -224,24 +224,27 @@ impl<P: Provider> RdmEndpoint<P> {
     /// Checks that something takes the results of both directions, as far as the endpoint has them. Something must be
     /// bound in any case: nothing else drives the endpoint.
     fn check_bindings(&self, bindings: &Bindings) -> Result<(), Errno> {
-        let (sends, receives) = (self.has_way(Way::Transmit), self.has_way(Way::Receive));
-        if sends || !receives && !bindings.has(Way::Receive) {
-            bindings.check_way(Way::Transmit)?;
+        let (sends, receives) = (
+            self.has_direction(Direction::Transmit),
+            self.has_direction(Direction::Receive),
+        );
+        if sends || !receives && !bindings.has(Direction::Receive) {
+            bindings.check_direction(Direction::Transmit)?;
         }
         if receives {
-            bindings.check_way(Way::Receive)?;
+            bindings.check_direction(Direction::Receive)?;
         }
         Ok(())
     }
 
     /// Returns whether there are results of a direction: those of messages, and of reads and writes that begin here.
-    pub(super) fn has_way(&self, way: Way) -> bool {
-        let (way, other) = match way {
-            Way::Transmit if self.has(Caps::COLLECTIVE) || self.initiates() => return true,
-            Way::Transmit => (Caps::SEND, Caps::RECV),
-            Way::Receive => (Caps::RECV, Caps::SEND),
+    pub(super) fn has_direction(&self, direction: Direction) -> bool {
+        let (direction, other) = match direction {
+            Direction::Transmit if self.has(Caps::COLLECTIVE) || self.initiates() => return true,
+            Direction::Transmit => (Caps::SEND, Caps::RECV),
+            Direction::Receive => (Caps::RECV, Caps::SEND),
         };
-        self.has(Caps::MSG | Caps::TAGGED) && (self.has(way) || !self.has(other))
+        self.has(Caps::MSG | Caps::TAGGED) && (self.has(direction) || !self.has(other))
     }
 
     /// Returns whether the endpoint reads and writes memory of peers, beyond being their target.
@@ -252,54 +255,54 @@ impl<P: Provider> RdmEndpoint<P> {
 
     /// Opens the device to peers, if it is not, and wires the results.
     pub(super) fn start(&self, bindings: &Bindings) -> Result<(), Errno> {
-        let mut port = self.port.lock();
+        let mut state = self.state.lock();
         let progress = self.domain.progress();
         let joins = self.has(Caps::COLLECTIVE) && bindings.eq.as_ref().is_some_and(|eq| eq.waits());
         let waits = bindings.waits() || joins || progress.is_automatic() || self.has(Caps::TRIGGER);
-        port.sleeps |= waits && !port.enabled;
+        state.sleeps |= waits && !state.enabled;
         if P::Device::CONNECTED {
-            port.device.enable(waits)?;
+            state.device.enable(waits)?;
             let handle = self.fid.as_ptr();
-            port.reports = Reports {
+            state.reports = Reports {
                 eq: bindings.eq.clone(),
                 fid: handle.expose_provenance(),
                 // SAFETY: the handle is ours.
                 context: unsafe { (*handle).fid.context }.expose_provenance(),
                 ended: false,
             };
-        } else if !port.enabled {
-            let av = port.av.clone().ok_or(Errno::NOAV)?;
-            port.device.enable(waits)?;
+        } else if !state.enabled {
+            let av = state.av.clone().ok_or(Errno::NOAV)?;
+            state.device.enable(waits)?;
             // A datagram to itself may be lost as any other.
             if !P::Device::DATAGRAM {
-                let name = port.device.name();
-                let me = port.device.peer(&name)?;
-                port.engine.set_self(me);
+                let name = state.device.name();
+                let me = state.device.peer(&name)?;
+                state.engine.set_self(me);
             }
-            port.out.vector = Some(av.clone());
+            state.out.vector = Some(av.clone());
             if self.has(Caps::SOURCE) {
-                port.out.name_sources(av, self.has(Caps::SOURCE_ERR));
+                state.out.name_sources(av, self.has(Caps::SOURCE_ERR));
             }
         }
-        self.wire(&mut port, bindings);
+        self.wire(&mut state, bindings);
         if self.has(Caps::RMA | Caps::ATOMIC) {
-            self.expose_memory(&mut port);
+            self.expose_memory(&mut state);
         }
-        port.out.progress = Some(Arc::clone(progress));
-        port.enabled = true;
-        port.watch(P::NAME, self.info.ep.kind);
+        state.out.progress = Some(Arc::clone(progress));
+        state.enabled = true;
+        state.watch(P::NAME, self.info.ep.kind);
         Ok(())
     }
 
     /// Lets peers access the domain's memory: all of them, or those in the address vector (FI_OXI_REGIONS). The peer of a
     /// connected endpoint is one that the application accepted.
-    fn expose_memory(&self, port: &mut Port<P::Device>) {
-        match &port.av {
+    fn expose_memory(&self, state: &mut EndpointState<P::Device>) {
+        match &state.av {
             Some(av) if !P::Device::CONNECTED && guard::is_wanted() => {
                 let guard = Guard::new(self.domain.clone(), av.clone());
-                port.out.guard = Some(Box::new(guard));
+                state.out.guard = Some(Box::new(guard));
             }
-            _ => port.out.domain = Some(self.domain.clone()),
+            _ => state.out.domain = Some(self.domain.clone()),
         }
     }
 
@@ -328,7 +331,7 @@ impl<P: Provider> RdmEndpoint<P> {
         unsafe { self.domain.progress().join(me) }
     }
 
-    /// Ends what [`RdmEndpoint::join`] began.
+    /// Ends what [`Endpoint::join`] began.
     pub(super) fn leave(&self, bindings: &Bindings) {
         let me = self.driven();
         self.domain.rma_targets().remove_endpoint(me);

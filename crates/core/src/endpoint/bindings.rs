@@ -6,7 +6,7 @@ use oxifabric_abi::{
 };
 use oxifabric_types::Errno;
 
-use super::part::Way;
+use super::context_pair::Direction;
 use super::srx::Srx;
 use crate::cntr::Cntr;
 use crate::cq::Cq;
@@ -30,7 +30,7 @@ pub(super) struct Bindings {
     /// The endpoint is a pair of contexts, whose directions are bound and enabled apart.
     pub(super) apart: bool,
     /// Which of them are enabled.
-    pub(super) ways: u8,
+    pub(super) enabled_directions: u8,
     pub(super) srx: Option<Ref<Srx>>,
     /// A shared transmit context was bound, which may be closed by now.
     pub(super) stx: bool,
@@ -93,29 +93,29 @@ impl Bindings {
     ///
     /// # Errors
     /// `NOCQ`.
-    pub(super) fn check_way(&self, way: Way) -> Result<(), Errno> {
-        match self.has(way) {
+    pub(super) fn check_direction(&self, direction: Direction) -> Result<(), Errno> {
+        match self.has(direction) {
             true => Ok(()),
             false => Err(Errno::NOCQ),
         }
     }
 
     /// Returns whether a direction has a queue or a counter.
-    pub(super) const fn has(&self, way: Way) -> bool {
-        let cq = match way {
-            Way::Transmit => &self.tx_cq,
-            Way::Receive => &self.rx_cq,
+    pub(super) const fn has(&self, direction: Direction) -> bool {
+        let cq = match direction {
+            Direction::Transmit => &self.tx_cq,
+            Direction::Receive => &self.rx_cq,
         };
-        cq.is_some() || self.counted & way.counted() != 0
+        cq.is_some() || self.counted & direction.counted() != 0
     }
 
     /// Lets go of queue and counters of a direction.
-    pub(super) fn unbind(&mut self, way: Way) {
-        match way {
-            Way::Transmit => self.tx_cq = None,
-            Way::Receive => self.rx_cq = None,
+    pub(super) fn unbind(&mut self, direction: Direction) {
+        match direction {
+            Direction::Transmit => self.tx_cq = None,
+            Direction::Receive => self.rx_cq = None,
         }
-        let counted = way.counted();
+        let counted = direction.counted();
         self.counters.retain(|(flags, _)| flags & counted == 0);
         self.counted &= !counted;
     }

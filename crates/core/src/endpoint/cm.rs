@@ -6,7 +6,7 @@ use core::slice;
 use oxifabric_abi::{FI_ADDR_STR, fi_ops_cm, fid_ep, fid_t};
 use oxifabric_types::{Address, Errno};
 
-use super::RdmEndpoint;
+use super::Endpoint;
 use crate::absent::{no1, no4};
 use crate::connection::Connection;
 use crate::device::{Device, Provider};
@@ -14,7 +14,7 @@ use crate::domain::lock;
 use crate::handle::status;
 use crate::info::{address_from_c, address_to_c};
 
-impl<P: Provider> RdmEndpoint<P> {
+impl<P: Provider> Endpoint<P> {
     pub(super) const CM: fi_ops_cm = fi_ops_cm {
         setname: Some(Self::setname),
         getname: Some(Self::getname),
@@ -34,7 +34,7 @@ impl<P: Provider> RdmEndpoint<P> {
         // SAFETY: the application passes `addrlen` bytes, or null.
         let name = unsafe { address_from_c(addr, addrlen, endpoint.info.addr_format) };
         status(match name {
-            Ok(Some(name)) => endpoint.port.lock().device.rename(name),
+            Ok(Some(name)) => endpoint.state.lock().device.rename(name),
             Ok(None) => Err(Errno::INVAL),
             Err(errno) => Err(errno),
         })
@@ -42,14 +42,14 @@ impl<P: Provider> RdmEndpoint<P> {
 
     unsafe extern "C" fn getname(fid: fid_t, addr: *mut c_void, addrlen: *mut usize) -> c_int {
         // SAFETY: the table is only in the handles of this type.
-        let name = unsafe { Self::of(fid.cast()) }.port.lock().device.name();
+        let name = unsafe { Self::of(fid.cast()) }.state.lock().device.name();
         // SAFETY: the application passes a buffer and its length, or null.
         status(unsafe { hand_out_name(&name, addr, addrlen) })
     }
 
     unsafe extern "C" fn getpeer(ep: *mut fid_ep, addr: *mut c_void, addrlen: *mut usize) -> c_int {
         // SAFETY: the table is only in the handles of this type.
-        let name = unsafe { Self::of(ep) }.port.lock().device.peer_name();
+        let name = unsafe { Self::of(ep) }.state.lock().device.peer_name();
         // SAFETY: the application passes a buffer and its length, or null.
         status(name.and_then(|name| unsafe { hand_out_name(&name, addr, addrlen) }))
     }
@@ -72,10 +72,10 @@ impl<P: Provider> RdmEndpoint<P> {
         };
         status(endpoint.ready_to_connect().and_then(|()| {
             let (to, data) = (to?, data?);
-            let mut port = endpoint.port.lock();
-            port.device.connect(&to, data)?;
+            let mut state = endpoint.state.lock();
+            state.device.connect(&to, data)?;
             // Its deadline counts from now on.
-            port.progress();
+            state.progress();
             Ok(())
         }))
     }
@@ -89,9 +89,9 @@ impl<P: Provider> RdmEndpoint<P> {
         status(endpoint.ready_to_connect().and_then(|()| {
             let data = data?;
             {
-                let mut port = endpoint.port.lock();
-                port.device.accept(data)?;
-                port.progress();
+                let mut state = endpoint.state.lock();
+                state.device.accept(data)?;
+                state.progress();
             }
             if let Some(taken) = lock(&endpoint.bindings).request.take() {
                 taken.free();
@@ -102,9 +102,9 @@ impl<P: Provider> RdmEndpoint<P> {
 
     unsafe extern "C" fn shutdown(ep: *mut fid_ep, _flags: u64) -> c_int {
         // SAFETY: the table is only in the handles of this type.
-        let mut port = unsafe { Self::of(ep) }.port.lock();
-        status(port.device.shutdown().map(|()| {
-            port.progress();
+        let mut state = unsafe { Self::of(ep) }.state.lock();
+        status(state.device.shutdown().map(|()| {
+            state.progress();
         }))
     }
 

@@ -15,8 +15,8 @@ use oxifabric_abi::{
 use oxifabric_engine::{Collective, CollectiveOp, GroupId};
 use oxifabric_types::{Caps, Errno, Flags, PeerId};
 
-use super::RdmEndpoint;
-use super::port::Port;
+use super::Endpoint;
+use super::state::EndpointState;
 use super::transfer::{Lend, buffer};
 use crate::absent::no6;
 use crate::av_set::AvSet;
@@ -39,18 +39,18 @@ struct Call {
     context: *mut c_void,
 }
 
-impl<P: Provider> Member for RdmEndpoint<P> {
+impl<P: Provider> Member for Endpoint<P> {
     fn leave_group(&self, id: GroupId, handle: usize) {
-        let port = &mut *self.port.lock();
-        port.out.forget_join(handle);
+        let state = &mut *self.state.lock();
+        state.out.forget_join(handle);
         // Unknown, if joining it never began.
-        let _ = port.engine.leave(&mut port.device, &mut port.out, id);
-        port.settle();
+        let _ = state.engine.leave(&mut state.device, &mut state.out, id);
+        state.settle();
         self.groups.fetch_sub(1, Ordering::Release);
     }
 }
 
-impl<P: Provider> RdmEndpoint<P> {
+impl<P: Provider> Endpoint<P> {
     pub(super) const COLLECTIVE: fi_ops_collective = fi_ops_collective {
         barrier: Some(Self::barrier),
         broadcast: Some(Self::broadcast),
@@ -106,7 +106,7 @@ impl<P: Provider> RdmEndpoint<P> {
         // SAFETY: the caller's contract.
         let set: &AvSet = unsafe { checked(addr.set.cast_mut().cast()) }?;
         let eq = self.events().ok_or(Errno::NOEQ)?;
-        if !self.port.lock().enabled {
+        if !self.state.lock().enabled {
             return Err(Errno::OPBADSTATE);
         }
         // A program that waits for the event reads nothing else.
@@ -138,34 +138,34 @@ impl<P: Provider> RdmEndpoint<P> {
         context: usize,
         eq: Ref<Eq>,
     ) -> Result<GroupId, Errno> {
-        let port = &mut *self.port.lock();
-        if !port.enabled {
+        let state = &mut *self.state.lock();
+        if !state.enabled {
             return Err(Errno::OPBADSTATE);
         }
-        if !port.av.as_ref().is_some_and(|av| set.is_of(av)) {
+        if !state.av.as_ref().is_some_and(|av| set.is_of(av)) {
             return Err(Errno::INVAL);
         }
         if ![set.address(), FI_ADDR_NOTAVAIL].contains(&address) {
             // The members of a larger group found a smaller one.
-            port.engine.group_shape(group(address)?)?;
+            state.engine.group_shape(group(address)?)?;
         }
         let members = set.members().into_iter();
-        let members: Result<Vec<_>, _> = members.map(|member| port.target(member)).collect();
+        let members: Result<Vec<_>, _> = members.map(|member| state.target(member)).collect();
         let members = members?;
-        port.out.expect_join(eq, handle, context);
-        let joined = port
+        state.out.expect_join(eq, handle, context);
+        let joined = state
             .engine
-            .join(&mut port.device, &mut port.out, &members, handle);
-        port.settle();
+            .join(&mut state.device, &mut state.out, &members, handle);
+        state.settle();
         joined
     }
 
     fn start_collective(&self, call: &Call) -> isize {
-        let port = &mut *self.port.lock();
-        if !port.enabled {
+        let state = &mut *self.state.lock();
+        if !state.enabled {
             return failed(Errno::OPBADSTATE);
         }
-        match start(port, call) {
+        match start(state, call) {
             Ok(()) => 0,
             Err(errno) => failed(errno),
         }
@@ -426,14 +426,14 @@ impl Call {
 }
 
 /// Starts a collective.
-fn start<D: Device>(port: &mut Port<D>, call: &Call) -> Result<(), Errno> {
+fn start<D: Device>(state: &mut EndpointState<D>, call: &Call) -> Result<(), Errno> {
     let id = group(call.group)?;
-    let (rank, size) = port.engine.group_shape(id)?;
+    let (rank, size) = state.engine.group_shape(id)?;
     let root = match call.what.has_root() {
-        true => port.target(call.root)?,
+        true => state.target(call.root)?,
         false => PeerId::ANY,
     };
-    let is_root = port.engine.rank_of(id, root) == Some(rank);
+    let is_root = state.engine.rank_of(id, root) == Some(rank);
     let element = match call.what {
         Collective::Barrier => 1,
         _ => datatype(call.datatype)?.size(),
@@ -469,10 +469,12 @@ fn start<D: Device>(port: &mut Port<D>, call: &Call) -> Result<(), Errno> {
         flags: call.flags,
         context: call.context.addr(),
     };
-    let begun = port.engine.collective(&mut port.device, &mut port.out, op);
-    port.settle();
+    let begun = state
+        .engine
+        .collective(&mut state.device, &mut state.out, op);
+    state.settle();
     if begun == Err(Errno::AGAIN) {
-        port.progress();
+        state.progress();
     }
     begun
 }

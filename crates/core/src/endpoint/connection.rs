@@ -3,7 +3,7 @@
 use oxifabric_abi::{FI_CONNECTED, FI_SHUTDOWN};
 use oxifabric_types::Errno;
 
-use super::port::Port;
+use super::state::EndpointState;
 use crate::connection::ConnectionEvent;
 use crate::device::Device;
 use crate::eq::{Cm, Eq, EqFailure};
@@ -21,7 +21,7 @@ pub(super) struct Reports {
     pub(super) ended: bool,
 }
 
-impl<D: Device> Port<D> {
+impl<D: Device> EndpointState<D> {
     /// Reports what became of the connection; returns how many events there were.
     pub(super) fn report(&mut self) -> usize {
         let mut events = 0;

@@ -9,15 +9,15 @@ use oxifabric_abi::{
 };
 use oxifabric_types::{Errno, Flags};
 
-use super::RdmEndpoint;
-use super::defaults::Direction;
-use super::face::{self, Model};
+use super::Endpoint;
+use super::alias::{self, AliasAttr};
+use super::defaults::DirectionFlags;
 use crate::absent::{no3, no5};
 use crate::connection::Connection;
 use crate::device::Provider;
 use crate::handle::{count, status};
 
-impl<P: Provider> RdmEndpoint<P> {
+impl<P: Provider> Endpoint<P> {
     pub(super) const EP: fi_ops_ep = fi_ops_ep {
         cancel: Some(Self::cancel),
         getopt: Some(Self::getopt),
@@ -57,15 +57,15 @@ impl<P: Provider> RdmEndpoint<P> {
     /// # Safety
     /// `request` is null or what the command takes.
     unsafe fn alias(&self, request: *const fi_alias) -> Result<(), Errno> {
-        let model = Model {
+        let attr = AliasAttr {
             endpoint: NonNull::from(self).cast(),
-            faces: NonNull::from(&self.aliases),
-            part: None,
+            aliases: NonNull::from(&self.aliases),
+            pair: None,
             tx_flags: self.defaults.tx.op_flags().bits(),
             rx_flags: self.defaults.rx.op_flags().bits(),
         };
         // SAFETY: the caller's contract; the endpoint does not close while it has aliases.
-        unsafe { face::alias(request, model, (*self.fid.as_ptr()).fid.context) }
+        unsafe { alias::alias(request, attr, (*self.fid.as_ptr()).fid.context) }
     }
 
     /// Returns the socket of a connection.
@@ -75,7 +75,7 @@ impl<P: Provider> RdmEndpoint<P> {
     unsafe fn socket(&self, arg: *mut c_int) -> Result<(), Errno> {
         // SAFETY: the caller's contract.
         let arg = unsafe { arg.as_mut() }.ok_or(Errno::INVAL)?;
-        *arg = self.port.lock().device.socket()?;
+        *arg = self.state.lock().device.socket()?;
         Ok(())
     }
 
@@ -103,7 +103,7 @@ impl<P: Provider> RdmEndpoint<P> {
     }
 
     /// Returns the direction that is named by `FI_TRANSMIT` or `FI_RECV`, not both.
-    fn direction(&self, flags: u64) -> Result<&Direction, Errno> {
+    fn direction(&self, flags: u64) -> Result<&DirectionFlags, Errno> {
         match (flags & FI_TRANSMIT != 0, flags & FI_RECV != 0) {
             (true, false) => Ok(&self.defaults.tx),
             (false, true) => Ok(&self.defaults.rx),
@@ -114,7 +114,7 @@ impl<P: Provider> RdmEndpoint<P> {
     unsafe extern "C" fn cancel(fid: fid_t, context: *mut c_void) -> isize {
         // SAFETY: the table is only in the handles of this type.
         let endpoint = unsafe { Self::of(fid.cast()) };
-        let cancelled = endpoint.port.lock().cancel(context.addr());
+        let cancelled = endpoint.state.lock().cancel(context.addr());
         if cancelled.is_err() && endpoint.cancel_deferred(context) {
             return 0;
         }
@@ -123,21 +123,21 @@ impl<P: Provider> RdmEndpoint<P> {
 
     unsafe extern "C" fn rx_size_left(ep: *mut fid_ep) -> isize {
         // SAFETY: the table is only in the handles of this type.
-        let mut port = unsafe { Self::of(ep) }.port.lock();
-        if !port.enabled {
+        let mut state = unsafe { Self::of(ep) }.state.lock();
+        if !state.enabled {
             return count(Err(Errno::OPBADSTATE));
         }
-        let posted = port.engine.pending_rx();
-        count(Ok(port.engine.config_mut().rx_size.saturating_sub(posted)))
+        let posted = state.engine.pending_rx();
+        count(Ok(state.engine.config_mut().rx_size.saturating_sub(posted)))
     }
 
     unsafe extern "C" fn tx_size_left(ep: *mut fid_ep) -> isize {
         // SAFETY: the table is only in the handles of this type.
-        let mut port = unsafe { Self::of(ep) }.port.lock();
-        if !port.enabled {
+        let mut state = unsafe { Self::of(ep) }.state.lock();
+        if !state.enabled {
             return count(Err(Errno::OPBADSTATE));
         }
-        let posted = port.engine.pending_tx();
-        count(Ok(port.engine.config_mut().tx_size.saturating_sub(posted)))
+        let posted = state.engine.pending_tx();
+        count(Ok(state.engine.config_mut().tx_size.saturating_sub(posted)))
     }
 }

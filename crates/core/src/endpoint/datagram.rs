@@ -7,7 +7,7 @@ use oxifabric_abi::fi_ops_msg;
 use oxifabric_engine::Config;
 use oxifabric_types::{Flags, Info};
 
-use super::RdmEndpoint;
+use super::Endpoint;
 use crate::absent::{no5, no7};
 use crate::device::Provider;
 
@@ -24,7 +24,7 @@ const BEYOND: Flags = Flags::REMOTE_CQ_DATA
     .union(Flags::DELIVERY_COMPLETE)
     .union(Flags::MATCH_COMPLETE);
 
-impl<P: Provider> RdmEndpoint<P> {
+impl<P: Provider> Endpoint<P> {
     /// Untagged messages without remote data.
     pub(super) const DATAGRAMS: fi_ops_msg = fi_ops_msg {
         senddata: Some(no7),

@@ -36,7 +36,7 @@ const RX: Flags = Flags::COMPLETION
     .union(Flags::DEFERRED);
 
 /// The flags of one direction.
-pub(super) struct Direction {
+pub(super) struct DirectionFlags {
     /// What the engine wants to know.
     mask: Flags,
     /// What the engine wants to know of calls that bring their own flags.
@@ -61,21 +61,21 @@ pub(super) struct Direction {
 
 /// The flags of both directions.
 pub(super) struct Defaults {
-    pub(super) tx: Direction,
-    pub(super) rx: Direction,
+    pub(super) tx: DirectionFlags,
+    pub(super) rx: DirectionFlags,
 }
 
 impl Defaults {
     /// Takes over the attributes of a new endpoint.
     pub(super) fn new(tx: Flags, rx: Flags) -> Self {
         Self {
-            tx: Direction::new(TX, TX_CALL, tx),
-            rx: Direction::new(RX, RX, rx),
+            tx: DirectionFlags::new(TX, TX_CALL, tx),
+            rx: DirectionFlags::new(RX, RX, rx),
         }
     }
 }
 
-impl Direction {
+impl DirectionFlags {
     fn new(mask: Flags, call_mask: Flags, op_flags: Flags) -> Self {
         let direction = Self {
             mask,

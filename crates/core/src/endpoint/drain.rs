@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use oxifabric_abi::fid;
 use oxifabric_types::Errno;
 
-use super::RdmEndpoint;
-use super::part::Way;
+use super::Endpoint;
+use super::context_pair::Direction;
 use crate::device::{Device, Provider};
 use crate::domain::lock;
 
@@ -18,7 +18,7 @@ const STILL: Duration = Duration::from_secs(1);
 /// How long closing takes at most.
 const AT_MOST: Duration = Duration::from_secs(5);
 
-impl<P: Provider> RdmEndpoint<P> {
+impl<P: Provider> Endpoint<P> {
     pub(super) unsafe extern "C" fn close(fid: *mut fid) -> c_int {
         let handle = fid.cast::<Self>();
         {
@@ -46,24 +46,24 @@ impl<P: Provider> RdmEndpoint<P> {
     ///
     /// # Errors
     /// `BUSY` when transfers stand still in the middle; their buffers are still in use.
-    pub(super) fn quiesce(&self, way: Way) -> Result<(), Errno> {
+    pub(super) fn quiesce(&self, direction: Direction) -> Result<(), Errno> {
         let begin = Instant::now();
         let mut moved = begin;
-        let port = &mut *self.port.lock();
+        let state = &mut *self.state.lock();
         loop {
-            let quiet = match way {
-                Way::Transmit => port.engine.idle() && port.device.idle(),
-                Way::Receive => {
-                    port.engine.cancel_receives(&mut port.out);
-                    port.settle();
-                    port.engine.pending_rx() == 0
+            let quiet = match direction {
+                Direction::Transmit => state.engine.idle() && state.device.idle(),
+                Direction::Receive => {
+                    state.engine.cancel_receives(&mut state.out);
+                    state.settle();
+                    state.engine.pending_rx() == 0
                 }
             };
-            if quiet || !port.enabled {
+            if quiet || !state.enabled {
                 return Ok(());
             }
             let now = Instant::now();
-            if port.progress() > 0 {
+            if state.progress() > 0 {
                 moved = now;
             } else if now - moved > STILL || now - begin > AT_MOST {
                 return Err(Errno::BUSY);
@@ -77,10 +77,10 @@ impl<P: Provider> RdmEndpoint<P> {
     fn drain(&self) {
         let begin = Instant::now();
         let mut moved = begin;
-        let mut port = self.port.lock();
-        while port.enabled && !(port.engine.idle() && port.device.idle()) {
+        let mut state = self.state.lock();
+        while state.enabled && !(state.engine.idle() && state.device.idle()) {
             let now = Instant::now();
-            if port.progress() > 0 {
+            if state.progress() > 0 {
                 moved = now;
             } else if now - moved > STILL || now - begin > AT_MOST {
                 break;
@@ -88,8 +88,8 @@ impl<P: Provider> RdmEndpoint<P> {
                 std::thread::yield_now();
             }
         }
-        let port = &mut *port;
-        port.engine.abandon(&mut port.out);
-        port.device.close();
+        let state = &mut *state;
+        state.engine.abandon(&mut state.out);
+        state.device.close();
     }
 }

@@ -7,12 +7,12 @@ use libc::iovec;
 use oxifabric_abi::{fi_addr_t, fi_msg, fi_ops_msg, fid_ep};
 use oxifabric_types::{Errno, Flags};
 
-use super::RdmEndpoint;
+use super::Endpoint;
 use super::transfer::{RecvCall, SendCall, buffer, buffers, place};
 use crate::device::Provider;
 use crate::handle::failed;
 
-impl<P: Provider> RdmEndpoint<P> {
+impl<P: Provider> Endpoint<P> {
     pub(super) const MSG: fi_ops_msg = fi_ops_msg {
         recv: Some(Self::recv),
         recvv: Some(Self::recvv),

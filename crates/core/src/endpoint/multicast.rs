@@ -7,22 +7,22 @@ use std::sync::atomic::Ordering;
 use oxifabric_abi::{FI_JOIN_COMPLETE, FI_RECV, FI_SEND, fi_eq_entry, fid_ep, fid_mc};
 use oxifabric_types::{Address, Caps, Errno};
 
-use super::RdmEndpoint;
+use super::Endpoint;
 use super::cm::peer_address;
 use crate::device::{Device, Provider};
 use crate::handle::hand_out;
 use crate::multicast::{Host, MulticastGroup};
 
-impl<P: Provider> Host for RdmEndpoint<P> {
+impl<P: Provider> Host for Endpoint<P> {
     fn leave_multicast(&self, heard: Option<&Address>) {
         if let Some(group) = heard {
-            self.port.lock().device.leave(group);
+            self.state.lock().device.leave(group);
         }
         self.groups.fetch_sub(1, Ordering::Release);
     }
 }
 
-impl<P: Provider> RdmEndpoint<P> {
+impl<P: Provider> Endpoint<P> {
     /// Joins a multicast group: fi_join. It is done at once, and the event says so.
     ///
     /// # Safety
@@ -55,15 +55,15 @@ impl<P: Provider> RdmEndpoint<P> {
     ) -> Result<*mut fid_mc, Errno> {
         let eq = self.events().ok_or(Errno::NOEQ)?;
         let (peer, heard) = {
-            let mut port = self.port.lock();
-            if !port.enabled {
+            let mut state = self.state.lock();
+            if !state.enabled {
                 return Err(Errno::OPBADSTATE);
             }
-            let peer = port.device.peer(&group)?;
-            port.engine.include_in_faults(peer);
+            let peer = state.device.peer(&group)?;
+            state.engine.include_in_faults(peer);
             let hears = self.hears(flags);
             if hears {
-                port.device.join(&group)?;
+                state.device.join(&group)?;
             }
             (peer, hears.then_some(group))
         };

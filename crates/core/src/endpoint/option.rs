@@ -12,12 +12,12 @@ use oxifabric_abi::{
 use oxifabric_engine::MAX_ATOMIC_BYTES;
 use oxifabric_types::{Caps, Errno};
 
-use super::{MAX_OPERATIONS, RdmEndpoint};
+use super::{Endpoint, MAX_OPERATIONS};
 use crate::connection::Connection;
 use crate::device::{Device, Provider};
 use crate::handle::status;
 
-impl<P: Provider> RdmEndpoint<P> {
+impl<P: Provider> Endpoint<P> {
     pub(super) unsafe extern "C" fn getopt(
         fid: fid_t,
         level: c_int,
@@ -28,7 +28,7 @@ impl<P: Provider> RdmEndpoint<P> {
         // SAFETY: the table is only in the handles of this type.
         let endpoint = unsafe { Self::of(fid.cast()) };
         if (level, optname) == (FI_OPT_ENDPOINT, FI_OPT_FIREWALL_ADDR) {
-            let walled = endpoint.port.lock().device.is_walled();
+            let walled = endpoint.state.lock().device.is_walled();
             let walled = walled.map(c_int::from).ok_or(Errno::NOPROTOOPT);
             // SAFETY: the application passes a buffer and its length.
             return status(walled.and_then(|walled| unsafe { write(walled, optval, optlen) }));
@@ -71,8 +71,8 @@ impl<P: Provider> RdmEndpoint<P> {
         if let Some((size, _)) = self.size(name) {
             return Ok(size.load(Ordering::Relaxed));
         }
-        let mut port = self.port.lock();
-        let config = port.engine.config_mut();
+        let mut state = self.state.lock();
+        let config = state.engine.config_mut();
         match name {
             FI_OPT_MIN_MULTI_RECV => Ok(config.min_multi_recv),
             FI_OPT_TX_SIZE => Ok(config.tx_size),
@@ -84,12 +84,12 @@ impl<P: Provider> RdmEndpoint<P> {
     }
 
     fn set_option(&self, name: c_int, value: usize) -> Result<(), Errno> {
-        let mut port = self.port.lock();
+        let mut state = self.state.lock();
         if name == FI_OPT_MIN_MULTI_RECV {
-            port.engine.config_mut().min_multi_recv = value;
+            state.engine.config_mut().min_multi_recv = value;
             return Ok(());
         }
-        if port.enabled {
+        if state.enabled {
             return Err(Errno::OPBADSTATE);
         }
         if let Some((size, largest)) = self.size(name) {
@@ -102,7 +102,7 @@ impl<P: Provider> RdmEndpoint<P> {
         if value == 0 || value > MAX_OPERATIONS {
             return Err(Errno::INVAL);
         }
-        let config = port.engine.config_mut();
+        let config = state.engine.config_mut();
         match name {
             FI_OPT_TX_SIZE => config.tx_size = value,
             FI_OPT_RX_SIZE => config.rx_size = value,

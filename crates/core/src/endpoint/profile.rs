@@ -15,8 +15,8 @@ use oxifabric_abi::{
 use oxifabric_engine::{WaitEvent, Waiting};
 use oxifabric_types::Errno;
 
-use super::RdmEndpoint;
-use super::router::Router;
+use super::Endpoint;
+use super::dispatch::CompletionDispatch;
 use crate::absent;
 use crate::device::{Connections, Device, Provider};
 use crate::domain::lock;
@@ -32,7 +32,7 @@ const NAME: &CStr = c"fi_profile_ops";
 #[repr(C)]
 struct Profile<P: Provider> {
     fid: fid_profile,
-    endpoint: NonNull<RdmEndpoint<P>>,
+    endpoint: NonNull<Endpoint<P>>,
     /// What is read between fi_profile_start_reads and fi_profile_end_reads.
     snapshot: Mutex<Option<Values>>,
     /// What connections are counted from.
@@ -40,7 +40,7 @@ struct Profile<P: Provider> {
     inside: Arc<Inside>,
 }
 
-impl<P: Provider> RdmEndpoint<P> {
+impl<P: Provider> Endpoint<P> {
     const PROFILE_BASE: fi_ops = fi_ops {
         close: Some(Profile::<P>::close),
         ..absent::BASE
@@ -106,13 +106,13 @@ impl<P: Provider> RdmEndpoint<P> {
 
 impl<P: Provider> Profile<P> {
     /// # Safety
-    /// The handle is one of [`RdmEndpoint::ops_open`], and open.
+    /// The handle is one of [`Endpoint::ops_open`], and open.
     unsafe fn of<'a>(profile: *mut fid_profile) -> &'a Self {
         // SAFETY: the handle is at the beginning of what was boxed.
         unsafe { &*profile.cast::<Self>() }
     }
 
-    fn endpoint(&self) -> &RdmEndpoint<P> {
+    fn endpoint(&self) -> &Endpoint<P> {
         // SAFETY: the endpoint cannot be closed while its aliases are counted.
         unsafe { self.endpoint.as_ref() }
     }
@@ -120,7 +120,7 @@ impl<P: Provider> Profile<P> {
     /// Takes the values of this moment, with the messages that wait or without.
     fn values(&self, listed: bool) -> Values {
         let since = *lock(&self.since);
-        Values::of(&mut self.endpoint().port.lock(), listed, &since)
+        Values::of(&mut self.endpoint().state.lock(), listed, &since)
     }
 
     /// Gives `give` the value of a variable: that of the snapshot, if there is one.
@@ -161,7 +161,7 @@ impl<P: Provider> Profile<P> {
             return Err(Errno::BUSY);
         }
         let profile = ptr::from_ref(self).cast_mut().cast::<fid_profile>();
-        let watchers = &mut self.endpoint().port.lock().out.watchers;
+        let watchers = &mut self.endpoint().state.lock().out.watchers;
         match callback {
             None => watchers.remove(profile, Some(event)),
             Some(callback) => watchers.add(Watcher {
@@ -185,7 +185,7 @@ impl<P: Provider> Profile<P> {
             }
             let boxed = Box::from_raw(profile.cast::<Self>());
             let endpoint = boxed.endpoint();
-            endpoint.port.lock().out.watchers.remove(profile, None);
+            endpoint.state.lock().out.watchers.remove(profile, None);
             endpoint.aliases.fetch_sub(1, Ordering::Release);
         }
         0
@@ -196,7 +196,7 @@ impl<P: Provider> Profile<P> {
         // SAFETY: the table is only in the handles of profiles.
         let profile = unsafe { Self::of(profile) };
         if P::Device::COUNTS_CONNECTIONS && profile.inside.waiting().is_none() {
-            let now = profile.endpoint().port.lock().device.connections();
+            let now = profile.endpoint().state.lock().device.connections();
             *lock(&profile.since) = now;
         }
     }
@@ -297,7 +297,7 @@ unsafe fn hand_out(
     }
 }
 
-impl Router {
+impl CompletionDispatch {
     /// Makes the calls for a message that begins or ceases to wait. Its source is named if that is known without asking.
     #[cold]
     pub(super) fn call_watchers(&mut self, event: WaitEvent, message: &Waiting, count: usize) {

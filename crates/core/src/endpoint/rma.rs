@@ -9,7 +9,7 @@ use oxifabric_engine::Target;
 use oxifabric_mem::MAX_SEGMENTS;
 use oxifabric_types::{Errno, Flags};
 
-use super::RdmEndpoint;
+use super::Endpoint;
 use super::transfer::{Access, buffer, buffers};
 use crate::device::Provider;
 use crate::handle::failed;
@@ -17,7 +17,7 @@ use crate::handle::failed;
 const READ: Flags = Flags::RMA.union(Flags::READ);
 const WRITE: Flags = Flags::RMA.union(Flags::WRITE);
 
-impl<P: Provider> RdmEndpoint<P> {
+impl<P: Provider> Endpoint<P> {
     pub(super) const RMA: fi_ops_rma = fi_ops_rma {
         read: Some(Self::read),
         readv: Some(Self::readv),

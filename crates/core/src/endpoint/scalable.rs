@@ -1,7 +1,7 @@
 //! Scalable endpoints: fi_endpoint(3) "SCALABLE ENDPOINTS". Path class: setup.
 //!
-//! Transmit and receive context of one index share a port of their own: engine, device and lock, so that contexts do not
-//! get in each other's way. The address of a port follows from the endpoint's and the index; see docs/adr/0011.
+//! Transmit and receive context of one index share an endpoint of their own: engine, device and lock, so that contexts do not
+//! get in each other's way. The address of that endpoint follows from the endpoint's and the index; see docs/adr/0011.
 
 use core::ffi::{c_int, c_void};
 use core::ptr::NonNull;
@@ -14,9 +14,9 @@ use oxifabric_abi::{
 };
 use oxifabric_types::{Address, EpType, Errno, Info};
 
+use super::alias::{Alias, AliasAttr};
+use super::context_pair::{ContextPair, Direction};
 use super::disabled;
-use super::face::{Face, Model};
-use super::part::{Part, Way};
 use crate::absent::{self, no1, no2, no3, no4, no5};
 use crate::av::Av;
 use crate::domain::Domain;
@@ -30,14 +30,14 @@ const ATTEMPTS: usize = 64;
 #[repr(C)]
 pub(crate) struct ScalableEndpoint {
     fid: Fid<fid_ep>,
-    /// One a pair of contexts.
-    parts: Vec<NonNull<dyn Part>>,
+    /// One for each pair of contexts.
+    pairs: Vec<NonNull<dyn ContextPair>>,
     /// How many handles of each transmit context are open.
     tx: Box<[AtomicUsize]>,
     /// How many handles of each receive context are open.
     rx: Box<[AtomicUsize]>,
     info: Info,
-    /// It outlives the parts.
+    /// It outlives the pairs.
     _domain: Ref<Domain>,
 }
 
@@ -59,7 +59,7 @@ impl ScalableEndpoint {
         if tx > most.max_ep_tx_ctx.max(1) || rx > most.max_ep_rx_ctx.max(1) {
             return Err(Errno::INVAL);
         }
-        let parts = open_parts(domain, &info, tx.max(rx))?;
+        let pairs = open_pairs(domain, &info, tx.max(rx))?;
         let fid = fid_ep {
             fid: fid {
                 fclass: FI_CLASS_SEP,
@@ -77,7 +77,7 @@ impl ScalableEndpoint {
         let none = |count| (0..count).map(|_| AtomicUsize::new(0)).collect();
         let endpoint = Box::new(Self {
             fid: Fid::new(fid),
-            parts,
+            pairs,
             tx: none(tx),
             rx: none(rx),
             info,
@@ -96,56 +96,56 @@ impl ScalableEndpoint {
     }
 
     /// Returns the pairs of contexts.
-    fn parts(&self) -> impl Iterator<Item = &dyn Part> {
-        // SAFETY: the parts are closed with the endpoint, not before.
-        self.parts.iter().map(|part| unsafe { part.as_ref() })
+    fn pairs(&self) -> impl Iterator<Item = &dyn ContextPair> {
+        // SAFETY: the pairs are closed with the endpoint, not before.
+        self.pairs.iter().map(|pair| unsafe { pair.as_ref() })
     }
 
     /// Returns the first pair, whose address is the endpoint's.
     fn first(&self) -> *mut fid_ep {
-        self.parts()
+        self.pairs()
             .next()
-            .map_or(core::ptr::null_mut(), |part| part.handle().as_ptr())
+            .map_or(core::ptr::null_mut(), |pair| pair.handle().as_ptr())
     }
 
     /// Opens a context.
     fn context(
         &self,
-        way: Way,
+        direction: Direction,
         index: c_int,
         op_flags: u64,
         context: *mut c_void,
     ) -> Result<*mut fid_ep, Errno> {
-        let counts = match way {
-            Way::Transmit => &self.tx,
-            Way::Receive => &self.rx,
+        let counts = match direction {
+            Direction::Transmit => &self.tx,
+            Direction::Receive => &self.rx,
         };
         let index = usize::try_from(index).map_err(|_| Errno::INVAL)?;
-        let faces = counts.get(index).ok_or(Errno::INVAL)?;
-        let &part = self.parts.get(index).ok_or(Errno::INVAL)?;
-        if faces.load(Ordering::Acquire) != 0 {
+        let aliases = counts.get(index).ok_or(Errno::INVAL)?;
+        let &pair = self.pairs.get(index).ok_or(Errno::INVAL)?;
+        if aliases.load(Ordering::Acquire) != 0 {
             return Err(Errno::BUSY);
         }
-        let model = Model {
-            // SAFETY: as in `parts`.
-            endpoint: unsafe { part.as_ref() }.handle(),
-            faces: NonNull::from(faces),
-            part: Some((part, way)),
+        let attr = AliasAttr {
+            // SAFETY: as in `pairs`.
+            endpoint: unsafe { pair.as_ref() }.handle(),
+            aliases: NonNull::from(aliases),
+            pair: Some((pair, direction)),
             tx_flags: op_flags,
             rx_flags: op_flags,
         };
         // SAFETY: the endpoint does not close while contexts are open.
-        Ok(unsafe { Face::open(model, context) })
+        Ok(unsafe { Alias::open(attr, context) })
     }
 
     fn bind_vector(&self, av: &Av) -> Result<(), Errno> {
-        self.parts().try_for_each(|part| part.bind_vector(av))
+        self.pairs().try_for_each(|pair| pair.bind_vector(av))
     }
 
-    /// Moves every port to where it belongs if the endpoint has this name.
+    /// Gives every context pair its address under this name of the endpoint.
     fn rename(&self, name: &Address) -> Result<(), Errno> {
-        for (index, part) in self.parts().enumerate() {
-            part.rename(name.context(index).ok_or(Errno::INVAL)?)?;
+        for (index, pair) in self.pairs().enumerate() {
+            pair.rename(name.context(index).ok_or(Errno::INVAL)?)?;
         }
         Ok(())
     }
@@ -158,12 +158,16 @@ impl ScalableEndpoint {
 
 impl Drop for ScalableEndpoint {
     fn drop(&mut self) {
-        close_parts(&self.parts);
+        close_pairs(&self.pairs);
     }
 }
 
 /// Opens the pairs of contexts, each where its index says.
-fn open_parts(domain: &Domain, info: &Info, count: usize) -> Result<Vec<NonNull<dyn Part>>, Errno> {
+fn open_pairs(
+    domain: &Domain,
+    info: &Info,
+    count: usize,
+) -> Result<Vec<NonNull<dyn ContextPair>>, Errno> {
     let fixed = match &info.src {
         Some(Address::Inet(at)) => at.port() != 0,
         Some(Address::Name(_)) => true,
@@ -171,11 +175,11 @@ fn open_parts(domain: &Domain, info: &Info, count: usize) -> Result<Vec<NonNull<
     };
     let mut attempts = if fixed { 1 } else { ATTEMPTS };
     loop {
-        let mut parts = Vec::with_capacity(count);
-        match fill(&mut parts, domain, info, count) {
-            Ok(()) => return Ok(parts),
+        let mut pairs = Vec::with_capacity(count);
+        match fill(&mut pairs, domain, info, count) {
+            Ok(()) => return Ok(pairs),
             Err(errno) => {
-                close_parts(&parts);
+                close_pairs(&pairs);
                 attempts -= 1;
                 // The system's choice had a neighbour, or none beyond it.
                 if attempts == 0 || !matches!(errno, Errno::ADDRINUSE | Errno::INVAL) {
@@ -187,15 +191,15 @@ fn open_parts(domain: &Domain, info: &Info, count: usize) -> Result<Vec<NonNull<
 }
 
 fn fill(
-    parts: &mut Vec<NonNull<dyn Part>>,
+    pairs: &mut Vec<NonNull<dyn ContextPair>>,
     domain: &Domain,
     info: &Info,
     count: usize,
 ) -> Result<(), Errno> {
-    let open_part = domain.fabric().entry().open_part;
-    let first = open_part(domain, info.clone())?;
-    parts.push(first);
-    // SAFETY: the part was opened just now.
+    let open_pair = domain.fabric().entry().open_pair;
+    let first = open_pair(domain, info.clone())?;
+    pairs.push(first);
+    // SAFETY: the pair was opened just now.
     let base = unsafe { first.as_ref() }.name();
     for index in 1..count {
         let mut info = info.clone();
@@ -204,19 +208,19 @@ fn fill(
             Address::Inet(at) => Some(Address::Inet(SocketAddr::new(at.ip(), 0))),
             Address::Name(_) => None,
         };
-        let part = open_part(domain, info)?;
-        parts.push(part);
+        let pair = open_pair(domain, info)?;
+        pairs.push(pair);
         let name = base.context(index).ok_or(Errno::INVAL)?;
-        // SAFETY: the part was opened just now.
-        unsafe { part.as_ref() }.rename(name)?;
+        // SAFETY: the pair was opened just now.
+        unsafe { pair.as_ref() }.rename(name)?;
     }
     Ok(())
 }
 
-fn close_parts(parts: &[NonNull<dyn Part>]) {
-    for part in parts {
+fn close_pairs(pairs: &[NonNull<dyn ContextPair>]) {
+    for pair in pairs {
         // SAFETY: no thread has a handle of it any more.
-        unsafe { part.as_ref().close() };
+        unsafe { pair.as_ref().close() };
     }
 }
 
@@ -304,7 +308,7 @@ unsafe extern "C" fn tx_context(
         (attr.inject_size, attr.size) = (tx.inject_size, tx.size);
         (attr.iov_limit, attr.rma_iov_limit) = (tx.iov_limit, tx.rma_iov_limit);
     }
-    let open = || endpoint.context(Way::Transmit, index, op_flags, context);
+    let open = || endpoint.context(Direction::Transmit, index, op_flags, context);
     // SAFETY: the application passes a place for the handle.
     unsafe { hand_out(tx_ep, open) }
 }
@@ -327,7 +331,7 @@ unsafe extern "C" fn rx_context(
         (attr.total_buffered_recv, attr.size) = (rx.total_buffered_recv, rx.size);
         attr.iov_limit = rx.iov_limit;
     }
-    let open = || endpoint.context(Way::Receive, index, op_flags, context);
+    let open = || endpoint.context(Direction::Receive, index, op_flags, context);
     // SAFETY: the application passes a place for the handle.
     unsafe { hand_out(rx_ep, open) }
 }
@@ -341,7 +345,7 @@ unsafe extern "C" fn setname(fid: fid_t, addr: *mut c_void, addrlen: usize) -> c
 }
 
 unsafe extern "C" fn getname(fid: fid_t, addr: *mut c_void, addrlen: *mut usize) -> c_int {
-    // SAFETY: the table is only in the handles of this type, whose parts have every operation.
+    // SAFETY: the table is only in the handles of this type, whose pairs have every operation.
     unsafe {
         let first = ScalableEndpoint::of(fid.cast()).first();
         match (*(*first).cm).getname {
@@ -358,7 +362,7 @@ unsafe extern "C" fn getopt(
     val: *mut c_void,
     len: *mut usize,
 ) -> c_int {
-    // SAFETY: the table is only in the handles of this type, whose parts have every operation.
+    // SAFETY: the table is only in the handles of this type, whose pairs have every operation.
     unsafe {
         let first = ScalableEndpoint::of(fid.cast()).first();
         match (*(*first).ops).getopt {
@@ -375,12 +379,12 @@ unsafe extern "C" fn setopt(
     val: *const c_void,
     len: usize,
 ) -> c_int {
-    // SAFETY: the table is only in the handles of this type, whose parts have every operation.
+    // SAFETY: the table is only in the handles of this type, whose pairs have every operation.
     unsafe {
-        for part in ScalableEndpoint::of(fid.cast()).parts() {
-            let part = part.handle().as_ptr();
-            let set = match (*(*part).ops).setopt {
-                Some(setopt) => setopt(part.cast(), level, name, val, len),
+        for pair in ScalableEndpoint::of(fid.cast()).pairs() {
+            let pair = pair.handle().as_ptr();
+            let set = match (*(*pair).ops).setopt {
+                Some(setopt) => setopt(pair.cast(), level, name, val, len),
                 None => -Errno::NOSYS.raw(),
             };
             if set != 0 {

@@ -7,12 +7,12 @@ use libc::iovec;
 use oxifabric_abi::{fi_addr_t, fi_msg_tagged, fi_ops_tagged, fid_ep};
 use oxifabric_types::{Errno, Flags};
 
-use super::RdmEndpoint;
+use super::Endpoint;
 use super::transfer::{RecvCall, SendCall, buffer, buffers};
 use crate::device::Provider;
 use crate::handle::failed;
 
-impl<P: Provider> RdmEndpoint<P> {
+impl<P: Provider> Endpoint<P> {
     pub(super) const TAGGED: fi_ops_tagged = fi_ops_tagged {
         recv: Some(Self::trecv),
         recvv: Some(Self::trecvv),

@@ -10,7 +10,7 @@ use oxifabric_engine::{RmaOp, Target};
 use oxifabric_mem::{Iov, IovSegment, MAX_SEGMENTS};
 use oxifabric_types::{Errno, Flags, PeerId};
 
-use super::{RdmEndpoint, datagram};
+use super::{Endpoint, datagram};
 use crate::device::{Device, Provider};
 use crate::handle::failed;
 
@@ -82,7 +82,7 @@ impl Lend for Iov {
     }
 }
 
-impl<P: Provider> RdmEndpoint<P> {
+impl<P: Provider> Endpoint<P> {
     /// Starts a send; returns what the call returns. Compiled into the calls for one buffer: what they describe stays in
     /// registers until it is written where it will lie.
     #[inline(always)]
@@ -99,7 +99,7 @@ impl<P: Provider> RdmEndpoint<P> {
         if send.flags.contains(Flags::TRIGGER) {
             return self.defer_send(send, body.lend());
         }
-        match self.port.lock().send(&send, body) {
+        match self.state.lock().send(&send, body) {
             Ok(()) => 0,
             Err(errno) => failed(errno),
         }
@@ -120,7 +120,7 @@ impl<P: Provider> RdmEndpoint<P> {
         if recv.flags.contains(Flags::TRIGGER) {
             return self.defer_recv(recv, body.lend());
         }
-        match self.port.lock().recv(&recv, body) {
+        match self.state.lock().recv(&recv, body) {
             Ok(()) => 0,
             Err(errno) => failed(errno),
         }
@@ -185,7 +185,7 @@ impl<P: Provider> RdmEndpoint<P> {
         if op.flags.contains(Flags::TRIGGER) {
             return self.defer_access(access.peer, &op, access.context);
         }
-        match self.port.lock().access(access.peer, op) {
+        match self.state.lock().access(access.peer, op) {
             Ok(()) => 0,
             Err(errno) => failed(errno),
         }

@@ -8,7 +8,7 @@ use oxifabric_engine::{AtomicOp, Completion, Completions, Failure, RmaOp, Target
 use oxifabric_mem::Iov;
 use oxifabric_types::{Caps, Errno, Flags, PeerId};
 
-use super::RdmEndpoint;
+use super::Endpoint;
 use super::transfer::{RecvCall, SendCall};
 use crate::cntr::Cntr;
 use crate::device::Provider;
@@ -23,7 +23,7 @@ const KIND: Flags = Flags::MSG
     .union(Flags::READ)
     .union(Flags::WRITE);
 
-impl<P: Provider> RdmEndpoint<P> {
+impl<P: Provider> Endpoint<P> {
     /// Defers a send until its counter says so; returns what the call returns.
     #[cold]
     pub(super) fn defer_send(&self, mut send: SendCall, body: Iov) -> isize {
@@ -33,7 +33,7 @@ impl<P: Provider> RdmEndpoint<P> {
         self.defer(flags, context, move || {
             // SAFETY: an endpoint forgets its deferred work before it goes.
             let me = unsafe { me.as_ref() };
-            me.port.lock().send(&send, body.clone())
+            me.state.lock().send(&send, body.clone())
         })
     }
 
@@ -46,7 +46,7 @@ impl<P: Provider> RdmEndpoint<P> {
         self.defer(flags, context, move || {
             // SAFETY: an endpoint forgets its deferred work before it goes.
             let me = unsafe { me.as_ref() };
-            me.port.lock().recv(&recv, body.clone())
+            me.state.lock().recv(&recv, body.clone())
         })
     }
 
@@ -67,7 +67,7 @@ impl<P: Provider> RdmEndpoint<P> {
             };
             // SAFETY: an endpoint forgets its deferred work before it goes.
             let me = unsafe { me.as_ref() };
-            me.port.lock().access(peer, op)
+            me.state.lock().access(peer, op)
         })
     }
 
@@ -93,7 +93,7 @@ impl<P: Provider> RdmEndpoint<P> {
             };
             // SAFETY: an endpoint forgets its deferred work before it goes.
             let me = unsafe { me.as_ref() };
-            me.port.lock().atomic(peer, op)
+            me.state.lock().atomic(peer, op)
         })
     }
 
@@ -151,7 +151,7 @@ impl<P: Provider> RdmEndpoint<P> {
         0
     }
 
-    /// Cancels an operation that still waits for its counter; tells whether there is one.
+    /// Cancels an operation that still waits for its counter; returns whether there is one.
     pub(super) fn cancel_deferred(&self, context: *mut c_void) -> bool {
         let asked = Owner::Endpoint {
             ep: self.fid.as_ptr().addr(),
@@ -169,8 +169,8 @@ impl<P: Provider> RdmEndpoint<P> {
 
     /// Reports that an operation failed before the engine had it.
     pub(super) fn fail_deferred(&self, flags: Flags, context: usize, errno: Errno) {
-        let mut port = self.port.lock();
-        port.out.fail(Failure {
+        let mut state = self.state.lock();
+        state.out.fail(Failure {
             op: Completion {
                 context,
                 flags: flags & (KIND | Flags::SEND | Flags::RECV),
@@ -184,7 +184,7 @@ impl<P: Provider> RdmEndpoint<P> {
             errno,
             overflow: 0,
         });
-        port.settle();
+        state.settle();
     }
 }
 

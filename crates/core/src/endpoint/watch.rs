@@ -8,7 +8,7 @@ use std::time::Duration;
 use oxifabric_types::stats::Figures;
 use oxifabric_types::{EpType, Instant, PeerId};
 
-use super::port::Port;
+use super::state::EndpointState;
 use crate::clock;
 use crate::device::Device;
 use crate::stats::Slot;
@@ -26,7 +26,7 @@ pub(super) struct Watch {
     next: PeerId,
 }
 
-impl<D: Device> Port<D> {
+impl<D: Device> EndpointState<D> {
     /// Lets the endpoint be watched, if the environment asks for it and it is not yet.
     pub(super) fn watch(&mut self, provider: &str, kind: EpType) {
         if self.watch.is_some() {

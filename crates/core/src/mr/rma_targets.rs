@@ -3,7 +3,7 @@
 //! A counter of a region is bound to no endpoint, so every endpoint of the domain is driven from it. Closing a region
 //! drives them too, until the last access to it is over.
 //!
-//! Order of locks: this one, then an endpoint's bindings or its port; never the other way.
+//! Order of locks: this one, then an endpoint's bindings or its state; never the other way.
 
 use std::ptr::NonNull;
 use std::sync::Mutex;

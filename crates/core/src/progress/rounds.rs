@@ -32,7 +32,7 @@ const LIVELY_MAX: usize = 16;
 /// descriptor wakes, and would refuse connections to an endpoint that has too many.
 const WATCHERS_MAX: usize = 8;
 
-/// The endpoints of a domain as those see them that poll others.
+/// The endpoints of a domain, as seen by threads that poll others of them.
 #[derive(Default)]
 pub(super) struct Rounds {
     /// How many there are: a hint that spares taking the lock.
@@ -89,7 +89,7 @@ impl Stop {
         unsafe { self.endpoint.as_ref() }
     }
 
-    /// Gets it ready for the sleep of a thread that sleeps on others; tells what became of it.
+    /// Gets it ready for the sleep of a thread that sleeps on others; returns what became of it.
     fn rest(&mut self, bell: &Doorbell) -> Rest {
         let mut turn = self.turn;
         let rest = self.get().rest(&mut turn);
@@ -122,7 +122,7 @@ impl Stop {
 }
 
 impl State {
-    /// Drives the endpoint at this place, when it is its turn or because it is lively; tells whether it is lively afterwards.
+    /// Drives the endpoint at this place, when it is its turn or because it is lively; returns whether it is lively afterwards.
     fn visit(&mut self, at: usize, is_its_turn: bool) -> bool {
         let Some(stop) = self.stops.get_mut(at) else {
             return false;
@@ -199,7 +199,7 @@ impl Rounds {
         self.count.store(state.stops.len(), Ordering::Relaxed);
     }
 
-    /// Drives the next endpoints in line; tells whether something moves in one.
+    /// Drives the next endpoints in line; returns whether something moves in one.
     pub(super) fn walk(&self) -> bool {
         let Some(mut state) = self.begin() else {
             return false;
@@ -255,7 +255,7 @@ impl Rounds {
         quiet
     }
 
-    /// Lets a bell watch the one of the rounds; tells whether it does. Another thread may have told it to at the same time.
+    /// Lets a bell watch the one of the rounds; returns whether it does. Another thread may have told it to at the same time.
     fn admit(&self, bell: &Doorbell, own: &Doorbell) -> bool {
         let is_free = self.watchers.fetch_add(1, Ordering::Relaxed) < WATCHERS_MAX;
         let is_watching = is_free && own.fd().is_some_and(|fd| bell.watch(fd).is_ok());

@@ -25,7 +25,7 @@ static NET: ProviderEntry = ProviderEntry {
     source_for: net_source_for,
     fresh_name: || None,
     open_endpoint: |_, _, _| Err(Errno::NOSYS),
-    open_part: |_, _| Err(Errno::NOSYS),
+    open_pair: |_, _| Err(Errno::NOSYS),
     msg: None,
 };
 

@@ -127,7 +127,7 @@ fn vectors_for_user_names_need_the_capability() {
     assert_eq!(opened, -FI_EINVAL);
 }
 
-/// Posts a receive of that kind that names a source; tells whether the message of another one lands in it.
+/// Posts a receive of that kind that names a source; returns whether the message of another one lands in it.
 fn takes_from_another(caps: Caps, tagged: bool) -> bool {
     let world = world(caps);
     let (a, b) = (end(&world), end(&world));

@@ -63,7 +63,7 @@ unsafe fn queue(domain: &Domain, work: Option<&fi_deferred_work>) -> Result<(), 
     Ok(())
 }
 
-/// Copies what is to be done; tells which endpoint does it.
+/// Copies what is to be done; returns which endpoint does it.
 ///
 /// # Safety
 /// As for [`queue`].

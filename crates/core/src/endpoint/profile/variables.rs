@@ -11,7 +11,7 @@ use oxifabric_abi::{
 use oxifabric_engine::{Completion, Waiting};
 use oxifabric_types::Errno;
 
-use super::super::port::Port;
+use super::super::state::EndpointState;
 use crate::device::{Connections, Device};
 
 /// All variables; those of connections are last.
@@ -111,20 +111,24 @@ pub(super) enum Value<'a> {
 
 impl Values {
     /// Reads them off an endpoint; connections count from `since` on. The messages are listed only on demand.
-    pub(super) fn of<D: Device>(port: &mut Port<D>, listed: bool, since: &Connections) -> Self {
+    pub(super) fn of<D: Device>(
+        state: &mut EndpointState<D>,
+        listed: bool,
+        since: &Connections,
+    ) -> Self {
         let messages: Vec<Waiting> = match listed {
-            true => port.engine.waiting().collect(),
+            true => state.engine.waiting().collect(),
             false => Vec::new(),
         };
         let queue = messages.iter().map(|message| {
-            let source = port.out.name_or_none(&completion(message), &port.device);
+            let source = state.out.name_or_none(&completion(message), &state.device);
             entry(message, source.0)
         });
         Self {
             queue: queue.collect(),
-            waiting: port.engine.unexpected() as u64,
-            queues: u64::from(port.enabled),
-            connections: port.device.connections().since(since),
+            waiting: state.engine.unexpected() as u64,
+            queues: u64::from(state.enabled),
+            connections: state.device.connections().since(since),
         }
     }
 

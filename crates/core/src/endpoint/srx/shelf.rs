@@ -59,7 +59,7 @@ pub(in crate::endpoint) enum Found {
 }
 
 impl Shelf {
-    /// Adds a receive; tells whether a message may wait for it. A multi-receive buffer with less room than `min` is released.
+    /// Adds a receive; returns whether a message may wait for it. A multi-receive buffer with less room than `min` is released.
     pub(super) fn add(&mut self, op: RxOp, source: fi_addr_t, min: usize) -> Result<bool, Errno> {
         if self.untagged.len() + self.tagged.len() >= MAX_OPERATIONS {
             return Err(Errno::AGAIN);

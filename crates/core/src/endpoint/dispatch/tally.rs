@@ -6,7 +6,7 @@ use std::cell::Cell;
 use oxifabric_abi::{FI_READ, FI_RECV, FI_REMOTE_READ, FI_REMOTE_WRITE, FI_SEND, FI_WRITE};
 use oxifabric_types::stats::{KINDS, Traffic};
 
-use super::Router;
+use super::CompletionDispatch;
 use crate::cntr::Cntr;
 use crate::cq::Cq;
 use crate::handle::Ref;
@@ -29,7 +29,7 @@ pub(super) struct AccessCounters {
     pub(super) any: bool,
 }
 
-impl Router {
+impl CompletionDispatch {
     /// Lets results go into queues (of sends, of receives) and be counted on what `bound` has for `FI_SEND` and so on. It may
     /// be called again; what was counted for `oxi top` stays.
     pub(in crate::endpoint) fn wire(

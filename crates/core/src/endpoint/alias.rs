@@ -1,6 +1,6 @@
-//! Handles that stand for an endpoint: aliases (fi_endpoint(3) "fi_ep_alias") and the contexts of scalable endpoints.
+//! Aliases: handles that stand for an endpoint, of fi_ep_alias (fi_endpoint(3)) or the contexts of scalable endpoints.
 //!
-//! A face has flags of its own for calls without flags, and hands every call on to its endpoint through the endpoint's
+//! An alias has flags of its own for calls without flags, and hands every call on to its endpoint through the endpoint's
 //! own tables. So it needs not know the provider, it follows the endpoint when that is enabled, and the endpoint's own
 //! calls pay nothing for it.
 
@@ -17,55 +17,55 @@ use oxifabric_abi::{
 };
 use oxifabric_types::Errno;
 
+use super::context_pair::{ContextPair, Direction};
 use super::disabled;
-use super::part::{Part, Way};
 use crate::absent::{self, no1, no2, no3, no4, no5};
 use crate::handle::{Fid, status, table};
 
 /// A handle that stands for an endpoint.
 #[repr(C)]
-pub(crate) struct Face {
+pub(crate) struct Alias {
     fid: Fid<fid_ep>,
-    /// The endpoint itself, never another face.
+    /// The endpoint itself, never another alias.
     endpoint: NonNull<fid_ep>,
-    /// Counts the faces of the endpoint, or of one direction of it: it stays open while there is one.
-    faces: NonNull<AtomicUsize>,
+    /// Counts the aliases of the endpoint, or of one direction of it: it stays open while there is one.
+    aliases: NonNull<AtomicUsize>,
     /// The one direction that a context has.
-    part: Option<(NonNull<dyn Part>, Way)>,
+    pair: Option<(NonNull<dyn ContextPair>, Direction)>,
     tx_flags: AtomicU64,
     rx_flags: AtomicU64,
 }
 
-/// What a face is made of.
-pub(crate) struct Model {
+/// Attributes of a new alias.
+pub(crate) struct AliasAttr {
     pub(crate) endpoint: NonNull<fid_ep>,
-    pub(crate) faces: NonNull<AtomicUsize>,
-    pub(crate) part: Option<(NonNull<dyn Part>, Way)>,
+    pub(crate) aliases: NonNull<AtomicUsize>,
+    pub(crate) pair: Option<(NonNull<dyn ContextPair>, Direction)>,
     /// Flags of sends, reads and writes that bring none.
     pub(crate) tx_flags: u64,
     /// Flags of receives that bring none.
     pub(crate) rx_flags: u64,
 }
 
-impl Face {
-    /// Opens a face.
+impl Alias {
+    /// Opens an alias.
     ///
     /// # Safety
     /// Endpoint and count stay where they are until the count has returned to what it was.
-    pub(crate) unsafe fn open(model: Model, context: *mut c_void) -> *mut fid_ep {
-        let way = model.part.map(|(_, way)| way);
+    pub(crate) unsafe fn open(attr: AliasAttr, context: *mut c_void) -> *mut fid_ep {
+        let direction = attr.pair.map(|(_, direction)| direction);
         // SAFETY: the caller's contract.
-        let enabled = model
-            .part
-            .is_none_or(|(part, way)| unsafe { part.as_ref() }.is_enabled(way));
+        let enabled = attr
+            .pair
+            .is_none_or(|(pair, direction)| unsafe { pair.as_ref() }.is_enabled(direction));
         // SAFETY: the caller's contract.
-        unsafe { model.faces.as_ref() }.fetch_add(1, Ordering::Relaxed);
+        unsafe { attr.aliases.as_ref() }.fetch_add(1, Ordering::Relaxed);
         let fid = fid_ep {
             fid: fid {
-                fclass: match way {
+                fclass: match direction {
                     None => FI_CLASS_EP,
-                    Some(Way::Transmit) => FI_CLASS_TX_CTX,
-                    Some(Way::Receive) => FI_CLASS_RX_CTX,
+                    Some(Direction::Transmit) => FI_CLASS_TX_CTX,
+                    Some(Direction::Receive) => FI_CLASS_RX_CTX,
                 },
                 context,
                 ops: table(&BASE),
@@ -78,37 +78,37 @@ impl Face {
             atomic: table(&absent::ATOMIC),
             collective: table(&absent::COLLECTIVE),
         };
-        let face = Box::new(Self {
+        let alias = Box::new(Self {
             fid: Fid::new(fid),
-            endpoint: model.endpoint,
-            faces: model.faces,
-            part: model.part,
-            tx_flags: AtomicU64::new(model.tx_flags),
-            rx_flags: AtomicU64::new(model.rx_flags),
+            endpoint: attr.endpoint,
+            aliases: attr.aliases,
+            pair: attr.pair,
+            tx_flags: AtomicU64::new(attr.tx_flags),
+            rx_flags: AtomicU64::new(attr.rx_flags),
         });
         if enabled {
-            face.open_tables();
+            alias.open_tables();
         }
-        Box::into_raw(face).cast()
+        Box::into_raw(alias).cast()
     }
 
     /// Exchanges the tables of data transfers for those that lead to the endpoint, or to one direction of it.
     fn open_tables(&self) {
-        let way = self.part.map(|(_, way)| way);
+        let direction = self.pair.map(|(_, direction)| direction);
         let handle = self.fid.as_ptr();
         // SAFETY: the handle is ours; the application enables a context before it transfers data on it.
         unsafe {
-            (*handle).msg = table(messages::msg(way));
-            (*handle).rma = table(access::rma(way));
-            (*handle).tagged = table(messages::tagged(way));
-            (*handle).atomic = table(access::atomic(way));
+            (*handle).msg = table(messages::msg(direction));
+            (*handle).rma = table(access::rma(direction));
+            (*handle).tagged = table(messages::tagged(direction));
+            (*handle).atomic = table(access::atomic(direction));
         }
     }
 
-    /// Returns the face of a handle.
+    /// Returns the alias of a handle.
     ///
     /// # Safety
-    /// The handle was made by [`Face::open`] and is open.
+    /// The handle was made by [`Alias::open`] and is open.
     unsafe fn of<'a>(handle: *mut fid_ep) -> &'a Self {
         // SAFETY: the caller's contract; the type is `repr(C)` and begins with its handle.
         unsafe { &*handle.cast::<Self>() }
@@ -129,20 +129,20 @@ impl Face {
         self.rx_flags.load(Ordering::Relaxed)
     }
 
-    /// Makes another face of the same endpoint (`FI_ALIAS`).
+    /// Makes another alias of the same endpoint (`FI_ALIAS`).
     ///
     /// # Safety
     /// `request` is null or what the command takes.
     unsafe fn alias(&self, request: *const fi_alias) -> Result<(), Errno> {
-        let model = Model {
+        let attr = AliasAttr {
             endpoint: self.endpoint,
-            faces: self.faces,
-            part: self.part,
+            aliases: self.aliases,
+            pair: self.pair,
             tx_flags: self.tx(),
             rx_flags: self.rx(),
         };
-        // SAFETY: the caller's contract; this face keeps the endpoint open until the new one has been counted.
-        unsafe { alias(request, model, (*self.fid.as_ptr()).fid.context) }
+        // SAFETY: the caller's contract; this alias keeps the endpoint open until the new one has been counted.
+        unsafe { alias(request, attr, (*self.fid.as_ptr()).fid.context) }
     }
 
     /// Returns the flags of the direction that the argument names.
@@ -156,9 +156,9 @@ impl Face {
 
     /// Enables the endpoint, or the direction of it that a context is.
     fn enable(&self) -> Result<(), Errno> {
-        if let Some((part, way)) = self.part {
-            // SAFETY: the endpoint stays where it is while the face is open.
-            unsafe { part.as_ref() }.enable_way(way)?;
+        if let Some((pair, direction)) = self.pair {
+            // SAFETY: the endpoint stays where it is while the alias is open.
+            unsafe { pair.as_ref() }.enable_direction(direction)?;
             self.open_tables();
             return Ok(());
         }
@@ -173,14 +173,14 @@ impl Face {
     }
 }
 
-/// Opens the alias that an application asks for by `FI_ALIAS`: a face with the flags of `model`, save for those of one
+/// Opens the alias that an application asks for by `FI_ALIAS`, with the flags of `attr`, save for those of one
 /// direction that the request names.
 ///
 /// # Safety
-/// `request` is null or what the command takes; otherwise as for [`Face::open`].
+/// `request` is null or what the command takes; otherwise as for [`Alias::open`].
 pub(crate) unsafe fn alias(
     request: *const fi_alias,
-    mut model: Model,
+    mut attr: AliasAttr,
     context: *mut c_void,
 ) -> Result<(), Errno> {
     // SAFETY: the caller's contract.
@@ -193,12 +193,12 @@ pub(crate) unsafe fn alias(
         request.flags & FI_TRANSMIT != 0,
         request.flags & FI_RECV != 0,
     ) {
-        (true, false) => model.tx_flags = flags,
-        (false, true) => model.rx_flags = flags,
+        (true, false) => attr.tx_flags = flags,
+        (false, true) => attr.rx_flags = flags,
         _ => return Err(Errno::INVAL),
     }
     // SAFETY: the caller's contract, passed on; the application has a place for the handle.
-    unsafe { *request.fid = Face::open(model, context).cast() };
+    unsafe { *request.fid = Alias::open(attr, context).cast() };
     Ok(())
 }
 
@@ -243,31 +243,31 @@ static CM: fi_ops_cm = fi_ops_cm {
 };
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: the table is only in the handles of faces; count and endpoint are there until the count has returned to
+    // SAFETY: the table is only in the handles of aliases; count and endpoint are there until the count has returned to
     // what it was.
     unsafe {
-        let face = Face::of(fid.cast());
-        if let Some((part, way)) = face.part
-            && face.faces.as_ref().load(Ordering::Acquire) == 1
-            && let Err(errno) = part.as_ref().disable_way(way)
+        let alias = Alias::of(fid.cast());
+        if let Some((pair, direction)) = alias.pair
+            && alias.aliases.as_ref().load(Ordering::Acquire) == 1
+            && let Err(errno) = pair.as_ref().disable_direction(direction)
         {
             return -errno.raw();
         }
-        face.faces.as_ref().fetch_sub(1, Ordering::Release);
+        alias.aliases.as_ref().fetch_sub(1, Ordering::Release);
         // The application gives the handle up.
-        drop(Box::from_raw(fid.cast::<Face>()));
+        drop(Box::from_raw(fid.cast::<Alias>()));
     }
     0
 }
 
 unsafe extern "C" fn bind(fid: *mut fid, bfid: *mut fid, flags: u64) -> c_int {
-    // SAFETY: the table is only in the handles of faces; the application binds an open object.
+    // SAFETY: the table is only in the handles of aliases; the application binds an open object.
     unsafe {
-        let face = Face::of(fid.cast());
-        if let Some((part, way)) = face.part {
-            return status(part.as_ref().bind_way(bfid, flags, way));
+        let alias = Alias::of(fid.cast());
+        if let Some((pair, direction)) = alias.pair {
+            return status(pair.as_ref().bind_direction(bfid, flags, direction));
         }
-        let endpoint = face.target().cast::<oxifabric_abi::fid>();
+        let endpoint = alias.target().cast::<oxifabric_abi::fid>();
         match (*(*endpoint).ops).bind {
             Some(bind) => bind(endpoint, bfid, flags),
             None => -Errno::NOSYS.raw(),
@@ -276,21 +276,21 @@ unsafe extern "C" fn bind(fid: *mut fid, bfid: *mut fid, flags: u64) -> c_int {
 }
 
 unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
-    // SAFETY: the table is only in the handles of faces.
-    let face = unsafe { Face::of(fid.cast()) };
+    // SAFETY: the table is only in the handles of aliases.
+    let alias = unsafe { Alias::of(fid.cast()) };
     // SAFETY: the application passes what the command takes.
     status(unsafe {
         match command {
-            FI_ENABLE => face.enable(),
-            FI_ALIAS => face.alias(arg.cast()),
+            FI_ENABLE => alias.enable(),
+            FI_ALIAS => alias.alias(arg.cast()),
             FI_GETOPSFLAG => match arg.cast::<u64>().as_mut() {
-                Some(arg) => face
+                Some(arg) => alias
                     .flags(*arg)
                     .map(|flags| *arg = flags.load(Ordering::Relaxed)),
                 None => Err(Errno::INVAL),
             },
             FI_SETOPSFLAG => match arg.cast::<u64>().as_ref() {
-                Some(arg) => face
+                Some(arg) => alias
                     .flags(*arg)
                     .map(|flags| flags.store(*arg & !(FI_TRANSMIT | FI_RECV), Ordering::Relaxed)),
                 None => Err(Errno::INVAL),
@@ -304,9 +304,9 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
 macro_rules! pass_on {
     ($($name:ident: $table:ident.$slot:ident($first:ident: $handle:ty $(, $arg:ident: $type:ty)*) -> $ret:ty;)*) => { $(
         unsafe extern "C" fn $name($first: $handle, $($arg: $type),*) -> $ret {
-            // SAFETY: the table is only in the handles of faces, whose endpoint is open; the arguments are the caller's.
+            // SAFETY: the table is only in the handles of aliases, whose endpoint is open; the arguments are the caller's.
             unsafe {
-                let endpoint = $crate::endpoint::face::Face::of($first.cast()).target();
+                let endpoint = $crate::endpoint::alias::Alias::of($first.cast()).target();
                 match (*endpoint).$table.as_ref().and_then(|table| table.$slot) {
                     Some(call) => call(endpoint.cast(), $($arg),*),
                     None => <$ret as oxifabric_abi::Absent>::ABSENT,

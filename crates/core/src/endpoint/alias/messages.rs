@@ -1,5 +1,5 @@
-//! Messages through a face: fi_msg(3), fi_tagged(3). A call without flags becomes the endpoint's call that takes some,
-//! with the face's own.
+//! Messages through an alias: fi_msg(3), fi_tagged(3). A call without flags becomes the endpoint's call that takes some,
+//! with the alias's own.
 
 use core::ffi::c_void;
 
@@ -9,24 +9,24 @@ use oxifabric_abi::{
     fid_ep,
 };
 
-use super::{Face, Way, pass_on};
+use super::{Alias, Direction, pass_on};
 use crate::absent::{no3, no4, no5, no6, no7, no8};
 
 /// Returns the operations of untagged messages: both directions or one.
-pub(super) fn msg(way: Option<Way>) -> &'static fi_ops_msg {
-    match way {
+pub(super) fn msg(direction: Option<Direction>) -> &'static fi_ops_msg {
+    match direction {
         None => &MSG,
-        Some(Way::Transmit) => &SENDS,
-        Some(Way::Receive) => &RECEIVES,
+        Some(Direction::Transmit) => &SENDS,
+        Some(Direction::Receive) => &RECEIVES,
     }
 }
 
 /// Returns the operations of tagged messages: both directions or one.
-pub(super) fn tagged(way: Option<Way>) -> &'static fi_ops_tagged {
-    match way {
+pub(super) fn tagged(direction: Option<Direction>) -> &'static fi_ops_tagged {
+    match direction {
         None => &TAGGED,
-        Some(Way::Transmit) => &TAGGED_SENDS,
-        Some(Way::Receive) => &TAGGED_RECEIVES,
+        Some(Direction::Transmit) => &TAGGED_SENDS,
+        Some(Direction::Receive) => &TAGGED_RECEIVES,
     }
 }
 
@@ -138,8 +138,8 @@ unsafe extern "C" fn recvv(
         context,
         data: 0,
     };
-    // SAFETY: the table is only in the handles of faces; the message outlives the call.
-    unsafe { recvmsg(ep, &msg, Face::of(ep).rx()) }
+    // SAFETY: the table is only in the handles of aliases; the message outlives the call.
+    unsafe { recvmsg(ep, &msg, Alias::of(ep).rx()) }
 }
 
 unsafe extern "C" fn send(
@@ -170,8 +170,8 @@ unsafe extern "C" fn sendv(
         context,
         data: 0,
     };
-    // SAFETY: the table is only in the handles of faces; the message outlives the call.
-    unsafe { sendmsg(ep, &msg, Face::of(ep).tx() & !FI_REMOTE_CQ_DATA) }
+    // SAFETY: the table is only in the handles of aliases; the message outlives the call.
+    unsafe { sendmsg(ep, &msg, Alias::of(ep).tx() & !FI_REMOTE_CQ_DATA) }
 }
 
 unsafe extern "C" fn senddata(
@@ -191,8 +191,8 @@ unsafe extern "C" fn senddata(
         context,
         data,
     };
-    // SAFETY: the table is only in the handles of faces; the message outlives the call.
-    unsafe { sendmsg(ep, &msg, Face::of(ep).tx() | FI_REMOTE_CQ_DATA) }
+    // SAFETY: the table is only in the handles of aliases; the message outlives the call.
+    unsafe { sendmsg(ep, &msg, Alias::of(ep).tx() | FI_REMOTE_CQ_DATA) }
 }
 
 unsafe extern "C" fn trecv(
@@ -230,8 +230,8 @@ unsafe extern "C" fn trecvv(
         context,
         data: 0,
     };
-    // SAFETY: the table is only in the handles of faces; the message outlives the call.
-    unsafe { trecvmsg(ep, &msg, Face::of(ep).rx() & !FI_MULTI_RECV) }
+    // SAFETY: the table is only in the handles of aliases; the message outlives the call.
+    unsafe { trecvmsg(ep, &msg, Alias::of(ep).rx() & !FI_MULTI_RECV) }
 }
 
 unsafe extern "C" fn tsend(
@@ -267,8 +267,8 @@ unsafe extern "C" fn tsendv(
         context,
         data: 0,
     };
-    // SAFETY: the table is only in the handles of faces; the message outlives the call.
-    unsafe { tsendmsg(ep, &msg, Face::of(ep).tx() & !FI_REMOTE_CQ_DATA) }
+    // SAFETY: the table is only in the handles of aliases; the message outlives the call.
+    unsafe { tsendmsg(ep, &msg, Alias::of(ep).tx() & !FI_REMOTE_CQ_DATA) }
 }
 
 unsafe extern "C" fn tsenddata(
@@ -291,6 +291,6 @@ unsafe extern "C" fn tsenddata(
         context,
         data,
     };
-    // SAFETY: the table is only in the handles of faces; the message outlives the call.
-    unsafe { tsendmsg(ep, &msg, Face::of(ep).tx() | FI_REMOTE_CQ_DATA) }
+    // SAFETY: the table is only in the handles of aliases; the message outlives the call.
+    unsafe { tsendmsg(ep, &msg, Alias::of(ep).tx() | FI_REMOTE_CQ_DATA) }
 }

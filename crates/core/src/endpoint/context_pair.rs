@@ -10,7 +10,7 @@ use oxifabric_abi::{
 };
 use oxifabric_types::{Address, Errno, Info};
 
-use super::RdmEndpoint;
+use super::Endpoint;
 use crate::av::Av;
 use crate::device::{Device, Provider};
 use crate::domain::{Domain, lock};
@@ -18,12 +18,12 @@ use crate::handle::checked;
 
 /// A direction of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Direction {
     Transmit,
     Receive,
 }
 
-impl Way {
+impl Direction {
     /// Returns the bit of the direction in a set.
     pub(super) const fn bit(self) -> u8 {
         match self {
@@ -49,7 +49,7 @@ impl Way {
 }
 
 /// An endpoint whose directions are apart, without its provider.
-pub(crate) trait Part {
+pub(crate) trait ContextPair {
     /// Returns the handle.
     fn handle(&self) -> NonNull<fid_ep>;
 
@@ -75,23 +75,28 @@ pub(crate) trait Part {
     ///
     /// # Safety
     /// `bfid` is null or an open object.
-    unsafe fn bind_way(&self, bfid: *mut fid, flags: u64, way: Way) -> Result<(), Errno>;
+    unsafe fn bind_direction(
+        &self,
+        bfid: *mut fid,
+        flags: u64,
+        direction: Direction,
+    ) -> Result<(), Errno>;
 
     /// Enables one direction; a second time changes nothing. Where no messages are received, receiving needs no queue: the
     /// queue of the other direction drives both.
     ///
     /// # Errors
     /// As fi_enable.
-    fn enable_way(&self, way: Way) -> Result<(), Errno>;
+    fn enable_direction(&self, direction: Direction) -> Result<(), Errno>;
 
     /// Returns whether a direction is enabled.
-    fn is_enabled(&self, way: Way) -> bool;
+    fn is_enabled(&self, direction: Direction) -> bool;
 
     /// Ends a direction and lets go of what is bound to it, so that it is as if it had never been enabled.
     ///
     /// # Errors
     /// `BUSY` when transfers stand still, whose buffers are in use: it may be tried again.
-    fn disable_way(&self, way: Way) -> Result<(), Errno>;
+    fn disable_direction(&self, direction: Direction) -> Result<(), Errno>;
 
     /// Closes the endpoint, as fi_close does.
     ///
@@ -100,34 +105,39 @@ pub(crate) trait Part {
     unsafe fn close(&self);
 }
 
-impl<P: Provider> Part for RdmEndpoint<P> {
+impl<P: Provider> ContextPair for Endpoint<P> {
     fn handle(&self) -> NonNull<fid_ep> {
         NonNull::from(self).cast()
     }
 
     fn name(&self) -> Address {
-        self.port.lock().device.name()
+        self.state.lock().device.name()
     }
 
     fn rename(&self, name: Address) -> Result<(), Errno> {
-        self.port.lock().device.rename(name)
+        self.state.lock().device.rename(name)
     }
 
     fn bind_vector(&self, av: &Av) -> Result<(), Errno> {
         self.bind_av(av)
     }
 
-    unsafe fn bind_way(&self, bfid: *mut fid, flags: u64, way: Way) -> Result<(), Errno> {
+    unsafe fn bind_direction(
+        &self,
+        bfid: *mut fid,
+        flags: u64,
+        direction: Direction,
+    ) -> Result<(), Errno> {
         if bfid.is_null() {
             return Err(Errno::INVAL);
         }
         // SAFETY: every open object begins with a `fid`; `checked` has the same contract.
         unsafe {
             match (*bfid).fclass {
-                FI_CLASS_CQ if flags & !(way.queue_flag() | FI_SELECTIVE_COMPLETION) == 0 => {
-                    self.bind_cq(checked(bfid)?, flags | way.queue_flag())
+                FI_CLASS_CQ if flags & !(direction.queue_flag() | FI_SELECTIVE_COMPLETION) == 0 => {
+                    self.bind_cq(checked(bfid)?, flags | direction.queue_flag())
                 }
-                FI_CLASS_CNTR if flags & !way.counted() == 0 => {
+                FI_CLASS_CNTR if flags & !direction.counted() == 0 => {
                     self.bind_cntr(checked(bfid)?, flags)
                 }
                 FI_CLASS_EQ => self.bind_eq(checked(bfid)?),
@@ -136,41 +146,41 @@ impl<P: Provider> Part for RdmEndpoint<P> {
         }
     }
 
-    fn enable_way(&self, way: Way) -> Result<(), Errno> {
+    fn enable_direction(&self, direction: Direction) -> Result<(), Errno> {
         let mut bindings = lock(&self.bindings);
-        if bindings.ways & way.bit() != 0 {
+        if bindings.enabled_directions & direction.bit() != 0 {
             return Ok(());
         }
-        if self.has_way(way) {
-            bindings.check_way(way)?;
+        if self.has_direction(direction) {
+            bindings.check_direction(direction)?;
         }
-        if self.port.lock().av.is_none() {
+        if self.state.lock().av.is_none() {
             return Err(Errno::NOAV);
         }
         if let Err(errno) = self.join(&bindings).and_then(|()| self.start(&bindings)) {
-            if bindings.ways == 0 {
+            if bindings.enabled_directions == 0 {
                 self.leave(&bindings);
             }
             return Err(errno);
         }
-        bindings.ways |= way.bit();
+        bindings.enabled_directions |= direction.bit();
         self.open_tables();
         Ok(())
     }
 
-    fn is_enabled(&self, way: Way) -> bool {
-        lock(&self.bindings).ways & way.bit() != 0
+    fn is_enabled(&self, direction: Direction) -> bool {
+        lock(&self.bindings).enabled_directions & direction.bit() != 0
     }
 
-    fn disable_way(&self, way: Way) -> Result<(), Errno> {
+    fn disable_direction(&self, direction: Direction) -> Result<(), Errno> {
         let mut bindings = lock(&self.bindings);
         self.leave(&bindings);
-        bindings.unbind(way);
-        if self.port.lock().enabled {
+        bindings.unbind(direction);
+        if self.state.lock().enabled {
             self.start(&bindings)?;
-            self.quiesce(way)?;
+            self.quiesce(direction)?;
         }
-        bindings.ways &= !way.bit();
+        bindings.enabled_directions &= !direction.bit();
         self.join(&bindings)
     }
 
@@ -183,11 +193,14 @@ impl<P: Provider> Part for RdmEndpoint<P> {
 /// Opens an endpoint whose directions are apart.
 ///
 /// # Errors
-/// As [`RdmEndpoint::open`].
-pub(crate) fn open<P: Provider>(domain: &Domain, info: Info) -> Result<NonNull<dyn Part>, Errno> {
-    let handle = RdmEndpoint::<P>::open(domain, info, null_mut())?;
+/// As [`Endpoint::open`].
+pub(crate) fn open<P: Provider>(
+    domain: &Domain,
+    info: Info,
+) -> Result<NonNull<dyn ContextPair>, Errno> {
+    let handle = Endpoint::<P>::open(domain, info, null_mut())?;
     // SAFETY: the handle is that of a boxed endpoint of this provider.
-    let endpoint = unsafe { RdmEndpoint::<P>::of(handle) };
+    let endpoint = unsafe { Endpoint::<P>::of(handle) };
     lock(&endpoint.bindings).apart = true;
     Ok(NonNull::from(endpoint))
 }

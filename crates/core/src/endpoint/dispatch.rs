@@ -1,6 +1,6 @@
 //! Where the results of an endpoint's operations go: queues and counters, with the application's name of the source.
 //!
-//! Path class: short. What needs the device (the address of an unknown source, the reason of a failure) is set aside
+//! Path class: short. What needs the device (the address of an unknown source, the reason of a failure) is deferred
 //! while the engine runs, with everything after it, and settled right afterwards: so entries keep their order.
 
 pub(crate) mod guard;
@@ -52,7 +52,7 @@ const SEPARATE: Flags = Flags::DEFERRED.union(PIECE);
 
 /// Takes the results of one endpoint's operations.
 #[derive(Default)]
-pub(super) struct Router {
+pub(super) struct CompletionDispatch {
     tx: Side,
     rx: Side,
     accesses: AccessCounters,
@@ -69,7 +69,7 @@ pub(super) struct Router {
     /// Which peers the application knows.
     pub(super) vector: Option<Ref<Av>>,
     /// What waits until the device is free.
-    set_aside: Vec<Aside>,
+    deferred: Vec<Deferred>,
     /// Whose memory only known peers may access, in place of `domain`.
     pub(super) guard: Option<Box<Guard>>,
     /// Peers that are gone and left messages behind.
@@ -84,7 +84,7 @@ pub(super) struct Router {
 }
 
 /// What waits until the device is free.
-enum Aside {
+enum Deferred {
     Done(Completion),
     Failed(Failure),
     /// Whether the peer may access memory.
@@ -106,18 +106,18 @@ struct Sources {
 /// A source that was not looked up yet; no index is as large.
 const UNKNOWN: FiAddr = FiAddr(u64::MAX - 1);
 
-impl Completions for Router {
+impl Completions for CompletionDispatch {
     #[inline(always)]
     fn complete(&mut self, completion: Completion) {
         if !completion.wanted && !self.is_counted(completion.flags) {
             return;
         }
         // Copies for the rarer ways, so that nothing keeps the completion in memory.
-        if !self.set_aside.is_empty() {
-            return self.set_aside(&{ completion });
+        if !self.deferred.is_empty() {
+            return self.deferred(&{ completion });
         }
         match self.source(&completion) {
-            UNKNOWN => self.set_aside(&{ completion }),
+            UNKNOWN => self.deferred(&{ completion }),
             source => self.route(&completion, source),
         }
     }
@@ -127,12 +127,12 @@ impl Completions for Router {
         if failure.errno != Errno::CANCELED {
             self.failures += 1;
         }
-        self.set_aside.push(Aside::Failed(failure));
+        self.deferred.push(Deferred::Failed(failure));
     }
 
     #[cold]
     fn peer_left_messages(&mut self, peer: PeerId) {
-        self.set_aside.push(Aside::Left(peer));
+        self.deferred.push(Deferred::Left(peer));
     }
 
     fn is_known(&self, address: &Address) -> bool {
@@ -258,8 +258,8 @@ fn count_regions(domain: &Domain, access: &Completion, targets: &[Target]) {
     }
 }
 
-impl Router {
-    /// Makes a router of an endpoint that is not wired yet.
+impl CompletionDispatch {
+    /// Returns the dispatcher of an endpoint that has no queues yet.
     pub(super) fn new(shared_sources: SharedSources) -> Self {
         Self {
             shared_sources,
@@ -315,18 +315,18 @@ impl Router {
         self.counters().for_each(Cntr::wake_sleepers);
     }
 
-    /// Returns whether [`Router::settle`] has something to do.
+    /// Returns whether [`CompletionDispatch::settle`] has something to do.
     #[inline]
     pub(super) fn is_unsettled(&self) -> bool {
-        !self.set_aside.is_empty()
+        !self.deferred.is_empty()
     }
 
-    /// Deals with what was set aside.
+    /// Routes the deferred results.
     #[cold]
     pub(super) fn settle(&mut self, device: &impl Device) {
-        for aside in mem::take(&mut self.set_aside) {
-            match aside {
-                Aside::Done(completion) => {
+        for entry in mem::take(&mut self.deferred) {
+            match entry {
+                Deferred::Done(completion) => {
                     let source = self.look_up(&completion, device);
                     match source {
                         // Unknown peers are looked up each time.
@@ -334,9 +334,9 @@ impl Router {
                         source => self.route(&completion, source),
                     }
                 }
-                Aside::Failed(failure) => self.route_failure(&failure, device),
-                Aside::Asked(peer) => self.judge(peer, device),
-                Aside::Left(peer) => self.gone.push(peer),
+                Deferred::Failed(failure) => self.route_failure(&failure, device),
+                Deferred::Asked(peer) => self.judge(peer, device),
+                Deferred::Left(peer) => self.gone.push(peer),
             }
         }
     }
@@ -347,8 +347,8 @@ impl Router {
     }
 
     #[cold]
-    fn set_aside(&mut self, completion: &Completion) {
-        self.set_aside.push(Aside::Done(*completion));
+    fn deferred(&mut self, completion: &Completion) {
+        self.deferred.push(Deferred::Done(*completion));
     }
 
     /// Routes a message whose source is not in the vector: fi_cq(3) "FI_EADDRNOTAVAIL".

@@ -1,4 +1,4 @@
-//! What the lock of an endpoint guards: engine, device, and the way from the application's names of peers to theirs.
+//! State of an endpoint under its lock: engine, device, and the map from the application's names of peers to theirs.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, PeerId};
 
 use super::connection::Reports;
-use super::router::Router;
+use super::dispatch::CompletionDispatch;
 use super::srx::SharedSources;
 use super::transfer::{Lend, RecvCall, SendCall};
 use super::watch::Watch;
@@ -26,10 +26,10 @@ use crate::progress::DomainProgress;
 const ATTEMPTS: u32 = 8;
 
 /// Engine and device of one endpoint.
-pub(super) struct Port<D> {
+pub(super) struct EndpointState<D> {
     pub(super) engine: Engine,
     pub(super) device: D,
-    pub(super) out: Router,
+    pub(super) out: CompletionDispatch,
     pub(super) av: Option<Ref<Av>>,
     pub(super) clock: LoopClock,
     /// Data may be transferred.
@@ -63,7 +63,7 @@ pub(super) struct Port<D> {
     pub(super) watch: Option<Box<Watch>>,
 }
 
-impl<D: Device> Port<D> {
+impl<D: Device> EndpointState<D> {
     /// Joins a device with a new engine.
     pub(super) fn new(
         device: D,
@@ -75,7 +75,7 @@ impl<D: Device> Port<D> {
         Self {
             engine: Engine::new(config),
             device,
-            out: Router::new(SharedSources::new(directed)),
+            out: CompletionDispatch::new(SharedSources::new(directed)),
             av: None,
             clock: LoopClock::default(),
             enabled: false,
@@ -133,7 +133,7 @@ impl<D: Device> Port<D> {
     /// Starts a read or write of memory of `peer`; the peer of `op` is filled in.
     ///
     /// # Errors
-    /// As [`Port::send`].
+    /// As [`EndpointState::send`].
     #[inline]
     pub(super) fn access(&mut self, peer: fi_addr_t, mut op: RmaOp<'_>) -> Result<(), Errno> {
         op.peer = self.target(peer)?;
@@ -148,7 +148,7 @@ impl<D: Device> Port<D> {
     /// Starts an update of memory of `peer`; the peer of `op` is filled in.
     ///
     /// # Errors
-    /// As [`Port::send`].
+    /// As [`EndpointState::send`].
     pub(super) fn atomic(&mut self, peer: fi_addr_t, mut op: AtomicOp) -> Result<(), Errno> {
         op.peer = self.target(peer)?;
         let begun = self.engine.atomic(&mut self.device, &mut self.out, op);
@@ -426,7 +426,7 @@ impl<D: Device> Port<D> {
     }
 }
 
-impl<D> Drop for Port<D> {
+impl<D> Drop for EndpointState<D> {
     fn drop(&mut self) {
         if self.holding {
             self.progress.hold(false);

@@ -1,4 +1,4 @@
-//! Remote memory access and atomics through a face: fi_rma(3), fi_atomic(3). Only transmit contexts begin any.
+//! Remote memory access and atomics through an alias: fi_rma(3), fi_atomic(3). Only transmit contexts begin any.
 
 use core::ffi::{c_int, c_void};
 
@@ -11,21 +11,21 @@ use oxifabric_abi::{
 use oxifabric_mem::MAX_SEGMENTS;
 
 use super::messages::one;
-use super::{Face, Way, pass_on};
+use super::{Alias, Direction, pass_on};
 use crate::absent;
 
 /// Returns the operations of remote memory access.
-pub(super) fn rma(way: Option<Way>) -> &'static fi_ops_rma {
-    match way {
-        Some(Way::Receive) => &absent::RMA,
+pub(super) fn rma(direction: Option<Direction>) -> &'static fi_ops_rma {
+    match direction {
+        Some(Direction::Receive) => &absent::RMA,
         _ => &RMA,
     }
 }
 
 /// Returns the atomic operations.
-pub(super) fn atomic(way: Option<Way>) -> &'static fi_ops_atomic {
-    match way {
-        Some(Way::Receive) => &absent::ATOMIC,
+pub(super) fn atomic(direction: Option<Direction>) -> &'static fi_ops_atomic {
+    match direction {
+        Some(Direction::Receive) => &absent::ATOMIC,
         _ => &ATOMIC,
     }
 }
@@ -137,8 +137,8 @@ unsafe extern "C" fn readv(
         context,
         data: 0,
     };
-    // SAFETY: the table is only in the handles of faces; the message outlives the call.
-    unsafe { readmsg(ep, &msg, Face::of(ep).tx()) }
+    // SAFETY: the table is only in the handles of aliases; the message outlives the call.
+    unsafe { readmsg(ep, &msg, Alias::of(ep).tx()) }
 }
 
 unsafe extern "C" fn write(
@@ -178,8 +178,8 @@ unsafe extern "C" fn writev(
         context,
         data: 0,
     };
-    // SAFETY: the table is only in the handles of faces; the message outlives the call.
-    unsafe { writemsg(ep, &msg, Face::of(ep).tx() & !FI_REMOTE_CQ_DATA) }
+    // SAFETY: the table is only in the handles of aliases; the message outlives the call.
+    unsafe { writemsg(ep, &msg, Alias::of(ep).tx() & !FI_REMOTE_CQ_DATA) }
 }
 
 unsafe extern "C" fn writedata(
@@ -203,8 +203,8 @@ unsafe extern "C" fn writedata(
         context,
         data,
     };
-    // SAFETY: the table is only in the handles of faces; the message outlives the call.
-    unsafe { writemsg(ep, &msg, Face::of(ep).tx() | FI_REMOTE_CQ_DATA) }
+    // SAFETY: the table is only in the handles of aliases; the message outlives the call.
+    unsafe { writemsg(ep, &msg, Alias::of(ep).tx() | FI_REMOTE_CQ_DATA) }
 }
 
 /// Where in the peer's memory an atomic operation is, and which one.
@@ -276,8 +276,8 @@ unsafe extern "C" fn updatev(
     // SAFETY: the application passes a list of `count` operands.
     let place = unsafe { place(to, addr, key, elements(iov, count), datatype, op) };
     let msg = described((iov, desc, count), &place, context);
-    // SAFETY: the table is only in the handles of faces; the message outlives the call.
-    unsafe { updatemsg(ep, &msg, Face::of(ep).tx()) }
+    // SAFETY: the table is only in the handles of aliases; the message outlives the call.
+    unsafe { updatemsg(ep, &msg, Alias::of(ep).tx()) }
 }
 
 unsafe extern "C" fn fetch(
@@ -297,7 +297,7 @@ unsafe extern "C" fn fetch(
     let (iov, mut results) = (operands(buf, count), operands(result, count));
     let place = place(to, addr, key, count, datatype, op);
     let msg = described((&iov, &mut desc, 1), &place, context);
-    // SAFETY: the table is only in the handles of faces; message and lists outlive the call.
+    // SAFETY: the table is only in the handles of aliases; message and lists outlive the call.
     unsafe {
         fetchmsg(
             ep,
@@ -305,7 +305,7 @@ unsafe extern "C" fn fetch(
             &mut results,
             &mut result_desc,
             1,
-            Face::of(ep).tx(),
+            Alias::of(ep).tx(),
         )
     }
 }
@@ -335,7 +335,7 @@ unsafe extern "C" fn fetchv(
     };
     let place = place(to, addr, key, number, datatype, op);
     let msg = described((iov, desc, count), &place, context);
-    // SAFETY: the table is only in the handles of faces; the message outlives the call.
+    // SAFETY: the table is only in the handles of aliases; the message outlives the call.
     unsafe {
         fetchmsg(
             ep,
@@ -343,7 +343,7 @@ unsafe extern "C" fn fetchv(
             resultv,
             result_desc,
             result_count,
-            Face::of(ep).tx(),
+            Alias::of(ep).tx(),
         )
     }
 }
@@ -368,9 +368,9 @@ unsafe extern "C" fn compare(
     let mut results = operands(result, count);
     let place = place(to, addr, key, count, datatype, op);
     let msg = described((&iov, &mut desc, 1), &place, context);
-    // SAFETY: the table is only in the handles of faces; message and lists outlive the call.
+    // SAFETY: the table is only in the handles of aliases; message and lists outlive the call.
     unsafe {
-        let flags = Face::of(ep).tx();
+        let flags = Alias::of(ep).tx();
         let (compare_desc, result_desc) = (&raw mut compare_desc, &raw mut result_desc);
         comparemsg(
             ep,
@@ -407,9 +407,9 @@ unsafe extern "C" fn comparev(
     // SAFETY: the application passes a list of `count` operands.
     let place = unsafe { place(to, addr, key, elements(iov, count), datatype, op) };
     let msg = described((iov, desc, count), &place, context);
-    // SAFETY: the table is only in the handles of faces; the message outlives the call.
+    // SAFETY: the table is only in the handles of aliases; the message outlives the call.
     unsafe {
-        let flags = Face::of(ep).tx();
+        let flags = Alias::of(ep).tx();
         comparemsg(
             ep,
             &msg,

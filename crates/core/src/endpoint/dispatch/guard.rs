@@ -7,7 +7,7 @@ use oxifabric_engine::{Completion, Target};
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, PeerId};
 
-use super::{Aside, Router, count_regions, scattered_region};
+use super::{CompletionDispatch, Deferred, count_regions, scattered_region};
 use crate::av::Av;
 use crate::device::Device;
 use crate::domain::Domain;
@@ -80,7 +80,7 @@ impl Guard {
     }
 }
 
-impl Router {
+impl CompletionDispatch {
     /// As [`oxifabric_engine::Completions::guarded_region`].
     #[cold]
     pub(super) fn region_for(
@@ -94,7 +94,7 @@ impl Router {
             Some(true) => scattered_region(&guard.domain, targets, access),
             Some(false) => Err(Errno::NOKEY),
             None => {
-                self.set_aside.push(Aside::Asked(from));
+                self.deferred.push(Deferred::Asked(from));
                 Err(Errno::AGAIN)
             }
         }
