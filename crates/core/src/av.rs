@@ -62,7 +62,7 @@ unsafe impl Object for Av {
     }
 }
 
-/// How the outcome of each insertion is told: fi_av(3) "flags".
+/// How the outcome of each insertion is reported: fi_av(3) "flags".
 struct Report {
     /// Where the new addresses go, if the application wants them.
     addresses: *mut fi_addr_t,

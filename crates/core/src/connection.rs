@@ -56,7 +56,7 @@ pub trait Connection {
         Err(Errno::NOSYS)
     }
 
-    /// Returns the socket, for options that only the operating system knows (FI_GET_FD, fi_tcp(7)).
+    /// Returns the socket, for options that are the operating system's (FI_GET_FD, fi_tcp(7)).
     ///
     /// # Errors
     /// `NOTCONN` when there is none any more, `NOSYS` where there are several or none.

@@ -110,8 +110,9 @@ impl Connections {
 
 /// A local port of a provider: the link of one endpoint, with its address and its way to sleep.
 ///
-/// Peers are numbered densely as they are first named or first heard of. Those that were named keep their number until the
-/// device closes; that of others may be given to another peer when they are gone ([`oxifabric_engine::Sink::forget_peer`]). Dropping the device closes every connection and leaves nothing behind.
+/// Peers are numbered densely as they are first named or a frame of theirs first arrives. Peers that were named keep their
+/// number until the device closes; the number of others may be reused when they are gone
+/// ([`oxifabric_engine::Sink::forget_peer`]). Dropping the device closes every connection and leaves nothing behind.
 pub trait Device: Link + Connection + Send + Sized + 'static {
     /// Each message is one datagram, which may be lost, doubled or overtaken, and no peer answers: FI_EP_DGRAM. The
     /// link keeps to less than [`Link`] promises, and frames are whole untagged messages without acknowledgement.
@@ -137,7 +138,8 @@ pub trait Device: Link + Connection + Send + Sized + 'static {
     /// Starts to accept peers. `waits` says that threads may sleep on [`Device::fd`]; a second call says so later.
     ///
     /// # Errors
-    /// As [`Device::open`]; the second time `OPBADSTATE` when peers were told otherwise, so that the device must be polled.
+    /// As [`Device::open`]; the second time `OPBADSTATE` when peers already have the answer that no thread sleeps
+    /// here, so that the device must be polled.
     fn enable(&mut self, waits: bool) -> Result<(), Errno>;
 
     /// Returns the address that peers use.
@@ -205,8 +207,8 @@ pub trait Device: Link + Connection + Send + Sized + 'static {
         let _ = group;
     }
 
-    /// Returns whether peers cannot connect to this end, as they are told when it connects (FI_OPT_FIREWALL_ADDR); `None` where
-    /// peers do not connect.
+    /// Returns whether peers cannot connect to this end, which it announces when it connects (FI_OPT_FIREWALL_ADDR); `None`
+    /// where peers do not connect.
     fn is_walled(&self) -> Option<bool> {
         None
     }

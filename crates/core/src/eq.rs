@@ -257,7 +257,7 @@ impl Eq {
     /// where they stay until the next error is read, fi_eq(3).
     ///
     /// # Safety
-    /// The `err_data` of `buf` has `err_data_size` bytes, if the application knows of that.
+    /// The `err_data` of `buf` has `err_data_size` bytes, if the application's API version has that field.
     unsafe fn detail(&self, buf: &fi_eq_err_entry, detail: &[u8]) -> (*mut c_void, usize) {
         let (data, room) = (buf.err_data, buf.err_data_size);
         if self.fabric.api_version() >= FI_VERSION(1, 5) && room != 0 && !data.is_null() {

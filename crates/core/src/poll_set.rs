@@ -106,7 +106,7 @@ impl PollSet {
         Ok(())
     }
 
-    /// Drives all members and gives `found` the contexts of those with news, at most `room` of them.
+    /// Drives all members and gives `found` the contexts of those with unread events, at most `room` of them.
     fn poll(&self, room: usize, mut found: impl FnMut(usize, *mut c_void)) -> usize {
         let mut count = 0;
         for member in lock(&self.members).iter() {
@@ -136,7 +136,7 @@ impl Member {
         }
     }
 
-    /// Moves what can be moved; returns whether there are news.
+    /// Moves what can be moved; returns whether there are unread events.
     fn drive(&self) -> bool {
         match self {
             Self::Cq(cq) => cq.drive() != Err(Errno::AGAIN),
@@ -144,7 +144,7 @@ impl Member {
         }
     }
 
-    /// Returns whether there are news still, and that they were told: those of a counter are told once.
+    /// Returns whether events are still unread, and marks them as reported: those of a counter are reported once.
     fn take_news(&self) -> bool {
         match self {
             Self::Cq(_) => true,

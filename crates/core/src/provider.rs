@@ -1,4 +1,4 @@
-//! What the registry knows of a provider: its [`Provider`] calls as plain functions, without the type.
+//! The registry's view of a provider: its [`Provider`] calls as plain functions, without the type.
 
 use core::ffi::{c_int, c_void};
 use core::ptr::NonNull;

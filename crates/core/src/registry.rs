@@ -100,7 +100,7 @@ impl Registry {
         answer
     }
 
-    /// Says, once, that FI_PROVIDER lets in nothing that this library has.
+    /// Warns once if FI_PROVIDER admits no provider of this library.
     fn warn_of_unknown(&self, filter: &NameFilter) {
         static SAID: Once = Once::new();
         if self.providers().any(|entry| filter.admits(entry.name)) {
@@ -269,7 +269,7 @@ fn admitted(
     Ok(())
 }
 
-/// Returns whether a provider that is let in answers a request of this kind.
+/// Returns whether a provider that is admitted answers a request of this kind.
 fn answers(entry: &ProviderEntry, request: &Request<'_>, filter: &NameFilter) -> bool {
     let asked = request.hints.map_or("", |hints| &hints.fabric.prov_name);
     let is_named = asked

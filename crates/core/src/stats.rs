@@ -1,9 +1,9 @@
-//! What a process tells of its endpoints while it runs (`FI_OXI_STATS`), for `oxi top`. The layout is in
+//! Figures that a process publishes of its endpoints while it runs (`FI_OXI_STATS`), for `oxi top`. The layout is in
 //! [`oxifabric_types::stats`], the reasons in docs/adr/0032.
 //!
 //! One file in memory for a process, without a name: the kernel shows it among the descriptors of the process to the same user
-//! only, it cannot be replaced by a link, its size cannot be changed, and it is gone with the process. It is made when the first
-//! endpoint is told of, and given back with the last.
+//! only, it cannot be replaced by a link, its size cannot be changed, and it is gone with the process. It is made for the
+//! first endpoint, and given back with the last.
 
 mod board;
 

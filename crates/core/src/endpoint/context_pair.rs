@@ -92,7 +92,7 @@ pub(crate) trait ContextPair {
     /// Returns whether a direction is enabled.
     fn is_enabled(&self, direction: Direction) -> bool;
 
-    /// Ends a direction and lets go of what is bound to it, so that it is as if it had never been enabled.
+    /// Ends a direction and releases what is bound to it, so that it is as if it had never been enabled.
     ///
     /// # Errors
     /// `BUSY` when transfers stand still, whose buffers are in use: it may be tried again.

@@ -58,7 +58,7 @@ pub(super) struct CompletionDispatch {
     accesses: AccessCounters,
     /// Takes the results of deferred work.
     pub(super) progress: Option<Arc<DomainProgress>>,
-    /// Whose registered memory peers may access, if the endpoint lets them (FI_RMA, FI_ATOMIC).
+    /// The domain whose registered memory peers may access, if the endpoint has FI_RMA or FI_ATOMIC.
     pub(super) domain: Option<Ref<Domain>>,
     /// Where messages look for receives, if the endpoint shares them.
     pub(super) shared: Option<Ref<Srx>>,
@@ -66,7 +66,7 @@ pub(super) struct CompletionDispatch {
     pub(super) shared_sources: SharedSources,
     /// Names of sources, if the endpoint gives them (FI_SOURCE).
     sources: Option<Sources>,
-    /// Which peers the application knows.
+    /// The address vector: peers that the application has named.
     pub(super) vector: Option<Ref<Av>>,
     /// What waits until the device is free.
     deferred: Vec<Deferred>,
@@ -431,7 +431,7 @@ impl CompletionDispatch {
         }
     }
 
-    /// Gives a piece of a shared multi-receive buffer back, and the context that the application knows to its result.
+    /// Gives a piece of a shared multi-receive buffer back, and the application's context to its result.
     fn ended(&self, piece: &mut Completion) -> Option<Failure> {
         piece.flags.remove(PIECE);
         self.shared.as_ref()?.ended(piece)
@@ -466,7 +466,7 @@ impl CompletionDispatch {
         }
     }
 
-    /// Finds the deferred work whose operation ended, and gives the result the context that the application knows.
+    /// Finds the deferred work whose operation ended, and gives the result the application's context.
     fn in_flight(&self, op: &Completion) -> Option<(InFlight, Completion)> {
         let in_flight = self.progress.as_ref()?.deferred_work().ended(op.context)?;
         let mut shown = *op;

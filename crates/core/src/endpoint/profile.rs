@@ -1,4 +1,4 @@
-//! What an endpoint lets be watched: fi_profile(3). Setup path.
+//! Counters and events of an endpoint for profilers: fi_profile(3). Setup path.
 
 mod events;
 mod variables;

@@ -194,7 +194,7 @@ impl Srx {
         self.min_multi_recv.load(Ordering::Relaxed)
     }
 
-    /// Adds a receive, and lets a message have it that waits for one.
+    /// Adds a receive, and gives it to a message that waits for one.
     ///
     /// # Errors
     /// `INVAL` without a source where it must be named; `AGAIN` when no more can be kept.
@@ -270,7 +270,7 @@ impl Srx {
         Ok(())
     }
 
-    /// Reports what no endpoint knows of.
+    /// Reports what belongs to no endpoint.
     fn report(&self, failure: Failure) {
         if let Some(cq) = &*lock(&self.cq) {
             cq.push_failure(&failure, NO_SOURCE, None);

@@ -34,7 +34,7 @@ pub(super) struct EndpointState<D> {
     pub(super) clock: LoopClock,
     /// Data may be transferred.
     pub(super) enabled: bool,
-    /// The device was told that a thread may sleep until it has news.
+    /// The device was enabled for a thread that may sleep until it has events.
     pub(super) sleeps: bool,
     /// How often it made progress: others see by it whether the application drives the endpoint.
     turns: u32,

@@ -1,4 +1,4 @@
-//! Regions in persistent memory: what a peer has written there is made durable before the peer is told that it arrived.
+//! Regions in persistent memory: what a peer has written there is made durable before the peer gets its acknowledgement.
 //! Source: fi_mr(3) "FI_RMA_PMEM", fi_rma(3) "FI_COMMIT_COMPLETE".
 //!
 //! A mapped file may be on a device or be persistent memory itself; msync(2) is right for both, and for memory that is

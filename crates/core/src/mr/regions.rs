@@ -21,7 +21,7 @@ pub(crate) struct Region {
     pub(crate) access: Flags,
     /// The first access ends it (`FI_MR_SINGLE_USE`).
     pub(crate) single_use: bool,
-    /// What peers write has to be durable before they are told so (`FI_RMA_PMEM`).
+    /// What peers write has to be durable before it is acknowledged (`FI_RMA_PMEM`).
     pub(crate) persistent: bool,
 }
 

@@ -62,7 +62,7 @@ impl RmaTargets {
         self.watched.store(true, Ordering::Relaxed);
     }
 
-    /// Adds an endpoint, once however often it is added, and lets every counter of a region drive it.
+    /// Adds an endpoint, once however often it is added, so that every counter of a region drives it.
     ///
     /// # Errors
     /// As [`Cntr::join`]; the endpoint is not added then.

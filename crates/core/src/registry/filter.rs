@@ -7,7 +7,7 @@ use oxifabric_types::stack_has_all;
 
 use crate::params::setting;
 
-/// Names that are let in, or with a `^` in front those that are kept out. An empty list lets in everything.
+/// Names that are admitted, or with a `^` in front those that are excluded. An empty list admits everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NameFilter {
     names: Vec<String>,
@@ -31,7 +31,7 @@ impl NameFilter {
         }
     }
 
-    /// Returns whether a name is let in. A stack such as `udp;ofi_rxd` is listed with all of its names or with some.
+    /// Returns whether a name is admitted. A stack such as `udp;ofi_rxd` is listed with all of its names or with some.
     pub fn admits(&self, name: &str) -> bool {
         if self.names.is_empty() {
             return true;
@@ -39,12 +39,13 @@ impl NameFilter {
         self.names.iter().any(|listed| stack_has_all(name, listed)) != self.negated
     }
 
-    /// Returns whether one of the names that are let in is that of a provider, by itself or in a stack.
+    /// Returns whether one of the admitted names is that of a provider, by itself or in a stack.
     pub fn mentions(&self, name: &str) -> bool {
         !self.negated && self.names.iter().any(|listed| stack_has_all(listed, name))
     }
 
-    /// Returns whether a provider at the bottom of a stack is let in: it is, or a stack upon it is. Source: fi_provider(7).
+    /// Returns whether a provider at the bottom of a stack is admitted: it is, or a stack upon it is. Source:
+    /// fi_provider(7).
     pub fn admits_core(&self, name: &str) -> bool {
         let is_core = |stack: &String| {
             stack
@@ -55,7 +56,7 @@ impl NameFilter {
         self.admits(name) || (!self.negated && self.names.iter().any(is_core))
     }
 
-    /// Returns whether the endpoints of a stack are let in: it is named, or the provider at its bottom is.
+    /// Returns whether the endpoints of a stack are admitted: it is named, or the provider at its bottom is.
     pub fn admits_stack(&self, stack: &str) -> bool {
         let core = stack.split(';').next().unwrap_or(stack);
         if self.negated {
@@ -65,12 +66,12 @@ impl NameFilter {
         }
     }
 
-    /// Returns whether a stack is let in by name that has this layer.
+    /// Returns whether a stack is admitted by name that has this layer.
     pub fn has_layer(&self, name: &str) -> bool {
         !self.negated && self.names.iter().any(|stack| stack_has_all(stack, name))
     }
 
-    /// Returns the filter for providers at the bottom of stacks alone: a stack lets in its core.
+    /// Returns the filter for providers at the bottom of stacks alone: a stack admits its core.
     pub fn of_cores(&self) -> Self {
         let mut filter = self.clone();
         if !self.negated {

@@ -28,7 +28,7 @@ pub(super) fn admitted(info: Info) -> Result<Info, Vec<Reason>> {
     }
 }
 
-/// Returns whether FI_ADDR_FORMAT lets in endpoints whose addresses have this format.
+/// Returns whether FI_ADDR_FORMAT admits endpoints whose addresses have this format.
 pub fn admits_format(format: u32) -> bool {
     wanted().is_none_or(|wanted| wanted == format)
 }
@@ -39,7 +39,7 @@ fn wanted() -> Option<u32> {
     *WANTED.get_or_init(|| parse(&setting("FI_ADDR_FORMAT")?.to_string_lossy()))
 }
 
-/// Reads the variable; a name that is none lets everything in, with a warning.
+/// Reads the variable; an unknown name admits everything, with a warning.
 fn parse(text: &str) -> Option<u32> {
     let format = format_of_name(text.trim());
     if format.is_none() {

@@ -37,7 +37,7 @@ unsafe impl Send for Board {}
 // SAFETY: as above.
 unsafe impl Sync for Board {}
 
-/// The board of this process, while an endpoint is told of.
+/// The board of this process, while an endpoint has a slot in it.
 static BOARD: Mutex<Weak<Board>> = Mutex::new(Weak::new());
 
 impl Board {

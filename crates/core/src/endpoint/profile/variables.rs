@@ -81,7 +81,7 @@ const fn number(id: u32, name: &'static CStr, desc: &'static CStr) -> fi_profile
     }
 }
 
-/// Describes what is told as entries of messages.
+/// Describes values as entries of messages.
 pub(super) const fn messages(id: u32, name: &'static CStr, desc: &'static CStr) -> fi_profile_desc {
     fi_profile_desc {
         datatype_sel: fi_defined_type,

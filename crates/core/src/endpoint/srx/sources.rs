@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use oxifabric_abi::{FI_ADDR_UNSPEC, fi_addr_t};
 use oxifabric_types::{Flags, PeerId};
 
-/// The sources that one endpoint knows.
+/// The sources of receives that one endpoint has resolved.
 #[derive(Default)]
 pub(in crate::endpoint) struct SharedSources {
     /// Of which messages the source counts: `MSG`, `TAGGED`.
