@@ -69,7 +69,7 @@ pub static SOCKETS: &[Parameter] = table! {
     "dgram_drop_rate": Int, "0", "Of the C library, without effect: there are no datagram endpoints under this name";
 };
 
-/// What the parameters of the other names ask for.
+/// The values of the parameters of the other names.
 struct Settings {
     tx_size: usize,
     rx_size: usize,

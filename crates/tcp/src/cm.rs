@@ -1,5 +1,5 @@
-//! How connections come about, without I/O: messages in pieces, what they agree on, and who wins when both
-//! sides connect at once (docs/protocol/tcp.md sections 1 to 3). Set-up path.
+//! Connection management without I/O: messages in pieces, what both ends negotiate, and which connection stays when
+//! both sides connect at once (docs/protocol/tcp.md sections 1 to 3). Set-up path.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -19,29 +19,29 @@ const EXTENSION_ATOMICS: u32 = 2;
 /// Extension bit of protocol section 5.1: frames may be messages of collectives. It counts only with names.
 const EXTENSION_COLLECTIVES: u32 = 4;
 
-/// All that this endpoint offers.
+/// All extensions that this endpoint supports.
 const EXTENSIONS: u32 = EXTENSION_NAMES | EXTENSION_ATOMICS | EXTENSION_COLLECTIVES;
 
-/// What an endpoint tells every peer about itself.
+/// What an endpoint announces to every peer about itself.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LocalParams {
-    /// Where it listens.
+    /// Port where it listens.
     pub(crate) port: u16,
     /// Its process.
     pub(crate) pid: u32,
-    /// Nobody can connect to it.
+    /// Whether no peer can connect to it.
     pub(crate) firewall: bool,
-    /// It offers the extension.
+    /// Whether it supports the extension.
     pub(crate) names: bool,
 }
 
-/// What the two ends of a connection agreed on.
+/// What the two ends of a connection negotiated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Negotiated {
     pub(crate) dialect: Dialect,
-    /// Tagged rendezvous is spoken.
+    /// Whether tagged rendezvous is spoken.
     pub(crate) rndv: bool,
-    /// Messages of collectives are spoken.
+    /// Whether messages of collectives are spoken.
     pub(crate) collectives: bool,
     /// The peer's process.
     pub(crate) pid: u32,
@@ -78,12 +78,12 @@ impl CmMessage {
 }
 
 impl LocalParams {
-    /// Writes the request of this endpoint.
+    /// Encodes the request of this endpoint.
     pub(crate) fn request(&self) -> CmMessage {
         CmMessage::new(CmKind::Request, &self.greeting())
     }
 
-    /// Answers a request: the response, and what is agreed by it (protocol sections 3.2, 3.3, 5.1).
+    /// Answers a request: the response, and what is negotiated by it (protocol sections 3.2, 3.3, 5.1).
     pub(crate) fn respond(&self, request: &Greeting, order: ByteOrder) -> (CmMessage, Negotiated) {
         let response = Greeting {
             version: request.version.min(VERSION_RNDV),
@@ -112,10 +112,10 @@ impl LocalParams {
         CmMessage::new(CmKind::Refusal, &plain)
     }
 
-    /// Reads what a response to our request agreed on.
+    /// Returns what a response to our request negotiates.
     pub(crate) fn negotiated(&self, response: &Greeting, order: ByteOrder) -> Negotiated {
         let extension = response.extension.filter(|_| self.names).unwrap_or(0);
-        // Bodies are never converted, so what is computed with needs one byte order.
+        // Bodies are never converted, so operations that compute need one byte order.
         let computes_with = |bit: u32| {
             let bits = EXTENSION_NAMES | bit;
             extension & bits == bits && order == ByteOrder::NATIVE
@@ -144,7 +144,7 @@ impl LocalParams {
     }
 }
 
-/// Writes a connection message with data of the application's: those of connected endpoints (protocol section 7).
+/// Encodes a connection message with data of the application's: those of connected endpoints (protocol section 7).
 /// There are at most `DATA_MAX` bytes.
 pub(crate) fn encode(kind: CmKind, data: &[u8]) -> Vec<u8> {
     let data = &data[..data.len().min(DATA_MAX)];
@@ -201,13 +201,13 @@ impl CmReader {
         }
     }
 
-    /// Returns the room for the bytes that are wanted next; never empty until the message is complete.
+    /// Returns the space for the bytes that are wanted next; never empty until the message is complete.
     pub(crate) fn room(&mut self) -> &mut [u8] {
         let end = self.end();
         &mut self.bytes[self.have..end]
     }
 
-    /// Takes note of bytes that were put into the room; tells whether the message is complete.
+    /// Counts bytes that were put into the space; returns whether the message is complete.
     pub(crate) fn filled(&mut self, count: usize) -> Result<bool, Unreadable> {
         self.have = (self.have + count).min(self.end());
         if self.have < HEADER_LEN {
@@ -237,7 +237,7 @@ impl CmReader {
         })
     }
 
-    /// Tells whether nothing has come yet.
+    /// Returns whether nothing has come yet.
     pub(crate) fn is_empty(&self) -> bool {
         self.have == 0
     }
@@ -264,16 +264,16 @@ const EMPTY_GREETING: Greeting = Greeting {
     extension: None,
 };
 
-/// How far an endpoint is with a peer.
+/// State of the connection with a peer when its request arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PeerState {
-    /// There is nothing, or our request was refused.
+    /// No connection, or our request was refused.
     Idle,
-    /// We connect, or have sent a request.
+    /// This side connects, or has sent a request.
     Dialing,
-    /// There is a connection with this process, and the peer has not closed it.
+    /// A connection with this process, which the peer has not closed.
     Ready { pid: u32 },
-    /// There is a connection that the peer has closed.
+    /// A connection that the peer has closed.
     Closed,
 }
 
@@ -292,7 +292,7 @@ pub(crate) enum Verdict {
     Refuse,
 }
 
-/// Judges a request of the endpoint at `remote` (protocol sections 3.5 and 3.7).
+/// Decides about a request of the endpoint at `remote`, which may have crossed our own (protocol sections 3.5 and 3.7).
 pub(crate) fn resolve_crossing(
     peer_state: PeerState,
     local: &SocketAddr,
@@ -311,7 +311,7 @@ pub(crate) fn resolve_crossing(
     }
 }
 
-/// What addresses are compared and found by: scopes and flow labels are a host's own affair.
+/// Returns what addresses are compared and found by: scopes and flow labels are a host's own affair.
 pub(crate) fn rank(address: &SocketAddr) -> (std::net::IpAddr, u16) {
     (address.ip(), address.port())
 }

@@ -1,19 +1,19 @@
-//! Which frames wait for others to leave with them. Short path.
+//! Coalescing: which frames wait for others to leave with them. Short path.
 //!
-//! A lone frame leaves at once. What is posted to the same peer behind it, before the endpoint is polled again, waits for that
-//! poll; and whatever a poll itself gives rise to leaves when the poll ends. Nothing waits while somebody sleeps until the
-//! endpoint has news. [`crate::flusher`] sees to it that nothing waits for long.
+//! A lone frame leaves at once. What is posted to the same peer behind it, before the endpoint is polled again, waits
+//! for that poll; and whatever a poll itself gives rise to leaves when the poll ends. Nothing waits while a thread
+//! sleeps until the endpoint has events. [`crate::flusher`] sees to it that nothing waits for long.
 
-/// What an endpoint knows of its own polls.
+/// What an endpoint tracks of its own polls, to decide which frames to coalesce.
 #[derive(Debug)]
 pub(crate) struct Coalescer {
-    /// The application wants it (`FI_TCP_GATHER`).
+    /// Whether the application wants it (`FI_TCP_GATHER`).
     wanted: bool,
-    /// Counts polls, from one.
+    /// Number of polls, from one.
     turn: u32,
-    /// A poll is under way.
+    /// Whether a poll is under way.
     polling: bool,
-    /// Somebody sleeps until the endpoint has news, or is about to.
+    /// Whether a thread sleeps until the endpoint has events, or is about to.
     resting: bool,
 }
 
@@ -27,7 +27,7 @@ impl Coalescer {
         }
     }
 
-    /// A poll begins.
+    /// Begins a poll.
     #[inline]
     pub(crate) fn begin(&mut self) {
         self.turn = self.turn.wrapping_add(1);
@@ -35,13 +35,13 @@ impl Coalescer {
         self.resting = false;
     }
 
-    /// It ends: what was held back leaves now.
+    /// Ends a poll: what was held back leaves now.
     #[inline]
     pub(crate) fn end(&mut self) {
         self.polling = false;
     }
 
-    /// Somebody is going to sleep.
+    /// Notes that a thread is going to sleep.
     pub(crate) fn rest(&mut self) {
         self.resting = true;
     }
@@ -52,7 +52,7 @@ impl Coalescer {
         self.turn
     }
 
-    /// Tells whether a frame is held back. `last` is the turn in which something was posted to the same peer before.
+    /// Returns whether a frame is held back. `last` is the turn in which something was posted to the same peer before.
     #[inline]
     pub(crate) fn coalesces(&self, last: &mut u32) -> bool {
         let follows = std::mem::replace(last, self.turn) == self.turn;
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_waits_while_somebody_sleeps() {
+    fn nothing_waits_while_a_thread_sleeps() {
         let mut coalescer = Coalescer::new(true);
         let mut last = 0;
         coalescer.rest();

@@ -1,4 +1,4 @@
-//! A connection in use: a socket, its two halves, and what they remember. Short path.
+//! A connection in use: a socket, its two halves, and their state. Short path.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -19,19 +19,19 @@ use crate::shared_tx::SharedTx;
 use crate::sys::{Delivery, Interest, Socket};
 use crate::tx::{Body, Taken, Tx};
 
-/// How many bytes from this host may wait for their reader: more than a sender can have under way (below), so that a
+/// Bytes from this host that may wait for their reader: more than a sender can have under way (below), so that a
 /// sender's own calls carry its bytes all the way. What waits for room at the receiver is carried by the receiver's
 /// processor, while it reads, and the sender's idles. The kernel itself would let up to 32 MiB wait.
 const LOCAL_ARRIVALS: i32 = 2_000_000;
 
-/// How many bytes to this host may be accepted and not have arrived. There is no distance to bridge, so more would only
+/// Bytes to this host that may be accepted and not have arrived. There is no distance to bridge, so more would only
 /// push what is read next out of the processor's cache.
 const LOCAL_DEPARTURES: i32 = 512 * 1024;
 
-/// How many of them may wait for room at the receiver.
+/// Bytes of them that may wait for room at the receiver.
 const LOCAL_UNSENT: i32 = 128 * 1024;
 
-/// How many large bodies leave between two polls. Between them nothing is read, and what comes meanwhile leaves the caches.
+/// Large bodies that leave between two polls. Between them nothing is read, and what comes meanwhile leaves the caches.
 const BURST_MAX: u32 = 16;
 
 /// A connection in use.
@@ -39,25 +39,25 @@ const BURST_MAX: u32 = 16;
 pub(crate) struct Conn {
     pub(crate) socket: Arc<Socket>,
     pub(crate) negotiated: Negotiated,
-    /// What the poller was told to wait for.
+    /// The events that the poller waits for.
     pub(crate) interest: Interest,
-    /// Something was sent of which it is not known that it arrived.
+    /// Whether something was sent of which it is not known that it arrived.
     pub(crate) unconfirmed: bool,
     /// Since when the peer has not answered repeated transmissions.
     pub(crate) silent_since: Option<Instant>,
     /// The turn of the endpoint in which something was posted last.
     pub(crate) turn: u32,
-    /// How many large bodies were posted in that turn.
+    /// Number of large bodies posted in that turn.
     burst: u32,
-    /// A large body was sent since the last read.
+    /// Whether a large body was sent since the last read.
     sent_large: bool,
-    /// The peer has closed its end, and the frame that is stalled is here as a whole.
+    /// Whether the peer has closed its end, and the frame that is stalled is here as a whole.
     ended: bool,
-    /// This end is closed, and the peer's not yet.
+    /// Whether this end is closed, and the peer's not yet.
     closing: bool,
     id_map: IdMap,
     shared_tx: Arc<SharedTx>,
-    /// As the sending half was when this thread had it last.
+    /// State of the sending half when this thread had it last.
     blocked: bool,
     holds_back: bool,
     rx: Rx,
@@ -97,8 +97,8 @@ impl Conn {
         }
     }
 
-    /// Counts a frame that is to be posted in this `turn`; tells whether it has to wait for the next poll instead, because enough
-    /// large ones were.
+    /// Counts a frame that is to be posted in this `turn`; returns whether it has to wait for the next poll instead,
+    /// because enough large ones were posted.
     #[inline]
     pub(crate) const fn is_beyond_burst(&mut self, frame: &Frame<'_>, turn: u32) -> bool {
         if self.turn != turn {
@@ -173,7 +173,7 @@ impl Conn {
         Ok(Ok(posted))
     }
 
-    /// Tells whether frames were held back.
+    /// Returns whether frames were held back.
     pub(crate) const fn holds_back(&self) -> bool {
         self.holds_back
     }
@@ -190,7 +190,7 @@ impl Conn {
         flushed.map_err(Broken)
     }
 
-    /// Goes on sending where the socket was full; returns how many events there were.
+    /// Resumes sending where the socket was full; returns how many events there were.
     pub(crate) fn write(&mut self, sink: &mut impl Sink) -> Result<usize, Broken> {
         let (moved, finished) = self.with_tx(Tx::advance).map_err(Broken)?;
         if let Some(token) = finished {
@@ -216,7 +216,7 @@ impl Conn {
         progress
     }
 
-    /// Offers the stalled frame again.
+    /// Delivers the stalled frame again.
     pub(crate) fn retry(&mut self, from: PeerId, sink: &mut impl Sink) -> Progress {
         let dialect = self.negotiated.dialect;
         let progress = self.rx.retry(dialect, &mut self.id_map, from, sink);
@@ -224,7 +224,7 @@ impl Conn {
         progress
     }
 
-    /// Tells whether the peer's host has not answered for so long. TCP_USER_TIMEOUT would also end connections whose
+    /// Returns whether the peer's host has not answered for `limit`. TCP_USER_TIMEOUT would also end connections whose
     /// peer merely does not read.
     pub(crate) fn is_silent(&mut self, now: Instant, limit: Duration) -> bool {
         if !self.unconfirmed {
@@ -251,7 +251,7 @@ impl Conn {
         self.rx.stalled()
     }
 
-    /// Tells whether large messages are expected.
+    /// Returns whether large messages are expected.
     #[inline]
     pub(crate) const fn expects_large(&self) -> bool {
         self.rx.expects_large()
@@ -261,7 +261,7 @@ impl Conn {
         self.blocked
     }
 
-    /// What is to be waited for.
+    /// Returns the events to wait for.
     pub(crate) fn wanted(&self) -> Interest {
         let stalled = self.rx.stalled();
         Interest {
@@ -271,8 +271,8 @@ impl Conn {
         }
     }
 
-    /// The peer may have closed its end while a frame is stalled. What is here as a whole is still delivered, once there is
-    /// room for it; what never can be ends the connection.
+    /// Checks whether the peer has closed its end while a frame is stalled. What is here as a whole is still delivered,
+    /// once there is room for it; what never can be ends the connection.
     #[cold]
     pub(crate) fn look_for_end(&mut self) -> Result<(), Fault> {
         if self.ended || !self.rx.stalled() || !self.socket.is_closed_by_peer() {
@@ -285,7 +285,7 @@ impl Conn {
         Ok(())
     }
 
-    /// Tells whether nothing is under way here: no part of a frame has come, and nothing waits to be read or sent.
+    /// Returns whether nothing is under way here: no part of a frame has come, and nothing waits to be read or sent.
     pub(crate) fn is_at_rest(&self) -> bool {
         let sends = self.blocked || self.holds_back;
         !sends && self.rx.is_between_frames() && matches!(self.socket.unread(), Ok(0))
@@ -302,7 +302,7 @@ impl Conn {
         self.closing
     }
 
-    /// Tells the sink of everything that will not end any more.
+    /// Reports to the sink everything that will not end any more.
     pub(crate) fn abandon(&mut self, why: Errno, sink: &mut impl Sink) {
         if let Some(token) = self.with_tx(|tx, _| tx.abandon()) {
             sink.sent(token, Err(why));
@@ -326,7 +326,7 @@ impl Conn {
         }
     }
 
-    /// Takes the sending half, and remembers how it is left.
+    /// Takes the sending half, and remembers its state afterwards.
     #[inline(always)]
     fn with_tx<R>(&mut self, call: impl FnOnce(&mut Tx, &Socket) -> R) -> R {
         let mut tx = self.shared_tx.tx.lock();
@@ -359,8 +359,8 @@ impl Conn {
     }
 }
 
-/// Prepares a socket whose peer is on this host; returns the length of its segments. All are wishes: without them the kernel
-/// chooses.
+/// Prepares a socket whose peer is on this host; returns the length of its segments. All options are optional: without
+/// them the kernel chooses.
 fn prepare_local(socket: &Socket) -> Option<NonZeroUsize> {
     let _ = socket.arrivals_within(LOCAL_ARRIVALS);
     let _ = socket.departures_within(LOCAL_DEPARTURES);

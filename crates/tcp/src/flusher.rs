@@ -1,4 +1,4 @@
-//! A thread that sends what was accepted and then forgotten.
+//! The delayed-flush thread, which sends what was accepted and not flushed.
 //!
 //! Messages that are posted between two polls leave together, with the second poll at the latest; and a short message
 //! that the socket had no room for leaves when a poll finds room. But an application that posts and then computes, or
@@ -28,25 +28,25 @@ static STATE: Mutex<State> = Mutex::new(State {
     generation: 0,
 });
 
-/// Nobody wants the thread any more.
+/// Signals that no connection needs the thread any more.
 static NEWS: Condvar = Condvar::new();
 
 /// The process that the thread runs in, once there was one: a forked child has none.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 struct State {
-    /// Connections, whether they hold frames back or not.
+    /// Number of connections, whether they hold frames back or not.
     users: usize,
     scheduled: Vec<Weak<SharedTx>>,
-    /// The thread, until somebody has waited for its end.
+    /// The thread, until its end has been waited for.
     thread: Option<JoinHandle<()>>,
-    /// It looks; otherwise it is about to end, or has.
+    /// Whether it looks at connections; otherwise it is about to end, or has.
     runs: bool,
-    /// Counts the times that a thread was told to end: one of an earlier generation does.
+    /// Number of times that the thread was asked to end: one of an earlier generation does.
     generation: u64,
 }
 
-/// A connection for whose life the thread may be needed.
+/// Guard of a connection for whose life the thread may be needed.
 #[derive(Debug)]
 pub(crate) struct FlusherGuard {
     /// The process that it runs in: a forked child has no such thread, and may find the state locked for ever.
@@ -81,7 +81,7 @@ impl Drop for FlusherGuard {
     }
 }
 
-/// Looks after a connection where bytes wait, until none have for a while. Call it without its lock.
+/// Schedules a connection where bytes wait, until none have for a while. Call it without its lock.
 #[cold]
 pub(crate) fn schedule(shared_tx: &Arc<SharedTx>) {
     let mut state = state();
@@ -128,7 +128,7 @@ fn run(generation: u64) {
     }
 }
 
-/// The process ends, and may not have closed what it opened.
+/// Sends everything when the process ends, which may not have closed what it opened.
 extern "C" fn send_all() {
     if PROCESS.load(Ordering::Relaxed) != std::process::id() {
         return;

@@ -1,4 +1,4 @@
-//! A connection whose other end belongs to a stranger, for the fuzz targets of this project: no part of the provider.
+//! A connection with an untrusted peer, for the fuzz targets of this project: no part of the provider.
 
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
@@ -16,10 +16,10 @@ use crate::peer;
 use crate::rx::errno_of;
 use crate::sys::Socket;
 
-/// The longest message that is sent without an offer.
+/// The longest message that is sent eagerly.
 const EAGER: usize = 4096;
 
-/// A link with one peer, of which the caller is the other end.
+/// A link with one untrusted peer, whose end the fuzz target plays.
 #[derive(Debug)]
 pub struct Stream {
     conn: Conn,
@@ -34,7 +34,7 @@ impl Stream {
     /// Connects a peer that speaks as the bits of `how` say.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// What the operating system returns.
     pub fn new(peer: PeerId, how: u8) -> io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
@@ -66,7 +66,7 @@ impl Stream {
         })
     }
 
-    /// Lets the stranger send bytes, and read what it was sent.
+    /// Sends bytes as the untrusted peer, and reads what it was sent.
     pub fn send(&mut self, bytes: &[u8]) {
         if let Some(theirs) = &mut self.theirs {
             let mut scrap = [0; 1 << 14];
@@ -76,12 +76,12 @@ impl Stream {
         }
     }
 
-    /// Lets the stranger close its end.
+    /// Closes the untrusted peer's end.
     pub fn close(&mut self) {
         self.theirs = None;
     }
 
-    /// Tells whether the connection has ended.
+    /// Returns whether the connection has ended.
     pub const fn is_over(&self) -> bool {
         self.over
     }
@@ -106,7 +106,7 @@ impl Link for Stream {
         match self.conn.post(&frame, token, false) {
             Ok(posted) => posted,
             Err(_) => {
-                // The next poll finds the end of the stream and says so.
+                // The next poll finds the end of the stream and reports it.
                 self.close();
                 Err(PostError::Again)
             }
@@ -156,11 +156,12 @@ impl Link for Stream {
 pub struct CmMessage {
     /// Its kind and data, or why it is none.
     pub event: Result<(CmKind, Vec<u8>), String>,
-    /// How many bytes it took.
+    /// Number of bytes that it took.
     pub taken: usize,
 }
 
-/// How a connection message reads that arrives in parts of at most `part` bytes; `None` as long as it is not complete.
+/// Returns how a connection message reads that arrives in parts of at most `part` bytes; `None` as long as it is not
+/// complete.
 pub fn cm_message(bytes: &[u8], part: usize) -> Option<CmMessage> {
     let mut reader = CmReader::new();
     let mut taken = 0;

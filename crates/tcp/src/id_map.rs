@@ -1,8 +1,8 @@
-//! Between the engine's headers and those on the wire (docs/protocol/tcp.md sections 4 and 5).
+//! Translation between the engine's headers and those on the wire (docs/protocol/tcp.md sections 4 and 5).
 //!
-//! Towards peers that speak in names this is plain conversion. Other peers match acknowledgements by their
-//! order and rendezvous by a number of one byte: the ledger keeps what the engine knows and the wire does not.
-//! Short path; invariant: a number is in use exactly as long as its slot is filled.
+//! Towards peers that speak in names this is plain conversion. Other peers match acknowledgements by their order and
+//! rendezvous by a number of one byte: the map keeps the engine's ids that the wire does not carry. Short path;
+//! invariant: a number is in use exactly as long as its slot is filled.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -12,10 +12,10 @@ use oxifabric_wire::tcp::frame::{FrameFlags, FrameHeader, OP_DATA_ACK, OP_DATA_F
 
 use crate::cm::Negotiated;
 
-/// How many rendezvous numbers there are: 1 to 255.
+/// Rendezvous numbers: 1 to 255, and zero for none.
 const NUMBERS: usize = 256;
 
-/// What a connection remembers of its operations.
+/// The ids of a connection's operations under way.
 #[derive(Debug)]
 pub(crate) struct IdMap {
     named: bool,
@@ -53,7 +53,7 @@ enum RndvState {
     Declined,
 }
 
-/// A header for the wire, and what to note once the frame is taken.
+/// A header for the wire, and the update of the map once the frame is taken.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outgoing {
     pub(crate) header: FrameHeader,
@@ -77,7 +77,7 @@ pub(crate) enum EncodeError {
     Full,
     /// The peer does not speak it, or it answers nothing.
     Unspoken,
-    /// The peer waits for an answer that cannot be said.
+    /// The peer waits for an answer that the protocol cannot express.
     Unsayable,
 }
 
@@ -92,7 +92,7 @@ pub(crate) enum Incoming {
     Unwanted { acknowledge: bool },
 }
 
-/// Which rule of the protocol a peer has broken, beyond those of a single header.
+/// Rule of the protocol that a peer has broken, beyond those of a single header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProtocolError {
     /// Data that no read asked for.
@@ -138,7 +138,7 @@ impl IdMap {
         }
     }
 
-    /// Makes the header of a frame with so long a body.
+    /// Returns the header of a frame with a body of `len` bytes.
     #[inline]
     pub(crate) fn outgoing(
         &self,
@@ -168,7 +168,7 @@ impl IdMap {
         })
     }
 
-    /// Takes note that the frame was taken.
+    /// Updates the map after the frame was taken.
     #[inline]
     pub(crate) fn sent(&mut self, outgoing: &Outgoing) {
         match outgoing.update {
@@ -191,7 +191,7 @@ impl IdMap {
         }
     }
 
-    /// Understands a header from the peer.
+    /// Translates a header from the peer.
     #[inline]
     pub(crate) fn incoming(&mut self, wire: &FrameHeader) -> Result<Incoming, ProtocolError> {
         let header = Header {
@@ -575,7 +575,7 @@ fn header_flags(wire: FrameFlags) -> HeaderFlags {
     flags
 }
 
-/// Up to 255 things by number, allocated when first used.
+/// Up to 255 values by number, allocated when first used.
 #[derive(Debug)]
 struct Slots<T>(Vec<Option<T>>);
 

@@ -1,4 +1,4 @@
-//! What the provider offers: one description for each address of this host. Set-up
+//! What the provider has to offer: one fi_info for each address of this host. Set-up
 //! path; source: fi_getinfo(3), fi_tcp(7).
 
 use oxifabric_core::device::{RECEIVING, VECTORS};
@@ -14,11 +14,12 @@ use crate::params::Params;
 const PROTO_SOCK_TCP: u32 = 6;
 const PROTO_XNET: u32 = 25;
 const PROTO_XNET_VERSION: u32 = 1;
-/// How many operations an endpoint may be asked to take; the parameters say how many it takes unasked.
+/// Most operations that an endpoint may be asked to take; by default it takes as many as the parameters give.
 const QUEUE_MAX: usize = 1 << 16;
-/// The same for sends of a connected endpoint. Its receives may be those of many endpoints, in a shared context.
+/// Most sends that a connected endpoint may be asked to take. Its receives may be those of many endpoints, in a shared
+/// context.
 const CONNECTED_SENDS_MAX: usize = 1 << 10;
-/// How many connections a domain is good for.
+/// Advised number of connections of a domain.
 const MSG_ENDPOINTS: usize = 8192;
 const TAG_GENERIC: u64 = 0xaaaa_aaaa_aaaa_aaaa;
 const IOV_LIMIT: usize = oxifabric_mem::MAX_SEGMENTS;

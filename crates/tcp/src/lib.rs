@@ -5,12 +5,12 @@
 //!
 //! - [`TcpLink`]: the link of one endpoint; `link/` has its parts, `conn`, `tx` and `rx` one connection's.
 //! - `coalescer`: which frames leave together. `shared_tx`, `flusher`: a thread that sends what is held back for long.
-//! - `cm`: how connections come about, without I/O. `id_map`: engine headers into wire headers and back.
-//! - `listen`, `peer`: who comes in, and who is known.
+//! - `cm`: connection management, without I/O. `id_map`: engine headers into wire headers and back.
+//! - `listen`: the listener and pending connections. `peer`: the peer table.
 //! - `msg`: endpoints that are connected, on the same connections.
-//! - `info`, `params`: what is offered, and what the environment changes. `alias`: the same under other names.
-//! - `hostile`: a connection with a stranger, for the fuzz targets.
-//! - `sys`: everything asked of the operating system; the only unsafe code.
+//! - `info`, `params`: fi_info, and the parameters of the environment. `alias`: the provider under other names.
+//! - `hostile`: a connection with an untrusted peer, for the fuzz targets.
+//! - `sys`: all system calls; the only unsafe code.
 #![deny(unsafe_code)]
 
 pub mod alias;

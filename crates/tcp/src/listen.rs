@@ -1,4 +1,4 @@
-//! The listening socket, and visitors who have connected but not yet said who they are. Set-up path.
+//! The listening socket, and connections that were accepted and have not sent a request. Set-up path.
 
 use std::collections::hash_map::RandomState;
 use std::fs::File;
@@ -14,16 +14,17 @@ use oxifabric_wire::tcp::cm::CmKind;
 use crate::cm::{CmReader, Message, Unreadable, encode};
 use crate::sys::Socket;
 
-/// How many connections may wait in the kernel.
+/// Connections that may wait in the kernel's backlog.
 const BACKLOG: i32 = 4096;
 
-/// How many callers are refused during one poll when the system has no descriptors left.
+/// Connections that one poll refuses when the system has no descriptors left.
 const REFUSED_PER_POLL: usize = 4;
 
-/// How many visitors are kept at most; when one more comes, the oldest goes.
+/// Most pending connections; when one more comes, the oldest goes.
 const PENDING_MAX: usize = 256;
 
-/// The share of the process's descriptors that visitors may have: those that say nothing must not take the last ones.
+/// The share of the process's descriptors that pending connections may have: those that send nothing must not take the
+/// last ones.
 const SHARE: usize = 8;
 
 /// The listening socket of an endpoint.
@@ -31,8 +32,8 @@ const SHARE: usize = 8;
 pub(crate) struct Listener {
     socket: Socket,
     name: SocketAddr,
-    /// A descriptor that is kept for the case that there are no others left: with it a caller can be taken in and refused, and is
-    /// the spare one then, until there is another caller.
+    /// A descriptor that is kept for the case that there are no others left (EMFILE): with it a connection can be
+    /// accepted and refused, and is the spare one then, until there is another one.
     spare: Option<OwnedFd>,
 }
 
@@ -60,16 +61,16 @@ impl Listener {
     }
 
     /// Starts to take connections. From now on the address counts as reusable, which the connections inherit:
-    /// so that a later owner gets it although they linger, and nobody gets it while this one listens.
+    /// so that a later owner gets it although they linger, and no process gets it while this one listens.
     pub(crate) fn listen(&mut self) -> io::Result<()> {
         self.socket.listen(BACKLOG)?;
-        // Without it callers wait in the kernel until there are descriptors again.
+        // Without it connections wait in the kernel until there are descriptors again.
         self.spare = keep().ok();
         self.socket.reuse_address()
     }
 
-    /// Refuses some of the callers that wait, so that later ones do not all wait behind them. Returns how many were refused, and
-    /// whether it can go on: without the spare descriptor the listener has to rest.
+    /// Refuses some of the waiting connections, so that later ones do not all wait behind them. Returns how many were
+    /// refused, and whether it can go on: without the spare descriptor the listener has to pause.
     pub(crate) fn refuse_waiting(&mut self) -> (usize, bool) {
         for refused in 0..REFUSED_PER_POLL {
             match self.refuse_one() {
@@ -81,8 +82,8 @@ impl Listener {
         (REFUSED_PER_POLL, true)
     }
 
-    /// Refuses the caller that has waited longest, by the descriptor that is kept for this; tells whether there was one. `None`
-    /// if that descriptor is lost.
+    /// Refuses the connection that has waited longest, by the descriptor that is kept for this; returns whether there
+    /// was one. `None` if that descriptor is lost.
     fn refuse_one(&mut self) -> Option<bool> {
         drop(self.spare.take());
         let caller = self.socket.accept();
@@ -114,7 +115,7 @@ impl Listener {
     }
 }
 
-/// Opens a descriptor that is good for nothing.
+/// Opens a descriptor that only keeps its number.
 fn keep() -> io::Result<OwnedFd> {
     File::open("/dev/null").map(OwnedFd::from)
 }
@@ -140,7 +141,7 @@ fn bind_in_range(at: &SocketAddr, (low, high): (u16, u16)) -> io::Result<Socket>
     Err(io::ErrorKind::AddrInUse.into())
 }
 
-/// Somebody who connected and has not yet said who it is.
+/// A connection that was accepted and has not sent a request.
 #[derive(Debug)]
 pub(crate) struct PendingConn {
     pub(crate) socket: Socket,
@@ -150,23 +151,23 @@ pub(crate) struct PendingConn {
     serial: u32,
 }
 
-/// What a visitor has said.
+/// Result of reading a connection message.
 #[derive(Debug)]
 pub(crate) enum CmEvent {
-    /// Not all yet.
+    /// The message is not complete yet.
     Nothing,
-    /// A whole message, in the inbox.
+    /// A whole message, in the reader.
     Whole,
     /// A whole message with a greeting.
     Message(Message),
-    /// Something that is none.
+    /// Bytes that are no connection message.
     Malformed(Unreadable),
-    /// It went away; in the middle of its message, or without a word.
+    /// The peer has closed the connection; in the middle of its message, or before it.
     Closed { within: bool },
 }
 
 impl PendingConn {
-    /// Reads what the visitor says.
+    /// Reads what has arrived on the connection.
     pub(crate) fn read_cm(&mut self) -> CmEvent {
         read_cm(&self.socket, &mut self.reader)
     }
@@ -183,7 +184,7 @@ pub(crate) fn read_cm(socket: &Socket, reader: &mut CmReader) -> CmEvent {
     }
 }
 
-/// Reads a connection message, and not a byte more; a whole one is left in the inbox.
+/// Reads a connection message, and not a byte more; a whole one is left in the reader.
 pub(crate) fn read_message(socket: &Socket, reader: &mut CmReader) -> CmEvent {
     loop {
         match socket.recv(reader.room()) {
@@ -207,7 +208,7 @@ fn gone(reader: &CmReader) -> CmEvent {
     }
 }
 
-/// All visitors, by a key that is never used twice.
+/// All pending connections, by a key that is never used twice.
 #[derive(Debug)]
 pub(crate) struct PendingConns {
     list: Vec<PendingConn>,
@@ -216,7 +217,7 @@ pub(crate) struct PendingConns {
 }
 
 impl PendingConns {
-    /// As many as this process has descriptors for.
+    /// Returns an empty list with space for as many as this process has descriptors for.
     pub(crate) fn new() -> Self {
         Self {
             list: Vec::new(),
@@ -234,7 +235,7 @@ impl PendingConns {
         self.list.len()
     }
 
-    /// Lets a visitor in; returns its key.
+    /// Adds a connection; returns its key.
     pub(crate) fn add(&mut self, socket: Socket, from: SocketAddr, deadline: Instant) -> u32 {
         if self.list.len() >= self.most {
             self.list.remove(0);
@@ -254,18 +255,18 @@ impl PendingConns {
         self.list.iter_mut().find(|pending| pending.serial == key)
     }
 
-    /// Takes a visitor out.
+    /// Removes a connection.
     pub(crate) fn remove(&mut self, key: u32) -> Option<PendingConn> {
         let at = self.list.iter().position(|pending| pending.serial == key)?;
         Some(self.list.remove(at))
     }
 
-    /// Returns when the next one must have spoken.
+    /// Returns when the next connection must have sent its request.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.list.first().map(|pending| pending.deadline)
     }
 
-    /// Takes out one whose time is over.
+    /// Removes one connection whose time is over.
     pub(crate) fn expired(&mut self, now: Instant) -> Option<PendingConn> {
         let first = self.list.first()?;
         (first.deadline <= now).then(|| self.list.remove(0))

@@ -1,7 +1,7 @@
 //! Endpoints that are connected (FI_EP_MSG): one connection each, and listeners that take requests (protocol section 7).
 //!
-//! A connection in use is the same as under a reliable datagram endpoint; only how it comes about and who is told of its
-//! end differ.
+//! A connection in use does not differ from one under a reliable datagram endpoint; only how it is made and where its
+//! end is reported differ.
 
 mod connection;
 mod link;

@@ -7,7 +7,7 @@ use oxifabric_core::params::{Parameter, ParameterKind};
 
 const NAME: &str = "tcp";
 
-/// The most operations that an endpoint may have outstanding.
+/// Most outstanding operations of an endpoint.
 const QUEUE_MAX: usize = 1 << 20;
 
 /// What the parameters ask for.
@@ -23,16 +23,16 @@ pub(crate) struct Params {
     pub(crate) max_saved_size: usize,
     pub(crate) no_delay: bool,
     pub(crate) firewall: bool,
-    /// How long a host may take to take a connection, and a visitor to say who it is.
+    /// How long a host may take to accept a connection, and an accepted connection to send its request.
     pub(crate) connect_timeout: Duration,
     /// How long an endpoint may take to answer when its host has taken the connection; `None`: as long as both live.
     pub(crate) answer_timeout: Option<Duration>,
     pub(crate) keep_alive: bool,
     pub(crate) user_timeout: Duration,
     pub(crate) extension: bool,
-    /// How many connections of peers there may be that the application does not know; `None`: as many as there are descriptors for.
+    /// Most connections of peers that are not in the AV; `None`: as many as there are descriptors for.
     pub(crate) max_unknown: Option<usize>,
-    /// Messages that are posted between two polls leave together.
+    /// Whether messages that are posted between two polls are coalesced.
     pub(crate) gather: bool,
 }
 
@@ -231,7 +231,7 @@ fn millis(count: i64) -> Duration {
     Duration::from_millis(u64::try_from(count).unwrap_or(0))
 }
 
-/// Ranges that make no sense count as not given.
+/// Ranges that are none count as not given.
 fn port_range(low: i64, high: i64) -> Option<(u16, u16)> {
     let high = u16::try_from(high.min(u16::MAX.into())).ok()?;
     let low = u16::try_from(low).ok()?;

@@ -1,4 +1,4 @@
-//! What an endpoint knows of one peer. Set-up path, except for the lane to it.
+//! The peer table of an endpoint. Set-up path, except for connections in use.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -15,39 +15,39 @@ use crate::sys::Socket;
 pub(crate) struct Peer {
     pub(crate) at: SocketAddr,
     pub(crate) state: ConnState,
-    /// Counts the lanes, so that events of an earlier one are told apart.
+    /// Number of connections so far, so that events of an earlier one are told apart.
     pub(crate) generation: u32,
     pub(crate) limits: Limits,
-    /// A post was answered with "again": [`oxifabric_engine::Sink::writable`] is owed.
+    /// Whether a post was answered with "again": [`oxifabric_engine::Sink::writable`] is owed.
     pub(crate) wanted: bool,
-    /// It is in the list of those that hold frames back.
+    /// Whether it is in the list of those that hold frames back.
     pub(crate) held: bool,
-    /// The application said that it cannot be connected to. What a peer says of itself does not count: it may be another
-    /// that says so in its name.
+    /// Whether the application declared that it cannot be connected to. What a peer declares of itself does not count:
+    /// it may be another one in its name.
     pub(crate) firewalled: bool,
     /// Why the last connection failed.
     pub(crate) reason: Option<String>,
-    /// The application knows it: it has named it, or has it in its address vector.
+    /// Whether the application has named it, or has it in its address vector.
     pub(crate) named: bool,
     /// The poll in which its last connection ended.
     pub(crate) left_in: u32,
-    /// Its number is free for another peer.
+    /// Whether its number is free for another peer.
     vacant: bool,
     address: Address,
 }
 
-/// How far the connection to a peer is.
+/// State of the connection to a peer.
 #[derive(Debug)]
 pub(crate) enum ConnState {
-    /// There is none.
+    /// No connection.
     Idle,
-    /// We connect.
+    /// This side connects.
     Dialing(Dial),
     /// Our request was refused: wait for the peer's own, then try again.
     Paused(Pause),
-    /// There is one.
+    /// A connection in use.
     Ready(Box<Conn>),
-    /// It failed while no sink was there to hear of it.
+    /// It failed while there was no sink to report that to.
     Failed(Option<Box<Conn>>, Errno),
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Dial {
     pub(crate) pause: Pause,
 }
 
-/// When an attempt is given up, or made again.
+/// When an attempt is given up, or retried.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pause {
     /// When the host, or then the endpoint, must have answered; `None` until the time is known.
@@ -69,12 +69,12 @@ pub(crate) struct Pause {
     pub(crate) patience: Option<Instant>,
     /// When to try again.
     pub(crate) until: Option<Instant>,
-    /// How many requests were refused.
+    /// Number of requests that were refused.
     pub(crate) refusals: u32,
 }
 
 impl ConnState {
-    /// Returns what requests are judged by.
+    /// Returns the state by which a request is accepted or refused.
     pub(crate) fn peer_state(&self) -> PeerState {
         match self {
             Self::Idle | Self::Paused(_) | Self::Failed(..) => PeerState::Idle,
@@ -107,7 +107,7 @@ impl Peer {
         }
     }
 
-    /// Becomes another peer. Events of the lanes of the former stay apart from its own.
+    /// Becomes another peer. Events of the former one's connections stay apart from its own.
     fn begin_anew(&mut self, at: SocketAddr) {
         let mut peer = Self::new(at);
         peer.generation = self.generation.wrapping_add(1) & GENERATION_MAX;
@@ -118,12 +118,12 @@ impl Peer {
         &self.address
     }
 
-    /// Tells whether bytes that were accepted for it wait for its socket.
+    /// Returns whether bytes that were accepted for it wait for its socket.
     pub(crate) fn blocked(&self) -> bool {
         matches!(&self.state, ConnState::Ready(conn) if conn.blocked() && !conn.is_closing())
     }
 
-    /// Puts another lane in place; returns the old one.
+    /// Puts another state in place; returns the old one.
     pub(crate) fn replace(&mut self, state: ConnState) -> ConnState {
         self.generation = self.generation.wrapping_add(1) & GENERATION_MAX;
         std::mem::replace(&mut self.state, state)
@@ -133,7 +133,7 @@ impl Peer {
 /// The generation shares a key of 64 bits with the number and a mark.
 const GENERATION_MAX: u32 = 0x3fff_ffff;
 
-/// What any peer can take, before it is known.
+/// What any peer can take, before negotiation.
 pub(crate) const UNKNOWN: Limits = Limits {
     eager: usize::MAX,
     segmented: usize::MAX,
@@ -145,7 +145,7 @@ pub(crate) const UNKNOWN: Limits = Limits {
     ack_on_arrival: true,
 };
 
-/// Returns what a peer can take after these terms. Longer messages than `eager` wait at the sender.
+/// Returns what a peer can take after negotiation. Longer messages than `eager` wait at the sender (rendezvous).
 pub(crate) fn limits(negotiated: &Negotiated, eager: usize) -> Limits {
     let named = negotiated.dialect.named;
     let rndv_tagged = named || negotiated.rndv;
@@ -160,17 +160,17 @@ pub(crate) fn limits(negotiated: &Negotiated, eager: usize) -> Limits {
     }
 }
 
-/// With fewer rows than this none is looked for that could be used again.
+/// Rows below which none is looked for that could be used again.
 const ROWS_MIN: usize = 64;
 
-/// All peers of an endpoint, numbered as they are first named or heard of. Numbers that the application never used are given to
-/// other peers once theirs are gone.
+/// All peers of an endpoint, numbered as they are first named or seen. Numbers that the application never used are
+/// given to other peers once theirs are gone.
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     list: Vec<Peer>,
     by_rank: HashMap<(IpAddr, u16), PeerId>,
     vacant: Vec<PeerId>,
-    /// How many rows there were in use after the last look for vacant ones.
+    /// Number of rows in use after the last look for vacant ones.
     in_use: usize,
 }
 
@@ -200,13 +200,13 @@ impl Peers {
         Some(id)
     }
 
-    /// Tells whether it is time to look for rows that could be used again: they have doubled since the last look.
+    /// Returns whether it is time to look for rows that could be used again: they have doubled since the last look.
     pub(crate) fn is_crowded(&self) -> bool {
         self.vacant.is_empty() && self.list.len() >= (2 * self.in_use).max(ROWS_MIN)
     }
 
-    /// Returns the peers without a connection that the application does not know. Results of those that left in the poll that goes
-    /// on may not have been looked at.
+    /// Returns the peers without a connection that are not in the AV. Results of those that left in the poll that is
+    /// under way may not have been looked at.
     pub(crate) fn departed(&self, poll: u32) -> Vec<PeerId> {
         let is_departed = |peer: &Peer| {
             !peer.named

@@ -14,24 +14,25 @@ use oxifabric_wire::tcp::frame::{FrameError, FrameHeader, RMA_PIECES_MAX, RmaPie
 use crate::id_map::{IdMap, Incoming, ProtocolError};
 use crate::sys::Socket;
 
-/// How much is read at most before it is looked at. Small messages come many at a time.
+/// Bytes that are read at most before they are looked at. Small messages come many at a time.
 const STAGING_LEN: usize = 24 * 1024;
 
-/// How much is read while long messages come: little more than a header, so that their bodies are not copied.
+/// Bytes that are read while long messages come: little more than a header, so that their bodies are not copied.
 const NARROW_LEN: usize = 256;
 
-/// Messages of this length make it worth it to read narrowly: a second call costs less than copying them.
+/// Length of messages from which on it is worth while to read narrowly: a second call costs less than copying them.
 pub(crate) const LONG_LEN: usize = 12 * 1024;
 
-/// A vain look at a socket that messages of this length come through costs more than it saves.
+/// Length of messages for which an empty read of their socket costs more than it saves.
 pub(crate) const LARGE_LEN: usize = 40 * 1024;
 
-/// How many calls a turn may take, so that one busy peer does not starve the others. One into a large body ends the turn,
+/// Calls that a turn may take, so that one active peer does not starve the others. One into a large body ends the turn,
 /// because a reader that gets ahead of the sender holds the socket while the kernel fills it.
 const READS_PER_TURN: usize = 8;
 
-/// The same for whoever has sent large bodies since the last turn. Those who do nothing but send let the other direction wait
-/// until it has left the caches, so they read until nothing is there, which this bounds at about what can be there.
+/// Calls that a turn may take when this side sent large bodies since the last turn. Threads that only send let the
+/// other direction wait until it has left the caches, so they read until nothing is there, which this bounds at about
+/// what can be there.
 const READS_TO_CATCH_UP: usize = 64;
 
 /// The receiving half of a connection.
@@ -39,7 +40,7 @@ const READS_TO_CATCH_UP: usize = 64;
 pub(crate) struct Rx {
     staging: Staging,
     state: State,
-    /// How long the last body was: the next one is expected to be like it.
+    /// Length of the last body: the next one is expected to be like it.
     expected: usize,
 }
 
@@ -47,7 +48,7 @@ pub(crate) struct Rx {
 enum State {
     /// A header comes next.
     Header,
-    /// A frame waits for an answer of the sink, which had no room.
+    /// A frame waits for the sink, which had no room.
     Stalled {
         header: Header,
         targets: Vec<Target>,
@@ -55,7 +56,7 @@ enum State {
     },
     /// A body comes.
     Body(Placed),
-    /// A body comes that nobody wants.
+    /// A body comes that no receive takes.
     Unwanted { left: usize, acknowledge: bool },
 }
 
@@ -84,7 +85,7 @@ pub(crate) enum Turn {
 pub(crate) enum Fault {
     /// The peer has closed it; within a frame or between two.
     Closed { within: bool },
-    /// The system says so.
+    /// The system reports an error.
     Socket(io::Error),
     /// A header breaks a rule of its own.
     Frame(FrameError),
@@ -94,11 +95,11 @@ pub(crate) enum Fault {
     Refused(Header),
 }
 
-/// What a turn has done.
+/// Results of a turn.
 #[derive(Debug)]
 pub(crate) struct Progress {
     pub(crate) events: usize,
-    /// How many unwanted messages have to be acknowledged.
+    /// Number of unwanted messages that have to be acknowledged.
     pub(crate) acknowledge: usize,
     pub(crate) end: Result<Turn, Fault>,
 }
@@ -112,7 +113,7 @@ impl Rx {
         }
     }
 
-    /// Tells whether large messages are expected.
+    /// Returns whether large messages are expected.
     #[inline]
     pub(crate) const fn expects_large(&self) -> bool {
         self.expected >= LARGE_LEN
@@ -122,12 +123,12 @@ impl Rx {
         matches!(self.state, State::Stalled { .. })
     }
 
-    /// Tells whether no part of a frame has come.
+    /// Returns whether no part of a frame has come.
     pub(crate) fn is_between_frames(&self) -> bool {
         matches!(self.state, State::Header) && self.staging.is_empty()
     }
 
-    /// Tells whether the stalled frame is not here as a whole, with so many bytes that were not read.
+    /// Returns whether a part of the stalled frame is missing, with `unread` bytes in the socket.
     pub(crate) fn lacks(&self, unread: usize) -> bool {
         match &self.state {
             State::Stalled { body_len, .. } => {
@@ -206,7 +207,7 @@ impl Rx {
         progress
     }
 
-    /// Offers a stalled frame again, with what lies behind it.
+    /// Delivers a stalled frame again, with what lies behind it.
     pub(crate) fn retry(
         &mut self,
         dialect: Dialect,
@@ -246,7 +247,7 @@ impl Rx {
         progress
     }
 
-    /// Makes one call; tells whether bytes of a body went into their memory, and whether the socket is empty.
+    /// Makes one call; returns whether bytes of a body went into their memory, and whether the socket is empty.
     #[inline]
     fn read(&mut self, socket: &Socket) -> Result<(bool, bool), Fault> {
         let tail = self.staging.room(match &self.state {
@@ -401,7 +402,7 @@ impl Rx {
 }
 
 impl Placed {
-    /// How much of the rest goes straight into the memory.
+    /// Returns how much of the rest goes straight into the memory.
     fn room(&self) -> usize {
         self.len.min(self.iov.len()).saturating_sub(self.done)
     }
@@ -432,7 +433,7 @@ fn wanted(targets: &[Target]) -> u64 {
     targets.iter().fold(0, add)
 }
 
-/// To whom a turn delivers, and what it counts.
+/// The sink of a turn, and the turn's counters.
 struct Delivery<'a, S> {
     id_map: &'a mut IdMap,
     dialect: Dialect,
@@ -473,8 +474,8 @@ impl Staging {
         }
     }
 
-    /// Returns room for bytes to come, at most `limit`. There always is some: incomplete pieces are headers,
-    /// which are shorter than the buffer, and are moved to its start.
+    /// Returns space for bytes to come, at most `limit`. There always is some: incomplete pieces are headers, which are
+    /// shorter than the buffer, and are moved to its start.
     #[inline]
     fn room(&mut self, limit: usize) -> &mut [u8] {
         if self.bytes.is_empty() {
@@ -497,7 +498,7 @@ impl Staging {
 }
 
 impl Fault {
-    /// Tells whether people may want to know; whoever waits for the peer hears of the rest by its operations.
+    /// Returns whether the fault belongs into the log; operations that wait for the peer report the others.
     pub(crate) const fn is_worth_a_line(&self) -> bool {
         match self {
             Self::Closed { within } => *within,
@@ -525,7 +526,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Returns what the engine is told about a fault.
+/// Returns the error that the engine gets for a fault.
 pub(crate) fn errno_of(fault: &Fault) -> Errno {
     match fault {
         Fault::Closed { .. } => Errno::CONNRESET,

@@ -1,4 +1,5 @@
-//! The sending half of a connection as two threads see it: the one that has the endpoint, and the reminder's. Short path.
+//! The sending half of a connection as two threads see it: the one that has the endpoint, and the flusher's. Short
+//! path.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use oxifabric_sync::SwitchLock;
 use crate::sys::Socket;
 use crate::tx::Tx;
 
-/// A socket, and what is to be sent over it.
+/// A socket, and the bytes to be sent over it.
 #[derive(Debug)]
 pub(crate) struct SharedTx {
     socket: Arc<Socket>,
@@ -23,9 +24,9 @@ impl SharedTx {
         }
     }
 
-    /// Sends what has waited for long; tells whether to look again.
+    /// Sends what has waited for long; returns whether to look again.
     pub(crate) fn flush_overdue(&self) -> bool {
-        // Whoever has it is about to hold back or to send.
+        // A thread that has the lock is about to hold back or to send.
         let tx = self.tx.try_lock();
         tx.is_none_or(|mut tx| tx.flush_overdue(&self.socket))
     }

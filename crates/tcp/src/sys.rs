@@ -1,4 +1,4 @@
-//! Everything that the provider asks of the operating system, and all its unsafe code.
+//! All system calls of the provider, and all its unsafe code.
 //!
 //! - [`socket`]: stream sockets that never wait.
 //! - [`poller`]: epoll and a timer, to sleep on many sockets at once.
@@ -13,7 +13,7 @@ use std::io;
 
 use oxifabric_types::Errno;
 
-/// Returns what C callers are told about a failed system call.
+/// Returns the error that C callers get for a failed system call.
 pub(crate) fn errno_of(error: &io::Error) -> Errno {
     Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO))
 }
@@ -34,8 +34,7 @@ fn check_len(result: libc::ssize_t) -> io::Result<usize> {
     }
 }
 
-/// What tests need of the operating system.
-/// Has a function called when the process ends in order, or the library is unloaded.
+/// Registers a function to call when the process ends in order, or the library is unloaded.
 pub(crate) fn at_exit(call: extern "C" fn()) {
     // SAFETY: the function is the library's, and the C library calls it before it unloads it. Without memory for the
     // entry it is not called.
@@ -57,17 +56,17 @@ pub(crate) mod testing {
                 IovSegment::new(memory.as_mut_ptr(), *len)
             })
             .collect();
-        // SAFETY: the memory is leaked, and only the Iov knows of it.
+        // SAFETY: the memory is leaked, and only the Iov refers to it.
         unsafe { Iov::scattered(&pieces) }.expect("tests use few pieces")
     }
 
-    /// Lets a socket vanish when it is closed, without a word to the peer, as if its host had lost its power; false without the
-    /// right to do so (tcp(7), TCP_REPAIR).
+    /// Makes a socket vanish when it is closed, without a packet to the peer, as if its host had lost its power; false
+    /// without the right to do so (tcp(7), TCP_REPAIR).
     pub(crate) fn forget(socket: &super::Socket) -> bool {
         let on: libc::c_int = 1;
         let len = size_of_val(&on) as libc::socklen_t;
         let at = (&raw const on).cast();
-        // SAFETY: the value is as long as said.
+        // SAFETY: the value has the stated length.
         unsafe { libc::setsockopt(socket.fd(), libc::IPPROTO_TCP, libc::TCP_REPAIR, at, len) == 0 }
     }
 
@@ -75,7 +74,7 @@ pub(crate) mod testing {
     pub(crate) fn type_of_service(fd: RawFd) -> libc::c_int {
         let (mut value, mut len) = (-1, size_of::<libc::c_int>() as libc::socklen_t);
         let (at, len) = ((&raw mut value).cast(), &raw mut len);
-        // SAFETY: the value is as long as said.
+        // SAFETY: the value has the stated length.
         unsafe { libc::getsockopt(fd, libc::IPPROTO_IP, libc::IP_TOS, at, len) };
         value
     }

@@ -1,8 +1,8 @@
-//! The sending half of a connection: one frame under way, and small ones gathered before they leave. Short path
-//! for small frames, large path for the others.
+//! The sending half of a connection: one frame under way, and small ones coalesced before they leave. Short path for
+//! small frames, large path for the others.
 //!
 //! Bytes that were accepted lie in the backlog, in order; after them comes the rest of at most one large body.
-//! Whoever posts is told [`Taken::Later`] as long as the socket is full, so the backlog stays bounded.
+//! A post returns [`Taken::Later`] as long as the socket is full, so the backlog stays bounded.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -15,11 +15,11 @@ use crate::sys::Socket;
 /// Bodies up to this length are copied behind their headers: one call with one piece is the fastest.
 const COPY_MAX: usize = 2048;
 
-/// How many bytes may be held back in the hope of more. Less costs more calls; more, and the receiver has nothing to do
-/// for too long.
+/// Bytes that may be held back (coalesced). Less costs more calls; more, and the receiver has nothing to do for too
+/// long.
 const BATCH_MAX: usize = 20 * 1024;
 
-/// After so many looks at a connection that holds nothing back, none is needed any more.
+/// Looks at a connection that holds nothing back, after which none is needed any more.
 const LOOKS: u32 = 64;
 
 /// The sending half of a connection.
@@ -30,15 +30,15 @@ pub(crate) struct Tx {
     sent: usize,
     /// What follows the backlog.
     large: Option<Large>,
-    /// How long a segment is, if it is worth while to fill it: within a host each costs as much as copying its bytes.
+    /// Length of a segment, if it is worth while to fill it: within a host each costs as much as copying its bytes.
     segment: Option<NonZeroUsize>,
-    /// The socket takes nothing more for now.
+    /// Whether the socket takes nothing more for now.
     blocked: bool,
-    /// [`crate::flusher`] looks after what is held back.
+    /// Whether [`crate::flusher`] looks after what is held back.
     pub(crate) scheduled: bool,
-    /// What is held back was there at its last look.
+    /// Whether what is held back was there at the flusher's last look.
     overdue: bool,
-    /// How often it has looked in vain.
+    /// Number of its looks that found nothing.
     looks: u32,
 }
 
@@ -81,18 +81,18 @@ impl Tx {
         }
     }
 
-    /// Tells whether the socket is full, so that it is worth waiting for it.
+    /// Returns whether the socket is full, so that it is worth waiting for it.
     pub(crate) fn blocked(&self) -> bool {
         self.blocked
     }
 
-    /// Tells whether accepted bytes wait for [`Tx::flush`].
+    /// Returns whether accepted bytes wait for [`Tx::flush`].
     pub(crate) fn holds_back(&self) -> bool {
         !self.blocked && !self.backlog.is_empty()
     }
 
-    /// Tells whether bytes whose memory was given back wait for another call: held back, or because the socket is full. Who
-    /// posted them may never call again.
+    /// Returns whether bytes whose memory was given back wait for another call: held back, or because the socket is
+    /// full. The thread that posted them may never call again.
     pub(crate) fn waits(&self) -> bool {
         self.large.is_none() && !self.backlog.is_empty()
     }
@@ -101,7 +101,7 @@ impl Tx {
     /// of a large one.
     ///
     /// # Errors
-    /// What the socket said; the connection is of no use any more.
+    /// The error of the socket; the connection is of no use any more.
     #[inline]
     pub(crate) fn post(
         &mut self,
@@ -160,8 +160,8 @@ impl Tx {
         Ok(())
     }
 
-    /// Sends what has waited since the last such look; tells whether to look again. What the socket does not take, and its
-    /// errors, are left to the next call. That a full socket has room again is left to whoever polls.
+    /// Sends what has waited since the last such look; returns whether to look again. What the socket does not take,
+    /// and its errors, are left to the next call. That a full socket has room again is left to the thread that polls.
     pub(crate) fn flush_overdue(&mut self, socket: &Socket) -> bool {
         if !self.waits() {
             self.looks += 1;
@@ -178,8 +178,8 @@ impl Tx {
         true
     }
 
-    /// Goes on where the socket was full; tells whether it took anything, and returns the token of a large body that is
-    /// out completely.
+    /// Resumes sending where the socket was full; returns whether it took anything, and the token of a large body that
+    /// has left completely.
     ///
     /// # Errors
     /// As [`Tx::post`].
@@ -246,7 +246,7 @@ impl Tx {
         }
         self.blocked = true;
         if count <= before {
-            // What was held back fills the socket; this frame is offered again.
+            // What was held back fills the socket; the engine posts this frame again.
             self.backlog.truncate(before);
             self.sent = count;
             self.clear_if_sent();

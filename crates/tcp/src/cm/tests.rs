@@ -270,7 +270,7 @@ fn simultaneous_requests_end_in_one_connection_in_every_order() {
         if next.is_empty() {
             assert!(pair.quiet());
             let [a, b] = &pair.nodes;
-            assert!(a.ready.is_some(), "nobody is left without: {pair:?}");
+            assert!(a.ready.is_some(), "no endpoint is left without: {pair:?}");
             assert_eq!(a.ready, b.ready, "both use the same: {pair:?}");
             assert!(!a.dialing && !b.dialing);
             ended += 1;

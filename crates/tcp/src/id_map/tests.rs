@@ -26,7 +26,7 @@ fn header(kind: Kind, id: u32) -> Header {
     }
 }
 
-/// Carries a frame from one ledger to the other.
+/// Carries a frame from one id map to the other.
 fn carry(
     from: &mut IdMap,
     to: &mut IdMap,
@@ -283,7 +283,7 @@ fn acknowledged_writes_wait_in_line_with_messages() {
 }
 
 #[test]
-fn atomics_keep_what_they_do_and_have_names_where_somebody_waits() {
+fn atomics_keep_what_they_do_and_have_names_where_an_operation_waits() {
     let (mut a, mut b) = pair(true);
     let delivery = HeaderFlags::DELIVERY;
     for (kind, flags) in [

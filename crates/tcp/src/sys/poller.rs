@@ -8,7 +8,7 @@ use oxifabric_core::syscall;
 
 use super::check;
 
-/// How many events one call returns at most.
+/// Most events that one call returns.
 const BATCH: usize = 64;
 
 /// A set of descriptors with what is waited for on each.
@@ -17,16 +17,16 @@ pub(crate) struct Poller {
     fd: OwnedFd,
 }
 
-/// What is waited for.
+/// Events that are waited for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Interest {
     pub(crate) read: bool,
     pub(crate) write: bool,
-    /// That the peer closes its end, where nothing is read.
+    /// Whether the peer has closed its end, where nothing is read.
     pub(crate) end: bool,
 }
 
-/// What has happened.
+/// An event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Event {
     /// The number given with the descriptor.
@@ -63,7 +63,7 @@ impl Poller {
     pub(crate) fn open() -> io::Result<Self> {
         // SAFETY: the call takes no pointers.
         let fd = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
-        // SAFETY: the descriptor is new and nobody else's.
+        // SAFETY: the descriptor is new, and no other code has it.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         Ok(Self { fd })
     }
@@ -82,7 +82,7 @@ impl Poller {
         self.control(libc::EPOLL_CTL_DEL, fd, 0, Interest::default())
     }
 
-    /// Changes what is waited for on a watched `fd`.
+    /// Changes the events that are waited for on a watched `fd`.
     pub(crate) fn change(&self, fd: RawFd, key: u64, interest: Interest) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_MOD, fd, key, interest)
     }
@@ -101,10 +101,10 @@ impl Poller {
         events.clear();
         let mut raw = [MaybeUninit::<libc::epoll_event>::uninit(); BATCH];
         let room = raw.as_mut_ptr().cast();
-        // SAFETY: the array has room for as many events as the call is told.
+        // SAFETY: the array holds as many events as the call may write.
         let count = unsafe { syscall::epoll_look(self.fd(), room, BATCH as libc::c_int) };
         for event in raw.iter().take(count.max(0) as usize) {
-            // SAFETY: the call has written as many events as it says.
+            // SAFETY: the call has written as many events as it returned.
             let event = unsafe { event.assume_init() };
             let has = |bits: libc::c_int| event.events & bits as u32 != 0;
             events.push(Event {

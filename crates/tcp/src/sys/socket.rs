@@ -19,7 +19,7 @@ use super::{check, check_len};
 #[derive(Debug)]
 pub(crate) struct Socket(OwnedFd);
 
-/// How far a call of [`Socket::connect`] came.
+/// Result of a call of [`Socket::connect`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Connecting {
     Done,
@@ -48,7 +48,7 @@ impl Socket {
         let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         // SAFETY: the call takes no pointers.
         let fd = check(unsafe { libc::socket(family, kind, 0) })?;
-        // SAFETY: the descriptor is new and nobody else's.
+        // SAFETY: the descriptor is new, and no other code has it.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
@@ -79,7 +79,7 @@ impl Socket {
         }
     }
 
-    /// Takes a waiting connection, with the address of its other end.
+    /// Accepts a waiting connection, with the address of its other end.
     pub(crate) fn accept(&self) -> io::Result<(Self, SocketAddr)> {
         let mut raw = RawAddr::zeroed();
         let mut len = mem::size_of::<RawAddr>() as libc::socklen_t;
@@ -88,7 +88,7 @@ impl Socket {
         let result =
             unsafe { libc::accept4(self.fd(), (&raw mut raw).cast(), &raw mut len, flags) };
         let fd = check(result)?;
-        // SAFETY: the descriptor is new and nobody else's.
+        // SAFETY: the descriptor is new, and no other code has it.
         let socket = Self(unsafe { OwnedFd::from_raw_fd(fd) });
         let from = raw.address().ok_or(io::ErrorKind::InvalidData)?;
         Ok((socket, from))
@@ -103,7 +103,7 @@ impl Socket {
         Ok(raw.address().ok_or(io::ErrorKind::InvalidData)?)
     }
 
-    /// Tells whether the peer is a process of this host.
+    /// Returns whether the peer is a process of this host.
     pub(crate) fn is_within_host(&self) -> bool {
         let mut raw = RawAddr::zeroed();
         let mut len = mem::size_of::<RawAddr>() as libc::socklen_t;
@@ -143,7 +143,7 @@ impl Socket {
         self.set(libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes)
     }
 
-    /// Lets bytes leave as fast as the peer takes them: other algorithms than this one, which every process may choose, pace
+    /// Sends bytes as fast as the peer takes them: other algorithms than this one, which every process may choose, pace
     /// them by a clock (tcp(7), TCP_CONGESTION).
     pub(crate) fn unpaced(&self) -> io::Result<()> {
         const RENO: &[u8] = b"reno";
@@ -166,7 +166,7 @@ impl Socket {
         Ok(usize::try_from(self.info()?.tcpi_advmss).unwrap_or(0))
     }
 
-    /// Returns and clears the error that happened behind the scenes.
+    /// Returns and clears the error of an earlier operation (SO_ERROR).
     pub(crate) fn take_error(&self) -> io::Result<()> {
         let mut value: libc::c_int = 0;
         let mut len = mem::size_of_val(&value) as libc::socklen_t;
@@ -196,13 +196,13 @@ impl Socket {
         self.set(libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)
     }
 
-    /// Lets a later connect() choose the port that [`Socket::bind`] left open, so that many outgoing
-    /// connections do not use up the ports.
+    /// Allows a later connect() to choose the port that [`Socket::bind`] left open, so that many outgoing connections
+    /// do not use up the ports.
     pub(crate) fn bind_address_only(&self) -> io::Result<()> {
         self.set(libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)
     }
 
-    /// Probes a silent peer, so that its loss is noticed within that time.
+    /// Probes a silent peer (keepalive), so that its loss is noticed within that time.
     pub(crate) fn keep_alive(&self, within: Duration) -> io::Result<()> {
         let idle_s = (within.as_secs() / 2).clamp(1, 32_767) as i32;
         self.set(libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)?;
@@ -211,8 +211,8 @@ impl Socket {
         self.set(libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 4)
     }
 
-    /// Has the kernel ask the host of an idle peer at once, and then each second, whether the connection is there; so many
-    /// questions without an answer end it.
+    /// Asks the host of an idle peer at once, and then each second, whether the connection is there (keepalive); this
+    /// many questions without an answer end it.
     pub(crate) fn probe(&self, questions: i32) -> io::Result<()> {
         self.set(libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, 1)?;
         self.set(libc::IPPROTO_TCP, libc::TCP_KEEPCNT, questions)?;
@@ -221,13 +221,13 @@ impl Socket {
         self.set(libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, 1)
     }
 
-    /// Leaves a silent peer alone: ends what [`Socket::probe`] began.
+    /// Ends what [`Socket::probe`] began: a silent peer is left alone.
     pub(crate) fn let_alone(&self) -> io::Result<()> {
         self.set(libc::SOL_SOCKET, libc::SO_KEEPALIVE, 0)
     }
 
-    /// Tells whether the peer's host has sent anything within this time, if only an acknowledgement. The kernel counts in
-    /// ticks of up to 10 ms.
+    /// Returns whether the peer's host has sent anything within this time, if only an acknowledgement. The kernel
+    /// counts in ticks of up to 10 ms.
     pub(crate) fn was_heard_within(&self, time: Duration) -> bool {
         const TICK: Duration = Duration::from_millis(10);
         let Ok(info) = self.info() else {
@@ -237,7 +237,7 @@ impl Socket {
         Duration::from_millis(silent_ms.into()) + TICK < time
     }
 
-    /// Ends the connection when the peer's host leaves what was sent unanswered for so long; zero leaves that to the
+    /// Ends the connection when the peer's host leaves what was sent unanswered for this long; zero leaves that to the
     /// kernel (tcp(7), TCP_USER_TIMEOUT).
     pub(crate) fn answered_within(&self, limit: Duration) -> io::Result<()> {
         let millis = libc::c_int::try_from(limit.as_millis()).unwrap_or(libc::c_int::MAX);
@@ -328,13 +328,13 @@ impl Socket {
         check_len(unsafe { syscall::recvmsg(self.fd(), &raw mut message, libc::MSG_DONTWAIT) })
     }
 
-    /// Tells the peer that nothing more will come.
+    /// Closes the sending direction: the peer sees that nothing more will come.
     pub(crate) fn shut_writing(&self) {
         // SAFETY: the call takes no pointers. That the peer is gone already is no error.
         unsafe { libc::shutdown(self.fd(), libc::SHUT_WR) };
     }
 
-    /// Tells whether the peer has closed its end, whatever is still to be read.
+    /// Returns whether the peer has closed its end, whatever is still to be read.
     pub(crate) fn is_closed_by_peer(&self) -> bool {
         let mut poll = libc::pollfd {
             fd: self.fd(),
@@ -362,7 +362,7 @@ impl Socket {
         Ok(usize::try_from(count).unwrap_or(0))
     }
 
-    /// Looks at what the peer has acknowledged.
+    /// Returns what the peer has acknowledged.
     pub(crate) fn delivery(&self) -> Delivery {
         let Ok(info) = self.info() else {
             return Delivery::Done;
@@ -378,11 +378,11 @@ impl Socket {
 /// What has become of the bytes given to a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delivery {
-    /// The peer has them, or its window is closed and it says so.
+    /// The peer has them, or its window is closed and it acknowledges probes.
     Done,
     /// They are on their way.
     Underway,
-    /// They, or probes of a closed window, were repeated without an answer.
+    /// They, or probes of a closed window, were retransmitted without an answer.
     Unanswered,
 }
 
