@@ -172,8 +172,8 @@ impl<P: MsgProvider> Provider for Msg<P> {
         P::parameters()
     }
 
-    fn offers() -> Vec<Info> {
-        P::offers()
+    fn infos() -> Vec<Info> {
+        P::infos()
     }
 
     fn resolve(

@@ -32,7 +32,7 @@ pub trait Provider: 'static {
     const IS_SHARED_MEMORY: bool = false;
     /// A peer depends on this end's answers even while the application does not poll: a thread of the domain makes progress,
     /// whether it was asked for or not.
-    const DRIVES_ITSELF: bool = false;
+    const REQUIRES_AUTO_PROGRESS: bool = false;
     /// Returned by fi_getinfo(3) only if it is asked for by name, in the hints or by FI_PROVIDER.
     const BY_NAME_ONLY: bool = false;
     /// What opens when an endpoint is opened.
@@ -43,7 +43,7 @@ pub trait Provider: 'static {
 
     /// Lists what the provider offers on this host: one entry for each usable local address (and each
     /// meaningful set of attributes), best first, with all its capabilities. Pure and fast: it opens no device.
-    fn offers() -> Vec<Info>;
+    fn infos() -> Vec<Info>;
 
     /// Resolves `node` and `service` of fi_getinfo(3) into addresses of this provider, best first.
     ///

@@ -86,7 +86,7 @@ impl Domain {
         // SAFETY: the caller's contract.
         let mut info = unsafe { read_info(fabric, info) }?;
         // Posts that fault injection refuses go later, even if the program relies on a short message being away.
-        if fabric.entry().drives_itself || faults::affects_posts() {
+        if fabric.entry().requires_auto_progress || faults::affects_posts() {
             info.domain.data_progress = Progress::Auto;
         }
         let fid = fid_domain {

@@ -2,7 +2,7 @@
 //!
 //! The endpoint's device is a [`ReliableLink`] over the port, docs/protocol/reliable.md.
 
-mod offer;
+mod info;
 
 use std::os::fd::RawFd;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use oxifabric_types::{Address, Errno, Info, Instant, PeerId};
 use crate::connection::Connection;
 use crate::device::Device;
 use crate::faults;
-pub use offer::offer;
+pub use info::info;
 
 /// A local port that carries packets, with its address and its way to sleep. See [`Device`] for what the calls mean.
 pub trait PacketDevice: PacketPort + Send + Sized + 'static {

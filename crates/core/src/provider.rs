@@ -26,14 +26,14 @@ pub struct ProviderEntry {
     pub name: &'static str,
     /// Its version (`FI_VERSION(major, minor)`).
     pub version: u32,
-    /// [`Provider::DRIVES_ITSELF`].
-    pub drives_itself: bool,
+    /// [`Provider::REQUIRES_AUTO_PROGRESS`].
+    pub requires_auto_progress: bool,
     /// Which requests it answers.
     pub listed: Listed,
     /// [`Provider::parameters`].
     pub parameters: fn() -> &'static [Parameter],
-    /// [`Provider::offers`].
-    pub offers: fn() -> Vec<Info>,
+    /// [`Provider::infos`].
+    pub infos: fn() -> Vec<Info>,
     /// [`Provider::resolve`].
     pub resolve: Resolve,
     /// [`Provider::source_for`].
@@ -88,14 +88,14 @@ pub(crate) type OpenPair = fn(&Domain, Info) -> Result<NonNull<dyn ContextPair>,
 pub const fn entry<P: Provider>() -> ProviderEntry {
     ProviderEntry {
         name: P::NAME,
-        drives_itself: P::DRIVES_ITSELF,
+        requires_auto_progress: P::REQUIRES_AUTO_PROGRESS,
         listed: match P::BY_NAME_ONLY {
             true => Listed::ByName,
             false => Listed::Always,
         },
         version: PROVIDER_VERSION,
         parameters: P::parameters,
-        offers: P::offers,
+        infos: P::infos,
         resolve: P::resolve,
         source_for: P::source_for,
         fresh_name: P::fresh_name,
@@ -117,19 +117,19 @@ pub const fn msg_entry<P: MsgProvider>() -> ProviderEntry {
 }
 
 impl ProviderEntry {
-    /// Makes the entry of another name for this provider's endpoints (docs/adr/0026): `offers` describes them as
+    /// Makes the entry of another name for this provider's endpoints (docs/adr/0026): `infos` describes them as
     /// programs that use the name expect them, and `parameters` are those of that name.
     pub const fn alias(
         self,
         name: &'static str,
         listed: Listed,
-        offers: fn() -> Vec<Info>,
+        infos: fn() -> Vec<Info>,
         parameters: fn() -> &'static [Parameter],
     ) -> Self {
         Self {
             name,
             listed,
-            offers,
+            infos,
             parameters,
             ..self
         }

@@ -198,7 +198,7 @@ fn ask(
                 for mode in [&mut info.mode, &mut info.tx.mode, &mut info.rx.mode] {
                     *mode |= prefix;
                 }
-                if entry.drives_itself {
+                if entry.requires_auto_progress {
                     tell_of_thread(&mut info.domain, request.hints);
                 }
                 answer.infos.push(info);

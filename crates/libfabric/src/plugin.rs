@@ -143,7 +143,7 @@ unsafe extern "C" fn fabric(
 }
 
 fn has_fabric(entry: &ProviderEntry, name: &str) -> bool {
-    let offers = (entry.offers)();
+    let offers = (entry.infos)();
     offers
         .iter()
         .any(|offer| offer.fabric.name.eq_ignore_ascii_case(name))

@@ -37,7 +37,7 @@ impl Provider for Shm {
         params::TABLE
     }
 
-    fn offers() -> Vec<Info> {
+    fn infos() -> Vec<Info> {
         vec![offer(Params::of_environment())]
     }
 
@@ -197,14 +197,14 @@ mod tests {
 
     #[test]
     fn what_is_offered_fits_what_a_lane_takes() {
-        let offer = &Shm::offers()[0];
+        let offer = &Shm::infos()[0];
         assert!(offer.tx.inject_size <= crate::params::MIN_LAYOUT.max_body());
         assert_eq!(params::TABLE.len(), Shm::parameters().len());
     }
 
     #[test]
     fn what_comes_behind_messages_is_ordered_and_what_comes_behind_accesses_is_not() {
-        let offer = &Shm::offers()[0];
+        let offer = &Shm::infos()[0];
         for order in [offer.tx.msg_order, offer.rx.msg_order] {
             assert!(order.contains(Order::SAS | Order::WAS | Order::RAS));
             assert!(!order.intersects(Order::RMA_WAW | Order::RMA_RAW | Order::SAW));

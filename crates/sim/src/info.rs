@@ -13,7 +13,7 @@ const OBJECTS: usize = 1 << 16;
 
 /// Describes the endpoints.
 pub(crate) fn offer() -> Info {
-    let any = packets::offer(NAME);
+    let any = packets::info(NAME);
     Info {
         caps: any.caps | Caps::LOCAL_COMM,
         addr_format: ADDR_STR,

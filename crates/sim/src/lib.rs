@@ -49,7 +49,7 @@ impl Provider for Sim {
         &params::TABLE
     }
 
-    fn offers() -> Vec<Info> {
+    fn infos() -> Vec<Info> {
         vec![info::offer()]
     }
 

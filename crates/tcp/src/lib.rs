@@ -57,7 +57,7 @@ impl Provider for Tcp {
         &params::TABLE
     }
 
-    fn offers() -> Vec<Info> {
+    fn infos() -> Vec<Info> {
         info::offers(Params::read())
     }
 

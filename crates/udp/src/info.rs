@@ -37,7 +37,7 @@ pub(crate) fn reliable(params: &Params) -> Vec<Info> {
 }
 
 fn describe_reliable(place: &Place) -> Info {
-    let (any, datagrams) = (packets::offer("udp"), describe(place));
+    let (any, datagrams) = (packets::info("udp"), describe(place));
     Info {
         caps: any.caps | place.reach(),
         addr_format: datagrams.addr_format,

@@ -46,7 +46,7 @@ impl Provider for Udp {
         &params::TABLE
     }
 
-    fn offers() -> Vec<Info> {
+    fn infos() -> Vec<Info> {
         info::offers(Params::read())
     }
 
@@ -75,14 +75,14 @@ pub enum Rxd {}
 
 impl Provider for Rxd {
     const NAME: &'static str = "udp;ofi_rxd";
-    const DRIVES_ITSELF: bool = true;
+    const REQUIRES_AUTO_PROGRESS: bool = true;
     type Device = ReliableLink<Packets>;
 
     fn parameters() -> &'static [Parameter] {
         &params::RELIABLE
     }
 
-    fn offers() -> Vec<Info> {
+    fn infos() -> Vec<Info> {
         info::reliable(Params::read())
     }
 

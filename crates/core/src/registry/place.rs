@@ -54,7 +54,7 @@ pub(super) fn places(entry: &ProviderEntry, request: &Request<'_>) -> Result<Vec
 
 /// Lists what the provider has, with its name and version filled in.
 fn offers(entry: &ProviderEntry) -> Result<Vec<Info>, Reason> {
-    let mut offers = (entry.offers)();
+    let mut offers = (entry.infos)();
     if offers.is_empty() {
         return Err(Reason::Failed {
             field: "src_addr",

@@ -16,11 +16,11 @@ const PLACES: [(&str, &str, &str); 3] = [
 
 static NET: ProviderEntry = ProviderEntry {
     name: "net",
-    drives_itself: false,
+    requires_auto_progress: false,
     listed: Listed::Always,
     version: 5 << 16,
     parameters: || &[],
-    offers: net_offers,
+    infos: net_offers,
     resolve: net_resolve,
     source_for: net_source_for,
     fresh_name: || None,
@@ -31,7 +31,7 @@ static NET: ProviderEntry = ProviderEntry {
 
 static MEM: ProviderEntry = ProviderEntry {
     name: "mem",
-    offers: mem_offers,
+    infos: mem_offers,
     resolve: mem_resolve,
     source_for: |_| None,
     fresh_name: || Some(Address::Name("mem://1".into())),
@@ -41,7 +41,7 @@ static MEM: ProviderEntry = ProviderEntry {
 /// A provider without a device on this host.
 static GONE: ProviderEntry = ProviderEntry {
     name: "gone",
-    offers: Vec::new,
+    infos: Vec::new,
     ..NET
 };
 
@@ -55,8 +55,8 @@ static SHY: ProviderEntry = ProviderEntry {
 /// A provider whose domains have a thread in any case.
 static BUSY: ProviderEntry = ProviderEntry {
     name: "busy",
-    drives_itself: true,
-    offers: busy_offers,
+    requires_auto_progress: true,
+    infos: busy_offers,
     ..NET
 };
 

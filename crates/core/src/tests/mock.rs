@@ -49,7 +49,7 @@ impl Provider for Mock {
         &[]
     }
 
-    fn offers() -> Vec<Info> {
+    fn infos() -> Vec<Info> {
         vec![offer()]
     }
 

@@ -21,7 +21,7 @@ const QUEUE_SIZE: usize = 1024;
 
 /// Describes the endpoints of a provider, but for their addresses and names, which peers they reach, and how many of each
 /// object are advisable.
-pub fn offer(provider: &str) -> Info {
+pub fn info(provider: &str) -> Info {
     let transfers = Caps::MSG | Caps::TAGGED | Caps::RMA | Caps::ATOMIC | Caps::COLLECTIVE;
     let sends =
         Caps::SEND | Caps::READ | Caps::WRITE | Caps::FENCE | Caps::NAMED_RX_CTX | Caps::TRIGGER;
