@@ -1,9 +1,9 @@
-//! One endpoint's connections under one roof: the [`Link`] that the engine posts to and polls.
+//! All connections of one endpoint: the [`Link`] that the engine posts to and polls.
 //!
 //! - `device`: opening, naming, sleeping.
-//! - `dial`: connections that we make.
-//! - `admit`: connections that others make. `challenge`: those in the name of a peer that has one.
-//! - `unknown_peers`: how many of those there may be.
+//! - `dial`: outgoing connections.
+//! - `admit`: incoming connections. `challenge`: those in the name of a peer that has one.
+//! - `unknown_peers`: bounds on connections of peers that are not in the AV.
 //! - `progress`: polling, and the end of connections.
 //! - `fault`: fault injection.
 //!
@@ -42,50 +42,50 @@ use challenge::Challenge;
 #[derive(Debug)]
 pub struct TcpLink {
     params: &'static Params,
-    /// How packets are marked, if the application wants them to be.
+    /// DSCP value of packets, if the application wants one.
     dscp: Option<u8>,
     local_params: LocalParams,
     listener: Listener,
     enabled: bool,
     poller: Poller,
     timer: Timer,
-    /// What the timer is set to.
+    /// The deadline that the timer is set to.
     timer_at: Option<Instant>,
     peers: Peers,
     pending: PendingConns,
     /// Requests that wait until it is known whether the connections that they would replace are alive.
     challenges: Vec<Challenge>,
-    /// Connections of which this end is closed, with the generations of their lanes; those that began first come first.
+    /// Connections of which this end is closed, with their generations; those that began first come first.
     closing: VecDeque<(PeerId, u32)>,
     /// Peers with a connection in use.
     ready: Vec<PeerId>,
-    /// Peers that we are connecting to, or will again.
+    /// Peers that this side is connecting to, or will again.
     dialing: Vec<PeerId>,
-    /// Peers whose lane failed while no sink was there.
+    /// Peers whose connection failed while there was no sink.
     failed: Vec<PeerId>,
     /// Peers that hold frames back.
     held: Vec<PeerId>,
-    /// What is posted now leaves together or at once.
+    /// Coalescer: whether what is posted now leaves together or at once.
     coalescer: Coalescer,
-    /// Peers whose stalled frame is to be offered again.
+    /// Peers whose stalled frame is to be delivered again.
     resumed: Vec<PeerId>,
-    /// Peers that can take frames again, of which the sink has not heard.
+    /// Peers that can take frames again, not yet reported to the sink.
     owed: Vec<PeerId>,
     connections: Connections,
-    /// How many connections wait for their sockets to take more.
+    /// Number of connections that wait for their sockets to take more.
     blocked: usize,
     events: Vec<Event>,
     ticks: u32,
-    /// Polls since something happened.
+    /// Number of polls since something happened.
     vain: u32,
-    /// The poller must be asked next time.
+    /// Whether the poller must be asked next time.
     visit: bool,
-    /// Somewhere a deadline is still to be set.
+    /// Whether a deadline is still to be set for a connection.
     undated: bool,
-    /// Something was sent since the last audit.
+    /// Whether something was sent since the last audit.
     unconfirmed: bool,
     audit_at: Option<Instant>,
-    /// Since the system has no descriptors left, nobody is let in until then.
+    /// When the listener is polled again, if it is paused because the system has no descriptors left.
     accept_paused_until: Option<Instant>,
     /// The earliest of all deadlines.
     deadline: Option<Instant>,
@@ -152,7 +152,7 @@ impl Link for TcpLink {
                     self.held.push(id);
                 }
                 if peer.wanted {
-                    // It may have made room for what was refused before.
+                    // The poll may have made room for what was refused before.
                     self.owed.push(id);
                 }
                 if conn.blocked() {
@@ -223,7 +223,7 @@ impl TcpLink {
         }
     }
 
-    /// Answers a post to a peer without a connection: makes one.
+    /// Answers a post to a peer without a connection: connects.
     #[cold]
     fn want(&mut self, id: PeerId) -> PostError {
         let Some(peer) = self.peers.get_mut(id) else {
@@ -232,7 +232,7 @@ impl TcpLink {
         if matches!(peer.state, ConnState::Idle) {
             if peer.firewalled {
                 let at = peer.at;
-                let reason = format!("{at} lets nobody connect to it; it has to send first");
+                let reason = format!("{at} takes no connections; it has to send first");
                 peer.reason = Some(reason);
                 return PostError::Down(Errno::FIREWALLADDR);
             }
@@ -244,7 +244,7 @@ impl TcpLink {
         PostError::Again
     }
 
-    /// Makes the poller wait for what a connection waits for.
+    /// Sets the events of a connection that the poller waits for.
     fn watch(&mut self, id: PeerId) {
         let Some(peer) = self.peers.get_mut(id) else {
             return;
@@ -268,7 +268,7 @@ impl TcpLink {
         }
     }
 
-    /// Ends a lane at the next poll, where a sink can be told.
+    /// Ends a connection at the next poll, where it can be reported to a sink.
     #[cold]
     fn fail_later(&mut self, id: PeerId, why: Errno) {
         let Some(peer) = self.peers.get_mut(id) else {
@@ -291,7 +291,7 @@ impl TcpLink {
     }
 }
 
-/// Says why an atomic cannot be sent to a peer (protocol section 5.6).
+/// Returns why an atomic cannot be sent to a peer (protocol section 5.6).
 #[cold]
 fn no_atomics(at: SocketAddr) -> String {
     format!(

@@ -86,9 +86,9 @@ impl Listener {
     /// was one. `None` if that descriptor is lost.
     fn refuse_one(&mut self) -> Option<bool> {
         drop(self.spare.take());
-        let caller = self.socket.accept();
-        let came = caller.is_ok();
-        self.spare = match caller {
+        let waiting = self.socket.accept();
+        let came = waiting.is_ok();
+        self.spare = match waiting {
             Ok((socket, _)) => {
                 let _ = socket.send(&encode(CmKind::Refusal, &[]));
                 socket.shut_writing();

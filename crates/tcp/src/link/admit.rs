@@ -1,4 +1,5 @@
-//! Connections that others make (docs/protocol/tcp.md sections 1.5, 3.5 and 3.7). Set-up path.
+//! Incoming connections: the listener accepts them and reads their requests (docs/protocol/tcp.md sections 1.5, 3.5 and
+//! 3.7). Set-up path.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,17 +15,17 @@ use crate::listen::{CmEvent, PendingConn};
 use crate::peer::ConnState;
 use crate::sys::{Interest, Socket};
 
-/// How many are let in during one poll.
+/// Most connections that one poll accepts.
 const PER_POLL: usize = 32;
 
-/// How long nobody is let in when the system has no descriptors left.
+/// How long the listener pauses when the system has no descriptors left (EMFILE back-off).
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 
-/// How many turns of reading a connection gets that another replaces; one ends with each read into a large body.
+/// Turns of reading that a connection gets which another replaces; one ends with each read into a large body.
 const LAST_TURNS: usize = 8;
 
 impl TcpLink {
-    /// Lets those in who wait at the door, and listens to what they say.
+    /// Accepts the connections that wait, and reads their requests.
     pub(super) fn accept_pending(&mut self, sink: &mut impl Sink) {
         for _ in 0..PER_POLL {
             match self.listener.socket().accept() {
@@ -37,7 +38,7 @@ impl TcpLink {
         }
     }
 
-    /// There are no descriptors left.
+    /// Refuses waiting connections when there are no descriptors left (EMFILE); pauses the listener if it cannot.
     fn refuse_waiting(&mut self) {
         let (refused, goes_on) = self.listener.refuse_waiting();
         self.connections.rejected += refused as u64;
@@ -60,11 +61,11 @@ impl TcpLink {
         }
         self.expect(Some(deadline));
         // The request usually arrived together with the connection.
-        self.hear_visitor(serial, sink);
+        self.read_pending(serial, sink);
     }
 
-    /// Stops to let anybody in until the system may have descriptors again; otherwise the listener would stay
-    /// readable and keep a sleeping caller awake.
+    /// Stops accepting until the system may have descriptors again (EMFILE back-off); otherwise the listener would stay
+    /// readable and keep a sleeping thread awake.
     fn pause_accept(&mut self) {
         let until = self.now.after(ACCEPT_BACKOFF);
         self.accept_paused_until = Some(until);
@@ -79,12 +80,12 @@ impl TcpLink {
             Interest::default()
         };
         let fd = self.listener.socket().fd();
-        // It can fail only for want of memory; the listener is asked again at the next visit.
+        // It can fail only for want of memory; it is tried again at the next visit.
         let _ = self.poller.change(fd, Key::Listener.pack(), interest);
     }
 
-    /// Reads what a visitor says, and acts on it when it is complete.
-    pub(super) fn hear_visitor(&mut self, serial: u32, sink: &mut impl Sink) {
+    /// Reads what has arrived on a pending connection, and acts on it when it is complete.
+    pub(super) fn read_pending(&mut self, serial: u32, sink: &mut impl Sink) {
         let Some(pending) = self.pending.get(serial) else {
             return;
         };
@@ -106,7 +107,7 @@ impl TcpLink {
             }
             CmEvent::Malformed(why) => self.log_pending(&pending, &why.to_string()),
             CmEvent::Closed { within: true } => self.log_pending(&pending, "it broke off"),
-            // Whoever leaves without a word has asked for nothing.
+            // A connection that is closed without a byte has asked for nothing.
             CmEvent::Nothing | CmEvent::Whole | CmEvent::Closed { within: false } => {}
         }
     }
@@ -125,7 +126,7 @@ impl TcpLink {
         }
     }
 
-    /// Does with a request what the state of its peer asks for. Its socket is `watched` or not.
+    /// Answers a request by the state of its peer. Its socket is `watched` or not.
     pub(super) fn decide(
         &mut self,
         id: PeerId,
@@ -156,12 +157,12 @@ impl TcpLink {
     pub(super) fn refuse(&mut self, pending: &PendingConn, message: &Message) {
         self.connections.rejected += 1;
         let cm_message = self.local_params.refuse(&message.greeting);
-        // A peer that cannot be told sees the end of the connection.
+        // A peer that cannot take the answer sees the end of the connection.
         let _ = pending.socket.send(cm_message.bytes());
         pending.socket.shut_writing();
     }
 
-    /// Accepts a request in place of the connection that there is.
+    /// Accepts a request in place of the connection in use.
     pub(super) fn replace(
         &mut self,
         id: PeerId,
@@ -185,7 +186,7 @@ impl TcpLink {
         }
     }
 
-    /// Accepts a request; an attempt of ours, or the remains of one, goes.
+    /// Accepts a request; an attempt of ours, or the remains of one, is dropped.
     fn respond(
         &mut self,
         id: PeerId,
@@ -212,7 +213,7 @@ impl TcpLink {
         self.establish(id, pending.socket, negotiated, watched, sink);
     }
 
-    /// Returns the address by which a peer knows this endpoint (protocol section 3.5).
+    /// Returns the address by which a peer reaches this endpoint (protocol section 3.5).
     fn local_to(&self, socket: &Socket) -> SocketAddr {
         let mut local = *self.listener.name();
         if local.ip().is_unspecified()
@@ -224,14 +225,14 @@ impl TcpLink {
     }
 }
 
-/// Where the peer listens in whose name a request comes.
+/// Returns where the peer listens in whose name a request comes.
 fn claimed(pending: &PendingConn, message: &Message) -> SocketAddr {
     let mut remote = pending.from;
     remote.set_port(message.greeting.port);
     remote
 }
 
-/// The connection broke before it was accepted; the next one may be good (accept(2)).
+/// Returns whether the connection broke before it was accepted; the next one may be good (accept(2)).
 pub(crate) fn gone_already(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),

@@ -14,25 +14,25 @@ use crate::listen::PendingConn;
 use crate::peer::ConnState;
 use crate::sys::Socket;
 
-/// How many requests may wait at once. Peers of large jobs are not started again all at once; whose request finds no room
+/// Most requests that wait at once. Peers of large jobs are not started again all at once; a request that finds no room
 /// is refused, and comes again.
 const CHALLENGES_MAX: usize = 64;
 
-/// How often it is looked whether the old connection has answered. An answer takes as long as a packet there and back.
+/// Time between two looks whether the old connection has answered. An answer takes as long as a packet there and back.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How long the host of the old connection may take to answer. The request has just come from there, so that it is up; this
-/// bounds what packets lost on the way cost.
+/// How long the host of the old connection may take to answer. The request has just come from there, so that it is up;
+/// this bounds what packets lost on the way cost.
 const PATIENCE: Duration = Duration::from_secs(7);
 
-/// How often the kernel asks meanwhile, a second apart.
+/// Probes that the kernel sends meanwhile, a second apart.
 const PROBES: i32 = 5;
 
 /// A request that waits.
 #[derive(Debug)]
 pub(super) struct Challenge {
     id: PeerId,
-    /// Of the old connection.
+    /// Generation of the old connection.
     generation: u32,
     pending: PendingConn,
     message: Message,
@@ -58,7 +58,7 @@ enum Finding {
 }
 
 impl TcpLink {
-    /// Has the kernel ask the host of the connection that a request would replace.
+    /// Probes the host of the connection that a request would replace (keepalive).
     pub(super) fn challenge(&mut self, id: PeerId, pending: PendingConn, message: &Message) {
         let waits = |other: &Challenge| other.is_about(id);
         let room = self.challenges.len() < CHALLENGES_MAX && !self.challenges.iter().any(waits);

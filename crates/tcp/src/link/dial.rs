@@ -1,4 +1,4 @@
-//! Connections that we make (docs/protocol/tcp.md sections 1.2 to 1.4 and 3.6). Set-up path.
+//! Outgoing connections (docs/protocol/tcp.md sections 1.2 to 1.4 and 3.6). Set-up path.
 
 use std::io;
 use std::net::SocketAddr;
@@ -74,13 +74,13 @@ impl TcpLink {
     pub(super) fn prepare(&self, socket: &Socket) -> io::Result<()> {
         prepare(self.params, socket)?;
         if let Some(dscp) = self.dscp {
-            // A wish: what the network makes of it is up to the network.
+            // Optional: what the network makes of it is up to the network.
             let _ = socket.mark(dscp, self.listener.name().is_ipv4());
         }
         Ok(())
     }
 
-    /// Goes on with an attempt after an event.
+    /// Continues an attempt after an event.
     pub(super) fn dial_on(&mut self, id: PeerId, sink: &mut impl Sink) {
         let Some(peer) = self.peers.get_mut(id) else {
             return;
@@ -115,10 +115,10 @@ impl TcpLink {
         let key = Key::Peer(id, peer.generation).pack();
         let fd = dial.socket.fd();
         dial.reader = Some(CmReader::new());
-        // The host has answered. The endpoint does so when its process looks at the network, which may be in a while.
+        // The host has answered. The endpoint answers when its process polls, which may be in a while.
         dial.pause.deadline = None;
         self.undated = true;
-        // Without the bound the kernel alone says when a host counts as gone.
+        // Without the bound the kernel alone decides when a host counts as gone.
         let _ = dial.socket.answered_within(self.params.user_timeout);
         let sent = dial.socket.send(cm_message.bytes());
         let result = match sent {
@@ -243,7 +243,7 @@ pub(crate) fn prepare(params: &Params, socket: &Socket) -> io::Result<()> {
     Ok(())
 }
 
-/// What a person may look for.
+/// Returns the hint that a person may look for.
 pub(crate) fn advice(why: Errno) -> &'static str {
     match why {
         Errno::CONNREFUSED => "no endpoint listens there (any more)",

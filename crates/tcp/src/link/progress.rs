@@ -12,14 +12,15 @@ use crate::peer::{ConnState, Pause, UNKNOWN};
 use crate::rx::{self, Fault, Progress};
 use crate::sys::{self, Event};
 
-/// Up to so many connections are read without asking the poller: an empty read costs about as much as that.
+/// Connections up to which all are read without asking the poller: an empty read costs about as much as that.
 const DIRECT_MAX: usize = 2;
 
-/// After so many polls in vain only the poller is asked, until it tells of something: it costs half of an empty read. A program
-/// that talks by other means, and looks here by the way, pays for every look; one that waits for an answer has it by then.
+/// Empty polls after which only the poller is asked, until it reports something: it costs half of an empty read. A
+/// program that talks by other means, and polls here by the way, pays for every look; one that waits for an answer has
+/// it by then.
 const VAIN_MAX: u32 = 256;
 
-/// Every so many polls the poller is asked all the same.
+/// Polls after which the poller is asked all the same.
 const VISIT_EVERY: u32 = 32;
 
 impl TcpLink {
@@ -35,7 +36,7 @@ impl TcpLink {
             let mut at = 0;
             while let Some(&id) = self.ready.get(at) {
                 events += self.read(id, false, sink);
-                // Whoever was taken out has left another in its place.
+                // Another connection has taken the place of one that was removed.
                 at += usize::from(self.ready.get(at) == Some(&id));
             }
         }
@@ -65,8 +66,8 @@ impl TcpLink {
     }
 
     /// Reads a connection; returns how many events there were. Where large messages are expected, only what the poller
-    /// `told` of is read: a vain read holds the socket while the kernel fills it, and what one call saves is nothing
-    /// beside the copying.
+    /// reported (`told`) is read: an empty read holds the socket while the kernel fills it, and what one call saves is
+    /// nothing beside the copying.
     #[inline]
     pub(super) fn read(&mut self, id: PeerId, told: bool, sink: &mut impl Sink) -> usize {
         let Some(peer) = self.peers.get_mut(id) else {
@@ -89,7 +90,7 @@ impl TcpLink {
         self.conclude(id, progress, sink)
     }
 
-    /// Does what a turn of reading asks for beyond itself.
+    /// Carries out what a turn of reading requires beyond itself.
     #[cold]
     fn conclude(&mut self, id: PeerId, progress: Progress, sink: &mut impl Sink) -> usize {
         if let Err(fault) = &progress.end {
@@ -107,7 +108,7 @@ impl TcpLink {
         progress.events
     }
 
-    /// Does what was left over since the last poll.
+    /// Finishes what was left over since the last poll.
     fn catch_up(&mut self, sink: &mut impl Sink) -> usize {
         let mut events = 0;
         self.send_held();
@@ -133,7 +134,7 @@ impl TcpLink {
         self.conclude(id, progress, sink)
     }
 
-    /// Asks the poller what has happened.
+    /// Handles the poller's events.
     fn visit(&mut self, direct: bool, sink: &mut impl Sink) -> usize {
         self.visit = false;
         let mut list = std::mem::take(&mut self.events);
@@ -158,7 +159,7 @@ impl TcpLink {
                 0
             }
             Key::PendingConn(serial) => {
-                self.hear_visitor(serial, sink);
+                self.read_pending(serial, sink);
                 1
             }
             Key::Peer(id, generation) => {
@@ -166,7 +167,7 @@ impl TcpLink {
                     return 0;
                 };
                 if peer.generation != generation {
-                    // Of a connection that ended while the list was worked through.
+                    // The event is of a connection that ended while the list was worked through.
                     return 0;
                 }
                 match peer.state {
@@ -214,7 +215,7 @@ impl TcpLink {
         events
     }
 
-    /// The peer has closed its end of a stalled connection.
+    /// Notes that the peer has closed its end of a stalled connection.
     #[cold]
     fn ended(&mut self, id: PeerId, sink: &mut impl Sink) -> usize {
         let Some(peer) = self.peers.get_mut(id) else {
@@ -230,7 +231,7 @@ impl TcpLink {
         1
     }
 
-    /// Goes on sending.
+    /// Resumes sending where the socket was full.
     fn write(&mut self, id: PeerId, sink: &mut impl Sink) -> usize {
         let Some(peer) = self.peers.get_mut(id) else {
             return 0;
@@ -253,7 +254,7 @@ impl TcpLink {
         }
     }
 
-    /// Tells the sink which peers can take frames again.
+    /// Reports to the sink the peers that can take frames again.
     fn pay(&mut self, sink: &mut impl Sink) -> usize {
         let mut events = 0;
         while let Some(id) = self.owed.pop() {
@@ -269,7 +270,7 @@ impl TcpLink {
         events
     }
 
-    /// Gives what was begun since the last poll its deadlines.
+    /// Sets the deadlines of what was begun since the last poll.
     fn set_dates(&mut self) {
         if std::mem::take(&mut self.undated) {
             let reached = self.now.after(self.params.connect_timeout);
@@ -298,7 +299,7 @@ impl TcpLink {
         }
     }
 
-    /// Takes note of a deadline.
+    /// Records a deadline.
     pub(super) fn expect(&mut self, at: Option<Instant>) {
         let at = at.filter(|&at| at != Instant::END);
         self.deadline = [self.deadline, at].into_iter().flatten().min();
@@ -310,7 +311,7 @@ impl TcpLink {
         let now = self.now;
         let mut events = 0;
         while let Some(pending) = self.pending.expired(now) {
-            self.log(&format!("{}: connected but said nothing", pending.from));
+            self.log(&format!("{}: connected but sent nothing", pending.from));
         }
         if self.accept_paused_until.is_some_and(|until| until <= now) {
             self.accept_paused_until = None;
@@ -406,7 +407,7 @@ impl TcpLink {
         self.end_failed(id, sink);
     }
 
-    /// Tells the sink of a lane that failed.
+    /// Reports a failed connection to the sink.
     pub(super) fn end_failed(&mut self, id: PeerId, sink: &mut impl Sink) {
         let Some(peer) = self.peers.get_mut(id) else {
             return;
@@ -429,14 +430,14 @@ impl TcpLink {
         }
     }
 
-    /// Tells people what happened.
+    /// Writes to the log what happened.
     pub(super) fn log(&self, what: &str) {
         log::warn!("tcp", EpCtrl, "{what}");
     }
 }
 
 impl ConnState {
-    /// Returns the dates of an attempt.
+    /// Returns the deadlines of an attempt.
     fn pause(&mut self) -> Option<&mut Pause> {
         match self {
             Self::Dialing(dial) => Some(&mut dial.pause),

@@ -1,4 +1,4 @@
-//! Links over loopback: two or three endpoints in one thread, polled in turn. Time is what the tests say it is.
+//! Links over loopback: two or three endpoints in one thread, polled in turn. The tests set the time.
 
 mod endings;
 mod faults;
@@ -25,15 +25,15 @@ pub(crate) const WATCHDOG: Duration = Duration::from_secs(30);
 const V4: &str = "127.0.0.1:0";
 const V6: &str = "[::1]:0";
 
-/// The address of a listener whose host answers no more callers, with what makes it so.
+/// Returns the address of a listener whose backlog is full, with the connections that fill it.
 pub(crate) fn full_listener() -> (SocketAddr, (Socket, Vec<TcpStream>)) {
     let at = V4.parse().expect("an address");
     let socket = Socket::open(&at).expect("a socket");
     socket.bind(&at).expect("a port");
     socket.listen(0).expect("a port");
     let at = socket.local().expect("an address");
-    let callers = vec![TcpStream::connect(at).expect("room for one")];
-    (at, (socket, callers))
+    let filling = vec![TcpStream::connect(at).expect("room for one")];
+    (at, (socket, filling))
 }
 
 /// An endpoint: a link with a sink that keeps everything.
@@ -54,11 +54,11 @@ pub(crate) struct Recorder {
     unplaced: usize,
     pub(crate) writable: Vec<PeerId>,
     pub(crate) down: Vec<(PeerId, Errno)>,
-    /// Answers with a stall as long as it is set.
+    /// Whether it answers with a stall.
     pub(crate) full: bool,
-    /// Answers with a refusal.
+    /// Whether it answers with a refusal.
     hostile: bool,
-    /// Gives bodies no more room than this.
+    /// Most room that it gives to a body.
     room: Option<usize>,
 }
 
@@ -156,7 +156,7 @@ impl Node {
         self.link.peer(&address).expect("of the same kind")
     }
 
-    /// As the engine does it.
+    /// Polls and flushes, as the engine does.
     fn poll(&mut self) -> usize {
         let events = self.link.poll(self.now, &mut self.sink);
         self.link.flush();

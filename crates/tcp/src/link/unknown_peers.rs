@@ -1,8 +1,9 @@
-//! Connections of peers that the application does not know are bounded (docs/adr/0034). Set-up path.
+//! Bounds on connections of peers that the application does not know (docs/adr/0034). Set-up path.
 //!
-//! It knows a peer that it has named to this endpoint, or that is in its address vector. Any other is here because it chose to
-//! be, and may be untrusted; or it sends before it is known, which MPI libraries do. So such connections are many, and where they
-//! are too many, those go that nothing is about, and come again when there is something to send.
+//! The application knows a peer that it has named to this endpoint, or that is in its address vector. Any other is here
+//! because it chose to be, and may be untrusted; or it sends before it is known, which MPI libraries do. So such
+//! connections are many, and where they are too many, idle ones are closed, and opened again when there is something to
+//! send.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -17,8 +18,8 @@ use super::TcpLink;
 use crate::conn::Conn;
 use crate::peer::ConnState;
 
-/// How many connections of peers that the application does not know an endpoint has at most. Each costs a descriptor, 24 KiB
-/// here for what is read ahead, and what the kernel holds for it.
+/// Most connections of peers that the application does not know. Each costs a descriptor, 24 KiB here for what is read
+/// ahead, and what the kernel holds for it.
 const UNKNOWN_MAX: usize = 4096;
 
 /// The share of the process's descriptors that they may have: the rest is left to peers that are known, and to the application.
@@ -33,7 +34,7 @@ const CLOSING: usize = 4;
 /// Why connections are closed here.
 const WHY: &str = "closed to make room for others";
 
-/// A connection that may go.
+/// A connection that may be closed.
 struct Candidate {
     id: PeerId,
     /// How long nothing was sent or received.
@@ -44,26 +45,26 @@ struct Candidate {
 /// What would be lost with a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stand {
-    /// Nothing.
+    /// Nothing would be lost.
     Free,
-    /// What the peer that has closed it left behind.
+    /// Data that the peer has left behind, which has closed the connection.
     Left,
-    /// Something under way.
+    /// An operation that is under way.
     Busy,
 }
 
-/// How many connections of peers that are not known there may be, if the environment does not say.
+/// Returns the bound on connections of unknown peers if the environment does not set one.
 fn default_limit() -> usize {
     (descriptors::limit() / SHARE).clamp(BATCH, UNKNOWN_MAX)
 }
 
 impl TcpLink {
-    /// How many connections of peers that are not known there may be.
+    /// Returns the bound on connections of unknown peers.
     fn limit(&self) -> usize {
         self.params.max_unknown.unwrap_or_else(default_limit)
     }
 
-    /// Makes sure that a peer may have one more connection; false if all others are busy.
+    /// Makes sure that a peer may have one more connection; false if all others are in use.
     pub(super) fn has_place(&mut self, id: PeerId, sink: &mut impl Sink) -> bool {
         if self.is_known(id, sink) {
             return true;
@@ -72,7 +73,7 @@ impl TcpLink {
         if self.ready.len() < limit || self.unknown().len() < limit {
             return true;
         }
-        // The application may have come to know some of them.
+        // The application may have named some of them since.
         for other in self.unknown() {
             self.is_known(other, sink);
         }
@@ -82,7 +83,7 @@ impl TcpLink {
         self.make_room(limit, sink) > 0
     }
 
-    /// The system has no descriptors left: closes what may go at once. Returns how many connections it were.
+    /// Closes what may go at once, when the system has no descriptors left. Returns how many connections were closed.
     pub(super) fn give_up_some(&mut self, sink: &mut impl Sink) -> usize {
         let limit = self.unknown().len().clamp(BATCH, self.limit().max(BATCH));
         for other in self.unknown() {
@@ -92,7 +93,7 @@ impl TcpLink {
         self.close_closing(0, sink)
     }
 
-    /// Closes a share of the connections of peers that are not known; returns how many.
+    /// Closes a share of the connections of unknown peers; returns how many.
     fn make_room(&mut self, limit: usize, sink: &mut impl Sink) -> usize {
         let batch = (limit / BATCH).max(1);
         let mut candidates = self.candidates(sink);
@@ -127,7 +128,7 @@ impl TcpLink {
         self.peers.number(at)
     }
 
-    /// Frees the numbers of peers that are gone, whom the application does not know and nothing is about.
+    /// Frees the numbers of peers that are gone, that the application does not know and no operation is about.
     fn sweep(&mut self, sink: &mut impl Sink) {
         let involved = involved(sink);
         let mut departed = self.peers.departed(self.ticks);
@@ -174,7 +175,7 @@ impl TcpLink {
         self.ready.iter().copied().filter(is_unknown).collect()
     }
 
-    /// Tells whether the application knows a peer, and remembers that it does.
+    /// Returns whether the application knows a peer, and records it if so.
     fn is_known(&mut self, id: PeerId, sink: &impl Sink) -> bool {
         let Some(peer) = self.peers.get_mut(id) else {
             return false;
@@ -183,7 +184,8 @@ impl TcpLink {
         peer.named
     }
 
-    /// Sends nothing more over a connection and waits for the peer to close it as well: what it sends until then arrives.
+    /// Closes the sending direction of a connection and waits for the peer to close its own: what it sends until then
+    /// arrives.
     fn begin_to_close(&mut self, id: PeerId) {
         let Some(peer) = self.peers.get_mut(id) else {
             return;
@@ -194,7 +196,7 @@ impl TcpLink {
         }
     }
 
-    /// Ends all but so many of the connections that are closing, those that began first; returns how many.
+    /// Ends the oldest of the connections that are closing, down to the number that may be; returns how many.
     fn close_closing(&mut self, but: usize, sink: &mut impl Sink) -> usize {
         let mut closed = 0;
         self.closing.retain(|(id, generation)| {
@@ -212,7 +214,7 @@ impl TcpLink {
     }
 }
 
-/// Returns the peers that anything is about.
+/// Returns the peers that an operation is about.
 fn involved(sink: &impl Sink) -> HashSet<PeerId> {
     let mut involved = HashSet::new();
     sink.involved(&mut |peer| {
@@ -222,7 +224,7 @@ fn involved(sink: &impl Sink) -> HashSet<PeerId> {
 }
 
 impl Conn {
-    /// Tells whether the peer has closed its end, whatever is still to be read.
+    /// Returns whether the peer has closed its end, whatever is still to be read.
     fn has_ended(&self) -> bool {
         self.socket.is_closed_by_peer()
     }

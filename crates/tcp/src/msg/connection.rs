@@ -43,36 +43,36 @@ pub struct TcpConnection {
     peer: Option<Address>,
     pub(super) poller: Poller,
     timer: Timer,
-    /// What the timer is set to.
+    /// The deadline that the timer is set to.
     timer_at: Option<Instant>,
     pub(super) limits: Limits,
-    /// What is posted now leaves together or at once.
+    /// Coalescer: whether what is posted now leaves together or at once.
     pub(super) coalescer: Coalescer,
-    /// A post was answered with "again".
+    /// Whether a post was answered with "again".
     pub(super) wanted: bool,
-    /// The stalled frame is to be offered again.
+    /// Whether the stalled frame is to be delivered again.
     pub(super) resumed: bool,
-    /// The connection is over, of which the sink has not heard.
+    /// The connection that has ended and its error, not yet reported to the sink.
     pub(super) failed: Option<(Option<Box<Conn>>, Errno)>,
     events: VecDeque<ConnectionEvent>,
-    /// The attempt has no deadline yet.
+    /// Whether the attempt has no deadline yet.
     pub(super) undated: bool,
-    /// When the attempt is given up, or deliveries are looked after.
+    /// When the attempt is given up, or deliveries are checked.
     pub(super) deadline: Option<Instant>,
     reason: Option<String>,
     now: Instant,
-    /// How packets are marked.
+    /// DSCP value of packets.
     dscp: Option<u8>,
 }
 
-/// How far it is.
+/// State of the connection.
 #[derive(Debug)]
 pub(super) enum PeerState {
     /// It has an address.
     Fresh(Socket),
     /// The peer has asked for it.
     Invited(Socket, ByteOrder),
-    /// We connect, or have sent our request.
+    /// This side connects, or has sent its request.
     Dialing(Dial),
     /// It is in use.
     Ready(Box<Conn>),
@@ -90,13 +90,13 @@ pub(super) struct Dial {
 }
 
 impl TcpConnection {
-    /// A device that can connect from a socket's address.
+    /// Returns a device that can connect from a socket's address.
     pub(crate) fn at(socket: Socket) -> Result<Self, Errno> {
         let name = socket.local().map_err(|error| sys::errno_of(&error))?;
         Self::new(PeerState::Fresh(socket), name, None)
     }
 
-    /// A device that can accept a request.
+    /// Returns a device that can accept a request.
     pub(crate) fn invited(caller: ConnRequest) -> Result<Self, Errno> {
         let peer = Address::Inet(caller.from);
         let peer_state = PeerState::Invited(caller.socket, caller.order);
@@ -132,7 +132,7 @@ impl TcpConnection {
         })
     }
 
-    /// Gives it the traffic class of an endpoint.
+    /// Sets the traffic class of an endpoint.
     pub(crate) fn in_class_of(mut self, info: &Info) -> Self {
         self.dscp = traffic::dscp(info);
         self
@@ -140,12 +140,12 @@ impl TcpConnection {
 
     fn mark(&self, socket: &Socket) {
         if let Some(dscp) = self.dscp {
-            // A wish: what the network makes of it is up to the network.
+            // Optional: what the network makes of it is up to the network.
             let _ = socket.mark(dscp, self.name.is_ipv4());
         }
     }
 
-    /// Goes on with an attempt, if something has happened to its socket.
+    /// Continues an attempt, if something has happened to its socket.
     pub(super) fn dial_on(&mut self) -> usize {
         let mut happened = Vec::new();
         self.poller.visit(&mut happened);
@@ -179,9 +179,9 @@ impl TcpConnection {
             return Ok(());
         };
         dial.reader = Some(CmReader::new());
-        // The host has answered. Whoever listens there accepts when it likes.
+        // The host has answered. The application that listens there accepts when it likes.
         self.undated = true;
-        // Without the bound the kernel alone says when a host counts as gone.
+        // Without the bound the kernel alone decides when a host counts as gone.
         let _ = dial.socket.answered_within(self.params.user_timeout);
         send_whole(&dial.socket, &dial.cm_message)?;
         self.poller.change(dial.socket.fd(), SOCKET, Interest::READ)
@@ -239,7 +239,7 @@ impl TcpConnection {
             .map_or_else(String::new, Address::to_string);
         let (from, cause) = (self.name.ip(), why.text().to_lowercase());
         let advice = match why {
-            Errno::CONNREFUSED => "nobody listens there, or the listener rejected it",
+            Errno::CONNREFUSED => "no socket listens there, or the listener rejected it",
             why => advice(why),
         };
         let reason = format!("connect to {peer} from {from}: {cause}; {advice}");
@@ -252,7 +252,7 @@ impl TcpConnection {
         self.events.push_back(ConnectionEvent::Failed(why, data));
     }
 
-    /// Ends the connection in use; the sink hears of it at the next poll.
+    /// Ends the connection in use; the next poll reports it to the sink.
     pub(super) fn end(&mut self, why: Errno, reason: &str) {
         if let PeerState::Ready(conn) = std::mem::replace(&mut self.peer_state, PeerState::Over) {
             if let Some(peer) = &self.peer {
@@ -274,7 +274,7 @@ impl TcpConnection {
         };
         self.undated = false;
         self.deadline = limit.map(|limit| now.after(limit));
-        // Nobody may look before it has passed.
+        // It may be that no thread polls before it has passed.
         self.set_timer(now);
     }
 
@@ -286,13 +286,13 @@ impl TcpConnection {
         }
     }
 
-    /// Wakes whoever sleeps on another thread.
+    /// Wakes a thread that sleeps on this endpoint.
     pub(super) fn wake(&mut self) {
         self.deadline = Some(self.now);
         self.set_timer(self.now);
     }
 
-    /// The deadline has passed, and with it what the timer had to say.
+    /// Handles the deadline, and the event of the timer.
     pub(super) fn clear_date(&mut self) {
         self.deadline = None;
         self.timer_at = None;

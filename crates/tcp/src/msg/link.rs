@@ -151,7 +151,7 @@ impl TcpConnection {
         PostError::Down(Errno::NOTCONN)
     }
 
-    /// Offers the stalled frame again.
+    /// Delivers the stalled frame again.
     #[cold]
     fn retry(&mut self, sink: &mut impl Sink) -> usize {
         self.resumed = false;
@@ -163,7 +163,7 @@ impl TcpConnection {
         progress.events
     }
 
-    /// Does what a turn of reading asks for beyond itself.
+    /// Carries out what a turn of reading requires beyond itself.
     #[cold]
     fn conclude(&mut self, progress: &Progress) {
         if let Err(fault) = &progress.end {
@@ -173,7 +173,7 @@ impl TcpConnection {
         self.watch();
     }
 
-    /// Acts on what a look at a stalled connection found; returns how many events that were.
+    /// Handles the result of a look at a stalled connection; returns how many events that were.
     #[cold]
     fn note_end(&mut self, found: Result<(), Fault>) -> usize {
         match found {
@@ -200,7 +200,7 @@ impl TcpConnection {
         self.end(rx::errno_of(fault), &why);
     }
 
-    /// Goes on sending where the socket was full.
+    /// Resumes sending where the socket was full.
     #[inline]
     fn write(&mut self, sink: &mut impl Sink) -> usize {
         let PeerState::Ready(conn) = &mut self.peer_state else {
@@ -228,7 +228,7 @@ impl TcpConnection {
         events
     }
 
-    /// Makes the poller wait for what the connection waits for.
+    /// Sets the events that the poller waits for.
     fn watch(&mut self) {
         let PeerState::Ready(conn) = &mut self.peer_state else {
             return;
@@ -243,7 +243,7 @@ impl TcpConnection {
         }
     }
 
-    /// Sets a date to see whether what was sent is answered.
+    /// Sets the time at which to check whether what was sent is answered.
     #[inline]
     fn look_after_deliveries(&mut self, now: Instant) {
         let timeout = self.params.user_timeout;

@@ -1,4 +1,4 @@
-//! Where requests for connections come in. Set-up path.
+//! The listener of connected endpoints, which takes requests for connections. Set-up path.
 
 use std::collections::VecDeque;
 use std::io;
@@ -23,13 +23,13 @@ use crate::listen::{CmEvent, Listener, PendingConn, PendingConns, read_message};
 use crate::params::Params;
 use crate::sys::{self, Event, Interest, Poller, Socket};
 
-/// How many are let in during one poll.
+/// Most connections that one poll accepts.
 const PER_POLL: usize = 32;
 
-/// How long nobody is let in when the system has no descriptors left.
+/// How long the listener pauses when the system has no descriptors left (EMFILE back-off).
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 
-/// The poller's keys: those of visitors follow.
+/// The poller's keys: those of pending connections follow.
 const LISTENER: u64 = 0;
 const TIMER: u64 = 1;
 const PENDING: u64 = 2;
@@ -40,21 +40,21 @@ pub struct TcpListener {
     params: &'static Params,
     listener: Listener,
     listening: bool,
-    /// Somebody may be let in.
+    /// Whether the poller watches the listener.
     open: bool,
     poller: Poller,
     timer: Timer,
-    /// Those who have not asked for anything yet; they take no room of those who have.
+    /// Connections that have not sent a request yet; they take no room of requests.
     pending: PendingConns,
-    /// Those who asked when there was no room.
+    /// Requests that came when there was no room.
     queue: VecDeque<Incoming<ConnRequest>>,
-    /// Since the system has no descriptors left, nobody is let in until then.
+    /// When the listener is polled again, if it is paused because the system has no descriptors left.
     accept_paused_until: Option<Instant>,
     events: Vec<Event>,
     now: Instant,
 }
 
-/// Somebody who has asked for a connection.
+/// A request for a connection, which the application has not answered.
 #[derive(Debug)]
 pub struct ConnRequest {
     pub(super) socket: Socket,
@@ -73,7 +73,7 @@ impl TcpListener {
         }
     }
 
-    /// Lets those in who wait at the door, until there are more requests than room.
+    /// Accepts the connections that wait, until there are more requests than room.
     fn accept_pending(&mut self, room: usize) {
         for _ in 0..PER_POLL {
             if self.queue.len() >= room {
@@ -88,8 +88,8 @@ impl TcpListener {
         }
     }
 
-    /// There are no descriptors left. Where there is not even one to refuse callers with, the listener would stay readable and keep
-    /// a sleeping caller awake.
+    /// Refuses connections when there are no descriptors left. Where there is not even one to refuse them with, the
+    /// listener would stay readable and keep a sleeping thread awake.
     fn refuse_waiting(&mut self) {
         let (_, goes_on) = self.listener.refuse_waiting();
         if !goes_on {
@@ -98,7 +98,7 @@ impl TcpListener {
         }
     }
 
-    /// Returns how many are inside and have not asked for anything.
+    /// Returns the number of pending connections.
     #[cfg(test)]
     pub(super) fn pending(&self) -> usize {
         self.pending.len()
@@ -115,7 +115,7 @@ impl TcpListener {
             Interest::default()
         };
         let fd = self.listener.socket().fd();
-        // It can fail only for want of memory; then the door stays as it is.
+        // It can fail only for want of memory; then the listener stays as it is.
         let _ = self.poller.change(fd, LISTENER, interest);
     }
 
@@ -135,7 +135,7 @@ impl TcpListener {
         self.read_pending(serial);
     }
 
-    /// Reads what a visitor says, and queues it when it is complete.
+    /// Reads what has arrived on a pending connection, and queues its request when it is complete.
     fn read_pending(&mut self, serial: u32) {
         let Some(pending) = self.pending.get(serial) else {
             return;
@@ -158,14 +158,14 @@ impl TcpListener {
             }
             (CmEvent::Malformed(why), _) => say(&pending, &why.to_string()),
             (CmEvent::Closed { within: true }, _) => say(&pending, "it broke off"),
-            // Whoever leaves without a word has asked for nothing.
+            // A connection that is closed without a byte has asked for nothing.
             _ => {}
         }
     }
 
     fn pass_on(&self, pending: PendingConn, order: ByteOrder) -> Option<Incoming<ConnRequest>> {
         let local = pending.socket.local().ok()?;
-        // From here on it is watched by whoever answers.
+        // From here on the endpoint that accepts it watches it.
         self.poller.remove(pending.socket.fd()).ok()?;
         Some(Incoming {
             local: Address::Inet(local),
@@ -182,7 +182,7 @@ impl TcpListener {
 
     fn expire(&mut self) {
         while let Some(pending) = self.pending.expired(self.now) {
-            say(&pending, "it said nothing");
+            say(&pending, "it sent nothing");
         }
         if self
             .accept_paused_until
@@ -269,7 +269,7 @@ impl connection::Listener for TcpListener {
     ) -> usize {
         self.now = now;
         self.expire();
-        // Whoever is not let in waits in the operating system.
+        // Connections that are not accepted wait in the kernel's backlog.
         self.watch_listener(room > self.queue.len() && self.accept_paused_until.is_none());
         let mut list = std::mem::take(&mut self.events);
         self.poller.visit(&mut list);
@@ -282,11 +282,11 @@ impl connection::Listener for TcpListener {
         }
         let passed = room.min(self.queue.len());
         requests.extend(self.queue.drain(..passed));
-        // A door that nobody goes through would keep a sleeping caller awake.
+        // A listener whose connections are not accepted would keep a sleeping thread awake.
         self.watch_listener(passed < room && self.accept_paused_until.is_none());
         let events = list.len();
         self.events = list;
-        // Nobody may look before the next deadline has passed.
+        // It may be that no thread polls before the next deadline has passed.
         if let Some(deadline) = self.deadline() {
             self.timer.set(Some(deadline.since(now) + CLOCK_SLACK));
         }
@@ -302,7 +302,7 @@ impl connection::Listener for TcpListener {
     }
 
     fn reject(caller: ConnRequest, data: &[u8]) {
-        // A peer that cannot be told sees the end of the connection.
+        // A peer that cannot take the answer sees the end of the connection.
         let _ = send_whole(&caller.socket, &encode(CmKind::Refusal, data));
         caller.socket.shut_writing();
     }

@@ -1,4 +1,4 @@
-//! Connections over loopback: a listener and two ends in one thread, polled in turn. Time is what the tests say it is.
+//! Connections over loopback: a listener and two ends in one thread, polled in turn. The tests set the time.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener as StdListener, TcpStream};
@@ -182,10 +182,10 @@ fn a_rejection_brings_its_words() {
 }
 
 #[test]
-fn an_attempt_fails_where_nobody_listens_or_somebody_goes_away() {
+fn an_attempt_fails_where_no_socket_listens_or_the_peer_goes_away() {
     let mut a = End::new();
-    let nobody = listener().name();
-    assert_eq!(a.device.connect(&nobody, b""), Ok(()));
+    let unused = listener().name();
+    assert_eq!(a.device.connect(&unused, b""), Ok(()));
     let refused = ConnectionEvent::Failed(Errno::CONNREFUSED, Box::default());
     assert_eq!(a.event(), refused);
 
@@ -256,7 +256,7 @@ fn a_listener_accepts_when_it_likes() {
 }
 
 #[test]
-fn an_attempt_that_nobody_answers_ends_at_its_deadline() {
+fn an_attempt_without_an_answer_ends_at_its_deadline() {
     let mut a = End::new();
     a.device.params = Box::leak(Box::new(Params {
         answer_timeout: Some(Duration::from_secs(15)),
@@ -294,11 +294,11 @@ fn answers_that_are_none_end_an_attempt() {
             .chain([0; 24])
             .collect(),
     ] {
-        let stranger = StdListener::bind(V4).expect("loopback has ports");
-        let to = Address::Inet(stranger.local_addr().expect("it is bound"));
+        let untrusted = StdListener::bind(V4).expect("loopback has ports");
+        let to = Address::Inet(untrusted.local_addr().expect("it is bound"));
         let mut a = End::new();
         assert_eq!(a.device.connect(&to, b""), Ok(()));
-        let (mut stream, _) = stranger.accept().expect("it connects");
+        let (mut stream, _) = untrusted.accept().expect("it connects");
         stream.write_all(&answer).expect("it takes it");
         let broken = ConnectionEvent::Failed(Errno::PROTO, Box::default());
         assert_eq!(a.event(), broken);
@@ -306,9 +306,9 @@ fn answers_that_are_none_end_an_attempt() {
 }
 
 #[test]
-fn the_listener_drops_strangers_and_serves_on() {
+fn the_listener_drops_untrusted_peers_and_serves_on() {
     let mut listener = listener();
-    let mut strangers = Vec::new();
+    let mut untrusted = Vec::new();
     for bytes in [
         b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".to_vec(),
         encode(CmKind::Response, b"here I am"),
@@ -317,9 +317,9 @@ fn the_listener_drops_strangers_and_serves_on() {
     ] {
         let mut stream = TcpStream::connect(address(&listener)).expect("it listens");
         stream.write_all(&bytes).expect("it takes it");
-        strangers.push(stream);
+        untrusted.push(stream);
     }
-    // One breaks off, one says nothing.
+    // One breaks off, one sends nothing.
     let mut broken = TcpStream::connect(address(&listener)).expect("it listens");
     broken.write_all(&[3, 0]).expect("it takes it");
     drop(broken);
@@ -329,7 +329,7 @@ fn the_listener_drops_strangers_and_serves_on() {
     assert_eq!(a.device.connect(&listener.name(), b"friend"), Ok(()));
     let incoming = request(&mut listener, &mut a);
     assert_eq!(&*incoming.data, b"friend");
-    for stream in &mut strangers {
+    for stream in &mut untrusted {
         stream
             .set_read_timeout(Some(WATCHDOG))
             .expect("a nonzero time");
@@ -375,7 +375,7 @@ fn a_full_house_lets_others_wait_outside() {
 }
 
 #[test]
-fn those_who_say_nothing_take_no_room() {
+fn connections_without_a_request_take_no_room() {
     let (mut listener, mut a) = (listener(), End::new());
     let knock = || TcpStream::connect(address(&listener)).expect("it listens");
     let silent: Vec<TcpStream> = (0..8).map(|_| knock()).collect();
@@ -394,17 +394,17 @@ fn those_who_say_nothing_take_no_room() {
 #[test]
 fn requests_beyond_the_room_wait_and_come_in_their_turn() {
     let mut listener = listener();
-    let mut strangers: Vec<TcpStream> = (0..4)
+    let mut untrusted: Vec<TcpStream> = (0..4)
         .map(|_| TcpStream::connect(address(&listener)).expect("it listens"))
         .collect();
-    // Inside before they speak, so that all of them speak when there is room for one.
+    // Accepted before they send, so that all of them send when there is room for one.
     let mut requests = Vec::new();
     let start = Clock::now();
-    while listener.pending() < strangers.len() {
+    while listener.pending() < untrusted.len() {
         listener.poll(START, 1, &mut requests);
         assert!(start.elapsed() < WATCHDOG, "they wait outside");
     }
-    for (stream, number) in strangers.iter_mut().zip(0..) {
+    for (stream, number) in untrusted.iter_mut().zip(0..) {
         let cm_message = encode(CmKind::Request, &[number]);
         stream.write_all(&cm_message).expect("it takes it");
         assert!(wait_readable(listener.fd(), WATCHDOG.as_millis() as i32));

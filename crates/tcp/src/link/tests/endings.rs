@@ -16,7 +16,7 @@ fn frame(body: usize, sent: usize) -> Vec<u8> {
     bytes
 }
 
-/// A stranger that says this, where nothing has room, and has closed its end since.
+/// An untrusted peer that sends this, where nothing has room, and has closed its end since.
 fn stalled(words: &[u8]) -> (Node, TcpStream) {
     let mut node = Node::new(V4);
     node.sink.full = true;
@@ -39,14 +39,14 @@ fn until(node: &mut Node, mut done: impl FnMut(&mut Node) -> bool) {
 }
 
 impl Node {
-    /// How many connections wait for room.
+    /// Returns the number of connections that wait for room.
     fn blocked_readers(&self) -> usize {
         let is_stalled =
             |peer: &&Peer| matches!(&peer.state, ConnState::Ready(conn) if conn.stalled());
         self.link.peers.iter().filter(is_stalled).count()
     }
 
-    /// How many of them have been found closed, and nothing is waited for any more.
+    /// Returns how many of them have been found closed, without anything that is waited for.
     fn ended_readers(&self) -> usize {
         let is_found = |peer: &&Peer| matches!(&peer.state, ConnState::Ready(conn) if conn.stalled() && conn.interest == Interest::default());
         self.link.peers.iter().filter(is_found).count()

@@ -118,7 +118,7 @@ fn a_refused_frame_costs_the_connection() {
 }
 
 #[test]
-fn silent_visitors_are_sent_away_in_time() {
+fn silent_connections_are_closed_in_time() {
     let mut a = Node::new(V4);
     let mut pending = TcpStream::connect(a.at()).expect("it listens");
     let start = Clock::now();
@@ -146,13 +146,13 @@ fn a_peer_that_lives_but_does_not_answer_is_waited_for() {
     let at = busy.local_addr().expect("an address");
     let to = a.link.peer(&Address::Inet(at)).expect("an address");
     assert!(a.try_post(to, message(1, 0), &Iov::empty()).is_err());
-    let (caller, _) = busy.accept().expect("a caller");
+    let (conn, _) = busy.accept().expect("a connection");
     a.poll();
     a.poll();
     much_later(&mut a);
     assert_eq!(a.sink.down, []);
     // It ends.
-    drop((busy, caller));
+    drop((busy, conn));
     let start = Clock::now();
     while a.sink.down.is_empty() {
         a.poll();
@@ -172,7 +172,7 @@ fn a_peer_that_does_not_answer_is_given_up_where_time_is_limited() {
     let at = mute.local_addr().expect("an address");
     let to = a.link.peer(&Address::Inet(at)).expect("an address");
     assert!(a.try_post(to, message(1, 0), &Iov::empty()).is_err());
-    let _caller = mute.accept().expect("a caller");
+    let _conn = mute.accept().expect("a connection");
     a.poll();
     a.poll();
     a.pass(Duration::from_secs(14));
@@ -207,15 +207,15 @@ fn a_peer_that_refuses_again_and_again_is_given_up() {
     while a.sink.down.is_empty() {
         a.pass(Duration::from_millis(10));
         a.poll();
-        if let Ok((caller, _)) = rude.accept() {
-            caller.set_nonblocking(true).expect("possible");
-            callers.push(caller);
+        if let Ok((conn, _)) = rude.accept() {
+            conn.set_nonblocking(true).expect("possible");
+            callers.push(conn);
         }
-        for caller in &mut callers {
+        for conn in &mut callers {
             let mut bytes = [0; 64];
-            if let Ok(count @ 1..) = caller.read(&mut bytes) {
+            if let Ok(count @ 1..) = conn.read(&mut bytes) {
                 bytes[1] = 6;
-                caller.write_all(&bytes[..count]).expect("room");
+                conn.write_all(&bytes[..count]).expect("room");
                 refused += 1;
             }
         }
@@ -278,7 +278,7 @@ fn hostile_bytes_end_their_own_connection_only() {
         let (body, good) = pattern(&[5_000], round);
         post(&mut a, &mut b, to_b, message(round, body.len()), &body);
         drive(&mut a, &mut b, |_, b| {
-            // Nonsense may look like a message of somebody else.
+            // Random bytes may look like a message of another peer.
             b.sink
                 .arrived
                 .retain(|(_, header, _)| header.tag == message(round, 0).tag);

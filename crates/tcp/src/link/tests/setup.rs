@@ -49,7 +49,7 @@ fn simultaneous_connections_become_one() {
         let (to_b, to_a) = (a.knows(&b), b.knows(&a));
         assert!(a.try_post(to_b, message(1, 0), &Iov::empty()).is_err());
         assert!(b.try_post(to_a, message(2, 0), &Iov::empty()).is_err());
-        // Who moves first, and how often before the other does, differs from round to round.
+        // Which endpoint moves first, and how often before the other does, differs from round to round.
         for _ in 0..round % 7 {
             if round % 2 == 0 {
                 a.poll()
@@ -70,10 +70,10 @@ fn simultaneous_connections_become_one() {
 }
 
 #[test]
-fn a_refused_request_is_made_again_if_nobody_calls_back() {
+fn a_refused_request_is_made_again_if_the_peer_does_not_connect() {
     let (mut a, mut b) = (Node::new(V4), Node::new(V4));
     let (to_b, to_a) = (a.knows(&b), b.knows(&a));
-    // B believes that it is connecting to A, which never hears of it.
+    // B takes itself to be connecting to A, which gets nothing of it.
     b.link.dial(to_a, Default::default());
     let stuck = crate::sys::Socket::open(&a.at()).expect("a socket");
     let ConnState::Dialing(dial) = &mut b.link.peers.get_mut(to_a).expect("known").state else {
@@ -200,14 +200,14 @@ fn what_a_peer_says_of_its_firewall_is_over_with_its_connection() {
         b.poll();
         assert!(start.elapsed() < WATCHDOG);
     }
-    // It may have been another that said so; the next one at the address may be called.
+    // It may have been another process that sent that; the next one at the address may be connected to.
     let mut a = Node::new(&at.to_string());
     post(&mut b, &mut a, to_a, message(3, 0), &Iov::empty());
     drive(&mut a, &mut b, |a, _| a.pop().is_some());
 }
 
 #[test]
-fn a_peer_that_the_application_calls_unreachable_is_answered_but_never_called() {
+fn a_peer_that_the_application_declares_unreachable_is_answered_but_never_connected_to() {
     let (mut a, mut b) = (Node::new(V4), Node::new(V4));
     let (to_b, to_a) = (a.knows(&b), b.knows(&a));
     b.link.wall(to_a);

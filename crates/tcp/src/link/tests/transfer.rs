@@ -75,7 +75,7 @@ fn what_follows_a_frame_waits_for_the_next_poll() {
     for id in 3..5 {
         let posted = a.try_post(to_b, message(id, 0), &Iov::empty());
         assert_eq!(posted, Ok(Posted::Done));
-        assert!(!a.link.holds_back(), "somebody may sleep: {id}");
+        assert!(!a.link.holds_back(), "a thread may sleep: {id}");
     }
     drive(&mut a, &mut b, |_, b| b.sink.arrived.len() == 5);
     for id in 0..5 {
@@ -329,7 +329,7 @@ fn a_declined_rendezvous_ends_with_plain_peers_too() {
 
 #[test]
 fn foreign_byte_order_is_understood() {
-    // Both ends of one connection are told that the other is foreign.
+    // Both ends of one connection take the other to be foreign.
     let (mut a, mut b, to_b, to_a) = pair(V4);
     for (node, peer) in [(&mut a, to_b), (&mut b, to_a)] {
         if let ConnState::Ready(conn) = &mut node.link.peers.get_mut(peer).expect("known").state {

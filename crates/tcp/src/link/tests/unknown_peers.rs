@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use super::faults::REQUEST;
 use super::*;
 
-/// How many such peers the endpoint takes.
+/// Most such peers that the endpoint takes.
 const LIMIT: usize = 32;
 
 fn node() -> Node {
