@@ -70,7 +70,8 @@ impl Transmit {
         }
     }
 
-    /// Takes a read or write in. A read is over when its response is, which takes its place.
+    /// Takes a read or write in. A read is over when its response is, which takes its place: it asks for no acknowledgement. C's
+    /// tcp gives the response the flags of the request and expects no acknowledgement of it.
     pub(crate) fn rma(op: RmaOp<'_>, key: Key) -> Self {
         let is_read = op.flags.contains(Flags::READ);
         let message = TxOp {
@@ -83,8 +84,12 @@ impl Transmit {
         };
         let mut transmit = Self::new(message, key);
         transmit.targets = Box::from(op.targets);
-        transmit.unacked |= is_read;
         transmit.borrowed &= !is_read;
+        if is_read {
+            transmit.unacked = true;
+            let acks = HeaderFlags::DELIVERY | HeaderFlags::MATCH;
+            transmit.header.flags.remove(acks);
+        }
         transmit
     }
 
