@@ -13,7 +13,7 @@ use oxifabric_core::log::{self, Level, Subsys};
 use oxifabric_core::registry::Request;
 use oxifabric_types::{FabricAttr, Info, strerror_c};
 
-use crate::external::{Asker, Question, dotted};
+use crate::external::{InfoRequest, Requester, dotted};
 use crate::providers::{self, registry};
 use crate::tostr::fi_tostr_r;
 use crate::{hook, listing};
@@ -56,8 +56,8 @@ pub(crate) unsafe extern "C" fn getinfo(
     }
     // SAFETY: the caller vouches for the hints.
     unsafe { show_request(version, flags, hints) };
-    let filter = Asker::of(flags).filter();
-    let question = Question {
+    let filter = Requester::of(flags).filter();
+    let asked = InfoRequest {
         version,
         node,
         service,
@@ -67,8 +67,8 @@ pub(crate) unsafe extern "C" fn getinfo(
     };
     // SAFETY: the caller vouches for strings and hints; the lists are built for the caller.
     unsafe {
-        let ours = builtin_infos(&question);
-        deliver(listing::gathered(ours, &question), result)
+        let ours = builtin_infos(&asked);
+        deliver(listing::gathered(ours, &asked), result)
     }
 }
 
@@ -76,13 +76,13 @@ pub(crate) unsafe extern "C" fn getinfo(
 ///
 /// # Safety
 /// As for fi_getinfo(3).
-unsafe fn builtin_infos(question: &Question<'_>) -> *mut fi_info {
-    let hints = question.hints;
+unsafe fn builtin_infos(asked: &InfoRequest<'_>) -> *mut fi_info {
+    let hints = asked.hints;
     // SAFETY: the caller vouches for strings and hints.
     let (node, service, handle, hints) = unsafe {
         let handle = hints.as_ref().map_or(ptr::null_mut(), |hints| hints.handle);
         let hints = (!hints.is_null()).then(|| from_c(hints)).transpose();
-        (text(question.node), text(question.service), handle, hints)
+        (text(asked.node), text(asked.service), handle, hints)
     };
     let (Ok(node), Ok(service), Ok(hints)) = (node, service, hints) else {
         log::info!(
@@ -93,10 +93,10 @@ unsafe fn builtin_infos(question: &Question<'_>) -> *mut fi_info {
         return ptr::null_mut();
     };
     let request = Request {
-        version: question.version,
+        version: asked.version,
         node,
         service,
-        flags: question.flags,
+        flags: asked.flags,
         hints: hints.as_ref(),
     };
     let list = to_c_list(&providers::query(&request).infos);

@@ -5,16 +5,16 @@
 //!
 //! - `path`: where FI_PROVIDER_PATH says to look;
 //! - `load`: one file, checked before it is believed;
-//! - `conflict`: which of several providers of one name is active;
-//! - `asker`: the one that asks, an application or another provider;
+//! - `selection`: which of several providers of one name is active;
+//! - `requester`: the caller of fi_getinfo(3), an application or another provider;
 //! - `query`: fi_getinfo(3) asked of one provider; `adopt`: what it returns, in the newest layout.
 
 mod adopt;
-mod asker;
-mod conflict;
 mod load;
 mod path;
 mod query;
+mod requester;
+mod selection;
 
 use core::ffi::{c_int, c_void};
 use std::path::PathBuf;
@@ -22,11 +22,11 @@ use std::path::PathBuf;
 use oxifabric_abi::{FI_ENODEV, FI_VERSION, fi_fabric_attr, fi_provider, fid_fabric};
 use oxifabric_core::params::{Parameter, ParameterKind};
 
-pub(crate) use asker::Asker;
-pub(crate) use conflict::{Rival, contest};
 pub(crate) use load::{Rejected, load_all};
 pub(crate) use path::SearchPath;
-pub(crate) use query::{Question, ask};
+pub(crate) use query::{InfoRequest, query};
+pub(crate) use requester::Requester;
+pub(crate) use selection::{ProviderVersion, select};
 
 /// Parameters of the search for external providers.
 pub(crate) static PARAMETERS: [Parameter; 1] = [Parameter {
@@ -72,7 +72,7 @@ impl External {
 
     /// Returns whether it layers over other providers: its endpoints are then named `core;name`.
     pub(crate) fn is_utility(&self) -> bool {
-        asker::is_utility(self.name)
+        requester::is_utility(self.name)
     }
 
     /// Opens a fabric of this provider. Source: fi_fabric(3).

@@ -9,7 +9,7 @@ use oxifabric_core::log;
 use oxifabric_core::registry::{Refusal, Request};
 use oxifabric_types::{Caps, EpType, Reason};
 
-use crate::external::{Asker, Question, ask};
+use crate::external::{InfoRequest, Requester, query};
 use crate::order::{Order, rank};
 use crate::providers;
 
@@ -36,8 +36,8 @@ fn of_externals(request: &Request<'_>) -> Vec<Refusal> {
     let (node, service) = (c_string(request.node), c_string(request.service));
     let pointer = |text: &Option<CString>| text.as_ref().map_or(ptr::null(), |text| text.as_ptr());
     let hints = request.hints.map_or(ptr::null_mut(), to_c);
-    let filter = Asker::of(request.flags).filter();
-    let question = Question {
+    let filter = Requester::of(request.flags).filter();
+    let asked = InfoRequest {
         version: request.version,
         node: pointer(&node),
         service: pointer(&service),
@@ -48,7 +48,7 @@ fn of_externals(request: &Request<'_>) -> Vec<Refusal> {
     let mut refusals = Vec::new();
     for external in providers::externals() {
         // SAFETY: strings and hints are ours, and lists that are returned belong to us.
-        match unsafe { ask(external, &question) } {
+        match unsafe { query(external, &asked) } {
             // SAFETY: as said.
             Ok(list) => unsafe { free(list) },
             Err(reason) => refusals.push(Refusal {
@@ -79,32 +79,32 @@ pub(crate) fn names() -> Vec<(&'static str, u32)> {
 ///
 /// # Safety
 /// As for fi_getinfo(3) with hints of the newest layout; the list belongs to the caller.
-pub(crate) unsafe fn gathered(ours: *mut fi_info, question: &Question<'_>) -> *mut fi_info {
+pub(crate) unsafe fn gathered(ours: *mut fi_info, asked: &InfoRequest<'_>) -> *mut fi_info {
     if providers::externals().is_empty() {
         return ours;
     }
     let mut entries = Vec::new();
-    // SAFETY: the caller vouches for the question; every list ends with null.
+    // SAFETY: the caller vouches for the request; every list ends with null.
     unsafe {
         take_apart(ours, &mut entries);
         for external in providers::externals() {
-            match ask(external, question) {
+            match query(external, asked) {
                 Ok(list) => take_apart(list, &mut entries),
                 Err(reason) => log::info!(external.name, Core, "not returned: {reason}"),
             }
         }
-        let order = order_of(question);
+        let order = order_of(asked);
         entries.sort_by_key(|&entry| order.standing(&stack_of(entry), kind_of(entry)));
         link(&entries)
     }
 }
 
 /// # Safety
-/// The hints of the question are null or valid.
-unsafe fn order_of(question: &Question<'_>) -> Order {
+/// The hints of the request are null or valid.
+unsafe fn order_of(asked: &InfoRequest<'_>) -> Order {
     // SAFETY: the caller's contract; attributes are null or valid.
     let caps = unsafe {
-        question.hints.as_ref().map_or(0, |hints| {
+        asked.hints.as_ref().map_or(0, |hints| {
             hints.caps | hints.domain_attr.as_ref().map_or(0, |attr| attr.caps)
         })
     };

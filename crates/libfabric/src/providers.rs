@@ -12,7 +12,9 @@ use oxifabric_sim::Sim;
 use oxifabric_tcp::{Tcp, alias};
 use oxifabric_udp::{Rxd, Udp};
 
-use crate::external::{Asker, External, Rejected, Rival, SearchPath, contest, load_all};
+use crate::external::{
+    External, ProviderVersion, Rejected, Requester, SearchPath, load_all, select,
+};
 use crate::order::Order;
 
 static SHM: ProviderEntry = entry::<Shm>();
@@ -57,9 +59,9 @@ pub(crate) fn rejected() -> &'static [Rejected] {
 
 /// Answers a request with the providers in this library, under FI_PROVIDER.
 pub(crate) fn query(request: &Request<'_>) -> Answer {
-    let asker = Asker::of(request.flags);
-    if asker.is_provider() {
-        return query_by_provider(request, asker);
+    let requester = Requester::of(request.flags);
+    if requester.is_provider() {
+        return query_by_provider(request, requester);
     }
     let filter = filter_of_environment();
     let admits =
@@ -76,12 +78,12 @@ pub(crate) fn query(request: &Request<'_>) -> Answer {
 }
 
 /// Answers a provider that looks for others.
-fn query_by_provider(request: &Request<'_>, asker: Asker) -> Answer {
+fn query_by_provider(request: &Request<'_>, requester: Requester) -> Answer {
     let asked = request.hints.map_or("", |hints| &hints.fabric.prov_name);
-    let mut answer = registry().query_filtered(request, &asker.filter());
+    let mut answer = registry().query_filtered(request, &requester.filter());
     answer
         .infos
-        .retain(|info| asker.refuses(&info.fabric.prov_name, asked).is_none());
+        .retain(|info| requester.refuses(&info.fabric.prov_name, asked).is_none());
     answer
 }
 
@@ -128,23 +130,23 @@ impl Providers {
         if loaded.is_empty() {
             return found;
         }
-        let rival = |external: &External| Rival {
+        let version_of = |external: &External| ProviderVersion {
             name: external.name,
             version: external.version,
             preferred: external.preferred,
         };
         // A stack of ours does in one what an external provider does over another: it is known by that one's name.
-        let ours = |entry: &&ProviderEntry| Rival {
+        let ours = |entry: &&ProviderEntry| ProviderVersion {
             name: entry.name.rsplit(';').next().unwrap_or(entry.name),
             version: entry.version,
             preferred: false,
         };
-        let rivals: Vec<Rival<'_>> = loaded
+        let versions: Vec<ProviderVersion<'_>> = loaded
             .iter()
-            .map(rival)
+            .map(version_of)
             .chain(ENTRIES.iter().map(ours))
             .collect();
-        let winners = contest(&rivals, path.first_wins);
+        let winners = select(&versions, path.first_wins);
         let entries = ENTRIES.iter().enumerate();
         // What has a name of its own elsewhere needs no other name for it here.
         let is_there = |entry: &ProviderEntry| {
@@ -164,8 +166,8 @@ impl Providers {
                 || "the one in this library".to_owned(),
                 |winner| winner.file.display().to_string(),
             );
-            let name = rivals[index].name;
-            let version = crate::external::dotted(rivals[index].version);
+            let name = versions[index].name;
+            let version = crate::external::dotted(versions[index].version);
             let why = format!("version {version} is hidden by the provider of this name from {by}");
             log::info!(name, Core, "{why}");
             found.rejected.push(Rejected {

@@ -10,40 +10,40 @@ use oxifabric_core::registry::{NameFilter, admits_format};
 use oxifabric_types::{Reason, strerror_c};
 
 use super::adopt::adopt;
-use super::asker::is_utility;
-use super::{Asker, External, dotted};
+use super::requester::is_utility;
+use super::{External, Requester, dotted};
 
-/// What an application asked of fi_getinfo(3), as it asked.
+/// The arguments of fi_getinfo(3), as the application passed them.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Question<'a> {
+pub(crate) struct InfoRequest<'a> {
     pub(crate) version: u32,
     pub(crate) node: *const c_char,
     pub(crate) service: *const c_char,
     pub(crate) flags: u64,
     pub(crate) hints: *const fi_info,
-    /// Which providers there are for the one that asks: FI_PROVIDER.
+    /// The providers that the caller may use: FI_PROVIDER.
     pub(crate) filter: &'a NameFilter,
 }
 
-impl Question<'_> {
-    fn asker(&self) -> Asker {
-        Asker::of(self.flags)
+impl InfoRequest<'_> {
+    fn requester(&self) -> Requester {
+        Requester::of(self.flags)
     }
 }
 
 /// Asks a provider; returns its list, which is in the newest layout and may be released by fi_freeinfo(3).
 ///
 /// # Errors
-/// Why there is none.
+/// The reason why there is none.
 ///
 /// # Safety
 /// As for fi_getinfo(3), with hints of the newest layout.
-pub(crate) unsafe fn ask(
+pub(crate) unsafe fn query(
     external: &External,
-    question: &Question<'_>,
+    request: &InfoRequest<'_>,
 ) -> Result<*mut fi_info, Reason> {
     // SAFETY: the caller vouches for the hints.
-    unsafe { admitted(external, question)? };
+    unsafe { admitted(external, request)? };
     let Some(getinfo) = external.calls().getinfo else {
         return Err(failed(
             "fabric_attr.prov_name",
@@ -54,11 +54,11 @@ pub(crate) unsafe fn ask(
     // SAFETY: the caller's contract, passed on.
     let code = unsafe {
         getinfo(
-            question.version,
-            question.node,
-            question.service,
-            question.flags,
-            question.hints,
+            request.version,
+            request.node,
+            request.service,
+            request.flags,
+            request.hints,
             &mut list,
         )
     };
@@ -70,7 +70,7 @@ pub(crate) unsafe fn ask(
         ));
     }
     // SAFETY: the provider hands over the list.
-    let list = unsafe { filtered(adopt(external, list, question.version), question) };
+    let list = unsafe { filtered(adopt(external, list, request.version), request) };
     if list.is_null() {
         return Err(failed(
             "fi_getinfo",
@@ -85,10 +85,10 @@ pub(crate) unsafe fn ask(
 ///
 /// # Safety
 /// The hints are null or valid.
-unsafe fn admitted(external: &External, question: &Question<'_>) -> Result<(), Reason> {
+unsafe fn admitted(external: &External, request: &InfoRequest<'_>) -> Result<(), Reason> {
     // SAFETY: the caller vouches for the hints, whose attributes and strings are null or valid.
     let asked = unsafe {
-        let fabric = question
+        let fabric = request
             .hints
             .as_ref()
             .and_then(|hints| hints.fabric_attr.as_ref());
@@ -101,20 +101,20 @@ unsafe fn admitted(external: &External, question: &Question<'_>) -> Result<(), R
             offered: external.name.to_owned(),
         });
     }
-    if let Some(why) = question
-        .asker()
+    if let Some(why) = request
+        .requester()
         .refuses(external.name, asked.as_deref().unwrap_or(""))
     {
         return Err(failed("flags", why));
     }
     // A list of providers to use names those at the bottom: one that layers over them needs no mention.
-    let layers = external.is_utility() && !question.filter.is_negated();
-    if !layers && !question.filter.admits_core(external.name) {
-        let why = format!("FI_PROVIDER={} leaves this provider out", question.filter);
+    let layers = external.is_utility() && !request.filter.is_negated();
+    if !layers && !request.filter.admits_core(external.name) {
+        let why = format!("FI_PROVIDER={} leaves this provider out", request.filter);
         return Err(failed("fabric_attr.prov_name", why));
     }
-    if external.fi_version < question.version {
-        let (has, asks) = (dotted(external.fi_version), dotted(question.version));
+    if external.fi_version < request.version {
+        let (has, asks) = (dotted(external.fi_version), dotted(request.version));
         let why =
             format!("the provider was built for the API {has}; the application asks for {asks}");
         return Err(failed("version", why));
@@ -135,7 +135,7 @@ fn is_meant(asked: &str, external: &External) -> bool {
     match parts[..] {
         [] => true,
         // A provider that layers may come over the one that was asked for.
-        [only] if external.is_utility() && !is_utility(only) => Asker::may_layer(only),
+        [only] if external.is_utility() && !is_utility(only) => Requester::may_layer(only),
         [utility, core] if is_utility(utility) && !is_utility(core) => {
             utility.eq_ignore_ascii_case(name)
         }
@@ -147,7 +147,7 @@ fn is_meant(asked: &str, external: &External) -> bool {
 ///
 /// # Safety
 /// The list belongs to the caller; the hints are null or valid.
-unsafe fn filtered(mut list: *mut fi_info, question: &Question<'_>) -> *mut fi_info {
+unsafe fn filtered(mut list: *mut fi_info, request: &InfoRequest<'_>) -> *mut fi_info {
     let mut kept = ptr::null_mut();
     let mut end: *mut *mut fi_info = &mut kept;
     // SAFETY: every entry is taken off the list before it is kept or released.
@@ -156,7 +156,7 @@ unsafe fn filtered(mut list: *mut fi_info, question: &Question<'_>) -> *mut fi_i
             let entry = list;
             list = (*entry).next;
             (*entry).next = ptr::null_mut();
-            if is_wanted(&*entry, question) {
+            if is_wanted(&*entry, request) {
                 *end = entry;
                 end = &raw mut (*entry).next;
             } else {
@@ -169,7 +169,7 @@ unsafe fn filtered(mut list: *mut fi_info, question: &Question<'_>) -> *mut fi_i
 
 /// # Safety
 /// Entry and hints are valid.
-unsafe fn is_wanted(entry: &fi_info, question: &Question<'_>) -> bool {
+unsafe fn is_wanted(entry: &fi_info, request: &InfoRequest<'_>) -> bool {
     if !admits_format(entry.addr_format) {
         return false;
     }
@@ -191,10 +191,10 @@ unsafe fn is_wanted(entry: &fi_info, question: &Question<'_>) -> bool {
             .as_ref()
             .and_then(|fabric| text(fabric.prov_name));
         let stack = stack.as_deref().unwrap_or("");
-        if !question.asker().is_provider() && !question.filter.admits_stack(stack) {
+        if !request.requester().is_provider() && !request.filter.admits_stack(stack) {
             return false;
         }
-        let Some(hints) = question.hints.as_ref() else {
+        let Some(hints) = request.hints.as_ref() else {
             return true;
         };
         let (asked, has) = (name_of(hints), name_of(entry));

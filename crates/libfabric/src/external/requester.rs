@@ -17,9 +17,9 @@ const ALONE: [&str; 6] = ["sockets", "shm", "efa", "psm3", "ucx", "cxi"];
 
 /// The one that calls fi_getinfo(3): an application, or a provider by its flags.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asker(u64);
+pub(crate) struct Requester(u64);
 
-impl Asker {
+impl Requester {
     /// Reads it off the flags of the call.
     pub(crate) const fn of(flags: u64) -> Self {
         Self(flags & (INTERNAL | CORE_ONLY | HIDDEN | OFFLOAD_ONLY))
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     fn is_for(flags: u64, name: &str, asked: &str) -> bool {
-        Asker::of(flags).refuses(name, asked).is_none()
+        Requester::of(flags).refuses(name, asked).is_none()
     }
 
     #[test]
@@ -113,9 +113,9 @@ mod tests {
 
     #[test]
     fn other_flags_are_those_of_an_application() {
-        assert!(!Asker::of(!(INTERNAL | CORE_ONLY | HIDDEN | OFFLOAD_ONLY)).is_provider());
-        assert!(Asker::of(INTERNAL).is_provider());
-        assert_eq!(Asker::of(HIDDEN).filter(), NameFilter::default());
-        assert!(Asker::may_layer("tcp") && !Asker::may_layer("SHM"));
+        assert!(!Requester::of(!(INTERNAL | CORE_ONLY | HIDDEN | OFFLOAD_ONLY)).is_provider());
+        assert!(Requester::of(INTERNAL).is_provider());
+        assert_eq!(Requester::of(HIDDEN).filter(), NameFilter::default());
+        assert!(Requester::may_layer("tcp") && !Requester::may_layer("SHM"));
     }
 }
