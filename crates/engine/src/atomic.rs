@@ -12,7 +12,7 @@ use oxifabric_types::{Errno, Flags, PeerId};
 use crate::arithmetic::{self, Datatype, Form, Operation};
 use crate::engine::Engine;
 use crate::matching::{Arrival, Class};
-use crate::message::{Fate, Kept, Message};
+use crate::message::{MatchState, Message, RxData};
 use crate::peer::{Peers, Reply};
 use crate::transmit::{self, Transmit};
 use crate::{
@@ -259,8 +259,8 @@ impl Engine {
         let Some(buffer) = Iov::zeroed(arrival.len) else {
             return self.stall(arrival.from);
         };
-        let fate = Fate::Update(Box::new(pending));
-        let message = Message::new(arrival, Kept::Buffer(buffer), fate);
+        let match_state = MatchState::Update(Box::new(pending));
+        let message = Message::new(arrival, RxData::Buffer(buffer), match_state);
         match self.unexpected.insert(message) {
             Some(key) => self.place(out, key, arrival.len, body),
             None => self.stall(arrival.from),
@@ -268,15 +268,15 @@ impl Engine {
     }
 
     /// The body of an atomic is here.
-    pub(crate) fn carry_out_kept(
+    pub(crate) fn carry_out_arrived(
         &mut self,
         out: &mut impl Completions,
         arrival: &Arrival,
         pending: &Pending,
-        kept: &Kept,
+        rx_data: &RxData,
     ) {
         let mut bytes = vec![0; arrival.len];
-        if let Kept::Buffer(buffer) = kept {
+        if let RxData::Buffer(buffer) = rx_data {
             buffer.read(0, &mut bytes);
         }
         self.carry_out(out, arrival, pending, &bytes);

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use oxifabric_types::PeerId;
 
 use crate::engine::Engine;
-use crate::message::{Fate, cost};
+use crate::message::{MatchState, cost};
 use crate::slab::Key;
 use crate::{Completions, Placement};
 
@@ -117,7 +117,7 @@ impl Engine {
         let mut keys = self.unexpected.keys_from(peer);
         keys.retain(|key| {
             let message = self.unexpected.get(*key);
-            message.is_some_and(|message| matches!(message.fate, Fate::Waiting))
+            message.is_some_and(|message| matches!(message.match_state, MatchState::Waiting))
         });
         keys
     }

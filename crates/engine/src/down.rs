@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use oxifabric_types::{Errno, PeerId};
 
 use crate::engine::Engine;
-use crate::message::Fate;
+use crate::message::MatchState;
 use crate::slab::Key;
 use crate::{Completions, HeaderFlags};
 
@@ -22,7 +22,7 @@ impl Engine {
             out.peer_left_messages(peer);
         }
         self.peers.lose(peer, why);
-        self.offer_again = true;
+        self.retry_stalled = true;
     }
 
     fn fail_sends_to(&mut self, out: &mut impl Completions, peer: PeerId, why: Errno) {
@@ -43,7 +43,10 @@ impl Engine {
         let Some(message) = self.unexpected.get_mut(key) else {
             return;
         };
-        let waits = matches!(message.fate, Fate::Waiting | Fate::Claimed(_));
+        let waits = matches!(
+            message.match_state,
+            MatchState::Waiting | MatchState::Claimed(_)
+        );
         if waits && message.is_here() {
             // The peer that would be acknowledged is gone.
             message.arrival.flags &= HeaderFlags::DATA;

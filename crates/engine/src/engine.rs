@@ -51,7 +51,7 @@ pub struct Engine {
     pub(crate) most_sends: usize,
     pub(crate) peers: Peers,
     /// Something changed that may let the arrivals of stalled peers in.
-    pub(crate) offer_again: bool,
+    pub(crate) retry_stalled: bool,
     pub(crate) collectives: Collectives,
     /// Fault injection at posts.
     pub(crate) fault_injector: Option<Box<FaultInjector>>,
@@ -68,7 +68,7 @@ impl Engine {
             sends: Slab::with_capacity(config.tx_size),
             most_sends: config.tx_size,
             peers: Peers::default(),
-            offer_again: false,
+            retry_stalled: false,
             collectives: Collectives::new(),
             fault_injector: None,
         }
@@ -111,12 +111,12 @@ impl Engine {
         let key = self.sends.vacant().ok_or(Errno::AGAIN)?;
         if op.peer == self.me {
             self.check_own_fence(op.flags)?;
-            return self.send_to_self(out, op.aside(), key);
+            return self.send_to_self(out, op.spilled(), key);
         }
         let fits = op.body.len() <= link.limits(op.peer).eager;
         let fenced = op.flags.contains(Flags::FENCE);
         if !fits || fenced || !self.peers.is_clear(op.peer) {
-            self.submit(link, out, op.aside(), key)?;
+            self.submit(link, out, op.spilled(), key)?;
             self.offer_stalled(link);
             return Ok(());
         }
@@ -125,7 +125,7 @@ impl Engine {
                 self.offer_stalled(link);
                 Ok(())
             }
-            sent => self.after_send(link, out, op.aside(), key, sent),
+            sent => self.after_send(link, out, op.spilled(), key, sent),
         }
     }
 
@@ -147,7 +147,7 @@ impl Engine {
         if !op.flags.intersects(LOOK) {
             self.post_recv(out, op)?;
         } else if op.flags.intersects(Flags::PEEK | Flags::CLAIM) {
-            self.peek_or_claim(out, op.aside());
+            self.peek_or_claim(out, op.spilled());
         } else {
             return Err(Errno::INVAL);
         }
@@ -267,8 +267,8 @@ impl Engine {
     /// Lets the link offer again what was stalled, if anything changed.
     #[inline]
     pub(crate) fn offer_stalled(&mut self, link: &mut impl Link) {
-        if self.offer_again {
-            self.offer_again = false;
+        if self.retry_stalled {
+            self.retry_stalled = false;
             while let Some(peer) = self.peers.next_stalled() {
                 link.resume(peer);
             }

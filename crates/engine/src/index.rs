@@ -1,6 +1,6 @@
-//! Long queues filed by a hash, so that a row is found without walking past all others.
+//! Hash index of long queues, so that a row is found without walking past all others.
 //!
-//! A queue is filed once a walk along it was long, and no longer when it is empty: short queues, and those whose
+//! A queue is indexed once a walk along it was long, and no longer when it is empty: short queues, and those whose
 //! first row is always the right one, cost nothing. Each chain keeps the order in which its rows came, so the first
 //! fitting row of a chain is the first fitting one of all that hash alike.
 
@@ -12,12 +12,12 @@ use crate::slab::{Key, Slab};
 /// A walk past more rows than this is long.
 pub(crate) const LONG_WALK: usize = 32;
 
-/// How many chains a fresh index has; a power of two.
+/// Number of chains of a fresh index; a power of two.
 const CHAINS: usize = 256;
 
-/// A row that can be filed for a purpose.
-pub(crate) trait Filed<By>: Linked<By> {
-    /// Returns what it is filed by, see [`hash`].
+/// A row that can be indexed for a purpose.
+pub(crate) trait Indexed<By>: Linked<By> {
+    /// Returns the hash that it is indexed by, see [`hash`].
     fn hash(&self) -> u64;
 }
 
@@ -37,7 +37,7 @@ impl<By: Copy> Index<By> {
         }
     }
 
-    /// Returns how many rows are filed.
+    /// Returns how many rows are indexed.
     pub(crate) const fn len(&self) -> usize {
         self.len
     }
@@ -47,8 +47,8 @@ impl<By: Copy> Index<By> {
         &self.chains[self.row(hash)]
     }
 
-    /// Files a row behind all others.
-    pub(crate) fn push<T: Filed<By>>(&mut self, slab: &mut Slab<T>, key: Key) {
+    /// Adds a row behind all others.
+    pub(crate) fn push<T: Indexed<By>>(&mut self, slab: &mut Slab<T>, key: Key) {
         if self.len >= self.chains.len() {
             self.grow(slab);
         }
@@ -57,8 +57,8 @@ impl<By: Copy> Index<By> {
     }
 
     /// Takes a row out.
-    pub(crate) fn unlink<T: Filed<By>>(&mut self, slab: &mut Slab<T>, key: Key) {
-        if let Some(hash) = slab.get(key).map(Filed::hash) {
+    pub(crate) fn unlink<T: Indexed<By>>(&mut self, slab: &mut Slab<T>, key: Key) {
+        if let Some(hash) = slab.get(key).map(Indexed::hash) {
             let row = self.row(hash);
             self.chains[row].unlink(slab, key);
             self.len -= 1;
@@ -66,7 +66,7 @@ impl<By: Copy> Index<By> {
     }
 
     /// Spreads the rows over four times as many chains. The rows of a chain go to four others and stay in order.
-    fn grow<T: Filed<By>>(&mut self, slab: &mut Slab<T>) {
+    fn grow<T: Indexed<By>>(&mut self, slab: &mut Slab<T>) {
         let chains = alloc::vec![List::new(); 4 * self.chains.len()];
         for old in core::mem::replace(&mut self.chains, chains) {
             old.visit(slab, |slab, key| self.append(slab, key));
@@ -74,8 +74,8 @@ impl<By: Copy> Index<By> {
     }
 
     /// Puts a row at the end of its chain.
-    fn append<T: Filed<By>>(&mut self, slab: &mut Slab<T>, key: Key) {
-        if let Some(hash) = slab.get(key).map(Filed::hash) {
+    fn append<T: Indexed<By>>(&mut self, slab: &mut Slab<T>, key: Key) {
+        if let Some(hash) = slab.get(key).map(Indexed::hash) {
             let row = self.row(hash);
             self.chains[row].push_back(slab, key);
         }
@@ -113,7 +113,7 @@ mod tests {
         }
     }
 
-    impl Filed<ByValue> for Row {
+    impl Indexed<ByValue> for Row {
         fn hash(&self) -> u64 {
             hash(self.1, 7)
         }

@@ -1,11 +1,11 @@
-//! Messages that an endpoint sends to itself never meet the link.
+//! Loopback: messages that an endpoint sends to itself never reach the link.
 
 use oxifabric_types::{Errno, Flags};
 
 use crate::engine::Engine;
 use crate::matching::{Arrival, Class};
-use crate::message::{Kept, Message, cost};
-use crate::shared::landing_for;
+use crate::message::{Message, RxData, cost};
+use crate::shared::placement_for;
 use crate::slab::Key;
 use crate::transmit::{self, Stage, Transmit};
 use crate::{Completions, HeaderFlags, TxOp, WaitEvent};
@@ -31,10 +31,10 @@ impl Engine {
             ..transmit::header(&op)
         };
         let arrival = Arrival::new(self.me, Class::of(op.flags), &header).ok_or(Errno::MSGSIZE)?;
-        let landing = self.posted.take(&arrival, out);
-        if let Some(landing) = landing.or_else(|| landing_for(out, &arrival)) {
-            landing.copy_from(&op.body, arrival.len);
-            self.posted.land(landing, &arrival, Ok(()), out);
+        let placement = self.posted.take(&arrival, out);
+        if let Some(placement) = placement.or_else(|| placement_for(out, &arrival)) {
+            placement.copy_from(&op.body, arrival.len);
+            self.posted.land(placement, &arrival, Ok(()), out);
             report(op, key, out);
             return Ok(());
         }
@@ -57,17 +57,17 @@ impl Engine {
         } else {
             op.body.clone()
         };
-        let kept = if is_copied {
-            Kept::Buffer(body)
+        let rx_data = if is_copied {
+            RxData::Buffer(body)
         } else {
             // The send completes when the body was read: what is beyond the budget is bounded by the number
             // of sends that may be outstanding.
             arrival.flags |= HeaderFlags::DELIVERY;
-            Kept::Lent(body)
+            RxData::Loopback(body)
         };
-        let message = Message::complete(arrival, kept);
-        let kept = self.unexpected.insert(message).ok_or(Errno::AGAIN)?;
-        self.note_wait(out, WaitEvent::Begun, kept);
+        let message = Message::complete(arrival, rx_data);
+        let kept_at = self.unexpected.insert(message).ok_or(Errno::AGAIN)?;
+        self.note_wait(out, WaitEvent::Begun, kept_at);
         if arrival.wants_ack() {
             let mut transmit = Transmit::new(op, key);
             transmit.stage = Stage::Sent;

@@ -4,9 +4,9 @@ use alloc::boxed::Box;
 use oxifabric_mem::Iov;
 
 use crate::atomic::Pending;
-use crate::landing::Landing;
 use crate::list::{Linked, Links};
 use crate::matching::{Arrival, Class};
+use crate::rx_placement::RxPlacement;
 use crate::transmit::is_about;
 use crate::{RemoteIov, Target};
 
@@ -17,10 +17,10 @@ const ENTRY_BYTES: usize = 256;
 #[derive(Debug)]
 pub(crate) struct Message {
     links: Links,
-    pub(crate) places: Places,
+    pub(crate) index_links: IndexLinks,
     pub(crate) arrival: Arrival,
-    pub(crate) kept: Kept,
-    pub(crate) fate: Fate,
+    pub(crate) rx_data: RxData,
+    pub(crate) match_state: MatchState,
     /// Bytes whose frames have arrived.
     pub(crate) begun: usize,
     /// Bodies and pulls that the link is still moving.
@@ -29,18 +29,18 @@ pub(crate) struct Message {
     pub(crate) targets: Box<[Target]>,
 }
 
-/// Where a message stands among those that wait, when they are filed.
+/// Links of a waiting message in the chains of the match index, where there is one.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Places {
+pub(crate) struct IndexLinks {
     /// Among messages with its tag.
     pub(crate) tag: Links,
     /// Among messages from its peer.
     pub(crate) source: Links,
-    /// Among all messages of its peer, whether they wait or not; of each message, filed or not.
+    /// Among all messages of its peer, waiting or not, indexed or not.
     pub(crate) sender: Links,
 }
 
-impl Places {
+impl IndexLinks {
     const NONE: Self = Self {
         tag: Links::NONE,
         source: Links::NONE,
@@ -48,32 +48,32 @@ impl Places {
     };
 }
 
-/// Where a message's data is as long as it is not in a receive's buffer.
+/// Data of a message as long as it is not in a receive's buffer.
 #[derive(Debug)]
-pub(crate) enum Kept {
-    /// Nowhere: there is none, it goes straight to its landing, or it is dropped.
+pub(crate) enum RxData {
+    /// Nowhere: there is none, it goes straight to its placement, or it is dropped.
     Nothing,
     /// Here, completely.
     Bytes(Box<[u8]>),
     /// Here, or on its way to here.
     Buffer(Iov),
-    /// Still in the link, which stands still until the message is wanted.
-    Ahead,
+    /// Still in the link, which reads nothing more from the peer until a receive takes the message.
+    Deferred,
     /// At the sender, to be pulled from this memory if there is any, otherwise to be asked for.
     Remote(Option<RemoteIov>),
-    /// At the sender, which is this endpoint.
-    Lent(Iov),
+    /// In memory of this endpoint, the sender.
+    Loopback(Iov),
 }
 
-/// What becomes of a message.
+/// Match state of a message.
 #[derive(Debug)]
-pub(crate) enum Fate {
+pub(crate) enum MatchState {
     /// It waits in the unexpected queue.
     Waiting,
     /// A peek claimed it; a receive with this context will come.
     Claimed(usize),
     /// It goes here.
-    Matched(Landing),
+    Matched(RxPlacement),
     /// It updates memory when it is here.
     Update(Box<Pending>),
     /// It is dropped: no receive will take it.
@@ -82,13 +82,13 @@ pub(crate) enum Fate {
 
 impl Message {
     /// Makes a message of which nothing has arrived but its header.
-    pub(crate) fn new(arrival: Arrival, kept: Kept, fate: Fate) -> Self {
+    pub(crate) fn new(arrival: Arrival, rx_data: RxData, match_state: MatchState) -> Self {
         Self {
             links: Links::NONE,
-            places: Places::NONE,
+            index_links: IndexLinks::NONE,
             arrival,
-            kept,
-            fate,
+            rx_data,
+            match_state,
             begun: 0,
             moving: 0,
             targets: Box::default(),
@@ -96,60 +96,66 @@ impl Message {
     }
 
     /// Makes a message that waits and of which everything is here.
-    pub(crate) fn complete(arrival: Arrival, kept: Kept) -> Self {
+    pub(crate) fn complete(arrival: Arrival, rx_data: RxData) -> Self {
         Self {
             begun: arrival.len,
-            ..Self::new(arrival, kept, Fate::Waiting)
+            ..Self::new(arrival, rx_data, MatchState::Waiting)
         }
     }
 
     /// Returns whether all data has arrived where it is kept or goes.
     pub(crate) const fn is_here(&self) -> bool {
         let moved = self.begun == self.arrival.len && self.moving == 0;
-        moved && !matches!(self.kept, Kept::Remote(_) | Kept::Ahead)
+        moved && !matches!(self.rx_data, RxData::Remote(_) | RxData::Deferred)
     }
 
-    /// Returns whether its sender has to send more of it unasked. An offer waits for this end.
+    /// Returns whether its sender has to send more of it unasked. An Rts waits for this end.
     pub(crate) const fn is_owed(&self) -> bool {
-        !self.is_here() && !matches!(self.kept, Kept::Remote(_) | Kept::Ahead | Kept::Lent(_))
+        !self.is_here()
+            && !matches!(
+                self.rx_data,
+                RxData::Remote(_) | RxData::Deferred | RxData::Loopback(_)
+            )
     }
 
     /// Returns what it costs while it waits. Data that stays at the sender costs nothing.
     pub(crate) const fn cost(&self) -> usize {
-        match self.kept {
-            Kept::Nothing | Kept::Ahead | Kept::Remote(_) | Kept::Lent(_) => ENTRY_BYTES,
-            Kept::Bytes(_) | Kept::Buffer(_) => cost(self.arrival.len),
+        match self.rx_data {
+            RxData::Nothing | RxData::Deferred | RxData::Remote(_) | RxData::Loopback(_) => {
+                ENTRY_BYTES
+            }
+            RxData::Bytes(_) | RxData::Buffer(_) => cost(self.arrival.len),
         }
     }
 
     /// Returns whether it goes to the region with this key.
     pub(crate) fn writes_to(&self, key: u64) -> bool {
-        match &self.fate {
-            Fate::Matched(landing) if self.arrival.class == Class::Write => {
-                is_about(landing.context, &self.targets, key)
+        match &self.match_state {
+            MatchState::Matched(placement) if self.arrival.class == Class::Write => {
+                is_about(placement.context, &self.targets, key)
             }
-            Fate::Update(pending) => pending.is_about(key),
+            MatchState::Update(pending) => pending.is_about(key),
             _ => false,
         }
     }
 
     /// Describes where the part of the data that begins at `at` goes; `None` when it is dropped.
     pub(crate) fn part(&self, at: usize, len: usize) -> Option<Iov> {
-        let part = match (&self.kept, &self.fate) {
-            (Kept::Buffer(buffer), _) => buffer.slice(at, len),
-            (Kept::Nothing, Fate::Matched(landing)) => landing.part(at, len),
+        let part = match (&self.rx_data, &self.match_state) {
+            (RxData::Buffer(buffer), _) => buffer.slice(at, len),
+            (RxData::Nothing, MatchState::Matched(placement)) => placement.part(at, len),
             _ => return None,
         };
         (!part.is_empty()).then_some(part)
     }
 
-    /// Places a part of the data that came with its header.
+    /// IndexLinks a part of the data that came with its header.
     pub(crate) fn write(&self, at: usize, bytes: &[u8]) {
-        match (&self.kept, &self.fate) {
-            (Kept::Buffer(buffer), _) => {
+        match (&self.rx_data, &self.match_state) {
+            (RxData::Buffer(buffer), _) => {
                 buffer.write(at, bytes);
             }
-            (Kept::Nothing, Fate::Matched(landing)) => landing.write(at, bytes),
+            (RxData::Nothing, MatchState::Matched(placement)) => placement.write(at, bytes),
             _ => {}
         }
     }
@@ -164,13 +170,13 @@ impl Linked for Message {
     }
 }
 
-impl Kept {
-    /// Places data that is here in the buffer of the receive that matched.
-    pub(crate) fn copy_to(&self, landing: &Landing) {
+impl RxData {
+    /// IndexLinks data that is here in the buffer of the receive that matched.
+    pub(crate) fn copy_to(&self, placement: &RxPlacement) {
         match self {
-            Self::Bytes(bytes) => landing.write(0, bytes),
-            Self::Buffer(iov) | Self::Lent(iov) => landing.copy_from(iov, iov.len()),
-            Self::Nothing | Self::Ahead | Self::Remote(_) => {}
+            Self::Bytes(bytes) => placement.write(0, bytes),
+            Self::Buffer(iov) | Self::Loopback(iov) => placement.copy_from(iov, iov.len()),
+            Self::Nothing | Self::Deferred | Self::Remote(_) => {}
         }
     }
 }

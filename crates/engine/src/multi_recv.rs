@@ -6,8 +6,8 @@
 
 use oxifabric_types::{Errno, Flags};
 
-use crate::landing::Landing;
 use crate::posted::PostedQueue;
+use crate::rx_placement::RxPlacement;
 use crate::slab::Key;
 use crate::{Completion, Completions, Failure};
 
@@ -18,7 +18,7 @@ pub(crate) struct Shared {
     used: usize,
     /// With less room than this it is released.
     min: usize,
-    /// Landings whose messages are still arriving.
+    /// Placements whose messages are still arriving.
     pub(crate) in_flight: u32,
     pub(crate) state: SharedState,
 }
@@ -57,7 +57,7 @@ impl PostedQueue {
         key: Key,
         len: usize,
         out: &mut impl Completions,
-    ) -> Option<Landing> {
+    ) -> Option<RxPlacement> {
         let receive = self.receives.get_mut(key)?;
         let shared = receive.shared.as_mut()?;
         if shared.state != SharedState::Posted {
@@ -69,7 +69,7 @@ impl PostedQueue {
             self.finish_released(key, out);
             return None;
         }
-        let landing = Landing {
+        let placement = RxPlacement {
             body: receive.body.clone(),
             offset: shared.used,
             room: len.min(left),
@@ -77,13 +77,13 @@ impl PostedQueue {
             context: receive.context,
             shared: key,
         };
-        shared.used += landing.room;
+        shared.used += placement.room;
         shared.in_flight += 1;
-        let left = left - landing.room;
+        let left = left - placement.room;
         if left == 0 || left < shared.min {
             self.release(key);
         }
-        Some(landing)
+        Some(placement)
     }
 
     /// Takes a multi-receive buffer off the list; its last completion will say so.

@@ -24,10 +24,9 @@ pub struct TxOp {
 }
 
 impl TxOp {
-    /// Returns the same at another place, for calls on rarer ways: what is lent to a call lies in memory, this one
-    /// need not.
+    /// Copies the operation so that the slow path can borrow the copy while the fast path keeps this one in registers.
     #[inline(always)]
-    pub(crate) fn aside(self) -> Self {
+    pub(crate) fn spilled(self) -> Self {
         Self { ..self }
     }
 }
@@ -50,10 +49,9 @@ pub struct RxOp {
 }
 
 impl RxOp {
-    /// Returns the same at another place, for calls on rarer ways: what is lent to a call lies in memory, this one
-    /// need not.
+    /// Copies the operation so that the slow path can borrow the copy while the fast path keeps this one in registers.
     #[inline(always)]
-    pub(crate) fn aside(self) -> Self {
+    pub(crate) fn spilled(self) -> Self {
         Self { ..self }
     }
 }

@@ -3,8 +3,8 @@
 use oxifabric_types::{Errno, Flags, PeerId};
 
 use crate::engine::Engine;
-use crate::landing::Landing;
 use crate::matching::{Arrival, Class, Pattern};
+use crate::rx_placement::RxPlacement;
 use crate::slab::Key;
 use crate::{Completion, Completions, Failure, RxOp};
 
@@ -28,7 +28,7 @@ impl Engine {
         let found = self.unexpected.find(&pattern).is_some();
         if !found {
             self.peers.allow(|peer| pattern.takes_from(peer));
-            self.offer_again = true;
+            self.retry_stalled = true;
         }
         found
     }
@@ -39,7 +39,7 @@ impl Engine {
         let pattern = Pattern::new(op, self.config.directed_recv);
         let Some((key, arrival)) = self.find_arrival(&pattern) else {
             self.peers.allow(|peer| pattern.takes_from(peer));
-            self.offer_again = true;
+            self.retry_stalled = true;
             return out.fail(nothing_found(op));
         };
         out.complete(found(op, &arrival));
@@ -63,7 +63,7 @@ impl Engine {
                 out.complete(found(&op, &arrival));
                 self.discard(out, key);
             }
-            Some((key, _)) => self.assign(out, key, Landing::new(op)),
+            Some((key, _)) => self.assign(out, key, RxPlacement::new(op)),
         }
     }
 

@@ -69,7 +69,7 @@ pub(crate) struct Peer {
     /// A peek found nothing: the next arrival is taken although there is no room.
     allowed: bool,
     /// The message whose body the link delivers again.
-    ahead: Option<Key>,
+    deferred: Option<Key>,
     /// How many of its accesses named a key that there is not.
     unknown_keys: u32,
     /// How many of its requests are being answered with data.
@@ -294,14 +294,14 @@ impl Peers {
         }
     }
 
-    /// Returns the message that [`Peers::set_ahead`] named.
-    pub(crate) fn ahead(&self, peer: PeerId) -> Option<Key> {
-        self.rows.get(peer.index())?.ahead
+    /// Returns the message that [`Peers::set_deferred`] named.
+    pub(crate) fn deferred(&self, peer: PeerId) -> Option<Key> {
+        self.rows.get(peer.index())?.deferred
     }
 
     /// Sets the message whose body the link delivers again, if any.
-    pub(crate) fn set_ahead(&mut self, peer: PeerId, key: Option<Key>) {
-        self.row(peer).ahead = key;
+    pub(crate) fn set_deferred(&mut self, peer: PeerId, key: Option<Key>) {
+        self.row(peer).deferred = key;
     }
 
     /// Returns a peer whose stalled arrival is to be retried.

@@ -1,11 +1,11 @@
 //! The posted queue: receives that wait for a message, in the order of posting.
 //!
-//! A receive found by [`PostedQueue::take`] leaves the queue and becomes a [`Landing`], which says where one
+//! A receive found by [`PostedQueue::take`] leaves the queue and becomes a [`RxPlacement`], which says where one
 //! message goes and what to report. A multi-receive buffer stays and hands out landings until it is used up.
-//! Finding walks the list of one class, or the chains of a [`Filing`] when there are many; leaving is a constant-time
+//! Finding walks the list of one class, or the chains of a [`MatchIndex`] when there are many; leaving is a constant-time
 //! step, whichever way the receive is found.
 
-mod filing;
+mod match_index;
 
 use alloc::boxed::Box;
 
@@ -13,13 +13,13 @@ use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, PeerId};
 
 use crate::index::LONG_WALK;
-use crate::landing::{Landing, received, report};
 use crate::list::{Linked, Links, List};
 use crate::matching::{Arrival, Class, Pattern};
 use crate::multi_recv::Shared;
+use crate::rx_placement::{RxPlacement, received, report};
 use crate::slab::{Key, Slab};
 use crate::{Completion, Completions, Failure, RxOp};
-use filing::{Filing, Place};
+use match_index::{IndexEntry, MatchIndex};
 
 /// Receives that wait for messages.
 #[derive(Debug)]
@@ -27,14 +27,14 @@ pub(crate) struct PostedQueue {
     pub(crate) receives: Slab<Receive>,
     lists: [List; Class::WAITING],
     /// Those on the lists above, once a message had to walk past many.
-    filing: Option<Box<Filing>>,
+    match_index: Option<Box<MatchIndex>>,
 }
 
 /// A posted receive.
 #[derive(Debug)]
 pub(crate) struct Receive {
     links: Links,
-    place: Place,
+    index_entry: IndexEntry,
     pub(crate) pattern: Pattern,
     pub(crate) body: Iov,
     pub(crate) flags: Flags,
@@ -49,7 +49,7 @@ impl PostedQueue {
         Self {
             receives: Slab::with_capacity(capacity),
             lists: [List::new(); Class::WAITING],
-            filing: None,
+            match_index: None,
         }
     }
 
@@ -68,7 +68,7 @@ impl PostedQueue {
         let list = &mut self.lists[pattern.class.index()];
         let receive = Receive {
             links: list.end(),
-            place: Place::NONE,
+            index_entry: IndexEntry::NONE,
             pattern,
             body: op.body,
             flags: op.flags,
@@ -77,8 +77,8 @@ impl PostedQueue {
         };
         let key = list.insert(&mut self.receives, receive);
         let key = key.ok_or(Errno::AGAIN)?;
-        if let Some(filing) = &mut self.filing {
-            filing.push(&mut self.receives, key);
+        if let Some(match_index) = &mut self.match_index {
+            match_index.push(&mut self.receives, key);
         }
         Ok(key)
     }
@@ -90,15 +90,15 @@ impl PostedQueue {
         &mut self,
         arrival: &Arrival,
         out: &mut impl Completions,
-    ) -> Option<Landing> {
+    ) -> Option<RxPlacement> {
         loop {
             let key = self.first(arrival)?;
             if self.receives.get(key)?.shared.is_none() {
                 return self.take_whole(key, arrival.class);
             }
             // A multi-receive buffer without room has left the queue.
-            if let Some(landing) = self.share(key, arrival.len, out) {
-                return Some(landing);
+            if let Some(placement) = self.share(key, arrival.len, out) {
+                return Some(placement);
             }
         }
     }
@@ -116,8 +116,8 @@ impl PostedQueue {
     /// Finds the first receive for a message that the first one of all does not take.
     #[inline(never)]
     fn search(&mut self, arrival: &Arrival) -> Option<Key> {
-        if let Some(filing) = &self.filing {
-            return filing.first(&self.receives, arrival);
+        if let Some(match_index) = &self.match_index {
+            return match_index.first(&self.receives, arrival);
         }
         let mut passed = 0;
         let list = &self.lists[arrival.class.index()];
@@ -127,8 +127,8 @@ impl PostedQueue {
         });
         let found = found.map(|(key, _)| key);
         if passed > LONG_WALK {
-            let filing = Filing::of(&mut self.receives, &self.lists);
-            self.filing = Some(Box::new(filing));
+            let match_index = MatchIndex::of(&mut self.receives, &self.lists);
+            self.match_index = Some(Box::new(match_index));
         }
         found
     }
@@ -142,10 +142,10 @@ impl PostedQueue {
 
     #[inline]
     fn unfile(&mut self, key: Key) {
-        if let Some(filing) = &mut self.filing
-            && filing.unlink(&mut self.receives, key)
+        if let Some(match_index) = &mut self.match_index
+            && match_index.unlink(&mut self.receives, key)
         {
-            self.filing = None;
+            self.match_index = None;
         }
     }
 
@@ -159,7 +159,7 @@ impl PostedQueue {
         out: &mut impl Completions,
     ) -> bool {
         let list = &mut self.lists[arrival.class.index()];
-        if self.filing.is_none()
+        if self.match_index.is_none()
             && let Some(first) = self.receives.entry(list.head())
             && let Some(receive) = first.value()
             && receive.shared.is_none()
@@ -203,11 +203,11 @@ impl PostedQueue {
         bytes: &[u8],
         out: &mut impl Completions,
     ) -> bool {
-        let Some(landing) = self.take(arrival, out) else {
+        let Some(placement) = self.take(arrival, out) else {
             return false;
         };
-        landing.write(0, bytes);
-        self.land(landing, arrival, Ok(()), out);
+        placement.write(0, bytes);
+        self.land(placement, arrival, Ok(()), out);
         true
     }
 
@@ -215,13 +215,13 @@ impl PostedQueue {
     #[inline]
     pub(crate) fn land(
         &mut self,
-        landing: Landing,
+        placement: RxPlacement,
         arrival: &Arrival,
         result: Result<(), Errno>,
         out: &mut impl Completions,
     ) {
-        let mut completion = landing.completion(arrival);
-        let ended = match landing.shared {
+        let mut completion = placement.completion(arrival);
+        let ended = match placement.shared {
             Key::NONE => None,
             key => self.end_share(key, &mut completion),
         };
@@ -293,14 +293,14 @@ impl PostedQueue {
     pub(crate) fn clear(&mut self) {
         self.receives.clear();
         self.lists = [List::new(); Class::WAITING];
-        self.filing = None;
+        self.match_index = None;
     }
 
     #[inline]
-    fn take_whole(&mut self, key: Key, class: Class) -> Option<Landing> {
+    fn take_whole(&mut self, key: Key, class: Class) -> Option<RxPlacement> {
         self.unfile(key);
         let receive = self.lists[class.index()].remove(&mut self.receives, key)?;
-        Some(Landing {
+        Some(RxPlacement {
             offset: 0,
             room: receive.body.len(),
             body: receive.body,

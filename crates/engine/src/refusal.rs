@@ -39,7 +39,7 @@ impl Engine {
 
     /// Accesses that were answered with [`Errno::AGAIN`] by [`Completions::guarded_region`] are to be offered again.
     pub fn reconsider(&mut self, link: &mut impl crate::Link) {
-        self.offer_again = true;
+        self.retry_stalled = true;
         self.offer_stalled(link);
     }
 }

@@ -45,7 +45,7 @@ impl Engine {
     /// A response is over.
     pub(crate) fn responded(&mut self, peer: PeerId) {
         self.most_sends = self.most_sends.saturating_sub(1).max(self.config.tx_size);
-        self.offer_again = true;
+        self.retry_stalled = true;
         if let Some(row) = self.peers.get_mut(peer) {
             row.responses = row.responses.saturating_sub(1);
         }

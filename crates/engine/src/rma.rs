@@ -11,11 +11,11 @@ use alloc::boxed::Box;
 use oxifabric_types::{Errno, Flags, PeerId};
 
 use crate::engine::Engine;
-use crate::landing::{Landing, received};
 use crate::matching::{Arrival, Class};
-use crate::message::{Fate, Kept, Message};
+use crate::message::{MatchState, Message, RxData};
 use crate::peer::{Peers, Reply};
 use crate::rndv::covers;
+use crate::rx_placement::{RxPlacement, received};
 use crate::slab::Key;
 use crate::transmit::{self, Transmit, first_key, several};
 use crate::tx::Sent;
@@ -200,7 +200,7 @@ impl Engine {
             Ok(_) => return Placement::Refuse,
             Err(errno) => return self.refuse_access(&arrival, is_offer, &body, errno),
         };
-        let landing = Landing {
+        let placement = RxPlacement {
             room: arrival.len,
             body: region,
             offset: 0,
@@ -208,8 +208,8 @@ impl Engine {
             context: first_key(targets),
             shared: Key::NONE,
         };
-        let fate = Fate::Matched(landing);
-        self.land_on(out, arrival, fate, several(targets), body, is_offer)
+        let match_state = MatchState::Matched(placement);
+        self.land_on(out, arrival, match_state, several(targets), body, is_offer)
             .unwrap_or_else(|_| self.stall(from))
     }
 
@@ -271,7 +271,7 @@ impl Engine {
         if place.len() != arrival.len {
             return Placement::Refuse;
         }
-        let landing = Landing {
+        let placement = RxPlacement {
             room: arrival.len,
             body: place.clone(),
             offset: 0,
@@ -280,7 +280,7 @@ impl Engine {
             shared: Key::NONE,
         };
         let is_offer = header.kind == Kind::ResponseRts;
-        match self.land(out, arrival, Fate::Matched(landing), body, is_offer) {
+        match self.land(out, arrival, MatchState::Matched(placement), body, is_offer) {
             // The connection breaks, and the read fails with it.
             Ok(Placement::Refuse) => Placement::Refuse,
             Ok(placement) => {
@@ -291,16 +291,16 @@ impl Engine {
         }
     }
 
-    /// Places a message of which is known what becomes of it.
+    /// IndexLinks a message of which is known what becomes of it.
     pub(crate) fn land(
         &mut self,
         out: &mut impl Completions,
         arrival: Arrival,
-        fate: Fate,
+        match_state: MatchState,
         body: Body<'_>,
         is_offer: bool,
     ) -> Result<Placement, Full> {
-        self.land_on(out, arrival, fate, Box::default(), body, is_offer)
+        self.land_on(out, arrival, match_state, Box::default(), body, is_offer)
     }
 
     /// Lands a write that may be of several pieces of memory.
@@ -308,7 +308,7 @@ impl Engine {
         &mut self,
         out: &mut impl Completions,
         mut arrival: Arrival,
-        fate: Fate,
+        match_state: MatchState,
         targets: Box<[Target]>,
         body: Body<'_>,
         is_offer: bool,
@@ -316,12 +316,12 @@ impl Engine {
         if self.unexpected.is_full(arrival.from) || !self.peers.can_reply(arrival.from) {
             return Err(Full);
         }
-        let (kept, len) = match &body {
-            Body::Whole(bytes) if !is_offer => (Kept::Nothing, bytes.len()),
-            Body::Stream(len) if !is_offer => (Kept::Nothing, *len),
-            Body::Whole([]) | Body::Stream(0) if arrival.len > 0 => (Kept::Remote(None), 0),
+        let (rx_data, len) = match &body {
+            Body::Whole(bytes) if !is_offer => (RxData::Nothing, bytes.len()),
+            Body::Stream(len) if !is_offer => (RxData::Nothing, *len),
+            Body::Whole([]) | Body::Stream(0) if arrival.len > 0 => (RxData::Remote(None), 0),
             Body::Remote(remote) if is_offer && covers(remote, arrival.len) => {
-                (Kept::Remote(Some(*remote)), 0)
+                (RxData::Remote(Some(*remote)), 0)
             }
             _ => return Ok(Placement::Refuse),
         };
@@ -333,7 +333,7 @@ impl Engine {
             // The sender learns of the match from the answer to its offer.
             arrival.flags.remove(HeaderFlags::MATCH);
         }
-        let mut message = Message::new(arrival, kept, fate);
+        let mut message = Message::new(arrival, rx_data, match_state);
         message.targets = targets;
         let Some(key) = self.unexpected.insert(message) else {
             return Err(Full);

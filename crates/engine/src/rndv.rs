@@ -9,9 +9,9 @@ use oxifabric_types::Errno;
 
 use crate::engine::Engine;
 use crate::matching::Arrival;
-use crate::message::{Fate, Kept, Message, cost};
+use crate::message::{MatchState, Message, RxData, cost};
 use crate::peer::Reply;
-use crate::shared::landing_for;
+use crate::shared::placement_for;
 use crate::slab::Key;
 use crate::tx::Step;
 use crate::{
@@ -38,13 +38,13 @@ impl Engine {
         if self.unexpected.is_full(arrival.from) || !self.peers.can_reply(arrival.from) {
             return self.stall(arrival.from);
         }
-        let landing = self.posted.take(arrival, out);
-        let (fate, matched) = match landing.or_else(|| landing_for(out, arrival)) {
-            Some(landing) => (Fate::Matched(landing), true),
-            None if self.has_room(out, arrival.from, cost(0)) => (Fate::Waiting, false),
+        let placement = self.posted.take(arrival, out);
+        let (match_state, matched) = match placement.or_else(|| placement_for(out, arrival)) {
+            Some(placement) => (MatchState::Matched(placement), true),
+            None if self.has_room(out, arrival.from, cost(0)) => (MatchState::Waiting, false),
             None => return self.stall(arrival.from),
         };
-        let mut message = Message::new(*arrival, Kept::Remote(remote), fate);
+        let mut message = Message::new(*arrival, RxData::Remote(remote), match_state);
         // The sender learns of the match from the answer to its offer.
         message.arrival.flags.remove(HeaderFlags::MATCH);
         if let Some(key) = self.unexpected.insert(message) {
@@ -69,7 +69,7 @@ impl Engine {
             return Step::Last;
         };
         let peer = message.arrival.from;
-        let Kept::Remote(remote) = message.kept else {
+        let RxData::Remote(remote) = message.rx_data else {
             return Step::Last;
         };
         let result = match remote.filter(|_| link.limits(peer).pull) {
@@ -77,7 +77,7 @@ impl Engine {
             None => link.post(peer, bare(cts(&message.arrival)), TxToken(Key::NONE.raw())),
         };
         match result {
-            Ok(_) => message.kept = Kept::Nothing,
+            Ok(_) => message.rx_data = RxData::Nothing,
             Err(PostError::Again) => return Step::Blocked,
             Err(PostError::Down(errno)) => self.give_up(out, key, errno),
         }
@@ -96,8 +96,8 @@ impl Engine {
             return Step::Last;
         };
         let (peer, len) = (message.arrival.from, message.arrival.len);
-        let into = match &message.fate {
-            Fate::Matched(landing) => landing.part(0, len),
+        let into = match &message.match_state {
+            MatchState::Matched(placement) => placement.part(0, len),
             _ => Iov::empty(),
         };
         if into.is_empty() {
@@ -122,13 +122,13 @@ impl Engine {
         let Some(message) = self.unexpected.get_mut(key) else {
             return;
         };
-        if message.moving == 0 || !matches!(message.kept, Kept::Remote(_)) {
+        if message.moving == 0 || !matches!(message.rx_data, RxData::Remote(_)) {
             return;
         }
         message.moving = 0;
         match result {
             Err(errno) if is_forbidden(errno) => {
-                message.kept = Kept::Remote(None);
+                message.rx_data = RxData::Remote(None);
                 self.peers.reply(message.arrival.from, Reply::Begin(key));
             }
             result => self.end_pull(out, key, result),

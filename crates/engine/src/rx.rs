@@ -7,11 +7,11 @@ use alloc::boxed::Box;
 use oxifabric_types::{Errno, Flags};
 
 use crate::engine::Engine;
-use crate::landing::Landing;
 use crate::matching::{Arrival, Class, Pattern};
-use crate::message::{Fate, Kept, Message, cost};
+use crate::message::{MatchState, Message, RxData, cost};
 use crate::peer::Reply;
-use crate::shared::landing_for;
+use crate::rx_placement::RxPlacement;
+use crate::shared::placement_for;
 use crate::slab::Key;
 use crate::{Body, Completions, HeaderFlags, Placement, RxOp, RxToken, WaitEvent};
 
@@ -22,7 +22,7 @@ impl Engine {
         let pattern = Pattern::new(&op, self.config.directed_recv);
         let shared = op.flags.contains(Flags::MULTI_RECV);
         if !shared && let Some(key) = self.unexpected.find(&pattern) {
-            self.assign(out, key, Landing::new(op.aside()));
+            self.assign(out, key, RxPlacement::new(op.spilled()));
             return Ok(());
         }
         let min_room = if shared {
@@ -34,7 +34,7 @@ impl Engine {
         if shared {
             self.fill(out, key, &{ pattern });
         }
-        self.offer_again = true;
+        self.retry_stalled = true;
         Ok(())
     }
 
@@ -43,10 +43,10 @@ impl Engine {
     fn fill(&mut self, out: &mut impl Completions, buffer: Key, pattern: &Pattern) {
         while let Some(key) = self.unexpected.find(pattern) {
             let len = self.unexpected.get(key).map_or(0, |m| m.arrival.len);
-            let Some(landing) = self.posted.share(buffer, len, out) else {
+            let Some(placement) = self.posted.share(buffer, len, out) else {
                 break;
             };
-            self.assign(out, key, landing);
+            self.assign(out, key, placement);
         }
     }
 
@@ -92,9 +92,9 @@ impl Engine {
         arrival: &Arrival,
         bytes: &[u8],
     ) -> Placement {
-        if let Some(landing) = landing_for(out, arrival) {
-            landing.write(0, bytes);
-            self.posted.land(landing, arrival, Ok(()), out);
+        if let Some(placement) = placement_for(out, arrival) {
+            placement.write(0, bytes);
+            self.posted.land(placement, arrival, Ok(()), out);
             if arrival.wants_ack() {
                 self.acknowledge(out, arrival);
             }
@@ -103,11 +103,11 @@ impl Engine {
         if !self.has_room(out, arrival.from, cost(arrival.len)) {
             return self.stall(arrival.from);
         }
-        let kept = match bytes {
-            [] => Kept::Nothing,
-            bytes => Kept::Bytes(Box::from(bytes)),
+        let rx_data = match bytes {
+            [] => RxData::Nothing,
+            bytes => RxData::Bytes(Box::from(bytes)),
         };
-        match self.unexpected.insert(Message::complete(*arrival, kept)) {
+        match self.unexpected.insert(Message::complete(*arrival, rx_data)) {
             Some(key) => {
                 self.note_arrival(key);
                 self.note_wait(out, WaitEvent::Begun, key);
@@ -130,16 +130,17 @@ impl Engine {
         if len > arrival.len || (more_follows && self.unexpected.knows(arrival.from, arrival.id)) {
             return Placement::Refuse;
         }
-        if let Some(key) = self.ahead(arrival.from) {
-            return self.offered_again(out, key, arrival, len, body);
+        if let Some(key) = self.deferred(arrival.from) {
+            return self.resume_deferred(out, key, arrival, len, body);
         }
         if self.unexpected.is_full(arrival.from) || !self.peers.can_reply(arrival.from) {
             return self.stall(arrival.from);
         }
-        let landing = self.posted.take(arrival, out);
-        match landing.or_else(|| landing_for(out, arrival)) {
-            Some(landing) => {
-                let message = Message::new(*arrival, Kept::Nothing, Fate::Matched(landing));
+        let placement = self.posted.take(arrival, out);
+        match placement.or_else(|| placement_for(out, arrival)) {
+            Some(placement) => {
+                let message =
+                    Message::new(*arrival, RxData::Nothing, MatchState::Matched(placement));
                 self.take_part(out, message, len, body)
             }
             None => self.keep_part(out, arrival, len, body),
@@ -154,8 +155,8 @@ impl Engine {
         len: usize,
         body: Body<'_>,
     ) -> Placement {
-        let matched = matches!(message.fate, Fate::Matched(_));
-        let waits = matches!(message.fate, Fate::Waiting);
+        let matched = matches!(message.match_state, MatchState::Matched(_));
+        let waits = matches!(message.match_state, MatchState::Waiting);
         let more_follows = len < message.arrival.len;
         let Some(key) = self.unexpected.insert(message) else {
             return Placement::Refuse;
@@ -171,7 +172,7 @@ impl Engine {
         self.place(out, key, len, body)
     }
 
-    /// Places the next `len` bytes of a message.
+    /// IndexLinks the next `len` bytes of a message.
     pub(crate) fn place(
         &mut self,
         out: &mut impl Completions,
@@ -227,15 +228,17 @@ impl Engine {
         let Some(message) = self.unexpected.get(key).filter(|m| m.is_here()) else {
             return;
         };
-        match message.fate {
-            Fate::Waiting | Fate::Claimed(_) => self.note_arrival(key),
-            Fate::Matched(_) | Fate::Update(_) | Fate::Dropped => self.finish(out, key, Ok(())),
+        match message.match_state {
+            MatchState::Waiting | MatchState::Claimed(_) => self.note_arrival(key),
+            MatchState::Matched(_) | MatchState::Update(_) | MatchState::Dropped => {
+                self.finish(out, key, Ok(()))
+            }
         }
     }
 
     /// Gives a waiting message to a receive.
-    pub(crate) fn assign(&mut self, out: &mut impl Completions, key: Key, landing: Landing) {
-        self.unexpected.settle(key, Fate::Matched(landing));
+    pub(crate) fn assign(&mut self, out: &mut impl Completions, key: Key, placement: RxPlacement) {
+        self.unexpected.settle(key, MatchState::Matched(placement));
         self.note_wait(out, WaitEvent::Over, key);
         self.note_match(out, key);
         self.go_on(out, key);
@@ -243,7 +246,7 @@ impl Engine {
 
     /// Drops a waiting message.
     pub(crate) fn discard(&mut self, out: &mut impl Completions, key: Key) {
-        self.unexpected.settle(key, Fate::Dropped);
+        self.unexpected.settle(key, MatchState::Dropped);
         self.note_wait(out, WaitEvent::Over, key);
         self.note_match(out, key);
         self.go_on(out, key);
@@ -251,11 +254,11 @@ impl Engine {
 
     /// Ends a message that was just settled, or fetches its data if it is not here.
     fn go_on(&mut self, out: &mut impl Completions, key: Key) {
-        self.offer_again = true;
+        self.retry_stalled = true;
         let Some(message) = self.unexpected.get(key) else {
             return;
         };
-        if matches!(message.kept, Kept::Remote(_)) {
+        if matches!(message.rx_data, RxData::Remote(_)) {
             self.peers.reply(message.arrival.from, Reply::Begin(key));
         } else if message.is_here() {
             self.finish(out, key, Ok(()));
@@ -273,27 +276,27 @@ impl Engine {
             return;
         };
         let arrival = message.arrival;
-        self.offer_again = true;
+        self.retry_stalled = true;
         if arrival.class.is_answer() {
             self.peers.lift_fence(arrival.from);
         }
-        if let Fate::Update(pending) = &message.fate
+        if let MatchState::Update(pending) = &message.match_state
             && result.is_ok()
         {
-            self.carry_out_kept(out, &arrival, pending, &message.kept);
+            self.carry_out_arrived(out, &arrival, pending, &message.rx_data);
         }
-        if let Fate::Matched(landing) = message.fate {
+        if let MatchState::Matched(placement) = message.match_state {
             if result.is_ok() {
-                message.kept.copy_to(&landing);
+                message.rx_data.copy_to(&placement);
             }
             match arrival.class {
-                Class::Collective => self.collective_landed(&landing, &arrival, result),
+                Class::Collective => self.collective_placed(&placement, &arrival, result),
                 Class::Write if result.is_ok() => {
-                    out.accessed(landing.completion(&arrival), &message.targets);
+                    out.accessed(placement.completion(&arrival), &message.targets);
                 }
                 // That a peer's write was cut short is the peer's affair: no operation of this endpoint failed.
                 Class::Write => {}
-                _ => self.posted.land(landing, &arrival, result, out),
+                _ => self.posted.land(placement, &arrival, result, out),
             }
         }
         if result.is_ok() && arrival.wants_ack() {
@@ -304,7 +307,7 @@ impl Engine {
     /// Ends a message whose data will never be complete.
     pub(crate) fn give_up(&mut self, out: &mut impl Completions, key: Key, why: Errno) {
         self.finish(out, key, Err(why));
-        self.offer_again = true;
+        self.retry_stalled = true;
     }
 
     /// Acknowledges a match right away if that is all that the sender waits for, fi_cq(3)

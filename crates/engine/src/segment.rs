@@ -3,7 +3,7 @@
 use oxifabric_types::PeerId;
 
 use crate::engine::Engine;
-use crate::message::Kept;
+use crate::message::RxData;
 use crate::{Body, Completions, Header, Placement};
 
 impl Engine {
@@ -26,7 +26,7 @@ impl Engine {
         };
         let expected = self.unexpected.get(key).is_some_and(|message| {
             let left = message.arrival.len - message.begun;
-            let may_come = !matches!(message.kept, Kept::Remote(_) | Kept::Ahead);
+            let may_come = !matches!(message.rx_data, RxData::Remote(_) | RxData::Deferred);
             may_come && header.tag == message.begun as u64 && (1..=left).contains(&len)
         });
         if expected {

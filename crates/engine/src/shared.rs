@@ -8,8 +8,8 @@ use alloc::vec::Vec;
 use oxifabric_types::Flags;
 
 use crate::engine::Engine;
-use crate::landing::Landing;
 use crate::matching::{Arrival, Class};
+use crate::rx_placement::RxPlacement;
 use crate::{Completions, Link};
 
 impl Engine {
@@ -19,7 +19,7 @@ impl Engine {
             let waiting: Vec<_> = self.unexpected.waiting_of(class).collect();
             for (key, tag, from, len) in waiting {
                 match out.shared_receive(kind(class), tag, from, len) {
-                    Some(op) => self.assign(out, key, Landing::new(op)),
+                    Some(op) => self.assign(out, key, RxPlacement::new(op)),
                     // Whatever took no first message of this class would take no second one, from whomever.
                     None if class == Class::Msg && !self.config.directed_recv => break,
                     None => {}
@@ -27,7 +27,7 @@ impl Engine {
             }
         }
         // What was not let in may find a receive now.
-        self.offer_again = true;
+        self.retry_stalled = true;
         self.advance_ready(link, out);
         self.offer_stalled(link);
     }
@@ -35,12 +35,12 @@ impl Engine {
 
 /// Asks the shared context, if there is one, for the place of a message.
 #[cold]
-pub(crate) fn landing_for(out: &mut impl Completions, arrival: &Arrival) -> Option<Landing> {
+pub(crate) fn placement_for(out: &mut impl Completions, arrival: &Arrival) -> Option<RxPlacement> {
     match kind(arrival.class) {
         none if none.is_empty() => None,
         class => {
             let op = out.shared_receive(class, arrival.tag, arrival.from, arrival.len)?;
-            Some(Landing::new(op))
+            Some(RxPlacement::new(op))
         }
     }
 }

@@ -108,7 +108,7 @@ impl Engine {
         transmit.stage = Stage::Sent;
         transmit.pending = u32::from(posted == Posted::Pending);
         transmit.borrowed = false;
-        self.offer_again |= transmit.unacked;
+        self.retry_stalled |= transmit.unacked;
         // The key is the vacant one, so there is room for it.
         let _ = self.sends.insert(transmit);
     }
@@ -231,7 +231,7 @@ impl Engine {
                 answer(Kind::Fin, id, errno)
             }
         };
-        self.offer_again = true;
+        self.retry_stalled = true;
         match link.post(peer, bare(header), TxToken(Key::NONE.raw())) {
             Err(PostError::Again) => Step::Blocked,
             // A peer that is down needs no answer; its link reports it.
@@ -252,7 +252,7 @@ impl Engine {
             Ok(posted) => {
                 transmit.stage = next;
                 transmit.pending += u32::from(posted == Posted::Pending);
-                self.offer_again = true;
+                self.retry_stalled = true;
                 self.check_sent(out, key);
             }
             Err(PostError::Again) => return Step::Blocked,

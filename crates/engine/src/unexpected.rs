@@ -4,7 +4,7 @@
 //! Waiting messages cost a budget, which is kept here per queue and per peer; which peer may exceed it is decided in
 //! `budget`. Messages that come in several frames are found by peer and id.
 
-mod filing;
+mod match_index;
 mod shares;
 
 use alloc::boxed::Box;
@@ -15,9 +15,9 @@ use oxifabric_types::PeerId;
 use crate::index::LONG_WALK;
 use crate::list::List;
 use crate::matching::{Arrival, Class, Pattern};
-use crate::message::{Fate, Kept, Message};
+use crate::message::{MatchState, Message, RxData};
 use crate::slab::{Key, Slab};
-use filing::Filing;
+use match_index::MatchIndex;
 use shares::Shares;
 
 /// How many messages of one peer may have a place to go to and not be there yet: offers that matched, writes and atomics whose data
@@ -36,7 +36,7 @@ pub(crate) struct UnexpectedQueue {
     messages: Slab<Message>,
     waiting: [List; Class::WAITING],
     /// Those on the lists above, once a receive had to walk past many.
-    filing: Option<Box<Filing>>,
+    match_index: Option<Box<MatchIndex>>,
     claimed: List,
     /// Messages of which more frames will come, and those whose data is still at the sender.
     by_id: BTreeMap<(PeerId, u32), Key>,
@@ -52,7 +52,7 @@ impl UnexpectedQueue {
         Self {
             messages: Slab::with_capacity(0),
             waiting: [List::new(); Class::WAITING],
-            filing: None,
+            match_index: None,
             claimed: List::new(),
             by_id: BTreeMap::new(),
             held_bytes: 0,
@@ -67,7 +67,7 @@ impl UnexpectedQueue {
 
     /// Returns how many receives wait for the data of a message that they matched.
     pub(crate) fn matched(&self) -> usize {
-        let matched = |message: &Message| matches!(message.fate, Fate::Matched(_));
+        let matched = |message: &Message| matches!(message.match_state, MatchState::Matched(_));
         self.messages.iter().filter(|(_, m)| matched(m)).count()
     }
 
@@ -96,14 +96,14 @@ impl UnexpectedQueue {
 
     /// Adds a message; one that waits goes to the end of its queue. `None` when no more can be kept.
     pub(crate) fn insert(&mut self, message: Message) -> Option<Key> {
-        let waits = matches!(message.fate, Fate::Waiting);
+        let waits = matches!(message.match_state, MatchState::Waiting);
         let (class, from, cost) = (message.arrival.class, message.arrival.from, message.cost());
         let key = self.messages.insert(message)?;
         self.shares.push(&mut self.messages, from, key);
         if waits {
             self.waiting[class.index()].push_back(&mut self.messages, key);
-            if let Some(filing) = &mut self.filing {
-                filing.push(&mut self.messages, key);
+            if let Some(match_index) = &mut self.match_index {
+                match_index.push(&mut self.messages, key);
             }
             self.charge(from, cost);
         }
@@ -138,7 +138,7 @@ impl UnexpectedQueue {
         self.messages.get(key)
     }
 
-    /// Finds a message by its key, to change it; its fate is changed by [`UnexpectedQueue::settle`] only.
+    /// Finds a message by its key, to change it; its match_state is changed by [`UnexpectedQueue::settle`] only.
     pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut Message> {
         self.messages.get_mut(key)
     }
@@ -156,8 +156,8 @@ impl UnexpectedQueue {
     #[inline(never)]
     fn search(&mut self, pattern: &Pattern) -> Option<Key> {
         let order = &self.waiting[pattern.class.index()];
-        if let Some(filing) = &self.filing {
-            return filing.first(&self.messages, order, pattern);
+        if let Some(match_index) = &self.match_index {
+            return match_index.first(&self.messages, order, pattern);
         }
         let mut passed = 0;
         let found = order.iter(&self.messages).find(|(_, message)| {
@@ -166,8 +166,8 @@ impl UnexpectedQueue {
         });
         let found = found.map(|(key, _)| key);
         if passed > LONG_WALK {
-            let filing = Filing::of(&mut self.messages, &self.waiting);
-            self.filing = Some(Box::new(filing));
+            let match_index = MatchIndex::of(&mut self.messages, &self.waiting);
+            self.match_index = Some(Box::new(match_index));
         }
         found
     }
@@ -202,7 +202,7 @@ impl UnexpectedQueue {
     pub(crate) fn find_claimed(&self, context: usize) -> Option<Key> {
         self.claimed
             .iter(&self.messages)
-            .find(|(_, message)| matches!(message.fate, Fate::Claimed(c) if c == context))
+            .find(|(_, message)| matches!(message.match_state, MatchState::Claimed(c) if c == context))
             .map(|(key, _)| key)
     }
 
@@ -210,28 +210,31 @@ impl UnexpectedQueue {
     pub(crate) fn claim(&mut self, key: Key, context: usize) {
         self.leave_queue(key);
         if let Some(message) = self.messages.get_mut(key) {
-            message.fate = Fate::Claimed(context);
+            message.match_state = MatchState::Claimed(context);
             self.claimed.push_back(&mut self.messages, key);
         }
     }
 
     /// Takes a message out of its queue and says what becomes of it; it no longer costs anything.
-    pub(crate) fn settle(&mut self, key: Key, fate: Fate) {
+    pub(crate) fn settle(&mut self, key: Key, match_state: MatchState) {
         self.leave_queue(key);
         self.uncharge(key);
         if let Some(message) = self.messages.get_mut(key) {
-            message.fate = fate;
+            message.match_state = match_state;
         }
     }
 
     /// Changes where the data of a message is, and what it costs by that.
-    pub(crate) fn keep_as(&mut self, key: Key, kept: Kept) {
+    pub(crate) fn set_rx_data(&mut self, key: Key, rx_data: RxData) {
         self.uncharge(key);
         let Some(message) = self.messages.get_mut(key) else {
             return;
         };
-        message.kept = kept;
-        if matches!(message.fate, Fate::Waiting | Fate::Claimed(_)) {
+        message.rx_data = rx_data;
+        if matches!(
+            message.match_state,
+            MatchState::Waiting | MatchState::Claimed(_)
+        ) {
             let (from, cost) = (message.arrival.from, message.cost());
             self.charge(from, cost);
         }
@@ -299,17 +302,17 @@ impl UnexpectedQueue {
             return;
         };
         let class = message.arrival.class;
-        match message.fate {
-            Fate::Waiting => {
+        match message.match_state {
+            MatchState::Waiting => {
                 self.waiting[class.index()].unlink(&mut self.messages, key);
-                if let Some(filing) = &mut self.filing
-                    && filing.unlink(&mut self.messages, key)
+                if let Some(match_index) = &mut self.match_index
+                    && match_index.unlink(&mut self.messages, key)
                 {
-                    self.filing = None;
+                    self.match_index = None;
                 }
             }
-            Fate::Claimed(_) => self.claimed.unlink(&mut self.messages, key),
-            Fate::Matched(_) | Fate::Update(_) | Fate::Dropped => {}
+            MatchState::Claimed(_) => self.claimed.unlink(&mut self.messages, key),
+            MatchState::Matched(_) | MatchState::Update(_) | MatchState::Dropped => {}
         }
     }
 
@@ -322,7 +325,10 @@ impl UnexpectedQueue {
         let Some(message) = self.messages.get(key) else {
             return;
         };
-        if matches!(message.fate, Fate::Waiting | Fate::Claimed(_)) {
+        if matches!(
+            message.match_state,
+            MatchState::Waiting | MatchState::Claimed(_)
+        ) {
             let cost = message.cost();
             self.shares.uncharge(message.arrival.from, cost);
             self.held_bytes -= cost;

@@ -3,12 +3,12 @@
 use oxifabric_types::{Errno, PeerId};
 
 use super::name::{Name, errno};
-use super::run::landing;
+use super::run::placement;
 use super::{Collectives, GroupId};
 use crate::engine::Engine;
-use crate::landing::Landing;
 use crate::matching::{Arrival, Class};
-use crate::message::Fate;
+use crate::message::MatchState;
+use crate::rx_placement::RxPlacement;
 use crate::slab::Key;
 use crate::{Body, Completions, Header, Kind, Placement};
 
@@ -46,21 +46,21 @@ impl Engine {
             return Placement::Refuse;
         }
         let is_offer = header.kind == Kind::CollectiveRts;
-        let fate = match self.way(out, &arrival) {
+        let match_state = match self.way(out, &arrival) {
             Way::Said => return Placement::Done,
             Way::Wrong => return Placement::Refuse,
             Way::Early if is_offer => return self.offer(out, &arrival, body),
             Way::Early => return self.message(out, &arrival, body),
-            Way::Late => Fate::Dropped,
+            Way::Late => MatchState::Dropped,
             Way::Matched if self.unexpected.is_full(from) || !self.peers.can_reply(from) => {
                 return self.stall(from);
             }
             Way::Matched => match self.collectives.take(from, arrival.tag) {
-                Some(posted) => Fate::Matched(landing(posted.into, posted.run)),
+                Some(posted) => MatchState::Matched(placement(posted.into, posted.run)),
                 None => return Placement::Refuse,
             },
         };
-        self.land(out, arrival, fate, body, is_offer)
+        self.land(out, arrival, match_state, body, is_offer)
             .unwrap_or_else(|_| self.stall(from))
     }
 
@@ -105,18 +105,18 @@ impl Engine {
     }
 
     /// The message for a receive of a run is in its place, or will never be.
-    pub(crate) fn collective_landed(
+    pub(crate) fn collective_placed(
         &mut self,
-        landing: &Landing,
+        placement: &RxPlacement,
         arrival: &Arrival,
         result: Result<(), Errno>,
     ) {
         // Members that do not agree on the length do not mean the same operation.
-        let result = match landing.room == arrival.len {
+        let result = match placement.room == arrival.len {
             true => result,
             false => result.and(Err(Errno::TRUNC)),
         };
-        let run = u32::try_from(landing.context).map_or(Key::NONE, Key::from_raw);
+        let run = u32::try_from(placement.context).map_or(Key::NONE, Key::from_raw);
         self.collectives.over(run, result);
     }
 }

@@ -8,8 +8,8 @@ use super::plan::{Buffer, Plan, Span, Step};
 use super::{Arithmetic, GroupId, Posted};
 use crate::arithmetic::combine;
 use crate::engine::Engine;
-use crate::landing::Landing;
 use crate::matching::{Class, Pattern};
+use crate::rx_placement::RxPlacement;
 use crate::slab::Key;
 use crate::transmit::Transmit;
 use crate::{Completion, Completions, Failure, Link};
@@ -183,7 +183,7 @@ impl Engine {
         let tag = group.name_from(from, row.group, row.serial).tag();
         let pattern = Pattern::exact(Class::Collective, peer, tag);
         if let Some(key) = self.unexpected.find(&pattern) {
-            return self.assign(out, key, landing(into, run));
+            return self.assign(out, key, placement(into, run));
         }
         let queue = state.posted.entry((peer, tag)).or_default();
         queue.push_back(Posted { into, run });
@@ -235,8 +235,8 @@ impl Engine {
 }
 
 /// Returns where a message of an operation goes.
-pub(super) fn landing(into: Iov, run: Key) -> Landing {
-    Landing {
+pub(super) fn placement(into: Iov, run: Key) -> RxPlacement {
+    RxPlacement {
         room: into.len(),
         body: into,
         offset: 0,

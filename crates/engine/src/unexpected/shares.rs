@@ -147,9 +147,9 @@ impl Shares {
 
 impl Linked<BySender> for Message {
     fn links(&self) -> &Links {
-        &self.places.sender
+        &self.index_links.sender
     }
     fn links_mut(&mut self) -> &mut Links {
-        &mut self.places.sender
+        &mut self.index_links.sender
     }
 }

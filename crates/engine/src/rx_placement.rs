@@ -1,4 +1,4 @@
-//! Where one message goes once it matched, and what is reported when it is there.
+//! Placement of a matched message, and the completion that reports it.
 
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags};
@@ -10,7 +10,7 @@ use crate::{Completion, Completions, Failure, RxOp};
 
 /// Where a matched message goes, and what to report when it is there.
 #[derive(Debug)]
-pub(crate) struct Landing {
+pub(crate) struct RxPlacement {
     pub(crate) body: Iov,
     /// Where in `body` the message begins.
     pub(crate) offset: usize,
@@ -22,8 +22,8 @@ pub(crate) struct Landing {
     pub(crate) shared: Key,
 }
 
-impl Landing {
-    /// Makes the landing of a receive that found its message waiting.
+impl RxPlacement {
+    /// Makes the placement of a receive that found its message waiting.
     pub(crate) fn new(op: RxOp) -> Self {
         Self {
             offset: 0,
@@ -35,7 +35,7 @@ impl Landing {
         }
     }
 
-    /// Places the part of the message that begins at `at`; what does not fit is dropped.
+    /// IndexLinks the part of the message that begins at `at`; what does not fit is dropped.
     #[inline]
     pub(crate) fn write(&self, at: usize, bytes: &[u8]) {
         let fits = self.room.saturating_sub(at).min(bytes.len());
@@ -48,7 +48,7 @@ impl Landing {
         self.body.slice(self.offset.saturating_add(at), fits)
     }
 
-    /// Places a message that lies in other memory.
+    /// IndexLinks a message that lies in other memory.
     pub(crate) fn copy_from(&self, from: &Iov, len: usize) {
         let fits = self.room.min(len);
         self.part(0, fits).copy_from(0, &from.slice(0, fits));

@@ -1,6 +1,6 @@
-//! Many waiting messages, filed by tag and by source.
+//! Hash index of many waiting messages, by tag and by source.
 
-use crate::index::{Filed, Index, hash};
+use crate::index::{Index, Indexed, hash};
 use crate::list::{Linked, Links, List};
 use crate::matching::{Class, Pattern};
 use crate::message::Message;
@@ -15,27 +15,27 @@ struct ByTag;
 #[derive(Clone, Copy, Debug)]
 struct BySource;
 
-/// The waiting messages, filed.
+/// The waiting messages, indexed.
 #[derive(Debug)]
-pub(super) struct Filing {
+pub(super) struct MatchIndex {
     by_tag: Index<ByTag>,
     by_source: Index<BySource>,
 }
 
-impl Filing {
-    /// Files the messages of some lists, each in its order.
+impl MatchIndex {
+    /// Indexes the messages of some lists, each in its order.
     pub(super) fn of(messages: &mut Slab<Message>, lists: &[List]) -> Self {
-        let mut filing = Self {
+        let mut match_index = Self {
             by_tag: Index::new(),
             by_source: Index::new(),
         };
         for list in lists {
-            list.visit(messages, |messages, key| filing.push(messages, key));
+            list.visit(messages, |messages, key| match_index.push(messages, key));
         }
-        filing
+        match_index
     }
 
-    /// Files a message behind all others.
+    /// Adds a message behind all others.
     pub(super) fn push(&mut self, messages: &mut Slab<Message>, key: Key) {
         self.by_tag.push(messages, key);
         self.by_source.push(messages, key);
@@ -99,14 +99,14 @@ fn source_hash(class: Class, source: PeerId) -> u64 {
 
 impl Linked<ByTag> for Message {
     fn links(&self) -> &Links {
-        &self.places.tag
+        &self.index_links.tag
     }
     fn links_mut(&mut self) -> &mut Links {
-        &mut self.places.tag
+        &mut self.index_links.tag
     }
 }
 
-impl Filed<ByTag> for Message {
+impl Indexed<ByTag> for Message {
     fn hash(&self) -> u64 {
         tag_hash(self.arrival.class, self.arrival.tag)
     }
@@ -114,14 +114,14 @@ impl Filed<ByTag> for Message {
 
 impl Linked<BySource> for Message {
     fn links(&self) -> &Links {
-        &self.places.source
+        &self.index_links.source
     }
     fn links_mut(&mut self) -> &mut Links {
-        &mut self.places.source
+        &mut self.index_links.source
     }
 }
 
-impl Filed<BySource> for Message {
+impl Indexed<BySource> for Message {
     fn hash(&self) -> u64 {
         source_hash(self.arrival.class, self.arrival.from)
     }

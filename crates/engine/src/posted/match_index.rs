@@ -1,62 +1,62 @@
-//! Many posted receives: those for one tag filed by it and by their source, the others in one list.
+//! Hash index of many posted receives: those for one tag by it and by their source, the others in one list.
 
-use crate::index::{Filed, Index, hash};
+use crate::index::{Index, Indexed, hash};
 use crate::list::{Linked, Links, List};
 use crate::matching::{Arrival, Class, Pattern};
 use crate::posted::Receive;
 use crate::slab::{Key, Slab};
 use oxifabric_types::PeerId;
 
-/// The purpose of chains and lists of receives that are filed.
+/// The purpose of chains and lists of indexed receives.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ByPattern;
 
-/// Where a receive stands among those that are filed.
+/// Entry of a receive in the index.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct IndexEntry {
     links: Links,
     /// Counts receives in the order of posting.
     turn: u64,
 }
 
-impl Place {
-    /// Not filed.
+impl IndexEntry {
+    /// The entry of a receive that is not in the index.
     pub(super) const NONE: Self = Self {
         links: Links::NONE,
         turn: 0,
     };
 }
 
-/// The receives of a queue, filed.
+/// The receives of a queue, indexed.
 #[derive(Debug)]
-pub(super) struct Filing {
+pub(super) struct MatchIndex {
     exact: Index<ByPattern>,
     /// Receives that ignore bits of the tag.
     wild: [List<ByPattern>; Class::WAITING],
     turn: u64,
 }
 
-impl Filing {
-    /// Files the receives of some lists, each in its order.
+impl MatchIndex {
+    /// Indexes the receives of some lists, each in its order.
     pub(super) fn of(receives: &mut Slab<Receive>, lists: &[List]) -> Self {
-        let mut filing = Self {
+        let mut match_index = Self {
             exact: Index::new(),
             wild: [List::new(); Class::WAITING],
             turn: 0,
         };
         for list in lists {
-            list.visit(receives, |receives, key| filing.push(receives, key));
+            list.visit(receives, |receives, key| match_index.push(receives, key));
         }
-        filing
+        match_index
     }
 
-    /// Files a receive behind all others.
+    /// Adds a receive behind all others.
     pub(super) fn push(&mut self, receives: &mut Slab<Receive>, key: Key) {
         let Some(receive) = receives.get_mut(key) else {
             return;
         };
         self.turn += 1;
-        receive.place.turn = self.turn;
+        receive.index_entry.turn = self.turn;
         match receive.pattern.is_exact() {
             true => self.exact.push(receives, key),
             false => self.wild[receive.pattern.class.index()].push_back(receives, key),
@@ -90,12 +90,12 @@ impl Filing {
                 receive.pattern.class == class && receive.pattern.accepts(arrival)
             })
         })
-        .min_by_key(|(_, receive)| receive.place.turn)
+        .min_by_key(|(_, receive)| receive.index_entry.turn)
         .map(|(key, _)| key)
     }
 }
 
-/// What a receive for one tag is filed by.
+/// Returns the key of a receive for one tag.
 fn hash_of(pattern: &Pattern) -> u64 {
     let from = u64::from(pattern.source().0) << 8 | pattern.class as u64;
     hash(pattern.tag(), from)
@@ -103,14 +103,14 @@ fn hash_of(pattern: &Pattern) -> u64 {
 
 impl Linked<ByPattern> for Receive {
     fn links(&self) -> &Links {
-        &self.place.links
+        &self.index_entry.links
     }
     fn links_mut(&mut self) -> &mut Links {
-        &mut self.place.links
+        &mut self.index_entry.links
     }
 }
 
-impl Filed<ByPattern> for Receive {
+impl Indexed<ByPattern> for Receive {
     fn hash(&self) -> u64 {
         hash_of(&self.pattern)
     }

@@ -9,7 +9,7 @@ use oxifabric_types::PeerId;
 
 use crate::engine::Engine;
 use crate::matching::Arrival;
-use crate::message::{Fate, Kept, Message, cost};
+use crate::message::{MatchState, Message, RxData, cost};
 use crate::slab::Key;
 use crate::{Body, Completions, Placement, WaitEvent};
 
@@ -31,7 +31,7 @@ impl Engine {
         }
         match Iov::zeroed(arrival.len) {
             Some(buffer) => {
-                let message = Message::new(*arrival, Kept::Buffer(buffer), Fate::Waiting);
+                let message = Message::new(*arrival, RxData::Buffer(buffer), MatchState::Waiting);
                 self.take_part(out, message, len, body)
             }
             None => self.stall(from),
@@ -41,23 +41,23 @@ impl Engine {
     /// Keeps the header of a message whose body stays in the link.
     fn keep_header(&mut self, out: &mut impl Completions, arrival: &Arrival) -> Placement {
         let from = arrival.from;
-        let message = Message::new(*arrival, Kept::Ahead, Fate::Waiting);
+        let message = Message::new(*arrival, RxData::Deferred, MatchState::Waiting);
         if let Some(key) = self.unexpected.insert(message) {
-            self.peers.set_ahead(from, Some(key));
+            self.peers.set_deferred(from, Some(key));
             self.note_wait(out, WaitEvent::Begun, key);
         }
         self.stall(from)
     }
 
     /// Returns the message of this peer whose body is still in the link.
-    pub(crate) fn ahead(&self, from: PeerId) -> Option<Key> {
-        let key = self.peers.ahead(from)?;
+    pub(crate) fn deferred(&self, from: PeerId) -> Option<Key> {
+        let key = self.peers.deferred(from)?;
         self.unexpected.get(key).map(|_| key)
     }
 
-    /// The link offers a message again whose header is known.
+    /// Takes a message whose header is known, which the link delivers again.
     #[cold]
-    pub(crate) fn offered_again(
+    pub(crate) fn resume_deferred(
         &mut self,
         out: &mut impl Completions,
         key: Key,
@@ -72,16 +72,19 @@ impl Engine {
         let Some(message) = self.unexpected.get(key).filter(|m| same(&m.arrival)) else {
             return Placement::Refuse;
         };
-        if !matches!(message.fate, Fate::Waiting | Fate::Claimed(_)) {
-            self.unexpected.keep_as(key, Kept::Nothing);
+        if !matches!(
+            message.match_state,
+            MatchState::Waiting | MatchState::Claimed(_)
+        ) {
+            self.unexpected.set_rx_data(key, RxData::Nothing);
         } else if self.may_reserve(arrival.len)
             && let Some(buffer) = Iov::zeroed(arrival.len)
         {
-            self.unexpected.keep_as(key, Kept::Buffer(buffer));
+            self.unexpected.set_rx_data(key, RxData::Buffer(buffer));
         } else {
             return self.stall(arrival.from);
         }
-        self.peers.set_ahead(arrival.from, None);
+        self.peers.set_deferred(arrival.from, None);
         if len < arrival.len {
             self.unexpected.name(key);
         }
