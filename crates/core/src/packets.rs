@@ -114,7 +114,7 @@ impl<P: PacketDevice> Device for ReliableLink<P> {
 
     #[inline]
     fn posted(&mut self) {
-        if self.oversleeps() {
+        if self.is_timer_late() {
             let (now, due) = (self.port().now(), self.due());
             self.rest(due);
             self.port_mut().arm(Some(due.since(now)));

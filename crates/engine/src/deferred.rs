@@ -2,7 +2,7 @@
 //!
 //! A length is only a peer's word. Memory is reserved for it within the budget, or up to a megabyte beyond it. A longer
 //! message stays where it is and stops what follows it from that peer; its header can be matched, peeked at and claimed
-//! like any other. When a receive takes it, the link offers it again, and its body goes straight into the buffer.
+//! like any other. When a receive takes it, the link delivers it again, and its body goes straight into the buffer.
 
 use oxifabric_mem::Iov;
 use oxifabric_types::PeerId;

@@ -264,7 +264,7 @@ impl Engine {
         }
     }
 
-    /// Lets the link offer again what was stalled, if anything changed.
+    /// Lets the link retry stalled arrivals, if anything changed.
     #[inline]
     pub(crate) fn offer_stalled(&mut self, link: &mut impl Link) {
         if self.retry_stalled {

@@ -5,7 +5,7 @@
 //! the results. State is plain; only the few functions that touch the link are generic over it, so that a
 //! shared-memory link is inlined into the progress loop.
 //!
-//! - [`link`]: what a transport offers ([`Link`]) and what it calls when something arrives ([`Sink`]).
+//! - [`link`]: the interface of a transport ([`Link`]) and what it calls when something arrives ([`Sink`]).
 //! - [`op`]: operations and their completions.
 //! - [`arithmetic`]: what atomics and collectives compute.
 //! - [`engine`]: the state of one endpoint between the two.

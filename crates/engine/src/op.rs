@@ -197,7 +197,7 @@ pub trait Completions {
     /// accesses of this endpoint itself.
     ///
     /// # Errors
-    /// As [`Completions::region`]; `AGAIN` when it is to be found out whether this peer may. The access is offered again after
+    /// As [`Completions::region`]; `AGAIN` when it is to be found out whether this peer may. The access is delivered again after
     /// [`crate::Engine::reconsider`].
     fn guarded_region(
         &mut self,

@@ -37,7 +37,7 @@ impl Engine {
         }
     }
 
-    /// Accesses that were answered with [`Errno::AGAIN`] by [`Completions::guarded_region`] are to be offered again.
+    /// Accesses that were answered with [`Errno::AGAIN`] by [`Completions::guarded_region`] are to be delivered again.
     pub fn reconsider(&mut self, link: &mut impl crate::Link) {
         self.retry_stalled = true;
         self.offer_stalled(link);

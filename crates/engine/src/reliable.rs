@@ -21,7 +21,7 @@ mod reader;
 mod receiver;
 mod sender;
 
-pub use channel::{Channel, Consumer, End, Event, Identity, Outlet, Terms};
+pub use channel::{Channel, ChannelConfig, CloseReason, Consumer, Event, Identity, PacketWriter};
 pub use link::{PacketPort, ReliableLink};
 
 #[cfg(test)]

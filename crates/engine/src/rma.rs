@@ -180,7 +180,7 @@ impl Engine {
         Placement::Done
     }
 
-    /// A write begins whose data follows, or is offered.
+    /// A write begins whose data follows, or is announced by an Rts.
     #[inline(never)]
     fn write_in_parts(
         &mut self,
@@ -194,11 +194,11 @@ impl Engine {
         if self.unexpected.is_full(from) || !self.peers.can_reply(from) {
             return self.stall(from);
         }
-        let is_offer = header.kind == Kind::WriteRts;
+        let is_rts = header.kind == Kind::WriteRts;
         let region = match Self::region(out, from, targets, Flags::REMOTE_WRITE) {
             Ok(region) if region.len() == arrival.len => region,
             Ok(_) => return Placement::Refuse,
-            Err(errno) => return self.refuse_access(&arrival, is_offer, &body, errno),
+            Err(errno) => return self.refuse_access(&arrival, is_rts, &body, errno),
         };
         let placement = RxPlacement {
             room: arrival.len,
@@ -209,7 +209,7 @@ impl Engine {
             shared: Key::NONE,
         };
         let match_state = MatchState::Matched(placement);
-        self.land_on(out, arrival, match_state, several(targets), body, is_offer)
+        self.land_on(out, arrival, match_state, several(targets), body, is_rts)
             .unwrap_or_else(|_| self.stall(from))
     }
 
@@ -279,8 +279,8 @@ impl Engine {
             context: read.context(),
             shared: Key::NONE,
         };
-        let is_offer = header.kind == Kind::ResponseRts;
-        match self.land(out, arrival, MatchState::Matched(placement), body, is_offer) {
+        let is_rts = header.kind == Kind::ResponseRts;
+        match self.land(out, arrival, MatchState::Matched(placement), body, is_rts) {
             // The connection breaks, and the read fails with it.
             Ok(Placement::Refuse) => Placement::Refuse,
             Ok(placement) => {
@@ -298,9 +298,9 @@ impl Engine {
         arrival: Arrival,
         match_state: MatchState,
         body: Body<'_>,
-        is_offer: bool,
+        is_rts: bool,
     ) -> Result<Placement, Full> {
-        self.land_on(out, arrival, match_state, Box::default(), body, is_offer)
+        self.land_on(out, arrival, match_state, Box::default(), body, is_rts)
     }
 
     /// Lands a write that may be of several pieces of memory.
@@ -311,16 +311,16 @@ impl Engine {
         match_state: MatchState,
         targets: Box<[Target]>,
         body: Body<'_>,
-        is_offer: bool,
+        is_rts: bool,
     ) -> Result<Placement, Full> {
         if self.unexpected.is_full(arrival.from) || !self.peers.can_reply(arrival.from) {
             return Err(Full);
         }
         let (rx_data, len) = match &body {
-            Body::Whole(bytes) if !is_offer => (RxData::Nothing, bytes.len()),
-            Body::Stream(len) if !is_offer => (RxData::Nothing, *len),
+            Body::Whole(bytes) if !is_rts => (RxData::Nothing, bytes.len()),
+            Body::Stream(len) if !is_rts => (RxData::Nothing, *len),
             Body::Whole([]) | Body::Stream(0) if arrival.len > 0 => (RxData::Remote(None), 0),
-            Body::Remote(remote) if is_offer && covers(remote, arrival.len) => {
+            Body::Remote(remote) if is_rts && covers(remote, arrival.len) => {
                 (RxData::Remote(Some(*remote)), 0)
             }
             _ => return Ok(Placement::Refuse),
@@ -329,8 +329,8 @@ impl Engine {
         if len > arrival.len || (more_follows && self.unexpected.knows(from, arrival.id)) {
             return Ok(Placement::Refuse);
         }
-        if is_offer {
-            // The sender learns of the match from the answer to its offer.
+        if is_rts {
+            // The sender learns of the match from the answer to its Rts.
             arrival.flags.remove(HeaderFlags::MATCH);
         }
         let mut message = Message::new(arrival, rx_data, match_state);
@@ -341,7 +341,7 @@ impl Engine {
         if more_follows {
             self.unexpected.name(key);
         }
-        if is_offer {
+        if is_rts {
             self.peers.reply(from, Reply::Begin(key));
             return Ok(Placement::Done);
         }
@@ -353,19 +353,19 @@ impl Engine {
     fn refuse_access(
         &mut self,
         arrival: &Arrival,
-        is_offer: bool,
+        is_rts: bool,
         body: &Body<'_>,
         errno: Errno,
     ) -> Placement {
         if let Some(placement) = self.refusal(arrival.from, errno) {
             return placement;
         }
-        let is_named = is_offer || arrival.wants_ack();
+        let is_named = is_rts || arrival.wants_ack();
         // Of a body in several frames, the others could not be told from those of another operation.
         let is_over = match body {
-            Body::Whole(bytes) => is_offer || bytes.len() == arrival.len,
-            Body::Stream(len) => is_offer || *len == arrival.len,
-            Body::Remote(_) => is_offer,
+            Body::Whole(bytes) => is_rts || bytes.len() == arrival.len,
+            Body::Stream(len) => is_rts || *len == arrival.len,
+            Body::Remote(_) => is_rts,
         };
         if !is_named || !is_over || !self.peers.can_reply(arrival.from) {
             return Placement::Refuse;

@@ -1,4 +1,4 @@
-//! Rendezvous: long messages are offered first, and their data moves once a receive matched.
+//! Rendezvous: an Rts announces a long message, and its data moves once a receive matched.
 //!
 //! The receiver pulls the data from the sender's memory and says `Fin`, or asks for it by `Cts` and gets it as
 //! segments. Which of the two, depends on the link and on the pair: where pulling turns out to be forbidden,
@@ -20,8 +20,8 @@ use crate::{
 };
 
 impl Engine {
-    /// A long message is offered.
-    pub(crate) fn offer(
+    /// An Rts arrives.
+    pub(crate) fn rts_arrived(
         &mut self,
         out: &mut impl Completions,
         arrival: &Arrival,
@@ -45,7 +45,7 @@ impl Engine {
             None => return self.stall(arrival.from),
         };
         let mut message = Message::new(*arrival, RxData::Remote(remote), match_state);
-        // The sender learns of the match from the answer to its offer.
+        // The sender learns of the match from the answer to its Rts.
         message.arrival.flags.remove(HeaderFlags::MATCH);
         if let Some(key) = self.unexpected.insert(message) {
             self.unexpected.name(key);
@@ -58,7 +58,7 @@ impl Engine {
         Placement::Done
     }
 
-    /// Begins to move the data of an offered message that is matched or dropped.
+    /// Begins to move the data of a message announced by an Rts that is matched or dropped.
     pub(crate) fn begin(
         &mut self,
         link: &mut impl Link,
@@ -180,7 +180,7 @@ fn cts(arrival: &Arrival) -> Header {
     }
 }
 
-/// Returns whether the memory that an offer names has as many bytes as it says.
+/// Returns whether the memory that an Rts names has as many bytes as it says.
 pub(crate) fn covers(remote: &RemoteIov, len: usize) -> bool {
     let add = |sum: u64, piece: &(u64, u64)| sum.checked_add(piece.1);
     let total = remote.pieces().iter().try_fold(0, add);

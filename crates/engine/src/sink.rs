@@ -19,8 +19,8 @@ impl<C: Completions> EngineSink<'_, C> {
     #[inline(never)]
     fn other_arrival(&mut self, from: PeerId, header: &Header, body: Body<'_>) -> Placement {
         match header.kind {
-            Kind::MsgRts => self.offer(from, Class::Msg, header, body),
-            Kind::TaggedRts => self.offer(from, Class::Tagged, header, body),
+            Kind::MsgRts => self.rts(from, Class::Msg, header, body),
+            Kind::TaggedRts => self.rts(from, Class::Tagged, header, body),
             Kind::Collective | Kind::CollectiveRts => {
                 self.engine.collective_message(self.out, from, header, body)
             }
@@ -36,9 +36,9 @@ impl<C: Completions> EngineSink<'_, C> {
         }
     }
 
-    fn offer(&mut self, from: PeerId, class: Class, header: &Header, body: Body<'_>) -> Placement {
+    fn rts(&mut self, from: PeerId, class: Class, header: &Header, body: Body<'_>) -> Placement {
         match Arrival::new(from, class, header) {
-            Some(arrival) => self.engine.offer(self.out, &arrival, body),
+            Some(arrival) => self.engine.rts_arrived(self.out, &arrival, body),
             None => Placement::Refuse,
         }
     }

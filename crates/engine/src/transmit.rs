@@ -42,8 +42,8 @@ pub(crate) enum Stage {
     Queued,
     /// This number of bytes has been handed to the link, the others follow as segments.
     Sending(usize),
-    /// The receiver knows of the message, and will ask for its data or pull it.
-    Offered,
+    /// The Rts has been handed to the link: the receiver will ask for the data or pull it.
+    RtsSent,
     /// Everything has been handed to the link, or is no longer wanted.
     Sent,
 }
@@ -148,7 +148,7 @@ impl Transmit {
 
     /// Returns whether an acknowledgement may come.
     pub(crate) fn awaits_ack(&self) -> bool {
-        self.unacked && self.stage != Stage::Offered && !self.is_request()
+        self.unacked && self.stage != Stage::RtsSent && !self.is_request()
     }
 
     /// Returns whether it answers a request of the peer.
@@ -188,7 +188,7 @@ impl Transmit {
     pub(crate) fn awaits_answer(&self) -> bool {
         match self.stage {
             Stage::Queued => false,
-            Stage::Offered => true,
+            Stage::RtsSent => true,
             Stage::Sending(_) | Stage::Sent => self.unacked,
         }
     }
@@ -210,7 +210,7 @@ impl Transmit {
             Stage::Queued => {
                 let next = self.after_first(limits);
                 let (kind, len) = match next {
-                    Stage::Offered => (self.offer(), whole),
+                    Stage::RtsSent => (self.rts_kind(), whole),
                     Stage::Sending(part) => (self.header.kind, part),
                     Stage::Queued | Stage::Sent if self.header.kind == Kind::Read => {
                         (Kind::Read, 0)
@@ -235,7 +235,7 @@ impl Transmit {
                 };
                 (self.segment(sent), sent, len, next)
             }
-            Stage::Offered | Stage::Sent => return None,
+            Stage::RtsSent | Stage::Sent => return None,
         };
         let frame = Frame {
             header,
@@ -321,13 +321,13 @@ impl Transmit {
         } else if len <= limits.segmented {
             Stage::Sending(limits.eager)
         } else if rndv {
-            Stage::Offered
+            Stage::RtsSent
         } else {
             Stage::Sent
         }
     }
 
-    fn offer(&self) -> Kind {
+    fn rts_kind(&self) -> Kind {
         match self.header.kind {
             Kind::Msg => Kind::MsgRts,
             Kind::Tagged => Kind::TaggedRts,

@@ -284,11 +284,11 @@ impl Engine {
         }
     }
 
-    /// The peer asks for the data that it was offered.
+    /// The peer asks for the data that an Rts announced.
     pub(crate) fn asked(&mut self, from: PeerId, id: u32) -> Placement {
         let key = Key::from_raw(id);
         match self.sends.get_mut(key).filter(|send| send.peer == from) {
-            Some(send) if send.stage == Stage::Offered => {
+            Some(send) if send.stage == Stage::RtsSent => {
                 send.begin_data();
                 self.peers.queue_bulk(from, key);
                 Placement::Done
@@ -311,7 +311,7 @@ impl Engine {
         }
     }
 
-    /// The peer pulled the data that it was offered, failed to, or does not want it.
+    /// The peer pulled the data that an Rts announced, failed to, or does not want it.
     pub(crate) fn finished(
         &mut self,
         out: &mut impl Completions,
@@ -321,7 +321,7 @@ impl Engine {
     ) -> Placement {
         let key = Key::from_raw(id);
         match self.sends.get_mut(key).filter(|send| send.peer == from) {
-            Some(send) if send.stage == Stage::Offered || is_refused(send, result) => {
+            Some(send) if send.stage == Stage::RtsSent || is_refused(send, result) => {
                 send.failure = result.err();
                 send.stage = Stage::Sent;
                 send.unacked = false;
@@ -403,7 +403,7 @@ impl Engine {
     }
 }
 
-/// Returns whether `Fin` ends an operation that was not offered: the peer refuses the access to its memory.
+/// Returns whether `Fin` ends an operation without an Rts: the peer refuses the access to its memory.
 fn is_refused(send: &Transmit, result: Result<(), Errno>) -> bool {
     result.is_err() && send.unacked && send.flags.intersects(Flags::RMA | Flags::ATOMIC)
 }

@@ -20,7 +20,7 @@ use crate::slab::{Key, Slab};
 use match_index::MatchIndex;
 use shares::Shares;
 
-/// How many messages of one peer may have a place to go to and not be there yet: offers that matched, writes and atomics whose data
+/// How many messages of one peer may have a place to go to and not be there yet: Rts that matched, writes and atomics whose data
 /// is on its way. As many as a peer may have operations under way, so that it never has to wait for data that is behind.
 const LANDING_OF_PEER: usize = 1 << 16;
 

@@ -30,7 +30,7 @@ enum Way {
 }
 
 impl Engine {
-    /// A collective message arrives, or is offered.
+    /// A collective message or its Rts arrives.
     #[inline(never)]
     pub(crate) fn collective_message(
         &mut self,
@@ -45,11 +45,11 @@ impl Engine {
         if arrival.wants_ack() {
             return Placement::Refuse;
         }
-        let is_offer = header.kind == Kind::CollectiveRts;
+        let is_rts = header.kind == Kind::CollectiveRts;
         let match_state = match self.way(out, &arrival) {
             Way::Said => return Placement::Done,
             Way::Wrong => return Placement::Refuse,
-            Way::Early if is_offer => return self.offer(out, &arrival, body),
+            Way::Early if is_rts => return self.rts_arrived(out, &arrival, body),
             Way::Early => return self.message(out, &arrival, body),
             Way::Late => MatchState::Dropped,
             Way::Matched if self.unexpected.is_full(from) || !self.peers.can_reply(from) => {
@@ -60,7 +60,7 @@ impl Engine {
                 None => return Placement::Refuse,
             },
         };
-        self.land(out, arrival, match_state, body, is_offer)
+        self.land(out, arrival, match_state, body, is_rts)
             .unwrap_or_else(|_| self.stall(from))
     }
 

@@ -13,13 +13,13 @@ use oxifabric_wire::reliable::packet::{Greeting, HEADER_LEN, Packet, PacketKind}
 
 use super::parts;
 use super::receiver::Receiver;
-use super::sender::{Leaving, QUEUE_BYTES, Sender};
+use super::sender::{QUEUE_BYTES, Segment, Sender};
 
 /// Packets after which an acknowledgement is sent at once,
 const ACK_EVERY: u32 = 8;
 /// and after this time.
 const ACK_DELAY: Duration = Duration::from_micros(100);
-/// How long an attentive end hears nothing before it asks whether the peer is there.
+/// Keepalive interval: time without a packet from the peer after which a probe asks for one.
 const QUIET: Duration = Duration::from_secs(1);
 /// The longest pause between two greetings.
 const GREETING_PAUSE_MAX: Duration = Duration::from_millis(400);
@@ -44,14 +44,14 @@ pub struct Identity {
 
 /// Timeouts of an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Terms {
+pub struct ChannelConfig {
     /// How long a peer may leave everything unanswered before it counts as gone.
     pub deadline: Duration,
 }
 
 /// Takes bytes that have arrived.
 pub trait Consumer {
-    /// Takes bytes that follow those of the last call; returns how many. The rest is offered again by
+    /// Takes bytes that follow those of the last call; returns how many. The rest is delivered again by
     /// [`Channel::resume`].
     fn take(&mut self, bytes: &[u8]) -> usize;
 
@@ -62,8 +62,8 @@ pub trait Consumer {
 }
 
 /// Sends packets.
-pub trait Outlet {
-    /// Returns whether [`Outlet::send`] can take a packet now.
+pub trait PacketWriter {
+    /// Returns whether [`PacketWriter::send`] can take a packet now.
     fn has_room(&self) -> bool;
 
     /// Sends a packet to the peer; it may be lost.
@@ -80,12 +80,12 @@ pub enum Event {
     /// The channel is open.
     Opened,
     /// The channel has ended.
-    Ended(End),
+    Ended(CloseReason),
 }
 
 /// Close reason of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum CloseReason {
     /// The peer closed it.
     Closed,
     /// Another process has taken the peer's place, or the peer has forgotten the channel.
@@ -94,20 +94,20 @@ pub enum End {
     Broken,
     /// The peer's host reports that nothing listens there.
     Refused,
-    /// The peer did not answer within [`Terms::deadline`].
-    Silent,
+    /// The peer did not answer within [`ChannelConfig::deadline`].
+    TimedOut,
     /// It was cut by an injected fault.
     Cut,
 }
 
-impl fmt::Display for End {
+impl fmt::Display for CloseReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Closed => "the peer closed its endpoint",
             Self::Forgotten => "another process has taken the peer's place, or the peer gave us up",
             Self::Broken => "the peer broke the protocol",
             Self::Refused => "no endpoint listens there (any more)",
-            Self::Silent => {
+            Self::TimedOut => {
                 "no answer for too long; is the host there, and does the peer poll its queues?"
             }
             Self::Cut => "cut by an injected fault (FI_OXI_FAULTS)",
@@ -119,7 +119,7 @@ impl fmt::Display for End {
 #[derive(Debug)]
 pub struct Channel {
     me: Identity,
-    terms: Terms,
+    config: ChannelConfig,
     /// What the peer calls the channel; zero as long as it has not said so.
     other: u64,
     /// The greeting is to be sent then, again and again until the peer answers.
@@ -139,16 +139,16 @@ pub struct Channel {
     owed: u32,
     /// When they have to be acknowledged.
     ack_at: Instant,
-    /// The credit that the peer knows of is used up by half.
-    starved: bool,
+    /// Half of the credit that the peer knows of is used up.
+    credit_starved: bool,
     /// The latest `sent` of the peer's packets: one that was overtaken tells nothing of how long packets take.
     heard: u32,
     /// `sent` of the packet that is to be echoed, and when it came.
     echo: u32,
     echo_at: Instant,
-    /// The owner waits for something from the peer.
-    attentive: bool,
-    /// When the peer is to be asked whether it is there.
+    /// Keepalive is enabled: the owner waits for something from the peer.
+    keepalive: bool,
+    /// When the next keepalive probe is due.
     probe_at: Instant,
     probes: u32,
     /// How long the padded probe was that is to be answered; zero for none.
@@ -158,16 +158,16 @@ pub struct Channel {
     /// Since when the peer has answered nothing; that it closed is no answer.
     unanswered_since: Option<Instant>,
     /// The peer has closed, and what it sent before is not taken yet.
-    leaving: bool,
-    ended: Option<End>,
+    draining: bool,
+    ended: Option<CloseReason>,
 }
 
 impl Channel {
     /// An end that opens a channel.
-    pub fn new(me: Identity, terms: Terms, now: Instant) -> Self {
+    pub fn new(me: Identity, config: ChannelConfig, now: Instant) -> Self {
         Self {
             me,
-            terms,
+            config,
             other: 0,
             greet_at: now,
             greetings: 0,
@@ -178,17 +178,17 @@ impl Channel {
             receiver: Receiver::default(),
             owed: 0,
             ack_at: Instant::END,
-            starved: false,
+            credit_starved: false,
             heard: 0,
             echo: 0,
             echo_at: now,
-            attentive: false,
+            keepalive: false,
             probe_at: Instant::END,
             probes: 0,
             tried: 0,
             challenge: false,
             unanswered_since: None,
-            leaving: false,
+            draining: false,
             ended: None,
         }
     }
@@ -238,7 +238,7 @@ impl Channel {
     /// Both ends know each other.
     #[inline]
     pub fn is_open(&self) -> bool {
-        self.other != 0 && !self.unconfirmed && !self.leaving && self.ended.is_none()
+        self.other != 0 && !self.unconfirmed && !self.draining && self.ended.is_none()
     }
 
     /// Everything that was written has arrived.
@@ -283,11 +283,11 @@ impl Channel {
 
     /// Enables or disables keepalive: while the owner waits for something from the peer, its disappearance is noticed though
     /// nothing is sent to it.
-    pub fn set_keepalive(&mut self, attentive: bool, now: Instant) {
-        if attentive != self.attentive {
-            self.attentive = attentive;
+    pub fn set_keepalive(&mut self, keepalive: bool, now: Instant) {
+        if keepalive != self.keepalive {
+            self.keepalive = keepalive;
             self.probes = 0;
-            self.probe_at = match attentive {
+            self.probe_at = match keepalive {
                 true => now.after(QUIET),
                 false => Instant::END,
             };
@@ -313,12 +313,12 @@ impl Channel {
         match packet.kind {
             PacketKind::Hello => self.greeted(now, packet, payload),
             PacketKind::Unknown if packet.to == self.other && self.other != 0 => {
-                self.end(End::Forgotten)
+                self.end(CloseReason::Forgotten)
             }
             _ if packet.to != self.me.id => Event::Nothing,
             PacketKind::Welcome => self.welcomed(now, packet, payload),
             _ if self.other == 0 => Event::Nothing,
-            _ if self.leaving => Event::Nothing,
+            _ if self.draining => Event::Nothing,
             PacketKind::Bye => {
                 self.answered(now, packet);
                 self.unanswered_since = Some(now);
@@ -372,60 +372,60 @@ impl Channel {
         if !self.receiver.resume(consumer) {
             return Event::Nothing;
         }
-        if self.starved && !self.receiver.is_stalled() {
+        if self.credit_starved && !self.receiver.is_stalled() {
             // The peer may wait to hear that there is room again.
-            self.starved = false;
+            self.credit_starved = false;
             self.owed = ACK_EVERY;
         }
         Event::Moved
     }
 
     /// Does what is due, and sends what may be sent now.
-    pub fn act(&mut self, now: Instant, outlet: &mut impl Outlet) -> Event {
+    pub fn act(&mut self, now: Instant, writer: &mut impl PacketWriter) -> Event {
         if let Some(end) = self.ended {
             return Event::Ended(end);
         }
-        if self.leaving {
-            return match self.attentive && self.gives_up_at() <= now {
-                true => self.end(End::Closed),
+        if self.draining {
+            return match self.keepalive && self.gives_up_at() <= now {
+                true => self.end(CloseReason::Closed),
                 false => self.leave(),
             };
         }
         if self.gives_up_at() <= now {
-            return self.end(End::Silent);
+            return self.end(CloseReason::TimedOut);
         }
-        if self.welcome && outlet.has_room() {
+        if self.welcome && writer.has_room() {
             self.welcome = false;
-            self.greet(PacketKind::Welcome, self.other, now, outlet);
+            self.greet(PacketKind::Welcome, self.other, now, writer);
         }
-        if self.claimed != 0 && outlet.has_room() {
+        if self.claimed != 0 && writer.has_room() {
             let other = core::mem::take(&mut self.claimed);
-            self.greet(PacketKind::Welcome, other, now, outlet);
+            self.greet(PacketKind::Welcome, other, now, writer);
         }
         if self.other == 0 {
-            self.greet_again(PacketKind::Hello, now, outlet);
+            self.greet_again(PacketKind::Hello, now, writer);
             return Event::Nothing;
         }
         if self.unconfirmed {
-            self.greet_again(PacketKind::Welcome, now, outlet);
+            self.greet_again(PacketKind::Welcome, now, writer);
             return Event::Nothing;
         }
-        if self.sender.silent_at() <= now {
-            self.sender.fell_silent(now);
+        if self.sender.pto_at() <= now {
+            self.sender.on_pto(now);
         } else if self.sender.look_at() <= now {
             self.sender.find_lost(now);
         }
         let mut event = Event::Nothing;
         let mut header = self.header(PacketKind::Data, now);
-        while outlet.has_room() {
+        while writer.has_room() {
             let repeated = self.sender.repeated;
-            let Some(leaving) = self.sender.next(now) else {
+            let Some(segment) = self.sender.next(now) else {
                 break;
             };
-            header.number = leaving.number;
-            match leaving.in_parts {
-                false => outlet.send(&header.emit(), leaving.payload),
-                true => send_parts(&header, &leaving, outlet),
+            header.number = segment.number;
+            match segment.in_parts {
+                false => writer.send(&header.emit(), segment.payload),
+                true => send_parts(&header, &segment, writer),
             }
             self.unanswered_since.get_or_insert(now);
             self.acknowledged();
@@ -433,67 +433,67 @@ impl Channel {
                 event = Event::Moved;
             }
         }
-        self.probe(now, outlet);
-        if self.tried != 0 && outlet.has_room() {
+        self.probe(now, writer);
+        if self.tried != 0 && writer.has_room() {
             header = self.header(PacketKind::Ack, now);
             header.number = core::mem::take(&mut self.tried);
-            outlet.send(&header.emit(), &[]);
+            writer.send(&header.emit(), &[]);
             self.acknowledged();
         }
-        if (self.owed >= ACK_EVERY || self.ack_at <= now) && outlet.has_room() {
-            outlet.send(&self.header(PacketKind::Ack, now).emit(), &[]);
+        if (self.owed >= ACK_EVERY || self.ack_at <= now) && writer.has_room() {
+            writer.send(&self.header(PacketKind::Ack, now).emit(), &[]);
             self.acknowledged();
         }
         event
     }
 
     /// Greets the peer if it is time, again and again until it answers.
-    fn greet_again(&mut self, kind: PacketKind, now: Instant, outlet: &mut impl Outlet) {
-        if self.greet_at <= now && outlet.has_room() {
+    fn greet_again(&mut self, kind: PacketKind, now: Instant, writer: &mut impl PacketWriter) {
+        if self.greet_at <= now && writer.has_room() {
             let pause = GREETING_PAUSE.saturating_mul(1 << self.greetings.min(8));
             self.greetings += 1;
             self.greet_at = now.after(pause.min(GREETING_PAUSE_MAX));
             self.unanswered_since.get_or_insert(now);
-            self.greet(kind, self.other, now, outlet);
+            self.greet(kind, self.other, now, writer);
         }
     }
 
     /// Asks the peer for an answer, where nothing else does and one is needed.
-    fn probe(&mut self, now: Instant, outlet: &mut impl Outlet) {
+    fn probe(&mut self, now: Instant, writer: &mut impl PacketWriter) {
         if self.sender.is_out_of_room() && self.probe_at == Instant::END {
-            self.probe_at = now.after(self.sender.path.patience(self.probes));
+            self.probe_at = now.after(self.sender.path.pto(self.probes));
         }
-        if (self.challenge || self.probe_at <= now) && outlet.has_room() {
+        if (self.challenge || self.probe_at <= now) && writer.has_room() {
             self.challenge = false;
             self.probes += 1;
             self.probe_at = now.after(match self.sender.is_out_of_room() {
-                true => self.sender.path.patience(self.probes),
+                true => self.sender.path.pto(self.probes),
                 false => QUIET,
             });
-            outlet.send(&self.header(PacketKind::Probe, now).emit(), &[]);
+            writer.send(&self.header(PacketKind::Probe, now).emit(), &[]);
             self.unanswered_since.get_or_insert(now);
             self.acknowledged();
         }
-        if self.sender.tries_at() <= now && outlet.has_room() {
-            self.try_length(now, outlet);
+        if self.sender.tries_at() <= now && writer.has_room() {
+            self.try_length(now, writer);
         }
     }
 
     /// Sends a probe as long as packets may be if it arrives (section 6.7).
     #[cold]
-    fn try_length(&mut self, now: Instant, outlet: &mut impl Outlet) {
+    fn try_length(&mut self, now: Instant, writer: &mut impl PacketWriter) {
         let len = self.sender.search.tries(now);
         let padding = vec![0; len.saturating_sub(HEADER_LEN)];
-        outlet.send(&self.header(PacketKind::Probe, now).emit(), &padding);
+        writer.send(&self.header(PacketKind::Probe, now).emit(), &padding);
     }
 
     /// When [`Channel::act`] has to be called next, if nothing arrives before.
     pub fn due(&self) -> Instant {
-        if self.ended.is_some() || (self.leaving && !self.attentive) {
+        if self.ended.is_some() || (self.draining && !self.keepalive) {
             return Instant::END;
         }
         let deadline = self.gives_up_at();
-        if self.leaving {
+        if self.draining {
             return deadline;
         }
         if self.welcome || self.claimed != 0 {
@@ -505,8 +505,8 @@ impl Channel {
         if self.challenge {
             return Instant::default();
         }
-        let silent = self.sender.silent_at();
-        let soon = silent.min(self.ack_at).min(self.sender.look_at());
+        let pto = self.sender.pto_at();
+        let soon = pto.min(self.ack_at).min(self.sender.look_at());
         let soon = soon
             .min(self.sender.leaves_at())
             .min(self.sender.tries_at());
@@ -516,7 +516,7 @@ impl Channel {
     /// When the peer has answered nothing for too long.
     fn gives_up_at(&self) -> Instant {
         match self.unanswered_since {
-            Some(since) => since.after(self.terms.deadline),
+            Some(since) => since.after(self.config.deadline),
             None => Instant::END,
         }
     }
@@ -525,23 +525,23 @@ impl Channel {
     pub fn refuse(&mut self, now: Instant) {
         let since = *self.unanswered_since.get_or_insert(now);
         if now.since(since) >= REFUSALS {
-            self.ended.get_or_insert(End::Refused);
+            self.ended.get_or_insert(CloseReason::Refused);
         }
     }
 
     /// Ends the channel in order; what has not arrived is lost.
-    pub fn close(&mut self, now: Instant, outlet: &mut impl Outlet) {
-        if (self.is_open() || self.unconfirmed) && outlet.has_room() {
-            outlet.send(&self.header(PacketKind::Bye, now).emit(), &[]);
+    pub fn close(&mut self, now: Instant, writer: &mut impl PacketWriter) {
+        if (self.is_open() || self.unconfirmed) && writer.has_room() {
+            writer.send(&self.header(PacketKind::Bye, now).emit(), &[]);
         }
-        self.ended.get_or_insert(End::Closed);
+        self.ended.get_or_insert(CloseReason::Closed);
     }
 
     /// Ends the channel as if it had broken, and lets the peer know.
-    pub fn cut(&mut self, now: Instant, outlet: &mut impl Outlet) {
+    pub fn cut(&mut self, now: Instant, writer: &mut impl PacketWriter) {
         if self.ended.is_none() {
-            self.close(now, outlet);
-            self.ended = Some(End::Cut);
+            self.close(now, writer);
+            self.ended = Some(CloseReason::Cut);
         }
     }
 
@@ -600,7 +600,7 @@ impl Channel {
     fn answered(&mut self, now: Instant, packet: &Packet) -> Event {
         self.unanswered_since = None;
         self.probes = 0;
-        self.probe_at = match self.attentive {
+        self.probe_at = match self.keepalive {
             true => now.after(QUIET),
             false => Instant::END,
         };
@@ -643,7 +643,7 @@ impl Channel {
         }
     }
 
-    fn greet(&self, kind: PacketKind, other: u64, now: Instant, outlet: &mut impl Outlet) {
+    fn greet(&self, kind: PacketKind, other: u64, now: Instant, writer: &mut impl PacketWriter) {
         let greeting = Greeting {
             from: self.me.id,
             to: other,
@@ -654,7 +654,7 @@ impl Channel {
             to: other,
             ..self.header(kind, now)
         };
-        outlet.send(&header.emit(), &greeting.emit());
+        writer.send(&header.emit(), &greeting.emit());
     }
 
     fn header(&self, kind: PacketKind, now: Instant) -> Packet {
@@ -676,20 +676,20 @@ impl Channel {
     fn acknowledged(&mut self) {
         self.owed = 0;
         self.ack_at = Instant::END;
-        self.starved |= self.receiver.is_stalled();
+        self.credit_starved |= self.receiver.is_stalled();
         self.echo = 0;
     }
 
     /// The peer has closed: the channel ends when all that came from it is taken.
     fn leave(&mut self) -> Event {
-        self.leaving = true;
+        self.draining = true;
         match self.receiver.is_stalled() {
             true => Event::Nothing,
-            false => self.end(End::Closed),
+            false => self.end(CloseReason::Closed),
         }
     }
 
-    fn end(&mut self, end: End) -> Event {
+    fn end(&mut self, end: CloseReason) -> Event {
         Event::Ended(*self.ended.get_or_insert(end))
     }
 }
@@ -702,13 +702,13 @@ pub(super) fn greeting_in(payload: &[u8]) -> Option<Greeting> {
 
 /// Sends a packet that its way does not carry whole.
 #[cold]
-fn send_parts(header: &Packet, leaving: &Leaving<'_>, outlet: &mut impl Outlet) {
+fn send_parts(header: &Packet, segment: &Segment<'_>, writer: &mut impl PacketWriter) {
     let header = Packet {
         kind: PacketKind::Part,
         ..*header
     };
-    for (head, bytes) in parts::cut(leaving.payload) {
-        outlet.send(&header.emit(), &[&head.emit()[..], bytes].concat());
+    for (head, bytes) in parts::cut(segment.payload) {
+        writer.send(&header.emit(), &[&head.emit()[..], bytes].concat());
     }
 }
 

@@ -1,6 +1,6 @@
 //! A [`Link`] over packets: one channel to each peer, and frames in it. Short path.
 
-mod gathering;
+mod coalescer;
 mod greeting;
 mod keepalive;
 mod peer;
@@ -21,11 +21,11 @@ use crate::link::{
     Frame, InjectedFault, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken,
 };
 
-use super::channel::{Channel, End, Event, Identity, Outlet, Terms};
+use super::channel::{Channel, ChannelConfig, CloseReason, Event, Identity, PacketWriter};
 use super::faults::Faulty;
 use super::reader::{Feed, Reader};
 use super::sender::QUEUE_BYTES;
-use gathering::Gathering;
+use coalescer::Coalescer;
 use greeting::Acquaintance;
 use keepalive::Keepalive;
 use peer::{Large, Peer, Rest};
@@ -133,7 +133,7 @@ const SOON: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub struct ReliableLink<P> {
     port: Faulty<P>,
-    terms: Terms,
+    config: ChannelConfig,
     peers: Vec<Option<Box<Peer>>>,
     /// The channels, as we call them.
     ids: BTreeMap<u64, PeerId>,
@@ -145,9 +145,9 @@ pub struct ReliableLink<P> {
     /// How many bytes all channels keep that their consumers have not taken.
     kept: usize,
     keepalive: Keepalive,
-    gathering: Gathering,
+    coalescer: Coalescer,
     /// Close reasons of the last channels with peers.
-    ends: BTreeMap<PeerId, End>,
+    ends: BTreeMap<PeerId, CloseReason>,
     /// How many packets were sent again over channels that have ended.
     repeated: u64,
     now: Instant,
@@ -156,7 +156,7 @@ pub struct ReliableLink<P> {
 /// Sends to one peer.
 struct To<'a, P>(&'a mut P, PeerId);
 
-impl<P: PacketPort> Outlet for To<'_, P> {
+impl<P: PacketPort> PacketWriter for To<'_, P> {
     #[inline]
     fn has_room(&self) -> bool {
         self.0.has_room()
@@ -188,9 +188,9 @@ impl<P: PacketPort> Link for ReliableLink<P> {
             return Err(PostError::Again);
         }
         let posted = peer.post(&frame, len, token);
-        let waits = frame.more || self.gathering.gathers(&mut peer.turn);
+        let waits = frame.more || self.coalescer.coalesces(&mut peer.turn);
         if waits && !peer.channel.has_full_packet() {
-            self.gathering.holds = true;
+            self.coalescer.holds = true;
             self.warm(id);
             return Ok(posted);
         }
@@ -217,7 +217,7 @@ impl<P: PacketPort> Link for ReliableLink<P> {
     }
 
     fn flush(&mut self) {
-        if self.gathering.holds {
+        if self.coalescer.holds {
             self.now = self.port.now();
         }
         let mut hot = core::mem::take(&mut self.hot);
@@ -229,12 +229,12 @@ impl<P: PacketPort> Link for ReliableLink<P> {
         hot.append(&mut self.hot);
         self.hot = hot;
         self.port.flush();
-        self.gathering.end();
+        self.coalescer.end();
     }
 
     #[inline]
     fn poll(&mut self, now: Instant, sink: &mut impl Sink) -> usize {
-        self.gathering.begin();
+        self.coalescer.begin();
         let now = self.port.begin(now);
         let mut events = 0;
         let due = self.due();
@@ -299,7 +299,7 @@ impl<P: PacketPort> ReliableLink<P> {
         let acquaintance = Acquaintance::new(port.secret());
         Self {
             port: Faulty::new(port, faults),
-            terms: Terms { deadline },
+            config: ChannelConfig { deadline },
             peers: Vec::new(),
             ids: BTreeMap::new(),
             hot: Vec::new(),
@@ -307,7 +307,7 @@ impl<P: PacketPort> ReliableLink<P> {
             acquaintance,
             kept: 0,
             keepalive: Keepalive::new(),
-            gathering: Gathering::new(),
+            coalescer: Coalescer::new(),
             ends: BTreeMap::new(),
             repeated: 0,
             now: Instant::default(),
@@ -325,7 +325,7 @@ impl<P: PacketPort> ReliableLink<P> {
     }
 
     /// Returns the close reason of the last channel with a peer, if it was lost.
-    pub fn ended(&self, id: PeerId) -> Option<End> {
+    pub fn ended(&self, id: PeerId) -> Option<CloseReason> {
         self.ends.get(&id).copied()
     }
 
@@ -344,18 +344,18 @@ impl<P: PacketPort> ReliableLink<P> {
     /// Returns whether frames wait for the next poll to leave together.
     #[inline]
     pub fn holds_back(&self) -> bool {
-        self.gathering.holds
+        self.coalescer.holds
     }
 
     /// Takes note that a thread is going to sleep until the port has news, or until this deadline.
     pub fn rest(&mut self, until: Instant) {
-        self.gathering.rest(until);
+        self.coalescer.rest(until);
     }
 
     /// Returns whether the timer armed by [`ReliableLink::rest`] is later than the next deadline.
     #[inline]
-    pub fn oversleeps(&self) -> bool {
-        self.gathering.oversleeps(self.due())
+    pub fn is_timer_late(&self) -> bool {
+        self.coalescer.is_timer_late(self.due())
     }
 
     /// When [`Link::poll`] has to be called next, if no packet comes before.
@@ -442,7 +442,7 @@ impl<P: PacketPort> ReliableLink<P> {
         self.kept = self.kept - kept + peer.channel.kept();
         if peer.reader.is_broken() {
             peer.channel.close(self.now, &mut To(&mut self.port, id));
-            self.ends.insert(id, End::Broken);
+            self.ends.insert(id, CloseReason::Broken);
             self.down(id, Errno::PROTO, sink);
             return events + 1;
         }
@@ -504,7 +504,7 @@ impl<P: PacketPort> ReliableLink<P> {
         self.keepalive.begin(self.now);
         let (is_known, queue) = self.acquaintance.begin(id, QUEUE_BYTES);
         self.peers[id.index()] = Some(Box::new(Peer {
-            channel: Channel::new(me, self.terms, self.now).queueing(queue),
+            channel: Channel::new(me, self.config, self.now).queueing(queue),
             is_known,
             heard_at: self.now,
             reader: Reader::new(),
@@ -578,11 +578,11 @@ impl<P: PacketPort> ReliableLink<P> {
     }
 }
 
-const fn errno_of(end: End) -> Errno {
+const fn errno_of(end: CloseReason) -> Errno {
     match end {
-        End::Closed | End::Forgotten | End::Cut => Errno::CONNRESET,
-        End::Broken => Errno::PROTO,
-        End::Refused => Errno::CONNREFUSED,
-        End::Silent => Errno::TIMEDOUT,
+        CloseReason::Closed | CloseReason::Forgotten | CloseReason::Cut => Errno::CONNRESET,
+        CloseReason::Broken => Errno::PROTO,
+        CloseReason::Refused => Errno::CONNREFUSED,
+        CloseReason::TimedOut => Errno::TIMEDOUT,
     }
 }

@@ -16,12 +16,12 @@ pub(super) const PART: usize = BASE - HEADER_LEN - PART_HEAD_LEN;
 /// How many parts a packet has at most.
 const PARTS_MAX: usize = 64;
 
-/// Packets of which some parts have come.
+/// Reassembly of packets of which some parts have come.
 #[derive(Debug, Default)]
-pub(super) struct Parts(Vec<Torn>);
+pub(super) struct Parts(Vec<Reassembly>);
 
 #[derive(Debug)]
-struct Torn {
+struct Reassembly {
     number: u64,
     payload: Vec<u8>,
     /// Bit `i`: part `i` is missing.
@@ -51,32 +51,38 @@ impl Parts {
         {
             return None;
         }
-        let place = self.0.iter().position(|torn| torn.number == number);
+        let place = self
+            .0
+            .iter()
+            .position(|reassembly| reassembly.number == number);
         let place = place.unwrap_or_else(|| {
-            self.0.push(Torn {
+            self.0.push(Reassembly {
                 number,
                 payload: vec![0; all],
                 missing: u64::MAX >> (PARTS_MAX - all.div_ceil(PART)),
             });
             self.0.len() - 1
         });
-        let torn = &mut self.0[place];
-        if torn.payload.len() != all {
+        let reassembly = &mut self.0[place];
+        if reassembly.payload.len() != all {
             return None;
         }
-        torn.payload[begin..begin + bytes.len()].copy_from_slice(bytes);
-        torn.missing &= !(1 << index);
-        (torn.missing == 0).then(|| self.0.swap_remove(place).payload)
+        reassembly.payload[begin..begin + bytes.len()].copy_from_slice(bytes);
+        reassembly.missing &= !(1 << index);
+        (reassembly.missing == 0).then(|| self.0.swap_remove(place).payload)
     }
 
     /// How many bytes the packets have of which some parts have come.
     pub(super) fn bytes(&self) -> usize {
-        self.0.iter().map(|torn| torn.payload.len()).sum()
+        self.0
+            .iter()
+            .map(|reassembly| reassembly.payload.len())
+            .sum()
     }
 
     /// Drops what belongs to packets below `next`: they have come otherwise.
     pub(super) fn forget(&mut self, next: u64) {
-        self.0.retain(|torn| torn.number >= next);
+        self.0.retain(|reassembly| reassembly.number >= next);
     }
 }
 
@@ -96,18 +102,18 @@ mod tests {
             let payload: Vec<u8> = (0..len).map(|at| (at / 7) as u8).collect();
             let mut parts = parts(&payload);
             parts.reverse();
-            let mut torn = Parts::default();
+            let mut reassembly = Parts::default();
             let last = parts.pop().expect("there is one");
             for part in parts.iter().chain(&parts) {
-                assert_eq!(torn.take(5, part, usize::MAX), None);
+                assert_eq!(reassembly.take(5, part, usize::MAX), None);
             }
             assert_eq!(
-                torn.take(6, &last, usize::MAX).is_some(),
+                reassembly.take(6, &last, usize::MAX).is_some(),
                 parts.is_empty(),
                 "another packet"
             );
             assert_eq!(
-                torn.take(5, &last, usize::MAX),
+                reassembly.take(5, &last, usize::MAX),
                 Some(payload),
                 "{len} bytes"
             );
@@ -116,7 +122,7 @@ mod tests {
 
     #[test]
     fn what_is_no_part_is_dropped() {
-        let mut torn = Parts::default();
+        let mut reassembly = Parts::default();
         let part = |at: u32, all: u32, len: usize| {
             let mut part = PartHead { at, all }.emit().to_vec();
             part.resize(part.len() + len, 0);
@@ -133,16 +139,16 @@ mod tests {
             part(0, long as u32, PART),
             Vec::new(),
         ] {
-            assert_eq!(torn.take(0, &wrong, usize::MAX), None);
-            assert!(torn.0.is_empty(), "{wrong:?}");
+            assert_eq!(reassembly.take(0, &wrong, usize::MAX), None);
+            assert!(reassembly.0.is_empty(), "{wrong:?}");
         }
-        assert_eq!(torn.take(0, &part(0, 2000, PART), usize::MAX), None);
+        assert_eq!(reassembly.take(0, &part(0, 2000, PART), usize::MAX), None);
         assert_eq!(
-            torn.take(0, &part(PART as u32, 2001, 2001 - PART), usize::MAX),
+            reassembly.take(0, &part(PART as u32, 2001, 2001 - PART), usize::MAX),
             None,
             "another length"
         );
-        torn.forget(1);
-        assert!(torn.0.is_empty());
+        reassembly.forget(1);
+        assert!(reassembly.0.is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! What is known of the way to a peer: how long packets take, how many may be under way, and when the next one may leave.
+//! The path to a peer: round-trip time, congestion window and pacing.
 //!
 //! The window doubles each round trip until packets are lost, then grows by one packet a round trip. A round trip in which
 //! packets were lost shrinks it (protocol section 6.2): by half of the share that was lost while packets travel as fast as
@@ -22,11 +22,11 @@ const WINDOW_UNQUEUED: u64 = 4 * ONE;
 const WINDOW_MAX: u64 = 4096 * ONE;
 
 /// The time that a packet is given before anything is known of the path.
-const FIRST_PATIENCE: Duration = Duration::from_millis(20);
+const FIRST_PTO: Duration = Duration::from_millis(20);
 /// Peers answer when they poll, and a little later: so much is granted beside what was measured.
 const GRACE: Duration = Duration::from_micros(300);
 /// The longest wait for an answer.
-const PATIENCE_MAX: Duration = Duration::from_millis(400);
+const PTO_MAX: Duration = Duration::from_millis(400);
 /// Packets wait in a queue when they take twice as long as the fastest did, and so much longer.
 const QUEUED: Duration = Duration::from_micros(100);
 
@@ -36,7 +36,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(5);
 /// Longest burst in packets, if the window allows it: system calls carry many.
 const BURST: u64 = 16;
 
-/// The way to a peer.
+/// The path to a peer.
 #[derive(Debug)]
 pub(super) struct Path {
     /// The smoothed time from sending a packet to hearing that it arrived; zero as long as none is known.
@@ -76,7 +76,7 @@ impl Path {
         }
     }
 
-    /// How many packets may be under way.
+    /// Congestion window: packets that may be under way.
     #[inline]
     pub(super) fn window(&self) -> usize {
         (self.window / ONE) as usize
@@ -123,13 +123,13 @@ impl Path {
 
     /// Returns the PTO after a number of consecutive ones. The second is no longer than the first: the probe itself may be
     /// lost as well.
-    pub(super) fn patience(&self, vain: u32) -> Duration {
+    pub(super) fn pto(&self, pto_count: u32) -> Duration {
         let first = match self.smoothed.is_zero() {
-            true => FIRST_PATIENCE,
+            true => FIRST_PTO,
             false => self.smoothed + (self.spread * 4).max(self.smoothed / 2) + GRACE,
         };
-        let doubled = vain.saturating_sub(1).min(10);
-        first.saturating_mul(1 << doubled).min(PATIENCE_MAX)
+        let doubled = pto_count.saturating_sub(1).min(10);
+        first.saturating_mul(1 << doubled).min(PTO_MAX)
     }
 
     /// A packet arrived. `limited` says that more could have been under way but for the window.
@@ -171,8 +171,8 @@ impl Path {
         self.fastest = self.fastest.saturating_add(self.fastest / 64);
     }
 
-    /// Nothing was heard for so long that the way is taken for jammed (RFC 9002, section 7.6).
-    pub(super) fn fell_silent(&mut self, next: u64) {
+    /// Collapses the congestion window after persistent congestion (RFC 9002, section 7.6).
+    pub(super) fn collapse(&mut self, next: u64) {
         self.shrink(self.window / 2);
         self.window = self.window.min(WINDOW_MIN);
         self.begin_round(next);
@@ -222,17 +222,17 @@ mod tests {
     }
 
     #[test]
-    fn patience_follows_what_was_measured_and_doubles() {
+    fn the_pto_follows_what_was_measured_and_doubles() {
         let mut path = Path::new();
-        assert_eq!(path.patience(0), FIRST_PATIENCE);
+        assert_eq!(path.pto(0), FIRST_PTO);
         for _ in 0..100 {
             path.measured(10 * MS);
         }
         assert_eq!(path.smoothed, 10 * MS);
-        assert!(path.patience(0) < 16 * MS);
-        assert_eq!(path.patience(1), path.patience(0));
-        assert_eq!(path.patience(2), path.patience(0) * 2);
-        assert_eq!(path.patience(40), PATIENCE_MAX);
+        assert!(path.pto(0) < 16 * MS);
+        assert_eq!(path.pto(1), path.pto(0));
+        assert_eq!(path.pto(2), path.pto(0) * 2);
+        assert_eq!(path.pto(40), PTO_MAX);
     }
 
     /// A round trip of 80 packets that arrive, the first after so long, and 20 that do not.
@@ -283,7 +283,7 @@ mod tests {
             path.reached(number, number);
         }
         assert_eq!(path.window, WINDOW_MAX);
-        path.fell_silent(0);
+        path.collapse(0);
         assert_eq!(path.window, WINDOW_MIN);
         path.measured(MS);
         for _ in 0..10 {

@@ -129,7 +129,7 @@ impl<S: Sink> Consumer for Feed<'_, S> {
                 State::Again(arrived) => {
                     let arrived = *arrived;
                     self.reader.state = State::Head;
-                    rest = self.offer(&arrived, rest);
+                    rest = self.deliver(&arrived, rest);
                 }
                 State::Stalled(_) | State::Broken => break,
             }
@@ -139,12 +139,12 @@ impl<S: Sink> Consumer for Feed<'_, S> {
 }
 
 impl<S: Sink> Feed<'_, S> {
-    /// Has the stalled frame offered again: with the next bytes, or at once if it has no body.
+    /// Delivers the stalled frame again: with the next bytes, or at once if it has no body.
     pub(super) fn retry(&mut self) {
         let state = core::mem::replace(&mut self.reader.state, State::Head);
         self.reader.state = match state {
             State::Stalled(arrived) if arrived.body == 0 => {
-                self.offer(&arrived, &[]);
+                self.deliver(&arrived, &[]);
                 return;
             }
             State::Stalled(arrived) => State::Again(arrived),
@@ -162,7 +162,7 @@ impl<S: Sink> Feed<'_, S> {
                         reader.state = State::Broken;
                         return bytes;
                     };
-                    return self.offer(&arrived, &bytes[len..]);
+                    return self.deliver(&arrived, &bytes[len..]);
                 }
                 Err(RecordError::Targets(_)) => {
                     reader.state = State::Broken;
@@ -193,7 +193,7 @@ impl<S: Sink> Feed<'_, S> {
                         reader.state = State::Broken;
                         return rest;
                     };
-                    return self.offer(&arrived, rest);
+                    return self.deliver(&arrived, rest);
                 }
                 Err(RecordError::Targets(_)) => {
                     reader.state = State::Broken;
@@ -204,7 +204,7 @@ impl<S: Sink> Feed<'_, S> {
     }
 
     /// Asks the sink where a body goes; returns what follows.
-    fn offer<'b>(&mut self, arrived: &Arrived, bytes: &'b [u8]) -> &'b [u8] {
+    fn deliver<'b>(&mut self, arrived: &Arrived, bytes: &'b [u8]) -> &'b [u8] {
         self.events += 1;
         let whole = bytes.get(..arrived.body);
         let body = match whole {
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stalled_frame_is_offered_again_with_its_body() {
+    fn a_stalled_frame_is_delivered_again_with_its_body() {
         let bytes = stream();
         let (mut reader, mut sink) = (Reader::new(), Recorder::default());
         sink.stalls = 2;

@@ -16,7 +16,7 @@ use super::path::Path;
 pub(super) const QUEUE_BYTES: usize = 4 << 20;
 
 /// Consecutive PTOs after which the congestion is persistent (RFC 9002, section 7.6).
-const JAMMED: u32 = 3;
+const PERSISTENT_PTOS: u32 = 3;
 
 /// A packet that was lost so often, and did not arrive for so long, was swallowed for its length (RFC 8899, section 4.3): full
 /// queues lose one packet several times as well.
@@ -33,7 +33,7 @@ pub(super) struct Sender {
     begun: usize,
     /// How many are on their way, as far as is known.
     under_way: usize,
-    /// How many have to be sent again.
+    /// Number of packets to be retransmitted.
     again: usize,
     /// All bytes of the packets.
     bytes: usize,
@@ -50,14 +50,14 @@ pub(super) struct Sender {
     order: u64,
     /// The latest transmission that is known to have arrived.
     top: u64,
-    /// When to look for lost packets again.
+    /// When loss detection runs next.
     look_at: Instant,
     /// When the last packet was sent.
     last_sent: Instant,
     /// A packet may leave whatever window and pacing say: it asks for an answer.
     asks: bool,
     /// PTOs since the last acknowledgement.
-    pub(super) vain: u32,
+    pub(super) pto_count: u32,
     /// Buffers for payloads to come.
     spare: Vec<Vec<u8>>,
     pub(super) path: Path,
@@ -78,11 +78,11 @@ struct Outgoing {
     state: State,
 }
 
-/// A packet that is to be sent.
-pub(super) struct Leaving<'a> {
+/// A segment to be sent, as a whole packet or in parts.
+pub(super) struct Segment<'a> {
     pub(super) number: u64,
     pub(super) payload: &'a [u8],
-    /// Its way does not carry it whole.
+    /// The path does not carry it whole.
     pub(super) in_parts: bool,
 }
 
@@ -100,8 +100,8 @@ impl Outgoing {
     fn is_swallowed(&self, (longest, when): (usize, Instant), now: Instant) -> bool {
         let len = self.payload.len();
         let carries = longest >= len && when > self.born;
-        let in_vain = self.losses >= SWALLOWED && now.since(self.born) >= HOPE;
-        in_vain && Search::is_long(len) && !carries
+        let is_persistent = self.losses >= SWALLOWED && now.since(self.born) >= HOPE;
+        is_persistent && Search::is_long(len) && !carries
     }
 }
 
@@ -124,7 +124,7 @@ impl Sender {
             look_at: Instant::END,
             last_sent: Instant::default(),
             asks: false,
-            vain: 0,
+            pto_count: 0,
             spare: Vec::new(),
             path: Path::new(),
             repeated: 0,
@@ -192,7 +192,7 @@ impl Sender {
     }
 
     /// Chooses the packet that is to be sent next, if one may be now; it counts as sent at `now`.
-    pub(super) fn next(&mut self, now: Instant) -> Option<Leaving<'_>> {
+    pub(super) fn next(&mut self, now: Instant) -> Option<Segment<'_>> {
         let may = self.under_way < self.path.window() && self.path.leaves_at() <= now;
         if !(may || self.asks) {
             return None;
@@ -222,7 +222,7 @@ impl Sender {
         packet.state = State::UnderWay;
         self.under_way += 1;
         self.last_sent = now;
-        Some(Leaving {
+        Some(Segment {
             number,
             payload: &packet.payload,
             in_parts: packet.payload.len() > self.payload,
@@ -263,7 +263,7 @@ impl Sender {
             }
         }
         if news {
-            self.vain = 0;
+            self.pto_count = 0;
             self.find_lost(now);
             self.path.reached(self.base, self.base + self.begun as u64);
         }
@@ -320,18 +320,18 @@ impl Sender {
         }
     }
 
-    /// When no answer came for too long.
-    pub(super) fn silent_at(&self) -> Instant {
+    /// Returns when the probe timeout (PTO) expires.
+    pub(super) fn pto_at(&self) -> Instant {
         match self.under_way {
             0 => Instant::END,
-            _ => self.last_sent.after(self.path.patience(self.vain)),
+            _ => self.last_sent.after(self.path.pto(self.pto_count)),
         }
     }
 
-    /// No answer came for too long: the first packet is sent again, whatever the window says. The answer to it tells which
-    /// others are lost.
-    pub(super) fn fell_silent(&mut self, now: Instant) {
-        self.vain = self.vain.saturating_add(1);
+    /// Retransmits the first packet after a PTO, whatever the congestion window is. The acknowledgement shows which others
+    /// are lost.
+    pub(super) fn on_pto(&mut self, now: Instant) {
+        self.pto_count = self.pto_count.saturating_add(1);
         let mut packets = self.packets.iter_mut().take(self.begun);
         if let Some(packet) = packets.find(|packet| packet.state == State::UnderWay) {
             packet.state = State::Lost;
@@ -345,12 +345,12 @@ impl Sender {
             }
         }
         self.asks = self.again > 0;
-        if self.vain == JAMMED {
-            self.path.fell_silent(self.base + self.begun as u64);
+        if self.pto_count == PERSISTENT_PTOS {
+            self.path.collapse(self.base + self.begun as u64);
         }
     }
 
-    /// The way swallows long packets (protocol section 6.7).
+    /// Shortens packets: the path loses long ones (protocol section 6.7).
     #[cold]
     fn shorten(&mut self, now: Instant) {
         if Search::is_long(self.payload) {

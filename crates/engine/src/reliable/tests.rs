@@ -1,7 +1,7 @@
 //! Two channels over a network that loses, doubles, delays and reorders, in time that passes as it likes.
 
+mod coalescing;
 mod fabric;
-mod gathering;
 mod incast;
 mod liveness;
 mod mtu;
@@ -15,7 +15,7 @@ use oxifabric_types::Instant;
 use proptest::prelude::*;
 
 use self::network::{Faults, Network, Side};
-use super::channel::{End, Event};
+use super::channel::{CloseReason, Event};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -101,14 +101,14 @@ fn a_peer_that_is_gone_is_noticed() {
     network.write_up_to([100, 0]);
     let start = network.now;
     network.run_until(Duration::from_secs(30), |network| {
-        network.ends[0].ended == Some(End::Silent)
+        network.ends[0].ended == Some(CloseReason::TimedOut)
     });
     let took = network.now.since(start);
     assert!(took >= network::DEADLINE && took < network::DEADLINE + 500 * MS);
 }
 
 #[test]
-fn an_attentive_end_notices_it_though_it_sends_nothing() {
+fn an_end_with_keepalive_notices_it_though_it_sends_nothing() {
     let mut network = Network::new(5, CLEAN);
     network.open();
     network.run_for(3000 * MS);
@@ -118,7 +118,7 @@ fn an_attentive_end_notices_it_though_it_sends_nothing() {
     assert_eq!(network.ends[0].ended, None, "the peer is there");
     network.cut = true;
     network.run_until(Duration::from_secs(30), |network| {
-        network.ends[0].ended == Some(End::Silent)
+        network.ends[0].ended == Some(CloseReason::TimedOut)
     });
 }
 
@@ -143,7 +143,7 @@ fn a_restarted_peer_ends_the_old_channel() {
     network.open();
     network.restart(Side::B);
     network.run_until(Duration::from_secs(5), |network| {
-        network.ends[0].ended == Some(End::Forgotten)
+        network.ends[0].ended == Some(CloseReason::Forgotten)
     });
 }
 
@@ -166,7 +166,7 @@ fn a_closed_channel_says_so() {
     network.open();
     network.close(Side::A);
     network.run_until(Duration::from_secs(1), |network| {
-        network.ends[1].ended == Some(End::Closed)
+        network.ends[1].ended == Some(CloseReason::Closed)
     });
 }
 
@@ -181,7 +181,7 @@ fn a_goodbye_acknowledges() {
     assert!(!network.ends[0].channel.is_done());
     network.close(Side::B);
     network.run_for(CLEAN.delay);
-    assert_eq!(network.ends[0].ended, Some(End::Closed));
+    assert_eq!(network.ends[0].ended, Some(CloseReason::Closed));
     assert!(network.ends[0].channel.is_done());
 }
 
@@ -204,7 +204,7 @@ fn what_came_before_a_goodbye_is_taken_after_it() {
     network.ends[1].appetite = usize::MAX;
     network.run_for(MS);
     assert_eq!(network.ends[1].arrived, 50_000);
-    assert_eq!(network.ends[1].ended, Some(End::Closed));
+    assert_eq!(network.ends[1].ended, Some(CloseReason::Closed));
 }
 
 /// What waits for the peer, such as an answer that will never be sent, ends though the consumer takes nothing that the peer sent before.
@@ -224,7 +224,7 @@ fn nobody_waits_for_ever_for_a_peer_that_closed() {
     network.run_for(network::DEADLINE - 1001 * MS);
     assert_eq!(network.ends[1].ended, None);
     network.run_for(2 * MS);
-    assert_eq!(network.ends[1].ended, Some(End::Closed));
+    assert_eq!(network.ends[1].ended, Some(CloseReason::Closed));
 }
 
 /// Or else 4 MiB that wait for such a peer would be four million packets.

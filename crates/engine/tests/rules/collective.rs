@@ -195,12 +195,12 @@ fn what_is_for_nobody_is_dropped() {
         );
         bench.assert_empty();
     }
-    let offer = Header {
+    let frame = Header {
         kind: Kind::CollectiveRts,
         id: 3,
         ..frame(data(group.0 + 1, 0), 100)
     };
-    assert!(bench.arrive_remote(PEER, offer, 100).is_done());
+    assert!(bench.arrive_remote(PEER, frame, 100).is_done());
     assert_eq!(
         (bench.frame().header.kind, bench.joined()),
         (Kind::Cts, None)

@@ -90,7 +90,7 @@ fn complete_messages_stay_receivable() {
     };
     b.arrive(PEER, delivery, b"ab");
     b.arrive_stream(PEER, msg(30), 30).into_parts();
-    b.arrive_stream(PEER, offer(40, 7), 0);
+    b.arrive_stream(PEER, rts(40, 7), 0);
     lose(&mut b);
     assert_eq!(b.engine.unexpected(), 1);
     let buffer = memory(&[0; 2]);

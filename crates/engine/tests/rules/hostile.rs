@@ -23,11 +23,11 @@ fn lengths_beyond_any_memory_are_refused() {
         ..msg(0)
     };
     assert!(b.arrive(PEER, endless, b"a").is_refusal());
-    let offered = Header {
+    let announced = Header {
         kind: Kind::TaggedRts,
         ..endless
     };
-    assert!(b.arrive_stream(PEER, offered, 0).is_refusal());
+    assert!(b.arrive_stream(PEER, announced, 0).is_refusal());
 }
 
 #[test]
@@ -52,18 +52,18 @@ fn segments_must_continue_a_message() {
 #[test]
 fn data_of_an_offer_must_be_asked_for() {
     let mut b = Bench::new();
-    b.arrive_stream(PEER, offer(30, 5), 0);
+    b.arrive_stream(PEER, rts(30, 5), 0);
     assert!(b.arrive(PEER, segment(30, 5, 0), b"abc").is_refusal());
-    assert!(b.arrive_stream(PEER, offer(30, 5), 0).is_refusal());
+    assert!(b.arrive_stream(PEER, rts(30, 5), 0).is_refusal());
 }
 
 #[test]
 fn offers_must_be_honest() {
     let mut b = Bench::new();
-    assert!(b.arrive(PEER, offer(30, 1), b"abc").is_refusal());
-    assert!(b.arrive_stream(PEER, offer(30, 1), 3).is_refusal());
-    assert!(b.arrive_remote(PEER, offer(30, 1), 29).is_refusal());
-    assert!(b.arrive_stream(PEER, offer(0, 1), 0).is_refusal());
+    assert!(b.arrive(PEER, rts(30, 1), b"abc").is_refusal());
+    assert!(b.arrive_stream(PEER, rts(30, 1), 3).is_refusal());
+    assert!(b.arrive_remote(PEER, rts(30, 1), 29).is_refusal());
+    assert!(b.arrive_stream(PEER, rts(0, 1), 0).is_refusal());
     assert!(b.arrive_remote(PEER, msg(30), 30).is_refusal());
 }
 

@@ -14,6 +14,6 @@ mod multi_recv;
 mod peek;
 mod rendezvous;
 mod rma;
-mod rma_offer;
+mod rma_rendezvous;
 mod script;
 mod send;

@@ -100,13 +100,13 @@ fn a_discarded_offer_is_refused_or_drained() {
         ..rx(&Iov::empty(), 1)
     };
     let mut b = Bench::with(|limits| limits.pull = true, |_| {});
-    b.arrive_remote(PEER, offer(30, 2), 30);
+    b.arrive_remote(PEER, rts(30, 2), 30);
     b.recv(discard()).expect("room");
     assert_eq!((b.done().len, b.frame().header.kind), (30, Kind::Fin));
     b.assert_empty();
 
     let mut b = Bench::new();
-    b.arrive_stream(PEER, offer(30, 2), 0);
+    b.arrive_stream(PEER, rts(30, 2), 0);
     b.recv(discard()).expect("room");
     assert_eq!((b.done().len, b.frame().header.kind), (30, Kind::Cts));
     let answer = b.arrive_stream(PEER, segment(30, 2, 0), 30);

@@ -1,4 +1,4 @@
-//! Long messages: offered, then pulled or asked for.
+//! Long messages: announced, then pulled or asked for.
 
 use oxifabric_engine::{Header, HeaderFlags, Kind, PostError, TxOp};
 use oxifabric_types::{Errno, Flags};
@@ -14,10 +14,10 @@ fn the_sender_sends_segments_when_asked() {
     let mut b = Bench::new();
     let text = b"abcdefghijklmnopqrstuvwxyz";
     b.send(tx(&memory(text), 1)).expect("room");
-    let offer = b.frame().header;
-    assert_eq!((offer.kind, offer.len), (Kind::MsgRts, 26));
+    let frame = b.frame().header;
+    assert_eq!((frame.kind, frame.len), (Kind::MsgRts, 26));
     assert_eq!(b.event(), None);
-    b.arrive(PEER, answer(Kind::Cts, offer.id), b"");
+    b.arrive(PEER, answer(Kind::Cts, frame.id), b"");
     let got: Vec<u8> = b.link.posted.drain(..).flat_map(|sent| sent.body).collect();
     assert_eq!(got, text);
     assert_eq!(b.done().len, 26);
@@ -60,7 +60,7 @@ fn a_matched_offer_is_pulled() {
     let mut b = pulling();
     let buffer = memory(&[0; 30]);
     b.recv(rx(&buffer, 1)).expect("room");
-    assert!(b.arrive_remote(PEER, offer(26, 9), 26).is_done());
+    assert!(b.arrive_remote(PEER, rts(26, 9), 26).is_done());
     let (into, token) = b.link.pulls.pop_front().expect("a pull");
     assert_eq!((into.base(), into.len()), (buffer.base(), 26));
     b.tell(move |sink| sink.pulled(token, Ok(())));
@@ -73,7 +73,7 @@ fn a_matched_offer_is_pulled() {
 #[test]
 fn only_what_fits_is_pulled() {
     let mut b = pulling();
-    b.arrive_remote(PEER, offer(26, 9), 26);
+    b.arrive_remote(PEER, rts(26, 9), 26);
     b.recv(rx(&memory(&[0; 10]), 1)).expect("room");
     let (into, token) = b.link.pulls.pop_front().expect("a pull");
     assert_eq!(into.len(), 10);
@@ -89,7 +89,7 @@ fn a_forbidden_pull_becomes_a_request_unseen() {
     let mut b = pulling();
     let buffer = memory(&[0; 26]);
     b.recv(rx(&buffer, 1)).expect("room");
-    b.arrive_remote(PEER, offer(26, 9), 26);
+    b.arrive_remote(PEER, rts(26, 9), 26);
     let (_, token) = b.link.pulls.pop_front().expect("a pull");
     b.tell(move |sink| sink.pulled(token, Err(Errno::PERM)));
     let cts = b.frame().header;
@@ -105,7 +105,7 @@ fn a_forbidden_pull_becomes_a_request_unseen() {
 fn a_failed_pull_fails_both_ends() {
     let mut b = pulling();
     b.recv(rx(&memory(&[0; 26]), 1)).expect("room");
-    b.arrive_remote(PEER, offer(26, 9), 26);
+    b.arrive_remote(PEER, rts(26, 9), 26);
     let (_, token) = b.link.pulls.pop_front().expect("a pull");
     b.tell(move |sink| sink.pulled(token, Err(Errno::FAULT)));
     assert_eq!(b.frame().header.data, 14);
@@ -119,7 +119,7 @@ fn a_pull_that_has_to_wait_is_tried_again() {
     let mut b = pulling();
     b.recv(rx(&memory(&[0; 26]), 1)).expect("room");
     b.link.answers.push_back(Err(PostError::Again));
-    b.arrive_remote(PEER, offer(26, 9), 26);
+    b.arrive_remote(PEER, rts(26, 9), 26);
     assert!(b.link.pulls.is_empty() && !b.engine.idle());
     b.tell(|sink| sink.writable(PEER));
     assert_eq!(b.link.pulls.len(), 1);
@@ -128,7 +128,7 @@ fn a_pull_that_has_to_wait_is_tried_again() {
 #[test]
 fn an_offer_costs_the_receiver_hardly_anything() {
     let mut b = Bench::new();
-    b.arrive_stream(PEER, offer(1 << 40, 1), 0);
+    b.arrive_stream(PEER, rts(1 << 40, 1), 0);
     assert_eq!(b.engine.unexpected(), 1);
     assert!(b.engine.unexpected_bytes() < 1024);
 }
@@ -179,12 +179,12 @@ fn a_match_of_an_offer_is_known_by_the_request() {
     let id = b.frame().header.id;
     b.arrive(PEER, answer(Kind::Cts, id), b"");
     b.done();
-    let offered = Header {
+    let announced = Header {
         flags: HeaderFlags::MATCH,
-        ..offer(24, 3)
+        ..rts(24, 3)
     };
     b.link.posted.clear();
-    b.arrive_stream(PEER, offered, 0);
+    b.arrive_stream(PEER, announced, 0);
     b.recv(rx(&memory(&[0; 24]), 2)).expect("room");
     assert_eq!(b.frame().header.kind, Kind::Cts);
     b.arrive(PEER, segment(24, 3, 0), &[0; 24]);
@@ -215,7 +215,7 @@ fn fin_takes_the_place_of_an_acknowledgement() {
     b.recv(rx(&memory(&[0; 26]), 1)).expect("room");
     let delivery = Header {
         flags: HeaderFlags::DELIVERY,
-        ..offer(26, 9)
+        ..rts(26, 9)
     };
     b.arrive_remote(PEER, delivery, 26);
     let (_, token) = b.link.pulls.pop_front().expect("a pull");

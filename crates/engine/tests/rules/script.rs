@@ -104,8 +104,8 @@ impl Link for Script {
     fn post(&mut self, to: PeerId, frame: Frame<'_>, token: TxToken) -> Result<Posted, PostError> {
         let answer = self.answers.pop_front().unwrap_or(Ok(Posted::Done));
         if answer.is_ok() {
-            let offer = matches!(frame.header.kind, Kind::MsgRts | Kind::TaggedRts);
-            let mut body = vec![0; if offer { 0 } else { frame.len }];
+            let is_rts = matches!(frame.header.kind, Kind::MsgRts | Kind::TaggedRts);
+            let mut body = vec![0; if is_rts { 0 } else { frame.len }];
             frame.body.slice(frame.offset, frame.len).read(0, &mut body);
             self.posted.push_back(Sent {
                 to,
@@ -488,7 +488,7 @@ pub(crate) fn tagged(len: usize, tag: u64) -> Header {
     }
 }
 
-pub(crate) fn offer(len: usize, id: u32) -> Header {
+pub(crate) fn rts(len: usize, id: u32) -> Header {
     Header {
         kind: Kind::MsgRts,
         id,

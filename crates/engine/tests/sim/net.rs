@@ -191,18 +191,18 @@ impl Net {
         token: TxToken,
     ) -> Result<Posted, PostError> {
         self.admit(from, to)?;
-        let offer = is_offer(frame.header.kind);
-        let part = if offer {
+        let has_rts = is_rts(frame.header.kind);
+        let part = if has_rts {
             Iov::empty()
         } else {
             frame.body.slice(frame.offset, frame.len)
         };
-        let remote = (offer && self.config.limits.pull).then(|| {
+        let remote = (has_rts && self.config.limits.pull).then(|| {
             self.remotes.push(frame.body.clone());
             let piece = (self.remotes.len() as u64 - 1, frame.body.len() as u64);
             RemoteIov::new(&[piece]).expect("one piece is allowed")
         });
-        let pending = !frame.transient && !offer && self.rng.chance(30);
+        let pending = !frame.transient && !has_rts && self.rng.chance(30);
         let arrives = self.now + self.delay();
         let mut in_flight = InFlight {
             header: frame.header,
@@ -388,7 +388,7 @@ impl Net {
     }
 }
 
-fn is_offer(kind: Kind) -> bool {
+fn is_rts(kind: Kind) -> bool {
     matches!(
         kind,
         Kind::MsgRts | Kind::TaggedRts | Kind::WriteRts | Kind::ResponseRts | Kind::CollectiveRts

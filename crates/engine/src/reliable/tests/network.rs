@@ -8,7 +8,9 @@ use std::vec::Vec;
 use oxifabric_types::Instant;
 use oxifabric_wire::reliable::packet::{Greeting, HEADER_LEN, Packet, PacketKind};
 
-use crate::reliable::channel::{Channel, Consumer, End, Event, Identity, Outlet, Terms};
+use crate::reliable::channel::{
+    Channel, ChannelConfig, CloseReason, Consumer, Event, Identity, PacketWriter,
+};
 
 pub(super) const DEADLINE: Duration = Duration::from_secs(10);
 const PAYLOAD: u32 = 1400;
@@ -64,7 +66,7 @@ pub(super) struct Node {
     pub(super) arrived: usize,
     /// Bytes that it takes before it takes no more.
     pub(super) appetite: usize,
-    pub(super) ended: Option<End>,
+    pub(super) ended: Option<CloseReason>,
     pub(super) events: Vec<Event>,
 }
 
@@ -88,7 +90,7 @@ impl Consumer for Check<'_> {
 #[derive(Default)]
 struct Out(Vec<Vec<u8>>);
 
-impl Outlet for Out {
+impl PacketWriter for Out {
     fn has_room(&self) -> bool {
         true
     }
@@ -379,9 +381,9 @@ fn node(id: u64, now: Instant) -> Node {
         payload: PAYLOAD,
         port: 0,
     };
-    let terms = Terms { deadline: DEADLINE };
+    let config = ChannelConfig { deadline: DEADLINE };
     Node {
-        channel: Channel::new(me, terms, now),
+        channel: Channel::new(me, config, now),
         written: 0,
         arrived: 0,
         appetite: usize::MAX,

@@ -6,9 +6,9 @@
 
 use oxifabric_types::Instant;
 
-/// What a link knows of its own polls.
+/// Decides which frames of a link are held back.
 #[derive(Debug)]
-pub(super) struct Gathering {
+pub(super) struct Coalescer {
     /// Counts polls, from one.
     turn: u32,
     /// A poll is under way.
@@ -19,7 +19,7 @@ pub(super) struct Gathering {
     pub(super) holds: bool,
 }
 
-impl Gathering {
+impl Coalescer {
     pub(super) const fn new() -> Self {
         Self {
             turn: 1,
@@ -29,7 +29,7 @@ impl Gathering {
         }
     }
 
-    /// A poll begins.
+    /// Begins a poll.
     #[inline]
     pub(super) fn begin(&mut self) {
         self.turn = self.turn.wrapping_add(1);
@@ -37,7 +37,7 @@ impl Gathering {
         self.rests_until = None;
     }
 
-    /// It ends: what was held back leaves now.
+    /// Ends a poll: what was held back leaves now.
     #[inline]
     pub(super) fn end(&mut self) {
         self.polling = false;
@@ -51,13 +51,13 @@ impl Gathering {
 
     /// Returns whether a thread sleeps beyond the deadline of the frames that wait.
     #[inline]
-    pub(super) fn oversleeps(&self, due: Instant) -> bool {
+    pub(super) fn is_timer_late(&self, due: Instant) -> bool {
         self.rests_until.is_some_and(|until| due < until)
     }
 
     /// Returns whether a frame is held back. `last` is the turn in which something was posted to the same peer before.
     #[inline]
-    pub(super) fn gathers(&self, last: &mut u32) -> bool {
+    pub(super) fn coalesces(&self, last: &mut u32) -> bool {
         let follows = core::mem::replace(last, self.turn) == self.turn;
         self.polling || (follows && self.rests_until.is_none())
     }

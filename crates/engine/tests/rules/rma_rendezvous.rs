@@ -31,7 +31,7 @@ fn pulling() -> Bench {
     Bench::with(|limits| limits.pull = true, |_| {})
 }
 
-fn write_offer(flags: HeaderFlags) -> Header {
+fn write_rts(flags: HeaderFlags) -> Header {
     Header {
         kind: Kind::WriteRts,
         flags,
@@ -61,8 +61,8 @@ fn an_offered_write_is_pulled_into_the_region() {
     let mut b = pulling();
     let region = memory(&[0; 40]);
     b.register(KEY, &region);
-    let offer = write_offer(HeaderFlags::DATA);
-    assert!(b.arrive_at_remote(offer, target(3, 26)).is_done());
+    let frame = write_rts(HeaderFlags::DATA);
+    assert!(b.arrive_at_remote(frame, target(3, 26)).is_done());
     let (into, token) = b.link.pulls.pop_front().expect("a pull");
     assert_eq!((into.base() as usize, into.len()), (region.address(3), 26));
     assert_eq!(b.event(), None);
@@ -81,8 +81,8 @@ fn an_offered_write_is_asked_for_where_it_cannot_be_pulled() {
         let mut b = Bench::new();
         let region = memory(&[0; 40]);
         b.register(KEY, &region);
-        let offer = write_offer(flags);
-        assert!(b.arrive_at(offer, target(3, 26), b"").is_done());
+        let frame = write_rts(flags);
+        assert!(b.arrive_at(frame, target(3, 26), b"").is_done());
         let cts = b.frame().header;
         assert_eq!((cts.kind, cts.id, cts.len), (Kind::Cts, 6, 26));
         assert!(b.arrive(PEER, segment(26, 6, 0), &[3; 20]).is_done());
@@ -100,10 +100,10 @@ fn an_offered_write_is_asked_for_where_it_cannot_be_pulled() {
 fn an_offered_write_that_is_not_allowed_fails_by_name() {
     for can_pull in [false, true] {
         let mut b = Bench::with(|limits| limits.pull = can_pull, |_| {});
-        let offer = write_offer(HeaderFlags::empty());
+        let frame = write_rts(HeaderFlags::empty());
         let answer = match can_pull {
-            true => b.arrive_at_remote(offer, target(0, 26)),
-            false => b.arrive_at(offer, target(0, 26), b""),
+            true => b.arrive_at_remote(frame, target(0, 26)),
+            false => b.arrive_at(frame, target(0, 26), b""),
         };
         assert!(answer.is_done());
         let fin = b.frame().header;
@@ -156,8 +156,8 @@ fn a_response_may_come_in_parts() {
 fn a_response_may_stay_where_it_is_until_it_is_pulled() {
     let mut b = pulling();
     let (id, body) = start_read(&mut b, 30);
-    let offer = response(Kind::ResponseRts, id, 30);
-    assert!(b.arrive_remote(PEER, offer, 30).is_done());
+    let frame = response(Kind::ResponseRts, id, 30);
+    assert!(b.arrive_remote(PEER, frame, 30).is_done());
     let (into, token) = b.link.pulls.pop_front().expect("a pull");
     assert_eq!((into.base(), into.len()), (body.base(), 30));
     b.tell(move |sink| sink.pulled(token, Ok(())));
@@ -167,7 +167,7 @@ fn a_response_may_stay_where_it_is_until_it_is_pulled() {
 }
 
 #[test]
-fn a_long_response_is_offered_and_sent_when_asked_for() {
+fn a_long_response_is_announced_and_sent_when_asked_for() {
     let mut b = Bench::new();
     b.register(KEY, &memory(b"abcdefghijklmnopqrstuvwxyz"));
     let read = Header {
@@ -176,14 +176,14 @@ fn a_long_response_is_offered_and_sent_when_asked_for() {
         ..msg(24)
     };
     assert!(b.arrive_at(read, target(2, 24), b"").is_done());
-    let offer = b.frame().header;
-    assert_eq!((offer.kind, offer.tag), (Kind::ResponseRts, 9));
+    let frame = b.frame().header;
+    assert_eq!((frame.kind, frame.tag), (Kind::ResponseRts, 9));
     assert!(
-        b.arrive(OTHER, answer(Kind::Cts, offer.id), b"")
+        b.arrive(OTHER, answer(Kind::Cts, frame.id), b"")
             .is_refusal()
     );
     assert_eq!(b.event(), None);
-    assert!(b.arrive(PEER, answer(Kind::Cts, offer.id), b"").is_done());
+    assert!(b.arrive(PEER, answer(Kind::Cts, frame.id), b"").is_done());
     let got: Vec<u8> = b.link.posted.drain(..).flat_map(|sent| sent.body).collect();
     assert_eq!(got, b"cdefghijklmnopqrstuvwxyz");
     let done = b.done();
