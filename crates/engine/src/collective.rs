@@ -1,29 +1,29 @@
 //! Collectives: operations of all members of a group, fi_collective(3). Path class: setup for groups, large for
 //! operations.
 //!
-//! A member's part in a collective is a [`plan`]: a list of messages to send, to await and to combine. The engine works
+//! A member's part in a collective is a [`schedule`]: a list of messages to send, to await and to combine. The engine works
 //! it off with its own messages, in a class beside those of the application, so that the two never meet; long ones move
-//! as any long message does. Plans of one operation wait for nothing else, so that many may be under way, on one group
+//! as any long message does. Schedules of one operation wait for nothing else, so that many may be under way, on one group
 //! or on several.
 //!
-//! A member gives the group a name of its own when it joins, and tells the others: every message carries the name that
-//! its receiver gave. The join itself has no name yet: the two ends of each message count the groups that they have
+//! A member gives the group an id of its own when it joins, and sends it to the others: every message carries the id that
+//! its receiver gave. The join itself has no id yet: the two ends of each message count the groups that they have
 //! both joined, which is why they have to do so in the same order.
 //!
 //! A member that cannot go on notifies all other members, whose operations then fail too, and the group is of no more use. A
 //! member that is gone is noticed by those that wait for it: before they wait they make sure that there is a connection to lose.
 
+mod active;
 mod arrival;
 mod begin;
 mod doubling;
 mod failure;
 mod group;
 mod join;
-mod name;
 mod pairwise;
-mod plan;
 mod ring;
-mod run;
+mod schedule;
+mod tag;
 mod tree;
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -34,8 +34,8 @@ use oxifabric_types::{Errno, Flags, PeerId};
 
 use crate::arithmetic::{Datatype, Form, Operation};
 use crate::slab::{Key, Slab};
+use active::ActiveCollective;
 use group::Group;
-use run::Run;
 
 pub use join::MAX_MEMBERS;
 
@@ -175,12 +175,12 @@ pub(crate) struct Collectives {
     groups: BTreeMap<GroupId, Group>,
     /// How many groups there have been.
     named: u32,
-    runs: Slab<Run>,
+    active: Slab<ActiveCollective>,
     /// Receives, by source and tag, in order.
     posted: BTreeMap<(PeerId, u64), VecDeque<Posted>>,
-    /// Runs that can go on.
+    /// Collectives that can go on.
     ready: VecDeque<Key>,
-    /// Peers that were sent something: if they go, the link says so.
+    /// Peers that were sent something: the link reports it if they go.
     reached: BTreeSet<PeerId>,
     /// How many joins have begun that a peer takes part in.
     joins: BTreeMap<PeerId, u32>,
@@ -188,11 +188,11 @@ pub(crate) struct Collectives {
     given_up: BTreeMap<(PeerId, u32), Errno>,
 }
 
-/// A receive of a run.
+/// A receive of a collective under way.
 #[derive(Debug)]
 struct Posted {
     into: Iov,
-    run: Key,
+    active: Key,
 }
 
 impl Collectives {
@@ -200,7 +200,7 @@ impl Collectives {
         Self {
             groups: BTreeMap::new(),
             named: 0,
-            runs: Slab::with_capacity(0),
+            active: Slab::with_capacity(0),
             posted: BTreeMap::new(),
             ready: VecDeque::new(),
             reached: BTreeSet::new(),
@@ -209,13 +209,13 @@ impl Collectives {
         }
     }
 
-    /// Returns whether a run can go on.
+    /// Returns whether a collective can go on.
     #[inline]
     pub(crate) fn is_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// Returns whether a run waits for a message of that peer.
+    /// Returns whether a collective waits for a message of that peer.
     pub(crate) fn waits_for(&self, peer: PeerId) -> bool {
         let all = (peer, 0)..=(peer, u64::MAX);
         self.posted.range(all).next().is_some()
@@ -236,25 +236,25 @@ impl Collectives {
         self.posted.keys().map(|&(from, _)| from)
     }
 
-    /// Takes all receives that `which` chooses; returns their runs, once for each.
+    /// Takes all receives that `which` chooses; returns their collectives, once for each.
     fn take_all(&mut self, which: impl Fn(PeerId, &Posted) -> bool) -> Vec<Key> {
-        let mut runs = Vec::new();
+        let mut active = Vec::new();
         self.posted.retain(|&(from, _), queue| {
             queue.retain(|posted| {
                 let is_taken = which(from, posted);
                 if is_taken {
-                    runs.push(posted.run);
+                    active.push(posted.active);
                 }
                 !is_taken
             });
             !queue.is_empty()
         });
-        runs
+        active
     }
 
-    /// One message of a run is over: sent, or here.
-    pub(crate) fn over(&mut self, run: Key, result: Result<(), Errno>) {
-        let Some(row) = self.runs.get_mut(run) else {
+    /// Counts one message of a collective as over: sent, or here.
+    pub(crate) fn over(&mut self, active: Key, result: Result<(), Errno>) {
+        let Some(row) = self.active.get_mut(active) else {
             return;
         };
         row.pending = row.pending.saturating_sub(1);
@@ -262,7 +262,7 @@ impl Collectives {
             row.failure.get_or_insert(errno);
         }
         if row.pending == 0 || row.failure.is_some() {
-            self.ready.push_back(run);
+            self.ready.push_back(active);
         }
     }
 }

@@ -123,15 +123,15 @@ impl Transmit {
         )
     }
 
-    /// Takes a message of a collective in, which is about `run`.
-    pub(crate) fn collective(peer: PeerId, tag: u64, body: Iov, run: Key, key: Key) -> Self {
+    /// Takes a message of the collective `active` in.
+    pub(crate) fn collective(peer: PeerId, tag: u64, body: Iov, active: Key, key: Key) -> Self {
         let message = TxOp {
             peer,
             tag,
             data: 0,
             body,
             flags: Flags::COLLECTIVE,
-            context: run.raw() as usize,
+            context: active.raw() as usize,
         };
         Self::new(message, key)
     }
@@ -161,8 +161,8 @@ impl Transmit {
         matches!(self.header.kind, Kind::Response | Kind::Collective)
     }
 
-    /// Returns the run of a collective that it is a message of, if it is one.
-    pub(crate) fn run(&self) -> Option<Key> {
+    /// Returns the collective that it is a message of, if it is one.
+    pub(crate) fn active_collective(&self) -> Option<Key> {
         let is_collective = matches!(self.header.kind, Kind::Collective);
         is_collective.then(|| u32::try_from(self.context).map_or(Key::NONE, Key::from_raw))
     }

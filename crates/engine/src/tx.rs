@@ -352,9 +352,9 @@ impl Engine {
             if transmit.is_response() {
                 self.responded(transmit.peer);
             }
-            match transmit.run() {
+            match transmit.active_collective() {
                 None => transmit.report(out),
-                Some(run) => self.collective_sent(run, &transmit),
+                Some(active) => self.collective_sent(active, &transmit),
             }
         }
     }

@@ -2,8 +2,8 @@
 
 use oxifabric_types::{Errno, PeerId};
 
-use super::name::{Name, errno};
-use super::run::placement;
+use super::active::placement;
+use super::tag::{MessageTag, errno};
 use super::{Collectives, GroupId};
 use crate::engine::Engine;
 use crate::matching::{Arrival, Class};
@@ -15,18 +15,18 @@ use crate::{Body, Completions, Header, Kind, Placement};
 /// How many joins may be given up before they begin here; peers that go beyond are not believed.
 const MAX_GIVEN_UP: usize = 1 << 16;
 
-/// What becomes of a message.
-enum Way {
+/// What becomes of a collective message.
+enum Disposition {
     /// It is for a receive.
     Matched,
     /// Its receive will come.
     Early,
     /// No operation will take it.
     Late,
-    /// It was nothing but a word.
-    Said,
+    /// It was a notice, and is dealt with.
+    Handled,
     /// It breaks the protocol.
-    Wrong,
+    Invalid,
 }
 
 impl Engine {
@@ -46,17 +46,19 @@ impl Engine {
             return Placement::Refuse;
         }
         let is_rts = header.kind == Kind::CollectiveRts;
-        let match_state = match self.way(out, &arrival) {
-            Way::Said => return Placement::Done,
-            Way::Wrong => return Placement::Refuse,
-            Way::Early if is_rts => return self.rts_arrived(out, &arrival, body),
-            Way::Early => return self.message(out, &arrival, body),
-            Way::Late => MatchState::Dropped,
-            Way::Matched if self.unexpected.is_full(from) || !self.peers.can_reply(from) => {
+        let match_state = match self.classify(out, &arrival) {
+            Disposition::Handled => return Placement::Done,
+            Disposition::Invalid => return Placement::Refuse,
+            Disposition::Early if is_rts => return self.rts_arrived(out, &arrival, body),
+            Disposition::Early => return self.message(out, &arrival, body),
+            Disposition::Late => MatchState::Dropped,
+            Disposition::Matched
+                if self.unexpected.is_full(from) || !self.peers.can_reply(from) =>
+            {
                 return self.stall(from);
             }
-            Way::Matched => match self.collectives.take(from, arrival.tag) {
-                Some(posted) => MatchState::Matched(placement(posted.into, posted.run)),
+            Disposition::Matched => match self.collectives.take(from, arrival.tag) {
+                Some(posted) => MatchState::Matched(placement(posted.into, posted.active)),
                 None => return Placement::Refuse,
             },
         };
@@ -64,31 +66,33 @@ impl Engine {
             .unwrap_or_else(|_| self.stall(from))
     }
 
-    fn way(&mut self, out: &mut impl Completions, arrival: &Arrival) -> Way {
-        let (from, name) = (arrival.from, Name::of(arrival.tag));
-        let is_word = matches!(name, Name::Notice { .. } | Name::GivenUp { .. });
-        if is_word && arrival.len > 0 {
-            return Way::Wrong;
+    fn classify(&mut self, out: &mut impl Completions, arrival: &Arrival) -> Disposition {
+        let (from, tag) = (arrival.from, MessageTag::decode(arrival.tag));
+        let is_notice = matches!(tag, MessageTag::Notice { .. } | MessageTag::GivenUp { .. });
+        if is_notice && arrival.len > 0 {
+            return Disposition::Invalid;
         }
         let state = &self.collectives;
         if state.posted.contains_key(&(from, arrival.tag)) {
-            return Way::Matched;
+            return Disposition::Matched;
         }
-        match name {
-            Name::Data { group, .. } if state.is_alive(GroupId(group), from) => Way::Early,
-            Name::Join { count } if state.is_to_come(from, count) => Way::Early,
-            Name::Data { .. } | Name::Join { .. } => Way::Late,
-            Name::Notice { errno: 0, .. } => Way::Said,
-            Name::Notice { group, errno: why } => {
+        match tag {
+            MessageTag::Data { group, .. } if state.is_alive(GroupId(group), from) => {
+                Disposition::Early
+            }
+            MessageTag::Join { count } if state.is_to_come(from, count) => Disposition::Early,
+            MessageTag::Data { .. } | MessageTag::Join { .. } => Disposition::Late,
+            MessageTag::Notice { errno: 0, .. } => Disposition::Handled,
+            MessageTag::Notice { group, errno: why } => {
                 let id = GroupId(group);
                 if self.collectives.is_alive(id, from) {
                     self.mark_broken(out, id, errno(why));
                 }
-                Way::Said
+                Disposition::Handled
             }
-            Name::GivenUp { count, errno: why } => {
+            MessageTag::GivenUp { count, errno: why } => {
                 self.join_given_up(out, from, count, errno(why));
-                Way::Said
+                Disposition::Handled
             }
         }
     }
@@ -104,7 +108,7 @@ impl Engine {
         }
     }
 
-    /// The message for a receive of a run is in its place, or will never be.
+    /// The message for a receive of a collective is placed, or will never be.
     pub(crate) fn collective_placed(
         &mut self,
         placement: &RxPlacement,
@@ -116,13 +120,13 @@ impl Engine {
             true => result,
             false => result.and(Err(Errno::TRUNC)),
         };
-        let run = u32::try_from(placement.context).map_or(Key::NONE, Key::from_raw);
-        self.collectives.over(run, result);
+        let active = u32::try_from(placement.context).map_or(Key::NONE, Key::from_raw);
+        self.collectives.over(active, result);
     }
 }
 
 impl Collectives {
-    /// Returns whether a group of that name takes messages of that peer.
+    /// Returns whether a group of that id takes messages of that peer.
     fn is_alive(&self, id: GroupId, from: PeerId) -> bool {
         let group = self.groups.get(&id);
         group.is_some_and(|group| group.broken.is_none() && group.ranks.contains_key(&from))

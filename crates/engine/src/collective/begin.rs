@@ -3,9 +3,9 @@
 use oxifabric_mem::Iov;
 use oxifabric_types::Errno;
 
+use super::active::ActiveCollective;
 use super::group::Stage;
-use super::plan::{Place, plan};
-use super::run::Run;
+use super::schedule::{Position, schedule};
 use super::{Arithmetic, CollectiveOp};
 use crate::engine::Engine;
 use crate::{Completions, Link};
@@ -23,27 +23,28 @@ impl Engine {
         out: &mut impl Completions,
         op: CollectiveOp,
     ) -> Result<(), Errno> {
-        let place = self.place_in(&op)?;
-        if self.collectives.runs.len() >= self.config.tx_size {
+        let position = self.position_in(&op)?;
+        if self.collectives.active.len() >= self.config.tx_size {
             return Err(Errno::AGAIN);
         }
-        let mut run = Run::new(op.group, plan(op.what, &place), op.input, op.result)?;
-        run.arithmetic = op.arithmetic;
-        run.flags = op.flags;
-        run.context = op.context;
+        let mut active =
+            ActiveCollective::new(op.group, schedule(op.what, &position), op.input, op.result)?;
+        active.arithmetic = op.arithmetic;
+        active.flags = op.flags;
+        active.context = op.context;
         let state = &mut self.collectives;
         let group = state.groups.get_mut(&op.group).ok_or(Errno::INVAL)?;
-        run.serial = group.serial;
-        let key = state.runs.insert(run).ok_or(Errno::AGAIN)?;
+        active.serial = group.serial;
+        let key = state.active.insert(active).ok_or(Errno::AGAIN)?;
         group.serial = group.serial.wrapping_add(1);
-        group.runs += 1;
+        group.active += 1;
         state.ready.push_back(key);
         self.settle_collectives(link, out);
         Ok(())
     }
 
-    /// Checks an operation, and finds this member's place in it.
-    fn place_in(&self, op: &CollectiveOp) -> Result<Place, Errno> {
+    /// Checks an operation, and finds this member's position in it.
+    fn position_in(&self, op: &CollectiveOp) -> Result<Position, Errno> {
         let group = self.collectives.groups.get(&op.group);
         let group = group.filter(|group| !group.left).ok_or(Errno::INVAL)?;
         if let Some(errno) = group.broken {
@@ -56,21 +57,21 @@ impl Engine {
             true => *group.ranks.get(&op.root).ok_or(Errno::INVAL)?,
             false => 0,
         };
-        let place = Place {
+        let position = Position {
             rank: group.me,
             size: group.peers.len(),
             root,
             len: op.len,
             element: op.arithmetic.map_or(1, |how| how.datatype.size()),
         };
-        let is_root = place.rank == root;
-        let whole = op.len.checked_mul(place.size);
+        let is_root = position.rank == root;
+        let whole = op.len.checked_mul(position.size);
         let fits = |buffer: &Iov, slices: usize| op.len.checked_mul(slices) == Some(buffer.len());
         let is_right = whole.is_some_and(|len| isize::try_from(len).is_ok())
-            && fits(&op.input, op.what.brings(place.size, is_root))
-            && fits(&op.result, op.what.gets(place.size, is_root))
-            && op.len.is_multiple_of(place.element)
+            && fits(&op.input, op.what.brings(position.size, is_root))
+            && fits(&op.result, op.what.gets(position.size, is_root))
+            && op.len.is_multiple_of(position.element)
             && op.what.reduces() == op.arithmetic.is_some_and(Arithmetic::is_valid);
-        is_right.then_some(place).ok_or(Errno::INVAL)
+        is_right.then_some(position).ok_or(Errno::INVAL)
     }
 }

@@ -1,4 +1,4 @@
-//! What cannot go on: a run, and with it its group.
+//! Failure of a collective, and with it of its group.
 
 use alloc::vec::Vec;
 
@@ -12,8 +12,8 @@ use crate::transmit::Transmit;
 use crate::{Completions, Link};
 
 impl Engine {
-    /// Ends a run that has failed, as soon as nothing moves to or from its buffers.
-    pub(super) fn give_up_run(
+    /// Ends a collective that has failed, as soon as nothing moves to or from its buffers.
+    pub(super) fn abort_collective(
         &mut self,
         link: &mut impl Link,
         out: &mut impl Completions,
@@ -21,20 +21,20 @@ impl Engine {
         errno: Errno,
     ) {
         let state = &mut self.collectives;
-        let taken = state.take_all(|_, posted| posted.run == key);
-        let Some(run) = state.runs.get_mut(key) else {
+        let taken = state.take_all(|_, posted| posted.active == key);
+        let Some(active) = state.active.get_mut(key) else {
             return;
         };
-        run.failure.get_or_insert(errno);
-        run.pending = run.pending.saturating_sub(taken.len());
-        let (group, is_over) = (run.group, run.pending == 0);
+        active.failure.get_or_insert(errno);
+        active.pending = active.pending.saturating_sub(taken.len());
+        let (group, is_over) = (active.group, active.pending == 0);
         self.break_group(link, out, group, errno, true);
         if is_over {
-            self.report_run(out, key, Err(errno));
+            self.report_collective(out, key, Err(errno));
         }
     }
 
-    /// Ends the use of a group: all that is under way in it fails. With `tell`, the other members are told.
+    /// Ends the use of a group: all that is under way in it fails. With `tell`, the other members are notified.
     pub(super) fn break_group(
         &mut self,
         link: &mut impl Link,
@@ -54,9 +54,9 @@ impl Engine {
             .map(|(rank, peer)| (peer, group.notice_to(rank, errno)))
             .collect();
         self.mark_broken(out, id, errno);
-        for (peer, name) in notices.into_iter().filter(|_| tell) {
-            // A member that cannot be told has no connection, and notices by that.
-            let _ = self.post_collective(link, out, peer, name, Iov::empty(), Key::NONE);
+        for (peer, tag) in notices.into_iter().filter(|_| tell) {
+            // A member that cannot be notified has no connection, and notices by that.
+            let _ = self.post_collective(link, out, peer, tag, Iov::empty(), Key::NONE);
         }
     }
 
@@ -67,34 +67,38 @@ impl Engine {
         if let Some(group) = state.groups.get_mut(&id) {
             group.broken.get_or_insert(errno);
         }
-        let runs: Vec<Key> = state.runs.iter().map(|(key, _)| key).collect();
-        for key in runs {
-            if let Some(run) = state.runs.get_mut(key).filter(|run| run.group == id) {
-                run.failure.get_or_insert(errno);
+        let active: Vec<Key> = state.active.iter().map(|(key, _)| key).collect();
+        for key in active {
+            if let Some(active) = state
+                .active
+                .get_mut(key)
+                .filter(|active| active.group == id)
+            {
+                active.failure.get_or_insert(errno);
                 state.ready.push_back(key);
             }
         }
     }
 
-    /// A message of a run was sent, or will not be.
-    pub(crate) fn collective_sent(&mut self, run: Key, transmit: &Transmit) {
-        match (run, transmit.failure) {
+    /// A message of a collective was sent, or will not be.
+    pub(crate) fn collective_sent(&mut self, active: Key, transmit: &Transmit) {
+        match (active, transmit.failure) {
             (Key::NONE, None) => {}
             (Key::NONE, Some(errno)) => self.miss_member(transmit.peer, errno),
-            (run, failure) => self.collectives.over(run, failure.map_or(Ok(()), Err)),
+            (active, failure) => self.collectives.over(active, failure.map_or(Ok(()), Err)),
         }
     }
 
-    /// A message of no run could not be sent: its receiver is not there, or does not know of collectives.
+    /// A message of no collective could not be sent: its receiver is not there, or does not support collectives.
     fn miss_member(&mut self, peer: PeerId, why: Errno) {
         let state = &mut self.collectives;
         state.reached.remove(&peer);
-        for run in state.take_all(|from, _| from == peer) {
-            state.over(run, Err(why));
+        for active in state.take_all(|from, _| from == peer) {
+            state.over(active, Err(why));
         }
     }
 
-    /// A peer is gone: runs that wait for it fail. Others go on: it may have done its part.
+    /// A peer is gone: collectives that wait for it fail. Others go on: it may have done its part.
     pub(crate) fn lose_member(&mut self, peer: PeerId, why: Errno) {
         self.miss_member(peer, why);
         let state = &mut self.collectives;

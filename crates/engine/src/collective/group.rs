@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use oxifabric_types::{Errno, PeerId};
 
-use super::name::Name;
+use super::tag::MessageTag;
 use super::{Collectives, GroupId};
 use crate::engine::Engine;
 use crate::matching::Class;
@@ -25,7 +25,7 @@ pub(super) struct Group {
     /// The application has left; the group goes with its last operation.
     pub(super) left: bool,
     /// How many operations are under way.
-    pub(super) runs: usize,
+    pub(super) active: usize,
     /// How many operations there have been.
     pub(super) serial: u32,
 }
@@ -35,47 +35,47 @@ pub(super) struct Group {
 pub(super) enum Stage {
     /// The members meet. By rank, how many joins each of them had begun with us before.
     Joining { counts: Vec<u32> },
-    /// They have met. By rank, what each of them calls the group.
-    Joined { names: Vec<u32> },
+    /// They have met. By rank, the id that each of them gave the group.
+    Joined { ids: Vec<u32> },
 }
 
 impl Group {
-    /// Returns the name of a message to a member.
-    pub(super) fn name_to(&self, rank: usize, serial: u32) -> Name {
+    /// Returns the tag of a message to a member.
+    pub(super) fn tag_to(&self, rank: usize, serial: u32) -> MessageTag {
         match &self.stage {
-            Stage::Joining { counts } => Name::Join {
+            Stage::Joining { counts } => MessageTag::Join {
                 count: counts[rank],
             },
-            Stage::Joined { names } => Name::Data {
-                group: names[rank],
+            Stage::Joined { ids } => MessageTag::Data {
+                group: ids[rank],
                 serial,
             },
         }
     }
 
-    /// Returns the name of a message from a member to the group that we call `id`.
-    pub(super) fn name_from(&self, rank: usize, id: GroupId, serial: u32) -> Name {
+    /// Returns the tag of a message from a member to the group with our `id`.
+    pub(super) fn tag_from(&self, rank: usize, id: GroupId, serial: u32) -> MessageTag {
         match &self.stage {
-            Stage::Joining { counts } => Name::Join {
+            Stage::Joining { counts } => MessageTag::Join {
                 count: counts[rank],
             },
-            Stage::Joined { .. } => Name::Data {
+            Stage::Joined { .. } => MessageTag::Data {
                 group: id.0,
                 serial,
             },
         }
     }
 
-    /// Returns the name of a message that says that we cannot go on.
-    pub(super) fn notice_to(&self, rank: usize, errno: Errno) -> Name {
+    /// Returns the tag of a message that reports that we cannot go on.
+    pub(super) fn notice_to(&self, rank: usize, errno: Errno) -> MessageTag {
         let errno = errno.raw().unsigned_abs();
         match &self.stage {
-            Stage::Joining { counts } => Name::GivenUp {
+            Stage::Joining { counts } => MessageTag::GivenUp {
                 count: counts[rank],
                 errno,
             },
-            Stage::Joined { names } => Name::Notice {
-                group: names[rank],
+            Stage::Joined { ids } => MessageTag::Notice {
+                group: ids[rank],
                 errno,
             },
         }
@@ -136,7 +136,7 @@ impl Engine {
         let group = groups.get_mut(&id).filter(|group| !group.left);
         let group = group.ok_or(Errno::INVAL)?;
         group.left = true;
-        if group.runs > 0 {
+        if group.active > 0 {
             self.break_group(link, out, id, Errno::CANCELED, true);
         }
         self.forget_if_left(out, id);
@@ -147,7 +147,7 @@ impl Engine {
     /// Forgets a group that was left, when nothing is under way in it.
     pub(super) fn forget_if_left(&mut self, out: &mut impl Completions, id: GroupId) {
         let groups = &mut self.collectives.groups;
-        if groups.get(&id).is_some_and(|g| g.left && g.runs == 0) {
+        if groups.get(&id).is_some_and(|g| g.left && g.active == 0) {
             self.drop_messages(out, id);
             self.collectives.groups.remove(&id);
         }
@@ -158,13 +158,13 @@ impl Engine {
         let Some(group) = self.collectives.groups.get(&id) else {
             return;
         };
-        let keys =
-            self.unexpected
-                .select(Class::Collective, |arrival| match Name::of(arrival.tag) {
-                    Name::Data { group, .. } => group == id.0,
-                    Name::Join { count } => group.is_join(arrival.from, count),
-                    _ => true,
-                });
+        let keys = self.unexpected.select(Class::Collective, |arrival| {
+            match MessageTag::decode(arrival.tag) {
+                MessageTag::Data { group, .. } => group == id.0,
+                MessageTag::Join { count } => group.is_join(arrival.from, count),
+                _ => true,
+            }
+        });
         for key in keys {
             self.discard(out, key);
         }

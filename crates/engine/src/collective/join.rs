@@ -1,4 +1,4 @@
-//! Joining: the members of a set meet and tell each other what they call the group, fi_collective(3)
+//! Joining: the members of a set exchange their ids of the group, fi_collective(3)
 //! "Join Collective".
 
 use alloc::collections::BTreeMap;
@@ -7,10 +7,10 @@ use alloc::vec::Vec;
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, PeerId};
 
+use super::active::ActiveCollective;
 use super::group::{Group, Stage};
-use super::name::NAMES;
-use super::plan::{Place, plan};
-use super::run::Run;
+use super::schedule::{Position, schedule};
+use super::tag::GROUP_IDS;
 use super::{Collective, GroupId};
 use crate::engine::Engine;
 use crate::peer::Peers;
@@ -19,17 +19,17 @@ use crate::{Completions, Link};
 /// How many members a group may have.
 pub const MAX_MEMBERS: usize = 1 << 20;
 
-/// What a member tells of itself: its name for the group, and how many members it expects.
-const CARD: usize = 8;
+/// Length of what each member sends: its id of the group, and how many members it expects.
+const JOIN_RECORD: usize = 8;
 
 impl Engine {
     /// Joins the group of these members, of which this endpoint is one, by rank.
     ///
-    /// It is over when all members have joined, or one cannot: [`Completions::joined`] tells, with `context`. Two
+    /// It is over when all members have joined, or one cannot: [`Completions::joined`] is called with `context`. Two
     /// endpoints join the groups that they both belong to in the same order.
     ///
     /// # Errors
-    /// [`Errno::INVAL`] when this endpoint is not among the members, or one is twice; [`Errno::NOSPC`] when all names
+    /// [`Errno::INVAL`] when this endpoint is not among the members, or one is twice; [`Errno::NOSPC`] when all ids
     /// are used up; [`Errno::NOMEM`].
     pub fn join(
         &mut self,
@@ -40,20 +40,25 @@ impl Engine {
     ) -> Result<GroupId, Errno> {
         let ranks = rank(members)?;
         let &me = ranks.get(&self.me).ok_or(Errno::INVAL)?;
-        let place = Place {
+        let position = Position {
             rank: me,
             size: members.len(),
             root: 0,
-            len: CARD,
+            len: JOIN_RECORD,
             element: 1,
         };
         let id = GroupId(self.collectives.named);
-        let card = card(id, members.len()).ok_or(Errno::NOMEM)?;
-        let cards = Iov::zeroed(members.len() * CARD).ok_or(Errno::NOMEM)?;
-        let mut run = Run::new(id, plan(Collective::Allgather, &place), card, cards)?;
-        run.is_join = true;
-        run.context = context;
-        if id.0 >= NAMES - 1 {
+        let record = record(id, members.len()).ok_or(Errno::NOMEM)?;
+        let records = Iov::zeroed(members.len() * JOIN_RECORD).ok_or(Errno::NOMEM)?;
+        let mut active = ActiveCollective::new(
+            id,
+            schedule(Collective::Allgather, &position),
+            record,
+            records,
+        )?;
+        active.is_join = true;
+        active.context = context;
+        if id.0 >= GROUP_IDS - 1 {
             return Err(Errno::NOSPC);
         }
         let counts = members.iter().map(|&peer| self.count_join(peer)).collect();
@@ -64,11 +69,11 @@ impl Engine {
             stage: Stage::Joining { counts },
             broken: None,
             left: false,
-            runs: 1,
+            active: 1,
             serial: 0,
         };
-        run.failure = self.was_given_up(&group);
-        let key = self.collectives.runs.insert(run).ok_or(Errno::AGAIN)?;
+        active.failure = self.was_given_up(&group);
+        let key = self.collectives.active.insert(active).ok_or(Errno::AGAIN)?;
         self.collectives.named += 1;
         self.collectives.groups.insert(id, group);
         self.collectives.ready.push_back(key);
@@ -80,11 +85,11 @@ impl Engine {
     fn count_join(&mut self, peer: PeerId) -> u32 {
         let count = self.collectives.joins.entry(peer).or_default();
         let before = *count;
-        *count = (before + 1) % NAMES;
+        *count = (before + 1) % GROUP_IDS;
         before
     }
 
-    /// Tells why a join that begins is given up already.
+    /// Returns the error with which a join that begins is given up already.
     fn was_given_up(&mut self, group: &Group) -> Option<Errno> {
         let Stage::Joining { counts } = &group.stage else {
             return None;
@@ -97,36 +102,36 @@ impl Engine {
         why
     }
 
-    /// All members have told what they call the group.
+    /// Ends a join: all members have sent their id of the group.
     ///
     /// # Errors
     /// [`Errno::INVAL`] when they do not mean the same group.
-    pub(super) fn meet(&mut self, id: GroupId, cards: &Iov) -> Result<(), Errno> {
+    pub(super) fn complete_join(&mut self, id: GroupId, records: &Iov) -> Result<(), Errno> {
         let group = self.collectives.groups.get_mut(&id).ok_or(Errno::INVAL)?;
         let size = group.peers.len();
-        let mut names = Vec::with_capacity(size);
+        let mut ids = Vec::with_capacity(size);
         for rank in 0..size {
-            let (mut name, mut expected) = ([0; 4], [0; 4]);
-            cards.read(rank * CARD, &mut name);
-            cards.read(rank * CARD + 4, &mut expected);
+            let (mut id, mut expected) = ([0; 4], [0; 4]);
+            records.read(rank * JOIN_RECORD, &mut id);
+            records.read(rank * JOIN_RECORD + 4, &mut expected);
             if u32::from_le_bytes(expected) as usize != size {
                 return Err(Errno::INVAL);
             }
-            names.push(u32::from_le_bytes(name));
+            ids.push(u32::from_le_bytes(id));
         }
-        group.stage = Stage::Joined { names };
+        group.stage = Stage::Joined { ids };
         Ok(())
     }
 }
 
-impl Run {
+impl ActiveCollective {
     /// Makes the part of a member in an operation of a group.
     ///
     /// # Errors
     /// [`Errno::NOMEM`].
     pub(super) fn new(
         group: GroupId,
-        plan: super::plan::Plan,
+        schedule: super::schedule::Schedule,
         input: Iov,
         result: Iov,
     ) -> Result<Self, Errno> {
@@ -138,9 +143,9 @@ impl Run {
             failure: None,
             input,
             result,
-            scratch: Iov::zeroed(plan.scratch).ok_or(Errno::NOMEM)?,
-            partial: Iov::zeroed(plan.partial).ok_or(Errno::NOMEM)?,
-            plan,
+            scratch: Iov::zeroed(schedule.scratch).ok_or(Errno::NOMEM)?,
+            partial: Iov::zeroed(schedule.partial).ok_or(Errno::NOMEM)?,
+            schedule,
             arithmetic: None,
             is_join: false,
             flags: Flags::empty(),
@@ -159,9 +164,9 @@ fn rank(members: &[PeerId]) -> Result<BTreeMap<PeerId, usize>, Errno> {
     Ok(ranks)
 }
 
-fn card(id: GroupId, size: usize) -> Option<Iov> {
-    let card = Iov::zeroed(CARD)?;
-    card.write(0, &id.0.to_le_bytes());
-    card.write(4, &(size as u32).to_le_bytes());
-    Some(card)
+fn record(id: GroupId, size: usize) -> Option<Iov> {
+    let record = Iov::zeroed(JOIN_RECORD)?;
+    record.write(0, &id.0.to_le_bytes());
+    record.write(4, &(size as u32).to_le_bytes());
+    Some(record)
 }

@@ -1,72 +1,77 @@
-//! Plans that pass pieces round a circle of all members: for what is long, because no member moves a byte twice.
+//! Schedules that pass pieces round a circle of all members: for what is long, because no member moves a byte twice.
 
-use super::plan::{Buffer, Place, Plan, Span};
+use super::schedule::{Buffer, Position, Schedule, Span};
 
 /// Bytes in all beyond which the circle wins over fewer rounds.
 const LONG: usize = 64 * 1024;
 
 /// Returns whether an allgather is long enough for the circle.
-pub(super) const fn suits_allgather(place: &Place) -> bool {
-    place.len.saturating_mul(place.size) > LONG && place.size > 2
+pub(super) const fn suits_allgather(position: &Position) -> bool {
+    position.len.saturating_mul(position.size) > LONG && position.size > 2
 }
 
 /// Returns whether an allreduce is long enough for the circle.
-pub(super) const fn suits_allreduce(place: &Place) -> bool {
-    place.len > LONG && place.size > 2 && place.len / place.element >= place.size
+pub(super) const fn suits_allreduce(position: &Position) -> bool {
+    position.len > LONG && position.size > 2 && position.len / position.element >= position.size
 }
 
 /// In each round a member passes on the slice that it got in the round before.
-pub(super) fn allgather(plan: &mut Plan, place: &Place) {
-    plan.copy(
-        place.slice(Buffer::Input, 0),
-        place.slice(Buffer::Result, place.rank),
+pub(super) fn allgather(schedule: &mut Schedule, position: &Position) {
+    schedule.copy(
+        position.slice(Buffer::Input, 0),
+        position.slice(Buffer::Result, position.rank),
     );
-    for round in 0..place.size - 1 {
-        plan.exchange(
-            place.after(1),
-            place.slice(Buffer::Result, place.before(round)),
-            place.before(1),
-            place.slice(Buffer::Result, place.before(round + 1)),
+    for round in 0..position.size - 1 {
+        schedule.exchange(
+            position.after(1),
+            position.slice(Buffer::Result, position.before(round)),
+            position.before(1),
+            position.slice(Buffer::Result, position.before(round + 1)),
         );
     }
 }
 
 /// One time round, each piece collects what every member adds to it; a second time round, it is handed to all.
-pub(super) fn allreduce(plan: &mut Plan, place: &Place) {
-    plan.copy(
-        place.slice(Buffer::Input, 0),
-        place.slice(Buffer::Result, 0),
+pub(super) fn allreduce(schedule: &mut Schedule, position: &Position) {
+    schedule.copy(
+        position.slice(Buffer::Input, 0),
+        position.slice(Buffer::Result, 0),
     );
-    let (right, left) = (place.after(1), place.before(1));
-    for round in 0..place.size - 1 {
-        let into = piece(place, place.before(round + 1));
+    let (right, left) = (position.after(1), position.before(1));
+    for round in 0..position.size - 1 {
+        let into = piece(position, position.before(round + 1));
         let arrived = Span {
             buffer: Buffer::Scratch,
             offset: 0,
             ..into
         };
-        plan.exchange(right, piece(place, place.before(round)), left, arrived);
-        plan.combine(arrived, into);
-    }
-    for round in 0..place.size - 1 {
-        plan.exchange(
+        schedule.exchange(
             right,
-            piece(place, place.after(place.size + 1 - round)),
+            piece(position, position.before(round)),
             left,
-            piece(place, place.before(round)),
+            arrived,
+        );
+        schedule.combine(arrived, into);
+    }
+    for round in 0..position.size - 1 {
+        schedule.exchange(
+            right,
+            piece(position, position.after(position.size + 1 - round)),
+            left,
+            piece(position, position.before(round)),
         );
     }
 }
 
 /// Returns the piece of the result that belongs to a rank: whole elements, as many for each as possible.
-fn piece(place: &Place, rank: usize) -> Span {
-    let elements = place.len / place.element;
-    let (each, more) = (elements / place.size, elements % place.size);
+fn piece(position: &Position, rank: usize) -> Span {
+    let elements = position.len / position.element;
+    let (each, more) = (elements / position.size, elements % position.size);
     let begin = rank * each + rank.min(more);
     let count = each + usize::from(rank < more);
     Span {
         buffer: Buffer::Result,
-        offset: begin * place.element,
-        len: count * place.element,
+        offset: begin * position.element,
+        len: count * position.element,
     }
 }

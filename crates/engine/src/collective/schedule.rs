@@ -1,13 +1,13 @@
 //! What one member does in a collective, as a list of steps: pure data, made from the member's rank alone.
 //!
-//! All members make their plans independently, and they fit together: the k-th message that one plan sends to a member
-//! is the k-th that the other plan takes from it. So a message needs no name beyond its collective's.
+//! All members make their schedules independently, and they fit together: the k-th message that one schedule sends to a
+//! member is the k-th that the other schedule takes from it. So a message needs no id beyond its collective's.
 
 use alloc::vec::Vec;
 
 use super::{Collective, doubling, pairwise, ring, tree};
 
-/// Memory that a plan names.
+/// Memory that a schedule names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Buffer {
     /// What the member brings.
@@ -28,7 +28,7 @@ pub(crate) struct Span {
     pub(crate) len: usize,
 }
 
-/// One step of a plan.
+/// One step of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Begins to send to a member.
@@ -56,16 +56,16 @@ pub(crate) enum Step {
     },
     /// Copies one part to another of the same length in another buffer.
     Copy {
-        /// From there.
+        /// The source.
         from: Span,
-        /// To there.
+        /// The destination.
         into: Span,
     },
 }
 
 /// What a member does, in order.
 #[derive(Debug, Default)]
-pub(crate) struct Plan {
+pub(crate) struct Schedule {
     pub(crate) steps: Vec<Step>,
     /// How long the scratch buffer is.
     pub(crate) scratch: usize,
@@ -73,9 +73,9 @@ pub(crate) struct Plan {
     pub(crate) partial: usize,
 }
 
-/// A member's place in a collective.
+/// A member's position in a collective.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct Position {
     pub(crate) rank: usize,
     /// How many members there are.
     pub(crate) size: usize,
@@ -87,7 +87,7 @@ pub(crate) struct Place {
     pub(crate) element: usize,
 }
 
-impl Place {
+impl Position {
     /// Returns the rank at a distance behind this one, in a circle of all.
     pub(crate) const fn after(&self, distance: usize) -> usize {
         (self.rank + distance) % self.size
@@ -123,30 +123,34 @@ impl Place {
     }
 }
 
-/// Makes the plan of one member.
-pub(crate) fn plan(what: Collective, place: &Place) -> Plan {
-    let mut plan = Plan::default();
-    if place.len == 0 && what != Collective::Barrier {
-        return plan;
+/// Makes the schedule of one member.
+pub(crate) fn schedule(what: Collective, position: &Position) -> Schedule {
+    let mut schedule = Schedule::default();
+    if position.len == 0 && what != Collective::Barrier {
+        return schedule;
     }
     match what {
-        Collective::Barrier => doubling::barrier(&mut plan, place),
-        Collective::Broadcast => tree::broadcast(&mut plan, place),
-        Collective::Alltoall => pairwise::alltoall(&mut plan, place),
-        Collective::Allreduce if ring::suits_allreduce(place) => ring::allreduce(&mut plan, place),
-        Collective::Allreduce => doubling::allreduce(&mut plan, place),
-        Collective::Allgather if ring::suits_allgather(place) => ring::allgather(&mut plan, place),
-        Collective::Allgather => doubling::allgather(&mut plan, place),
-        Collective::ReduceScatter => pairwise::reduce_scatter(&mut plan, place),
-        Collective::Reduce => tree::reduce(&mut plan, place),
-        Collective::Scatter => tree::scatter(&mut plan, place),
-        Collective::Gather => tree::gather(&mut plan, place),
+        Collective::Barrier => doubling::barrier(&mut schedule, position),
+        Collective::Broadcast => tree::broadcast(&mut schedule, position),
+        Collective::Alltoall => pairwise::alltoall(&mut schedule, position),
+        Collective::Allreduce if ring::suits_allreduce(position) => {
+            ring::allreduce(&mut schedule, position)
+        }
+        Collective::Allreduce => doubling::allreduce(&mut schedule, position),
+        Collective::Allgather if ring::suits_allgather(position) => {
+            ring::allgather(&mut schedule, position)
+        }
+        Collective::Allgather => doubling::allgather(&mut schedule, position),
+        Collective::ReduceScatter => pairwise::reduce_scatter(&mut schedule, position),
+        Collective::Reduce => tree::reduce(&mut schedule, position),
+        Collective::Scatter => tree::scatter(&mut schedule, position),
+        Collective::Gather => tree::gather(&mut schedule, position),
     }
-    plan.wait();
-    plan
+    schedule.wait();
+    schedule
 }
 
-impl Plan {
+impl Schedule {
     pub(crate) fn send(&mut self, to: usize, from: Span) {
         self.steps.push(Step::Send { to, from });
     }

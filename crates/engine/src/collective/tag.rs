@@ -1,19 +1,19 @@
 //! The tags of collective messages (docs/protocol/shm.md and tcp.md, "Collectives").
 //!
-//! The upper two bits say what the message is, the next thirty name the group, or the join, and the lower half says
-//! which of its messages.
+//! The upper two bits are the kind of message, the next thirty the id of the group, or the join's count, and the lower half
+//! tells its messages apart.
 
 use oxifabric_types::Errno;
 
-/// How many groups an endpoint can name, and how many joins two can count.
-pub(super) const NAMES: u32 = 1 << 30;
+/// Number of ids of groups, and of joins that two endpoints can count.
+pub(super) const GROUP_IDS: u32 = 1 << 30;
 
 const KIND: u32 = 62;
 const HALF: u32 = 32;
 
 /// What a collective message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Name {
+pub(super) enum MessageTag {
     /// Data of an operation.
     Data {
         /// The group, as its receiver calls it.
@@ -29,35 +29,35 @@ pub(super) enum Name {
     GivenUp { count: u32, errno: u32 },
 }
 
-impl Name {
+impl MessageTag {
     /// A message that only makes sure that there is a connection.
     pub(super) const HELLO: Self = Self::Notice { group: 0, errno: 0 };
 
-    pub(super) const fn tag(self) -> u64 {
-        let (kind, name, rest) = match self {
+    pub(super) const fn encode(self) -> u64 {
+        let (kind, id, rest) = match self {
             Self::Data { group, serial } => (0, group, serial),
             Self::Notice { group, errno } => (1, group, errno),
             Self::Join { count } => (2, count, 0),
             Self::GivenUp { count, errno } => (3, count, errno),
         };
-        (kind << KIND) | ((name % NAMES) as u64) << HALF | rest as u64
+        (kind << KIND) | ((id % GROUP_IDS) as u64) << HALF | rest as u64
     }
 
-    pub(super) const fn of(tag: u64) -> Self {
-        let name = (tag >> HALF) as u32 % NAMES;
+    pub(super) const fn decode(tag: u64) -> Self {
+        let id = (tag >> HALF) as u32 % GROUP_IDS;
         let rest = tag as u32;
         match tag >> KIND {
             0 => Self::Data {
-                group: name,
+                group: id,
                 serial: rest,
             },
             1 => Self::Notice {
-                group: name,
+                group: id,
                 errno: rest,
             },
-            2 => Self::Join { count: name },
+            2 => Self::Join { count: id },
             _ => Self::GivenUp {
-                count: name,
+                count: id,
                 errno: rest,
             },
         }
@@ -74,24 +74,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_survive_their_way() {
-        for name in [
-            Name::Data {
-                group: NAMES - 1,
+    fn tags_are_decoded_as_they_were_encoded() {
+        for id in [
+            MessageTag::Data {
+                group: GROUP_IDS - 1,
                 serial: u32::MAX,
             },
-            Name::HELLO,
-            Name::Notice {
+            MessageTag::HELLO,
+            MessageTag::Notice {
                 group: 5,
                 errno: 104,
             },
-            Name::Join { count: 7 },
-            Name::GivenUp {
+            MessageTag::Join { count: 7 },
+            MessageTag::GivenUp {
                 count: 0,
                 errno: 111,
             },
         ] {
-            assert_eq!(Name::of(name.tag()), name);
+            assert_eq!(MessageTag::decode(id.encode()), id);
         }
     }
 }

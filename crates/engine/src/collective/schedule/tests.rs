@@ -1,4 +1,4 @@
-//! All members' plans, run together over mailboxes, against what the collective means.
+//! All members' schedules, run together over mailboxes, against what the collective means.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec;
@@ -9,7 +9,7 @@ use super::*;
 const ELEMENT: usize = 2;
 
 struct Member {
-    plan: Plan,
+    schedule: Schedule,
     at: usize,
     buffers: [Vec<u8>; 4],
     /// Receives that have begun.
@@ -19,15 +19,15 @@ struct Member {
 type Mail = BTreeMap<(usize, usize), VecDeque<Vec<u8>>>;
 
 impl Member {
-    fn new(plan: Plan, input: Vec<u8>, result: usize) -> Self {
+    fn new(schedule: Schedule, input: Vec<u8>, result: usize) -> Self {
         let buffers = [
             input,
             vec![0xee; result],
-            vec![0xcc; plan.scratch],
-            vec![0xdd; plan.partial],
+            vec![0xcc; schedule.scratch],
+            vec![0xdd; schedule.partial],
         ];
         Self {
-            plan,
+            schedule,
             at: 0,
             buffers,
             open: VecDeque::new(),
@@ -40,7 +40,7 @@ impl Member {
 
     /// Takes one step; returns whether it could.
     fn step(&mut self, me: usize, mail: &mut Mail) -> bool {
-        let Some(&step) = self.plan.steps.get(self.at) else {
+        let Some(&step) = self.schedule.steps.get(self.at) else {
             return false;
         };
         match step {
@@ -101,12 +101,12 @@ fn slices(what: Collective, size: usize) -> (usize, usize) {
 }
 
 /// Runs a collective of all members; returns what each brought and got.
-fn run(what: Collective, size: usize, root: usize, len: usize) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
+fn active(what: Collective, size: usize, root: usize, len: usize) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     let (of_input, of_result) = slices(what, size);
     let mut mail = Mail::new();
     let mut members: Vec<Member> = (0..size)
         .map(|rank| {
-            let place = Place {
+            let position = Position {
                 rank,
                 size,
                 root,
@@ -114,7 +114,7 @@ fn run(what: Collective, size: usize, root: usize, len: usize) -> (Vec<Vec<u8>>,
                 element: ELEMENT,
             };
             let mut member = Member::new(
-                plan(what, &place),
+                schedule(what, &position),
                 input(rank, of_input * len),
                 of_result * len,
             );
@@ -138,7 +138,7 @@ fn run(what: Collective, size: usize, root: usize, len: usize) -> (Vec<Vec<u8>>,
     for (rank, member) in members.iter().enumerate() {
         assert_eq!(
             member.at,
-            member.plan.steps.len(),
+            member.schedule.steps.len(),
             "{what:?} of {size}: {rank} waits for ever"
         );
     }
@@ -162,7 +162,7 @@ fn sum(inputs: &[Vec<u8>]) -> Vec<u8> {
 }
 
 fn check(what: Collective, size: usize, root: usize, len: usize) {
-    let (inputs, results) = run(what, size, root, len);
+    let (inputs, results) = active(what, size, root, len);
     for (rank, result) in results.iter().enumerate() {
         let mine = rank * len..(rank + 1) * len;
         let expected = match what {
@@ -230,14 +230,14 @@ fn nobody_leaves_a_barrier_before_the_last_has_come() {
             let mut mail = Mail::new();
             let mut members: Vec<Member> = (0..size)
                 .map(|rank| {
-                    let place = Place {
+                    let position = Position {
                         rank,
                         size,
                         root: 0,
                         len: 0,
                         element: 1,
                     };
-                    Member::new(plan(Collective::Barrier, &place), Vec::new(), 0)
+                    Member::new(schedule(Collective::Barrier, &position), Vec::new(), 0)
                 })
                 .collect();
             let mut moved = true;
@@ -252,7 +252,7 @@ fn nobody_leaves_a_barrier_before_the_last_has_come() {
             assert!(
                 members
                     .iter()
-                    .all(|member| member.at < member.plan.steps.len())
+                    .all(|member| member.at < member.schedule.steps.len())
             );
         }
     }

@@ -1,10 +1,10 @@
-//! Working a plan off, as far as messages have come.
+//! Collectives under way: working a schedule off, as far as messages have come.
 
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, PeerId};
 
-use super::name::Name;
-use super::plan::{Buffer, Plan, Span, Step};
+use super::schedule::{Buffer, Schedule, Span, Step};
+use super::tag::MessageTag;
 use super::{Arithmetic, GroupId, Posted};
 use crate::arithmetic::combine;
 use crate::engine::Engine;
@@ -19,11 +19,11 @@ const CHUNK: usize = 4096;
 
 /// A member's part in one operation of a group.
 #[derive(Debug)]
-pub(super) struct Run {
+pub(super) struct ActiveCollective {
     pub(super) group: GroupId,
     /// The number of the operation in its group.
     pub(super) serial: u32,
-    pub(super) plan: Plan,
+    pub(super) schedule: Schedule,
     /// The next step.
     pub(super) at: usize,
     /// Messages that have begun and are not over.
@@ -40,7 +40,7 @@ pub(super) struct Run {
     pub(super) context: usize,
 }
 
-impl Run {
+impl ActiveCollective {
     fn part(&self, span: Span) -> Iov {
         let buffer = match span.buffer {
             Buffer::Input => &self.input,
@@ -83,41 +83,41 @@ impl Run {
 }
 
 impl Engine {
-    /// Lets all runs go on that can, and sends what comes of it.
+    /// Advances all collectives that can go on, and sends what comes of it.
     pub(crate) fn settle_collectives(&mut self, link: &mut impl Link, out: &mut impl Completions) {
         while let Some(key) = self.collectives.ready.pop_front() {
-            self.go_on_with(link, out, key);
+            self.advance_collective(link, out, key);
             self.advance_ready(link, out);
         }
     }
 
-    /// Takes the next steps of a run, until it has to wait or is over.
-    fn go_on_with(&mut self, link: &mut impl Link, out: &mut impl Completions, key: Key) {
-        while let Some(run) = self.collectives.runs.get_mut(key) {
-            if let Some(errno) = run.failure {
-                return self.give_up_run(link, out, key, errno);
+    /// Takes the next steps of a collective, until it has to wait or is over.
+    fn advance_collective(&mut self, link: &mut impl Link, out: &mut impl Completions, key: Key) {
+        while let Some(active) = self.collectives.active.get_mut(key) {
+            if let Some(errno) = active.failure {
+                return self.abort_collective(link, out, key, errno);
             }
-            let Some(&step) = run.plan.steps.get(run.at) else {
-                return self.end_run(link, out, key);
+            let Some(&step) = active.schedule.steps.get(active.at) else {
+                return self.end_collective(link, out, key);
             };
-            if matches!(step, Step::Wait) && run.pending > 0 {
+            if matches!(step, Step::Wait) && active.pending > 0 {
                 return;
             }
-            run.at += 1;
+            active.at += 1;
             match step {
                 Step::Wait => {}
-                Step::Combine { from, into } => run.combine(from, into),
+                Step::Combine { from, into } => active.combine(from, into),
                 Step::Copy { from, into } => {
-                    run.part(into).copy_from(0, &run.part(from));
+                    active.part(into).copy_from(0, &active.part(from));
                 }
                 Step::Send { to, from } => {
-                    let body = run.part(from);
-                    run.pending += 1;
+                    let body = active.part(from);
+                    active.pending += 1;
                     self.send_part(link, out, key, to, body);
                 }
                 Step::Recv { from, into } => {
-                    let into = run.part(into);
-                    run.pending += 1;
+                    let into = active.part(into);
+                    active.pending += 1;
                     self.recv_part(link, out, key, from, into);
                 }
             }
@@ -128,24 +128,24 @@ impl Engine {
         &mut self,
         link: &mut impl Link,
         out: &mut impl Completions,
-        run: Key,
+        active: Key,
         to: usize,
         body: Iov,
     ) {
         let state = &self.collectives;
-        let Some(row) = state.runs.get(run) else {
+        let Some(row) = state.active.get(active) else {
             return;
         };
         let Some(group) = state.groups.get(&row.group) else {
             return;
         };
-        let (peer, name) = (group.peers[to], group.name_to(to, row.serial));
-        if let Err(errno) = self.post_collective(link, out, peer, name, body, run) {
-            self.collectives.over(run, Err(errno));
+        let (peer, tag) = (group.peers[to], group.tag_to(to, row.serial));
+        if let Err(errno) = self.post_collective(link, out, peer, tag, body, active) {
+            self.collectives.over(active, Err(errno));
         }
     }
 
-    /// Sends a message of a run, or with [`Key::NONE`] of none.
+    /// Sends a message of a collective, or with [`Key::NONE`] of none.
     ///
     /// # Errors
     /// [`Errno::AGAIN`] when no more sends can be kept.
@@ -154,13 +154,13 @@ impl Engine {
         link: &mut impl Link,
         out: &mut impl Completions,
         peer: PeerId,
-        name: Name,
+        tag: MessageTag,
         body: Iov,
-        run: Key,
+        active: Key,
     ) -> Result<(), Errno> {
         self.collectives.reached.insert(peer);
         let key = self.sends.vacant().ok_or(Errno::AGAIN)?;
-        let transmit = Transmit::collective(peer, name.tag(), body, run, key);
+        let transmit = Transmit::collective(peer, tag.encode(), body, active, key);
         self.start(link, out, transmit, key)
     }
 
@@ -168,64 +168,65 @@ impl Engine {
         &mut self,
         link: &mut impl Link,
         out: &mut impl Completions,
-        run: Key,
+        active: Key,
         from: usize,
         into: Iov,
     ) {
         let state = &mut self.collectives;
-        let Some(row) = state.runs.get(run) else {
+        let Some(row) = state.active.get(active) else {
             return;
         };
         let Some(group) = state.groups.get(&row.group) else {
             return;
         };
         let peer = group.peers[from];
-        let tag = group.name_from(from, row.group, row.serial).tag();
+        let tag = group.tag_from(from, row.group, row.serial).encode();
         let pattern = Pattern::exact(Class::Collective, peer, tag);
         if let Some(key) = self.unexpected.find(&pattern) {
-            return self.assign(out, key, placement(into, run));
+            return self.assign(out, key, placement(into, active));
         }
         let queue = state.posted.entry((peer, tag)).or_default();
-        queue.push_back(Posted { into, run });
+        queue.push_back(Posted { into, active });
         if !state.reached.contains(&peer) {
-            let hello = self.post_collective(link, out, peer, Name::HELLO, Iov::empty(), Key::NONE);
+            let hello =
+                self.post_collective(link, out, peer, MessageTag::HELLO, Iov::empty(), Key::NONE);
             if let Err(errno) = hello {
-                self.collectives.over(run, Err(errno));
+                self.collectives.over(active, Err(errno));
             }
         }
     }
 
     /// All steps are done.
-    fn end_run(&mut self, link: &mut impl Link, out: &mut impl Completions, key: Key) {
-        let Some(run) = self.collectives.runs.get(key) else {
+    fn end_collective(&mut self, link: &mut impl Link, out: &mut impl Completions, key: Key) {
+        let Some(active) = self.collectives.active.get(key) else {
             return;
         };
-        let (group, is_join, cards) = (run.group, run.is_join, run.result.clone());
-        if is_join && let Err(errno) = self.meet(group, &cards) {
-            return self.give_up_run(link, out, key, errno);
+        let (group, is_join, records) = (active.group, active.is_join, active.result.clone());
+        if is_join && let Err(errno) = self.complete_join(group, &records) {
+            return self.abort_collective(link, out, key, errno);
         }
-        self.report_run(out, key, Ok(()));
+        self.report_collective(out, key, Ok(()));
     }
 
     /// Reports how an operation ended, and forgets it.
-    pub(super) fn report_run(
+    pub(super) fn report_collective(
         &mut self,
         out: &mut impl Completions,
         key: Key,
         result: Result<(), Errno>,
     ) {
-        let Some(run) = self.collectives.runs.remove(key) else {
+        let Some(active) = self.collectives.active.remove(key) else {
             return;
         };
-        let id = run.group;
+        let id = active.group;
         if let Some(group) = self.collectives.groups.get_mut(&id) {
-            group.runs = group.runs.saturating_sub(1);
+            group.active = group.active.saturating_sub(1);
         }
         match result {
-            result if run.is_join => out.joined(run.context, id, result),
-            Ok(()) => out.complete(run.completion()),
+            result if active.is_join => out.joined(active.context, id, result),
+            Ok(()) => out.complete(active.completion()),
             Err(errno) => out.fail(Failure {
-                op: run.completion(),
+                op: active.completion(),
                 errno,
                 overflow: 0,
             }),
@@ -235,13 +236,13 @@ impl Engine {
 }
 
 /// Returns where a message of an operation goes.
-pub(super) fn placement(into: Iov, run: Key) -> RxPlacement {
+pub(super) fn placement(into: Iov, active: Key) -> RxPlacement {
     RxPlacement {
         room: into.len(),
         body: into,
         offset: 0,
         flags: Flags::empty(),
-        context: run.raw() as usize,
+        context: active.raw() as usize,
         shared: Key::NONE,
     }
 }
