@@ -19,7 +19,7 @@ use crate::{
     Body, Completion, Completions, Failure, Header, HeaderFlags, Kind, Link, Placement, Target,
 };
 
-/// How many bytes an atomic brings along at most, whatever it compares with included. Every link takes so long a body
+/// Most bytes that an atomic carries, comparands included. Every link takes so long a body
 /// in one frame.
 pub const MAX_ATOMIC_BYTES: usize = 4096;
 

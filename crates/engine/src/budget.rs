@@ -1,7 +1,7 @@
 //! The budget for unexpected messages, those that no receive matched (docs/adr/0035).
 //!
 //! Up to [`Config::unexpected_bytes`] anything is kept. Beyond it a message is kept only if a correct program could hang without
-//! it, and up to [`Config::unexpected_ceiling`] at most. What is not kept waits at its sender, which is told nothing: the link
+//! it, and up to [`Config::unexpected_ceiling`] at most. What is not kept waits at its sender, which is not notified: the link
 //! does not read on.
 //!
 //! [`Config::unexpected_bytes`]: crate::Config::unexpected_bytes

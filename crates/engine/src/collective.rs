@@ -173,7 +173,7 @@ pub struct CollectiveOp {
 #[derive(Debug)]
 pub(crate) struct Collectives {
     groups: BTreeMap<GroupId, Group>,
-    /// How many groups there have been.
+    /// Number of groups so far.
     named: u32,
     active: Slab<ActiveCollective>,
     /// Receives, by source and tag, in order.
@@ -182,7 +182,7 @@ pub(crate) struct Collectives {
     ready: VecDeque<Key>,
     /// Peers that were sent something: the link reports it if they go.
     reached: BTreeSet<PeerId>,
-    /// How many joins have begun that a peer takes part in.
+    /// Number of joins that have begun that a peer takes part in.
     joins: BTreeMap<PeerId, u32>,
     /// Joins that a peer has given up before they began here.
     given_up: BTreeMap<(PeerId, u32), Errno>,

@@ -20,13 +20,13 @@ const LOOK: Flags = Flags::PEEK.union(Flags::CLAIM).union(Flags::DISCARD);
 /// What an engine is built for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// How many sends may be outstanding.
+    /// Number of sends that may be outstanding.
     pub tx_size: usize,
-    /// How many receives are expected to be posted; more are taken as long as there is memory.
+    /// Number of receives that are expected to be posted; more are taken as long as there is memory.
     pub rx_size: usize,
-    /// How many bytes of messages that no receive matches may be buffered.
+    /// Budget in bytes for unexpected messages.
     pub unexpected_bytes: usize,
-    /// How many they may be while the application waits for what may be behind them.
+    /// Limit of those bytes while the application waits for what may be behind them.
     pub unexpected_ceiling: usize,
     /// A multi-receive buffer with less room than this is released (FI_OPT_MIN_MULTI_RECV).
     pub min_multi_recv: usize,
@@ -47,7 +47,7 @@ pub struct Engine {
     pub(crate) posted: PostedQueue,
     pub(crate) unexpected: UnexpectedQueue,
     pub(crate) sends: Slab<Transmit>,
-    /// How many of them there may be before the application has to wait: [`Config::tx_size`], and as many as answer peers' requests.
+    /// Number of them that there may be before the application has to wait: [`Config::tx_size`], and as many as answer peers' requests.
     pub(crate) most_sends: usize,
     pub(crate) peers: Peers,
     /// Something changed that may let the arrivals of stalled peers in.

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_row_knows_nobody_before_it() {
+    fn the_first_row_has_none_before_it() {
         let (mut slab, mut list): (_, List) = (Slab::with_capacity(0), List::new());
         let append = |list: &mut List, slab: &mut Slab<Row>, value| {
             let row = Row(list.end(), value);

@@ -24,7 +24,7 @@ pub(crate) enum Class {
 }
 
 impl Class {
-    /// How many classes have messages that wait for their receive: they come first.
+    /// Number of classes that have messages that wait for their receive: they come first.
     pub(crate) const WAITING: usize = 3;
 
     /// Reads it off an operation's flags.

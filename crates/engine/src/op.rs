@@ -109,7 +109,7 @@ pub struct Failure {
     pub op: Completion,
     /// The error.
     pub errno: Errno,
-    /// How many bytes were cut off, for [`Errno::TRUNC`].
+    /// Number of bytes that were cut off, for [`Errno::TRUNC`].
     pub overflow: u64,
 }
 
@@ -124,7 +124,7 @@ pub struct Waiting {
     pub tag: u64,
     /// Remote completion data.
     pub data: u64,
-    /// How many bytes it has.
+    /// Number of bytes that it has.
     pub len: usize,
 }
 

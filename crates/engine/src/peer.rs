@@ -30,7 +30,7 @@ pub(crate) struct Peers {
 }
 
 bitflags! {
-    /// Why a send does not go to the link at once.
+    /// Reasons that keep a send from going to the link at once.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub(crate) struct TxBlock: u8 {
         /// The link takes nothing now.
@@ -70,9 +70,9 @@ pub(crate) struct Peer {
     allowed: bool,
     /// The message whose body the link delivers again.
     deferred: Option<Key>,
-    /// How many of its accesses named a key that there is not.
+    /// Number of its accesses that named a key that there is not.
     unknown_keys: u32,
-    /// How many of its requests are being answered with data.
+    /// Number of its requests that are being answered with data.
     pub(crate) responses: usize,
     /// Some of the replies still are [`Reply::Arrived`].
     pub(crate) undecided: bool,

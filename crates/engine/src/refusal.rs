@@ -6,7 +6,7 @@ use oxifabric_types::{Errno, Flags, PeerId};
 use crate::engine::Engine;
 use crate::{Completions, Placement, Target};
 
-/// How many accesses with a key that there is not are answered on a connection; the next one ends it. A program whose region is
+/// Number of accesses with an unknown key that are answered on a connection; the next one ends it. A program whose region is
 /// closed too early learns of it by the first. Trying keys costs a connection for each few of them.
 pub(crate) const UNKNOWN_KEYS_MAX: u32 = 16;
 
@@ -25,7 +25,7 @@ impl Engine {
         }
     }
 
-    /// Tells what becomes of an access that is refused, unless its initiator is simply told.
+    /// Returns what becomes of an access that is refused; none if its initiator is answered with the error.
     #[cold]
     pub(crate) fn refusal(&mut self, from: PeerId, errno: Errno) -> Option<Placement> {
         match errno {

@@ -9,10 +9,10 @@ use crate::engine::Engine;
 use crate::slab::Key;
 use crate::transmit::Transmit;
 
-/// How many requests of one peer are answered at a time: as many as an endpoint may have under way.
+/// Most requests of one peer that are answered at a time: as many as an endpoint may have under way.
 const OF_PEER: usize = 1 << 16;
 
-/// How many of all peers together. A response costs some hundred bytes.
+/// Most requests of all peers together that are answered at a time. A response costs some hundred bytes.
 const IN_ALL: usize = 1 << 18;
 
 /// Number of requests of each peer that are answered at a time, whatever others ask for.
@@ -26,7 +26,7 @@ impl Engine {
         fits && self.peers.can_reply(peer) && self.sends.vacant().is_some()
     }
 
-    /// Queues a response; `make` is told its name. Returns whether there was room.
+    /// Queues a response; `make` gets its id. Returns whether there was room.
     pub(crate) fn respond(&mut self, peer: PeerId, make: impl FnOnce(Key) -> Transmit) -> bool {
         let Some(key) = self.sends.vacant() else {
             return false;

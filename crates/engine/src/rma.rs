@@ -67,7 +67,7 @@ impl Engine {
         }
     }
 
-    /// Hands over a write that fits one frame, with nothing before it; tells what is to be done if that did not end it.
+    /// Hands over a write that fits one frame, with nothing before it; returns what is to be done if that did not end it.
     #[inline(always)]
     fn write_now(
         &mut self,
@@ -348,7 +348,7 @@ impl Engine {
         Ok(self.place(out, key, len, body))
     }
 
-    /// Tells the initiator of a write that it may not. Where the write has no name by which that could be said,
+    /// Refuses a write to its initiator. Where the write has no id by which that could be answered,
     /// the connection is dropped, so that it does not go unnoticed.
     fn refuse_access(
         &mut self,
@@ -382,7 +382,7 @@ impl Engine {
 /// There is no room for one more message.
 pub(crate) struct Full;
 
-/// Tells by flags of a receive whether a peer's write is reported: only, if it brings data.
+/// Returns the flags that decide whether a peer's write is reported: only if it brings data.
 #[inline]
 fn wish(arrival: &Arrival) -> Flags {
     match arrival.flags.contains(HeaderFlags::DATA) {

@@ -334,7 +334,7 @@ impl Engine {
         }
     }
 
-    /// Tells the sender that its message was placed, or matched.
+    /// Acknowledges to the sender that its message was placed, or matched.
     fn acknowledge(&mut self, out: &mut impl Completions, arrival: &Arrival) {
         if arrival.from == self.me {
             self.end_loopback(out, arrival.id);

@@ -14,7 +14,7 @@ pub(crate) struct RxPlacement {
     pub(crate) body: Iov,
     /// Where in `body` the message begins.
     pub(crate) offset: usize,
-    /// How many bytes of it may be placed.
+    /// Number of its bytes that may be placed.
     pub(crate) room: usize,
     pub(crate) flags: Flags,
     pub(crate) context: usize,

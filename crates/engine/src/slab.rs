@@ -6,7 +6,7 @@
 
 use alloc::vec::Vec;
 
-/// How many bits of a key are the row; the others are its generation.
+/// Bits of a key that are the row; the others are its generation.
 const INDEX_BITS: u32 = 22;
 const INDEX_MASK: u32 = (1 << INDEX_BITS) - 1;
 

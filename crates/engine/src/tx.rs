@@ -38,7 +38,7 @@ pub(crate) enum Sent {
 }
 
 impl Engine {
-    /// Sends a message that fits one frame; tells what is to be done if that did not end it.
+    /// Sends a message that fits one frame; returns what is to be done if that did not end it.
     #[inline(always)]
     pub(crate) fn send_now(
         &mut self,

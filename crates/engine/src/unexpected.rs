@@ -20,11 +20,11 @@ use crate::slab::{Key, Slab};
 use match_index::MatchIndex;
 use shares::Shares;
 
-/// How many messages of one peer may have a place to go to and not be there yet: Rts that matched, writes and atomics whose data
+/// Most messages of one peer that have a place to go to and are not there yet: Rts that matched, writes and atomics whose data
 /// is on its way. As many as a peer may have operations under way, so that it never has to wait for data that is behind.
 const LANDING_OF_PEER: usize = 1 << 16;
 
-/// How many those may be of all peers together. They cost some hundred bytes each.
+/// Number of those messages of all peers together. They cost some hundred bytes each.
 const LANDING_IN_ALL: usize = 1 << 19;
 
 /// Number of them that each peer may have, whatever others have.

@@ -16,7 +16,7 @@ impl Engine {
         self.unexpected.all_waiting().map(Waiting::of)
     }
 
-    /// Tells the one that watches, if any, that a message waits, or was just settled and waits no more.
+    /// Reports that a message waits, or was just settled and waits no more, if events are watched.
     #[inline]
     pub(crate) fn note_wait(&self, out: &mut impl Completions, event: WaitEvent, key: Key) {
         if out.watches_waiting()

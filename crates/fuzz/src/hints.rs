@@ -224,7 +224,7 @@ pub(crate) fn bytes_without_zero(bytes: &[u8]) -> Vec<u8> {
     bytes[..end.unwrap_or(bytes.len())].to_vec()
 }
 
-/// How long structures are in the headers of a release.
+/// Lengths of structures in the headers of a release.
 struct Sizes {
     info: usize,
     tx: usize,

@@ -12,7 +12,7 @@ use oxifabric_types::{Errno, Flags, PeerId};
 /// This endpoint, as a member of groups.
 pub const ME: PeerId = PeerId(0);
 
-/// How many others there are, from 1.
+/// Number of other peers, from 1.
 pub const PEERS: u32 = 3;
 
 /// The key of the memory that peers may reach.
@@ -65,7 +65,7 @@ pub enum Call {
     Atomic {
         /// The peer that has the memory.
         to: u8,
-        /// How many elements.
+        /// Number of elements.
         count: u8,
         /// Base, fetching or comparing.
         form: u8,
@@ -111,7 +111,7 @@ pub struct World {
     buffers: Vec<Box<[u8]>>,
     /// Contexts of operations that were begun.
     begun: Vec<usize>,
-    /// How many bytes each one of a message's length stands for.
+    /// Number of bytes that each one of a message's length stands for.
     stretch: usize,
 }
 

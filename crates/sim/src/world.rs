@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn virtual_time_passes_when_nobody_has_anything_to_do() {
+    fn virtual_time_passes_when_no_endpoint_has_anything_to_do() {
         let (world, [a, b]) = start();
         let hops: Vec<_> = (0..4)
             .map(|_| world.begin(a).since(BEGIN).as_nanos())
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn time_goes_on_without_whoever_is_absent() {
+    fn time_goes_on_without_absent_endpoints() {
         let (world, [a, b]) = start();
         let arrived = (0..3).map(|_| world.begin(a)).max();
         rest(&world, a, BEGIN.after(Duration::from_millis(1)));

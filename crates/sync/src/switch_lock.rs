@@ -27,9 +27,9 @@ unsafe impl<T: Send> Sync for SwitchLock<T> {}
 const FREE: u32 = 0;
 /// The lock is held.
 const HELD: u32 = 1;
-/// How many times to look before sleeping: about the time that a short critical section takes.
+/// Number of looks at the lock before sleeping: about the time that a short critical section takes.
 const SPINS: u32 = 200;
-/// How long a sleeper trusts to be woken, in nanoseconds. Giving the lock back is a plain store, and the look for
+/// Longest sleep without a wake-up, in nanoseconds. Giving the lock back is a plain store, and the look for
 /// sleepers behind it may come too early to see one that has just found the lock held: that one looks again by itself.
 const NAP: libc::c_long = 1_000_000;
 

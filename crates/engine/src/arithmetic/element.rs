@@ -2,7 +2,7 @@
 
 /// A number that can be computed with.
 pub(super) trait Element: Copy + PartialEq {
-    /// How many bytes it has.
+    /// Number of bytes that it has.
     const SIZE: usize;
 
     /// Reads it from [`Element::SIZE`] bytes.

@@ -9,7 +9,7 @@ use super::element::{Element, Ordered, array};
 
 /// Bit layout of a format: sign, exponent, fraction, from the highest.
 pub(super) trait Format: Copy {
-    /// How many bytes its numbers have in memory.
+    /// Number of bytes that its numbers have in memory.
     const SIZE: usize;
     const EXPONENT_BITS: u32;
     /// Bits below the exponent, without a leading one that is not stored.

@@ -24,9 +24,9 @@ pub(super) struct Group {
     pub(super) broken: Option<Errno>,
     /// The application has left; the group goes with its last operation.
     pub(super) left: bool,
-    /// How many operations are under way.
+    /// Number of operations that are under way.
     pub(super) active: usize,
-    /// How many operations there have been.
+    /// Number of operations so far.
     pub(super) serial: u32,
 }
 

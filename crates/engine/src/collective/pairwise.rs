@@ -2,7 +2,7 @@
 
 use super::schedule::{Buffer, Position, Schedule};
 
-/// How many exchanges are under way at once: enough to hide latency, few enough to keep peers from piling up.
+/// Number of exchanges that are under way at once: enough to hide latency, few enough to keep peers from piling up.
 const WINDOW: usize = 8;
 
 /// Every member's slice for every member.

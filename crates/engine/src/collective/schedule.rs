@@ -67,9 +67,9 @@ pub(crate) enum Step {
 #[derive(Debug, Default)]
 pub(crate) struct Schedule {
     pub(crate) steps: Vec<Step>,
-    /// How long the scratch buffer is.
+    /// Length of the scratch buffer.
     pub(crate) scratch: usize,
-    /// How long the buffer of partial results is.
+    /// Length of the buffer of partial results.
     pub(crate) partial: usize,
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct Schedule {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Position {
     pub(crate) rank: usize,
-    /// How many members there are.
+    /// Number of members.
     pub(crate) size: usize,
     /// The rank of the root, for those that have one.
     pub(crate) root: usize,

@@ -165,7 +165,7 @@ fn gather_root(schedule: &mut Schedule, position: &Position, node: &Node) {
 struct Part {
     /// The first rank that it is about.
     rank: usize,
-    /// How many.
+    /// The number of ranks.
     count: usize,
     /// Where it is at the member.
     compact: Span,

@@ -31,7 +31,7 @@ const GREETING_PAUSE: Duration = Duration::from_millis(10);
 /// A peer that takes shorter payloads than this is none: the stream would be cut into any number of packets.
 const PAYLOAD_MIN: u32 = 200;
 
-/// What an end tells of itself.
+/// Identity of an end, as it is sent to the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// What it calls the channel: unpredictable, never zero, and no other channel's of the endpoint.
@@ -45,7 +45,7 @@ pub struct Identity {
 /// Timeouts of an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChannelConfig {
-    /// How long a peer may leave everything unanswered before it counts as gone.
+    /// Idle timeout: time for which a peer may leave everything unanswered before it counts as gone.
     pub deadline: Duration,
 }
 
@@ -55,7 +55,7 @@ pub trait Consumer {
     /// [`Channel::resume`].
     fn take(&mut self, bytes: &[u8]) -> usize;
 
-    /// How many bytes more may be kept until they are taken.
+    /// Returns the number of further bytes that may be kept until they are taken.
     fn room(&self) -> usize {
         usize::MAX
     }
@@ -135,7 +135,7 @@ pub struct Channel {
     claimed: u64,
     sender: Sender,
     receiver: Receiver,
-    /// How many packets have come since the last acknowledgement left.
+    /// Number of packets that have come since the last acknowledgement left.
     owed: u32,
     /// When they have to be acknowledged.
     ack_at: Instant,
@@ -151,7 +151,7 @@ pub struct Channel {
     /// When the next keepalive probe is due.
     probe_at: Instant,
     probes: u32,
-    /// How long the padded probe was that is to be answered; zero for none.
+    /// Length of the padded probe that is to be answered; zero for none.
     tried: u64,
     /// A packet in the peer's name asks for a new channel: the peer has to confirm this one or lose it.
     challenge: bool,
@@ -224,7 +224,7 @@ impl Channel {
         self.receiver.next() == 0 && self.kept() == 0 && self.sender.is_unused()
     }
 
-    /// How many bytes have arrived that were not taken, in order or not.
+    /// Returns the number of bytes that have arrived, in order or not, and were not taken.
     #[inline]
     pub(super) fn kept(&self) -> usize {
         self.receiver.kept()
@@ -251,7 +251,7 @@ impl Channel {
         self.receiver.is_stalled()
     }
 
-    /// How many packets were sent more than once.
+    /// Returns the number of packets that were sent more than once.
     pub fn repeated(&self) -> u64 {
         self.sender.repeated
     }
@@ -262,7 +262,7 @@ impl Channel {
         self.sender.has_full_packet()
     }
 
-    /// How many bytes [`Channel::write`] takes now.
+    /// Returns the number of bytes that [`Channel::write`] takes now.
     #[inline]
     pub fn room(&self) -> usize {
         match self.is_open() {

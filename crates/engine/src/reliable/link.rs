@@ -119,11 +119,11 @@ const EAGER: usize = 64 * 1024;
 /// Room that a channel must have before frames are given to it again.
 const ROOM: usize = 64 * 1024;
 
-/// How many bytes all channels together keep of what came early or was not taken yet; beyond it packets count as lost. It is
+/// Bytes that all channels together keep of what came early or was not taken yet; beyond it packets count as lost. It is
 /// as much as the senders of a few hundred channels have under way when the network loses some of it.
 const KEPT_MAX: usize = 128 << 20;
 
-/// How many packets one poll takes.
+/// Number of packets that one poll takes.
 const PACKETS_PER_POLL: usize = 64;
 
 /// The clock of polls may be late by so much: when something is due soon, the exact one is asked.
@@ -142,13 +142,13 @@ pub struct ReliableLink<P> {
     /// Deadlines of peers; an outdated one is dropped when it is due.
     timers: BinaryHeap<Reverse<(Instant, u32)>>,
     acquaintance: Acquaintance,
-    /// How many bytes all channels keep that their consumers have not taken.
+    /// Bytes that all channels keep and their consumers have not taken.
     kept: usize,
     keepalive: Keepalive,
     coalescer: Coalescer,
     /// Close reasons of the last channels with peers.
     ends: BTreeMap<PeerId, CloseReason>,
-    /// How many packets were sent again over channels that have ended.
+    /// Number of packets that were sent again over channels that have ended.
     repeated: u64,
     now: Instant,
 }
@@ -335,7 +335,7 @@ impl<P: PacketPort> ReliableLink<P> {
         open.all(|peer| peer.large.is_none() && peer.channel.is_done())
     }
 
-    /// How many packets were sent more than once, to any peer.
+    /// Returns the number of packets that were sent more than once, to any peer.
     pub fn repeated(&self) -> u64 {
         let open = self.peers.iter().flatten();
         self.repeated + open.map(|peer| peer.channel.repeated()).sum::<u64>()

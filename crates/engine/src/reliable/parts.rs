@@ -10,10 +10,10 @@ use oxifabric_wire::reliable::packet::{HEADER_LEN, PART_HEAD_LEN, PartHead};
 
 use super::mtu::BASE;
 
-/// How many bytes of a packet are in one part.
+/// Bytes of a packet in one part.
 pub(super) const PART: usize = BASE - HEADER_LEN - PART_HEAD_LEN;
 
-/// How many parts a packet has at most.
+/// Most parts of a packet.
 const PARTS_MAX: usize = 64;
 
 /// Reassembly of packets of which some parts have come.
@@ -72,7 +72,7 @@ impl Parts {
         (reassembly.missing == 0).then(|| self.0.swap_remove(place).payload)
     }
 
-    /// How many bytes the packets have of which some parts have come.
+    /// Returns the number of bytes of the packets of which some parts have come.
     pub(super) fn bytes(&self) -> usize {
         self.0
             .iter()

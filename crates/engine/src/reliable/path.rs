@@ -51,7 +51,7 @@ pub(super) struct Path {
     window: u64,
     /// Below it the window doubles each round trip.
     doubles_to: u64,
-    /// How many packets arrived and how many were lost in this round trip.
+    /// Number of packets that arrived, and of those that were lost, in this round trip.
     arrived: u32,
     lost: u32,
     /// The packet whose arrival ends this round trip.
@@ -116,7 +116,7 @@ impl Path {
         self.smoothed = (self.smoothed * 7 + took) / 8;
     }
 
-    /// How long after it was sent a packet counts as lost, if later ones have arrived (RFC 8985, section 6.2).
+    /// Returns how long after it was sent a packet counts as lost, if later ones have arrived (RFC 8985, section 6.2).
     pub(super) fn reordering(&self) -> Duration {
         self.smoothed + (self.smoothed / 4).max(self.spread)
     }

@@ -56,7 +56,7 @@ pub(super) struct Feed<'a, S> {
     pub(super) sink: &'a mut S,
     /// Counts what the sink was told.
     pub(super) events: usize,
-    /// How many bytes more may be kept for it.
+    /// Number of further bytes that may be kept for it.
     pub(super) room: usize,
 }
 

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use super::channel::Consumer;
 use super::parts::Parts;
 
-/// How many packets a peer may have under way to here, at most.
+/// Most packets that a peer may have under way to here.
 pub(super) const CREDIT: usize = 1024;
 
 /// Bytes that each channel may keep, whatever others keep: the rest of a packet that the consumer has taken a part of.
@@ -45,7 +45,7 @@ impl Receiver {
         bits
     }
 
-    /// How many packets from `next` on there is room for.
+    /// Returns the number of packets from `next` on that there is room for.
     pub(super) fn credit(&self) -> u16 {
         CREDIT.saturating_sub(self.waiting.len()) as u16
     }
@@ -55,7 +55,7 @@ impl Receiver {
         !self.waiting.is_empty()
     }
 
-    /// How many bytes are here that were not taken.
+    /// Returns the number of bytes here that were not taken.
     #[inline]
     pub(super) fn kept(&self) -> usize {
         self.kept + self.parts.bytes()

@@ -12,7 +12,7 @@ use oxifabric_types::Instant;
 use super::mtu::Search;
 use super::path::Path;
 
-/// How many bytes are kept for a peer: those that it has not acknowledged and those that have to wait.
+/// Number of bytes that are kept for a peer: those that it has not acknowledged and those that have to wait.
 pub(super) const QUEUE_BYTES: usize = 4 << 20;
 
 /// Consecutive PTOs after which the congestion is persistent (RFC 9002, section 7.6).
@@ -29,15 +29,15 @@ pub(super) struct Sender {
     /// The number of the first packet that is kept: all before it have arrived.
     base: u64,
     packets: VecDeque<Outgoing>,
-    /// How many of them have been sent at least once.
+    /// Number of them that have been sent at least once.
     begun: usize,
-    /// How many are on their way, as far as is known.
+    /// Number of them that are on their way, as far as is known.
     under_way: usize,
     /// Number of packets to be retransmitted.
     again: usize,
     /// All bytes of the packets.
     bytes: usize,
-    /// How many they may be.
+    /// Most bytes of the packets.
     pub(super) queue: usize,
     /// The longest payload of a packet to come.
     payload: usize,
@@ -138,7 +138,7 @@ impl Sender {
         self.room_ends = credit.into();
     }
 
-    /// How many bytes it takes now.
+    /// Returns the number of bytes that it takes now.
     #[inline]
     pub(super) fn room(&self) -> usize {
         self.queue.saturating_sub(self.bytes)

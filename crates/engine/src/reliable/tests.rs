@@ -209,7 +209,7 @@ fn what_came_before_a_goodbye_is_taken_after_it() {
 
 /// What waits for the peer, such as an answer that will never be sent, ends though the consumer takes nothing that the peer sent before.
 #[test]
-fn nobody_waits_for_ever_for_a_peer_that_closed() {
+fn no_end_waits_for_ever_for_a_peer_that_closed() {
     let mut network = Network::new(17, CLEAN);
     network.open();
     network.ends[1].appetite = 0;

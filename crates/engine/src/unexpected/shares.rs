@@ -27,7 +27,7 @@ struct Share {
     all: List<BySender>,
     /// What its waiting and claimed messages cost.
     bytes: usize,
-    /// How many those are.
+    /// The number of those.
     waiting: usize,
     /// What waits may be dropped: its sender is gone and unknown.
     is_orphaned: bool,

@@ -158,7 +158,7 @@ fn a_response_must_fit_its_atomic() {
 }
 
 #[test]
-fn a_refused_atomic_fails_where_somebody_waits_for_it() {
+fn a_refused_atomic_fails_where_its_initiator_waits_for_it() {
     for update in [ADD, FETCH_ADD, SWAP] {
         let mut b = Bench::new();
         let mut atomic = op(update, 2, 1);

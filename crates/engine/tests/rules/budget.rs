@@ -283,7 +283,7 @@ fn an_answer_that_a_send_waits_for_may_be_behind() {
 }
 
 #[test]
-fn each_peek_in_vain_lets_one_more_message_in() {
+fn each_peek_that_finds_nothing_lets_one_more_message_in() {
     let mut b = tight();
     fill(&mut b);
     let peek = RxOp {

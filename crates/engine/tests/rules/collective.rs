@@ -173,7 +173,7 @@ fn members_that_disagree_on_the_length_fail_and_say_so() {
 }
 
 #[test]
-fn what_is_for_nobody_is_dropped() {
+fn what_is_for_no_operation_is_dropped() {
     let (mut bench, group) = joined();
     for (from, tag) in [
         (PEER, data(group.0 + 1, 0)),

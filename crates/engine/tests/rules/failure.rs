@@ -101,7 +101,7 @@ fn complete_messages_stay_receivable() {
 }
 
 #[test]
-fn late_answers_and_results_hurt_nobody() {
+fn late_answers_and_results_change_nothing() {
     let mut b = Bench::new();
     b.send(tx(&memory(&[0; 30]), 1)).expect("room");
     let old = b.frame();

@@ -27,7 +27,7 @@ fn send_tagged(bench: &mut Bench, peer: PeerId, tag: u64) {
     bench.send(op).expect("there is room");
 }
 
-/// How many operations ended well and in error since the last call.
+/// Returns the number of operations that ended well and in error since the last call.
 fn endings(bench: &mut Bench) -> (usize, usize) {
     let (mut good, mut bad) = (0, 0);
     while let Some(event) = bench.event() {

@@ -110,7 +110,7 @@ impl Oracle {
     }
 }
 
-/// How many tags and peers there are.
+/// Number of tags and of peers.
 #[derive(Clone, Copy)]
 struct Scale {
     tags: u64,

@@ -14,7 +14,7 @@ use crate::config::Config;
 use crate::net::BROKEN;
 use crate::rng::Rng;
 
-/// How many cells every endpoint has: with all of them an operand is longer than a frame of messages.
+/// Number of cells that every endpoint has: with all of them an operand is longer than a frame of messages.
 const CELLS: usize = 3;
 const CELL: usize = size_of::<u64>();
 
@@ -34,7 +34,7 @@ pub(crate) struct Atomic {
     step: usize,
     update: Update,
     flags: Flags,
-    /// How many cells, from the first on.
+    /// Number of cells, from the first on.
     cells: usize,
     result: Iov,
     told: bool,

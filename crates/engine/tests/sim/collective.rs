@@ -15,7 +15,7 @@ use crate::config::Config;
 use crate::net::{Net, SimLink};
 use crate::rng::Rng;
 
-/// How many rounds everything may take before something is held to be stuck.
+/// Number of rounds that everything may take before something is held to be stuck.
 const ROUNDS: usize = 60_000;
 
 /// The context of receives of the application, which no collective may meet.
@@ -72,7 +72,7 @@ struct Node {
     engine: Engine,
     link: SimLink,
     events: Events,
-    /// How many groups it has begun to join.
+    /// Number of groups that it has begun to join.
     joins: usize,
     /// By group, the tasks that it has not begun.
     to_do: Vec<Vec<usize>>,
@@ -475,7 +475,7 @@ fn groups_of_any_size_up_to_thirty_three_agree() {
 
 /// A member may die at any time, even before any has joined: none waits for ever, and none gets wrong data.
 #[test]
-fn nobody_waits_for_a_member_that_died() {
+fn no_member_waits_for_one_that_died() {
     for_seeds(60, |config, seed| {
         let mut rng = Rng::new(seed ^ 0xdead);
         let nodes = rng.below(8) + 2;

@@ -14,7 +14,7 @@ pub(crate) struct Config {
     /// Pulls fail because the pair may not do it.
     pub(crate) pull_forbidden: bool,
     pub(crate) engine: EngineConfig,
-    /// How many frames fit between two endpoints.
+    /// Number of frames that fit between two endpoints.
     pub(crate) lane_frames: usize,
     /// Steps of a thousand in which a connection breaks.
     pub(crate) breaks_per_mille: usize,
@@ -31,7 +31,7 @@ pub(crate) struct Config {
     pub(crate) packets: Option<Packets>,
     /// The endpoint that died comes back.
     pub(crate) rebirth: bool,
-    /// How many seeds are tried.
+    /// Number of seeds that are tried.
     pub(crate) seeds: u64,
     pub(crate) sabotage: Option<Sabotage>,
 }

@@ -255,7 +255,7 @@ impl Net {
         }
     }
 
-    /// Tells one end that the other is gone.
+    /// Notifies one end that the other is gone.
     fn report_down(&mut self, me: usize, peer: usize, sink: &mut impl Sink) -> usize {
         let index = self.index(me, peer);
         let Some(down) = self.lanes[index].down.take() else {

@@ -20,7 +20,7 @@ use crate::net::{BROKEN, Net, SimLink};
 use crate::packets::{AnyLink, DEADLINE, PacketLink, spell};
 use crate::rng::Rng;
 
-/// How many rounds draining may take before something is held to be stuck.
+/// Number of rounds that draining may take before something is held to be stuck.
 const DRAIN_ROUNDS: usize = 20_000;
 
 /// Endpoints, their network, and the book.

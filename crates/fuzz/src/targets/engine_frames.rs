@@ -93,7 +93,7 @@ const KINDS: [Kind; 18] = [
 struct Played {
     limits: Limits,
     steps: VecDeque<Step>,
-    /// How many frames are not taken.
+    /// Number of frames that are not taken.
     refused: u8,
     sent: Vec<Header>,
     frames: VecDeque<(PeerId, TxToken)>,

@@ -105,7 +105,7 @@ fn the_seed_decides() {
 }
 
 #[test]
-fn what_is_sent_to_nobody_is_refused() {
+fn what_is_sent_to_no_endpoint_is_refused() {
     let mut network = Network::new(Plan::default(), BEGIN);
     let places = ["fi_sim://0", "fi_sim://1"].map(|name| network.place(name).expect("a name"));
     assert!(network.settle(places[0]) && !network.settle(places[0]));

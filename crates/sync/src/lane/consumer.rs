@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 use super::memory::{Memory, RawMemory, Word};
 use super::{Cell, Corrupt, Layout};
 
-/// How many cells are asked for in advance.
+/// Number of cells that are prefetched.
 const AHEAD: u64 = 2;
 
 /// Takes cells and bodies out of a lane.
@@ -13,7 +13,7 @@ const AHEAD: u64 = 2;
 pub struct Consumer<M> {
     memory: M,
     layout: Layout,
-    /// How many cells were taken, and how many of them the producer has been told of.
+    /// Number of cells that were taken, and number of them that were published to the producer.
     head: u64,
     published: u64,
     /// Bytes of the byte ring that were taken.
@@ -90,7 +90,7 @@ impl<M: Memory> Consumer<M> {
         Ok(self.layout.offset(start))
     }
 
-    /// Takes the next cell and its body of `len` bytes; returns whether the producer was told so.
+    /// Takes the next cell and its body of `len` bytes; returns whether the producer was notified.
     #[inline]
     pub fn advance(&mut self, len: usize) -> bool {
         debug_assert!(self.is_ready(), "took a cell that is not there");
@@ -103,7 +103,7 @@ impl<M: Memory> Consumer<M> {
         self.is_due(len != 0) && self.publish()
     }
 
-    /// Returns whether the producer is to be told: a quarter of the cells, or of the bytes, is free again.
+    /// Returns whether the producer is to be notified: a quarter of the cells, or of the bytes, is free again.
     #[inline(always)]
     fn is_due(&self, bytes_too: bool) -> bool {
         let cells = self.head.wrapping_sub(self.published) as usize;
@@ -111,7 +111,7 @@ impl<M: Memory> Consumer<M> {
         cells >= self.layout.cells() / 4 || (bytes_too && bytes >= self.layout.bytes() / 4)
     }
 
-    /// Tells the producer how far this side is; returns whether that is news.
+    /// Publishes the position of this side to the producer; returns whether it has changed.
     pub fn publish(&mut self) -> bool {
         if self.published == self.head {
             return false;

@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 use super::memory::{Memory, RawMemory, Word};
 use super::{Cell, Corrupt, Layout};
 
-/// How many cells before it is written a cell's line is asked for.
+/// Number of cells by which the prefetch of a cell's line precedes its write.
 const AHEAD: u64 = 3;
 
 /// Puts cells and bodies into a lane.
@@ -13,7 +13,7 @@ const AHEAD: u64 = 3;
 pub struct Producer<M> {
     memory: M,
     layout: Layout,
-    /// How many cells were pushed, and how many of them the consumer was known to have taken.
+    /// Number of cells that were pushed, and number of them that the consumer was known to have taken.
     tail: u64,
     head: u64,
     /// Bytes of the byte ring that were written.

@@ -13,7 +13,7 @@ pub const HEADER_LEN: usize = 56;
 pub const GREETING_LEN: usize = 32;
 /// Bytes of a [`PartHead`].
 pub const PART_HEAD_LEN: usize = 8;
-/// How many packets behind the first missing one are acknowledged one by one.
+/// Number of packets behind the first missing one that are acknowledged one by one.
 pub const SELECTIVE: u64 = 128;
 
 const VERSION: u8 = 1;
@@ -44,7 +44,7 @@ pub enum PacketKind {
 pub struct Packet {
     /// What the packet is.
     pub kind: PacketKind,
-    /// How many packets from `ack` on the sender of this one has room for.
+    /// Credit: number of packets from `ack` on that the sender of this one has room for.
     pub credit: u16,
     /// For how many microseconds `echo` was held back; saturates.
     pub held: u32,
@@ -72,7 +72,7 @@ pub struct Greeting {
     pub payload: u32,
     /// The port of the endpoint that it speaks for, where that is not the port it sends from; else zero.
     pub port: u16,
-    /// What it calls the channel at the other end, as far as it knows: zero in a Hello.
+    /// The id that the other end has given the channel, as far as it is known: zero in a Hello.
     pub to: u64,
 }
 

@@ -20,7 +20,7 @@ pub struct Record {
     pub kind: u8,
     /// As the engine numbers flags.
     pub flags: u8,
-    /// How many targets follow.
+    /// Number of targets that follow.
     pub targets: u8,
     /// Names the operation.
     pub id: u32,
@@ -30,7 +30,7 @@ pub struct Record {
     pub data: u64,
     /// The length of the whole message.
     pub len: u64,
-    /// How many bytes of body follow.
+    /// Number of bytes of the body that follow.
     pub body: u64,
 }
 
@@ -39,7 +39,7 @@ pub struct Record {
 pub struct RecordTarget {
     /// Where it starts.
     pub addr: u64,
-    /// How many bytes it has.
+    /// Number of bytes that it has.
     pub len: u64,
     /// The region's key.
     pub key: u64,

@@ -81,7 +81,7 @@ pub enum Body {
     Inline {
         /// The bytes, as [`inline_words`] packs them: words are what the cell has, and stay where they are aligned.
         words: [u64; INLINE_WORDS],
-        /// How many of them.
+        /// Their number.
         len: u8,
     },
     /// In the byte ring.
@@ -91,14 +91,14 @@ pub enum Body {
     },
     /// At the sender, in one piece.
     Remote {
-        /// Where.
+        /// The address.
         address: u64,
-        /// How long.
+        /// The length.
         len: u64,
     },
     /// At the sender, in pieces that the byte ring lists.
     RemoteRing {
-        /// How many.
+        /// The number of bytes.
         count: u8,
     },
     /// None: the frame is between the two links. Two more words of it.
@@ -113,14 +113,14 @@ pub enum Body {
         key: u64,
         /// The bytes, as in [`Body::Inline`].
         words: [u64; INLINE_ACCESS_WORDS],
-        /// How many of them.
+        /// Their number.
         len: u8,
     },
     /// In the byte ring, behind a list of the receiver's memory that it is about.
     Targeted {
-        /// How many bytes the list and the rest take in the ring.
+        /// Number of bytes that the list and the rest take in the ring.
         ring_len: u32,
-        /// How many targets.
+        /// Number of targets.
         targets: u8,
         /// What follows the list.
         rest: Rest,
@@ -131,7 +131,7 @@ pub enum Body {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Rest {
-    /// Nothing.
+    /// No body.
     Nothing = 0,
     /// The body.
     Body = 1,

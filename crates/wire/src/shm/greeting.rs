@@ -77,7 +77,7 @@ pub enum Greeting {
 pub struct Hello {
     /// What it says of itself.
     pub ability: Ability,
-    /// A random number that tells this endpoint from others of its name, before and after.
+    /// Incarnation: a random number that distinguishes this endpoint from others of its name, before and after.
     pub incarnation: u64,
     /// Where in its memory that number lies.
     pub probe: u64,

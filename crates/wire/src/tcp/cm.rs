@@ -19,7 +19,7 @@ const SAME_ORDER: u64 = 1;
 pub struct CmHeader {
     /// What the message is.
     pub kind: CmKind,
-    /// How many bytes of data follow, at most [`DATA_MAX`].
+    /// Number of bytes of data that follow, at most [`DATA_MAX`].
     pub data_len: u16,
     /// The byte order that frame headers will have on this connection.
     pub order: ByteOrder,

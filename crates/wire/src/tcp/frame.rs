@@ -22,7 +22,7 @@ pub const OP_DATA_FIN: u8 = 3;
 const VERSION: u8 = 3;
 const RMA_PIECE_LEN: usize = 24;
 
-/// How many pieces of remote memory a header may name.
+/// Most pieces of remote memory that a header may name.
 pub const RMA_PIECES_MAX: usize = 4;
 
 /// The header of a frame.
@@ -36,10 +36,10 @@ pub struct FrameHeader {
     pub op_data: u8,
     /// Counts the frames of this direction; only debug builds of the C library look at it.
     pub seq: u8,
-    /// How many pieces of remote memory the header names, of [`Op::ReadReq`], [`Op::Write`] and atomics; [`RmaPiece`]
+    /// Number of pieces of remote memory that the header names, of [`Op::ReadReq`], [`Op::Write`] and atomics; [`RmaPiece`]
     /// reads and writes them.
     pub pieces: u8,
-    /// How many bytes follow the header.
+    /// Number of bytes that follow the header.
     pub body_len: u64,
     /// Completion data, if [`FrameFlags::DATA`].
     pub data: u64,
@@ -58,7 +58,7 @@ pub struct FrameHeader {
 pub struct RmaPiece {
     /// Where it starts.
     pub addr: u64,
-    /// How many bytes it has.
+    /// Number of bytes that it has.
     pub len: u64,
     /// The key of its region.
     pub key: u64,

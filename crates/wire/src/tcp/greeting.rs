@@ -18,7 +18,7 @@ pub const VERSION_RNDV: u8 = 1;
 /// The feature bit of an endpoint that cannot be connected to.
 pub const FEATURE_FIREWALL: u8 = 1;
 
-/// What one endpoint tells the other about itself.
+/// Identity that one endpoint sends to the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Greeting {
     /// Version of the reliable datagram protocol, 0 to 127.

@@ -224,7 +224,7 @@ fn long_ones_go_round_the_circle() {
 
 /// A member that has left the barrier knows that all had come.
 #[test]
-fn nobody_leaves_a_barrier_before_the_last_has_come() {
+fn no_member_leaves_a_barrier_before_the_last_has_come() {
     for size in 2..=33 {
         for late in 0..size {
             let mut mail = Mail::new();

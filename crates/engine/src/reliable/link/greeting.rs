@@ -13,7 +13,7 @@ use crate::peer_set::PeerSet;
 use crate::reliable::channel::{greeting_in, micros};
 use crate::reliable::receiver::CREDIT;
 
-/// How many channels there may be with peers that the application does not know: it has not addressed them, nor are they in its
+/// Most channels with peers that the application does not know: it has not addressed them, nor are they in its
 /// address vector. An idle one costs two kilobytes.
 const UNKNOWN_MAX: usize = 4096;
 
@@ -24,23 +24,23 @@ const SILENT: Duration = Duration::from_secs(3);
 /// Such a channel that was never used goes after this time.
 const UNUSED: Duration = Duration::from_secs(30);
 
-/// How many bytes are queued for such peers all together before each has but the least,
+/// Bytes that are queued for such peers all together before each has but the least,
 const UNKNOWN_QUEUES: usize = 128 << 20;
 /// which is this: a frame and its header have to fit.
 const UNKNOWN_QUEUE_MIN: usize = 128 << 10;
 
-/// How many names of channels that have ended are remembered: they are not given again.
+/// Number of ids of ended channels that are remembered: they are not given again.
 const ENDED_MAX: usize = 4096;
 
 /// The part of a channel's name that repeats the peer's name for it; the rest proves that the peer has heard it from here.
 const SALT: u64 = 0xffff;
 
-/// What a link knows of its peers beside their channels.
+/// State of peers beside their channels.
 #[derive(Debug)]
 pub(super) struct Acquaintance {
     /// Peers that the application knows.
     known: PeerSet,
-    /// How many channels there are with others.
+    /// Number of channels with others.
     unknown: usize,
     /// Others whose channels have ended, and whose numbers may still be in use.
     parted: BTreeSet<PeerId>,

@@ -48,7 +48,7 @@ fn full_packets_do_not_wait() {
 }
 
 #[test]
-fn nothing_waits_while_somebody_sleeps() {
+fn nothing_waits_while_a_thread_sleeps() {
     let mut fabric = acquainted();
     fabric.poll(0);
     fabric.ends[0].link.rest(Instant::END);

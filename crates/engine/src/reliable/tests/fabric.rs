@@ -21,11 +21,11 @@ use crate::{Completion, Completions, Config, Engine, Failure, RmaOp, RxOp, Targe
 pub(super) struct Ways {
     /// The longest packet, in bytes.
     pub(super) longest: usize,
-    /// How long a packet takes to the queue.
+    /// Delay of a packet before the queue.
     pub(super) delay: Duration,
-    /// How many bytes a microsecond leave the queue.
+    /// Number of bytes that leave the queue in a microsecond.
     pub(super) rate: u64,
-    /// How many bytes the queue holds; what comes beyond them is lost.
+    /// Number of bytes that the queue holds; what comes beyond them is lost.
     pub(super) queue: u64,
 }
 
@@ -54,7 +54,7 @@ struct Wires {
     gone: Vec<bool>,
     /// Ends whose data is lost, but not what else they send.
     mute: Vec<bool>,
-    /// How many packets were sent, and how many of them found a full queue.
+    /// Number of packets that were sent, and of those that found a full queue.
     sent: u64,
     lost: u64,
 }
@@ -207,12 +207,12 @@ impl Fabric {
         self.wires.borrow().now
     }
 
-    /// How many packets were sent.
+    /// Returns the number of packets that were sent.
     pub(super) fn sent(&self) -> u64 {
         self.wires.borrow().sent
     }
 
-    /// How many of them were lost.
+    /// Returns the number of packets that were lost.
     pub(super) fn lost(&self) -> u64 {
         self.wires.borrow().lost
     }

@@ -92,7 +92,7 @@ fn a_peer_that_is_slow_is_waited_for() {
 }
 
 #[test]
-fn nobody_is_asked_who_owes_nothing() {
+fn no_peer_is_probed_that_owes_nothing() {
     let mut fabric = acquainted();
     let before = fabric.sent();
     fabric.recv(0, PeerId::ANY, 100, 7);

@@ -49,7 +49,7 @@ pub(super) struct Network {
     /// The longest packet that was sent, and the longest that carried data.
     pub(super) longest: usize,
     pub(super) data: usize,
-    /// How many parts of packets were sent.
+    /// Number of parts of packets that were sent.
     pub(super) parts: usize,
     faults: Faults,
     random: u64,
