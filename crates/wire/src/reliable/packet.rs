@@ -79,9 +79,9 @@ pub struct Greeting {
 /// What stands before the bytes of a part (section 6.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartHead {
-    /// Where in the payload of the whole packet they belong.
+    /// Offset of the part in the payload of the whole packet.
     pub at: u32,
-    /// How long that is.
+    /// Length of that payload.
     pub all: u32,
 }
 

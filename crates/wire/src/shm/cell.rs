@@ -98,7 +98,7 @@ pub enum Body {
     },
     /// At the sender, in pieces that the byte ring lists.
     RemoteRing {
-        /// The number of bytes.
+        /// The number of pieces.
         count: u8,
     },
     /// None: the frame is between the two links. Two more words of it.
