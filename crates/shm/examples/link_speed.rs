@@ -20,7 +20,7 @@ use oxifabric_types::{Address, Errno, Info, Instant, PeerId};
 
 const WINDOW: usize = 64;
 
-/// Counts what arrives, and copies it as an engine would.
+/// A sink that counts what arrives, and copies it as an engine would.
 struct Tally {
     buffer: Vec<u8>,
     messages: u64,
@@ -157,7 +157,7 @@ fn frame(kind: Kind, id: u32, (tag, len): (u64, u64), body: &Iov) -> Frame<'_> {
     }
 }
 
-/// The peer: bounces what it is told to bounce.
+/// Serves as the peer: bounces what it is told to bounce.
 fn serve() {
     pin(1);
     let mut side = Side::new();

@@ -51,7 +51,7 @@ pub(crate) struct Conn {
     pub(crate) cut_short: Option<bool>,
     /// When this side stops waiting for the peer, which may be copying into buffers of pulls that end.
     pub(crate) settled_by: Option<Instant>,
-    /// What is in the lane cannot be trusted.
+    /// Whether the lane's contents cannot be trusted.
     pub(crate) broken: bool,
     pub(crate) tx: Tx,
     pub(crate) bell: Doorbell,

@@ -35,7 +35,8 @@ pub(crate) struct ConnTable {
     pub(crate) listener: Socket,
     pub(crate) epoll: Epoll,
     pub(crate) timer: Timer,
-    /// Number that tells this endpoint from others of its name; peers read it to learn whether they may read here.
+    /// Number that distinguishes this endpoint from others of its name; peers read it to learn whether they may read
+    /// here.
     pub(crate) incarnation: Box<u64>,
     pub(crate) enabled: bool,
     /// Whether threads may sleep on this endpoint.
@@ -43,7 +44,7 @@ pub(crate) struct ConnTable {
     /// Peers whose connection is being opened.
     pub(crate) opening: Vec<PeerId>,
     pub(crate) entries: Vec<ConnEntry>,
-    /// Connections that have not said hello, the oldest first.
+    /// Connections that have not sent a hello, the oldest first.
     pub(crate) pending: VecDeque<usize>,
     /// Connections whose hello waits for an older connection to end, the oldest first.
     pub(crate) parked: Vec<usize>,
@@ -57,9 +58,9 @@ pub(crate) struct ConnTable {
 /// Handshake state of one connection.
 #[derive(Debug)]
 pub(crate) enum ConnEntry {
-    /// There is none at this index.
+    /// No connection at this index.
     Free,
-    /// It has not said hello yet.
+    /// It has not sent a hello yet.
     Pending(PendingConn),
     /// Its hello waits for an older connection of its name to end.
     Parked(Box<InboundConn>),

@@ -127,8 +127,8 @@ impl ShmLink {
         self.bound_departed();
     }
 
-    /// Of peers that have gone, and that the application has not named, some may leave messages that wait for room. Beyond, those of the
-    /// first one to go are dropped.
+    /// Bounds the connections of peers that have gone, and that the application has not named, whose messages wait for
+    /// room. Beyond, the messages of the first one to go are dropped.
     fn bound_departed(&mut self) {
         loop {
             let peers = &self.peers;
@@ -200,9 +200,9 @@ impl ShmLink {
             return false;
         };
         match &mut known.state {
-            ConnState::Wanted(patience) => {
-                let patience = *patience.get_or_insert(now.after(self.params.connect_patience));
-                self.connect(peer, patience, sink);
+            ConnState::Wanted(give_up_at) => {
+                let give_up_at = *give_up_at.get_or_insert(now.after(self.params.connect_patience));
+                self.connect(peer, give_up_at, sink);
             }
             ConnState::HelloSent(half) | ConnState::AcceptSent(half) if now >= half.deadline => {
                 self.fail(peer, Errno::TIMEDOUT, "it did not answer in time", sink);
@@ -213,7 +213,7 @@ impl ShmLink {
         self.peers.get(peer).is_some_and(Peer::is_opening)
     }
 
-    /// Both sides are ready: frames may move.
+    /// Opens a connection when both sides are ready: frames may move.
     pub(super) fn open_conn(&mut self, half: HalfOpen, socket: Socket, peer: PeerId) {
         let theirs = half.ability.contains(Ability::READS);
         let pull = half.reads.is_ok() && theirs;

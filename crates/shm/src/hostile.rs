@@ -32,7 +32,7 @@ pub struct UntrustedPeer {
 }
 
 impl UntrustedPeer {
-    /// Opens a connection with a peer; `pull` says that each side reads the other's memory.
+    /// Opens a connection with a peer; `pull` is whether each side reads the other's memory.
     pub fn new(peer: PeerId, pull: bool) -> Option<Self> {
         let (conn, theirs, socket) = untrusted_conn(peer, pull)?;
         Some(Self {

@@ -12,7 +12,7 @@ use oxifabric_wire::shm::cell::{MAX_TARGETS, TARGET};
 use crate::NAME;
 use crate::pull::CHUNK_ALIGN;
 
-/// What the parameters ask for. Programs that open links directly, such as benchmarks, may change it.
+/// The values of the parameters. Programs that open links directly, such as benchmarks, may change them.
 #[derive(Clone, Debug)]
 pub struct Params {
     /// Outstanding sends.

@@ -465,7 +465,7 @@ mod tests {
         assert_eq!(remote_part(&remote, 20, 5).1, 0);
     }
 
-    /// A message of this process that it pulls from itself.
+    /// Returns a queue with a message of this process that it pulls from itself.
     fn queue_with_pull(source: &[u8], target: &mut [u8]) -> (CmaQueue, Cell) {
         let head = Arc::new(Mapping::private(8192).expect("two pages"));
         let mut cma = CmaQueue::new(head, Side::Initiator, 24 * 1024);

@@ -72,7 +72,7 @@ impl Spare {
     /// Makes the memory of a connection.
     ///
     /// # Errors
-    /// `NOSPC` with the size that is needed, when there is not enough; else what the system said.
+    /// `NOSPC` with the size that is needed, when there is not enough; else the system's error.
     pub(crate) fn new(params: &Params) -> Result<Self, RegionError> {
         let layout = params.layout();
         let size = size(layout);
@@ -104,7 +104,7 @@ impl Spare {
     /// Maps it for the initiator.
     ///
     /// # Errors
-    /// What the system said.
+    /// The system's error.
     pub(crate) fn map(&self) -> Result<Region, RegionError> {
         map(&self.file, self.layout, Side::Initiator)
     }
@@ -115,7 +115,7 @@ impl Region {
     /// process, is taken only if `unsealed` allows it.
     ///
     /// # Errors
-    /// `INVAL` when it is not as the hello describes it; else what the system said.
+    /// `INVAL` when it is not as the hello describes it; else the system's error.
     pub(crate) fn adopt(
         file: &OwnedFd,
         cells: u32,

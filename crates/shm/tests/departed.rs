@@ -19,7 +19,7 @@ use recorder::{Port, WATCHDOG, header, lend, params, pattern};
 
 const LONG: usize = 1 << 20;
 
-/// What the other process does; nothing when the tests are run as usual.
+/// Runs the other process; returns at once when the tests are run as usual.
 #[test]
 fn other_process() {
     let (Ok(role), Ok(target)) = (env::var(ROLE), env::var(TARGET)) else {
@@ -89,7 +89,7 @@ fn alone() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How many descriptors and mappings this process has.
+/// Returns the number of descriptors and mappings of this process.
 fn taken() -> (usize, usize) {
     let descriptors = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
@@ -108,7 +108,7 @@ fn meet(role: &str, room: usize) -> (Port, Other, (usize, usize)) {
     (a, other, before)
 }
 
-/// Whether what a peer left beside the messages that its sink took is gone once the peer is.
+/// Checks that what a peer left beside the messages that its sink took is gone once the peer is.
 fn leaves_nothing(role: &str) {
     let _turn = alone();
     let (mut a, mut other, before) = meet(role, 1);

@@ -54,7 +54,7 @@ impl Wheel {
         self.poll(1000);
     }
 
-    /// A peer sends a message to the hub.
+    /// Sends a message to the hub as a peer.
     fn send(&mut self, spoke: usize, id: u32) {
         let posted = self.spokes[spoke].send(self.to_hub[spoke], id, b"x");
         assert_eq!(posted, Ok(Posted::Done));

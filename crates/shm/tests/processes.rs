@@ -20,7 +20,7 @@ use recorder::{Port, WATCHDOG, header, lend, params, pattern};
 
 const LONG: usize = 8 << 20;
 
-/// What the other process does; nothing when the tests are run as usual.
+/// Runs the other process; returns at once when the tests are run as usual.
 #[test]
 fn other_process() {
     let (Ok(role), Ok(target)) = (env::var(ROLE), env::var(TARGET)) else {

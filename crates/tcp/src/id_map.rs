@@ -410,7 +410,7 @@ impl IdMap {
     }
 }
 
-/// Protocol section 5.3.
+/// Fills in a header for a peer that speaks in names (protocol section 5.3).
 #[inline]
 fn named(wire: &mut FrameHeader, header: &Header, id_map: &IdMap) -> Result<(), EncodeError> {
     let waits = FrameFlags::DELIVERY | FrameFlags::MATCH;
@@ -480,12 +480,12 @@ fn named(wire: &mut FrameHeader, header: &Header, id_map: &IdMap) -> Result<(), 
     Ok(())
 }
 
-/// A frame that names memory.
+/// Returns a frame that names memory.
 fn access(kind: Kind, header: Header) -> Incoming {
     Incoming::Access(Header { kind, ..header })
 }
 
-/// Protocol section 5.6.
+/// Reads an atomic (protocol section 5.6).
 #[cold]
 fn read_atomic(wire: &FrameHeader, header: Header) -> Result<Incoming, ProtocolError> {
     let kind = match wire.op {

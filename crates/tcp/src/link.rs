@@ -92,7 +92,7 @@ pub struct TcpLink {
     now: Instant,
 }
 
-/// What the poller's keys stand for.
+/// The meanings of the poller's keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Key {
     Listener,

@@ -10,7 +10,7 @@ const NAME: &str = "tcp";
 /// Most outstanding operations of an endpoint.
 const QUEUE_MAX: usize = 1 << 20;
 
-/// What the parameters ask for.
+/// The values of the parameters.
 #[derive(Clone, Debug)]
 pub(crate) struct Params {
     pub(crate) iface: Option<String>,

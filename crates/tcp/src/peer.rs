@@ -10,7 +10,7 @@ use crate::cm::{CmReader, Negotiated, PeerState, rank};
 use crate::conn::Conn;
 use crate::sys::Socket;
 
-/// One peer.
+/// A peer: its address, and the state of the connection to it.
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) at: SocketAddr,
@@ -66,7 +66,7 @@ pub(crate) struct Pause {
     /// When the host, or then the endpoint, must have answered; `None` until the time is known.
     pub(crate) deadline: Option<Instant>,
     /// When to try no more, once a request was refused.
-    pub(crate) patience: Option<Instant>,
+    pub(crate) give_up_at: Option<Instant>,
     /// When to try again.
     pub(crate) until: Option<Instant>,
     /// Number of requests that were refused.

@@ -51,7 +51,7 @@ struct Large {
     token: TxToken,
 }
 
-/// How a frame was taken.
+/// Result of posting a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
     /// The memory is free.

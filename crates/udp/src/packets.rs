@@ -22,7 +22,7 @@ use crate::tx_queue::TxQueue;
 /// Longest packet. Longer ones would be carried faster, but few of them fit the buffer that a socket has by default.
 const LONGEST: usize = 16 * 1024;
 
-/// How many bytes a socket may hold in each direction (socket(7)), where the system allows it.
+/// Bytes that a socket may hold in each direction (socket(7)), where the system allows it.
 const BUFFER: i32 = 4 << 20;
 
 /// A socket whose datagrams are packets.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use oxifabric_core::params::{Parameter, ParameterKind};
 
-/// What the parameters ask for.
+/// The values of the parameters.
 #[derive(Clone, Debug)]
 pub(crate) struct Params {
     pub(crate) iface: Option<String>,

@@ -12,7 +12,7 @@ pub(crate) const UNKNOWN_PEER: PeerId = PeerId(0);
 /// Most unknown sources: addresses that the application did not name.
 const MAX_UNKNOWN: usize = 1 << 16;
 
-/// Most peers.
+/// Most peers of an endpoint.
 const MAX_PEERS: usize = 1 << 24;
 
 /// Addresses and their numbers, dense from 1 on.

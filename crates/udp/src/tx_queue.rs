@@ -232,7 +232,7 @@ pub(crate) fn is_full(error: &std::io::Error) -> bool {
 mod tests {
     use super::*;
 
-    /// The lengths of the datagrams, by piece.
+    /// Returns the lengths of the datagrams, by piece.
     fn cut(uncut: Option<usize>, datagrams: &[(u32, usize)]) -> Vec<(u32, usize, usize)> {
         let mut tx_queue = TxQueue {
             uncut,

@@ -63,7 +63,7 @@ fn hello_error(socket: &Socket, error: &io::Error) -> HelloError {
 impl ShmLink {
     /// Connects to a peer and sends the hello; leaves the state as it is when the peer's backlog is full, and while a
     /// peer that is not there may still appear: programs that are started together do not become ready together.
-    pub(super) fn connect(&mut self, peer: PeerId, patience: Instant, sink: &mut impl Sink) {
+    pub(super) fn connect(&mut self, peer: PeerId, give_up_at: Instant, sink: &mut impl Sink) {
         let Some(name) = self.peers.get(peer).map(|peer| peer.name().to_owned()) else {
             return;
         };
@@ -71,7 +71,8 @@ impl ShmLink {
             Ok(socket) => socket,
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
             Err(error)
-                if error.kind() == std::io::ErrorKind::ConnectionRefused && self.now < patience =>
+                if error.kind() == std::io::ErrorKind::ConnectionRefused
+                    && self.now < give_up_at =>
             {
                 return;
             }
@@ -89,7 +90,7 @@ impl ShmLink {
             Ok(half) => self.await_accept(peer, socket, half, sink),
             // Too many connections were pending, and this one was the oldest: this process lost the processor before it
             // could send.
-            Err(HelloError::HungUp) if self.now < patience => {}
+            Err(HelloError::HungUp) if self.now < give_up_at => {}
             Err(HelloError::HungUp) => {
                 let why = "it hung up before it was greeted";
                 self.fail(peer, Errno::CONNREFUSED, why, sink);

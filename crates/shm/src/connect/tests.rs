@@ -211,7 +211,7 @@ fn an_initiator_that_is_never_ready_is_given_up_where_time_is_limited() {
     assert!(is_closed(&socket));
 }
 
-/// A listener that is no endpoint.
+/// Returns a listener that is no endpoint.
 fn impostor(name: &str) -> Socket {
     let socket = Socket::bind(&socket_name(name)).expect("a free name");
     socket.listen().expect("a socket");

@@ -72,7 +72,7 @@ impl Peered {
         self.conns.is_active(self.place(peer))
     }
 
-    /// The peer sends something.
+    /// Sends something as the peer.
     fn publish(&mut self, peer: usize) {
         let (region, _) = self.theirs[peer].as_mut().expect("it is open");
         assert_eq!(region.tx.reserve(0), Ok(Some(0)));
@@ -193,7 +193,7 @@ fn the_last_few_are_active_again() {
     peered.expect_order();
 }
 
-/// Random messages, uses and ends: places are kept, and no arrival is forgotten.
+/// Plays random messages, uses and ends: indices are kept, and no arrival is forgotten.
 #[test]
 fn no_arrival_is_forgotten_whatever_connections_come_and_go() {
     let mut seed = 1u32;

@@ -84,7 +84,7 @@ fn pull(link: &mut ShmLink, peer: PeerId, source: &[u8], target: &mut [u8]) {
     begun.expect("an open connection");
 }
 
-/// The sender claims the last chunk.
+/// Claims the last chunk as the sender.
 fn claim(theirs: &Region) {
     let word = theirs.head.word(CLAIMS);
     assert_ne!(

@@ -16,7 +16,7 @@ pub(crate) struct SenderCopy {
     target: u64,
 }
 
-/// How a chunk went.
+/// Result of copying a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// The chunk was copied: this many bytes.

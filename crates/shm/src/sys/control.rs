@@ -70,8 +70,8 @@ impl Control {
     fn files(&self, message: &libc::msghdr) -> Vec<OwnedFd> {
         let mut files = Vec::new();
         // SAFETY: the kernel filled `self` as the message's control memory, so CMSG_FIRSTHDR and CMSG_NXTHDR are null or point to
-        // complete headers in it, with as many bytes of data behind them as they say. A descriptor in it was made for this
-        // process, and no other code knows it.
+        // complete headers in it, with as many bytes of data behind them as their length fields give. A descriptor in
+        // it was made for this process, and no other code has it.
         unsafe {
             let mut header = libc::CMSG_FIRSTHDR(message);
             while !header.is_null() {

@@ -162,8 +162,9 @@ fn started(pid: i32) -> io::Result<u64> {
     time_of(&stat).ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-/// The 22nd field of a process's status, proc_pid_stat(5). The second is its name in parentheses, which may hold anything, and the
-/// third its state: there is none of one that has ended and was not waited for.
+/// Returns the 22nd field of a process's status, its start time, proc_pid_stat(5). The second is its name in
+/// parentheses, which may hold anything, and the third its state: there is none of one that has ended and was not
+/// waited for.
 fn time_of(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_ascii_whitespace();

@@ -19,7 +19,7 @@ pub(crate) const MAX_NAME: usize = 107;
 #[derive(Debug)]
 pub(crate) struct Socket(OwnedFd);
 
-/// What came.
+/// Result of a receive.
 #[derive(Debug)]
 pub(crate) enum Received {
     /// A packet of this many bytes.
@@ -150,7 +150,7 @@ impl Socket {
 
     fn receive_message(&self, message: &mut libc::msghdr) -> io::Result<Received> {
         let control_len = message.msg_controllen;
-        // The first error may stand before what the other end said before it closed: of this it is said once.
+        // The first error may come before data that the other end sent before it closed: the kernel reports it once.
         for _ in 0..2 {
             message.msg_controllen = control_len;
             let flags = libc::MSG_CMSG_CLOEXEC | libc::MSG_DONTWAIT;

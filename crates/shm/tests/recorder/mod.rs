@@ -119,7 +119,7 @@ impl Port {
         })
     }
 
-    /// An endpoint that others can reach.
+    /// Opens an endpoint that others can reach.
     pub fn open(params: &Params) -> Self {
         let mut port = Self::named(None, params).expect("an endpoint");
         port.link.enable(true).expect("a listener");

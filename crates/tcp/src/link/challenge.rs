@@ -23,7 +23,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// How long the host of the old connection may take to answer. The request has just come from there, so that it is up;
 /// this bounds what packets lost on the way cost.
-const PATIENCE: Duration = Duration::from_secs(7);
+const CHALLENGE_TIMEOUT: Duration = Duration::from_secs(7);
 
 /// Probes that the kernel sends meanwhile, a second apart.
 const PROBES: i32 = 5;
@@ -46,12 +46,12 @@ impl Challenge {
     }
 }
 
-/// What is known of an old connection.
+/// State of an old connection, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Finding {
     /// Its host has answered since it was asked.
     Alive,
-    /// Nothing.
+    /// Its host has not answered.
     Silent,
     /// It is over.
     Gone,
@@ -78,7 +78,7 @@ impl TcpLink {
             pending,
             message: *message,
             since: Clock::now(),
-            until: self.now.after(PATIENCE),
+            until: self.now.after(CHALLENGE_TIMEOUT),
         });
         self.expect(Some(self.now.after(LOOK)));
     }

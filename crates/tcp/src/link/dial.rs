@@ -18,7 +18,7 @@ use crate::peer::{ConnState, Dial, Pause, limits};
 use crate::sys::{self, Connecting, Interest, Socket};
 
 /// How long a peer may be silent when the kernel alone decides about transmissions.
-const SILENCE: Duration = Duration::from_secs(15);
+const KEEPALIVE_DEFAULT: Duration = Duration::from_secs(15);
 
 /// The first pause after a refusal; each further one is twice as long.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -165,9 +165,9 @@ impl TcpLink {
             return;
         };
         let refusals = pause.refusals;
-        let patience = self.now.after(self.params.connect_timeout);
-        let patience = pause.patience.unwrap_or(patience);
-        if patience <= self.now {
+        let give_up_at = self.now.after(self.params.connect_timeout);
+        let give_up_at = pause.give_up_at.unwrap_or(give_up_at);
+        if give_up_at <= self.now {
             return self.dial_failed(id, Errno::CONNREFUSED);
         }
         let wait = PAUSE.saturating_mul(1 << refusals.min(8)).min(PAUSE_MAX);
@@ -175,7 +175,7 @@ impl TcpLink {
         peer.replace(ConnState::Idle);
         peer.state = ConnState::Paused(Pause {
             deadline: None,
-            patience: Some(patience),
+            give_up_at: Some(give_up_at),
             until: Some(until),
             refusals: refusals + 1,
         });
@@ -238,7 +238,11 @@ pub(crate) fn prepare(params: &Params, socket: &Socket) -> io::Result<()> {
     }
     if params.keep_alive {
         let bound = params.user_timeout;
-        socket.keep_alive(if bound.is_zero() { SILENCE } else { bound })?;
+        socket.keep_alive(if bound.is_zero() {
+            KEEPALIVE_DEFAULT
+        } else {
+            bound
+        })?;
     }
     Ok(())
 }

@@ -140,7 +140,7 @@ impl Node {
         }
     }
 
-    /// An endpoint that speaks upstream's protocol only.
+    /// Opens an endpoint that speaks upstream's protocol only.
     fn plain(at: &str) -> Self {
         let mut node = Self::new(at);
         node.link.local_params.names = false;
@@ -221,7 +221,7 @@ pub(crate) fn message(id: u32, len: usize) -> Header {
     }
 }
 
-/// Memory with a pattern that depends on `seed`.
+/// Returns memory with a pattern that depends on `seed`.
 pub(crate) fn pattern(lengths: &[usize], seed: u32) -> (Iov, Vec<u8>) {
     let iov = memory(lengths);
     let bytes: Vec<u8> = (0..iov.len())
@@ -233,7 +233,7 @@ pub(crate) fn pattern(lengths: &[usize], seed: u32) -> (Iov, Vec<u8>) {
     (iov, bytes)
 }
 
-/// Two endpoints with a connection.
+/// Opens two endpoints with a connection.
 fn pair(at: &str) -> (Node, Node, PeerId, PeerId) {
     connected(Node::new(at), Node::new(at))
 }

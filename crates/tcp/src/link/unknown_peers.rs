@@ -39,12 +39,12 @@ struct Candidate {
     id: PeerId,
     /// How long nothing was sent or received.
     idle: Duration,
-    stand: Stand,
+    activity: Activity,
 }
 
 /// What would be lost with a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stand {
+enum Activity {
     /// Nothing would be lost.
     Free,
     /// Data that the peer has left behind, which has closed the connection.
@@ -98,7 +98,7 @@ impl TcpLink {
         let batch = (limit / BATCH).max(1);
         let mut candidates = self.candidates(sink);
         candidates.sort_by_key(|candidate| Reverse(candidate.idle));
-        let is_free = |candidate: &&Candidate| candidate.stand == Stand::Free;
+        let is_free = |candidate: &&Candidate| candidate.activity == Activity::Free;
         let free: Vec<_> = candidates.iter().filter(is_free).take(batch).collect();
         self.log(&format!(
             "{} connections of peers that are not in the address vector: those idle longest make room",
@@ -110,9 +110,10 @@ impl TcpLink {
             self.close_closing(limit / CLOSING, sink);
             return free.len();
         }
-        let patience = self.params.connect_timeout;
-        let may_go =
-            |candidate: &&Candidate| candidate.stand == Stand::Left || candidate.idle >= patience;
+        let timeout = self.params.connect_timeout;
+        let may_go = |candidate: &&Candidate| {
+            candidate.activity == Activity::Left || candidate.idle >= timeout
+        };
         let stuck: Vec<_> = candidates.iter().filter(may_go).take(batch).collect();
         for candidate in &stuck {
             self.end(candidate.id, Errno::CONNRESET, WHY, sink);
@@ -150,13 +151,13 @@ impl TcpLink {
             let ConnState::Ready(conn) = &peer.state else {
                 return None;
             };
-            let stand = match () {
-                () if conn.has_ended() => Stand::Left,
-                () if involved.contains(&id) || !conn.is_at_rest() => Stand::Busy,
-                () => Stand::Free,
+            let activity = match () {
+                () if conn.has_ended() => Activity::Left,
+                () if involved.contains(&id) || !conn.is_at_rest() => Activity::Busy,
+                () => Activity::Free,
             };
             let idle = conn.socket.idle();
-            Some(Candidate { id, idle, stand })
+            Some(Candidate { id, idle, activity })
         };
         self.unknown()
             .into_iter()

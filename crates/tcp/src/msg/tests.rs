@@ -230,7 +230,7 @@ fn both_sides_mark_their_packets_as_their_endpoints_say() {
     }
 }
 
-/// An end that asks a listener which takes the connection and does not answer.
+/// Returns an end that asks a listener which takes the connection and does not answer.
 fn unanswered(mut a: End) -> (End, StdListener) {
     let busy = StdListener::bind(V4).expect("loopback has ports");
     let to = Address::Inet(busy.local_addr().expect("it is bound"));

@@ -26,7 +26,7 @@ pub(crate) struct Interest {
     pub(crate) end: bool,
 }
 
-/// An event.
+/// An event on a watched descriptor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Event {
     /// The number given with the descriptor.

@@ -8,7 +8,7 @@ use super::*;
 use crate::peer::Peer;
 use crate::sys::Interest;
 
-/// A whole untagged message of `body` bytes, of which `sent` are sent.
+/// Returns an untagged message of `body` bytes, of which `sent` are sent.
 fn frame(body: usize, sent: usize) -> Vec<u8> {
     let mut bytes = vec![3, 0, 0, 0, 0, 0, 16, 0];
     bytes.extend((16 + body as u64).to_ne_bytes());
@@ -16,7 +16,7 @@ fn frame(body: usize, sent: usize) -> Vec<u8> {
     bytes
 }
 
-/// An untrusted peer that sends this, where nothing has room, and has closed its end since.
+/// Connects an untrusted peer that sends this, where nothing has room, and has closed its end since.
 fn stalled(words: &[u8]) -> (Node, TcpStream) {
     let mut node = Node::new(V4);
     node.sink.full = true;

@@ -18,7 +18,7 @@ fn node() -> Node {
     node
 }
 
-/// A request of the peer that listens on this port.
+/// Returns a request of the peer that listens on this port.
 fn request(port: u16) -> [u8; 40] {
     let mut bytes = REQUEST;
     bytes[34..36].copy_from_slice(&port.to_be_bytes());
