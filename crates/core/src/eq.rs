@@ -275,7 +275,7 @@ impl Eq {
     }
 }
 
-pub(crate) use queue::{Cm, Failed as EqFailure, Unseen};
+pub(crate) use queue::{Cm, Failed as EqFailure, UnreadInfo};
 
 impl Waitable for Eq {
     fn is_quiet(&self) -> bool {

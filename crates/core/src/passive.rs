@@ -210,11 +210,11 @@ impl<P: MsgProvider> PassiveEndpoint<P> {
         };
         entry.handle = Request::<P>::publish(incoming.request, self.waiting.clone());
         // SAFETY: entry and handle are new and not shared yet.
-        let unseen = unsafe { Request::<P>::unseen(raw, now) };
+        let unread = unsafe { Request::<P>::unread(raw, now) };
         eq.post_cm(Cm {
             event: FI_CONNREQ,
             fid: self.address(),
-            info: Some(unseen),
+            info: Some(unread),
             data: incoming.data,
         });
     }

@@ -3,8 +3,8 @@
 //! Path class: short. What needs the device (the address of an unknown source, the reason of a failure) is deferred
 //! while the engine runs, with everything after it, and settled right afterwards: so entries keep their order.
 
+mod counters;
 pub(crate) mod guard;
-mod tally;
 
 use core::{mem, ptr};
 use std::ffi::CString;
@@ -16,8 +16,8 @@ use oxifabric_engine::{
 use oxifabric_mem::{Iov, IovSegment, MAX_SEGMENTS};
 use oxifabric_types::{Address, Errno, FiAddr, Flags, PeerId};
 
+use self::counters::{AccessCounters, ResultCounter, Side};
 use self::guard::Guard;
-use self::tally::{AccessCounters, Side, Tally};
 use super::joins::Joins;
 use super::profile::Watchers;
 use super::srx::{Found, SharedSources, Srx};
@@ -294,7 +294,7 @@ impl CompletionDispatch {
         if flags.intersects(ELSEWHERE) {
             return self.accesses.any || flags.intersects(SEPARATE);
         }
-        self.side(flags).tally.is_some()
+        self.side(flags).counter.is_some()
     }
 
     /// Returns whether something is counted on a counter.
@@ -303,8 +303,8 @@ impl CompletionDispatch {
     }
 
     fn counters(&self) -> impl Iterator<Item = &Cntr> {
-        let tallies = self.tallies().into_iter().flatten();
-        tallies.filter_map(|tally| tally.cntr())
+        let counters = self.result_counters().into_iter().flatten();
+        counters.filter_map(|counter| counter.cntr())
     }
 
     /// Wakes the threads that sleep on the queues and counters.
@@ -363,10 +363,10 @@ impl CompletionDispatch {
             return self.route(completion, FiAddr(NO_SOURCE));
         }
         let side = self.side(completion.flags);
-        if let Some(tally) = &side.tally
+        if let Some(counter) = &side.counter
             && counts(completion.flags)
         {
-            tally.count(completion.len);
+            counter.count(completion.len);
         }
         if let (Some(cq), Some(address)) = (&side.cq, device.address(completion.from))
             && completion.wanted
@@ -381,10 +381,10 @@ impl CompletionDispatch {
             return self.route_access(&{ *completion }, source);
         }
         let side = self.side(completion.flags);
-        if let Some(tally) = &side.tally
+        if let Some(counter) = &side.counter
             && counts(completion.flags)
         {
-            tally.count(completion.len);
+            counter.count(completion.len);
         }
         if let Some(cq) = &side.cq
             && completion.wanted
@@ -401,9 +401,9 @@ impl CompletionDispatch {
             return self.route_separate(completion, source);
         }
         if self.accesses.any
-            && let Some(tally) = self.access_tally(completion.flags)
+            && let Some(counter) = self.access_counter(completion.flags)
         {
-            tally.count(completion.len);
+            counter.count(completion.len);
         }
         if let Some(cq) = &self.side(completion.flags).cq
             && completion.wanted
@@ -439,8 +439,8 @@ impl CompletionDispatch {
 
     /// Reports a buffer that was cancelled, behind the last message in it.
     fn route_end(&self, failure: &Failure) {
-        if let Some(tally) = &self.rx.tally {
-            tally.count_error();
+        if let Some(counter) = &self.rx.counter {
+            counter.count_error();
         }
         if let Some(cq) = &self.rx.cq {
             cq.push_failure(failure, NO_SOURCE, None);
@@ -456,8 +456,8 @@ impl CompletionDispatch {
         if let Some(cntr) = &in_flight.cntr {
             cntr.count(completion.len);
         }
-        if let Some(tally) = self.tally(completion.flags) {
-            tally.note(completion.len);
+        if let Some(counter) = self.counter(completion.flags) {
+            counter.note(completion.len);
         }
         if let Some(cq) = &self.side(completion.flags).cq
             && in_flight.reported
@@ -477,7 +477,7 @@ impl CompletionDispatch {
 
     /// Returns where a read or write is counted. An atomic of a peer that fetches counts as a read, whether it changes something
     /// or not (fi_endpoint(3)); on regions it counts as a write if it does (fi_mr(3)).
-    fn access_tally(&self, flags: Flags) -> Option<&Tally> {
+    fn access_counter(&self, flags: Flags) -> Option<&ResultCounter> {
         let counters = &self.accesses;
         let own = if flags.contains(Flags::COLLECTIVE) {
             &counters.write
@@ -494,10 +494,10 @@ impl CompletionDispatch {
     }
 
     /// Returns where an operation of any kind is counted.
-    fn tally(&self, flags: Flags) -> Option<&Tally> {
+    fn counter(&self, flags: Flags) -> Option<&ResultCounter> {
         match flags.intersects(ACCESS) {
-            true => self.access_tally(flags),
-            false => self.side(flags).tally.as_ref(),
+            true => self.access_counter(flags),
+            false => self.side(flags).counter.as_ref(),
         }
     }
 
@@ -519,8 +519,8 @@ impl CompletionDispatch {
         let reason = reason.and_then(|text| CString::new(text).ok());
         // Only what this endpoint began fails here: what a peer did not finish is the peer's affair.
         let side = self.side(failure.op.flags);
-        if let Some(tally) = self.tally(failure.op.flags) {
-            tally.count_error();
+        if let Some(counter) = self.counter(failure.op.flags) {
+            counter.count_error();
         }
         if let Some(cq) = &side.cq {
             cq.push_failure(failure, source.0, reason);

@@ -7,7 +7,7 @@
 //! Order of locks: members, then an endpoint, then the list of receives.
 
 mod calls;
-mod shelf;
+mod receives;
 mod sources;
 
 use core::ffi::c_void;
@@ -29,8 +29,8 @@ use crate::absent;
 use crate::cq::{Cq, NO_SOURCE};
 use crate::domain::{Domain, lock};
 use crate::handle::{self, Fid, Object, Ref, Uses, publish, table};
-pub(super) use shelf::Found;
-use shelf::Shelf;
+pub(super) use receives::Found;
+use receives::SharedReceives;
 pub(super) use sources::SharedSources;
 
 /// A shared receive context.
@@ -45,7 +45,7 @@ pub(crate) struct Srx {
     /// The source counts for an endpoint (FI_DIRECTED_RECV).
     directed: AtomicBool,
     min_multi_recv: AtomicUsize,
-    shelf: SwitchLock<Shelf>,
+    receives: SwitchLock<SharedReceives>,
     members: SwitchLock<Vec<Member>>,
     /// Where receives that were cancelled or found nothing are reported, if the application chose a queue; otherwise at the first endpoint.
     cq: Mutex<Option<Ref<Cq>>>,
@@ -125,9 +125,9 @@ impl Srx {
         let locks = domain.locks();
         // SAFETY: with the locks off, the application promised that one thread at a time uses the domain's objects; the
         // list calls no other object, and no endpoint that is fed comes back to the members.
-        let (shelf, members) = unsafe {
+        let (receives, members) = unsafe {
             (
-                SwitchLock::new(Shelf::default(), locks),
+                SwitchLock::new(SharedReceives::default(), locks),
                 SwitchLock::new(Vec::new(), locks),
             )
         };
@@ -139,7 +139,7 @@ impl Srx {
             exact,
             directed: AtomicBool::new(false),
             min_multi_recv: AtomicUsize::new(MIN_MULTI_RECV),
-            shelf,
+            receives,
             members,
             cq: Mutex::default(),
         })
@@ -160,7 +160,7 @@ impl Srx {
             let member = Member(endpoint);
             if member.get().counts_sources() {
                 self.directed.store(true, Ordering::Relaxed);
-                let sources = self.shelf.lock().sources();
+                let sources = self.receives.lock().sources();
                 sources.iter().for_each(|&name| member.get().learn(name));
             }
             members.push(member);
@@ -180,13 +180,13 @@ impl Srx {
         len: usize,
         accepts: impl Fn(fi_addr_t) -> bool,
     ) -> Found {
-        self.shelf.lock().take(class, tag, len, accepts)
+        self.receives.lock().take(class, tag, len, accepts)
     }
 
     /// Takes note of what became of a piece of a multi-receive buffer: `piece` becomes what the application sees. Returns
     /// the failure of the buffer, if that follows.
     pub(super) fn ended(&self, piece: &mut Completion) -> Option<Failure> {
-        self.shelf.lock().ended(piece)
+        self.receives.lock().ended(piece)
     }
 
     /// Returns the room below which a multi-receive buffer that is posted now is released (FI_OPT_MIN_MULTI_RECV).
@@ -205,8 +205,11 @@ impl Srx {
         if source != FI_ADDR_UNSPEC && self.directed.load(Ordering::Relaxed) {
             self.learn(source);
         }
-        let hungry = self.shelf.lock().add(op, source, self.min_multi_recv())?;
-        if hungry {
+        let starved = self
+            .receives
+            .lock()
+            .add(op, source, self.min_multi_recv())?;
+        if starved {
             self.feed();
         }
         Ok(())
@@ -264,7 +267,7 @@ impl Srx {
 
     /// Takes a receive off the list and reports it as cancelled.
     fn cancel(&self, context: usize) -> Result<(), Errno> {
-        if let Some(failure) = self.shelf.lock().cancel(context)? {
+        if let Some(failure) = self.receives.lock().cancel(context)? {
             self.report(failure);
         }
         Ok(())

@@ -38,14 +38,14 @@ pub(crate) struct Cm {
     /// The object, as the address of its `fid`.
     pub(crate) fid: usize,
     /// The peer that asks for a connection.
-    pub(crate) info: Option<Unseen>,
+    pub(crate) info: Option<UnreadInfo>,
     /// What the peer sent along.
     pub(crate) data: Box<[u8]>,
 }
 
 /// The description of a request for a connection that no application has seen yet.
 #[derive(Debug)]
-pub(crate) struct Unseen {
+pub(crate) struct UnreadInfo {
     info: *mut fi_info,
     /// Refuses the request.
     discard: unsafe fn(*mut fid),
@@ -54,9 +54,9 @@ pub(crate) struct Unseen {
 }
 
 // SAFETY: it owns the description and the request, which `discard` takes on any thread.
-unsafe impl Send for Unseen {}
+unsafe impl Send for UnreadInfo {}
 
-impl Unseen {
+impl UnreadInfo {
     /// Owns `info` and the request that is its handle.
     ///
     /// # Safety
@@ -74,7 +74,7 @@ impl Unseen {
     }
 }
 
-impl Drop for Unseen {
+impl Drop for UnreadInfo {
     fn drop(&mut self) {
         // SAFETY: the contract of `new`; an application that has seen it owns it (`Events::read`).
         unsafe {
@@ -120,8 +120,8 @@ impl Events {
     pub(super) fn asks_for_progress(&self, now: impl FnOnce() -> Instant) -> bool {
         match self.list.front() {
             Some(Event::Cm(Cm {
-                info: Some(unseen), ..
-            })) => now().since(unseen.since) > UNREAD,
+                info: Some(unread), ..
+            })) => now().since(unread.since) > UNREAD,
             Some(_) => false,
             None => !self.overrun,
         }
@@ -159,7 +159,7 @@ impl Events {
 
     /// Drops the requests of an object that have not been read for long.
     pub(super) fn forget_unread(&mut self, fid: usize, now: Instant) {
-        let is_old = |unseen: &Unseen| now.since(unseen.since) > UNREAD;
+        let is_old = |unread: &UnreadInfo| now.since(unread.since) > UNREAD;
         self.list.retain(|event| match event {
             Event::Cm(cm) if cm.fid == fid => !cm.info.as_ref().is_some_and(is_old),
             _ => true,
@@ -226,7 +226,7 @@ impl Events {
         let (head, rest) = into
             .split_at_mut_checked(size_of::<fi_eq_cm_entry>())
             .ok_or(Errno::TOOSMALL)?;
-        let info = cm.info.as_ref().map_or(0, |unseen| unseen.info.addr());
+        let info = cm.info.as_ref().map_or(0, |unread| unread.info.addr());
         head[..size_of::<usize>()].copy_from_slice(&cm.fid.to_ne_bytes());
         head[size_of::<usize>()..].copy_from_slice(&info.to_ne_bytes());
         let length = cm.data.len().min(rest.len());
@@ -235,9 +235,9 @@ impl Events {
             *place = cm.event;
         }
         if !peek {
-            if let Some(unseen) = cm.info.take() {
-                let _ = unseen.info.expose_provenance();
-                mem::forget(unseen);
+            if let Some(unread) = cm.info.take() {
+                let _ = unread.info.expose_provenance();
+                mem::forget(unread);
             }
             self.list.pop_front();
         }
@@ -327,9 +327,9 @@ mod tests {
             let info = crate::info::to_c(&oxifabric_types::Info::default());
             let since = Instant::from_nanos(second * 1_000_000_000);
             // SAFETY: the entry is our own, and `discard` takes anything.
-            let unseen = unsafe { Unseen::new(info, discard, since) };
+            let unread = unsafe { UnreadInfo::new(info, discard, since) };
             let request = Cm {
-                info: Some(unseen),
+                info: Some(unread),
                 ..connected(7, b"")
             };
             assert_eq!(events.push_cm(request), Ok(()));

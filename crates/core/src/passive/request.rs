@@ -15,7 +15,7 @@ use super::PassiveEndpoint;
 use crate::absent;
 use crate::connection::{Listener, MsgProvider};
 use crate::domain::lock;
-use crate::eq::Unseen;
+use crate::eq::UnreadInfo;
 use crate::handle::{Fid, table};
 
 type Pending<P> = <<P as MsgProvider>::Listener as Listener>::Request;
@@ -80,9 +80,9 @@ impl<P: MsgProvider> Request<P> {
     ///
     /// # Safety
     /// The entry is our own, and its handle was made by [`Request::publish`] of this very type.
-    pub(super) unsafe fn unseen(info: *mut fi_info, since: Instant) -> Unseen {
+    pub(super) unsafe fn unread(info: *mut fi_info, since: Instant) -> UnreadInfo {
         // SAFETY: the caller's contract; `refuse` takes such handles.
-        unsafe { Unseen::new(info, Self::refuse, since) }
+        unsafe { UnreadInfo::new(info, Self::refuse, since) }
     }
 
     /// Rejects a request that the application has not read.

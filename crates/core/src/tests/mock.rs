@@ -30,11 +30,11 @@ static NETWORK: LazyLock<Mutex<HashMap<Address, Arc<Mailbox>>>> = LazyLock::new(
 
 /// What arrived at an endpoint and was not polled.
 struct Mailbox {
-    letters: Mutex<VecDeque<Letter>>,
+    frames: Mutex<VecDeque<MockFrame>>,
     event: OwnedFd,
 }
 
-struct Letter {
+struct MockFrame {
     from: Address,
     header: Header,
     targets: Vec<Target>,
@@ -108,7 +108,7 @@ pub(crate) struct MockDevice {
     peers: Vec<Address>,
     limits: Limits,
     /// Letters that were posted with the word that more will follow.
-    held: Vec<(Arc<Mailbox>, Letter)>,
+    held: Vec<(Arc<Mailbox>, MockFrame)>,
 }
 
 impl Connection for MockDevice {}
@@ -128,7 +128,7 @@ impl Device for MockDevice {
         Ok(Self {
             name: info.src.clone().ok_or(Errno::INVAL)?,
             mailbox: Arc::new(Mailbox {
-                letters: Mutex::default(),
+                frames: Mutex::default(),
                 event,
             }),
             enabled: false,
@@ -193,7 +193,7 @@ impl Device for MockDevice {
         let mut count = 0u64;
         // SAFETY: reads eight bytes.
         unsafe { libc::read(self.fd(), (&raw mut count).cast(), 8) };
-        lock(&self.mailbox.letters).is_empty()
+        lock(&self.mailbox.frames).is_empty()
     }
 
     fn reason(&self, peer: PeerId) -> Option<String> {
@@ -226,13 +226,13 @@ impl Link for MockDevice {
         let target = target.ok_or(PostError::Down(Errno::CONNREFUSED))?;
         let mut body = vec![0; frame.len];
         frame.body.read(frame.offset, &mut body);
-        let letter = Letter {
+        let sent = MockFrame {
             from: self.name.clone(),
             header: frame.header,
             targets: frame.targets.to_vec(),
             body,
         };
-        self.held.push((target, letter));
+        self.held.push((target, sent));
         if !frame.more {
             self.flush();
         }
@@ -250,8 +250,8 @@ impl Link for MockDevice {
     }
 
     fn flush(&mut self) {
-        for (target, letter) in self.held.drain(..) {
-            lock(&target.letters).push_back(letter);
+        for (target, frame) in self.held.drain(..) {
+            lock(&target.frames).push_back(frame);
             let one = 1u64;
             // SAFETY: writes eight bytes.
             unsafe { libc::write(target.event.as_raw_fd(), (&raw const one).cast(), 8) };
@@ -261,23 +261,21 @@ impl Link for MockDevice {
     fn poll(&mut self, _now: Instant, sink: &mut impl Sink) -> usize {
         let mut events = 0;
         loop {
-            let letter = lock(&self.mailbox.letters).pop_front();
-            let Some(letter) = letter else {
+            let frame = lock(&self.mailbox.frames).pop_front();
+            let Some(frame) = frame else {
                 return events;
             };
-            let peer = self.peer(&letter.from).expect("there is room for peers");
-            let body = Body::Whole(&letter.body);
-            let placement = match letter.header.kind {
-                kind if kind.is_atomic() => {
-                    sink.access(peer, &letter.header, &letter.targets, body)
-                }
+            let peer = self.peer(&frame.from).expect("there is room for peers");
+            let body = Body::Whole(&frame.body);
+            let placement = match frame.header.kind {
+                kind if kind.is_atomic() => sink.access(peer, &frame.header, &frame.targets, body),
                 Kind::Write | Kind::WriteRts | Kind::Read => {
-                    sink.access(peer, &letter.header, &letter.targets, body)
+                    sink.access(peer, &frame.header, &frame.targets, body)
                 }
-                _ => sink.arrival(peer, &letter.header, body),
+                _ => sink.arrival(peer, &frame.header, body),
             };
             if matches!(placement, Placement::Stall) {
-                lock(&self.mailbox.letters).push_front(letter);
+                lock(&self.mailbox.frames).push_front(frame);
                 return events;
             }
             events += 1;

@@ -13,18 +13,18 @@ use super::super::MAX_OPERATIONS;
 
 /// The receives that no message has taken.
 #[derive(Default)]
-pub(super) struct Shelf {
-    untagged: VecDeque<Offered>,
-    tagged: VecDeque<Offered>,
+pub(super) struct SharedReceives {
+    untagged: VecDeque<PostedReceive>,
+    tagged: VecDeque<PostedReceive>,
     /// An endpoint has messages for which it found nothing here.
-    hungry: bool,
+    starved: bool,
     buffers: HashMap<usize, Buffer>,
     /// The name of the next buffer.
     next: usize,
 }
 
 /// A receive, and the source that it names.
-pub(super) struct Offered {
+pub(super) struct PostedReceive {
     pub(super) op: RxOp,
     pub(super) source: fi_addr_t,
     /// The buffer that it is, for many messages.
@@ -58,7 +58,7 @@ pub(in crate::endpoint) enum Found {
     Nothing,
 }
 
-impl Shelf {
+impl SharedReceives {
     /// Adds a receive; returns whether a message may wait for it. A multi-receive buffer with less room than `min` is released.
     pub(super) fn add(&mut self, op: RxOp, source: fi_addr_t, min: usize) -> Result<bool, Errno> {
         if self.untagged.len() + self.tagged.len() >= MAX_OPERATIONS {
@@ -70,8 +70,8 @@ impl Shelf {
             true => &mut self.tagged,
             false => &mut self.untagged,
         };
-        list.push_back(Offered { op, source, buffer });
-        Ok(core::mem::take(&mut self.hungry))
+        list.push_back(PostedReceive { op, source, buffer });
+        Ok(core::mem::take(&mut self.starved))
     }
 
     fn add_buffer(&mut self, op: &RxOp, min: usize) -> usize {
@@ -104,18 +104,18 @@ impl Shelf {
             true => &mut self.tagged,
             false => &mut self.untagged,
         };
-        let fits = |Offered { op, source, .. }: &Offered| {
+        let fits = |PostedReceive { op, source, .. }: &PostedReceive| {
             (!tagged || (op.tag ^ tag) & !op.ignore == 0) && accepts(*source)
         };
         let Some(at) = list.iter().position(fits) else {
-            self.hungry = true;
+            self.starved = true;
             return Found::Nothing;
         };
         let known = list[at]
             .buffer
             .and_then(|name| Some((name, self.buffers.get_mut(&name)?)));
         let Some((name, buffer)) = known else {
-            let taken = list.remove(at).map(|offered| offered.op);
+            let taken = list.remove(at).map(|posted| posted.op);
             return taken.map_or(Found::Nothing, Found::Receive);
         };
         let found = buffer.share(&list[at].op, name, len);
@@ -161,7 +161,7 @@ impl Shelf {
     /// Lists the sources that receives name.
     pub(super) fn sources(&self) -> Vec<fi_addr_t> {
         let all = self.untagged.iter().chain(&self.tagged);
-        let named = all.map(|offered| offered.source);
+        let named = all.map(|posted| posted.source);
         named.filter(|&source| source != FI_ADDR_UNSPEC).collect()
     }
 
@@ -170,11 +170,11 @@ impl Shelf {
     /// # Errors
     /// `NOENT`.
     pub(super) fn cancel(&mut self, context: usize) -> Result<Option<Failure>, Errno> {
-        let offered = self.remove(context).ok_or(Errno::NOENT)?;
-        let Some(name) = offered.buffer else {
-            return Ok(Some(cancelled(unfinished(&offered.op))));
+        let posted = self.remove(context).ok_or(Errno::NOENT)?;
+        let Some(name) = posted.buffer else {
+            return Ok(Some(cancelled(unfinished(&posted.op))));
         };
-        let mut result = unfinished(&offered.op);
+        let mut result = unfinished(&posted.op);
         result.flags |= Flags::MULTI_RECV;
         match self.buffers.get_mut(&name) {
             Some(buffer) if buffer.in_flight > 0 => {
@@ -189,9 +189,9 @@ impl Shelf {
         }
     }
 
-    fn remove(&mut self, context: usize) -> Option<Offered> {
+    fn remove(&mut self, context: usize) -> Option<PostedReceive> {
         for list in [&mut self.untagged, &mut self.tagged] {
-            let is_meant = |offered: &Offered| offered.op.context == context;
+            let is_meant = |posted: &PostedReceive| posted.op.context == context;
             if let Some(at) = list.iter().position(is_meant) {
                 return list.remove(at);
             }
@@ -255,7 +255,7 @@ mod tests {
 
     use super::*;
 
-    /// The memory of all receives: the shelf only divides it.
+    /// The memory of all receives, which `SharedReceives` only divides.
     static PLACE: [AtomicU8; 64] = [const { AtomicU8::new(0) }; 64];
 
     fn receive(len: usize, flags: Flags, context: usize) -> RxOp {
@@ -271,73 +271,78 @@ mod tests {
         }
     }
 
-    fn take(shelf: &mut Shelf, len: usize) -> Found {
-        shelf.take(Flags::MSG, 0, len, |_| true)
+    fn take(receives: &mut SharedReceives, len: usize) -> Found {
+        receives.take(Flags::MSG, 0, len, |_| true)
     }
 
-    fn piece(shelf: &mut Shelf, len: usize) -> RxOp {
-        match take(shelf, len) {
+    fn piece(receives: &mut SharedReceives, len: usize) -> RxOp {
+        match take(receives, len) {
             Found::Receive(op) => op,
             Found::Released(_) | Found::Nothing => panic!("there is room"),
         }
     }
 
-    fn end(shelf: &mut Shelf, op: &RxOp) -> (Completion, Option<Failure>) {
+    fn end(receives: &mut SharedReceives, op: &RxOp) -> (Completion, Option<Failure>) {
         let mut result = unfinished(op);
         result.len = op.body.len() as u64;
         result.flags |= PIECE;
-        let failure = shelf.ended(&mut result);
+        let failure = receives.ended(&mut result);
         (result, failure)
     }
 
     #[test]
     fn the_last_report_says_that_a_buffer_is_released() {
-        let mut shelf = Shelf::default();
+        let mut receives = SharedReceives::default();
         let many = receive(10, Flags::MULTI_RECV, 7);
         let base = many.body.base() as usize;
-        assert_eq!(shelf.add(many, FI_ADDR_UNSPEC, 4), Ok(false));
-        let (first, second) = (piece(&mut shelf, 3), piece(&mut shelf, 4));
+        assert_eq!(receives.add(many, FI_ADDR_UNSPEC, 4), Ok(false));
+        let (first, second) = (piece(&mut receives, 3), piece(&mut receives, 4));
         assert_eq!(second.body.base() as usize, base + 3);
         assert!(
-            matches!(take(&mut shelf, 1), Found::Nothing),
+            matches!(take(&mut receives, 1), Found::Nothing),
             "less than 4 is left"
         );
-        let (late, failure) = end(&mut shelf, &second);
+        let (late, failure) = end(&mut receives, &second);
         assert_eq!((late.context, failure), (7, None));
         assert!(!late.flags.intersects(Flags::MULTI_RECV | PIECE));
-        let (last, failure) = end(&mut shelf, &first);
+        let (last, failure) = end(&mut receives, &first);
         assert_eq!((last.context, last.wanted, failure), (7, true, None));
         assert!(last.flags.contains(Flags::MULTI_RECV));
-        assert!(shelf.buffers.is_empty());
+        assert!(receives.buffers.is_empty());
     }
 
     #[test]
     fn what_does_not_fit_releases_a_buffer_and_takes_the_next_receive() {
-        let mut shelf = Shelf::default();
+        let mut receives = SharedReceives::default();
         for context in [1, 2] {
             let many = receive(10, Flags::MULTI_RECV, context);
-            assert!(shelf.add(many, FI_ADDR_UNSPEC, 1).is_ok());
+            assert!(receives.add(many, FI_ADDR_UNSPEC, 1).is_ok());
         }
-        let first = piece(&mut shelf, 8);
-        let second = piece(&mut shelf, 3);
-        assert_eq!(end(&mut shelf, &second).0.context, 2);
-        assert!(end(&mut shelf, &first).0.flags.contains(Flags::MULTI_RECV));
+        let first = piece(&mut receives, 8);
+        let second = piece(&mut receives, 3);
+        assert_eq!(end(&mut receives, &second).0.context, 2);
+        assert!(
+            end(&mut receives, &first)
+                .0
+                .flags
+                .contains(Flags::MULTI_RECV)
+        );
         // Nothing is under way in the second: its release is told at once, and then there is nothing.
-        match take(&mut shelf, 9) {
+        match take(&mut receives, 9) {
             Found::Released(buffer) => {
                 assert_eq!((buffer.context, buffer.flags), (2, Flags::MULTI_RECV));
             }
             Found::Receive(_) | Found::Nothing => panic!("it is too short now"),
         }
-        assert!(matches!(take(&mut shelf, 9), Found::Nothing));
+        assert!(matches!(take(&mut receives, 9), Found::Nothing));
         let long = receive(4, Flags::MULTI_RECV, 3);
         assert_eq!(
-            shelf.add(long, FI_ADDR_UNSPEC, 1),
+            receives.add(long, FI_ADDR_UNSPEC, 1),
             Ok(true),
             "a message waits"
         );
         assert_eq!(
-            piece(&mut shelf, 9).body.len(),
+            piece(&mut receives, 9).body.len(),
             4,
             "an untouched buffer cuts"
         );
@@ -345,20 +350,28 @@ mod tests {
 
     #[test]
     fn a_cancelled_buffer_fails_behind_its_last_message() {
-        let mut shelf = Shelf::default();
+        let mut receives = SharedReceives::default();
         let flags = Flags::MULTI_RECV | Flags::COMPLETION;
-        assert!(shelf.add(receive(10, flags, 5), FI_ADDR_UNSPEC, 1).is_ok());
-        let (first, second) = (piece(&mut shelf, 2), piece(&mut shelf, 0));
-        assert_eq!(shelf.cancel(5), Ok(None));
-        assert_eq!(shelf.cancel(5), Err(Errno::NOENT));
-        assert_eq!(end(&mut shelf, &first).1, None);
-        let (_, failure) = end(&mut shelf, &second);
+        assert!(
+            receives
+                .add(receive(10, flags, 5), FI_ADDR_UNSPEC, 1)
+                .is_ok()
+        );
+        let (first, second) = (piece(&mut receives, 2), piece(&mut receives, 0));
+        assert_eq!(receives.cancel(5), Ok(None));
+        assert_eq!(receives.cancel(5), Err(Errno::NOENT));
+        assert_eq!(end(&mut receives, &first).1, None);
+        let (_, failure) = end(&mut receives, &second);
         let failure = failure.expect("the buffer was cancelled");
         assert_eq!((failure.op.context, failure.errno), (5, Errno::CANCELED));
         assert!(failure.op.flags.contains(Flags::MULTI_RECV));
-        assert!(shelf.add(receive(10, flags, 6), FI_ADDR_UNSPEC, 1).is_ok());
-        let failure = shelf.cancel(6).expect("it is posted");
+        assert!(
+            receives
+                .add(receive(10, flags, 6), FI_ADDR_UNSPEC, 1)
+                .is_ok()
+        );
+        let failure = receives.cancel(6).expect("it is posted");
         assert_eq!(failure.map(|failure| failure.op.context), Some(6));
-        assert!(shelf.buffers.is_empty());
+        assert!(receives.buffers.is_empty());
     }
 }

@@ -1,5 +1,5 @@
 //! Where results of one kind go: into a queue, and where they are counted. That is on the counter that the application
-//! bound, and for `oxi top` if the endpoint is watched. An endpoint with neither has no tally.
+//! bound, and for `oxi top` if the endpoint is watched. An endpoint with neither has no `ResultCounter`.
 
 use std::cell::Cell;
 
@@ -15,16 +15,16 @@ use crate::handle::Ref;
 #[derive(Default)]
 pub(super) struct Side {
     pub(super) cq: Option<Ref<Cq>>,
-    pub(super) tally: Option<Tally>,
+    pub(super) counter: Option<ResultCounter>,
 }
 
 /// Counters of reads and writes, by what began them.
 #[derive(Default)]
 pub(super) struct AccessCounters {
-    pub(super) read: Option<Tally>,
-    pub(super) write: Option<Tally>,
-    pub(super) remote_read: Option<Tally>,
-    pub(super) remote_write: Option<Tally>,
+    pub(super) read: Option<ResultCounter>,
+    pub(super) write: Option<ResultCounter>,
+    pub(super) remote_read: Option<ResultCounter>,
+    pub(super) remote_write: Option<ResultCounter>,
     /// There is one of them.
     pub(super) any: bool,
 }
@@ -39,8 +39,8 @@ impl CompletionDispatch {
     ) {
         (self.tx.cq, self.rx.cq) = (tx, rx);
         let watched = self.watched;
-        for (tally, kind) in self.tallies_mut().into_iter().zip(KIND_FLAGS) {
-            *tally = Tally::rewired(tally.take(), bound(kind), watched);
+        for (counter, kind) in self.result_counters_mut().into_iter().zip(KIND_FLAGS) {
+            *counter = ResultCounter::rewired(counter.take(), bound(kind), watched);
         }
         self.see_accesses();
     }
@@ -48,28 +48,28 @@ impl CompletionDispatch {
     /// Begins to count everything for `oxi top`.
     pub(in crate::endpoint) fn watch(&mut self) {
         self.watched = true;
-        for tally in self.tallies_mut() {
-            tally.get_or_insert_with(|| Tally(Box::default()));
+        for counter in self.result_counters_mut() {
+            counter.get_or_insert_with(|| ResultCounter(Box::default()));
         }
         self.see_accesses();
     }
 
     /// Returns what was counted for `oxi top`.
     pub(in crate::endpoint) fn traffic(&self) -> [Traffic; KINDS.len()] {
-        self.tallies().map(|tally| {
-            tally
+        self.result_counters().map(|counter| {
+            counter
                 .as_ref()
-                .map(|tally| tally.0.traffic.get())
+                .map(|counter| counter.0.traffic.get())
                 .unwrap_or_default()
         })
     }
 
     /// Returns all places where something is counted, in the order of [`KINDS`].
-    pub(super) const fn tallies(&self) -> [&Option<Tally>; KINDS.len()] {
+    pub(super) const fn result_counters(&self) -> [&Option<ResultCounter>; KINDS.len()] {
         let accesses = &self.accesses;
         [
-            &self.tx.tally,
-            &self.rx.tally,
+            &self.tx.counter,
+            &self.rx.counter,
             &accesses.read,
             &accesses.write,
             &accesses.remote_read,
@@ -77,11 +77,11 @@ impl CompletionDispatch {
         ]
     }
 
-    const fn tallies_mut(&mut self) -> [&mut Option<Tally>; KINDS.len()] {
+    const fn result_counters_mut(&mut self) -> [&mut Option<ResultCounter>; KINDS.len()] {
         let accesses = &mut self.accesses;
         [
-            &mut self.tx.tally,
-            &mut self.rx.tally,
+            &mut self.tx.counter,
+            &mut self.rx.counter,
             &mut accesses.read,
             &mut accesses.write,
             &mut accesses.remote_read,
@@ -90,8 +90,8 @@ impl CompletionDispatch {
     }
 
     fn see_accesses(&mut self) {
-        let [_, _, accesses @ ..] = self.tallies();
-        let any = accesses.iter().any(|tally| tally.is_some());
+        let [_, _, accesses @ ..] = self.result_counters();
+        let any = accesses.iter().any(|counter| counter.is_some());
         self.accesses.any = any;
     }
 }
@@ -107,7 +107,7 @@ const KIND_FLAGS: [u64; KINDS.len()] = [
 ];
 
 /// Where operations are counted. One word, and one call, so that the paths of operations that are not counted stay as they are.
-pub(super) struct Tally(Box<Counts>);
+pub(super) struct ResultCounter(Box<Counts>);
 
 #[derive(Default)]
 struct Counts {
@@ -117,16 +117,16 @@ struct Counts {
     traffic: Cell<Traffic>,
 }
 
-impl Tally {
+impl ResultCounter {
     /// Lets operations be counted on another counter, or none. What was counted before stays; there is nothing to count if
     /// neither a counter nor `oxi top` wants it.
     fn rewired(old: Option<Self>, cntr: Option<Ref<Cntr>>, watched: bool) -> Option<Self> {
         if cntr.is_none() && !watched {
             return None;
         }
-        let mut tally = old.unwrap_or_else(|| Self(Box::default()));
-        tally.0.cntr = cntr;
-        Some(tally)
+        let mut counter = old.unwrap_or_else(|| Self(Box::default()));
+        counter.0.cntr = cntr;
+        Some(counter)
     }
 
     /// Returns the application's counter.
