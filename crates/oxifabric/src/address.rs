@@ -18,7 +18,7 @@ impl AddressFormat {
     pub const NAME: Self = Self(FI_ADDR_STR);
 }
 
-/// The address of an endpoint: what one process tells another so that it can be reached.
+/// The address of an endpoint: what one process sends another so that it can be reached.
 ///
 /// The bytes are those that the provider uses, so they may travel between processes as they are.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -28,23 +28,23 @@ pub struct Address {
 }
 
 impl Address {
-    /// Makes an address of bytes in the given format, as [`Address::bytes`] gave them.
+    /// Makes an address of bytes in the given format, as [`Address::bytes`] returned them.
     pub fn new(format: AddressFormat, bytes: &[u8]) -> Self {
         let bytes = bytes.into();
         Self { format, bytes }
     }
 
-    /// The format.
+    /// Returns its format.
     pub fn format(&self) -> AddressFormat {
         self.format
     }
 
-    /// The bytes, in the provider's layout.
+    /// Returns its bytes, in the provider's layout.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The internet address and port, if it is one.
+    /// Returns the internet address and port, if it has that format.
     pub fn socket(&self) -> Option<SocketAddr> {
         if !matches!(
             self.format.0,
@@ -55,7 +55,7 @@ impl Address {
         parse_socket(&self.bytes)
     }
 
-    /// The name, if it is one, without the zero byte at its end.
+    /// Returns the name, if it has that format, without the zero byte at its end.
     pub fn name(&self) -> Option<&str> {
         if self.format != AddressFormat::NAME {
             return None;
@@ -64,7 +64,7 @@ impl Address {
         core::str::from_utf8(&self.bytes[..end.unwrap_or(self.bytes.len())]).ok()
     }
 
-    /// Whether the bytes can be an address of the format: a provider may then look at them.
+    /// Returns whether the bytes are long enough for the format: only then may a provider read them.
     pub(crate) fn is_whole(&self) -> bool {
         match self.format.0 {
             FI_SOCKADDR | FI_SOCKADDR_IN | FI_SOCKADDR_IN6 => self.socket().is_some(),

@@ -1,4 +1,4 @@
-//! The peers of endpoints. Source: fi_av(3).
+//! Address vectors: the peers of endpoints. Source: fi_av(3).
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -12,10 +12,10 @@ use crate::raw::Peers;
 use crate::threading::Marker;
 use crate::{Address, AddressFormat, Domain, Error, Shared, Threading};
 
-/// The peers that endpoints can talk to.
+/// An address vector: the peers that endpoints can reach.
 ///
-/// A [`Peer`] is valid with the vector that gave it, as long as that is open; with endpoints of another vector it is an error.
-/// Clones are the same vector; it is closed when the last one and all endpoints that use it are dropped.
+/// A [`Peer`] is valid with the vector that returned it, while that is open; with endpoints of another vector it is an error.
+/// Clones are the same vector; it is closed when the last clone and all endpoints that use it are dropped.
 pub struct AddressVector<T: Threading = Shared> {
     peers: Arc<Peers>,
     format: AddressFormat,
@@ -37,7 +37,7 @@ impl<T: Threading> AddressVector<T> {
         })
     }
 
-    /// Adds a peer by its address. Nothing is sent: whether it can be reached shows with the first operation.
+    /// Adds a peer by its address. Nothing is sent: an unreachable peer shows with the first operation.
     ///
     /// # Errors
     ///

@@ -1,8 +1,8 @@
 //! Futures of operations, for any executor.
 //!
-//! A future looks at the completion queue when it is polled. When there is nothing, it has the queue's descriptor watched, and is
-//! woken when that becomes readable. Who watches is a [`Readiness`]: a thread of this crate ([`AsyncQueue::new`]), tokio
-//! (`AsyncQueue::tokio`, with the feature `tokio`), or whatever else an executor has ([`AsyncQueue::with`]).
+//! A future reads the completion queue when it is polled. When the queue is empty, the future registers its waker with a
+//! [`Readiness`], which polls the queue's descriptor and wakes the future when that becomes readable: a thread of this crate
+//! ([`AsyncQueue::new`]), tokio (`AsyncQueue::tokio`, with the feature `tokio`), or what an executor has ([`AsyncQueue::with`]).
 
 mod endpoint;
 #[cfg(feature = "tokio")]
@@ -28,9 +28,9 @@ use crate::lock::lock;
 use crate::raw::Queue;
 use crate::{Buffer, Completion, CompletionQueue, Error, Op};
 
-/// Who tells futures that a queue has something.
+/// A source of readiness, which wakes futures when a queue has something.
 pub trait Readiness: Send + Sync {
-    /// Whether the descriptor has become readable since this was last asked; if not, the waker is woken when it does.
+    /// Returns ready if the descriptor has become readable since the last call; if not, the waker is woken when it does.
     ///
     /// Only the waker of the last call counts. It must not be woken inside the call.
     ///
@@ -49,7 +49,7 @@ pub struct QueueDescriptor {
 
 /// A completion queue whose completions wake the futures that wait for them.
 ///
-/// Clones are the same queue. Nobody else should read the completion queue: what is read elsewhere never reaches its future.
+/// Clones are the same queue. No other code should read the completion queue: what it reads never reaches its future.
 #[derive(Clone)]
 pub struct AsyncQueue(Arc<Shared>);
 
@@ -57,37 +57,37 @@ struct Shared {
     queue: CompletionQueue,
     readiness: Box<dyn Readiness>,
     state: Mutex<State>,
-    /// Wakes one future, which then drives the queue for all.
+    /// The waker of one future, which then drives the queue for all.
     waker: Waker,
 }
 
 #[derive(Default)]
 struct State {
-    /// Posts that found no room; each completion may make some.
+    /// Tasks whose posts found no room; each completion may make some.
     crowded: Vec<Waker>,
     operations: HashMap<Op, Entry>,
     /// Completions that no future waits for.
     others: VecDeque<Completion>,
-    /// Futures that wait for those.
+    /// Futures that wait for such completions.
     listeners: Vec<Waker>,
     /// The future that was woken to drive the queue.
     driver: Option<Op>,
 }
 
 enum Entry {
-    /// A future will ask, or has asked with this waker.
+    /// A future waits for the completion; with its waker, once it was polled.
     Waiting(Option<Waker>),
     Done(Completion),
-    /// The future was dropped; the completion goes after it.
+    /// The future was dropped; its completion will be, too.
     Abandoned,
 }
 
-/// What becomes of one look at the queue, once the lock is free.
+/// The effects of reading the queue, to be carried out once the lock is free.
 #[derive(Default)]
 struct Outcome {
     /// Futures to wake.
     woken: Vec<Waker>,
-    /// Completions that no future wants. Their memory may have a release of the application, which may use the queue.
+    /// Completions that no future wants. Their memory may have a release callback of the application, which may use the queue.
     unwanted: Vec<Completion>,
 }
 
@@ -98,7 +98,7 @@ impl Outcome {
 }
 
 impl AsyncQueue {
-    /// Has a thread of this crate watch the queue; one thread serves all queues of the process.
+    /// Has a thread of this crate poll the queue's descriptor; one thread serves all queues of the process.
     ///
     /// # Errors
     ///
@@ -107,7 +107,7 @@ impl AsyncQueue {
         Self::with(queue, |descriptor| Ok(Watched::new(descriptor)))
     }
 
-    /// Has somebody else watch the queue, who is made of its descriptor.
+    /// Has another source of readiness poll the queue; `watch` makes it from the queue's descriptor.
     ///
     /// # Errors
     ///
@@ -140,7 +140,7 @@ impl AsyncQueue {
     ///
     /// Those of the post.
     pub fn post<E>(&self, post: impl FnOnce() -> Result<Op, E>) -> Result<InFlight, E> {
-        // The lock is held, so that nobody reads the completion before the operation is known.
+        // The lock is held, so that no other thread reads the completion before the operation is registered.
         let mut state = self.0.state();
         let op = post()?;
         state.operations.insert(op, Entry::Waiting(None));
@@ -152,8 +152,8 @@ impl AsyncQueue {
         })
     }
 
-    /// The next completion of an operation that no future waits for: what a peer did, and what was posted without
-    /// [`AsyncQueue::post`].
+    /// Returns the next completion of an operation that no future waits for: an access by a peer, or an operation that was posted
+    /// without [`AsyncQueue::post`].
     pub fn next(&self) -> Next<'_> {
         Next(self)
     }
@@ -162,7 +162,7 @@ impl AsyncQueue {
         &self.0.queue
     }
 
-    /// Has somebody woken whose post found no room: by a completion, or when the queue has something to do.
+    /// Has the task woken whose post found no room: by a completion, or when the queue has something to do.
     pub(crate) fn wait_for_room(&self, waker: &Waker) -> Result<(), Error> {
         let mut outcome = Outcome::default();
         let result = {
@@ -177,7 +177,7 @@ impl AsyncQueue {
     }
 }
 
-/// The error of somebody who cannot watch a descriptor.
+/// Makes the error of a descriptor that cannot be polled.
 fn watching(error: io::Error) -> Error {
     Error::call("fi_trywait")(Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO)))
 }
@@ -187,7 +187,7 @@ impl Shared {
         lock(&self.state)
     }
 
-    /// Reads all that is in the queue; says how much that was.
+    /// Reads all completions; returns how many there were.
     fn drain(&self, state: &mut State, outcome: &mut Outcome) -> Result<usize, Error> {
         let mut count = 0;
         while let Some(completion) = self.queue.poll()? {
@@ -197,7 +197,7 @@ impl Shared {
         Ok(count)
     }
 
-    /// Reads the queue until it is empty and watched, or nobody waits any more.
+    /// Reads the queue until it is empty and its descriptor is polled, or no future waits any more.
     fn drive(&self, state: &mut State, outcome: &mut Outcome) -> Result<(), Error> {
         loop {
             self.drain(state, outcome)?;
@@ -291,7 +291,7 @@ impl State {
         others.iter().any(|wakers| !wakers.is_empty()) || self.operations.values().any(waits)
     }
 
-    /// Somebody who can drive the queue.
+    /// Takes the waker of a future that can drive the queue.
     fn next_driver(&mut self) -> Option<Waker> {
         let waiting = self.operations.iter().find_map(|(op, entry)| match entry {
             Entry::Waiting(Some(waker)) => Some((*op, waker.clone())),
@@ -307,7 +307,7 @@ impl State {
     }
 }
 
-/// All futures of a queue; one of them is woken to drive it.
+/// The waker of all futures of a queue; it wakes one of them to drive the queue.
 struct Herd(Weak<Shared>);
 
 impl Wake for Herd {
@@ -335,7 +335,7 @@ pub struct InFlight {
 }
 
 impl InFlight {
-    /// The operation, with which an endpoint can cancel it.
+    /// Returns the operation, with which an endpoint can cancel it.
     pub fn op(&self) -> Op {
         self.op
     }
@@ -374,7 +374,7 @@ impl Drop for InFlight {
             let drove = state.driver == Some(self.op);
             (drove.then(|| state.next_driver()).flatten(), unwanted)
         };
-        // Without the lock, as all that may run code of the application.
+        // Without the lock, because all that may run code of the application.
         drop(unwanted);
         if let Some(next) = next {
             next.wake();

@@ -10,13 +10,13 @@ use oxifabric_abi::{
 use crate::raw::{Plain, Scalars, from_word, to_word};
 use crate::{Completion, Operation, Transfer};
 
-/// A number on which peers can operate atomically.
+/// A number type on which peers can operate atomically.
 pub trait Atomic: Plain + PartialEq + sealed::Sealed {
     #[doc(hidden)]
     const DATATYPE: fi_datatype;
 }
 
-/// A number whose bits have a meaning of their own.
+/// An integer type, on whose bits peers can operate atomically.
 pub trait AtomicInteger: Atomic {}
 
 mod sealed {
@@ -45,11 +45,11 @@ macro_rules! integers {
 
 integers!(i8 u8 i16 u16 i32 u32 i64 u64 i128 u128);
 
-/// What an atomic operation does with an element of a peer's memory.
+/// The update of an element of a peer's memory by an atomic operation.
 ///
-/// The operand has the type of the element, and bits are for integers only.
+/// The operand has the type of the element; bitwise updates are for integers only.
 ///
-/// The operation is carried out by the provider: no other atomic operation of the same domain comes between.
+/// The provider carries it out: no other atomic operation of the same domain comes between its read and its write.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Update<T: Atomic> {
     pub(crate) op: fi_op,
@@ -57,42 +57,42 @@ pub struct Update<T: Atomic> {
 }
 
 impl<T: Atomic> Update<T> {
-    /// Adds.
+    /// Adds the operand.
     pub const fn sum(operand: T) -> Self {
         Self::new(FI_SUM, operand)
     }
 
-    /// Multiplies.
+    /// Multiplies by the operand.
     pub const fn product(operand: T) -> Self {
         Self::new(FI_PROD, operand)
     }
 
-    /// Keeps the lesser.
+    /// Keeps the lesser of element and operand.
     pub const fn min(operand: T) -> Self {
         Self::new(FI_MIN, operand)
     }
 
-    /// Keeps the greater.
+    /// Keeps the greater of element and operand.
     pub const fn max(operand: T) -> Self {
         Self::new(FI_MAX, operand)
     }
 
-    /// Puts the operand in place of the element.
+    /// Replaces the element by the operand.
     pub const fn write(operand: T) -> Self {
         Self::new(FI_ATOMIC_WRITE, operand)
     }
 
-    /// One if both are other than zero, else zero.
+    /// Writes one if element and operand are both other than zero, else zero.
     pub const fn logical_and(operand: T) -> Self {
         Self::new(FI_LAND, operand)
     }
 
-    /// One if either is other than zero, else zero.
+    /// Writes one if element or operand is other than zero, else zero.
     pub const fn logical_or(operand: T) -> Self {
         Self::new(FI_LOR, operand)
     }
 
-    /// One if just one of them is other than zero, else zero.
+    /// Writes one if exactly one of element and operand is other than zero, else zero.
     pub const fn logical_xor(operand: T) -> Self {
         Self::new(FI_LXOR, operand)
     }
@@ -103,12 +103,12 @@ impl<T: Atomic> Update<T> {
 }
 
 impl<T: AtomicInteger> Update<T> {
-    /// Keeps the bits that both have.
+    /// Keeps the bits that are set in both element and operand.
     pub const fn and(operand: T) -> Self {
         Self::new(FI_BAND, operand)
     }
 
-    /// Adds the bits of the operand.
+    /// Sets the bits of the operand.
     pub const fn or(operand: T) -> Self {
         Self::new(FI_BOR, operand)
     }
@@ -119,7 +119,7 @@ impl<T: AtomicInteger> Update<T> {
     }
 }
 
-/// A comparison with an element of a peer's memory, and what is put in its place if that holds.
+/// A comparison with an element of a peer's memory, and the value that replaces the element if it holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Exchange<T: Atomic> {
     pub(crate) op: fi_op,
@@ -128,12 +128,12 @@ pub struct Exchange<T: Atomic> {
 }
 
 impl<T: Atomic> Exchange<T> {
-    /// Writes `new` if the element is `compare`.
+    /// Writes `new` if the element equals `compare`.
     pub const fn if_equal(compare: T, new: T) -> Self {
         Self::new(FI_CSWAP, compare, new)
     }
 
-    /// Writes `new` if the element is not `compare`.
+    /// Writes `new` if the element does not equal `compare`.
     pub const fn if_unequal(compare: T, new: T) -> Self {
         Self::new(FI_CSWAP_NE, compare, new)
     }
@@ -170,10 +170,10 @@ impl<T: AtomicInteger> Exchange<T> {
     }
 }
 
-/// The read of an element, as an operation of the C interface.
+/// The C operation that reads an element.
 pub(crate) const READ: fi_op = FI_ATOMIC_READ;
 
-/// The operands as the slot of the operation keeps them.
+/// Returns the operands as the slot of the operation stores them.
 pub(crate) fn scalars<T: Atomic>(operand: Option<T>, compare: Option<T>) -> Scalars {
     Scalars {
         operand: operand.map_or(0, to_word),
@@ -183,7 +183,7 @@ pub(crate) fn scalars<T: Atomic>(operand: Option<T>, compare: Option<T>) -> Scal
     }
 }
 
-/// What an element was, and of which type it is.
+/// The value of an element before the operation, and its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fetched {
     pub(crate) datatype: fi_datatype,
@@ -198,7 +198,7 @@ impl Fetched {
 }
 
 impl Transfer {
-    /// What the element was before a fetch or a compare; `None` for other operations and other types.
+    /// Returns the element's value before a fetch or a compare; `None` for other operations and other types.
     pub fn fetched<T: Atomic>(&self) -> Option<T> {
         let fits = matches!(self.operation, Operation::Fetch | Operation::Compare)
             && self.fetched.datatype == T::DATATYPE;
@@ -207,7 +207,7 @@ impl Transfer {
 }
 
 impl Completion {
-    /// What the element was before a fetch or a compare; `None` for other operations, other types, and after an error.
+    /// Returns the element's value before a fetch or a compare; `None` for other operations, other types, and after an error.
     pub fn fetched<T: Atomic>(&self) -> Option<T> {
         self.outcome.as_ref().ok()?.fetched()
     }

@@ -1,4 +1,4 @@
-//! The library behind the objects.
+//! The library that implements the objects.
 
 use core::fmt;
 use std::path::{Path, PathBuf};
@@ -10,9 +10,9 @@ use oxifabric_types::{Errno, Reason};
 use crate::raw::{HintsImage, Library, RawParameter};
 use crate::{Error, Info, LibraryError, Rejection, WhyNot};
 
-/// A libfabric: the one built in, or another libfabric.so.1.
+/// A libfabric: the built-in one, or another libfabric.so.1.
 ///
-/// Offers remember their library, and objects are opened from offers, so two libraries can be used in one process. A library
+/// Offers refer to their library, and objects are opened from offers, so two libraries can be used in one process. A library
 /// stays loaded for the rest of the process.
 #[derive(Clone, Copy)]
 pub struct Backend(&'static Library);
@@ -21,8 +21,8 @@ pub struct Backend(&'static Library);
 const VARIABLE: &str = "OXIFABRIC_LIBRARY";
 
 impl Backend {
-    /// Returns the library that the variable `OXIFABRIC_LIBRARY` names by its path, or else the one built in. Programs that run with
-    /// another user's rights (secure_getenv(3)) get the one built in.
+    /// Returns the library that the variable `OXIFABRIC_LIBRARY` names by its path, or else the built-in one. Programs that run with
+    /// another user's rights (secure_getenv(3)) get the built-in one.
     ///
     /// # Errors
     ///
@@ -34,7 +34,7 @@ impl Backend {
         }
     }
 
-    /// Returns the library that is built in: that of this project.
+    /// Returns the built-in library: that of this project.
     pub fn builtin() -> Self {
         Self(Library::builtin())
     }
@@ -43,7 +43,7 @@ impl Backend {
         Self(library)
     }
 
-    /// Loads a libfabric.so.1. A path without a slash is looked for where the dynamic loader looks.
+    /// Loads a libfabric.so.1. A path without a slash is looked up as the dynamic loader does.
     ///
     /// # Errors
     ///
@@ -57,18 +57,18 @@ impl Backend {
         Ok(Self(Box::leak(Box::new(library))))
     }
 
-    /// The API version in force, major and minor: that of this crate, or of an older library.
+    /// Returns the API version in force, major and minor: that of this crate, or of an older library.
     pub fn api_version(self) -> (u16, u16) {
         let version = self.0.api_version();
         ((version >> 16) as u16, version as u16)
     }
 
-    /// The version of the library itself.
+    /// Returns the version of the library itself.
     pub fn version(self) -> String {
         self.0.package_version()
     }
 
-    /// The text that the library has for an error number of either sign.
+    /// Returns the library's text for an error number of either sign.
     pub fn strerror(self, errnum: i32) -> String {
         self.0.strerror(errnum)
     }
@@ -111,7 +111,7 @@ impl Backend {
 }
 
 impl PartialEq for Backend {
-    /// Whether both are the same library, loaded once.
+    /// Returns whether both are the same library, loaded once.
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self.0, other.0)
     }
@@ -136,15 +136,15 @@ impl fmt::Debug for Backend {
 pub struct Parameter {
     /// The name of the variable.
     pub name: String,
-    /// What it holds.
+    /// The type of its value.
     pub kind: ParameterKind,
-    /// What it does.
+    /// The help text.
     pub help: String,
     /// Its value, if it is set.
     pub value: Option<String>,
 }
 
-/// What a configuration variable holds.
+/// The type of a configuration variable's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ParameterKind {
@@ -156,12 +156,12 @@ pub enum ParameterKind {
     Bool,
     /// A size in bytes, or a count.
     Size,
-    /// Something else.
+    /// Any other type.
     Unknown,
 }
 
 impl Parameter {
-    /// Returns the value that is used where none is set, if its help says so: C has no other place for it.
+    /// Returns the value that is used where none is set, if the help text has it: C has no other place for it.
     #[must_use]
     pub fn default(&self) -> Option<&str> {
         let (_, default) = self.help.rsplit_once("(default: ")?;

@@ -16,33 +16,33 @@ use crate::{
     Address, Buffer, Domain, Error, Op, Operation, OperationError, Peer, Shared, Threading,
 };
 
-/// Where the completions of endpoints appear.
+/// A queue of the completions of endpoints' operations.
 ///
-/// Reading it is also what moves operations forward, with providers of manual progress. Clones are the same queue; it is
-/// closed when the last one and all endpoints that use it are dropped.
+/// With providers of manual progress, reading it also drives the operations. Clones are the same queue; it is closed when the
+/// last clone and all endpoints that use it are dropped.
 pub struct CompletionQueue<T: Threading = Shared> {
     queue: Arc<Queue>,
     waits: Waits,
     threading: Marker<T>,
 }
 
-/// A completed operation, which gives its buffer back.
+/// A completed operation, which returns its buffer.
 #[derive(Debug)]
 pub struct Completion {
     /// The operation; [`Op::PEER`] for something that a peer did.
     pub op: Op,
-    /// Its buffer. After a receive it is as long as the message. It is empty if the operation had none of its own.
+    /// Its buffer. After a receive it is as long as the message. It is empty if the operation had no buffer of its own.
     pub buffer: Buffer,
-    /// What happened.
+    /// The result of the operation.
     pub outcome: Result<Transfer, Error>,
 }
 
 impl Completion {
-    /// The buffer and what happened to it, if all went well.
+    /// Returns the buffer and the transfer of an operation that succeeded.
     ///
     /// # Errors
     ///
-    /// That of the operation; the buffer is dropped then.
+    /// The operation's error; the buffer is dropped then.
     #[inline(always)]
     pub fn ok(self) -> Result<(Buffer, Transfer), Error> {
         match self.outcome {
@@ -56,21 +56,21 @@ impl Completion {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Transfer {
-    /// What was done.
+    /// The kind of operation.
     pub operation: Operation,
-    /// The length of what was moved, in bytes.
+    /// The length of the transfer, in bytes.
     pub len: usize,
     /// The tag of a message that was received.
     pub tag: u64,
-    /// The data that came beside the message, if any.
+    /// The remote completion data that came with the message, if any.
     pub data: Option<u64>,
-    /// Who sent it, if the offer has [`Caps::SOURCE`](crate::Caps::SOURCE) and the sender is in the endpoint's address vector.
+    /// The sender, if the offer has [`Caps::SOURCE`](crate::Caps::SOURCE) and the sender is in the endpoint's address vector.
     pub source: Option<Peer>,
     pub(crate) fetched: Fetched,
 }
 
 impl<T: Threading> CompletionQueue<T> {
-    /// Opens a queue for `size` completions, on which threads can sleep if the provider is able to.
+    /// Opens a queue for `size` completions, on which threads can sleep if the provider supports that.
     ///
     /// # Errors
     ///
@@ -87,7 +87,7 @@ impl<T: Threading> CompletionQueue<T> {
         Err(Error::call("fi_cq_open")(last))
     }
 
-    /// Opens a queue that is only polled, which spares some providers the cost of waking anybody.
+    /// Opens a queue that is only polled, which saves some providers the cost of waking threads.
     ///
     /// [`CompletionQueue::wait`] works too, by polling.
     ///
@@ -111,7 +111,7 @@ impl<T: Threading> CompletionQueue<T> {
     ///
     /// # Errors
     ///
-    /// An error of the queue itself, such as an overrun. That an operation failed is in [`Completion::outcome`].
+    /// An error of the queue itself, such as an overrun. The failure of an operation is in [`Completion::outcome`].
     #[inline(always)]
     pub fn poll(&self) -> Result<Option<Completion>, Error> {
         read(&self.queue, None).map_err(Error::call("fi_cq_read"))
@@ -130,8 +130,8 @@ impl<T: Threading> CompletionQueue<T> {
         }
     }
 
-    /// Takes one completion, waiting for it at most as long as `timeout`; without one, until there is a completion or
-    /// somebody calls [`CompletionQueue::wake`].
+    /// Takes one completion, waiting for it at most as long as `timeout`; without a timeout, until there is a completion or a thread
+    /// calls [`CompletionQueue::wake`].
     ///
     /// # Errors
     ///
@@ -152,13 +152,13 @@ impl<T: Threading> CompletionQueue<T> {
             if !waits {
                 std::thread::yield_now();
             } else if left.is_none() {
-                // Woken, or a very long time has passed; both are for the caller to judge.
+                // Woken, or a very long time has passed; the caller decides about both.
                 return Ok(None);
             }
         }
     }
 
-    /// Makes one thread that waits return without a completion.
+    /// Makes one waiting thread return without a completion.
     ///
     /// # Errors
     ///
@@ -188,7 +188,7 @@ impl<T: Threading> fmt::Debug for CompletionQueue<T> {
     }
 }
 
-/// Moves operations forward, and hands completions of scopes to them. Others are kept for those who read the queue.
+/// Drives progress and hands completions of scopes to them. Other completions are kept for the threads that read the queue.
 pub(crate) fn look(queue: &Queue) -> Result<(), Error> {
     let read = read_now(queue, None);
     if let Some(completion) = read.map_err(Error::call("fi_cq_read"))? {
@@ -197,10 +197,10 @@ pub(crate) fn look(queue: &Queue) -> Result<(), Error> {
     Ok(())
 }
 
-/// Takes one completion that is for the reader: one that was kept, or the next.
+/// Takes one completion for the reader: one that was kept, or the next.
 ///
-/// It is compiled into the caller, who then keeps of the completion what he looks at, and in registers. For that no other function
-/// may write where the completion is put together; so what is rare comes in a box.
+/// It is inlined into the caller, so that only the fields that the caller uses are kept, in registers. For that no other function
+/// may write to where the completion is put together; so rare results are boxed.
 #[inline(always)]
 pub(crate) fn read(queue: &Queue, timeout_ms: Option<i32>) -> Result<Option<Completion>, Errno> {
     if queue.has_chores() {
@@ -209,7 +209,7 @@ pub(crate) fn read(queue: &Queue, timeout_ms: Option<i32>) -> Result<Option<Comp
     read_now(queue, timeout_ms)
 }
 
-/// What is rare: a completion that was kept or that failed, or an error of the queue; `None` for nothing.
+/// A rare result: a completion that was kept or that failed, or an error of the queue; `None` if there is no completion.
 type Rare = Option<Box<Result<Completion, Errno>>>;
 
 #[inline(always)]
@@ -231,7 +231,7 @@ fn read_after_chores(queue: &Queue, timeout_ms: Option<i32>) -> Rare {
     })
 }
 
-/// Takes one completion that is for the reader, and hands those of scopes to them.
+/// Takes one completion for the reader, and hands those of scopes to them.
 #[inline(always)]
 fn read_now(queue: &Queue, timeout_ms: Option<i32>) -> Result<Option<Completion>, Errno> {
     let mut room = Room::new();
@@ -260,10 +260,10 @@ fn read_other(queue: &Queue, look: &Look<'_>, timeout_ms: Option<i32>, ret: isiz
     })
 }
 
-/// Goes on after a completion of an endpoint that is closed. There may be as many of them as the queue has room for.
+/// Reads on after a completion of a closed endpoint. There may be as many of them as the queue has room for.
 #[cold]
 fn read_next(queue: &Queue, timeout_ms: Option<i32>) -> Rare {
-    // A wait with an end has had its completion; the caller sees to the time that is left.
+    // A wait with a timeout has had its completion; the caller handles the time that is left.
     let timeout_ms = timeout_ms.map(|timeout| timeout.min(0));
     loop {
         match step(queue, timeout_ms) {
@@ -275,17 +275,17 @@ fn read_next(queue: &Queue, timeout_ms: Option<i32>) -> Rare {
     }
 }
 
-/// What one read found.
+/// The result of one read.
 enum Step {
     /// The queue is empty.
     Empty,
     /// A completion for the reader.
     Found(Box<Completion>),
-    /// The completion of an endpoint that is closed, or one that a scope has now.
+    /// A completion of a closed endpoint, or one that was handed to its scope.
     Gone,
 }
 
-/// Reads once, as [`read_now`] does.
+/// Reads once; the slow path of [`read_now`].
 #[cold]
 fn step(queue: &Queue, timeout_ms: Option<i32>) -> Result<Step, Errno> {
     let mut room = Room::new();
@@ -309,10 +309,10 @@ fn step(queue: &Queue, timeout_ms: Option<i32>) -> Result<Step, Errno> {
     Ok(found.map_or(Step::Gone, |completion| Step::Found(Box::new(completion))))
 }
 
-/// Empties the queue if slots of closed endpoints wait for that, so that they are used again; keeps what was read for those that
-/// read the queue.
+/// Empties the queue if slots of closed endpoints wait for that before they are used again; keeps what it reads for the threads
+/// that read the queue.
 pub(crate) fn sweep(queue: &Queue) {
-    /// Reads at most, where completions come as fast as they are read. The next reader goes on.
+    /// Most reads of one sweep, for queues where completions come as fast as they are read. The next reader continues.
     const READS: usize = 1 << 12;
     if !queue.has_orphans() {
         return;
@@ -326,7 +326,7 @@ pub(crate) fn sweep(queue: &Queue) {
     }
 }
 
-/// An operation that is done, the buffer that was its alone, and what it did.
+/// A completed operation, the buffer that it owned alone, and its transfer.
 type Parts = (Op, Buffer, Transfer);
 
 #[inline(always)]
@@ -344,7 +344,7 @@ fn parts(mut entry: Entry) -> Parts {
     (op, entry.load.memory.into_buffer(), transfer)
 }
 
-/// The parts of an operation on memory that others have too, unless it is for a scope; or of one that fetched something.
+/// Finishes an operation on shared memory, unless it is for a scope, or one that fetched something.
 #[inline(never)]
 fn shared(done: Done<'_>) -> Option<Parts> {
     let mut entry = done.finish();
@@ -352,12 +352,12 @@ fn shared(done: Done<'_>) -> Option<Parts> {
         return Some(parts(entry));
     };
     let (op, transfer) = (entry.op, transfer(&mut entry));
-    // The tally is told before the scope is, which may end when the memory is gone.
+    // The outcome is recorded before the memory is released: the scope may end as soon as that is gone.
     tally.ended(op, Ok(transfer));
     None
 }
 
-/// What was done; shortens the buffer of a receive to the message.
+/// Returns the transfer; shortens the buffer of a receive to the message.
 #[inline(always)]
 fn transfer(entry: &mut Entry) -> Transfer {
     let operation = entry.load.operation;
@@ -375,7 +375,7 @@ fn transfer(entry: &mut Entry) -> Transfer {
     }
 }
 
-/// The completion of an operation that failed, unless it is for a scope.
+/// Returns the completion of a failed operation, unless it is for a scope.
 #[cold]
 fn failed_for_reader(queue: &Queue, entry: ErrorEntry) -> Option<Completion> {
     let Some(tally) = entry.load.memory.tally().cloned() else {

@@ -14,9 +14,9 @@ use crate::raw::CounterObject;
 use crate::threading::Marker;
 use crate::{Domain, Error, Shared, Threading};
 
-/// A number of operations that have completed, and of those that have failed.
+/// A counter of completed operations, and of failed ones.
 ///
-/// An endpoint's builder says what it counts. Clones are the same counter; it is closed when the last one and all endpoints that
+/// An endpoint's builder sets what it counts. Clones are the same counter; it is closed when the last clone and all endpoints that
 /// use it are dropped.
 pub struct Counter<T: Threading = Shared> {
     object: Arc<CounterObject>,
@@ -24,7 +24,7 @@ pub struct Counter<T: Threading = Shared> {
     threading: Marker<T>,
 }
 
-/// Which operations of an endpoint a counter counts.
+/// The operations of an endpoint that a counter counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Counted(pub(crate) u64);
 
@@ -74,12 +74,12 @@ impl<T: Threading> Counter<T> {
         Err(Error::call("fi_cntr_open")(last))
     }
 
-    /// How many operations have completed. Asking moves operations forward, with providers of manual progress.
+    /// Returns how many operations have completed. The call drives progress, with providers of manual progress.
     pub fn read(&self) -> u64 {
         self.object.read()
     }
 
-    /// How many operations have failed.
+    /// Returns how many operations have failed.
     pub fn errors(&self) -> u64 {
         self.object.errors()
     }
@@ -102,7 +102,7 @@ impl<T: Threading> Counter<T> {
         self.object.set(value).map_err(Error::call("fi_cntr_set"))
     }
 
-    /// Waits until the value is at least `threshold`, at most as long as `timeout`; says whether it is.
+    /// Waits until the value is at least `threshold`, at most as long as `timeout`; returns whether it is.
     ///
     /// # Errors
     ///

@@ -10,9 +10,9 @@ use crate::raw::{DomainObject, FabricObject};
 use crate::threading::Marker;
 use crate::{Error, Info, Local, Shared, Threading};
 
-/// A fabric: the network that endpoints of the same name are on.
+/// A fabric: the network that connects endpoints.
 ///
-/// Clones are the same fabric; it is closed when the last one and all that was opened from it are dropped.
+/// Clones are the same fabric; it is closed when the last clone and all objects opened from it are dropped.
 #[derive(Clone)]
 pub struct Fabric(Arc<FabricObject>);
 
@@ -38,10 +38,10 @@ impl fmt::Debug for Fabric {
     }
 }
 
-/// A domain: a device, or what stands for one, and the objects that are opened on it.
+/// A domain: a device, or what stands for one, and the parent of the objects that are opened on it.
 ///
-/// Its threading level, [`Shared`] unless something else is said, is that of all objects that are opened on it. Clones are the
-/// same domain; it is closed when the last one and all that was opened from it are dropped.
+/// Its threading level, [`Shared`] by default, is that of all objects that are opened on it. Clones are the same domain; it is
+/// closed when the last clone and all objects opened from it are dropped.
 pub struct Domain<T: Threading = Shared> {
     object: Arc<DomainObject>,
     info: Info,
@@ -53,7 +53,7 @@ impl Domain<Shared> {
     ///
     /// # Errors
     ///
-    /// [`Error::Unsuitable`] for an offer that asks for what this crate cannot promise, or that is not for all threads; or what
+    /// [`Error::Unsuitable`] for an offer with requirements that this crate cannot meet, or one that is not for all threads; or what
     /// `fi_domain` returned.
     pub fn open(fabric: &Fabric, info: &Info) -> Result<Self, Error> {
         if info.handle().threading() != FI_THREAD_SAFE {
@@ -69,11 +69,11 @@ impl Domain<Shared> {
 impl Domain<Local> {
     /// Opens the domain of an offer, which must be one of the fabric's, for this thread alone.
     ///
-    /// To spare the provider's locks, ask for the offer with [`Hints::one_thread`](crate::Hints::one_thread).
+    /// To avoid the provider's locks, ask for the offer with [`Hints::one_thread`](crate::Hints::one_thread).
     ///
     /// # Errors
     ///
-    /// [`Error::Unsuitable`] for an offer that asks for what this crate cannot promise; or what `fi_domain` returned.
+    /// [`Error::Unsuitable`] for an offer with requirements that this crate cannot meet; or what `fi_domain` returned.
     pub fn open_local(fabric: &Fabric, info: &Info) -> Result<Self, Error> {
         Self::of_offer(fabric, info)
     }
@@ -93,7 +93,7 @@ impl<T: Threading> Domain<T> {
         })
     }
 
-    /// The offer that it was opened with.
+    /// Returns the offer that the domain was opened with.
     pub fn info(&self) -> &Info {
         &self.info
     }

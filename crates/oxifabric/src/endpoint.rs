@@ -23,14 +23,14 @@ use crate::{
     Remote, Shared, Threading,
 };
 
-/// An enabled endpoint of a kind: [`Rdm`], [`Msg`](crate::Msg) or [`Dgram`](crate::Dgram).
+/// An enabled endpoint: [`Rdm`], [`Msg`](crate::Msg) or [`Dgram`](crate::Dgram).
 ///
 /// Every operation owns its memory from the post until its completion, which appears in the queue of its direction. A post that
-/// is refused gives its buffer back at once. Messages to one peer arrive in the order of their sends (but for [`Dgram`](crate::Dgram));
+/// is refused returns its buffer at once. Messages to one peer arrive in the order of their sends (but for [`Dgram`](crate::Dgram));
 /// a receive takes the earliest message that matches it, and the earliest receive that matches takes a message.
 ///
-/// Dropping it closes it and frees the buffers of operations that have not completed; completions of them that nobody has read
-/// do not appear.
+/// Dropping it closes it and frees the buffers of operations that have not completed; unread completions of the endpoint do not
+/// appear.
 pub struct Endpoint<K: Kind = Rdm, T: Threading = Shared> {
     port: Port,
     info: Info,
@@ -39,7 +39,7 @@ pub struct Endpoint<K: Kind = Rdm, T: Threading = Shared> {
 }
 
 impl<K: Kind, T: Threading> Endpoint<K, T> {
-    /// Begins to put an endpoint together: `Endpoint::<Rdm>::builder(&domain)`.
+    /// Starts to build an endpoint: `Endpoint::<Rdm>::builder(&domain)`.
     pub fn builder(domain: &Domain<T>) -> EndpointBuilder<K, T> {
         EndpointBuilder::new(domain)
     }
@@ -53,12 +53,12 @@ impl<K: Kind, T: Threading> Endpoint<K, T> {
         }
     }
 
-    /// The offer that it was opened with.
+    /// Returns the offer that it was opened with.
     pub fn info(&self) -> &Info {
         &self.info
     }
 
-    /// The address by which peers reach it.
+    /// Returns the address by which peers reach it.
     ///
     /// # Errors
     ///
@@ -68,7 +68,7 @@ impl<K: Kind, T: Threading> Endpoint<K, T> {
         Ok(Address::new(self.info.address_format(), &bytes))
     }
 
-    /// Asks for the end of an operation. Its completion still appears: `CANCELED` if it was ended, otherwise as usual.
+    /// Requests the cancellation of an operation. Its completion still appears: `CANCELED` if it was cancelled, otherwise as usual.
     ///
     /// # Errors
     ///
@@ -101,7 +101,7 @@ impl<K: Kind, T: Threading> Endpoint<K, T> {
 
     #[inline]
     fn inject_bytes(&self, bytes: &[u8], peer: Option<Peer>, inject: Inject) -> Result<(), Error> {
-        // Some providers trust their caller about the length.
+        // Some providers do not check the length.
         if bytes.len() > self.info.inject_size() {
             return Err(Error::call("fi_inject")(Errno::MSGSIZE));
         }
@@ -224,7 +224,7 @@ impl<K: Kind, T: Threading> Endpoint<K, T> {
             .map_err(|refused| refused.error)
     }
 
-    /// An atomic operation on as many elements as a row of the payload has.
+    /// Posts an atomic operation on as many elements as a row of the payload has.
     fn elements<E: Atomic>(
         &self,
         kind: Operation,
@@ -265,7 +265,7 @@ impl<K: Kind, T: Threading> Endpoint<K, T> {
     }
 }
 
-/// What the operation is called in C.
+/// Returns the name of an atomic operation's call in C.
 fn atomic_call(kind: Operation) -> &'static str {
     match kind {
         Operation::Fetch => "fi_fetch_atomic",

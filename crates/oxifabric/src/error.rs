@@ -1,4 +1,4 @@
-//! What goes wrong, and what to do then.
+//! Errors, and what to do about them.
 
 use core::fmt;
 use std::path::PathBuf;
@@ -7,9 +7,9 @@ use oxifabric_types::Errno;
 
 use crate::{Access, Address, Buffer, WhyNot};
 
-/// Why a call or an operation failed. Its text says what to do next.
+/// The error of a call or an operation. Its text includes what to do next.
 ///
-/// It is small, because every completion has room for one; what is large is in a box.
+/// It is small, because every completion has space for one; large parts are boxed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -19,13 +19,13 @@ pub enum Error {
     /// A library could not be loaded.
     #[error(transparent)]
     Library(Box<LibraryError>),
-    /// An offer asks more of its user than this crate can promise for it.
+    /// An offer has requirements that this crate cannot meet.
     #[error(transparent)]
     Unsuitable(Box<Unsuitable>),
     /// A call failed.
     #[error("{call} failed: {errno} ({}){}", errno.name(), Advice(*errno))]
     Call {
-        /// The name of the call in C, under which its man page stands.
+        /// The name of the call in C, which is that of its man page.
         call: &'static str,
         /// The error.
         errno: Errno,
@@ -33,28 +33,28 @@ pub enum Error {
     /// An operation that was posted failed.
     #[error(transparent)]
     Operation(Box<OperationError>),
-    /// An access would reach beyond the end of memory. Nothing was done.
+    /// An access would reach beyond the end of memory. No operation was posted.
     #[error(
         "{len} bytes at offset {offset} reach beyond the end of {size} bytes; ask for less, or register more"
     )]
     OutOfBounds {
-        /// Where it would begin.
+        /// The offset at which it would begin.
         offset: usize,
-        /// How many bytes it would touch.
+        /// The length of the access in bytes.
         len: usize,
-        /// How many there are.
+        /// The length of the memory in bytes.
         size: usize,
     },
-    /// The owner of the memory did not grant such an access. Nothing was done.
+    /// The owner of the memory did not grant the access. No operation was posted.
     #[error("the region does not grant {needed:?}; its owner has to register it with that access")]
     NotGranted {
-        /// What would have been needed.
+        /// The access that the operation needs.
         needed: Access,
     },
 }
 
 impl Error {
-    /// The error number of fi_errno(3) that stands for the error.
+    /// Returns the error number of fi_errno(3) that stands for the error.
     pub fn errno(&self) -> Errno {
         match self {
             Self::NotOffered(why) => why.errno(),
@@ -67,7 +67,7 @@ impl Error {
         }
     }
 
-    /// Whether the same call may succeed after completions were read.
+    /// Returns whether the same call may succeed after completions were read.
     pub fn is_again(&self) -> bool {
         self.errno() == Errno::AGAIN
     }
@@ -78,27 +78,27 @@ impl Error {
     }
 }
 
-/// A library that could not be loaded.
+/// The error of a library that could not be loaded.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot use {} as libfabric: {reason}", path.display())]
 #[non_exhaustive]
 pub struct LibraryError {
-    /// Where it was looked for.
+    /// The path or name under which it was looked for.
     pub path: PathBuf,
-    /// What the loader said.
+    /// The loader's message.
     pub reason: String,
 }
 
-/// An offer that cannot be opened.
+/// The error of an offer that cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "{provider} cannot be opened here: {obstacle}; ask for offers with `Hints::new()`, which leaves such offers out"
 )]
 #[non_exhaustive]
 pub struct Unsuitable {
-    /// The provider.
+    /// The name of the provider.
     pub provider: String,
-    /// What it asks.
+    /// The requirement that cannot be met.
     pub obstacle: &'static str,
 }
 
@@ -112,7 +112,7 @@ impl Error {
     }
 }
 
-/// What an operation does.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Operation {
@@ -126,9 +126,9 @@ pub enum Operation {
     Write,
     /// Updates memory of a peer.
     Atomic,
-    /// Updates memory of a peer and returns what it was.
+    /// Updates memory of a peer and returns its previous value.
     Fetch,
-    /// Compares memory of a peer, updates it if that holds, and returns what it was.
+    /// Compares memory of a peer, updates it if the comparison holds, and returns its previous value.
     Compare,
     /// Makes a connection.
     Connect,
@@ -139,13 +139,13 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Whether it returns what an element was.
+    /// Returns whether the operation returns an element's previous value.
     #[inline]
     pub(crate) fn fetches(self) -> bool {
         matches!(self, Self::Fetch | Self::Compare)
     }
 
-    /// How its peer is named in a sentence.
+    /// Returns the preposition between the operation and its peer in a sentence.
     fn preposition(self) -> &'static str {
         match self {
             Self::Receive | Self::Read | Self::RemoteRead | Self::RemoteWrite => "from",
@@ -172,19 +172,19 @@ impl fmt::Display for Operation {
     }
 }
 
-/// How an operation failed.
+/// The error of an operation that was posted.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct OperationError {
-    /// What was being done.
+    /// The operation that failed.
     pub operation: Operation,
-    /// With whom, if the operation named a peer.
+    /// The address of the peer, if the operation named one.
     pub peer: Option<Address>,
     /// The error.
     pub errno: Errno,
     /// The provider's own number for it.
     pub provider_errno: i32,
-    /// What the provider says about it; may be empty.
+    /// The provider's text for it; may be empty.
     pub detail: String,
     /// How many bytes of the message did not fit into the receive buffer.
     pub overflow: usize,
@@ -209,17 +209,17 @@ impl fmt::Display for OperationError {
     }
 }
 
-/// An operation that was not posted; its buffer comes back.
+/// The error of an operation that was not posted, with its buffer.
 #[derive(Debug)]
 pub struct Refused {
-    /// Why.
+    /// The reason why the post was refused.
     pub error: Error,
     /// The buffer that was passed in.
     pub buffer: Buffer,
 }
 
 impl Refused {
-    /// Whether the same post may succeed after completions were read.
+    /// Returns whether the same post may succeed after completions were read.
     pub fn is_again(&self) -> bool {
         self.error.is_again()
     }
@@ -239,7 +239,7 @@ impl From<Refused> for Error {
     }
 }
 
-/// What to do about an error, as the end of a sentence.
+/// Advice about an error, as the end of a sentence.
 struct Advice(Errno);
 
 impl fmt::Display for Advice {

@@ -1,4 +1,4 @@
-//! Event queues, and the requests for connections that they bring. Source: fi_eq(3), fi_cm(3).
+//! Event queues and connection requests. Source: fi_eq(3), fi_cm(3).
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -11,16 +11,16 @@ use crate::raw::{Events, Listener, Read};
 use crate::threading::Marker;
 use crate::{Address, Error, Fabric, Info, Local, Operation, OperationError, Shared, Threading};
 
-/// Where connections are asked for and come about.
+/// A queue of events of connections: requests, and connections that are established or end.
 ///
-/// Clones are the same queue; it is closed when the last one and all endpoints that use it are dropped.
+/// Clones are the same queue; it is closed when the last clone and all endpoints that use it are dropped.
 pub struct EventQueue<T: Threading = Shared> {
     inner: Arc<Inner<T>>,
 }
 
 struct Inner<T: Threading> {
     object: Arc<Events>,
-    /// Requests that were read while somebody waited for something else.
+    /// Requests that were read while a thread waited for another event.
     requests: Mutex<Vec<ConnectionRequest<T>>>,
 }
 
@@ -57,7 +57,7 @@ impl<T: Threading> EventQueue<T> {
         })
     }
 
-    /// Takes one request for a connection, waiting for it at most as long as `timeout`; without one, as long as it takes.
+    /// Takes one connection request, waiting for it at most as long as `timeout`; without a timeout, as long as it takes.
     ///
     /// # Errors
     ///
@@ -80,7 +80,7 @@ impl<T: Threading> EventQueue<T> {
         }
     }
 
-    /// Reads all events that are there, which endpoints then know; with a timeout it waits for one.
+    /// Reads all pending events, which update their endpoints' connections; with a timeout it waits for one.
     ///
     /// # Errors
     ///
@@ -143,7 +143,7 @@ impl<T: Threading> fmt::Debug for EventQueue<T> {
     }
 }
 
-/// An endpoint that listens: peers ask it for connections, and the requests appear in its event queue.
+/// A listener: peers connect to it, and their requests appear in its event queue.
 pub struct PassiveEndpoint<T: Threading = Shared> {
     listener: Arc<Listener>,
     info: Info,
@@ -151,7 +151,7 @@ pub struct PassiveEndpoint<T: Threading = Shared> {
 }
 
 impl<T: Threading> PassiveEndpoint<T> {
-    /// Listens at the address of an offer of connections ([`Hints::local`](crate::Hints::local)).
+    /// Listens at the address of an offer of connected endpoints ([`Hints::local`](crate::Hints::local)).
     ///
     /// # Errors
     ///
@@ -166,7 +166,7 @@ impl<T: Threading> PassiveEndpoint<T> {
         })
     }
 
-    /// The address to which peers connect.
+    /// Returns the address to which peers connect.
     ///
     /// # Errors
     ///
@@ -185,33 +185,33 @@ impl<T: Threading> fmt::Debug for PassiveEndpoint<T> {
     }
 }
 
-/// A peer that asks for a connection. [`EndpointBuilder::accept`](crate::EndpointBuilder::accept) takes it; dropping it refuses.
+/// A connection request. [`EndpointBuilder::accept`](crate::EndpointBuilder::accept) takes it; dropping it refuses.
 #[must_use = "the peer is refused when this is dropped"]
 pub struct ConnectionRequest<T: Threading = Shared> {
     info: Info,
     data: Vec<u8>,
     threading: Marker<T>,
-    /// Nobody once the request is taken.
+    /// The listener that received it; dangling once the request is taken.
     listener: Weak<Listener>,
 }
 
 impl<T: Threading> ConnectionRequest<T> {
-    /// The offer of the connection.
+    /// Returns the offer of the connection.
     pub fn info(&self) -> &Info {
         &self.info
     }
 
-    /// Who asks, if the provider says so.
+    /// Returns the address of the peer, if the provider reports it.
     pub fn peer(&self) -> Option<Address> {
         self.info.destination()
     }
 
-    /// What the peer sent along.
+    /// Returns the data that the peer sent along.
     pub fn data(&self) -> &[u8] {
         &self.data
     }
 
-    /// Refuses, and tells the peer why.
+    /// Refuses the request and sends the peer a reason.
     ///
     /// # Errors
     ///
@@ -220,7 +220,7 @@ impl<T: Threading> ConnectionRequest<T> {
         self.refuse(why)
     }
 
-    /// An endpoint was opened with it.
+    /// Marks that an endpoint was opened with it.
     pub(crate) fn taken(mut self) {
         self.listener = Weak::new();
     }
@@ -234,7 +234,7 @@ impl<T: Threading> ConnectionRequest<T> {
 
 impl<T: Threading> Drop for ConnectionRequest<T> {
     fn drop(&mut self) {
-        // The peer learns it from the connection, or by its deadline.
+        // The peer notices from the connection, or by its timeout.
         let _ = self.refuse(&[]);
     }
 }

@@ -1,4 +1,4 @@
-//! What a program asks for. Source: fi_getinfo(3).
+//! Requests for endpoints. Source: fi_getinfo(3).
 
 mod attributes;
 
@@ -12,11 +12,11 @@ use oxifabric_types::{Caps, DomainAttr, EpAttr, EpType, Errno, MrMode, Threading
 use crate::raw::HintsImage;
 use crate::{Address, AddressFormat, Backend, Info, Kind, Rejection, WhyNot};
 
-/// A request for offers.
+/// A request for offers ([`Info`]).
 ///
 /// [`Hints::new`] asks for what [`Domain::open`](crate::Domain::open) takes: reliable datagram endpoints that threads may share.
 /// [`Hints::anything`] asks for everything there is. Each method adds a requirement, or replaces what the same method asked for
-/// before. What is not asked for is left to the provider; [`Info`] says what it is. Names that contain a zero byte match nothing.
+/// before. Everything else is left to the provider; [`Info`] returns its choice. Names that contain a zero byte match nothing.
 ///
 /// ```
 /// use oxifabric::{Backend, Caps, Hints, Order, Progress};
@@ -58,9 +58,9 @@ impl Hints {
         })
     }
 
-    /// Asks for everything, by passing no hints until one is added.
+    /// Asks for everything: passes no hints until a method adds one.
     ///
-    /// Such offers may ask for modes and registrations that [`Domain::open`](crate::Domain::open) refuses.
+    /// The offers may need modes and registrations that [`Domain::open`](crate::Domain::open) refuses.
     pub fn anything() -> Self {
         let deprecated = MrMode::BASIC | MrMode::SCALABLE;
         Self(HintsImage {
@@ -79,7 +79,7 @@ impl Hints {
         self
     }
 
-    /// Sets something in the hints, so that there are some.
+    /// Changes the hints, which are passed from now on.
     fn ask(self, ask: impl FnOnce(&mut HintsImage)) -> Self {
         self.set(|hints| {
             hints.any = true;
@@ -92,24 +92,24 @@ impl Hints {
         self.ask(|hints| hints.caps = caps.bits())
     }
 
-    /// Says which modes (`FI_CONTEXT` and its like, as bits) the program can work with.
+    /// Sets the modes (`FI_CONTEXT` and its like, as bits) that the program supports.
     ///
-    /// Those of [`Hints::new`] are all that [`Domain::open`](crate::Domain::open) can work with.
+    /// [`Hints::new`] sets all that [`Domain::open`](crate::Domain::open) supports.
     pub fn mode(self, bits: u64) -> Self {
         self.ask(|hints| hints.mode = bits)
     }
 
-    /// Asks for a kind of endpoints, by its type: `hints.kind::<Msg>()`.
+    /// Asks for endpoints of a type, by its Rust type: `hints.kind::<Msg>()`.
     pub fn kind<K: Kind>(self) -> Self {
         self.ep_type(K::EP_TYPE)
     }
 
-    /// Asks for objects that only one thread uses, which may do without locks; see [`Domain::open_local`](crate::Domain::open_local).
+    /// Asks for objects that only one thread uses and that need no locks; see [`Domain::open_local`](crate::Domain::open_local).
     pub fn one_thread(self) -> Self {
         self.ask(|hints| hints.domain.threading = Threading::Domain)
     }
 
-    /// Asks for a kind of endpoints.
+    /// Asks for endpoints of a type.
     pub fn ep_type(self, kind: EpType) -> Self {
         self.ask(|hints| hints.ep.kind = kind)
     }
@@ -178,26 +178,26 @@ impl Hints {
             .set(|hints| hints.flags |= FI_SOURCE)
     }
 
-    /// Takes node names as numbers only, without a look-up.
+    /// Accepts node names as numeric addresses only, without a look-up.
     pub fn numeric(self) -> Self {
         self.set(|hints| hints.flags |= FI_NUMERICHOST)
     }
 
-    /// Asks only which providers there are, usable or not.
+    /// Asks only for the names of providers, usable or not.
     pub fn providers_only(self) -> Self {
         self.set(|hints| hints.flags |= FI_PROV_ATTR_ONLY)
     }
 
-    /// Lists the offers that meet the request, best first.
+    /// Returns the offers that meet the request, best first.
     ///
     /// # Errors
     ///
-    /// [`WhyNot`] when there is none; its error is `INVAL` when the request has an address that is none.
+    /// [`WhyNot`] when there is none; its error is `INVAL` when an address of the request is malformed.
     pub fn offers(&self, backend: Backend) -> Result<Vec<Info>, WhyNot> {
         backend.offers(&self.0)
     }
 
-    /// The best offer that meets the request.
+    /// Returns the best offer that meets the request.
     ///
     /// # Errors
     ///
@@ -207,7 +207,7 @@ impl Hints {
         first.ok_or_else(|| WhyNot::new(Errno::NODATA, Vec::new()))
     }
 
-    /// Says for each provider and offer that does not meet the request why not, nearest miss first.
+    /// Returns why each provider and offer does not meet the request, nearest miss first.
     ///
     /// Only the built-in library gives reasons; for another one the list is empty.
     pub fn rejections(&self, backend: Backend) -> Vec<Rejection> {
@@ -215,7 +215,7 @@ impl Hints {
     }
 }
 
-/// A string for C; one that cannot be is something that nothing is named.
+/// Converts a name to a C string; a name with a zero byte becomes one that matches nothing.
 fn text(text: &str) -> CString {
     CString::new(text).unwrap_or_else(|_| c"\x01".into())
 }

@@ -1,4 +1,4 @@
-//! What a library offers. Source: fi_getinfo(3).
+//! Offers of a library: the endpoints that its providers have. Source: fi_getinfo(3).
 
 use core::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use oxifabric_types::{AvType, Caps, EpType, MrMode, Order, Progress, ResourceMgm
 use crate::raw::{InfoHandle, obstacle};
 use crate::{Address, AddressFormat, Backend};
 
-/// One kind of endpoint that a provider offers on this host.
+/// An offer: one type of endpoint that a provider has on this host, with its attributes (`struct fi_info`).
 ///
 /// Its `Display` is the long text of `fi_info -v`. Clones share one offer.
 #[derive(Clone)]
@@ -23,68 +23,68 @@ impl Info {
         &self.0
     }
 
-    /// The library that made the offer.
+    /// Returns the library that made the offer.
     pub fn backend(&self) -> Backend {
         Backend::of(self.0.library())
     }
 
-    /// The name of the provider.
+    /// Returns the name of the provider.
     pub fn provider(&self) -> &str {
         self.0.provider()
     }
 
-    /// The version of the provider, major and minor.
+    /// Returns the version of the provider, major and minor.
     pub fn provider_version(&self) -> (u16, u16) {
         let version = self.0.provider_version();
         ((version >> 16) as u16, version as u16)
     }
 
-    /// The name of the fabric: endpoints of one fabric can reach each other.
+    /// Returns the name of the fabric: endpoints of one fabric can reach each other.
     pub fn fabric(&self) -> &str {
         self.0.fabric_name()
     }
 
-    /// The name of the domain, usually that of a device.
+    /// Returns the name of the domain, usually that of a device.
     pub fn domain(&self) -> &str {
         self.0.domain_name()
     }
 
-    /// The capabilities of its endpoints.
+    /// Returns the capabilities of its endpoints.
     pub fn caps(&self) -> Caps {
         Caps::from_bits_retain(self.0.caps())
     }
 
-    /// The capabilities of its domain, such as [`Caps::LOCAL_COMM`].
+    /// Returns the capabilities of its domain, such as [`Caps::LOCAL_COMM`].
     pub fn domain_caps(&self) -> Caps {
         Caps::from_bits_retain(self.0.domain_caps())
     }
 
-    /// The kind of its endpoints; `None` for one that this crate does not know.
+    /// Returns the type of its endpoints; `None` for one that this crate does not support.
     pub fn ep_type(&self) -> Option<EpType> {
         EpType::from_raw(self.0.ep_type())
     }
 
-    /// The C name of the kind of its endpoints.
+    /// Returns the C name of the type of its endpoints.
     pub fn ep_type_name(&self) -> String {
         self.0.ep_type_text()
     }
 
-    /// The C name of its wire protocol.
+    /// Returns the C name of its wire protocol.
     pub fn protocol_name(&self) -> String {
         self.0.protocol_text()
     }
 
-    /// The format of its addresses.
+    /// Returns the format of its addresses.
     pub fn address_format(&self) -> AddressFormat {
         AddressFormat(self.0.addr_format())
     }
 
-    /// Where its endpoints are, if that is known before one is opened.
+    /// Returns the address of its endpoints, if that is known before one is opened.
     pub fn source(&self) -> Option<Address> {
         self.address(self.0.source())
     }
 
-    /// The peer that was asked for.
+    /// Returns the address of the peer that the hints asked for.
     pub fn destination(&self) -> Option<Address> {
         self.address(self.0.destination())
     }
@@ -93,67 +93,67 @@ impl Info {
         (!bytes.is_empty()).then(|| Address::new(self.address_format(), bytes))
     }
 
-    /// The longest message, in bytes.
+    /// Returns the length of the longest message, in bytes.
     pub fn max_message_size(&self) -> usize {
         self.0.max_message_size()
     }
 
-    /// The longest message that can be injected, in bytes.
+    /// Returns the length of the longest message that can be injected, in bytes.
     pub fn inject_size(&self) -> usize {
         self.0.inject_size()
     }
 
-    /// How many sends may be in flight.
+    /// Returns how many sends may be in flight.
     pub fn tx_size(&self) -> usize {
         self.0.tx_size()
     }
 
-    /// How many receives may be posted.
+    /// Returns how many receives may be posted.
     pub fn rx_size(&self) -> usize {
         self.0.rx_size()
     }
 
-    /// How many bytes of data travel beside a message.
+    /// Returns how many bytes of remote completion data can go with a message.
     pub fn cq_data_size(&self) -> usize {
         self.0.cq_data_size()
     }
 
-    /// The order in which operations are sent.
+    /// Returns the order in which operations are sent.
     pub fn tx_order(&self) -> Order {
         Order::from_bits_retain(self.0.tx_order())
     }
 
-    /// The order in which what was sent is dealt with.
+    /// Returns the order in which arriving messages and accesses are processed.
     pub fn rx_order(&self) -> Order {
         Order::from_bits_retain(self.0.rx_order())
     }
 
-    /// Who moves operations forward.
+    /// Returns what drives progress: the provider by itself, or calls of the application.
     pub fn progress(&self) -> Progress {
         Progress::from_raw(self.0.data_progress()).unwrap_or_default()
     }
 
-    /// Who takes care that no queue overruns.
+    /// Returns whether the provider prevents overruns of queues.
     pub fn resource_management(&self) -> ResourceMgmt {
         ResourceMgmt::from_raw(self.0.resource_mgmt()).unwrap_or_default()
     }
 
-    /// The kind of its address vectors.
+    /// Returns the type of its address vectors.
     pub fn address_vector_type(&self) -> AvType {
         AvType::from_raw(self.0.av_type()).unwrap_or_default()
     }
 
-    /// The ways of registering memory that it asks for.
+    /// Returns the modes of memory registration that it requires.
     pub fn mr_mode(&self) -> MrMode {
         MrMode::from_bits_retain(self.0.mr_mode())
     }
 
-    /// The length of a region's key, in bytes.
+    /// Returns the length of a region's key, in bytes.
     pub fn key_size(&self) -> usize {
         self.0.mr_key_size()
     }
 
-    /// Why this crate cannot open the offer, if so.
+    /// Returns why this crate cannot open the offer, if it cannot.
     pub fn obstacle(&self) -> Option<&'static str> {
         obstacle(&self.0)
     }

@@ -1,17 +1,17 @@
-//! The kinds of endpoints. Source: fi_endpoint(3).
+//! The types of endpoints. Source: fi_endpoint(3).
 
 use oxifabric_types::EpType;
 
-/// A kind of endpoints: [`Rdm`], [`Msg`] or [`Dgram`].
+/// A type of endpoints: [`Rdm`], [`Msg`] or [`Dgram`].
 pub trait Kind: sealed::Sealed + 'static {
-    /// Its name at run time.
+    /// The type as a value at run time.
     const EP_TYPE: EpType;
 }
 
-/// A kind of endpoints that name the peer in each operation: [`Rdm`] or [`Dgram`].
+/// A type of endpoints whose operations name the peer: [`Rdm`] or [`Dgram`].
 pub trait Connectionless: Kind {}
 
-/// A kind of endpoints that lose nothing: [`Rdm`] or [`Msg`]. They alone have tags, memory of peers, and atomic operations.
+/// A type of endpoints that lose nothing: [`Rdm`] or [`Msg`]. They alone have tags, memory of peers, and atomic operations.
 pub trait Reliable: Kind {}
 
 /// Reliable datagrams: one endpoint talks to many peers, nothing is lost, messages to one peer stay in order.
@@ -20,13 +20,13 @@ pub enum Rdm {}
 
 /// Connections: an endpoint talks to the one peer that it is connected with.
 ///
-/// An operation on a connection names no peer, and only connections are connected.
+/// Operations on a connection name no peer, and only endpoints of this type can be connected.
 #[derive(Clone, Copy, Debug)]
 pub enum Msg {}
 
 /// Unreliable datagrams: one endpoint talks to many peers, and messages may be lost, or come twice, or out of order.
 ///
-/// They are messages without a tag; nothing else makes sense where the answer of a peer may be lost.
+/// Only messages without a tag exist: no other operation makes sense where the answer of a peer may be lost.
 #[derive(Clone, Copy, Debug)]
 pub enum Dgram {}
 

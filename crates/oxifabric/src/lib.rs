@@ -1,7 +1,7 @@
 //! A safe Rust interface to fabrics.
 //!
-//! The objects are those of libfabric, and they hold their parents, so that they are closed in the right order whatever the
-//! order in which a program drops them:
+//! The objects are those of libfabric. Each holds its parents, so that they are closed in the right order whatever the order in
+//! which a program drops them:
 //!
 //! ```text
 //! Backend -> Hints -> Info            which library, what is asked for, what is offered
@@ -14,7 +14,7 @@
 //!
 //! An operation owns its [`Buffer`] while it is in flight; the [`Completion`] gives the buffer back. A program may drop
 //! anything at any time: a buffer that the fabric still uses is freed only when the operation is done or its endpoint is closed. (If
-//! another thread reads the queue than the one that closes the endpoint, that thread frees it when it reads next.)
+//! one thread reads the queue and another closes the endpoint, the reading thread frees the buffer at its next read.)
 //! [`Endpoint::scope`] takes borrowed memory, and waits.
 //!
 //! ```no_run
@@ -39,18 +39,18 @@
 //! # }
 //! ```
 //!
-//! | to learn of completions | |
+//! | ways to learn of completions | |
 //! |---|---|
-//! | [`CompletionQueue::poll`] | at once, or nothing |
-//! | [`CompletionQueue::wait`], [`CompletionQueue::next`] | blocking, with a deadline or without |
+//! | [`CompletionQueue::poll`] | without waiting |
+//! | [`CompletionQueue::wait`], [`CompletionQueue::next`] | blocking, with or without a timeout |
 //! | [`AsyncEndpoint`] | futures, under any executor |
-//! | [`Counter`] | how many, without saying which |
+//! | [`Counter`] | how many, but not which |
 //!
 //! The objects of a domain that is opened with [`Domain::open`] are `Send` and `Sync`; those of [`Domain::open_local`] stay on their
 //! thread, and a provider may do without locks.
 //!
-//! Everything unsafe is in one private module, which calls the operation tables of the library's objects. That library is
-//! the one built in, or any other libfabric.so.1 ([`Backend::system`]).
+//! Everything unsafe is in one private module, which calls the operation tables of the library's objects. That library is the
+//! built-in one, or any other libfabric.so.1 ([`Backend::system`]).
 //!
 //! The feature `tokio` adds `AsyncQueue::tokio`.
 #![deny(unsafe_code, missing_docs)]

@@ -1,8 +1,8 @@
-//! Locks whose holder cannot leave what they guard half done.
+//! Locks over data that stays consistent when the holding thread panics.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Takes the lock, also after a panic of its holder.
+/// Locks a mutex, even one that a panic has poisoned.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

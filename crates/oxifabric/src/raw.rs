@@ -1,4 +1,4 @@
-//! The wall: everything unsafe of this crate, behind safe functions.
+//! The safety boundary: everything unsafe of this crate, behind safe functions.
 //!
 //! - [`Library`]: the functions that a libfabric.so.1 exports;
 //! - [`HintsImage`], [`InfoHandle`]: a request as C lays it out, and an offer;
@@ -64,7 +64,7 @@ pub(crate) use watch::{Doorbell, readable};
 use core::ffi::{CStr, c_char};
 use oxifabric_types::Errno;
 
-/// The error number behind a negative return value.
+/// Returns the error number behind a negative return value.
 fn errno(ret: isize) -> Errno {
     let positive = ret.checked_neg().and_then(|ret| i32::try_from(ret).ok());
     Errno::from_raw(positive.unwrap_or(0))
@@ -94,11 +94,11 @@ unsafe fn owned_text(text: *const c_char) -> String {
         .into_owned()
 }
 
-/// What a provider says about an error.
+/// Returns the provider's text for an error.
 ///
 /// # Safety
 ///
-/// The call must take room for a text and its length, and return null or a string that ends.
+/// The call must take space for a text and its length, and return null or a string that ends.
 unsafe fn said_of_error(call: impl FnOnce(*mut c_char, usize) -> *const c_char) -> String {
     let mut text: [c_char; 512] = [0; 512];
     // SAFETY: the caller vouches for what the call returns, which may be in the text.

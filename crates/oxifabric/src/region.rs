@@ -1,4 +1,4 @@
-//! Memory that devices know and peers may reach. Source: fi_mr(3).
+//! Memory that is registered for devices and for access by peers. Source: fi_mr(3).
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -13,21 +13,21 @@ use crate::remote::within;
 use crate::threading::Marker;
 use crate::{Buffer, Domain, Error, Refused, RemoteRegion, Shared, Threading};
 
-/// What peers may do with a region.
+/// The access that a region grants to peers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Access(u64);
 
 impl Access {
-    /// Nothing: the region is for operations of its owner.
+    /// No access: only local operations use the region.
     pub const NONE: Self = Self(0);
-    /// They may read.
+    /// Peers may read.
     pub const READ: Self = Self(1);
-    /// They may write.
+    /// Peers may write.
     pub const WRITE: Self = Self(2);
-    /// They may read and write; atomic operations need both.
+    /// Peers may read and write; atomic operations need both.
     pub const READ_WRITE: Self = Self(3);
 
-    /// Whether everything in `other` is granted.
+    /// Returns whether every access in `other` is granted.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
@@ -44,14 +44,14 @@ impl Access {
         }
     }
 
-    /// As `fi_mr_reg` takes it: what the owner does itself is always possible.
+    /// Returns the `access` argument of `fi_mr_reg`: local access is always included.
     pub(crate) fn flags(self) -> u64 {
         let grant = |access, flag| if self.contains(access) { flag } else { 0 };
         LOCAL | grant(Self::READ, FI_REMOTE_READ) | grant(Self::WRITE, FI_REMOTE_WRITE)
     }
 }
 
-/// What the owner of memory does with it.
+/// Access by local operations.
 const LOCAL: u64 = FI_SEND | FI_RECV | FI_READ | FI_WRITE;
 
 impl BitOr for Access {
@@ -73,18 +73,18 @@ impl fmt::Debug for Access {
     }
 }
 
-/// Memory that peers reach by [`Region::remote`], as far as it was granted.
+/// Registered memory, which peers reach by [`Region::remote`] as far as access was granted.
 ///
-/// Peers may read and write it at any time, so its owner gets no reference to the bytes: he copies in and out, works on words that
-/// are atomic, or posts operations on parts of it ([`Region::slice`]). Clones are the same region; it is closed when the last one
-/// and all its parts are dropped, or by [`Region::into_buffer`].
+/// Peers may read and write it at any time, so the application gets no reference to the bytes: it copies in and out, uses atomic words,
+/// or posts operations on parts of it ([`Region::slice`]). Clones are the same region; it is closed when the last clone and all its
+/// parts are dropped, or by [`Region::into_buffer`].
 pub struct Region<T: Threading = Shared> {
     object: Arc<RegionObject>,
     access: Access,
     threading: Marker<T>,
 }
 
-/// A part of a region as the memory of an operation. What the operation does to it shows in the region.
+/// A part of a region as the memory of an operation. The operation reads and writes the region itself.
 pub struct RegionSlice<T: Threading = Shared> {
     memory: Memory,
     threading: Marker<T>,
@@ -95,7 +95,7 @@ impl<T: Threading> Region<T> {
     ///
     /// # Errors
     ///
-    /// The buffer comes back with what `fi_mr_reg` returned.
+    /// What `fi_mr_reg` returned, together with the buffer.
     pub fn register(domain: &Domain<T>, buffer: Buffer, access: Access) -> Result<Self, Refused> {
         let object = RegionObject::register(domain.object().clone(), buffer, access.flags())
             .map_err(|(errno, buffer)| Refused {
@@ -113,17 +113,17 @@ impl<T: Threading> Region<T> {
         }
     }
 
-    /// How many bytes it has.
+    /// Returns its length in bytes.
     pub fn len(&self) -> usize {
         self.object.len()
     }
 
-    /// Whether it has none.
+    /// Returns whether its length is zero.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What a peer has to know to reach it.
+    /// Returns what a peer needs to reach the region.
     pub fn remote(&self) -> RemoteRegion {
         RemoteRegion {
             base: self.object.base(),
@@ -133,11 +133,11 @@ impl<T: Threading> Region<T> {
         }
     }
 
-    /// A part of it as the memory of an operation.
+    /// Returns a part of it as the memory of an operation.
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfBounds`].
+    /// [`Error::OutOfBounds`] if the range ends beyond the region.
     pub fn slice(&self, range: Range<usize>) -> Result<RegionSlice<T>, Error> {
         let (offset, len) = (range.start, range.end.saturating_sub(range.start));
         let memory = self.object.part(offset, len);
@@ -147,22 +147,22 @@ impl<T: Threading> Region<T> {
         })
     }
 
-    /// Copies bytes out. While peers write them, some may be old and some new.
+    /// Copies bytes out of the region. While peers write them, some may be old and some new.
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfBounds`].
+    /// [`Error::OutOfBounds`] if the bytes end beyond the region.
     pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<(), Error> {
         let len = to.len();
         let copied = self.object.copy_out(offset, to);
         copied.then_some(()).ok_or_else(|| self.beyond(offset, len))
     }
 
-    /// Copies bytes in. Peers that read them meanwhile get some old and some new.
+    /// Copies bytes into the region. Peers that read them meanwhile get some old and some new.
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfBounds`].
+    /// [`Error::OutOfBounds`] if the bytes end beyond the region.
     pub fn write(&self, offset: usize, from: &[u8]) -> Result<(), Error> {
         let copied = self.object.copy_in(offset, from);
         copied
@@ -170,10 +170,10 @@ impl<T: Threading> Region<T> {
             .ok_or_else(|| self.beyond(offset, from.len()))
     }
 
-    /// A word of it, for counters and flags that peers write: `region.word(0)?.load(Ordering::Acquire)`.
+    /// Returns a word of the region, for counters and flags that peers write: `region.word(0)?.load(Ordering::Acquire)`.
     ///
-    /// Whether the processor's atomic operations and those of peers respect each other depends on the provider; plain loads and
-    /// stores always do.
+    /// Whether atomic operations of the processor and of peers are atomic with respect to each other depends on the provider; plain
+    /// loads and stores always are.
     ///
     /// # Errors
     ///
@@ -183,11 +183,11 @@ impl<T: Threading> Region<T> {
         word.ok_or_else(|| self.beyond(offset, size_of::<u64>()))
     }
 
-    /// Closes it and gives its memory back.
+    /// Closes the region and returns its memory.
     ///
     /// # Errors
     ///
-    /// The region itself, if there are clones of it or parts that are still in use.
+    /// The region itself, if clones of it exist or parts are still in use.
     pub fn into_buffer(self) -> Result<Buffer, Self> {
         let (access, threading) = (self.access, self.threading);
         match Arc::try_unwrap(self.object) {
@@ -214,9 +214,9 @@ impl<T: Threading> Region<T> {
 }
 
 impl Buffer {
-    /// Makes a buffer of `len` zero bytes that the devices of a domain know, for operations on endpoints of that domain.
+    /// Makes a registered buffer of `len` zero bytes, for operations on endpoints of the same domain.
     ///
-    /// Offers with `FI_MR_LOCAL` take such buffers only; with others it saves the provider a look-up.
+    /// Offers with `FI_MR_LOCAL` accept only such buffers; with others it saves the provider a look-up.
     ///
     /// # Errors
     ///
@@ -250,12 +250,12 @@ impl<T: Threading> Payload<T> {
         self.memory
     }
 
-    /// How many bytes it has.
+    /// Returns its length in bytes.
     pub fn len(&self) -> usize {
         self.memory.len()
     }
 
-    /// Whether it has none.
+    /// Returns whether its length is zero.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -7,9 +7,9 @@ use core::ops::{Bound, RangeBounds};
 use crate::raw::{Place, Plain};
 use crate::{Access, Error};
 
-/// What the owner of a [`Region`](crate::Region) tells its peers about it: where it is, its key, its length, and what they may do.
+/// The description of a [`Region`](crate::Region) that its owner sends to peers: address, key, length, and granted access.
 ///
-/// It travels as [`RemoteRegion::to_bytes`]. Who knows the key may use it, so tell it only to those who shall.
+/// It travels as [`RemoteRegion::to_bytes`]. A process that has the key can use it, so send it only to processes that may.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RemoteRegion {
     pub(crate) base: u64,
@@ -20,7 +20,7 @@ pub struct RemoteRegion {
 
 /// A pointer into the memory of a peer: to one `T`, or to a run of them, `Remote<[T]>`.
 ///
-/// It comes from a [`RemoteRegion`], lies within it, and knows what its owner granted.
+/// It is made from a [`RemoteRegion`], lies within it, and has its granted access.
 pub struct Remote<T: ?Sized> {
     addr: u64,
     key: u64,
@@ -30,10 +30,10 @@ pub struct Remote<T: ?Sized> {
 }
 
 impl RemoteRegion {
-    /// How many bytes [`RemoteRegion::to_bytes`] gives.
+    /// The length of what [`RemoteRegion::to_bytes`] returns, in bytes.
     pub const ENCODED_LEN: usize = 32;
 
-    /// The bytes to be sent to a peer, the same on all machines.
+    /// Returns the bytes to be sent to a peer, the same on all machines.
     pub fn to_bytes(self) -> [u8; Self::ENCODED_LEN] {
         let words = [self.base, self.key, self.len, self.access.bits()];
         let mut bytes = [0; Self::ENCODED_LEN];
@@ -43,7 +43,7 @@ impl RemoteRegion {
         bytes
     }
 
-    /// What a peer sent; `None` if that is no region.
+    /// Reads what a peer sent; `None` if the bytes are no region.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; Self::ENCODED_LEN] = bytes.try_into().ok()?;
         let mut words = bytes.chunks_exact(8).map(|word| {
@@ -60,41 +60,41 @@ impl RemoteRegion {
         (fits && usize::try_from(region.len).is_ok()).then_some(region)
     }
 
-    /// How many bytes it has.
+    /// Returns its length in bytes.
     pub fn len(self) -> usize {
         self.len as usize
     }
 
-    /// Whether it has none.
+    /// Returns whether its length is zero.
     pub fn is_empty(self) -> bool {
         self.len == 0
     }
 
-    /// What its owner granted.
+    /// Returns the access that its owner granted.
     pub fn access(self) -> Access {
         self.access
     }
 
-    /// All of its bytes.
+    /// Returns a pointer to all of its bytes.
     pub fn bytes(self) -> Remote<[u8]> {
         self.pointer(0, self.len())
     }
 
-    /// The element at an offset in bytes.
+    /// Returns a pointer to the element at an offset in bytes.
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfBounds`].
+    /// [`Error::OutOfBounds`] if the element ends beyond the region.
     pub fn at<T: Plain>(self, offset: usize) -> Result<Remote<T>, Error> {
         self.check(offset, size_of::<T>())?;
         Ok(self.pointer(offset, 1))
     }
 
-    /// The `count` elements that begin at an offset in bytes.
+    /// Returns a pointer to the `count` elements that begin at an offset in bytes.
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfBounds`].
+    /// [`Error::OutOfBounds`] if the elements end beyond the region.
     pub fn slice<T: Plain>(self, offset: usize, count: usize) -> Result<Remote<[T]>, Error> {
         self.check(offset, count.saturating_mul(size_of::<T>()))?;
         Ok(self.pointer(offset, count))
@@ -115,7 +115,7 @@ impl RemoteRegion {
     }
 }
 
-/// An error if a part reaches beyond the end.
+/// Checks that a part ends within `size` bytes.
 pub(crate) fn within(offset: usize, len: usize, size: usize) -> Result<(), Error> {
     match offset.checked_add(len) {
         Some(end) if end <= size => Ok(()),
@@ -124,39 +124,39 @@ pub(crate) fn within(offset: usize, len: usize, size: usize) -> Result<(), Error
 }
 
 impl<T: Plain> Remote<T> {
-    /// The element as a run of one.
+    /// Returns the element as a run of one.
     pub fn as_slice(self) -> Remote<[T]> {
         self.cast(0, 1)
     }
 }
 
 impl<T: Plain> Remote<[T]> {
-    /// How many elements there are.
+    /// Returns the number of elements.
     pub fn len(self) -> usize {
         self.count
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no elements.
     pub fn is_empty(self) -> bool {
         self.count == 0
     }
 
-    /// The element with this index.
+    /// Returns a pointer to the element with this index.
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfBounds`].
+    /// [`Error::OutOfBounds`] if there is no such element.
     pub fn at(self, index: usize) -> Result<Remote<T>, Error> {
         let size = size_of::<T>();
         within(index.saturating_mul(size), size, self.count * size)?;
         Ok(self.cast(index, 1))
     }
 
-    /// The elements of a range of indices.
+    /// Returns a pointer to the elements of a range of indices.
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfBounds`].
+    /// [`Error::OutOfBounds`] if the range ends beyond the last element.
     pub fn range(self, range: impl RangeBounds<usize>) -> Result<Self, Error> {
         let start = match range.start_bound() {
             Bound::Included(at) => *at,
@@ -177,7 +177,7 @@ impl<T: Plain> Remote<[T]> {
         Ok(self.cast(start, count))
     }
 
-    /// The place of the first `len` bytes, if there are so many and the access is granted.
+    /// Returns the address and key of the first `len` bytes, if the pointer has that many and the access is granted.
     pub(crate) fn place(self, len: usize, needed: Access) -> Result<Place, Error> {
         within(0, len, self.count * size_of::<T>())?;
         if !self.access.contains(needed) {
@@ -191,7 +191,7 @@ impl<T: Plain> Remote<[T]> {
 }
 
 impl<T: ?Sized> Remote<T> {
-    /// A pointer to what begins so many `U`s further; the caller has checked that it is there.
+    /// Returns a pointer that begins `index` `U`s further; the caller has checked that they are within bounds.
     fn cast<U: ?Sized + Elements>(self, index: usize, count: usize) -> Remote<U> {
         Remote {
             addr: self.addr + (index * U::SIZE) as u64,
@@ -203,7 +203,7 @@ impl<T: ?Sized> Remote<T> {
     }
 }
 
-/// What a pointer points to, and the size of one element of it.
+/// The pointee of a pointer, and the size of one of its elements.
 trait Elements {
     const SIZE: usize;
 }
@@ -226,7 +226,7 @@ impl<T: ?Sized> Copy for Remote<T> {}
 
 impl<T: ?Sized> fmt::Debug for Remote<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The key is a secret of those who share the memory.
+        // The key is a secret of the processes that share the memory.
         write!(f, "Remote({:#x}, {} elements)", self.addr, self.count)
     }
 }

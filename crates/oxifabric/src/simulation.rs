@@ -1,4 +1,4 @@
-//! What a program can know of a simulated network, and how it lets time pass there.
+//! What a program can learn of a simulated network, and how it advances the time there.
 
 use core::time::Duration;
 
@@ -13,30 +13,30 @@ use crate::{Endpoint, Error, Kind, Threading};
 #[derive(Clone, Copy, Debug)]
 pub struct Simulation(SimulationOps);
 
-/// What may happen to packets.
+/// Events of packets that the network counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PacketCount {
-    /// They were sent.
+    /// Packets sent.
     Sent = 0,
-    /// They were data that had been sent before.
+    /// Packets that carried data sent before: retransmissions.
     Repeated = 1,
-    /// They arrived.
+    /// Packets that arrived.
     Delivered = 2,
-    /// They were lost at random.
+    /// Packets lost at random.
     Lost = 3,
-    /// They were doubled.
+    /// Packets doubled.
     Doubled = 4,
-    /// They were held back, so that others overtook them.
+    /// Packets held back, so that others overtook them.
     Late = 5,
-    /// They were lost since a queue was full.
+    /// Packets lost because a queue was full.
     Overflowed = 6,
-    /// They were lost since a node was cut off.
+    /// Packets lost because a node was cut off.
     Cut = 7,
 }
 
 impl Simulation {
-    /// Finds the network of an endpoint.
+    /// Returns the network of an endpoint.
     ///
     /// # Errors
     ///
@@ -46,14 +46,14 @@ impl Simulation {
         ops.map(Self).map_err(Error::call("fi_open_ops"))
     }
 
-    /// What time it is, since the network began.
+    /// Returns the time since the network began.
     #[inline]
     pub fn now(&self) -> Duration {
         Duration::from_nanos(self.0.now())
     }
 
-    /// Waits until an endpoint has something to do, at most until a time; returns the number of its node, whose queue is
-    /// to be polled next.
+    /// Waits until an endpoint has something to do, or until a time; returns the number of the endpoint's node, whose queue is to be
+    /// polled next.
     ///
     /// From the first call on, virtual time passes in this call only.
     #[inline]
@@ -62,7 +62,7 @@ impl Simulation {
         Some(self.0.turn(until)).filter(|node| *node != NO_NODE)
     }
 
-    /// How often something has happened to packets, in the whole network.
+    /// Returns how many packets of the whole network had an event.
     pub fn count(&self, what: PacketCount) -> u64 {
         self.0.count(what as u32)
     }

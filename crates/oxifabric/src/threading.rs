@@ -2,7 +2,7 @@
 
 use core::marker::PhantomData;
 
-/// Which threads may use the objects of a domain: [`Shared`] or [`Local`].
+/// The level of threading of a domain: [`Shared`] or [`Local`].
 pub trait Threading: sealed::Sealed + 'static {}
 
 /// All threads at any time: the objects are `Send` and `Sync`, and the provider locks what has to be locked (`FI_THREAD_SAFE`).
@@ -11,7 +11,7 @@ pub struct Shared(());
 
 /// One thread: the objects are neither `Send` nor `Sync`, and the provider may do without locks (`FI_THREAD_DOMAIN`).
 ///
-/// Objects of different levels do not meet: an endpoint of a [`Local`] domain takes no address vector of a [`Shared`] one.
+/// Objects of different levels do not mix: an endpoint of a [`Local`] domain takes no address vector of a [`Shared`] one.
 #[derive(Clone, Copy, Debug)]
 pub struct Local(PhantomData<*const ()>);
 
@@ -24,5 +24,5 @@ mod sealed {
     impl Sealed for super::Local {}
 }
 
-/// What a public object has in place of its threading level.
+/// Zero-sized field that carries the threading level of a public object.
 pub(crate) type Marker<T> = PhantomData<T>;

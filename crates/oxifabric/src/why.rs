@@ -1,19 +1,19 @@
-//! Why a request is not met.
+//! Reasons why a request is not met.
 
 use core::fmt;
 
 use oxifabric_core::registry::Refusal;
 use oxifabric_types::Errno;
 
-/// Why one provider, or one of its offers, does not meet a request.
+/// The reasons why one provider, or one of its offers, does not meet a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rejection {
-    /// The provider.
+    /// The name of the provider.
     pub provider: String,
-    /// Which of its offers, if it is about one.
+    /// The offer that was refused; `None` if the whole provider was.
     pub offer: Option<String>,
-    /// What does not fit, each thing on its own; the fewer, the nearer the miss.
+    /// The requirements that are not met, one each; the fewer, the nearer the miss.
     pub reasons: Vec<String>,
 }
 
@@ -37,10 +37,10 @@ impl fmt::Display for Rejection {
     }
 }
 
-/// No provider meets the request.
+/// The error of a request that no provider meets.
 ///
-/// [`WhyNot::rejections`] lists the reasons, nearest miss first. Only the built-in library gives reasons; of another one there is
-/// only the error number.
+/// [`WhyNot::rejections`] lists the reasons, nearest miss first. Only the built-in library gives reasons; another one gives only
+/// the error number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WhyNot(Box<Reasons>);
 
@@ -55,12 +55,12 @@ impl WhyNot {
         Self(Box::new(Reasons { errno, rejections }))
     }
 
-    /// What fi_getinfo(3) returned.
+    /// Returns what fi_getinfo(3) returned.
     pub fn errno(&self) -> Errno {
         self.0.errno
     }
 
-    /// The reasons, nearest miss first; empty if the library gives none.
+    /// Returns the reasons, nearest miss first; empty if the library gives none.
     pub fn rejections(&self) -> &[Rejection] {
         &self.0.rejections
     }

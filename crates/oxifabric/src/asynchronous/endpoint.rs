@@ -17,16 +17,16 @@ use crate::{
 
 /// An endpoint whose operations are futures.
 ///
-/// A future posts its operation when it is first polled, waits for room where the queue is full, and gives the completion, in which
-/// the buffer is. Dropping it leaves the operation in flight, and its buffer goes with the completion: a message that a dropped
-/// receive takes is lost, as it is with a receive whose completion nobody reads. [`AsyncEndpoint::start`] posts at once.
+/// A future posts its operation when it is first polled, waits for room where the queue is full, and returns the completion with the
+/// buffer. Dropping it leaves the operation in flight, and its buffer goes with the completion: a message that a dropped receive
+/// takes is lost, as it is with a receive whose completion is never read. [`AsyncEndpoint::start`] posts at once.
 pub struct AsyncEndpoint<K: Kind = Rdm> {
     endpoint: Endpoint<K>,
     transmit: AsyncQueue,
     receive: AsyncQueue,
 }
 
-/// Which queue an operation completes in.
+/// The queue in which an operation completes.
 #[derive(Clone, Copy)]
 enum Side {
     Transmit,
@@ -57,12 +57,12 @@ impl<K: Kind> AsyncEndpoint<K> {
         })
     }
 
-    /// The endpoint itself.
+    /// Returns the endpoint itself.
     pub fn endpoint(&self) -> &Endpoint<K> {
         &self.endpoint
     }
 
-    /// The queue where completions of receives appear, and of what peers do.
+    /// Returns the queue for completions of receives and of accesses by peers.
     pub fn receive_queue(&self) -> &AsyncQueue {
         &self.receive
     }
@@ -134,8 +134,8 @@ impl<K: Kind> AsyncEndpoint<K> {
         }
     }
 
-    /// Has a task woken whose post found no room, when there may be some. No event tells that of every provider, so it is woken a
-    /// little later in any case.
+    /// Has the task woken when its post may find room. Not every provider reports that by an event, so the task is woken a little later
+    /// in any case.
     fn wait_for_room(&self, waker: &Waker) -> Result<(), Error> {
         self.transmit.wait_for_room(waker)?;
         self.receive.wait_for_room(waker)?;
@@ -157,7 +157,7 @@ impl<K: Reliable> AsyncEndpoint<K> {
     }
 }
 
-/// The same messages for both sorts of endpoints, since only one of them names peers.
+/// Defines the messages of endpoints, with a peer for connectionless ones.
 macro_rules! messages {
     ($kind:ty $(, $to:ident: $peer:ty)?) => {
         /// Sends a message.
@@ -166,7 +166,7 @@ macro_rules! messages {
             self.perform(Side::Transmit, buffer.into(), post).await
         }
 
-        /// Sends a message with everything that can be said about it.
+        /// Sends a message with options.
         pub async fn send_with(
             &self,
             $($to: $peer,)?
@@ -181,7 +181,7 @@ macro_rules! messages {
     };
 }
 
-/// What only endpoints have that lose nothing.
+/// Defines the operations that only reliable endpoints have.
 macro_rules! reliable {
     ($kind:ty $(, $to:ident: $peer:ty)?) => {
         /// Sends a tagged message.
@@ -219,7 +219,7 @@ macro_rules! reliable {
             self.perform(Side::Transmit, buffer.into(), post).await
         }
 
-        /// Updates an element of the peer's memory and returns what it was.
+        /// Updates an element of the peer's memory and returns its previous value.
         ///
         /// # Errors
         ///
@@ -238,7 +238,7 @@ macro_rules! reliable {
             fetched(done)
         }
 
-        /// Compares an element of the peer's memory, writes it if that holds, and returns what it was.
+        /// Compares an element of the peer's memory, writes it if the comparison holds, and returns its previous value.
         ///
         /// # Errors
         ///
@@ -259,12 +259,12 @@ macro_rules! reliable {
     };
 }
 
-/// Messages to a peer that is named.
+/// Messages to a named peer.
 impl<K: Connectionless> AsyncEndpoint<K> {
     messages!(K, to: Peer);
 }
 
-/// Everything else with a peer that is named.
+/// All other operations with a named peer.
 impl AsyncEndpoint<Rdm> {
     reliable!(Rdm, to: Peer);
 }
@@ -280,7 +280,7 @@ fn without_buffer(error: Error) -> Refused {
     Refused { error, buffer }
 }
 
-/// What an element was.
+/// Returns the previous value of an element.
 fn fetched<E: Atomic>(done: Completion) -> Result<E, Error> {
     let element = done.outcome?.fetched();
     element.ok_or_else(|| Error::call("fi_fetch_atomic")(Errno::IO))

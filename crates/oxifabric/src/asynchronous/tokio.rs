@@ -10,7 +10,7 @@ use super::{AsyncQueue, QueueDescriptor, Readiness};
 use crate::{CompletionQueue, Error};
 
 impl AsyncQueue {
-    /// Has tokio watch the queue. It must be called within a runtime that has I/O enabled.
+    /// Has tokio poll the queue's descriptor. It must be called within a runtime that has I/O enabled.
     ///
     /// # Errors
     ///
@@ -32,7 +32,7 @@ impl AsyncQueue {
 
 impl Readiness for AsyncFd<QueueDescriptor> {
     fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Cleared before the queue is read, so that nothing is lost that comes after it was.
+        // Cleared before the queue is read, so that a completion that comes after the read is noticed.
         self.poll_read_ready(cx)
             .map(|ready| ready.map(|mut guard| guard.clear_ready()))
     }

@@ -1,4 +1,4 @@
-//! The thread that watches descriptors for programs without a reactor of their own, and the clock for those who wait for room.
+//! The thread that polls descriptors for programs without a reactor of their own, and retries for posts that wait for room.
 
 use core::task::{Context, Poll, Waker};
 use std::io;
@@ -11,7 +11,7 @@ use super::{QueueDescriptor, Readiness};
 use crate::lock::lock;
 use crate::raw::{Doorbell, readable};
 
-/// A descriptor that the thread watches when it is asked to.
+/// A descriptor that the thread polls on request.
 pub(super) struct Watched(Arc<Entry>);
 
 struct Entry {
@@ -27,18 +27,18 @@ enum Watch {
     Ready,
 }
 
-/// The thread's lists.
+/// The lists of the thread.
 struct Watcher {
     entries: Mutex<Vec<Arc<Entry>>>,
-    /// Who is to be woken, and when.
+    /// Tasks to be woken, and when.
     sleepers: Mutex<Vec<(Instant, Waker)>>,
     bell: Doorbell,
 }
 
-/// How long a sleeper sleeps, in milliseconds.
+/// Delay before a post is retried, in milliseconds.
 const TICK_MS: u16 = 1;
 
-/// Wakes somebody a little later.
+/// Has a task woken after [`TICK_MS`].
 pub(super) fn wake_soon(sleeper: Waker) -> io::Result<()> {
     let watcher = Watcher::running()?;
     let due = Instant::now() + Duration::from_millis(TICK_MS.into());
@@ -82,7 +82,7 @@ impl Readiness for Watched {
 }
 
 impl Watcher {
-    /// The thread's list; the thread starts with the first call.
+    /// Returns the lists of the thread, which starts with the first call.
     fn running() -> io::Result<&'static Self> {
         static WATCHER: OnceLock<Watcher> = OnceLock::new();
         static STARTED: Mutex<bool> = Mutex::new(false);
@@ -107,7 +107,7 @@ impl Watcher {
         self.bell.ring();
     }
 
-    /// Wakes whoever waits for a descriptor that is readable, or for a tick, once.
+    /// Waits for a readable descriptor or a tick, once, and wakes the tasks that wait for it.
     fn run(&self) {
         loop {
             let timeout_ms = self.wake_sleepers();
@@ -127,7 +127,7 @@ impl Watcher {
         }
     }
 
-    /// Wakes those whose time has come; how long the thread may wait for descriptors then, without an end if that is negative.
+    /// Wakes the tasks whose time has come; returns how long the thread may wait for descriptors then, without an end if negative.
     fn wake_sleepers(&self) -> i32 {
         let now = Instant::now();
         let (due, timeout_ms) = {
@@ -162,7 +162,7 @@ impl Entry {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        // Whoever is not asked any more need not be watched; the queue may close.
+        // The descriptor need not be polled any more; the queue may close.
         if let Ok(watcher) = Watcher::running() {
             watcher.remove(&self.0);
             watcher.bell.ring();

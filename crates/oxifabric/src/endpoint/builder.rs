@@ -1,4 +1,4 @@
-//! Putting an endpoint together.
+//! The builder of endpoints.
 
 use core::marker::PhantomData;
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use crate::{
     EventQueue, Info, Msg, Threading,
 };
 
-/// How an endpoint is put together; see [`Endpoint::builder`].
+/// A builder of an endpoint; see [`Endpoint::builder`].
 ///
-/// Endpoints for datagrams need an address vector and end with [`enable`](Self::enable). Connections need an event queue and end
+/// Connectionless endpoints need an address vector and end with [`enable`](Self::enable). Connected ones need an event queue and end
 /// with [`connect`](Self::connect) or [`accept`](Self::accept). All need a completion queue, or two, one for each direction.
 #[must_use = "an endpoint opens when it is enabled, connected or accepted"]
 pub struct EndpointBuilder<K: Kind, T: Threading> {
@@ -50,7 +50,7 @@ impl<K: Kind, T: Threading> EndpointBuilder<K, T> {
         self.transmit_queue(queue).receive_queue(queue)
     }
 
-    /// Uses this queue for completions of everything but receives.
+    /// Uses this queue for completions of all operations but receives.
     pub fn transmit_queue(mut self, queue: &CompletionQueue<T>) -> Self {
         self.transmit = Some(queue.queue().clone());
         self
@@ -62,19 +62,19 @@ impl<K: Kind, T: Threading> EndpointBuilder<K, T> {
         self
     }
 
-    /// Counts operations, beside their completions in the queues.
+    /// Counts operations, in addition to their completions in the queues.
     pub fn counter(mut self, counter: &Counter<T>, what: Counted) -> Self {
         self.counters.push((counter.object().clone(), what.0));
         self
     }
 
-    /// Asks for this address in place of one that the provider chooses.
+    /// Sets the endpoint's address, in place of one that the provider chooses.
     pub fn name(mut self, address: &Address) -> Self {
         self.name = Some(address.clone());
         self
     }
 
-    /// What is to be bound, if nothing is missing and everything fits to the offer.
+    /// Returns the objects to be bound, if none is missing and all fit the offer.
     fn bindings(&self, info: &Info) -> Result<Bindings, Error> {
         if info.ep_type() != Some(K::EP_TYPE) {
             return Err(Error::unsuitable(
@@ -120,8 +120,8 @@ impl<K: Connectionless, T: Threading> EndpointBuilder<K, T> {
     ///
     /// # Errors
     ///
-    /// `NOAV` or `NOCQ` when something is missing, `DOMAIN` when something is of another domain, `ADDRINUSE` or `INVAL` for a
-    /// name, [`Error::Unsuitable`] for a domain of another kind; or what the calls to open, bind and enable it returned.
+    /// `NOAV` or `NOCQ` when something is missing, `DOMAIN` when something is of another domain, `ADDRINUSE` or `INVAL` for a name,
+    /// [`Error::Unsuitable`] for a domain of another endpoint type; or what the calls to open, bind and enable it returned.
     pub fn enable(self) -> Result<Endpoint<K, T>, Error> {
         if self.peers.is_none() {
             return Err(Error::call("fi_enable")(Errno::NOAV));
@@ -144,7 +144,7 @@ impl<T: Threading> EndpointBuilder<Msg, T> {
         self
     }
 
-    /// Opens the endpoint and begins to connect to where a peer listens.
+    /// Opens the endpoint and starts to connect to a listening peer.
     ///
     /// # Errors
     ///
@@ -167,12 +167,12 @@ impl<T: Threading> EndpointBuilder<Msg, T> {
     ///
     /// # Errors
     ///
-    /// As [`EndpointBuilder::connect`]. The connection does not come about then.
+    /// As [`EndpointBuilder::connect`]. The connection is not established then.
     pub fn accept(self, request: ConnectionRequest<T>) -> Result<Connecting<T>, Error> {
         let events = self.the_events()?;
         let info = request.info().clone();
         let bindings = self.bindings(&info)?;
-        // From here on the request is the endpoint's, whatever becomes of that.
+        // From here on the request belongs to the endpoint, even if that fails.
         request.taken();
         let endpoint = self.open(&info, bindings)?;
         let accepted = endpoint.port().accept(&self.data);

@@ -10,9 +10,9 @@ use crate::deadline::Deadline;
 use crate::raw::{ConnectionState, EventFailure};
 use crate::{Address, Error, EventQueue, Msg, Operation, OperationError, Shared, Threading};
 
-/// An endpoint whose connection is on its way.
+/// An endpoint whose connection is being established.
 ///
-/// Receives may be posted already; all else has to wait for [`Connecting::wait`]. Dropping it gives up.
+/// Receives may be posted already; everything else has to wait for [`Connecting::wait`]. Dropping it gives the connection up.
 #[must_use = "the connection is given up when this is dropped"]
 pub struct Connecting<T: Threading = Shared> {
     endpoint: Endpoint<Msg, T>,
@@ -20,7 +20,7 @@ pub struct Connecting<T: Threading = Shared> {
     to: Option<Address>,
 }
 
-/// How long one look at the event queue lasts while another thread may read the event.
+/// How long one wait for the event queue lasts while another thread may read the event.
 const LOOK: Duration = Duration::from_millis(100);
 
 impl<T: Threading> Connecting<T> {
@@ -36,27 +36,27 @@ impl<T: Threading> Connecting<T> {
         }
     }
 
-    /// The endpoint, for posting receives.
+    /// Returns the endpoint, for posting receives.
     pub fn endpoint(&self) -> &Endpoint<Msg, T> {
         &self.endpoint
     }
 
-    /// Whether the connection stands.
+    /// Returns whether the connection is established.
     ///
     /// # Errors
     ///
-    /// Why it will never stand, as [`Connecting::wait`]; or what reading the event queue gave.
+    /// The reason why it cannot be established, as [`Connecting::wait`]; or what reading the event queue returned.
     pub fn poll(&self) -> Result<bool, Error> {
         self.events.look(None)?;
         self.state()
     }
 
-    /// Waits until the connection stands, at most as long as `timeout`.
+    /// Waits until the connection is established, at most as long as `timeout`.
     ///
     /// # Errors
     ///
     /// [`Error::Operation`] with `CONNREFUSED` and the like, with `TIMEDOUT` when the time is over; or what reading the event queue
-    /// gave.
+    /// returned.
     pub fn wait(self, timeout: Option<Duration>) -> Result<Endpoint<Msg, T>, Error> {
         let deadline = Deadline::after(timeout);
         loop {
@@ -98,12 +98,12 @@ impl<T: Threading> Connecting<T> {
 }
 
 impl<T: Threading> Endpoint<Msg, T> {
-    /// Whether it is connected, as far as its event queue was read.
+    /// Returns whether it is connected, as far as its event queue was read.
     pub fn is_connected(&self) -> bool {
         matches!(self.state(), ConnectionState::Connected(_))
     }
 
-    /// What the peer sent along with its request or its acceptance, if the events brought it.
+    /// Returns the data that the peer sent with its request or its acceptance, if the events brought any.
     pub fn connection_data(&self) -> Vec<u8> {
         match self.state() {
             ConnectionState::Connected(data) => data,
@@ -111,7 +111,7 @@ impl<T: Threading> Endpoint<Msg, T> {
         }
     }
 
-    /// The address of the peer.
+    /// Returns the address of the peer.
     ///
     /// # Errors
     ///

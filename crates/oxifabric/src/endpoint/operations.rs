@@ -1,4 +1,4 @@
-//! The operations of endpoints: with a peer in each, or with the peer of the connection.
+//! The operations of endpoints: with a named peer, or with the peer of the connection.
 
 use super::{Endpoint, SendOptions};
 use crate::atomic::{self, Atomic, Exchange, Update};
@@ -6,7 +6,7 @@ use crate::kind::{Connectionless, Kind, Reliable};
 use crate::raw::{Inject, Post, from_word};
 use crate::{Error, Msg, Op, Operation, Payload, Peer, Plain, Rdm, Refused, Remote, Threading};
 
-/// The peer of an operation, if it names one.
+/// Expands to the peer of an operation, if it names one.
 macro_rules! peer {
     () => {
         None
@@ -16,7 +16,7 @@ macro_rules! peer {
     };
 }
 
-/// The same messages for both sorts of endpoints, since only one of them names peers.
+/// Defines the messages of endpoints, with a peer for connectionless ones.
 macro_rules! messages {
     ($(($to:ident: $peer:ty))?) => {
         /// Sends a message.
@@ -34,7 +34,7 @@ macro_rules! messages {
             self.post("fi_send", payload, peer!($($to)?), Post::Send { tag, data })
         }
 
-        /// Sends a message with data for the completion at the peer.
+        /// Sends a message with remote completion data.
         ///
         /// # Errors
         ///
@@ -50,7 +50,7 @@ macro_rules! messages {
             self.post("fi_senddata", payload, peer!($($to)?), Post::Send { tag, data })
         }
 
-        /// Sends a message with everything that can be said about it.
+        /// Sends a message with options.
         ///
         /// # Errors
         ///
@@ -80,7 +80,7 @@ macro_rules! messages {
             self.inject_bytes(bytes, peer!($($to)?), Inject::Message { tag, data })
         }
 
-        /// Sends a short message with data for the completion at the peer; it has none here.
+        /// Sends a short message with remote completion data; it has no completion here.
         ///
         /// # Errors
         ///
@@ -93,7 +93,7 @@ macro_rules! messages {
     };
 }
 
-/// What only endpoints have that lose nothing.
+/// Defines the operations that only reliable endpoints have.
 macro_rules! reliable {
     ($(($to:ident: $peer:ty))?) => {
         /// Sends a tagged message.
@@ -151,7 +151,7 @@ macro_rules! reliable {
             self.write_from(peer!($($to)?), at, payload, None)
         }
 
-        /// Writes memory of the peer; a completion with the data appears there ([`Op::PEER`]).
+        /// Writes memory of the peer; a completion with the data appears at the peer ([`Op::PEER`]).
         ///
         /// # Errors
         ///
@@ -166,7 +166,7 @@ macro_rules! reliable {
             self.write_from(peer!($($to)?), at, payload, Some(data))
         }
 
-        /// Writes memory of the peer with everything that can be said about it.
+        /// Writes memory of the peer with options.
         ///
         /// # Errors
         ///
@@ -226,9 +226,9 @@ macro_rules! reliable {
             self.elements(Operation::Atomic, peer!($($to)?), at, op, payload)
         }
 
-        /// As [`Self::atomic_slice`], and returns what the elements were before.
+        /// Updates elements of the peer's memory as [`Self::atomic_slice`] does, and returns their previous values.
         ///
-        /// The payload has two rows of as many elements: the operands, and room for what the peer's were.
+        /// The payload has two rows of as many elements: the operands, and space for the previous values.
         ///
         /// # Errors
         ///
@@ -258,11 +258,10 @@ macro_rules! reliable {
             self.elements(Operation::Fetch, peer!($($to)?), at, atomic::READ, payload)
         }
 
-        /// Compares elements of the peer's memory, writes each if that holds for it, and returns what they were before:
+        /// Compares elements of the peer's memory, writes each for which the comparison holds, and returns their previous values:
         /// `endpoint.compare_atomic_slice(peer, locks, Exchange::if_equal, buffer)`.
         ///
-        /// The payload has three rows of as many elements: what the peer's are compared with, what is written, and room for what
-        /// they were.
+        /// The payload has three rows of as many elements: the comparands, the values to be written, and space for the previous values.
         ///
         /// # Errors
         ///
@@ -278,7 +277,7 @@ macro_rules! reliable {
             self.elements(Operation::Compare, peer!($($to)?), at, op, payload)
         }
 
-        /// Updates an element of the peer's memory; [`Completion::fetched`](crate::Completion::fetched) is what it was before.
+        /// Updates an element of the peer's memory; [`Completion::fetched`](crate::Completion::fetched) is its previous value.
         ///
         /// # Errors
         ///
@@ -292,7 +291,7 @@ macro_rules! reliable {
             self.fetch(peer!($($to)?), at, Some(update))
         }
 
-        /// Reads an element of the peer's memory atomically; [`Completion::fetched`](crate::Completion::fetched) is what it is.
+        /// Reads an element of the peer's memory atomically; [`Completion::fetched`](crate::Completion::fetched) is its value.
         ///
         /// # Errors
         ///
@@ -305,8 +304,8 @@ macro_rules! reliable {
             self.fetch(peer!($($to)?), at, None)
         }
 
-        /// Compares an element of the peer's memory and writes it if that holds;
-        /// [`Completion::fetched`](crate::Completion::fetched) is what it was before.
+        /// Compares an element of the peer's memory and writes it if the comparison holds;
+        /// [`Completion::fetched`](crate::Completion::fetched) is its previous value.
         ///
         /// # Errors
         ///
@@ -322,9 +321,9 @@ macro_rules! reliable {
     };
 }
 
-/// Messages from anybody.
+/// Messages from any peer.
 impl<K: Kind, T: Threading> Endpoint<K, T> {
-    /// Receives a message; a longer one is cut, and the completion says so.
+    /// Receives a message; a longer one is truncated, and the completion has an error.
     ///
     /// # Errors
     ///
@@ -335,7 +334,7 @@ impl<K: Kind, T: Threading> Endpoint<K, T> {
     }
 }
 
-/// Tagged messages from anybody.
+/// Tagged messages from any peer.
 impl<K: Reliable, T: Threading> Endpoint<K, T> {
     /// Receives a message with this tag; bits of it that are set in `ignore` do not matter.
     ///
@@ -354,7 +353,7 @@ impl<K: Reliable, T: Threading> Endpoint<K, T> {
     }
 }
 
-/// Messages to and from a peer that is named.
+/// Messages to and from a named peer.
 impl<K: Connectionless, T: Threading> Endpoint<K, T> {
     messages!((to: Peer));
 
@@ -369,7 +368,7 @@ impl<K: Connectionless, T: Threading> Endpoint<K, T> {
     }
 }
 
-/// Everything else with a peer that is named.
+/// All other operations with a named peer.
 impl<T: Threading> Endpoint<Rdm, T> {
     reliable!((to: Peer));
 

@@ -1,21 +1,21 @@
-//! What can be said about one operation. Source: fi_msg(3), fi_cq(3) "Completion levels".
+//! Options of one operation. Source: fi_msg(3), fi_cq(3) "Completion levels".
 
 use oxifabric_abi::{
     FI_DELIVERY_COMPLETE, FI_FENCE, FI_INJECT_COMPLETE, FI_REMOTE_CQ_DATA, FI_TRANSMIT_COMPLETE,
 };
 
-/// When a send or a write completes.
+/// The completion level of a send or a write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Level {
-    /// At the endpoint's default level.
+    /// Completes at the endpoint's default level.
     #[default]
     Default,
-    /// When the buffer may be used again.
+    /// Completes when the buffer may be reused.
     Inject,
-    /// When the message no longer depends on this endpoint.
+    /// Completes when the message no longer depends on this endpoint.
     Transmit,
-    /// When the message has arrived in the peer's buffer.
+    /// Completes when the message has arrived in the peer's buffer.
     Delivery,
 }
 
@@ -30,22 +30,22 @@ impl Level {
     }
 }
 
-/// What goes with a send or a write beside the bytes, and how: `SendOptions::new().tag(7).level(Level::Delivery)`.
+/// The options of a send or a write: `SendOptions::new().tag(7).level(Level::Delivery)`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SendOptions {
     /// The tag; without one it is an untagged message. Writes have none.
     pub tag: Option<u64>,
-    /// Data for the completion at the peer.
+    /// Remote completion data.
     pub data: Option<u64>,
-    /// When it completes.
+    /// The completion level.
     pub level: Level,
     /// Whether it waits for all earlier operations to the same peer.
     pub fence: bool,
 }
 
 impl SendOptions {
-    /// Nothing special.
+    /// Returns the default options.
     pub const fn new() -> Self {
         Self {
             tag: None,
@@ -61,19 +61,19 @@ impl SendOptions {
         self
     }
 
-    /// Adds data for the completion at the peer.
+    /// Adds remote completion data.
     pub const fn data(mut self, data: u64) -> Self {
         self.data = Some(data);
         self
     }
 
-    /// Says when it completes.
+    /// Sets the completion level.
     pub const fn level(mut self, level: Level) -> Self {
         self.level = level;
         self
     }
 
-    /// Makes it wait for all earlier operations to the same peer.
+    /// Makes the operation wait for all earlier operations to the same peer.
     pub const fn fence(mut self) -> Self {
         self.fence = true;
         self

@@ -1,4 +1,4 @@
-//! What endpoints and domains have to be like. Source: fi_getinfo(3), fi_endpoint(3), fi_domain(3).
+//! Requirements on endpoints and domains. Source: fi_getinfo(3), fi_endpoint(3), fi_domain(3).
 
 use oxifabric_abi::{FI_ORDER_DATA, FI_ORDER_STRICT};
 use oxifabric_types::{AvType, Caps, Flags, MrMode, Order, Progress, ResourceMgmt};
@@ -6,7 +6,7 @@ use oxifabric_types::{AvType, Caps, Flags, MrMode, Order, Progress, ResourceMgmt
 use super::Hints;
 use crate::Level;
 
-/// What endpoints have to be like.
+/// Requirements on endpoints.
 impl Hints {
     /// Asks for endpoints that can send messages of this length (`ep_attr.max_msg_size`).
     pub fn max_message_size(self, bytes: usize) -> Self {
@@ -18,12 +18,12 @@ impl Hints {
         self.ask(|hints| hints.tx.inject_size = bytes)
     }
 
-    /// Asks for endpoints with room for so many sends in flight (`tx_attr.size`).
+    /// Asks for endpoints that can have `operations` sends in flight (`tx_attr.size`).
     pub fn tx_size(self, operations: usize) -> Self {
         self.ask(|hints| hints.tx.size = operations)
     }
 
-    /// Asks for endpoints with room for so many posted receives (`rx_attr.size`).
+    /// Asks for endpoints that can have `operations` receives posted (`rx_attr.size`).
     pub fn rx_size(self, operations: usize) -> Self {
         self.ask(|hints| hints.rx.size = operations)
     }
@@ -38,7 +38,7 @@ impl Hints {
         self.ask(|hints| hints.tx.msg_order = order)
     }
 
-    /// Asks for an order in which what was sent is dealt with (`rx_attr.msg_order`).
+    /// Asks for an order in which arriving messages and accesses are processed (`rx_attr.msg_order`).
     pub fn rx_order(self, order: Order) -> Self {
         self.ask(|hints| hints.rx.msg_order = order)
     }
@@ -76,7 +76,7 @@ impl Hints {
         self.ask(|hints| hints.ep.max_order_waw_size = bytes)
     }
 
-    /// Says when sends and writes complete for which nothing else is said (`tx_attr.op_flags`).
+    /// Sets when sends and writes complete that have no level of their own (`tx_attr.op_flags`).
     pub fn completion_level(self, level: Level) -> Self {
         self.ask(|hints| hints.tx.op_flags = Flags::from_bits_retain(level.flags()))
     }
@@ -98,30 +98,30 @@ impl Hints {
     }
 }
 
-/// What domains have to be like.
+/// Requirements on domains.
 impl Hints {
-    /// Says who moves operations forward (`control_progress` and `data_progress` of `domain_attr`): [`Progress::Auto`] asks for a
-    /// provider that does so by itself, with a thread if need be.
+    /// Sets what drives progress (`control_progress` and `data_progress` of `domain_attr`): [`Progress::Auto`] asks for a provider that
+    /// makes progress by itself, with a thread if need be.
     pub fn progress(self, progress: Progress) -> Self {
         self.ask(|hints| {
             (hints.domain.control_progress, hints.domain.data_progress) = (progress, progress);
         })
     }
 
-    /// Says who takes care that no queue overruns (`domain_attr.resource_mgmt`).
-    pub fn resource_management(self, who: ResourceMgmt) -> Self {
-        self.ask(|hints| hints.domain.resource_mgmt = who)
+    /// Sets which side prevents overruns of queues, the provider or the application (`domain_attr.resource_mgmt`).
+    pub fn resource_management(self, side: ResourceMgmt) -> Self {
+        self.ask(|hints| hints.domain.resource_mgmt = side)
     }
 
-    /// Asks for address vectors of a kind (`domain_attr.av_type`). A [`Peer`](crate::Peer) is the same with either.
+    /// Asks for address vectors of a type (`domain_attr.av_type`). A [`Peer`](crate::Peer) is the same with either.
     pub fn address_vector_type(self, kind: AvType) -> Self {
         self.ask(|hints| hints.domain.av_type = kind)
     }
 
-    /// Says which ways of registering memory the program can work with (`domain_attr.mr_mode`).
+    /// Sets the modes of memory registration that the program supports (`domain_attr.mr_mode`).
     ///
-    /// Those of [`Hints::new`] are all that [`Domain::open`](crate::Domain::open) can work with. Without [`MrMode::LOCAL`] only
-    /// offers remain for which every [`Buffer`](crate::Buffer) is good enough, and borrowed memory, too.
+    /// [`Hints::new`] sets all that [`Domain::open`](crate::Domain::open) supports. Without [`MrMode::LOCAL`] only offers remain that
+    /// take every [`Buffer`](crate::Buffer), and borrowed memory, too.
     pub fn mr_mode(self, mode: MrMode) -> Self {
         self.ask(|hints| hints.domain.mr_mode = mode)
     }
@@ -131,27 +131,27 @@ impl Hints {
         self.ask(|hints| hints.domain.mr_key_size = bytes)
     }
 
-    /// Asks for so many bytes of data beside a message (`domain_attr.cq_data_size`).
+    /// Asks for `bytes` bytes of remote completion data beside a message (`domain_attr.cq_data_size`).
     pub fn cq_data_size(self, bytes: usize) -> Self {
         self.ask(|hints| hints.domain.cq_data_size = bytes)
     }
 
-    /// Asks for so many completion queues without loss of speed (`domain_attr.cq_cnt`).
+    /// Asks for `count` completion queues without loss of speed (`domain_attr.cq_cnt`).
     pub fn queues(self, count: usize) -> Self {
         self.ask(|hints| hints.domain.cq_cnt = count)
     }
 
-    /// Asks for so many endpoints without loss of speed (`domain_attr.ep_cnt`).
+    /// Asks for `count` endpoints without loss of speed (`domain_attr.ep_cnt`).
     pub fn endpoints(self, count: usize) -> Self {
         self.ask(|hints| hints.domain.ep_cnt = count)
     }
 
-    /// Asks for so many counters without loss of speed (`domain_attr.cntr_cnt`).
+    /// Asks for `count` counters without loss of speed (`domain_attr.cntr_cnt`).
     pub fn counters(self, count: usize) -> Self {
         self.ask(|hints| hints.domain.cntr_cnt = count)
     }
 
-    /// Asks for so many regions without loss of speed (`domain_attr.mr_cnt`).
+    /// Asks for `count` regions without loss of speed (`domain_attr.mr_cnt`).
     pub fn regions(self, count: usize) -> Self {
         self.ask(|hints| hints.domain.mr_cnt = count)
     }
@@ -161,7 +161,7 @@ impl Hints {
         self.ask(|hints| hints.domain.caps = caps)
     }
 
-    /// Says which modes of domains (as bits) the program can work with (`domain_attr.mode`).
+    /// Sets the modes of domains (as bits) that the program supports (`domain_attr.mode`).
     pub fn domain_mode(self, bits: u64) -> Self {
         self.ask(|hints| hints.domain.mode = bits)
     }

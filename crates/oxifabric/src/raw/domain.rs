@@ -43,7 +43,7 @@ pub(crate) struct DomainObject {
     handle: Handle<fid_domain>,
     info: Arc<InfoHandle>,
     fabric: Arc<FabricObject>,
-    /// Whether its devices use registered memory only.
+    /// Whether local operations need registered memory.
     needs_registration: bool,
 }
 
@@ -73,7 +73,7 @@ impl DomainObject {
         &self.fabric
     }
 
-    /// Whether its devices use registered memory only.
+    /// Returns whether local operations need registered memory.
     #[inline]
     pub(crate) fn needs_registration(&self) -> bool {
         self.needs_registration
@@ -84,10 +84,10 @@ impl DomainObject {
     }
 }
 
-/// Modes of registration that this crate can meet.
+/// Modes of memory registration that this crate supports.
 const MR_MODES: i32 = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
 
-/// Why this crate cannot keep what the offer asks of an application, if so.
+/// Returns why this crate cannot meet the offer's requirements, if it cannot.
 pub(crate) fn obstacle(info: &InfoHandle) -> Option<&'static str> {
     let modes = info.mode() | info.side_modes();
     if modes & !(FI_CONTEXT | FI_CONTEXT2) != 0 {

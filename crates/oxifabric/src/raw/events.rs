@@ -1,4 +1,4 @@
-//! Event queues and the connections that they tell of. Source: fi_eq(3), fi_cm(3).
+//! Event queues and the connections that they report on. Source: fi_eq(3), fi_cm(3).
 
 use core::ffi::c_int;
 use core::ptr;
@@ -16,32 +16,32 @@ use super::handle::Handle;
 use super::{FabricObject, InfoHandle, Listener, errno, said_of_error};
 use crate::lock::lock;
 
-/// Room for the data that come with an event of a connection.
+/// Size of the buffer for the data that come with an event of a connection.
 const DATA_LEN: usize = 1024;
 
 /// An open event queue.
 pub(crate) struct Events {
     handle: Handle<fid_eq>,
-    /// The endpoints that it tells of, by their handles.
+    /// The endpoints whose events it reports, by their handles.
     connections: Mutex<HashMap<usize, Arc<Connection>>>,
-    /// The passive endpoints that it tells of, by their handles.
+    /// The passive endpoints whose events it reports, by their handles.
     listeners: Mutex<HashMap<usize, Weak<Listener>>>,
     fabric: Arc<FabricObject>,
 }
 
-/// The connection of one endpoint, as its events have it.
+/// The connection of one endpoint, as its events report it.
 #[derive(Default)]
 pub(crate) struct Connection(Mutex<ConnectionState>);
 
-/// Where a connection stands.
+/// The state of a connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum ConnectionState {
-    /// Nothing was heard yet.
+    /// No event has arrived yet.
     #[default]
     Pending,
-    /// It stands; the peer sent these data along.
+    /// It is established; the peer sent these data along.
     Connected(Vec<u8>),
-    /// It did not come about.
+    /// It could not be established.
     Failed(EventFailure),
     /// It has ended.
     Ended,
@@ -53,18 +53,18 @@ pub(crate) struct EventFailure {
     pub(crate) errno: Errno,
     pub(crate) prov_errno: i32,
     pub(crate) detail: String,
-    /// What the peer sent along when it refused.
+    /// The data that the peer sent with its refusal.
     pub(crate) data: Vec<u8>,
 }
 
-/// What one read of the queue found.
+/// The result of one read of the queue.
 pub(crate) enum Read {
     Nothing,
-    /// A request for a connection, what came along, and who heard it.
+    /// A request for a connection, the data that came along, and the listener that received it.
     Request(InfoHandle, Vec<u8>, Weak<Listener>),
-    /// Something about the connection of an endpoint, which knows it now.
+    /// An event of an endpoint's connection, whose state was updated.
     Known,
-    /// An error of no endpoint.
+    /// An error that belongs to no endpoint.
     Failed(EventFailure),
 }
 
@@ -75,7 +75,7 @@ struct Entry {
 }
 
 impl EventFailure {
-    /// What no event has told of.
+    /// Makes a failure that no event has reported.
     pub(crate) const fn of(errno: Errno) -> Self {
         Self {
             errno,
@@ -112,7 +112,7 @@ impl Events {
         self.handle.fid()
     }
 
-    /// From now on an endpoint's events are told to what is returned.
+    /// Registers an endpoint; its events update the connection that is returned.
     pub(super) fn expect(&self, endpoint: *mut fid) -> Arc<Connection> {
         let connection = Arc::<Connection>::default();
         self.connections()
@@ -120,18 +120,18 @@ impl Events {
         connection
     }
 
-    /// Events of the endpoint, which is about to be closed, are nobody's from now on.
+    /// Unregisters an endpoint, which is about to be closed.
     pub(super) fn forget(&self, endpoint: *mut fid) {
         self.connections().remove(&(endpoint as usize));
     }
 
-    /// From now on requests that the listener hears are known to be its own.
+    /// Registers a listener, to which its requests are attributed from now on.
     pub(super) fn hears(&self, listener: &Arc<Listener>) {
         self.listeners()
             .insert(listener.fid() as usize, Arc::downgrade(listener));
     }
 
-    /// The listener is about to be closed.
+    /// Unregisters a listener, which is about to be closed.
     pub(super) fn deaf(&self, listener: *mut fid) {
         self.listeners().remove(&(listener as usize));
     }
@@ -144,7 +144,7 @@ impl Events {
         lock(&self.connections)
     }
 
-    /// Reads one event. Without a timeout it does not wait; a negative one waits for ever.
+    /// Reads one event. Without a timeout it does not wait; with a negative one it waits for ever.
     pub(crate) fn read(&self, timeout_ms: Option<c_int>) -> Result<Read, Errno> {
         let mut event = 0;
         let mut entry = Entry {
@@ -235,7 +235,7 @@ impl Events {
         })
     }
 
-    /// What the provider says about an error.
+    /// Returns the provider's text for an error.
     fn strerror(&self, entry: &fi_eq_err_entry) -> String {
         let eq = self.handle.as_ptr();
         // SAFETY: the queue is open, and the entry is one that it returned.

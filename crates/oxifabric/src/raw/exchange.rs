@@ -1,6 +1,6 @@
-//! What the table of operations in flight is made of where threads meet: atomic words, guarded memory, numbers of threads.
+//! What threads share in the table of operations in flight: atomic words, guarded memory, thread numbers.
 //!
-//! `tests/interleavings.rs` compiles the table with another module in place of this one, whose parts loom watches.
+//! `tests/interleavings.rs` compiles the table with another module in place of this one, whose parts loom checks.
 
 use core::cell::{self, UnsafeCell};
 
@@ -13,10 +13,10 @@ pub(super) use std::sync::Mutex;
 
 /// Slots of the first chunk; each chunk after it has twice as many as the one before.
 pub(super) const FIRST: u32 = 64;
-/// How many free slots are near the thread at home at most; others may take what is beyond.
+/// Most free slots in the list of the owner thread; others may take the rest.
 pub(super) const NEAR: usize = 256;
 
-/// Memory that belongs to whoever holds its slot.
+/// Memory that belongs to the thread that holds its slot.
 pub(super) struct Guarded<T>(UnsafeCell<T>);
 
 impl<T> Guarded<T> {
@@ -25,13 +25,13 @@ impl<T> Guarded<T> {
         Self(UnsafeCell::new(value))
     }
 
-    /// Looks at the memory, as whoever may do so.
+    /// Reads the memory; the caller must hold the slot.
     #[inline(always)]
     pub(super) fn with<R>(&self, look: impl FnOnce(*const T) -> R) -> R {
         look(self.0.get())
     }
 
-    /// Changes the memory, as whoever may do so.
+    /// Changes the memory; the caller must hold the slot.
     #[inline(always)]
     pub(super) fn with_mut<R>(&self, change: impl FnOnce(*mut T) -> R) -> R {
         change(self.0.get())
@@ -39,17 +39,17 @@ impl<T> Guarded<T> {
 }
 
 thread_local! {
-    /// The number of this thread, never that of another one in this process; 0 until it is needed.
+    /// The number of this thread, unique in the process; 0 until it is needed.
     static NUMBER: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The number of this thread; 0 if it has none yet.
+/// Returns the number of this thread; 0 if it has none yet.
 #[inline(always)]
 pub(super) fn number() -> u64 {
     NUMBER.get()
 }
 
-/// The number of this thread, which it has from now on.
+/// Returns the number of this thread, and assigns one first if there is none.
 pub(super) fn numbered() -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);
     if NUMBER.get() == 0 {

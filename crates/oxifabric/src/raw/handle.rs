@@ -58,17 +58,17 @@ impl<T: Object> Handle<T> {
         NonNull::new(object).map(Self).ok_or(Errno::IO)
     }
 
-    /// The object, open as long as `self` lives.
+    /// Returns the object, open as long as `self` lives.
     pub(super) fn as_ptr(&self) -> *mut T {
         self.0.as_ptr()
     }
 
-    /// The base of the object.
+    /// Returns the base of the object.
     pub(super) fn fid(&self) -> *mut fid {
         self.0.as_ptr().cast()
     }
 
-    /// Closes the object now, and tells whether that worked; if not, it stays open for ever.
+    /// Closes the object now; after an error it stays open for ever.
     pub(crate) fn close(self) -> Result<(), Errno> {
         let fid = self.fid();
         core::mem::forget(self);
@@ -79,7 +79,7 @@ impl<T: Object> Handle<T> {
 
 impl<T: Object> Drop for Handle<T> {
     fn drop(&mut self) {
-        // SAFETY: the object is open, and nobody can use it after this.
+        // SAFETY: the object is open, and nothing can use it after this.
         unsafe { fi_close(self.fid()) };
     }
 }

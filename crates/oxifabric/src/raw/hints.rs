@@ -1,4 +1,4 @@
-//! A request as C lays it out.
+//! Requests in the layout of C.
 
 use core::ffi::{c_char, c_void};
 use core::ptr;
@@ -8,12 +8,12 @@ use oxifabric_abi::{fi_domain_attr, fi_fabric_attr, fi_info};
 use oxifabric_core::info::{domain_attr, ep_attr, rx_attr, tx_attr};
 use oxifabric_types::{DomainAttr, EpAttr, RxAttr, TxAttr};
 
-/// What `fi_getinfo` is asked for: plain values, laid out for C only during the call.
+/// A request for `fi_getinfo`: plain values, laid out for C only during the call.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HintsImage {
-    /// Whether there are hints at all; without them the library offers what it likes.
+    /// Whether there are hints at all; without them the library offers everything.
     pub(crate) any: bool,
-    /// Whether an address was asked for that is none, which nothing can meet.
+    /// Whether an address was malformed, so that nothing can meet the request.
     pub(crate) malformed: bool,
     pub(crate) node: Option<CString>,
     pub(crate) service: Option<CString>,
@@ -24,14 +24,14 @@ pub(crate) struct HintsImage {
     pub(crate) tx: TxAttr,
     pub(crate) rx: RxAttr,
     pub(crate) ep: EpAttr,
-    /// Without its name and key, which are below.
+    /// Domain attributes without name and authorization key, which are below.
     pub(crate) domain: DomainAttr,
     pub(crate) domain_name: Option<CString>,
     pub(crate) auth_key: Vec<u8>,
     pub(crate) provider: Option<CString>,
     pub(crate) provider_version: u32,
     pub(crate) fabric: Option<CString>,
-    /// Addresses, whole in the format, because a provider may look at all of it.
+    /// Source address, at least as long as its format demands, because a provider may read all of it.
     pub(crate) source: Vec<u8>,
     pub(crate) destination: Vec<u8>,
 }
@@ -75,13 +75,13 @@ impl HintsImage {
     }
 }
 
-/// The string for C, which does not write to it; null if there is none.
+/// Returns a pointer to the string for C, which does not write to it; null if there is none.
 fn text(text: &Option<CString>) -> *mut c_char {
     text.as_ref()
         .map_or(ptr::null_mut(), |text| text.as_ptr().cast_mut())
 }
 
-/// The bytes for C, which does not write to them; null if there are none.
+/// Returns a pointer to the bytes for C, which does not write to them; null if there are none.
 fn bytes(bytes: &[u8]) -> *mut c_void {
     if bytes.is_empty() {
         ptr::null_mut()
@@ -111,7 +111,7 @@ mod tests {
         fabric: &'a fi_fabric_attr,
     }
 
-    /// Asserts what the library gets of hints that ask for one thing.
+    /// Asserts what the library gets of hints with one requirement.
     #[track_caller]
     fn asks(ask: impl FnOnce(Hints) -> Hints, is_asked: impl FnOnce(Asked<'_>) -> bool) {
         let hints = ask(Hints::default());

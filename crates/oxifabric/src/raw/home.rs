@@ -1,31 +1,31 @@
-//! The thread at which a table is at home: what only that thread does needs no exchange between processors (short path).
+//! The owner thread of a table: what only that thread does needs no atomic exchange (short path).
 //!
-//! The first thread that takes a completion is at home from then on. Most queues are read by one thread, and on its path an
-//! atomic exchange would be the dearest instruction.
+//! The first thread that takes a completion becomes the owner and stays it. Most queues are read by one thread, and on its path an
+//! atomic exchange would be the most expensive instruction.
 
 use core::sync::atomic::Ordering;
 
 use super::exchange::{AtomicU64, number, numbered};
 
-/// Which thread is at home; [`NOBODY`] until the first asks.
+/// The number of the owner thread; [`NO_OWNER`] until a thread takes a completion.
 pub(super) struct Home(AtomicU64);
 
-/// The number of no thread.
+/// No thread has this number.
 const NOBODY: u64 = u64::MAX;
 
 impl Home {
-    /// One where nobody is.
+    /// Makes one without an owner.
     pub(super) fn new() -> Self {
         Self(AtomicU64::new(NOBODY))
     }
 
-    /// Whether this thread is at home.
+    /// Returns whether this thread is the owner.
     #[inline]
     pub(super) fn is_here(&self) -> bool {
         self.0.load(Ordering::Relaxed) == number()
     }
 
-    /// Whether this thread is at home; it is from now on if no thread was.
+    /// Returns whether this thread is the owner; it becomes the owner if there was none.
     #[inline]
     pub(super) fn settle(&self) -> bool {
         self.is_here() || self.settle_first()

@@ -1,4 +1,4 @@
-//! One offer of the library.
+//! Offers of the library (`struct fi_info`).
 
 use core::ffi::{CStr, c_char, c_void};
 use core::ptr::{self, NonNull};
@@ -47,16 +47,16 @@ impl InfoHandle {
         NonNull::new(copy).map(|info| Self { info, library })
     }
 
-    /// Takes an offer over that an event brought; `None` for null.
+    /// Takes ownership of an offer that an event brought; `None` for null.
     ///
     /// # Safety
     ///
-    /// `info` must be null or an offer of this library that nobody else frees.
+    /// `info` must be null or an offer of this library that nothing else frees.
     pub(super) unsafe fn adopt(library: &'static Library, info: *mut fi_info) -> Option<Self> {
         NonNull::new(info).map(|info| Self { info, library })
     }
 
-    /// The connection request that the offer came with.
+    /// Returns the handle of the connection request that the offer came with.
     pub(super) fn request(&self) -> fid_t {
         self.base().handle
     }
@@ -65,7 +65,7 @@ impl InfoHandle {
         self.library
     }
 
-    /// The structure, for calls that take it without keeping it.
+    /// Returns the structure, for calls that take it without keeping it.
     pub(super) fn as_ptr(&self) -> *mut fi_info {
         self.info.as_ptr()
     }
@@ -155,7 +155,7 @@ impl InfoHandle {
         field!(self.domain_attr, resource_mgmt, 0)
     }
 
-    /// Modes of the transmit and receive sides beside those of the offer.
+    /// Returns modes of the transmit and receive sides beside those of the offer.
     pub(crate) fn side_modes(&self) -> u64 {
         field!(self.tx_attr, mode, 0) | field!(self.rx_attr, mode, 0)
     }
@@ -184,12 +184,12 @@ impl InfoHandle {
         field!(self.domain_attr, av_type, 0)
     }
 
-    /// The attributes that open a fabric.
+    /// Returns the attributes that open a fabric.
     pub(super) fn fabric_attr(&self) -> *mut fi_fabric_attr {
         self.base().fabric_attr
     }
 
-    /// What the library prints for the kind of endpoint.
+    /// Returns the library's text for the endpoint type.
     pub(crate) fn ep_type_text(&self) -> String {
         let value = self.ep_type();
         // SAFETY: the value is of the kind that is named.
@@ -199,7 +199,7 @@ impl InfoHandle {
         }
     }
 
-    /// What the library prints for the protocol.
+    /// Returns the library's text for the protocol.
     pub(crate) fn protocol_text(&self) -> String {
         let value: u32 = field!(self.ep_attr, protocol, 0);
         // SAFETY: the value is of the kind that is named.
@@ -209,7 +209,7 @@ impl InfoHandle {
         }
     }
 
-    /// What the library prints for the whole offer.
+    /// Returns the library's text for the whole offer.
     pub(crate) fn text(&self) -> String {
         // SAFETY: the value is of the kind that is named.
         unsafe {

@@ -1,4 +1,4 @@
-//! Memory of C, of mmap(2) and the like, which stays with whoever has it: raw forms of what operations and regions take.
+//! Foreign memory (of C, mmap(2) and the like), which other code owns: raw constructors of what operations and regions take.
 
 use core::ptr::NonNull;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -12,27 +12,27 @@ use crate::{Access, Domain, Error, Payload, Region, Threading};
 /// A part of a dma-buf: memory that devices and processes share by a descriptor of the kernel.
 #[derive(Debug)]
 pub struct DmaBuf {
-    /// The descriptor, which stays open as long as the region.
+    /// The descriptor, which is closed with the region.
     pub fd: OwnedFd,
-    /// Where the part begins.
+    /// The offset of the part in the dma-buf, in bytes.
     pub offset: usize,
-    /// Where the part is mapped in this process.
+    /// The address at which the part is mapped in this process.
     pub start: NonNull<u8>,
-    /// How many bytes it has.
+    /// The length of the part in bytes.
     pub len: usize,
 }
 
 impl<T: Threading> Payload<T> {
-    /// The memory of one operation, whichever it is, as C passes it: `endpoint.send(peer, unsafe { Payload::from_raw(start, len) })`.
+    /// Makes the memory of one operation from a pointer, as in C: `endpoint.send(peer, unsafe { Payload::from_raw(start, len) })`.
     ///
-    /// The completion gives nothing back; its buffer is empty. Nothing is allocated. Offers with `FI_MR_LOCAL` refuse it; there a
-    /// part of [`Region::from_raw`] serves.
+    /// The buffer of the completion is empty. Nothing is allocated. Offers with `FI_MR_LOCAL` refuse such memory; there, use a part of
+    /// [`Region::from_raw`].
     ///
     /// # Safety
     ///
-    /// Until the completion of the operation has been read, or the endpoint has been closed, or the post was refused, the `len`
-    /// bytes at `start` must be readable, by any thread. Nobody may write them meanwhile. If the operation is a receive, a read, or an
-    /// atomic operation that fetches, they must also be writable, and nobody else may read them either.
+    /// Until the completion of the operation has been read, or the endpoint has been closed, or the post was refused, the `len` bytes at
+    /// `start` must be readable, by any thread, and no other code may write them. If the operation is a receive, a read, or an atomic
+    /// operation that fetches, they must also be writable, and no other code may read them either.
     ///
     /// If the memory ends with a scope of the program that may be left early, [`Endpoint::scope`](crate::Endpoint::scope) is the
     /// safe way.
@@ -42,16 +42,16 @@ impl<T: Threading> Payload<T> {
 }
 
 impl<T: Threading> Region<T> {
-    /// Registers memory that belongs to somebody else: of C, of a mapping that other processes share.
+    /// Registers memory that other code owns: of C, or of a mapping that other processes share.
     ///
-    /// `release` is called when neither the fabric nor a peer uses the memory any more, on whichever thread drops the region or the last
+    /// `release` is called when neither the fabric nor a peer uses the memory any more, on the thread that drops the region or the last
     /// of its parts. [`Region::into_buffer`] closes such a region, too, but the buffer is empty.
     ///
     /// # Safety
     ///
-    /// Until `release` is called, the `len` bytes at `start` must be readable and writable, by any thread, and initialized. Whoever
-    /// else uses them meanwhile, in this process, does so by atomic accesses, or not at the same time as peers, operations, and
-    /// the methods of the region do. It must be possible to call `release` on any thread.
+    /// Until `release` is called, the `len` bytes at `start` must be readable and writable, by any thread, and initialized. Other code of
+    /// this process may use them meanwhile only by atomic accesses, or not at the same time as peers, operations, and the methods of the
+    /// region do. It must be possible to call `release` on any thread.
     ///
     /// # Errors
     ///
@@ -67,10 +67,10 @@ impl<T: Threading> Region<T> {
         Self::register(domain, memory, access).map_err(Error::from)
     }
 
-    /// Registers memory by its dma-buf, so that a card reaches the device that has it without the processor's memory in between.
+    /// Registers memory by its dma-buf, so that a network card accesses device memory directly, without a copy in host memory.
     ///
-    /// `release` is called as for [`Region::from_raw`], before the descriptor is closed. The providers built in have no card and
-    /// refuse it; with them, and wherever it is refused, [`Region::from_raw`] registers the mapping.
+    /// `release` is called as for [`Region::from_raw`], before the descriptor is closed. The built-in providers have no card and refuse
+    /// it; with them, and wherever it is refused, [`Region::from_raw`] registers the mapping.
     ///
     /// # Safety
     ///

@@ -17,9 +17,9 @@ use super::{HintsImage, InfoHandle, check, owned_text};
 /// A libfabric, loaded for the rest of the process.
 pub(crate) struct Library {
     pub(super) functions: EntryPoints,
-    /// Whether it is the one built in, which can say why it refuses a request.
+    /// Whether it is the built-in one, which can give reasons for refusing a request.
     builtin: bool,
-    /// The API version to ask for: ours, or that of an older library.
+    /// The API version to request: ours, or that of an older library.
     api_version: u32,
 }
 
@@ -32,9 +32,9 @@ pub(crate) struct RawParameter {
     pub(crate) value: Option<String>,
 }
 
-/// The API version that this crate is written to.
+/// The API version that this crate is written for.
 const API_VERSION: u32 = FI_VERSION(2, 7);
-/// Room for the text of one offer.
+/// Size of the buffer for the text of one offer.
 const TEXT_LEN: usize = 16 * 1024;
 
 impl Library {
@@ -48,7 +48,7 @@ impl Library {
         }
     }
 
-    /// The library built in.
+    /// Returns the built-in library.
     pub(crate) fn builtin() -> &'static Self {
         static BUILTIN: OnceLock<Library> = OnceLock::new();
         BUILTIN.get_or_init(|| Self::new(*oxifabric_libfabric::builtin(), true))
@@ -59,7 +59,7 @@ impl Library {
         Ok(Self::new(EntryPoints::load(path)?, false))
     }
 
-    /// Lists what the library refuses of a request, and why; nothing if it cannot say.
+    /// Lists what the library refuses of a request, and why; empty if it gives no reasons.
     pub(crate) fn refusals(&self, hints: &HintsImage) -> Vec<Refusal> {
         if !self.builtin {
             return Vec::new();
@@ -79,12 +79,12 @@ impl Library {
         oxifabric_libfabric::refusals(&request)
     }
 
-    /// The API version in force, as major and minor.
+    /// Returns the API version in force, as major and minor.
     pub(crate) fn api_version(&self) -> u32 {
         self.api_version
     }
 
-    /// Lists what the library offers for a request.
+    /// Returns the library's offers for a request.
     pub(crate) fn getinfo(&'static self, hints: &HintsImage) -> Result<Vec<InfoHandle>, Errno> {
         let mut list = ptr::null_mut();
         let (node, service) = (text_ptr(&hints.node), text_ptr(&hints.service));
@@ -113,27 +113,27 @@ impl Library {
         Ok(offers)
     }
 
-    /// Prints a value of the kind that `what` names.
+    /// Returns the library's text for a value of the type that `what` names.
     ///
     /// # Safety
     ///
-    /// `value` must point to what `what` stands for.
+    /// `value` must point to a value of the type that `what` names.
     pub(super) unsafe fn print(&self, value: *const c_void, what: fi_type) -> String {
         let mut text = vec![0_u8; TEXT_LEN];
-        // SAFETY: the text ends within its room; the caller vouches for the value.
+        // SAFETY: the text ends within its buffer; the caller vouches for the value.
         unsafe { (self.functions.tostr_r)(text.as_mut_ptr().cast(), text.len(), value, what) };
         CStr::from_bytes_until_nul(&text)
             .map(|text| text.to_string_lossy().into_owned())
             .unwrap_or_default()
     }
 
-    /// The version of the library's package.
+    /// Returns the version of the library's package.
     pub(crate) fn package_version(&self) -> String {
         // SAFETY: this kind takes any pointer that is not null.
         unsafe { self.print(c"1".as_ptr().cast(), FI_TYPE_VERSION) }
     }
 
-    /// The text of an error number.
+    /// Returns the text of an error number.
     pub(crate) fn strerror(&self, errnum: i32) -> String {
         // SAFETY: the function takes any number and returns a static string.
         unsafe { owned_text((self.functions.strerror)(errnum)) }

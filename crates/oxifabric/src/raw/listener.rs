@@ -1,4 +1,4 @@
-//! Passive endpoints. Source: fi_endpoint(3), fi_cm(3).
+//! Passive endpoints, which listen for connections. Source: fi_endpoint(3), fi_cm(3).
 
 use core::ptr;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::handle::Handle;
 use super::port::name_of;
 use super::{Events, InfoHandle, check};
 
-/// A passive endpoint that listens.
+/// A listening passive endpoint.
 pub(crate) struct Listener {
     handle: Handle<fid_pep>,
     events: Arc<Events>,
@@ -46,12 +46,12 @@ impl Listener {
         self.handle.fid()
     }
 
-    /// The address to which peers connect.
+    /// Returns the address to which peers connect.
     pub(crate) fn name(&self) -> Result<Vec<u8>, Errno> {
         name_of(&self.handle)
     }
 
-    /// Refuses a request; the peer gets the data.
+    /// Refuses a request; the peer receives the data.
     pub(crate) fn reject(&self, request: &InfoHandle, data: &[u8]) -> Result<(), Errno> {
         let (pep, handle) = (self.handle.as_ptr(), request.request());
         // SAFETY: the endpoint is open, the request was not used before, and the data outlive the call.

@@ -1,4 +1,4 @@
-//! The memory of operations: who owns it, and what gives it back.
+//! The memory of operations, its owners, and its release.
 
 use core::ffi::c_void;
 use core::fmt;
@@ -24,14 +24,14 @@ const PAGE: usize = 4096;
 ///
 /// A buffer owns its bytes alone, as a `Vec<u8>` does, and dereferences to them. They never move, not even when the `Buffer` does.
 ///
-/// While an operation has it, nobody else does.
+/// While an operation has it, no other code can reach the bytes.
 ///
 /// There are three kinds: memory of the heap ([`Buffer::zeroed`], [`Buffer::from`]); memory that is registered for the devices of one
-/// domain ([`Buffer::registered`](Buffer::registered)), which offers with `FI_MR_LOCAL` ask for; and memory that comes from
-/// elsewhere ([`Buffer::from_raw`]). For memory that *peers* read and write, see [`Region`](crate::Region); for memory that
-/// belongs to somebody else all the time, [`Payload::from_raw`](crate::Payload::from_raw).
+/// domain ([`Buffer::registered`](Buffer::registered)), which offers with `FI_MR_LOCAL` require; and memory that comes from
+/// elsewhere ([`Buffer::from_raw`]). For memory that *peers* read and write, see [`Region`](crate::Region); for memory that other
+/// code owns all the time, [`Payload::from_raw`](crate::Payload::from_raw).
 ///
-/// It is as large as a pointer, so that operations and completions hand it on in a register.
+/// It is as large as a pointer, so that operations and completions pass it in a register.
 pub struct Buffer(Option<Box<Owned>>);
 
 /// The bytes of a buffer.
@@ -42,28 +42,28 @@ struct Owned {
     owner: Owner,
 }
 
-/// Who gave the bytes of a buffer, and gets them back.
+/// The allocator of a buffer's bytes, to which they return.
 enum Owner {
     /// The heap, with the layout of [`layout`].
     Heap,
     /// A vector of this capacity.
     Vec,
-    /// Somebody else, who is told when the memory is no longer used.
+    /// Other code, whose callback is called when the memory is no longer used.
     Foreign(Release),
-    /// A registration that nobody else knows: no peer can reach the memory.
+    /// A registration with a secret key: no peer can reach the memory.
     Registered(RegionObject),
-    /// As foreign, and nobody gets to see the bytes.
+    /// Foreign memory, as above, whose bytes are hidden from the application.
     Unseen(Release),
 }
 
-/// What is called when memory that comes from elsewhere is no longer used.
+/// The callback for the end of use of memory that comes from elsewhere.
 pub(super) type Release = Box<dyn FnOnce() + Send>;
 
-/// Memory of an operation, of whichever kind.
+/// The memory of an operation, of any kind.
 pub(crate) enum Memory {
-    /// The operation's alone.
+    /// Memory that the operation owns alone.
     Buffer(Buffer),
-    /// Somebody's who keeps it in place.
+    /// Memory that something else keeps in place.
     Part {
         start: NonNull<u8>,
         len: usize,
@@ -71,13 +71,13 @@ pub(crate) enum Memory {
     },
 }
 
-/// What keeps memory in place that is not the operation's alone.
+/// What keeps memory in place that the operation does not own.
 pub(crate) enum Keeper {
     /// A region, which other operations and peers use at the same time.
     Region(Arc<RegionObject>),
-    /// The borrower, who waits until this is dropped.
+    /// A scope, which waits until this is dropped before the borrow ends.
     Scope(Arc<Tally>),
-    /// The caller, who has promised to keep it and may use it meanwhile.
+    /// The caller, which has promised to keep it and may use it meanwhile.
     Caller,
 }
 
@@ -85,17 +85,17 @@ pub(crate) enum Keeper {
 unsafe impl Send for Owned {}
 // SAFETY: as above; shared access only reads, and what is called in the end is never reached by it.
 unsafe impl Sync for Owned {}
-// SAFETY: the bytes are the buffer's, or are reached only by raw pointers that the fabric uses; keepers are `Send`.
+// SAFETY: the bytes are the buffer's, or are reached only by raw pointers that the fabric uses; what keeps them is `Send`.
 unsafe impl Send for Memory {}
-// SAFETY: as above; shared access only reads, and keepers are `Sync`.
+// SAFETY: as above; shared access only reads, and what keeps the bytes is `Sync`.
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// Memory of no length.
+    /// Memory of length zero.
     pub(crate) const EMPTY: Self = Self::Buffer(Buffer::new());
 
-    /// Part of a region, which must be within its bounds; memory that somebody lends until its tally has heard of its end; or memory
-    /// that a caller vouches for.
+    /// Makes memory of a part of a region, which must be within its bounds; of a borrow that lasts until its scope has recorded the end
+    /// of the operation; or of bytes that a caller vouches for.
     pub(super) fn part(start: NonNull<u8>, len: usize, keeper: Keeper) -> Self {
         Self::Part { start, len, keeper }
     }
@@ -115,7 +115,7 @@ impl Memory {
         len
     }
 
-    /// Where the bytes are, and how many.
+    /// Returns where the bytes are, and how many.
     #[inline]
     pub(super) fn extent(&self) -> (NonNull<u8>, usize) {
         match self {
@@ -124,9 +124,9 @@ impl Memory {
         }
     }
 
-    /// What a post says about the memory's registration: nothing, or the descriptor for this domain.
+    /// Returns the memory's descriptor for posts in this domain; null if it needs none.
     ///
-    /// `INVAL` if the domain's devices cannot use it.
+    /// `INVAL` if the domain's devices cannot use the memory.
     #[inline]
     pub(super) fn descriptor(&self, domain: &Arc<DomainObject>) -> Result<*mut c_void, Errno> {
         match self.registration() {
@@ -151,7 +151,7 @@ impl Memory {
         }
     }
 
-    /// Who lent the memory, if it is borrowed.
+    /// Returns the outcomes of the scope that lent the memory, if it is borrowed.
     #[inline]
     pub(crate) fn tally(&self) -> Option<&Arc<Tally>> {
         match self {
@@ -163,7 +163,7 @@ impl Memory {
         }
     }
 
-    /// The buffer of an operation that is done or was refused; empty if the memory was not the operation's alone.
+    /// Returns the buffer of an operation that is done or was refused; empty if the operation did not own the memory.
     #[inline]
     pub(crate) fn into_buffer(self) -> Buffer {
         match self {
@@ -173,7 +173,7 @@ impl Memory {
     }
 }
 
-/// The layout of memory of the heap; its size is not zero.
+/// Returns the layout of memory of the heap; its size is not zero.
 fn layout(len: usize) -> Layout {
     let align = if len >= PAGE { PAGE } else { LINE };
     Layout::from_size_align(len, align).expect("a buffer fits in the address space")
@@ -195,8 +195,8 @@ impl Drop for Owned {
     }
 }
 
-/// Tells the owner of memory that it is no longer used. A panic of his is one of the thread that dropped the memory; one while that
-/// thread panics already is not heard, since it would end the process.
+/// Calls the release callback of foreign memory. If it panics, so does the thread that dropped the memory; a panic while that thread
+/// panics already is swallowed, since it would end the process.
 fn give_back(release: Release) {
     let is_panicking = thread::panicking();
     let panicked = panic::catch_unwind(AssertUnwindSafe(release));
@@ -235,7 +235,7 @@ impl Buffer {
     ///
     /// # Safety
     ///
-    /// The `len` bytes at `start` must be initialized, readable and writable, and used by nobody else, until `release` is called.
+    /// The `len` bytes at `start` must be initialized, readable and writable, and used by no other code, until `release` is called.
     pub unsafe fn from_raw(
         start: NonNull<u8>,
         len: usize,
@@ -244,13 +244,13 @@ impl Buffer {
         Self::owned(start, len, Owner::Foreign(Box::new(release)))
     }
 
-    /// A buffer of memory of the heap, registered for local use.
+    /// Makes a buffer of heap memory that is registered for local use.
     pub(crate) fn of_registration(region: RegionObject) -> Self {
         let (start, len) = region.extent();
         Self::owned(start, len, Owner::Registered(region))
     }
 
-    /// A buffer whose bytes nobody may see; for regions only.
+    /// Makes a buffer whose bytes stay hidden; for regions only.
     pub(super) fn unseen(start: NonNull<u8>, len: usize, release: Release) -> Self {
         Self::owned(start, len, Owner::Unseen(release))
     }
@@ -264,7 +264,7 @@ impl Buffer {
         })))
     }
 
-    /// The buffer, for eyes that may see it: what belongs to somebody else goes back to him.
+    /// Returns the buffer if the application may see its bytes; hidden memory is released, and the buffer is empty.
     pub(super) fn seen(self) -> Self {
         match &self.0 {
             Some(owned) if matches!(owned.owner, Owner::Unseen(_)) => Self::new(),
@@ -272,7 +272,7 @@ impl Buffer {
         }
     }
 
-    /// How long the buffer can become without moving its bytes.
+    /// Returns how long the buffer can become without moving its bytes.
     pub fn capacity(&self) -> usize {
         self.0.as_ref().map_or(0, |owned| owned.capacity)
     }
@@ -302,7 +302,7 @@ impl Buffer {
         Self::zeroed(len.expect("a buffer fits in the address space"))
     }
 
-    /// The bytes as values of a plain type, as many as there are whole ones.
+    /// Returns the bytes as values of a plain type, as many as there are whole ones.
     ///
     /// # Panics
     ///
@@ -311,7 +311,7 @@ impl Buffer {
         plain::view(self)
     }
 
-    /// As [`Buffer::as_slice_of`], for writing.
+    /// Returns the bytes as mutable values of a plain type, as [`Buffer::as_slice_of`] does.
     ///
     /// # Panics
     ///
@@ -463,7 +463,7 @@ mod tests {
         let mut bytes = *b"abc";
         let start = NonNull::from(&mut bytes).cast();
         let told = released.clone();
-        // SAFETY: nobody touches the bytes before the buffer is dropped.
+        // SAFETY: the bytes are not touched before the buffer is dropped.
         let buffer = unsafe {
             Buffer::from_raw(start, 3, move || {
                 assert!(!told.swap(true, Ordering::Relaxed))

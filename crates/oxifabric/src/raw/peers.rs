@@ -14,7 +14,7 @@ use oxifabric_types::Errno;
 use super::handle::Handle;
 use super::{DomainObject, check, errno};
 
-/// A peer in an address vector, which knows it until it is closed.
+/// A peer in an address vector, valid while that is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Peer {
     addr: fi_addr_t,
@@ -22,13 +22,13 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// The peer with this name in that vector, if it is a name.
+    /// Makes the peer at this address of that vector; `None` if the address is unspecified.
     #[inline]
     pub(super) fn new(addr: fi_addr_t, vector: u32) -> Option<Self> {
         (addr != FI_ADDR_NOTAVAIL).then_some(Self { addr, vector })
     }
 
-    /// What the library calls it, if it is in that vector.
+    /// Returns the library's address of the peer, if it is in that vector.
     #[inline]
     pub(super) fn of_vector(self, vector: u32) -> Option<fi_addr_t> {
         (self.vector == vector).then_some(self.addr)
@@ -38,12 +38,12 @@ impl Peer {
 /// An open address vector.
 pub(crate) struct Peers {
     handle: Handle<fid_av>,
-    /// Tells the peers of this vector from those of any other in the process.
+    /// Distinguishes the peers of this vector from those of any other in the process.
     number: u32,
     domain: Arc<DomainObject>,
 }
 
-/// Room for an address of any format.
+/// Size that suffices for an address of any format.
 pub(super) const NAME_LEN: usize = 1024;
 
 static NUMBERS: AtomicU32 = AtomicU32::new(0);
@@ -73,15 +73,15 @@ impl Peers {
         self.handle.fid()
     }
 
-    /// Tells the vector from any other in the process.
+    /// Returns the number of the vector, unique in the process.
     #[inline]
     pub(super) fn number(&self) -> u32 {
         self.number
     }
 
-    /// Inserts an address, which must be whole in the domain's format.
+    /// Inserts an address, which must be complete in the domain's format.
     pub(crate) fn insert(&self, address: &[u8]) -> Result<Peer, Errno> {
-        // A copy with room to spare, so that a provider that reads more than the caller gave stays within it.
+        // A zero-padded copy, so that a provider that reads more than the caller gave stays within it.
         let name = Name::holding(address).ok_or(Errno::INVAL)?;
         let (av, mut peer) = (self.handle.as_ptr(), FI_ADDR_NOTAVAIL);
         let name = name.0.as_ptr().cast();
@@ -98,7 +98,7 @@ impl Peers {
         self.inserted(ret, peer)
     }
 
-    /// The result of inserting one address.
+    /// Converts the return value of an insertion of one address.
     fn inserted(&self, ret: i32, addr: fi_addr_t) -> Result<Peer, Errno> {
         match ret {
             0 | 1 => Peer::new(addr, self.number).ok_or(Errno::INVAL),
@@ -106,7 +106,7 @@ impl Peers {
         }
     }
 
-    /// Removes a peer; operations towards it that are in flight end as if it were gone.
+    /// Removes a peer; operations towards it that are in flight end as if the peer were gone.
     pub(crate) fn remove(&self, peer: Peer) -> Result<(), Errno> {
         let mut addr = peer.of_vector(self.number).ok_or(Errno::INVAL)?;
         // SAFETY: the vector is open, and the address outlives the call.
@@ -123,14 +123,14 @@ impl Peers {
     }
 }
 
-/// Room for an address, with the alignment of any.
+/// Memory for an address, with the alignment of any.
 #[repr(align(16))]
 pub(super) struct Name(pub(super) [u8; NAME_LEN]);
 
 impl Name {
     pub(super) const EMPTY: Self = Self([0; NAME_LEN]);
 
-    /// A copy of an address, unless that is longer than any.
+    /// Copies an address; `None` if it is too long.
     pub(super) fn holding(address: &[u8]) -> Option<Self> {
         let mut name = Self::EMPTY;
         name.0.get_mut(..address.len())?.copy_from_slice(address);

@@ -28,7 +28,7 @@ plain!(u8 i8 u16 i16 u32 i32 u64 i64 u128 i128 usize isize f32 f64);
 unsafe impl<T: Plain, const N: usize> sealed::Sealed for [T; N] {}
 impl<T: Plain, const N: usize> Plain for [T; N] {}
 
-/// The whole values at the start of the bytes.
+/// Returns the whole values at the start of the bytes.
 pub(super) fn view<T: Plain>(bytes: &[u8]) -> &[T] {
     let count = bytes.len().checked_div(size_of::<T>()).unwrap_or(0);
     if count == 0 {
@@ -40,7 +40,7 @@ pub(super) fn view<T: Plain>(bytes: &[u8]) -> &[T] {
     unsafe { core::slice::from_raw_parts(start, count) }
 }
 
-/// As [`view`], for writing.
+/// Returns the whole values at the start of the bytes, for writing.
 pub(super) fn view_mut<T: Plain>(bytes: &mut [u8]) -> &mut [T] {
     let count = bytes.len().checked_div(size_of::<T>()).unwrap_or(0);
     if count == 0 {
@@ -52,7 +52,7 @@ pub(super) fn view_mut<T: Plain>(bytes: &mut [u8]) -> &mut [T] {
     unsafe { core::slice::from_raw_parts_mut(start, count) }
 }
 
-/// The bytes of a value, at the start of a word that holds any scalar.
+/// Returns the bytes of a value, at the start of a word that holds any scalar.
 pub(crate) fn to_word<T: Plain>(value: T) -> u128 {
     const { assert!(size_of::<T>() <= size_of::<u128>()) };
     let mut word = 0_u128;
@@ -61,7 +61,7 @@ pub(crate) fn to_word<T: Plain>(value: T) -> u128 {
     word
 }
 
-/// The value at the start of a word.
+/// Returns the value at the start of a word.
 pub(crate) fn from_word<T: Plain>(word: u128) -> T {
     const { assert!(size_of::<T>() <= size_of::<u128>()) };
     // SAFETY: the value lies within the word, and any bytes are one.

@@ -18,25 +18,25 @@ use super::{
 };
 use crate::completion_queue::sweep;
 
-/// An open endpoint, with everything that is bound to it.
+/// An open endpoint, with all objects that are bound to it.
 pub(crate) struct Port {
-    /// Dropped by hand, because whether it closed decides what happens to the rest.
+    /// Dropped by hand, because the rest is released only if it closed.
     handle: ManuallyDrop<Handle<fid_ep>>,
-    /// Tells its operations from those of any other endpoint in the process.
+    /// Distinguishes its operations from those of any other endpoint in the process.
     number: u32,
     tx: ManuallyDrop<Arc<Queue>>,
     rx: ManuallyDrop<Arc<Queue>>,
-    /// None for a connected endpoint.
+    /// The address vector; none for a connected endpoint.
     peers: ManuallyDrop<Option<Arc<Peers>>>,
     /// The number of its address vector, which no connected endpoint has.
     vector: u32,
-    /// The queue of its connection's events, if it is to be connected.
+    /// The event queue and state of its connection, for an endpoint with connections.
     events: ManuallyDrop<Option<(Arc<Events>, Arc<Connection>)>>,
     counters: ManuallyDrop<Vec<Arc<CounterObject>>>,
     domain: ManuallyDrop<Arc<DomainObject>>,
 }
 
-/// What is bound to an endpoint.
+/// The objects that are bound to an endpoint.
 pub(crate) struct Bindings {
     pub(crate) tx: Arc<Queue>,
     pub(crate) rx: Arc<Queue>,
@@ -49,7 +49,7 @@ pub(crate) struct Bindings {
 static NUMBERS: AtomicU32 = AtomicU32::new(0);
 
 impl Port {
-    /// Opens an endpoint, gives it its name if there is one, binds everything and enables it.
+    /// Opens an endpoint, sets its name if there is one, binds all objects and enables it.
     ///
     /// `info` must be one of the domain's library.
     pub(crate) fn open(
@@ -122,7 +122,7 @@ impl Port {
         check(unsafe { fi_ep_bind(self.as_ptr(), object, flags) })
     }
 
-    /// Begins to connect to an address, which must be whole in the domain's format.
+    /// Starts to connect to an address, which must be complete in the domain's format.
     pub(crate) fn connect(&self, address: &[u8], data: &[u8]) -> Result<(), Errno> {
         let address = Name::holding(address).ok_or(Errno::INVAL)?;
         let (to, param) = (address.0.as_ptr().cast(), data.as_ptr().cast());
@@ -142,12 +142,12 @@ impl Port {
         check(unsafe { fi_shutdown(self.as_ptr(), 0) })
     }
 
-    /// The state of its connection, and the queue where that shows.
+    /// Returns the state of its connection, and the event queue that reports it.
     pub(crate) fn connection(&self) -> Option<&(Arc<Events>, Arc<Connection>)> {
         self.events.as_ref()
     }
 
-    /// The address of the peer that it is connected with.
+    /// Returns the address of the connected peer.
     pub(crate) fn peer_name(&self) -> Result<Vec<u8>, Errno> {
         let (mut name, mut len) = (Name::EMPTY, NAME_LEN);
         // SAFETY: the endpoint is open, and there is room for `len` bytes.
@@ -167,12 +167,12 @@ impl Port {
         })
     }
 
-    /// The address that peers use.
+    /// Returns the address that peers use.
     pub(crate) fn name(&self) -> Result<Vec<u8>, Errno> {
         name_of(&self.handle)
     }
 
-    /// Asks for the end of an operation; `NOENT` if it has completed.
+    /// Requests the cancellation of an operation; `NOENT` if it has completed.
     pub(crate) fn cancel(&self, op: Op) -> Result<(), Errno> {
         let slots = [&self.tx, &self.rx].map(|queue| queue.slots());
         let context = slots
@@ -184,7 +184,7 @@ impl Port {
         if ret == 0 { Ok(()) } else { Err(errno(ret)) }
     }
 
-    /// The number of its address vector, which no connected endpoint has.
+    /// Returns the number of its address vector, which no connected endpoint has.
     #[inline]
     pub(super) fn vector(&self) -> u32 {
         self.vector
@@ -196,7 +196,7 @@ impl Port {
     }
 
     #[inline]
-    /// The endpoint as an object of any class.
+    /// Returns the endpoint as a `fid`.
     pub(super) fn fid(&self) -> *mut fid {
         self.handle.fid()
     }
@@ -210,7 +210,7 @@ impl Port {
         self.number
     }
 
-    /// The queues of both directions.
+    /// Returns the queues of both directions.
     pub(crate) fn queues(&self) -> (&Queue, &Queue) {
         (&self.tx, &self.rx)
     }
@@ -248,7 +248,7 @@ impl Drop for Port {
             events.forget(handle.fid());
         }
         if handle.close().is_err() {
-            // The endpoint lives on, and may use its buffers, queues and addresses for ever: leave them to it.
+            // The endpoint lives on, and may use its buffers, queues and addresses for ever: leak them.
             return;
         }
         for queue in [&self.tx, &self.rx] {
@@ -268,7 +268,7 @@ impl Drop for Port {
     }
 }
 
-/// The address of an endpoint of any kind.
+/// Returns the address of an endpoint of any type.
 pub(super) fn name_of<T: Object>(handle: &Handle<T>) -> Result<Vec<u8>, Errno> {
     let (mut name, mut len) = (Name::EMPTY, NAME_LEN);
     // SAFETY: the endpoint is open, and there is room for `len` bytes.

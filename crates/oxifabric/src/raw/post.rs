@@ -28,7 +28,7 @@ pub(crate) enum Post<'a> {
         data: u64,
         flags: u64,
     },
-    /// A receive; `tag` is the tag and the bits of it that do not matter.
+    /// A receive; `tag` is the tag and the bits of it that are ignored.
     Recv {
         tag: Option<(u64, u64)>,
     },
@@ -46,8 +46,8 @@ pub(crate) enum Post<'a> {
         data: u64,
         flags: u64,
     },
-    /// An operation on elements, whose operands and results are rows of so many bytes in the memory of the operation: one row, or
-    /// operands and results, or what is compared, operands and results.
+    /// An operation on elements, whose operands and results are rows of `row` bytes in the memory of the operation: one row, or
+    /// operands and results, or comparands, operands and results.
     Elements {
         kind: Operation,
         at: Place,
@@ -56,7 +56,7 @@ pub(crate) enum Post<'a> {
         datatype: fi_datatype,
         op: fi_op,
     },
-    /// An operation on one element, with operands that the slot keeps.
+    /// An operation on one element, whose operands the slot stores.
     Scalar {
         kind: Operation,
         at: Place,
@@ -65,14 +65,14 @@ pub(crate) enum Post<'a> {
     },
 }
 
-/// Where in the memory of a peer.
+/// A place in the memory of a peer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) addr: u64,
     pub(crate) key: u64,
 }
 
-/// A send or write whose bytes are free when the call returns.
+/// A send or write whose bytes the application may reuse when the call returns.
 #[derive(Clone, Copy)]
 pub(crate) enum Inject {
     Message { tag: Option<u64>, data: Option<u64> },
@@ -93,7 +93,7 @@ impl Post<'_> {
 }
 
 impl Port {
-    /// Posts an operation. If it is refused, its memory comes back.
+    /// Posts an operation. If the post is refused, the memory comes back.
     #[inline(always)]
     pub(crate) fn post(
         &self,
@@ -130,7 +130,7 @@ impl Port {
         Err((errno(ret), memory.unwrap_or(Memory::EMPTY)))
     }
 
-    /// Sends or writes bytes that the provider copies.
+    /// Sends or writes bytes that the provider copies before the call returns.
     #[inline]
     pub(crate) fn inject(
         &self,
@@ -158,7 +158,7 @@ impl Port {
         if ret == 0 { Ok(()) } else { Err(errno(ret)) }
     }
 
-    /// What the library calls the peer; unspecified for none, and `None` for one of another vector.
+    /// Returns the library's address of the peer; unspecified without a peer, `None` for a peer of another vector.
     #[inline]
     fn resolve(&self, peer: Option<Peer>) -> Option<fi_addr_t> {
         match peer {
@@ -319,7 +319,7 @@ unsafe fn call_elements(
     let (context, start, len) = slot.parts();
     let [first, second] = [start, start.wrapping_add(row)].map(|row| row.cast::<c_void>());
     let last = start.wrapping_add(len - row).cast::<c_void>();
-    // SAFETY: the caller's contract: nobody else uses the slot yet. What is fetched is in the memory, not in the slot.
+    // SAFETY: the caller's contract: no other thread uses the slot yet. Fetched values go to the memory, not to the slot.
     unsafe {
         *slot.scalars() = Scalars::NONE;
         match kind {
@@ -358,7 +358,7 @@ unsafe fn call_scalar(
     let (context, none) = (slot.parts().0, ptr::null_mut());
     let datatype = scalars.datatype;
     let kept = slot.scalars();
-    // SAFETY: the caller's contract: nobody else uses the slot yet, and it stays until the completion.
+    // SAFETY: the caller's contract: no other thread uses the slot yet, and it stays until the completion.
     unsafe {
         kept.write(*scalars);
         let operand = (&raw mut (*kept).operand).cast::<c_void>();

@@ -24,13 +24,13 @@ use crate::Completion;
 use crate::atomic::Fetched;
 use crate::lock::lock;
 
-/// Flags of entries that belong to no operation of this process.
+/// Flags of entries for accesses by peers, which belong to no operation of this process.
 const REMOTE: u64 = FI_REMOTE_READ | FI_REMOTE_WRITE;
 
-/// How threads can wait for a queue.
+/// How a thread can wait for a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waits {
-    /// They cannot.
+    /// It cannot.
     No,
     /// In a blocking read.
     Somehow,
@@ -38,27 +38,27 @@ pub(crate) enum Waits {
     Descriptor,
 }
 
-/// What one read of the queue found.
+/// The result of one read of the queue.
 pub(crate) enum Polled<'a> {
-    /// Nothing.
+    /// No completion.
     Empty,
     /// A completion.
     Arrived(Arrival<'a>),
-    /// Something else, for [`Queue::read_other`].
+    /// An error or an error entry, for [`Queue::read_other`].
     Other(isize),
 }
 
-/// What a read means that returned no completion.
+/// The meaning of a read that returned no completion.
 pub(crate) enum Other {
-    /// Nothing.
+    /// The queue is empty.
     Empty,
     /// A completion in error.
     Failed(ErrorEntry),
-    /// An error of an operation whose endpoint is closed.
+    /// An error entry of an operation whose endpoint is closed.
     Orphan,
 }
 
-/// Room for a completion as the library writes it; the source is there for queues that know sources.
+/// Memory for a completion as the library writes it; the source is there for queues that report sources.
 pub(crate) struct Room {
     entry: MaybeUninit<fi_cq_tagged_entry>,
     source: MaybeUninit<fi_addr_t>,
@@ -81,7 +81,7 @@ pub(crate) struct Arrival<'a> {
 }
 
 impl Arrival<'_> {
-    /// What a peer did to this process's memory, if it is that.
+    /// Returns what a peer did to this process's memory, if the completion is of that.
     #[inline(always)]
     pub(crate) fn remote(&self) -> Option<Remote> {
         let Self { entry, .. } = self;
@@ -93,21 +93,21 @@ impl Arrival<'_> {
     }
 }
 
-/// An operation that is done, which gives back what it kept.
+/// A completed operation and its slot.
 pub(crate) struct Done<'a> {
     claim: Claim<'a>,
     arrival: Arrival<'a>,
 }
 
 impl Done<'_> {
-    /// Whether it has a buffer of its own and fetched nothing, as nearly all.
+    /// Returns whether the operation has a buffer of its own and fetched nothing, as nearly all.
     #[inline(always)]
     pub(crate) fn is_plain(&self) -> bool {
         let load = self.claim.load();
         matches!(load.memory, Memory::Buffer(_)) && !load.operation.fetches()
     }
 
-    /// Everything about it, of one that may have fetched something.
+    /// Finishes an operation that may have fetched something.
     pub(crate) fn finish(self) -> Entry {
         let fetched = self.claim.fetched();
         Entry {
@@ -116,7 +116,7 @@ impl Done<'_> {
         }
     }
 
-    /// Everything about one that has fetched nothing.
+    /// Finishes an operation that has fetched nothing.
     #[inline(always)]
     pub(crate) fn finish_plain(self) -> Entry {
         let (op, load) = (self.claim.op(), self.claim.finish());
@@ -134,7 +134,7 @@ impl Done<'_> {
     }
 }
 
-/// A completion and what its operation gives back.
+/// A completion and what its operation returns.
 pub(crate) struct Entry {
     pub(crate) op: Op,
     pub(crate) load: Load,
@@ -146,7 +146,7 @@ pub(crate) struct Entry {
     pub(crate) fetched: Fetched,
 }
 
-/// What a peer did to this process's memory.
+/// An access by a peer to this process's memory.
 pub(crate) struct Remote {
     pub(crate) flags: u64,
     pub(crate) len: usize,
@@ -163,14 +163,14 @@ pub(crate) struct ErrorEntry {
     pub(crate) detail: String,
 }
 
-/// What the next reader has to do before it reads.
+/// Work for the next reader before it reads.
 #[derive(Default)]
 struct Chores {
-    /// Completions that were read on behalf of a scope and are for others.
+    /// Completions that were read on behalf of a scope and are for other readers.
     kept: VecDeque<Completion>,
-    /// Endpoints, by their numbers, that were closed by another thread than that at home; their buffers are to be freed there.
+    /// Numbers of endpoints that a thread other than the owner closed; the owner thread frees their buffers.
     closed: Vec<u32>,
-    /// Whether there are slots of closed endpoints that nothing names once the queue is empty.
+    /// Whether there are slots of closed endpoints to be freed once the queue is empty.
     orphans: bool,
 }
 
@@ -183,20 +183,20 @@ impl Chores {
 /// An open completion queue and the operations that complete in it.
 pub(crate) struct Queue {
     handle: Handle<fid_cq>,
-    /// After the queue, which may name its slots until it is closed.
+    /// The table of slots; dropped after the queue, which may name them until it is closed.
     slots: Slots,
-    /// Whether completions name their senders.
+    /// Whether completions report their senders.
     sources: bool,
     /// The address vectors of its endpoints, for the addresses of peers in errors.
     vectors: Mutex<Vec<Weak<Peers>>>,
-    /// What the next reader has to do first, and whether there is anything.
+    /// Work for the next reader, and whether there is any.
     chores: Mutex<Chores>,
     has_chores: AtomicBool,
     domain: Arc<DomainObject>,
 }
 
 impl Queue {
-    /// Opens a queue of the format with the most fields.
+    /// Opens a queue in the format with the most fields.
     pub(crate) fn open(
         domain: Arc<DomainObject>,
         size: usize,
@@ -227,15 +227,15 @@ impl Queue {
         })
     }
 
-    /// Keeps a completion for whoever reads the queue.
+    /// Keeps a completion for the next thread that reads the queue.
     #[cold]
     pub(crate) fn keep(&self, completion: Completion) {
         self.update_chores(|chores| chores.kept.push_back(completion));
-        // A thread that sleeps shall take it; a queue that is only polled has no such thread.
+        // Wakes a sleeping reader; a queue that is only polled has none.
         let _ = self.signal();
     }
 
-    /// Frees the buffers of an endpoint: now, or if another thread reads the queue, when that one does so next, or when the queue is
+    /// Frees the buffers of an endpoint: now, or if another thread owns the table, when that thread reads next, or when the queue is
     /// closed.
     ///
     /// # Safety
@@ -266,7 +266,7 @@ impl Queue {
         drop(loads);
     }
 
-    /// Changes what there is to do.
+    /// Changes the pending work.
     fn update_chores<R>(&self, change: impl FnOnce(&mut Chores) -> R) -> R {
         let mut chores = lock(&self.chores);
         let result = change(&mut chores);
@@ -274,12 +274,12 @@ impl Queue {
         result
     }
 
-    /// Whether this thread can use slots of closed endpoints again as soon as it finds the queue empty.
+    /// Returns whether this thread can free slots of closed endpoints as soon as it finds the queue empty.
     pub(crate) fn has_orphans(&self) -> bool {
         self.has_chores() && self.slots.is_at_home() && lock(&self.chores).orphans
     }
 
-    /// Reads one completion without waiting. If there is none, slots of closed endpoints are used again.
+    /// Reads one completion without waiting. If there is none, it frees the slots of closed endpoints.
     pub(crate) fn read_or_reclaim<'a>(&self, room: &'a mut Room) -> Polled<'a> {
         let has_orphans = self.has_orphans();
         let polled = self.read(None, room);
@@ -291,32 +291,32 @@ impl Queue {
         polled
     }
 
-    /// Whether there may be something to do before the queue is read.
+    /// Returns whether there may be work before the queue is read.
     #[inline]
     pub(crate) fn has_chores(&self) -> bool {
         self.has_chores.load(Ordering::Acquire)
     }
 
-    /// Does what is to be done.
+    /// Does the pending work.
     #[cold]
     pub(crate) fn do_chores(&self) {
         self.abandon_closed();
     }
 
-    /// The oldest completion that was kept.
+    /// Takes the oldest completion that was kept.
     #[cold]
     pub(crate) fn take_kept(&self) -> Option<Completion> {
         self.update_chores(|chores| chores.kept.pop_front())
     }
 
-    /// Remembers the address vector of an endpoint that the queue is bound to.
+    /// Adds the address vector of an endpoint that the queue is bound to.
     pub(super) fn knows(&self, peers: &Arc<Peers>) {
         let mut vectors = lock(&self.vectors);
         vectors.retain(|vector| vector.strong_count() > 0);
         vectors.push(Arc::downgrade(peers));
     }
 
-    /// The address of a peer of one of the queue's endpoints.
+    /// Returns the address of a peer of one of the queue's endpoints.
     pub(crate) fn address(&self, peer: Peer) -> Option<Vec<u8>> {
         let vectors = lock(&self.vectors);
         let mut open = vectors.iter().filter_map(Weak::upgrade);
@@ -336,7 +336,7 @@ impl Queue {
         &self.slots
     }
 
-    /// The descriptor that becomes readable when the queue has something; `INVAL` or `NOSYS` if it has none.
+    /// Returns the descriptor that becomes readable when the queue has something; `INVAL` or `NOSYS` if it has none.
     pub(crate) fn descriptor(&self) -> Result<BorrowedFd<'_>, Errno> {
         let mut fd: c_int = -1;
         // SAFETY: the queue is open, and a queue with a descriptor writes that.
@@ -348,7 +348,7 @@ impl Queue {
         Ok(unsafe { BorrowedFd::borrow_raw(fd) })
     }
 
-    /// Whether a thread may sleep on the descriptor now: nothing is in the queue that it would not notice.
+    /// Returns whether a thread may sleep on the descriptor now: nothing is in the queue that would not wake it.
     pub(crate) fn may_sleep(&self) -> Result<bool, Errno> {
         let mut fids = [self.fid()];
         let fabric = self.domain.fabric().as_ptr();
@@ -366,9 +366,9 @@ impl Queue {
         check(unsafe { fi_cq_signal(self.handle.as_ptr()) })
     }
 
-    /// Reads one completion. Without a timeout it does not wait; a negative one waits for ever.
+    /// Reads one completion. Without a timeout it does not wait; with a negative one it waits for ever.
     ///
-    /// What was read stays where the library wrote it: this is the shortest of paths.
+    /// The completion stays where the library wrote it: this is the shortest of paths.
     #[inline(always)]
     pub(crate) fn read<'a>(&self, timeout_ms: Option<c_int>, room: &'a mut Room) -> Polled<'a> {
         const AGAIN: isize = -(FI_EAGAIN as isize);
@@ -388,13 +388,13 @@ impl Queue {
         }
     }
 
-    /// Begins a look at the queue: it is held from before a read until what was read is finished.
+    /// Begins reading the queue: the guard is held from before a read until what was read is finished.
     #[inline(always)]
     pub(crate) fn look(&self) -> Look<'_> {
         self.slots.look()
     }
 
-    /// The operation whose completion has arrived; `None` if its endpoint is closed.
+    /// Returns the operation whose completion has arrived; `None` if its endpoint is closed.
     #[inline(always)]
     pub(crate) fn done<'a>(&'a self, look: &Look<'_>, arrival: Arrival<'a>) -> Option<Done<'a>> {
         if arrival.entry.flags & REMOTE != 0 {
@@ -426,7 +426,7 @@ impl Queue {
         }
     }
 
-    /// What a read means that returned no completion.
+    /// Finds out what a read means that returned no completion.
     pub(crate) fn read_other(&self, look: &Look<'_>, ret: isize) -> Result<Other, Errno> {
         const INTR: isize = -(FI_EINTR as isize);
         const AVAIL: isize = -(FI_EAVAIL as isize);
@@ -439,7 +439,7 @@ impl Queue {
 
     fn read_error(&self, look: &Look<'_>) -> Result<Other, Errno> {
         let mut entry = fi_cq_err_entry::ZERO;
-        // SAFETY: the queue is open, and the entry, without room for data of its own, outlives the call.
+        // SAFETY: the queue is open, and the entry, without space for error data of its own, outlives the call.
         let ret = unsafe { fi_cq_readerr(self.handle.as_ptr(), &mut entry, 0) };
         if ret == -(FI_EAGAIN as isize) {
             return Ok(Other::Empty);
@@ -462,7 +462,7 @@ impl Queue {
         }))
     }
 
-    /// What the provider says about an error.
+    /// Returns the provider's text for an error.
     fn strerror(&self, entry: &fi_cq_err_entry) -> String {
         let cq = self.handle.as_ptr();
         // SAFETY: the queue is open, and the entry is one that it returned.

@@ -20,19 +20,19 @@ use super::{Buffer, DomainObject, Memory};
 
 /// The first version of the interface that registers memory by its dma-buf.
 const FIRST_WITH_DMABUF: u32 = FI_VERSION(1, 20);
-/// How often another key is tried when one is taken.
+/// Most attempts with another key when one is taken.
 const KEYS_TRIED: u32 = 16;
 
-/// Memory that a domain's devices know.
+/// Memory that is registered with a domain.
 pub(crate) struct RegionObject {
-    /// Dropped by hand, because whether it closed decides what happens to the memory.
+    /// Dropped by hand, because the memory is released only if it closed.
     handle: ManuallyDrop<Handle<fid_mr>>,
     memory: ManuallyDrop<Buffer>,
     domain: Arc<DomainObject>,
 }
 
 impl RegionObject {
-    /// Registers memory for what `access` names; gives it back if that fails.
+    /// Registers memory for `access`; returns the memory if that fails.
     pub(crate) fn register(
         domain: Arc<DomainObject>,
         memory: Buffer,
@@ -42,11 +42,11 @@ impl RegionObject {
         unsafe { Self::register_as(domain, memory, access, None) }
     }
 
-    /// Registers memory by its name as a dma-buf, if it has one.
+    /// Registers memory through its dma-buf, if it has one.
     ///
     /// # Safety
     ///
-    /// The memory must be a mapping of the part of the dma-buf that the name tells.
+    /// The memory must be a mapping of the part of the dma-buf that `dmabuf` describes.
     pub(super) unsafe fn register_as(
         domain: Arc<DomainObject>,
         memory: Buffer,
@@ -74,13 +74,13 @@ impl RegionObject {
         }
     }
 
-    /// The key by which peers name the region.
+    /// Returns the key by which peers name the region.
     pub(crate) fn key(&self) -> u64 {
         // SAFETY: the region is open.
         unsafe { fi_mr_key(self.handle.as_ptr()) }
     }
 
-    /// What peers call its first byte.
+    /// Returns the address by which peers name its first byte.
     pub(crate) fn base(&self) -> u64 {
         let by_address = self.domain.info().mr_mode() & FI_MR_VIRT_ADDR != 0;
         if by_address {
@@ -98,7 +98,7 @@ impl RegionObject {
         self.memory.extent()
     }
 
-    /// The descriptor for posts on endpoints of this domain; `INVAL` for those of another.
+    /// Returns the descriptor for posts on endpoints of this domain; `INVAL` for endpoints of another.
     pub(super) fn descriptor(&self, domain: &Arc<DomainObject>) -> Result<*mut c_void, Errno> {
         if !Arc::ptr_eq(&self.domain, domain) {
             return Err(Errno::INVAL);
@@ -107,13 +107,13 @@ impl RegionObject {
         Ok(unsafe { fi_mr_desc(self.handle.as_ptr()) })
     }
 
-    /// A part of the region as memory of an operation; `None` beyond its end.
+    /// Returns a part of the region as memory of an operation; `None` beyond its end.
     pub(crate) fn part(self: &Arc<Self>, offset: usize, len: usize) -> Option<Memory> {
         let start = self.at(offset, len)?;
         Some(Memory::part(start, len, Keeper::Region(self.clone())))
     }
 
-    /// Where a part begins; `None` if it reaches beyond the end.
+    /// Returns where a part begins; `None` if it reaches beyond the end.
     fn at(&self, offset: usize, len: usize) -> Option<NonNull<u8>> {
         let (start, whole) = self.extent();
         let end = offset.checked_add(len)?;
@@ -121,7 +121,7 @@ impl RegionObject {
         (end <= whole).then(|| unsafe { start.add(offset) })
     }
 
-    /// Copies out of the region; false, and nothing is done, if that reaches beyond its end.
+    /// Copies out of the region; returns false, and does nothing, if the bytes reach beyond its end.
     pub(crate) fn copy_out(&self, offset: usize, to: &mut [u8]) -> bool {
         let Some(from) = self.at(offset, to.len()) else {
             return false;
@@ -133,7 +133,7 @@ impl RegionObject {
         true
     }
 
-    /// Copies into the region; false, and nothing is done, if that reaches beyond its end.
+    /// Copies into the region; returns false, and does nothing, if the bytes reach beyond its end.
     pub(crate) fn copy_in(&self, offset: usize, from: &[u8]) -> bool {
         let Some(to) = self.at(offset, from.len()) else {
             return false;
@@ -145,15 +145,15 @@ impl RegionObject {
         true
     }
 
-    /// The word at an offset; `None` beyond the end or if it is not aligned.
+    /// Returns the word at an offset; `None` beyond the end or if it is not aligned.
     pub(crate) fn word(&self, offset: usize) -> Option<&AtomicU64> {
         let word = self.at(offset, size_of::<u64>())?.cast::<u64>();
-        // SAFETY: the word is within the region, aligned, and everybody in this process uses it atomically.
+        // SAFETY: the word is within the region, aligned, and all of this process uses it atomically.
         word.is_aligned()
             .then(|| unsafe { AtomicU64::from_ptr(word.as_ptr()) })
     }
 
-    /// Closes the region and gives its memory back; if it does not close, the memory stays with it for ever.
+    /// Closes the region and returns its memory; if it does not close, the memory stays with it for ever.
     pub(crate) fn close(self) -> Result<Buffer, Errno> {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: each field is taken once, and `self` is not dropped.
@@ -184,7 +184,7 @@ impl Drop for RegionObject {
             )
         };
         if handle.close().is_err() {
-            // Peers may still reach the memory: leave it to them.
+            // Peers may still reach the memory: leak it.
             core::mem::forget((memory, self.domain.clone()));
         }
     }
@@ -211,7 +211,7 @@ unsafe fn open(
             Handle::open(|region| fi_mr_reg(parent, start, len, access, 0, key, 0, region, none))
         };
     };
-    // An older library would take the description for an array of pieces.
+    // An older library would take the description for an array of iov.
     if domain.info().library().api_version() < FIRST_WITH_DMABUF {
         return Err(Errno::OPNOTSUPP);
     }
@@ -226,7 +226,7 @@ unsafe fn open(
     unsafe { Handle::open(|region| fi_mr_regattr(parent, &attr, FI_MR_DMABUF, region)) }
 }
 
-/// A key that nobody guesses, of so many bytes; providers that choose keys themselves ignore it.
+/// Returns a random key of `size` bytes; providers that choose keys themselves ignore it.
 fn new_key(size: usize) -> u64 {
     static SECRET: OnceLock<RandomState> = OnceLock::new();
     static NEXT: AtomicU64 = AtomicU64::new(0);

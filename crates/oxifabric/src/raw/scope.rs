@@ -16,27 +16,27 @@ use crate::{
     Access, Endpoint, Error, Msg, Op, Peer, Rdm, Remote, SendOptions, Threading, Transfer,
 };
 
-/// The operations of one scope, and how they ended.
+/// The outcomes of a scope's operations.
 ///
-/// Whoever reads a completion of the scope writes it down here, whichever thread that is.
+/// The thread that reads a completion of the scope records the outcome here, whichever thread that is.
 #[derive(Default)]
 pub(crate) struct Tally(Mutex<Vec<(Op, Result<Transfer, Error>)>>);
 
 impl Tally {
-    /// Writes down how an operation ended.
+    /// Records the outcome of an operation.
     pub(crate) fn ended(&self, op: Op, outcome: Result<Transfer, Error>) {
         let mut ended = lock(&self.0);
         ended.push((op, outcome));
     }
 
-    /// How an operation ended, if it has; told once.
+    /// Takes the outcome of an operation, if it has completed and the outcome was not taken before.
     fn take(&self, op: Op) -> Option<Result<Transfer, Error>> {
         let mut ended = lock(&self.0);
         let at = ended.iter().position(|(other, _)| *other == op)?;
         Some(ended.swap_remove(at).1)
     }
 
-    /// The first error that nobody has asked for.
+    /// Returns the first error that was not taken.
     fn first_error(&self) -> Result<(), Error> {
         let mut ended = lock(&self.0);
         let failed = ended.drain(..).find_map(|(_, outcome)| outcome.err());
@@ -48,32 +48,32 @@ impl Tally {
 pub struct Scope<'scope, 'env: 'scope, K: Kind, T: Threading> {
     endpoint: &'env Endpoint<K, T>,
     tally: Arc<Tally>,
-    /// What was posted, to be cancelled if the scope ends early.
+    /// The posted operations, to be cancelled if the scope ends early.
     posted: Cell<Vec<Op>>,
     scope: PhantomData<&'scope mut &'scope ()>,
     env: PhantomData<&'env mut &'env ()>,
 }
 
-/// An operation of a scope; [`Scope::wait`] tells how it ended.
+/// An operation of a scope; [`Scope::wait`] returns its outcome.
 #[derive(Debug)]
 pub struct ScopedOp<'scope> {
     op: Op,
     scope: PhantomData<&'scope ()>,
 }
 
-/// How long a thread has been looking at queues in vain.
+/// Back-off of a thread that polls queues: first it spins, then it sleeps.
 #[derive(Default)]
 struct Patience {
     looks: u32,
 }
 
 impl Patience {
-    /// So many looks take less than waking up does.
+    /// Empty polls before the first sleep; they take less time than waking up does.
     const LOOKS: u32 = 2000;
-    /// Longest sleep. Somebody else may read the completion that ends the wait, of which the queues tell nothing.
+    /// Longest sleep. Another thread may read the completion that ends the wait, and then no queue wakes this one.
     const SLEEP_MS: i32 = 10;
 
-    /// Lets some time pass, more after many looks.
+    /// Waits before the next poll: not at all at first, then asleep.
     fn next_look(&mut self, queues: &[&Queue]) {
         if self.looks < Self::LOOKS {
             self.looks += 1;
@@ -87,7 +87,7 @@ impl Patience {
 /// Waits for the end of all operations, also when the scope's body panics.
 struct Guard<'a, 'scope, 'env, K: Kind, T: Threading> {
     scope: &'a Scope<'scope, 'env, K, T>,
-    /// Whether the body came to its end.
+    /// Whether the body has returned without an error.
     finished: bool,
 }
 
@@ -106,14 +106,14 @@ impl<K: Kind, T: Threading> Endpoint<K, T> {
     /// }
     /// ```
     ///
-    /// Memory that ends before the scope is refused by the compiler, and so is memory that somebody looks at meanwhile.
+    /// The compiler refuses memory that ends before the scope, and any use of the memory within the scope.
     ///
     /// If the body fails or panics, operations that are still in flight are cancelled first. Completions of other operations that
-    /// appear meanwhile are kept for those who read the queue.
+    /// appear meanwhile are kept for the threads that read the queue.
     ///
     /// # Errors
     ///
-    /// What the body returned; else the error of an operation that nobody waited for.
+    /// The error that the body returned; else that of an operation for which [`Scope::wait`] was not called.
     pub fn scope<'env, R>(
         &'env self,
         body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env, K, T>) -> Result<R, Error>,
@@ -142,7 +142,7 @@ impl<'scope, K: Kind, T: Threading> Scope<'scope, '_, K, T> {
     ///
     /// # Errors
     ///
-    /// Why it failed.
+    /// The error with which the operation failed.
     pub fn wait(&'scope self, op: ScopedOp<'scope>) -> Result<Transfer, Error> {
         let mut patience = Patience::default();
         loop {
@@ -153,7 +153,7 @@ impl<'scope, K: Kind, T: Threading> Scope<'scope, '_, K, T> {
         }
     }
 
-    /// Looks at the queues, and sleeps before the next look once patience is at its end.
+    /// Reads the queues, and backs off before the next read.
     fn progress(&self, patience: &mut Patience) -> Result<(), Error> {
         let (tx, rx) = self.endpoint.port().queues();
         look(tx)?;
@@ -164,7 +164,7 @@ impl<'scope, K: Kind, T: Threading> Scope<'scope, '_, K, T> {
         Ok(())
     }
 
-    /// Posts an operation on memory that stays borrowed until the scope is over, trying again as long as the queue is full.
+    /// Posts an operation on memory that stays borrowed until the scope ends; retries while the queue is full.
     fn post(
         &'scope self,
         call: &'static str,
@@ -208,7 +208,7 @@ impl<'scope, K: Kind, T: Threading> Scope<'scope, '_, K, T> {
     ///
     /// # Errors
     ///
-    /// The post was refused.
+    /// The error with which the post was refused.
     pub fn receive(&'scope self, bytes: &'scope mut [u8]) -> Result<ScopedOp<'scope>, Error> {
         self.post("fi_recv", extent_mut(bytes), None, Post::Recv { tag: None })
     }
@@ -240,7 +240,7 @@ impl<'scope, K: Reliable, T: Threading> Scope<'scope, '_, K, T> {
     ///
     /// # Errors
     ///
-    /// The post was refused.
+    /// The error with which the post was refused.
     pub fn receive_tagged(
         &'scope self,
         tag: u64,
@@ -253,11 +253,11 @@ impl<'scope, K: Reliable, T: Threading> Scope<'scope, '_, K, T> {
 }
 
 impl<'scope, K: Connectionless, T: Threading> Scope<'scope, '_, K, T> {
-    /// Sends a message; of the options, tag and data.
+    /// Sends a message, with the options' tag and data; other options are ignored.
     ///
     /// # Errors
     ///
-    /// The post was refused.
+    /// The error with which the post was refused.
     pub fn send(
         &'scope self,
         to: Peer,
@@ -273,7 +273,7 @@ impl<'scope, T: Threading> Scope<'scope, '_, Rdm, T> {
     ///
     /// # Errors
     ///
-    /// The post was refused; [`Error::OutOfBounds`] and [`Error::NotGranted`].
+    /// The error with which the post was refused; [`Error::OutOfBounds`] and [`Error::NotGranted`] among them.
     pub fn read<E: Plain>(
         &'scope self,
         peer: Peer,
@@ -299,11 +299,11 @@ impl<'scope, T: Threading> Scope<'scope, '_, Rdm, T> {
 }
 
 impl<'scope, T: Threading> Scope<'scope, '_, Msg, T> {
-    /// Sends a message; of the options, tag and data.
+    /// Sends a message, with the options' tag and data; other options are ignored.
     ///
     /// # Errors
     ///
-    /// The post was refused.
+    /// The error with which the post was refused.
     pub fn send(
         &'scope self,
         bytes: &'scope [u8],
@@ -316,7 +316,7 @@ impl<'scope, T: Threading> Scope<'scope, '_, Msg, T> {
     ///
     /// # Errors
     ///
-    /// The post was refused; [`Error::OutOfBounds`] and [`Error::NotGranted`].
+    /// The error with which the post was refused; [`Error::OutOfBounds`] and [`Error::NotGranted`] among them.
     pub fn read<E: Plain>(
         &'scope self,
         from: Remote<[E]>,
@@ -352,14 +352,14 @@ impl<K: Kind, T: Threading> Drop for Guard<'_, '_, '_, K, T> {
     fn drop(&mut self) {
         if !self.finished {
             for op in self.scope.posted.take() {
-                // What has completed is no longer there to be cancelled.
+                // A completed operation cannot be cancelled any more.
                 let _ = self.scope.endpoint.cancel(op);
             }
         }
-        // The memory is somebody else's again only when no operation holds the tally any more.
+        // The borrow ends only when no operation holds the outcomes any more.
         let mut patience = Patience::default();
         while Arc::strong_count(&self.scope.tally) > 1 {
-            // Whatever is wrong with the queue, the memory must not be given up.
+            // Even if the queue fails, the memory must not be given up.
             let _ = self.scope.progress(&mut patience);
         }
         fence(Ordering::Acquire);

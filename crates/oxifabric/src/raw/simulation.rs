@@ -9,13 +9,12 @@ use oxifabric_types::Errno;
 
 use super::{Port, check};
 
-/// The functions of the network that an endpoint is on. They have no arguments that could be wrong, and live as long as the
-/// process.
+/// The functions of an endpoint's simulated network. No argument of theirs can be wrong, and they live as long as the process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SimulationOps(SimOps);
 
 impl SimulationOps {
-    /// Asks an endpoint for them.
+    /// Returns the functions for the network of an endpoint.
     pub(crate) fn of(port: &Port) -> Result<Self, Errno> {
         let mut ops = ptr::null_mut();
         // SAFETY: the endpoint is open, and the name ends with a zero byte.
@@ -25,7 +24,7 @@ impl SimulationOps {
         };
         check(opened)?;
         let ops = ops.cast::<SimOps>();
-        // SAFETY: functions of this name are this structure, which begins with its size and stays where it is.
+        // SAFETY: functions of this name are this structure, which begins with its size and never moves.
         let size = unsafe {
             ops.cast::<u8>()
                 .add(offset_of!(SimOps, size))

@@ -1,14 +1,14 @@
 //! The memory of operations in flight.
 //!
-//! One table per completion queue: whatever context the queue returns is a slot of its table. A slot is taken by a post, given
-//! back by the completion, and used again; the table only grows (short path).
+//! One table per completion queue: every context that the queue returns is a slot of its table. A post takes a slot, the completion
+//! frees it for reuse; the table only grows (short path).
 //!
-//! Invariants: the load of a slot belongs to whoever moved its state to [`Phase::Held`], until he moves it on. Slots in flight are
-//! abandoned by the thread at [`Home`] only, which may therefore complete them without an exchange; and the slots near it are its own.
+//! Invariants: the operation in a slot belongs to the thread that moved the slot's state to [`Phase::Held`], until that thread moves
+//! it on. Only the [`OwnerThread`] abandons slots in flight, so it may complete them without an atomic exchange; and only it uses
+//! the local free list.
 //!
-//! A slot that was abandoned is used again when its completion is read, or, since most such operations have none, when nothing can
-//! name it any more: the queue was found empty after its endpoint was closed, and no other thread has a completion in its hands
-//! ([`Look`]).
+//! An abandoned slot is reused when its completion is read, or, since most such operations have no completion, when nothing can name
+//! it any more: the queue was found empty after its endpoint was closed, and no other thread holds a completion ([`ReadGuard`]).
 
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
@@ -26,27 +26,27 @@ use super::{Memory, Peer};
 use crate::atomic::Fetched;
 use crate::error::Operation;
 
-/// What an operation keeps while it is in flight.
+/// What a slot stores of an operation while it is in flight.
 #[derive(Debug)]
 pub(crate) struct Load {
     /// The bytes that the provider reads or writes.
     pub(crate) memory: Memory,
-    /// With whom; unspecified, which is the same as not available, if it names nobody.
+    /// The peer; unspecified, which is the same as not available, if the operation names none.
     pub(super) addr: fi_addr_t,
     /// The number of the endpoint's address vector, for the names of senders.
     pub(super) vector: u32,
-    /// What it does.
+    /// The kind of operation.
     pub(crate) operation: Operation,
 }
 
 impl Load {
-    /// With whom.
+    /// Returns the peer that the operation names.
     pub(crate) fn peer(&self) -> Option<Peer> {
         Peer::new(self.addr, self.vector)
     }
 }
 
-/// An operation that was posted; its completion carries the same value.
+/// The identity of a posted operation; its completion carries the same value.
 ///
 /// Dropping it changes nothing: the operation goes on and its completion still appears.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -56,21 +56,21 @@ pub struct Op {
     pub(super) generation: u32,
 }
 
-/// What a slot is used for. Each use of a slot has a number; both together are its state.
+/// The use of a slot at a time. Each use has a number; both together are the slot's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Phase {
-    /// For nothing.
+    /// Not in use.
     Free = 0,
-    /// Somebody puts a load in, or takes one out.
+    /// A thread is storing an operation, or taking one out.
     Held = 1,
     /// The provider may use the context and the buffer.
     InFlight = 2,
-    /// The endpoint was closed before the completion was read; the buffer is gone, the context may still be named once.
+    /// The endpoint was closed before the completion was read; the buffer is gone, the provider may still return the context once.
     Orphan = 3,
 }
 
-/// The number of a use, and the phase of the slot.
+/// The number of a use, and its phase.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct State(u64);
 
@@ -82,41 +82,41 @@ impl State {
         self.0 & Self::PHASE == phase as u64
     }
 
-    /// The same use in another phase.
+    /// Returns another phase of this use.
     #[inline]
     fn to(self, phase: Phase) -> Self {
         Self(self.0 & !Self::PHASE | phase as u64)
     }
 
-    /// The next use, in the hands of who begins it.
+    /// Returns the next use, held by the thread that begins it.
     #[inline]
     fn next(self) -> Self {
         Self(self.0 + (1 << 2)).to(Phase::Held)
     }
 
-    /// The number of the use, as far as an [`Op`] has room for it.
+    /// Returns the number of the use, truncated to what an [`Op`] stores.
     #[inline]
     fn generation(self) -> u32 {
         (self.0 >> 2) as u32
     }
 }
 
-/// One operation.
+/// The memory of one operation.
 #[repr(C)]
 pub(super) struct Slot {
     /// First, because providers of mode FI_CONTEXT and FI_CONTEXT2 write to where the context points.
     context: UnsafeCell<fi_context2>,
-    /// A [`State`].
+    /// The use and phase, as [`State`].
     state: AtomicU64,
-    /// The number of the table in the upper half, the slot's index in the lower: the slots of two queues differ.
+    /// The number of the table in the upper half, the slot's index in the lower: slots of different queues have different names.
     name: u64,
-    /// The next free slot, while this one is free for everybody.
+    /// The next free slot, while this one is in the shared free list.
     next: AtomicU32,
     /// The number of the endpoint that posted the operation.
     owner: AtomicU32,
     /// Initialized while the slot is in flight.
     load: Guarded<MaybeUninit<Load>>,
-    /// Room for the operands of an atomic operation on one element.
+    /// The operands of an atomic operation on one element.
     scalars: UnsafeCell<Scalars>,
 }
 
@@ -124,18 +124,18 @@ pub(super) struct Slot {
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(crate) struct Scalars {
-    /// What the update takes.
+    /// The operand of the update.
     pub(crate) operand: u128,
-    /// What the element is compared with.
+    /// The comparand.
     pub(crate) compare: u128,
-    /// What the element was.
+    /// The element's value before the operation.
     pub(crate) result: u128,
-    /// What kind of element it is.
+    /// The type of the element.
     pub(crate) datatype: fi_datatype,
 }
 
 impl Scalars {
-    /// Those of an operation that has none.
+    /// Scalars of an operation that has none.
     pub(super) const NONE: Self = Self {
         operand: 0,
         compare: 0,
@@ -174,7 +174,7 @@ impl Slot {
         self.state.store(state.0, Ordering::Release);
     }
 
-    /// Takes hold of a slot in flight; `None` if somebody else was faster.
+    /// Takes hold of a slot in flight; `None` if another thread did so first.
     #[inline]
     fn hold(&self, state: State) -> Option<()> {
         let (order, held) = (Ordering::Acquire, state.to(Phase::Held));
@@ -182,7 +182,7 @@ impl Slot {
         held.ok().map(|_| ())
     }
 
-    /// The index in its table.
+    /// Returns the index in its table.
     #[inline]
     fn index(&self) -> u32 {
         self.name as u32
@@ -193,7 +193,7 @@ impl Slot {
         self.owner.load(Ordering::Relaxed) == owner
     }
 
-    /// What a provider is given for the slot.
+    /// Returns the context that the provider gets for the slot.
     #[inline]
     pub(super) fn context(&self) -> *mut c_void {
         ptr::from_ref(self).cast_mut().cast()
@@ -201,22 +201,22 @@ impl Slot {
 }
 
 impl Op {
-    /// What stands in the completion of something that a peer did: no operation of this endpoint.
+    /// The value in completions of a peer's accesses, which are no operations of this endpoint.
     pub const PEER: Self = Self {
         slot: u64::MAX,
         generation: 0,
     };
 }
 
-/// No slot.
+/// The end of a free list.
 const END: u32 = u32::MAX;
-/// Chunks at most: 64 times (2 to the 20th minus 1) slots, far beyond the queue of any provider.
+/// Most chunks: 64 times (2 to the 20th minus 1) slots, far beyond the queue of any provider.
 const CHUNKS: usize = 20;
 
-/// Free slots near the thread at home, which nobody else looks at.
+/// The free list of the owner thread, which no other thread uses.
 struct Near {
     slots: [core::cell::Cell<NonNull<Slot>>; NEAR],
-    /// How many of these are slots; the last of them is taken first.
+    /// Number of entries; the last one is taken first.
     count: Cell<usize>,
 }
 
@@ -236,7 +236,7 @@ impl Near {
         Some(slot)
     }
 
-    /// Puts a slot there; false if there is no room.
+    /// Adds a slot; returns false if the list is full.
     #[inline(always)]
     fn put(&self, slot: &Slot) -> bool {
         let count = self.count.get();
@@ -251,31 +251,31 @@ impl Near {
 
 /// The table of one completion queue.
 pub(super) struct Slots {
-    /// Tells its slots from those of any other table in the process.
+    /// Distinguishes its slots from those of any other table in the process.
     number: u32,
-    /// The thread that completes without an exchange.
+    /// The thread that completes operations without an atomic exchange.
     home: Home,
-    /// Free slots that only the thread at home takes.
+    /// Free slots that only the owner thread takes.
     near: Near,
-    /// Free slots for everybody. Number of uses in the upper half, so that an exchange notices a slot that went and came back; slot in
-    /// the lower.
+    /// Head of the shared free list. Number of uses in the upper half, so that an exchange notices a slot that went and came back;
+    /// slot in the lower.
     free: AtomicU64,
     chunks: [AtomicPtr<Slot>; CHUNKS],
-    /// How many chunks there are; locked while the table grows.
+    /// Number of chunks; locked while the table grows.
     pub(super) grown: Mutex<usize>,
-    /// How many threads look at the queue that are not at home.
+    /// How many threads other than the owner are reading the queue.
     visitors: AtomicU32,
 }
 
-/// The numbers of tables. Nothing is ordered by it, so loom need not watch it.
+/// The number of the next table. Nothing is ordered by it, so loom need not check it.
 static NUMBERS: atomic::AtomicU32 = atomic::AtomicU32::new(0);
 
-// SAFETY: loads are moved between threads under the invariants of this module, and are `Send` themselves.
+// SAFETY: operations are moved between threads under the invariants of this module, and are `Send` themselves.
 unsafe impl Send for Slots {}
-// SAFETY: as above; what is not atomic belongs to the thread at home, or to who holds the slot.
+// SAFETY: as above; what is not atomic belongs to the owner thread, or to the thread that holds the slot.
 unsafe impl Sync for Slots {}
 
-/// A look of one thread at the queue: it may have a completion in its hands whose slot it has not claimed yet.
+/// Marks that a thread is reading the queue: it may have a completion whose slot it has not claimed yet.
 pub(crate) struct Look<'a> {
     table: &'a Slots,
     at_home: bool,
@@ -285,17 +285,17 @@ impl Drop for Look<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         if !self.at_home {
-            // What was claimed is visible to the thread at home when it counts no visitors.
+            // What was claimed is visible to the owner thread when it counts no other readers.
             self.table.visitors.fetch_sub(1, Ordering::Release);
         }
     }
 }
 
-/// A free slot that nobody else can take any more; it stays empty for good if it is not filled.
+/// A free slot that no other thread can take; it is lost if it is not filled.
 pub(super) struct Empty<'a>(&'a Slot);
 
 impl<'a> Empty<'a> {
-    /// Puts the load of an endpoint's operation into the slot, which is in flight from now on.
+    /// Stores an endpoint's operation in the slot, which is in flight from now on.
     #[inline(always)]
     pub(super) fn fill(self, owner: u32, load: Load) -> Filled<'a> {
         let Self(slot) = self;
@@ -315,7 +315,7 @@ impl<'a> Empty<'a> {
     }
 }
 
-/// A slot that was filled and that no provider has been given yet.
+/// A filled slot whose context no provider has yet.
 pub(super) struct Filled<'a> {
     slot: &'a Slot,
     state: State,
@@ -324,7 +324,7 @@ pub(super) struct Filled<'a> {
 }
 
 impl<'a> Filled<'a> {
-    /// The name of the operation.
+    /// Returns the identity of the operation.
     #[inline]
     pub(super) fn op(&self) -> Op {
         Op {
@@ -333,19 +333,19 @@ impl<'a> Filled<'a> {
         }
     }
 
-    /// What a provider is given: the context, and the bytes of the buffer.
+    /// Returns what a provider gets: the context, and the bytes of the buffer.
     #[inline]
     pub(super) fn parts(&self) -> (*mut c_void, *mut u8, usize) {
         (self.slot.context(), self.start, self.len)
     }
 
-    /// Where the operands of the operation are.
+    /// Returns where the operands of the operation are.
     pub(super) fn scalars(&self) -> *mut Scalars {
         self.slot.scalars.get()
     }
 }
 
-/// The slot of an operation that is done, in the hands of who completes it.
+/// The slot of a completed operation, held by the thread that completes it.
 pub(super) struct Claim<'a> {
     table: &'a Slots,
     slot: &'a Slot,
@@ -354,7 +354,7 @@ pub(super) struct Claim<'a> {
 }
 
 impl Claim<'_> {
-    /// The name of the operation.
+    /// Returns the identity of the operation.
     #[inline(always)]
     pub(super) fn op(&self) -> Op {
         Op {
@@ -365,13 +365,13 @@ impl Claim<'_> {
 
     #[inline(always)]
     pub(super) fn load(&self) -> &Load {
-        // SAFETY: a slot in flight has a load, which is ours.
+        // SAFETY: a slot in flight has an operation, which is ours.
         self.slot
             .load
             .with(|load| unsafe { (*load).assume_init_ref() })
     }
 
-    /// What the operation has fetched.
+    /// Returns what the operation has fetched.
     #[inline(always)]
     pub(super) fn fetched(&self) -> Fetched {
         if self.load().operation.fetches() {
@@ -382,10 +382,10 @@ impl Claim<'_> {
         }
     }
 
-    /// Empties the slot and gives it back.
+    /// Empties the slot and frees it for reuse.
     #[inline(always)]
     pub(super) fn finish(self) -> Load {
-        // SAFETY: as for `load`, and nobody looks at it again.
+        // SAFETY: as in `operation`, and it is not read again.
         let load = self
             .slot
             .load
@@ -414,7 +414,7 @@ impl Slots {
         self.take_free().map(Empty)
     }
 
-    /// The context of an operation, if it may still be in flight.
+    /// Returns the context of an operation, if it may still be in flight.
     pub(super) fn context(&self, op: Op) -> Option<*mut c_void> {
         let slot = self.slot(op.slot as u32)?;
         let state = slot.state();
@@ -422,7 +422,7 @@ impl Slots {
         (same && state.is(Phase::InFlight)).then(|| slot.context())
     }
 
-    /// Begins a look at the queue. It ends after the claim of what was found.
+    /// Begins reading the queue. The guard is dropped after the claim of what was found.
     #[inline(always)]
     pub(super) fn look(&self) -> Look<'_> {
         let at_home = self.home.is_here();
@@ -435,12 +435,12 @@ impl Slots {
         }
     }
 
-    /// Takes hold of the slot behind a context that the queue returned; `None` for one whose endpoint is closed.
+    /// Takes hold of the slot behind a context that the queue returned; `None` if its endpoint is closed.
     ///
     /// # Safety
     ///
-    /// `context` must be null or one that [`Filled::parts`] of this table gave, the provider must be done with it, and it must have
-    /// been found in this look.
+    /// `context` must be null or one that [`Filled::parts`] of this table returned, the provider must be done with it, and it must have
+    /// been read under this guard.
     #[inline(always)]
     pub(super) unsafe fn claim(&self, look: &Look<'_>, context: *mut c_void) -> Option<Claim<'_>> {
         // SAFETY: slots live as long as the table.
@@ -458,7 +458,7 @@ impl Slots {
         })
     }
 
-    /// Gives the slot of an operation back that was abandoned, once its completion was read. Does nothing for one that is free.
+    /// Frees the slot of an abandoned operation, once its completion was read. Does nothing for a free slot.
     #[cold]
     fn forget(&self, slot: &Slot) {
         loop {
@@ -473,14 +473,14 @@ impl Slots {
         }
     }
 
-    /// Takes back the load of a slot whose post was refused.
+    /// Takes an operation back whose post was refused.
     #[cold]
     pub(super) fn recall(&self, filled: &Filled<'_>) -> Option<Load> {
         // SAFETY: the context is one of this table, and the provider refused it.
         unsafe { self.claim(&self.look(), filled.slot.context()) }.map(Claim::finish)
     }
 
-    /// Takes the loads of an endpoint out, for the caller to drop; `None`, and nothing is done, on another thread than that at home.
+    /// Takes the operations of an endpoint out, for the caller to drop; `None`, without effect, on any thread but the owner.
     ///
     /// # Safety
     ///
@@ -492,10 +492,10 @@ impl Slots {
         let mut loads = Vec::new();
         for slot in self.all() {
             let state = slot.state();
-            // The owner of a slot in flight changes only with its state.
+            // The endpoint of a slot in flight changes only with its state.
             let abandoned = state.is(Phase::InFlight) && slot.is_of(owner);
             if abandoned && slot.hold(state).is_some() {
-                // SAFETY: a slot in flight has a load, which is ours now.
+                // SAFETY: a slot in flight has an operation, which is ours now.
                 let load = slot.load.with(|load| unsafe { (*load).assume_init_read() });
                 slot.set(state.to(Phase::Orphan));
                 loads.push(load);
@@ -504,13 +504,13 @@ impl Slots {
         Some(loads)
     }
 
-    /// Whether this thread is that at home.
+    /// Returns whether this thread is the owner.
     pub(super) fn is_at_home(&self) -> bool {
         self.home.is_here()
     }
 
-    /// Gives back the slots that were abandoned; false, and nothing is done, while another thread may be about to claim one, and on
-    /// another thread than that at home.
+    /// Frees the abandoned slots; returns false, without effect, while another thread may be about to claim one, and on any thread
+    /// but the owner.
     ///
     /// # Safety
     ///
@@ -530,7 +530,7 @@ impl Slots {
         true
     }
 
-    /// All slots that there are.
+    /// Iterates over all slots.
     fn all(&self) -> impl Iterator<Item = &Slot> {
         let grown = *lock(&self.grown);
         (0..FIRST * ((1 << grown) - 1)).filter_map(|index| self.slot(index))
@@ -552,13 +552,13 @@ impl Slots {
         if self.home.is_here()
             && let Some(slot) = self.near.take()
         {
-            // SAFETY: slots live as long as the table, and only the thread at home looks at those near it.
+            // SAFETY: slots live as long as the table, and only the owner thread uses its local list.
             return Some(unsafe { slot.as_ref() });
         }
         self.take_shared()
     }
 
-    /// Takes a slot that everybody may take.
+    /// Takes a slot from the shared free list.
     #[inline(never)]
     fn take_shared(&self) -> Option<&Slot> {
         let mut head = self.free.load(Ordering::Acquire);
@@ -587,14 +587,14 @@ impl Slots {
     #[inline(always)]
     fn give_back(&self, slot: &Slot, state: State, at_home: bool) {
         slot.set(state.to(Phase::Free));
-        // What is near is not to be looked at from elsewhere.
+        // Only the owner thread may touch the local list.
         if at_home && self.near.put(slot) {
             return;
         }
         self.push_free(slot.index(), slot);
     }
 
-    /// Puts a chain of free slots, which ends in `last`, before those that are free for everybody.
+    /// Adds a chain of free slots, which ends in `last`, to the head of the shared free list.
     #[inline(never)]
     fn push_free(&self, first: u32, last: &Slot) {
         let mut head = self.free.load(Ordering::Relaxed);
@@ -616,7 +616,7 @@ impl Slots {
         u64::from(self.number) << 32 | u64::from(index)
     }
 
-    /// Adds a chunk; false when there is no room for more.
+    /// Adds a chunk; returns false when the table is full.
     #[cold]
     fn grow(&self) -> bool {
         let mut grown = lock(&self.grown);
@@ -648,13 +648,13 @@ fn slot_next(slot: &Slot, next: u32) {
     slot.next.store(next, Ordering::Relaxed);
 }
 
-/// A new head of the free list, one use after `head`.
+/// Returns a new head of the free list, one use after `head`.
 #[inline]
 fn tagged(head: u64, index: u32) -> u64 {
     (((head >> 32) + 1) << 32) | u64::from(index)
 }
 
-/// Chunk and offset of a slot.
+/// Returns chunk and offset of a slot.
 #[inline]
 pub(super) fn place(index: u32) -> (usize, usize) {
     let shifted = u64::from(index) + u64::from(FIRST);
@@ -676,7 +676,7 @@ impl Drop for Slots {
                 // SAFETY: `grow` made the chunk of a box of this length.
                 let chunk = unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(start, len)) };
                 for slot in chunk.iter().filter(|slot| slot.state().is(Phase::InFlight)) {
-                    // SAFETY: a slot in flight has a load, and the queue is closed.
+                    // SAFETY: a slot in flight has an operation, and the queue is closed.
                     loads.push(slot.load.with(|load| unsafe { (*load).assume_init_read() }));
                 }
             }

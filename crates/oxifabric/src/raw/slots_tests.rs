@@ -1,4 +1,4 @@
-//! The table of operations in flight, on real threads; `tests/interleavings.rs` has all orders of few steps.
+//! The table of operations in flight, on real threads; `tests/interleavings.rs` tests all interleavings of a few steps.
 
 use core::ffi::c_void;
 use core::ptr::NonNull;
@@ -22,7 +22,7 @@ fn load(byte: u8) -> Load {
     }
 }
 
-/// The context of an operation of an endpoint, with one byte.
+/// Posts an operation of an endpoint, with one byte; returns its context.
 fn post(slots: &Slots, owner: u32, byte: u8) -> *mut c_void {
     slots.take().unwrap().fill(owner, load(byte)).parts().0
 }
@@ -198,7 +198,7 @@ fn what_is_in_flight_in_the_end_is_freed() {
     let released = Arc::new(AtomicBool::new(false));
     let (told, mut byte) = (released.clone(), 0_u8);
     let start = NonNull::from(&mut byte);
-    // SAFETY: nobody touches the byte before the buffer is dropped.
+    // SAFETY: the byte is not touched before the buffer is dropped.
     let buffer = unsafe { Buffer::from_raw(start, 1, move || told.store(true, Ordering::Relaxed)) };
     let slots = Slots::new();
     let load = Load {

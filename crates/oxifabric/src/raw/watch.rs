@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use super::Queue;
 
-/// A descriptor that one thread makes readable to wake another.
+/// A descriptor (eventfd) by which one thread wakes another.
 pub(crate) struct Doorbell(OwnedFd);
 
 impl Doorbell {
@@ -27,7 +27,7 @@ impl Doorbell {
 
     pub(crate) fn quiet(&self) {
         let mut count = 0_u64;
-        // SAFETY: there is room for eight bytes; a bell that does not ring has none.
+        // SAFETY: eight bytes are writable; a bell that does not ring has none to read.
         unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), 8) };
     }
 }
@@ -38,8 +38,8 @@ impl AsFd for Doorbell {
     }
 }
 
-/// Waits until at least one of the descriptors is readable, a signal came, or the time is over; says which are. A negative time has
-/// no end.
+/// Waits until at least one of the descriptors is readable, a signal came, or the time is over; returns which are readable. A negative
+/// time has no end.
 pub(crate) fn readable<'a>(
     fds: impl Iterator<Item = BorrowedFd<'a>>,
     timeout_ms: i32,
@@ -47,7 +47,7 @@ pub(crate) fn readable<'a>(
     poll(fds, timeout_ms)
 }
 
-/// Sleeps until one of the queues may have something, at most so long; false, and at once, if they cannot be slept on.
+/// Sleeps until one of the queues may have something, at most `timeout_ms`; returns false at once if they cannot be slept on.
 pub(super) fn sleep(queues: &[&Queue], timeout_ms: i32) -> bool {
     let fds: Result<Vec<_>, _> = queues.iter().map(|queue| queue.descriptor()).collect();
     let quiet = || queues.iter().all(|queue| queue.may_sleep() == Ok(true));
@@ -69,13 +69,13 @@ fn poll<'a>(fds: impl Iterator<Item = BorrowedFd<'a>>, timeout_ms: i32) -> Vec<b
         })
         .collect();
     let count = polled.len() as libc::nfds_t;
-    // SAFETY: there are so many entries.
+    // SAFETY: there are `count` entries.
     let ret = unsafe { libc::poll(polled.as_mut_ptr(), count, timeout_ms) };
     polled.iter().map(|fd| ret > 0 && fd.revents != 0).collect()
 }
 
 impl Queue {
-    /// The descriptor that [`Queue::descriptor`] gave, without asking again.
+    /// Returns the descriptor that [`Queue::descriptor`] gave, without a call of the library.
     pub(crate) fn borrow_descriptor(&self, fd: RawFd) -> BorrowedFd<'_> {
         // SAFETY: the descriptor is the queue's, which keeps it open as long as it is open itself.
         unsafe { BorrowedFd::borrow_raw(fd) }
