@@ -1,10 +1,10 @@
 //! What the safe interface costs above the C interface of the same library, in time: two processes, each on a processor of its
-//! own, play both games in turns over one pair of endpoints each. `cargo bench -p oxifabric [-- PROVIDER]` prints the medians
+//! own, run both ping-pongs in turns over one pair of endpoints each. `cargo bench -p oxifabric [-- PROVIDER]` prints the medians
 //! and their ratio.
 
-#[path = "../tests/players/mod.rs"]
+#[path = "../tests/pingpong/mod.rs"]
 #[allow(dead_code, reason = "tests use the rest")]
-mod players;
+mod pingpong;
 
 use std::env;
 use std::io::{self, BufRead, BufReader, Write};
@@ -13,11 +13,11 @@ use std::time::Instant;
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
-use players::c::C;
-use players::safe::Safe;
-use players::{Done, Player};
+use pingpong::c::C;
+use pingpong::safe::Safe;
+use pingpong::{Done, Side};
 
-/// Batches of each game, in turns; rounds of a batch; batches before any is counted.
+/// Batches of each interface, in turns; rounds of a batch; batches before any is counted.
 const BATCHES: usize = 60;
 const ROUNDS: usize = 20_000;
 const WARM_UP: usize = 4;
@@ -31,7 +31,7 @@ fn main() {
     if arguments.iter().any(|word| word == PEER) {
         bind(1);
         let mut lines = io::stdin().lines();
-        Games::open(provider, &mut io::stdout(), &mut lines).answer();
+        Measurement::open(provider, &mut io::stdout(), &mut lines).answer();
         return;
     }
     let [safe, c] = measure(provider);
@@ -41,7 +41,7 @@ fn main() {
     );
 }
 
-/// Starts the second process and plays with it; the median one-way times in nanoseconds.
+/// Starts the second process and measures with it; returns the median one-way times in nanoseconds.
 fn measure(provider: &str) -> [f64; 2] {
     let mut peer = Command::new(env::current_exe().unwrap())
         .args([PEER, provider])
@@ -49,11 +49,11 @@ fn measure(provider: &str) -> [f64; 2] {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    // Now, because the other process has inherited the choice.
+    // Before the other process starts, because it inherits the choice.
     bind(0);
     let mut to_peer = peer.stdin.take().unwrap();
     let mut from_peer = BufReader::new(peer.stdout.take().unwrap()).lines();
-    let times = Games::open(provider, &mut to_peer, &mut from_peer).serve();
+    let times = Measurement::open(provider, &mut to_peer, &mut from_peer).serve();
     assert!(peer.wait().unwrap().success());
     times.map(|mut times| {
         times.sort_by(f64::total_cmp);
@@ -73,13 +73,13 @@ fn bind(which: usize) {
     }
 }
 
-/// One side of both games.
-struct Games {
+/// One side of both ping-pongs.
+struct Measurement {
     safe: Safe,
     c: C,
 }
 
-impl Games {
+impl Measurement {
     /// Opens both sides and exchanges addresses with the other process.
     fn open(
         provider: &str,
@@ -92,7 +92,7 @@ impl Games {
         Self { safe, c }
     }
 
-    /// Begins each batch; the times of a message one way in nanoseconds, of the safe game and of that in C.
+    /// Begins each batch; returns the one-way times of a message in nanoseconds, through the safe interface and through that of C.
     fn serve(&mut self) -> [Vec<f64>; 2] {
         let mut times = [Vec::new(), Vec::new()];
         for batch in 0..WARM_UP + BATCHES {
@@ -106,7 +106,7 @@ impl Games {
         times
     }
 
-    /// The other side of [`Games::serve`].
+    /// Answers the batches of [`Measurement::serve`].
     fn answer(&mut self) {
         for _ in 0..WARM_UP + BATCHES {
             answer(&mut self.safe);
@@ -115,62 +115,62 @@ impl Games {
     }
 }
 
-/// Tells the address to the other process, as numbers in a line, and hears that one's.
-fn introduce<P: Player>(
-    player: &mut P,
+/// Sends the address to the other process, as numbers in a line, and reads that process's.
+fn introduce<P: Side>(
+    side: &mut P,
     out: &mut impl Write,
     lines: &mut impl Iterator<Item = io::Result<String>>,
 ) {
-    let numbers: Vec<String> = player.address().iter().map(u8::to_string).collect();
+    let numbers: Vec<String> = side.address().iter().map(u8::to_string).collect();
     writeln!(out, "{}", numbers.join(" ")).unwrap();
     out.flush().unwrap();
     let line = lines.next().unwrap().unwrap();
     let address: Vec<u8> = line.split(' ').map(|byte| byte.parse().unwrap()).collect();
-    player.meet(&address);
+    side.set_peer(&address);
 }
 
-/// One batch on the side that begins.
-fn serve<P: Player>(player: &mut P) -> f64 {
+/// Runs one batch on the side that begins.
+fn serve<P: Side>(side: &mut P) -> f64 {
     let start = Instant::now();
-    player.expect();
+    side.post_receive();
     for round in 0..ROUNDS {
-        throw(player, round as u8);
-        until(player, true, true);
-        assert_eq!(player.caught(), round as u8);
+        send(side, round as u8);
+        until(side, true, true);
+        assert_eq!(side.received(), round as u8);
         if round + 1 < ROUNDS {
-            player.expect();
+            side.post_receive();
         }
     }
     start.elapsed().as_nanos() as f64 / (2 * ROUNDS) as f64
 }
 
-/// One batch on the side that answers.
-fn answer<P: Player>(player: &mut P) {
-    player.expect();
-    until(player, false, true);
+/// Runs one batch on the side that answers.
+fn answer<P: Side>(side: &mut P) {
+    side.post_receive();
+    until(side, false, true);
     for round in 0..ROUNDS {
         let last = round + 1 == ROUNDS;
-        assert_eq!(player.caught(), round as u8);
+        assert_eq!(side.received(), round as u8);
         if !last {
-            player.expect();
+            side.post_receive();
         }
-        throw(player, round as u8);
-        until(player, true, !last);
+        send(side, round as u8);
+        until(side, true, !last);
     }
 }
 
 #[inline]
-fn throw<P: Player>(player: &mut P, mark: u8) {
-    while !player.throw(mark) {
-        assert_eq!(player.poll(), None);
+fn send<P: Side>(side: &mut P, mark: u8) {
+    while !side.send(mark) {
+        assert_eq!(side.poll(), None);
     }
 }
 
 /// Polls until a message is sent, received, or both.
 #[inline]
-fn until<P: Player>(player: &mut P, mut sending: bool, mut receiving: bool) {
+fn until<P: Side>(side: &mut P, mut sending: bool, mut receiving: bool) {
     while sending || receiving {
-        match player.poll() {
+        match side.poll() {
             Some(Done::Sent) => sending = false,
             Some(Done::Received) => receiving = false,
             None => {}

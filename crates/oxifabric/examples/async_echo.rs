@@ -1,4 +1,4 @@
-//! An echo under tokio: a task answers whatever comes, and others ask at the same time.
+//! An echo under tokio: one task answers every question, and others ask at the same time.
 //!
 //! `cargo run --example async_echo --features tokio [PROVIDER]`
 
@@ -10,7 +10,7 @@ use oxifabric::{
     Endpoint, Fabric, Hints, Peer, Rdm,
 };
 
-/// Tasks that ask, and how often each does.
+/// Number of tasks that ask, and number of questions of each.
 const TASKS: u64 = 10;
 const QUESTIONS: usize = 20;
 /// The tag of questions; answers have that of their task.

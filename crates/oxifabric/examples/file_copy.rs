@@ -1,4 +1,4 @@
-//! Copies a file by reading it out of the memory of the process that has it, with a progress bar.
+//! Copies a file by reading it out of the memory of another process, with a progress bar.
 //!
 //! The sender registers the file's bytes and tells where they are; the receiver reads them in pieces, several at a time.
 //!
@@ -57,7 +57,9 @@ fn fetch(info: &Info, from: &Address, region: RemoteRegion) -> Outcome<Vec<u8>> 
             }
         }
         if let Some(done) = queue.poll()? {
-            let at = flying.remove(&done.op).ok_or("nobody asked for this")?;
+            let at = flying
+                .remove(&done.op)
+                .ok_or("no read has this operation")?;
             let (buffer, transfer) = done.ok()?;
             copy[at..at + transfer.len].copy_from_slice(&buffer);
             bar.inc(transfer.len as u64);
@@ -94,7 +96,7 @@ fn main() -> Outcome {
         serving.join().expect("the sender ends")?;
         copy
     })?;
-    // Nobody reads the memory any more, so it is the sender's alone again.
+    // No peer reads the memory any more, so it is the sender's alone again.
     let file = region.into_buffer().map_err(|_| "the region is in use")?;
     assert!(file[..] == copy[..], "the copy differs");
     println!("{} bytes are the same on both sides", copy.len());

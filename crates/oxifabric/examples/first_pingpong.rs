@@ -1,4 +1,4 @@
-//! The first program of somebody new: two processes throw a tagged message to and fro.
+//! A first program: two processes throw a tagged message to and fro.
 //!
 //! One is started without an argument, and prints an address; the other is given that: `first_pingpong [ADDRESS]`.
 
@@ -12,7 +12,7 @@ use oxifabric::{
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let begins = std::env::args().nth(1);
-    // Providers do not find peers: a connection of the program's own does.
+    // Providers do not find peers: the program exchanges addresses over a TCP connection.
     let mut meeting = match &begins {
         Some(address) => TcpStream::connect(address)?,
         None => {
@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut ball = Buffer::from("ball");
     for round in 0..1000 {
         if begins.is_some() == (round % 2 == 0) {
-            // With one operation under way at a time there is room for it: "again" would be an error here.
+            // With one operation in flight at a time the queue has room for it: "again" would be an error here.
             endpoint.send_tagged(peer, round, ball)?;
         } else {
             endpoint.receive_tagged(round, 0, ball)?;

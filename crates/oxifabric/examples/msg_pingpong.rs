@@ -13,11 +13,11 @@ use oxifabric::{
 };
 
 const ROUNDS: u32 = 1000;
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(30));
+const TIMEOUT: Option<Duration> = Some(Duration::from_secs(30));
 
 type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// What both sides need before they are connected.
+/// The objects that each side needs before it is connected.
 struct Side {
     events: EventQueue,
     domain: Domain,
@@ -56,7 +56,7 @@ fn server(info: &Info, tell: &Sender<Address>) -> Outcome {
     let side = Side::open(info)?;
     let listener = PassiveEndpoint::listen(info, &side.events)?;
     tell.send(listener.address()?)?;
-    let request = side.events.request(PATIENCE)?.ok_or("nobody came")?;
+    let request = side.events.request(TIMEOUT)?.ok_or("no request came")?;
     println!(
         "the client says {:?}",
         String::from_utf8_lossy(request.data())
@@ -65,9 +65,9 @@ fn server(info: &Info, tell: &Sender<Address>) -> Outcome {
         .queue(&side.queue)
         .events(&side.events)
         .accept(request)?;
-    // Posted before the connection stands, so that the first message finds it.
+    // Posted before the connection is established, so that the first message finds it.
     accepting.endpoint().receive(Buffer::zeroed(8))?;
-    let endpoint = accepting.wait(PATIENCE)?;
+    let endpoint = accepting.wait(TIMEOUT)?;
     let (mut message, _) = side.queue.next()?.ok()?;
     for round in 1..=ROUNDS {
         endpoint.receive(Buffer::zeroed(8))?;
@@ -84,7 +84,7 @@ fn client(info: &Info, hear: &Receiver<Address>) -> Outcome {
         .events(&side.events)
         .data(b"ping-pong, please")
         .connect(&hear.recv()?)?
-        .wait(PATIENCE)?;
+        .wait(TIMEOUT)?;
     let mut message = Buffer::zeroed(8);
     for round in 1..=ROUNDS {
         endpoint.receive(Buffer::zeroed(8))?;

@@ -78,7 +78,7 @@ fn send(rails: &[Rail], to: &[Peer]) -> Outcome<Vec<usize>> {
     Ok(carried)
 }
 
-/// Receives pieces on all rails, in whatever order they come.
+/// Receives pieces on all rails, in any order.
 fn receive(rails: &[Rail]) -> Outcome {
     let any = u64::MAX;
     for rail in rails {

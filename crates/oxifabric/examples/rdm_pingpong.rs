@@ -17,7 +17,7 @@ const PONG: u64 = 2;
 
 type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// One side: an endpoint, its queue, and the other side.
+/// One side: an endpoint, its queue, and the address of the other side.
 struct Player {
     endpoint: Endpoint<Rdm>,
     queue: CompletionQueue,
@@ -25,7 +25,7 @@ struct Player {
 }
 
 impl Player {
-    /// Opens an endpoint, and learns of the other side by telling it the own address.
+    /// Opens an endpoint and exchanges addresses with the other side.
     fn open(provider: &str, tell: Sender<Address>, hear: Receiver<Address>) -> Outcome<Self> {
         let hints = Hints::new().caps(Caps::TAGGED).provider(provider);
         let info = hints.best(Backend::from_env()?)?;
@@ -58,7 +58,7 @@ impl Player {
         }
     }
 
-    /// Waits until an operation of this kind is done, and returns its buffer.
+    /// Waits until an operation of this kind has completed, and returns its buffer.
     fn done(&self, operation: Operation) -> Outcome<Buffer> {
         loop {
             let Completion {

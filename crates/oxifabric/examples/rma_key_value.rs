@@ -1,7 +1,7 @@
 //! A store of keys and values in registered memory: clients look up and change without the server's help.
 //!
 //! The server registers a table, tells clients where it is, and does nothing more but let the provider work. A slot is a word with
-//! the key and a word with the value. Who takes a slot for a key swaps the key in atomically, so two clients never take one slot.
+//! the key and a word with the value. A client takes a slot by swapping its key in atomically, so two clients never take one slot.
 //!
 //! `cargo run --example rma_key_value [PROVIDER]`
 
@@ -42,7 +42,7 @@ impl Port {
     }
 }
 
-/// A client's view of the table.
+/// A table as a client reaches it.
 struct Store<'a> {
     port: &'a Port,
     server: Peer,
@@ -61,7 +61,7 @@ impl<'a> Store<'a> {
         })
     }
 
-    /// Does one operation and waits for it.
+    /// Runs one operation and waits for it.
     fn run(&self, post: impl Fn(&Endpoint) -> Result<Op, oxifabric::Error>) -> Outcome<Completion> {
         loop {
             match post(&self.port.endpoint) {
@@ -72,7 +72,7 @@ impl<'a> Store<'a> {
         }
     }
 
-    /// Where a key is, or may be put: its slot is taken for it.
+    /// Returns the slot of a key, and takes one for it if there is none.
     fn slot(&self, key: u64) -> Outcome<usize> {
         let first = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize;
         for at in (first..first + SLOTS).map(|at| at % SLOTS) {
@@ -118,7 +118,7 @@ fn main() -> Outcome {
     let server = Port::open(&info)?;
     let memory = Buffer::zeroed_of::<u64>(2 * SLOTS);
     let table = Region::register(&server.domain, memory, Access::READ_WRITE)?;
-    // What the server tells its clients: 32 bytes about the table, and its address.
+    // What clients need: 32 bytes about the table, and the server's address.
     let (told, address) = (table.remote().to_bytes(), server.endpoint.address()?);
     let closing = AtomicBool::new(false);
     thread::scope(|scope| {

@@ -10,11 +10,11 @@ use oxifabric::{
     Fabric, Hints, Info, Op, Operation, Rdm, Refused,
 };
 
-/// The upper half of a tag says what a message is, the lower half which client it is of.
+/// The upper half of a tag is the kind of message, the lower half the number of the client.
 const QUESTION: u64 = 1 << 32;
 const ANSWER: u64 = 2 << 32;
 const CLIENT: u64 = 0xffff_ffff;
-/// Questions that a client asks.
+/// Number of questions of each client.
 const QUESTIONS: usize = 3;
 
 type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
@@ -38,7 +38,7 @@ impl Port {
         })
     }
 
-    /// Posts as often as there is no room, and keeps what completes meanwhile.
+    /// Posts until there is room, and keeps what completes meanwhile.
     fn post(
         &self,
         mut buffer: Buffer,
@@ -138,7 +138,7 @@ fn main() -> Outcome {
     let addresses = addresses?;
     thread::scope(|scope| {
         let server = scope.spawn(|| serve(&server, &addresses));
-        // A few threads play all clients.
+        // A few threads run all clients.
         let groups = clients.chunks(count.div_ceil(4).max(1)).enumerate();
         let size = count.div_ceil(4).max(1);
         let players: Vec<_> = groups

@@ -64,7 +64,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     /// Tasks whose posts found no room; each completion may make some.
-    crowded: Vec<Waker>,
+    blocked_posts: Vec<Waker>,
     operations: HashMap<Op, Entry>,
     /// Completions that no future waits for.
     others: VecDeque<Completion>,
@@ -92,7 +92,7 @@ struct Outcome {
 }
 
 impl Outcome {
-    fn settle(self) {
+    fn carry_out(self) {
         self.woken.into_iter().for_each(Waker::wake);
     }
 }
@@ -128,7 +128,7 @@ impl AsyncQueue {
             queue,
             readiness: Box::new(readiness),
             state: Mutex::default(),
-            waker: Waker::from(Arc::new(Herd(shared.clone()))),
+            waker: Waker::from(Arc::new(WakeOne(shared.clone()))),
         })))
     }
 
@@ -167,12 +167,16 @@ impl AsyncQueue {
         let mut outcome = Outcome::default();
         let result = {
             let mut state = self.0.state();
-            if !state.crowded.iter().any(|other| other.will_wake(waker)) {
-                state.crowded.push(waker.clone());
+            if !state
+                .blocked_posts
+                .iter()
+                .any(|other| other.will_wake(waker))
+            {
+                state.blocked_posts.push(waker.clone());
             }
             self.0.drive(&mut state, &mut outcome)
         };
-        outcome.settle();
+        outcome.carry_out();
         result
     }
 }
@@ -227,7 +231,7 @@ impl Shared {
             }
             self.poll_locked(op, &mut state, &mut outcome, cx)
         };
-        outcome.settle();
+        outcome.carry_out();
         polled
     }
 
@@ -256,7 +260,7 @@ impl Shared {
 impl State {
     fn take(&mut self, completion: Completion, outcome: &mut Outcome) {
         let Outcome { woken, unwanted } = outcome;
-        woken.append(&mut self.crowded);
+        woken.append(&mut self.blocked_posts);
         match self.operations.remove(&completion.op) {
             Some(Entry::Waiting(waker)) => {
                 woken.extend(waker);
@@ -287,7 +291,7 @@ impl State {
 
     fn has_waiting(&self) -> bool {
         let waits = |entry: &Entry| matches!(entry, Entry::Waiting(Some(_)));
-        let others = [&self.listeners, &self.crowded];
+        let others = [&self.listeners, &self.blocked_posts];
         others.iter().any(|wakers| !wakers.is_empty()) || self.operations.values().any(waits)
     }
 
@@ -302,15 +306,15 @@ impl State {
                 self.driver = Some(op);
                 Some(waker)
             }
-            None => self.listeners.pop().or_else(|| self.crowded.pop()),
+            None => self.listeners.pop().or_else(|| self.blocked_posts.pop()),
         }
     }
 }
 
 /// The waker of all futures of a queue; it wakes one of them to drive the queue.
-struct Herd(Weak<Shared>);
+struct WakeOne(Weak<Shared>);
 
-impl Wake for Herd {
+impl Wake for WakeOne {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -405,7 +409,7 @@ impl Future for Next<'_> {
                 None => Poll::Pending,
             }
         };
-        outcome.settle();
+        outcome.carry_out();
         polled
     }
 }

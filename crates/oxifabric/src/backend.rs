@@ -148,7 +148,7 @@ pub struct Parameter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ParameterKind {
-    /// Text.
+    /// A string.
     Text,
     /// A signed integer.
     Int,

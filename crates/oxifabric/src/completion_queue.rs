@@ -10,7 +10,7 @@ use oxifabric_types::Errno;
 
 use crate::atomic::Fetched;
 use crate::deadline::{Deadline, milliseconds};
-use crate::raw::{Done, Entry, ErrorEntry, Look, Other, Polled, Queue, Remote, Room, Waits};
+use crate::raw::{Done, Entry, ErrorEntry, Other, Polled, Queue, ReadGuard, Remote, Room, Waits};
 use crate::threading::Marker;
 use crate::{
     Address, Buffer, Domain, Error, Op, Operation, OperationError, Peer, Shared, Threading,
@@ -189,7 +189,7 @@ impl<T: Threading> fmt::Debug for CompletionQueue<T> {
 }
 
 /// Drives progress and hands completions of scopes to them. Other completions are kept for the threads that read the queue.
-pub(crate) fn look(queue: &Queue) -> Result<(), Error> {
+pub(crate) fn progress(queue: &Queue) -> Result<(), Error> {
     let read = read_now(queue, None);
     if let Some(completion) = read.map_err(Error::call("fi_cq_read"))? {
         queue.keep(completion);
@@ -203,8 +203,8 @@ pub(crate) fn look(queue: &Queue) -> Result<(), Error> {
 /// may write to where the completion is put together; so rare results are boxed.
 #[inline(always)]
 pub(crate) fn read(queue: &Queue, timeout_ms: Option<i32>) -> Result<Option<Completion>, Errno> {
-    if queue.has_chores() {
-        return unboxed(read_after_chores(queue, timeout_ms));
+    if queue.has_pending_work() {
+        return unboxed(read_after_pending_work(queue, timeout_ms));
     }
     read_now(queue, timeout_ms)
 }
@@ -222,8 +222,8 @@ fn boxed(found: Result<Option<Completion>, Errno>) -> Rare {
 }
 
 #[cold]
-fn read_after_chores(queue: &Queue, timeout_ms: Option<i32>) -> Rare {
-    queue.do_chores();
+fn read_after_pending_work(queue: &Queue, timeout_ms: Option<i32>) -> Rare {
+    queue.do_pending_work();
     sweep(queue);
     boxed(match queue.take_kept() {
         Some(kept) => Ok(Some(kept)),
@@ -235,24 +235,24 @@ fn read_after_chores(queue: &Queue, timeout_ms: Option<i32>) -> Rare {
 #[inline(always)]
 fn read_now(queue: &Queue, timeout_ms: Option<i32>) -> Result<Option<Completion>, Errno> {
     let mut room = Room::new();
-    let look = queue.look();
+    let guard = queue.begin_read();
     match queue.read(timeout_ms, &mut room) {
         Polled::Empty => Ok(None),
         Polled::Arrived(arrival) => match arrival.remote() {
             Some(remote) => Ok(Some(by_peer(remote))),
-            None => match queue.done(&look, arrival) {
+            None => match queue.done(&guard, arrival) {
                 Some(done) if done.is_plain() => Ok(Some(of_parts(parts(done.finish_plain())))),
                 Some(done) => Ok(shared(done).map(of_parts)),
                 None => unboxed(read_next(queue, timeout_ms)),
             },
         },
-        Polled::Other(ret) => unboxed(read_other(queue, &look, timeout_ms, ret)),
+        Polled::Other(ret) => unboxed(read_other(queue, &guard, timeout_ms, ret)),
     }
 }
 
 #[cold]
-fn read_other(queue: &Queue, look: &Look<'_>, timeout_ms: Option<i32>, ret: isize) -> Rare {
-    boxed(match queue.read_other(look, ret) {
+fn read_other(queue: &Queue, guard: &ReadGuard<'_>, timeout_ms: Option<i32>, ret: isize) -> Rare {
+    boxed(match queue.read_other(guard, ret) {
         Ok(Other::Empty) => Ok(None),
         Ok(Other::Failed(entry)) => Ok(failed_for_reader(queue, entry)),
         Ok(Other::Orphan) => return read_next(queue, timeout_ms),
@@ -289,7 +289,7 @@ enum Step {
 #[cold]
 fn step(queue: &Queue, timeout_ms: Option<i32>) -> Result<Step, Errno> {
     let mut room = Room::new();
-    let look = queue.look();
+    let guard = queue.begin_read();
     let polled = match timeout_ms {
         None => queue.read_or_reclaim(&mut room),
         Some(_) => queue.read(timeout_ms, &mut room),
@@ -298,9 +298,9 @@ fn step(queue: &Queue, timeout_ms: Option<i32>) -> Result<Step, Errno> {
         Polled::Empty => return Ok(Step::Empty),
         Polled::Arrived(arrival) => match arrival.remote() {
             Some(remote) => Some(by_peer(remote)),
-            None => queue.done(&look, arrival).and_then(shared).map(of_parts),
+            None => queue.done(&guard, arrival).and_then(shared).map(of_parts),
         },
-        Polled::Other(ret) => match queue.read_other(&look, ret)? {
+        Polled::Other(ret) => match queue.read_other(&guard, ret)? {
             Other::Empty => return Ok(Step::Empty),
             Other::Failed(entry) => failed_for_reader(queue, entry),
             Other::Orphan => None,
@@ -341,29 +341,29 @@ fn of_parts((op, buffer, transfer): Parts) -> Completion {
 #[inline(always)]
 fn parts(mut entry: Entry) -> Parts {
     let (op, transfer) = (entry.op, transfer(&mut entry));
-    (op, entry.load.memory.into_buffer(), transfer)
+    (op, entry.in_flight.memory.into_buffer(), transfer)
 }
 
 /// Finishes an operation on shared memory, unless it is for a scope, or one that fetched something.
 #[inline(never)]
 fn shared(done: Done<'_>) -> Option<Parts> {
     let mut entry = done.finish();
-    let Some(tally) = entry.load.memory.tally().cloned() else {
+    let Some(outcomes) = entry.in_flight.memory.outcomes().cloned() else {
         return Some(parts(entry));
     };
     let (op, transfer) = (entry.op, transfer(&mut entry));
     // The outcome is recorded before the memory is released: the scope may end as soon as that is gone.
-    tally.ended(op, Ok(transfer));
+    outcomes.record(op, Ok(transfer));
     None
 }
 
 /// Returns the transfer; shortens the buffer of a receive to the message.
 #[inline(always)]
 fn transfer(entry: &mut Entry) -> Transfer {
-    let operation = entry.load.operation;
+    let operation = entry.in_flight.operation;
     let len = match operation {
-        Operation::Receive => entry.load.memory.shorten(entry.len),
-        _ => entry.load.memory.len(),
+        Operation::Receive => entry.in_flight.memory.shorten(entry.len),
+        _ => entry.in_flight.memory.len(),
     };
     Transfer {
         operation,
@@ -378,12 +378,12 @@ fn transfer(entry: &mut Entry) -> Transfer {
 /// Returns the completion of a failed operation, unless it is for a scope.
 #[cold]
 fn failed_for_reader(queue: &Queue, entry: ErrorEntry) -> Option<Completion> {
-    let Some(tally) = entry.load.memory.tally().cloned() else {
+    let Some(outcomes) = entry.in_flight.memory.outcomes().cloned() else {
         return Some(failed(queue, entry));
     };
     let failed = failed(queue, entry);
     if let Err(error) = failed.outcome {
-        tally.ended(failed.op, Err(error));
+        outcomes.record(failed.op, Err(error));
     }
     None
 }
@@ -409,17 +409,17 @@ fn by_peer(remote: Remote) -> Completion {
 
 fn failed(queue: &Queue, entry: ErrorEntry) -> Completion {
     let format = crate::AddressFormat(queue.domain().info().addr_format());
-    let bytes = entry.load.peer().and_then(|peer| queue.address(peer));
+    let bytes = entry.in_flight.peer().and_then(|peer| queue.address(peer));
     Completion {
         op: entry.op,
         outcome: Err(Error::Operation(Box::new(OperationError {
-            operation: entry.load.operation,
+            operation: entry.in_flight.operation,
             peer: bytes.map(|bytes| Address::new(format, &bytes)),
             errno: entry.errno,
             provider_errno: entry.prov_errno,
             detail: entry.detail,
             overflow: entry.overflow,
         }))),
-        buffer: entry.load.memory.into_buffer(),
+        buffer: entry.in_flight.memory.into_buffer(),
     }
 }

@@ -29,9 +29,9 @@ pub struct Counter<T: Threading = Shared> {
 pub struct Counted(pub(crate) u64);
 
 impl Counted {
-    /// Sends.
+    /// Sends of messages.
     pub const SEND: Self = Self(FI_SEND);
-    /// Receives.
+    /// Receives of messages.
     pub const RECEIVE: Self = Self(FI_RECV);
     /// Reads of peers' memory, and atomic operations that fetch.
     pub const READ: Self = Self(FI_READ);

@@ -16,7 +16,7 @@ use oxifabric_types::Errno;
 
 use crate::atomic::{self, Atomic, Exchange, Update};
 use crate::kind::Kind;
-use crate::raw::{Inject, Port, Post};
+use crate::raw::{EndpointObject, Inject, Post};
 use crate::threading::Marker;
 use crate::{
     Access, Address, Domain, Error, Info, Op, Operation, Payload, Peer, Plain, Rdm, Refused,
@@ -32,7 +32,7 @@ use crate::{
 /// Dropping it closes it and frees the buffers of operations that have not completed; unread completions of the endpoint do not
 /// appear.
 pub struct Endpoint<K: Kind = Rdm, T: Threading = Shared> {
-    port: Port,
+    object: EndpointObject,
     info: Info,
     kind: PhantomData<fn() -> K>,
     threading: Marker<T>,
@@ -44,9 +44,9 @@ impl<K: Kind, T: Threading> Endpoint<K, T> {
         EndpointBuilder::new(domain)
     }
 
-    fn new(port: Port, info: Info) -> Self {
+    fn new(object: EndpointObject, info: Info) -> Self {
         Self {
-            port,
+            object,
             info,
             kind: PhantomData,
             threading: PhantomData,
@@ -64,7 +64,7 @@ impl<K: Kind, T: Threading> Endpoint<K, T> {
     ///
     /// What `fi_getname` returned.
     pub fn address(&self) -> Result<Address, Error> {
-        let bytes = self.port.name().map_err(Error::call("fi_getname"))?;
+        let bytes = self.object.name().map_err(Error::call("fi_getname"))?;
         Ok(Address::new(self.info.address_format(), &bytes))
     }
 
@@ -74,11 +74,11 @@ impl<K: Kind, T: Threading> Endpoint<K, T> {
     ///
     /// `NOENT` when it has completed; or what `fi_cancel` returned.
     pub fn cancel(&self, op: Op) -> Result<(), Error> {
-        self.port.cancel(op).map_err(Error::call("fi_cancel"))
+        self.object.cancel(op).map_err(Error::call("fi_cancel"))
     }
 
-    pub(crate) fn port(&self) -> &Port {
-        &self.port
+    pub(crate) fn object(&self) -> &EndpointObject {
+        &self.object
     }
 
     #[inline(always)]
@@ -90,7 +90,7 @@ impl<K: Kind, T: Threading> Endpoint<K, T> {
         post: Post<'_>,
     ) -> Result<Op, Refused> {
         let memory = payload.into().into_memory();
-        match self.port.post(memory, peer, post) {
+        match self.object.post(memory, peer, post) {
             Ok(op) => Ok(op),
             Err((errno, memory)) => Err(Refused {
                 error: Error::Call { call, errno },
@@ -105,7 +105,7 @@ impl<K: Kind, T: Threading> Endpoint<K, T> {
         if bytes.len() > self.info.inject_size() {
             return Err(Error::call("fi_inject")(Errno::MSGSIZE));
         }
-        self.port
+        self.object
             .inject(bytes, peer, inject)
             .map_err(Error::call("fi_inject"))
     }

@@ -68,7 +68,7 @@ impl<T: Threading> EventQueue<T> {
     ) -> Result<Option<ConnectionRequest<T>>, Error> {
         let deadline = Deadline::after(timeout);
         loop {
-            self.look(None)?;
+            self.read_pending(None)?;
             if let Some(request) = self.early() {
                 return Ok(Some(request));
             }
@@ -76,7 +76,7 @@ impl<T: Threading> EventQueue<T> {
             if left == Some(Duration::ZERO) {
                 return Ok(None);
             }
-            self.look(Some(left.unwrap_or(Duration::MAX)))?;
+            self.read_pending(Some(left.unwrap_or(Duration::MAX)))?;
         }
     }
 
@@ -85,7 +85,7 @@ impl<T: Threading> EventQueue<T> {
     /// # Errors
     ///
     /// As [`EventQueue::request`].
-    pub(crate) fn look(&self, timeout: Option<Duration>) -> Result<(), Error> {
+    pub(crate) fn read_pending(&self, timeout: Option<Duration>) -> Result<(), Error> {
         let mut timeout = timeout.map(|timeout| milliseconds(Some(timeout)));
         loop {
             let read = self.inner.object.read(timeout.take());

@@ -2,7 +2,7 @@
 //!
 //! - [`Library`]: the functions that a libfabric.so.1 exports;
 //! - [`HintsImage`], [`InfoHandle`]: a request as C lays it out, and an offer;
-//! - [`FabricObject`], [`DomainObject`], [`Queue`], [`Peers`], [`Port`], [`RegionObject`], [`CounterObject`], [`Events`],
+//! - [`FabricObject`], [`DomainObject`], [`Queue`], [`Peers`], [`EndpointObject`], [`RegionObject`], [`CounterObject`], [`Events`],
 //!   [`Listener`]: open objects, each with its parents;
 //! - [`Memory`] and `Slots`: the memory of operations, which stays in place while they are in flight.
 //!
@@ -12,19 +12,19 @@
 
 mod counter;
 mod domain;
+mod endpoint;
 mod events;
 mod exchange;
+mod foreign;
 mod handle;
 mod hints;
-mod home;
 mod info;
-mod lent;
 mod library;
 mod listener;
 mod memory;
+mod owner_thread;
 mod peers;
 mod plain;
-mod port;
 mod post;
 mod queue;
 mod region;
@@ -37,10 +37,11 @@ mod watch;
 
 pub(crate) use counter::CounterObject;
 pub(crate) use domain::{DomainObject, FabricObject, obstacle};
+pub(crate) use endpoint::{Bindings, EndpointObject};
 pub(crate) use events::{Connection, ConnectionState, EventFailure, Events, Read};
+pub use foreign::DmaBuf;
 pub(crate) use hints::HintsImage;
 pub(crate) use info::InfoHandle;
-pub use lent::DmaBuf;
 pub(crate) use library::{Library, RawParameter};
 pub(crate) use listener::Listener;
 pub use memory::Buffer;
@@ -49,15 +50,14 @@ pub use peers::Peer;
 pub(crate) use peers::Peers;
 pub use plain::Plain;
 pub(crate) use plain::{from_word, to_word};
-pub(crate) use port::{Bindings, Port};
 pub(crate) use post::{Inject, Place, Post};
 pub(crate) use queue::{Done, Entry, ErrorEntry, Other, Polled, Queue, Remote, Room, Waits};
 pub(crate) use region::RegionObject;
 pub use scope::{Scope, ScopedOp};
 pub(crate) use simulation::SimulationOps;
-pub(crate) use slots::Load;
-pub(crate) use slots::Look;
+pub(crate) use slots::InFlightOp;
 pub use slots::Op;
+pub(crate) use slots::ReadGuard;
 pub(crate) use slots::Scalars;
 pub(crate) use watch::{Doorbell, readable};
 
@@ -99,7 +99,7 @@ unsafe fn owned_text(text: *const c_char) -> String {
 /// # Safety
 ///
 /// The call must take space for a text and its length, and return null or a string that ends.
-unsafe fn said_of_error(call: impl FnOnce(*mut c_char, usize) -> *const c_char) -> String {
+unsafe fn error_text(call: impl FnOnce(*mut c_char, usize) -> *const c_char) -> String {
     let mut text: [c_char; 512] = [0; 512];
     // SAFETY: the caller vouches for what the call returns, which may be in the text.
     unsafe { owned_text(call(text.as_mut_ptr(), text.len())) }

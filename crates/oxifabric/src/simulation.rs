@@ -42,7 +42,7 @@ impl Simulation {
     ///
     /// What `fi_open_ops` returned: `NOSYS` where the network is a real one.
     pub fn of<K: Kind, T: Threading>(endpoint: &Endpoint<K, T>) -> Result<Self, Error> {
-        let ops = SimulationOps::of(endpoint.port());
+        let ops = SimulationOps::of(endpoint.object());
         ops.map(Self).map_err(Error::call("fi_open_ops"))
     }
 

@@ -1,19 +1,19 @@
 //! A ping-pong of short messages allocates nothing.
 
 #[allow(dead_code, reason = "other tests use the rest")]
-mod players;
+mod pingpong;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use players::safe::Safe;
-use players::{pair, play_both};
+use pingpong::safe::Safe;
+use pingpong::{pair, run_both};
 
-/// Rounds until everything that is kept for later use is there, and rounds that are counted.
+/// Rounds until all memory that is kept for reuse has been allocated, and rounds that are counted.
 const WARM_UP: usize = 200;
 const ROUNDS: usize = 2000;
 
-/// Counts the allocations of the thread that asks for it.
+/// Counts the allocations of a thread.
 struct Counting;
 
 thread_local! {
@@ -49,10 +49,10 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 fn a_ping_pong_allocates_nothing(provider: &str) {
-    let mut players = pair::<Safe>(provider);
-    play_both(&mut players, WARM_UP);
+    let mut sides = pair::<Safe>(provider);
+    run_both(&mut sides, WARM_UP);
     let before = COUNT.get();
-    play_both(&mut players, ROUNDS);
+    run_both(&mut sides, ROUNDS);
     let allocated = COUNT.get() - before;
     assert_eq!(
         allocated, 0,

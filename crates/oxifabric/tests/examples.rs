@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// How long an example may take before the test fails.
 const WATCHDOG: Duration = Duration::from_secs(120);
 
-/// Where cargo puts the examples of the package that is being tested.
+/// Returns the path of an example of the package that is being tested.
 fn program(name: &str) -> Option<PathBuf> {
     let test = env::current_exe().ok()?;
     let program = test.parent()?.parent()?.join("examples").join(name);

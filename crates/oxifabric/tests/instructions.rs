@@ -1,27 +1,27 @@
-//! What the safe interface costs above the C interface of the same library, in instructions, which nothing else on the machine
-//! disturbs: a ping-pong of 8 bytes over shm between two endpoints of one thread, played both ways under callgrind.
+//! What the safe interface costs above the C interface of the same library, in instructions, which other processes do not disturb:
+//! a ping-pong of 8 bytes over shm between two endpoints of one thread, through both interfaces under callgrind.
 
-mod players;
+mod pingpong;
 
 use std::env;
 use std::fs;
 use std::process::Command;
 
-use players::c::C;
-use players::safe::Safe;
-use players::{pair, play_both};
+use pingpong::c::C;
+use pingpong::safe::Safe;
+use pingpong::{pair, run_both};
 
 /// The most instructions that the safe interface may add to a round of two messages: four operations and four completions. The
-/// library below gets faster and slower by itself, so that a share of the whole would say little of the interface. Less
-/// where both are optimised, as `cargo test --release` does: docs/performance.md.
+/// library below gets faster and slower by itself, so a share of the whole would say little about the interface. Less where both
+/// are optimised, as `cargo test --release` does: docs/performance.md.
 const MOST_ADDED: u64 = if cfg!(debug_assertions) { 2_000 } else { 800 };
-/// Rounds of the shorter and of the longer game. Only what the longer one needs more is counted.
+/// Rounds of the shorter and of the longer run. Only what the longer one needs more is counted.
 const ROUNDS: [usize; 2] = [500, 1500];
-/// What the library looks after by the clock falls into a game or not, and under callgrind there is much of it; so each is
-/// played so often, and the one with the fewest instructions counts.
-const GAMES: usize = 7;
-/// Which game the process under callgrind plays, and how many rounds of it.
-const GAME: &str = "OXIFABRIC_TEST_GAME";
+/// Runs of each length, of which the one with the fewest instructions counts: the library's timers expire within some runs only,
+/// and under callgrind often.
+const RUNS: usize = 7;
+/// The variable with the interface that the process under callgrind uses, and the number of rounds.
+const INTERFACE: &str = "OXIFABRIC_TEST_INTERFACE";
 
 #[test]
 fn the_safe_interface_needs_few_instructions_more_than_the_c_interface() {
@@ -37,28 +37,31 @@ fn the_safe_interface_needs_few_instructions_more_than_the_c_interface() {
     );
 }
 
-/// How many instructions a round of the game needs.
-fn per_round(game: &str) -> u64 {
+/// Returns how many instructions a round needs.
+fn per_round(interface: &str) -> u64 {
     let [short, long] = ROUNDS.map(|rounds| {
-        let games = (0..GAMES).map(|_| instructions(game, rounds));
-        games.min().unwrap_or(0)
+        let runs = (0..RUNS).map(|_| instructions(interface, rounds));
+        runs.min().unwrap_or(0)
     });
     (long - short) / (ROUNDS[1] - ROUNDS[0]) as u64
 }
 
-/// How many instructions a process needs that plays so many rounds.
-fn instructions(game: &str, rounds: usize) -> u64 {
+/// Returns how many instructions a process with this number of rounds needs.
+fn instructions(interface: &str, rounds: usize) -> u64 {
     let folder = env!("CARGO_TARGET_TMPDIR");
-    let counts = format!("{folder}/callgrind.{}.{game}.{rounds}", std::process::id());
-    let played = Command::new("valgrind")
+    let counts = format!(
+        "{folder}/callgrind.{}.{interface}.{rounds}",
+        std::process::id()
+    );
+    let output = Command::new("valgrind")
         .args(["--quiet", "--tool=callgrind"])
         .arg(format!("--callgrind-out-file={counts}"))
         .arg(env::current_exe().unwrap())
-        .args(["--exact", "played_under_callgrind", "--ignored"])
-        .env(GAME, format!("{game} {rounds}"))
+        .args(["--exact", "run_under_callgrind", "--ignored"])
+        .env(INTERFACE, format!("{interface} {rounds}"))
         .output()
         .unwrap();
-    assert!(played.status.success(), "{played:?}");
+    assert!(output.status.success(), "{output:?}");
     let text = fs::read_to_string(&counts).unwrap();
     fs::remove_file(&counts).unwrap();
     let total = text.lines().find_map(|line| line.strip_prefix("totals: "));
@@ -67,12 +70,12 @@ fn instructions(game: &str, rounds: usize) -> u64 {
 
 #[test]
 #[ignore = "another test runs it under callgrind"]
-fn played_under_callgrind() {
-    let game = env::var(GAME).unwrap();
-    let (game, rounds) = game.split_once(' ').unwrap();
+fn run_under_callgrind() {
+    let interface = env::var(INTERFACE).unwrap();
+    let (interface, rounds) = interface.split_once(' ').unwrap();
     let rounds = rounds.parse().unwrap();
-    match game {
-        "safe" => play_both(&mut pair::<Safe>("shm"), rounds),
-        _ => play_both(&mut pair::<C>("shm"), rounds),
+    match interface {
+        "safe" => run_both(&mut pair::<Safe>("shm"), rounds),
+        _ => run_both(&mut pair::<C>("shm"), rounds),
     }
 }

@@ -1,10 +1,10 @@
 //! The table of operations in flight under all interleavings and memory orders that the C11 model allows, within small bounds: a few
-//! operations on two threads. Loom also reports if two threads are at the memory of one slot, or at the slots near home, at once.
+//! operations on two threads. Loom also reports if two threads access the memory of one slot, or the local free list, at once.
 //!
-//! The table is compiled here anew, with words and memory that loom watches in place of those of `raw/exchange.rs`.
+//! The table is compiled here anew, with words and memory that loom checks in place of those of `raw/exchange.rs`.
 
-#[path = "../src/raw/home.rs"]
-mod home;
+#[path = "../src/raw/owner_thread.rs"]
+mod owner_thread;
 #[allow(
     dead_code,
     unreachable_pub,
@@ -19,9 +19,9 @@ use std::sync::atomic::Ordering;
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicUsize;
 use loom::thread;
-use slots::{Load, Slots};
+use slots::{InFlightOp, Slots};
 
-/// In place of `raw/exchange.rs`: the same, watched by loom, and small.
+/// Replaces `raw/exchange.rs` by types that loom checks, with small bounds.
 mod exchange {
     pub(super) use loom::cell::Cell;
     pub(super) use loom::hint::spin_loop;
@@ -29,7 +29,7 @@ mod exchange {
     pub(super) use loom::sync::{Mutex, MutexGuard};
 
     pub(super) const FIRST: u32 = 2;
-    pub(super) const NEAR: usize = 1;
+    pub(super) const LOCAL_SLOTS: usize = 1;
 
     pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
         mutex.lock().expect("no holder panics")
@@ -60,7 +60,7 @@ mod exchange {
     }
 
     pub(super) fn numbered() -> u64 {
-        // Not watched: that numbers differ is all that matters.
+        // Not checked: that numbers differ is all that matters.
         static LAST: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
         if number() == 0 {
             let next = LAST.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
@@ -70,11 +70,11 @@ mod exchange {
     }
 }
 
-/// In place of the memory of an operation: counts how often it comes to an end.
+/// Replaces the memory of an operation: counts how often it is dropped.
 #[derive(Debug)]
 pub(crate) struct Memory(Ends);
 
-/// How many there were. Not watched: it is looked at when the threads have ended.
+/// Number of dropped memories. Not checked by loom: it is read when the threads have ended.
 type Ends = std::sync::Arc<std::sync::atomic::AtomicUsize>;
 
 impl Memory {
@@ -89,7 +89,7 @@ impl Drop for Memory {
     }
 }
 
-/// In place of the name of a peer.
+/// Replaces the address of a peer.
 #[derive(Debug)]
 pub(crate) struct Peer;
 
@@ -125,10 +125,10 @@ mod error {
     }
 }
 
-/// The endpoint whose operations these are.
+/// The number of the endpoint that posts the operations.
 const OWNER: u32 = 7;
 
-/// A table and the ends of memory that it has seen.
+/// A table and the number of its dropped memories.
 struct World {
     slots: Slots,
     ends: Ends,
@@ -142,9 +142,9 @@ impl World {
         }
     }
 
-    /// Posts an operation; what a provider would return is a number, so that it may go to another thread.
+    /// Posts an operation; returns the context as a number, so that it may go to another thread.
     fn post(&self) -> usize {
-        let load = Load {
+        let in_flight = InFlightOp {
             memory: Memory(self.ends.clone()),
             addr: u64::MAX,
             vector: 0,
@@ -154,23 +154,23 @@ impl World {
             .slots
             .take()
             .expect("the table grows")
-            .fill(OWNER, load);
+            .fill(OWNER, in_flight);
         filled.parts().0.expose_provenance()
     }
 
-    /// Completes an operation; whether it was still there.
+    /// Completes an operation; returns whether it was still in flight.
     fn complete(&self, context: usize) -> bool {
-        self.complete_found(&self.slots.look(), context)
+        self.complete_found(&self.slots.begin_read(), context)
     }
 
-    fn complete_found(&self, look: &slots::Look<'_>, context: usize) -> bool {
+    fn complete_found(&self, guard: &slots::ReadGuard<'_>, context: usize) -> bool {
         let context = std::ptr::with_exposed_provenance_mut(context);
         // SAFETY: the context is of this table, and completed once.
-        let claim = unsafe { self.slots.claim(look, context) };
+        let claim = unsafe { self.slots.claim(guard, context) };
         claim.map(|claim| drop(claim.finish())).is_some()
     }
 
-    /// Frees what is in flight, as a closed endpoint does; false where only another thread may.
+    /// Frees what is in flight, as a closed endpoint does; returns false where only another thread may.
     fn abandon(&self) -> bool {
         // SAFETY: there is no provider.
         unsafe { self.slots.abandon(OWNER) }.is_some()
@@ -181,7 +181,7 @@ impl World {
     }
 }
 
-/// Plays every order of the steps of two threads, with at most three forced switches between them.
+/// Runs every order of the steps of two threads, with at most three forced switches between them.
 fn play(game: impl Fn(&Arc<World>) + Send + Sync + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
@@ -199,19 +199,19 @@ fn elsewhere<R: 'static>(
     thread::spawn(move || act(&world))
 }
 
-/// Makes this thread that at home.
-fn settle(world: &World) {
+/// Makes this thread the owner.
+fn become_owner(world: &World) {
     let context = world.post();
     assert!(world.complete(context));
 }
 
 #[test]
-fn the_close_of_an_endpoint_elsewhere_waits_for_the_thread_at_home() {
+fn the_close_of_an_endpoint_elsewhere_waits_for_the_owner_thread() {
     play(|world| {
-        settle(world);
+        become_owner(world);
         let context = world.post();
         let closing = elsewhere(world, World::abandon);
-        assert!(world.complete(context), "nobody else may take it");
+        assert!(world.complete(context), "no other thread may take it");
         assert!(!closing.join().unwrap());
         assert!(world.abandon());
         assert_eq!(world.ends(), 2);
@@ -219,9 +219,9 @@ fn the_close_of_an_endpoint_elsewhere_waits_for_the_thread_at_home() {
 }
 
 #[test]
-fn one_of_completion_elsewhere_and_close_at_home_gets_the_memory() {
+fn one_of_completion_elsewhere_and_close_by_the_owner_gets_the_memory() {
     play(|world| {
-        settle(world);
+        become_owner(world);
         let context = world.post();
         let completing = elsewhere(world, move |world| world.complete(context));
         assert!(world.abandon());
@@ -244,10 +244,10 @@ fn two_threads_that_complete_for_the_first_time_both_succeed() {
 #[test]
 fn a_slot_that_is_given_back_is_taken_by_one_thread() {
     play(|world| {
-        settle(world);
+        become_owner(world);
         let contexts = [world.post(), world.post()];
         let posting = elsewhere(world, |world| world.post());
-        // One slot stays near home, the other is for everybody.
+        // One slot stays in the local list, the other goes to the shared list.
         for context in contexts {
             assert!(world.complete(context));
         }
@@ -262,7 +262,7 @@ fn a_slot_that_is_given_back_is_taken_by_one_thread() {
 #[test]
 fn what_one_thread_posts_another_completes_whole() {
     play(|world| {
-        settle(world);
+        become_owner(world);
         // A provider that orders nothing between the threads.
         let told = Arc::new(AtomicUsize::new(0));
         let heard = told.clone();
@@ -281,14 +281,14 @@ fn what_one_thread_posts_another_completes_whole() {
 #[test]
 fn a_completion_in_the_hands_of_another_thread_is_never_that_of_a_later_operation() {
     play(|world| {
-        settle(world);
+        become_owner(world);
         // What a provider has put into the queue before the endpoint was closed.
         let queue = Arc::new(exchange::Mutex::new(Some(world.post())));
         let read = queue.clone();
         let reading = elsewhere(world, move |world| {
-            let look = world.slots.look();
+            let guard = world.slots.begin_read();
             let found = exchange::lock(&read).take();
-            found.is_some_and(|context| world.complete_found(&look, context))
+            found.is_some_and(|context| world.complete_found(&guard, context))
         });
         assert!(world.abandon());
         // SAFETY: the queue was found empty.

@@ -20,16 +20,16 @@ use proptest::test_runner::Config;
 
 const ENDPOINTS: usize = 3;
 const QUEUES: usize = 2;
-/// Room of each queue: more than is ever in flight.
+/// Size of each queue: more than is ever in flight.
 const QUEUE: usize = 1 << 15;
 /// The tag of plain messages; each scope has one of its own above it.
 const PLAIN: u64 = 1;
-/// How long a game may take. A bound on a hang, not an expectation.
+/// How long a test case may take. A bound on a hang, not an expectation.
 const WATCHDOG: Duration = Duration::from_secs(60);
-/// Endpoints that come and go may leave so much of the heap behind, in bytes: less than a slot for each of their receives.
+/// Bytes of the heap that endpoints may leave behind when they come and go: less than a slot for each of their receives.
 const LEFT_BEHIND: isize = 64 << 10;
 
-/// What a step does. Endpoints and queues are named by their places.
+/// One random operation. Endpoints and queues are named by their indices.
 #[derive(Clone, Debug)]
 enum Step {
     Open {
@@ -58,7 +58,7 @@ enum Step {
         queue: usize,
         count: usize,
     },
-    /// As many messages to itself in a scope, which fails in the end or waits for all of them.
+    /// Messages from an endpoint to itself in a scope, which fails in the end or waits for all of them.
     Scope {
         at: usize,
         count: usize,
@@ -85,7 +85,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// An operation in flight, as the model knows it.
+/// The model of an operation in flight.
 struct Flight {
     queue: usize,
     endpoint: usize,
@@ -105,9 +105,9 @@ struct World {
     queues: Vec<CompletionQueue>,
     endpoints: [Option<Open>; ENDPOINTS],
     in_flight: HashMap<Op, Flight>,
-    /// Operations whose endpoint was closed. They complete only if that was known before, to a scope for example.
+    /// Operations whose endpoint was closed. They complete only if a thread had read the completion before, for a scope for example.
     departed: HashMap<Op, Flight>,
-    /// How many buffers have not come back.
+    /// Number of buffers that have not come back.
     lent: Arc<AtomicUsize>,
     scopes: u64,
 }
@@ -181,7 +181,7 @@ impl World {
         self.departed.extend(self.in_flight.extract_if(gone));
     }
 
-    /// A buffer that is counted until it comes back.
+    /// Returns a buffer that is counted until it comes back.
     fn buffer(&self) -> Buffer {
         let lent = self.lent.clone();
         lent.fetch_add(1, Ordering::Relaxed);
@@ -259,7 +259,7 @@ impl World {
         }
     }
 
-    /// Takes a completion; whether there was one.
+    /// Takes a completion; returns whether there was one.
     fn poll(&mut self, queue: usize) -> bool {
         let polled = self.queues[queue].poll().expect("the queue has room");
         polled
@@ -294,7 +294,7 @@ impl World {
             }
             if fails {
                 return Err(Error::Call {
-                    call: "on purpose",
+                    call: "injected failure",
                     errno: Errno::INTR,
                 });
             }
@@ -302,7 +302,7 @@ impl World {
                 let send = scope.send(*peer, b"to self!", SendOptions::new().tag(tag))?;
                 ops.push((Operation::Send, send));
             }
-            // The last one first, so that most have ended before they are asked for.
+            // In reverse, so that most have completed before they are waited for.
             for (operation, op) in ops.into_iter().rev() {
                 assert_eq!(scope.wait(op)?.operation, operation, "the wrong operation");
             }
@@ -318,7 +318,7 @@ impl World {
         const RECEIVES: usize = 64;
         let mut before = None;
         for round in 0..count {
-            // What is kept for later use is there by then.
+            // Memory that is kept for reuse has been allocated by then.
             if round == count / 5 {
                 before = Some(USED.load(Ordering::Relaxed));
             }
@@ -337,14 +337,14 @@ impl World {
     }
 }
 
-/// Plays on a thread of its own, with the stack that threads have.
+/// Runs the steps on a thread of its own, with the stack that threads have.
 fn play(steps: Vec<Step>) -> Result<(), TestCaseError> {
     let (tell, told) = channel();
     let player = std::thread::spawn(move || {
         let mut world = World::new();
         steps.iter().for_each(|step| world.play(step));
         (0..ENDPOINTS).for_each(|at| world.close(at));
-        // What scopes had read for others; and after that nothing comes any more.
+        // Reads what scopes had read for others; after that nothing comes any more.
         (0..QUEUES).for_each(|queue| while world.poll(queue) {});
         assert_eq!(world.lent.load(Ordering::Relaxed), 0, "buffers in the end");
         let _ = tell.send(());
@@ -367,7 +367,7 @@ proptest! {
     }
 }
 
-/// How many bytes of the heap are in use.
+/// Number of bytes of the heap that are in use.
 static USED: AtomicIsize = AtomicIsize::new(0);
 
 struct Counting;

@@ -1,6 +1,6 @@
-//! The mistakes that the types rule out, one a file in `refused`, each with what the compiler says about it.
+//! The mistakes that the types rule out, one a file in `refused`, each with the compiler's message.
 //!
-//! What it says differs from release to release, so it is compared under one only: the oldest that the crate builds with. Where it
+//! The message differs from release to release, so it is compared under one only: the oldest that the crate builds with. Where it
 //! shows lines of the standard library, it needs their source.
 //! `TRYBUILD=overwrite cargo test -p oxifabric --test refused` under that release writes it anew.
 
@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What the compiler prints when it is asked something; empty if there is none.
+/// Returns the compiler's answer to a question; empty if there is none.
 fn compiler(question: &[&str]) -> String {
     let answer = Command::new("rustc").args(question).output();
     answer.map_or_else(
@@ -17,7 +17,7 @@ fn compiler(question: &[&str]) -> String {
     )
 }
 
-/// Tells whether the messages can be compared under this compiler, and if not, why.
+/// Returns whether the messages can be compared under this compiler, and if not, why.
 fn compared() -> Result<(), String> {
     let wanted = concat!("rustc ", env!("CARGO_PKG_RUST_VERSION"), ".");
     let version = compiler(&["--version"]);
@@ -29,7 +29,7 @@ fn compared() -> Result<(), String> {
     }
 }
 
-/// The files of mistakes whose messages show lines of the standard library, or of all others.
+/// Returns the files of mistakes whose messages show lines of the standard library, or of all others.
 fn mistakes(of_the_library: bool) -> Vec<PathBuf> {
     let entries = fs::read_dir("tests/refused").expect("the folder is there");
     let mut files: Vec<PathBuf> = entries

@@ -1,4 +1,4 @@
-//! A program that knows that its network is simulated.
+//! A program that uses the functions of a simulated network.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ fn turns_let_time_pass_until_a_message_has_arrived() {
     let to = nodes[0].peers.insert(&address).expect("a peer");
     nodes[1].endpoint.receive(Buffer::zeroed(8)).expect("room");
     while nodes[0].endpoint.inject(to, b"hello").is_err() {
-        let turn = network.turn(SECOND).expect("somebody opens a channel");
+        let turn = network.turn(SECOND).expect("a channel is opened");
         nodes[turn as usize].queue.poll().expect("a queue");
     }
     let message = loop {

@@ -44,7 +44,7 @@ impl<K: Kind> AsyncEndpoint<K> {
         transmit: &AsyncQueue,
         receive: &AsyncQueue,
     ) -> Result<Self, Error> {
-        let (tx, rx) = endpoint.port().queues();
+        let (tx, rx) = endpoint.object().queues();
         let fits = core::ptr::eq(tx, Arc::as_ptr(transmit.queue().queue()))
             && core::ptr::eq(rx, Arc::as_ptr(receive.queue().queue()));
         if !fits {

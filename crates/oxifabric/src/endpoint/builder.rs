@@ -7,7 +7,7 @@ use oxifabric_types::Errno;
 
 use super::{Connecting, Endpoint};
 use crate::kind::{Connectionless, Kind};
-use crate::raw::{Bindings, CounterObject, Port, Queue};
+use crate::raw::{Bindings, CounterObject, EndpointObject, Queue};
 use crate::{
     Address, AddressVector, CompletionQueue, ConnectionRequest, Counted, Counter, Domain, Error,
     EventQueue, Info, Msg, Threading,
@@ -103,9 +103,9 @@ impl<K: Kind, T: Threading> EndpointBuilder<K, T> {
 
     fn open(&self, info: &Info, bindings: Bindings) -> Result<Endpoint<K, T>, Error> {
         let name = self.name.as_ref().map(Address::bytes);
-        let port = Port::open(self.domain.object(), info.handle(), bindings, name)
+        let object = EndpointObject::open(self.domain.object(), info.handle(), bindings, name)
             .map_err(|(call, errno)| Error::Call { call, errno })?;
-        Ok(Endpoint::new(port, info.clone()))
+        Ok(Endpoint::new(object, info.clone()))
     }
 }
 
@@ -158,7 +158,7 @@ impl<T: Threading> EndpointBuilder<Msg, T> {
         }
         let events = self.the_events()?;
         let endpoint = self.open(info, self.bindings(info)?)?;
-        let connecting = endpoint.port().connect(to.bytes(), &self.data);
+        let connecting = endpoint.object().connect(to.bytes(), &self.data);
         connecting.map_err(call)?;
         Ok(Connecting::new(endpoint, events, Some(to.clone())))
     }
@@ -175,7 +175,7 @@ impl<T: Threading> EndpointBuilder<Msg, T> {
         // From here on the request belongs to the endpoint, even if that fails.
         request.taken();
         let endpoint = self.open(&info, bindings)?;
-        let accepted = endpoint.port().accept(&self.data);
+        let accepted = endpoint.object().accept(&self.data);
         accepted.map_err(Error::call("fi_accept"))?;
         Ok(Connecting::new(endpoint, events, None))
     }

@@ -21,7 +21,7 @@ pub struct Connecting<T: Threading = Shared> {
 }
 
 /// How long one wait for the event queue lasts while another thread may read the event.
-const LOOK: Duration = Duration::from_millis(100);
+const WAIT_STEP: Duration = Duration::from_millis(100);
 
 impl<T: Threading> Connecting<T> {
     pub(super) fn new(
@@ -47,7 +47,7 @@ impl<T: Threading> Connecting<T> {
     ///
     /// The reason why it cannot be established, as [`Connecting::wait`]; or what reading the event queue returned.
     pub fn poll(&self) -> Result<bool, Error> {
-        self.events.look(None)?;
+        self.events.read_pending(None)?;
         self.state()
     }
 
@@ -68,7 +68,7 @@ impl<T: Threading> Connecting<T> {
                 return Err(self.failed(EventFailure::of(Errno::TIMEDOUT)));
             }
             self.events
-                .look(Some(left.map_or(LOOK, |left| left.min(LOOK))))?;
+                .read_pending(Some(left.map_or(WAIT_STEP, |left| left.min(WAIT_STEP))))?;
         }
     }
 
@@ -117,7 +117,7 @@ impl<T: Threading> Endpoint<Msg, T> {
     ///
     /// What `fi_getpeer` returned.
     pub fn peer_address(&self) -> Result<Address, Error> {
-        let bytes = self.port().peer_name();
+        let bytes = self.object().peer_name();
         let bytes = bytes.map_err(Error::call("fi_getpeer"))?;
         Ok(Address::new(self.info().address_format(), &bytes))
     }
@@ -128,11 +128,11 @@ impl<T: Threading> Endpoint<Msg, T> {
     ///
     /// What `fi_shutdown` returned.
     pub fn shutdown(&self) -> Result<(), Error> {
-        self.port().shutdown().map_err(Error::call("fi_shutdown"))
+        self.object().shutdown().map_err(Error::call("fi_shutdown"))
     }
 
     fn state(&self) -> ConnectionState {
-        let connection = self.port().connection();
+        let connection = self.object().connection();
         connection.map_or(ConnectionState::Pending, |(_, connection)| {
             connection.state()
         })

@@ -13,7 +13,7 @@ use oxifabric_abi::{
 use oxifabric_types::Errno;
 
 use super::handle::Handle;
-use super::{FabricObject, InfoHandle, Listener, errno, said_of_error};
+use super::{FabricObject, InfoHandle, Listener, errno, error_text};
 use crate::lock::lock;
 
 /// Size of the buffer for the data that come with an event of a connection.
@@ -113,7 +113,7 @@ impl Events {
     }
 
     /// Registers an endpoint; its events update the connection that is returned.
-    pub(super) fn expect(&self, endpoint: *mut fid) -> Arc<Connection> {
+    pub(super) fn register(&self, endpoint: *mut fid) -> Arc<Connection> {
         let connection = Arc::<Connection>::default();
         self.connections()
             .insert(endpoint as usize, connection.clone());
@@ -121,18 +121,18 @@ impl Events {
     }
 
     /// Unregisters an endpoint, which is about to be closed.
-    pub(super) fn forget(&self, endpoint: *mut fid) {
+    pub(super) fn unregister(&self, endpoint: *mut fid) {
         self.connections().remove(&(endpoint as usize));
     }
 
     /// Registers a listener, to which its requests are attributed from now on.
-    pub(super) fn hears(&self, listener: &Arc<Listener>) {
+    pub(super) fn register_listener(&self, listener: &Arc<Listener>) {
         self.listeners()
             .insert(listener.fid() as usize, Arc::downgrade(listener));
     }
 
     /// Unregisters a listener, which is about to be closed.
-    pub(super) fn deaf(&self, listener: *mut fid) {
+    pub(super) fn unregister_listener(&self, listener: *mut fid) {
         self.listeners().remove(&(listener as usize));
     }
 
@@ -240,9 +240,7 @@ impl Events {
         let eq = self.handle.as_ptr();
         // SAFETY: the queue is open, and the entry is one that it returned.
         unsafe {
-            said_of_error(|text, len| {
-                fi_eq_strerror(eq, entry.prov_errno, entry.err_data, text, len)
-            })
+            error_text(|text, len| fi_eq_strerror(eq, entry.prov_errno, entry.err_data, text, len))
         }
     }
 }

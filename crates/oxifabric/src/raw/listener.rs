@@ -6,8 +6,8 @@ use std::sync::Arc;
 use oxifabric_abi::{fi_listen, fi_passive_ep, fi_pep_bind, fi_reject, fid, fid_pep};
 use oxifabric_types::Errno;
 
+use super::endpoint::name_of;
 use super::handle::Handle;
-use super::port::name_of;
 use super::{Events, InfoHandle, check};
 
 /// A listening passive endpoint.
@@ -32,7 +32,7 @@ impl Listener {
             unsafe { Handle::open(|pep| fi_passive_ep(parent, attr, pep, ptr::null_mut())) }
                 .map_err(|errno| ("fi_passive_ep", errno))?;
         let listener = Arc::new(Self { handle, events });
-        listener.events.hears(&listener);
+        listener.events.register_listener(&listener);
         let pep = listener.handle.as_ptr();
         // SAFETY: both are open, and the listener keeps the queue open.
         check(unsafe { fi_pep_bind(pep, listener.events.fid(), 0) })
@@ -61,6 +61,6 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        self.events.deaf(self.fid());
+        self.events.unregister_listener(self.fid());
     }
 }

@@ -12,7 +12,7 @@ use std::thread;
 
 use super::plain::{self, Plain};
 use super::region::RegionObject;
-use super::scope::Tally;
+use super::scope::ScopeOutcomes;
 use super::{DomainObject, Errno};
 
 /// Alignment of small buffers: a cache line, so that two of them never share one.
@@ -53,7 +53,7 @@ enum Owner {
     /// A registration with a secret key: no peer can reach the memory.
     Registered(RegionObject),
     /// Foreign memory, as above, whose bytes are hidden from the application.
-    Unseen(Release),
+    Hidden(Release),
 }
 
 /// The callback for the end of use of memory that comes from elsewhere.
@@ -67,16 +67,16 @@ pub(crate) enum Memory {
     Part {
         start: NonNull<u8>,
         len: usize,
-        keeper: Keeper,
+        backing: Backing,
     },
 }
 
 /// What keeps memory in place that the operation does not own.
-pub(crate) enum Keeper {
+pub(crate) enum Backing {
     /// A region, which other operations and peers use at the same time.
     Region(Arc<RegionObject>),
     /// A scope, which waits until this is dropped before the borrow ends.
-    Scope(Arc<Tally>),
+    Scope(Arc<ScopeOutcomes>),
     /// The caller, which has promised to keep it and may use it meanwhile.
     Caller,
 }
@@ -96,8 +96,12 @@ impl Memory {
 
     /// Makes memory of a part of a region, which must be within its bounds; of a borrow that lasts until its scope has recorded the end
     /// of the operation; or of bytes that a caller vouches for.
-    pub(super) fn part(start: NonNull<u8>, len: usize, keeper: Keeper) -> Self {
-        Self::Part { start, len, keeper }
+    pub(super) fn part(start: NonNull<u8>, len: usize, backing: Backing) -> Self {
+        Self::Part {
+            start,
+            len,
+            backing,
+        }
     }
 
     #[inline]
@@ -144,7 +148,7 @@ impl Memory {
                 _ => None,
             },
             Self::Part {
-                keeper: Keeper::Region(region),
+                backing: Backing::Region(region),
                 ..
             } => Some(region),
             _ => None,
@@ -153,12 +157,12 @@ impl Memory {
 
     /// Returns the outcomes of the scope that lent the memory, if it is borrowed.
     #[inline]
-    pub(crate) fn tally(&self) -> Option<&Arc<Tally>> {
+    pub(crate) fn outcomes(&self) -> Option<&Arc<ScopeOutcomes>> {
         match self {
             Self::Part {
-                keeper: Keeper::Scope(tally),
+                backing: Backing::Scope(outcomes),
                 ..
-            } => Some(tally),
+            } => Some(outcomes),
             _ => None,
         }
     }
@@ -189,7 +193,7 @@ impl Drop for Owned {
                 // SAFETY: the parts are those of a vector.
                 drop(unsafe { Vec::from_raw_parts(start, 0, capacity) });
             }
-            Owner::Foreign(release) | Owner::Unseen(release) => give_back(release),
+            Owner::Foreign(release) | Owner::Hidden(release) => give_back(release),
             Owner::Registered(region) => drop(region),
         }
     }
@@ -251,8 +255,8 @@ impl Buffer {
     }
 
     /// Makes a buffer whose bytes stay hidden; for regions only.
-    pub(super) fn unseen(start: NonNull<u8>, len: usize, release: Release) -> Self {
-        Self::owned(start, len, Owner::Unseen(release))
+    pub(super) fn hidden(start: NonNull<u8>, len: usize, release: Release) -> Self {
+        Self::owned(start, len, Owner::Hidden(release))
     }
 
     fn owned(start: NonNull<u8>, len: usize, owner: Owner) -> Self {
@@ -265,9 +269,9 @@ impl Buffer {
     }
 
     /// Returns the buffer if the application may see its bytes; hidden memory is released, and the buffer is empty.
-    pub(super) fn seen(self) -> Self {
+    pub(super) fn into_visible(self) -> Self {
         match &self.0 {
-            Some(owned) if matches!(owned.owner, Owner::Unseen(_)) => Self::new(),
+            Some(owned) if matches!(owned.owner, Owner::Hidden(_)) => Self::new(),
             _ => self,
         }
     }

@@ -12,7 +12,7 @@ use oxifabric_abi::{
 use oxifabric_types::Errno;
 
 use super::slots::{Filled, Scalars};
-use super::{Load, Memory, Op, Peer, Port, errno};
+use super::{EndpointObject, InFlightOp, Memory, Op, Peer, errno};
 use crate::error::Operation;
 
 /// An operation whose memory stays with the provider until it completes.
@@ -92,7 +92,7 @@ impl Post<'_> {
     }
 }
 
-impl Port {
+impl EndpointObject {
     /// Posts an operation. If the post is refused, the memory comes back.
     #[inline(always)]
     pub(crate) fn post(
@@ -113,20 +113,20 @@ impl Port {
         let Some(slot) = slots.take() else {
             return Err((Errno::AGAIN, memory));
         };
-        let load = Load {
+        let in_flight = InFlightOp {
             memory,
             addr,
             vector: self.vector(),
             operation,
         };
-        let filled = slot.fill(self.number(), load);
+        let filled = slot.fill(self.number(), in_flight);
         // SAFETY: the endpoint is open; the slot keeps the memory where it is, until a completion gives it back or the
         // endpoint is closed, and is a context that stays valid as long as the queue.
         let ret = unsafe { call(self.as_ptr(), &filled, descriptor, addr, post) };
         if ret == 0 {
             return Ok(filled.op());
         }
-        let memory = slots.recall(&filled).map(|load| load.memory);
+        let memory = slots.recall(&filled).map(|in_flight| in_flight.memory);
         Err((errno(ret), memory.unwrap_or(Memory::EMPTY)))
     }
 

@@ -18,8 +18,8 @@ use oxifabric_abi::{
 use oxifabric_types::Errno;
 
 use super::handle::Handle;
-use super::slots::{Claim, Look, Slots};
-use super::{DomainObject, Load, Memory, Op, Peer, Peers, check, errno, said_of_error};
+use super::slots::{Claim, ReadGuard, Slots};
+use super::{DomainObject, InFlightOp, Memory, Op, Peer, Peers, check, errno, error_text};
 use crate::Completion;
 use crate::atomic::Fetched;
 use crate::lock::lock;
@@ -103,8 +103,8 @@ impl Done<'_> {
     /// Returns whether the operation has a buffer of its own and fetched nothing, as nearly all.
     #[inline(always)]
     pub(crate) fn is_plain(&self) -> bool {
-        let load = self.claim.load();
-        matches!(load.memory, Memory::Buffer(_)) && !load.operation.fetches()
+        let in_flight = self.claim.in_flight();
+        matches!(in_flight.memory, Memory::Buffer(_)) && !in_flight.operation.fetches()
     }
 
     /// Finishes an operation that may have fetched something.
@@ -119,12 +119,12 @@ impl Done<'_> {
     /// Finishes an operation that has fetched nothing.
     #[inline(always)]
     pub(crate) fn finish_plain(self) -> Entry {
-        let (op, load) = (self.claim.op(), self.claim.finish());
+        let (op, in_flight) = (self.claim.op(), self.claim.finish());
         let Arrival { entry, source } = self.arrival;
         Entry {
             op,
-            source: Peer::new(source, load.vector),
-            load,
+            source: Peer::new(source, in_flight.vector),
+            in_flight,
             flags: entry.flags,
             len: entry.len,
             data: entry.data,
@@ -137,7 +137,7 @@ impl Done<'_> {
 /// A completion and what its operation returns.
 pub(crate) struct Entry {
     pub(crate) op: Op,
-    pub(crate) load: Load,
+    pub(crate) in_flight: InFlightOp,
     pub(crate) flags: u64,
     pub(crate) len: usize,
     pub(crate) data: u64,
@@ -156,7 +156,7 @@ pub(crate) struct Remote {
 /// A completion in error.
 pub(crate) struct ErrorEntry {
     pub(crate) op: Op,
-    pub(crate) load: Load,
+    pub(crate) in_flight: InFlightOp,
     pub(crate) errno: Errno,
     pub(crate) overflow: usize,
     pub(crate) prov_errno: i32,
@@ -165,7 +165,7 @@ pub(crate) struct ErrorEntry {
 
 /// Work for the next reader before it reads.
 #[derive(Default)]
-struct Chores {
+struct PendingWork {
     /// Completions that were read on behalf of a scope and are for other readers.
     kept: VecDeque<Completion>,
     /// Numbers of endpoints that a thread other than the owner closed; the owner thread frees their buffers.
@@ -174,7 +174,7 @@ struct Chores {
     orphans: bool,
 }
 
-impl Chores {
+impl PendingWork {
     fn are_done(&self) -> bool {
         self.kept.is_empty() && self.closed.is_empty() && !self.orphans
     }
@@ -190,8 +190,8 @@ pub(crate) struct Queue {
     /// The address vectors of its endpoints, for the addresses of peers in errors.
     vectors: Mutex<Vec<Weak<Peers>>>,
     /// Work for the next reader, and whether there is any.
-    chores: Mutex<Chores>,
-    has_chores: AtomicBool,
+    pending: Mutex<PendingWork>,
+    has_pending_work: AtomicBool,
     domain: Arc<DomainObject>,
 }
 
@@ -221,8 +221,8 @@ impl Queue {
             slots: Slots::new(),
             sources: domain.info().caps() & FI_SOURCE != 0,
             vectors: Mutex::default(),
-            chores: Mutex::default(),
-            has_chores: AtomicBool::new(false),
+            pending: Mutex::default(),
+            has_pending_work: AtomicBool::new(false),
             domain,
         })
     }
@@ -230,7 +230,7 @@ impl Queue {
     /// Keeps a completion for the next thread that reads the queue.
     #[cold]
     pub(crate) fn keep(&self, completion: Completion) {
-        self.update_chores(|chores| chores.kept.push_back(completion));
+        self.update_pending(|pending| pending.kept.push_back(completion));
         // Wakes a sleeping reader; a queue that is only polled has none.
         let _ = self.signal();
     }
@@ -241,42 +241,43 @@ impl Queue {
     /// # Safety
     ///
     /// The endpoint must be closed: the provider touches none of its buffers any more.
-    pub(super) unsafe fn abandon(&self, owner: u32) {
-        lock(&self.chores).closed.push(owner);
+    pub(super) unsafe fn abandon(&self, endpoint: u32) {
+        lock(&self.pending).closed.push(endpoint);
         self.abandon_closed();
     }
 
     /// Frees the buffers of the endpoints that were closed, if this thread may.
     fn abandon_closed(&self) {
-        let mut closed = core::mem::take(&mut lock(&self.chores).closed);
-        let mut loads = Vec::new();
+        let mut closed = core::mem::take(&mut lock(&self.pending).closed);
+        let mut freed = Vec::new();
         // SAFETY: these endpoints are closed.
-        closed.retain(|owner| match unsafe { self.slots.abandon(*owner) } {
+        closed.retain(|endpoint| match unsafe { self.slots.abandon(*endpoint) } {
             Some(mut abandoned) => {
-                loads.append(&mut abandoned);
+                freed.append(&mut abandoned);
                 false
             }
             None => true,
         });
-        self.update_chores(|chores| {
-            chores.closed.append(&mut closed);
-            chores.orphans |= !loads.is_empty();
+        self.update_pending(|pending| {
+            pending.closed.append(&mut closed);
+            pending.orphans |= !freed.is_empty();
         });
         // Without the lock, because this may run code of the application, which may panic or use the queue.
-        drop(loads);
+        drop(freed);
     }
 
     /// Changes the pending work.
-    fn update_chores<R>(&self, change: impl FnOnce(&mut Chores) -> R) -> R {
-        let mut chores = lock(&self.chores);
-        let result = change(&mut chores);
-        self.has_chores.store(!chores.are_done(), Ordering::Release);
+    fn update_pending<R>(&self, change: impl FnOnce(&mut PendingWork) -> R) -> R {
+        let mut pending = lock(&self.pending);
+        let result = change(&mut pending);
+        self.has_pending_work
+            .store(!pending.are_done(), Ordering::Release);
         result
     }
 
     /// Returns whether this thread can free slots of closed endpoints as soon as it finds the queue empty.
     pub(crate) fn has_orphans(&self) -> bool {
-        self.has_chores() && self.slots.is_at_home() && lock(&self.chores).orphans
+        self.has_pending_work() && self.slots.is_owner() && lock(&self.pending).orphans
     }
 
     /// Reads one completion without waiting. If there is none, it frees the slots of closed endpoints.
@@ -286,31 +287,31 @@ impl Queue {
         if has_orphans && matches!(polled, Polled::Empty) {
             // SAFETY: only this thread makes orphans, and it has just found the queue empty.
             let reclaimed = unsafe { self.slots.reclaim() };
-            self.update_chores(|chores| chores.orphans &= !reclaimed);
+            self.update_pending(|pending| pending.orphans &= !reclaimed);
         }
         polled
     }
 
     /// Returns whether there may be work before the queue is read.
     #[inline]
-    pub(crate) fn has_chores(&self) -> bool {
-        self.has_chores.load(Ordering::Acquire)
+    pub(crate) fn has_pending_work(&self) -> bool {
+        self.has_pending_work.load(Ordering::Acquire)
     }
 
     /// Does the pending work.
     #[cold]
-    pub(crate) fn do_chores(&self) {
+    pub(crate) fn do_pending_work(&self) {
         self.abandon_closed();
     }
 
     /// Takes the oldest completion that was kept.
     #[cold]
     pub(crate) fn take_kept(&self) -> Option<Completion> {
-        self.update_chores(|chores| chores.kept.pop_front())
+        self.update_pending(|pending| pending.kept.pop_front())
     }
 
     /// Adds the address vector of an endpoint that the queue is bound to.
-    pub(super) fn knows(&self, peers: &Arc<Peers>) {
+    pub(super) fn add_vector(&self, peers: &Arc<Peers>) {
         let mut vectors = lock(&self.vectors);
         vectors.retain(|vector| vector.strong_count() > 0);
         vectors.push(Arc::downgrade(peers));
@@ -390,18 +391,22 @@ impl Queue {
 
     /// Begins reading the queue: the guard is held from before a read until what was read is finished.
     #[inline(always)]
-    pub(crate) fn look(&self) -> Look<'_> {
-        self.slots.look()
+    pub(crate) fn begin_read(&self) -> ReadGuard<'_> {
+        self.slots.begin_read()
     }
 
     /// Returns the operation whose completion has arrived; `None` if its endpoint is closed.
     #[inline(always)]
-    pub(crate) fn done<'a>(&'a self, look: &Look<'_>, arrival: Arrival<'a>) -> Option<Done<'a>> {
+    pub(crate) fn done<'a>(
+        &'a self,
+        guard: &ReadGuard<'_>,
+        arrival: Arrival<'a>,
+    ) -> Option<Done<'a>> {
         if arrival.entry.flags & REMOTE != 0 {
             return None;
         }
         // SAFETY: only operations with slots of this table complete in this queue, and this one has completed.
-        let claim = unsafe { self.slots.claim(look, arrival.entry.op_context) }?;
+        let claim = unsafe { self.slots.claim(guard, arrival.entry.op_context) }?;
         Some(Done { claim, arrival })
     }
 
@@ -427,17 +432,17 @@ impl Queue {
     }
 
     /// Finds out what a read means that returned no completion.
-    pub(crate) fn read_other(&self, look: &Look<'_>, ret: isize) -> Result<Other, Errno> {
+    pub(crate) fn read_other(&self, guard: &ReadGuard<'_>, ret: isize) -> Result<Other, Errno> {
         const INTR: isize = -(FI_EINTR as isize);
         const AVAIL: isize = -(FI_EAVAIL as isize);
         match ret {
             0 | INTR => Ok(Other::Empty),
-            AVAIL => self.read_error(look),
+            AVAIL => self.read_error(guard),
             other => Err(errno(other)),
         }
     }
 
-    fn read_error(&self, look: &Look<'_>) -> Result<Other, Errno> {
+    fn read_error(&self, guard: &ReadGuard<'_>) -> Result<Other, Errno> {
         let mut entry = fi_cq_err_entry::ZERO;
         // SAFETY: the queue is open, and the entry, without space for error data of its own, outlives the call.
         let ret = unsafe { fi_cq_readerr(self.handle.as_ptr(), &mut entry, 0) };
@@ -449,11 +454,11 @@ impl Queue {
         }
         let detail = self.strerror(&entry);
         // SAFETY: as for a completion without error.
-        let claim = unsafe { self.slots.claim(look, entry.op_context) };
+        let claim = unsafe { self.slots.claim(guard, entry.op_context) };
         Ok(claim.map_or(Other::Orphan, |claim| {
             Other::Failed(ErrorEntry {
                 op: claim.op(),
-                load: claim.finish(),
+                in_flight: claim.finish(),
                 errno: Errno::from_raw(entry.err),
                 overflow: entry.olen,
                 prov_errno: entry.prov_errno,
@@ -467,9 +472,7 @@ impl Queue {
         let cq = self.handle.as_ptr();
         // SAFETY: the queue is open, and the entry is one that it returned.
         unsafe {
-            said_of_error(|text, len| {
-                fi_cq_strerror(cq, entry.prov_errno, entry.err_data, text, len)
-            })
+            error_text(|text, len| fi_cq_strerror(cq, entry.prov_errno, entry.err_data, text, len))
         }
     }
 }

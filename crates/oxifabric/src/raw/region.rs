@@ -15,7 +15,7 @@ use oxifabric_abi::{
 use oxifabric_types::Errno;
 
 use super::handle::Handle;
-use super::memory::Keeper;
+use super::memory::Backing;
 use super::{Buffer, DomainObject, Memory};
 
 /// The first version of the interface that registers memory by its dma-buf.
@@ -110,7 +110,7 @@ impl RegionObject {
     /// Returns a part of the region as memory of an operation; `None` beyond its end.
     pub(crate) fn part(self: &Arc<Self>, offset: usize, len: usize) -> Option<Memory> {
         let start = self.at(offset, len)?;
-        Some(Memory::part(start, len, Keeper::Region(self.clone())))
+        Some(Memory::part(start, len, Backing::Region(self.clone())))
     }
 
     /// Returns where a part begins; `None` if it reaches beyond the end.
@@ -165,7 +165,7 @@ impl RegionObject {
             )
         };
         match handle.close() {
-            Ok(()) => Ok(memory.seen()),
+            Ok(()) => Ok(memory.into_visible()),
             Err(errno) => {
                 core::mem::forget((memory, domain));
                 Err(errno)

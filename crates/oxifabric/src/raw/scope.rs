@@ -6,10 +6,10 @@ use core::ptr::NonNull;
 use core::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex};
 
-use super::memory::Keeper;
+use super::memory::Backing;
 use super::watch::sleep;
 use super::{Memory, Plain, Post, Queue};
-use crate::completion_queue::look;
+use crate::completion_queue::progress;
 use crate::kind::{Connectionless, Kind, Reliable};
 use crate::lock::lock;
 use crate::{
@@ -20,11 +20,11 @@ use crate::{
 ///
 /// The thread that reads a completion of the scope records the outcome here, whichever thread that is.
 #[derive(Default)]
-pub(crate) struct Tally(Mutex<Vec<(Op, Result<Transfer, Error>)>>);
+pub(crate) struct ScopeOutcomes(Mutex<Vec<(Op, Result<Transfer, Error>)>>);
 
-impl Tally {
+impl ScopeOutcomes {
     /// Records the outcome of an operation.
-    pub(crate) fn ended(&self, op: Op, outcome: Result<Transfer, Error>) {
+    pub(crate) fn record(&self, op: Op, outcome: Result<Transfer, Error>) {
         let mut ended = lock(&self.0);
         ended.push((op, outcome));
     }
@@ -47,7 +47,7 @@ impl Tally {
 /// A scope in which operations use borrowed memory; see [`Endpoint::scope`].
 pub struct Scope<'scope, 'env: 'scope, K: Kind, T: Threading> {
     endpoint: &'env Endpoint<K, T>,
-    tally: Arc<Tally>,
+    outcomes: Arc<ScopeOutcomes>,
     /// The posted operations, to be cancelled if the scope ends early.
     posted: Cell<Vec<Op>>,
     scope: PhantomData<&'scope mut &'scope ()>,
@@ -63,20 +63,20 @@ pub struct ScopedOp<'scope> {
 
 /// Back-off of a thread that polls queues: first it spins, then it sleeps.
 #[derive(Default)]
-struct Patience {
-    looks: u32,
+struct PollBackoff {
+    polls: u32,
 }
 
-impl Patience {
+impl PollBackoff {
     /// Empty polls before the first sleep; they take less time than waking up does.
-    const LOOKS: u32 = 2000;
+    const SPINS: u32 = 2000;
     /// Longest sleep. Another thread may read the completion that ends the wait, and then no queue wakes this one.
     const SLEEP_MS: i32 = 10;
 
     /// Waits before the next poll: not at all at first, then asleep.
-    fn next_look(&mut self, queues: &[&Queue]) {
-        if self.looks < Self::LOOKS {
-            self.looks += 1;
+    fn wait(&mut self, queues: &[&Queue]) {
+        if self.polls < Self::SPINS {
+            self.polls += 1;
             std::hint::spin_loop();
         } else if !sleep(queues, Self::SLEEP_MS) {
             std::thread::yield_now();
@@ -120,7 +120,7 @@ impl<K: Kind, T: Threading> Endpoint<K, T> {
     ) -> Result<R, Error> {
         let scope = Scope {
             endpoint: self,
-            tally: Arc::default(),
+            outcomes: Arc::default(),
             posted: Cell::default(),
             scope: PhantomData,
             env: PhantomData,
@@ -133,7 +133,7 @@ impl<K: Kind, T: Threading> Endpoint<K, T> {
         guard.finished = result.is_ok();
         drop(guard);
         let result = result?;
-        scope.tally.first_error().map(|()| result)
+        scope.outcomes.first_error().map(|()| result)
     }
 }
 
@@ -144,23 +144,23 @@ impl<'scope, K: Kind, T: Threading> Scope<'scope, '_, K, T> {
     ///
     /// The error with which the operation failed.
     pub fn wait(&'scope self, op: ScopedOp<'scope>) -> Result<Transfer, Error> {
-        let mut patience = Patience::default();
+        let mut backoff = PollBackoff::default();
         loop {
-            if let Some(outcome) = self.tally.take(op.op) {
+            if let Some(outcome) = self.outcomes.take(op.op) {
                 return outcome;
             }
-            self.progress(&mut patience)?;
+            self.progress(&mut backoff)?;
         }
     }
 
     /// Reads the queues, and backs off before the next read.
-    fn progress(&self, patience: &mut Patience) -> Result<(), Error> {
-        let (tx, rx) = self.endpoint.port().queues();
-        look(tx)?;
+    fn progress(&self, backoff: &mut PollBackoff) -> Result<(), Error> {
+        let (tx, rx) = self.endpoint.object().queues();
+        progress(tx)?;
         if !core::ptr::eq::<Queue>(tx, rx) {
-            look(rx)?;
+            progress(rx)?;
         }
-        patience.next_look(&[tx, rx]);
+        backoff.wait(&[tx, rx]);
         Ok(())
     }
 
@@ -172,10 +172,10 @@ impl<'scope, K: Kind, T: Threading> Scope<'scope, '_, K, T> {
         peer: Option<Peer>,
         post: Post<'_>,
     ) -> Result<ScopedOp<'scope>, Error> {
-        let mut patience = Patience::default();
+        let mut backoff = PollBackoff::default();
         loop {
-            let memory = Memory::part(start, len, Keeper::Scope(self.tally.clone()));
-            match self.endpoint.port().post(memory, peer, post) {
+            let memory = Memory::part(start, len, Backing::Scope(self.outcomes.clone()));
+            match self.endpoint.object().post(memory, peer, post) {
                 Ok(op) => {
                     let mut posted = self.posted.take();
                     posted.push(op);
@@ -185,7 +185,7 @@ impl<'scope, K: Kind, T: Threading> Scope<'scope, '_, K, T> {
                         scope: PhantomData,
                     });
                 }
-                Err((errno, _)) if errno == crate::Errno::AGAIN => self.progress(&mut patience)?,
+                Err((errno, _)) if errno == crate::Errno::AGAIN => self.progress(&mut backoff)?,
                 Err((errno, _)) => return Err(Error::Call { call, errno }),
             }
         }
@@ -357,10 +357,10 @@ impl<K: Kind, T: Threading> Drop for Guard<'_, '_, '_, K, T> {
             }
         }
         // The borrow ends only when no operation holds the outcomes any more.
-        let mut patience = Patience::default();
-        while Arc::strong_count(&self.scope.tally) > 1 {
+        let mut backoff = PollBackoff::default();
+        while Arc::strong_count(&self.scope.outcomes) > 1 {
             // Even if the queue fails, the memory must not be given up.
-            let _ = self.scope.progress(&mut patience);
+            let _ = self.scope.progress(&mut backoff);
         }
         fence(Ordering::Acquire);
     }

@@ -7,7 +7,7 @@ use oxifabric_abi::fi_open_ops;
 use oxifabric_core::simulation::{SIM_OPS, SimOps};
 use oxifabric_types::Errno;
 
-use super::{Port, check};
+use super::{EndpointObject, check};
 
 /// The functions of an endpoint's simulated network. No argument of theirs can be wrong, and they live as long as the process.
 #[derive(Clone, Copy, Debug)]
@@ -15,12 +15,12 @@ pub(crate) struct SimulationOps(SimOps);
 
 impl SimulationOps {
     /// Returns the functions for the network of an endpoint.
-    pub(crate) fn of(port: &Port) -> Result<Self, Errno> {
+    pub(crate) fn of(endpoint: &EndpointObject) -> Result<Self, Errno> {
         let mut ops = ptr::null_mut();
         // SAFETY: the endpoint is open, and the name ends with a zero byte.
         let opened = unsafe {
             let name = SIM_OPS.as_ptr();
-            fi_open_ops(port.fid(), name, 0, &mut ops, ptr::null_mut())
+            fi_open_ops(endpoint.fid(), name, 0, &mut ops, ptr::null_mut())
         };
         check(opened)?;
         let ops = ops.cast::<SimOps>();

@@ -19,16 +19,16 @@ use core::sync::atomic::{self, Ordering};
 use oxifabric_abi::{FI_VOID, fi_addr_t, fi_context2, fi_datatype};
 
 use super::exchange::{
-    AtomicPtr, AtomicU32, AtomicU64, Cell, FIRST, Guarded, Mutex, NEAR, lock, spin_loop,
+    AtomicPtr, AtomicU32, AtomicU64, Cell, FIRST, Guarded, LOCAL_SLOTS, Mutex, lock, spin_loop,
 };
-use super::home::Home;
+use super::owner_thread::OwnerThread;
 use super::{Memory, Peer};
 use crate::atomic::Fetched;
 use crate::error::Operation;
 
 /// What a slot stores of an operation while it is in flight.
 #[derive(Debug)]
-pub(crate) struct Load {
+pub(crate) struct InFlightOp {
     /// The bytes that the provider reads or writes.
     pub(crate) memory: Memory,
     /// The peer; unspecified, which is the same as not available, if the operation names none.
@@ -39,7 +39,7 @@ pub(crate) struct Load {
     pub(crate) operation: Operation,
 }
 
-impl Load {
+impl InFlightOp {
     /// Returns the peer that the operation names.
     pub(crate) fn peer(&self) -> Option<Peer> {
         Peer::new(self.addr, self.vector)
@@ -113,9 +113,9 @@ pub(super) struct Slot {
     /// The next free slot, while this one is in the shared free list.
     next: AtomicU32,
     /// The number of the endpoint that posted the operation.
-    owner: AtomicU32,
+    endpoint: AtomicU32,
     /// Initialized while the slot is in flight.
-    load: Guarded<MaybeUninit<Load>>,
+    in_flight: Guarded<MaybeUninit<InFlightOp>>,
     /// The operands of an atomic operation on one element.
     scalars: UnsafeCell<Scalars>,
 }
@@ -158,8 +158,8 @@ impl Slot {
             state: AtomicU64::new(Phase::Free as u64),
             name,
             next: AtomicU32::new(END),
-            owner: AtomicU32::new(0),
-            load: Guarded::new(MaybeUninit::uninit()),
+            endpoint: AtomicU32::new(0),
+            in_flight: Guarded::new(MaybeUninit::uninit()),
             scalars: UnsafeCell::new(Scalars::NONE),
         }
     }
@@ -189,8 +189,8 @@ impl Slot {
     }
 
     #[inline]
-    fn is_of(&self, owner: u32) -> bool {
-        self.owner.load(Ordering::Relaxed) == owner
+    fn is_of(&self, endpoint: u32) -> bool {
+        self.endpoint.load(Ordering::Relaxed) == endpoint
     }
 
     /// Returns the context that the provider gets for the slot.
@@ -214,16 +214,16 @@ const END: u32 = u32::MAX;
 const CHUNKS: usize = 20;
 
 /// The free list of the owner thread, which no other thread uses.
-struct Near {
-    slots: [core::cell::Cell<NonNull<Slot>>; NEAR],
+struct LocalList {
+    slots: [core::cell::Cell<NonNull<Slot>>; LOCAL_SLOTS],
     /// Number of entries; the last one is taken first.
     count: Cell<usize>,
 }
 
-impl Near {
+impl LocalList {
     fn new() -> Self {
         Self {
-            slots: [const { core::cell::Cell::new(NonNull::dangling()) }; NEAR],
+            slots: [const { core::cell::Cell::new(NonNull::dangling()) }; LOCAL_SLOTS],
             count: Cell::new(0),
         }
     }
@@ -254,9 +254,9 @@ pub(super) struct Slots {
     /// Distinguishes its slots from those of any other table in the process.
     number: u32,
     /// The thread that completes operations without an atomic exchange.
-    home: Home,
+    owner_thread: OwnerThread,
     /// Free slots that only the owner thread takes.
-    near: Near,
+    local: LocalList,
     /// Head of the shared free list. Number of uses in the upper half, so that an exchange notices a slot that went and came back;
     /// slot in the lower.
     free: AtomicU64,
@@ -264,7 +264,7 @@ pub(super) struct Slots {
     /// Number of chunks; locked while the table grows.
     pub(super) grown: Mutex<usize>,
     /// How many threads other than the owner are reading the queue.
-    visitors: AtomicU32,
+    other_readers: AtomicU32,
 }
 
 /// The number of the next table. Nothing is ordered by it, so loom need not check it.
@@ -276,17 +276,17 @@ unsafe impl Send for Slots {}
 unsafe impl Sync for Slots {}
 
 /// Marks that a thread is reading the queue: it may have a completion whose slot it has not claimed yet.
-pub(crate) struct Look<'a> {
+pub(crate) struct ReadGuard<'a> {
     table: &'a Slots,
-    at_home: bool,
+    by_owner: bool,
 }
 
-impl Drop for Look<'_> {
+impl Drop for ReadGuard<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        if !self.at_home {
+        if !self.by_owner {
             // What was claimed is visible to the owner thread when it counts no other readers.
-            self.table.visitors.fetch_sub(1, Ordering::Release);
+            self.table.other_readers.fetch_sub(1, Ordering::Release);
         }
     }
 }
@@ -297,14 +297,14 @@ pub(super) struct Empty<'a>(&'a Slot);
 impl<'a> Empty<'a> {
     /// Stores an endpoint's operation in the slot, which is in flight from now on.
     #[inline(always)]
-    pub(super) fn fill(self, owner: u32, load: Load) -> Filled<'a> {
+    pub(super) fn fill(self, endpoint: u32, in_flight: InFlightOp) -> Filled<'a> {
         let Self(slot) = self;
-        let (state, (start, len)) = (slot.state().next(), load.memory.extent());
-        slot.load.with_mut(|place| {
+        let (state, (start, len)) = (slot.state().next(), in_flight.memory.extent());
+        slot.in_flight.with_mut(|place| {
             // SAFETY: the slot was free and is ours alone.
-            unsafe { (*place).write(load) };
+            unsafe { (*place).write(in_flight) };
         });
-        slot.owner.store(owner, Ordering::Relaxed);
+        slot.endpoint.store(endpoint, Ordering::Relaxed);
         slot.set(state.to(Phase::InFlight));
         Filled {
             slot,
@@ -350,7 +350,7 @@ pub(super) struct Claim<'a> {
     table: &'a Slots,
     slot: &'a Slot,
     state: State,
-    at_home: bool,
+    by_owner: bool,
 }
 
 impl Claim<'_> {
@@ -364,17 +364,17 @@ impl Claim<'_> {
     }
 
     #[inline(always)]
-    pub(super) fn load(&self) -> &Load {
+    pub(super) fn in_flight(&self) -> &InFlightOp {
         // SAFETY: a slot in flight has an operation, which is ours.
         self.slot
-            .load
-            .with(|load| unsafe { (*load).assume_init_ref() })
+            .in_flight
+            .with(|in_flight| unsafe { (*in_flight).assume_init_ref() })
     }
 
     /// Returns what the operation has fetched.
     #[inline(always)]
     pub(super) fn fetched(&self) -> Fetched {
-        if self.load().operation.fetches() {
+        if self.in_flight().operation.fetches() {
             // SAFETY: the provider, which wrote the result, is done.
             unsafe { (*self.slot.scalars.get()).fetched() }
         } else {
@@ -384,14 +384,14 @@ impl Claim<'_> {
 
     /// Empties the slot and frees it for reuse.
     #[inline(always)]
-    pub(super) fn finish(self) -> Load {
+    pub(super) fn finish(self) -> InFlightOp {
         // SAFETY: as in `operation`, and it is not read again.
-        let load = self
+        let in_flight = self
             .slot
-            .load
-            .with(|load| unsafe { (*load).assume_init_read() });
-        self.table.give_back(self.slot, self.state, self.at_home);
-        load
+            .in_flight
+            .with(|in_flight| unsafe { (*in_flight).assume_init_read() });
+        self.table.give_back(self.slot, self.state, self.by_owner);
+        in_flight
     }
 }
 
@@ -399,9 +399,9 @@ impl Slots {
     pub(super) fn new() -> Self {
         Self {
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
-            visitors: AtomicU32::new(0),
-            home: Home::new(),
-            near: Near::new(),
+            other_readers: AtomicU32::new(0),
+            owner_thread: OwnerThread::new(),
+            local: LocalList::new(),
             free: AtomicU64::new(u64::from(END)),
             chunks: core::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
             grown: Mutex::new(0),
@@ -424,14 +424,14 @@ impl Slots {
 
     /// Begins reading the queue. The guard is dropped after the claim of what was found.
     #[inline(always)]
-    pub(super) fn look(&self) -> Look<'_> {
-        let at_home = self.home.is_here();
-        if !at_home {
-            self.visitors.fetch_add(1, Ordering::Acquire);
+    pub(super) fn begin_read(&self) -> ReadGuard<'_> {
+        let by_owner = self.owner_thread.is_current();
+        if !by_owner {
+            self.other_readers.fetch_add(1, Ordering::Acquire);
         }
-        Look {
+        ReadGuard {
             table: self,
-            at_home,
+            by_owner,
         }
     }
 
@@ -442,11 +442,18 @@ impl Slots {
     /// `context` must be null or one that [`Filled::parts`] of this table returned, the provider must be done with it, and it must have
     /// been read under this guard.
     #[inline(always)]
-    pub(super) unsafe fn claim(&self, look: &Look<'_>, context: *mut c_void) -> Option<Claim<'_>> {
+    pub(super) unsafe fn claim(
+        &self,
+        guard: &ReadGuard<'_>,
+        context: *mut c_void,
+    ) -> Option<Claim<'_>> {
         // SAFETY: slots live as long as the table.
         let slot = unsafe { context.cast::<Slot>().as_ref() }?;
-        let (state, at_home) = (slot.state(), look.at_home || self.home.settle());
-        if !state.is(Phase::InFlight) || !(at_home || slot.hold(state).is_some()) {
+        let (state, by_owner) = (
+            slot.state(),
+            guard.by_owner || self.owner_thread.is_current_or_first(),
+        );
+        if !state.is(Phase::InFlight) || !(by_owner || slot.hold(state).is_some()) {
             self.forget(slot);
             return None;
         }
@@ -454,7 +461,7 @@ impl Slots {
             table: self,
             slot,
             state,
-            at_home,
+            by_owner,
         })
     }
 
@@ -475,9 +482,9 @@ impl Slots {
 
     /// Takes an operation back whose post was refused.
     #[cold]
-    pub(super) fn recall(&self, filled: &Filled<'_>) -> Option<Load> {
+    pub(super) fn recall(&self, filled: &Filled<'_>) -> Option<InFlightOp> {
         // SAFETY: the context is one of this table, and the provider refused it.
-        unsafe { self.claim(&self.look(), filled.slot.context()) }.map(Claim::finish)
+        unsafe { self.claim(&self.begin_read(), filled.slot.context()) }.map(Claim::finish)
     }
 
     /// Takes the operations of an endpoint out, for the caller to drop; `None`, without effect, on any thread but the owner.
@@ -485,28 +492,30 @@ impl Slots {
     /// # Safety
     ///
     /// The endpoint must be closed: the provider touches none of its buffers any more.
-    pub(super) unsafe fn abandon(&self, owner: u32) -> Option<Vec<Load>> {
-        if !self.home.settle() {
+    pub(super) unsafe fn abandon(&self, endpoint: u32) -> Option<Vec<InFlightOp>> {
+        if !self.owner_thread.is_current_or_first() {
             return None;
         }
-        let mut loads = Vec::new();
+        let mut abandoned = Vec::new();
         for slot in self.all() {
             let state = slot.state();
             // The endpoint of a slot in flight changes only with its state.
-            let abandoned = state.is(Phase::InFlight) && slot.is_of(owner);
-            if abandoned && slot.hold(state).is_some() {
+            let is_its = state.is(Phase::InFlight) && slot.is_of(endpoint);
+            if is_its && slot.hold(state).is_some() {
                 // SAFETY: a slot in flight has an operation, which is ours now.
-                let load = slot.load.with(|load| unsafe { (*load).assume_init_read() });
+                let in_flight = slot
+                    .in_flight
+                    .with(|in_flight| unsafe { (*in_flight).assume_init_read() });
                 slot.set(state.to(Phase::Orphan));
-                loads.push(load);
+                abandoned.push(in_flight);
             }
         }
-        Some(loads)
+        Some(abandoned)
     }
 
     /// Returns whether this thread is the owner.
-    pub(super) fn is_at_home(&self) -> bool {
-        self.home.is_here()
+    pub(super) fn is_owner(&self) -> bool {
+        self.owner_thread.is_current()
     }
 
     /// Frees the abandoned slots; returns false, without effect, while another thread may be about to claim one, and on any thread
@@ -518,7 +527,7 @@ impl Slots {
     pub(super) unsafe fn reclaim(&self) -> bool {
         // Another thread that has taken a completion out of the queue did so before the queue was empty, and is counted since before
         // that.
-        if !self.home.is_here() || self.visitors.load(Ordering::Acquire) != 0 {
+        if !self.owner_thread.is_current() || self.other_readers.load(Ordering::Acquire) != 0 {
             return false;
         }
         for slot in self.all() {
@@ -549,8 +558,8 @@ impl Slots {
 
     #[inline]
     pub(super) fn take_free(&self) -> Option<&Slot> {
-        if self.home.is_here()
-            && let Some(slot) = self.near.take()
+        if self.owner_thread.is_current()
+            && let Some(slot) = self.local.take()
         {
             // SAFETY: slots live as long as the table, and only the owner thread uses its local list.
             return Some(unsafe { slot.as_ref() });
@@ -585,10 +594,10 @@ impl Slots {
 
     /// Ends the use of a slot that the caller holds.
     #[inline(always)]
-    fn give_back(&self, slot: &Slot, state: State, at_home: bool) {
+    fn give_back(&self, slot: &Slot, state: State, by_owner: bool) {
         slot.set(state.to(Phase::Free));
         // Only the owner thread may touch the local list.
-        if at_home && self.near.put(slot) {
+        if by_owner && self.local.put(slot) {
             return;
         }
         self.push_free(slot.index(), slot);
@@ -668,7 +677,7 @@ pub(super) fn place(index: u32) -> (usize, usize) {
 impl Drop for Slots {
     fn drop(&mut self) {
         // Dropped last, because that may run code of the application.
-        let mut loads = Vec::new();
+        let mut abandoned = Vec::new();
         for (number, chunk) in self.chunks.iter().enumerate() {
             let start = chunk.load(Ordering::Relaxed);
             if !start.is_null() {
@@ -677,7 +686,10 @@ impl Drop for Slots {
                 let chunk = unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(start, len)) };
                 for slot in chunk.iter().filter(|slot| slot.state().is(Phase::InFlight)) {
                     // SAFETY: a slot in flight has an operation, and the queue is closed.
-                    loads.push(slot.load.with(|load| unsafe { (*load).assume_init_read() }));
+                    abandoned.push(
+                        slot.in_flight
+                            .with(|in_flight| unsafe { (*in_flight).assume_init_read() }),
+                    );
                 }
             }
         }

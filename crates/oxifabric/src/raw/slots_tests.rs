@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use oxifabric_abi::FI_ADDR_NOTAVAIL;
 
-use super::exchange::{FIRST, NEAR, lock};
-use super::home::Home;
-use super::slots::{Load, Slots, place};
+use super::exchange::{FIRST, LOCAL_SLOTS, lock};
+use super::owner_thread::OwnerThread;
+use super::slots::{InFlightOp, Slots, place};
 use crate::Buffer;
 use crate::error::Operation;
 
-fn load(byte: u8) -> Load {
-    Load {
+fn in_flight(byte: u8) -> InFlightOp {
+    InFlightOp {
         memory: Buffer::from(&[byte]).into(),
         addr: FI_ADDR_NOTAVAIL,
         vector: 0,
@@ -24,11 +24,11 @@ fn load(byte: u8) -> Load {
 
 /// Posts an operation of an endpoint, with one byte; returns its context.
 fn post(slots: &Slots, owner: u32, byte: u8) -> *mut c_void {
-    slots.take().unwrap().fill(owner, load(byte)).parts().0
+    slots.take().unwrap().fill(owner, in_flight(byte)).parts().0
 }
 
-fn byte(load: Load) -> u8 {
-    load.memory.into_buffer()[0]
+fn byte(in_flight: InFlightOp) -> u8 {
+    in_flight.memory.into_buffer()[0]
 }
 
 #[test]
@@ -46,15 +46,15 @@ fn indices_cover_the_chunks_without_gaps() {
 #[test]
 fn a_completed_slot_is_used_again_under_a_new_name() {
     let slots = Slots::new();
-    let filled = slots.take().unwrap().fill(0, load(1));
+    let filled = slots.take().unwrap().fill(0, in_flight(1));
     let (context, first) = (filled.parts().0, filled.op());
     assert_eq!(slots.context(first), Some(context));
     // SAFETY: the context is of this table and no provider has it.
-    let claim = unsafe { slots.claim(&slots.look(), context) }.unwrap();
+    let claim = unsafe { slots.claim(&slots.begin_read(), context) }.unwrap();
     assert_eq!((claim.op(), byte(claim.finish())), (first, 1));
     assert_eq!(slots.context(first), None);
 
-    let filled = slots.take().unwrap().fill(0, load(2));
+    let filled = slots.take().unwrap().fill(0, in_flight(2));
     assert_eq!(filled.parts().0, context);
     assert_ne!(filled.op(), first);
 }
@@ -64,11 +64,11 @@ fn a_second_completion_of_the_same_operation_is_nothing() {
     let slots = Slots::new();
     let context = post(&slots, 0, 1);
     // SAFETY: the context is of this table and no provider has it.
-    unsafe { slots.claim(&slots.look(), context) }
+    unsafe { slots.claim(&slots.begin_read(), context) }
         .unwrap()
         .finish();
     // SAFETY: as above.
-    assert!(unsafe { slots.claim(&slots.look(), context) }.is_none());
+    assert!(unsafe { slots.claim(&slots.begin_read(), context) }.is_none());
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn the_table_grows_and_gives_every_load_back() {
     let contexts: Vec<_> = (0..1000).map(|at| post(&slots, 0, at as u8)).collect();
     for (at, context) in contexts.into_iter().enumerate() {
         // SAFETY: the context is of this table and no provider has it.
-        let done = unsafe { slots.claim(&slots.look(), context) }
+        let done = unsafe { slots.claim(&slots.begin_read(), context) }
             .unwrap()
             .finish();
         assert_eq!(byte(done), at as u8);
@@ -90,22 +90,22 @@ fn an_abandoned_operation_completes_as_nothing_and_others_stay() {
     let gone = post(&slots, 7, 1);
     let stays = post(&slots, 8, 2);
     // SAFETY: there is no endpoint 7.
-    let loads = unsafe { slots.abandon(7) };
-    assert_eq!(loads.map(|loads| loads.len()), Some(1));
+    let abandoned = unsafe { slots.abandon(7) };
+    assert_eq!(abandoned.map(|abandoned| abandoned.len()), Some(1));
     // SAFETY: the contexts are of this table and no provider has them.
-    assert!(unsafe { slots.claim(&slots.look(), gone) }.is_none());
+    assert!(unsafe { slots.claim(&slots.begin_read(), gone) }.is_none());
     // SAFETY: as above.
-    unsafe { slots.claim(&slots.look(), stays) }
+    unsafe { slots.claim(&slots.begin_read(), stays) }
         .unwrap()
         .finish();
 }
 
 #[test]
-fn only_the_thread_at_home_abandons() {
+fn only_the_owner_thread_abandons() {
     let slots = Slots::new();
     let done = post(&slots, 7, 1);
     // SAFETY: the context is of this table and no provider has it.
-    unsafe { slots.claim(&slots.look(), done) }
+    unsafe { slots.claim(&slots.begin_read(), done) }
         .unwrap()
         .finish();
     let gone = post(&slots, 7, 2);
@@ -117,7 +117,7 @@ fn only_the_thread_at_home_abandons() {
     // SAFETY: as above.
     assert!(unsafe { slots.abandon(7) }.is_some());
     // SAFETY: as for `done`.
-    assert!(unsafe { slots.claim(&slots.look(), gone) }.is_none());
+    assert!(unsafe { slots.claim(&slots.begin_read(), gone) }.is_none());
 }
 
 #[test]
@@ -128,20 +128,20 @@ fn abandoned_slots_are_used_again_when_the_queue_is_empty_and_no_other_thread_lo
         let gone = post(&slots, 7, 1);
         // SAFETY: there is no endpoint 7, and no queue.
         let reclaimed = unsafe {
-            assert_eq!(slots.abandon(7).map(|loads| loads.len()), Some(1));
+            assert_eq!(slots.abandon(7).map(|abandoned| abandoned.len()), Some(1));
             let elsewhere = std::thread::scope(|scope| {
-                let look = scope.spawn(|| {
-                    let look = slots.look();
-                    (!slots.reclaim(), drop(look)).0
+                let reclaims = scope.spawn(|| {
+                    let guard = slots.begin_read();
+                    (!slots.reclaim(), drop(guard)).0
                 });
-                look.join().unwrap()
+                reclaims.join().unwrap()
             });
-            assert!(elsewhere, "only the thread at home does it");
+            assert!(elsewhere, "only the owner thread does it");
             slots.reclaim()
         };
         assert!(reclaimed);
         // SAFETY: the context is of this table and no provider has it.
-        assert!(unsafe { slots.claim(&slots.look(), gone) }.is_none());
+        assert!(unsafe { slots.claim(&slots.begin_read(), gone) }.is_none());
     }
     assert_eq!(*lock(&slots.grown), 1);
 }
@@ -152,10 +152,10 @@ fn no_slot_is_used_again_while_another_thread_may_be_about_to_claim_it() {
     post(&slots, 7, 1);
     // SAFETY: there is no endpoint 7, and no queue.
     unsafe {
-        slots.abandon(7).expect("this thread is at home");
-        let look = std::thread::scope(|scope| scope.spawn(|| slots.look()).join().unwrap());
+        slots.abandon(7).expect("this thread is the owner");
+        let guard = std::thread::scope(|scope| scope.spawn(|| slots.begin_read()).join().unwrap());
         assert!(!slots.reclaim());
-        drop(look);
+        drop(guard);
         assert!(slots.reclaim());
     }
 }
@@ -164,7 +164,7 @@ fn no_slot_is_used_again_while_another_thread_may_be_about_to_claim_it() {
 fn the_operations_of_two_queues_have_different_names() {
     let tables = [Slots::new(), Slots::new()];
     let [one, other] = tables.each_ref().map(|slots| {
-        let op = slots.take().unwrap().fill(0, load(1)).op();
+        let op = slots.take().unwrap().fill(0, in_flight(1)).op();
         assert!(slots.context(op).is_some());
         op
     });
@@ -176,20 +176,20 @@ fn the_operations_of_two_queues_have_different_names() {
 }
 
 #[test]
-fn more_slots_than_stay_near_are_free_for_other_threads() {
+fn more_slots_than_the_local_list_holds_are_free_for_other_threads() {
     let slots = Slots::new();
-    let count = NEAR + 100;
+    let count = LOCAL_SLOTS + 100;
     let contexts: Vec<_> = (0..count).map(|_| post(&slots, 0, 1)).collect();
     for context in contexts {
         // SAFETY: the context is of this table and no provider has it.
-        unsafe { slots.claim(&slots.look(), context) }
+        unsafe { slots.claim(&slots.begin_read(), context) }
             .unwrap()
             .finish();
     }
     let grown = *lock(&slots.grown);
     let takes = |count| (0..count).for_each(|_| assert!(slots.take_free().is_some()));
     std::thread::scope(|scope| scope.spawn(|| takes(100)).join().unwrap());
-    takes(NEAR);
+    takes(LOCAL_SLOTS);
     assert_eq!(*lock(&slots.grown), grown);
 }
 
@@ -201,11 +201,11 @@ fn what_is_in_flight_in_the_end_is_freed() {
     // SAFETY: the byte is not touched before the buffer is dropped.
     let buffer = unsafe { Buffer::from_raw(start, 1, move || told.store(true, Ordering::Relaxed)) };
     let slots = Slots::new();
-    let load = Load {
+    let in_flight = InFlightOp {
         memory: buffer.into(),
-        ..load(0)
+        ..in_flight(0)
     };
-    slots.take().unwrap().fill(0, load);
+    slots.take().unwrap().fill(0, in_flight);
     assert!(!released.load(Ordering::Relaxed));
     drop(slots);
     assert!(released.load(Ordering::Relaxed));
@@ -223,7 +223,7 @@ fn threads_never_share_a_slot() {
                     let contexts: Vec<_> = (0..5).map(|_| post(slots, owner, mark)).collect();
                     for context in contexts {
                         // SAFETY: the context is of this table and no provider has it.
-                        let done = unsafe { slots.claim(&slots.look(), context) }
+                        let done = unsafe { slots.claim(&slots.begin_read(), context) }
                             .unwrap()
                             .finish();
                         assert_eq!(byte(done), mark);
@@ -235,13 +235,13 @@ fn threads_never_share_a_slot() {
 }
 
 #[test]
-fn one_thread_is_at_home_and_stays() {
-    let home = Home::new();
-    assert!(!home.is_here());
-    assert!(home.settle());
+fn the_first_thread_becomes_the_owner_and_stays_it() {
+    let owner = OwnerThread::new();
+    assert!(!owner.is_current());
+    assert!(owner.is_current_or_first());
     std::thread::scope(|scope| {
-        let elsewhere = scope.spawn(|| home.settle() || home.is_here());
+        let elsewhere = scope.spawn(|| owner.is_current_or_first() || owner.is_current());
         assert!(!elsewhere.join().unwrap());
     });
-    assert!(home.is_here() && home.settle());
+    assert!(owner.is_current() && owner.is_current_or_first());
 }

@@ -33,7 +33,7 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// An endpoint whose queue is watched by whoever `watch` says; none if the provider's queues have no descriptor.
+/// Opens an endpoint whose queue the given source of readiness polls; none if the provider's queues have no descriptor.
 fn open(
     info: &Info,
     watch: fn(CompletionQueue) -> Result<AsyncQueue, oxifabric::Error>,
@@ -119,7 +119,7 @@ fn dropping_a_future_drops_its_buffer_with_the_completion(info: &Info) {
             .unwrap();
         let (buffer, _) = kept.await.ok().unwrap();
         assert_eq!(&buffer[..], b"2");
-        // What nobody waits for is there for whoever asks for the rest.
+        // A completion that no future waits for goes to the future of `next`.
         endpoint
             .endpoint()
             .receive_tagged(3, 0, Buffer::zeroed(8))
@@ -144,7 +144,7 @@ impl Wake for Count {
     }
 }
 
-/// Posts long messages until there is no room for more; false if there always is.
+/// Posts long messages until there is no room for more; returns false if there always is.
 fn fill(endpoint: &AsyncEndpoint, to: Peer, region: &Region, open: &mut Vec<InFlight>) -> bool {
     const MANY: usize = 10_000;
     for _ in 0..MANY {
@@ -159,9 +159,9 @@ fn fill(endpoint: &AsyncEndpoint, to: Peer, region: &Region, open: &mut Vec<InFl
 
 fn a_send_that_finds_no_room_sleeps_between_its_tries(info: &Info) {
     const WAKES: usize = 200;
-    /// What completions of earlier messages may add.
+    /// Polls that completions of earlier messages may add.
     const SPARE: usize = 10;
-    /// News of the way to the peer wakes it, too: acknowledgements, and timers of the endpoint.
+    /// Polls that events on the path to the peer add: acknowledgements, and timers of the endpoint.
     const NEWS_PER_MS: usize = 10;
     let (Some(left), Some(right)) = (open(info, AsyncQueue::new), open(info, AsyncQueue::new))
     else {
@@ -188,9 +188,9 @@ fn a_send_that_finds_no_room_sleeps_between_its_tries(info: &Info) {
             return;
         }
         thread::park_timeout(WATCHDOG);
-        assert!(start.elapsed() < WATCHDOG, "nobody wakes it");
+        assert!(start.elapsed() < WATCHDOG, "the task is not woken");
     }
-    // It may be woken later than it should, but not by itself and at once.
+    // The task may be woken later than it should, but not by itself and at once.
     let elapsed_ms = start.elapsed().as_millis() as usize;
     assert!(WAKES <= SPARE + NEWS_PER_MS * elapsed_ms, "{elapsed_ms} ms");
 }

@@ -9,7 +9,7 @@ use oxifabric::{
 
 use crate::{WATCHDOG, builtin, system};
 
-/// What both sides of a connection need.
+/// The objects that each side of a connection needs.
 struct Side {
     events: EventQueue,
     domain: Domain,
@@ -33,7 +33,7 @@ impl Side {
     }
 }
 
-/// The request of a client, which some providers send only while that reads its events.
+/// Returns the request of a client, which some providers send only while the client reads its events.
 fn request_of(server: &Side, client: &Connecting) -> ConnectionRequest {
     let start = Instant::now();
     loop {
@@ -46,7 +46,7 @@ fn request_of(server: &Side, client: &Connecting) -> ConnectionRequest {
     }
 }
 
-/// The first offer of connections over the loopback.
+/// Returns the first offer of connections over the loopback.
 fn offer(backend: Backend) -> Option<Info> {
     let hints = Hints::new().kind::<Msg>().provider("tcp");
     match hints.local(Some("127.0.0.1"), None).best(backend) {
@@ -72,7 +72,7 @@ fn two_sides_connect_and_talk(info: &Info) {
         .data(b"welcome")
         .accept(request)
         .unwrap();
-    // Some providers go on only while both sides read their events.
+    // Some providers make progress only while both sides read their events.
     let start = Instant::now();
     while !(connecting.poll().unwrap() && accepting.poll().unwrap()) {
         accepting.poll().unwrap();
@@ -130,14 +130,14 @@ fn a_request_that_is_refused_says_so(info: &Info) {
     assert_eq!(error.errno(), Errno::CONNREFUSED);
 }
 
-fn nobody_listens(info: &Info) {
+fn a_port_without_listener_refuses(info: &Info) {
     let client = Side::open(info);
-    let nobody = {
+    let absent = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         Address::from(listener.local_addr().unwrap())
     };
     let error = client
-        .connect(&nobody, b"")
+        .connect(&absent, b"")
         .wait(Some(WATCHDOG))
         .unwrap_err();
     assert_eq!(error.errno(), Errno::CONNREFUSED);
@@ -187,6 +187,6 @@ macro_rules! libraries {
 libraries! {
     two_sides_connect_and_talk
     a_request_that_is_refused_says_so
-    nobody_listens
+    a_port_without_listener_refuses
     what_is_missing_is_named
 }

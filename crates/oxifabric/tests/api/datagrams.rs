@@ -10,10 +10,10 @@ use oxifabric::{
 use crate::asynchronous::block_on;
 use crate::{WATCHDOG, system};
 
-/// Longer than any datagram of IP.
+/// More than the length of any datagram of IP.
 const TOO_LONG: usize = 70_000;
 
-/// Two endpoints that know each other and share a queue.
+/// Two endpoints with each other's address and a common queue.
 struct Pair {
     left: Endpoint<Dgram>,
     right: Endpoint<Dgram>,
@@ -53,7 +53,7 @@ impl Pair {
         }
     }
 
-    /// The completion of a receive, after any of sends.
+    /// Returns the completion of a receive, after any of sends.
     fn received(&self) -> Completion {
         loop {
             let completion = self.next();
@@ -170,7 +170,7 @@ fn dropping_everything_with_receives_posted_is_sound(info: &Info) {
     assert!(queue.poll().unwrap().is_none());
 }
 
-/// The first offer of datagrams over the loopback.
+/// Returns the first offer of datagrams over the loopback.
 fn offer(backend: Backend, caps: Caps) -> Option<Info> {
     let hints = Hints::new().kind::<Dgram>().provider("udp").caps(caps);
     match hints.local(Some("127.0.0.1"), None).best(backend) {

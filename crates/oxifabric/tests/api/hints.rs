@@ -1,10 +1,10 @@
-//! What is asked for is offered, or there is a reason why not.
+//! The library offers what hints ask for, or gives a reason why not.
 
 use oxifabric::{
     AvType, Backend, Caps, Dgram, Hints, Info, Level, MrMode, Order, Progress, ResourceMgmt,
 };
 
-/// The best offer of tcp or shm endpoints that meets more than usual.
+/// Returns the best offer of tcp or shm endpoints that meets further requirements.
 fn best(backend: Backend, provider: &str, ask: impl FnOnce(Hints) -> Hints) -> Info {
     let hints = Hints::new().caps(Caps::MSG | Caps::TAGGED | Caps::RMA);
     ask(hints.provider(provider)).best(backend).unwrap()
@@ -40,7 +40,7 @@ fn offers_are_what_was_asked_for() {
     }
 }
 
-/// Hints of which no provider meets the last requirement, and the field that the reason names.
+/// Returns hints of which no provider meets the last requirement, and the field that the reason names.
 fn impossible() -> Vec<(Hints, &'static str)> {
     let (rdm, most) = (Hints::new().caps(Caps::TAGGED | Caps::RMA), usize::MAX);
     let ask = |ask: &dyn Fn(Hints) -> Hints| ask(rdm.clone());
@@ -77,7 +77,7 @@ fn impossible() -> Vec<(Hints, &'static str)> {
 }
 
 #[test]
-fn each_requirement_that_nobody_meets_is_named() {
+fn each_requirement_that_no_provider_meets_is_named() {
     for (hints, field) in impossible() {
         let why = match hints.best(Backend::builtin()) {
             Ok(info) => panic!("{field} is met by {info:?}"),

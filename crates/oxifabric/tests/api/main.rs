@@ -1,4 +1,4 @@
-//! The interface as a program uses it, over every provider of every library that is here.
+//! The interface as a program uses it, over every provider of every library that is installed.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -12,7 +12,7 @@ use oxifabric::{
 /// How long anything may take before the test fails.
 const WATCHDOG: Duration = Duration::from_secs(60);
 
-/// Two endpoints that know each other, each with a queue of its own.
+/// Two endpoints with each other's address, each with a queue of its own.
 pub(crate) struct Pair {
     pub(crate) left: Side,
     pub(crate) right: Side,
@@ -44,7 +44,7 @@ impl Pair {
         }
     }
 
-    /// Posts from the left as often as it is refused for now; a provider may do so while it connects.
+    /// Posts from the left endpoint until it is not refused with AGAIN; a provider may refuse while it connects.
     fn post(&self, buffer: Buffer, post: impl Fn(&Endpoint, Buffer) -> Result<Op, Refused>) -> Op {
         let (start, mut buffer) = (Instant::now(), buffer);
         loop {
@@ -65,7 +65,7 @@ impl Pair {
         })
     }
 
-    /// Injects from the left as often as it is refused for now.
+    /// Injects from the left endpoint until it is not refused with AGAIN.
     fn inject(&self, inject: impl Fn(&Endpoint) -> Result<(), Error>) {
         let start = Instant::now();
         while let Err(error) = inject(&self.left.endpoint) {
@@ -127,7 +127,7 @@ impl Side {
     }
 }
 
-/// Where another libfabric.so.1 is, if there is one.
+/// Returns another libfabric.so.1, if there is one.
 fn system() -> Option<Backend> {
     let path = std::env::var("SYSTEM_LIBFABRIC");
     let path = path
@@ -142,7 +142,7 @@ fn system() -> Option<Backend> {
     }
 }
 
-/// Asks for endpoints that talk within this host. A node named to shm or sim would be the name of one endpoint.
+/// Asks for endpoints that reach each other within this host. A node named to shm or sim would be the name of one endpoint.
 pub(crate) fn within_this_host(hints: Hints, provider: &str) -> Hints {
     match provider {
         "shm" | "sim" => hints,
@@ -150,7 +150,7 @@ pub(crate) fn within_this_host(hints: Hints, provider: &str) -> Hints {
     }
 }
 
-/// The first offer of a provider whose endpoints can talk within this host.
+/// Returns the first offer of a provider whose endpoints reach each other within this host.
 fn offer(backend: Backend, provider: &str) -> Option<Info> {
     let hints = Hints::new()
         .caps(Caps::MSG | Caps::TAGGED)
@@ -188,7 +188,7 @@ macro_rules! worlds {
     };
 }
 
-/// The offer of a provider that must be here.
+/// Returns the offer of a provider that must exist.
 fn builtin(provider: &str) -> Info {
     offer(Backend::builtin(), provider).expect("the library has the provider")
 }

@@ -12,7 +12,7 @@ use oxifabric::{
 
 use crate::WATCHDOG;
 
-/// An endpoint that reaches itself, which all providers allow, so that one thread can play both sides.
+/// An endpoint that sends to itself, which all providers allow, so that one thread is both sides.
 pub(crate) struct Loop {
     pub(crate) endpoint: Endpoint,
     pub(crate) queue: CompletionQueue,
@@ -47,12 +47,12 @@ impl Loop {
 
     fn region(&self, bytes: &[u8], access: Access) -> (Region, RemoteRegion) {
         let region = Region::register(&self.domain, Buffer::from(bytes), access).unwrap();
-        // What a peer gets travels as bytes.
+        // The description of a region reaches a peer as bytes.
         let remote = RemoteRegion::from_bytes(&region.remote().to_bytes()).unwrap();
         (region, remote)
     }
 
-    /// Posts as often as it is refused for now, and returns the completion of that operation.
+    /// Posts until the post is not refused with AGAIN, and returns the completion of that operation.
     pub(crate) fn run(
         &self,
         mut post: impl FnMut(&Endpoint, Peer) -> Result<Op, Error>,
@@ -82,7 +82,7 @@ impl Loop {
         }
     }
 
-    /// As `run`, for operations that take a buffer.
+    /// Runs an operation that takes a buffer, as `run` does.
     fn move_bytes(
         &self,
         buffer: Buffer,
@@ -98,7 +98,7 @@ impl Loop {
     }
 }
 
-/// The offer with more capabilities, if there is one like that.
+/// Returns the offer with more capabilities, if there is one.
 pub(crate) fn with(info: &Info, caps: Caps) -> Option<Info> {
     let hints = Hints::new()
         .caps(Caps::MSG | Caps::TAGGED | caps)
@@ -334,7 +334,7 @@ fn runs_of_numbers_are_fetched_and_compared(info: &Info) {
         buffer
     };
     let last_row = |done: Completion| {
-        // What an operation on a single element tells is not told of several.
+        // A fetched value is reported for single elements only, not for slices.
         assert_eq!(done.fetched::<u64>(), None);
         let (buffer, _) = done.ok().unwrap();
         <[u64; 3]>::try_from(&buffer.as_slice_of()[buffer.len() / 8 - 3..]).unwrap()
@@ -415,7 +415,7 @@ fn borrowed_memory_is_free_after_its_scope(info: &Info) {
 
 fn a_scope_that_fails_takes_its_receives_back(info: &Info) {
     let here = Loop::open(info, None);
-    // Another receive of the same queue, whose completion is for whoever reads that.
+    // Another receive of the same queue, whose completion is for the thread that reads the queue.
     let other = here
         .endpoint
         .receive_tagged(1, 0, Buffer::zeroed(4))

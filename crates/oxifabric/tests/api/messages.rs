@@ -305,7 +305,7 @@ fn addresses_can_be_looked_up(info: &Info) {
     assert_eq!(peers.lookup(peer).unwrap().to_string(), address.to_string());
 }
 
-/// Whether this is a provider of a C library, of these versions.
+/// Returns whether this is a provider of a C library, of these versions.
 fn is_c(info: &Info, provider: &str, versions: core::ops::RangeInclusive<u16>) -> bool {
     info.backend() != Backend::builtin()
         && info.provider() == provider
@@ -331,7 +331,7 @@ worlds! {
     addresses_can_be_looked_up
 }
 
-/// A long message has been offered, and nobody has asked for it.
+/// A long message has been announced (RTS), and no receive has asked for it.
 #[test]
 fn a_reliable_peer_that_closes_over_udp_says_goodbye() {
     let pair = Pair::open(&builtin("udp;ofi_rxd"));
@@ -345,7 +345,10 @@ fn a_reliable_peer_that_closes_over_udp_says_goodbye() {
     let (Pair { left, right }, start) = (pair, Instant::now());
     drop(right);
     let error = loop {
-        assert!(start.elapsed() < WATCHDOG, "nobody says that it is gone");
+        assert!(
+            start.elapsed() < WATCHDOG,
+            "the peer is still not reported as gone"
+        );
         if let Some(done) = left.next() {
             break done.outcome.unwrap_err();
         }
@@ -354,7 +357,7 @@ fn a_reliable_peer_that_closes_over_udp_says_goodbye() {
 }
 
 #[test]
-fn a_send_to_nobody_says_to_whom_and_what_to_do() {
+fn the_error_of_a_send_to_a_closed_port_names_the_peer_and_what_to_do() {
     let info = builtin("tcp");
     let fabric = Fabric::open(&info).unwrap();
     let domain = Domain::open(&fabric, &info).unwrap();
@@ -362,26 +365,26 @@ fn a_send_to_nobody_says_to_whom_and_what_to_do() {
     let queue = CompletionQueue::open(&domain, 16).unwrap();
     let builder = Endpoint::<Rdm>::builder(&domain).address_vector(&peers);
     let endpoint = builder.queue(&queue).enable().unwrap();
-    let nobody = {
+    let absent = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.local_addr().unwrap()
     };
-    let peer = peers.insert(&nobody.into()).unwrap();
+    let peer = peers.insert(&absent.into()).unwrap();
     let op = endpoint.send(peer, Buffer::from(b"anyone?")).unwrap();
     let done = queue.wait(Some(WATCHDOG)).unwrap().unwrap();
     assert_eq!((done.op, &done.buffer[..]), (op, &b"anyone?"[..]));
     let error = done.outcome.unwrap_err();
     assert_eq!(error.errno(), Errno::CONNREFUSED);
     let text = error.to_string();
-    let start = format!("send to {nobody} failed: Connection refused (FI_ECONNREFUSED)");
+    let start = format!("send to {absent} failed: Connection refused (FI_ECONNREFUSED)");
     assert!(text.starts_with(&start), "{text}");
     assert!(text.contains("check that the peer runs"), "{text}");
 }
 
 #[test]
-fn a_request_that_nobody_meets_says_so() {
+fn a_request_that_no_provider_meets_gives_the_reasons() {
     let Some(backend) = system() else { return };
-    let why = Hints::new().provider("nobody").offers(backend).unwrap_err();
+    let why = Hints::new().provider("none").offers(backend).unwrap_err();
     assert_eq!(why.errno(), Errno::NODATA);
     let error = Error::from(why);
     assert!(error.to_string().contains("FI_ENODATA"), "{error}");

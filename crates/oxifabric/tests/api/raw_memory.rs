@@ -13,7 +13,7 @@ use crate::memory::{Loop, with};
 
 const LEN: usize = 4096;
 
-/// A page that all processes share which this one forks.
+/// A page that is shared with processes forked from this one.
 struct Mapping(NonNull<u8>);
 
 impl Mapping {
@@ -22,15 +22,15 @@ impl Mapping {
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_SHARED | libc::MAP_ANONYMOUS,
         );
-        // SAFETY: the kernel chooses a place that is free.
+        // SAFETY: the kernel chooses a free address.
         let start = unsafe { libc::mmap(core::ptr::null_mut(), LEN, rights, kind, -1, 0) };
         assert_ne!(start, libc::MAP_FAILED);
         Self(NonNull::new(start.cast()).unwrap())
     }
 
-    /// The bytes, while no operation uses them.
+    /// Returns the bytes, while no operation uses them.
     fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: the page is there as long as `self`, and nobody else is.
+        // SAFETY: the page is there as long as `self`, and nothing else uses it.
         unsafe { core::slice::from_raw_parts_mut(self.0.as_ptr(), LEN) }
     }
 }
@@ -46,7 +46,7 @@ fn operations_take_pointers(info: &Info) {
     let here = Loop::open(info, None);
     let (mut ours, mut theirs) = (Mapping::new(), Mapping::new());
     ours.bytes()[..8].copy_from_slice(b"unowned!");
-    // SAFETY: nobody looks at the mapping before the completions were read.
+    // SAFETY: the mapping is not touched before the completions were read.
     let into = unsafe { Payload::from_raw(theirs.0, LEN) };
     let receive = here.endpoint.receive_tagged(3, 0, into).unwrap();
     let start = Instant::now();
@@ -75,7 +75,7 @@ fn operations_take_pointers(info: &Info) {
     assert_eq!(&theirs.bytes()[..9], b"unowned!\0");
 }
 
-/// A message to itself, of which this thread reads the completions.
+/// Sends a message to itself; this thread reads the completions.
 fn send_to_itself(here: &Loop) {
     let (start, mut out) = (Instant::now(), Buffer::from(b"me"));
     here.endpoint
@@ -101,7 +101,7 @@ fn an_endpoint_closed_elsewhere_frees_its_buffers_where_the_queue_is_read(info: 
     send_to_itself(&here);
     let (mut page, released) = (Mapping::new(), Arc::new(AtomicBool::new(false)));
     let told = released.clone();
-    // SAFETY: nobody looks at the mapping before it is released.
+    // SAFETY: the mapping is not touched before it is released.
     let buffer =
         unsafe { Buffer::from_raw(page.0, LEN, move || told.store(true, Ordering::Relaxed)) };
     here.endpoint.receive_tagged(5, 0, buffer).unwrap();
@@ -133,7 +133,7 @@ fn memory_of_peers_goes_to_pointers(info: &Info) {
     let region = region.unwrap();
     let far = region.remote().bytes();
     let read = |endpoint: &Endpoint, me| {
-        // SAFETY: nobody looks at the mapping before the completion was read.
+        // SAFETY: the mapping is not touched before the completion was read.
         let into = unsafe { Payload::from_raw(page.0, 8) };
         endpoint
             .read(me, far, into)
@@ -162,7 +162,7 @@ fn a_region_lies_over_memory_of_others(info: &Info) {
     let released = Arc::new(AtomicBool::new(false));
     let told = released.clone();
     let release = move || assert!(!told.swap(true, Ordering::Release));
-    // SAFETY: nobody looks at the mapping while operations are in flight, and it outlives the region.
+    // SAFETY: the mapping is not touched while operations are in flight, and it outlives the region.
     let region = unsafe {
         Region::from_raw(&here.domain, page.0, LEN, Access::READ_WRITE, release).unwrap()
     };
@@ -181,18 +181,18 @@ fn a_region_lies_over_memory_of_others(info: &Info) {
     let region = region.into_buffer().unwrap_err();
     drop(part);
     assert!(!released.load(Ordering::Acquire));
-    // The bytes belong to somebody else, so they are not in the buffer.
+    // The bytes belong to the mapping, so they are not in the buffer.
     assert!(region.into_buffer().unwrap().is_empty());
     assert!(released.load(Ordering::Acquire));
 }
 
-/// A descriptor of memory that is mapped; no dma-buf, which only drivers make, but as good to who does not look.
+/// Returns a descriptor of memory that is mapped. It is no dma-buf, which only drivers make, but providers cannot tell.
 fn shared_page() -> (OwnedFd, NonNull<u8>) {
-    // SAFETY: the name is a string, and the descriptor is nobody else's.
+    // SAFETY: the name is a string, and the descriptor has no other owner.
     let fd =
         unsafe { OwnedFd::from_raw_fd(libc::memfd_create(c"page".as_ptr(), libc::MFD_CLOEXEC)) };
     let rights = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: the kernel chooses a place that is free.
+    // SAFETY: the kernel chooses a free address.
     let start = unsafe {
         assert_eq!(libc::ftruncate(fd.as_raw_fd(), LEN as libc::off_t), 0);
         libc::mmap(
@@ -226,10 +226,10 @@ fn a_dma_buf_is_registered_or_refused_and_released_once(info: &Info) {
     let address = start.as_ptr().expose_provenance();
     let release = move || {
         assert!(!told.swap(true, Ordering::Release));
-        // SAFETY: the page is the mapping's, and nobody uses it any more.
+        // SAFETY: the page is the mapping's, and is not used any more.
         unsafe { libc::munmap(core::ptr::with_exposed_provenance_mut(address), LEN) };
     };
-    // SAFETY: the part is mapped where it says, and nobody else uses it.
+    // SAFETY: the part is mapped at that address, and nothing else uses it.
     match unsafe { Region::from_dmabuf(&here.domain, memory, Access::READ_WRITE, release) } {
         Ok(region) => {
             assert_ne!(info.backend(), Backend::builtin());

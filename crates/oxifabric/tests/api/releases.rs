@@ -1,4 +1,4 @@
-//! Memory that goes back to its owner by a call of the owner's: one that panics, and one that uses the queue.
+//! Memory whose release callback panics, or uses the queue.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
@@ -17,7 +17,7 @@ fn open(info: &Info) -> (Endpoint, CompletionQueue) {
     (builder.queue(&queue).enable().unwrap(), queue)
 }
 
-/// A byte that stays for ever, and what is done when it is no longer used.
+/// Returns a buffer of a leaked byte with a release callback.
 fn lent(release: impl FnOnce() + Send + 'static) -> Buffer {
     let byte = NonNull::from(Box::leak(Box::new(0_u8)));
     // SAFETY: nothing else uses the byte.
@@ -31,7 +31,7 @@ fn a_release_that_panics_leaves_the_queue_whole(info: &Info) {
         let released = released.clone();
         endpoint.receive(lent(move || {
             released.fetch_add(1, Ordering::Relaxed);
-            assert!(!panics, "on purpose");
+            assert!(!panics, "injected failure");
         }))
     };
     for panics in [false, true, false, true, false] {
@@ -44,13 +44,13 @@ fn a_release_that_panics_leaves_the_queue_whole(info: &Info) {
         "the panic is that of the thread that closed"
     );
     assert_eq!(released.load(Ordering::Relaxed), 5);
-    // The completions of the dead find no operation any more, and the queue goes on.
+    // The completions of closed endpoints find no operation any more, and the queue goes on.
     assert!(survivor.poll().unwrap().is_none());
 }
 
 fn a_release_may_use_the_queue_that_gives_the_memory_back(info: &Info) {
     let (endpoint, queue) = open(info);
-    // This thread reads the queue, so that what another one closes is given back here.
+    // This thread reads the queue, so that buffers of endpoints that another thread closes are released here.
     let first = endpoint.receive(Buffer::zeroed(1)).unwrap();
     endpoint.cancel(first).unwrap();
     while queue.poll().unwrap().is_none() {}

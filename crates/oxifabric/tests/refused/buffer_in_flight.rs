@@ -1,4 +1,4 @@
-//! While an operation has a buffer, nobody else does.
+//! While an operation has a buffer, no other code can reach it.
 
 use oxifabric::{Buffer, Endpoint, Peer};
 

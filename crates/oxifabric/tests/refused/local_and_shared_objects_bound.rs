@@ -1,4 +1,4 @@
-//! Objects of different threading levels do not meet.
+//! Objects of different threading levels do not mix.
 
 use oxifabric::{AddressVector, Domain, Endpoint, Local, Rdm, Shared};
 

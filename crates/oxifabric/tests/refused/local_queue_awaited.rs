@@ -1,4 +1,4 @@
-//! Whoever watches a queue for futures is another thread.
+//! Another thread polls a queue for futures.
 
 use oxifabric::{AsyncQueue, CompletionQueue, Local};
 

@@ -1,4 +1,4 @@
-//! Without a connection an operation says to whom.
+//! An operation without a connection names its peer.
 
 use oxifabric::{Buffer, Endpoint};
 

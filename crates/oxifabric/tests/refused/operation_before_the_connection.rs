@@ -1,4 +1,4 @@
-//! A connection that is on its way has no operations.
+//! A connection that is being established has no operations.
 
 use oxifabric::{Buffer, Connecting};
 

@@ -1,4 +1,4 @@
-//! A connection has one peer, whom no operation names.
+//! A connection has one peer, which no operation names.
 
 use oxifabric::{Buffer, Endpoint, Msg, Peer};
 

@@ -1,11 +1,11 @@
-//! The game through the safe interface.
+//! The ping-pong through the safe interface.
 
 use oxifabric::{
     Address, AddressVector, Backend, Buffer, Caps, CompletionQueue, Domain, Endpoint, Error,
     Fabric, Hints, Operation, Peer, Rdm,
 };
 
-use super::{Done, Player, TAG};
+use super::{Done, Side, TAG};
 
 pub(crate) struct Safe {
     endpoint: Endpoint,
@@ -36,7 +36,7 @@ impl Safe {
     }
 }
 
-impl Player for Safe {
+impl Side for Safe {
     fn open(provider: &str) -> Self {
         let hints = Hints::new().caps(Caps::TAGGED).provider(provider);
         let info = hints.best(Backend::builtin()).unwrap();
@@ -59,20 +59,20 @@ impl Player for Safe {
         self.endpoint.address().unwrap().bytes().to_vec()
     }
 
-    fn meet(&mut self, address: &[u8]) {
+    fn set_peer(&mut self, address: &[u8]) {
         let format = self.endpoint.address().unwrap().format();
         let peer = self.peers.insert(&Address::new(format, address));
         self.peer = Some(peer.unwrap());
     }
 
     #[inline(always)]
-    fn expect(&mut self) {
+    fn post_receive(&mut self) {
         let into = self.into.take().unwrap();
         self.endpoint.receive_tagged(TAG, 0, into).unwrap();
     }
 
     #[inline(always)]
-    fn throw(&mut self, mark: u8) -> bool {
+    fn send(&mut self, mark: u8) -> bool {
         let mut out = self.out.take().unwrap();
         out[0] = mark;
         match self.endpoint.send_tagged(self.peer.unwrap(), TAG, out) {
@@ -91,7 +91,7 @@ impl Player for Safe {
     }
 
     #[inline(always)]
-    fn caught(&self) -> u8 {
+    fn received(&self) -> u8 {
         self.into.as_ref().unwrap()[0]
     }
 }

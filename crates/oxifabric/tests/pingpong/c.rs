@@ -1,4 +1,4 @@
-//! The game as a C program plays it. What it opens it leaves to the end of the process.
+//! The ping-pong through the C interface. The objects stay open until the process ends.
 
 use core::ffi::c_void;
 use core::ptr;
@@ -12,7 +12,7 @@ use oxifabric_abi::{
     fid_av, fid_cq, fid_domain, fid_ep, fid_fabric,
 };
 
-use super::{Done, Player, TAG};
+use super::{Done, Side, TAG};
 
 pub(crate) struct C {
     domain: *mut fid_domain,
@@ -21,18 +21,18 @@ pub(crate) struct C {
     cq: *mut fid_cq,
     av: *mut fid_av,
     peer: fi_addr_t,
-    /// In boxes, so that they stay where they are while the player moves; the message, and room for one.
+    /// The message, and the receive buffer; boxed, so that they stay in place while the side moves.
     out: Box<[u8; 8]>,
     into: Box<[u8; 8]>,
 }
 
-/// Calls that return zero, or the test fails.
+/// Asserts that a call returned zero.
 fn ok(ret: i32) {
     assert_eq!(ret, 0);
 }
 
 impl C {
-    /// The offer of a provider, with its fabric and its domain open.
+    /// Returns the offer of a provider, with its fabric and its domain open.
     fn open_domain(provider: &str) -> (*mut fi_info, *mut fid_domain) {
         let functions = oxifabric_libfabric::builtin();
         let provider = CString::new(provider).unwrap();
@@ -58,7 +58,7 @@ impl C {
             fabric_attr: &mut fabric_attr,
             ..fi_info::ZERO
         };
-        let (none, nobody) = (ptr::null_mut(), ptr::null());
+        let (none, null) = (ptr::null_mut(), ptr::null());
         let mut info: *mut fi_info = ptr::null_mut();
         let mut fabric: *mut fid_fabric = ptr::null_mut();
         let mut domain: *mut fid_domain = ptr::null_mut();
@@ -66,7 +66,7 @@ impl C {
         // SAFETY: the calls of a C program in their order, with arguments that live as long as each needs them.
         unsafe {
             let getinfo = functions.getinfo;
-            ok(getinfo(version, nobody, nobody, 0, &hints, &mut info));
+            ok(getinfo(version, null, null, 0, &hints, &mut info));
             ok((functions.fabric)((*info).fabric_attr, &mut fabric, none));
             ok(fi_domain(fabric, info, &mut domain, none));
         }
@@ -94,10 +94,10 @@ impl C {
     }
 }
 
-impl Player for C {
+impl Side for C {
     fn open(provider: &str) -> Self {
         let (info, domain) = Self::open_domain(provider);
-        let mut player = Self {
+        let mut side = Self {
             domain,
             info,
             ep: ptr::null_mut(),
@@ -107,8 +107,8 @@ impl Player for C {
             out: Box::new(*b"8 bytes!"),
             into: Box::default(),
         };
-        player.open_endpoint();
-        player
+        side.open_endpoint();
+        side
     }
 
     fn address(&self) -> Vec<u8> {
@@ -119,7 +119,7 @@ impl Player for C {
         name
     }
 
-    fn meet(&mut self, address: &[u8]) {
+    fn set_peer(&mut self, address: &[u8]) {
         let (name, none) = (address.as_ptr().cast(), ptr::null_mut());
         // SAFETY: the vector is open, and the address is one that `address` gave.
         let inserted = unsafe { fi_av_insert(self.av, name, 1, &mut self.peer, 0, none) };
@@ -127,16 +127,16 @@ impl Player for C {
     }
 
     #[inline(always)]
-    fn expect(&mut self) {
-        let room = (&raw mut *self.into).cast::<c_void>();
+    fn post_receive(&mut self) {
+        let buffer = (&raw mut *self.into).cast::<c_void>();
         let none = ptr::null_mut();
-        // SAFETY: the endpoint is open, and the room stays until the receive is complete.
-        let ret = unsafe { fi_trecv(self.ep, room, 8, none, u64::MAX, TAG, 0, room) };
+        // SAFETY: the endpoint is open, and the buffer stays until the receive is complete.
+        let ret = unsafe { fi_trecv(self.ep, buffer, 8, none, u64::MAX, TAG, 0, buffer) };
         assert_eq!(ret, 0);
     }
 
     #[inline(always)]
-    fn throw(&mut self, mark: u8) -> bool {
+    fn send(&mut self, mark: u8) -> bool {
         self.out[0] = mark;
         let bytes = (&raw mut *self.out).cast::<c_void>();
         let none = ptr::null_mut();
@@ -165,7 +165,7 @@ impl Player for C {
     }
 
     #[inline(always)]
-    fn caught(&self) -> u8 {
+    fn received(&self) -> u8 {
         self.into[0]
     }
 }

@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use oxifabric_abi::fi_mr_dmabuf;
 
-use super::memory::Keeper;
+use super::memory::Backing;
 use super::{Buffer, Memory, RegionObject};
 use crate::{Access, Domain, Error, Payload, Region, Threading};
 
@@ -37,7 +37,7 @@ impl<T: Threading> Payload<T> {
     /// If the memory ends with a scope of the program that may be left early, [`Endpoint::scope`](crate::Endpoint::scope) is the
     /// safe way.
     pub unsafe fn from_raw(start: NonNull<u8>, len: usize) -> Self {
-        Self::of(Memory::part(start, len, Keeper::Caller))
+        Self::of(Memory::part(start, len, Backing::Caller))
     }
 }
 
@@ -63,7 +63,7 @@ impl<T: Threading> Region<T> {
         access: Access,
         release: impl FnOnce() + Send + 'static,
     ) -> Result<Self, Error> {
-        let memory = Buffer::unseen(start, len, Box::new(release));
+        let memory = Buffer::hidden(start, len, Box::new(release));
         Self::register(domain, memory, access).map_err(Error::from)
     }
 
@@ -101,7 +101,7 @@ impl<T: Threading> Region<T> {
             release();
             drop(fd);
         };
-        let memory = Buffer::unseen(start, len, Box::new(release));
+        let memory = Buffer::hidden(start, len, Box::new(release));
         let domain = domain.object().clone();
         // SAFETY: the caller's contract.
         let object =

@@ -19,7 +19,7 @@ use super::{
 use crate::completion_queue::sweep;
 
 /// An open endpoint, with all objects that are bound to it.
-pub(crate) struct Port {
+pub(crate) struct EndpointObject {
     /// Dropped by hand, because the rest is released only if it closed.
     handle: ManuallyDrop<Handle<fid_ep>>,
     /// Distinguishes its operations from those of any other endpoint in the process.
@@ -48,7 +48,7 @@ pub(crate) struct Bindings {
 
 static NUMBERS: AtomicU32 = AtomicU32::new(0);
 
-impl Port {
+impl EndpointObject {
     /// Opens an endpoint, sets its name if there is one, binds all objects and enables it.
     ///
     /// `info` must be one of the domain's library.
@@ -66,11 +66,11 @@ impl Port {
         let handle = unsafe { Handle::open(|ep| fi_endpoint(parent, attr, ep, ptr::null_mut())) }
             .map_err(|errno| ("fi_endpoint", errno))?;
         let connection = bindings.events.map(|events| {
-            let connection = events.expect(handle.fid());
+            let connection = events.register(handle.fid());
             (events, connection)
         });
         let counters: Vec<_> = bindings.counters;
-        let port = Self {
+        let object = Self {
             handle: ManuallyDrop::new(handle),
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             tx: ManuallyDrop::new(bindings.tx),
@@ -84,18 +84,21 @@ impl Port {
             counters: ManuallyDrop::new(counters.iter().map(|(at, _)| at.clone()).collect()),
             domain: ManuallyDrop::new(domain.clone()),
         };
-        if let Some(peers) = &*port.peers {
-            port.tx.knows(peers);
-            port.rx.knows(peers);
+        if let Some(peers) = &*object.peers {
+            object.tx.add_vector(peers);
+            object.rx.add_vector(peers);
         }
-        port.bind(&counters)
+        object
+            .bind(&counters)
             .map_err(|errno| ("fi_ep_bind", errno))?;
         if let Some(name) = name {
-            port.set_name(name).map_err(|errno| ("fi_setname", errno))?;
+            object
+                .set_name(name)
+                .map_err(|errno| ("fi_setname", errno))?;
         }
         // SAFETY: the endpoint is open.
-        check(unsafe { fi_enable(port.as_ptr()) }).map_err(|errno| ("fi_enable", errno))?;
-        Ok(port)
+        check(unsafe { fi_enable(object.as_ptr()) }).map_err(|errno| ("fi_enable", errno))?;
+        Ok(object)
     }
 
     fn bind(&self, counters: &[(Arc<CounterObject>, u64)]) -> Result<(), Errno> {
@@ -240,12 +243,12 @@ impl Bindings {
     }
 }
 
-impl Drop for Port {
+impl Drop for EndpointObject {
     fn drop(&mut self) {
         // SAFETY: the handle is not used after this.
         let handle = unsafe { ManuallyDrop::take(&mut self.handle) };
         if let Some((events, _)) = &*self.events {
-            events.forget(handle.fid());
+            events.unregister(handle.fid());
         }
         if handle.close().is_err() {
             // The endpoint lives on, and may use its buffers, queues and addresses for ever: leak them.

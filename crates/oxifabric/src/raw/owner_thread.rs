@@ -8,33 +8,33 @@ use core::sync::atomic::Ordering;
 use super::exchange::{AtomicU64, number, numbered};
 
 /// The number of the owner thread; [`NO_OWNER`] until a thread takes a completion.
-pub(super) struct Home(AtomicU64);
+pub(super) struct OwnerThread(AtomicU64);
 
 /// No thread has this number.
-const NOBODY: u64 = u64::MAX;
+const NO_OWNER: u64 = u64::MAX;
 
-impl Home {
+impl OwnerThread {
     /// Makes one without an owner.
     pub(super) fn new() -> Self {
-        Self(AtomicU64::new(NOBODY))
+        Self(AtomicU64::new(NO_OWNER))
     }
 
     /// Returns whether this thread is the owner.
     #[inline]
-    pub(super) fn is_here(&self) -> bool {
+    pub(super) fn is_current(&self) -> bool {
         self.0.load(Ordering::Relaxed) == number()
     }
 
     /// Returns whether this thread is the owner; it becomes the owner if there was none.
     #[inline]
-    pub(super) fn settle(&self) -> bool {
-        self.is_here() || self.settle_first()
+    pub(super) fn is_current_or_first(&self) -> bool {
+        self.is_current() || self.become_first()
     }
 
     #[cold]
-    fn settle_first(&self) -> bool {
+    fn become_first(&self) -> bool {
         let (this, order) = (numbered(), Ordering::Relaxed);
-        let settled = self.0.compare_exchange(NOBODY, this, order, order);
-        settled.is_ok() || self.is_here()
+        let became = self.0.compare_exchange(NO_OWNER, this, order, order);
+        became.is_ok() || self.is_current()
     }
 }
