@@ -68,7 +68,7 @@ fn run(options: &Options, backend: Backend) -> io::Result<ExitCode> {
     }
 }
 
-/// Says that there is nothing, what came nearest, and how to learn more.
+/// Reports that there is nothing, what came nearest, and how to learn more.
 fn complain(backend: Backend, hints: &Hints, why: &WhyNot) -> ExitCode {
     let errno = why.errno().raw();
     eprintln!("fi_getinfo: -{errno} ({})", backend.strerror(errno));

@@ -23,7 +23,7 @@ pub(crate) struct Options {
     /// File of one program's provider, or a folder of such files
     #[arg(value_name = "target")]
     target: PathBuf,
-    /// Go on, and look for new samples after so many milliseconds
+    /// Go on, and look for new samples every so many milliseconds
     #[arg(short = 'w', value_name = "msec")]
     watch_ms: Option<u64>,
     /// Format of the output
@@ -92,8 +92,8 @@ impl Sampler {
         self.files.iter().any(|file| file.path == path)
     }
 
-    /// Takes up the files of the folder that are new, and forgets those that are gone. What cannot be a sample is named once
-    /// and left alone.
+    /// Opens the new files of the folder, and drops those that are gone. A file that cannot be a sample is reported once and then
+    /// ignored.
     fn discover(&mut self, options: &Options) -> io::Result<()> {
         self.files.retain(|file| file.path.exists());
         for entry in about(&options.target, fs::read_dir(&options.target))? {
@@ -206,8 +206,8 @@ impl Open {
     }
 }
 
-/// Whether the program that the file's name tells, `PPID_PID_...`, is gone without having said so: a killed one will answer no
-/// more.
+/// Returns whether the program that the file's name tells, `PPID_PID_...`, has ended without marking the file: a killed program
+/// answers no more.
 fn is_orphan(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let process = name

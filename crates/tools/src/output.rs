@@ -22,7 +22,7 @@ pub(crate) fn exit_with(errno: i32) -> ExitCode {
     ExitCode::from(errno as u8)
 }
 
-/// The name under which the program was started.
+/// Returns the name under which the program was started.
 pub(crate) fn program_name(default: &str) -> String {
     std::env::args_os()
         .next()

@@ -2,7 +2,8 @@
 
 mod bench;
 mod chart;
-mod companion;
+mod child;
+mod commands;
 mod conf;
 mod doctor;
 mod json;
@@ -10,14 +11,13 @@ mod lab;
 mod machine;
 mod man;
 mod measure;
-mod orders;
 mod peer;
-mod player;
 mod providers;
 mod sim;
 mod table;
 mod top;
 mod tune;
+mod worker;
 
 use std::process::ExitCode;
 
@@ -65,7 +65,7 @@ enum Command {
     Peer(peer::Options),
     /// Two processes that measure with settings of their own
     #[command(hide = true)]
-    Team(tune::TeamOptions),
+    WorkerPair(tune::WorkerPairOptions),
 }
 
 /// Anything that ends a job; its text says what to do.
@@ -86,7 +86,7 @@ pub fn main() -> ExitCode {
         Some(Command::Tune(options)) => tune::run(&options),
         Some(Command::Top(options)) => top::run(&options),
         Some(Command::Man(options)) => man::run(&options),
-        Some(Command::Team(options)) => tune::serve(&options).map(|()| ExitCode::SUCCESS),
+        Some(Command::WorkerPair(options)) => tune::serve(&options).map(|()| ExitCode::SUCCESS),
         Some(Command::Peer(options)) => peer::serve(&options).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|trouble| {

@@ -205,7 +205,7 @@ fn start_pair(port: &str, common: &[&str]) -> (Running, Running) {
     (server, client)
 }
 
-/// A port that was free a moment ago.
+/// Returns a port that was free a moment ago.
 fn free_port() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().port().to_string()
@@ -267,7 +267,7 @@ fn oxi_prints_json_with_every_size() {
 
 #[test]
 fn oxi_fails_for_a_provider_that_is_not_there() {
-    let ended = run(OXI, &["--quick", "--providers", "nobody"]);
+    let ended = run(OXI, &["--quick", "--providers", "none"]);
     assert_eq!(ended.status.code(), Some(1));
     assert!(
         ended.out.contains("failed: no provider offers this"),
@@ -335,7 +335,7 @@ fn oxi_sim_says_what_is_wrong_with_a_plan() {
     assert!(ended.err.contains("speed"), "{}", ended.err);
 }
 
-/// What `oxi doctor` prints as JSON with a variable set, and whether it found nothing bad.
+/// Returns what `oxi doctor` prints as JSON with a variable set, and whether it found nothing bad.
 fn doctor(variable: (&str, &str)) -> (String, bool) {
     let mut command = Command::new(OXI);
     let command = command
@@ -396,11 +396,15 @@ fn oxi_tune_plays_both_ways_and_writes_what_is_worth_it() {
         println!("SKIP: {}", ended.out);
         return;
     }
-    // A team that has not the settings that it should play with ends the program.
-    for text in ["Who copies a message", "Where does the receiver", "256 KiB"] {
+    // A pair without the settings that it should measure with ends the program.
+    for text in [
+        "Which side copies a message",
+        "Where does the receiver",
+        "256 KiB",
+    ] {
         assert!(ended.out.contains(text), "{text}: {}", ended.out);
     }
-    // What is faster is for the machine to say; the file has what is proposed, and nothing else.
+    // Which is faster depends on the machine; the file has what is proposed, and nothing else.
     match ended.out.split_once("which") {
         None => assert!(ended.out.contains("\nnothing to ") && written.is_err()),
         Some((_, lines)) => {

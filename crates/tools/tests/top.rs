@@ -16,13 +16,13 @@ use running::{Running, WATCHDOG, run};
 const FI_PINGPONG: &str = env!("CARGO_BIN_EXE_fi_pingpong");
 const OXI: &str = env!("CARGO_BIN_EXE_oxi");
 
-/// A game of ping-pong that lasts until it is dropped.
-struct Game {
+/// A ping_pong of ping-pong that lasts until it is dropped.
+struct PingPong {
     server: Running,
     client: Running,
 }
 
-impl Game {
+impl PingPong {
     fn start(provider: &str, variables: &[(&str, &str)]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port().to_string();
@@ -51,7 +51,7 @@ impl Game {
     }
 }
 
-/// What `oxi top` says of a process.
+/// Returns what `oxi top` says of a process.
 fn look(pid: u32) -> Option<Value> {
     let ended = run(OXI, &["top", "--once", "--json", "--delay", "0.2"]);
     assert!(ended.status.success(), "{}", ended.err);
@@ -84,8 +84,8 @@ fn plays(process: &Value) -> bool {
 #[test]
 fn both_sides_of_a_game_are_seen_over_each_provider() {
     for provider in ["tcp", "shm", "udp;ofi_rxd"] {
-        let game = Game::start(provider, &[("FI_OXI_STATS", "1")]);
-        for pid in game.pids() {
+        let ping_pong = PingPong::start(provider, &[("FI_OXI_STATS", "1")]);
+        for pid in ping_pong.pids() {
             let process = look_until(pid, plays);
             assert_eq!(process["command"], "fi_pingpong");
             let endpoint = &process["endpoints"][0];
@@ -107,27 +107,27 @@ fn both_sides_of_a_game_are_seen_over_each_provider() {
 fn packets_that_are_sent_again_are_counted() {
     let faults = "drop=0.05,seed=7";
     let variables = [("FI_OXI_STATS", "1"), ("FI_OXI_FAULTS", faults)];
-    let game = Game::start("udp;ofi_rxd", &variables);
-    look_until(game.pids()[0], |process| {
+    let ping_pong = PingPong::start("udp;ofi_rxd", &variables);
+    look_until(ping_pong.pids()[0], |process| {
         process["endpoints"][0]["retransmissions"].as_u64() > Some(0)
     });
 }
 
 #[test]
 fn what_did_not_ask_for_it_is_not_seen() {
-    let seen = Game::start("tcp", &[("FI_OXI_STATS", "1")]);
-    let unseen = Game::start("tcp", &[("FI_OXI_STATS", "0")]);
+    let seen = PingPong::start("tcp", &[("FI_OXI_STATS", "1")]);
+    let unseen = PingPong::start("tcp", &[("FI_OXI_STATS", "0")]);
     look_until(seen.pids()[0], plays);
     assert_eq!(unseen.pids().map(look), [None, None]);
 }
 
 #[test]
 fn a_table_has_a_line_for_each_endpoint() {
-    let game = Game::start("tcp", &[("FI_OXI_STATS", "1")]);
-    look_until(game.pids()[0], plays);
+    let ping_pong = PingPong::start("tcp", &[("FI_OXI_STATS", "1")]);
+    look_until(ping_pong.pids()[0], plays);
     let ended = run(OXI, &["top", "--once", "-d", "0.1"]);
     assert!(ended.status.success(), "{}", ended.err);
-    let pid = game.pids()[0].to_string();
+    let pid = ping_pong.pids()[0].to_string();
     let mut lines = ended.out.lines();
     assert!(
         lines
@@ -204,8 +204,8 @@ fn has_metrics_of(parsed: &str, pid: u32) {
 
 #[test]
 fn a_parser_reads_the_metrics_in_a_file() {
-    let game = Game::start("tcp", &[("FI_OXI_STATS", "1")]);
-    let pid = game.pids()[1];
+    let ping_pong = PingPong::start("tcp", &[("FI_OXI_STATS", "1")]);
+    let pid = ping_pong.pids()[1];
     look_until(pid, plays);
     let file = std::env::temp_dir().join(format!("oxi-top-{}.prom", std::process::id()));
     let ended = run(OXI, &["top", "--once", "--metrics", file.to_str().unwrap()]);
@@ -220,8 +220,8 @@ fn a_parser_reads_the_metrics_in_a_file() {
 
 #[test]
 fn a_parser_reads_the_metrics_at_an_address() {
-    let game = Game::start("shm", &[("FI_OXI_STATS", "1")]);
-    let pid = game.pids()[0];
+    let ping_pong = PingPong::start("shm", &[("FI_OXI_STATS", "1")]);
+    let pid = ping_pong.pids()[0];
     look_until(pid, plays);
     let server = Running::start(OXI, &["top", "--metrics", ":0"]);
     let line = server.wait_for("http://127.0.0.1:");

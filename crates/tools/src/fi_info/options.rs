@@ -89,7 +89,7 @@ pub(super) enum What<'a> {
 }
 
 impl Options {
-    /// What to ask the library for.
+    /// Returns what to ask the library for.
     ///
     /// # Errors
     /// A sentence about a name that is none.
@@ -115,7 +115,7 @@ impl Options {
         })
     }
 
-    /// What to print of the answer.
+    /// Returns what to print of the answer.
     pub(super) fn what(&self) -> What<'_> {
         if self.env || self.getenv.is_some() {
             What::Variables(self.getenv.as_deref())

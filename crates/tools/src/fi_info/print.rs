@@ -6,7 +6,7 @@ use oxifabric::{Backend, Info, Parameter, ParameterKind};
 
 use crate::output::program_name;
 
-/// Some lines for each offer.
+/// Prints some lines for each offer.
 pub(super) fn short(out: &mut dyn Write, offers: &[Info]) -> io::Result<()> {
     offers.iter().try_for_each(|info| {
         let (major, minor) = info.provider_version();
@@ -19,7 +19,7 @@ pub(super) fn short(out: &mut dyn Write, offers: &[Info]) -> io::Result<()> {
     })
 }
 
-/// The long text of each offer that contains `part`.
+/// Prints the long text of each offer that contains `part`.
 pub(super) fn long(out: &mut dyn Write, offers: &[Info], part: Option<&str>) -> io::Result<()> {
     offers.iter().try_for_each(|info| {
         let text = info.to_string();
@@ -30,7 +30,7 @@ pub(super) fn long(out: &mut dyn Write, offers: &[Info], part: Option<&str>) -> 
     })
 }
 
-/// The name and version of each provider.
+/// Prints the name and version of each provider.
 pub(super) fn providers(out: &mut dyn Write, offers: &[Info]) -> io::Result<()> {
     offers.iter().try_for_each(|info| {
         let (major, minor) = info.provider_version();
@@ -39,7 +39,7 @@ pub(super) fn providers(out: &mut dyn Write, offers: &[Info]) -> io::Result<()> 
     })
 }
 
-/// The environment variables whose names contain `part`, ready to be pasted into a shell.
+/// Prints the environment variables whose names contain `part`, ready to be pasted into a shell.
 pub(super) fn variables(
     out: &mut dyn Write,
     backend: Backend,
@@ -69,7 +69,7 @@ fn show_variable(out: &mut dyn Write, variable: &Parameter) -> io::Result<()> {
     writeln!(out)
 }
 
-/// The versions of program, library and interface.
+/// Prints the versions of program, library and interface.
 pub(super) fn version(out: &mut dyn Write, backend: Backend) -> io::Result<()> {
     let (major, minor) = backend.api_version();
     writeln!(
@@ -82,7 +82,7 @@ pub(super) fn version(out: &mut dyn Write, backend: Backend) -> io::Result<()> {
     writeln!(out, "libfabric api: {major}.{minor}")
 }
 
-/// Whether the text contains the part; case does not matter.
+/// Returns whether the text contains the part; case does not matter.
 fn contains(text: &str, part: Option<&str>) -> bool {
     part.is_none_or(|part| {
         text.to_ascii_lowercase()

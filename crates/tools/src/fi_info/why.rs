@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use oxifabric::{Info, Rejection};
 
-/// Says what is returned, and for everything else why it is not, nearest miss first.
+/// Prints what is returned, and for everything else why it is not, nearest miss first.
 pub(super) fn explain(
     out: &mut dyn Write,
     returned: &[Info],

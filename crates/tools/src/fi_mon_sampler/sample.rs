@@ -21,14 +21,14 @@ const FLAGS: usize = NUMBERS * size_of::<u64>();
 #[derive(Debug)]
 pub(super) struct Source(File);
 
-/// What a look at a file gives.
+/// The result of reading a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Look {
     /// The program has not answered yet.
     Pending,
     /// What the program counted since the last sample.
     Sample(Vec<u64>),
-    /// The same, and the program has ended.
+    /// The last counts: the program has ended.
     Last(Vec<u64>),
 }
 

@@ -54,7 +54,7 @@ const SIZES: [&str; 9] = [
 /// How many numbers a file holds: for each operation the calls of all classes, then their bytes.
 pub(super) const NUMBERS: usize = COUNTED.len() * 2 * SIZES.len();
 
-/// The names of the columns.
+/// Returns the names of the columns.
 pub(super) fn header() -> String {
     let columns = COUNTED.iter().flat_map(|operation| {
         let pair = move |size: &&str| format!("{operation}_{size}_c,{operation}_{size}_s");
@@ -63,7 +63,7 @@ pub(super) fn header() -> String {
     columns.collect::<Vec<_>>().join(",")
 }
 
-/// The line of a sample.
+/// Returns the line of a sample.
 pub(super) fn row(numbers: &[u64]) -> String {
     let columns = numbers.chunks(2 * SIZES.len()).flat_map(|operation| {
         let (calls, bytes) = operation.split_at(operation.len() / 2);

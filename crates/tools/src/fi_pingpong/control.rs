@@ -126,11 +126,11 @@ impl Control {
         Ok(count)
     }
 
-    /// Whether the other side has closed the connection.
+    /// Returns whether the other side has closed the connection.
     pub(super) fn is_closed(&self) -> bool {
         match self.stream.peek(&mut [0]) {
             Ok(len) => len == 0,
-            Err(error) => !is_patience(&error),
+            Err(error) => !is_timeout(&error),
         }
     }
 
@@ -163,7 +163,7 @@ impl Control {
                     return Err(io::Error::new(gone, "the other side closed it"));
                 }
                 Ok(len) => bytes = &mut bytes[len..],
-                Err(error) if is_patience(&error) => meanwhile()?,
+                Err(error) if is_timeout(&error) => meanwhile()?,
                 Err(error) => return Err(error),
             }
         }
@@ -174,7 +174,7 @@ impl Control {
 /// What is done while the other side is silent: moving messages that are still under way.
 pub(super) type Meanwhile<'a> = &'a mut dyn FnMut() -> io::Result<()>;
 
-fn is_patience(error: &io::Error) -> bool {
+fn is_timeout(error: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
     matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
 }

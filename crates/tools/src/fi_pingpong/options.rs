@@ -68,7 +68,7 @@ pub(crate) struct Options {
 pub(super) enum Sizes {
     /// Every power of two and every middle between two of them.
     All,
-    /// One.
+    /// A single size.
     One(usize),
 }
 
@@ -84,7 +84,7 @@ impl Options {
         self.server.is_some()
     }
 
-    /// Where the server waits.
+    /// Returns where the server waits.
     pub(super) fn server_port(&self) -> u16 {
         match self.source_port {
             0 => CONTROL_PORT,

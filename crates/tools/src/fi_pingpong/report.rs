@@ -13,7 +13,7 @@ pub(super) struct Report {
 /// Messages for each iteration: one there, one back.
 const PER_ITERATION: u64 = 2;
 
-/// The names of the columns.
+/// Returns the names of the columns.
 pub(super) fn header() -> String {
     format!(
         "{:<8}{:<8}{:<9}{:<8}{:>8} {:>10}{:>13}{:>13}",
@@ -22,7 +22,7 @@ pub(super) fn header() -> String {
 }
 
 impl Report {
-    /// The line of one size.
+    /// Returns the line of one size.
     pub(super) fn line(&self) -> String {
         let elapsed_us = self.time.as_micros() as u64;
         let bytes = self.sent * self.size as u64 * PER_ITERATION;
@@ -46,7 +46,7 @@ impl Report {
     }
 }
 
-/// A length in units of 1024, with one digit after the point if there is one before it.
+/// Returns a length in units of 1024, with one digit after the point if there is one before it.
 fn spell_size(size: u64) -> String {
     let (base, unit) = match size {
         0x4000_0000.. => (1 << 30, "g"),
@@ -67,7 +67,7 @@ fn spell_size(size: u64) -> String {
     }
 }
 
-/// A number in units of 1000.
+/// Returns a number in units of 1000.
 fn spell_count(count: u64) -> String {
     match count {
         1_000_000_000.. => format!("{}b", count / 1_000_000_000),

@@ -115,7 +115,7 @@ const LETTERS: &[u8; 62] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNO
 const STEP: u32 = 7;
 
 impl Text {
-    /// The text of the next message.
+    /// Returns the text of the next message.
     fn new(count: &mut u32) -> Self {
         let start = count.wrapping_mul(STEP) as usize % LETTERS.len();
         *count = count.wrapping_add(1);
@@ -132,7 +132,7 @@ impl Text {
         }
     }
 
-    /// Where a message differs from the text; the shorter length, if that is what differs.
+    /// Returns where a message differs from the text; the shorter length, if that is what differs.
     fn first_wrong(self, bytes: &[u8], size: usize) -> Option<usize> {
         let mut pairs = bytes.iter().zip(self.letters());
         let differs = pairs.position(|(byte, letter)| *byte != letter);

@@ -70,7 +70,7 @@ impl Transfer {
         Ok(transfer)
     }
 
-    /// The longest message that can be played.
+    /// Returns the longest message that can be measured.
     pub(super) fn longest(&self) -> usize {
         self.room.min(self.endpoint.info().max_message_size())
     }

@@ -15,7 +15,7 @@ use super::table::{self, parse_size, spell_size};
 use super::{Trouble, json};
 use crate::output::print;
 
-/// How the main job is done.
+/// Options of the command.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Options {
     /// Providers to play over, with commas between them [default: those of shm and tcp that are here]
@@ -32,21 +32,21 @@ pub(super) struct Options {
     json: bool,
 }
 
-/// Everything that was measured, and where.
+/// All measurements, and the machine.
 pub(super) struct Report {
     pub(super) machine: Machine,
     pub(super) library: String,
     pub(super) cpus: Option<(usize, usize)>,
-    pub(super) results: Vec<Played>,
+    pub(super) results: Vec<Measured>,
 }
 
-/// What was measured over one provider.
-pub(super) struct Played {
+/// The measurements over one provider.
+pub(super) struct Measured {
     pub(super) provider: String,
-    /// Where the first process was.
+    /// The address of the first process.
     pub(super) address: String,
     pub(super) figures: Vec<Figures>,
-    /// Why there are not more figures.
+    /// The error that ended the measurement early.
     pub(super) trouble: Option<String>,
 }
 
@@ -64,7 +64,7 @@ const SIZES: [usize; 10] = [
 ];
 const QUICK_SIZES: [usize; 4] = [8, 1 << 10, 64 << 10, 1 << 20];
 
-/// Does the main job. It fails when a provider that is here cannot be played over, or a message arrives wrong.
+/// Runs the command. It fails when a provider that exists cannot be measured, or a message arrives wrong.
 pub(super) fn run(options: &Options) -> Result<ExitCode, Trouble> {
     let backend = Backend::from_env()?;
     let (providers, absent) = choose(options, backend);
@@ -119,7 +119,7 @@ impl Options {
     }
 }
 
-/// The providers to play over, and why others are not among them.
+/// Returns the providers to be measured, and why others are not among them.
 fn choose(options: &Options, backend: Backend) -> (Vec<String>, Vec<String>) {
     if !options.providers.is_empty() {
         return (options.providers.clone(), Vec::new());
@@ -152,8 +152,8 @@ fn play(
     options: &Options,
     cpus: Option<(usize, usize)>,
     bar: &ProgressBar,
-) -> Played {
-    let mut result = Played {
+) -> Measured {
+    let mut result = Measured {
         provider: provider.to_owned(),
         address: String::new(),
         figures: Vec::new(),
@@ -170,7 +170,7 @@ fn measure(
     options: &Options,
     cpus: Option<(usize, usize)>,
     bar: &ProgressBar,
-    result: &mut Played,
+    result: &mut Measured,
 ) -> Result<(), Trouble> {
     let mut pair = Pair::start(backend, &result.provider, cpus)?;
     result.address = pair.address.to_string();
@@ -193,14 +193,14 @@ fn measure(
 
 impl Report {
     fn is_good(&self) -> bool {
-        let good = |result: &Played| {
+        let good = |result: &Measured| {
             result.trouble.is_none() && result.figures.iter().all(|row| row.wrong == 0)
         };
         !self.results.is_empty() && self.results.iter().all(good)
     }
 }
 
-/// What is known before anything is measured.
+/// Prints what is known before anything is measured.
 fn head(out: &mut dyn Write, report: &Report, absent: &[String]) -> io::Result<()> {
     writeln!(
         out,
@@ -247,15 +247,15 @@ fn body(out: &mut dyn Write, report: &Report) -> io::Result<()> {
 }
 
 fn series(report: &Report, value: impl Fn(&Figures) -> f64) -> Vec<Series<'_>> {
-    let line = |played: &Played| -> Vec<(f64, f64)> {
-        let figures = played.figures.iter();
+    let line = |measured: &Measured| -> Vec<(f64, f64)> {
+        let figures = measured.figures.iter();
         figures.map(|row| (row.size as f64, value(row))).collect()
     };
     let results = report.results.iter();
     results
-        .map(|played| Series {
-            name: &played.provider,
-            points: line(played),
+        .map(|measured| Series {
+            name: &measured.provider,
+            points: line(measured),
         })
         .collect()
 }

@@ -161,7 +161,7 @@ impl Plot {
     }
 }
 
-/// The nearest power of two.
+/// Returns the nearest power of two.
 fn power_of_two(value: f64) -> usize {
     value.log2().round().exp2() as usize
 }
@@ -184,7 +184,7 @@ impl Axis {
         })
     }
 
-    /// Where on the axis a value is, from 0 to 1.
+    /// Returns where on the axis a value is, from 0 to 1.
     fn share(&self, value: f64) -> f64 {
         ((value.max(f64::MIN_POSITIVE).log10() - self.low) / (self.high - self.low)).clamp(0.0, 1.0)
     }
@@ -193,7 +193,7 @@ impl Axis {
         10_f64.powf(self.low + share * (self.high - self.low))
     }
 
-    /// The label of a step: a power of ten that falls on it, or an end of the axis.
+    /// Returns the label of a step: a power of ten that falls on it, or an end of the axis.
     fn label(&self, step: usize, steps: usize, spell: impl Fn(f64) -> String) -> String {
         let width = 1.0 / (steps - 1) as f64;
         let share = step as f64 * width;

@@ -12,7 +12,7 @@ use oxifabric_types::conf::{CONF, setting};
 /// One line.
 pub(super) type Setting = (&'static str, String);
 
-/// Who may read a new file: all programs.
+/// Permissions of a new file: all users may read it.
 const MODE: u32 = 0o644;
 
 /// Returns where the file is that providers read, if their library reads any.
@@ -23,7 +23,7 @@ pub(super) fn path(known: &[Parameter]) -> PathBuf {
     PathBuf::from(named.unwrap_or_else(|| usual.into()))
 }
 
-/// Returns it and what stands in it: nothing, if there is none and nobody has named one.
+/// Returns the path and the text of the file; the text is empty if there is no file and the environment names none.
 pub(super) fn read(known: &[Parameter]) -> (PathBuf, io::Result<Vec<u8>>) {
     let path = path(known);
     let text = match fs::read(&path) {
@@ -37,7 +37,7 @@ pub(super) fn read(known: &[Parameter]) -> (PathBuf, io::Result<Vec<u8>>) {
 
 /// Writes settings into a file, in place of those of the same names; all other lines stay. The file is whole at any time.
 pub(super) fn write(path: &Path, settings: &[Setting]) -> io::Result<()> {
-    // Who has a link there wants the file behind it to change.
+    // A link there stays, and the file behind it changes.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let (text, permissions) = match fs::metadata(&path) {
         Ok(about) if about.is_file() => (fs::read(&path)?, about.permissions()),

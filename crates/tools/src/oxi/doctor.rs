@@ -38,9 +38,9 @@ pub(super) struct Options {
 /// How bad something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 enum Grade {
-    /// Well.
+    /// All is well.
     Ok,
-    /// Something works worse than it could, or not for everybody.
+    /// Something works worse than it could, or not for all users.
     Warn,
     /// Something does not work.
     Bad,

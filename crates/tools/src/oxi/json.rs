@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::bench::{Played, Report};
+use super::bench::{Measured, Report};
 
 /// Prints everything as one JSON object. Latencies are in microseconds, bandwidths in 1,000,000 bytes a second.
 pub(super) fn print(out: &mut dyn Write, report: &Report) -> io::Result<()> {
@@ -31,7 +31,7 @@ pub(super) fn print(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     writeln!(out, "  ]\n}}")
 }
 
-fn provider(out: &mut dyn Write, result: &Played) -> io::Result<()> {
+fn provider(out: &mut dyn Write, result: &Measured) -> io::Result<()> {
     write!(out, "    {{\"name\": {}", quote(&result.provider))?;
     if let Some(trouble) = &result.trouble {
         write!(out, ", \"error\": {}", quote(trouble))?;
@@ -49,7 +49,7 @@ fn provider(out: &mut dyn Write, result: &Played) -> io::Result<()> {
     write!(out, "]}}")
 }
 
-/// A string as JSON spells it.
+/// Returns a string as JSON spells it.
 pub(super) fn quote(text: &str) -> String {
     let mut quoted = String::from('"');
     for letter in text.chars() {

@@ -74,7 +74,7 @@ impl Lab {
         value.map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// What is measured, in a sentence.
+    /// Returns what is measured, in a sentence.
     fn sentence(self) -> &'static str {
         match self {
             Self::Branch => {
@@ -156,7 +156,7 @@ fn show(out: &mut dyn Write, sentence: &str, rows: &[Row]) -> io::Result<()> {
     writeln!(out, "\n  The bars are logarithmic.")
 }
 
-/// How long the bar of a figure is, from 0 to 1: the longest is 1, and a tenth of the shortest would be 0.
+/// Returns how long the bar of a figure is, from 0 to 1: the longest is 1, and a tenth of the shortest would be 0.
 fn share(row: &Row, rows: &[Row]) -> f64 {
     let all = || rows.iter().map(|row| row.time_ns);
     let (low, high) = (

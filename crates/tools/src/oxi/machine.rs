@@ -33,7 +33,7 @@ impl Machine {
         }
     }
 
-    /// Says where two processes are measured.
+    /// Prints where two processes are measured.
     pub(super) fn describe(
         &self,
         out: &mut dyn Write,
@@ -57,7 +57,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Whether other programs take so much of the processors that figures mean little.
+    /// Returns whether other programs take so much of the processors that figures mean little.
     fn is_busy(&self) -> bool {
         self.load > self.cores as f64 / 2.0
     }

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use oxifabric::{Address, Backend};
 
 use super::Trouble;
-use super::orders::{Order, Round};
+use super::commands::{Round, WorkerCommand};
 use super::peer::PeerProcess;
-use super::player::Player;
 use super::providers::{Opened, offer};
+use super::worker::Worker;
 
 /// What was measured of one size.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -19,7 +19,7 @@ pub(super) struct Figures {
     pub(super) latency_us: f64,
     /// Median of the rounds of a stream, in megabytes (of 1,000,000 bytes) a second.
     pub(super) bandwidth_mbps: f64,
-    /// The same in messages a second.
+    /// Median of the rounds of a stream, in messages a second.
     pub(super) rate: f64,
     /// How many messages did not arrive as they were sent.
     pub(super) wrong: usize,
@@ -47,13 +47,13 @@ impl Effort {
         stream: Duration::from_millis(15),
         rounds: 3,
     };
-    /// For one of many looks at the same size.
+    /// For one of many measurements of the same size.
     pub(super) const GLANCE: Self = Self {
         ping: Duration::from_millis(15),
         stream: Duration::from_millis(15),
         rounds: 1,
     };
-    /// To see that it works.
+    /// To check that a measurement works.
     pub(super) const BLINK: Self = Self {
         ping: Duration::from_millis(1),
         stream: Duration::from_millis(1),
@@ -63,14 +63,14 @@ impl Effort {
 
 /// Both sides of a measurement.
 pub(super) struct Pair {
-    player: Player,
+    worker: Worker,
     peer: PeerProcess,
-    /// Where this process is.
+    /// The address of this process's endpoint.
     pub(super) address: Address,
     seed: u64,
 }
 
-/// Messages that are played before any are counted, of short and of long ones.
+/// Messages before any are counted, of short and of long ones.
 const WARM_UP: (usize, usize) = (64, 8);
 /// From where on messages are long, in bytes.
 const LONG: usize = 128 << 10;
@@ -99,14 +99,14 @@ impl Pair {
         peer.introduce(&address)?;
         let to = opened.meet(&theirs)?;
         Ok(Self {
-            player: Player::new(opened, to, cpus.is_none()),
+            worker: Worker::new(opened, to, cpus.is_none()),
             peer,
             address,
             seed: u64::from(std::process::id()),
         })
     }
 
-    /// Lets the other process end.
+    /// Ends the other process.
     pub(super) fn dismiss(self) -> Result<(), Trouble> {
         self.peer.dismiss()
     }
@@ -135,10 +135,10 @@ impl Pair {
         seconds: &mut Vec<f64>,
     ) -> Result<usize, Trouble> {
         let round = self.round(size, count);
-        self.peer.order(Order::Pong(round))?;
-        self.player
+        self.peer.command(WorkerCommand::Pong(round))?;
+        self.worker
             .ping(round, |time| seconds.push(time.as_secs_f64()))?;
-        Ok(self.player.take_wrong() + self.peer.wrong()?)
+        Ok(self.worker.take_wrong() + self.peer.wrong()?)
     }
 
     /// Returns the median rate in messages a second, and how many messages were wrong.
@@ -168,9 +168,9 @@ impl Pair {
         window: usize,
     ) -> Result<(f64, usize), Trouble> {
         let round = self.round(size, count);
-        self.peer.order(Order::Drain(round, window))?;
-        let time = self.player.stream(round, window)?;
-        let wrong = self.player.take_wrong() + self.peer.wrong()?;
+        self.peer.command(WorkerCommand::Drain(round, window))?;
+        let time = self.worker.stream(round, window)?;
+        let wrong = self.worker.take_wrong() + self.peer.wrong()?;
         Ok((time.as_secs_f64(), wrong))
     }
 
@@ -185,13 +185,13 @@ fn warm_up(size: usize) -> usize {
     if size < LONG { WARM_UP.0 } else { WARM_UP.1 }
 }
 
-/// How many messages fit into a time.
+/// Returns how many messages fit into a time.
 fn fit(time: Duration, each_seconds: f64, (least, most): (usize, usize)) -> usize {
     let count = time.as_secs_f64() / each_seconds.max(1e-9);
     (count as usize).clamp(least, most)
 }
 
-/// The middle of the values, which it sorts; zero if there are none.
+/// Returns the middle of the values, which it sorts; zero if there are none.
 pub(super) fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;

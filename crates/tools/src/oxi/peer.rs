@@ -4,11 +4,11 @@ use clap::Args;
 use oxifabric::{Address, Backend};
 
 use super::Trouble;
-use super::companion::{Companion, end_with_starter};
+use super::child::{ChildProcess, end_with_starter};
+use super::commands::{WorkerCommand, parse_address, spell_address};
 use super::machine::pin;
-use super::orders::{Order, parse_address, spell_address};
-use super::player::Player;
 use super::providers::{Opened, offer};
+use super::worker::Worker;
 
 /// How the other process is started.
 #[derive(Args)]
@@ -22,41 +22,41 @@ pub(super) struct Options {
 }
 
 /// The other process, as the first one sees it.
-pub(super) struct PeerProcess(Companion);
+pub(super) struct PeerProcess(ChildProcess);
 
 impl PeerProcess {
     /// Starts it and returns its address.
     pub(super) fn start(provider: &str, cpu: Option<usize>) -> Result<(Self, Address), Trouble> {
         let mut arguments = ["peer", "--provider", provider].map(str::to_owned).to_vec();
         arguments.extend(cpu.map(|cpu| format!("--cpu={cpu}")));
-        let mut companion = Companion::start(&arguments, &[])?;
-        let address = parse_address(&companion.answer()?)?;
-        Ok((Self(companion), address))
+        let mut child = ChildProcess::start(&arguments, &[])?;
+        let address = parse_address(&child.answer()?)?;
+        Ok((Self(child), address))
     }
 
-    /// Tells it our address.
+    /// Sends it our address.
     pub(super) fn introduce(&mut self, address: &Address) -> Result<(), Trouble> {
         self.0.say(&spell_address(address))
     }
 
-    pub(super) fn order(&mut self, order: Order) -> Result<(), Trouble> {
-        self.0.say(&order.to_string())
+    pub(super) fn command(&mut self, command: WorkerCommand) -> Result<(), Trouble> {
+        self.0.say(&command.to_string())
     }
 
-    /// Waits for the end of an order, and returns how many messages were wrong.
+    /// Waits for the end of an command, and returns how many messages were wrong.
     pub(super) fn wrong(&mut self) -> Result<usize, Trouble> {
         let answer = self.0.answer()?;
         let wrong = answer.parse();
         wrong.map_err(|_| format!("the other process said {answer:?}").into())
     }
 
-    /// Lets it end by itself.
+    /// Waits until it ends by itself.
     pub(super) fn dismiss(self) -> Result<(), Trouble> {
         self.0.dismiss()
     }
 }
 
-/// Is the other process: follows orders until the pipe closes.
+/// Runs the other process: follows commands until the pipe closes.
 pub(super) fn serve(options: &Options) -> Result<(), Trouble> {
     end_with_starter()?;
     if let Some(cpu) = options.cpu {
@@ -70,13 +70,13 @@ pub(super) fn serve(options: &Options) -> Result<(), Trouble> {
         return Ok(());
     };
     let to = opened.meet(&parse_address(&address?)?)?;
-    let mut player = Player::new(opened, to, options.cpu.is_none());
+    let mut worker = Worker::new(opened, to, options.cpu.is_none());
     for line in lines {
         match line?.parse()? {
-            Order::Pong(round) => player.pong(round)?,
-            Order::Drain(round, window) => player.drain(round, window)?,
+            WorkerCommand::Pong(round) => worker.pong(round)?,
+            WorkerCommand::Drain(round, window) => worker.drain(round, window)?,
         }
-        println!("{}", player.take_wrong());
+        println!("{}", worker.take_wrong());
     }
     Ok(())
 }

@@ -1,11 +1,11 @@
-//! Which providers are played over, and opening an endpoint of one.
+//! The providers that are measured, and opening an endpoint of one.
 
 use oxifabric::{
     Address, AddressFormat, AddressVector, Backend, CompletionQueue, Domain, Endpoint, Error,
     Fabric, Hints, Info, Peer, WhyNot,
 };
 
-/// The providers of the main job, if nobody asks for others.
+/// The providers that are measured by default.
 pub(super) const USUAL: [&str; 2] = ["shm", "tcp"];
 
 /// Finds the offer of a provider for two processes of one machine: over the loopback, if it has internet addresses.
@@ -20,7 +20,7 @@ pub(super) fn offer(backend: Backend, provider: &str) -> Result<Info, WhyNot> {
     Ok(loopback.map_or(first, best))
 }
 
-/// The first offer; an answer without any is an error already.
+/// Returns the first offer; an answer without any is an error already.
 fn best(offers: Vec<Info>) -> Info {
     let first = offers.into_iter().next();
     first.expect("an answer has at least one offer")

@@ -1,10 +1,10 @@
 //! `oxi sim`: many nodes of a simulated network send to each other after a pattern; what that costs in the network's time,
 //! and in memory.
 
-mod crowd;
 mod histogram;
 mod memory;
 mod node;
+mod nodes;
 mod pattern;
 mod report;
 
@@ -21,16 +21,16 @@ use oxifabric::Backend;
 use super::Trouble;
 use super::table::parse_size;
 use crate::output::print;
-use crowd::Crowd;
+use nodes::Nodes;
 use pattern::Pattern;
 use report::Report;
 
-/// How it is played.
+/// Options of the command.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Options {
     /// A file in TOML that says what the network is like (docs/sim.md) [default: no faults]
     plan: Option<PathBuf>,
-    /// Who sends to whom
+    /// Which nodes send to which
     #[arg(long, value_enum, default_value = "random")]
     pattern: Pattern,
     /// How many nodes there are, at most 10,000 or so
@@ -56,10 +56,10 @@ pub(super) struct Options {
     drop: Option<f64>,
 }
 
-/// Says that the environment holds the plan.
+/// The variable that marks that the environment holds the plan.
 const READY: &str = "OXI_SIM_READY";
 
-/// Plays it. It fails when a message is missing, doubled, out of order or damaged.
+/// Runs the simulation. It fails when a message is missing, doubled, out of order or damaged.
 pub(super) fn run(options: &Options) -> Result<ExitCode, Trouble> {
     if std::env::var_os(READY).is_none() {
         return Err(start_anew(options).into());
@@ -70,10 +70,10 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Trouble> {
             "a message has at least 16 bytes, and a node a rate between 0.001 and 1e9".into(),
         );
     }
-    let mut crowd = Crowd::open(Backend::from_env()?, options)?;
-    crowd.meet()?;
-    crowd.play(seconds)?;
-    let report = Report::of(&crowd, options, seconds);
+    let mut nodes = Nodes::open(Backend::from_env()?, options)?;
+    nodes.meet()?;
+    nodes.play(seconds)?;
+    let report = Report::of(&nodes, options, seconds);
     let colour = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     print(|out| report.print(out, colour))?;
     Ok(match report.is_good() {
@@ -82,7 +82,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Trouble> {
     })
 }
 
-/// The provider reads its plan from the environment, once: so the program starts anew with that.
+/// Starts the program anew with the plan in the environment, which the provider reads only once.
 fn start_anew(options: &Options) -> io::Error {
     let program = match std::env::current_exe() {
         Ok(program) => program,

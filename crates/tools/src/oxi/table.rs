@@ -30,7 +30,7 @@ pub(super) fn print(out: &mut dyn Write, figures: &[Figures]) -> io::Result<()> 
     Ok(())
 }
 
-/// A length with its unit, of 1024 each.
+/// Returns a length with its unit, of 1024 each.
 pub(super) fn spell_size(bytes: usize) -> String {
     const UNITS: [(usize, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     for (unit, name) in UNITS {
@@ -41,7 +41,7 @@ pub(super) fn spell_size(bytes: usize) -> String {
     format!("{bytes} B")
 }
 
-/// A value with three digits or so.
+/// Returns a value with three digits or so.
 pub(super) fn spell_value(value: f64) -> String {
     if value >= 1000.0 {
         spell_count(value)
@@ -54,7 +54,7 @@ pub(super) fn spell_value(value: f64) -> String {
     }
 }
 
-/// A whole number with commas.
+/// Returns a whole number with commas.
 pub(super) fn spell_count(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);

@@ -1,8 +1,8 @@
 //! `oxi top`: what the processes of this user do with the library, while they run with `FI_OXI_STATS=1`.
 //!
-//! They are looked at from outside, by what the kernel shows of them ([`process`]); nothing is asked of them. Each look is a
+//! They are observed from outside, by what the kernel shows of them ([`process`]), without a call to them. Each observation is a
 //! [`Sample`]; two of them give rates ([`row`]), which are shown on a live screen ([`screen`]), as a table or as JSON. Metrics are
-//! the counters of one look, for a file or a server ([`metrics`]).
+//! the counters of one sample, for a file or a server ([`metrics`]).
 
 mod columns;
 mod json;
@@ -80,7 +80,7 @@ pub(super) struct Endpoint {
 }
 
 impl Endpoint {
-    /// How long ago it told of itself, in seconds: its program has not polled it since.
+    /// Returns how long ago it told of itself, in seconds: its program has not polled it since.
     pub(super) fn age_s(&self, at_ns: u64) -> f64 {
         at_ns.saturating_sub(self.figures.sampled_ns) as f64 / 1e9
     }
@@ -126,7 +126,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// An endpoint that has sent and received so many messages of 100 bytes.
+    /// Returns an endpoint that has sent and received this number of messages of 100 bytes.
     pub(crate) fn endpoint(id: u64, messages: u64) -> Endpoint {
         let traffic = Traffic {
             operations: messages,
@@ -156,7 +156,7 @@ pub(super) mod tests {
         }
     }
 
-    /// A look at one process, after so many seconds.
+    /// Returns a sample of one process, taken at this number of seconds.
     pub(crate) fn sample(at_s: u64, endpoints: Vec<Endpoint>) -> Sample {
         Sample {
             at_ns: at_s * 1_000_000_000,

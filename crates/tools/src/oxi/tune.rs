@@ -4,9 +4,9 @@
 //! in force.
 
 mod choice;
-mod games;
-mod team;
 mod threshold;
+mod trials;
+mod worker_pair;
 
 use std::env;
 use std::io::{self, Write};
@@ -18,10 +18,10 @@ use indicatif::ProgressBar;
 use oxifabric::{Backend, Parameter};
 use oxifabric_types::conf::parse_bool;
 
-use self::games::{Cost, Games, Row, table};
-pub(super) use self::team::{Options as TeamOptions, serve};
-use self::team::{Start, Team};
 use self::threshold::{ASSIST, COPYING, PLACE};
+use self::trials::{Cost, Row, Trials, table};
+pub(super) use self::worker_pair::{Options as WorkerPairOptions, serve};
+use self::worker_pair::{Start, WorkerPair};
 use super::Trouble;
 use super::bench::progress_bar;
 use super::conf::{self, Setting};
@@ -77,23 +77,23 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Trouble> {
         })?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut games = Games {
+    let mut trials = Trials {
         known: &known,
         quick: options.quick,
         bar: ProgressBar::hidden(),
     };
     let sizes = [COPYING.sizes, PLACE.sizes, &SIZES];
-    let plays = sizes.map(|sizes| 2 * games.plays(sizes.len()));
-    games.bar = progress_bar(plays.iter().sum());
-    let verdict = compare(&games)?;
-    games.bar.finish_and_clear();
+    let counts = sizes.map(|sizes| 2 * trials.count(sizes.len()));
+    trials.bar = progress_bar(counts.iter().sum());
+    let verdict = compare(&trials)?;
+    trials.bar.finish_and_clear();
     let file = options.write.as_ref();
     let file = file.map(|named| named.clone().unwrap_or_else(|| conf::path(&known)));
     verdict.conclude(&known, file.as_deref())?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// What keeps receivers from reading their senders' memory, if something does.
+/// Returns what prevents receivers from reading their senders' memory, if anything does.
 fn obstacle(known: &[Parameter]) -> Result<Option<String>, Trouble> {
     let disabled = known.iter().find(|parameter| {
         let value = parameter.value.as_deref().unwrap_or_default();
@@ -102,8 +102,8 @@ fn obstacle(known: &[Parameter]) -> Result<Option<String>, Trouble> {
     if let Some(parameter) = disabled {
         return Ok(Some(format!("{} says so", parameter.name)));
     }
-    match Team::start(&[], known, true)? {
-        Start::Ready(team) => team.dismiss().map(|()| None),
+    match WorkerPair::start(&[], known, true)? {
+        Start::Ready(pair) => pair.dismiss().map(|()| None),
         Start::Apart(why) => Ok(Some(format!("{why} (oxi doctor)"))),
     }
 }
@@ -115,27 +115,27 @@ struct Verdict {
     gain: Option<f64>,
 }
 
-fn compare(games: &Games<'_>) -> Result<Verdict, Trouble> {
+fn compare(trials: &Trials<'_>) -> Result<Verdict, Trouble> {
     let show = |title: &str, names: [&str; 2], rows: &[Row]| {
-        games
+        trials
             .bar
             .suspend(|| print(|out| table(out, title, names, rows)))
     };
-    let (rows, mut settings) = COPYING.find(&PLACE.second(), games)?;
+    let (rows, mut settings) = COPYING.find(&PLACE.second(), trials)?;
     show(COPYING.question, COPYING.ways, &rows)?;
-    let (rows, more) = PLACE.find(&settings, games)?;
+    let (rows, more) = PLACE.find(&settings, trials)?;
     show(PLACE.question, PLACE.ways, &rows)?;
     settings.extend(more);
     if settings
         .iter()
-        .all(|setting| is_in_force(games.known, setting))
+        .all(|setting| is_in_force(trials.known, setting))
     {
         return Ok(Verdict {
             settings,
             gain: None,
         });
     }
-    let rows = games.play(&[vec![], settings.clone()], &SIZES)?;
+    let rows = trials.measure(&[vec![], settings.clone()], &SIZES)?;
     show("What does it bring?", ["now", "tuned"], &rows)?;
     let gain = Some(gain(&rows));
     Ok(Verdict { settings, gain })
@@ -147,7 +147,7 @@ fn is_in_force(known: &[Parameter], (name, value): &Setting) -> bool {
         == Some(value)
 }
 
-/// How much less the second team's messages cost, on average.
+/// Returns how much less the second pair's messages cost, on average.
 fn gain(rows: &[Row]) -> f64 {
     let logs = rows.iter().map(|row| {
         let [now, tuned] = row.costs.map(Cost::total_us);
@@ -157,7 +157,7 @@ fn gain(rows: &[Row]) -> f64 {
 }
 
 impl Verdict {
-    /// Says what to do, and does it if a file is named.
+    /// Prints what to do, and does it if a file is named.
     fn conclude(&self, known: &[Parameter], file: Option<&Path>) -> Result<(), Trouble> {
         let Some(gain) = self.gain else {
             return Ok(print(|out| {
@@ -194,7 +194,7 @@ impl Verdict {
         })?)
     }
 
-    /// The settings, and what stands against them.
+    /// Prints the settings, and what stands against them.
     fn lines(&self, out: &mut dyn Write) -> io::Result<()> {
         for setting in &self.settings {
             writeln!(out, "  {}", conf::spell(setting))?;
@@ -256,7 +256,7 @@ mod tests {
             let is = is_in_force(&[with(name, now)], &(name, value.to_owned()));
             assert_eq!(is, expected, "{name} {now:?} {value}");
         }
-        assert!(!is_in_force(&known, &("FI_NOBODY", String::new())));
+        assert!(!is_in_force(&known, &("FI_UNKNOWN", String::new())));
     }
 
     #[test]

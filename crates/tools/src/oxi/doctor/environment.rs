@@ -1,4 +1,4 @@
-//! Variables of the environment and of libfabric.conf that nobody reads, or whose values are none. Source: fi_provider(7), fabric(7).
+//! Variables of the environment and of libfabric.conf that no provider reads, or whose values are invalid. Source: fi_provider(7), fabric(7).
 
 use std::collections::BTreeSet;
 use std::env;
@@ -65,7 +65,7 @@ pub(super) fn check(backends: &[Backend]) -> Vec<Finding> {
     findings
 }
 
-/// The variables that a file sets.
+/// Returns the variables that a file sets.
 fn in_file(path: &Path, text: &[u8]) -> impl Iterator<Item = Variable> {
     settings(text).into_iter().map(|(name, value)| Variable {
         about: format!("{name} in {}", path.display()),
@@ -74,7 +74,7 @@ fn in_file(path: &Path, text: &[u8]) -> impl Iterator<Item = Variable> {
     })
 }
 
-/// The names of all providers, usable or not, and of those that they are stacked of.
+/// Returns the names of all providers, usable or not, and of those that they are stacked of.
 fn names(backend: Backend) -> Vec<String> {
     let all = Hints::anything().providers_only().offers(backend);
     let names = all.unwrap_or_default();
@@ -106,19 +106,21 @@ fn examine(
                 format!("{value:?} is no value of it, so its default is used"),
                 format!("it takes {}: {}", spelled(parameter.kind), parameter.help),
             )),
-            Some(_) if name == PROVIDER => findings.extend(nobody(about, value, providers)),
+            Some(_) if name == PROVIDER => {
+                findings.extend(missing_providers(about, value, providers))
+            }
             Some(_) => {}
         }
     }
     if findings.is_empty() {
         let count = variables.len();
-        let text = format!("each of the {count} variables FI_* that are set is read by somebody");
+        let text = format!("each of the {count} variables FI_* that are set is read by a provider");
         findings.push(Finding::ok("environment", text));
     }
     findings
 }
 
-/// What is to be said of a variable of a provider that is not here.
+/// Returns the finding about a variable of a provider that is not here.
 fn elsewhere(about: &str, name: &str) -> Option<Finding> {
     let (_, provider) = ELSEWHERE.iter().find(|(head, _)| name.starts_with(head))?;
     let text = format!("it is for the provider {provider}, which is not here");
@@ -134,8 +136,8 @@ fn unknown(about: &str, name: &str, known: &[Parameter]) -> Finding {
     Finding::warn(about, "no provider here reads it", advice)
 }
 
-/// Providers in the list of `FI_PROVIDER` that do not exist.
-fn nobody(about: &str, list: &str, providers: &BTreeSet<String>) -> Vec<Finding> {
+/// Returns findings about providers in the list of `FI_PROVIDER` that do not exist.
+fn missing_providers(about: &str, list: &str, providers: &BTreeSet<String>) -> Vec<Finding> {
     let named = list.trim_start_matches('^').split([',', ';']);
     let missing = named.map(str::trim).filter(|name| {
         let is_there = |provider: &String| provider.eq_ignore_ascii_case(name);
@@ -151,7 +153,7 @@ fn nobody(about: &str, list: &str, providers: &BTreeSet<String>) -> Vec<Finding>
     findings.collect()
 }
 
-/// Whether a value is one of its kind, as the library reads it.
+/// Returns whether a value is one of its kind, as the library reads it.
 fn holds(kind: ParameterKind, value: &str) -> bool {
     let value = value.trim();
     let digits = value.strip_prefix("0x").or(value.strip_prefix("0X"));
@@ -178,14 +180,14 @@ fn spelled(kind: ParameterKind) -> &'static str {
     }
 }
 
-/// The name that differs in the fewest letters, if that are at most two.
+/// Returns the name that differs in the fewest letters, if that are at most two.
 fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let distances = names.map(|other| (distance(name, other), other));
     let near = distances.filter(|(distance, _)| *distance <= 2);
     near.min().map(|(_, other)| other)
 }
 
-/// How many letters have to be added, left out or changed to make one word of the other.
+/// Returns how many letters have to be added, left out or changed to make one word of the other.
 fn distance(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();
@@ -206,7 +208,7 @@ mod tests {
     use super::super::Grade;
     use super::*;
 
-    /// What is found of one variable.
+    /// Returns what is found of one variable.
     fn found(name: &str, value: &str) -> Vec<Finding> {
         let known = Backend::builtin().parameters().unwrap();
         let providers = names(Backend::builtin()).into_iter().collect();

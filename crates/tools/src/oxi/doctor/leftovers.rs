@@ -1,8 +1,8 @@
 //! Files in /dev/shm whose users are dead.
 //!
-//! This library has named files there for shared address vectors only. Who uses one holds a lock of it, which the kernel drops with
-//! the process. To look, the kernel's list of locks is read: taking the lock would disturb who opens the vector at that moment. To
-//! remove, the lock is taken, which only succeeds for a file that nobody uses, here or in another container.
+//! This library has named files there for shared address vectors only. A process that uses one holds a lock of it, which the kernel
+//! drops with the process. To look, the kernel's list of locks is read: taking the lock would disturb a process that opens the vector
+//! at that moment. To remove, the lock is taken, which only succeeds for a file that no process uses, here or in another container.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -35,7 +35,7 @@ pub(super) fn check(place: &Place, remove: bool) -> Vec<Finding> {
     }
 }
 
-/// What there is to say of a file, if nobody uses it.
+/// Returns the finding about a file, if no process uses it.
 fn examine(path: &Path, locks: &str, remove: bool) -> Option<Finding> {
     let about = fs::symlink_metadata(path).ok()?;
     if !about.is_file() || is_locked(locks, about.dev(), about.ino()) {
@@ -43,7 +43,7 @@ fn examine(path: &Path, locks: &str, remove: bool) -> Option<Finding> {
     }
     let name = path.display();
     if !remove {
-        let text = format!("nobody uses {name} any more");
+        let text = format!("no process uses {name} any more");
         let advice = "oxi doctor --remove, or start the program again";
         return Some(Finding::warn(ABOUT, text, advice));
     }
@@ -58,28 +58,28 @@ fn examine(path: &Path, locks: &str, remove: bool) -> Option<Finding> {
     }
 }
 
-/// Whether somebody holds a lock of flock(2) on a file (proc_locks(5)).
+/// Returns whether a process holds a lock of flock(2) on a file (proc_locks(5)).
 fn is_locked(locks: &str, device: u64, inode: u64) -> bool {
     let file = format!("{:02x}:{:02x}:{inode}", major(device), minor(device));
     let mut held = locks.lines().filter(|line| line.contains("FLOCK"));
     held.any(|line| line.split_whitespace().any(|word| word == file))
 }
 
-/// Removes a file; false if somebody uses it after all, or has removed it.
+/// Removes a file; returns false if a process uses it after all, or has removed it.
 fn removed(path: &Path) -> io::Result<bool> {
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
     let file = OpenOptions::new()
         .read(true)
         .custom_flags(flags.bits())
         .open(path)?;
-    // Held until the file is closed. Who waits for the lock then finds the file without its name, and makes a new one.
+    // Held until the file is closed. A process that waits for the lock then finds the file without its name, and makes a new one.
     if file.try_lock().is_err() || !is_at(&file, path)? {
         return Ok(false);
     }
     fs::remove_file(path).map(|()| true)
 }
 
-/// Whether a file is still the one of this name.
+/// Returns whether a file is still the one of this name.
 fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     let (held, named) = (file.metadata()?, fs::symlink_metadata(path)?);
     Ok((held.dev(), held.ino()) == (named.dev(), named.ino()))

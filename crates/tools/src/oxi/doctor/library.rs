@@ -40,7 +40,7 @@ fn describe(backend: Backend, path: &str) -> Finding {
     )
 }
 
-/// Whether a library is that of this project: it has variables that no other one has.
+/// Returns whether a library is that of this project: it has variables that no other one has.
 fn is_ours(backend: Backend) -> bool {
     let parameters = backend.parameters().unwrap_or_default();
     parameters
@@ -48,7 +48,7 @@ fn is_ours(backend: Backend) -> bool {
         .any(|parameter| parameter.name.starts_with("FI_OXI_"))
 }
 
-/// Where the library lies that this process has loaded, out of its maps (proc_pid_maps(5)).
+/// Returns where the library lies that this process has loaded, out of its maps (proc_pid_maps(5)).
 fn loaded(maps: &str) -> String {
     let paths = maps.lines().filter_map(|line| line.split_once('/'));
     let mut found = paths.filter(|(_, path)| {

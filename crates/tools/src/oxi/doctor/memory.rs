@@ -13,7 +13,7 @@ use super::place::Place;
 use crate::oxi::table::spell_size;
 
 const SHM: &str = "/dev/shm";
-/// What containers get if nobody says more; MPI libraries and the C library's shm run out of it soon.
+/// What containers get by default; MPI libraries and the C library's shm run out of it soon.
 const SMALL: u64 = 64 << 20;
 
 pub(super) fn check(place: &Place) -> Vec<Finding> {
@@ -57,7 +57,7 @@ fn mebibytes(bytes: u64) -> String {
     spell_size((bytes >> 20 << 20) as usize)
 }
 
-/// What the security module Yama allows (ptrace(2), "/proc/sys/kernel/yama/ptrace_scope").
+/// Returns what the security module Yama allows (ptrace(2), "/proc/sys/kernel/yama/ptrace_scope").
 fn yama(scope: Option<&str>) -> Finding {
     let about = "ptrace scope";
     let pieces =

@@ -71,7 +71,7 @@ fn outward(up: &[String], down: &[String]) -> Finding {
     }
 }
 
-/// An interface to a single host, such as the tunnel of a private network.
+/// Returns the finding about an interface to a single host, such as the tunnel of a private network.
 fn unasked(name: &str) -> Finding {
     Finding::ok(
         "interfaces",

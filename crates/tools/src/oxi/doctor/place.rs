@@ -7,28 +7,28 @@ use std::path::{Path, PathBuf};
 pub(super) struct Place(PathBuf);
 
 impl Place {
-    /// This machine.
+    /// Returns this machine.
     pub(super) fn here() -> Self {
         Self(PathBuf::from("/"))
     }
 
-    /// Where a file is that is named from the root.
+    /// Returns the path of a file that is named from the root.
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.0.join(Path::new(name.trim_start_matches('/')))
     }
 
-    /// The text of a file without the white space around it; `None` if there is no such file.
+    /// Returns the text of a file without the white space around it; `None` if there is no such file.
     pub(super) fn text(&self, name: &str) -> Option<String> {
         let text = fs::read_to_string(self.path(name)).ok()?;
         Some(text.trim().to_owned())
     }
 
-    /// The number in a file.
+    /// Returns the number in a file.
     pub(super) fn number(&self, name: &str) -> Option<u64> {
         self.text(name)?.parse().ok()
     }
 
-    /// The names of what is in a folder, in order.
+    /// Returns the names of what is in a folder, in order.
     pub(super) fn names(&self, folder: &str) -> Vec<String> {
         let entries = fs::read_dir(self.path(folder)).into_iter().flatten();
         let mut names: Vec<String> = entries
@@ -48,7 +48,7 @@ pub(super) mod tests {
     pub(in super::super) struct Made(pub(in super::super) Place);
 
     impl Made {
-        /// One with these files, each with its text.
+        /// Makes a machine with these files, each with its text.
         pub(in super::super) fn of(name: &str, files: &[(&str, &str)]) -> Self {
             let folder = format!("oxi-doctor-{}-{name}", std::process::id());
             let place = Place(std::env::temp_dir().join(folder));

@@ -44,7 +44,7 @@ fn examine(backend: Backend, name: &str) -> Finding {
     }
 }
 
-/// Its best offer. Under the name of `udp` come those of `udp;ofi_rxd` as well, which say nothing of it.
+/// Returns its best offer. Under the name of `udp` come those of `udp;ofi_rxd` as well, which are left out.
 fn offer(backend: Backend, name: &str) -> Option<Info> {
     let reliable = Hints::new().provider(name);
     let datagrams = reliable.clone().kind::<Dgram>();
@@ -64,7 +64,7 @@ fn open<K: Connectionless>(info: &Info) -> Result<String, Error> {
     Ok(endpoint.address()?.to_string())
 }
 
-/// A provider without an offer that this crate opens; the nearest miss says why.
+/// Returns the finding about a provider without an offer that this crate opens; the nearest miss says why.
 fn not_offered(backend: Backend, name: &str, about: String) -> Finding {
     let all = Hints::new().provider(name).rejections(backend);
     let own = all.iter().find(|rejection| rejection.provider == name);
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_provider_that_offers_nothing_is_reported() {
-        let finding = examine(Backend::builtin(), "nobody");
+        let finding = examine(Backend::builtin(), "none");
         assert_eq!(finding.grade, Grade::Warn, "{finding}");
     }
 }

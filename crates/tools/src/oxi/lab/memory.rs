@@ -17,7 +17,7 @@ pub(super) fn copies(stopwatch: Stopwatch) -> Vec<Row> {
     lengths.into_iter().map(row).collect()
 }
 
-/// So many bytes that no processor remembers how each was decided.
+/// Too many bytes for a processor's branch predictor to remember.
 const BYTES: usize = 1 << 16;
 
 /// Branches on bytes, in order and in disorder.

@@ -25,7 +25,7 @@ pub(super) fn connections(stopwatch: Stopwatch) -> Result<Vec<Row>, Trouble> {
     ])
 }
 
-/// How long it takes to make so many connections and to have them all at once.
+/// Measures how long it takes to make `count` connections and to have them all at once.
 fn connect(count: usize) -> Result<Duration, Trouble> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let (to, mut open) = (listener.local_addr()?, Vec::with_capacity(count));
@@ -37,13 +37,13 @@ fn connect(count: usize) -> Result<Duration, Trouble> {
     Ok(start.elapsed())
 }
 
-/// How long it takes to insert so many addresses into a vector of the provider tcp.
+/// Measures how long it takes to insert `count` addresses into a vector of the provider tcp.
 fn insert(count: usize) -> Result<Duration, Trouble> {
     let info = Hints::new().provider("tcp").best(Backend::from_env()?)?;
     let fabric = Fabric::open(&info)?;
     let domain = Domain::open(&fabric, &info)?;
     let peers = AddressVector::open(&domain)?;
-    let addresses: Vec<_> = (0..count as u32).map(somebody).collect();
+    let addresses: Vec<_> = (0..count as u32).map(reserved_address).collect();
     let start = Instant::now();
     for address in &addresses {
         peers.insert(address)?;
@@ -51,8 +51,8 @@ fn insert(count: usize) -> Result<Duration, Trouble> {
     Ok(start.elapsed())
 }
 
-/// An address of a network that is nobody's (RFC 2544).
-fn somebody(number: u32) -> Address {
+/// Returns an address of a network that is reserved for measurements (RFC 2544).
+fn reserved_address(number: u32) -> Address {
     let [_, high, middle, low] = number.to_be_bytes();
     let host = Ipv4Addr::new(198, 18 + (high & 1), middle, low);
     SocketAddr::from((host, 4711)).into()

@@ -26,12 +26,12 @@ impl Stopwatch {
     /// Calls of one batch at most.
     const MOST: usize = 1 << 24;
 
-    /// The nanoseconds of a call: the median of batches.
+    /// Returns the nanoseconds of a call: the median of batches.
     pub(super) fn time_ns(self, mut call: impl FnMut()) -> f64 {
         self.time_many_ns(|count| (0..count).for_each(|_| call()))
     }
 
-    /// The nanoseconds of a call, of which `calls` makes as many as it is told.
+    /// Returns the nanoseconds of a call, of which `calls` makes as many as it is told.
     pub(super) fn time_many_ns(self, mut calls: impl FnMut(usize)) -> f64 {
         let mut batch = |count| {
             let start = Instant::now();

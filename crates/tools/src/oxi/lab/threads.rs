@@ -24,7 +24,7 @@ pub(super) fn locks(stopwatch: Stopwatch) -> Vec<Row> {
     vec![
         Row::new("plain", alone),
         Row::new("atomic", atomic),
-        Row::new("under a lock that nobody else takes", free),
+        Row::new("under an uncontended lock", free),
         Row::new("under a lock that another thread takes too", contended),
     ]
 }

@@ -44,7 +44,7 @@ pub(super) fn pages() -> io::Result<Vec<Page>> {
     Ok(pages)
 }
 
-/// All programs with options.
+/// Returns all programs with options.
 fn commands() -> [Command; 4] {
     let commands = [
         fi_info::Options::command(),
@@ -59,7 +59,7 @@ fn commands() -> [Command; 4] {
     })
 }
 
-/// The commands of a program that are meant for people.
+/// Returns the commands of a program that are meant for people.
 fn parts(command: &Command) -> impl Iterator<Item = &Command> {
     command.get_subcommands().filter(|part| !part.is_hide_set())
 }
@@ -85,7 +85,7 @@ fn page(command: &Command) -> io::Result<Page> {
 mod tests {
     use super::*;
 
-    /// What a reader of the page sees of the dashes.
+    /// Returns what a reader of the page sees of the dashes.
     fn plain(page: &Page) -> String {
         page.text.replace("\\-", "-")
     }
@@ -118,7 +118,7 @@ mod tests {
         let page = pages.iter().find(|page| page.name == "oxi").unwrap();
         let page = plain(page);
         assert!(page.contains("oxi-doctor(1)"), "{page}");
-        for hidden in ["oxi-peer", "oxi-team", "oxi-man"] {
+        for hidden in ["oxi-peer", "oxi-worker-pair", "oxi-man"] {
             assert!(!page.contains(hidden), "{hidden}");
             assert!(pages.iter().all(|page| page.name != hidden));
         }

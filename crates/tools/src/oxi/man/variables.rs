@@ -77,7 +77,7 @@ pub(super) fn pages(parameters: &[Parameter]) -> Vec<Page> {
     PAGES.iter().enumerate().map(page).collect()
 }
 
-/// Which page tells of a variable.
+/// Returns the page with a variable.
 fn place(parameter: &Parameter) -> usize {
     let begins = |prefix: &&str| parameter.name.starts_with(*prefix);
     let page = PAGES
@@ -90,7 +90,7 @@ fn is_idle(parameter: &Parameter) -> bool {
     sentence(&parameter.help).starts_with(WITHOUT_EFFECT)
 }
 
-/// The help without the provider's name in front.
+/// Returns the help without the provider's name in front.
 fn sentence(help: &str) -> &str {
     match help.split_once(": ") {
         Some((provider, sentence)) if provider.starts_with(|first: char| first.is_lowercase()) => {

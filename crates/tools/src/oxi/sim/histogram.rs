@@ -29,12 +29,12 @@ impl Histogram {
         self.longest = self.longest.max(time);
     }
 
-    /// The longest time that was seen.
+    /// Returns the longest time that was seen.
     pub(super) const fn longest(&self) -> Duration {
         self.longest
     }
 
-    /// The time that this share of all keeps to; zero if there are none.
+    /// Returns the time that this share of all keeps to; zero if there are none.
     pub(super) fn quantile(&self, share: f64) -> Duration {
         let wanted = (self.total as f64 * share).ceil().max(1.0) as u64;
         let mut seen = 0;
@@ -48,13 +48,13 @@ impl Histogram {
     }
 }
 
-/// The class of a number: small numbers have one of their own.
+/// Returns the class of a number: small numbers have one of their own.
 fn class(nanos: u64) -> usize {
     let octave = (64 - nanos.leading_zeros()).saturating_sub(FINE + 1);
     ((octave << FINE) as u64 + (nanos >> octave)) as usize
 }
 
-/// The largest number of a class.
+/// Returns the largest number of a class.
 fn top(class: usize) -> u64 {
     let octave = ((class >> FINE) as u32).saturating_sub(1);
     let first = (class as u64 - u64::from(octave << FINE)) << octave;

@@ -1,4 +1,4 @@
-//! One node: an endpoint with its queue, and what it has to say.
+//! One node: an endpoint with its queue, and its messages.
 //!
 //! A message begins with its sender, its number among those of the pair, and the time at which it was sent.
 
@@ -15,31 +15,31 @@ use super::histogram::Histogram;
 /// How many bytes a message has at least.
 pub(super) const HEAD: usize = 16;
 
-/// How many receives are posted.
+/// Number of posted receives.
 const RECEIVES: usize = 8;
 
-/// Of the time, so many bits are sent, in nanoseconds.
+/// Bits of the time in nanoseconds that a message carries.
 const TIME_BITS: u32 = 40;
 
 pub(super) struct Node {
     endpoint: Endpoint<Rdm, Local>,
     queue: CompletionQueue<Local>,
     peers: AddressVector<Local>,
-    /// Those it sends to: what they are called, and how many messages they were sent.
+    /// The targets of this node: their peers, and how many messages they were sent.
     known: HashMap<u32, (Peer, u32)>,
-    /// How many messages have come from whom.
+    /// Number of messages received from each node.
     heard: HashMap<u32, u32>,
-    /// Messages that could not be posted yet, oldest first: to whom, and when they were to be sent.
+    /// Messages that could not be posted yet, oldest first: the target, and when they were to be sent.
     waiting: VecDeque<(u32, Duration)>,
     /// Buffers for long messages.
     spare: Vec<Buffer>,
     size: usize,
     inject: usize,
-    /// How many messages this one has begun to send.
+    /// Number of messages that this node has begun to send.
     pub(super) begun: u64,
 }
 
-/// What has come.
+/// Counts of received messages.
 pub(super) struct Tally {
     pub(super) times: Histogram,
     pub(super) arrived: u64,
@@ -80,7 +80,7 @@ impl Node {
         Ok(self.endpoint.address()?)
     }
 
-    /// How many others it has sent to or heard of.
+    /// Returns how many other nodes it has sent to or received from.
     pub(super) fn peers(&self) -> usize {
         let only_heard = self
             .heard
@@ -89,7 +89,7 @@ impl Node {
         self.known.len() + only_heard.count()
     }
 
-    /// How many messages wait to be posted.
+    /// Returns how many messages wait to be posted.
     pub(super) fn waits(&self) -> usize {
         self.waiting.len()
     }
@@ -103,14 +103,14 @@ impl Node {
         Ok(())
     }
 
-    /// Begins to send a message to somebody it knows.
+    /// Begins to send a message to a target that it has opened.
     pub(super) fn send(&mut self, me: u32, to: u32, now: Duration) -> Result<(), Trouble> {
         self.begun += 1;
         self.waiting.push_back((to, now));
         self.post(me)
     }
 
-    /// Takes what has come, and posts what waits.
+    /// Takes received messages, and posts waiting ones.
     pub(super) fn step(
         &mut self,
         me: u32,
@@ -133,7 +133,7 @@ impl Node {
     fn post(&mut self, me: u32) -> Result<(), Trouble> {
         while let Some(&(to, since)) = self.waiting.front() {
             let Some(&(peer, number)) = self.known.get(&to) else {
-                return Err("a message to somebody unknown".into());
+                return Err("a message to a node that was not opened".into());
             };
             let mut buffer = self
                 .spare
@@ -186,7 +186,7 @@ fn write(message: &mut [u8], from: u32, number: u32, since: Duration) {
     }
 }
 
-/// Reads a message: who sent it, its number, and since when it is under way; `None` if it is damaged.
+/// Reads a message: its sender, its number, and since when it is under way; `None` if it is damaged.
 fn read(message: &[u8]) -> Option<(u32, u32, Duration)> {
     let (from, rest) = message.split_first_chunk()?;
     let (number, rest) = rest.split_first_chunk()?;

@@ -1,4 +1,4 @@
-//! Who sends to whom.
+//! Traffic patterns: which node sends to which.
 
 use clap::ValueEnum;
 
@@ -11,9 +11,9 @@ pub(super) enum Pattern {
     AllToAll,
     /// All to the first
     Incast,
-    /// Each to one, who gets from nobody else
+    /// Each to one other, which gets from no third
     Permutation,
-    /// Each message to anybody
+    /// Each message to a random node
     Random,
 }
 
@@ -34,7 +34,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number between 0 and 1, never 0.
+    /// Returns a number between 0 and 1, never 0.
     pub(super) fn share(&mut self) -> f64 {
         ((self.next() >> 11) + 1) as f64 / (1u64 << 53) as f64
     }
@@ -44,13 +44,13 @@ impl Random {
     }
 }
 
-/// A pattern among so many nodes.
+/// A pattern among a number of nodes.
 pub(super) struct Plot {
     pattern: Pattern,
     nodes: u32,
-    /// To how many others a node sends in the pattern random.
+    /// Number of other nodes that a node sends to in the pattern random.
     partners: u32,
-    /// Whom each sends to in a permutation.
+    /// The target of each node in a permutation.
     images: Vec<u32>,
 }
 
@@ -69,7 +69,7 @@ impl Plot {
         }
     }
 
-    /// Whom a node sends its message of this number to; nobody, if it sends none.
+    /// Returns the target of a node's message of this number; `None` if it sends none.
     pub(super) fn target(&self, node: u32, number: u64, random: &mut Random) -> Option<u32> {
         let ahead = |steps: u64| ((u64::from(node) + 1 + steps) % u64::from(self.nodes)) as u32;
         match self.pattern {
@@ -78,7 +78,7 @@ impl Plot {
             Pattern::Incast => (node != 0).then_some(0),
             Pattern::Permutation => self.images.get(node as usize).copied(),
             Pattern::Random => {
-                // Those with few partners have them all over the network.
+                // Few partners are spread over the whole network.
                 let stride = u64::from((self.nodes - 1) / self.partners);
                 Some(ahead(u64::from(random.below(self.partners)) * stride))
             }
@@ -86,7 +86,7 @@ impl Plot {
     }
 }
 
-/// A permutation in which nobody stays where it is: one cycle through all (Sattolo).
+/// Returns a permutation without a fixed point: one cycle through all (Sattolo).
 fn cycle(nodes: u32, random: &mut Random) -> Vec<u32> {
     let mut images: Vec<u32> = (0..nodes).collect();
     for last in (1..images.len()).rev() {

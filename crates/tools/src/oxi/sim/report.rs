@@ -7,7 +7,7 @@ use oxifabric::PacketCount;
 
 use super::super::chart::{self, Series};
 use super::super::table::{spell_count, spell_size, spell_value};
-use super::crowd::{Crowd, Memory};
+use super::nodes::{Memory, Nodes};
 use super::{Options, Pattern};
 
 /// The shares of messages whose times are told.
@@ -42,12 +42,12 @@ pub(super) struct Report {
 }
 
 impl Report {
-    pub(super) fn of(crowd: &Crowd, options: &Options, asked: Duration) -> Self {
+    pub(super) fn of(nodes: &Nodes, options: &Options, asked: Duration) -> Self {
         use PacketCount::{Cut, Delivered, Doubled, Late, Lost, Overflowed, Repeated, Sent};
-        let times = &crowd.tally.times;
+        let times = &nodes.tally.times;
         // From every second message to one in a million.
         let shares = (1..=20).map(|power| 1.0 - 0.5_f64.powi(power));
-        let shares = shares.take_while(|share| (1.0 - share) * crowd.tally.arrived as f64 >= 1.0);
+        let shares = shares.take_while(|share| (1.0 - share) * nodes.tally.arrived as f64 >= 1.0);
         let micros = |time: Duration| time.as_nanos() as f64 / 1e3;
         let times = shares
             .chain(SHARES.map(|(share, _)| share))
@@ -64,22 +64,22 @@ impl Report {
             size: options.size,
             rate: options.rate,
             asked,
-            begun: crowd.begun,
-            arrived: crowd.tally.arrived,
-            missing: crowd.missing(),
-            waiting: crowd.waiting(),
-            wrong: crowd.tally.wrong,
-            took: crowd.took,
-            wall: crowd.wall,
-            turns: crowd.turns,
+            begun: nodes.begun,
+            arrived: nodes.tally.arrived,
+            missing: nodes.missing(),
+            waiting: nodes.waiting(),
+            wrong: nodes.tally.wrong,
+            took: nodes.took,
+            wall: nodes.wall,
+            turns: nodes.turns,
             times: times.collect(),
-            packets: counts.map(|what| (what, crowd.network().count(what))),
-            ends: crowd.ends(),
-            memory: crowd.memory,
+            packets: counts.map(|what| (what, nodes.network().count(what))),
+            ends: nodes.ends(),
+            memory: nodes.memory,
         }
     }
 
-    /// Everything has arrived, once and as it was sent.
+    /// Returns whether everything has arrived, once and as it was sent.
     pub(super) const fn is_good(&self) -> bool {
         self.missing == 0 && self.wrong == 0 && self.arrived == self.begun
     }
@@ -93,7 +93,7 @@ impl Report {
             .iter()
             .map(|(share, time)| (1.0 / (1.0 - share), *time));
         let series = [Series {
-            name: "one message in so many takes longer than this",
+            name: "one message in x takes longer than this",
             points: points.collect(),
         }];
         chart::print_counts(out, "time from send to receive, µs", &series, colour)

@@ -50,7 +50,7 @@ const NARROW: [Column; 13] = [
     Age,
 ];
 
-/// The same with both ways apart.
+/// Columns of a wide terminal, with both directions apart.
 const WIDE: [Column; 15] = [
     Pid,
     Command,
@@ -79,7 +79,7 @@ pub(super) fn columns(width: u16) -> &'static [Column] {
 }
 
 impl Column {
-    /// The column of a key, among those that are sorted by.
+    /// Returns the column of a key, among those that are sorted by.
     pub(super) const fn of_key(key: char) -> Option<Self> {
         Some(match key {
             'p' => Pid,
@@ -96,7 +96,7 @@ impl Column {
         })
     }
 
-    /// Tells whether rows are sorted by it if they are by `key`.
+    /// Returns whether rows are sorted by this column when `key` is the sort key.
     pub(super) const fn is_sorted_by(self, key: Self) -> bool {
         match key {
             Messages => matches!(self, Messages | MessagesOut | MessagesIn),
@@ -105,7 +105,7 @@ impl Column {
         }
     }
 
-    /// Its name; the key that sorts by it is the letter in capitals, or the first.
+    /// Returns its name; the key that sorts by it is the letter in capitals, or the first.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Pid => "PID",
@@ -128,7 +128,7 @@ impl Column {
         }
     }
 
-    /// How many characters it takes.
+    /// Returns how many characters it takes.
     pub(super) const fn width(self) -> usize {
         match self {
             Pid => 7,
@@ -140,12 +140,12 @@ impl Column {
         }
     }
 
-    /// Text is to the left, numbers are to the right.
+    /// Returns whether it is text, which is to the left; numbers are to the right.
     pub(super) const fn is_text(self) -> bool {
         matches!(self, Command | Provider)
     }
 
-    /// What a row has there.
+    /// Returns what a row has there.
     pub(super) fn cell(self, row: &Row) -> String {
         match self {
             Pid => row.pid.to_string(),
@@ -195,12 +195,12 @@ fn order_of(a: f64, b: f64) -> Ordering {
     a.partial_cmp(&b).unwrap_or(Ordering::Equal)
 }
 
-/// The beginning of a text.
+/// Returns the beginning of a text.
 fn cut(text: &str, width: usize) -> String {
     text.chars().take(width).collect()
 }
 
-/// A number in at most four characters, by powers of 1000.
+/// Returns a number in at most four characters, by powers of 1000.
 pub(super) fn spell(value: f64) -> String {
     const UNITS: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];
     let (mut value, mut unit) = (value, 0);
@@ -216,7 +216,7 @@ pub(super) fn spell(value: f64) -> String {
     }
 }
 
-/// How long ago something was: seconds, minutes, hours or days.
+/// Returns how long ago something was: seconds, minutes, hours or days.
 fn spell_age(seconds: f64) -> String {
     match seconds {
         s if s < 9.95 => format!("{s:.1}s"),

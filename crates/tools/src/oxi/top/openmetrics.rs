@@ -22,7 +22,7 @@ struct Family {
 enum Values {
     /// One for each kind of operations.
     Kinds(fn(&Figures) -> [u64; KINDS.len()]),
-    /// One.
+    /// A single value.
     One(fn(&Figures) -> u64),
     /// How long ago the others were true.
     Age,
@@ -177,7 +177,7 @@ impl Family {
     }
 }
 
-/// What tells one endpoint from others.
+/// Returns what tells one endpoint from others.
 fn labels(process: &Process, endpoint: &Endpoint) -> String {
     format!(
         "pid=\"{}\",command=\"{}\",provider=\"{}\",endpoint=\"{}\"",
@@ -188,7 +188,7 @@ fn labels(process: &Process, endpoint: &Endpoint) -> String {
     )
 }
 
-/// A value of a label.
+/// Returns a value of a label.
 fn escape(text: &str) -> String {
     text.replace('\\', "\\\\")
         .replace('"', "\\\"")

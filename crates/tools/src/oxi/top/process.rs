@@ -83,7 +83,7 @@ impl Finder {
     }
 }
 
-/// What time it is, in nanoseconds of CLOCK_MONOTONIC.
+/// Returns the time, in nanoseconds of CLOCK_MONOTONIC.
 fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::CLOCK_MONOTONIC);
     now.map_or(0, |now| {
@@ -91,7 +91,7 @@ fn now_ns() -> u64 {
     })
 }
 
-/// Returns the names in a folder, at most so many.
+/// Returns the names in a folder, at most `most`.
 fn names(folder: &Path, most: usize) -> impl Iterator<Item = String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -111,7 +111,7 @@ fn own_number(status: &str, pid: u32) -> u32 {
     last.and_then(|number| number.parse().ok()).unwrap_or(pid)
 }
 
-/// A name for terminals: a program may have given itself any.
+/// Returns a name for terminals: a program may have given itself any.
 fn printable(name: &[u8]) -> String {
     let name = String::from_utf8_lossy(name.trim_ascii_end());
     let printed = name

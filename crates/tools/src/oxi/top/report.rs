@@ -102,7 +102,7 @@ mod tests {
 
     use super::*;
 
-    /// A file as the library makes it, with these bytes at its beginning.
+    /// Returns a file as the library makes it, with these bytes at its beginning.
     fn made(bytes: &[u8], sealed: bool) -> (File, PathBuf) {
         let file = File::from(memfd_create(FILE_NAME, MFdFlags::MFD_ALLOW_SEALING).unwrap());
         file.write_all_at(bytes, 0).unwrap();

@@ -92,7 +92,7 @@ pub(super) fn same<'a>(before: &'a Sample, process: &Process) -> Option<&'a Proc
     processes.find(|old| (old.pid, old.started) == (process.pid, process.started))
 }
 
-/// How much an endpoint did a second, by kinds, between what it told at two looks. A new endpoint began from nothing, at a time that is
+/// Returns how much an endpoint did a second, by kinds, between what it told at two looks. A new endpoint began from nothing, at a time that is
 /// not known: it has no rates yet.
 pub(super) fn rates(old: Option<&Process>, endpoint: &Endpoint) -> [Rate; KINDS.len()] {
     let mut endpoints = old.into_iter().flat_map(|old| &old.endpoints);

@@ -154,7 +154,7 @@ impl Screen {
         frame.render_widget(Paragraph::new(lines), area);
     }
 
-    /// The sums of everything.
+    /// Returns the sums of everything.
     fn summary(&self, rows: &[Row]) -> Line<'static> {
         let endpoints: usize = (self.now.processes.iter())
             .map(|process| process.endpoints.len())
@@ -199,7 +199,7 @@ impl Screen {
         Line::from(cells.collect::<Vec<_>>())
     }
 
-    /// What needs attention stands out.
+    /// Returns the style of a cell: what needs attention stands out.
     fn cell_style(&self, column: Column, row: &Row) -> Style {
         match column {
             Column::Errors if row.errors > 0 => self.style(Color::Red).add_modifier(Modifier::BOLD),
@@ -238,7 +238,7 @@ mod tests {
         screen
     }
 
-    /// What a terminal of this size shows.
+    /// Returns what a terminal of this size shows.
     fn drawn(screen: &mut Screen, width: u16, height: u16) -> Vec<String> {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");
         terminal.draw(|frame| screen.draw(frame)).expect("it draws");

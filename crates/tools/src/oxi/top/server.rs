@@ -15,7 +15,7 @@ const MAX_CLIENTS: usize = 8;
 const MAX_REQUEST: usize = 8 << 10;
 
 /// How long a client may take to ask, and then to listen.
-const PATIENCE: Duration = Duration::from_secs(5);
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Answers clients for ever.
 pub(super) fn serve(listener: &TcpListener, text: &(impl Fn() -> String + Sync)) {
@@ -57,7 +57,7 @@ fn answer(mut stream: TcpStream, text: &impl Fn() -> String) -> io::Result<()> {
         let end = reply.find("\r\n\r\n").map_or(0, |at| at + 4);
         reply.truncate(end);
     }
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(CLIENT_TIMEOUT))?;
     stream.write_all(reply.as_bytes())
 }
 
@@ -73,7 +73,7 @@ struct Metrics;
 /// # Errors
 /// When the client is too slow, or says too much.
 fn read_request(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + CLIENT_TIMEOUT;
     let (mut request, mut piece) = (Vec::new(), [0; 1024]);
     while !request.windows(4).any(|bytes| bytes == b"\r\n\r\n") {
         let left = end.saturating_duration_since(Instant::now());

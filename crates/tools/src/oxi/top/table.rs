@@ -46,7 +46,7 @@ fn print_line(
     writeln!(out, "{}", line.trim_end())
 }
 
-/// A cell with the width of its column.
+/// Returns a cell with the width of its column.
 pub(super) fn align(column: Column, text: &str) -> String {
     let width = column.width();
     match column.is_text() {

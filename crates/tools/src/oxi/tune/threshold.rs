@@ -1,38 +1,38 @@
-//! Lengths from which on messages go another way.
+//! Lengths from which on messages take another path.
 
 use super::choice::{Rivals, divide};
-use super::games::{Cost, Games, Row};
+use super::trials::{Cost, Row, Trials};
 use crate::oxi::Trouble;
 use crate::oxi::conf::Setting;
 
-/// A length from which on messages go another way.
+/// A length from which on messages take another path.
 pub(super) struct Threshold {
     pub(super) question: &'static str,
-    /// What the two ways are called.
+    /// The names of the two paths.
     pub(super) ways: [&'static str; 2],
-    /// Lengths to be played.
+    /// Lengths to be measured.
     pub(super) sizes: &'static [usize],
     /// Variables that have the threshold as their value.
     names: &'static [&'static str],
-    /// Values with which all messages of these lengths go the first way, and the second.
+    /// Values with which all messages of these lengths take the first path, and the second.
     extremes: [usize; 2],
     bound: Bound,
 }
 
-/// What the value of a threshold is.
+/// The meaning of a threshold's value.
 enum Bound {
-    /// The longest length that goes the first way.
+    /// The longest length that takes the first path.
     Last,
-    /// The shortest that goes the second.
+    /// The shortest that takes the second.
     First,
 }
 
 /// The variable that only this library has.
 pub(super) const ASSIST: &str = "FI_SHM_ASSIST_SIZE";
 
-/// Played with messages that are read from their sender's memory, however short.
+/// Measured with messages that are read from their sender's memory, however short.
 pub(super) const COPYING: Threshold = Threshold {
-    question: "Who copies a message that is read from its sender's memory?",
+    question: "Which side copies a message that is read from its sender's memory?",
     ways: ["receiver", "both"],
     sizes: &[
         8 << 10,
@@ -61,7 +61,7 @@ pub(super) const PLACE: Threshold = Threshold {
 };
 
 impl Threshold {
-    /// The settings with which all messages of its lengths go the second way.
+    /// Returns the settings with which all messages of its lengths take the second path.
     pub(super) fn second(&self) -> Vec<Setting> {
         self.settings(self.extremes[1])
     }
@@ -71,7 +71,7 @@ impl Threshold {
         names.map(|name| (*name, value.to_string())).collect()
     }
 
-    /// The value with which so many of the lengths go the first way.
+    /// Returns the value with which the first `first` lengths take the first path.
     fn value(&self, first: usize) -> usize {
         let sizes = self.sizes;
         match self.bound {
@@ -82,17 +82,17 @@ impl Threshold {
         }
     }
 
-    /// Plays both ways, with `others` beside, and returns the settings with which messages cost least.
+    /// Measures both paths, with `others` beside, and returns the settings with which messages cost least.
     pub(super) fn find(
         &self,
         others: &[Setting],
-        games: &Games<'_>,
+        trials: &Trials<'_>,
     ) -> Result<(Vec<Row>, Vec<Setting>), Trouble> {
-        let teams = self.extremes.map(|value| {
+        let pairs = self.extremes.map(|value| {
             let own = self.settings(value);
             own.into_iter().chain(others.iter().cloned()).collect()
         });
-        let rows = games.play(&teams, self.sizes)?;
+        let rows = trials.measure(&pairs, self.sizes)?;
         let rivals: Vec<Rivals> = rows.iter().map(rivals).collect();
         let division = rows.get(divide(&rivals)).map(|row| row.size);
         let first = self

@@ -1,17 +1,17 @@
-//! Two teams that play the same sizes in turns.
+//! Two pairs of workers that measure the same sizes in turns.
 
 use std::io::{self, Write};
 
 use indicatif::ProgressBar;
 use oxifabric::Parameter;
 
-use super::team::{Start, Team};
+use super::worker_pair::{Start, WorkerPair};
 use crate::oxi::Trouble;
 use crate::oxi::conf::Setting;
 use crate::oxi::measure::median;
 use crate::oxi::table::{spell_size, spell_value};
 
-/// What was measured of one size with one team.
+/// The cost of messages of one size with one pair of workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Cost {
     /// Half of the median time there and back, in microseconds.
@@ -21,45 +21,45 @@ pub(super) struct Cost {
 }
 
 impl Cost {
-    /// One number for both, in microseconds: less is better.
+    /// Returns one number for both, in microseconds: less is better.
     pub(super) fn total_us(self) -> f64 {
         (self.latency_us * 1e6 / self.rate).sqrt()
     }
 }
 
-/// One size, played by two teams.
+/// One size, measured by two pairs of workers.
 pub(super) struct Row {
     pub(super) size: usize,
     pub(super) costs: [Cost; 2],
 }
 
-/// How often every size is played by each team; an odd number has a middle.
+/// How often each pair measures every size; an odd number has a median.
 const ROUNDS: usize = 5;
 
-/// How games are played.
-pub(super) struct Games<'a> {
+/// The settings of trials.
+pub(super) struct Trials<'a> {
     /// The parameters of the library.
     pub(super) known: &'a [Parameter],
     pub(super) quick: bool,
     pub(super) bar: ProgressBar,
 }
 
-impl Games<'_> {
-    /// How often a team plays so many sizes.
-    pub(super) fn plays(&self, sizes: usize) -> usize {
+impl Trials<'_> {
+    /// Returns how many trials a pair makes for `sizes` sizes.
+    pub(super) fn count(&self, sizes: usize) -> usize {
         match self.quick {
             true => sizes.min(2),
             false => sizes * ROUNDS,
         }
     }
 
-    /// Lets two teams play sizes in turns.
-    pub(super) fn play(
+    /// Has two pairs measure sizes in turns.
+    pub(super) fn measure(
         &self,
         settings: &[Vec<Setting>; 2],
         sizes: &[usize],
     ) -> Result<Vec<Row>, Trouble> {
-        let mut teams = [self.team(&settings[0])?, self.team(&settings[1])?];
+        let mut pairs = [self.pair(&settings[0])?, self.pair(&settings[1])?];
         let (rounds, step) = match self.quick {
             true => (1, sizes.len().saturating_sub(1).max(1)),
             false => (ROUNDS, 1),
@@ -67,9 +67,9 @@ impl Games<'_> {
         let row = |size: &usize| {
             let mut costs = [vec![], vec![]];
             for turn in 0..rounds * 2 {
-                // Each team begins every second round.
+                // Each pair begins every second round.
                 let which = (turn + turn / 2) % 2;
-                costs[which].push(teams[which].play(*size)?);
+                costs[which].push(pairs[which].measure(*size)?);
                 self.bar.inc(1);
             }
             Ok(Row {
@@ -78,15 +78,15 @@ impl Games<'_> {
             })
         };
         let rows: Result<Vec<Row>, Trouble> = sizes.iter().step_by(step).map(row).collect();
-        for team in teams {
-            team.dismiss()?;
+        for pair in pairs {
+            pair.dismiss()?;
         }
         rows
     }
 
-    fn team(&self, settings: &[Setting]) -> Result<Team, Trouble> {
-        match Team::start(settings, self.known, self.quick)? {
-            Start::Ready(team) => Ok(team),
+    fn pair(&self, settings: &[Setting]) -> Result<WorkerPair, Trouble> {
+        match WorkerPair::start(settings, self.known, self.quick)? {
+            Start::Ready(pair) => Ok(pair),
             Start::Apart(why) => Err(why.into()),
         }
     }
@@ -100,7 +100,7 @@ fn middle(costs: &[Cost]) -> Cost {
     }
 }
 
-/// Prints what two teams did.
+/// Prints the costs of two pairs.
 pub(super) fn table(
     out: &mut dyn Write,
     title: &str,

@@ -1,4 +1,4 @@
-//! All nodes, and whose turn it is.
+//! All nodes of a simulation, which run in the order of the network's events.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,16 +14,16 @@ use super::memory::resident;
 use super::node::{Node, Tally};
 use super::pattern::{Plot, Random};
 
-/// How many others each meets before it is measured, so that channels are open that are not used.
+/// Number of peers of each node before the measurement, so that there are open channels without traffic.
 const MEETINGS: u32 = 8;
 
 /// How long messages that were begun may take to arrive, in the network's time.
-const PATIENCE: Duration = Duration::from_secs(60);
+const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Memory is looked at once in so many turns.
+/// Memory is measured once in this number of turns.
 const LOOK_EVERY: u64 = 1 << 16;
 
-pub(super) struct Crowd {
+pub(super) struct Nodes {
     nodes: Vec<Node>,
     addresses: Vec<Address>,
     network: Simulation,
@@ -55,7 +55,7 @@ pub(super) struct Memory {
     pub(super) peak: u64,
 }
 
-impl Crowd {
+impl Nodes {
     /// Opens all nodes.
     pub(super) fn open(backend: Backend, options: &Options) -> Result<Self, Trouble> {
         let hints = Hints::new().provider("sim").one_thread();
@@ -97,17 +97,17 @@ impl Crowd {
         &self.network
     }
 
-    /// How many ends of channels there are.
+    /// Returns the number of ends of channels.
     pub(super) fn ends(&self) -> usize {
         self.nodes.iter().map(Node::peers).sum()
     }
 
-    /// How many messages nobody has received.
+    /// Returns the number of messages that have not arrived.
     pub(super) const fn missing(&self) -> u64 {
         self.begun.saturating_sub(self.tally.arrived)
     }
 
-    /// Each node sends a message to some others, so that it can be told what a peer costs that does nothing.
+    /// Has each node send a message to some others, to measure what an idle peer costs.
     pub(super) fn meet(&mut self) -> Result<(), Trouble> {
         let others = MEETINGS.min(self.nodes.len() as u32 - 1);
         self.memory.first = self.meet_those(1..=1)?;
@@ -121,7 +121,7 @@ impl Crowd {
         Ok(())
     }
 
-    /// Each node sends a message to those that are so far ahead of it. Returns how much memory there is then, and how many
+    /// Has each node send a message to those at these distances ahead of it. Returns how much memory there is then, and how many
     /// ends of channels.
     fn meet_those(&mut self, ahead: RangeInclusive<u32>) -> Result<(u64, usize), Trouble> {
         let all = self.nodes.len() as u32;
@@ -134,7 +134,7 @@ impl Crowd {
         Ok((resident().unwrap_or(0), self.ends()))
     }
 
-    /// Sends for so long, and waits until everything has arrived.
+    /// Sends for a time, and waits until everything has arrived.
     pub(super) fn play(&mut self, time: Duration) -> Result<(), Trouble> {
         let clock = Instant::now();
         let start = self.network.now();
@@ -155,7 +155,7 @@ impl Crowd {
         Ok(())
     }
 
-    /// The time until a node sends again: messages are begun independently of each other.
+    /// Returns the time until a node sends again: messages are begun independently of each other.
     fn pause(&mut self) -> Duration {
         Duration::from_nanos((-self.random.share().ln() * self.pause_ns) as u64)
     }
@@ -178,7 +178,7 @@ impl Crowd {
         node.send(me, to, now)
     }
 
-    /// Lets those act whose turn it is, until a time.
+    /// Runs nodes in turn, until a time.
     fn run(&mut self, until: Duration) -> Result<(), Trouble> {
         while let Some(turn) = self.network.turn(until) {
             self.step(turn)?;
@@ -186,9 +186,9 @@ impl Crowd {
         Ok(())
     }
 
-    /// Lets them act until everything has arrived.
+    /// Runs nodes until everything has arrived.
     fn finish(&mut self) -> Result<(), Trouble> {
-        let end = self.network.now() + PATIENCE;
+        let end = self.network.now() + ARRIVAL_TIMEOUT;
         while self.missing() > 0
             && let Some(turn) = self.network.turn(end)
         {
@@ -202,7 +202,7 @@ impl Crowd {
         let node = usize::try_from(turn)
             .ok()
             .and_then(|node| self.nodes.get_mut(node));
-        let node = node.ok_or("it is the turn of nobody")?;
+        let node = node.ok_or("the network names a node that does not exist")?;
         node.step(turn as u32, now, &mut self.tally)?;
         self.turns += 1;
         if self.turns.is_multiple_of(LOOK_EVERY) {
@@ -215,7 +215,7 @@ impl Crowd {
         self.memory.peak = self.memory.peak.max(resident().unwrap_or(0));
     }
 
-    /// How many messages wait at their senders.
+    /// Returns how many messages wait at their senders.
     pub(super) fn waiting(&self) -> usize {
         self.nodes.iter().map(Node::waits).sum()
     }

@@ -1,4 +1,4 @@
-//! One side of ping-pong and of streams, over an open endpoint.
+//! A benchmark worker: one side of ping-pong and of streams, over an open endpoint.
 //!
 //! Every round posts exactly as many receives as there are messages, so that nothing is left over for the next.
 
@@ -7,26 +7,26 @@ use std::time::{Duration, Instant};
 use oxifabric::{Buffer, Completion, CompletionQueue, Endpoint, Op, Operation, Peer, Refused};
 
 use super::Trouble;
-use super::orders::Round;
+use super::commands::Round;
 use super::providers::Opened;
 
-/// An endpoint that plays with one peer.
-pub(super) struct Player {
+/// An endpoint that exchanges messages with one peer.
+pub(super) struct Worker {
     endpoint: Endpoint,
     queue: CompletionQueue,
     to: Peer,
     received: Vec<(Op, Buffer)>,
     sent: Vec<Buffer>,
-    patience: Patience,
-    /// How many messages were not what they should have been.
+    silence: SilenceLimit,
+    /// Number of messages with a wrong length or wrong contents.
     wrong: usize,
 }
 
-/// One in so many messages of a ping-pong is checked byte by byte, and not measured.
+/// Every 16th message of a ping-pong is checked byte by byte, and not measured.
 const CHECK_EVERY: usize = 16;
 
-impl Player {
-    /// `alone` says that both processes share one processor, so that waiting must give it away.
+impl Worker {
+    /// Makes a worker; `alone` means that both processes share one processor, so that an empty poll must yield.
     pub(super) fn new(opened: Opened, to: Peer, alone: bool) -> Self {
         Self {
             endpoint: opened.endpoint,
@@ -34,7 +34,7 @@ impl Player {
             to,
             received: Vec::new(),
             sent: Vec::new(),
-            patience: Patience::new(alone),
+            silence: SilenceLimit::new(alone),
             wrong: 0,
         }
     }
@@ -75,7 +75,7 @@ impl Player {
         Ok(())
     }
 
-    /// Answers each message with its like.
+    /// Answers each message with one of the same contents.
     pub(super) fn pong(&mut self, round: Round) -> Result<(), Trouble> {
         let mut answer = Buffer::zeroed(round.size);
         self.receive(Buffer::zeroed(round.size))?;
@@ -154,7 +154,7 @@ impl Player {
         self.wrong += usize::from(!right);
     }
 
-    /// Tells the peer to go on.
+    /// Signals the peer to go on.
     fn signal(&mut self) -> Result<(), Trouble> {
         let mut signal = Buffer::from(SIGNAL);
         if self.send(&mut signal)? {
@@ -163,7 +163,7 @@ impl Player {
         Ok(())
     }
 
-    /// Sends the bytes; says whether the buffer went with them, to come back among those that were sent.
+    /// Sends the bytes; returns whether the buffer went with them, to come back among those that were sent.
     fn send(&mut self, buffer: &mut Buffer) -> Result<bool, Trouble> {
         if buffer.len() > self.endpoint.info().inject_size() {
             let buffer = core::mem::take(buffer);
@@ -183,7 +183,7 @@ impl Player {
         self.post(buffer, |endpoint, _, buffer| endpoint.receive(buffer))
     }
 
-    /// Posts, reading completions as long as the queue is full.
+    /// Posts, reading completions while the queue is full.
     fn post(
         &mut self,
         mut buffer: Buffer,
@@ -224,9 +224,9 @@ impl Player {
             outcome,
         }) = self.queue.poll()?
         else {
-            return self.patience.wait();
+            return self.silence.wait();
         };
-        self.patience.reset();
+        self.silence.reset();
         match outcome?.operation {
             Operation::Receive => self.received.push((op, buffer)),
             _ => self.sent.push(buffer),
@@ -235,11 +235,11 @@ impl Player {
     }
 }
 
-/// What the receiver of a stream sends when it is ready, and when it has everything.
+/// The message of a stream's receiver when it is ready, and when it has everything.
 const SIGNAL: &[u8; 1] = b"!";
 
-/// How long a side waits for the other.
-struct Patience {
+/// The time since the last completion, bounded by [`LONGEST_WAIT`].
+struct SilenceLimit {
     alone: bool,
     polls: u32,
     since: Option<Instant>,
@@ -247,10 +247,10 @@ struct Patience {
 
 /// Longer than any connect timeout of a provider, so that its error comes first.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
-/// Polls between two looks at the clock.
+/// Polls between two reads of the clock.
 const POLLS_PER_LOOK: u32 = 1 << 14;
 
-impl Patience {
+impl SilenceLimit {
     fn new(alone: bool) -> Self {
         Self {
             alone,
@@ -282,7 +282,7 @@ impl Patience {
 }
 
 impl Round {
-    /// The pattern of a message of a ping-pong, if it is one that is checked.
+    /// Returns the pattern of a message of a ping-pong, if the message is one that is checked.
     fn checks(&self, at: usize) -> Option<Pattern> {
         at.is_multiple_of(CHECK_EVERY).then(|| self.pattern(at))
     }

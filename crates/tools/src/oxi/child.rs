@@ -1,4 +1,4 @@
-//! Another process of this program, which follows lines and answers each with one.
+//! A child process of this program, which receives commands as lines and answers each with one.
 
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -8,14 +8,14 @@ use nix::sys::signal::Signal;
 
 use super::Trouble;
 
-/// The process, as the one that started it sees it; killed when dropped.
-pub(super) struct Companion {
+/// A running child process; killed when dropped.
+pub(super) struct ChildProcess {
     child: Child,
-    orders: Option<ChildStdin>,
+    commands: Option<ChildStdin>,
     answers: Lines<BufReader<ChildStdout>>,
 }
 
-impl Companion {
+impl ChildProcess {
     /// Starts it with these arguments and these variables beside those of this process.
     pub(super) fn start(
         arguments: &[String],
@@ -28,18 +28,18 @@ impl Companion {
             .stdout(Stdio::piped())
             .spawn()
             .map_err(|error| format!("cannot start another process: {error}"))?;
-        let orders = child.stdin.take();
+        let commands = child.stdin.take();
         let answers = child.stdout.take().ok_or("the other process has no pipe")?;
         Ok(Self {
             child,
-            orders,
+            commands,
             answers: BufReader::new(answers).lines(),
         })
     }
 
     pub(super) fn say(&mut self, line: &str) -> Result<(), Trouble> {
-        let orders = self.orders.as_mut().ok_or("the pipe is closed")?;
-        writeln!(orders, "{line}")
+        let commands = self.commands.as_mut().ok_or("the pipe is closed")?;
+        writeln!(commands, "{line}")
             .map_err(|error| format!("the other process is gone: {error}").into())
     }
 
@@ -50,9 +50,9 @@ impl Companion {
         }
     }
 
-    /// Lets it end by itself.
+    /// Closes the pipe and waits until the child ends by itself.
     pub(super) fn dismiss(mut self) -> Result<(), Trouble> {
-        self.orders = None;
+        self.commands = None;
         let status = self.child.wait()?;
         if status.success() {
             Ok(())
@@ -62,16 +62,16 @@ impl Companion {
     }
 }
 
-impl Drop for Companion {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
-        // It may have ended already; there is nothing to do about anything else.
+        // It may have ended already; there is nothing to do about any other error.
         _ = self.child.kill();
         _ = self.child.wait();
     }
 }
 
-/// Lets this process, which is a companion, end with the one that started it. The end of the pipe says it too, but not to
-/// who waits for a message that never comes.
+/// Makes this process, a child, end with its parent. The end of the pipe also ends it, but not while it waits for a message that
+/// never comes.
 pub(super) fn end_with_starter() -> Result<(), Trouble> {
     Ok(prctl::set_pdeathsig(Signal::SIGKILL)?)
 }

@@ -1,5 +1,5 @@
-//! Two processes that play over shared memory with settings of their own. They wait for orders, so that teams with different
-//! settings can take turns.
+//! A pair of workers: two processes that measure over shared memory with settings of their own. They wait for commands, so that pairs
+//! with different settings can take turns.
 
 use std::fs::{self, File};
 use std::io::{IoSliceMut, Write};
@@ -12,21 +12,21 @@ use nix::unistd::getppid;
 use oxifabric::{Backend, Parameter};
 use oxifabric_types::conf::CONF;
 
-use super::games::Cost;
+use super::trials::Cost;
 use crate::oxi::Trouble;
-use crate::oxi::companion::{Companion, end_with_starter};
+use crate::oxi::child::{ChildProcess, end_with_starter};
 use crate::oxi::conf::{self, Setting};
 use crate::oxi::machine::{pin, two_cpus};
 use crate::oxi::measure::{Effort, Pair};
 
-/// What is tuned, so far.
+/// The provider that is tuned, so far the only one.
 const PROVIDER: &str = "shm";
 
-/// What teams read from the process that starts them, to see whether processes may read each other here.
+/// Memory that workers read from the process that starts them, to find out whether processes may read each other here.
 static PROBE: [u8; 8] = *b"oxi tune";
 const READY: &str = "ready";
 
-/// How the first process of a team is started.
+/// Options of the first process of a pair.
 #[derive(Args)]
 pub(in crate::oxi) struct Options {
     /// Measure for a few milliseconds only
@@ -40,61 +40,58 @@ pub(in crate::oxi) struct Options {
     setting: Vec<String>,
 }
 
-/// A team, as the process sees it that compares them.
-pub(super) struct Team {
-    companion: Companion,
+/// A pair of workers, as the process that compares pairs has it.
+pub(super) struct WorkerPair {
+    child: ChildProcess,
     _conf: Option<OwnConf>,
 }
 
-/// Whether a team can play.
+/// The result of starting a pair.
 pub(super) enum Start {
-    Ready(Team),
+    Ready(WorkerPair),
     /// Processes may not read each other's memory, for this reason.
     Apart(String),
 }
 
-impl Team {
-    /// Starts a team with these settings beside those in force.
+impl WorkerPair {
+    /// Starts a pair with these settings beside those in force.
     pub(super) fn start(
         settings: &[Setting],
         known: &[Parameter],
         quick: bool,
     ) -> Result<Start, Trouble> {
         let probe = PROBE.as_ptr().expose_provenance();
-        let mut arguments = vec!["team".to_owned(), format!("--probe={probe}")];
+        let mut arguments = vec!["worker-pair".to_owned(), format!("--probe={probe}")];
         arguments.extend(quick.then(|| "--quick".to_owned()));
         let lines = settings.iter().map(conf::spell);
         arguments.extend(lines.map(|line| format!("--setting={line}")));
         let mut variables = settings.to_vec();
-        // Whichever is preferred says the same.
+        // The settings take effect both ways, whichever the library prefers.
         let own = match settings {
             [] => None,
             _ => Some(OwnConf::write(settings, known)?),
         };
         variables.extend(own.iter().map(|own| (CONF, own.0.display().to_string())));
-        let mut companion = Companion::start(&arguments, &variables)?;
-        Ok(match companion.answer()? {
-            answer if answer == READY => Start::Ready(Self {
-                companion,
-                _conf: own,
-            }),
+        let mut child = ChildProcess::start(&arguments, &variables)?;
+        Ok(match child.answer()? {
+            answer if answer == READY => Start::Ready(Self { child, _conf: own }),
             why => Start::Apart(why),
         })
     }
 
-    /// Lets it play one size.
-    pub(super) fn play(&mut self, size: usize) -> Result<Cost, Trouble> {
-        self.companion.say(&size.to_string())?;
-        let answer = self.companion.answer()?;
+    /// Has it measure one size.
+    pub(super) fn measure(&mut self, size: usize) -> Result<Cost, Trouble> {
+        self.child.say(&size.to_string())?;
+        let answer = self.child.answer()?;
         parse(&answer).ok_or_else(|| format!("the other process said {answer:?}").into())
     }
 
     pub(super) fn dismiss(self) -> Result<(), Trouble> {
-        self.companion.dismiss()
+        self.child.dismiss()
     }
 }
 
-/// A file that only one team reads: what the system's says, with the team's settings. Removed when dropped.
+/// A file that only one pair reads: the system's file, with the pair's settings. Removed when dropped.
 struct OwnConf(PathBuf);
 
 impl OwnConf {
@@ -119,7 +116,7 @@ impl Drop for OwnConf {
     }
 }
 
-/// Is the first process of a team: plays sizes until the pipe closes.
+/// Runs the first process of a pair: measures sizes until the pipe closes.
 pub(in crate::oxi) fn serve(options: &Options) -> Result<(), Trouble> {
     end_with_starter()?;
     let backend = Backend::from_env()?;

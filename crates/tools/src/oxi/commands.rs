@@ -1,31 +1,31 @@
-//! What the two processes of the main job say to each other over a pipe: one line each.
+//! The protocol of the two benchmark processes over a pipe: one command or answer a line.
 
 use core::fmt;
 use core::str::FromStr;
 
 use oxifabric::{Address, AddressFormat};
 
-/// A line from the process that leads to the other.
+/// A command of the leading process to the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
-    /// Answer messages.
+pub(super) enum WorkerCommand {
+    /// Answer `count` messages.
     Pong(Round),
-    /// Take a stream of messages, with so many receives posted.
+    /// Take a stream of messages, with this many receives posted.
     Drain(Round, usize),
 }
 
-/// Some messages of one size.
+/// A round of messages of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Round {
-    /// Length of each, in bytes.
+    /// Length of each message, in bytes.
     pub(super) size: usize,
-    /// How many.
+    /// Number of messages.
     pub(super) count: usize,
-    /// What the contents of checked messages are made from.
+    /// Seed of the contents of checked messages.
     pub(super) seed: u64,
 }
 
-impl fmt::Display for Order {
+impl fmt::Display for WorkerCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pong(round) => write!(f, "pong {round}"),
@@ -40,19 +40,19 @@ impl fmt::Display for Round {
     }
 }
 
-impl FromStr for Order {
+impl FromStr for WorkerCommand {
     type Err = String;
 
     fn from_str(line: &str) -> Result<Self, String> {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let order = match words[..] {
+        let command = match words[..] {
             ["pong", size, count, seed] => parse_round(size, count, seed).map(Self::Pong),
             ["drain", size, count, seed, window] => parse_round(size, count, seed)
                 .zip(window.parse().ok())
                 .map(|(round, window)| Self::Drain(round, window)),
             _ => None,
         };
-        order.ok_or_else(|| format!("no order: {line:?}"))
+        command.ok_or_else(|| format!("not a command: {line:?}"))
     }
 }
 
@@ -90,14 +90,14 @@ mod tests {
     use std::net::SocketAddr;
 
     #[test]
-    fn orders_and_addresses_survive_the_pipe() {
+    fn commands_and_addresses_survive_the_pipe() {
         let round = Round {
             size: 64,
             count: 1000,
             seed: 7,
         };
-        for order in [Order::Pong(round), Order::Drain(round, 32)] {
-            assert_eq!(order.to_string().parse(), Ok(order));
+        for command in [WorkerCommand::Pong(round), WorkerCommand::Drain(round, 32)] {
+            assert_eq!(command.to_string().parse(), Ok(command));
         }
         let address = Address::from(SocketAddr::from(([127, 0, 0, 1], 4711)));
         assert_eq!(parse_address(&spell_address(&address)), Ok(address));
@@ -113,7 +113,7 @@ mod tests {
             "drain 1 2 3",
             "sing 1 2 3",
         ] {
-            assert!(line.parse::<Order>().is_err(), "{line}");
+            assert!(line.parse::<WorkerCommand>().is_err(), "{line}");
         }
         for line in ["", "2", "x 00", "2 0g", "2 é"] {
             assert!(parse_address(line).is_err(), "{line}");
