@@ -1,4 +1,4 @@
-//! Members of collectives: endpoints that know each other by the same numbers.
+//! Members of collectives: endpoints that have each other's addresses under the same numbers.
 
 use core::ffi::c_void;
 use core::ptr::null_mut;
@@ -6,20 +6,20 @@ use std::time::Instant;
 
 use oxifabric_abi::*;
 
-use crate::traffic::{PATIENCE, Read};
-use crate::world::{End, World, bind, close};
-use crate::{Stage, c};
+use crate::fixture::{Fixture, TestEndpoint, bind, close};
+use crate::traffic::{Read, TIMEOUT};
+use crate::{Subject, c};
 
-/// Endpoints in one world, each of which knows all in the same order.
+/// Endpoints in one fixture, each of which has the addresses of all in the same order.
 #[derive(Debug)]
 pub struct Group {
-    /// The members; they close before the world.
+    /// The members; they close before the fixture.
     pub members: Vec<Member>,
-    /// Where they are.
-    pub world: World,
+    /// The fabric and domain.
+    pub fixture: Fixture,
 }
 
-/// One of them.
+/// A member of a group.
 #[derive(Debug)]
 pub struct Member {
     /// The set of all addresses; null until it joins.
@@ -27,7 +27,7 @@ pub struct Member {
     /// The group that it joined; null until it joins.
     pub mc: *mut fid_mc,
     /// Its endpoint, with an event queue.
-    pub end: End,
+    pub end: TestEndpoint,
 }
 
 /// Attributes of a set without members.
@@ -44,15 +44,15 @@ pub const UNIVERSE: fi_av_set_attr = fi_av_set_attr {
 };
 
 impl Group {
-    /// Opens so many endpoints.
+    /// Opens `count` endpoints.
     #[must_use]
-    pub fn open(stage: &Stage, count: usize) -> Self {
-        let world = World::with(stage, |hints| hints.caps |= FI_COLLECTIVE);
+    pub fn open(subject: &Subject, count: usize) -> Self {
+        let fixture = Fixture::with(subject, |hints| hints.caps |= FI_COLLECTIVE);
         let members: Vec<_> = (0..count)
             .map(|_| {
-                let eq = world.eq();
+                let eq = fixture.eq();
                 let mut end =
-                    world.end_with(FI_SEND | FI_RECV, |ep| assert_eq!(bind(ep, eq, 0), 0));
+                    fixture.end_with(FI_SEND | FI_RECV, |ep| assert_eq!(bind(ep, eq, 0), 0));
                 end.eq = eq;
                 Member {
                     set: null_mut(),
@@ -66,13 +66,13 @@ impl Group {
                 assert_eq!(member.end.knows(&other.end), at as u64);
             }
         }
-        Self { members, world }
+        Self { members, fixture }
     }
 
-    /// Opens so many endpoints that joined a group of all.
+    /// Opens `count` endpoints that joined a group of all.
     #[must_use]
-    pub fn joined(stage: &Stage, count: usize) -> Self {
-        let mut group = Self::open(stage, count);
+    pub fn joined(subject: &Subject, count: usize) -> Self {
+        let mut group = Self::open(subject, count);
         for member in &mut group.members {
             member.set = open_set(member.end.av, UNIVERSE).expect("a set");
             let (mc, _) = member.join();
@@ -86,7 +86,7 @@ impl Group {
         group
     }
 
-    /// Lets all make progress; nothing is read.
+    /// Drives the progress of all members; nothing is read.
     pub fn drive(&self) {
         for member in &self.members {
             c!(fi_cq_read(member.end.cq, null_mut(), 0));
@@ -97,7 +97,7 @@ impl Group {
     #[must_use]
     pub fn event(&self, at: usize) -> (u32, fi_eq_entry) {
         let begun = Instant::now();
-        while begun.elapsed() < PATIENCE {
+        while begun.elapsed() < TIMEOUT {
             self.drive();
             if let Some(event) = self.members[at].event() {
                 return event;
@@ -110,7 +110,7 @@ impl Group {
     #[must_use]
     pub fn done(&self, at: usize) -> fi_cq_tagged_entry {
         let begun = Instant::now();
-        while begun.elapsed() < PATIENCE {
+        while begun.elapsed() < TIMEOUT {
             self.drive();
             match self.members[at].end.read() {
                 Some(Read::Done(done)) => return done,
@@ -121,7 +121,7 @@ impl Group {
         panic!("no completion came");
     }
 
-    /// Has each member begin something, and waits until all are done: contexts are told as they were given.
+    /// Starts an operation on each member, and waits until all are done; each context must come back as it was given.
     pub fn all(&self, begin: impl Fn(usize, &Member, *mut c_void) -> isize) {
         let contexts: Vec<_> = self
             .members
@@ -133,7 +133,7 @@ impl Group {
                 loop {
                     match begin(at, member, context) {
                         0 => break context,
-                        code if code == -(FI_EAGAIN as isize) && begun.elapsed() < PATIENCE => {
+                        code if code == -(FI_EAGAIN as isize) && begun.elapsed() < TIMEOUT => {
                             self.drive();
                         }
                         code => panic!("the collective was refused with {code}"),
@@ -148,7 +148,7 @@ impl Group {
 }
 
 impl Member {
-    /// Begins to join the group of its set, with a context that it returns.
+    /// Starts to join the group of its set, with a context that it returns.
     #[must_use]
     pub fn join(&self) -> (*mut fid_mc, *mut c_void) {
         let (mut mc, mut address) = (null_mut(), 0);
@@ -166,7 +166,7 @@ impl Member {
         (mc, context)
     }
 
-    /// What the group is called.
+    /// Returns the address of the group.
     #[must_use]
     pub fn address(&self) -> fi_addr_t {
         c!(fi_mc_addr(self.mc))

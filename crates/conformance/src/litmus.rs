@@ -1,37 +1,37 @@
-//! A litmus test of writes: an origin, a target and a third party that the origin tells when a write was counted.
+//! A litmus test of writes: an origin, a target, and a third party, which the origin notifies when a write was counted.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use oxifabric_abi::*;
 
-use crate::ground::{ACCESS, BOTH, Ground};
-use crate::traffic::PATIENCE;
-use crate::world::{Two, World, bind, close};
-use crate::{Stage, c};
+use crate::fixture::{Fixture, Pair, bind, close};
+use crate::rma_fixture::{ACCESS, BOTH, RmaFixture};
+use crate::traffic::TIMEOUT;
+use crate::{Subject, c};
 
 /// An endpoint whose writes are counted, and memory of an endpoint in another domain, which is driven apart.
 #[derive(Debug)]
 pub struct Counted {
     /// The endpoints and the memory.
-    pub ground: Ground,
+    pub rma: RmaFixture,
     writes: *mut fid_cntr,
-    origin: World,
+    origin: Fixture,
 }
 
 impl Counted {
     /// Opens them.
     #[must_use]
-    pub fn new(stage: &Stage) -> Self {
-        let world = || World::with(stage, |hints| hints.caps |= ACCESS);
-        let (origin, target) = (world(), world());
+    pub fn new(subject: &Subject) -> Self {
+        let fixture = || Fixture::with(subject, |hints| hints.caps |= ACCESS);
+        let (origin, target) = (fixture(), fixture());
         let writes = origin.cntr(FI_WAIT_UNSPEC);
         let flags = FI_SEND | FI_RECV;
         let a = origin.end_with(flags, |ep| assert_eq!(bind(ep, writes, FI_WRITE), 0));
-        let two = Two::of(a, target.end());
-        let ground = Ground::of(target, two, BOTH);
+        let pair = Pair::of(a, target.end());
+        let rma = RmaFixture::of(target, pair, BOTH);
         Self {
-            ground,
+            rma,
             writes,
             origin,
         }
@@ -39,31 +39,31 @@ impl Counted {
 
     /// Begins to write a number to the target's memory.
     pub fn put(&self, number: u64) {
-        let two = &self.ground.two;
-        let (place, key) = (&raw const number, self.ground.key());
-        two.start(|| {
+        let pair = &self.rma.pair;
+        let (place, key) = (&raw const number, self.rma.key());
+        pair.start(|| {
             c!(fi_inject_write(
-                two.a.ep,
+                pair.a.ep,
                 place.cast(),
                 8,
-                two.to_b,
-                self.ground.base,
+                pair.to_b,
+                self.rma.base,
                 key
             ))
         });
     }
 
-    /// The same, while another thread has the target.
+    /// Starts to write as [`Counted::put`] does, while another thread has the target.
     fn put_alone(&self, number: u64) {
-        let two = &self.ground.two;
-        let (place, key) = (&raw const number, self.ground.key());
+        let pair = &self.rma.pair;
+        let (place, key) = (&raw const number, self.rma.key());
         let put = || {
             c!(fi_inject_write(
-                two.a.ep,
+                pair.a.ep,
                 place.cast(),
                 8,
-                two.to_b,
-                self.ground.base,
+                pair.to_b,
+                self.rma.base,
                 key
             ))
         };
@@ -72,13 +72,13 @@ impl Counted {
         }
     }
 
-    /// What the target has.
+    /// Returns the number in the target's memory.
     #[must_use]
     pub fn number(&self) -> u64 {
-        c!(self.ground.bytes.cast::<u64>().read_volatile())
+        c!(self.rma.bytes.cast::<u64>().read_volatile())
     }
 
-    /// How many writes were counted.
+    /// Returns how many writes were counted.
     #[must_use]
     pub fn counted(&self) -> u64 {
         c!(fi_cntr_read(self.writes))
@@ -87,11 +87,11 @@ impl Counted {
     /// Closes all.
     pub fn close(self) {
         let Self {
-            ground,
+            rma,
             writes,
             origin,
         } = self;
-        ground.close_with(|| {
+        rma.close_with(|| {
             assert_eq!(close(writes), 0);
             drop(origin);
         });
@@ -102,9 +102,9 @@ impl Counted {
 #[derive(Debug)]
 pub struct Parties<'a> {
     counted: &'a Counted,
-    /// The last number that the third party was told of, by the origin.
+    /// The last number of which the origin has notified the third party.
     told: AtomicU64,
-    /// The last one that it has looked for.
+    /// The last number that the third party has looked for.
     looked: AtomicU64,
     over: AtomicBool,
 }
@@ -113,7 +113,7 @@ pub struct Parties<'a> {
 unsafe impl Sync for Parties<'_> {}
 
 impl<'a> Parties<'a> {
-    /// Nothing has been said yet.
+    /// Makes the parties; no number has been written yet.
     #[must_use]
     pub fn of(counted: &'a Counted) -> Self {
         Self {
@@ -128,7 +128,7 @@ impl<'a> Parties<'a> {
     fn wait(&self, done: impl Fn() -> bool) {
         let begun = Instant::now();
         while !done() && !self.over.load(Ordering::Relaxed) {
-            if begun.elapsed() > PATIENCE {
+            if begun.elapsed() > TIMEOUT {
                 self.over.store(true, Ordering::Relaxed);
             }
             std::thread::yield_now();
@@ -145,16 +145,16 @@ impl<'a> Parties<'a> {
         }
     }
 
-    /// Lets the target make progress.
+    /// Drives the progress of the target.
     pub fn serve(&self) {
-        let cq = self.counted.ground.two.b.cq;
+        let cq = self.counted.rma.pair.b.cq;
         self.wait(|| {
             c!(fi_cq_read(cq, core::ptr::null_mut(), 0));
             false
         });
     }
 
-    /// Looks for each number that it is told of; returns how many were not there.
+    /// Looks for each number that the origin announces; returns how many were not there.
     #[must_use]
     pub fn look(&self, rounds: u64) -> u64 {
         let stale = (1..=rounds).filter(|&round| {

@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 use oxifabric_abi::*;
 
 use crate::c;
-use crate::world::{End, Two};
+use crate::fixture::{Pair, TestEndpoint};
 
-/// How long anything may take before a sentence is held to be broken: machines that run tests are busy.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+/// How long anything may take before a requirement is held to be broken: machines that run tests are busy.
+pub const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Room that `FI_CONTEXT2` providers may use while an operation is under way.
+/// Memory that `FI_CONTEXT2` providers may use while an operation is in flight.
 type Context = [u64; 8];
 
-/// What an endpoint has under way: contexts, buffers and completions that were read for others.
+/// The operations of an endpoint: contexts, buffers, and completions that were read for others.
 #[derive(Debug, Default)]
 pub struct Traffic {
     #[expect(clippy::vec_box, reason = "a context must stay where it is")]
@@ -26,7 +26,7 @@ pub struct Traffic {
     read: RefCell<VecDeque<Read>>,
 }
 
-/// What a read of a queue gave.
+/// The result of reading a queue.
 #[derive(Clone, Copy, Debug)]
 pub enum Read {
     /// A completion.
@@ -36,7 +36,7 @@ pub enum Read {
 }
 
 impl Traffic {
-    /// A new context; it stays valid as long as the endpoint.
+    /// Returns a new context; it stays valid as long as the endpoint.
     pub fn context(&self) -> *mut c_void {
         let mut context = Box::new([0; 8]);
         let place = context.as_mut_ptr().cast();
@@ -44,7 +44,7 @@ impl Traffic {
         place
     }
 
-    /// A new buffer with these bytes; it stays valid as long as the endpoint.
+    /// Returns a new buffer with these bytes; it stays valid as long as the endpoint.
     pub fn buffer(&self, bytes: &[u8]) -> *mut u8 {
         let mut buffer: Box<[u8]> = bytes.into();
         let place = buffer.as_mut_ptr();
@@ -58,22 +58,22 @@ impl Traffic {
 pub struct Posted {
     /// Its buffer.
     pub place: *mut u8,
-    /// How many bytes that has.
+    /// The length of the buffer in bytes.
     pub len: usize,
     /// Its context.
     pub context: *mut c_void,
 }
 
 impl Posted {
-    /// What the buffer holds.
+    /// Returns the bytes of the buffer.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         c!(core::slice::from_raw_parts(self.place, self.len))
     }
 }
 
-impl End {
-    /// Posts a receive of so many bytes.
+impl TestEndpoint {
+    /// Posts a receive of `len` bytes.
     #[must_use]
     pub fn recv(&self, len: usize) -> Posted {
         let posted = self.posted(len);
@@ -89,7 +89,7 @@ impl End {
         posted
     }
 
-    /// Posts a tagged receive of so many bytes.
+    /// Posts a tagged receive of `len` bytes.
     #[must_use]
     pub fn trecv(&self, len: usize, tag: u64, ignore: u64) -> Posted {
         let posted = self.posted(len);
@@ -107,7 +107,7 @@ impl End {
         posted
     }
 
-    /// A buffer and a context for a receive.
+    /// Allocates a buffer and a context for a receive.
     #[must_use]
     pub fn posted(&self, len: usize) -> Posted {
         Posted {
@@ -137,17 +137,17 @@ impl End {
     }
 }
 
-impl Two {
-    /// Waits for the next of `of`, while both make progress.
+impl Pair {
+    /// Waits for the next completion of `of`, while both make progress.
     #[must_use]
-    pub fn next(&self, of: &End) -> Read {
+    pub fn next(&self, of: &TestEndpoint) -> Read {
         let other = if core::ptr::eq(of, &self.a) {
             &self.b
         } else {
             &self.a
         };
         let begun = Instant::now();
-        while begun.elapsed() < PATIENCE {
+        while begun.elapsed() < TIMEOUT {
             if let Some(read) = of.read() {
                 return read;
             }
@@ -156,39 +156,39 @@ impl Two {
         panic!("no completion came");
     }
 
-    /// Lets an endpoint make progress; what it completes is kept for later.
-    pub fn progress(&self, end: &End) {
+    /// Drives the progress of an endpoint; completions are kept for later.
+    pub fn progress(&self, end: &TestEndpoint) {
         let kept = end.traffic.read.take();
         let read = end.read();
         end.traffic.read.replace(kept);
         end.traffic.read.borrow_mut().extend(read);
     }
 
-    /// Waits for the next completion of `of`, which is no error.
+    /// Waits for the next completion of `of`, which must not be an error.
     #[must_use]
-    pub fn done(&self, of: &End) -> fi_cq_tagged_entry {
+    pub fn done(&self, of: &TestEndpoint) -> fi_cq_tagged_entry {
         match self.next(of) {
             Read::Done(entry) => entry,
             Read::Failed(error) => panic!("{error:?}"),
         }
     }
 
-    /// Waits for the next completion of `of`, which is an error.
+    /// Waits for the next completion of `of`, which must be an error.
     #[must_use]
-    pub fn failed(&self, of: &End) -> fi_cq_err_entry {
+    pub fn failed(&self, of: &TestEndpoint) -> fi_cq_err_entry {
         match self.next(of) {
             Read::Failed(error) => error,
             Read::Done(entry) => panic!("{entry:?}"),
         }
     }
 
-    /// Sends from `a` to `b` with whatever `call` starts, again as long as it says `-FI_EAGAIN`.
+    /// Sends from `a` to `b` by `call`, which is repeated while it returns `-FI_EAGAIN`.
     pub fn start(&self, call: impl Fn() -> isize) {
         let begun = Instant::now();
         loop {
             match call() {
                 0 => return,
-                code if code == -(FI_EAGAIN as isize) && begun.elapsed() < PATIENCE => {
+                code if code == -(FI_EAGAIN as isize) && begun.elapsed() < TIMEOUT => {
                     self.progress(&self.a);
                     self.progress(&self.b);
                 }

@@ -278,7 +278,7 @@ fn opens(library: &EntryPoints, info: &fi_info) {
     });
 }
 
-/// Tells whether this host has a network interface; without one nothing reaches other hosts.
+/// Returns whether this host has a network interface; without one nothing reaches other hosts.
 fn has_network(library: &'static EntryPoints) -> bool {
     let list = List::of(library, FI_VERSION(2, 0), |h| {
         h.info.caps = FI_MSG | FI_REMOTE_COMM

@@ -1,4 +1,4 @@
-//! Checks every sentence on every provider, on the library of this project or on the one that `OXI_CONFORMANCE_LIBRARY`
+//! Checks every requirement on every provider, on the library of this project or on the one that `OXI_CONFORMANCE_LIBRARY`
 //! names.
 
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Trial};
 use oxifabric_conformance::pages::PAGES;
-use oxifabric_conformance::{PROVIDERS, Page, Stage};
+use oxifabric_conformance::{PROVIDERS, Page, Subject};
 use oxifabric_libfabric::{EntryPoints, builtin};
 
 fn main() -> ExitCode {
@@ -17,13 +17,13 @@ fn main() -> ExitCode {
     })];
     let library = library();
     for &provider in PROVIDERS {
-        let stage = Stage { library, provider };
+        let subject = Subject { library, provider };
         let pages = PAGES.iter();
         for page in pages.filter(|page| page.providers.contains(&provider)) {
-            for sentence in page.sentences {
-                let name = format!("{provider}::{}::{}", page.name, sentence.name);
+            for requirement in page.requirements {
+                let name = format!("{provider}::{}::{}", page.name, requirement.name);
                 trials.push(Trial::test(name, move || {
-                    (sentence.check)(&stage);
+                    (requirement.check)(&subject);
                     Ok(())
                 }));
             }
@@ -42,11 +42,11 @@ fn library() -> &'static EntryPoints {
     }
 }
 
-/// The document lists all sentences; `OXI_BLESS=1` writes it anew.
+/// The document lists all requirements; `OXI_BLESS=1` writes it anew.
 fn check_document() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/conformance.md");
     let text = std::fs::read_to_string(&file).expect("the document");
-    let mark = "<!-- sentences -->\n";
+    let mark = "<!-- requirements -->\n";
     let (head, listed) = text.split_once(mark).expect("a mark before the list");
     let list = list(PAGES);
     if std::env::var_os("OXI_BLESS").is_some() {
@@ -57,16 +57,17 @@ fn check_document() {
 }
 
 fn list(pages: &[Page]) -> String {
-    let total: usize = pages.iter().map(|page| page.sentences.len()).sum();
-    let mut text = format!("\n{total} sentences.\n\n| page | sentences | on |\n|---|---|---|\n");
+    let total: usize = pages.iter().map(|page| page.requirements.len()).sum();
+    let mut text =
+        format!("\n{total} requirements.\n\n| page | requirements | on |\n|---|---|---|\n");
     for page in pages {
         let on = page.providers.join(", ");
-        text += &format!("| {} | {} | {on} |\n", page.name, page.sentences.len());
+        text += &format!("| {} | {} | {on} |\n", page.name, page.requirements.len());
     }
     for page in pages {
         text += &format!("\n## {}\n\n", page.name);
-        for sentence in page.sentences {
-            text += &format!("- `{}`:{}\n", sentence.name, sentence.claim);
+        for requirement in page.requirements {
+            text += &format!("- `{}`:{}\n", requirement.name, requirement.claim);
         }
     }
     text

@@ -5,21 +5,21 @@ use core::ptr::null_mut;
 
 use oxifabric_abi::*;
 
+use crate::fixture::close;
 use crate::group::{EMPTY, Group, Member, UNIVERSE, open_set};
-use crate::world::close;
-use crate::{Stage, c, sentences};
+use crate::{Subject, c, requirements};
 
 /// Calls a collective of `count` elements: endpoint, input, output, group, context.
 type Call<'a> = &'a dyn Fn(&Member, *mut c_void, *mut c_void, fi_addr_t, *mut c_void) -> isize;
 
 /// Runs a collective of three members, of which each has its row of `inputs`, and asserts what each gets.
 fn yields<const N: usize>(
-    stage: &Stage,
+    subject: &Subject,
     inputs: [[i32; 3]; 3],
     call: Call<'_>,
     expected: [Option<[i32; N]>; 3],
 ) {
-    let group = Group::joined(stage, 3);
+    let group = Group::joined(subject, 3);
     let place = |member: &Member, numbers: &[i32]| {
         let bytes: Vec<u8> = numbers
             .iter()
@@ -46,7 +46,7 @@ const COLUMNS: [[i32; 3]; 3] = [[1, 5, 9], [2, 6, 10], [3, 7, 11]];
 const SAME: [[i32; 3]; 3] = [[1, 5, 9]; 3];
 const NONE: *mut c_void = null_mut();
 
-/// What is asked of a query.
+/// Returns what is asked of a query.
 fn query(
     group: &Group,
     coll: fi_collective_op,
@@ -59,16 +59,21 @@ fn query(
         ..fi_collective_attr::ZERO
     };
     (
-        c!(fi_query_collective(group.world.domain, coll, &mut attr, 0)),
+        c!(fi_query_collective(
+            group.fixture.domain,
+            coll,
+            &mut attr,
+            0
+        )),
         attr,
     )
 }
 
-sentences! { "fi_collective(3)";
+requirements! { "fi_collective(3)";
 
 /// A join completes as FI_JOIN_COMPLETE, with the group and the context of the join.
-fn a_join_is_an_event(stage) {
-    let mut group = Group::open(stage, 2);
+fn a_join_is_an_event(subject) {
+    let mut group = Group::open(subject, 2);
     let mut contexts = Vec::new();
     for member in &mut group.members {
         member.set = open_set(member.end.av, UNIVERSE).expect("a set");
@@ -84,8 +89,8 @@ fn a_join_is_an_event(stage) {
 }
 
 /// No join completes before all members joined.
-fn a_join_waits_for_all(stage) {
-    let mut group = Group::open(stage, 3);
+fn a_join_waits_for_all(subject) {
+    let mut group = Group::open(subject, 3);
     for at in 0..2 {
         let member = &mut group.members[at];
         member.set = open_set(member.end.av, UNIVERSE).expect("a set");
@@ -104,9 +109,9 @@ fn a_join_waits_for_all(stage) {
 }
 
 /// An endpoint without an event queue cannot join.
-fn a_join_needs_an_event_queue(stage) {
-    let group = Group::open(stage, 1);
-    let end = group.world.end();
+fn a_join_needs_an_event_queue(subject) {
+    let group = Group::open(subject, 1);
+    let end = group.fixture.end();
     assert_eq!(end.knows(&end), 0);
     let set = open_set(end.av, UNIVERSE).expect("a set");
     let (mut mc, mut address) = (null_mut(), 0);
@@ -116,8 +121,8 @@ fn a_join_needs_an_event_queue(stage) {
 }
 
 /// An endpoint joins several groups, each with its address.
-fn groups_are_apart(stage) {
-    let group = Group::joined(stage, 2);
+fn groups_are_apart(subject) {
+    let group = Group::joined(subject, 2);
     let second: Vec<_> = group.members.iter().map(|member| member.join().0).collect();
     for at in 0..2 {
         assert_eq!(group.event(at).0, FI_JOIN_COMPLETE);
@@ -133,8 +138,8 @@ fn groups_are_apart(stage) {
 }
 
 /// Members of a group form subgroups with a set and the address of the group.
-fn a_group_has_subgroups(stage) {
-    let group = Group::joined(stage, 3);
+fn a_group_has_subgroups(subject) {
+    let group = Group::joined(subject, 3);
     let mut joined = Vec::new();
     for member in &group.members[..2] {
         let set = open_set(member.end.av, EMPTY).expect("a set");
@@ -152,9 +157,9 @@ fn a_group_has_subgroups(stage) {
     }
 }
 
-/// A barrier is not over for anybody before all called it.
-fn a_barrier_waits_for_all(stage) {
-    let group = Group::joined(stage, 3);
+/// A barrier is not over for any member before all called it.
+fn a_barrier_waits_for_all(subject) {
+    let group = Group::joined(subject, 3);
     let enter = |member: &Member| {
         let context = member.end.traffic.context();
         assert_eq!(c!(fi_barrier(member.end.ep, member.address(), context)), 0);
@@ -170,15 +175,15 @@ fn a_barrier_waits_for_all(stage) {
 }
 
 /// fi_barrier2 is a barrier with flags.
-fn a_barrier_may_have_flags(stage) {
-    let group = Group::joined(stage, 2);
+fn a_barrier_may_have_flags(subject) {
+    let group = Group::joined(subject, 2);
     group.all(|_, member, context| c!(fi_barrier2(member.end.ep, member.address(), FI_COMPLETION, context)));
     group.all(|_, member, context| c!(fi_barrier2(member.end.ep, member.address(), 0, context)));
 }
 
 /// fi_broadcast gives the data of the root to all, in place.
-fn a_broadcast_gives_all_the_roots_data(stage) {
-    let group = Group::joined(stage, 3);
+fn a_broadcast_gives_all_the_roots_data(subject) {
+    let group = Group::joined(subject, 3);
     let buffers: Vec<_> = group.members.iter().enumerate()
         .map(|(at, member)| member.end.traffic.buffer(&[at as u8 * 10; 4]))
         .collect();
@@ -191,66 +196,66 @@ fn a_broadcast_gives_all_the_roots_data(stage) {
 }
 
 /// fi_alltoall gives each member its portion of everybody's data.
-fn all_to_all_transposes(stage) {
-    yields(stage, COLUMNS, &|m, from, to, group, context| {
+fn all_to_all_transposes(subject) {
+    yields(subject, COLUMNS, &|m, from, to, group, context| {
         c!(fi_alltoall(m.end.ep, from, 1, NONE, to, NONE, group, FI_INT32, 0, context))
     }, [Some([1, 2, 3]), Some([5, 6, 7]), Some([9, 10, 11])]);
 }
 
 /// fi_allreduce gives everybody the reduction.
-fn all_reduce_gives_all_the_sums(stage) {
-    yields(stage, SAME, &|m, from, to, group, context| {
+fn all_reduce_gives_all_the_sums(subject) {
+    yields(subject, SAME, &|m, from, to, group, context| {
         c!(fi_allreduce(m.end.ep, from, 3, NONE, to, NONE, group, FI_INT32, FI_SUM, 0, context))
     }, [Some([3, 15, 27]); 3]);
 }
 
 /// A reduction is by the operation that was asked for.
-fn a_reduction_is_as_asked(stage) {
+fn a_reduction_is_as_asked(subject) {
     for (op, expected) in [(FI_MIN, [1, 5, 9]), (FI_MAX, [3, 7, 11]), (FI_PROD, [6, 210, 990]), (FI_BOR, [3, 7, 11])] {
-        yields(stage, COLUMNS, &|m, from, to, group, context| {
+        yields(subject, COLUMNS, &|m, from, to, group, context| {
             c!(fi_allreduce(m.end.ep, from, 3, NONE, to, NONE, group, FI_INT32, op, 0, context))
         }, [Some(expected); 3]);
     }
 }
 
 /// fi_allgather gives everybody the data of all, in their order.
-fn all_gather_gives_all_everything(stage) {
-    yields(stage, [[1, 0, 0], [5, 0, 0], [9, 0, 0]], &|m, from, to, group, context| {
+fn all_gather_gives_all_everything(subject) {
+    yields(subject, [[1, 0, 0], [5, 0, 0], [9, 0, 0]], &|m, from, to, group, context| {
         c!(fi_allgather(m.end.ep, from, 1, NONE, to, NONE, group, FI_INT32, 0, context))
     }, [Some([1, 5, 9]); 3]);
 }
 
 /// fi_reduce_scatter gives each its slice of the reduction.
-fn reduce_scatter_gives_each_a_slice(stage) {
-    yields(stage, SAME, &|m, from, to, group, context| {
+fn reduce_scatter_gives_each_a_slice(subject) {
+    yields(subject, SAME, &|m, from, to, group, context| {
         c!(fi_reduce_scatter(m.end.ep, from, 1, NONE, to, NONE, group, FI_INT32, FI_SUM, 0, context))
     }, [Some([3]), Some([15]), Some([27])]);
 }
 
 /// fi_reduce gives the reduction to the root.
-fn a_reduction_is_for_the_root(stage) {
-    yields(stage, SAME, &|m, from, to, group, context| {
+fn a_reduction_is_for_the_root(subject) {
+    yields(subject, SAME, &|m, from, to, group, context| {
         c!(fi_reduce(m.end.ep, from, 3, NONE, to, NONE, group, 2, FI_INT32, FI_SUM, 0, context))
     }, [None, None, Some([3, 15, 27])]);
 }
 
 /// fi_scatter splits the data of the root among all.
-fn a_scatter_splits_the_roots_data(stage) {
-    yields(stage, COLUMNS, &|m, from, to, group, context| {
+fn a_scatter_splits_the_roots_data(subject) {
+    yields(subject, COLUMNS, &|m, from, to, group, context| {
         c!(fi_scatter(m.end.ep, from, 1, NONE, to, NONE, group, 1, FI_INT32, 0, context))
     }, [Some([2]), Some([6]), Some([10])]);
 }
 
 /// fi_gather collects the data of all at the root.
-fn a_gather_collects_at_the_root(stage) {
-    yields(stage, COLUMNS, &|m, from, to, group, context| {
+fn a_gather_collects_at_the_root(subject) {
+    yields(subject, COLUMNS, &|m, from, to, group, context| {
         c!(fi_gather(m.end.ep, from, 1, NONE, to, NONE, group, 0, FI_INT32, 0, context))
     }, [Some([1, 2, 3]), None, None]);
 }
 
 /// A collective leaves its input as it was.
-fn inputs_are_left_alone(stage) {
-    let group = Group::joined(stage, 2);
+fn inputs_are_left_alone(subject) {
+    let group = Group::joined(subject, 2);
     let ins: Vec<_> = group.members.iter().map(|member| member.end.traffic.buffer(&[1, 2, 3, 4])).collect();
     group.all(|at, member, context| {
         let out = member.end.traffic.buffer(&[0; 4]).cast();
@@ -264,8 +269,8 @@ fn inputs_are_left_alone(stage) {
 }
 
 /// A collective completes with its context, as FI_COLLECTIVE.
-fn a_collective_says_that_it_is_one(stage) {
-    let group = Group::joined(stage, 2);
+fn a_collective_says_that_it_is_one(subject) {
+    let group = Group::joined(subject, 2);
     let contexts: Vec<_> = group.members.iter().map(|member| {
         let context = member.end.traffic.context();
         assert_eq!(c!(fi_barrier(member.end.ep, member.address(), context)), 0);
@@ -278,8 +283,8 @@ fn a_collective_says_that_it_is_one(stage) {
 }
 
 /// Long data is reduced whole.
-fn long_data_is_reduced(stage) {
-    let group = Group::joined(stage, 3);
+fn long_data_is_reduced(subject) {
+    let group = Group::joined(subject, 3);
     let count = 100_000;
     let bytes: Vec<u8> = (0..count as u32).flat_map(u32::to_ne_bytes).collect();
     let outs: Vec<_> = group.members.iter().map(|member| member.end.traffic.buffer(&vec![0; bytes.len()])).collect();
@@ -297,8 +302,8 @@ fn long_data_is_reduced(stage) {
 
 /// Each collective is supported, and the query tells how many elements and members it takes, and how long the
 /// elements are.
-fn a_query_tells_limits(stage) {
-    let group = Group::open(stage, 1);
+fn a_query_tells_limits(subject) {
+    let group = Group::open(subject, 1);
     let (code, attr) = query(&group, FI_BARRIER, FI_VOID, FI_NOOP);
     assert_eq!(code, 0);
     assert!(attr.max_members >= 2);
@@ -313,8 +318,8 @@ fn a_query_tells_limits(stage) {
 }
 
 /// What is not supported is refused by query and call alike.
-fn a_query_refuses_what_cannot_be(stage) {
-    let group = Group::joined(stage, 1);
+fn a_query_refuses_what_cannot_be(subject) {
+    let group = Group::joined(subject, 1);
     assert_ne!(query(&group, FI_ALLREDUCE, FI_FLOAT, FI_BOR).0, 0);
     assert_ne!(query(&group, FI_ALLREDUCE, FI_UINT32, FI_CSWAP).0, 0);
     assert_ne!(query(&group, 99, FI_UINT32, FI_SUM).0, 0);
@@ -327,15 +332,15 @@ fn a_query_refuses_what_cannot_be(stage) {
 }
 
 /// A false group is refused.
-fn a_false_group_is_refused(stage) {
-    let group = Group::joined(stage, 1);
+fn a_false_group_is_refused(subject) {
+    let group = Group::joined(subject, 1);
     let member = &group.members[0];
     assert!(c!(fi_barrier(member.end.ep, member.address() ^ 0xFFFF, NONE)) < 0);
 }
 
 /// An endpoint that is not in the set cannot join its group.
-fn strangers_do_not_join(stage) {
-    let group = Group::open(stage, 2);
+fn endpoints_outside_the_set_do_not_join(subject) {
+    let group = Group::open(subject, 2);
     let member = &group.members[0];
     let set = open_set(member.end.av, EMPTY).expect("a set");
     assert_eq!(c!(fi_av_set_insert(set, 1)), 0);

@@ -4,34 +4,34 @@ use core::ptr::null_mut;
 
 use oxifabric_abi::*;
 
-use crate::traffic::{PATIENCE, Traffic};
-use crate::world::{End, Two, World, bind, close};
-use crate::{c, sentences};
+use crate::fixture::{Fixture, Pair, TestEndpoint, bind, close};
+use crate::traffic::{TIMEOUT, Traffic};
+use crate::{c, requirements};
 
-sentences! { "fi_endpoint(3)";
+requirements! { "fi_endpoint(3)";
 
 /// An endpoint cannot be enabled without an address vector: -FI_ENOAV.
-fn a_vector_is_needed(stage) {
-    let world = World::new(stage);
-    let (ep, cq) = (world.bare(), world.cq(|_| {}));
+fn a_vector_is_needed(subject) {
+    let fixture = Fixture::new(subject);
+    let (ep, cq) = (fixture.bare(), fixture.cq(|_| {}));
     assert_eq!(bind(ep, cq, FI_SEND | FI_RECV), 0);
     assert_eq!(c!(fi_enable(ep)), -FI_ENOAV);
     assert_eq!((close(ep), close(cq)), (0, 0));
 }
 
 /// An endpoint cannot be enabled without a queue or counter for its completions: -FI_ENOCQ.
-fn a_queue_is_needed(stage) {
-    let world = World::new(stage);
-    let (ep, av) = (world.bare(), world.av());
+fn a_queue_is_needed(subject) {
+    let fixture = Fixture::new(subject);
+    let (ep, av) = (fixture.bare(), fixture.av());
     assert_eq!(bind(ep, av, 0), 0);
     assert_eq!(c!(fi_enable(ep)), -FI_ENOCQ);
     assert_eq!((close(ep), close(av)), (0, 0));
 }
 
 /// A disabled endpoint transfers nothing: -FI_EOPBADSTATE.
-fn a_disabled_endpoint_refuses_data(stage) {
-    let world = World::new(stage);
-    let ep = world.bare();
+fn a_disabled_endpoint_refuses_data(subject) {
+    let fixture = Fixture::new(subject);
+    let ep = fixture.bare();
     let sent = c!(fi_send(ep, null_mut(), 0, null_mut(), 0, null_mut()));
     assert_eq!(sent, -(FI_EOPBADSTATE as isize));
     let posted = c!(fi_recv(ep, null_mut(), 0, null_mut(), FI_ADDR_UNSPEC, null_mut()));
@@ -40,48 +40,48 @@ fn a_disabled_endpoint_refuses_data(stage) {
 }
 
 /// A queue that is bound to an endpoint cannot be closed: -FI_EBUSY.
-fn a_queue_in_use_stays_open(stage) {
-    let world = World::new(stage);
-    let end = world.end();
+fn a_queue_in_use_stays_open(subject) {
+    let fixture = Fixture::new(subject);
+    let end = fixture.end();
     assert_eq!(close(end.cq), -FI_EBUSY);
 }
 
 /// A vector that is bound to an endpoint cannot be closed: -FI_EBUSY.
-fn a_vector_in_use_stays_open(stage) {
-    let world = World::new(stage);
-    let end = world.end();
+fn a_vector_in_use_stays_open(subject) {
+    let fixture = Fixture::new(subject);
+    let end = fixture.end();
     assert_eq!(close(end.av), -FI_EBUSY);
 }
 
 /// A direction that has a queue gets no other one.
-fn a_direction_has_one_queue(stage) {
-    let world = World::new(stage);
-    let end = world.end();
-    let cq = world.cq(|_| {});
+fn a_direction_has_one_queue(subject) {
+    let fixture = Fixture::new(subject);
+    let end = fixture.end();
+    let cq = fixture.cq(|_| {});
     assert_ne!(bind(end.ep, cq, FI_SEND | FI_RECV), 0);
     assert_eq!(close(cq), 0);
 }
 
 /// A flag that means nothing in a binding is refused.
-fn a_binding_with_a_false_flag_is_refused(stage) {
-    let world = World::new(stage);
-    let (ep, cq) = (world.bare(), world.cq(|_| {}));
+fn a_binding_with_a_false_flag_is_refused(subject) {
+    let fixture = Fixture::new(subject);
+    let (ep, cq) = (fixture.bare(), fixture.cq(|_| {}));
     assert_ne!(bind(ep, cq, FI_REMOTE_READ), 0);
     assert_eq!((close(ep), close(cq)), (0, 0));
 }
 
 /// An endpoint can be opened, bound, enabled and closed again and again.
-fn endpoints_come_and_go(stage) {
-    let world = World::new(stage);
+fn endpoints_come_and_go(subject) {
+    let fixture = Fixture::new(subject);
     for _ in 0..20 {
-        drop(world.end());
+        drop(fixture.end());
     }
 }
 
 /// The flags of operations without a flags argument can be read back as set.
-fn operation_flags_are_read_back(stage) {
-    let world = World::new(stage);
-    let end = world.end();
+fn operation_flags_are_read_back(subject) {
+    let fixture = Fixture::new(subject);
+    let end = fixture.end();
     let mut flags = FI_TRANSMIT | FI_INJECT_COMPLETE;
     assert_eq!(c!(fi_control(end.ep.cast(), FI_SETOPSFLAG, (&raw mut flags).cast())), 0);
     let mut read = FI_TRANSMIT;
@@ -90,18 +90,18 @@ fn operation_flags_are_read_back(stage) {
 }
 
 /// Operation flags belong to one direction; to name none or both is an error.
-fn operation_flags_name_one_direction(stage) {
-    let world = World::new(stage);
-    let end = world.end();
+fn operation_flags_name_one_direction(subject) {
+    let fixture = Fixture::new(subject);
+    let end = fixture.end();
     for mut flags in [0, FI_TRANSMIT | FI_RECV] {
         assert_ne!(c!(fi_control(end.ep.cast(), FI_SETOPSFLAG, (&raw mut flags).cast())), 0);
     }
 }
 
 /// The least room of a multi-receive buffer is read back as set.
-fn the_least_multi_receive_room_is_read_back(stage) {
-    let world = World::new(stage);
-    let end = world.end();
+fn the_least_multi_receive_room_is_read_back(subject) {
+    let fixture = Fixture::new(subject);
+    let end = fixture.end();
     let (value, mut read) = (333_usize, 0_usize);
     let mut len = size_of::<usize>();
     let set = c!(fi_setopt(
@@ -124,15 +124,15 @@ fn the_least_multi_receive_room_is_read_back(stage) {
 
 /// FI_OPT_FIREWALL_ADDR is an int that tells whether nothing can connect to the endpoint, where peers connect; elsewhere it is
 /// -FI_ENOPROTOOPT.
-fn a_firewall_is_told(stage) {
-    let world = World::new(stage);
-    let end = world.end();
+fn a_firewall_is_told(subject) {
+    let fixture = Fixture::new(subject);
+    let end = fixture.end();
     let (mut value, mut len) = (7_i32, 1);
     let mut get = || {
         let (level, option) = (FI_OPT_ENDPOINT as _, FI_OPT_FIREWALL_ADDR as _);
         c!(fi_getopt(end.ep.cast(), level, option, (&raw mut value).cast(), &mut len))
     };
-    if stage.provider.starts_with("tcp") {
+    if subject.provider.starts_with("tcp") {
         assert_eq!((get(), get()), (-FI_ETOOSMALL, 0), "the first says how much room is needed");
         assert_eq!((value, len), (0, size_of::<i32>()));
     } else {
@@ -141,9 +141,9 @@ fn a_firewall_is_told(stage) {
 }
 
 /// An option that does not exist is -FI_ENOPROTOOPT.
-fn an_unknown_option_is_told(stage) {
-    let world = World::new(stage);
-    let end = world.end();
+fn an_unknown_option_is_told(subject) {
+    let fixture = Fixture::new(subject);
+    let end = fixture.end();
     let mut value = 0_usize;
     let mut len = size_of::<usize>();
     let got = c!(fi_getopt(
@@ -157,19 +157,19 @@ fn an_unknown_option_is_told(stage) {
 }
 
 /// Cancelling a receive ends it with an error completion FI_ECANCELED that has its context.
-fn a_cancelled_receive_completes_in_error(stage) {
-    let world = World::new(stage);
-    let two = world.two();
-    let posted = two.b.recv(64);
-    assert_eq!(c!(fi_cancel(two.b.ep.cast(), posted.context)), 0);
-    let error = two.failed(&two.b);
+fn a_cancelled_receive_completes_in_error(subject) {
+    let fixture = Fixture::new(subject);
+    let pair = fixture.pair();
+    let posted = pair.b.recv(64);
+    assert_eq!(c!(fi_cancel(pair.b.ep.cast(), posted.context)), 0);
+    let error = pair.failed(&pair.b);
     assert_eq!((error.err, error.op_context), (FI_ECANCELED, posted.context));
 }
 
 /// An endpoint's address fits a buffer that is long enough, and its length is told if it does not.
-fn a_short_buffer_for_the_name_is_told_the_length(stage) {
-    let world = World::new(stage);
-    let end = world.end();
+fn a_short_buffer_for_the_name_is_told_the_length(subject) {
+    let fixture = Fixture::new(subject);
+    let end = fixture.end();
     let name = end.name();
     let mut short = [0_u8; 2];
     let mut len = short.len();
@@ -178,104 +178,104 @@ fn a_short_buffer_for_the_name_is_told_the_length(stage) {
 }
 
 /// An endpoint says that it is one, and keeps its context.
-fn an_endpoint_has_its_class(stage) {
-    let world = World::new(stage);
+fn an_endpoint_has_its_class(subject) {
+    let fixture = Fixture::new(subject);
     let (mut ep, mut mark) = (null_mut(), 0_u8);
     let context = (&raw mut mark).cast();
-    assert_eq!(c!(fi_endpoint(world.domain, world.info.as_ptr(), &mut ep, context)), 0);
+    assert_eq!(c!(fi_endpoint(fixture.domain, fixture.info.as_ptr(), &mut ep, context)), 0);
     assert_eq!(c!(((*ep).fid.fclass, (*ep).fid.context)), (FI_CLASS_EP, context));
     assert_eq!(close(ep), 0);
 }
 
 /// fi_endpoint2 without flags is fi_endpoint.
-fn an_endpoint_may_be_opened_with_flags(stage) {
-    let world = World::new(stage);
+fn an_endpoint_may_be_opened_with_flags(subject) {
+    let fixture = Fixture::new(subject);
     let mut ep = null_mut();
-    assert_eq!(c!(fi_endpoint2(world.domain, world.info.as_ptr(), &mut ep, 0, null_mut())), 0);
+    assert_eq!(c!(fi_endpoint2(fixture.domain, fixture.info.as_ptr(), &mut ep, 0, null_mut())), 0);
     assert_eq!(close(ep), 0);
 }
 
 /// Transmissions and receives may complete in queues of their own.
-fn each_direction_has_its_queue(stage) {
-    let world = World::new(stage);
-    let (ep, av) = (world.bare(), world.av());
-    let (tx, rx) = (world.cq(|_| {}), world.cq(|_| {}));
+fn each_direction_has_its_queue(subject) {
+    let fixture = Fixture::new(subject);
+    let (ep, av) = (fixture.bare(), fixture.av());
+    let (tx, rx) = (fixture.cq(|_| {}), fixture.cq(|_| {}));
     assert_eq!((bind(ep, tx, FI_TRANSMIT), bind(ep, rx, FI_RECV), bind(ep, av, 0)), (0, 0, 0));
     assert_eq!(c!(fi_enable(ep)), 0);
-    let two = Two::of(
-        End { ep, cq: tx, av, eq: null_mut(), traffic: Traffic::default() },
-        world.end(),
+    let pair = Pair::of(
+        TestEndpoint { ep, cq: tx, av, eq: null_mut(), traffic: Traffic::default() },
+        fixture.end(),
     );
-    let posted = two.a.recv(1);
-    let context = two.send(b"x");
-    assert_eq!(two.done(&two.a).op_context, context);
-    let (place, back) = (two.b.traffic.buffer(b"y"), two.b.traffic.context());
-    two.start(|| c!(fi_send(two.b.ep, place.cast(), 1, null_mut(), two.to_a, back)));
+    let posted = pair.a.recv(1);
+    let context = pair.send(b"x");
+    assert_eq!(pair.done(&pair.a).op_context, context);
+    let (place, back) = (pair.b.traffic.buffer(b"y"), pair.b.traffic.context());
+    pair.start(|| c!(fi_send(pair.b.ep, place.cast(), 1, null_mut(), pair.to_a, back)));
     let begun = std::time::Instant::now();
     let mut entry = fi_cq_tagged_entry::ZERO;
     while c!(fi_cq_read(rx, (&raw mut entry).cast(), 1)) != 1 {
-        assert!(begun.elapsed() < PATIENCE);
-        assert!(two.a.read().is_none(), "in the wrong queue");
-        let _ = two.b.read();
+        assert!(begun.elapsed() < TIMEOUT);
+        assert!(pair.a.read().is_none(), "in the wrong queue");
+        let _ = pair.b.read();
     }
     assert_eq!(entry.op_context, posted.context);
-    drop(two);
+    drop(pair);
     assert_eq!(close(rx), 0);
 }
 
 /// Completions of one direction go to one queue: a second is refused.
-fn a_second_queue_is_refused(stage) {
-    let world = World::new(stage);
-    let (ep, cq, other) = (world.bare(), world.cq(|_| {}), world.cq(|_| {}));
+fn a_second_queue_is_refused(subject) {
+    let fixture = Fixture::new(subject);
+    let (ep, cq, other) = (fixture.bare(), fixture.cq(|_| {}), fixture.cq(|_| {}));
     assert_eq!(bind(ep, cq, FI_RECV), 0);
     assert_ne!(bind(ep, other, FI_RECV), 0);
     assert_eq!((close(ep), close(cq), close(other)), (0, 0, 0));
 }
 
 /// Operations of one kind are counted by one counter: a second is refused.
-fn a_second_counter_is_refused(stage) {
-    let world = World::new(stage);
-    let (ep, cntr, other) = (world.bare(), world.cntr(FI_WAIT_UNSPEC), world.cntr(FI_WAIT_UNSPEC));
+fn a_second_counter_is_refused(subject) {
+    let fixture = Fixture::new(subject);
+    let (ep, cntr, other) = (fixture.bare(), fixture.cntr(FI_WAIT_UNSPEC), fixture.cntr(FI_WAIT_UNSPEC));
     assert_eq!(bind(ep, cntr, FI_SEND), 0);
     assert_ne!(bind(ep, other, FI_SEND), 0);
     assert_eq!((close(ep), close(cntr), close(other)), (0, 0, 0));
 }
 
 /// An endpoint has a single address vector: a second is refused.
-fn a_second_vector_is_refused(stage) {
-    let world = World::new(stage);
-    let (ep, av, other) = (world.bare(), world.av(), world.av());
+fn a_second_vector_is_refused(subject) {
+    let fixture = Fixture::new(subject);
+    let (ep, av, other) = (fixture.bare(), fixture.av(), fixture.av());
     assert_eq!(bind(ep, av, 0), 0);
     assert_ne!(bind(ep, other, 0), 0);
     assert_eq!((close(ep), close(av), close(other)), (0, 0, 0));
 }
 
 /// FI_SELECTIVE_COMPLETION needs a direction.
-fn a_selection_needs_a_direction(stage) {
-    let world = World::new(stage);
-    let (ep, cq) = (world.bare(), world.cq(|_| {}));
+fn a_selection_needs_a_direction(subject) {
+    let fixture = Fixture::new(subject);
+    let (ep, cq) = (fixture.bare(), fixture.cq(|_| {}));
     assert_ne!(bind(ep, cq, FI_SELECTIVE_COMPLETION), 0);
     assert_eq!((close(ep), close(cq)), (0, 0));
 }
 
 /// Operations that fail write an error even where completions are selective.
-fn failures_are_told_without_being_asked_for(stage) {
-    let world = World::new(stage);
-    let b = world.end_with(FI_SEND | FI_RECV | FI_SELECTIVE_COMPLETION, |_| {});
-    let two = Two::of(world.end(), b);
-    let posted = two.b.recv(2);
-    two.send(b"too long");
-    let error = two.failed(&two.b);
+fn failures_are_told_without_being_asked_for(subject) {
+    let fixture = Fixture::new(subject);
+    let b = fixture.end_with(FI_SEND | FI_RECV | FI_SELECTIVE_COMPLETION, |_| {});
+    let pair = Pair::of(fixture.end(), b);
+    let posted = pair.b.recv(2);
+    pair.send(b"too long");
+    let error = pair.failed(&pair.b);
     assert_eq!((error.err, error.op_context), (FI_ETRUNC, posted.context));
 }
 
 /// With selective completions a receive without FI_COMPLETION writes none, and takes its message.
-fn receives_may_be_silent(stage) {
-    let world = World::new(stage);
-    let b = world.end_with(FI_SEND | FI_RECV | FI_SELECTIVE_COMPLETION, |_| {});
-    let two = Two::of(world.end(), b);
-    let posted = two.b.recv(6);
-    let into = two.b.posted(4);
+fn receives_may_be_silent(subject) {
+    let fixture = Fixture::new(subject);
+    let b = fixture.end_with(FI_SEND | FI_RECV | FI_SELECTIVE_COMPLETION, |_| {});
+    let pair = Pair::of(fixture.end(), b);
+    let posted = pair.b.recv(6);
+    let into = pair.b.posted(4);
     let iov = libc::iovec { iov_base: into.place.cast(), iov_len: 4 };
     let msg = fi_msg {
         msg_iov: &iov,
@@ -285,48 +285,48 @@ fn receives_may_be_silent(stage) {
         context: into.context,
         data: 0,
     };
-    assert_eq!(c!(fi_recvmsg(two.b.ep, &msg, FI_COMPLETION)), 0);
-    two.send(b"silent");
-    two.send(b"told");
-    assert_eq!(two.done(&two.b).op_context, into.context);
+    assert_eq!(c!(fi_recvmsg(pair.b.ep, &msg, FI_COMPLETION)), 0);
+    pair.send(b"silent");
+    pair.send(b"told");
+    assert_eq!(pair.done(&pair.b).op_context, into.context);
     assert_eq!((posted.bytes(), into.bytes()), (b"silent".as_slice(), b"told".as_slice()));
-    assert!(two.b.read().is_none());
+    assert!(pair.b.read().is_none());
 }
 
 /// Of several operations with one context, a cancellation ends one.
-fn a_cancellation_ends_one(stage) {
-    let world = World::new(stage);
-    let two = world.two();
-    let (place, context) = (two.b.traffic.buffer(&[0; 2]), two.b.traffic.context());
+fn a_cancellation_ends_one(subject) {
+    let fixture = Fixture::new(subject);
+    let pair = fixture.pair();
+    let (place, context) = (pair.b.traffic.buffer(&[0; 2]), pair.b.traffic.context());
     for at in 0..2 {
         let place = place.wrapping_add(at).cast();
-        assert_eq!(c!(fi_recv(two.b.ep, place, 1, null_mut(), FI_ADDR_UNSPEC, context)), 0);
+        assert_eq!(c!(fi_recv(pair.b.ep, place, 1, null_mut(), FI_ADDR_UNSPEC, context)), 0);
     }
-    assert_eq!(c!(fi_cancel(two.b.ep.cast(), context)), 0);
-    assert_eq!(two.failed(&two.b).err, FI_ECANCELED);
-    assert!(two.b.read().is_none());
-    two.send(b"x");
-    assert_eq!(two.done(&two.b).op_context, context);
+    assert_eq!(c!(fi_cancel(pair.b.ep.cast(), context)), 0);
+    assert_eq!(pair.failed(&pair.b).err, FI_ECANCELED);
+    assert!(pair.b.read().is_none());
+    pair.send(b"x");
+    assert_eq!(pair.done(&pair.b).op_context, context);
 }
 
 /// Cancelling what is not under way posts nothing.
-fn a_cancellation_of_nothing_is_silent(stage) {
-    let world = World::new(stage);
-    let two = world.two();
-    let posted = two.b.recv(1);
-    let _ = c!(fi_cancel(two.b.ep.cast(), two.b.traffic.context()));
-    two.send(b"x");
-    assert_eq!(two.done(&two.b).op_context, posted.context);
-    let _ = c!(fi_cancel(two.b.ep.cast(), posted.context));
+fn a_cancellation_of_nothing_is_silent(subject) {
+    let fixture = Fixture::new(subject);
+    let pair = fixture.pair();
+    let posted = pair.b.recv(1);
+    let _ = c!(fi_cancel(pair.b.ep.cast(), pair.b.traffic.context()));
+    pair.send(b"x");
+    assert_eq!(pair.done(&pair.b).op_context, posted.context);
+    let _ = c!(fi_cancel(pair.b.ep.cast(), posted.context));
     for _ in 0..50 {
-        assert!(two.b.read().is_none());
+        assert!(pair.b.read().is_none());
     }
 }
 
 /// What is under way when an endpoint closes is dropped in silence.
-fn a_close_drops_what_is_under_way(stage) {
-    let world = World::new(stage);
-    let (ep, cq, av) = (world.bare(), world.cq(|_| {}), world.av());
+fn a_close_drops_what_is_under_way(subject) {
+    let fixture = Fixture::new(subject);
+    let (ep, cq, av) = (fixture.bare(), fixture.cq(|_| {}), fixture.av());
     assert_eq!((bind(ep, cq, FI_SEND | FI_RECV), bind(ep, av, 0), c!(fi_enable(ep))), (0, 0, 0));
     let (mut byte, mut context) = (0_u8, [0_u64; 8]);
     let posted = c!(fi_recv(
@@ -344,16 +344,16 @@ fn a_close_drops_what_is_under_way(stage) {
 }
 
 /// With FI_THREAD_SAFE several threads may use one endpoint at the same time.
-fn threads_may_share_an_endpoint(stage) {
+fn threads_may_share_an_endpoint(subject) {
     struct Shared<T>(T);
     // SAFETY: the domain was opened for use by several threads.
     unsafe impl<T> Sync for Shared<T> {}
-    let world = World::with(stage, |hints| c!((*hints.domain_attr).threading = FI_THREAD_SAFE));
-    let two = world.two();
+    let fixture = Fixture::with(subject, |hints| c!((*hints.domain_attr).threading = FI_THREAD_SAFE));
+    let pair = fixture.pair();
     const EACH: usize = 200;
-    let posted: Vec<_> = (0..4 * EACH).map(|_| two.b.recv(1)).collect();
-    let bytes: Vec<_> = (0..4_u8).map(|at| two.a.traffic.buffer(&[at]) as usize).collect();
-    let ends = Shared((two.a.ep, two.a.cq, two.b.cq, two.to_b));
+    let posted: Vec<_> = (0..4 * EACH).map(|_| pair.b.recv(1)).collect();
+    let bytes: Vec<_> = (0..4_u8).map(|at| pair.a.traffic.buffer(&[at]) as usize).collect();
+    let ends = Shared((pair.a.ep, pair.a.cq, pair.b.cq, pair.to_b));
     let ends = &ends;
     std::thread::scope(|scope| {
         for &byte in &bytes {
@@ -362,7 +362,7 @@ fn threads_may_share_an_endpoint(stage) {
                 let begun = std::time::Instant::now();
                 let mut sent = 0;
                 while sent < EACH {
-                    assert!(begun.elapsed() < PATIENCE);
+                    assert!(begun.elapsed() < TIMEOUT);
                     let place = core::ptr::with_exposed_provenance(byte);
                     match c!(fi_send(ep, place, 1, null_mut(), to, null_mut())) {
                         0 => sent += 1,
@@ -377,7 +377,7 @@ fn threads_may_share_an_endpoint(stage) {
     });
     let mut counts = [0; 4];
     for _ in &posted {
-        let _ = two.done(&two.b);
+        let _ = pair.done(&pair.b);
     }
     for posted in &posted {
         counts[posted.bytes()[0] as usize] += 1;
@@ -386,10 +386,10 @@ fn threads_may_share_an_endpoint(stage) {
 }
 
 /// The size of the longest message can be set below the provider's, or the option is -FI_ENOPROTOOPT.
-fn the_longest_message_may_be_shortened(stage) {
-    let world = World::new(stage);
-    let ep = world.bare();
-    let most = c!((*world.info.first().ep_attr).max_msg_size);
+fn the_longest_message_may_be_shortened(subject) {
+    let fixture = Fixture::new(subject);
+    let ep = fixture.bare();
+    let most = c!((*fixture.info.first().ep_attr).max_msg_size);
     let set = |size: usize| {
         c!(fi_setopt(
             ep.cast(),

@@ -5,8 +5,8 @@ use core::ptr::null_mut;
 
 use oxifabric_abi::*;
 
-use crate::world::{World, close};
-use crate::{c, sentences};
+use crate::fixture::{Fixture, close};
+use crate::{c, requirements};
 
 /// Reads at most one event; returns the result and the kind.
 fn read(eq: *mut fid_eq, entry: &mut fi_eq_entry, flags: u64) -> (isize, u32) {
@@ -39,30 +39,30 @@ fn write(eq: *mut fid_eq, data: u64) -> isize {
 
 const SIZE: isize = size_of::<fi_eq_entry>() as isize;
 
-sentences! { "fi_eq(3)";
+requirements! { "fi_eq(3)";
 
 /// Reading an empty queue gives -FI_EAGAIN.
-fn an_empty_queue_says_again(stage) {
-    let world = World::new(stage);
-    let eq = world.eq();
+fn an_empty_queue_says_again(subject) {
+    let fixture = Fixture::new(subject);
+    let eq = fixture.eq();
     let mut entry = fi_eq_entry::ZERO;
     assert_eq!(read(eq, &mut entry, 0).0, -(FI_EAGAIN as isize));
     assert_eq!(close(eq), 0);
 }
 
 /// Reading an error where there is none gives -FI_EAGAIN.
-fn a_queue_without_errors_says_again(stage) {
-    let world = World::new(stage);
-    let eq = world.eq();
+fn a_queue_without_errors_says_again(subject) {
+    let fixture = Fixture::new(subject);
+    let eq = fixture.eq();
     let mut error = fi_eq_err_entry::ZERO;
     assert_eq!(c!(fi_eq_readerr(eq, &mut error, 0)), -(FI_EAGAIN as isize));
     assert_eq!(close(eq), 0);
 }
 
 /// A queue opened with FI_WRITE takes events of the application and gives them back in order.
-fn written_events_come_back_in_order(stage) {
-    let world = World::new(stage);
-    let eq = world.eq();
+fn written_events_come_back_in_order(subject) {
+    let fixture = Fixture::new(subject);
+    let eq = fixture.eq();
     for data in 1..=3 {
         assert_eq!(write(eq, data), SIZE);
     }
@@ -75,9 +75,9 @@ fn written_events_come_back_in_order(stage) {
 }
 
 /// With FI_PEEK an event stays in the queue.
-fn a_peek_leaves_the_event(stage) {
-    let world = World::new(stage);
-    let eq = world.eq();
+fn a_peek_leaves_the_event(subject) {
+    let fixture = Fixture::new(subject);
+    let eq = fixture.eq();
     assert_eq!(write(eq, 7), SIZE);
     for flags in [FI_PEEK, FI_PEEK, 0] {
         let mut entry = fi_eq_entry::ZERO;
@@ -90,19 +90,19 @@ fn a_peek_leaves_the_event(stage) {
 }
 
 /// A queue opened without FI_WRITE takes no events of the application.
-fn a_queue_of_the_provider_is_not_written(stage) {
-    let world = World::new(stage);
+fn a_queue_of_the_provider_is_not_written(subject) {
+    let fixture = Fixture::new(subject);
     let mut attr = fi_eq_attr::ZERO;
     let mut eq = core::ptr::null_mut();
-    assert_eq!(c!(fi_eq_open(world.fabric, &mut attr, &mut eq, core::ptr::null_mut())), 0);
+    assert_eq!(c!(fi_eq_open(fixture.fabric, &mut attr, &mut eq, core::ptr::null_mut())), 0);
     assert!(write(eq, 1) < 0);
     assert_eq!(close(eq), 0);
 }
 
 /// A blocking read of an empty queue gives -FI_EAGAIN when its time is over.
-fn a_blocking_read_ends_with_its_time(stage) {
-    let world = World::new(stage);
-    let eq = world.eq();
+fn a_blocking_read_ends_with_its_time(subject) {
+    let fixture = Fixture::new(subject);
+    let eq = fixture.eq();
     let (mut event, mut entry) = (0, fi_eq_entry::ZERO);
     let place = (&raw mut entry).cast();
     let code = c!(fi_eq_sread(eq, &mut event, place, size_of::<fi_eq_entry>(), 1, 0));
@@ -111,9 +111,9 @@ fn a_blocking_read_ends_with_its_time(stage) {
 }
 
 /// A blocking read returns what was written before it.
-fn a_blocking_read_returns_an_event(stage) {
-    let world = World::new(stage);
-    let eq = world.eq();
+fn a_blocking_read_returns_an_event(subject) {
+    let fixture = Fixture::new(subject);
+    let eq = fixture.eq();
     assert_eq!(write(eq, 9), SIZE);
     let (mut event, mut entry) = (0, fi_eq_entry::ZERO);
     let place = (&raw mut entry).cast();
@@ -123,19 +123,19 @@ fn a_blocking_read_returns_an_event(stage) {
 }
 
 /// A queue says that it is one, and keeps its context.
-fn a_queue_has_its_class(stage) {
-    let world = World::new(stage);
+fn a_queue_has_its_class(subject) {
+    let fixture = Fixture::new(subject);
     let (mut attr, mut eq, mut mark) = (fi_eq_attr { wait_obj: FI_WAIT_NONE, ..fi_eq_attr::ZERO }, null_mut(), 0_u8);
     let context = (&raw mut mark).cast();
-    assert_eq!(c!(fi_eq_open(world.fabric, &mut attr, &mut eq, context)), 0);
+    assert_eq!(c!(fi_eq_open(fixture.fabric, &mut attr, &mut eq, context)), 0);
     assert_eq!(c!(((*eq).fid.fclass, (*eq).fid.context)), (FI_CLASS_EQ, context));
     assert_eq!(close(eq), 0);
 }
 
 /// A read gives one event, however long its buffer is.
-fn a_read_gives_one_event(stage) {
-    let world = World::new(stage);
-    let eq = world.eq();
+fn a_read_gives_one_event(subject) {
+    let fixture = Fixture::new(subject);
+    let eq = fixture.eq();
     let entry = fi_eq_entry::ZERO;
     for _ in 0..2 {
         let written = c!(fi_eq_write(eq, FI_NOTIFY, (&raw const entry).cast(), size_of_val(&entry), 0));
@@ -152,9 +152,9 @@ fn a_read_gives_one_event(stage) {
 }
 
 /// An event has the bytes that were written, and its number.
-fn an_event_is_as_it_was_written(stage) {
-    let world = World::new(stage);
-    let eq = world.eq();
+fn an_event_is_as_it_was_written(subject) {
+    let fixture = Fixture::new(subject);
+    let eq = fixture.eq();
     let entry = fi_eq_entry { fid: null_mut(), context: null_mut(), data: 0x1234 };
     c!(fi_eq_write(eq, FI_SHUTDOWN, (&raw const entry).cast(), size_of_val(&entry), 0));
     let (mut event, mut read) = (0, fi_eq_entry::ZERO);
@@ -165,10 +165,10 @@ fn an_event_is_as_it_was_written(stage) {
 }
 
 /// A blocking read of a queue without a wait object is refused.
-fn a_queue_without_a_wait_object_does_not_block(stage) {
-    let world = World::new(stage);
+fn a_queue_without_a_wait_object_does_not_block(subject) {
+    let fixture = Fixture::new(subject);
     let (mut attr, mut eq) = (fi_eq_attr { wait_obj: FI_WAIT_NONE, ..fi_eq_attr::ZERO }, null_mut());
-    assert_eq!(c!(fi_eq_open(world.fabric, &mut attr, &mut eq, null_mut())), 0);
+    assert_eq!(c!(fi_eq_open(fixture.fabric, &mut attr, &mut eq, null_mut())), 0);
     let mut room = [0_u64; 8];
     let read = c!(fi_eq_sread(eq, &mut 0, room.as_mut_ptr().cast(), 64, 1, 0));
     assert!(read < 0 && read != -(FI_EAGAIN as isize), "{read}");
@@ -176,9 +176,9 @@ fn a_queue_without_a_wait_object_does_not_block(stage) {
 }
 
 /// The wait object of a queue is as it was asked for.
-fn the_wait_object_is_as_asked(stage) {
-    let world = World::new(stage);
-    let eq = world.eq();
+fn the_wait_object_is_as_asked(subject) {
+    let fixture = Fixture::new(subject);
+    let eq = fixture.eq();
     let (mut fd, mut kind): (i32, fi_wait_obj) = (-1, 0);
     assert_eq!(c!(fi_control(eq.cast(), FI_GETWAIT, (&raw mut fd).cast())), 0);
     assert!(fd >= 0);
@@ -188,9 +188,9 @@ fn the_wait_object_is_as_asked(stage) {
 }
 
 /// The queue can spell error numbers of the provider.
-fn a_provider_error_is_spelled(stage) {
-    let world = World::new(stage);
-    let eq = world.eq();
+fn a_provider_error_is_spelled(subject) {
+    let fixture = Fixture::new(subject);
+    let eq = fixture.eq();
     let mut text = [b'#' as core::ffi::c_char; 64];
     let said = c!(fi_eq_strerror(eq, 0, core::ptr::null(), text.as_mut_ptr(), text.len()));
     assert!(!said.is_null());

@@ -7,12 +7,12 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use oxifabric_abi::*;
 
-use crate::traffic::PATIENCE;
-use crate::world::{End, World, close};
-use crate::{PROVIDERS, c, sentences};
+use crate::fixture::{Fixture, TestEndpoint, close};
+use crate::traffic::TIMEOUT;
+use crate::{PROVIDERS, c, requirements};
 
 /// `fi_profile_open` of the header.
-fn open(end: &End) -> &'static mut fid_profile {
+fn open(end: &TestEndpoint) -> &'static mut fid_profile {
     let mut ops = null_mut();
     let name = c"fi_profile_ops".as_ptr();
     let opened = c!(fi_open_ops(end.ep.cast(), name, 0, &mut ops, null_mut()));
@@ -46,12 +46,12 @@ unsafe extern "C" fn count(
     0
 }
 
-sentences! { "fi_profile(3)";
+requirements! { "fi_profile(3)";
 
 /// Variables are listed: how many there are without room for them, and as many as fit with it.
-fn variables_are_listed(stage) {
-    let world = World::new(stage);
-    let end = world.end();
+fn variables_are_listed(subject) {
+    let fixture = Fixture::new(subject);
+    let end = fixture.end();
     let profile = open(&end);
     let query = c!((*profile.ops).query_vars).expect("an operation");
     let mut number = 0;
@@ -67,9 +67,9 @@ fn variables_are_listed(stage) {
 }
 
 /// Events are listed in the same way.
-fn events_are_listed(stage) {
-    let world = World::new(stage);
-    let end = world.end();
+fn events_are_listed(subject) {
+    let fixture = Fixture::new(subject);
+    let end = fixture.end();
     let profile = open(&end);
     let query = c!((*profile.ops).query_events).expect("an operation");
     let mut number = 0;
@@ -82,30 +82,30 @@ fn events_are_listed(stage) {
 }
 
 /// FI_VAR_UNEXP_MSG_CNT is the number of messages that wait for a receive.
-fn waiting_messages_are_counted(stage) {
-    let world = World::new(stage);
-    let two = world.two();
-    let profile = open(&two.b);
+fn waiting_messages_are_counted(subject) {
+    let fixture = Fixture::new(subject);
+    let pair = fixture.pair();
+    let profile = open(&pair.b);
     assert_eq!(value(profile, FI_VAR_UNEXP_MSG_CNT), Ok(0));
-    two.send(b"1");
-    two.send(b"2");
+    pair.send(b"1");
+    pair.send(b"2");
     let begun = std::time::Instant::now();
     while value(profile, FI_VAR_UNEXP_MSG_CNT) != Ok(2) {
-        assert!(begun.elapsed() < PATIENCE);
-        two.progress(&two.a);
-        two.progress(&two.b);
+        assert!(begun.elapsed() < TIMEOUT);
+        pair.progress(&pair.a);
+        pair.progress(&pair.b);
     }
-    let _posted = two.b.recv(1);
-    let _ = two.done(&two.b);
+    let _posted = pair.b.recv(1);
+    let _ = pair.done(&pair.b);
     assert_eq!(value(profile, FI_VAR_UNEXP_MSG_CNT), Ok(1));
     assert_eq!(close(profile), 0);
 }
 
 /// FI_VAR_UNEXP_MSG_QUEUE, where it is listed, has an entry for each message that waits, with its length and tag.
-fn waiting_messages_are_listed(stage) {
-    let world = World::new(stage);
-    let two = world.two();
-    let profile = open(&two.b);
+fn waiting_messages_are_listed(subject) {
+    let fixture = Fixture::new(subject);
+    let pair = fixture.pair();
+    let profile = open(&pair.b);
     let size = size_of::<fi_cq_err_entry>();
     let read = c!((*profile.ops).read_var).expect("an operation");
     let mut list: [fi_cq_err_entry; 2] = c!(core::mem::zeroed());
@@ -115,12 +115,12 @@ fn waiting_messages_are_listed(stage) {
         return;
     }
     assert_eq!(room, 0, "nothing waits");
-    two.send(b"long");
+    pair.send(b"long");
     let begun = std::time::Instant::now();
     while room != size {
-        assert!(begun.elapsed() < PATIENCE);
-        two.progress(&two.a);
-        two.progress(&two.b);
+        assert!(begun.elapsed() < TIMEOUT);
+        pair.progress(&pair.a);
+        pair.progress(&pair.b);
         room = size_of_val(&list);
         c!(read(profile, FI_VAR_UNEXP_MSG_QUEUE, list.as_mut_ptr().cast(), &mut room));
     }
@@ -132,19 +132,19 @@ fn waiting_messages_are_listed(stage) {
 }
 
 /// What is read between fi_profile_start_reads and fi_profile_end_reads are values of one moment.
-fn reads_may_be_of_one_moment(stage) {
-    let world = World::new(stage);
-    let two = world.two();
-    let profile = open(&two.b);
+fn reads_may_be_of_one_moment(subject) {
+    let fixture = Fixture::new(subject);
+    let pair = fixture.pair();
+    let profile = open(&pair.b);
     let start = c!((*profile.ops).start_reads).expect("an operation");
     let end = c!((*profile.ops).end_reads).expect("an operation");
     c!(start(profile, 0));
-    two.send(b"x");
+    pair.send(b"x");
     let begun = std::time::Instant::now();
     loop {
-        assert!(begun.elapsed() < PATIENCE);
-        two.progress(&two.a);
-        two.progress(&two.b);
+        assert!(begun.elapsed() < TIMEOUT);
+        pair.progress(&pair.a);
+        pair.progress(&pair.b);
         assert_eq!(value(profile, FI_VAR_UNEXP_MSG_CNT), Ok(0));
         c!(end(profile, 0));
         if value(profile, FI_VAR_UNEXP_MSG_CNT) == Ok(1) {
@@ -156,15 +156,15 @@ fn reads_may_be_of_one_moment(stage) {
 }
 
 /// Where connections are counted, one side has asked, the other has accepted, and both have one; fi_profile_reset begins anew.
-fn connections_are_counted(stage) {
-    let world = World::new(stage);
-    let two = world.two();
-    let (a, b) = (open(&two.a), open(&two.b));
+fn connections_are_counted(subject) {
+    let fixture = Fixture::new(subject);
+    let pair = fixture.pair();
+    let (a, b) = (open(&pair.a), open(&pair.b));
     if value(a, FI_VAR_CONNECTION_CNT).is_ok() {
         assert_eq!(value(a, FI_VAR_CONNECTION_CNT), Ok(0));
-        let posted = two.b.recv(1);
-        two.send(b"x");
-        assert_eq!(two.done(&two.b).op_context, posted.context);
+        let posted = pair.b.recv(1);
+        pair.send(b"x");
+        assert_eq!(pair.done(&pair.b).op_context, posted.context);
         let of = |profile: &mut fid_profile| {
             let ids = [FI_VAR_CONNECTION_CNT, FI_VAR_CONN_REQUEST, FI_VAR_CONN_ACCEPT, FI_VAR_CONN_REJECT];
             ids.map(|id| value(profile, id).expect("it is listed"))
@@ -178,42 +178,42 @@ fn connections_are_counted(stage) {
 }
 
 /// A variable that is not in the list is -FI_EINVAL.
-fn an_unknown_variable_is_refused(stage) {
-    let world = World::new(stage);
-    let end = world.end();
+fn an_unknown_variable_is_refused(subject) {
+    let fixture = Fixture::new(subject);
+    let end = fixture.end();
     let profile = open(&end);
     assert_eq!(value(profile, 0x7777), Err(-(FI_EINVAL as isize)));
     assert_eq!(close(profile), 0);
 }
 
 /// An event that is not in the list is -FI_EINVAL.
-fn an_unknown_event_is_refused(stage) {
-    let world = World::new(stage);
-    let end = world.end();
+fn an_unknown_event_is_refused(subject) {
+    let fixture = Fixture::new(subject);
+    let end = fixture.end();
     let profile = open(&end);
     let register = c!((*profile.ops).reg_callback).expect("an operation");
     assert_eq!(c!(register(profile, 0x7777, Some(count), null_mut())), -FI_EINVAL);
     assert_eq!(close(profile), 0);
 }
 
-/// Whoever registered for an event is called when it happens, with the context of the registration.
-fn an_event_calls(stage) {
-    let world = World::new(stage);
-    let two = world.two();
-    let profile = open(&two.b);
+/// A registered callback is called when its event happens, with the context of the registration.
+fn an_event_calls(subject) {
+    let fixture = Fixture::new(subject);
+    let pair = fixture.pair();
+    let profile = open(&pair.b);
     let register = c!((*profile.ops).reg_callback).expect("an operation");
-    let at = PROVIDERS.iter().position(|&name| name == stage.provider).expect("a provider");
+    let at = PROVIDERS.iter().position(|&name| name == subject.provider).expect("a provider");
     let context = core::ptr::without_provenance_mut(at);
     if c!(register(profile, FI_EVENT_UNEXP_MSG_RECVD, Some(count), context)) == 0 {
-        two.send(b"x");
+        pair.send(b"x");
         let begun = std::time::Instant::now();
         while CALLS[at].load(Ordering::Relaxed) == 0 {
-            assert!(begun.elapsed() < PATIENCE);
-            two.progress(&two.a);
-            two.progress(&two.b);
+            assert!(begun.elapsed() < TIMEOUT);
+            pair.progress(&pair.a);
+            pair.progress(&pair.b);
         }
-        let _posted = two.b.recv(1);
-        let _ = two.done(&two.b);
+        let _posted = pair.b.recv(1);
+        let _ = pair.done(&pair.b);
         assert_eq!(CALLS[at].load(Ordering::Relaxed), 1);
     } else {
         // An event that is not offered is not listed.
@@ -226,9 +226,9 @@ fn an_event_calls(stage) {
 }
 
 /// An object that lets nothing be watched says -FI_ENOSYS.
-fn what_cannot_be_watched_says_so(stage) {
-    let world = World::new(stage);
-    let (av, mut ops) = (world.av(), null_mut());
+fn what_cannot_be_watched_says_so(subject) {
+    let fixture = Fixture::new(subject);
+    let (av, mut ops) = (fixture.av(), null_mut());
     let name = c"fi_profile_ops".as_ptr();
     assert_eq!(c!(fi_open_ops(av.cast(), name, 0, &mut ops, null_mut())), -FI_ENOSYS);
     assert_eq!(close(av), 0);

@@ -5,93 +5,93 @@ use core::ptr::null_mut;
 
 use oxifabric_abi::*;
 
+use crate::fixture::{Fixture, Pair, close};
 use crate::traffic::Read;
-use crate::world::{Two, World, close};
-use crate::{Stage, c};
+use crate::{Subject, c};
 
 /// Two endpoints, and a region of `b` that `a` may access.
 #[derive(Debug)]
-pub struct Ground {
+pub struct RmaFixture {
     /// The endpoints.
-    pub two: Two,
+    pub pair: Pair,
     /// The region.
     pub mr: *mut fid_mr,
-    /// Where it is.
+    /// The address of the region.
     pub bytes: *mut u8,
-    /// How many bytes it has; each is 0x55 at first.
+    /// The length in bytes; each byte is 0x55 at first.
     pub len: usize,
-    /// What the address of its first byte is for `a`.
+    /// The address of the first byte as `a` names it.
     pub base: u64,
-    /// Where the endpoints are.
-    pub world: World,
+    /// The fabric and domain.
+    pub fixture: Fixture,
 }
 
 /// Peers may read and write.
 pub const BOTH: u64 = FI_REMOTE_READ | FI_REMOTE_WRITE;
 
-/// Capabilities of those who access memory, and whose memory is accessed.
+/// Capabilities of endpoints that access memory and of those with the memory.
 pub const ACCESS: u64 = FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
 
-impl Ground {
+impl RmaFixture {
     /// Opens endpoints that read and write.
     #[must_use]
-    pub fn new(stage: &Stage, access: u64) -> Self {
-        Self::with(World::with(stage, |hints| hints.caps |= ACCESS), access)
+    pub fn new(subject: &Subject, access: u64) -> Self {
+        Self::with(Fixture::with(subject, |hints| hints.caps |= ACCESS), access)
     }
 
-    /// The same where a write completes only once it was done at the peer.
+    /// Opens endpoints whose writes complete only once they were done at the peer.
     #[must_use]
-    pub fn delivering(stage: &Stage, access: u64) -> Self {
-        let world = World::with(stage, |hints| {
+    pub fn delivering(subject: &Subject, access: u64) -> Self {
+        let fixture = Fixture::with(subject, |hints| {
             hints.caps |= ACCESS;
             c!((*hints.tx_attr).op_flags = FI_DELIVERY_COMPLETE);
         });
-        Self::with(world, access)
+        Self::with(fixture, access)
     }
 
-    /// The same with atomics.
+    /// Opens endpoints with atomics.
     #[must_use]
-    pub fn atomic(stage: &Stage, access: u64) -> Self {
-        let world = World::with(stage, |hints| {
+    pub fn atomic(subject: &Subject, access: u64) -> Self {
+        let fixture = Fixture::with(subject, |hints| {
             hints.caps |= ACCESS | FI_ATOMIC;
             c!((*hints.tx_attr).op_flags = FI_DELIVERY_COMPLETE);
         });
-        Self::with(world, access)
+        Self::with(fixture, access)
     }
 
-    /// Opens the endpoints in a world.
+    /// Opens the endpoints in a fixture.
     #[must_use]
-    pub fn with(world: World, access: u64) -> Self {
-        let two = world.two();
-        Self::of(world, two, access)
+    pub fn with(fixture: Fixture, access: u64) -> Self {
+        let pair = fixture.pair();
+        Self::of(fixture, pair, access)
     }
 
-    /// Registers memory for endpoints that are there.
+    /// Registers memory for open endpoints.
     #[must_use]
-    pub fn of(world: World, two: Two, access: u64) -> Self {
+    pub fn of(fixture: Fixture, pair: Pair, access: u64) -> Self {
         let len = 1 << 20;
-        let bytes = two.b.traffic.buffer(&vec![0x55; len]);
-        let mr = world
+        let bytes = pair.b.traffic.buffer(&vec![0x55; len]);
+        let mr = fixture
             .register(bytes, len, access, 7)
             .expect("a region of this access");
-        let base = world.remote(bytes);
+        let base = fixture.remote(bytes);
         Self {
-            two,
+            pair,
             mr,
             bytes,
             len,
             base,
-            world,
+            fixture,
         }
     }
 
-    /// What the region holds.
+    /// Returns the bytes of the region.
     #[must_use]
     pub fn region(&self) -> &[u8] {
         c!(core::slice::from_raw_parts(self.bytes, self.len))
     }
 
-    /// The first elements of the region.
+    /// Returns the first elements of the region.
     #[must_use]
     pub fn elements<T: Copy>(&self, count: usize) -> Vec<T> {
         assert!(count * size_of::<T>() <= self.len);
@@ -108,7 +108,7 @@ impl Ground {
         }
     }
 
-    /// Its key.
+    /// Returns the region's key.
     #[must_use]
     pub fn key(&self) -> u64 {
         c!(fi_mr_key(self.mr))
@@ -116,16 +116,16 @@ impl Ground {
 
     /// Begins to write at an offset.
     pub fn write(&self, bytes: &[u8], at: u64, key: u64) -> *mut c_void {
-        let two = &self.two;
-        let (place, context) = (two.a.traffic.buffer(bytes), two.a.traffic.context());
+        let pair = &self.pair;
+        let (place, context) = (pair.a.traffic.buffer(bytes), pair.a.traffic.context());
         let at = self.base + at;
-        two.start(|| {
+        pair.start(|| {
             c!(fi_write(
-                two.a.ep,
+                pair.a.ep,
                 place.cast(),
                 bytes.len(),
                 null_mut(),
-                two.to_b,
+                pair.to_b,
                 at,
                 key,
                 context
@@ -136,16 +136,19 @@ impl Ground {
 
     /// Begins to read at an offset.
     pub fn read(&self, len: usize, at: u64, key: u64) -> *mut u8 {
-        let two = &self.two;
-        let (place, context) = (two.a.traffic.buffer(&vec![0; len]), two.a.traffic.context());
+        let pair = &self.pair;
+        let (place, context) = (
+            pair.a.traffic.buffer(&vec![0; len]),
+            pair.a.traffic.context(),
+        );
         let at = self.base + at;
-        two.start(|| {
+        pair.start(|| {
             c!(fi_read(
-                two.a.ep,
+                pair.a.ep,
                 place.cast(),
                 len,
                 null_mut(),
-                two.to_b,
+                pair.to_b,
                 at,
                 key,
                 context
@@ -156,15 +159,15 @@ impl Ground {
 
     /// Begins an atomic on the first elements of the region.
     pub fn update<T: Copy>(&self, datatype: fi_datatype, op: fi_op, operands: &[T]) -> *mut c_void {
-        let two = &self.two;
-        let (place, context) = (elements_of(two, operands), two.a.traffic.context());
-        two.start(|| {
+        let pair = &self.pair;
+        let (place, context) = (elements_of(pair, operands), pair.a.traffic.context());
+        pair.start(|| {
             c!(fi_atomic(
-                two.a.ep,
+                pair.a.ep,
                 place.cast(),
                 operands.len(),
                 null_mut(),
-                two.to_b,
+                pair.to_b,
                 self.base,
                 self.key(),
                 datatype,
@@ -178,18 +181,18 @@ impl Ground {
     /// Does a fetching atomic on the first elements of the region, and returns what they were.
     #[must_use]
     pub fn fetch<T: Copy>(&self, datatype: fi_datatype, op: fi_op, operands: &[T]) -> Vec<T> {
-        let two = &self.two;
-        let (place, context) = (elements_of(two, operands), two.a.traffic.context());
-        let result = elements_of(two, operands);
-        two.start(|| {
+        let pair = &self.pair;
+        let (place, context) = (elements_of(pair, operands), pair.a.traffic.context());
+        let result = elements_of(pair, operands);
+        pair.start(|| {
             c!(fi_fetch_atomic(
-                two.a.ep,
+                pair.a.ep,
                 place.cast(),
                 operands.len(),
                 null_mut(),
                 result.cast(),
                 null_mut(),
-                two.to_b,
+                pair.to_b,
                 self.base,
                 self.key(),
                 datatype,
@@ -197,7 +200,7 @@ impl Ground {
                 context
             ))
         });
-        let _ = two.done(&two.a);
+        let _ = pair.done(&pair.a);
         (0..operands.len())
             .map(|at| c!(result.add(at).read_unaligned()))
             .collect()
@@ -213,12 +216,12 @@ impl Ground {
         compare: &[T],
     ) -> Vec<T> {
         assert_eq!(operands.len(), compare.len());
-        let two = &self.two;
-        let (place, context) = (elements_of(two, operands), two.a.traffic.context());
-        let (compared, result) = (elements_of(two, compare), elements_of(two, operands));
-        two.start(|| {
+        let pair = &self.pair;
+        let (place, context) = (elements_of(pair, operands), pair.a.traffic.context());
+        let (compared, result) = (elements_of(pair, compare), elements_of(pair, operands));
+        pair.start(|| {
             c!(fi_compare_atomic(
-                two.a.ep,
+                pair.a.ep,
                 place.cast(),
                 operands.len(),
                 null_mut(),
@@ -226,7 +229,7 @@ impl Ground {
                 null_mut(),
                 result.cast(),
                 null_mut(),
-                two.to_b,
+                pair.to_b,
                 self.base,
                 self.key(),
                 datatype,
@@ -234,7 +237,7 @@ impl Ground {
                 context
             ))
         });
-        let _ = two.done(&two.a);
+        let _ = pair.done(&pair.a);
         (0..operands.len())
             .map(|at| c!(result.add(at).read_unaligned()))
             .collect()
@@ -242,7 +245,7 @@ impl Ground {
 
     /// Waits until the next operation of `a` failed, and asserts that the region is as it was.
     pub fn refused(&self) -> fi_cq_err_entry {
-        let error = match self.two.next(&self.two.a) {
+        let error = match self.pair.next(&self.pair.a) {
             Read::Failed(error) => error,
             Read::Done(entry) => panic!("{entry:?}"),
         };
@@ -251,24 +254,24 @@ impl Ground {
         error
     }
 
-    /// The same where operations keep an order, if the provider has it.
+    /// Opens endpoints whose operations keep an order; `None` if the provider does not have it.
     #[must_use]
-    pub fn ordered(stage: &Stage, order: u64) -> Option<Self> {
-        let mut hints = stage.hints();
+    pub fn ordered(subject: &Subject, order: u64) -> Option<Self> {
+        let mut hints = subject.hints();
         hints.first_mut().caps |= ACCESS;
         c!((*hints.first().tx_attr).msg_order = order);
         c!((*hints.first().rx_attr).msg_order = order);
-        let info = stage.try_query(&hints, None, 0).ok()?;
-        Some(Self::with(World::of(stage, info), BOTH))
+        let info = subject.try_query(&hints, None, 0).ok()?;
+        Some(Self::with(Fixture::of(subject, info), BOTH))
     }
 
-    /// Waits until writes before this have been done: a read comes behind them.
+    /// Waits until earlier writes have been done: a read comes behind them.
     pub fn settle(&self) {
         let _ = self.read(1, 0, self.key());
-        let _ = self.two.done(&self.two.a);
+        let _ = self.pair.done(&self.pair.a);
     }
 
-    /// A place in the region.
+    /// Returns a place in the region.
     #[must_use]
     pub fn target(&self, at: u64, len: usize) -> fi_rma_iov {
         fi_rma_iov {
@@ -284,54 +287,58 @@ impl Ground {
         bytes: &[u8],
         targets: &[fi_rma_iov],
         data: u64,
-        run: impl FnOnce(&Two, *const fi_msg_rma) -> R,
+        run: impl FnOnce(&Pair, *const fi_msg_rma) -> R,
     ) -> R {
         let iov = libc::iovec {
-            iov_base: self.two.a.traffic.buffer(bytes).cast(),
+            iov_base: self.pair.a.traffic.buffer(bytes).cast(),
             iov_len: bytes.len(),
         };
         let msg = fi_msg_rma {
             msg_iov: &iov,
             desc: null_mut(),
             iov_count: 1,
-            addr: self.two.to_b,
+            addr: self.pair.to_b,
             rma_iov: targets.as_ptr(),
             rma_iov_count: targets.len(),
-            context: self.two.a.traffic.context(),
+            context: self.pair.a.traffic.context(),
             data,
         };
-        run(&self.two, &msg)
+        run(&self.pair, &msg)
     }
 
-    /// Closes region and endpoints, then what they used, then the world.
+    /// Closes region and endpoints, then what they used, then the fixture.
     pub fn close_with(self, used: impl FnOnce()) {
-        let Self { two, mr, world, .. } = self;
+        let Self {
+            pair, mr, fixture, ..
+        } = self;
         assert_eq!(close(mr), 0);
-        drop(two);
+        drop(pair);
         used();
-        drop(world);
+        drop(fixture);
     }
 
-    /// Closes the region, the endpoints and the world.
+    /// Closes the region, the endpoints and the fixture.
     pub fn close(self) {
-        let Self { two, mr, world, .. } = self;
+        let Self {
+            pair, mr, fixture, ..
+        } = self;
         assert_eq!(close(mr), 0);
-        drop(two);
-        drop(world);
+        drop(pair);
+        drop(fixture);
     }
 }
 
-/// A buffer with these elements that lives as long as `a`.
-pub fn elements_of<T: Copy>(two: &Two, elements: &[T]) -> *mut T {
+/// Returns a buffer with these elements that lives as long as `a`.
+pub fn elements_of<T: Copy>(pair: &Pair, elements: &[T]) -> *mut T {
     // SAFETY: elements are numbers, whose bytes are all set.
     let bytes = unsafe {
         core::slice::from_raw_parts(elements.as_ptr().cast::<u8>(), size_of_val(elements))
     };
-    two.a.traffic.buffer(bytes).cast()
+    pair.a.traffic.buffer(bytes).cast()
 }
 
-impl World {
-    /// Registers memory of so many bytes with a wish for a key.
+impl Fixture {
+    /// Registers `len` bytes of memory with a requested key.
     ///
     /// # Errors
     /// The return value of fi_mr_reg.
@@ -357,7 +364,7 @@ impl World {
         if code == 0 { Ok(mr) } else { Err(code) }
     }
 
-    /// What peers call the first byte of a region.
+    /// Returns the address by which peers name the first byte of a region.
     #[must_use]
     pub fn remote(&self, bytes: *mut u8) -> u64 {
         let mode = c!((*self.info.first().domain_attr).mr_mode);

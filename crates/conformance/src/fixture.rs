@@ -1,18 +1,18 @@
-//! Fabric, domain and endpoints on a stage, closed in the order that the man pages ask for.
+//! Fabric, domain and endpoints on a subject, closed in the order that the man pages ask for.
 
 use core::ffi::c_int;
 use core::ptr::null_mut;
 
 use oxifabric_abi::*;
 
-use crate::stage::InfoList;
+use crate::subject::InfoList;
 use crate::traffic::Traffic;
-use crate::{Stage, c};
+use crate::{Subject, c};
 
 /// An open fabric with one domain.
 #[derive(Debug)]
-pub struct World {
-    /// What they were opened for.
+pub struct Fixture {
+    /// The offers that they were opened for.
     pub info: InfoList,
     /// The fabric.
     pub fabric: *mut fid_fabric,
@@ -20,26 +20,29 @@ pub struct World {
     pub domain: *mut fid_domain,
 }
 
-impl World {
-    /// Opens what the stage offers first.
+impl Fixture {
+    /// Opens the subject's first offer.
     #[must_use]
-    pub fn new(stage: &Stage) -> Self {
-        Self::of(stage, stage.query(&stage.hints()))
+    pub fn new(subject: &Subject) -> Self {
+        Self::of(subject, subject.query(&subject.hints()))
     }
 
-    /// Opens what the stage offers first for changed hints.
-    pub fn with(stage: &Stage, change: impl FnOnce(&mut fi_info)) -> Self {
-        let mut hints = stage.hints();
+    /// Opens the subject's first offer for changed hints.
+    pub fn with(subject: &Subject, change: impl FnOnce(&mut fi_info)) -> Self {
+        let mut hints = subject.hints();
         change(hints.first_mut());
-        Self::of(stage, stage.query(&hints))
+        Self::of(subject, subject.query(&hints))
     }
 
-    /// Opens what is described first.
+    /// Opens the first offer of a list.
     #[must_use]
-    pub fn of(stage: &Stage, info: InfoList) -> Self {
+    pub fn of(subject: &Subject, info: InfoList) -> Self {
         let (mut fabric, mut domain) = (null_mut(), null_mut());
         let attr = info.first().fabric_attr;
-        assert_eq!(c!((stage.library.fabric)(attr, &mut fabric, null_mut())), 0);
+        assert_eq!(
+            c!((subject.library.fabric)(attr, &mut fabric, null_mut())),
+            0
+        );
         let opened = c!(fi_domain(fabric, info.as_ptr(), &mut domain, null_mut()));
         assert_eq!(opened, 0);
         Self {
@@ -117,13 +120,14 @@ impl World {
 
     /// Opens an endpoint with a queue of both directions and a vector of its own, and enables it.
     #[must_use]
-    pub fn end(&self) -> End {
+    pub fn end(&self) -> TestEndpoint {
         self.end_with(FI_SEND | FI_RECV, |_| {})
     }
 
-    /// The same with other flags of the queue's binding; `bind_more` binds what else there is before enabling.
-    pub fn end_with(&self, flags: u64, bind_more: impl FnOnce(*mut fid_ep)) -> End {
-        let end = End {
+    /// Opens an endpoint as [`Fixture::end`] does, with other flags of the queue's binding; `bind_more` binds further objects before
+    /// enabling.
+    pub fn end_with(&self, flags: u64, bind_more: impl FnOnce(*mut fid_ep)) -> TestEndpoint {
+        let end = TestEndpoint {
             ep: self.bare(),
             cq: self.cq(|_| {}),
             av: self.av(),
@@ -140,20 +144,20 @@ impl World {
     /// Gives domain and fabric up, to be closed by hand.
     #[must_use]
     pub fn into_handles(self) -> (*mut fid_domain, *mut fid_fabric) {
-        let mut world = core::mem::ManuallyDrop::new(self);
-        // SAFETY: the world is not dropped, so that nobody else releases the entry.
-        unsafe { core::ptr::drop_in_place(&mut world.info) };
-        (world.domain, world.fabric)
+        let mut fixture = core::mem::ManuallyDrop::new(self);
+        // SAFETY: the fixture is not dropped, so that nothing else releases the entry.
+        unsafe { core::ptr::drop_in_place(&mut fixture.info) };
+        (fixture.domain, fixture.fabric)
     }
 
-    /// Opens two endpoints that know each other.
+    /// Opens two endpoints with each other's address.
     #[must_use]
-    pub fn two(&self) -> Two {
-        Two::of(self.end(), self.end())
+    pub fn pair(&self) -> Pair {
+        Pair::of(self.end(), self.end())
     }
 }
 
-impl Drop for World {
+impl Drop for Fixture {
     fn drop(&mut self) {
         let closed = (close(self.domain), close(self.fabric));
         if !std::thread::panicking() {
@@ -164,7 +168,7 @@ impl Drop for World {
 
 /// An enabled endpoint.
 #[derive(Debug)]
-pub struct End {
+pub struct TestEndpoint {
     /// The endpoint.
     pub ep: *mut fid_ep,
     /// Its completion queue, in the tagged format.
@@ -173,12 +177,12 @@ pub struct End {
     pub av: *mut fid_av,
     /// Its event queue, if it has one.
     pub eq: *mut fid_eq,
-    /// What it has under way.
+    /// The operations in flight.
     pub traffic: Traffic,
 }
 
-impl End {
-    /// The name that peers insert.
+impl TestEndpoint {
+    /// Returns the address that peers insert.
     #[must_use]
     pub fn name(&self) -> Vec<u8> {
         let mut name = vec![0; 256];
@@ -201,7 +205,7 @@ impl End {
     }
 }
 
-impl Drop for End {
+impl Drop for TestEndpoint {
     fn drop(&mut self) {
         let mut closed = vec![close(self.ep), close(self.cq)];
         if !self.av.is_null() {
@@ -216,23 +220,23 @@ impl Drop for End {
     }
 }
 
-/// Two endpoints that know each other.
+/// Two endpoints with each other's address.
 #[derive(Debug)]
-pub struct Two {
-    /// One of them.
-    pub a: End,
-    /// The other.
-    pub b: End,
-    /// What `a` calls `b`.
+pub struct Pair {
+    /// The first endpoint.
+    pub a: TestEndpoint,
+    /// The second endpoint.
+    pub b: TestEndpoint,
+    /// The address of `b` in the vector of `a`.
     pub to_b: fi_addr_t,
-    /// What `b` calls `a`.
+    /// The address of `a` in the vector of `b`.
     pub to_a: fi_addr_t,
 }
 
-impl Two {
-    /// Introduces two endpoints to each other.
+impl Pair {
+    /// Inserts the address of each endpoint into the other's vector.
     #[must_use]
-    pub fn of(a: End, b: End) -> Self {
+    pub fn of(a: TestEndpoint, b: TestEndpoint) -> Self {
         let (to_b, to_a) = (a.knows(&b), b.knows(&a));
         Self { a, b, to_b, to_a }
     }

@@ -9,9 +9,9 @@ use oxifabric_libfabric::EntryPoints;
 
 use crate::c;
 
-/// Where sentences are checked: one provider of one library.
+/// The subject of the requirements: one provider of one library.
 #[derive(Clone, Copy, Debug)]
-pub struct Stage {
+pub struct Subject {
     /// The library.
     pub library: &'static EntryPoints,
     /// The name of the provider.
@@ -25,11 +25,11 @@ pub struct InfoList {
     first: *mut fi_info,
 }
 
-/// What the endpoints of most sentences can do.
+/// What the endpoints of most requirements can do.
 pub const CAPS: u64 = FI_MSG | FI_TAGGED | FI_SEND | FI_RECV;
 
-impl Stage {
-    /// Empty hints for this provider's endpoints: reliable datagram ones with [`CAPS`], if it has some.
+impl Subject {
+    /// Returns hints for this provider's endpoints: reliable datagram ones with [`CAPS`], if it has some.
     #[must_use]
     pub fn hints(&self) -> InfoList {
         let hints = self.empty_hints();
@@ -44,7 +44,7 @@ impl Stage {
         hints
     }
 
-    /// Tells whether the endpoints are those of [`crate::RELIABLE`] providers.
+    /// Returns whether the endpoints are those of [`crate::RELIABLE`] providers.
     #[must_use]
     pub fn is_reliable(&self) -> bool {
         crate::RELIABLE.contains(&self.provider)
@@ -64,7 +64,7 @@ impl Stage {
         }
     }
 
-    /// Hints without any wish.
+    /// Returns hints without a requirement.
     #[must_use]
     pub fn empty_hints(&self) -> InfoList {
         let first = c!((self.library.dupinfo)(null()));
@@ -75,7 +75,7 @@ impl Stage {
         }
     }
 
-    /// Asks for what fits the hints.
+    /// Returns the offers that meet the hints.
     ///
     /// # Errors
     /// The return value of fi_getinfo.
@@ -104,7 +104,7 @@ impl Stage {
         }
     }
 
-    /// What the provider offers for these hints; there is something.
+    /// Returns the offers that meet the hints; there is at least one.
     #[must_use]
     pub fn query(&self, hints: &InfoList) -> InfoList {
         self.try_query(hints, None, 0)
@@ -119,24 +119,24 @@ pub const VERSION: u32 = FI_VERSION(2, 0);
 pub const MR_MODES: i32 = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_LOCAL;
 
 impl InfoList {
-    /// The first entry.
+    /// Returns the first entry.
     #[must_use]
     pub fn first(&self) -> &fi_info {
         c!(&*self.first)
     }
 
-    /// The first entry, to be changed.
+    /// Returns the first entry, to be changed.
     pub fn first_mut(&mut self) -> &mut fi_info {
         c!(&mut *self.first)
     }
 
-    /// The first entry as C functions take it.
+    /// Returns the first entry as C functions take it.
     #[must_use]
     pub const fn as_ptr(&self) -> *mut fi_info {
         self.first
     }
 
-    /// A list that some other call gave, to be released with the same library.
+    /// Wraps a list that another call returned, to be released with the same library.
     #[must_use]
     pub const fn like(&self, first: *mut fi_info) -> Self {
         Self {
@@ -145,7 +145,7 @@ impl InfoList {
         }
     }
 
-    /// All entries.
+    /// Iterates over all entries.
     pub fn entries(&self) -> impl Iterator<Item = &fi_info> {
         let mut next = self.first;
         core::iter::from_fn(move || {

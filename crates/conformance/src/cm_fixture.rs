@@ -1,4 +1,4 @@
-//! Connected endpoints, and the passive endpoint that they meet at. Only some providers have them.
+//! Connected endpoints, and the passive endpoint at which they connect. Only some providers have them.
 
 use core::ptr::{null, null_mut};
 use std::time::Instant;
@@ -6,75 +6,75 @@ use std::time::Instant;
 use oxifabric_abi::*;
 
 use crate::c;
-use crate::stage::{InfoList, Stage};
-use crate::traffic::{PATIENCE, Traffic};
-use crate::world::{End, Two, World, bind, close};
+use crate::fixture::{Fixture, Pair, TestEndpoint, bind, close};
+use crate::subject::{InfoList, Subject};
+use crate::traffic::{TIMEOUT, Traffic};
 
 /// A passive endpoint with its event queue.
 #[derive(Debug)]
-pub struct Lobby {
+pub struct CmFixture {
     /// The passive endpoint.
     pub pep: *mut fid_pep,
     /// Its event queue.
     pub eq: *mut fid_eq,
-    /// Where it is.
-    pub world: World,
+    /// The fabric and domain.
+    pub fixture: Fixture,
 }
 
-/// What an event queue gave.
+/// The result of reading an event queue.
 #[derive(Debug)]
 pub enum Event {
     /// An event of connection management.
     Cm {
-        /// Which.
+        /// The event.
         event: u32,
-        /// Whose.
+        /// The object of the event.
         fid: fid_t,
-        /// Who asks for a connection; null unless somebody does.
+        /// The connection request, for FI_CONNREQ; else null.
         info: *mut fi_info,
-        /// What the peer said.
+        /// The data that the peer sent.
         data: Vec<u8>,
     },
-    /// Something failed.
+    /// An error entry.
     Failed {
         /// The entry.
         entry: fi_eq_err_entry,
-        /// What else is known.
+        /// The error data.
         data: Vec<u8>,
     },
 }
 
-impl Lobby {
+impl CmFixture {
     /// Opens a passive endpoint on the loopback interface that listens.
     #[must_use]
-    pub fn new(stage: &Stage) -> Self {
-        let lobby = Self::closed(stage);
-        assert_eq!(c!(fi_listen(lobby.pep)), 0);
-        lobby
+    pub fn new(subject: &Subject) -> Self {
+        let cm = Self::closed(subject);
+        assert_eq!(c!(fi_listen(cm.pep)), 0);
+        cm
     }
 
-    /// Opens one that does not listen.
+    /// Opens a passive endpoint that does not listen.
     #[must_use]
-    pub fn closed(stage: &Stage) -> Self {
-        let mut hints = stage.hints();
+    pub fn closed(subject: &Subject) -> Self {
+        let mut hints = subject.hints();
         hints.first_mut().caps = FI_MSG | FI_SEND | FI_RECV;
         c!((*hints.first().ep_attr).type_ = FI_EP_MSG);
-        let found = stage.try_query(&hints, Some(c"127.0.0.1"), FI_SOURCE);
-        let world = World::of(stage, found.expect("connected endpoints"));
-        let eq = world.eq();
+        let found = subject.try_query(&hints, Some(c"127.0.0.1"), FI_SOURCE);
+        let fixture = Fixture::of(subject, found.expect("connected endpoints"));
+        let eq = fixture.eq();
         let mut pep = null_mut();
         let opened = c!(fi_passive_ep(
-            world.fabric,
-            world.info.as_ptr(),
+            fixture.fabric,
+            fixture.info.as_ptr(),
             &mut pep,
             null_mut()
         ));
         assert_eq!(opened, 0);
         assert_eq!(c!(fi_pep_bind(pep, eq.cast(), 0)), 0);
-        Self { pep, eq, world }
+        Self { pep, eq, fixture }
     }
 
-    /// Its address.
+    /// Returns its address.
     #[must_use]
     pub fn name(&self) -> Vec<u8> {
         name_of(self.pep.cast())
@@ -82,19 +82,19 @@ impl Lobby {
 
     /// Opens an endpoint that may connect, not enabled.
     #[must_use]
-    pub fn caller(&self) -> End {
-        self.opened(self.world.info.as_ptr())
+    pub fn caller(&self) -> TestEndpoint {
+        self.opened(self.fixture.info.as_ptr())
     }
 
-    fn opened(&self, info: *mut fi_info) -> End {
+    fn opened(&self, info: *mut fi_info) -> TestEndpoint {
         let mut ep = null_mut();
-        let domain = self.world.domain;
+        let domain = self.fixture.domain;
         assert_eq!(c!(fi_endpoint(domain, info, &mut ep, null_mut())), 0);
-        let end = End {
+        let end = TestEndpoint {
             ep,
-            cq: self.world.cq(|_| {}),
+            cq: self.fixture.cq(|_| {}),
             av: null_mut(),
-            eq: self.world.eq(),
+            eq: self.fixture.eq(),
             traffic: Traffic::default(),
         };
         assert_eq!(bind(ep, end.cq, FI_SEND | FI_RECV), 0);
@@ -102,9 +102,9 @@ impl Lobby {
         end
     }
 
-    /// Asks for a connection.
+    /// Starts to connect.
     #[must_use]
-    pub fn call(&self, end: &End, data: &[u8]) -> i32 {
+    pub fn call(&self, end: &TestEndpoint, data: &[u8]) -> i32 {
         let name = self.name();
         let place = if data.is_empty() {
             null()
@@ -114,23 +114,23 @@ impl Lobby {
         c!(fi_connect(end.ep, name.as_ptr().cast(), place, data.len()))
     }
 
-    /// Waits for the request of a caller: its description, and what it says.
+    /// Waits for the request of a caller; returns its description and the caller's data.
     #[must_use]
-    pub fn request(&self, caller: &End) -> (InfoList, Vec<u8>) {
+    pub fn request(&self, caller: &TestEndpoint) -> (InfoList, Vec<u8>) {
         match next_event(self.eq, &[caller]) {
             Event::Cm {
                 event: FI_CONNREQ,
                 info,
                 data,
                 ..
-            } => (self.world.info.like(info), data),
+            } => (self.fixture.info.like(info), data),
             other => panic!("{other:?}"),
         }
     }
 
     /// Accepts a request with a new endpoint.
     #[must_use]
-    pub fn accept(&self, request: &InfoList, data: &[u8]) -> End {
+    pub fn accept(&self, request: &InfoList, data: &[u8]) -> TestEndpoint {
         let end = self.opened(request.as_ptr());
         let place = data.as_ptr().cast();
         assert_eq!(c!(fi_accept(end.ep, place, data.len())), 0);
@@ -144,9 +144,9 @@ impl Lobby {
         assert_eq!(c!(fi_reject(self.pep, handle, place, data.len())), 0);
     }
 
-    /// Connects two endpoints: `a` asked.
+    /// Connects two endpoints: `a` is the caller.
     #[must_use]
-    pub fn two(&self) -> Two {
+    pub fn pair(&self) -> Pair {
         let a = self.caller();
         assert_eq!(self.call(&a, &[]), 0);
         self.meet(a)
@@ -154,13 +154,13 @@ impl Lobby {
 
     /// Accepts the request of `a` and waits until both are connected.
     #[must_use]
-    pub fn meet(&self, a: End) -> Two {
+    pub fn meet(&self, a: TestEndpoint) -> Pair {
         let (request, _) = self.request(&a);
         let b = self.accept(&request, &[]);
         for end in [&a, &b] {
             let _ = connected(end, &[&a, &b]);
         }
-        Two {
+        Pair {
             a,
             b,
             to_b: FI_ADDR_UNSPEC,
@@ -169,7 +169,7 @@ impl Lobby {
     }
 }
 
-impl Drop for Lobby {
+impl Drop for CmFixture {
     fn drop(&mut self) {
         let closed = [close(self.pep), close(self.eq)];
         if !std::thread::panicking() {
@@ -178,7 +178,7 @@ impl Drop for Lobby {
     }
 }
 
-/// The address of an active or a passive endpoint.
+/// Returns the address of an active or a passive endpoint.
 #[must_use]
 pub fn name_of(fid: fid_t) -> Vec<u8> {
     let mut name = vec![0; 256];
@@ -188,9 +188,9 @@ pub fn name_of(fid: fid_t) -> Vec<u8> {
     name
 }
 
-/// The address of the peer of a connected endpoint.
+/// Returns the address of the peer of a connected endpoint.
 #[must_use]
-pub fn peer_of(end: &End) -> Vec<u8> {
+pub fn peer_of(end: &TestEndpoint) -> Vec<u8> {
     let mut name = vec![0; 256];
     let mut len = name.len();
     assert_eq!(
@@ -201,9 +201,9 @@ pub fn peer_of(end: &End) -> Vec<u8> {
     name
 }
 
-/// Waits until an endpoint is connected; what its peer said.
+/// Waits until an endpoint is connected; returns the data that its peer sent.
 #[must_use]
-pub fn connected(end: &End, others: &[&End]) -> Vec<u8> {
+pub fn connected(end: &TestEndpoint, others: &[&TestEndpoint]) -> Vec<u8> {
     match next_event(end.eq, others) {
         Event::Cm {
             event: FI_CONNECTED,
@@ -220,9 +220,9 @@ pub fn connected(end: &End, others: &[&End]) -> Vec<u8> {
 
 /// Waits for the next event of a queue while endpoints make progress; their events stay where they are.
 #[must_use]
-pub fn next_event(eq: *mut fid_eq, others: &[&End]) -> Event {
+pub fn next_event(eq: *mut fid_eq, others: &[&TestEndpoint]) -> Event {
     let begun = Instant::now();
-    while begun.elapsed() < PATIENCE {
+    while begun.elapsed() < TIMEOUT {
         if let Some(event) = event(eq) {
             return event;
         }

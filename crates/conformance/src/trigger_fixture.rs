@@ -1,4 +1,4 @@
-//! Works that wait for a counter: two endpoints, and what deferred and triggered operations need.
+//! Deferred work that waits for a counter: two endpoints, and what deferred and triggered operations need.
 
 use core::any::Any;
 use core::cell::RefCell;
@@ -8,43 +8,45 @@ use std::time::Instant;
 
 use oxifabric_abi::*;
 
-use crate::ground::{ACCESS, BOTH, Ground, elements_of};
-use crate::traffic::{PATIENCE, Posted};
-use crate::world::{Two, World, close};
-use crate::{Stage, c};
+use crate::fixture::{Fixture, Pair, close};
+use crate::rma_fixture::{ACCESS, BOTH, RmaFixture, elements_of};
+use crate::traffic::{Posted, TIMEOUT};
+use crate::{Subject, c};
 
-/// Two endpoints and memory, a counter that starts works, one that they end in, and the works.
-pub(crate) struct Desk {
-    pub(crate) ground: Ground,
+/// Two endpoints and memory, a counter that starts deferred work, one that counts its end, and the work.
+pub(crate) struct TriggerFixture {
+    pub(crate) rma: RmaFixture,
     pub(crate) start: *mut fid_cntr,
     pub(crate) done: *mut fid_cntr,
-    /// Works and what they refer to, which the library looks at until they ended.
+    /// Deferred work and what it refers to, which the library reads until it has ended.
     pub(crate) kept: RefCell<Vec<Box<dyn Any>>>,
 }
 
-impl Desk {
-    pub(crate) fn new(stage: &Stage) -> Self {
-        let world = Self::world(stage);
-        let two = world.two();
-        Self::with(world, two)
+impl TriggerFixture {
+    pub(crate) fn new(subject: &Subject) -> Self {
+        let fixture = Self::fixture(subject);
+        let pair = fixture.pair();
+        Self::with(fixture, pair)
     }
 
-    pub(crate) fn world(stage: &Stage) -> World {
-        World::with(stage, |hints| hints.caps |= ACCESS | FI_ATOMIC | FI_TRIGGER)
+    pub(crate) fn fixture(subject: &Subject) -> Fixture {
+        Fixture::with(subject, |hints| {
+            hints.caps |= ACCESS | FI_ATOMIC | FI_TRIGGER
+        })
     }
 
-    pub(crate) fn with(world: World, two: Two) -> Self {
-        let (start, done) = (world.cntr(FI_WAIT_UNSPEC), world.cntr(FI_WAIT_UNSPEC));
-        let ground = Ground::of(world, two, BOTH);
+    pub(crate) fn with(fixture: Fixture, pair: Pair) -> Self {
+        let (start, done) = (fixture.cntr(FI_WAIT_UNSPEC), fixture.cntr(FI_WAIT_UNSPEC));
+        let rma = RmaFixture::of(fixture, pair, BOTH);
         Self {
-            ground,
+            rma,
             start,
             done,
             kept: RefCell::default(),
         }
     }
 
-    /// Keeps something where it is.
+    /// Keeps a value in place.
     pub(crate) fn keep<T: 'static>(&self, it: T) -> *mut T {
         let mut boxed = Box::new(it);
         let place = &raw mut *boxed;
@@ -52,7 +54,7 @@ impl Desk {
         place
     }
 
-    /// A work that starts at a threshold, and ends in `done`.
+    /// Makes deferred work that starts at a threshold, and ends in `done`.
     pub(crate) fn work(
         &self,
         threshold: u64,
@@ -67,7 +69,7 @@ impl Desk {
         self.keep(work)
     }
 
-    /// A work that sends bytes to `b`.
+    /// Makes deferred work that sends bytes to `b`.
     pub(crate) fn message(
         &self,
         threshold: u64,
@@ -75,7 +77,7 @@ impl Desk {
         len: usize,
         flags: u64,
     ) -> *mut fi_deferred_work {
-        let two = &self.ground.two;
+        let pair = &self.rma.pair;
         let iov = self.keep(libc::iovec {
             iov_base: place.cast(),
             iov_len: len,
@@ -84,27 +86,27 @@ impl Desk {
             msg_iov: iov,
             desc: null_mut(),
             iov_count: 1,
-            addr: two.to_b,
-            context: two.a.traffic.context(),
+            addr: pair.to_b,
+            context: pair.a.traffic.context(),
             data: 0,
         };
         let msg = self.keep(fi_op_msg {
-            ep: two.a.ep,
+            ep: pair.a.ep,
             msg,
             flags,
         });
         self.work(threshold, FI_OP_SEND, fi_deferred_op { msg })
     }
 
-    /// Queues a work that sends one byte.
+    /// Queues deferred work that sends one byte.
     pub(crate) fn send(&self, threshold: u64, byte: u8) -> *mut fi_deferred_work {
-        let place = self.ground.two.a.traffic.buffer(&[byte]);
+        let place = self.rma.pair.a.traffic.buffer(&[byte]);
         let work = self.message(threshold, place, 1, 0);
         assert_eq!(self.queue(work), 0);
         work
     }
 
-    /// A work that changes a counter.
+    /// Makes deferred work that changes a counter.
     pub(crate) fn change(
         &self,
         threshold: u64,
@@ -118,27 +120,27 @@ impl Desk {
         work
     }
 
-    /// A work on the first element of the region.
+    /// Makes deferred work on the first element of the region.
     pub(crate) fn update(&self, op: fi_op, operand: u64) -> fi_msg_atomic {
-        let two = &self.ground.two;
+        let pair = &self.rma.pair;
         let from = fi_ioc {
-            addr: elements_of(two, &[operand]).cast(),
+            addr: elements_of(pair, &[operand]).cast(),
             count: 1,
         };
         let to = fi_rma_ioc {
-            addr: self.ground.base,
+            addr: self.rma.base,
             count: 1,
-            key: self.ground.key(),
+            key: self.rma.key(),
         };
         fi_msg_atomic {
             msg_iov: self.keep(from),
             iov_count: 1,
-            addr: two.to_b,
+            addr: pair.to_b,
             rma_iov: self.keep(to),
             rma_iov_count: 1,
             datatype: FI_UINT64,
             op,
-            context: two.a.traffic.context(),
+            context: pair.a.traffic.context(),
             ..fi_msg_atomic::ZERO
         }
     }
@@ -148,27 +150,27 @@ impl Desk {
     }
 
     pub(crate) fn control(&self, command: c_int, arg: *mut c_void) -> c_int {
-        c!(fi_control(self.ground.world.domain.cast(), command, arg))
+        c!(fi_control(self.rma.fixture.domain.cast(), command, arg))
     }
 
     pub(crate) fn progress(&self) {
-        let two = &self.ground.two;
-        two.progress(&two.a);
-        two.progress(&two.b);
+        let pair = &self.rma.pair;
+        pair.progress(&pair.a);
+        pair.progress(&pair.b);
     }
 
-    /// Lets all progress for a while, in which nothing of what waits may happen.
+    /// Drives the progress of all for a while, in which no waiting work may start.
     pub(crate) fn idle(&self) {
         for _ in 0..100 {
             self.progress();
         }
     }
 
-    /// Waits until successes and errors of a counter are so many.
+    /// Waits until the sum of successes and errors of a counter is `count`.
     pub(crate) fn until(&self, cntr: *mut fid_cntr, count: u64) {
         let begun = Instant::now();
         while c!(fi_cntr_read(cntr)) + c!(fi_cntr_readerr(cntr)) < count
-            && begun.elapsed() < PATIENCE
+            && begun.elapsed() < TIMEOUT
         {
             self.progress();
         }
@@ -181,13 +183,13 @@ impl Desk {
     }
 
     pub(crate) fn first(&self) -> u64 {
-        self.ground.elements::<u64>(1)[0]
+        self.rma.elements::<u64>(1)[0]
     }
 
     /// Posts a send with FI_TRIGGER that waits for a threshold.
     pub(crate) fn triggered(&self, threshold: usize, byte: u8) {
-        let two = &self.ground.two;
-        let context = two.a.traffic.context();
+        let pair = &self.rma.pair;
+        let context = pair.a.traffic.context();
         let condition = fi_triggered_context2 {
             event_type: FI_TRIGGER_THRESHOLD,
             trigger: fi_triggered_context2_union {
@@ -199,38 +201,38 @@ impl Desk {
         };
         c!(context.cast::<fi_triggered_context2>().write(condition));
         let iov = libc::iovec {
-            iov_base: two.a.traffic.buffer(&[byte]).cast(),
+            iov_base: pair.a.traffic.buffer(&[byte]).cast(),
             iov_len: 1,
         };
         let msg = fi_msg {
             msg_iov: &iov,
             desc: null_mut(),
             iov_count: 1,
-            addr: two.to_b,
+            addr: pair.to_b,
             context,
             data: 0,
         };
-        two.start(|| c!(fi_sendmsg(two.a.ep, &msg, FI_TRIGGER | FI_COMPLETION)));
+        pair.start(|| c!(fi_sendmsg(pair.a.ep, &msg, FI_TRIGGER | FI_COMPLETION)));
     }
 
-    /// Posts so many receives of one byte.
+    /// Posts `count` receives of one byte.
     pub(crate) fn receives(&self, count: usize) -> Vec<Posted> {
-        (0..count).map(|_| self.ground.two.b.recv(1)).collect()
+        (0..count).map(|_| self.rma.pair.b.recv(1)).collect()
     }
 
-    /// Waits for all receives; what they got, in the order of posting.
+    /// Waits for all receives; returns what they got, in the order of posting.
     pub(crate) fn received(&self, posted: &[Posted]) -> Vec<u8> {
         for _ in posted {
-            let _ = self.ground.two.done(&self.ground.two.b);
+            let _ = self.rma.pair.done(&self.rma.pair.b);
         }
         posted.iter().map(|posted| posted.bytes()[0]).collect()
     }
 }
 
-impl Drop for Desk {
+impl Drop for TriggerFixture {
     fn drop(&mut self) {
         self.control(FI_FLUSH_WORK, null_mut());
-        let closed = [close(self.ground.mr), close(self.start), close(self.done)];
+        let closed = [close(self.rma.mr), close(self.start), close(self.done)];
         if !std::thread::panicking() {
             assert_eq!(closed, [0; 3]);
         }
