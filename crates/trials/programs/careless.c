@@ -24,7 +24,7 @@ static void refused(const char *call, ssize_t result)
 	}
 }
 
-/* So many bytes, behind which nothing may be read. */
+/* Bytes behind which nothing may be read. */
 static void *at_the_end(const void *bytes, size_t len)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);

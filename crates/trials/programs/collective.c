@@ -82,7 +82,7 @@ static void open_all(const char *provider)
 	}
 }
 
-/* Waits for so many completions; returns 0, or the error of one. */
+/* Waits for `count` completions; returns 0, or the error of one. */
 static int wait_for(int count)
 {
 	struct fi_cq_tagged_entry entry;
@@ -178,7 +178,7 @@ static void play(const char *provider)
 		CHECK(!fi_close(&odd->fid));
 	}
 	/*
-	 * One dies, the others wait for it in vain. Its own part may be over while another still waits for an answer that
+	 * One dies, whose part the others await without end. Its own part may be over while another still waits for an answer that
 	 * it owes: it goes on until all are done.
 	 */
 	atomic_fetch_add(&shared->done, 1);

@@ -2,7 +2,7 @@
  * exposed PROVIDER FOLDER
  *
  * An endpoint with memory that peers may read and write by a key that is easy to guess. It makes progress until the file
- * "stop" appears in the folder, and then tells whether the memory is as it was.
+ * "stop" appears in the folder, and then reports whether the memory is as it was.
  */
 #include <rdma/fi_rma.h>
 

@@ -1,4 +1,4 @@
-/* Every rank says who it is and which libfabric it runs on; rank 0 counts the ranks that it heard of. */
+/* Every rank reports its number and the libfabric that it runs on; rank 0 counts the reports. */
 #define _GNU_SOURCE
 #include <limits.h>
 #include <mpi.h>

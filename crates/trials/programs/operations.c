@@ -98,7 +98,7 @@ static void post_sends(struct player *player, long count)
 	player->pending += count;
 }
 
-/* Sends so many messages at once, and sees that the last one has come. */
+/* Sends `count` messages at once, and checks that the last one has come. */
 static void messages(struct player *from, struct player *to, long count)
 {
 	uint64_t *last = &from->sent[count - 1];

@@ -34,7 +34,7 @@ static void open_at(struct node *node, const char *provider, const char *port)
 	node_make(node, FI_WAIT_NONE);
 }
 
-/* Takes one completion, if there is one; tells whether there was, and its error. */
+/* Takes one completion, if there is one; returns whether there was, and its error. */
 static int take(struct player *me, struct fi_cq_tagged_entry *entry, int *error)
 {
 	struct fi_cq_err_entry failed = { 0 };

@@ -1,7 +1,7 @@
 /*
  * refused PORT
  *
- * Sends to a port of the loopback interface on which nobody listens, and prints the error that the send completes in.
+ * Sends to a port of the loopback interface without a listener, and prints the error that the send completes in.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>

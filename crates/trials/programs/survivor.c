@@ -14,7 +14,7 @@ enum {
 	WINDOW = 4,
 	MESSAGE = 1 << 20,
 	OFFER = 64 << 20,
-	/* So many messages have arrived when the survivor asks for the kill. */
+	/* Messages that have arrived when the survivor asks for the kill. */
 	WARM = 16,
 	TAG_DATA = 1,
 	TAG_NEVER_SENT = 2,

@@ -1,4 +1,4 @@
-//! How many instructions a program spends in a library, which nothing else on the machine disturbs: callgrind of valgrind.
+//! Instruction counts of a program inside a library, which other processes do not disturb: callgrind of valgrind.
 
 use std::collections::HashMap;
 use std::fs;
@@ -48,7 +48,7 @@ fn spent_in(object: &str, counts: &str) -> u64 {
     sum
 }
 
-/// The cost in a line `POSITION COST`, whose position is a number or relative to the one before.
+/// Returns the cost in a line `POSITION COST`, whose position is a number or relative to the one before.
 fn cost(line: &str) -> Option<u64> {
     let (position, cost) = line.split_once(' ')?;
     let is_position =

@@ -1,6 +1,6 @@
-//! Programs that nobody here wrote, run unmodified against a `libfabric.so.1`.
+//! Programs from outside this project, run unmodified against a `libfabric.so.1`.
 //!
-//! The tests of this room judge the library from outside, as its users meet it: a program is started with
+//! The tests of this crate judge the library from outside, as its users meet it: a program is started with
 //! `LD_LIBRARY_PATH` pointing at a [`Library`], and what it prints and how it ends is the verdict.
 //!
 //! - [`library`]: the builds of libfabric that a program can be pointed at.
@@ -61,7 +61,7 @@ macro_rules! require {
     };
 }
 
-/// The installed program of that name, searched on `PATH`.
+/// Returns the installed program of that name, searched on `PATH`.
 ///
 /// # Errors
 /// The program is on no folder of `PATH`.
@@ -73,7 +73,7 @@ pub fn installed(program: &str) -> Result<PathBuf, Missing> {
         .ok_or_else(|| Missing(format!("{program} is not installed")))
 }
 
-/// The folder of the repository that contains this room.
+/// Returns the folder of the repository that contains this crate.
 #[must_use]
 pub fn repository() -> &'static Path {
     let room = Path::new(env!("CARGO_MANIFEST_DIR"));

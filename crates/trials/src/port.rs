@@ -1,4 +1,4 @@
-//! TCP ports: free ones, and who listens.
+//! TCP ports: free ones, and the processes that listen.
 
 use std::collections::HashSet;
 use std::fs;
@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A port on which nobody listens at the moment.
+/// Returns a port without a listener at the moment.
 ///
 /// # Panics
 /// The machine has no loopback interface or no free port.
@@ -18,7 +18,7 @@ pub fn free() -> u16 {
         .port()
 }
 
-/// Waits until nobody uses `port` of the loopback interface; false if that does not happen in time.
+/// Waits until no socket uses `port` of the loopback interface; returns false if that does not happen in time.
 #[must_use]
 pub fn becomes_free(port: u16, limit: Duration) -> bool {
     let deadline = Instant::now() + limit;
@@ -31,7 +31,7 @@ pub fn becomes_free(port: u16, limit: Duration) -> bool {
     true
 }
 
-/// Whether the process listens on any TCP port, read from the kernel's tables, so that nothing has to connect.
+/// Returns whether the process listens on any TCP port, read from the kernel's tables, so that nothing has to connect.
 #[must_use]
 pub fn is_listening(process: u32) -> bool {
     let open = sockets_of(process);
@@ -41,7 +41,7 @@ pub fn is_listening(process: u32) -> bool {
     listening.any(|socket| open.contains(&socket))
 }
 
-/// Whether an endpoint of the process can be reached: over tcp it listens; over shm it listens too, on a local
+/// Returns whether an endpoint of the process can be reached: over tcp it listens; over shm it listens too, on a local
 /// socket, or, as the C library does, keeps memory under a name.
 #[must_use]
 pub fn is_reachable(process: u32) -> bool {
@@ -51,7 +51,7 @@ pub fn is_reachable(process: u32) -> bool {
     is_local || maps.contains(" /dev/shm/") || is_listening(process)
 }
 
-/// Whether the process has a UDP socket that may hear anybody.
+/// Returns whether the process has a UDP socket that may receive from any peer.
 #[must_use]
 pub fn is_bound(process: u32) -> bool {
     let open = sockets_of(process);
@@ -61,7 +61,7 @@ pub fn is_bound(process: u32) -> bool {
     bound.any(|socket| open.contains(&socket))
 }
 
-/// What `find` finds in the rows of one of the kernel's tables of sockets.
+/// Returns what `find` finds in the rows of one of the kernel's tables of sockets.
 fn listed(
     process: u32,
     table: &str,
@@ -72,7 +72,7 @@ fn listed(
     sockets.into_iter()
 }
 
-/// The numbers of the sockets that a process has open.
+/// Returns the numbers of the sockets that a process has open.
 fn sockets_of(process: u32) -> HashSet<String> {
     let descriptors = fs::read_dir(format!("/proc/{process}/fd"));
     let targets = descriptors
@@ -88,7 +88,7 @@ fn sockets_of(process: u32) -> HashSet<String> {
         .collect()
 }
 
-/// The socket's number in a row of a table of TCP sockets, if its state is LISTEN (0A). The columns are `sl
+/// Returns the socket's number in a row of a table of TCP sockets, if its state is LISTEN (0A). The columns are `sl
 /// local_address remote_address state queues timer retransmits uid timeout inode ...`.
 fn tcp_listener(row: &str) -> Option<&str> {
     let columns: Vec<&str> = row.split_ascii_whitespace().collect();
@@ -96,14 +96,14 @@ fn tcp_listener(row: &str) -> Option<&str> {
     columns.get(9).filter(|_| is_listening).copied()
 }
 
-/// The socket's number in a row of a table of UDP sockets, if it is connected to nobody (07). The columns are those of TCP.
+/// Returns the socket's number in a row of a table of UDP sockets, if it is not connected (07). The columns are those of TCP.
 fn udp_socket(row: &str) -> Option<&str> {
     let columns: Vec<&str> = row.split_ascii_whitespace().collect();
     let is_open = columns.get(3) == Some(&"07");
     columns.get(9).filter(|_| is_open).copied()
 }
 
-/// The socket's number in a row of the table of local sockets, if its flags say that it listens. The columns are
+/// Returns the socket's number in a row of the table of local sockets, if its flags say that it listens. The columns are
 /// `num count protocol flags type state inode path`.
 fn local_listener(row: &str) -> Option<&str> {
     let columns: Vec<&str> = row.split_ascii_whitespace().collect();

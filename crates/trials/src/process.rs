@@ -26,7 +26,7 @@ const FOREIGN_PREFIXES: [&str; 10] = [
 /// How often a condition is looked at while waiting for it.
 const POLL: Duration = Duration::from_millis(5);
 
-/// A program that is to be run: what, with what, against which library and for how long at most.
+/// A program to be run, with its arguments, its environment, its library and its time limit.
 #[derive(Debug)]
 pub struct Program {
     path: PathBuf,
@@ -37,7 +37,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// A program without arguments, to be ended after two minutes if it has not ended itself.
+    /// Returns a program without arguments, to be ended after two minutes if it has not ended itself.
     pub fn new(path: impl AsRef<Path>) -> Self {
         let path = path.as_ref().to_path_buf();
         // A path that cannot exist: no external provider joins the library under test.
@@ -117,7 +117,7 @@ impl Program {
         let scratch = Scratch::new();
         let output = |name| File::create(scratch.join(name)).expect("a new folder takes a file");
         let mut command = Command::new("setsid");
-        // Whatever ends the trial itself ends the program too.
+        // The program ends with the trial, however that ends.
         command.args(["setpriv", "--pdeathsig", "KILL", "--"]);
         command.arg(&self.path).args(&self.args);
         for (name, _) in std::env::vars_os() {
@@ -181,7 +181,7 @@ impl Process {
         self.outcome(end)
     }
 
-    /// How the program ended, if it has.
+    /// Returns how the program ended, if it has.
     ///
     /// # Panics
     /// The operating system cannot say how the process is.
@@ -220,25 +220,25 @@ impl Process {
         let _ = self.child.kill();
     }
 
-    /// What the program has printed so far.
+    /// Returns what the program has printed so far.
     #[must_use]
     pub fn stdout(&self) -> String {
         text(&self.scratch.join("stdout"))
     }
 
-    /// What the program has reported so far.
+    /// Returns what the program has reported so far.
     #[must_use]
     pub fn stderr(&self) -> String {
         text(&self.scratch.join("stderr"))
     }
 
-    /// The process's number.
+    /// Returns the process's number.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Everything about a program that has ended as `end` says.
+    /// Returns everything about a program that has ended as `end` says.
     #[must_use]
     pub fn outcome(mut self, end: End) -> Outcome {
         self.end_session();
@@ -306,7 +306,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Whether the program ended well.
+    /// Returns whether the program ended well.
     #[must_use]
     pub fn is_success(&self) -> bool {
         self.end == End::Code(0)
@@ -367,7 +367,7 @@ impl std::fmt::Display for Outcome {
     }
 }
 
-/// The last lines of a long text, where programs say what went wrong.
+/// Returns the last lines of a long text, where programs say what went wrong.
 fn tail(text: &str) -> String {
     const LINES: usize = 60;
     let lines: Vec<&str> = text.lines().collect();
@@ -379,7 +379,7 @@ fn text(file: &Path) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The processes of a session, from the kernel's table.
+/// Returns the processes of a session, from the kernel's table.
 fn session_members(session: u32) -> impl Iterator<Item = String> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     processes.filter_map(move |entry| {
@@ -389,7 +389,7 @@ fn session_members(session: u32) -> impl Iterator<Item = String> {
     })
 }
 
-/// The session in a line of `/proc/PID/stat`: the fourth field after the command, whose name may hold anything.
+/// Returns the session in a line of `/proc/PID/stat`: the fourth field after the command, whose name may hold anything.
 fn session_of(stat: &str) -> Option<u32> {
     let (_, fields) = stat.rsplit_once(')')?;
     fields.split_ascii_whitespace().nth(3)?.parse().ok()

@@ -22,13 +22,13 @@ impl Scratch {
         Self(path)
     }
 
-    /// Where the folder is.
+    /// Returns where the folder is.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// A path inside the folder.
+    /// Returns a path inside the folder.
     #[must_use]
     pub fn join(&self, name: &str) -> PathBuf {
         self.0.join(name)

@@ -1,4 +1,4 @@
-//! C programs of this room, compiled for a trial.
+//! C programs of this crate, compiled for a trial.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ pub struct Compiled {
 }
 
 impl Compiled {
-    /// The program's file.
+    /// Returns the program's file.
     #[must_use]
     pub fn file(&self) -> &Path {
         &self.file

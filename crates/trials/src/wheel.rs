@@ -9,7 +9,7 @@ use crate::{Missing, library};
 /// An MPI library that comes as a wheel.
 #[derive(Debug)]
 pub struct Wheel {
-    /// What reports call it; its environment is `target/venv-NAME`.
+    /// The name in reports; the environment is `target/venv-NAME`.
     pub name: &'static str,
     /// The variable that names another environment.
     pub variable: &'static str,
@@ -42,7 +42,7 @@ pub const OPEN_MPI_5: Wheel = Wheel {
 };
 
 impl Wheel {
-    /// The environment that holds this library.
+    /// Returns the environment that holds this library.
     ///
     /// # Errors
     /// It is not there: `cargo xtask clients` makes it, and `cargo xtask test` the one of MPICH.
@@ -55,7 +55,7 @@ impl Wheel {
         Err(Missing(format!("no {name} wheel in {place}")))
     }
 
-    /// Where the environment is or would be.
+    /// Returns where the environment is or would be.
     #[must_use]
     pub fn place(&self) -> PathBuf {
         env::var_os(self.variable).map_or_else(
@@ -68,13 +68,13 @@ impl Wheel {
 /// The package whose source contains the test suite; wheels do not.
 pub const SUITE: &str = MPI4PY;
 
-/// Where the source of mpi4py is or would be.
+/// Returns where the source of mpi4py is or would be.
 #[must_use]
 pub fn suite_place() -> PathBuf {
     library::prepared().join(SUITE.replace("==", "-"))
 }
 
-/// The test suite of mpi4py.
+/// Returns the test suite of mpi4py.
 ///
 /// # Errors
 /// It is not there: `cargo xtask test` and `cargo xtask clients` fetch it.

@@ -48,14 +48,14 @@ const fn failing(mpi: Mpi) -> &'static [&'static str] {
 /// with this library over tcp and shm and with the C library over tcp, and in 11 of 20 over UCX; in none once it is closed.
 const SUITE_RUNNER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/mpi4py_suite.py");
 
-/// Runs a Python program with so many ranks.
+/// Runs a Python program with `ranks` ranks.
 fn run(mpi: Mpi, provider: &str, ranks: u32, line: &str) -> Result<Outcome, Missing> {
     let library = Library::under_test()?;
     let launch = mpi.launch(&library, provider, ranks, &mpi.python()?)?;
     Ok(launch.line(line).limit(Duration::from_secs(1500)).run())
 }
 
-/// All tests of mpi4py pass in each rank.
+/// Checks that all tests of mpi4py pass in each rank.
 fn mpi4py(mpi: Mpi, provider: &str, ranks: u32) -> Result<(), Missing> {
     let suite = wheel::suite()?;
     let mut line = format!("{SUITE_RUNNER} {}", suite.display());
@@ -83,7 +83,7 @@ fn number_of_tests(line: &str) -> Option<u32> {
     rest.split(' ').next()?.parse().ok()
 }
 
-/// A program of the Intel MPI Benchmarks runs to its end, and all its benchmarks print figures.
+/// Checks that a program of the Intel MPI Benchmarks runs to its end, and that all its benchmarks print figures.
 fn benchmarks(mpi: Mpi, provider: &str, program: &str, options: &str) -> Result<(), Missing> {
     let environment = wheel::INTEL_MPI.environment()?;
     let library = Library::under_test()?;

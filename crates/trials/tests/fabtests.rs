@@ -30,24 +30,24 @@ fn program(library: &Library, provider: &str, line: &str) -> Result<Program, Mis
         .limit(LIMIT))
 }
 
-/// A program that needs no partner.
+/// Runs a program that needs no partner.
 fn alone(provider: &str, line: &str) -> Result<(), Missing> {
     let library = Library::under_test()?;
     program(&library, provider, line)?.run().expect_success();
     Ok(())
 }
 
-/// A server and its client with the same options.
+/// Runs a server and its client with the same options.
 fn pair(provider: &str, line: &str) -> Result<(), Missing> {
     run_pair(provider, line, port::is_reachable)
 }
 
-/// The same over datagrams.
+/// Runs a server and its client over datagrams.
 fn datagram_pair(provider: &str, line: &str) -> Result<(), Missing> {
     run_pair(provider, line, port::is_bound)
 }
 
-/// The same for programs that also meet at a TCP port of their own, outside the fabric.
+/// Runs a server and its client that also meet at a TCP port of their own, outside the fabric.
 fn meeting(provider: &str, line: &str) -> Result<(), Missing> {
     /// The port is always 3000, so that one pair at a time can have it. A failed trial does not spoil it.
     static TURN: Mutex<()> = Mutex::new(());
@@ -70,7 +70,7 @@ fn run_pair(provider: &str, line: &str, is_ready: fn(u32) -> bool) -> Result<(),
     Ok(())
 }
 
-/// Three processes with the same options, which meet outside the fabric at a port of their own.
+/// Runs three processes with the same options, which meet outside the fabric at a port of their own.
 fn trio(provider: &str, line: &str) -> Result<(), Missing> {
     /// The port is always 8228, so that one trio at a time can have it. A failed trial does not spoil it.
     static TURN: Mutex<()> = Mutex::new(());

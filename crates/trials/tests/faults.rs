@@ -1,5 +1,5 @@
-//! What happens to the survivors: a peer killed in mid-transfer, a port that nobody serves, a shared memory
-//! without room. The programs use the C interface only; each prints what its operations completed in.
+//! Survivors of faults: a peer killed in mid-transfer, a port without a listener, a shared memory folder
+//! without space. The programs use the C interface only; each prints what its operations completed in.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -41,7 +41,7 @@ fn shared_memory_names() -> BTreeSet<String> {
         .collect()
 }
 
-/// Whether any process uses that memory: then it belongs to somebody else on this machine.
+/// Returns whether any process maps that memory: then it belongs to another program on this machine.
 fn is_mapped(name: &str) -> bool {
     let file = format!("/dev/shm/{name}");
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -118,7 +118,7 @@ fn a_peer_killed_before_it_took_a_long_message_over_reliable_datagrams() {
     require!(survives("udp;ofi_rxd", "offer"));
 }
 
-/// To whoever stays, the new process has the address of the old one; it gets nothing of what was sent to that.
+/// For the survivor, the new process has the address of the old one; it gets nothing of what was sent to that.
 #[test]
 fn a_peer_that_dies_and_is_started_again_at_the_same_port() {
     let library = require!(Library::under_test());
@@ -146,8 +146,8 @@ fn a_peer_that_dies_and_is_started_again_at_the_same_port() {
     assert!(!steady.stdout.contains("another address"), "{steady}");
 }
 
-/// Two processes play, until something cuts one off from the other; after five seconds it ends, and they go on. What is to be shown is
-/// that a time passes without harm.
+/// Two processes exchange messages until one is cut off from the other; after five seconds the cut ends, and they go on. The test
+/// shows that a time passes without harm.
 fn go_on_after(answerer: Process, mut asker: Process, meeting: &Scratch, cut: impl Fn(bool)) {
     let rounds = || {
         let text = fs::read_to_string(meeting.join("rounds")).ok();
@@ -205,13 +205,13 @@ fn a_partition_of_five_seconds_heals_over_reliable_datagrams() {
     });
 }
 
-/// A program in a network of its own, which has the loopback interface only.
+/// Returns a program in a network of its own, which has the loopback interface only.
 fn separate(program: Program) -> Program {
     let script = "ip link set lo up && exec \"$@\"";
     program.under("unshare", ["--net", "sh", "-c", script, "sh"])
 }
 
-/// Network namespaces need the right to make them.
+/// Checks for the right to make network namespaces.
 fn may_separate() -> Result<(), Missing> {
     for program in ["unshare", "nsenter", "ip"] {
         installed(program)?;
@@ -228,8 +228,7 @@ fn signal(name: &str, process: u32) {
     kill.run().expect_success();
 }
 
-/// The program waits for its peer outside the library between two sizes, so that what was lost has to be repaired while nobody
-/// polls.
+/// The program waits for its peer outside the library between two sizes, so that losses have to be repaired while no thread polls.
 #[test]
 fn reliable_datagrams_arrive_whole_under_faults() {
     let library = require!(Library::under_test());
@@ -258,7 +257,7 @@ fn faults_that_are_none_are_refused() {
     assert!(!pair.run().is_success(), "they ran without faults");
 }
 
-/// No endpoint opens rather than one whose test shows nothing, and whoever wonders reads what is possible there.
+/// No endpoint opens rather than one whose test shows nothing, and the log tells the user what is possible there.
 #[test]
 fn faults_that_cannot_happen_are_refused() {
     let library = require!(Library::under_test());
@@ -290,7 +289,7 @@ fn faults_that_cannot_happen_are_refused() {
     }
 }
 
-/// Links that promise delivery refuse frames for a while, and nobody notices but by the time it takes.
+/// Links that promise delivery refuse frames for a while, which changes nothing but the time that a transfer takes.
 #[test]
 fn an_unmodified_program_passes_where_links_refuse_posts() {
     let library = require!(Library::under_test());
@@ -307,7 +306,7 @@ fn an_unmodified_program_passes_where_links_refuse_posts() {
     }
 }
 
-/// Two endpoints of one process under a plan.
+/// Runs two endpoints of one process under a plan.
 fn shaken(provider: &str, mode: &str, plan: &str) -> Result<Outcome, Missing> {
     let library = Library::under_test()?;
     let program = source::compile_client("shaken")?;
@@ -336,7 +335,7 @@ fn connections_that_break_cost_what_was_begun_and_are_made_anew() {
     }
 }
 
-/// How many of a thousand datagrams arrive under a plan.
+/// Returns how many of a thousand datagrams arrive under a plan.
 fn arrivals(plan: &str) -> Result<u64, Missing> {
     let outcome = shaken("udp", "datagrams", plan)?;
     let line = outcome.stdout.lines().find_map(|line| {
@@ -382,13 +381,13 @@ fn a_closed_port_is_named_with_the_cause() {
     );
 }
 
-/// A program in a mount namespace of its own, where `folder` has room for 64 KiB.
+/// Returns a program in a mount namespace of its own, where `folder` has space for 64 KiB.
 fn with_small_folder(program: Program, folder: &str) -> Program {
     let script = "mount -t tmpfs -o size=64k small \"$0\" && exec \"$@\"";
     program.under("unshare", ["--mount", "sh", "-c", script, folder])
 }
 
-/// Mount namespaces need the right to make them.
+/// Checks for the right to make mount namespaces.
 fn may_mount() -> Result<(), Missing> {
     installed("unshare")?;
     let folder = Scratch::new();
@@ -399,7 +398,7 @@ fn may_mount() -> Result<(), Missing> {
         .ok_or_else(|| Missing("only root may mount a small /dev/shm".into()))
 }
 
-/// Both sides of a message that goes to and fro a few times.
+/// Returns both sides of a message that goes to and fro a few times.
 fn volley(
     program: &Compiled,
     library: &Library,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use oxifabric_trials::{Library, Missing, Program, Scratch, installed, library, require};
 
-/// The C programs of this room that know libfabric, with what they are compiled to.
+/// The C programs of this crate that use libfabric, with what they are compiled to.
 const PROGRAMS: [(&str, &[&str]); 6] = [
     ("mirror", &[]),
     ("survivor", &[]),
@@ -19,12 +19,12 @@ const PROGRAMS: [(&str, &[&str]); 6] = [
     ),
 ];
 
-/// The folder in which pkg-config finds the library under test.
+/// Returns the folder in which pkg-config finds the library under test.
 fn description() -> Result<PathBuf, Missing> {
     Ok(Library::under_test()?.folder().join("pkgconfig"))
 }
 
-/// What pkg-config answers about the library under test.
+/// Returns what pkg-config answers about the library under test.
 fn options(question: &str) -> Result<Vec<String>, Missing> {
     let answer = Program::new(installed("pkg-config")?)
         .env("PKG_CONFIG_PATH", description()?)
@@ -116,7 +116,7 @@ fn rust_client() -> Result<PathBuf, Missing> {
     Ok(target.join("debug/rust-client"))
 }
 
-/// Whether libclang is where its users look.
+/// Returns whether libclang is where its users look.
 fn has_libclang() -> bool {
     if std::env::var_os("LIBCLANG_PATH").is_some() {
         return true;

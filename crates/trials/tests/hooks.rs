@@ -12,7 +12,7 @@ const ALL: &str = "perf;trace;profile;monitor;debug;noop";
 /// Messages in each direction, and their size: too long to be injected.
 const OPTIONS: &str = "-e rdm -I 50 -S 16384";
 
-/// Plays with a hook on both sides and returns what the client printed.
+/// Runs ping-pong with a hook on both sides and returns what the client printed.
 fn played(provider: &str, hook: &str, folder: &Path) -> Result<Outcome, Missing> {
     let library = Library::under_test()?;
     let mut pair = PingPong::new(&library, provider, OPTIONS).pair()?;
@@ -30,7 +30,7 @@ fn played(provider: &str, hook: &str, folder: &Path) -> Result<Outcome, Missing>
     Ok(both.client.expect("both succeeded"))
 }
 
-/// The words of the first log line that has these two words next to each other.
+/// Returns the words of the first log line that has these two words next to each other.
 fn words<'a>(outcome: &'a Outcome, first: &str, second: &str) -> Vec<&'a str> {
     let lines = outcome.stderr.lines();
     let lines = lines.map(|line| line.split_whitespace().collect::<Vec<_>>());
@@ -132,7 +132,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// Plays over a provider with one hook and with all, and checks what they say.
+/// Runs ping-pong over a provider with one hook and with all, and checks what they report.
 fn watch(provider: &str) -> Result<(), Missing> {
     for hook in [
         "noop",

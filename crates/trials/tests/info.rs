@@ -14,7 +14,7 @@ fn program(options: &str) -> Result<Program, Missing> {
     Ok(program.library(&library).line(options))
 }
 
-/// The values of all lines `key: value`.
+/// Returns the values of all lines `key: value`.
 fn values<'a>(outcome: &'a Outcome, key: &str) -> Vec<&'a str> {
     let pairs = outcome
         .stdout
@@ -45,7 +45,7 @@ fn the_version_is_known_to_an_old_program() {
         .expect_stdout("libfabric api: 1.17");
 }
 
-/// Whether a provider's name has `part` among its layers, as in `tcp;ofi_rxm`.
+/// Returns whether a provider's name has `part` among its layers, as in `tcp;ofi_rxm`.
 fn is_layered_on(name: &str, part: &str) -> bool {
     name.split(';').any(|layer| layer == part)
 }

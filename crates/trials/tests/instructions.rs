@@ -12,10 +12,10 @@ use oxifabric_trials::{Library, Missing, Program, callgrind, require};
 const PROVIDERS: [&str; 2] = ["shm", "sim"];
 const WORKS: [&str; 4] = ["pingpong", "rate", "write", "poll"];
 
-/// Operations of the shorter and of the longer game. Only what the longer one needs more is counted.
+/// Operations of the shorter and of the longer run. Only what the longer one needs more is counted.
 const COUNTS: [u64; 2] = [1_280, 6_400];
 
-/// A figure may differ by so many per cent from the recorded one. One that is lower by more is to be recorded too, or half of it
+/// The per cent by which a figure may differ from the recorded one. One that is lower by more is to be recorded too, or half of it
 /// could be lost again unseen.
 const TOLERANCE_PERCENT: u64 = 3;
 
@@ -48,7 +48,7 @@ fn operations_need_as_many_instructions_as_were_recorded() {
     );
 }
 
-/// What compiled the library, as it says itself, and for what: other compilers make other code of the same lines.
+/// Returns the compiler and target of the library, as it reports them: other compilers make other code of the same lines.
 fn compiler_of(library: &Library) -> Result<String, Missing> {
     const MARK: &[u8] = b"rustc version ";
     const OURS: &[u8] = b"FI_OXI_";
@@ -71,8 +71,9 @@ fn count(library: &Library) -> Result<Vec<Figure>, Missing> {
     let mut figures = Vec::new();
     for provider in PROVIDERS {
         for work in WORKS {
-            let played = |count| played(library, &program, [provider, work], count);
-            let more = played(COUNTS[1])? - played(COUNTS[0])?;
+            let instructions_of =
+                |count| instructions_of(library, &program, [provider, work], count);
+            let more = instructions_of(COUNTS[1])? - instructions_of(COUNTS[0])?;
             figures.push(Figure {
                 name: format!("{provider}\t{work}"),
                 instructions: more / (COUNTS[1] - COUNTS[0]),
@@ -82,20 +83,20 @@ fn count(library: &Library) -> Result<Vec<Figure>, Missing> {
     Ok(figures)
 }
 
-/// How many instructions a game of so many operations needs.
-fn played(
+/// Returns how many instructions a run of `count` operations needs.
+fn instructions_of(
     library: &Library,
     program: &Compiled,
-    game: [&str; 2],
+    work: [&str; 2],
     count: u64,
 ) -> Result<u64, Missing> {
     let program = Program::new(program.file())
-        .args(game)
+        .args(work)
         .args([count.to_string()]);
     callgrind::instructions(program.limit(Duration::from_secs(600)), library)
 }
 
-/// What is recorded, or to be.
+/// The recorded figures, or those to be recorded.
 struct Record {
     compiler: String,
     figures: Vec<Figure>,
@@ -145,7 +146,7 @@ impl Record {
         )))
     }
 
-    /// Says which figures differ from the recorded ones, and by how much.
+    /// Reports which figures differ from the recorded ones, and by how much.
     fn differing(&self, recorded: &Self) -> impl Iterator<Item = String> {
         self.figures.iter().filter_map(|now| {
             let was = recorded.figures.iter().find(|was| was.name == now.name);

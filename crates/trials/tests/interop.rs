@@ -9,7 +9,7 @@ use std::time::Duration;
 use oxifabric_trials::pingpong::{PingPong, rows};
 use oxifabric_trials::{Library, Missing, require};
 
-/// Plays every size between the two, with the check of the data.
+/// Runs every size between the two, with the check of the data.
 fn play(server: (&Library, &str), client: (&Library, &str), options: &str) -> Result<(), Missing> {
     let options = format!("-S all -c {options}");
     let run = PingPong {
@@ -57,7 +57,7 @@ both_ways! {
     c_1_17_tagged: debian as "net", "-e rdm -I 20 -m tagged";
 }
 
-/// Plays datagrams between the two, with the check of the data.
+/// Sends datagrams between the two, with the check of the data.
 fn play_datagrams(server: &Library, client: &Library) -> Result<(), Missing> {
     for options in ["-e dgram -I 100 -S 64 -c", "-e dgram -I 100 -S 1024 -c"] {
         let run = PingPong {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use oxifabric_trials::source::{Compiled, compile};
 use oxifabric_trials::{Library, Missing, Program, Scratch, installed, pair, require};
 
-/// The folder with `bin`, `lib` and `share`.
+/// Returns the folder with `bin`, `lib` and `share`.
 fn layout() -> Result<PathBuf, Missing> {
     let library = Library::under_test()?;
     let layout = library.folder().join("..");
@@ -16,7 +16,7 @@ fn layout() -> Result<PathBuf, Missing> {
     Ok(layout)
 }
 
-/// What `readelf` says of a file.
+/// Returns what `readelf` says of a file.
 fn readelf(options: &str, file: &Path) -> Result<String, Missing> {
     let program = Program::new(installed("readelf")?).line(options);
     let outcome = program.args([file]).run();
@@ -85,7 +85,7 @@ fn linked_statically(extra: &str) -> Result<Compiled, Missing> {
     Ok(compile("volley", &installed("cc")?, &options))
 }
 
-/// The two sides of a program that needs no library of ours any more.
+/// Runs the two sides of a program that needs no library of ours any more.
 fn play(program: &Compiled, provider: &str) {
     let meeting = Scratch::new();
     let start = |role| {

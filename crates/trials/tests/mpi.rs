@@ -7,7 +7,7 @@
 use oxifabric_trials::mpi::Mpi;
 use oxifabric_trials::{Library, Missing, Outcome, require};
 
-/// Runs `programs/PROGRAM.c` with so many ranks.
+/// Runs `programs/PROGRAM.c` with `ranks` ranks.
 fn run(mpi: Mpi, provider: &str, program: &str, ranks: u32) -> Result<Outcome, Missing> {
     let library = Library::under_test()?;
     let compiled = mpi.compile(program)?;

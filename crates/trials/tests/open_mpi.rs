@@ -10,15 +10,15 @@ use oxifabric_trials::{Library, Missing, require};
 
 /// Messages by libfabric's matching.
 const MATCHING: &str = "--mca pml cm --mca mtl ofi --mca btl self";
-/// The same with windows by messages.
+/// Messages by libfabric's matching, with windows by messages.
 const MATCHING_ALL: &str = "--mca pml cm --mca mtl ofi --mca btl self --mca osc pt2pt";
-/// The same with windows by remote memory access.
+/// Messages by libfabric's matching, with windows by remote memory access.
 const MATCHING_AND_ACCESS: &str = "--mca pml cm --mca mtl ofi --mca btl self,ofi --mca osc rdma";
 /// Messages over sockets of Open MPI's own, windows by messages, long messages by remote memory access.
 const LONG_MESSAGES: &str = "--mca pml ob1 --mca btl self,tcp,ofi --mca osc pt2pt";
 /// Windows by remote memory access.
 const ACCESS: &str = "--mca pml ob1 --mca btl self,tcp,ofi --mca osc rdma";
-/// The same with several contexts, where there are some.
+/// Windows by remote memory access with several contexts, where there are some.
 const CONTEXTS: &str =
     "--mca pml ob1 --mca btl self,tcp,ofi --mca btl_ofi_num_contexts_per_module 4 --mca osc rdma";
 /// Nothing but libfabric between the ranks.

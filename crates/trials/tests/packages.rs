@@ -8,7 +8,7 @@ use std::time::Duration;
 use oxifabric_trials::source::compile;
 use oxifabric_trials::{Missing, Program, Scratch, installed, require};
 
-/// The folder of the packages, which the variable `OXI_DEBS` names.
+/// Returns the folder of the packages, which the variable `OXI_DEBS` names.
 fn folder() -> Result<PathBuf, Missing> {
     let folder = env::var_os("OXI_DEBS").map(PathBuf::from);
     folder.ok_or_else(|| {
@@ -16,7 +16,7 @@ fn folder() -> Result<PathBuf, Missing> {
     })
 }
 
-/// The packages themselves.
+/// Returns the packages themselves.
 fn packages() -> Result<Vec<PathBuf>, Missing> {
     let entries = fs::read_dir(folder()?).expect("OXI_DEBS is a folder");
     let files = entries.flatten().map(|entry| entry.path());
@@ -39,7 +39,7 @@ fn lintian_finds_no_error() {
         .expect_success();
 }
 
-/// Whether this machine lets us make a root of our own.
+/// Checks that this machine lets us make a root of our own.
 fn may_make_a_root() -> Result<(), Missing> {
     for program in [
         "unshare",

@@ -3,7 +3,7 @@
 use oxifabric_trials::pingpong::{PingPong, rows};
 use oxifabric_trials::{Library, require};
 
-/// Plays every size; the payload of every message is checked by the program itself.
+/// Runs every size; the payload of every message is checked by the program itself.
 macro_rules! every_size {
     ($($name:ident: $provider:literal, $options:literal;)*) => {$(
         #[test]

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use oxifabric_trials::{Library, Missing, Outcome, Program, Scratch, installed};
 
-/// A folder in which providers are found under these file names.
+/// Returns a folder in which providers are found under these file names.
 fn folder(files: &[(&str, &Path)]) -> Scratch {
     let folder = Scratch::new();
     for (name, file) in files {
@@ -34,7 +34,7 @@ fn info(options: &str, path: impl AsRef<OsStr>, env: &[(&str, &str)]) -> Result<
     Ok(program.run())
 }
 
-/// The version that `fi_info -l` prints of a provider.
+/// Returns the version that `fi_info -l` prints of a provider.
 fn version_of(outcome: &Outcome, name: &str) -> String {
     let mut lines = outcome.stdout.lines();
     lines

@@ -8,7 +8,7 @@ use oxifabric_trials::{Library, Missing, Program, require};
 
 use super::{folder, info, version_of};
 
-/// A provider inside a wheel.
+/// Returns a provider inside a wheel.
 fn in_wheel(wheel: &Wheel, file: &str) -> Result<PathBuf, Missing> {
     let file = wheel.environment()?.join("lib").join(file);
     match file.exists() {

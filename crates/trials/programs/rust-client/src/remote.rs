@@ -23,7 +23,7 @@ impl Region {
         let mut memory = vec![0u8; REGION];
         let mut mr = ptr::null_mut();
         let access = u64::from(FI_REMOTE_READ | FI_REMOTE_WRITE);
-        // SAFETY: the memory stays where it is until the region is closed; nobody but the peer touches it meanwhile.
+        // SAFETY: the memory stays where it is until the region is closed; only the peer touches it meanwhile.
         let result = unsafe {
             fi_mr_reg(
                 node.domain,
