@@ -22,7 +22,7 @@ struct Flood {
 }
 
 impl Flood {
-    /// Introduces itself as the peer that listens at that port.
+    /// Greets as the peer that listens at that port.
     fn start(address: SocketAddr, port: u16, frame: Vec<u8>) -> Self {
         let stream = greet(address, port);
         stream.set_nonblocking(true).expect("a socket can do that");
@@ -34,7 +34,7 @@ impl Flood {
         }
     }
 
-    /// Sends until the target reads no more, or has read so many bytes; returns how many were sent.
+    /// Sends until the target reads no more, or has read `most` bytes; returns how many were sent.
     fn send(&mut self, players: &mut Players, most: u64) -> u64 {
         while self.sent < most {
             match self.stream.write(&self.frame[self.at..]) {
@@ -77,7 +77,7 @@ impl Flood {
     }
 }
 
-/// A tagged message of 64 KiB that no receive takes.
+/// Returns a tagged message of 64 KiB that no receive takes.
 fn unexpected() -> Vec<u8> {
     let mut message = frame(3, 1, 0, 0, 24, 24 + 65_536);
     message.extend(0xaaaa_u64.to_ne_bytes());
@@ -85,7 +85,7 @@ fn unexpected() -> Vec<u8> {
     message
 }
 
-/// A request for a megabyte of the target's memory.
+/// Returns a request for a megabyte of the target's memory.
 fn read_request(key: u64) -> Vec<u8> {
     let mut message = frame(3, 2, 0, 1, 40, 40);
     message.extend(0_u64.to_ne_bytes());
@@ -94,7 +94,7 @@ fn read_request(key: u64) -> Vec<u8> {
     message
 }
 
-/// One posted receive that these peers could satisfy, and 256 MiB for what it lets in: half of that for all of them together, a
+/// Tests the budget of unexpected messages: one posted receive that these peers could satisfy, and 256 MiB for what it lets in: half of that for all of them together, a
 /// quarter each, whether they stay or go.
 fn flood_with_messages() -> Result<(), Missing> {
     let library = Library::under_test()?;

@@ -9,7 +9,7 @@ use oxifabric_trials::{Library, Missing, Process, Program, installed, require};
 
 use crate::players::Players;
 
-/// A user without rights, `nobody` on most systems.
+/// A user without rights.
 const OTHER: u32 = 65534;
 /// Callers that have not greeted: as many as docs/protocol/shm.md 2.9 lets in.
 const MOST_SILENT: usize = 64;
@@ -63,14 +63,14 @@ impl Scene {
         );
     }
 
-    /// How many pieces of other processes' memory the answerer has mapped.
+    /// Returns how many pieces of other processes' memory the answerer has mapped.
     fn mappings(&self) -> usize {
         let maps = fs::read_to_string(format!("/proc/{}/maps", self.players.answerer()));
         let maps = maps.unwrap_or_default();
         maps.lines().filter(|line| line.contains("/memfd:")).count()
     }
 
-    /// Plays on until the answerer has at most so many descriptors.
+    /// Plays on until the answerer has at most `most` descriptors.
     fn settle(&mut self, most: usize) {
         let deadline = Instant::now() + PATIENCE;
         while self.players.descriptors() > most {
@@ -91,7 +91,7 @@ fn attack(callers: &Compiled, players: &Players, user: u32, what: &str, count: u
     attack
 }
 
-/// Whether this test may act as another user.
+/// Returns whether this test may act as another user.
 fn other_user() -> Result<u32, Missing> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let root = status

@@ -32,7 +32,7 @@ const GREETED: usize = 64;
 
 const MIB: u64 = 1 << 20;
 
-/// A header with a credit of 1,024 packets.
+/// Returns a header with a credit of 1,024 packets.
 fn packet(kind: u8, to: u64, number: u64) -> Vec<u8> {
     let mut bytes = vec![kind, 1, 0, 4, 0, 0, 0, 0];
     bytes.extend(to.to_le_bytes());
@@ -43,7 +43,7 @@ fn packet(kind: u8, to: u64, number: u64) -> Vec<u8> {
     bytes
 }
 
-/// A greeting of an end that calls the channel `from`.
+/// Returns a greeting of an end that calls the channel `from`.
 fn greeting(kind: u8, to: u64, from: u64) -> Vec<u8> {
     let mut bytes = packet(kind, to, 0);
     bytes.extend(from.to_le_bytes());
@@ -58,14 +58,14 @@ fn number(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(field.try_into().expect("eight bytes"))
 }
 
-/// A packet of the stream.
+/// Returns a packet of the stream.
 fn data(channel: u64, number: u64, payload: usize) -> Vec<u8> {
     let mut bytes = packet(DATA, channel, number);
     bytes.resize(bytes.len() + payload, 0xaa);
     bytes
 }
 
-/// The first part of a packet that is longer than any.
+/// Returns the first part of a packet that is longer than any.
 fn part(channel: u64, number: u64) -> Vec<u8> {
     let mut bytes = packet(PART, channel, number);
     bytes.extend(0_u32.to_le_bytes());
@@ -78,7 +78,7 @@ fn part(channel: u64, number: u64) -> Vec<u8> {
 struct Source(UdpSocket);
 
 impl Source {
-    /// One at any port of that address of this host.
+    /// Opens a source at any port of that address of this host.
     fn at(address: [u8; 4], target: SocketAddr) -> Self {
         let socket = UdpSocket::bind(SocketAddr::from((address, 0))).expect("a free port");
         socket.connect(target).expect("an address");
@@ -216,7 +216,7 @@ fn fill_channels() -> Result<(), Missing> {
     Ok(())
 }
 
-/// A Hello makes the target send no more than it has cost, and not twice.
+/// Checks that a Hello makes the target send no more than it has cost, and not twice.
 fn reflect() -> Result<(), Missing> {
     let library = Library::under_test()?;
     let program = source::compile_client("volley")?;
@@ -281,13 +281,13 @@ fn open_channels() -> Result<(), Missing> {
     Ok(())
 }
 
-/// How many writes a peer may have under way whose data is missing.
+/// Most writes of a peer that may be under way with data missing.
 const LANDING: u64 = 65_536;
 /// How many of them are in a packet, and how many packets wait for room.
 const IN_PACKET: u64 = 240;
 const WAITING: u64 = 1024;
 
-/// The beginning of a write of a thousand bytes (section 7), with one of them.
+/// Returns the beginning of a write of a thousand bytes (section 7), with one of them.
 fn begun_write(id: u32) -> Vec<u8> {
     const WRITE: u8 = 8;
     const LEN: u64 = 1000;

@@ -21,7 +21,7 @@ const WAITING: usize = 8;
 /// Requests that a passive endpoint is told to hold.
 const BACKLOG: usize = 4;
 
-/// A request for a connection of a connected endpoint, with data.
+/// Returns a request for a connection of a connected endpoint, with data.
 fn request_with(data: &str) -> Vec<u8> {
     let mut message = vec![3, 0, 0, data.len() as u8];
     message.extend([0; 20]);
@@ -47,7 +47,7 @@ fn answer(stream: &mut TcpStream) -> (u8, Vec<u8>) {
     (header[1], data)
 }
 
-/// How many descriptors a process may have.
+/// Returns how many descriptors a process may have.
 pub(crate) fn limit_of(pid: u32) -> usize {
     let limits = fs::read_to_string(format!("/proc/{pid}/limits")).expect("it runs");
     let line = limits.lines().find(|line| line.contains("open files"));
@@ -93,7 +93,7 @@ fn take_descriptors(pid: u32, address: SocketAddr) -> Result<Vec<TcpStream>, Mis
     Ok(silent)
 }
 
-/// How much of the processor a process uses in comparison with this thread, which does nothing but look: 1 if it spins as well, however
+/// Returns how much of the processor a process uses in comparison with this thread, which does nothing but look: 1 if it spins as well, however
 /// busy the machine is.
 fn share_of_processor(pid: u32) -> f64 {
     const TURN: Duration = Duration::from_millis(200);
@@ -178,7 +178,7 @@ fn without_descriptors(kind: &str, words: &[u8]) -> Result<(), Missing> {
     Ok(())
 }
 
-/// The honest peer that was there before is served while callers find no descriptor.
+/// Checks that the honest peer that was there before is served while callers find no descriptor.
 fn with_honest_peers() -> Result<(), Missing> {
     let library = Library::under_test()?;
     let program = source::compile_client("volley")?;

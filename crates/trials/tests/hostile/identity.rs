@@ -10,7 +10,7 @@ use crate::streams::{PATIENCE, request};
 
 const REFUSAL: u8 = 6;
 
-/// How a request is answered that names this port: the kind of the answer.
+/// Returns how a request is answered that names this port: the kind of the answer.
 fn greet_as(port: u16, address: SocketAddr) -> u8 {
     let mut stream = TcpStream::connect(address).expect("the peer listens");
     let timeout = stream.set_read_timeout(Some(PATIENCE));
@@ -81,7 +81,7 @@ fn a_peer_is_called_again_whatever_another_process_said_in_its_name() {
     require!(slander());
 }
 
-/// A thousand connections with nonsense, each from another port, have a few lines in the log.
+/// Checks that a thousand connections with nonsense, each from another port, have a few lines in the log.
 fn noise() -> Result<(), Missing> {
     let library = Library::under_test()?;
     let program = source::compile_client("volley")?;

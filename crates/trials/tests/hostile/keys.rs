@@ -81,8 +81,8 @@ fn tried() -> Result<(), Missing> {
     Ok(())
 }
 
-/// What the memory of a process is to a peer that is not in its address vector, but knows the key.
-fn read_by_stranger(regions: &str) -> Result<(u8, Vec<u8>), Missing> {
+/// Reads the memory of a process as a peer that is not in its address vector, but knows the key.
+fn read_by_unknown_peer(regions: &str) -> Result<(u8, Vec<u8>), Missing> {
     let library = Library::under_test()?;
     let program = source::compile_client("exposed")?;
     let folder = Scratch::new();
@@ -109,10 +109,10 @@ fn read_by_stranger(regions: &str) -> Result<(u8, Vec<u8>), Missing> {
 
 fn guarded() -> Result<(), Missing> {
     assert_eq!(
-        read_by_stranger("all")?,
+        read_by_unknown_peer("all")?,
         (READ_RESPONSE, b"xxxxxxxx".to_vec())
     );
-    assert_eq!(read_by_stranger("known")?, (MSG, Vec::new()));
+    assert_eq!(read_by_unknown_peer("known")?, (MSG, Vec::new()));
     Ok(())
 }
 

@@ -1,5 +1,5 @@
-//! Outsiders attack a process that serves honest peers: through real sockets and shared memory, and with another
-//! user's rights where that matters. One file for each kind of door; docs/threats.md names the bound of each.
+//! Untrusted peers attack a process that serves honest peers: through real sockets and shared memory, and with another
+//! user's rights where that matters. One file for each kind of access; docs/threats.md names the bound of each.
 
 mod budgets;
 mod callers;
@@ -7,10 +7,10 @@ mod calls;
 mod datagrams;
 mod doors;
 mod identity;
+mod idle;
 mod keys;
 mod pace;
 mod players;
 mod privileges;
 mod soak;
-mod strangers;
 mod streams;

@@ -1,4 +1,4 @@
-//! How fast the honest peers play beside an attacker, compared with how fast they play without it in the same run. Other programs
+//! The pace of honest peers beside an attacker, compared with their pace without it in the same run. Other programs
 //! of the machine disturb single turns and whole measurements, so medians count, and a measurement may be repeated.
 
 use std::thread;
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const FAIR: f64 = 2.0;
 
 impl Players {
-    /// How many rounds are played in a second of one turn, in which `meanwhile` is repeated.
+    /// Returns how many rounds are done in a second of one turn, in which `meanwhile` is repeated.
     pub(crate) fn pace(&self, mut meanwhile: impl FnMut()) -> f64 {
         let (start, before) = (Instant::now(), self.recorded());
         loop {
@@ -33,12 +33,12 @@ impl Players {
         }
     }
 
-    /// The same in a turn that is only watched.
+    /// Returns the rounds in a second of one turn without `meanwhile`.
     pub(crate) fn watched_pace(&self) -> f64 {
         self.pace(|| thread::sleep(GLANCE))
     }
 
-    /// The median of several turns that are only watched.
+    /// Returns the median of several turns that are only watched.
     pub(crate) fn usual_pace(&self) -> f64 {
         median((0..TURNS).map(|_| self.watched_pace()).collect())
     }
@@ -66,7 +66,7 @@ impl Players {
         panic!("rounds a second alone and beside the attack: {seen:?}");
     }
 
-    /// The same for an attack that a call makes and that is repeated. Alone means beside a thread that is as busy.
+    /// Requires a fair pace beside an attack that a call makes and that is repeated. Alone means beside a thread that is as busy.
     #[track_caller]
     pub(crate) fn expect_fair_while(&mut self, mut attack: impl FnMut()) {
         self.expect_fair(
@@ -75,7 +75,7 @@ impl Players {
         );
     }
 
-    /// The same for an attack that goes on, or whose remains last, since they were `undisturbed`.
+    /// Requires a fair pace beside an attack that goes on, or whose remains last, since they were `undisturbed`.
     #[track_caller]
     pub(crate) fn expect_fair_since(&mut self, undisturbed: f64) {
         self.expect_fair(|_| undisturbed, |players| players.watched_pace());

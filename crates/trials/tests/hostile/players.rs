@@ -1,4 +1,4 @@
-//! Two honest peers that play on beside an attacker.
+//! Two honest peers that exchange messages beside an attacker.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -22,7 +22,7 @@ impl Players {
         })
     }
 
-    /// The same over any provider, with programs that are `adapted` before they start.
+    /// Starts two peers over any provider, with programs that are `adapted` before they start.
     pub(crate) fn start_over(
         provider: &str,
         program: &Compiled,
@@ -44,7 +44,7 @@ impl Players {
         }
     }
 
-    /// Waits until so many rounds have been played, and returns how many it were.
+    /// Waits until `rounds` rounds are done, and returns how many were.
     pub(crate) fn play(&mut self, rounds: u64) -> u64 {
         let file = self.meeting.join("rounds");
         let played = self.asker.until(|_| recorded(&file) >= rounds);
@@ -52,56 +52,56 @@ impl Players {
         recorded(&file)
     }
 
-    /// Where the answerer can be reached.
+    /// Returns the address of the answerer.
     pub(crate) fn address(&self) -> SocketAddr {
         address_of(&self.answerer)
     }
 
-    /// Where the asker can be reached.
+    /// Returns the address of the asker.
     pub(crate) fn address_of_asker(&self) -> SocketAddr {
         address_of(&self.asker)
     }
 
-    /// The name of the asker or the answerer over shm.
+    /// Returns the name of the asker or the answerer over shm.
     pub(crate) fn name(&self, role: &str) -> String {
         let named = fs::read(self.meeting.join(role)).expect("it has made its address known");
         let name = named.split(|&byte| byte == 0).next().unwrap_or_default();
         String::from_utf8_lossy(name).into_owned()
     }
 
-    /// How many rounds have been played.
+    /// Returns how many rounds are done.
     pub(crate) fn recorded(&self) -> u64 {
         recorded(&self.meeting.join("rounds"))
     }
 
-    /// What the asker has said.
+    /// Returns what the asker has printed.
     pub(crate) fn said(&self) -> String {
         format!("{}\n{}", self.asker.stdout(), self.asker.stderr())
     }
 
-    /// Waits until so many more rounds have been played.
+    /// Waits until `more` further rounds are done.
     pub(crate) fn play_on(&mut self, more: u64) {
         let before = self.recorded();
         self.play(before + more);
     }
 
-    /// The number of the answerer's process.
+    /// Returns the number of the answerer's process.
     pub(crate) fn answerer(&self) -> u32 {
         self.answerer.id()
     }
 
-    /// How many descriptors the answerer has open.
+    /// Returns how many descriptors the answerer has open.
     pub(crate) fn descriptors(&self) -> usize {
         let folder = fs::read_dir(format!("/proc/{}/fd", self.answerer.id()));
         folder.expect("it runs").count()
     }
 
-    /// Where they meet.
+    /// Returns the folder where they meet.
     pub(crate) fn meeting(&self) -> &Path {
         self.meeting.path()
     }
 
-    /// How many bytes of memory the answerer has resident.
+    /// Returns how many bytes of memory the answerer has resident.
     pub(crate) fn resident(&self) -> u64 {
         let file = format!("/proc/{}/statm", self.answerer.id());
         let statm = fs::read_to_string(file).unwrap_or_default();
@@ -114,7 +114,7 @@ impl Players {
         oxifabric_trials::pair::wait_both(self.asker, self.answerer)
     }
 
-    /// Ends the game, of which no message was lost or wrong; returns what the answerer said.
+    /// Ends both; requires that no message was lost or wrong, and returns the outcome of the answerer.
     #[track_caller]
     pub(crate) fn finish(self) -> Outcome {
         let (asker, answerer) = self.stop();
@@ -124,7 +124,7 @@ impl Players {
     }
 }
 
-/// Where a program can be reached, which prints it.
+/// Returns the address that a program prints.
 pub(crate) fn address_of(player: &Process) -> SocketAddr {
     let printed = player.stdout();
     let address = printed

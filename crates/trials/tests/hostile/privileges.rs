@@ -12,7 +12,7 @@ use oxifabric_trials::{Library, Missing, Outcome, Program, Scratch, installed, r
 const VICTIM: u32 = 61_001;
 const ATTACKER: u32 = 61_002;
 
-/// What these trials need of the machine.
+/// Compiles the program, if the machine has what these trials need.
 fn borrowed(library: &Library) -> Result<Compiled, Missing> {
     if fs::metadata("/proc/self").map_or(true, |about| about.uid() != 0) {
         return Err(Missing("only root can take another user's place".into()));
@@ -64,7 +64,7 @@ impl Wishes {
             .env("FI_TCP_IFACE", "lo")
     }
 
-    /// Which of them were granted.
+    /// Returns which of them were granted.
     fn granted(&self, outcome: &Outcome) -> Vec<&'static str> {
         let said = |line: &str| outcome.stdout.lines().any(|said| said == line);
         let is_there = |name: &str| self.folder.join(name).exists();

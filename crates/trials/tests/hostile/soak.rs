@@ -19,7 +19,7 @@ const SECONDS: u64 = 60;
 const PROVIDERS: [&str; 3] = ["tcp", "udp;ofi_rxd", "shm"];
 /// Connections that an attacker keeps open beside those that it closes at once.
 const HELD: usize = 32;
-/// How much more memory than before may be resident at the end: tables keep the room that they had once, allocators keep pages. A byte
+/// How much more memory than before may be resident at the end: tables keep the space that they had once, allocators keep pages. A byte
 /// that stays of each packet or connection would be more.
 const MORE: u64 = 24 << 20;
 /// How long the process may take to let go of what departed attackers held.
@@ -66,7 +66,7 @@ impl Scene {
         Ok(scene)
     }
 
-    /// Waits until every honest peer has played so many more rounds.
+    /// Waits until every honest peer has done `more` further rounds.
     fn play(&mut self, more: u64) {
         for (provider, peer) in PROVIDERS.iter().zip(&mut self.peers) {
             let rounds = self.meeting.join(provider).join("rounds");
@@ -82,7 +82,7 @@ impl Scene {
         }
     }
 
-    /// Where the endpoint with this place among the providers listens.
+    /// Returns the address of the endpoint with this place among the providers listens.
     fn address(&self, at: usize) -> SocketAddr {
         let printed = self.server.stdout();
         let line = printed
@@ -100,7 +100,7 @@ impl Scene {
         fs::read_dir(folder).map_or(0, Iterator::count)
     }
 
-    /// How many bytes of memory the process has resident.
+    /// Returns how many bytes of memory the process has resident.
     fn resident(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.server.id()));
         let status = status.unwrap_or_default();
@@ -178,7 +178,7 @@ impl Attack {
         self.visits.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Connects over and over, and does one of the things that strangers do.
+    /// Connects over and over, and does one of the things that untrusted peers do.
     fn by_streams(&self, address: SocketAddr) {
         let mut dice = Dice(0x5EED);
         let mut held = Vec::new();
@@ -227,7 +227,7 @@ impl Attack {
     }
 }
 
-/// What an attacker says on a stream: noise, a greeting that is cut short, or one that is followed by frames of which some are
+/// Returns what an attacker says on a stream: noise, a greeting that is cut short, or one that is followed by frames of which some are
 /// messages that no receive takes, and the last is cut short.
 fn words(dice: &mut Dice) -> Vec<u8> {
     let port = 1 + dice.draw(60_000) as u16;
@@ -261,7 +261,7 @@ fn words(dice: &mut Dice) -> Vec<u8> {
     words
 }
 
-/// A packet whose first bytes often are those of a real one.
+/// Returns a packet whose first bytes often are those of a real one.
 fn packet(dice: &mut Dice) -> Vec<u8> {
     let mut bytes = noise(1 + dice.draw(1_400) as usize, dice.draw(u64::MAX));
     if bytes.len() > 64 && dice.draw(4) > 0 {

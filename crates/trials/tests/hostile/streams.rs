@@ -1,4 +1,4 @@
-//! Strangers at the tcp port: random bytes, truncated messages and hostile headers, while two good peers play
+//! Untrusted peers at the tcp port: random bytes, truncated messages and hostile headers, while two good peers go
 //! on undisturbed. Messages are built here by hand after docs/protocol/tcp.md, not by the library's own codec.
 
 use std::io::{ErrorKind, Read, Write};
@@ -9,21 +9,21 @@ use oxifabric_trials::{Library, Missing, require, source};
 
 use crate::players::Players;
 
-/// How long a stranger waits to be shown the door. A bound on a hang, not an expectation.
+/// How long an untrusted peer waits until its connection is dropped. A bound on a hang, not an expectation.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Somebody who connects without being a peer.
-struct Stranger {
+/// An untrusted peer, which connects and sends bytes.
+struct Untrusted {
     name: &'static str,
     /// The port that its greeting names, if it greets.
     port: Option<u16>,
-    /// What it says after that.
+    /// The bytes that it sends after that.
     words: Vec<u8>,
-    /// Whether it then says that there is no more.
+    /// Whether it then shuts its side of the connection down.
     hangs_up: bool,
 }
 
-impl Stranger {
+impl Untrusted {
     fn new(name: &'static str, words: Vec<u8>) -> Self {
         Self {
             name,
@@ -33,7 +33,7 @@ impl Stranger {
         }
     }
 
-    /// Introduces itself as a peer. Each has a port of its own, because a second connection of the same peer
+    /// Sends the greeting of a peer first. Each has a port of its own, because a second connection of the same peer
     /// would be refused for another reason.
     fn greeting(self, port: u16) -> Self {
         Self {
@@ -49,7 +49,7 @@ impl Stranger {
         }
     }
 
-    /// Connects, says everything and waits to be dropped. Returns the names under which the peer knows it.
+    /// Connects, sends everything and waits to be dropped. Returns the names under which the peer knows it.
     fn visit(&self, address: SocketAddr) -> Vec<SocketAddr> {
         let mut stream = TcpStream::connect(address).expect("the peer listens");
         let mut names = vec![
@@ -69,7 +69,7 @@ impl Stranger {
                 .unwrap_or_else(|error| panic!("{}: {error}", self.name));
             names.push(SocketAddr::new(address.ip(), port));
         }
-        // A peer that has dropped the connection before it heard everything has done what it should.
+        // A peer that has dropped the connection before it has read everything has done what it should.
         let _ = stream.write_all(&self.words);
         if self.hangs_up {
             let _ = stream.shutdown(Shutdown::Write);
@@ -79,7 +79,7 @@ impl Stranger {
     }
 }
 
-/// Connects, introduces itself as a peer with this port, and is welcome.
+/// Connects and greets as a peer with this port, which is accepted.
 pub(crate) fn greet(address: SocketAddr, port: u16) -> TcpStream {
     let mut stream = TcpStream::connect(address).expect("the peer listens");
     stream
@@ -109,7 +109,7 @@ pub(crate) fn is_dropped(stream: &mut TcpStream) -> bool {
     }
 }
 
-/// A connection request (section 2) with a plain greeting (section 3) that names this port.
+/// Returns a connection request (section 2) with a plain greeting (section 3) that names this port.
 pub(crate) fn request(port: u16) -> Vec<u8> {
     let mut message = vec![3, 0, 0, 8];
     message.extend([0; 20]);
@@ -120,7 +120,7 @@ pub(crate) fn request(port: u16) -> Vec<u8> {
     message
 }
 
-/// The first 16 bytes of a frame (section 4.1).
+/// Returns the first 16 bytes of a frame (section 4.1).
 pub(crate) fn frame(
     version: u8,
     op: u8,
@@ -136,7 +136,7 @@ pub(crate) fn frame(
     header
 }
 
-/// Bytes without meaning, the same in every run.
+/// Returns bytes without meaning, the same in every run.
 pub(crate) fn noise(len: usize, seed: u64) -> Vec<u8> {
     let mut state = seed | 1;
     let mut next = || {
@@ -148,56 +148,59 @@ pub(crate) fn noise(len: usize, seed: u64) -> Vec<u8> {
     (0..len).map(|_| next()).collect()
 }
 
-/// Who speaks another language, or ours badly.
-fn strangers() -> Vec<Stranger> {
+/// Returns peers that speak another protocol, or break off.
+fn untrusted_peers() -> Vec<Untrusted> {
     let browser = b"GET / HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n\r\n";
     let mut long_request = request(1);
     long_request[2..4].copy_from_slice(&u16::MAX.to_be_bytes());
     vec![
-        Stranger::new("random bytes", noise(4096, 1)),
-        Stranger::new("more random bytes", noise(100_000, 2)),
-        Stranger::new("a web browser", browser.to_vec()),
-        Stranger::new("half a request", request(1)[..17].to_vec()).hanging_up(),
-        Stranger::new("a request with 64 KiB of data", long_request),
+        Untrusted::new("random bytes", noise(4096, 1)),
+        Untrusted::new("more random bytes", noise(100_000, 2)),
+        Untrusted::new("a web browser", browser.to_vec()),
+        Untrusted::new("half a request", request(1)[..17].to_vec()).hanging_up(),
+        Untrusted::new("a request with 64 KiB of data", long_request),
     ]
 }
 
-/// Who introduces itself as a peer and then breaks the rules for frames.
-fn false_peers() -> Vec<Stranger> {
+/// Returns peers that greet correctly and then break the rules for frames.
+fn false_peers() -> Vec<Untrusted> {
     let mut pieces = frame(3, 2, 0, 255, 255, u64::MAX);
     pieces.extend(noise(4096, 7));
     let half_a_header = frame(3, 0, 0, 0, 16, 24)[..9].to_vec();
     let peers = [
-        Stranger::new("half a header", half_a_header).hanging_up(),
-        Stranger::new("an unknown version", frame(9, 0, 0, 0, 16, 24)),
-        Stranger::new("an unknown operation", frame(3, 200, 0, 0, 16, 24)),
-        Stranger::new(
+        Untrusted::new("half a header", half_a_header).hanging_up(),
+        Untrusted::new("an unknown version", frame(9, 0, 0, 0, 16, 24)),
+        Untrusted::new("an unknown operation", frame(3, 200, 0, 0, 16, 24)),
+        Untrusted::new(
             "a header shorter than its fields",
             frame(3, 1, 1, 0, 16, 24),
         ),
-        Stranger::new("a frame shorter than its header", frame(3, 0, 0, 0, 16, 3)),
-        Stranger::new("255 pieces of memory", pieces),
-        Stranger::new(
-            "a clear to send that nobody waits for",
+        Untrusted::new("a frame shorter than its header", frame(3, 0, 0, 0, 16, 3)),
+        Untrusted::new("255 pieces of memory", pieces),
+        Untrusted::new(
+            "a clear to send that no rendezvous waits for",
             frame(3, 6, 0, 0, 16, 16),
         ),
-        Stranger::new("data that nobody asked for", frame(3, 7, 0, 0, 16, 1 << 40)),
-        Stranger::new("half a message", frame(3, 0, 0, 0, 16, 1 << 20)).hanging_up(),
+        Untrusted::new(
+            "data that no read asked for",
+            frame(3, 7, 0, 0, 16, 1 << 40),
+        ),
+        Untrusted::new("half a message", frame(3, 0, 0, 0, 16, 1 << 20)).hanging_up(),
     ];
-    // Nobody serves these ports.
+    // No endpoint listens at these ports.
     let introduced = (1..).zip(peers).map(|(port, peer)| peer.greeting(port));
     introduced.collect()
 }
 
-/// While the good peers play, each of `visitors` is dropped, and the peer's log has one line about it.
-fn play_among(visitors: &[Stranger]) -> Result<(), Missing> {
+/// While the good peers play, each of `untrusted` is dropped, and the peer's log has one line about it.
+fn exchange_among(untrusted: &[Untrusted]) -> Result<(), Missing> {
     let library = Library::under_test()?;
     let program = source::compile_client("volley")?;
     let mut players = Players::start(&program, &library);
     let mut rounds = players.play(1);
     let address = players.address();
     let mut visits = Vec::new();
-    for visitor in visitors {
+    for visitor in untrusted {
         visits.push((visitor.name, visitor.visit(address)));
         rounds = players.play(rounds + 1);
     }
@@ -214,18 +217,18 @@ fn play_among(visitors: &[Stranger]) -> Result<(), Missing> {
     Ok(())
 }
 
-/// Whether the line has the address, and not one whose port merely begins with the same digits.
+/// Returns whether the line has the address, and not one whose port merely begins with the same digits.
 fn is_named(line: &str, address: &str) -> bool {
     let mut rests = line.split(address).skip(1);
     rests.any(|rest| !rest.starts_with(|next: char| next.is_ascii_digit()))
 }
 
 #[test]
-fn strangers_are_dropped_while_good_peers_play_on() {
-    require!(play_among(&strangers()));
+fn untrusted_peers_are_dropped_while_good_peers_play_on() {
+    require!(exchange_among(&untrusted_peers()));
 }
 
 #[test]
 fn false_peers_are_dropped_while_good_peers_play_on() {
-    require!(play_among(&false_peers()));
+    require!(exchange_among(&false_peers()));
 }

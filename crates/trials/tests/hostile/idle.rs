@@ -1,4 +1,4 @@
-//! Untrusted peers of tcp that say nothing wrong: they take what is offered, and keep it. Beside them two good peers play on.
+//! Untrusted peers of tcp that break no rule: they take what is offered, and keep it. Beside them two good peers go on.
 
 use std::io::Write;
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -47,8 +47,8 @@ fn broken_off() -> Result<(), Missing> {
 /// How many descriptors the players have.
 const DESCRIPTORS: usize = 256;
 
-/// More peers than there are descriptors take a connection each and keep it: they are bounded, and the players play on.
-fn idle_crowd() -> Result<(), Missing> {
+/// More peers than there are descriptors take a connection each and keep it: they are bounded, and the honest peers go on.
+fn idle_peers() -> Result<(), Missing> {
     let library = Library::under_test()?;
     let program = source::compile_client("volley")?;
     installed("prlimit")?;
@@ -74,7 +74,7 @@ fn idle_crowd() -> Result<(), Missing> {
 }
 
 /// As many that connect and say nothing, or half of a greeting: the oldest go, and few descriptors are theirs.
-fn silent_crowd() -> Result<(), Missing> {
+fn silent_peers() -> Result<(), Missing> {
     let library = Library::under_test()?;
     let program = source::compile_client("volley")?;
     installed("prlimit")?;
@@ -102,12 +102,12 @@ fn silent_crowd() -> Result<(), Missing> {
 
 #[test]
 fn connections_that_say_nothing_have_a_few_descriptors() {
-    require!(silent_crowd());
+    require!(silent_peers());
 }
 
 #[test]
 fn idle_connections_are_bounded_and_leave_descriptors_to_others() {
-    require!(idle_crowd());
+    require!(idle_peers());
 }
 
 #[test]
