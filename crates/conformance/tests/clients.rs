@@ -341,7 +341,7 @@ fn providers_that_reach_other_hosts_are_first_unless_only_this_host_is_meant() {
 }
 
 #[test]
-fn other_names_are_found_by_those_who_ask_for_them_only() {
+fn other_names_are_found_only_if_asked_for() {
     let (library, ours) = library();
     let named = |name: &CStr| List::of(library, FI_VERSION(2, 0), |h| h.provider(name)).providers();
     for name in [c"tcp;ofi_rxm", c"ofi_rxm;tcp", c"ofi_rxm"] {

@@ -137,7 +137,7 @@ fn a_truncated_message_is_told_with_the_rest(subject) {
 }
 
 /// Error entries of old applications have no data of the provider: with a size of zero it keeps them.
-fn provider_data_is_kept_from_who_wants_none(subject) {
+fn provider_data_stays_out_unless_there_is_a_size_for_it(subject) {
     let fixture = Fixture::new(subject);
     let pair = fixture.pair();
     let posted = pair.b.recv(8);
