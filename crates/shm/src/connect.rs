@@ -40,10 +40,10 @@ impl ShmLink {
             events += match token {
                 LISTENER => self.accept_pending(sink),
                 TIMER => 0,
-                entry if entry & ENDED != 0 => {
-                    self.on_process_end(((entry & !ENDED) - FIRST) as usize)
+                token if token & ENDED != 0 => {
+                    self.on_process_end(((token & !ENDED) - FIRST) as usize)
                 }
-                entry => self.read_entry((entry - FIRST) as usize, sink),
+                token => self.read_entry((token - FIRST) as usize, sink),
             };
         }
         events += self.retry_parked(sink);

@@ -188,26 +188,14 @@ fn breaches_are_named() {
         ..FrameHeader::new(op)
     };
     let (mut plain, mut named) = (pair(false).0, pair(true).0);
-    let mut resolve_crossing = |op, number, len| plain.incoming(&wire(op, number, len));
+    let mut decode = |op, number, len| plain.incoming(&wire(op, number, len));
+    assert_eq!(decode(Op::Rts, 0, 0), Err(ProtocolError::Number(0)));
+    assert_eq!(decode(Op::Cts, 9, 0), Err(ProtocolError::Number(9)));
+    assert_eq!(decode(Op::Data, 9, 0), Err(ProtocolError::Number(9)));
+    assert!(decode(Op::Rts, 9, 0).is_ok());
+    assert_eq!(decode(Op::Rts, 9, 0), Err(ProtocolError::Number(9)));
     assert_eq!(
-        resolve_crossing(Op::Rts, 0, 0),
-        Err(ProtocolError::Number(0))
-    );
-    assert_eq!(
-        resolve_crossing(Op::Cts, 9, 0),
-        Err(ProtocolError::Number(9))
-    );
-    assert_eq!(
-        resolve_crossing(Op::Data, 9, 0),
-        Err(ProtocolError::Number(9))
-    );
-    assert!(resolve_crossing(Op::Rts, 9, 0).is_ok());
-    assert_eq!(
-        resolve_crossing(Op::Rts, 9, 0),
-        Err(ProtocolError::Number(9))
-    );
-    assert_eq!(
-        resolve_crossing(Op::Data, 9, 7),
+        decode(Op::Data, 9, 7),
         Err(ProtocolError::Number(9)),
         "not asked for"
     );
@@ -328,8 +316,8 @@ fn atomics_are_not_spoken_without_agreement() {
     names_only.dialect.atomics = false;
     for id_map in [plain, IdMap::new(&names_only)] {
         for kind in [Kind::Atomic, Kind::FetchAtomic, Kind::CompareAtomic] {
-            let event = id_map.outgoing(&header(kind, 7), 4, 1).map(drop);
-            assert_eq!(event, Err(EncodeError::Unspoken));
+            let result = id_map.outgoing(&header(kind, 7), 4, 1).map(drop);
+            assert_eq!(result, Err(EncodeError::Unspoken));
         }
     }
 }
@@ -360,8 +348,8 @@ fn messages_of_collectives_are_not_spoken_without_agreement() {
     };
     for id_map in [plain, IdMap::new(&names_only)] {
         for kind in [Kind::Collective, Kind::CollectiveRts] {
-            let event = id_map.outgoing(&header(kind, 7), 4, 0).map(drop);
-            assert_eq!(event, Err(EncodeError::Unspoken));
+            let result = id_map.outgoing(&header(kind, 7), 4, 0).map(drop);
+            assert_eq!(result, Err(EncodeError::Unspoken));
         }
     }
 }

@@ -146,7 +146,7 @@ impl TcpLink {
 
     fn candidates(&self, sink: &impl Sink) -> Vec<Candidate> {
         let involved = involved(sink);
-        let resolve_crossing = |id: PeerId| {
+        let candidate_of = |id: PeerId| {
             let peer = self.peers.get(id)?;
             let ConnState::Ready(conn) = &peer.state else {
                 return None;
@@ -161,7 +161,7 @@ impl TcpLink {
         };
         self.unknown()
             .into_iter()
-            .filter_map(resolve_crossing)
+            .filter_map(candidate_of)
             .collect()
     }
 

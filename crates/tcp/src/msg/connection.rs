@@ -37,7 +37,7 @@ const TIMER: u64 = 1;
 #[derive(Debug)]
 pub struct TcpConnection {
     pub(super) params: &'static Params,
-    pub(super) peer_state: PeerState,
+    pub(super) state: ConnState,
     /// Its own address, and the peer's.
     name: SocketAddr,
     peer: Option<Address>,
@@ -67,7 +67,7 @@ pub struct TcpConnection {
 
 /// State of the connection.
 #[derive(Debug)]
-pub(super) enum PeerState {
+pub(super) enum ConnState {
     /// It has an address.
     Fresh(Socket),
     /// The peer has asked for it.
@@ -93,17 +93,17 @@ impl TcpConnection {
     /// Returns a device that can connect from a socket's address.
     pub(crate) fn at(socket: Socket) -> Result<Self, Errno> {
         let name = socket.local().map_err(|error| sys::errno_of(&error))?;
-        Self::new(PeerState::Fresh(socket), name, None)
+        Self::new(ConnState::Fresh(socket), name, None)
     }
 
     /// Returns a device that can accept a request.
     pub(crate) fn invited(caller: ConnRequest) -> Result<Self, Errno> {
         let peer = Address::Inet(caller.from);
-        let peer_state = PeerState::Invited(caller.socket, caller.order);
-        Self::new(peer_state, caller.local, Some(peer))
+        let state = ConnState::Invited(caller.socket, caller.order);
+        Self::new(state, caller.local, Some(peer))
     }
 
-    fn new(peer_state: PeerState, name: SocketAddr, peer: Option<Address>) -> Result<Self, Errno> {
+    fn new(state: ConnState, name: SocketAddr, peer: Option<Address>) -> Result<Self, Errno> {
         let poller = Poller::open().map_err(|error| sys::errno_of(&error))?;
         let timer = Timer::open().map_err(|error| sys::errno_of(&error))?;
         poller
@@ -113,7 +113,7 @@ impl TcpConnection {
         Ok(Self {
             params,
             coalescer: Coalescer::new(params.gather),
-            peer_state,
+            state,
             name,
             peer,
             poller,
@@ -152,7 +152,7 @@ impl TcpConnection {
         if !happened.iter().any(|event| event.key == SOCKET) {
             return 0;
         }
-        let PeerState::Dialing(dial) = &mut self.peer_state else {
+        let ConnState::Dialing(dial) = &mut self.state else {
             return 0;
         };
         let Some(reader) = &mut dial.reader else {
@@ -175,7 +175,7 @@ impl TcpConnection {
 
     /// Sends our request over a fresh connection.
     fn request(&mut self) -> io::Result<()> {
-        let PeerState::Dialing(dial) = &mut self.peer_state else {
+        let ConnState::Dialing(dial) = &mut self.state else {
             return Ok(());
         };
         dial.reader = Some(CmReader::new());
@@ -189,8 +189,7 @@ impl TcpConnection {
 
     /// Reads the peer's answer.
     fn answered(&mut self) {
-        let PeerState::Dialing(dial) = std::mem::replace(&mut self.peer_state, PeerState::Over)
-        else {
+        let ConnState::Dialing(dial) = std::mem::replace(&mut self.state, ConnState::Over) else {
             return;
         };
         let Some(reader) = dial.reader else {
@@ -226,7 +225,7 @@ impl TcpConnection {
         self.limits = limits(&negotiated, self.params.max_saved_size);
         let mut conn = Box::new(Conn::new(socket, negotiated));
         conn.interest = Interest::READ;
-        self.peer_state = PeerState::Ready(conn);
+        self.state = ConnState::Ready(conn);
         self.deadline = None;
         self.events.push_back(ConnectionEvent::Connected(data));
     }
@@ -245,7 +244,7 @@ impl TcpConnection {
         let reason = format!("connect to {peer} from {from}: {cause}; {advice}");
         log::info!("tcp", EpCtrl, "{reason}");
         self.reason = Some(reason);
-        self.peer_state = PeerState::Over;
+        self.state = ConnState::Over;
         self.failed = Some((None, why));
         self.undated = false;
         self.deadline = None;
@@ -254,7 +253,7 @@ impl TcpConnection {
 
     /// Ends the connection in use; the next poll reports it to the sink.
     pub(super) fn end(&mut self, why: Errno, reason: &str) {
-        if let PeerState::Ready(conn) = std::mem::replace(&mut self.peer_state, PeerState::Over) {
+        if let ConnState::Ready(conn) = std::mem::replace(&mut self.state, ConnState::Over) {
             if let Some(peer) = &self.peer {
                 self.reason = Some(format!("connection with {peer}: {reason}"));
             }
@@ -266,8 +265,7 @@ impl TcpConnection {
 
     /// Sets the deadline of an attempt that has come a step further since the last poll.
     pub(super) fn set_date(&mut self, now: Instant) {
-        let is_asked =
-            matches!(&self.peer_state, PeerState::Dialing(dial) if dial.reader.is_some());
+        let is_asked = matches!(&self.state, ConnState::Dialing(dial) if dial.reader.is_some());
         let limit = match is_asked {
             true => self.params.answer_timeout,
             false => Some(self.params.connect_timeout),
@@ -315,7 +313,7 @@ impl Connection for TcpConnection {
         if at.is_ipv4() != self.name.is_ipv4() || at.port() == 0 || data.len() > DATA_MAX {
             return Err(Errno::INVAL);
         }
-        let PeerState::Fresh(socket) = &self.peer_state else {
+        let ConnState::Fresh(socket) = &self.state else {
             return Err(Errno::INVAL);
         };
         self.mark(socket);
@@ -327,8 +325,8 @@ impl Connection for TcpConnection {
             })
             .map_err(|error| sys::errno_of(&error));
         // A socket that failed to connect is of no use any more, but the application may ask for its name.
-        if let PeerState::Fresh(socket) = std::mem::replace(&mut self.peer_state, PeerState::Over) {
-            self.peer_state = PeerState::Dialing(Dial {
+        if let ConnState::Fresh(socket) = std::mem::replace(&mut self.state, ConnState::Over) {
+            self.state = ConnState::Dialing(Dial {
                 socket,
                 cm_message: encode(CmKind::Request, data),
                 reader: None,
@@ -349,11 +347,10 @@ impl Connection for TcpConnection {
     }
 
     fn accept(&mut self, data: &[u8]) -> Result<(), Errno> {
-        if data.len() > DATA_MAX || !matches!(self.peer_state, PeerState::Invited(..)) {
+        if data.len() > DATA_MAX || !matches!(self.state, ConnState::Invited(..)) {
             return Err(Errno::INVAL);
         }
-        let PeerState::Invited(socket, order) =
-            std::mem::replace(&mut self.peer_state, PeerState::Over)
+        let ConnState::Invited(socket, order) = std::mem::replace(&mut self.state, ConnState::Over)
         else {
             return Err(Errno::INVAL);
         };
@@ -366,12 +363,12 @@ impl Connection for TcpConnection {
     }
 
     fn shutdown(&mut self) -> Result<(), Errno> {
-        match &self.peer_state {
-            PeerState::Fresh(_) => return Err(Errno::NOTCONN),
-            PeerState::Over => {}
-            PeerState::Ready(_) => self.end(Errno::CANCELED, "it was shut down"),
-            PeerState::Dialing(_) | PeerState::Invited(..) => {
-                self.peer_state = PeerState::Over;
+        match &self.state {
+            ConnState::Fresh(_) => return Err(Errno::NOTCONN),
+            ConnState::Over => {}
+            ConnState::Ready(_) => self.end(Errno::CANCELED, "it was shut down"),
+            ConnState::Dialing(_) | ConnState::Invited(..) => {
+                self.state = ConnState::Over;
                 self.failed = Some((None, Errno::CANCELED));
                 self.undated = false;
                 self.deadline = None;
@@ -382,18 +379,18 @@ impl Connection for TcpConnection {
     }
 
     fn peer_name(&self) -> Result<Address, Errno> {
-        match (&self.peer_state, &self.peer) {
-            (PeerState::Ready(_) | PeerState::Invited(..), Some(peer)) => Ok(peer.clone()),
+        match (&self.state, &self.peer) {
+            (ConnState::Ready(_) | ConnState::Invited(..), Some(peer)) => Ok(peer.clone()),
             _ => Err(Errno::NOTCONN),
         }
     }
 
     fn socket(&self) -> Result<RawFd, Errno> {
-        match &self.peer_state {
-            PeerState::Fresh(socket) | PeerState::Invited(socket, _) => Ok(socket.fd()),
-            PeerState::Dialing(dial) => Ok(dial.socket.fd()),
-            PeerState::Ready(conn) => Ok(conn.socket.fd()),
-            PeerState::Over => Err(Errno::NOTCONN),
+        match &self.state {
+            ConnState::Fresh(socket) | ConnState::Invited(socket, _) => Ok(socket.fd()),
+            ConnState::Dialing(dial) => Ok(dial.socket.fd()),
+            ConnState::Ready(conn) => Ok(conn.socket.fd()),
+            ConnState::Over => Err(Errno::NOTCONN),
         }
     }
 
@@ -425,12 +422,12 @@ impl Device for TcpConnection {
         let Address::Inet(at) = name else {
             return Err(Errno::INVAL);
         };
-        if !matches!(self.peer_state, PeerState::Fresh(_)) {
+        if !matches!(self.state, ConnState::Fresh(_)) {
             return Err(Errno::OPBADSTATE);
         }
         let socket = bound(&at).map_err(|error| sys::errno_of(&error))?;
         self.name = socket.local().map_err(|error| sys::errno_of(&error))?;
-        self.peer_state = PeerState::Fresh(socket);
+        self.state = ConnState::Fresh(socket);
         Ok(())
     }
 
@@ -456,11 +453,11 @@ impl Device for TcpConnection {
     }
 
     fn idle(&self) -> bool {
-        !matches!(&self.peer_state, PeerState::Ready(conn) if conn.blocked() || conn.holds_back())
+        !matches!(&self.state, ConnState::Ready(conn) if conn.blocked() || conn.holds_back())
     }
 
     fn holds_back(&self) -> bool {
-        matches!(&self.peer_state, PeerState::Ready(conn) if conn.holds_back() && !conn.blocked())
+        matches!(&self.state, ConnState::Ready(conn) if conn.holds_back() && !conn.blocked())
     }
 
     fn reason(&self, _peer: PeerId) -> Option<String> {
@@ -470,7 +467,7 @@ impl Device for TcpConnection {
 
 impl Drop for TcpConnection {
     fn drop(&mut self) {
-        if let PeerState::Ready(conn) = std::mem::replace(&mut self.peer_state, PeerState::Over) {
+        if let ConnState::Ready(conn) = std::mem::replace(&mut self.state, ConnState::Over) {
             conn.close();
         }
     }

@@ -10,7 +10,7 @@ use oxifabric_engine::{
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Instant, PeerId};
 
-use super::connection::{PeerState, SOCKET, TcpConnection};
+use super::connection::{ConnState, SOCKET, TcpConnection};
 use crate::conn::Broken;
 use crate::rx::{self, Fault, Progress};
 use crate::sys;
@@ -22,7 +22,7 @@ impl Link for TcpConnection {
 
     #[inline]
     fn post(&mut self, _: PeerId, frame: Frame<'_>, token: TxToken) -> Result<Posted, PostError> {
-        let PeerState::Ready(conn) = &mut self.peer_state else {
+        let ConnState::Ready(conn) = &mut self.state else {
             return Err(self.refuse());
         };
         let more = frame.more || self.coalescer.coalesces(&mut conn.turn);
@@ -53,7 +53,7 @@ impl Link for TcpConnection {
 
     fn flush(&mut self) {
         self.coalescer.end();
-        let PeerState::Ready(conn) = &mut self.peer_state else {
+        let ConnState::Ready(conn) = &mut self.state else {
             return;
         };
         match conn.flush() {
@@ -71,8 +71,8 @@ impl Link for TcpConnection {
         if self.resumed {
             events += self.retry(sink);
         }
-        match &mut self.peer_state {
-            PeerState::Ready(conn) => {
+        match &mut self.state {
+            ConnState::Ready(conn) => {
                 if conn.stalled() {
                     let found = conn.look_for_end();
                     events += self.note_end(found);
@@ -86,14 +86,12 @@ impl Link for TcpConnection {
                 events += self.write(sink);
                 self.look_after_deliveries(now);
             }
-            PeerState::Dialing(_) => {
+            ConnState::Dialing(_) => {
                 events += self.dial_on();
                 if self.undated {
                     self.set_date(now);
                 }
-                if matches!(self.peer_state, PeerState::Ready(_))
-                    && std::mem::take(&mut self.wanted)
-                {
+                if matches!(self.state, ConnState::Ready(_)) && std::mem::take(&mut self.wanted) {
                     sink.writable(THE_PEER);
                 }
             }
@@ -119,7 +117,7 @@ impl Link for TcpConnection {
     }
 
     fn inject_fault(&mut self, _: PeerId, how: InjectedFault) -> bool {
-        if !matches!(self.peer_state, PeerState::Ready(_)) {
+        if !matches!(self.state, ConnState::Ready(_)) {
             return false;
         }
         match how {
@@ -140,10 +138,8 @@ impl TcpConnection {
     /// Answers a post without a connection.
     #[cold]
     fn refuse(&mut self) -> PostError {
-        if matches!(
-            self.peer_state,
-            PeerState::Dialing(_) | PeerState::Invited(..)
-        ) || self.failed.is_some()
+        if matches!(self.state, ConnState::Dialing(_) | ConnState::Invited(..))
+            || self.failed.is_some()
         {
             self.wanted = true;
             return PostError::Again;
@@ -155,7 +151,7 @@ impl TcpConnection {
     #[cold]
     fn retry(&mut self, sink: &mut impl Sink) -> usize {
         self.resumed = false;
-        let PeerState::Ready(conn) = &mut self.peer_state else {
+        let ConnState::Ready(conn) = &mut self.state else {
             return 0;
         };
         let progress = conn.retry(THE_PEER, sink);
@@ -203,7 +199,7 @@ impl TcpConnection {
     /// Resumes sending where the socket was full.
     #[inline]
     fn write(&mut self, sink: &mut impl Sink) -> usize {
-        let PeerState::Ready(conn) = &mut self.peer_state else {
+        let ConnState::Ready(conn) = &mut self.state else {
             return 0;
         };
         let mut events = 0;
@@ -230,7 +226,7 @@ impl TcpConnection {
 
     /// Sets the events that the poller waits for.
     fn watch(&mut self) {
-        let PeerState::Ready(conn) = &mut self.peer_state else {
+        let ConnState::Ready(conn) = &mut self.state else {
             return;
         };
         let wanted = conn.wanted();
@@ -249,7 +245,7 @@ impl TcpConnection {
         let timeout = self.params.user_timeout;
         if self.deadline.is_none()
             && timeout > Duration::ZERO
-            && matches!(&self.peer_state, PeerState::Ready(conn) if conn.unconfirmed)
+            && matches!(&self.state, ConnState::Ready(conn) if conn.unconfirmed)
         {
             self.deadline = Some(now.after(timeout / 4));
         }
@@ -259,9 +255,9 @@ impl TcpConnection {
     #[cold]
     fn expire(&mut self, now: Instant) {
         self.clear_date();
-        let silent = match &mut self.peer_state {
-            PeerState::Dialing(_) => return self.dial_failed(Errno::TIMEDOUT, Box::default()),
-            PeerState::Ready(conn) => conn.is_silent(now, self.params.user_timeout),
+        let silent = match &mut self.state {
+            ConnState::Dialing(_) => return self.dial_failed(Errno::TIMEDOUT, Box::default()),
+            ConnState::Ready(conn) => conn.is_silent(now, self.params.user_timeout),
             _ => false,
         };
         if silent {

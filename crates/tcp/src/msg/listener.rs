@@ -277,7 +277,7 @@ impl connection::Listener for TcpListener {
             match event.key {
                 LISTENER => self.accept_pending(room),
                 TIMER => self.timer.set(None),
-                pending => self.read_pending((pending - PENDING) as u32),
+                key => self.read_pending((key - PENDING) as u32),
             }
         }
         let passed = room.min(self.queue.len());
