@@ -92,7 +92,7 @@ impl Update {
         }
     }
 
-    /// What the header's tag says: the datatype, and from bit 8 on the operation.
+    /// Returns the header's tag: the datatype, and from bit 8 on the operation.
     const fn code(&self) -> u64 {
         self.datatype as u64 | (self.operation as u64) << 8
     }

@@ -1,7 +1,7 @@
 //! The sans-IO messaging protocol: matching, eager, segmented and rendezvous transfers, completion.
 //!
 //! The engine turns operations into frames and frames into completions. It does no I/O, reads no clock and
-//! starts no thread: a [`Link`] moves the frames, its driver says what time it is, and a [`Completions`] takes
+//! starts no thread: a [`Link`] moves the frames, its driver passes the time, and a [`Completions`] takes
 //! the results. State is plain; only the few functions that touch the link are generic over it, so that a
 //! shared-memory link is inlined into the progress loop.
 //!

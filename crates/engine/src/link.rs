@@ -118,7 +118,7 @@ pub trait Sink {
         false
     }
 
-    /// The peer's number will mean another peer. Only for one that is down, that nothing is about ([`Sink::involved`]), and whose
+    /// Forgets a peer: its number will mean another one. Only for one that is down, that nothing is about ([`Sink::involved`]), and whose
     /// results were taken note of since: not in the poll in which it went down.
     fn forget_peer(&mut self, peer: PeerId) {
         let _ = peer;

@@ -63,7 +63,7 @@ impl Class {
     }
 }
 
-/// What an arrived header says of its message.
+/// Message of an arrived header.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
     pub(crate) from: PeerId,

@@ -27,7 +27,7 @@ pub(crate) struct Shared {
 pub(crate) enum SharedState {
     /// On the list.
     Posted,
-    /// Off the list; the last completion says that the buffer is released.
+    /// Off the list; the last completion reports the release of the buffer.
     Released,
     /// Off the list; a failure is reported once nothing arrives in the buffer any more.
     Ended(Errno),
@@ -86,7 +86,7 @@ impl PostedQueue {
         Some(placement)
     }
 
-    /// Takes a multi-receive buffer off the list; its last completion will say so.
+    /// Takes a multi-receive buffer off the list; its last completion will report the release.
     fn release(&mut self, key: Key) {
         self.leave(key, SharedState::Released);
     }

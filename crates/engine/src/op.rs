@@ -183,7 +183,7 @@ pub trait Completions {
         false
     }
 
-    /// A peer's number means another peer from now on.
+    /// Forgets a peer: its number means another one from now on.
     fn forgotten(&mut self, peer: PeerId) {
         let _ = peer;
     }

@@ -81,7 +81,7 @@ pub(crate) struct Peer {
 /// An answer to a message of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
-    /// Pull the data of this message, ask for it, or say that it is not wanted: whatever the link can do.
+    /// Pull the data of this message, ask for it, or decline it: whatever the link can do.
     Begin(Key),
     /// The peer's message with this id was placed, or matched.
     Ack(u32),

@@ -30,7 +30,7 @@ impl Engine {
         self.collectives.peers_with_pending().for_each(each);
     }
 
-    /// The number of a peer means another one from now on. Nothing here is about it ([`Engine::involved`]).
+    /// Forgets a peer: its number means another one from now on. Nothing here is about it ([`Engine::involved`]).
     pub(crate) fn forget_peer(&mut self, out: &mut impl Completions, peer: PeerId) {
         self.peers.reset(peer);
         self.peers.forget(peer);

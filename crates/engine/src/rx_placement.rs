@@ -88,7 +88,7 @@ pub(crate) fn received(
     }
 }
 
-/// Reports how a receive ended that matched a message: `op` says what was placed if all went well. What did not
+/// Reports the completion of a receive that matched a message: `op` describes what was placed if all went well. What did not
 /// fit was cut off, fi_cq(3) "olen".
 #[inline(always)]
 pub(crate) fn report(

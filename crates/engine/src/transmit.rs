@@ -421,7 +421,7 @@ pub(crate) fn write_header(op: &RmaOp<'_>) -> Header {
     }
 }
 
-/// Returns whether a send completes only when the peer says so, fi_cq(3) "COMPLETION EVENT SEMANTICS".
+/// Returns whether a send completes only with the peer's acknowledgement, fi_cq(3) "COMPLETION EVENT SEMANTICS".
 #[inline]
 pub(crate) const fn wants_ack(flags: Flags) -> bool {
     flags.intersects(Flags::DELIVERY_COMPLETE.union(Flags::MATCH_COMPLETE))

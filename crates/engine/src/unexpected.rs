@@ -215,7 +215,7 @@ impl UnexpectedQueue {
         }
     }
 
-    /// Takes a message out of its queue and says what becomes of it; it no longer costs anything.
+    /// Takes a message out of its queue and sets its match state; it no longer costs anything.
     pub(crate) fn settle(&mut self, key: Key, match_state: MatchState) {
         self.leave_queue(key);
         self.uncharge(key);

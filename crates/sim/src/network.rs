@@ -52,7 +52,7 @@ pub struct Packet {
     pub to: Place,
     /// Number of links that it has taken.
     hops: u8,
-    /// What it says.
+    /// The payload.
     pub bytes: Vec<u8>,
 }
 

@@ -43,7 +43,7 @@ const PATIENCE_MS: Parameter = text(
     "10000",
 );
 
-/// The table that `fi_info -e` prints. What a variable says counts more than what the plan says.
+/// The table that `fi_info -e` prints. A variable overrides the plan.
 pub(crate) static TABLE: [Parameter; 11] = [
     PLAN,
     TIME,
@@ -77,7 +77,7 @@ pub(crate) fn world() -> Result<&'static Arc<World>, Errno> {
     world.as_ref().ok_or(Errno::INVAL)
 }
 
-/// What the environment asks for; `None` when that cannot be.
+/// Returns the plan that the environment asks for; `None` when that cannot be.
 pub(crate) fn plan() -> Option<&'static Plan> {
     static PLAN_READ: OnceLock<Option<Plan>> = OnceLock::new();
     let read = || match read() {

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-/// A network, and what goes wrong in it. What a plan does not say is as in [`Plan::default`].
+/// A network, and what goes wrong in it. What a plan does not set is as in [`Plan::default`].
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Plan {
@@ -111,7 +111,7 @@ impl Plan {
     /// Reads a plan in TOML.
     ///
     /// # Errors
-    /// A sentence that says what is wrong.
+    /// A sentence that describes what is wrong.
     pub fn parse(text: &str) -> Result<Self, String> {
         let plan: Self = toml::from_str(text).map_err(|error| error.to_string())?;
         plan.check().map(|()| plan)
@@ -120,7 +120,7 @@ impl Plan {
     /// Checks what the type does not rule out.
     ///
     /// # Errors
-    /// A sentence that says what is wrong.
+    /// A sentence that describes what is wrong.
     pub fn check(&self) -> Result<(), String> {
         let LinkPlan {
             drop, dup, reorder, ..

@@ -537,7 +537,7 @@ impl Channel {
         self.ended.get_or_insert(CloseReason::Closed);
     }
 
-    /// Ends the channel as if it had broken, and lets the peer know.
+    /// Ends the channel as if it had broken, and notifies the peer.
     pub fn cut(&mut self, now: Instant, writer: &mut impl PacketWriter) {
         if self.ended.is_none() {
             self.close(now, writer);
@@ -596,7 +596,7 @@ impl Channel {
         Event::Opened
     }
 
-    /// A packet of the peer's says what has arrived there.
+    /// Takes the acknowledgement and the credit of a packet of the peer.
     fn answered(&mut self, now: Instant, packet: &Packet) -> Event {
         self.unanswered_since = None;
         self.probes = 0;
@@ -712,7 +712,7 @@ fn send_parts(header: &Packet, segment: &Segment<'_>, writer: &mut impl PacketWr
     }
 }
 
-/// The clock of packets; never zero, which says that there is none.
+/// Returns the timestamp of packets; never zero, which stands for none.
 pub(super) fn micros(now: Instant) -> u32 {
     ((now.as_nanos() / 1000) as u32).max(1)
 }

@@ -26,7 +26,7 @@ use super::faults::Faulty;
 use super::reader::{Feed, Reader};
 use super::sender::QUEUE_BYTES;
 use coalescer::Coalescer;
-use greeting::Acquaintance;
+use greeting::Admission;
 use keepalive::Keepalive;
 use peer::{Large, Peer, Rest};
 
@@ -141,7 +141,7 @@ pub struct ReliableLink<P> {
     hot: Vec<PeerId>,
     /// Deadlines of peers; an outdated one is dropped when it is due.
     timers: BinaryHeap<Reverse<(Instant, u32)>>,
-    acquaintance: Acquaintance,
+    admission: Admission,
     /// Bytes that all channels keep and their consumers have not taken.
     kept: usize,
     keepalive: Keepalive,
@@ -296,7 +296,7 @@ impl<P: PacketPort> Link for ReliableLink<P> {
 impl<P: PacketPort> ReliableLink<P> {
     /// Creates a link over a port, with the packet faults of a plan, if there is one.
     pub fn new(mut port: P, deadline: Duration, faults: Option<FaultPlan>) -> Self {
-        let acquaintance = Acquaintance::new(port.secret());
+        let admission = Admission::new(port.secret());
         Self {
             port: Faulty::new(port, faults),
             config: ChannelConfig { deadline },
@@ -304,7 +304,7 @@ impl<P: PacketPort> ReliableLink<P> {
             ids: BTreeMap::new(),
             hot: Vec::new(),
             timers: BinaryHeap::new(),
-            acquaintance,
+            admission,
             kept: 0,
             keepalive: Keepalive::new(),
             coalescer: Coalescer::new(),
@@ -502,7 +502,7 @@ impl<P: PacketPort> ReliableLink<P> {
         };
         self.ids.insert(me.id, id);
         self.keepalive.begin(self.now);
-        let (is_known, queue) = self.acquaintance.begin(id, QUEUE_BYTES);
+        let (is_known, queue) = self.admission.begin(id, QUEUE_BYTES);
         self.peers[id.index()] = Some(Box::new(Peer {
             channel: Channel::new(me, self.config, self.now).queueing(queue),
             is_known,
@@ -525,7 +525,7 @@ impl<P: PacketPort> ReliableLink<P> {
             return;
         };
         self.ids.remove(&peer.channel.id());
-        (self.acquaintance).end(id, peer.channel.id(), peer.is_known);
+        (self.admission).end(id, peer.channel.id(), peer.is_known);
         self.kept -= peer.channel.kept();
         self.repeated += peer.channel.repeated();
         if let Some(Large {

@@ -70,7 +70,7 @@ impl Search {
         self.next()
     }
 
-    /// The peer says that a packet of this length has arrived.
+    /// Takes note that a packet of this length has arrived at the peer.
     pub(super) fn arrived(&mut self, len: u64, now: Instant) {
         if self.passes == self.most || len != self.next() as u64 {
             return;

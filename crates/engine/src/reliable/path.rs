@@ -45,7 +45,7 @@ pub(super) struct Path {
     spread: Duration,
     /// The shortest one, of late.
     fastest: Duration,
-    /// The shortest one of this round trip. One that is long says little: the peer may not have polled.
+    /// The shortest sample of this round trip. A long one means little: the peer may not have polled.
     shortest: Duration,
     /// In 65,536ths of a packet.
     window: u64,
@@ -88,7 +88,7 @@ impl Path {
         self.leaves_at
     }
 
-    /// A packet leaves: spreads those of a window over a round trip, and lets the window grow meanwhile.
+    /// Takes note that a packet leaves: pacing spreads those of a window over a round trip, and lets the window grow meanwhile.
     #[inline]
     pub(super) fn left(&mut self, now: Instant) {
         let round_trip = self.smoothed.as_nanos() as u64;
@@ -132,7 +132,7 @@ impl Path {
         first.saturating_mul(1 << doubled).min(PTO_MAX)
     }
 
-    /// A packet arrived. `limited` says that more could have been under way but for the window.
+    /// Takes note that a packet arrived. With `limited`, more could have been under way but for the window.
     pub(super) fn arrived(&mut self, limited: bool) {
         self.arrived += 1;
         if !limited {

@@ -54,7 +54,7 @@ pub(super) struct Sender {
     look_at: Instant,
     /// When the last packet was sent.
     last_sent: Instant,
-    /// A packet may leave whatever window and pacing say: it asks for an answer.
+    /// A probe may leave whatever window and pacing allow: it elicits an acknowledgement.
     asks: bool,
     /// PTOs since the last acknowledgement.
     pub(super) pto_count: u32,
@@ -360,7 +360,7 @@ impl Sender {
         }
     }
 
-    /// The peer says that a packet of this length has arrived, which was sent to try that.
+    /// Takes the acknowledgement of a path MTU probe of this length.
     pub(super) fn lengthen(&mut self, len: u64, now: Instant) {
         self.search.arrived(len, now);
         self.payload = self.search.payload();
@@ -384,7 +384,7 @@ impl Sender {
         }
     }
 
-    /// The peer has no room for what is there, and nothing under way will make it say so when it has.
+    /// Returns whether the sender is out of credit with nothing under way: no acknowledgement will bring new credit.
     pub(super) fn is_out_of_room(&self) -> bool {
         self.under_way == 0
             && self.again == 0

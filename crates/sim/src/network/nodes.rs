@@ -45,7 +45,7 @@ struct Endpoint {
     open: bool,
     /// When it wants to be polled.
     due: Instant,
-    /// The earliest event that says so.
+    /// The earliest event queued for that.
     queued: Instant,
     ready: bool,
     /// It is among [`Nodes::turns`].

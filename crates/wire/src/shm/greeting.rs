@@ -49,7 +49,7 @@ mod kind {
 }
 
 bitflags! {
-    /// What a side says of itself.
+    /// Identity of the sender.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct Ability: u32 {
         /// It may sleep, and wants to be woken.
@@ -75,7 +75,7 @@ pub enum Greeting {
 /// See [`Greeting::Hello`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// What it says of itself.
+    /// Identity of the sender.
     pub ability: Ability,
     /// Incarnation: a random number that distinguishes this endpoint from others of its name, before and after.
     pub incarnation: u64,
@@ -94,7 +94,7 @@ pub struct Hello {
 /// See [`Greeting::Accept`]; fields as in [`Hello`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accept {
-    /// What it says of itself.
+    /// Identity of the sender.
     pub ability: Ability,
     /// Its number.
     pub incarnation: u64,
@@ -117,7 +117,7 @@ pub struct Refuse {
 pub enum Cause {
     /// It speaks another version.
     Version = 1,
-    /// The memory is not as the hello says, or cannot be used.
+    /// The memory is not as the hello describes, or cannot be used.
     Memory = 2,
     /// The caller belongs to another user.
     Owner = 3,

@@ -147,7 +147,7 @@ pub enum FrameError {
     HeaderLen {
         /// What these ask for.
         expected: u8,
-        /// What the header says.
+        /// The value in the header.
         found: u8,
     },
     /// The frame is shorter than its header.

@@ -35,9 +35,9 @@ const ENDED_MAX: usize = 4096;
 /// The part of a channel's name that repeats the peer's name for it; the rest proves that the peer has heard it from here.
 const SALT: u64 = 0xffff;
 
-/// State of peers beside their channels.
+/// Admission of peers: the channels that known and unknown peers may have, and those that have ended.
 #[derive(Debug)]
-pub(super) struct Acquaintance {
+pub(super) struct Admission {
     /// Peers that the application knows.
     known: PeerSet,
     /// Number of channels with others.
@@ -50,7 +50,7 @@ pub(super) struct Acquaintance {
     secret: u64,
 }
 
-impl Acquaintance {
+impl Admission {
     pub(super) fn new(secret: u64) -> Self {
         Self {
             known: PeerSet::default(),
@@ -92,13 +92,13 @@ impl Acquaintance {
 impl<P: PacketPort> ReliableLink<P> {
     /// The application addresses a peer.
     pub fn know(&mut self, id: PeerId) {
-        let acquaintance = &mut self.acquaintance;
-        if acquaintance.known.insert(id)
+        let admission = &mut self.admission;
+        if admission.known.insert(id)
             && let Some(Some(peer)) = self.peers.get_mut(id.index())
         {
             peer.is_known = true;
             peer.channel.queue_up_to_most();
-            acquaintance.unknown = acquaintance.unknown.saturating_sub(1);
+            admission.unknown = admission.unknown.saturating_sub(1);
         }
     }
 
@@ -145,21 +145,21 @@ impl<P: PacketPort> ReliableLink<P> {
             self.dismiss(PeerId(at as u32), sink);
             at += 1;
         }
-        if self.acquaintance.is_waiting() {
+        if self.admission.is_waiting() {
             self.give_numbers_back(sink);
         }
     }
 
     fn give_numbers_back(&mut self, sink: &mut impl Sink) {
-        let mut parted = core::mem::take(&mut self.acquaintance.parted);
+        let mut parted = core::mem::take(&mut self.admission.parted);
         sink.involved(&mut |id| {
             if parted.remove(&id) {
-                self.acquaintance.parted.insert(id);
+                self.admission.parted.insert(id);
             }
         });
         for id in parted {
             let is_back = matches!(self.peers.get(id.index()), Some(Some(_)));
-            if is_back || self.acquaintance.known.contains(id) {
+            if is_back || self.admission.known.contains(id) {
                 continue;
             }
             sink.forget_peer(id);
@@ -171,13 +171,13 @@ impl<P: PacketPort> ReliableLink<P> {
     /// What a channel is called with the source of the packet at hand, which calls it `other`.
     fn name_for(&self, other: u64) -> u64 {
         let salt = other & SALT;
-        let proof = mix(self.port.source() ^ mix(self.acquaintance.secret ^ salt));
+        let proof = mix(self.port.source() ^ mix(self.admission.secret ^ salt));
         ((proof & !SALT) | salt).max(1)
     }
 
     /// Returns whether the source of the packet at hand has learnt this name from here.
     fn is_invited(&self, name: u64) -> bool {
-        name == self.name_for(name) && !self.acquaintance.ended.contains(&name)
+        name == self.name_for(name) && !self.admission.ended.contains(&name)
     }
 
     /// Greets the source of the packet at hand. Only its answer makes a channel.
@@ -213,10 +213,10 @@ impl<P: PacketPort> ReliableLink<P> {
         }
         let id = self.port.number()?;
         if (self.port.address_of(id)).is_some_and(|address| sink.is_known(address)) {
-            self.acquaintance.known.insert(id);
+            self.admission.known.insert(id);
         }
-        let is_known = self.acquaintance.known.contains(id);
-        if !is_known && self.acquaintance.unknown >= UNKNOWN_MAX && !self.make_room(sink) {
+        let is_known = self.admission.known.contains(id);
+        if !is_known && self.admission.unknown >= UNKNOWN_MAX && !self.make_room(sink) {
             self.port.release(id);
             return None;
         }

@@ -40,7 +40,7 @@ impl<P: PacketPort> ReliableLink<P> {
     #[cold]
     pub(super) fn update_keepalive(&mut self, sink: &mut impl Sink) {
         self.part(sink);
-        let goes_on = self.acquaintance.is_waiting() || self.peers.iter().any(Option::is_some);
+        let goes_on = self.admission.is_waiting() || self.peers.iter().any(Option::is_some);
         self.keepalive.at = match goes_on {
             true => self.now.after(PAUSE),
             false => Instant::END,
