@@ -9,7 +9,7 @@ use oxifabric_engine::{
     Body, Frame, Header, HeaderFlags, Kind, Limits, Placement, PostError, RemoteIov, Sink, Target,
 };
 use oxifabric_mem::IovSegment;
-use oxifabric_sync::lane::{Cell as LaneCell, Layout};
+use oxifabric_sync::spsc::{Cell as LaneCell, Layout};
 use oxifabric_types::{Errno, Instant, PeerId};
 use oxifabric_wire::shm::cell::{
     self, Cell, INLINE, INLINE_ACCESS, INLINE_ACCESS_WORDS, MAX_PIECES, MAX_TARGETS, PIECE, Rest,

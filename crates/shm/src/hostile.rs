@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use oxifabric_engine::{Frame, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken};
 use oxifabric_mem::Iov;
-use oxifabric_sync::lane::Cell as LaneCell;
+use oxifabric_sync::spsc::Cell as LaneCell;
 use oxifabric_types::{Errno, Instant, PeerId};
 
 use crate::conn::{self, Conn};

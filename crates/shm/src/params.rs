@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use oxifabric_core::log;
 use oxifabric_core::params::{Parameter, ParameterKind};
-use oxifabric_sync::lane::Layout;
+use oxifabric_sync::spsc::Layout;
 use oxifabric_wire::shm::cell::{MAX_TARGETS, TARGET};
 
 use crate::NAME;

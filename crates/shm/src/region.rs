@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use oxifabric_sync::lane::Layout;
+use oxifabric_sync::spsc::Layout;
 use oxifabric_types::Errno;
 
 use crate::params::{MAX_LAYOUT, MIN_LAYOUT, Params};

@@ -1,9 +1,9 @@
 //! Rings and locks shared by the providers.
 //!
 //! - [`switch_lock`]: the lock of an object group, which the application's threading promise switches off.
-//! - [`lane`]: a one-way queue of cells and bodies in memory that two processes share.
+//! - [`spsc`]: a single-producer single-consumer (SPSC) ring of cells and bodies in memory that two processes share.
 
-pub mod lane;
+pub mod spsc;
 pub mod switch_lock;
 
 pub use switch_lock::{Guard, SwitchLock};

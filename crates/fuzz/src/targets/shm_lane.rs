@@ -4,7 +4,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use arbitrary::{Arbitrary, Unstructured};
-use oxifabric_sync::lane::{Cell, Consumer, Layout, Producer, RawMemory};
+use oxifabric_sync::spsc::{Cell, Consumer, Layout, Producer, RawMemory};
 
 /// What happens next.
 #[derive(Arbitrary, Debug)]

@@ -1,7 +1,7 @@
 //! How a connection ends: what was published is delivered, unless it can never be complete. docs/protocol/shm.md "The end".
 
 use oxifabric_engine::{Header, Kind};
-use oxifabric_sync::lane::Cell as LaneCell;
+use oxifabric_sync::spsc::Cell as LaneCell;
 use oxifabric_types::Errno;
 use oxifabric_wire::shm::cell::{self, Cell};
 

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Instant as Clock;
 
 use oxifabric_engine::{Body, Header, Kind, Placement};
-use oxifabric_sync::lane::Cell as LaneCell;
+use oxifabric_sync::spsc::Cell as LaneCell;
 use oxifabric_types::Info;
 use oxifabric_wire::shm::cell::{self, Cell};
 

@@ -10,7 +10,7 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use oxifabric_sync::lane::{Consumer, Layout, Producer, RawMemory};
+use oxifabric_sync::spsc::{Consumer, Layout, Producer, RawMemory};
 
 use super::check;
 

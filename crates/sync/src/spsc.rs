@@ -1,4 +1,4 @@
-//! A lane: a queue from one producer to one consumer in shared memory, docs/protocol/shm.md "Lanes".
+//! A lane: a single-producer single-consumer (SPSC) ring in shared memory, docs/protocol/shm.md "Lanes".
 //!
 //! Small messages are one cell, which is one cache line, and their arrival is seen by polling the first word of the
 //! next cell: it holds the number of the lap in which the cell was written. Longer bodies lie in a ring of bytes

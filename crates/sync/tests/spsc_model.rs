@@ -7,7 +7,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicU64;
 use loom::thread;
-use oxifabric_sync::lane::{Cell, Consumer, Layout, Memory, Producer, Word};
+use oxifabric_sync::spsc::{Cell, Consumer, Layout, Memory, Producer, Word};
 
 struct Checked(AtomicU64);
 

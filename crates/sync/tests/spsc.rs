@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::thread;
 
-use oxifabric_sync::lane::{Cell, Consumer, Corrupt, Layout, Producer, RawMemory};
+use oxifabric_sync::spsc::{Cell, Consumer, Corrupt, Layout, Producer, RawMemory};
 use proptest::prelude::*;
 
 /// Zeroed memory, aligned as a mapping would be.
