@@ -26,18 +26,14 @@ const BANNED: [&str; 12] = [
 const OF_PEOPLE: [&str; 2] = ["who", "whom"];
 
 /// Where no banned word occurs any more.
-const CLEAN: [&str; 13] = [
+const CLEAN: [&str; 9] = [
     "README.md",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
     "SECURITY.md",
-    "crates/conformance",
-    "crates/oxifabric",
-    "crates/tools",
-    "crates/trials",
-    "docs/adr",
-    "docs/protocol",
+    "crates",
+    "docs",
     "guide",
     "xtask",
 ];

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_says_what_where_which_call_which_thread_and_to_whom() {
+    fn a_report_says_what_where_which_call_and_which_thread() {
         let report = defect(STACK).report();
         for part in [
             "what:   the index is 7\n",

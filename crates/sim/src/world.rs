@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_sleep() {
+    fn when_a_node_may_sleep() {
         let (world, [a, b]) = start();
         assert_eq!(world.nap(), None, "a packet is under way");
         while world.with(|network| network.next_event()).is_some() {

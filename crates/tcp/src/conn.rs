@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn one_large_body_is_read_a_turn_and_all_by_who_has_sent_one() {
+    fn one_large_body_is_read_a_turn_and_all_after_sending_one() {
         let (body, _) = pattern(&[LARGE_LEN], 1);
         for (sends, turns) in [(false, 3), (true, 1)] {
             let (mut a, mut b) = pair();

@@ -317,7 +317,7 @@ fn addresses_of_the_hints_are_kept() {
 }
 
 #[test]
-fn hints_say_whom_a_source_talks_to() {
+fn hints_say_which_peer_a_source_talks_to() {
     let request = Request {
         node: Some("192.0.2.2"),
         flags: FI_SOURCE,

@@ -294,7 +294,7 @@ fn data_before_a_welcome_asks_for_it_and_data_of_an_ended_channel_does_not() {
 }
 
 #[test]
-fn a_hello_that_anybody_may_have_forged_opens_no_channel_of_ours() {
+fn a_hello_that_any_host_may_have_forged_opens_no_channel_of_ours() {
     let mut b = Bench::new();
     let me = b.call();
     let answers = b.greet(1, PacketKind::Hello, 0, 666);
