@@ -23,15 +23,15 @@ static UDP: ProviderEntry = entry::<Udp>();
 static RXD: ProviderEntry = entry::<Rxd>();
 static SIM: ProviderEntry = entry::<Sim>();
 static TCP_RXM: ProviderEntry =
-    msg_entry::<Tcp>().alias("tcp;ofi_rxm", Listed::OnNeeds, alias::rxm_offers, || {
+    msg_entry::<Tcp>().alias("tcp;ofi_rxm", Listed::OnNeeds, alias::rxm_infos, || {
         alias::RXM
     });
 static SOCKETS: ProviderEntry =
-    msg_entry::<Tcp>().alias("sockets", Listed::ByName, alias::sockets_offers, || {
+    msg_entry::<Tcp>().alias("sockets", Listed::ByName, alias::sockets_infos, || {
         alias::SOCKETS
     });
 static NET: ProviderEntry =
-    msg_entry::<Tcp>().alias("net", Listed::ByName, alias::net_offers, || &[]);
+    msg_entry::<Tcp>().alias("net", Listed::ByName, alias::net_infos, || &[]);
 
 /// The providers. The order in which their endpoints are returned is that of [`Order`].
 static ENTRIES: [&ProviderEntry; 8] = [&TCP, &SHM, &UDP, &RXD, &SIM, &TCP_RXM, &SOCKETS, &NET];

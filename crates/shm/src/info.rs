@@ -38,7 +38,7 @@ impl Provider for Shm {
     }
 
     fn infos() -> Vec<Info> {
-        vec![offer(Params::of_environment())]
+        vec![info(Params::of_environment())]
     }
 
     fn resolve(
@@ -78,7 +78,7 @@ fn resolve(node: Option<&str>, service: Option<&str>) -> Address {
     Address::Name(name.into())
 }
 
-fn offer(params: &Params) -> Info {
+fn info(params: &Params) -> Info {
     let transfers = Caps::MSG | Caps::TAGGED | Caps::RMA | Caps::ATOMIC | Caps::COLLECTIVE;
     let sends = Caps::NAMED_RX_CTX | Caps::SEND | Caps::FENCE | Caps::TRIGGER;
     let tx_caps = transfers | sends | Caps::READ | Caps::WRITE;
@@ -197,15 +197,15 @@ mod tests {
 
     #[test]
     fn what_is_offered_fits_what_a_lane_takes() {
-        let offer = &Shm::infos()[0];
-        assert!(offer.tx.inject_size <= crate::params::MIN_LAYOUT.max_body());
+        let info = &Shm::infos()[0];
+        assert!(info.tx.inject_size <= crate::params::MIN_LAYOUT.max_body());
         assert_eq!(params::TABLE.len(), Shm::parameters().len());
     }
 
     #[test]
     fn what_comes_behind_messages_is_ordered_and_what_comes_behind_accesses_is_not() {
-        let offer = &Shm::infos()[0];
-        for order in [offer.tx.msg_order, offer.rx.msg_order] {
+        let info = &Shm::infos()[0];
+        for order in [info.tx.msg_order, info.rx.msg_order] {
             assert!(order.contains(Order::SAS | Order::WAS | Order::RAS));
             assert!(!order.intersects(Order::RMA_WAW | Order::RMA_RAW | Order::SAW));
         }

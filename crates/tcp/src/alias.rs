@@ -92,38 +92,38 @@ impl Settings {
 }
 
 /// Describes the endpoints of tcp under the name `tcp;ofi_rxm`: reliable datagrams, with the sizes of that name.
-pub fn rxm_offers() -> Vec<Info> {
+pub fn rxm_infos() -> Vec<Info> {
     let (params, settings) = (Params::read(), Settings::read());
-    let mut offers = datagrams_at(params.iface.as_deref(), params);
-    for info in &mut offers {
+    let mut infos = datagrams_at(params.iface.as_deref(), params);
+    for info in &mut infos {
         info.ep.protocol = PROTO_RXM;
         (info.tx.size, info.rx.size) = (settings.tx_size, settings.rx_size);
         info.tx.inject_size = settings.inject_size.max(params.max_inject);
     }
-    offers
+    infos
 }
 
 /// Describes the endpoints of tcp under the name `sockets`, with the protocol number of that name.
-pub fn sockets_offers() -> Vec<Info> {
+pub fn sockets_infos() -> Vec<Info> {
     let iface = Settings::read().iface.as_deref();
-    let mut offers = all(iface.or(Params::read().iface.as_deref()));
-    for info in &mut offers {
+    let mut infos = all(iface.or(Params::read().iface.as_deref()));
+    for info in &mut infos {
         info.tx.inject_size = info.tx.inject_size.max(SOCKETS_INJECT);
         info.ep.protocol = PROTO_SOCK_TCP;
     }
-    offers
+    infos
 }
 
 /// Describes the endpoints of tcp under the name `net`.
-pub fn net_offers() -> Vec<Info> {
+pub fn net_infos() -> Vec<Info> {
     all(Params::read().iface.as_deref())
 }
 
 fn all(iface: Option<&str>) -> Vec<Info> {
     let params = Params::read();
-    let mut offers = datagrams_at(iface, params);
-    offers.extend(connected_at(iface, params));
-    offers
+    let mut infos = datagrams_at(iface, params);
+    infos.extend(connected_at(iface, params));
+    infos
 }
 
 #[cfg(test)]
@@ -134,31 +134,31 @@ mod tests {
 
     #[test]
     fn other_names_have_the_protocols_that_programs_compare() {
-        let protocols = |offers: &[Info]| -> Vec<(EpType, u32)> {
-            let mut found: Vec<_> = offers
+        let protocols = |infos: &[Info]| -> Vec<(EpType, u32)> {
+            let mut found: Vec<_> = infos
                 .iter()
                 .map(|info| (info.ep.kind, info.ep.protocol))
                 .collect();
             found.dedup();
             found
         };
-        assert_eq!(protocols(&rxm_offers()), [(EpType::Rdm, 11)]);
+        assert_eq!(protocols(&rxm_infos()), [(EpType::Rdm, 11)]);
         assert_eq!(
-            protocols(&sockets_offers()),
+            protocols(&sockets_infos()),
             [(EpType::Rdm, 6), (EpType::Msg, 6)]
         );
         assert_eq!(
-            protocols(&net_offers()),
+            protocols(&net_infos()),
             [(EpType::Rdm, 25), (EpType::Msg, 6)]
         );
     }
 
     #[test]
     fn sizes_of_tcp_ofi_rxm_are_those_that_its_programs_know() {
-        let offer = &rxm_offers()[0];
-        assert_eq!((offer.tx.size, offer.rx.size), (2048, 2048));
-        assert!(offer.tx.max_size >= 16_384 && offer.rx.max_size >= 65_536);
-        assert_eq!(offer.tx.inject_size, 16_384);
+        let info = &rxm_infos()[0];
+        assert_eq!((info.tx.size, info.rx.size), (2048, 2048));
+        assert!(info.tx.max_size >= 16_384 && info.rx.max_size >= 65_536);
+        assert_eq!(info.tx.inject_size, 16_384);
     }
 
     #[test]

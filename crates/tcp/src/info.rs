@@ -25,10 +25,10 @@ const TAG_GENERIC: u64 = 0xaaaa_aaaa_aaaa_aaaa;
 const IOV_LIMIT: usize = oxifabric_mem::MAX_SEGMENTS;
 
 /// Describes the endpoints of every usable address, best first: reliable datagrams, then connected ones.
-pub(crate) fn offers(params: &Params) -> Vec<Info> {
-    let mut offers = datagrams_at(params.iface.as_deref(), params);
-    offers.extend(connected_at(params.iface.as_deref(), params));
-    offers
+pub(crate) fn infos(params: &Params) -> Vec<Info> {
+    let mut infos = datagrams_at(params.iface.as_deref(), params);
+    infos.extend(connected_at(params.iface.as_deref(), params));
+    infos
 }
 
 /// Describes the reliable datagram endpoints of the addresses of this host, or of one interface.
@@ -173,8 +173,8 @@ mod tests {
 
     #[test]
     fn loopback_is_always_offered_last_and_is_local() {
-        let offers = offers(Params::read());
-        let last = offers.last().expect("loopback is there");
+        let infos = infos(Params::read());
+        let last = infos.last().expect("loopback is there");
         assert_eq!(
             last.src,
             Some(Address::Inet("[::1]:0".parse().expect("an address")))

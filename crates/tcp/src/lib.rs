@@ -58,7 +58,7 @@ impl Provider for Tcp {
     }
 
     fn infos() -> Vec<Info> {
-        info::offers(Params::read())
+        info::infos(Params::read())
     }
 
     fn resolve(

@@ -25,7 +25,7 @@ const MAX_V4: usize = 1500 - 20 - 8;
 const MAX_V6: usize = 1500 - 40 - 8;
 
 /// Describes the endpoints of every usable address, best first.
-pub(crate) fn offers(params: &Params) -> Vec<Info> {
+pub(crate) fn infos(params: &Params) -> Vec<Info> {
     let places = addresses(params.iface.as_deref());
     places.iter().map(describe).collect()
 }
@@ -129,20 +129,20 @@ mod tests {
 
     #[test]
     fn a_message_fits_one_frame_of_ethernet() {
-        for offer in offers(Params::read()) {
-            let headers = match offer.src {
+        for info in infos(Params::read()) {
+            let headers = match info.src {
                 Some(Address::Inet(at)) if at.is_ipv4() => 28,
                 _ => 48,
             };
-            assert_eq!(offer.ep.max_msg_size + headers, 1500);
-            assert_eq!(offer.tx.inject_size, offer.ep.max_msg_size);
+            assert_eq!(info.ep.max_msg_size + headers, 1500);
+            assert_eq!(info.tx.inject_size, info.ep.max_msg_size);
         }
     }
 
     #[test]
     fn datagrams_have_no_tags_no_order_and_no_remote_data() {
-        let offers = offers(Params::read());
-        let last = offers.last().expect("loopback is there");
+        let infos = infos(Params::read());
+        let last = infos.last().expect("loopback is there");
         assert_eq!(last.ep.kind, EpType::Dgram);
         assert!(
             !last

@@ -47,7 +47,7 @@ impl Provider for Udp {
     }
 
     fn infos() -> Vec<Info> {
-        info::offers(Params::read())
+        info::infos(Params::read())
     }
 
     fn resolve(
