@@ -428,9 +428,9 @@ mod tests {
         let left = Path::new("/proc").join(outcome.stdout.trim());
         let gone =
             || fs::read_to_string(left.join("stat")).map_or(true, |stat| stat.contains(") Z"));
-        let patience = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + Duration::from_secs(60);
         while !gone() {
-            assert!(Instant::now() < patience, "{} still runs", left.display());
+            assert!(Instant::now() < deadline, "{} still runs", left.display());
             std::thread::sleep(POLL);
         }
     }

@@ -18,7 +18,7 @@ const MOST_PARKED: usize = 128;
 /// What an honest peer is played for at a time, in rounds.
 const ROUNDS: u64 = 200;
 /// A bound on a hang, not an expectation.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Two players over shm and the program that attacks one of them.
 struct Scene {
@@ -72,7 +72,7 @@ impl Scene {
 
     /// Plays on until the answerer has at most `most` descriptors.
     fn settle(&mut self, most: usize) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while self.players.descriptors() > most {
             let left = self.players.descriptors();
             assert!(Instant::now() < deadline, "{left} descriptors of {most}");

@@ -10,7 +10,7 @@ use crate::doors::{limit_descriptors, limit_of};
 use crate::players::Players;
 
 /// How long an answer may take. A bound on a hang, not an expectation.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How often what was not answered is said again.
 const AGAIN: Duration = Duration::from_millis(100);
@@ -83,7 +83,7 @@ impl Source {
         let socket = UdpSocket::bind(SocketAddr::from((address, 0))).expect("a free port");
         socket.connect(target).expect("an address");
         socket
-            .set_read_timeout(Some(PATIENCE))
+            .set_read_timeout(Some(TIMEOUT))
             .expect("a timeout can be set");
         Self(socket)
     }
@@ -120,15 +120,15 @@ impl Source {
 
     /// Says it again and again, until there is an answer of one of these kinds: the target may have no room yet.
     fn insist(&self, bytes: &[u8], kinds: &[u8]) -> Vec<u8> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let mut answer = [0; 2048];
-        let patience = |patience| self.0.set_read_timeout(Some(patience));
-        patience(AGAIN).expect("a timeout can be set");
+        let set_timeout = |timeout| self.0.set_read_timeout(Some(timeout));
+        set_timeout(AGAIN).expect("a timeout can be set");
         loop {
             self.say(bytes);
             match self.0.recv(&mut answer) {
                 Ok(len) if kinds.contains(&answer[0]) => {
-                    patience(PATIENCE).expect("a timeout can be set");
+                    set_timeout(TIMEOUT).expect("a timeout can be set");
                     return answer[..len].to_vec();
                 }
                 heard => assert!(Instant::now() < deadline, "{heard:?}"),

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use oxifabric_trials::{Library, Missing, Process, Program, Scratch, installed, require, source};
 
 use crate::players::{Players, address_of};
-use crate::streams::{PATIENCE, is_dropped, request};
+use crate::streams::{TIMEOUT, is_dropped, request};
 
 const REFUSAL: u8 = 6;
 
@@ -32,7 +32,7 @@ fn request_with(data: &str) -> Vec<u8> {
 
 fn ask(address: SocketAddr, words: &[u8]) -> TcpStream {
     let mut stream = TcpStream::connect(address).expect("the peer listens");
-    let timeout = stream.set_read_timeout(Some(PATIENCE));
+    let timeout = stream.set_read_timeout(Some(TIMEOUT));
     timeout.expect("a timeout can be set");
     stream.write_all(words).expect("a new connection");
     stream
@@ -85,7 +85,7 @@ fn take_descriptors(pid: u32, address: SocketAddr) -> Result<Vec<TcpStream>, Mis
     limit_descriptors(pid, spare + 1)?;
     let gaps = (0..spare).filter(|number| !before.contains_key(number));
     let silent = gaps.map(|_| ask(address, b"")).collect();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while open().range(..=spare).count() <= spare {
         assert!(Instant::now() < deadline, "{:?}", open());
         thread::yield_now();

@@ -6,14 +6,14 @@ use std::net::{SocketAddr, TcpStream};
 use oxifabric_trials::{Library, Missing, Program, Scratch, pair, port, require, source};
 
 use crate::players::{Players, address_of};
-use crate::streams::{PATIENCE, request};
+use crate::streams::{TIMEOUT, request};
 
 const REFUSAL: u8 = 6;
 
 /// Returns how a request is answered that names this port: the kind of the answer.
 fn greet_as(port: u16, address: SocketAddr) -> u8 {
     let mut stream = TcpStream::connect(address).expect("the peer listens");
-    let timeout = stream.set_read_timeout(Some(PATIENCE));
+    let timeout = stream.set_read_timeout(Some(TIMEOUT));
     timeout.expect("a timeout can be set");
     stream.write_all(&request(port)).expect("a new connection");
     let mut answer = [0; 40];
@@ -61,7 +61,7 @@ fn slander() -> Result<(), Missing> {
     let mut slander = request(port);
     slander[FEATURES] = FIREWALL;
     stream.write_all(&slander).expect("a new connection");
-    let timeout = stream.set_read_timeout(Some(PATIENCE));
+    let timeout = stream.set_read_timeout(Some(TIMEOUT));
     timeout.expect("a timeout can be set");
     let mut answer = [0; 40];
     stream.read_exact(&mut answer).expect("it is answered");
@@ -91,7 +91,7 @@ fn noise() -> Result<(), Missing> {
     let talk = || {
         let mut stream = TcpStream::connect(address).expect("the peer listens");
         let _ = stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
-        let timeout = stream.set_read_timeout(Some(PATIENCE));
+        let timeout = stream.set_read_timeout(Some(TIMEOUT));
         timeout.expect("a timeout can be set");
         let _ = stream.read(&mut [0; 1]);
     };

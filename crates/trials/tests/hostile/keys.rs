@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 use oxifabric_trials::{Library, Missing, Program, Scratch, require, source};
 
 use crate::players::Players;
-use crate::streams::{PATIENCE, frame};
+use crate::streams::{TIMEOUT, frame};
 
 /// The flag that a header ends with a name.
 const NAMED: u16 = 1 << 8;
@@ -18,7 +18,7 @@ const READ_RESPONSE: u8 = 3;
 /// Connects as a peer that speaks the extension.
 fn greet(address: SocketAddr, port: u16) -> TcpStream {
     let mut stream = TcpStream::connect(address).expect("the peer listens");
-    let timeout = stream.set_read_timeout(Some(PATIENCE));
+    let timeout = stream.set_read_timeout(Some(TIMEOUT));
     timeout.expect("a timeout can be set");
     let mut request = vec![3, 0, 0, 16];
     request.extend([0; 20]);

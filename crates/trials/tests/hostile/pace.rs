@@ -15,7 +15,7 @@ const GLANCE: Duration = Duration::from_millis(2);
 const TURNS: usize = 5;
 const ATTEMPTS: usize = 4;
 /// A bound on a hang, not an expectation.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// How many times as long as undisturbed a round may take.
 const FAIR: f64 = 2.0;
 
@@ -29,7 +29,7 @@ impl Players {
             if elapsed >= TURN && played >= ROUNDS {
                 return played as f64 / elapsed.as_secs_f64();
             }
-            assert!(elapsed < PATIENCE, "{played} rounds\n{}", self.said());
+            assert!(elapsed < TIMEOUT, "{played} rounds\n{}", self.said());
         }
     }
 

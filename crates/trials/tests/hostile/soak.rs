@@ -23,7 +23,7 @@ const HELD: usize = 32;
 /// that stays of each packet or connection would be more.
 const MORE: u64 = 24 << 20;
 /// How long the process may take to let go of what departed attackers held.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// One process with an endpoint for each provider, and an honest peer of each.
 struct Scene {
@@ -111,7 +111,7 @@ impl Scene {
 
     /// Waits until the process has no more descriptors and memory than that.
     fn settle(&mut self, descriptors: usize, resident: u64) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while self.descriptors() > descriptors || self.resident() > resident {
             assert!(
                 Instant::now() < deadline,
@@ -184,7 +184,7 @@ impl Attack {
         let mut held = Vec::new();
         while self.goes_on() {
             // A process that is short of descriptors lets connections wait, or drops them.
-            let Ok(mut stream) = TcpStream::connect_timeout(&address, PATIENCE) else {
+            let Ok(mut stream) = TcpStream::connect_timeout(&address, TIMEOUT) else {
                 continue;
             };
             let limited = stream.set_write_timeout(Some(Duration::from_secs(1)));
@@ -280,7 +280,7 @@ fn besiege() -> Result<(), Missing> {
     let seconds = env::var("OXI_SOAK_SECONDS").ok();
     let seconds = seconds.map_or(SECONDS, |text| text.parse().expect("a number of seconds"));
     let lasts = Duration::from_secs(seconds);
-    let mut scene = Scene::open(&library, lasts + 3 * PATIENCE)?;
+    let mut scene = Scene::open(&library, lasts + 3 * TIMEOUT)?;
     let (descriptors, resident) = (scene.descriptors(), scene.resident());
     let attack = Attack {
         over: AtomicBool::new(false),

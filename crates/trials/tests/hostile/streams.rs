@@ -10,7 +10,7 @@ use oxifabric_trials::{Library, Missing, require, source};
 use crate::players::Players;
 
 /// How long an untrusted peer waits until its connection is dropped. A bound on a hang, not an expectation.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// An untrusted peer, which connects and sends bytes.
 struct Untrusted {
@@ -58,7 +58,7 @@ impl Untrusted {
                 .expect("a connected socket has an address"),
         ];
         stream
-            .set_read_timeout(Some(PATIENCE))
+            .set_read_timeout(Some(TIMEOUT))
             .expect("a timeout can be set");
         if let Some(port) = self.port {
             stream
@@ -83,7 +83,7 @@ impl Untrusted {
 pub(crate) fn greet(address: SocketAddr, port: u16) -> TcpStream {
     let mut stream = TcpStream::connect(address).expect("the peer listens");
     stream
-        .set_read_timeout(Some(PATIENCE))
+        .set_read_timeout(Some(TIMEOUT))
         .expect("a timeout can be set");
     stream
         .write_all(&request(port))

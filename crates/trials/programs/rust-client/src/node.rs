@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const ADDRESS_MAX: usize = 512;
 
 /// How long a peer may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub struct Node {
     pub domain: *mut fid_domain,
@@ -150,7 +150,7 @@ impl Node {
 
     /// Starts an operation, again and again while the queues are full, and waits for its completion.
     pub fn start(&self, name: &str, mut post: impl FnMut(*mut c_void) -> isize) -> fi_cq_tagged_entry {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         // SAFETY: a context is room for the provider.
         let mut context: fi_context2 = unsafe { zeroed() };
         let context: *mut c_void = (&raw mut context).cast();
