@@ -122,7 +122,7 @@ impl Registry {
             .any(|entry| Arc::ptr_eq(&entry.progress, progress))
     }
 
-    /// Drives the domains that are due, removes those whose applications poll no more, and returns how long there is nothing
+    /// Drives the domains that are due, removes those whose applications poll no more, and returns for how long there is nothing
     /// to do.
     fn drive_due(&self) -> Duration {
         let mut list = lock(&self.list);
