@@ -183,7 +183,7 @@ fn another_thread_drives_the_domains_that_are_left() {
     if std::env::var_os("OXI_ALONE").is_none() {
         return alone("another_thread_drives_the_domains_that_are_left");
     }
-    for keeper_closes in [true, false] {
+    for driver_closes in [true, false] {
         let (first, second) = (automatic(), automatic());
         let ends = [&first, &second].map(|world| {
             (
@@ -192,9 +192,9 @@ fn another_thread_drives_the_domains_that_are_left() {
             )
         });
         let slept = poll_until_slept(&[&ends[0].1, &ends[1].1], 50);
-        let keeper_is_first = slept[0] > slept[1];
+        let driver_is_first = slept[0] > slept[1];
         let [one, two] = ends;
-        let (a, b) = if keeper_is_first == keeper_closes {
+        let (a, b) = if driver_is_first == driver_closes {
             drop((one, first));
             two
         } else {
