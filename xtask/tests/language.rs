@@ -106,6 +106,27 @@ fn words_are_found_in_text_and_in_names() {
     );
 }
 
+/// The glossary says what to search for: each name in its third column occurs in the crates.
+#[test]
+fn the_names_of_the_glossary_are_in_the_code() {
+    let root = repository();
+    let sources = texts(&root.join("crates"));
+    let code: String = sources
+        .iter()
+        .filter_map(|file| fs::read_to_string(file).ok())
+        .collect();
+    let glossary = fs::read_to_string(root.join("docs/glossary.md")).expect("there is a glossary");
+    let columns = glossary.lines().filter_map(|line| line.split('|').nth(3));
+    let names: Vec<&str> = columns
+        .flat_map(|column| column.split('`').skip(1).step_by(2))
+        .collect();
+    assert!(names.len() > 50, "the table has another form: {names:?}");
+    for name in names {
+        let last = name.rsplit("::").next().unwrap_or(name);
+        assert!(code.contains(last), "the crates have no {name}");
+    }
+}
+
 #[test]
 fn every_place_exists() {
     let missing = CLEAN.map(|place| repository().join(place));
