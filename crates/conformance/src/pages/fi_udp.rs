@@ -375,7 +375,7 @@ fn sources_are_named(subject) {
     send(&pair.a, b"known", pair.to_b);
     assert_eq!(from(&pair.b), pair.to_a);
     let unknown = plain_socket();
-    unknown.send_to(b"unknown", address(&pair.b)).expect("a datagram sent");
+    unknown.send_to(b"unknown!", address(&pair.b)).expect("a datagram sent");
     assert_eq!(from(&pair.b), FI_ADDR_NOTAVAIL);
     let name = insert(&pair.b, unknown.local_addr().expect("a bound socket"));
     unknown.send_to(b"known", address(&pair.b)).expect("a datagram sent");
@@ -391,14 +391,14 @@ fn a_receive_may_name_its_source(subject) {
     let place = named.place.cast();
     assert_eq!(c!(fi_recv(pair.b.ep, place, 8, null_mut(), pair.to_a, named.context)), 0);
     let unknown = plain_socket();
-    unknown.send_to(b"unknown", address(&pair.b)).expect("a datagram sent");
+    unknown.send_to(b"unknown!", address(&pair.b)).expect("a datagram sent");
     send(&pair.a, b"named it", pair.to_b);
     assert_eq!(received(&pair.b).op_context, named.context);
     assert_eq!(named.bytes(), b"named it");
     let place = other.place.cast();
     assert_eq!(c!(fi_recv(pair.b.ep, place, 8, null_mut(), FI_ADDR_UNSPEC, other.context)), 0);
     assert_eq!(received(&pair.b).op_context, other.context);
-    assert_eq!(other.bytes(), b"unknown");
+    assert_eq!(other.bytes(), b"unknown!");
 }
 
 /// A multi-receive buffer takes many messages.
