@@ -4,7 +4,7 @@
 //! - [`dist`] lays out the library and the tools as a program needs them; [`mod@deb`] makes Debian packages of that.
 //! - [`headers`] writes the C headers from the Rust definitions; [`guide`] builds the book.
 //! - [`mod@fuzz`] looks for input that breaks a decoder; [`sanitize`] runs tests under AddressSanitizer and ThreadSanitizer.
-//! - [`suite`] is everything that a change must pass; [`machine`] installs what it uses, [`tally`] counts.
+//! - [`suite`] is everything that a change must pass; [`machine`] installs what it uses, [`tally`] counts, [`slowest`] times.
 //! - [`mod@bench`] compares two libraries under the same program.
 #![forbid(unsafe_code)]
 
@@ -16,6 +16,7 @@ mod guide;
 mod headers;
 mod machine;
 mod sanitize;
+mod slowest;
 mod suite;
 mod tally;
 
@@ -54,7 +55,12 @@ enum Task {
         out: Option<PathBuf>,
     },
     /// Run every check and every test; as root, install the Debian packages that they use
-    Test,
+    Test {
+        /// Run only what answers within minutes: format, lints, rules of the repository, unit tests, the engine's rules and
+        /// simulations, conformance
+        #[arg(long)]
+        fast: bool,
+    },
     /// Run MPI libraries and their test suites on this library; installs what they need in target
     Clients {
         /// Layout to test instead of the one that is built now
@@ -101,7 +107,8 @@ fn run(task: Task) -> Result<ExitCode, Box<dyn Error>> {
             true => Ok(ExitCode::SUCCESS),
             false => Ok(ExitCode::FAILURE),
         },
-        Task::Test => Ok(suite::run()),
+        Task::Test { fast: true } => Ok(suite::fast()),
+        Task::Test { fast: false } => Ok(suite::run()),
         Task::Clients { dist } => suite::clients(dist),
         Task::Asan => Ok(suite::asan()),
         Task::Tsan => Ok(suite::tsan()),

@@ -4,18 +4,49 @@ use std::error::Error;
 use std::io::{self, BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
-use std::thread;
+use std::time::Instant;
 
 use oxifabric_trials::{repository, wheel};
 
+use crate::slowest::{self, Stopwatch, Timed};
 use crate::tally::Tally;
 use crate::{bench, deb, dist, fuzz, guide, machine, sanitize};
 
-/// Runs all steps, whatever fails, and closes with the sum of all.
-pub(crate) fn run() -> ExitCode {
-    machine::install_packages();
-    let mut all = Tally::default();
-    all += command("format", cargo(&["fmt", "--all", "--check"]));
+/// Integration tests that end within seconds, and find most of what a change breaks.
+const FAST: [&str; 10] = [
+    "conformance",
+    "language",
+    "layout",
+    "model",
+    "policy",
+    "processes",
+    "rules",
+    "sim",
+    "simulation",
+    "threats",
+];
+
+/// Runs the quick steps: an answer to a small change.
+pub(crate) fn fast() -> ExitCode {
+    let mut all = format_and_lints();
+    let mut quick = cargo(&[
+        "test",
+        "--workspace",
+        "--exclude",
+        "oxifabric-trials",
+        "--exclude",
+        "oxifabric-guide",
+        "--no-fail-fast",
+        "--lib",
+        "--bins",
+    ]);
+    quick.args(FAST.iter().flat_map(|test| ["--test", test]));
+    all += tests("quick tests of the crates", quick, &[]);
+    conclude(&all)
+}
+
+fn format_and_lints() -> Tally {
+    let mut all = command("format", cargo(&["fmt", "--all", "--check"]));
     let clippy = [
         "clippy",
         "--quiet",
@@ -26,6 +57,13 @@ pub(crate) fn run() -> ExitCode {
         "warnings",
     ];
     all += command("lints", cargo(&clippy));
+    all
+}
+
+/// Runs all steps, whatever fails, and closes with the sum of all.
+pub(crate) fn run() -> ExitCode {
+    machine::install_packages();
+    let mut all = format_and_lints();
     all += command(
         "documentation for developers",
         documentation(
@@ -144,6 +182,10 @@ fn skipped(why: &str) -> Tally {
 fn conclude(all: &Tally) -> ExitCode {
     for failure in all.failures() {
         println!("== FAILED: {failure}");
+    }
+    println!("== the slowest");
+    for line in slowest::slowest(all.timed().to_vec()) {
+        println!("{line}");
     }
     println!("{all}");
     if all.failed == 0 {
@@ -273,28 +315,36 @@ fn output_of(command: &mut Command) -> io::Result<(bool, Vec<String>)> {
 fn tests(name: &str, mut command: Command, harness_options: &[&str]) -> Tally {
     heading(name);
     command.args(["--", "--show-output"]).args(harness_options);
-    let mut child = match command.stdout(Stdio::piped()).spawn() {
-        Ok(child) => child,
-        Err(error) => {
-            return Tally::failure(name, &[format!("{command:?}: {error}")]);
-        }
-    };
-    let stdout = child
-        .stdout
-        .take()
-        .expect("the output was asked for as a pipe");
-    let reader = thread::spawn(move || relay(BufReader::new(stdout)));
-    let success = child.wait().is_ok_and(|status| status.success());
-    let lines = reader.join().unwrap_or_default();
-    Tally::of_tests(name, &lines, success)
+    let one_at_a_time = harness_options.contains(&"--test-threads=1");
+    match relayed(&mut command, one_at_a_time) {
+        Ok((success, lines, timed)) => Tally::of_tests(name, &lines, success).with_times(timed),
+        Err(error) => Tally::failure(name, &[format!("{command:?}: {error}")]),
+    }
+}
+
+/// Runs a command, shows of both streams what a reader of the log wants to see, and returns its success, all lines, and the times
+/// of its tests.
+fn relayed(
+    command: &mut Command,
+    one_at_a_time: bool,
+) -> io::Result<(bool, Vec<String>, Vec<Timed>)> {
+    let (reader, writer) = io::pipe()?;
+    let mut child = command.stdout(writer.try_clone()?).stderr(writer).spawn()?;
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut watch = Stopwatch::new(one_at_a_time, Instant::now());
+    let lines = relay(BufReader::new(reader), |line| {
+        watch.read(line, Instant::now())
+    });
+    Ok((child.wait()?.success(), lines, watch.timed()))
 }
 
 /// Prints what a reader of the log wants to see as it comes, and returns all lines. What passing tests printed
 /// is left out, except why one was skipped.
-fn relay(output: impl BufRead) -> Vec<String> {
+fn relay(output: impl BufRead, mut watch: impl FnMut(&str)) -> Vec<String> {
     let mut lines = Vec::new();
     let mut is_shown = true;
     for line in output.lines().map_while(Result::ok) {
+        watch(&line);
         match line.as_str() {
             "successes:" => is_shown = false,
             "failures:" => is_shown = true,

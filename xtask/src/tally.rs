@@ -3,6 +3,8 @@
 use std::fmt;
 use std::ops::AddAssign;
 
+use crate::slowest::Timed;
+
 /// How many tests ended how, and what those that failed had to say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
@@ -11,6 +13,8 @@ pub(crate) struct Tally {
     pub(crate) skipped: u64,
     /// The end of the output of each failure, to be repeated where a reader of a long log looks first.
     failures: Vec<String>,
+    /// What took how long.
+    timed: Vec<Timed>,
 }
 
 /// So many lines of what failed are repeated at the end.
@@ -46,6 +50,17 @@ impl Tally {
     /// What failed and why, if anything did.
     pub(crate) fn failures(&self) -> &[String] {
         &self.failures
+    }
+
+    /// Takes the times of the tests in.
+    pub(crate) fn with_times(mut self, timed: Vec<Timed>) -> Self {
+        self.timed.extend(timed);
+        self
+    }
+
+    /// Returns the times of tests, in the order in which they ended.
+    pub(crate) fn timed(&self) -> &[Timed] {
+        &self.timed
     }
 
     /// Reads one line of the output of `cargo test -- --show-output`.
@@ -89,6 +104,7 @@ impl AddAssign for Tally {
         self.failed += other.failed;
         self.skipped += other.skipped;
         self.failures.extend(other.failures);
+        self.timed.extend(other.timed);
     }
 }
 
