@@ -19,14 +19,14 @@ const SLOTS: usize = 256;
 type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
 /// An endpoint with its queue and peers.
-struct Port {
+struct Node {
     endpoint: Endpoint,
     queue: CompletionQueue,
     peers: AddressVector,
     domain: Domain,
 }
 
-impl Port {
+impl Node {
     fn open(info: &Info) -> Outcome<Self> {
         let fabric = Fabric::open(info)?;
         let domain = Domain::open(&fabric, info)?;
@@ -44,18 +44,18 @@ impl Port {
 
 /// A table as a client reaches it.
 struct Store<'a> {
-    port: &'a Port,
+    node: &'a Node,
     server: Peer,
     /// Keys and values by turns.
     words: Remote<[u64]>,
 }
 
 impl<'a> Store<'a> {
-    fn new(port: &'a Port, server: Peer, table: &[u8]) -> Outcome<Self> {
+    fn new(node: &'a Node, server: Peer, table: &[u8]) -> Outcome<Self> {
         let table = RemoteRegion::from_bytes(table).ok_or("this is no region")?;
         let words = table.slice(0, 2 * SLOTS)?;
         Ok(Self {
-            port,
+            node,
             server,
             words,
         })
@@ -64,9 +64,9 @@ impl<'a> Store<'a> {
     /// Runs one operation and waits for it.
     fn run(&self, post: impl Fn(&Endpoint) -> Result<Op, oxifabric::Error>) -> Outcome<Completion> {
         loop {
-            match post(&self.port.endpoint) {
-                Ok(_) => return Ok(self.port.queue.next()?),
-                Err(error) if error.is_again() => drop(self.port.queue.poll()?),
+            match post(&self.node.endpoint) {
+                Ok(_) => return Ok(self.node.queue.next()?),
+                Err(error) if error.is_again() => drop(self.node.queue.poll()?),
                 Err(error) => return Err(error.into()),
             }
         }
@@ -115,11 +115,11 @@ fn main() -> Outcome {
     let provider = std::env::args().nth(1).unwrap_or("shm".into());
     let hints = Hints::new().caps(Caps::MSG | Caps::RMA | Caps::ATOMIC);
     let info = hints.provider(&provider).best(Backend::from_env()?)?;
-    let server = Port::open(&info)?;
+    let server = Node::open(&info)?;
     let memory = Buffer::zeroed_of::<u64>(2 * SLOTS);
     let table = Region::register(&server.domain, memory, Access::READ_WRITE)?;
     // What clients need: 32 bytes about the table, and the server's address.
-    let (told, address) = (table.remote().to_bytes(), server.endpoint.address()?);
+    let (table_bytes, address) = (table.remote().to_bytes(), server.endpoint.address()?);
     let closing = AtomicBool::new(false);
     thread::scope(|scope| {
         let serving = scope.spawn(|| -> Outcome {
@@ -133,9 +133,9 @@ fn main() -> Outcome {
             .map(|client| {
                 let (info, address) = (&info, &address);
                 scope.spawn(move || -> Outcome {
-                    let port = Port::open(info)?;
-                    let peer = port.peers.insert(address)?;
-                    let store = Store::new(&port, peer, &told)?;
+                    let node = Node::open(info)?;
+                    let peer = node.peers.insert(address)?;
+                    let store = Store::new(&node, peer, &table_bytes)?;
                     for key in client * 10 + 1..client * 10 + 11 {
                         store.put(key, key * key)?;
                         assert_eq!(store.read(key)?, key * key);

@@ -20,13 +20,13 @@ const QUESTIONS: usize = 3;
 type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
 /// An endpoint with its queue and peers.
-struct Port {
+struct Node {
     endpoint: Endpoint,
     queue: CompletionQueue,
     peers: AddressVector,
 }
 
-impl Port {
+impl Node {
     fn open(domain: &Domain) -> Outcome<Self> {
         let peers = AddressVector::open(domain)?;
         let queue = CompletionQueue::polled(domain, 1024)?;
@@ -66,28 +66,28 @@ impl Port {
 }
 
 /// Answers each question with its length, until all have been answered.
-fn serve(port: &Port, clients: &[Address]) -> Outcome {
-    let known: Result<Vec<_>, _> = clients.iter().map(|at| port.peers.insert(at)).collect();
+fn serve(node: &Node, clients: &[Address]) -> Outcome {
+    let known: Result<Vec<_>, _> = clients.iter().map(|at| node.peers.insert(at)).collect();
     let known = known?;
     let mut kept = Vec::new();
     for _ in 0..64 {
-        port.endpoint
+        node.endpoint
             .receive_tagged(QUESTION, CLIENT, Buffer::zeroed(64))?;
     }
     let mut open = 2 * clients.len() * QUESTIONS;
     while open > 0 {
-        let (mut buffer, transfer) = port.next(&mut kept)?.ok()?;
+        let (mut buffer, transfer) = node.next(&mut kept)?.ok()?;
         open -= 1;
         if transfer.operation == Operation::Receive {
             let client = transfer.tag & CLIENT;
             let answer = Buffer::from(transfer.len.to_string().as_str());
             let to = known[client as usize];
-            port.post(answer, &mut kept, |endpoint, answer| {
+            node.post(answer, &mut kept, |endpoint, answer| {
                 endpoint.send_tagged(to, ANSWER | client, answer)
             })?;
             // The buffer takes the next question.
             buffer.resize(64);
-            port.post(buffer, &mut kept, |endpoint, buffer| {
+            node.post(buffer, &mut kept, |endpoint, buffer| {
                 endpoint.receive_tagged(QUESTION, CLIENT, buffer)
             })?;
         }
@@ -95,18 +95,18 @@ fn serve(port: &Port, clients: &[Address]) -> Outcome {
     Ok(())
 }
 
-fn ask(port: &Port, number: u64, server: &Address) -> Outcome {
-    let server = port.peers.insert(server)?;
+fn ask(node: &Node, number: u64, server: &Address) -> Outcome {
+    let server = node.peers.insert(server)?;
     let mut kept = Vec::new();
     for length in 1..=QUESTIONS {
-        port.endpoint
+        node.endpoint
             .receive_tagged(ANSWER | number, 0, Buffer::zeroed(8))?;
-        port.post(Buffer::zeroed(length), &mut kept, |endpoint, question| {
+        node.post(Buffer::zeroed(length), &mut kept, |endpoint, question| {
             endpoint.send_tagged(server, QUESTION | number, question)
         })?;
         let mut answer = None;
         for _ in 0..2 {
-            let (buffer, transfer) = port.next(&mut kept)?.ok()?;
+            let (buffer, transfer) = node.next(&mut kept)?.ok()?;
             if transfer.operation == Operation::Receive {
                 answer = Some(buffer);
             }
@@ -129,10 +129,10 @@ fn main() -> Outcome {
     let info = offer(&provider)?;
     let fabric = Fabric::open(&info)?;
     let domain = Domain::open(&fabric, &info)?;
-    let server = Port::open(&domain)?;
+    let server = Node::open(&domain)?;
     let address = server.endpoint.address()?;
-    let clients: Vec<Port> = (0..count)
-        .map(|_| Port::open(&domain))
+    let clients: Vec<Node> = (0..count)
+        .map(|_| Node::open(&domain))
         .collect::<Outcome<_>>()?;
     let addresses: Result<Vec<_>, _> = clients.iter().map(|at| at.endpoint.address()).collect();
     let addresses = addresses?;
@@ -141,7 +141,7 @@ fn main() -> Outcome {
         // A few threads run all clients.
         let groups = clients.chunks(count.div_ceil(4).max(1)).enumerate();
         let size = count.div_ceil(4).max(1);
-        let players: Vec<_> = groups
+        let threads: Vec<_> = groups
             .map(|(group, clients)| {
                 let address = &address;
                 scope.spawn(move || {
@@ -151,8 +151,8 @@ fn main() -> Outcome {
                 })
             })
             .collect();
-        for player in players {
-            player.join().expect("a client ends")?;
+        for thread in threads {
+            thread.join().expect("a client ends")?;
         }
         server.join().expect("the server ends")
     })?;

@@ -30,13 +30,13 @@ use crate::{Buffer, Completion, CompletionQueue, Error, Op};
 
 /// A source of readiness, which wakes futures when a queue has something.
 pub trait Readiness: Send + Sync {
-    /// Returns ready if the descriptor has become readable since the last call; if not, the waker is woken when it does.
+    /// Returns [`Poll::Ready`] if the descriptor has become readable since the last call; if not, the waker is woken when it does.
     ///
     /// Only the waker of the last call counts. It must not be woken inside the call.
     ///
     /// # Errors
     ///
-    /// The descriptor cannot be watched.
+    /// The error of a descriptor that cannot be polled.
     fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 }
 
@@ -68,8 +68,8 @@ struct State {
     operations: HashMap<Op, Entry>,
     /// Completions that no future waits for.
     others: VecDeque<Completion>,
-    /// Futures that wait for such completions.
-    listeners: Vec<Waker>,
+    /// Tasks that wait in [`AsyncQueue::next`] for such completions.
+    next_tasks: Vec<Waker>,
     /// The future that was woken to drive the queue.
     driver: Option<Op>,
 }
@@ -84,14 +84,14 @@ enum Entry {
 
 /// The effects of reading the queue, to be carried out once the lock is free.
 #[derive(Default)]
-struct Outcome {
+struct Effects {
     /// Futures to wake.
     woken: Vec<Waker>,
     /// Completions that no future wants. Their memory may have a release callback of the application, which may use the queue.
     unwanted: Vec<Completion>,
 }
 
-impl Outcome {
+impl Effects {
     fn carry_out(self) {
         self.woken.into_iter().for_each(Waker::wake);
     }
@@ -164,7 +164,7 @@ impl AsyncQueue {
 
     /// Has the task woken whose post found no room: by a completion, or when the queue has something to do.
     pub(crate) fn wait_for_room(&self, waker: &Waker) -> Result<(), Error> {
-        let mut outcome = Outcome::default();
+        let mut effects = Effects::default();
         let result = {
             let mut state = self.0.state();
             if !state
@@ -174,9 +174,9 @@ impl AsyncQueue {
             {
                 state.blocked_posts.push(waker.clone());
             }
-            self.0.drive(&mut state, &mut outcome)
+            self.0.drive(&mut state, &mut effects)
         };
-        outcome.carry_out();
+        effects.carry_out();
         result
     }
 }
@@ -192,19 +192,19 @@ impl Shared {
     }
 
     /// Reads all completions; returns how many there were.
-    fn drain(&self, state: &mut State, outcome: &mut Outcome) -> Result<usize, Error> {
+    fn drain(&self, state: &mut State, effects: &mut Effects) -> Result<usize, Error> {
         let mut count = 0;
         while let Some(completion) = self.queue.poll()? {
             count += 1;
-            state.take(completion, outcome);
+            state.take(completion, effects);
         }
         Ok(count)
     }
 
     /// Reads the queue until it is empty and its descriptor is polled, or no future waits any more.
-    fn drive(&self, state: &mut State, outcome: &mut Outcome) -> Result<(), Error> {
+    fn drive(&self, state: &mut State, effects: &mut Effects) -> Result<(), Error> {
         loop {
-            self.drain(state, outcome)?;
+            self.drain(state, effects)?;
             if !state.has_waiting() {
                 return Ok(());
             }
@@ -221,17 +221,17 @@ impl Shared {
         }
     }
 
-    /// Looks for a completion, drives the queue if it is not there, and leaves the waker.
+    /// Returns the completion of an operation; if it is not there, keeps the waker and drives the queue.
     fn poll(&self, op: Op, cx: &mut Context<'_>) -> Poll<Result<Completion, Error>> {
-        let mut outcome = Outcome::default();
+        let mut effects = Effects::default();
         let polled = {
             let mut state = self.state();
             if state.driver == Some(op) {
                 state.driver = None;
             }
-            self.poll_locked(op, &mut state, &mut outcome, cx)
+            self.poll_locked(op, &mut state, &mut effects, cx)
         };
-        outcome.carry_out();
+        effects.carry_out();
         polled
     }
 
@@ -239,7 +239,7 @@ impl Shared {
         &self,
         op: Op,
         state: &mut State,
-        outcome: &mut Outcome,
+        effects: &mut Effects,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Completion, Error>> {
         if let Some(completion) = state.done(op) {
@@ -248,7 +248,7 @@ impl Shared {
         if let Some(Entry::Waiting(waker)) = state.operations.get_mut(&op) {
             *waker = Some(cx.waker().clone());
         }
-        if let Err(error) = self.drive(state, outcome) {
+        if let Err(error) = self.drive(state, effects) {
             return Poll::Ready(Err(error));
         }
         state
@@ -258,8 +258,8 @@ impl Shared {
 }
 
 impl State {
-    fn take(&mut self, completion: Completion, outcome: &mut Outcome) {
-        let Outcome { woken, unwanted } = outcome;
+    fn take(&mut self, completion: Completion, effects: &mut Effects) {
+        let Effects { woken, unwanted } = effects;
         woken.append(&mut self.blocked_posts);
         match self.operations.remove(&completion.op) {
             Some(Entry::Waiting(waker)) => {
@@ -274,7 +274,7 @@ impl State {
             }
             None => {
                 self.others.push_back(completion);
-                woken.append(&mut self.listeners);
+                woken.append(&mut self.next_tasks);
             }
         }
     }
@@ -291,7 +291,7 @@ impl State {
 
     fn has_waiting(&self) -> bool {
         let waits = |entry: &Entry| matches!(entry, Entry::Waiting(Some(_)));
-        let others = [&self.listeners, &self.blocked_posts];
+        let others = [&self.next_tasks, &self.blocked_posts];
         others.iter().any(|wakers| !wakers.is_empty()) || self.operations.values().any(waits)
     }
 
@@ -306,7 +306,7 @@ impl State {
                 self.driver = Some(op);
                 Some(waker)
             }
-            None => self.listeners.pop().or_else(|| self.blocked_posts.pop()),
+            None => self.next_tasks.pop().or_else(|| self.blocked_posts.pop()),
         }
     }
 }
@@ -395,12 +395,12 @@ impl Future for Next<'_> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let shared = &self.0.0;
-        let mut outcome = Outcome::default();
+        let mut effects = Effects::default();
         let polled = {
             let mut state = shared.state();
             if state.others.is_empty() {
-                state.listeners.push(cx.waker().clone());
-                if let Err(error) = shared.drive(&mut state, &mut outcome) {
+                state.next_tasks.push(cx.waker().clone());
+                if let Err(error) = shared.drive(&mut state, &mut effects) {
                     return Poll::Ready(Err(error));
                 }
             }
@@ -409,7 +409,7 @@ impl Future for Next<'_> {
                 None => Poll::Pending,
             }
         };
-        outcome.carry_out();
+        effects.carry_out();
         polled
     }
 }

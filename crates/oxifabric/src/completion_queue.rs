@@ -188,7 +188,7 @@ impl<T: Threading> fmt::Debug for CompletionQueue<T> {
     }
 }
 
-/// Drives progress and hands completions of scopes to them. Other completions are kept for the threads that read the queue.
+/// Drives progress and records completions of scopes there. Other completions are kept for the threads that read the queue.
 pub(crate) fn progress(queue: &Queue) -> Result<(), Error> {
     let read = read_now(queue, None);
     if let Some(completion) = read.map_err(Error::call("fi_cq_read"))? {
@@ -199,7 +199,7 @@ pub(crate) fn progress(queue: &Queue) -> Result<(), Error> {
 
 /// Takes one completion for the reader: one that was kept, or the next.
 ///
-/// It is inlined into the caller, so that only the fields that the caller uses are kept, in registers. For that no other function
+/// It is inlined into the caller, so that only the fields that the caller uses are kept, in registers. For that, no other function
 /// may write to where the completion is put together; so rare results are boxed.
 #[inline(always)]
 pub(crate) fn read(queue: &Queue, timeout_ms: Option<i32>) -> Result<Option<Completion>, Errno> {
@@ -231,7 +231,7 @@ fn read_after_pending_work(queue: &Queue, timeout_ms: Option<i32>) -> Rare {
     })
 }
 
-/// Takes one completion for the reader, and hands those of scopes to them.
+/// Takes one completion for the reader; those of operations of scopes are recorded in their scopes.
 #[inline(always)]
 fn read_now(queue: &Queue, timeout_ms: Option<i32>) -> Result<Option<Completion>, Errno> {
     let mut room = Room::new();
@@ -281,11 +281,11 @@ enum Step {
     Empty,
     /// A completion for the reader.
     Found(Box<Completion>),
-    /// A completion of a closed endpoint, or one that was handed to its scope.
+    /// A completion of a closed endpoint, or one that was recorded in its scope.
     Gone,
 }
 
-/// Reads once; the slow path of [`read_now`].
+/// Reads once; the cold path of [`read_now`].
 #[cold]
 fn step(queue: &Queue, timeout_ms: Option<i32>) -> Result<Step, Errno> {
     let mut room = Room::new();
@@ -312,7 +312,7 @@ fn step(queue: &Queue, timeout_ms: Option<i32>) -> Result<Step, Errno> {
 /// Empties the queue if slots of closed endpoints wait for that before they are used again; keeps what it reads for the threads
 /// that read the queue.
 pub(crate) fn sweep(queue: &Queue) {
-    /// Most reads of one sweep, for queues where completions come as fast as they are read. The next reader continues.
+    /// Maximum number of reads of one sweep, for queues where completions come as fast as they are read. The next reader continues.
     const READS: usize = 1 << 12;
     if !queue.has_orphans() {
         return;
@@ -344,7 +344,8 @@ fn parts(mut entry: Entry) -> Parts {
     (op, entry.in_flight.memory.into_buffer(), transfer)
 }
 
-/// Finishes an operation on shared memory, unless it is for a scope, or one that fetched something.
+/// Finishes an operation that does not own its memory, or that fetched something. The outcome of a scope's operation is recorded in the
+/// scope, and `None` returned.
 #[inline(never)]
 fn shared(done: Done<'_>) -> Option<Parts> {
     let mut entry = done.finish();
@@ -375,7 +376,7 @@ fn transfer(entry: &mut Entry) -> Transfer {
     }
 }
 
-/// Returns the completion of a failed operation, unless it is for a scope.
+/// Returns the completion of a failed operation; `None` for a scope's, whose outcome is recorded in the scope.
 #[cold]
 fn failed_for_reader(queue: &Queue, entry: ErrorEntry) -> Option<Completion> {
     let Some(outcomes) = entry.in_flight.memory.outcomes().cloned() else {

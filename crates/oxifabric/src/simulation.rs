@@ -13,7 +13,7 @@ use crate::{Endpoint, Error, Kind, Threading};
 #[derive(Clone, Copy, Debug)]
 pub struct Simulation(SimulationOps);
 
-/// Events of packets that the network counts.
+/// The counters that the network has of its packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PacketCount {
@@ -62,7 +62,7 @@ impl Simulation {
         Some(self.0.turn(until)).filter(|node| *node != NO_NODE)
     }
 
-    /// Returns how many packets of the whole network had an event.
+    /// Returns the value of a packet counter, of the whole network.
     pub fn count(&self, what: PacketCount) -> u64 {
         self.0.count(what as u32)
     }

@@ -8,7 +8,7 @@ mod owner_thread;
 #[allow(
     dead_code,
     unreachable_pub,
-    reason = "part of it is for users of the crate, and what needs a provider is not played here"
+    reason = "part of it is for users of the crate, and what needs a provider is not run here"
 )]
 #[path = "../src/raw/slots.rs"]
 mod slots;
@@ -126,7 +126,7 @@ mod error {
 }
 
 /// The number of the endpoint that posts the operations.
-const OWNER: u32 = 7;
+const ENDPOINT: u32 = 7;
 
 /// A table and the number of its dropped memories.
 struct World {
@@ -154,7 +154,7 @@ impl World {
             .slots
             .take()
             .expect("the table grows")
-            .fill(OWNER, in_flight);
+            .fill(ENDPOINT, in_flight);
         filled.parts().0.expose_provenance()
     }
 
@@ -173,7 +173,7 @@ impl World {
     /// Frees what is in flight, as a closed endpoint does; returns false where only another thread may.
     fn abandon(&self) -> bool {
         // SAFETY: there is no provider.
-        unsafe { self.slots.abandon(OWNER) }.is_some()
+        unsafe { self.slots.abandon(ENDPOINT) }.is_some()
     }
 
     fn ends(&self) -> usize {
@@ -182,12 +182,12 @@ impl World {
 }
 
 /// Runs every order of the steps of two threads, with at most three forced switches between them.
-fn play(game: impl Fn(&Arc<World>) + Send + Sync + 'static) {
+fn explore(steps: impl Fn(&Arc<World>) + Send + Sync + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(move || {
         let world = Arc::new(World::new());
-        game(&world);
+        steps(&world);
     });
 }
 
@@ -207,7 +207,7 @@ fn become_owner(world: &World) {
 
 #[test]
 fn the_close_of_an_endpoint_elsewhere_waits_for_the_owner_thread() {
-    play(|world| {
+    explore(|world| {
         become_owner(world);
         let context = world.post();
         let closing = elsewhere(world, World::abandon);
@@ -220,7 +220,7 @@ fn the_close_of_an_endpoint_elsewhere_waits_for_the_owner_thread() {
 
 #[test]
 fn one_of_completion_elsewhere_and_close_by_the_owner_gets_the_memory() {
-    play(|world| {
+    explore(|world| {
         become_owner(world);
         let context = world.post();
         let completing = elsewhere(world, move |world| world.complete(context));
@@ -232,7 +232,7 @@ fn one_of_completion_elsewhere_and_close_by_the_owner_gets_the_memory() {
 
 #[test]
 fn two_threads_that_complete_for_the_first_time_both_succeed() {
-    play(|world| {
+    explore(|world| {
         let contexts = [world.post(), world.post()];
         let other = elsewhere(world, move |world| world.complete(contexts[1]));
         assert!(world.complete(contexts[0]));
@@ -243,7 +243,7 @@ fn two_threads_that_complete_for_the_first_time_both_succeed() {
 
 #[test]
 fn a_slot_that_is_given_back_is_taken_by_one_thread() {
-    play(|world| {
+    explore(|world| {
         become_owner(world);
         let contexts = [world.post(), world.post()];
         let posting = elsewhere(world, |world| world.post());
@@ -261,7 +261,7 @@ fn a_slot_that_is_given_back_is_taken_by_one_thread() {
 
 #[test]
 fn what_one_thread_posts_another_completes_whole() {
-    play(|world| {
+    explore(|world| {
         become_owner(world);
         // A provider that orders nothing between the threads.
         let told = Arc::new(AtomicUsize::new(0));
@@ -280,7 +280,7 @@ fn what_one_thread_posts_another_completes_whole() {
 
 #[test]
 fn a_completion_in_the_hands_of_another_thread_is_never_that_of_a_later_operation() {
-    play(|world| {
+    explore(|world| {
         become_owner(world);
         // What a provider has put into the queue before the endpoint was closed.
         let queue = Arc::new(exchange::Mutex::new(Some(world.post())));

@@ -131,7 +131,7 @@ impl World {
         }
     }
 
-    fn play(&mut self, step: &Step) {
+    fn run(&mut self, step: &Step) {
         match *step {
             Step::Open { at, tx, rx } if self.endpoints[at].is_none() => {
                 self.endpoints[at] = Some(self.open(tx, rx));
@@ -338,11 +338,11 @@ impl World {
 }
 
 /// Runs the steps on a thread of its own, with the stack that threads have.
-fn play(steps: Vec<Step>) -> Result<(), TestCaseError> {
+fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
     let (tell, told) = channel();
-    let player = std::thread::spawn(move || {
+    let runner = std::thread::spawn(move || {
         let mut world = World::new();
-        steps.iter().for_each(|step| world.play(step));
+        steps.iter().for_each(|step| world.run(step));
         (0..ENDPOINTS).for_each(|at| world.close(at));
         // Reads what scopes had read for others; after that nothing comes any more.
         (0..QUEUES).for_each(|queue| while world.poll(queue) {});
@@ -350,10 +350,10 @@ fn play(steps: Vec<Step>) -> Result<(), TestCaseError> {
         let _ = tell.send(());
     });
     if told.recv_timeout(WATCHDOG) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
-        return Err(TestCaseError::fail("the game hangs"));
+        return Err(TestCaseError::fail("the steps hang"));
     }
-    let ended = player.join();
-    ended.map_err(|_| TestCaseError::fail("the game panicked; see above"))
+    let ended = runner.join();
+    ended.map_err(|_| TestCaseError::fail("a step panicked; see above"))
 }
 
 proptest! {
@@ -363,7 +363,7 @@ proptest! {
     fn queues_endpoints_and_scopes_do_what_a_list_of_operations_says(
         steps in proptest::collection::vec(step(), 1..60)
     ) {
-        play(steps)?;
+        run(steps)?;
     }
 }
 

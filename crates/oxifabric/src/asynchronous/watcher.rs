@@ -1,4 +1,4 @@
-//! The thread that polls descriptors for programs without a reactor of their own, and retries for posts that wait for room.
+//! The thread that polls descriptors for programs without a reactor of their own, and wakes the tasks whose posts wait for room.
 
 use core::task::{Context, Poll, Waker};
 use std::io;
@@ -27,7 +27,7 @@ enum Watch {
     Ready,
 }
 
-/// The lists of the thread.
+/// The watcher thread's lists: descriptors to poll, and tasks to wake after a delay.
 struct Watcher {
     entries: Mutex<Vec<Arc<Entry>>>,
     /// Tasks to be woken, and when.
@@ -35,7 +35,7 @@ struct Watcher {
     bell: Doorbell,
 }
 
-/// Delay before a post is retried, in milliseconds.
+/// Delay before a task retries its post, in milliseconds.
 const TICK_MS: u16 = 1;
 
 /// Has a task woken after [`TICK_MS`].
@@ -107,7 +107,7 @@ impl Watcher {
         self.bell.ring();
     }
 
-    /// Waits for a readable descriptor or a tick, once, and wakes the tasks that wait for it.
+    /// Waits for readable descriptors and for ticks, without end, and wakes the tasks that wait for them.
     fn run(&self) {
         loop {
             let timeout_ms = self.wake_sleepers();

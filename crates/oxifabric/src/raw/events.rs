@@ -189,13 +189,13 @@ impl Events {
                     Read::Request(info, data.to_vec(), listener)
                 })
             }
-            FI_CONNECTED => self.tell(entry.fid, ConnectionState::Connected(data.to_vec())),
-            FI_SHUTDOWN => self.tell(entry.fid, ConnectionState::Ended),
+            FI_CONNECTED => self.update(entry.fid, ConnectionState::Connected(data.to_vec())),
+            FI_SHUTDOWN => self.update(entry.fid, ConnectionState::Ended),
             _ => Read::Nothing,
         }
     }
 
-    fn tell(&self, endpoint: *mut fid, state: ConnectionState) -> Read {
+    fn update(&self, endpoint: *mut fid, state: ConnectionState) -> Read {
         if let Some(connection) = self.connections().get(&(endpoint as usize)) {
             connection.set(state);
         }

@@ -13,7 +13,7 @@ pub(super) use std::sync::Mutex;
 
 /// Slots of the first chunk; each chunk after it has twice as many as the one before.
 pub(super) const FIRST: u32 = 64;
-/// Most free slots in the list of the owner thread; others may take the rest.
+/// Maximum number of free slots in the list of the owner thread; other threads may take the rest.
 pub(super) const LOCAL_SLOTS: usize = 256;
 
 /// Memory that belongs to the thread that holds its slot.

@@ -1,6 +1,6 @@
-//! The owner thread of a table: what only that thread does needs no atomic exchange (short path).
+//! The owner thread of a table: what only that thread does needs no atomic exchange (hot path).
 //!
-//! The first thread that takes a completion becomes the owner and stays it. Most queues are read by one thread, and on its path an
+//! The first thread that takes a completion becomes the owner and stays the owner. Most queues are read by one thread, and on its path an
 //! atomic exchange would be the most expensive instruction.
 
 use core::sync::atomic::Ordering;

@@ -22,13 +22,13 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Makes the peer at this address of that vector; `None` if the address is unspecified.
+    /// Makes the peer with this `fi_addr_t` in that vector; `None` if it is unspecified.
     #[inline]
     pub(super) fn new(addr: fi_addr_t, vector: u32) -> Option<Self> {
         (addr != FI_ADDR_NOTAVAIL).then_some(Self { addr, vector })
     }
 
-    /// Returns the library's address of the peer, if it is in that vector.
+    /// Returns the peer's `fi_addr_t`, if the peer is in that vector.
     #[inline]
     pub(super) fn of_vector(self, vector: u32) -> Option<fi_addr_t> {
         (self.vector == vector).then_some(self.addr)

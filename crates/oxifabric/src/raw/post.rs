@@ -1,4 +1,4 @@
-//! Posting operations (short path). Source: fi_msg(3), fi_tagged(3), fi_rma(3), fi_atomic(3).
+//! Posting operations (hot path). Source: fi_msg(3), fi_tagged(3), fi_rma(3), fi_atomic(3).
 
 use core::ffi::c_void;
 use core::ptr;
@@ -158,7 +158,7 @@ impl EndpointObject {
         if ret == 0 { Ok(()) } else { Err(errno(ret)) }
     }
 
-    /// Returns the library's address of the peer; unspecified without a peer, `None` for a peer of another vector.
+    /// Returns the peer's `fi_addr_t`; unspecified without a peer, `None` for a peer of another vector.
     #[inline]
     fn resolve(&self, peer: Option<Peer>) -> Option<fi_addr_t> {
         match peer {

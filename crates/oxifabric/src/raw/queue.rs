@@ -1,4 +1,4 @@
-//! Completion queues; reading them is on the short path. Source: fi_cq(3).
+//! Completion queues; reading them is on the hot path. Source: fi_cq(3).
 
 use core::ffi::c_int;
 use core::mem::MaybeUninit;
@@ -58,7 +58,7 @@ pub(crate) enum Other {
     Orphan,
 }
 
-/// Memory for a completion as the library writes it; the source is there for queues that report sources.
+/// Memory for a completion as the library writes it; the source is written for queues that report sources.
 pub(crate) struct Room {
     entry: MaybeUninit<fi_cq_tagged_entry>,
     source: MaybeUninit<fi_addr_t>,
@@ -81,7 +81,7 @@ pub(crate) struct Arrival<'a> {
 }
 
 impl Arrival<'_> {
-    /// Returns what a peer did to this process's memory, if the completion is of that.
+    /// Returns the access by a peer to this process's memory, if the completion reports one.
     #[inline(always)]
     pub(crate) fn remote(&self) -> Option<Remote> {
         let Self { entry, .. } = self;
@@ -100,7 +100,7 @@ pub(crate) struct Done<'a> {
 }
 
 impl Done<'_> {
-    /// Returns whether the operation has a buffer of its own and fetched nothing, as nearly all.
+    /// Returns whether the operation has a buffer of its own and fetched nothing, as nearly all have.
     #[inline(always)]
     pub(crate) fn is_plain(&self) -> bool {
         let in_flight = self.claim.in_flight();
@@ -134,7 +134,7 @@ impl Done<'_> {
     }
 }
 
-/// A completion and what its operation returns.
+/// A completion, and what the slot stored of its operation.
 pub(crate) struct Entry {
     pub(crate) op: Op,
     pub(crate) in_flight: InFlightOp,
@@ -175,7 +175,7 @@ struct PendingWork {
 }
 
 impl PendingWork {
-    fn are_done(&self) -> bool {
+    fn is_done(&self) -> bool {
         self.kept.is_empty() && self.closed.is_empty() && !self.orphans
     }
 }
@@ -271,7 +271,7 @@ impl Queue {
         let mut pending = lock(&self.pending);
         let result = change(&mut pending);
         self.has_pending_work
-            .store(!pending.are_done(), Ordering::Release);
+            .store(!pending.is_done(), Ordering::Release);
         result
     }
 
@@ -369,7 +369,7 @@ impl Queue {
 
     /// Reads one completion. Without a timeout it does not wait; with a negative one it waits for ever.
     ///
-    /// The completion stays where the library wrote it: this is the shortest of paths.
+    /// The completion stays where the library wrote it: every message runs this.
     #[inline(always)]
     pub(crate) fn read<'a>(&self, timeout_ms: Option<c_int>, room: &'a mut Room) -> Polled<'a> {
         const AGAIN: isize = -(FI_EAGAIN as isize);

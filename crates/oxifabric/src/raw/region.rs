@@ -20,7 +20,7 @@ use super::{Buffer, DomainObject, Memory};
 
 /// The first version of the interface that registers memory by its dma-buf.
 const FIRST_WITH_DMABUF: u32 = FI_VERSION(1, 20);
-/// Most attempts with another key when one is taken.
+/// How many keys are tried, one after the other, if other regions have them.
 const KEYS_TRIED: u32 = 16;
 
 /// Memory that is registered with a domain.

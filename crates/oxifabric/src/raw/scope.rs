@@ -273,7 +273,7 @@ impl<'scope, T: Threading> Scope<'scope, '_, Rdm, T> {
     ///
     /// # Errors
     ///
-    /// The error with which the post was refused; [`Error::OutOfBounds`] and [`Error::NotGranted`] among them.
+    /// [`Error::OutOfBounds`], [`Error::NotGranted`], or the error with which the post was refused.
     pub fn read<E: Plain>(
         &'scope self,
         peer: Peer,
@@ -316,7 +316,7 @@ impl<'scope, T: Threading> Scope<'scope, '_, Msg, T> {
     ///
     /// # Errors
     ///
-    /// The error with which the post was refused; [`Error::OutOfBounds`] and [`Error::NotGranted`] among them.
+    /// [`Error::OutOfBounds`], [`Error::NotGranted`], or the error with which the post was refused.
     pub fn read<E: Plain>(
         &'scope self,
         from: Remote<[E]>,

@@ -1,7 +1,7 @@
 //! The memory of operations in flight.
 //!
 //! One table per completion queue: every context that the queue returns is a slot of its table. A post takes a slot, the completion
-//! frees it for reuse; the table only grows (short path).
+//! frees it for reuse; the table only grows (hot path).
 //!
 //! Invariants: the operation in a slot belongs to the thread that moved the slot's state to [`Phase::Held`], until that thread moves
 //! it on. Only the [`OwnerThread`] abandons slots in flight, so it may complete them without an atomic exchange; and only it uses
@@ -56,7 +56,7 @@ pub struct Op {
     pub(super) generation: u32,
 }
 
-/// The use of a slot at a time. Each use has a number; both together are the slot's state.
+/// The phase of one use of a slot. Each use has a number; number and phase together are the slot's [`State`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Phase {
@@ -101,7 +101,7 @@ impl State {
     }
 }
 
-/// The memory of one operation.
+/// One entry of the table, for one operation at a time.
 #[repr(C)]
 pub(super) struct Slot {
     /// First, because providers of mode FI_CONTEXT and FI_CONTEXT2 write to where the context points.
@@ -210,7 +210,7 @@ impl Op {
 
 /// The end of a free list.
 const END: u32 = u32::MAX;
-/// Most chunks: 64 times (2 to the 20th minus 1) slots, far beyond the queue of any provider.
+/// Maximum number of chunks: 64 times (2 to the 20th minus 1) slots, far beyond the queue of any provider.
 const CHUNKS: usize = 20;
 
 /// The free list of the owner thread, which no other thread uses.
@@ -275,7 +275,7 @@ unsafe impl Send for Slots {}
 // SAFETY: as above; what is not atomic belongs to the owner thread, or to the thread that holds the slot.
 unsafe impl Sync for Slots {}
 
-/// Marks that a thread is reading the queue: it may have a completion whose slot it has not claimed yet.
+/// The mark that a thread is reading the queue: it may have a completion whose slot it has not claimed yet.
 pub(crate) struct ReadGuard<'a> {
     table: &'a Slots,
     by_owner: bool,
@@ -385,7 +385,7 @@ impl Claim<'_> {
     /// Empties the slot and frees it for reuse.
     #[inline(always)]
     pub(super) fn finish(self) -> InFlightOp {
-        // SAFETY: as in `operation`, and it is not read again.
+        // SAFETY: as in `in_flight`, and it is not read again.
         let in_flight = self
             .slot
             .in_flight
@@ -513,7 +513,7 @@ impl Slots {
         Some(abandoned)
     }
 
-    /// Returns whether this thread is the owner.
+    /// Returns whether this thread is the owner of the table.
     pub(super) fn is_owner(&self) -> bool {
         self.owner_thread.is_current()
     }

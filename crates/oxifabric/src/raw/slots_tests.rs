@@ -23,8 +23,8 @@ fn in_flight(byte: u8) -> InFlightOp {
 }
 
 /// Posts an operation of an endpoint, with one byte; returns its context.
-fn post(slots: &Slots, owner: u32, byte: u8) -> *mut c_void {
-    slots.take().unwrap().fill(owner, in_flight(byte)).parts().0
+fn post(slots: &Slots, ep: u32, byte: u8) -> *mut c_void {
+    slots.take().unwrap().fill(ep, in_flight(byte)).parts().0
 }
 
 fn byte(in_flight: InFlightOp) -> u8 {
@@ -215,12 +215,12 @@ fn what_is_in_flight_in_the_end_is_freed() {
 fn threads_never_share_a_slot() {
     let slots = Slots::new();
     std::thread::scope(|scope| {
-        for owner in 0..4 {
+        for ep in 0..4 {
             let slots = &slots;
             scope.spawn(move || {
                 for round in 0..2000_u32 {
-                    let mark = (owner * 50 + round % 50) as u8;
-                    let contexts: Vec<_> = (0..5).map(|_| post(slots, owner, mark)).collect();
+                    let mark = (ep * 50 + round % 50) as u8;
+                    let contexts: Vec<_> = (0..5).map(|_| post(slots, ep, mark)).collect();
                     for context in contexts {
                         // SAFETY: the context is of this table and no provider has it.
                         let done = unsafe { slots.claim(&slots.begin_read(), context) }

@@ -75,7 +75,7 @@ fn poll<'a>(fds: impl Iterator<Item = BorrowedFd<'a>>, timeout_ms: i32) -> Vec<b
 }
 
 impl Queue {
-    /// Returns the descriptor that [`Queue::descriptor`] gave, without a call of the library.
+    /// Borrows the descriptor that [`Queue::descriptor`] returned, without a call of the library.
     pub(crate) fn borrow_descriptor(&self, fd: RawFd) -> BorrowedFd<'_> {
         // SAFETY: the descriptor is the queue's, which keeps it open as long as it is open itself.
         unsafe { BorrowedFd::borrow_raw(fd) }
