@@ -17,7 +17,7 @@ pub(crate) static PARAMETERS: [Parameter; 1] = [Parameter {
     default: "1073741824",
 }];
 
-/// Returns the upper limit of bytes that an endpoint keeps which buffers `unexpected_bytes` in any case.
+/// Returns how many bytes of messages an endpoint keeps at most that buffers `unexpected_bytes` in any case.
 pub(crate) fn ceiling(unexpected_bytes: usize) -> usize {
     static MAX: OnceLock<usize> = OnceLock::new();
     let max = *MAX.get_or_init(|| PARAMETERS[0].size(""));

@@ -1,6 +1,6 @@
 //! Counters of completions: fi_cntr(3).
 //!
-//! Counting is on the short path of operations that have a counter: an addition, and two loads that tell whether work
+//! Counting is on the hot path of operations that have a counter: an addition, and two loads that tell whether work
 //! waits for this value and whether a thread sleeps.
 
 use core::ffi::{c_int, c_void};
@@ -155,7 +155,7 @@ impl Cntr {
     }
 
     /// Looks for work that waits for this value, and wakes sleepers. Locks of endpoints may be held, so that work is only
-    /// set aside here.
+    /// moved to the due queue here.
     #[inline]
     fn changed(&self) {
         if self.sum() >= self.awaited.load(Ordering::SeqCst) {
@@ -178,8 +178,8 @@ impl Cntr {
         value.saturating_add(errors)
     }
 
-    /// Sets the sum that work waits for next. A thread that counts compares it after counting; so read the sum after
-    /// this.
+    /// Sets the sum that work waits for next. A thread that counts compares it after counting; so the caller reads the
+    /// sum after this.
     pub(crate) fn await_sum(&self, sum: Option<u64>) {
         self.awaited.store(sum.unwrap_or(NEVER), Ordering::SeqCst);
     }

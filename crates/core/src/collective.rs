@@ -62,7 +62,7 @@ impl Group {
         })
     }
 
-    /// Sets the engine's name of the group.
+    /// Sets the number by which the engine names the group.
     pub(crate) fn name(&self, id: GroupId) {
         self.id.store(id.0, Ordering::Relaxed);
         // SAFETY: the handle is ours, and the application has not got it yet.

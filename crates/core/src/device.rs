@@ -33,7 +33,7 @@ pub trait Provider: 'static {
     /// A peer depends on this end's answers even while the application does not poll: a thread of the domain makes progress,
     /// whether it was asked for or not.
     const REQUIRES_AUTO_PROGRESS: bool = false;
-    /// Returned by fi_getinfo(3) only if it is asked for by name, in the hints or by FI_PROVIDER.
+    /// fi_getinfo(3) returns its endpoints only if they are asked for by name, in the hints or by FI_PROVIDER.
     const BY_NAME_ONLY: bool = false;
     /// What opens when an endpoint is opened.
     type Device: Device;
@@ -108,7 +108,7 @@ impl Connections {
     }
 }
 
-/// A local port of a provider: the link of one endpoint, with its address and its way to sleep.
+/// The device of one endpoint: its link, with its address and its way to sleep.
 ///
 /// Peers are numbered densely as they are first named or a frame of theirs first arrives. Peers that were named keep their
 /// number until the device closes; the number of others may be reused when they are gone
@@ -128,7 +128,7 @@ pub trait Device: Link + Connection + Send + Sized + 'static {
     /// Connections to peers are counted: [`Device::connections`].
     const COUNTS_CONNECTIONS: bool = false;
 
-    /// Opens a port at `info.src`, or anywhere when that is `None`. No peer can reach it before
+    /// Opens a device at `info.src`, or anywhere when that is `None`. No peer can reach it before
     /// [`Device::enable`].
     ///
     /// # Errors
@@ -213,7 +213,7 @@ pub trait Device: Link + Connection + Send + Sized + 'static {
         None
     }
 
-    /// A peer cannot be connected to (FI_FIREWALL_ADDR): where there is no connection that it has made, posts to it end with
+    /// Notes that a peer cannot be connected to (FI_FIREWALL_ADDR): where there is no connection that it has made, posts to it end with
     /// `FIREWALLADDR`. Nothing changes where data travels without a connection.
     fn wall(&mut self, peer: PeerId) {
         let _ = peer;

@@ -25,7 +25,7 @@ pub(crate) enum Visit {
     Attended,
     /// It was driven, and something moved.
     Moved,
-    /// It was driven, and nothing moved, and has operations under way.
+    /// It was driven, nothing moved, and it has operations under way.
     Waiting,
     /// It was driven, and nothing moved.
     Quiet,
@@ -85,20 +85,21 @@ pub(crate) trait Drive: Sync {
 
 /// The endpoints of one queue.
 pub(crate) struct EndpointList {
-    list: SwitchLock<Vec<Bound>>,
-    /// What the domain does whenever its endpoints are driven; not, if they are driven for the domain itself.
+    list: SwitchLock<Vec<Entry>>,
+    /// The domain's progress, which runs whenever the endpoints are driven; `None` for an event queue and for the domain's own list.
     progress: Option<Arc<DomainProgress>>,
     backoff: YieldBackoff,
     /// The queue's bell watches the endpoints of the domain that are driven from elsewhere.
     watches_others: AtomicBool,
 }
 
-struct Bound(NonNull<dyn Drive>);
+/// An endpoint in the list.
+struct Entry(NonNull<dyn Drive>);
 
 // SAFETY: `Drive` is `Sync`, and the pointer stands for a shared reference.
-unsafe impl Send for Bound {}
+unsafe impl Send for Entry {}
 
-impl Bound {
+impl Entry {
     fn get(&self) -> &dyn Drive {
         // SAFETY: an endpoint that was added is removed before it goes (contract of `add`).
         unsafe { self.0.as_ref() }
@@ -132,24 +133,24 @@ impl EndpointList {
         bell: Option<&Doorbell>,
     ) -> Result<(), Errno> {
         let mut list = self.list.lock();
-        if list.iter().any(|bound| same(bound.0, endpoint)) {
+        if list.iter().any(|entry| same(entry.0, endpoint)) {
             return Ok(());
         }
-        let bound = Bound(endpoint);
+        let entry = Entry(endpoint);
         if let Some(bell) = bell.filter(|bell| bell.has_fd()) {
-            bell.watch(bound.get().fd())?;
+            bell.watch(entry.get().fd())?;
         }
-        list.push(bound);
+        list.push(entry);
         Ok(())
     }
 
     /// Removes an endpoint. Afterwards it is not driven from here.
     pub(crate) fn remove(&self, endpoint: NonNull<dyn Drive>, bell: Option<&Doorbell>) {
         let mut list = self.list.lock();
-        if let Some(at) = list.iter().position(|bound| same(bound.0, endpoint)) {
-            let bound = list.swap_remove(at);
+        if let Some(at) = list.iter().position(|entry| same(entry.0, endpoint)) {
+            let entry = list.swap_remove(at);
             if let Some(bell) = bell.filter(|bell| bell.has_fd()) {
-                bell.unwatch(bound.get().fd());
+                bell.unwatch(entry.get().fd());
             }
         }
     }
@@ -161,7 +162,7 @@ impl EndpointList {
     pub(crate) fn watch(&self, bell: &Doorbell) -> Result<(), Errno> {
         let list = self.list.lock();
         list.iter()
-            .try_for_each(|bound| bell.watch(bound.get().fd()))
+            .try_for_each(|entry| bell.watch(entry.get().fd()))
     }
 
     /// Drives every endpoint once; returns how many events there were. A caller that polls again and again without events
@@ -169,7 +170,7 @@ impl EndpointList {
     #[inline]
     pub(crate) fn progress(&self) -> usize {
         let list = self.list.lock();
-        let events = list.iter().map(|bound| bound.get().progress()).sum();
+        let events = list.iter().map(|entry| entry.get().progress()).sum();
         drop(list);
         if let Some(progress) = &self.progress {
             progress.run_pending();
@@ -181,7 +182,7 @@ impl EndpointList {
     /// Gets every endpoint ready for sleep; returns false when one has something to do.
     pub(crate) fn arm(&self) -> bool {
         let list = self.list.lock();
-        list.iter().all(|bound| bound.get().arm())
+        list.iter().all(|entry| entry.get().arm())
     }
 
     /// Gets the other endpoints of the domain ready for sleep; they wake the sleeper by its bell.
@@ -190,7 +191,7 @@ impl EndpointList {
         progress.is_none_or(|progress| progress.others_rest(bell, &self.watches_others))
     }
 
-    /// How long to sleep at a time.
+    /// Returns how long to sleep at a time.
     pub(crate) fn slice(&self) -> Duration {
         self.progress
             .as_ref()
@@ -208,7 +209,7 @@ impl Drop for EndpointList {
     }
 }
 
-/// Compares places, not tables: the same type may have several tables.
+/// Returns whether both are the same endpoint. It compares places, not tables: the same type may have several tables.
 pub(crate) fn same(a: NonNull<dyn Drive>, b: NonNull<dyn Drive>) -> bool {
     a.cast::<()>() == b.cast::<()>()
 }

@@ -1,7 +1,7 @@
 //! `struct fi_info` and the owned [`Info`](oxifabric_types::Info): conversions, duplicates, release.
 //!
 //! Every piece of a C list comes from the allocator of libc on its own, strings included, because C programs free and
-//! replace pieces themselves (`free(info->src_addr)` before they assign their own). Short path class: setup.
+//! replace pieces themselves (`free(info->src_addr)` before they assign their own). Path class: setup.
 
 mod address;
 mod compat;

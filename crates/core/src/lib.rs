@@ -14,8 +14,8 @@
 //! - `atomic`: which atomics there are, and what keeps them apart.
 //! - `collective` groups, which endpoints join by an `av_set`; `multicast` groups.
 //! - `stats`: what `oxi top` reads.
-//! - Under them: `handle` (casts and counted references), `members` (which endpoints a queue drives), `wait` (what a
-//!   thread sleeps on), `sockaddr`, `text`, and `absent` for the calls that an object does not have.
+//! - Under them: `handle` (casts and counted references), `endpoint_list` (which endpoints a queue drives), `wait`
+//!   (what a thread sleeps on), `sockaddr`, `text`, and `absent` for the calls that an object does not have.
 
 mod absent;
 mod atomic;

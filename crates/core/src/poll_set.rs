@@ -1,4 +1,4 @@
-//! Poll sets: fi_poll(3). Path class: short, for applications that poll many queues by one call.
+//! Poll sets: fi_poll(3). Path class: hot, for applications that poll many queues by one call.
 
 use core::ffi::{c_int, c_void};
 use std::sync::Mutex;

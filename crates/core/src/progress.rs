@@ -53,7 +53,7 @@ pub(crate) struct DomainProgress {
 }
 
 impl DomainProgress {
-    /// Of a new domain. `locked` says whether threads may use its objects at once, `automatic` whether a thread makes
+    /// Makes the progress of a new domain. `locked` says whether threads may use its objects at once, `automatic` whether a thread makes
     /// progress.
     pub(crate) fn new(locked: bool, automatic: bool) -> Self {
         Self {
@@ -90,7 +90,7 @@ impl DomainProgress {
         self.activity.load(Ordering::Relaxed) && self.activity.swap(false, Ordering::Relaxed)
     }
 
-    /// An endpoint began to hold frames back, or sent them.
+    /// Notes that an endpoint began to hold frames back, or sent them.
     pub(crate) fn hold(&self, holds: bool) {
         if holds && !self.held.load(Ordering::Relaxed) {
             self.held.store(true, Ordering::Relaxed);
@@ -161,12 +161,12 @@ impl DomainProgress {
         self.is_automatic() || self.rounds.rest(bell, is_watching)
     }
 
-    /// A queue or counter is gone whose bell watched other endpoints.
+    /// Notes that a queue or counter is gone whose bell watched other endpoints.
     pub(crate) fn remove_watcher(&self) {
         self.rounds.remove_watcher();
     }
 
-    /// How long to sleep at a time.
+    /// Returns how long to sleep at a time.
     pub(crate) fn slice(&self) -> Duration {
         if self.rounds.are_deaf() { NAP } else { SLICE }
     }
@@ -204,12 +204,12 @@ impl DomainProgress {
         self.endpoints.ring();
     }
 
-    /// Returns the deferred work that waits.
+    /// Returns the queue of deferred work.
     pub(crate) const fn deferred_work(&self) -> &DeferredWorkQueue {
         &self.deferred_work
     }
 
-    /// Returns whether a thread makes progress.
+    /// Returns whether progress is automatic: a thread makes it.
     pub(crate) const fn is_automatic(&self) -> bool {
         self.auto.is_wanted()
     }
@@ -252,6 +252,7 @@ impl DomainProgress {
         conds.push(Arc::clone(cond));
     }
 
+    /// Signals the condition variables whose signal was deferred.
     fn signal_deferred(&self) {
         for cond in lock(&self.conds).iter() {
             cond.signal_deferred();

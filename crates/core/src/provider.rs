@@ -54,7 +54,7 @@ pub enum Listed {
     /// All.
     Always,
     /// Those that name it or its protocol, and those that name no provider and say which capabilities they need: what is
-    /// listed without any wish does not grow by it.
+    /// listed without requirements does not grow by it.
     OnNeeds,
     /// Those that name it, in the hints or by FI_PROVIDER.
     ByName,

@@ -117,7 +117,7 @@ impl Registry {
         });
     }
 
-    /// Returns for each provider and offer why it is not in the answer to a request.
+    /// Returns, for each provider and offer that is not in the answer to a request, why not.
     pub fn why(&self, request: &Request<'_>) -> Vec<(&'static str, String, Reason)> {
         let refusals = self.query(request).refusals;
         refusals
@@ -212,8 +212,8 @@ fn ask(
     }
 }
 
-/// Reports automatic progress where a thread makes progress in any case. An application that asked for manual progress
-/// gets it as asked, and its polls are empty at worst (fi_domain(3)).
+/// Reports automatic progress, which a thread makes in any case, to applications that asked for no model. One that asked
+/// for manual progress gets it as asked, and its polls are empty at worst (fi_domain(3)).
 fn tell_of_thread(domain: &mut DomainAttr, hints: Option<&Info>) {
     let hints = hints.map(|hints| &hints.domain);
     let asked = hints.map_or(Progress::Unspec, |hints| hints.data_progress);

@@ -1,4 +1,4 @@
-//! System calls of data paths, which never wait. Path class: short.
+//! System calls of data paths, which never wait. Path class: hot.
 //!
 //! The C library's functions of these names are cancellation points (pthreads(7)): as soon as a process has a second thread they
 //! switch asynchronous cancellation on and off around each call, by two locked exchanges, a fifth of the time of a look at an

@@ -26,7 +26,7 @@ use message::Post;
 #[derive(Default)]
 pub(crate) struct DeferredWorkQueue {
     state: Mutex<State>,
-    /// A thread starts deferred work: one at a time, so that they start in order.
+    /// Whether a thread starts deferred work: one thread at a time does, so that work starts in order.
     running: AtomicBool,
 }
 
@@ -94,7 +94,7 @@ pub(crate) enum Disposition {
     Cancel,
 }
 
-/// Where the result of a deferred work's operation is reported.
+/// An operation in flight of deferred work: where its result is reported.
 pub(crate) struct InFlight {
     /// The completion counter.
     pub(crate) cntr: Option<Ref<Cntr>>,
@@ -115,8 +115,8 @@ impl DeferredWorkQueue {
         owner: Owner,
         action: Action,
     ) {
-        let works = progress.deferred_work();
-        let mut state = lock(&works.state);
+        let queue = progress.deferred_work();
+        let mut state = lock(&queue.state);
         state.last += 1;
         let place = Place {
             cntr: address(cntr),
@@ -131,13 +131,13 @@ impl DeferredWorkQueue {
         state.waiting.insert(place, work);
         cntr.await_sum(state.first_threshold(place.cntr));
         drop(state);
-        if works.cross(cntr) {
+        if queue.cross(cntr) {
             progress.deferred_work_is_due();
             progress.run_deferred_work();
         }
     }
 
-    /// Sets aside what the counter's sum makes due; returns whether there is any.
+    /// Moves the work that the counter's sum makes due to the due queue; returns whether there is any.
     pub(crate) fn cross(&self, cntr: &Cntr) -> bool {
         let mut state = lock(&self.state);
         let at = address(cntr);
@@ -187,7 +187,7 @@ impl DeferredWorkQueue {
         }
     }
 
-    /// Starts the operation of a deferred work.
+    /// Starts the operation of deferred work.
     fn post(&self, post: &Post) -> Result<(), Errno> {
         let key = {
             let mut state = lock(&self.state);
@@ -218,7 +218,7 @@ impl DeferredWorkQueue {
         state.waiting.is_empty() && state.due.is_empty() && state.in_flight.is_empty()
     }
 
-    /// Takes the report of the operation with this context, which ended.
+    /// Takes the entry of the operation with this context, which has ended.
     pub(crate) fn ended(&self, context: usize) -> Option<InFlight> {
         lock(&self.state).in_flight.remove(&context)
     }

@@ -1,4 +1,4 @@
-//! The entries of a queue, in order: a ring that grows. Short path: an entry is made where it will lie.
+//! The entries of a queue, in order: a ring that grows. Path class: hot; an entry is made where it will lie.
 
 use super::ring::Entry;
 

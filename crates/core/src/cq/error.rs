@@ -1,4 +1,4 @@
-//! Errors of a completion queue: fi_cq(3) "fi_cq_readerr" and "fi_cq_strerror". Path class: rare.
+//! Errors of a completion queue: fi_cq(3) "fi_cq_readerr" and "fi_cq_strerror". Path class: cold.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::offset_of;

@@ -1,4 +1,4 @@
-//! The entries of a completion queue, in order, errors included. Path class: short; the queue grows with what waits in it
+//! The entries of a completion queue, in order, errors included. Path class: hot; the queue grows with what waits in it
 //! instead of losing an entry (FI_RM_ENABLED), and allocates nothing once it has had as many before.
 
 use core::mem::MaybeUninit;

@@ -239,12 +239,12 @@ impl<P: Provider> Endpoint<P> {
 
     /// Returns whether there are results of a direction: those of messages, and of reads and writes that begin here.
     pub(super) fn has_direction(&self, direction: Direction) -> bool {
-        let (direction, other) = match direction {
+        let (own, other) = match direction {
             Direction::Transmit if self.has(Caps::COLLECTIVE) || self.initiates() => return true,
             Direction::Transmit => (Caps::SEND, Caps::RECV),
             Direction::Receive => (Caps::RECV, Caps::SEND),
         };
-        self.has(Caps::MSG | Caps::TAGGED) && (self.has(direction) || !self.has(other))
+        self.has(Caps::MSG | Caps::TAGGED) && (self.has(own) || !self.has(other))
     }
 
     /// Returns whether the endpoint reads and writes memory of peers, beyond being their target.

@@ -1,7 +1,7 @@
 //! Where the results of an endpoint's operations go: queues and counters, with the application's name of the source.
 //!
-//! Path class: short. What needs the device (the address of an unknown source, the reason of a failure) is deferred
-//! while the engine runs, with everything after it, and settled right afterwards: so entries keep their order.
+//! Path class: hot. What needs the device (the address of an unknown source, the reason of a failure) waits while the
+//! engine runs, with everything after it, and is settled right afterwards: so entries keep their order.
 
 mod counters;
 pub(crate) mod guard;
@@ -50,13 +50,13 @@ const ELSEWHERE: Flags = ACCESS.union(SEPARATE);
 /// Results whose context is not the application's.
 const SEPARATE: Flags = Flags::DEFERRED.union(PIECE);
 
-/// Takes the results of one endpoint's operations.
+/// The dispatcher of the results of one endpoint's operations.
 #[derive(Default)]
 pub(super) struct CompletionDispatch {
     tx: Side,
     rx: Side,
     accesses: AccessCounters,
-    /// Takes the results of deferred work.
+    /// The domain's progress, which knows the deferred work that results are of.
     pub(super) progress: Option<Arc<DomainProgress>>,
     /// The domain whose registered memory peers may access, if the endpoint has FI_RMA or FI_ATOMIC.
     pub(super) domain: Option<Ref<Domain>>,
@@ -68,8 +68,8 @@ pub(super) struct CompletionDispatch {
     sources: Option<Sources>,
     /// The address vector: peers that the application has named.
     pub(super) vector: Option<Ref<Av>>,
-    /// What waits until the device is free.
-    deferred: Vec<Deferred>,
+    /// Results that wait until the device is free.
+    unsettled: Vec<Unsettled>,
     /// Whose memory only known peers may access, in place of `domain`.
     pub(super) guard: Option<Box<Guard>>,
     /// Peers that are gone and left messages behind.
@@ -83,8 +83,8 @@ pub(super) struct CompletionDispatch {
     pub(super) watchers: Watchers,
 }
 
-/// What waits until the device is free.
-enum Deferred {
+/// A result that waits until the device is free.
+enum Unsettled {
     Done(Completion),
     Failed(Failure),
     /// Whether the peer may access memory.
@@ -112,12 +112,12 @@ impl Completions for CompletionDispatch {
         if !completion.wanted && !self.is_counted(completion.flags) {
             return;
         }
-        // Copies for the rarer ways, so that nothing keeps the completion in memory.
-        if !self.deferred.is_empty() {
-            return self.deferred(&{ completion });
+        // Copies for the cold paths, so that nothing keeps the completion in memory.
+        if !self.unsettled.is_empty() {
+            return self.settle_later(&{ completion });
         }
         match self.source(&completion) {
-            UNKNOWN => self.deferred(&{ completion }),
+            UNKNOWN => self.settle_later(&{ completion }),
             source => self.route(&completion, source),
         }
     }
@@ -127,12 +127,12 @@ impl Completions for CompletionDispatch {
         if failure.errno != Errno::CANCELED {
             self.failures += 1;
         }
-        self.deferred.push(Deferred::Failed(failure));
+        self.unsettled.push(Unsettled::Failed(failure));
     }
 
     #[cold]
     fn peer_left_messages(&mut self, peer: PeerId) {
-        self.deferred.push(Deferred::Left(peer));
+        self.unsettled.push(Unsettled::Left(peer));
     }
 
     fn is_known(&self, address: &Address) -> bool {
@@ -220,7 +220,7 @@ impl Completions for CompletionDispatch {
     }
 }
 
-/// Finds memory in several pieces, or says why there is none.
+/// Returns memory in several pieces, or why there is none.
 fn scattered_region(domain: &Domain, targets: &[Target], access: Flags) -> Result<Iov, Errno> {
     let mut pieces = [IovSegment::new(ptr::null_mut(), 0); MAX_SEGMENTS];
     let mut count = 0;
@@ -318,15 +318,15 @@ impl CompletionDispatch {
     /// Returns whether [`CompletionDispatch::settle`] has something to do.
     #[inline]
     pub(super) fn is_unsettled(&self) -> bool {
-        !self.deferred.is_empty()
+        !self.unsettled.is_empty()
     }
 
-    /// Routes the deferred results.
+    /// Routes the results that waited for the device.
     #[cold]
     pub(super) fn settle(&mut self, device: &impl Device) {
-        for entry in mem::take(&mut self.deferred) {
+        for entry in mem::take(&mut self.unsettled) {
             match entry {
-                Deferred::Done(completion) => {
+                Unsettled::Done(completion) => {
                     let source = self.look_up(&completion, device);
                     match source {
                         // Unknown peers are looked up each time.
@@ -334,9 +334,9 @@ impl CompletionDispatch {
                         source => self.route(&completion, source),
                     }
                 }
-                Deferred::Failed(failure) => self.route_failure(&failure, device),
-                Deferred::Asked(peer) => self.judge(peer, device),
-                Deferred::Left(peer) => self.gone.push(peer),
+                Unsettled::Failed(failure) => self.route_failure(&failure, device),
+                Unsettled::Asked(peer) => self.judge(peer, device),
+                Unsettled::Left(peer) => self.gone.push(peer),
             }
         }
     }
@@ -346,9 +346,10 @@ impl CompletionDispatch {
         mem::take(&mut self.gone)
     }
 
+    /// Keeps a result until the device is free.
     #[cold]
-    fn deferred(&mut self, completion: &Completion) {
-        self.deferred.push(Deferred::Done(*completion));
+    fn settle_later(&mut self, completion: &Completion) {
+        self.unsettled.push(Unsettled::Done(*completion));
     }
 
     /// Routes a message whose source is not in the vector: fi_cq(3) "FI_EADDRNOTAVAIL".
@@ -394,7 +395,7 @@ impl CompletionDispatch {
     }
 
     /// Routes what became of a read or write, of this endpoint's own or of a peer's. Not inlined, so that messages have
-    /// the short path for themselves.
+    /// the hot path for themselves.
     #[inline(never)]
     fn route_access(&self, completion: &Completion, source: FiAddr) {
         if completion.flags.intersects(SEPARATE) {
@@ -447,7 +448,7 @@ impl CompletionDispatch {
         }
     }
 
-    /// Routes the result of a deferred work: to the counter that it names, and to the queue only if it asked for that
+    /// Routes the result of deferred work: to the counter that it names, and to the queue only if it asked for that
     /// (fi_trigger(3)).
     fn route_deferred(&self, completion: &Completion, source: FiAddr) {
         let Some((in_flight, completion)) = self.in_flight(completion) else {

@@ -33,8 +33,8 @@ impl<P: Provider> Endpoint<P> {
             }
             endpoint.leave(&lock(&endpoint.bindings));
             endpoint.drain();
-            let works = endpoint.domain.progress().deferred_work();
-            works.forget(endpoint.fid.as_ptr().cast());
+            let work = endpoint.domain.progress().deferred_work();
+            work.forget(endpoint.fid.as_ptr().cast());
         }
         // SAFETY: `open` boxed it; no queue drives it any more, and the application gives it up.
         drop(unsafe { Box::from_raw(handle) });

@@ -1,4 +1,4 @@
-//! State of an endpoint under its lock: engine, device, and the map from the application's names of peers to theirs.
+//! State of an endpoint under its lock: engine, device, and the map from the application's names of peers to their numbers.
 
 use std::sync::Arc;
 
@@ -207,7 +207,7 @@ impl<D: Device> EndpointState<D> {
         })
     }
 
-    /// Lets waiting messages have the receives that the shared context got.
+    /// Gives waiting messages the receives that the shared context got.
     pub(super) fn feed(&mut self) {
         self.engine.feed(&mut self.device, &mut self.out);
         self.settle();
@@ -336,7 +336,7 @@ impl<D: Device> EndpointState<D> {
         self.progress.wake_sleepers();
     }
 
-    /// Finishes what could not be told while the engine had the device.
+    /// Routes the results that could not be routed while the engine had the device.
     #[inline]
     pub(super) fn settle(&mut self) {
         if self.out.is_unsettled() {
@@ -353,7 +353,7 @@ impl<D: Device> EndpointState<D> {
         }
     }
 
-    /// Lets be dropped what peers left behind that are not in the vector.
+    /// Makes messages droppable that departed peers left behind, for peers that are not in the vector.
     #[cold]
     fn judge_the_gone(&mut self) {
         for peer in self.out.take_gone() {

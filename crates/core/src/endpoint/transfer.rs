@@ -1,4 +1,4 @@
-//! What all calls of data transfer have in common: fi_msg(3), fi_tagged(3). Path class: short.
+//! What all calls of data transfer have in common: fi_msg(3), fi_tagged(3). Path class: hot.
 
 use core::ffi::c_void;
 use core::ptr;

@@ -1,4 +1,4 @@
-//! When a thread whose polls stay empty yields the processor: back-off. Path class: short.
+//! When a thread whose polls stay empty yields the processor: back-off. Path class: hot.
 //!
 //! Programs poll in a loop. Where there are more of them than processors, the message that one waits for may have to be
 //! sent by another that waits for this processor, and gets it only when the time slice is over, milliseconds later. So a
@@ -95,7 +95,7 @@ mod tests {
     const LIMIT: Option<Duration> = Some(Duration::from_micros(100));
 
     #[test]
-    fn patience_is_over_when_nothing_happens_for_long() {
+    fn a_thread_yields_when_nothing_happens_for_long() {
         let backoff = YieldBackoff::default();
         assert!(!backoff.is_over(false, 1000, LIMIT), "it begins");
         assert!(!backoff.is_over(true, 1099, LIMIT));
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn patience_without_limit_is_never_over() {
+    fn a_thread_without_limit_never_yields() {
         let backoff = YieldBackoff::default();
         assert!(!backoff.is_over(false, 0, None));
         assert!(!backoff.is_over(true, u64::MAX, None));

@@ -23,7 +23,7 @@ pub(crate) struct Failed {
     pub(crate) fid: usize,
     /// The context of the operation.
     pub(crate) context: usize,
-    /// What it says depends on the operation, as with events.
+    /// Its meaning depends on the operation, as with events.
     pub(crate) data: u64,
     /// Why it failed.
     pub(crate) errno: Errno,
@@ -37,13 +37,13 @@ pub(crate) struct Cm {
     pub(crate) event: u32,
     /// The object, as the address of its `fid`.
     pub(crate) fid: usize,
-    /// The peer that asks for a connection.
+    /// The description of the connection that a peer asks for.
     pub(crate) info: Option<UnreadInfo>,
     /// What the peer sent along.
     pub(crate) data: Box<[u8]>,
 }
 
-/// The description of a request for a connection that no application has seen yet.
+/// The description of a request for a connection that the application has not read yet.
 #[derive(Debug)]
 pub(crate) struct UnreadInfo {
     info: *mut fi_info,
@@ -76,7 +76,7 @@ impl UnreadInfo {
 
 impl Drop for UnreadInfo {
     fn drop(&mut self) {
-        // SAFETY: the contract of `new`; an application that has seen it owns it (`Events::read`).
+        // SAFETY: the contract of `new`; an application that has read it owns it (`Events::read_cm`).
         unsafe {
             (self.discard)((*self.info).handle);
             info::free(self.info);
@@ -101,7 +101,7 @@ pub(super) struct Events {
 }
 
 impl Events {
-    /// An empty queue that takes at least `size` events.
+    /// Returns an empty queue that takes at least `size` events.
     pub(super) fn new(size: usize) -> Self {
         Self {
             list: VecDeque::new(),
@@ -115,8 +115,8 @@ impl Events {
         self.list.is_empty() && !self.overrun
     }
 
-    /// Returns whether what feeds the queue is to be looked at before it is read: there is nothing to read, or a request is so old that
-    /// later ones may need its room.
+    /// Returns whether the endpoints of the queue are to be driven before it is read: there is nothing to read, or the first request is
+    /// so old that later ones may need its room.
     pub(super) fn asks_for_progress(&self, now: impl FnOnce() -> Instant) -> bool {
         match self.list.front() {
             Some(Event::Cm(Cm {

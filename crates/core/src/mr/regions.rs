@@ -1,4 +1,4 @@
-//! The registered memory of a domain, by key. Path class: short, for what peers ask of it.
+//! The registered memory of a domain, by key. Path class: hot, for what peers ask of it.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

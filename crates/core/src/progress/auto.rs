@@ -1,7 +1,7 @@
 //! Automatic progress, fi_domain(3) "FI_PROGRESS_AUTO": one thread for each domain that asked for it, no thread otherwise.
 //!
 //! The thread has three states. It *drives* while there is something to move. It is *parked* on the descriptors of the
-//! devices while there is nothing. And it waits while the application polls by itself: then it does not wake up for
+//! devices while there is nothing. And it *waits* while the application polls by itself: then it does not wake up for
 //! what the application finds anyway, and drives only now and then what the application leaves alone.
 
 use std::mem;
@@ -95,7 +95,7 @@ impl Auto {
         self.polled.swap(false, Ordering::SeqCst)
     }
 
-    /// The application polls and the thread wants to know.
+    /// Notes that the application polls, for which the thread asked.
     pub(super) fn notice(&self, endpoints: &DomainEndpoints) {
         self.polled.store(true, Ordering::SeqCst);
         // Polling unarms the devices, so the thread must not rely on them.

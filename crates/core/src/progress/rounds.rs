@@ -29,7 +29,7 @@ const LIVELY_VISITS: u32 = 64;
 const LIVELY_MAX: usize = 16;
 
 /// How many queues and counters may wait for the endpoints of others at a time: the system limits how many descriptors a
-/// descriptor wakes, and would refuse connections to an endpoint that has too many.
+/// descriptor wakes, and would refuse connections to an endpoint with too many of them.
 const WATCHERS_MAX: usize = 8;
 
 /// The endpoints of a domain, as seen by threads that poll others of them.
@@ -105,7 +105,7 @@ impl Stop {
         rest
     }
 
-    /// Lets the bell watch it, or stop to.
+    /// Lets the bell watch it, or stops that.
     fn watch(&mut self, bell: &Doorbell, wanted: bool) {
         match (self.watched, wanted) {
             (None, true) => {

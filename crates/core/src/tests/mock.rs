@@ -80,7 +80,7 @@ impl Provider for Mock {
     }
 }
 
-/// What the provider offers.
+/// Describes the provider's endpoints.
 pub(crate) fn offer() -> Info {
     let mut info = Info {
         caps: Caps::MSG | Caps::TAGGED | Caps::SEND | Caps::RECV | Caps::SOURCE,
@@ -107,7 +107,7 @@ pub(crate) struct MockDevice {
     enabled: bool,
     peers: Vec<Address>,
     limits: Limits,
-    /// Letters that were posted with the word that more will follow.
+    /// Frames that were posted with the announcement that more will follow.
     held: Vec<(Arc<Mailbox>, MockFrame)>,
 }
 

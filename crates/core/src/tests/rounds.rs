@@ -13,7 +13,7 @@ const TAGGED: fi_cq_format = FI_CQ_FORMAT_TAGGED;
 const AGAIN: isize = -(FI_EAGAIN as isize);
 
 /// How long anything may take: machines that run tests are busy.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A message that the mock provider holds back until its sender's endpoint is driven.
 fn send_held_back(from: &End, to: fi_addr_t) {
@@ -38,7 +38,7 @@ fn send_held_back(from: &End, to: fi_addr_t) {
 fn read_until(end: &End, done: impl Fn() -> bool) {
     let begun = Instant::now();
     while !done() {
-        assert!(begun.elapsed() < PATIENCE);
+        assert!(begun.elapsed() < TIMEOUT);
         assert_eq!(c!(fi_cq_read(end.cq, null_mut(), 0)), AGAIN);
     }
 }
@@ -76,7 +76,7 @@ fn what_was_accepted_leaves_while_another_counter_is_read() {
     send_held_back(&sends, to);
     let begun = Instant::now();
     while !has_any(&target) {
-        assert!(begun.elapsed() < PATIENCE);
+        assert!(begun.elapsed() < TIMEOUT);
         assert_eq!(c!(fi_cntr_read(cntr)), 0);
     }
     assert_eq!(close(cntr), 0);
@@ -109,7 +109,7 @@ fn a_busy_queue_leaves_others_their_turn() {
     send_held_back(&sends, to);
     let begun = Instant::now();
     while !has_any(&target) {
-        assert!(begun.elapsed() < PATIENCE);
+        assert!(begun.elapsed() < TIMEOUT);
         // Each read finds something.
         let mut room = [0; 1];
         read.recv(&mut room, 2);
@@ -148,7 +148,7 @@ fn a_blocking_read_answers_for_other_endpoints() {
         send_delivered(&asks, to_answers);
         let begun = Instant::now();
         while !has_any(&asks) {
-            assert!(begun.elapsed() < PATIENCE);
+            assert!(begun.elapsed() < TIMEOUT);
             let mut entry = fi_cq_tagged_entry::ZERO;
             let place = (&raw mut entry).cast();
             assert_eq!(c!(fi_cq_sread(sleeps.cq, place, 1, null(), 5)), AGAIN);

@@ -2,7 +2,7 @@
 //!
 //! The application holds the mutex between its last look at a queue and its sleep, and it may look with it held. So a
 //! thread that signals never waits for the mutex while it holds a lock of the library: it defers the signal, and the
-//! thread of automatic progress, without which no thread may sleep on these, signals it.
+//! thread of automatic progress, without which no thread may sleep on these, gives it.
 
 use core::cell::UnsafeCell;
 use core::fmt;

@@ -76,7 +76,7 @@ unsafe fn action(
         // SAFETY: the caller's contract.
         let mut post = unsafe { Post::copy(work) }?;
         if let Some(cntr) = told {
-            post.tell(cntr);
+            post.report_to(cntr);
         }
         let ep = post.ep();
         return Ok((Action::Post(Box::new(post)), ep));
@@ -105,17 +105,17 @@ fn cancel(domain: &Domain, asked: usize) -> Result<(), Errno> {
     }
 }
 
-/// Cancels all work, or all that waits for a counter: `arg` is null, the counter, or a work that names it.
+/// Cancels all work, or all that waits for a counter: `arg` is null, the counter, or a `fi_deferred_work` that names it.
 ///
 /// # Safety
 /// `arg` is null or one of these.
 unsafe fn flush(domain: &Domain, arg: *mut c_void) -> Result<(), Errno> {
-    // SAFETY: the caller's contract; works and handles are both longer than what is read.
+    // SAFETY: the caller's contract; a `fi_deferred_work` and a handle are both longer than what is read.
     let only = match unsafe { checked::<Cntr>(arg.cast()) } {
         Ok(cntr) => Some(cntr),
         Err(_) if arg.is_null() => None,
         Err(_) => {
-            // SAFETY: the caller's contract: it is a work.
+            // SAFETY: the caller's contract: it is a `fi_deferred_work`.
             let work = unsafe { &*arg.cast::<fi_deferred_work>() };
             // SAFETY: as above.
             unsafe { counter(domain, work.triggering_cntr) }?

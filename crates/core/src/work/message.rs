@@ -97,7 +97,7 @@ unsafe fn copied<T: Copy>(list: *const T, count: usize) -> Result<Box<[T]>, Errn
 }
 
 impl Post {
-    /// Copies the operation of a work.
+    /// Copies the operation that deferred work describes.
     ///
     /// # Errors
     /// `INVAL`, `NOSYS` for operations that are none of an endpoint, and for receives that have more than one result.
@@ -139,7 +139,7 @@ impl Post {
     }
 
     /// Sets the counter that counts its completion.
-    pub(super) fn tell(&mut self, cntr: &Cntr) {
+    pub(super) fn report_to(&mut self, cntr: &Cntr) {
         self.cntr = Some(Ref::to(cntr));
     }
 

@@ -326,7 +326,7 @@ unsafe extern "C" fn fetchv(
     context: *mut c_void,
 ) -> isize {
     // A plain read has no operands of its own; where the results go says how much is read.
-    // SAFETY: the application passes lists of as many operands and results as it says.
+    // SAFETY: the application passes lists of `count` operands and `result_count` results.
     let number = unsafe {
         match elements(iov, count) {
             0 => elements(resultv, result_count),

@@ -7,7 +7,7 @@ use oxifabric_engine::{Completion, Target};
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, PeerId};
 
-use super::{CompletionDispatch, Deferred, count_regions, scattered_region};
+use super::{CompletionDispatch, Unsettled, count_regions, scattered_region};
 use crate::av::Av;
 use crate::device::Device;
 use crate::domain::Domain;
@@ -94,7 +94,7 @@ impl CompletionDispatch {
             Some(true) => scattered_region(&guard.domain, targets, access),
             Some(false) => Err(Errno::NOKEY),
             None => {
-                self.deferred.push(Deferred::Asked(from));
+                self.unsettled.push(Unsettled::Asked(from));
                 Err(Errno::AGAIN)
             }
         }
