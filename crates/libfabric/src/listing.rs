@@ -13,8 +13,8 @@ use crate::external::{InfoRequest, Requester, query};
 use crate::order::{Order, rank};
 use crate::providers;
 
-/// Returns for each provider and offer why it is not in the answer to a request, external providers and files that cannot
-/// be loaded included.
+/// Returns, for each provider and offer that is not in the answer to a request, why not, external providers and files that
+/// cannot be loaded included.
 pub fn refusals(request: &Request<'_>) -> Vec<Refusal> {
     let mut refusals = providers::query(request).refusals;
     refusals.extend(providers::rejected().iter().map(|rejected| Refusal {

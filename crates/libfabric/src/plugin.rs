@@ -143,10 +143,10 @@ unsafe extern "C" fn fabric(
 }
 
 fn has_fabric(entry: &ProviderEntry, name: &str) -> bool {
-    let offers = (entry.infos)();
-    offers
+    let infos = (entry.infos)();
+    infos
         .iter()
-        .any(|offer| offer.fabric.name.eq_ignore_ascii_case(name))
+        .any(|info| info.fabric.name.eq_ignore_ascii_case(name))
 }
 
 extern "C" fn cleanup() {

@@ -1,7 +1,7 @@
-//! Memory of the library's own behind the same face as user memory.
+//! Memory of the library's own, for the same calls as the application's memory.
 //!
 //! Messages that no receive matches yet, and the bodies of injected sends that have to wait, need memory that lives until
-//! it was filled and read. It is reference-counted, and a copy in or out holds it exclusively while it runs, so that no
+//! it has been filled and read. It is reference-counted, and a copy in or out holds it exclusively while it runs, so that no
 //! use of the safe calls can race.
 
 use alloc::alloc::{Layout, alloc_zeroed, dealloc};

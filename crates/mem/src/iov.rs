@@ -1,4 +1,4 @@
-//! Scattered user memory.
+//! Memory of the application, in one segment or several.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -11,7 +11,7 @@ use crate::heap::{Heap, Hold};
 /// How many segments an operation may name (`iov_limit`).
 pub const MAX_SEGMENTS: usize = 4;
 
-/// One contiguous piece of user memory.
+/// One contiguous piece of the application's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IovSegment {
     base: *mut u8,
@@ -24,23 +24,23 @@ impl IovSegment {
         Self { base, len }
     }
 
-    /// Returns where the piece starts; null is allowed when its length is zero.
+    /// Returns where the segment starts; null is allowed when its length is zero.
     pub const fn base(&self) -> *mut u8 {
         self.base
     }
 
-    /// Returns how many bytes the piece has.
+    /// Returns how many bytes the segment has.
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// Returns whether the piece has no bytes.
+    /// Returns whether the segment has no bytes.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 }
 
-/// User memory lent to an operation until its completion: one piece or a few.
+/// Memory of the application, lent to an operation until its completion: one segment or a few.
 ///
 /// Cloning copies the description, not the memory. Reads and writes move each byte by itself (`copy`): what other
 /// threads of the application do to the memory meanwhile decides which bytes they find, as fi_msg(3) says, and nothing else.
@@ -263,7 +263,7 @@ impl Iov {
         end
     }
 
-    /// Finds `len` bytes at `offset` if they are few, and lie in one piece of user memory.
+    /// Finds `len` bytes at `offset` if they are few, and lie in one segment of the application's memory.
     #[inline(always)]
     fn short(&self, offset: usize, len: usize) -> Option<*mut u8> {
         let Pieces::One(piece) = &*self.pieces else {
@@ -276,7 +276,7 @@ impl Iov {
         Some(unsafe { piece.base.add(offset) })
     }
 
-    /// Keeps other copies away from owned memory; user memory needs nothing.
+    /// Keeps other copies away from owned memory; the application's needs nothing.
     #[inline]
     fn hold(&self) -> Result<Option<Hold<'_>>, Busy> {
         match &*self.pieces {

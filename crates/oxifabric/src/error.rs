@@ -33,7 +33,7 @@ pub enum Error {
     /// An operation that was posted failed.
     #[error(transparent)]
     Operation(Box<OperationError>),
-    /// An access would reach beyond the end of memory. No operation was posted.
+    /// An access would reach beyond the end of memory. Nothing was posted or copied.
     #[error(
         "{len} bytes at offset {offset} reach beyond the end of {size} bytes; ask for less, or register more"
     )]

@@ -1,4 +1,4 @@
-//! What a process tells of its endpoints while it runs (`FI_OXI_STATS`), as `oxi top` reads it.
+//! Figures that a process publishes of its endpoints while it runs (`FI_OXI_STATS`), as `oxi top` reads them.
 //!
 //! It is a sealed file in memory without a name: a head, and behind it one slot for each endpoint. All numbers are 64-bit words of
 //! the machine. The process writes a slot between two changes of its first word, which is odd while it does; a slot is read
@@ -20,7 +20,7 @@ pub const SLOT_WORDS: usize = 64;
 /// Bytes of a slot, and of the head.
 pub const SLOT_BYTES: usize = SLOT_WORDS * 8;
 
-/// How many endpoints of a process are told of at once.
+/// How many endpoints of a process can have a slot at once.
 pub const MAX_SLOTS: usize = 1024;
 
 /// How long the file is.
@@ -32,10 +32,10 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"OXISTAT1");
 /// Where in the head the process's number is, by words.
 pub const HEAD_PID: usize = 1;
 
-/// Where in the head it says how many slots have been used since the beginning.
+/// Where in the head the number of slots is that have been used since the beginning.
 pub const HEAD_USED: usize = 2;
 
-/// Where in the head it says for how many endpoints there was no slot.
+/// Where in the head the number of endpoints is for which there was no slot.
 pub const HEAD_MISSED: usize = 3;
 
 /// Words of a slot that say which endpoint it is; the first is the changing one, the second zero in a slot that is free.
@@ -105,7 +105,7 @@ pub struct Figures {
     pub errors: u64,
     /// Packets that were sent again.
     pub retransmissions: u64,
-    /// Peers that the endpoint has named or heard of.
+    /// Peers that the application has named, or of which something has arrived.
     pub peers: u64,
     /// Sends, reads, writes and atomics that are under way.
     pub sends: u64,

@@ -111,7 +111,7 @@ static inline int fi_xpu_ctx(struct fid_domain *domain, struct fi_xpu_attr *attr
     return domain->ops->xpu_ctx(domain, attr, ctx, context);
 }
 
-/* Returns what a context offers. Source: fi_xpu(3). */
+/* Queries what a context offers. Source: fi_xpu(3). */
 static inline int fi_xpu_ctx_query(struct fid_xpu_ctx *ctx, struct fi_xpu_ctx_attr *attr)
 {
     return ctx->ops->query(ctx, attr);

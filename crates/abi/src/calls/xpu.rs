@@ -12,6 +12,6 @@ calls! {
         context: *mut c_void,
     ) -> c_int, in fi_ops_domain;
 
-    /// Returns what a context offers. Source: fi_xpu(3).
+    /// Queries what a context offers. Source: fi_xpu(3).
     pub fi_xpu_ctx_query: ops.query(ctx: *mut fid_xpu_ctx, attr: *mut fi_xpu_ctx_attr) -> c_int;
 }

@@ -33,9 +33,9 @@ pub(super) unsafe extern "C" fn open(
     // SAFETY: the caller vouches for the string.
     let name = unsafe { CStr::from_ptr(name) }.to_bytes();
     let (fclass, ops) = if name.eq_ignore_ascii_case(b"logging") {
-        (FI_CLASS_LOG, &log::DOOR)
+        (FI_CLASS_LOG, &log::IMPORTER)
     } else if name.eq_ignore_ascii_case(b"mr_cache") {
-        (FI_CLASS_MR_CACHE, &monitor::DOOR)
+        (FI_CLASS_MR_CACHE, &monitor::IMPORTER)
     } else {
         return -FI_ENOSYS;
     };
@@ -48,18 +48,18 @@ pub(super) unsafe extern "C" fn open(
     if fclass == FI_CLASS_LOG && log::is_imported() {
         return -FI_EALREADY;
     }
-    let door = Box::new(oxifabric_abi::fid {
+    let importer = Box::new(oxifabric_abi::fid {
         fclass,
         context,
         ops: core::ptr::from_ref(ops).cast_mut(),
     });
     // SAFETY: the caller vouches for the place.
-    unsafe { *fid = Box::into_raw(door) };
+    unsafe { *fid = Box::into_raw(importer) };
     0
 }
 
-/// Operations of what [`open`] opens; each kind imports something else.
-const DOOR: fi_ops = fi_ops {
+/// Operations of what [`open`] opens: an importer; each kind imports something else.
+const IMPORTER: fi_ops = fi_ops {
     close: Some(close),
     bind: Some(no_bind),
     control: Some(no_control),

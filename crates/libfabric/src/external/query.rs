@@ -13,7 +13,7 @@ use super::adopt::adopt;
 use super::requester::is_utility;
 use super::{External, Requester, dotted};
 
-/// The arguments of fi_getinfo(3), as the application passed them.
+/// The arguments of fi_getinfo(3), as the caller passed them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InfoRequest<'a> {
     pub(crate) version: u32,
@@ -21,7 +21,7 @@ pub(crate) struct InfoRequest<'a> {
     pub(crate) service: *const c_char,
     pub(crate) flags: u64,
     pub(crate) hints: *const fi_info,
-    /// The providers that the caller may use: FI_PROVIDER.
+    /// The providers that there are for the caller, by FI_PROVIDER ([`Requester::filter`]).
     pub(crate) filter: &'a NameFilter,
 }
 

@@ -15,7 +15,7 @@ const OFFLOAD_ONLY: u64 = 1 << 61;
 /// Providers over which others come only when they are named together, as in the C library: they do all by themselves.
 const ALONE: [&str; 6] = ["sockets", "shm", "efa", "psm3", "ucx", "cxi"];
 
-/// The one that calls fi_getinfo(3): an application, or a provider by its flags.
+/// The caller of fi_getinfo(3): an application or, as its flags show, a provider.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Requester(u64);
 
@@ -30,7 +30,7 @@ impl Requester {
         self.0 != 0
     }
 
-    /// Returns which providers there are for it: those that FI_PROVIDER lets in, at the bottom of a stack or alone.
+    /// Returns which providers there are for it: those that FI_PROVIDER admits, at the bottom of a stack or alone.
     pub(crate) fn filter(self) -> NameFilter {
         if self.0 & HIDDEN != 0 {
             return NameFilter::default();
@@ -42,7 +42,7 @@ impl Requester {
         filter.clone()
     }
 
-    /// Returns why a provider is none for it; `asked` are the names in the hints.
+    /// Returns why the requester gets no endpoints of a provider, if so; `asked` are the names in the hints.
     pub(crate) fn refuses(self, name: &str, asked: &str) -> Option<&'static str> {
         let layers = name.contains(';') || is_utility(name);
         let is_asked_for = asked

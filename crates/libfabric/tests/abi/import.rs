@@ -30,9 +30,9 @@ type GetInfo = unsafe extern "C" fn(
 ) -> c_int;
 
 /// How long a warning may take that others of its kind hold back. A bound on a hang, not an expectation.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What the application's log was told: provider and message.
+/// Messages that the application's log received, with their providers.
 static TOLD: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
 
 extern "C" fn enabled(
@@ -118,15 +118,15 @@ fn an_application_takes_the_log_until_it_closes_its_own() {
         ops: ptr::from_mut(&mut ops),
     };
     let logging = ptr::from_mut(&mut logging);
-    let door = open(newest, c"LOGGING", 0).expect("no log was imported yet");
+    let importer = open(newest, c"LOGGING", 0).expect("no log was imported yet");
     // SAFETY: the objects are open; the log stays until it is closed.
     unsafe {
-        assert_eq!(fi_bind(door, door, 1), -FI_EINVAL);
-        assert_eq!(fi_bind(door, logging.cast(), 0), 0);
-        assert_eq!(fi_close(door), 0);
+        assert_eq!(fi_bind(importer, importer, 1), -FI_EINVAL);
+        assert_eq!(fi_bind(importer, logging.cast(), 0), 0);
+        assert_eq!(fi_close(importer), 0);
     }
     // Other tests of this process warn of such versions, too, and warnings of a kind are merged for a while.
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !told(1) {
         assert!(Instant::now() < deadline, "the warning does not come");
         provoke(1);
@@ -137,9 +137,9 @@ fn an_application_takes_the_log_until_it_closes_its_own() {
     assert_eq!(unsafe { fi_close(logging.cast()) }, 0);
     provoke(2);
     assert!(!told(2));
-    let door = open(newest, c"logging", 0).expect("it can be opened again");
+    let importer = open(newest, c"logging", 0).expect("it can be opened again");
     // SAFETY: it is open.
-    assert_eq!(unsafe { fi_close(door) }, 0);
+    assert_eq!(unsafe { fi_close(importer) }, 0);
 }
 
 extern "C" fn start(_: *mut fid_mem_monitor) -> c_int {

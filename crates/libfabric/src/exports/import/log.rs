@@ -10,16 +10,16 @@ use oxifabric_abi::*;
 pub(super) use oxifabric_core::log::is_imported;
 use oxifabric_core::log::{self, Imported};
 
-/// Operations of the door to the log.
-pub(super) static DOOR: fi_ops = fi_ops {
+/// Operations of the object that takes a log.
+pub(super) static IMPORTER: fi_ops = fi_ops {
     bind: Some(bind),
-    ..super::DOOR
+    ..super::IMPORTER
 };
 
 /// Operations of a log that was imported; they belong to the library from then on.
 static TAKEN: fi_ops = fi_ops {
     close: Some(close_imported),
-    ..super::DOOR
+    ..super::IMPORTER
 };
 
 /// Imports a log (fi_import_fid): it takes the messages until it is closed, and must stay where it is until then.

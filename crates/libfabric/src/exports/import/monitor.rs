@@ -10,16 +10,16 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use oxifabric_abi::*;
 use oxifabric_core::log;
 
-/// Operations of the door to the cache.
-pub(super) static DOOR: fi_ops = fi_ops {
+/// Operations of the object that takes a monitor, which stands for the cache.
+pub(super) static IMPORTER: fi_ops = fi_ops {
     bind: Some(bind),
-    ..super::DOOR
+    ..super::IMPORTER
 };
 
 /// Operations of a monitor while it is imported.
 static TAKEN: fi_ops = fi_ops {
     close: Some(close_imported),
-    ..super::DOOR
+    ..super::IMPORTER
 };
 
 /// What an imported monitor calls.

@@ -61,12 +61,12 @@ int main(void)
 {
     struct fi_ops_log ops = {sizeof ops, enabled, NULL, print};
     struct fid_logging log = {{CLASS_LOG}, &ops};
-    struct fid *door;
+    struct fid *importer;
 
     alarm(SECONDS);
-    if (fi_open(VERSION, "logging", NULL, 0, 0, &door, NULL))
+    if (fi_open(VERSION, "logging", NULL, 0, 0, &importer, NULL))
         return 2;
-    if (door->ops->bind(door, &log.fid, 0))
+    if (importer->ops->bind(importer, &log.fid, 0))
         return 3;
     return ask();
 }
