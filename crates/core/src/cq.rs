@@ -323,7 +323,7 @@ impl Cq {
         self.ring.lock().satisfies(wanted)
     }
 
-    /// How many entries a blocking read waits for. The condition is the number itself, not a pointer to one.
+    /// Returns how many entries a blocking read waits for. The condition is the number itself, not a pointer to one.
     fn wanted(&self, count: usize, cond: *const c_void) -> usize {
         if self.threshold {
             cond.addr().clamp(1, count.max(1))

@@ -24,10 +24,10 @@ pub(crate) unsafe trait Object: Sized {
     /// `FI_CLASS_*`.
     const CLASS: usize;
 
-    /// The base operations. Their address tells our objects from those of other providers.
+    /// Returns the base operations. Their address tells our objects from those of other providers.
     fn ops() -> &'static fi_ops;
 
-    /// The count of objects that refer to this one.
+    /// Returns the count of objects that refer to this one.
     fn uses(&self) -> &Uses;
 }
 

@@ -24,7 +24,7 @@ pub(crate) struct MulticastGroup {
 
 /// An endpoint, as its groups see it.
 pub(crate) trait Host: Sync {
-    /// A group closes; the endpoint need not listen to this address for it any more.
+    /// Notes that a group closes: the endpoint need not listen to this address for it any more.
     fn leave_multicast(&self, heard: Option<&Address>);
 }
 

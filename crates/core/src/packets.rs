@@ -18,7 +18,7 @@ pub use info::info;
 
 /// A local port that carries packets, with its address and its way to sleep. See [`Device`] for what the calls mean.
 pub trait PacketDevice: PacketPort + Send + Sized + 'static {
-    /// How long a peer may leave everything unanswered before it counts as gone.
+    /// Returns how long a peer may leave everything unanswered before it counts as gone.
     fn deadline() -> Duration;
 
     /// Opens a port.
@@ -36,7 +36,7 @@ pub trait PacketDevice: PacketPort + Send + Sized + 'static {
     /// Returns the address that peers use.
     fn name(&self) -> Address;
 
-    /// Changes it.
+    /// Changes the address.
     ///
     /// # Errors
     /// As [`Device::rename`].

@@ -29,7 +29,7 @@ impl Timer {
         Ok(Self { fd })
     }
 
-    /// The descriptor to sleep on.
+    /// Returns the descriptor to sleep on.
     pub fn fd(&self) -> RawFd {
         self.fd.as_raw_fd()
     }

@@ -54,7 +54,7 @@ impl Defect<'_> {
         )
     }
 
-    /// The outermost function of this library on the stack: the call of the program, or what a thread of the library runs.
+    /// Returns the outermost function of this library on the stack: the call of the program, or what a thread of the library runs.
     fn call(&self) -> Option<&str> {
         // Lines such as `  12: oxifabric_core::endpoint::msg::send`; those of places begin with `at`.
         let mut functions = self.stack.lines().filter_map(|line| {

@@ -104,7 +104,7 @@ impl Iov {
         Some(Self::of(len, pieces))
     }
 
-    /// An operation without memory.
+    /// Describes no memory, for operations without any.
     pub const fn empty() -> Self {
         Self {
             len: 0,

@@ -64,7 +64,7 @@ impl Entry {
         failed: false,
     };
 
-    /// The entry of an operation that ended, from `source`.
+    /// Makes the entry of an operation that ended, from `source`.
     #[inline(always)]
     fn new(completion: &Completion, source: u64, failed: bool) -> Self {
         Self {

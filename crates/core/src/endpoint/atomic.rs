@@ -405,7 +405,7 @@ impl<P: Provider> Endpoint<P> {
 }
 
 impl Operands {
-    /// Of a base atomic on one piece of memory.
+    /// Makes the operands of a base atomic on one piece of memory.
     fn base(operand: Option<Iov>, addr: u64, key: u64) -> Self {
         Self {
             targets: one(addr, operand.as_ref(), key),
@@ -415,7 +415,7 @@ impl Operands {
         }
     }
 
-    /// Of one that fetches.
+    /// Makes the operands of an atomic that fetches, on one piece of memory.
     fn fetch(
         operand: Option<Iov>,
         compare: Option<Iov>,

@@ -408,7 +408,7 @@ impl<P: Provider> Endpoint<P> {
 }
 
 impl Call {
-    /// A collective without data.
+    /// Makes the call of a collective without data.
     const fn new(what: Collective, group: fi_addr_t, context: *mut c_void) -> Self {
         Self {
             what,

@@ -626,7 +626,7 @@ fn counts(flags: Flags) -> bool {
     flags.intersects(Flags::SEND.union(Flags::RECV))
 }
 
-/// What the application sees of a read or write: a peer's has no context (fi_cq(3)); the engine keeps the key there. A peer's
+/// Returns what the application sees of a read or write: a peer's has no context (fi_cq(3)); the engine keeps the key there. A peer's
 /// atomic that fetches is shown as the read that endpoints count, though it may also change something.
 fn shown(access: &Completion) -> Completion {
     let mut shown = *access;

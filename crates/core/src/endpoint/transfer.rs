@@ -246,10 +246,10 @@ pub(super) unsafe fn buffers(iov: *const iovec, count: usize) -> Option<Iov> {
     unsafe { scattered(iov, count) }
 }
 
-/// The less common case of [`buffers`].
+/// Describes a list of buffers in the less common case of [`buffers`].
 ///
 /// # Safety
-/// As there.
+/// As for [`buffers`].
 unsafe fn scattered(iov: *const iovec, count: usize) -> Option<Iov> {
     if count > MAX_SEGMENTS || (iov.is_null() && count != 0) {
         return None;

@@ -115,7 +115,7 @@ impl Memory {
     }
 }
 
-/// What warnings have in common that count as one: place and words, and the hosts that they name without their ports.
+/// Returns what warnings have in common that count as one: place and words, and the hosts that they name without their ports.
 fn kind_of(place: (&str, u32), text: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     place.hash(&mut hasher);
@@ -128,7 +128,7 @@ fn kind_of(place: (&str, u32), text: &str) -> u64 {
     hasher.finish()
 }
 
-/// The host that a word names: an address, with or without a port, a scheme before it and punctuation behind.
+/// Returns the host that a word names: an address, with or without a port, a scheme before it and punctuation behind.
 fn host(word: &str) -> Option<IpAddr> {
     let address = word.rsplit("//").next().unwrap_or(word);
     let address = address.trim_matches(|edge: char| !edge.is_ascii_alphanumeric() && edge != '[');

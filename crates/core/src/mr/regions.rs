@@ -85,7 +85,7 @@ pub(crate) struct Regions {
 }
 
 impl Regions {
-    /// A table for the registration mode of a domain.
+    /// Returns an empty table for the registration mode of a domain.
     pub(crate) fn new(attr: &DomainAttr) -> Self {
         let largest = match attr.mr_key_size {
             size @ 1..8 => (1 << (8 * size)) - 1,

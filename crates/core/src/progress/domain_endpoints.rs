@@ -21,7 +21,7 @@ pub(super) struct DomainEndpoints {
 }
 
 impl DomainEndpoints {
-    /// No endpoint is enabled in a new domain.
+    /// Returns the empty list of a new domain, in which no endpoint is enabled.
     pub(super) fn none(locked: bool) -> Self {
         Self {
             endpoints: EndpointList::none(locked, None),

@@ -265,7 +265,7 @@ impl Rounds {
         is_watching
     }
 
-    /// A bell that watched the one of the rounds is gone.
+    /// Notes that a bell is gone that watched the one of the rounds.
     pub(super) fn remove_watcher(&self) {
         self.watchers.fetch_sub(1, Ordering::Relaxed);
     }
@@ -282,7 +282,7 @@ impl Rounds {
         self.deaf.load(Ordering::Relaxed)
     }
 
-    /// The only endpoint of a domain is always driven by itself.
+    /// Returns whether no rounds are needed: the only endpoint of a domain is always driven by itself.
     pub(super) fn are_few(&self) -> bool {
         self.count.load(Ordering::Relaxed) < 2
     }

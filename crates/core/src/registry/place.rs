@@ -190,7 +190,7 @@ fn of_named_interface(request: &Request<'_>, offers: &[Info], at: SocketAddr) ->
         .collect()
 }
 
-/// What the provider offers at its first address of the family, under names that stand for no interface.
+/// Returns what the provider offers at its first address of the family, under names that stand for no interface.
 fn of_no_interface(entry: &ProviderEntry, offers: &[Info], at: SocketAddr) -> Vec<Info> {
     let same_family = |ip: &IpAddr| ip.is_ipv4() == at.is_ipv4();
     let first = offers.iter().filter_map(ip_of).find(same_family);

@@ -63,7 +63,7 @@ macro_rules! shims {
                 }
             )*
 
-            /// The table of these functions.
+            /// Returns the table of these functions.
             pub(in super::super) const fn table_of<T: Has<oxifabric_abi::$table>>() -> oxifabric_abi::$table {
                 oxifabric_abi::$table {
                     size: size_of::<oxifabric_abi::$table>(),

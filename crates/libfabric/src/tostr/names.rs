@@ -14,7 +14,7 @@ macro_rules! names {
     };
 }
 
-/// The names of a type of 64-bit flags, or `None` for any other type.
+/// Returns the names of a type of 64-bit flags, or `None` for any other type.
 pub(super) fn flags_of(datatype: fi_type) -> Option<Names> {
     Some(match datatype {
         FI_TYPE_CAPS => CAPS,
@@ -26,7 +26,7 @@ pub(super) fn flags_of(datatype: fi_type) -> Option<Names> {
     })
 }
 
-/// The names of a type of single values, or `None` for any other type.
+/// Returns the names of a type of single values, or `None` for any other type.
 pub(super) fn values_of(datatype: fi_type) -> Option<Names> {
     Some(match datatype {
         FI_TYPE_EP_TYPE => EP_TYPE,

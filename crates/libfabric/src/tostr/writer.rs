@@ -170,7 +170,7 @@ impl<'w, 'a> Rows<'w, 'a> {
         Some((Self::begin(out, outer, name), structure))
     }
 
-    /// A row whose value `write` appends.
+    /// Appends a row, whose value `write` appends.
     pub(super) fn row(&mut self, key: &str, write: impl FnOnce(&mut Writer<'a>)) {
         self.out.fmt(format_args!("{}{INDENT}{key}: ", self.outer));
         write(self.out);

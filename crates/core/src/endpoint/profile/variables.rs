@@ -151,7 +151,7 @@ impl Values {
     }
 }
 
-/// What a message that waits will be reported as, but for the receive.
+/// Returns what a message that waits will be reported as, but for the receive.
 pub(super) fn completion(message: &Waiting) -> Completion {
     Completion {
         context: 0,

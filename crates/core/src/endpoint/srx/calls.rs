@@ -93,7 +93,7 @@ unsafe extern "C" fn bind(fid: *mut fid, bfid: *mut fid, _flags: u64) -> c_int {
     })
 }
 
-/// A context is ready from the start; enabling it changes nothing.
+/// Enables a context, which changes nothing: it is ready from the start.
 unsafe extern "C" fn control(_fid: *mut fid, command: c_int, _arg: *mut c_void) -> c_int {
     status(match command {
         FI_ENABLE => Ok(()),
@@ -168,7 +168,7 @@ fn receive(srx: &Srx, recv: &RecvCall, body: Option<Iov>) -> isize {
     count(posted.map(|()| 0))
 }
 
-/// An untagged receive.
+/// Makes an untagged receive.
 fn untagged(from: fi_addr_t, flags: Flags, context: *mut c_void) -> RecvCall {
     RecvCall {
         from,

@@ -78,5 +78,5 @@ extern "C" fn close_imported(monitor: *mut fid) -> c_int {
     }
 }
 
-/// No registration outlives its memory here. May be called from within the application's allocator.
+/// Does nothing: no registration outlives its memory here. May be called from within the application's allocator.
 extern "C" fn notify(_monitor: *mut fid_mem_monitor, _addr: *const c_void, _len: usize) {}

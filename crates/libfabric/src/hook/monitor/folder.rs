@@ -89,7 +89,7 @@ impl Folder {
         }
     }
 
-    /// Where it was found.
+    /// Returns where the folder was found.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -107,7 +107,7 @@ fn open_at(folder: RawFd, name: &CString, flags: i32, mode: u32) -> io::Result<F
     Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 
-/// A name of one part: none that leads elsewhere.
+/// Converts a name for C; one of several parts, which leads elsewhere, is an error.
 fn c_string(name: &str) -> io::Result<CString> {
     if name.contains('/') || matches!(name, "" | "." | "..") {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
@@ -115,7 +115,7 @@ fn c_string(name: &str) -> io::Result<CString> {
     Ok(CString::new(OsStr::new(name).as_bytes())?)
 }
 
-/// The user with whose rights files are made.
+/// Returns the user with whose rights files are made.
 fn user() -> u32 {
     // SAFETY: it only reads the identity of the process.
     unsafe { libc::geteuid() }
