@@ -1,4 +1,4 @@
-//! Mirror of `rdma/fi_profile.h`: variables and events that a provider lets be watched.
+//! Mirror of `rdma/fi_profile.h`: variables and events that a provider publishes.
 
 use crate::*;
 use core::ffi::{c_char, c_int, c_void};

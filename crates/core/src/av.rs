@@ -283,7 +283,7 @@ impl Av {
         Ok(())
     }
 
-    /// Inserts addresses and tells what became of each; returns what the call returns.
+    /// Inserts addresses and reports the result of each; returns what the call returns.
     ///
     /// # Safety
     /// The places of `report` have room for all addresses.

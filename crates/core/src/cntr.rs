@@ -36,9 +36,9 @@ pub(crate) struct Cntr {
     errors: AtomicU64,
     /// The smallest sum of value and errors that work waits for.
     awaited: AtomicU64,
-    /// What a poll set told of it last, or the application set.
-    told: Snapshot,
-    /// What a wait set told of it last.
+    /// The values that a poll set reported last, or that the application set.
+    reported: Snapshot,
+    /// The values that a wait set reported last.
     woken: Snapshot,
     endpoints: EndpointList,
     bell: Doorbell,
@@ -112,7 +112,7 @@ impl Cntr {
             value: AtomicU64::new(0),
             errors: AtomicU64::new(0),
             awaited: AtomicU64::new(NEVER),
-            told: Snapshot::default(),
+            reported: Snapshot::default(),
             woken: Snapshot::default(),
             endpoints: EndpointList::none(domain.locks(), Some(Arc::clone(domain.progress()))),
             bell,
@@ -186,7 +186,7 @@ impl Cntr {
 
     /// Starts work that the application's own change made due. No locks are held.
     fn changed_by_hand(&self) {
-        self.told.take(self.snapshot());
+        self.reported.take(self.snapshot());
         self.domain.progress().run_deferred_work();
     }
 
@@ -205,16 +205,16 @@ impl Cntr {
     pub(crate) fn drive(&self) -> bool {
         self.endpoints.progress();
         let (value, errors) = self.snapshot();
-        let Snapshot(told, told_errors) = &self.told;
+        let Snapshot(reported, reported_errors) = &self.reported;
         (
-            told.load(Ordering::Relaxed),
-            told_errors.load(Ordering::Relaxed),
+            reported.load(Ordering::Relaxed),
+            reported_errors.load(Ordering::Relaxed),
         ) != (value, errors)
     }
 
     /// Marks the current values as reported; returns whether they were new.
     pub(crate) fn take_news(&self) -> bool {
-        self.told.take(self.snapshot())
+        self.reported.take(self.snapshot())
     }
 
     /// Returns whether threads may sleep until it changes.

@@ -193,7 +193,7 @@ pub trait Device: Link + Connection + Send + Sized + 'static {
         0
     }
 
-    /// Begins to hear what is sent to a multicast group (fi_join); each time counts.
+    /// Begins to receive what is sent to a multicast group (fi_join); each call counts.
     ///
     /// # Errors
     /// `INVAL` for an address that is none of a group, what the operating system says; `NOSYS` where there are no groups.

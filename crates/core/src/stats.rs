@@ -25,7 +25,7 @@ pub(crate) static PARAMETERS: [Parameter; 1] = [Parameter {
     default: "0",
 }];
 
-/// The place where one endpoint tells of itself. Dropped, it is free again.
+/// The place where one endpoint publishes its figures. Dropped, it is free again.
 #[derive(Debug)]
 pub(crate) struct Slot {
     board: Arc<Board>,

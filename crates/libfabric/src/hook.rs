@@ -3,7 +3,7 @@
 //! FI_HOOK names hooks with semicolons between them. With any of them, fi_fabric(3) returns a wrapper of the fabric, and
 //! everything that is opened through a wrapper is wrapped in turn; without, nothing is wrapped and nothing costs.
 //!
-//! - [`Hook`], [`Call`]: what a hook implements and what it is told;
+//! - [`Hook`], [`Call`]: what a hook implements and what it gets;
 //! - `wrapper`: a handle that an application holds in place of another, and the map between the two;
 //! - `shims`: the tables of wrappers, generated from the tables of the ABI, so that no operation is left out;
 //! - `pass`: how arguments go down: handles in them are replaced, and objects that come back are wrapped;
@@ -50,7 +50,7 @@ pub(crate) static PARAMETERS: [Parameter; 2] = [
     },
 ];
 
-/// Makes a hook for a fabric of the provider of this name.
+/// A function that makes a hook for a fabric of the provider of this name.
 type Make = fn(provider: &str) -> Option<Box<dyn Hook>>;
 
 /// Hooks by name.

@@ -1,4 +1,4 @@
-//! User buffers behind a safe face.
+//! The application's memory behind a safe interface.
 //!
 //! The protocol needs to remember, split and fill memory that belongs to the application without owning it.
 //! [`Iov`] is that memory: making one is `unsafe` and carries the promise of fi_msg(3) that the memory stays

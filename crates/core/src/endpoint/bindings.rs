@@ -109,7 +109,7 @@ impl Bindings {
         cq.is_some() || self.counted & direction.counted() != 0
     }
 
-    /// Lets go of queue and counters of a direction.
+    /// Releases queue and counters of a direction.
     pub(super) fn unbind(&mut self, direction: Direction) {
         match direction {
             Direction::Transmit => self.tx_cq = None,

@@ -120,7 +120,7 @@ impl<P: Provider> Endpoint<P> {
     }
 }
 
-/// Copies a name, as much of it as fits, and tells its length.
+/// Copies a name, as much of it as fits, and reports its length.
 ///
 /// # Errors
 /// `TOOSMALL` when it does not fit, `INVAL` without a buffer or a length.

@@ -73,7 +73,7 @@ impl<P: Provider> Endpoint<P> {
         }
     }
 
-    /// Sends what can be sent, for a bounded time, drops the rest without completions, and says goodbye.
+    /// Sends what can be sent, for a bounded time, drops the rest without completions, and announces the close to all peers.
     fn drain(&self) {
         let begin = Instant::now();
         let mut moved = begin;

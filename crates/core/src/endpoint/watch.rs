@@ -1,7 +1,7 @@
-//! How an endpoint fares, told to `oxi top` (FI_OXI_STATS).
+//! Figures of an endpoint, published for `oxi top` (FI_OXI_STATS).
 //!
 //! An endpoint that is not watched has no [`Watch`], and finds that out only when it looks at the real clock, once in many
-//! polls. One that is tells of itself there, a few times a second, and before its thread goes to sleep.
+//! polls. One that is watched publishes its figures then, a few times a second, and before its thread goes to sleep.
 
 use std::time::Duration;
 

@@ -20,7 +20,7 @@ impl RawAddr {
         unsafe { mem::zeroed() }
     }
 
-    /// Writes an address; also tells how many bytes of it count.
+    /// Makes the structure of an address; also returns how many bytes of it count.
     pub fn of(address: &SocketAddr) -> (Self, libc::socklen_t) {
         let mut raw = Self::zeroed();
         let len = match address {

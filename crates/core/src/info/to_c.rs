@@ -72,7 +72,7 @@ fn address(address: Option<&Address>) -> Option<(*mut core::ffi::c_void, usize)>
     Some((copy, bytes.len()))
 }
 
-/// The transmit attributes as C has them.
+/// Returns the transmit attributes as C has them.
 pub fn tx_attr(attr: &TxAttr) -> fi_tx_attr {
     fi_tx_attr {
         caps: attr.caps.bits(),
@@ -88,7 +88,7 @@ pub fn tx_attr(attr: &TxAttr) -> fi_tx_attr {
     }
 }
 
-/// The receive attributes as C has them.
+/// Returns the receive attributes as C has them.
 pub fn rx_attr(attr: &RxAttr) -> fi_rx_attr {
     fi_rx_attr {
         caps: attr.caps.bits(),
@@ -102,7 +102,7 @@ pub fn rx_attr(attr: &RxAttr) -> fi_rx_attr {
     }
 }
 
-/// The attributes of an endpoint as C has them, without a key.
+/// Returns the attributes of an endpoint as C has them, without a key.
 pub fn ep_attr(attr: &EpAttr) -> fi_ep_attr {
     fi_ep_attr {
         type_: attr.kind.raw(),
@@ -128,7 +128,7 @@ fn domain(to: &mut fi_domain_attr, attr: &DomainAttr) -> Option<()> {
     Some(())
 }
 
-/// The attributes of a domain as C has them, without its name and a key.
+/// Returns the attributes of a domain as C has them, without its name and a key.
 pub fn domain_attr(attr: &DomainAttr) -> fi_domain_attr {
     fi_domain_attr {
         threading: attr.threading.raw(),

@@ -30,7 +30,7 @@ pub(super) unsafe fn describe(attr: *mut fi_mr_raw_attr, base: u64, key: u64) ->
     if room < KEY_LEN || attr.raw_key.is_null() {
         return Err(Errno::TOOSMALL);
     }
-    // SAFETY: the application says that there is so much room; the place of the address may be null.
+    // SAFETY: the application says that there is room for the key; the place of the address may be null.
     unsafe {
         let bytes = key.to_le_bytes();
         core::ptr::copy_nonoverlapping(bytes.as_ptr(), attr.raw_key, KEY_LEN);

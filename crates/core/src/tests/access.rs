@@ -81,7 +81,7 @@ impl Pair {
         ))
     }
 
-    /// Writes, and hears of the end from the target.
+    /// Writes, and completes when the target has acknowledged.
     fn deliver(&self, bytes: &mut [u8], targets: &[fi_rma_iov]) -> isize {
         let pieces = [piece(bytes)];
         let msg = message(self.to_b, &pieces, targets);

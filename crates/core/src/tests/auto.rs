@@ -137,7 +137,7 @@ fn sleeps() -> BTreeMap<u32, u64> {
         .collect()
 }
 
-/// Polls all queues until one of the threads has slept so often, and returns how often each of them did, the oldest first.
+/// Polls all queues until one of the threads has slept `times` times, and returns how often each of them did, the oldest first.
 fn poll_until_slept(ends: &[&End], times: u64) -> Vec<u64> {
     let before = sleeps();
     for _ in 0..200_000 {

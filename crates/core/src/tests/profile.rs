@@ -1,4 +1,4 @@
-//! What an endpoint lets be watched: fi_profile(3).
+//! Counters and events of an endpoint for profilers: fi_profile(3).
 
 use core::ffi::{c_int, c_void};
 use core::mem::offset_of;

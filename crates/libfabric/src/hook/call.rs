@@ -1,4 +1,4 @@
-//! What hooks are told.
+//! Hooks, and what they get: calls and completions.
 
 use core::ffi::{c_char, c_int};
 use core::fmt;
@@ -29,18 +29,18 @@ pub(crate) struct Completion {
 
 /// Code that watches the calls on the objects of one fabric, from any thread.
 pub(crate) trait Hook: fmt::Debug + Send + Sync {
-    /// Before the call goes down; what it returns is handed to [`Hook::after`].
+    /// Runs before the call goes down; what it returns is handed to [`Hook::after`].
     fn before(&self, _call: &Call<'_>) -> u64 {
         0
     }
 
-    /// After the call came back, with what it returned.
+    /// Runs after the call came back, with what it returned.
     fn after(&self, _call: &Call<'_>, _token: u64, _result: i64) {}
 
-    /// The application read a completion.
+    /// Runs when the application has read a completion.
     fn completed(&self, _completion: Completion) {}
 
-    /// The fabric is closed; `open` objects of it are not.
+    /// Runs when the fabric is closed; `open` objects of it are not.
     fn finish(&self, _open: usize) {}
 }
 

@@ -327,7 +327,7 @@ mod tests {
                 .flags
                 .contains(Flags::MULTI_RECV)
         );
-        // Nothing is under way in the second: its release is told at once, and then there is nothing.
+        // Nothing is under way in the second: its release is reported at once, and then there is nothing.
         match take(&mut receives, 9) {
             Found::Released(buffer) => {
                 assert_eq!((buffer.context, buffer.flags), (2, Flags::MULTI_RECV));
