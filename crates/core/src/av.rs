@@ -76,8 +76,8 @@ struct Report {
 }
 
 impl Av {
-    /// Opens a vector in a domain. An unspecified type is chosen and told through the attributes, as is where the addresses
-    /// of a named vector are.
+    /// Opens a vector in a domain. An unspecified type is chosen and returned in the attributes, as is the place of the
+    /// addresses of a named vector.
     ///
     /// # Errors
     /// `INVAL` without attributes or for what the domain does not have, and as [`Shared::open`].

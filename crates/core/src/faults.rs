@@ -20,7 +20,7 @@ pub(crate) static PARAMETERS: [Parameter; 1] = [Parameter {
 /// Returns the faults that the environment asks for.
 ///
 /// # Errors
-/// [`Errno::INVAL`] when it asks for something else: a test that believes in faults must not run without them.
+/// [`Errno::INVAL`] when it asks for something else: a test that relies on fault injection must not run without it.
 pub fn planned() -> Result<Option<FaultPlan>, Errno> {
     let Some(text) = PARAMETERS[0].text("") else {
         return Ok(None);
@@ -41,19 +41,19 @@ pub(crate) fn affects_posts() -> bool {
 /// Returns the faults that the environment asks for, checked for devices of one kind.
 ///
 /// # Errors
-/// [`Errno::INVAL`], also where a fault is planned that cannot happen to them.
+/// As [`planned`], and [`Errno::INVAL`] where a fault is planned that cannot happen to such devices.
 pub(crate) fn planned_for<D: Device>(provider: &str) -> Result<Option<FaultPlan>, Errno> {
     let plan = planned()?;
     let asked = plan.map_or(FaultKinds::empty(), |plan| plan.kinds());
-    let (unknown, known) = (asked - D::FAULTS, D::FAULTS);
-    if unknown.is_empty() {
+    let (impossible, possible) = (asked - D::FAULTS, D::FAULTS);
+    if impossible.is_empty() {
         return Ok(plan);
     }
     let variable = PARAMETERS[0].variable("");
     log::warn!(
         "core",
         Core,
-        "{variable}: {unknown} cannot happen to this kind of endpoint of {provider}, so none opens; what can: {known}"
+        "{variable}: {impossible} cannot happen to this kind of endpoint of {provider}, so none opens; what can: {possible}"
     );
     Err(Errno::INVAL)
 }

@@ -195,8 +195,8 @@ impl<P: MsgProvider> PassiveEndpoint<P> {
         unsafe { eq.join(self.driven()) }
     }
 
-    /// Reports a request to the application.
-    fn offer(&self, eq: &Eq, incoming: Incoming<<P::Listener as Listener>::Request>, now: Instant) {
+    /// Pushes a request to the event queue.
+    fn push(&self, eq: &Eq, incoming: Incoming<<P::Listener as Listener>::Request>, now: Instant) {
         let described = Info {
             src: Some(incoming.local),
             dest: Some(incoming.from),
@@ -251,7 +251,7 @@ impl<P: MsgProvider> Drive for PassiveEndpoint<P> {
             _ => 0,
         };
         for incoming in requests {
-            self.offer(&eq, incoming, now);
+            self.push(&eq, incoming, now);
         }
         events
     }

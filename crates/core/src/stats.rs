@@ -33,7 +33,7 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// Takes a slot for an endpoint if it is asked for, and there is one. Programs that run with another user's rights tell nothing,
+    /// Takes a slot for an endpoint if it is asked for, and there is one. Programs that run with another user's rights publish nothing,
     /// even if libfabric.conf asks.
     pub(crate) fn take(provider: &str, kind: EpType, address: &Address) -> Option<Self> {
         if !environment::is_trusted() || !PARAMETERS[0].bool("") {

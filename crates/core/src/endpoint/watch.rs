@@ -13,21 +13,21 @@ use crate::clock;
 use crate::device::Device;
 use crate::stats::Slot;
 
-/// How long what was told last is true enough.
+/// How long published figures are true enough.
 const PERIOD: Duration = Duration::from_millis(100);
 
 /// What a watched endpoint has.
 pub(super) struct Watch {
     slot: Slot,
-    /// When to tell next.
+    /// When to publish next.
     due: Instant,
-    /// How many peers it knew, and the number that the next one will have.
+    /// How many peers it had, and the number that the next one will have.
     peers: u64,
     next: PeerId,
 }
 
 impl<D: Device> EndpointState<D> {
-    /// Lets the endpoint be watched, if the environment asks for it and it is not yet.
+    /// Begins to watch the endpoint, if the environment asks for it and it is not watched yet.
     pub(super) fn watch(&mut self, provider: &str, kind: EpType) {
         if self.watch.is_some() {
             return;
