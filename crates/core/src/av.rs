@@ -302,13 +302,13 @@ impl Av {
             }
             inserted += usize::from(result.is_ok());
             // SAFETY: the caller's contract.
-            unsafe { self.tell(at, result, report) };
+            unsafe { self.report_one(at, result, report) };
         }
         self.changes.fetch_add(1, Ordering::Release);
         if !self.asynchronous {
             return inserted;
         }
-        self.tell_end(inserted, report);
+        self.report_end(inserted, report);
         0
     }
 
@@ -338,7 +338,7 @@ impl Av {
     ///
     /// # Safety
     /// As for [`Av::insert`].
-    unsafe fn tell(&self, at: usize, result: Result<FiAddr, Errno>, report: &Report) {
+    unsafe fn report_one(&self, at: usize, result: Result<FiAddr, Errno>, report: &Report) {
         // SAFETY: the caller's contract.
         unsafe {
             if !report.addresses.is_null() {
@@ -359,7 +359,7 @@ impl Av {
         }
     }
 
-    fn tell_end(&self, inserted: usize, report: &Report) {
+    fn report_end(&self, inserted: usize, report: &Report) {
         if let Some(eq) = self.events() {
             let entry = fi_eq_entry {
                 fid: self.fid.as_ptr().cast(),

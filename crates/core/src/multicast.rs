@@ -19,13 +19,13 @@ pub(crate) struct MulticastGroup {
     uses: Uses,
     endpoint: NonNull<dyn Host>,
     /// The address that the endpoint listens to, if it does.
-    heard: Option<Address>,
+    joined: Option<Address>,
 }
 
 /// An endpoint, as its groups see it.
 pub(crate) trait Host: Sync {
     /// Notes that a group closes: the endpoint need not listen to this address for it any more.
-    fn leave_multicast(&self, heard: Option<&Address>);
+    fn leave_multicast(&self, joined: Option<&Address>);
 }
 
 // SAFETY: `repr(C)`, begins with its handle; `publish` boxes every one with `BASE`.
@@ -50,7 +50,7 @@ impl MulticastGroup {
     pub(crate) unsafe fn open(
         endpoint: NonNull<dyn Host>,
         peer: PeerId,
-        heard: Option<Address>,
+        joined: Option<Address>,
         context: *mut c_void,
     ) -> *mut fid_mc {
         let fid = fid_mc {
@@ -61,7 +61,7 @@ impl MulticastGroup {
             fid: Fid::new(fid),
             uses: Uses::none(),
             endpoint,
-            heard,
+            joined,
         })
     }
 }
@@ -69,7 +69,7 @@ impl MulticastGroup {
 impl Drop for MulticastGroup {
     fn drop(&mut self) {
         // SAFETY: the endpoint closes after its groups (contract of `open`).
-        unsafe { self.endpoint.as_ref() }.leave_multicast(self.heard.as_ref());
+        unsafe { self.endpoint.as_ref() }.leave_multicast(self.joined.as_ref());
     }
 }
 

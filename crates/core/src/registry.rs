@@ -199,7 +199,7 @@ fn ask(
                     *mode |= prefix;
                 }
                 if entry.requires_auto_progress {
-                    tell_of_thread(&mut info.domain, request.hints);
+                    report_thread(&mut info.domain, request.hints);
                 }
                 answer.infos.push(info);
             }
@@ -214,7 +214,7 @@ fn ask(
 
 /// Reports automatic progress, which a thread makes in any case, to applications that asked for no model. One that asked
 /// for manual progress gets it as asked, and its polls are empty at worst (fi_domain(3)).
-fn tell_of_thread(domain: &mut DomainAttr, hints: Option<&Info>) {
+fn report_thread(domain: &mut DomainAttr, hints: Option<&Info>) {
     let hints = hints.map(|hints| &hints.domain);
     let asked = hints.map_or(Progress::Unspec, |hints| hints.data_progress);
     if asked == Progress::Unspec {

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_is_told_of_until_it_is_dropped() {
+    fn a_slot_is_published_until_it_is_dropped() {
         let board = Arc::new(Board::new().expect("a board"));
         let mut slot = slot_of(&board).expect("there is room");
         let figures = Figures {
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_cannot_be_cut_off_and_nothing_is_told_unasked() {
+    fn the_file_cannot_be_cut_off_and_nothing_is_published_unasked() {
         let board = Board::new().expect("a board");
         let file = board.file();
         assert!(file.set_len(0).is_err());

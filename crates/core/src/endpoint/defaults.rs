@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_transmitted_write_the_target_tells() {
+    fn a_transmitted_write_is_acknowledged_by_the_target() {
         let tx = Defaults::new(Flags::TRANSMIT_COMPLETE, Flags::empty()).tx;
         assert!(tx.write().contains(Flags::DELIVERY_COMPLETE));
         assert!(!tx.plain().contains(Flags::DELIVERY_COMPLETE));

@@ -14,8 +14,8 @@ use crate::handle::hand_out;
 use crate::multicast::{Host, MulticastGroup};
 
 impl<P: Provider> Host for Endpoint<P> {
-    fn leave_multicast(&self, heard: Option<&Address>) {
-        if let Some(group) = heard {
+    fn leave_multicast(&self, joined: Option<&Address>) {
+        if let Some(group) = joined {
             self.state.lock().device.leave(group);
         }
         self.groups.fetch_sub(1, Ordering::Release);
@@ -54,23 +54,23 @@ impl<P: Provider> Endpoint<P> {
         context: *mut c_void,
     ) -> Result<*mut fid_mc, Errno> {
         let eq = self.events().ok_or(Errno::NOEQ)?;
-        let (peer, heard) = {
+        let (peer, joined) = {
             let mut state = self.state.lock();
             if !state.enabled {
                 return Err(Errno::OPBADSTATE);
             }
             let peer = state.device.peer(&group)?;
             state.engine.include_in_faults(peer);
-            let hears = self.hears(flags);
-            if hears {
+            let receives = self.receives(flags);
+            if receives {
                 state.device.join(&group)?;
             }
-            (peer, hears.then_some(group))
+            (peer, receives.then_some(group))
         };
         self.groups.fetch_add(1, Ordering::Relaxed);
         let endpoint = NonNull::from(self as &dyn Host);
         // SAFETY: the endpoint is boxed, and does not close as long as it has groups.
-        let handle = unsafe { MulticastGroup::open(endpoint, peer, heard, context) };
+        let handle = unsafe { MulticastGroup::open(endpoint, peer, joined, context) };
         eq.post(
             FI_JOIN_COMPLETE,
             &fi_eq_entry {
@@ -83,7 +83,7 @@ impl<P: Provider> Endpoint<P> {
     }
 
     /// Returns whether a join with these flags is for receiving: an endpoint joins for whatever it can do, unless it is said.
-    fn hears(&self, flags: u64) -> bool {
+    fn receives(&self, flags: u64) -> bool {
         let can = !self.has(Caps::SEND | Caps::RECV) || self.has(Caps::RECV);
         can && (flags & (FI_SEND | FI_RECV) == 0 || flags & FI_RECV != 0)
     }

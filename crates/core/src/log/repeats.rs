@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_has_so_many_lines_and_tells_of_the_rest() {
+    fn a_second_has_a_bound_of_lines_and_the_rest_is_counted() {
         let repeats = Repeats::new();
         let admit = |number: u32, now| {
             let host = std::net::Ipv4Addr::from(number);

@@ -485,7 +485,7 @@ fn a_shy_provider_is_offered_if_it_is_asked_for_by_name() {
 }
 
 #[test]
-fn a_thread_that_is_there_in_any_case_is_told_of() {
+fn a_thread_that_is_there_in_any_case_is_reported() {
     static ALONE: Registry = Registry::new(&[&BUSY]);
     static QUIET: Registry = Registry::new(&[&NET]);
     let told = |registry: &Registry, asked| {

@@ -176,7 +176,7 @@ fn null_arguments_are_refused() {
 }
 
 #[test]
-fn names_are_told_in_full_or_refused() {
+fn names_are_returned_in_full_or_refused() {
     let world = World::new();
     let end = world.end(FI_CQ_FORMAT_MSG, FI_WAIT_NONE);
     let name = end.name();

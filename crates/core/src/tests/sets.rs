@@ -102,7 +102,7 @@ fn a_poll_set_returns_the_queues_with_news() {
 }
 
 #[test]
-fn a_poll_set_tells_of_a_counter_once() {
+fn a_poll_set_returns_a_counter_once() {
     let world = World::new();
     let cntr = cntr_in(&world, null_mut(), 7);
     let end = super::world::End {

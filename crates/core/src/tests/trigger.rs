@@ -211,7 +211,7 @@ fn queue_message(
 }
 
 #[test]
-fn deferred_works_form_a_chain() {
+fn deferred_work_forms_a_chain() {
     for progress in [Progress::Manual, Progress::Auto] {
         let world = world(progress);
         let start = world.cntr(FI_WAIT_NONE);
@@ -264,7 +264,7 @@ fn deferred_works_form_a_chain() {
 }
 
 #[test]
-fn deferred_works_go_on_when_only_an_event_queue_is_read() {
+fn deferred_work_goes_on_when_only_an_event_queue_is_read() {
     let world = World::with(FI_VERSION(2, 6), |info| {
         info.caps |= Caps::TRIGGER;
         info.domain.threading = Threading::Domain;
@@ -355,7 +355,7 @@ fn flush(world: &World, arg: *mut c_void) -> c_int {
 }
 
 #[test]
-fn works_are_cancelled_one_by_one_or_all() {
+fn work_is_cancelled_one_by_one_or_all() {
     let world = world(Progress::Manual);
     let [first, second, third] = [0; 3].map(|_| world.cntr(FI_WAIT_NONE));
     let mut op = fi_op_cntr {

@@ -159,7 +159,7 @@ fn completions_of_a_call_ring_too() {
 }
 
 #[test]
-fn kinds_of_wait_objects_are_told() {
+fn kinds_of_wait_objects_are_returned() {
     let world = World::new();
     let cq = world.cq(TAGGED, FI_WAIT_UNSPEC);
     let mut kind: fi_wait_obj = 99;

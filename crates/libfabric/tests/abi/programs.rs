@@ -141,7 +141,7 @@ fn a_log_may_ask_for_providers_while_the_file_is_reported() {
 }
 
 #[test]
-fn a_file_that_is_named_and_not_there_is_told() {
+fn a_file_that_is_named_and_not_there_is_reported() {
     let output = on_library(LISTS.compiled())
         .env("FI_OXI_CONF", "/nowhere/libfabric.conf")
         .output()

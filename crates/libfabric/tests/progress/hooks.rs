@@ -20,7 +20,7 @@ fn pass_with(hooks: &str, module: &str) {
 }
 
 #[test]
-fn triggered_operations_and_deferred_works_pass_through_hooks() {
+fn triggered_operations_and_deferred_work_pass_through_hooks() {
     pass_with("noop", "deferred::");
     pass_with("perf;trace;profile;debug;noop", "deferred::");
 }

@@ -599,7 +599,7 @@ fn traffic_classes_are_what_the_application_says() {
 }
 
 #[test]
-fn limits_of_contexts_are_told_to_requests_for_contexts() {
+fn limits_of_contexts_are_returned_to_requests_for_contexts() {
     let mut roomy = offer();
     (roomy.domain.max_ep_tx_ctx, roomy.domain.max_ep_rx_ctx) = (16, 16);
     (roomy.domain.max_ep_stx_ctx, roomy.domain.max_ep_srx_ctx) = (256, 128);
