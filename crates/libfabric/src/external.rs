@@ -24,7 +24,7 @@ use oxifabric_core::params::{Parameter, ParameterKind};
 
 pub(crate) use load::{Rejected, load_all};
 pub(crate) use path::SearchPath;
-pub(crate) use query::{InfoRequest, query};
+pub(crate) use query::{InfoRequest, query_one};
 pub(crate) use requester::Requester;
 pub(crate) use selection::{ProviderVersion, select};
 

@@ -9,7 +9,7 @@ use oxifabric_core::log;
 use oxifabric_core::registry::{Refusal, Request};
 use oxifabric_types::{Caps, EpType, Reason};
 
-use crate::external::{InfoRequest, Requester, query};
+use crate::external::{InfoRequest, Requester, query_one};
 use crate::order::{Order, rank};
 use crate::providers;
 
@@ -48,7 +48,7 @@ fn of_externals(request: &Request<'_>) -> Vec<Refusal> {
     let mut refusals = Vec::new();
     for external in providers::externals() {
         // SAFETY: strings and hints are ours, and lists that are returned belong to us.
-        match unsafe { query(external, &asked) } {
+        match unsafe { query_one(external, &asked) } {
             // SAFETY: as said.
             Ok(list) => unsafe { free(list) },
             Err(reason) => refusals.push(Refusal {
@@ -88,7 +88,7 @@ pub(crate) unsafe fn gathered(ours: *mut fi_info, asked: &InfoRequest<'_>) -> *m
     unsafe {
         take_apart(ours, &mut entries);
         for external in providers::externals() {
-            match query(external, asked) {
+            match query_one(external, asked) {
                 Ok(list) => take_apart(list, &mut entries),
                 Err(reason) => log::info!(external.name, Core, "not returned: {reason}"),
             }

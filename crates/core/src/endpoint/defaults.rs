@@ -41,21 +41,21 @@ pub(super) struct DirectionFlags {
     mask: Flags,
     /// What the engine wants to know of calls that bring their own flags.
     call_mask: Flags,
-    /// Of calls without flags, as the application set and gets them.
+    /// The flags of calls without flags, as the application set and gets them.
     op_flags: AtomicU64,
-    /// Added to all: `COMPLETION`, unless completions are selective.
+    /// Flags that are added to all calls: `COMPLETION`, unless completions are selective.
     always: AtomicU64,
-    /// Of calls without flags: the sum of both, for the engine.
+    /// The flags of calls without flags for the engine: the sum of both.
     plain: AtomicU64,
     /// A counter counts messages: it may say when one has been delivered.
     counted: AtomicBool,
-    /// Of messages that never write a completion.
+    /// The flags of messages that never write a completion.
     injected: AtomicU64,
     /// A counter counts writes: it says when the target has them.
     counts_writes: AtomicBool,
-    /// Of writes by calls without flags.
+    /// The flags of writes by calls without flags.
     plain_write: AtomicU64,
-    /// Of writes that never write a completion.
+    /// The flags of writes that never have a completion.
     injected_write: AtomicU64,
 }
 
@@ -77,7 +77,7 @@ impl Defaults {
 
 impl DirectionFlags {
     fn new(mask: Flags, call_mask: Flags, op_flags: Flags) -> Self {
-        let direction = Self {
+        let flags = Self {
             mask,
             call_mask,
             op_flags: AtomicU64::new(0),
@@ -89,8 +89,8 @@ impl DirectionFlags {
             plain_write: AtomicU64::new(0),
             injected_write: AtomicU64::new(0),
         };
-        direction.set_op_flags(op_flags);
-        direction
+        flags.set_op_flags(op_flags);
+        flags
     }
 
     /// Returns the flags of calls without flags (`FI_GETOPSFLAG`).

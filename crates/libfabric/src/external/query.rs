@@ -38,7 +38,7 @@ impl InfoRequest<'_> {
 ///
 /// # Safety
 /// As for fi_getinfo(3), with hints of the newest layout.
-pub(crate) unsafe fn query(
+pub(crate) unsafe fn query_one(
     external: &External,
     request: &InfoRequest<'_>,
 ) -> Result<*mut fi_info, Reason> {
