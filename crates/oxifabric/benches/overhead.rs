@@ -116,8 +116,8 @@ impl Measurement {
 }
 
 /// Sends the address to the other process, as numbers in a line, and reads that process's.
-fn introduce<P: Side>(
-    side: &mut P,
+fn introduce<S: Side>(
+    side: &mut S,
     out: &mut impl Write,
     lines: &mut impl Iterator<Item = io::Result<String>>,
 ) {
@@ -130,7 +130,7 @@ fn introduce<P: Side>(
 }
 
 /// Runs one batch on the side that begins.
-fn serve<P: Side>(side: &mut P) -> f64 {
+fn serve<S: Side>(side: &mut S) -> f64 {
     let start = Instant::now();
     side.post_receive();
     for round in 0..ROUNDS {
@@ -145,7 +145,7 @@ fn serve<P: Side>(side: &mut P) -> f64 {
 }
 
 /// Runs one batch on the side that answers.
-fn answer<P: Side>(side: &mut P) {
+fn answer<S: Side>(side: &mut S) {
     side.post_receive();
     until(side, false, true);
     for round in 0..ROUNDS {
@@ -160,7 +160,7 @@ fn answer<P: Side>(side: &mut P) {
 }
 
 #[inline]
-fn send<P: Side>(side: &mut P, mark: u8) {
+fn send<S: Side>(side: &mut S, mark: u8) {
     while !side.send(mark) {
         assert_eq!(side.poll(), None);
     }
@@ -168,7 +168,7 @@ fn send<P: Side>(side: &mut P, mark: u8) {
 
 /// Polls until a message is sent, received, or both.
 #[inline]
-fn until<P: Side>(side: &mut P, mut sending: bool, mut receiving: bool) {
+fn until<S: Side>(side: &mut S, mut sending: bool, mut receiving: bool) {
     while sending || receiving {
         match side.poll() {
             Some(Done::Sent) => sending = false,

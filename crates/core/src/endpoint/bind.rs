@@ -152,7 +152,7 @@ impl<P: Provider> Endpoint<P> {
         }
     }
 
-    /// Objects of data transfer come from the same domain.
+    /// Checks that an object of data transfer is of the same domain.
     fn check_domain(&self, domain: &Domain) -> Result<(), Errno> {
         match core::ptr::eq(domain, &*self.domain) {
             true => Ok(()),

@@ -29,7 +29,7 @@ pub(super) struct Bindings {
     pub(super) counted: u64,
     /// The endpoint is a pair of contexts, whose directions are bound and enabled apart.
     pub(super) apart: bool,
-    /// Which of them are enabled.
+    /// Which of the two directions are enabled, as a set of [`Direction::bit`].
     pub(super) enabled_directions: u8,
     pub(super) srx: Option<Ref<Srx>>,
     /// A shared transmit context was bound, which may be closed by now.
@@ -39,7 +39,7 @@ pub(super) struct Bindings {
 }
 
 impl Bindings {
-    /// Nothing is bound to a new endpoint; it may answer a request.
+    /// Returns the bindings of a new endpoint, which has none, but may answer a request.
     pub(super) fn answering(request: Option<Taken>) -> Self {
         Self {
             request,

@@ -18,7 +18,7 @@ fn open(info: &Info) -> (Endpoint, CompletionQueue) {
 }
 
 /// Returns a buffer of a leaked byte with a release callback.
-fn lent(release: impl FnOnce() + Send + 'static) -> Buffer {
+fn foreign(release: impl FnOnce() + Send + 'static) -> Buffer {
     let byte = NonNull::from(Box::leak(Box::new(0_u8)));
     // SAFETY: nothing else uses the byte.
     unsafe { Buffer::from_raw(byte, 1, release) }
@@ -29,7 +29,7 @@ fn a_release_that_panics_leaves_the_queue_whole(info: &Info) {
     let released = Arc::new(AtomicUsize::new(0));
     let post = |panics: bool| -> Result<_, Refused> {
         let released = released.clone();
-        endpoint.receive(lent(move || {
+        endpoint.receive(foreign(move || {
             released.fetch_add(1, Ordering::Relaxed);
             assert!(!panics, "injected failure");
         }))
@@ -54,17 +54,17 @@ fn a_release_may_use_the_queue_that_gives_the_memory_back(info: &Info) {
     let first = endpoint.receive(Buffer::zeroed(1)).unwrap();
     endpoint.cancel(first).unwrap();
     while queue.poll().unwrap().is_none() {}
-    let (looks, used) = (Arc::new(AtomicUsize::new(0)), queue.clone());
-    let counted = looks.clone();
-    let memory = lent(move || {
+    let (calls, used) = (Arc::new(AtomicUsize::new(0)), queue.clone());
+    let counted = calls.clone();
+    let memory = foreign(move || {
         assert!(used.poll().unwrap().is_none());
         counted.fetch_add(1, Ordering::Relaxed);
     });
     endpoint.receive(memory).unwrap();
     std::thread::scope(|scope| scope.spawn(|| drop(endpoint)).join().unwrap());
-    assert_eq!(looks.load(Ordering::Relaxed), 0);
+    assert_eq!(calls.load(Ordering::Relaxed), 0);
     assert!(queue.poll().unwrap().is_none());
-    assert_eq!(looks.load(Ordering::Relaxed), 1);
+    assert_eq!(calls.load(Ordering::Relaxed), 1);
 }
 
 worlds! {

@@ -32,15 +32,15 @@ pub(crate) trait Side: Sized {
 }
 
 /// Returns two sides with each other's address.
-pub(crate) fn pair<P: Side>(provider: &str) -> [P; 2] {
-    let [mut left, mut right] = [(); 2].map(|()| P::open(provider));
+pub(crate) fn pair<S: Side>(provider: &str) -> [S; 2] {
+    let [mut left, mut right] = [(); 2].map(|()| S::open(provider));
     left.set_peer(&right.address());
     right.set_peer(&left.address());
     [left, right]
 }
 
 /// Runs both sides of a ping-pong in one thread: each message goes from one to the other and back.
-pub(crate) fn run_both<P: Side>([left, right]: &mut [P; 2], rounds: usize) {
+pub(crate) fn run_both<S: Side>([left, right]: &mut [S; 2], rounds: usize) {
     for round in 0..rounds {
         send_one(left, right, round as u8);
         send_one(right, left, round as u8);
@@ -48,7 +48,7 @@ pub(crate) fn run_both<P: Side>([left, right]: &mut [P; 2], rounds: usize) {
 }
 
 #[inline]
-fn send_one<P: Side>(from: &mut P, to: &mut P, mark: u8) {
+fn send_one<S: Side>(from: &mut S, to: &mut S, mark: u8) {
     to.post_receive();
     while !from.send(mark) {
         assert_eq!((from.poll(), to.poll()), (None, None));
