@@ -208,7 +208,7 @@ impl Mr {
             return Err(Errno::INVAL);
         }
         for at in (0..count).filter(|_| !iov.is_null()) {
-            // SAFETY: the application says that the list is so long.
+            // SAFETY: the application promises `count` entries.
             let piece = unsafe { *iov.add(at) };
             if !self.holds(piece.iov_base.addr(), piece.iov_len) {
                 return Err(Errno::INVAL);

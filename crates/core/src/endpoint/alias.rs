@@ -1,4 +1,4 @@
-//! Aliases: handles that stand for an endpoint, of fi_ep_alias (fi_endpoint(3)) or the contexts of scalable endpoints.
+//! Aliases: handles that stand for an endpoint, made by fi_ep_alias (fi_endpoint(3)) or as contexts of scalable endpoints.
 //!
 //! An alias has flags of its own for calls without flags, and hands every call on to its endpoint through the endpoint's
 //! own tables. So it needs not know the provider, it follows the endpoint when that is enabled, and the endpoint's own
@@ -30,7 +30,7 @@ pub(crate) struct Alias {
     endpoint: NonNull<fid_ep>,
     /// Counts the aliases of the endpoint, or of one direction of it: it stays open while there is one.
     aliases: NonNull<AtomicUsize>,
-    /// The one direction that a context has.
+    /// The pair of a context, and the one direction that it has; `None` for an alias of a whole endpoint.
     pair: Option<(NonNull<dyn ContextPair>, Direction)>,
     tx_flags: AtomicU64,
     rx_flags: AtomicU64,

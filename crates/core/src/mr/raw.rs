@@ -72,7 +72,7 @@ unsafe fn map(map: *mut fi_mr_map_raw) -> Result<(), Errno> {
         return Err(Errno::INVAL);
     }
     let mut bytes = [0; KEY_LEN];
-    // SAFETY: the application says that the key is so long; the place for it was checked.
+    // SAFETY: the application says that the key has this length; the place for it was checked.
     unsafe {
         core::ptr::copy_nonoverlapping(map.raw_key, bytes.as_mut_ptr(), KEY_LEN);
         *map.key = u64::from_le_bytes(bytes);

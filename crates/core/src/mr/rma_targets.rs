@@ -65,7 +65,7 @@ impl RmaTargets {
     /// Adds an endpoint, once however often it is added, so that every counter of a region drives it.
     ///
     /// # Errors
-    /// As [`Cntr::join`]; the endpoint is not added then.
+    /// As [`Cntr::join`]; the endpoint is to be removed then.
     ///
     /// # Safety
     /// The endpoint stays where it is until it is removed.

@@ -1,4 +1,4 @@
-//! Queues that tokio watches.
+//! Queues whose descriptors tokio polls.
 
 use core::task::{Context, Poll};
 use std::io;
