@@ -65,7 +65,7 @@ enum Pieces {
 unsafe impl Send for Iov {}
 
 impl Iov {
-    /// Returns whether dropping it releases nothing: it describes one piece of memory of the application.
+    /// Returns whether dropping it releases nothing: it describes one segment of memory of the application.
     #[inline]
     pub fn owns_nothing(&self) -> bool {
         matches!(*self.pieces, Pieces::One(_))
@@ -83,11 +83,11 @@ impl Iov {
         }
     }
 
-    /// Lends several pieces, in order. Returns `None` when there are more than [`MAX_SEGMENTS`] or their
+    /// Lends several segments, in order. Returns `None` when there are more than [`MAX_SEGMENTS`] or their
     /// lengths overflow.
     ///
     /// # Safety
-    /// As for [`Iov::contiguous`], for every piece.
+    /// As for [`Iov::contiguous`], for every segment.
     pub unsafe fn scattered(pieces: &[IovSegment]) -> Option<Self> {
         if pieces.len() > MAX_SEGMENTS {
             return None;
@@ -136,7 +136,7 @@ impl Iov {
         }
     }
 
-    /// Returns how many bytes all pieces have together.
+    /// Returns how many bytes all segments have together.
     #[inline]
     pub const fn len(&self) -> usize {
         self.len
@@ -147,7 +147,7 @@ impl Iov {
         self.len == 0
     }
 
-    /// Returns the pieces in order.
+    /// Returns the segments in order.
     #[inline]
     pub fn segments(&self) -> &[IovSegment] {
         match &*self.pieces {
@@ -250,7 +250,7 @@ impl Iov {
     }
 
     /// Returns the address of the byte at `offset`, for completions that name it; past the end, that of the
-    /// end of the last piece.
+    /// end of the last segment.
     pub fn address(&self, mut offset: usize) -> usize {
         let mut end = 0;
         for piece in self.segments() {
@@ -334,7 +334,7 @@ impl Drop for Iov {
     }
 }
 
-/// Frees a description that is not one piece. It is handed over as a value: a pointer to it would keep every [`Iov`] in
+/// Frees a description that is not one segment. It is handed over as a value: a pointer to it would keep every [`Iov`] in
 /// memory.
 #[cold]
 #[inline(never)]

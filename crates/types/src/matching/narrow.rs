@@ -39,8 +39,8 @@ const SECONDARY: Caps = Caps::MULTI_RECV
     .union(Caps::REMOTE_COMM);
 
 /// Capabilities that are listed only if asked for: FI_SOURCE_ERR turns messages from unknown peers into errors,
-/// FI_EXACT_DIRECTED_RECV forbids receives from any source, and the rest is
-/// newer than most applications, which take unknown capabilities for a mistake.
+/// FI_EXACT_DIRECTED_RECV forbids receives that do not name their source, and the rest is newer than most applications,
+/// which take unknown capabilities for a mistake.
 const ON_REQUEST: Caps = Caps::SOURCE_ERR
     .union(Caps::TAGGED_DIRECTED_RECV)
     .union(Caps::EXACT_DIRECTED_RECV)
@@ -142,7 +142,8 @@ fn narrow_domain(attr: &mut DomainAttr, hints: Option<&Info>, caps: Caps, versio
     }
 }
 
-/// An offer of automatic progress is what the provider can do; it takes a thread, so it is never given unasked.
+/// Narrows the progress models. An offer of automatic progress is what the provider can do; it takes a thread, so it is
+/// never given unasked.
 fn narrow_progress(attr: &mut DomainAttr, hints: Option<&DomainAttr>) {
     let data = hints.map_or(Progress::Unspec, |hints| hints.data_progress);
     let control = hints.map_or(Progress::Unspec, |hints| hints.control_progress);
