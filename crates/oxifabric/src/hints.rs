@@ -207,7 +207,7 @@ impl Hints {
         first.ok_or_else(|| WhyNot::new(Errno::NODATA, Vec::new()))
     }
 
-    /// Returns why each provider and offer does not meet the request, nearest miss first.
+    /// Returns, for each provider and offer that does not meet the request, why not, nearest miss first.
     ///
     /// Only the built-in library gives reasons; for another one the list is empty.
     pub fn rejections(&self, backend: Backend) -> Vec<Rejection> {

@@ -133,7 +133,7 @@ impl Info {
         Progress::from_raw(self.0.data_progress()).unwrap_or_default()
     }
 
-    /// Returns whether the provider prevents overruns of queues.
+    /// Returns which side prevents overruns of queues, the provider or the application.
     pub fn resource_management(&self) -> ResourceMgmt {
         ResourceMgmt::from_raw(self.0.resource_mgmt()).unwrap_or_default()
     }

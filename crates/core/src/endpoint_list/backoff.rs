@@ -15,7 +15,7 @@ use crate::registry;
 /// Empty polls between two looks at the clock.
 const POLLS_PER_LOOK: u32 = 64;
 
-/// Microseconds of a yield in which no other thread ran; a longer one has let another thread run.
+/// Longest yield, in microseconds, in which no other thread has run.
 const OTHERS_RAN_US: u64 = 2;
 
 /// Counts the empty polls of a queue. Several threads may poll it: races on these hints do no harm.

@@ -17,8 +17,8 @@ use crate::endpoint_list::Drive;
 /// First pause until the shared driver checks whether the application still polls.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 
-/// Longest pause, however long the application goes on: as late may a message be seen at an endpoint that the application
-/// does not poll. A power of two times the shortest, so that pauses end together.
+/// Longest pause, however long the application goes on polling: a message at an endpoint that the application does not
+/// poll may be seen that late. A power of two times the shortest, so that pauses end together.
 const LONGEST_PAUSE: Duration = Duration::from_millis(8);
 
 /// How often endpoints are driven in a row, as long as something moves: the shared driver must not compete with threads that
@@ -122,8 +122,8 @@ impl Registry {
             .any(|entry| Arc::ptr_eq(&entry.progress, progress))
     }
 
-    /// Drives the domains that are due, removes those whose applications poll no more, and returns for how long there is nothing
-    /// to do.
+    /// Drives the domains that are due, removes those whose applications poll no more, and returns how long there is nothing to
+    /// do.
     fn drive_due(&self) -> Duration {
         let mut list = lock(&self.list);
         let now = self.begin.elapsed();

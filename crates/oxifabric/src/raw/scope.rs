@@ -106,7 +106,8 @@ impl<K: Kind, T: Threading> Endpoint<K, T> {
     /// }
     /// ```
     ///
-    /// The compiler refuses memory that ends before the scope, and any use of the memory within the scope.
+    /// The compiler refuses memory that ends before the scope, and code in the scope that writes memory which is sent from, or
+    /// touches memory which is received into.
     ///
     /// If the body fails or panics, operations that are still in flight are cancelled first. Completions of other operations that
     /// appear meanwhile are kept for the threads that read the queue.
