@@ -19,8 +19,8 @@ use crate::{
     Body, Completion, Completions, Failure, Header, HeaderFlags, Kind, Link, Placement, Target,
 };
 
-/// Most bytes that an atomic carries, comparands included. Every link takes so long a body
-/// in one frame.
+/// Maximum number of bytes that an atomic carries, comparands included. Every link takes a body of this length in one
+/// frame.
 pub const MAX_ATOMIC_BYTES: usize = 4096;
 
 /// Bytes updated at a time; elements of any size fill it without a rest.
@@ -198,7 +198,7 @@ impl Engine {
         let key = self.sends.vacant().ok_or(Errno::AGAIN)?;
         let transmit = Transmit::atomic(op, key)?;
         self.start(link, out, transmit, key)?;
-        self.offer_stalled(link);
+        self.resume_stalled(link);
         Ok(())
     }
 
@@ -267,7 +267,7 @@ impl Engine {
         }
     }
 
-    /// The body of an atomic is here.
+    /// Carries out an atomic whose body is here.
     pub(crate) fn carry_out_arrived(
         &mut self,
         out: &mut impl Completions,
@@ -317,8 +317,8 @@ impl Engine {
         out.accessed(updated(update, region, *key, data, arrival.from), targets);
     }
 
-    /// Refuses an atomic to its initiator. A base atomic that the initiator does not wait for has no id that could be
-    /// answered: the connection is dropped, so that the refusal does not go unnoticed.
+    /// Answers an atomic with a refusal. A base atomic that the initiator does not wait for has no id that an answer could
+    /// name: the connection is dropped, so that the refusal does not go unnoticed.
     fn refuse_update(
         &mut self,
         arrival: &Arrival,

@@ -64,7 +64,7 @@ impl Engine {
         self.is_within(self.config.unexpected_bytes, cost) || self.unexpected.held_from(from) == 0
     }
 
-    /// Returns whether a peer's word is enough for so much memory.
+    /// Returns whether a peer's word is enough for `len` bytes of memory.
     pub(crate) fn may_reserve(&self, len: usize) -> bool {
         let short = len <= RESERVE_MAX && self.is_within(self.config.unexpected_ceiling, cost(len));
         short || self.is_within(self.config.unexpected_bytes, cost(len))

@@ -117,12 +117,12 @@ impl Engine {
         let fenced = op.flags.contains(Flags::FENCE);
         if !fits || fenced || !self.peers.is_clear(op.peer) {
             self.submit(link, out, op.spilled(), key)?;
-            self.offer_stalled(link);
+            self.resume_stalled(link);
             return Ok(());
         }
         match self.send_now(link, out, &op, key) {
             Sent::Over => {
-                self.offer_stalled(link);
+                self.resume_stalled(link);
                 Ok(())
             }
             sent => self.after_send(link, out, op.spilled(), key, sent),
@@ -152,7 +152,7 @@ impl Engine {
             return Err(Errno::INVAL);
         }
         self.advance_ready(link, out);
-        self.offer_stalled(link);
+        self.resume_stalled(link);
         Ok(())
     }
 
@@ -186,7 +186,7 @@ impl Engine {
         if self.collectives.is_ready() {
             self.settle_collectives(link, out);
         }
-        self.offer_stalled(link);
+        self.resume_stalled(link);
         link.flush();
         events
     }
@@ -266,7 +266,7 @@ impl Engine {
 
     /// Lets the link retry stalled arrivals, if anything changed.
     #[inline]
-    pub(crate) fn offer_stalled(&mut self, link: &mut impl Link) {
+    pub(crate) fn resume_stalled(&mut self, link: &mut impl Link) {
         if self.retry_stalled {
             self.retry_stalled = false;
             while let Some(peer) = self.peers.next_stalled() {

@@ -59,8 +59,8 @@ const NAMES: [(&str, FaultKinds); 6] = [
     ("panic", FaultKinds::PANIC),
 ];
 
-/// Shares of packets and posts into which faults are injected: `drop=0.01,dup=0.001,reorder=0.02,seed=7`, `refuse=0.1,break=0.001`. What is not named does not
-/// happen.
+/// Shares of packets and posts into which faults are injected: `drop=0.01,dup=0.001,reorder=0.02,seed=7`,
+/// `refuse=0.1,break=0.001`. A fault that is not named does not happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FaultPlan {
     /// The share of the packets that is lost.

@@ -63,13 +63,13 @@ impl Class {
     }
 }
 
-/// Message of an arrived header.
+/// What an arrived header says of its message: source, class, length and match bits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
     pub(crate) from: PeerId,
     pub(crate) class: Class,
     pub(crate) flags: HeaderFlags,
-    /// The sender's name for it.
+    /// The id that the sender gave it.
     pub(crate) id: u32,
     pub(crate) tag: u64,
     pub(crate) data: u64,

@@ -149,7 +149,7 @@ impl Message {
         (!part.is_empty()).then_some(part)
     }
 
-    /// IndexLinks a part of the data that came with its header.
+    /// Places a part of the data that came with its header.
     pub(crate) fn write(&self, at: usize, bytes: &[u8]) {
         match (&self.rx_data, &self.match_state) {
             (RxData::Buffer(buffer), _) => {
@@ -171,7 +171,7 @@ impl Linked for Message {
 }
 
 impl RxData {
-    /// IndexLinks data that is here in the buffer of the receive that matched.
+    /// Places data that is here in the buffer of the receive that matched.
     pub(crate) fn copy_to(&self, placement: &RxPlacement) {
         match self {
             Self::Bytes(bytes) => placement.write(0, bytes),

@@ -39,9 +39,10 @@ bitflags! {
         const FENCED = 2;
         /// Faults may be injected at its posts.
         const FAULTY = 4;
-        /// The connection that an injected operation was to come again for could not be made: [`Peer::failure`].
+        /// The connection that an operation with [`oxifabric_types::Flags::INJECT`] was refused for could not be made:
+        /// [`Peer::failure`].
         const FAILED = 8;
-        /// A frame asks the fault injector or waits for the link.
+        /// With one of these a frame waits for the link, or passes the fault injector first.
         const HOLDS_FRAMES = Self::BLOCKED.bits() | Self::FAULTY.bits();
     }
 }
@@ -57,20 +58,20 @@ pub(crate) struct Peer {
     bulk: VecDeque<Key>,
     /// What blocks its sends.
     pub(crate) tx_block: TxBlock,
-    /// `bulk` is next when both queues wait.
+    /// Whether `bulk` is next when both queues wait.
     bulk_turn: bool,
     ready: bool,
     stalled: bool,
-    /// An injected operation was told to come again since the link last took something.
+    /// Whether an inject operation was refused with `AGAIN` since the link last took something.
     turned_away: bool,
-    /// The error with which the peer was lost while an injected operation was to be retried. The next one fails with it:
+    /// The error with which the peer was lost while an inject operation was to be retried. The next one fails with it:
     /// otherwise its caller would start one connection after another and never learn that none can be made.
     failure: Option<Errno>,
     /// A peek found nothing: the next arrival is taken although there is no room.
     allowed: bool,
     /// The message whose body the link delivers again.
     deferred: Option<Key>,
-    /// Number of its accesses that named a key that there is not.
+    /// Number of its accesses with an unknown key.
     unknown_keys: u32,
     /// Number of its requests that are being answered with data.
     pub(crate) responses: usize,
@@ -146,7 +147,7 @@ impl Peers {
             .is_none_or(|row| row.tx_block.is_empty())
     }
 
-    /// Returns whether an injected operation has to be retried, since the link takes nothing now; remembers the answer.
+    /// Returns whether an inject operation is refused with `AGAIN`, since the link takes nothing now; remembers that.
     pub(crate) fn turns_away(&mut self, peer: PeerId) -> bool {
         let row = self.get_mut(peer);
         row.filter(|row| row.tx_block.contains(TxBlock::BLOCKED))
@@ -203,7 +204,7 @@ impl Peers {
         self.named.contains(peer)
     }
 
-    /// The peer's number goes to another one.
+    /// Forgets a peer whose number goes to another one.
     pub(crate) fn forget(&mut self, peer: PeerId) {
         self.named.remove(peer);
     }
@@ -218,7 +219,7 @@ impl Peers {
         self.rows.get_mut(peer.index())
     }
 
-    /// Counts an access with a key that there is not; returns how many it were since the peer came.
+    /// Counts an access with an unknown key; returns how many there were since the peer came.
     pub(crate) fn count_unknown_key(&mut self, peer: PeerId) -> u32 {
         let row = self.row(peer);
         row.unknown_keys = row.unknown_keys.saturating_add(1);

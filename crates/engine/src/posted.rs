@@ -1,7 +1,7 @@
 //! The posted queue: receives that wait for a message, in the order of posting.
 //!
-//! A receive found by [`PostedQueue::take`] leaves the queue and becomes a [`RxPlacement`], which says where one
-//! message goes and what to report. A multi-receive buffer stays and hands out landings until it is used up.
+//! A receive found by [`PostedQueue::take`] leaves the queue and becomes an [`RxPlacement`], which says where one
+//! message goes and what to report. A multi-receive buffer stays and hands out placements until it is used up.
 //! Finding walks the list of one class, or the chains of a [`MatchIndex`] when there are many; leaving is a constant-time
 //! step, whichever way the receive is found.
 
@@ -136,12 +136,12 @@ impl PostedQueue {
     /// Takes a receive off its list.
     #[inline]
     pub(crate) fn unlink(&mut self, key: Key, class: Class) {
-        self.unfile(key);
+        self.unindex(key);
         self.lists[class.index()].unlink(&mut self.receives, key);
     }
 
     #[inline]
-    fn unfile(&mut self, key: Key) {
+    fn unindex(&mut self, key: Key) {
         if let Some(match_index) = &mut self.match_index
             && match_index.unlink(&mut self.receives, key)
         {
@@ -191,7 +191,7 @@ impl PostedQueue {
             return self.deliver_shared(arrival, bytes, out);
         }
         receive.end_with(arrival, bytes, out);
-        self.unfile(key);
+        self.unindex(key);
         self.lists[arrival.class.index()].discard(&mut self.receives, key);
         true
     }
@@ -298,7 +298,7 @@ impl PostedQueue {
 
     #[inline]
     fn take_whole(&mut self, key: Key, class: Class) -> Option<RxPlacement> {
-        self.unfile(key);
+        self.unindex(key);
         let receive = self.lists[class.index()].remove(&mut self.receives, key)?;
         Some(RxPlacement {
             offset: 0,

@@ -6,8 +6,8 @@ use oxifabric_types::{Errno, Flags, PeerId};
 use crate::engine::Engine;
 use crate::{Completions, Placement, Target};
 
-/// Number of accesses with an unknown key that are answered on a connection; the next one ends it. A program whose region is
-/// closed too early learns of it by the first. Trying keys costs a connection for each few of them.
+/// Maximum number of accesses with an unknown key that are answered on a connection; the next one ends it. A program whose
+/// region is closed too early gets the error of the first. Trying keys costs a connection for each few of them.
 pub(crate) const UNKNOWN_KEYS_MAX: u32 = 16;
 
 impl Engine {
@@ -25,7 +25,7 @@ impl Engine {
         }
     }
 
-    /// Returns what becomes of an access that is refused; none if its initiator is answered with the error.
+    /// Returns what becomes of an access that is refused; `None` if its initiator is answered with the error.
     #[cold]
     pub(crate) fn refusal(&mut self, from: PeerId, errno: Errno) -> Option<Placement> {
         match errno {
@@ -37,9 +37,9 @@ impl Engine {
         }
     }
 
-    /// Accesses that were answered with [`Errno::AGAIN`] by [`Completions::guarded_region`] are to be delivered again.
+    /// Has the accesses delivered again that [`Completions::guarded_region`] answered with [`Errno::AGAIN`].
     pub fn reconsider(&mut self, link: &mut impl crate::Link) {
         self.retry_stalled = true;
-        self.offer_stalled(link);
+        self.resume_stalled(link);
     }
 }

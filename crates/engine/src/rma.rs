@@ -60,7 +60,7 @@ impl Engine {
         };
         match sent {
             Sent::Over => {
-                self.offer_stalled(link);
+                self.resume_stalled(link);
                 Ok(())
             }
             sent => self.after_write(link, out, op, key, sent, is_short),
@@ -128,7 +128,7 @@ impl Engine {
                 transmit.report(out);
             }
         }
-        self.offer_stalled(link);
+        self.resume_stalled(link);
         Ok(())
     }
 
@@ -291,7 +291,7 @@ impl Engine {
         }
     }
 
-    /// IndexLinks a message of which is known what becomes of it.
+    /// Places a message whose match state is known.
     pub(crate) fn land(
         &mut self,
         out: &mut impl Completions,
@@ -303,7 +303,7 @@ impl Engine {
         self.land_on(out, arrival, match_state, Box::default(), body, is_rts)
     }
 
-    /// Lands a write that may be of several pieces of memory.
+    /// Places a message whose match state is known, and which may be a write to several pieces of memory.
     fn land_on(
         &mut self,
         out: &mut impl Completions,
@@ -348,8 +348,8 @@ impl Engine {
         Ok(self.place(out, key, len, body))
     }
 
-    /// Refuses a write to its initiator. Where the write has no id by which that could be answered,
-    /// the connection is dropped, so that it does not go unnoticed.
+    /// Answers a write with a refusal. Where the write has no id that an answer could name, the connection is dropped, so
+    /// that the refusal does not go unnoticed.
     fn refuse_access(
         &mut self,
         arrival: &Arrival,
@@ -361,7 +361,7 @@ impl Engine {
             return placement;
         }
         let is_named = is_rts || arrival.wants_ack();
-        // Of a body in several frames, the others could not be told from those of another operation.
+        // If the body comes in several frames, the later ones could not be told from those of another operation.
         let is_over = match body {
             Body::Whole(bytes) => is_rts || bytes.len() == arrival.len,
             Body::Stream(len) => is_rts || *len == arrival.len,
@@ -382,7 +382,7 @@ impl Engine {
 /// There is no room for one more message.
 pub(crate) struct Full;
 
-/// Returns the flags that decide whether a peer's write is reported: only if it brings data.
+/// Returns the flags that a peer's write is reported with: a completion only if the write brings data.
 #[inline]
 fn wish(arrival: &Arrival) -> Flags {
     match arrival.flags.contains(HeaderFlags::DATA) {

@@ -20,7 +20,7 @@ use crate::{
 };
 
 impl Engine {
-    /// An Rts arrives.
+    /// Takes an Rts that has arrived.
     pub(crate) fn rts_arrived(
         &mut self,
         out: &mut impl Completions,
@@ -58,7 +58,7 @@ impl Engine {
         Placement::Done
     }
 
-    /// Begins to move the data of a message announced by an Rts that is matched or dropped.
+    /// Begins to move the data of a message that an Rts announced and that is matched or dropped now.
     pub(crate) fn begin(
         &mut self,
         link: &mut impl Link,

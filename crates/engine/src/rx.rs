@@ -172,7 +172,7 @@ impl Engine {
         self.place(out, key, len, body)
     }
 
-    /// IndexLinks the next `len` bytes of a message.
+    /// Places the next `len` bytes of a message.
     pub(crate) fn place(
         &mut self,
         out: &mut impl Completions,

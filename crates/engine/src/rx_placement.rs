@@ -35,7 +35,7 @@ impl RxPlacement {
         }
     }
 
-    /// IndexLinks the part of the message that begins at `at`; what does not fit is dropped.
+    /// Places the part of the message that begins at `at`; what does not fit is dropped.
     #[inline]
     pub(crate) fn write(&self, at: usize, bytes: &[u8]) {
         let fits = self.room.saturating_sub(at).min(bytes.len());
@@ -48,7 +48,7 @@ impl RxPlacement {
         self.body.slice(self.offset.saturating_add(at), fits)
     }
 
-    /// IndexLinks a message that lies in other memory.
+    /// Places a message that lies in other memory.
     pub(crate) fn copy_from(&self, from: &Iov, len: usize) {
         let fits = self.room.min(len);
         self.part(0, fits).copy_from(0, &from.slice(0, fits));

@@ -20,7 +20,7 @@ impl Engine {
             for (key, tag, from, len) in waiting {
                 match out.shared_receive(kind(class), tag, from, len) {
                     Some(op) => self.assign(out, key, RxPlacement::new(op)),
-                    // Whatever took no first message of this class would take no second one, from whomever.
+                    // A context that took no first message of this class would take no second one, from any peer.
                     None if class == Class::Msg && !self.config.directed_recv => break,
                     None => {}
                 }
@@ -29,7 +29,7 @@ impl Engine {
         // What was not let in may find a receive now.
         self.retry_stalled = true;
         self.advance_ready(link, out);
-        self.offer_stalled(link);
+        self.resume_stalled(link);
     }
 }
 

@@ -99,7 +99,7 @@ impl Engine {
                 transmit.report(out);
             }
         }
-        self.offer_stalled(link);
+        self.resume_stalled(link);
         Ok(())
     }
 

@@ -20,14 +20,14 @@ use crate::slab::{Key, Slab};
 use match_index::MatchIndex;
 use shares::Shares;
 
-/// Most messages of one peer that have a place to go to and are not there yet: Rts that matched, writes and atomics whose data
-/// is on its way. As many as a peer may have operations under way, so that it never has to wait for data that is behind.
+/// Maximum number of messages of one peer that are matched and whose data is not placed yet: rendezvous, writes and atomics whose
+/// data is on its way. As many as a peer may have operations under way, so that it never has to wait for data that is behind.
 const LANDING_OF_PEER: usize = 1 << 16;
 
-/// Number of those messages of all peers together. They cost some hundred bytes each.
+/// Maximum number of such messages of all peers together. They cost some hundred bytes each.
 const LANDING_IN_ALL: usize = 1 << 19;
 
-/// Number of them that each peer may have, whatever others have.
+/// Number of such messages that each peer may have, whatever others have.
 const LANDING_ALWAYS: usize = 64;
 
 /// Messages that are not over.
@@ -81,8 +81,8 @@ impl UnexpectedQueue {
         self.shares.bytes(peer)
     }
 
-    /// Returns whether no more messages of a peer can be taken in: they are too many that go somewhere and are not there yet,
-    /// or the table is full.
+    /// Returns whether no more messages of a peer can be taken in: too many are matched and not placed yet, or the
+    /// table is full.
     pub(crate) fn is_full(&self, from: PeerId) -> bool {
         let own = self.shares.landing(from);
         let crowded = || self.messages.len().saturating_sub(self.waiting()) >= LANDING_IN_ALL;
@@ -138,7 +138,7 @@ impl UnexpectedQueue {
         self.messages.get(key)
     }
 
-    /// Finds a message by its key, to change it; its match_state is changed by [`UnexpectedQueue::settle`] only.
+    /// Finds a message by its key, to change it; its match state is changed by [`UnexpectedQueue::settle`] only.
     pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut Message> {
         self.messages.get_mut(key)
     }

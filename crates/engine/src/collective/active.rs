@@ -1,4 +1,4 @@
-//! Collectives under way: working a schedule off, as far as messages have come.
+//! Collectives under way: each works its schedule off, as far as messages have come.
 
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, PeerId};
@@ -196,7 +196,7 @@ impl Engine {
         }
     }
 
-    /// All steps are done.
+    /// Ends a collective whose steps are all done.
     fn end_collective(&mut self, link: &mut impl Link, out: &mut impl Completions, key: Key) {
         let Some(active) = self.collectives.active.get(key) else {
             return;

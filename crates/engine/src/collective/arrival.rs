@@ -12,7 +12,7 @@ use crate::rx_placement::RxPlacement;
 use crate::slab::Key;
 use crate::{Body, Completions, Header, Kind, Placement};
 
-/// Number of joins that may be given up before they begin here; peers that go beyond are not believed.
+/// Maximum number of joins that are given up before they begin here; peers that go beyond are not believed.
 const MAX_GIVEN_UP: usize = 1 << 16;
 
 /// What becomes of a collective message.

@@ -16,7 +16,7 @@ use crate::engine::Engine;
 use crate::peer::Peers;
 use crate::{Completions, Link};
 
-/// Number of members that a group may have.
+/// Maximum number of members of a group.
 pub const MAX_MEMBERS: usize = 1 << 20;
 
 /// Length of what each member sends: its id of the group, and how many members it expects.

@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn tags_are_decoded_as_they_were_encoded() {
-        for id in [
+        for tag in [
             MessageTag::Data {
                 group: GROUP_IDS - 1,
                 serial: u32::MAX,
@@ -91,7 +91,7 @@ mod tests {
                 errno: 111,
             },
         ] {
-            assert_eq!(MessageTag::decode(id.encode()), id);
+            assert_eq!(MessageTag::decode(tag.encode()), tag);
         }
     }
 }

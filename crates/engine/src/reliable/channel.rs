@@ -15,15 +15,15 @@ use super::parts;
 use super::receiver::Receiver;
 use super::sender::{QUEUE_BYTES, Segment, Sender};
 
-/// Packets after which an acknowledgement is sent at once,
+/// Number of packets after which an acknowledgement is sent at once.
 const ACK_EVERY: u32 = 8;
-/// and after this time.
+/// Longest time before an acknowledgement is sent.
 const ACK_DELAY: Duration = Duration::from_micros(100);
 /// Keepalive interval: time without a packet from the peer after which a probe asks for one.
 const QUIET: Duration = Duration::from_secs(1);
 /// The longest pause between two greetings.
 const GREETING_PAUSE_MAX: Duration = Duration::from_millis(400);
-/// For so long a peer that is not there (yet) is asked for again.
+/// How long a peer that is not there (yet) is greeted again.
 const REFUSALS: Duration = Duration::from_secs(3);
 
 const GREETING_PAUSE: Duration = Duration::from_millis(10);
@@ -139,25 +139,25 @@ pub struct Channel {
     owed: u32,
     /// When they have to be acknowledged.
     ack_at: Instant,
-    /// Half of the credit that the peer knows of is used up.
+    /// Whether half of the credit that the peer knows of is used up.
     credit_starved: bool,
     /// The latest `sent` of the peer's packets: one that was overtaken tells nothing of how long packets take.
     heard: u32,
     /// `sent` of the packet that is to be echoed, and when it came.
     echo: u32,
     echo_at: Instant,
-    /// Keepalive is enabled: the owner waits for something from the peer.
+    /// Whether keepalive is enabled: the owner waits for something from the peer.
     keepalive: bool,
     /// When the next keepalive probe is due.
     probe_at: Instant,
     probes: u32,
     /// Length of the padded probe that is to be answered; zero for none.
     tried: u64,
-    /// A packet in the peer's name asks for a new channel: the peer has to confirm this one or lose it.
+    /// Whether a packet in the peer's name has asked for a new channel: the peer has to confirm this one or lose it.
     challenge: bool,
     /// Since when the peer has answered nothing; that it closed is no answer.
     unanswered_since: Option<Instant>,
-    /// The peer has closed, and what it sent before is not taken yet.
+    /// Whether the peer has closed, and what it sent before is not taken yet.
     draining: bool,
     ended: Option<CloseReason>,
 }
@@ -367,7 +367,7 @@ impl Channel {
         }
     }
 
-    /// Offers the consumer again what it did not take.
+    /// Delivers to the consumer again what it did not take.
     pub fn resume(&mut self, consumer: &mut impl Consumer) -> Event {
         if !self.receiver.resume(consumer) {
             return Event::Nothing;
@@ -613,7 +613,7 @@ impl Channel {
         }
     }
 
-    /// A packet of ours took so long to the peer and its answer back.
+    /// Measures the round trip of a packet of ours and its answer.
     fn measure(&mut self, now: Instant, packet: &Packet) {
         if packet.echo != 0 && packet.sent == self.heard {
             let took = micros(now)
@@ -627,7 +627,7 @@ impl Channel {
         }
     }
 
-    /// A packet has come that is the peer's for sure.
+    /// Notes the time stamp of a packet that is the peer's for sure.
     fn hear(&mut self, packet: &Packet) {
         let later = packet.sent.wrapping_sub(self.heard);
         if self.heard == 0 || later < 1 << 31 {
@@ -635,7 +635,7 @@ impl Channel {
         }
     }
 
-    /// Has a packet echoed that was not overtaken.
+    /// Remembers the time stamp of a packet that was not overtaken, to be echoed.
     fn remember(&mut self, now: Instant, packet: &Packet) {
         if packet.sent == self.heard {
             self.echo = packet.sent;
@@ -672,7 +672,7 @@ impl Channel {
         }
     }
 
-    /// An acknowledgement has left.
+    /// Notes that an acknowledgement has left.
     fn acknowledged(&mut self) {
         self.owed = 0;
         self.ack_at = Instant::END;
@@ -680,7 +680,7 @@ impl Channel {
         self.echo = 0;
     }
 
-    /// The peer has closed: the channel ends when all that came from it is taken.
+    /// Begins to end a channel that the peer has closed: it ends when all that came from it is taken.
     fn leave(&mut self) -> Event {
         self.draining = true;
         match self.receiver.is_stalled() {

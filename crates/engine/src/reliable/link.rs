@@ -126,7 +126,7 @@ const KEPT_MAX: usize = 128 << 20;
 /// Number of packets that one poll takes.
 const PACKETS_PER_POLL: usize = 64;
 
-/// The clock of polls may be late by so much: when something is due soon, the exact one is asked.
+/// Time by which the clock of polls may be late: when something is due sooner, the exact one is asked.
 const SOON: Duration = Duration::from_millis(20);
 
 /// A link over packets.

@@ -12,9 +12,9 @@ pub(super) const BASE: usize = 1200;
 /// Lengths that are worth asking for: what fits frames of Ethernet, of Ethernet with jumbo frames.
 const LENGTHS: [usize; 3] = [BASE, 1472, 8972];
 
-/// A way that has just swallowed packets is asked again after so long,
+/// First pause before a longer packet is tried again on a path that has lost long ones; each later pause is twice as long.
 const PAUSE: Duration = Duration::from_millis(100);
-/// then after twice as long, and so on up to this (RFC 8899, section 5.1.1, PMTU_RAISE_TIMER).
+/// Longest pause before a longer packet is tried again (RFC 8899, section 5.1.1, PMTU_RAISE_TIMER).
 const PAUSE_MAX: Duration = Duration::from_secs(600);
 
 /// What is known of how long packets may be.

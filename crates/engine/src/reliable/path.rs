@@ -23,11 +23,11 @@ const WINDOW_MAX: u64 = 4096 * ONE;
 
 /// The time that a packet is given before anything is known of the path.
 const FIRST_PTO: Duration = Duration::from_millis(20);
-/// Peers answer when they poll, and a little later: so much is granted beside what was measured.
+/// Time that is granted beside what was measured: peers answer when they poll, and a little later.
 const GRACE: Duration = Duration::from_micros(300);
 /// The longest wait for an answer.
 const PTO_MAX: Duration = Duration::from_millis(400);
-/// Packets wait in a queue when they take twice as long as the fastest did, and so much longer.
+/// Packets wait in a queue when they take twice as long as the fastest did, and this time longer.
 const QUEUED: Duration = Duration::from_micros(100);
 
 /// The longest pause between two packets: a round trip may have been measured while nothing moved.
@@ -102,7 +102,7 @@ impl Path {
         self.leaves_at = Instant::from_nanos(from.saturating_add(pause));
     }
 
-    /// A packet took so long (RFC 6298, section 2).
+    /// Takes the measured round trip of a packet (RFC 6298, section 2).
     pub(super) fn measured(&mut self, took: Duration) {
         self.fastest = self.fastest.min(took);
         self.shortest = self.shortest.min(took);

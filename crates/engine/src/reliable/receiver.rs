@@ -123,7 +123,7 @@ impl Receiver {
         true
     }
 
-    /// Offers again what waits; returns whether any of it was taken.
+    /// Delivers again what waits; returns whether any of it was taken.
     pub(super) fn resume(&mut self, consumer: &mut impl Consumer) -> bool {
         let mut moved = false;
         while let Some(first) = self.waiting.front() {

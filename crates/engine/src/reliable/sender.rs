@@ -18,9 +18,10 @@ pub(super) const QUEUE_BYTES: usize = 4 << 20;
 /// Consecutive PTOs after which the congestion is persistent (RFC 9002, section 7.6).
 const PERSISTENT_PTOS: u32 = 3;
 
-/// A packet that was lost so often, and did not arrive for so long, was swallowed for its length (RFC 8899, section 4.3): full
-/// queues lose one packet several times as well.
+/// Losses of a packet after which it counts as lost for its length (RFC 8899, section 4.3), if it did not arrive for [`HOPE`]
+/// either: full queues lose one packet several times as well.
 const SWALLOWED: u8 = 3;
+/// Time after its first transmission in which a packet does not count as lost for its length.
 const HOPE: Duration = Duration::from_millis(200);
 
 /// The sending half of a channel.
@@ -37,7 +38,7 @@ pub(super) struct Sender {
     again: usize,
     /// All bytes of the packets.
     bytes: usize,
-    /// Most bytes of the packets.
+    /// Maximum number of bytes of the packets.
     pub(super) queue: usize,
     /// The longest payload of a packet to come.
     payload: usize,
@@ -96,7 +97,7 @@ enum State {
 }
 
 impl Outgoing {
-    /// It was lost so often and for so long that chance does not explain it, while none arrived that was as long.
+    /// Returns whether it counts as lost for its length: it was lost often and for long, and none arrived that was as long.
     fn is_swallowed(&self, (longest, when): (usize, Instant), now: Instant) -> bool {
         let len = self.payload.len();
         let carries = longest >= len && when > self.born;

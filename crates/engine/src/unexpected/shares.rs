@@ -27,11 +27,11 @@ struct Share {
     all: List<BySender>,
     /// What its waiting and claimed messages cost.
     bytes: usize,
-    /// The number of those.
+    /// Number of its waiting and claimed messages.
     waiting: usize,
-    /// What waits may be dropped: its sender is gone and unknown.
+    /// Whether what waits may be dropped: its sender is gone and unknown.
     is_orphaned: bool,
-    /// It is on the list of such peers.
+    /// Whether the peer is on the list of such peers.
     is_queued: bool,
 }
 
@@ -53,28 +53,28 @@ impl Shares {
         }
     }
 
-    /// A message of the peer has come into the table.
+    /// Adds a message of the peer that has come into the table.
     pub(super) fn push(&mut self, messages: &mut Slab<Message>, from: PeerId, key: Key) {
         let row = self.row(from);
         row.is_orphaned = false;
         row.all.push_back(messages, key);
     }
 
-    /// A message of the peer leaves the table.
+    /// Removes a message of the peer that leaves the table.
     pub(super) fn unlink(&mut self, messages: &mut Slab<Message>, from: PeerId, key: Key) {
         if let Some(row) = self.rows.get_mut(from.index()) {
             row.all.unlink(messages, key);
         }
     }
 
-    /// A message of the peer waits from now on, and costs so much.
+    /// Charges the peer for a message that waits from now on.
     pub(super) fn charge(&mut self, from: PeerId, cost: usize) {
         let row = self.row(from);
         row.bytes += cost;
         row.waiting += 1;
     }
 
-    /// A message of the peer waits no more.
+    /// Takes back the charge for a message of the peer that waits no more.
     pub(super) fn uncharge(&mut self, from: PeerId, cost: usize) {
         if let Some(row) = self.rows.get_mut(from.index()) {
             row.bytes = row.bytes.saturating_sub(cost);
@@ -87,7 +87,7 @@ impl Shares {
         self.rows.get(from.index()).map_or(0, |row| row.bytes)
     }
 
-    /// Returns how many messages of a peer are on their way to where they belong.
+    /// Returns how many messages of a peer do not wait: they are matched, or dropped, and their data is on its way.
     pub(super) fn landing(&self, from: PeerId) -> usize {
         let row = self.rows.get(from.index());
         row.map_or(0, |row| row.all.len().saturating_sub(row.waiting))

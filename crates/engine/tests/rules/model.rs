@@ -120,7 +120,7 @@ struct Scale {
 /// Most receives find a message and most messages a receive.
 const FEW: Scale = Scale { tags: 6, peers: 3 };
 
-/// Queues become so long that they are filed.
+/// Queues become so long that they are indexed.
 const MANY: Scale = Scale {
     tags: 50,
     peers: 12,

@@ -47,9 +47,9 @@ fn response(read: &Header, len: usize) -> Header {
 /// C's tcp repeats the flags of the request in the response, and crashes if it is acknowledged.
 #[test]
 fn a_read_asks_for_no_acknowledgement() {
-    for wish in [Flags::DELIVERY_COMPLETE, Flags::MATCH_COMPLETE] {
+    for level in [Flags::DELIVERY_COMPLETE, Flags::MATCH_COMPLETE] {
         let mut b = Bench::new();
-        b.rma(op(Flags::READ | wish, &memory(b"..."), 1))
+        b.rma(op(Flags::READ | level, &memory(b"..."), 1))
             .expect("room");
         let read = b.frame().header;
         assert_eq!((read.kind, read.flags), (Kind::Read, HeaderFlags::empty()));

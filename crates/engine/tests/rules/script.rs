@@ -282,7 +282,7 @@ impl Bench {
         })
     }
 
-    /// Lets an offer arrive whose memory can be pulled.
+    /// Delivers an Rts whose memory can be pulled.
     pub(crate) fn arrive_remote(&mut self, from: PeerId, header: Header, len: u64) -> Answer {
         let remote = RemoteIov::new(&[(0x1000, len)]).expect("one piece is allowed");
         self.arrive_with(from, header, move |sink| {
@@ -328,7 +328,7 @@ impl Bench {
         std::mem::take(&mut self.events.2)
     }
 
-    /// Lets an offer for memory of this endpoint arrive, whose own memory can be pulled.
+    /// Delivers an Rts for memory of this endpoint, whose own memory can be pulled.
     pub(crate) fn arrive_at_remote(&mut self, header: Header, target: Target) -> Answer {
         let remote = RemoteIov::new(&[(0x1000, header.len)]).expect("one piece is allowed");
         self.arrive_with(PEER, header, move |sink| {

@@ -27,7 +27,7 @@ pub(crate) struct Net {
     now: u64,
     lanes: Vec<Lane>,
     dead: Vec<bool>,
-    /// Memory that offers named; its index is the address.
+    /// Memory that Rts frames named; its index is the address.
     remotes: Vec<Iov>,
     /// The first broken rule.
     pub(crate) broken_rule: Option<String>,

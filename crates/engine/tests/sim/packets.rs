@@ -22,9 +22,9 @@ use oxifabric_wire::reliable::packet::{HEADER_LEN, Packet, PacketKind};
 use crate::net::{BROKEN, SimLink};
 
 /// Timeout after which endpoints give a peer up.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// No operation takes longer than the longest cut that heals, the patience after it, and the time in which a peer that is
+/// No operation takes longer than the longest cut that heals, the timeout after it, and the time in which a peer that is
 /// not there is asked for again.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(14);
 
@@ -62,7 +62,7 @@ impl Packets {
         };
         Plan {
             seed,
-            patience_ms: Patience(PATIENCE.as_millis() as u64),
+            patience_ms: Patience(TIMEOUT.as_millis() as u64),
             link: LinkPlan {
                 mtu: if self.carries.is_some() { 8192 } else { 1024 },
                 carries: self.carries.unwrap_or(usual.carries),
@@ -81,7 +81,7 @@ impl Packets {
     /// Peers are given up that are cut off for so long.
     pub(crate) fn loses_peers(&self) -> bool {
         self.cut_ms
-            .is_some_and(|ms| ms >= PATIENCE.as_millis() as f64)
+            .is_some_and(|ms| ms >= TIMEOUT.as_millis() as f64)
     }
 
     pub(crate) fn network(&self, seed: u64) -> Arc<Network> {
@@ -131,7 +131,7 @@ impl PacketLink {
             next: BTreeMap::new(),
         };
         Self {
-            link: ReliableLink::new(port, PATIENCE, None),
+            link: ReliableLink::new(port, TIMEOUT, None),
             lost: Vec::new(),
         }
     }

@@ -101,7 +101,7 @@ fn slices(what: Collective, size: usize) -> (usize, usize) {
 }
 
 /// Runs a collective of all members; returns what each brought and got.
-fn active(what: Collective, size: usize, root: usize, len: usize) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
+fn run(what: Collective, size: usize, root: usize, len: usize) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     let (of_input, of_result) = slices(what, size);
     let mut mail = Mail::new();
     let mut members: Vec<Member> = (0..size)
@@ -162,7 +162,7 @@ fn sum(inputs: &[Vec<u8>]) -> Vec<u8> {
 }
 
 fn check(what: Collective, size: usize, root: usize, len: usize) {
-    let (inputs, results) = active(what, size, root, len);
+    let (inputs, results) = run(what, size, root, len);
     for (rank, result) in results.iter().enumerate() {
         let mine = rank * len..(rank + 1) * len;
         let expected = match what {

@@ -17,22 +17,22 @@ use crate::reliable::receiver::CREDIT;
 /// address vector. An idle one costs two kilobytes.
 const UNKNOWN_MAX: usize = 4096;
 
-/// If there are as many, the one goes whose peer has been silent longest, and for so long at least. A peer that waits for
-/// something asks once a second whether this end is there.
+/// How long the peer of such a channel must have been silent before the channel is closed for another one; the one that is
+/// silent longest goes. A peer that waits for something probes this end once a second.
 const SILENT: Duration = Duration::from_secs(3);
 
 /// Such a channel that was never used goes after this time.
 const UNUSED: Duration = Duration::from_secs(30);
 
-/// Bytes that are queued for such peers all together before each has but the least,
+/// Bytes that may be queued for such peers all together, before each may have but [`UNKNOWN_QUEUE_MIN`].
 const UNKNOWN_QUEUES: usize = 128 << 20;
-/// which is this: a frame and its header have to fit.
+/// Bytes that may be queued for each such peer at least: a frame and its header have to fit.
 const UNKNOWN_QUEUE_MIN: usize = 128 << 10;
 
 /// Number of ids of ended channels that are remembered: they are not given again.
 const ENDED_MAX: usize = 4096;
 
-/// The part of a channel's name that repeats the peer's name for it; the rest proves that the peer has heard it from here.
+/// The part of a channel's id that repeats the peer's id of it; the rest proves that the peer has got it from here.
 const SALT: u64 = 0xffff;
 
 /// Admission of peers: the channels that known and unknown peers may have, and those that have ended.
@@ -44,9 +44,9 @@ pub(super) struct Admission {
     unknown: usize,
     /// Others whose channels have ended, and whose numbers may still be in use.
     parted: BTreeSet<PeerId>,
-    /// Names of channels that have ended, the latest last.
+    /// Ids of channels that have ended, the latest last.
     ended: VecDeque<u64>,
-    /// Names are made with it.
+    /// Secret that ids are made with.
     secret: u64,
 }
 
@@ -168,14 +168,14 @@ impl<P: PacketPort> ReliableLink<P> {
         }
     }
 
-    /// What a channel is called with the source of the packet at hand, which calls it `other`.
+    /// Returns the id of a channel with the source of the packet at hand, whose id of it is `other`.
     fn name_for(&self, other: u64) -> u64 {
         let salt = other & SALT;
         let proof = mix(self.port.source() ^ mix(self.admission.secret ^ salt));
         ((proof & !SALT) | salt).max(1)
     }
 
-    /// Returns whether the source of the packet at hand has learnt this name from here.
+    /// Returns whether the source of the packet at hand has got this id from here.
     fn is_invited(&self, name: u64) -> bool {
         name == self.name_for(name) && !self.admission.ended.contains(&name)
     }

@@ -19,7 +19,7 @@ pub(super) struct Peer {
     pub(super) large: Option<Large>,
     /// A frame was refused since [`crate::Sink::writable`].
     pub(super) wanted: bool,
-    /// The stalled frame is to be offered again.
+    /// Whether the stalled frame is to be delivered again.
     pub(super) resumed: bool,
     pub(super) hot: bool,
     /// The application addresses it.
@@ -28,7 +28,7 @@ pub(super) struct Peer {
     pub(super) heard_at: Instant,
     /// The turn in which something was posted to it last.
     pub(super) turn: u32,
-    /// Something waits for the peer, as the engine said last.
+    /// Whether operations waited for the peer when the engine was asked last.
     pub(super) pending: bool,
     /// When a timer looks at it.
     pub(super) timer_at: Instant,
