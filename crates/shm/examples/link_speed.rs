@@ -276,7 +276,7 @@ fn path() {
     let (_keep, body) = buffer(8);
     a.link
         .post(peer, frame(Kind::Msg, 0, (0, 8), &body), TxToken(0))
-        .expect_err("there is no pair yet");
+        .expect_err("there is no connection yet");
     while a.link.reason(peer).is_none() && b.tally.messages == 0 {
         a.poll();
         b.poll();

@@ -20,10 +20,10 @@ pub(crate) const FIRST: u64 = 2;
 /// Flag beside a connection's token: the process at its other end has ended.
 pub(crate) const ENDED: u64 = 1 << 63;
 
-/// Connections that have not sent a hello, at most. Hellos come with the connections, unless the initiator loses the
-/// processor just between; fewer than this do so at the same time, even where a thousand processes start.
+/// Maximum number of connections whose hello has not come. Hellos come with the connections, unless the initiator loses
+/// the processor just between; fewer than this do so at the same time, even where a thousand processes start.
 const MOST_PENDING: usize = 64;
-/// Connections whose initiator has the name of a peer with an open connection, at most: as many as one poll of the
+/// Maximum number of connections whose hello waits for an older one of the same name to end: as many as one poll of the
 /// sockets can read, which is what a job that starts anew may need.
 const MOST_PARKED: usize = 128;
 
@@ -44,11 +44,11 @@ pub(crate) struct ConnTable {
     /// Peers whose connection is being opened.
     pub(crate) opening: Vec<PeerId>,
     pub(crate) entries: Vec<ConnEntry>,
-    /// Connections that have not sent a hello, the oldest first.
+    /// Indices of connections whose hello has not come, the oldest first.
     pub(crate) pending: VecDeque<usize>,
-    /// Connections whose hello waits for an older connection to end, the oldest first.
+    /// Indices of connections whose hello waits for an older connection to end, the oldest first.
     pub(crate) parked: Vec<usize>,
-    /// Connections accepted to no purpose in this poll of the sockets.
+    /// Number of connections accepted to no purpose in this poll of the sockets.
     pub(crate) refusals: usize,
     /// When the listener is polled again, if it is paused.
     pub(crate) accept_paused_until: Option<Instant>,
@@ -60,7 +60,7 @@ pub(crate) struct ConnTable {
 pub(crate) enum ConnEntry {
     /// No connection at this index.
     Free,
-    /// It has not sent a hello yet.
+    /// Its hello has not come yet.
     Pending(PendingConn),
     /// Its hello waits for an older connection of its name to end.
     Parked(Box<InboundConn>),
@@ -72,7 +72,7 @@ pub(crate) enum ConnEntry {
     Open(PeerId),
 }
 
-/// A connection that has not sent a hello.
+/// An incoming connection whose hello has not come.
 #[derive(Debug)]
 pub(crate) struct PendingConn {
     pub(crate) socket: Socket,
@@ -80,7 +80,7 @@ pub(crate) struct PendingConn {
     pub(crate) deadline: Instant,
 }
 
-/// A connection that has sent a hello.
+/// An incoming connection whose hello has come.
 #[derive(Debug)]
 pub(crate) struct InboundConn {
     pub(crate) socket: Socket,
@@ -119,7 +119,7 @@ impl ConnTable {
         }
     }
 
-    /// Closes a connection; `socket` is its socket if the connection has it.
+    /// Frees an entry and stops watching its socket; `socket` is that socket if the entry does not own it.
     pub(crate) fn forget(&mut self, index: usize, socket: Option<&Socket>) {
         let entry = self.take(index);
         let own = match &entry {

@@ -101,7 +101,7 @@ impl ShmLink {
         1
     }
 
-    /// Begins to end an open connection whose other side is gone. What it published is delivered first; its socket has
+    /// Begins to end an open connection whose other side is gone. What that published is delivered first; the socket has
     /// nothing more.
     pub(crate) fn end_conn(&mut self, peer: PeerId) {
         let place = self.index_of(peer);

@@ -94,7 +94,7 @@ impl ShmLink {
         let parked = self.table.parked.iter();
         let inbound = parked.filter_map(|&index| self.table.parked_conn(index));
         let deadlines = inbound.map(|inbound| inbound.deadline);
-        let doors = deadlines
+        let listening = deadlines
             .chain(self.table.accept_paused_until)
             .map(|until| until.since(self.now));
         let next = self
@@ -110,13 +110,13 @@ impl ShmLink {
                 ConnState::Yielded(until) => Some(until.since(self.now)),
                 ConnState::Closed | ConnState::Open | ConnState::Ending => None,
             })
-            .chain(doors)
+            .chain(listening)
             .min();
         self.table.timer.set(next);
     }
 }
 
-/// When a sleeping thread connects again to a peer that is not there yet or whose backlog is full.
+/// Time after which a sleeping thread connects again to a peer that is not there yet or whose backlog is full.
 const RETRY: std::time::Duration = std::time::Duration::from_millis(1);
 
 impl Connection for ShmLink {}
@@ -207,7 +207,7 @@ impl Device for ShmLink {
     }
 }
 
-/// Makes a name that has the common prefix unique, fi_shm(7): the user, a number and something random are appended.
+/// Makes a name with the common prefix unique, fi_shm(7): appends the user, a number and something random.
 fn complete(name: &str) -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     if !name.starts_with(COMMON_PREFIX) {

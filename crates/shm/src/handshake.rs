@@ -136,7 +136,7 @@ pub(crate) fn socket_name(name: &str) -> Vec<u8> {
     format!("oxifabric-shm#{:032x}", fnv1a(name.as_bytes())).into_bytes()
 }
 
-/// Returns the FNV-1a hash of 128 bits, which no build changes.
+/// Returns the 128-bit FNV-1a hash, which is the same in every build.
 fn fnv1a(bytes: &[u8]) -> u128 {
     const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;

@@ -68,7 +68,7 @@ impl UntrustedPeer {
         word.store(value, Ordering::Relaxed);
     }
 
-    /// Ends the untrusted peer.
+    /// Ends the connection, as if the untrusted peer had gone.
     pub fn leave(&mut self) {
         self.conn.end(Errno::CONNRESET);
     }

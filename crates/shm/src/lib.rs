@@ -10,7 +10,7 @@
 //! - `device`: how an endpoint is opened, named and put to sleep.
 //! - `connect`: how connections open and close (connection management). `handshake` decides, without I/O; `peer` and
 //!   `conn_table` hold the state.
-//! - `region`: the memory of a connection. `doorbell`: how a sleeper is woken. `pull`: long messages.
+//! - `region`: the memory of a connection. `doorbell`: how a sleeping endpoint is woken. `pull`: long messages.
 //! - `fault`: fault injection.
 //! - `info`, `params`: the provider's fi_info, and its parameters of the environment.
 //! - `hostile`: a connection with an untrusted peer, for the fuzz targets.

@@ -41,6 +41,7 @@ pub struct ShmLink {
     pub(crate) departures: u64,
     /// Whether the doorbells announce that this side sleeps.
     pub(crate) asleep: bool,
+    /// Number of times that they did.
     pub(crate) turn: u64,
     pub(crate) table: ConnTable,
     pub(crate) expected: Limits,

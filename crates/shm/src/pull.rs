@@ -470,7 +470,7 @@ mod tests {
         let head = Arc::new(Mapping::private(8192).expect("two pages"));
         let mut cma = CmaQueue::new(head, Side::Initiator, 24 * 1024);
         let remote = RemoteIov::new(&[(source.as_ptr() as u64, source.len() as u64)]);
-        // SAFETY: the target outlives the desk.
+        // SAFETY: the target outlives the queue.
         let into = unsafe { Iov::contiguous(target.as_mut_ptr(), target.len()) };
         cma.begin(&remote.expect("one piece"), into, RxToken(1));
         let cell = cma.next_request().expect("a long message");
@@ -507,7 +507,7 @@ mod tests {
         let (source, mut target) = (vec![1; 300_000], vec![0; 300_000]);
         let (mut cma, _) = queue_with_pull(&source, &mut target);
         let remote = RemoteIov::new(&[(source.as_ptr() as u64, source.len() as u64)]);
-        // SAFETY: the target outlives the desk.
+        // SAFETY: the target outlives the queue.
         let into = unsafe { Iov::contiguous(target.as_mut_ptr(), target.len()) };
         cma.begin(&remote.expect("one piece"), into, RxToken(2));
         cma.expose(5, source.as_ptr() as u64, source.len() as u64);
@@ -523,7 +523,7 @@ mod tests {
         let (source, mut target) = (vec![1; 100_000], vec![0; 100_000]);
         for (number, len) in [99_999, 100_000].into_iter().enumerate() {
             let remote = RemoteIov::new(&[(source.as_ptr() as u64, len as u64)]);
-            // SAFETY: the target outlives the desk.
+            // SAFETY: the target outlives the queue.
             let into = unsafe { Iov::contiguous(target.as_mut_ptr(), len) };
             cma.begin(&remote.expect("one piece"), into, RxToken(number as u32));
         }

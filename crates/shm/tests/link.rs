@@ -140,7 +140,7 @@ fn frames_that_more_follow_are_seen_after_a_flush() {
 }
 
 #[test]
-fn a_stalled_arrival_waits_and_is_offered_again() {
+fn a_stalled_arrival_waits_and_is_delivered_again() {
     let (mut a, mut b, to_b, to_a) = pair(&params());
     b.sink.room = Some(2);
     for id in 0..5 {
@@ -151,7 +151,7 @@ fn a_stalled_arrival_waits_and_is_offered_again() {
     assert_eq!(
         (b.sink.arrived.len(), b.sink.stalls),
         (2, 1),
-        "not offered meanwhile"
+        "not delivered meanwhile"
     );
     b.sink.room = None;
     b.link.resume(to_a);
@@ -160,19 +160,19 @@ fn a_stalled_arrival_waits_and_is_offered_again() {
     assert_eq!(ids, [0, 1, 2, 3, 4]);
 }
 
-/// Sends a long message and pulls it; `help` is whether the sender is polled meanwhile.
-fn pull(a: &mut Port, b: &mut Port, to_b: PeerId, body: &Iov, into: Iov, help: bool) {
+/// Sends a long message and pulls it; with `shared`, the sender is polled meanwhile and copies a part.
+fn pull(a: &mut Port, b: &mut Port, to_b: PeerId, body: &Iov, into: Iov, shared: bool) {
     let len = body.len();
     let sent = a.try_post(to_b, header(Kind::TaggedRts, 9, len), body);
     assert_eq!(sent, Ok(Posted::Done));
-    b.until("the offer arrives", |sink| !sink.arrived.is_empty());
+    b.until("the Rts arrives", |sink| !sink.arrived.is_empty());
     let got = b.sink.arrived.pop_front().expect("just seen");
     let remote = got.remote.expect("the sender's memory");
     b.link
         .pull(got.from, &remote, into, RxToken(5))
         .expect("a live peer");
     assert!(b.sink.pulled.is_empty(), "not before the call returns");
-    if help {
+    if shared {
         both("the pull ends", a, b, |_, b| !b.sink.pulled.is_empty());
     } else {
         b.until("the pull ends", |sink| !sink.pulled.is_empty());
@@ -191,13 +191,13 @@ fn long_messages_are_pulled_with_and_without_copies_by_the_sender() {
         return;
     }
     for len in [1, 100_000, 3 * 1024 * 1024 + 17] {
-        for help in [false, true] {
+        for shared in [false, true] {
             let source = pattern(len, len);
             let mut target = vec![0; len];
             // SAFETY: the vector outlives the pull.
             let into = unsafe { Iov::contiguous(target.as_mut_ptr(), len) };
-            pull(&mut a, &mut b, to_b, &lend(&source), into, help);
-            assert!(target == source, "{len} bytes, help: {help}");
+            pull(&mut a, &mut b, to_b, &lend(&source), into, shared);
+            assert!(target == source, "{len} bytes, shared: {shared}");
         }
     }
 }
@@ -241,17 +241,17 @@ fn a_shorter_buffer_pulls_only_the_front() {
 }
 
 #[test]
-fn without_permission_offers_name_no_memory_and_the_reason_is_told() {
+fn without_permission_an_rts_names_no_memory_and_the_reason_is_returned() {
     let careful = Params {
         disable_cma: true,
         ..params()
     };
     let (mut a, mut b) = (Port::open(&careful), Port::open(&params()));
     let to_b = a.peer(&b);
-    both("a pair opens", &mut a, &mut b, |a, _| {
+    both("a connection opens", &mut a, &mut b, |a, _| {
         a.try_post(to_b, header(Kind::TaggedRts, 1, 1 << 20), &lend(&[0; 64])) == Ok(Posted::Done)
     });
-    b.until("the offer arrives", |sink| !sink.arrived.is_empty());
+    b.until("the Rts arrives", |sink| !sink.arrived.is_empty());
     let got = b.sink.arrived.pop_front().expect("just seen");
     assert_eq!((got.remote, got.body.len()), (None, 0));
     assert!(!b.link.limits(got.from).pull && !a.link.limits(to_b).pull);

@@ -97,7 +97,7 @@ fn an_endpoint_about_to_sleep_sees_every_peer_and_delivers_with_the_next_poll() 
     let mut wheel = Wheel::new();
     for spoke in [0, SPOKES / 2, SPOKES - 1] {
         wheel.make_idle();
-        assert!(wheel.hub.link.arm(), "all are silent");
+        assert!(wheel.hub.link.arm(), "all are idle");
         wheel.hub.poll();
         wheel.send(spoke, 1);
         assert!(!wheel.hub.link.arm(), "there is a message");
@@ -159,7 +159,7 @@ fn a_message_of_an_idle_peer_is_pulled() {
     let posted = wheel.spokes[40].try_post(to_hub, sent, &lend(&source));
     assert_eq!(posted, Ok(Posted::Done));
     let hub = &mut wheel.hub;
-    hub.until("the offer arrives", |sink| !sink.arrived.is_empty());
+    hub.until("the Rts arrives", |sink| !sink.arrived.is_empty());
     let remote = hub.sink.arrived.pop_front().and_then(|got| got.remote);
     wheel.make_idle();
     let mut target = vec![0; source.len()];

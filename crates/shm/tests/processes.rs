@@ -47,7 +47,7 @@ fn post(port: &mut Port, peer: PeerId, kind: Kind, id: u32, body: &Iov) {
     }
 }
 
-/// Sends small messages and offers of long ones until it is killed.
+/// Sends small messages and the Rts of long ones until it is killed.
 fn offer_without_end(port: &mut Port, peer: PeerId) {
     let long = pattern(LONG, 1);
     for id in 0.. {
@@ -63,10 +63,10 @@ fn offer_without_end(port: &mut Port, peer: PeerId) {
     }
 }
 
-/// Takes one offer without a copy by the sender, and prints what it got.
+/// Pulls one long message without a copy by the sender, and prints what it got.
 fn take_one(port: &mut Port, peer: PeerId) {
     post(port, peer, Kind::Tagged, 1, &lend(b"here I am"));
-    port.until("the offer arrives", |sink| !sink.arrived.is_empty());
+    port.until("the Rts arrives", |sink| !sink.arrived.is_empty());
     let got = port.sink.arrived.pop_front().expect("just seen");
     let mut target = vec![0; LONG];
     let Some(remote) = got.remote else {

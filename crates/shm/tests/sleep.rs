@@ -78,7 +78,7 @@ fn a_stalled_arrival_does_not_keep_from_sleeping() {
     arm(&mut b);
     assert!(!sleep(b.link.fd(), 0));
     b.link.resume(to_a);
-    assert!(!b.link.arm(), "it can be offered again");
+    assert!(!b.link.arm(), "it can be delivered now");
 }
 
 #[test]

@@ -12,7 +12,7 @@ pub(crate) const ADDR_STR: u32 = 9;
 const OBJECTS: usize = 1 << 16;
 
 /// Describes the endpoints.
-pub(crate) fn offer() -> Info {
+pub(crate) fn info() -> Info {
     let any = packets::info(NAME);
     Info {
         caps: any.caps | Caps::LOCAL_COMM,

@@ -6,7 +6,7 @@
 //! - [`Network`]: its endpoints, the packets under way, and what happens to them; without a clock. [`plan`] describes it.
 //! - [`World`]: a network that threads share, and how time passes in it.
 //! - [`SimPort`]: the port of one endpoint. `name` is how it is called.
-//! - `info`, `params`: what is offered, and what the environment changes. `ops`: what programs ask that know of the simulation.
+//! - `info`, `params`: the provider's fi_info, and its parameters of the environment. `ops`: what programs ask that know of the simulation.
 #![forbid(unsafe_code)]
 
 mod info;
@@ -50,7 +50,7 @@ impl Provider for Sim {
     }
 
     fn infos() -> Vec<Info> {
-        vec![info::offer()]
+        vec![info::info()]
     }
 
     fn resolve(

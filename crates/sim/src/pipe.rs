@@ -1,13 +1,13 @@
 //! A link in one direction, with the finite queue in front of it.
 
-/// Speed of a link, in units per byte.
+/// Speed, delay and queue of a link.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Speed {
-    /// Time that a byte takes to leave.
+    /// Time that a byte takes to leave, in nanoseconds.
     pub(crate) ns_per_byte: f64,
-    /// Propagation delay.
+    /// Propagation delay, in nanoseconds.
     pub(crate) latency_ns: u64,
-    /// Most bytes that wait.
+    /// Maximum number of bytes that wait.
     pub(crate) queue_bytes: u64,
 }
 

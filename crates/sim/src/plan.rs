@@ -10,7 +10,7 @@ pub struct Plan {
     pub seed: u64,
     /// The clock of the network.
     pub time: Time,
-    /// Time, in milliseconds of the network's, after which a peer that leaves everything unanswered counts as gone.
+    /// Time after which a peer that leaves everything unanswered counts as gone, in milliseconds of the network's clock.
     pub patience_ms: Patience,
     /// The links: one in each direction between a node and its switch.
     pub link: LinkPlan,

@@ -31,11 +31,11 @@ pub struct World {
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) network: Network,
-    /// A driver asks for turns, and lets time pass that way only.
+    /// Whether a driver asks for turns: time passes that way only.
     driven: bool,
     /// When, by the clock, empty polls became frequent: time may be held up.
     held_since: Option<Instant>,
-    /// Since when an endpoint is absent: the moment in the network's time and in the clock's.
+    /// When an endpoint became absent, in the network's time and in the clock's.
     pace: Option<(Instant, Instant)>,
 }
 

@@ -1,8 +1,8 @@
 //! Multicast groups that an endpoint listens to: fi_cm(3) "fi_join". Path class: setup.
 //!
-//! Each has a socket of its own, bound to the group's address: so it receives from the group and nothing else, whatever
-//! the
-//! address of the endpoint, and many endpoints of a host hear the same group (docs/protocol/udp.md section 4).
+//! Each has a socket of its own, bound to the group's address: so it receives what is sent to the group and nothing else,
+//! whatever the address of the endpoint, and many endpoints of a host listen to the same group (docs/protocol/udp.md
+//! section 4).
 
 use std::io;
 use std::net::SocketAddr;

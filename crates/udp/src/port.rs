@@ -106,7 +106,7 @@ impl Device for UdpPort {
     fn peer(&mut self, address: &Address) -> Result<PeerId, Errno> {
         let at = self.reachable(address)?;
         if at.ip().is_multicast() {
-            // A link-local address is reached through the interface of the endpoint's own address.
+            // A group is reached through the interface of the endpoint's own address, if one has that address.
             let _ = self.socket.send_groups_through(&self.interface());
         }
         self.peers.number(&at).ok_or(Errno::NOMEM)

@@ -19,10 +19,10 @@ pub(crate) const LONGEST: usize = 1 << 16;
 /// Distance of the places of two datagrams. They do not begin at the same places of cache lines and pages.
 pub(crate) const STRIDE: usize = LONGEST + 1600;
 
-/// Polls in a row that found something, after which there may be more to take than one datagram. If there is not, it
-/// was an exchange of questions and answers: counting starts again, with twice the number,
+/// Number of polls in a row that found something, after which there may be more to take than one datagram. If there is
+/// not, it was an exchange of questions and answers: counting starts again, with twice the number.
 const BATCH_AFTER: u8 = 2;
-/// up to this one.
+/// Highest number of polls that doubling leads to.
 const BATCH_AFTER_MAX: u8 = 128;
 
 /// Most errors of earlier sends, which the kernel reports here, that are skipped in one go.
@@ -60,11 +60,11 @@ enum Merging {
 /// Least length of datagrams that are merged, which are full packets.
 const LARGE: usize = 1000;
 
-/// A datagram in its place, or several of one sender.
+/// A datagram in its place, or several of one source that the kernel has merged.
 #[derive(Debug)]
 pub(crate) struct Datagram {
     pub(crate) len: usize,
-    /// Length of each of them; the last one may be shorter.
+    /// Length of each datagram; the last one may be shorter.
     pub(crate) each: usize,
     pub(crate) from: RawAddr,
 }

@@ -24,7 +24,7 @@ const CUTS: usize = 64;
 pub(crate) struct TxQueue {
     bytes: Vec<u8>,
     datagrams: Vec<Datagram>,
-    /// Whether the next datagram of an endpoint has to be queued, too: some are before it, or a fault may be injected.
+    /// Whether the next datagram of an endpoint has to be queued, too: others wait before it, or a fault may be injected.
     takes_next: bool,
     /// Faults injected into the datagrams of an endpoint.
     faults: Option<Box<PacketFaults<Copied>>>,

@@ -1,4 +1,4 @@
-//! Frames of hostile peers to an engine with operations under way: messages, offers, segments, answers, accesses, atomics
+//! Frames of hostile peers to an engine with operations under way: messages, Rts, segments, answers, accesses, atomics
 //! and collectives, with bodies as every link has them. The link keeps its contract; the peers keep none.
 
 use std::collections::VecDeque;

@@ -1,4 +1,4 @@
-//! The other side of a pair's shared memory: cells, claims and doorbells of an untrusted peer, to an engine with operations under way.
+//! The other side of a connection's shared memory: cells, claims and doorbells of an untrusted peer, to an engine with operations under way.
 
 use arbitrary::{Arbitrary, Unstructured};
 use oxifabric_engine::HeaderFlags;
@@ -8,8 +8,8 @@ use oxifabric_wire::shm::cell::{Body, Cell, Rest};
 
 use crate::world::{Call, KEY, World, peer};
 
-/// The kind of link frame that asks for help, docs/protocol/shm.md "Pulling".
-const ASSIST: u8 = 1;
+/// The kind of link frame that asks for a sender's copy, docs/protocol/shm.md "Pulling".
+const SENDER_COPY: u8 = 1;
 
 #[derive(Arbitrary, Debug)]
 enum Step {
@@ -23,7 +23,7 @@ enum Step {
         len: u8,
     },
     Take(u8),
-    /// A request for help with the message that was offered last.
+    /// A request for a sender's copy of the message that was announced last.
     Ask {
         slot: u8,
         turn: u8,
@@ -63,8 +63,8 @@ pub(super) fn run(bytes: &[u8]) {
     let Some(mut link) = UntrustedPeer::new(peer(0), pull) else {
         return;
     };
-    let mut offered = 0;
-    // Only messages of some length are worth help.
+    let mut exposed = 0;
+    // Only for messages of some length is a sender's copy worth while.
     let mut world = World::stretched(4);
     for _ in 0..100 {
         let Ok(step) = input.arbitrary() else {
@@ -72,7 +72,7 @@ pub(super) fn run(bytes: &[u8]) {
         };
         match step {
             Step::Call(call) => world.call(&mut link, &call),
-            step => act(&mut link, &step, &mut offered),
+            step => act(&mut link, &step, &mut exposed),
         }
         progress(&mut world, &mut link);
         if input.is_empty() {
@@ -88,8 +88,8 @@ pub(super) fn run(bytes: &[u8]) {
     }
 }
 
-/// Lets the untrusted peer do something; `offered` is where a message lies that it was offered.
-fn act(link: &mut UntrustedPeer, step: &Step, offered: &mut u64) {
+/// Acts as the untrusted peer; `exposed` is the address of the message that was announced to it last.
+fn act(link: &mut UntrustedPeer, step: &Step, exposed: &mut u64) {
     match *step {
         Step::Frame(ref form) => {
             let (cell, ring) = framed(form);
@@ -101,7 +101,7 @@ fn act(link: &mut UntrustedPeer, step: &Step, offered: &mut u64) {
             let cell = link.take(len.into());
             let body = cell.and_then(|(meta, words)| Some(Cell::parse(meta, &words).ok()?.body));
             if let Some(Body::Remote { address, .. }) = body {
-                *offered = address;
+                *exposed = address;
             }
         }
         Step::Ask {
@@ -112,10 +112,10 @@ fn act(link: &mut UntrustedPeer, step: &Step, offered: &mut u64) {
             chunk,
         } => {
             let cell = Cell {
-                kind: ASSIST,
+                kind: SENDER_COPY,
                 flags: 0,
                 id: u32::from(slot) % 16,
-                tag: *offered + u64::from(skip),
+                tag: *exposed + u64::from(skip),
                 data: 4096,
                 len: u64::from(len) % (1 << 20),
                 body: Body::Link {

@@ -107,7 +107,7 @@ impl ShmLink {
 
     fn refuse(&mut self, index: usize, socket: Socket, refuse: Refuse) {
         if refuse.cause == Cause::Crossed {
-            // An initiator whose hello crossed ours expects this answer; of other refusals the log reports.
+            // An initiator whose hello crossed ours expects this answer; other refusals are written to the log.
             let _ = socket.send(&Greeting::Refuse(refuse).emit(), None);
         } else {
             self.send_refuse(&socket, refuse);

@@ -1,9 +1,8 @@
-//! Bounds on incoming connections: at most a number of them are accepted, and their user is checked before a byte of
-//! theirs is read.
+//! Bounds on incoming connections: their number is limited, and the user at the other end is checked before a byte is
+//! read.
 //!
 //! Every process of the host can connect, so each thing that a connection takes here has a bound: descriptors, and time
-//! of the
-//! thread that polls. docs/protocol/shm.md 2.9.
+//! of the thread that polls. docs/protocol/shm.md 2.9.
 
 use std::io;
 use std::time::Duration;
@@ -26,10 +25,10 @@ const HELLO_TIMEOUT: Duration = Duration::from_secs(15);
 /// Connections that one poll of the sockets accepts at most.
 const ACCEPTS_PER_POLL: usize = 64;
 
-/// Back-off of the listener after connections that came to no purpose, and how many of them one poll takes: a flood of
-/// them costs a small part of this thread's time. What waits in a full backlog (4,096) is read in a quarter of a second
-/// all the same.
+/// Back-off of the listener after connections that came to no purpose: a flood of them costs a small part of this
+/// thread's time. What waits in a full backlog (4,096) is read in a quarter of a second all the same.
 const AFTER_REFUSAL: Duration = Duration::from_millis(1);
+/// Connections to no purpose after which one poll of the sockets accepts no more.
 const REFUSALS_PER_POLL: usize = 16;
 
 /// Descriptors that incoming connections leave to the application, and to the connections that this side makes.
@@ -58,7 +57,7 @@ impl ShmLink {
         ACCEPTS_PER_POLL
     }
 
-    /// Checks the user at the other end of a connection, before anything that it sends is read.
+    /// Takes a connection in, if its user may connect and there is room: both before anything that it sends is read.
     fn admit(&mut self, socket: Socket, sink: &mut impl Sink) {
         let credentials = match socket.credentials() {
             Ok(credentials) => credentials,

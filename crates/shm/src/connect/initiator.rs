@@ -134,7 +134,7 @@ impl ShmLink {
         &mut self,
         peer: PeerId,
         socket: Socket,
-        connect: SentHello,
+        sent: SentHello,
         sink: &mut impl Sink,
     ) {
         let index = match self.table.add(&socket) {
@@ -147,10 +147,10 @@ impl ShmLink {
         let deadline = self.deadline();
         if let Some(known) = self.peers.get_mut(peer) {
             known.state = ConnState::HelloSent(Box::new(HalfOpen {
-                region: connect.region,
+                region: sent.region,
                 deadline,
                 entry: index,
-                process: connect.process,
+                process: sent.process,
                 ability: Ability::empty(),
                 incarnation: 0,
                 reads: Err(String::new()),

@@ -220,7 +220,7 @@ fn impostor(name: &str) -> Socket {
 
 #[test]
 fn a_peer_that_lives_is_waited_for_and_one_that_ends_is_not() {
-    let name = format!("active-with-itself-{}", std::process::id());
+    let name = format!("computing-{}", std::process::id());
     let computing = impostor(&name);
     let mut link = open();
     let peer = want(&mut link, &name);
@@ -309,7 +309,7 @@ fn a_hello_that_yields_is_sent_again_if_the_other_one_is_lost() {
 
 #[test]
 fn a_full_backlog_is_tried_again() {
-    let name = format!("active-{}", std::process::id());
+    let name = format!("full-{}", std::process::id());
     let busy = impostor(&name);
     busy.listen_with(0).expect("a socket");
     let first = Socket::connect(&socket_name(&name)).expect("room for one");

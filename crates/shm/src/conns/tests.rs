@@ -15,10 +15,10 @@ use crate::region::Region;
 /// More than a poll checks, and no multiple of it.
 const MANY: usize = 3 * IDLE_CHECKS + 5;
 
-/// Polls in which every idle connection is checked, whatever becomes active meanwhile.
+/// Number of polls in which every idle connection is checked, whatever becomes active meanwhile.
 const ROUND: usize = MANY.div_ceil(IDLE_CHECKS);
 
-/// Polls after which connections without traffic are idle.
+/// Number of polls after which connections without traffic are idle.
 const WHILE: usize = 2 * POLLS_PER_REBALANCE as usize;
 
 #[derive(Default)]

@@ -7,7 +7,7 @@ use crate::sys::memory::Mapping;
 
 /// First word of the tables of claims, which lie behind the doorbells' words; both sides have one.
 const TABLE_WORD: usize = 64;
-/// Messages of one side that the sender copies a part of at a time.
+/// Messages of which their sender may copy a part at a time, in each direction.
 pub(super) const SLOTS: usize = 8;
 /// Words of a slot: two cache lines, of which the first has the claims and the count of chunks that the sender has
 /// copied. Both change at the same time, mostly.

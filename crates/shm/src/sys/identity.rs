@@ -15,8 +15,8 @@ use super::socket::Credentials;
 /// again after all others only: at least 300 processes (the smallest pid_max) would have to start within this time.
 const RECHECK_AFTER: Duration = Duration::from_millis(1);
 
-/// One in this many of the descriptors that the process may open, the lower part, may be those of processes. Beyond,
-/// where an endpoint has hundreds of peers, start times are compared, which costs more and no descriptor.
+/// Divisor of the number of descriptors that this process may open; only numbers below the quotient hold processes. Where
+/// an endpoint has hundreds of peers, start times are compared instead, which costs more and no descriptor.
 const DESCRIPTOR_SHARE: u64 = 2;
 
 /// The process at the other end of a socket.

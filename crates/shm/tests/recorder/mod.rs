@@ -205,7 +205,7 @@ pub fn both(
 pub fn pair(params: &Params) -> (Port, Port, PeerId, PeerId) {
     let (mut a, mut b) = (Port::open(params), Port::open(params));
     let b_at_a = a.peer(&b);
-    both("a pair opens", &mut a, &mut b, |a, b| {
+    both("a connection opens", &mut a, &mut b, |a, b| {
         (a.send(b_at_a, 0, b"first") == Ok(Posted::Done)) || !b.sink.arrived.is_empty()
     });
     b.until("the first message arrives", |sink| !sink.arrived.is_empty());

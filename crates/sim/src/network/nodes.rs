@@ -48,11 +48,11 @@ struct Endpoint {
     /// The earliest event queued for that.
     queued: Instant,
     ready: bool,
-    /// It is among [`Nodes::turns`].
+    /// Whether it is among [`Nodes::turns`].
     in_turn: bool,
-    /// It has not been polled for so long that time does not wait for it.
+    /// Whether it has not been polled for so long that time does not wait for it.
     absent: bool,
-    /// Number of empty polls since [`Nodes::changes`] had the first value.
+    /// Value of [`Nodes::changes`], and number of empty polls since it has had that value.
     empty_polls: (u64, u32),
     /// Wakes it; it sleeps.
     bell: Option<Arc<Timer>>,

@@ -70,7 +70,7 @@ fn a_full_queue_loses_what_comes_then() {
 }
 
 #[test]
-fn longer_packets_than_a_cable_carries_vanish() {
+fn longer_packets_than_a_link_carries_vanish() {
     let (arrived, stats) = play(link(|link| link.carries = 99));
     assert_eq!((arrived.len(), stats.of(Count::Cut)), (0, 1000));
     let (arrived, _) = play(link(|link| link.carries = 100));

@@ -66,7 +66,7 @@ impl<M: Memory> Consumer<M> {
         Some(cell_of(first, line))
     }
 
-    /// Returns the cell `ahead` of them behind the next one, if it is there. A lane has no more than its cells.
+    /// Returns the cell that is `ahead` places behind the next one, if it is there. A lane has no more than its cells.
     pub fn peek_ahead(&self, ahead: u64) -> Option<Cell> {
         let position = self.head.wrapping_add(ahead);
         let line = self.memory.cell(position);

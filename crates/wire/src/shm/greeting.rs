@@ -1,4 +1,4 @@
-//! The messages that open a pair: hello, accept, ready, refuse; docs/protocol/shm.md "Greeting".
+//! The messages of a handshake: hello, accept, ready, refuse; docs/protocol/shm.md "Greeting".
 //!
 //! Numbers are little-endian. The first twelve bytes keep their meaning in every version, so that a refusal can be
 //! understood by an endpoint of any.
@@ -49,7 +49,7 @@ mod kind {
 }
 
 bitflags! {
-    /// Identity of the sender.
+    /// Abilities that a side announces.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct Ability: u32 {
         /// It may sleep, and wants to be woken.
@@ -59,23 +59,23 @@ bitflags! {
     }
 }
 
-/// A message of the opening.
+/// A message of the handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Greeting {
     /// The first message: names of initiator and acceptor, and the memory that comes with it.
     Hello(Hello),
-    /// The answer.
+    /// The answer to a hello.
     Accept(Accept),
-    /// The last: the caller has seen the answer.
+    /// The last message: the initiator has seen the answer.
     Ready(Ability),
-    /// There will be no pair.
+    /// The answer to a hello that leads to no connection.
     Refuse(Refuse),
 }
 
 /// See [`Greeting::Hello`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// Identity of the sender.
+    /// Abilities of the sender.
     pub ability: Ability,
     /// Incarnation: a random number that distinguishes this endpoint from others of its name, before and after.
     pub incarnation: u64,
@@ -94,9 +94,9 @@ pub struct Hello {
 /// See [`Greeting::Accept`]; fields as in [`Hello`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accept {
-    /// Identity of the sender.
+    /// Abilities of the sender.
     pub ability: Ability,
-    /// Its number.
+    /// Incarnation of the sender.
     pub incarnation: u64,
     /// Where in its memory that number lies.
     pub probe: u64,
@@ -111,21 +111,21 @@ pub struct Refuse {
     pub text: String,
 }
 
-/// The causes for which an endpoint refuses a pair.
+/// The causes for which an endpoint refuses a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Cause {
-    /// It speaks another version.
+    /// The acceptor speaks another version.
     Version = 1,
     /// The memory is not as the hello describes, or cannot be used.
     Memory = 2,
-    /// The caller belongs to another user.
+    /// The initiator belongs to another user.
     Owner = 3,
-    /// Both called at the same time, and the other call counts.
+    /// Both connected at the same time, and the other hello counts.
     Crossed = 4,
-    /// It has another name.
+    /// The acceptor has another name.
     Name = 5,
-    /// It has no room for more peers.
+    /// The acceptor has no room for more peers.
     Limit = 6,
 }
 
