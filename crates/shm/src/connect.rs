@@ -38,7 +38,7 @@ impl ShmLink {
         let mut events = 0;
         for &token in ready.tokens() {
             events += match token {
-                LISTENER => self.accept_pending(sink),
+                LISTENER => self.accept_waiting(sink),
                 TIMER => 0,
                 token if token & ENDED != 0 => {
                     self.on_process_end(((token & !ENDED) - FIRST) as usize)

@@ -83,7 +83,7 @@ impl LocalParams {
         CmMessage::new(CmKind::Request, &self.greeting())
     }
 
-    /// Answers a request: the response, and what is negotiated by it (protocol sections 3.2, 3.3, 5.1).
+    /// Answers a request: returns the response, and what is negotiated by it (protocol sections 3.2, 3.3, 5.1).
     pub(crate) fn respond(&self, request: &Greeting, order: ByteOrder) -> (CmMessage, Negotiated) {
         let response = Greeting {
             version: request.version.min(VERSION_RNDV),
@@ -311,7 +311,8 @@ pub(crate) fn resolve_crossing(
     }
 }
 
-/// Returns what addresses are compared and found by: scopes and flow labels are a host's own affair.
+/// Returns the part of an address by which peers are compared and found: without scopes and flow labels, which are a
+/// host's own affair.
 pub(crate) fn rank(address: &SocketAddr) -> (std::net::IpAddr, u16) {
     (address.ip(), address.port())
 }

@@ -28,10 +28,11 @@ const LOCAL_ARRIVALS: i32 = 2_000_000;
 /// push what is read next out of the processor's cache.
 const LOCAL_DEPARTURES: i32 = 512 * 1024;
 
-/// Bytes of them that may wait for room at the receiver.
+/// Bytes to this host that may wait for room at the receiver.
 const LOCAL_UNSENT: i32 = 128 * 1024;
 
-/// Large bodies that leave between two polls. Between them nothing is read, and what comes meanwhile leaves the caches.
+/// Maximum number of large bodies that leave between two polls. Meanwhile nothing is read, and what comes leaves the
+/// caches.
 const BURST_MAX: u32 = 16;
 
 /// A connection in use.
@@ -62,7 +63,7 @@ pub(crate) struct Conn {
     holds_back: bool,
     rx: Rx,
     seq: u8,
-    _customer: FlusherGuard,
+    _flusher: FlusherGuard,
 }
 
 /// Why a connection is of no use any more.
@@ -93,7 +94,7 @@ impl Conn {
             holds_back: false,
             rx: Rx::new(),
             seq: 0,
-            _customer: FlusherGuard::new(),
+            _flusher: FlusherGuard::new(),
         }
     }
 
@@ -359,8 +360,8 @@ impl Conn {
     }
 }
 
-/// Prepares a socket whose peer is on this host; returns the length of its segments. All options are optional: without
-/// them the kernel chooses.
+/// Prepares a socket whose peer is on this host; returns the length of its segments. No option is required: without it
+/// the kernel chooses.
 fn prepare_local(socket: &Socket) -> Option<NonZeroUsize> {
     let _ = socket.arrivals_within(LOCAL_ARRIVALS);
     let _ = socket.departures_within(LOCAL_DEPARTURES);

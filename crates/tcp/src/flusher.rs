@@ -42,14 +42,14 @@ struct State {
     thread: Option<JoinHandle<()>>,
     /// Whether it looks at connections; otherwise it is about to end, or has.
     runs: bool,
-    /// Number of times that the thread was asked to end: one of an earlier generation does.
+    /// Number of times that a thread was asked to end: one of an earlier generation does.
     generation: u64,
 }
 
-/// Guard of a connection for whose life the thread may be needed.
+/// What a connection holds while it lives, since the thread may be needed for it.
 #[derive(Debug)]
 pub(crate) struct FlusherGuard {
-    /// The process that it runs in: a forked child has no such thread, and may find the state locked for ever.
+    /// The process that made the guard: a forked child has no such thread, and may find the state locked for ever.
     pid: u32,
 }
 
@@ -81,7 +81,8 @@ impl Drop for FlusherGuard {
     }
 }
 
-/// Schedules a connection where bytes wait, until none have for a while. Call it without its lock.
+/// Has the thread look at a connection where bytes wait, until none have for a while. Call it without the lock of
+/// `shared_tx`.
 #[cold]
 pub(crate) fn schedule(shared_tx: &Arc<SharedTx>) {
     let mut state = state();

@@ -153,16 +153,15 @@ impl Link for Stream {
 
 /// A connection message that was read.
 #[derive(Debug, PartialEq, Eq)]
-pub struct CmMessage {
+pub struct CmReading {
     /// Its kind and data, or why it is none.
     pub event: Result<(CmKind, Vec<u8>), String>,
     /// Number of bytes that it took.
     pub taken: usize,
 }
 
-/// Returns how a connection message reads that arrives in parts of at most `part` bytes; `None` as long as it is not
-/// complete.
-pub fn cm_message(bytes: &[u8], part: usize) -> Option<CmMessage> {
+/// Reads a connection message that arrives in parts of at most `part` bytes; `None` as long as it is not complete.
+pub fn cm_message(bytes: &[u8], part: usize) -> Option<CmReading> {
     let mut reader = CmReader::new();
     let mut taken = 0;
     loop {
@@ -184,6 +183,6 @@ pub fn cm_message(bytes: &[u8], part: usize) -> Option<CmMessage> {
         // Between reliable datagram endpoints its data is read as well.
         let _ = reader.message();
         let event = event.map_err(|why| why.to_string());
-        return Some(CmMessage { event, taken });
+        return Some(CmReading { event, taken });
     }
 }

@@ -12,7 +12,7 @@ use oxifabric_wire::tcp::frame::{FrameFlags, FrameHeader, OP_DATA_ACK, OP_DATA_F
 
 use crate::cm::Negotiated;
 
-/// Rendezvous numbers: 1 to 255, and zero for none.
+/// Number of rendezvous numbers: 1 to 255, and zero for none.
 const NUMBERS: usize = 256;
 
 /// The ids of a connection's operations under way.
@@ -29,7 +29,7 @@ pub(crate) struct IdMap {
     /// Messages that we announced, by number.
     announced: Slots<Announced>,
     /// Messages that the peer announced, by number.
-    offered: Slots<Offered>,
+    arrived: Slots<Arrived>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +40,7 @@ struct Announced {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Offered {
+struct Arrived {
     len: u64,
     acknowledge: bool,
     state: RndvState,
@@ -88,11 +88,11 @@ pub(crate) enum Incoming {
     Frame(Header),
     /// It is for the engine, and names memory.
     Access(Header),
-    /// The body of a message that was declined: drop it, and acknowledge it if so.
+    /// It begins the body of a message that was declined, which is to be dropped, and acknowledged if `acknowledge`.
     Unwanted { acknowledge: bool },
 }
 
-/// Rule of the protocol that a peer has broken, beyond those of a single header.
+/// The rule of the protocol that a peer has broken, beyond those of a single header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProtocolError {
     /// Data that no read asked for.
@@ -134,7 +134,7 @@ impl IdMap {
             unacknowledged: VecDeque::new(),
             reads: VecDeque::new(),
             announced: Slots::default(),
-            offered: Slots::default(),
+            arrived: Slots::default(),
         }
     }
 
@@ -177,8 +177,8 @@ impl IdMap {
             Update::Read(id) => self.reads.push_back(id),
             Update::Announced(number, announced) => self.announced.fill(number, announced),
             Update::Asked(number, state) => {
-                if let Some(offered) = self.offered.at(number) {
-                    offered.state = state;
+                if let Some(arrived) = self.arrived.at(number) {
+                    arrived.state = state;
                 }
             }
             Update::Data(number) => {
@@ -306,8 +306,8 @@ impl IdMap {
         state: RndvState,
     ) -> Result<Update, EncodeError> {
         let number = u8::try_from(id).map_err(|_| EncodeError::Unspoken)?;
-        match self.offered.get(number) {
-            Some(offered) if offered.state == RndvState::Open => {}
+        match self.arrived.get(number) {
+            Some(arrived) if arrived.state == RndvState::Open => {}
             _ => return Err(EncodeError::Unspoken),
         }
         *wire = FrameHeader {
@@ -336,7 +336,7 @@ impl IdMap {
                 kind: Kind::Tagged,
                 ..header
             },
-            Op::Rts => self.offer(wire, header)?,
+            Op::Rts => self.read_rts(wire, header)?,
             Op::Cts => {
                 let announced = match self.announced.at(number) {
                     Some(announced) if !announced.asked => announced,
@@ -364,17 +364,17 @@ impl IdMap {
         Ok(Incoming::Frame(header))
     }
 
-    fn offer(&mut self, wire: &FrameHeader, header: Header) -> Result<Header, ProtocolError> {
+    fn read_rts(&mut self, wire: &FrameHeader, header: Header) -> Result<Header, ProtocolError> {
         let number = wire.op_data;
-        if number == 0 || self.offered.get(number).is_some() {
+        if number == 0 || self.arrived.get(number).is_some() {
             return Err(ProtocolError::Number(number));
         }
-        let offered = Offered {
+        let arrived = Arrived {
             len: wire.message_len,
             acknowledge: header.flags.contains(HeaderFlags::DELIVERY),
             state: RndvState::Open,
         };
-        self.offered.fill(number, offered);
+        self.arrived.fill(number, arrived);
         Ok(Header {
             kind: Kind::TaggedRts,
             id: number.into(),
@@ -385,20 +385,20 @@ impl IdMap {
 
     fn data(&mut self, wire: &FrameHeader, header: Header) -> Result<Incoming, ProtocolError> {
         let number = wire.op_data;
-        let offered = match self.offered.get(number) {
-            Some(offered) if offered.state != RndvState::Open => *offered,
+        let arrived = match self.arrived.get(number) {
+            Some(arrived) if arrived.state != RndvState::Open => *arrived,
             _ => return Err(ProtocolError::Number(number)),
         };
-        if offered.len != wire.body_len {
+        if arrived.len != wire.body_len {
             return Err(ProtocolError::Length {
-                announced: offered.len,
+                announced: arrived.len,
                 found: wire.body_len,
             });
         }
-        self.offered.take(number);
-        if offered.state == RndvState::Declined {
+        self.arrived.take(number);
+        if arrived.state == RndvState::Declined {
             return Ok(Incoming::Unwanted {
-                acknowledge: offered.acknowledge,
+                acknowledge: arrived.acknowledge,
             });
         }
         Ok(Incoming::Frame(Header {

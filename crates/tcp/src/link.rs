@@ -76,8 +76,8 @@ pub struct TcpLink {
     blocked: usize,
     events: Vec<Event>,
     ticks: u32,
-    /// Number of polls since something happened.
-    vain: u32,
+    /// Number of empty polls since something happened.
+    empty_polls: u32,
     /// Whether the poller must be asked next time.
     visit: bool,
     /// Whether a deadline is still to be set for a connection.

@@ -1,4 +1,4 @@
-//! The listening socket, and connections that were accepted and have not sent a request. Set-up path.
+//! The listening socket, and connections that were accepted and whose request has not come. Set-up path.
 
 use std::collections::hash_map::RandomState;
 use std::fs::File;
@@ -141,7 +141,7 @@ fn bind_in_range(at: &SocketAddr, (low, high): (u16, u16)) -> io::Result<Socket>
     Err(io::ErrorKind::AddrInUse.into())
 }
 
-/// A connection that was accepted and has not sent a request.
+/// A connection that was accepted and whose request has not come.
 #[derive(Debug)]
 pub(crate) struct PendingConn {
     pub(crate) socket: Socket,
@@ -261,7 +261,7 @@ impl PendingConns {
         Some(self.list.remove(at))
     }
 
-    /// Returns when the next connection must have sent its request.
+    /// Returns when the request of the next connection must have come.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.list.first().map(|pending| pending.deadline)
     }

@@ -30,7 +30,7 @@ pub(crate) struct Params {
     pub(crate) keep_alive: bool,
     pub(crate) user_timeout: Duration,
     pub(crate) extension: bool,
-    /// Most connections of peers that are not in the AV; `None`: as many as there are descriptors for.
+    /// Maximum number of connections of unknown peers; `None`: as many as there are descriptors for.
     pub(crate) max_unknown: Option<usize>,
     /// Whether messages that are posted between two polls are coalesced.
     pub(crate) gather: bool,
@@ -231,7 +231,7 @@ fn millis(count: i64) -> Duration {
     Duration::from_millis(u64::try_from(count).unwrap_or(0))
 }
 
-/// Ranges that are none count as not given.
+/// Returns a range of ports; one that is empty or no range of ports counts as not given.
 fn port_range(low: i64, high: i64) -> Option<(u16, u16)> {
     let high = u16::try_from(high.min(u16::MAX.into())).ok()?;
     let low = u16::try_from(low).ok()?;

@@ -205,7 +205,7 @@ impl Peers {
         self.vacant.is_empty() && self.list.len() >= (2 * self.in_use).max(ROWS_MIN)
     }
 
-    /// Returns the peers without a connection that are not in the AV. Results of those that left in the poll that is
+    /// Returns the unknown peers without a connection. Results of those that left in the poll that is
     /// under way may not have been looked at.
     pub(crate) fn departed(&self, poll: u32) -> Vec<PeerId> {
         let is_departed = |peer: &Peer| {

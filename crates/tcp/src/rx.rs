@@ -232,7 +232,7 @@ impl Rx {
                 header,
                 targets,
                 body_len,
-            } => self.offer(header, &targets, body_len, &mut delivery),
+            } => self.deliver(header, &targets, body_len, &mut delivery),
             other => {
                 self.state = other;
                 Ok(())
@@ -306,7 +306,7 @@ impl Rx {
                     self.staging.consume(len);
                     let body_len = usize::try_from(wire.body_len).unwrap_or(usize::MAX);
                     match to.id_map.incoming(&wire).map_err(Fault::ProtocolError)? {
-                        Incoming::Frame(header) => self.offer(header, &[], body_len, to)?,
+                        Incoming::Frame(header) => self.deliver(header, &[], body_len, to)?,
                         Incoming::Access(header) => {
                             let header = match header.kind {
                                 Kind::Read => Header {
@@ -315,7 +315,7 @@ impl Rx {
                                 },
                                 _ => header,
                             };
-                            self.offer(header, targets, body_len, to)?;
+                            self.deliver(header, targets, body_len, to)?;
                         }
                         Incoming::Unwanted { acknowledge } => {
                             self.state = State::Unwanted {
@@ -355,7 +355,7 @@ impl Rx {
 
     /// Asks the sink where a body goes.
     #[inline]
-    fn offer<S: Sink>(
+    fn deliver<S: Sink>(
         &mut self,
         header: Header,
         targets: &[Target],
@@ -498,7 +498,7 @@ impl Staging {
 }
 
 impl Fault {
-    /// Returns whether the fault belongs into the log; operations that wait for the peer report the others.
+    /// Returns whether the fault belongs in the log; operations that wait for the peer report the others.
     pub(crate) const fn is_worth_a_line(&self) -> bool {
         match self {
             Self::Closed { within } => *within,
@@ -517,7 +517,7 @@ impl fmt::Display for Fault {
             }
             Self::Socket(error) => error.fmt(f),
             Self::Frame(error) => write!(f, "the peer broke the protocol: {error}"),
-            Self::ProtocolError(breach) => write!(f, "the peer broke the protocol: {breach}"),
+            Self::ProtocolError(error) => write!(f, "the peer broke the protocol: {error}"),
             Self::Refused(header) => {
                 let kind = header.kind;
                 write!(f, "the peer broke the protocol: {kind:?} out of turn")

@@ -41,6 +41,7 @@ pub(crate) fn at_exit(call: extern "C" fn()) {
     unsafe { libc::atexit(call) };
 }
 
+/// What tests need of the operating system.
 #[cfg(test)]
 pub(crate) mod testing {
     use std::os::fd::RawFd;

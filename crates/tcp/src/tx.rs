@@ -19,7 +19,7 @@ const COPY_MAX: usize = 2048;
 /// long.
 const BATCH_MAX: usize = 20 * 1024;
 
-/// Looks at a connection that holds nothing back, after which none is needed any more.
+/// Number of looks at a connection that holds nothing back, after which none is needed any more.
 const LOOKS: u32 = 64;
 
 /// The sending half of a connection.

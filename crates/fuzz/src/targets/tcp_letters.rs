@@ -1,6 +1,6 @@
 //! Connection messages that arrive in pieces: however they are cut, they read the same, and nothing behind them is taken.
 
-use oxifabric_tcp::hostile::{CmMessage, cm_message};
+use oxifabric_tcp::hostile::{CmReading, cm_message};
 use oxifabric_wire::tcp::ByteOrder;
 use oxifabric_wire::tcp::cm::{CmHeader, CmKind, HEADER_LEN};
 
@@ -12,7 +12,7 @@ pub(super) fn run(bytes: &[u8]) {
     let whole = cm_message(bytes, usize::MAX);
     assert_eq!(cm_message(bytes, part.into()), whole);
     assert_eq!(cm_message(bytes, 1), whole);
-    let Some(CmMessage { event, taken }) = whole else {
+    let Some(CmReading { event, taken }) = whole else {
         return;
     };
     assert!(taken <= bytes.len());

@@ -38,7 +38,7 @@ const SPARE_DESCRIPTORS: u64 = 16;
 const WITHOUT_DESCRIPTORS: Duration = Duration::from_millis(100);
 
 impl ShmLink {
-    pub(super) fn accept_pending(&mut self, sink: &mut impl Sink) -> usize {
+    pub(super) fn accept_waiting(&mut self, sink: &mut impl Sink) -> usize {
         self.table.refusals = 0;
         self.drop_overdue(sink);
         for count in 0..ACCEPTS_PER_POLL {

@@ -82,8 +82,8 @@ fn plain_acknowledgements_find_their_messages_by_order() {
         let got = frame(carry(&mut b, &mut a, header(Kind::Ack, 0), 0));
         assert_eq!((got.kind, got.id), (Kind::Ack, id));
     }
-    let breach = carry(&mut b, &mut a, header(Kind::Ack, 0), 0);
-    assert_eq!(breach, Err(ProtocolError::Acknowledgement));
+    let error = carry(&mut b, &mut a, header(Kind::Ack, 0), 0);
+    assert_eq!(error, Err(ProtocolError::Acknowledgement));
 }
 
 #[test]
@@ -111,19 +111,19 @@ fn a_rendezvous_goes_through_its_steps() {
             len: 1000,
             ..header(Kind::TaggedRts, 90_000)
         };
-        let offered = frame(carry(&mut a, &mut b, rts, 1000));
+        let arrived = frame(carry(&mut a, &mut b, rts, 1000));
         assert_eq!(
-            (offered.kind, offered.len, offered.tag),
+            (arrived.kind, arrived.len, arrived.tag),
             (rts.kind, 1000, 4)
         );
-        let asked = frame(carry(&mut b, &mut a, header(Kind::Cts, offered.id), 0));
+        let asked = frame(carry(&mut b, &mut a, header(Kind::Cts, arrived.id), 0));
         assert_eq!((asked.kind, asked.id), (Kind::Cts, 90_000));
         let data = frame(carry(&mut a, &mut b, header(Kind::Segment, 90_000), 1000));
         assert_eq!(
             (data.kind, data.id, data.len),
-            (Kind::Segment, offered.id, 1000)
+            (Kind::Segment, arrived.id, 1000)
         );
-        let ack = frame(carry(&mut b, &mut a, header(Kind::Ack, offered.id), 0));
+        let ack = frame(carry(&mut b, &mut a, header(Kind::Ack, arrived.id), 0));
         assert_eq!(ack.id, 90_000);
     }
 }
@@ -136,8 +136,8 @@ fn a_plain_peer_is_asked_for_what_is_then_dropped() {
         len: 10,
         ..header(Kind::TaggedRts, 1)
     };
-    let offered = frame(carry(&mut a, &mut b, rts, 10));
-    let asked = frame(carry(&mut b, &mut a, header(Kind::Fin, offered.id), 0));
+    let arrived = frame(carry(&mut a, &mut b, rts, 10));
+    let asked = frame(carry(&mut b, &mut a, header(Kind::Fin, arrived.id), 0));
     assert_eq!(asked.kind, Kind::Cts);
     let data = carry(&mut a, &mut b, header(Kind::Segment, 1), 10);
     assert_eq!(data, Ok(Incoming::Unwanted { acknowledge: true }));
@@ -201,7 +201,7 @@ fn breaches_are_named() {
     );
     let asked = plain
         .outgoing(&header(Kind::Cts, 9), 0, 0)
-        .expect("offered");
+        .expect("it has arrived");
     plain.sent(&asked);
     let short = ProtocolError::Length {
         announced: 7,
@@ -331,12 +331,12 @@ fn messages_of_collectives_stay_apart_from_tagged_ones() {
         ..header(Kind::Collective, 0)
     };
     assert_eq!(frame(carry(&mut a, &mut b, sent, 9)), sent);
-    let offer = Header {
+    let rts = Header {
         tag: 5,
         len: 1000,
         ..header(Kind::CollectiveRts, 90_000)
     };
-    assert_eq!(frame(carry(&mut a, &mut b, offer, 1000)), offer);
+    assert_eq!(frame(carry(&mut a, &mut b, rts, 1000)), rts);
 }
 
 #[test]

@@ -26,7 +26,7 @@ const LAST_TURNS: usize = 8;
 
 impl TcpLink {
     /// Accepts the connections that wait, and reads their requests.
-    pub(super) fn accept_pending(&mut self, sink: &mut impl Sink) {
+    pub(super) fn accept_waiting(&mut self, sink: &mut impl Sink) {
         for _ in 0..PER_POLL {
             match self.listener.socket().accept() {
                 Ok((socket, from)) => self.accept_one(socket, from, sink),

@@ -68,7 +68,7 @@ impl Device for TcpLink {
             blocked: 0,
             events: Vec::new(),
             ticks: 0,
-            vain: 0,
+            empty_polls: 0,
             visit: true,
             undated: false,
             unconfirmed: false,

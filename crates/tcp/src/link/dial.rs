@@ -17,7 +17,7 @@ use crate::params::Params;
 use crate::peer::{ConnState, Dial, Pause, limits};
 use crate::sys::{self, Connecting, Interest, Socket};
 
-/// How long a peer may be silent when the kernel alone decides about transmissions.
+/// Time after which the loss of a silent peer is noticed (keepalive), if the parameters do not bound transmissions.
 const KEEPALIVE_DEFAULT: Duration = Duration::from_secs(15);
 
 /// The first pause after a refusal; each further one is twice as long.
@@ -146,7 +146,7 @@ impl TcpLink {
                 };
                 self.dialing.retain(|dialing| *dialing != id);
                 if let ConnState::Dialing(dial) = peer.replace(ConnState::Idle) {
-                    // From here on a peer that does not read for a while is no dead one.
+                    // From here on a peer that does not read for a while does not count as down.
                     let _ = dial.socket.answered_within(Duration::ZERO);
                     self.establish(id, dial.socket, negotiated, true, sink);
                 }

@@ -18,7 +18,7 @@ const DIRECT_MAX: usize = 2;
 /// Empty polls after which only the poller is asked, until it reports something: it costs half of an empty read. A
 /// program that talks by other means, and polls here by the way, pays for every look; one that waits for an answer has
 /// it by then.
-const VAIN_MAX: u32 = 256;
+const EMPTY_POLLS_MAX: u32 = 256;
 
 /// Polls after which the poller is asked all the same.
 const VISIT_EVERY: u32 = 32;
@@ -31,7 +31,7 @@ impl TcpLink {
         if !self.held.is_empty() || !self.failed.is_empty() || !self.resumed.is_empty() {
             events += self.catch_up(sink);
         }
-        let direct = self.ready.len() <= DIRECT_MAX && self.vain < VAIN_MAX;
+        let direct = self.ready.len() <= DIRECT_MAX && self.empty_polls < EMPTY_POLLS_MAX;
         if direct {
             let mut at = 0;
             while let Some(&id) = self.ready.get(at) {
@@ -58,8 +58,8 @@ impl TcpLink {
         if self.deadline.is_some_and(|deadline| deadline <= now) {
             events += self.expire(sink);
         }
-        self.vain = match events {
-            0 => self.vain.saturating_add(1),
+        self.empty_polls = match events {
+            0 => self.empty_polls.saturating_add(1),
             _ => 0,
         };
         events
@@ -150,7 +150,7 @@ impl TcpLink {
     fn happened(&mut self, event: &Event, direct: bool, sink: &mut impl Sink) -> usize {
         match Key::unpack(event.key) {
             Key::Listener => {
-                self.accept_pending(sink);
+                self.accept_waiting(sink);
                 1
             }
             Key::Timer => {

@@ -47,9 +47,9 @@ struct Candidate {
 enum Activity {
     /// Nothing would be lost.
     Free,
-    /// Data that the peer has left behind, which has closed the connection.
+    /// Data that is still to be read, of a peer that has closed the connection.
     Left,
-    /// An operation that is under way.
+    /// An operation under way, or a part of a frame.
     Busy,
 }
 
@@ -129,7 +129,7 @@ impl TcpLink {
         self.peers.number(at)
     }
 
-    /// Frees the numbers of peers that are gone, that the application does not know and no operation is about.
+    /// Frees the numbers of peers that are gone, if the application does not know them and no operation is about them.
     fn sweep(&mut self, sink: &mut impl Sink) {
         let involved = involved(sink);
         let mut departed = self.peers.departed(self.ticks);
@@ -197,7 +197,7 @@ impl TcpLink {
         }
     }
 
-    /// Ends the oldest of the connections that are closing, down to the number that may be; returns how many.
+    /// Ends the connections that have been closing for longest, until `but` are left; returns how many.
     fn close_closing(&mut self, but: usize, sink: &mut impl Sink) -> usize {
         let mut closed = 0;
         self.closing.retain(|(id, generation)| {

@@ -97,10 +97,10 @@ impl TcpConnection {
     }
 
     /// Returns a device that can accept a request.
-    pub(crate) fn invited(caller: ConnRequest) -> Result<Self, Errno> {
-        let peer = Address::Inet(caller.from);
-        let state = ConnState::Invited(caller.socket, caller.order);
-        Self::new(state, caller.local, Some(peer))
+    pub(crate) fn invited(request: ConnRequest) -> Result<Self, Errno> {
+        let peer = Address::Inet(request.from);
+        let state = ConnState::Invited(request.socket, request.order);
+        Self::new(state, request.local, Some(peer))
     }
 
     fn new(state: ConnState, name: SocketAddr, peer: Option<Address>) -> Result<Self, Errno> {

@@ -44,7 +44,7 @@ pub struct TcpListener {
     open: bool,
     poller: Poller,
     timer: Timer,
-    /// Connections that have not sent a request yet; they take no room of requests.
+    /// Connections whose request has not come yet; they take no room of requests.
     pending: PendingConns,
     /// Requests that came when there was no room.
     queue: VecDeque<Incoming<ConnRequest>>,
@@ -74,7 +74,7 @@ impl TcpListener {
     }
 
     /// Accepts the connections that wait, until there are more requests than room.
-    fn accept_pending(&mut self, room: usize) {
+    fn accept_waiting(&mut self, room: usize) {
         for _ in 0..PER_POLL {
             if self.queue.len() >= room {
                 return;
@@ -88,8 +88,8 @@ impl TcpListener {
         }
     }
 
-    /// Refuses connections when there are no descriptors left. Where there is not even one to refuse them with, the
-    /// listener would stay readable and keep a sleeping thread awake.
+    /// Refuses waiting connections when there are no descriptors left (EMFILE). Pauses the listener if there is not even
+    /// one to refuse them with: it would stay readable and keep a sleeping thread awake.
     fn refuse_waiting(&mut self) {
         let (_, goes_on) = self.listener.refuse_waiting();
         if !goes_on {
@@ -275,7 +275,7 @@ impl connection::Listener for TcpListener {
         self.poller.visit(&mut list);
         for event in &list {
             match event.key {
-                LISTENER => self.accept_pending(room),
+                LISTENER => self.accept_waiting(room),
                 TIMER => self.timer.set(None),
                 key => self.read_pending((key - PENDING) as u32),
             }
@@ -301,10 +301,10 @@ impl connection::Listener for TcpListener {
         true
     }
 
-    fn reject(caller: ConnRequest, data: &[u8]) {
+    fn reject(request: ConnRequest, data: &[u8]) {
         // A peer that cannot take the answer sees the end of the connection.
-        let _ = send_whole(&caller.socket, &encode(CmKind::Refusal, data));
-        caller.socket.shut_writing();
+        let _ = send_whole(&request.socket, &encode(CmKind::Refusal, data));
+        request.socket.shut_writing();
     }
 }
 

@@ -202,16 +202,16 @@ fn a_peer_that_refuses_again_and_again_is_given_up() {
     let to = a.link.peer(&Address::Inet(at)).expect("an address");
     assert!(a.try_post(to, message(1, 0), &Iov::empty()).is_err());
     rude.set_nonblocking(true).expect("possible");
-    let (mut callers, mut refused) = (Vec::new(), 0);
+    let (mut conns, mut refused) = (Vec::new(), 0);
     let start = Clock::now();
     while a.sink.down.is_empty() {
         a.pass(Duration::from_millis(10));
         a.poll();
         if let Ok((conn, _)) = rude.accept() {
             conn.set_nonblocking(true).expect("possible");
-            callers.push(conn);
+            conns.push(conn);
         }
-        for conn in &mut callers {
+        for conn in &mut conns {
             let mut bytes = [0; 64];
             if let Ok(count @ 1..) = conn.read(&mut bytes) {
                 bytes[1] = 6;
