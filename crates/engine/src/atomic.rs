@@ -202,7 +202,7 @@ impl Engine {
         Ok(())
     }
 
-    /// An atomic arrives: it is carried out as soon as its body is here, if the memory may be updated.
+    /// Takes an atomic: it is carried out as soon as its body is here, if the memory may be updated.
     pub(crate) fn update(
         &mut self,
         out: &mut impl Completions,

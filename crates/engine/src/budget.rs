@@ -28,13 +28,13 @@ const UNKNOWN_EACH: usize = 4;
 const STEP: usize = 8;
 
 impl Engine {
-    /// The application addresses the peer: it sends to it, or receives from it alone.
+    /// Notes that the application addresses a peer: it sends to it, or receives from it alone.
     pub fn name(&mut self, peer: PeerId) {
         self.peers.name(peer);
     }
 
-    /// A peer that is gone is none that the application knows ([`Completions::peer_left_messages`]): what it left may be dropped
-    /// where room is needed.
+    /// Allows to drop what a peer that is gone left, where room is needed: the application does not know that peer
+    /// ([`Completions::peer_left_messages`]).
     pub fn make_droppable(&mut self, peer: PeerId) {
         self.unexpected.orphan(peer);
     }

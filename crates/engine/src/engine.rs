@@ -86,15 +86,15 @@ impl Engine {
 
     /// Starts a send, fi_msg(3) and fi_tagged(3).
     ///
-    /// An operation that the link cannot take yet, because it is blocked or connecting, waits here; an injected one does not
+    /// An operation that the link cannot take yet, because it is blocked or connecting, waits here; an inject operation does not
     /// (below). With `INJECT` the body is not needed once the call returns. Messages to one peer are matched there in the
     /// order of these calls.
     ///
     /// # Errors
-    /// [`Errno::AGAIN`] when [`Config::tx_size`] sends are outstanding, and for an injected one to a peer whose
+    /// [`Errno::AGAIN`] when [`Config::tx_size`] sends are outstanding, and for an inject operation to a peer whose
     /// link takes nothing now: when the call returns without error, it has left; [`Errno::INVAL`] when the peer cannot
     /// exist; [`Errno::NOMEM`] when a body has to be copied and there is no memory. The operation was not
-    /// started then. Everything else, a dead peer too, is reported as a [`crate::Failure`].
+    /// started then. Everything else, a peer that is down too, is reported as a [`crate::Failure`].
     #[inline(always)]
     pub fn send(
         &mut self,

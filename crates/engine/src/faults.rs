@@ -116,7 +116,7 @@ impl FromStr for FaultPlan {
 }
 
 impl FaultPlan {
-    /// What happens at all.
+    /// Returns the kinds of faults that the plan has.
     pub fn kinds(&self) -> FaultKinds {
         let all = NAMES.into_iter().map(|(_, kind)| kind);
         let mut plan = *self;
@@ -141,7 +141,7 @@ impl FaultPlan {
         true
     }
 
-    /// The share of one kind.
+    /// Returns the share of one kind.
     const fn share(&mut self, kind: FaultKinds) -> &mut f64 {
         match kind {
             FaultKinds::DROP => &mut self.drop,
@@ -159,7 +159,7 @@ impl FaultPlan {
 struct Dice(u64);
 
 impl Dice {
-    /// A number of [0, 1).
+    /// Returns a random number of [0, 1).
     const fn share(&mut self) -> f64 {
         (self.number() >> 11) as f64 / (1u64 << 53) as f64
     }

@@ -81,7 +81,7 @@ impl<By: Copy> Index<By> {
         }
     }
 
-    /// The upper bits of a hash are the best mixed ones.
+    /// Returns the chain of a hash, by its upper bits, which are the best mixed ones.
     fn row(&self, hash: u64) -> usize {
         (hash >> (u64::BITS - self.chains.len().ilog2())) as usize
     }

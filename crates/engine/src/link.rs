@@ -12,7 +12,7 @@ use oxifabric_types::{Address, Errno, Instant, PeerId};
 /// Frames posted to one peer arrive there in the order of posting, each exactly once, until the peer goes
 /// down. A link owns connection set-up: the first frame to a peer starts it.
 pub trait Link {
-    /// What the path to `peer` can take; may change once when the connection is negotiated.
+    /// Returns what the path to `peer` can take; may change once when the connection is negotiated.
     fn limits(&self, peer: PeerId) -> &Limits;
 
     /// Hands over one frame.
@@ -77,16 +77,16 @@ pub trait Sink {
         Placement::Refuse
     }
 
-    /// A streamed body that was placed is complete, or the peer went down within it.
+    /// Reports that a streamed body that was placed is complete, or that the peer went down within it.
     fn placed(&mut self, token: RxToken, result: Result<(), Errno>);
 
-    /// The link no longer needs the memory of a pending frame.
+    /// Reports that the link no longer needs the memory of a pending frame.
     fn sent(&mut self, token: TxToken, result: Result<(), Errno>);
 
-    /// A pull ended.
+    /// Reports the end of a pull.
     fn pulled(&mut self, token: RxToken, result: Result<(), Errno>);
 
-    /// The link takes frames for `peer` again after [`PostError::Again`].
+    /// Reports that the link takes frames for `peer` again after [`PostError::Again`].
     fn writable(&mut self, peer: PeerId);
 
     /// Names the peers with pending operations, each once or more often: a link that would not notice by itself that
@@ -124,7 +124,7 @@ pub trait Sink {
         let _ = peer;
     }
 
-    /// The peer is gone or could not be reached. Called once, after the results of all its pending
+    /// Reports that the peer is gone or could not be reached. Called once, after the results of all its pending
     /// frames, bodies and pulls; later posts start a new connection if the link can make one.
     fn peer_down(&mut self, peer: PeerId, why: Errno);
 }

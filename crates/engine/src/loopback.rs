@@ -80,7 +80,7 @@ impl Engine {
         Ok(())
     }
 
-    /// A message of our own was matched and read.
+    /// Ends the send of a message to this endpoint itself, which was matched and read.
     pub(crate) fn end_loopback(&mut self, out: &mut impl Completions, id: u32) {
         let key = Key::from_raw(id);
         if let Some(send) = self.sends.get_mut(key) {

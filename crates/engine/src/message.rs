@@ -29,7 +29,7 @@ pub(crate) struct Message {
     pub(crate) targets: Box<[Target]>,
 }
 
-/// Links of a waiting message in the chains of the match index, where there is one.
+/// Links of a message in the chains of the match index, where there is one, and in that of its sender.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IndexLinks {
     /// Among messages with its tag.
@@ -57,15 +57,15 @@ pub(crate) enum RxData {
     Bytes(Box<[u8]>),
     /// Here, or on its way to here.
     Buffer(Iov),
-    /// Still in the link, which reads nothing more from the peer until a receive takes the message.
+    /// Still in the link, which reads nothing more from the peer until a receive takes the message or there is memory for it.
     Deferred,
     /// At the sender, to be pulled from this memory if there is any, otherwise to be asked for.
     Remote(Option<RemoteIov>),
-    /// In memory of this endpoint, the sender.
+    /// In the sender's memory, as this endpoint is the sender.
     Loopback(Iov),
 }
 
-/// Match state of a message.
+/// What becomes of a message: whether it waits, has matched or is dropped.
 #[derive(Debug)]
 pub(crate) enum MatchState {
     /// It waits in the unexpected queue.
@@ -109,7 +109,7 @@ impl Message {
         moved && !matches!(self.rx_data, RxData::Remote(_) | RxData::Deferred)
     }
 
-    /// Returns whether its sender has to send more of it unasked. An Rts waits for this end.
+    /// Returns whether its sender has to send more of it unasked. After an Rts the sender waits for this end.
     pub(crate) const fn is_owed(&self) -> bool {
         !self.is_here()
             && !matches!(

@@ -139,10 +139,10 @@ pub enum WaitEvent {
 
 /// Takes what became of operations: a completion queue with its counters.
 pub trait Completions {
-    /// An operation ended well.
+    /// Reports an operation that ended well.
     fn complete(&mut self, completion: Completion);
 
-    /// An operation failed.
+    /// Reports an operation that failed.
     fn fail(&mut self, failure: Failure);
 
     /// Takes the first receive of a shared context that takes a message of this class (`MSG` or `TAGGED`) with this tag,
@@ -166,12 +166,12 @@ pub trait Completions {
         false
     }
 
-    /// A message begins or ceases to wait for a receive; `count` wait from now on.
+    /// Reports that a message begins or ceases to wait for a receive; `count` wait from now on.
     fn waiting(&mut self, event: WaitEvent, message: &Waiting, count: usize) {
         let _ = (event, message, count);
     }
 
-    /// A peer is gone, and messages of it are here that no receive matched: they stay receivable. If the application does not
+    /// Reports a peer that is gone and of which messages are here that no receive matched: they stay receivable. If the application does not
     /// know the peer, [`crate::Engine::make_droppable`] lets them be dropped.
     fn peer_left_messages(&mut self, peer: PeerId) {
         let _ = peer;
@@ -188,7 +188,7 @@ pub trait Completions {
         let _ = peer;
     }
 
-    /// A group was joined, or could not be: `context` is that of [`crate::Engine::join`].
+    /// Reports that a group was joined, or could not be: `context` is that of [`crate::Engine::join`].
     fn joined(&mut self, context: usize, group: GroupId, result: Result<(), Errno>) {
         let _ = (context, group, result);
     }
@@ -209,7 +209,7 @@ pub trait Completions {
         Err(Errno::NOKEY)
     }
 
-    /// A peer's read or write of this endpoint's memory ended well. Its context is the key of the memory, or of the
+    /// Reports a peer's read or write of this endpoint's memory that ended well. Its context is the key of the memory, or of the
     /// first piece; if it was of several pieces, `targets` names them all, and is empty otherwise.
     #[inline(always)]
     fn accessed(&mut self, access: Completion, targets: &[Target]) {

@@ -8,11 +8,11 @@ use oxifabric_types::{Errno, PeerId};
 use crate::peer_set::PeerSet;
 use crate::slab::Key;
 
-/// Most answers, and sends of data that was asked for, that may wait for one peer before nothing more is taken from
+/// Maximum number of answers, and sends of data that was asked for, that may wait for one peer before nothing more is taken from
 /// it that needs one. A peer that does not read its answers can therefore not make them pile up.
 const MAX_REPLIES: usize = 1 << 14;
 
-/// Most peers. Links give out dense numbers; anything beyond is no peer.
+/// Maximum number of peers. Links give out dense numbers; anything beyond is no peer.
 const MAX_PEERS: usize = 1 << 24;
 
 /// The peers.
@@ -120,7 +120,7 @@ impl Peer {
         }
     }
 
-    /// The frame that [`Peer::next`] chose was posted; `last` takes its send off the queue.
+    /// Notes that the frame that [`Peer::next`] chose was posted; `last` takes its send off the queue.
     pub(crate) fn posted(&mut self, next: Next, last: bool) {
         let queue = match next {
             Next::Reply(_) => {
@@ -155,7 +155,7 @@ impl Peers {
             .is_some()
     }
 
-    /// Returns why the peer was lost while an injected operation was to come again, once.
+    /// Returns once why the peer was lost while an inject operation was to be retried.
     pub(crate) fn take_failure(&mut self, peer: PeerId) -> Option<Errno> {
         let row = self.get_mut(peer)?;
         row.tx_block.remove(TxBlock::FAILED);
@@ -261,12 +261,12 @@ impl Peers {
         }
     }
 
-    /// The link takes nothing for the peer now.
+    /// Blocks sends to a peer for which the link takes nothing now.
     pub(crate) fn block(&mut self, peer: PeerId) {
         self.row(peer).tx_block.insert(TxBlock::BLOCKED);
     }
 
-    /// The link takes frames for the peer again.
+    /// Unblocks sends to a peer for which the link takes frames again.
     pub(crate) fn unblock(&mut self, peer: PeerId) {
         if let Some(row) = self.get_mut(peer) {
             row.tx_block.remove(TxBlock::BLOCKED | TxBlock::FAILED);
@@ -352,7 +352,7 @@ impl Peers {
         rows.filter(move |(_, row)| busy(row)).map(|(peer, _)| peer)
     }
 
-    /// Forgets what a peer that is gone left, but not why if an injected operation was to come again.
+    /// Forgets what a peer that is gone left, but not why if an inject operation was to be retried.
     pub(crate) fn lose(&mut self, peer: PeerId, why: Errno) {
         let row = self.get_mut(peer);
         let turned_away = row.is_some_and(|row| row.turned_away);

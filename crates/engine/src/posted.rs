@@ -322,7 +322,7 @@ impl Receive {
         report(op, arrival, Ok(()), out);
     }
 
-    /// What is known of a receive without a message.
+    /// Returns the completion of a receive without a message.
     pub(crate) fn completion(&self) -> Completion {
         Completion {
             context: self.context,

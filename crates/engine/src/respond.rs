@@ -9,10 +9,10 @@ use crate::engine::Engine;
 use crate::slab::Key;
 use crate::transmit::Transmit;
 
-/// Most requests of one peer that are answered at a time: as many as an endpoint may have under way.
+/// Maximum number of requests of one peer that are answered at a time: as many as an endpoint may have under way.
 const OF_PEER: usize = 1 << 16;
 
-/// Most requests of all peers together that are answered at a time. A response costs some hundred bytes.
+/// Maximum number of requests of all peers together that are answered at a time. A response costs some hundred bytes.
 const IN_ALL: usize = 1 << 18;
 
 /// Number of requests of each peer that are answered at a time, whatever others ask for.
@@ -42,7 +42,7 @@ impl Engine {
         true
     }
 
-    /// A response is over.
+    /// Counts a response that is over.
     pub(crate) fn responded(&mut self, peer: PeerId) {
         self.most_sends = self.most_sends.saturating_sub(1).max(self.config.tx_size);
         self.retry_stalled = true;

@@ -132,7 +132,7 @@ impl Engine {
         Ok(())
     }
 
-    /// A write arrives: its data goes where its targets say, if they may be written.
+    /// Takes a write: its data goes to its targets, if they may be written.
     #[inline(always)]
     pub(crate) fn write(
         &mut self,
@@ -153,7 +153,7 @@ impl Engine {
         }
     }
 
-    /// A write is here as a whole.
+    /// Carries out a write that is here as a whole.
     #[inline(always)]
     fn write_whole(
         &mut self,
@@ -180,7 +180,7 @@ impl Engine {
         Placement::Done
     }
 
-    /// A write begins whose data follows, or is announced by an Rts.
+    /// Takes a write whose data follows, or is announced by an Rts.
     #[inline(never)]
     fn write_in_parts(
         &mut self,
@@ -213,7 +213,7 @@ impl Engine {
             .unwrap_or_else(|_| self.stall(from))
     }
 
-    /// The peer asks for data of this endpoint's memory.
+    /// Answers a peer that asks for data of this endpoint's memory.
     pub(crate) fn read(
         &mut self,
         out: &mut impl Completions,
@@ -243,7 +243,7 @@ impl Engine {
         }
     }
 
-    /// The data that a read asked for arrives, or where it is.
+    /// Takes the data that a read asked for, or where it is.
     pub(crate) fn response(
         &mut self,
         out: &mut impl Completions,

@@ -112,7 +112,7 @@ impl Engine {
         Step::Last
     }
 
-    /// A pull ended.
+    /// Handles the end of a pull.
     pub(crate) fn body_pulled(
         &mut self,
         out: &mut impl Completions,

@@ -50,7 +50,7 @@ impl Engine {
         }
     }
 
-    /// A message arrives with its body, or with the first part of it.
+    /// Takes a message with its body, or with the first part of it.
     #[inline(always)]
     pub(crate) fn message(
         &mut self,
@@ -69,7 +69,7 @@ impl Engine {
         }
     }
 
-    /// A message is here as a whole.
+    /// Takes a message that is here as a whole.
     #[inline(always)]
     fn whole(&mut self, out: &mut impl Completions, arrival: &Arrival, bytes: &[u8]) -> Placement {
         if arrival.wants_ack() && !self.peers.can_reply(arrival.from) {
@@ -117,7 +117,7 @@ impl Engine {
         Placement::Done
     }
 
-    /// The first part of a message arrives, or the header of one whose body is still in the stream.
+    /// Takes the first part of a message, or the header of one whose body is still in the stream.
     #[inline(never)]
     fn first_part(
         &mut self,
@@ -206,7 +206,7 @@ impl Engine {
         placement
     }
 
-    /// A streamed body is in its place, or the peer went down within it.
+    /// Ends a streamed body: it is in its place, or the peer went down within it.
     pub(crate) fn body_placed(
         &mut self,
         out: &mut impl Completions,

@@ -7,7 +7,7 @@ use crate::message::RxData;
 use crate::{Body, Completions, Header, Placement};
 
 impl Engine {
-    /// A segment arrives. It must be the next part of a message that is known and whose data may come:
+    /// Takes a segment. It must be the next part of a message that is known and whose data may come:
     /// frames of one peer arrive in order, so anything else breaks the protocol.
     pub(crate) fn segment(
         &mut self,

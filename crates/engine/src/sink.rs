@@ -15,7 +15,7 @@ pub(crate) struct EngineSink<'a, C> {
 }
 
 impl<C: Completions> EngineSink<'_, C> {
-    /// An arrival that is not the first frame of a message with its body.
+    /// Takes an arrival that is not the first frame of a message with its body.
     #[inline(never)]
     fn other_arrival(&mut self, from: PeerId, header: &Header, body: Body<'_>) -> Placement {
         match header.kind {

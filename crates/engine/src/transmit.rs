@@ -252,7 +252,7 @@ impl Transmit {
         Some((frame, next))
     }
 
-    /// The peer asks for the data: it goes as segments. That the message matched is known by that.
+    /// Begins to send the data that the peer asks for, as segments. It matched, or the peer would not ask.
     pub(crate) fn begin_data(&mut self) {
         self.stage = Stage::Sending(0);
         self.unacked &= self.flags.contains(Flags::DELIVERY_COMPLETE);
@@ -268,7 +268,7 @@ impl Transmit {
         Ok(())
     }
 
-    /// The call ends: copies a body that is valid during the call only and still needed.
+    /// Copies a body that is valid during the call only and still needed, when the call ends.
     ///
     /// # Errors
     /// [`Errno::NOMEM`].

@@ -267,7 +267,7 @@ impl Engine {
         }
     }
 
-    /// The link no longer needs a frame's memory.
+    /// Handles the end of a frame whose memory the link no longer needs.
     pub(crate) fn frame_sent(
         &mut self,
         out: &mut impl Completions,
@@ -284,7 +284,7 @@ impl Engine {
         }
     }
 
-    /// The peer asks for the data that an Rts announced.
+    /// Handles a Cts: the peer asks for the data that an Rts announced.
     pub(crate) fn asked(&mut self, from: PeerId, id: u32) -> Placement {
         let key = Key::from_raw(id);
         match self.sends.get_mut(key).filter(|send| send.peer == from) {
@@ -297,7 +297,8 @@ impl Engine {
         }
     }
 
-    /// The peer placed or matched a message. An acknowledgement with an unknown id is late or forged, and is ignored.
+    /// Handles an acknowledgement: the peer placed or matched a message. One with an unknown id is late or forged, and is
+    /// ignored.
     pub(crate) fn acked(&mut self, out: &mut impl Completions, from: PeerId, id: u32) -> Placement {
         let key = Key::from_raw(id);
         match self.sends.get_mut(key).filter(|send| send.peer == from) {
@@ -311,7 +312,7 @@ impl Engine {
         }
     }
 
-    /// The peer pulled the data that an Rts announced, failed to, or does not want it.
+    /// Handles a Fin: the peer pulled the data that an Rts announced, failed to, or does not want it.
     pub(crate) fn finished(
         &mut self,
         out: &mut impl Completions,

@@ -152,7 +152,7 @@ impl Hints {
         Ok(hints)
     }
 
-    /// The entry in the newest layout; it is valid as long as this is not moved.
+    /// Returns the entry in the newest layout; it is valid as long as this is not moved.
     pub(crate) fn entry(&mut self) -> fi_info {
         fn at<T>(attr: &mut Option<T>) -> *mut T {
             attr.as_mut().map_or(ptr::null_mut(), ptr::from_mut)

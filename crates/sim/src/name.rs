@@ -5,7 +5,7 @@
 /// What every name begins with.
 pub(crate) const PREFIX: &str = "fi_sim://";
 
-/// Most nodes.
+/// Maximum number of nodes.
 pub(crate) const NODES: u32 = 1 << 24;
 
 /// Makes the name of an endpoint.
@@ -20,7 +20,7 @@ pub(crate) fn of(node: Option<&str>, service: Option<&str>) -> String {
     }
 }
 
-/// The node of a name: its number, or the word for it; `None` for what is no name.
+/// Returns the node of a name: its number, or the word for it; `None` for what is no name.
 pub(crate) fn node(name: &str) -> Option<Result<u32, &str>> {
     let rest = name.strip_prefix(PREFIX)?;
     let node = rest

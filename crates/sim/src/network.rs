@@ -108,17 +108,17 @@ impl Network {
         }
     }
 
-    /// What is simulated.
+    /// Returns the plan that is simulated.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// What time it is.
+    /// Returns the time of the network.
     pub fn now(&self) -> Instant {
         self.now
     }
 
-    /// What was counted.
+    /// Returns the counters.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
@@ -133,7 +133,7 @@ impl Network {
         &mut self.nodes
     }
 
-    /// A number that the seed decides.
+    /// Returns a number that the seed decides.
     pub fn draw(&mut self) -> u64 {
         self.random.next()
     }
@@ -158,7 +158,7 @@ impl Network {
         self.nodes.leave(place);
     }
 
-    /// An empty buffer for a packet.
+    /// Returns an empty buffer for a packet.
     pub fn buffer(&mut self) -> Vec<u8> {
         self.spare.pop().unwrap_or_default()
     }
@@ -210,14 +210,14 @@ impl Network {
         self.nodes.take(place, into);
     }
 
-    /// The endpoint at a place was polled, and wants to be polled again at `due`, if no packet comes before.
+    /// Ends a poll of the endpoint at a place, which wants to be polled again at `due`, if no packet comes before.
     pub fn rest(&mut self, place: Place, due: Instant, busy: bool) {
         if let Some(at) = self.nodes.rest(place, due, busy, self.now) {
             self.schedule(at, What::Timer(place));
         }
     }
 
-    /// When the next thing happens.
+    /// Returns when the next event is due.
     pub fn next_event(&self) -> Option<Instant> {
         self.events.peek().map(|Reverse(event)| event.at)
     }

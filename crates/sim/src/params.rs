@@ -67,7 +67,7 @@ const fn text(name: &'static str, help: &'static str, default: &'static str) -> 
     }
 }
 
-/// The network of this process.
+/// Returns the network of this process.
 ///
 /// # Errors
 /// `INVAL` when the environment asks for none that can be: a test that believes in faults must not run without them.

@@ -51,7 +51,7 @@ pub struct LinkPlan {
     pub latency_us: f64,
     /// Gigabits (10^9) that leave in a second.
     pub gbps: f64,
-    /// Most bytes that wait; what comes then is lost.
+    /// Maximum number of bytes that wait; what comes then is lost.
     pub queue_bytes: u64,
     /// The longest packet in bytes.
     pub mtu: usize,

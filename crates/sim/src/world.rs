@@ -40,7 +40,7 @@ pub(crate) struct State {
 }
 
 impl World {
-    /// An empty network.
+    /// Creates an empty network.
     pub fn new(plan: Plan) -> Self {
         let time = plan.time;
         let begin = match time {
@@ -59,7 +59,7 @@ impl World {
         }
     }
 
-    /// What time it is.
+    /// Returns the time of the network.
     pub fn now(&self) -> Instant {
         match self.time {
             Time::Virtual => Instant::from_nanos(self.now.load(Ordering::Relaxed)),
@@ -172,7 +172,7 @@ impl State {
         }
     }
 
-    /// Another endpoint has something to do; time does not wait for it without end.
+    /// Counts an empty poll while another endpoint has something to do; time does not wait for that one without end.
     fn wait(&mut self, place: Place) {
         let empty_polls = self.network.nodes_mut().count_empty_poll(place);
         if empty_polls == EMPTY_POLLS / 2 {
@@ -210,7 +210,7 @@ mod tests {
     const A: &str = "fi_sim://0";
     const B: &str = "fi_sim://1";
 
-    /// Two places, and a packet from the first to the second that takes its time.
+    /// Returns two places, and sends a packet from the first to the second that takes its time.
     fn start() -> (World, [Place; 2]) {
         let world = World::new(Plan::default());
         let places = world.with(|network| {

@@ -160,7 +160,7 @@ impl<T> SwitchLock<T> {
         }
     }
 
-    /// In debug builds, reports a broken promise instead of corrupting the value in silence.
+    /// Reports, in debug builds, a broken promise instead of corrupting the value in silence.
     #[inline]
     fn note_unlocked_use(&self) {
         if cfg!(debug_assertions) {

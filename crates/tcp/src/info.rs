@@ -14,9 +14,9 @@ use crate::params::Params;
 const PROTO_SOCK_TCP: u32 = 6;
 const PROTO_XNET: u32 = 25;
 const PROTO_XNET_VERSION: u32 = 1;
-/// Most operations that an endpoint may be asked to take; by default it takes as many as the parameters give.
+/// Maximum number of operations that an endpoint may be asked to take; by default it takes as many as the parameters give.
 const QUEUE_MAX: usize = 1 << 16;
-/// Most sends that a connected endpoint may be asked to take. Its receives may be those of many endpoints, in a shared
+/// Maximum number of sends that a connected endpoint may be asked to take. Its receives may be those of many endpoints, in a shared
 /// context.
 const CONNECTED_SENDS_MAX: usize = 1 << 10;
 /// Advised number of connections of a domain.

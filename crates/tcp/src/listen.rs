@@ -20,7 +20,7 @@ const BACKLOG: i32 = 4096;
 /// Connections that one poll refuses when the system has no descriptors left.
 const REFUSED_PER_POLL: usize = 4;
 
-/// Most pending connections; when one more comes, the oldest goes.
+/// Maximum number of pending connections; when one more comes, the oldest goes.
 const PENDING_MAX: usize = 256;
 
 /// The share of the process's descriptors that pending connections may have: those that send nothing must not take the

@@ -7,7 +7,7 @@ use oxifabric_core::params::{Parameter, ParameterKind};
 
 const NAME: &str = "tcp";
 
-/// Most outstanding operations of an endpoint.
+/// Maximum number of outstanding operations of an endpoint.
 const QUEUE_MAX: usize = 1 << 20;
 
 /// The values of the parameters.

@@ -14,7 +14,7 @@ use crate::params::Params;
 
 const PROTO_UDP: u32 = 5;
 const IOV_LIMIT: usize = oxifabric_mem::MAX_SEGMENTS;
-/// Most outstanding operations.
+/// Maximum number of outstanding operations.
 const QUEUE_SIZE: usize = 1024;
 /// Advised number of objects of a kind.
 const OBJECTS: usize = 256;

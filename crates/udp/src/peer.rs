@@ -9,10 +9,10 @@ use oxifabric_types::{Address, PeerId};
 /// Source of datagrams when FI_SOURCE is off, or when the table has no space for another unknown source.
 pub(crate) const UNKNOWN_PEER: PeerId = PeerId(0);
 
-/// Most unknown sources: addresses that the application did not name.
+/// Maximum number of unknown sources: addresses that the application did not name.
 const MAX_UNKNOWN: usize = 1 << 16;
 
-/// Most peers of an endpoint.
+/// Maximum number of peers of an endpoint.
 const MAX_PEERS: usize = 1 << 24;
 
 /// Addresses and their numbers, dense from 1 on.

@@ -10,7 +10,7 @@ use oxifabric_core::inet::RawAddr;
 
 use crate::sys::Socket;
 
-/// Most datagrams that one call takes.
+/// Maximum number of datagrams that one call takes.
 pub(crate) const MANY: usize = 16;
 
 /// Longer than any datagram over IP.
@@ -25,7 +25,7 @@ const BATCH_AFTER: u8 = 2;
 /// Highest number of polls that doubling leads to.
 const BATCH_AFTER_MAX: u8 = 128;
 
-/// Most errors of earlier sends, which the kernel reports here, that are skipped in one go.
+/// Maximum number of errors of earlier sends, which the kernel reports here, that are skipped in one go.
 const SKIPS: usize = 16;
 
 /// Datagrams in the order in which they came.

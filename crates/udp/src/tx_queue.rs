@@ -10,13 +10,13 @@ use oxifabric_types::PeerId;
 use crate::peer::Peers;
 use crate::sys::{Outgoing, Socket};
 
-/// Most datagrams that are held back, and leave with one call.
+/// Maximum number of datagrams that are held back, and leave with one call.
 pub(crate) const MANY: usize = 64;
 
-/// Most bytes of one piece: as many as a datagram over IP, with either header.
+/// Maximum number of bytes of one piece: as many as a datagram over IP, with either header.
 const PIECE: usize = 65_487;
 
-/// Most datagrams into which one piece is cut.
+/// Maximum number of datagrams into which one piece is cut.
 const CUTS: usize = 64;
 
 /// Datagrams in the order of posting; what they carry is copied.

@@ -30,7 +30,7 @@ enum Disposition {
 }
 
 impl Engine {
-    /// A collective message or its Rts arrives.
+    /// Takes a collective message or its Rts.
     #[inline(never)]
     pub(crate) fn collective_message(
         &mut self,
@@ -97,7 +97,7 @@ impl Engine {
         }
     }
 
-    /// A peer has given up a join, which may be under way here, or still to begin.
+    /// Handles a join that a peer has given up; it may be under way here, or still to begin.
     fn join_given_up(&mut self, out: &mut impl Completions, from: PeerId, count: u32, why: Errno) {
         if let Some(id) = self.collectives.find_join(from, count) {
             return self.mark_broken(out, id, why);
@@ -108,7 +108,7 @@ impl Engine {
         }
     }
 
-    /// The message for a receive of a collective is placed, or will never be.
+    /// Ends a receive of a collective: its message is placed, or will never be.
     pub(crate) fn collective_placed(
         &mut self,
         placement: &RxPlacement,

@@ -80,7 +80,7 @@ impl Engine {
         }
     }
 
-    /// A message of a collective was sent, or will not be.
+    /// Handles a message of a collective that was sent, or will not be.
     pub(crate) fn collective_sent(&mut self, active: Key, transmit: &Transmit) {
         match (active, transmit.failure) {
             (Key::NONE, None) => {}
@@ -89,7 +89,7 @@ impl Engine {
         }
     }
 
-    /// A message of no collective could not be sent: its receiver is not there, or does not support collectives.
+    /// Fails what waits for a member that no message could be sent to: it is not there, or does not support collectives.
     fn miss_member(&mut self, peer: PeerId, why: Errno) {
         let state = &mut self.collectives;
         state.reached.remove(&peer);
@@ -98,7 +98,7 @@ impl Engine {
         }
     }
 
-    /// A peer is gone: collectives that wait for it fail. Others go on: it may have done its part.
+    /// Fails the collectives that wait for a peer that is gone. Others go on: it may have done its part.
     pub(crate) fn lose_member(&mut self, peer: PeerId, why: Errno) {
         self.miss_member(peer, why);
         let state = &mut self.collectives;

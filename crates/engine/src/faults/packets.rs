@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::{Dice, FaultKinds, FaultPlan};
 
-/// Most packets that may overtake a late one.
+/// Maximum number of packets that may overtake a late one.
 const LATE_MAX: u64 = 32;
 
 /// Injected packet faults. A delayed packet is dropped if no later packet is sent.
@@ -72,7 +72,7 @@ impl<T> PacketFaults<T> {
 mod tests {
     use super::*;
 
-    /// What leaves of 200 packets.
+    /// Returns what leaves of 200 packets.
     fn play(plan: &str) -> Vec<u8> {
         let plan = plan.parse().expect("it is a plan");
         let mut faults = PacketFaults::of(Some(plan)).expect("packets fare somehow");

@@ -163,7 +163,7 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// An end that opens a channel.
+    /// Creates an end that opens a channel.
     pub fn new(me: Identity, config: ChannelConfig, now: Instant) -> Self {
         Self {
             me,
@@ -230,18 +230,18 @@ impl Channel {
         self.receiver.kept()
     }
 
-    /// What this end calls the channel.
+    /// Returns the id that this end gave the channel.
     pub fn id(&self) -> u64 {
         self.me.id
     }
 
-    /// Both ends know each other.
+    /// Returns whether the handshake is over, and the channel has not begun to end.
     #[inline]
     pub fn is_open(&self) -> bool {
         self.other != 0 && !self.unconfirmed && !self.draining && self.ended.is_none()
     }
 
-    /// Everything that was written has arrived.
+    /// Returns whether everything that was written has arrived.
     pub fn is_done(&self) -> bool {
         self.sender.is_done()
     }
@@ -256,7 +256,7 @@ impl Channel {
         self.sender.repeated
     }
 
-    /// There are bytes for a packet of full length that was not sent.
+    /// Returns whether there are bytes for a packet of full length that was not sent.
     #[inline]
     pub fn has_full_packet(&self) -> bool {
         self.sender.has_full_packet()
@@ -487,7 +487,7 @@ impl Channel {
         writer.send(&self.header(PacketKind::Probe, now).emit(), &padding);
     }
 
-    /// When [`Channel::act`] has to be called next, if nothing arrives before.
+    /// Returns when [`Channel::act`] has to be called next, if nothing arrives before.
     pub fn due(&self) -> Instant {
         if self.ended.is_some() || (self.draining && !self.keepalive) {
             return Instant::END;
@@ -513,7 +513,7 @@ impl Channel {
         soon.min(self.probe_at).min(deadline)
     }
 
-    /// When the peer has answered nothing for too long.
+    /// Returns when the peer will have answered nothing for too long.
     fn gives_up_at(&self) -> Instant {
         match self.unanswered_since {
             Some(since) => since.after(self.config.deadline),

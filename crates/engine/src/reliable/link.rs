@@ -32,7 +32,7 @@ use peer::{Large, Peer, Rest};
 
 /// Where packets leave and arrive.
 pub trait PacketPort {
-    /// The longest packet, with its header, in bytes.
+    /// Returns the length of the longest packet, with its header, in bytes.
     fn longest(&self) -> usize;
 
     /// Returns whether a packet can be sent now.
@@ -85,16 +85,16 @@ pub trait PacketPort {
     /// Makes a number that no peer can guess.
     fn secret(&mut self) -> u64;
 
-    /// The time, to the microsecond: round trips are measured with it. That of [`Link::poll`] may be coarse.
+    /// Returns the time, to the microsecond: round trips are measured with it. That of [`Link::poll`] may be coarse.
     fn now(&self) -> Instant;
 
-    /// A poll begins; `coarse` is what its caller takes for the time. Returns what to take for it.
+    /// Begins a poll; `coarse` is the time of its caller. Returns the time to use.
     #[inline]
     fn begin(&mut self, coarse: Instant) -> Instant {
         coarse
     }
 
-    /// Nothing is to be done before `due`, if no packet comes: told after each poll, and earlier when there is something to do.
+    /// Sets when there is something to do next, if no packet comes: called after each poll, and when that becomes earlier.
     #[inline]
     fn rest(&mut self, due: Instant) {
         let _ = due;
@@ -314,12 +314,12 @@ impl<P: PacketPort> ReliableLink<P> {
         }
     }
 
-    /// The port below.
+    /// Returns the port below.
     pub fn port(&self) -> &P {
         &self.port.port
     }
 
-    /// The port below.
+    /// Returns the port below.
     pub fn port_mut(&mut self) -> &mut P {
         &mut self.port.port
     }
@@ -358,7 +358,7 @@ impl<P: PacketPort> ReliableLink<P> {
         self.coalescer.is_timer_late(self.due())
     }
 
-    /// When [`Link::poll`] has to be called next, if no packet comes before.
+    /// Returns when [`Link::poll`] has to be called next, if no packet comes before.
     pub fn due(&self) -> Instant {
         if !self.hot.is_empty() {
             return Instant::default();
@@ -484,7 +484,7 @@ impl<P: PacketPort> ReliableLink<P> {
         self.meet_as(id, name);
     }
 
-    /// The longest payload that is taken.
+    /// Returns the longest payload that is taken.
     fn payload(&self) -> u32 {
         self.port.longest().saturating_sub(HEADER_LEN) as u32
     }

@@ -41,7 +41,7 @@ impl Search {
         }
     }
 
-    /// The longest payload of a packet that passes whole.
+    /// Returns the longest payload of a packet that passes whole.
     pub(super) const fn payload(&self) -> usize {
         self.passes - HEADER_LEN
     }
@@ -51,19 +51,19 @@ impl Search {
         payload + HEADER_LEN > BASE
     }
 
-    /// A long packet was swallowed.
+    /// Notes that a long packet was lost for its length.
     pub(super) fn swallowed(&mut self, now: Instant) {
         self.passes = self.most.min(BASE);
         self.pause = PAUSE;
         self.at = now.after(self.pause);
     }
 
-    /// When a longer one is to be tried.
+    /// Returns when a longer packet is to be tried.
     pub(super) const fn at(&self) -> Instant {
         self.at
     }
 
-    /// The length of the packet that is tried now; it may be swallowed.
+    /// Returns the length of the packet to try now; it may be lost for its length.
     pub(super) fn tries(&mut self, now: Instant) -> usize {
         self.at = now.after(self.pause);
         self.pause = (self.pause * 2).min(PAUSE_MAX);

@@ -13,7 +13,7 @@ use super::mtu::BASE;
 /// Bytes of a packet in one part.
 pub(super) const PART: usize = BASE - HEADER_LEN - PART_HEAD_LEN;
 
-/// Most parts of a packet.
+/// Maximum number of parts of a packet.
 const PARTS_MAX: usize = 64;
 
 /// Reassembly of packets of which some parts have come.

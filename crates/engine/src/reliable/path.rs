@@ -76,13 +76,13 @@ impl Path {
         }
     }
 
-    /// Congestion window: packets that may be under way.
+    /// Returns the congestion window: packets that may be under way.
     #[inline]
     pub(super) fn window(&self) -> usize {
         (self.window / ONE) as usize
     }
 
-    /// When the next packet may leave.
+    /// Returns when the next packet may leave.
     #[inline]
     pub(super) const fn leaves_at(&self) -> Instant {
         self.leaves_at
@@ -145,12 +145,12 @@ impl Path {
         self.window = (self.window + gain).min(WINDOW_MAX);
     }
 
-    /// A packet was lost.
+    /// Counts a packet that was lost.
     pub(super) fn lost(&mut self) {
         self.lost += 1;
     }
 
-    /// All packets below `below` have arrived, and the next new one is `next`: ends the round trip when it is over.
+    /// Ends the round trip when it is over: all packets below `below` have arrived, and the next new one is `next`.
     pub(super) fn reached(&mut self, below: u64, next: u64) {
         if below < self.round_ends {
             return;
@@ -185,7 +185,7 @@ impl Path {
         self.round_ends = next;
     }
 
-    /// When a packet that was sent at `sent` counts as lost, if later ones have arrived.
+    /// Returns when a packet that was sent at `sent` counts as lost, if later ones have arrived.
     pub(super) fn lost_at(&self, sent: Instant) -> Instant {
         sent.after(self.reordering())
     }
@@ -195,12 +195,12 @@ impl Path {
         self.doubles_to = self.window;
     }
 
-    /// No packet was lost yet, or none since the last silence.
+    /// Returns whether no packet was lost yet, or none since the last silence.
     fn is_opening(&self) -> bool {
         self.window < self.doubles_to
     }
 
-    /// All packets of this round trip waited on their way.
+    /// Returns whether all packets of this round trip waited in a queue.
     fn is_queued(&self) -> bool {
         let most = self.fastest.saturating_mul(2).saturating_add(QUEUED);
         self.shortest != Duration::MAX && self.shortest > most
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(path.pto(40), PTO_MAX);
     }
 
-    /// A round trip of 80 packets that arrive, the first after so long, and 20 that do not.
+    /// Plays a round trip of 80 packets that arrive, the first after `took`, and 20 that do not.
     fn lose_a_fifth(path: &mut Path, took: Duration) {
         path.window = 100 * ONE;
         path.reached(0, 100);

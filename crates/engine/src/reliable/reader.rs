@@ -69,7 +69,7 @@ impl Reader {
         }
     }
 
-    /// The peer sent what is no frame.
+    /// Returns whether the peer sent what is no frame.
     pub(super) const fn is_broken(&self) -> bool {
         matches!(self.state, State::Broken)
     }
@@ -320,7 +320,7 @@ mod tests {
         fn peer_down(&mut self, _: PeerId, _: Errno) {}
     }
 
-    /// A tagged message of 10 bytes, a write with two targets and 7 bytes, an acknowledgement.
+    /// Returns a tagged message of 10 bytes, a write with two targets and 7 bytes, an acknowledgement.
     fn stream() -> Vec<u8> {
         let mut bytes = Vec::new();
         for (kind, targets, body) in [

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use super::channel::Consumer;
 use super::parts::Parts;
 
-/// Most packets that a peer may have under way to here.
+/// Maximum number of packets that a peer may have under way to here.
 pub(super) const CREDIT: usize = 1024;
 
 /// Bytes that each channel may keep, whatever others keep: the rest of a packet that the consumer has taken a part of.
@@ -30,7 +30,7 @@ pub(super) struct Receiver {
 }
 
 impl Receiver {
-    /// The number of the first packet that has not come.
+    /// Returns the number of the first packet that has not come.
     #[inline]
     pub(super) fn next(&self) -> u64 {
         self.next

@@ -176,18 +176,18 @@ impl Sender {
         taken
     }
 
-    /// A packet that was not sent grows no more.
+    /// Returns whether there is a packet that was not sent and grows no more.
     #[inline]
     pub(super) fn has_full_packet(&self) -> bool {
         self.packets.len() > self.begun + 1
     }
 
-    /// Nothing was ever written.
+    /// Returns whether nothing was ever written.
     pub(super) fn is_unused(&self) -> bool {
         self.base == 0 && self.packets.is_empty()
     }
 
-    /// Everything that was written has arrived.
+    /// Returns whether everything that was written has arrived.
     pub(super) fn is_done(&self) -> bool {
         self.packets.is_empty()
     }
@@ -291,7 +291,7 @@ impl Sender {
         true
     }
 
-    /// When [`Sender::find_lost`] is to be called next.
+    /// Returns when [`Sender::find_lost`] is to be called next.
     pub(super) fn look_at(&self) -> Instant {
         self.look_at
     }
@@ -367,7 +367,7 @@ impl Sender {
         self.payload = self.search.payload();
     }
 
-    /// When a longer packet is to be tried: not as long as there is nothing to be sent.
+    /// Returns when a longer packet is to be tried: not as long as there is nothing to be sent.
     pub(super) fn tries_at(&self) -> Instant {
         match self.is_done() {
             true => Instant::END,
@@ -375,7 +375,7 @@ impl Sender {
         }
     }
 
-    /// When a packet may leave that waits for nothing but its turn.
+    /// Returns when a packet may leave that waits for nothing but its turn.
     pub(super) fn leaves_at(&self) -> Instant {
         let next = self.base + self.begun as u64;
         let new = self.packets.len() > self.begun && next < self.room_ends;

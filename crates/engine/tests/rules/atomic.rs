@@ -26,7 +26,7 @@ const SWAP: Update = Update {
     operation: Operation::Cswap,
 };
 
-/// An atomic on a number of bytes with all that its form needs.
+/// Returns an atomic on a number of bytes with all that its form needs.
 fn op(update: Update, len: usize, context: usize) -> AtomicOp {
     let direction = match update.form {
         Form::Base => Flags::WRITE,

@@ -20,7 +20,7 @@ fn target(addr: u64, len: u64) -> Target {
     }
 }
 
-/// The header of an atomic on bytes.
+/// Returns the header of an atomic on bytes.
 fn header(kind: Kind, operation: Operation, len: usize) -> Header {
     Header {
         kind,

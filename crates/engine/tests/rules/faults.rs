@@ -39,7 +39,7 @@ fn endings(bench: &mut Bench) -> (usize, usize) {
     (good, bad)
 }
 
-/// The tags that the link got for a peer, in order.
+/// Returns the tags that the link got for a peer, in order.
 fn tags(bench: &Bench, peer: PeerId) -> Vec<u64> {
     let posted = bench.link.posted.iter();
     let to_peer = posted.filter(|sent| sent.to == peer);

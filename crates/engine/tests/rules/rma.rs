@@ -375,7 +375,7 @@ fn a_peer_that_tries_keys_is_told_sixteen_times_and_then_dropped() {
     assert!(b.arrive_at(write, wrong, b"abc").is_done());
 }
 
-/// A request for one byte, which the peer calls by this number.
+/// Returns a request for one byte, which the peer calls by this number.
 fn read_header(id: u32) -> Header {
     Header {
         kind: Kind::Read,

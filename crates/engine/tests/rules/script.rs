@@ -162,7 +162,7 @@ impl Link for Script {
 }
 
 impl Bench {
-    /// An engine over a link with tiny frames that cannot pull.
+    /// Returns an engine over a link with tiny frames that cannot pull.
     pub(crate) fn new() -> Self {
         Self::with(|_| {}, |_| {})
     }
@@ -323,7 +323,7 @@ impl Bench {
         })
     }
 
-    /// What peers' accesses that ended were of, in their order; forgets it.
+    /// Returns what peers' accesses that ended were of, in their order; forgets it.
     pub(crate) fn accessed(&mut self) -> Vec<Vec<Target>> {
         std::mem::take(&mut self.events.2)
     }
@@ -348,24 +348,24 @@ impl Bench {
         answer.take().expect("the step ran")
     }
 
-    /// The next completion.
+    /// Returns the next completion.
     pub(crate) fn event(&mut self) -> Option<Result<Completion, Failure>> {
         self.events.0.pop_front()
     }
 
-    /// The next completion, which must be a good one.
+    /// Returns the next completion, which must be a good one.
     pub(crate) fn done(&mut self) -> Completion {
         let event = self.event().expect("a completion");
         event.expect("a completion without error")
     }
 
-    /// The next completion, which must be a failure.
+    /// Returns the next completion, which must be a failure.
     pub(crate) fn failed(&mut self) -> Failure {
         let event = self.event().expect("a completion");
         event.expect_err("a failure")
     }
 
-    /// The next frame that was posted.
+    /// Returns the next frame that was posted.
     pub(crate) fn frame(&mut self) -> Sent {
         self.link.posted.pop_front().expect("a frame")
     }
@@ -423,7 +423,7 @@ impl Answer {
     }
 }
 
-/// Memory with this content.
+/// Returns memory with this content.
 pub(crate) fn memory(content: &[u8]) -> Iov {
     let iov = Iov::zeroed(content.len()).expect("tests are small");
     iov.write(0, content);
@@ -436,7 +436,7 @@ pub(crate) fn content(iov: &Iov) -> Vec<u8> {
     bytes
 }
 
-/// An untagged send that wants a completion.
+/// Returns an untagged send that wants a completion.
 pub(crate) fn tx(body: &Iov, context: usize) -> TxOp {
     TxOp {
         peer: PEER,
@@ -448,7 +448,7 @@ pub(crate) fn tx(body: &Iov, context: usize) -> TxOp {
     }
 }
 
-/// An untagged receive that wants a completion.
+/// Returns an untagged receive that wants a completion.
 pub(crate) fn rx(body: &Iov, context: usize) -> RxOp {
     RxOp {
         from: PeerId::ANY,
@@ -460,7 +460,7 @@ pub(crate) fn rx(body: &Iov, context: usize) -> RxOp {
     }
 }
 
-/// A tagged receive that wants a completion.
+/// Returns a tagged receive that wants a completion.
 pub(crate) fn tagged_rx(body: &Iov, tag: u64, context: usize) -> RxOp {
     RxOp {
         tag,

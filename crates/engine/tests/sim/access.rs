@@ -203,7 +203,7 @@ fn content(index: usize, len: usize) -> Vec<u8> {
     (0..len).map(|at| check::byte(name, at)).collect()
 }
 
-/// One or two pieces of a region.
+/// Returns one or two pieces of a region.
 fn targets(rng: &mut Rng, len: usize, key: u64) -> Box<[Target]> {
     let cut = rng.below(len + 1);
     let piece = |from: usize, to: usize| Target {

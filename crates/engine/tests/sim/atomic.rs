@@ -52,7 +52,7 @@ impl Atomic {
     }
 }
 
-/// The cells of an endpoint, all zero.
+/// Returns the cells of an endpoint, all zero.
 pub(crate) fn cells() -> Iov {
     Iov::zeroed(CELLS * CELL).expect("there are few")
 }

@@ -94,7 +94,7 @@ pub(crate) struct Book {
     pub(crate) ack_on_arrival: bool,
 }
 
-/// The byte at `at` of a message.
+/// Returns the byte at `at` of a message.
 pub(crate) fn byte(message: usize, at: usize) -> u8 {
     let mixed = (message as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (at % 8);
     (mixed >> 24) as u8 ^ at as u8

@@ -137,13 +137,13 @@ impl Task {
         self.count * self.how.datatype.size()
     }
 
-    /// What a rank brings, or of a broadcast, has.
+    /// Returns what a rank brings, or of a broadcast, has.
     fn input(&self, task: usize, rank: usize, len: usize) -> Vec<u8> {
         let mut rng = Rng::new((task * 1000 + rank) as u64);
         (0..len).map(|_| rng.below(256) as u8).collect()
     }
 
-    /// What a rank gets.
+    /// Returns what a rank gets.
     fn expected(&self, task: usize, rank: usize, size: usize) -> Vec<u8> {
         let len = self.len();
         let brings = |from: usize| {

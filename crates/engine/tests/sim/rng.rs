@@ -16,7 +16,7 @@ impl Rng {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// A number below `end`, which must not be zero.
+    /// Returns a number below `end`, which must not be zero.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         ((self.next() >> 32) as usize * end) >> 32
     }

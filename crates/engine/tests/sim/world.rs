@@ -67,7 +67,7 @@ impl World {
         world
     }
 
-    /// A new endpoint.
+    /// Returns a new endpoint.
     fn node(&self, me: usize) -> Node {
         let mut engine = Engine::new(self.config.engine);
         engine.set_self(PeerId(me as u32));

@@ -278,7 +278,7 @@ impl Played {
         }
     }
 
-    /// A peer goes down, after everything that is under way with it.
+    /// Takes a peer down, after everything that is under way with it.
     fn lose(&mut self, lost: PeerId, sink: &mut impl Sink) {
         let why = Errno::CONNRESET;
         self.stalled.retain(|(peer, _)| *peer != lost);

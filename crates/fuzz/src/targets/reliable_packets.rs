@@ -479,14 +479,14 @@ impl Story {
         story.choice(0, 3).choice(0, 3)
     }
 
-    /// A peer opens its channel, of packets of 2,000 bytes: it greets, and repeats what it is answered.
+    /// Opens the channel of a peer, of packets of 2,000 bytes: it greets, and repeats what it is answered.
     fn greets(self, from: u8) -> Self {
         let (hello, welcome) = ([0, 9, 0xd0, 7, 0], [1, 9, 0xd0, 7, 1]);
         let story = self.says(from, 0).bytes(&hello).rightly();
         story.says(from, 0).bytes(&welcome).rightly()
     }
 
-    /// A call of a message or a receive of 4 times `len` bytes.
+    /// Adds a call of a message or a receive of 4 times `len` bytes.
     fn calls(self, which: u64, peer: &[u8], len: u16, how: &[u8]) -> Self {
         let call = self.choice(0, 8).choice(which, 8).bytes(peer).bytes(&[0]);
         call.bytes(&len.to_le_bytes()).bytes(how)

@@ -20,7 +20,7 @@ pub(super) fn run(bytes: &[u8]) {
     assert_eq!(Slot::decode(&again, &again), Slot::Of(identity, figures));
 }
 
-/// The bytes of a slot.
+/// Returns the bytes of a slot.
 fn slot(identity: &Identity, figures: &Figures) -> Vec<u8> {
     let mut words = identity.encode().to_vec();
     assert_eq!(words.len(), IDENTITY_WORDS);

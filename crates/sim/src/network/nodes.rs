@@ -176,7 +176,7 @@ impl Nodes {
         endpoint.empty_polls.1
     }
 
-    /// Those that have something to do count as absent until they are polled.
+    /// Counts the endpoints that have something to do as absent, until they are polled.
     pub(crate) fn give_up_waiting(&mut self) {
         for row in &mut self.rows {
             if let Some(endpoint) = &mut row.endpoint {

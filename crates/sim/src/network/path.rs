@@ -61,7 +61,7 @@ impl Paths {
         }
     }
 
-    /// The links from one node to another; none between endpoints of one node.
+    /// Returns the links from one node to another; none between endpoints of one node.
     pub(super) fn between(&self, [from, to]: [u32; 2]) -> Path {
         let (up, down) = (LinkId::Up(from), LinkId::Down(to));
         let racks = [from, to].map(|node| node.checked_div(self.rack).unwrap_or(0));

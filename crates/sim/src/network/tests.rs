@@ -3,7 +3,7 @@ use std::collections::VecDeque;
 use super::*;
 use crate::plan::{Cut, LinkPlan};
 
-/// Two nodes, one of which sends 1,000 numbered packets at once; what comes at the other, and when the last one does.
+/// Plays two nodes, one of which sends 1,000 numbered packets at once; returns what comes at the other, and the counters.
 fn play(plan: Plan) -> (Vec<u16>, Stats) {
     let mut network = Network::new(plan, BEGIN);
     let places = ["fi_sim://0", "fi_sim://1"].map(|name| {
@@ -26,7 +26,7 @@ fn play(plan: Plan) -> (Vec<u16>, Stats) {
     (numbers.collect(), network.stats)
 }
 
-/// 100 bytes, which take a link 8 ns.
+/// Returns 100 bytes, which take a link 8 ns.
 fn packet(number: u16) -> Vec<u8> {
     let mut bytes = vec![0; 100];
     bytes[..2].copy_from_slice(&number.to_le_bytes());

@@ -25,22 +25,22 @@ pub trait Memory {
     /// Returns the cell at a position, modulo the number of cells.
     fn cell(&self, position: u64) -> &Line<Self::Word>;
 
-    /// The producer will write the cell at a position soon.
+    /// Hints that the producer will write the cell at a position soon.
     fn will_write(&self, position: u64) {
         let _ = position;
     }
 
-    /// The cell will be read soon. A hint.
+    /// Hints that the cell will be read soon.
     fn will_read(&self, position: u64) {
         let _ = position;
     }
 
-    /// The line of bodies at this offset will be written soon. A hint.
+    /// Hints that the line of bodies at this offset will be written soon.
     fn will_write_body(&self, offset: usize) {
         let _ = offset;
     }
 
-    /// The line of bodies at this offset will be read soon. A hint.
+    /// Hints that the line of bodies at this offset will be read soon.
     fn will_read_body(&self, offset: usize) {
         let _ = offset;
     }

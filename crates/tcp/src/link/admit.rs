@@ -15,7 +15,7 @@ use crate::listen::{CmEvent, PendingConn};
 use crate::peer::ConnState;
 use crate::sys::{Interest, Socket};
 
-/// Most connections that one poll accepts.
+/// Maximum number of connections that one poll accepts.
 const PER_POLL: usize = 32;
 
 /// How long the listener pauses when the system has no descriptors left (EMFILE back-off).

@@ -14,7 +14,7 @@ use crate::listen::PendingConn;
 use crate::peer::ConnState;
 use crate::sys::Socket;
 
-/// Most requests that wait at once. Peers of large jobs are not started again all at once; a request that finds no room
+/// Maximum number of requests that wait at once. Peers of large jobs are not started again all at once; a request that finds no room
 /// is refused, and comes again.
 const CHALLENGES_MAX: usize = 64;
 

@@ -58,7 +58,7 @@ pub(crate) struct Recorder {
     pub(crate) full: bool,
     /// Whether it answers with a refusal.
     hostile: bool,
-    /// Most room that it gives to a body.
+    /// Maximum room that it gives to a body.
     room: Option<usize>,
 }
 

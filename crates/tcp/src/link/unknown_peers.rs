@@ -18,7 +18,7 @@ use super::TcpLink;
 use crate::conn::Conn;
 use crate::peer::ConnState;
 
-/// Most connections of peers that the application does not know. Each costs a descriptor, 24 KiB here for what is read
+/// Maximum number of connections of peers that the application does not know. Each costs a descriptor, 24 KiB here for what is read
 /// ahead, and what the kernel holds for it.
 const UNKNOWN_MAX: usize = 4096;
 

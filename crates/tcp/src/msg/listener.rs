@@ -23,7 +23,7 @@ use crate::listen::{CmEvent, Listener, PendingConn, PendingConns, read_message};
 use crate::params::Params;
 use crate::sys::{self, Event, Interest, Poller, Socket};
 
-/// Most connections that one poll accepts.
+/// Maximum number of connections that one poll accepts.
 const PER_POLL: usize = 32;
 
 /// How long the listener pauses when the system has no descriptors left (EMFILE back-off).

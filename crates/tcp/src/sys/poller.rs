@@ -8,7 +8,7 @@ use oxifabric_core::syscall;
 
 use super::check;
 
-/// Most events that one call returns.
+/// Maximum number of events that one call returns.
 const BATCH: usize = 64;
 
 /// A set of descriptors with what is waited for on each.

@@ -126,7 +126,7 @@ impl PacketKind {
 }
 
 impl Packet {
-    /// A packet of this kind to a channel, with nothing to tell.
+    /// Returns a packet of this kind to a channel, with nothing to tell.
     pub const fn new(kind: PacketKind, to: u64) -> Self {
         Self {
             kind,

@@ -8,7 +8,7 @@ use super::{put, take};
 pub const RECORD_LEN: usize = 40;
 /// Bytes of a target.
 pub const TARGET_LEN: usize = 24;
-/// Most targets of a record.
+/// Maximum number of targets of a record.
 pub const TARGETS_MAX: usize = 4;
 /// Longest header: a record with all its targets.
 pub const HEAD_MAX: usize = RECORD_LEN + TARGETS_MAX * TARGET_LEN;

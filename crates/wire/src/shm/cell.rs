@@ -6,11 +6,11 @@ use core::fmt;
 pub const INLINE: usize = 32;
 /// The words of the cell that it takes.
 pub const INLINE_WORDS: usize = INLINE / 8;
-/// Most pieces that an Rts names.
+/// Maximum number of pieces that an Rts names.
 pub const MAX_PIECES: usize = 4;
 /// Bytes that a piece takes in the byte ring.
 pub const PIECE: usize = 16;
-/// Most targets that an access names.
+/// Maximum number of targets that an access names.
 pub const MAX_TARGETS: usize = 4;
 /// Bytes that a target takes in the byte ring.
 pub const TARGET: usize = 24;

@@ -22,7 +22,7 @@ pub const OP_DATA_FIN: u8 = 3;
 const VERSION: u8 = 3;
 const RMA_PIECE_LEN: usize = 24;
 
-/// Most pieces of remote memory that a header may name.
+/// Maximum number of pieces of remote memory that a header may name.
 pub const RMA_PIECES_MAX: usize = 4;
 
 /// The header of a frame.
@@ -178,7 +178,7 @@ impl fmt::Display for FrameError {
 }
 
 impl FrameHeader {
-    /// A header without body or optional fields.
+    /// Returns a header without body or optional fields.
     pub const fn new(op: Op) -> Self {
         Self {
             op,
@@ -377,7 +377,7 @@ impl Op {
     }
 }
 
-/// The length that a header must have; `None` when there are too many remote pieces. The count of pieces
+/// Returns the length that a header must have; `None` when there are too many remote pieces. The count of pieces
 /// means nothing in other operations: the C library leaves it uninitialised there.
 #[inline]
 fn header_len(op: Op, flags: FrameFlags, rma_count: u8) -> Option<u8> {

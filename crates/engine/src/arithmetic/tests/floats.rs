@@ -46,7 +46,7 @@ impl Small {
         1 << (self.exponent_bits + self.fraction_bits)
     }
 
-    /// The value of some bits.
+    /// Returns the value of some bits.
     fn value(&self, bits: u16) -> f64 {
         let field = i32::from(bits >> self.fraction_bits) & ((1 << self.exponent_bits) - 1);
         let fraction = f64::from(bits & ((1 << self.fraction_bits) - 1));
@@ -73,7 +73,7 @@ impl Small {
         }
     }
 
-    /// The nearest number of the format, by its bits without the sign; of two, the even one.
+    /// Returns the nearest number of the format, by its bits without the sign; of two, the even one.
     fn nearest(&self, magnitudes: &[f64], value: f64) -> u16 {
         let value = value.abs();
         let above = magnitudes.partition_point(|&known| known < value);
@@ -108,7 +108,7 @@ impl Small {
         }
     }
 
-    /// All 8-bit numbers; of 16 bits those at the edges, and some.
+    /// Returns all 8-bit numbers; of 16 bits those at the edges, and some.
     fn samples(&self) -> Vec<u16> {
         if self.datatype.size() == 1 {
             return (0..256).collect();

@@ -86,7 +86,7 @@ fn add(into: &mut [u8], from: &[u8]) {
     }
 }
 
-/// What member `rank` brings: all bytes differ between members and places.
+/// Returns what member `rank` brings: all bytes differ between members and places.
 fn input(rank: usize, len: usize) -> Vec<u8> {
     (0..len).map(|at| (at * 7 + rank * 31 + 1) as u8).collect()
 }

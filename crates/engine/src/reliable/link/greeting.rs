@@ -13,7 +13,7 @@ use crate::peer_set::PeerSet;
 use crate::reliable::channel::{greeting_in, micros};
 use crate::reliable::receiver::CREDIT;
 
-/// Most channels with peers that the application does not know: it has not addressed them, nor are they in its
+/// Maximum number of channels with peers that the application does not know: it has not addressed them, nor are they in its
 /// address vector. An idle one costs two kilobytes.
 const UNKNOWN_MAX: usize = 4096;
 
@@ -21,7 +21,7 @@ const UNKNOWN_MAX: usize = 4096;
 /// silent longest goes. A peer that waits for something probes this end once a second.
 const SILENT: Duration = Duration::from_secs(3);
 
-/// Such a channel that was never used goes after this time.
+/// Time after which a channel with an unknown peer is closed that was never used.
 const UNUSED: Duration = Duration::from_secs(30);
 
 /// Bytes that may be queued for such peers all together, before each may have but [`UNKNOWN_QUEUE_MIN`].
@@ -66,7 +66,7 @@ impl Admission {
         !self.parted.is_empty()
     }
 
-    /// A channel with a peer begins; returns whether the application addresses it, and how many bytes may be queued for it.
+    /// Admits a channel with a peer; returns whether the application knows the peer, and how many bytes may be queued for it.
     pub(super) fn begin(&mut self, peer: PeerId, most: usize) -> (bool, usize) {
         if self.known.contains(peer) {
             return (true, most);
@@ -76,7 +76,7 @@ impl Admission {
         (false, share.clamp(UNKNOWN_QUEUE_MIN.min(most), most))
     }
 
-    /// It has ended.
+    /// Notes the end of a channel with a peer.
     pub(super) fn end(&mut self, peer: PeerId, name: u64, was_known: bool) {
         if self.ended.len() >= ENDED_MAX {
             self.ended.pop_front();
@@ -90,7 +90,7 @@ impl Admission {
 }
 
 impl<P: PacketPort> ReliableLink<P> {
-    /// The application addresses a peer.
+    /// Notes that the application addresses a peer.
     pub fn know(&mut self, id: PeerId) {
         let admission = &mut self.admission;
         if admission.known.insert(id)
@@ -132,7 +132,7 @@ impl<P: PacketPort> ReliableLink<P> {
         None
     }
 
-    /// Once a second: what may go, goes.
+    /// Closes channels with unknown peers that were never used, and gives numbers of peers back; called once a second.
     pub(super) fn part(&mut self, sink: &mut impl Sink) {
         let now = self.now;
         let mut at = 0;
@@ -197,7 +197,8 @@ impl<P: PacketPort> ReliableLink<P> {
         self.port.answer(&header.emit(), &greeting.emit());
     }
 
-    /// The source of the packet at hand has proved to be where it says: it gets a channel, or has one already, of another name.
+    /// Admits the source of the packet at hand, which has proved its address: it gets a channel, or has one already, of another
+    /// id.
     fn admit(&mut self, name: u64, greeting: &Greeting, sink: &mut impl Sink) -> Option<PeerId> {
         let (from, _) = self.port.packet();
         if let Some(Some(peer)) = self.peers.get_mut(from.index()) {

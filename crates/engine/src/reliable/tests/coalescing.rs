@@ -6,7 +6,7 @@ use oxifabric_types::{Flags, Instant, PeerId};
 
 use super::fabric::{FAST, Fabric};
 
-/// Two ends, of which the first has nothing under way.
+/// Returns two ends, of which the first has nothing under way.
 fn acquainted() -> Fabric {
     let mut fabric = Fabric::new(2, FAST);
     fabric.recv(1, PeerId::ANY, 100, 0);

@@ -283,18 +283,18 @@ impl Fabric {
         (engine.rma(link, events, op)).expect("there is room for it");
     }
 
-    /// An end dies: it does and hears nothing more.
+    /// Kills an end: it does and receives nothing more.
     pub(super) fn kill(&mut self, at: usize) {
         self.ends[at].still = true;
         self.wires.borrow_mut().gone[at] = true;
     }
 
-    /// What an end sends as data from now on is lost.
+    /// Loses what an end sends as data from now on.
     pub(super) fn mute(&mut self, at: usize) {
         self.wires.borrow_mut().mute[at] = true;
     }
 
-    /// A new process takes its place.
+    /// Puts a new process in the place of an end.
     pub(super) fn restart(&mut self, at: usize) {
         self.ends[at] = end(at, &self.wires);
         let mut wires = self.wires.borrow_mut();
@@ -302,7 +302,7 @@ impl Fabric {
         wires.inboxes[at].clear();
     }
 
-    /// An end is polled.
+    /// Polls an end.
     pub(super) fn poll(&mut self, at: usize) {
         let now = self.now();
         let End {

@@ -10,7 +10,7 @@ const SENDERS: usize = 100;
 const MESSAGE: usize = 64 * 1024;
 const EACH: usize = 8;
 
-/// All send to the first end at once; tells how long it took, in parts of the time that the bytes alone need, how many
+/// Lets all send to the first end at once; returns how long it took, in parts of the time that the bytes alone need, how many
 /// packets were sent, and how many of them were lost.
 fn incast(ways: Ways) -> (f64, u64, u64) {
     let mut fabric = Fabric::new(SENDERS + 1, ways);

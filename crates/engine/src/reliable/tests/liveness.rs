@@ -12,7 +12,7 @@ const MS: Duration = Duration::from_millis(1);
 const VICTIM: usize = 1;
 const VICTIM_ID: PeerId = PeerId(1);
 
-/// Two ends that have exchanged messages and whose channel has nothing under way.
+/// Returns two ends that have exchanged messages and whose channel has nothing under way.
 fn acquainted() -> Fabric {
     let mut fabric = Fabric::new(2, FAST);
     for (from, to) in [(0, 1), (1, 0)] {

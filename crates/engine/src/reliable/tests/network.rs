@@ -165,7 +165,7 @@ impl Network {
         self.greet(to, PAYLOAD);
     }
 
-    /// A peer greets an end that takes payloads of this length.
+    /// Greets an end as a peer that takes payloads of this length.
     pub(super) fn welcome(&mut self, to: Side, payload: u32) {
         let me = self.ends[to as usize].channel.id();
         let greeting = Greeting {
@@ -178,7 +178,7 @@ impl Network {
         self.deliver(to as usize, &[&header[..], &greeting.emit()].concat());
     }
 
-    /// A Hello comes from the peer's address, for payloads of this length.
+    /// Delivers a Hello from the peer's address, for payloads of this length.
     pub(super) fn greet(&mut self, to: Side, payload: u32) {
         let greeting = Greeting {
             from: 666,
@@ -269,7 +269,7 @@ impl Network {
         self.dispatch(at, out);
     }
 
-    /// The second end waits to be greeted.
+    /// Returns whether an end is the second one and waits to be greeted.
     fn sleeps(&self, at: usize) -> bool {
         at == 1
             && self.accept_only
@@ -352,7 +352,7 @@ impl Network {
         self.next_random() % 1000 < u64::from(thousandths)
     }
 
-    /// SplitMix64.
+    /// Returns the next random number (SplitMix64).
     fn next_random(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.random;

@@ -152,7 +152,7 @@ impl Bench {
         Greeting::parse(&payload).expect("a greeting").from
     }
 
-    /// A packet arrives; returns what leaves for its source.
+    /// Delivers a packet; returns what leaves for its source.
     fn say(&mut self, from: Address, packet: &Packet, payload: &[u8]) -> Vec<(Packet, Vec<u8>)> {
         let bytes = [&packet.emit()[..], payload].concat();
         self.link.port_mut().arriving.push_back((from, bytes));
