@@ -19,9 +19,10 @@ use crate::{Completions, Placement};
 /// unless its peer knows no other way.
 const RESERVE_MAX: usize = 1 << 20;
 
-/// Peers that the application does not address may use this part of the ceiling together,
+/// Divisor of the ceiling for what the peers that the application does not address may use together. So there is room for
+/// the peers that it does address, whatever others send.
 const UNKNOWN_IN_ALL: usize = 2;
-/// and one of them this part. So there is room for the peers that it does address, whatever others send.
+/// Divisor of the ceiling for what one such peer may use.
 const UNKNOWN_EACH: usize = 4;
 
 /// What is made free at once is this part of the budget, so that not every message looks for what may go.
@@ -33,7 +34,7 @@ impl Engine {
         self.peers.name(peer);
     }
 
-    /// Allows to drop what a peer that is gone left, where room is needed: the application does not know that peer
+    /// Allows messages of a peer that is gone to be dropped where room is needed: the application does not know that peer
     /// ([`Completions::peer_left_messages`]).
     pub fn make_droppable(&mut self, peer: PeerId) {
         self.unexpected.orphan(peer);

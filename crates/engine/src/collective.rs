@@ -231,7 +231,7 @@ impl Collectives {
         posted
     }
 
-    /// Returns the peers that messages are waited for from.
+    /// Returns the peers from which collectives wait for messages.
     pub(crate) fn peers_with_pending(&self) -> impl Iterator<Item = PeerId> {
         self.posted.keys().map(|&(from, _)| from)
     }

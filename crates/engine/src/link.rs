@@ -65,7 +65,8 @@ pub trait Sink {
     /// Takes a complete header; returns where its body goes *before* a streamed body moves.
     fn arrival(&mut self, from: PeerId, header: &Header, body: Body<'_>) -> Placement;
 
-    /// Takes a complete header as [`Sink::arrival`] does, for [`Kind::Write`], [`Kind::WriteRts`], [`Kind::Read`] and atomics, which name memory of this endpoint.
+    /// Takes a complete header as [`Sink::arrival`] does, for [`Kind::Write`], [`Kind::WriteRts`], [`Kind::Read`] and
+    /// atomics, which name memory of this endpoint.
     fn access(
         &mut self,
         from: PeerId,
@@ -95,7 +96,7 @@ pub trait Sink {
         let _ = each;
     }
 
-    /// Returns whether a receive is posted: what finds no place is for none of them.
+    /// Returns whether a receive is posted: a message that is stalled meanwhile is for none of them.
     fn is_waiting(&self) -> bool {
         false
     }

@@ -171,8 +171,8 @@ pub trait Completions {
         let _ = (event, message, count);
     }
 
-    /// Reports a peer that is gone and of which messages are here that no receive matched: they stay receivable. If the application does not
-    /// know the peer, [`crate::Engine::make_droppable`] lets them be dropped.
+    /// Reports a peer that is gone and of which messages are here that no receive matched: they stay receivable. If the
+    /// application does not know the peer, [`crate::Engine::make_droppable`] lets them be dropped.
     fn peer_left_messages(&mut self, peer: PeerId) {
         let _ = peer;
     }

@@ -211,7 +211,7 @@ impl PostedQueue {
         true
     }
 
-    /// Reports that a message has landed, or failed to.
+    /// Reports that a message has been placed, or failed to be.
     #[inline]
     pub(crate) fn land(
         &mut self,
@@ -312,7 +312,7 @@ impl PostedQueue {
 }
 
 impl Receive {
-    /// Takes a message that is here as a whole.
+    /// Completes the receive with a message that is here as a whole.
     #[inline(always)]
     fn end_with(&self, arrival: &Arrival, bytes: &[u8], out: &mut impl Completions) {
         let room = self.body.len();

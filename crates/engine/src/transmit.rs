@@ -28,9 +28,9 @@ pub(crate) struct Transmit {
     pub(crate) stage: Stage,
     /// Frames whose memory the link still reads.
     pub(crate) pending: u32,
-    /// An acknowledgement is still to come.
+    /// Whether an acknowledgement is still to come.
     pub(crate) unacked: bool,
-    /// The body is valid during the call only.
+    /// Whether the body is valid during the call only.
     pub(crate) borrowed: bool,
     pub(crate) failure: Option<Errno>,
 }
@@ -49,7 +49,7 @@ pub(crate) enum Stage {
 }
 
 impl Transmit {
-    /// Takes a send in. `key` is its place in the table of sends, and its name on the wire.
+    /// Takes a send in. `key` is its place in the table of sends, and its id on the wire.
     pub(crate) fn new(op: TxOp, key: Key) -> Self {
         Self {
             peer: op.peer,

@@ -116,7 +116,7 @@ impl Engine {
     /// Takes a send in, posts as much of it as the link takes, and keeps the rest.
     ///
     /// # Errors
-    /// [`Errno::NOMEM`] when an injected body has to be copied and there is no memory for it.
+    /// [`Errno::NOMEM`] when an inject body has to be copied and there is no memory for it.
     pub(crate) fn submit(
         &mut self,
         link: &mut impl Link,
@@ -127,11 +127,11 @@ impl Engine {
         self.start(link, out, Transmit::new(op, key), key)
     }
 
-    /// Posts as much of a new operation as the link takes, and keeps the rest. An injected operation leaves at once or is not
+    /// Posts as much of a new operation as the link takes, and keeps the rest. An inject operation leaves at once or is not
     /// started, since its caller has no completion to wait for and may never poll again.
     ///
     /// # Errors
-    /// As [`Engine::submit`]; [`Errno::AGAIN`] for an injected operation to a peer whose link takes nothing now.
+    /// As [`Engine::submit`]; [`Errno::AGAIN`] for an inject operation to a peer whose link takes nothing now.
     pub(crate) fn start(
         &mut self,
         link: &mut impl Link,

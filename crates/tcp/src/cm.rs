@@ -286,7 +286,7 @@ pub(crate) enum Verdict {
     Yield,
     /// End the old connection, then respond.
     Replace,
-    /// Respond if the old connection turns out to be dead, else refuse.
+    /// Respond if the old connection turns out to be gone, else refuse.
     Challenge,
     /// Refuse.
     Refuse,

@@ -232,7 +232,7 @@ impl Rx {
                 header,
                 targets,
                 body_len,
-            } => self.deliver(header, &targets, body_len, &mut delivery),
+            } => self.deliver_frame(header, &targets, body_len, &mut delivery),
             other => {
                 self.state = other;
                 Ok(())
@@ -306,7 +306,7 @@ impl Rx {
                     self.staging.consume(len);
                     let body_len = usize::try_from(wire.body_len).unwrap_or(usize::MAX);
                     match to.id_map.incoming(&wire).map_err(Fault::ProtocolError)? {
-                        Incoming::Frame(header) => self.deliver(header, &[], body_len, to)?,
+                        Incoming::Frame(header) => self.deliver_frame(header, &[], body_len, to)?,
                         Incoming::Access(header) => {
                             let header = match header.kind {
                                 Kind::Read => Header {
@@ -315,7 +315,7 @@ impl Rx {
                                 },
                                 _ => header,
                             };
-                            self.deliver(header, targets, body_len, to)?;
+                            self.deliver_frame(header, targets, body_len, to)?;
                         }
                         Incoming::Unwanted { acknowledge } => {
                             self.state = State::Unwanted {
@@ -353,9 +353,9 @@ impl Rx {
         }
     }
 
-    /// Asks the sink where a body goes.
+    /// Delivers a header to the sink, and puts the body where the sink places it.
     #[inline]
-    fn deliver<S: Sink>(
+    fn deliver_frame<S: Sink>(
         &mut self,
         header: Header,
         targets: &[Target],

@@ -34,7 +34,7 @@ pub(super) struct ActiveCollective {
     pub(super) scratch: Iov,
     pub(super) partial: Iov,
     pub(super) arithmetic: Option<Arithmetic>,
-    /// It is the join of the group.
+    /// Whether it is the join of the group.
     pub(super) is_join: bool,
     pub(super) flags: Flags,
     pub(super) context: usize,

@@ -1,4 +1,4 @@
-//! Groups: their members, and what they are called.
+//! Groups: their members, and their ids at each of them.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -22,7 +22,7 @@ pub(super) struct Group {
     pub(super) stage: Stage,
     /// The error for which it is of no more use.
     pub(super) broken: Option<Errno>,
-    /// The application has left; the group goes with its last operation.
+    /// Whether the application has left; the group goes with its last operation.
     pub(super) left: bool,
     /// Number of operations that are under way.
     pub(super) active: usize,
@@ -98,7 +98,7 @@ impl Group {
 }
 
 impl Collectives {
-    /// Finds the join that a peer counts so.
+    /// Finds the join to which a peer gave this count.
     pub(super) fn find_join(&self, peer: PeerId, count: u32) -> Option<GroupId> {
         let mut groups = self.groups.iter();
         let found = groups.find(|(_, group)| group.is_join(peer, count));

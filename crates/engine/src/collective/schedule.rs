@@ -16,7 +16,7 @@ pub(crate) enum Buffer {
     Result,
     /// Room of the operation's own, mostly for what arrives.
     Scratch,
-    /// More of it, for partial results.
+    /// Room of the operation's own for partial results.
     Partial,
 }
 
@@ -175,7 +175,7 @@ impl Schedule {
 
     /// Sends one part and receives another at the same time.
     pub(crate) fn exchange(&mut self, to: usize, out: Span, from: usize, into: Span) {
-        // A member that is sent something needs no greeting: the loss of the connection is noticed.
+        // A member that is sent something needs no Hello before it is waited for: its loss is noticed by the connection.
         self.send(to, out);
         self.recv(from, into);
         self.wait();

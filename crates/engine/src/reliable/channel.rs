@@ -1,7 +1,7 @@
-//! One end of a reliable channel: what it and its peer call each other, how it opens and ends, and what time asks for.
+//! One end of a reliable channel: the ids of both ends, how it opens and ends, and what its deadlines require.
 //!
 //! A channel is known by two random numbers, one chosen by each end. Packets carry the one that their receiver chose, so that
-//! neither a packet of an earlier channel between the same addresses nor one of an attacker off the path is taken
+//! neither a packet of an earlier channel between the same addresses nor one of an attacker that cannot read the wire is taken
 //! for one of this channel (protocol section 3).
 
 use alloc::vec;
@@ -83,7 +83,7 @@ pub enum Event {
     Ended(CloseReason),
 }
 
-/// Close reason of a channel.
+/// The reason for which a channel has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloseReason {
     /// The peer closed it.
@@ -122,10 +122,10 @@ pub struct Channel {
     config: ChannelConfig,
     /// What the peer calls the channel; zero as long as it has not said so.
     other: u64,
-    /// The greeting is to be sent then, again and again until the peer answers.
+    /// When the greeting is to be sent, again and again until the peer answers.
     greet_at: Instant,
     greetings: u32,
-    /// The peer's greeting is to be answered.
+    /// Whether the peer's greeting is to be answered.
     welcome: bool,
     /// The peer has answered the greeting without making a channel: it does so when it hears that its answer has come, and says
     /// so. Nothing else is sent before.
@@ -137,7 +137,7 @@ pub struct Channel {
     receiver: Receiver,
     /// Number of packets that have come since the last acknowledgement left.
     owed: u32,
-    /// When they have to be acknowledged.
+    /// When the packets that have come have to be acknowledged.
     ack_at: Instant,
     /// Whether half of the credit that the peer knows of is used up.
     credit_starved: bool,
@@ -209,7 +209,7 @@ impl Channel {
         self.other == 0 || (self.other == other && self.receiver.next() == 0)
     }
 
-    /// Changes what this end calls the channel: the peer has learnt another name.
+    /// Changes the id that this end gave the channel: the peer has got another one.
     pub(super) fn rename(&mut self, id: u64) {
         self.me.id = id;
     }
@@ -246,7 +246,7 @@ impl Channel {
         self.sender.is_done()
     }
 
-    /// Bytes have arrived that the consumer has not taken.
+    /// Returns whether bytes have arrived that the consumer has not taken.
     pub fn is_stalled(&self) -> bool {
         self.receiver.is_stalled()
     }
@@ -694,13 +694,13 @@ impl Channel {
     }
 }
 
-/// Reads a greeting; none if its sender cannot be a peer.
+/// Reads a greeting; `None` if its sender cannot be a peer.
 pub(super) fn greeting_in(payload: &[u8]) -> Option<Greeting> {
     let greeting = Greeting::parse(payload).ok()?;
     (greeting.from != 0 && greeting.payload >= PAYLOAD_MIN).then_some(greeting)
 }
 
-/// Sends a packet that its way does not carry whole.
+/// Sends a packet in parts, which its path does not carry whole.
 #[cold]
 fn send_parts(header: &Packet, segment: &Segment<'_>, writer: &mut impl PacketWriter) {
     let header = Packet {

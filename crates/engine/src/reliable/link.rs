@@ -489,7 +489,7 @@ impl<P: PacketPort> ReliableLink<P> {
         self.port.longest().saturating_sub(HEADER_LEN) as u32
     }
 
-    /// Begins a channel of that name.
+    /// Begins a channel with this id.
     #[cold]
     fn meet_as(&mut self, id: PeerId, name: u64) {
         if self.peers.len() <= id.index() {

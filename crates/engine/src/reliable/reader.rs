@@ -54,7 +54,7 @@ pub(super) struct Feed<'a, S> {
     pub(super) reader: &'a mut Reader,
     pub(super) from: PeerId,
     pub(super) sink: &'a mut S,
-    /// Counts what the sink was told.
+    /// Number of calls of the sink.
     pub(super) events: usize,
     /// Number of further bytes that may be kept for it.
     pub(super) room: usize,
@@ -203,7 +203,7 @@ impl<S: Sink> Feed<'_, S> {
         }
     }
 
-    /// Asks the sink where a body goes; returns what follows.
+    /// Delivers a header to the sink, and puts the body where the sink places it; returns what follows.
     fn deliver<'b>(&mut self, arrived: &Arrived, bytes: &'b [u8]) -> &'b [u8] {
         self.events += 1;
         let whole = bytes.get(..arrived.body);
@@ -232,7 +232,7 @@ impl<S: Sink> Feed<'_, S> {
 }
 
 impl Arrived {
-    /// Understands a record; `None` if it is of no kind.
+    /// Reads a record; `None` if it is of no kind.
     fn read(record: &Record, bytes: &[u8]) -> Option<Self> {
         let mut targets = [Target::default(); TARGETS_MAX];
         let count = usize::from(record.targets);

@@ -36,7 +36,7 @@ impl Receiver {
         self.next
     }
 
-    /// Returns the packets behind it that have come, as a bit set.
+    /// Returns the packets behind the first missing one that have come, as a bit set.
     pub(super) fn more(&self) -> u128 {
         let mut bits = 0;
         for (at, packet) in self.early.iter().take(128).enumerate() {
@@ -50,7 +50,7 @@ impl Receiver {
         CREDIT.saturating_sub(self.waiting.len()) as u16
     }
 
-    /// Bytes wait for the consumer.
+    /// Returns whether bytes wait for the consumer.
     pub(super) fn is_stalled(&self) -> bool {
         !self.waiting.is_empty()
     }

@@ -198,7 +198,7 @@ impl TcpConnection {
         let data = Box::from(reader.data());
         match reader.header().map(|header| (header.kind, header.order)) {
             Ok((CmKind::Response, order)) => {
-                // From here on a peer that does not read for a while is no dead one.
+                // From here on a peer that does not read for a while does not count as down.
                 let _ = dial.socket.answered_within(Duration::ZERO);
                 self.establish(dial.socket, order, data);
             }

@@ -11,11 +11,11 @@ use oxifabric_types::Instant;
 pub(super) struct Coalescer {
     /// Counts polls, from one.
     turn: u32,
-    /// A poll is under way.
+    /// Whether a poll is under way.
     polling: bool,
-    /// A thread sleeps until the endpoint has news, or until this deadline.
+    /// Deadline until which a thread sleeps, if the endpoint has no events before.
     rests_until: Option<Instant>,
-    /// Something is held back.
+    /// Whether something is held back.
     pub(super) holds: bool,
 }
 
@@ -49,7 +49,7 @@ impl Coalescer {
         self.rests_until = Some(until);
     }
 
-    /// Returns whether a thread sleeps beyond the deadline of the frames that wait.
+    /// Returns whether a thread sleeps beyond `due`.
     #[inline]
     pub(super) fn is_timer_late(&self, due: Instant) -> bool {
         self.rests_until.is_some_and(|until| due < until)

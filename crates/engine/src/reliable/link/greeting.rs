@@ -1,5 +1,5 @@
 //! Packets that belong to no channel (protocol section 3.3): they are answered out of nothing but themselves, and only a source
-//! that has heard the answer gets a channel. Cold path.
+//! that has received the answer gets a channel. Cold path.
 
 use alloc::collections::{BTreeSet, VecDeque};
 use core::time::Duration;

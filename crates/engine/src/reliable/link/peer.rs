@@ -17,12 +17,12 @@ pub(super) struct Peer {
     pub(super) reader: Reader,
     /// A body of which a part has been taken by the channel.
     pub(super) large: Option<Large>,
-    /// A frame was refused since [`crate::Sink::writable`].
+    /// Whether a frame was refused since [`crate::Sink::writable`].
     pub(super) wanted: bool,
     /// Whether the stalled frame is to be delivered again.
     pub(super) resumed: bool,
     pub(super) hot: bool,
-    /// The application addresses it.
+    /// Whether the application knows it.
     pub(super) is_known: bool,
     /// When a packet came from it last.
     pub(super) heard_at: Instant,
@@ -42,7 +42,7 @@ pub(super) struct Large {
     len: usize,
 }
 
-/// Where what is left of it is.
+/// Where the rest of a large body is.
 #[derive(Debug)]
 pub(super) enum Rest {
     /// Memory of the operation.

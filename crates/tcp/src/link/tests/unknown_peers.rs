@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use super::faults::REQUEST;
 use super::*;
 
-/// Maximum number of such peers that the endpoint takes.
+/// Maximum number of unknown peers that the endpoint takes.
 const LIMIT: usize = 32;
 
 fn node() -> Node {
