@@ -37,7 +37,7 @@ pub(crate) struct Conn {
     pub(crate) rx: Rx,
     /// Sum of the cells gone either way at the last rebalance; `None` if the connection has become active since.
     pub(crate) cells_seen: Option<u64>,
-    /// The sink has no room for the next arrival.
+    /// Whether the sink has no room for the next arrival.
     pub(crate) stalled: bool,
     /// Length of the ring body of a frame that was refused because the lane was full.
     pub(crate) blocked: Option<usize>,
@@ -55,7 +55,7 @@ pub(crate) struct Conn {
     pub(crate) broken: bool,
     pub(crate) tx: Tx,
     pub(crate) bell: Doorbell,
-    /// Each side can read the other's memory.
+    /// Whether each side can read the other's memory.
     pub(crate) pull: bool,
     /// The process at the other end.
     pub(crate) process: Identity,
@@ -90,8 +90,8 @@ pub(crate) fn limits(params: &Params, layout: Layout, pull: bool) -> Limits {
 }
 
 impl Conn {
-    /// Puts a frame into the lane; returns whether it is held back. A short message or write is put there in one piece
-    /// with the caller; any other frame is handed on as a copy, so that nothing else keeps it in memory.
+    /// Puts a frame into the lane; returns whether it is held back. A short message or write is put there by code
+    /// inlined into the caller; any other frame is handed on as a copy, so that its fields can stay in registers.
     #[inline(always)]
     pub(crate) fn post(&mut self, frame: &Frame<'_>) -> Result<bool, PostError> {
         if let [target] = frame.targets

@@ -27,11 +27,11 @@ pub enum Time {
     /// Virtual time, which goes on to the next event whenever no endpoint has anything to do.
     #[default]
     Virtual,
-    /// That of the clock.
+    /// Real time, that of the clock.
     Real,
 }
 
-/// A number of milliseconds, 10,000 unless something else is said.
+/// A number of milliseconds, 10,000 unless set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct Patience(pub u64);

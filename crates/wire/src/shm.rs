@@ -1,7 +1,7 @@
 //! What travels between two shm endpoints, docs/protocol/shm.md.
 //!
 //! - [`cell`]: the header of a frame in a lane; hot path.
-//! - [`greeting`]: the messages that open a pair, over its socket; set-up path.
+//! - [`greeting`]: the messages that open a connection, over its socket; set-up path.
 
 pub mod cell;
 pub mod greeting;

@@ -100,7 +100,7 @@ fn check(list: *mut fi_info, hints: Option<&fi_info>) {
     }
 }
 
-/// What was asked for is there.
+/// Checks that what was asked for is there.
 ///
 /// # Safety
 /// Both entries are valid; the first has all attributes.
@@ -146,7 +146,7 @@ fn is_format(given: u32, asked: u32) -> bool {
     }
 }
 
-/// A duplicate has its own memory and the same contents.
+/// Checks that a duplicate has its own memory and the same contents.
 ///
 /// # Safety
 /// The entry is one of the library, with all attributes.

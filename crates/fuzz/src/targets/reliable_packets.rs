@@ -325,7 +325,7 @@ fn framed(form: &Form) -> Vec<u8> {
     [&head[..len], &vec![0x77; size]].concat()
 }
 
-/// Where the peers are.
+/// The port of the link, with the peers behind it.
 #[derive(Debug)]
 struct Port {
     now: Instant,

@@ -22,7 +22,7 @@ use crate::sys::socket::{Received, Socket};
 /// gone.
 const CROSSED_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The memory and the peer of a hello that was sent.
+/// The memory and the peer's process of a hello that was sent.
 struct SentHello {
     region: Region,
     process: Identity,

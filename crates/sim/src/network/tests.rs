@@ -122,7 +122,7 @@ fn what_is_sent_to_no_endpoint_is_refused() {
 }
 
 #[test]
-fn a_way_between_racks_is_longer() {
+fn a_path_between_racks_is_longer() {
     let plan = Plan::parse("[rack]\nnodes = 2\ngbps = 100").expect("a plan");
     let paths = Paths::new(&plan);
     let lens = [[0, 0], [0, 1], [1, 2], [3, 2]].map(|nodes| {

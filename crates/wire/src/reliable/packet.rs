@@ -35,7 +35,7 @@ pub enum PacketKind {
     Unknown,
     /// The sender has closed the channel.
     Bye,
-    /// A part of a data packet that its way does not carry whole; a [`PartHead`] and bytes follow.
+    /// A part of a data packet that its path does not carry whole; a [`PartHead`] and bytes follow.
     Part,
 }
 
