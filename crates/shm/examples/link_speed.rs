@@ -24,7 +24,7 @@ const WINDOW: usize = 64;
 struct Tally {
     buffer: Vec<u8>,
     messages: u64,
-    offers: VecDeque<(u32, RemoteIov)>,
+    announced: VecDeque<(u32, RemoteIov)>,
     ended: u64,
     last: u32,
     peer: Option<PeerId>,
@@ -48,7 +48,7 @@ impl Sink for Tally {
                     self.messages += 1;
                 }
             }
-            Body::Remote(remote) => self.offers.push_back((header.id, remote)),
+            Body::Remote(remote) => self.announced.push_back((header.id, remote)),
             Body::Stream(_) => return Placement::Refuse,
         }
         self.last = header.id;
@@ -92,7 +92,7 @@ impl Side {
             tally: Tally {
                 buffer: vec![0; 8 << 20],
                 messages: 0,
-                offers: VecDeque::new(),
+                announced: VecDeque::new(),
                 ended: 0,
                 last: 0,
                 peer: None,
@@ -187,7 +187,7 @@ fn serve() {
                 _ => side.post(peer, Kind::Msg, 0, 0, &small),
             }
         }
-        while let Some((id, remote)) = side.tally.offers.pop_front() {
+        while let Some((id, remote)) = side.tally.announced.pop_front() {
             let len = remote.pieces()[0].1 as usize;
             // SAFETY: the target outlives the loop.
             let into = unsafe { Iov::contiguous(target.as_mut_ptr(), len) };

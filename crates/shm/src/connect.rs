@@ -74,8 +74,8 @@ impl ShmLink {
 
     /// Reads an open connection's socket: rings of the doorbell, or its end.
     pub(super) fn read_open(&mut self, peer: PeerId) {
-        let place = self.index_of(peer);
-        let Some(conn) = place.and_then(|place| self.conns.get_mut(place)) else {
+        let index = self.index_of(peer);
+        let Some(conn) = index.and_then(|index| self.conns.get_mut(index)) else {
             return;
         };
         let mut byte = [0];
@@ -104,8 +104,8 @@ impl ShmLink {
     /// Begins to end an open connection whose other side is gone. What that published is delivered first; the socket has
     /// nothing more.
     pub(crate) fn end_conn(&mut self, peer: PeerId) {
-        let place = self.index_of(peer);
-        let Some(conn) = place.and_then(|place| self.conns.get_mut(place)) else {
+        let index = self.index_of(peer);
+        let Some(conn) = index.and_then(|index| self.conns.get_mut(index)) else {
             return;
         };
         // Whatever of it is still to be taken lies in memory.

@@ -70,18 +70,18 @@ impl ShmLink {
     /// Returns the open connection with a peer, and makes it active.
     #[inline]
     fn conn_of(&mut self, peer: PeerId) -> Option<&mut Conn> {
-        let place = self.index_of(peer)?;
-        self.conns.get_mut(place)
+        let index = self.index_of(peer)?;
+        self.conns.get_mut(index)
     }
 
     /// Returns the index of the open connection with a peer, and makes it active.
     #[inline]
     pub(crate) fn index_of(&mut self, peer: PeerId) -> Option<usize> {
-        let place = self.peers.get(peer)?.conn as usize;
-        if self.conns.is_active(place) {
-            return Some(place);
+        let index = self.peers.get(peer)?.conn as usize;
+        if self.conns.is_active(index) {
+            return Some(index);
         }
-        self.conns.activate(place, &mut self.peers)
+        self.conns.activate(index, &mut self.peers)
     }
 
     /// Notes that a frame is to go to a peer without an open connection: the next poll connects.

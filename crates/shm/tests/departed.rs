@@ -120,7 +120,7 @@ fn leaves_nothing(role: &str) {
 }
 
 #[test]
-fn a_peer_killed_while_its_offer_finds_no_room_leaves_nothing() {
+fn a_peer_killed_while_its_rts_finds_no_room_leaves_nothing() {
     leaves_nothing("offer");
 }
 

@@ -135,7 +135,7 @@ fn a_lane_that_was_full_is_writable_with_the_next_poll() {
 }
 
 #[test]
-fn a_stalled_arrival_is_offered_with_the_next_poll_after_its_resumption() {
+fn a_stalled_arrival_is_delivered_with_the_next_poll_after_its_resumption() {
     let mut wheel = Wheel::new();
     wheel.hub.sink.room = Some(0);
     wheel.send(30, 1);

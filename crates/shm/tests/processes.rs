@@ -111,7 +111,7 @@ fn a_peer_killed_in_the_middle_is_down_and_leaves_nothing() {
     for _ in 0..2 {
         let mut a = Port::open(&params());
         let mut other = Other::start("offer", &a.link.name(), Some(&name));
-        a.until("offers arrive", |sink| {
+        a.until("the Rts arrive", |sink| {
             sink.arrived
                 .iter()
                 .filter(|got| got.remote.is_some())
@@ -120,8 +120,8 @@ fn a_peer_killed_in_the_middle_is_down_and_leaves_nothing() {
         });
         let peer = a.sink.arrived[0].from;
         let mut target = vec![0u8; LONG];
-        let offers: Vec<_> = a.sink.arrived.iter().filter_map(|got| got.remote).collect();
-        for (id, remote) in offers.iter().enumerate() {
+        let remotes: Vec<_> = a.sink.arrived.iter().filter_map(|got| got.remote).collect();
+        for (id, remote) in remotes.iter().enumerate() {
             // SAFETY: the vector outlives the link, and no code reads it.
             let into = unsafe { Iov::contiguous(target.as_mut_ptr(), LONG) };
             a.link
@@ -132,7 +132,7 @@ fn a_peer_killed_in_the_middle_is_down_and_leaves_nothing() {
         other.kill();
         a.until("it is down", |sink| !sink.down.is_empty());
         assert_eq!(a.sink.down, [(peer, Errno::CONNRESET)]);
-        assert_eq!(a.sink.pulled.len(), offers.len(), "every pull has ended");
+        assert_eq!(a.sink.pulled.len(), remotes.len(), "every pull has ended");
         assert!(
             a.link
                 .reason(peer)

@@ -13,7 +13,7 @@ const GIVEN_UP: u64 = 3 << 62;
 /// What the peer calls the group.
 const THEIRS: u32 = 5;
 
-fn frame(tag: u64, len: usize) -> Header {
+fn header(tag: u64, len: usize) -> Header {
     Header {
         kind: Kind::Collective,
         flags: HeaderFlags::empty(),
@@ -39,7 +39,7 @@ fn joined() -> (Bench, GroupId) {
     assert_eq!(bench.joined(), None);
     assert!(
         bench
-            .arrive(PEER, frame(JOIN, 8), &card(THEIRS, 2))
+            .arrive(PEER, header(JOIN, 8), &card(THEIRS, 2))
             .is_done()
     );
     assert_eq!(bench.joined(), Some(Ok(group)));
@@ -72,7 +72,7 @@ fn messages_carry_the_name_that_their_receiver_gave() {
         assert_eq!(bench.collective(barrier), Ok(()));
         assert_eq!(bench.frame().header.tag, data(THEIRS, serial));
         assert_eq!(bench.event(), None);
-        let answer = bench.arrive(PEER, frame(data(group.0, serial), 0), &[]);
+        let answer = bench.arrive(PEER, header(data(group.0, serial), 0), &[]);
         assert!(answer.is_done());
         let done = bench.done();
         assert_eq!((done.flags, done.context), (Flags::COLLECTIVE, 9));
@@ -83,7 +83,7 @@ fn messages_carry_the_name_that_their_receiver_gave() {
 #[test]
 fn data_may_come_before_its_operation() {
     let (mut bench, group) = joined();
-    bench.arrive(PEER, frame(data(group.0, 0), 4), b"data");
+    bench.arrive(PEER, header(data(group.0, 0), 4), b"data");
     assert_eq!(bench.engine.unexpected(), 1);
     let result = memory(&[0; 4]);
     let broadcast = op(group, Collective::Broadcast, &result);
@@ -106,7 +106,7 @@ fn a_peer_without_collectives_ends_the_join() {
 fn members_that_expect_different_groups_do_not_meet() {
     let mut bench = Bench::new();
     assert!(bench.join(&[ME, PEER]).is_ok());
-    bench.arrive(PEER, frame(JOIN, 8), &card(THEIRS, 3));
+    bench.arrive(PEER, header(JOIN, 8), &card(THEIRS, 3));
     assert_eq!(bench.joined(), Some(Err(Errno::INVAL)));
 }
 
@@ -114,7 +114,7 @@ fn members_that_expect_different_groups_do_not_meet() {
 fn a_join_that_the_peer_has_given_up_ends() {
     for early in [false, true] {
         let mut bench = Bench::new();
-        let word = frame(GIVEN_UP | Errno::CONNRESET.raw() as u64, 0);
+        let word = header(GIVEN_UP | Errno::CONNRESET.raw() as u64, 0);
         if early {
             assert!(bench.arrive(PEER, word, &[]).is_done());
         }
@@ -137,7 +137,7 @@ fn a_notice_breaks_the_group() {
         Ok(())
     );
     let why = Errno::CONNRESET;
-    let notice = frame(NOTICE | data(group.0, why.raw() as u32), 0);
+    let notice = header(NOTICE | data(group.0, why.raw() as u32), 0);
     assert!(bench.arrive(PEER, notice, &[]).is_done());
     let failed = bench.failed();
     assert_eq!((failed.errno, failed.op.flags), (why, Flags::COLLECTIVE));
@@ -148,7 +148,7 @@ fn a_notice_breaks_the_group() {
     // What comes late is dropped.
     assert!(
         bench
-            .arrive(PEER, frame(data(group.0, 0), 4), b"data")
+            .arrive(PEER, header(data(group.0, 0), 4), b"data")
             .is_done()
     );
     assert_eq!(content(&result), [0; 4]);
@@ -164,7 +164,7 @@ fn members_that_disagree_on_the_length_fail_and_say_so() {
             bench.collective(op(group, Collective::Broadcast, &result)),
             Ok(())
         );
-        bench.arrive(PEER, frame(data(group.0, 0), body.len()), body);
+        bench.arrive(PEER, header(data(group.0, 0), body.len()), body);
         assert_eq!(bench.failed().errno, Errno::TRUNC);
         let notice = NOTICE | data(THEIRS, Errno::TRUNC.raw() as u32);
         assert_eq!(bench.frame().header.tag, notice);
@@ -190,17 +190,17 @@ fn what_is_for_no_operation_is_dropped() {
         };
         assert!(
             bench
-                .arrive(from, frame(tag, len), &b"data"[..len])
+                .arrive(from, header(tag, len), &b"data"[..len])
                 .is_done()
         );
         bench.assert_empty();
     }
-    let frame = Header {
+    let header = Header {
         kind: Kind::CollectiveRts,
         id: 3,
-        ..frame(data(group.0 + 1, 0), 100)
+        ..header(data(group.0 + 1, 0), 100)
     };
-    assert!(bench.arrive_remote(PEER, frame, 100).is_done());
+    assert!(bench.arrive_remote(PEER, header, 100).is_done());
     assert_eq!(
         (bench.frame().header.kind, bench.joined()),
         (Kind::Cts, None)
@@ -211,11 +211,11 @@ fn what_is_for_no_operation_is_dropped() {
 fn words_have_no_body_and_nothing_is_acknowledged() {
     let (mut bench, group) = joined();
     for tag in [NOTICE | data(group.0, 5), GIVEN_UP] {
-        assert!(bench.arrive(PEER, frame(tag, 1), b"x").is_refusal());
+        assert!(bench.arrive(PEER, header(tag, 1), b"x").is_refusal());
     }
     let delivery = Header {
         flags: HeaderFlags::DELIVERY,
-        ..frame(data(group.0, 0), 1)
+        ..header(data(group.0, 0), 1)
     };
     assert!(bench.arrive(PEER, delivery, b"x").is_refusal());
 }

@@ -50,7 +50,7 @@ fn segments_must_continue_a_message() {
 }
 
 #[test]
-fn data_of_an_offer_must_be_asked_for() {
+fn data_of_an_rts_must_be_asked_for() {
     let mut b = Bench::new();
     b.arrive_stream(PEER, rts(30, 5), 0);
     assert!(b.arrive(PEER, segment(30, 5, 0), b"abc").is_refusal());

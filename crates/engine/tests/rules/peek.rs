@@ -94,7 +94,7 @@ fn discarded_messages_are_gone() {
 }
 
 #[test]
-fn a_discarded_offer_is_refused_or_drained() {
+fn a_discarded_rts_is_refused_or_drained() {
     let discard = || RxOp {
         flags: Flags::MSG | Flags::PEEK | Flags::DISCARD,
         ..rx(&Iov::empty(), 1)

@@ -14,10 +14,10 @@ fn the_sender_sends_segments_when_asked() {
     let mut b = Bench::new();
     let text = b"abcdefghijklmnopqrstuvwxyz";
     b.send(tx(&memory(text), 1)).expect("room");
-    let frame = b.frame().header;
-    assert_eq!((frame.kind, frame.len), (Kind::MsgRts, 26));
+    let header = b.frame().header;
+    assert_eq!((header.kind, header.len), (Kind::MsgRts, 26));
     assert_eq!(b.event(), None);
-    b.arrive(PEER, answer(Kind::Cts, frame.id), b"");
+    b.arrive(PEER, answer(Kind::Cts, header.id), b"");
     let got: Vec<u8> = b.link.posted.drain(..).flat_map(|sent| sent.body).collect();
     assert_eq!(got, text);
     assert_eq!(b.done().len, 26);
@@ -56,7 +56,7 @@ fn new_messages_do_not_wait_for_data_that_was_asked_for() {
 }
 
 #[test]
-fn a_matched_offer_is_pulled() {
+fn a_matched_rts_is_pulled() {
     let mut b = pulling();
     let buffer = memory(&[0; 30]);
     b.recv(rx(&buffer, 1)).expect("room");
@@ -126,7 +126,7 @@ fn a_pull_that_has_to_wait_is_tried_again() {
 }
 
 #[test]
-fn an_offer_costs_the_receiver_hardly_anything() {
+fn an_rts_costs_the_receiver_hardly_anything() {
     let mut b = Bench::new();
     b.arrive_stream(PEER, rts(1 << 40, 1), 0);
     assert_eq!(b.engine.unexpected(), 1);
@@ -169,7 +169,7 @@ fn delivery_of_an_asked_for_message_is_acknowledged() {
 }
 
 #[test]
-fn a_match_of_an_offer_is_known_by_the_request() {
+fn a_match_of_an_rts_is_known_by_the_cts() {
     let mut b = Bench::new();
     let op = TxOp {
         flags: Flags::MSG | Flags::MATCH_COMPLETE,

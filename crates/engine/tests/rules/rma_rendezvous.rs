@@ -57,12 +57,12 @@ fn start_read(b: &mut Bench, len: usize) -> (u32, Iov) {
 }
 
 #[test]
-fn an_offered_write_is_pulled_into_the_region() {
+fn an_announced_write_is_pulled_into_the_region() {
     let mut b = pulling();
     let region = memory(&[0; 40]);
     b.register(KEY, &region);
-    let frame = write_rts(HeaderFlags::DATA);
-    assert!(b.arrive_at_remote(frame, target(3, 26)).is_done());
+    let header = write_rts(HeaderFlags::DATA);
+    assert!(b.arrive_at_remote(header, target(3, 26)).is_done());
     let (into, token) = b.link.pulls.pop_front().expect("a pull");
     assert_eq!((into.base() as usize, into.len()), (region.address(3), 26));
     assert_eq!(b.event(), None);
@@ -76,13 +76,13 @@ fn an_offered_write_is_pulled_into_the_region() {
 }
 
 #[test]
-fn an_offered_write_is_asked_for_where_it_cannot_be_pulled() {
+fn an_announced_write_is_asked_for_where_it_cannot_be_pulled() {
     for (flags, acks) in [(HeaderFlags::DELIVERY, 1), (HeaderFlags::MATCH, 0)] {
         let mut b = Bench::new();
         let region = memory(&[0; 40]);
         b.register(KEY, &region);
-        let frame = write_rts(flags);
-        assert!(b.arrive_at(frame, target(3, 26), b"").is_done());
+        let header = write_rts(flags);
+        assert!(b.arrive_at(header, target(3, 26), b"").is_done());
         let cts = b.frame().header;
         assert_eq!((cts.kind, cts.id, cts.len), (Kind::Cts, 6, 26));
         assert!(b.arrive(PEER, segment(26, 6, 0), &[3; 20]).is_done());
@@ -97,13 +97,13 @@ fn an_offered_write_is_asked_for_where_it_cannot_be_pulled() {
 }
 
 #[test]
-fn an_offered_write_that_is_not_allowed_fails_by_name() {
+fn an_announced_write_that_is_not_allowed_fails_by_name() {
     for can_pull in [false, true] {
         let mut b = Bench::with(|limits| limits.pull = can_pull, |_| {});
-        let frame = write_rts(HeaderFlags::empty());
+        let header = write_rts(HeaderFlags::empty());
         let answer = match can_pull {
-            true => b.arrive_at_remote(frame, target(0, 26)),
-            false => b.arrive_at(frame, target(0, 26), b""),
+            true => b.arrive_at_remote(header, target(0, 26)),
+            false => b.arrive_at(header, target(0, 26), b""),
         };
         assert!(answer.is_done());
         let fin = b.frame().header;
@@ -156,8 +156,8 @@ fn a_response_may_come_in_parts() {
 fn a_response_may_stay_where_it_is_until_it_is_pulled() {
     let mut b = pulling();
     let (id, body) = start_read(&mut b, 30);
-    let frame = response(Kind::ResponseRts, id, 30);
-    assert!(b.arrive_remote(PEER, frame, 30).is_done());
+    let header = response(Kind::ResponseRts, id, 30);
+    assert!(b.arrive_remote(PEER, header, 30).is_done());
     let (into, token) = b.link.pulls.pop_front().expect("a pull");
     assert_eq!((into.base(), into.len()), (body.base(), 30));
     b.tell(move |sink| sink.pulled(token, Ok(())));
@@ -176,14 +176,14 @@ fn a_long_response_is_announced_and_sent_when_asked_for() {
         ..msg(24)
     };
     assert!(b.arrive_at(read, target(2, 24), b"").is_done());
-    let frame = b.frame().header;
-    assert_eq!((frame.kind, frame.tag), (Kind::ResponseRts, 9));
+    let header = b.frame().header;
+    assert_eq!((header.kind, header.tag), (Kind::ResponseRts, 9));
     assert!(
-        b.arrive(OTHER, answer(Kind::Cts, frame.id), b"")
+        b.arrive(OTHER, answer(Kind::Cts, header.id), b"")
             .is_refusal()
     );
     assert_eq!(b.event(), None);
-    assert!(b.arrive(PEER, answer(Kind::Cts, frame.id), b"").is_done());
+    assert!(b.arrive(PEER, answer(Kind::Cts, header.id), b"").is_done());
     let got: Vec<u8> = b.link.posted.drain(..).flat_map(|sent| sent.body).collect();
     assert_eq!(got, b"cdefghijklmnopqrstuvwxyz");
     let done = b.done();

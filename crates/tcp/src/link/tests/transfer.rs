@@ -267,14 +267,14 @@ fn a_rendezvous_is_carried_in_both_dialects() {
         };
         post(&mut a, &mut b, to_b, rts, &body);
         drive(&mut a, &mut b, |_, b| !b.sink.arrived.is_empty());
-        let (offered, none) = b.pop().expect("it arrived");
-        assert_eq!((offered.len, offered.data), (9 << 20, 77));
+        let (arrived, none) = b.pop().expect("it arrived");
+        assert_eq!((arrived.len, arrived.data), (9 << 20, 77));
         assert!(none.is_empty());
         let answer = |kind, id| Header {
             kind,
             ..message(id, 0)
         };
-        let cts = answer(Kind::Cts, offered.id);
+        let cts = answer(Kind::Cts, arrived.id);
         post(&mut b, &mut a, to_a, cts, &Iov::empty());
         drive(&mut a, &mut b, |a, _| !a.sink.arrived.is_empty());
         let (asked, _) = a.pop().expect("it arrived");
@@ -287,9 +287,9 @@ fn a_rendezvous_is_carried_in_both_dialects() {
         post(&mut a, &mut b, to_b, data, &body);
         drive(&mut a, &mut b, |_, b| !b.sink.arrived.is_empty());
         let (header, got) = b.pop().expect("it arrived");
-        assert_eq!((header.kind, header.id), (Kind::Segment, offered.id));
+        assert_eq!((header.kind, header.id), (Kind::Segment, arrived.id));
         assert!(got == bytes);
-        let ack = answer(Kind::Ack, offered.id);
+        let ack = answer(Kind::Ack, arrived.id);
         post(&mut b, &mut a, to_a, ack, &Iov::empty());
         drive(&mut a, &mut b, |a, _| !a.sink.arrived.is_empty());
         assert_eq!(a.pop().map(|(header, _)| header.id), Some(50_000));
@@ -307,10 +307,10 @@ fn a_declined_rendezvous_ends_with_plain_peers_too() {
     };
     post(&mut a, &mut b, to_b, rts, &body);
     drive(&mut a, &mut b, |_, b| !b.sink.arrived.is_empty());
-    let (offered, _) = b.pop().expect("it arrived");
+    let (arrived, _) = b.pop().expect("it arrived");
     let fin = Header {
         kind: Kind::Fin,
-        ..message(offered.id, 0)
+        ..message(arrived.id, 0)
     };
     post(&mut b, &mut a, to_a, fin, &Iov::empty());
     drive(&mut a, &mut b, |a, _| a.pop().is_some());
