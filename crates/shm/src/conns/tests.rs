@@ -21,6 +21,7 @@ const ROUND: usize = MANY.div_ceil(IDLE_CHECKS);
 /// Number of polls after which connections without traffic are idle.
 const WHILE: usize = 2 * POLLS_PER_REBALANCE as usize;
 
+/// The connections of an endpoint, with peers that the test plays.
 #[derive(Default)]
 struct Peered {
     conns: Conns,
