@@ -323,7 +323,7 @@ impl Bench {
         })
     }
 
-    /// Returns what peers' accesses that ended were of, in their order; forgets it.
+    /// Returns the targets of peers' accesses that have ended, in their order, and forgets them.
     pub(crate) fn accessed(&mut self) -> Vec<Vec<Target>> {
         std::mem::take(&mut self.events.2)
     }

@@ -137,7 +137,7 @@ impl Task {
         self.count * self.how.datatype.size()
     }
 
-    /// Returns what a rank brings, or of a broadcast, has.
+    /// Returns what a rank brings to a collective, or what it has before a broadcast.
     fn input(&self, task: usize, rank: usize, len: usize) -> Vec<u8> {
         let mut rng = Rng::new((task * 1000 + rank) as u64);
         (0..len).map(|_| rng.below(256) as u8).collect()
