@@ -1,7 +1,7 @@
 //! What is computed on memory: the datatypes and operations of fi_atomic(3), over plain bytes.
 //!
 //! Nothing here knows where the bytes come from, or needs them aligned. A caller that updates memory which others
-//! update too excludes them meanwhile. Path class: short for one element, large for lists.
+//! update too excludes them meanwhile. Path class: hot for one element, large for lists.
 //!
 //! - `kinds`: datatypes and operations by their numbers, and which go together.
 //! - `element`: numbers as bytes, and what can be done with them.

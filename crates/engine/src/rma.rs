@@ -3,7 +3,7 @@
 //! A write is a message that a key matches instead of a receive; a read asks the peer for a message that its id
 //! matches. Everything else, from segments to rendezvous, is shared with messages.
 //!
-//! The short path is [`Engine::write_now`] at the initiator, and [`Engine::write_whole`] at the target: a write that
+//! The hot path is [`Engine::write_now`] at the initiator, and [`Engine::write_whole`] at the target: a write that
 //! fits one frame touches no table on either side.
 
 use alloc::boxed::Box;

@@ -1,6 +1,6 @@
 //! Receiving: messages meet receives, whichever comes first.
 //!
-//! The short path is [`Engine::message`] with a whole body and a posted receive: match, copy, complete. Any
+//! The hot path is [`Engine::message`] with a whole body and a posted receive: match, copy, complete. Any
 //! other message becomes a [`Message`] that lives until its data is in place.
 
 use alloc::boxed::Box;

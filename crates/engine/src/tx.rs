@@ -1,6 +1,6 @@
 //! Sending: operations become frames, in order, as fast as the link takes them.
 //!
-//! The short path is [`Engine::send_now`]: a message that fits one frame, with nothing before it, is handed to
+//! The hot path is [`Engine::send_now`]: a message that fits one frame, with nothing before it, is handed to
 //! the link and completed without touching a table. Any other send becomes a [`Transmit`].
 
 use oxifabric_types::{Errno, Flags, PeerId};

@@ -1,4 +1,4 @@
-//! The port of an endpoint: packets to and from the network. Path class: short.
+//! The port of an endpoint: packets to and from the network. Path class: hot.
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::RawFd;

@@ -1,4 +1,4 @@
-//! Coalescing: which frames wait for others to leave with them. Short path.
+//! Coalescing: which frames wait for others to leave with them. Hot path.
 //!
 //! A lone frame leaves at once. What is posted to the same peer behind it, before the endpoint is polled again, waits
 //! for that poll; and whatever a poll itself gives rise to leaves when the poll ends. Nothing waits while a thread

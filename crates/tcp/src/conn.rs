@@ -1,4 +1,4 @@
-//! A connection in use: a socket, its two halves, and their state. Short path.
+//! A connection in use: a socket, its two halves, and their state. Hot path.
 
 use std::io;
 use std::num::NonZeroUsize;

@@ -1,7 +1,7 @@
 //! Translation between the engine's headers and those on the wire (docs/protocol/tcp.md sections 4 and 5).
 //!
 //! Towards peers that speak in names this is plain conversion. Other peers match acknowledgements by their order and
-//! rendezvous by a number of one byte: the map keeps the engine's ids that the wire does not carry. Short path;
+//! rendezvous by a number of one byte: the map keeps the engine's ids that the wire does not carry. Hot path;
 //! invariant: a number is in use exactly as long as its slot is filled.
 
 use std::collections::VecDeque;

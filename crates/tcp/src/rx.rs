@@ -1,5 +1,5 @@
 //! The receiving half of a connection: headers through a staging buffer, large bodies straight into the memory
-//! that the engine names. Short path.
+//! that the engine names. Hot path.
 //!
 //! Invariant: whatever lies in the staging buffer comes before what is still in the socket.
 

@@ -1,4 +1,4 @@
-//! The sending half of a connection: one frame under way, and small ones coalesced before they leave. Short path for
+//! The sending half of a connection: one frame under way, and small ones coalesced before they leave. Hot path for
 //! small frames, large path for the others.
 //!
 //! Bytes that were accepted lie in the backlog, in order; after them comes the rest of at most one large body.

@@ -1,4 +1,4 @@
-//! How the datagrams of an endpoint move: one system call each, or one for many. Path class: short.
+//! How the datagrams of an endpoint move: one system call each, or one for many. Path class: hot.
 
 use oxifabric_engine::{
     Body, Frame, Header, HeaderFlags, InjectedFault, Kind, Limits, Link, Placement, PostError,

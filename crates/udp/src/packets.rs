@@ -1,4 +1,4 @@
-//! Packets of reliable channels over a UDP socket: `udp;ofi_rxd`. Path class: short.
+//! Packets of reliable channels over a UDP socket: `udp;ofi_rxd`. Path class: hot.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! Datagrams received and not delivered yet. Path class: short.
+//! Datagrams received and not delivered yet. Path class: hot.
 //!
 //! While datagrams come one at a time, each is asked for alone; when they come faster than they are asked for, many are
 //! taken with one call. A receive buffer cannot be chosen before the source (fi_msg(3), directed receives) and the

@@ -1,4 +1,4 @@
-//! A [`Link`] over packets: one channel to each peer, and frames in it. Short path.
+//! A [`Link`] over packets: one channel to each peer, and frames in it. Hot path.
 
 mod coalescer;
 mod greeting;

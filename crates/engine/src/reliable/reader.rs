@@ -1,4 +1,4 @@
-//! Frames out of the bytes of a channel. Short path for frames that come whole.
+//! Frames out of the bytes of a channel. Hot path for frames that come whole.
 //!
 //! Whatever was taken from the channel is in the state; a stalled frame's body stays in the channel.
 

@@ -1,4 +1,4 @@
-//! What has arrived from a peer, until it is taken in order. Short path.
+//! What has arrived from a peer, until it is taken in order. Hot path.
 //!
 //! `early[i]` is the packet `next + 1 + i`, if it has come before its time. `waiting` are bytes in order that the consumer
 //! has not taken yet. What both hold together is what the peer's credit is short of.

@@ -1,4 +1,4 @@
-//! Packets from the first byte that is written to them until the peer has acknowledged them. Short path.
+//! Packets from the first byte that is written to them until the peer has acknowledged them. Hot path.
 //!
 //! `packets[i]` has the number `base + i`. The first `begun` of them have been sent at least once; those behind may still
 //! grow, the last one at least. A packet that was sent never changes.

@@ -1,4 +1,4 @@
-//! Polling, and how connections end. Short path at the top.
+//! Polling, and how connections end. Hot path at the top.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The connection of one endpoint as the link under its engine. Short path.
+//! The connection of one endpoint as the link under its engine. Hot path.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a link keeps of one peer: the channel to it, and frames of which a part is in the channel. Short path.
+//! What a link keeps of one peer: the channel to it, and frames of which a part is in the channel. Hot path.
 
 use alloc::vec::Vec;
 
