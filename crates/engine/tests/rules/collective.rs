@@ -128,6 +128,38 @@ fn a_join_that_the_peer_has_given_up_ends() {
     }
 }
 
+/// As `MAX_GIVEN_UP` in the engine.
+const MAX_GIVEN_UP: u32 = 1 << 16;
+
+#[test]
+fn joins_that_peers_give_up_in_advance_are_remembered_up_to_a_number() {
+    let why = Errno::CONNRESET;
+    let word = |count: u32| frame(GIVEN_UP | data(count, why.raw() as u32), 0);
+    for (others, outcome) in [(MAX_GIVEN_UP - 1, Some(Err(why))), (MAX_GIVEN_UP, None)] {
+        let mut bench = Bench::new();
+        for count in 0..others {
+            assert!(bench.arrive(OTHER, word(count), &[]).is_done());
+        }
+        assert!(bench.arrive(PEER, word(0), &[]).is_done());
+        assert!(bench.join(&[ME, PEER]).is_ok());
+        assert_eq!(bench.joined(), outcome, "after {others} of another peer");
+    }
+}
+
+#[test]
+fn joins_that_a_peer_gave_up_in_advance_are_forgotten_when_it_is_gone() {
+    let why = Errno::CONNRESET;
+    let word = |count: u32| frame(GIVEN_UP | data(count, why.raw() as u32), 0);
+    let mut bench = Bench::new();
+    for count in 0..MAX_GIVEN_UP {
+        assert!(bench.arrive(OTHER, word(count), &[]).is_done());
+    }
+    bench.tell(|sink| sink.peer_down(OTHER, Errno::CONNRESET));
+    assert!(bench.arrive(PEER, word(0), &[]).is_done());
+    assert!(bench.join(&[ME, PEER]).is_ok());
+    assert_eq!(bench.joined(), Some(Err(why)));
+}
+
 #[test]
 fn a_notice_breaks_the_group() {
     let (mut bench, group) = joined();
