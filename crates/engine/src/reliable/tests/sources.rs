@@ -4,10 +4,11 @@ use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 use std::vec::Vec;
 
+use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Instant, PeerId};
 use oxifabric_wire::reliable::packet::{Greeting, HEADER_LEN, Packet, PacketKind};
 
-use crate::link::{Body, Header, Kind, Link, Placement, RxToken, Sink, TxToken};
+use crate::link::{Body, Frame, Header, Kind, Link, Placement, RxToken, Sink, TxToken};
 use crate::reliable::{PacketPort, ReliableLink};
 use crate::rndv::{answer, bare};
 
@@ -15,6 +16,9 @@ use crate::rndv::{answer, bare};
 type Address = u64;
 
 const SECOND: Duration = Duration::from_secs(1);
+
+/// Length of the bodies that fill a queue.
+const BODY: usize = 16 << 10;
 
 /// Packets of any source.
 #[derive(Debug, Default)]
@@ -222,6 +226,24 @@ impl Bench {
         self.link.post(to, frame, TxToken(1)).is_ok()
     }
 
+    /// Posts bodies to a peer until one is not taken; returns the number of bytes that were.
+    fn fill(&mut self, to: PeerId) -> usize {
+        let body = Iov::zeroed(BODY).expect("there is memory");
+        let header = Header {
+            len: BODY as u64,
+            ..answer(Kind::Msg, 1, 0)
+        };
+        let taken = (0..).take_while(|_| {
+            let frame = Frame {
+                body: &body,
+                len: BODY,
+                ..bare(header)
+            };
+            self.link.post(to, frame, TxToken(1)).is_ok()
+        });
+        taken.count() * BODY
+    }
+
     fn numbers(&self) -> usize {
         self.link.port().numbers.len()
     }
@@ -371,4 +393,37 @@ fn channels_that_are_never_used_go() {
         b.wait(SECOND);
     }
     assert_eq!(b.sink.down, [(PeerId(1), Errno::CONNRESET)]);
+}
+
+#[test]
+fn what_waits_for_a_peer_that_acknowledges_nothing_is_bounded_and_ends_with_its_channel() {
+    const MOST: usize = 4 << 20;
+    const LEAST: usize = 128 << 10;
+    let mut b = Bench::new();
+    for at in 0..1024 {
+        b.open(at, 7);
+    }
+    let (first, last) = (PeerId(0), PeerId(1023));
+    let mut taken = b.fill(first);
+    assert!((MOST / 2..=MOST).contains(&taken), "{taken} for one peer");
+    taken = b.fill(last);
+    assert!(
+        (LEAST / 2..=LEAST).contains(&taken),
+        "{taken} for one of many"
+    );
+    b.wait(SECOND);
+    assert_eq!(b.fill(last), 0, "time makes no room");
+    // The application addresses it.
+    b.link.know(last);
+    taken += b.fill(last);
+    assert!(
+        (MOST / 2..=MOST).contains(&taken),
+        "{taken} for a known one"
+    );
+    for _ in 0..110 {
+        b.wait(SECOND);
+    }
+    for peer in [first, last] {
+        assert!(b.sink.down.contains(&(peer, Errno::TIMEDOUT)), "{peer:?}");
+    }
 }
