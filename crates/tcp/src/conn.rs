@@ -429,4 +429,29 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn a_busy_connection_is_read_so_often_and_then_others_have_their_turn() {
+        // As `READS_PER_TURN` times `STAGING_LEN` of the receiving half.
+        const MOST: usize = 8 * 24 * 1024;
+        let (mut a, b) = pair();
+        let mut header = [0; HEADER_MAX];
+        let dialect = b.negotiated.dialect;
+        let emitted = FrameHeader::new(Op::Msg).emit(&[], &mut header, dialect);
+        let header = &header[..emitted.expect("there is room")];
+        // Many empty messages are in the socket at once.
+        let _ = b.socket.departures_within(1 << 20);
+        let sent = b.socket.send(&header.repeat(20_000));
+        let sent = sent.expect("an empty socket takes bytes");
+        assert!(sent > MOST, "the socket took {sent} bytes only");
+        let mut sink = Recorder::default();
+        let progress = a.read(PeerId(0), &mut sink);
+        assert!(matches!(progress.end, Ok(crate::rx::Turn::More)));
+        let read = sink.arrived.len() * header.len();
+        assert!((MOST / 2..=MOST).contains(&read), "{read} bytes");
+        // The next turn goes on where this one ended.
+        let progress = a.read(PeerId(0), &mut sink);
+        assert!(progress.end.is_ok());
+        assert_eq!(sink.arrived.len(), sent / header.len());
+    }
 }

@@ -132,6 +132,25 @@ fn silent_connections_are_closed_in_time() {
     assert_eq!(pending.read(&mut [0; 1]).ok(), Some(0));
 }
 
+#[test]
+fn a_poll_accepts_a_number_of_connections_and_leaves_the_rest_to_later_ones() {
+    // As `PER_POLL` of the link.
+    const MOST: usize = 32;
+    const COUNT: usize = 100;
+    let mut a = Node::new(V4);
+    let waiting = [(); COUNT].map(|()| TcpStream::connect(a.at()).expect("it listens"));
+    let start = Clock::now();
+    let mut accepted = 0;
+    while accepted < COUNT {
+        a.poll();
+        let now = a.link.pending.len();
+        assert!(now - accepted <= MOST, "{} in one poll", now - accepted);
+        accepted = now;
+        assert!(start.elapsed() < WATCHDOG, "{accepted} were accepted");
+    }
+    drop(waiting);
+}
+
 /// Polls an hour later.
 fn much_later(node: &mut Node) {
     node.pass(Duration::from_secs(3600));
