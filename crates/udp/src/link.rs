@@ -196,3 +196,79 @@ impl UdpPort {
         blocked.len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{SocketAddr, UdpSocket};
+    use std::time::{Duration, Instant as Clock};
+
+    use oxifabric_core::device::Device;
+    use oxifabric_types::{Address, Caps, Info};
+
+    use super::*;
+
+    /// A sink whose receives take nothing: they are for another source, or there are none.
+    #[derive(Default)]
+    struct Full {
+        is_waiting: bool,
+        offered: usize,
+    }
+
+    impl Sink for Full {
+        fn arrival(&mut self, _: PeerId, _: &Header, _: Body<'_>) -> Placement {
+            self.offered += 1;
+            Placement::Stall
+        }
+
+        fn placed(&mut self, _: RxToken, _: Result<(), Errno>) {}
+
+        fn sent(&mut self, _: TxToken, _: Result<(), Errno>) {}
+
+        fn pulled(&mut self, _: RxToken, _: Result<(), Errno>) {}
+
+        fn writable(&mut self, _: PeerId) {}
+
+        fn is_waiting(&self) -> bool {
+            self.is_waiting
+        }
+
+        fn peer_down(&mut self, _: PeerId, _: Errno) {}
+    }
+
+    #[test]
+    fn what_no_receive_takes_is_dropped_while_one_is_posted_and_waits_otherwise() {
+        const COUNT: usize = 50;
+        let mut port = UdpPort::open(&Info {
+            src: Some(Address::Inet(SocketAddr::from(([127, 0, 0, 1], 0)))),
+            caps: Caps::MSG | Caps::RECV | Caps::DIRECTED_RECV,
+            ..Info::default()
+        })
+        .expect("loopback has ports");
+        let Address::Inet(at) = port.name() else {
+            panic!("it is a socket");
+        };
+        let sender = UdpSocket::bind(("127.0.0.1", 0)).expect("a socket");
+        for _ in 0..COUNT {
+            sender.send_to(b"for nobody", at).expect("a datagram sent");
+        }
+        let mut sink = Full::default();
+        for _ in 0..COUNT {
+            port.poll(Instant::default(), &mut sink);
+        }
+        assert_eq!(sink.offered, 1, "the rest waits behind it");
+        // A receive is posted, for another source.
+        sink = Full {
+            is_waiting: true,
+            offered: 0,
+        };
+        port.resume(PeerId(0));
+        let start = Clock::now();
+        while sink.offered < COUNT {
+            port.poll(Instant::default(), &mut sink);
+            let is_early = start.elapsed() < Duration::from_secs(30);
+            assert!(is_early, "{} were offered", sink.offered);
+        }
+        assert!(port.rx_queue.is_empty(), "they are gone");
+        assert_eq!(port.poll(Instant::default(), &mut sink), 0);
+    }
+}

@@ -216,3 +216,31 @@ fn bound(at: &SocketAddr) -> Result<(Socket, SocketAddr), Errno> {
     let name = socket.local().map_err(errno_of)?;
     Ok((socket, name))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_has_one_socket_however_often_it_is_joined() {
+        let mut port = UdpPort::open(&Info {
+            src: Some(Address::Inet(SocketAddr::from(([127, 0, 0, 1], 0)))),
+            caps: Caps::MSG | Caps::MULTICAST,
+            ..Info::default()
+        })
+        .expect("loopback has ports");
+        let mine = port.name;
+        let group = |last| Address::Inet(SocketAddr::from(([239, 255, 17, last], mine.port())));
+        for _ in 0..1000 {
+            assert_eq!(port.join(&group(4)), Ok(()));
+        }
+        assert_eq!(port.join(&group(5)), Ok(()));
+        assert_eq!(port.groups.len(), 2);
+        assert_eq!(port.join(&Address::Inet(mine)), Err(Errno::INVAL));
+        port.leave(&group(5));
+        for left in (0..1000).rev() {
+            port.leave(&group(4));
+            assert_eq!(port.groups.len(), usize::from(left > 0));
+        }
+    }
+}
