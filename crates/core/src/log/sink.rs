@@ -50,3 +50,38 @@ fn create(path: &Path, mode: u32) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(mode).open(path)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::env;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_file_or_link_that_is_there_is_neither_written_nor_followed() {
+        let name = format!("oxifabric-log-{}", process::id());
+        let folder = env::temp_dir().join(name);
+        fs::create_dir(&folder).expect("the folder for temporary files takes one");
+        let (victim, link) = (folder.join("victim"), folder.join("link"));
+        fs::write(&victim, "precious").expect("a file");
+        symlink(&victim, &link).expect("a link");
+        // A link that leads nowhere yet would be a way to make files elsewhere.
+        let (loose, absent) = (folder.join("loose"), folder.join("absent"));
+        symlink(&absent, &loose).expect("a link");
+        for path in [&victim, &link, &loose] {
+            let kind = create(path, 0o600).map(drop).map_err(|error| error.kind());
+            assert_eq!(kind, Err(io::ErrorKind::AlreadyExists), "{path:?}");
+            let text = path.to_str().expect("a name of letters");
+            assert!(matches!(Sink::open(text, 0o600), Sink::Stderr));
+        }
+        assert_eq!(fs::read(&victim).expect("a file"), b"precious");
+        assert!(!absent.exists());
+        // In a folder, the file has the name of the process, once.
+        assert!(create(&folder, 0o600).is_ok());
+        assert!(create(&folder, 0o600).is_err());
+        let own = folder.join(format!("ofi_{}.log", process::id()));
+        assert!(own.exists());
+        fs::remove_dir_all(&folder).expect("nothing else is in it");
+    }
+}
