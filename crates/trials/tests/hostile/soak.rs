@@ -157,7 +157,8 @@ impl Dice {
 /// The attack goes on.
 struct Attack {
     over: AtomicBool,
-    visits: AtomicU64,
+    /// By streams, by packets and by cells.
+    visits: [AtomicU64; 3],
 }
 
 /// Ends the attack when it is dropped.
@@ -174,8 +175,8 @@ impl Attack {
         !self.over.load(Ordering::Relaxed)
     }
 
-    fn visited(&self) {
-        self.visits.fetch_add(1, Ordering::Relaxed);
+    fn visited(&self, kind: usize) {
+        self.visits[kind].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Connects over and over, and does one of the things that untrusted peers do.
@@ -198,7 +199,7 @@ impl Attack {
             if held.len() > HELD {
                 held.remove(0);
             }
-            self.visited();
+            self.visited(0);
         }
     }
 
@@ -210,7 +211,7 @@ impl Attack {
             for _ in 0..dice.draw(20) {
                 let _ = socket.send_to(&packet(&mut dice), address);
             }
-            self.visited();
+            self.visited(1);
         }
     }
 
@@ -222,7 +223,7 @@ impl Attack {
             let program = program.args([meeting.as_os_str()]).args([seed.to_string()]);
             program.run().expect_success();
             seed += 1;
-            self.visited();
+            self.visited(2);
         }
     }
 }
@@ -284,7 +285,7 @@ fn besiege() -> Result<(), Missing> {
     let (descriptors, resident) = (scene.descriptors(), scene.resident());
     let attack = Attack {
         over: AtomicBool::new(false),
-        visits: AtomicU64::new(0),
+        visits: [0; 3].map(AtomicU64::new),
     };
     let (tcp, udp) = (scene.address(0), scene.address(1));
     let (shm, limit): (PathBuf, _) = (scene.meeting.join("shm"), scene.limit);
@@ -299,12 +300,13 @@ fn besiege() -> Result<(), Missing> {
             scene.play(1);
         }
     });
+    let visits = attack.visits.map(AtomicU64::into_inner);
     println!(
-        "{} visits; before: {descriptors} descriptors, {resident} bytes; at the end: {}, {}",
-        attack.visits.load(Ordering::Relaxed),
+        "{visits:?} visits; before: {descriptors} descriptors, {resident} bytes; at the end: {}, {}",
         scene.descriptors(),
         scene.resident()
     );
+    assert!(visits.iter().all(|count| *count > 0), "{visits:?} visits");
     scene.settle(descriptors, resident + MORE);
     scene.end();
     Ok(())
