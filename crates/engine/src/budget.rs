@@ -60,9 +60,12 @@ impl Engine {
             || (self.is_below_ceiling(from, cost) && self.is_waited_for(from))
     }
 
-    /// Returns whether a message keeps to the budget, or is the only one of its peer.
+    /// Returns whether a message keeps to the budget, or is the only one of its peer and keeps to the ceiling: where sources can be
+    /// forged, there are as many peers as somebody likes.
     pub(crate) fn fits_budget(&self, from: PeerId, cost: usize) -> bool {
-        self.is_within(self.config.unexpected_bytes, cost) || self.unexpected.held_from(from) == 0
+        let is_only = self.unexpected.held_from(from) == 0;
+        self.is_within(self.config.unexpected_bytes, cost)
+            || (is_only && self.is_within(self.config.unexpected_ceiling, cost))
     }
 
     /// Returns whether a peer's word is enough for `len` bytes of memory.

@@ -227,6 +227,26 @@ fn beyond_the_ceiling_no_memory_is_reserved_for_what_comes_in_parts() {
 }
 
 #[test]
+fn beyond_the_ceiling_not_even_one_message_of_each_peer_is_kept() {
+    let mut b = with_ceiling();
+    for peer in 1..1000 {
+        b.arrive(PeerId(peer), tagged(300, 1), &[0; 300]);
+    }
+    let held = b.engine.unexpected_bytes();
+    assert!((4000..=8000).contains(&held), "{held}");
+    assert!(
+        b.arrive(PeerId(1000), tagged(300, 1), &[0; 300]).is_stall(),
+        "it waits"
+    );
+    b.recv(tagged_rx(&memory(&[0; 300]), 3, 1)).expect("room");
+    assert!(
+        b.arrive(PeerId(1000), tagged(300, 3), &[0; 300]).is_done(),
+        "it has a receive"
+    );
+    assert_eq!(b.done().tag, 3);
+}
+
+#[test]
 fn messages_of_lost_peers_go_first_and_the_oldest_before_others() {
     let mut b = tight();
     for peer in 1..=8 {
