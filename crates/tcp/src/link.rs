@@ -87,6 +87,8 @@ pub struct TcpLink {
     audit_at: Option<Instant>,
     /// When the listener is polled again, if it is paused because the system has no descriptors left.
     accept_paused_until: Option<Instant>,
+    /// When it is looked again for connections of unknown peers that may go, if none could.
+    crowded_until: Option<Instant>,
     /// The earliest of all deadlines.
     deadline: Option<Instant>,
     now: Instant,

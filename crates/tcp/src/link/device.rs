@@ -74,6 +74,7 @@ impl Device for TcpLink {
             unconfirmed: false,
             audit_at: None,
             accept_paused_until: None,
+            crowded_until: None,
             deadline: None,
             now: Default::default(),
         })

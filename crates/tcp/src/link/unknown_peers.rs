@@ -31,6 +31,10 @@ const BATCH: usize = 16;
 /// The share of them that may be closing at a time, beside the others. Such a connection is read until the peer closes it, too.
 const CLOSING: usize = 4;
 
+/// Pause between two looks for connections that may go, where none could: a look asks the system about each of them, and newcomers
+/// may be as many as they like.
+const CROWDED: Duration = Duration::from_millis(100);
+
 /// Why connections are closed here.
 const WHY: &str = "closed to make room for others";
 
@@ -73,6 +77,9 @@ impl TcpLink {
         if self.ready.len() < limit || self.unknown().len() < limit {
             return true;
         }
+        if self.crowded_until.is_some_and(|until| self.now < until) {
+            return false;
+        }
         // The application may have named some of them since.
         for other in self.unknown() {
             self.is_known(other, sink);
@@ -80,7 +87,9 @@ impl TcpLink {
         if self.unknown().len() < limit {
             return true;
         }
-        self.make_room(limit, sink) > 0
+        let made_room = self.make_room(limit, sink) > 0;
+        self.crowded_until = (!made_room).then(|| self.now.after(CROWDED));
+        made_room
     }
 
     /// Closes what may go at once, when the system has no descriptors left. Returns how many connections were closed.

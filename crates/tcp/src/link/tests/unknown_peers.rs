@@ -100,12 +100,11 @@ fn peers_that_the_application_knows_stay() {
     drop(others);
 }
 
-#[test]
-fn a_newcomer_is_refused_while_all_others_are_busy() {
-    let mut node = node();
+/// Opens as many connections as there may be, of which each has sent a part of a message.
+fn busy(node: &mut Node) -> Vec<TcpStream> {
     let mut streams = Vec::new();
     for port in 1..=LIMIT as u16 {
-        let (mut stream, kind) = visit(&mut node, port);
+        let (mut stream, kind) = visit(node, port);
         assert_eq!(kind, RESPONSE);
         stream.write_all(&MESSAGE[..9]).expect("it is open");
         streams.push(stream);
@@ -116,8 +115,33 @@ fn a_newcomer_is_refused_while_all_others_are_busy() {
         node.poll();
         assert!(start.elapsed() < WATCHDOG);
     }
+    streams
+}
+
+#[test]
+fn a_newcomer_is_refused_while_all_others_are_busy() {
+    let mut node = node();
+    let streams = busy(&mut node);
     assert_eq!(visit(&mut node, 1000).1, REFUSAL);
     assert_eq!(node.link.ready.len(), LIMIT);
+    drop(streams);
+}
+
+#[test]
+fn after_a_newcomer_was_refused_connections_that_may_go_are_not_looked_for_at_once() {
+    let mut node = node();
+    let mut streams = busy(&mut node);
+    assert_eq!(visit(&mut node, 1000).1, REFUSAL);
+    // One of them may go now.
+    streams[0].write_all(&MESSAGE[9..]).expect("it is open");
+    let start = Clock::now();
+    while node.sink.arrived.is_empty() {
+        node.poll();
+        assert!(start.elapsed() < WATCHDOG);
+    }
+    assert_eq!(visit(&mut node, 1001).1, REFUSAL);
+    node.pass(Duration::from_millis(100));
+    assert_eq!(visit(&mut node, 1002).1, RESPONSE);
 }
 
 #[test]
