@@ -427,3 +427,17 @@ fn what_waits_for_a_peer_that_acknowledges_nothing_is_bounded_and_ends_with_its_
         assert!(b.sink.down.contains(&(peer, Errno::TIMEDOUT)), "{peer:?}");
     }
 }
+
+#[test]
+fn a_poll_takes_a_number_of_packets_and_leaves_the_rest_to_later_ones() {
+    // As `PACKETS_PER_POLL` of the link.
+    const MOST: usize = 64;
+    let mut b = Bench::new();
+    let packet = Packet::new(PacketKind::Unknown, 5).emit();
+    let arriving = (0..200).map(|source| (source, packet.to_vec()));
+    b.link.port_mut().arriving.extend(arriving);
+    for polls in 1..=3 {
+        b.poll();
+        assert_eq!(b.link.port().arriving.len(), 200 - polls * MOST);
+    }
+}
