@@ -43,7 +43,7 @@ impl Engine {
     /// Decides whether a message that no receive matches may be kept.
     ///
     /// Beyond the budget it may not, with exceptions without which a correct program could hang: the queue holds nothing else
-    /// of that peer; something that the application waits for may be behind it (a receive is posted that the peer could
+    /// of that peer, up to the ceiling; something that the application waits for may be behind it (a receive is posted that the peer could
     /// satisfy, or a send waits for the peer's answer); a peek found nothing since the peer was stalled. What peers
     /// left behind goes first.
     pub(crate) fn has_room(

@@ -24,7 +24,8 @@ const SILENT: Duration = Duration::from_secs(3);
 /// Time after which a channel with an unknown peer is closed that was never used.
 const UNUSED: Duration = Duration::from_secs(30);
 
-/// Bytes that may be queued for such peers all together, before each may have but [`UNKNOWN_QUEUE_MIN`].
+/// Bytes that may be queued for such a peer, times the number of them when its channel begins: those that came first keep their larger
+/// share.
 const UNKNOWN_QUEUES: usize = 128 << 20;
 /// Bytes that may be queued for each such peer at least: a frame and its header have to fit.
 const UNKNOWN_QUEUE_MIN: usize = 128 << 10;
