@@ -43,7 +43,7 @@ impl Engine {
     /// Decides whether a message that no receive matches may be kept.
     ///
     /// Beyond the budget it may not, with exceptions without which a correct program could hang: the queue holds nothing else
-    /// of that peer, up to the ceiling; something that the application waits for may be behind it (a receive is posted that the peer could
+    /// of that peer (up to the ceiling if the application does not address it); something that the application waits for may be behind it (a receive is posted that the peer could
     /// satisfy, or a send waits for the peer's answer); a peek found nothing since the peer was stalled. What peers
     /// left behind goes first.
     pub(crate) fn has_room(
@@ -60,12 +60,15 @@ impl Engine {
             || (self.is_below_ceiling(from, cost) && self.is_waited_for(from))
     }
 
-    /// Returns whether a message keeps to the budget, or is the only one of its peer and keeps to the ceiling: where sources can be
-    /// forged, there are as many peers as somebody likes.
+    /// Returns whether a message keeps to the budget, or is the only one of its peer. Where sources can be forged there is no limit
+    /// to the number of peers: those that the application does not address keep to the ceiling even so.
     pub(crate) fn fits_budget(&self, from: PeerId, cost: usize) -> bool {
-        let is_only = self.unexpected.held_from(from) == 0;
-        self.is_within(self.config.unexpected_bytes, cost)
-            || (is_only && self.is_within(self.config.unexpected_ceiling, cost))
+        if self.is_within(self.config.unexpected_bytes, cost) {
+            return true;
+        }
+        let is_bounded =
+            self.peers.is_named(from) || self.is_within(self.config.unexpected_ceiling, cost);
+        is_bounded && self.unexpected.held_from(from) == 0
     }
 
     /// Returns whether a peer's word is enough for `len` bytes of memory.

@@ -249,7 +249,7 @@ mod tests {
         };
         let sender = UdpSocket::bind(("127.0.0.1", 0)).expect("a socket");
         for _ in 0..COUNT {
-            sender.send_to(b"for nobody", at).expect("a datagram sent");
+            sender.send_to(b"unexpected", at).expect("a datagram sent");
         }
         let mut sink = Full::default();
         for _ in 0..COUNT {

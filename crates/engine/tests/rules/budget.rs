@@ -227,7 +227,7 @@ fn beyond_the_ceiling_no_memory_is_reserved_for_what_comes_in_parts() {
 }
 
 #[test]
-fn beyond_the_ceiling_not_even_one_message_of_each_peer_is_kept() {
+fn beyond_the_ceiling_one_message_of_each_peer_is_kept_if_the_application_addresses_it() {
     let mut b = with_ceiling();
     for peer in 1..1000 {
         b.arrive(PeerId(peer), tagged(300, 1), &[0; 300]);
@@ -237,6 +237,11 @@ fn beyond_the_ceiling_not_even_one_message_of_each_peer_is_kept() {
     assert!(
         b.arrive(PeerId(1000), tagged(300, 1), &[0; 300]).is_stall(),
         "it waits"
+    );
+    b.engine.name(PeerId(1001));
+    assert!(
+        b.arrive(PeerId(1001), tagged(300, 1), &[0; 300]).is_done(),
+        "the application addresses it"
     );
     b.recv(tagged_rx(&memory(&[0; 300]), 3, 1)).expect("room");
     assert!(

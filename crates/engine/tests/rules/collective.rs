@@ -134,7 +134,7 @@ const MAX_GIVEN_UP: u32 = 1 << 16;
 #[test]
 fn joins_that_peers_give_up_in_advance_are_remembered_up_to_a_number() {
     let why = Errno::CONNRESET;
-    let word = |count: u32| frame(GIVEN_UP | data(count, why.raw() as u32), 0);
+    let word = |count: u32| header(GIVEN_UP | data(count, why.raw() as u32), 0);
     for (others, outcome) in [(MAX_GIVEN_UP - 1, Some(Err(why))), (MAX_GIVEN_UP, None)] {
         let mut bench = Bench::new();
         for count in 0..others {
@@ -149,7 +149,7 @@ fn joins_that_peers_give_up_in_advance_are_remembered_up_to_a_number() {
 #[test]
 fn joins_that_a_peer_gave_up_in_advance_are_forgotten_when_it_is_gone() {
     let why = Errno::CONNRESET;
-    let word = |count: u32| frame(GIVEN_UP | data(count, why.raw() as u32), 0);
+    let word = |count: u32| header(GIVEN_UP | data(count, why.raw() as u32), 0);
     let mut bench = Bench::new();
     for count in 0..MAX_GIVEN_UP {
         assert!(bench.arrive(OTHER, word(count), &[]).is_done());
