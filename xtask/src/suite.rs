@@ -1,14 +1,14 @@
 //! Everything that a change must pass, in one command.
 
 use std::error::Error;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, PipeReader};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
 use oxifabric_trials::{repository, wheel};
 
-use crate::slowest::{self, Stopwatch, Timed};
+use crate::slowest::{self, Stopwatch};
 use crate::tally::Tally;
 use crate::{bench, deb, dist, fuzz, guide, machine, sanitize};
 
@@ -299,16 +299,23 @@ fn command(name: &str, mut command: Command) -> Tally {
 
 /// Runs a command, shows what it prints on both streams as it comes, and returns that with its success.
 fn output_of(command: &mut Command) -> io::Result<(bool, Vec<String>)> {
+    read_from(command, |output| {
+        let lines = output.lines().map_while(Result::ok);
+        lines.inspect(|line| println!("{line}")).collect()
+    })
+}
+
+/// Runs a command, and returns its success with what `read` makes of both of its streams.
+fn read_from<T>(
+    command: &mut Command,
+    read: impl FnOnce(BufReader<PipeReader>) -> T,
+) -> io::Result<(bool, T)> {
     let (reader, writer) = io::pipe()?;
     let mut child = command.stdout(writer.try_clone()?).stderr(writer).spawn()?;
     // The command holds the writing ends as long as it lives: without them the reader sees the end.
     command.stdout(Stdio::null()).stderr(Stdio::null());
-    let lines = BufReader::new(reader)
-        .lines()
-        .map_while(Result::ok)
-        .inspect(|line| println!("{line}"))
-        .collect();
-    Ok((child.wait()?.success(), lines))
+    let result = read(BufReader::new(reader));
+    Ok((child.wait()?.success(), result))
 }
 
 /// A run of `cargo test`, whose tests are counted one by one.
@@ -316,26 +323,14 @@ fn tests(name: &str, mut command: Command, harness_options: &[&str]) -> Tally {
     heading(name);
     command.args(["--", "--show-output"]).args(harness_options);
     let one_at_a_time = harness_options.contains(&"--test-threads=1");
-    match relayed(&mut command, one_at_a_time) {
-        Ok((success, lines, timed)) => Tally::of_tests(name, &lines, success).with_times(timed),
+    let mut watch = Stopwatch::new(one_at_a_time, Instant::now());
+    let run = read_from(&mut command, |output| {
+        relay(output, |line| watch.read(line, Instant::now()))
+    });
+    match run {
+        Ok((success, lines)) => Tally::of_tests(name, &lines, success).with_times(watch.timed()),
         Err(error) => Tally::failure(name, &[format!("{command:?}: {error}")]),
     }
-}
-
-/// Runs a command, shows of both streams what a reader of the log wants to see, and returns its success, all lines, and the times
-/// of its tests.
-fn relayed(
-    command: &mut Command,
-    one_at_a_time: bool,
-) -> io::Result<(bool, Vec<String>, Vec<Timed>)> {
-    let (reader, writer) = io::pipe()?;
-    let mut child = command.stdout(writer.try_clone()?).stderr(writer).spawn()?;
-    command.stdout(Stdio::null()).stderr(Stdio::null());
-    let mut watch = Stopwatch::new(one_at_a_time, Instant::now());
-    let lines = relay(BufReader::new(reader), |line| {
-        watch.read(line, Instant::now())
-    });
-    Ok((child.wait()?.success(), lines, watch.timed()))
 }
 
 /// Prints what a reader of the log wants to see as it comes, and returns all lines. What passing tests printed
