@@ -242,7 +242,7 @@ fn failure(target: &str, text: &str) -> Vec<String> {
         let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         lines.push(format!(
             "again: cargo xtask fuzz {target} --input {hex}\n\
-             kept as a file in crates/fuzz/findings/{target}/, cargo test -p oxifabric-fuzz runs it for good"
+             kept as a file in tests/fuzz/findings/{target}/, cargo test -p oxifabric-fuzz runs it for good"
         ));
     }
     lines

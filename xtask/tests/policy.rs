@@ -138,8 +138,9 @@ fn freestanding_crates_know_no_operating_system() {
     for krate in FREESTANDING {
         let root = read(&crate_folder(krate).join("src/lib.rs"));
         assert!(root.contains("#![no_std]"), "{krate} is not no_std");
-        for (file, text) in sources(&crate_folder(krate).join("src")) {
-            let code = without_tests(&file, &text);
+        let folder = crate_folder(krate).join("src");
+        for (file, text) in sources(&folder) {
+            let code = without_tests(file.strip_prefix(&folder).unwrap_or(&file), &text);
             for word in [
                 "std::",
                 "extern crate std",
@@ -175,7 +176,7 @@ fn unsafe_code_stays_in_its_crates() {
                 || parts
                     .iter()
                     .any(|part| first.as_deref() == Some(Path::new(part)));
-            let code = without_tests(&file, &text);
+            let code = without_tests(place, &text);
             let has_unsafe = ["unsafe {", "unsafe fn", "unsafe impl"]
                 .iter()
                 .any(|word| mentions(&code, word));
@@ -223,6 +224,17 @@ fn committed_text_names_no_place_of_one_machine() {
         for place in homes.iter().chain([&here]) {
             assert!(!text.contains(place), "{name} names {place}");
         }
+    }
+}
+
+#[test]
+fn crates_that_judge_are_not_published() {
+    for krate in fs::read_dir(repository().join("tests"))
+        .expect("there are tests")
+        .flatten()
+    {
+        let manifest = read(&krate.path().join("Cargo.toml"));
+        assert!(manifest.contains("\npublish = false"), "{krate:?}");
     }
 }
 
@@ -283,12 +295,16 @@ fn cargo(args: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// The folder of a crate, among those that ship or those that judge.
 fn crate_folder(krate: &str) -> PathBuf {
-    repository().join("crates").join(krate)
+    let places = ["crates", "tests"].map(|place| repository().join(place).join(krate));
+    let there = places.iter().find(|place| place.is_dir());
+    there.unwrap_or_else(|| panic!("no crate {krate}")).clone()
 }
 
 fn crate_sources() -> Vec<(PathBuf, String)> {
-    sources(&repository().join("crates"))
+    let places = ["crates", "tests"].map(|place| sources(&repository().join(place)));
+    places.into_iter().flatten().collect()
 }
 
 /// All Rust files under a folder.
@@ -317,7 +333,7 @@ fn read(file: &Path) -> String {
 }
 
 /// The code before the tests, which are last in a file or have files of their own, and without what is there
-/// for tests only.
+/// for tests only. The file is named from the crate's `src`.
 fn without_tests(file: &Path, text: &str) -> String {
     let is_tests = file.components().any(|part| {
         let name = Path::new(part.as_os_str()).with_extension("");
