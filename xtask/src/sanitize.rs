@@ -10,8 +10,9 @@ use oxifabric_trials::repository;
 /// What is built for: with a triple, flags do not reach build scripts.
 pub(crate) const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
-/// Packages that hold the C interface, and that test it within one process.
-const PACKAGES: [&str; 3] = [
+/// Packages that hold the C interface, the system calls below it, and its tests within one process.
+const PACKAGES: [&str; 4] = [
+    "oxifabric-provider",
     "oxifabric-core",
     "oxifabric-libfabric",
     "oxifabric-conformance",

@@ -8,35 +8,44 @@ use std::process::Command;
 use oxifabric_trials::repository;
 
 /// Which other crates each crate may import ("Crates").
-const IMPORTS: [(&str, &[&str]); 16] = [
+const IMPORTS: [(&str, &[&str]); 17] = [
     ("types", &[]),
     ("abi", &["types"]),
     ("wire", &["types"]),
     ("sync", &[]),
     ("mem", &["types"]),
     ("engine", &["types", "wire", "mem"]),
-    ("core", &["types", "abi", "wire", "sync", "mem", "engine"]),
+    ("provider", &["types", "abi", "mem", "engine"]),
+    (
+        "core",
+        &["types", "abi", "sync", "mem", "engine", "provider"],
+    ),
     (
         "tcp",
-        &["types", "abi", "wire", "sync", "mem", "engine", "core"],
+        &["types", "wire", "sync", "mem", "engine", "provider"],
     ),
     (
         "shm",
-        &["types", "abi", "wire", "sync", "mem", "engine", "core"],
+        &["types", "wire", "sync", "mem", "engine", "provider"],
     ),
     (
         "udp",
-        &["types", "abi", "wire", "sync", "mem", "engine", "core"],
+        &["types", "wire", "sync", "mem", "engine", "provider"],
     ),
     (
         "sim",
-        &["types", "abi", "wire", "sync", "mem", "engine", "core"],
+        &["types", "wire", "sync", "mem", "engine", "provider"],
     ),
     (
         "libfabric",
-        &["types", "abi", "core", "tcp", "shm", "udp", "sim"],
+        &[
+            "types", "abi", "provider", "core", "tcp", "shm", "udp", "sim",
+        ],
     ),
-    ("oxifabric", &["types", "abi", "core", "libfabric"]),
+    (
+        "oxifabric",
+        &["types", "abi", "provider", "core", "libfabric"],
+    ),
     ("tools", &["oxifabric", "types"]),
     ("conformance", &["abi", "libfabric"]),
     (
@@ -48,6 +57,7 @@ const IMPORTS: [(&str, &[&str]); 16] = [
             "sync",
             "mem",
             "engine",
+            "provider",
             "core",
             "tcp",
             "shm",
@@ -60,10 +70,23 @@ const IMPORTS: [(&str, &[&str]); 16] = [
 const FREESTANDING: [&str; 4] = ["types", "wire", "mem", "engine"];
 
 /// Crates and the files in them that may contain `unsafe` ("Unsafe code"); an empty list means all files.
-const UNSAFE: [(&str, &[&str]); 11] = [
+const UNSAFE: [(&str, &[&str]); 12] = [
     ("abi", &[]),
     ("sync", &[]),
     ("mem", &[]),
+    (
+        "provider",
+        &[
+            "clock",
+            "descriptors",
+            "environment",
+            "inet",
+            "quiet_thread",
+            "secret",
+            "syscall",
+            "timer",
+        ],
+    ),
     ("core", &[]),
     ("libfabric", &[]),
     ("tcp", &["sys"]),

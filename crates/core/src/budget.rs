@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use crate::params::{Parameter, ParameterKind};
+use oxifabric_provider::params::{Parameter, ParameterKind};
 
 /// Bytes of messages that no receive matches yet, when the application has no opinion.
 pub(crate) const UNEXPECTED_BYTES: usize = 64 << 20;

@@ -15,11 +15,10 @@ use oxifabric_abi::{
 use oxifabric_types::Errno;
 
 use crate::absent::{self, no3};
-use crate::clock::Deadline;
 use crate::domain::Domain;
 use crate::endpoint_list::{Drive, EndpointList, try_sleep};
 use crate::handle::{self, Fid, Object, Ref, Uses, object, publish, status, table};
-use crate::wait::Doorbell;
+use crate::wait::{Deadline, Doorbell};
 use crate::wait_set::{Attached, WaitSet, Waitable};
 
 /// A counter.

@@ -25,11 +25,10 @@ use oxifabric_types::Errno;
 pub(crate) use ring::NO_SOURCE;
 
 use crate::absent::{self, no3};
-use crate::clock::Deadline;
 use crate::domain::Domain;
 use crate::endpoint_list::{Drive, EndpointList, try_sleep};
 use crate::handle::{self, Fid, Object, Ref, Uses, count, failed, object, publish, status, table};
-use crate::wait::Doorbell;
+use crate::wait::{Deadline, Doorbell};
 use crate::wait_set::{Attached, WaitSet, Waitable};
 use error::LastError;
 use ring::{Detail, Entry, Format, Ring};

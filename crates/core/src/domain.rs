@@ -9,6 +9,7 @@ use oxifabric_abi::{
     fi_cq_attr, fi_info, fi_ops, fi_ops_domain, fi_poll_attr, fi_rx_attr, fi_tx_attr, fi_wait_obj,
     fid, fid_av, fid_cntr, fid_cq, fid_domain, fid_ep, fid_poll, fid_stx,
 };
+use oxifabric_provider::faults;
 use oxifabric_sync::{Guard, SwitchLock};
 use oxifabric_types::{Caps, EpType, Errno, Flags, Info, Progress, Threading};
 
@@ -21,7 +22,6 @@ use crate::cq::Cq;
 use crate::endpoint::{ScalableEndpoint, Srx, Stx};
 use crate::eq::Eq;
 use crate::fabric::Fabric;
-use crate::faults;
 use crate::handle::{
     self, Fid, Object, Ref, Uses, checked, hand_out, object, publish, status, table,
 };

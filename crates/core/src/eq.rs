@@ -11,15 +11,15 @@ use oxifabric_abi::{
     FI_AFFINITY, FI_CLASS_EQ, FI_PEEK, FI_VERSION, FI_WAIT_NONE, FI_WRITE, fi_eq_attr, fi_eq_entry,
     fi_eq_err_entry, fi_ops, fi_ops_eq, fid, fid_eq,
 };
+use oxifabric_provider::clock;
 use oxifabric_types::{Errno, Instant, strerror_c};
 
 use crate::absent;
-use crate::clock::{self, Deadline};
 use crate::domain::lock;
 use crate::endpoint_list::{Drive, EndpointList, try_sleep};
 use crate::fabric::Fabric;
 use crate::handle::{self, Fid, Object, Ref, Uses, count, failed, object, publish, status, table};
-use crate::wait::{Doorbell, SLICE};
+use crate::wait::{Deadline, Doorbell, SLICE};
 use crate::wait_set::{Attached, WaitSet, Waitable};
 use queue::Events;
 

@@ -17,7 +17,7 @@ use crate::domain::{Domain, lock, read_info};
 use crate::eq::Eq;
 use crate::handle::{self, Fid, Object, Uses, checked, hand_out, object, publish, status, table};
 use crate::progress::DomainProgress;
-use crate::provider::ProviderEntry;
+use crate::provider_entry::ProviderEntry;
 use crate::wait_set::WaitSet;
 
 /// An opened fabric.

@@ -13,19 +13,19 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use oxifabric_abi::{FI_BACKLOG, FI_CLASS_EQ, FI_CLASS_PEP, FI_CONNREQ, fi_ops, fid, fid_pep};
+use oxifabric_provider::clock;
+use oxifabric_provider::connection::{Incoming, Listener, MsgProvider};
+use oxifabric_provider::descriptors;
+use oxifabric_provider::log;
 use oxifabric_types::{Errno, Info, Instant};
 
 use crate::absent;
-use crate::clock;
-use crate::connection::{Incoming, Listener, MsgProvider};
-use crate::descriptors;
 use crate::domain::lock;
 use crate::endpoint_list::Drive;
 use crate::eq::{Cm, Eq};
 use crate::fabric::Fabric;
 use crate::handle::{Fid, Ref, checked, status, table};
 use crate::info;
-use crate::log;
 use request::Waiting;
 pub(crate) use request::{Request, Taken, device_of};
 

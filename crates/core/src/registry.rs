@@ -3,22 +3,20 @@
 //! A registry is a list of providers in the order in which their endpoints are returned. A query is pure: it opens no
 //! device and changes nothing. Setup path.
 
-mod filter;
 mod format;
 mod place;
 #[cfg(test)]
 mod tests;
 
 use core::fmt;
-use std::sync::Once;
+use std::sync::{Once, OnceLock};
 
 use oxifabric_abi::{FI_MSG_PREFIX, FI_NUMERICHOST, FI_SOURCE};
+use oxifabric_provider::log;
+use oxifabric_provider::params::{NameFilter, Parameter, ParameterKind, setting, sysconfig};
 use oxifabric_types::{DomainAttr, EpType, Info, Progress, Reason, match_info, provider_is_named};
 
-use crate::log;
-use crate::params::{Parameter, ParameterKind, sysconfig};
-use crate::provider::{Listed, ProviderEntry};
-pub use filter::{NameFilter, of_environment as filter_of_environment};
+use crate::provider_entry::{Listed, ProviderEntry};
 pub use format::admits_format;
 use place::places;
 
@@ -82,7 +80,7 @@ impl Registry {
 
     /// Answers a request, under the filter that FI_PROVIDER sets.
     pub fn query(&self, request: &Request<'_>) -> Answer {
-        let filter = filter::of_environment();
+        let filter = filter_of_environment();
         self.warn_of_unknown(filter);
         self.query_filtered(request, filter)
     }
@@ -146,6 +144,15 @@ impl fmt::Display for Refusal {
         }
         Ok(())
     }
+}
+
+/// Returns the filter that FI_PROVIDER sets, read once.
+pub fn filter_of_environment() -> &'static NameFilter {
+    static FILTER: OnceLock<NameFilter> = OnceLock::new();
+    FILTER.get_or_init(|| {
+        let names = setting("FI_PROVIDER").unwrap_or_default();
+        NameFilter::parse(&names.to_string_lossy())
+    })
 }
 
 /// How long the polls of a queue stay empty before the thread yields.

@@ -10,11 +10,12 @@ mod board;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
+use oxifabric_provider::environment;
+use oxifabric_provider::log;
+use oxifabric_provider::params::{Parameter, ParameterKind};
 use oxifabric_types::stats::{Figures, IDENTITY_WORDS, Identity};
 use oxifabric_types::{Address, EpType};
 
-use crate::log;
-use crate::params::{Parameter, ParameterKind, environment};
 use board::Board;
 
 /// The parameters of all endpoints.

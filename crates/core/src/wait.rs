@@ -5,6 +5,7 @@
 //! otherwise.
 
 mod cond;
+mod deadline;
 
 use core::ffi::{c_int, c_void};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -19,6 +20,7 @@ use oxifabric_abi::{
 use oxifabric_types::Errno;
 
 pub(crate) use cond::Cond;
+pub(crate) use deadline::Deadline;
 
 /// How long to sleep at a time: connects and other deadlines underneath need progress now and then.
 pub(crate) const SLICE: Duration = Duration::from_millis(100);

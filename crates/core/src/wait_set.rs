@@ -14,11 +14,10 @@ use oxifabric_abi::{
 use oxifabric_types::Errno;
 
 use crate::absent;
-use crate::clock::Deadline;
 use crate::domain::lock;
 use crate::fabric::Fabric;
 use crate::handle::{self, Fid, Object, Ref, Uses, checked, object, publish, status, table};
-use crate::wait::{Doorbell, SLICE};
+use crate::wait::{Deadline, Doorbell, SLICE};
 
 /// What a wait set asks of a queue or counter.
 pub(crate) trait Waitable: Sync {

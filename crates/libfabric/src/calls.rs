@@ -9,8 +9,8 @@ use oxifabric_abi::{
     FI_PROV_ATTR_ONLY, FI_TYPE_INFO, FI_VERSION, fi_fabric_attr, fi_info, fid_fabric,
 };
 use oxifabric_core::info::{self, from_c, to_c_list};
-use oxifabric_core::log::{self, Level, Subsys};
 use oxifabric_core::registry::Request;
+use oxifabric_provider::log::{self, Level, Subsys};
 use oxifabric_types::{FabricAttr, Info, strerror_c};
 
 use crate::external::{InfoRequest, Requester, dotted};

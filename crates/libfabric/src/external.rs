@@ -20,7 +20,7 @@ use core::ffi::{c_int, c_void};
 use std::path::PathBuf;
 
 use oxifabric_abi::{FI_ENODEV, FI_VERSION, fi_fabric_attr, fi_provider, fid_fabric};
-use oxifabric_core::params::{Parameter, ParameterKind};
+use oxifabric_provider::params::{Parameter, ParameterKind};
 
 pub(crate) use load::{Rejected, load_all};
 pub(crate) use path::SearchPath;
@@ -100,7 +100,7 @@ impl External {
     /// Lets the provider clean up, at the end of the process.
     #[cfg(feature = "export")]
     pub(crate) fn cleanup(&self) {
-        oxifabric_core::log::debug!(self.name, Core, "cleaning up {}", self.file.display());
+        oxifabric_provider::log::debug!(self.name, Core, "cleaning up {}", self.file.display());
         if let Some(cleanup) = self.calls().cleanup {
             // SAFETY: `fi_prov_ini` was called and nothing of the provider is in use any more.
             unsafe { cleanup() };

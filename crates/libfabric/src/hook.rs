@@ -27,8 +27,8 @@ mod wrapper;
 use std::sync::{Arc, OnceLock};
 
 use oxifabric_abi::fid_fabric;
-use oxifabric_core::log;
-use oxifabric_core::params::{Parameter, ParameterKind};
+use oxifabric_provider::log;
+use oxifabric_provider::params::{Parameter, ParameterKind};
 
 use call::{Call, Completion, Hook, World};
 pub(crate) use monitor::PARAMETERS as MONITOR_PARAMETERS;

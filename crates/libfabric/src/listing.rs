@@ -5,8 +5,8 @@ use std::ffi::{CStr, CString};
 
 use oxifabric_abi::fi_info;
 use oxifabric_core::info::{free, to_c};
-use oxifabric_core::log;
 use oxifabric_core::registry::{Refusal, Request};
+use oxifabric_provider::log;
 use oxifabric_types::{Caps, EpType, Reason};
 
 use crate::external::{InfoRequest, Requester, query_one};

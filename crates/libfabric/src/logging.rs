@@ -6,8 +6,8 @@
 use core::ffi::{CStr, c_char, c_int, c_void};
 
 use oxifabric_abi::{FI_EINVAL, fi_provider};
-use oxifabric_core::log;
 use oxifabric_core::params::external::{self, Value};
+use oxifabric_provider::log;
 
 use crate::exports::variadic::Registers;
 

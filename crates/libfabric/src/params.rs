@@ -6,7 +6,8 @@ use std::ffi::CString;
 use std::os::unix::ffi::OsStringExt;
 
 use oxifabric_abi::{FI_EINVAL, FI_ENOMEM, fi_param};
-use oxifabric_core::params::{self, Parameter, external};
+use oxifabric_core::params::{external, of_library};
+use oxifabric_provider::params::{Parameter, setting};
 
 use crate::providers::registry;
 
@@ -69,7 +70,7 @@ struct Row {
 impl Row {
     /// Builds the C structure; a string is null when memory is out, the value also when the variable is not set.
     fn to_c(&self) -> fi_param {
-        let value = self.variable.to_str().ok().and_then(params::setting);
+        let value = self.variable.to_str().ok().and_then(setting);
         let value = value.and_then(|value| CString::new(value.into_vec()).ok());
         fi_param {
             name: copy(&self.variable),
@@ -82,7 +83,7 @@ impl Row {
 
 /// Lists the variables of the library, of its providers, and those that other code defined.
 fn rows() -> Vec<Row> {
-    let of_library = params::of_library()
+    let of_library = of_library()
         .chain(&crate::external::PARAMETERS)
         .chain(&crate::hook::PARAMETERS);
     let of_library = of_library.map(|parameter| row("", parameter));

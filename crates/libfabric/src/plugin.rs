@@ -14,9 +14,11 @@ use oxifabric_abi::{
     fi_context, fi_fabric_attr, fi_info, fi_provider, fid_fabric,
 };
 use oxifabric_core::info::{Abi, from_c, to_c_list, widened};
-use oxifabric_core::provider::{PROVIDER_VERSION, ProviderEntry};
-use oxifabric_core::registry::{NameFilter, Request};
-use oxifabric_core::{log, params};
+use oxifabric_core::provider_entry::ProviderEntry;
+use oxifabric_core::registry::Request;
+use oxifabric_provider::PROVIDER_VERSION;
+use oxifabric_provider::params::NameFilter;
+use oxifabric_provider::{log, params};
 use oxifabric_types::Info;
 
 use crate::calls::text;

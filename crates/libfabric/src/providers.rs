@@ -4,9 +4,9 @@
 use std::cmp::Reverse;
 use std::sync::OnceLock;
 
-use oxifabric_core::log;
-use oxifabric_core::provider::{Listed, ProviderEntry, entry, msg_entry};
+use oxifabric_core::provider_entry::{Listed, ProviderEntry, entry, msg_entry};
 use oxifabric_core::registry::{Answer, Registry, Request, filter_of_environment};
+use oxifabric_provider::log;
 use oxifabric_shm::Shm;
 use oxifabric_sim::Sim;
 use oxifabric_tcp::{Tcp, alias};

@@ -4,7 +4,7 @@ use core::fmt;
 use std::path::{Path, PathBuf};
 
 use oxifabric_abi::{FI_PARAM_BOOL, FI_PARAM_INT, FI_PARAM_SIZE_T, FI_PARAM_STRING};
-use oxifabric_core::params::environment;
+use oxifabric_provider::environment;
 use oxifabric_types::{Errno, Reason};
 
 use crate::raw::{HintsImage, Library, RawParameter};

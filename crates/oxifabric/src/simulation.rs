@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use oxifabric_core::simulation::NO_NODE;
+use oxifabric_provider::simulation::NO_NODE;
 
 use crate::raw::SimulationOps;
 use crate::{Endpoint, Error, Kind, Threading};

@@ -9,12 +9,12 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Instant as Clock;
 
-use oxifabric_core::device::Device;
 use oxifabric_engine::{
     Body, Frame, Header, HeaderFlags, Kind, Link, Placement, PostError, RemoteIov, RxToken, Sink,
     TxToken,
 };
 use oxifabric_mem::Iov;
+use oxifabric_provider::device::Device;
 use oxifabric_shm::{Params, ShmLink};
 use oxifabric_types::{Address, Errno, Info, Instant, PeerId};
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 
-use oxifabric_core::timer::Timer;
+use oxifabric_provider::timer::Timer;
 use oxifabric_types::{Instant, PeerId};
 use oxifabric_wire::shm::greeting::{Ability, Hello};
 

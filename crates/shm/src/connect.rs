@@ -10,8 +10,8 @@ mod initiator;
 #[cfg(test)]
 mod tests;
 
-use oxifabric_core::log;
 use oxifabric_engine::Sink;
+use oxifabric_provider::log;
 use oxifabric_types::{Errno, Instant, PeerId};
 use oxifabric_wire::shm::greeting::Ability;
 

@@ -5,11 +5,11 @@ use std::os::fd::RawFd;
 use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use oxifabric_core::connection::Connection;
-use oxifabric_core::device::Device;
-use oxifabric_core::log;
-use oxifabric_core::timer::Timer;
 use oxifabric_engine::faults::FaultKinds;
+use oxifabric_provider::connection::Connection;
+use oxifabric_provider::device::Device;
+use oxifabric_provider::log;
+use oxifabric_provider::timer::Timer;
 use oxifabric_types::{Address, Errno, Info, Instant, PeerId};
 
 use crate::NAME;

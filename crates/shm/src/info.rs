@@ -2,10 +2,10 @@
 
 use std::process;
 
-use oxifabric_core::device::{Provider, RECEIVING, Unresolved, VECTORS};
-use oxifabric_core::params::Parameter;
-use oxifabric_core::provider::PROVIDER_VERSION;
 use oxifabric_engine::MAX_ATOMIC_BYTES;
+use oxifabric_provider::PROVIDER_VERSION;
+use oxifabric_provider::device::{Provider, RECEIVING, Unresolved, VECTORS};
+use oxifabric_provider::params::Parameter;
 use oxifabric_types::{
     Address, AvType, Caps, DomainAttr, EpAttr, EpType, Errno, FabricAttr, Flags, Info, MrMode,
     Order, Progress, ResourceMgmt, RxAttr, Threading, TxAttr,
@@ -161,8 +161,8 @@ fn domain(caps: Caps) -> DomainAttr {
         ep_cnt: 1024,
         tx_ctx_cnt: 1024,
         rx_ctx_cnt: 1024,
-        max_ep_tx_ctx: oxifabric_core::MAX_CONTEXTS,
-        max_ep_rx_ctx: oxifabric_core::MAX_CONTEXTS,
+        max_ep_tx_ctx: oxifabric_provider::MAX_CONTEXTS,
+        max_ep_rx_ctx: oxifabric_provider::MAX_CONTEXTS,
         max_ep_stx_ctx: 1024,
         max_ep_srx_ctx: 1024,
         cntr_cnt: 1024,

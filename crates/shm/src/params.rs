@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use oxifabric_core::log;
-use oxifabric_core::params::{Parameter, ParameterKind};
+use oxifabric_provider::log;
+use oxifabric_provider::params::{Parameter, ParameterKind};
 use oxifabric_sync::spsc::Layout;
 use oxifabric_wire::shm::cell::{MAX_TARGETS, TARGET};
 

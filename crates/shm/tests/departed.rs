@@ -11,9 +11,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant as Clock;
 
 use other::{Other, ROLE, TARGET};
-use oxifabric_core::device::Device;
 use oxifabric_engine::{Kind, Link, Posted};
 use oxifabric_mem::Iov;
+use oxifabric_provider::device::Device;
 use oxifabric_types::{Address, Errno, PeerId};
 use recorder::{Port, WATCHDOG, header, lend, params, pattern};
 

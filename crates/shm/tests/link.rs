@@ -2,9 +2,9 @@
 
 mod recorder;
 
-use oxifabric_core::device::Device;
 use oxifabric_engine::{Header, Kind, Link, PostError, Posted, RxToken, Target};
 use oxifabric_mem::{Iov, IovSegment};
+use oxifabric_provider::device::Device;
 use oxifabric_shm::Params;
 use oxifabric_types::{Address, Errno, PeerId};
 use recorder::{Port, WATCHDOG, both, header, lend, pair, params, pattern};

@@ -2,9 +2,9 @@
 
 mod recorder;
 
-use oxifabric_core::device::Device;
 use oxifabric_engine::{Kind, Link, Posted, RxToken};
 use oxifabric_mem::Iov;
+use oxifabric_provider::device::Device;
 use oxifabric_types::{Errno, PeerId};
 use recorder::{Port, both, header, lend, params, pattern};
 

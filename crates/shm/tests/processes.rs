@@ -11,9 +11,9 @@ use std::thread;
 use std::time::Instant as Clock;
 
 use other::{NAME, Other, ROLE, TARGET};
-use oxifabric_core::device::Device;
 use oxifabric_engine::{Kind, Link, PostError, Posted, RxToken};
 use oxifabric_mem::Iov;
+use oxifabric_provider::device::Device;
 use oxifabric_shm::Params;
 use oxifabric_types::{Address, Errno, PeerId};
 use recorder::{Port, WATCHDOG, header, lend, params, pattern};

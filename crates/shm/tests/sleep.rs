@@ -6,8 +6,8 @@ use std::os::fd::RawFd;
 use std::thread;
 use std::time::Instant as Clock;
 
-use oxifabric_core::device::Device;
 use oxifabric_engine::{Link, PostError, Posted};
+use oxifabric_provider::device::Device;
 use oxifabric_types::{Address, Errno, PeerId};
 use recorder::{Port, WATCHDOG, pair, params};
 

@@ -1,7 +1,7 @@
 //! What the provider offers: what any reliable endpoint over packets can do. Set-up path; source: fi_getinfo(3).
 
-use oxifabric_core::device::VECTORS;
-use oxifabric_core::packets;
+use oxifabric_provider::device::VECTORS;
+use oxifabric_provider::packets;
 use oxifabric_types::{Caps, DomainAttr, FabricAttr, Info};
 
 use crate::NAME;

@@ -28,9 +28,9 @@ pub use plan::Plan;
 pub use port::SimPort;
 pub use world::World;
 
-use oxifabric_core::device::{Provider, Unresolved};
-use oxifabric_core::params::Parameter;
 use oxifabric_engine::reliable::ReliableLink;
+use oxifabric_provider::device::{Provider, Unresolved};
+use oxifabric_provider::params::Parameter;
 use oxifabric_types::{Address, Errno, Info};
 
 /// The provider's name.

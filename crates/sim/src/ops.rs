@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_void};
 use std::ptr::NonNull;
 
-use oxifabric_core::simulation::{NO_NODE, SIM_OPS, SimOps};
+use oxifabric_provider::simulation::{NO_NODE, SIM_OPS, SimOps};
 use oxifabric_types::Instant;
 
 use crate::network::{BEGIN, Count};

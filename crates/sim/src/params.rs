@@ -3,8 +3,8 @@
 use std::fs;
 use std::sync::{Arc, OnceLock};
 
-use oxifabric_core::log;
-use oxifabric_core::params::{Parameter, ParameterKind};
+use oxifabric_provider::log;
+use oxifabric_provider::params::{Parameter, ParameterKind};
 use oxifabric_types::Errno;
 
 use crate::NAME;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use oxifabric_core::clock;
+use oxifabric_provider::clock;
 use oxifabric_types::Instant;
 
 use crate::network::{BEGIN, Count, Network, Place};

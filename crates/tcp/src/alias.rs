@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-use oxifabric_core::params::{Parameter, ParameterKind};
+use oxifabric_provider::params::{Parameter, ParameterKind};
 use oxifabric_types::Info;
 
 use crate::info::{connected_at, datagrams_at};

@@ -12,7 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use oxifabric_core::{log, quiet_thread};
+use oxifabric_provider::{log, quiet_thread};
 
 use crate::shared_tx::SharedTx;
 use crate::sys;

@@ -1,9 +1,9 @@
 //! What the provider has to offer: one fi_info for each address of this host. Set-up
 //! path; source: fi_getinfo(3), fi_tcp(7).
 
-use oxifabric_core::device::{RECEIVING, VECTORS};
-use oxifabric_core::inet::{Place, addresses};
-use oxifabric_core::provider::PROVIDER_VERSION;
+use oxifabric_provider::PROVIDER_VERSION;
+use oxifabric_provider::device::{RECEIVING, VECTORS};
+use oxifabric_provider::inet::{Place, addresses};
 use oxifabric_types::{
     Address, Caps, DomainAttr, EpAttr, EpType, FabricAttr, Flags, Info, MrMode, Order, Progress,
     ResourceMgmt, RxAttr, Threading, TxAttr,
@@ -157,8 +157,8 @@ fn domain(place: &Place) -> DomainAttr {
         ep_cnt: 256,
         tx_ctx_cnt: 256,
         rx_ctx_cnt: 256,
-        max_ep_tx_ctx: oxifabric_core::MAX_CONTEXTS,
-        max_ep_rx_ctx: oxifabric_core::MAX_CONTEXTS,
+        max_ep_tx_ctx: oxifabric_provider::MAX_CONTEXTS,
+        max_ep_rx_ctx: oxifabric_provider::MAX_CONTEXTS,
         max_ep_stx_ctx: 256,
         max_ep_srx_ctx: 256,
         mr_iov_limit: IOV_LIMIT,

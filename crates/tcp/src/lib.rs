@@ -37,10 +37,10 @@ mod tx;
 pub use link::TcpLink;
 pub use msg::{TcpConnection, TcpListener};
 
-use oxifabric_core::connection::{Listener, MsgProvider};
-use oxifabric_core::device::{Provider, Unresolved};
-use oxifabric_core::inet;
-use oxifabric_core::params::Parameter;
+use oxifabric_provider::connection::{Listener, MsgProvider};
+use oxifabric_provider::device::{Provider, Unresolved};
+use oxifabric_provider::inet;
+use oxifabric_provider::params::Parameter;
 use oxifabric_types::{Address, Errno, Info};
 
 use crate::params::Params;

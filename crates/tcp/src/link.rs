@@ -21,12 +21,12 @@ mod unknown_peers;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use oxifabric_core::device::Connections;
-use oxifabric_core::timer::Timer;
 use oxifabric_engine::{
     Frame, InjectedFault, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken,
 };
 use oxifabric_mem::Iov;
+use oxifabric_provider::device::Connections;
+use oxifabric_provider::timer::Timer;
 use oxifabric_types::{Errno, Instant, PeerId};
 
 use crate::cm::LocalParams;

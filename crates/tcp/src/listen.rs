@@ -7,7 +7,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
-use oxifabric_core::descriptors;
+use oxifabric_provider::descriptors;
 use oxifabric_types::Instant;
 use oxifabric_wire::tcp::cm::CmKind;
 

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use oxifabric_core::params::{Parameter, ParameterKind};
+use oxifabric_provider::params::{Parameter, ParameterKind};
 
 const NAME: &str = "tcp";
 

@@ -1,10 +1,10 @@
 //! What the provider has to offer: one fi_info for each address of this host. Set-up path; source: fi_getinfo(3),
 //! fi_udp(7).
 
-use oxifabric_core::device::VECTORS;
-use oxifabric_core::inet::{Place, addresses};
-use oxifabric_core::packets;
-use oxifabric_core::provider::PROVIDER_VERSION;
+use oxifabric_provider::PROVIDER_VERSION;
+use oxifabric_provider::device::VECTORS;
+use oxifabric_provider::inet::{Place, addresses};
+use oxifabric_provider::packets;
 use oxifabric_types::{
     Address, Caps, DomainAttr, EpAttr, EpType, FabricAttr, Flags, Info, MrMode, Progress,
     ResourceMgmt, RxAttr, Threading, TxAttr,

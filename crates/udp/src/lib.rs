@@ -26,10 +26,10 @@ mod tx_queue;
 pub use packets::Packets;
 pub use port::UdpPort;
 
-use oxifabric_core::device::{Provider, Unresolved};
-use oxifabric_core::inet;
-use oxifabric_core::params::Parameter;
 use oxifabric_engine::reliable::ReliableLink;
+use oxifabric_provider::device::{Provider, Unresolved};
+use oxifabric_provider::inet;
+use oxifabric_provider::params::Parameter;
 use oxifabric_types::{Address, Info};
 
 use crate::params::Params;

@@ -202,7 +202,7 @@ mod tests {
     use std::net::{SocketAddr, UdpSocket};
     use std::time::{Duration, Instant as Clock};
 
-    use oxifabric_core::device::Device;
+    use oxifabric_provider::device::Device;
     use oxifabric_types::{Address, Caps, Info};
 
     use super::*;

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 
-use oxifabric_core::inet::RawAddr;
+use oxifabric_provider::inet::RawAddr;
 use oxifabric_types::{Address, PeerId};
 
 /// Source of datagrams when FI_SOURCE is off, or when the table has no space for another unknown source.

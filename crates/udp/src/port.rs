@@ -3,12 +3,12 @@
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
 
-use oxifabric_core::connection::Connection;
-use oxifabric_core::device::Device;
-use oxifabric_core::faults;
-use oxifabric_core::inet::{addresses, local_address};
 use oxifabric_engine::Limits;
 use oxifabric_engine::faults::FaultKinds;
+use oxifabric_provider::connection::Connection;
+use oxifabric_provider::device::Device;
+use oxifabric_provider::faults;
+use oxifabric_provider::inet::{addresses, local_address};
 use oxifabric_types::{Address, Caps, Errno, Info, PeerId};
 
 use crate::group::Group;

@@ -6,7 +6,7 @@
 
 use std::io;
 
-use oxifabric_core::inet::RawAddr;
+use oxifabric_provider::inet::RawAddr;
 
 use crate::sys::Socket;
 

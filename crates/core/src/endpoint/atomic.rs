@@ -12,12 +12,12 @@ use oxifabric_abi::{
 use oxifabric_engine::arithmetic::{Form, Operation};
 use oxifabric_engine::{AtomicOp, Target, Update};
 use oxifabric_mem::{Iov, MAX_SEGMENTS};
+use oxifabric_provider::device::Provider;
 use oxifabric_types::{Errno, Flags, PeerId};
 
 use super::Endpoint;
 use super::transfer::{Lend, buffer, buffers};
 use crate::atomic;
-use crate::device::Provider;
 use crate::handle::failed;
 
 /// An atomic as a call describes it.

@@ -8,6 +8,8 @@ use oxifabric_abi::{
     FI_CLASS_AV, FI_CLASS_CNTR, FI_CLASS_CQ, FI_CLASS_EQ, FI_CLASS_SRX_CTX, FI_CLASS_STX_CTX,
     FI_RECV, FI_SELECTIVE_COMPLETION, FI_SEND, FI_TRANSMIT, FI_WRITE, fid,
 };
+use oxifabric_provider::connection::Connection;
+use oxifabric_provider::device::{Device, Provider};
 use oxifabric_types::{Caps, Errno};
 
 use super::Endpoint;
@@ -20,9 +22,7 @@ use super::state::EndpointState;
 use super::stx::Stx;
 use crate::av::Av;
 use crate::cntr::Cntr;
-use crate::connection::Connection;
 use crate::cq::Cq;
-use crate::device::{Device, Provider};
 use crate::domain::{Domain, lock};
 use crate::eq::Eq;
 use crate::handle::{Ref, checked, status, table};

@@ -4,12 +4,12 @@ use core::ffi::{CStr, c_int, c_void};
 use core::slice;
 
 use oxifabric_abi::{FI_ADDR_STR, fi_ops_cm, fid_ep, fid_t};
+use oxifabric_provider::connection::Connection;
+use oxifabric_provider::device::{Device, Provider};
 use oxifabric_types::{Address, Errno};
 
 use super::Endpoint;
 use crate::absent::{no1, no4};
-use crate::connection::Connection;
-use crate::device::{Device, Provider};
 use crate::domain::lock;
 use crate::handle::status;
 use crate::info::{address_from_c, address_to_c};

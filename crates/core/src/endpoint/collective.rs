@@ -13,6 +13,7 @@ use oxifabric_abi::{
     fi_collective_addr, fi_datatype, fi_op, fi_ops_collective, fid_ep, fid_mc,
 };
 use oxifabric_engine::{Collective, CollectiveOp, GroupId};
+use oxifabric_provider::device::{Device, Provider};
 use oxifabric_types::{Caps, Errno, Flags, PeerId};
 
 use super::Endpoint;
@@ -21,7 +22,6 @@ use super::transfer::{Lend, buffer};
 use crate::absent::no6;
 use crate::av_set::AvSet;
 use crate::collective::{Group, Member, arithmetic, datatype, group};
-use crate::device::{Device, Provider};
 use crate::eq::Eq;
 use crate::handle::{self, Ref, checked, failed, hand_out, object};
 

@@ -1,11 +1,11 @@
 //! The fate of an endpoint's connection, on its way to the event queue. Path class: setup.
 
 use oxifabric_abi::{FI_CONNECTED, FI_SHUTDOWN};
+use oxifabric_provider::connection::ConnectionEvent;
+use oxifabric_provider::device::Device;
 use oxifabric_types::Errno;
 
 use super::state::EndpointState;
-use crate::connection::ConnectionEvent;
-use crate::device::Device;
 use crate::eq::{Cm, Eq, EqFailure};
 use crate::handle::Ref;
 

@@ -8,11 +8,11 @@ use oxifabric_abi::{
     FI_CLASS_CNTR, FI_CLASS_CQ, FI_CLASS_EQ, FI_READ, FI_RECV, FI_REMOTE_READ, FI_REMOTE_WRITE,
     FI_SELECTIVE_COMPLETION, FI_SEND, FI_TRANSMIT, FI_WRITE, fid, fid_ep,
 };
+use oxifabric_provider::device::{Device, Provider};
 use oxifabric_types::{Address, Errno, Info};
 
 use super::Endpoint;
 use crate::av::Av;
-use crate::device::{Device, Provider};
 use crate::domain::{Domain, lock};
 use crate::handle::checked;
 

@@ -7,14 +7,14 @@ use oxifabric_abi::{
     FI_ALIAS, FI_ENABLE, FI_GET_FD, FI_GETOPSFLAG, FI_RECV, FI_SETOPSFLAG, FI_TRANSMIT, fi_alias,
     fi_ops_ep, fid, fid_ep, fid_t,
 };
+use oxifabric_provider::connection::Connection;
+use oxifabric_provider::device::Provider;
 use oxifabric_types::{Errno, Flags};
 
 use super::Endpoint;
 use super::alias::{self, AliasAttr};
 use super::defaults::DirectionFlags;
 use crate::absent::{no3, no5};
-use crate::connection::Connection;
-use crate::device::Provider;
 use crate::handle::{count, status};
 
 impl<P: Provider> Endpoint<P> {

@@ -5,11 +5,11 @@
 
 use oxifabric_abi::fi_ops_msg;
 use oxifabric_engine::Config;
+use oxifabric_provider::device::Provider;
 use oxifabric_types::{Flags, Info};
 
 use super::Endpoint;
 use crate::absent::{no5, no7};
-use crate::device::Provider;
 
 /// Bytes of datagrams that no receive is there for, when the application has no opinion. Beyond it they wait in the
 /// network, which drops them sooner or later.

@@ -14,6 +14,7 @@ use oxifabric_engine::{
     Completion, Completions, Failure, GroupId, PIECE, RxOp, Target, WaitEvent, Waiting,
 };
 use oxifabric_mem::{Iov, IovSegment, MAX_SEGMENTS};
+use oxifabric_provider::device::Device;
 use oxifabric_types::{Address, Errno, FiAddr, Flags, PeerId};
 
 use self::counters::{AccessCounters, ResultCounter, Side};
@@ -25,7 +26,6 @@ use crate::atomic;
 use crate::av::Av;
 use crate::cntr::Cntr;
 use crate::cq::NO_SOURCE;
-use crate::device::Device;
 use crate::domain::Domain;
 use crate::eq::Eq;
 use crate::handle::Ref;

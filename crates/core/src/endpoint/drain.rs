@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use oxifabric_abi::fid;
+use oxifabric_provider::device::{Device, Provider};
 use oxifabric_types::Errno;
 
 use super::Endpoint;
 use super::context_pair::Direction;
-use crate::device::{Device, Provider};
 use crate::domain::lock;
 
 /// How long sends may stand still before they are given up.

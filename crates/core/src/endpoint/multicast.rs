@@ -5,11 +5,11 @@ use core::ptr::{NonNull, without_provenance_mut};
 use std::sync::atomic::Ordering;
 
 use oxifabric_abi::{FI_JOIN_COMPLETE, FI_RECV, FI_SEND, fi_eq_entry, fid_ep, fid_mc};
+use oxifabric_provider::device::{Device, Provider};
 use oxifabric_types::{Address, Caps, Errno};
 
 use super::Endpoint;
 use super::cm::peer_address;
-use crate::device::{Device, Provider};
 use crate::handle::hand_out;
 use crate::multicast::{Host, MulticastGroup};
 

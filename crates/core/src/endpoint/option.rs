@@ -10,11 +10,11 @@ use oxifabric_abi::{
     FI_OPT_MIN_MULTI_RECV, FI_OPT_RX_SIZE, FI_OPT_SHARED_MEMORY_PERMITTED, FI_OPT_TX_SIZE, fid_t,
 };
 use oxifabric_engine::MAX_ATOMIC_BYTES;
+use oxifabric_provider::connection::Connection;
+use oxifabric_provider::device::{Device, Provider};
 use oxifabric_types::{Caps, Errno};
 
 use super::{Endpoint, MAX_OPERATIONS};
-use crate::connection::Connection;
-use crate::device::{Device, Provider};
 use crate::handle::status;
 
 impl<P: Provider> Endpoint<P> {

@@ -13,12 +13,12 @@ use oxifabric_abi::{
     fi_profile_desc, fi_profile_ops, fid, fid_profile,
 };
 use oxifabric_engine::{WaitEvent, Waiting};
+use oxifabric_provider::device::{Connections, Device, Provider};
 use oxifabric_types::Errno;
 
 use super::Endpoint;
 use super::dispatch::CompletionDispatch;
 use crate::absent;
-use crate::device::{Connections, Device, Provider};
 use crate::domain::lock;
 use crate::handle::{count, failed, status, table};
 pub(super) use events::Watchers;

@@ -7,11 +7,11 @@ use libc::iovec;
 use oxifabric_abi::{fi_addr_t, fi_msg_rma, fi_ops_rma, fi_rma_iov, fid_ep};
 use oxifabric_engine::Target;
 use oxifabric_mem::MAX_SEGMENTS;
+use oxifabric_provider::device::Provider;
 use oxifabric_types::{Errno, Flags};
 
 use super::Endpoint;
 use super::transfer::{Access, buffer, buffers};
-use crate::device::Provider;
 use crate::handle::failed;
 
 const READ: Flags = Flags::RMA.union(Flags::READ);

@@ -5,11 +5,11 @@ use core::ptr::null_mut;
 
 use libc::iovec;
 use oxifabric_abi::{fi_addr_t, fi_msg_tagged, fi_ops_tagged, fid_ep};
+use oxifabric_provider::device::Provider;
 use oxifabric_types::{Errno, Flags};
 
 use super::Endpoint;
 use super::transfer::{RecvCall, SendCall, buffer, buffers};
-use crate::device::Provider;
 use crate::handle::failed;
 
 impl<P: Provider> Endpoint<P> {

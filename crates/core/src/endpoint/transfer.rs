@@ -8,10 +8,10 @@ use libc::iovec;
 use oxifabric_abi::fi_addr_t;
 use oxifabric_engine::{RmaOp, Target};
 use oxifabric_mem::{Iov, IovSegment, MAX_SEGMENTS};
+use oxifabric_provider::device::{Device, Provider};
 use oxifabric_types::{Errno, Flags, PeerId};
 
 use super::{Endpoint, datagram};
-use crate::device::{Device, Provider};
 use crate::handle::failed;
 
 /// A send as a call describes it.

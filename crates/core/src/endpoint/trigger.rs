@@ -6,12 +6,12 @@ use core::ptr::NonNull;
 use oxifabric_abi::{FI_TRIGGER_THRESHOLD, fi_triggered_context};
 use oxifabric_engine::{AtomicOp, Completion, Completions, Failure, RmaOp, Target};
 use oxifabric_mem::Iov;
+use oxifabric_provider::device::Provider;
 use oxifabric_types::{Caps, Errno, Flags, PeerId};
 
 use super::Endpoint;
 use super::transfer::{RecvCall, SendCall};
 use crate::cntr::Cntr;
-use crate::device::Provider;
 use crate::handle::{checked, failed};
 use crate::work::{Action, DeferredWorkQueue, Disposition, Owner, Work};
 

@@ -5,12 +5,12 @@
 
 use std::time::Duration;
 
+use oxifabric_provider::clock;
+use oxifabric_provider::device::Device;
 use oxifabric_types::stats::Figures;
 use oxifabric_types::{EpType, Instant, PeerId};
 
 use super::state::EndpointState;
-use crate::clock;
-use crate::device::Device;
 use crate::stats::Slot;
 
 /// How long published figures are true enough.

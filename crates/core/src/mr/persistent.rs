@@ -9,10 +9,10 @@ use std::io;
 
 use oxifabric_engine::{Completion, Target};
 use oxifabric_mem::IovSegment;
+use oxifabric_provider::log;
 use oxifabric_types::Flags;
 
 use crate::domain::Domain;
-use crate::log;
 
 /// Makes durable what an access has written to regions in persistent memory.
 ///

@@ -6,11 +6,11 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use oxifabric_engine::Target;
 use oxifabric_mem::IovSegment;
+use oxifabric_provider::secret;
 use oxifabric_types::{DomainAttr, Errno, Flags, MrMode};
 
 use crate::cntr::Cntr;
 use crate::handle::Ref;
-use crate::secret;
 
 /// What was registered under a key.
 #[derive(Clone, Debug, PartialEq, Eq)]

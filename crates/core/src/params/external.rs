@@ -6,10 +6,10 @@ use std::sync::{Mutex, PoisonError};
 use core::ffi::c_char;
 
 use oxifabric_abi::{FI_PARAM_BOOL, FI_PARAM_INT, FI_PARAM_SIZE_T, FI_PARAM_STRING};
+use oxifabric_provider::environment;
+use oxifabric_provider::params::sysconfig::{Origin, Sysconfig};
+use oxifabric_provider::params::{parse_bool, parse_int, variable};
 use oxifabric_types::Errno;
-
-use super::sysconfig::{Origin, Sysconfig};
-use super::{environment, parse_bool, parse_int, variable};
 
 /// One parameter that was defined at run time.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! Parameters of the C library as a whole that change nothing here: known, so that they are not taken for misspelt.
 
-use super::{Parameter, ParameterKind};
+use oxifabric_provider::params::{Parameter, ParameterKind};
 
 macro_rules! table {
     ($($name:literal: $kind:ident, $default:literal, $why:literal;)*) => {

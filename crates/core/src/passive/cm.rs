@@ -5,11 +5,11 @@ use core::ffi::{c_int, c_void};
 use oxifabric_abi::{
     FI_CLASS_CONNREQ, FI_OPT_CM_DATA_SIZE, FI_OPT_ENDPOINT, fi_ops_cm, fi_ops_ep, fid_pep, fid_t,
 };
+use oxifabric_provider::connection::{Connection, Listener, MsgProvider};
 use oxifabric_types::Errno;
 
 use super::{PassiveEndpoint, Request, State};
 use crate::absent::{no1, no2, no3, no4, no5};
-use crate::connection::{Connection, Listener, MsgProvider};
 use crate::domain::lock;
 use crate::endpoint::{cm_data, hand_out_name, write_size};
 use crate::handle::status;

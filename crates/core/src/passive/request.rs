@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use oxifabric_abi::{FI_CLASS_CONNREQ, FI_CLASS_PEP, fi_info, fi_ops, fid};
+use oxifabric_provider::connection::{Listener, MsgProvider};
 use oxifabric_types::{Errno, Info, Instant};
 
 use super::PassiveEndpoint;
 use crate::absent;
-use crate::connection::{Listener, MsgProvider};
 use crate::domain::lock;
 use crate::eq::UnreadInfo;
 use crate::handle::{Fid, table};

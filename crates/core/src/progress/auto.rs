@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use oxifabric_provider::quiet_thread;
 use oxifabric_types::Errno;
 
 use super::domain_endpoints::DomainEndpoints;
@@ -17,7 +18,6 @@ use super::shared_driver::wait_while_polled;
 use super::{DomainProgress, NOTICE};
 use crate::domain::lock;
 use crate::endpoint_list::Drive;
-use crate::quiet_thread;
 
 /// How long it is parked at a time. Nothing depends on it, since what needs attention makes a descriptor readable.
 const PARKED: Duration = Duration::from_secs(1);

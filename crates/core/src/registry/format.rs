@@ -2,10 +2,9 @@
 
 use std::sync::OnceLock;
 
+use oxifabric_provider::log;
+use oxifabric_provider::params::{Parameter, ParameterKind, setting};
 use oxifabric_types::{Info, Reason, format_name, format_of_name};
-
-use crate::log;
-use crate::params::{Parameter, ParameterKind, setting};
 
 pub(super) const ADDR_FORMAT: Parameter = Parameter {
     name: "addr_format",

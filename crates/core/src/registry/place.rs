@@ -6,7 +6,7 @@ use oxifabric_types::{Address, Caps, Info, Reason};
 
 use super::Request;
 use crate::info::address_to_c;
-use crate::provider::ProviderEntry;
+use crate::provider_entry::ProviderEntry;
 
 /// Capabilities that follow from the address of an endpoint.
 const REACH: Caps = Caps::LOCAL_COMM.union(Caps::REMOTE_COMM);

@@ -2,10 +2,10 @@
 
 use std::net::SocketAddr;
 
+use oxifabric_provider::device::Unresolved;
 use oxifabric_types::{Address, Caps, EpType, Errno, Info};
 
 use super::*;
-use crate::device::Unresolved;
 
 /// The host of these tests: one network interface with two addresses, and the loopback.
 const PLACES: [(&str, &str, &str); 3] = [
@@ -427,24 +427,6 @@ fn the_filter_lets_in_or_keeps_out() {
     );
     assert_eq!(providers("^mem,gone"), ["net"]);
     assert_eq!(providers("net;ofi_rxm"), [""; 0]);
-}
-
-#[test]
-fn a_filter_is_written_as_it_was_read() {
-    assert_eq!(NameFilter::parse("^tcp, shm").to_string(), "^tcp,shm");
-    assert_eq!(NameFilter::parse(" tcp").to_string(), "tcp");
-}
-
-#[test]
-fn a_filter_for_the_bottoms_of_stacks_lets_in_what_a_listed_stack_is_upon() {
-    let cores = |text: &str| NameFilter::parse(text).of_cores();
-    assert!(cores("tcp;ofi_rxm,shm").admits("tcp") && cores("tcp;ofi_rxm").admits("TCP"));
-    assert!(!cores("tcp;ofi_rxm").admits("udp"));
-    assert!(cores("^tcp;ofi_rxm").admits("tcp") && !cores("^tcp").admits("tcp"));
-    assert!(cores("").admits("tcp"));
-    let layered = NameFilter::parse("tcp;ofi_rxm");
-    assert!(layered.has_layer("ofi_rxm") && !layered.has_layer("ofi_rxd"));
-    assert!(!NameFilter::parse("^tcp;ofi_rxm").has_layer("ofi_rxm"));
 }
 
 #[test]

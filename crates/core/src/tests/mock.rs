@@ -11,16 +11,16 @@ use oxifabric_engine::{
     Sink, Target, TxToken,
 };
 use oxifabric_mem::Iov;
+use oxifabric_provider::connection::Connection;
+use oxifabric_provider::device::{Device, Provider, Unresolved};
+use oxifabric_provider::params::Parameter;
 use oxifabric_types::{Address, Caps, EpType, Errno, Info, Instant, PeerId, Progress, Threading};
 
-use crate::connection::Connection;
-use crate::device::{Device, Provider, Unresolved};
 use crate::domain::lock;
-use crate::params::Parameter;
-use crate::provider::{self, ProviderEntry};
+use crate::provider_entry::{ProviderEntry, entry};
 
 /// The entry of the provider.
-pub(crate) static MOCK: ProviderEntry = provider::entry::<Mock>();
+pub(crate) static MOCK: ProviderEntry = entry::<Mock>();
 
 /// A provider for tests.
 pub(crate) struct Mock;

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use oxifabric_abi::{FI_PROV_INI, FI_VERSION, fi_prov_ini, fi_provider};
-use oxifabric_core::log;
+use oxifabric_provider::log;
 
 use super::path::Candidate;
 use super::{External, SearchPath, dotted};

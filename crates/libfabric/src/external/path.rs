@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use oxifabric_abi::FI_LIB_SUFFIX;
-use oxifabric_core::{log, params};
+use oxifabric_provider::{log, params};
 
 use super::Rejected;
 

@@ -5,8 +5,9 @@ use core::ptr;
 
 use oxifabric_abi::fi_info;
 use oxifabric_core::info::free;
-use oxifabric_core::log;
-use oxifabric_core::registry::{NameFilter, admits_format};
+use oxifabric_core::registry::admits_format;
+use oxifabric_provider::log;
+use oxifabric_provider::params::NameFilter;
 use oxifabric_types::{Reason, strerror_c};
 
 use super::adopt::adopt;

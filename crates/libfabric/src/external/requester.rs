@@ -1,7 +1,8 @@
 //! How providers ask for each other: one that layers over others is itself a program that calls fi_getinfo(3), with flags
 //! that no header for applications has. Source: include/ofi.h of the C library.
 
-use oxifabric_core::registry::{NameFilter, filter_of_environment};
+use oxifabric_core::registry::filter_of_environment;
+use oxifabric_provider::params::NameFilter;
 
 /// The list is for the library itself: FI_PROVIDER need not name what is in it (OFI_GETINFO_INTERNAL).
 const INTERNAL: u64 = 1 << 58;

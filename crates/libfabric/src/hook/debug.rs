@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use oxifabric_core::log;
+use oxifabric_provider::log;
 use oxifabric_types::{Errno, strerror_c};
 
 use super::{Call, Hook};

@@ -14,8 +14,9 @@ use std::path::Path;
 use std::process;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-use oxifabric_core::log;
-use oxifabric_core::params::{Parameter, ParameterKind, environment};
+use oxifabric_provider::environment;
+use oxifabric_provider::log;
+use oxifabric_provider::params::{Parameter, ParameterKind};
 
 use super::counts::{Counts, ROWS, Row};
 use super::{Call, Completion, Hook};

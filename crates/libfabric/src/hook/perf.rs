@@ -6,7 +6,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use oxifabric_core::log;
+use oxifabric_provider::log;
 
 use super::{Call, Hook, PARAMETERS};
 

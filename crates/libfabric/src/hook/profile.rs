@@ -3,7 +3,7 @@
 
 use core::ops::Range;
 
-use oxifabric_core::log;
+use oxifabric_provider::log;
 
 use super::counts::{BUCKET_NAMES, Counts, ROWS, name_of};
 use super::{Call, Completion, Hook};

@@ -1,6 +1,6 @@
 //! The hook trace: every call with its arguments and its result, in the log at level trace. Source: fi_hook(7).
 
-use oxifabric_core::log::{self, Level, Subsys};
+use oxifabric_provider::log::{self, Level, Subsys};
 use oxifabric_types::Errno;
 
 use super::{Call, Hook};

@@ -4,7 +4,7 @@ use core::mem::offset_of;
 use core::ptr;
 
 use oxifabric_abi::fi_open_ops;
-use oxifabric_core::simulation::{SIM_OPS, SimOps};
+use oxifabric_provider::simulation::{SIM_OPS, SimOps};
 use oxifabric_types::Errno;
 
 use super::{EndpointObject, check};

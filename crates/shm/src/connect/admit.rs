@@ -7,8 +7,8 @@
 use std::io;
 use std::time::Duration;
 
-use oxifabric_core::log;
 use oxifabric_engine::Sink;
+use oxifabric_provider::log;
 use oxifabric_wire::shm::greeting::{Cause, Greeting, Refuse};
 
 use crate::NAME;

@@ -5,11 +5,11 @@ mod admit;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use oxifabric_core::device::Device;
 use oxifabric_engine::{
     Body, Frame, Header, HeaderFlags, Kind, Link, Placement, RxToken, Sink, TxToken,
 };
 use oxifabric_mem::Iov;
+use oxifabric_provider::device::Device;
 use oxifabric_types::{Address, Errno, Info, Instant, PeerId};
 use oxifabric_wire::shm::greeting::{Ability, Cause, Greeting, Hello, MAX_SIZE, Refuse};
 

@@ -4,8 +4,8 @@
 use std::thread;
 use std::time::{Duration, Instant as Clock};
 
-use oxifabric_core::log;
 use oxifabric_engine::Sink;
+use oxifabric_provider::log;
 use oxifabric_types::Errno;
 
 use super::ShmLink;

@@ -7,7 +7,7 @@ use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
 
-use oxifabric_core::syscall;
+use oxifabric_provider::syscall;
 
 use super::control::{self, Control};
 use super::{check, check_size};

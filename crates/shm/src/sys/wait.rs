@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-use oxifabric_core::syscall;
+use oxifabric_provider::syscall;
 
 use super::check;
 

@@ -4,12 +4,12 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant as Clock};
 
-use oxifabric_core::device::Device;
 use oxifabric_engine::{
     Body, Frame, Header, HeaderFlags, Kind, Link, Placement, PostError, Posted, RemoteIov, RxToken,
     Sink, Target, TxToken,
 };
 use oxifabric_mem::Iov;
+use oxifabric_provider::device::Device;
 use oxifabric_shm::{Params, ShmLink};
 use oxifabric_types::{Address, Errno, Info, Instant, PeerId};
 

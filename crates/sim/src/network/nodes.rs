@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use oxifabric_core::timer::Timer;
+use oxifabric_provider::timer::Timer;
 use oxifabric_types::Instant;
 
 use super::Packet;

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-use oxifabric_core::connection::Connection;
-use oxifabric_core::device::{Connections, Device};
-use oxifabric_core::inet::local_address;
-use oxifabric_core::timer::Timer;
 use oxifabric_engine::faults::FaultKinds;
+use oxifabric_provider::connection::Connection;
+use oxifabric_provider::device::{Connections, Device};
+use oxifabric_provider::inet::local_address;
+use oxifabric_provider::timer::Timer;
 use oxifabric_types::{Address, Errno, Info, PeerId};
 
 use super::{Key, TcpLink};

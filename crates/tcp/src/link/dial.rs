@@ -4,8 +4,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use oxifabric_core::log;
 use oxifabric_engine::Sink;
+use oxifabric_provider::log;
 use oxifabric_types::{Errno, PeerId};
 use oxifabric_wire::tcp::cm::CmKind;
 

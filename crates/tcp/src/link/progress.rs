@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use oxifabric_core::log;
 use oxifabric_engine::Sink;
+use oxifabric_provider::log;
 use oxifabric_types::{Errno, Instant, PeerId};
 
 use super::{Key, TcpLink};

@@ -11,8 +11,8 @@ use std::collections::{HashSet, VecDeque};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant as Clock};
 
-use oxifabric_core::device::Device;
 use oxifabric_engine::{Body, Header, HeaderFlags, Kind, Placement};
+use oxifabric_provider::device::Device;
 use oxifabric_types::{Address, Info};
 
 use super::*;

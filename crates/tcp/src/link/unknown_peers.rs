@@ -10,8 +10,8 @@ use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use oxifabric_core::descriptors;
 use oxifabric_engine::Sink;
+use oxifabric_provider::descriptors;
 use oxifabric_types::{Errno, PeerId};
 
 use super::TcpLink;

@@ -6,13 +6,13 @@ use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-use oxifabric_core::connection::{Connection, ConnectionEvent, THE_PEER};
-use oxifabric_core::device::Device;
-use oxifabric_core::inet::local_address;
-use oxifabric_core::log;
-use oxifabric_core::timer::Timer;
 use oxifabric_engine::Limits;
 use oxifabric_engine::faults::FaultKinds;
+use oxifabric_provider::connection::{Connection, ConnectionEvent, THE_PEER};
+use oxifabric_provider::device::Device;
+use oxifabric_provider::inet::local_address;
+use oxifabric_provider::log;
+use oxifabric_provider::timer::Timer;
 use oxifabric_types::{Address, Errno, Info, Instant, PeerId};
 use oxifabric_wire::tcp::cm::{CmKind, DATA_MAX};
 use oxifabric_wire::tcp::{ByteOrder, Dialect};

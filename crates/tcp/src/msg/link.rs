@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use oxifabric_core::connection::THE_PEER;
-use oxifabric_core::log;
 use oxifabric_engine::{
     Frame, InjectedFault, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken,
 };
 use oxifabric_mem::Iov;
+use oxifabric_provider::connection::THE_PEER;
+use oxifabric_provider::log;
 use oxifabric_types::{Errno, Instant, PeerId};
 
 use super::connection::{ConnState, SOCKET, TcpConnection};
@@ -189,7 +189,7 @@ impl TcpConnection {
     fn end_by(&mut self, fault: &Fault) {
         let why = fault.to_string();
         if fault.is_worth_a_line() {
-            let peer = oxifabric_core::connection::Connection::peer_name(self);
+            let peer = oxifabric_provider::connection::Connection::peer_name(self);
             let peer = peer.map_or_else(|_| String::new(), |peer| peer.to_string());
             log::warn!("tcp", EpCtrl, "connection with {peer} dropped: {why}");
         }

@@ -6,10 +6,10 @@ use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-use oxifabric_core::connection::{self, Incoming};
-use oxifabric_core::inet::local_address;
-use oxifabric_core::log;
-use oxifabric_core::timer::Timer;
+use oxifabric_provider::connection::{self, Incoming};
+use oxifabric_provider::inet::local_address;
+use oxifabric_provider::log;
+use oxifabric_provider::timer::Timer;
 use oxifabric_types::{Address, Errno, Info, Instant};
 use oxifabric_wire::tcp::ByteOrder;
 use oxifabric_wire::tcp::cm::CmKind;

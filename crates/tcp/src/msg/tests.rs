@@ -4,12 +4,12 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener as StdListener, TcpStream};
 use std::time::{Duration, Instant as Clock};
 
-use oxifabric_core::connection::{
-    Connection, ConnectionEvent, Incoming, Listener, MsgProvider, THE_PEER,
-};
-use oxifabric_core::device::Device;
 use oxifabric_engine::{Frame, Link, PostError, Posted, TxToken};
 use oxifabric_mem::Iov;
+use oxifabric_provider::connection::{
+    Connection, ConnectionEvent, Incoming, Listener, MsgProvider, THE_PEER,
+};
+use oxifabric_provider::device::Device;
 use oxifabric_types::{Address, Errno, Info, Instant};
 use oxifabric_wire::tcp::cm::{CmKind, HEADER_LEN};
 

@@ -4,7 +4,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-use oxifabric_core::syscall;
+use oxifabric_provider::syscall;
 
 use super::check;
 

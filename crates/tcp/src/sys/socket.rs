@@ -9,9 +9,9 @@ use std::ptr;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use oxifabric_core::inet::RawAddr;
-use oxifabric_core::syscall;
 use oxifabric_mem::{Iov, MAX_SEGMENTS};
+use oxifabric_provider::inet::RawAddr;
+use oxifabric_provider::syscall;
 
 use super::{check, check_len};
 

@@ -4,7 +4,7 @@ use std::io;
 use std::mem;
 use std::net::SocketAddr;
 
-use oxifabric_core::inet::RawAddr;
+use oxifabric_provider::inet::RawAddr;
 
 use super::Socket;
 

@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 
-use oxifabric_core::inet::RawAddr;
-use oxifabric_core::syscall;
 use oxifabric_mem::{Iov, MAX_SEGMENTS};
+use oxifabric_provider::inet::RawAddr;
+use oxifabric_provider::syscall;
 
 use super::{check, check_len};
 use crate::peer::Destination;

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-use oxifabric_core::timer::Timer;
+use oxifabric_provider::timer::Timer;
 
 use super::{Socket, check};
 

@@ -1,7 +1,6 @@
 //! What the environment says: numbers, truth values and lists of names.
 
-use oxifabric_core::params::{parse_bool, parse_int, variable};
-use oxifabric_core::registry::NameFilter;
+use oxifabric_provider::params::{NameFilter, parse_bool, parse_int, variable};
 
 pub(super) fn run(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);

@@ -5,15 +5,15 @@
 
 use oxifabric_engine::{Completion, Target};
 use oxifabric_mem::Iov;
+use oxifabric_provider::device::Device;
+use oxifabric_provider::params::{Parameter, ParameterKind};
 use oxifabric_types::{Errno, Flags, PeerId};
 
 use super::{CompletionDispatch, Unsettled, count_regions, scattered_region};
 use crate::av::Av;
-use crate::device::Device;
 use crate::domain::Domain;
 use crate::handle::Ref;
 use crate::mr::write_back;
-use crate::params::{Parameter, ParameterKind};
 
 /// Whose accesses are granted.
 pub(crate) static PARAMETERS: [Parameter; 1] = [Parameter {

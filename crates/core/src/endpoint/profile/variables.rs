@@ -9,10 +9,10 @@ use oxifabric_abi::{
     fi_cq_err_entry, fi_defined_type, fi_primitive_type, fi_profile_datatype, fi_profile_desc,
 };
 use oxifabric_engine::{Completion, Waiting};
+use oxifabric_provider::device::{Connections, Device};
 use oxifabric_types::Errno;
 
 use super::super::state::EndpointState;
-use crate::device::{Connections, Device};
 
 /// All variables; those of connections are last.
 const ALL: [fi_profile_desc; 7] = [

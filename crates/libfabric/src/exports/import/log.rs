@@ -7,8 +7,8 @@ use std::ffi::CString;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use oxifabric_abi::*;
-pub(super) use oxifabric_core::log::is_imported;
-use oxifabric_core::log::{self, Imported};
+pub(super) use oxifabric_provider::log::is_imported;
+use oxifabric_provider::log::{self, Imported};
 
 /// Operations of the object that takes a log.
 pub(super) static IMPORTER: fi_ops = fi_ops {

@@ -8,7 +8,7 @@ use core::ptr::{self, null_mut};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use oxifabric_abi::*;
-use oxifabric_core::log;
+use oxifabric_provider::log;
 
 /// Operations of the object that takes a monitor, which stands for the cache.
 pub(super) static IMPORTER: fi_ops = fi_ops {

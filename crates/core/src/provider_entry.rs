@@ -1,21 +1,20 @@
 //! The registry's view of a provider: its [`Provider`] calls as plain functions, without the type.
 
 use core::ffi::{c_int, c_void};
+use core::marker::PhantomData;
 use core::ptr::NonNull;
 
-use oxifabric_abi::{FI_VERSION, fi_fabric_attr, fid, fid_ep, fid_fabric, fid_pep};
+use oxifabric_abi::{fi_fabric_attr, fid, fid_ep, fid_fabric, fid_pep};
+use oxifabric_provider::PROVIDER_VERSION;
+use oxifabric_provider::connection::MsgProvider;
+use oxifabric_provider::device::{Provider, Unresolved};
+use oxifabric_provider::params::Parameter;
 use oxifabric_types::{Address, Errno, Info};
 
-use crate::connection::{Msg, MsgProvider};
-use crate::device::{Provider, Unresolved};
 use crate::domain::Domain;
 use crate::endpoint::{ContextPair, Endpoint, open_pair};
 use crate::fabric::{self, Fabric};
-use crate::params::Parameter;
 use crate::passive::PassiveEndpoint;
-
-/// The version that our providers report (`fabric_attr.prov_version`): that of the interface they implement.
-pub const PROVIDER_VERSION: u32 = FI_VERSION(206, 0);
 
 /// A provider behind plain functions: what is left of a [`Provider`] once its type is out of sight.
 ///
@@ -156,5 +155,39 @@ impl ProviderEntry {
     ) -> c_int {
         // SAFETY: the caller's contract, passed on.
         unsafe { fabric::open(self, attr, api_version, fabric, context) }
+    }
+}
+
+/// The connected endpoints of a provider, as a provider: only its devices differ.
+pub(crate) struct Msg<P>(PhantomData<P>);
+
+impl<P: MsgProvider> Provider for Msg<P> {
+    const NAME: &'static str = P::NAME;
+    type Device = P::Connected;
+
+    fn parameters() -> &'static [Parameter] {
+        P::parameters()
+    }
+
+    fn infos() -> Vec<Info> {
+        P::infos()
+    }
+
+    fn resolve(
+        node: Option<&str>,
+        service: Option<&str>,
+        source: bool,
+        numeric: bool,
+        addr_format: u32,
+    ) -> Result<Vec<Address>, Unresolved> {
+        P::resolve(node, service, source, numeric, addr_format)
+    }
+
+    fn source_for(dest: &Address) -> Option<Address> {
+        P::source_for(dest)
+    }
+
+    fn fresh_name() -> Option<Address> {
+        P::fresh_name()
     }
 }

@@ -8,7 +8,7 @@ use crate::log;
 use crate::params::{Parameter, ParameterKind};
 
 /// The parameters of all endpoints.
-pub(crate) static PARAMETERS: [Parameter; 1] = [Parameter {
+pub static PARAMETERS: [Parameter; 1] = [Parameter {
     name: "oxi_faults",
     kind: ParameterKind::Text,
     help: "For tests: endpoints that send packets (udp, sim) lose, double and delay this share of them, such as drop=0.01,dup=0.001,reorder=0.02,seed=7; \
@@ -33,7 +33,7 @@ pub fn planned() -> Result<Option<FaultPlan>, Errno> {
 }
 
 /// Returns whether posts are refused, connections broken, or panics planned.
-pub(crate) fn affects_posts() -> bool {
+pub fn affects_posts() -> bool {
     let plan = planned().ok().flatten();
     plan.is_some_and(|plan| plan.kinds().intersects(FaultKinds::POSTS))
 }
@@ -42,7 +42,7 @@ pub(crate) fn affects_posts() -> bool {
 ///
 /// # Errors
 /// As [`planned`], and [`Errno::INVAL`] where a fault is planned that cannot happen to such devices.
-pub(crate) fn planned_for<D: Device>(provider: &str) -> Result<Option<FaultPlan>, Errno> {
+pub fn planned_for<D: Device>(provider: &str) -> Result<Option<FaultPlan>, Errno> {
     let plan = planned()?;
     let asked = plan.map_or(FaultKinds::empty(), |plan| plan.kinds());
     let (impossible, possible) = (asked - D::FAULTS, D::FAULTS);

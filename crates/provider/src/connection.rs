@@ -3,13 +3,11 @@
 //! Such an endpoint is an engine over a device as any other is; its device has one peer, which calls of the application
 //! choose. A listener takes the requests of others.
 
-use core::marker::PhantomData;
 use std::os::fd::RawFd;
 
 use oxifabric_types::{Address, Errno, Info, Instant, PeerId};
 
-use crate::device::{Device, Provider, Unresolved};
-use crate::params::Parameter;
+use crate::device::{Device, Provider};
 
 /// The one peer of a device that is connected.
 pub const THE_PEER: PeerId = PeerId(0);
@@ -159,38 +157,4 @@ pub struct Incoming<R> {
     pub from: Address,
     /// What the requester sent along.
     pub data: Box<[u8]>,
-}
-
-/// The connected endpoints of a provider, as a provider: only its devices differ.
-pub(crate) struct Msg<P>(PhantomData<P>);
-
-impl<P: MsgProvider> Provider for Msg<P> {
-    const NAME: &'static str = P::NAME;
-    type Device = P::Connected;
-
-    fn parameters() -> &'static [Parameter] {
-        P::parameters()
-    }
-
-    fn infos() -> Vec<Info> {
-        P::infos()
-    }
-
-    fn resolve(
-        node: Option<&str>,
-        service: Option<&str>,
-        source: bool,
-        numeric: bool,
-        addr_format: u32,
-    ) -> Result<Vec<Address>, Unresolved> {
-        P::resolve(node, service, source, numeric, addr_format)
-    }
-
-    fn source_for(dest: &Address) -> Option<Address> {
-        P::source_for(dest)
-    }
-
-    fn fresh_name() -> Option<Address> {
-        P::fresh_name()
-    }
 }

@@ -5,9 +5,8 @@ use oxifabric_types::{
     ResourceMgmt, RxAttr, Threading, TxAttr,
 };
 
-use crate::MAX_CONTEXTS;
 use crate::device::{RECEIVING, VECTORS};
-use crate::provider::PROVIDER_VERSION;
+use crate::{MAX_CONTEXTS, PROVIDER_VERSION};
 
 /// Not the protocol of the C library's RxD (8): docs/protocol/reliable.md.
 const PROTO_RELIABLE: u32 = 0x8000_0001;

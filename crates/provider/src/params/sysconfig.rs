@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use oxifabric_types::conf::{CONF, settings};
 
-use super::{Parameter, ParameterKind, environment, parse_bool};
-use crate::log;
+use super::{Parameter, ParameterKind, parse_bool};
+use crate::{environment, log};
 
 /// The file, unless `OXI_CONF` named another one when the library was built.
 const PATH: &str = match option_env!("OXI_CONF") {
@@ -26,7 +26,8 @@ const LONGEST: u64 = 1 << 20;
 
 const PREFER: &str = "FI_PREFER_SYSCONFIG";
 
-pub(crate) static PARAMETERS: [Parameter; 2] = [
+/// How the file is read.
+pub static PARAMETERS: [Parameter; 2] = [
     Parameter {
         name: "prefer_sysconfig",
         kind: ParameterKind::Bool,
@@ -43,15 +44,16 @@ pub(crate) static PARAMETERS: [Parameter; 2] = [
 
 /// Where the value of a parameter stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Origin<'a> {
+pub enum Origin<'a> {
+    /// In the environment.
     Environment,
-    /// With the value.
+    /// In the file, with the value.
     File(&'a CStr),
 }
 
 /// What the file says.
 #[derive(Debug, Default)]
-pub(super) struct Sysconfig {
+pub struct Sysconfig {
     path: PathBuf,
     rows: Vec<(String, CString)>,
     preferred: bool,
@@ -61,7 +63,7 @@ pub(super) struct Sysconfig {
 
 impl Sysconfig {
     /// Returns that of this system, read once.
-    pub(super) fn of_system() -> &'static Self {
+    pub fn of_system() -> &'static Self {
         static OF_SYSTEM: OnceLock<Sysconfig> = OnceLock::new();
         OF_SYSTEM.get_or_init(|| {
             let named = environment::variable(CONF).filter(|path| !path.is_empty());
@@ -110,7 +112,7 @@ impl Sysconfig {
     }
 
     /// Returns where the value of a variable comes from, if it has one.
-    pub(super) fn origin(&self, variable: &str, in_environment: bool) -> Option<Origin<'_>> {
+    pub fn origin(&self, variable: &str, in_environment: bool) -> Option<Origin<'_>> {
         let wins = self.preferred && variable != PREFER;
         match self.value(variable) {
             Some(value) if wins || !in_environment => Some(Origin::File(value)),
@@ -120,7 +122,7 @@ impl Sysconfig {
 }
 
 /// Logs once what the file sets.
-pub(crate) fn report() {
+pub fn report() {
     static REPORTED: AtomicBool = AtomicBool::new(false);
     // The log may be the application's, which may call anything.
     if REPORTED.swap(true, Ordering::Relaxed) {

@@ -1,11 +1,8 @@
 //! Lists of names in parameters: FI_PROVIDER, FI_LOG_PROV, FI_LOG_SUBSYS.
 
 use core::fmt;
-use std::sync::OnceLock;
 
 use oxifabric_types::stack_has_all;
-
-use crate::params::setting;
 
 /// Names that are admitted, or with a `^` in front those that are excluded. An empty list admits everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -96,11 +93,25 @@ impl fmt::Display for NameFilter {
     }
 }
 
-/// Returns the filter that FI_PROVIDER sets, read once.
-pub fn of_environment() -> &'static NameFilter {
-    static FILTER: OnceLock<NameFilter> = OnceLock::new();
-    FILTER.get_or_init(|| {
-        let names = setting("FI_PROVIDER").unwrap_or_default();
-        NameFilter::parse(&names.to_string_lossy())
-    })
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_is_written_as_it_was_read() {
+        assert_eq!(NameFilter::parse("^tcp, shm").to_string(), "^tcp,shm");
+        assert_eq!(NameFilter::parse(" tcp").to_string(), "tcp");
+    }
+
+    #[test]
+    fn a_filter_for_the_bottoms_of_stacks_lets_in_what_a_listed_stack_is_upon() {
+        let cores = |text: &str| NameFilter::parse(text).of_cores();
+        assert!(cores("tcp;ofi_rxm,shm").admits("tcp") && cores("tcp;ofi_rxm").admits("TCP"));
+        assert!(!cores("tcp;ofi_rxm").admits("udp"));
+        assert!(cores("^tcp;ofi_rxm").admits("tcp") && !cores("^tcp").admits("tcp"));
+        assert!(cores("").admits("tcp"));
+        let layered = NameFilter::parse("tcp;ofi_rxm");
+        assert!(layered.has_layer("ofi_rxm") && !layered.has_layer("ofi_rxd"));
+        assert!(!NameFilter::parse("^tcp;ofi_rxm").has_layer("ofi_rxm"));
+    }
 }

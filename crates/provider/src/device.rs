@@ -98,7 +98,7 @@ pub struct Connections {
 
 impl Connections {
     /// Returns what came after an earlier count.
-    pub(crate) fn since(self, earlier: &Self) -> Self {
+    pub fn since(self, earlier: &Self) -> Self {
         Self {
             established: self.established - earlier.established,
             requested: self.requested - earlier.requested,

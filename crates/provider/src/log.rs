@@ -18,7 +18,7 @@ use std::process;
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::params::{Parameter, ParameterKind, parse_int};
+use crate::params::{NameFilter, Parameter, ParameterKind, parse_int};
 use repeats::Repeats;
 use sink::Sink;
 
@@ -186,7 +186,7 @@ pub fn ready(prov: &str, level: u32, subsys: u32, next_ms: &mut u64) -> bool {
 }
 
 /// Parameters of the log.
-pub(crate) static PARAMETERS: [Parameter; 6] = [
+pub static PARAMETERS: [Parameter; 6] = [
     Parameter {
         name: "log_level",
         kind: ParameterKind::Text,
@@ -234,7 +234,7 @@ const SUBSYSTEMS: [&str; 10] = [
 struct Settings {
     /// The last level that is printed; `None` if none is.
     level: Option<u32>,
-    providers: crate::registry::NameFilter,
+    providers: NameFilter,
     /// One bit a part.
     subsystems: u32,
     interval_ms: u64,
@@ -244,10 +244,10 @@ struct Settings {
 impl Settings {
     fn read() -> Self {
         let text = |index: usize| PARAMETERS[index].text("").unwrap_or_default();
-        let subsystems = crate::registry::NameFilter::parse(&text(2));
+        let subsystems = NameFilter::parse(&text(2));
         Self {
             level: parse_level(&text(0)),
-            providers: crate::registry::NameFilter::parse(&text(1)),
+            providers: NameFilter::parse(&text(1)),
             subsystems: (0..SUBSYSTEMS.len())
                 .filter(|&index| subsystems.admits(SUBSYSTEMS[index]))
                 .fold(0, |bits, index| bits | 1 << index),
@@ -319,7 +319,7 @@ mod tests {
     fn settings_admit_by_level_provider_and_part() {
         let settings = Settings {
             level: Some(Level::Info as u32),
-            providers: crate::registry::NameFilter::parse("tcp"),
+            providers: NameFilter::parse("tcp"),
             subsystems: 1 << Subsys::Av as u32,
             interval_ms: 0,
             sink: Sink::open("", 0),
