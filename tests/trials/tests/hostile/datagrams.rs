@@ -1,141 +1,15 @@
-//! Untrusted sources of datagrams at a udp;ofi_rxd endpoint, while two honest peers play on. Packets are built here by hand after
-//! docs/protocol/reliable.md.
-
-use std::net::{SocketAddr, UdpSocket};
-use std::time::{Duration, Instant};
+//! Untrusted sources of datagrams at a udp;ofi_rxd endpoint, while two honest peers play on.
 
 use oxifabric_trials::{Library, Missing, Process, Program, require, source};
 
 use crate::doors::{limit_descriptors, limit_of};
+use crate::packets::{
+    ACK, ARRIVED, BYE, CREDIT, DATA, GREETED, HELLO, MESSAGE, PROBE, Source, data, greeting,
+    number, packet, part, record,
+};
 use crate::players::Players;
 
-/// How long an answer may take. A bound on a hang, not an expectation.
-const TIMEOUT: Duration = Duration::from_secs(20);
-
-/// How often what was not answered is said again.
-const AGAIN: Duration = Duration::from_millis(100);
-
-const HELLO: u8 = 1;
-const WELCOME: u8 = 2;
-const DATA: u8 = 3;
-const ACK: u8 = 4;
-const PROBE: u8 = 5;
-const BYE: u8 = 7;
-const PART: u8 = 8;
-
-/// Where fields are in a packet (section 2), and in the greeting behind it (section 3).
-const CREDIT: usize = 2;
-const TO: usize = 8;
-const ARRIVED: usize = 24;
-const FROM: usize = 56;
-const GREETED: usize = 64;
-
 const MIB: u64 = 1 << 20;
-
-/// Returns a header with a credit of 1,024 packets.
-fn packet(kind: u8, to: u64, number: u64) -> Vec<u8> {
-    let mut bytes = vec![kind, 1, 0, 4, 0, 0, 0, 0];
-    bytes.extend(to.to_le_bytes());
-    bytes.extend(number.to_le_bytes());
-    bytes.extend([0; 24]);
-    bytes.extend(1_u32.to_le_bytes());
-    bytes.extend(0_u32.to_le_bytes());
-    bytes
-}
-
-/// Returns a greeting of an end that calls the channel `from`.
-fn greeting(kind: u8, to: u64, from: u64) -> Vec<u8> {
-    let mut bytes = packet(kind, to, 0);
-    bytes.extend(from.to_le_bytes());
-    bytes.extend(to.to_le_bytes());
-    bytes.extend(16_000_u32.to_le_bytes());
-    bytes.extend([0; 12]);
-    bytes
-}
-
-fn number(bytes: &[u8], at: usize) -> u64 {
-    let field = bytes.get(at..at + 8).expect("the packet is long enough");
-    u64::from_le_bytes(field.try_into().expect("eight bytes"))
-}
-
-/// Returns a packet of the stream.
-fn data(channel: u64, number: u64, payload: usize) -> Vec<u8> {
-    let mut bytes = packet(DATA, channel, number);
-    bytes.resize(bytes.len() + payload, 0xaa);
-    bytes
-}
-
-/// Returns the first part of a packet that is longer than any.
-fn part(channel: u64, number: u64) -> Vec<u8> {
-    let mut bytes = packet(PART, channel, number);
-    bytes.extend(0_u32.to_le_bytes());
-    bytes.extend(70_000_u32.to_le_bytes());
-    bytes.resize(bytes.len() + 1136, 0xaa);
-    bytes
-}
-
-/// A socket that speaks to the target.
-struct Source(UdpSocket);
-
-impl Source {
-    /// Opens a source at any port of that address of this host.
-    fn at(address: [u8; 4], target: SocketAddr) -> Self {
-        let socket = UdpSocket::bind(SocketAddr::from((address, 0))).expect("a free port");
-        socket.connect(target).expect("an address");
-        socket
-            .set_read_timeout(Some(TIMEOUT))
-            .expect("a timeout can be set");
-        Self(socket)
-    }
-
-    fn say(&self, bytes: &[u8]) {
-        // What the target's buffer has no room for is lost, as any datagram may be.
-        let _ = self.0.send(bytes);
-    }
-
-    /// Waits for a packet of one of these kinds.
-    fn hear(&self, kinds: &[u8]) -> Vec<u8> {
-        let mut bytes = [0; 2048];
-        loop {
-            let len = self.0.recv(&mut bytes).expect("an answer");
-            if kinds.contains(&bytes[0]) {
-                return bytes[..len].to_vec();
-            }
-        }
-    }
-
-    /// Opens a channel; returns what the target calls it.
-    fn open(&self, name: u64) -> u64 {
-        self.say(&greeting(HELLO, 0, name));
-        let answer = self.hear(&[HELLO, WELCOME]);
-        let channel = number(&answer, FROM);
-        assert_eq!(number(&answer, GREETED), name, "it answers this Hello");
-        // An end of the first releases has opened the channel at once.
-        if answer[0] == HELLO {
-            let confirmation = self.insist(&greeting(WELCOME, channel, name), &[ACK]);
-            assert_eq!(number(&confirmation, TO), name);
-        }
-        channel
-    }
-
-    /// Says it again and again, until there is an answer of one of these kinds: the target may have no room yet.
-    fn insist(&self, bytes: &[u8], kinds: &[u8]) -> Vec<u8> {
-        let deadline = Instant::now() + TIMEOUT;
-        let mut answer = [0; 2048];
-        let set_timeout = |timeout| self.0.set_read_timeout(Some(timeout));
-        set_timeout(AGAIN).expect("a timeout can be set");
-        loop {
-            self.say(bytes);
-            match self.0.recv(&mut answer) {
-                Ok(len) if kinds.contains(&answer[0]) => {
-                    set_timeout(TIMEOUT).expect("a timeout can be set");
-                    return answer[..len].to_vec();
-                }
-                heard => assert!(Instant::now() < deadline, "{heard:?}"),
-            }
-        }
-    }
-}
 
 /// Two honest peers over udp;ofi_rxd.
 fn players(program: &source::Compiled, library: &Library) -> Players {
@@ -258,9 +132,13 @@ fn open_channels() -> Result<(), Missing> {
     let mut players = players(&program, &library);
     let undisturbed = players.usual_pace();
     let target = players.address();
+    // Each says something: a channel that was never used would end by itself.
+    let message = record(MESSAGE, 1, 0, b"no receive takes this");
     let open = |name: u64| {
         let source = Source::at([127, 0, 0, 1], target);
-        source.open(name);
+        let channel = source.open(name);
+        let bytes = [packet(DATA, channel, 0), message.clone()].concat();
+        while number(&source.insist(&bytes, &[ACK]), ARRIVED) == 0 {}
         source
     };
     const MORE: u64 = 32;

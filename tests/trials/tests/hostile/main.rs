@@ -10,6 +10,7 @@ mod identity;
 mod idle;
 mod keys;
 mod pace;
+mod packets;
 mod players;
 mod privileges;
 mod soak;
