@@ -3,9 +3,11 @@
  *
  * One process serves several endpoints: it returns every message to the peer of that endpoint, which is a volley asker. Each
  * endpoint meets its peer in the folder FOLDER/PROVIDER, where it is called "answerer". The program ends when every
- * peer has sent the tag that says so.
+ * peer has sent the tag that says so. Meanwhile it also listens at a passive endpoint of tcp, whose address it prints last, and
+ * rejects what asks for a connection there.
  */
 #include "node.h"
+#include "listener.h"
 
 enum { LARGEST = 1 << 20, TAG_STOP = 2, ENDPOINTS_MAX = 8, BUFFERED = 1 << 20 };
 
@@ -84,6 +86,8 @@ static void start(struct echo *echo, const char *folder, const char *provider)
 int main(int argc, char **argv)
 {
 	static struct echo echoes[ENDPOINTS_MAX];
+	char data[REQUEST_DATA_MAX];
+	struct listener listener;
 	int count = argc - 2, stopped = 0;
 
 	node_buffered = BUFFERED;
@@ -91,13 +95,16 @@ int main(int argc, char **argv)
 		return EXIT_FAILURE;
 	for (int i = 0; i < count; i++)
 		start(&echoes[i], argv[1], argv[2 + i]);
+	listener_open(&listener, 0);
 	while (stopped < count) {
 		stopped = 0;
+		listener_reject(&listener, 0, data);
 		for (int i = 0; i < count; i++) {
 			turn(&echoes[i]);
 			stopped += echoes[i].state == STOPPED;
 		}
 	}
+	listener_close(&listener);
 	for (int i = 0; i < count; i++) {
 		node_close(&echoes[i].node);
 		free(echoes[i].memory);

@@ -13,7 +13,7 @@ use oxifabric_trials::{Library, Missing, Process, Program, Scratch, installed, r
 use crate::players::{Players, address_of};
 use crate::streams::{TIMEOUT, is_dropped, request};
 
-const REFUSAL: u8 = 6;
+pub(crate) const REFUSAL: u8 = 6;
 
 /// How many callers wait where they cannot even be refused.
 const WAITING: usize = 8;
@@ -22,7 +22,7 @@ const WAITING: usize = 8;
 const BACKLOG: usize = 4;
 
 /// Returns a request for a connection of a connected endpoint, with data.
-fn request_with(data: &str) -> Vec<u8> {
+pub(crate) fn request_with(data: &str) -> Vec<u8> {
     let mut message = vec![3, 0, 0, data.len() as u8];
     message.extend([0; 20]);
     message.extend(1_u64.to_ne_bytes());
@@ -30,7 +30,7 @@ fn request_with(data: &str) -> Vec<u8> {
     message
 }
 
-fn ask(address: SocketAddr, words: &[u8]) -> TcpStream {
+pub(crate) fn ask(address: SocketAddr, words: &[u8]) -> TcpStream {
     let mut stream = TcpStream::connect(address).expect("the peer listens");
     let timeout = stream.set_read_timeout(Some(TIMEOUT));
     timeout.expect("a timeout can be set");
@@ -39,7 +39,7 @@ fn ask(address: SocketAddr, words: &[u8]) -> TcpStream {
 }
 
 /// Reads the header of an answer: its kind, and the data behind it.
-fn answer(stream: &mut TcpStream) -> (u8, Vec<u8>) {
+pub(crate) fn answer(stream: &mut TcpStream) -> (u8, Vec<u8>) {
     let mut header = [0; 32];
     stream.read_exact(&mut header).expect("it is answered");
     let mut data = vec![0; usize::from(header[3])];

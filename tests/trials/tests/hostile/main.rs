@@ -13,5 +13,6 @@ mod pace;
 mod packets;
 mod players;
 mod privileges;
+mod siege;
 mod soak;
 mod streams;

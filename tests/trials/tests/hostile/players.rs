@@ -64,9 +64,7 @@ impl Players {
 
     /// Returns the name of the asker or the answerer over shm.
     pub(crate) fn name(&self, role: &str) -> String {
-        let named = fs::read(self.meeting.join(role)).expect("it has made its address known");
-        let name = named.split(|&byte| byte == 0).next().unwrap_or_default();
-        String::from_utf8_lossy(name).into_owned()
+        name_in(self.meeting.path(), role)
     }
 
     /// Returns how many rounds are done.
@@ -122,6 +120,13 @@ impl Players {
         answerer.expect_success().expect_stdout(" 0 wrong\n");
         answerer
     }
+}
+
+/// Returns the name over shm of what meets others as `role` in that folder.
+pub(crate) fn name_in(meeting: &Path, role: &str) -> String {
+    let named = fs::read(meeting.join(role)).expect("it has made its address known");
+    let name = named.split(|&byte| byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(name).into_owned()
 }
 
 /// Returns the address that a program prints.
