@@ -8,14 +8,15 @@ use std::process::Command;
 use oxifabric_trials::repository;
 
 /// Which other crates each crate may import ("Crates").
-const IMPORTS: [(&str, &[&str]); 17] = [
+const IMPORTS: [(&str, &[&str]); 18] = [
     ("types", &[]),
     ("abi", &["types"]),
     ("wire", &["types"]),
     ("sync", &[]),
     ("mem", &["types"]),
-    ("engine", &["types", "wire", "mem"]),
-    ("provider", &["types", "abi", "mem", "engine"]),
+    ("engine", &["types", "mem"]),
+    ("reliable", &["types", "wire", "mem", "engine"]),
+    ("provider", &["types", "abi", "mem", "engine", "reliable"]),
     (
         "core",
         &["types", "abi", "sync", "mem", "engine", "provider"],
@@ -30,11 +31,15 @@ const IMPORTS: [(&str, &[&str]); 17] = [
     ),
     (
         "udp",
-        &["types", "wire", "sync", "mem", "engine", "provider"],
+        &[
+            "types", "wire", "sync", "mem", "engine", "reliable", "provider",
+        ],
     ),
     (
         "sim",
-        &["types", "wire", "sync", "mem", "engine", "provider"],
+        &[
+            "types", "wire", "sync", "mem", "engine", "reliable", "provider",
+        ],
     ),
     (
         "libfabric",
@@ -57,6 +62,7 @@ const IMPORTS: [(&str, &[&str]); 17] = [
             "sync",
             "mem",
             "engine",
+            "reliable",
             "provider",
             "core",
             "tcp",
@@ -67,7 +73,7 @@ const IMPORTS: [(&str, &[&str]); 17] = [
 ];
 
 /// Crates that run anywhere, also where there is no operating system ("Crates").
-const FREESTANDING: [&str; 4] = ["types", "wire", "mem", "engine"];
+const FREESTANDING: [&str; 5] = ["types", "wire", "mem", "engine", "reliable"];
 
 /// Crates and the files in them that may contain `unsafe` ("Unsafe code"); an empty list means all files.
 const UNSAFE: [(&str, &[&str]); 12] = [
@@ -180,7 +186,9 @@ fn freestanding_crates_know_no_operating_system() {
 
 #[test]
 fn unsafe_code_stays_in_its_crates() {
-    for krate in ["types", "wire", "engine", "sim", "tools", "trials"] {
+    for krate in [
+        "types", "wire", "engine", "reliable", "sim", "tools", "trials",
+    ] {
         let root = read(&crate_folder(krate).join("src/lib.rs"));
         assert!(
             root.contains("#![forbid(unsafe_code)]"),

@@ -22,7 +22,6 @@ pub mod engine;
 pub mod faults;
 pub mod link;
 pub mod op;
-pub mod reliable;
 
 mod atomic;
 mod budget;
@@ -64,3 +63,4 @@ pub use link::{
     Posted, RemoteIov, RxToken, Sink, Target, TxToken,
 };
 pub use op::{Completion, Completions, Failure, PIECE, RmaOp, RxOp, TxOp, WaitEvent, Waiting};
+pub use peer_set::PeerSet;

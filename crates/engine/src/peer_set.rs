@@ -5,11 +5,12 @@ use oxifabric_types::PeerId;
 
 /// Peers of which something is known.
 #[derive(Debug, Default)]
-pub(crate) struct PeerSet(Vec<u64>);
+pub struct PeerSet(Vec<u64>);
 
 impl PeerSet {
     /// Takes a peer in; returns whether it was not there.
-    pub(crate) fn insert(&mut self, peer: PeerId) -> bool {
+    #[inline]
+    pub fn insert(&mut self, peer: PeerId) -> bool {
         let (word, bit) = place(peer);
         if self.0.len() <= word {
             self.0.resize(word + 1, 0);
@@ -20,7 +21,8 @@ impl PeerSet {
     }
 
     /// Takes a peer out.
-    pub(crate) fn remove(&mut self, peer: PeerId) {
+    #[inline]
+    pub fn remove(&mut self, peer: PeerId) {
         let (word, bit) = place(peer);
         if let Some(word) = self.0.get_mut(word) {
             *word &= !bit;
@@ -28,12 +30,14 @@ impl PeerSet {
     }
 
     /// Returns whether a peer is there.
-    pub(crate) fn contains(&self, peer: PeerId) -> bool {
+    #[inline]
+    pub fn contains(&self, peer: PeerId) -> bool {
         let (word, bit) = place(peer);
         self.0.get(word).is_some_and(|word| word & bit != 0)
     }
 }
 
+#[inline]
 const fn place(peer: PeerId) -> (usize, u64) {
     (peer.index() / 64, 1 << (peer.index() % 64))
 }

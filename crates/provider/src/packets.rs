@@ -8,7 +8,7 @@ use std::os::fd::RawFd;
 use std::time::Duration;
 
 use oxifabric_engine::faults::FaultKinds;
-use oxifabric_engine::reliable::{PacketPort, ReliableLink};
+use oxifabric_reliable::{PacketPort, ReliableLink};
 use oxifabric_types::{Address, Errno, Info, Instant, PeerId};
 
 use crate::connection::Connection;

@@ -1,6 +1,6 @@
 //! The sim provider: reliable endpoints of one process over a simulated network, docs/sim.md.
 //!
-//! The endpoints are those of every link that carries packets (`oxifabric_engine::reliable`); what carries the packets is a
+//! The endpoints are those of every link that carries packets (`oxifabric_reliable`); what carries the packets is a
 //! network that exists in this process only.
 //!
 //! - [`Network`]: its endpoints, the packets under way, and what happens to them; without a clock. [`plan`] describes it.
@@ -28,9 +28,9 @@ pub use plan::Plan;
 pub use port::SimPort;
 pub use world::World;
 
-use oxifabric_engine::reliable::ReliableLink;
 use oxifabric_provider::device::{Provider, Unresolved};
 use oxifabric_provider::params::Parameter;
+use oxifabric_reliable::ReliableLink;
 use oxifabric_types::{Address, Errno, Info};
 
 /// The provider's name.

@@ -5,9 +5,9 @@ use std::os::fd::RawFd;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use oxifabric_engine::reliable::PacketPort;
 use oxifabric_provider::packets::PacketDevice;
 use oxifabric_provider::timer::Timer;
+use oxifabric_reliable::PacketPort;
 use oxifabric_types::{Address, Errno, Info, Instant, PeerId};
 use oxifabric_wire::reliable::packet::HEADER_LEN;
 

@@ -4,7 +4,7 @@
 //! with plain sockets.
 //!
 //! - [`UdpPort`]: the device of one endpoint; `link` is how its datagrams move.
-//! - [`Packets`]: the port of a reliable endpoint ([`Rxd`]); the engine makes reliable channels of its datagrams.
+//! - [`Packets`]: the port of a reliable endpoint ([`Rxd`]); the crate reliable makes channels of its datagrams.
 //! - `rx_queue`, `tx_queue`: datagrams received and not delivered; datagrams held back to be coalesced.
 //! - `peer`: addresses and their numbers. `group`: multicast groups that the endpoint listens to.
 //! - `info`, `params`: the provider's fi_info, and its parameters of the environment.
@@ -26,10 +26,10 @@ mod tx_queue;
 pub use packets::Packets;
 pub use port::UdpPort;
 
-use oxifabric_engine::reliable::ReliableLink;
 use oxifabric_provider::device::{Provider, Unresolved};
 use oxifabric_provider::inet;
 use oxifabric_provider::params::Parameter;
+use oxifabric_reliable::ReliableLink;
 use oxifabric_types::{Address, Info};
 
 use crate::params::Params;

@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-use oxifabric_engine::reliable::PacketPort;
 use oxifabric_provider::inet::{RawAddr, local_address};
 use oxifabric_provider::packets::PacketDevice;
 use oxifabric_provider::timer::Timer;
 use oxifabric_provider::{clock, secret};
+use oxifabric_reliable::PacketPort;
 use oxifabric_types::{Address, Errno, Info, Instant, PeerId};
 use oxifabric_wire::reliable::packet::HEADER_LEN;
 

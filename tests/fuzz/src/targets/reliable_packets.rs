@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use arbitrary::{Arbitrary, Unstructured};
 use oxifabric_engine::HeaderFlags;
-use oxifabric_engine::reliable::{PacketPort, ReliableLink};
+use oxifabric_reliable::{PacketPort, ReliableLink};
 use oxifabric_types::{Instant, PeerId};
 use oxifabric_wire::reliable::packet::{
     Greeting, HEADER_LEN, PART_HEAD_LEN, Packet, PacketKind, PartHead,

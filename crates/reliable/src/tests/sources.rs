@@ -8,9 +8,10 @@ use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Instant, PeerId};
 use oxifabric_wire::reliable::packet::{Greeting, HEADER_LEN, Packet, PacketKind};
 
-use crate::link::{Body, Frame, Header, Kind, Link, Placement, RxToken, Sink, TxToken};
-use crate::reliable::{PacketPort, ReliableLink};
-use crate::rndv::{answer, bare};
+use crate::{PacketPort, ReliableLink};
+use oxifabric_engine::link::{
+    Body, Frame, Header, HeaderFlags, Kind, Link, Placement, RxToken, Sink, TxToken,
+};
 
 /// An address.
 type Address = u64;
@@ -19,6 +20,26 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Length of the bodies that fill a queue.
 const BODY: usize = 16 << 10;
+
+/// Makes a frame with a body.
+fn frame(kind: Kind, body: &Iov) -> Frame<'_> {
+    Frame {
+        header: Header {
+            kind,
+            flags: HeaderFlags::empty(),
+            id: 1,
+            tag: 0,
+            data: 0,
+            len: body.len() as u64,
+        },
+        body,
+        offset: 0,
+        len: body.len(),
+        targets: &[],
+        transient: true,
+        more: false,
+    }
+}
 
 /// Packets of any source.
 #[derive(Debug, Default)]
@@ -222,23 +243,17 @@ impl Bench {
 
     /// Posts a frame without a body; returns whether it was taken.
     fn posts(&mut self, to: PeerId) -> bool {
-        let frame = bare(answer(Kind::Ack, 1, 0));
-        self.link.post(to, frame, TxToken(1)).is_ok()
+        let body = Iov::empty();
+        self.link
+            .post(to, frame(Kind::Ack, &body), TxToken(1))
+            .is_ok()
     }
 
     /// Posts bodies to a peer until one is not taken; returns the number of bytes that were.
     fn fill(&mut self, to: PeerId) -> usize {
         let body = Iov::zeroed(BODY).expect("there is memory");
-        let header = Header {
-            len: BODY as u64,
-            ..answer(Kind::Msg, 1, 0)
-        };
         let taken = (0..).take_while(|_| {
-            let frame = Frame {
-                body: &body,
-                len: BODY,
-                ..bare(header)
-            };
+            let frame = frame(Kind::Msg, &body);
             self.link.post(to, frame, TxToken(1)).is_ok()
         });
         taken.count() * BODY

@@ -6,7 +6,7 @@ use core::time::Duration;
 use oxifabric_types::{Instant, PeerId};
 
 use super::{PacketPort, ReliableLink};
-use crate::link::Sink;
+use oxifabric_engine::link::Sink;
 
 /// Interval at which the engine is asked for the peers with pending operations.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -13,8 +13,10 @@ use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, Instant, PeerId};
 use oxifabric_wire::reliable::packet::{HEADER_LEN, Packet, PacketKind};
 
-use crate::reliable::{PacketPort, ReliableLink};
-use crate::{Completion, Completions, Config, Engine, Failure, RmaOp, RxOp, Target, TxOp};
+use crate::{PacketPort, ReliableLink};
+use oxifabric_engine::{
+    Completion, Completions, Config, Engine, Failure, RmaOp, RxOp, Target, TxOp,
+};
 
 /// What the ways to all ends are like.
 #[derive(Clone, Copy, Debug)]

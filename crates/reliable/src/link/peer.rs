@@ -6,9 +6,9 @@ use oxifabric_mem::Iov;
 use oxifabric_types::Instant;
 use oxifabric_wire::reliable::record::{HEAD_MAX, Record, RecordTarget, TARGETS_MAX};
 
-use crate::link::{Frame, Posted, TxToken};
-use crate::reliable::channel::Channel;
-use crate::reliable::reader::Reader;
+use crate::channel::Channel;
+use crate::reader::Reader;
+use oxifabric_engine::link::{Frame, Posted, TxToken};
 
 /// One peer.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub(super) struct Peer {
     pub(super) reader: Reader,
     /// A body of which a part has been taken by the channel.
     pub(super) large: Option<Large>,
-    /// Whether a frame was refused since [`crate::Sink::writable`].
+    /// Whether a frame was refused since [`oxifabric_engine::Sink::writable`].
     pub(super) wanted: bool,
     /// Whether the stalled frame is to be delivered again.
     pub(super) resumed: bool,

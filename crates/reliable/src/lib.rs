@@ -9,7 +9,13 @@
 //! - [`path`]: how long packets take, and how many may be under way; `mtu`: how long they may be.
 //! - `parts`: packets that come in parts.
 //! - `faults`: packet faults injected (lost, doubled and overtaken).
-//! - [`link`]: a [`crate::Link`] of channels, over a [`PacketPort`]; [`reader`] makes frames of bytes.
+//! - [`link`]: a [`oxifabric_engine::Link`] of channels, over a [`PacketPort`]; [`reader`] makes frames of bytes.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 pub mod channel;
 mod faults;

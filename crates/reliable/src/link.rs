@@ -16,8 +16,8 @@ use oxifabric_types::{Address, Errno, Instant, PeerId};
 use oxifabric_wire::reliable::packet::{HEADER_LEN, Packet, PacketKind};
 use oxifabric_wire::reliable::record::HEAD_MAX;
 
-use crate::faults::FaultPlan;
-use crate::link::{
+use oxifabric_engine::faults::FaultPlan;
+use oxifabric_engine::link::{
     Frame, InjectedFault, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken,
 };
 

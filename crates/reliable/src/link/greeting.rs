@@ -8,10 +8,10 @@ use oxifabric_types::{Errno, PeerId};
 use oxifabric_wire::reliable::packet::{Greeting, HEADER_LEN, Packet, PacketKind};
 
 use super::{PacketPort, ReliableLink, To};
-use crate::link::Sink;
-use crate::peer_set::PeerSet;
-use crate::reliable::channel::{greeting_in, micros};
-use crate::reliable::receiver::CREDIT;
+use crate::channel::{greeting_in, micros};
+use crate::receiver::CREDIT;
+use oxifabric_engine::PeerSet;
+use oxifabric_engine::link::Sink;
 
 /// Maximum number of channels with peers that the application does not know: it has not addressed them, nor are they in its
 /// address vector. An idle one costs two kilobytes.

@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use oxifabric_engine::reliable::{PacketPort, ReliableLink};
 use oxifabric_engine::{
     Body, Frame, Header, Limits, Link, Placement, PostError, Posted, RemoteIov, RxToken, Sink,
     Target, TxToken,
 };
 use oxifabric_mem::Iov;
 use oxifabric_provider::packets::PacketDevice;
+use oxifabric_reliable::{PacketPort, ReliableLink};
 use oxifabric_sim::plan::{Cut, LinkPlan, Patience};
 use oxifabric_sim::{Count, Plan, SimPort, World as Network};
 use oxifabric_types::{Address, Errno, Instant, PeerId};

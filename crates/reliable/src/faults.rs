@@ -7,7 +7,7 @@ use oxifabric_types::{Address, Instant, PeerId};
 use oxifabric_wire::reliable::packet::HEADER_LEN;
 
 use super::link::PacketPort;
-use crate::faults::{FaultPlan, PacketFaults};
+use oxifabric_engine::faults::{FaultPlan, PacketFaults};
 
 /// A port whose packets suffer the faults of a plan, if there is one.
 #[derive(Debug)]

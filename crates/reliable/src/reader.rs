@@ -6,7 +6,7 @@ use oxifabric_mem::Iov;
 use oxifabric_types::PeerId;
 use oxifabric_wire::reliable::record::{HEAD_MAX, Record, RecordError, TARGETS_MAX};
 
-use crate::link::{Body, Header, HeaderFlags, Kind, Placement, RxToken, Sink, Target};
+use oxifabric_engine::link::{Body, Header, HeaderFlags, Kind, Placement, RxToken, Sink, Target};
 
 use super::channel::Consumer;
 
@@ -265,7 +265,7 @@ mod tests {
     use oxifabric_wire::reliable::record::RecordTarget;
 
     use super::*;
-    use crate::link::TxToken;
+    use oxifabric_engine::link::TxToken;
 
     /// Takes bodies up to a length; has no room for the first frames.
     #[derive(Default)]

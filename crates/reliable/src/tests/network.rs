@@ -8,7 +8,7 @@ use std::vec::Vec;
 use oxifabric_types::Instant;
 use oxifabric_wire::reliable::packet::{Greeting, HEADER_LEN, Packet, PacketKind};
 
-use crate::reliable::channel::{
+use crate::channel::{
     Channel, ChannelConfig, CloseReason, Consumer, Event, Identity, PacketWriter,
 };
 

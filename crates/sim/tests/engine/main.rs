@@ -51,7 +51,7 @@ fn run_all(test: &str, config: &Config) {
     for seed in first..first + count {
         if let Err(what) = run(config, seed) {
             panic!(
-                "seed {seed}: {what}\nreplay with: OXI_SEED={seed} cargo test -p oxifabric-engine --test sim {test}"
+                "seed {seed}: {what}\nreplay with: OXI_SEED={seed} cargo test -p oxifabric-sim --test engine {test}"
             );
         }
     }
