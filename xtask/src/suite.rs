@@ -15,13 +15,13 @@ use crate::{bench, deb, dist, fuzz, guide, machine, sanitize};
 /// Integration tests that end within seconds, and find most of what a change breaks.
 const FAST: [&str; 10] = [
     "conformance",
+    "engine",
     "language",
     "layout",
     "model",
     "policy",
     "processes",
     "rules",
-    "sim",
     "simulation",
     "threats",
 ];

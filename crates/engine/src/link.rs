@@ -151,76 +151,49 @@ pub struct Header {
     pub len: u64,
 }
 
-/// Kinds of frames.
+/// Kinds of frames. Each link has numbers of its own for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
 pub enum Kind {
     /// An untagged message, with its body or the first part of it.
-    Msg = 0,
+    Msg,
     /// A tagged message, with its body or the first part of it.
-    Tagged = 1,
+    Tagged,
     /// An untagged message whose body stays at the sender until it is asked for.
-    MsgRts = 2,
+    MsgRts,
     /// A tagged message whose body stays at the sender until it is asked for.
-    TaggedRts = 3,
+    TaggedRts,
     /// The answer to an Rts that asks the sender to send the body as segments.
-    Cts = 4,
+    Cts,
     /// A part of a body.
-    Segment = 5,
+    Segment,
     /// The message with this id has been placed in the receiver's buffer.
-    Ack = 6,
+    Ack,
     /// The body of the Rts with this id has been pulled, or is not wanted; or the read or write with this id is
     /// refused.
-    Fin = 7,
+    Fin,
     /// Data for memory of the receiver, with its body or the first part of it.
-    Write = 8,
+    Write,
     /// Data for memory of the receiver; the body stays at the sender until it is asked for.
-    WriteRts = 9,
+    WriteRts,
     /// A request for data from memory of the receiver. It has no body; `len` is how much is wanted.
-    Read = 10,
+    Read,
     /// The data that a read asked for, or the first part of it.
-    Response = 11,
+    Response,
     /// The data that a read asked for stays where it is until it is pulled or asked for.
-    ResponseRts = 12,
+    ResponseRts,
     /// An update of memory of the receiver, with its operand; always whole.
-    Atomic = 13,
+    Atomic,
     /// An update of memory of the receiver, with its operand; a [`Kind::Response`] brings what was there before.
-    FetchAtomic = 14,
+    FetchAtomic,
     /// A fetching update whose body has the comparand behind the operand.
-    CompareAtomic = 15,
+    CompareAtomic,
     /// A message of a collective, with its body or the first part of it.
-    Collective = 16,
+    Collective,
     /// A message of a collective whose body stays at the sender until it is asked for.
-    CollectiveRts = 17,
+    CollectiveRts,
 }
 
 impl Kind {
-    /// Returns the kind with this number, if there is one.
-    #[inline]
-    pub const fn from_number(number: u8) -> Option<Self> {
-        Some(match number {
-            0 => Self::Msg,
-            1 => Self::Tagged,
-            2 => Self::MsgRts,
-            3 => Self::TaggedRts,
-            4 => Self::Cts,
-            5 => Self::Segment,
-            6 => Self::Ack,
-            7 => Self::Fin,
-            8 => Self::Write,
-            9 => Self::WriteRts,
-            10 => Self::Read,
-            11 => Self::Response,
-            12 => Self::ResponseRts,
-            13 => Self::Atomic,
-            14 => Self::FetchAtomic,
-            15 => Self::CompareAtomic,
-            16 => Self::Collective,
-            17 => Self::CollectiveRts,
-            _ => return None,
-        })
-    }
-
     /// Returns whether [`Frame::len`] bytes go with it; otherwise none do.
     #[inline]
     pub const fn carries_body(self) -> bool {

@@ -3,11 +3,11 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use oxifabric_engine::faults::{FaultPlan, PacketFaults};
 use oxifabric_types::{Address, Instant, PeerId};
 use oxifabric_wire::reliable::packet::HEADER_LEN;
 
 use super::link::PacketPort;
-use oxifabric_engine::faults::{FaultPlan, PacketFaults};
 
 /// A port whose packets suffer the faults of a plan, if there is one.
 #[derive(Debug)]

@@ -11,15 +11,14 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::time::Duration;
 
-use oxifabric_mem::Iov;
-use oxifabric_types::{Address, Errno, Instant, PeerId};
-use oxifabric_wire::reliable::packet::{HEADER_LEN, Packet, PacketKind};
-use oxifabric_wire::reliable::record::HEAD_MAX;
-
 use oxifabric_engine::faults::FaultPlan;
 use oxifabric_engine::link::{
     Frame, InjectedFault, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken,
 };
+use oxifabric_mem::Iov;
+use oxifabric_types::{Address, Errno, Instant, PeerId};
+use oxifabric_wire::reliable::packet::{HEADER_LEN, Packet, PacketKind};
+use oxifabric_wire::reliable::record::HEAD_MAX;
 
 use super::channel::{Channel, ChannelConfig, CloseReason, Event, Identity, PacketWriter};
 use super::faults::Faulty;

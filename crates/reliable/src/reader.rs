@@ -2,13 +2,13 @@
 //!
 //! Whatever was taken from the channel is in the state; a stalled frame's body stays in the channel.
 
+use oxifabric_engine::link::{Body, Header, HeaderFlags, Placement, RxToken, Sink, Target};
 use oxifabric_mem::Iov;
 use oxifabric_types::PeerId;
 use oxifabric_wire::reliable::record::{HEAD_MAX, Record, RecordError, TARGETS_MAX};
 
-use oxifabric_engine::link::{Body, Header, HeaderFlags, Kind, Placement, RxToken, Sink, Target};
-
 use super::channel::Consumer;
+use crate::wire_kind;
 
 /// Puts the bytes of one peer together again.
 #[derive(Debug)]
@@ -242,7 +242,7 @@ impl Arrived {
         }
         Some(Self {
             header: Header {
-                kind: Kind::from_number(record.kind)?,
+                kind: wire_kind::kind(record.kind)?,
                 flags: HeaderFlags::from_bits(record.flags)?,
                 id: record.id,
                 tag: record.tag,
@@ -265,7 +265,7 @@ mod tests {
     use oxifabric_wire::reliable::record::RecordTarget;
 
     use super::*;
-    use oxifabric_engine::link::TxToken;
+    use oxifabric_engine::link::{Kind, TxToken};
 
     /// Takes bodies up to a length; has no room for the first frames.
     #[derive(Default)]
@@ -329,7 +329,7 @@ mod tests {
             (Kind::Ack, 0, 0),
         ] {
             let record = Record {
-                kind: kind as u8,
+                kind: wire_kind::number(kind),
                 targets,
                 id: 5,
                 body,

@@ -10,6 +10,7 @@
 //! - `device`: how an endpoint is opened, named and put to sleep.
 //! - `connect`: how connections open and close (connection management). `handshake` decides, without I/O; `peer` and
 //!   `conn_table` hold the state.
+//! - `wire_kind`: the numbers of the kinds of frames.
 //! - `region`: the memory of a connection. `doorbell`: how a sleeping endpoint is woken. `pull`: long messages.
 //! - `fault`: fault injection.
 //! - `info`, `params`: the provider's fi_info, and its parameters of the environment.
@@ -33,6 +34,7 @@ mod peer;
 mod pull;
 mod region;
 mod sys;
+mod wire_kind;
 
 pub use info::Shm;
 pub use link::ShmLink;

@@ -4,14 +4,14 @@
 use alloc::collections::{BTreeSet, VecDeque};
 use core::time::Duration;
 
+use oxifabric_engine::PeerSet;
+use oxifabric_engine::link::Sink;
 use oxifabric_types::{Errno, PeerId};
 use oxifabric_wire::reliable::packet::{Greeting, HEADER_LEN, Packet, PacketKind};
 
 use super::{PacketPort, ReliableLink, To};
 use crate::channel::{greeting_in, micros};
 use crate::receiver::CREDIT;
-use oxifabric_engine::PeerSet;
-use oxifabric_engine::link::Sink;
 
 /// Maximum number of channels with peers that the application does not know: it has not addressed them, nor are they in its
 /// address vector. An idle one costs two kilobytes.

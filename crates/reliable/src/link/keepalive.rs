@@ -3,10 +3,10 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use oxifabric_engine::link::Sink;
 use oxifabric_types::{Instant, PeerId};
 
 use super::{PacketPort, ReliableLink};
-use oxifabric_engine::link::Sink;
 
 /// Interval at which the engine is asked for the peers with pending operations.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -2,13 +2,14 @@
 
 use alloc::vec::Vec;
 
+use oxifabric_engine::link::{Frame, Posted, TxToken};
 use oxifabric_mem::Iov;
 use oxifabric_types::Instant;
 use oxifabric_wire::reliable::record::{HEAD_MAX, Record, RecordTarget, TARGETS_MAX};
 
 use crate::channel::Channel;
 use crate::reader::Reader;
-use oxifabric_engine::link::{Frame, Posted, TxToken};
+use crate::wire_kind;
 
 /// One peer.
 #[derive(Debug)]
@@ -61,7 +62,7 @@ impl Peer {
         }
         let header = &frame.header;
         let record = Record {
-            kind: header.kind as u8,
+            kind: wire_kind::number(header.kind),
             flags: header.flags.bits(),
             targets: frame.targets.len().min(TARGETS_MAX) as u8,
             id: header.id,

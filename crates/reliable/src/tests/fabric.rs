@@ -9,14 +9,14 @@ use std::rc::Rc;
 use std::vec;
 use std::vec::Vec;
 
+use oxifabric_engine::{
+    Completion, Completions, Config, Engine, Failure, RmaOp, RxOp, Target, TxOp,
+};
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, Instant, PeerId};
 use oxifabric_wire::reliable::packet::{HEADER_LEN, Packet, PacketKind};
 
 use crate::{PacketPort, ReliableLink};
-use oxifabric_engine::{
-    Completion, Completions, Config, Engine, Failure, RmaOp, RxOp, Target, TxOp,
-};
 
 /// What the ways to all ends are like.
 #[derive(Clone, Copy, Debug)]

@@ -4,14 +4,14 @@ use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 use std::vec::Vec;
 
+use oxifabric_engine::link::{
+    Body, Frame, Header, HeaderFlags, Kind, Link, Placement, RxToken, Sink, TxToken,
+};
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Instant, PeerId};
 use oxifabric_wire::reliable::packet::{Greeting, HEADER_LEN, Packet, PacketKind};
 
 use crate::{PacketPort, ReliableLink};
-use oxifabric_engine::link::{
-    Body, Frame, Header, HeaderFlags, Kind, Link, Placement, RxToken, Sink, TxToken,
-};
 
 /// An address.
 type Address = u64;

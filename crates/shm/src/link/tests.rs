@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant as Clock;
 
-use oxifabric_engine::{Body, Header, Kind, Placement};
+use oxifabric_engine::{Body, Header, Placement};
 use oxifabric_sync::spsc::Cell as LaneCell;
 use oxifabric_types::Info;
 use oxifabric_wire::shm::cell::{self, Cell};
+use oxifabric_wire::shm::kind;
 
 use super::*;
 use crate::hostile::untrusted_conn;
@@ -181,7 +182,7 @@ fn a_process_that_has_hung_up_and_goes_on_to_publish_ends_all_the_same() {
     assert_eq!(link.peers.name("endless", &link.expected), Ok(peer));
     link.end_conn(peer);
     let (meta, words) = Cell {
-        kind: Kind::Msg as u8,
+        kind: kind::MSG,
         flags: 0,
         id: 0,
         tag: 0,

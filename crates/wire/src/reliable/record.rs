@@ -16,7 +16,7 @@ pub const HEAD_MAX: usize = RECORD_LEN + TARGETS_MAX * TARGET_LEN;
 /// The fixed part of a record. What the fields mean is the engine's business, but for the lengths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Record {
-    /// As the engine numbers kinds.
+    /// What the frame is ([`kind`](super::kind)).
     pub kind: u8,
     /// As the engine numbers flags.
     pub flags: u8,

@@ -56,7 +56,7 @@ mod form {
 /// A frame's cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// What the frame is, as the engine numbers kinds; with [`Body::Link`], as the link does.
+    /// What the frame is ([`kind`](super::kind)); with [`Body::Link`], as the link numbers its own.
     pub kind: u8,
     /// What goes with it.
     pub flags: u8,
