@@ -3,6 +3,9 @@
 //! C programs are compiled with the headers of the crate abi, warnings being errors, and linked to the library that
 //! `OXI_DIST` names or, without it, that is built for these tests.
 
+#[macro_use]
+extern crate oxifabric_trials;
+
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,6 +14,10 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use oxifabric_trials::{Library, Missing, Program, Scratch, installed, repository, require};
+
+fn main() -> std::process::ExitCode {
+    oxifabric_trials::harness::main()
+}
 
 /// After how long a program is ended by force.
 const WATCHDOG: Duration = Duration::from_secs(60);

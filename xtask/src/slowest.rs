@@ -80,7 +80,7 @@ fn program_of(line: &str) -> Option<&str> {
 /// Returns the test that a line reports as ended.
 fn test_of(line: &str) -> Option<&str> {
     let (name, end) = line.strip_prefix("test ")?.split_once(" ... ")?;
-    (end == "ok" || end == "FAILED").then_some(name)
+    (end == "ok" || end == "FAILED").then_some(name.trim_end())
 }
 
 /// Returns the time that a program reports for all of its tests.

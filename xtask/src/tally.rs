@@ -1,8 +1,10 @@
 //! Counts what passed, failed and was skipped, in the output of test programs and in steps of their own.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::AddAssign;
 
+use crate::missing;
 use crate::slowest::Timed;
 
 /// How many tests ended how, and what those that failed had to say.
@@ -13,6 +15,8 @@ pub(crate) struct Tally {
     pub(crate) skipped: u64,
     /// The end of the output of each failure, to be repeated where a reader of a long log looks first.
     failures: Vec<String>,
+    /// Reasons of tests that did not run and that a complete run does not do without, with the number of these tests.
+    missing: BTreeMap<String, u64>,
     /// What took how long.
     timed: Vec<Timed>,
 }
@@ -29,12 +33,14 @@ impl Tally {
         }
     }
 
-    /// One step that cannot run here.
-    pub(crate) fn skip() -> Self {
-        Self {
+    /// One step that cannot run here, for this reason.
+    pub(crate) fn skip(why: &str) -> Self {
+        let mut tally = Self {
             skipped: 1,
             ..Self::default()
-        }
+        };
+        tally.note_reason(why);
+        tally
     }
 
     /// One step that is itself a check, and failed with this output.
@@ -45,6 +51,19 @@ impl Tally {
             failures: vec![format!("{name}\n{}", last.join("\n"))],
             ..Self::default()
         }
+    }
+
+    /// Takes down why a test did not run, unless a complete run may do without.
+    fn note_reason(&mut self, reason: &str) {
+        if missing::excuse(reason).is_none() {
+            *self.missing.entry(reason.to_owned()).or_default() += 1;
+        }
+    }
+
+    /// What was missing though the machine is supposed to have it, one line for each reason.
+    pub(crate) fn missing(&self) -> impl Iterator<Item = String> {
+        let reasons = self.missing.iter();
+        reasons.map(|(reason, tests)| format!("{reason} ({tests} tests did not run)"))
     }
 
     /// What failed and why, if anything did.
@@ -65,8 +84,11 @@ impl Tally {
 
     /// Reads one line of the output of `cargo test -- --show-output`.
     ///
-    /// A test that cannot run here passes for the harness, and says so in a line that starts with `SKIP:`.
+    /// A test that cannot run here passes for libtest, and says so in a line that starts with `SKIP:`; other harnesses ignore it.
     pub(crate) fn read(&mut self, line: &str) {
+        if let Some(reason) = missing::reason(line) {
+            self.note_reason(reason);
+        }
         if line.starts_with("SKIP:") {
             self.skipped += 1;
             self.passed = self.passed.saturating_sub(1);
@@ -104,6 +126,9 @@ impl AddAssign for Tally {
         self.failed += other.failed;
         self.skipped += other.skipped;
         self.failures.extend(other.failures);
+        for (reason, tests) in other.missing {
+            *self.missing.entry(reason).or_default() += tests;
+        }
         self.timed.extend(other.timed);
     }
 }
@@ -172,6 +197,25 @@ mod tests {
             Tally::of_tests("tests", &output, true).to_string(),
             "1 passed, 0 failed, 1 skipped"
         );
+    }
+
+    #[test]
+    fn what_the_machine_should_have_is_named_once_with_all_that_miss_it() {
+        let output = lines(
+            "test a ... ignored (only root may make a network)\n\
+             test b ... ignored (no intel-mpi wheel in /tmp)\n\
+             test result: ok. 0 passed; 0 failed; 2 ignored; 0 measured; 0 filtered out; finished in 0s\n\
+             SKIP: only root may make a network\n\
+             test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0s",
+        );
+        let mut tally = Tally::of_tests("tests", &output, true);
+        tally += Tally::skip("valgrind is not installed");
+        assert_eq!(tally.to_string(), "0 passed, 0 failed, 4 skipped");
+        let expected = [
+            "only root may make a network (2 tests did not run)",
+            "valgrind is not installed (1 tests did not run)",
+        ];
+        assert_eq!(tally.missing().collect::<Vec<_>>(), expected);
     }
 
     #[test]

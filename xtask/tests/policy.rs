@@ -258,6 +258,33 @@ fn committed_text_names_no_place_of_one_machine() {
     }
 }
 
+/// A program of trials under libtest would pass where it cannot run, and one without libtest forgets tests with its attribute.
+#[test]
+fn every_program_of_trials_has_their_harness() {
+    let trials = crate_folder("trials");
+    let manifest = read(&trials.join("Cargo.toml"));
+    for entry in fs::read_dir(trials.join("tests"))
+        .expect("there are trials")
+        .flatten()
+    {
+        let program = entry.path();
+        let name = program.file_stem().unwrap_or_default().to_string_lossy();
+        let listed = format!("[[test]]\nname = \"{name}\"\nharness = false\n");
+        assert!(manifest.contains(&listed), "{name} is not in the manifest");
+        let root = read(&if program.is_dir() {
+            program.join("main.rs")
+        } else {
+            program.clone()
+        });
+        for line in [
+            "#[macro_use]\nextern crate oxifabric_trials;\n",
+            "oxifabric_trials::harness::main()",
+        ] {
+            assert!(root.contains(line), "{name} lacks {line}");
+        }
+    }
+}
+
 #[test]
 fn crates_that_judge_are_not_published() {
     for krate in fs::read_dir(repository().join("tests"))

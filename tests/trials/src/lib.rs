@@ -14,11 +14,12 @@
 //! No trial sleeps to wait for another process: it polls a condition, and a deadline bounds the polling. What
 //! a trial starts runs in a session of its own, and the whole session ends with the trial.
 //!
-//! A trial whose program is not installed prints a line that starts with `SKIP:` (see [`require!`]), which
-//! `cargo xtask test` counts.
+//! A trial whose program is not installed is ignored with that reason (see [`require!`] and [`harness`]). `cargo xtask test` fails
+//! unless the reason is among those that it lists.
 #![forbid(unsafe_code)]
 
 pub mod callgrind;
+pub mod harness;
 pub mod library;
 pub mod mpi;
 pub mod pair;
@@ -29,7 +30,10 @@ pub mod scratch;
 pub mod source;
 pub mod wheel;
 
+#[doc(hidden)]
+pub use inventory;
 pub use library::Library;
+pub use oxifabric_trial_macro::test;
 pub use pair::Pair;
 pub use process::{End, Outcome, Process, Program};
 pub use scratch::Scratch;
@@ -45,20 +49,6 @@ impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
-}
-
-/// Takes the value of a `Result<_, Missing>`, or prints the `SKIP:` line and returns from the test.
-#[macro_export]
-macro_rules! require {
-    ($needed:expr) => {
-        match $needed {
-            Ok(found) => found,
-            Err(missing) => {
-                println!("SKIP: {missing}");
-                return;
-            }
-        }
-    };
 }
 
 /// Returns the installed program of that name, searched on `PATH`.

@@ -3,10 +3,17 @@
 //!
 //! What is in `large` takes minutes each, or needs wheels that only `cargo xtask clients` installs.
 
+#[macro_use]
+extern crate oxifabric_trials;
+
 use std::time::Duration;
 
 use oxifabric_trials::mpi::Mpi;
 use oxifabric_trials::{Library, Missing, Outcome, require, wheel};
+
+fn main() -> std::process::ExitCode {
+    oxifabric_trials::harness::main()
+}
 
 /// Modules of mpi4py that say nothing about the network: they start processes or use files, or look at things that the
 /// launcher, the compiler or the failure detector of an MPI library decides.

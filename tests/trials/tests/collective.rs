@@ -1,9 +1,16 @@
 //! Collectives of several processes through the C interface, with a member that dies in the end.
 
+#[macro_use]
+extern crate oxifabric_trials;
+
 use std::time::Duration;
 
 use oxifabric_trials::source::compile_client;
 use oxifabric_trials::{Library, Program, require};
+
+fn main() -> std::process::ExitCode {
+    oxifabric_trials::harness::main()
+}
 
 /// Longer than the program takes where all goes well, by far.
 const LIMIT: Duration = Duration::from_secs(120);

@@ -3,12 +3,19 @@
 //! The programs come with libfabric's sources and are not packaged by Debian, so that most machines skip
 //! them. Each case runs on every provider.
 
+#[macro_use]
+extern crate oxifabric_trials;
+
 use std::env;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use oxifabric_trials::{Library, Missing, Pair, Program, port, require};
+
+fn main() -> std::process::ExitCode {
+    oxifabric_trials::harness::main()
+}
 
 /// Longer than any of these programs takes where all goes well.
 const LIMIT: Duration = Duration::from_secs(300);

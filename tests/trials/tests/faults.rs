@@ -1,6 +1,9 @@
 //! Survivors of faults: a peer killed in mid-transfer, a port without a listener, a shared memory folder
 //! without space. The programs use the C interface only; each prints what its operations completed in.
 
+#[macro_use]
+extern crate oxifabric_trials;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::net::Ipv4Addr;
@@ -11,6 +14,10 @@ use oxifabric_trials::source::{self, Compiled};
 use oxifabric_trials::{
     Library, Missing, Outcome, Process, Program, Scratch, installed, port, require,
 };
+
+fn main() -> std::process::ExitCode {
+    oxifabric_trials::harness::main()
+}
 
 /// Lets one of two programs be killed while a message is on its way, and returns how the other ended.
 fn survive(provider: &str, mode: &str) -> Result<Outcome, Missing> {

@@ -1,10 +1,17 @@
 //! Programs that are compiled with what `cargo xtask dist` lays out, found through pkg-config as a user's build finds it:
 //! C programs, and a Rust program on the raw binding that libfabric's maintainers publish.
 
+#[macro_use]
+extern crate oxifabric_trials;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use oxifabric_trials::{Library, Missing, Program, Scratch, installed, library, require};
+
+fn main() -> std::process::ExitCode {
+    oxifabric_trials::harness::main()
+}
 
 /// The C programs of this crate that use libfabric, with what they are compiled to.
 const PROGRAMS: [(&str, &[&str]); 6] = [

@@ -1,11 +1,18 @@
 //! FI_HOOK under Debian's `fi_pingpong`: what the hooks count is what the program is known to call. Source: fi_hook(7).
 
+#[macro_use]
+extern crate oxifabric_trials;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use oxifabric_trials::pingpong::PingPong;
 use oxifabric_trials::source::{compile, compile_client};
-use oxifabric_trials::{Library, Missing, Outcome, Program, Scratch, installed, require};
+use oxifabric_trials::{Library, Missing, Outcome, Program, Scratch, harness, installed, require};
+
+fn main() -> std::process::ExitCode {
+    oxifabric_trials::harness::main()
+}
 
 const ALL: &str = "perf;trace;profile;monitor;debug;noop";
 
@@ -93,8 +100,8 @@ fn check_sampler(folder: &Path) {
     let library = Library::under_test().expect("it was played on");
     let sampler = library.folder().join("../bin/fi_mon_sampler");
     if !sampler.exists() {
-        println!("SKIP: the library under test came without fi_mon_sampler");
-        return;
+        let missing = "the library under test came without fi_mon_sampler";
+        return harness::skip(Missing(missing.into()));
     }
     let mut files = Vec::new();
     collect(folder, &mut files);

@@ -1,6 +1,13 @@
 //! Debian's `fi_info`, linked against libfabric 1.17, asks the library under test.
 
+#[macro_use]
+extern crate oxifabric_trials;
+
 use oxifabric_trials::{Library, Missing, Outcome, Program, installed, require};
+
+fn main() -> std::process::ExitCode {
+    oxifabric_trials::harness::main()
+}
 
 /// Runs `fi_info` with these options.
 fn info(options: &str) -> Result<Outcome, Missing> {

@@ -1,6 +1,9 @@
 //! How many instructions an operation needs inside the library as it is laid out, against the figures last recorded in
 //! `instructions.tsv`. Time scatters on a busy machine, instructions do not: a few per cent more are a change of the code.
 
+#[macro_use]
+extern crate oxifabric_trials;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,6 +11,10 @@ use std::{env, fmt};
 
 use oxifabric_trials::source::{Compiled, compile_client};
 use oxifabric_trials::{Library, Missing, Program, callgrind, require};
+
+fn main() -> std::process::ExitCode {
+    oxifabric_trials::harness::main()
+}
 
 const PROVIDERS: [&str; 2] = ["shm", "sim"];
 const WORKS: [&str; 4] = ["pingpong", "rate", "write", "poll"];

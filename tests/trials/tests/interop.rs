@@ -4,10 +4,17 @@
 //! the provider `net`; its `tcp` is another protocol, which no later C library answers either. Over udp there is no protocol
 //! but the datagram.
 
+#[macro_use]
+extern crate oxifabric_trials;
+
 use std::time::Duration;
 
 use oxifabric_trials::pingpong::{PingPong, rows};
 use oxifabric_trials::{Library, Missing, require};
+
+fn main() -> std::process::ExitCode {
+    oxifabric_trials::harness::main()
+}
 
 /// Runs every size between the two, with the check of the data.
 fn play(server: (&Library, &str), client: (&Library, &str), options: &str) -> Result<(), Missing> {

@@ -1,10 +1,17 @@
 //! What `cargo xtask dist` lays out beside the shared library: the static one, programs, debug information, manual pages.
 
+#[macro_use]
+extern crate oxifabric_trials;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use oxifabric_trials::source::{Compiled, compile};
-use oxifabric_trials::{Library, Missing, Program, Scratch, installed, pair, require};
+use oxifabric_trials::{Library, Missing, Program, Scratch, harness, installed, pair, require};
+
+fn main() -> std::process::ExitCode {
+    oxifabric_trials::harness::main()
+}
 
 /// Returns the folder with `bin`, `lib` and `share`.
 fn layout() -> Result<PathBuf, Missing> {
@@ -110,8 +117,8 @@ fn a_program_with_the_static_library_plays_over_every_provider() {
 #[test]
 fn a_program_without_any_shared_library_plays_too() {
     if !Path::new("/usr/lib/gcc").exists() {
-        println!("SKIP: gcc with its static libraries is not installed");
-        return;
+        let missing = "gcc with its static libraries is not installed";
+        return harness::skip(Missing(missing.into()));
     }
     let program = require!(linked_statically("-static"));
     for provider in ["tcp", "shm"] {

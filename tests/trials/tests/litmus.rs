@@ -1,7 +1,14 @@
 //! A write that was counted is at its target: origin, target and a third party are three processes (docs/adr/0029).
 
+#[macro_use]
+extern crate oxifabric_trials;
+
 use oxifabric_trials::source::compile_client;
 use oxifabric_trials::{Library, Missing, Program, Scratch, require};
+
+fn main() -> std::process::ExitCode {
+    oxifabric_trials::harness::main()
+}
 
 const ROUNDS: &str = "3000";
 

@@ -4,8 +4,15 @@
 //! MPICH's network module adds multi-receive, remote memory access and its own address exchange. Intel MPI and Open MPI 5
 //! are there after `cargo xtask clients`.
 
+#[macro_use]
+extern crate oxifabric_trials;
+
 use oxifabric_trials::mpi::Mpi;
 use oxifabric_trials::{Library, Missing, Outcome, require};
+
+fn main() -> std::process::ExitCode {
+    oxifabric_trials::harness::main()
+}
 
 /// Runs `programs/PROGRAM.c` with `ranks` ranks.
 fn run(mpi: Mpi, provider: &str, program: &str, ranks: u32) -> Result<Outcome, Missing> {

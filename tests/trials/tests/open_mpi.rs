@@ -5,8 +5,15 @@
 //! shm cannot be selected by mtl ofi, which asks for FI_REMOTE_COMM. Open MPI 5 is there after `cargo xtask clients`; it
 //! has no osc pt2pt.
 
+#[macro_use]
+extern crate oxifabric_trials;
+
 use oxifabric_trials::mpi::Mpi;
 use oxifabric_trials::{Library, Missing, require};
+
+fn main() -> std::process::ExitCode {
+    oxifabric_trials::harness::main()
+}
 
 /// Messages by libfabric's matching.
 const MATCHING: &str = "--mca pml cm --mca mtl ofi --mca btl self";

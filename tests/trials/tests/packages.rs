@@ -1,5 +1,8 @@
 //! The Debian packages that `cargo xtask deb` builds: what lintian says of them, and Debian's programs on them.
 
+#[macro_use]
+extern crate oxifabric_trials;
+
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,6 +10,10 @@ use std::time::Duration;
 
 use oxifabric_trials::source::compile;
 use oxifabric_trials::{Missing, Program, Scratch, installed, require};
+
+fn main() -> std::process::ExitCode {
+    oxifabric_trials::harness::main()
+}
 
 /// Returns the folder of the packages, which the variable `OXI_DEBS` names.
 fn folder() -> Result<PathBuf, Missing> {

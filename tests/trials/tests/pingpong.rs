@@ -1,7 +1,14 @@
 //! Debian's `fi_pingpong` between two processes on the library under test, with its check of the data.
 
+#[macro_use]
+extern crate oxifabric_trials;
+
 use oxifabric_trials::pingpong::{PingPong, rows};
 use oxifabric_trials::{Library, require};
+
+fn main() -> std::process::ExitCode {
+    oxifabric_trials::harness::main()
+}
 
 /// Runs every size; the payload of every message is checked by the program itself.
 macro_rules! every_size {

@@ -1,8 +1,15 @@
 //! What grows with the number of peers is measured by `scale`, which any library runs. Here the program itself is tried, with few
 //! peers: each of its measures ends, and gives a figure.
 
+#[macro_use]
+extern crate oxifabric_trials;
+
 use oxifabric_trials::source::compile_client;
 use oxifabric_trials::{Library, Missing, Program, require};
+
+fn main() -> std::process::ExitCode {
+    oxifabric_trials::harness::main()
+}
 
 /// Runs one measure with three peers.
 fn measure(provider: &str, name: &str) -> Result<(), Missing> {

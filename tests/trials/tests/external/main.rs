@@ -3,6 +3,9 @@
 //! - `toys`: built by a C compiler against Debian's headers of 1.17, and ours under a C library;
 //! - `vendors`: those inside the wheels of MPICH and Intel MPI.
 
+#[macro_use]
+extern crate oxifabric_trials;
+
 mod toys;
 mod vendors;
 
@@ -11,6 +14,10 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use oxifabric_trials::{Library, Missing, Outcome, Program, Scratch, installed};
+
+fn main() -> std::process::ExitCode {
+    oxifabric_trials::harness::main()
+}
 
 /// Returns a folder in which providers are found under these file names.
 fn folder(files: &[(&str, &Path)]) -> Scratch {

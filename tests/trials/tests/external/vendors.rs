@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use oxifabric_trials::pingpong::{PingPong, rows};
 use oxifabric_trials::wheel::{self, Wheel};
-use oxifabric_trials::{Library, Missing, Program, require};
+use oxifabric_trials::{Library, Missing, Program, harness, require};
 
 use super::{folder, info, version_of};
 
@@ -24,10 +24,9 @@ fn verbs_and_efa_of_mpich_are_listed_say_why_they_offer_nothing_and_end_in_peace
     let found = folder(&[("libefa-fi.so", &efa), ("libverbs-fi.so", &verbs)]);
     let listed = require!(info("-l", found.path(), &[("FI_LOG_LEVEL", "debug")]));
     if listed.stderr.contains("cannot open shared object file") {
-        println!(
-            "SKIP: libibverbs and librdmacm, which the wheel's providers need, are not installed"
-        );
-        return;
+        let missing =
+            "libibverbs and librdmacm, which the wheel's providers need, are not installed";
+        return harness::skip(Missing(missing.into()));
     }
     listed.expect_success().expect_stdout("tcp:\n");
     for name in ["verbs", "efa"] {
