@@ -106,7 +106,12 @@ fn another_process_reads_a_long_message() {
 
 #[test]
 fn a_peer_killed_in_the_middle_is_down_and_leaves_nothing() {
-    let before = shared_files();
+    let Run::Inside = in_own_memory(
+        "a_peer_killed_in_the_middle_is_down_and_leaves_nothing",
+        "1g",
+    ) else {
+        return;
+    };
     let name = format!("fi_ns://victim-{}", std::process::id());
     for _ in 0..2 {
         let mut a = Port::open(&params());
@@ -139,42 +144,77 @@ fn a_peer_killed_in_the_middle_is_down_and_leaves_nothing() {
                 .is_some_and(|reason| reason.contains(&name))
         );
     }
-    assert_eq!(shared_files(), before);
+    assert_eq!(shared_files(), [""; 0]);
 }
 
-/// Lists what is in /dev/shm and belongs to us.
+/// Lists what is in /dev/shm.
 fn shared_files() -> Vec<String> {
-    let Ok(folder) = std::fs::read_dir("/dev/shm") else {
-        return Vec::new();
+    let folder = std::fs::read_dir("/dev/shm").expect("it is ours");
+    let names = folder.map(|entry| entry.expect("it can be read").file_name());
+    names
+        .map(|name| name.to_string_lossy().into_owned())
+        .collect()
+}
+
+/// Where a test is that runs again with a /dev/shm of its own.
+enum Run {
+    /// This is that run.
+    Inside,
+    /// That run has passed, and has written this log.
+    Passed(String),
+    Skipped,
+}
+
+/// Runs the test of this name again where /dev/shm has this size and is empty, and no other program has files in it.
+fn in_own_memory(test: &str, size: &str) -> Run {
+    const OWN: &str = "OXIFABRIC_TEST_OWN_MEMORY";
+    if env::var_os(OWN).is_some() {
+        return Run::Inside;
+    }
+    let mount = format!("mount -t tmpfs -o size={size} own /dev/shm");
+    let script = format!("{mount} && exec \"$0\" --exact {test} --nocapture");
+    let run = Command::new("unshare")
+        .args(["-m", "sh", "-c", &script])
+        .arg(env::current_exe().expect("the program's path"))
+        .env(OWN, "")
+        .output();
+    let run = match run {
+        Ok(run) => run,
+        Err(error) => {
+            println!("SKIP: unshare: {error}");
+            return Run::Skipped;
+        }
     };
-    let names = folder.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut ours: Vec<_> = names
-        .filter(|name| name.contains("oxifabric") || name.contains("fi_"))
-        .collect();
-    ours.sort();
-    ours
+    let (said, log) = (
+        String::from_utf8_lossy(&run.stdout),
+        String::from_utf8_lossy(&run.stderr),
+    );
+    if said.is_empty() {
+        println!("SKIP: {log}");
+        return Run::Skipped;
+    }
+    let is_passed = run.status.success() && said.contains("1 passed");
+    assert!(is_passed, "{said}{log}");
+    Run::Passed(log.into_owned())
 }
 
 #[test]
 fn memory_in_a_folder_works_and_leaves_no_file() {
+    let Run::Inside = in_own_memory("memory_in_a_folder_works_and_leaves_no_file", "1g") else {
+        return;
+    };
     let in_folder = Params {
         dir: Some("/dev/shm".into()),
         ..params()
     };
-    let Ok(mut a) = Port::named(None, &in_folder) else {
-        return println!("SKIP: /dev/shm takes no files here");
-    };
+    let mut a = Port::named(None, &in_folder).expect("the folder takes files");
     a.link.enable(false).expect("a listener");
     let mut b = Port::open(&in_folder);
     let to_b = a.peer(&b);
     recorder::both("they connect", &mut a, &mut b, |a, _| {
         a.send(to_b, 1, b"x") == Ok(Posted::Done)
     });
-    assert!(
-        shared_files()
-            .iter()
-            .all(|name| !name.contains("oxifabric"))
-    );
+    assert_eq!(shared_files(), [""; 0]);
     let mut careful = Port::open(&params());
     let to_careful = a.peer(&careful);
     assert_eq!(a.send(to_careful, 1, b"x"), Err(PostError::Again));
@@ -189,32 +229,16 @@ fn memory_in_a_folder_works_and_leaves_no_file() {
 
 #[test]
 fn a_folder_that_is_too_small_is_enospc_at_opening() {
-    if let Ok(folder) = env::var("OXIFABRIC_TEST_SMALL") {
-        let small = Params {
-            dir: Some(folder.into()),
-            ..params()
-        };
-        assert_eq!(Port::named(None, &small).map(drop), Err(Errno::NOSPC));
-        return println!("checked");
-    }
-    let script = "mount -t tmpfs -o size=64k none /mnt && exec \"$0\" --exact \
-                  a_folder_that_is_too_small_is_enospc_at_opening --nocapture";
-    let run = Command::new("unshare")
-        .args(["-m", "sh", "-c", script])
-        .arg(env::current_exe().expect("the program's path"))
-        .env("OXIFABRIC_TEST_SMALL", "/mnt")
-        .output();
-    match run {
-        Ok(run) if run.status.success() => {
-            assert!(String::from_utf8_lossy(&run.stdout).contains("checked"));
-            let log = String::from_utf8_lossy(&run.stderr);
-            assert!(log.contains("/mnt") && log.contains("needs"), "{log}");
+    match in_own_memory("a_folder_that_is_too_small_is_enospc_at_opening", "64k") {
+        Run::Inside => {
+            let small = Params {
+                dir: Some("/dev/shm".into()),
+                ..params()
+            };
+            assert_eq!(Port::named(None, &small).map(drop), Err(Errno::NOSPC));
         }
-        Ok(run) if run.stdout.is_empty() => {
-            println!("SKIP: {}", String::from_utf8_lossy(&run.stderr));
-        }
-        Ok(run) => panic!("{}", String::from_utf8_lossy(&run.stdout)),
-        Err(error) => println!("SKIP: unshare: {error}"),
+        Run::Passed(log) => assert!(log.contains("/dev/shm") && log.contains("needs"), "{log}"),
+        Run::Skipped => {}
     }
 }
 

@@ -5,7 +5,8 @@
 //!
 //! - [`library`]: the builds of libfabric that a program can be pointed at.
 //! - [`process`]: one program under a deadline; [`pair`]: a server and its client.
-//! - [`port`] and [`scratch`]: what keeps runs apart, free ports and temporary folders.
+//! - [`port`], [`scratch`] and [`namespace`]: what keeps runs apart, free ports, temporary folders, and a network and a /dev/shm of
+//!   a trial's own.
 //! - [`source`]: C programs compiled for a trial; [`mpi`]: MPI libraries and their launchers; [`wheel`]: those of them
 //!   that come from the Python package index.
 //! - [`pingpong`]: the command lines of `fi_pingpong` and the figures it prints.
@@ -22,6 +23,7 @@ pub mod callgrind;
 pub mod harness;
 pub mod library;
 pub mod mpi;
+pub mod namespace;
 pub mod pair;
 pub mod pingpong;
 pub mod port;
@@ -33,6 +35,7 @@ pub mod wheel;
 #[doc(hidden)]
 pub use inventory;
 pub use library::Library;
+pub use namespace::Namespace;
 pub use oxifabric_trial_macro::test;
 pub use pair::Pair;
 pub use process::{End, Outcome, Process, Program};

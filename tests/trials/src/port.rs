@@ -3,8 +3,6 @@
 use std::collections::HashSet;
 use std::fs;
 use std::net::TcpListener;
-use std::thread;
-use std::time::{Duration, Instant};
 
 /// Returns a port without a listener at the moment.
 ///
@@ -16,19 +14,6 @@ pub fn free() -> u16 {
         .and_then(|listener| listener.local_addr())
         .expect("the loopback interface has a free port")
         .port()
-}
-
-/// Waits until no socket uses `port` of the loopback interface; returns false if that does not happen in time.
-#[must_use]
-pub fn becomes_free(port: u16, limit: Duration) -> bool {
-    let deadline = Instant::now() + limit;
-    while TcpListener::bind(("127.0.0.1", port)).is_err() {
-        if Instant::now() >= deadline {
-            return false;
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-    true
 }
 
 /// Returns whether the process listens on any TCP port, read from the kernel's tables, so that nothing has to connect.

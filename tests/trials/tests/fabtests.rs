@@ -8,10 +8,9 @@ extern crate oxifabric_trials;
 
 use std::env;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use oxifabric_trials::{Library, Missing, Pair, Program, port, require};
+use oxifabric_trials::{Library, Missing, Namespace, Pair, Program, port, require};
 
 fn main() -> std::process::ExitCode {
     oxifabric_trials::harness::main()
@@ -54,41 +53,42 @@ fn datagram_pair(provider: &str, line: &str) -> Result<(), Missing> {
     run_pair(provider, line, port::is_bound)
 }
 
-/// Runs a server and its client that also meet at a TCP port of their own, outside the fabric.
+/// Runs a server and its client that also meet outside the fabric, always at TCP port 3000: in a network of their own.
 fn meeting(provider: &str, line: &str) -> Result<(), Missing> {
-    /// The port is always 3000, so that one pair at a time can have it. A failed trial does not spoil it.
-    static TURN: Mutex<()> = Mutex::new(());
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let is_free = port::becomes_free(3000, LIMIT);
-    assert!(is_free, "another program keeps port 3000");
-    run_pair(provider, line, port::is_listening)
-}
-
-fn run_pair(provider: &str, line: &str, is_ready: fn(u32) -> bool) -> Result<(), Missing> {
-    let library = Library::under_test()?;
-    let service = port::free();
-    let side = |options: String| Ok(program(&library, provider, line)?.line(&options));
+    let pair = both(provider, line, port::is_listening)?;
+    let own = Namespace::new()?;
     let pair = Pair {
-        server: side(format!("-s 127.0.0.1 -B {service}"))?,
-        client: side(format!("-s 127.0.0.1 -P {service} 127.0.0.1"))?,
-        is_ready,
+        server: own.around(pair.server),
+        client: own.around(pair.client),
+        ..pair
     };
     pair.run().expect_success();
     Ok(())
 }
 
-/// Runs three processes with the same options, which meet outside the fabric at a port of their own.
-fn trio(provider: &str, line: &str) -> Result<(), Missing> {
-    /// The port is always 8228, so that one trio at a time can have it. A failed trial does not spoil it.
-    static TURN: Mutex<()> = Mutex::new(());
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    assert!(
-        port::becomes_free(8228, LIMIT),
-        "another program keeps port 8228"
-    );
+fn run_pair(provider: &str, line: &str, is_ready: fn(u32) -> bool) -> Result<(), Missing> {
+    both(provider, line, is_ready)?.run().expect_success();
+    Ok(())
+}
+
+fn both(provider: &str, line: &str, is_ready: fn(u32) -> bool) -> Result<Pair, Missing> {
     let library = Library::under_test()?;
-    let one = || Ok::<_, Missing>(program(&library, provider, line)?.start());
-    let mut first = one()?;
+    let service = port::free();
+    let side = |options: String| Ok(program(&library, provider, line)?.line(&options));
+    Ok(Pair {
+        server: side(format!("-s 127.0.0.1 -B {service}"))?,
+        client: side(format!("-s 127.0.0.1 -P {service} 127.0.0.1"))?,
+        is_ready,
+    })
+}
+
+/// Runs three processes with the same options, which meet outside the fabric, always at TCP port 8228: in a network of their own.
+fn trio(provider: &str, line: &str) -> Result<(), Missing> {
+    let library = Library::under_test()?;
+    let mine = program(&library, provider, line)?;
+    let own = Namespace::new()?;
+    let mut first = own.around(mine).start();
+    let one = || Ok::<_, Missing>(own.around(program(&library, provider, line)?).start());
     let listens = first.until(|first| port::is_listening(first.id()));
     let others = [one()?, one()?];
     first.wait().expect_success();

@@ -4,7 +4,6 @@
 #[macro_use]
 extern crate oxifabric_trials;
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
@@ -12,7 +11,7 @@ use std::time::{Duration, Instant};
 use oxifabric_trials::pingpong::PingPong;
 use oxifabric_trials::source::{self, Compiled};
 use oxifabric_trials::{
-    Library, Missing, Outcome, Process, Program, Scratch, installed, port, require,
+    Library, Missing, Namespace, Outcome, Process, Program, Scratch, installed, port, require,
 };
 
 fn main() -> std::process::ExitCode {
@@ -20,16 +19,15 @@ fn main() -> std::process::ExitCode {
 }
 
 /// Lets one of two programs be killed while a message is on its way, and returns how the other ended.
-fn survive(provider: &str, mode: &str) -> Result<Outcome, Missing> {
+fn survive(provider: &str, mode: &str, own: &Namespace) -> Result<Outcome, Missing> {
     let library = Library::under_test()?;
     let program = source::compile_client("survivor")?;
     let folder = Scratch::new();
     let start = |role: &str| {
-        let place = folder.path().display();
+        let meeting = folder.path().display();
         let program = Program::new(program.file()).library(&library);
-        program
-            .line(&format!("{provider} {place} {role} {mode}"))
-            .start()
+        let program = program.line(&format!("{provider} {meeting} {role} {mode}"));
+        own.around(program).start()
     };
     let (mut victim, mut survivor) = (start("victim"), start("survivor"));
     let transferring = survivor.until(|process| process.stdout().contains("transferring\n"));
@@ -41,26 +39,11 @@ fn survive(provider: &str, mode: &str) -> Result<Outcome, Missing> {
     Ok(survivor.wait())
 }
 
-fn shared_memory_names() -> BTreeSet<String> {
-    let entries = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
-    entries
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .collect()
-}
-
-/// Returns whether any process maps that memory: then it belongs to another program on this machine.
-fn is_mapped(name: &str) -> bool {
-    let file = format!("/dev/shm/{name}");
-    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let mut maps = processes.filter_map(|entry| fs::read_to_string(entry.path().join("maps")).ok());
-    maps.any(|maps| maps.contains(&file))
-}
-
-/// After the kill every operation has ended, everything is closed, nothing is left, and the provider still
-/// works.
+/// After the kill every operation has ended, everything is closed, nothing is left in a /dev/shm that only these programs have, and
+/// the provider still works.
 fn survives(provider: &str, mode: &str) -> Result<(), Missing> {
-    let before = shared_memory_names();
-    let survivor = survive(provider, mode)?;
+    let own = Namespace::new()?;
+    let survivor = survive(provider, mode, &own)?;
     survivor
         .expect_success()
         .expect_stdout("nothing pending, ")
@@ -82,15 +65,15 @@ fn survives(provider: &str, mode: &str) -> Result<(), Missing> {
         !ended.iter().any(|line| line.contains(": 0 ")),
         "{survivor}"
     );
-    let after = shared_memory_names();
-    let left: Vec<_> = after
-        .difference(&before)
-        .filter(|name| !is_mapped(name))
-        .collect();
+    let left = own.shared_memory();
     assert!(left.is_empty(), "left in /dev/shm: {left:?}");
     let library = Library::under_test()?;
     let next = PingPong::new(&library, provider, "-e rdm -I 10 -S 65536 -c");
-    next.pair()?.run().expect_success();
+    let mut pair = next.pair()?;
+    pair.server = own.around(pair.server);
+    pair.client = own.around(pair.client);
+    pair.run().expect_success();
+    assert_eq!(own.shared_memory(), left);
     Ok(())
 }
 
