@@ -18,6 +18,7 @@ mod arrival;
 mod begin;
 mod doubling;
 mod failure;
+mod given_up;
 mod group;
 mod join;
 mod pairwise;
@@ -35,6 +36,7 @@ use oxifabric_types::{Errno, Flags, PeerId};
 use crate::arithmetic::{Datatype, Form, Operation};
 use crate::slab::{Key, Slab};
 use active::ActiveCollective;
+use given_up::GivenUp;
 use group::Group;
 
 pub use join::MAX_MEMBERS;
@@ -185,7 +187,7 @@ pub(crate) struct Collectives {
     /// Number of joins that have begun that a peer takes part in.
     joins: BTreeMap<PeerId, u32>,
     /// Joins that a peer has given up before they began here.
-    given_up: BTreeMap<(PeerId, u32), Errno>,
+    given_up: GivenUp,
 }
 
 /// A receive of a collective under way.
@@ -205,7 +207,7 @@ impl Collectives {
             ready: VecDeque::new(),
             reached: BTreeSet::new(),
             joins: BTreeMap::new(),
-            given_up: BTreeMap::new(),
+            given_up: GivenUp::default(),
         }
     }
 
@@ -234,6 +236,11 @@ impl Collectives {
     /// Returns the peers from which collectives wait for messages.
     pub(crate) fn peers_with_pending(&self) -> impl Iterator<Item = PeerId> {
         self.posted.keys().map(|&(from, _)| from)
+    }
+
+    /// Returns the peers that have given up joins which may begin here.
+    pub(crate) fn peers_that_gave_up(&self) -> impl Iterator<Item = PeerId> {
+        self.given_up.peers()
     }
 
     /// Takes all receives that `which` chooses; returns their collectives, once for each.

@@ -1,6 +1,5 @@
 //! A peer is gone: everything that waits for it fails, nothing else is disturbed.
 
-use alloc::vec::Vec;
 use oxifabric_types::{Errno, PeerId};
 
 use crate::engine::Engine;
@@ -16,8 +15,11 @@ impl Engine {
         for key in self.unexpected.keys_from(peer) {
             self.lose_message(out, key, why);
         }
-        self.posted.fail_from(peer, why, out);
-        self.lose_member(peer, why);
+        if self.peers.is_named(peer) {
+            self.posted.fail_from(peer, why, out);
+            self.lose_member(peer, why);
+        }
+        self.collectives.forget_given_up(peer);
         if self.unexpected.held_from(peer) > 0 {
             out.peer_left_messages(peer);
         }
@@ -26,13 +28,8 @@ impl Engine {
     }
 
     fn fail_sends_to(&mut self, out: &mut impl Completions, peer: PeerId, why: Errno) {
-        let sends = self.sends.iter();
-        let keys: Vec<Key> = sends
-            .filter(|(_, send)| send.peer == peer)
-            .map(|(key, _)| key)
-            .collect();
-        for key in keys {
-            if let Some(send) = self.sends.get_mut(key) {
+        for key in self.sends_to(peer) {
+            if let Some(send) = self.sends.get_mut(key).filter(|send| send.peer == peer) {
                 send.pending = 0;
                 self.fail_send(out, key, why);
             }

@@ -84,7 +84,7 @@ impl Engine {
         self.me = me;
     }
 
-    /// Starts a send, fi_msg(3) and fi_tagged(3).
+    /// Starts a send, fi_msg(3) and fi_tagged(3). The peer was named ([`Engine::name`]).
     ///
     /// An operation that the link cannot take yet, because it is blocked or connecting, waits here; an inject operation does not
     /// (below). With `INJECT` the body is not needed once the call returns. Messages to one peer are matched there in the

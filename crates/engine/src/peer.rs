@@ -75,6 +75,8 @@ pub(crate) struct Peer {
     unknown_keys: u32,
     /// Number of its requests that are being answered with data.
     pub(crate) responses: usize,
+    /// Those of a peer that the application does not address, and some that are over.
+    pub(crate) answering: Vec<Key>,
     /// Some of the replies still are [`Reply::Arrived`].
     pub(crate) undecided: bool,
 }
@@ -214,6 +216,11 @@ impl Peers {
         self.rows.get(peer.index()).map_or(0, |row| row.responses)
     }
 
+    /// Returns the responses to a peer that the application does not address, and some that are over.
+    pub(crate) fn answering(&self, peer: PeerId) -> &[Key] {
+        (self.rows.get(peer.index())).map_or(&[], |row| &row.answering)
+    }
+
     /// Returns a peer's row, if it has one yet.
     pub(crate) fn get_mut(&mut self, peer: PeerId) -> Option<&mut Peer> {
         self.rows.get_mut(peer.index())
@@ -333,8 +340,10 @@ impl Peers {
 
     /// Forgets everything about a peer that is gone.
     pub(crate) fn reset(&mut self, peer: PeerId) {
-        self.stalled.retain(|&other| other != peer);
         let first = self.first;
+        if self.rows.get(peer.index()).is_some_and(|row| row.stalled) {
+            self.stalled.retain(|&other| other != peer);
+        }
         if let Some(row) = self.get_mut(peer) {
             let ready = row.ready;
             *row = Peer {

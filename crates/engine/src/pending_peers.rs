@@ -27,6 +27,7 @@ impl Engine {
         self.posted.sources().for_each(&mut *each);
         self.unexpected.senders().for_each(&mut *each);
         self.peers.answered().for_each(&mut *each);
+        self.collectives.peers_that_gave_up().for_each(&mut *each);
         self.collectives.peers_with_pending().for_each(each);
     }
 

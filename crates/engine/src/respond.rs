@@ -3,6 +3,8 @@
 //! They wait among the sends, because links and peers name them alike, but are counted apart: what peers ask for never takes the
 //! place of what the application sends.
 
+use alloc::vec::Vec;
+
 use oxifabric_types::PeerId;
 
 use crate::engine::Engine;
@@ -36,10 +38,34 @@ impl Engine {
         }
         self.most_sends += 1;
         self.peers.queue_bulk(peer, key);
+        let is_named = self.peers.is_named(peer);
         if let Some(row) = self.peers.get_mut(peer) {
             row.responses += 1;
+            if !is_named {
+                row.answering.push(key);
+                self.tidy_responses(peer);
+            }
         }
         true
+    }
+
+    /// Returns the operations that may send to a peer, and others: all there are, or only its responses if the application does not
+    /// address it. So the loss of such a peer costs what it asked for, whatever the application sends.
+    pub(crate) fn sends_to(&self, peer: PeerId) -> Vec<Key> {
+        if self.peers.is_named(peer) {
+            return self.sends.iter().map(|(key, _)| key).collect();
+        }
+        (self.peers.answering(peer)).to_vec()
+    }
+
+    /// Forgets the responses that are over, once they are as many as the others.
+    fn tidy_responses(&mut self, peer: PeerId) {
+        let sends = &self.sends;
+        if let Some(row) = self.peers.get_mut(peer)
+            && row.answering.len() >= 2 * (row.responses + ALWAYS)
+        {
+            (row.answering).retain(|&key| sends.get(key).is_some_and(|send| send.peer == peer));
+        }
     }
 
     /// Counts a response that is over.
@@ -48,6 +74,71 @@ impl Engine {
         self.retry_stalled = true;
         if let Some(row) = self.peers.get_mut(peer) {
             row.responses = row.responses.saturating_sub(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use oxifabric_mem::Iov;
+    use oxifabric_types::Flags;
+
+    use super::*;
+    use crate::{Config, TxOp};
+
+    const KNOWN: PeerId = PeerId(1);
+    const UNKNOWN: PeerId = PeerId(2);
+    const SENDS: usize = 1000;
+
+    fn transmit(peer: PeerId, key: Key) -> Transmit {
+        let op = TxOp {
+            peer,
+            tag: 0,
+            data: 0,
+            body: Iov::empty(),
+            flags: Flags::empty(),
+            context: 0,
+        };
+        Transmit::new(op, key)
+    }
+
+    /// Makes an engine with sends of the application that wait.
+    fn engine() -> Engine {
+        let mut engine = Engine::new(Config {
+            tx_size: SENDS,
+            rx_size: 1,
+            unexpected_bytes: 1,
+            unexpected_ceiling: 1,
+            min_multi_recv: 0,
+            directed_recv: true,
+        });
+        engine.name(KNOWN);
+        while let Some(key) = engine.sends.vacant().filter(|_| engine.sends.len() < SENDS) {
+            assert!(engine.sends.insert(transmit(KNOWN, key)).is_some());
+        }
+        engine
+    }
+
+    #[test]
+    fn the_loss_of_an_unknown_peer_costs_what_it_asked_for() {
+        let mut engine = engine();
+        assert_eq!(engine.sends_to(KNOWN).len(), SENDS);
+        assert_eq!(engine.sends_to(UNKNOWN), []);
+        for _ in 0..3 {
+            assert!(engine.respond(UNKNOWN, |key| transmit(UNKNOWN, key)));
+        }
+        assert_eq!(engine.sends_to(UNKNOWN).len(), 3);
+    }
+
+    #[test]
+    fn responses_that_are_over_are_forgotten() {
+        let mut engine = engine();
+        for _ in 0..10 * SENDS {
+            assert!(engine.respond(UNKNOWN, |key| transmit(UNKNOWN, key)));
+            let key = *engine.sends_to(UNKNOWN).last().expect("it was added");
+            assert!(engine.sends.remove(key).is_some());
+            engine.responded(UNKNOWN);
+            assert!(engine.sends_to(UNKNOWN).len() <= 2 * (ALWAYS + 1));
         }
     }
 }

@@ -165,6 +165,7 @@ impl World {
         let result = match *call {
             Call::Join => {
                 let members: Vec<PeerId> = (0..=PEERS).map(PeerId).collect();
+                members.iter().for_each(|&member| self.engine.name(member));
                 let joined = self
                     .engine
                     .join(link, &mut self.ledger, &members, usize::MAX);
@@ -202,6 +203,7 @@ impl World {
                     flags: class(tag) | Flags::COMPLETION | multi,
                     context,
                 };
+                self.engine.name(op.from);
                 self.engine.recv(link, &mut self.ledger, op)
             }
             Call::Look { tag, flags } => {
@@ -230,6 +232,7 @@ impl World {
                     flags: class(tag) | picked(&FLAGS, flags),
                     context,
                 };
+                self.engine.name(op.peer);
                 self.engine.send(link, &mut self.ledger, op)
             }
             Call::Access {
@@ -255,6 +258,7 @@ impl World {
                     flags: Flags::RMA | way | flags,
                     context,
                 };
+                self.engine.name(op.peer);
                 self.engine.rma(link, &mut self.ledger, op)
             }
             Call::Atomic {
@@ -314,6 +318,7 @@ impl World {
             flags: Flags::ATOMIC | way | Flags::COMPLETION,
             context,
         };
+        self.engine.name(op.peer);
         self.engine.atomic(link, &mut self.ledger, op)
     }
 

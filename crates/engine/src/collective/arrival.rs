@@ -12,9 +12,6 @@ use crate::rx_placement::RxPlacement;
 use crate::slab::Key;
 use crate::{Body, Completions, Header, Kind, Placement};
 
-/// Maximum number of joins that are given up before they begin here; peers that go beyond are not believed.
-const MAX_GIVEN_UP: usize = 1 << 16;
-
 /// What becomes of a collective message.
 enum Disposition {
     /// It is for a receive.
@@ -103,8 +100,8 @@ impl Engine {
             return self.mark_broken(out, id, why);
         }
         let state = &mut self.collectives;
-        if state.is_to_come(from, count) && state.given_up.len() < MAX_GIVEN_UP {
-            state.given_up.insert((from, count), why);
+        if state.is_to_come(from, count) {
+            state.given_up.insert(from, count, why);
         }
     }
 

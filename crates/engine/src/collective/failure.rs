@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, PeerId};
 
-use super::GroupId;
+use super::{Collectives, GroupId};
 use crate::engine::Engine;
 use crate::slab::Key;
 use crate::transmit::Transmit;
@@ -103,6 +103,12 @@ impl Engine {
         self.miss_member(peer, why);
         let state = &mut self.collectives;
         state.joins.remove(&peer);
-        state.given_up.retain(|&(from, _), _| from != peer);
+    }
+}
+
+impl Collectives {
+    /// Forgets the joins that a peer gave up in advance.
+    pub(crate) fn forget_given_up(&mut self, peer: PeerId) {
+        self.given_up.forget(peer);
     }
 }

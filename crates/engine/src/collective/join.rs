@@ -97,7 +97,7 @@ impl Engine {
         let given_up = &mut self.collectives.given_up;
         let mut why = None;
         for (rank, peer) in group.others() {
-            why = why.or(given_up.remove(&(peer, counts[rank])));
+            why = why.or(given_up.take(peer, counts[rank]));
         }
         why
     }

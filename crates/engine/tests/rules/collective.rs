@@ -128,36 +128,66 @@ fn a_join_that_the_peer_has_given_up_ends() {
     }
 }
 
-/// As `MAX_GIVEN_UP` in the engine.
-const MAX_GIVEN_UP: u32 = 1 << 16;
+/// As the bounds in the engine's `given_up.rs`.
+const GIVEN_UP_OF_PEER: u32 = 1 << 10;
+const GIVEN_UP_IN_ALL: u32 = 1 << 16;
+const GIVEN_UP_ALWAYS: u32 = 16;
+
+/// Lets a peer give up its joins up to one.
+fn give_up(bench: &mut Bench, peer: PeerId, joins: u32) {
+    for count in 0..joins {
+        let word = header(GIVEN_UP | data(count, Errno::CONNRESET.raw() as u32), 0);
+        assert!(bench.arrive(peer, word, &[]).is_done());
+    }
+}
+
+/// Returns how a number of joins with a peer end, one after the other, as far as they end.
+fn join_again(bench: &mut Bench, peer: PeerId, joins: u32) -> usize {
+    let given_up = (0..joins).filter(|_| {
+        assert!(bench.join(&[ME, peer]).is_ok());
+        bench.joined() == Some(Err(Errno::CONNRESET))
+    });
+    given_up.count()
+}
+
+#[test]
+fn each_peer_has_a_share_of_the_joins_that_are_given_up_in_advance() {
+    let mut bench = Bench::new();
+    give_up(&mut bench, OTHER, GIVEN_UP_IN_ALL);
+    give_up(&mut bench, PEER, GIVEN_UP_ALWAYS + 1);
+    let remembered = join_again(&mut bench, PEER, GIVEN_UP_ALWAYS + 1);
+    assert_eq!(
+        remembered,
+        GIVEN_UP_ALWAYS as usize + 1,
+        "one uses up its own only"
+    );
+    let remembered = join_again(&mut bench, OTHER, GIVEN_UP_OF_PEER + 1);
+    assert_eq!(remembered, GIVEN_UP_OF_PEER as usize);
+}
 
 #[test]
 fn joins_that_peers_give_up_in_advance_are_remembered_up_to_a_number() {
-    let why = Errno::CONNRESET;
-    let word = |count: u32| header(GIVEN_UP | data(count, why.raw() as u32), 0);
-    for (others, outcome) in [(MAX_GIVEN_UP - 1, Some(Err(why))), (MAX_GIVEN_UP, None)] {
-        let mut bench = Bench::new();
-        for count in 0..others {
-            assert!(bench.arrive(OTHER, word(count), &[]).is_done());
-        }
-        assert!(bench.arrive(PEER, word(0), &[]).is_done());
-        assert!(bench.join(&[ME, PEER]).is_ok());
-        assert_eq!(bench.joined(), outcome, "after {others} of another peer");
+    let mut bench = Bench::new();
+    let others = GIVEN_UP_IN_ALL / GIVEN_UP_OF_PEER;
+    for other in 0..others {
+        give_up(&mut bench, PeerId(100 + other), GIVEN_UP_OF_PEER);
     }
+    give_up(&mut bench, PEER, GIVEN_UP_ALWAYS + 1);
+    let remembered = join_again(&mut bench, PEER, GIVEN_UP_ALWAYS + 1);
+    assert_eq!(remembered, GIVEN_UP_ALWAYS as usize);
 }
 
 #[test]
 fn joins_that_a_peer_gave_up_in_advance_are_forgotten_when_it_is_gone() {
-    let why = Errno::CONNRESET;
-    let word = |count: u32| header(GIVEN_UP | data(count, why.raw() as u32), 0);
     let mut bench = Bench::new();
-    for count in 0..MAX_GIVEN_UP {
-        assert!(bench.arrive(OTHER, word(count), &[]).is_done());
+    let others = GIVEN_UP_IN_ALL / GIVEN_UP_OF_PEER;
+    for other in 0..others {
+        give_up(&mut bench, PeerId(100 + other), GIVEN_UP_OF_PEER);
     }
-    bench.tell(|sink| sink.peer_down(OTHER, Errno::CONNRESET));
-    assert!(bench.arrive(PEER, word(0), &[]).is_done());
-    assert!(bench.join(&[ME, PEER]).is_ok());
-    assert_eq!(bench.joined(), Some(Err(why)));
+    bench.tell(|sink| sink.peer_down(PeerId(100), Errno::CONNRESET));
+    give_up(&mut bench, PEER, GIVEN_UP_ALWAYS + 1);
+    let remembered = join_again(&mut bench, PEER, GIVEN_UP_ALWAYS + 1);
+    assert_eq!(remembered, GIVEN_UP_ALWAYS as usize + 1);
 }
 
 #[test]

@@ -207,23 +207,28 @@ impl Bench {
     }
 
     pub(crate) fn send(&mut self, op: TxOp) -> Result<(), Errno> {
+        self.engine.name(op.peer);
         self.engine.send(&mut self.link, &mut self.events, op)
     }
 
     pub(crate) fn recv(&mut self, op: RxOp) -> Result<(), Errno> {
+        self.engine.name(op.from);
         self.engine.recv(&mut self.link, &mut self.events, op)
     }
 
     pub(crate) fn rma(&mut self, op: RmaOp<'_>) -> Result<(), Errno> {
+        self.engine.name(op.peer);
         self.engine.rma(&mut self.link, &mut self.events, op)
     }
 
     pub(crate) fn atomic(&mut self, op: AtomicOp) -> Result<(), Errno> {
+        self.engine.name(op.peer);
         self.engine.atomic(&mut self.link, &mut self.events, op)
     }
 
     /// Joins a group; its end is told by [`Bench::joined`].
     pub(crate) fn join(&mut self, members: &[PeerId]) -> Result<GroupId, Errno> {
+        members.iter().for_each(|&member| self.engine.name(member));
         self.engine
             .join(&mut self.link, &mut self.events, members, 0)
     }

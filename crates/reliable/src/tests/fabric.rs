@@ -241,6 +241,7 @@ impl Fabric {
             events,
             ..
         } = &mut self.ends[from];
+        engine.name(op.peer);
         (engine.send(link, events, op)).expect("there is room for it");
     }
 
@@ -259,6 +260,7 @@ impl Fabric {
             events,
             ..
         } = &mut self.ends[at];
+        engine.name(op.from);
         (engine.recv(link, events, op)).expect("there is room for it");
     }
 
@@ -282,6 +284,7 @@ impl Fabric {
             events,
             ..
         } = &mut self.ends[from];
+        engine.name(op.peer);
         (engine.rma(link, events, op)).expect("there is room for it");
     }
 

@@ -290,6 +290,7 @@ impl Troupe {
         let nodes = (0..nodes).map(|me| {
             let mut engine = Engine::new(config.engine);
             engine.set_self(PeerId(me as u32));
+            (0..nodes as u32).for_each(|peer| engine.name(PeerId(peer)));
             let of = |group: usize| {
                 let all = 0..plot.tasks.len();
                 all.filter(|&task| plot.tasks[task].group == group)

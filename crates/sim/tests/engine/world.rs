@@ -71,6 +71,7 @@ impl World {
     fn node(&self, me: usize) -> Node {
         let mut engine = Engine::new(self.config.engine);
         engine.set_self(PeerId(me as u32));
+        (0..self.config.nodes as u32).for_each(|peer| engine.name(PeerId(peer)));
         let link = match (&self.network, &self.config.packets) {
             (Some(network), Some(packets)) => {
                 let link = PacketLink::open(me, self.config.nodes, network, packets);
