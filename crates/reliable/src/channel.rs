@@ -4,6 +4,8 @@
 //! neither a packet of an earlier channel between the same addresses nor one of an attacker that cannot read the wire is taken
 //! for one of this channel (protocol section 3).
 
+pub(super) mod rest;
+
 use alloc::vec;
 use core::fmt;
 use core::time::Duration;
@@ -13,7 +15,7 @@ use oxifabric_wire::reliable::packet::{Greeting, HEADER_LEN, Packet, PacketKind}
 
 use super::parts;
 use super::receiver::Receiver;
-use super::sender::{QUEUE_BYTES, Segment, Sender};
+use super::sender::{Segment, Sender};
 
 /// Number of packets after which an acknowledgement is sent at once.
 const ACK_EVERY: u32 = 8;
@@ -199,9 +201,19 @@ impl Channel {
         self
     }
 
-    /// Lets the queue be as long as any.
-    pub(super) fn queue_up_to_most(&mut self) {
-        self.sender.queue = QUEUE_BYTES;
+    /// Returns the length of the send queue in bytes.
+    pub(super) const fn queue(&self) -> usize {
+        self.sender.queue
+    }
+
+    /// Sets the length of the send queue; what is queued stays.
+    pub(super) fn set_queue(&mut self, bytes: usize) {
+        self.sender.queue = bytes;
+    }
+
+    /// Returns the number of bytes in the send queue.
+    pub(super) fn queued(&self) -> usize {
+        self.sender.queue.saturating_sub(self.sender.room())
     }
 
     /// Returns whether the channel can be the one that the peer calls so.

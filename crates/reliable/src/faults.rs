@@ -93,6 +93,10 @@ impl<P: PacketPort> PacketPort for Faulty<P> {
         self.port.source()
     }
 
+    fn source_of(&self, peer: PeerId) -> Option<u64> {
+        self.port.source_of(peer)
+    }
+
     fn refused(&mut self) -> Option<PeerId> {
         self.port.refused()
     }

@@ -4,6 +4,8 @@ mod coalescer;
 mod greeting;
 mod keepalive;
 mod peer;
+mod queues;
+mod rest;
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BinaryHeap};
@@ -28,6 +30,7 @@ use coalescer::Coalescer;
 use greeting::Admission;
 use keepalive::Keepalive;
 use peer::{Large, Peer, Rest};
+use rest::RestingChannels;
 
 /// Where packets leave and arrive.
 pub trait PacketPort {
@@ -76,6 +79,11 @@ pub trait PacketPort {
     /// outside this process can compute it.
     fn source(&self) -> u64 {
         self.packet().0.0.into()
+    }
+
+    /// Returns the number that stands for the address of a peer, as [`PacketPort::source`] does; `None` if there is no such peer.
+    fn source_of(&self, peer: PeerId) -> Option<u64> {
+        Some(peer.0.into())
     }
 
     /// Returns a peer whose host reports that nothing listens at its address any more; each is returned once.
@@ -141,6 +149,7 @@ pub struct ReliableLink<P> {
     /// Deadlines of peers; an outdated one is dropped when it is due.
     timers: BinaryHeap<Reverse<(Instant, u32)>>,
     admission: Admission,
+    resting: RestingChannels,
     /// Bytes that all channels keep and their consumers have not taken.
     kept: usize,
     keepalive: Keepalive,
@@ -182,7 +191,8 @@ impl<P: PacketPort> Link for ReliableLink<P> {
             false => 0,
         };
         let wanted = HEAD_MAX + if frame.transient { len.min(ROOM) } else { 0 };
-        if peer.large.is_some() || peer.channel.room() < wanted {
+        let has_room = peer.large.is_none() && peer.channel.room() >= wanted;
+        if !has_room && !self.admission.lengthen(peer, wanted) {
             peer.wanted = true;
             return Err(PostError::Again);
         }
@@ -304,6 +314,7 @@ impl<P: PacketPort> ReliableLink<P> {
             hot: Vec::new(),
             timers: BinaryHeap::new(),
             admission,
+            resting: RestingChannels::default(),
             kept: 0,
             keepalive: Keepalive::new(),
             coalescer: Coalescer::new(),
@@ -468,6 +479,8 @@ impl<P: PacketPort> ReliableLink<P> {
     /// Answers a post to a peer without a channel: opens one.
     #[cold]
     fn dial(&mut self, id: PeerId) -> PostError {
+        // That of the last poll may be long ago.
+        self.now = self.port.now();
         self.meet(id);
         if let Some(Some(peer)) = self.peers.get_mut(id.index()) {
             peer.wanted = true;
@@ -524,7 +537,7 @@ impl<P: PacketPort> ReliableLink<P> {
             return;
         };
         self.ids.remove(&peer.channel.id());
-        (self.admission).end(id, peer.channel.id(), peer.is_known);
+        self.admission.end(id, &peer);
         self.kept -= peer.channel.kept();
         self.repeated += peer.channel.repeated();
         if let Some(Large {

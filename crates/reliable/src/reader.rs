@@ -74,6 +74,11 @@ impl Reader {
         matches!(self.state, State::Broken)
     }
 
+    /// Returns whether no frame has come in part, or waits.
+    pub(super) const fn is_between_frames(&self) -> bool {
+        self.head_len == 0 && matches!(self.state, State::Head)
+    }
+
     /// Gives up; returns the token of the body that was coming.
     pub(super) fn abandon(&mut self) -> Option<RxToken> {
         self.head_len = 0;

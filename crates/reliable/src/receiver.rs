@@ -36,6 +36,11 @@ impl Receiver {
         self.next
     }
 
+    /// Goes on behind packets that have come.
+    pub(super) fn go_on(&mut self, next: u64) {
+        self.next = next;
+    }
+
     /// Returns the packets behind the first missing one that have come, as a bit set.
     pub(super) fn more(&self) -> u128 {
         let mut bits = 0;

@@ -40,6 +40,8 @@ pub(super) struct Sender {
     bytes: usize,
     /// Maximum number of bytes of the packets.
     pub(super) queue: usize,
+    /// The longest payload that both ends take.
+    longest: usize,
     /// The longest payload of a packet to come.
     payload: usize,
     pub(super) search: Search,
@@ -116,6 +118,7 @@ impl Sender {
             again: 0,
             bytes: 0,
             queue: QUEUE_BYTES,
+            longest: payload.max(1),
             payload: payload.max(1),
             search: Search::new(payload.max(1)),
             carried: (0, Instant::default()),
@@ -134,9 +137,26 @@ impl Sender {
 
     /// Learns what the peer takes: the longest payload, and how many packets at first.
     pub(super) fn open(&mut self, payload: usize, credit: u16) {
-        self.payload = payload.max(1);
+        self.longest = payload.max(1);
+        self.payload = self.longest;
         self.search = Search::new(self.payload);
         self.room_ends = credit.into();
+    }
+
+    /// Returns the number of the first packet to come when all others have arrived, and the first that the peer has no room for.
+    pub(super) const fn position(&self) -> (u64, u64) {
+        (self.base, self.room_ends)
+    }
+
+    /// Returns the longest payload of a packet on a path that carries it.
+    pub(super) const fn longest(&self) -> usize {
+        self.longest
+    }
+
+    /// Goes on at such a position, on a path of which nothing is known.
+    pub(super) fn go_on(&mut self, payload: usize, base: u64, room_ends: u64) {
+        self.open(payload, 0);
+        (self.base, self.room_ends) = (base, room_ends);
     }
 
     /// Returns the number of bytes that it takes now.

@@ -135,6 +135,13 @@ impl PacketPort for Packets {
         self.secret.hash_one(at)
     }
 
+    fn source_of(&self, peer: PeerId) -> Option<u64> {
+        match self.peers.address(peer)? {
+            Address::Inet(at) => Some(self.secret.hash_one(Some(*at))),
+            _ => None,
+        }
+    }
+
     fn refused(&mut self) -> Option<PeerId> {
         if !std::mem::take(&mut self.send_error) {
             return None;

@@ -9,9 +9,12 @@ use oxifabric_engine::link::Sink;
 use oxifabric_types::{Errno, PeerId};
 use oxifabric_wire::reliable::packet::{Greeting, HEADER_LEN, Packet, PacketKind};
 
+use super::peer::Peer;
+use super::queues::UnknownQueues;
 use super::{PacketPort, ReliableLink, To};
 use crate::channel::{greeting_in, micros};
 use crate::receiver::CREDIT;
+use crate::sender::QUEUE_BYTES;
 
 /// Maximum number of channels with peers that the application does not know: it has not addressed them, nor are they in its
 /// address vector. An idle one costs two kilobytes.
@@ -23,12 +26,6 @@ const SILENT: Duration = Duration::from_secs(3);
 
 /// Time after which a channel with an unknown peer is closed that was never used.
 const UNUSED: Duration = Duration::from_secs(30);
-
-/// Bytes that may be queued for such a peer, times the number of them when its channel begins: those that came first keep their larger
-/// share.
-const UNKNOWN_QUEUES: usize = 128 << 20;
-/// Bytes that may be queued for each such peer at least: a frame and its header have to fit.
-const UNKNOWN_QUEUE_MIN: usize = 128 << 10;
 
 /// Number of ids of ended channels that are remembered: they are not given again.
 const ENDED_MAX: usize = 4096;
@@ -42,7 +39,8 @@ pub(super) struct Admission {
     /// Peers that the application knows.
     known: PeerSet,
     /// Number of channels with others.
-    unknown: usize,
+    pub(super) unknown: usize,
+    pub(super) queues: UnknownQueues,
     /// Others whose channels have ended, and whose numbers may still be in use.
     parted: BTreeSet<PeerId>,
     /// Ids of channels that have ended, the latest last.
@@ -56,6 +54,7 @@ impl Admission {
         Self {
             known: PeerSet::default(),
             unknown: 0,
+            queues: UnknownQueues::default(),
             parted: BTreeSet::new(),
             ended: VecDeque::new(),
             secret,
@@ -73,20 +72,30 @@ impl Admission {
             return (true, most);
         }
         self.unknown += 1;
-        let share = UNKNOWN_QUEUES / self.unknown;
-        (false, share.clamp(UNKNOWN_QUEUE_MIN.min(most), most))
+        (false, UnknownQueues::FIRST.min(most))
     }
 
     /// Notes the end of a channel with a peer.
-    pub(super) fn end(&mut self, peer: PeerId, name: u64, was_known: bool) {
+    pub(super) fn end(&mut self, id: PeerId, peer: &Peer) {
+        self.note_ended(peer.channel.id());
+        if !peer.is_known {
+            self.leave(id, peer.channel.queue());
+        }
+    }
+
+    /// Notes that there will be no channel of that id any more.
+    pub(super) fn note_ended(&mut self, name: u64) {
         if self.ended.len() >= ENDED_MAX {
             self.ended.pop_front();
         }
         self.ended.push_back(name);
-        if !was_known {
-            self.unknown = self.unknown.saturating_sub(1);
-            self.parted.insert(peer);
-        }
+    }
+
+    /// Notes that there is no channel with an unknown peer any more, whose queue had that length.
+    pub(super) fn leave(&mut self, peer: PeerId, queue: usize) {
+        self.queues.give_back(queue, UnknownQueues::FIRST);
+        self.unknown = self.unknown.saturating_sub(1);
+        self.parted.insert(peer);
     }
 }
 
@@ -98,7 +107,8 @@ impl<P: PacketPort> ReliableLink<P> {
             && let Some(Some(peer)) = self.peers.get_mut(id.index())
         {
             peer.is_known = true;
-            peer.channel.queue_up_to_most();
+            (admission.queues).give_back(peer.channel.queue(), UnknownQueues::FIRST);
+            peer.channel.set_queue(QUEUE_BYTES);
             admission.unknown = admission.unknown.saturating_sub(1);
         }
     }
@@ -106,6 +116,9 @@ impl<P: PacketPort> ReliableLink<P> {
     /// Deals with the packet at hand, which is for no channel with its source. Returns the peer if it opens one.
     #[cold]
     pub(super) fn meet_source(&mut self, packet: &Packet, sink: &mut impl Sink) -> Option<PeerId> {
+        if let Some(id) = self.wake(packet, sink) {
+            return Some(id);
+        }
         let (_, bytes) = self.port.packet();
         let greeting = greeting_in(bytes.get(HEADER_LEN..).unwrap_or_default());
         match (packet.kind, greeting) {
@@ -133,8 +146,10 @@ impl<P: PacketPort> ReliableLink<P> {
         None
     }
 
-    /// Closes channels with unknown peers that were never used, and gives numbers of peers back; called once a second.
+    /// Lets idle channels with unknown peers rest, closes those that were never used, and gives numbers of peers back; called once a second.
     pub(super) fn part(&mut self, sink: &mut impl Sink) {
+        self.shorten_queues();
+        self.rest_idle(sink);
         let now = self.now;
         let mut at = 0;
         while let Some(further) = self.peers.iter().skip(at).position(|row| {
@@ -213,6 +228,11 @@ impl<P: PacketPort> ReliableLink<P> {
             self.ids.insert(name, from);
             return Some(from);
         }
+        self.admit_source(name, sink)
+    }
+
+    /// Begins a channel of this id with the source of the packet at hand, which has none; `None` if there are too many.
+    pub(super) fn admit_source(&mut self, name: u64, sink: &mut impl Sink) -> Option<PeerId> {
         let id = self.port.number()?;
         if (self.port.address_of(id)).is_some_and(|address| sink.is_known(address)) {
             self.admission.known.insert(id);
@@ -226,7 +246,7 @@ impl<P: PacketPort> ReliableLink<P> {
         Some(id)
     }
 
-    /// Ends the channel whose peer has been silent longest, of those that the application does not address; false if none has
+    /// Ends the channel whose peer has been silent longest, or lets it rest, of those that the application does not address; false if none has
     /// been silent for long enough.
     fn make_room(&mut self, sink: &mut impl Sink) -> bool {
         let peers = (0..).zip(&self.peers);
@@ -236,7 +256,9 @@ impl<P: PacketPort> ReliableLink<P> {
         });
         match unknown.min() {
             Some((heard_at, id)) if heard_at.after(SILENT) <= self.now => {
-                self.dismiss(PeerId(id), sink);
+                if !self.rest_channel(PeerId(id), sink) {
+                    self.dismiss(PeerId(id), sink);
+                }
                 true
             }
             _ => false,

@@ -53,6 +53,17 @@ pub(super) enum Rest {
 }
 
 impl Peer {
+    /// Returns whether nothing of the peer is under way, or waits, in either direction.
+    pub(super) fn is_at_rest(&self) -> bool {
+        let waits = self.large.is_some() || self.wanted || self.resumed || self.pending;
+        !waits && self.reader.is_between_frames() && self.channel.is_at_rest()
+    }
+
+    /// Goes on with another channel, in which nothing is under way.
+    pub(super) fn go_on_with(&mut self, channel: Channel) {
+        self.channel = channel.queueing(self.channel.queue());
+    }
+
     /// Writes a frame into the channel, the body as far as there is room.
     #[inline]
     pub(super) fn post(&mut self, frame: &Frame<'_>, len: usize, token: TxToken) -> Posted {

@@ -1,8 +1,9 @@
 //! A peer that is gone is noticed by all endpoints that wait for it, and by no others.
 
 use core::time::Duration;
+use std::vec::Vec;
 
-use oxifabric_types::{Errno, Flags, PeerId};
+use oxifabric_types::{Errno, Flags, Instant, PeerId};
 
 use super::fabric::{DEADLINE, FAST, Fabric};
 
@@ -129,4 +130,72 @@ fn a_peer_that_is_still_for_five_seconds_goes_on() {
     fabric.run_until(Duration::from_secs(2), |fabric| {
         fabric.ends[0].events.done.contains(&7) && fabric.ends[VICTIM].events.done.contains(&8)
     });
+}
+
+/// Lets a client and a server that does not know it exchange messages, and do nothing for a quarter of an hour.
+fn idle_server() -> Fabric {
+    let mut fabric = acquainted();
+    fabric.ends[VICTIM].link.know(PeerId(0));
+    let before = fabric.sent();
+    fabric.run_for(Duration::from_secs(900));
+    assert_eq!(fabric.ends[0].link.due(), Instant::END, "its channel rests");
+    assert_eq!(fabric.sent(), before, "the client is not told");
+    fabric
+}
+
+/// Exchanges `count` messages each way, `first` begins; each arrives once.
+fn goes_on(fabric: &mut Fabric, first: usize, count: usize) {
+    for (from, to) in [(first, 1 - first), (1 - first, first)] {
+        for end in &mut fabric.ends {
+            end.events.done.clear();
+        }
+        let sent = (0..count).collect::<Vec<_>>();
+        for &message in &sent {
+            fabric.recv(to, PeerId::ANY, 1 << 20, message);
+            let len = if message % 2 == 0 { 100 } else { 1 << 20 };
+            fabric.send(from, to, len, Flags::DELIVERY_COMPLETE, message);
+        }
+        fabric.run_until(Duration::from_secs(5), |fabric| {
+            let mut ends = fabric.ends.iter();
+            ends.all(|end| end.events.done.len() >= count)
+        });
+        fabric.run_for(3000 * MS);
+        for end in &mut fabric.ends {
+            end.events.done.sort_unstable();
+            assert_eq!(end.events.done, sent, "each once");
+            assert_eq!(end.events.failed, []);
+        }
+    }
+}
+
+#[test]
+fn a_client_that_was_idle_for_long_goes_on_with_a_server_that_does_not_know_it() {
+    let mut fabric = idle_server();
+    goes_on(&mut fabric, VICTIM, 10);
+}
+
+#[test]
+fn a_server_that_addresses_a_client_that_was_idle_for_long_goes_on() {
+    let mut fabric = idle_server();
+    fabric.ends[0].link.know(VICTIM_ID);
+    goes_on(&mut fabric, 0, 10);
+}
+
+#[test]
+fn two_that_do_not_know_each_other_and_were_idle_for_long_begin_anew() {
+    let mut fabric = acquainted();
+    fabric.run_for(Duration::from_secs(900));
+    for first in [0, VICTIM] {
+        goes_on(&mut fabric, first, 10);
+    }
+}
+
+#[test]
+fn messages_rest_and_go_on_again_and_again() {
+    let mut fabric = idle_server();
+    for _ in 0..20 {
+        goes_on(&mut fabric, VICTIM, 3);
+        fabric.run_for(Duration::from_secs(900));
+        assert_eq!(fabric.ends[0].link.due(), Instant::END);
+    }
 }

@@ -1,7 +1,7 @@
 //! Sources of packets without a channel: what they leave behind, and how they get one (protocol section 3).
 
 use core::time::Duration;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::vec::Vec;
 
 use oxifabric_engine::link::{
@@ -101,6 +101,11 @@ impl PacketPort for Port {
         self.at_hand.0.wrapping_mul(0x1234_5678_9abc_def1)
     }
 
+    fn source_of(&self, peer: PeerId) -> Option<u64> {
+        let (at, _) = self.numbers.iter().find(|(_, number)| **number == peer)?;
+        Some(at.wrapping_mul(0x1234_5678_9abc_def1))
+    }
+
     fn refused(&mut self) -> Option<PeerId> {
         None
     }
@@ -121,6 +126,7 @@ struct Taker {
     down: Vec<(PeerId, Errno)>,
     forgotten: Vec<PeerId>,
     involved: Vec<PeerId>,
+    held: Vec<PeerId>,
 }
 
 impl Sink for Taker {
@@ -138,6 +144,10 @@ impl Sink for Taker {
 
     fn involved(&self, each: &mut dyn FnMut(PeerId)) {
         self.involved.iter().copied().for_each(each);
+    }
+
+    fn holds(&self, peer: PeerId) -> bool {
+        self.held.contains(&peer)
     }
 
     fn forget_peer(&mut self, peer: PeerId) {
@@ -257,6 +267,24 @@ impl Bench {
             self.link.post(to, frame, TxToken(1)).is_ok()
         });
         taken.count() * BODY
+    }
+
+    /// Acknowledges what comes to a peer until nothing has come for a tenth of a second.
+    fn take_all(&mut self, at: Address, name: u64) {
+        let (mut next, mut pause) = (0, 0);
+        while pause < 100 {
+            let ack = Packet {
+                ack: next,
+                credit: 1000,
+                ..Packet::new(PacketKind::Ack, name)
+            };
+            let mut sent = self.say(at, &ack, &[]);
+            self.link.port_mut().now = self.link.port().now.after(Duration::from_millis(1));
+            sent.retain(|(packet, _)| packet.kind == PacketKind::Data);
+            let last = sent.iter().map(|(packet, _)| packet.number).max();
+            pause = if last.is_some() { 0 } else { pause + 1 };
+            next = next.max(last.map_or(0, |last| last + 1));
+        }
     }
 
     fn numbers(&self) -> usize {
@@ -415,12 +443,13 @@ fn what_waits_for_a_peer_that_acknowledges_nothing_is_bounded_and_ends_with_its_
     const MOST: usize = 4 << 20;
     const LEAST: usize = 128 << 10;
     let mut b = Bench::new();
-    for at in 0..1024 {
-        b.open(at, 7);
-    }
     let (first, last) = (PeerId(0), PeerId(1023));
+    b.open(0, 7);
     let mut taken = b.fill(first);
     assert!((MOST / 2..=MOST).contains(&taken), "{taken} for one peer");
+    for at in 1..1024 {
+        b.open(at, 7);
+    }
     taken = b.fill(last);
     assert!(
         (LEAST / 2..=LEAST).contains(&taken),
@@ -444,6 +473,53 @@ fn what_waits_for_a_peer_that_acknowledges_nothing_is_bounded_and_ends_with_its_
 }
 
 #[test]
+fn what_waits_for_unknown_peers_that_acknowledge_nothing_is_bounded_in_all() {
+    // As `SHARED`, `UnknownQueues::FIRST` and `QUEUE_BYTES` of the link.
+    const SHARED: usize = 128 << 20;
+    const FIRST: usize = 72 << 10;
+    const MOST: usize = 4 << 20;
+    const PEERS: usize = 512;
+    let mut b = Bench::new();
+    let mut taken = 0;
+    // Each has its queue filled before the next one comes, and so the largest share.
+    for at in 0..PEERS {
+        b.open(at as Address, 7);
+        let own = b.fill(PeerId(at as u32));
+        assert!(own >= FIRST - BODY, "{own} for the {at}th");
+        taken += own;
+    }
+    assert!(taken <= SHARED + PEERS * FIRST, "{taken} in all");
+    // Those that are gone give back what they had.
+    for _ in 0..110 {
+        b.wait(SECOND);
+    }
+    assert_eq!(b.sink.down.len(), PEERS);
+    b.open(PEERS as Address, 7);
+    let own = b.fill(PeerId(PEERS as u32));
+    assert!((MOST / 2..=MOST).contains(&own), "{own} for the only one");
+}
+
+#[test]
+fn room_in_queues_of_unknown_peers_that_is_not_used_is_taken_back() {
+    const MOST: usize = 4 << 20;
+    const FIRST: usize = 72 << 10;
+    let mut b = Bench::new();
+    let name = b.open(0, 7);
+    b.fill(PeerId(0));
+    for at in 1..36 {
+        b.open(at, 7);
+        b.fill(PeerId(at as u32));
+    }
+    b.open(36, 7);
+    b.open(37, 7);
+    assert!(b.fill(PeerId(36)) <= FIRST, "others have it all");
+    b.take_all(0, name);
+    b.wait(2 * SECOND);
+    let own = b.fill(PeerId(37));
+    assert!((MOST / 2..=MOST).contains(&own), "{own}");
+}
+
+#[test]
 fn a_poll_takes_a_number_of_packets_and_leaves_the_rest_to_later_ones() {
     // As `PACKETS_PER_POLL` of the link.
     const MOST: usize = 64;
@@ -455,4 +531,85 @@ fn a_poll_takes_a_number_of_packets_and_leaves_the_rest_to_later_ones() {
         b.poll();
         assert_eq!(b.link.port().arriving.len(), 200 - polls * MOST);
     }
+}
+
+/// Time after which a channel rests, and some seconds for the link to look.
+const LONG: Duration = Duration::from_secs(310);
+
+/// Returns what packets of the peer have come, as the answer to a packet says.
+fn acknowledged(answers: &[(Packet, Vec<u8>)]) -> Vec<(PacketKind, u64)> {
+    let told = answers.iter().map(|(packet, _)| (packet.kind, packet.ack));
+    told.collect()
+}
+
+#[test]
+fn a_used_channel_rests_when_its_peer_is_silent_for_long_and_goes_on_where_it_was() {
+    let mut b = Bench::new();
+    let name = b.open(1, 7);
+    b.sink.held.push(PeerId(0));
+    for number in 0..3 {
+        b.say(1, &data(name, number), &[0; 40]);
+    }
+    b.wait(LONG);
+    b.wait(2 * SECOND);
+    assert!(b.sink.forgotten.is_empty(), "a message of it is still here");
+    b.sink.held.clear();
+    b.wait(2 * SECOND);
+    b.wait(2 * SECOND);
+    assert_eq!(b.sink.forgotten, [PeerId(0)]);
+    assert_eq!(b.link.port().released, [PeerId(0)]);
+    assert_eq!(b.link.due(), Instant::END, "nothing of it is left");
+    let sent = core::mem::take(&mut b.link.port_mut().sent);
+    let kinds: BTreeSet<_> = sent
+        .iter()
+        .map(|(_, packet, _)| packet.kind as u8)
+        .collect();
+    assert_eq!(
+        kinds,
+        [PacketKind::Ack as u8].into(),
+        "the peer is not told"
+    );
+    let probe = Packet::new(PacketKind::Probe, name);
+    let answers = b.say(2, &probe, &[]);
+    assert_eq!(answers[0].0.kind, PacketKind::Unknown, "another source");
+    let again = b.say(1, &data(name, 2), &[0; 40]);
+    assert_eq!(acknowledged(&again), [(PacketKind::Ack, 3)], "not twice");
+    b.say(1, &data(name, 3), &[0; 40]);
+    let answers = b.say(1, &probe, &[]);
+    assert_eq!(acknowledged(&answers), [(PacketKind::Ack, 4)]);
+    assert!(b.sink.down.is_empty());
+}
+
+#[test]
+fn a_new_process_where_the_peer_of_a_resting_channel_was_begins_at_the_first_packet() {
+    let mut b = Bench::new();
+    let name = b.open(1, 7);
+    b.say(1, &data(name, 0), &[0; 40]);
+    for _ in 0..3 {
+        b.wait(LONG);
+    }
+    b.link.port_mut().sent.clear();
+    assert_eq!(b.sink.forgotten, [PeerId(0)]);
+    // The ids that it gets and gives end in the same bits as before.
+    assert_eq!(b.open(1, 7 + (1 << 16)), name);
+    b.say(1, &data(name, 0), &[0; 40]);
+    let told = b.say(1, &Packet::new(PacketKind::Probe, name), &[]);
+    assert_eq!(acknowledged(&told), [(PacketKind::Ack, 1)]);
+}
+
+#[test]
+fn used_channels_make_room_for_others_and_go_on_later() {
+    let mut b = Bench::new();
+    let name = b.open(0, 7);
+    b.say(0, &data(name, 0), &[0; 40]);
+    for at in 1..4096 {
+        b.open(at, 7);
+    }
+    b.wait(4 * SECOND);
+    b.open(4096, 7);
+    assert!(b.sink.down.is_empty(), "the first one rests");
+    b.say(0, &data(name, 1), &[0; 40]);
+    assert_eq!(b.sink.down, [(PeerId(1), Errno::CONNRESET)], "never used");
+    let told = b.say(0, &Packet::new(PacketKind::Probe, name), &[]);
+    assert_eq!(acknowledged(&told), [(PacketKind::Ack, 2)]);
 }
