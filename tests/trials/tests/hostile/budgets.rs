@@ -13,7 +13,7 @@ use crate::streams::{frame, greet};
 const MIB: u64 = 1 << 20;
 
 /// A connection that says the same again and again, and reads nothing.
-struct Flood {
+pub(crate) struct Flood {
     stream: TcpStream,
     frame: Vec<u8>,
     /// How much of the frame has been sent.
@@ -23,7 +23,7 @@ struct Flood {
 
 impl Flood {
     /// Greets as the peer that listens at that port.
-    fn start(address: SocketAddr, port: u16, frame: Vec<u8>) -> Self {
+    pub(crate) fn start(address: SocketAddr, port: u16, frame: Vec<u8>) -> Self {
         let stream = greet(address, port);
         stream.set_nonblocking(true).expect("a socket can do that");
         Self {
@@ -35,7 +35,7 @@ impl Flood {
     }
 
     /// Sends until the target reads no more, or has read `most` bytes; returns how many were sent.
-    fn send(&mut self, players: &mut Players, most: u64) -> u64 {
+    pub(crate) fn send(&mut self, players: &mut Players, most: u64) -> u64 {
         while self.sent < most {
             match self.stream.write(&self.frame[self.at..]) {
                 Ok(len) => {

@@ -233,13 +233,17 @@ fn a_root_endpoint_refuses_other_users_unless_it_is_told_and_never_reads_their_m
         // Neither of both abilities that it could have: it never sleeps, and does not read.
         ("65534", "greet: kind 2, abilities 0"),
     ] {
-        let scene = require!(Scene::open(users, 1024));
+        let mut scene = require!(Scene::open(users, 1024));
         let attack = scene.attack(other, "greet", 30_000);
         assert!(
             attack.stdout().contains(answer),
             "{users}: {}",
             attack.stdout()
         );
+        // The peers that are refused come again and again.
+        if users.is_empty() {
+            scene.expect_fair(other, "peers", 0);
+        }
         scene.players.finish();
     }
 }

@@ -5,6 +5,7 @@
 extern crate oxifabric_trials;
 
 mod budgets;
+mod busy;
 mod callers;
 mod calls;
 mod datagrams;
