@@ -106,6 +106,6 @@ fn form(flags: u64) -> Result<Form, Errno> {
             Err(Errno::BADFLAGS)
         }
         _ if flags & FI_TAGGED != 0 => Err(Errno::OPNOTSUPP),
-        _ => Err(Errno::INVAL),
+        _ => Err(Errno::BADFLAGS),
     }
 }

@@ -174,7 +174,7 @@ impl Doorbell {
     /// Answers `FI_GETWAIT` and `FI_GETWAITOBJ` of fi_control(3).
     ///
     /// # Errors
-    /// `NOSYS` for other commands and without a wait object, `INVAL`, `TOOSMALL`.
+    /// `NODATA` without a wait object, `NOSYS` for other commands, `INVAL`, `TOOSMALL`.
     ///
     /// # Safety
     /// `arg` is null or points to what the command takes.
@@ -189,7 +189,7 @@ impl Doorbell {
                 Ok(())
             }
             FI_GETWAIT => {
-                let fd = self.fds.as_ref().ok_or(Errno::NOSYS)?.epoll.as_raw_fd();
+                let fd = self.fds.as_ref().ok_or(Errno::NODATA)?.epoll.as_raw_fd();
                 // SAFETY: the caller's contract, passed on.
                 unsafe { self.hand_out(fd, arg) }
             }

@@ -92,3 +92,16 @@ macro_rules! c {
         }
     }};
 }
+
+/// Checks that a call is refused with exactly this error.
+#[macro_export]
+macro_rules! refused {
+    ($code:expr, $errno:expr) => {
+        assert_eq!(
+            i64::try_from($code).expect("a status"),
+            -i64::from($errno),
+            "not {}",
+            stringify!($errno)
+        )
+    };
+}

@@ -1,6 +1,6 @@
 //! Memory of one endpoint that another accesses.
 
-use core::ffi::c_void;
+use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 
 use oxifabric_abi::*;
@@ -243,13 +243,13 @@ impl RmaFixture {
             .collect()
     }
 
-    /// Waits until the next operation of `a` failed, and asserts that the region is as it was.
-    pub fn refused(&self) -> fi_cq_err_entry {
+    /// Waits until the next operation of `a` failed with this error, and asserts that the region is as it was.
+    pub fn refused(&self, errno: c_int) -> fi_cq_err_entry {
         let error = match self.pair.next(&self.pair.a) {
             Read::Failed(error) => error,
             Read::Done(entry) => panic!("{entry:?}"),
         };
-        assert_ne!(error.err, 0);
+        assert_eq!(error.err, errno);
         assert!(self.region().iter().all(|&byte| byte == 0x55));
         error
     }

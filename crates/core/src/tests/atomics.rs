@@ -353,7 +353,7 @@ fn which_atomics_there_are_can_be_asked_of_endpoint_and_domain() {
     assert_eq!(query(FI_UINT8, FI_SUM, FI_TAGGED).0, unsupported);
     assert_eq!(
         query(FI_UINT8, FI_SUM, FI_FETCH_ATOMIC | FI_COMPARE_ATOMIC).0,
-        -FI_EINVAL
+        -FI_EBADFLAGS
     );
     assert_eq!(query(FI_UINT8, FI_SUM, FI_SEND).0, -FI_EBADFLAGS);
 }

@@ -7,7 +7,7 @@ use oxifabric_abi::*;
 use crate::fixture::{Pair, bind, close};
 use crate::rma_fixture::{BOTH, RmaFixture, elements_of};
 use crate::traffic::TIMEOUT;
-use crate::{c, requirements};
+use crate::{c, refused, requirements};
 
 /// Returns how many elements an operation takes at once.
 fn most(rma: &RmaFixture, datatype: fi_datatype, op: fi_op) -> usize {
@@ -147,7 +147,7 @@ fn a_query_is_for_one_kind(subject) {
     let rma = RmaFixture::atomic(subject, BOTH);
     let mut attr = fi_atomic_attr::ZERO;
     let flags = FI_FETCH_ATOMIC | FI_COMPARE_ATOMIC;
-    assert_ne!(c!(fi_query_atomic(rma.fixture.domain, FI_UINT64, FI_SUM, &mut attr, flags)), 0);
+    refused!(c!(fi_query_atomic(rma.fixture.domain, FI_UINT64, FI_SUM, &mut attr, flags)), FI_EBADFLAGS);
     rma.close();
 }
 
@@ -156,8 +156,8 @@ fn swaps_are_comparing_atomics_only(subject) {
     let rma = RmaFixture::atomic(subject, BOTH);
     let pair = &rma.pair;
     let mut count = 0;
-    assert_ne!(c!(fi_atomicvalid(pair.a.ep, FI_UINT64, FI_CSWAP, &mut count)), 0);
-    assert_ne!(c!(fi_fetch_atomicvalid(pair.a.ep, FI_UINT64, FI_MSWAP, &mut count)), 0);
+    refused!(c!(fi_atomicvalid(pair.a.ep, FI_UINT64, FI_CSWAP, &mut count)), FI_EOPNOTSUPP);
+    refused!(c!(fi_fetch_atomicvalid(pair.a.ep, FI_UINT64, FI_MSWAP, &mut count)), FI_EOPNOTSUPP);
     let (place, context) = (elements_of(pair, &[1_u64]), pair.a.traffic.context());
     let (at, key) = (rma.base, rma.key());
     let code = c!(fi_atomic(
@@ -172,8 +172,8 @@ fn reads_are_fetching_atomics_only(subject) {
     let rma = RmaFixture::atomic(subject, BOTH);
     let ep = rma.pair.a.ep;
     let mut count = 0;
-    assert_ne!(c!(fi_atomicvalid(ep, FI_UINT64, FI_ATOMIC_READ, &mut count)), 0);
-    assert_ne!(c!(fi_compare_atomicvalid(ep, FI_UINT64, FI_SUM, &mut count)), 0);
+    refused!(c!(fi_atomicvalid(ep, FI_UINT64, FI_ATOMIC_READ, &mut count)), FI_EOPNOTSUPP);
+    refused!(c!(fi_compare_atomicvalid(ep, FI_UINT64, FI_SUM, &mut count)), FI_EOPNOTSUPP);
     rma.close();
 }
 
@@ -182,7 +182,7 @@ fn floats_have_no_bits(subject) {
     let rma = RmaFixture::atomic(subject, BOTH);
     let mut count = 0;
     for op in [FI_BOR, FI_BAND, FI_BXOR] {
-        assert_ne!(c!(fi_atomicvalid(rma.pair.a.ep, FI_DOUBLE, op, &mut count)), 0);
+        refused!(c!(fi_atomicvalid(rma.pair.a.ep, FI_DOUBLE, op, &mut count)), FI_EOPNOTSUPP);
     }
     rma.close();
 }
@@ -250,7 +250,7 @@ fn too_many_elements_cannot_be_injected(subject) {
     let code = c!(fi_inject_atomic(
         pair.a.ep, operands.cast(), count, pair.to_b, at, key, FI_UINT64, FI_SUM
     ));
-    assert!(code < 0, "{code}");
+    refused!(code, FI_EMSGSIZE);
     rma.close();
 }
 
@@ -358,7 +358,7 @@ fn a_fenced_atomic_is_the_last(subject) {
 fn an_update_needs_the_right_to_write(subject) {
     let rma = RmaFixture::atomic(subject, FI_REMOTE_READ);
     rma.update(FI_UINT64, FI_SUM, &[1_u64]);
-    rma.refused();
+    rma.refused(FI_EACCES);
     rma.close();
 }
 
@@ -374,7 +374,7 @@ fn a_fetch_needs_the_right_to_read(subject) {
             FI_ATOMIC_READ, context
         ))
     });
-    rma.refused();
+    rma.refused(FI_EACCES);
     assert_eq!(c!(*result), 7);
     rma.close();
 }
@@ -388,7 +388,7 @@ fn a_false_key_changes_nothing(subject) {
     pair.start(|| {
         c!(fi_atomic(pair.a.ep, place.cast(), 1, null_mut(), pair.to_b, at, key, FI_UINT64, FI_SUM, context))
     });
-    assert_eq!(rma.refused().op_context, context);
+    assert_eq!(rma.refused(FI_ENOKEY).op_context, context);
     rma.close();
 }
 
@@ -401,7 +401,7 @@ fn bounds_are_checked(subject) {
     pair.start(|| {
         c!(fi_atomic(pair.a.ep, place.cast(), 2, null_mut(), pair.to_b, at, key, FI_UINT64, FI_SUM, context))
     });
-    rma.refused();
+    rma.refused(FI_EACCES);
     rma.close();
 }
 

@@ -7,7 +7,7 @@ use oxifabric_abi::*;
 
 use crate::cm_fixture::{CmFixture, Event, connected, event, name_of, next_event, peer_of};
 use crate::traffic::Read;
-use crate::{c, requirements};
+use crate::{c, refused, requirements};
 
 /// Returns the most bytes that may be said with a request or its answer.
 fn cm_data_size(fid: fid_t) -> usize {
@@ -155,7 +155,7 @@ fn a_call_without_listener_fails(subject) {
     let caller = cm.caller();
     if cm.call(&caller, &[]) == 0 {
         match next_event(caller.eq, &[]) {
-            Event::Failed { entry, .. } => assert_ne!(entry.err, 0),
+            Event::Failed { entry, .. } => assert_eq!(entry.err, FI_ECONNREFUSED),
             other => panic!("{other:?}"),
         }
     }
@@ -189,7 +189,7 @@ fn several_may_ask(subject) {
 fn an_endpoint_connects_once(subject) {
     let cm = CmFixture::new(subject);
     let pair = cm.pair();
-    assert_ne!(cm.call(&pair.a, &[]), 0);
+    refused!(cm.call(&pair.a, &[]), FI_EINVAL);
 }
 
 /// A second fi_connect is refused even while the first is under way.
@@ -197,7 +197,7 @@ fn a_second_call_is_refused(subject) {
     let cm = CmFixture::new(subject);
     let caller = cm.caller();
     assert_eq!(cm.call(&caller, &[]), 0);
-    assert_ne!(cm.call(&caller, &[]), 0);
+    refused!(cm.call(&caller, &[]), FI_EINVAL);
     let (request, _) = cm.request(&caller);
     cm.reject(&request, b"");
 }
@@ -207,7 +207,7 @@ fn connecting_enables(subject) {
     let cm = CmFixture::new(subject);
     let pair = cm.pair();
     let cq = cm.fixture.cq(|_| {});
-    assert_ne!(crate::fixture::bind(pair.a.ep, cq, FI_SEND | FI_RECV), 0);
+    refused!(crate::fixture::bind(pair.a.ep, cq, FI_SEND | FI_RECV), FI_EINVAL);
     assert_eq!(crate::fixture::close(cq), 0);
     assert!(!name_of(pair.a.ep.cast()).is_empty() && !name_of(pair.b.ep.cast()).is_empty());
 }
@@ -245,7 +245,8 @@ fn a_name_of_others_is_not_assigned(subject) {
     let (first, second) = (CmFixture::new(subject), CmFixture::closed(subject));
     let mut taken = first.name();
     let set = c!(fi_setname(second.pep.cast(), taken.as_mut_ptr().cast(), taken.len()));
-    assert!(set < 0 || c!(fi_listen(second.pep)) < 0);
+    let code = if set == 0 { c!(fi_listen(second.pep)) } else { set };
+    refused!(code, FI_EADDRINUSE);
 }
 
 /// fi_getpeer gives the address of the other side.
@@ -438,7 +439,7 @@ fn listening_needs_a_queue(subject) {
     let mut pep = null_mut();
     let opened = c!(fi_passive_ep(cm.fixture.fabric, cm.fixture.info.as_ptr(), &mut pep, null_mut()));
     assert_eq!(opened, 0);
-    assert!(c!(fi_listen(pep)) < 0);
+    refused!(c!(fi_listen(pep)), FI_ENOEQ);
     assert_eq!(crate::fixture::close(pep), 0);
 }
 
@@ -455,7 +456,7 @@ fn connecting_needs_a_queue(subject) {
     assert_eq!(crate::fixture::bind(ep, cq, FI_SEND | FI_RECV), 0);
     let name = cm.name();
     let code: c_int = c!(fi_connect(ep, name.as_ptr().cast(), core::ptr::null(), 0));
-    assert!(code < 0, "{code}");
+    refused!(code, FI_ENOEQ);
     assert_eq!((crate::fixture::close(ep), crate::fixture::close(cq)), (0, 0));
 }
 

@@ -7,7 +7,7 @@ use oxifabric_abi::*;
 
 use crate::fixture::close;
 use crate::group::{EMPTY, Group, Member, UNIVERSE, open_set};
-use crate::{Subject, c, requirements};
+use crate::{Subject, c, refused, requirements};
 
 /// Calls a collective of `count` elements: endpoint, input, output, group, context.
 type Call<'a> = &'a dyn Fn(&Member, *mut c_void, *mut c_void, fi_addr_t, *mut c_void) -> isize;
@@ -116,7 +116,7 @@ fn a_join_needs_an_event_queue(subject) {
     let set = open_set(end.av, UNIVERSE).expect("a set");
     let (mut mc, mut address) = (null_mut(), 0);
     assert_eq!(c!(fi_av_set_addr(set, &mut address)), 0);
-    assert!(c!(fi_join_collective(end.ep, address, set, 0, &mut mc, NONE)) < 0);
+    refused!(c!(fi_join_collective(end.ep, address, set, 0, &mut mc, NONE)), FI_ENOEQ);
     assert_eq!(close(set), 0);
 }
 
@@ -320,22 +320,22 @@ fn a_query_tells_limits(subject) {
 /// What is not supported is refused by query and call alike.
 fn a_query_refuses_what_cannot_be(subject) {
     let group = Group::joined(subject, 1);
-    assert_ne!(query(&group, FI_ALLREDUCE, FI_FLOAT, FI_BOR).0, 0);
-    assert_ne!(query(&group, FI_ALLREDUCE, FI_UINT32, FI_CSWAP).0, 0);
-    assert_ne!(query(&group, 99, FI_UINT32, FI_SUM).0, 0);
+    refused!(query(&group, FI_ALLREDUCE, FI_FLOAT, FI_BOR).0, FI_EOPNOTSUPP);
+    refused!(query(&group, FI_ALLREDUCE, FI_UINT32, FI_CSWAP).0, FI_EOPNOTSUPP);
+    refused!(query(&group, 99, FI_UINT32, FI_SUM).0, FI_EOPNOTSUPP);
     let member = &group.members[0];
     let buffer = member.end.traffic.buffer(&[0; 8]).cast();
     let begun = c!(fi_allreduce(
         member.end.ep, buffer, 1, NONE, buffer, NONE, member.address(), FI_FLOAT, FI_BOR, 0, NONE
     ));
-    assert!(begun < 0);
+    refused!(begun, FI_EOPNOTSUPP);
 }
 
 /// A false group is refused.
 fn a_false_group_is_refused(subject) {
     let group = Group::joined(subject, 1);
     let member = &group.members[0];
-    assert!(c!(fi_barrier(member.end.ep, member.address() ^ 0xFFFF, NONE)) < 0);
+    refused!(c!(fi_barrier(member.end.ep, member.address() ^ 0xFFFF, NONE)), FI_EINVAL);
 }
 
 /// An endpoint that is not in the set cannot join its group.
@@ -346,7 +346,7 @@ fn endpoints_outside_the_set_do_not_join(subject) {
     assert_eq!(c!(fi_av_set_insert(set, 1)), 0);
     let (mut mc, mut address) = (null_mut(), 0);
     assert_eq!(c!(fi_av_set_addr(set, &mut address)), 0);
-    assert!(c!(fi_join_collective(member.end.ep, address, set, 0, &mut mc, NONE)) < 0);
+    refused!(c!(fi_join_collective(member.end.ep, address, set, 0, &mut mc, NONE)), FI_EINVAL);
     assert_eq!(close(set), 0);
 }
 }

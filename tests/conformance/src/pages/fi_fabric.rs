@@ -6,7 +6,7 @@ use core::ptr::null_mut;
 use oxifabric_abi::*;
 
 use crate::fixture::{Fixture, close};
-use crate::{Subject, c, requirements};
+use crate::{Subject, c, refused, requirements};
 
 /// Returns what fi_tostr_r makes of a value.
 fn text<T>(subject: &Subject, value: &T, kind: fi_type) -> String {
@@ -41,7 +41,7 @@ fn an_unknown_fabric_is_refused(subject) {
     let mut attr = c!(*info.first().fabric_attr);
     attr.prov_name = c"no provider".as_ptr().cast_mut();
     let mut fabric = null_mut();
-    assert!(c!((subject.library.fabric)(&mut attr, &mut fabric, null_mut())) < 0);
+    refused!(c!((subject.library.fabric)(&mut attr, &mut fabric, null_mut())), FI_ENODEV);
 }
 
 /// A fabric may be opened several times.

@@ -7,7 +7,7 @@ use oxifabric_abi::*;
 use crate::fixture::{Fixture, close};
 use crate::rma_fixture::{ACCESS, BOTH, RmaFixture};
 use crate::subject::MR_MODES;
-use crate::{c, requirements};
+use crate::{c, refused, requirements};
 
 /// Opens a fixture whose endpoints access memory.
 fn rma_world(subject: &crate::Subject) -> Fixture {
@@ -143,7 +143,7 @@ fn a_region_has_its_class(subject) {
 fn local_rights_are_no_remote_rights(subject) {
     let rma = RmaFixture::delivering(subject, FI_SEND | FI_RECV);
     rma.write(b"no", 0, rma.key());
-    rma.refused();
+    rma.refused(FI_ENOKEY);
     rma.close();
 }
 
@@ -151,7 +151,7 @@ fn local_rights_are_no_remote_rights(subject) {
 fn a_read_needs_the_right_to_read(subject) {
     let rma = RmaFixture::new(subject, FI_REMOTE_WRITE);
     let place = rma.read(8, 0, rma.key());
-    rma.refused();
+    rma.refused(FI_EACCES);
     assert_eq!(c!(core::slice::from_raw_parts(place, 8)), [0; 8]);
     rma.close();
 }
@@ -242,7 +242,7 @@ fn too_many_buffers_are_refused(subject) {
     let piece = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: 1 };
     let (pieces, mut mr) = (vec![piece; limit + 1], null_mut());
     let code = c!(fi_mr_regv(fixture.domain, pieces.as_ptr(), limit + 1, BOTH, 0, 1, 0, &mut mr, null_mut()));
-    assert!(code < 0, "{code}");
+    refused!(code, FI_EINVAL);
 }
 
 /// A closed region is not accessed any more: the peer's operation fails, and the endpoint goes on.
@@ -253,7 +253,7 @@ fn a_closed_region_is_not_accessed(subject) {
     let key = rma.key();
     assert_eq!(close(rma.mr), 0);
     rma.write(b"y", 0, key);
-    assert_ne!(rma.pair.failed(&rma.pair.a).err, 0);
+    assert_eq!(rma.pair.failed(&rma.pair.a).err, FI_ENOKEY);
     assert_eq!(rma.region()[0], b'x');
     let posted = rma.pair.b.recv(5);
     rma.pair.send(b"still");
@@ -282,7 +282,7 @@ fn regions_may_overlap(subject) {
     let rma = RmaFixture::delivering(subject, FI_REMOTE_READ);
     let mr = rma.fixture.register(rma.bytes, 100, FI_REMOTE_WRITE, 99).expect("a region");
     rma.write(b"no", 0, rma.key());
-    rma.refused();
+    rma.refused(FI_EACCES);
     rma.write(b"yes", 0, c!(fi_mr_key(mr)));
     let _ = rma.pair.done(&rma.pair.a);
     assert_eq!(&rma.region()[..3], b"yes");
@@ -402,6 +402,6 @@ fn memory_of_unknown_devices_is_refused(subject) {
     let (mut bytes, mut mr) = ([0_u8; 64], null_mut());
     let iov = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: 64 };
     let attr = fi_mr_attr { mr_iov: &iov, iov_count: 1, access: BOTH, iface: 77, ..fi_mr_attr::ZERO };
-    assert!(c!(fi_mr_regattr(fixture.domain, &attr, 0, &mut mr)) < 0);
+    refused!(c!(fi_mr_regattr(fixture.domain, &attr, 0, &mut mr)), FI_ENOSYS);
 }
 }

@@ -7,7 +7,7 @@ use oxifabric_abi::*;
 
 use crate::fixture::{Fixture, Pair};
 use crate::traffic::Read;
-use crate::{c, requirements};
+use crate::{c, refused, requirements};
 
 /// Runs with the description of a message of `a`, with remote data 0xDA7A.
 fn with_message(
@@ -100,7 +100,7 @@ fn too_much_cannot_be_injected(subject) {
     let size = c!((*fixture.info.first().tx_attr).inject_size);
     let bytes = vec![0_u8; size + 1];
     let code = c!(fi_inject(pair.a.ep, bytes.as_ptr().cast(), bytes.len(), pair.to_b));
-    assert!(code < 0, "{code}");
+    refused!(code, FI_EMSGSIZE);
 }
 
 /// A message is gathered from several buffers and scattered into several.
@@ -130,7 +130,7 @@ fn too_many_buffers_are_refused(subject) {
     let pieces = vec![libc::iovec { iov_base: place.cast(), iov_len: 1 }; limit + 1];
     let context = pair.a.traffic.context();
     let code = c!(fi_sendv(pair.a.ep, pieces.as_ptr(), null_mut(), pieces.len(), pair.to_b, context));
-    assert!(code < 0, "{code}");
+    refused!(code, FI_EINVAL);
 }
 
 /// A multi-receive buffer takes several messages, one behind the other, and is released with FI_MULTI_RECV.
@@ -314,7 +314,7 @@ fn a_message_that_is_too_long_is_refused(subject) {
         return;
     }
     let (place, context) = (pair.a.traffic.buffer(b"x"), pair.a.traffic.context());
-    assert!(c!(fi_send(pair.a.ep, place.cast(), most + 1, null_mut(), pair.to_b, context)) < 0);
+    refused!(c!(fi_send(pair.a.ep, place.cast(), most + 1, null_mut(), pair.to_b, context)), FI_EMSGSIZE);
 }
 
 /// The rest of a receive that is longer than its message is left alone.

@@ -7,7 +7,7 @@ use oxifabric_abi::*;
 
 use crate::fixture::{Fixture, Pair, bind, close};
 use crate::traffic::TIMEOUT;
-use crate::{c, requirements};
+use crate::{c, refused, requirements};
 
 /// Returns whether a descriptor is readable, now or within the time.
 fn readable(fd: c_int, timeout_ms: c_int) -> bool {
@@ -96,7 +96,7 @@ fn a_queue_without_a_descriptor_is_refused(subject) {
     let fixture = Fixture::new(subject);
     let cq = fixture.cq(|attr| attr.wait_obj = FI_WAIT_NONE);
     let mut fids = [cq.cast()];
-    assert!(c!(fi_trywait(fixture.fabric, fids.as_mut_ptr(), 1)) < 0);
+    refused!(c!(fi_trywait(fixture.fabric, fids.as_mut_ptr(), 1)), FI_EINVAL);
     assert_eq!(close(cq), 0);
 }
 

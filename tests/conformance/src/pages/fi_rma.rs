@@ -6,7 +6,7 @@ use oxifabric_abi::*;
 
 use crate::fixture::{Fixture, Pair, bind, close};
 use crate::rma_fixture::{ACCESS, BOTH, RmaFixture};
-use crate::{c, requirements};
+use crate::{c, refused, requirements};
 
 /// Returns a piece of a buffer.
 const fn iov(place: *mut u8, len: usize) -> libc::iovec {
@@ -85,7 +85,7 @@ fn a_false_key_changes_nothing(subject) {
     let rma = RmaFixture::delivering(subject, BOTH);
     rma.write(b"forged", 0, rma.key() ^ 0xFFFF);
     let error = rma.pair.failed(&rma.pair.a);
-    assert_ne!(error.err, 0);
+    assert_eq!(error.err, FI_ENOKEY);
     assert!(rma.region().iter().all(|&byte| byte == 0x55));
     rma.close();
 }
@@ -95,7 +95,7 @@ fn bounds_are_checked(subject) {
     let rma = RmaFixture::delivering(subject, BOTH);
     rma.write(b"beyond", rma.len as u64 - 3, rma.key());
     let error = rma.pair.failed(&rma.pair.a);
-    assert_ne!(error.err, 0);
+    assert_eq!(error.err, FI_EACCES);
     assert!(rma.region().iter().all(|&byte| byte == 0x55));
     rma.close();
 }
@@ -105,7 +105,7 @@ fn rights_are_checked(subject) {
     let rma = RmaFixture::delivering(subject, FI_REMOTE_READ);
     rma.write(b"no", 0, rma.key());
     let error = rma.pair.failed(&rma.pair.a);
-    assert_ne!(error.err, 0);
+    assert_eq!(error.err, FI_EACCES);
     assert!(rma.region().iter().all(|&byte| byte == 0x55));
     rma.close();
 }
@@ -154,7 +154,7 @@ fn an_injected_write_is_silent(subject) {
 fn a_read_with_a_false_key_fails(subject) {
     let rma = RmaFixture::new(subject, BOTH);
     let place = rma.read(4, 0, rma.key() ^ 0xFFFF);
-    rma.refused();
+    rma.refused(FI_ENOKEY);
     assert_eq!(c!(core::slice::from_raw_parts(place, 4)), [0; 4]);
     rma.close();
 }
@@ -163,7 +163,7 @@ fn a_read_with_a_false_key_fails(subject) {
 fn reads_are_bounded(subject) {
     let rma = RmaFixture::new(subject, BOTH);
     let _ = rma.read(8, rma.len as u64 - 7, rma.key());
-    rma.refused();
+    rma.refused(FI_EACCES);
     rma.close();
 }
 
@@ -171,7 +171,7 @@ fn reads_are_bounded(subject) {
 fn addresses_do_not_wrap(subject) {
     let rma = RmaFixture::delivering(subject, BOTH);
     rma.write(b"wrapped", 0_u64.wrapping_sub(rma.base).wrapping_sub(3), rma.key());
-    rma.refused();
+    rma.refused(FI_EACCES);
     rma.close();
 }
 
@@ -225,7 +225,7 @@ fn too_many_places_are_refused(subject) {
     let count = c!((*rma.fixture.info.first().tx_attr).rma_iov_limit) + 1;
     let targets: Vec<_> = (0..count as u64).map(|at| rma.target(at, 1)).collect();
     rma.message(&vec![0; count], &targets, 0, |pair, msg| {
-        assert!(c!(fi_writemsg(pair.a.ep, msg, FI_COMPLETION)) < 0);
+        refused!(c!(fi_writemsg(pair.a.ep, msg, FI_COMPLETION)), FI_EINVAL);
     });
     rma.close();
 }
@@ -262,7 +262,7 @@ fn too_much_cannot_be_injected(subject) {
     let pair = &rma.pair;
     let bytes = vec![0; c!((*rma.fixture.info.first().tx_attr).inject_size) + 1];
     let code = c!(fi_inject_write(pair.a.ep, bytes.as_ptr().cast(), bytes.len(), pair.to_b, rma.base, rma.key()));
-    assert!(code < 0, "{code}");
+    refused!(code, FI_EMSGSIZE);
     rma.close();
 }
 
@@ -531,6 +531,6 @@ fn access_needs_the_capability(subject) {
     let fixture = Fixture::new(subject);
     let pair = fixture.pair();
     let (place, context) = (pair.a.traffic.buffer(b"x"), pair.a.traffic.context());
-    assert!(c!(fi_write(pair.a.ep, place.cast(), 1, null_mut(), pair.to_b, 0, 0, context)) < 0);
+    refused!(c!(fi_write(pair.a.ep, place.cast(), 1, null_mut(), pair.to_b, 0, 0, context)), FI_ENOSYS);
 }
 }

@@ -5,7 +5,7 @@ use core::ptr::null_mut;
 use oxifabric_abi::*;
 
 use crate::fixture::{Fixture, close};
-use crate::{PROVIDERS, c, requirements};
+use crate::{PROVIDERS, c, refused, requirements};
 
 requirements! { "fi_xpu(3)" on PROVIDERS;
 
@@ -51,11 +51,11 @@ fn nothing_is_opened_for_accelerators(subject) {
     let fixture = Fixture::new(subject);
     let (mut cq, mut cntr, mut ep) = (null_mut(), null_mut(), null_mut());
     let mut attr = fi_cq_attr { flags: FI_XPU, ..fi_cq_attr::ZERO };
-    assert!(c!(fi_cq_open(fixture.domain, &mut attr, &mut cq, null_mut())) < 0);
+    refused!(c!(fi_cq_open(fixture.domain, &mut attr, &mut cq, null_mut())), FI_EINVAL);
     let mut attr = fi_cntr_attr { flags: FI_XPU, ..fi_cntr_attr::ZERO };
-    assert!(c!(fi_cntr_open(fixture.domain, &mut attr, &mut cntr, null_mut())) < 0);
+    refused!(c!(fi_cntr_open(fixture.domain, &mut attr, &mut cntr, null_mut())), FI_EBADFLAGS);
     let info = fixture.info.as_ptr();
-    assert!(c!(fi_endpoint2(fixture.domain, info, &mut ep, FI_XPU, null_mut())) < 0);
+    refused!(c!(fi_endpoint2(fixture.domain, info, &mut ep, FI_XPU, null_mut())), FI_EBADFLAGS);
 }
 
 /// A region has no descriptor for accelerators: -FI_ENOSYS.
