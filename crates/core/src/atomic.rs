@@ -7,8 +7,8 @@ use oxifabric_abi::{
     FI_COMPARE_ATOMIC, FI_FETCH_ATOMIC, FI_TAGGED, fi_atomic_attr, fi_datatype, fi_op, fid_domain,
     fid_ep,
 };
+use oxifabric_collectives::arithmetic::{Datatype, Form, Operation};
 use oxifabric_engine::Update;
-use oxifabric_engine::arithmetic::{Datatype, Form, Operation};
 use oxifabric_types::Errno;
 
 use crate::handle::status;

@@ -5,8 +5,9 @@ use core::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use oxifabric_abi::*;
-use oxifabric_engine::arithmetic::{Datatype, Operation};
-use oxifabric_engine::{Arithmetic, Collective, GroupId, MAX_MEMBERS};
+use oxifabric_collectives::arithmetic::{Datatype, Operation};
+use oxifabric_collectives::{Arithmetic, Collective};
+use oxifabric_engine::{GroupId, MAX_MEMBERS};
 use oxifabric_types::Errno;
 
 use crate::absent;

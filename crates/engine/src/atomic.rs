@@ -6,10 +6,10 @@
 
 use alloc::boxed::Box;
 use alloc::vec;
+use oxifabric_collectives::arithmetic::{self, Datatype, Form, Operation};
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, PeerId};
 
-use crate::arithmetic::{self, Datatype, Form, Operation};
 use crate::engine::Engine;
 use crate::matching::{Arrival, Class};
 use crate::message::{MatchState, Message, RxData};

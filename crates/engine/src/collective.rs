@@ -1,7 +1,7 @@
 //! Collectives: operations of all members of a group, fi_collective(3). Path class: setup for groups, large for
 //! operations.
 //!
-//! A member's part in a collective is a [`schedule`]: a list of messages to send, to await and to combine. The engine works
+//! A member's part in a collective is a [`schedule`](oxifabric_collectives::schedule): a list of messages to send, to await and to combine. The engine works
 //! it off with its own messages, in a class beside those of the application, so that the two never meet; long ones move
 //! as any long message does. Schedules of one operation wait for nothing else, so that many may be under way, on one group
 //! or on several.
@@ -16,24 +16,19 @@
 mod active;
 mod arrival;
 mod begin;
-mod doubling;
 mod failure;
 mod given_up;
 mod group;
 mod join;
-mod pairwise;
-mod ring;
-mod schedule;
 mod tag;
-mod tree;
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
+use oxifabric_collectives::{Arithmetic, Collective};
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, PeerId};
 
-use crate::arithmetic::{Datatype, Form, Operation};
 use crate::slab::{Key, Slab};
 use active::ActiveCollective;
 use given_up::GivenUp;
@@ -41,112 +36,9 @@ use group::Group;
 
 pub use join::MAX_MEMBERS;
 
-/// What the members of a group do together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Collective {
-    /// No member goes on before all have come.
-    Barrier,
-    /// All get what the root has, in their result buffer, where it also is at the root.
-    Broadcast,
-    /// Each gets one slice of each.
-    Alltoall,
-    /// All get the reduction of what all bring.
-    Allreduce,
-    /// All get what all bring, one slice of each.
-    Allgather,
-    /// Each gets one slice of the reduction of what all bring.
-    ReduceScatter,
-    /// The root gets the reduction of what all bring.
-    Reduce,
-    /// Each gets one slice of what the root brings.
-    Scatter,
-    /// The root gets one slice of each.
-    Gather,
-}
-
-impl Collective {
-    /// All of them.
-    pub const ALL: [Self; 9] = [
-        Self::Barrier,
-        Self::Broadcast,
-        Self::Alltoall,
-        Self::Allreduce,
-        Self::Allgather,
-        Self::ReduceScatter,
-        Self::Reduce,
-        Self::Scatter,
-        Self::Gather,
-    ];
-
-    /// Returns whether it combines data.
-    pub const fn reduces(self) -> bool {
-        matches!(self, Self::Allreduce | Self::ReduceScatter | Self::Reduce)
-    }
-
-    /// Returns whether one member is different from the others.
-    pub const fn has_root(self) -> bool {
-        matches!(
-            self,
-            Self::Broadcast | Self::Reduce | Self::Scatter | Self::Gather
-        )
-    }
-
-    /// Returns how many slices a member brings, in a group of that size.
-    pub const fn brings(self, size: usize, is_root: bool) -> usize {
-        match self {
-            Self::Barrier | Self::Broadcast => 0,
-            Self::Scatter if !is_root => 0,
-            Self::Alltoall | Self::ReduceScatter | Self::Scatter => size,
-            Self::Allreduce | Self::Allgather | Self::Reduce | Self::Gather => 1,
-        }
-    }
-
-    /// Returns how many slices a member gets, in a group of that size.
-    pub const fn gets(self, size: usize, is_root: bool) -> usize {
-        match self {
-            Self::Barrier => 0,
-            Self::Reduce | Self::Gather if !is_root => 0,
-            Self::Alltoall | Self::Allgather | Self::Gather => size,
-            Self::Broadcast | Self::Allreduce | Self::ReduceScatter => 1,
-            Self::Reduce | Self::Scatter => 1,
-        }
-    }
-}
-
 /// Names a group at this endpoint. It is never given out twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupId(pub u32);
-
-/// The operation that combines elements: one of [`Arithmetic::ASSOCIATIVE`] on numbers that have it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arithmetic {
-    /// What the elements are.
-    pub datatype: Datatype,
-    /// What is done with two of them.
-    pub operation: Operation,
-}
-
-impl Arithmetic {
-    /// The operations that reduce many numbers to one, in any order.
-    pub const ASSOCIATIVE: [Operation; 10] = [
-        Operation::Min,
-        Operation::Max,
-        Operation::Sum,
-        Operation::Prod,
-        Operation::Lor,
-        Operation::Land,
-        Operation::Bor,
-        Operation::Band,
-        Operation::Lxor,
-        Operation::Bxor,
-    ];
-
-    /// Returns whether such numbers can be reduced so.
-    pub fn is_valid(self) -> bool {
-        Self::ASSOCIATIVE.contains(&self.operation)
-            && self.operation.is_valid(Form::Base, self.datatype)
-    }
-}
 
 /// One member's part in a collective.
 #[derive(Debug)]

@@ -7,7 +7,6 @@
 //!
 //! - [`link`]: the interface of a transport ([`Link`]) and what it calls when something arrives ([`Sink`]).
 //! - [`op`]: operations and their completions.
-//! - [`arithmetic`]: what atomics and collectives compute.
 //! - [`engine`]: the state of one endpoint between the two.
 //! - [`faults`]: fault injection, for tests.
 #![no_std]
@@ -17,7 +16,6 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-pub mod arithmetic;
 pub mod engine;
 pub mod faults;
 pub mod link;
@@ -56,7 +54,7 @@ mod unexpected;
 mod waiting_events;
 
 pub use atomic::{AtomicOp, MAX_ATOMIC_BYTES, Update};
-pub use collective::{Arithmetic, Collective, CollectiveOp, GroupId, MAX_MEMBERS};
+pub use collective::{CollectiveOp, GroupId, MAX_MEMBERS};
 pub use engine::{Config, Engine};
 pub use link::{
     Body, Frame, Header, HeaderFlags, InjectedFault, Kind, Limits, Link, Placement, PostError,

@@ -1,10 +1,11 @@
 //! An engine with operations under way, between a link that the input plays and memory that is exactly as long as it says.
 
 use arbitrary::Arbitrary;
-use oxifabric_engine::arithmetic::{Datatype, Form, Operation};
+use oxifabric_collectives::arithmetic::{Datatype, Form, Operation};
+use oxifabric_collectives::{Arithmetic, Collective};
 use oxifabric_engine::{
-    AtomicOp, Collective, CollectiveOp, Completion, Completions, Config, Engine, Failure, GroupId,
-    Link, RmaOp, RxOp, Target, TxOp, Update,
+    AtomicOp, CollectiveOp, Completion, Completions, Config, Engine, Failure, GroupId, Link, RmaOp,
+    RxOp, Target, TxOp, Update,
 };
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, PeerId};
@@ -334,7 +335,7 @@ impl World {
         let what = Collective::ALL[usize::from(what) % Collective::ALL.len()];
         let root = PeerId(u32::from(root) % (PEERS + 1));
         let (size, len) = (PEERS as usize + 1, usize::from(len));
-        let arithmetic = oxifabric_engine::Arithmetic {
+        let arithmetic = Arithmetic {
             datatype: Datatype::Uint8,
             operation: Operation::Sum,
         };

@@ -9,7 +9,7 @@ use oxifabric_abi::{
     FI_TAGGED, fi_addr_t, fi_datatype, fi_ioc, fi_msg_atomic, fi_op, fi_ops_atomic, fi_rma_ioc,
     fid_ep,
 };
-use oxifabric_engine::arithmetic::{Form, Operation};
+use oxifabric_collectives::arithmetic::{Form, Operation};
 use oxifabric_engine::{AtomicOp, Target, Update};
 use oxifabric_mem::{Iov, MAX_SEGMENTS};
 use oxifabric_provider::device::Provider;

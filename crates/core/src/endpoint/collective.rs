@@ -12,7 +12,8 @@ use oxifabric_abi::{
     FI_ADDR_NOTAVAIL, FI_ADDR_UNSPEC, FI_COLLECTIVE, FI_NOOP, FI_RECV, FI_SEND, FI_VOID, fi_addr_t,
     fi_collective_addr, fi_datatype, fi_op, fi_ops_collective, fid_ep, fid_mc,
 };
-use oxifabric_engine::{Collective, CollectiveOp, GroupId};
+use oxifabric_collectives::Collective;
+use oxifabric_engine::{CollectiveOp, GroupId};
 use oxifabric_provider::device::{Device, Provider};
 use oxifabric_types::{Caps, Errno, Flags, PeerId};
 

@@ -2,7 +2,7 @@
 
 use core::arch::asm;
 
-use oxifabric_engine::arithmetic::{Datatype, Operation, combine, compare_swap};
+use oxifabric_collectives::arithmetic::{Datatype, Operation, combine, compare_swap};
 
 /// A long double in memory, with 6 bytes that mean nothing.
 type Bytes = [u8; 16];

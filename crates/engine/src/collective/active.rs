@@ -1,12 +1,13 @@
 //! Collectives under way: each works its schedule off, as far as messages have come.
 
+use oxifabric_collectives::Arithmetic;
+use oxifabric_collectives::arithmetic::combine;
+use oxifabric_collectives::schedule::{Buffer, Schedule, Span, Step};
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, PeerId};
 
-use super::schedule::{Buffer, Schedule, Span, Step};
 use super::tag::MessageTag;
-use super::{Arithmetic, GroupId, Posted};
-use crate::arithmetic::combine;
+use super::{GroupId, Posted};
 use crate::engine::Engine;
 use crate::matching::{Class, Pattern};
 use crate::rx_placement::RxPlacement;

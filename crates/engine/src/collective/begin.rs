@@ -1,12 +1,13 @@
 //! Beginning an operation of a group.
 
+use oxifabric_collectives::Arithmetic;
+use oxifabric_collectives::schedule::{Position, schedule};
 use oxifabric_mem::Iov;
 use oxifabric_types::Errno;
 
+use super::CollectiveOp;
 use super::active::ActiveCollective;
 use super::group::Stage;
-use super::schedule::{Position, schedule};
-use super::{Arithmetic, CollectiveOp};
 use crate::engine::Engine;
 use crate::{Completions, Link};
 

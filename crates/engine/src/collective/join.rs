@@ -4,14 +4,15 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
+use oxifabric_collectives::Collective;
+use oxifabric_collectives::schedule::{Position, Schedule, schedule};
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, PeerId};
 
+use super::GroupId;
 use super::active::ActiveCollective;
 use super::group::{Group, Stage};
-use super::schedule::{Position, schedule};
 use super::tag::GROUP_IDS;
-use super::{Collective, GroupId};
 use crate::engine::Engine;
 use crate::peer::Peers;
 use crate::{Completions, Link};
@@ -131,7 +132,7 @@ impl ActiveCollective {
     /// [`Errno::NOMEM`].
     pub(super) fn new(
         group: GroupId,
-        schedule: super::schedule::Schedule,
+        schedule: Schedule,
         input: Iov,
         result: Iov,
     ) -> Result<Self, Errno> {

@@ -1,6 +1,6 @@
 //! Updating memory of peers, as the initiator: fi_atomic(3).
 
-use oxifabric_engine::arithmetic::{Datatype, Form, Operation};
+use oxifabric_collectives::arithmetic::{Datatype, Form, Operation};
 use oxifabric_engine::{
     AtomicOp, Header, HeaderFlags, Kind, MAX_ATOMIC_BYTES, PostError, Posted, Target, Update,
 };

@@ -1,6 +1,7 @@
 //! Collectives: fi_collective(3), docs/protocol/tcp.md "Collectives".
 
-use oxifabric_engine::{Collective, CollectiveOp, GroupId, Header, HeaderFlags, Kind, PostError};
+use oxifabric_collectives::Collective;
+use oxifabric_engine::{CollectiveOp, GroupId, Header, HeaderFlags, Kind, PostError};
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, PeerId};
 

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use oxifabric_engine::arithmetic::{Datatype, Form, Operation};
+use oxifabric_collectives::arithmetic::{Datatype, Form, Operation};
 use oxifabric_engine::{AtomicOp, Completion, Target, Update};
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, PeerId};

@@ -4,10 +4,9 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use oxifabric_engine::arithmetic::{Datatype, Operation, combine};
-use oxifabric_engine::{
-    Arithmetic, Collective, CollectiveOp, Completion, Completions, Engine, Failure, GroupId, RxOp,
-};
+use oxifabric_collectives::arithmetic::{Datatype, Operation, combine};
+use oxifabric_collectives::{Arithmetic, Collective};
+use oxifabric_engine::{CollectiveOp, Completion, Completions, Engine, Failure, GroupId, RxOp};
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, Instant, PeerId};
 

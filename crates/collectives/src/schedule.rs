@@ -5,11 +5,11 @@
 
 use alloc::vec::Vec;
 
-use super::{Collective, doubling, pairwise, ring, tree};
+use crate::{Collective, doubling, pairwise, ring, tree};
 
 /// Memory that a schedule names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Buffer {
+pub enum Buffer {
     /// What the member brings.
     Input,
     /// What the member gets.
@@ -22,15 +22,18 @@ pub(crate) enum Buffer {
 
 /// A part of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Span {
-    pub(crate) buffer: Buffer,
-    pub(crate) offset: usize,
-    pub(crate) len: usize,
+pub struct Span {
+    /// The buffer.
+    pub buffer: Buffer,
+    /// Where the part begins.
+    pub offset: usize,
+    /// Bytes of the part.
+    pub len: usize,
 }
 
 /// One step of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub enum Step {
     /// Begins to send to a member.
     Send {
         /// The rank of the receiver.
@@ -65,26 +68,28 @@ pub(crate) enum Step {
 
 /// What a member does, in order.
 #[derive(Debug, Default)]
-pub(crate) struct Schedule {
-    pub(crate) steps: Vec<Step>,
+pub struct Schedule {
+    /// The steps, in order.
+    pub steps: Vec<Step>,
     /// Length of the scratch buffer.
-    pub(crate) scratch: usize,
+    pub scratch: usize,
     /// Length of the buffer of partial results.
-    pub(crate) partial: usize,
+    pub partial: usize,
 }
 
 /// A member's position in a collective.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Position {
-    pub(crate) rank: usize,
+pub struct Position {
+    /// The rank of the member.
+    pub rank: usize,
     /// Number of members.
-    pub(crate) size: usize,
+    pub size: usize,
     /// The rank of the root, for those that have one.
-    pub(crate) root: usize,
+    pub root: usize,
     /// Bytes of one slice: what one member contributes to a gather, or gets of a scatter; otherwise, of all.
-    pub(crate) len: usize,
+    pub len: usize,
     /// Bytes of one element; reductions do not cut through them.
-    pub(crate) element: usize,
+    pub element: usize,
 }
 
 impl Position {
@@ -124,7 +129,7 @@ impl Position {
 }
 
 /// Makes the schedule of one member.
-pub(crate) fn schedule(what: Collective, position: &Position) -> Schedule {
+pub fn schedule(what: Collective, position: &Position) -> Schedule {
     let mut schedule = Schedule::default();
     if position.len == 0 && what != Collective::Barrier {
         return schedule;
