@@ -4,10 +4,7 @@
 //! program would. The requirements of a page are a module of [`pages`]. Each runs on every provider, and on any libfabric:
 //! what this project reads into a page can be held against the C library.
 //!
-//! - [`subject`]: a library and a provider; [`fixture`]: fabric, domain and endpoints on that; [`traffic`]: operations and their
-//!   completions.
-//! - [`rma_fixture`]: memory of one endpoint that another accesses; `trigger_fixture`: deferred work that waits for counters;
-//!   [`cm_fixture`]: connected endpoints; [`group`]: members of collectives; [`litmus`]: parties that see memory in some order.
+//! They use the objects of `oxifabric-fixtures`; [`litmus`] has parties that see memory in some order.
 #![allow(
     clippy::missing_panics_doc,
     reason = "a requirement that does not hold panics: that is what it is for"
@@ -18,17 +15,10 @@
     reason = "this crate is a C program in all but the language"
 )]
 
-pub mod cm_fixture;
-pub mod fixture;
-pub mod group;
 pub mod litmus;
 pub mod pages;
-pub mod rma_fixture;
-pub mod subject;
-pub mod traffic;
-mod trigger_fixture;
 
-pub use subject::Subject;
+use oxifabric_fixtures::Subject;
 
 /// A man page.
 #[derive(Debug)]
@@ -52,18 +42,12 @@ pub struct Requirement {
     pub check: fn(&Subject),
 }
 
-/// All providers.
-pub const PROVIDERS: &[&str] = &["shm", "tcp", "udp", "udp;ofi_rxd", "sim"];
-
-/// Providers with reliable endpoints.
-pub const RELIABLE: &[&str] = &["shm", "tcp", "udp;ofi_rxd", "sim"];
-
 /// Declares the requirements of a page: functions of a [`Subject`] whose doc comments are their claims. They hold on all
 /// providers with reliable endpoints, unless the page names its own.
 #[macro_export]
 macro_rules! requirements {
     ($page:literal; $($requirements:tt)*) => {
-        $crate::requirements! { $page on $crate::RELIABLE; $($requirements)* }
+        $crate::requirements! { $page on ::oxifabric_fixtures::RELIABLE; $($requirements)* }
     };
     ($page:literal on $providers:expr; $( $(#[doc = $claim:literal])+ fn $name:ident($subject:ident) $body:block )*) => {
         /// The page.
@@ -77,31 +61,6 @@ macro_rules! requirements {
             } ),*],
         };
 
-        $( $(#[doc = $claim])+ fn $name($subject: &$crate::Subject) $body )*
-    };
-}
-
-/// Makes a call of the C interface on objects that are open, with arguments that outlive what the call begins.
-#[macro_export]
-macro_rules! c {
-    ($call:expr) => {{
-        // SAFETY: fixtures close their objects last, and what an operation uses is kept with its endpoint.
-        #[allow(unused_unsafe, reason = "calls nest")]
-        unsafe {
-            $call
-        }
-    }};
-}
-
-/// Checks that a call is refused with exactly this error.
-#[macro_export]
-macro_rules! refused {
-    ($code:expr, $errno:expr) => {
-        assert_eq!(
-            i64::try_from($code).expect("a status"),
-            -i64::from($errno),
-            "not {}",
-            stringify!($errno)
-        )
+        $( $(#[doc = $claim])+ fn $name($subject: &::oxifabric_fixtures::Subject) $body )*
     };
 }

@@ -4,11 +4,10 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use oxifabric_abi::*;
-
-use crate::fixture::{Fixture, Pair, bind, close};
-use crate::rma_fixture::{ACCESS, BOTH, RmaFixture};
-use crate::traffic::TIMEOUT;
-use crate::{Subject, c};
+use oxifabric_fixtures::fixture::{Fixture, Pair, bind, close};
+use oxifabric_fixtures::rma_fixture::{ACCESS, BOTH, RmaFixture};
+use oxifabric_fixtures::traffic::TIMEOUT;
+use oxifabric_fixtures::{Subject, c};
 
 /// An endpoint whose writes are counted, and memory of an endpoint in another domain, which is driven apart.
 #[derive(Debug)]

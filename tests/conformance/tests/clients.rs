@@ -7,7 +7,7 @@ use core::ptr::{null, null_mut};
 use std::path::Path;
 
 use oxifabric_abi::*;
-use oxifabric_conformance::c;
+use oxifabric_fixtures::c;
 use oxifabric_libfabric::{EntryPoints, builtin};
 
 /// Hints with all their parts.

@@ -5,8 +5,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Trial};
+use oxifabric_conformance::Page;
 use oxifabric_conformance::pages::PAGES;
-use oxifabric_conformance::{PROVIDERS, Page, Subject};
+use oxifabric_fixtures::{PROVIDERS, Subject};
 use oxifabric_libfabric::{EntryPoints, builtin};
 
 fn main() -> ExitCode {

@@ -3,11 +3,12 @@
 use core::ptr::null_mut;
 
 use oxifabric_abi::*;
+use oxifabric_fixtures::fixture::{Pair, bind, close};
+use oxifabric_fixtures::rma_fixture::{BOTH, RmaFixture, elements_of};
+use oxifabric_fixtures::traffic::TIMEOUT;
+use oxifabric_fixtures::{c, refused};
 
-use crate::fixture::{Pair, bind, close};
-use crate::rma_fixture::{BOTH, RmaFixture, elements_of};
-use crate::traffic::TIMEOUT;
-use crate::{c, refused, requirements};
+use crate::requirements;
 
 /// Returns how many elements an operation takes at once.
 fn most(rma: &RmaFixture, datatype: fi_datatype, op: fi_op) -> usize {
@@ -207,8 +208,8 @@ fn an_atomic_is_silent(subject) {
 
 /// What an atomic fetches is there when it completes, whatever completion was asked for.
 fn results_are_there_at_completion(subject) {
-    let fixture = crate::fixture::Fixture::with(subject, |hints| {
-        hints.caps |= crate::rma_fixture::ACCESS | FI_ATOMIC;
+    let fixture = oxifabric_fixtures::fixture::Fixture::with(subject, |hints| {
+        hints.caps |= oxifabric_fixtures::rma_fixture::ACCESS | FI_ATOMIC;
         c!((*hints.tx_attr).op_flags = FI_INJECT_COMPLETE);
     });
     let rma = RmaFixture::with(fixture, BOTH);
@@ -304,7 +305,7 @@ fn results_are_scattered(subject) {
 
 /// With selective completions, only atomics with FI_COMPLETION write one.
 fn atomics_with_a_message_may_ask_for_completion(subject) {
-    let fixture = crate::fixture::Fixture::with(subject, |hints| hints.caps |= crate::rma_fixture::ACCESS | FI_ATOMIC);
+    let fixture = oxifabric_fixtures::fixture::Fixture::with(subject, |hints| hints.caps |= oxifabric_fixtures::rma_fixture::ACCESS | FI_ATOMIC);
     let a = fixture.end_with(FI_SEND | FI_RECV | FI_SELECTIVE_COMPLETION, |_| {});
     let pair = Pair::of(a, fixture.end());
     let rma = RmaFixture::of(fixture, pair, BOTH);
@@ -339,8 +340,8 @@ fn an_atomic_with_inject_frees_its_operands(subject) {
 
 /// A fenced atomic sees the results of what was posted before it.
 fn a_fenced_atomic_is_the_last(subject) {
-    let fixture = crate::fixture::Fixture::with(subject, |hints| {
-        hints.caps |= crate::rma_fixture::ACCESS | FI_ATOMIC | FI_FENCE;
+    let fixture = oxifabric_fixtures::fixture::Fixture::with(subject, |hints| {
+        hints.caps |= oxifabric_fixtures::rma_fixture::ACCESS | FI_ATOMIC | FI_FENCE;
         c!((*hints.tx_attr).op_flags = FI_DELIVERY_COMPLETE);
     });
     let rma = RmaFixture::with(fixture, BOTH);
@@ -432,8 +433,8 @@ fn what_several_add_adds_up(subject) {
 
 /// A counter for writes counts updates, and one for reads counts what fetches.
 fn atomics_are_counted(subject) {
-    let fixture = crate::fixture::Fixture::with(subject, |hints| {
-        hints.caps |= crate::rma_fixture::ACCESS | FI_ATOMIC;
+    let fixture = oxifabric_fixtures::fixture::Fixture::with(subject, |hints| {
+        hints.caps |= oxifabric_fixtures::rma_fixture::ACCESS | FI_ATOMIC;
         c!((*hints.tx_attr).op_flags = FI_DELIVERY_COMPLETE);
     });
     let (written, read) = (fixture.cntr(FI_WAIT_UNSPEC), fixture.cntr(FI_WAIT_UNSPEC));

@@ -4,9 +4,10 @@ use core::fmt::Debug;
 use core::ptr::null_mut;
 
 use oxifabric_abi::*;
+use oxifabric_fixtures::rma_fixture::{BOTH, RmaFixture, elements_of};
+use oxifabric_fixtures::{Subject, c};
 
-use crate::rma_fixture::{BOTH, RmaFixture, elements_of};
-use crate::{Subject, c, requirements};
+use crate::requirements;
 
 /// Asserts what a base atomic makes of the elements of its target, and that its fetching kind does the same and
 /// returns what they were.

@@ -5,10 +5,11 @@ use core::ptr::null_mut;
 use std::ffi::CString;
 
 use oxifabric_abi::*;
+use oxifabric_fixtures::fixture::{Fixture, Pair, TestEndpoint, bind, close};
+use oxifabric_fixtures::traffic::{TIMEOUT, Traffic};
+use oxifabric_fixtures::{Subject, c, refused};
 
-use crate::fixture::{Fixture, Pair, TestEndpoint, bind, close};
-use crate::traffic::{TIMEOUT, Traffic};
-use crate::{Subject, c, refused, requirements};
+use crate::requirements;
 
 /// Family, node and port of an address in the vector.
 fn spelled(av: *mut fid_av, at: fi_addr_t) -> (u16, [u8; 4], u16) {
@@ -247,7 +248,7 @@ fn insertions_may_be_announced(subject) {
     let fixture = Fixture::new(subject);
     let (one, other) = (fixture.end(), fixture.end());
     let (mut first, mut second) = (77, 77);
-    let insert = |end: &crate::fixture::TestEndpoint, at: &mut u64, flags| {
+    let insert = |end: &oxifabric_fixtures::fixture::TestEndpoint, at: &mut u64, flags| {
         let name = end.name();
         c!(fi_av_insert(one.av, name.as_ptr().cast(), 1, at, flags, null_mut()))
     };

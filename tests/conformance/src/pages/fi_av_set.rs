@@ -1,10 +1,11 @@
 //! Sets of addresses.
 
 use oxifabric_abi::*;
+use oxifabric_fixtures::fixture::close;
+use oxifabric_fixtures::group::{EMPTY, Group, UNIVERSE, open_set};
+use oxifabric_fixtures::{Subject, c, refused};
 
-use crate::fixture::close;
-use crate::group::{EMPTY, Group, UNIVERSE, open_set};
-use crate::{Subject, c, refused, requirements};
+use crate::requirements;
 
 /// Runs with a vector of `count` addresses.
 fn with_vector(subject: &Subject, count: usize, run: impl FnOnce(*mut fid_av)) {

@@ -4,10 +4,13 @@ use core::ffi::c_int;
 use core::ptr::null_mut;
 
 use oxifabric_abi::*;
+use oxifabric_fixtures::cm_fixture::{
+    CmFixture, Event, connected, event, name_of, next_event, peer_of,
+};
+use oxifabric_fixtures::traffic::Read;
+use oxifabric_fixtures::{c, refused};
 
-use crate::cm_fixture::{CmFixture, Event, connected, event, name_of, next_event, peer_of};
-use crate::traffic::Read;
-use crate::{c, refused, requirements};
+use crate::requirements;
 
 /// Returns the most bytes that may be said with a request or its answer.
 fn cm_data_size(fid: fid_t) -> usize {
@@ -207,8 +210,8 @@ fn connecting_enables(subject) {
     let cm = CmFixture::new(subject);
     let pair = cm.pair();
     let cq = cm.fixture.cq(|_| {});
-    refused!(crate::fixture::bind(pair.a.ep, cq, FI_SEND | FI_RECV), FI_EINVAL);
-    assert_eq!(crate::fixture::close(cq), 0);
+    refused!(oxifabric_fixtures::fixture::bind(pair.a.ep, cq, FI_SEND | FI_RECV), FI_EINVAL);
+    assert_eq!(oxifabric_fixtures::fixture::close(cq), 0);
     assert!(!name_of(pair.a.ep.cast()).is_empty() && !name_of(pair.b.ep.cast()).is_empty());
 }
 
@@ -326,7 +329,7 @@ fn a_shutdown_is_an_event_of_the_peer(subject) {
 /// Closing an endpoint is FI_SHUTDOWN for the peer.
 fn a_close_is_a_shutdown(subject) {
     let cm = CmFixture::new(subject);
-    let crate::fixture::Pair { a, b, .. } = cm.pair();
+    let oxifabric_fixtures::fixture::Pair { a, b, .. } = cm.pair();
     drop(a);
     match next_event(b.eq, &[]) {
         Event::Cm { event, fid, .. } => assert_eq!((event, fid), (FI_SHUTDOWN, b.ep.cast())),
@@ -337,7 +340,7 @@ fn a_close_is_a_shutdown(subject) {
 /// A peer is told of a shutdown once.
 fn a_shutdown_is_told_once(subject) {
     let cm = CmFixture::new(subject);
-    let crate::fixture::Pair { a, b, .. } = cm.pair();
+    let oxifabric_fixtures::fixture::Pair { a, b, .. } = cm.pair();
     assert_eq!(c!(fi_shutdown(a.ep, 0)), 0);
     let _ = next_event(b.eq, &[&a]);
     drop(a);
@@ -386,7 +389,7 @@ fn a_shutdown_leaves_completions(subject) {
     let begun = std::time::Instant::now();
     let mut fids = [pair.a.cq.cast()];
     while c!(fi_trywait(cm.fixture.fabric, fids.as_mut_ptr(), 1)) == 0 {
-        assert!(begun.elapsed() < crate::traffic::TIMEOUT);
+        assert!(begun.elapsed() < oxifabric_fixtures::traffic::TIMEOUT);
     }
     assert_eq!(c!(fi_shutdown(pair.a.ep, 0)), 0);
     assert_eq!(pair.done(&pair.a).op_context, posted.context);
@@ -418,7 +421,7 @@ fn nothing_is_sent_after_a_shutdown(subject) {
 /// What is under way towards a peer that goes ends with an error.
 fn a_peer_that_goes_ends_what_is_under_way(subject) {
     let cm = CmFixture::new(subject);
-    let crate::fixture::Pair { a, b, .. } = cm.pair();
+    let oxifabric_fixtures::fixture::Pair { a, b, .. } = cm.pair();
     let posted = b.recv(8);
     drop(a);
     let begun = std::time::Instant::now();
@@ -426,7 +429,7 @@ fn a_peer_that_goes_ends_what_is_under_way(subject) {
         match b.read() {
             Some(Read::Failed(error)) => break error,
             Some(Read::Done(done)) => panic!("{done:?}"),
-            None => assert!(begun.elapsed() < crate::traffic::TIMEOUT),
+            None => assert!(begun.elapsed() < oxifabric_fixtures::traffic::TIMEOUT),
         }
         let _ = event(b.eq);
     };
@@ -440,24 +443,24 @@ fn listening_needs_a_queue(subject) {
     let opened = c!(fi_passive_ep(cm.fixture.fabric, cm.fixture.info.as_ptr(), &mut pep, null_mut()));
     assert_eq!(opened, 0);
     refused!(c!(fi_listen(pep)), FI_ENOEQ);
-    assert_eq!(crate::fixture::close(pep), 0);
+    assert_eq!(oxifabric_fixtures::fixture::close(pep), 0);
 }
 
 /// An event queue that a passive endpoint is bound to cannot be closed: -FI_EBUSY.
 fn a_queue_in_use_stays_open(subject) {
     let cm = CmFixture::new(subject);
-    assert_eq!(crate::fixture::close(cm.eq), -FI_EBUSY);
+    assert_eq!(oxifabric_fixtures::fixture::close(cm.eq), -FI_EBUSY);
 }
 
 /// What a connected endpoint cannot do without is an event queue: fi_connect without one is refused.
 fn connecting_needs_a_queue(subject) {
     let cm = CmFixture::new(subject);
     let (ep, cq) = (cm.fixture.bare(), cm.fixture.cq(|_| {}));
-    assert_eq!(crate::fixture::bind(ep, cq, FI_SEND | FI_RECV), 0);
+    assert_eq!(oxifabric_fixtures::fixture::bind(ep, cq, FI_SEND | FI_RECV), 0);
     let name = cm.name();
     let code: c_int = c!(fi_connect(ep, name.as_ptr().cast(), core::ptr::null(), 0));
     refused!(code, FI_ENOEQ);
-    assert_eq!((crate::fixture::close(ep), crate::fixture::close(cq)), (0, 0));
+    assert_eq!((oxifabric_fixtures::fixture::close(ep), oxifabric_fixtures::fixture::close(cq)), (0, 0));
 }
 
 /// A request is answered with the capabilities that the passive endpoint was opened with.

@@ -2,12 +2,13 @@
 
 use std::time::Instant;
 
-use oxifabric_abi::*;
-
-use crate::fixture::{Fixture, Pair, TestEndpoint, bind, close};
 use crate::litmus::{Counted, Parties};
-use crate::traffic::{TIMEOUT, Traffic};
-use crate::{c, requirements};
+use oxifabric_abi::*;
+use oxifabric_fixtures::c;
+use oxifabric_fixtures::fixture::{Fixture, Pair, TestEndpoint, bind, close};
+use oxifabric_fixtures::traffic::{TIMEOUT, Traffic};
+
+use crate::requirements;
 
 /// Returns an endpoint whose queue cannot be waited for.
 fn without_wait(fixture: &Fixture) -> TestEndpoint {

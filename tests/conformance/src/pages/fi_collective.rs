@@ -4,10 +4,11 @@ use core::ffi::c_void;
 use core::ptr::null_mut;
 
 use oxifabric_abi::*;
+use oxifabric_fixtures::fixture::close;
+use oxifabric_fixtures::group::{EMPTY, Group, Member, UNIVERSE, open_set};
+use oxifabric_fixtures::{Subject, c, refused};
 
-use crate::fixture::close;
-use crate::group::{EMPTY, Group, Member, UNIVERSE, open_set};
-use crate::{Subject, c, refused, requirements};
+use crate::requirements;
 
 /// Calls a collective of `count` elements: endpoint, input, output, group, context.
 type Call<'a> = &'a dyn Fn(&Member, *mut c_void, *mut c_void, fi_addr_t, *mut c_void) -> isize;

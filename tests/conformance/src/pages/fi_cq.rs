@@ -4,10 +4,11 @@ use core::ffi::{CStr, c_int};
 use core::ptr::{null, null_mut};
 
 use oxifabric_abi::*;
+use oxifabric_fixtures::fixture::{Fixture, Pair, bind, close};
+use oxifabric_fixtures::traffic::TIMEOUT;
+use oxifabric_fixtures::{c, refused};
 
-use crate::fixture::{Fixture, Pair, bind, close};
-use crate::traffic::TIMEOUT;
-use crate::{c, refused, requirements};
+use crate::requirements;
 
 requirements! { "fi_cq(3)";
 
@@ -212,7 +213,7 @@ fn several_completions_are_read_at_once(subject) {
     let mut entries = [fi_cq_tagged_entry::ZERO; 8];
     let mut count = 0;
     let begun = std::time::Instant::now();
-    while count < 4 && begun.elapsed() < crate::traffic::TIMEOUT {
+    while count < 4 && begun.elapsed() < oxifabric_fixtures::traffic::TIMEOUT {
         match c!(fi_cq_read(pair.b.cq, entries[count..].as_mut_ptr().cast(), 8 - count)) {
             read if read > 0 => count += read as usize,
             _ => pair.progress(&pair.a),
@@ -254,8 +255,8 @@ fn formats_have_their_fields(subject) {
         let cq = fixture.cq(|attr| attr.format = format);
         let (ep, av) = (fixture.bare(), fixture.av());
         assert_eq!((bind(ep, cq, FI_SEND | FI_RECV), bind(ep, av, 0), c!(fi_enable(ep))), (0, 0, 0));
-        let traffic = crate::traffic::Traffic::default();
-        let b = crate::fixture::TestEndpoint { ep, cq, av, eq: null_mut(), traffic };
+        let traffic = oxifabric_fixtures::traffic::Traffic::default();
+        let b = oxifabric_fixtures::fixture::TestEndpoint { ep, cq, av, eq: null_mut(), traffic };
         let pair = Pair::of(fixture.end(), b);
         let posted = pair.b.recv(4);
         pair.send(b"four");

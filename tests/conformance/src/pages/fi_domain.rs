@@ -3,10 +3,11 @@
 use core::ptr::null_mut;
 
 use oxifabric_abi::*;
+use oxifabric_fixtures::fixture::{Fixture, bind, close};
+use oxifabric_fixtures::rma_fixture::{ACCESS, BOTH, RmaFixture};
+use oxifabric_fixtures::{c, refused};
 
-use crate::fixture::{Fixture, bind, close};
-use crate::rma_fixture::{ACCESS, BOTH, RmaFixture};
-use crate::{c, refused, requirements};
+use crate::requirements;
 
 requirements! { "fi_domain(3)";
 
@@ -112,7 +113,7 @@ fn automatic_progress_needs_no_calls(subject) {
     // The queue of the target is not read.
     let begun = std::time::Instant::now();
     while rma.pair.a.read().is_none() {
-        assert!(begun.elapsed() < crate::traffic::TIMEOUT);
+        assert!(begun.elapsed() < oxifabric_fixtures::traffic::TIMEOUT);
     }
     assert_eq!(&rma.region()[..9], b"automatic");
     rma.close();

@@ -4,12 +4,13 @@ use core::ptr::null_mut;
 use std::time::Instant;
 
 use oxifabric_abi::*;
+use oxifabric_fixtures::fixture::{Fixture, Pair, TestEndpoint, close};
+use oxifabric_fixtures::rma_fixture::{ACCESS, BOTH, RmaFixture};
+use oxifabric_fixtures::traffic::{Read, TIMEOUT};
+use oxifabric_fixtures::trigger_fixture::TriggerFixture;
+use oxifabric_fixtures::{Subject, c};
 
-use crate::fixture::{Fixture, Pair, TestEndpoint, close};
-use crate::rma_fixture::{ACCESS, BOTH, RmaFixture};
-use crate::traffic::{Read, TIMEOUT};
-use crate::trigger_fixture::TriggerFixture;
-use crate::{Subject, c, requirements};
+use crate::requirements;
 
 /// More than any provider sends before the peer asks for it.
 const LONG: usize = 3 << 20;

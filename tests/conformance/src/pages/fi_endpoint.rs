@@ -3,10 +3,11 @@
 use core::ptr::null_mut;
 
 use oxifabric_abi::*;
+use oxifabric_fixtures::fixture::{Fixture, Pair, TestEndpoint, bind, close};
+use oxifabric_fixtures::traffic::{TIMEOUT, Traffic};
+use oxifabric_fixtures::{c, refused};
 
-use crate::fixture::{Fixture, Pair, TestEndpoint, bind, close};
-use crate::traffic::{TIMEOUT, Traffic};
-use crate::{c, refused, requirements};
+use crate::requirements;
 
 requirements! { "fi_endpoint(3)";
 

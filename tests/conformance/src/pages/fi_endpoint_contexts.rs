@@ -3,11 +3,12 @@
 use core::ptr::null_mut;
 
 use oxifabric_abi::*;
+use oxifabric_fixtures::fixture::{Fixture, Pair, bind, close};
+use oxifabric_fixtures::rma_fixture::{ACCESS, BOTH};
+use oxifabric_fixtures::traffic::{Read, TIMEOUT};
+use oxifabric_fixtures::{Subject, c, refused};
 
-use crate::fixture::{Fixture, Pair, bind, close};
-use crate::rma_fixture::{ACCESS, BOTH};
-use crate::traffic::{Read, TIMEOUT};
-use crate::{Subject, c, refused, requirements};
+use crate::requirements;
 
 /// A scalable endpoint whose receive contexts have queues.
 struct Scalable {
@@ -361,7 +362,7 @@ fn a_scalable_endpoint_has_contexts(subject) {
         return;
     };
     let sender = sep.fixture.end();
-    let name = crate::cm_fixture::name_of(sep.ep.cast());
+    let name = oxifabric_fixtures::cm_fixture::name_of(sep.ep.cast());
     let mut to = 77;
     let mut attr = fi_av_attr { rx_ctx_bits: 1, ..fi_av_attr::ZERO };
     let mut av = null_mut();
@@ -402,7 +403,7 @@ fn a_context_for_accesses_needs_no_queue(subject) {
     let (a, b) = (Accessing::new(&fixture), Accessing::new(&fixture));
     let mut memory = *b"................";
     let mr = a.fixture.register(memory.as_mut_ptr(), memory.len(), BOTH, 7).expect("a region");
-    let name = crate::cm_fixture::name_of(b.ep.cast());
+    let name = oxifabric_fixtures::cm_fixture::name_of(b.ep.cast());
     let mut to = 77;
     assert_eq!(c!(fi_av_insert(a.av, name.as_ptr().cast(), 1, &mut to, 0, null_mut())), 1);
     let (mut bytes, begun) = (*b"written!", std::time::Instant::now());

@@ -3,10 +3,11 @@
 use core::ptr::null_mut;
 
 use oxifabric_abi::*;
+use oxifabric_fixtures::c;
+use oxifabric_fixtures::fixture::{Fixture, Pair};
+use oxifabric_fixtures::subject::{InfoList, Subject};
 
-use crate::fixture::{Fixture, Pair};
-use crate::subject::{InfoList, Subject};
-use crate::{c, requirements};
+use crate::requirements;
 
 /// Asks for this number of operations of each direction, if the provider grants them.
 fn granted(subject: &Subject, count: usize) -> Option<InfoList> {
@@ -93,6 +94,6 @@ fn sizes_above_the_default_are_given(subject) {
 fn deep_queues_are_opened(subject) {
     let fixture = Fixture::new(subject);
     let cq = fixture.cq(|attr| attr.size = 131_072);
-    assert_eq!(crate::fixture::close(cq), 0);
+    assert_eq!(oxifabric_fixtures::fixture::close(cq), 0);
 }
 }

@@ -4,9 +4,10 @@ use core::ffi::c_void;
 use core::ptr::null_mut;
 
 use oxifabric_abi::*;
+use oxifabric_fixtures::fixture::{Fixture, close};
+use oxifabric_fixtures::{c, refused};
 
-use crate::fixture::{Fixture, close};
-use crate::{c, refused, requirements};
+use crate::requirements;
 
 /// Reads at most one event; returns the result and the kind.
 fn read(eq: *mut fid_eq, entry: &mut fi_eq_entry, flags: u64) -> (isize, u32) {

@@ -4,9 +4,10 @@ use core::ffi::{CStr, c_char, c_void};
 use core::ptr::null_mut;
 
 use oxifabric_abi::*;
+use oxifabric_fixtures::fixture::{Fixture, close};
+use oxifabric_fixtures::{Subject, c, refused};
 
-use crate::fixture::{Fixture, close};
-use crate::{Subject, c, refused, requirements};
+use crate::requirements;
 
 /// Returns what fi_tostr_r makes of a value.
 fn text<T>(subject: &Subject, value: &T, kind: fi_type) -> String {

@@ -4,9 +4,10 @@ use core::ffi::CStr;
 use core::ptr::{null, null_mut};
 
 use oxifabric_abi::*;
+use oxifabric_fixtures::c;
+use oxifabric_fixtures::subject::{CAPS, VERSION};
 
-use crate::subject::{CAPS, VERSION};
-use crate::{c, requirements};
+use crate::requirements;
 
 requirements! { "fi_getinfo(3)";
 
@@ -218,7 +219,7 @@ fn nothing_is_an_empty_list(subject) {
     c!((*hints.first_mut().ep_attr).type_ = FI_EP_DGRAM);
     let dangling = core::ptr::NonNull::<fi_info>::dangling().as_ptr();
     let mut first = dangling;
-    let code = c!((subject.library.getinfo)(crate::subject::VERSION, null(), null(), 0, hints.as_ptr(), &mut first));
+    let code = c!((subject.library.getinfo)(oxifabric_fixtures::subject::VERSION, null(), null(), 0, hints.as_ptr(), &mut first));
     assert_eq!(code, -FI_ENODATA);
     assert!(first.is_null());
 }

@@ -3,14 +3,15 @@
 use core::ptr::null_mut;
 
 use oxifabric_abi::*;
+use oxifabric_fixtures::fixture::{Fixture, close};
+use oxifabric_fixtures::rma_fixture::{ACCESS, BOTH, RmaFixture};
+use oxifabric_fixtures::subject::MR_MODES;
+use oxifabric_fixtures::{c, refused};
 
-use crate::fixture::{Fixture, close};
-use crate::rma_fixture::{ACCESS, BOTH, RmaFixture};
-use crate::subject::MR_MODES;
-use crate::{c, refused, requirements};
+use crate::requirements;
 
 /// Opens a fixture whose endpoints access memory.
-fn rma_world(subject: &crate::Subject) -> Fixture {
+fn rma_world(subject: &oxifabric_fixtures::Subject) -> Fixture {
     Fixture::with(subject, |hints| {
         hints.caps |= FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE
     })
@@ -38,7 +39,7 @@ fn register(fixture: &Fixture, bytes: &mut [u8], key: u64) -> Result<*mut fid_mr
 }
 
 /// Returns a region of `b`'s that peers may access, with a counter of the writes that change it.
-fn counted_region(subject: &crate::Subject, caps: u64) -> (RmaFixture, *mut fid_cntr) {
+fn counted_region(subject: &oxifabric_fixtures::Subject, caps: u64) -> (RmaFixture, *mut fid_cntr) {
     let mut hints = subject.hints();
     hints.first_mut().caps |= ACCESS | FI_RMA_EVENT | caps;
     c!((*hints.first().domain_attr).mr_mode = MR_MODES | FI_MR_RMA_EVENT);

@@ -4,10 +4,11 @@ use core::ffi::c_void;
 use core::ptr::null_mut;
 
 use oxifabric_abi::*;
+use oxifabric_fixtures::fixture::{Fixture, Pair};
+use oxifabric_fixtures::traffic::Read;
+use oxifabric_fixtures::{c, refused};
 
-use crate::fixture::{Fixture, Pair};
-use crate::traffic::Read;
-use crate::{c, refused, requirements};
+use crate::requirements;
 
 /// Runs with the description of a message of `a`, with remote data 0xDA7A.
 fn with_message(
@@ -229,7 +230,7 @@ fn a_directed_receive_takes_one_source(subject) {
         match pair.b.read() {
             Some(Read::Done(done)) => break done,
             Some(Read::Failed(error)) => panic!("{error:?}"),
-            None => assert!(begun.elapsed() < crate::traffic::TIMEOUT),
+            None => assert!(begun.elapsed() < oxifabric_fixtures::traffic::TIMEOUT),
         }
     };
     assert_eq!((done.op_context, posted.bytes()), (posted.context, b"c".as_slice()));

@@ -4,10 +4,11 @@ use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 
 use oxifabric_abi::*;
+use oxifabric_fixtures::fixture::{Fixture, Pair, bind, close};
+use oxifabric_fixtures::traffic::TIMEOUT;
+use oxifabric_fixtures::{c, refused};
 
-use crate::fixture::{Fixture, Pair, bind, close};
-use crate::traffic::TIMEOUT;
-use crate::{c, refused, requirements};
+use crate::requirements;
 
 /// Returns whether a descriptor is readable, now or within the time.
 fn readable(fd: c_int, timeout_ms: c_int) -> bool {
@@ -266,8 +267,8 @@ fn a_wait_ends_with_a_completion(subject) {
     let cq = fixture.cq(|attr| (attr.wait_obj, attr.wait_set) = (FI_WAIT_SET, set));
     let (ep, av) = (fixture.bare(), fixture.av());
     assert_eq!((bind(ep, cq, FI_SEND | FI_RECV), bind(ep, av, 0), c!(fi_enable(ep))), (0, 0, 0));
-    let traffic = crate::traffic::Traffic::default();
-    let pair = Pair::of(fixture.end(), crate::fixture::TestEndpoint { ep, cq, av, eq: core::ptr::null_mut(), traffic });
+    let traffic = oxifabric_fixtures::traffic::Traffic::default();
+    let pair = Pair::of(fixture.end(), oxifabric_fixtures::fixture::TestEndpoint { ep, cq, av, eq: core::ptr::null_mut(), traffic });
     let posted = pair.b.recv(1);
     pair.send(b"x");
     let begun = std::time::Instant::now();

@@ -6,10 +6,11 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use oxifabric_abi::*;
+use oxifabric_fixtures::fixture::{Fixture, TestEndpoint, close};
+use oxifabric_fixtures::traffic::TIMEOUT;
+use oxifabric_fixtures::{PROVIDERS, c};
 
-use crate::fixture::{Fixture, TestEndpoint, close};
-use crate::traffic::TIMEOUT;
-use crate::{PROVIDERS, c, requirements};
+use crate::requirements;
 
 /// `fi_profile_open` of the header.
 fn open(end: &TestEndpoint) -> &'static mut fid_profile {

@@ -3,10 +3,11 @@
 use core::ptr::null_mut;
 
 use oxifabric_abi::*;
+use oxifabric_fixtures::fixture::{Fixture, Pair, bind, close};
+use oxifabric_fixtures::rma_fixture::{ACCESS, BOTH, RmaFixture};
+use oxifabric_fixtures::{c, refused};
 
-use crate::fixture::{Fixture, Pair, bind, close};
-use crate::rma_fixture::{ACCESS, BOTH, RmaFixture};
-use crate::{c, refused, requirements};
+use crate::requirements;
 
 /// Returns a piece of a buffer.
 const fn iov(place: *mut u8, len: usize) -> libc::iovec {
@@ -519,7 +520,7 @@ fn access_by_others_is_counted(subject) {
     rma.settle();
     let begun = std::time::Instant::now();
     while (c!(fi_cntr_read(written)), c!(fi_cntr_read(read))) != (2, 1) {
-        assert!(begun.elapsed() < crate::traffic::TIMEOUT);
+        assert!(begun.elapsed() < oxifabric_fixtures::traffic::TIMEOUT);
         rma.pair.progress(&rma.pair.b);
         rma.pair.progress(&rma.pair.a);
     }

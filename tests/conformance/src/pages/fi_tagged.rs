@@ -3,10 +3,11 @@
 use core::ptr::null_mut;
 
 use oxifabric_abi::*;
+use oxifabric_fixtures::c;
+use oxifabric_fixtures::fixture::{Fixture, Pair};
+use oxifabric_fixtures::traffic::Posted;
 
-use crate::fixture::{Fixture, Pair};
-use crate::traffic::Posted;
-use crate::{c, requirements};
+use crate::requirements;
 
 /// Posts a tagged receive with flags.
 fn recvmsg(pair: &Pair, into: &Posted, tag: u64, flags: u64) -> isize {
@@ -34,10 +35,10 @@ fn peek(pair: &Pair, tag: u64, flags: u64) -> (Posted, fi_cq_tagged_entry) {
         let asked = pair.b.posted(64);
         assert_eq!(recvmsg(pair, &asked, tag, FI_PEEK | flags), 0);
         match pair.next(&pair.b) {
-            crate::traffic::Read::Done(found) => return (asked, found),
-            crate::traffic::Read::Failed(error) => assert_eq!(error.err, FI_ENOMSG),
+            oxifabric_fixtures::traffic::Read::Done(found) => return (asked, found),
+            oxifabric_fixtures::traffic::Read::Failed(error) => assert_eq!(error.err, FI_ENOMSG),
         }
-        assert!(begun.elapsed() < crate::traffic::TIMEOUT);
+        assert!(begun.elapsed() < oxifabric_fixtures::traffic::TIMEOUT);
         pair.progress(&pair.a);
     }
 }

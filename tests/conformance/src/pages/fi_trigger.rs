@@ -3,11 +3,12 @@
 use core::ptr::null_mut;
 
 use oxifabric_abi::*;
+use oxifabric_fixtures::fixture::{Pair, bind, close};
+use oxifabric_fixtures::rma_fixture::elements_of;
+use oxifabric_fixtures::trigger_fixture::TriggerFixture;
+use oxifabric_fixtures::{c, refused};
 
-use crate::fixture::{Pair, bind, close};
-use crate::rma_fixture::elements_of;
-use crate::trigger_fixture::TriggerFixture;
-use crate::{c, refused, requirements};
+use crate::requirements;
 
 requirements! { "fi_trigger(3)";
 

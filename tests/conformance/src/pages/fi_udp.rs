@@ -6,10 +6,11 @@ use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Instant;
 
 use oxifabric_abi::*;
+use oxifabric_fixtures::fixture::{Fixture, Pair, TestEndpoint, bind, close};
+use oxifabric_fixtures::traffic::{Posted, Read, TIMEOUT};
+use oxifabric_fixtures::{Subject, c, refused};
 
-use crate::fixture::{Fixture, Pair, TestEndpoint, bind, close};
-use crate::traffic::{Posted, Read, TIMEOUT};
-use crate::{Subject, c, refused, requirements};
+use crate::requirements;
 
 const V4: &CStr = c"127.0.0.1";
 const V6: &CStr = c"::1";

@@ -4,8 +4,9 @@ use core::ffi::CStr;
 use core::ptr::{null, null_mut};
 
 use oxifabric_abi::*;
+use oxifabric_fixtures::{Subject, c};
 
-use crate::{Subject, c, requirements};
+use crate::requirements;
 
 /// Returns what fi_strerror says.
 fn said(subject: &Subject, errno: i32) -> String {

@@ -3,9 +3,10 @@
 use core::ptr::null_mut;
 
 use oxifabric_abi::*;
+use oxifabric_fixtures::fixture::{Fixture, close};
+use oxifabric_fixtures::{PROVIDERS, c, refused};
 
-use crate::fixture::{Fixture, close};
-use crate::{PROVIDERS, c, refused, requirements};
+use crate::requirements;
 
 requirements! { "fi_xpu(3)" on PROVIDERS;
 
