@@ -32,7 +32,7 @@ impl TcpLink {
                 Ok((socket, from)) => self.accept_one(socket, from, sink),
                 Err(error) if gone_already(&error) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(_) if self.give_up_some(sink) > 0 => {}
+                Err(_) if self.give_up_some(sink) => {}
                 Err(_) => return self.refuse_waiting(),
             }
         }

@@ -92,14 +92,20 @@ impl TcpLink {
         made_room
     }
 
-    /// Closes what may go at once, when the system has no descriptors left. Returns how many connections were closed.
-    pub(super) fn give_up_some(&mut self, sink: &mut impl Sink) -> usize {
+    /// Closes what may go at once, when the system has no descriptors left; returns whether there was any. Where there was none,
+    /// connections are not looked at again for [`CROWDED`].
+    pub(super) fn give_up_some(&mut self, sink: &mut impl Sink) -> bool {
+        if self.crowded_until.is_some_and(|until| self.now < until) {
+            return false;
+        }
         let limit = self.unknown().len().clamp(BATCH, self.limit().max(BATCH));
         for other in self.unknown() {
             self.is_known(other, sink);
         }
-        self.make_room(limit, sink);
-        self.close_closing(0, sink)
+        let ended = self.make_room(limit, sink);
+        let made_room = ended + self.close_closing(0, sink) > 0;
+        self.crowded_until = (!made_room).then(|| self.now.after(CROWDED));
+        made_room
     }
 
     /// Closes a share of the connections of unknown peers; returns how many.

@@ -145,6 +145,26 @@ fn after_a_newcomer_was_refused_connections_that_may_go_are_not_looked_for_at_on
 }
 
 #[test]
+fn without_a_descriptor_connections_that_may_go_are_looked_for_once_in_a_while() {
+    let mut node = node();
+    let mut streams = busy(&mut node);
+    assert!(!node.link.give_up_some(&mut node.sink), "all are busy");
+    // One of them may go now.
+    streams[0].write_all(&MESSAGE[9..]).expect("it is open");
+    let start = Clock::now();
+    while node.sink.arrived.is_empty() {
+        node.poll();
+        assert!(start.elapsed() < WATCHDOG);
+    }
+    let looks = (0..1000).filter(|_| node.link.give_up_some(&mut node.sink));
+    assert_eq!(looks.count(), 0, "it has just looked");
+    node.pass(Duration::from_millis(100));
+    node.poll();
+    assert!(node.link.give_up_some(&mut node.sink));
+    assert_eq!(node.link.ready.len(), LIMIT - 1);
+}
+
+#[test]
 fn a_peer_whose_idle_connection_was_closed_comes_again_when_it_sends() {
     let mut node = node();
     let mut honest = Node::new(V4);
