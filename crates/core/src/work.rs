@@ -22,6 +22,10 @@ use crate::progress::DomainProgress;
 pub(crate) use control::control;
 use message::Post;
 
+/// Maximum number of works of a domain that have not begun. Programs describe collectives by some thousands; one costs a few hundred
+/// bytes, so that a program which queues and never triggers is told before its memory is used up.
+const MOST: usize = 1 << 18;
+
 /// The deferred work of one domain.
 #[derive(Default)]
 pub(crate) struct DeferredWorkQueue {
@@ -108,15 +112,21 @@ pub(crate) struct InFlight {
 impl DeferredWorkQueue {
     /// Lets something wait until the sum of a counter is `threshold`, or starts it if it is so already. Call it without
     /// locks in hand.
+    ///
+    /// # Errors
+    /// `AGAIN` when too much work waits.
     pub(crate) fn queue(
         progress: &DomainProgress,
         cntr: &Cntr,
         threshold: u64,
         owner: Owner,
         action: Action,
-    ) {
+    ) -> Result<(), Errno> {
         let queue = progress.deferred_work();
         let mut state = lock(&queue.state);
+        if state.waiting.len() + state.due.len() >= MOST {
+            return Err(Errno::AGAIN);
+        }
         state.last += 1;
         let place = Place {
             cntr: address(cntr),
@@ -135,6 +145,7 @@ impl DeferredWorkQueue {
             progress.deferred_work_is_due();
             progress.run_deferred_work();
         }
+        Ok(())
     }
 
     /// Moves the work that the counter's sum makes due to the due queue; returns whether there is any.

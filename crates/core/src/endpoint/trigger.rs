@@ -141,14 +141,14 @@ impl<P: Provider> Endpoint<P> {
             context,
         };
         let progress = self.domain.progress();
-        DeferredWorkQueue::queue(
+        let queued = DeferredWorkQueue::queue(
             progress,
             cntr,
             threshold,
             owner,
             Action::Call(Box::new(call)),
         );
-        0
+        queued.map_or_else(failed, |()| 0)
     }
 
     /// Cancels an operation that still waits for its counter; returns whether there is one.

@@ -400,6 +400,36 @@ fn work_is_cancelled_one_by_one_or_all() {
 }
 
 #[test]
+fn work_that_waits_is_bounded() {
+    // As `MOST` of deferred work.
+    const MOST: usize = 1 << 18;
+    let world = world(Progress::Manual);
+    let [never, total] = [0; 2].map(|_| world.cntr(FI_WAIT_NONE));
+    let end = counted(&world, never);
+    let mut op = fi_op_cntr {
+        cntr: total,
+        value: 1,
+    };
+    let mut waiting = work(never, 1, null_mut());
+    waiting.op.cntr = &mut op;
+    for _ in 0..MOST {
+        assert_eq!(queue(&world, &mut waiting), 0);
+    }
+    assert_eq!(queue(&world, &mut waiting), -FI_EAGAIN);
+    let mut context = when(never, 1);
+    let to_itself = end.knows(&end);
+    let sent = send_triggered(&end, to_itself, b"x", &mut context);
+    assert_eq!(sent, -(FI_EAGAIN as isize));
+    assert_eq!(c!(fi_cntr_add(never, 1)), 0);
+    assert_eq!(c!(fi_cntr_read(total)), MOST as u64, "each has run once");
+    waiting.threshold = 2;
+    assert_eq!(queue(&world, &mut waiting), 0, "there is room again");
+    assert_eq!(flush(&world, null_mut()), 0);
+    drop(end);
+    assert_eq!((close(never), close(total)), (0, 0));
+}
+
+#[test]
 fn counters_of_bytes_count_bytes_and_failures() {
     let world = World::new();
     let mut attr = fi_cntr_attr {

@@ -17,7 +17,7 @@ use crate::work::message::Post;
 ///
 /// # Errors
 /// `NOSYS` for other commands, for work that is not offered and for domains that were opened without FI_TRIGGER,
-/// `INVAL`, `NOENT` when there is nothing to cancel.
+/// `INVAL`, `NOENT` when there is nothing to cancel, `AGAIN` when too much work waits.
 ///
 /// # Safety
 /// `arg` is null or what the command takes.
@@ -59,8 +59,7 @@ unsafe fn queue(domain: &Domain, work: Option<&fi_deferred_work>) -> Result<(), 
         work: core::ptr::from_ref(work).addr(),
         ep,
     };
-    DeferredWorkQueue::queue(domain.progress(), trigger, work.threshold, owner, action);
-    Ok(())
+    DeferredWorkQueue::queue(domain.progress(), trigger, work.threshold, owner, action)
 }
 
 /// Copies what is to be done; returns which endpoint does it.
