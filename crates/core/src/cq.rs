@@ -39,6 +39,10 @@ const DEFAULT_SIZE: usize = 1024;
 /// How many entries are reserved at most; a longer queue grows as it fills.
 const RESERVED: usize = 1 << 16;
 
+/// Number of entries beyond which a queue counts as left unread, unless the application asked for a longer one. They are what an application
+/// may find after it computed for long, and need 64 MiB.
+pub(crate) const UNREAD: usize = 1 << 20;
+
 /// How long a blocking read looks again and again before it sleeps.
 const SPIN: Duration = Duration::from_micros(20);
 
@@ -56,6 +60,8 @@ pub(crate) struct Cq {
     ring: SwitchLock<Ring>,
     /// How many entries the ring has: a hint that spares taking the lock of an empty one.
     queued: AtomicUsize,
+    /// How many it may have before it counts as left unread.
+    unread: usize,
     /// Reads since the endpoints were driven last; a hint, so races on it do no harm.
     reads: AtomicU32,
     endpoints: EndpointList,
@@ -120,6 +126,7 @@ impl Cq {
             domain: Ref::to(domain),
             ring,
             queued: AtomicUsize::new(0),
+            unread: attr.size.max(UNREAD),
             reads: AtomicU32::new(0),
             endpoints: EndpointList::none(domain.locks(), Some(Arc::clone(domain.progress()))),
             bell,
@@ -171,6 +178,17 @@ impl Cq {
         let result = call(&mut ring);
         self.queued.store(ring.len(), Ordering::Relaxed);
         result
+    }
+
+    /// Returns whether the application leaves entries unread, so many that no thread adds to them which does not read the queue.
+    pub(crate) fn is_left_unread(&self) -> bool {
+        self.queued.load(Ordering::Relaxed) >= self.unread
+    }
+
+    /// Returns how many entries wait.
+    #[cfg(test)]
+    pub(crate) fn queued(&self) -> usize {
+        self.queued.load(Ordering::Relaxed)
     }
 
     /// Returns the domain.

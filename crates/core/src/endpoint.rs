@@ -281,6 +281,10 @@ impl<P: Provider> Drive for Endpoint<P> {
         self.state.lock().device.fd()
     }
 
+    fn is_left_unread(&self) -> bool {
+        self.state.lock().out.is_left_unread()
+    }
+
     fn uses_region(&self, key: u64) -> bool {
         self.state.lock().engine.uses_region(key)
     }

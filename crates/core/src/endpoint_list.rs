@@ -70,6 +70,11 @@ pub(crate) trait Drive: Sync {
         Rest::Attended
     }
 
+    /// Returns whether the queue that has entries of its peers' making is left unread.
+    fn is_left_unread(&self) -> bool {
+        false
+    }
+
     /// Returns whether a peer's access to the region with this key is under way (fi_mr(3)).
     fn uses_region(&self, key: u64) -> bool {
         let _ = key;
@@ -177,6 +182,20 @@ impl EndpointList {
             self.backoff.polled(events, progress);
         }
         events
+    }
+
+    /// Drives every endpoint once on behalf of an application that reads no queue now. Endpoints whose queue is left unread are
+    /// left alone: their peers have to wait until it is read. Returns how many events there were, and whether one was left alone.
+    pub(crate) fn progress_unattended(&self) -> (usize, bool) {
+        let list = self.list.lock();
+        let (mut events, mut is_one_left) = (0, false);
+        for entry in list.iter().map(Entry::get) {
+            match entry.is_left_unread() {
+                true => is_one_left = true,
+                false => events += entry.progress(),
+            }
+        }
+        (events, is_one_left)
     }
 
     /// Gets every endpoint ready for sleep; returns false when one has something to do.

@@ -198,6 +198,15 @@ impl DomainProgress {
         }
     }
 
+    /// Drives the endpoints for the thread of automatic progress: all but those whose queue is left unread. Returns how many events
+    /// there were, and whether one was left alone.
+    pub(crate) fn drive_unattended(&self) -> (usize, bool) {
+        let driven = self.endpoints.progress_unattended();
+        self.run_deferred_work();
+        self.signal_deferred();
+        driven
+    }
+
     /// Marks deferred work as due; the thread that drives an endpoint next starts it. Locks may be held.
     pub(crate) fn deferred_work_is_due(&self) {
         self.word.fetch_or(DUE, Ordering::AcqRel);

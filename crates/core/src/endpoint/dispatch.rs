@@ -267,6 +267,11 @@ impl CompletionDispatch {
         }
     }
 
+    /// Returns whether the queue of what peers bring is left unread.
+    pub(super) fn is_left_unread(&self) -> bool {
+        (self.rx.cq.as_ref()).is_some_and(|cq| cq.is_left_unread())
+    }
+
     /// Names the sources of messages by this vector.
     /// With `report_unknown`, a message from an unknown peer is an error that gives its address.
     pub(super) fn name_sources(&mut self, av: Ref<Av>, report_unknown: bool) {

@@ -288,6 +288,9 @@ impl<D: Device> EndpointState<D> {
             *turn = self.turns;
             return Visit::Attended;
         }
+        if self.out.is_left_unread() {
+            return Visit::Quiet;
+        }
         let (armed, slept) = (self.armed == self.turns, self.slept == self.turns);
         let events = self.progress();
         if armed && !(0..ATTEMPTS).any(|_| self.arm()) {
@@ -312,7 +315,7 @@ impl<D: Device> EndpointState<D> {
                 false => Rest::Driven,
             };
         }
-        if self.slept == self.turns {
+        if self.slept == self.turns || self.out.is_left_unread() {
             return Rest::Attended;
         }
         let events = self.progress();

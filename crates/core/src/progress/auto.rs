@@ -129,14 +129,15 @@ fn run(progress: &Arc<DomainProgress>) {
     while !auto.is_stopping() {
         // Asked before the devices are armed: a thread that polls after that unarms them, and says so.
         progress.word.fetch_or(NOTICE, Ordering::SeqCst);
-        let events = endpoints.progress();
-        progress.run_deferred_work();
-        progress.signal_deferred();
+        let (events, is_one_left) = progress.drive_unattended();
         if auto.polled.load(Ordering::SeqCst) {
             wait_while_polled(progress);
             looks = 0;
         } else if events > 0 {
             looks = 0;
+        } else if is_one_left {
+            // Its device is readable all the time. The application that reads the queue drives it.
+            thread::park_timeout(BREAK);
         } else if endpoints.arm() {
             looks = 0;
             if !auto.polled.load(Ordering::SeqCst) && !auto.is_stopping() {

@@ -51,6 +51,11 @@ impl DomainEndpoints {
         self.endpoints.remove(endpoint, self.bell.get());
     }
 
+    /// Drives them as [`EndpointList::progress_unattended`] does.
+    pub(super) fn progress_unattended(&self) -> (usize, bool) {
+        self.endpoints.progress_unattended()
+    }
+
     /// Returns the bell of all endpoints.
     ///
     /// # Errors

@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 
 use super::{DomainProgress, NOTICE};
 use crate::domain::lock;
-use crate::endpoint_list::Drive;
 
 /// First pause until the shared driver checks whether the application still polls.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
@@ -177,10 +176,8 @@ impl Entry {
     fn drive(&mut self, now: Duration) -> bool {
         let progress = &self.progress;
         let moved = (0..ROUNDS)
-            .take_while(|_| progress.endpoints.progress() > 0)
+            .take_while(|_| progress.drive_unattended().0 > 0)
             .count();
-        progress.run_deferred_work();
-        progress.signal_deferred();
         // What an application holds back that computes now must not wait for long.
         self.pause = match moved > 0 || progress.take_held() {
             false => (self.pause * 2).min(LONGEST_PAUSE),

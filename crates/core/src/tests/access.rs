@@ -8,6 +8,9 @@ use oxifabric_abi::*;
 use oxifabric_types::{Caps, Flags, Info, MrMode};
 
 use super::world::{End, World, bind, c, close};
+use crate::cq::{Cq, UNREAD};
+use crate::domain::Domain;
+use crate::handle::object;
 
 const TAGGED: fi_cq_format = FI_CQ_FORMAT_TAGGED;
 const KEY: u64 = 7;
@@ -186,6 +189,68 @@ fn written_data_is_announced_with_its_source() {
     assert_eq!((heard.op_context.addr(), source), (0, from_a));
     assert_eq!(pair.a.next().0.flags, FI_RMA | FI_WRITE);
     assert_eq!(&pair.memory[..3], b"AB2");
+}
+
+/// Writes that make an entry at the target each.
+fn announce(pair: &Pair, count: usize) {
+    let bytes = b"x".as_ptr().cast();
+    for _ in 0..count {
+        let injected = c!(fi_inject_writedata(
+            pair.a.ep, bytes, 1, 1, pair.to_b, 0, KEY
+        ));
+        assert_eq!(injected, 0);
+    }
+}
+
+#[test]
+fn a_queue_that_is_never_read_stops_growing_by_what_a_thread_of_the_library_does() {
+    const BATCH: usize = 1 << 10;
+    let world = world();
+    let pair = Pair::new(&world, FI_REMOTE_WRITE);
+    // SAFETY: both are open until the test ends.
+    let (domain, queue) = unsafe { (object::<Domain>(world.domain), object::<Cq>(pair.b.cq)) };
+    let progress = domain.progress();
+    // As the thread of automatic progress does.
+    let mut batches = 0;
+    loop {
+        announce(&pair, BATCH);
+        let (_, is_one_left) = progress.drive_unattended();
+        if is_one_left {
+            break;
+        }
+        batches += 1;
+        assert!(batches * BATCH <= UNREAD, "it grows without a bound");
+    }
+    assert_eq!(batches * BATCH, UNREAD);
+    assert!(queue.is_left_unread());
+    // What came since waits at its sender, and is there for the application that reads.
+    let mut read = 0;
+    while pair.b.read().is_ok() {
+        read += 1;
+    }
+    assert_eq!(read, (batches + 1) * BATCH, "nothing is lost");
+    announce(&pair, 1);
+    assert_eq!(progress.drive_unattended(), (1, false));
+    assert_eq!(pair.b.next().0.data, 1);
+}
+
+#[test]
+fn a_queue_that_is_never_read_stops_growing_by_polls_of_another() {
+    let world = world();
+    let pair = Pair::new(&world, FI_REMOTE_WRITE);
+    // SAFETY: both are open until the test ends.
+    let (domain, queue) = unsafe { (object::<Domain>(world.domain), object::<Cq>(pair.b.cq)) };
+    announce(&pair, UNREAD);
+    domain.progress().drive_unattended();
+    assert!(queue.is_left_unread());
+    announce(&pair, 1);
+    for _ in 0..10_000 {
+        assert!(pair.a.read().is_err(), "injected writes have no entries");
+    }
+    assert_eq!(queue.queued(), UNREAD);
+    for _ in 0..=UNREAD {
+        assert_eq!(pair.b.next().0.data, 1, "it is here when the queue is read");
+    }
 }
 
 #[test]
