@@ -153,3 +153,39 @@ impl Linked<BySender> for Message {
         &mut self.index_links.sender
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Kind;
+    use crate::matching::{Arrival, Class};
+    use crate::message::{MatchState, RxData};
+    use crate::rndv::answer;
+
+    fn message(from: PeerId) -> Message {
+        let arrival = Arrival::new(from, Class::Msg, &answer(Kind::Msg, 0, 0));
+        let arrival = arrival.expect("it has a length");
+        Message::new(arrival, RxData::Nothing, MatchState::Waiting)
+    }
+
+    #[test]
+    fn a_peer_that_leaves_costs_what_it_has_here_and_not_what_others_have() {
+        const OTHERS: u32 = 1000;
+        let (leaver, mut shares) = (PeerId(OTHERS), Shares::new());
+        let mut messages = Slab::with_capacity(0);
+        for from in (0..OTHERS).map(PeerId).chain([leaver; 3]) {
+            let key = messages.insert(message(from)).expect("there is room");
+            shares.push(&mut messages, from, key);
+        }
+        assert_eq!(messages.len(), OTHERS as usize + 3);
+        // The walk that `keys` makes.
+        let steps = shares.rows[leaver.index()].all.iter(&messages).count();
+        assert_eq!(steps, 3);
+        let keys = shares.keys(&messages, leaver);
+        assert_eq!(keys.len(), steps);
+        for key in keys {
+            shares.unlink(&mut messages, leaver, key);
+        }
+        assert_eq!(shares.keys(&messages, leaver), []);
+    }
+}

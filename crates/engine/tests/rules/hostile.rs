@@ -1,6 +1,11 @@
 //! What a hostile peer may send: everything. It is refused, or does no harm.
 
-use oxifabric_engine::{Body, Header, HeaderFlags, Kind, RemoteIov, RxToken, Sink, TxToken};
+use std::cell::Cell;
+use std::rc::Rc;
+
+use oxifabric_engine::{
+    Body, Header, HeaderFlags, Kind, Placement, RemoteIov, RxToken, Sink, Target, TxToken,
+};
 use oxifabric_types::{Errno, PeerId};
 use proptest::prelude::*;
 
@@ -228,4 +233,43 @@ proptest! {
         while b.event().is_some() {}
         b.assert_empty();
     }
+}
+
+/// Begins writes of a peer whose data never comes; returns how many are taken.
+fn begin_writes(b: &mut Bench, from: PeerId, count: usize) -> usize {
+    let taken = Rc::new(Cell::new(0));
+    let counted = Rc::clone(&taken);
+    b.tell(move |sink| {
+        let header = Header {
+            kind: Kind::Write,
+            ..msg(2)
+        };
+        let target = Target {
+            addr: 0,
+            len: 2,
+            key: 1,
+        };
+        let takes = |_: &usize| {
+            let placement = sink.access(from, &header, &[target], Body::Stream(2));
+            matches!(placement, Placement::Into(..))
+        };
+        counted.set((0..count).take_while(takes).count());
+    });
+    taken.get()
+}
+
+#[test]
+fn writes_that_never_end_are_bounded_in_all_and_each_peer_may_begin_some() {
+    // As `LANDING_OF_PEER`, `LANDING_IN_ALL` and `LANDING_ALWAYS` of the engine.
+    const OF_PEER: usize = 1 << 16;
+    const IN_ALL: usize = 1 << 19;
+    const ALWAYS: usize = 64;
+    let mut b = Bench::new();
+    b.register(1, &memory(&[0; 2]));
+    for peer in 0..(IN_ALL / OF_PEER) as u32 {
+        let taken = begin_writes(&mut b, PeerId(100 + peer), OF_PEER + 1);
+        assert_eq!(taken, OF_PEER);
+    }
+    assert_eq!(begin_writes(&mut b, PEER, ALWAYS + 1), ALWAYS);
+    assert_eq!(begin_writes(&mut b, OTHER, ALWAYS + 1), ALWAYS);
 }
