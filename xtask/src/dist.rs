@@ -55,9 +55,9 @@ fn lay_out(build: &Build, out: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
         fs::create_dir_all(lib.join(folder))?;
     }
     fs::create_dir_all(&bin)?;
-    let archive = build.archive("plugin")?;
+    let archive = build.archive(&["--no-default-features", "--features", "plugin"])?;
     let plugin = linker::shared(&build.root, &archive, &linker::PLUGIN, &lib)?;
-    let archive = build.archive("export")?;
+    let archive = build.archive(&["--features", "export"])?;
     let library = linker::shared(&build.root, &archive, &linker::LIBRARY, &lib)?;
     linker::static_library(&build.root, &archive, &lib)?;
     name_for_linking(&lib)?;
@@ -94,11 +94,11 @@ impl Build {
         }
     }
 
-    /// Builds the static archive with the C symbols of a feature in it.
-    fn archive(&self, feature: &str) -> Result<PathBuf, Box<dyn Error>> {
+    /// Builds the static archive with these features, of which one says which C symbols are in it.
+    fn archive(&self, features: &[&str]) -> Result<PathBuf, Box<dyn Error>> {
         let package = ["rustc", "--package", "oxifabric-libfabric", "--lib"];
-        let symbols = ["--features", feature, "--crate-type", "staticlib"];
-        self.cargo([package.as_slice(), &symbols].concat())?;
+        let kind = ["--crate-type", "staticlib"];
+        self.cargo([package.as_slice(), features, &kind].concat())?;
         Ok(self.artifacts().join("liboxifabric_libfabric.a"))
     }
 

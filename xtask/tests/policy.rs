@@ -146,6 +146,20 @@ fn nothing_depends_on_a_c_libfabric() {
 }
 
 #[test]
+fn without_its_feature_the_simulated_provider_is_no_part_of_the_library() {
+    let library = ["tree", "--package", "oxifabric-libfabric"];
+    let format = ["--edges", "normal", "--prefix", "none", "--format", "{p}"];
+    let without: &[&str] = &["--no-default-features"];
+    for (features, is_there) in [(&[][..], true), (without, false)] {
+        let tree = cargo(&[library.as_slice(), &format, features].concat());
+        for package in ["oxifabric-sim ", "toml ", "serde "] {
+            let found = tree.lines().any(|line| line.starts_with(package));
+            assert_eq!(found, is_there, "{package}with {features:?}");
+        }
+    }
+}
+
+#[test]
 fn every_crate_imports_only_what_it_may() {
     for (krate, allowed) in IMPORTS {
         let manifest = read(&crate_folder(krate).join("Cargo.toml"));

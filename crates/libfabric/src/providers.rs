@@ -8,6 +8,7 @@ use oxifabric_core::provider_entry::{Listed, ProviderEntry, entry, msg_entry};
 use oxifabric_core::registry::{Answer, Registry, Request, filter_of_environment};
 use oxifabric_provider::log;
 use oxifabric_shm::Shm;
+#[cfg(feature = "sim")]
 use oxifabric_sim::Sim;
 use oxifabric_tcp::{Tcp, alias};
 use oxifabric_udp::{Rxd, Udp};
@@ -21,6 +22,7 @@ static SHM: ProviderEntry = entry::<Shm>();
 static TCP: ProviderEntry = msg_entry::<Tcp>();
 static UDP: ProviderEntry = entry::<Udp>();
 static RXD: ProviderEntry = entry::<Rxd>();
+#[cfg(feature = "sim")]
 static SIM: ProviderEntry = entry::<Sim>();
 static TCP_RXM: ProviderEntry =
     msg_entry::<Tcp>().alias("tcp;ofi_rxm", Listed::OnNeeds, alias::rxm_infos, || {
@@ -34,7 +36,17 @@ static NET: ProviderEntry =
     msg_entry::<Tcp>().alias("net", Listed::ByName, alias::net_infos, || &[]);
 
 /// The providers. The order in which their endpoints are returned is that of [`Order`].
-static ENTRIES: [&ProviderEntry; 8] = [&TCP, &SHM, &UDP, &RXD, &SIM, &TCP_RXM, &SOCKETS, &NET];
+static ENTRIES: &[&ProviderEntry] = &[
+    &TCP,
+    &SHM,
+    &UDP,
+    &RXD,
+    #[cfg(feature = "sim")]
+    &SIM,
+    &TCP_RXM,
+    &SOCKETS,
+    &NET,
+];
 
 /// Returns the providers in this library, but for those that an external one replaces.
 pub fn registry() -> &'static Registry {
@@ -113,7 +125,7 @@ impl Providers {
         // A host tells providers apart by the names of their fabrics alone, and those of udp are those of tcp.
         let entries = match cfg!(feature = "plugin") {
             true => &ENTRIES[..2],
-            false => &ENTRIES,
+            false => ENTRIES,
         };
         Self {
             registry: Registry::new(entries),
