@@ -8,7 +8,7 @@ use std::process::Command;
 use oxifabric_trials::repository;
 
 /// Which other crates each crate may import ("Crates").
-const IMPORTS: [(&str, &[&str]); 19] = [
+const IMPORTS: &[(&str, &[&str])] = &[
     ("types", &[]),
     ("abi", &["types"]),
     ("wire", &["types"]),
@@ -87,7 +87,7 @@ const IMPORTS: [(&str, &[&str]); 19] = [
 const FREESTANDING: [&str; 6] = ["types", "wire", "mem", "collectives", "engine", "reliable"];
 
 /// Crates and the files in them that may contain `unsafe` ("Unsafe code"); an empty list means all files.
-const UNSAFE: [(&str, &[&str]); 13] = [
+const UNSAFE: &[(&str, &[&str])] = &[
     ("abi", &[]),
     ("sync", &[]),
     ("mem", &[]),
@@ -161,7 +161,7 @@ fn without_its_feature_the_simulated_provider_is_no_part_of_the_library() {
 
 #[test]
 fn every_crate_imports_only_what_it_may() {
-    for (krate, allowed) in IMPORTS {
+    for &(krate, allowed) in IMPORTS {
         let manifest = read(&crate_folder(krate).join("Cargo.toml"));
         let imported = imports(&manifest);
         let forbidden: Vec<_> = imported
@@ -228,7 +228,7 @@ fn unsafe_code_stays_in_its_crates() {
             "{krate} does not forbid unsafe code"
         );
     }
-    for (krate, parts) in UNSAFE {
+    for &(krate, parts) in UNSAFE {
         let folder = crate_folder(krate).join("src");
         for (file, text) in sources(&folder) {
             let place = file.strip_prefix(&folder).unwrap_or(&file);
