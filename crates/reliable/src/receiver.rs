@@ -15,6 +15,9 @@ pub(super) const CREDIT: usize = 1024;
 /// Bytes that each channel may keep, whatever others keep: the rest of a packet that the consumer has taken a part of.
 const ALWAYS: usize = 64 << 10;
 
+/// Bytes of a place in `early`: one packet that is far ahead makes hundreds of them.
+const PLACE: usize = size_of::<Option<Vec<u8>>>();
+
 /// The receiving half of a channel.
 #[derive(Debug, Default)]
 pub(super) struct Receiver {
@@ -25,7 +28,7 @@ pub(super) struct Receiver {
     parts: Parts,
     /// Bytes taken of the first one waiting.
     taken: usize,
-    /// The bytes of all packets in `early`, `waiting` and `parts`.
+    /// The bytes of all packets in `early` and `waiting`, and of the places in `early`.
     kept: usize,
 }
 
@@ -102,16 +105,17 @@ impl Receiver {
             return false;
         }
         if let Some(at) = (ahead as usize).checked_sub(1) {
-            if self.early.len() <= at {
-                self.early.resize_with(at + 1, || None);
-            }
-            let may_keep = self.may_keep(payload.len(), consumer);
-            let place = &mut self.early[at];
-            if place.is_some() || !may_keep {
+            let places = (at + 1).saturating_sub(self.early.len());
+            let cost = payload.len() + places * PLACE;
+            let is_here = self.early.get(at).is_some_and(Option::is_some);
+            if is_here || !self.may_keep(cost, consumer) {
                 return false;
             }
-            self.kept += payload.len();
-            *place = Some(payload.to_vec());
+            if places > 0 {
+                self.early.resize_with(at + 1, || None);
+            }
+            self.kept += cost;
+            self.early[at] = Some(payload.to_vec());
             return true;
         }
         if self.is_stalled() && !self.may_keep(payload.len(), consumer) {
@@ -120,6 +124,11 @@ impl Receiver {
         self.next += 1;
         self.hand(payload, consumer);
         while let Some(packet) = self.early.pop_front() {
+            self.kept -= PLACE;
+            if self.early.is_empty() {
+                // The table of a peer that was far ahead once is not kept for the life of its channel.
+                self.early = VecDeque::new();
+            }
             let Some(payload) = packet else { break };
             self.next += 1;
             self.kept -= payload.len();
@@ -160,6 +169,42 @@ impl Receiver {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Lets nothing be kept beyond what each channel may always keep.
+    struct Full;
+
+    impl Consumer for Full {
+        fn take(&mut self, bytes: &[u8]) -> usize {
+            bytes.len()
+        }
+
+        fn room(&self) -> usize {
+            0
+        }
+    }
+
+    #[test]
+    fn places_of_packets_that_are_far_ahead_count_like_their_bytes() {
+        let mut receiver = Receiver::default();
+        let last = u64::from(receiver.credit()) - 1;
+        assert!(receiver.take(last, b"", &mut Full));
+        assert_eq!(receiver.kept(), last as usize * PLACE);
+        let packet = [0; 1000];
+        let taken = (1..last).filter(|number| receiver.take(*number, &packet, &mut Full));
+        assert_eq!(
+            taken.count(),
+            (ALWAYS - last as usize * PLACE) / packet.len()
+        );
+        assert!(receiver.kept() <= ALWAYS);
+        // One that may not be kept makes no places either.
+        let mut receiver = Receiver::default();
+        assert!(!receiver.take(last, &[0; ALWAYS], &mut Full));
+        assert_eq!((receiver.kept(), receiver.early.capacity()), (0, 0));
+        // And with the last packet they are gone.
+        assert!((1..100).all(|number| receiver.take(number, b"x", &mut Full)));
+        assert!(receiver.take(0, b"x", &mut Full));
+        assert_eq!((receiver.kept(), receiver.early.capacity()), (0, 0));
+    }
 
     /// Takes a limited number of bytes.
     struct Taker(Vec<u8>, usize);
