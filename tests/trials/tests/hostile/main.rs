@@ -10,6 +10,7 @@ mod callers;
 mod calls;
 mod datagrams;
 mod doors;
+mod growth;
 mod identity;
 mod idle;
 mod keys;

@@ -18,6 +18,11 @@ use crate::streams::{frame, noise, request};
 
 /// Connections and channels that an attacker keeps open beside those that it closes at once.
 const HELD: usize = 32;
+/// Channels that are opened and used before the attack: more than there may be of peers that the application does not know (4,096), so that
+/// from then on each takes the place of another one.
+const FILLED: u64 = 4608;
+/// Threads that do it.
+const FILLERS: u64 = 8;
 /// How long an attacker waits for one answer before it goes on.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Kinds of attackers, for the report.
@@ -73,21 +78,32 @@ impl Drop for End<'_> {
 }
 
 impl Attack {
-    /// Attacks until `meanwhile` returns; returns how often each kind of attacker has struck.
-    pub(crate) fn last(targets: &Targets<'_>, meanwhile: impl FnOnce()) -> [u64; KINDS.len()] {
-        let attack = Self::default();
+    /// Attacks with the chosen kinds until `meanwhile` returns; returns how often each kind of attacker has struck.
+    pub(crate) fn last(
+        targets: &Targets<'_>,
+        chosen: &[&str],
+        meanwhile: impl FnOnce(),
+    ) -> [u64; KINDS.len()] {
+        let attack = &Self::default();
         thread::scope(|scope| {
-            scope.spawn(|| attack.by_streams(targets.tcp));
-            scope.spawn(|| attack.by_requests(targets.listener));
-            scope.spawn(|| attack.by_packets(targets.udp));
-            scope.spawn(|| attack.by_channels(targets.udp));
-            scope.spawn(|| attack.by_cells(targets));
-            scope.spawn(|| attack.by_greetings(&targets.called));
+            for kind in KINDS.iter().filter(|kind| chosen.contains(kind)) {
+                scope.spawn(move || match *kind {
+                    "streams" => attack.by_streams(targets.tcp),
+                    "requests" => attack.by_requests(targets.listener),
+                    "packets" => attack.by_packets(targets.udp),
+                    "channels" => attack.by_channels(targets.udp),
+                    "cells" => attack.by_cells(targets),
+                    _ => attack.by_greetings(&targets.called),
+                });
+            }
             // However this ends, the attackers end too.
             let _end = End(&attack.over);
             meanwhile();
         });
-        attack.visits.map(AtomicU64::into_inner)
+        attack
+            .visits
+            .each_ref()
+            .map(|count| count.load(Ordering::Relaxed))
     }
 
     fn goes_on(&self) -> bool {
@@ -138,6 +154,33 @@ impl Attack {
             }
             self.visited(2);
         }
+    }
+
+    /// Opens many channels, each with one message at least; returns how many were opened.
+    pub(crate) fn fill_channels(address: SocketAddr) -> u64 {
+        let opened = &AtomicU64::new(0);
+        thread::scope(|scope| {
+            for filler in 1..=FILLERS {
+                scope.spawn(move || {
+                    let mut dice = Dice(filler);
+                    for name in 0..FILLED / FILLERS {
+                        let source = Source::at([127, 0, 0, 1], address);
+                        // The process has no room for those beyond its bound while all others were heard of a moment ago.
+                        let name = 1 + name * FILLERS + filler;
+                        let Some(channel) = source.try_open(name, PATIENCE) else {
+                            continue;
+                        };
+                        opened.fetch_add(1, Ordering::Relaxed);
+                        let first = record(0, 0, 77, &[7; 8]);
+                        source.say(&[packets::packet(DATA, channel, 0), first].concat());
+                        for number in 1..dice.draw(40) {
+                            source.say(&packet_within(&mut dice, channel, number));
+                        }
+                    }
+                });
+            }
+        });
+        opened.load(Ordering::Relaxed)
     }
 
     /// Opens channels, as sources that prove their address, and breaks the rules within them.

@@ -11,6 +11,7 @@ use oxifabric_trials::{Library, Missing, Process, Program, Scratch, installed, r
 
 use crate::callers::Called;
 use crate::doors::{REFUSAL, answer, ask, request_with};
+use crate::growth::{Growth, Held};
 use crate::players::name_in;
 use crate::siege::{Attack, KINDS, Targets};
 
@@ -20,8 +21,8 @@ const SECONDS: u64 = 60;
 const PROVIDERS: [&str; 3] = ["tcp", "udp;ofi_rxd", "shm"];
 /// The place of the passive endpoint among those that have printed a port.
 const LISTENER: usize = 2;
-/// How much more memory than before may be resident at the end: tables keep the space that they had once, allocators keep pages. A byte
-/// that stays of each packet or connection would be more.
+/// How much more memory than before may be resident at the end, beside the plateau that is required: that one is of private memory only, and
+/// says nothing of the first third.
 const MORE: u64 = 24 << 20;
 /// How long the process may take to let go of what departed attackers held.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -99,29 +100,23 @@ impl Scene {
             .expect("the process printed its addresses")
     }
 
-    fn descriptors(&self) -> usize {
-        let folder = format!("/proc/{}/fd", self.server.id());
-        fs::read_dir(folder).map_or(0, Iterator::count)
-    }
-
-    /// Returns how many bytes of memory the process has resident.
-    fn resident(&self) -> u64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.server.id()));
-        let status = status.unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-        kib.expect("the process runs") << 10
+    fn held(&self) -> Held {
+        Held::by(self.server.id())
     }
 
     /// Waits until the process has no more descriptors and memory than that.
     fn settle(&mut self, descriptors: usize, resident: u64) {
         let deadline = Instant::now() + TIMEOUT;
-        while self.descriptors() > descriptors || self.resident() > resident {
+        loop {
+            let held = self.held();
+            if held.descriptors <= descriptors && held.resident <= resident {
+                return;
+            }
             assert!(
                 Instant::now() < deadline,
                 "{} descriptors, of {descriptors}; {} bytes, of {resident}",
-                self.descriptors(),
-                self.resident()
+                held.descriptors,
+                held.resident
             );
             self.play(1);
         }
@@ -146,6 +141,13 @@ fn recorded(rounds: &Path) -> u64 {
         .unwrap_or(0)
 }
 
+/// Returns the kinds of attackers that take part: all, or those whose names `OXI_SOAK_KINDS` has, to find by hand which makes it grow.
+fn chosen() -> Vec<&'static str> {
+    let names = env::var("OXI_SOAK_KINDS").unwrap_or_else(|_| KINDS.join(","));
+    let named = |kind: &&str| names.split(',').any(|name| name == *kind);
+    KINDS.into_iter().filter(named).collect()
+}
+
 fn besiege() -> Result<(), Missing> {
     let library = Library::under_test()?;
     let scribbler = source::compile_client("scribbler")?;
@@ -154,7 +156,6 @@ fn besiege() -> Result<(), Missing> {
     let seconds = seconds.map_or(SECONDS, |text| text.parse().expect("a number of seconds"));
     let lasts = Duration::from_secs(seconds);
     let mut scene = Scene::open(&library, lasts + 3 * TIMEOUT)?;
-    let (descriptors, resident) = (scene.descriptors(), scene.resident());
     let before = scene.rounds();
     let shm = scene.meeting.join("shm");
     let [tcp, udp, listener] = [0, 1, LISTENER].map(|at| scene.address(at));
@@ -172,25 +173,42 @@ fn besiege() -> Result<(), Missing> {
         scribbler: &scribbler,
         library: &library,
     };
-    let visits = Attack::last(&targets, || {
+    let chosen = chosen();
+    if chosen.contains(&"channels") {
+        println!("{} channels before the attack", Attack::fill_channels(udp));
+        scene.play(1);
+    }
+    let start = scene.held();
+    let mut growth = Growth::over(lasts);
+    let visits = Attack::last(&targets, &chosen, || {
         let begun = Instant::now();
         while begun.elapsed() < lasts {
             scene.play(1);
+            growth.watch(scene.server.id());
         }
     });
     let mut done = scene.rounds();
     done.iter_mut()
         .zip(before)
         .for_each(|(now, before)| *now -= before);
-    println!(
-        "visits by {KINDS:?}: {visits:?}; rounds of {PROVIDERS:?}: {done:?}; before: {descriptors} descriptors, {resident} bytes; \
-         at the end: {}, {}",
-        scene.descriptors(),
-        scene.resident()
+    println!("visits by {KINDS:?}: {visits:?}; rounds of {PROVIDERS:?}: {done:?}");
+    let struck = KINDS.iter().zip(visits).filter(|(_, count)| *count > 0);
+    assert!(
+        struck.map(|(kind, _)| *kind).eq(chosen),
+        "{visits:?} visits"
     );
-    assert!(visits.iter().all(|count| *count > 0), "{visits:?} visits");
-    scene.settle(descriptors, resident + MORE);
-    println!("then: {}, {}", scene.descriptors(), scene.resident());
+    scene.settle(start.descriptors, start.resident + MORE);
+    let end = scene.held();
+    println!(
+        "before: {} descriptors, {} KiB private, {} KiB resident; at the end: {}, {}, {}",
+        start.descriptors,
+        start.private >> 10,
+        start.resident >> 10,
+        end.descriptors,
+        end.private >> 10,
+        end.resident >> 10
+    );
+    growth.expect_plateau();
     scene.end();
     Ok(())
 }
