@@ -2,12 +2,15 @@
  * Operations to be counted: two endpoints of one process and one thread play COUNT of them. An instruction count of the
  * process with more of them less one with fewer is what they cost, both sides taken together.
  *
- *     operations PROVIDER WORK COUNT
+ *     operations PROVIDER WORK COUNT [SIZE]
  *
- * pingpong  tagged messages of 8 bytes, one under way
+ * pingpong  tagged messages of SIZE bytes, one under way
  * rate      the same, 64 posted and then 64 completed; COUNT is a multiple of that
- * write     writes of 8 bytes to the memory of the other, one under way
+ * write     writes of SIZE bytes to the memory of the other, one under way
+ * read      reads of SIZE bytes from the memory of the other, one under way
  * poll      reads of a completion queue that find nothing, of either endpoint in turn, after each has heard of the other
+ *
+ * SIZE is 8 unless it is said, and at most 64 KiB.
  *
  * Time passes by looks at the clock, here and in the library: what is done now and then is done as often on any machine.
  */
@@ -15,7 +18,7 @@
 
 #include "node.h"
 
-enum { WINDOW = 64, KEY = 7, LOOK_NS = 1000, TICK_NS = 4000000, SECOND_NS = 1000000000 };
+enum { WINDOW = 64, KEY = 7, LONGEST = 65536, LOOK_NS = 1000, TICK_NS = 4000000, SECOND_NS = 1000000000 };
 
 /* Takes the place of the system's. */
 int clock_gettime(clockid_t clock, struct timespec *now)
@@ -30,11 +33,20 @@ int clock_gettime(clockid_t clock, struct timespec *now)
 	return 0;
 }
 
+/* What is sent: numbered, so that it can be told from what came before. */
+union buffer {
+	uint64_t number;
+	char bytes[LONGEST];
+};
+
+/* Bytes of each message, write or read. */
+static size_t size = sizeof(uint64_t);
+
 struct player {
 	struct node node;
 	fi_addr_t peer;
 	struct fid_mr *region;
-	uint64_t sent[WINDOW], received[WINDOW], exposed;
+	union buffer sent[WINDOW], received[WINDOW], exposed;
 	struct fi_context send_contexts[WINDOW], receive_contexts[WINDOW];
 	/* Operations that are not complete. */
 	long pending;
@@ -43,8 +55,8 @@ struct player {
 static void player_open(struct player *player, const char *provider)
 {
 	node_open_with(&player->node, provider, FI_TAGGED | FI_RMA);
-	expect("fi_mr_reg", fi_mr_reg(player->node.domain, &player->exposed, sizeof(player->exposed), FI_REMOTE_WRITE, 0, KEY,
-				      0, &player->region, NULL));
+	expect("fi_mr_reg", fi_mr_reg(player->node.domain, &player->exposed, sizeof(player->exposed),
+				      FI_REMOTE_WRITE | FI_REMOTE_READ, 0, KEY, 0, &player->region, NULL));
 }
 
 static void player_meet(struct player *player, struct player *other)
@@ -84,7 +96,7 @@ static void finish(struct player *one, struct player *other)
 static void post_receives(struct player *player, long count)
 {
 	for (long i = 0; i < count; i++)
-		expect("fi_trecv", fi_trecv(player->node.ep, &player->received[i], sizeof(*player->received), NULL, player->peer,
+		expect("fi_trecv", fi_trecv(player->node.ep, &player->received[i], size, NULL, player->peer,
 					    (uint64_t)i, 0, &player->receive_contexts[i]));
 	player->pending += count;
 }
@@ -93,7 +105,7 @@ static void post_receives(struct player *player, long count)
 static void post_sends(struct player *player, long count)
 {
 	for (long i = 0; i < count; i++)
-		expect("fi_tsend", fi_tsend(player->node.ep, &player->sent[i], sizeof(*player->sent), NULL, player->peer,
+		expect("fi_tsend", fi_tsend(player->node.ep, &player->sent[i], size, NULL, player->peer,
 					    (uint64_t)i, &player->send_contexts[i]));
 	player->pending += count;
 }
@@ -101,28 +113,36 @@ static void post_sends(struct player *player, long count)
 /* Sends `count` messages at once, and checks that the last one has come. */
 static void messages(struct player *from, struct player *to, long count)
 {
-	uint64_t *last = &from->sent[count - 1];
+	uint64_t number = ++from->sent[count - 1].number;
 
-	*last += 1;
 	post_receives(to, count);
 	post_sends(from, count);
 	finish(from, to);
-	if (to->received[count - 1] != *last)
+	if (to->received[count - 1].number != number)
 		expect("message", -FI_EIO);
 }
 
 static void writes(struct player *from, struct player *to)
 {
-	from->sent[0] += 1;
+	from->sent[0].number++;
 	from->pending++;
-	expect("fi_write", fi_write(from->node.ep, from->sent, sizeof(*from->sent), NULL, from->peer, 0, KEY,
-				    from->send_contexts));
+	expect("fi_write", fi_write(from->node.ep, from->sent, size, NULL, from->peer, 0, KEY, from->send_contexts));
 	finish(from, to);
 	/* What is complete may still be on its way. */
-	while (to->exposed != from->sent[0]) {
+	while (to->exposed.number != from->sent[0].number) {
 		player_poll(from);
 		player_poll(to);
 	}
+}
+
+static void reads(struct player *from, struct player *to)
+{
+	to->exposed.number++;
+	from->pending++;
+	expect("fi_read", fi_read(from->node.ep, from->received, size, NULL, from->peer, 0, KEY, from->receive_contexts));
+	finish(from, to);
+	if (from->received[0].number != to->exposed.number)
+		expect("read", -FI_EIO);
 }
 
 static int play(const char *work, struct player *players, long count)
@@ -136,6 +156,9 @@ static int play(const char *work, struct player *players, long count)
 	else if (!strcmp(work, "write"))
 		for (long i = 0; i < count; i++)
 			writes(&players[0], &players[1]);
+	else if (!strcmp(work, "read"))
+		for (long i = 0; i < count; i++)
+			reads(&players[0], &players[1]);
 	else if (!strcmp(work, "poll"))
 		for (long i = 0; i < count; i++)
 			player_poll(&players[i % 2]);
@@ -147,10 +170,12 @@ static int play(const char *work, struct player *players, long count)
 int main(int argc, char **argv)
 {
 	static struct player players[2];
-	long count = argc == 4 ? atol(argv[3]) : 0;
+	long count = argc >= 4 ? atol(argv[3]) : 0;
 	int result;
 
-	if (count <= 0)
+	if (argc > 4)
+		size = (size_t)atol(argv[4]);
+	if (count <= 0 || size < sizeof(uint64_t) || size > LONGEST)
 		return 2;
 	for (int i = 0; i < 2; i++)
 		player_open(&players[i], argv[1]);

@@ -17,7 +17,24 @@ fn main() -> std::process::ExitCode {
 }
 
 const PROVIDERS: [&str; 2] = ["shm", "sim"];
-const WORKS: [&str; 4] = ["pingpong", "rate", "write", "poll"];
+/// What is counted, with the bytes of an operation where these are not 8.
+const WORKS: [&str; 15] = [
+    "pingpong",
+    "rate",
+    "write",
+    "read",
+    "poll",
+    "pingpong 48",
+    "pingpong 192",
+    "pingpong 8192",
+    "pingpong 65536",
+    "rate 48",
+    "rate 8192",
+    "write 48",
+    "write 192",
+    "write 8192",
+    "write 65536",
+];
 
 /// Operations of the shorter and of the longer run. Only what the longer one needs more is counted.
 const COUNTS: [u64; 2] = [1_280, 6_400];
@@ -97,9 +114,10 @@ fn instructions_of(
     work: [&str; 2],
     count: u64,
 ) -> Result<u64, Missing> {
-    let program = Program::new(program.file())
-        .args(work)
-        .args([count.to_string()]);
+    let [provider, work] = work;
+    let (work, size) = work.split_once(' ').unwrap_or((work, "8"));
+    let program = Program::new(program.file());
+    let program = program.args([provider, work, &count.to_string(), size]);
     callgrind::instructions(program.limit(Duration::from_secs(600)), library)
 }
 
