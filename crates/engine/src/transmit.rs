@@ -198,11 +198,6 @@ impl Transmit {
         self.context
     }
 
-    /// Returns whether the first frame leaves nothing to be sent from the body later.
-    pub(crate) fn fits_one_frame(&self, limits: &Limits) -> bool {
-        self.after_first(limits) == Stage::Sent
-    }
-
     /// Returns the next frame to post, and how far the send is once it was taken; `None` when there is none.
     pub(crate) fn frame(&self, limits: &Limits) -> Option<(Frame<'_>, Stage)> {
         let whole = self.body.len();

@@ -147,9 +147,15 @@ impl Engine {
             transmit.report(out);
             return Ok(());
         }
-        let one_frame = transmit.fits_one_frame(link.limits(peer));
-        let at_once = one_frame && self.peers.is_clear(peer) && !transmit.is_fenced();
-        if injected && !at_once {
+        let is_next = self.peers.is_clear(peer) && !transmit.is_fenced();
+        if is_next && self.post_first(link, &mut transmit, key) {
+            self.retry_stalled = true;
+            // The key is the vacant one, so there is room for it.
+            let _ = self.sends.insert(transmit);
+            self.check_sent(out, key);
+            return Ok(());
+        }
+        if injected {
             if self.peers.turns_away(peer) {
                 return Err(Errno::AGAIN);
             }
@@ -172,6 +178,34 @@ impl Engine {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Posts the first frame of an operation, with nothing before it, if no segments follow. Returns whether the link has dealt with
+    /// it; if not, `transmit` is as before.
+    fn post_first(&mut self, link: &mut impl Link, transmit: &mut Transmit, key: Key) -> bool {
+        let (peer, limits) = (transmit.peer, *link.limits(transmit.peer));
+        let (frame, next) = match transmit.frame(&limits) {
+            Some((frame, Stage::Sent)) => (frame, Stage::Sent),
+            Some((frame, Stage::RtsSent)) if !frame.transient => (frame, Stage::RtsSent),
+            _ => return false,
+        };
+        match link.post(peer, frame, TxToken(key.raw())) {
+            Ok(posted) => {
+                transmit.pending = u32::from(posted == Posted::Pending);
+                transmit.stage = next;
+            }
+            Err(PostError::Again) => {
+                self.peers.block(peer);
+                return false;
+            }
+            Err(PostError::Down(errno)) => {
+                transmit.failure = Some(errno);
+                transmit.stage = Stage::Sent;
+                transmit.unacked = false;
+            }
+        }
+        transmit.borrowed = false;
+        true
     }
 
     /// Returns whether nothing of a send has been posted.

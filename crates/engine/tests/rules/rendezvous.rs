@@ -205,7 +205,7 @@ fn messages_and_data_that_was_asked_for_take_turns() {
     }
     b.tell(|sink| sink.writable(PEER));
     let kinds: Vec<_> = b.link.posted.iter().map(|sent| sent.header.kind).collect();
-    let turns = [Kind::Segment, Kind::Msg].repeat(5);
+    let turns = [Kind::Msg, Kind::Segment].repeat(5);
     assert_eq!(kinds, turns);
 }
 
