@@ -29,8 +29,8 @@ pub trait Link {
 
     /// Reads `into.len()` bytes from the start of the sender's memory that an arrived `*Rts` frame named.
     ///
-    /// The result comes through [`Sink::pulled`], never before this call returns. Only called when
-    /// [`Limits::pull`] is set.
+    /// `Posted::Done` means that they are in their place. After `Posted::Pending` the result comes through [`Sink::pulled`], never
+    /// before this call returns. Only called when [`Limits::pull`] is set.
     ///
     /// # Errors
     /// As [`Link::post`].
@@ -40,7 +40,7 @@ pub trait Link {
         remote: &RemoteIov,
         into: Iov,
         token: RxToken,
-    ) -> Result<(), PostError>;
+    ) -> Result<Posted, PostError>;
 
     /// Sends the frames that [`Frame::more`] allowed to be held back.
     fn flush(&mut self);

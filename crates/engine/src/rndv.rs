@@ -15,8 +15,8 @@ use crate::shared::placement_for;
 use crate::slab::Key;
 use crate::tx::Step;
 use crate::{
-    Body, Completions, Frame, Header, HeaderFlags, Kind, Link, Placement, PostError, RemoteIov,
-    RxToken, TxToken, WaitEvent,
+    Body, Completions, Frame, Header, HeaderFlags, Kind, Link, Placement, PostError, Posted,
+    RemoteIov, RxToken, TxToken, WaitEvent,
 };
 
 impl Engine {
@@ -105,7 +105,8 @@ impl Engine {
             return Step::Last;
         }
         match link.pull(peer, remote, into, RxToken(key.raw())) {
-            Ok(()) => message.moving += 1,
+            Ok(Posted::Pending) => message.moving += 1,
+            Ok(Posted::Done) => self.end_pull(out, key, Ok(())),
             Err(PostError::Again) => return Step::Blocked,
             Err(PostError::Down(errno)) => self.give_up(out, key, errno),
         }

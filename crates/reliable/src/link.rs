@@ -221,7 +221,7 @@ impl<P: PacketPort> Link for ReliableLink<P> {
         _remote: &RemoteIov,
         _into: Iov,
         _token: RxToken,
-    ) -> Result<(), PostError> {
+    ) -> Result<Posted, PostError> {
         Err(PostError::Down(Errno::OPNOTSUPP))
     }
 

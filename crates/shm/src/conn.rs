@@ -8,7 +8,7 @@ mod ending;
 use oxifabric_engine::{
     Body, Frame, Header, HeaderFlags, Kind, Limits, Placement, PostError, RemoteIov, Sink, Target,
 };
-use oxifabric_mem::IovSegment;
+use oxifabric_mem::{Iov, IovSegment};
 use oxifabric_sync::spsc::{Cell as LaneCell, Layout};
 use oxifabric_types::{Errno, Instant, PeerId};
 use oxifabric_wire::shm::cell::{
@@ -263,6 +263,14 @@ impl Conn {
         if !hold {
             self.ring();
         }
+    }
+
+    /// Pulls a message that its sender would not help with at once, if the sender runs. Returns whether it is here; if not, it is left
+    /// to the next poll.
+    pub(crate) fn pull_now(&mut self, remote: &RemoteIov, into: &Iov) -> bool {
+        self.ending.is_none()
+            && self.process.ran_just_now()
+            && self.cma.copy_now(self.process.pid(), remote, into)
     }
 
     /// Asks the sender of the next long messages to copy a part of them, as long as the lane has space for requests.

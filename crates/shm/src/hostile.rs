@@ -145,13 +145,13 @@ impl Link for UntrustedPeer {
         remote: &RemoteIov,
         into: Iov,
         token: RxToken,
-    ) -> Result<(), PostError> {
+    ) -> Result<Posted, PostError> {
         if self.over || from != self.conn.peer {
             return Err(PostError::Down(Errno::CONNRESET));
         }
         self.conn.cma.begin(remote, into, token);
         self.conn.request_sender_copies();
-        Ok(())
+        Ok(Posted::Pending)
     }
 
     fn flush(&mut self) {

@@ -34,6 +34,8 @@ pub struct ShmLink {
     /// Peers in whose lanes frames may be held back (coalesced).
     held: Vec<PeerId>,
     polls: u32,
+    /// How many bytes were pulled at once, by answers rather than by the next poll, since this poll.
+    pulled: (u32, usize),
     /// When the sockets are polled, at the latest.
     pub(crate) sockets_due: Instant,
     pub(crate) now: Instant,
@@ -56,6 +58,7 @@ impl ShmLink {
             conns: Conns::default(),
             held: Vec::new(),
             polls: 0,
+            pulled: (0, 0),
             sockets_due: Instant::default(),
             now: Instant::default(),
             departures: 0,
@@ -99,6 +102,14 @@ impl ShmLink {
             self.table.opening.push(peer);
         }
         PostError::Again
+    }
+
+    /// Returns how many bytes may be pulled at once before the next poll.
+    fn pull_left(&mut self) -> usize {
+        if self.pulled.0 != self.polls {
+            self.pulled = (self.polls, 0);
+        }
+        self.params.pull_chunk.saturating_sub(self.pulled.1)
     }
 
     fn poll_sockets_if_due(&mut self, sink: &mut impl Sink) -> usize {
@@ -190,16 +201,21 @@ impl Link for ShmLink {
         remote: &RemoteIov,
         into: Iov,
         token: RxToken,
-    ) -> Result<(), PostError> {
+    ) -> Result<Posted, PostError> {
         if self.mark.is_foreign() {
             return Err(PostError::Down(Errno::OPBADSTATE));
         }
+        let left = self.pull_left();
         let Some(conn) = self.conn_of(peer) else {
             return Err(PostError::Down(Errno::CONNRESET));
         };
+        if into.len() <= left && conn.pull_now(remote, &into) {
+            self.pulled.1 += into.len();
+            return Ok(Posted::Done);
+        }
         conn.cma.begin(remote, into, token);
         conn.request_sender_copies();
-        Ok(())
+        Ok(Posted::Pending)
     }
 
     #[inline]

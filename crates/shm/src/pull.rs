@@ -129,6 +129,14 @@ impl CmaQueue {
         self.pulls.is_empty() && self.copies.is_empty()
     }
 
+    /// Copies a message that its sender would not help with, if none is before it. Returns whether it is here; if not, it is to be
+    /// taken by [`CmaQueue::begin`], which reports why.
+    pub(crate) fn copy_now(&self, pid: i32, remote: &RemoteIov, into: &Iov) -> bool {
+        into.len() < self.assist_size
+            && self.pulls.is_empty()
+            && copy_part(pid, remote, into, 0, into.len()).is_ok()
+    }
+
     /// Takes a message to be pulled.
     pub(crate) fn begin(&mut self, remote: &RemoteIov, into: Iov, token: RxToken) {
         let simple = remote.pieces().len() == 1 && into.segments().len() == 1;
@@ -400,23 +408,30 @@ impl Pull {
 
     /// Copies a part, or notes why that failed.
     fn copy_part(&mut self, pid: i32, offset: usize, len: usize) {
-        if let Err(error) = self.try_part(pid, offset, len) {
+        if let Err(error) = copy_part(pid, &self.remote, &self.into, offset, len) {
             self.failed = Some(sys::errno(&error));
         }
     }
+}
 
-    fn try_part(&self, pid: i32, offset: usize, len: usize) -> io::Result<()> {
-        let mut done = 0;
-        while done < len {
-            let into = self.into.slice(offset + done, len - done);
-            let (pieces, count) = remote_part(&self.remote, offset + done, len - done);
-            match process::read_memory(pid, &pieces[..count], &into)? {
-                0 => return Err(io::Error::from_raw_os_error(libc::EFAULT)),
-                some => done += some,
-            }
+/// Copies `len` bytes from `offset` on of a message in a process's memory to where it goes.
+fn copy_part(
+    pid: i32,
+    remote: &RemoteIov,
+    into: &Iov,
+    offset: usize,
+    len: usize,
+) -> io::Result<()> {
+    let mut done = 0;
+    while done < len {
+        let into = into.slice(offset + done, len - done);
+        let (pieces, count) = remote_part(remote, offset + done, len - done);
+        match process::read_memory(pid, &pieces[..count], &into)? {
+            0 => return Err(io::Error::from_raw_os_error(libc::EFAULT)),
+            some => done += some,
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// Returns how long the chunks of a message are.

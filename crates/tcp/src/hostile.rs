@@ -113,7 +113,7 @@ impl Link for Stream {
         }
     }
 
-    fn pull(&mut self, _: PeerId, _: &RemoteIov, _: Iov, _: RxToken) -> Result<(), PostError> {
+    fn pull(&mut self, _: PeerId, _: &RemoteIov, _: Iov, _: RxToken) -> Result<Posted, PostError> {
         Err(PostError::Down(Errno::OPNOTSUPP))
     }
 

@@ -182,7 +182,7 @@ impl Link for TcpLink {
         }
     }
 
-    fn pull(&mut self, _: PeerId, _: &RemoteIov, _: Iov, _: RxToken) -> Result<(), PostError> {
+    fn pull(&mut self, _: PeerId, _: &RemoteIov, _: Iov, _: RxToken) -> Result<Posted, PostError> {
         Err(PostError::Down(Errno::OPNOTSUPP))
     }
 

@@ -46,7 +46,7 @@ impl Link for UdpPort {
         _remote: &RemoteIov,
         _into: Iov,
         _token: RxToken,
-    ) -> Result<(), PostError> {
+    ) -> Result<Posted, PostError> {
         Err(PostError::Down(Errno::OPNOTSUPP))
     }
 

@@ -245,7 +245,7 @@ impl Link for MockDevice {
         _remote: &RemoteIov,
         _into: Iov,
         _token: RxToken,
-    ) -> Result<(), PostError> {
+    ) -> Result<Posted, PostError> {
         Err(PostError::Down(Errno::NOSYS))
     }
 

@@ -1,6 +1,6 @@
 //! Long messages: announced, then pulled or asked for.
 
-use oxifabric_engine::{Header, HeaderFlags, Kind, PostError, TxOp};
+use oxifabric_engine::{Header, HeaderFlags, Kind, PostError, Posted, TxOp};
 use oxifabric_types::{Errno, Flags};
 
 use crate::script::*;
@@ -52,6 +52,21 @@ fn new_messages_do_not_wait_for_data_that_was_asked_for() {
     let kinds: Vec<_> = b.link.posted.iter().map(|sent| sent.header.kind).collect();
     assert!(kinds[..2].contains(&Kind::Msg), "{kinds:?}");
     assert_eq!((b.done().context, b.done().context), (2, 1));
+    b.assert_empty();
+}
+
+#[test]
+fn a_pull_that_is_done_at_once_is_answered_at_once() {
+    let mut b = pulling();
+    let buffer = memory(&[0; 30]);
+    b.recv(rx(&buffer, 1)).expect("room");
+    b.link.answers.push_back(Ok(Posted::Done));
+    assert!(b.arrive_remote(PEER, rts(26, 9), 26).is_done());
+    let (into, _) = b.link.pulls.pop_front().expect("a pull");
+    assert_eq!((into.base(), into.len()), (buffer.base(), 26));
+    let fin = b.frame().header;
+    assert_eq!((fin.kind, fin.id, fin.data), (Kind::Fin, 9, 0));
+    assert_eq!(b.done().len, 26);
     b.assert_empty();
 }
 

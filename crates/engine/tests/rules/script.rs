@@ -24,7 +24,7 @@ pub(crate) struct Bench {
 /// A link that does what it is told.
 pub(crate) struct Script {
     pub(crate) limits: Limits,
-    /// Results of the next posts and pulls; afterwards all are taken.
+    /// Results of the next posts and pulls; afterwards posts are done at once, and pulls begin.
     pub(crate) answers: VecDeque<Result<Posted, PostError>>,
     pub(crate) posted: VecDeque<Sent>,
     pub(crate) pulls: VecDeque<(Iov, RxToken)>,
@@ -126,12 +126,12 @@ impl Link for Script {
         _: &RemoteIov,
         into: Iov,
         token: RxToken,
-    ) -> Result<(), PostError> {
-        let answer = self.answers.pop_front().unwrap_or(Ok(Posted::Done));
+    ) -> Result<Posted, PostError> {
+        let answer = self.answers.pop_front().unwrap_or(Ok(Posted::Pending));
         if answer.is_ok() {
             self.pulls.push_back((into, token));
         }
-        answer.map(|_| ())
+        answer
     }
 
     fn flush(&mut self) {}

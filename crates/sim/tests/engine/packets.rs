@@ -186,7 +186,7 @@ impl Link for AnyLink {
         remote: &RemoteIov,
         into: Iov,
         token: RxToken,
-    ) -> Result<(), PostError> {
+    ) -> Result<Posted, PostError> {
         either!(self, link => link.pull(peer, remote, into, token))
     }
 

@@ -47,7 +47,7 @@ impl Link for TcpConnection {
         }
     }
 
-    fn pull(&mut self, _: PeerId, _: &RemoteIov, _: Iov, _: RxToken) -> Result<(), PostError> {
+    fn pull(&mut self, _: PeerId, _: &RemoteIov, _: Iov, _: RxToken) -> Result<Posted, PostError> {
         Err(PostError::Down(Errno::OPNOTSUPP))
     }
 

@@ -129,13 +129,13 @@ impl Link for Played {
         _: &RemoteIov,
         into: Iov,
         token: RxToken,
-    ) -> Result<(), PostError> {
+    ) -> Result<Posted, PostError> {
         if self.refused > 0 {
             self.refused -= 1;
             return Err(PostError::Again);
         }
         self.pulls.push_back((from, into, token));
-        Ok(())
+        Ok(Posted::Pending)
     }
 
     fn flush(&mut self) {}
