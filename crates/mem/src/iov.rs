@@ -195,6 +195,7 @@ impl Iov {
         }
     }
 
+    #[inline]
     fn read_long(&self, offset: usize, to: &mut [u8]) -> usize {
         let Ok(_hold) = self.hold() else { return 0 };
         let (mut done, want) = (0, to.len());

@@ -1,10 +1,17 @@
 //! `cargo install --path crates/tools`, the way of the README to the programs alone.
 
+#[macro_use]
+extern crate oxifabric_trials;
+
 use std::env;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use oxifabric_trials::{Missing, Program, Scratch, repository, require};
+
+fn main() -> std::process::ExitCode {
+    oxifabric_trials::harness::main()
+}
 
 /// Returns cargo itself, where an optimised build of the tools can be expected, so that little is left to compile.
 fn cargo() -> Result<PathBuf, Missing> {
