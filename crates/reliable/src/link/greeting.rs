@@ -148,8 +148,18 @@ impl<P: PacketPort> ReliableLink<P> {
 
     /// Lets idle channels with unknown peers rest, closes those that were never used, and gives numbers of peers back; called once a second.
     pub(super) fn part(&mut self, sink: &mut impl Sink) {
-        self.shorten_queues();
-        self.rest_idle(sink);
+        if self.admission.unknown != 0 {
+            self.shorten_queues();
+            self.rest_idle(sink);
+            self.dismiss_unused(sink);
+        }
+        if self.admission.is_waiting() {
+            self.give_numbers_back(sink);
+        }
+    }
+
+    /// Closes channels with unknown peers that were never used.
+    fn dismiss_unused(&mut self, sink: &mut impl Sink) {
         let now = self.now;
         let mut at = 0;
         while let Some(further) = self.peers.iter().skip(at).position(|row| {
@@ -160,9 +170,6 @@ impl<P: PacketPort> ReliableLink<P> {
             at += further;
             self.dismiss(PeerId(at as u32), sink);
             at += 1;
-        }
-        if self.admission.is_waiting() {
-            self.give_numbers_back(sink);
         }
     }
 
