@@ -2,7 +2,7 @@
 //!
 //! A provider keeps a `static` table of [`Parameter`] and reads the values when it is first used, into a structure that
 //! it keeps; the same table prints `fi_info -e`. Values come from the environment, or from the system's file
-//! (`sysconfig`), the former only where it may be believed ([`environment`]). Parameters of providers outside this library are in [`external`].
+//! (`sysconfig`), the former only where it may be believed ([`environment`]). Parameters of providers outside this library are in core's module `external`.
 
 mod name_filter;
 pub mod sysconfig;
