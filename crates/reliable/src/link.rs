@@ -176,6 +176,21 @@ impl<P: PacketPort> PacketWriter for To<'_, P> {
     }
 }
 
+#[cfg(test)]
+impl<P> ReliableLink<P> {
+    /// Returns how many entries the tables have that packets of untrusted sources make grow.
+    pub(crate) fn entries(&self) -> [usize; 6] {
+        [
+            self.peers.len(),
+            self.ids.len(),
+            self.hot.len(),
+            self.timers.len(),
+            self.ends.len(),
+            self.admission.parted.len(),
+        ]
+    }
+}
+
 impl<P: PacketPort> Link for ReliableLink<P> {
     fn limits(&self, _peer: PeerId) -> &Limits {
         &LIMITS

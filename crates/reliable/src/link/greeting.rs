@@ -42,7 +42,7 @@ pub(super) struct Admission {
     pub(super) unknown: usize,
     pub(super) queues: UnknownQueues,
     /// Others whose channels have ended, and whose numbers may still be in use.
-    parted: BTreeSet<PeerId>,
+    pub(super) parted: BTreeSet<PeerId>,
     /// Ids of channels that have ended, the latest last.
     ended: VecDeque<u64>,
     /// Secret that ids are made with.

@@ -49,6 +49,8 @@ struct Port {
     at_hand: (Address, Vec<u8>),
     numbers: BTreeMap<Address, PeerId>,
     released: Vec<PeerId>,
+    /// Numbers to be given again, if the test wants that.
+    free: Vec<PeerId>,
     sent: Vec<(Address, Packet, Vec<u8>)>,
     secrets: u64,
 }
@@ -83,8 +85,13 @@ impl PacketPort for Port {
     }
 
     fn number(&mut self) -> Option<PeerId> {
+        if let Some(&number) = self.numbers.get(&self.at_hand.0) {
+            return Some(number);
+        }
         let fresh = PeerId(self.numbers.len() as u32);
-        Some(*self.numbers.entry(self.at_hand.0).or_insert(fresh))
+        let number = self.free.pop().unwrap_or(fresh);
+        self.numbers.insert(self.at_hand.0, number);
+        Some(number)
     }
 
     fn release(&mut self, peer: PeerId) {
@@ -612,4 +619,40 @@ fn used_channels_make_room_for_others_and_go_on_later() {
     assert_eq!(b.sink.down, [(PeerId(1), Errno::CONNRESET)], "never used");
     let told = b.say(0, &Packet::new(PacketKind::Probe, name), &[]);
     assert_eq!(acknowledged(&told), [(PacketKind::Ack, 2)]);
+}
+
+/// Gives the numbers that were released to the next sources.
+fn reuse_numbers(b: &mut Bench) {
+    let port = b.link.port_mut();
+    for number in core::mem::take(&mut port.released) {
+        port.numbers.retain(|_, given| *given != number);
+        port.free.push(number);
+    }
+}
+
+#[test]
+fn channels_that_come_and_go_leave_nothing_behind() {
+    let mut b = Bench::new();
+    let mut most = [Vec::new(), Vec::new()];
+    for at in 0..12_000 {
+        let name = b.open(at, 7);
+        // Half of them leave a gap, and are closed to make room; the others rest.
+        for number in [0, 1, 1 + at % 2 * 4] {
+            b.say(at, &data(name, number), &[0; 40]);
+        }
+        if at % 3 == 0 {
+            b.say(at, &Packet::new(PacketKind::Bye, name), &[]);
+        }
+        if at % 16 == 0 {
+            // Those of the last seconds are a small part of all.
+            b.wait(SECOND / 4);
+            reuse_numbers(&mut b);
+        }
+        most[usize::from(at >= 8_000)].push(b.link.entries());
+    }
+    let largest = |rows: &[[usize; 6]], table: usize| rows.iter().map(|row| row[table]).max();
+    for table in 0..6 {
+        let (first, later) = (largest(&most[0], table), largest(&most[1], table));
+        assert!(later <= first, "table {table}: {first:?}, later {later:?}");
+    }
 }
