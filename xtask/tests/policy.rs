@@ -447,3 +447,15 @@ fn mentions(code: &str, word: &str) -> bool {
         .map(|line| line.split("//").next().unwrap_or_default());
     uncommented.into_iter().any(|line| line.contains(word))
 }
+
+/// Every path that docs/where-to-change.md names is there.
+#[test]
+fn places_that_are_named_to_newcomers_exist() {
+    let text = read(&repository().join("docs/where-to-change.md"));
+    let named: Vec<&str> = text.split('`').skip(1).step_by(2).collect();
+    let paths = (named.iter()).filter(|path| path.contains('/') && !path.contains("NAME"));
+    let missing: Vec<_> = (paths.clone())
+        .filter(|path| !repository().join(path).exists())
+        .collect();
+    assert!(paths.count() > 20 && missing.is_empty(), "{missing:?}");
+}
