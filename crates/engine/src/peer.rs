@@ -42,6 +42,8 @@ bitflags! {
         /// The connection that an operation with [`oxifabric_types::Flags::INJECT`] was refused for could not be made:
         /// [`Peer::failure`].
         const FAILED = 8;
+        /// Messages whose fence has been lifted have not gone to the link yet: later ones stay behind them.
+        const QUEUED = 16;
         /// With one of these a frame waits for the link, or passes the fault injector first.
         const HOLDS_FRAMES = Self::BLOCKED.bits() | Self::FAULTY.bits();
     }
@@ -119,6 +121,13 @@ impl Peer {
             bulk.or(message)
         } else {
             message.or(bulk)
+        }
+    }
+
+    /// Notes that [`Peer::next`] found nothing.
+    pub(crate) fn note_drained(&mut self) {
+        if !self.tx_block.contains(TxBlock::FENCED) {
+            self.tx_block.remove(TxBlock::QUEUED);
         }
     }
 
@@ -264,6 +273,7 @@ impl Peers {
         let row = self.get_mut(peer);
         if let Some(row) = row.filter(|row| row.tx_block.contains(TxBlock::FENCED)) {
             row.tx_block.remove(TxBlock::FENCED);
+            row.tx_block.set(TxBlock::QUEUED, !row.backlog.is_empty());
             self.make_ready(peer);
         }
     }

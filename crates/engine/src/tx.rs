@@ -230,6 +230,7 @@ impl Engine {
                 return;
             }
             let Some(next) = row.next() else {
+                row.note_drained();
                 return;
             };
             let step = match next {

@@ -182,3 +182,39 @@ fn a_fenced_message_to_oneself_is_refused_while_another_is_under_way() {
     b.done();
     b.assert_empty();
 }
+
+#[test]
+fn what_follows_a_cancelled_fence_stays_in_order() {
+    let mut b = Bench::new();
+    b.rma(read(1, Flags::empty())).expect("room");
+    b.frame();
+    b.send(fenced(2)).expect("room");
+    b.send(tx(&memory(b"def"), 3)).expect("room");
+    b.cancel(2).expect("it has not begun");
+    b.send(tx(&memory(&[4; 30]), 4)).expect("room");
+    b.send(tx(&memory(b"ghi"), 5)).expect("room");
+    b.tell(|_| {});
+    let kinds: Vec<_> = b
+        .link
+        .posted
+        .drain(..)
+        .map(|sent| sent.header.kind)
+        .collect();
+    assert_eq!(kinds, [Kind::Msg, Kind::MsgRts, Kind::Msg]);
+}
+
+#[test]
+fn a_message_behind_a_fence_that_is_cancelled_lifts_no_fence() {
+    let mut b = Bench::new();
+    b.rma(read(1, Flags::empty())).expect("room");
+    let id = b.frame().header.id;
+    b.send(fenced(2)).expect("room");
+    b.send(tx(&memory(b"def"), 3)).expect("room");
+    b.cancel(3).expect("it has not begun");
+    b.send(tx(&memory(b"ghi"), 4)).expect("room");
+    b.tell(|_| {});
+    assert!(b.link.posted.is_empty(), "the read is under way");
+    b.arrive(PEER, response(id), b"xyz");
+    let sent: Vec<_> = b.link.posted.drain(..).map(|sent| sent.body).collect();
+    assert_eq!(sent, [b"abc", b"ghi"]);
+}
