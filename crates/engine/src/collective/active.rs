@@ -162,6 +162,8 @@ impl Engine {
         self.collectives.reached.insert(peer);
         let key = self.sends.vacant().ok_or(Errno::AGAIN)?;
         let transmit = Transmit::collective(peer, tag.encode(), body, active, key);
+        // The link may have given the member's number back between two collectives.
+        self.peers.name(peer);
         self.start(link, out, transmit, key)
     }
 
@@ -186,6 +188,7 @@ impl Engine {
         if let Some(key) = self.unexpected.find(&pattern) {
             return self.assign(out, key, placement(into, active));
         }
+        self.peers.name(peer);
         let queue = state.posted.entry((peer, tag)).or_default();
         queue.push_back(Posted { into, active });
         if !state.reached.contains(&peer) {
