@@ -18,6 +18,7 @@ extern crate std;
 
 pub mod engine;
 pub mod faults;
+mod kind_numbers;
 pub mod link;
 pub mod op;
 

@@ -68,27 +68,6 @@ enum Form {
     Fitting,
 }
 
-const KINDS: [Kind; 18] = [
-    Kind::Msg,
-    Kind::Tagged,
-    Kind::MsgRts,
-    Kind::TaggedRts,
-    Kind::Cts,
-    Kind::Segment,
-    Kind::Ack,
-    Kind::Fin,
-    Kind::Write,
-    Kind::WriteRts,
-    Kind::Read,
-    Kind::Response,
-    Kind::ResponseRts,
-    Kind::Atomic,
-    Kind::FetchAtomic,
-    Kind::CompareAtomic,
-    Kind::Collective,
-    Kind::CollectiveRts,
-];
-
 /// A link that the input plays.
 struct Played {
     limits: Limits,
@@ -225,7 +204,7 @@ impl Played {
     fn header(&self, arrival: &Arrival) -> Header {
         let known = |index: u8| self.sent.get(usize::from(index) % self.sent.len().max(1));
         Header {
-            kind: KINDS[usize::from(arrival.kind) % KINDS.len()],
+            kind: Kind::ALL[usize::from(arrival.kind) % Kind::ALL.len()],
             flags: HeaderFlags::from_bits_truncate(arrival.flags),
             id: match arrival.id {
                 Name::Known(index) => known(index).map_or(0, |header| header.id),
