@@ -85,8 +85,12 @@ pub struct TcpLink {
     /// Whether something was sent since the last audit.
     unconfirmed: bool,
     audit_at: Option<Instant>,
-    /// When the listener is polled again, if it is paused because the system has no descriptors left.
+    /// When the listener is polled again, if it is paused because the system has no descriptors left, or connections come to no purpose.
     accept_paused_until: Option<Instant>,
+    /// Number of connections of this poll that came to no purpose, or took the place of others.
+    wasted: usize,
+    /// Until when connections of unknown peers count as taking the place of others.
+    displacing_until: Option<Instant>,
     /// When it is looked again for connections of unknown peers that may go, if none could.
     crowded_until: Option<Instant>,
     /// The earliest of all deadlines.

@@ -235,9 +235,15 @@ impl PendingConns {
         self.list.len()
     }
 
-    /// Adds a connection; returns its key.
-    pub(crate) fn add(&mut self, socket: Socket, from: SocketAddr, deadline: Instant) -> u32 {
-        if self.list.len() >= self.most {
+    /// Adds a connection; returns its key, and whether the oldest had to go for it.
+    pub(crate) fn add(
+        &mut self,
+        socket: Socket,
+        from: SocketAddr,
+        deadline: Instant,
+    ) -> (u32, bool) {
+        let is_full = self.list.len() >= self.most;
+        if is_full {
             self.list.remove(0);
         }
         self.serial = self.serial.wrapping_add(1);
@@ -248,7 +254,7 @@ impl PendingConns {
             serial: self.serial,
             reader: CmReader::new(),
         });
-        self.serial
+        (self.serial, is_full)
     }
 
     pub(crate) fn get(&mut self, key: u32) -> Option<&mut PendingConn> {

@@ -21,20 +21,32 @@ const PER_POLL: usize = 32;
 /// How long the listener pauses when the system has no descriptors left (EMFILE back-off).
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 
+/// Connections that came to no purpose, or took the place of others, after which one poll accepts no more.
+const WASTED_PER_POLL: usize = 16;
+/// Back-off of the listener after such connections: a flood of them costs a part of this thread's time only.
+const AFTER_WASTED: Duration = Duration::from_millis(1);
+
 /// Turns of reading that a connection gets which another replaces; one ends with each read into a large body.
 const LAST_TURNS: usize = 8;
 
 impl TcpLink {
     /// Accepts the connections that wait, and reads their requests.
     pub(super) fn accept_waiting(&mut self, sink: &mut impl Sink) {
+        self.wasted = 0;
         for _ in 0..PER_POLL {
             match self.listener.socket().accept() {
                 Ok((socket, from)) => self.accept_one(socket, from, sink),
                 Err(error) if gone_already(&error) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(_) if self.give_up_some(sink) => {}
                 Err(_) => return self.refuse_waiting(),
             }
+            if self.wasted >= WASTED_PER_POLL {
+                break;
+            }
+        }
+        if self.wasted > 0 {
+            self.pause_accept(AFTER_WASTED);
         }
     }
 
@@ -43,7 +55,7 @@ impl TcpLink {
         let (refused, goes_on) = self.listener.refuse_waiting();
         self.connections.rejected += refused as u64;
         if !goes_on {
-            self.pause_accept();
+            self.pause_accept(ACCEPT_BACKOFF);
         }
     }
 
@@ -53,7 +65,8 @@ impl TcpLink {
         }
         let deadline = self.now.after(self.params.connect_timeout);
         let fd = socket.fd();
-        let serial = self.pending.add(socket, from, deadline);
+        let (serial, displaced) = self.pending.add(socket, from, deadline);
+        self.wasted += usize::from(displaced);
         let key = Key::PendingConn(serial).pack();
         if self.poller.add(fd, key, Interest::READ).is_err() {
             self.pending.remove(serial);
@@ -64,10 +77,10 @@ impl TcpLink {
         self.read_pending(serial, sink);
     }
 
-    /// Stops accepting until the system may have descriptors again (EMFILE back-off); otherwise the listener would stay
-    /// readable and keep a sleeping thread awake.
-    fn pause_accept(&mut self) {
-        let until = self.now.after(ACCEPT_BACKOFF);
+    /// Stops accepting for a while. The listener is not watched meanwhile: it would stay readable and keep a sleeping thread
+    /// awake.
+    fn pause_accept(&mut self, pause: Duration) {
+        let until = self.now.after(pause);
         self.accept_paused_until = Some(until);
         self.watch_listener(false);
         self.expect(Some(until));
@@ -103,16 +116,19 @@ impl TcpLink {
                 self.admit(pending, &message, sink);
             }
             CmEvent::Message(message) => {
-                self.log_pending(&pending, &format!("it starts with a {:?}", message.kind));
+                self.drop_pending(&pending, &format!("it starts with a {:?}", message.kind));
             }
-            CmEvent::Malformed(why) => self.log_pending(&pending, &why.to_string()),
-            CmEvent::Closed { within: true } => self.log_pending(&pending, "it broke off"),
+            CmEvent::Malformed(why) => self.drop_pending(&pending, &why.to_string()),
+            CmEvent::Closed { within: true } => self.drop_pending(&pending, "it broke off"),
             // A connection that is closed without a byte has asked for nothing.
-            CmEvent::Nothing | CmEvent::Whole | CmEvent::Closed { within: false } => {}
+            CmEvent::Nothing | CmEvent::Whole | CmEvent::Closed { within: false } => {
+                self.wasted += 1;
+            }
         }
     }
 
-    fn log_pending(&self, pending: &PendingConn, what: &str) {
+    fn drop_pending(&mut self, pending: &PendingConn, what: &str) {
+        self.wasted += 1;
         self.log(&format!(
             "{}: dropped a connection that is none of an endpoint's: {what}",
             pending.from
@@ -196,8 +212,10 @@ impl TcpLink {
         sink: &mut impl Sink,
     ) {
         if !self.has_place(id, sink) {
+            self.wasted += 1;
             return self.refuse(&pending, message);
         }
+        self.wasted += usize::from(self.is_displacing(id));
         let (cm_message, negotiated) = self.local_params.respond(&message.greeting, message.order);
         let sent = pending.socket.send(cm_message.bytes());
         if !matches!(sent, Ok(count) if count == cm_message.bytes().len()) {

@@ -74,6 +74,8 @@ impl Device for TcpLink {
             unconfirmed: false,
             audit_at: None,
             accept_paused_until: None,
+            wasted: 0,
+            displacing_until: None,
             crowded_until: None,
             deadline: None,
             now: Default::default(),

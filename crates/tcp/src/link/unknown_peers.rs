@@ -35,6 +35,9 @@ const CLOSING: usize = 4;
 /// may be as many as they like.
 const CROWDED: Duration = Duration::from_millis(100);
 
+/// How long connections of unknown peers are taken to come at the cost of others, after some had to make room: one look makes room for many.
+const DISPLACING: Duration = Duration::from_millis(100);
+
 /// Why connections are closed here.
 const WHY: &str = "closed to make room for others";
 
@@ -92,6 +95,12 @@ impl TcpLink {
         made_room
     }
 
+    /// Returns whether a connection of this peer comes at the cost of others.
+    pub(super) fn is_displacing(&self, id: PeerId) -> bool {
+        let unknown = self.peers.get(id).is_some_and(|peer| !peer.named);
+        unknown && self.displacing_until.is_some_and(|until| self.now < until)
+    }
+
     /// Closes what may go at once, when the system has no descriptors left; returns whether there was any. Where there was none,
     /// connections are not looked at again for [`CROWDED`].
     pub(super) fn give_up_some(&mut self, sink: &mut impl Sink) -> bool {
@@ -120,6 +129,7 @@ impl TcpLink {
             candidates.len()
         ));
         if !free.is_empty() {
+            self.displacing_until = Some(self.now.after(DISPLACING));
             free.iter()
                 .for_each(|candidate| self.begin_to_close(candidate.id));
             self.close_closing(limit / CLOSING, sink);

@@ -125,7 +125,7 @@ impl TcpListener {
         }
         let deadline = self.now.after(self.params.connect_timeout);
         let fd = socket.fd();
-        let serial = self.pending.add(socket, from, deadline);
+        let (serial, _) = self.pending.add(socket, from, deadline);
         let key = PENDING + u64::from(serial);
         if self.poller.add(fd, key, Interest::READ).is_err() {
             self.pending.remove(serial);

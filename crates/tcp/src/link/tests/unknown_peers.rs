@@ -1,6 +1,6 @@
 //! Peers that the application does not know are many.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 
 use super::faults::REQUEST;
@@ -27,6 +27,8 @@ fn request(port: u16) -> [u8; 40] {
 
 /// Connects in the name of the peer at a port; returns the connection and the kind of the answer.
 fn visit(node: &mut Node, port: u16) -> (TcpStream, u8) {
+    // The listener may pause after an earlier one.
+    node.pass(Duration::from_millis(1));
     let mut stream = TcpStream::connect(node.at()).expect("it listens");
     stream.write_all(&request(port)).expect("a fresh socket");
     stream.set_nonblocking(true).expect("possible");
@@ -80,6 +82,76 @@ fn what_is_sent_over_a_connection_that_is_closing_arrives() {
         assert!(start.elapsed() < WATCHDOG, "it is lost");
     }
     drop(others);
+}
+
+/// Polls until nothing changes, though no time passes; returns how many connections are open that were `crowd`'s.
+fn taken(node: &mut Node, crowd: &[TcpStream]) -> usize {
+    let mut answered = 0;
+    for _ in 0..100 {
+        node.poll();
+        let arrived = |stream: &&TcpStream| matches!(stream.peek(&mut [0; 40]), Ok(40));
+        answered = crowd.iter().filter(arrived).count();
+    }
+    answered
+}
+
+#[test]
+fn connections_that_take_the_place_of_others_are_taken_some_at_a_time() {
+    // As `WASTED_PER_POLL` of the link.
+    const MOST: usize = 16;
+    let mut node = node();
+    let _first: Vec<_> = (1..=LIMIT as u16)
+        .map(|port| visit(&mut node, port))
+        .collect();
+    let ask = |port: u16| {
+        let mut stream = TcpStream::connect(node.at()).expect("it listens");
+        stream.write_all(&request(port)).expect("a fresh socket");
+        stream.set_nonblocking(true).expect("possible");
+        stream
+    };
+    let crowd: Vec<_> = (100..140).map(ask).collect();
+    node.pass(Duration::from_millis(1));
+    let mut before = 0;
+    while before < crowd.len() {
+        let now = taken(&mut node, &crowd);
+        assert!(now > before && now <= before + MOST, "{before} {now}");
+        before = now;
+        node.pass(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn connections_that_say_nothing_are_taken_some_at_a_time_when_there_are_many() {
+    const MOST: usize = 16;
+    let mut node = Node::new(V4);
+    let silent = |_| TcpStream::connect(node.at()).expect("it listens");
+    let mut silent_ones: Vec<_> = (0..300).map(silent).collect();
+    let is_gone = |stream: &mut TcpStream| {
+        stream.set_nonblocking(true).expect("possible");
+        !matches!(stream.read(&mut [0; 1]), Err(error) if error.kind() == ErrorKind::WouldBlock)
+    };
+    let settle = |node: &mut Node| {
+        for _ in 0..100 {
+            node.poll();
+        }
+    };
+    settle(&mut node);
+    let most = node.link.pending.len();
+    let waiting = silent_ones.len() - most;
+    let mut gone = 0;
+    while gone < waiting {
+        let now = silent_ones
+            .iter_mut()
+            .filter_map(|stream| is_gone(stream).then_some(()))
+            .count();
+        assert!(
+            now > gone && now <= gone + MOST,
+            "{gone} {now} of {waiting}"
+        );
+        gone = now;
+        node.pass(Duration::from_millis(1));
+        settle(&mut node);
+    }
 }
 
 #[test]
@@ -175,6 +247,8 @@ fn a_peer_whose_idle_connection_was_closed_comes_again_when_it_sends() {
     drive(&mut honest, &mut node, |honest, _| {
         !honest.sink.down.is_empty()
     });
+    // The listener may pause after the last of them.
+    node.pass(Duration::from_millis(1));
     post(&mut honest, &mut node, to, message(2, 0), &Iov::empty());
     drive(&mut honest, &mut node, |_, node| node.pop().is_some());
     drop(unknown_peers);
