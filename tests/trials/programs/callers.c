@@ -7,7 +7,6 @@
  *   descriptors   COUNT callers with more descriptors than there should be, in four kinds of packets
  *   silent        COUNT callers that say nothing and stay
  *   flood         callers that leave at once, until this program is ended
- *   spin          as busy as a flood, but beside the endpoint
  *   claim         one caller that says that its name is that of the endpoint's peer, which the variable PEER names
  *   claims        COUNT of those, which stay
  *   memory        hellos with memory that must not be mapped: huge pages, not sealed, too short, read-only
@@ -279,9 +278,6 @@ int main(int argc, char **argv)
 	else if (!strcmp(what, "flood"))
 		for (printf("done\n");;)
 			close(call());
-	else if (!strcmp(what, "spin"))
-		for (printf("done\n");;)
-			close(socket(AF_UNIX, SOCK_SEQPACKET, 0));
 	file = good_memory();
 	if (!strcmp(what, "claims")) {
 		for (long i = 0; i < count; i++)

@@ -3,7 +3,7 @@
  *
  * PEERS peers at a time send the endpoint that is called "answerer" in the folder messages of LEN bytes that it has not asked for, as
  * many as it takes without a pause. They leave without closing anything, and others follow them. Prints "busy" after the first of them, and
- * goes on until it is ended. Where the folder is "-" it sends nothing and is as busy.
+ * goes on until it is ended.
  */
 #include <sys/wait.h>
 
@@ -64,13 +64,6 @@ static void chat(const char *provider, const char *folder, int peers, size_t len
 	_exit(sent ? EXIT_SUCCESS : EXIT_FAILURE);
 }
 
-static void spin(void)
-{
-	printf("busy\n");
-	for (;;)
-		getppid();
-}
-
 int main(int argc, char **argv)
 {
 	int status, peers = argc == 5 ? atoi(argv[3]) : 0;
@@ -78,8 +71,6 @@ int main(int argc, char **argv)
 	if (peers < 1 || peers > PEERS_MAX)
 		return EXIT_FAILURE;
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	if (!strcmp(argv[2], "-"))
-		spin();
 	for (;;) {
 		pid_t child = fork();
 

@@ -1,11 +1,14 @@
 /*
- * volley PROVIDER FOLDER asker|answerer|newcomer [open]
+ * volley PROVIDER FOLDER asker|answerer|both|newcomer [open]
  *
  * A message goes to and fro, in sizes from nothing to a megabyte, and both sides check it, until the file "stop" appears
- * in the folder. The asker keeps the number of rounds in the file "rounds", so that others see it advance. An answerer that
- * is "open" also has a receive for a message that never comes, from any peer, and memory that any peer may read and write: it
- * prints the key. A newcomer sends the answerer one byte that it has not asked for, and goes.
+ * in the folder. The asker keeps the number of rounds in the file "rounds", so that others see it advance. "both" are an asker and an
+ * answerer in one process and one thread, which waits for nothing but them: its processor time is that of the rounds, however many other
+ * programs run. An answerer that is "open" also has a receive for a message that never comes, from any peer, and memory that any peer may
+ * read and write: it prints the key. A newcomer sends the answerer one byte that it has not asked for, and goes.
  */
+#include <fcntl.h>
+
 #include "node.h"
 
 #include <rdma/fi_rma.h>
@@ -16,8 +19,23 @@ struct player {
 	struct node node;
 	fi_addr_t other;
 	unsigned char *out, *in;
-	long wrong;
+	long round, wrong;
 };
+
+/* What an answerer does next. */
+enum answer { WAIT_FOR_BALL, SEND_BALL, WAIT_FOR_SEND, OVER };
+
+struct answerer {
+	struct player player;
+	enum answer next;
+	struct fi_cq_tagged_entry ball;
+	struct fi_context out, in;
+};
+
+/* The answerer of this process beside its asker. */
+static struct answerer *beside;
+
+static void answer_some(struct answerer *me);
 
 static unsigned char element(long round, size_t i)
 {
@@ -31,36 +49,61 @@ static size_t size_of(long round)
 	return sizes[(unsigned long)round % (sizeof sizes / sizeof *sizes)];
 }
 
-static struct fi_cq_tagged_entry completion(struct player *me)
+/* Returns whether there was a completion. */
+static int completed(struct player *me, struct fi_cq_tagged_entry *entry)
 {
-	struct fi_cq_tagged_entry entry;
 	struct fi_cq_err_entry failed = { 0 };
-	double deadline = now_s() + PATIENCE_S;
-	ssize_t result;
+	ssize_t result = fi_cq_read(me->node.cq, entry, 1);
 
-	while ((result = fi_cq_read(me->node.cq, &entry, 1)) == -FI_EAGAIN)
-		if (now_s() > deadline)
-			expect("fi_cq_read", -FI_ETIMEDOUT);
+	if (result == -FI_EAGAIN)
+		return 0;
 	if (result == -FI_EAVAIL) {
 		expect("fi_cq_readerr", fi_cq_readerr(me->node.cq, &failed, 0));
 		expect("completion", -failed.err);
 	}
 	expect("fi_cq_read", result);
+	return 1;
+}
+
+/* Lets the other side of this process play, and gives up after a while. */
+static void wait_on(const char *call, double deadline)
+{
+	if (beside)
+		answer_some(beside);
+	if (now_s() > deadline)
+		expect(call, -FI_ETIMEDOUT);
+}
+
+static struct fi_cq_tagged_entry completion(struct player *me)
+{
+	struct fi_cq_tagged_entry entry;
+	double deadline = now_s() + PATIENCE_S;
+
+	while (!completed(me, &entry))
+		wait_on("fi_cq_read", deadline);
 	return entry;
+}
+
+/* Returns whether the message could be sent. */
+static int try_send(struct player *me, size_t len, uint64_t tag, struct fi_context *context)
+{
+	ssize_t result = fi_tsend(me->node.ep, me->out, len, NULL, me->other, tag, context);
+
+	if (result != -FI_EAGAIN) {
+		expect("fi_tsend", result);
+		return 1;
+	}
+	fi_cq_read(me->node.cq, NULL, 0);
+	return 0;
 }
 
 /* Sends one message, or waits until one can be sent. */
 static void post_send(struct player *me, size_t len, uint64_t tag, struct fi_context *context)
 {
 	double deadline = now_s() + PATIENCE_S;
-	ssize_t result;
 
-	while ((result = fi_tsend(me->node.ep, me->out, len, NULL, me->other, tag, context)) == -FI_EAGAIN) {
-		fi_cq_read(me->node.cq, NULL, 0);
-		if (now_s() > deadline)
-			expect("fi_tsend", -FI_ETIMEDOUT);
-	}
-	expect("fi_tsend", result);
+	while (!try_send(me, len, tag, context))
+		wait_on("fi_tsend", deadline);
 }
 
 static void post_receive(struct player *me, struct fi_context *context)
@@ -69,13 +112,14 @@ static void post_receive(struct player *me, struct fi_context *context)
 	expect("fi_trecv", fi_trecv(me->node.ep, me->in, LARGEST, NULL, me->other, 0, ~0ULL, context));
 }
 
-static void check(struct player *me, struct fi_cq_tagged_entry *entry, long round)
+static void check(struct player *me, struct fi_cq_tagged_entry *entry)
 {
-	size_t len = size_of(round);
+	size_t len = size_of(me->round);
 
 	me->wrong += entry->len != len;
 	for (size_t i = 0; i < len; i++)
-		me->wrong += me->in[i] != element(round, i);
+		me->wrong += me->in[i] != element(me->round, i);
+	me->round++;
 }
 
 /* One send and one receive end, in either order; the receive is returned. */
@@ -86,59 +130,93 @@ static struct fi_cq_tagged_entry exchange(struct player *me)
 	return one.flags & FI_RECV ? one : other;
 }
 
-static void record(const char *folder, long round)
+/* The file is opened once: there may be no descriptor left later. */
+static int open_record(const char *folder)
 {
-	char file[PATH_MAX], unfinished[PATH_MAX];
-	FILE *out;
+	char file[PATH_MAX];
+	int rounds;
 
 	snprintf(file, sizeof file, "%s/rounds", folder);
-	snprintf(unfinished, sizeof unfinished, "%s/rounds.new", folder);
-	out = fopen(unfinished, "w");
-	if (!out || fprintf(out, "%ld\n", round) < 0 || fclose(out) || rename(unfinished, file))
+	rounds = open(file, O_WRONLY | O_CREAT, 0600);
+	if (rounds < 0)
+		expect("open", -errno);
+	return rounds;
+}
+
+/* Others read all of the number or the one before it. */
+static void record(int rounds, long round)
+{
+	char text[32];
+	int len = snprintf(text, sizeof text, "%020ld\n", round);
+
+	if (pwrite(rounds, text, (size_t)len, 0) != len)
 		expect("record", -errno);
 }
 
-static long ask(struct player *me, const char *folder)
+static void ask(struct player *me, const char *folder)
 {
 	struct fi_context out, in;
 	char stop[PATH_MAX];
-	long round = 0;
+	int rounds = open_record(folder);
 
 	snprintf(stop, sizeof stop, "%s/stop", folder);
-	while (round < FIRST_ROUNDS || access(stop, F_OK)) {
+	while (me->round < FIRST_ROUNDS || access(stop, F_OK)) {
 		struct fi_cq_tagged_entry received;
 
-		for (size_t i = 0; i < size_of(round); i++)
-			me->out[i] = element(round, i);
+		for (size_t i = 0; i < size_of(me->round); i++)
+			me->out[i] = element(me->round, i);
 		post_receive(me, &in);
-		post_send(me, size_of(round), TAG_BALL, &out);
+		post_send(me, size_of(me->round), TAG_BALL, &out);
 		received = exchange(me);
-		check(me, &received, round++);
-		if (round % FIRST_ROUNDS == 0)
-			record(folder, round);
+		check(me, &received);
+		if (me->round % FIRST_ROUNDS == 0)
+			record(rounds, me->round);
 	}
+	close(rounds);
 	post_receive(me, &in);
 	post_send(me, 0, TAG_STOP, &out);
 	exchange(me);
-	return round;
 }
 
-static long answer(struct player *me)
+static void begin_to_answer(struct answerer *me)
 {
-	struct fi_context out, in;
+	post_receive(&me->player, &me->in);
+	me->next = WAIT_FOR_BALL;
+}
 
-	for (long round = 0;; round++) {
-		struct fi_cq_tagged_entry received;
+/* Does what an answerer can do now, without waiting. */
+static void answer_some(struct answerer *me)
+{
+	struct player *player = &me->player;
+	struct fi_cq_tagged_entry sent;
 
-		post_receive(me, &in);
-		received = completion(me);
-		if (received.tag != TAG_STOP)
-			check(me, &received, round);
-		memcpy(me->out, me->in, received.len);
-		post_send(me, received.len, received.tag, &out);
-		completion(me);
-		if (received.tag == TAG_STOP)
-			return round;
+	if (me->next == WAIT_FOR_BALL && completed(player, &me->ball)) {
+		if (me->ball.tag != TAG_STOP)
+			check(player, &me->ball);
+		memcpy(player->out, player->in, me->ball.len);
+		me->next = SEND_BALL;
+	}
+	if (me->next == SEND_BALL && try_send(player, me->ball.len, me->ball.tag, &me->out))
+		me->next = WAIT_FOR_SEND;
+	if (me->next == WAIT_FOR_SEND && completed(player, &sent)) {
+		if (me->ball.tag == TAG_STOP)
+			me->next = OVER;
+		else
+			begin_to_answer(me);
+	}
+}
+
+static void answer(struct answerer *me)
+{
+	while (me->next != OVER) {
+		double deadline = now_s() + PATIENCE_S;
+		enum answer next = me->next;
+
+		while (me->next == next) {
+			answer_some(me);
+			if (now_s() > deadline)
+				expect("answer", -FI_ETIMEDOUT);
+		}
 	}
 }
 
@@ -154,34 +232,66 @@ static void open_up(struct player *me)
 	printf("key %llu\n", (unsigned long long)fi_mr_key(me->node.mr));
 }
 
+static void open_player(struct player *me, char **argv, const char *role, int is_open)
+{
+	me->out = calloc(1, LARGEST);
+	me->in = calloc(1, LARGEST);
+	node_open_with(&me->node, argv[1], FI_TAGGED | FI_DIRECTED_RECV | (is_open ? FI_RMA : 0));
+	if (is_open)
+		open_up(me);
+	node_publish(&me->node, argv[2], role);
+}
+
+static int close_player(struct player *me)
+{
+	printf("%ld rounds, %ld wrong\n", me->round, me->wrong);
+	node_close(&me->node);
+	free(me->out);
+	free(me->in);
+	return me->wrong ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+static void greet_and_go(struct player *me)
+{
+	struct fi_context context;
+
+	post_send(me, 1, TAG_NEW, &context);
+	completion(me);
+}
+
 int main(int argc, char **argv)
 {
-	struct player me = { 0 };
-	int is_asker, is_new;
-	long rounds = 0;
+	static struct player asker;
+	static struct answerer answerer;
+	int is_open = argc == 5, result = EXIT_SUCCESS;
+	const char *role = argv[3];
 
 	if (argc != 4 && argc != 5)
 		return EXIT_FAILURE;
-	is_asker = !strcmp(argv[3], "asker");
-	is_new = !strcmp(argv[3], "newcomer");
-	me.out = calloc(1, LARGEST);
-	me.in = calloc(1, LARGEST);
-	node_open_with(&me.node, argv[1], FI_TAGGED | FI_DIRECTED_RECV | (argc == 5 ? FI_RMA : 0));
-	if (argc == 5)
-		open_up(&me);
-	node_publish(&me.node, argv[2], argv[3]);
-	me.other = node_meet(&me.node, argv[2], is_asker || is_new ? "answerer" : "asker");
-	if (is_new) {
-		struct fi_context context;
+	int both = !strcmp(role, "both"), answers = both || !strcmp(role, "answerer"), asks = both || !answers;
 
-		post_send(&me, 1, TAG_NEW, &context);
-		completion(&me);
-	} else {
-		rounds = is_asker ? ask(&me, argv[2]) : answer(&me);
+	if (answers)
+		open_player(&answerer.player, argv, "answerer", is_open);
+	if (asks)
+		open_player(&asker, argv, both ? "asker" : role, 0);
+	if (answers) {
+		answerer.player.other = node_meet(&answerer.player.node, argv[2], "asker");
+		begin_to_answer(&answerer);
 	}
-	printf("%ld rounds, %ld wrong\n", rounds, me.wrong);
-	node_close(&me.node);
-	free(me.out);
-	free(me.in);
-	return me.wrong ? EXIT_FAILURE : EXIT_SUCCESS;
+	if (asks) {
+		asker.other = node_meet(&asker.node, argv[2], "answerer");
+		beside = both ? &answerer : NULL;
+		if (!strcmp(role, "newcomer"))
+			greet_and_go(&asker);
+		else
+			ask(&asker, argv[2]);
+		beside = NULL;
+	}
+	if (answers)
+		answer(&answerer);
+	if (asks)
+		result |= close_player(&asker);
+	if (answers)
+		result |= close_player(&answerer.player);
+	return result;
 }

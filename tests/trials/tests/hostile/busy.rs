@@ -1,7 +1,6 @@
 //! Unknown peers that break no rule and are busy: they send what no receive takes, as fast as it is taken, leave, and others follow them.
 
 use std::io::Write;
-use std::path::Path;
 
 use oxifabric_trials::{Library, Missing, Process, Program, require, source};
 
@@ -12,15 +11,13 @@ use crate::streams::{frame, greet};
 /// Lengths of messages: one that travels with its header, and one that is announced first.
 const SHORT: usize = 8;
 const LONG: usize = 1 << 20;
-/// How many are busy at a time. Those of shm send several million messages a second, and each has its share of the processor: more of them
-/// cost others more.
+/// How many are busy at a time.
 const MANY: usize = 8;
-const FEW: usize = 2;
 /// Short messages that are sent at once, and more bytes of them than are kept.
 const BATCH: usize = 1000;
 const MOST: u64 = 64 << 20;
 
-/// Two honest peers play on beside unknown ones, at the pace that they have beside a process that is as busy with itself.
+/// Two honest peers play on beside unknown ones.
 fn play_beside(provider: &str, peers: usize, len: usize) -> Result<(), Missing> {
     let library = Library::under_test()?;
     let program = source::compile_client("volley")?;
@@ -28,9 +25,9 @@ fn play_beside(provider: &str, peers: usize, len: usize) -> Result<(), Missing> 
     let mut players = Players::start_over(provider, &program, &library, |player| player);
     players.play(1);
     let meeting = players.meeting().to_owned();
-    let busy = |folder: &Path| -> Process {
+    let busy = || -> Process {
         let program = Program::new(chatter.file()).library(&library);
-        let program = program.args([provider.as_ref(), folder.as_os_str()]);
+        let program = program.args([provider.as_ref(), meeting.as_os_str()]);
         let mut process = program
             .args([peers, len].map(|number| number.to_string()))
             .start();
@@ -38,16 +35,10 @@ fn play_beside(provider: &str, peers: usize, len: usize) -> Result<(), Missing> 
         assert_eq!(started, Ok(()), "{}{}", process.stdout(), process.stderr());
         process
     };
-    players.expect_fair(
-        |players| {
-            let _itself = busy(Path::new("-"));
-            players.watched_pace()
-        },
-        |players| {
-            let _unknown = busy(&meeting);
-            players.watched_pace()
-        },
-    );
+    players.expect_fair(|players| {
+        let _unknown = busy();
+        players.watched_pace()
+    });
     players.finish();
     Ok(())
 }
@@ -66,7 +57,7 @@ fn come_and_go() -> Result<(), Missing> {
     assert!(sent < MOST, "{sent} bytes of messages were taken");
     let grown = players.resident().saturating_sub(before);
     assert!(grown > 16 << 20, "{grown} bytes: there are few messages");
-    let mut ports = (2..u16::MAX).cycle();
+    let mut ports = players.unknown_ports();
     players.expect_fair_while(|| {
         let port = ports.next().expect("they are repeated");
         let _ = greet(address, port).write_all(&message);
@@ -82,7 +73,7 @@ fn busy_unknown_peers_leave_others_their_pace_over_tcp() {
 
 #[test]
 fn busy_unknown_peers_leave_others_their_pace_over_shm() {
-    require!(play_beside("shm", FEW, SHORT));
+    require!(play_beside("shm", MANY, SHORT));
 }
 
 #[test]

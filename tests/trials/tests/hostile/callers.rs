@@ -47,25 +47,19 @@ impl Scene {
         attack(&self.callers, &self.players, user, what, count)
     }
 
-    /// Requires that the players keep at least half the pace beside an attack that they have beside a program that is as busy and
-    /// leaves them alone.
+    /// Requires that the players keep at least half their pace beside an attack.
     #[track_caller]
     fn expect_fair(&mut self, user: u32, what: &str, count: u64) {
-        let harmless = if what == "silent" { "silent" } else { "spin" };
         let callers = &self.callers;
-        let pace = |players: &Players, what: &str, count: u64| {
+        self.players.expect_fair(|players| {
             let _attack = attack(callers, players, user, what, count);
             players.watched_pace()
-        };
-        self.players.expect_fair(
-            |players| pace(players, harmless, 0),
-            |players| pace(players, what, count),
-        );
+        });
     }
 
     /// Returns how many pieces of other processes' memory the answerer has mapped.
     fn mappings(&self) -> usize {
-        let maps = fs::read_to_string(format!("/proc/{}/maps", self.players.answerer()));
+        let maps = fs::read_to_string(format!("/proc/{}/maps", self.players.id()));
         let maps = maps.unwrap_or_default();
         maps.lines().filter(|line| line.contains("/memfd:")).count()
     }
@@ -240,10 +234,8 @@ fn a_root_endpoint_refuses_other_users_unless_it_is_told_and_never_reads_their_m
             "{users}: {}",
             attack.stdout()
         );
-        // The peers that are refused come again and again.
-        if users.is_empty() {
-            scene.expect_fair(other, "peers", 0);
-        }
+        // The peers come again and again, whether they are refused or admitted.
+        scene.expect_fair(other, "peers", 0);
         scene.players.finish();
     }
 }

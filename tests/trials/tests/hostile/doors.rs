@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use oxifabric_trials::{Library, Missing, Process, Program, Scratch, installed, require, source};
 
 use crate::players::{Players, address_of};
+use crate::processor;
 use crate::streams::{TIMEOUT, is_dropped, request};
 
 pub(crate) const REFUSAL: u8 = 6;
@@ -97,16 +98,11 @@ fn take_descriptors(pid: u32, address: SocketAddr) -> Result<Vec<TcpStream>, Mis
 /// busy the machine is.
 fn share_of_processor(pid: u32) -> f64 {
     const TURN: Duration = Duration::from_millis(200);
-    let used = |of: &str| {
-        let text = fs::read_to_string(format!("/proc/{of}/schedstat")).expect("it runs");
-        let first = text.split_whitespace().next();
-        let nanoseconds = first.and_then(|field| field.parse().ok());
-        Duration::from_nanos(nanoseconds.expect("a number"))
-    };
-    let (its, ours) = (pid.to_string(), "thread-self");
-    let (its_before, ours_before) = (used(&its), used(ours));
-    while used(ours) - ours_before < TURN {}
-    (used(&its) - its_before).as_secs_f64() / (used(ours) - ours_before).as_secs_f64()
+    let its = || processor::time_of_process(pid);
+    let ours = processor::time_of_this_thread;
+    let (its_before, ours_before) = (its(), ours());
+    while ours() - ours_before < TURN {}
+    (its() - its_before).as_secs_f64() / (ours() - ours_before).as_secs_f64()
 }
 
 /// Lets callers that say nothing stay as long as the trial needs them.
@@ -185,7 +181,7 @@ fn with_honest_peers() -> Result<(), Missing> {
     let mut players = Players::start_over("tcp", &program, &library, patient);
     players.play(1);
     let address = players.address();
-    let silent = take_descriptors(players.answerer(), address)?;
+    let silent = take_descriptors(players.id(), address)?;
     let mut ports = 1..u16::MAX;
     players.expect_fair_while(|| {
         let port = ports.next().expect("there are enough");

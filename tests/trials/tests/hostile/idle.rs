@@ -35,7 +35,7 @@ fn broken_off() -> Result<(), Missing> {
     }
     players.play(rounds + 1);
     assert_eq!(players.descriptors(), before);
-    let mut ports = 1000..u16::MAX;
+    let mut ports = players.unknown_ports();
     players.expect_fair_while(|| {
         let port = ports.next().expect("there are enough");
         drop(break_off(address, port..port + 1));
@@ -66,7 +66,7 @@ fn idle_peers() -> Result<(), Missing> {
     );
     players.play(rounds + 1);
     // More come all the time.
-    let mut ports = 1000..u16::MAX;
+    let mut ports = players.unknown_ports();
     players.expect_fair_while(|| drop(ports.next().map(|port| greet(address, port))));
     drop(crowd);
     players.finish();

@@ -93,7 +93,7 @@ fn tried() -> Result<(), Missing> {
     let answers = refusals(&mut stream);
     assert!(answers <= ANSWERED, "{answers} keys were tried");
     players.play_on(1);
-    let (address, mut ports) = (players.address(), 1000..u16::MAX);
+    let (address, mut ports) = (players.address(), players.unknown_ports());
     players.expect_fair_while(|| {
         let port = ports.next().expect("there are enough");
         let _ = greet(address, port).write_all(&tries);

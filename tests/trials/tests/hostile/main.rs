@@ -18,6 +18,7 @@ mod pace;
 mod packets;
 mod players;
 mod privileges;
+mod processor;
 mod siege;
 mod soak;
 mod streams;

@@ -1,14 +1,16 @@
-//! The pace of honest peers beside an attacker, compared with their pace without it in the same run. Other programs
-//! of the machine disturb single turns and whole measurements, so medians count, and a measurement may be repeated.
+//! The pace of honest peers beside an attacker, compared with their pace without it in the same run. It is that of the processor time of
+//! their process, which attackers and other programs of the machine do not take from: a process that has the processor to itself has this
+//! pace by the clock. What is left of disturbance (caches, interrupts) is why medians count, and why a measurement may be repeated.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::players::Players;
+use crate::processor;
 
-/// How long a turn takes in which rounds are counted, and how many rounds it has at least.
-const TURN: Duration = Duration::from_millis(200);
-const ROUNDS: u64 = 200;
+/// How much processor time a turn takes in which rounds are counted, and how many rounds it has at least.
+const TURN: Duration = Duration::from_millis(300);
+const ROUNDS: u64 = 500;
 /// How often a turn is looked at that is only watched.
 const GLANCE: Duration = Duration::from_millis(2);
 /// How many turns there are of each kind, and how often it is tried.
@@ -20,16 +22,21 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 const FAIR: f64 = 2.0;
 
 impl Players {
-    /// Returns how many rounds are done in a second of one turn, in which `meanwhile` is repeated.
+    /// Returns how many rounds are done in a second of processor time of one turn, in which `meanwhile` is repeated.
     pub(crate) fn pace(&self, mut meanwhile: impl FnMut()) -> f64 {
-        let (start, before) = (Instant::now(), self.recorded());
+        let used = || processor::time_of_process(self.id());
+        let (start, before, used_before) = (Instant::now(), self.recorded(), used());
         loop {
             meanwhile();
-            let (elapsed, played) = (start.elapsed(), self.recorded() - before);
-            if elapsed >= TURN && played >= ROUNDS {
-                return played as f64 / elapsed.as_secs_f64();
+            let (played, used) = (self.recorded() - before, used() - used_before);
+            if used >= TURN && played >= ROUNDS {
+                return played as f64 / used.as_secs_f64();
             }
-            assert!(elapsed < TIMEOUT, "{played} rounds\n{}", self.said());
+            assert!(
+                start.elapsed() < TIMEOUT,
+                "{played} rounds\n{}",
+                self.said()
+            );
         }
     }
 
@@ -43,9 +50,14 @@ impl Players {
         median((0..TURNS).map(|_| self.watched_pace()).collect())
     }
 
-    /// Requires that a round takes less than twice as long beside an attack as it takes `alone`. Both are paces of one turn.
+    /// Requires that a round takes less than twice as long beside an attack as it takes alone. `beside` returns the pace of one turn.
     #[track_caller]
-    pub(crate) fn expect_fair(
+    pub(crate) fn expect_fair(&mut self, beside: impl FnMut(&mut Self) -> f64) {
+        self.expect_fair_to(|players| players.watched_pace(), beside);
+    }
+
+    #[track_caller]
+    fn expect_fair_to(
         &mut self,
         mut alone: impl FnMut(&mut Self) -> f64,
         mut beside: impl FnMut(&mut Self) -> f64,
@@ -66,19 +78,16 @@ impl Players {
         panic!("rounds a second alone and beside the attack: {seen:?}");
     }
 
-    /// Requires a fair pace beside an attack that a call makes and that is repeated. Alone means beside a thread that is as busy.
+    /// Requires a fair pace beside an attack that a call makes and that is repeated.
     #[track_caller]
     pub(crate) fn expect_fair_while(&mut self, mut attack: impl FnMut()) {
-        self.expect_fair(
-            |players| players.pace(thread::yield_now),
-            |players| players.pace(&mut attack),
-        );
+        self.expect_fair(|players| players.pace(&mut attack));
     }
 
     /// Requires a fair pace beside an attack that goes on, or whose remains last, since they were `undisturbed`.
     #[track_caller]
     pub(crate) fn expect_fair_since(&mut self, undisturbed: f64) {
-        self.expect_fair(|_| undisturbed, |players| players.watched_pace());
+        self.expect_fair_to(|_| undisturbed, |players| players.watched_pace());
     }
 }
 

@@ -1,4 +1,4 @@
-//! Two honest peers that exchange messages beside an attacker.
+//! Two honest peers that exchange messages while an attacker goes on.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -7,10 +7,10 @@ use std::path::Path;
 use oxifabric_trials::source::Compiled;
 use oxifabric_trials::{Library, Outcome, Process, Program, Scratch};
 
-/// Two peers that send each other messages and check them.
+/// Two peers that send each other messages and check them, in one process and one thread: what they cost the processor is the cost of their
+/// rounds, whatever else runs.
 pub(crate) struct Players {
-    asker: Process,
-    answerer: Process,
+    process: Process,
     meeting: Scratch,
 }
 
@@ -22,7 +22,7 @@ impl Players {
         })
     }
 
-    /// Starts two peers over any provider, with programs that are `adapted` before they start.
+    /// Starts two peers over any provider, with a program that is `adapted` before it starts.
     pub(crate) fn start_over(
         provider: &str,
         program: &Compiled,
@@ -30,36 +30,38 @@ impl Players {
         adapted: impl Fn(Program) -> Program,
     ) -> Self {
         let meeting = Scratch::new();
-        let start = |role: &str| {
-            let line = format!("{provider} {} {role}", meeting.path().display());
-            let program = Program::new(program.file()).library(library);
-            let program = program.line(&line).env("FI_LOG_LEVEL", "warn");
-            adapted(program).start()
-        };
-        let (answerer, asker) = (start("answerer"), start("asker"));
-        Self {
-            asker,
-            answerer,
-            meeting,
-        }
+        let line = format!("{provider} {} both", meeting.path().display());
+        let program = Program::new(program.file()).library(library);
+        let program = program.line(&line).env("FI_LOG_LEVEL", "warn");
+        let process = adapted(program).start();
+        Self { process, meeting }
     }
 
     /// Waits until `rounds` rounds are done, and returns how many were.
     pub(crate) fn play(&mut self, rounds: u64) -> u64 {
         let file = self.meeting.join("rounds");
-        let played = self.asker.until(|_| recorded(&file) >= rounds);
+        let played = self.process.until(|_| recorded(&file) >= rounds);
         assert_eq!(played, Ok(()), "{}", self.said());
         recorded(&file)
     }
 
     /// Returns the address of the answerer.
     pub(crate) fn address(&self) -> SocketAddr {
-        address_of(&self.answerer)
+        let mut addresses = addresses_of(&self.process);
+        addresses.next().expect("it printed its address")
     }
 
     /// Returns the address of the asker.
     pub(crate) fn address_of_asker(&self) -> SocketAddr {
-        address_of(&self.asker)
+        let mut addresses = addresses_of(&self.process);
+        addresses.nth(1).expect("it printed both addresses")
+    }
+
+    /// Returns ports that unknown peers may claim, again and again, which are not those of the peers.
+    pub(crate) fn unknown_ports(&self) -> impl Iterator<Item = u16> + use<> {
+        let taken = [self.address().port(), self.address_of_asker().port()];
+        let ports = (1000..u16::MAX).cycle();
+        ports.filter(move |port| !taken.contains(port))
     }
 
     /// Returns the name of the asker or the answerer over shm.
@@ -72,9 +74,9 @@ impl Players {
         recorded(&self.meeting.join("rounds"))
     }
 
-    /// Returns what the asker has printed.
+    /// Returns what they have printed.
     pub(crate) fn said(&self) -> String {
-        format!("{}\n{}", self.asker.stdout(), self.asker.stderr())
+        format!("{}\n{}", self.process.stdout(), self.process.stderr())
     }
 
     /// Waits until `more` further rounds are done.
@@ -83,14 +85,14 @@ impl Players {
         self.play(before + more);
     }
 
-    /// Returns the number of the answerer's process.
-    pub(crate) fn answerer(&self) -> u32 {
-        self.answerer.id()
+    /// Returns the number of their process.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
     }
 
-    /// Returns how many descriptors the answerer has open.
+    /// Returns how many descriptors they have open.
     pub(crate) fn descriptors(&self) -> usize {
-        let folder = fs::read_dir(format!("/proc/{}/fd", self.answerer.id()));
+        let folder = fs::read_dir(format!("/proc/{}/fd", self.process.id()));
         folder.expect("it runs").count()
     }
 
@@ -99,26 +101,23 @@ impl Players {
         self.meeting.path()
     }
 
-    /// Returns how many bytes of memory the answerer has resident.
+    /// Returns how many bytes of memory they have resident.
     pub(crate) fn resident(&self) -> u64 {
-        let file = format!("/proc/{}/statm", self.answerer.id());
+        let file = format!("/proc/{}/statm", self.process.id());
         let statm = fs::read_to_string(file).unwrap_or_default();
         let pages = statm.split_ascii_whitespace().nth(1);
         pages.and_then(|pages| pages.parse().ok()).unwrap_or(0) * 4096
     }
 
-    fn stop(self) -> (Outcome, Outcome) {
-        fs::write(self.meeting.join("stop"), "").expect("the meeting place is writable");
-        oxifabric_trials::pair::wait_both(self.asker, self.answerer)
-    }
-
-    /// Ends both; requires that no message was lost or wrong, and returns the outcome of the answerer.
+    /// Ends both; requires that no message was lost or wrong, and returns the outcome of their process.
     #[track_caller]
     pub(crate) fn finish(self) -> Outcome {
-        let (asker, answerer) = self.stop();
-        asker.expect_success().expect_stdout(" 0 wrong\n");
-        answerer.expect_success().expect_stdout(" 0 wrong\n");
-        answerer
+        fs::write(self.meeting.join("stop"), "").expect("the meeting place is writable");
+        let outcome = self.process.wait();
+        outcome.expect_success();
+        let right = outcome.stdout.matches(" 0 wrong\n").count();
+        assert_eq!(right, 2, "{outcome}");
+        outcome
     }
 }
 
@@ -129,15 +128,17 @@ pub(crate) fn name_in(meeting: &Path, role: &str) -> String {
     String::from_utf8_lossy(name).into_owned()
 }
 
-/// Returns the address that a program prints.
+/// Returns the first address that a program prints.
 pub(crate) fn address_of(player: &Process) -> SocketAddr {
+    addresses_of(player).next().expect("it printed its address")
+}
+
+fn addresses_of(player: &Process) -> impl Iterator<Item = SocketAddr> + use<> {
     let printed = player.stdout();
-    let address = printed
-        .lines()
-        .find_map(|line| line.strip_prefix("address fi_sockaddr_in://"));
-    address
-        .and_then(|text| text.parse().ok())
-        .expect("it printed its address")
+    let lines = printed.lines();
+    let addresses = lines.filter_map(|line| line.strip_prefix("address fi_sockaddr_in://"));
+    let addresses: Vec<_> = addresses.filter_map(|text| text.parse().ok()).collect();
+    addresses.into_iter()
 }
 
 fn recorded(rounds: &Path) -> u64 {
