@@ -33,7 +33,7 @@ pub struct ShmLink {
     pub(crate) conns: Conns,
     /// Peers in whose lanes frames may be held back (coalesced).
     held: Vec<PeerId>,
-    polls: u32,
+    pub(crate) polls: u32,
     /// How many bytes were pulled at once, by answers rather than by the next poll, since this poll.
     pulled: (u32, usize),
     /// When the sockets are polled, at the latest.
@@ -285,6 +285,7 @@ impl ShmLink {
         if let Some(peer) = self.peers.get_mut(conn.peer) {
             peer.state = ConnState::Closed;
             peer.wanted = false;
+            peer.left_in = self.polls;
             peer.limits = self.expected;
             peer.known |= !unseen;
             if !peer.known {

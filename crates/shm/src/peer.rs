@@ -25,8 +25,10 @@ pub(crate) struct Peer {
     pub(crate) reason: Option<String>,
     /// Whether the engine may have its number: the application has named it, or something of it has arrived.
     pub(crate) known: bool,
-    /// Whether the application has named it.
+    /// Whether the application has named it, or has it in its address vector.
     pub(crate) named: bool,
+    /// The poll in which its last connection ended.
+    pub(crate) left_in: u32,
 }
 
 /// Index of a peer without an open connection.
@@ -69,13 +71,19 @@ pub(crate) struct HalfOpen {
     pub(crate) reads: Result<(), String>,
 }
 
-/// All peers, in the order in which they were first named.
+/// Rows below which none is looked for that could be used again.
+const ROWS_MIN: usize = 64;
+
+/// All peers, in the order in which they were first named. Numbers that the application never used are given to other peers
+/// once theirs are gone.
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     all: Vec<Peer>,
     by_name: HashMap<Box<str>, PeerId>,
-    /// Free rows, of initiators that have left without a message.
+    /// Free rows, of initiators that have left.
     free: Vec<PeerId>,
+    /// Number of rows in use after the last look for rows that could be used again.
+    in_use: usize,
 }
 
 impl Peers {
@@ -99,6 +107,7 @@ impl Peers {
             reason: None,
             known: false,
             named: false,
+            left_in: 0,
         };
         let peer = match self.free.pop() {
             Some(free) => free,
@@ -126,8 +135,8 @@ impl Peers {
         Ok(peer)
     }
 
-    /// Frees the row of a peer that has no connection and no number that the engine may have. So initiators that leave
-    /// without a message leave no row.
+    /// Frees the row of a peer that has no connection and no number that the engine may have: that of an initiator that leaves
+    /// without a message at once, others by [`Self::vacate`].
     pub(crate) fn recycle(&mut self, peer: PeerId) {
         let Some(row) = self.all.get(peer.index()) else {
             return;
@@ -137,6 +146,43 @@ impl Peers {
         if idle && self.by_name.remove(row.name()).is_some() {
             self.free.push(peer);
         }
+    }
+
+    /// Returns whether it is time to look for rows that could be used again: they have doubled since the last look.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.free.is_empty() && self.all.len() >= (2 * self.in_use).max(ROWS_MIN)
+    }
+
+    /// Returns the peers without a connection that the application has not named and the engine may know. Results of those that
+    /// left in the poll that is under way may not have been looked at.
+    pub(crate) fn departed(&self, poll: u32) -> Vec<PeerId> {
+        let is_departed = |row: &Peer| {
+            row.known
+                && !row.named
+                && !row.wanted
+                && row.left_in != poll
+                && row.conn == NO_CONN
+                && matches!(row.state, ConnState::Closed)
+        };
+        let rows = (0..).map(PeerId).zip(&self.all);
+        let departed = rows.filter(|(_, row)| is_departed(row));
+        departed.map(|(peer, _)| peer).collect()
+    }
+
+    /// Frees the rows of these peers, whose numbers the engine forgets.
+    pub(crate) fn vacate(&mut self, departed: &[PeerId]) {
+        for &peer in departed {
+            if let Some(row) = self.all.get_mut(peer.index()) {
+                row.known = false;
+                self.recycle(peer);
+            }
+        }
+        self.in_use = self.all.len() - self.free.len();
+    }
+
+    #[cfg(test)]
+    pub(crate) fn rows(&self) -> usize {
+        self.all.len()
     }
 
     /// Returns the number of the peer with this name.

@@ -1,5 +1,6 @@
 //! The accepting side of a handshake: each hello is accepted, refused, or waits for an older connection to end.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use oxifabric_engine::Sink;
@@ -117,6 +118,9 @@ impl ShmLink {
 
     /// Carries out what [`handshake::decide`] returns for a hello.
     fn decide(&mut self, index: usize, inbound: Box<InboundConn>, sink: &mut impl Sink) {
+        if self.peers.is_crowded() {
+            self.sweep(sink);
+        }
         let peer = match self.peers.named(&inbound.hello.from, &self.expected) {
             Ok(peer) => peer,
             Err(errno) => {
@@ -178,6 +182,28 @@ impl ShmLink {
         };
         let conn = self.conns.get(peer.conn as usize);
         peer.peer_state(conn.filter(|conn| conn.ending.is_none()))
+    }
+
+    /// Frees the rows of initiators that are gone, if the application does not know them and no operation is about them.
+    #[cold]
+    fn sweep(&mut self, sink: &mut impl Sink) {
+        let mut involved = HashSet::new();
+        sink.involved(&mut |peer| {
+            involved.insert(peer);
+        });
+        let mut departed = self.peers.departed(self.polls);
+        departed.retain(|&peer| !involved.contains(&peer) && !self.is_known(peer, sink));
+        self.peers.vacate(&departed);
+        departed.into_iter().for_each(|peer| sink.forget_peer(peer));
+    }
+
+    /// Returns whether the application has a peer in its address vector, and records it if so.
+    fn is_known(&mut self, peer: PeerId, sink: &impl Sink) -> bool {
+        let Some(row) = self.peers.get_mut(peer) else {
+            return true;
+        };
+        row.named = sink.is_known(&row.address);
+        row.named
     }
 
     /// Ends the connection of a peer that has a successor of its name.

@@ -2,11 +2,13 @@
 
 mod admit;
 
+use std::collections::HashSet;
 use std::os::fd::AsFd;
-use std::time::Duration;
+use std::time::{Duration, Instant as Clock};
 
 use oxifabric_engine::{
-    Body, Frame, Header, HeaderFlags, Kind, Link, Placement, RxToken, Sink, TxToken,
+    Body, Frame, Header, HeaderFlags, Kind, Link, Placement, PostError, Posted, RxToken, Sink,
+    TxToken,
 };
 use oxifabric_mem::Iov;
 use oxifabric_provider::device::Device;
@@ -18,6 +20,9 @@ use crate::link::ShmLink;
 use crate::params::Params;
 use crate::region::Spare;
 use crate::sys::socket::{Received, Socket};
+
+/// A bound on a hang, not an expectation.
+const WATCHDOG: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
 struct Downs(Vec<(PeerId, Errno)>);
@@ -66,6 +71,12 @@ fn poll(link: &mut ShmLink, milliseconds: u64) -> Vec<(PeerId, Errno)> {
 
 fn want(link: &mut ShmLink, name: &str) -> PeerId {
     let peer = link.peer(&Address::Name(name.into())).expect("a name");
+    assert!(post(link, peer).is_err());
+    peer
+}
+
+/// Posts a message without a body.
+fn post(link: &mut ShmLink, to: PeerId) -> Result<Posted, PostError> {
     let body = Iov::empty();
     let frame = Frame {
         header: Header {
@@ -83,8 +94,7 @@ fn want(link: &mut ShmLink, name: &str) -> PeerId {
         transient: false,
         more: false,
     };
-    assert!(link.post(peer, frame, TxToken(0)).is_err());
-    peer
+    link.post(to, frame, TxToken(0))
 }
 
 fn answer(socket: &Socket) -> Option<Greeting> {

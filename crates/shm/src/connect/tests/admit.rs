@@ -101,3 +101,31 @@ fn an_endpoint_that_lives_is_not_replaced_by_one_that_claims_its_name() {
     poll(&mut link, 15_002);
     assert!(matches!(answer(&late), Some(Greeting::Accept(_))));
 }
+
+/// Sends a message from a new endpoint, which then closes; returns its number here.
+fn visit(link: &mut ShmLink) -> PeerId {
+    let mut visitor = open();
+    let to = want(&mut visitor, &link.table.name.clone());
+    let mut sink = Downs::default();
+    let start = Clock::now();
+    while post(&mut visitor, to).is_err() {
+        visitor.poll(Instant::default(), &mut sink);
+        link.poll(Instant::default(), &mut sink);
+        assert!(start.elapsed() < WATCHDOG, "it is not let in");
+    }
+    visitor.flush();
+    drop(visitor);
+    while sink.0.is_empty() {
+        link.poll(Instant::default(), &mut sink);
+        assert!(start.elapsed() < WATCHDOG, "its end is not noticed");
+    }
+    sink.0[0].0
+}
+
+#[test]
+fn rows_of_peers_that_are_gone_are_used_again() {
+    let mut link = open();
+    let numbers: HashSet<_> = (0..500).map(|_| visit(&mut link)).collect();
+    assert!(link.peers.rows() <= 128, "{} rows", link.peers.rows());
+    assert!(numbers.len() > 1 && numbers.len() <= 128);
+}
