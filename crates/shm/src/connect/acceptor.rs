@@ -118,6 +118,10 @@ impl ShmLink {
 
     /// Carries out what [`handshake::decide`] returns for a hello.
     fn decide(&mut self, index: usize, inbound: Box<InboundConn>, sink: &mut impl Sink) {
+        // An endpoint that connects again has closed its older socket: that is read first, and may free the row.
+        if let Some(older) = self.peers.find(&inbound.hello.from) {
+            self.read_older(older, sink);
+        }
         if self.peers.is_crowded() {
             self.sweep(sink);
         }
@@ -131,8 +135,6 @@ impl ShmLink {
                 return self.refuse(index, inbound.socket, refuse);
             }
         };
-        // An endpoint that connects again has closed its older socket: that is read first.
-        self.read_older(peer, sink);
         match handshake::decide(&self.table.name, &inbound.hello, self.peer_state(peer)) {
             Verdict::Accept => self.accept(index, *inbound, peer, sink),
             Verdict::Refuse(refuse) => {

@@ -129,3 +129,35 @@ fn rows_of_peers_that_are_gone_are_used_again() {
     assert!(link.peers.rows() <= 128, "{} rows", link.peers.rows());
     assert!(numbers.len() > 1 && numbers.len() <= 128);
 }
+
+/// The row of the older one is free by then, and that of the next name; the newer one must not stay in it.
+#[test]
+fn a_hello_that_follows_one_of_its_name_that_has_hung_up_has_a_row_of_its_own() {
+    let mut link = open();
+    let greeting = hello(&link);
+    let say = |socket: &Socket, name: &str, incarnation| {
+        let spare = Spare::new(Params::of_environment()).expect("memory");
+        let bytes = Greeting::Hello(Hello {
+            from: name.into(),
+            incarnation,
+            ..greeting.clone()
+        });
+        let sent = socket.send(&bytes.emit(), Some(spare.file.as_fd()));
+        sent.expect("room");
+    };
+    let mut sink = Downs::default();
+    let old = connect(&link);
+    say(&old, "again", 1);
+    link.accept_waiting(&mut sink);
+    assert!(matches!(answer(&old), Some(Greeting::Accept(_))));
+    let (new, next) = (connect(&link), connect(&link));
+    say(&new, "again", 2);
+    say(&next, "next", 1);
+    // Only the listener is looked at, not the socket that is closed.
+    drop(old);
+    link.accept_waiting(&mut sink);
+    assert!(matches!(answer(&new), Some(Greeting::Accept(_))));
+    assert!(matches!(answer(&next), Some(Greeting::Accept(_))));
+    let numbers = ["again", "next"].map(|name| link.peers.find(name).expect("a row"));
+    assert_ne!(numbers[0], numbers[1]);
+}
