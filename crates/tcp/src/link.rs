@@ -87,7 +87,7 @@ pub struct TcpLink {
     audit_at: Option<Instant>,
     /// When the listener is polled again, if it is paused because the system has no descriptors left, or connections come to no purpose.
     accept_paused_until: Option<Instant>,
-    /// Number of connections of this poll that came to no purpose, or took the place of others.
+    /// Number of connections since the last visit to the poller that came to no purpose, or took the place of others.
     wasted: usize,
     /// Until when connections of unknown peers count as taking the place of others.
     displacing_until: Option<Instant>,

@@ -23,7 +23,8 @@ const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 
 /// Connections that came to no purpose, or took the place of others, after which one poll accepts no more.
 const WASTED_PER_POLL: usize = 16;
-/// Back-off of the listener after such connections: a flood of them costs a part of this thread's time only.
+/// Back-off of the listener after such connections, as exactly as the coarse clock goes (some milliseconds): a flood of them costs a part of
+/// this thread's time only.
 const AFTER_WASTED: Duration = Duration::from_millis(1);
 
 /// Turns of reading that a connection gets which another replaces; one ends with each read into a large body.
@@ -32,20 +33,26 @@ const LAST_TURNS: usize = 8;
 impl TcpLink {
     /// Accepts the connections that wait, and reads their requests.
     pub(super) fn accept_waiting(&mut self, sink: &mut impl Sink) {
-        self.wasted = 0;
         for _ in 0..PER_POLL {
             match self.listener.socket().accept() {
                 Ok((socket, from)) => self.accept_one(socket, from, sink),
                 Err(error) if gone_already(&error) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(_) if self.give_up_some(sink) => {}
                 Err(_) => return self.refuse_waiting(),
             }
             if self.wasted >= WASTED_PER_POLL {
-                break;
+                return;
             }
         }
-        if self.wasted > 0 {
+    }
+
+    /// Pauses the listener after connections that came to no purpose, when the poller's events are handled.
+    #[cold]
+    pub(super) fn pause_after_waste(&mut self) {
+        self.wasted = 0;
+        // A longer pause stands, and those that still come to nothing make none longer.
+        if self.accept_paused_until.is_none() {
             self.pause_accept(AFTER_WASTED);
         }
     }
@@ -54,6 +61,7 @@ impl TcpLink {
     fn refuse_waiting(&mut self) {
         let (refused, goes_on) = self.listener.refuse_waiting();
         self.connections.rejected += refused as u64;
+        self.wasted += refused;
         if !goes_on {
             self.pause_accept(ACCEPT_BACKOFF);
         }
@@ -120,10 +128,8 @@ impl TcpLink {
             }
             CmEvent::Malformed(why) => self.drop_pending(&pending, &why.to_string()),
             CmEvent::Closed { within: true } => self.drop_pending(&pending, "it broke off"),
-            // A connection that is closed without a byte has asked for nothing.
-            CmEvent::Nothing | CmEvent::Whole | CmEvent::Closed { within: false } => {
-                self.wasted += 1;
-            }
+            // A connection that is closed without a byte has asked for nothing: one of two that crossed, mostly.
+            CmEvent::Nothing | CmEvent::Whole | CmEvent::Closed { within: false } => {}
         }
     }
 

@@ -144,6 +144,9 @@ impl TcpLink {
             events += self.happened(event, direct, sink);
         }
         self.events = list;
+        if self.wasted > 0 {
+            self.pause_after_waste();
+        }
         events
     }
 

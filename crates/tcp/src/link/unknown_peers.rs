@@ -124,12 +124,12 @@ impl TcpLink {
         candidates.sort_by_key(|candidate| Reverse(candidate.idle));
         let is_free = |candidate: &&Candidate| candidate.activity == Activity::Free;
         let free: Vec<_> = candidates.iter().filter(is_free).take(batch).collect();
+        self.displacing_until = Some(self.now.after(DISPLACING));
         self.log(&format!(
             "{} connections of peers that are not in the address vector: those idle longest make room",
             candidates.len()
         ));
         if !free.is_empty() {
-            self.displacing_until = Some(self.now.after(DISPLACING));
             free.iter()
                 .for_each(|candidate| self.begin_to_close(candidate.id));
             self.close_closing(limit / CLOSING, sink);

@@ -154,6 +154,31 @@ fn connections_that_say_nothing_are_taken_some_at_a_time_when_there_are_many() {
     }
 }
 
+/// Each asks only after it was accepted, as where this side polls fast.
+#[test]
+fn connections_that_take_the_place_of_others_late_make_the_listener_pause_too() {
+    let mut node = node();
+    let _first: Vec<_> = (1..=LIMIT as u16)
+        .map(|port| visit(&mut node, port))
+        .collect();
+    node.pass(Duration::from_millis(1));
+    let mut late = TcpStream::connect(node.at()).expect("it listens");
+    let start = Clock::now();
+    while node.link.pending.is_empty() {
+        node.poll();
+        assert!(start.elapsed() < WATCHDOG);
+    }
+    late.write_all(&request(100)).expect("it is open");
+    while !node.link.pending.is_empty() {
+        node.poll();
+        assert!(start.elapsed() < WATCHDOG);
+    }
+    assert!(node.link.accept_paused_until.is_some());
+    node.pass(Duration::from_millis(1));
+    node.poll();
+    assert!(node.link.accept_paused_until.is_none());
+}
+
 #[test]
 fn peers_that_the_application_knows_stay() {
     let mut node = node();
