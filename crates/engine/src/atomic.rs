@@ -97,7 +97,8 @@ impl Update {
         self.datatype as u64 | (self.operation as u64) << 8
     }
 
-    fn parse(header: &Header) -> Option<Self> {
+    /// Reads what a frame of an atomic asks for; `None` for other frames, and for what is no operation on that datatype.
+    pub fn from_header(header: &Header) -> Option<Self> {
         let update = Self {
             form: match header.kind {
                 Kind::Atomic => Form::Base,
@@ -349,7 +350,7 @@ impl Pending {
         header: &Header,
         targets: &[Target],
     ) -> Result<Self, Errno> {
-        let update = Update::parse(header).ok_or(Errno::OPNOTSUPP)?;
+        let update = Update::from_header(header).ok_or(Errno::OPNOTSUPP)?;
         let len = total(targets, update.datatype).ok_or(Errno::INVAL)?;
         if len > MAX_ATOMIC_BYTES || update.body_len(len) as u64 != header.len {
             return Err(Errno::INVAL);

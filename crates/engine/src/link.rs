@@ -11,6 +11,10 @@ use oxifabric_types::{Address, Errno, Instant, PeerId};
 ///
 /// Frames posted to one peer arrive there in the order of posting, each exactly once, until the peer goes
 /// down. A link owns connection set-up: the first frame to a peer starts it.
+///
+/// A link over an unordered wire keeps the order of messages alone: of [`Kind::Msg`], [`Kind::Tagged`], messages of collectives and
+/// the `Rts` of each. All other frames may overtake, with one exception: the first frame of a message, write or response arrives before
+/// its segments, which are delivered by [`Sink::unordered_segment`]. fi_getinfo(3) then offers no order of accesses.
 pub trait Link {
     /// Returns what the path to `peer` can take; may change once when the connection is negotiated.
     fn limits(&self, peer: PeerId) -> &Limits;
@@ -78,10 +82,23 @@ pub trait Sink {
         Placement::Refuse
     }
 
+    /// Takes a [`Kind::Segment`] that may come before others of its message with lower offsets, as [`Sink::arrival`] takes one that
+    /// may not. No part may come twice.
+    fn unordered_segment(&mut self, from: PeerId, header: &Header, body: Body<'_>) -> Placement {
+        let _ = (from, header, body);
+        Placement::Refuse
+    }
+
+    /// Reports that a peer wrote to memory of this endpoint by itself ([`OneSided::WRITE_DATA`]) and sent completion data along.
+    fn written(&mut self, from: PeerId, write: RemoteWrite) {
+        let _ = (from, write);
+    }
+
     /// Reports that a streamed body that was placed is complete, or that the peer went down within it.
     fn placed(&mut self, token: RxToken, result: Result<(), Errno>);
 
-    /// Reports that the link no longer needs the memory of a pending frame.
+    /// Reports that the link no longer needs the memory of a pending frame; of a frame that the link carried out by itself
+    /// ([`OneSided`]), that it is carried out, or why not.
     fn sent(&mut self, token: TxToken, result: Result<(), Errno>);
 
     /// Reports the end of a pull.
@@ -144,7 +161,8 @@ pub struct Header {
     /// [`Kind::Response`] and [`Kind::ResponseRts`], the id of what they answer; of atomics, the datatype, and from bit 8
     /// on the operation.
     pub tag: u64,
-    /// Remote completion data if [`HeaderFlags::DATA`]; of [`Kind::Fin`] and [`Kind::Ack`], zero or an errno.
+    /// Remote completion data if [`HeaderFlags::DATA`]; of [`Kind::Fin`] and [`Kind::Ack`], zero or an errno; of [`Kind::Cts`], how
+    /// many bytes from the start of the body may be sent until the next one comes, zero for all.
     pub data: u64,
     /// The length of the whole message in bytes, on every frame that belongs to one. A body may be shorter:
     /// then [`Kind::Segment`] frames follow.
@@ -162,14 +180,15 @@ pub enum Kind {
     MsgRts,
     /// A tagged message whose body stays at the sender until it is asked for.
     TaggedRts,
-    /// The answer to an Rts that asks the sender to send the body as segments.
+    /// The answer to an Rts that asks the sender to send the body as segments. The memory that the Rts named is not read any
+    /// more: once the sink has taken the frame, a link that registered it may let go of it, as after [`Kind::Fin`].
     Cts,
     /// A part of a body.
     Segment,
     /// The message with this id has been placed in the receiver's buffer.
     Ack,
     /// The body of the Rts with this id has been pulled, or is not wanted; or the read or write with this id is
-    /// refused.
+    /// refused. The memory that the Rts named is not read any more.
     Fin,
     /// Data for memory of the receiver, with its body or the first part of it.
     Write,
@@ -235,7 +254,7 @@ pub struct Frame<'a> {
     /// The memory of the peer that a [`Kind::Write`], [`Kind::WriteRts`], [`Kind::Read`] or an atomic is about.
     pub targets: &'a [Target],
     /// The memory is valid during the call only: the link copies what it cannot send at once, and so never
-    /// answers [`Posted::Pending`].
+    /// answers [`Posted::Pending`], unless it carries the frame out by itself ([`OneSided`]).
     pub transient: bool,
     /// More frames follow at once: the link may hold this one back until [`Link::flush`].
     pub more: bool,
@@ -289,6 +308,52 @@ pub struct Limits {
     /// The peer matches acknowledgements by order of arrival: acknowledge a message when it has arrived
     /// completely, in order, matched or not.
     pub ack_on_arrival: bool,
+    /// What the link does to memory of the peer by itself.
+    pub one_sided: OneSided,
+}
+
+bitflags! {
+    /// Accesses that a link carries out by itself, without the engine of the peer: RDMA.
+    ///
+    /// Their frames are posted whole, whatever their length, and no answer to them is expected: [`Posted::Done`], or
+    /// [`Sink::sent`] after [`Posted::Pending`], says that the access was carried out, whatever level of completion was asked for.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct OneSided: u8 {
+        /// [`Kind::Write`] without completion data.
+        const WRITE = 1;
+        /// [`Kind::Write`] with completion data, which the peer's link reports by [`Sink::written`].
+        const WRITE_DATA = 2;
+        /// [`Kind::Read`]: the body of the frame is where the data goes.
+        const READ = 4;
+        /// Atomics. What one fetches comes as a [`Kind::Response`], after the end of the frame was reported.
+        const ATOMIC = 8;
+    }
+}
+
+impl Limits {
+    /// Returns whether the link carries out a frame with this header by itself.
+    #[inline]
+    pub const fn carries_out(&self, header: &Header) -> bool {
+        let access = match header.kind {
+            Kind::Write if header.flags.contains(HeaderFlags::DATA) => OneSided::WRITE_DATA,
+            Kind::Write => OneSided::WRITE,
+            Kind::Read => OneSided::READ,
+            kind if kind.is_atomic() => OneSided::ATOMIC,
+            _ => return false,
+        };
+        self.one_sided.contains(access)
+    }
+}
+
+/// What is known of a write that a peer carried out by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemoteWrite {
+    /// Remote completion data.
+    pub data: u64,
+    /// Number of bytes that were written.
+    pub len: u64,
+    /// The key of the memory, or zero where the link does not learn it.
+    pub key: u64,
 }
 
 /// Where the body of an arriving frame is.
@@ -318,17 +383,17 @@ pub enum Placement {
     Refuse,
 }
 
-/// Memory of another process.
+/// Memory of another process. A link that reads it by address alone leaves the keys zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RemoteIov {
-    pieces: [(u64, u64); MAX_SEGMENTS],
+    pieces: [Target; MAX_SEGMENTS],
     count: u8,
 }
 
 impl RemoteIov {
-    /// Describes pieces given as (address, length); `None` when there are too many.
-    pub fn new(pieces: &[(u64, u64)]) -> Option<Self> {
-        let mut all = [(0, 0); MAX_SEGMENTS];
+    /// Describes pieces in order; `None` when there are too many.
+    pub fn new(pieces: &[Target]) -> Option<Self> {
+        let mut all = [Target::default(); MAX_SEGMENTS];
         all.get_mut(..pieces.len())?.copy_from_slice(pieces);
         Some(Self {
             pieces: all,
@@ -336,13 +401,13 @@ impl RemoteIov {
         })
     }
 
-    /// Returns the pieces as (address, length), in order.
-    pub fn pieces(&self) -> &[(u64, u64)] {
+    /// Returns the pieces in order.
+    pub fn pieces(&self) -> &[Target] {
         &self.pieces[..self.count as usize]
     }
 }
 
-/// Memory that its owner registered for access by peers, fi_mr(3), as a peer names it.
+/// Memory of a peer as another peer names it; with a key, it was registered for access, fi_mr(3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Target {
     /// Where it starts: a virtual address, or an offset into the region.
@@ -351,6 +416,13 @@ pub struct Target {
     pub len: u64,
     /// The region's key.
     pub key: u64,
+}
+
+impl Target {
+    /// Names memory that is found by its address alone.
+    pub const fn unkeyed(addr: u64, len: u64) -> Self {
+        Self { addr, len, key: 0 }
+    }
 }
 
 /// Names a posted frame between the engine and its link.

@@ -20,8 +20,8 @@ use crate::slab::Key;
 use crate::transmit::{self, Transmit, first_key, several};
 use crate::tx::Sent;
 use crate::{
-    Body, Completion, Completions, Failure, Frame, Header, HeaderFlags, Kind, Link, Placement,
-    PostError, Posted, RmaOp, Target, TxToken,
+    Body, Completion, Completions, Failure, Frame, Header, HeaderFlags, Kind, Limits, Link,
+    Placement, PostError, Posted, RemoteWrite, RmaOp, Target, TxToken,
 };
 
 impl Engine {
@@ -51,7 +51,7 @@ impl Engine {
             return Ok(());
         }
         let key = self.sends.vacant().ok_or(Errno::AGAIN)?;
-        let is_short = op.body.len() <= link.limits(op.peer).eager
+        let is_short = is_one_frame(&op, link.limits(op.peer))
             && !op.flags.intersects(Flags::READ | Flags::FENCE)
             && self.peers.is_clear(op.peer);
         let sent = match is_short {
@@ -76,12 +76,14 @@ impl Engine {
         op: &RmaOp<'_>,
         key: Key,
     ) -> Sent {
-        let unacked = transmit::wants_ack(op.flags);
+        let mut unacked = transmit::wants_ack(op.flags);
+        let mut header = transmit::write_header(op);
+        if unacked {
+            unacked = !link.limits(op.peer).carries_out(&header);
+            header.id = key.raw();
+        }
         let frame = Frame {
-            header: Header {
-                id: if unacked { key.raw() } else { 0 },
-                ..transmit::write_header(op)
-            },
+            header,
             body: &op.body,
             offset: 0,
             len: op.body.len(),
@@ -116,7 +118,10 @@ impl Engine {
         let mut transmit = Transmit::rma(op, key);
         match sent {
             Sent::Over => {}
-            Sent::Posted(posted) => self.remember(transmit, posted),
+            Sent::Posted(posted) => {
+                transmit.is_posted(link.limits(peer));
+                self.remember(transmit, posted);
+            }
             Sent::Blocked => {
                 if was_posted {
                     self.peers.block(peer);
@@ -391,6 +396,27 @@ impl Engine {
             _ => Placement::Done,
         }
     }
+}
+
+/// Returns whether a write goes in one frame: it is short, or the link carries it out by itself.
+#[inline(always)]
+fn is_one_frame(op: &RmaOp<'_>, limits: &Limits) -> bool {
+    op.body.len() <= limits.eager || limits.carries_out(&transmit::write_header(op))
+}
+
+/// Reports a write that a peer carried out by itself.
+pub(crate) fn written(out: &mut impl Completions, from: PeerId, write: RemoteWrite) {
+    let access = Completion {
+        context: write.key as usize,
+        flags: Flags::RMA | Flags::REMOTE_WRITE | Flags::REMOTE_CQ_DATA,
+        len: write.len,
+        buf: 0,
+        data: write.data,
+        tag: 0,
+        from,
+        wanted: true,
+    };
+    out.accessed(access, &[]);
 }
 
 /// There is no room for one more message.

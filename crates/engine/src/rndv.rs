@@ -16,7 +16,7 @@ use crate::slab::Key;
 use crate::tx::Step;
 use crate::{
     Body, Completions, Frame, Header, HeaderFlags, Kind, Link, Placement, PostError, Posted,
-    RemoteIov, RxToken, TxToken, WaitEvent,
+    RemoteIov, RxToken, Target, TxToken, WaitEvent,
 };
 
 impl Engine {
@@ -183,7 +183,7 @@ fn cts(arrival: &Arrival) -> Header {
 
 /// Returns whether the memory that an Rts names has as many bytes as it says.
 pub(crate) fn covers(remote: &RemoteIov, len: usize) -> bool {
-    let add = |sum: u64, piece: &(u64, u64)| sum.checked_add(piece.1);
+    let add = |sum: u64, piece: &Target| sum.checked_add(piece.len);
     let total = remote.pieces().iter().try_fold(0, add);
     total.is_some_and(|total| total >= len as u64)
 }

@@ -180,10 +180,22 @@ impl Engine {
         len: usize,
         body: Body<'_>,
     ) -> Placement {
+        let at = self.unexpected.get(key).map_or(0, |message| message.begun);
+        self.place_at(out, key, at, len, body)
+    }
+
+    /// Places the `len` bytes of a message that begin at `at`.
+    pub(crate) fn place_at(
+        &mut self,
+        out: &mut impl Completions,
+        key: Key,
+        at: usize,
+        len: usize,
+        body: Body<'_>,
+    ) -> Placement {
         let Some(message) = self.unexpected.get_mut(key) else {
             return Placement::Refuse;
         };
-        let at = message.begun;
         message.begun += len;
         let placement = match body {
             Body::Whole(bytes) => {

@@ -7,14 +7,16 @@ use crate::message::RxData;
 use crate::{Body, Completions, Header, Placement};
 
 impl Engine {
-    /// Takes a segment. It must be the next part of a message that is known and whose data may come:
-    /// frames of one peer arrive in order, so anything else breaks the protocol.
+    /// Takes a segment of a message that is known and whose data may come. `in_order` says that the frames of the peer arrive in
+    /// order: it must be the next part then, and anything else breaks the protocol. Otherwise it may be any part; a peer that sends
+    /// one twice spoils its own message.
     pub(crate) fn segment(
         &mut self,
         out: &mut impl Completions,
         from: PeerId,
         header: &Header,
         body: Body<'_>,
+        in_order: bool,
     ) -> Placement {
         let len = match &body {
             Body::Whole(bytes) => bytes.len(),
@@ -25,12 +27,18 @@ impl Engine {
             return Placement::Refuse;
         };
         let expected = self.unexpected.get(key).is_some_and(|message| {
-            let left = message.arrival.len - message.begun;
+            let whole = message.arrival.len;
+            let left = whole - message.begun;
             let may_come = !matches!(message.rx_data, RxData::Remote(_) | RxData::Deferred);
-            may_come && header.tag == message.begun as u64 && (1..=left).contains(&len)
+            let is_part = match in_order {
+                true => header.tag == message.begun as u64,
+                false => header.tag <= (whole - len.min(whole)) as u64,
+            };
+            may_come && is_part && (1..=left).contains(&len)
         });
         if expected {
-            self.place(out, key, len, body)
+            // No longer than the message, as was just seen.
+            self.place_at(out, key, header.tag as usize, len, body)
         } else {
             Placement::Refuse
         }

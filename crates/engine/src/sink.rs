@@ -5,8 +5,11 @@ use oxifabric_types::{Address, Errno, PeerId};
 use crate::engine::Engine;
 use crate::matching::{Arrival, Class, verdict};
 use crate::peer::Peers;
+use crate::rma;
 use crate::slab::Key;
-use crate::{Body, Completions, Header, Kind, Placement, RxToken, Sink, Target, TxToken};
+use crate::{
+    Body, Completions, Header, Kind, Placement, RemoteWrite, RxToken, Sink, Target, TxToken,
+};
 
 /// The engine as a link sees it, with the completions that arrivals lead to.
 pub(crate) struct EngineSink<'a, C> {
@@ -27,7 +30,7 @@ impl<C: Completions> EngineSink<'_, C> {
             Kind::Response | Kind::ResponseRts => {
                 self.engine.response(self.out, from, header, body)
             }
-            Kind::Segment => self.engine.segment(self.out, from, header, body),
+            Kind::Segment => self.engine.segment(self.out, from, header, body, true),
             Kind::Cts | Kind::Ack | Kind::Fin => self.answer(from, header, body),
             Kind::Msg | Kind::Tagged => Placement::Refuse,
             // What names memory of this endpoint comes through `access`.
@@ -48,7 +51,7 @@ impl<C: Completions> EngineSink<'_, C> {
             return Placement::Refuse;
         }
         match (header.kind, verdict(header.data)) {
-            (Kind::Cts, _) => self.engine.asked(from, header.id),
+            (Kind::Cts, _) => self.engine.asked(from, header.id, header.data),
             (Kind::Fin, result) => self.engine.finished(self.out, from, header.id, result),
             _ => self.engine.acked(self.out, from, header.id),
         }
@@ -95,6 +98,17 @@ impl<C: Completions> Sink for EngineSink<'_, C> {
             }
             _ => Placement::Refuse,
         }
+    }
+
+    fn unordered_segment(&mut self, from: PeerId, header: &Header, body: Body<'_>) -> Placement {
+        match header.kind {
+            Kind::Segment => self.engine.segment(self.out, from, header, body, false),
+            _ => Placement::Refuse,
+        }
+    }
+
+    fn written(&mut self, from: PeerId, write: RemoteWrite) {
+        rma::written(self.out, from, write);
     }
 
     fn placed(&mut self, token: RxToken, result: Result<(), Errno>) {

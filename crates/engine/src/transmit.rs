@@ -32,6 +32,8 @@ pub(crate) struct Transmit {
     pub(crate) unacked: bool,
     /// Whether the body is valid during the call only.
     pub(crate) borrowed: bool,
+    /// How many bytes the peer lets be sent as segments, until it lets more be.
+    granted: usize,
     pub(crate) failure: Option<Errno>,
 }
 
@@ -66,6 +68,7 @@ impl Transmit {
             context: op.context,
             stage: Stage::Queued,
             pending: 0,
+            granted: usize::MAX,
             failure: None,
         }
     }
@@ -223,7 +226,10 @@ impl Transmit {
                 )
             }
             Stage::Sending(sent) => {
-                let len = limits.segment.max(1).min(whole - sent);
+                let len = limits.segment.max(1).min(self.allowed() - sent);
+                if len == 0 {
+                    return None;
+                }
                 let next = match sent + len {
                     end if end == whole => Stage::Sent,
                     end => Stage::Sending(end),
@@ -242,15 +248,46 @@ impl Transmit {
                 _ => &[],
             },
             transient: self.borrowed,
-            more: matches!(next, Stage::Sending(_)) || self.flags.contains(Flags::MORE),
+            more: matches!(next, Stage::Sending(end) if end < self.allowed())
+                || self.flags.contains(Flags::MORE),
         };
         Some((frame, next))
     }
 
-    /// Begins to send the data that the peer asks for, as segments. It matched, or the peer would not ask.
-    pub(crate) fn begin_data(&mut self) {
+    /// Begins to send the data that the peer asks for, as segments: `window` bytes of it, or all for zero. It matched, or the peer
+    /// would not ask.
+    pub(crate) fn begin_data(&mut self, window: u64) {
         self.stage = Stage::Sending(0);
         self.unacked &= self.flags.contains(Flags::DELIVERY_COMPLETE);
+        self.granted = granted(window);
+    }
+
+    /// Returns how many bytes may be sent now, of those that there are.
+    fn allowed(&self) -> usize {
+        self.granted.min(self.body.len())
+    }
+
+    /// Returns whether everything that the peer granted is sent, and there is more.
+    pub(crate) fn awaits_window(&self) -> bool {
+        matches!(self.stage, Stage::Sending(sent) if sent == self.granted)
+    }
+
+    /// Takes a larger window; returns whether it is one.
+    pub(crate) fn widen(&mut self, window: u64) -> bool {
+        let wider = granted(window);
+        let is_wider = matches!(self.stage, Stage::Sending(_)) && wider > self.granted;
+        if is_wider {
+            self.granted = wider;
+        }
+        is_wider
+    }
+
+    /// Notes that the link took the first frame. If it carries the frame out by itself, no answer follows, unless one brings
+    /// what an atomic fetched.
+    pub(crate) fn is_posted(&mut self, limits: &Limits) {
+        if limits.carries_out(&self.header) && self.result.is_none() {
+            self.unacked = false;
+        }
     }
 
     /// Copies a body that is valid during the call only.
@@ -311,7 +348,10 @@ impl Transmit {
             Kind::Tagged | Kind::Collective => limits.rndv_tagged,
             _ => limits.rndv_rma,
         };
-        if len <= limits.eager || self.header.kind == Kind::Read || self.header.kind.is_atomic() {
+        let is_whole = self.header.kind == Kind::Read
+            || self.header.kind.is_atomic()
+            || limits.carries_out(&self.header);
+        if len <= limits.eager || is_whole {
             Stage::Sent
         } else if len <= limits.segmented {
             Stage::Sending(limits.eager)
@@ -341,6 +381,14 @@ impl Transmit {
             data: 0,
             ..self.header
         }
+    }
+}
+
+/// Returns how much a window lets be sent.
+fn granted(window: u64) -> usize {
+    match window {
+        0 => usize::MAX,
+        window => usize::try_from(window).unwrap_or(usize::MAX),
     }
 }
 

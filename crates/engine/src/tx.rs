@@ -193,6 +193,7 @@ impl Engine {
             Ok(posted) => {
                 transmit.pending = u32::from(posted == Posted::Pending);
                 transmit.stage = next;
+                transmit.is_posted(&limits);
             }
             Err(PostError::Again) => {
                 self.peers.block(peer);
@@ -285,10 +286,17 @@ impl Engine {
         };
         match link.post(transmit.peer, frame, TxToken(key.raw())) {
             Ok(posted) => {
+                if transmit.stage == Stage::Queued {
+                    transmit.is_posted(&limits);
+                }
                 transmit.stage = next;
                 transmit.pending += u32::from(posted == Posted::Pending);
+                let is_paused = transmit.awaits_window();
                 self.retry_stalled = true;
                 self.check_sent(out, key);
+                if is_paused {
+                    return Step::Last;
+                }
             }
             Err(PostError::Again) => return Step::Blocked,
             Err(PostError::Down(errno)) => {
@@ -319,13 +327,23 @@ impl Engine {
         }
     }
 
-    /// Handles a Cts: the peer asks for the data that an Rts announced.
-    pub(crate) fn asked(&mut self, from: PeerId, id: u32) -> Placement {
+    /// Handles a Cts: the peer asks for the data that an Rts announced, or for more of it.
+    pub(crate) fn asked(&mut self, from: PeerId, id: u32, window: u64) -> Placement {
         let key = Key::from_raw(id);
         match self.sends.get_mut(key).filter(|send| send.peer == from) {
             Some(send) if send.stage == Stage::RtsSent => {
-                send.begin_data();
+                send.begin_data(window);
                 self.peers.queue_bulk(from, key);
+                Placement::Done
+            }
+            Some(send) => {
+                let was_paused = send.awaits_window();
+                if !send.widen(window) {
+                    return Placement::Refuse;
+                }
+                if was_paused {
+                    self.peers.queue_bulk(from, key);
+                }
                 Placement::Done
             }
             _ => Placement::Refuse,

@@ -15,7 +15,8 @@ use core::time::Duration;
 
 use oxifabric_engine::faults::FaultPlan;
 use oxifabric_engine::link::{
-    Frame, InjectedFault, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken,
+    Frame, InjectedFault, Limits, Link, OneSided, PostError, Posted, RemoteIov, RxToken, Sink,
+    TxToken,
 };
 use oxifabric_mem::Iov;
 use oxifabric_types::{Address, Errno, Instant, PeerId};
@@ -119,6 +120,7 @@ const LIMITS: Limits = Limits {
     rndv_rma: false,
     pull: false,
     ack_on_arrival: false,
+    one_sided: OneSided::empty(),
 };
 
 const EAGER: usize = 64 * 1024;

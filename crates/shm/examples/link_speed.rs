@@ -188,7 +188,7 @@ fn serve() {
             }
         }
         while let Some((id, remote)) = side.tally.announced.pop_front() {
-            let len = remote.pieces()[0].1 as usize;
+            let len = remote.pieces()[0].len as usize;
             // SAFETY: the target outlives the loop.
             let into = unsafe { Iov::contiguous(target.as_mut_ptr(), len) };
             side.link

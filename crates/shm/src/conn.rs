@@ -6,7 +6,8 @@
 mod ending;
 
 use oxifabric_engine::{
-    Body, Frame, Header, HeaderFlags, Kind, Limits, Placement, PostError, RemoteIov, Sink, Target,
+    Body, Frame, Header, HeaderFlags, Kind, Limits, OneSided, Placement, PostError, RemoteIov,
+    Sink, Target,
 };
 use oxifabric_mem::{Iov, IovSegment};
 use oxifabric_sync::spsc::{Cell as LaneCell, Layout};
@@ -87,6 +88,7 @@ pub(crate) fn limits(params: &Params, layout: Layout, pull: bool) -> Limits {
         rndv_rma: true,
         pull,
         ack_on_arrival: false,
+        one_sided: OneSided::empty(),
     }
 }
 
@@ -432,7 +434,7 @@ impl Conn {
         let ring = self.rx.body(start, ring_len);
         let body = match &cell.body {
             cell::Body::Ring { .. } => Body::Whole(ring),
-            cell::Body::Remote { address, len } => self.remote(&[(*address, *len)]),
+            cell::Body::Remote { address, len } => self.remote(&[Target::unkeyed(*address, *len)]),
             cell::Body::RemoteRing { .. } => self.remote_listed(ring),
             _ => Body::Whole(&[]),
         };
@@ -503,7 +505,7 @@ impl Conn {
 
     /// Returns the sender's memory as the body, or an empty body where it cannot be read: the sink then asks for the
     /// data.
-    fn remote(&self, pieces: &[(u64, u64)]) -> Body<'static> {
+    fn remote(&self, pieces: &[Target]) -> Body<'static> {
         match RemoteIov::new(pieces) {
             Some(remote) if self.pull => Body::Remote(remote),
             _ => Body::Whole(&[]),
@@ -512,10 +514,11 @@ impl Conn {
 
     #[cold]
     fn remote_listed(&self, ring: &[u8]) -> Body<'static> {
-        let mut pieces = [(0, 0); MAX_PIECES];
+        let mut pieces = [Target::default(); MAX_PIECES];
         let listed = ring.as_chunks::<PIECE>().0;
         for (piece, bytes) in pieces.iter_mut().zip(listed) {
-            *piece = cell::parse_piece(bytes);
+            let (addr, len) = cell::parse_piece(bytes);
+            *piece = Target::unkeyed(addr, len);
         }
         self.remote(&pieces[..listed.len().min(MAX_PIECES)])
     }

@@ -167,7 +167,7 @@ impl CmaQueue {
             .iter_mut()
             .take(SLOTS)
             .find(|pull| matches!(pull.sharing, Sharing::Possible) && pull.done == 0)?;
-        let (&[(source, _)], [target]) = (pull.remote.pieces(), pull.into.segments()) else {
+        let ([source], [target]) = (pull.remote.pieces(), pull.into.segments()) else {
             return None;
         };
         let len = pull.into.len();
@@ -448,8 +448,8 @@ fn remote_part(
 ) -> ([Piece; MAX_SEGMENTS], usize) {
     let mut part = [(0, 0); MAX_SEGMENTS];
     let mut count = 0;
-    for &(address, size) in remote.pieces() {
-        let size_here = usize::try_from(size).unwrap_or(usize::MAX);
+    for piece in remote.pieces() {
+        let size_here = usize::try_from(piece.len).unwrap_or(usize::MAX);
         if offset >= size_here {
             offset -= size_here;
             continue;
@@ -458,7 +458,7 @@ fn remote_part(
             break;
         }
         let take = len.min(size_here - offset);
-        part[count] = (address.wrapping_add(offset as u64), take as u64);
+        part[count] = (piece.addr.wrapping_add(offset as u64), take as u64);
         count += 1;
         len -= take;
         offset = 0;
@@ -472,7 +472,10 @@ mod tests {
 
     #[test]
     fn parts_of_remote_memory_follow_its_pieces() {
-        let remote = RemoteIov::new(&[(100, 10), (200, 0), (300, 10)]).expect("few pieces");
+        let remote = RemoteIov::new(
+            &[(100, 10), (200, 0), (300, 10)].map(|(at, len)| Target::unkeyed(at, len)),
+        )
+        .expect("few pieces");
         let (part, count) = remote_part(&remote, 4, 10);
         assert_eq!(part[..count], [(104, 6), (300, 4)]);
         let (part, count) = remote_part(&remote, 12, 100);
@@ -484,7 +487,8 @@ mod tests {
     fn queue_with_pull(source: &[u8], target: &mut [u8]) -> (CmaQueue, Cell) {
         let head = Arc::new(Mapping::private(8192).expect("two pages"));
         let mut cma = CmaQueue::new(head, Side::Initiator, 24 * 1024);
-        let remote = RemoteIov::new(&[(source.as_ptr() as u64, source.len() as u64)]);
+        let remote =
+            RemoteIov::new(&[Target::unkeyed(source.as_ptr() as u64, source.len() as u64)]);
         // SAFETY: the target outlives the queue.
         let into = unsafe { Iov::contiguous(target.as_mut_ptr(), target.len()) };
         cma.begin(&remote.expect("one piece"), into, RxToken(1));
@@ -521,7 +525,8 @@ mod tests {
     fn a_sender_that_copies_our_messages_is_not_asked() {
         let (source, mut target) = (vec![1; 300_000], vec![0; 300_000]);
         let (mut cma, _) = queue_with_pull(&source, &mut target);
-        let remote = RemoteIov::new(&[(source.as_ptr() as u64, source.len() as u64)]);
+        let remote =
+            RemoteIov::new(&[Target::unkeyed(source.as_ptr() as u64, source.len() as u64)]);
         // SAFETY: the target outlives the queue.
         let into = unsafe { Iov::contiguous(target.as_mut_ptr(), target.len()) };
         cma.begin(&remote.expect("one piece"), into, RxToken(2));
@@ -537,7 +542,7 @@ mod tests {
         let mut cma = CmaQueue::new(head, Side::Initiator, 100_000);
         let (source, mut target) = (vec![1; 100_000], vec![0; 100_000]);
         for (number, len) in [99_999, 100_000].into_iter().enumerate() {
-            let remote = RemoteIov::new(&[(source.as_ptr() as u64, len as u64)]);
+            let remote = RemoteIov::new(&[Target::unkeyed(source.as_ptr() as u64, len as u64)]);
             // SAFETY: the target outlives the queue.
             let into = unsafe { Iov::contiguous(target.as_mut_ptr(), len) };
             cma.begin(&remote.expect("one piece"), into, RxToken(number as u32));

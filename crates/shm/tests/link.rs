@@ -64,7 +64,10 @@ fn accesses_bring_their_targets_and_bodies() {
             assert_eq!((got.header, &got.targets[..]), (sent, &targets[..count]));
             if kind == Kind::WriteRts {
                 let pieces = got.remote.map(|remote| remote.pieces().to_vec());
-                assert_eq!(pieces, pull.then(|| vec![(bytes.as_ptr() as u64, 500)]));
+                assert_eq!(
+                    pieces,
+                    pull.then(|| vec![Target::unkeyed(bytes.as_ptr() as u64, 500)])
+                );
             } else {
                 assert_eq!((got.body, got.remote), (bytes, None));
             }

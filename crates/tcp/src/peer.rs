@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
-use oxifabric_engine::Limits;
+use oxifabric_engine::{Limits, OneSided};
 use oxifabric_types::{Address, Errno, Instant, PeerId};
 
 use crate::cm::{CmReader, Negotiated, PeerState, rank};
@@ -143,6 +143,7 @@ pub(crate) const UNKNOWN: Limits = Limits {
     rndv_rma: false,
     pull: false,
     ack_on_arrival: true,
+    one_sided: OneSided::empty(),
 };
 
 /// Returns what a peer can take after negotiation. Longer messages than `eager` wait at the sender (rendezvous).

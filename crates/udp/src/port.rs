@@ -3,8 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
 
-use oxifabric_engine::Limits;
 use oxifabric_engine::faults::FaultKinds;
+use oxifabric_engine::{Limits, OneSided};
 use oxifabric_provider::connection::Connection;
 use oxifabric_provider::device::Device;
 use oxifabric_provider::faults;
@@ -63,6 +63,7 @@ impl Device for UdpPort {
                 rndv_rma: false,
                 pull: false,
                 ack_on_arrival: false,
+                one_sided: OneSided::empty(),
             },
             rx_queue: RxQueue::new(),
             tx_queue: TxQueue::with_faults(faults::planned()?),

@@ -7,8 +7,8 @@ use std::sync::{Arc, LazyLock, Mutex};
 
 use oxifabric_abi::FI_ADDR_STR;
 use oxifabric_engine::{
-    Body, Frame, Header, Kind, Limits, Link, Placement, PostError, Posted, RemoteIov, RxToken,
-    Sink, Target, TxToken,
+    Body, Frame, Header, Kind, Limits, Link, OneSided, Placement, PostError, Posted, RemoteIov,
+    RxToken, Sink, Target, TxToken,
 };
 use oxifabric_mem::Iov;
 use oxifabric_provider::connection::Connection;
@@ -143,6 +143,7 @@ impl Device for MockDevice {
                 rndv_rma: true,
                 pull: false,
                 ack_on_arrival: false,
+                one_sided: OneSided::empty(),
             },
         })
     }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use oxifabric_engine::{
     AtomicOp, Body, CollectiveOp, Completion, Completions, Config, Engine, Failure, Frame, GroupId,
-    Header, HeaderFlags, InjectedFault, Kind, Limits, Link, Placement, PostError, Posted,
+    Header, HeaderFlags, InjectedFault, Kind, Limits, Link, OneSided, Placement, PostError, Posted,
     RemoteIov, RmaOp, RxOp, RxToken, Sink, Target, TxOp, TxToken,
 };
 use oxifabric_mem::Iov;
@@ -178,6 +178,7 @@ impl Bench {
                 rndv_rma: true,
                 pull: false,
                 ack_on_arrival: false,
+                one_sided: OneSided::empty(),
             },
             answers: VecDeque::new(),
             posted: VecDeque::new(),
@@ -289,7 +290,7 @@ impl Bench {
 
     /// Delivers an Rts whose memory can be pulled.
     pub(crate) fn arrive_remote(&mut self, from: PeerId, header: Header, len: u64) -> Answer {
-        let remote = RemoteIov::new(&[(0x1000, len)]).expect("one piece is allowed");
+        let remote = RemoteIov::new(&[Target::unkeyed(0x1000, len)]).expect("one piece is allowed");
         self.arrive_with(from, header, move |sink| {
             sink.arrival(from, &header, Body::Remote(remote))
         })
@@ -335,7 +336,8 @@ impl Bench {
 
     /// Delivers an Rts for memory of this endpoint, whose own memory can be pulled.
     pub(crate) fn arrive_at_remote(&mut self, header: Header, target: Target) -> Answer {
-        let remote = RemoteIov::new(&[(0x1000, header.len)]).expect("one piece is allowed");
+        let remote =
+            RemoteIov::new(&[Target::unkeyed(0x1000, header.len)]).expect("one piece is allowed");
         self.arrive_with(PEER, header, move |sink| {
             sink.access(PEER, &header, &[target], Body::Remote(remote))
         })

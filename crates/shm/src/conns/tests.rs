@@ -169,7 +169,7 @@ fn after_a_sleep_everything_is_seen_at_once() {
 fn connections_with_something_to_do_stay_active() {
     let mut peered = Peered::of(MANY);
     let nothing = Iov::empty();
-    let remote = RemoteIov::new(&[(0, 0)]).expect("one piece");
+    let remote = RemoteIov::new(&[Target::default()]).expect("one piece");
     peered.conn(1).stalled = true;
     peered.conn(2).blocked = Some(8);
     peered.conn(3).ending = Some(Errno::CONNRESET);

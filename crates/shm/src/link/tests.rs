@@ -78,7 +78,7 @@ fn meet(link: &mut ShmLink, name: &str) -> (PeerId, Region, UnixDatagram) {
 }
 
 fn pull(link: &mut ShmLink, peer: PeerId, source: &[u8], target: &mut [u8]) {
-    let remote = RemoteIov::new(&[(source.as_ptr() as u64, source.len() as u64)]);
+    let remote = RemoteIov::new(&[Target::unkeyed(source.as_ptr() as u64, source.len() as u64)]);
     // The tests keep the target until the pull has ended.
     let into = crate::sys::memory::lend(target);
     let begun = link.pull(peer, &remote.expect("one piece"), into, RxToken(1));

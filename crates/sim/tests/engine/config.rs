@@ -1,6 +1,6 @@
 //! Configurations of the worlds that are simulated.
 
-use oxifabric_engine::{Config as EngineConfig, Limits};
+use oxifabric_engine::{Config as EngineConfig, Limits, OneSided};
 
 use crate::packets::Packets;
 
@@ -60,6 +60,7 @@ impl Config {
                 rndv_rma: true,
                 pull: true,
                 ack_on_arrival: false,
+                one_sided: OneSided::empty(),
             },
             pull_forbidden: false,
             engine: EngineConfig {

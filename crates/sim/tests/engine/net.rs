@@ -199,7 +199,7 @@ impl Net {
         };
         let remote = (has_rts && self.config.limits.pull).then(|| {
             self.remotes.push(frame.body.clone());
-            let piece = (self.remotes.len() as u64 - 1, frame.body.len() as u64);
+            let piece = Target::unkeyed(self.remotes.len() as u64 - 1, frame.body.len() as u64);
             RemoteIov::new(&[piece]).expect("one piece is allowed")
         });
         let pending = !frame.transient && !has_rts && self.rng.chance(30);
@@ -453,7 +453,9 @@ impl Link for SimLink {
     ) -> Result<Posted, PostError> {
         let mut net = self.net.borrow_mut();
         net.admit(self.me, peer.index())?;
-        let (address, len) = remote.pieces()[0];
+        let Target {
+            addr: address, len, ..
+        } = remote.pieces()[0];
         let from = net.remotes[address as usize].slice(0, into.len().min(len as usize));
         let index = net.index(self.me, peer.index());
         if net.lanes[index].pulls.is_empty() && !net.config.pull_forbidden && net.rng.chance(50) {

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 
 use arbitrary::{Arbitrary, Unstructured};
 use oxifabric_engine::{
-    Body, Frame, Header, HeaderFlags, Kind, Limits, Link, Placement, PostError, Posted, RemoteIov,
-    RxToken, Sink, Target, TxToken,
+    Body, Frame, Header, HeaderFlags, Kind, Limits, Link, OneSided, Placement, PostError, Posted,
+    RemoteIov, RxToken, Sink, Target, TxToken,
 };
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Instant, PeerId};
@@ -168,7 +168,7 @@ impl Played {
         let body = match arrival.body {
             Form::Stream(_) => Body::Stream(len),
             Form::Remote(_) if self.limits.pull => {
-                let remote = RemoteIov::new(&[(4096, len as u64)]);
+                let remote = RemoteIov::new(&[Target::unkeyed(4096, len as u64)]);
                 remote.map_or(Body::Stream(0), Body::Remote)
             }
             _ => Body::Whole(&bytes),
@@ -297,6 +297,7 @@ pub(super) fn run(bytes: &[u8]) {
             rndv_rma: is_set(3),
             pull: is_set(4),
             ack_on_arrival: is_set(5),
+            one_sided: OneSided::empty(),
         },
         steps: VecDeque::new(),
         refused: 0,
