@@ -187,7 +187,7 @@ impl CmaQueue {
             kind: SENDER_COPY,
             flags: 0,
             id: slot as u32,
-            tag: source,
+            tag: source.addr,
             data: target.base() as u64,
             len: len as u64,
             body: Body::Link {
@@ -468,6 +468,8 @@ fn remote_part(
 
 #[cfg(test)]
 mod tests {
+    use oxifabric_engine::Target;
+
     use super::*;
 
     #[test]

@@ -199,7 +199,10 @@ fn make(report: &Report, sink: &mut dyn Sink) {
                 Shape::Stream(len) => Body::Stream(*len),
                 Shape::Remote(len) => {
                     let pieces = [(0, *len), (0, 1)];
-                    Body::Remote(RemoteIov::new(&pieces.map(|(at, len)| Target::unkeyed(at, len))).expect("two pieces are allowed"))
+                    Body::Remote(
+                        RemoteIov::new(&pieces.map(|(at, len)| Target::unkeyed(at, len)))
+                            .expect("two pieces are allowed"),
+                    )
                 }
             };
             sink.arrival(PeerId(*from), header, body);

@@ -2,7 +2,7 @@
 
 use std::os::unix::net::UnixDatagram;
 
-use oxifabric_engine::{RemoteIov, RxToken};
+use oxifabric_engine::{RemoteIov, RxToken, Target};
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, PeerId};
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant as Clock;
 
-use oxifabric_engine::{Body, Header, Placement};
+use oxifabric_engine::{Body, Header, Placement, Target};
 use oxifabric_sync::spsc::Cell as LaneCell;
 use oxifabric_types::Info;
 use oxifabric_wire::shm::cell::{self, Cell};

@@ -17,6 +17,15 @@ use crate::rng::Rng;
 /// The registered memory of all endpoints, by key.
 pub(crate) type Regions = Rc<RefCell<Vec<Iov>>>;
 
+/// Finds the memory that pieces name: they are one run of it.
+pub(crate) fn find(regions: &Regions, targets: &[Target]) -> Result<Iov, Errno> {
+    let first = targets.first().ok_or(Errno::INVAL)?;
+    let len: u64 = targets.iter().map(|target| target.len).sum();
+    let regions = regions.borrow();
+    let region = regions.get(first.key as usize).ok_or(Errno::NOKEY)?;
+    Ok(region.slice(first.addr as usize, len as usize))
+}
+
 /// A key that is not registered.
 const NO_KEY: u64 = u64::MAX;
 

@@ -4,7 +4,7 @@ use oxifabric_engine::{Completion, Completions, Engine, Failure, RxOp, Target, T
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, PeerId};
 
-use crate::access::Regions;
+use crate::access::{self, Regions};
 use crate::check::{self, BLANK, Book, Fate, Message, Op, POISON, Receive, Verdict};
 use crate::config::Config;
 use crate::packets::AnyLink;
@@ -53,11 +53,7 @@ impl Completions for Events {
     }
 
     fn region(&self, targets: &[Target], _: Flags) -> Result<Iov, Errno> {
-        let first = targets.first().ok_or(Errno::INVAL)?;
-        let len: u64 = targets.iter().map(|target| target.len).sum();
-        let regions = self.regions.borrow();
-        let region = regions.get(first.key as usize).ok_or(Errno::NOKEY)?;
-        Ok(region.slice(first.addr as usize, len as usize))
+        access::find(&self.regions, targets)
     }
 }
 

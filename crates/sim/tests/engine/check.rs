@@ -8,6 +8,7 @@ use oxifabric_types::{Errno, Flags, PeerId};
 
 use crate::access::Access;
 use crate::atomic::Atomic;
+use crate::config::Config;
 use crate::net::BROKEN;
 
 /// What receive buffers hold before anything arrives.
@@ -92,6 +93,8 @@ pub(crate) struct Book {
     pub(crate) claims: Vec<(usize, usize, usize)>,
     /// Acknowledgements say only that a message has arrived.
     pub(crate) ack_on_arrival: bool,
+    /// Only messages keep their order.
+    pub(crate) unordered: bool,
 }
 
 /// Returns the byte at `at` of a message.
@@ -127,9 +130,10 @@ impl Receive {
 }
 
 impl Book {
-    pub(crate) fn new(ack_on_arrival: bool) -> Self {
+    pub(crate) fn new(config: &Config) -> Self {
         Self {
-            ack_on_arrival,
+            ack_on_arrival: config.limits.ack_on_arrival,
+            unordered: config.unordered,
             ..Self::default()
         }
     }

@@ -10,6 +10,7 @@ use oxifabric_engine::{CollectiveOp, Completion, Completions, Engine, Failure, G
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, Instant, PeerId};
 
+use crate::access::Regions;
 use crate::config::Config;
 use crate::net::{Net, SimLink};
 use crate::rng::Rng;
@@ -285,7 +286,11 @@ impl Troupe {
         };
         let mut rng = Rng::new(seed);
         let plot = Plot::new(&mut rng, nodes);
-        let net = Rc::new(RefCell::new(Net::new(&config, Rng::new(seed ^ 0x5555))));
+        let net = Rc::new(RefCell::new(Net::new(
+            &config,
+            Rng::new(seed ^ 0x5555),
+            &Regions::default(),
+        )));
         let nodes = (0..nodes).map(|me| {
             let mut engine = Engine::new(config.engine);
             engine.set_self(PeerId(me as u32));

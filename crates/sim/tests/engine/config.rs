@@ -11,6 +11,10 @@ pub(crate) struct Config {
     /// Bodies arrive as streams; otherwise whole.
     pub(crate) stream: bool,
     pub(crate) limits: Limits,
+    /// Only messages keep their order.
+    pub(crate) unordered: bool,
+    /// A peer grants the data that it asks for in windows of this length.
+    pub(crate) window: Option<usize>,
     /// Pulls fail because the pair may not do it.
     pub(crate) pull_forbidden: bool,
     pub(crate) engine: EngineConfig,
@@ -43,6 +47,10 @@ pub(crate) enum Sabotage {
     Duplicate,
     Lose,
     Corrupt,
+    /// Messages overtake each other where only other frames may.
+    Overtake,
+    /// Accesses that the link carries out end before they are.
+    SkipAccesses,
 }
 
 impl Config {
@@ -62,6 +70,8 @@ impl Config {
                 ack_on_arrival: false,
                 one_sided: OneSided::empty(),
             },
+            unordered: false,
+            window: None,
             pull_forbidden: false,
             engine: EngineConfig {
                 tx_size: 12,
@@ -182,6 +192,80 @@ impl Config {
             nodes: 3,
             breaks_per_mille: 15,
             ..Self::base()
+        }
+    }
+
+    /// The shape of RDMA over a reliable connection.
+    pub(crate) fn peers_reach_memory_by_themselves() -> Self {
+        let base = Self::base();
+        Self {
+            limits: Limits {
+                one_sided: OneSided::all(),
+                ..base.limits
+            },
+            ..base
+        }
+    }
+
+    pub(crate) fn peers_reach_memory_by_themselves_but_send_no_data() -> Self {
+        let base = Self::base();
+        Self {
+            nodes: 3,
+            limits: Limits {
+                one_sided: OneSided::WRITE | OneSided::READ,
+                ..base.limits
+            },
+            ..base
+        }
+    }
+
+    pub(crate) fn connections_break_amid_accesses() -> Self {
+        Self {
+            nodes: 3,
+            breaks_per_mille: 15,
+            ..Self::peers_reach_memory_by_themselves()
+        }
+    }
+
+    /// The shape of EFA's scalable reliable datagrams.
+    pub(crate) fn a_wire_without_order() -> Self {
+        Self {
+            unordered: true,
+            ..Self::peers_reach_memory_by_themselves()
+        }
+    }
+
+    pub(crate) fn many_endpoints_without_order() -> Self {
+        let base = Self::base();
+        Self {
+            nodes: 5,
+            steps: 800,
+            unordered: true,
+            lane_frames: 12,
+            limits: Limits {
+                pull: false,
+                ..base.limits
+            },
+            ..base
+        }
+    }
+
+    pub(crate) fn connections_break_without_order() -> Self {
+        Self {
+            unordered: true,
+            ..Self::connections_break_amid_accesses()
+        }
+    }
+
+    pub(crate) fn data_is_granted_by_windows() -> Self {
+        let base = Self::base();
+        Self {
+            window: Some(50),
+            limits: Limits {
+                pull: false,
+                ..base.limits
+            },
+            ..base
         }
     }
 

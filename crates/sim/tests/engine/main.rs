@@ -5,7 +5,9 @@
 //! `OXI_SEED` tries one only.
 //!
 //! - `packets`: another network, which carries packets and does worse to them, under reliable links.
-//! - `net`: the network and the link; it delays, blocks, splits, fails, and (to test the checkers) misbehaves.
+//! - `net`: the network and the link; it delays, blocks, splits, reorders where it may, fails, and (to test the checkers) misbehaves.
+//! - `in_flight`: frames on their way.
+//! - `one_sided`: accesses that the network carries out by itself.
 //! - `app` and `access`: what the applications do, and what they remember of it.
 //! - `check`: what must hold; `clocks`: for how long operations may take.
 //! - `collective`: groups that do collectives, by themselves.
@@ -18,7 +20,9 @@ mod check;
 mod clocks;
 mod collective;
 mod config;
+mod in_flight;
 mod net;
+mod one_sided;
 mod packets;
 mod rng;
 mod world;
@@ -79,6 +83,13 @@ simulations! {
     hardly_any_room_for_the_unexpected
     connections_break
     connections_break_while_pulling
+    peers_reach_memory_by_themselves
+    peers_reach_memory_by_themselves_but_send_no_data
+    connections_break_amid_accesses
+    a_wire_without_order
+    many_endpoints_without_order
+    connections_break_without_order
+    data_is_granted_by_windows
     an_endpoint_dies
     packets_are_lost
     packets_are_doubled_and_overtaken
@@ -140,6 +151,31 @@ fn checkers_notice_a_link_that_loses() {
 #[test]
 fn checkers_notice_a_link_that_corrupts() {
     assert!(is_noticed(Sabotage::Corrupt));
+}
+
+/// Returns whether the checkers notice, within some seeds, that a link of this world misbehaves.
+fn is_noticed_in(config: Config, sabotage: Sabotage) -> bool {
+    let quiet = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let broken = Config {
+        sabotage: Some(sabotage),
+        ..config
+    };
+    let noticed = (1..=20).any(|seed| run(&broken, seed).is_err());
+    std::panic::set_hook(quiet);
+    noticed
+}
+
+#[test]
+fn checkers_notice_messages_that_overtake_on_a_wire_without_order() {
+    let config = Config::a_wire_without_order();
+    assert!(is_noticed_in(config, Sabotage::Overtake));
+}
+
+#[test]
+fn checkers_notice_accesses_that_end_without_being_carried_out() {
+    let config = Config::peers_reach_memory_by_themselves();
+    assert!(is_noticed_in(config, Sabotage::SkipAccesses));
 }
 
 /// Returns whether the checkers notice reliable links whose engine is broken, within some seeds.

@@ -4,7 +4,7 @@
 //! some frames stay pending, and their memory is read only when `sent` is reported.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
 use oxifabric_engine::{
@@ -14,7 +14,10 @@ use oxifabric_engine::{
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Instant, PeerId};
 
+use crate::access::Regions;
 use crate::config::{Config, Sabotage};
+use crate::in_flight::{InFlight, bytes, is_rts};
+use crate::one_sided::{self, Access, Ended};
 use crate::rng::Rng;
 
 /// The error with which connections break.
@@ -29,6 +32,10 @@ pub(crate) struct Net {
     dead: Vec<bool>,
     /// Memory that Rts frames named; its index is the address.
     remotes: Vec<Iov>,
+    /// The addresses of offers that are not over, by their sender, receiver and id.
+    offers: HashMap<(usize, usize, u32), u64>,
+    /// The memory that peers may reach.
+    regions: Regions,
     /// The first broken rule.
     pub(crate) broken_rule: Option<String>,
 }
@@ -45,6 +52,8 @@ struct Lane {
     /// The receiver reads the first frame's body into this.
     streaming: Option<Streaming>,
     pulls: Vec<Pull>,
+    /// Accesses that were carried out, and of which the sender does not know yet.
+    ended: Vec<Ended>,
     /// Results to report before the sender is told that the other end is gone.
     down: Option<Down>,
 }
@@ -56,16 +65,6 @@ enum LaneState {
     /// Open from then on.
     Connecting(u64),
     Open,
-}
-
-struct InFlight {
-    header: Header,
-    body: Vec<u8>,
-    remote: Option<RemoteIov>,
-    targets: Vec<Target>,
-    /// The memory is read when this is reported.
-    pending: Option<(Iov, TxToken)>,
-    arrives: u64,
 }
 
 struct Streaming {
@@ -88,7 +87,7 @@ struct Down {
 }
 
 impl Net {
-    pub(crate) fn new(config: &Config, rng: Rng) -> Self {
+    pub(crate) fn new(config: &Config, rng: Rng, regions: &Regions) -> Self {
         let lanes = config.nodes * config.nodes;
         Self {
             config: config.clone(),
@@ -97,6 +96,8 @@ impl Net {
             lanes: (0..lanes).map(|_| Lane::default()).collect(),
             dead: vec![false; config.nodes],
             remotes: Vec::new(),
+            offers: HashMap::new(),
+            regions: Regions::clone(regions),
             broken_rule: None,
         }
     }
@@ -124,7 +125,8 @@ impl Net {
     pub(crate) fn is_quiet_between(&self, alive: &dyn Fn(usize) -> bool) -> bool {
         let nodes = self.config.nodes;
         self.lanes.iter().enumerate().all(|(index, lane)| {
-            let quiet = lane.frames.is_empty() && lane.pulls.is_empty() && lane.down.is_none();
+            let moved = lane.frames.is_empty() && lane.pulls.is_empty() && lane.ended.is_empty();
+            let quiet = moved && lane.down.is_none();
             quiet || !alive(index / nodes) || !alive(index % nodes)
         })
     }
@@ -138,8 +140,8 @@ impl Net {
         let (there, back) = (self.index(from, to), self.index(to, from));
         let lane = &mut self.lanes[there];
         let streaming = lane.streaming.take();
-        let sent = lane.frames.drain(..).filter_map(|f| Some(f.pending?.1));
-        let sent: Vec<_> = sent.collect();
+        let mut sent: Vec<_> = lane.frames.drain(..).filter_map(|f| f.token()).collect();
+        sent.extend(lane.ended.drain(..).map(|ended| ended.token));
         let pulled: Vec<_> = lane.pulls.drain(..).map(|pull| pull.token).collect();
         lane.stalled = false;
         lane.blocked = false;
@@ -199,10 +201,13 @@ impl Net {
         };
         let remote = (has_rts && self.config.limits.pull).then(|| {
             self.remotes.push(frame.body.clone());
+            let address = self.remotes.len() as u64 - 1;
+            self.offers.insert((from, to, frame.header.id), address);
             let piece = Target::unkeyed(self.remotes.len() as u64 - 1, frame.body.len() as u64);
             RemoteIov::new(&[piece]).expect("one piece is allowed")
         });
-        let pending = !frame.transient && !has_rts && self.rng.chance(30);
+        let access = Access::of(frame, token, &self.config.limits);
+        let pending = !frame.transient && !has_rts && access.is_none() && self.rng.chance(30);
         let arrives = self.now + self.delay();
         let mut in_flight = InFlight {
             header: frame.header,
@@ -210,32 +215,55 @@ impl Net {
             remote,
             targets: frame.targets.to_vec(),
             pending: pending.then(|| (part.clone(), token)),
+            access,
             arrives,
         };
-        if !pending {
+        if !pending && in_flight.access.is_none() {
             in_flight.body = bytes(&part);
         }
+        let is_open = pending || in_flight.access.is_some();
         self.sabotage(&mut in_flight);
         let index = self.index(from, to);
+        self.grant(index, &mut in_flight);
         self.push(index, in_flight);
-        Ok(if pending {
+        Ok(if is_open {
             Posted::Pending
         } else {
             Posted::Done
         })
     }
 
+    /// Grants what a Cts asks for bit by bit, if the peer does so: the last of several frames grants the rest.
+    fn grant(&mut self, lane: usize, cts: &mut InFlight) {
+        let Some(window) = self.config.window else {
+            return;
+        };
+        if cts.header.kind != Kind::Cts {
+            return;
+        }
+        for granted in (window..cts.header.len as usize).step_by(window) {
+            cts.arrives += self.delay();
+            self.lanes[lane].frames.push_back(InFlight {
+                header: Header {
+                    data: granted as u64,
+                    ..cts.header
+                },
+                ..InFlight::bare(cts.header, cts.arrives)
+            });
+        }
+    }
+
     fn push(&mut self, lane: usize, in_flight: InFlight) {
         let strike = self.rng.chance(3);
         let frames = &mut self.lanes[lane].frames;
         match self.config.sabotage {
-            Some(Sabotage::Lose) if strike && in_flight.pending.is_none() => {}
-            Some(Sabotage::Duplicate) if strike && in_flight.pending.is_none() => {
+            Some(Sabotage::Lose) if strike && in_flight.token().is_none() => {}
+            Some(Sabotage::Duplicate) if strike && in_flight.token().is_none() => {
                 frames.push_back(InFlight {
                     body: in_flight.body.clone(),
+                    remote: in_flight.remote,
                     targets: in_flight.targets.clone(),
-                    pending: None,
-                    ..in_flight
+                    ..InFlight::bare(in_flight.header, in_flight.arrives)
                 });
                 frames.push_back(in_flight);
             }
@@ -279,11 +307,14 @@ impl Net {
         let (index, now) = (self.index(me, peer), self.now);
         let (lucky, forbidden) = (self.rng.chance(60), self.config.pull_forbidden);
         let room = self.config.lane_frames;
+        let mut events = match lucky {
+            true => one_sided::report(&mut self.lanes[index].ended, PeerId(peer as u32), sink),
+            false => 0,
+        };
         let lane = &mut self.lanes[index];
         if matches!(lane.state, LaneState::Connecting(open) if open <= now) {
             lane.state = LaneState::Open;
         }
-        let mut events = 0;
         if lucky {
             for frame in &mut lane.frames {
                 if let Some((part, token)) = frame.pending.take() {
@@ -322,17 +353,45 @@ impl Net {
         events
     }
 
+    /// Finds the frame that arrives next: the first, or any that may overtake those before it.
+    fn next_to_arrive(&mut self, index: usize) -> Option<usize> {
+        let (now, overtake) = (self.now, self.config.sabotage == Some(Sabotage::Overtake));
+        let lane = &self.lanes[index];
+        let is_here = |frame: &InFlight| frame.pending.is_none() && frame.arrives <= now;
+        if lane.stalled || lane.frames.is_empty() {
+            return None;
+        }
+        if !self.config.unordered {
+            return is_here(&lane.frames[0]).then_some(0);
+        }
+        let may_come = |&at: &usize| {
+            let frame = &lane.frames[at];
+            let mut before = lane.frames.range(..at);
+            is_here(frame) && (overtake || !before.any(|earlier| earlier.precedes(frame)))
+        };
+        let ready: Vec<_> = (0..lane.frames.len()).filter(may_come).collect();
+        (!ready.is_empty()).then(|| self.rng.pick(&ready))
+    }
+
     /// Delivers one frame, or a part of one; returns whether to go on.
     fn deliver(&mut self, index: usize, from: usize, sink: &mut impl Sink) -> bool {
         let (chunk, stop) = (1 + self.rng.below(40), self.rng.chance(20));
-        let (now, stream) = (self.now, self.config.stream);
-        let lane = &mut self.lanes[index];
-        let Some(frame) = lane.frames.front() else {
+        let (stream, unordered) = (self.config.stream, self.config.unordered);
+        let to = index % self.config.nodes;
+        let Some(at) = self.next_to_arrive(index).filter(|_| !stop) else {
             return false;
         };
-        if stop || lane.stalled || frame.pending.is_some() || frame.arrives > now {
-            return false;
+        let skip = self.config.sabotage == Some(Sabotage::SkipAccesses);
+        let lane = &mut self.lanes[index];
+        if let Some(access) = lane.frames[at].access.take() {
+            let frame = lane.frames.remove(at).expect("it was just seen");
+            let from = PeerId(from as u32);
+            let ended = access.carry_out(&frame.header, &frame.targets, &self.regions, skip);
+            ended.notify(&frame.header, &frame.targets, from, sink);
+            lane.ended.push(ended);
+            return true;
         }
+        let frame = &lane.frames[at];
         if let Some(streaming) = &mut lane.streaming {
             let end = frame.body.len().min(streaming.done + chunk);
             let part = &frame.body[streaming.done..end];
@@ -358,14 +417,19 @@ impl Net {
                 sink.access(from, header, &frame.targets, body)
             }
             kind if kind.is_atomic() => sink.access(from, header, &frame.targets, body),
+            Kind::Segment if unordered => sink.unordered_segment(from, header, body),
             _ => sink.arrival(from, header, body),
         };
+        let ends_offer = matches!(header.kind, Kind::Cts | Kind::Fin).then_some(header.id);
         match answer {
             Placement::Done if !streamed => {
-                lane.frames.pop_front();
+                lane.frames.remove(at);
+                if let Some(id) = ends_offer {
+                    self.offers.remove(&(to, from.index(), id));
+                }
             }
             Placement::Discard if streamed => {
-                lane.frames.pop_front();
+                lane.frames.remove(at);
             }
             Placement::Into(into, token) if streamed => {
                 lane.streaming = Some(Streaming {
@@ -386,19 +450,6 @@ impl Net {
         }
         true
     }
-}
-
-fn is_rts(kind: Kind) -> bool {
-    matches!(
-        kind,
-        Kind::MsgRts | Kind::TaggedRts | Kind::WriteRts | Kind::ResponseRts | Kind::CollectiveRts
-    )
-}
-
-fn bytes(iov: &Iov) -> Vec<u8> {
-    let mut out = vec![0; iov.len()];
-    iov.read(0, &mut out);
-    out
 }
 
 /// One endpoint's end of the network.
@@ -456,6 +507,11 @@ impl Link for SimLink {
         let Target {
             addr: address, len, ..
         } = remote.pieces()[0];
+        if !net.offers.values().any(|&offered| offered == address) {
+            net.broken_rule = Some(format!(
+                "memory {address} was pulled, which is not offered any more"
+            ));
+        }
         let from = net.remotes[address as usize].slice(0, into.len().min(len as usize));
         let index = net.index(self.me, peer.index());
         if net.lanes[index].pulls.is_empty() && !net.config.pull_forbidden && net.rng.chance(50) {

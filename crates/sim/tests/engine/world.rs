@@ -43,9 +43,9 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(config: &Config, seed: u64) -> Self {
-        let net = Net::new(config, Rng::new(seed ^ 0x5555));
-        let net = Rc::new(RefCell::new(net));
         let regions = Regions::default();
+        let net = Net::new(config, Rng::new(seed ^ 0x5555), &regions);
+        let net = Rc::new(RefCell::new(net));
         let cells: Vec<Iov> = (0..config.nodes).map(|_| atomic::cells()).collect();
         // The first keys are the numbers of the endpoints.
         regions.borrow_mut().extend(cells.iter().cloned());
@@ -59,7 +59,7 @@ impl World {
             clocks: Clocks::default(),
             regions,
             cells,
-            book: Book::new(config.limits.ack_on_arrival),
+            book: Book::new(config),
             now: 0,
             step: 0,
         };
