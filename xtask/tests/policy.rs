@@ -270,24 +270,47 @@ fn examples_and_guide_are_safe_but_for_the_page_about_raw_memory() {
     assert_eq!(found, allowed);
 }
 
-#[test]
-fn committed_text_names_no_place_of_one_machine() {
+/// Returns the names of all files that are committed; none where this is no work tree.
+fn committed() -> Vec<String> {
     let listed = Command::new("git")
         .args(["ls-files", "-z"])
         .current_dir(repository())
         .output();
     let Some(listed) = listed.ok().filter(|output| output.status.success()) else {
         println!("SKIP: not a git work tree");
-        return;
+        return Vec::new();
     };
+    let names = String::from_utf8_lossy(&listed.stdout).into_owned();
+    names.split_terminator('\0').map(str::to_owned).collect()
+}
+
+#[test]
+fn committed_text_names_no_place_of_one_machine() {
     // Where this clone lies, and where people and build machines have their homes.
     let here = format!("{}/", repository().display());
     let homes = ["home", "root", "Users"].map(|home| format!("/{home}/"));
-    for name in String::from_utf8_lossy(&listed.stdout).split_terminator('\0') {
-        let text = fs::read_to_string(repository().join(name)).unwrap_or_default();
+    for name in committed() {
+        let text = fs::read_to_string(repository().join(&name)).unwrap_or_default();
         for place in homes.iter().chain([&here]) {
             assert!(!text.contains(place), "{name} names {place}");
         }
+    }
+}
+
+/// What others have built belongs into no repository, and what is large is hardly ever meant to be committed.
+#[test]
+fn what_is_committed_is_text_and_pictures() {
+    const LONGEST: u64 = 1 << 20;
+    for name in committed() {
+        let path = repository().join(&name);
+        let Ok(bytes) = fs::read(&path) else {
+            continue;
+        };
+        let is_picture = [".png", ".svg"].iter().any(|end| name.ends_with(end));
+        let is_input = name.starts_with("tests/fuzz/");
+        let is_text = std::str::from_utf8(&bytes).is_ok();
+        assert!(is_text || is_picture || is_input, "{name} is no text");
+        assert!(bytes.len() as u64 <= LONGEST, "{name} is too large");
     }
 }
 
