@@ -119,7 +119,7 @@ impl Engine {
         match sent {
             Sent::Over => {}
             Sent::Posted(posted) => {
-                transmit.is_posted(link.limits(peer));
+                transmit.note_posted(link.limits(peer));
                 self.remember(transmit, posted);
             }
             Sent::Blocked => {

@@ -284,7 +284,7 @@ impl Transmit {
 
     /// Notes that the link took the first frame. If it carries the frame out by itself, no answer follows, unless one brings
     /// what an atomic fetched.
-    pub(crate) fn is_posted(&mut self, limits: &Limits) {
+    pub(crate) fn note_posted(&mut self, limits: &Limits) {
         if limits.carries_out(&self.header) && self.result.is_none() {
             self.unacked = false;
         }

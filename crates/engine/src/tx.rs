@@ -193,7 +193,7 @@ impl Engine {
             Ok(posted) => {
                 transmit.pending = u32::from(posted == Posted::Pending);
                 transmit.stage = next;
-                transmit.is_posted(&limits);
+                transmit.note_posted(&limits);
             }
             Err(PostError::Again) => {
                 self.peers.block(peer);
@@ -287,7 +287,7 @@ impl Engine {
         match link.post(transmit.peer, frame, TxToken(key.raw())) {
             Ok(posted) => {
                 if transmit.stage == Stage::Queued {
-                    transmit.is_posted(&limits);
+                    transmit.note_posted(&limits);
                 }
                 transmit.stage = next;
                 transmit.pending += u32::from(posted == Posted::Pending);

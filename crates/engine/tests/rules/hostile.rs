@@ -198,11 +198,8 @@ fn make(report: &Report, sink: &mut dyn Sink) {
                 Shape::Whole(bytes) => Body::Whole(bytes),
                 Shape::Stream(len) => Body::Stream(*len),
                 Shape::Remote(len) => {
-                    let pieces = [(0, *len), (0, 1)];
-                    Body::Remote(
-                        RemoteIov::new(&pieces.map(|(at, len)| Target::unkeyed(at, len)))
-                            .expect("two pieces are allowed"),
-                    )
+                    let pieces = [Target::unkeyed(0, *len), Target::unkeyed(0, 1)];
+                    Body::Remote(RemoteIov::new(&pieces).expect("two pieces are allowed"))
                 }
             };
             sink.arrival(PeerId(*from), header, body);

@@ -281,6 +281,14 @@ impl Bench {
         })
     }
 
+    /// Lets a segment arrive whose place in its message is its own, from a link without order.
+    pub(crate) fn arrive_unordered(&mut self, segment: Header, body: &[u8]) -> Answer {
+        let body = body.to_vec();
+        self.arrive_with(PEER, segment, move |sink| {
+            sink.unordered_segment(PEER, &segment, Body::Whole(&body))
+        })
+    }
+
     /// Lets a frame arrive whose body follows in the stream.
     pub(crate) fn arrive_stream(&mut self, from: PeerId, header: Header, len: usize) -> Answer {
         self.arrive_with(from, header, move |sink| {

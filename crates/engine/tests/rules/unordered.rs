@@ -1,20 +1,16 @@
 //! Links that keep the order of messages alone: segments come as they like.
 
-use oxifabric_engine::{Body, Header, Kind, Placement};
-use oxifabric_types::Flags;
+use oxifabric_engine::{Header, Kind, PostError, Posted};
+use oxifabric_types::{Errno, Flags};
 
 use crate::script::*;
 
-/// Lets a segment arrive whose place is its own; returns whether it was taken.
-fn part(b: &mut Bench, header: Header, body: &[u8]) -> bool {
-    let body = body.to_vec();
-    let taken = std::rc::Rc::new(std::cell::Cell::new(false));
-    let seen = std::rc::Rc::clone(&taken);
-    b.tell(move |sink| {
-        let placement = sink.unordered_segment(PEER, &header, Body::Whole(&body));
-        seen.set(matches!(placement, Placement::Done));
-    });
-    taken.get()
+/// Asks for the body of the message with this id, as far as `granted`.
+fn cts(id: u32, granted: u64) -> Header {
+    Header {
+        data: granted,
+        ..answer(Kind::Cts, id)
+    }
 }
 
 #[test]
@@ -27,10 +23,10 @@ fn segments_go_where_they_say_in_any_order() {
         }
         let first = Header { id: 4, ..msg(12) };
         assert!(b.arrive(PEER, first, b"ab").is_done());
-        assert!(part(&mut b, segment(12, 4, 8), b"ijkl"));
-        assert!(part(&mut b, segment(12, 4, 2), b"cde"));
+        assert!(b.arrive_unordered(segment(12, 4, 8), b"ijkl").is_done());
+        assert!(b.arrive_unordered(segment(12, 4, 2), b"cde").is_done());
         assert_eq!(b.event(), None);
-        assert!(part(&mut b, segment(12, 4, 5), b"fgh"));
+        assert!(b.arrive_unordered(segment(12, 4, 5), b"fgh").is_done());
         if waits {
             b.recv(rx(&place, 1)).expect("room");
         }
@@ -46,8 +42,8 @@ fn a_message_may_begin_with_none_of_its_data() {
     let place = memory(&[0; 6]);
     b.recv(rx(&place, 1)).expect("room");
     assert!(b.arrive(PEER, Header { id: 4, ..msg(6) }, b"").is_done());
-    assert!(part(&mut b, segment(6, 4, 3), b"def"));
-    assert!(part(&mut b, segment(6, 4, 0), b"abc"));
+    assert!(b.arrive_unordered(segment(6, 4, 3), b"def").is_done());
+    assert!(b.arrive_unordered(segment(6, 4, 0), b"abc").is_done());
     b.done();
     assert_eq!(content(&place), b"abcdef");
     b.assert_empty();
@@ -68,19 +64,24 @@ fn segments_stay_within_their_message() {
     ] {
         let bytes = vec![0; len];
         assert!(
-            !part(&mut b, segment(12, 4, offset), &bytes),
+            b.arrive_unordered(segment(12, 4, offset), &bytes)
+                .is_refusal(),
             "{len} at {offset}"
         );
     }
-    assert!(!part(&mut b, segment(12, 5, 2), b"c"), "an unknown message");
     assert!(
-        !part(&mut b, Header { id: 4, ..msg(3) }, b"abc"),
+        b.arrive_unordered(segment(12, 5, 2), b"c").is_refusal(),
+        "an unknown message"
+    );
+    assert!(
+        b.arrive_unordered(Header { id: 4, ..msg(3) }, b"abc")
+            .is_refusal(),
         "no segment"
     );
     // Whatever a peer repeats, the message has no more bytes than it said.
-    assert!(part(&mut b, segment(12, 4, 0), b"abcdef"));
-    assert!(!part(&mut b, segment(12, 4, 0), b"abcde"));
-    assert!(part(&mut b, segment(12, 4, 0), b"abcd"));
+    assert!(b.arrive_unordered(segment(12, 4, 0), b"abcdef").is_done());
+    assert!(b.arrive_unordered(segment(12, 4, 0), b"abcde").is_refusal());
+    assert!(b.arrive_unordered(segment(12, 4, 0), b"abcd").is_done());
     assert_eq!(b.done().len, 12);
     b.assert_empty();
 }
@@ -90,20 +91,16 @@ fn a_sender_stops_at_the_end_of_its_window_until_it_is_wider() {
     let mut b = Bench::new();
     b.send(tx(&memory(&[1; 40]), 1)).expect("room");
     let id = b.frame().header.id;
-    let cts = |granted| Header {
-        data: granted,
-        ..answer(Kind::Cts, id)
-    };
-    assert!(b.arrive(PEER, cts(10), b"").is_done());
+    assert!(b.arrive(PEER, cts(id, 10), b"").is_done());
     let mut sent = Vec::new();
     while let Some(frame) = b.link.posted.pop_front() {
         sent.push((frame.header.tag, frame.body.len(), frame.more));
     }
     assert_eq!(sent, [(0, 6, true), (6, 4, false)]);
-    assert!(b.arrive(PEER, cts(10), b"").is_refusal(), "no wider");
-    assert!(b.arrive(PEER, cts(13), b"").is_done());
+    assert!(b.arrive(PEER, cts(id, 10), b"").is_refusal(), "no wider");
+    assert!(b.arrive(PEER, cts(id, 13), b"").is_done());
     assert_eq!((b.frame().header.tag, b.link.posted.len()), (10, 0));
-    assert!(b.arrive(PEER, cts(0), b"").is_done());
+    assert!(b.arrive(PEER, cts(id, 0), b"").is_done());
     let rest: usize = b.link.posted.drain(..).map(|frame| frame.body.len()).sum();
     assert_eq!(rest, 40 - 13);
     assert_eq!(b.done().flags, Flags::MSG | Flags::SEND);
@@ -115,16 +112,10 @@ fn a_wider_window_may_come_while_the_old_one_is_not_used_up() {
     let mut b = Bench::new();
     b.send(tx(&memory(&[1; 40]), 1)).expect("room");
     let id = b.frame().header.id;
-    b.link.answers.extend([
-        Ok(oxifabric_engine::Posted::Done),
-        Err(oxifabric_engine::PostError::Again),
-    ]);
+    let first_only = [Ok(Posted::Done), Err(PostError::Again)];
+    b.link.answers.extend(first_only);
     for granted in [20, 40] {
-        let cts = Header {
-            data: granted,
-            ..answer(Kind::Cts, id)
-        };
-        assert!(b.arrive(PEER, cts, b"").is_done());
+        assert!(b.arrive(PEER, cts(id, granted), b"").is_done());
     }
     b.tell(|sink| sink.writable(PEER));
     let all: usize = b.link.posted.drain(..).map(|frame| frame.body.len()).sum();
@@ -138,12 +129,8 @@ fn a_window_is_given_up_with_its_peer() {
     let mut b = Bench::new();
     b.send(tx(&memory(&[1; 40]), 1)).expect("room");
     let id = b.frame().header.id;
-    let cts = Header {
-        data: 6,
-        ..answer(Kind::Cts, id)
-    };
-    assert!(b.arrive(PEER, cts, b"").is_done());
-    b.tell(|sink| sink.peer_down(PEER, oxifabric_types::Errno::CONNRESET));
+    assert!(b.arrive(PEER, cts(id, 6), b"").is_done());
+    b.tell(|sink| sink.peer_down(PEER, Errno::CONNRESET));
     b.failed();
     b.link.posted.clear();
     b.assert_empty();

@@ -117,7 +117,7 @@ pub(crate) fn report(ended: &mut Vec<Ended>, peer: PeerId, sink: &mut impl Sink)
 /// Carries out an atomic; returns what it fetched, if it fetches.
 fn update(header: &Header, region: &Iov, operand: &Iov) -> Option<Vec<u8>> {
     let update = Update::from_header(header).expect("applications know what there is");
-    let mut old = bytes(region);
+    let old = bytes(region);
     let mut new = old.clone();
     let operand = bytes(operand);
     let is_known = match update.form {
@@ -130,6 +130,5 @@ fn update(header: &Header, region: &Iov, operand: &Iov) -> Option<Vec<u8>> {
     };
     assert!(is_known, "applications know what there is");
     region.write(0, &new);
-    old.truncate(region.len());
     (update.form != Form::Base).then_some(old)
 }
