@@ -254,10 +254,22 @@ pub struct Frame<'a> {
     /// The memory of the peer that a [`Kind::Write`], [`Kind::WriteRts`], [`Kind::Read`] or an atomic is about.
     pub targets: &'a [Target],
     /// The memory is valid during the call only: the link copies what it cannot send at once, and so never
-    /// answers [`Posted::Pending`], unless it carries the frame out by itself ([`OneSided`]).
+    /// answers [`Posted::Pending`], unless it carries the frame out by itself ([`OneSided`]) or the frame has `transmit_complete`.
     pub transient: bool,
+    /// The sender waits until nothing of the frame depends on this process any more (transmit complete). A link that sends
+    /// a lost frame again out of this process's memory answers [`Posted::Pending`], and calls [`Sink::sent`] when the peer's link
+    /// has acknowledged the frame and all before it. One that hands frames to the kernel, or to memory that outlives the process, ignores this.
+    pub transmit_complete: bool,
     /// More frames follow at once: the link may hold this one back until [`Link::flush`].
     pub more: bool,
+}
+
+impl Frame<'_> {
+    /// Returns whether a link that does not track the frame may hold it back until [`Link::flush`].
+    #[inline]
+    pub const fn may_wait(&self) -> bool {
+        self.more && !self.transmit_complete
+    }
 }
 
 /// Result of a post.

@@ -89,6 +89,7 @@ impl Engine {
             len: op.body.len(),
             targets: op.targets,
             transient: op.flags.contains(Flags::INJECT),
+            transmit_complete: false,
             more: op.flags.contains(Flags::MORE),
         };
         match link.post(op.peer, frame, TxToken(key.raw())) {

@@ -158,6 +158,7 @@ pub(crate) fn bare(header: Header) -> Frame<'static> {
         len: 0,
         targets: &[],
         transient: true,
+        transmit_complete: false,
         more: false,
     }
 }

@@ -26,7 +26,7 @@ pub(crate) struct Transmit {
     pub(crate) flags: Flags,
     context: usize,
     pub(crate) stage: Stage,
-    /// Frames whose memory the link still reads.
+    /// Frames whose memory the link still reads, or that it has not seen acknowledged where the send waits for that.
     pub(crate) pending: u32,
     /// Whether an acknowledgement is still to come.
     pub(crate) unacked: bool,
@@ -248,6 +248,9 @@ impl Transmit {
                 _ => &[],
             },
             transient: self.borrowed,
+            transmit_complete: next == Stage::Sent
+                && !self.unacked
+                && self.flags.contains(Flags::TRANSMIT_COMPLETE),
             more: matches!(next, Stage::Sending(end) if end < self.allowed())
                 || self.flags.contains(Flags::MORE),
         };

@@ -59,6 +59,7 @@ impl Engine {
             len: op.body.len(),
             targets: &[],
             transient: op.flags.contains(Flags::INJECT),
+            transmit_complete: op.flags.contains(Flags::TRANSMIT_COMPLETE),
             more: op.flags.contains(Flags::MORE),
         };
         match link.post(op.peer, frame, TxToken(key.raw())) {

@@ -211,6 +211,16 @@ impl Channel {
         self.sender.queue = bytes;
     }
 
+    /// Returns the number of the packet that will follow all that was written.
+    pub(crate) fn written(&self) -> u64 {
+        self.sender.written()
+    }
+
+    /// Returns the number of the first packet that the peer has not acknowledged.
+    pub(crate) fn acknowledged_up_to(&self) -> u64 {
+        self.sender.position().0
+    }
+
     /// Returns the number of bytes in the send queue.
     pub(super) fn queued(&self) -> usize {
         self.sender.queue.saturating_sub(self.sender.room())

@@ -8,7 +8,7 @@ mod queues;
 mod rest;
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BinaryHeap};
+use alloc::collections::{BTreeMap, BinaryHeap, VecDeque};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::time::Duration;
@@ -30,7 +30,7 @@ use super::sender::QUEUE_BYTES;
 use coalescer::Coalescer;
 use greeting::Admission;
 use keepalive::Keepalive;
-use peer::{Large, Peer, Rest};
+use peer::Peer;
 use rest::RestingChannels;
 
 /// Where packets leave and arrive.
@@ -477,6 +477,10 @@ impl<P: PacketPort> ReliableLink<P> {
             sink.sent(token, Ok(()));
             events += 1;
         }
+        while let Some(token) = peer.next_acknowledged() {
+            sink.sent(token, Ok(()));
+            events += 1;
+        }
         let acted = peer.channel.act(self.now, &mut To(&mut self.port, id));
         events += usize::from(acted == Event::Moved);
         if let Event::Ended(end) = acted {
@@ -538,6 +542,7 @@ impl<P: PacketPort> ReliableLink<P> {
             heard_at: self.now,
             reader: Reader::new(),
             large: None,
+            unacknowledged: VecDeque::new(),
             wanted: false,
             resumed: false,
             hot: false,
@@ -557,11 +562,7 @@ impl<P: PacketPort> ReliableLink<P> {
         self.admission.end(id, &peer);
         self.kept -= peer.channel.kept();
         self.repeated += peer.channel.repeated();
-        if let Some(Large {
-            body: Rest::Lent(_, token),
-            ..
-        }) = peer.large
-        {
+        for token in peer.abandon_frames() {
             sink.sent(token, Err(why));
         }
         if let Some(token) = peer.reader.abandon() {

@@ -148,6 +148,11 @@ impl Sender {
         (self.base, self.room_ends)
     }
 
+    /// Returns the number of the packet that will follow all that was written.
+    pub(super) fn written(&self) -> u64 {
+        self.base + self.packets.len() as u64
+    }
+
     /// Returns the longest payload of a packet on a path that carries it.
     pub(super) const fn longest(&self) -> usize {
         self.longest

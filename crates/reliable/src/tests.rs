@@ -7,6 +7,7 @@ mod liveness;
 mod mtu;
 mod network;
 mod sources;
+mod transmit_complete;
 
 use core::time::Duration;
 use std::vec::Vec;

@@ -153,6 +153,7 @@ fn frame(kind: Kind, id: u32, (tag, len): (u64, u64), body: &Iov) -> Frame<'_> {
         len: body.len(),
         targets: &[],
         transient: false,
+        transmit_complete: false,
         more: false,
     }
 }

@@ -112,7 +112,7 @@ impl Conn {
         let len = frame.len as u8;
         let words = cell::inline_words(&bytes);
         let body = cell::Body::Inline { words, len };
-        self.put(&frame.header, body, 0, frame.more)
+        self.put(&frame.header, body, 0, frame.may_wait())
     }
 
     #[inline(never)]
@@ -125,7 +125,7 @@ impl Conn {
             return self.post_rts(frame);
         }
         if frame.len == 0 {
-            return self.put(header, cell::Body::Bare, 0, frame.more);
+            return self.put(header, cell::Body::Bare, 0, frame.may_wait());
         }
         let start = self.reserve(frame.len)?;
         let body = self.tx.body_mut(start, frame.len);
@@ -142,12 +142,12 @@ impl Conn {
         let header = &frame.header;
         let segments = frame.body.segments();
         if !self.pull || segments.len() > MAX_PIECES {
-            return self.put(header, cell::Body::Bare, 0, frame.more);
+            return self.put(header, cell::Body::Bare, 0, frame.may_wait());
         }
         if let [only] = segments {
             let (address, len) = (only.base() as u64, only.len() as u64);
             let body = cell::Body::Remote { address, len };
-            let held = self.put(header, body, 0, frame.more)?;
+            let held = self.put(header, body, 0, frame.may_wait())?;
             self.cma.expose(header.id, address, len);
             return Ok(held);
         }
@@ -173,7 +173,7 @@ impl Conn {
             tag: target.addr,
             ..frame.header
         };
-        self.put(&header, body, 0, frame.more)
+        self.put(&header, body, 0, frame.may_wait())
     }
 
     /// Posts a frame about the peer's memory: a list of that precedes what the frame brings.

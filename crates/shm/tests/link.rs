@@ -131,6 +131,7 @@ fn frames_that_more_follow_are_seen_after_a_flush() {
             len: 4,
             targets: &[],
             transient: true,
+            transmit_complete: false,
             more: true,
         };
         let posted = a.link.post(to_b, frame, oxifabric_engine::TxToken(0));
@@ -140,6 +141,28 @@ fn frames_that_more_follow_are_seen_after_a_flush() {
     assert!(b.sink.arrived.is_empty());
     a.link.flush();
     b.until("all arrive", |sink| sink.arrived.len() == 3);
+}
+
+/// A frame for transmit complete is in memory that outlives the process when the post returns.
+#[test]
+fn transmit_complete_holds_nothing_back() {
+    let (mut a, mut b, to_b, _) = pair(&params());
+    let body = lend(b"seen");
+    for (kind, id) in [(Kind::Msg, 0), (Kind::Tagged, 1)] {
+        let frame = oxifabric_engine::Frame {
+            header: header(kind, id, 4),
+            body: &body,
+            offset: 0,
+            len: 4,
+            targets: &[],
+            transient: true,
+            transmit_complete: true,
+            more: true,
+        };
+        let posted = a.link.post(to_b, frame, oxifabric_engine::TxToken(0));
+        assert_eq!(posted, Ok(Posted::Done));
+    }
+    b.until("all arrive", |sink| sink.arrived.len() == 2);
 }
 
 #[test]

@@ -158,6 +158,7 @@ impl Conn {
             len,
             token,
             transient: frame.transient,
+            transmit_complete: frame.transmit_complete,
         };
         let header = &bytes[..header_len];
         let taken = self.with_tx(|tx, socket| tx.post(socket, header, body, more));
@@ -389,6 +390,7 @@ mod tests {
             len: body.len(),
             targets: &[],
             transient: false,
+            transmit_complete: false,
             more: false,
         };
         let posted = conn.post(&frame, TxToken(id), false);

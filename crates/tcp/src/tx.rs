@@ -71,6 +71,8 @@ pub(crate) struct Body<'a> {
     pub(crate) token: TxToken,
     /// The memory is valid during the call only.
     pub(crate) transient: bool,
+    /// The frame is over when the kernel has all of it.
+    pub(crate) transmit_complete: bool,
 }
 
 impl Tx {
@@ -113,6 +115,7 @@ impl Tx {
         if self.blocked {
             return Ok(Taken::Later);
         }
+        let more = more && !body.transmit_complete;
         if body.len > COPY_MAX {
             return self.post_large(socket, header, body, more);
         }
@@ -122,7 +125,22 @@ impl Tx {
             return Ok(Taken::Done);
         }
         self.flush(socket)?;
-        Ok(Taken::Done)
+        Ok(self.taken(&body))
+    }
+
+    /// Says what becomes of a frame that is in the socket, or the rest of it in the backlog.
+    #[inline]
+    fn taken(&mut self, body: &Body<'_>) -> Taken {
+        if !body.transmit_complete || self.backlog.is_empty() {
+            return Taken::Done;
+        }
+        self.large = Some(Large {
+            body: Iov::empty(),
+            offset: 0,
+            len: 0,
+            token: body.token,
+        });
+        Taken::Pending
     }
 
     /// Accepts a header that must go out, whatever the socket's state.
@@ -261,7 +279,7 @@ impl Tx {
         };
         if rest.transient || rest.len <= COPY_MAX {
             self.append(&rest);
-            return Ok(Taken::Done);
+            return Ok(self.taken(&rest));
         }
         self.large = Some(Large {
             body: rest.iov.clone(),

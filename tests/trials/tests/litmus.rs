@@ -43,3 +43,76 @@ fn over_tcp() {
 fn over_reliable_datagrams() {
     require!(a_third_party_finds_what_was_counted("udp;ofi_rxd"));
 }
+
+/// A sender ends by `_exit` as soon as it has read the completions of `count` messages of `size` bytes: all of them arrive.
+fn what_completed_arrives_though_the_sender_leaves(
+    provider: &str,
+    level: &str,
+    [count, size]: [u32; 2],
+    faults: Option<&str>,
+) -> Result<(), Missing> {
+    let library = Library::under_test()?;
+    let compiled = compile_client("leaving")?;
+    let folder = Scratch::new();
+    let start = |role: &str| {
+        let program = Program::new(compiled.file()).library(&library);
+        let path = folder.path().display().to_string();
+        let program = match faults.filter(|_| role == "sender") {
+            Some(plan) => program.env("FI_OXI_FAULTS", plan),
+            None => program,
+        };
+        let args = [provider, &path, role, level];
+        let program = program.args(args.map(String::from));
+        program
+            .args([count, size].map(|number| number.to_string()))
+            .start()
+    };
+    let [receiver, sender] = ["receiver", "sender"].map(start);
+    let sender = sender.wait();
+    std::fs::write(folder.join("gone"), "").expect("the folder is there");
+    let receiver = receiver.wait();
+    sender.expect_success();
+    receiver
+        .expect_success()
+        .expect_stdout(&format!("arrived {count}\n"));
+    Ok(())
+}
+
+/// One short message, a window of short ones, one on request, more than sockets take.
+const PATTERNS: [[u32; 2]; 4] = [[1, 8], [64, 8], [1, 300_000], [64, 60_000]];
+
+fn what_completed_arrives_over(provider: &str) -> Result<(), Missing> {
+    for level in ["transmit", "delivery"] {
+        for pattern in PATTERNS {
+            what_completed_arrives_though_the_sender_leaves(provider, level, pattern, None)?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn what_completed_arrives_over_shm() {
+    require!(what_completed_arrives_over("shm"));
+}
+
+#[test]
+fn what_completed_arrives_over_tcp() {
+    require!(what_completed_arrives_over("tcp"));
+}
+
+#[test]
+fn what_completed_arrives_over_reliable_datagrams() {
+    require!(what_completed_arrives_over("udp;ofi_rxd"));
+}
+
+/// Three packets of five are lost on the way from the sender.
+#[test]
+fn what_completed_arrives_over_reliable_datagrams_that_are_lost() {
+    for seed in 1..=4 {
+        let plan = format!("drop=0.6,seed={seed}");
+        let leave = what_completed_arrives_though_the_sender_leaves;
+        for pattern in [[1, 8], [16, 1000]] {
+            require!(leave("udp;ofi_rxd", "transmit", pattern, Some(&plan)));
+        }
+    }
+}

@@ -22,6 +22,9 @@ const TX: Flags = Flags::REMOTE_CQ_DATA
 /// What completions wait for at the peer.
 const BY_PEER: Flags = Flags::DELIVERY_COMPLETE.union(Flags::MATCH_COMPLETE);
 
+/// The levels at which an operation ends later than its call. Where nothing tells of its end, none is waited for.
+const AWAITED: Flags = BY_PEER.union(Flags::TRANSMIT_COMPLETE);
+
 /// What only calls with flags of their own can ask of a send.
 const TX_CALL: Flags = TX.union(Flags::FENCE);
 
@@ -129,7 +132,7 @@ impl DirectionFlags {
         self.plain.store(plain, Ordering::Relaxed);
         let injected = match self.counted.load(Ordering::Relaxed) {
             true => self.inject(),
-            false => self.inject().difference(BY_PEER),
+            false => self.inject().difference(AWAITED),
         };
         self.injected.store(injected.bits(), Ordering::Relaxed);
         let counted = self.counts_writes.load(Ordering::Relaxed);
@@ -232,19 +235,18 @@ mod tests {
     }
 
     #[test]
-    fn injected_messages_are_acknowledged_only_where_a_counter_counts() {
+    fn injected_messages_are_awaited_only_where_a_counter_counts() {
         for by_peer in [Flags::DELIVERY_COMPLETE, Flags::MATCH_COMPLETE] {
             let tx = Defaults::new(by_peer | Flags::TRIGGER, Flags::empty()).tx;
             assert_eq!(tx.inject_message(), Flags::INJECT);
             assert_eq!(tx.inject(), by_peer | Flags::INJECT);
             tx.set_op_flags(Flags::TRANSMIT_COMPLETE);
-            assert_eq!(
-                tx.inject_message(),
-                Flags::TRANSMIT_COMPLETE | Flags::INJECT
-            );
-            tx.set_op_flags(by_peer);
+            assert_eq!(tx.inject_message(), Flags::INJECT);
             tx.count();
-            assert_eq!(tx.inject_message(), by_peer | Flags::INJECT);
+            for awaited in [Flags::TRANSMIT_COMPLETE, by_peer] {
+                tx.set_op_flags(awaited);
+                assert_eq!(tx.inject_message(), awaited | Flags::INJECT);
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! What a link keeps of one peer: the channel to it, and frames of which a part is in the channel. Hot path.
 
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use oxifabric_engine::link::{Frame, Posted, TxToken};
@@ -18,6 +19,8 @@ pub(super) struct Peer {
     pub(super) reader: Reader,
     /// A body of which a part has been taken by the channel.
     pub(super) large: Option<Large>,
+    /// Frames that are over when the peer's end has acknowledged all packets before this number (transmit complete), in order.
+    pub(super) unacknowledged: VecDeque<(u64, TxToken)>,
     /// Whether a frame was refused since [`oxifabric_engine::Sink::writable`].
     pub(super) wanted: bool,
     /// Whether the stalled frame is to be delivered again.
@@ -38,18 +41,31 @@ pub(super) struct Peer {
 /// A body that the channel had no room for at once.
 #[derive(Debug)]
 pub(super) struct Large {
-    pub(super) body: Rest,
+    body: Rest,
     offset: usize,
     len: usize,
+    token: TxToken,
+    pub(super) end: FrameEnd,
 }
 
 /// Where the rest of a large body is.
 #[derive(Debug)]
-pub(super) enum Rest {
+enum Rest {
     /// Memory of the operation.
-    Lent(Iov, TxToken),
+    Lent(Iov),
     /// A copy.
     Owned(Vec<u8>),
+}
+
+/// When a frame is over for the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FrameEnd {
+    /// It was over when it was posted.
+    Posted,
+    /// When the channel has all of it.
+    Written,
+    /// When the peer's end has acknowledged all of it.
+    Acknowledged,
 }
 
 impl Peer {
@@ -90,34 +106,56 @@ impl Peer {
         let done = self.channel.write(len, |at, into| {
             frame.body.read(frame.offset + at, into);
         });
-        if done == len {
-            return Posted::Done;
+        let end = match (frame.transmit_complete, done == len || frame.transient) {
+            (true, _) => FrameEnd::Acknowledged,
+            (false, true) => FrameEnd::Posted,
+            (false, false) => FrameEnd::Written,
+        };
+        if done < len {
+            self.large = Some(Large::rest_of(frame, done, len, token, end));
+        } else if end == FrameEnd::Acknowledged {
+            self.await_acknowledgement(token);
         }
-        let (offset, len) = (frame.offset + done, len - done);
-        if frame.transient {
-            let mut copy = alloc::vec![0; len];
-            frame.body.read(offset, &mut copy);
-            self.large = Some(Large {
-                body: Rest::Owned(copy),
-                offset: 0,
-                len,
-            });
-            return Posted::Done;
+        match end {
+            FrameEnd::Posted => Posted::Done,
+            FrameEnd::Written | FrameEnd::Acknowledged => Posted::Pending,
         }
-        self.large = Some(Large {
-            body: Rest::Lent(frame.body.clone(), token),
-            offset,
-            len,
-        });
-        Posted::Pending
     }
 
-    /// Goes on with a large body; returns its token when the channel has all of it.
+    /// Takes note that a frame is over when everything that was written so far has been acknowledged.
+    #[cold]
+    fn await_acknowledgement(&mut self, token: TxToken) {
+        let written = self.channel.written();
+        self.unacknowledged.push_back((written, token));
+    }
+
+    /// Takes the next frame that waited for its acknowledgement and has it.
+    pub(super) fn next_acknowledged(&mut self) -> Option<TxToken> {
+        let (end, token) = *self.unacknowledged.front()?;
+        if self.channel.acknowledged_up_to() < end {
+            return None;
+        }
+        self.unacknowledged.pop_front();
+        Some(token)
+    }
+
+    /// Returns the tokens of the frames that are not over and never will be.
+    pub(super) fn abandon_frames(&mut self) -> impl Iterator<Item = TxToken> {
+        let posted = core::mem::take(&mut self.unacknowledged);
+        let large = self
+            .large
+            .take()
+            .filter(|large| large.end != FrameEnd::Posted);
+        let large = large.map(|large| large.token);
+        posted.into_iter().map(|(_, token)| token).chain(large)
+    }
+
+    /// Goes on with a large body; returns its token if the frame is over now.
     pub(super) fn go_on(&mut self) -> Option<TxToken> {
         let large = self.large.as_mut()?;
         let offset = large.offset;
         let done = match &large.body {
-            Rest::Lent(iov, _) => self.channel.write(large.len, |at, into| {
+            Rest::Lent(iov) => self.channel.write(large.len, |at, into| {
                 iov.read(offset + at, into);
             }),
             Rest::Owned(copy) => self.channel.write(large.len, |at, into| {
@@ -129,9 +167,33 @@ impl Peer {
         if large.len > 0 {
             return None;
         }
-        match self.large.take()?.body {
-            Rest::Lent(_, token) => Some(token),
-            Rest::Owned(_) => None,
+        let Large { token, end, .. } = self.large.take()?;
+        if end == FrameEnd::Acknowledged {
+            self.await_acknowledgement(token);
+        }
+        (end == FrameEnd::Written).then_some(token)
+    }
+}
+
+impl Large {
+    /// Describes what is left of a frame's body of `len` bytes when `done` of them are written; copies it if its memory is valid
+    /// during the call only.
+    fn rest_of(frame: &Frame<'_>, done: usize, len: usize, token: TxToken, end: FrameEnd) -> Self {
+        let (offset, len) = (frame.offset + done, len - done);
+        let (body, offset) = match frame.transient {
+            true => {
+                let mut copy = alloc::vec![0; len];
+                frame.body.read(offset, &mut copy);
+                (Rest::Owned(copy), 0)
+            }
+            false => (Rest::Lent(frame.body.clone()), offset),
+        };
+        Self {
+            body,
+            offset,
+            len,
+            token,
+            end,
         }
     }
 }

@@ -37,6 +37,7 @@ fn frame(kind: Kind, body: &Iov) -> Frame<'_> {
         len: body.len(),
         targets: &[],
         transient: true,
+        transmit_complete: false,
         more: false,
     }
 }

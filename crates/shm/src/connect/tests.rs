@@ -92,6 +92,7 @@ fn post(link: &mut ShmLink, to: PeerId) -> Result<Posted, PostError> {
         len: 0,
         targets: &[],
         transient: false,
+        transmit_complete: false,
         more: false,
     };
     link.post(to, frame, TxToken(0))

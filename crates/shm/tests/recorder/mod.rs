@@ -168,6 +168,7 @@ impl Port {
             len: body.len(),
             targets,
             transient: true,
+            transmit_complete: false,
             more: false,
         };
         self.link.post(peer, frame, TxToken(0))

@@ -175,6 +175,7 @@ impl Node {
             len: body.len(),
             targets: &[],
             transient: false,
+            transmit_complete: false,
             more: false,
         };
         self.link.post(to, frame, TxToken(header.id))

@@ -70,6 +70,7 @@ impl End {
             len: body.len(),
             targets: &[],
             transient: false,
+            transmit_complete: false,
             more: false,
         };
         self.device.post(THE_PEER, frame, TxToken(id))

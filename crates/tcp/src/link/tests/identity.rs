@@ -70,6 +70,7 @@ fn a_live_connection_is_not_replaced_and_serves_on() {
         len: 0,
         targets: &[],
         transient: false,
+        transmit_complete: false,
         more: false,
     };
     let posted = conn.expect("a connection").post(&frame, TxToken(5), false);

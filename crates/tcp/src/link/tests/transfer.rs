@@ -178,6 +178,7 @@ fn transient_memory_is_copied() {
         len,
         targets: &[],
         transient: true,
+        transmit_complete: false,
         more: false,
     };
     assert_eq!(a.link.post(to_b, frame, TxToken(1)), Ok(Posted::Done));
@@ -198,6 +199,7 @@ fn frames_with_more_to_come_leave_together() {
             len: 16,
             targets: &[],
             transient: false,
+            transmit_complete: false,
             more: true,
         };
         assert_eq!(a.link.post(to_b, frame, TxToken(id)), Ok(Posted::Done));
@@ -409,5 +411,86 @@ fn after_many_empty_polls_only_the_poller_is_asked_until_it_has_an_event() {
         post(&mut a, &mut b, to_b, message(id, 0), &Iov::empty());
         drive(&mut a, &mut b, |_, b| b.pop().is_some());
         assert_eq!(b.link.empty_polls, 0);
+    }
+}
+
+/// Posts a message whose sender waits for transmit complete.
+fn post_for_good(
+    node: &mut Node,
+    to: PeerId,
+    id: u32,
+    body: &Iov,
+    transient: bool,
+) -> Result<Posted, PostError> {
+    let frame = Frame {
+        header: message(id, body.len()),
+        body,
+        offset: 0,
+        len: body.len(),
+        targets: &[],
+        transient,
+        transmit_complete: true,
+        more: true,
+    };
+    node.link.post(to, frame, TxToken(id))
+}
+
+#[test]
+fn transmit_complete_holds_nothing_back() {
+    let (mut a, mut b, to_b, _) = pair(V4);
+    a.poll();
+    let (body, _) = pattern(&[16], 5);
+    for id in 0..3 {
+        assert_eq!(
+            post_for_good(&mut a, to_b, id, &body, true),
+            Ok(Posted::Done)
+        );
+        assert!(!a.link.holds_back(), "frame {id}");
+    }
+    drive(&mut a, &mut b, |_, b| b.sink.arrived.len() == 3);
+}
+
+/// What the socket has no room for is not over before the kernel has it: short bodies, injected ones, and the last few bytes of long ones.
+#[test]
+fn transmit_complete_waits_for_the_kernel() {
+    for (len, transient) in [
+        (64, false),
+        (64, true),
+        (2000, true),
+        (3000, true),
+        (3000, false),
+    ] {
+        let (mut a, mut b, to_b, _) = pair(V4);
+        let (body, bytes) = pattern(&[len], 5);
+        let mut id = 0;
+        let refused = loop {
+            match post_for_good(&mut a, to_b, id, &body, transient) {
+                Ok(Posted::Done) => id += 1,
+                other => break other,
+            }
+        };
+        if len <= 2048 {
+            assert_eq!(
+                refused,
+                Ok(Posted::Pending),
+                "the backlog took a part of it"
+            );
+        }
+        let total = match refused {
+            Ok(_) => id + 1,
+            // The socket was full between two messages.
+            Err(_) => id,
+        };
+        if transient {
+            body.write(0, &vec![0; len]);
+        }
+        drive(&mut a, &mut b, |a, b| {
+            let is_over = refused.is_err() || a.sink.sent.contains(&TxToken(id));
+            is_over && b.sink.arrived.len() == total as usize
+        });
+        while let Some((_, got)) = b.pop() {
+            assert!(got == bytes, "{len} bytes");
+        }
+        assert_eq!(a.sink.sent.len(), usize::from(refused.is_ok()));
     }
 }
