@@ -10,7 +10,7 @@ use crate::{Access, Address, Buffer, WhyNot};
 /// The error of a call or an operation. Its text includes what to do next.
 ///
 /// It is small, because every completion has space for one; large parts are boxed.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// No provider offers what was asked for.
@@ -79,7 +79,7 @@ impl Error {
 }
 
 /// The error of a library that could not be loaded.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[error("cannot use {} as libfabric: {reason}", path.display())]
 #[non_exhaustive]
 pub struct LibraryError {
@@ -90,7 +90,7 @@ pub struct LibraryError {
 }
 
 /// The error of an offer that cannot be opened.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[error(
     "{provider} cannot be opened here: {obstacle}; ask for offers with `Hints::new()`, which leaves such offers out"
 )]
@@ -173,7 +173,6 @@ impl fmt::Display for Operation {
 }
 
 /// The error of an operation that was posted.
-#[derive(Debug)]
 #[non_exhaustive]
 pub struct OperationError {
     /// The operation that failed.
@@ -210,7 +209,6 @@ impl fmt::Display for OperationError {
 }
 
 /// The error of an operation that was not posted, with its buffer.
-#[derive(Debug)]
 pub struct Refused {
     /// The reason why the post was refused.
     pub error: Error,
@@ -238,6 +236,26 @@ impl From<Refused> for Error {
         refused.error
     }
 }
+
+/// Prints errors for `Debug` as for `Display`: that is what a program shows whose `main` returns an error, or that unwraps one.
+macro_rules! debug_as_display {
+    ($($error:ty),*) => {$(
+        impl fmt::Debug for $error {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+    )*};
+}
+
+debug_as_display!(
+    Error,
+    LibraryError,
+    Unsuitable,
+    OperationError,
+    Refused,
+    WhyNot
+);
 
 /// Advice about an error, as the end of a sentence.
 struct Advice(Errno);
@@ -280,10 +298,57 @@ fn advice(errno: Errno) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::error::Error as StdError;
+
     use super::*;
+    use crate::{Backend, Hints};
 
     #[test]
     fn an_error_is_no_longer_than_four_words() {
         assert!(size_of::<Error>() <= 4 * size_of::<usize>());
+    }
+
+    /// Returns what a program prints whose `main` returned the error.
+    fn printed(error: impl Into<Box<dyn StdError>>) -> String {
+        format!("{:?}", error.into())
+    }
+
+    fn failed() -> OperationError {
+        OperationError {
+            operation: Operation::Receive,
+            peer: None,
+            errno: Errno::TRUNC,
+            provider_errno: 0,
+            detail: String::new(),
+            overflow: 3,
+        }
+    }
+
+    #[test]
+    fn a_main_that_returns_an_error_prints_its_text_and_advice() {
+        let again = || Error::call("fi_send")(Errno::AGAIN);
+        let text = "fi_send failed: Resource temporarily unavailable (FI_EAGAIN); read completions, then try again";
+        assert_eq!(printed(again()), text);
+        let buffer = Buffer::zeroed(1);
+        assert_eq!(
+            printed(Refused {
+                error: again(),
+                buffer
+            }),
+            text
+        );
+        assert_eq!(printed(failed()), failed().to_string());
+        let operation = Error::Operation(Box::new(failed()));
+        assert_eq!(printed(operation), failed().to_string());
+    }
+
+    #[test]
+    fn a_main_that_returns_reasons_prints_them_as_lines() {
+        let asked = Hints::new().provider("no such provider");
+        let Err(why) = asked.best(Backend::builtin()) else {
+            panic!("no provider has that name");
+        };
+        assert_eq!(printed(why.clone()), why.to_string());
+        assert_eq!(printed(Error::NotOffered(why.clone())), why.to_string());
     }
 }

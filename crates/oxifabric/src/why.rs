@@ -41,10 +41,10 @@ impl fmt::Display for Rejection {
 ///
 /// [`WhyNot::rejections`] lists the reasons, nearest miss first. Only the built-in library gives reasons; another one gives only
 /// the error number.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct WhyNot(Box<Reasons>);
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 struct Reasons {
     errno: Errno,
     rejections: Vec<Rejection>,
