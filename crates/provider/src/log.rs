@@ -18,6 +18,8 @@ use std::process;
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use oxifabric_types::log_words::{LEVELS, OFF, SUBSYSTEMS, unknown_word, words};
+
 use crate::params::{NameFilter, Parameter, ParameterKind, parse_int};
 use repeats::Repeats;
 use sink::Sink;
@@ -225,11 +227,6 @@ pub static PARAMETERS: [Parameter; 6] = [
     },
 ];
 
-const LEVELS: [&str; 4] = ["warn", "trace", "info", "debug"];
-const SUBSYSTEMS: [&str; 10] = [
-    "core", "fabric", "domain", "ep_ctrl", "ep_data", "av", "cq", "eq", "mr", "cntr",
-];
-
 /// What the parameters say about the log.
 struct Settings {
     /// The last level that is printed; `None` if none is.
@@ -244,8 +241,11 @@ struct Settings {
 impl Settings {
     fn read() -> Self {
         let text = |index: usize| PARAMETERS[index].text("").unwrap_or_default();
-        let subsystems = NameFilter::parse(&text(2));
-        Self {
+        let subsystems = match text(2).trim() {
+            all if all.eq_ignore_ascii_case("all") => NameFilter::default(),
+            some => NameFilter::parse(some),
+        };
+        let settings = Self {
             level: parse_level(&text(0)),
             providers: NameFilter::parse(&text(1)),
             subsystems: (0..SUBSYSTEMS.len())
@@ -253,6 +253,24 @@ impl Settings {
                 .fold(0, |bits, index| bits | 1 << index),
             interval_ms: text(3).trim().parse().unwrap_or(2000),
             sink: Sink::open(&text(4), parse_mode(&text(5))),
+        };
+        settings.report_unknown(&[&PARAMETERS[0], &PARAMETERS[2]]);
+        settings
+    }
+
+    /// Warns of words that variables of the log do not take. The log is being made: it cannot be asked to print this.
+    fn report_unknown(&self, parameters: &[&Parameter]) {
+        for parameter in parameters {
+            let (variable, value) = (parameter.variable(""), parameter.text(""));
+            let value = value.unwrap_or_default();
+            if let Some(word) = unknown_word(&variable, &value) {
+                let (pid, seconds) = (process::id(), now_ms() / 1000);
+                let known = words(&variable).collect::<Vec<_>>().join(", ");
+                self.sink.write(format_args!(
+                    "libfabric:{pid}:{seconds}::core:core:log():{}<warn> {variable}: {word:?} is none of {known}\n",
+                    line!()
+                ));
+            }
         }
     }
 
@@ -267,7 +285,7 @@ impl Settings {
 /// Parses FI_LOG_LEVEL; a word that is no level means warnings, as does none.
 fn parse_level(text: &str) -> Option<u32> {
     let is = |word: &str| text.trim().eq_ignore_ascii_case(word);
-    if is("off") || is("none") {
+    if OFF.iter().any(|word| is(word)) {
         return None;
     }
     Some(LEVELS.iter().position(|level| is(level)).unwrap_or(0) as u32)

@@ -12,6 +12,7 @@ pub mod conf;
 mod errno;
 mod flags;
 mod info;
+pub mod log_words;
 mod matching;
 pub mod stats;
 mod time;

@@ -170,6 +170,31 @@ fn quiet_levels_and_other_providers_are_not_logged() {
 }
 
 #[test]
+fn words_that_the_log_does_not_take_are_reported_once() {
+    for (variable, value, expected) in [
+        (
+            "FI_LOG_LEVEL",
+            "verbose",
+            "<warn> FI_LOG_LEVEL: \"verbose\" is none of off, warn, trace, info, debug\n",
+        ),
+        (
+            "FI_LOG_SUBSYS",
+            "av,cp",
+            "<warn> FI_LOG_SUBSYS: \"cp\" is none of all, core, ",
+        ),
+    ] {
+        let output = on_library(LISTS.compiled())
+            .env(variable, value)
+            .output()
+            .expect("the program runs");
+        expect_success(&output);
+        let log = text(&output.stderr);
+        assert!(log.contains(expected), "{log}");
+        assert_eq!(log.lines().count(), 1, "{log}");
+    }
+}
+
+#[test]
 fn the_loader_has_nothing_to_complain_about() {
     let output = on_library(LISTS.compiled())
         .output()

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use oxifabric::{Backend, Hints, Parameter, ParameterKind};
 use oxifabric_types::conf::{CONF, parse_bool, settings};
+use oxifabric_types::log_words::{unknown_word, words};
 
 use super::Finding;
 use crate::oxi::conf;
@@ -106,6 +107,9 @@ fn examine(
                 format!("{value:?} is no value of it, so its default is used"),
                 format!("it takes {}: {}", spelled(parameter.kind), parameter.help),
             )),
+            Some(_) if unknown_word(name, value).is_some() => {
+                findings.extend(unknown_word(name, value).map(|word| not_taken(about, word)));
+            }
             Some(_) if name == PROVIDER => {
                 findings.extend(missing_providers(about, value, providers))
             }
@@ -125,6 +129,17 @@ fn elsewhere(about: &str, name: &str) -> Option<Finding> {
     let (_, provider) = ELSEWHERE.iter().find(|(head, _)| name.starts_with(head))?;
     let text = format!("it is for the provider {provider}, which is not here");
     Some(Finding::ok(about, text))
+}
+
+/// Returns the finding about a word that a variable of the log does not take.
+fn not_taken(about: &str, word: &str) -> Finding {
+    let variable = about.split(' ').next().unwrap_or(about);
+    let known: Vec<&str> = words(variable).collect();
+    let advice = match nearest(word, known.iter().copied()) {
+        Some(near) => format!("did you mean {near}?"),
+        None => format!("it takes {}", known.join(", ")),
+    };
+    Finding::bad(about, format!("it does not take {word:?}"), advice)
 }
 
 fn unknown(about: &str, name: &str, known: &[Parameter]) -> Finding {
@@ -272,6 +287,19 @@ mod tests {
         for fine in ["tcp", "^sim", "tcp,shm", "udp;ofi_rxd", "TCP", ""] {
             assert_eq!(only(PROVIDER, fine).0, Grade::Ok, "{fine}");
         }
+    }
+
+    #[test]
+    fn a_word_that_the_log_does_not_take_is_found() {
+        let meant = "did you mean warn?".to_owned();
+        assert_eq!(only("FI_LOG_LEVEL", "wrn"), (Grade::Bad, meant));
+        let (grade, advice) = only("FI_LOG_LEVEL", "verbose");
+        assert_eq!(
+            (grade, &*advice),
+            (Grade::Bad, "it takes off, warn, trace, info, debug")
+        );
+        assert_eq!(only("FI_LOG_SUBSYS", "av,everything").0, Grade::Bad);
+        assert_eq!(only("FI_LOG_SUBSYS", "^av,cq").0, Grade::Ok);
     }
 
     #[test]
