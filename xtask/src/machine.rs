@@ -12,7 +12,8 @@ const PACKAGES: [(&str, &str); 15] = [
     ("libfabric-bin", "/usr/bin/fi_pingpong"),
     ("libfabric-dev", "/usr/include/rdma/fabric.h"),
     ("openmpi-bin", "/usr/bin/mpirun.openmpi"),
-    ("libopenmpi-dev", "/usr/bin/mpicc.openmpi"),
+    // Its compiler wrapper is in openmpi-bin already, without headers.
+    ("libopenmpi-dev", "/usr/share/doc/libopenmpi-dev"),
     ("python3-venv", "/usr/share/doc/python3-venv"),
     ("python3-pip", "/usr/bin/pip3"),
     // libFuzzer is C++.
