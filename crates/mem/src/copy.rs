@@ -7,9 +7,9 @@
 //! moved by itself. What arrives is some old bytes and some new ones, as from a device. They order nothing; locks and completions do
 //! that. See docs/adr/0037.
 //!
-//! Where the instructions are written out (x86-64) they cost what plain copies cost.
+//! Where the instructions are written out (x86-64 with its vector registers, which a kernel does not use) they cost what plain copies cost.
 
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
 mod short;
 
 use core::ffi::c_void;
@@ -33,7 +33,7 @@ pub(crate) unsafe fn copy_long(from: *const u8, to: *mut u8, len: usize) {
     unsafe { copy(to.cast(), from.cast(), len) };
 }
 
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
 pub(crate) use short::{copy_in, copy_out};
-#[cfg(any(not(target_arch = "x86_64"), miri))]
+#[cfg(not(all(target_arch = "x86_64", target_feature = "sse2", not(miri))))]
 pub(crate) use {copy_long as copy_in, copy_long as copy_out};

@@ -15,8 +15,8 @@ use crate::slab::Key;
 use crate::transmit::Transmit;
 use crate::{Completion, Completions, Failure, Link};
 
-/// Bytes combined at once; every element fits in whole.
-const CHUNK: usize = 4096;
+/// Bytes combined at once; every element fits in whole. In a kernel the stack is short.
+const CHUNK: usize = if cfg!(target_os = "none") { 256 } else { 4096 };
 
 /// A member's part in one operation of a group.
 #[derive(Debug)]
@@ -52,7 +52,8 @@ impl ActiveCollective {
         buffer.slice(span.offset, span.len)
     }
 
-    /// Combines one part into another.
+    /// Combines one part into another. Compiled apart: no poll without a collective needs the stack that it takes.
+    #[inline(never)]
     fn combine(&self, from: Span, into: Span) {
         let Some(how) = self.arithmetic else {
             return;

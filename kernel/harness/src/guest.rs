@@ -1,0 +1,107 @@
+//! A command in a guest of QEMU that has the modules.
+
+use std::error::Error;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use crate::command::run as run_program;
+use crate::place::Place;
+
+/// Seconds after which a guest is ended.
+const TIMEOUT: &str = "300";
+
+/// What the kernel is told: the console, that a fault or panic ends the guest, and checks of its memory.
+const ARGUMENTS: &str = "console=ttyS0 quiet panic=-1 oops=panic panic_on_warn=1 slub_debug=FZPU page_poison=1 \
+    no_timer_check apparmor=0 audit=0 random.trust_cpu=on";
+
+/// Runs a shell command in a guest with the modules in /mod; returns its exit status.
+///
+/// # Errors
+/// The guest cannot be started, or ended without a report: a panic, or too long a time.
+pub(crate) fn run(
+    place: &Place,
+    modules: &[PathBuf],
+    job: &str,
+) -> Result<ExitCode, Box<dyn Error>> {
+    let initrd = initrd(place, modules, job)?;
+    let mut qemu = Command::new("timeout");
+    qemu.args(["--foreground", TIMEOUT, "qemu-system-x86_64", "-M", "q35"]);
+    qemu.args([
+        "-accel",
+        "tcg,thread=multi",
+        "-cpu",
+        "max",
+        "-smp",
+        "2",
+        "-m",
+        "512",
+    ]);
+    qemu.args([
+        "-display",
+        "none",
+        "-nodefaults",
+        "-no-user-config",
+        "-no-reboot",
+    ]);
+    qemu.args([
+        "-device",
+        "isa-debug-exit,iobase=0xf4,iosize=1",
+        "-serial",
+        "stdio",
+    ]);
+    qemu.arg("-kernel")
+        .arg(place.vmlinux())
+        .arg("-initrd")
+        .arg(initrd);
+    qemu.args(["-append", ARGUMENTS]).stdin(Stdio::null());
+    let status = qemu
+        .status()
+        .map_err(|error| format!("qemu-system-x86_64: {error}"))?;
+    // The guest writes its status to a port, and QEMU ends with twice that and one; after a panic it ends with zero.
+    match status.code() {
+        Some(code) if code & 1 == 1 && code != 1 => Ok(ExitCode::from((code >> 1) as u8)),
+        Some(1) => Ok(ExitCode::SUCCESS),
+        Some(124) => Err(format!("the guest did not end within {TIMEOUT} s").into()),
+        _ => Err(format!("the guest ended without a report ({status})").into()),
+    }
+}
+
+/// Makes the guest's file system: busybox, the modules, the command.
+fn initrd(place: &Place, modules: &[PathBuf], job: &str) -> Result<PathBuf, Box<dyn Error>> {
+    let root = place.dir.join("root");
+    let _ = fs::remove_dir_all(&root);
+    for folder in ["bin", "mod", "proc", "sys", "dev", "tmp"] {
+        fs::create_dir_all(root.join(folder))?;
+    }
+    fs::copy(place.busybox(), root.join("bin/busybox"))?;
+    for module in modules {
+        let name = module.file_name().ok_or("a module without a name")?;
+        let copy = root.join("mod").join(name);
+        fs::copy(module, &copy)?;
+        run_program(Command::new("strip").arg("--strip-debug").arg(copy))?;
+    }
+    program(
+        &root.join("init"),
+        &fs::read_to_string(place.sources.join("guest/init"))?,
+    )?;
+    program(&root.join("job"), &format!("#!/bin/sh\n{job}\n"))?;
+    let initrd = place.dir.join("initrd");
+    let pack = "find . | \"$1\" cpio -o -H newc > \"$2\" 2> /dev/null";
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", pack, "sh"])
+        .arg(place.busybox())
+        .arg(&initrd);
+    run_program(shell.current_dir(&root))?;
+    Ok(initrd)
+}
+
+fn program(path: &Path, text: &str) -> Result<(), Box<dyn Error>> {
+    fs::write(path, text)?;
+    Ok(fs::set_permissions(
+        path,
+        fs::Permissions::from_mode(0o755),
+    )?)
+}

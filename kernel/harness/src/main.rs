@@ -1,0 +1,79 @@
+//! Builds the kernel modules with Debian's packages, and runs them in a guest of QEMU: `cargo xtask kernel`, `cargo xtask guest`.
+//!
+//! Nothing is installed but QEMU itself: the packages are downloaded and unpacked in target/kernel.
+//!
+//! - [`packages`]: the kernel, its headers, Debian's Rust.
+//! - [`toolchain`]: core and alloc for the kernel, and how its Rust code is compiled.
+//! - [`module`]: a module out of a Rust crate and a C file.
+//! - [`guest`]: a command in a guest that has the modules.
+#![forbid(unsafe_code)]
+
+mod command;
+mod guest;
+mod module;
+mod packages;
+mod place;
+mod toolchain;
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::place::Place;
+
+#[derive(Parser)]
+#[command(name = "kernel", about = "Kernel modules of oxifabric")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Build the modules; print where they are
+    Build,
+    /// Run a shell command in a guest that has the modules in /mod; without one, the tests
+    Guest {
+        /// What the guest's shell runs
+        #[arg(trailing_var_arg = true)]
+        command: Vec<String>,
+    },
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse().task) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("kernel: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: &Task) -> Result<ExitCode, Box<dyn Error>> {
+    let place = Place::new()?;
+    packages::unpack(&place)?;
+    toolchain::prepare(&place)?;
+    let modules = module::build_all(&place)?;
+    match task {
+        Task::Build => {
+            for module in modules {
+                println!("{}", module.display());
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Task::Guest { command } if command.is_empty() => guest::run(&place, &modules, TESTS),
+        Task::Guest { command } => guest::run(&place, &modules, &command.join(" ")),
+    }
+}
+
+/// What is run when no command is given: each module that tests something is loaded and unloaded, twice.
+const TESTS: &str = "\
+set -e
+for round in 1 2; do
+    insmod /mod/kofi_engine.ko seeds=5
+    rmmod kofi_engine
+done
+dmesg | grep ' kofi' | sed 's/^\\[[^]]*\\] //'
+";

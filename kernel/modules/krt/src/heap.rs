@@ -1,0 +1,49 @@
+//! Memory of the kernel behind Rust's allocator.
+
+use core::alloc::{GlobalAlloc, Layout};
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+unsafe extern "C" {
+    fn krt_alloc(size: usize, align: usize, zero: bool) -> *mut u8;
+    fn krt_free(memory: *mut u8);
+}
+
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+
+/// Returns how many allocations of this module have not been freed.
+pub fn live_allocations() -> usize {
+    LIVE.load(Ordering::Relaxed)
+}
+
+struct Kernel;
+
+#[global_allocator]
+static KERNEL: Kernel = Kernel;
+
+impl Kernel {
+    fn alloc(layout: Layout, zero: bool) -> *mut u8 {
+        // SAFETY: it only returns memory, or null.
+        let memory = unsafe { krt_alloc(layout.size(), layout.align(), zero) };
+        if !memory.is_null() {
+            LIVE.fetch_add(1, Ordering::Relaxed);
+        }
+        memory
+    }
+}
+
+// SAFETY: krt_alloc returns null, or memory of that size and alignment that no other code has and that stays valid until krt_free.
+unsafe impl GlobalAlloc for Kernel {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        Self::alloc(layout, false)
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        Self::alloc(layout, true)
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, _: Layout) {
+        LIVE.fetch_sub(1, Ordering::Relaxed);
+        // SAFETY: the caller promises that it came from here and is not used any more.
+        unsafe { krt_free(memory) }
+    }
+}
