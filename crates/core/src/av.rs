@@ -16,9 +16,10 @@ use oxifabric_abi::{
 };
 use oxifabric_types::{Address, AvType, Caps, Errno, FiAddr};
 
-use crate::domain::{Domain, lock};
+use crate::domain::Domain;
 use crate::eq::{Eq, EqFailure};
 use crate::handle::{self, Fid, Object, Ref, Uses, publish, table};
+use crate::lock::lock;
 use crate::sockaddr;
 use shared::Shared;
 use table::Table;

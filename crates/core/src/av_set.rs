@@ -15,10 +15,10 @@ use oxifabric_types::Errno;
 
 use crate::absent;
 use crate::av::Av;
-use crate::domain::lock;
 use crate::handle::{
     self, Fid, Object, Ref, Uses, checked, hand_out, object, publish, status, table,
 };
+use crate::lock::lock;
 
 /// Which collectives a set is for; all work on every set.
 const COLLECTIVES: u64 = FI_BARRIER_SET

@@ -1,7 +1,7 @@
 //! Domains: fi_domain(3). They open every other object and say which locks those take.
 
 use core::ffi::{c_int, c_void};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use oxifabric_abi::compat::{fi_cntr_attr_1_9, fi_cq_attr_1_9};
 use oxifabric_abi::{
@@ -25,7 +25,8 @@ use crate::fabric::Fabric;
 use crate::handle::{
     self, Fid, Object, Ref, Uses, checked, hand_out, object, publish, status, table,
 };
-use crate::info::{self, Abi};
+use crate::info;
+use crate::lock::lock;
 use crate::mr;
 use crate::mr::{Regions, RmaTargets};
 use crate::poll_set::PollSet;
@@ -84,7 +85,7 @@ impl Domain {
         context: *mut c_void,
     ) -> Result<*mut fid_domain, Errno> {
         // SAFETY: the caller's contract.
-        let mut info = unsafe { read_info(fabric, info) }?;
+        let mut info = unsafe { info::from_application(info, fabric.api_version()) }?;
         // Posts that fault injection refuses go later, even if the program relies on a short message being away.
         if fabric.entry().requires_auto_progress || faults::affects_posts() {
             info.domain.data_progress = Progress::Auto;
@@ -205,30 +206,6 @@ fn locks(info: &Info) -> bool {
         || info.domain.threading != Threading::Domain
 }
 
-/// Takes a lock whose holder may have panicked: the tables are valid between any two statements.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Converts the info that an application passes.
-///
-/// # Safety
-/// `info` is null or comes from fi_getinfo(3).
-pub(crate) unsafe fn read_info(fabric: &Fabric, info: *const fi_info) -> Result<Info, Errno> {
-    if info.is_null() {
-        return Err(Errno::INVAL);
-    }
-    // SAFETY: the caller's contract; the application's structures are those of the API version that it asked for.
-    let mut read = unsafe {
-        match Abi::of_release(fabric.api_version()) {
-            Some(abi) => info::widened(info.cast(), &abi, |info| info::from_c(info)),
-            None => info::from_c(info),
-        }
-    }?;
-    read.fabric.api_version = fabric.api_version();
-    Ok(read)
-}
-
 static BASE: fi_ops = fi_ops {
     close: Some(close),
     bind: Some(bind),
@@ -342,7 +319,7 @@ unsafe extern "C" fn endpoint(
         // SAFETY: the application passes an info of fi_getinfo(3) or FI_CONNREQ, or null; all layouts have the handle in
         // one place.
         let (described, handle) = unsafe {
-            let described = read_info(domain.fabric(), info)?;
+            let described = info::from_application(info, domain.fabric().api_version())?;
             (described, (*info).handle)
         };
         open_endpoint(domain, described, handle, context)
@@ -361,7 +338,7 @@ unsafe extern "C" fn scalable_ep(
     let domain: &Domain = unsafe { object(domain) };
     let open = || {
         // SAFETY: the application passes an info of fi_getinfo(3) or null.
-        let info = unsafe { read_info(domain.fabric(), info) }?;
+        let info = unsafe { info::from_application(info, domain.fabric().api_version()) }?;
         ScalableEndpoint::open(domain, info, context)
     };
     // SAFETY: the application passes a place for the handle.

@@ -15,10 +15,10 @@ use oxifabric_provider::clock;
 use oxifabric_types::{Errno, Instant, strerror_c};
 
 use crate::absent;
-use crate::domain::lock;
 use crate::endpoint_list::{Drive, EndpointList, try_sleep};
 use crate::fabric::Fabric;
 use crate::handle::{self, Fid, Object, Ref, Uses, count, failed, object, publish, status, table};
+use crate::lock::lock;
 use crate::wait::{Deadline, Doorbell, SLICE};
 use crate::wait_set::{Attached, WaitSet, Waitable};
 use queue::Events;

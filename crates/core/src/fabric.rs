@@ -13,9 +13,11 @@ use oxifabric_types::{EpType, Errno};
 use crate::absent;
 use crate::cntr::Cntr;
 use crate::cq::Cq;
-use crate::domain::{Domain, lock, read_info};
+use crate::domain::Domain;
 use crate::eq::Eq;
 use crate::handle::{self, Fid, Object, Uses, checked, hand_out, object, publish, status, table};
+use crate::info;
+use crate::lock::lock;
 use crate::progress::DomainProgress;
 use crate::provider_entry::ProviderEntry;
 use crate::wait_set::WaitSet;
@@ -157,7 +159,7 @@ unsafe extern "C" fn passive_ep(
     let fabric: &Fabric = unsafe { object(fabric) };
     let open = || {
         // SAFETY: the application passes an info of fi_getinfo(3) or null.
-        let info = unsafe { read_info(fabric, info) }?;
+        let info = unsafe { info::from_application(info, fabric.api_version()) }?;
         let msg = fabric.entry().msg.ok_or(Errno::NOSYS)?;
         if info.ep.kind != EpType::Msg {
             return Err(Errno::INVAL);

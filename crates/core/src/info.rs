@@ -14,6 +14,7 @@ mod to_c;
 pub(crate) use address::address_from_bytes;
 pub use address::{address_from_c, address_to_c};
 pub use compat::{Abi, widened};
+pub(crate) use from_c::from_application;
 pub use from_c::from_c;
 pub use memory::{alloc, dup, free};
 pub use to_c::{domain_attr, ep_attr, rx_attr, to_c, to_c_list, tx_attr};

@@ -11,7 +11,7 @@
 //! - `collective` groups, which endpoints join by an `av_set`; `multicast` groups.
 //! - `stats`: what `oxi top` reads.
 //! - Under them: `handle` (casts and counted references), `endpoint_list` (which endpoints a queue drives), `wait`
-//!   (what a thread sleeps on), `sockaddr`, `text`, and `absent` for the calls that an object does not have.
+//!   (what a thread sleeps on), `sockaddr`, `text`, `lock`, and `absent` for the calls that an object does not have.
 
 mod absent;
 mod atomic;
@@ -28,6 +28,7 @@ mod eq;
 mod fabric;
 mod handle;
 pub mod info;
+mod lock;
 mod mr;
 mod multicast;
 pub mod params;

@@ -24,8 +24,9 @@ pub(crate) use rma_targets::RmaTargets;
 
 use crate::absent;
 use crate::cntr::Cntr;
-use crate::domain::{Domain, lock};
+use crate::domain::Domain;
 use crate::handle::{self, Fid, Object, Ref, Uses, checked, hand_out, object, publish, status};
+use crate::lock::lock;
 use attr::MrRequest;
 
 /// What peers may do with a region.

@@ -20,12 +20,12 @@ use oxifabric_provider::log;
 use oxifabric_types::{Errno, Info, Instant};
 
 use crate::absent;
-use crate::domain::lock;
 use crate::endpoint_list::Drive;
 use crate::eq::{Cm, Eq};
 use crate::fabric::Fabric;
 use crate::handle::{Fid, Ref, checked, status, table};
 use crate::info;
+use crate::lock::lock;
 use request::Waiting;
 pub(crate) use request::{Request, Taken, device_of};
 

@@ -11,8 +11,9 @@ use oxifabric_types::Errno;
 use crate::absent;
 use crate::cntr::Cntr;
 use crate::cq::Cq;
-use crate::domain::{Domain, lock};
+use crate::domain::Domain;
 use crate::handle::{self, Fid, Object, Ref, Uses, checked, object, publish, status, table};
+use crate::lock::lock;
 
 /// A poll set.
 #[repr(C)]

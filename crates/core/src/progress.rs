@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use oxifabric_types::Errno;
 
-use crate::domain::lock;
 use crate::endpoint_list::Drive;
+use crate::lock::lock;
 use crate::wait::{Cond, Doorbell, SLICE};
 use crate::work::DeferredWorkQueue;
 use auto::Auto;

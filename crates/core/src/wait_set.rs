@@ -14,9 +14,9 @@ use oxifabric_abi::{
 use oxifabric_types::Errno;
 
 use crate::absent;
-use crate::domain::lock;
 use crate::fabric::Fabric;
 use crate::handle::{self, Fid, Object, Ref, Uses, checked, object, publish, status, table};
+use crate::lock::lock;
 use crate::wait::{Deadline, Doorbell, SLICE};
 
 /// What a wait set asks of a queue or counter.

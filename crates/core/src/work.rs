@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use oxifabric_types::Errno;
 
 use crate::cntr::Cntr;
-use crate::domain::lock;
 use crate::handle::Ref;
+use crate::lock::lock;
 use crate::progress::DomainProgress;
 pub(crate) use control::control;
 use message::Post;

@@ -10,7 +10,7 @@ use oxifabric_types::{Errno, strerror_c};
 
 use super::Cq;
 use super::ring::{Detail, Entry};
-use crate::domain::lock;
+use crate::lock::lock;
 use crate::text;
 
 /// The first API version whose error entries have `err_data_size`.

@@ -23,9 +23,10 @@ use super::stx::Stx;
 use crate::av::Av;
 use crate::cntr::Cntr;
 use crate::cq::Cq;
-use crate::domain::{Domain, lock};
+use crate::domain::Domain;
 use crate::eq::Eq;
 use crate::handle::{Ref, checked, status, table};
+use crate::lock::lock;
 
 impl<P: Provider> Endpoint<P> {
     pub(super) unsafe extern "C" fn bind(fid: *mut fid, bfid: *mut fid, flags: u64) -> c_int {

@@ -10,9 +10,9 @@ use oxifabric_types::{Address, Errno};
 
 use super::Endpoint;
 use crate::absent::{no1, no4};
-use crate::domain::lock;
 use crate::handle::status;
 use crate::info::{address_from_c, address_to_c};
+use crate::lock::lock;
 
 impl<P: Provider> Endpoint<P> {
     pub(super) const CM: fi_ops_cm = fi_ops_cm {

@@ -13,8 +13,9 @@ use oxifabric_types::{Address, Errno, Info};
 
 use super::Endpoint;
 use crate::av::Av;
-use crate::domain::{Domain, lock};
+use crate::domain::Domain;
 use crate::handle::checked;
+use crate::lock::lock;
 
 /// A direction of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use oxifabric_types::Errno;
 
 use super::Endpoint;
 use super::context_pair::Direction;
-use crate::domain::lock;
+use crate::lock::lock;
 
 /// How long sends may stand still before they are given up.
 const STILL: Duration = Duration::from_secs(1);

@@ -9,6 +9,7 @@ use oxifabric_types::{
 };
 
 use super::address::address_from_c;
+use super::compat::{Abi, widened};
 
 /// Reads one entry; attributes that are null become those of "no preference".
 ///
@@ -41,6 +42,31 @@ pub unsafe fn from_c(info: *const fi_info) -> Result<Info, Errno> {
             },
         })
     }
+}
+
+/// Reads the info that an application of this API version passes when it opens an object.
+///
+/// # Errors
+/// `INVAL` without an info, and as [`from_c`].
+///
+/// # Safety
+/// `info` is null or comes from fi_getinfo(3).
+pub(crate) unsafe fn from_application(
+    info: *const fi_info,
+    api_version: u32,
+) -> Result<Info, Errno> {
+    if info.is_null() {
+        return Err(Errno::INVAL);
+    }
+    // SAFETY: the caller's contract; the application's structures are those of the API version that it asked for.
+    let mut read = unsafe {
+        match Abi::of_release(api_version) {
+            Some(abi) => widened(info.cast(), &abi, |info| from_c(info)),
+            None => from_c(info),
+        }
+    }?;
+    read.fabric.api_version = api_version;
+    Ok(read)
 }
 
 fn tx(attr: &fi_tx_attr) -> TxAttr {

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use oxifabric_types::Errno;
 
 use crate::cntr::Cntr;
-use crate::domain::lock;
 use crate::endpoint_list::{Drive, same};
 use crate::handle::Ref;
+use crate::lock::lock;
 
 /// How long an access may stand still before the region counts as busy.
 const STILL: Duration = Duration::from_secs(1);

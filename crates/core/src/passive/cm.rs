@@ -10,10 +10,10 @@ use oxifabric_types::Errno;
 
 use super::{PassiveEndpoint, Request, State};
 use crate::absent::{no1, no2, no3, no4, no5};
-use crate::domain::lock;
 use crate::endpoint::{cm_data, hand_out_name, write_size};
 use crate::handle::status;
 use crate::info::address_from_c;
+use crate::lock::lock;
 
 impl<P: MsgProvider> PassiveEndpoint<P> {
     pub(super) const CM: fi_ops_cm = fi_ops_cm {

@@ -14,9 +14,9 @@ use oxifabric_types::{Errno, Info, Instant};
 
 use super::PassiveEndpoint;
 use crate::absent;
-use crate::domain::lock;
 use crate::eq::UnreadInfo;
 use crate::handle::{Fid, table};
+use crate::lock::lock;
 
 type Pending<P> = <<P as MsgProvider>::Listener as Listener>::Request;
 

@@ -16,8 +16,8 @@ use oxifabric_types::Errno;
 use super::domain_endpoints::DomainEndpoints;
 use super::shared_driver::wait_while_polled;
 use super::{DomainProgress, NOTICE};
-use crate::domain::lock;
 use crate::endpoint_list::Drive;
+use crate::lock::lock;
 
 /// How long it is parked at a time. Nothing depends on it, since what needs attention makes a descriptor readable.
 const PARKED: Duration = Duration::from_secs(1);

@@ -7,8 +7,8 @@ use std::sync::{Mutex, OnceLock};
 use oxifabric_abi::FI_WAIT_FD;
 use oxifabric_types::Errno;
 
-use crate::domain::lock;
 use crate::endpoint_list::{Drive, EndpointList};
+use crate::lock::lock;
 use crate::wait::Doorbell;
 
 /// The endpoints.

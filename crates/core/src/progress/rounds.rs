@@ -14,8 +14,8 @@ use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
 
 use oxifabric_abi::FI_WAIT_FD;
 
-use crate::domain::lock;
 use crate::endpoint_list::{Drive, Rest, Visit, same};
+use crate::lock::lock;
 use crate::wait::Doorbell;
 
 /// How many endpoints a thread drives for others when it is its turn.

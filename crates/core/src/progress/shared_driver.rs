@@ -11,7 +11,7 @@ use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use super::{DomainProgress, NOTICE};
-use crate::domain::lock;
+use crate::lock::lock;
 
 /// First pause until the shared driver checks whether the application still polls.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);

@@ -11,7 +11,7 @@ use oxifabric_types::stats::{
     FILE_BYTES, FILE_NAME, HEAD_MISSED, HEAD_PID, HEAD_USED, MAGIC, MAX_SLOTS, SLOT_WORDS,
 };
 
-use crate::domain::lock;
+use crate::lock::lock;
 
 /// A file in memory, mapped.
 #[derive(Debug)]

@@ -16,7 +16,7 @@ use oxifabric_provider::device::{Device, Provider, Unresolved};
 use oxifabric_provider::params::Parameter;
 use oxifabric_types::{Address, Caps, EpType, Errno, Info, Instant, PeerId, Progress, Threading};
 
-use crate::domain::lock;
+use crate::lock::lock;
 use crate::provider_entry::{ProviderEntry, entry};
 
 /// The entry of the provider.

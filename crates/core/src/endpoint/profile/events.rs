@@ -15,7 +15,7 @@ use oxifabric_abi::{
 use oxifabric_engine::WaitEvent;
 
 use super::variables::messages;
-use crate::domain::lock;
+use crate::lock::lock;
 
 /// The events; each comes with the entry of its message.
 pub(super) const EVENTS: [fi_profile_desc; 2] = [
