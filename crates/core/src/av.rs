@@ -1,31 +1,27 @@
 //! Address vectors: fi_av(3). Both types give indices in order of insertion; inserting does no I/O but name look-ups.
 
+pub(crate) mod open;
 mod ops;
 mod shared;
 mod symmetric;
 mod table;
 
-use core::ffi::{CStr, c_void};
+use core::ffi::c_void;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use oxifabric_abi::{
-    FI_ADDR_NOTAVAIL, FI_AV_COMPLETE, FI_AV_MAP, FI_AV_TABLE, FI_AV_UNSPEC, FI_AV_USER_ID,
-    FI_CLASS_AV, FI_EVENT, FI_FIREWALL_ADDR, FI_MORE, FI_READ, FI_SYMMETRIC, FI_SYNC_ERR,
-    fi_addr_t, fi_av_attr, fi_eq_entry, fi_ops, fid_av,
+    FI_ADDR_NOTAVAIL, FI_AV_COMPLETE, FI_AV_USER_ID, FI_FIREWALL_ADDR, FI_MORE, FI_SYNC_ERR,
+    fi_addr_t, fi_eq_entry, fid_av,
 };
-use oxifabric_types::{Address, AvType, Caps, Errno, FiAddr};
+use oxifabric_types::{Address, Errno, FiAddr};
 
 use crate::domain::Domain;
 use crate::eq::{Eq, EqFailure};
-use crate::handle::{self, Fid, Object, Ref, Uses, publish, table};
+use crate::handle::{Fid, Ref, Uses};
 use crate::lock::lock;
-use crate::sockaddr;
 use shared::Shared;
 use table::Table;
-
-/// How many bits of an address may name a receive context.
-const MAX_CONTEXT_BITS: u32 = 16;
 
 /// An address vector.
 #[repr(C)]
@@ -49,20 +45,6 @@ pub(crate) struct Av {
     eq: Mutex<Option<Ref<Eq>>>,
 }
 
-// SAFETY: `repr(C)`, begins with its handle; `publish` boxes every one with `ops::BASE`.
-unsafe impl Object for Av {
-    type Handle = fid_av;
-    const CLASS: usize = FI_CLASS_AV;
-
-    fn ops() -> &'static fi_ops {
-        &ops::BASE
-    }
-
-    fn uses(&self) -> &Uses {
-        &self.uses
-    }
-}
-
 /// How the outcome of each insertion is reported: fi_av(3) "flags".
 struct Report {
     /// Where the new addresses go, if the application wants them.
@@ -77,53 +59,6 @@ struct Report {
 }
 
 impl Av {
-    /// Opens a vector in a domain. An unspecified type is chosen and returned in the attributes, as is the place of the
-    /// addresses of a named vector.
-    ///
-    /// # Errors
-    /// `INVAL` without attributes or for what the domain does not have, and as [`Shared::open`].
-    pub(crate) fn open(
-        domain: &Domain,
-        attr: Option<&mut fi_av_attr>,
-        context: *mut c_void,
-    ) -> Result<*mut fid_av, Errno> {
-        let attr = attr.ok_or(Errno::INVAL)?;
-        if attr.flags & !(FI_EVENT | FI_SYMMETRIC | FI_READ | FI_AV_USER_ID) != 0 {
-            return Err(Errno::INVAL);
-        }
-        let caps = domain.info().caps | domain.info().domain.caps;
-        let named_by_user = attr.flags & FI_AV_USER_ID != 0;
-        if named_by_user && !caps.contains(Caps::AV_USER_ID) {
-            return Err(Errno::INVAL);
-        }
-        if !sockaddr::format_is_known(domain.info().addr_format) {
-            return Err(Errno::NOSYS);
-        }
-        let context_bits = u32::try_from(attr.rx_ctx_bits).map_err(|_| Errno::INVAL)?;
-        if context_bits > MAX_CONTEXT_BITS {
-            return Err(Errno::INVAL);
-        }
-        choose_type(domain.info().domain.av_type, attr)?;
-        let shared = open_shared(domain, attr)?;
-        let fid = fid_av {
-            fid: handle::new_fid::<Self>(context),
-            ops: table(&ops::OPS),
-        };
-        Ok(publish(Self {
-            fid: Fid::new(fid),
-            uses: Uses::none(),
-            domain: Ref::to(domain),
-            table: Mutex::new(Table::new(attr.count)),
-            changes: AtomicU64::new(1),
-            removals: AtomicU64::new(1),
-            asynchronous: attr.flags & FI_EVENT != 0,
-            context_bits,
-            named_by_user,
-            shared,
-            eq: Mutex::new(None),
-        }))
-    }
-
     /// Returns the domain.
     pub(crate) fn domain(&self) -> &Domain {
         &self.domain
@@ -399,39 +334,4 @@ impl Av {
         *bound = Some(Ref::to(eq));
         Ok(())
     }
-}
-
-/// Opens the memory that processes share, if the vector has a name.
-fn open_shared(domain: &Domain, attr: &mut fi_av_attr) -> Result<Option<Shared>, Errno> {
-    let read_only = attr.flags & FI_READ != 0;
-    if attr.name.is_null() {
-        return if read_only {
-            Err(Errno::INVAL)
-        } else {
-            Ok(None)
-        };
-    }
-    // SAFETY: the application passes a string.
-    let name = unsafe { CStr::from_ptr(attr.name) }.to_str();
-    let name = name.map_err(|_| Errno::INVAL)?;
-    let scope = format!(
-        "{}/{}",
-        domain.fabric().entry().name,
-        domain.info().domain.name
-    );
-    let shared = Shared::open(&scope, name, attr.count, read_only)?;
-    attr.map_addr = shared.names().cast();
-    Ok(Some(shared))
-}
-
-/// Settles the type of a vector: the application's, if the domain has it.
-fn choose_type(domain: AvType, attr: &mut fi_av_attr) -> Result<(), Errno> {
-    let domains = domain.raw();
-    match attr.type_ {
-        FI_AV_UNSPEC if domains == FI_AV_UNSPEC => attr.type_ = FI_AV_TABLE,
-        FI_AV_UNSPEC => attr.type_ = domains,
-        FI_AV_MAP | FI_AV_TABLE if domains == FI_AV_UNSPEC || domains == attr.type_ => {}
-        _ => return Err(Errno::INVAL),
-    }
-    Ok(())
 }

@@ -59,7 +59,7 @@ use crate::domain::Domain;
 use crate::endpoint_list::{Drive, Rest, Visit};
 use crate::handle::{Fid, Ref, table};
 use crate::passive::{Taken, device_of};
-use crate::provider_entry::Msg;
+use crate::provider_entry::msg::Msg;
 use bindings::Bindings;
 pub(crate) use cm::{cm_data, hand_out_name};
 pub(crate) use context_pair::{ContextPair, open as open_pair};

@@ -1,26 +1,15 @@
-//! Fabrics: what fi_fabric(3) opens, and what its domains and event queues hold on to.
+//! Fabrics: what fi_fabric(3) opens, and what its domains and event queues hold on to. What they open is in [`ops`].
 
-use core::ffi::{c_int, c_void};
+pub(crate) mod ops;
+
 use std::sync::{Arc, Mutex};
 
-use oxifabric_abi::{
-    FI_CLASS_CNTR, FI_CLASS_CQ, FI_CLASS_EQ, FI_CLASS_FABRIC, FI_CLASS_WAIT, fi_eq_attr,
-    fi_fabric_attr, fi_info, fi_ops, fi_ops_fabric, fi_wait_attr, fid, fid_domain, fid_eq,
-    fid_fabric, fid_pep, fid_wait,
-};
-use oxifabric_types::{EpType, Errno};
+use oxifabric_abi::fid_fabric;
 
-use crate::absent;
-use crate::cntr::Cntr;
-use crate::cq::Cq;
-use crate::domain::Domain;
-use crate::eq::Eq;
-use crate::handle::{self, Fid, Object, Uses, checked, hand_out, object, publish, status, table};
-use crate::info;
+use crate::handle::{Fid, Uses};
 use crate::lock::lock;
 use crate::progress::DomainProgress;
 use crate::provider_entry::ProviderEntry;
-use crate::wait_set::WaitSet;
 
 /// An opened fabric.
 #[repr(C)]
@@ -31,20 +20,6 @@ pub(crate) struct Fabric {
     api_version: u32,
     /// Progress of domains whose deferred work may wait for the application to read an event queue.
     driven: Mutex<Vec<Arc<DomainProgress>>>,
-}
-
-// SAFETY: `repr(C)`, begins with its handle; `publish` boxes every one with `BASE`.
-unsafe impl Object for Fabric {
-    type Handle = fid_fabric;
-    const CLASS: usize = FI_CLASS_FABRIC;
-
-    fn ops() -> &'static fi_ops {
-        &BASE
-    }
-
-    fn uses(&self) -> &Uses {
-        &self.uses
-    }
 }
 
 impl Fabric {
@@ -82,168 +57,5 @@ impl Fabric {
         lock(&self.driven)
             .iter()
             .any(|progress| progress.has_deferred_work())
-    }
-}
-
-/// Opens a fabric of `entry`; see [`ProviderEntry::open_fabric`].
-///
-/// # Safety
-/// As there.
-pub(crate) unsafe fn open(
-    entry: &'static ProviderEntry,
-    attr: *const fi_fabric_attr,
-    api_version: u32,
-    fabric: *mut *mut fid_fabric,
-    context: *mut c_void,
-) -> c_int {
-    if attr.is_null() {
-        return -Errno::INVAL.raw();
-    }
-    let made = || {
-        let fid = fid_fabric {
-            fid: handle::new_fid::<Fabric>(context),
-            ops: table(&OPS),
-            api_version,
-        };
-        Ok(publish(Fabric {
-            fid: Fid::new(fid),
-            uses: Uses::none(),
-            entry,
-            api_version,
-            driven: Mutex::default(),
-        }))
-    };
-    // SAFETY: the caller's contract, passed on.
-    unsafe { hand_out(fabric, made) }
-}
-
-static BASE: fi_ops = fi_ops {
-    close: Some(close),
-    ..absent::BASE
-};
-
-static OPS: fi_ops_fabric = fi_ops_fabric {
-    domain: Some(domain),
-    passive_ep: Some(passive_ep),
-    eq_open: Some(eq_open),
-    wait_open: Some(wait_open),
-    trywait: Some(trywait),
-    domain2: Some(domain2),
-    ..fi_ops_fabric::NONE
-};
-
-unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: the table is only in the handles of fabrics, and the application gives this one up.
-    status(unsafe { handle::close::<Fabric>(fid) })
-}
-
-unsafe extern "C" fn domain(
-    fabric: *mut fid_fabric,
-    info: *mut fi_info,
-    domain: *mut *mut fid_domain,
-    context: *mut c_void,
-) -> c_int {
-    // SAFETY: the table is only in the handles of fabrics.
-    let fabric: &Fabric = unsafe { object(fabric) };
-    // SAFETY: the application passes an info of fi_getinfo(3) or none, and a place for the handle.
-    unsafe { hand_out(domain, || Domain::open(fabric, info, context)) }
-}
-
-unsafe extern "C" fn passive_ep(
-    fabric: *mut fid_fabric,
-    info: *mut fi_info,
-    pep: *mut *mut fid_pep,
-    context: *mut c_void,
-) -> c_int {
-    // SAFETY: the table is only in the handles of fabrics.
-    let fabric: &Fabric = unsafe { object(fabric) };
-    let open = || {
-        // SAFETY: the application passes an info of fi_getinfo(3) or null.
-        let info = unsafe { info::from_application(info, fabric.api_version()) }?;
-        let msg = fabric.entry().msg.ok_or(Errno::NOSYS)?;
-        if info.ep.kind != EpType::Msg {
-            return Err(Errno::INVAL);
-        }
-        (msg.open_passive)(fabric, info, context)
-    };
-    // SAFETY: the application passes a place for the handle.
-    unsafe { hand_out(pep, open) }
-}
-
-unsafe extern "C" fn domain2(
-    fabric: *mut fid_fabric,
-    info: *mut fi_info,
-    place: *mut *mut fid_domain,
-    flags: u64,
-    context: *mut c_void,
-) -> c_int {
-    if flags != 0 {
-        // FI_PEER: domains under another provider are not offered.
-        return -Errno::BADFLAGS.raw();
-    }
-    // SAFETY: the arguments are those of `domain`.
-    unsafe { domain(fabric, info, place, context) }
-}
-
-unsafe extern "C" fn eq_open(
-    fabric: *mut fid_fabric,
-    attr: *mut fi_eq_attr,
-    eq: *mut *mut fid_eq,
-    context: *mut c_void,
-) -> c_int {
-    // SAFETY: the table is only in the handles of fabrics.
-    let fabric: &Fabric = unsafe { object(fabric) };
-    // SAFETY: the application passes attributes or null, and a place for the handle.
-    unsafe { hand_out(eq, || Eq::open(fabric, attr.as_ref(), context)) }
-}
-
-unsafe extern "C" fn wait_open(
-    fabric: *mut fid_fabric,
-    attr: *mut fi_wait_attr,
-    set: *mut *mut fid_wait,
-) -> c_int {
-    // SAFETY: the table is only in the handles of fabrics.
-    let fabric: &Fabric = unsafe { object(fabric) };
-    // SAFETY: the application passes attributes or null, and a place for the handle.
-    unsafe { hand_out(set, || WaitSet::open(fabric, attr.as_ref())) }
-}
-
-/// fi_poll(3) "fi_trywait": 0 when the caller may sleep on the wait objects, `-FI_EAGAIN` when it should read.
-unsafe extern "C" fn trywait(_fabric: *mut fid_fabric, fids: *mut *mut fid, count: c_int) -> c_int {
-    let Ok(count) = usize::try_from(count) else {
-        return -Errno::INVAL.raw();
-    };
-    if fids.is_null() && count != 0 {
-        return -Errno::INVAL.raw();
-    }
-    for at in 0..count {
-        // SAFETY: the application passes `count` handles of open objects.
-        let ready = unsafe { may_sleep(*fids.add(at)) };
-        match ready {
-            Ok(true) => {}
-            Ok(false) => return -Errno::AGAIN.raw(),
-            Err(errno) => return -errno.raw(),
-        }
-    }
-    0
-}
-
-/// Gets one object ready for sleep.
-///
-/// # Safety
-/// `fid` is null or an open object.
-unsafe fn may_sleep(fid: *mut fid) -> Result<bool, Errno> {
-    if fid.is_null() {
-        return Err(Errno::INVAL);
-    }
-    // SAFETY: every open object begins with a `fid`; `checked` has the same contract.
-    unsafe {
-        match (*fid).fclass {
-            FI_CLASS_CQ => checked::<Cq>(fid)?.try_sleep(),
-            FI_CLASS_EQ => checked::<Eq>(fid)?.try_sleep(),
-            FI_CLASS_CNTR => checked::<Cntr>(fid)?.try_sleep(),
-            FI_CLASS_WAIT => checked::<WaitSet>(fid)?.try_sleep(),
-            _ => Err(Errno::INVAL),
-        }
     }
 }

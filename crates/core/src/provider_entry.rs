@@ -1,24 +1,23 @@
 //! The registry's view of a provider: its [`Provider`] calls as plain functions, without the type.
 
-use core::ffi::{c_int, c_void};
-use core::marker::PhantomData;
+pub mod make;
+pub(crate) mod msg;
+
+use core::ffi::c_void;
 use core::ptr::NonNull;
 
-use oxifabric_abi::{fi_fabric_attr, fid, fid_ep, fid_fabric, fid_pep};
-use oxifabric_provider::PROVIDER_VERSION;
-use oxifabric_provider::connection::MsgProvider;
-use oxifabric_provider::device::{Provider, Unresolved};
+use oxifabric_abi::{fid, fid_ep, fid_pep};
+use oxifabric_provider::device::Unresolved;
 use oxifabric_provider::params::Parameter;
 use oxifabric_types::{Address, Errno, Info};
 
 use crate::domain::Domain;
-use crate::endpoint::{ContextPair, Endpoint, open_pair};
-use crate::fabric::{self, Fabric};
-use crate::passive::PassiveEndpoint;
+use crate::endpoint::ContextPair;
+use crate::fabric::Fabric;
 
 /// A provider behind plain functions: what is left of a [`Provider`] once its type is out of sight.
 ///
-/// The registry keeps one `static` for each provider, made by [`entry`].
+/// The registry keeps one `static` for each provider, made by [`make::entry`].
 #[derive(Clone, Copy, Debug)]
 pub struct ProviderEntry {
     /// [`Provider::NAME`].
@@ -83,38 +82,6 @@ pub(crate) type OpenEndpoint = fn(&Domain, Info, *mut c_void) -> Result<*mut fid
 /// Opens a pair of contexts: its domain, its attributes.
 pub(crate) type OpenPair = fn(&Domain, Info) -> Result<NonNull<dyn ContextPair>, Errno>;
 
-/// Makes the entry of a provider.
-pub const fn entry<P: Provider>() -> ProviderEntry {
-    ProviderEntry {
-        name: P::NAME,
-        requires_auto_progress: P::REQUIRES_AUTO_PROGRESS,
-        listed: match P::BY_NAME_ONLY {
-            true => Listed::ByName,
-            false => Listed::Always,
-        },
-        version: PROVIDER_VERSION,
-        parameters: P::parameters,
-        infos: P::infos,
-        resolve: P::resolve,
-        source_for: P::source_for,
-        fresh_name: P::fresh_name,
-        open_endpoint: Endpoint::<P>::open,
-        open_pair: open_pair::<P>,
-        msg: None,
-    }
-}
-
-/// Makes the entry of a provider that offers connected endpoints as well.
-pub const fn msg_entry<P: MsgProvider>() -> ProviderEntry {
-    ProviderEntry {
-        msg: Some(MsgCalls {
-            open_endpoint: Endpoint::<Msg<P>>::open_connected,
-            open_passive: PassiveEndpoint::<P>::open,
-        }),
-        ..entry::<P>()
-    }
-}
-
 impl ProviderEntry {
     /// Makes the entry of another name for this provider's endpoints (docs/adr/0026): `infos` describes them as
     /// programs that use the name expect them, and `parameters` are those of that name.
@@ -137,57 +104,5 @@ impl ProviderEntry {
     /// Returns the last name of a stack: `ofi_rxd` of `udp;ofi_rxd`. Variables and external providers have it.
     pub fn layer(&self) -> &'static str {
         self.name.rsplit(';').next().unwrap_or(self.name)
-    }
-
-    /// Opens a fabric of this provider (fi_fabric(3)) and stores its handle in `fabric`.
-    ///
-    /// `api_version` is what the application asked of fi_getinfo(3); it decides how large the structures are that
-    /// the application passes later. Returns 0 or a negative error number.
-    ///
-    /// # Safety
-    /// `fabric` is null or may be written.
-    pub unsafe fn open_fabric(
-        &'static self,
-        attr: *const fi_fabric_attr,
-        api_version: u32,
-        fabric: *mut *mut fid_fabric,
-        context: *mut c_void,
-    ) -> c_int {
-        // SAFETY: the caller's contract, passed on.
-        unsafe { fabric::open(self, attr, api_version, fabric, context) }
-    }
-}
-
-/// The connected endpoints of a provider, as a provider: only its devices differ.
-pub(crate) struct Msg<P>(PhantomData<P>);
-
-impl<P: MsgProvider> Provider for Msg<P> {
-    const NAME: &'static str = P::NAME;
-    type Device = P::Connected;
-
-    fn parameters() -> &'static [Parameter] {
-        P::parameters()
-    }
-
-    fn infos() -> Vec<Info> {
-        P::infos()
-    }
-
-    fn resolve(
-        node: Option<&str>,
-        service: Option<&str>,
-        source: bool,
-        numeric: bool,
-        addr_format: u32,
-    ) -> Result<Vec<Address>, Unresolved> {
-        P::resolve(node, service, source, numeric, addr_format)
-    }
-
-    fn source_for(dest: &Address) -> Option<Address> {
-        P::source_for(dest)
-    }
-
-    fn fresh_name() -> Option<Address> {
-        P::fresh_name()
     }
 }

@@ -4,7 +4,8 @@
 use std::cmp::Reverse;
 use std::sync::OnceLock;
 
-use oxifabric_core::provider_entry::{Listed, ProviderEntry, entry, msg_entry};
+use oxifabric_core::provider_entry::make::{entry, msg_entry};
+use oxifabric_core::provider_entry::{Listed, ProviderEntry};
 use oxifabric_core::registry::{Answer, Registry, Request, filter_of_environment};
 use oxifabric_provider::log;
 use oxifabric_shm::Shm;

@@ -4,8 +4,8 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
 
 use oxifabric_abi::{
-    FI_AV_USER_ID, FI_FIREWALL_ADDR, FI_SYNC_ERR, fi_addr_t, fi_ops, fi_ops_av, fid, fid_av,
-    fid_xpu_ctx,
+    FI_AV_USER_ID, FI_CLASS_AV, FI_FIREWALL_ADDR, FI_SYNC_ERR, fi_addr_t, fi_ops, fi_ops_av, fid,
+    fid_av, fid_xpu_ctx,
 };
 use oxifabric_types::{Address, Errno};
 
@@ -14,12 +14,26 @@ use super::symmetric::pairs;
 use super::{Av, Report};
 use crate::absent::{self, no4, no5};
 use crate::eq::Eq;
-use crate::handle::{self, checked, object, status};
+use crate::handle::{self, Object, Uses, checked, object, status};
 use crate::info::address_to_c;
 use crate::{av_set, sockaddr, text};
 
+// SAFETY: `repr(C)`, begins with its handle; `publish` boxes every one with `BASE`.
+unsafe impl Object for Av {
+    type Handle = fid_av;
+    const CLASS: usize = FI_CLASS_AV;
+
+    fn ops() -> &'static fi_ops {
+        &BASE
+    }
+
+    fn uses(&self) -> &Uses {
+        &self.uses
+    }
+}
+
 /// The base operations of a vector.
-pub(super) static BASE: fi_ops = fi_ops {
+static BASE: fi_ops = fi_ops {
     close: Some(close),
     bind: Some(bind),
     ..absent::BASE

@@ -17,7 +17,8 @@ use oxifabric_provider::params::Parameter;
 use oxifabric_types::{Address, Caps, EpType, Errno, Info, Instant, PeerId, Progress, Threading};
 
 use crate::lock::lock;
-use crate::provider_entry::{ProviderEntry, entry};
+use crate::provider_entry::ProviderEntry;
+use crate::provider_entry::make::entry;
 
 /// The entry of the provider.
 pub(crate) static MOCK: ProviderEntry = entry::<Mock>();

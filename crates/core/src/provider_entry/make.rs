@@ -1,0 +1,42 @@
+//! From a [`Provider`] to its entry.
+
+use oxifabric_provider::PROVIDER_VERSION;
+use oxifabric_provider::connection::MsgProvider;
+use oxifabric_provider::device::Provider;
+
+use super::msg::Msg;
+use super::{Listed, MsgCalls, ProviderEntry};
+use crate::endpoint::{Endpoint, open_pair};
+use crate::passive::PassiveEndpoint;
+
+/// Makes the entry of a provider.
+pub const fn entry<P: Provider>() -> ProviderEntry {
+    ProviderEntry {
+        name: P::NAME,
+        requires_auto_progress: P::REQUIRES_AUTO_PROGRESS,
+        listed: match P::BY_NAME_ONLY {
+            true => Listed::ByName,
+            false => Listed::Always,
+        },
+        version: PROVIDER_VERSION,
+        parameters: P::parameters,
+        infos: P::infos,
+        resolve: P::resolve,
+        source_for: P::source_for,
+        fresh_name: P::fresh_name,
+        open_endpoint: Endpoint::<P>::open,
+        open_pair: open_pair::<P>,
+        msg: None,
+    }
+}
+
+/// Makes the entry of a provider that offers connected endpoints as well.
+pub const fn msg_entry<P: MsgProvider>() -> ProviderEntry {
+    ProviderEntry {
+        msg: Some(MsgCalls {
+            open_endpoint: Endpoint::<Msg<P>>::open_connected,
+            open_passive: PassiveEndpoint::<P>::open,
+        }),
+        ..entry::<P>()
+    }
+}
