@@ -16,8 +16,9 @@ use oxifabric_types::Errno;
 
 use crate::absent::{self, no3};
 use crate::domain::Domain;
-use crate::endpoint_list::{Drive, EndpointList, try_sleep};
+use crate::drive::Drive;
 use crate::handle::{self, Fid, Object, Ref, Uses, object, publish, status, table};
+use crate::queue_endpoints::QueueEndpoints;
 use crate::wait::{Deadline, Doorbell};
 use crate::wait_set::{Attached, WaitSet, Waitable};
 
@@ -39,7 +40,7 @@ pub(crate) struct Cntr {
     reported: Snapshot,
     /// The values that a wait set reported last.
     woken: Snapshot,
-    endpoints: EndpointList,
+    endpoints: QueueEndpoints,
     bell: Doorbell,
 }
 
@@ -113,11 +114,16 @@ impl Cntr {
             awaited: AtomicU64::new(NEVER),
             reported: Snapshot::default(),
             woken: Snapshot::default(),
-            endpoints: EndpointList::none(domain.locks(), Some(Arc::clone(domain.progress()))),
+            endpoints: QueueEndpoints::none(domain.locks(), Some(Arc::clone(domain.progress()))),
             bell,
         });
         // SAFETY: the counter was just published and no other thread has it; it leaves the set before it goes.
         unsafe { WaitSet::admit(set, cntr, |cntr: &Self| &cntr.set) }
+    }
+
+    /// Returns the handle, which tells counters apart.
+    pub(crate) const fn handle(&self) -> *const fid_cntr {
+        self.fid.as_ptr()
     }
 
     /// Returns the domain.
@@ -196,7 +202,7 @@ impl Cntr {
     pub(crate) fn widen(&self) -> Result<(), Errno> {
         let all_endpoints = self.domain.progress().all_endpoints()?;
         // SAFETY: the domain outlives its counters, and so do its endpoints taken together.
-        unsafe { self.endpoints.add(all_endpoints, Some(&self.bell)) }
+        unsafe { self.endpoints.add(all_endpoints, &self.bell) }
     }
 
     /// Moves what can be moved; returns whether the counter changed since [`Cntr::take_news`] or the application's last own
@@ -224,18 +230,18 @@ impl Cntr {
     /// Lets an endpoint count here and be driven from here.
     ///
     /// # Errors
-    /// As [`EndpointList::add`].
+    /// As [`QueueEndpoints::add`].
     ///
     /// # Safety
-    /// As [`EndpointList::add`].
+    /// As [`QueueEndpoints::add`].
     pub(crate) unsafe fn join(&self, endpoint: NonNull<dyn Drive>) -> Result<(), Errno> {
         // SAFETY: the caller's contract, passed on.
-        unsafe { self.endpoints.add(endpoint, Some(&self.bell)) }
+        unsafe { self.endpoints.add(endpoint, &self.bell) }
     }
 
     /// Ends what [`Cntr::join`] began.
     pub(crate) fn leave(&self, endpoint: NonNull<dyn Drive>) {
-        self.endpoints.remove(endpoint, Some(&self.bell));
+        self.endpoints.remove(endpoint, &self.bell);
     }
 
     /// Wakes the threads that sleep here: they look by themselves.
@@ -255,7 +261,8 @@ impl Cntr {
     }
 
     fn ready_to_sleep(&self, seen: (u64, u64)) -> bool {
-        try_sleep(&self.endpoints, &self.bell, || self.snapshot() == seen)
+        self.endpoints
+            .try_sleep(&self.bell, || self.snapshot() == seen)
     }
 
     fn snapshot(&self) -> (u64, u64) {

@@ -26,8 +26,9 @@ pub(crate) use ring::NO_SOURCE;
 
 use crate::absent::{self, no3};
 use crate::domain::Domain;
-use crate::endpoint_list::{Drive, EndpointList, try_sleep};
+use crate::drive::Drive;
 use crate::handle::{self, Fid, Object, Ref, Uses, count, failed, object, publish, status, table};
+use crate::queue_endpoints::QueueEndpoints;
 use crate::wait::{Deadline, Doorbell};
 use crate::wait_set::{Attached, WaitSet, Waitable};
 use error::LastError;
@@ -64,7 +65,7 @@ pub(crate) struct Cq {
     unread: usize,
     /// Reads since the endpoints were driven last; a hint, so races on it do no harm.
     reads: AtomicU32,
-    endpoints: EndpointList,
+    endpoints: QueueEndpoints,
     bell: Doorbell,
     /// The condition of blocking reads is a number of entries.
     threshold: bool,
@@ -128,7 +129,7 @@ impl Cq {
             queued: AtomicUsize::new(0),
             unread: attr.size.max(UNREAD),
             reads: AtomicU32::new(0),
-            endpoints: EndpointList::none(domain.locks(), Some(Arc::clone(domain.progress()))),
+            endpoints: QueueEndpoints::none(domain.locks(), Some(Arc::clone(domain.progress()))),
             bell,
             set: OnceLock::new(),
             threshold: attr.wait_cond == FI_CQ_COND_THRESHOLD,
@@ -204,18 +205,18 @@ impl Cq {
     /// Lets an endpoint report here and be driven from here.
     ///
     /// # Errors
-    /// As [`EndpointList::add`].
+    /// As [`QueueEndpoints::add`].
     ///
     /// # Safety
-    /// As [`EndpointList::add`].
+    /// As [`QueueEndpoints::add`].
     pub(crate) unsafe fn join(&self, endpoint: NonNull<dyn Drive>) -> Result<(), Errno> {
         // SAFETY: the caller's contract, passed on.
-        unsafe { self.endpoints.add(endpoint, Some(&self.bell)) }
+        unsafe { self.endpoints.add(endpoint, &self.bell) }
     }
 
     /// Ends what [`Cq::join`] began. Entries of the endpoint stay readable.
     pub(crate) fn leave(&self, endpoint: NonNull<dyn Drive>) {
-        self.endpoints.remove(endpoint, Some(&self.bell));
+        self.endpoints.remove(endpoint, &self.bell);
     }
 
     /// Wakes the threads that sleep here: they look by themselves.
@@ -235,9 +236,8 @@ impl Cq {
     }
 
     fn ready_to_sleep(&self, wanted: usize) -> bool {
-        try_sleep(&self.endpoints, &self.bell, || {
-            !self.ring.lock().satisfies(wanted)
-        })
+        self.endpoints
+            .try_sleep(&self.bell, || !self.ring.lock().satisfies(wanted))
     }
 
     /// Reads without waiting (fi_cq(3) "fi_cq_read").

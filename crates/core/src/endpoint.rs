@@ -7,30 +7,34 @@
 //! data transfers are others, whose every call gives `-FI_EOPBADSTATE`; enabling exchanges them.
 
 mod alias;
+pub(crate) mod apart;
 mod atomic;
 mod bind;
 mod bindings;
-mod cm;
+mod call;
+pub(crate) mod cm;
 mod collective;
+mod config;
 mod connection;
-mod context_pair;
+pub(crate) mod context_pair;
 mod control;
 mod datagram;
 mod defaults;
 mod disabled;
-mod dispatch;
+pub(crate) mod dispatch;
 mod drain;
 mod joins;
 mod loop_clock;
 mod msg;
 mod multicast;
 mod option;
+pub(crate) mod option_value;
 mod profile;
 mod rma;
-mod scalable;
-mod srx;
+pub(crate) mod scalable;
+pub(crate) mod srx;
 mod state;
-mod stx;
+pub(crate) mod stx;
 mod tagged;
 mod transfer;
 mod trigger;
@@ -38,51 +42,31 @@ mod watch;
 
 use core::ffi::c_void;
 use core::ptr::NonNull;
-pub(crate) use dispatch::guard;
 use std::os::fd::RawFd;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 
-use oxifabric_abi::{FI_CLASS_EP, fi_addr_t, fi_ops, fid, fid_ep};
-use oxifabric_engine::{Config, Failure, MAX_ATOMIC_BYTES};
+use oxifabric_abi::{FI_CLASS_EP, fi_addr_t, fi_ops, fid, fid_cntr, fid_ep};
+use oxifabric_engine::{Failure, MAX_ATOMIC_BYTES};
 use oxifabric_mem::Iov;
 use oxifabric_provider::connection::MsgProvider;
 use oxifabric_provider::device::{Device, Provider};
 use oxifabric_provider::faults;
 use oxifabric_sync::SwitchLock;
-use oxifabric_types::{Caps, EpType, Errno, Flags, Info};
+use oxifabric_types::{Caps, EpType, Errno, Info};
 
 use crate::absent;
-use crate::budget;
-use crate::cntr::Cntr;
 use crate::domain::Domain;
-use crate::endpoint_list::{Drive, Rest, Visit};
+use crate::drive::{Drive, Rest, Visit};
 use crate::handle::{Fid, Ref, table};
 use crate::passive::{Taken, device_of};
 use crate::provider_entry::msg::Msg;
 use bindings::Bindings;
-pub(crate) use cm::{cm_data, hand_out_name};
-pub(crate) use context_pair::{ContextPair, open as open_pair};
+use call::RecvCall;
+use config::{config, datagram_config, directed};
 use defaults::Defaults;
-pub(crate) use option::write as write_size;
-pub(crate) use scalable::ScalableEndpoint;
 use srx::Feed;
-pub(crate) use srx::Srx;
 use state::EndpointState;
-pub(crate) use stx::Stx;
-use transfer::RecvCall;
-
-/// Sends or receives that may be outstanding at most: queues of that length are made beforehand.
-const MAX_OPERATIONS: usize = 1 << 20;
-
-/// Sends that may be outstanding, when the application has no opinion.
-const TX_SIZE: usize = 1024;
-
-/// Receives that are expected, when the application has no opinion.
-const RX_SIZE: usize = 1024;
-
-/// Room below which a multi-receive buffer is released, until FI_OPT_MIN_MULTI_RECV says otherwise.
-const MIN_MULTI_RECV: usize = 16 << 10;
 
 /// An active endpoint.
 #[repr(C)]
@@ -156,7 +140,7 @@ impl<P: Provider> Endpoint<P> {
         let exact = (info.caps | info.rx.caps).contains(Caps::EXACT_DIRECTED_RECV);
         let config = match P::Device::DATAGRAM {
             false => config(&info),
-            true => datagram::config(&info),
+            true => datagram_config(&info),
         };
         let directed = directed(info.caps | info.rx.caps);
         let progress = Arc::clone(domain.progress());
@@ -289,7 +273,7 @@ impl<P: Provider> Drive for Endpoint<P> {
         self.state.lock().engine.uses_region(key)
     }
 
-    fn is_bound_to(&self, counter: &Cntr) -> bool {
+    fn is_bound_to(&self, counter: *const fid_cntr) -> bool {
         self.state.lock().out.counts_on(counter)
     }
 }
@@ -336,33 +320,5 @@ impl Sizes {
             max_atomic: AtomicUsize::new(MAX_ATOMIC_BYTES),
             inject_atomic: AtomicUsize::new(info.tx.inject_size.min(MAX_ATOMIC_BYTES)),
         }
-    }
-}
-
-fn config(info: &Info) -> Config {
-    let or = |size: usize, default: usize| if size == 0 { default } else { size };
-    let tx_size = or(info.tx.size, TX_SIZE).min(MAX_OPERATIONS);
-    let rx_size = or(info.rx.size, RX_SIZE).min(MAX_OPERATIONS);
-    let unexpected_bytes = or(info.rx.total_buffered_recv, budget::UNEXPECTED_BYTES);
-    Config {
-        tx_size,
-        rx_size,
-        unexpected_bytes,
-        unexpected_ceiling: budget::ceiling(unexpected_bytes),
-        min_multi_recv: MIN_MULTI_RECV,
-        directed_recv: !directed(info.caps | info.rx.caps).is_empty(),
-    }
-}
-
-/// Returns which receives may name their source.
-fn directed(caps: Caps) -> Flags {
-    if caps.contains(Caps::DIRECTED_RECV) {
-        Flags::MSG | Flags::TAGGED
-    } else if caps.contains(Caps::TAGGED_DIRECTED_RECV) {
-        Flags::TAGGED
-    } else if caps.contains(Caps::EXACT_DIRECTED_RECV) {
-        Flags::MSG | Flags::TAGGED
-    } else {
-        Flags::empty()
     }
 }

@@ -15,10 +15,11 @@ use oxifabric_provider::clock;
 use oxifabric_types::{Errno, Instant, strerror_c};
 
 use crate::absent;
-use crate::endpoint_list::{Drive, EndpointList, try_sleep};
+use crate::drive::Drive;
 use crate::fabric::Fabric;
 use crate::handle::{self, Fid, Object, Ref, Uses, count, failed, object, publish, status, table};
 use crate::lock::lock;
+use crate::queue_endpoints::QueueEndpoints;
 use crate::wait::{Deadline, Doorbell, SLICE};
 use crate::wait_set::{Attached, WaitSet, Waitable};
 use queue::Events;
@@ -34,7 +35,7 @@ pub(crate) struct Eq {
     events: Mutex<Events>,
     /// The application may write events of its own.
     writable: bool,
-    endpoints: EndpointList,
+    endpoints: QueueEndpoints,
     bell: Doorbell,
     /// What the error read last points to.
     last_detail: Mutex<Box<[u8]>>,
@@ -89,7 +90,7 @@ impl Eq {
             events: Mutex::new(Events::new(size)),
             writable: flags & FI_WRITE != 0,
             // Not part of any domain: threads that a domain keeps apart may meet here.
-            endpoints: EndpointList::none(true, None),
+            endpoints: QueueEndpoints::none(true, None),
             bell,
             last_detail: Mutex::default(),
             set: OnceLock::new(),
@@ -111,18 +112,18 @@ impl Eq {
     /// Lets an endpoint report here and be driven from here.
     ///
     /// # Errors
-    /// As [`EndpointList::add`].
+    /// As [`QueueEndpoints::add`].
     ///
     /// # Safety
-    /// As [`EndpointList::add`]; the endpoint excludes threads.
+    /// As [`QueueEndpoints::add`]; the endpoint excludes threads.
     pub(crate) unsafe fn join(&self, endpoint: NonNull<dyn Drive>) -> Result<(), Errno> {
         // SAFETY: the caller's contract, passed on.
-        unsafe { self.endpoints.add(endpoint, Some(&self.bell)) }
+        unsafe { self.endpoints.add(endpoint, &self.bell) }
     }
 
     /// Ends what [`Eq::join`] began, and forgets the events of the endpoint whose handle is `fid`.
     pub(crate) fn leave(&self, endpoint: NonNull<dyn Drive>, fid: usize) {
-        self.endpoints.remove(endpoint, Some(&self.bell));
+        self.endpoints.remove(endpoint, &self.bell);
         lock(&self.events).forget(fid);
     }
 
@@ -171,9 +172,8 @@ impl Eq {
     }
 
     fn ready_to_sleep(&self) -> bool {
-        try_sleep(&self.endpoints, &self.bell, || {
-            lock(&self.events).is_empty()
-        })
+        self.endpoints
+            .try_sleep(&self.bell, || lock(&self.events).is_empty())
     }
 
     /// Reads one event; returns its length.

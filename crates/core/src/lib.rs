@@ -10,8 +10,8 @@
 //! - `atomic`: which atomics there are, and what keeps them apart.
 //! - `collective` groups, which endpoints join by an `av_set`; `multicast` groups.
 //! - `stats`: what `oxi top` reads.
-//! - Under them: `handle` (casts and counted references), `endpoint_list` (which endpoints a queue drives), `wait`
-//!   (what a thread sleeps on), `sockaddr`, `text`, `lock`, and `absent` for the calls that an object does not have.
+//! - Under them: `handle` (casts and counted references), `drive` (what a queue asks of an endpoint), `endpoint_list` and
+//!   `queue_endpoints` (which endpoints a domain and a queue drive), `wait` (what a thread sleeps on), `sockaddr`, `text`, `lock`, and `absent` for the calls that an object does not have.
 
 mod absent;
 mod atomic;
@@ -22,6 +22,7 @@ mod cntr;
 mod collective;
 mod cq;
 mod domain;
+mod drive;
 mod endpoint;
 mod endpoint_list;
 mod eq;
@@ -36,6 +37,7 @@ mod passive;
 mod poll_set;
 mod progress;
 pub mod provider_entry;
+mod queue_endpoints;
 pub mod registry;
 mod sockaddr;
 mod stats;

@@ -1,10 +1,10 @@
 //! Memory regions: fi_mr(3). Any memory of the process can be used as it is, so that registering only gives it a key.
 
 mod attr;
-mod persistent;
+pub(crate) mod persistent;
 pub(crate) mod raw;
-mod regions;
-mod rma_targets;
+pub(crate) mod regions;
+pub(crate) mod rma_targets;
 
 use core::ffi::{c_int, c_void};
 use std::sync::Mutex;
@@ -18,9 +18,7 @@ use oxifabric_abi::{
 use oxifabric_mem::MAX_SEGMENTS;
 use oxifabric_types::{Caps, Errno, Flags, MrMode};
 
-pub(crate) use persistent::write_back;
-pub(crate) use regions::{Region, Regions};
-pub(crate) use rma_targets::RmaTargets;
+use regions::Region;
 
 use crate::absent;
 use crate::cntr::Cntr;

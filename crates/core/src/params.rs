@@ -8,7 +8,7 @@ use oxifabric_provider::faults;
 use oxifabric_provider::log;
 use oxifabric_provider::params::{Parameter, sysconfig};
 
-use crate::endpoint::guard;
+use crate::endpoint::dispatch::guard;
 use crate::{budget, registry, stats};
 
 /// Lists the parameters of the library itself.

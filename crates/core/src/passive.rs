@@ -20,7 +20,7 @@ use oxifabric_provider::log;
 use oxifabric_types::{Errno, Info, Instant};
 
 use crate::absent;
-use crate::endpoint_list::Drive;
+use crate::drive::Drive;
 use crate::eq::{Cm, Eq};
 use crate::fabric::Fabric;
 use crate::handle::{Fid, Ref, checked, status, table};

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use oxifabric_types::Errno;
 
-use crate::endpoint_list::Drive;
+use crate::drive::Drive;
 use crate::lock::lock;
 use crate::wait::{Cond, Doorbell, SLICE};
 use crate::work::DeferredWorkQueue;

@@ -12,7 +12,7 @@ use oxifabric_provider::params::Parameter;
 use oxifabric_types::{Address, Errno, Info};
 
 use crate::domain::Domain;
-use crate::endpoint::ContextPair;
+use crate::endpoint::context_pair::ContextPair;
 use crate::fabric::Fabric;
 
 /// A provider behind plain functions: what is left of a [`Provider`] once its type is out of sight.

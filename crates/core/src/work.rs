@@ -4,7 +4,7 @@
 //! with no lock of an endpoint in hand (docs/adr/0007). Order of locks: the state of this queue comes after all others, and
 //! nothing is called while it is locked.
 
-mod control;
+pub(crate) mod control;
 mod message;
 
 use core::ffi::c_void;
@@ -19,7 +19,6 @@ use crate::cntr::Cntr;
 use crate::handle::Ref;
 use crate::lock::lock;
 use crate::progress::DomainProgress;
-pub(crate) use control::control;
 use message::Post;
 
 /// Maximum number of works of a domain that have not begun. Programs describe collectives by some thousands; one costs a few hundred

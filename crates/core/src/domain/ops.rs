@@ -20,7 +20,9 @@ use crate::av;
 use crate::cntr::Cntr;
 use crate::collective;
 use crate::cq::Cq;
-use crate::endpoint::{ScalableEndpoint, Srx, Stx};
+use crate::endpoint::scalable::ScalableEndpoint;
+use crate::endpoint::srx::Srx;
+use crate::endpoint::stx::Stx;
 use crate::eq::Eq;
 use crate::fabric::Fabric;
 use crate::handle::{
@@ -28,7 +30,8 @@ use crate::handle::{
 };
 use crate::info;
 use crate::mr;
-use crate::mr::{Regions, RmaTargets};
+use crate::mr::regions::Regions;
+use crate::mr::rma_targets::RmaTargets;
 use crate::poll_set::PollSet;
 use crate::progress::DomainProgress;
 use crate::work;
@@ -132,7 +135,7 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
     status(unsafe {
         match command {
             FI_MAP_RAW_MR | FI_UNMAP_KEY => mr::raw::control(command, arg),
-            _ => work::control(domain, command, arg),
+            _ => work::control::control(domain, command, arg),
         }
     })
 }

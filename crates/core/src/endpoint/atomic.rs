@@ -16,7 +16,7 @@ use oxifabric_provider::device::Provider;
 use oxifabric_types::{Errno, Flags, PeerId};
 
 use super::Endpoint;
-use super::transfer::{Lend, buffer, buffers};
+use super::call::{Lend, buffer, buffers};
 use crate::atomic;
 use crate::handle::failed;
 

@@ -16,7 +16,7 @@ use super::Endpoint;
 use super::bindings::Bindings;
 use super::connection::Reports;
 use super::context_pair::Direction;
-use super::guard::{self, Guard};
+use super::dispatch::guard::{self, Guard};
 use super::srx::{Feed, Srx};
 use super::state::EndpointState;
 use super::stx::Stx;

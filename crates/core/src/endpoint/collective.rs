@@ -18,8 +18,8 @@ use oxifabric_provider::device::{Device, Provider};
 use oxifabric_types::{Caps, Errno, Flags, PeerId};
 
 use super::Endpoint;
+use super::call::{Lend, buffer};
 use super::state::EndpointState;
-use super::transfer::{Lend, buffer};
 use crate::absent::no6;
 use crate::av_set::AvSet;
 use crate::collective::{Group, Member, arithmetic, datatype, group};

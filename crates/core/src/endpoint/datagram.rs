@@ -4,20 +4,11 @@
 //! the message: no tag, no remote data, no acknowledgement.
 
 use oxifabric_abi::fi_ops_msg;
-use oxifabric_engine::Config;
 use oxifabric_provider::device::Provider;
-use oxifabric_types::{Flags, Info};
+use oxifabric_types::Flags;
 
 use super::Endpoint;
 use crate::absent::{no5, no7};
-
-/// Bytes of datagrams that no receive is there for, when the application has no opinion. Beyond it they wait in the
-/// network, which drops them sooner or later.
-const UNEXPECTED_BYTES: usize = 1 << 20;
-
-/// Factor of that limit while a receive is posted that takes none of them: datagrams from other sources are dropped
-/// beyond it.
-const CEILINGS: usize = 16;
 
 /// What a datagram cannot bring about.
 const BEYOND: Flags = Flags::REMOTE_CQ_DATA
@@ -37,18 +28,4 @@ impl<P: Provider> Endpoint<P> {
 #[inline]
 pub(super) const fn asks_too_much(flags: Flags) -> bool {
     flags.intersects(BEYOND)
-}
-
-/// Configures the engine.
-pub(super) fn config(info: &Info) -> Config {
-    let config = super::config(info);
-    let unexpected_bytes = match info.rx.total_buffered_recv {
-        0 => UNEXPECTED_BYTES,
-        size => size,
-    };
-    Config {
-        unexpected_bytes,
-        unexpected_ceiling: unexpected_bytes.saturating_mul(CEILINGS),
-        ..config
-    }
 }

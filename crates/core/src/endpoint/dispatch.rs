@@ -10,6 +10,7 @@ use core::{mem, ptr};
 use std::ffi::CString;
 use std::sync::Arc;
 
+use oxifabric_abi::fid_cntr;
 use oxifabric_engine::{
     Completion, Completions, Failure, GroupId, PIECE, RxOp, Target, WaitEvent, Waiting,
 };
@@ -20,7 +21,7 @@ use oxifabric_types::{Address, Errno, FiAddr, Flags, PeerId};
 use self::counters::{AccessCounters, ResultCounter, Side};
 use self::guard::Guard;
 use super::joins::Joins;
-use super::profile::Watchers;
+use super::profile::events::Watchers;
 use super::srx::{Found, SharedSources, Srx};
 use crate::atomic;
 use crate::av::Av;
@@ -30,7 +31,7 @@ use crate::domain::Domain;
 use crate::eq::Eq;
 use crate::handle::Ref;
 use crate::info::address_to_c;
-use crate::mr::write_back;
+use crate::mr::persistent::write_back;
 use crate::progress::DomainProgress;
 use crate::work::InFlight;
 
@@ -302,9 +303,9 @@ impl CompletionDispatch {
         self.side(flags).counter.is_some()
     }
 
-    /// Returns whether something is counted on a counter.
-    pub(super) fn counts_on(&self, counter: &Cntr) -> bool {
-        self.counters().any(|cntr| ptr::eq(cntr, counter))
+    /// Returns whether something is counted on the counter with this handle.
+    pub(super) fn counts_on(&self, counter: *const fid_cntr) -> bool {
+        self.counters().any(|cntr| ptr::eq(cntr.handle(), counter))
     }
 
     fn counters(&self) -> impl Iterator<Item = &Cntr> {

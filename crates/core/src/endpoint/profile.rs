@@ -1,6 +1,6 @@
 //! Counters and events of an endpoint for profilers: fi_profile(3). Setup path.
 
-mod events;
+pub(super) mod events;
 mod variables;
 
 use core::ffi::{CStr, c_char, c_int, c_void};
@@ -21,7 +21,6 @@ use super::dispatch::CompletionDispatch;
 use crate::absent;
 use crate::handle::{count, failed, status, table};
 use crate::lock::lock;
-pub(super) use events::Watchers;
 use events::{EVENTS, Inside, Watcher};
 use variables::{Value, Values, variables};
 

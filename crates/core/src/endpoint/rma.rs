@@ -11,7 +11,7 @@ use oxifabric_provider::device::Provider;
 use oxifabric_types::{Errno, Flags};
 
 use super::Endpoint;
-use super::transfer::{Access, buffer, buffers};
+use super::call::{Access, buffer, buffers};
 use crate::handle::failed;
 
 const READ: Flags = Flags::RMA.union(Flags::READ);

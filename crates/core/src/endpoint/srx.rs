@@ -21,10 +21,9 @@ use oxifabric_mem::Iov;
 use oxifabric_sync::SwitchLock;
 use oxifabric_types::{Caps, Errno, Flags, PeerId};
 
-use super::MIN_MULTI_RECV;
+use super::call::RecvCall;
+use super::config::{MIN_MULTI_RECV, directed};
 use super::defaults::Defaults;
-use super::directed;
-use super::transfer::RecvCall;
 use crate::absent;
 use crate::cq::{Cq, NO_SOURCE};
 use crate::domain::Domain;

@@ -10,14 +10,14 @@ use oxifabric_provider::connection::THE_PEER;
 use oxifabric_provider::device::Device;
 use oxifabric_types::{Errno, Flags, PeerId};
 
+use super::call::{Lend, RecvCall, SendCall};
 use super::connection::Reports;
 use super::dispatch::CompletionDispatch;
 use super::loop_clock::LoopClock;
 use super::srx::SharedSources;
-use super::transfer::{Lend, RecvCall, SendCall};
 use super::watch::Watch;
 use crate::av::Av;
-use crate::endpoint_list::{Rest, Visit};
+use crate::drive::{Rest, Visit};
 use crate::handle::Ref;
 use crate::multicast;
 use crate::progress::DomainProgress;
@@ -282,7 +282,7 @@ impl<D: Device> EndpointState<D> {
         quiet
     }
 
-    /// Makes progress for a thread that polls other endpoints, as [`Drive::visit`](crate::endpoint_list::Drive::visit).
+    /// Makes progress for a thread that polls other endpoints, as [`Drive::visit`](crate::drive::Drive::visit).
     pub(super) fn visit(&mut self, turn: &mut u32) -> Visit {
         if self.turns != *turn {
             *turn = self.turns;
@@ -306,7 +306,7 @@ impl<D: Device> EndpointState<D> {
         }
     }
 
-    /// Gets ready for the sleep of a thread that sleeps on other endpoints, as [`Drive::rest`](crate::endpoint_list::Drive::rest).
+    /// Gets ready for the sleep of a thread that sleeps on other endpoints, as [`Drive::rest`](crate::drive::Drive::rest).
     pub(super) fn rest(&mut self, turn: &mut u32) -> Rest {
         if self.turns != *turn {
             *turn = self.turns;

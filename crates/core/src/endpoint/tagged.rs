@@ -9,7 +9,7 @@ use oxifabric_provider::device::Provider;
 use oxifabric_types::{Errno, Flags};
 
 use super::Endpoint;
-use super::transfer::{RecvCall, SendCall, buffer, buffers};
+use super::call::{RecvCall, SendCall, buffer, buffers};
 use crate::handle::failed;
 
 impl<P: Provider> Endpoint<P> {

@@ -10,7 +10,7 @@ use oxifabric_provider::device::Provider;
 use oxifabric_types::{Caps, Errno, Flags, PeerId};
 
 use super::Endpoint;
-use super::transfer::{RecvCall, SendCall};
+use super::call::{RecvCall, SendCall};
 use crate::cntr::Cntr;
 use crate::handle::{checked, failed};
 use crate::work::{Action, DeferredWorkQueue, Disposition, Owner, Work};

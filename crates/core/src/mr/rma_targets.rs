@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use oxifabric_types::Errno;
 
 use crate::cntr::Cntr;
-use crate::endpoint_list::{Drive, same};
+use crate::drive::{Drive, same};
 use crate::handle::Ref;
 use crate::lock::lock;
 
@@ -127,7 +127,7 @@ impl RmaTargets {
         }
         for reach in &lists.endpoints {
             // An endpoint that is bound to the counter itself stays with it.
-            if !reach.get().is_bound_to(counter) {
+            if !reach.get().is_bound_to(counter.handle()) {
                 counter.leave(reach.0);
             }
         }

@@ -10,7 +10,8 @@ use oxifabric_types::Errno;
 
 use super::{PassiveEndpoint, Request, State};
 use crate::absent::{no1, no2, no3, no4, no5};
-use crate::endpoint::{cm_data, hand_out_name, write_size};
+use crate::endpoint::cm::{cm_data, hand_out_name};
+use crate::endpoint::option_value;
 use crate::handle::status;
 use crate::info::address_from_c;
 use crate::lock::lock;
@@ -101,6 +102,6 @@ impl<P: MsgProvider> PassiveEndpoint<P> {
             return -Errno::NOPROTOOPT.raw();
         }
         // SAFETY: the application passes a buffer and its length.
-        status(unsafe { write_size(P::Connected::CM_DATA_SIZE, optval, optlen) })
+        status(unsafe { option_value::write(P::Connected::CM_DATA_SIZE, optval, optlen) })
     }
 }

@@ -16,7 +16,7 @@ use oxifabric_types::Errno;
 use super::domain_endpoints::DomainEndpoints;
 use super::shared_driver::wait_while_polled;
 use super::{DomainProgress, NOTICE};
-use crate::endpoint_list::Drive;
+use crate::drive::Drive;
 use crate::lock::lock;
 
 /// How long it is parked at a time. Nothing depends on it, since what needs attention makes a descriptor readable.

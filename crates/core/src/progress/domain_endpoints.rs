@@ -7,7 +7,8 @@ use std::sync::{Mutex, OnceLock};
 use oxifabric_abi::FI_WAIT_FD;
 use oxifabric_types::Errno;
 
-use crate::endpoint_list::{Drive, EndpointList};
+use crate::drive::Drive;
+use crate::endpoint_list::EndpointList;
 use crate::lock::lock;
 use crate::wait::Doorbell;
 
@@ -24,7 +25,7 @@ impl DomainEndpoints {
     /// Returns the empty list of a new domain, in which no endpoint is enabled.
     pub(super) fn none(locked: bool) -> Self {
         Self {
-            endpoints: EndpointList::none(locked, None),
+            endpoints: EndpointList::none(locked),
             bell: OnceLock::new(),
             gate: Mutex::new(()),
         }

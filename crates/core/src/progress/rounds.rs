@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
 
 use oxifabric_abi::FI_WAIT_FD;
 
-use crate::endpoint_list::{Drive, Rest, Visit, same};
+use crate::drive::{Drive, Rest, Visit, same};
 use crate::lock::lock;
 use crate::wait::Doorbell;
 

@@ -6,7 +6,8 @@ use oxifabric_provider::device::Provider;
 
 use super::msg::Msg;
 use super::{Listed, MsgCalls, ProviderEntry};
-use crate::endpoint::{Endpoint, open_pair};
+use crate::endpoint::Endpoint;
+use crate::endpoint::apart;
 use crate::passive::PassiveEndpoint;
 
 /// Makes the entry of a provider.
@@ -25,7 +26,7 @@ pub const fn entry<P: Provider>() -> ProviderEntry {
         source_for: P::source_for,
         fresh_name: P::fresh_name,
         open_endpoint: Endpoint::<P>::open,
-        open_pair: open_pair::<P>,
+        open_pair: apart::open::<P>,
         msg: None,
     }
 }

@@ -13,7 +13,7 @@ use super::{CompletionDispatch, Unsettled, count_regions, scattered_region};
 use crate::av::Av;
 use crate::domain::Domain;
 use crate::handle::Ref;
-use crate::mr::write_back;
+use crate::mr::persistent::write_back;
 
 /// Whose accesses are granted.
 pub(crate) static PARAMETERS: [Parameter; 1] = [Parameter {

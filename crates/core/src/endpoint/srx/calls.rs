@@ -12,8 +12,8 @@ use oxifabric_engine::RxOp;
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, PeerId};
 
-use super::super::transfer::{Lend, RecvCall, buffers, place};
-use super::super::write_size;
+use super::super::call::{Lend, RecvCall, buffers, place};
+use super::super::option_value;
 use super::Srx;
 use crate::absent::{self, no1, no2, no3, no4, no5, no6, no7, no8};
 use crate::handle::{self, checked, count, failed, object, status};
@@ -112,7 +112,7 @@ unsafe extern "C" fn getopt(
         return -Errno::NOPROTOOPT.raw();
     }
     // SAFETY: the table is only in the handles of contexts; the application passes a buffer and its length.
-    status(unsafe { write_size(object::<Srx>(fid.cast()).min_multi_recv(), val, len) })
+    status(unsafe { option_value::write(object::<Srx>(fid.cast()).min_multi_recv(), val, len) })
 }
 
 unsafe extern "C" fn setopt(

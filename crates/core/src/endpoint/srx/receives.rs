@@ -9,7 +9,7 @@ use oxifabric_abi::{FI_ADDR_UNSPEC, fi_addr_t};
 use oxifabric_engine::{Completion, Failure, PIECE, RxOp};
 use oxifabric_types::{Errno, Flags, PeerId};
 
-use super::super::MAX_OPERATIONS;
+use super::super::config::MAX_OPERATIONS;
 
 /// The receives that no message has taken.
 #[derive(Default)]

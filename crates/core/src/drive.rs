@@ -1,0 +1,81 @@
+//! What a queue, a counter and the progress of a domain ask of an endpoint. Path class: hot.
+
+use std::os::fd::RawFd;
+use std::ptr::NonNull;
+
+use oxifabric_abi::fid_cntr;
+
+/// What a visit to an endpoint by a thread that polls others came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Visit {
+    /// It was left alone: the application has driven it since the last visit, or does so now.
+    Attended,
+    /// It was driven, and something moved.
+    Moved,
+    /// It was driven, nothing moved, and it has operations under way.
+    Waiting,
+    /// It was driven, and nothing moved.
+    Quiet,
+}
+
+/// What became of an endpoint before the sleep of a thread that does not sleep on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rest {
+    /// It was left alone: a thread sleeps on it, or uses it now.
+    Attended,
+    /// It was left alone: the application has driven it since the last look.
+    Driven,
+    /// Its descriptor becomes readable when there is something to do.
+    Armed,
+    /// There is something to do.
+    Busy,
+    /// It has no way to wake a sleeper.
+    Deaf,
+}
+
+/// What a queue asks of an endpoint.
+pub(crate) trait Drive: Sync {
+    /// Moves what can be moved without waiting; returns how many events there were.
+    fn progress(&self) -> usize;
+
+    /// Gets ready for sleep; returns false when there is something to do instead.
+    fn arm(&self) -> bool;
+
+    /// Returns the file descriptor that becomes readable after that.
+    fn fd(&self) -> RawFd;
+
+    /// Drives it on behalf of a thread that polls others, unless it has been driven since it had `turn` turns; `turn` becomes
+    /// what it has now.
+    fn visit(&self, turn: &mut u32) -> Visit {
+        let _ = turn;
+        Visit::Attended
+    }
+
+    /// Gets it ready for the sleep of a thread that does not sleep on it, with `turn` as for [`Drive::visit`].
+    fn rest(&self, turn: &mut u32) -> Rest {
+        let _ = turn;
+        Rest::Attended
+    }
+
+    /// Returns whether the queue that has entries of its peers' making is left unread.
+    fn is_left_unread(&self) -> bool {
+        false
+    }
+
+    /// Returns whether a peer's access to the region with this key is under way (fi_mr(3)).
+    fn uses_region(&self, key: u64) -> bool {
+        let _ = key;
+        false
+    }
+
+    /// Returns whether the endpoint itself is bound to the counter with this handle.
+    fn is_bound_to(&self, counter: *const fid_cntr) -> bool {
+        let _ = counter;
+        false
+    }
+}
+
+/// Returns whether both are the same endpoint. It compares places, not tables: the same type may have several tables.
+pub(crate) fn same(a: NonNull<dyn Drive>, b: NonNull<dyn Drive>) -> bool {
+    a.cast::<()>() == b.cast::<()>()
+}
