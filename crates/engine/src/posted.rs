@@ -2,10 +2,10 @@
 //!
 //! A receive found by [`PostedQueue::take`] leaves the queue and becomes an [`RxPlacement`], which says where one
 //! message goes and what to report. A multi-receive buffer stays and hands out placements until it is used up.
-//! Finding walks the list of one class, or the chains of a [`MatchIndex`] when there are many; leaving is a constant-time
+//! Finding walks the list of one class, or the chains of a [`PostedIndex`] when there are many; leaving is a constant-time
 //! step, whichever way the receive is found.
 
-mod match_index;
+mod posted_index;
 
 use alloc::boxed::Box;
 
@@ -19,7 +19,7 @@ use crate::multi_recv::Shared;
 use crate::rx_placement::{RxPlacement, received, report};
 use crate::slab::{Key, Slab};
 use crate::{Completion, Completions, Failure, RxOp};
-use match_index::{IndexEntry, MatchIndex};
+use posted_index::{IndexEntry, PostedIndex};
 
 /// Receives that wait for messages.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(crate) struct PostedQueue {
     pub(crate) receives: Slab<Receive>,
     lists: [List; Class::WAITING],
     /// Those on the lists above, once a message had to walk past many.
-    match_index: Option<Box<MatchIndex>>,
+    posted_index: Option<Box<PostedIndex>>,
 }
 
 /// A posted receive.
@@ -49,7 +49,7 @@ impl PostedQueue {
         Self {
             receives: Slab::with_capacity(capacity),
             lists: [List::new(); Class::WAITING],
-            match_index: None,
+            posted_index: None,
         }
     }
 
@@ -77,8 +77,8 @@ impl PostedQueue {
         };
         let key = list.insert(&mut self.receives, receive);
         let key = key.ok_or(Errno::AGAIN)?;
-        if let Some(match_index) = &mut self.match_index {
-            match_index.push(&mut self.receives, key);
+        if let Some(posted_index) = &mut self.posted_index {
+            posted_index.push(&mut self.receives, key);
         }
         Ok(key)
     }
@@ -116,8 +116,8 @@ impl PostedQueue {
     /// Finds the first receive for a message that the first one of all does not take.
     #[inline(never)]
     fn search(&mut self, arrival: &Arrival) -> Option<Key> {
-        if let Some(match_index) = &self.match_index {
-            return match_index.first(&self.receives, arrival);
+        if let Some(posted_index) = &self.posted_index {
+            return posted_index.first(&self.receives, arrival);
         }
         let mut passed = 0;
         let list = &self.lists[arrival.class.index()];
@@ -127,8 +127,8 @@ impl PostedQueue {
         });
         let found = found.map(|(key, _)| key);
         if passed > LONG_WALK {
-            let match_index = MatchIndex::of(&mut self.receives, &self.lists);
-            self.match_index = Some(Box::new(match_index));
+            let posted_index = PostedIndex::of(&mut self.receives, &self.lists);
+            self.posted_index = Some(Box::new(posted_index));
         }
         found
     }
@@ -142,10 +142,10 @@ impl PostedQueue {
 
     #[inline]
     fn unindex(&mut self, key: Key) {
-        if let Some(match_index) = &mut self.match_index
-            && match_index.unlink(&mut self.receives, key)
+        if let Some(posted_index) = &mut self.posted_index
+            && posted_index.unlink(&mut self.receives, key)
         {
-            self.match_index = None;
+            self.posted_index = None;
         }
     }
 
@@ -159,7 +159,7 @@ impl PostedQueue {
         out: &mut impl Completions,
     ) -> bool {
         let list = &mut self.lists[arrival.class.index()];
-        if self.match_index.is_none()
+        if self.posted_index.is_none()
             && let Some(first) = self.receives.entry(list.head())
             && let Some(receive) = first.value()
             && receive.shared.is_none()
@@ -293,7 +293,7 @@ impl PostedQueue {
     pub(crate) fn clear(&mut self) {
         self.receives.clear();
         self.lists = [List::new(); Class::WAITING];
-        self.match_index = None;
+        self.posted_index = None;
     }
 
     #[inline]

@@ -181,7 +181,13 @@ impl Engine {
             self.peers.reply(arrival.from, Reply::Ack(arrival.id));
         }
         let buf = region.base() as usize;
-        let access = received(arrival, wish(arrival), first_key(targets), buf, arrival.len);
+        let access = received(
+            arrival,
+            wanted_flags(arrival),
+            first_key(targets),
+            buf,
+            arrival.len,
+        );
         out.accessed(access, targets);
         Placement::Done
     }
@@ -210,7 +216,7 @@ impl Engine {
             room: arrival.len,
             body: region,
             offset: 0,
-            flags: wish(&arrival),
+            flags: wanted_flags(&arrival),
             context: first_key(targets),
             shared: Key::NONE,
         };
@@ -425,7 +431,7 @@ pub(crate) struct Full;
 
 /// Returns the flags that a peer's write is reported with: a completion only if the write brings data.
 #[inline]
-fn wish(arrival: &Arrival) -> Flags {
+fn wanted_flags(arrival: &Arrival) -> Flags {
     match arrival.flags.contains(HeaderFlags::DATA) {
         true => Flags::COMPLETION,
         false => Flags::empty(),

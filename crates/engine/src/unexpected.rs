@@ -4,8 +4,8 @@
 //! Waiting messages cost a budget, which is kept here per queue and per peer; which peer may exceed it is decided in
 //! `budget`. Messages that come in several frames are found by peer and id.
 
-mod match_index;
 mod shares;
+mod waiting_index;
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -17,8 +17,8 @@ use crate::list::List;
 use crate::matching::{Arrival, Class, Pattern};
 use crate::message::{MatchState, Message, RxData};
 use crate::slab::{Key, Slab};
-use match_index::MatchIndex;
 use shares::Shares;
+use waiting_index::WaitingIndex;
 
 /// Maximum number of messages of one peer that are matched and whose data is not placed yet: rendezvous, writes and atomics whose
 /// data is on its way. As many as a peer may have operations under way, so that it never has to wait for data that is behind.
@@ -36,7 +36,7 @@ pub(crate) struct UnexpectedQueue {
     messages: Slab<Message>,
     waiting: [List; Class::WAITING],
     /// Those on the lists above, once a receive had to walk past many.
-    match_index: Option<Box<MatchIndex>>,
+    waiting_index: Option<Box<WaitingIndex>>,
     claimed: List,
     /// Messages of which more frames will come, and those whose data is still at the sender.
     by_id: BTreeMap<(PeerId, u32), Key>,
@@ -52,7 +52,7 @@ impl UnexpectedQueue {
         Self {
             messages: Slab::with_capacity(0),
             waiting: [List::new(); Class::WAITING],
-            match_index: None,
+            waiting_index: None,
             claimed: List::new(),
             by_id: BTreeMap::new(),
             held_bytes: 0,
@@ -102,8 +102,8 @@ impl UnexpectedQueue {
         self.shares.push(&mut self.messages, from, key);
         if waits {
             self.waiting[class.index()].push_back(&mut self.messages, key);
-            if let Some(match_index) = &mut self.match_index {
-                match_index.push(&mut self.messages, key);
+            if let Some(waiting_index) = &mut self.waiting_index {
+                waiting_index.push(&mut self.messages, key);
             }
             self.charge(from, cost);
         }
@@ -156,8 +156,8 @@ impl UnexpectedQueue {
     #[inline(never)]
     fn search(&mut self, pattern: &Pattern) -> Option<Key> {
         let order = &self.waiting[pattern.class.index()];
-        if let Some(match_index) = &self.match_index {
-            return match_index.first(&self.messages, order, pattern);
+        if let Some(waiting_index) = &self.waiting_index {
+            return waiting_index.first(&self.messages, order, pattern);
         }
         let mut passed = 0;
         let found = order.iter(&self.messages).find(|(_, message)| {
@@ -166,8 +166,8 @@ impl UnexpectedQueue {
         });
         let found = found.map(|(key, _)| key);
         if passed > LONG_WALK {
-            let match_index = MatchIndex::of(&mut self.messages, &self.waiting);
-            self.match_index = Some(Box::new(match_index));
+            let waiting_index = WaitingIndex::of(&mut self.messages, &self.waiting);
+            self.waiting_index = Some(Box::new(waiting_index));
         }
         found
     }
@@ -305,10 +305,10 @@ impl UnexpectedQueue {
         match message.match_state {
             MatchState::Waiting => {
                 self.waiting[class.index()].unlink(&mut self.messages, key);
-                if let Some(match_index) = &mut self.match_index
-                    && match_index.unlink(&mut self.messages, key)
+                if let Some(waiting_index) = &mut self.waiting_index
+                    && waiting_index.unlink(&mut self.messages, key)
                 {
-                    self.match_index = None;
+                    self.waiting_index = None;
                 }
             }
             MatchState::Claimed(_) => self.claimed.unlink(&mut self.messages, key),

@@ -30,7 +30,7 @@ use oxifabric_abi::fid_fabric;
 use oxifabric_provider::log;
 use oxifabric_provider::params::{Parameter, ParameterKind};
 
-use call::{Call, Completion, Hook, World};
+use call::{Call, Completion, Hook, Hooks};
 pub(crate) use monitor::PARAMETERS as MONITOR_PARAMETERS;
 
 /// Parameters of the library that concern hooks.
@@ -80,9 +80,9 @@ pub(crate) unsafe fn install(place: *mut *mut fid_fabric, provider: &str) {
     }
     let hooks: Vec<Box<dyn Hook>> = wanted.iter().filter_map(|make| make(provider)).collect();
     log::info!(provider, Fabric, "{} hooks watch this fabric", hooks.len());
-    let world = Arc::new(World::new(hooks));
+    let hooks = Arc::new(Hooks::new(hooks));
     // SAFETY: the caller vouches for the handle, which only the wrapper uses from here on.
-    unsafe { *place = wrapper::wrap(*place, &world) };
+    unsafe { *place = wrapper::wrap(*place, &hooks) };
 }
 
 /// Returns what FI_HOOK names, read once.
@@ -106,7 +106,7 @@ fn parse(text: &str) -> Vec<Make> {
         }
         found.map(|&(_, make)| make)
     };
-    names.filter_map(make).take(World::MOST).collect()
+    names.filter_map(make).take(Hooks::MOST).collect()
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ const SKIPS: usize = 16;
 pub(crate) struct RxQueue {
     /// One place, or [`MANY`] as soon as they are of use. Pages that no datagram reaches cost nothing.
     bytes: Vec<u8>,
-    datagrams: Vec<Datagram>,
+    datagrams: Vec<Received>,
     next: usize,
     /// Offset in that place where the next datagram begins.
     begin: usize,
@@ -62,7 +62,7 @@ const LARGE: usize = 1000;
 
 /// A datagram in its place, or several of one source that the kernel has merged.
 #[derive(Debug)]
-pub(crate) struct Datagram {
+pub(crate) struct Received {
     pub(crate) len: usize,
     /// Length of each datagram; the last one may be shorter.
     pub(crate) each: usize,
@@ -81,7 +81,7 @@ impl RxQueue {
     pub(crate) fn new() -> Self {
         Self {
             bytes: vec![0; STRIDE],
-            datagrams: vec![Datagram::empty()],
+            datagrams: vec![Received::empty()],
             next: 0,
             begin: 0,
             count: 0,
@@ -165,7 +165,7 @@ impl RxQueue {
 
     /// Returns the first datagram that was not delivered.
     #[inline]
-    pub(crate) fn front(&self) -> Option<(&Datagram, &[u8])> {
+    pub(crate) fn front(&self) -> Option<(&Received, &[u8])> {
         let at = self.next;
         if at == self.count {
             return None;
@@ -205,13 +205,13 @@ impl RxQueue {
     fn receive_many(&mut self, socket: &Socket, sources: bool) -> io::Result<usize> {
         if self.datagrams.len() < MANY {
             self.bytes = vec![0; MANY * STRIDE];
-            self.datagrams.resize_with(MANY, Datagram::empty);
+            self.datagrams.resize_with(MANY, Received::empty);
         }
         socket.receive_many(&mut self.bytes, &mut self.datagrams, sources)
     }
 }
 
-impl Datagram {
+impl Received {
     fn empty() -> Self {
         Self {
             len: 0,

@@ -23,7 +23,7 @@ const CUTS: usize = 64;
 #[derive(Debug, Default)]
 pub(crate) struct TxQueue {
     bytes: Vec<u8>,
-    datagrams: Vec<Datagram>,
+    datagrams: Vec<Queued>,
     /// Whether the next datagram of an endpoint has to be queued, too: others wait before it, or a fault may be injected.
     takes_next: bool,
     /// Faults injected into the datagrams of an endpoint.
@@ -33,7 +33,7 @@ pub(crate) struct TxQueue {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Datagram {
+struct Queued {
     to: PeerId,
     begin: usize,
     end: usize,
@@ -82,7 +82,7 @@ impl TxQueue {
         self.bytes.resize(begin + frame.len, 0);
         frame.body.read(frame.offset, &mut self.bytes[begin..]);
         let end = self.bytes.len();
-        self.datagrams.push(Datagram { to, begin, end });
+        self.datagrams.push(Queued { to, begin, end });
     }
 
     /// Queues a datagram that consists of two parts.
@@ -93,7 +93,7 @@ impl TxQueue {
             self.bytes.extend_from_slice(part);
         }
         let end = self.bytes.len();
-        self.datagrams.push(Datagram { to, begin, end });
+        self.datagrams.push(Queued { to, begin, end });
     }
 
     /// Sends what the socket takes; the rest stays. A datagram that cannot be sent is dropped: it was reported as sent
@@ -111,7 +111,7 @@ impl TxQueue {
     }
 
     /// Sends a datagram; returns how many are done with.
-    fn send_one(&self, datagram: &Datagram, socket: &Socket, peers: &Peers) -> usize {
+    fn send_one(&self, datagram: &Queued, socket: &Socket, peers: &Peers) -> usize {
         let body = self.bytes.get(datagram.begin..datagram.end);
         let (Some(to), Some(body)) = (peers.destination(datagram.to), body) else {
             return 1;
@@ -160,7 +160,7 @@ impl TxQueue {
     }
 }
 
-impl Datagram {
+impl Queued {
     const fn len(&self) -> usize {
         self.end - self.begin
     }
@@ -169,7 +169,7 @@ impl Datagram {
 /// Datagrams that the kernel takes as one.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
-    first: Datagram,
+    first: Queued,
     end: usize,
     count: usize,
 }
@@ -177,7 +177,7 @@ struct Piece {
 /// Datagrams one after the other, as many together as are of one length and for one peer; the last one may be shorter.
 #[derive(Clone, Debug)]
 struct Pieces<'a> {
-    datagrams: &'a [Datagram],
+    datagrams: &'a [Queued],
     uncut: Option<usize>,
 }
 

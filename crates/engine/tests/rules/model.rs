@@ -11,15 +11,15 @@ use crate::script::*;
 #[derive(Clone, Debug)]
 enum Operation {
     Arrive { from: u32, tag: Option<u64> },
-    Receive(Wish),
-    Peek(Wish),
-    PeekAndDiscard(Wish),
+    Receive(Pattern),
+    Peek(Pattern),
+    PeekAndDiscard(Pattern),
     Cancel { context: usize },
 }
 
 /// What a receive takes.
 #[derive(Clone, Debug)]
-struct Wish {
+struct Pattern {
     from: Option<u32>,
     tag: Option<u64>,
     ignore: u64,
@@ -29,7 +29,7 @@ struct Wish {
 #[derive(Default)]
 struct Oracle {
     messages: Vec<Waiting>,
-    receives: Vec<(usize, Wish)>,
+    receives: Vec<(usize, Pattern)>,
 }
 
 #[derive(Clone, Debug)]
@@ -42,7 +42,7 @@ struct Waiting {
 /// What is expected of one operation: (context, number of the message), or an errno.
 type Expected = Option<(usize, Result<u64, Errno>)>;
 
-impl Wish {
+impl Pattern {
     fn takes(&self, message: &Waiting) -> bool {
         let tags_agree = match (self.tag, message.tag) {
             (Some(mine), Some(its)) => mine | self.ignore == its | self.ignore,
@@ -78,22 +78,24 @@ impl Oracle {
         }
     }
 
-    fn find(&self, wish: &Wish) -> Option<usize> {
-        self.messages.iter().position(|message| wish.takes(message))
+    fn find(&self, pattern: &Pattern) -> Option<usize> {
+        self.messages
+            .iter()
+            .position(|message| pattern.takes(message))
     }
 
-    fn receive(&mut self, context: usize, wish: Wish) -> Expected {
-        match self.find(&wish) {
+    fn receive(&mut self, context: usize, pattern: Pattern) -> Expected {
+        match self.find(&pattern) {
             Some(at) => Some((context, Ok(self.messages.remove(at).number))),
             None => {
-                self.receives.push((context, wish));
+                self.receives.push((context, pattern));
                 None
             }
         }
     }
 
-    fn peek(&mut self, context: usize, wish: &Wish, discard: bool) -> Expected {
-        let Some(at) = self.find(wish) else {
+    fn peek(&mut self, context: usize, pattern: &Pattern, discard: bool) -> Expected {
+        let Some(at) = self.find(pattern) else {
             return Some((context, Err(Errno::NOMSG)));
         };
         let number = self.messages[at].number;
@@ -135,18 +137,18 @@ impl Scale {
         1..=self.peers
     }
 
-    fn wish(self) -> impl Strategy<Value = Wish> {
+    fn pattern(self) -> impl Strategy<Value = Pattern> {
         let from = prop::option::weighted(0.7, self.peer());
         let ignore = prop_oneof![6 => Just(0), 1 => 0..8u64, 1 => Just(u64::MAX)];
-        (from, self.tag(), ignore).prop_map(|(from, tag, ignore)| Wish { from, tag, ignore })
+        (from, self.tag(), ignore).prop_map(|(from, tag, ignore)| Pattern { from, tag, ignore })
     }
 
     fn operation(self) -> impl Strategy<Value = Operation> {
         prop_oneof![
             4 => (self.peer(), self.tag()).prop_map(|(from, tag)| Operation::Arrive { from, tag }),
-            4 => self.wish().prop_map(Operation::Receive),
-            1 => self.wish().prop_map(Operation::Peek),
-            1 => self.wish().prop_map(Operation::PeekAndDiscard),
+            4 => self.pattern().prop_map(Operation::Receive),
+            1 => self.pattern().prop_map(Operation::Peek),
+            1 => self.pattern().prop_map(Operation::PeekAndDiscard),
             1 => (0..1000usize).prop_map(|context| Operation::Cancel { context }),
         ]
     }
@@ -156,7 +158,7 @@ impl Scale {
         let arrive =
             (self.peer(), self.tag()).prop_map(|(from, tag)| Operation::Arrive { from, tag });
         let arrivals = prop::collection::vec(arrive, 0..150);
-        let receives = prop::collection::vec(self.wish().prop_map(Operation::Receive), 0..150);
+        let receives = prop::collection::vec(self.pattern().prop_map(Operation::Receive), 0..150);
         let mixed = prop::collection::vec(self.operation(), 0..150);
         let wave = prop_oneof![arrivals, receives, mixed];
         prop::collection::vec(wave, 1..6).prop_map(|waves| waves.concat())
@@ -176,17 +178,17 @@ fn step(b: &mut Bench, oracle: &mut Oracle, context: usize, operation: Operation
             b.arrive(PeerId(from), header, b"");
             oracle.arrive(Waiting { from, tag, number })
         }
-        Operation::Receive(wish) => {
-            b.recv(wish.op(context)).expect("room");
-            oracle.receive(context, wish)
+        Operation::Receive(pattern) => {
+            b.recv(pattern.op(context)).expect("room");
+            oracle.receive(context, pattern)
         }
-        Operation::Peek(wish) => {
-            look(b, &wish, context, Flags::PEEK);
-            oracle.peek(context, &wish, false)
+        Operation::Peek(pattern) => {
+            look(b, &pattern, context, Flags::PEEK);
+            oracle.peek(context, &pattern, false)
         }
-        Operation::PeekAndDiscard(wish) => {
-            look(b, &wish, context, Flags::PEEK | Flags::DISCARD);
-            oracle.peek(context, &wish, true)
+        Operation::PeekAndDiscard(pattern) => {
+            look(b, &pattern, context, Flags::PEEK | Flags::DISCARD);
+            oracle.peek(context, &pattern, true)
         }
         Operation::Cancel { context } => {
             let expected = oracle.cancel(context);
@@ -196,8 +198,8 @@ fn step(b: &mut Bench, oracle: &mut Oracle, context: usize, operation: Operation
     }
 }
 
-fn look(b: &mut Bench, wish: &Wish, context: usize, flags: Flags) {
-    let mut op = wish.op(context);
+fn look(b: &mut Bench, pattern: &Pattern, context: usize, flags: Flags) {
+    let mut op = pattern.op(context);
     op.flags |= flags;
     b.recv(op).expect("room");
 }

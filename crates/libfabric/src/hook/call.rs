@@ -46,11 +46,11 @@ pub(crate) trait Hook: fmt::Debug + Send + Sync {
 
 /// The hooks of a fabric, shared by all its objects.
 #[derive(Debug)]
-pub(crate) struct World {
+pub(crate) struct Hooks {
     hooks: Vec<Box<dyn Hook>>,
 }
 
-impl World {
+impl Hooks {
     /// How many hooks can be stacked.
     pub(crate) const MOST: usize = 8;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use libc::iovec;
 use oxifabric_abi::*;
 
-use super::World;
+use super::Hooks;
 use super::call::Code;
 use super::wrapper::{Class, down, up, wrap};
 
@@ -24,7 +24,7 @@ pub(super) trait Pass: Copy {
     ///
     /// # Safety
     /// As for [`Pass::down`], after the call.
-    unsafe fn up(self, _world: &Arc<World>, _succeeded: bool) {}
+    unsafe fn up(self, _world: &Arc<Hooks>, _succeeded: bool) {}
 
     /// Replaces the counter if this is the context of a triggered operation.
     ///
@@ -81,9 +81,9 @@ impl Pass for *const fid_av_set {
 macro_rules! opened {
     ($($class:ident),*) => { $(
         impl Pass for *mut *mut $class {
-            unsafe fn up(self, world: &Arc<World>, succeeded: bool) {
+            unsafe fn up(self, hooks: &Arc<Hooks>, succeeded: bool) {
                 // SAFETY: the provider stored a new handle where the application said.
-                unsafe { opened(self, world, succeeded) }
+                unsafe { opened(self, hooks, succeeded) }
             }
         }
     )* };
@@ -108,10 +108,10 @@ opened!(
 
 /// # Safety
 /// If the call succeeded, the provider stored a new handle in `place`.
-unsafe fn opened<T: Class>(place: *mut *mut T, world: &Arc<World>, succeeded: bool) {
+unsafe fn opened<T: Class>(place: *mut *mut T, hooks: &Arc<Hooks>, succeeded: bool) {
     if succeeded && !place.is_null() {
         // SAFETY: the caller's contract.
-        unsafe { *place = wrap(*place, world) };
+        unsafe { *place = wrap(*place, hooks) };
     }
 }
 
@@ -132,7 +132,7 @@ macro_rules! holding {
                 self
             }
 
-            unsafe fn up(self, _world: &Arc<World>, _succeeded: bool) {
+            unsafe fn up(self, _world: &Arc<Hooks>, _succeeded: bool) {
                 // SAFETY: as above.
                 unsafe {
                     replace(self.is_null(), || &raw mut (*self.cast_mut()).$field, |handle| up(handle));
@@ -199,7 +199,7 @@ impl Pass for *const fi_mr_attr {
         self
     }
 
-    unsafe fn up(self, _world: &Arc<World>, _succeeded: bool) {
+    unsafe fn up(self, _world: &Arc<Hooks>, _succeeded: bool) {
         // SAFETY: as above.
         unsafe {
             replace(

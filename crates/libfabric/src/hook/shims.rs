@@ -31,7 +31,7 @@ macro_rules! shims {
                     // operation asks for.
                     unsafe {
                         let wrapper = Wrapper::<T>::of($first as *mut T);
-                        let world = wrapper.world();
+                        let hooks = wrapper.hooks();
                         let call = Call {
                             table: stringify!($table),
                             op: stringify!($op),
@@ -54,10 +54,10 @@ macro_rules! shims {
                         let Some(op) = found else {
                             return <$ret as Absent>::ABSENT;
                         };
-                        let result = world.around(&call, || {
+                        let result = hooks.around(&call, || {
                             op(wrapper.inner() as $object $(, Pass::down($arg))*)
                         });
-                        $( Pass::up($arg, world, pass::succeeded(result)); )*
+                        $( Pass::up($arg, hooks, pass::succeeded(result)); )*
                         result
                     }
                 }

@@ -18,9 +18,9 @@ pub(super) unsafe extern "C" fn close<T: Has<fi_ops>>(fid: *mut fid) -> c_int {
         let class = (*fid).fclass;
         let code = base::close::<T>(fid);
         if code == 0 {
-            let (world, open) = unwrap(fid.cast::<T>());
+            let (hooks, open) = unwrap(fid.cast::<T>());
             if class == FI_CLASS_FABRIC {
-                world.hooks().for_each(|hook| hook.finish(open));
+                hooks.hooks().for_each(|hook| hook.finish(open));
             }
         }
         code
@@ -71,7 +71,7 @@ pub(super) unsafe extern "C" fn control<T: Has<fi_ops>>(
         let wrapper = Wrapper::of(fid.cast::<T>());
         if command == FI_ALIAS && code == 0 {
             let fi_alias { fid: place, flags } = *arg.cast::<fi_alias>();
-            let alias = wrap((*place).cast::<T>(), wrapper.world());
+            let alias = wrap((*place).cast::<T>(), wrapper.hooks());
             let same = FI_TRIGGER | wrapper.triggered();
             Wrapper::of(alias).set_default_flags(same);
             Wrapper::of(alias).set_default_flags(flags);
@@ -387,7 +387,7 @@ unsafe fn show(cq: *mut fid_cq, buf: *mut c_void, read: isize) {
                 (completion.flags, completion.len) = (entry.flags, entry.len);
             }
             wrapper
-                .world()
+                .hooks()
                 .hooks()
                 .for_each(|hook| hook.completed(completion));
         }

@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use oxifabric_abi::*;
 
-use super::World;
+use super::Hooks;
 
 /// A handle of ours before the handle of a provider. The application sees the first field only.
 #[repr(C)]
 pub(super) struct Wrapper<T> {
     handle: T,
     inner: *mut T,
-    world: Arc<World>,
+    hooks: Arc<Hooks>,
     /// FI_CQ_FORMAT_* of a completion queue.
     format: u32,
     /// FI_TRANSMIT and FI_RECV, if an endpoint's operations of that direction are triggered unless they have own flags.
@@ -92,7 +92,7 @@ pub(super) fn up<T>(handle: *mut T) -> *mut T {
 ///
 /// # Safety
 /// The handle was just opened, and only the wrapper uses it from here on.
-pub(super) unsafe fn wrap<T: Class>(inner: *mut T, world: &Arc<World>) -> *mut T {
+pub(super) unsafe fn wrap<T: Class>(inner: *mut T, hooks: &Arc<Hooks>) -> *mut T {
     if inner.is_null() {
         return inner;
     }
@@ -102,7 +102,7 @@ pub(super) unsafe fn wrap<T: Class>(inner: *mut T, world: &Arc<World>) -> *mut T
     let wrapper = Box::into_raw(Box::new(Wrapper {
         handle,
         inner,
-        world: Arc::clone(world),
+        hooks: Arc::clone(hooks),
         format: FI_CQ_FORMAT_UNSPEC,
         triggered: AtomicU64::new(0),
     }));
@@ -118,15 +118,15 @@ pub(super) unsafe fn wrap<T: Class>(inner: *mut T, world: &Arc<World>) -> *mut T
 ///
 /// # Safety
 /// No thread uses it from here on.
-pub(super) unsafe fn unwrap<T>(handle: *mut T) -> (Arc<World>, usize) {
+pub(super) unsafe fn unwrap<T>(handle: *mut T) -> (Arc<Hooks>, usize) {
     // SAFETY: `wrap` boxed it.
     let wrapper = unsafe { Box::from_raw(handle.cast::<Wrapper<T>>()) };
     let mut map = map();
     let map = map.get_or_insert_default();
     map.downs.remove(&handle.addr());
     map.ups.remove(&wrapper.inner.addr());
-    let open = Arc::strong_count(&wrapper.world) - 1;
-    (wrapper.world, open)
+    let open = Arc::strong_count(&wrapper.hooks) - 1;
+    (wrapper.hooks, open)
 }
 
 impl<T: Class> Wrapper<T> {
@@ -143,8 +143,8 @@ impl<T: Class> Wrapper<T> {
         self.inner
     }
 
-    pub(super) fn world(&self) -> &Arc<World> {
-        &self.world
+    pub(super) fn hooks(&self) -> &Arc<Hooks> {
+        &self.hooks
     }
 
     pub(super) fn format(&self) -> u32 {

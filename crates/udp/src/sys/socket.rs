@@ -12,7 +12,7 @@ use oxifabric_provider::syscall;
 
 use super::{check, check_len};
 use crate::peer::Destination;
-use crate::rx_queue::{self, Datagram, LONGEST, STRIDE};
+use crate::rx_queue::{self, LONGEST, Received, STRIDE};
 use crate::tx_queue;
 
 /// A non-blocking UDP socket; dropping it closes it.
@@ -183,7 +183,7 @@ impl Socket {
     pub(crate) fn receive_merged(
         &self,
         into: &mut [u8],
-        datagram: &mut Datagram,
+        datagram: &mut Received,
     ) -> io::Result<()> {
         let mut piece = libc::iovec {
             iov_base: into.as_mut_ptr().cast(),
@@ -207,7 +207,7 @@ impl Socket {
     pub(crate) fn receive_many(
         &self,
         into: &mut [u8],
-        datagrams: &mut [Datagram],
+        datagrams: &mut [Received],
         sources: bool,
     ) -> io::Result<usize> {
         let mut pieces = [NO_PIECE; rx_queue::MANY];

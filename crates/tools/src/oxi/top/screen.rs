@@ -33,7 +33,7 @@ struct Screen {
 
 /// What a key asks for beyond a change of the screen.
 #[derive(Debug, PartialEq, Eq)]
-enum Wish {
+enum Response {
     Stay,
     Quit,
 }
@@ -61,7 +61,7 @@ fn watch(terminal: &mut DefaultTerminal, finder: &Finder, delay: Duration) -> io
                 break;
             }
             if let Event::Key(key) = event::read()?
-                && screen.press(key) == Wish::Quit
+                && screen.press(key) == Response::Quit
             {
                 return Ok(());
             }
@@ -90,14 +90,14 @@ impl Screen {
     }
 
     /// Does what a key says.
-    fn press(&mut self, key: KeyEvent) -> Wish {
+    fn press(&mut self, key: KeyEvent) -> Response {
         if key.kind == KeyEventKind::Release {
-            return Wish::Stay;
+            return Response::Stay;
         }
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
-            KeyCode::Char('c') if control => return Wish::Quit,
-            KeyCode::Char('q') | KeyCode::Esc => return Wish::Quit,
+            KeyCode::Char('c') if control => return Response::Quit,
+            KeyCode::Char('q') | KeyCode::Esc => return Response::Quit,
             KeyCode::Char('t') => {
                 self.grain = match self.grain {
                     Grain::Processes => Grain::Endpoints,
@@ -118,7 +118,7 @@ impl Screen {
             KeyCode::Home => self.scrolled = 0,
             _ => {}
         }
-        Wish::Stay
+        Response::Stay
     }
 
     fn draw(&mut self, frame: &mut Frame<'_>) {
@@ -250,7 +250,7 @@ mod tests {
         rows.map(|row| text(row).trim_end().to_owned()).collect()
     }
 
-    fn press(screen: &mut Screen, code: KeyCode) -> Wish {
+    fn press(screen: &mut Screen, code: KeyCode) -> Response {
         screen.press(KeyEvent::new(code, KeyModifiers::NONE))
     }
 
@@ -309,9 +309,9 @@ mod tests {
         press(&mut screen, KeyCode::Char('e'));
         assert!(screen.reverse);
         let quits = [KeyCode::Char('q'), KeyCode::Esc].map(|code| press(&mut screen, code));
-        assert_eq!(quits, [Wish::Quit, Wish::Quit]);
+        assert_eq!(quits, [Response::Quit, Response::Quit]);
         let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-        assert_eq!(screen.press(control_c), Wish::Quit);
+        assert_eq!(screen.press(control_c), Response::Quit);
     }
 
     #[test]

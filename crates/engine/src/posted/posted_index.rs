@@ -29,25 +29,25 @@ impl IndexEntry {
 
 /// The receives of a queue, indexed.
 #[derive(Debug)]
-pub(super) struct MatchIndex {
+pub(super) struct PostedIndex {
     exact: Index<ByPattern>,
     /// Receives that ignore bits of the tag.
     wild: [List<ByPattern>; Class::WAITING],
     turn: u64,
 }
 
-impl MatchIndex {
+impl PostedIndex {
     /// Indexes the receives of some lists, each in its order.
     pub(super) fn of(receives: &mut Slab<Receive>, lists: &[List]) -> Self {
-        let mut match_index = Self {
+        let mut posted_index = Self {
             exact: Index::new(),
             wild: [List::new(); Class::WAITING],
             turn: 0,
         };
         for list in lists {
-            list.visit(receives, |receives, key| match_index.push(receives, key));
+            list.visit(receives, |receives, key| posted_index.push(receives, key));
         }
-        match_index
+        posted_index
     }
 
     /// Adds a receive behind all others.

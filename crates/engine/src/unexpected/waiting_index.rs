@@ -17,22 +17,22 @@ struct BySource;
 
 /// The waiting messages, indexed.
 #[derive(Debug)]
-pub(super) struct MatchIndex {
+pub(super) struct WaitingIndex {
     by_tag: Index<ByTag>,
     by_source: Index<BySource>,
 }
 
-impl MatchIndex {
+impl WaitingIndex {
     /// Indexes the messages of some lists, each in its order.
     pub(super) fn of(messages: &mut Slab<Message>, lists: &[List]) -> Self {
-        let mut match_index = Self {
+        let mut waiting_index = Self {
             by_tag: Index::new(),
             by_source: Index::new(),
         };
         for list in lists {
-            list.visit(messages, |messages, key| match_index.push(messages, key));
+            list.visit(messages, |messages, key| waiting_index.push(messages, key));
         }
-        match_index
+        waiting_index
     }
 
     /// Adds a message behind all others.
