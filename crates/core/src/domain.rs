@@ -2,9 +2,11 @@
 
 pub(crate) mod ops;
 
+use core::any::Any;
 use std::sync::{Arc, Mutex};
 
 use oxifabric_abi::{FI_REG_MR, fi_wait_obj, fid_domain};
+use oxifabric_provider::domain::ProviderDomain;
 use oxifabric_sync::{Guard, SwitchLock};
 use oxifabric_types::{Caps, EpType, Errno, Info, Progress, Threading};
 
@@ -25,6 +27,8 @@ pub(crate) struct Domain {
     uses: Uses,
     fabric: Ref<Fabric>,
     info: Info,
+    /// What the provider keeps for it.
+    provider: Arc<dyn ProviderDomain>,
     eq: Mutex<Option<Events>>,
     regions: SwitchLock<Regions>,
     progress: Arc<DomainProgress>,
@@ -49,6 +53,20 @@ impl Domain {
     /// Returns what the domain was opened for.
     pub(crate) const fn info(&self) -> &Info {
         &self.info
+    }
+
+    /// Returns what the provider keeps for it.
+    pub(crate) fn provider(&self) -> &dyn ProviderDomain {
+        &*self.provider
+    }
+
+    /// Returns what the provider keeps for it, as the provider knows it.
+    ///
+    /// # Errors
+    /// `INVAL` for another provider's.
+    pub(crate) fn provider_domain<D: ProviderDomain>(&self) -> Result<Arc<D>, Errno> {
+        let domain: Arc<dyn Any + Send + Sync> = Arc::clone(&self.provider) as _;
+        domain.downcast().map_err(|_| Errno::INVAL)
     }
 
     /// Returns whether its objects exclude threads.

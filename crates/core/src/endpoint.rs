@@ -124,7 +124,7 @@ impl<P: Provider> Endpoint<P> {
             return Err(Errno::INVAL);
         }
         info.src = info.src.or_else(P::fresh_name);
-        let device = P::Device::open(&info)?;
+        let device = P::Device::open(&info, &domain.provider_domain()?)?;
         Self::with_device(domain, info, context, device, None)
     }
 
@@ -233,10 +233,11 @@ impl<P: MsgProvider> Endpoint<Msg<P>> {
         if !domain.locks() {
             return Err(Errno::INVAL);
         }
+        let shared = domain.provider_domain()?;
         let (device, taken) = match handle.is_null() {
-            true => (P::Connected::open(&info)?, None),
+            true => (P::Connected::open(&info, &shared)?, None),
             // SAFETY: the caller's contract.
-            false => unsafe { device_of::<P>(&info, handle) }?,
+            false => unsafe { device_of::<P>(&info, &shared, handle) }?,
         };
         Self::with_device(domain, info, context, device, taken)
     }

@@ -1,4 +1,7 @@
-//! Memory regions: fi_mr(3). Any memory of the process can be used as it is, so that registering only gives it a key.
+//! Memory regions: fi_mr(3).
+//!
+//! The provider's domain makes the memory usable by its devices, and the table of regions gives it a key. To a software provider
+//! any memory of the process is usable as it is, so that only the key remains.
 
 mod attr;
 pub(crate) mod persistent;
@@ -15,7 +18,8 @@ use oxifabric_abi::{
     FI_MR_COMPLETE, FI_REFRESH, FI_REMOTE_READ, FI_REMOTE_WRITE, fi_eq_entry, fi_mr_attr,
     fi_mr_modify, fi_ops, fi_ops_mr, fid, fid_domain, fid_mr,
 };
-use oxifabric_mem::MAX_SEGMENTS;
+use oxifabric_mem::{MAX_SEGMENTS, RegionId};
+use oxifabric_provider::domain::{Registered, RegistrationRequest};
 use oxifabric_types::{Caps, Errno, Flags, MrMode};
 
 use regions::Region;
@@ -41,6 +45,8 @@ pub(crate) struct Mr {
     request: MrRequest,
     /// Its place in the table of regions, unless peers may do nothing with it.
     key: Option<u64>,
+    /// The provider's number of it, if that needs one.
+    registration: Option<RegionId>,
     state: Mutex<State>,
 }
 
@@ -105,8 +111,9 @@ impl Mr {
         if request.persistent {
             domain.rma_targets().watch();
         }
+        let registered = register_with_provider(domain, &request)?;
         let key = match request.access.intersects(REMOTE) {
-            true => Some(domain.regions().insert(region, request.key)?),
+            true => Some(insert(domain, region, request.key, registered)?),
             false => None,
         };
         let context = request.context;
@@ -125,6 +132,7 @@ impl Mr {
             base,
             request,
             key,
+            registration: registered.region,
             state: Mutex::new(State {
                 enabled: !later,
                 bound: false,
@@ -224,23 +232,62 @@ impl Mr {
         })
     }
 
-    /// Takes the region from peers and waits for what they have begun.
+    /// Takes the region from peers, waits for what they have begun, and ends the provider's registration.
     ///
     /// # Errors
-    /// `BUSY` when an access does not end; peers have the region as before then.
+    /// `BUSY` when an access does not end, and what the provider says; peers have the region as before then.
     fn retire(&self) -> Result<(), Errno> {
         let Some(key) = self.key else {
-            return Ok(());
+            return self.deregister();
         };
         self.domain.regions().permit(key, Flags::empty());
-        if self.domain.rma_targets().quiesce(key) {
-            return Ok(());
-        }
-        if lock(&self.state).enabled {
+        let retired = match self.domain.rma_targets().quiesce(key) {
+            true => self.deregister(),
+            false => Err(Errno::BUSY),
+        };
+        if retired.is_err() && lock(&self.state).enabled {
             self.domain.regions().permit(key, self.request.access);
         }
-        Err(Errno::BUSY)
+        retired
     }
+
+    fn deregister(&self) -> Result<(), Errno> {
+        match self.registration {
+            Some(region) => self.domain.provider().deregister(region),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Makes memory usable by the provider's devices.
+fn register_with_provider(domain: &Domain, request: &MrRequest) -> Result<Registered, Errno> {
+    domain.provider().register(&RegistrationRequest {
+        pieces: &request.pieces,
+        access: request.access,
+        kind: request.kind,
+        device: request.device,
+        key: (domain.regions().takes_requests()).then_some(request.key),
+    })
+}
+
+/// Lets peers name a region: by the key that the provider made, or by one of ours. Where that fails, the provider's registration ends.
+fn insert(
+    domain: &Domain,
+    region: Region,
+    requested: u64,
+    registered: Registered,
+) -> Result<u64, Errno> {
+    let inserted = match registered.key {
+        Some(key) => domain.regions().insert_under(key, region),
+        None => domain.regions().insert(region, requested),
+    };
+    if inserted.is_err()
+        && let Some(region) = registered.region
+    {
+        // It was never used.
+        let _ = domain.provider().deregister(region);
+    }
+    inserted
 }
 
 /// Reports to the event queue of a domain that was bound with `FI_REG_MR`.

@@ -5,9 +5,11 @@ pub(crate) mod msg;
 
 use core::ffi::c_void;
 use core::ptr::NonNull;
+use std::sync::Arc;
 
 use oxifabric_abi::{fid, fid_ep, fid_pep};
 use oxifabric_provider::device::Unresolved;
+use oxifabric_provider::domain::ProviderDomain;
 use oxifabric_provider::params::Parameter;
 use oxifabric_types::{Address, Errno, Info};
 
@@ -38,6 +40,8 @@ pub struct ProviderEntry {
     pub source_for: fn(&Address) -> Option<Address>,
     /// [`Provider::fresh_name`].
     pub fresh_name: fn() -> Option<Address>,
+    /// Opens what the provider keeps for a domain.
+    pub(crate) open_domain: OpenDomain,
     /// Opens an endpoint of the provider in a domain.
     pub(crate) open_endpoint: OpenEndpoint,
     /// Opens an endpoint whose directions are apart: a pair of contexts.
@@ -75,6 +79,9 @@ pub(crate) type OpenPassive = fn(&Fabric, Info, *mut c_void) -> Result<*mut fid_
 /// [`Provider::resolve`] as a plain function.
 pub type Resolve =
     fn(Option<&str>, Option<&str>, bool, bool, u32) -> Result<Vec<Address>, Unresolved>;
+
+/// Opens what the provider keeps for a domain with these attributes.
+pub(crate) type OpenDomain = fn(&Info) -> Result<Arc<dyn ProviderDomain>, Errno>;
 
 /// Opens an endpoint: its domain, its attributes, the context of its opener.
 pub(crate) type OpenEndpoint = fn(&Domain, Info, *mut c_void) -> Result<*mut fid_ep, Errno>;

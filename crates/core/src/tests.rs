@@ -1,6 +1,7 @@
 //! The objects, driven through their tables as C programs drive them.
 
 mod access;
+mod adapter;
 mod atomics;
 mod auto;
 mod collective;

@@ -10,5 +10,7 @@ extern crate alloc;
 mod copy;
 mod heap;
 mod iov;
+mod registration;
 
 pub use iov::{Iov, IovSegment, MAX_SEGMENTS};
+pub use registration::{MemoryKind, RegionId, Registration};

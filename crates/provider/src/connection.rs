@@ -4,6 +4,7 @@
 //! choose. A listener takes the requests of others.
 
 use std::os::fd::RawFd;
+use std::sync::Arc;
 
 use oxifabric_types::{Address, Errno, Info, Instant, PeerId};
 
@@ -82,7 +83,7 @@ pub enum ConnectionEvent {
 /// A provider that offers FI_EP_MSG endpoints as well.
 pub trait MsgProvider: Provider {
     /// What opens when an active endpoint is opened.
-    type Connected: Device;
+    type Connected: Device<Domain = DomainOf<Self>>;
     /// What opens when a passive endpoint is opened.
     type Listener: Listener;
 
@@ -92,6 +93,7 @@ pub trait MsgProvider: Provider {
     /// What the operating system says.
     fn answer(
         info: &Info,
+        domain: &Arc<DomainOf<Self>>,
         request: <Self::Listener as Listener>::Request,
     ) -> Result<Self::Connected, Errno>;
 
@@ -99,8 +101,15 @@ pub trait MsgProvider: Provider {
     ///
     /// # Errors
     /// `INVAL` when it listens; what the operating system says.
-    fn take_over(info: &Info, listener: Self::Listener) -> Result<Self::Connected, Errno>;
+    fn take_over(
+        info: &Info,
+        domain: &Arc<DomainOf<Self>>,
+        listener: Self::Listener,
+    ) -> Result<Self::Connected, Errno>;
 }
+
+/// What the devices of a domain of this provider share.
+pub type DomainOf<P> = <<P as Provider>::Device as Device>::Domain;
 
 /// A place where requests for connections come in.
 pub trait Listener: Send + Sized + 'static {

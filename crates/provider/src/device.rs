@@ -3,12 +3,14 @@
 use core::ffi::{CStr, c_void};
 use core::ptr::NonNull;
 use std::os::fd::RawFd;
+use std::sync::Arc;
 
 use oxifabric_engine::Link;
 use oxifabric_engine::faults::FaultKinds;
 use oxifabric_types::{Address, Caps, Errno, Info, PeerId};
 
 use crate::connection::Connection;
+use crate::domain::ProviderDomain;
 use crate::params::Parameter;
 
 /// What every reliable datagram endpoint can do with receives, whatever its device.
@@ -128,12 +130,15 @@ pub trait Device: Link + Connection + Send + Sized + 'static {
     /// Connections to peers are counted: [`Device::connections`].
     const COUNTS_CONNECTIONS: bool = false;
 
-    /// Opens a device at `info.src`, or anywhere when that is `None`. No peer can reach it before
+    /// What the devices of a domain share; `()` where that is nothing.
+    type Domain: ProviderDomain;
+
+    /// Opens a device at `info.src`, or anywhere when that is `None`, in a domain. No peer can reach it before
     /// [`Device::enable`].
     ///
     /// # Errors
     /// `ADDRINUSE`, `NOSPC` (shared memory), or what the operating system said.
-    fn open(info: &Info) -> Result<Self, Errno>;
+    fn open(info: &Info, domain: &Arc<Self::Domain>) -> Result<Self, Errno>;
 
     /// Starts to accept peers. `waits` says that threads may sleep on [`Device::fd`]; a second call says so later.
     ///

@@ -1,7 +1,7 @@
 //! What a provider implements, and what it uses of the library. No C objects, and no tables that C programs call.
 //!
 //! - [`device`]: what a provider implements under an endpoint; [`connection`]: what it implements for connected ones;
-//!   [`packets`]: what it implements instead where packets may be lost.
+//!   [`packets`]: what it implements instead where packets may be lost; [`domain`]: what endpoints of a domain share.
 //! - [`inet`]: IP addresses, for the providers that have some; [`clock`], [`timer`], [`secret`] numbers, [`syscall`]s,
 //!   [`descriptors`] and [`quiet_thread`]s, for all.
 //! - [`log`], [`params`], [`environment`]: what the environment asks of the library; [`faults`]: which faults are injected.
@@ -14,6 +14,7 @@ pub mod connection;
 #[allow(unsafe_code)]
 pub mod descriptors;
 pub mod device;
+pub mod domain;
 #[allow(unsafe_code)]
 pub mod environment;
 pub mod faults;

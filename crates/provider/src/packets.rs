@@ -5,6 +5,7 @@
 mod info;
 
 use std::os::fd::RawFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use oxifabric_engine::faults::FaultKinds;
@@ -69,8 +70,9 @@ impl<P: PacketDevice> Connection for ReliableLink<P> {}
 impl<P: PacketDevice> Device for ReliableLink<P> {
     const GATHERS: bool = true;
     const FAULTS: FaultKinds = FaultKinds::all();
+    type Domain = ();
 
-    fn open(info: &Info) -> Result<Self, Errno> {
+    fn open(info: &Info, _domain: &Arc<()>) -> Result<Self, Errno> {
         let faults = faults::planned()?;
         Ok(Self::new(P::open(info)?, P::deadline(), faults))
     }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
 use std::process;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use oxifabric_engine::faults::FaultKinds;
@@ -123,8 +124,9 @@ impl Connection for ShmLink {}
 
 impl Device for ShmLink {
     const FAULTS: FaultKinds = FaultKinds::POSTS;
+    type Domain = ();
 
-    fn open(info: &Info) -> Result<Self, Errno> {
+    fn open(info: &Info, _domain: &Arc<()>) -> Result<Self, Errno> {
         Self::open_with(info, Params::of_environment())
     }
 

@@ -37,6 +37,8 @@ mod tx;
 pub use link::TcpLink;
 pub use msg::{TcpConnection, TcpListener};
 
+use std::sync::Arc;
+
 use oxifabric_provider::connection::{Listener, MsgProvider};
 use oxifabric_provider::device::{Provider, Unresolved};
 use oxifabric_provider::inet;
@@ -86,12 +88,17 @@ impl MsgProvider for Tcp {
 
     fn answer(
         info: &Info,
+        _domain: &Arc<()>,
         request: <TcpListener as Listener>::Request,
     ) -> Result<TcpConnection, Errno> {
         TcpConnection::invited(request).map(|device| device.in_class_of(info))
     }
 
-    fn take_over(info: &Info, listener: TcpListener) -> Result<TcpConnection, Errno> {
+    fn take_over(
+        info: &Info,
+        _domain: &Arc<()>,
+        listener: TcpListener,
+    ) -> Result<TcpConnection, Errno> {
         TcpConnection::at(listener.into_socket()?).map(|device| device.in_class_of(info))
     }
 }

@@ -200,6 +200,7 @@ impl UdpPort {
 #[cfg(test)]
 mod tests {
     use std::net::{SocketAddr, UdpSocket};
+    use std::sync::Arc;
     use std::time::{Duration, Instant as Clock};
 
     use oxifabric_provider::device::Device;
@@ -238,11 +239,14 @@ mod tests {
     #[test]
     fn what_no_receive_takes_is_dropped_while_one_is_posted_and_waits_otherwise() {
         const COUNT: usize = 50;
-        let mut port = UdpPort::open(&Info {
-            src: Some(Address::Inet(SocketAddr::from(([127, 0, 0, 1], 0)))),
-            caps: Caps::MSG | Caps::RECV | Caps::DIRECTED_RECV,
-            ..Info::default()
-        })
+        let mut port = UdpPort::open(
+            &Info {
+                src: Some(Address::Inet(SocketAddr::from(([127, 0, 0, 1], 0)))),
+                caps: Caps::MSG | Caps::RECV | Caps::DIRECTED_RECV,
+                ..Info::default()
+            },
+            &Arc::new(()),
+        )
         .expect("loopback has ports");
         let Address::Inet(at) = port.name() else {
             panic!("it is a socket");

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
+use std::sync::Arc;
 
 use oxifabric_engine::faults::FaultKinds;
 use oxifabric_engine::{Limits, OneSided};
@@ -45,8 +46,9 @@ impl Connection for UdpPort {}
 impl Device for UdpPort {
     const DATAGRAM: bool = true;
     const FAULTS: FaultKinds = FaultKinds::PACKETS.union(FaultKinds::REFUSE);
+    type Domain = ();
 
-    fn open(info: &Info) -> Result<Self, Errno> {
+    fn open(info: &Info, _domain: &Arc<()>) -> Result<Self, Errno> {
         let at = local_address(info, Params::read().iface.as_deref())?;
         let (socket, name) = bound(&at)?;
         let caps = info.caps | info.rx.caps;
@@ -224,11 +226,14 @@ mod tests {
 
     #[test]
     fn a_group_has_one_socket_however_often_it_is_joined() {
-        let mut port = UdpPort::open(&Info {
-            src: Some(Address::Inet(SocketAddr::from(([127, 0, 0, 1], 0)))),
-            caps: Caps::MSG | Caps::MULTICAST,
-            ..Info::default()
-        })
+        let mut port = UdpPort::open(
+            &Info {
+                src: Some(Address::Inet(SocketAddr::from(([127, 0, 0, 1], 0)))),
+                caps: Caps::MSG | Caps::MULTICAST,
+                ..Info::default()
+            },
+            &Arc::new(()),
+        )
         .expect("loopback has ports");
         let mine = port.name;
         let group = |last| Address::Inet(SocketAddr::from(([239, 255, 17, last], mine.port())));

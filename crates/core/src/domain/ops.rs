@@ -39,7 +39,7 @@ use crate::work;
 /// Opens a domain of a fabric.
 ///
 /// # Errors
-/// `INVAL` without an info, or with one of another provider.
+/// `INVAL` without an info, or with one of another provider; what the provider says.
 ///
 /// # Safety
 /// `info` is null or comes from fi_getinfo(3).
@@ -54,6 +54,7 @@ pub(crate) unsafe fn open(
     if fabric.entry().requires_auto_progress || faults::affects_posts() {
         info.domain.data_progress = Progress::Auto;
     }
+    let provider = (fabric.entry().open_domain)(&info)?;
     let fid = fid_domain {
         fid: handle::new_fid::<Domain>(context),
         ops: table(&OPS),
@@ -76,6 +77,7 @@ pub(crate) unsafe fn open(
         progress,
         rma_targets: RmaTargets::default(),
         info,
+        provider,
         eq: Mutex::new(None),
     }))
 }

@@ -4,11 +4,12 @@ use core::ffi::c_void;
 
 use libc::iovec;
 use oxifabric_abi::{
-    FI_COLLECTIVE, FI_HMEM_DEVICE_ONLY, FI_HMEM_HOST_ALLOC, FI_HMEM_SYSTEM, FI_MR_DMABUF,
-    FI_MR_SINGLE_USE, FI_READ, FI_RECV, FI_REMOTE_READ, FI_REMOTE_WRITE, FI_RMA_EVENT, FI_RMA_PMEM,
-    FI_SEND, FI_VERSION, FI_WRITE, fi_mr_attr, fid_mr,
+    FI_COLLECTIVE, FI_HMEM_CUDA, FI_HMEM_DEVICE_ONLY, FI_HMEM_HOST_ALLOC, FI_HMEM_NEURON,
+    FI_HMEM_ROCR, FI_HMEM_SYNAPSEAI, FI_HMEM_SYSTEM, FI_HMEM_ZE, FI_MR_DMABUF, FI_MR_SINGLE_USE,
+    FI_READ, FI_RECV, FI_REMOTE_READ, FI_REMOTE_WRITE, FI_RMA_EVENT, FI_RMA_PMEM, FI_SEND,
+    FI_VERSION, FI_WRITE, fi_hmem_iface, fi_mr_attr, fid_mr,
 };
-use oxifabric_mem::{IovSegment, MAX_SEGMENTS};
+use oxifabric_mem::{IovSegment, MAX_SEGMENTS, MemoryKind};
 use oxifabric_types::{Errno, Flags};
 
 /// What a region may be used for. Other bits of the access that an application asks for are ignored, as in the C library: LCI adds FI_RMA.
@@ -19,6 +20,9 @@ const ACCESS: u64 =
 pub(super) struct MrRequest {
     pub(super) pieces: Vec<IovSegment>,
     pub(super) access: Flags,
+    pub(super) kind: MemoryKind,
+    /// Which device of that kind has the memory.
+    pub(super) device: i32,
     pub(super) key: u64,
     pub(super) context: *mut c_void,
     /// The region that it is a part of.
@@ -32,11 +36,11 @@ pub(super) struct MrRequest {
 }
 
 impl MrRequest {
-    /// Reads attributes, as far as they are in the structure of an application of this version. What only describes
-    /// devices is looked at to refuse it; how large pages are and how many parts a region will have are mere hints.
+    /// Reads attributes, as far as they are in the structure of an application of this version. Whether memory of devices can be reached
+    /// is the provider's affair; how large pages are and how many parts a region will have are mere hints.
     ///
     /// # Errors
-    /// `INVAL`, `BADFLAGS`, `NOSYS` for memory of devices, `OPNOTSUPP` for authorization keys, which no domain has.
+    /// `INVAL`, `BADFLAGS`, `NOSYS` for kinds of memory that have no name, `OPNOTSUPP` for authorization keys, which no domain has.
     ///
     /// # Safety
     /// `attr` is null or attributes whose list has `iov_count` pieces.
@@ -50,7 +54,7 @@ impl MrRequest {
             return Err(Errno::INVAL);
         }
         // SAFETY: the caller's contract; fields of later versions are only read where the application has them.
-        let (iov, count, access, offset, key, context, auth, device, base) = unsafe {
+        let (iov, count, access, offset, key, context, auth, (iface, device), base) = unsafe {
             (
                 (*attr).mr_iov,
                 (*attr).iov_count,
@@ -59,16 +63,18 @@ impl MrRequest {
                 (*attr).requested_key,
                 (*attr).context,
                 version >= FI_VERSION(1, 5) && (*attr).auth_key_size != 0,
-                version >= FI_VERSION(1, 10) && (*attr).iface != FI_HMEM_SYSTEM,
+                match version >= FI_VERSION(1, 10) {
+                    // Every kind numbers its devices by an `int`.
+                    true => ((*attr).iface, (*attr).device.cuda),
+                    false => (FI_HMEM_SYSTEM, 0),
+                },
                 match version >= FI_VERSION(2, 0) {
                     true => (*attr).base_mr,
                     false => core::ptr::null(),
                 },
             )
         };
-        if device {
-            return Err(Errno::NOSYS);
-        }
+        let kind = kind_of(iface)?;
         if auth {
             return Err(Errno::OPNOTSUPP);
         }
@@ -81,6 +87,8 @@ impl MrRequest {
         Ok(Self {
             pieces: pieces.map(piece).collect::<Result<_, _>>()?,
             access: Flags::from_bits_retain(access & ACCESS),
+            kind,
+            device: if kind == MemoryKind::Host { 0 } else { device },
             key,
             context,
             base,
@@ -89,6 +97,19 @@ impl MrRequest {
             persistent: flags & FI_RMA_PMEM != 0,
         })
     }
+}
+
+/// Returns the kind of memory that an interface stands for.
+fn kind_of(iface: fi_hmem_iface) -> Result<MemoryKind, Errno> {
+    Ok(match iface {
+        FI_HMEM_SYSTEM => MemoryKind::Host,
+        FI_HMEM_CUDA => MemoryKind::Cuda,
+        FI_HMEM_ROCR => MemoryKind::Rocr,
+        FI_HMEM_ZE => MemoryKind::LevelZero,
+        FI_HMEM_NEURON => MemoryKind::Neuron,
+        FI_HMEM_SYNAPSEAI => MemoryKind::SynapseAi,
+        _ => return Err(Errno::NOSYS),
+    })
 }
 
 /// Refuses flags that need what is not offered: memory of devices. Whether there is persistent memory is the domain's affair.

@@ -111,6 +111,14 @@ impl Regions {
         } else {
             requested
         };
+        self.insert_under(key, region)
+    }
+
+    /// Registers a region under a key that is not to be chosen any more, and returns that.
+    ///
+    /// # Errors
+    /// As [`Regions::insert`].
+    pub(crate) fn insert_under(&mut self, key: u64, region: Region) -> Result<u64, Errno> {
         if key > self.largest {
             return Err(Errno::KEYREJECTED);
         }
@@ -146,6 +154,11 @@ impl Regions {
                 self.permit(target.key, Flags::empty());
             }
         }
+    }
+
+    /// Returns whether the application chooses keys.
+    pub(crate) const fn takes_requests(&self) -> bool {
+        !self.chooses
     }
 
     /// Returns the address by which peers name the first byte of a region.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use oxifabric_abi::{FI_CLASS_CONNREQ, FI_CLASS_PEP, fi_info, fi_ops, fid};
-use oxifabric_provider::connection::{Listener, MsgProvider};
+use oxifabric_provider::connection::{DomainOf, Listener, MsgProvider};
 use oxifabric_types::{Errno, Info, Instant};
 
 use super::PassiveEndpoint;
@@ -150,6 +150,7 @@ impl Taken {
 /// `handle` is an open object of this provider, or null.
 pub(crate) unsafe fn device_of<P: MsgProvider>(
     info: &Info,
+    domain: &Arc<DomainOf<P>>,
     handle: *mut fid,
 ) -> Result<(P::Connected, Option<Taken>), Errno> {
     // SAFETY: the caller's contract; the class says of which type it is.
@@ -162,11 +163,11 @@ pub(crate) unsafe fn device_of<P: MsgProvider>(
                     handle,
                     free: Request::<P>::free,
                 };
-                Ok((P::answer(info, pending)?, Some(taken)))
+                Ok((P::answer(info, domain, pending)?, Some(taken)))
             }
             FI_CLASS_PEP => {
                 let listener = PassiveEndpoint::<P>::of(handle.cast()).release()?;
-                Ok((P::take_over(info, listener)?, None))
+                Ok((P::take_over(info, domain, listener)?, None))
             }
             _ => Err(Errno::INVAL),
         }

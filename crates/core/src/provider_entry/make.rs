@@ -1,8 +1,12 @@
 //! From a [`Provider`] to its entry.
 
+use std::sync::Arc;
+
 use oxifabric_provider::PROVIDER_VERSION;
-use oxifabric_provider::connection::MsgProvider;
+use oxifabric_provider::connection::{DomainOf, MsgProvider};
 use oxifabric_provider::device::Provider;
+use oxifabric_provider::domain::ProviderDomain;
+use oxifabric_types::{Errno, Info};
 
 use super::msg::Msg;
 use super::{Listed, MsgCalls, ProviderEntry};
@@ -25,10 +29,15 @@ pub const fn entry<P: Provider>() -> ProviderEntry {
         resolve: P::resolve,
         source_for: P::source_for,
         fresh_name: P::fresh_name,
+        open_domain: open_domain::<P>,
         open_endpoint: Endpoint::<P>::open,
         open_pair: apart::open::<P>,
         msg: None,
     }
+}
+
+fn open_domain<P: Provider>(info: &Info) -> Result<Arc<dyn ProviderDomain>, Errno> {
+    Ok(Arc::new(DomainOf::<P>::open(info)?))
 }
 
 /// Makes the entry of a provider that offers connected endpoints as well.

@@ -16,6 +16,7 @@ use oxifabric_provider::device::{Device, Provider, Unresolved};
 use oxifabric_provider::params::Parameter;
 use oxifabric_types::{Address, Caps, EpType, Errno, Info, Instant, PeerId, Progress, Threading};
 
+use super::adapter::AdapterDomain;
 use crate::lock::lock;
 use crate::provider_entry::ProviderEntry;
 use crate::provider_entry::make::entry;
@@ -116,12 +117,13 @@ impl Connection for MockDevice {}
 
 impl Device for MockDevice {
     const GATHERS: bool = true;
+    type Domain = AdapterDomain;
 
     fn holds_back(&self) -> bool {
         !self.held.is_empty()
     }
 
-    fn open(info: &Info) -> Result<Self, Errno> {
+    fn open(info: &Info, _domain: &Arc<AdapterDomain>) -> Result<Self, Errno> {
         // SAFETY: makes a file descriptor, which is owned at once.
         let event = unsafe {
             OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK))

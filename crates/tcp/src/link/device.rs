@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use oxifabric_engine::faults::FaultKinds;
@@ -29,8 +30,9 @@ impl Device for TcpLink {
     const GATHERS: bool = true;
     const COUNTS_CONNECTIONS: bool = true;
     const FAULTS: FaultKinds = FaultKinds::POSTS;
+    type Domain = ();
 
-    fn open(info: &Info) -> Result<Self, Errno> {
+    fn open(info: &Info, _domain: &Arc<()>) -> Result<Self, Errno> {
         let params = Params::read();
         let at = local_address(info, params.iface.as_deref())?;
         let listener = Listener::bind(&at, params.ports).map_err(|error| sys::errno_of(&error))?;

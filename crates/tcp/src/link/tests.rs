@@ -9,6 +9,7 @@ mod unknown_peers;
 
 use std::collections::{HashSet, VecDeque};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::{Duration, Instant as Clock};
 
 use oxifabric_engine::{Body, Header, HeaderFlags, Kind, Placement};
@@ -131,7 +132,7 @@ impl Node {
             src: Some(Address::Inet(at.parse().expect("a socket address"))),
             ..Info::default()
         };
-        let mut link = TcpLink::open(&info).expect("loopback has ports");
+        let mut link = TcpLink::open(&info, &Arc::new(())).expect("loopback has ports");
         link.enable(true).expect("it can listen");
         Self {
             link,

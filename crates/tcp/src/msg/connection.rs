@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use oxifabric_engine::Limits;
@@ -402,8 +403,9 @@ impl Connection for TcpConnection {
 impl Device for TcpConnection {
     const GATHERS: bool = true;
     const FAULTS: FaultKinds = FaultKinds::POSTS;
+    type Domain = ();
 
-    fn open(info: &Info) -> Result<Self, Errno> {
+    fn open(info: &Info, _domain: &Arc<()>) -> Result<Self, Errno> {
         bound(&local_address(info, Params::read().iface.as_deref())?)
             .map_err(|error| sys::errno_of(&error))
             .and_then(Self::at)

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener as StdListener, TcpStream};
+use std::sync::Arc;
 use std::time::{Duration, Instant as Clock};
 
 use oxifabric_engine::{Frame, Link, PostError, Posted, TxToken};
@@ -33,7 +34,7 @@ struct End {
 
 impl End {
     fn new() -> Self {
-        Self::of(TcpConnection::open(&at(V4)).expect("loopback has ports"))
+        Self::of(TcpConnection::open(&at(V4), &Arc::new(())).expect("loopback has ports"))
     }
 
     fn of(device: TcpConnection) -> Self {
@@ -218,10 +219,11 @@ fn both_sides_mark_their_packets_as_their_endpoints_say() {
         info
     };
     let mut listener = listener();
-    let mut a = End::of(TcpConnection::open(&classed(12)).expect("loopback has ports"));
+    let mut a =
+        End::of(TcpConnection::open(&classed(12), &Arc::new(())).expect("loopback has ports"));
     assert_eq!(a.device.connect(&listener.name(), b""), Ok(()));
     let incoming = request(&mut listener, &mut a);
-    let answering = <Tcp as MsgProvider>::answer(&classed(34), incoming.request);
+    let answering = <Tcp as MsgProvider>::answer(&classed(34), &Arc::new(()), incoming.request);
     let mut b = End::of(answering.expect("descriptors"));
     assert_eq!(b.device.accept(b""), Ok(()));
     a.event();

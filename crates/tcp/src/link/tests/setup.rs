@@ -125,7 +125,7 @@ fn a_sleeper_is_woken_by_requests_messages_and_deadlines() {
 fn names_are_those_of_the_socket() {
     let any = Node::new("0.0.0.0:0");
     assert!(any.at().ip().is_unspecified() && any.at().port() != 0);
-    let mut node = TcpLink::open(&Info::default()).expect("an address is found");
+    let mut node = TcpLink::open(&Info::default(), &Arc::new(())).expect("an address is found");
     let Address::Inet(first) = node.name() else {
         panic!("an inet address");
     };
@@ -144,7 +144,10 @@ fn a_port_that_is_taken_is_in_use() {
         src: Some(node.link.name()),
         ..Info::default()
     };
-    assert_eq!(TcpLink::open(&info).err(), Some(Errno::ADDRINUSE));
+    assert_eq!(
+        TcpLink::open(&info, &Arc::new(())).err(),
+        Some(Errno::ADDRINUSE)
+    );
 }
 
 #[test]

@@ -1,0 +1,70 @@
+//! What a provider keeps for a domain: fi_domain(3), fi_mr(3).
+//!
+//! A device that reads and writes memory by itself has something that its endpoints share: a protection domain, the registrations in it,
+//! completion queues. It is opened with the application's domain, and every device of that domain is opened with it.
+
+use std::any::Any;
+
+use oxifabric_mem::{IovSegment, MemoryKind, RegionId};
+use oxifabric_types::{Errno, Flags, Info};
+
+/// The provider's part of a domain. `()` is that of a provider which reaches the memory of its process as any other code does.
+pub trait ProviderDomain: Any + Send + Sync {
+    /// Opens it for a domain that is opened with this description.
+    ///
+    /// # Errors
+    /// What the operating system or the device says.
+    fn open(info: &Info) -> Result<Self, Errno>
+    where
+        Self: Sized;
+
+    /// Makes memory usable by the devices of the domain.
+    ///
+    /// # Errors
+    /// `NOSYS` for a kind of memory that they cannot reach, `NOKEY` when the requested key is in use, `NOMEM`, and what the device says.
+    fn register(&self, request: &RegistrationRequest<'_>) -> Result<Registered, Errno> {
+        match request.kind {
+            MemoryKind::Host => Ok(Registered::default()),
+            _ => Err(Errno::NOSYS),
+        }
+    }
+
+    /// Ends a registration: afterwards neither a device of the domain nor a peer reaches the memory.
+    ///
+    /// # Errors
+    /// `BUSY` while an operation uses it; it goes on then.
+    fn deregister(&self, region: RegionId) -> Result<(), Errno> {
+        let _ = region;
+        Ok(())
+    }
+}
+
+impl ProviderDomain for () {
+    fn open(_info: &Info) -> Result<Self, Errno> {
+        Ok(())
+    }
+}
+
+/// Memory that is to be registered.
+#[derive(Clone, Copy, Debug)]
+pub struct RegistrationRequest<'a> {
+    /// Its pieces, in order; they may be used until the registration ends.
+    pub pieces: &'a [IovSegment],
+    /// What it may be used for (`SEND` ... `REMOTE_WRITE`).
+    pub access: Flags,
+    /// What kind of memory it is.
+    pub kind: MemoryKind,
+    /// Which device of that kind has it, as `fi_mr_attr.device` says.
+    pub device: i32,
+    /// The key that the application chose; `None` where it leaves that to the provider (FI_MR_PROV_KEY).
+    pub key: Option<u64>,
+}
+
+/// What became of a registration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Registered {
+    /// Its number. Operations on this memory name it; `None` where devices need none.
+    pub region: Option<RegionId>,
+    /// The key that peers name the memory by, if the device made one.
+    pub key: Option<u64>,
+}
