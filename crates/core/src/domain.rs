@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use oxifabric_abi::{FI_REG_MR, fi_wait_obj, fid_domain};
 use oxifabric_provider::domain::ProviderDomain;
 use oxifabric_sync::{Guard, SwitchLock};
-use oxifabric_types::{Caps, EpType, Errno, Info, Progress, Threading};
+use oxifabric_types::{Caps, EpType, Errno, Info, MrMode, Progress, Threading};
 
 use crate::eq::Eq;
 use crate::fabric::Fabric;
@@ -67,6 +67,11 @@ impl Domain {
     pub(crate) fn provider_domain<D: ProviderDomain>(&self) -> Result<Arc<D>, Errno> {
         let domain: Arc<dyn Any + Send + Sync> = Arc::clone(&self.provider) as _;
         domain.downcast().map_err(|_| Errno::INVAL)
+    }
+
+    /// Returns whether the application registers the memory of its own operations (FI_MR_LOCAL).
+    pub(crate) fn asks_for_local_registration(&self) -> bool {
+        self.info.domain.mr_mode.contains(MrMode::LOCAL)
     }
 
     /// Returns whether its objects exclude threads.

@@ -25,6 +25,7 @@ pub(crate) mod dispatch;
 mod drain;
 mod joins;
 mod loop_clock;
+mod memory;
 mod msg;
 mod multicast;
 mod option;

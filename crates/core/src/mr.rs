@@ -18,7 +18,7 @@ use oxifabric_abi::{
     FI_MR_COMPLETE, FI_REFRESH, FI_REMOTE_READ, FI_REMOTE_WRITE, fi_eq_entry, fi_mr_attr,
     fi_mr_modify, fi_ops, fi_ops_mr, fid, fid_domain, fid_mr,
 };
-use oxifabric_mem::{MAX_SEGMENTS, RegionId};
+use oxifabric_mem::{MAX_SEGMENTS, RegionId, Registration};
 use oxifabric_provider::domain::{Registered, RegistrationRequest};
 use oxifabric_types::{Caps, Errno, Flags, MrMode};
 
@@ -143,6 +143,23 @@ impl Mr {
         unsafe { (*mr).mem_desc = mr.cast() };
         report(domain, mr, context);
         Ok(mr)
+    }
+
+    /// Returns what a descriptor stands for: `None` when it is none of this domain, or the provider does not number its regions.
+    ///
+    /// # Safety
+    /// `desc` is that of an open region.
+    #[inline]
+    pub(crate) unsafe fn registration(domain: &Domain, desc: *mut c_void) -> Option<Registration> {
+        // SAFETY: the caller's contract: descriptors are handles (`register`).
+        let mr = unsafe { checked::<Self>(desc.cast()) }.ok()?;
+        if !core::ptr::eq(&raw const *mr.domain, domain) {
+            return None;
+        }
+        Some(Registration {
+            region: mr.registration?,
+            kind: mr.request.kind,
+        })
     }
 
     /// Returns whether the modes of the domain ask for fi_mr_enable(3), and it has been called.

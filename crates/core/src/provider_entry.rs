@@ -28,6 +28,8 @@ pub struct ProviderEntry {
     pub version: u32,
     /// [`Provider::REQUIRES_AUTO_PROGRESS`].
     pub requires_auto_progress: bool,
+    /// [`Device::READS_DESCRIPTORS`], of any of its devices.
+    pub(crate) reads_descriptors: bool,
     /// Which requests it answers.
     pub listed: Listed,
     /// [`Provider::parameters`].

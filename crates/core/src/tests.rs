@@ -5,6 +5,7 @@ mod adapter;
 mod atomics;
 mod auto;
 mod collective;
+mod descriptors;
 mod late;
 mod lifecycle;
 #[cfg(target_arch = "x86_64")]

@@ -7,6 +7,8 @@ use core::ptr;
 
 use crate::copy::{SHORT, copy_in, copy_long, copy_out};
 use crate::heap::{Heap, Hold};
+use crate::registered::RegisteredPieces;
+use crate::{MemoryKind, RegionId, Registration};
 
 /// How many segments an operation may name (`iov_limit`).
 pub const MAX_SEGMENTS: usize = 4;
@@ -44,6 +46,9 @@ impl IovSegment {
 ///
 /// Cloning copies the description, not the memory. Reads and writes move each byte by itself (`copy`): what other
 /// threads of the application do to the memory meanwhile decides which bytes they find, as fi_msg(3) says, and nothing else.
+///
+/// A piece may be known to be registered ([`Iov::registration`]). What is not memory of the host ([`Iov::is_host`]) is not touched
+/// here: reads and writes of it move nothing. A device that was given its registration moves it.
 #[derive(Clone, Debug)]
 pub struct Iov {
     len: usize,
@@ -57,6 +62,14 @@ enum Pieces {
     Many(Box<[IovSegment]>),
     /// Memory of our own, alive while anything describes it.
     Owned(Arc<Heap>),
+    /// One segment whose registration is known; in the room that the other variants leave.
+    Registered {
+        piece: IovSegment,
+        region: RegionId,
+        kind: MemoryKind,
+    },
+    /// Several segments, some of whose registrations are known.
+    ManyRegistered(Box<RegisteredPieces>),
 }
 
 // SAFETY: an Iov is a description of memory that its maker promised to keep valid and to leave to the
@@ -104,6 +117,42 @@ impl Iov {
         Some(Self::of(len, pieces))
     }
 
+    /// Lends `len` bytes at `base`, which are part of this registration.
+    ///
+    /// # Safety
+    /// As for [`Iov::contiguous`], if the memory is the host's; otherwise for the devices that have it.
+    pub const unsafe fn registered(base: *mut u8, len: usize, registration: Registration) -> Self {
+        let pieces = Pieces::Registered {
+            piece: IovSegment::new(base, len),
+            region: registration.region,
+            kind: registration.kind,
+        };
+        Self::of(len, pieces)
+    }
+
+    /// Lends several segments, in order, each with its registration if that is known. `None` as for [`Iov::scattered`].
+    ///
+    /// # Safety
+    /// As for [`Iov::registered`], for every segment.
+    pub unsafe fn scattered_registered(
+        pieces: &[(IovSegment, Option<Registration>)],
+    ) -> Option<Self> {
+        match pieces {
+            // SAFETY: the caller's contract.
+            [(piece, Some(registration))] => unsafe {
+                Some(Self::registered(piece.base, piece.len, *registration))
+            },
+            // SAFETY: the caller's contract.
+            [(piece, None)] => unsafe { Some(Self::contiguous(piece.base, piece.len)) },
+            [] => Some(Self::empty()),
+            many => {
+                let pieces = RegisteredPieces::new(many)?;
+                let len = pieces.len()?;
+                Some(Self::of(len, Pieces::ManyRegistered(Box::new(pieces))))
+            }
+        }
+    }
+
     /// Describes no memory, for operations without any.
     pub const fn empty() -> Self {
         Self {
@@ -122,8 +171,11 @@ impl Iov {
         Some(Self::of(len, pieces))
     }
 
-    /// Copies the bytes into memory of our own; `None` when there is not enough memory.
+    /// Copies the bytes into memory of our own; `None` when there is not enough memory, or they are not the host's.
     pub fn duplicate(&self) -> Option<Self> {
+        if !self.is_host() {
+            return None;
+        }
         let copy = Self::zeroed(self.len)?;
         copy.copy_from(0, self);
         Some(copy)
@@ -154,6 +206,36 @@ impl Iov {
             Pieces::One(one) => core::slice::from_ref(one),
             Pieces::Many(many) => many,
             Pieces::Owned(heap) => core::slice::from_ref(heap.piece()),
+            Pieces::Registered { piece, .. } => core::slice::from_ref(piece),
+            Pieces::ManyRegistered(many) => many.segments(),
+        }
+    }
+
+    /// Returns the registration of a segment, if it is known.
+    #[inline]
+    pub fn registration(&self, segment: usize) -> Option<Registration> {
+        match &*self.pieces {
+            &Pieces::Registered { region, kind, .. } if segment == 0 => {
+                Some(Registration { region, kind })
+            }
+            Pieces::ManyRegistered(many) => many.registration(segment),
+            _ => None,
+        }
+    }
+
+    /// Returns whether every segment that has bytes is known to be registered.
+    pub fn is_registered(&self) -> bool {
+        let mut segments = self.segments().iter().enumerate();
+        segments.all(|(at, piece)| piece.is_empty() || self.registration(at).is_some())
+    }
+
+    /// Returns whether all of it is memory of the host.
+    #[inline]
+    pub fn is_host(&self) -> bool {
+        match &*self.pieces {
+            Pieces::Registered { kind, .. } => *kind == MemoryKind::Host,
+            Pieces::ManyRegistered(many) => many.is_host(),
+            _ => true,
         }
     }
 
@@ -237,6 +319,14 @@ impl Iov {
             total += len;
         });
         let pieces = match (&*self.pieces, count) {
+            (&Pieces::Registered { region, kind, .. }, ..=1) => Pieces::Registered {
+                piece: parts[0],
+                region,
+                kind,
+            },
+            (Pieces::ManyRegistered(many), _) => {
+                Pieces::ManyRegistered(Box::new(many.slice(offset, len)))
+            }
             (Pieces::Owned(heap), 1) => Pieces::Owned(Arc::new(Heap::part(heap, parts[0]))),
             (_, ..=1) => Pieces::One(parts[0]),
             _ => Pieces::Many(parts[..count].into()),
@@ -277,12 +367,14 @@ impl Iov {
         Some(unsafe { piece.base.add(offset) })
     }
 
-    /// Keeps other copies away from owned memory; the application's needs nothing.
+    /// Keeps other copies away from owned memory; the application's needs nothing. Memory of devices cannot be copied.
     #[inline]
-    fn hold(&self) -> Result<Option<Hold<'_>>, Busy> {
+    fn hold(&self) -> Result<Option<Hold<'_>>, Unavailable> {
         match &*self.pieces {
-            Pieces::Owned(heap) => heap.hold().map(Some).ok_or(Busy),
-            _ => Ok(None),
+            Pieces::Owned(heap) => heap.hold().map(Some).ok_or(Unavailable),
+            Pieces::One(_) | Pieces::Many(_) => Ok(None),
+            _ if self.is_host() => Ok(None),
+            _ => Err(Unavailable),
         }
     }
 
@@ -343,8 +435,8 @@ fn release(pieces: Pieces) {
     drop(pieces);
 }
 
-/// Another copy to or from the same owned memory is under way.
-struct Busy;
+/// Another copy to or from the same owned memory is under way, or it is memory of a device.
+struct Unavailable;
 
 #[cfg(test)]
 mod tests {
@@ -428,6 +520,72 @@ mod tests {
     }
 
     #[test]
+    fn a_registration_takes_no_room() {
+        assert_eq!(size_of::<Iov>(), 4 * size_of::<usize>());
+    }
+
+    fn registration(number: u32, kind: MemoryKind) -> Registration {
+        let region = RegionId(number.try_into().expect("no test has number 0"));
+        Registration { region, kind }
+    }
+
+    #[test]
+    fn registrations_go_with_their_pieces() {
+        let (mut a, mut b, mut c) = (*b"abc", *b"defg", *b"hi");
+        let (one, two) = (
+            registration(1, MemoryKind::Host),
+            registration(2, MemoryKind::Host),
+        );
+        let pieces = [
+            (lend(&mut a), Some(one)),
+            (lend(&mut b), None),
+            (lend(&mut c), Some(two)),
+        ];
+        // SAFETY: the arrays outlive the Iov.
+        let all = unsafe { Iov::scattered_registered(&pieces) }.expect("three pieces are allowed");
+        let known = |iov: &Iov| {
+            (0..4)
+                .map(|at| iov.registration(at))
+                .collect::<alloc::vec::Vec<_>>()
+        };
+        assert_eq!(known(&all), [Some(one), None, Some(two), None]);
+        assert_eq!(
+            (all.len(), all.is_registered(), all.is_host()),
+            (9, false, true)
+        );
+        let rest = all.slice(5, 10);
+        assert_eq!(known(&rest), [None, Some(two), None, None]);
+        let last = all.slice(8, 1);
+        assert_eq!(known(&last), [Some(two), None, None, None]);
+        assert!(last.is_registered() && all.slice(9, 1).is_registered());
+        let mut out = [0; 9];
+        assert_eq!((all.read(0, &mut out), &out), (9, b"abcdefghi"));
+        // SAFETY: as above.
+        let single = unsafe { Iov::scattered_registered(&pieces[..1]) }.expect("one is allowed");
+        assert_eq!(known(&single.slice(1, 1)), [Some(one), None, None, None]);
+        assert_eq!((single.clone().write(2, b"xy"), a), (1, *b"abx"));
+    }
+
+    #[test]
+    fn memory_of_devices_is_not_touched() {
+        let there = ptr::without_provenance_mut(8);
+        let device = registration(1, MemoryKind::Cuda);
+        // SAFETY: no device is asked for it.
+        let iov = unsafe { Iov::registered(there, 64, device) };
+        let mut bytes = [7; 8];
+        assert_eq!((iov.read(0, &mut bytes), iov.write(0, &bytes)), (0, 0));
+        let own = Iov::zeroed(64).expect("64 bytes are there");
+        assert_eq!((own.copy_from(0, &iov), iov.copy_from(0, &own)), (0, 0));
+        assert!(iov.duplicate().is_none() && iov.slice(8, 8).duplicate().is_none());
+        let host = (lend(&mut bytes), None);
+        let pieces = [host, (IovSegment::new(there, 8), Some(device))];
+        // SAFETY: as above; the array outlives the Iov.
+        let both = unsafe { Iov::scattered_registered(&pieces) }.expect("two are allowed");
+        assert!(!both.is_host() && both.slice(0, 8).is_host());
+        assert_eq!(both.write(0, b"x"), 0);
+    }
+
+    #[test]
     fn addresses_follow_the_pieces() {
         let (mut a, mut b) = ([0u8; 3], [0u8; 4]);
         let pieces = [lend(&mut a), lend(&mut b)];
@@ -445,6 +603,11 @@ mod tests {
         unsafe {
             assert!(Iov::scattered(&[piece, piece]).is_none());
             assert!(Iov::scattered(&[IovSegment::new(ptr::null_mut(), 0); 5]).is_none());
+            assert!(Iov::scattered_registered(&[(piece, None); 2]).is_none());
+            assert!(
+                Iov::scattered_registered(&[(IovSegment::new(ptr::null_mut(), 0), None); 5])
+                    .is_none()
+            );
         }
     }
 }

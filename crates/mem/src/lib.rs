@@ -10,6 +10,7 @@ extern crate alloc;
 mod copy;
 mod heap;
 mod iov;
+mod registered;
 mod registration;
 
 pub use iov::{Iov, IovSegment, MAX_SEGMENTS};

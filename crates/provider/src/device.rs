@@ -130,6 +130,10 @@ pub trait Device: Link + Connection + Send + Sized + 'static {
     /// Connections to peers are counted: [`Device::connections`].
     const COUNTS_CONNECTIONS: bool = false;
 
+    /// Operations name the registrations of their memory ([`oxifabric_mem::Iov::registration`]), as the descriptors of the
+    /// application say; the domain numbers each. Without it nothing looks at descriptors.
+    const READS_DESCRIPTORS: bool = false;
+
     /// What the devices of a domain share; `()` where that is nothing.
     type Domain: ProviderDomain;
 

@@ -16,7 +16,7 @@ use oxifabric_provider::device::Provider;
 use oxifabric_types::{Errno, Flags, PeerId};
 
 use super::Endpoint;
-use super::call::{Lend, buffer, buffers};
+use super::memory::{CallsOf, listed};
 use crate::atomic;
 use crate::handle::failed;
 
@@ -59,7 +59,7 @@ impl<P: Provider> Endpoint<P> {
         ep: *mut fid_ep,
         buf: *const c_void,
         count: usize,
-        _desc: *mut c_void,
+        desc: *mut c_void,
         dest_addr: fi_addr_t,
         addr: u64,
         key: u64,
@@ -68,12 +68,12 @@ impl<P: Provider> Endpoint<P> {
         context: *mut c_void,
     ) -> isize {
         let iov = ioc(buf, count);
-        // SAFETY: a list of one entry; the rest is the caller's.
+        // SAFETY: lists of one entry; the rest is the caller's.
         unsafe {
             Self::atomicv(
                 ep,
                 &iov,
-                null_mut(),
+                listed::<CallsOf<P>>(&desc),
                 1,
                 dest_addr,
                 addr,
@@ -88,7 +88,7 @@ impl<P: Provider> Endpoint<P> {
     unsafe extern "C" fn atomicv(
         ep: *mut fid_ep,
         iov: *const fi_ioc,
-        _desc: *mut *mut c_void,
+        desc: *mut *mut c_void,
         count: usize,
         dest_addr: fi_addr_t,
         addr: u64,
@@ -102,7 +102,7 @@ impl<P: Provider> Endpoint<P> {
         let flags = ep.defaults.tx.write();
         let call = call(Form::Base, datatype, op, dest_addr, flags, context);
         // SAFETY: the application leaves the buffers to the operation (fi_atomic(3)).
-        let operand = unsafe { elements(iov, count, call.update) };
+        let operand = unsafe { ep.elements(&Lists::new(iov, desc, count), call.update) };
         ep.update(&call, Operands::base(operand, addr, key))
     }
 
@@ -133,7 +133,8 @@ impl<P: Provider> Endpoint<P> {
         let flags = ep.defaults.tx.inject_write();
         let call = call(Form::Base, datatype, op, dest_addr, flags, null_mut());
         // SAFETY: the buffer is valid during the call, which is as long as an injected one is used.
-        let operand = unsafe { elements(&ioc(buf, count), 1, call.update) };
+        let operand =
+            unsafe { ep.elements(&Lists::new(&ioc(buf, count), null_mut(), 1), call.update) };
         ep.update(&call, Operands::base(operand, addr, key))
     }
 
@@ -141,9 +142,9 @@ impl<P: Provider> Endpoint<P> {
         ep: *mut fid_ep,
         buf: *const c_void,
         count: usize,
-        _desc: *mut c_void,
+        desc: *mut c_void,
         result: *mut c_void,
-        _result_desc: *mut c_void,
+        result_desc: *mut c_void,
         dest_addr: fi_addr_t,
         addr: u64,
         key: u64,
@@ -152,16 +153,15 @@ impl<P: Provider> Endpoint<P> {
         context: *mut c_void,
     ) -> isize {
         let (iov, mut result) = (ioc(buf, count), ioc(result, count));
-        let none = null_mut();
         // SAFETY: lists of one entry; the rest is the caller's.
         unsafe {
             Self::fetch_atomicv(
                 ep,
                 &iov,
-                none,
+                listed::<CallsOf<P>>(&desc),
                 1,
                 &mut result,
-                none,
+                listed::<CallsOf<P>>(&result_desc),
                 1,
                 dest_addr,
                 addr,
@@ -176,10 +176,10 @@ impl<P: Provider> Endpoint<P> {
     unsafe extern "C" fn fetch_atomicv(
         ep: *mut fid_ep,
         iov: *const fi_ioc,
-        _desc: *mut *mut c_void,
+        desc: *mut *mut c_void,
         count: usize,
         resultv: *mut fi_ioc,
-        _result_desc: *mut *mut c_void,
+        result_desc: *mut *mut c_void,
         result_count: usize,
         dest_addr: fi_addr_t,
         addr: u64,
@@ -195,8 +195,8 @@ impl<P: Provider> Endpoint<P> {
         // SAFETY: the application leaves the buffers to the operation (fi_atomic(3)).
         let (operand, result) = unsafe {
             (
-                operand(iov, count, call.update),
-                elements(resultv, result_count, call.update),
+                ep.operand(&Lists::new(iov, desc, count), call.update),
+                ep.elements(&Lists::new(resultv, result_desc, result_count), call.update),
             )
         };
         ep.update(
@@ -209,16 +209,13 @@ impl<P: Provider> Endpoint<P> {
         ep: *mut fid_ep,
         msg: *const fi_msg_atomic,
         resultv: *mut fi_ioc,
-        _result_desc: *mut *mut c_void,
+        result_desc: *mut *mut c_void,
         result_count: usize,
         flags: u64,
     ) -> isize {
         // SAFETY: the table is only in the handles of this type; the application passes a message, or null.
         let (ep, msg) = unsafe { (Self::of(ep), msg.as_ref()) };
-        let results = Lists {
-            list: resultv,
-            count: result_count,
-        };
+        let results = Lists::new(resultv, result_desc, result_count);
         // SAFETY: the lists are as long as they say, and all buffers are the operation's.
         unsafe { ep.start_atomic(Form::Fetch, msg, &Lists::NONE, &results, flags) }
     }
@@ -227,11 +224,11 @@ impl<P: Provider> Endpoint<P> {
         ep: *mut fid_ep,
         buf: *const c_void,
         count: usize,
-        _desc: *mut c_void,
+        desc: *mut c_void,
         compare: *const c_void,
-        _compare_desc: *mut c_void,
+        compare_desc: *mut c_void,
         result: *mut c_void,
-        _result_desc: *mut c_void,
+        result_desc: *mut c_void,
         dest_addr: fi_addr_t,
         addr: u64,
         key: u64,
@@ -240,19 +237,18 @@ impl<P: Provider> Endpoint<P> {
         context: *mut c_void,
     ) -> isize {
         let (iov, compare, mut result) = (ioc(buf, count), ioc(compare, count), ioc(result, count));
-        let none = null_mut();
         // SAFETY: lists of one entry; the rest is the caller's.
         unsafe {
             Self::compare_atomicv(
                 ep,
                 &iov,
-                none,
+                listed::<CallsOf<P>>(&desc),
                 1,
                 &compare,
-                none,
+                listed::<CallsOf<P>>(&compare_desc),
                 1,
                 &mut result,
-                none,
+                listed::<CallsOf<P>>(&result_desc),
                 1,
                 dest_addr,
                 addr,
@@ -267,13 +263,13 @@ impl<P: Provider> Endpoint<P> {
     unsafe extern "C" fn compare_atomicv(
         ep: *mut fid_ep,
         iov: *const fi_ioc,
-        _desc: *mut *mut c_void,
+        desc: *mut *mut c_void,
         count: usize,
         comparev: *const fi_ioc,
-        _compare_desc: *mut *mut c_void,
+        compare_desc: *mut *mut c_void,
         compare_count: usize,
         resultv: *mut fi_ioc,
-        _result_desc: *mut *mut c_void,
+        result_desc: *mut *mut c_void,
         result_count: usize,
         dest_addr: fi_addr_t,
         addr: u64,
@@ -289,9 +285,12 @@ impl<P: Provider> Endpoint<P> {
         // SAFETY: the application leaves the buffers to the operation (fi_atomic(3)).
         let (operand, compare, result) = unsafe {
             (
-                elements(iov, count, call.update),
-                elements(comparev, compare_count, call.update),
-                elements(resultv, result_count, call.update),
+                ep.elements(&Lists::new(iov, desc, count), call.update),
+                ep.elements(
+                    &Lists::new(comparev, compare_desc, compare_count),
+                    call.update,
+                ),
+                ep.elements(&Lists::new(resultv, result_desc, result_count), call.update),
             )
         };
         ep.update(&call, Operands::fetch(operand, compare, result, addr, key))
@@ -301,23 +300,17 @@ impl<P: Provider> Endpoint<P> {
         ep: *mut fid_ep,
         msg: *const fi_msg_atomic,
         comparev: *const fi_ioc,
-        _compare_desc: *mut *mut c_void,
+        compare_desc: *mut *mut c_void,
         compare_count: usize,
         resultv: *mut fi_ioc,
-        _result_desc: *mut *mut c_void,
+        result_desc: *mut *mut c_void,
         result_count: usize,
         flags: u64,
     ) -> isize {
         // SAFETY: the table is only in the handles of this type; the application passes a message, or null.
         let (ep, msg) = unsafe { (Self::of(ep), msg.as_ref()) };
-        let compare = Lists {
-            list: comparev,
-            count: compare_count,
-        };
-        let results = Lists {
-            list: resultv,
-            count: result_count,
-        };
+        let compare = Lists::new(comparev, compare_desc, compare_count);
+        let results = Lists::new(resultv, result_desc, result_count);
         // SAFETY: the lists are as long as they say, and all buffers are the operation's.
         unsafe { ep.start_atomic(Form::Compare, msg, &compare, &results, flags) }
     }
@@ -348,9 +341,12 @@ impl<P: Provider> Endpoint<P> {
         // SAFETY: the caller's contract.
         let operands = unsafe {
             Operands {
-                operand: operand(msg.msg_iov, msg.iov_count, call.update),
-                compare: elements(compare.list, compare.count, call.update),
-                result: elements(results.list, results.count, call.update),
+                operand: self.operand(
+                    &Lists::new(msg.msg_iov, msg.desc, msg.iov_count),
+                    call.update,
+                ),
+                compare: self.elements(compare, call.update),
+                result: self.elements(results, call.update),
                 targets: many(msg.rma_iov, msg.rma_iov_count, call.update),
             }
         };
@@ -383,6 +379,10 @@ impl<P: Provider> Endpoint<P> {
         if call.flags.contains(Flags::INJECT) && injected > longest {
             return failed(Errno::MSGSIZE);
         }
+        let brought = self.may_use(&operand, call.flags) && self.may_use(&compare, call.flags);
+        if !brought || !self.may_use(&result, Flags::empty()) {
+            return failed(Errno::INVAL);
+        }
         let op = AtomicOp {
             peer: PeerId::ANY,
             update,
@@ -401,6 +401,43 @@ impl<P: Provider> Endpoint<P> {
             Ok(()) => 0,
             Err(errno) => failed(errno),
         }
+    }
+
+    /// Describes the operand of an atomic: FI_ATOMIC_READ has none, whatever the call was given (fi_atomic(3)).
+    ///
+    /// # Safety
+    /// As for [`Endpoint::elements`].
+    unsafe fn operand(&self, given: &Lists, update: Option<Update>) -> Option<Iov> {
+        match update {
+            Some(update) if update.operation == Operation::Read => Some(Iov::empty()),
+            // SAFETY: the caller's contract.
+            _ => unsafe { self.elements(given, update) },
+        }
+    }
+
+    /// Describes a list of elements; `None` when it is too long, or cannot be one.
+    ///
+    /// # Safety
+    /// The list has `count` entries, whose memory is the operation's until it completes, and as many descriptors or none.
+    unsafe fn elements(&self, given: &Lists, update: Option<Update>) -> Option<Iov> {
+        let size = update?.datatype.size();
+        if given.count > MAX_SEGMENTS || (given.list.is_null() && given.count != 0) {
+            return None;
+        }
+        let mut pieces = [iovec {
+            iov_base: null_mut(),
+            iov_len: 0,
+        }; MAX_SEGMENTS];
+        for (at, piece) in pieces.iter_mut().enumerate().take(given.count) {
+            // SAFETY: the caller promises `count` entries.
+            let ioc = unsafe { *given.list.add(at) };
+            *piece = iovec {
+                iov_base: ioc.addr,
+                iov_len: ioc.count.checked_mul(size)?,
+            };
+        }
+        // SAFETY: the caller's contract; there are `count` pieces.
+        unsafe { self.buffers(pieces.as_ptr(), given.desc, given.count) }
     }
 }
 
@@ -432,17 +469,19 @@ impl Operands {
     }
 }
 
-/// A list that a call was given.
+/// Elements that a call was given, with their descriptors.
 struct Lists {
     list: *const fi_ioc,
+    desc: *const *mut c_void,
     count: usize,
 }
 
 impl Lists {
-    const NONE: Self = Self {
-        list: core::ptr::null(),
-        count: 0,
-    };
+    const NONE: Self = Self::new(core::ptr::null(), core::ptr::null(), 0);
+
+    const fn new(list: *const fi_ioc, desc: *const *mut c_void, count: usize) -> Self {
+        Self { list, desc, count }
+    }
 }
 
 /// Describes a call. What fetches is a read (fi_cq(3) "flags").
@@ -471,47 +510,6 @@ fn ioc(addr: *const c_void, count: usize) -> fi_ioc {
     fi_ioc {
         addr: addr.cast_mut(),
         count,
-    }
-}
-
-/// Describes the operand of an atomic: FI_ATOMIC_READ has none, whatever the call was given (fi_atomic(3)).
-///
-/// # Safety
-/// As for [`elements`].
-unsafe fn operand(list: *const fi_ioc, count: usize, update: Option<Update>) -> Option<Iov> {
-    match update {
-        Some(update) if update.operation == Operation::Read => Some(Iov::empty()),
-        // SAFETY: the caller's contract.
-        _ => unsafe { elements(list, count, update) },
-    }
-}
-
-/// Describes a list of elements; `None` when it is too long, or cannot be one.
-///
-/// # Safety
-/// The list has `count` entries, whose memory is the operation's until it completes.
-unsafe fn elements(list: *const fi_ioc, count: usize, update: Option<Update>) -> Option<Iov> {
-    let size = update?.datatype.size();
-    if count > MAX_SEGMENTS || (list.is_null() && count != 0) {
-        return None;
-    }
-    let mut pieces = [iovec {
-        iov_base: null_mut(),
-        iov_len: 0,
-    }; MAX_SEGMENTS];
-    for (at, piece) in pieces.iter_mut().enumerate().take(count) {
-        // SAFETY: the caller promises `count` entries.
-        let ioc = unsafe { *list.add(at) };
-        *piece = iovec {
-            iov_base: ioc.addr,
-            iov_len: ioc.count.checked_mul(size)?,
-        };
-    }
-    match count {
-        // SAFETY: the caller's contract.
-        1 => unsafe { buffer(pieces[0].iov_base, pieces[0].iov_len) }.map(Lend::lend),
-        // SAFETY: as above; there are `count` pieces.
-        _ => unsafe { buffers(pieces.as_ptr(), count) },
     }
 }
 

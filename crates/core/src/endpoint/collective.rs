@@ -3,6 +3,9 @@
 //! `count` is the number of elements of one slice: what a member brings to a gather, gets of a scatter, or exchanges
 //! with each other in an alltoall. Of a scatter, an alltoall and a reduce_scatter the input has as many slices as there
 //! are members, of a gather, an allgather and an alltoall the result.
+//!
+//! Descriptors are not read: what members exchange is copied and calculated with on the way, so that it has to be memory of the host, and is
+//! none of the registered memory when a device gets it.
 
 use core::ffi::{c_int, c_void};
 use core::ptr::{NonNull, null, null_mut};
@@ -18,11 +21,12 @@ use oxifabric_provider::device::{Device, Provider};
 use oxifabric_types::{Caps, Errno, Flags, PeerId};
 
 use super::Endpoint;
-use super::call::{Lend, buffer};
+use super::memory::{Ignored, Lend, buffer};
 use super::state::EndpointState;
 use crate::absent::no6;
 use crate::av_set::AvSet;
 use crate::collective::{Group, Member, arithmetic, datatype, group};
+use crate::domain::Domain;
 use crate::eq::Eq;
 use crate::handle::{self, Ref, checked, failed, hand_out, object};
 
@@ -166,7 +170,7 @@ impl<P: Provider> Endpoint<P> {
         if !state.enabled {
             return failed(Errno::OPBADSTATE);
         }
-        match start(state, call) {
+        match start(&self.domain, state, call) {
             Ok(()) => 0,
             Err(errno) => failed(errno),
         }
@@ -427,7 +431,11 @@ impl Call {
 }
 
 /// Starts a collective.
-fn start<D: Device>(state: &mut EndpointState<D>, call: &Call) -> Result<(), Errno> {
+fn start<D: Device>(
+    domain: &Domain,
+    state: &mut EndpointState<D>,
+    call: &Call,
+) -> Result<(), Errno> {
     let id = group(call.group)?;
     let (rank, size) = state.engine.group_shape(id)?;
     let root = match call.what.has_root() {
@@ -450,7 +458,12 @@ fn start<D: Device>(state: &mut EndpointState<D>, call: &Call) -> Result<(), Err
         all(call.what.gets(size, is_root))?,
     );
     // SAFETY: the application leaves the buffers to the operation (fi_collective(3)).
-    let (input, result) = unsafe { (buffer(call.buf, brings), buffer(call.result, gets)) };
+    let (input, result) = unsafe {
+        (
+            buffer::<Ignored>(domain, call.buf, brings, null_mut()),
+            buffer::<Ignored>(domain, call.result, gets, null_mut()),
+        )
+    };
     let mut input = input.ok_or(Errno::INVAL)?.lend();
     let mut result = result.ok_or(Errno::INVAL)?.lend();
     if call.flags.contains(Flags::INJECT) {

@@ -9,7 +9,7 @@ use oxifabric_provider::device::Provider;
 use oxifabric_types::{Errno, Flags};
 
 use super::Endpoint;
-use super::call::{RecvCall, SendCall, buffer, buffers, place};
+use super::call::{RecvCall, SendCall};
 use crate::handle::failed;
 
 impl<P: Provider> Endpoint<P> {
@@ -30,7 +30,7 @@ impl<P: Provider> Endpoint<P> {
         ep: *mut fid_ep,
         buf: *mut c_void,
         len: usize,
-        _desc: *mut c_void,
+        desc: *mut c_void,
         src_addr: fi_addr_t,
         context: *mut c_void,
     ) -> isize {
@@ -44,13 +44,13 @@ impl<P: Provider> Endpoint<P> {
             context,
         };
         // SAFETY: the application leaves the buffer to the operation (fi_msg(3)).
-        ep.receive(recv, unsafe { place(buf, len) })
+        ep.receive(recv, unsafe { ep.place(buf, len, desc) })
     }
 
     unsafe extern "C" fn recvv(
         ep: *mut fid_ep,
         iov: *const iovec,
-        _desc: *mut *mut c_void,
+        desc: *mut *mut c_void,
         count: usize,
         src_addr: fi_addr_t,
         context: *mut c_void,
@@ -65,7 +65,7 @@ impl<P: Provider> Endpoint<P> {
             context,
         };
         // SAFETY: the application leaves the buffers to the operation (fi_msg(3)).
-        ep.receive_scattered(recv, unsafe { buffers(iov, count) })
+        ep.receive_scattered(recv, unsafe { ep.buffers(iov, desc, count) })
     }
 
     unsafe extern "C" fn recvmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> isize {
@@ -82,14 +82,16 @@ impl<P: Provider> Endpoint<P> {
             context: msg.context,
         };
         // SAFETY: the application leaves the buffers to the operation (fi_msg(3)).
-        ep.receive_scattered(recv, unsafe { buffers(msg.msg_iov, msg.iov_count) })
+        ep.receive_scattered(recv, unsafe {
+            ep.buffers(msg.msg_iov, msg.desc, msg.iov_count)
+        })
     }
 
     unsafe extern "C" fn send_one(
         ep: *mut fid_ep,
         buf: *const c_void,
         len: usize,
-        _desc: *mut c_void,
+        desc: *mut c_void,
         dest_addr: fi_addr_t,
         context: *mut c_void,
     ) -> isize {
@@ -103,13 +105,13 @@ impl<P: Provider> Endpoint<P> {
             context,
         };
         // SAFETY: the application leaves the buffer to the operation (fi_msg(3)).
-        ep.send(send, unsafe { buffer(buf, len) })
+        ep.send(send, unsafe { ep.buffer(buf, len, desc) })
     }
 
     unsafe extern "C" fn sendv(
         ep: *mut fid_ep,
         iov: *const iovec,
-        _desc: *mut *mut c_void,
+        desc: *mut *mut c_void,
         count: usize,
         dest_addr: fi_addr_t,
         context: *mut c_void,
@@ -124,7 +126,7 @@ impl<P: Provider> Endpoint<P> {
             context,
         };
         // SAFETY: the application leaves the buffers to the operation (fi_msg(3)).
-        ep.send_gathered(send, unsafe { buffers(iov, count) })
+        ep.send_gathered(send, unsafe { ep.buffers(iov, desc, count) })
     }
 
     unsafe extern "C" fn sendmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> isize {
@@ -141,7 +143,9 @@ impl<P: Provider> Endpoint<P> {
             context: msg.context,
         };
         // SAFETY: the application leaves the buffers to the operation (fi_msg(3)).
-        ep.send_gathered(send, unsafe { buffers(msg.msg_iov, msg.iov_count) })
+        ep.send_gathered(send, unsafe {
+            ep.buffers(msg.msg_iov, msg.desc, msg.iov_count)
+        })
     }
 
     unsafe extern "C" fn inject(
@@ -160,14 +164,14 @@ impl<P: Provider> Endpoint<P> {
             context: null_mut(),
         };
         // SAFETY: the buffer is valid during the call, which is as long as an injected one is used.
-        ep.send(send, unsafe { buffer(buf, len) })
+        ep.send(send, unsafe { ep.buffer(buf, len, null_mut()) })
     }
 
     unsafe extern "C" fn senddata(
         ep: *mut fid_ep,
         buf: *const c_void,
         len: usize,
-        _desc: *mut c_void,
+        desc: *mut c_void,
         data: u64,
         dest_addr: fi_addr_t,
         context: *mut c_void,
@@ -182,7 +186,7 @@ impl<P: Provider> Endpoint<P> {
             context,
         };
         // SAFETY: the application leaves the buffer to the operation (fi_msg(3)).
-        ep.send(send, unsafe { buffer(buf, len) })
+        ep.send(send, unsafe { ep.buffer(buf, len, desc) })
     }
 
     unsafe extern "C" fn injectdata(
@@ -202,6 +206,6 @@ impl<P: Provider> Endpoint<P> {
             context: null_mut(),
         };
         // SAFETY: the buffer is valid during the call, which is as long as an injected one is used.
-        ep.send(send, unsafe { buffer(buf, len) })
+        ep.send(send, unsafe { ep.buffer(buf, len, null_mut()) })
     }
 }

@@ -11,7 +11,7 @@ use oxifabric_provider::device::Provider;
 use oxifabric_types::{Errno, Flags};
 
 use super::Endpoint;
-use super::call::{Access, buffer, buffers};
+use super::call::Access;
 use crate::handle::failed;
 
 const READ: Flags = Flags::RMA.union(Flags::READ);
@@ -40,7 +40,7 @@ impl<P: Provider> Endpoint<P> {
         ep: *mut fid_ep,
         buf: *mut c_void,
         len: usize,
-        _desc: *mut c_void,
+        desc: *mut c_void,
         src_addr: fi_addr_t,
         addr: u64,
         key: u64,
@@ -55,13 +55,13 @@ impl<P: Provider> Endpoint<P> {
             context,
         };
         // SAFETY: the application leaves the buffer to the operation (fi_rma(3)).
-        ep.access_one(&access, unsafe { buffer(buf, len) }, addr, key)
+        ep.access_one(&access, unsafe { ep.buffer(buf, len, desc) }, addr, key)
     }
 
     unsafe extern "C" fn readv(
         ep: *mut fid_ep,
         iov: *const iovec,
-        _desc: *mut *mut c_void,
+        desc: *mut *mut c_void,
         count: usize,
         src_addr: fi_addr_t,
         addr: u64,
@@ -77,7 +77,7 @@ impl<P: Provider> Endpoint<P> {
             context,
         };
         // SAFETY: the application leaves the buffers to the operation (fi_rma(3)).
-        let body = unsafe { buffers(iov, count) };
+        let body = unsafe { ep.buffers(iov, desc, count) };
         ep.access_one(&access, body, addr, key)
     }
 
@@ -96,7 +96,7 @@ impl<P: Provider> Endpoint<P> {
         ep: *mut fid_ep,
         buf: *const c_void,
         len: usize,
-        _desc: *mut c_void,
+        desc: *mut c_void,
         dest_addr: fi_addr_t,
         addr: u64,
         key: u64,
@@ -111,13 +111,13 @@ impl<P: Provider> Endpoint<P> {
             context,
         };
         // SAFETY: the application leaves the buffer to the operation (fi_rma(3)).
-        ep.access_one(&access, unsafe { buffer(buf, len) }, addr, key)
+        ep.access_one(&access, unsafe { ep.buffer(buf, len, desc) }, addr, key)
     }
 
     unsafe extern "C" fn writev(
         ep: *mut fid_ep,
         iov: *const iovec,
-        _desc: *mut *mut c_void,
+        desc: *mut *mut c_void,
         count: usize,
         dest_addr: fi_addr_t,
         addr: u64,
@@ -133,7 +133,7 @@ impl<P: Provider> Endpoint<P> {
             context,
         };
         // SAFETY: the application leaves the buffers to the operation (fi_rma(3)).
-        let body = unsafe { buffers(iov, count) };
+        let body = unsafe { ep.buffers(iov, desc, count) };
         ep.access_one(&access, body, addr, key)
     }
 
@@ -165,14 +165,19 @@ impl<P: Provider> Endpoint<P> {
             context: null_mut(),
         };
         // SAFETY: the buffer is valid during the call, which is as long as an injected one is used.
-        ep.access_one(&access, unsafe { buffer(buf, len) }, addr, key)
+        ep.access_one(
+            &access,
+            unsafe { ep.buffer(buf, len, null_mut()) },
+            addr,
+            key,
+        )
     }
 
     unsafe extern "C" fn writedata(
         ep: *mut fid_ep,
         buf: *const c_void,
         len: usize,
-        _desc: *mut c_void,
+        desc: *mut c_void,
         data: u64,
         dest_addr: fi_addr_t,
         addr: u64,
@@ -188,7 +193,7 @@ impl<P: Provider> Endpoint<P> {
             context,
         };
         // SAFETY: the application leaves the buffer to the operation (fi_rma(3)).
-        ep.access_one(&access, unsafe { buffer(buf, len) }, addr, key)
+        ep.access_one(&access, unsafe { ep.buffer(buf, len, desc) }, addr, key)
     }
 
     unsafe extern "C" fn inject_writedata(
@@ -209,7 +214,12 @@ impl<P: Provider> Endpoint<P> {
             context: null_mut(),
         };
         // SAFETY: the buffer is valid during the call, which is as long as an injected one is used.
-        ep.access_one(&access, unsafe { buffer(buf, len) }, addr, key)
+        ep.access_one(
+            &access,
+            unsafe { ep.buffer(buf, len, null_mut()) },
+            addr,
+            key,
+        )
     }
 
     /// Starts an access that a message describes.
@@ -224,7 +234,7 @@ impl<P: Provider> Endpoint<P> {
             context: msg.context,
         };
         // SAFETY: the caller's contract.
-        let body = unsafe { buffers(msg.msg_iov, msg.iov_count) };
+        let body = unsafe { self.buffers(msg.msg_iov, msg.desc, msg.iov_count) };
         let mut room = [Target::default(); MAX_SEGMENTS];
         // SAFETY: the caller's contract.
         let targets = unsafe { many(msg.rma_iov, msg.rma_iov_count, &mut room) };

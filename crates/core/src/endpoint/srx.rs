@@ -15,7 +15,9 @@ use core::ptr::NonNull;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use oxifabric_abi::{FI_ADDR_UNSPEC, FI_CLASS_SRX_CTX, fi_addr_t, fi_ops, fid_ep};
+use oxifabric_abi::{
+    FI_ADDR_UNSPEC, FI_CLASS_SRX_CTX, fi_addr_t, fi_ops, fi_ops_msg, fi_ops_tagged, fid_ep,
+};
 use oxifabric_engine::{Completion, Failure, RxOp};
 use oxifabric_mem::Iov;
 use oxifabric_sync::SwitchLock;
@@ -24,11 +26,13 @@ use oxifabric_types::{Caps, Errno, Flags, PeerId};
 use super::call::RecvCall;
 use super::config::{MIN_MULTI_RECV, directed};
 use super::defaults::Defaults;
+use super::memory::{Descriptors, Ignored, Read};
 use crate::absent;
 use crate::cq::{Cq, NO_SOURCE};
 use crate::domain::Domain;
 use crate::handle::{self, Fid, Object, Ref, Uses, publish, table};
 use crate::lock::lock;
+use calls::Calls;
 pub(super) use receives::Found;
 use receives::SharedReceives;
 pub(super) use sources::SharedSources;
@@ -99,6 +103,11 @@ unsafe impl Object for Srx {
     }
 }
 
+/// Returns the calls that post receives.
+fn tables<D: Descriptors>() -> (&'static fi_ops_msg, &'static fi_ops_tagged) {
+    const { (&Calls::<D>::MSG, &Calls::<D>::TAGGED) }
+}
+
 impl Srx {
     /// Opens a context of a domain; `caps` are those asked of it, `op_flags` those of calls without flags.
     pub(crate) fn open(
@@ -107,13 +116,17 @@ impl Srx {
         op_flags: Flags,
         context: *mut c_void,
     ) -> *mut fid_ep {
+        let (msg, tagged) = match domain.fabric().entry().reads_descriptors {
+            true => tables::<Read>(),
+            false => tables::<Ignored>(),
+        };
         let fid = fid_ep {
             fid: handle::new_fid::<Self>(context),
             ops: table(&calls::EP),
             cm: table(&calls::CM),
-            msg: table(&calls::MSG),
+            msg: table(msg),
             rma: table(&absent::RMA),
-            tagged: table(&calls::TAGGED),
+            tagged: table(tagged),
             atomic: table(&absent::ATOMIC),
             collective: table(&absent::COLLECTIVE),
         };

@@ -10,10 +10,11 @@ use oxifabric_provider::connection::THE_PEER;
 use oxifabric_provider::device::Device;
 use oxifabric_types::{Errno, Flags, PeerId};
 
-use super::call::{Lend, RecvCall, SendCall};
+use super::call::{RecvCall, SendCall};
 use super::connection::Reports;
 use super::dispatch::CompletionDispatch;
 use super::loop_clock::LoopClock;
+use super::memory::Lend;
 use super::srx::SharedSources;
 use super::watch::Watch;
 use crate::av::Av;

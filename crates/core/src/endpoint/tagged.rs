@@ -9,7 +9,7 @@ use oxifabric_provider::device::Provider;
 use oxifabric_types::{Errno, Flags};
 
 use super::Endpoint;
-use super::call::{RecvCall, SendCall, buffer, buffers};
+use super::call::{RecvCall, SendCall};
 use crate::handle::failed;
 
 impl<P: Provider> Endpoint<P> {
@@ -30,7 +30,7 @@ impl<P: Provider> Endpoint<P> {
         ep: *mut fid_ep,
         buf: *mut c_void,
         len: usize,
-        _desc: *mut c_void,
+        desc: *mut c_void,
         src_addr: fi_addr_t,
         tag: u64,
         ignore: u64,
@@ -46,13 +46,13 @@ impl<P: Provider> Endpoint<P> {
             context,
         };
         // SAFETY: the application leaves the buffer to the operation (fi_tagged(3)).
-        ep.receive(recv, unsafe { buffer(buf, len) })
+        ep.receive(recv, unsafe { ep.buffer(buf, len, desc) })
     }
 
     unsafe extern "C" fn trecvv(
         ep: *mut fid_ep,
         iov: *const iovec,
-        _desc: *mut *mut c_void,
+        desc: *mut *mut c_void,
         count: usize,
         src_addr: fi_addr_t,
         tag: u64,
@@ -69,7 +69,7 @@ impl<P: Provider> Endpoint<P> {
             context,
         };
         // SAFETY: the application leaves the buffers to the operation (fi_tagged(3)).
-        ep.receive_scattered(recv, unsafe { buffers(iov, count) })
+        ep.receive_scattered(recv, unsafe { ep.buffers(iov, desc, count) })
     }
 
     unsafe extern "C" fn trecvmsg(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: u64) -> isize {
@@ -86,14 +86,16 @@ impl<P: Provider> Endpoint<P> {
             context: msg.context,
         };
         // SAFETY: the application leaves the buffers to the operation (fi_tagged(3)).
-        ep.receive_scattered(recv, unsafe { buffers(msg.msg_iov, msg.iov_count) })
+        ep.receive_scattered(recv, unsafe {
+            ep.buffers(msg.msg_iov, msg.desc, msg.iov_count)
+        })
     }
 
     unsafe extern "C" fn tsend(
         ep: *mut fid_ep,
         buf: *const c_void,
         len: usize,
-        _desc: *mut c_void,
+        desc: *mut c_void,
         dest_addr: fi_addr_t,
         tag: u64,
         context: *mut c_void,
@@ -108,13 +110,13 @@ impl<P: Provider> Endpoint<P> {
             context,
         };
         // SAFETY: the application leaves the buffer to the operation (fi_tagged(3)).
-        ep.send(send, unsafe { buffer(buf, len) })
+        ep.send(send, unsafe { ep.buffer(buf, len, desc) })
     }
 
     unsafe extern "C" fn tsendv(
         ep: *mut fid_ep,
         iov: *const iovec,
-        _desc: *mut *mut c_void,
+        desc: *mut *mut c_void,
         count: usize,
         dest_addr: fi_addr_t,
         tag: u64,
@@ -130,7 +132,7 @@ impl<P: Provider> Endpoint<P> {
             context,
         };
         // SAFETY: the application leaves the buffers to the operation (fi_tagged(3)).
-        ep.send_gathered(send, unsafe { buffers(iov, count) })
+        ep.send_gathered(send, unsafe { ep.buffers(iov, desc, count) })
     }
 
     unsafe extern "C" fn tsendmsg(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: u64) -> isize {
@@ -147,7 +149,9 @@ impl<P: Provider> Endpoint<P> {
             context: msg.context,
         };
         // SAFETY: the application leaves the buffers to the operation (fi_tagged(3)).
-        ep.send_gathered(send, unsafe { buffers(msg.msg_iov, msg.iov_count) })
+        ep.send_gathered(send, unsafe {
+            ep.buffers(msg.msg_iov, msg.desc, msg.iov_count)
+        })
     }
 
     unsafe extern "C" fn tinject(
@@ -167,14 +171,14 @@ impl<P: Provider> Endpoint<P> {
             context: null_mut(),
         };
         // SAFETY: the buffer is valid during the call, which is as long as an injected one is used.
-        ep.send(send, unsafe { buffer(buf, len) })
+        ep.send(send, unsafe { ep.buffer(buf, len, null_mut()) })
     }
 
     unsafe extern "C" fn tsenddata(
         ep: *mut fid_ep,
         buf: *const c_void,
         len: usize,
-        _desc: *mut c_void,
+        desc: *mut c_void,
         data: u64,
         dest_addr: fi_addr_t,
         tag: u64,
@@ -190,7 +194,7 @@ impl<P: Provider> Endpoint<P> {
             context,
         };
         // SAFETY: the application leaves the buffer to the operation (fi_tagged(3)).
-        ep.send(send, unsafe { buffer(buf, len) })
+        ep.send(send, unsafe { ep.buffer(buf, len, desc) })
     }
 
     unsafe extern "C" fn tinjectdata(
@@ -211,6 +215,6 @@ impl<P: Provider> Endpoint<P> {
             context: null_mut(),
         };
         // SAFETY: the buffer is valid during the call, which is as long as an injected one is used.
-        ep.send(send, unsafe { buffer(buf, len) })
+        ep.send(send, unsafe { ep.buffer(buf, len, null_mut()) })
     }
 }

@@ -1,14 +1,17 @@
 //! What all calls of data transfer have in common: fi_msg(3), fi_tagged(3). Path class: hot.
 
+use core::ffi::c_void;
 use std::sync::atomic::Ordering;
 
+use libc::iovec;
 use oxifabric_engine::{RmaOp, Target};
 use oxifabric_mem::Iov;
 use oxifabric_provider::device::{Device, Provider};
 use oxifabric_types::{Errno, Flags, PeerId};
 
-use super::call::{Access, Lend, RecvCall, SendCall};
-use super::{Endpoint, datagram};
+use super::call::{Access, RecvCall, SendCall};
+use super::memory::{Buffer, CallsOf, Lend};
+use super::{Endpoint, datagram, memory};
 use crate::handle::failed;
 
 impl<P: Provider> Endpoint<P> {
@@ -21,6 +24,9 @@ impl<P: Provider> Endpoint<P> {
         };
         if body.len() > self.longest(send.flags) {
             return failed(Errno::MSGSIZE);
+        }
+        if !self.may_use(&body, send.flags) {
+            return failed(Errno::INVAL);
         }
         if P::Device::DATAGRAM && datagram::asks_too_much(send.flags) {
             return failed(Errno::OPNOTSUPP);
@@ -46,6 +52,9 @@ impl<P: Provider> Endpoint<P> {
         let Some(body) = body else {
             return failed(Errno::INVAL);
         };
+        if !self.may_use(&body, Flags::empty()) {
+            return failed(Errno::INVAL);
+        }
         if recv.flags.contains(Flags::TRIGGER) {
             return self.defer_recv(recv, body.lend());
         }
@@ -103,6 +112,9 @@ impl<P: Provider> Endpoint<P> {
         if body.len() > longest.load(Ordering::Relaxed) {
             return failed(Errno::MSGSIZE);
         }
+        if !self.may_use(&body, access.flags) {
+            return failed(Errno::INVAL);
+        }
         let op = RmaOp {
             peer: PeerId::ANY,
             targets,
@@ -131,5 +143,60 @@ impl<P: Provider> Endpoint<P> {
             (true, true) => &sizes.inject_tagged,
         };
         size.load(Ordering::Relaxed)
+    }
+
+    /// Describes a buffer as [`memory::buffer`] does.
+    ///
+    /// # Safety
+    /// As for [`memory::buffer`].
+    #[inline(always)]
+    pub(super) unsafe fn buffer(
+        &self,
+        buf: *const c_void,
+        len: usize,
+        desc: *mut c_void,
+    ) -> Option<Buffer<CallsOf<P>>> {
+        // SAFETY: the caller's contract.
+        unsafe { memory::buffer(&self.domain, buf, len, desc) }
+    }
+
+    /// Describes the buffer of a receive as [`memory::place`] does.
+    ///
+    /// # Safety
+    /// As for [`memory::buffer`].
+    #[inline(always)]
+    pub(super) unsafe fn place(
+        &self,
+        buf: *mut c_void,
+        len: usize,
+        desc: *mut c_void,
+    ) -> Option<Buffer<CallsOf<P>>> {
+        // SAFETY: the caller's contract.
+        unsafe { memory::place(&self.domain, buf, len, desc) }
+    }
+
+    /// Describes a list of buffers as [`memory::buffers`] does.
+    ///
+    /// # Safety
+    /// As for [`memory::buffers`].
+    #[inline(always)]
+    pub(super) unsafe fn buffers(
+        &self,
+        iov: *const iovec,
+        desc: *const *mut c_void,
+        count: usize,
+    ) -> Option<Iov> {
+        // SAFETY: the caller's contract.
+        unsafe { memory::buffers::<CallsOf<P>>(&self.domain, iov, desc, count) }
+    }
+
+    /// Returns whether an operation may use memory: where local memory must be registered (FI_MR_LOCAL), what is not injected
+    /// has to be.
+    #[inline(always)]
+    pub(super) fn may_use(&self, body: &impl Lend, flags: Flags) -> bool {
+        !P::Device::READS_DESCRIPTORS
+            || flags.contains(Flags::INJECT)
+            || body.is_registered()
+            || !self.domain.asks_for_local_registration()
     }
 }

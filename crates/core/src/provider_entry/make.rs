@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use oxifabric_provider::PROVIDER_VERSION;
 use oxifabric_provider::connection::{DomainOf, MsgProvider};
-use oxifabric_provider::device::Provider;
+use oxifabric_provider::device::{Device, Provider};
 use oxifabric_provider::domain::ProviderDomain;
 use oxifabric_types::{Errno, Info};
 
@@ -19,6 +19,7 @@ pub const fn entry<P: Provider>() -> ProviderEntry {
     ProviderEntry {
         name: P::NAME,
         requires_auto_progress: P::REQUIRES_AUTO_PROGRESS,
+        reads_descriptors: P::Device::READS_DESCRIPTORS,
         listed: match P::BY_NAME_ONLY {
             true => Listed::ByName,
             false => Listed::Always,
@@ -43,6 +44,7 @@ fn open_domain<P: Provider>(info: &Info) -> Result<Arc<dyn ProviderDomain>, Errn
 /// Makes the entry of a provider that offers connected endpoints as well.
 pub const fn msg_entry<P: MsgProvider>() -> ProviderEntry {
     ProviderEntry {
+        reads_descriptors: P::Device::READS_DESCRIPTORS || P::Connected::READS_DESCRIPTORS,
         msg: Some(MsgCalls {
             open_endpoint: Endpoint::<Msg<P>>::open_connected,
             open_passive: PassiveEndpoint::<P>::open,

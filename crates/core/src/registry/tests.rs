@@ -17,6 +17,7 @@ const PLACES: [(&str, &str, &str); 3] = [
 static NET: ProviderEntry = ProviderEntry {
     name: "net",
     requires_auto_progress: false,
+    reads_descriptors: false,
     listed: Listed::Always,
     version: 5 << 16,
     parameters: || &[],

@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock, Mutex, Weak};
 
 use libc::iovec;
 use oxifabric_abi::*;
-use oxifabric_mem::{IovSegment, MemoryKind, RegionId};
+use oxifabric_mem::{Iov, IovSegment, MemoryKind, RegionId};
 use oxifabric_provider::domain::{ProviderDomain, Registered, RegistrationRequest};
 use oxifabric_types::{Errno, Flags, Info, MrMode};
 
@@ -38,6 +38,8 @@ pub(crate) struct AdapterState(Mutex<Table>);
 struct Table {
     held: HashMap<RegionId, Held>,
     made: u32,
+    /// The registrations of what a device was given, piece by piece.
+    given: Vec<Option<RegionId>>,
 }
 
 /// One registration.
@@ -107,9 +109,26 @@ impl ProviderDomain for AdapterDomain {
     }
 }
 
+impl AdapterDomain {
+    /// Notes the registrations of memory that a device was given.
+    pub(super) fn note(&self, memory: &Iov) {
+        let Some(adapter) = &self.0 else { return };
+        let pieces = 0..memory.segments().len();
+        let known = pieces.map(|at| memory.registration(at).map(|known| known.region));
+        lock(&adapter.0).given.extend(known);
+    }
+}
+
 impl AdapterState {
+    /// Takes the registrations of what devices were given since the last time.
+    pub(super) fn given(&self) -> Vec<Option<u32>> {
+        let given = std::mem::take(&mut lock(&self.0).given);
+        let number = |region: RegionId| region.0.get();
+        given.into_iter().map(|known| known.map(number)).collect()
+    }
+
     /// Finds the adapter of the domain with this name.
-    fn named(name: &str) -> Arc<Self> {
+    pub(super) fn named(name: &str) -> Arc<Self> {
         let found = lock(&DOMAINS).get(name).and_then(Weak::upgrade);
         found.expect("the domain is open")
     }

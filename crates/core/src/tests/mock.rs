@@ -22,10 +22,13 @@ use crate::provider_entry::ProviderEntry;
 use crate::provider_entry::make::entry;
 
 /// The entry of the provider.
-pub(crate) static MOCK: ProviderEntry = entry::<Mock>();
+pub(crate) static MOCK: ProviderEntry = entry::<Mock<false>>();
 
-/// A provider for tests.
-pub(crate) struct Mock;
+/// The entry of the provider with devices that read descriptors.
+pub(crate) static DESCRIBED_MOCK: ProviderEntry = entry::<Mock<true>>();
+
+/// A provider for tests, whose devices read descriptors or do not.
+pub(crate) struct Mock<const READS: bool>;
 
 /// Every enabled endpoint of this process.
 static NETWORK: LazyLock<Mutex<HashMap<Address, Arc<Mailbox>>>> = LazyLock::new(Mutex::default);
@@ -43,9 +46,9 @@ struct MockFrame {
     body: Vec<u8>,
 }
 
-impl Provider for Mock {
+impl<const READS: bool> Provider for Mock<READS> {
     const NAME: &'static str = "mock";
-    type Device = MockDevice;
+    type Device = MockDevice<READS>;
 
     fn parameters() -> &'static [Parameter] {
         &[]
@@ -103,7 +106,8 @@ pub(crate) fn offer() -> Info {
 }
 
 /// An endpoint of the provider.
-pub(crate) struct MockDevice {
+pub(crate) struct MockDevice<const READS: bool> {
+    domain: Arc<AdapterDomain>,
     name: Address,
     mailbox: Arc<Mailbox>,
     enabled: bool,
@@ -113,22 +117,24 @@ pub(crate) struct MockDevice {
     held: Vec<(Arc<Mailbox>, MockFrame)>,
 }
 
-impl Connection for MockDevice {}
+impl<const READS: bool> Connection for MockDevice<READS> {}
 
-impl Device for MockDevice {
+impl<const READS: bool> Device for MockDevice<READS> {
     const GATHERS: bool = true;
+    const READS_DESCRIPTORS: bool = READS;
     type Domain = AdapterDomain;
 
     fn holds_back(&self) -> bool {
         !self.held.is_empty()
     }
 
-    fn open(info: &Info, _domain: &Arc<AdapterDomain>) -> Result<Self, Errno> {
+    fn open(info: &Info, domain: &Arc<AdapterDomain>) -> Result<Self, Errno> {
         // SAFETY: makes a file descriptor, which is owned at once.
         let event = unsafe {
             OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK))
         };
         Ok(Self {
+            domain: Arc::clone(domain),
             name: info.src.clone().ok_or(Errno::INVAL)?,
             mailbox: Arc::new(Mailbox {
                 frames: Mutex::default(),
@@ -207,7 +213,7 @@ impl Device for MockDevice {
     }
 }
 
-impl Drop for MockDevice {
+impl<const READS: bool> Drop for MockDevice<READS> {
     fn drop(&mut self) {
         if self.enabled {
             lock(&NETWORK).remove(&self.name);
@@ -215,7 +221,7 @@ impl Drop for MockDevice {
     }
 }
 
-impl Link for MockDevice {
+impl<const READS: bool> Link for MockDevice<READS> {
     fn limits(&self, _peer: PeerId) -> &Limits {
         &self.limits
     }
@@ -228,6 +234,9 @@ impl Link for MockDevice {
     ) -> Result<Posted, PostError> {
         let target = lock(&NETWORK).get(&self.peers[peer.index()]).cloned();
         let target = target.ok_or(PostError::Down(Errno::CONNREFUSED))?;
+        if READS {
+            self.domain.note(&frame.body.slice(frame.offset, frame.len));
+        }
         let mut body = vec![0; frame.len];
         frame.body.read(frame.offset, &mut body);
         let sent = MockFrame {

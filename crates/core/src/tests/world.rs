@@ -8,6 +8,7 @@ use oxifabric_types::Info;
 
 use super::mock::{MOCK, offer};
 use crate::info::{self, to_c};
+use crate::provider_entry::ProviderEntry;
 
 /// Makes a call of the C interface. What is open stays open, and buffers outlive the call.
 macro_rules! c {
@@ -37,9 +38,14 @@ impl World {
     pub(super) fn with(api_version: u32, change: impl FnOnce(&mut Info)) -> Self {
         let mut info = offer();
         change(&mut info);
+        Self::over(&MOCK, api_version, info)
+    }
+
+    /// Opens a world of that provider.
+    pub(super) fn over(provider: &'static ProviderEntry, api_version: u32, info: Info) -> Self {
         let mut fabric = null_mut();
         let attr = fi_fabric_attr::ZERO;
-        let opened = c!(MOCK.open_fabric(&attr, api_version, &mut fabric, null_mut()));
+        let opened = c!(provider.open_fabric(&attr, api_version, &mut fabric, null_mut()));
         assert_eq!(opened, 0);
         let mut domain = null_mut();
         let entry = to_c(&info);

@@ -1,6 +1,7 @@
 //! The calls of a shared receive context: receives only. Source: fi_endpoint(3), fi_msg(3), fi_tagged(3).
 
 use core::ffi::{c_int, c_void};
+use core::marker::PhantomData;
 use std::sync::atomic::Ordering;
 
 use libc::iovec;
@@ -12,7 +13,8 @@ use oxifabric_engine::RxOp;
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, PeerId};
 
-use super::super::call::{Lend, RecvCall, buffers, place};
+use super::super::call::RecvCall;
+use super::super::memory::{Descriptors, Lend, buffers, place};
 use super::super::option_value;
 use super::Srx;
 use crate::absent::{self, no1, no2, no3, no4, no5, no6, no7, no8};
@@ -48,32 +50,6 @@ pub(super) static CM: fi_ops_cm = fi_ops_cm {
     shutdown: Some(no2),
     join: Some(no5),
     ..fi_ops_cm::NONE
-};
-
-pub(super) static MSG: fi_ops_msg = fi_ops_msg {
-    recv: Some(recv),
-    recvv: Some(recvv),
-    recvmsg: Some(recvmsg),
-    send: Some(no6),
-    sendv: Some(no6),
-    sendmsg: Some(no3),
-    inject: Some(no4),
-    senddata: Some(no7),
-    injectdata: Some(no5),
-    ..fi_ops_msg::NONE
-};
-
-pub(super) static TAGGED: fi_ops_tagged = fi_ops_tagged {
-    recv: Some(trecv),
-    recvv: Some(trecvv),
-    recvmsg: Some(trecvmsg),
-    send: Some(no7),
-    sendv: Some(no7),
-    sendmsg: Some(no3),
-    inject: Some(no5),
-    senddata: Some(no8),
-    injectdata: Some(no6),
-    ..fi_ops_tagged::NONE
 };
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
@@ -179,106 +155,153 @@ fn untagged(from: fi_addr_t, flags: Flags, context: *mut c_void) -> RecvCall {
     }
 }
 
-unsafe extern "C" fn recv(
-    ep: *mut fid_ep,
-    buf: *mut c_void,
-    len: usize,
-    _desc: *mut c_void,
-    src_addr: fi_addr_t,
-    context: *mut c_void,
-) -> isize {
-    // SAFETY: the table is only in the handles of contexts.
-    let srx: &Srx = unsafe { object(ep) };
-    let call = untagged(src_addr, srx.defaults.rx.plain(), context);
-    // SAFETY: the application leaves the buffer to the operation (fi_msg(3)).
-    receive(srx, &call, unsafe { place(buf, len) }.map(Lend::lend))
-}
+/// The calls that post receives, which read descriptors or do not.
+pub(super) struct Calls<D>(PhantomData<D>);
 
-unsafe extern "C" fn recvv(
-    ep: *mut fid_ep,
-    iov: *const iovec,
-    _desc: *mut *mut c_void,
-    count: usize,
-    src_addr: fi_addr_t,
-    context: *mut c_void,
-) -> isize {
-    // SAFETY: the table is only in the handles of contexts.
-    let srx: &Srx = unsafe { object(ep) };
-    let call = untagged(src_addr, srx.defaults.rx.plain(), context);
-    // SAFETY: the application leaves the buffers to the operation (fi_msg(3)).
-    receive(srx, &call, unsafe { buffers(iov, count) })
-}
+impl<D: Descriptors> Calls<D> {
+    pub(super) const MSG: fi_ops_msg = fi_ops_msg {
+        recv: Some(Self::recv),
+        recvv: Some(Self::recvv),
+        recvmsg: Some(Self::recvmsg),
+        send: Some(no6),
+        sendv: Some(no6),
+        sendmsg: Some(no3),
+        inject: Some(no4),
+        senddata: Some(no7),
+        injectdata: Some(no5),
+        ..fi_ops_msg::NONE
+    };
 
-unsafe extern "C" fn recvmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> isize {
-    // SAFETY: the table is only in the handles of contexts; the application passes a message, or null.
-    let (srx, msg) = unsafe { (object::<Srx>(ep), msg.as_ref()) };
-    let Some(msg) = msg else {
-        return failed(Errno::INVAL);
+    pub(super) const TAGGED: fi_ops_tagged = fi_ops_tagged {
+        recv: Some(Self::trecv),
+        recvv: Some(Self::trecvv),
+        recvmsg: Some(Self::trecvmsg),
+        send: Some(no7),
+        sendv: Some(no7),
+        sendmsg: Some(no3),
+        inject: Some(no5),
+        senddata: Some(no8),
+        injectdata: Some(no6),
+        ..fi_ops_tagged::NONE
     };
-    let call = untagged(msg.addr, srx.defaults.rx.given(flags), msg.context);
-    // SAFETY: the application leaves the buffers to the operation (fi_msg(3)).
-    receive(srx, &call, unsafe { buffers(msg.msg_iov, msg.iov_count) })
-}
 
-unsafe extern "C" fn trecv(
-    ep: *mut fid_ep,
-    buf: *mut c_void,
-    len: usize,
-    _desc: *mut c_void,
-    src_addr: fi_addr_t,
-    tag: u64,
-    ignore: u64,
-    context: *mut c_void,
-) -> isize {
-    // SAFETY: the table is only in the handles of contexts.
-    let srx: &Srx = unsafe { object(ep) };
-    let call = RecvCall {
-        from: src_addr,
-        flags: srx.defaults.rx.plain().difference(Flags::MULTI_RECV) | Flags::TAGGED,
-        tag,
-        ignore,
-        context,
-    };
-    // SAFETY: the application leaves the buffer to the operation (fi_tagged(3)).
-    receive(srx, &call, unsafe { place(buf, len) }.map(Lend::lend))
-}
+    unsafe extern "C" fn recv(
+        ep: *mut fid_ep,
+        buf: *mut c_void,
+        len: usize,
+        desc: *mut c_void,
+        src_addr: fi_addr_t,
+        context: *mut c_void,
+    ) -> isize {
+        // SAFETY: the table is only in the handles of contexts.
+        let srx: &Srx = unsafe { object(ep) };
+        let call = untagged(src_addr, srx.defaults.rx.plain(), context);
+        // SAFETY: the application leaves the buffer to the operation (fi_msg(3)).
+        receive(
+            srx,
+            &call,
+            unsafe { place::<D>(srx.domain(), buf, len, desc) }.map(Lend::lend),
+        )
+    }
 
-unsafe extern "C" fn trecvv(
-    ep: *mut fid_ep,
-    iov: *const iovec,
-    _desc: *mut *mut c_void,
-    count: usize,
-    src_addr: fi_addr_t,
-    tag: u64,
-    ignore: u64,
-    context: *mut c_void,
-) -> isize {
-    // SAFETY: the table is only in the handles of contexts.
-    let srx: &Srx = unsafe { object(ep) };
-    let call = RecvCall {
-        from: src_addr,
-        flags: srx.defaults.rx.plain().difference(Flags::MULTI_RECV) | Flags::TAGGED,
-        tag,
-        ignore,
-        context,
-    };
-    // SAFETY: the application leaves the buffers to the operation (fi_tagged(3)).
-    receive(srx, &call, unsafe { buffers(iov, count) })
-}
+    unsafe extern "C" fn recvv(
+        ep: *mut fid_ep,
+        iov: *const iovec,
+        desc: *mut *mut c_void,
+        count: usize,
+        src_addr: fi_addr_t,
+        context: *mut c_void,
+    ) -> isize {
+        // SAFETY: the table is only in the handles of contexts.
+        let srx: &Srx = unsafe { object(ep) };
+        let call = untagged(src_addr, srx.defaults.rx.plain(), context);
+        // SAFETY: the application leaves the buffers to the operation (fi_msg(3)).
+        receive(srx, &call, unsafe {
+            buffers::<D>(srx.domain(), iov, desc, count)
+        })
+    }
 
-unsafe extern "C" fn trecvmsg(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: u64) -> isize {
-    // SAFETY: the table is only in the handles of contexts; the application passes a message, or null.
-    let (srx, msg) = unsafe { (object::<Srx>(ep), msg.as_ref()) };
-    let Some(msg) = msg else {
-        return failed(Errno::INVAL);
-    };
-    let call = RecvCall {
-        from: msg.addr,
-        flags: srx.defaults.rx.given(flags) | Flags::TAGGED,
-        tag: msg.tag,
-        ignore: msg.ignore,
-        context: msg.context,
-    };
-    // SAFETY: the application leaves the buffers to the operation (fi_tagged(3)).
-    receive(srx, &call, unsafe { buffers(msg.msg_iov, msg.iov_count) })
+    unsafe extern "C" fn recvmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> isize {
+        // SAFETY: the table is only in the handles of contexts; the application passes a message, or null.
+        let (srx, msg) = unsafe { (object::<Srx>(ep), msg.as_ref()) };
+        let Some(msg) = msg else {
+            return failed(Errno::INVAL);
+        };
+        let call = untagged(msg.addr, srx.defaults.rx.given(flags), msg.context);
+        // SAFETY: the application leaves the buffers to the operation (fi_msg(3)).
+        receive(srx, &call, unsafe {
+            buffers::<D>(srx.domain(), msg.msg_iov, msg.desc, msg.iov_count)
+        })
+    }
+
+    unsafe extern "C" fn trecv(
+        ep: *mut fid_ep,
+        buf: *mut c_void,
+        len: usize,
+        desc: *mut c_void,
+        src_addr: fi_addr_t,
+        tag: u64,
+        ignore: u64,
+        context: *mut c_void,
+    ) -> isize {
+        // SAFETY: the table is only in the handles of contexts.
+        let srx: &Srx = unsafe { object(ep) };
+        let call = RecvCall {
+            from: src_addr,
+            flags: srx.defaults.rx.plain().difference(Flags::MULTI_RECV) | Flags::TAGGED,
+            tag,
+            ignore,
+            context,
+        };
+        // SAFETY: the application leaves the buffer to the operation (fi_tagged(3)).
+        receive(
+            srx,
+            &call,
+            unsafe { place::<D>(srx.domain(), buf, len, desc) }.map(Lend::lend),
+        )
+    }
+
+    unsafe extern "C" fn trecvv(
+        ep: *mut fid_ep,
+        iov: *const iovec,
+        desc: *mut *mut c_void,
+        count: usize,
+        src_addr: fi_addr_t,
+        tag: u64,
+        ignore: u64,
+        context: *mut c_void,
+    ) -> isize {
+        // SAFETY: the table is only in the handles of contexts.
+        let srx: &Srx = unsafe { object(ep) };
+        let call = RecvCall {
+            from: src_addr,
+            flags: srx.defaults.rx.plain().difference(Flags::MULTI_RECV) | Flags::TAGGED,
+            tag,
+            ignore,
+            context,
+        };
+        // SAFETY: the application leaves the buffers to the operation (fi_tagged(3)).
+        receive(srx, &call, unsafe {
+            buffers::<D>(srx.domain(), iov, desc, count)
+        })
+    }
+
+    unsafe extern "C" fn trecvmsg(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: u64) -> isize {
+        // SAFETY: the table is only in the handles of contexts; the application passes a message, or null.
+        let (srx, msg) = unsafe { (object::<Srx>(ep), msg.as_ref()) };
+        let Some(msg) = msg else {
+            return failed(Errno::INVAL);
+        };
+        let call = RecvCall {
+            from: msg.addr,
+            flags: srx.defaults.rx.given(flags) | Flags::TAGGED,
+            tag: msg.tag,
+            ignore: msg.ignore,
+            context: msg.context,
+        };
+        // SAFETY: the application leaves the buffers to the operation (fi_tagged(3)).
+        receive(srx, &call, unsafe {
+            buffers::<D>(srx.domain(), msg.msg_iov, msg.desc, msg.iov_count)
+        })
+    }
 }
