@@ -53,6 +53,7 @@ use oxifabric_mem::Iov;
 use oxifabric_provider::connection::MsgProvider;
 use oxifabric_provider::device::{Device, Provider};
 use oxifabric_provider::faults;
+use oxifabric_provider::operations::Operations;
 use oxifabric_sync::SwitchLock;
 use oxifabric_types::{Caps, EpType, Errno, Info};
 
@@ -100,6 +101,12 @@ struct Sizes {
 }
 
 impl<P: Provider> Endpoint<P> {
+    /// An engine matches messages.
+    const MATCHES: bool = <P::Device as Device>::Operations::MATCHES;
+
+    /// Messages may have tags.
+    const HAS_TAGS: bool = Self::MATCHES && !P::Device::DATAGRAM;
+
     const BASE: fi_ops = fi_ops {
         close: Some(Self::close),
         bind: Some(Self::bind),
@@ -158,8 +165,8 @@ impl<P: Provider> Endpoint<P> {
             true => &disabled::ATOMIC,
             false => &absent::ATOMIC,
         };
-        let collective = match (info.caps | info.tx.caps | info.rx.caps).contains(Caps::COLLECTIVE)
-        {
+        let groups = (info.caps | info.tx.caps | info.rx.caps).contains(Caps::COLLECTIVE);
+        let collective = match Self::MATCHES && groups {
             true => const { &Self::COLLECTIVE },
             false => &absent::COLLECTIVE,
         };
@@ -173,9 +180,9 @@ impl<P: Provider> Endpoint<P> {
             cm: table(const { &Self::CM }),
             msg: table(&disabled::MSG),
             rma: table(rma),
-            tagged: table(match P::Device::DATAGRAM {
-                false => &disabled::TAGGED,
-                true => &absent::TAGGED,
+            tagged: table(match Self::HAS_TAGS {
+                true => &disabled::TAGGED,
+                false => &absent::TAGGED,
             }),
             atomic: table(atomic),
             collective: table(collective),
@@ -272,7 +279,9 @@ impl<P: Provider> Drive for Endpoint<P> {
     }
 
     fn uses_region(&self, key: u64) -> bool {
-        self.state.lock().engine.uses_region(key)
+        let state = self.state.lock();
+        let engine = state.operations.engine();
+        engine.is_some_and(|engine| engine.uses_region(key))
     }
 
     fn is_bound_to(&self, counter: *const fid_cntr) -> bool {

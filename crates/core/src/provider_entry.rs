@@ -30,6 +30,8 @@ pub struct ProviderEntry {
     pub requires_auto_progress: bool,
     /// [`Device::READS_DESCRIPTORS`], of any of its devices.
     pub(crate) reads_descriptors: bool,
+    /// Endpoints take receives from shared contexts: an engine matches their messages.
+    pub(crate) shares_receives: bool,
     /// Which requests it answers.
     pub listed: Listed,
     /// [`Provider::parameters`].

@@ -6,12 +6,14 @@ mod atomics;
 mod auto;
 mod collective;
 mod descriptors;
+mod hardware;
 mod late;
 mod lifecycle;
 #[cfg(target_arch = "x86_64")]
 mod long_double;
 mod memory;
 mod mock;
+mod nic;
 mod profile;
 mod regions;
 mod rounds;

@@ -233,6 +233,7 @@ impl Iov {
     #[inline]
     pub fn is_host(&self) -> bool {
         match &*self.pieces {
+            Pieces::One(_) | Pieces::Owned(_) => true,
             Pieces::Registered { kind, .. } => *kind == MemoryKind::Host,
             Pieces::ManyRegistered(many) => many.is_host(),
             _ => true,
@@ -371,11 +372,16 @@ impl Iov {
     #[inline]
     fn hold(&self) -> Result<Option<Hold<'_>>, Unavailable> {
         match &*self.pieces {
+            Pieces::One(_) => Ok(None),
             Pieces::Owned(heap) => heap.hold().map(Some).ok_or(Unavailable),
-            Pieces::One(_) | Pieces::Many(_) => Ok(None),
-            _ if self.is_host() => Ok(None),
-            _ => Err(Unavailable),
+            _ => self.hold_registered(),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn hold_registered(&self) -> Result<Option<Hold<'_>>, Unavailable> {
+        self.is_host().then_some(None).ok_or(Unavailable)
     }
 
     /// Calls `visit` with every non-empty sub-range of `offset..offset + len`, in order.

@@ -5,12 +5,12 @@ use core::ptr::NonNull;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-use oxifabric_engine::Link;
 use oxifabric_engine::faults::FaultKinds;
 use oxifabric_types::{Address, Caps, Errno, Info, PeerId};
 
 use crate::connection::Connection;
 use crate::domain::ProviderDomain;
+use crate::operations::Operations;
 use crate::params::Parameter;
 
 /// What every reliable datagram endpoint can do with receives, whatever its device.
@@ -110,14 +110,14 @@ impl Connections {
     }
 }
 
-/// The device of one endpoint: its link, with its address and its way to sleep.
+/// The device of one endpoint: its address, its peers and its way to sleep. What moves data is its link, or its queues ([`Device::Operations`]).
 ///
 /// Peers are numbered densely as they are first named or a frame of theirs first arrives. Peers that were named keep their
 /// number until the device closes; the number of others may be reused when they are gone
 /// ([`oxifabric_engine::Sink::forget_peer`]). Dropping the device closes every connection and leaves nothing behind.
-pub trait Device: Link + Connection + Send + Sized + 'static {
+pub trait Device: Connection + Send + Sized + 'static {
     /// Each message is one datagram, which may be lost, doubled or overtaken, and no peer answers: FI_EP_DGRAM. The
-    /// link keeps to less than [`Link`] promises, and frames are whole untagged messages without acknowledgement.
+    /// link keeps to less than [`oxifabric_engine::Link`] promises, and frames are whole untagged messages without acknowledgement.
     const DATAGRAM: bool = false;
 
     /// Faults that can be injected (`FI_OXI_FAULTS`). The device does not open while others are asked for: a test that
@@ -133,6 +133,10 @@ pub trait Device: Link + Connection + Send + Sized + 'static {
     /// Operations name the registrations of their memory ([`oxifabric_mem::Iov::registration`]), as the descriptors of the
     /// application say; the domain numbers each. Without it nothing looks at descriptors.
     const READS_DESCRIPTORS: bool = false;
+
+    /// What carries out operations: an [`oxifabric_engine::Engine`] over a device that is a [`oxifabric_engine::Link`], or the
+    /// [`WorkLedger`](crate::queues::WorkLedger) of one with hardware queues.
+    type Operations: Operations<Self>;
 
     /// What the devices of a domain share; `()` where that is nothing.
     type Domain: ProviderDomain;
@@ -169,7 +173,7 @@ pub trait Device: Link + Connection + Send + Sized + 'static {
     /// Returns the address of a peer.
     fn address(&self, peer: PeerId) -> Option<&Address>;
 
-    /// Returns the file descriptor to sleep on: it is readable when [`Link::poll`] has something to do, if
+    /// Returns the file descriptor to sleep on: it is readable when [`oxifabric_engine::Link::poll`] has something to do, if
     /// [`Device::arm`] was called after the last poll. Valid while the device is open; may be nested in epoll.
     fn fd(&self) -> RawFd;
 
@@ -177,12 +181,12 @@ pub trait Device: Link + Connection + Send + Sized + 'static {
     /// is there already, so that the caller polls instead of sleeping.
     fn arm(&mut self) -> bool;
 
-    /// Notes that something was posted, or else became due, outside of [`Link::poll`]: a thread that sleeps since
+    /// Notes that something was posted, or else became due, outside of [`oxifabric_engine::Link::poll`]: a thread that sleeps since
     /// [`Device::arm`] is to wake in time for it.
     #[inline]
     fn posted(&mut self) {}
 
-    /// Returns whether everything that [`Link::post`] answered with `Done` has left: closing waits for it, for a while.
+    /// Returns whether everything that [`oxifabric_engine::Link::post`] answered with `Done` has left: closing waits for it, for a while.
     fn idle(&self) -> bool {
         true
     }
@@ -190,7 +194,7 @@ pub trait Device: Link + Connection + Send + Sized + 'static {
     /// Announces to all peers that the endpoint closes; nothing more can be sent.
     fn close(&mut self) {}
 
-    /// Returns whether frames that [`Link::post`] answered with `Done` wait for the next [`Link::flush`]. Completions are
+    /// Returns whether frames that [`oxifabric_engine::Link::post`] answered with `Done` wait for the next [`oxifabric_engine::Link::flush`]. Completions are
     /// not read before that.
     fn holds_back(&self) -> bool {
         false

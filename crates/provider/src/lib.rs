@@ -21,8 +21,10 @@ pub mod faults;
 #[allow(unsafe_code)]
 pub mod inet;
 pub mod log;
+pub mod operations;
 pub mod packets;
 pub mod params;
+pub mod queues;
 #[allow(unsafe_code)]
 pub mod quiet_thread;
 #[allow(unsafe_code)]

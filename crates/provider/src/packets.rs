@@ -8,6 +8,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use oxifabric_engine::Engine;
 use oxifabric_engine::faults::FaultKinds;
 use oxifabric_reliable::{PacketPort, ReliableLink};
 use oxifabric_types::{Address, Errno, Info, Instant, PeerId};
@@ -70,6 +71,7 @@ impl<P: PacketDevice> Connection for ReliableLink<P> {}
 impl<P: PacketDevice> Device for ReliableLink<P> {
     const GATHERS: bool = true;
     const FAULTS: FaultKinds = FaultKinds::all();
+    type Operations = Engine;
     type Domain = ();
 
     fn open(info: &Info, _domain: &Arc<()>) -> Result<Self, Errno> {

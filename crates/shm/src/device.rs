@@ -6,6 +6,7 @@ use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use oxifabric_engine::Engine;
 use oxifabric_engine::faults::FaultKinds;
 use oxifabric_provider::connection::Connection;
 use oxifabric_provider::device::Device;
@@ -124,6 +125,7 @@ impl Connection for ShmLink {}
 
 impl Device for ShmLink {
     const FAULTS: FaultKinds = FaultKinds::POSTS;
+    type Operations = Engine;
     type Domain = ();
 
     fn open(info: &Info, _domain: &Arc<()>) -> Result<Self, Errno> {

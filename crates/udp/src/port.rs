@@ -5,7 +5,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use oxifabric_engine::faults::FaultKinds;
-use oxifabric_engine::{Limits, OneSided};
+use oxifabric_engine::{Engine, Limits, OneSided};
 use oxifabric_provider::connection::Connection;
 use oxifabric_provider::device::Device;
 use oxifabric_provider::faults;
@@ -46,6 +46,7 @@ impl Connection for UdpPort {}
 impl Device for UdpPort {
     const DATAGRAM: bool = true;
     const FAULTS: FaultKinds = FaultKinds::PACKETS.union(FaultKinds::REFUSE);
+    type Operations = Engine;
     type Domain = ();
 
     fn open(info: &Info, _domain: &Arc<()>) -> Result<Self, Errno> {

@@ -263,6 +263,9 @@ unsafe extern "C" fn srx_ctx(
         // `context` names receives that another provider keeps (fi_peer(3)): those are not taken.
         return -Errno::BADFLAGS.raw();
     }
+    if !domain.fabric().entry().shares_receives {
+        return -Errno::NOSYS.raw();
+    }
     let (caps, flags) = (Caps::from_bits_retain(caps), Flags::from_bits_retain(flags));
     // SAFETY: the application passes a place for the handle.
     unsafe { hand_out(srx, || Ok(Srx::open(domain, caps, flags, context))) }

@@ -10,6 +10,7 @@ use oxifabric_abi::{
 };
 use oxifabric_provider::connection::Connection;
 use oxifabric_provider::device::{Device, Provider};
+use oxifabric_provider::operations::Operations;
 use oxifabric_types::{Caps, Errno};
 
 use super::Endpoint;
@@ -129,6 +130,9 @@ impl<P: Provider> Endpoint<P> {
 
     fn bind_srx(&self, srx: &Srx) -> Result<(), Errno> {
         self.check_domain(srx.domain())?;
+        if !Self::MATCHES {
+            return Err(Errno::NOSYS);
+        }
         let mut bindings = lock(&self.bindings);
         if bindings.srx.is_some() {
             return Err(Errno::INVAL);
@@ -207,10 +211,11 @@ impl<P: Provider> Endpoint<P> {
         let handle = self.fid.as_ptr();
         // SAFETY: the handle is ours; the application enables an endpoint before it transfers data on it.
         unsafe {
-            if P::Device::DATAGRAM {
-                (*handle).msg = table(const { &Self::DATAGRAMS });
-            } else {
-                (*handle).msg = table(const { &Self::MSG });
+            (*handle).msg = match P::Device::DATAGRAM {
+                true => table(const { &Self::DATAGRAMS }),
+                false => table(const { &Self::MSG }),
+            };
+            if Self::HAS_TAGS {
                 (*handle).tagged = table(const { &Self::TAGGED });
             }
             if self.has(Caps::RMA) {
@@ -275,10 +280,12 @@ impl<P: Provider> Endpoint<P> {
             let av = state.av.clone().ok_or(Errno::NOAV)?;
             state.device.enable(waits)?;
             // A datagram to itself may be lost as any other.
-            if !P::Device::DATAGRAM {
+            if Self::MATCHES && !P::Device::DATAGRAM {
                 let name = state.device.name();
                 let me = state.device.peer(&name)?;
-                state.engine.set_self(me);
+                if let Some(engine) = state.operations.engine_mut() {
+                    engine.set_self(me);
+                }
             }
             state.out.vector = Some(av.clone());
             if self.has(Caps::SOURCE) {

@@ -16,8 +16,9 @@ use oxifabric_abi::{
     fi_collective_addr, fi_datatype, fi_op, fi_ops_collective, fid_ep, fid_mc,
 };
 use oxifabric_collectives::Collective;
-use oxifabric_engine::{CollectiveOp, GroupId};
+use oxifabric_engine::{CollectiveOp, Engine, GroupId};
 use oxifabric_provider::device::{Device, Provider};
+use oxifabric_provider::operations::Operations;
 use oxifabric_types::{Caps, Errno, Flags, PeerId};
 
 use super::Endpoint;
@@ -49,7 +50,9 @@ impl<P: Provider> Member for Endpoint<P> {
         let state = &mut *self.state.lock();
         state.out.forget_join(handle);
         // Unknown, if joining it never began.
-        let _ = state.engine.leave(&mut state.device, &mut state.out, id);
+        let _ = state
+            .operations
+            .leave(&mut state.device, &mut state.out, id);
         state.settle();
         self.groups.fetch_sub(1, Ordering::Release);
     }
@@ -152,14 +155,14 @@ impl<P: Provider> Endpoint<P> {
         }
         if ![set.address(), FI_ADDR_NOTAVAIL].contains(&address) {
             // The members of a larger group found a smaller one.
-            state.engine.group_shape(group(address)?)?;
+            engine(state)?.group_shape(group(address)?)?;
         }
         let members = set.members().into_iter();
         let members: Result<Vec<_>, _> = members.map(|member| state.target(member)).collect();
         let members = members?;
         state.out.expect_join(eq, handle, context);
         let joined = state
-            .engine
+            .operations
             .join(&mut state.device, &mut state.out, &members, handle);
         state.settle();
         joined
@@ -430,6 +433,11 @@ impl Call {
     }
 }
 
+/// Returns the engine, which knows the groups.
+fn engine<D: Device>(state: &EndpointState<D>) -> Result<&Engine, Errno> {
+    state.operations.engine().ok_or(Errno::NOSYS)
+}
+
 /// Starts a collective.
 fn start<D: Device>(
     domain: &Domain,
@@ -437,12 +445,12 @@ fn start<D: Device>(
     call: &Call,
 ) -> Result<(), Errno> {
     let id = group(call.group)?;
-    let (rank, size) = state.engine.group_shape(id)?;
+    let (rank, size) = engine(state)?.group_shape(id)?;
     let root = match call.what.has_root() {
         true => state.target(call.root)?,
         false => PeerId::ANY,
     };
-    let is_root = state.engine.rank_of(id, root) == Some(rank);
+    let is_root = engine(state)?.rank_of(id, root) == Some(rank);
     let element = match call.what {
         Collective::Barrier => 1,
         _ => datatype(call.datatype)?.size(),
@@ -484,7 +492,7 @@ fn start<D: Device>(
         context: call.context.addr(),
     };
     let begun = state
-        .engine
+        .operations
         .collective(&mut state.device, &mut state.out, op);
     state.settle();
     if begun == Err(Errno::AGAIN) {

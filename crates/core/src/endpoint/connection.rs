@@ -3,6 +3,7 @@
 use oxifabric_abi::{FI_CONNECTED, FI_SHUTDOWN};
 use oxifabric_provider::connection::ConnectionEvent;
 use oxifabric_provider::device::Device;
+use oxifabric_provider::operations::Operations;
 use oxifabric_types::Errno;
 
 use super::state::EndpointState;
@@ -45,7 +46,8 @@ impl<D: Device> EndpointState<D> {
     /// Nothing more will come: receives that still wait are given back.
     fn end(&mut self) {
         self.reports.ended = true;
-        self.engine.cancel_receives(&mut self.out);
+        self.operations
+            .cancel_receives(&mut self.device, &mut self.out);
         self.settle();
     }
 }

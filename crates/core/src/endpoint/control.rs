@@ -9,6 +9,7 @@ use oxifabric_abi::{
 };
 use oxifabric_provider::connection::Connection;
 use oxifabric_provider::device::Provider;
+use oxifabric_provider::operations::Operations;
 use oxifabric_types::{Errno, Flags};
 
 use super::Endpoint;
@@ -127,8 +128,12 @@ impl<P: Provider> Endpoint<P> {
         if !state.enabled {
             return count(Err(Errno::OPBADSTATE));
         }
-        let posted = state.engine.pending_rx();
-        count(Ok(state.engine.config_mut().rx_size.saturating_sub(posted)))
+        let posted = state.operations.pending_rx();
+        count(Ok(state
+            .operations
+            .config_mut()
+            .rx_size
+            .saturating_sub(posted)))
     }
 
     unsafe extern "C" fn tx_size_left(ep: *mut fid_ep) -> isize {
@@ -137,7 +142,11 @@ impl<P: Provider> Endpoint<P> {
         if !state.enabled {
             return count(Err(Errno::OPBADSTATE));
         }
-        let posted = state.engine.pending_tx();
-        count(Ok(state.engine.config_mut().tx_size.saturating_sub(posted)))
+        let posted = state.operations.pending_tx();
+        count(Ok(state
+            .operations
+            .config_mut()
+            .tx_size
+            .saturating_sub(posted)))
     }
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use oxifabric_abi::fid;
 use oxifabric_provider::device::{Device, Provider};
+use oxifabric_provider::operations::Operations;
 use oxifabric_types::Errno;
 
 use super::Endpoint;
@@ -52,11 +53,13 @@ impl<P: Provider> Endpoint<P> {
         let state = &mut *self.state.lock();
         loop {
             let quiet = match direction {
-                Direction::Transmit => state.engine.idle() && state.device.idle(),
+                Direction::Transmit => state.operations.is_idle() && state.device.idle(),
                 Direction::Receive => {
-                    state.engine.cancel_receives(&mut state.out);
+                    state
+                        .operations
+                        .cancel_receives(&mut state.device, &mut state.out);
                     state.settle();
-                    state.engine.pending_rx() == 0
+                    state.operations.pending_rx() == 0
                 }
             };
             if quiet || !state.enabled {
@@ -78,7 +81,7 @@ impl<P: Provider> Endpoint<P> {
         let begin = Instant::now();
         let mut moved = begin;
         let mut state = self.state.lock();
-        while state.enabled && !(state.engine.idle() && state.device.idle()) {
+        while state.enabled && !(state.operations.is_idle() && state.device.idle()) {
             let now = Instant::now();
             if state.progress() > 0 {
                 moved = now;
@@ -89,7 +92,7 @@ impl<P: Provider> Endpoint<P> {
             }
         }
         let state = &mut *state;
-        state.engine.abandon(&mut state.out);
+        state.operations.abandon(&mut state.out);
         state.device.close();
     }
 }

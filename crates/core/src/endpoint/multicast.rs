@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use oxifabric_abi::{FI_JOIN_COMPLETE, FI_RECV, FI_SEND, fi_eq_entry, fid_ep, fid_mc};
 use oxifabric_provider::device::{Device, Provider};
+use oxifabric_provider::operations::Operations;
 use oxifabric_types::{Address, Caps, Errno};
 
 use super::Endpoint;
@@ -60,7 +61,9 @@ impl<P: Provider> Endpoint<P> {
                 return Err(Errno::OPBADSTATE);
             }
             let peer = state.device.peer(&group)?;
-            state.engine.include_in_faults(peer);
+            if let Some(engine) = state.operations.engine_mut() {
+                engine.include_in_faults(peer);
+            }
             let receives = self.receives(flags);
             if receives {
                 state.device.join(&group)?;

@@ -12,6 +12,7 @@ use oxifabric_abi::{
 use oxifabric_engine::MAX_ATOMIC_BYTES;
 use oxifabric_provider::connection::Connection;
 use oxifabric_provider::device::{Device, Provider};
+use oxifabric_provider::operations::Operations;
 use oxifabric_types::{Caps, Errno};
 
 use super::Endpoint;
@@ -74,9 +75,9 @@ impl<P: Provider> Endpoint<P> {
             return Ok(size.load(Ordering::Relaxed));
         }
         let mut state = self.state.lock();
-        let config = state.engine.config_mut();
+        let config = state.operations.config_mut();
         match name {
-            FI_OPT_MIN_MULTI_RECV => Ok(config.min_multi_recv),
+            FI_OPT_MIN_MULTI_RECV if Self::MATCHES => Ok(config.min_multi_recv),
             FI_OPT_TX_SIZE => Ok(config.tx_size),
             FI_OPT_RX_SIZE => Ok(config.rx_size),
             FI_OPT_CM_DATA_SIZE if P::Device::CONNECTED => Ok(P::Device::CM_DATA_SIZE),
@@ -88,7 +89,7 @@ impl<P: Provider> Endpoint<P> {
     fn set_option(&self, name: c_int, value: usize) -> Result<(), Errno> {
         let mut state = self.state.lock();
         if name == FI_OPT_MIN_MULTI_RECV {
-            state.engine.config_mut().min_multi_recv = value;
+            state.operations.config_mut().min_multi_recv = value;
             return Ok(());
         }
         if state.enabled {
@@ -104,7 +105,7 @@ impl<P: Provider> Endpoint<P> {
         if value == 0 || value > MAX_OPERATIONS {
             return Err(Errno::INVAL);
         }
-        let config = state.engine.config_mut();
+        let config = state.operations.config_mut();
         match name {
             FI_OPT_TX_SIZE => config.tx_size = value,
             FI_OPT_RX_SIZE => config.rx_size = value,

@@ -1,13 +1,14 @@
-//! State of an endpoint under its lock: engine, device, and the map from the application's names of peers to their numbers.
+//! State of an endpoint under its lock: what carries out its operations, its device, and the map from the application's names of peers to their numbers.
 
 use std::sync::Arc;
 
 use oxifabric_abi::{FI_ADDR_UNSPEC, fi_addr_t};
 use oxifabric_engine::faults::FaultPlan;
-use oxifabric_engine::{AtomicOp, Completions, Config, Engine, Failure, RmaOp, RxOp, TxOp};
+use oxifabric_engine::{AtomicOp, Completions, Config, Failure, RmaOp, RxOp, TxOp};
 use oxifabric_mem::Iov;
 use oxifabric_provider::connection::THE_PEER;
 use oxifabric_provider::device::Device;
+use oxifabric_provider::operations::Operations;
 use oxifabric_types::{Errno, Flags, PeerId};
 
 use super::call::{RecvCall, SendCall};
@@ -26,9 +27,9 @@ use crate::progress::DomainProgress;
 /// How often a device is driven and armed anew for its sleepers, before they are woken.
 const ATTEMPTS: u32 = 8;
 
-/// Engine and device of one endpoint.
-pub(super) struct EndpointState<D> {
-    pub(super) engine: Engine,
+/// One endpoint's device, and what carries out operations over it.
+pub(super) struct EndpointState<D: Device> {
+    pub(super) operations: D::Operations,
     pub(super) device: D,
     pub(super) out: CompletionDispatch,
     pub(super) av: Option<Ref<Av>>,
@@ -65,7 +66,7 @@ pub(super) struct EndpointState<D> {
 }
 
 impl<D: Device> EndpointState<D> {
-    /// Joins a device with a new engine.
+    /// Joins a device with what carries out operations over it.
     pub(super) fn new(
         device: D,
         config: Config,
@@ -74,7 +75,7 @@ impl<D: Device> EndpointState<D> {
         progress: Arc<DomainProgress>,
     ) -> Self {
         Self {
-            engine: Engine::new(config),
+            operations: D::Operations::new(config),
             device,
             out: CompletionDispatch::new(SharedSources::new(directed)),
             av: None,
@@ -99,12 +100,14 @@ impl<D: Device> EndpointState<D> {
 
     /// Enables fault injection, if faults are planned.
     pub(super) fn with_faults(mut self, faults: Option<FaultPlan>) -> Self {
-        if let Some(plan) = &faults {
-            self.engine.plan_faults(plan);
-        }
-        if D::CONNECTED {
-            self.engine.include_in_faults(THE_PEER);
-            self.engine.name(THE_PEER);
+        if let Some(engine) = self.operations.engine_mut() {
+            if let Some(plan) = &faults {
+                engine.plan_faults(plan);
+            }
+            if D::CONNECTED {
+                engine.include_in_faults(THE_PEER);
+                engine.name(THE_PEER);
+            }
         }
         self
     }
@@ -123,7 +126,7 @@ impl<D: Device> EndpointState<D> {
             flags: send.flags,
             context: send.context.addr(),
         };
-        let sent = self.engine.send(&mut self.device, &mut self.out, op);
+        let sent = self.operations.send(&mut self.device, &mut self.out, op);
         self.settle();
         if sent == Err(Errno::AGAIN) {
             self.make_room();
@@ -138,7 +141,7 @@ impl<D: Device> EndpointState<D> {
     #[inline]
     pub(super) fn access(&mut self, peer: fi_addr_t, mut op: RmaOp<'_>) -> Result<(), Errno> {
         op.peer = self.target(peer)?;
-        let begun = self.engine.rma(&mut self.device, &mut self.out, op);
+        let begun = self.operations.access(&mut self.device, &mut self.out, op);
         self.settle();
         if begun == Err(Errno::AGAIN) {
             self.make_room();
@@ -152,7 +155,7 @@ impl<D: Device> EndpointState<D> {
     /// As [`EndpointState::send`].
     pub(super) fn atomic(&mut self, peer: fi_addr_t, mut op: AtomicOp) -> Result<(), Errno> {
         op.peer = self.target(peer)?;
-        let begun = self.engine.atomic(&mut self.device, &mut self.out, op);
+        let begun = self.operations.atomic(&mut self.device, &mut self.out, op);
         self.settle();
         if begun == Err(Errno::AGAIN) {
             self.make_room();
@@ -174,9 +177,10 @@ impl<D: Device> EndpointState<D> {
             flags: recv.flags,
             context: recv.context.addr(),
         };
-        let received = self.engine.recv(&mut self.device, &mut self.out, op);
+        let received = self.operations.recv(&mut self.device, &mut self.out, op);
         if D::CONNECTED && self.reports.ended {
-            self.engine.cancel_receives(&mut self.out);
+            self.operations
+                .cancel_receives(&mut self.device, &mut self.out);
         }
         self.settle();
         received
@@ -198,19 +202,21 @@ impl<D: Device> EndpointState<D> {
         let Ok(from) = self.source_of(recv) else {
             return false;
         };
-        self.engine.sees(&RxOp {
+        let op = RxOp {
             from,
             tag: recv.tag,
             ignore: recv.ignore,
             body: Iov::empty(),
             flags: recv.flags,
             context: recv.context.addr(),
-        })
+        };
+        let engine = self.operations.engine_mut();
+        engine.is_some_and(|engine| engine.sees(&op))
     }
 
     /// Gives waiting messages the receives that the shared context got.
     pub(super) fn feed(&mut self) {
-        self.engine.feed(&mut self.device, &mut self.out);
+        self.operations.feed(&mut self.device, &mut self.out);
         self.settle();
     }
 
@@ -231,7 +237,9 @@ impl<D: Device> EndpointState<D> {
     /// # Errors
     /// `NOENT` when none has this context.
     pub(super) fn cancel(&mut self, context: usize) -> Result<(), Errno> {
-        let cancelled = self.engine.cancel(&mut self.out, context);
+        let cancelled = self
+            .operations
+            .cancel(&mut self.device, &mut self.out, context);
         self.settle();
         cancelled
     }
@@ -256,7 +264,9 @@ impl<D: Device> EndpointState<D> {
             Some(now) => now,
             None => self.look_at_clock(),
         };
-        let events = self.engine.progress(&mut self.device, &mut self.out, now);
+        let events = self
+            .operations
+            .progress(&mut self.device, &mut self.out, now);
         self.settle();
         if D::CONNECTED {
             return events + self.report();
@@ -302,7 +312,7 @@ impl<D: Device> EndpointState<D> {
         *turn = self.turns;
         match events {
             1.. => Visit::Moved,
-            0 if self.engine.is_sending() => Visit::Waiting,
+            0 if self.operations.is_sending() => Visit::Waiting,
             0 => Visit::Quiet,
         }
     }
@@ -346,7 +356,7 @@ impl<D: Device> EndpointState<D> {
         if self.out.is_unsettled() {
             self.out.settle(&self.device);
             if self.out.has_verdicts() {
-                self.engine.reconsider(&mut self.device);
+                self.operations.reconsider(&mut self.device);
             }
             self.judge_the_gone();
         }
@@ -363,8 +373,11 @@ impl<D: Device> EndpointState<D> {
         for peer in self.out.take_gone() {
             let address = self.device.address(peer);
             let known = |address| self.av.as_ref().and_then(|av| av.source(address));
-            if !D::CONNECTED && address.and_then(known).is_none() {
-                self.engine.make_droppable(peer);
+            if !D::CONNECTED
+                && address.and_then(known).is_none()
+                && let Some(engine) = self.operations.engine_mut()
+            {
+                engine.make_droppable(peer);
             }
         }
     }
@@ -412,8 +425,10 @@ impl<D: Device> EndpointState<D> {
         if av.is_walled(at as fi_addr_t) {
             self.device.wall(peer);
         }
-        self.engine.include_in_faults(peer);
-        self.engine.name(peer);
+        if let Some(engine) = self.operations.engine_mut() {
+            engine.include_in_faults(peer);
+            engine.name(peer);
+        }
         if self.contexts.len() <= context {
             self.contexts.resize_with(context + 1, Vec::new);
         }
@@ -430,7 +445,7 @@ impl<D: Device> EndpointState<D> {
     }
 }
 
-impl<D> Drop for EndpointState<D> {
+impl<D: Device> Drop for EndpointState<D> {
     fn drop(&mut self) {
         if self.holding {
             self.progress.hold(false);

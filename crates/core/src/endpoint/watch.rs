@@ -5,8 +5,10 @@
 
 use std::time::Duration;
 
+use oxifabric_engine::Engine;
 use oxifabric_provider::clock;
 use oxifabric_provider::device::Device;
+use oxifabric_provider::operations::Operations;
 use oxifabric_types::stats::Figures;
 use oxifabric_types::{EpType, Instant, PeerId};
 
@@ -73,16 +75,17 @@ impl<D: Device> EndpointState<D> {
         let Some(watch) = &mut self.watch else {
             return;
         };
+        let engine = self.operations.engine();
         let figures = Figures {
             sampled_ns: clock::exact().as_nanos(),
             traffic: self.out.traffic(),
             errors: self.out.failures,
             retransmissions: self.device.repeated(),
             peers: watch.count_peers(&self.device),
-            sends: self.engine.pending_tx() as u64,
-            receives: self.engine.posted() as u64,
-            unexpected: self.engine.unexpected() as u64,
-            unexpected_bytes: self.engine.unexpected_bytes() as u64,
+            sends: self.operations.pending_tx() as u64,
+            receives: engine.map_or(self.operations.pending_rx(), Engine::posted) as u64,
+            unexpected: engine.map_or(0, Engine::unexpected) as u64,
+            unexpected_bytes: engine.map_or(0, Engine::unexpected_bytes) as u64,
         };
         watch.slot.publish(&figures);
     }
@@ -104,6 +107,7 @@ impl Watch {
             self.peers += 1;
         }
         // An endpoint that may send to itself knows itself as a peer.
-        self.peers.saturating_sub(u64::from(!D::DATAGRAM))
+        self.peers
+            .saturating_sub(u64::from(!D::DATAGRAM && D::Operations::MATCHES))
     }
 }

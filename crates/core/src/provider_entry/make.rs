@@ -6,6 +6,7 @@ use oxifabric_provider::PROVIDER_VERSION;
 use oxifabric_provider::connection::{DomainOf, MsgProvider};
 use oxifabric_provider::device::{Device, Provider};
 use oxifabric_provider::domain::ProviderDomain;
+use oxifabric_provider::operations::Operations;
 use oxifabric_types::{Errno, Info};
 
 use super::msg::Msg;
@@ -20,6 +21,7 @@ pub const fn entry<P: Provider>() -> ProviderEntry {
         name: P::NAME,
         requires_auto_progress: P::REQUIRES_AUTO_PROGRESS,
         reads_descriptors: P::Device::READS_DESCRIPTORS,
+        shares_receives: matches::<P::Device>(),
         listed: match P::BY_NAME_ONLY {
             true => Listed::ByName,
             false => Listed::Always,
@@ -37,6 +39,11 @@ pub const fn entry<P: Provider>() -> ProviderEntry {
     }
 }
 
+/// Returns whether an engine matches the messages of a device.
+const fn matches<D: Device>() -> bool {
+    D::Operations::MATCHES
+}
+
 fn open_domain<P: Provider>(info: &Info) -> Result<Arc<dyn ProviderDomain>, Errno> {
     Ok(Arc::new(DomainOf::<P>::open(info)?))
 }
@@ -45,6 +52,7 @@ fn open_domain<P: Provider>(info: &Info) -> Result<Arc<dyn ProviderDomain>, Errn
 pub const fn msg_entry<P: MsgProvider>() -> ProviderEntry {
     ProviderEntry {
         reads_descriptors: P::Device::READS_DESCRIPTORS || P::Connected::READS_DESCRIPTORS,
+        shares_receives: matches::<P::Device>() || matches::<P::Connected>(),
         msg: Some(MsgCalls {
             open_endpoint: Endpoint::<Msg<P>>::open_connected,
             open_passive: PassiveEndpoint::<P>::open,

@@ -18,6 +18,7 @@ static NET: ProviderEntry = ProviderEntry {
     name: "net",
     requires_auto_progress: false,
     reads_descriptors: false,
+    shares_receives: true,
     listed: Listed::Always,
     version: 5 << 16,
     parameters: || &[],

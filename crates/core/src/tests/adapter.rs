@@ -110,6 +110,11 @@ impl ProviderDomain for AdapterDomain {
 }
 
 impl AdapterDomain {
+    /// Returns the adapter, if the domain has one.
+    pub(super) const fn state(&self) -> Option<&Arc<AdapterState>> {
+        self.0.as_ref()
+    }
+
     /// Notes the registrations of memory that a device was given.
     pub(super) fn note(&self, memory: &Iov) {
         let Some(adapter) = &self.0 else { return };
@@ -141,6 +146,12 @@ impl AdapterState {
     /// Returns a registration.
     pub(super) fn find(&self, region: RegionId) -> Option<Held> {
         lock(&self.0).held.get(&region).cloned()
+    }
+
+    /// Returns the registration with this key.
+    pub(super) fn by_key(&self, key: u64) -> Option<Held> {
+        let table = lock(&self.0);
+        table.held.values().find(|held| held.key == key).cloned()
     }
 
     /// Notes that an operation uses a registration, or has used it.

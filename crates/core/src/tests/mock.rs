@@ -7,8 +7,8 @@ use std::sync::{Arc, LazyLock, Mutex};
 
 use oxifabric_abi::FI_ADDR_STR;
 use oxifabric_engine::{
-    Body, Frame, Header, Kind, Limits, Link, OneSided, Placement, PostError, Posted, RemoteIov,
-    RxToken, Sink, Target, TxToken,
+    Body, Engine, Frame, Header, Kind, Limits, Link, OneSided, Placement, PostError, Posted,
+    RemoteIov, RxToken, Sink, Target, TxToken,
 };
 use oxifabric_mem::Iov;
 use oxifabric_provider::connection::Connection;
@@ -122,6 +122,7 @@ impl<const READS: bool> Connection for MockDevice<READS> {}
 impl<const READS: bool> Device for MockDevice<READS> {
     const GATHERS: bool = true;
     const READS_DESCRIPTORS: bool = READS;
+    type Operations = Engine;
     type Domain = AdapterDomain;
 
     fn holds_back(&self) -> bool {

@@ -5,6 +5,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use oxifabric_engine::Engine;
 use oxifabric_engine::faults::FaultKinds;
 use oxifabric_provider::connection::Connection;
 use oxifabric_provider::device::{Connections, Device};
@@ -30,6 +31,7 @@ impl Device for TcpLink {
     const GATHERS: bool = true;
     const COUNTS_CONNECTIONS: bool = true;
     const FAULTS: FaultKinds = FaultKinds::POSTS;
+    type Operations = Engine;
     type Domain = ();
 
     fn open(info: &Info, _domain: &Arc<()>) -> Result<Self, Errno> {

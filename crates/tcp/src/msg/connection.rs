@@ -7,8 +7,8 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use oxifabric_engine::Limits;
 use oxifabric_engine::faults::FaultKinds;
+use oxifabric_engine::{Engine, Limits};
 use oxifabric_provider::connection::{Connection, ConnectionEvent, THE_PEER};
 use oxifabric_provider::device::Device;
 use oxifabric_provider::inet::local_address;
@@ -403,6 +403,7 @@ impl Connection for TcpConnection {
 impl Device for TcpConnection {
     const GATHERS: bool = true;
     const FAULTS: FaultKinds = FaultKinds::POSTS;
+    type Operations = Engine;
     type Domain = ();
 
     fn open(info: &Info, _domain: &Arc<()>) -> Result<Self, Errno> {

@@ -8,8 +8,9 @@ use oxifabric_abi::{
     FI_VAR_CONNECTION_CNT, FI_VAR_MSG_QUEUE_CNT, FI_VAR_UNEXP_MSG_CNT, FI_VAR_UNEXP_MSG_QUEUE,
     fi_cq_err_entry, fi_defined_type, fi_primitive_type, fi_profile_datatype, fi_profile_desc,
 };
-use oxifabric_engine::{Completion, Waiting};
+use oxifabric_engine::{Completion, Engine, Waiting};
 use oxifabric_provider::device::{Connections, Device};
+use oxifabric_provider::operations::Operations;
 use oxifabric_types::Errno;
 
 use super::super::state::EndpointState;
@@ -117,7 +118,11 @@ impl Values {
         since: &Connections,
     ) -> Self {
         let messages: Vec<Waiting> = match listed {
-            true => state.engine.waiting().collect(),
+            true => state
+                .operations
+                .engine()
+                .map(|engine| engine.waiting().collect())
+                .unwrap_or_default(),
             false => Vec::new(),
         };
         let queue = messages.iter().map(|message| {
@@ -126,7 +131,7 @@ impl Values {
         });
         Self {
             queue: queue.collect(),
-            waiting: state.engine.unexpected() as u64,
+            waiting: state.operations.engine().map_or(0, Engine::unexpected) as u64,
             queues: u64::from(state.enabled),
             connections: state.device.connections().since(since),
         }

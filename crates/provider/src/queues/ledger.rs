@@ -1,0 +1,261 @@
+//! The operations that a device's queues have.
+
+use oxifabric_engine::{AtomicOp, Completion, Completions, Config, Failure, RmaOp, RxOp, TxOp};
+use oxifabric_mem::Iov;
+use oxifabric_types::{Errno, Flags, Instant, PeerId};
+
+use super::table::WorkTable;
+use super::{HardwareQueues, ReceivedMessage, WorkEnd, WorkId};
+use crate::operations::Operations;
+
+/// What of an operation's flags its completion has.
+const KIND: Flags = Flags::MSG
+    .union(Flags::TAGGED)
+    .union(Flags::RMA)
+    .union(Flags::ATOMIC)
+    .union(Flags::READ)
+    .union(Flags::WRITE)
+    .union(Flags::DEFERRED);
+
+/// What a receive asks of an engine.
+const MATCHED: Flags = Flags::TAGGED
+    .union(Flags::MULTI_RECV)
+    .union(Flags::PEEK)
+    .union(Flags::CLAIM)
+    .union(Flags::DISCARD);
+
+/// What carries out operations where the device does it: it only remembers them until their end is told.
+#[derive(Debug)]
+pub struct WorkLedger {
+    config: Config,
+    sends: WorkTable<Work>,
+    receives: WorkTable<Work>,
+}
+
+/// An operation that the device has.
+#[derive(Debug)]
+struct Work {
+    context: usize,
+    flags: Flags,
+    len: usize,
+    buf: usize,
+    tag: u64,
+    peer: PeerId,
+    wanted: bool,
+}
+
+impl<D: HardwareQueues> Operations<D> for WorkLedger {
+    const MATCHES: bool = false;
+
+    fn new(config: Config) -> Self {
+        Self {
+            config,
+            sends: WorkTable::new(),
+            receives: WorkTable::new(),
+        }
+    }
+
+    fn config_mut(&mut self) -> &mut Config {
+        &mut self.config
+    }
+
+    fn send(&mut self, device: &mut D, _out: &mut impl Completions, op: TxOp) -> Result<(), Errno> {
+        if op.flags.contains(Flags::TAGGED) {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let work = Work {
+            tag: op.tag,
+            ..Work::new(op.peer, op.flags | Flags::SEND, &op.body, op.context)
+        };
+        self.start(work, |id| device.post_send(&op, id))
+    }
+
+    fn recv(&mut self, device: &mut D, _out: &mut impl Completions, op: RxOp) -> Result<(), Errno> {
+        if op.flags.intersects(MATCHED) {
+            return Err(Errno::OPNOTSUPP);
+        }
+        if self.receives.len() >= self.config.rx_size {
+            return Err(Errno::AGAIN);
+        }
+        let work = Work::new(op.from, op.flags | Flags::RECV, &op.body, op.context);
+        let id = self.receives.insert(work);
+        let posted = device.post_receive(&op, id);
+        if posted.is_err() {
+            self.receives.remove(id);
+        }
+        posted
+    }
+
+    fn access(
+        &mut self,
+        device: &mut D,
+        _out: &mut impl Completions,
+        op: RmaOp<'_>,
+    ) -> Result<(), Errno> {
+        let work = Work::new(op.peer, op.flags, &op.body, op.context);
+        self.start(work, |id| device.post_access(&op, id))
+    }
+
+    fn atomic(
+        &mut self,
+        device: &mut D,
+        _out: &mut impl Completions,
+        op: AtomicOp,
+    ) -> Result<(), Errno> {
+        let work = Work::new(op.peer, op.flags, &op.operand, op.context);
+        self.start(work, |id| device.post_atomic(&op, id))
+    }
+
+    fn cancel(
+        &mut self,
+        device: &mut D,
+        _out: &mut impl Completions,
+        context: usize,
+    ) -> Result<(), Errno> {
+        let has_it = |work: &Work| work.context == context;
+        match self.receives.find(has_it) {
+            Some(id) => device.cancel_receive(id),
+            None if self.sends.find(has_it).is_some() => Err(Errno::NOSYS),
+            None => Err(Errno::NOENT),
+        }
+    }
+
+    fn cancel_receives(&mut self, device: &mut D, _out: &mut impl Completions) {
+        device.flush_receives();
+    }
+
+    fn progress(&mut self, device: &mut D, out: &mut impl Completions, now: Instant) -> usize {
+        let mut events = 0;
+        device.poll_queues(now, &mut |end| {
+            events += 1;
+            self.end(end, out);
+        });
+        events
+    }
+
+    fn abandon(&mut self, _out: &mut impl Completions) {
+        self.sends.clear();
+        self.receives.clear();
+    }
+
+    fn is_idle(&self) -> bool {
+        self.sends.len() == 0
+    }
+
+    fn is_sending(&self) -> bool {
+        self.sends.len() != 0
+    }
+
+    fn pending_tx(&self) -> usize {
+        self.sends.len()
+    }
+
+    fn pending_rx(&self) -> usize {
+        self.receives.len()
+    }
+}
+
+impl WorkLedger {
+    /// Notes an operation and gives it to the device.
+    fn start(
+        &mut self,
+        work: Work,
+        post: impl FnOnce(WorkId) -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        if work.peer == PeerId::ANY {
+            return Err(Errno::INVAL);
+        }
+        if self.sends.len() >= self.config.tx_size {
+            return Err(Errno::AGAIN);
+        }
+        let id = self.sends.insert(work);
+        let posted = post(id);
+        if posted.is_err() {
+            self.sends.remove(id);
+        }
+        posted
+    }
+
+    /// Reports what ended. What is not known any more was abandoned.
+    fn end(&mut self, end: WorkEnd, out: &mut impl Completions) {
+        match end {
+            WorkEnd::Sent { id, result } => {
+                if let Some(work) = self.sends.remove(id) {
+                    work.end(result.map(|()| work.completion()), out);
+                }
+            }
+            WorkEnd::Received { id, result } => {
+                if let Some(work) = self.receives.remove(id) {
+                    work.end(result.map(|message| work.received(&message)), out);
+                }
+            }
+            WorkEnd::Written { from, len, data } => out.complete(Completion {
+                context: 0,
+                flags: Flags::RMA | Flags::REMOTE_WRITE | Flags::REMOTE_CQ_DATA,
+                len: len as u64,
+                buf: 0,
+                data,
+                tag: 0,
+                from,
+                wanted: true,
+            }),
+        }
+    }
+}
+
+impl Work {
+    fn new(peer: PeerId, flags: Flags, body: &Iov, context: usize) -> Self {
+        Self {
+            context,
+            flags: flags & (KIND | Flags::SEND | Flags::RECV),
+            len: body.len(),
+            buf: body.base().addr(),
+            tag: 0,
+            peer,
+            wanted: flags.contains(Flags::COMPLETION),
+        }
+    }
+
+    /// Describes its end. A completion of this side names no peer, a failure does.
+    fn completion(&self) -> Completion {
+        Completion {
+            context: self.context,
+            flags: self.flags,
+            len: self.len as u64,
+            buf: self.buf,
+            data: 0,
+            tag: self.tag,
+            from: PeerId::ANY,
+            wanted: self.wanted,
+        }
+    }
+
+    fn received(&self, message: &ReceivedMessage) -> Completion {
+        let data = match message.data {
+            Some(_) => Flags::REMOTE_CQ_DATA,
+            None => Flags::empty(),
+        };
+        Completion {
+            flags: self.flags | data,
+            len: message.len as u64,
+            data: message.data.unwrap_or(0),
+            from: message.from,
+            ..self.completion()
+        }
+    }
+
+    fn end(&self, result: Result<Completion, Errno>, out: &mut impl Completions) {
+        match result {
+            Ok(completion) => out.complete(completion),
+            Err(errno) => out.fail(Failure {
+                op: Completion {
+                    len: 0,
+                    from: self.peer,
+                    ..self.completion()
+                },
+                errno,
+                overflow: 0,
+            }),
+        }
+    }
+}
