@@ -6,10 +6,9 @@
 //! - [`mod@fuzz`] looks for input that breaks a decoder; [`sanitize`] runs tests under AddressSanitizer and ThreadSanitizer.
 //! - [`suite`] is everything that a change must pass; [`machine`] installs what it uses, [`missing`] lists what it does
 //!   without, [`tally`] counts, [`slowest`] times.
-//! - [`mod@bench`] compares two libraries under the same program.
+//! - Other programs compare libraries (`tests/comparison`).
 #![forbid(unsafe_code)]
 
-mod bench;
 mod deb;
 mod dist;
 mod fuzz;
@@ -23,8 +22,9 @@ mod suite;
 mod tally;
 
 use std::error::Error;
+use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use clap::{Parser, Subcommand};
 
@@ -81,9 +81,19 @@ enum Task {
     /// Let libFuzzer look for input that breaks a decoder
     Fuzz(fuzz::Options),
     /// Measure this library and a reference in turns, under the same unmodified programs
-    Bench(bench::Options),
+    #[command(disable_help_flag = true)]
+    Bench {
+        /// Options of the comparison
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<OsString>,
+    },
     /// Measure reliable datagrams under losses, and draw what they cost
-    Losses(bench::losses::Options),
+    #[command(disable_help_flag = true)]
+    Losses {
+        /// Options of the comparison
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<OsString>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -110,10 +120,7 @@ fn run(task: Task) -> Result<ExitCode, Box<dyn Error>> {
             headers::write(oxifabric_trials::repository())?;
             Ok(ExitCode::SUCCESS)
         }
-        Task::Guide { out } => match guide::command(out).status()?.success() {
-            true => Ok(ExitCode::SUCCESS),
-            false => Ok(ExitCode::FAILURE),
-        },
+        Task::Guide { out } => run_to_end(&mut guide::command(out)),
         Task::Test {
             fast,
             allow_missing,
@@ -129,13 +136,29 @@ fn run(task: Task) -> Result<ExitCode, Box<dyn Error>> {
         Task::Asan => Ok(suite::asan()),
         Task::Tsan => Ok(suite::tsan()),
         Task::Fuzz(options) => fuzz::run(&options),
-        Task::Bench(options) => {
-            bench::run(&options)?;
-            Ok(ExitCode::SUCCESS)
-        }
-        Task::Losses(options) => {
-            bench::losses::run(&options)?;
-            Ok(ExitCode::SUCCESS)
-        }
+        Task::Bench { options } => run_to_end(comparison("bench").args(options)),
+        Task::Losses { options } => run_to_end(comparison("losses").args(options)),
     }
+}
+
+/// Returns the command that compares libraries, in the folder that this program was started in.
+pub(crate) fn comparison(task: &str) -> Command {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args([
+        "run",
+        "--quiet",
+        "--package",
+        "oxifabric-comparison",
+        "--",
+        task,
+    ]);
+    command
+}
+
+fn run_to_end(command: &mut Command) -> Result<ExitCode, Box<dyn Error>> {
+    Ok(match command.status()?.success() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
 }

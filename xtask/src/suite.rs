@@ -10,7 +10,7 @@ use oxifabric_trials::{repository, wheel};
 
 use crate::slowest::{self, Stopwatch};
 use crate::tally::Tally;
-use crate::{bench, deb, dist, fuzz, guide, machine, sanitize};
+use crate::{deb, dist, fuzz, guide, machine, sanitize};
 
 /// Integration tests that end within seconds, and find most of what a change breaks.
 const FAST: [&str; 10] = [
@@ -53,7 +53,7 @@ pub(crate) fn fast(machine: Machine) -> ExitCode {
 }
 
 fn format_and_lints() -> Tally {
-    let mut all = command("format", cargo(&["fmt", "--all", "--check"]));
+    let mut all = command("format", &mut cargo(&["fmt", "--all", "--check"]));
     let clippy = [
         "clippy",
         "--quiet",
@@ -63,7 +63,7 @@ fn format_and_lints() -> Tally {
         "-D",
         "warnings",
     ];
-    all += command("lints", cargo(&clippy));
+    all += command("lints", &mut cargo(&clippy));
     all
 }
 
@@ -73,14 +73,14 @@ pub(crate) fn run(machine: Machine) -> ExitCode {
     let mut all = format_and_lints();
     all += command(
         "documentation for developers",
-        documentation(
+        &mut documentation(
             "-D warnings -A rustdoc::private_intra_doc_links",
             &["--workspace", "--document-private-items"],
         ),
     );
     all += command(
         "documentation for users",
-        documentation("-D warnings", &["--package", "oxifabric"]),
+        &mut documentation("-D warnings", &["--package", "oxifabric"]),
     );
     // Without the guide, whose programs want tokio: the crates are tested as their users build them.
     all += tests(
@@ -130,7 +130,7 @@ pub(crate) fn run(machine: Machine) -> ExitCode {
         cargo(&["test", "--package", "oxifabric-guide", "--no-fail-fast"]),
         &[],
     );
-    all += command("the guide as a book", guide::command(None));
+    all += command("the guide as a book", &mut guide::command(None));
     all += unmodified_programs();
     all += address_sanitizer();
     all += fuzzing();
@@ -250,14 +250,12 @@ fn unmodified_programs() -> Tally {
         trials,
         &["--test-threads=1", "--skip", "large::"],
     );
-    heading("comparison, a short one that shows that it works");
-    all += match bench::run(&bench::Options::short(laid_out)) {
-        Ok(()) => Tally::pass(),
-        Err(error) => {
-            println!("{error}");
-            Tally::failure("comparison", &[error.to_string()])
-        }
-    };
+    let mut comparison = crate::comparison("bench");
+    comparison.args("--short --rounds 2 --provider shm --provider tcp --dist".split(' '));
+    all += command(
+        "comparison, a short one that shows that it works",
+        comparison.arg(laid_out),
+    );
     all
 }
 
@@ -300,9 +298,9 @@ fn heading(text: &str) {
 }
 
 /// A step that passes or fails as a whole.
-fn command(name: &str, mut command: Command) -> Tally {
+fn command(name: &str, command: &mut Command) -> Tally {
     heading(name);
-    match output_of(&mut command) {
+    match output_of(command) {
         Ok((true, _)) => Tally::pass(),
         Ok((false, lines)) => Tally::failure(name, &lines),
         Err(error) => Tally::failure(name, &[format!("{command:?}: {error}")]),

@@ -60,9 +60,11 @@ const IMPORTS: &[(&str, &[&str])] = &[
         "oxifabric",
         &["types", "abi", "provider", "core", "libfabric"],
     ),
-    ("tools", &["oxifabric", "types"]),
+    ("bench", &["oxifabric"]),
+    ("tools", &["oxifabric", "types", "bench"]),
     ("fixtures", &["abi", "libfabric"]),
     ("conformance", &["abi", "fixtures", "libfabric"]),
+    ("comparison", &["bench", "trials"]),
     (
         "fuzz",
         &[
@@ -219,6 +221,7 @@ fn unsafe_code_stays_in_its_crates() {
         "engine",
         "reliable",
         "sim",
+        "bench",
         "tools",
         "trials",
     ] {

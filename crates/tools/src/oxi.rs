@@ -1,27 +1,20 @@
 //! `oxi`: the project's own program. Without a command it does its main job, [`mod@bench`].
 
 mod bench;
-mod chart;
-mod child;
-mod commands;
 mod conf;
 mod doctor;
 mod json;
 mod lab;
-mod machine;
 mod man;
-mod measure;
 mod peer;
-mod providers;
 mod sim;
-mod table;
 mod top;
 mod tune;
-mod worker;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use oxifabric_bench::Trouble;
 
 use crate::output::{LIBRARY_HELP, parse_options};
 
@@ -68,9 +61,6 @@ enum Command {
     WorkerPair(tune::WorkerPairOptions),
 }
 
-/// Anything that ends a job; its text says what to do.
-type Trouble = Box<dyn std::error::Error + Send + Sync>;
-
 /// Runs the program.
 pub fn main() -> ExitCode {
     let options = match parse_options::<Oxi>() {
@@ -87,7 +77,9 @@ pub fn main() -> ExitCode {
         Some(Command::Top(options)) => top::run(&options),
         Some(Command::Man(options)) => man::run(&options),
         Some(Command::WorkerPair(options)) => tune::serve(&options).map(|()| ExitCode::SUCCESS),
-        Some(Command::Peer(options)) => peer::serve(&options).map(|()| ExitCode::SUCCESS),
+        Some(Command::Peer(options)) => {
+            oxifabric_bench::peer::serve(&options.provider, options.cpu).map(|()| ExitCode::SUCCESS)
+        }
     };
     result.unwrap_or_else(|trouble| {
         eprintln!("oxi: {trouble}");

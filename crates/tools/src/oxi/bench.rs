@@ -6,12 +6,13 @@ use std::process::ExitCode;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use oxifabric::Backend;
+use oxifabric_bench::chart::{Series, terminal};
+use oxifabric_bench::machine::{Machine, pin, two_cpus};
+use oxifabric_bench::measure::{Effort, Figures, Pair};
+use oxifabric_bench::providers::{USUAL, offer};
+use oxifabric_bench::table::{Column, Table};
+use oxifabric_bench::units::{parse_size, spell_count, spell_size, spell_value};
 
-use super::chart::{self, Series};
-use super::machine::{Machine, pin, two_cpus};
-use super::measure::{Effort, Figures, Pair};
-use super::providers::{USUAL, offer};
-use super::table::{self, parse_size, spell_size};
 use super::{Trouble, json};
 use crate::output::print;
 
@@ -217,7 +218,7 @@ fn body(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     for result in &report.results {
         writeln!(out, "\n{}  {}", result.provider, result.address)?;
         if !result.figures.is_empty() {
-            table::print(out, &result.figures)?;
+            table(out, &result.figures)?;
         }
         if let Some(trouble) = &result.trouble {
             writeln!(out, "  failed: {trouble}")?;
@@ -226,7 +227,7 @@ fn body(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     let colour = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     writeln!(out)?;
     let latency = series(report, |row| row.latency_us);
-    chart::print(
+    terminal::print(
         out,
         "one-way latency, µs (lower is better)",
         &latency,
@@ -234,7 +235,7 @@ fn body(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     )?;
     writeln!(out)?;
     let bandwidth = series(report, |row| row.bandwidth_mbps);
-    chart::print(
+    terminal::print(
         out,
         "bandwidth, MB/s (higher is better)",
         &bandwidth,
@@ -246,7 +247,36 @@ fn body(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     )
 }
 
-fn series(report: &Report, value: impl Fn(&Figures) -> f64) -> Vec<Series<'_>> {
+const COLUMNS: [Column; 4] = [
+    Column::numbers("size", 9),
+    Column::numbers("one-way µs", 12),
+    Column::numbers("MB/s", 12),
+    Column::numbers("messages/s", 14),
+];
+
+/// Prints one row for each size.
+fn table(out: &mut dyn Write, figures: &[Figures]) -> io::Result<()> {
+    let table = Table(&COLUMNS);
+    writeln!(out, "{}\n{}", table.head(), table.rule())?;
+    for row in figures {
+        let wrong = match row.wrong {
+            0 => String::new(),
+            1 => "1 message was wrong".to_owned(),
+            wrong => format!("{wrong} messages were wrong"),
+        };
+        let cells = [
+            spell_size(row.size),
+            spell_value(row.latency_us),
+            spell_value(row.bandwidth_mbps),
+            spell_count(row.rate),
+            wrong,
+        ];
+        writeln!(out, "{}", table.row(&cells))?;
+    }
+    Ok(())
+}
+
+fn series(report: &Report, value: impl Fn(&Figures) -> f64) -> Vec<Series> {
     let line = |measured: &Measured| -> Vec<(f64, f64)> {
         let figures = measured.figures.iter();
         figures.map(|row| (row.size as f64, value(row))).collect()
@@ -254,7 +284,7 @@ fn series(report: &Report, value: impl Fn(&Figures) -> f64) -> Vec<Series<'_>> {
     let results = report.results.iter();
     results
         .map(|measured| Series {
-            name: &measured.provider,
+            name: measured.provider.clone(),
             points: line(measured),
         })
         .collect()

@@ -1,82 +1,14 @@
-//! The other process of a measurement: started, spoken to, and ended by the first.
+//! The other process of a measurement, as a command of this program.
 
 use clap::Args;
-use oxifabric::{Address, Backend};
 
-use super::Trouble;
-use super::child::{ChildProcess, end_with_starter};
-use super::commands::{WorkerCommand, parse_address, spell_address};
-use super::machine::pin;
-use super::providers::{Opened, offer};
-use super::worker::Worker;
-
-/// How the other process is started.
+/// Options of the command.
 #[derive(Args)]
 pub(super) struct Options {
     /// Provider to play over
     #[arg(long)]
-    provider: String,
+    pub(super) provider: String,
     /// Processor to run on
     #[arg(long)]
-    cpu: Option<usize>,
-}
-
-/// The other process, as the first one sees it.
-pub(super) struct PeerProcess(ChildProcess);
-
-impl PeerProcess {
-    /// Starts it and returns its address.
-    pub(super) fn start(provider: &str, cpu: Option<usize>) -> Result<(Self, Address), Trouble> {
-        let mut arguments = ["peer", "--provider", provider].map(str::to_owned).to_vec();
-        arguments.extend(cpu.map(|cpu| format!("--cpu={cpu}")));
-        let mut child = ChildProcess::start(&arguments, &[])?;
-        let address = parse_address(&child.answer()?)?;
-        Ok((Self(child), address))
-    }
-
-    /// Sends it our address.
-    pub(super) fn introduce(&mut self, address: &Address) -> Result<(), Trouble> {
-        self.0.say(&spell_address(address))
-    }
-
-    pub(super) fn command(&mut self, command: WorkerCommand) -> Result<(), Trouble> {
-        self.0.say(&command.to_string())
-    }
-
-    /// Waits for the end of an command, and returns how many messages were wrong.
-    pub(super) fn wrong(&mut self) -> Result<usize, Trouble> {
-        let answer = self.0.answer()?;
-        let wrong = answer.parse();
-        wrong.map_err(|_| format!("the other process said {answer:?}").into())
-    }
-
-    /// Waits until it ends by itself.
-    pub(super) fn dismiss(self) -> Result<(), Trouble> {
-        self.0.dismiss()
-    }
-}
-
-/// Runs the other process: follows commands until the pipe closes.
-pub(super) fn serve(options: &Options) -> Result<(), Trouble> {
-    end_with_starter()?;
-    if let Some(cpu) = options.cpu {
-        pin(cpu)?;
-    }
-    let info = offer(Backend::from_env()?, &options.provider)?;
-    let opened = Opened::open(&info)?;
-    println!("{}", spell_address(&opened.endpoint.address()?));
-    let mut lines = std::io::stdin().lines();
-    let Some(address) = lines.next() else {
-        return Ok(());
-    };
-    let to = opened.meet(&parse_address(&address?)?)?;
-    let mut worker = Worker::new(opened, to, options.cpu.is_none());
-    for line in lines {
-        match line?.parse()? {
-            WorkerCommand::Pong(round) => worker.pong(round)?,
-            WorkerCommand::Drain(round, window) => worker.drain(round, window)?,
-        }
-        println!("{}", worker.take_wrong());
-    }
-    Ok(())
+    pub(super) cpu: Option<usize>,
 }

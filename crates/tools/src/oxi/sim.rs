@@ -1,7 +1,6 @@
 //! `oxi sim`: many nodes of a simulated network send to each other after a pattern; what that costs in the network's time,
 //! and in memory.
 
-mod histogram;
 mod memory;
 mod node;
 mod nodes;
@@ -17,9 +16,9 @@ use std::time::Duration;
 
 use clap::Args;
 use oxifabric::Backend;
+use oxifabric_bench::units::parse_size;
 
 use super::Trouble;
-use super::table::parse_size;
 use crate::output::print;
 use nodes::Nodes;
 use pattern::Pattern;

@@ -16,16 +16,17 @@ use std::process::ExitCode;
 use clap::Args;
 use indicatif::ProgressBar;
 use oxifabric::{Backend, Parameter};
+use oxifabric_bench::machine::{Machine, two_cpus};
+use oxifabric_bench::statistics::geometric_mean;
 use oxifabric_types::conf::parse_bool;
 
 use self::threshold::{ASSIST, COPYING, PLACE};
-use self::trials::{Cost, Row, Trials, table};
+use self::trials::{Row, Trials, table};
 pub(super) use self::worker_pair::{Options as WorkerPairOptions, serve};
 use self::worker_pair::{Start, WorkerPair};
 use super::Trouble;
 use super::bench::progress_bar;
 use super::conf::{self, Setting};
-use super::machine::{Machine, two_cpus};
 use crate::output::print;
 
 /// Options of the command.
@@ -149,11 +150,8 @@ fn is_in_force(known: &[Parameter], (name, value): &Setting) -> bool {
 
 /// Returns how much less the second pair's messages cost, on average.
 fn gain(rows: &[Row]) -> f64 {
-    let logs = rows.iter().map(|row| {
-        let [now, tuned] = row.costs.map(Cost::total_us);
-        (tuned / now).ln()
-    });
-    1.0 - (logs.sum::<f64>() / rows.len() as f64).exp()
+    let ratios: Vec<f64> = rows.iter().map(Row::ratio).collect();
+    1.0 - geometric_mean(&ratios)
 }
 
 impl Verdict {
@@ -212,6 +210,7 @@ impl Verdict {
 
 #[cfg(test)]
 mod tests {
+    use super::trials::Cost;
     use super::*;
 
     fn verdict(gain: Option<f64>) -> Verdict {

@@ -7,10 +7,10 @@ use nix::errno::Errno;
 use nix::sys::statvfs::statvfs;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::unistd::Pid;
+use oxifabric_bench::units::spell_size;
 
 use super::Finding;
 use super::place::Place;
-use crate::oxi::table::spell_size;
 
 const SHM: &str = "/dev/shm";
 /// What containers get by default; MPI libraries and the C library's shm run out of it soon.

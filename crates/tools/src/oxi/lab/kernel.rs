@@ -7,11 +7,11 @@ use std::thread;
 
 use nix::unistd::getppid;
 
-use super::super::Trouble;
-use super::{Row, Stopwatch};
+use super::{Bar, Stopwatch};
+use crate::oxi::Trouble;
 
 /// Calls of functions and of the kernel.
-pub(super) fn calls(stopwatch: Stopwatch) -> Result<Vec<Row>, Trouble> {
+pub(super) fn calls(stopwatch: Stopwatch) -> Result<Vec<Bar>, Trouble> {
     let mut null = std::fs::File::create("/dev/null")?;
     let mut written = Ok(());
     let function = stopwatch.time_ns(|| {
@@ -27,9 +27,9 @@ pub(super) fn calls(stopwatch: Stopwatch) -> Result<Vec<Row>, Trouble> {
     });
     written?;
     Ok(vec![
-        Row::new("call of a function", function),
-        Row::new("getppid(2)", asked),
-        Row::new("write(2) of 8 bytes to /dev/null", wrote),
+        Bar::new("call of a function", function),
+        Bar::new("getppid(2)", asked),
+        Bar::new("write(2) of 8 bytes to /dev/null", wrote),
     ])
 }
 
@@ -39,10 +39,10 @@ fn identity(value: u64) -> u64 {
 }
 
 /// Messages between two threads, one way.
-pub(super) fn wakeups(stopwatch: Stopwatch) -> Result<Vec<Row>, Trouble> {
+pub(super) fn wakeups(stopwatch: Stopwatch) -> Result<Vec<Bar>, Trouble> {
     Ok(vec![
-        Row::new("to a thread that spins", spinning(stopwatch)),
-        Row::new("to a thread that sleeps in read(2)", sleeping(stopwatch)?),
+        Bar::new("to a thread that spins", spinning(stopwatch)),
+        Bar::new("to a thread that sleeps in read(2)", sleeping(stopwatch)?),
     ])
 }
 

@@ -2,17 +2,17 @@
 
 use std::hint::black_box;
 
-use super::super::table::{spell_size, spell_value};
-use super::{Row, Stopwatch};
+use super::{Bar, Stopwatch};
+use oxifabric_bench::units::{spell_size, spell_value};
 
 /// Copies of a few lengths.
-pub(super) fn copies(stopwatch: Stopwatch) -> Vec<Row> {
+pub(super) fn copies(stopwatch: Stopwatch) -> Vec<Bar> {
     let lengths = [64, 1 << 10, 16 << 10, 256 << 10, 4 << 20];
     let row = |len: usize| {
         let (from, mut to) = (vec![1_u8; len], vec![0_u8; len]);
         let time = stopwatch.time_ns(|| black_box(&mut to[..]).copy_from_slice(black_box(&from)));
         let rate = len as f64 / time;
-        Row::new(spell_size(len), time).with(format!("{} GB/s", spell_value(rate)))
+        Bar::new(spell_size(len), time).with(format!("{} GB/s", spell_value(rate)))
     };
     lengths.into_iter().map(row).collect()
 }
@@ -21,7 +21,7 @@ pub(super) fn copies(stopwatch: Stopwatch) -> Vec<Row> {
 const BYTES: usize = 1 << 16;
 
 /// Branches on bytes, in order and in disorder.
-pub(super) fn branches(stopwatch: Stopwatch) -> Vec<Row> {
+pub(super) fn branches(stopwatch: Stopwatch) -> Vec<Bar> {
     let disorder = noise();
     let mut order = disorder.clone();
     order.sort_unstable();
@@ -32,8 +32,8 @@ pub(super) fn branches(stopwatch: Stopwatch) -> Vec<Row> {
         whole / BYTES as f64
     };
     vec![
-        Row::new("guessed right", time(&order)),
-        Row::new("guessed wrong half of the time", time(&disorder)),
+        Bar::new("guessed right", time(&order)),
+        Bar::new("guessed wrong half of the time", time(&disorder)),
     ]
 }
 

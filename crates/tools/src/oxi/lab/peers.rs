@@ -5,17 +5,17 @@ use std::time::{Duration, Instant};
 
 use oxifabric::{Address, AddressVector, Backend, Domain, Fabric, Hints};
 
-use super::super::Trouble;
-use super::{Row, Stopwatch};
+use super::{Bar, Stopwatch};
+use crate::oxi::Trouble;
 
 /// Addresses for each connection: they are cheap, and a vector is made for many.
 const ADDRESSES: usize = 100;
 
 /// Connections that are made, and addresses that are inserted.
-pub(super) fn connections(stopwatch: Stopwatch) -> Result<Vec<Row>, Trouble> {
+pub(super) fn connections(stopwatch: Stopwatch) -> Result<Vec<Bar>, Trouble> {
     let (few, many) = (stopwatch.few, stopwatch.few * ADDRESSES);
     let each = |time: Duration, count: usize| time.as_nanos() as f64 / count as f64;
-    let row = |label: &str, time| Row::new(label, time).with("each".to_owned());
+    let row = |label: &str, time| Bar::new(label, time).with("each".to_owned());
     let address = each(insert(many)?, many);
     let connection = each(connect(few)?, few);
     Ok(vec![

@@ -5,10 +5,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use super::{Row, Stopwatch};
+use super::{Bar, Stopwatch};
 
 /// Adding one, in four ways.
-pub(super) fn locks(stopwatch: Stopwatch) -> Vec<Row> {
+pub(super) fn locks(stopwatch: Stopwatch) -> Vec<Bar> {
     let (mut plain, exchanged, locked) = (0_u64, AtomicU64::new(0), Mutex::new(0_u64));
     let add_locked = || {
         if let Ok(mut count) = locked.lock() {
@@ -22,10 +22,10 @@ pub(super) fn locks(stopwatch: Stopwatch) -> Vec<Row> {
     let free = stopwatch.time_ns(add_locked);
     let contended = beside(add_locked, || stopwatch.time_ns(add_locked));
     vec![
-        Row::new("plain", alone),
-        Row::new("atomic", atomic),
-        Row::new("under an uncontended lock", free),
-        Row::new("under a lock that another thread takes too", contended),
+        Bar::new("plain", alone),
+        Bar::new("atomic", atomic),
+        Bar::new("under an uncontended lock", free),
+        Bar::new("under a lock that another thread takes too", contended),
     ]
 }
 
@@ -35,7 +35,7 @@ pub(super) fn locks(stopwatch: Stopwatch) -> Vec<Row> {
 struct Line([AtomicU64; 2]);
 
 /// Counting beside another thread that counts, in one cache line and in two.
-pub(super) fn sharing(stopwatch: Stopwatch) -> Vec<Row> {
+pub(super) fn sharing(stopwatch: Stopwatch) -> Vec<Bar> {
     let lines = [Line::default(), Line::default()];
     let add = |word: &AtomicU64| {
         word.fetch_add(1, Ordering::Relaxed);
@@ -44,12 +44,12 @@ pub(super) fn sharing(stopwatch: Stopwatch) -> Vec<Row> {
         beside(|| add(theirs), || stopwatch.time_ns(|| add(ours)))
     };
     vec![
-        Row::new("words in two lines", time(&lines[0].0[0], &lines[1].0[0])),
-        Row::new(
+        Bar::new("words in two lines", time(&lines[0].0[0], &lines[1].0[0])),
+        Bar::new(
             "two words of one line",
             time(&lines[0].0[0], &lines[0].0[1]),
         ),
-        Row::new("one word", time(&lines[0].0[0], &lines[0].0[0])),
+        Bar::new("one word", time(&lines[0].0[0], &lines[0].0[0])),
     ]
 }
 

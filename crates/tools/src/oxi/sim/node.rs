@@ -9,8 +9,9 @@ use oxifabric::{
     Address, AddressVector, Buffer, CompletionQueue, Domain, Endpoint, Local, Operation, Peer, Rdm,
 };
 
+use oxifabric_bench::histogram::Histogram;
+
 use super::super::Trouble;
-use super::histogram::Histogram;
 
 /// How many bytes a message has at least.
 pub(super) const HEAD: usize = 16;

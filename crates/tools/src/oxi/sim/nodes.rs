@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use oxifabric::{Address, Backend, Domain, Fabric, Hints, Simulation};
 
+use oxifabric_bench::histogram::Histogram;
+
 use super::super::Trouble;
 use super::Options;
-use super::histogram::Histogram;
 use super::memory::resident;
 use super::node::{Node, Tally};
 use super::pattern::{Plot, Random};

@@ -4,9 +4,9 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use oxifabric::PacketCount;
+use oxifabric_bench::chart::{Series, terminal};
+use oxifabric_bench::units::{spell_count, spell_size, spell_value};
 
-use super::super::chart::{self, Series};
-use super::super::table::{spell_count, spell_size, spell_value};
 use super::nodes::{Memory, Nodes};
 use super::{Options, Pattern};
 
@@ -93,10 +93,10 @@ impl Report {
             .iter()
             .map(|(share, time)| (1.0 / (1.0 - share), *time));
         let series = [Series {
-            name: "one message in x takes longer than this",
+            name: "one message in x takes longer than this".to_owned(),
             points: points.collect(),
         }];
-        chart::print_counts(out, "time from send to receive, µs", &series, colour)
+        terminal::print_counts(out, "time from send to receive, µs", &series, colour)
     }
 
     fn head(&self, out: &mut dyn Write) -> io::Result<()> {

@@ -4,12 +4,13 @@ use std::io::{self, Write};
 
 use indicatif::ProgressBar;
 use oxifabric::Parameter;
+use oxifabric_bench::statistics::median;
+use oxifabric_bench::table::{Column, Table};
+use oxifabric_bench::units::{spell_size, spell_value};
 
 use super::worker_pair::{Start, WorkerPair};
 use crate::oxi::Trouble;
 use crate::oxi::conf::Setting;
-use crate::oxi::measure::median;
-use crate::oxi::table::{spell_size, spell_value};
 
 /// The cost of messages of one size with one pair of workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -31,6 +32,14 @@ impl Cost {
 pub(super) struct Row {
     pub(super) size: usize,
     pub(super) costs: [Cost; 2],
+}
+
+impl Row {
+    /// Returns the cost with the second pair in parts of that with the first.
+    pub(super) fn ratio(&self) -> f64 {
+        let [first, second] = self.costs.map(Cost::total_us);
+        second / first
+    }
 }
 
 /// How often each pair measures every size; an odd number has a median.
@@ -93,38 +102,41 @@ impl Trials<'_> {
 }
 
 fn middle(costs: &[Cost]) -> Cost {
-    let of = |part: fn(&Cost) -> f64| median(&mut costs.iter().map(part).collect::<Vec<_>>());
+    let of = |part: fn(&Cost) -> f64| median(&costs.iter().map(part).collect::<Vec<_>>());
     Cost {
         latency_us: of(|cost| cost.latency_us),
         rate: of(|cost| cost.rate),
     }
 }
 
+const COLUMNS: [Column; 6] = [
+    Column::numbers("size", 9),
+    Column::numbers("one-way µs", 10),
+    Column::numbers("MB/s", 9),
+    Column::numbers("one-way µs", 10),
+    Column::numbers("MB/s", 9),
+    Column::numbers("ratio", 6),
+];
+
 /// Prints the costs of two pairs.
 pub(super) fn table(
     out: &mut dyn Write,
     title: &str,
-    names: [&str; 2],
+    [one, other]: [&str; 2],
     rows: &[Row],
 ) -> io::Result<()> {
-    let [one, other] = names;
-    let (unit, line) = (
-        format!("{:>10} {:>9}", "one-way µs", "MB/s"),
-        "─".repeat(20),
-    );
+    let table = Table(&COLUMNS);
     writeln!(out, "\n{title}")?;
-    writeln!(out, "  {:>9}  {one:>20}  {other:>20}", "")?;
-    writeln!(out, "  {:>9}  {unit}  {unit}  {:>6}", "size", "ratio")?;
-    writeln!(out, "  {:─>9}  {line}  {line}  {:─>6}", "", "")?;
+    writeln!(out, "  {:>9}  {one:>21}  {other:>21}", "")?;
+    writeln!(out, "{}\n{}", table.head(), table.rule())?;
     for row in rows {
-        let [one, other] = row.costs.map(|cost| {
+        let mut cells = vec![spell_size(row.size)];
+        for cost in row.costs {
             let bandwidth = cost.rate * row.size as f64 / 1e6;
-            let [latency, bandwidth] = [cost.latency_us, bandwidth].map(spell_value);
-            format!("{latency:>10} {bandwidth:>9}")
-        });
-        let [first, second] = row.costs.map(Cost::total_us);
-        let (size, ratio) = (spell_size(row.size), second / first);
-        writeln!(out, "  {size:>9}  {one}  {other}  {ratio:>6.2}")?;
+            cells.extend([cost.latency_us, bandwidth].map(spell_value));
+        }
+        cells.push(format!("{:.2}", row.ratio()));
+        writeln!(out, "{}", table.row(&cells))?;
     }
     Ok(())
 }

@@ -10,14 +10,14 @@ use clap::Args;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::unistd::getppid;
 use oxifabric::{Backend, Parameter};
+use oxifabric_bench::child::{ChildProcess, end_with_starter};
+use oxifabric_bench::machine::{pin, two_cpus};
+use oxifabric_bench::measure::{Effort, Pair};
 use oxifabric_types::conf::CONF;
 
 use super::trials::Cost;
 use crate::oxi::Trouble;
-use crate::oxi::child::{ChildProcess, end_with_starter};
 use crate::oxi::conf::{self, Setting};
-use crate::oxi::machine::{pin, two_cpus};
-use crate::oxi::measure::{Effort, Pair};
 
 /// The provider that is tuned, so far the only one.
 const PROVIDER: &str = "shm";

@@ -1,7 +1,7 @@
 //! The comparison as a page for a browser.
 
 /// The page: the table as it is printed, and the drawings.
-pub(super) fn html(table: &str, drawings: &[String]) -> String {
+pub(crate) fn html(table: &str, drawings: &[String]) -> String {
     let escaped = table
         .replace('&', "&amp;")
         .replace('<', "&lt;")

@@ -6,10 +6,10 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 
-use super::Trouble;
+use crate::Trouble;
 
 /// A running child process; killed when dropped.
-pub(super) struct ChildProcess {
+pub struct ChildProcess {
     child: Child,
     commands: Option<ChildStdin>,
     answers: Lines<BufReader<ChildStdout>>,
@@ -17,10 +17,7 @@ pub(super) struct ChildProcess {
 
 impl ChildProcess {
     /// Starts it with these arguments and these variables beside those of this process.
-    pub(super) fn start(
-        arguments: &[String],
-        variables: &[(&str, String)],
-    ) -> Result<Self, Trouble> {
+    pub fn start(arguments: &[String], variables: &[(&str, String)]) -> Result<Self, Trouble> {
         let mut child = Command::new(std::env::current_exe()?)
             .args(arguments)
             .envs(variables.iter().map(|(name, value)| (name, value)))
@@ -37,13 +34,15 @@ impl ChildProcess {
         })
     }
 
-    pub(super) fn say(&mut self, line: &str) -> Result<(), Trouble> {
+    /// Sends it a command.
+    pub fn say(&mut self, line: &str) -> Result<(), Trouble> {
         let commands = self.commands.as_mut().ok_or("the pipe is closed")?;
         writeln!(commands, "{line}")
             .map_err(|error| format!("the other process is gone: {error}").into())
     }
 
-    pub(super) fn answer(&mut self) -> Result<String, Trouble> {
+    /// Waits for an answer.
+    pub fn answer(&mut self) -> Result<String, Trouble> {
         match self.answers.next() {
             Some(line) => Ok(line?),
             None => Err("the other process ended too early".into()),
@@ -51,7 +50,7 @@ impl ChildProcess {
     }
 
     /// Closes the pipe and waits until the child ends by itself.
-    pub(super) fn dismiss(mut self) -> Result<(), Trouble> {
+    pub fn dismiss(mut self) -> Result<(), Trouble> {
         self.commands = None;
         let status = self.child.wait()?;
         if status.success() {
@@ -72,6 +71,6 @@ impl Drop for ChildProcess {
 
 /// Makes this process, a child, end with its parent. The end of the pipe also ends it, but not while it waits for a message that
 /// never comes.
-pub(super) fn end_with_starter() -> Result<(), Trouble> {
+pub fn end_with_starter() -> Result<(), Trouble> {
     Ok(prctl::set_pdeathsig(Signal::SIGKILL)?)
 }

@@ -1,40 +1,24 @@
-//! Two libraries in turns under the same unmodified program.
-//!
-//! A figure of one run says little on a shared machine. So the libraries alternate, in an order that turns round
-//! each time, and what is reported is the ratio of the two medians with its spread; the figures of both are shown
-//! beside it. Nothing is judged here: a machine may be too busy for any verdict.
-
-mod cores;
-mod drawing;
-mod limit;
-pub(crate) mod losses;
-mod mpi;
-mod page;
-mod report;
-mod sample;
-mod speed;
-mod sweep;
-mod ucx;
-mod workload;
+//! Two libraries in turns under all workloads.
 
 use std::error::Error;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
-use oxifabric_trials::{Library, Program, installed, library};
+use oxifabric_trials::Library;
 
-use crate::dist;
-use cores::Cores;
-use report::Report;
-use sample::Comparison;
-use sweep::Field;
-use workload::{DATAGRAMS, Workload};
+use crate::comparison::Comparison;
+use crate::cores::Cores;
+use crate::curves::Field;
+use crate::library::{ours, reference, version};
+use crate::page;
+use crate::report::Report;
+use crate::workload::{self, DATAGRAMS, Workload};
 
 /// What to compare and how often.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// The libfabric.so.1 to compare with; by default the one in the MPICH wheel, else Debian's
+    /// The libfabric.so.1 to compare with, or the folder that has it; by default the one in the MPICH wheel, else Debian's
     #[arg(long)]
     reference: Option<PathBuf>,
     /// Folder of the library to measure, as laid out by dist; by default it is built
@@ -51,23 +35,10 @@ pub(crate) struct Options {
     short: bool,
 }
 
-impl Options {
-    /// A comparison of the library in `dist` that takes seconds and shows only that it works.
-    pub(crate) fn short(dist: PathBuf) -> Self {
-        Self {
-            reference: None,
-            dist: Some(dist),
-            rounds: 2,
-            providers: vec!["shm".into(), "tcp".into()],
-            short: true,
-        }
-    }
-}
-
 /// Compares the libraries, prints a table and writes `target/bench/comparison.json` and, with drawings, `comparison.html`.
 pub(crate) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
-    let ours = ours(options)?;
-    let reference = reference(options)?;
+    let ours = ours(options.dist.as_deref())?;
+    let reference = reference(options.reference.as_deref())?;
     let cores = Cores::choose();
     let mut report = Report::new([version(&ours)?, version(&reference)?], &cores);
     let mut table = report.head() + "\n";
@@ -102,7 +73,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
             drawings.push(drawn.svg);
         }
     }
-    let folder = library::prepared().join("bench");
+    let folder = oxifabric_trials::library::prepared().join("bench");
     fs::create_dir_all(&folder)?;
     let file = folder.join("comparison.json");
     fs::write(&file, report.json())?;
@@ -152,35 +123,4 @@ enum Turn {
     Reference,
     Ucx,
     Limit,
-}
-
-fn ours(options: &Options) -> Result<Library, Box<dyn Error>> {
-    let laid_out = match &options.dist {
-        Some(folder) => folder.clone(),
-        None => dist::dist(None, "release")?,
-    };
-    Library::at(laid_out.join("lib"), "ours").map_err(|missing| missing.0.into())
-}
-
-fn reference(options: &Options) -> Result<Library, Box<dyn Error>> {
-    let found = match &options.reference {
-        Some(file) => Library::alone(Path::new(file), "reference"),
-        None => Library::mpich_wheel().or_else(|_| Library::debian()),
-    };
-    found.map_err(|missing| format!("nothing to compare with: {missing}").into())
-}
-
-/// What a library calls itself, through Debian's `fi_info`.
-fn version(library: &Library) -> Result<String, Box<dyn Error>> {
-    let program = installed("fi_info").map_err(|missing| missing.0)?;
-    let outcome = Program::new(program)
-        .library(library)
-        .args(["--version"])
-        .run();
-    let line = outcome
-        .stdout
-        .lines()
-        .find_map(|line| line.strip_prefix("libfabric: "));
-    let version = line.ok_or_else(|| format!("no version\n{outcome}"))?;
-    Ok(format!("{} {version}", library.name()))
 }

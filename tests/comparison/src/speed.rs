@@ -8,13 +8,13 @@ use oxifabric_trials::pingpong::Row;
 use oxifabric_trials::source::{self, Compiled};
 use oxifabric_trials::{Library, Missing, Pair, Program, Scratch};
 
-use super::cores::Cores;
-use super::limit::{Limit, Limits};
-use super::ucx::Test;
-use super::workload::{DATAGRAMS, Figure, Source, Workload};
+use crate::cores::Cores;
+use crate::limit::{Limit, Limits};
+use crate::ucx::Test;
+use crate::workload::{DATAGRAMS, Figure, Source, Workload};
 
 /// The program, and what it is to do.
-pub(super) struct Speed {
+pub(crate) struct Speed {
     program: Rc<Compiled>,
     work: &'static str,
 }
@@ -62,7 +62,7 @@ const WORKS: [Work; 18] = [
 ];
 
 /// All of it, if there are a compiler and headers.
-pub(super) fn workloads(short: bool, cores: &Cores) -> Vec<Workload> {
+pub(crate) fn workloads(short: bool, cores: &Cores) -> Vec<Workload> {
     let Ok(program) = source::compile_client("speed").map(Rc::new) else {
         return Vec::new();
     };
@@ -137,19 +137,19 @@ fn limits_of(limits: &Limits, work: &str, bytes: u64, count: u64) -> Vec<(&'stat
 }
 
 /// How many messages of so many bytes stand for `count` short ones, as the program has it.
-pub(super) fn scaled(count: u64, bytes: u64) -> u64 {
+pub(crate) fn scaled(count: u64, bytes: u64) -> u64 {
     (count * 8192 / bytes.max(8192)).max(128)
 }
 
 impl Speed {
     /// The program, compiled to do one of its works.
-    pub(super) fn new(work: &'static str) -> Result<Self, Missing> {
+    pub(crate) fn new(work: &'static str) -> Result<Self, Missing> {
         let program = Rc::new(source::compile_client("speed")?);
         Ok(Self { program, work })
     }
 
     /// Plays and returns the row of the only size.
-    pub(super) fn run(
+    pub(crate) fn run(
         &self,
         options: &str,
         library: &Library,
@@ -163,7 +163,7 @@ impl Speed {
     }
 
     /// Runs both processes, one on each core, under these faults (`FI_OXI_FAULTS`), and returns what the client printed.
-    pub(super) fn play(
+    pub(crate) fn play(
         &self,
         options: &str,
         library: &Library,
@@ -199,17 +199,17 @@ impl Speed {
 }
 
 /// The last line as a row.
-pub(super) fn last_row(stdout: &str) -> Option<Row> {
+pub(crate) fn last_row(stdout: &str) -> Option<Row> {
     stdout.lines().next_back().and_then(row)
 }
 
 /// All rows.
-pub(super) fn rows(stdout: &str) -> impl Iterator<Item = Row> {
+pub(crate) fn rows(stdout: &str) -> impl Iterator<Item = Row> {
     stdout.lines().filter_map(row)
 }
 
 /// The quantiles: percent and microseconds.
-pub(super) fn quantiles(stdout: &str) -> impl Iterator<Item = (f64, f64)> {
+pub(crate) fn quantiles(stdout: &str) -> impl Iterator<Item = (f64, f64)> {
     stdout.lines().filter_map(|line| {
         let (percent, time_us) = line.strip_prefix("quantile ")?.split_once(' ')?;
         Some((percent.parse().ok()?, time_us.parse().ok()?))

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use oxifabric::{Buffer, Completion, CompletionQueue, Endpoint, Op, Operation, Peer, Refused};
 
-use super::Trouble;
-use super::commands::Round;
-use super::providers::Opened;
+use crate::Trouble;
+use crate::commands::Round;
+use crate::providers::Opened;
 
 /// An endpoint that exchanges messages with one peer.
-pub(super) struct Worker {
+pub(crate) struct Worker {
     endpoint: Endpoint,
     queue: CompletionQueue,
     to: Peer,
@@ -27,7 +27,7 @@ const CHECK_EVERY: usize = 16;
 
 impl Worker {
     /// Makes a worker; `alone` means that both processes share one processor, so that an empty poll must yield.
-    pub(super) fn new(opened: Opened, to: Peer, alone: bool) -> Self {
+    pub(crate) fn new(opened: Opened, to: Peer, alone: bool) -> Self {
         Self {
             endpoint: opened.endpoint,
             queue: opened.queue,
@@ -40,12 +40,12 @@ impl Worker {
     }
 
     /// Returns the number of wrong messages since the last call.
-    pub(super) fn take_wrong(&mut self) -> usize {
+    pub(crate) fn take_wrong(&mut self) -> usize {
         core::mem::take(&mut self.wrong)
     }
 
     /// Sends each message and waits for the answer; `sample` takes the time there and back of those that are measured.
-    pub(super) fn ping(
+    pub(crate) fn ping(
         &mut self,
         round: Round,
         mut sample: impl FnMut(Duration),
@@ -76,7 +76,7 @@ impl Worker {
     }
 
     /// Answers each message with one of the same contents.
-    pub(super) fn pong(&mut self, round: Round) -> Result<(), Trouble> {
+    pub(crate) fn pong(&mut self, round: Round) -> Result<(), Trouble> {
         let mut answer = Buffer::zeroed(round.size);
         self.receive(Buffer::zeroed(round.size))?;
         for at in 0..round.count {
@@ -101,7 +101,7 @@ impl Worker {
     }
 
     /// Sends a stream of messages, at most `window` at once, and returns the time until the peer has them all.
-    pub(super) fn stream(&mut self, round: Round, window: usize) -> Result<Duration, Trouble> {
+    pub(crate) fn stream(&mut self, round: Round, window: usize) -> Result<Duration, Trouble> {
         let window = window.min(round.count);
         self.sent = (0..window).map(|_| Buffer::zeroed(round.size)).collect();
         if let Some(last) = self.sent.last_mut() {
@@ -125,7 +125,7 @@ impl Worker {
     }
 
     /// Takes a stream of messages with up to `window` receives posted.
-    pub(super) fn drain(&mut self, round: Round, window: usize) -> Result<(), Trouble> {
+    pub(crate) fn drain(&mut self, round: Round, window: usize) -> Result<(), Trouble> {
         let window = window.min(round.count);
         let first = self.receive(Buffer::zeroed(round.size))?;
         for _ in 1..window {

@@ -2,22 +2,24 @@
 
 use std::time::{Duration, Instant};
 
-use super::super::measure::median;
+use crate::statistics::median;
 
 /// Times a call by batches, for so long.
 #[derive(Clone, Copy)]
-pub(super) struct Stopwatch {
+pub struct Stopwatch {
     each: Duration,
     /// How many of something that cannot be repeated at will.
-    pub(super) few: usize,
+    pub few: usize,
 }
 
 impl Stopwatch {
-    pub(super) const FULL: Self = Self {
+    /// For figures that are shown.
+    pub const FULL: Self = Self {
         each: Duration::from_millis(200),
         few: 200,
     };
-    pub(super) const QUICK: Self = Self {
+    /// To check that a measurement works.
+    pub const QUICK: Self = Self {
         each: Duration::from_millis(5),
         few: 10,
     };
@@ -27,12 +29,12 @@ impl Stopwatch {
     const MOST: usize = 1 << 24;
 
     /// Returns the nanoseconds of a call: the median of batches.
-    pub(super) fn time_ns(self, mut call: impl FnMut()) -> f64 {
+    pub fn time_ns(self, mut call: impl FnMut()) -> f64 {
         self.time_many_ns(|count| (0..count).for_each(|_| call()))
     }
 
     /// Returns the nanoseconds of a call, of which `calls` makes as many as it is told.
-    pub(super) fn time_many_ns(self, mut calls: impl FnMut(usize)) -> f64 {
+    pub fn time_many_ns(self, mut calls: impl FnMut(usize)) -> f64 {
         let mut batch = |count| {
             let start = Instant::now();
             calls(count);
@@ -46,7 +48,7 @@ impl Stopwatch {
         while times.is_empty() || start.elapsed() < self.each {
             times.push(batch(count).as_nanos() as f64 / count as f64);
         }
-        median(&mut times)
+        median(&times)
     }
 }
 

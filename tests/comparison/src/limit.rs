@@ -7,17 +7,17 @@ use std::time::Duration;
 use oxifabric_trials::source::Compiled;
 use oxifabric_trials::{Program, source};
 
-use super::cores::Cores;
-use super::speed::last_row;
-use super::workload::Figure;
+use crate::cores::Cores;
+use crate::speed::last_row;
+use crate::workload::Figure;
 
 /// The program.
 #[derive(Clone)]
-pub(super) struct Limits(Rc<Compiled>);
+pub(crate) struct Limits(Rc<Compiled>);
 
 /// A limit that something is held against.
 #[derive(Clone)]
-pub(super) struct Limit {
+pub(crate) struct Limit {
     limits: Limits,
     work: &'static str,
     bytes: u64,
@@ -26,14 +26,14 @@ pub(super) struct Limit {
 
 impl Limits {
     /// The program, if there is a compiler and both processes have a processor.
-    pub(super) fn new(cores: &Cores) -> Option<Self> {
+    pub(crate) fn new(cores: &Cores) -> Option<Self> {
         cores.pair()?;
         let compiler = oxifabric_trials::installed("cc").ok()?;
         Some(Self(Rc::new(source::compile("limits", &compiler, &[]))))
     }
 
     /// One of its works, `count` times.
-    pub(super) fn of(&self, work: &'static str, bytes: u64, count: u64) -> Limit {
+    pub(crate) fn of(&self, work: &'static str, bytes: u64, count: u64) -> Limit {
         Limit {
             limits: self.clone(),
             work,
@@ -45,7 +45,7 @@ impl Limits {
 
 impl Limit {
     /// Measures it once.
-    pub(super) fn measure(
+    pub(crate) fn measure(
         &self,
         figure: Figure,
         cores: &Cores,

@@ -7,7 +7,7 @@ use oxifabric::{Address, AddressFormat};
 
 /// A command of the leading process to the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum WorkerCommand {
+pub(crate) enum WorkerCommand {
     /// Answer `count` messages.
     Pong(Round),
     /// Take a stream of messages, with this many receives posted.
@@ -16,13 +16,13 @@ pub(super) enum WorkerCommand {
 
 /// A round of messages of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Round {
+pub(crate) struct Round {
     /// Length of each message, in bytes.
-    pub(super) size: usize,
+    pub(crate) size: usize,
     /// Number of messages.
-    pub(super) count: usize,
+    pub(crate) count: usize,
     /// Seed of the contents of checked messages.
-    pub(super) seed: u64,
+    pub(crate) seed: u64,
 }
 
 impl fmt::Display for WorkerCommand {
@@ -65,14 +65,14 @@ fn parse_round(size: &str, count: &str, seed: &str) -> Option<Round> {
 }
 
 /// Writes an address as its format and its bytes.
-pub(super) fn spell_address(address: &Address) -> String {
+pub(crate) fn spell_address(address: &Address) -> String {
     let bytes = address.bytes().iter();
     let hex: String = bytes.map(|byte| format!("{byte:02x}")).collect();
     format!("{} {hex}", address.format().0)
 }
 
 /// Reads what [`spell_address`] wrote.
-pub(super) fn parse_address(line: &str) -> Result<Address, String> {
+pub(crate) fn parse_address(line: &str) -> Result<Address, String> {
     let wrong = || format!("no address: {line:?}");
     let (format, hex) = line.trim().split_once(' ').ok_or_else(wrong)?;
     let format = AddressFormat(format.parse().map_err(|_| wrong())?);

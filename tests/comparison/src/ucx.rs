@@ -5,21 +5,21 @@ use std::time::Duration;
 
 use oxifabric_trials::{Pair, Program, installed, port};
 
-use super::cores::Cores;
-use super::workload::Figure;
+use crate::cores::Cores;
+use crate::workload::Figure;
 
 /// A test of `ucx_perftest`.
 #[derive(Clone, Copy)]
-pub(super) struct Test {
+pub(crate) struct Test {
     /// Its name there.
-    pub(super) name: &'static str,
-    pub(super) bytes: u64,
-    pub(super) count: u64,
+    pub(crate) name: &'static str,
+    pub(crate) bytes: u64,
+    pub(crate) count: u64,
 }
 
 impl Test {
     /// Runs it once, a process on each core, over the transports that match a provider. `None` without the program.
-    pub(super) fn measure(
+    pub(crate) fn measure(
         &self,
         provider: &str,
         figure: Figure,

@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 
+use oxifabric_bench::chart::svg::{Drawing, Labels};
+use oxifabric_bench::chart::{Scale, Series};
+use oxifabric_bench::statistics::median;
+use oxifabric_bench::units::spell_size;
 use oxifabric_trials::Library;
-use plotters::prelude::IntoLogRange;
 
-use super::cores::Cores;
-use super::drawing::{self, Curve, Labels};
-use super::sample::Quartiles;
-use super::speed::{self, Speed};
-use super::ucx::Test;
-use super::workload::Figure;
+use crate::cores::Cores;
+use crate::speed::{self, Speed};
+use crate::ucx::Test;
+use crate::workload::Figure;
 
 /// A work over many sizes.
 struct Sweep {
@@ -45,27 +46,27 @@ const LONGEST: u64 = 4 << 20;
 const COUNT: u64 = 50_000;
 
 /// The libraries compared over one provider, and how.
-pub(super) struct Field<'a> {
-    pub(super) provider: &'a str,
-    pub(super) libraries: [&'a Library; 2],
-    pub(super) cores: &'a Cores,
-    pub(super) rounds: u32,
-    pub(super) short: bool,
+pub(crate) struct Field<'a> {
+    pub(crate) provider: &'a str,
+    pub(crate) libraries: [&'a Library; 2],
+    pub(crate) cores: &'a Cores,
+    pub(crate) rounds: u32,
+    pub(crate) short: bool,
 }
 
 /// Curves, and what they look like.
-pub(super) struct Drawn {
-    pub(super) caption: String,
-    pub(super) curves: Vec<Curve>,
-    pub(super) svg: String,
+pub(crate) struct Drawn {
+    pub(crate) caption: String,
+    pub(crate) curves: Vec<Series>,
+    pub(crate) svg: String,
 }
 
-/// Figures of everybody by size (or by percent), one of each round.
+/// Figures of each library by size (or by percent), one of each round.
 type Points = BTreeMap<u64, Vec<f64>>;
 
 impl Field<'_> {
     /// Draws everything that there is to draw: nothing without a compiler and headers for the program.
-    pub(super) fn draw(&self) -> Result<Vec<Drawn>, Box<dyn Error>> {
+    pub(crate) fn draw(&self) -> Result<Vec<Drawn>, Box<dyn Error>> {
         let mut drawings = Vec::new();
         if let Err(missing) = Speed::new("latency") {
             println!("no drawings: {missing}");
@@ -107,18 +108,18 @@ impl Field<'_> {
         let curves = self.curves(&points);
         let caption = format!("{}: {}", self.provider, sweep.caption);
         let labels = Labels {
-            caption: &caption,
-            across: "bytes",
+            title: &caption,
+            across: "length of a message",
             upwards: sweep.upwards,
-            spell: &|bytes| spell_bytes(*bytes),
         };
-        let across = 8.0..*self.sizes().last().unwrap_or(&64) as f64;
-        let upwards = span_of(&curves).log_scale();
-        let svg = drawing::svg(&labels, across.log_scale(), upwards, &curves)?;
+        let sizes = self.sizes().into_iter().step_by(2);
+        let marks = sizes.map(|bytes| (bytes as f64, spell_size(bytes as usize)));
+        let drawing = Drawing::new(labels, [Scale::Logarithmic; 2], &curves);
+        let drawing = drawing.ok_or("there is nothing to draw")?;
         Ok(Drawn {
+            svg: drawing.marks(marks.collect()).svg(),
             caption,
             curves,
-            svg,
         })
     }
 
@@ -159,14 +160,12 @@ impl Field<'_> {
         let provider = self.provider;
         let caption = format!("{provider}: half the round trip of a tagged message of 8 B");
         let labels = Labels {
-            caption: &caption,
+            title: &caption,
             across: "microseconds",
             upwards: "percent that took no longer",
-            spell: &|time_us| format!("{time_us}"),
         };
-        let times = curves.iter().flat_map(|curve| curve.points.iter());
-        let across = drawing::span(times.map(|point| point.0)).log_scale();
-        let svg = drawing::svg(&labels, across, 0.0..100.0, &curves)?;
+        let drawing = Drawing::new(labels, [Scale::Logarithmic, Scale::Linear], &curves);
+        let svg = drawing.ok_or("there is nothing to draw")?.svg();
         Ok(Drawn {
             caption,
             curves,
@@ -175,18 +174,17 @@ impl Field<'_> {
     }
 
     /// The medians, as a curve for each library that has some.
-    fn curves(&self, points: &[Points]) -> Vec<Curve> {
+    fn curves(&self, points: &[Points]) -> Vec<Series> {
         let [ours, reference] = self.libraries.map(Library::name);
         let mut curves = Vec::new();
         for (name, points) in [ours, reference, "UCX"].iter().zip(points) {
             let some = points.iter().filter(|(_, figures)| !figures.is_empty());
-            let median = |figures: &[f64]| Quartiles::of(figures).median;
             let points: Vec<_> = some
                 .map(|(at, figures)| (*at as f64, median(figures)))
                 .collect();
             if !points.is_empty() {
                 let name = (*name).to_owned();
-                curves.push(Curve { name, points });
+                curves.push(Series { name, points });
             }
         }
         curves
@@ -198,29 +196,5 @@ const fn turns(round: u32) -> [usize; 2] {
     match round % 2 {
         0 => [0, 1],
         _ => [1, 0],
-    }
-}
-
-fn span_of(curves: &[Curve]) -> std::ops::Range<f64> {
-    let points = curves.iter().flat_map(|curve| curve.points.iter());
-    drawing::span(points.map(|point| point.1))
-}
-
-fn spell_bytes(bytes: f64) -> String {
-    match bytes as u64 {
-        bytes @ 0..1024 => format!("{bytes}"),
-        bytes @ 1024..1_048_576 => format!("{}Ki", bytes >> 10),
-        bytes => format!("{}Mi", bytes >> 20),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_are_spelled_in_powers_of_two() {
-        let spelled = [8.0, 1024.0, 65536.0, 4_194_304.0].map(spell_bytes);
-        assert_eq!(spelled, ["8", "1Ki", "64Ki", "4Mi"]);
     }
 }

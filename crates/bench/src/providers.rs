@@ -6,10 +6,10 @@ use oxifabric::{
 };
 
 /// The providers that are measured by default.
-pub(super) const USUAL: [&str; 2] = ["shm", "tcp"];
+pub const USUAL: [&str; 2] = ["shm", "tcp"];
 
 /// Finds the offer of a provider for two processes of one machine: over the loopback, if it has internet addresses.
-pub(super) fn offer(backend: Backend, provider: &str) -> Result<Info, WhyNot> {
+pub fn offer(backend: Backend, provider: &str) -> Result<Info, WhyNot> {
     let hints = Hints::new().provider(provider);
     let first = best(hints.offers(backend)?);
     let internet = [AddressFormat::INET, AddressFormat::INET6].contains(&first.address_format());
@@ -27,14 +27,14 @@ fn best(offers: Vec<Info>) -> Info {
 }
 
 /// An endpoint with what it needs.
-pub(super) struct Opened {
-    pub(super) endpoint: Endpoint,
-    pub(super) queue: CompletionQueue,
+pub(crate) struct Opened {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) queue: CompletionQueue,
     peers: AddressVector,
 }
 
 impl Opened {
-    pub(super) fn open(info: &Info) -> Result<Self, Error> {
+    pub(crate) fn open(info: &Info) -> Result<Self, Error> {
         let fabric = Fabric::open(info)?;
         let domain = Domain::open(&fabric, info)?;
         let peers = AddressVector::open(&domain)?;
@@ -51,7 +51,7 @@ impl Opened {
     }
 
     /// Makes the other process known.
-    pub(super) fn meet(&self, address: &Address) -> Result<Peer, Error> {
+    pub(crate) fn meet(&self, address: &Address) -> Result<Peer, Error> {
         self.peers.insert(address)
     }
 }

@@ -4,14 +4,13 @@ use std::error::Error;
 use std::fs;
 use std::path::PathBuf;
 
+use oxifabric_bench::chart::svg::{Drawing, Labels};
+use oxifabric_bench::chart::{Scale, Series};
+use oxifabric_bench::statistics::median;
 use oxifabric_trials::Library;
 
-use plotters::prelude::IntoLogRange;
-
-use super::cores::Cores;
-use super::drawing::{self, Curve, Labels};
-use super::sample::Quartiles;
-use super::speed::Speed;
+use crate::cores::Cores;
+use crate::speed::Speed;
 
 /// Shares of packets that are lost, in percent.
 const SHARES: [f64; 7] = [0.0, 0.1, 1.0, 2.0, 5.0, 10.0, 20.0];
@@ -58,11 +57,11 @@ pub(crate) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     }
     let mut curves = Vec::new();
     for (row, (bytes, _)) in figures.iter().zip(SIZES) {
-        let medians: Vec<f64> = (row.iter()).map(|all| Quartiles::of(all).median).collect();
+        let medians: Vec<f64> = row.iter().map(|all| median(all)).collect();
         for (share, figure) in SHARES.iter().zip(&medians) {
             println!("{bytes:>8} bytes, {share:>5} % lost: {figure:>8.1} MB/s");
         }
-        curves.push(Curve {
+        curves.push(Series {
             name: format!("{} KiB", bytes >> 10),
             // Small shares have more room: their square roots lie across.
             points: SHARES
@@ -73,20 +72,14 @@ pub(crate) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
         });
     }
     let labels = Labels {
-        caption: "Goodput of reliable datagrams over lost packets",
+        title: "Goodput of reliable datagrams over lost packets",
         across: "packets lost each way, in percent",
         upwards: "MB/s",
-        spell: &|root| format!("{:.1}", root * root),
     };
-    let most = SHARES
-        .iter()
-        .fold(0.0, |most: f64, share| most.max(share.sqrt()));
-    let figures = curves.iter().flat_map(|curve| curve.points.iter());
-    let upwards = drawing::span(figures.map(|point| point.1)).log_scale();
-    fs::write(
-        &options.out,
-        drawing::svg(&labels, 0.0..most, upwards, &curves)?,
-    )?;
+    let marks = SHARES.map(|share| (share.sqrt(), share.to_string()));
+    let drawing = Drawing::new(labels, [Scale::Linear, Scale::Logarithmic], &curves);
+    let drawing = drawing.ok_or("there is nothing to draw")?;
+    fs::write(&options.out, drawing.marks(marks.into()).svg())?;
     println!("{}", options.out.display());
     Ok(())
 }

@@ -7,23 +7,25 @@ use std::io::{self, Write};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
-use super::Trouble;
+use crate::Trouble;
 
 /// What a reader must know to judge figures.
 #[derive(Debug)]
-pub(super) struct Machine {
+pub struct Machine {
     /// Model of the processor.
-    pub(super) cpu: String,
+    pub cpu: String,
     /// Processors that this process may use.
-    pub(super) cores: usize,
+    pub cores: usize,
     /// Version of the kernel.
-    pub(super) kernel: String,
+    pub kernel: String,
     /// How many programs wanted to run in the last minute, on average, before anything was measured.
-    pub(super) load: f64,
+    pub load: f64,
 }
 
 impl Machine {
-    pub(super) fn look() -> Self {
+    /// Reads about this machine what the kernel says.
+    #[must_use]
+    pub fn look() -> Self {
         Self {
             cpu: cpu_model().unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
             cores: usable_cpus().len(),
@@ -34,11 +36,7 @@ impl Machine {
     }
 
     /// Prints where two processes are measured.
-    pub(super) fn describe(
-        &self,
-        out: &mut dyn Write,
-        cpus: Option<(usize, usize)>,
-    ) -> io::Result<()> {
+    pub fn describe(&self, out: &mut dyn Write, cpus: Option<(usize, usize)>) -> io::Result<()> {
         writeln!(out, "{self}")?;
         match cpus {
             Some((one, other)) => writeln!(out, "two processes, on cores {one} and {other}")?,
@@ -96,7 +94,7 @@ fn usable_cpus() -> Vec<usize> {
 }
 
 /// Chooses a processor for each process, on different cores if there are some; `None` when there are not two.
-pub(super) fn two_cpus() -> Option<(usize, usize)> {
+pub fn two_cpus() -> Option<(usize, usize)> {
     let usable = usable_cpus();
     let (one, others) = usable.split_first()?;
     let core = core_of(*one);
@@ -112,7 +110,7 @@ fn core_of(cpu: usize) -> Option<String> {
 }
 
 /// Keeps this process on one processor.
-pub(super) fn pin(cpu: usize) -> Result<(), Trouble> {
+pub fn pin(cpu: usize) -> Result<(), Trouble> {
     let mut set = CpuSet::new();
     set.set(cpu)?;
     sched_setaffinity(Pid::from_raw(0), &set)?;

@@ -1,37 +1,7 @@
-//! Figures as a table, and numbers as people read them.
-
-use std::io::{self, Write};
-
-use super::measure::Figures;
-
-/// Prints one row for each size.
-pub(super) fn print(out: &mut dyn Write, figures: &[Figures]) -> io::Result<()> {
-    writeln!(
-        out,
-        "  {:>9}  {:>12}  {:>12}  {:>14}",
-        "size", "one-way µs", "MB/s", "messages/s"
-    )?;
-    writeln!(out, "  {:─>9}  {:─>12}  {:─>12}  {:─>14}", "", "", "", "")?;
-    for row in figures {
-        let wrong = match row.wrong {
-            0 => String::new(),
-            1 => "  1 message was wrong".to_owned(),
-            wrong => format!("  {wrong} messages were wrong"),
-        };
-        writeln!(
-            out,
-            "  {:>9}  {:>12}  {:>12}  {:>14}{wrong}",
-            spell_size(row.size),
-            spell_value(row.latency_us),
-            spell_value(row.bandwidth_mbps),
-            spell_count(row.rate),
-        )?;
-    }
-    Ok(())
-}
+//! Numbers as people read them, and lengths as they write them.
 
 /// Returns a length with its unit, of 1024 each.
-pub(super) fn spell_size(bytes: usize) -> String {
+pub fn spell_size(bytes: usize) -> String {
     const UNITS: [(usize, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     for (unit, name) in UNITS {
         if bytes >= unit && bytes.is_multiple_of(unit) {
@@ -42,7 +12,7 @@ pub(super) fn spell_size(bytes: usize) -> String {
 }
 
 /// Returns a value with three digits or so.
-pub(super) fn spell_value(value: f64) -> String {
+pub fn spell_value(value: f64) -> String {
     if value >= 1000.0 {
         spell_count(value)
     } else if value >= 100.0 {
@@ -55,7 +25,7 @@ pub(super) fn spell_value(value: f64) -> String {
 }
 
 /// Returns a whole number with commas.
-pub(super) fn spell_count(value: f64) -> String {
+pub fn spell_count(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
@@ -68,7 +38,7 @@ pub(super) fn spell_count(value: f64) -> String {
 }
 
 /// Reads a length: a number with an optional unit.
-pub(super) fn parse_size(text: &str) -> Result<usize, String> {
+pub fn parse_size(text: &str) -> Result<usize, String> {
     let end = text
         .find(|letter: char| !letter.is_ascii_digit())
         .unwrap_or(text.len());

@@ -7,14 +7,22 @@ const FINE: u32 = 6;
 
 /// How often which time was seen.
 #[derive(Clone, Debug)]
-pub(super) struct Histogram {
+pub struct Histogram {
     counts: Vec<u64>,
     total: u64,
     longest: Duration,
 }
 
+impl Default for Histogram {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Histogram {
-    pub(super) fn new() -> Self {
+    /// Returns one without times.
+    #[must_use]
+    pub fn new() -> Self {
         Self {
             counts: vec![0; class(u64::MAX) + 1],
             total: 0,
@@ -22,7 +30,8 @@ impl Histogram {
         }
     }
 
-    pub(super) fn add(&mut self, time: Duration) {
+    /// Counts a time.
+    pub fn add(&mut self, time: Duration) {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.counts[class(nanos)] += 1;
         self.total += 1;
@@ -30,12 +39,12 @@ impl Histogram {
     }
 
     /// Returns the longest time that was seen.
-    pub(super) const fn longest(&self) -> Duration {
+    pub const fn longest(&self) -> Duration {
         self.longest
     }
 
     /// Returns the time that this share of all keeps to; zero if there are none.
-    pub(super) fn quantile(&self, share: f64) -> Duration {
+    pub fn quantile(&self, share: f64) -> Duration {
         let wanted = (self.total as f64 * share).ceil().max(1.0) as u64;
         let mut seen = 0;
         let found = self.counts.iter().position(|count| {

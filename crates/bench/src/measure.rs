@@ -4,57 +4,60 @@ use std::time::{Duration, Instant};
 
 use oxifabric::{Address, Backend};
 
-use super::Trouble;
-use super::commands::{Round, WorkerCommand};
-use super::peer::PeerProcess;
-use super::providers::{Opened, offer};
-use super::worker::Worker;
+use crate::Trouble;
+use crate::commands::{Round, WorkerCommand};
+use crate::peer::PeerProcess;
+use crate::providers::{Opened, offer};
+use crate::statistics::median;
+use crate::worker::Worker;
 
 /// What was measured of one size.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Figures {
+pub struct Figures {
     /// Length of a message, in bytes.
-    pub(super) size: usize,
+    pub size: usize,
     /// Half of the median time there and back, in microseconds.
-    pub(super) latency_us: f64,
+    pub latency_us: f64,
     /// Median of the rounds of a stream, in megabytes (of 1,000,000 bytes) a second.
-    pub(super) bandwidth_mbps: f64,
+    pub bandwidth_mbps: f64,
     /// Median of the rounds of a stream, in messages a second.
-    pub(super) rate: f64,
+    pub rate: f64,
     /// How many messages did not arrive as they were sent.
-    pub(super) wrong: usize,
+    pub wrong: usize,
 }
 
 /// How long to measure.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Effort {
+pub struct Effort {
     /// Time for the ping-pong of one size.
-    pub(super) ping: Duration,
+    pub ping: Duration,
     /// Time for each round of a stream.
-    pub(super) stream: Duration,
+    pub stream: Duration,
     /// Rounds of a stream.
-    pub(super) rounds: usize,
+    pub rounds: usize,
 }
 
 impl Effort {
-    pub(super) const FULL: Self = Self {
+    /// For figures that are shown.
+    pub const FULL: Self = Self {
         ping: Duration::from_millis(250),
         stream: Duration::from_millis(80),
         rounds: 5,
     };
-    pub(super) const QUICK: Self = Self {
+    /// For an answer within seconds.
+    pub const QUICK: Self = Self {
         ping: Duration::from_millis(40),
         stream: Duration::from_millis(15),
         rounds: 3,
     };
     /// For one of many measurements of the same size.
-    pub(super) const GLANCE: Self = Self {
+    pub const GLANCE: Self = Self {
         ping: Duration::from_millis(15),
         stream: Duration::from_millis(15),
         rounds: 1,
     };
     /// To check that a measurement works.
-    pub(super) const BLINK: Self = Self {
+    pub const BLINK: Self = Self {
         ping: Duration::from_millis(1),
         stream: Duration::from_millis(1),
         rounds: 1,
@@ -62,11 +65,11 @@ impl Effort {
 }
 
 /// Both sides of a measurement.
-pub(super) struct Pair {
+pub struct Pair {
     worker: Worker,
     peer: PeerProcess,
     /// The address of this process's endpoint.
-    pub(super) address: Address,
+    pub address: Address,
     seed: u64,
 }
 
@@ -88,7 +91,7 @@ const WINDOW: (usize, usize) = (4, 64);
 
 impl Pair {
     /// Starts the other process, on the second processor, and opens an endpoint in each.
-    pub(super) fn start(
+    pub fn start(
         backend: Backend,
         provider: &str,
         cpus: Option<(usize, usize)>,
@@ -107,25 +110,21 @@ impl Pair {
     }
 
     /// Ends the other process.
-    pub(super) fn dismiss(self) -> Result<(), Trouble> {
+    pub fn dismiss(self) -> Result<(), Trouble> {
         self.peer.dismiss()
     }
 
     /// Returns the median one-way time in microseconds, and how many messages were wrong.
-    pub(super) fn latency_us(
-        &mut self,
-        size: usize,
-        effort: Effort,
-    ) -> Result<(f64, usize), Trouble> {
+    pub fn latency_us(&mut self, size: usize, effort: Effort) -> Result<(f64, usize), Trouble> {
         let mut times = Vec::with_capacity(ENOUGH + PINGS.1);
         let mut wrong = self.ping(size, warm_up(size), &mut times)?;
-        let count = fit(effort.ping / PARTS, median(&mut times), PINGS);
+        let count = fit(effort.ping / PARTS, median(&times), PINGS);
         times.clear();
         let start = Instant::now();
         while times.is_empty() || (start.elapsed() < effort.ping && times.len() < ENOUGH) {
             wrong += self.ping(size, count, &mut times)?;
         }
-        Ok((median(&mut times) / 2.0 * 1e6, wrong))
+        Ok((median(&times) / 2.0 * 1e6, wrong))
     }
 
     fn ping(
@@ -142,7 +141,7 @@ impl Pair {
     }
 
     /// Returns the median rate in messages a second, and how many messages were wrong.
-    pub(super) fn rate(&mut self, size: usize, effort: Effort) -> Result<(f64, usize), Trouble> {
+    pub fn rate(&mut self, size: usize, effort: Effort) -> Result<(f64, usize), Trouble> {
         let window = (WINDOW_BYTES / size.max(1)).clamp(WINDOW.0, WINDOW.1);
         let count = warm_up(size).max(window);
         let (time, mut wrong) = self.stream(size, count, window)?;
@@ -157,7 +156,7 @@ impl Pair {
             rates.push(1.0 / each);
             wrong += also_wrong;
         }
-        Ok((median(&mut rates), wrong))
+        Ok((median(&rates), wrong))
     }
 
     /// Returns the seconds that a stream took.
@@ -191,28 +190,9 @@ fn fit(time: Duration, each_seconds: f64, (least, most): (usize, usize)) -> usiz
     (count as usize).clamp(least, most)
 }
 
-/// Returns the middle of the values, which it sorts; zero if there are none.
-pub(super) fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => 0.0,
-        len if len % 2 == 0 => f64::midpoint(values[middle - 1], values[middle]),
-        _ => values[middle],
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_median_is_the_middle() {
-        assert_eq!(median(&mut []), 0.0);
-        assert_eq!(median(&mut [3.0]), 3.0);
-        assert_eq!(median(&mut [9.0, 1.0]), 5.0);
-        assert_eq!(median(&mut [9.0, 1.0, 2.0]), 2.0);
-    }
 
     #[test]
     fn counts_stay_in_their_bounds() {

@@ -10,34 +10,34 @@ use oxifabric_trials::pingpong::{PingPong, Row, rows};
 use oxifabric_trials::source::{self, Compiled};
 use oxifabric_trials::{Library, Missing, Pair, Program, port};
 
-use super::cores::Cores;
-use super::limit::Limit;
-use super::mpi;
-use super::speed::{self, Speed};
-use super::ucx::Test;
+use crate::cores::Cores;
+use crate::limit::Limit;
+use crate::mpi;
+use crate::speed::{self, Speed};
+use crate::ucx::Test;
 
 /// The provider of datagram endpoints; all others have reliable ones.
-pub(super) const DATAGRAMS: &str = "udp";
+pub(crate) const DATAGRAMS: &str = "udp";
 
 /// A program with its options.
-pub(super) struct Workload {
+pub(crate) struct Workload {
     /// The program and what it does, for the report.
-    pub(super) name: &'static str,
-    pub(super) figure: Figure,
-    pub(super) program: Source,
-    pub(super) options: String,
-    pub(super) bytes: u64,
+    pub(crate) name: &'static str,
+    pub(crate) figure: Figure,
+    pub(crate) program: Source,
+    pub(crate) options: String,
+    pub(crate) bytes: u64,
     /// The only provider that has what is measured.
-    pub(super) provider: Option<&'static str>,
+    pub(crate) provider: Option<&'static str>,
     /// The same work for UCX.
-    pub(super) ucx: Option<Test>,
+    pub(crate) ucx: Option<Test>,
     /// What the machine can do, for the providers that it is the limit of.
-    pub(super) limits: Vec<(&'static str, Limit)>,
+    pub(crate) limits: Vec<(&'static str, Limit)>,
 }
 
 /// Which column of the program's table counts.
 #[derive(Clone, Copy)]
-pub(super) enum Figure {
+pub(crate) enum Figure {
     LatencyUs,
     MbytesPerSecond,
     /// Messages or accesses.
@@ -49,7 +49,7 @@ pub(super) enum Figure {
 }
 
 impl Figure {
-    pub(super) const fn unit(self) -> &'static str {
+    pub(crate) const fn unit(self) -> &'static str {
         match self {
             Self::LatencyUs | Self::Microseconds => "us",
             Self::MbytesPerSecond => "MB/s",
@@ -60,12 +60,12 @@ impl Figure {
         }
     }
 
-    pub(super) const fn lower_is_better(self) -> bool {
+    pub(crate) const fn lower_is_better(self) -> bool {
         !matches!(self, Self::MbytesPerSecond | Self::MillionsPerSecond)
     }
 
     /// Reads it off a row of a table.
-    pub(super) fn of(self, row: &Row) -> Option<f64> {
+    pub(crate) fn of(self, row: &Row) -> Option<f64> {
         match self {
             Self::LatencyUs => Some(row.latency_us),
             Self::MbytesPerSecond => Some(row.mbytes_per_second),
@@ -76,7 +76,7 @@ impl Figure {
 }
 
 /// Where the program comes from.
-pub(super) enum Source {
+pub(crate) enum Source {
     /// Debian's `fi_pingpong`.
     PingPong,
     /// This file of fabtests.
@@ -90,7 +90,7 @@ pub(super) enum Source {
 }
 
 /// All workloads for which this machine has the programs.
-pub(super) fn all(short: bool, cores: &Cores) -> Vec<Workload> {
+pub(crate) fn all(short: bool, cores: &Cores) -> Vec<Workload> {
     // Even the short run is long enough that the first message, which connects, does not decide the figure.
     let (small, large) = if short { (5_000, 100) } else { (20_000, 2_000) };
     let mut all = vec![
@@ -293,7 +293,7 @@ fn ping_pong(
 
 impl Workload {
     /// Tells whether it can be measured over a provider.
-    pub(super) fn is_for(&self, provider: &str) -> bool {
+    pub(crate) fn is_for(&self, provider: &str) -> bool {
         match self.provider {
             Some(only) => only == provider,
             None => provider != DATAGRAMS,
@@ -301,7 +301,7 @@ impl Workload {
     }
 
     /// Runs the program once, one process on each core, and returns the figure that its client printed.
-    pub(super) fn measure(
+    pub(crate) fn measure(
         &self,
         library: &Library,
         provider: &str,
@@ -336,7 +336,7 @@ impl Workload {
     }
 
     /// The same work done by UCX, if it has it and is installed.
-    pub(super) fn measure_ucx(
+    pub(crate) fn measure_ucx(
         &self,
         provider: &str,
         cores: &Cores,
@@ -348,7 +348,7 @@ impl Workload {
     }
 
     /// What the machine can do, if it is known.
-    pub(super) fn measure_limit(
+    pub(crate) fn measure_limit(
         &self,
         provider: &str,
         cores: &Cores,

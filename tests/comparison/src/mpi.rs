@@ -7,8 +7,8 @@ use oxifabric_trials::Library;
 use oxifabric_trials::mpi::Mpi;
 use oxifabric_trials::wheel::INTEL_MPI;
 
-use super::cores::Cores;
-use super::workload::{Figure, Source, Workload};
+use crate::cores::Cores;
+use crate::workload::{Figure, Source, Workload};
 
 /// Name, the benchmark's own name, the logarithm of the bytes, how often.
 #[rustfmt::skip]
@@ -24,7 +24,7 @@ const BENCHMARKS: [(&str, &str, u32, u32); 8] = [
 ];
 
 /// All of them, if the wheel is there.
-pub(super) fn workloads(short: bool) -> Vec<Workload> {
+pub(crate) fn workloads(short: bool) -> Vec<Workload> {
     if INTEL_MPI.environment().is_err() {
         return Vec::new();
     }
@@ -45,7 +45,7 @@ pub(super) fn workloads(short: bool) -> Vec<Workload> {
 }
 
 /// Runs a benchmark with a rank on each core; returns the time that it gives for `bytes`, in microseconds.
-pub(super) fn measure(
+pub(crate) fn measure(
     workload: &Workload,
     benchmark: &str,
     library: &Library,

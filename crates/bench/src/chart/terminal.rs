@@ -2,14 +2,8 @@
 
 use std::io::{self, Write};
 
-use super::table::{spell_size, spell_value};
-
-/// One line of a chart.
-pub(super) struct Series<'a> {
-    pub(super) name: &'a str,
-    /// Size and value.
-    pub(super) points: Vec<(f64, f64)>,
-}
+use super::{Axis, Scale, Series};
+use crate::units::{spell_size, spell_value};
 
 /// Marks of measurements, one for each series, and how they are coloured.
 const MARKS: [(char, u8); 6] = [
@@ -29,20 +23,15 @@ const HEIGHT: usize = 14;
 const LABELS: usize = 9;
 
 /// Prints a chart over lengths in bytes.
-pub(super) fn print(
-    out: &mut dyn Write,
-    title: &str,
-    series: &[Series<'_>],
-    colour: bool,
-) -> io::Result<()> {
+pub fn print(out: &mut dyn Write, title: &str, series: &[Series], colour: bool) -> io::Result<()> {
     print_over(out, title, series, colour, spell_size)
 }
 
 /// Prints a chart over numbers.
-pub(super) fn print_counts(
+pub fn print_counts(
     out: &mut dyn Write,
     title: &str,
-    series: &[Series<'_>],
+    series: &[Series],
     colour: bool,
 ) -> io::Result<()> {
     print_over(out, title, series, colour, |count| {
@@ -53,7 +42,7 @@ pub(super) fn print_counts(
 fn print_over(
     out: &mut dyn Write,
     title: &str,
-    series: &[Series<'_>],
+    series: &[Series],
     colour: bool,
     spell: fn(usize) -> String,
 ) -> io::Result<()> {
@@ -62,7 +51,7 @@ fn print_over(
     };
     writeln!(out, "  {title}")?;
     for (row, cells) in plot.cells.iter().enumerate() {
-        let label = plot.y.label(HEIGHT - 1 - row, HEIGHT, spell_value);
+        let label = label(&plot.y, HEIGHT - 1 - row, HEIGHT);
         let axis = if label.is_empty() { '│' } else { '┤' };
         write!(out, "  {label:>LABELS$} {axis}")?;
         write_cells(out, cells, colour)?;
@@ -93,12 +82,12 @@ struct Plot {
 
 impl Plot {
     /// Draws the series; `None` when there is nothing to draw.
-    fn new(series: &[Series<'_>]) -> Option<Self> {
+    fn new(series: &[Series]) -> Option<Self> {
         let all = || series.iter().flat_map(|series| &series.points);
         let mut plot = Self {
             cells: vec![vec![None; WIDTH]; HEIGHT],
-            x: Axis::around(all().map(|point| point.0))?,
-            y: Axis::around(all().map(|point| point.1))?,
+            x: Axis::around(Scale::Logarithmic, all().map(|point| point.0))?,
+            y: Axis::around(Scale::Logarithmic, all().map(|point| point.1))?,
         };
         for (at, series) in series.iter().enumerate() {
             for pair in series.points.windows(2) {
@@ -166,47 +155,19 @@ fn power_of_two(value: f64) -> usize {
     value.log2().round().exp2() as usize
 }
 
-/// A logarithmic axis.
-struct Axis {
-    low: f64,
-    high: f64,
-}
-
-impl Axis {
-    fn around(values: impl Iterator<Item = f64>) -> Option<Self> {
-        let logs = values.filter(|value| *value > 0.0).map(f64::log10);
-        let (low, high) = logs.fold((f64::MAX, f64::MIN), |(low, high), log| {
-            (low.min(log), high.max(log))
-        });
-        (low <= high).then(|| Self {
-            low,
-            high: high.max(low + 0.1),
-        })
-    }
-
-    /// Returns where on the axis a value is, from 0 to 1.
-    fn share(&self, value: f64) -> f64 {
-        ((value.max(f64::MIN_POSITIVE).log10() - self.low) / (self.high - self.low)).clamp(0.0, 1.0)
-    }
-
-    fn value(&self, share: f64) -> f64 {
-        10_f64.powf(self.low + share * (self.high - self.low))
-    }
-
-    /// Returns the label of a step: a power of ten that falls on it, or an end of the axis.
-    fn label(&self, step: usize, steps: usize, spell: impl Fn(f64) -> String) -> String {
-        let width = 1.0 / (steps - 1) as f64;
-        let share = step as f64 * width;
-        let power = 10_f64.powf(self.value(share).log10().round());
-        let falls_here = (self.low..=self.high).contains(&power.log10())
-            && (self.share(power) - share).abs() <= width / 2.0;
-        if falls_here {
-            spell(power)
-        } else if step == 0 || step == steps - 1 {
-            spell(self.value(share))
-        } else {
-            String::new()
-        }
+/// Returns the label of a step of a logarithmic axis: a power of ten that falls on it, or an end of the axis.
+fn label(axis: &Axis, step: usize, steps: usize) -> String {
+    let width = 1.0 / (steps - 1) as f64;
+    let share = step as f64 * width;
+    let power = 10_f64.powf(axis.value(share).log10().round());
+    let falls_here = (axis.value(0.0)..=axis.value(1.0)).contains(&power)
+        && (axis.share(power) - share).abs() <= width / 2.0;
+    if falls_here {
+        spell_value(power)
+    } else if step == 0 || step == steps - 1 {
+        spell_value(axis.value(share))
+    } else {
+        String::new()
     }
 }
 
@@ -239,7 +200,7 @@ mod tests {
 
     fn draw(points: Vec<(f64, f64)>) -> String {
         let series = [Series {
-            name: "shm",
+            name: "shm".to_owned(),
             points,
         }];
         let mut out = Vec::new();
