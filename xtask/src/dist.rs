@@ -14,8 +14,6 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::headers;
-
 /// The programs that are laid out.
 const TOOLS: [&str; 5] = [
     "fi_info",
@@ -62,7 +60,7 @@ fn lay_out(build: &Build, out: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
     linker::static_library(&build.root, &archive, &lib)?;
     name_for_linking(&lib)?;
     fs::write(lib.join("pkgconfig/libfabric.pc"), pkg_config())?;
-    copy(&headers::place(&build.root), &out.join("include"))?;
+    copy(&build.root.join("crates/abi/include"), &out.join("include"))?;
     build.tools()?;
     build.manual(&out.join("share/man"))?;
     let mut binaries = vec![plugin, library];

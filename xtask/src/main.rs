@@ -2,18 +2,17 @@
 //! `cargo xtask asan`, `cargo xtask tsan`, `cargo xtask bench`, `cargo xtask headers`, `cargo xtask guide`.
 //!
 //! - [`dist`] lays out the library and the tools as a program needs them; [`mod@deb`] makes Debian packages of that.
-//! - [`headers`] writes the C headers from the Rust definitions; [`guide`] builds the book.
+//! - [`guide`] builds the book.
 //! - [`mod@fuzz`] looks for input that breaks a decoder; [`sanitize`] runs tests under AddressSanitizer and ThreadSanitizer.
 //! - [`suite`] is everything that a change must pass; [`machine`] installs what it uses, [`missing`] lists what it does
 //!   without, [`tally`] counts, [`slowest`] times.
-//! - Other programs compare libraries (`tests/comparison`).
+//! - Other programs write the C headers (`tests/headers`) and compare libraries (`tests/comparison`).
 #![forbid(unsafe_code)]
 
 mod deb;
 mod dist;
 mod fuzz;
 mod guide;
-mod headers;
 mod machine;
 mod missing;
 mod sanitize;
@@ -116,10 +115,7 @@ fn run(task: Task) -> Result<ExitCode, Box<dyn Error>> {
             println!("{}", deb::deb()?.display());
             Ok(ExitCode::SUCCESS)
         }
-        Task::Headers => {
-            headers::write(oxifabric_trials::repository())?;
-            Ok(ExitCode::SUCCESS)
-        }
+        Task::Headers => run_to_end(&mut program("oxifabric-headers")),
         Task::Guide { out } => run_to_end(&mut guide::command(out)),
         Task::Test {
             fast,
@@ -141,18 +137,18 @@ fn run(task: Task) -> Result<ExitCode, Box<dyn Error>> {
     }
 }
 
-/// Returns the command that compares libraries, in the folder that this program was started in.
+/// Returns the command that compares libraries.
 pub(crate) fn comparison(task: &str) -> Command {
+    let mut command = program("oxifabric-comparison");
+    command.arg(task);
+    command
+}
+
+/// Returns the command that runs the program of a package, in the folder that this program was started in.
+fn program(package: &str) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args([
-        "run",
-        "--quiet",
-        "--package",
-        "oxifabric-comparison",
-        "--",
-        task,
-    ]);
+    command.args(["run", "--quiet", "--package", package, "--"]);
     command
 }
 

@@ -65,6 +65,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("fixtures", &["abi", "libfabric"]),
     ("conformance", &["abi", "fixtures", "libfabric"]),
     ("comparison", &["bench", "trials"]),
+    ("headers", &[]),
     (
         "fuzz",
         &[

@@ -1,31 +1,47 @@
 //! Writes the C headers in `crates/abi/include` from the Rust definitions in `crates/abi/src`.
 //!
 //! A header has a frame in `crates/abi/headers`: what only C has, such as macros and prototypes, with lines that say where
-//! definitions go (`@definitions fabric.rs ...`) and inline functions (`@calls calls/fabric.rs ...`). [`tokens`] and
-//! [`syntax`] read the Rust files, [`c`] writes.
+//! definitions go (`@definitions fabric.rs ...`) and inline functions (`@calls calls/fabric.rs ...`). [`rust`] reads, [`c`] writes.
+#![forbid(unsafe_code)]
 
 mod c;
-mod syntax;
-mod tokens;
+mod rust;
 
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
-use syntax::{Definition, Source};
+use rust::{Definition, Source};
+
+fn main() -> ExitCode {
+    match write(repository()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("headers: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Returns the folder of the repository that contains this crate.
+fn repository() -> &'static Path {
+    let mut folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    folders.nth(2).unwrap_or(Path::new("."))
+}
 
 /// A header by its path under `rdma`, with its text.
-pub(crate) type Headers = BTreeMap<PathBuf, String>;
+type Headers = BTreeMap<PathBuf, String>;
 
 /// Where the headers lie in the repository `root`.
-pub(crate) fn place(root: &Path) -> PathBuf {
+fn place(root: &Path) -> PathBuf {
     root.join("crates/abi/include")
 }
 
 /// Writes all headers.
-pub(crate) fn write(root: &Path) -> Result<(), Box<dyn Error>> {
+fn write(root: &Path) -> Result<(), Box<dyn Error>> {
     for (name, text) in generate(root)? {
         let path = place(root).join("rdma").join(name);
         if let Some(folder) = path.parent() {
@@ -37,7 +53,7 @@ pub(crate) fn write(root: &Path) -> Result<(), Box<dyn Error>> {
 }
 
 /// Returns all headers as they follow from frames and definitions.
-pub(crate) fn generate(root: &Path) -> Result<Headers, Box<dyn Error>> {
+fn generate(root: &Path) -> Result<Headers, Box<dyn Error>> {
     let package = root.join("crates/abi");
     let sources = sources(&package.join("src"))?;
     let names = c::Names::new(sources.values(), error_numbers(root)?);
@@ -71,7 +87,7 @@ fn sources(folder: &Path) -> Result<BTreeMap<String, Source>, Box<dyn Error>> {
             // Old layouts, and macros: nothing that a header shows.
             if !["compat.rs", "macros.rs", "lib.rs"].contains(&name.as_str()) {
                 let text = fs::read_to_string(&path)?;
-                let source = syntax::read(&text).map_err(|error| format!("{name}: {error}"))?;
+                let source = rust::read(&text).map_err(|error| format!("{name}: {error}"))?;
                 sources.insert(name, source);
             }
         }
@@ -147,7 +163,6 @@ fn files<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use oxifabric_trials::repository;
 
     #[test]
     fn headers_follow_from_the_definitions() {

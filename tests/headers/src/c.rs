@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::syntax::{Definition, Kind, Member, Signature, Source, Type};
-use super::tokens::Token;
+use syn::{BinOp, Expr, Lit, UnOp};
+
+use crate::rust::{Definition, Kind, Member, Signature, Source, Type};
 
 /// What the crate defines for Rust and C has no name for.
-pub(super) const IN_RUST_ONLY: [&str; 3] = ["FI_PROV_INI", "fi_prov_ini", "fi_profile_callback"];
+pub(crate) const IN_RUST_ONLY: [&str; 3] = ["FI_PROV_INI", "fi_prov_ini", "fi_profile_callback"];
 
 /// Members that C also has under another name, and as another type where that says so.
 const SECOND_NAMES: [(&str, &str, &str); 2] = [
@@ -22,7 +23,7 @@ const SECOND_NAMES: [(&str, &str, &str); 2] = [
 const WIDTH: usize = 110;
 
 /// What the names of all files stand for.
-pub(super) struct Names<'a> {
+pub(crate) struct Names<'a> {
     structures: BTreeMap<&'a str, &'a [Member]>,
     unions: BTreeMap<&'a str, &'a [Member]>,
     aliases: BTreeMap<&'a str, &'a Type>,
@@ -30,7 +31,7 @@ pub(super) struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         sources: impl Iterator<Item = &'a Source>,
         error_numbers: BTreeMap<String, String>,
     ) -> Self {
@@ -153,16 +154,10 @@ impl<'a> Names<'a> {
 }
 
 /// Writes constants, enumerations and types; then the structures, each after those that it holds.
-pub(super) fn definitions(all: &[&Definition], names: &Names) -> Result<String, String> {
+pub(crate) fn definitions(all: &[&Definition], names: &Names) -> Result<String, String> {
     let mut text = forward_declarations(all, names);
-    let mut heading = String::new();
     for definition in all {
         match &definition.kind {
-            Kind::Heading => {
-                heading += if heading.is_empty() { "" } else { " " };
-                heading += &definition.name;
-                continue;
-            }
             _ if IN_RUST_ONLY.contains(&definition.name.as_str()) => {}
             Kind::Alias(_) if names.is_enumeration(&definition.name) => {
                 text += &enumeration(definition, all, names)?;
@@ -177,9 +172,9 @@ pub(super) fn definitions(all: &[&Definition], names: &Names) -> Result<String, 
             Kind::Constant {
                 of: Type::Name(of), ..
             } if names.is_enumeration(of) => {}
-            Kind::Constant { of, value } => {
+            Kind::Constant { of, value, heading } => {
                 if !heading.is_empty() {
-                    text += &format!("\n{}", comment(&[std::mem::take(&mut heading)], ""));
+                    text += &format!("\n{}", comment(std::slice::from_ref(heading), ""));
                 } else if !definition.doc.is_empty() {
                     text.push('\n');
                 }
@@ -192,7 +187,6 @@ pub(super) fn definitions(all: &[&Definition], names: &Names) -> Result<String, 
             }
             _ => {}
         }
-        heading.clear();
     }
     let mut written = BTreeSet::new();
     for definition in all {
@@ -231,7 +225,7 @@ fn enumeration(
     let own = Type::Name(definition.name.clone());
     let mut rows = Vec::new();
     for constant in all {
-        if let Kind::Constant { of, value } = &constant.kind
+        if let Kind::Constant { of, value, .. } = &constant.kind
             && *of == own
         {
             rows.push(format!(
@@ -323,7 +317,7 @@ fn member(structure: &str, member: &Member, names: &Names) -> Result<String, Str
 }
 
 /// Writes the inline functions that call through a table.
-pub(super) fn calls(all: &[&Definition], names: &Names) -> Result<String, String> {
+pub(crate) fn calls(all: &[&Definition], names: &Names) -> Result<String, String> {
     let mut text = String::new();
     for definition in all {
         let Kind::Call {
@@ -361,74 +355,66 @@ pub(super) fn calls(all: &[&Definition], names: &Names) -> Result<String, String
     Ok(text.trim_start().to_owned())
 }
 
-fn expression(of: &Type, value: &[Token], names: &Names) -> Result<String, String> {
+/// Writes the value of a constant, in parentheses unless it is one word.
+fn expression(of: &Type, value: &Expr, names: &Names) -> Result<String, String> {
     let is_wide = matches!(of, Type::Name(name) if ["u64", "fi_addr_t"].contains(&name.as_str()));
-    let mut parts: Vec<String> = Vec::new();
-    let mut rest = value;
-    loop {
-        rest = match rest {
-            [] => break,
-            [
-                Token::Word(of),
-                Token::Mark("::"),
-                Token::Word(limit),
-                rest @ ..,
-            ] if limit == "MAX" => {
-                let limit = match of.as_str() {
-                    "u64" => "UINT64_MAX",
-                    "usize" => "SIZE_MAX",
-                    other => return Err(format!("no largest {other}")),
-                };
-                parts.push(limit.to_owned());
-                rest
-            }
-            // `Errno::NAME.raw()`
-            [
-                Token::Word(errno),
-                Token::Mark("::"),
-                Token::Word(name),
-                Token::Word(_),
-                Token::Mark("("),
-                Token::Mark(")"),
-                rest @ ..,
-            ] if errno == "Errno" => {
-                parts.push(
-                    names
-                        .error_numbers
-                        .get(name)
-                        .ok_or_else(|| format!("no error {name}"))?
-                        .clone(),
-                );
-                rest
-            }
-            [Token::Mark("-"), Token::Word(number), rest @ ..] if parts.is_empty() => {
-                parts.push(format!("-{number}"));
-                rest
-            }
-            [Token::Word(word), rest @ ..] => {
-                let is_shift = parts.last().is_some_and(|last| last == "<<");
-                parts.push(literal(word, is_wide && !is_shift));
-                rest
-            }
-            [Token::Mark(mark), rest @ ..] => {
-                parts.push((*mark).to_owned());
-                rest
-            }
-            [_, rest @ ..] => rest,
-        };
-    }
-    let is_simple = parts.len() == 1 && !parts[0].starts_with('-');
-    let text = parts.join(" ");
-    Ok(if is_simple { text } else { format!("({text})") })
+    let text = operand(value, is_wide, names)?;
+    Ok(match value {
+        Expr::Unary(_) | Expr::Binary(_) => format!("({text})"),
+        _ => text,
+    })
 }
 
-fn literal(word: &str, is_wide: bool) -> String {
-    if word.starts_with(|c: char| c.is_ascii_digit()) {
-        let suffix = if is_wide { "ULL" } else { "" };
-        return format!("{}{suffix}", word.replace('_', ""));
+fn operand(value: &Expr, is_wide: bool, names: &Names) -> Result<String, String> {
+    match value {
+        Expr::Lit(literal) => match &literal.lit {
+            Lit::Int(number) => {
+                let suffix = if is_wide { "ULL" } else { "" };
+                Ok(format!("{}{suffix}", number.to_string().replace('_', "")))
+            }
+            Lit::Str(text) => Ok(format!("{:?}", text.value())),
+            Lit::CStr(text) => Ok(format!("{:?}", text.value().to_string_lossy())),
+            _ => Err("C has no such literal".to_owned()),
+        },
+        Expr::Path(path) => named(&path.path, names),
+        Expr::Unary(negation) if matches!(negation.op, UnOp::Neg(_)) => {
+            Ok(format!("-{}", operand(&negation.expr, is_wide, names)?))
+        }
+        Expr::Binary(binary) => {
+            let (operator, is_wide_right) = match binary.op {
+                BinOp::Shl(_) => ("<<", false),
+                BinOp::BitOr(_) => ("|", is_wide),
+                BinOp::Add(_) => ("+", is_wide),
+                _ => return Err("no such operator".to_owned()),
+            };
+            let left = operand(&binary.left, is_wide, names)?;
+            let right = operand(&binary.right, is_wide_right, names)?;
+            Ok(format!("{left} {operator} {right}"))
+        }
+        // `Errno::NAME.raw()`
+        Expr::MethodCall(call) if call.method == "raw" => operand(&call.receiver, is_wide, names),
+        _ => Err("C has no such expression".to_owned()),
     }
-    word.strip_prefix("c\"")
-        .map_or_else(|| word.to_owned(), |text| format!("\"{text}"))
+}
+
+/// Writes another constant, the largest number of a type, or an error number.
+fn named(path: &syn::Path, names: &Names) -> Result<String, String> {
+    let words: Vec<String> = path
+        .segments
+        .iter()
+        .map(|one| one.ident.to_string())
+        .collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words[..] {
+        [name] => Ok(name.to_owned()),
+        ["u64", "MAX"] => Ok("UINT64_MAX".to_owned()),
+        ["usize", "MAX"] => Ok("SIZE_MAX".to_owned()),
+        ["Errno", name] => {
+            let number = names.error_numbers.get(name).cloned();
+            number.ok_or_else(|| format!("no error {name}"))
+        }
+        _ => Err(format!("C has no {}", words.join("::"))),
+    }
 }
 
 /// Rust cannot call a member `type`.
