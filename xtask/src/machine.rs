@@ -1,13 +1,13 @@
-//! What the tests use of this machine: Debian packages, and MPI libraries in virtual environments.
+//! The Debian packages that the tests use of this machine.
 
-use std::error::Error;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use oxifabric_trials::wheel::{self, Wheel};
+use oxifabric_packaging::cargo::run;
 
 /// The packages that the tests use, each with a file that shows that it is there.
+#[rustfmt::skip]
 const PACKAGES: [(&str, &str); 15] = [
     ("libfabric-bin", "/usr/bin/fi_pingpong"),
     ("libfabric-dev", "/usr/include/rdma/fabric.h"),
@@ -20,10 +20,7 @@ const PACKAGES: [(&str, &str); 15] = [
     ("g++", "/usr/bin/g++"),
     ("util-linux", "/usr/bin/taskset"),
     // It judges metrics.
-    (
-        "python3-prometheus-client",
-        "/usr/lib/python3/dist-packages/prometheus_client",
-    ),
+    ("python3-prometheus-client", "/usr/lib/python3/dist-packages/prometheus_client"),
     // It counts instructions.
     ("valgrind", "/usr/bin/valgrind"),
     // The raw Rust binding reads the headers with it, and finds them by pkg-config.
@@ -53,82 +50,17 @@ pub(crate) fn install_packages() {
         return;
     }
     println!("Installing {}", missing.join(" "));
-    let apt = |args: &[&str]| {
+    let apt = |words: &[&str]| {
         let mut command = Command::new("apt-get");
         command.env("DEBIAN_FRONTEND", "noninteractive");
-        command
-            .args(args)
-            .status()
-            .is_ok_and(|status| status.success())
+        run(command.args(words)).is_ok()
     };
-    let install = [
-        &["install", "-y", "--no-install-recommends"],
-        missing.as_slice(),
-    ]
-    .concat();
+    let mut install = vec!["install", "-y", "--no-install-recommends"];
+    install.extend(missing);
     // The package lists of a fresh machine may be absent or old.
     let is_installed = apt(&install) || (apt(&["update"]) && apt(&install));
     if !is_installed {
         println!("apt-get failed; the tests that need these packages will be skipped");
-    }
-}
-
-/// Makes sure that there is an environment with this MPI library, and returns its folder.
-///
-/// # Errors
-/// Python, pip or the package index cannot be reached.
-pub(crate) fn environment(wheel: &Wheel) -> Result<PathBuf, Box<dyn Error>> {
-    let place = wheel.place();
-    if wheel.environment().is_ok() {
-        return Ok(place);
-    }
-    fs::create_dir_all(&place)?;
-    // Debian's python3 has the venv module of the package above, whatever other python3 comes first on PATH.
-    succeed(
-        Command::new("/usr/bin/python3")
-            .args(["-m", "venv"])
-            .arg(&place),
-    )?;
-    let mut install = pip(&place);
-    install.args(["install", "--quiet"]);
-    succeed(install.args(wheel.packages))?;
-    Ok(place)
-}
-
-/// Makes sure that the test suite of mpi4py is there. `environment` has the pip that fetches it.
-///
-/// # Errors
-/// As [`environment`].
-pub(crate) fn suite(environment: &Path) -> Result<(), Box<dyn Error>> {
-    if wheel::suite().is_ok() {
-        return Ok(());
-    }
-    let place = wheel::suite_place();
-    let folder = place.parent().ok_or("the suite has no place")?;
-    let mut download = pip(environment);
-    download.args(["download", "--quiet", "--no-deps", "--no-binary", ":all:"]);
-    succeed(download.arg("--dest").arg(folder).arg(wheel::SUITE))?;
-    let archive = format!("{}.tar.gz", place.display());
-    succeed(
-        Command::new("tar")
-            .arg("-xf")
-            .arg(archive)
-            .arg("-C")
-            .arg(folder),
-    )
-}
-
-fn pip(environment: &Path) -> Command {
-    let mut pip = Command::new(environment.join("bin/pip"));
-    pip.arg("--disable-pip-version-check");
-    pip
-}
-
-fn succeed(command: &mut Command) -> Result<(), Box<dyn Error>> {
-    match command.status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{command:?}: {status}").into()),
-        Err(error) => Err(format!("{command:?}: {error}").into()),
     }
 }
 

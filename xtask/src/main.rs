@@ -1,22 +1,17 @@
 //! Development tasks: `cargo xtask dist`, `cargo xtask deb`, `cargo xtask test`, `cargo xtask clients`, `cargo xtask fuzz`,
-//! `cargo xtask asan`, `cargo xtask tsan`, `cargo xtask bench`, `cargo xtask headers`, `cargo xtask guide`.
+//! `cargo xtask asan`, `cargo xtask tsan`, `cargo xtask bench`, `cargo xtask losses`, `cargo xtask headers`, `cargo xtask guide`.
 //!
-//! - [`dist`] lays out the library and the tools as a program needs them; [`mod@deb`] makes Debian packages of that.
-//! - [`guide`] builds the book.
-//! - [`mod@fuzz`] looks for input that breaks a decoder; [`sanitize`] runs tests under AddressSanitizer and ThreadSanitizer.
 //! - [`suite`] is everything that a change must pass; [`machine`] installs what it uses, [`missing`] lists what it does
-//!   without, [`tally`] counts, [`slowest`] times.
-//! - Other programs write the C headers (`tests/headers`) and compare libraries (`tests/comparison`).
+//!   without, [`tally`] counts and times; [`sanitize`] runs tests under AddressSanitizer and ThreadSanitizer.
+//! - The package of `packaging` lays out the library and the tools, and makes Debian packages of that.
+//! - [`mod@program`] starts the programs of other packages, which do all else: write the C headers (`tests/headers`), build the book
+//!   (`guide`), look for input that breaks a decoder (`tests/campaign`), compare libraries (`tests/comparison`).
 #![forbid(unsafe_code)]
 
-mod deb;
-mod dist;
-mod fuzz;
-mod guide;
 mod machine;
 mod missing;
+mod program;
 mod sanitize;
-mod slowest;
 mod suite;
 mod tally;
 
@@ -26,7 +21,9 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use clap::{Parser, Subcommand};
+use oxifabric_packaging::{deb, layout};
 
+use crate::program::{book, comparison, program};
 use crate::suite::Machine;
 
 #[derive(Parser)]
@@ -78,21 +75,19 @@ enum Task {
     /// Run the tests with many threads under ThreadSanitizer; needs the component rust-src
     Tsan,
     /// Let libFuzzer look for input that breaks a decoder
-    Fuzz(fuzz::Options),
+    Fuzz(Options),
     /// Measure this library and a reference in turns, under the same unmodified programs
-    #[command(disable_help_flag = true)]
-    Bench {
-        /// Options of the comparison
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        options: Vec<OsString>,
-    },
+    Bench(Options),
     /// Measure reliable datagrams under losses, and draw what they cost
-    #[command(disable_help_flag = true)]
-    Losses {
-        /// Options of the comparison
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        options: Vec<OsString>,
-    },
+    Losses(Options),
+}
+
+/// Options of another program, which knows them, `--help` among them.
+#[derive(clap::Args)]
+#[command(disable_help_flag = true)]
+struct Options {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    options: Vec<OsString>,
 }
 
 fn main() -> ExitCode {
@@ -107,52 +102,34 @@ fn main() -> ExitCode {
 
 fn run(task: Task) -> Result<ExitCode, Box<dyn Error>> {
     match task {
-        Task::Dist { out, profile } => {
-            println!("{}", dist::dist(out, &profile)?.display());
-            Ok(ExitCode::SUCCESS)
-        }
-        Task::Deb => {
-            println!("{}", deb::deb()?.display());
-            Ok(ExitCode::SUCCESS)
-        }
-        Task::Headers => run_to_end(&mut program("oxifabric-headers")),
-        Task::Guide { out } => run_to_end(&mut guide::command(out)),
+        Task::Dist { out, profile } => println!("{}", layout::dist(out, &profile)?.display()),
+        Task::Deb => println!("{}", deb::deb()?.display()),
+        Task::Headers => return end_of(&mut program("oxifabric-headers")),
+        Task::Guide { out } => return end_of(&mut book(out)),
         Task::Test {
             fast,
             allow_missing,
         } => {
-            let machine = match allow_missing {
+            let run = if fast { suite::fast } else { suite::run };
+            return Ok(run(match allow_missing {
                 true => Machine::Any,
                 false => Machine::Complete,
-            };
-            let run = if fast { suite::fast } else { suite::run };
-            Ok(run(machine))
+            }));
         }
-        Task::Clients { dist } => suite::clients(dist),
-        Task::Asan => Ok(suite::asan()),
-        Task::Tsan => Ok(suite::tsan()),
-        Task::Fuzz(options) => fuzz::run(&options),
-        Task::Bench { options } => run_to_end(comparison("bench").args(options)),
-        Task::Losses { options } => run_to_end(comparison("losses").args(options)),
+        Task::Clients { dist } => return suite::clients(dist),
+        Task::Asan => return Ok(suite::asan()),
+        Task::Tsan => return Ok(suite::tsan()),
+        Task::Fuzz(Options { options }) => {
+            return end_of(program("oxifabric-campaign").args(options));
+        }
+        Task::Bench(Options { options }) => return end_of(comparison("bench").args(options)),
+        Task::Losses(Options { options }) => return end_of(comparison("losses").args(options)),
     }
+    Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the command that compares libraries.
-pub(crate) fn comparison(task: &str) -> Command {
-    let mut command = program("oxifabric-comparison");
-    command.arg(task);
-    command
-}
-
-/// Returns the command that runs the program of a package, in the folder that this program was started in.
-fn program(package: &str) -> Command {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command.args(["run", "--quiet", "--package", package, "--"]);
-    command
-}
-
-fn run_to_end(command: &mut Command) -> Result<ExitCode, Box<dyn Error>> {
+/// Runs a program that says by itself what is wrong.
+fn end_of(command: &mut Command) -> Result<ExitCode, Box<dyn Error>> {
     Ok(match command.status()?.success() {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,

@@ -2,26 +2,18 @@
 //! needs, MPI libraries, root, namespaces, ptrace(2), valgrind, C libraries and the recorded compiler among them.
 
 /// Parts of reasons, and why a complete run may do without.
+#[rustfmt::skip]
 const MAY_BE_MISSING: [(&str, &str); 11] = [
-    (
-        "FABTESTS_BIN names no folder",
-        "fabtests are no package; they are built by hand",
-    ),
+    ("FABTESTS_BIN names no folder", "fabtests are no package; they are built by hand"),
     ("no intel-mpi wheel", "`cargo xtask clients` installs it"),
     ("no open-mpi-5 wheel", "`cargo xtask clients` installs it"),
-    (
-        "rustup component add rust-src",
-        "no part of a plain toolchain",
-    ),
+    ("rustup component add rust-src", "no part of a plain toolchain"),
     ("it may need a feature", "a step of its own turns it on"),
     ("the feature tokio is off", "a step of its own turns it on"),
     // The same tests judge Debian's C library, of which some do not hold.
     ("the C library ", "a difference of an old C library"),
     ("this provider ", "a difference of an old C library"),
-    (
-        "fi_control failed: Function not implemented",
-        "a difference of an old C library",
-    ),
+    ("fi_control failed: Function not implemented", "a difference of an old C library"),
     (" has room for all", "a difference of an old C library"),
     (" makes room by itself", "a difference of an old C library"),
 ];

@@ -5,40 +5,22 @@
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use oxifabric_packaging::cargo::{cargo, target};
 use oxifabric_trials::repository;
 
-/// What is built for: with a triple, flags do not reach build scripts.
-pub(crate) const TRIPLE: &str = "x86_64-unknown-linux-gnu";
-
-/// Packages that hold the C interface, the system calls below it, and its tests within one process.
-const PACKAGES: [&str; 4] = [
-    "oxifabric-provider",
-    "oxifabric-core",
-    "oxifabric-libfabric",
-    "oxifabric-conformance",
-];
-
-/// Where cargo builds.
-pub(crate) fn target_folder() -> PathBuf {
-    match std::env::var_os("CARGO_TARGET_DIR") {
-        Some(folder) => repository().join(folder),
-        None => repository().join("target"),
-    }
-}
+/// What holds the C interface, the system calls below it, and its tests within one process. The tests of the library as a file
+/// build that file, which would need the sanitizer of the program that loads it.
+const TESTS: &str = "--package oxifabric-provider --package oxifabric-core --package oxifabric-libfabric \
+    --package oxifabric-conformance --lib --test progress --test conformance";
 
 /// The tests of the C interface under AddressSanitizer, which also looks for leaks if `leaks`.
 pub(crate) fn address(leaks: bool) -> Command {
-    let mut tests = build("address", "asan");
-    for package in PACKAGES {
-        tests.args(["--package", package]);
-    }
-    // The tests of the library as a file build that file: it would need the sanitizer of the program that loads it.
-    tests.args(["--lib", "--test", "progress", "--test", "conformance"]);
+    let mut tests = build("address", "asan", TESTS);
     tests.env("ASAN_OPTIONS", format!("detect_leaks={}", u8::from(leaks)));
     tests
 }
 
-/// Tells whether leaks can be looked for: that stops the process with ptrace(2), which containers may forbid.
+/// Whether leaks can be looked for: that stops the process with ptrace(2), which containers may forbid.
 pub(crate) fn can_find_leaks() -> bool {
     let mut list = address(true);
     list.args(["--", "--list"])
@@ -55,26 +37,24 @@ pub(crate) fn thread() -> Result<Command, String> {
     if !source_is_here() {
         return Err("the source of the standard library: rustup component add rust-src".into());
     }
-    let mut tests = build("thread", "tsan");
-    tests.arg("-Zbuild-std");
-    tests.args(["--package", "oxifabric-libfabric", "--test", "progress"]);
+    let tests = "-Zbuild-std --package oxifabric-libfabric --test progress";
+    let mut tests = build("thread", "tsan", tests);
     let suppressions = repository().join("crates/libfabric/tests/progress/tsan.supp");
     let options = format!("halt_on_error=1 suppressions={}", suppressions.display());
     tests.env("TSAN_OPTIONS", options);
     Ok(tests)
 }
 
-fn build(sanitizer: &str, folder: &str) -> Command {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut tests = Command::new(cargo);
-    tests
-        .args(["test", "--no-fail-fast", "--target", TRIPLE])
+/// With a target triple, flags do not reach build scripts.
+fn build(sanitizer: &str, folder: &str, tests: &str) -> Command {
+    let triple = "--target x86_64-unknown-linux-gnu";
+    let mut command = cargo(&format!("test --no-fail-fast {triple} {tests}"));
+    command
         .arg("--target-dir")
-        .arg(target_folder().join(folder))
+        .arg(target().join(folder))
         .env("RUSTC_BOOTSTRAP", "1")
-        .env("RUSTFLAGS", format!("-Zsanitizer={sanitizer}"))
-        .current_dir(repository());
-    tests
+        .env("RUSTFLAGS", format!("-Zsanitizer={sanitizer}"));
+    command
 }
 
 fn source_is_here() -> bool {

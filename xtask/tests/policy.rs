@@ -64,7 +64,8 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("tools", &["oxifabric", "types", "bench"]),
     ("fixtures", &["abi", "libfabric"]),
     ("conformance", &["abi", "fixtures", "libfabric"]),
-    ("comparison", &["bench", "trials"]),
+    ("campaign", &[]),
+    ("comparison", &["bench", "trials", "packaging"]),
     ("headers", &[]),
     (
         "fuzz",

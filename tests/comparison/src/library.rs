@@ -1,28 +1,18 @@
 //! The libraries that are compared.
 
 use std::error::Error;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
-use oxifabric_trials::{Library, Program, installed, repository};
+use oxifabric_packaging::layout;
+use oxifabric_trials::{Library, Program, installed};
 
 /// Returns the library in a layout, by default the one that `cargo xtask dist` builds now.
 pub(crate) fn ours(dist: Option<&Path>) -> Result<Library, Box<dyn Error>> {
-    let laid_out = dist.map_or_else(lay_out, |folder| Ok(folder.to_owned()))?;
+    let laid_out = match dist {
+        Some(folder) => folder.to_owned(),
+        None => layout::dist(None, "release")?,
+    };
     Library::at(laid_out.join("lib"), "ours").map_err(|missing| missing.0.into())
-}
-
-/// Builds the library and returns the folder of its layout, which is all that the task prints.
-fn lay_out() -> Result<PathBuf, Box<dyn Error>> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut dist = Command::new(cargo);
-    dist.args(["xtask", "dist"])
-        .stderr(std::process::Stdio::inherit());
-    let output = dist.current_dir(repository()).output()?;
-    if !output.status.success() {
-        return Err(format!("cargo xtask dist: {}", output.status).into());
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).trim_end().into())
 }
 
 /// Returns the library to compare with: a file or a folder with one, by default that of the MPICH wheel, else Debian's.

@@ -1,8 +1,10 @@
 //! Programs from the Python package index: MPI libraries that run on libfabric, each in a virtual environment of its
 //! own, and a test suite that runs on all of them.
 
-use std::env;
-use std::path::PathBuf;
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
 
 use crate::{Missing, library};
 
@@ -55,9 +57,26 @@ impl Wheel {
         Err(Missing(format!("no {name} wheel in {place}")))
     }
 
+    /// Makes sure that the environment is there, and returns it.
+    ///
+    /// # Errors
+    /// Python, pip or the package index cannot be reached.
+    pub fn install(&self) -> Result<PathBuf, Box<dyn Error>> {
+        let place = self.place();
+        if self.environment().is_ok() {
+            return Ok(place);
+        }
+        fs::create_dir_all(&place)?;
+        // Debian's python3 has the module venv, whatever other python3 comes first on PATH.
+        let mut make = Command::new("/usr/bin/python3");
+        succeed(make.args(["-m", "venv"]).arg(&place))?;
+        let mut install = pip(&place);
+        succeed(install.args(["install", "--quiet"]).args(self.packages))?;
+        Ok(place)
+    }
+
     /// Returns where the environment is or would be.
-    #[must_use]
-    pub fn place(&self) -> PathBuf {
+    fn place(&self) -> PathBuf {
         env::var_os(self.variable).map_or_else(
             || library::prepared().join(format!("venv-{}", self.name)),
             PathBuf::from,
@@ -66,11 +85,10 @@ impl Wheel {
 }
 
 /// The package whose source contains the test suite; wheels do not.
-pub const SUITE: &str = MPI4PY;
+const SUITE: &str = MPI4PY;
 
 /// Returns where the source of mpi4py is or would be.
-#[must_use]
-pub fn suite_place() -> PathBuf {
+fn suite_place() -> PathBuf {
     library::prepared().join(SUITE.replace("==", "-"))
 }
 
@@ -84,4 +102,36 @@ pub fn suite() -> Result<PathBuf, Missing> {
         return Ok(main);
     }
     Err(Missing(format!("no test suite in {}", main.display())))
+}
+
+/// Makes sure that the test suite of mpi4py is there. `environment` has the pip that fetches it.
+///
+/// # Errors
+/// As [`Wheel::install`].
+pub fn install_suite(environment: &Path) -> Result<(), Box<dyn Error>> {
+    if suite().is_ok() {
+        return Ok(());
+    }
+    let place = suite_place();
+    let folder = place.parent().ok_or("the suite has no place")?;
+    let mut download = pip(environment);
+    download.args(["download", "--quiet", "--no-deps", "--no-binary", ":all:"]);
+    succeed(download.arg("--dest").arg(folder).arg(SUITE))?;
+    let archive = format!("{}.tar.gz", place.display());
+    let mut unpack = Command::new("tar");
+    succeed(unpack.arg("-xf").arg(archive).arg("-C").arg(folder))
+}
+
+fn pip(environment: &Path) -> Command {
+    let mut pip = Command::new(environment.join("bin/pip"));
+    pip.arg("--disable-pip-version-check");
+    pip
+}
+
+fn succeed(command: &mut Command) -> Result<(), Box<dyn Error>> {
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{command:?}: {status}").into()),
+        Err(error) => Err(format!("{command:?}: {error}").into()),
+    }
 }

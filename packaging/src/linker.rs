@@ -9,13 +9,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::run;
+use oxifabric_trials::repository;
+
+use crate::cargo::run;
 
 /// What a program needs beside libfabric.a. Since glibc 2.34 all of them are in libc, and these archives are empty.
-pub(super) const SYSTEM_LIBRARIES: &str = "-lpthread -ldl -lrt -lm";
+pub(crate) const SYSTEM_LIBRARIES: &str = "-lpthread -ldl -lrt -lm";
 
 /// A shared library that is linked from the archive.
-pub(super) struct Shared {
+pub(crate) struct Shared {
     /// Where it lies under the folder of libraries.
     file: &'static str,
     name: &'static str,
@@ -23,27 +25,26 @@ pub(super) struct Shared {
     script: &'static str,
 }
 
-pub(super) const LIBRARY: Shared = Shared {
+pub(crate) const LIBRARY: Shared = Shared {
     file: "libfabric.so.1",
     name: "libfabric.so.1",
     script: "crates/libfabric/libfabric.map",
 };
 
 /// The providers for another libfabric, where a libfabric looks for external ones.
-pub(super) const PLUGIN: Shared = Shared {
+pub(crate) const PLUGIN: Shared = Shared {
     file: "libfabric/liboxifabric-fi.so",
     name: "liboxifabric-fi.so",
     script: "crates/libfabric/plugin.map",
 };
 
 /// Links a shared library, with all of the archive that the exported symbols reach, and returns its place.
-pub(super) fn shared(
-    root: &Path,
+pub(crate) fn shared(
     archive: &Path,
     shared: &Shared,
     lib: &Path,
 ) -> Result<PathBuf, Box<dyn Error>> {
-    let script = root.join(shared.script);
+    let script = repository().join(shared.script);
     let file = lib.join(shared.file);
     let compiler = env::var_os("CC").unwrap_or_else(|| "cc".into());
     let mut command = Command::new(compiler);
@@ -68,12 +69,8 @@ pub(super) fn shared(
 
 /// Makes libfabric.a: one object that defines the functions under the names that programs call, in their newest version, and
 /// nothing else that a program or another library could define too. An archive has no symbol versions.
-pub(super) fn static_library(
-    root: &Path,
-    archive: &Path,
-    lib: &Path,
-) -> Result<(), Box<dyn Error>> {
-    let newest = newest_versions(&fs::read_to_string(root.join(LIBRARY.script))?);
+pub(crate) fn static_library(archive: &Path, lib: &Path) -> Result<(), Box<dyn Error>> {
+    let newest = newest_versions(&fs::read_to_string(repository().join(LIBRARY.script))?);
     let object = lib.join("libfabric.o");
     let mut merge = Command::new("ld");
     merge.args(["--relocatable", "--gc-sections"]);

@@ -2,22 +2,21 @@
 //!
 //! What libFuzzer needs of the compiler is one pass of LLVM, which stable compilers have too. AddressSanitizer, which sees
 //! what unsafe code does wrong, is unstable by name only: RUSTC_BOOTSTRAP lets this one build use it.
+#![forbid(unsafe_code)]
 
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output, Stdio};
-use std::sync::Mutex;
-use std::thread;
+use std::sync::Arc;
 
-use clap::Args;
-use oxifabric_trials::repository;
+use clap::Parser;
+use libtest_mimic::{Arguments, Failed, Trial};
 
-use crate::sanitize::TRIPLE;
-
-/// What is to be tried.
-#[derive(Args, Debug)]
-pub(crate) struct Options {
+/// Let libFuzzer look for input that breaks a decoder.
+#[derive(Parser, Debug)]
+#[command(bin_name = "cargo xtask fuzz")]
+struct Options {
     /// Targets; all, if none is named
     targets: Vec<String>,
     /// How long each target is tried
@@ -28,26 +27,11 @@ pub(crate) struct Options {
     input: Option<String>,
 }
 
-impl Options {
-    /// All targets, as long as every change has to stand it.
-    pub(crate) fn of_suite() -> Self {
-        Self {
-            targets: Vec::new(),
-            seconds: 60,
-            input: None,
-        }
-    }
-}
-
-/// What one target's run came to.
-pub(crate) struct Run {
-    pub(crate) target: String,
-    /// `Err` with what there is to be known of the failure.
-    pub(crate) result: Result<String, Vec<String>>,
-}
-
 /// Targets that are tried at the same time: the machines of CI have two cores.
 const AT_ONCE: usize = 2;
+
+/// What is built for: with a triple, flags do not reach build scripts, which would be instrumented too.
+const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
 /// What the passes need to be told, as libFuzzer's own compiler would.
 const COVERAGE: &str = "-Cpasses=sancov-module \
@@ -57,72 +41,59 @@ const COVERAGE: &str = "-Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-trace-compares \
     -Ccodegen-units=1 --cfg fuzzing -Zsanitizer=address";
 
-/// Runs what was asked for and prints what came of it.
-///
-/// # Errors
-/// The targets cannot be built, or there is none of that name.
-pub(crate) fn run(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
-    let runs = try_all(options)?;
-    let mut code = ExitCode::SUCCESS;
-    for run in runs {
-        if let Err(lines) = run.result {
-            println!("== FAILED: {}\n{}", run.target, lines.join("\n"));
-            code = ExitCode::FAILURE;
+fn main() -> ExitCode {
+    match trials(Options::parse()) {
+        Ok(trials) => {
+            let arguments = Arguments {
+                test_threads: Some(AT_ONCE),
+                ..Arguments::default()
+            };
+            libtest_mimic::run(&arguments, trials).exit_code()
+        }
+        Err(error) => {
+            eprintln!("fuzz: {error}");
+            ExitCode::FAILURE
         }
     }
-    Ok(code)
 }
 
-/// Builds the targets and tries them, some at a time.
-///
-/// # Errors
-/// As [`run`].
-pub(crate) fn try_all(options: &Options) -> Result<Vec<Run>, Box<dyn Error>> {
-    let program = build()?;
+/// Builds the targets and returns a trial for each that was asked for.
+fn trials(options: Options) -> Result<Vec<Trial>, Box<dyn Error>> {
+    let program = Arc::new(build()?);
     let corpus = folder().join("corpus");
-    let mut write_seeds = Command::new(&program);
+    let mut write_seeds = Command::new(&*program);
     write_seeds.env("OXI_FUZZ_SEEDS", &corpus);
     let written = write_seeds.output()?;
     if !written.status.success() {
         return Err(String::from_utf8_lossy(&written.stderr).into_owned().into());
     }
     let targets = selected(&corpus, &options.targets)?;
-    if let Some(hex) = &options.input {
-        let [target] = targets.as_slice() else {
-            return Err("an input needs one target".into());
-        };
-        let file = folder().join("input");
-        fs::write(&file, bytes_of(hex)?)?;
-        let output = command(&program, target).arg(&file).output()?;
-        return Ok(vec![judge(target, &output)]);
-    }
-    let queue = Mutex::new(targets.into_iter());
-    let runs = Mutex::new(Vec::new());
-    thread::scope(|scope| {
-        for _ in 0..AT_ONCE {
-            scope.spawn(|| {
-                while let Some(target) = next(&queue) {
-                    let run = try_one(&program, &corpus, &target, options.seconds);
-                    if let Ok(mut runs) = runs.lock() {
-                        runs.push(run);
-                    }
-                }
-            });
+    let input = match &options.input {
+        Some(_) if targets.len() != 1 => return Err("an input needs one target".into()),
+        Some(hex) => {
+            let file = folder().join("input");
+            fs::write(&file, bytes_of(hex)?)?;
+            Some(file)
         }
-    });
-    let mut runs = runs.into_inner().unwrap_or_default();
-    runs.sort_by(|a, b| a.target.cmp(&b.target));
-    Ok(runs)
-}
-
-fn next(queue: &Mutex<impl Iterator<Item = String>>) -> Option<String> {
-    queue.lock().ok()?.next()
+        None => None,
+    };
+    let trial = |target: String| {
+        let (program, seeds, input) = (Arc::clone(&program), corpus.join(&target), input.clone());
+        Trial::test(target.clone(), move || {
+            let mut command = command(&program, &target);
+            match input {
+                Some(file) => command.arg(file),
+                None => search(&mut command, &target, options.seconds).arg(seeds),
+            };
+            judge(&target, &command.output()?)
+        })
+    };
+    Ok(targets.into_iter().map(trial).collect())
 }
 
 fn build() -> Result<PathBuf, Box<dyn Error>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
-    // With a target triple the flags do not reach build scripts, which would be instrumented too.
     build
         .args(["build", "--quiet", "--package", "oxifabric-fuzz"])
         .args(["--features", "libfuzzer", "--target", TRIPLE])
@@ -138,9 +109,18 @@ fn build() -> Result<PathBuf, Box<dyn Error>> {
     Ok(folder().join(TRIPLE).join("debug/oxifabric-fuzz"))
 }
 
-/// Where builds and corpora are kept, so that what was learnt helps the next run.
+/// Returns where builds and corpora are kept, so that what was learnt helps the next run.
 fn folder() -> PathBuf {
-    crate::sanitize::target_folder().join("fuzz")
+    let target = std::env::var_os("CARGO_TARGET_DIR");
+    repository()
+        .join(target.unwrap_or("target".into()))
+        .join("fuzz")
+}
+
+/// Returns the folder of the repository that contains this crate.
+fn repository() -> &'static Path {
+    let mut folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    folders.nth(2).unwrap_or(Path::new("."))
 }
 
 /// Returns the targets that were asked for, among those that have seeds.
@@ -173,42 +153,26 @@ fn command(program: &Path, target: &str) -> Command {
     command
 }
 
-fn try_one(program: &Path, corpus: &Path, target: &str, seconds: u32) -> Run {
+/// Makes the command look for inputs for so long.
+fn search<'a>(command: &'a mut Command, target: &str, seconds: u32) -> &'a mut Command {
     let findings = folder().join("findings/");
-    let _ = fs::create_dir_all(&findings);
-    let mut command = command(program, target);
+    // libFuzzer says if it cannot write there.
+    _ = fs::create_dir_all(&findings);
     command
         .arg(format!("-max_total_time={seconds}"))
         .arg("-max_len=1024")
         .arg("-print_final_stats=1")
         .arg(format!("-artifact_prefix={}/{target}-", findings.display()))
-        .arg(corpus.join(target));
-    let run = match command.output() {
-        Ok(output) => judge(target, &output),
-        Err(error) => Run {
-            target: target.to_owned(),
-            result: Err(vec![error.to_string()]),
-        },
-    };
-    match &run.result {
-        Ok(summary) => println!("{target}: {summary}"),
-        Err(_) => println!("{target}: FAILED"),
-    }
-    run
 }
 
-/// Reads libFuzzer's report.
-fn judge(target: &str, output: &Output) -> Run {
+/// Reads libFuzzer's report, and prints how much was tried.
+fn judge(target: &str, output: &Output) -> Result<(), Failed> {
     let text = String::from_utf8_lossy(&output.stderr);
-    let result = if output.status.success() {
-        Ok(summary(&text))
-    } else {
-        Err(failure(target, &text))
-    };
-    Run {
-        target: target.to_owned(),
-        result,
+    if !output.status.success() {
+        return Err(failure(target, &text).join("\n").into());
     }
+    println!("{target}: {}", summary(&text));
+    Ok(())
 }
 
 /// How often the target ran, and how much of it.

@@ -1,18 +1,19 @@
 //! Lays out `target/dist`: what a program needs that moves onto this library, and what it is compiled with.
 //!
 //! The folders are those of a prefix such as /usr/local: `bin`, `include`, `lib` with the debug information of all binaries by
-//! their build ids in `lib/debug`, and `share/man`. [`linker`] makes the libraries, [`symbols`] takes the binaries apart.
+//! their build ids in `lib/debug`, and `share/man`. `linker` makes the libraries, `symbols` takes the binaries apart.
 
-mod linker;
-mod symbols;
-
-use std::env;
 use std::error::Error;
 use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use oxifabric_trials::repository;
+
+use crate::cargo::{cargo, run, target};
+use crate::{linker, symbols};
 
 /// The programs that are laid out.
 const TOOLS: [&str; 5] = [
@@ -27,13 +28,15 @@ const TOOLS: [&str; 5] = [
 pub(crate) const VERSION: &str = "2.7.0";
 
 /// Builds the library and the tools and lays them out in `out`, by default `target/dist`.
-pub(crate) fn dist(out: Option<PathBuf>, profile: &str) -> Result<PathBuf, Box<dyn Error>> {
-    let build = Build::new(profile);
+///
+/// # Errors
+/// A build failed, or the folder cannot be written.
+pub fn dist(out: Option<PathBuf>, profile: &str) -> Result<PathBuf, Box<dyn Error>> {
     let out = match out {
         Some(out) => out,
-        None => fresh(build.target.join("dist"))?,
+        None => fresh(target().join("dist"))?,
     };
-    for binary in lay_out(&build, &out)? {
+    for binary in lay_out(profile, &out)? {
         symbols::move_out(&binary, &out.join("lib/debug"))?;
     }
     Ok(out)
@@ -42,27 +45,30 @@ pub(crate) fn dist(out: Option<PathBuf>, profile: &str) -> Result<PathBuf, Box<d
 /// The same in a folder that is emptied first, with the debug information still in the binaries: the tools of a distribution take
 /// it out by themselves.
 pub(crate) fn with_debug_information(out: PathBuf, profile: &str) -> Result<(), Box<dyn Error>> {
-    lay_out(&Build::new(profile), &fresh(out)?)?;
+    lay_out(profile, &fresh(out)?)?;
     Ok(())
 }
 
 /// Fills the folder and returns the binaries in it.
-fn lay_out(build: &Build, out: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
+fn lay_out(profile: &str, out: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
+    let build = Build { profile };
     let (lib, bin) = (out.join("lib"), out.join("bin"));
     for folder in ["pkgconfig", "libfabric"] {
         fs::create_dir_all(lib.join(folder))?;
     }
     fs::create_dir_all(&bin)?;
-    let archive = build.archive(&["--no-default-features", "--features", "plugin"])?;
-    let plugin = linker::shared(&build.root, &archive, &linker::PLUGIN, &lib)?;
-    let archive = build.archive(&["--features", "export"])?;
-    let library = linker::shared(&build.root, &archive, &linker::LIBRARY, &lib)?;
-    linker::static_library(&build.root, &archive, &lib)?;
+    let archive = build.archive("--no-default-features --features plugin")?;
+    let plugin = linker::shared(&archive, &linker::PLUGIN, &lib)?;
+    let archive = build.archive("--features export")?;
+    let library = linker::shared(&archive, &linker::LIBRARY, &lib)?;
+    linker::static_library(&archive, &lib)?;
     name_for_linking(&lib)?;
     fs::write(lib.join("pkgconfig/libfabric.pc"), pkg_config())?;
-    copy(&build.root.join("crates/abi/include"), &out.join("include"))?;
-    build.tools()?;
-    build.manual(&out.join("share/man"))?;
+    copy(
+        &repository().join("crates/abi/include"),
+        &out.join("include"),
+    )?;
+    build.tools(&out.join("share/man"))?;
     let mut binaries = vec![plugin, library];
     for tool in TOOLS {
         fs::copy(build.artifacts().join(tool), bin.join(tool))?;
@@ -71,61 +77,37 @@ fn lay_out(build: &Build, out: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
     Ok(binaries)
 }
 
-/// Where cargo builds what.
-struct Build {
-    root: PathBuf,
-    target: PathBuf,
-    profile: String,
+/// What cargo builds, and where.
+struct Build<'a> {
+    profile: &'a str,
 }
 
-impl Build {
-    fn new(profile: &str) -> Self {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        let root = root.canonicalize().unwrap_or(root);
-        let target =
-            env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-        let profile = profile.to_owned();
-        Self {
-            root,
-            target,
-            profile,
-        }
-    }
-
+impl Build<'_> {
     /// Builds the static archive with these features, of which one says which C symbols are in it.
-    fn archive(&self, features: &[&str]) -> Result<PathBuf, Box<dyn Error>> {
-        let package = ["rustc", "--package", "oxifabric-libfabric", "--lib"];
-        let kind = ["--crate-type", "staticlib"];
-        self.cargo([package.as_slice(), features, &kind].concat())?;
+    fn archive(&self, features: &str) -> Result<PathBuf, Box<dyn Error>> {
+        let package = "rustc --package oxifabric-libfabric --lib --crate-type staticlib";
+        self.cargo(&format!("{package} {features}"))?;
         Ok(self.artifacts().join("liboxifabric_libfabric.a"))
     }
 
-    /// Builds the tools.
-    fn tools(&self) -> Result<(), Box<dyn Error>> {
-        self.cargo(vec!["build", "--package", "oxifabric-tools", "--bins"])
-    }
-
-    /// Lets the tools write their manual pages.
-    fn manual(&self, folder: &Path) -> Result<(), Box<dyn Error>> {
+    /// Builds the tools, and has them write their manual pages.
+    fn tools(&self, manual: &Path) -> Result<(), Box<dyn Error>> {
+        self.cargo("build --package oxifabric-tools --bins")?;
         let mut writer = Command::new(self.artifacts().join("oxi"));
-        run(writer.arg("man").arg(folder))
+        run(writer.arg("man").arg(manual))
     }
 
-    fn cargo(&self, arguments: Vec<&str>) -> Result<(), Box<dyn Error>> {
-        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut command = Command::new(cargo);
-        command.args(arguments).args(["--profile", &self.profile]);
-        run(command.current_dir(&self.root))
+    fn cargo(&self, words: &str) -> Result<(), Box<dyn Error>> {
+        run(cargo(words).args(["--profile", self.profile]))
     }
 
     /// Returns the folder that cargo writes this profile to.
     fn artifacts(&self) -> PathBuf {
-        let folder = match self.profile.as_str() {
+        target().join(match self.profile {
             "dev" | "test" => "debug",
             "bench" => "release",
             other => other,
-        };
-        self.target.join(folder)
+        })
     }
 }
 
@@ -177,16 +159,4 @@ pub(crate) fn copy(from: &Path, to: &Path) -> Result<(), Box<dyn Error>> {
         }
     }
     Ok(())
-}
-
-/// Runs a command that has to succeed.
-pub(crate) fn run(command: &mut Command) -> Result<(), Box<dyn Error>> {
-    let status = command
-        .status()
-        .map_err(|cause| format!("{command:?}: {cause}"))?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(format!("{command:?}: {status}").into())
-    }
 }

@@ -1,21 +1,24 @@
 //! Builds Debian packages in `target/deb`, with Debian's own tools from the files in `packaging/debian`.
 //!
-//! What they contain is a layout of [`dist`], from which debhelper takes the debug information into packages of its own.
+//! What they contain is a layout of [`layout`], from which debhelper takes the debug information into packages of its own.
 
-use std::env;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use oxifabric_trials::{installed, repository};
 
-use crate::dist::{self, run};
+use crate::cargo::{run, target};
+use crate::layout;
 
 /// What builds packages, with the Debian package that has it.
 const BUILDERS: [(&str, &str); 2] = [("dpkg-buildpackage", "dpkg-dev"), ("dh", "debhelper")];
 
 /// Whether this machine has what builds packages; if not, what to install.
-pub(crate) fn is_possible() -> Result<(), String> {
+///
+/// # Errors
+/// It has not.
+pub fn is_possible() -> Result<(), String> {
     for (builder, package) in BUILDERS {
         installed(builder).map_err(|missing| format!("{missing}: apt-get install {package}"))?;
     }
@@ -26,15 +29,14 @@ pub(crate) fn is_possible() -> Result<(), String> {
 ///
 /// # Errors
 /// debhelper is not installed, or something cannot be built.
-pub(crate) fn deb() -> Result<PathBuf, Box<dyn Error>> {
+pub fn deb() -> Result<PathBuf, Box<dyn Error>> {
     is_possible()?;
     let root = repository();
-    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    let folder = dist::fresh(std::path::absolute(target)?.join("deb"))?;
+    let folder = layout::fresh(target().join("deb"))?;
     let tree = folder.join("oxifabric");
-    dist::copy(&root.join("packaging/debian"), &tree.join("debian"))?;
+    layout::copy(&root.join("packaging/debian"), &tree.join("debian"))?;
     std::fs::copy(root.join("CHANGELOG.md"), tree.join("CHANGELOG.md"))?;
-    dist::with_debug_information(tree.join("dist"), "release")?;
+    layout::with_debug_information(tree.join("dist"), "release")?;
     build(&tree)?;
     Ok(folder)
 }
@@ -42,14 +44,10 @@ pub(crate) fn deb() -> Result<PathBuf, Box<dyn Error>> {
 /// Packs a tree that is laid out; the packages come to lie beside it.
 fn build(tree: &Path) -> Result<(), Box<dyn Error>> {
     let mut command = Command::new("dpkg-buildpackage");
+    let options = "--build=binary --unsigned-changes --unsigned-buildinfo --no-pre-clean";
     command
-        .args([
-            "--build=binary",
-            "--unsigned-changes",
-            "--unsigned-buildinfo",
-        ])
-        .arg("--no-pre-clean")
-        .env("LIBFABRIC_VERSION", dist::VERSION)
+        .args(options.split(' '))
+        .env("LIBFABRIC_VERSION", layout::VERSION)
         .current_dir(tree);
     run(&mut command)
 }

@@ -5,13 +5,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::run;
+use crate::cargo::run;
 
 /// Moves the debug information of a binary into a file under `folder`, and strips the binary to what running it needs, and the names of functions.
 ///
 /// # Errors
 /// The binary has no build id, or binutils cannot be run.
-pub(super) fn move_out(binary: &Path, folder: &Path) -> Result<(), Box<dyn Error>> {
+pub(crate) fn move_out(binary: &Path, folder: &Path) -> Result<(), Box<dyn Error>> {
     let file = folder.join(place(&build_id(binary)?)?);
     if let Some(parent) = file.parent() {
         fs::create_dir_all(parent)?;
