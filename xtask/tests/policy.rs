@@ -62,6 +62,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ),
     ("bench", &["oxifabric"]),
     ("tools", &["oxifabric", "types", "bench"]),
+    ("softnic", &[]),
     ("fixtures", &["abi", "libfabric"]),
     ("conformance", &["abi", "fixtures", "libfabric"]),
     ("campaign", &[]),
@@ -114,6 +115,7 @@ const UNSAFE: &[(&str, &[&str])] = &[
     ("shm", &["sys"]),
     ("udp", &["sys"]),
     ("oxifabric", &["raw"]),
+    ("softnic", &["exports", "memory", "sys"]),
     // A C program in all but the language.
     ("fixtures", &[]),
     ("conformance", &[]),
