@@ -186,8 +186,8 @@ fn wake(device: &Device) {
     let _ = (&device.bell).write(&[1]);
 }
 
-/// How many rounds without work are looked through before the thread sleeps, and how long it then sleeps.
-const BUSY_ROUNDS: u32 = 50;
+/// How long the thread sleeps between two looks at the doorbells: while something moved lately, and later. It never spins or yields, since the
+/// programs that poll would then have the processor, and it would wait for their time to run out.
 const NAP: Duration = Duration::from_micros(20);
 const SLEEP: Duration = Duration::from_micros(250);
 
@@ -196,6 +196,7 @@ fn drive(device: &Device, ear: &std::io::PipeReader) {
     use std::io::Read;
     use std::os::fd::AsRawFd;
     let mut idle = 0_u32;
+    sys::run_promptly();
     loop {
         let (has_worked, link, has_queues) = {
             let mut adapter = device.lock();
@@ -211,10 +212,6 @@ fn drive(device: &Device, ear: &std::io::PipeReader) {
             continue;
         }
         idle = idle.saturating_add(1);
-        if has_queues && idle < BUSY_ROUNDS {
-            std::thread::yield_now();
-            continue;
-        }
         let limit = match idle {
             _ if !has_queues => None,
             0..500 => Some(NAP),

@@ -3,7 +3,7 @@
 //! It knows processes and hosts, no queue pairs. A process that is killed is seen by the end of its connection.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::fmt;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -86,6 +86,8 @@ pub(crate) struct Switch {
     listener: Socket,
     ports: Vec<Option<Port>>,
     dead: Vec<u8>,
+    /// What is told of requests that are carried out and are said not to be: by the sender's slot and the request's id.
+    lies: HashMap<(usize, u32), u8>,
     delayed: BinaryHeap<Reverse<Delayed>>,
     packets: u64,
     last_slot: usize,
@@ -100,6 +102,7 @@ impl Switch {
             listener,
             ports: (0..SLOTS).map(|_| None).collect(),
             dead: Vec::new(),
+            lies: HashMap::new(),
             delayed: BinaryHeap::new(),
             packets: 0,
             last_slot: SLOTS - 1,
@@ -109,6 +112,7 @@ impl Switch {
 
     /// Carries packets until the program has ended, which a byte from the pipe says.
     pub(crate) fn run(mut self, ended: &io::PipeReader) -> Counts {
+        sys::run_promptly();
         loop {
             let mut interests = vec![
                 Interest {
@@ -234,6 +238,7 @@ impl Switch {
     /// The process at a slot has ended: those that wait for it learn that its queue pairs are gone.
     fn hung_up(&mut self, slot: usize) {
         self.ports[slot] = None;
+        self.lies.retain(|(sender, _), _| *sender != slot);
         let gone = Head {
             slot: slot as u16,
             status: status::REMOTE_BAD_DEST_QPN,
@@ -247,6 +252,12 @@ impl Switch {
     fn pass_answer(&mut self, slot: usize, mut head: Head, payload: &[u8]) {
         let to = usize::from(head.slot);
         head.slot = slot as u16;
+        if let Some(lie) = self.lies.remove(&(to, head.id))
+            && head.status == status::OK
+        {
+            self.counts.failed += 1;
+            head.status = lie;
+        }
         let hosts = [slot, to].map(|slot| self.host(slot));
         if hosts
             .iter()
@@ -306,13 +317,18 @@ impl Switch {
             self.fail(slot, head, status::REMOTE_RNR, fate.delay);
             return true;
         }
-        let Some((status, is_delivered)) = fate.error else {
-            return false;
-        };
-        self.counts.failed += 1;
-        self.fail(slot, head, status, fate.delay);
-        // The true answer comes too late: nothing waits for it any more.
-        !is_delivered
+        match fate.error {
+            Some((status, true)) => {
+                self.lies.insert((slot, head.id), status);
+                false
+            }
+            Some((status, false)) => {
+                self.counts.failed += 1;
+                self.fail(slot, head, status, fate.delay);
+                true
+            }
+            None => false,
+        }
     }
 
     /// Ends what the plan ends now.
