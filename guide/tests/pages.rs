@@ -2,14 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use oxifabric_guide::{Listing, folder as guide, named, with_listings};
 
 /// Languages whose blocks are compiled, so that they have to come from files.
 const COMPILED: [&str; 2] = ["c", "rust"];
-
-fn guide() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
 
 fn read(file: &Path) -> String {
     fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
@@ -17,15 +15,10 @@ fn read(file: &Path) -> String {
 
 /// All pages, with their names under `src`.
 fn pages() -> Vec<(String, String)> {
-    let mut pages: Vec<_> = fs::read_dir(guide().join("src"))
-        .expect("the guide has pages")
-        .map(|entry| entry.expect("the folder can be read").path())
-        .filter(|path| path.extension().is_some_and(|end| end == "md"))
-        .map(|path| (name_of(&path), read(&path)))
-        .collect();
-    pages.sort();
-    assert!(pages.len() > 1, "there are no pages");
-    pages
+    let files = oxifabric_guide::pages().expect("the guide has pages");
+    assert!(files.len() > 1, "there are no pages");
+    let named = files.iter().map(|path| (name_of(path), read(path)));
+    named.collect()
 }
 
 fn name_of(path: &Path) -> String {
@@ -97,30 +90,47 @@ fn level(heading: &str) -> usize {
 }
 
 #[test]
-fn code_comes_from_files_that_are_compiled() {
-    let mut included = BTreeSet::new();
+fn pages_show_the_code_of_today() {
     for (name, page) in pages() {
+        let today = with_listings(&page).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let differs = page
+            .lines()
+            .zip(today.lines())
+            .find(|(old, new)| old != new);
+        assert!(
+            page == today,
+            "{name} shows other code than its files, first where they are {differs:?}: cargo xtask guide --write"
+        );
+    }
+}
+
+#[test]
+fn code_comes_from_files_that_are_compiled() {
+    let mut shown = BTreeSet::new();
+    for (name, page) in pages() {
+        let mut before = "";
         for part in parts(&page) {
-            let Part::Block { language, lines } = part else {
-                continue;
-            };
-            assert!(!language.is_empty(), "{name}: a block without a language");
-            if !COMPILED.contains(&language) {
-                continue;
-            }
-            assert!(!lines.is_empty(), "{name}: an empty block of {language}");
-            for line in lines.into_iter().filter(|line| !line.is_empty()) {
-                let (file, anchor) = include(line).unwrap_or_else(|| {
-                    panic!("{name}: code in a block of {language} that no test compiles: {line}")
-                });
-                included.insert(expect_anchor(&name, file, anchor));
+            match part {
+                Part::Prose(line) => before = line,
+                Part::Block { language, lines } => {
+                    assert!(!language.is_empty(), "{name}: a block without a language");
+                    if COMPILED.contains(&language) {
+                        assert!(!lines.is_empty(), "{name}: an empty block of {language}");
+                        shown.extend(
+                            expect_listings(&name, before)
+                                .into_iter()
+                                .map(|listing| listing.file),
+                        );
+                    }
+                    before = "";
+                }
             }
         }
     }
     // What no page shows need not be here.
     for entry in fs::read_dir(guide().join("code")).expect("the guide has code") {
         let file = entry.expect("the folder can be read").path();
-        let is_shown = included.contains(&file) || file.ends_with("fragments.rs");
+        let is_shown = shown.contains(&file) || file.ends_with("fragments.rs");
         assert!(
             file.is_dir() || is_shown,
             "no page shows {}",
@@ -129,30 +139,14 @@ fn code_comes_from_files_that_are_compiled() {
     }
 }
 
-/// The file and the anchor of `{{#include ../code/FILE:ANCHOR}}`.
-fn include(line: &str) -> Option<(&str, Option<&str>)> {
-    let place = line.strip_prefix("{{#include ../code/")?;
-    let place = place.strip_suffix("}}")?;
-    Some(match place.split_once(':') {
-        Some((file, anchor)) => (file, Some(anchor)),
-        None => (place, None),
-    })
-}
-
-/// Asserts that the file has the anchor, and returns the file.
-fn expect_anchor(page: &str, file: &str, anchor: Option<&str>) -> PathBuf {
-    let path = guide().join("code").join(file);
-    let text = read(&path);
-    for word in ["ANCHOR", "ANCHOR_END"] {
-        let Some(anchor) = anchor else { continue };
-        let mark = format!("{word}: {anchor}");
-        let marks = text.lines().filter(|line| {
-            let comment = line.trim().trim_start_matches(['/', '*', ' ']);
-            comment.trim_end_matches(['/', '*', ' ']) == mark
-        });
-        assert_eq!(marks.count(), 1, "{page}: {file} has not one \"{mark}\"");
-    }
-    path
+/// The listings that the line before a block names.
+fn expect_listings(page: &str, line: &str) -> Vec<Listing> {
+    let listings = named(line).unwrap_or_else(|| {
+        panic!(
+            "{page}: before code that no test compiles, no <!-- listing FILE:ANCHOR -->: {line:?}"
+        )
+    });
+    listings.unwrap_or_else(|error| panic!("{page}: {error}"))
 }
 
 #[test]

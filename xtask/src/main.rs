@@ -53,6 +53,9 @@ enum Task {
         /// Folder to fill instead of target/guide
         #[arg(long)]
         out: Option<PathBuf>,
+        /// Instead, write the code of guide/code into the pages that show it
+        #[arg(long, conflicts_with = "out")]
+        write: bool,
     },
     /// Run every check and every test; as root, install the Debian packages that they use
     Test {
@@ -105,7 +108,12 @@ fn run(task: Task) -> Result<ExitCode, Box<dyn Error>> {
         Task::Dist { out, profile } => println!("{}", layout::dist(out, &profile)?.display()),
         Task::Deb => println!("{}", deb::deb()?.display()),
         Task::Headers => return end_of(&mut program("oxifabric-headers")),
-        Task::Guide { out } => return end_of(&mut book(out)),
+        Task::Guide { write: true, .. } => {
+            for page in oxifabric_guide::write()? {
+                println!("{}", page.display());
+            }
+        }
+        Task::Guide { out, .. } => return end_of(&mut book(out)),
         Task::Test {
             fast,
             allow_missing,
