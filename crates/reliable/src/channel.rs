@@ -226,6 +226,11 @@ impl Channel {
         self.sender.queue.saturating_sub(self.sender.room())
     }
 
+    /// Returns whether the peer has answered.
+    pub(super) fn is_met(&self) -> bool {
+        self.other != 0
+    }
+
     /// Returns whether the channel can be the one that the peer calls so.
     pub(super) fn is_with(&self, other: u64) -> bool {
         self.other == 0 || (self.other == other && self.receiver.next() == 0)

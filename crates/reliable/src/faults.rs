@@ -7,6 +7,7 @@ use oxifabric_engine::faults::{FaultPlan, PacketFaults};
 use oxifabric_types::{Address, Instant, PeerId};
 use oxifabric_wire::reliable::packet::HEADER_LEN;
 
+use super::channel::CloseReason;
 use super::link::PacketPort;
 
 /// A port whose packets suffer the faults of a plan, if there is one.
@@ -95,6 +96,10 @@ impl<P: PacketPort> PacketPort for Faulty<P> {
 
     fn source_of(&self, peer: PeerId) -> Option<u64> {
         self.port.source_of(peer)
+    }
+
+    fn lost(&mut self, peer: PeerId, why: CloseReason) {
+        self.port.lost(peer, why);
     }
 
     fn refused(&mut self) -> Option<PeerId> {

@@ -87,6 +87,11 @@ pub trait PacketPort {
         Some(peer.0.into())
     }
 
+    /// Is told that the connection with a peer that had answered is lost; the peer still has its address.
+    fn lost(&mut self, peer: PeerId, why: CloseReason) {
+        let _ = (peer, why);
+    }
+
     /// Returns a peer whose host reports that nothing listens at its address any more; each is returned once.
     fn refused(&mut self) -> Option<PeerId>;
 
@@ -469,8 +474,7 @@ impl<P: PacketPort> ReliableLink<P> {
         self.kept = self.kept - kept + peer.channel.kept();
         if peer.reader.is_broken() {
             peer.channel.close(self.now, &mut To(&mut self.port, id));
-            self.ends.insert(id, CloseReason::Broken);
-            self.down(id, Errno::PROTO, sink);
+            self.lose(id, CloseReason::Broken, sink);
             return events + 1;
         }
         if let Some(token) = peer.go_on() {
@@ -484,8 +488,7 @@ impl<P: PacketPort> ReliableLink<P> {
         let acted = peer.channel.act(self.now, &mut To(&mut self.port, id));
         events += usize::from(acted == Event::Moved);
         if let Event::Ended(end) = acted {
-            self.ends.insert(id, end);
-            self.down(id, errno_of(end), sink);
+            self.lose(id, end, sink);
             return events + 1;
         }
         if peer.wanted && peer.large.is_none() && peer.channel.room() >= ROOM {
@@ -550,6 +553,18 @@ impl<P: PacketPort> ReliableLink<P> {
             pending: false,
             timer_at: Instant::END,
         }));
+    }
+
+    /// Ends a channel that has ended by itself.
+    #[cold]
+    fn lose(&mut self, id: PeerId, end: CloseReason, sink: &mut impl Sink) {
+        self.ends.insert(id, end);
+        if let Some(Some(peer)) = self.peers.get(id.index())
+            && peer.channel.is_met()
+        {
+            self.port.lost(id, end);
+        }
+        self.down(id, errno_of(end), sink);
     }
 
     /// Ends what there was with a peer.

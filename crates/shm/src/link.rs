@@ -12,8 +12,10 @@ use oxifabric_engine::{
     Frame, InjectedFault, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken,
 };
 use oxifabric_mem::Iov;
+use oxifabric_provider::log;
 use oxifabric_types::{Errno, Instant, PeerId};
 
+use crate::NAME;
 use crate::conn::Conn;
 use crate::conn_table::ConnTable;
 use crate::conns::Conns;
@@ -281,6 +283,19 @@ impl ShmLink {
             self.table.stop_watching(socket, &conn.process);
         }
         self.table.forget(conn.entry, None);
+        if let Some(peer) = self.peers.get(conn.peer) {
+            let cause = match why {
+                Errno::CONNRESET => "its process has ended, or has closed its endpoint",
+                Errno::PROTO => "it broke the protocol",
+                other => other.text(),
+            };
+            log::info!(
+                NAME,
+                EpCtrl,
+                "connection with {} lost: {cause}",
+                peer.name()
+            );
+        }
         let unseen = conn.delivered_nothing();
         if let Some(peer) = self.peers.get_mut(conn.peer) {
             peer.state = ConnState::Closed;

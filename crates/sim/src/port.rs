@@ -5,12 +5,14 @@ use std::os::fd::RawFd;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use oxifabric_provider::log;
 use oxifabric_provider::packets::PacketDevice;
 use oxifabric_provider::timer::Timer;
-use oxifabric_reliable::PacketPort;
+use oxifabric_reliable::{CloseReason, PacketPort};
 use oxifabric_types::{Address, Errno, Info, Instant, PeerId};
 use oxifabric_wire::reliable::packet::HEADER_LEN;
 
+use crate::NAME;
 use crate::name;
 use crate::network::{Packet, Place};
 use crate::params;
@@ -144,6 +146,12 @@ impl PacketPort for SimPort {
         match &self.current {
             Some((from, packet)) => (*from, &packet.bytes),
             None => (PeerId::ANY, &[]),
+        }
+    }
+
+    fn lost(&mut self, peer: PeerId, why: CloseReason) {
+        if let Some(at) = self.address(peer) {
+            log::info!(NAME, EpCtrl, "connection with {at} lost: {why}");
         }
     }
 

@@ -498,8 +498,8 @@ impl Staging {
 }
 
 impl Fault {
-    /// Returns whether the fault belongs in the log; operations that wait for the peer report the others.
-    pub(crate) const fn is_worth_a_line(&self) -> bool {
+    /// Returns whether the fault is a warning in the log; operations that wait for the peer report the others.
+    pub(crate) const fn is_worth_a_warning(&self) -> bool {
         match self {
             Self::Closed { within } => *within,
             Self::Socket(_) => false,

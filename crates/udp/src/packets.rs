@@ -8,8 +8,8 @@ use std::time::Duration;
 use oxifabric_provider::inet::{RawAddr, local_address};
 use oxifabric_provider::packets::PacketDevice;
 use oxifabric_provider::timer::Timer;
-use oxifabric_provider::{clock, secret};
-use oxifabric_reliable::PacketPort;
+use oxifabric_provider::{clock, log, secret};
+use oxifabric_reliable::{CloseReason, PacketPort};
 use oxifabric_types::{Address, Errno, Info, Instant, PeerId};
 use oxifabric_wire::reliable::packet::HEADER_LEN;
 
@@ -139,6 +139,12 @@ impl PacketPort for Packets {
         match self.peers.address(peer)? {
             Address::Inet(at) => Some(self.secret.hash_one(Some(*at))),
             _ => None,
+        }
+    }
+
+    fn lost(&mut self, peer: PeerId, why: CloseReason) {
+        if let Some(at) = self.peers.address(peer) {
+            log::info!("udp;ofi_rxd", EpCtrl, "connection with {at} lost: {why}");
         }
     }
 

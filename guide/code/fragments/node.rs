@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use oxifabric::{
     AddressVector, Backend, Caps, Completion, CompletionQueue, Domain, Endpoint, Error, Fabric,
-    Hints, Peer, Rdm,
+    Hints, Info, Peer, Rdm,
 };
 
 // ANCHOR: node
@@ -35,20 +35,25 @@ pub(crate) fn on_each(caps: Caps, test: impl Fn(&Node) -> Result<(), Error>) -> 
     let shm = Hints::new().provider("shm");
     for hints in [tcp, shm] {
         let info = hints.caps(caps).best(Backend::builtin())?;
-        let fabric = Fabric::open(&info)?;
-        let domain = Domain::open(&fabric, &info)?;
-        let peers = AddressVector::open(&domain)?;
-        let queue = CompletionQueue::open(&domain, 64)?;
-        let builder = Endpoint::<Rdm>::builder(&domain).address_vector(&peers);
-        let endpoint = builder.queue(&queue).enable()?;
-        let me = peers.insert(&endpoint.address()?)?;
-        test(&Node {
-            domain,
-            peers,
-            queue,
-            endpoint,
-            me,
-        })?;
+        test(&open(&info)?)?;
     }
     Ok(())
+}
+
+/// Opens an endpoint that is its own peer.
+pub(crate) fn open(info: &Info) -> Result<Node, Error> {
+    let fabric = Fabric::open(info)?;
+    let domain = Domain::open(&fabric, info)?;
+    let peers = AddressVector::open(&domain)?;
+    let queue = CompletionQueue::open(&domain, 64)?;
+    let builder = Endpoint::<Rdm>::builder(&domain).address_vector(&peers);
+    let endpoint = builder.queue(&queue).enable()?;
+    let me = peers.insert(&endpoint.address()?)?;
+    Ok(Node {
+        domain,
+        peers,
+        queue,
+        endpoint,
+        me,
+    })
 }

@@ -26,7 +26,7 @@ impl TcpLink {
             InjectedFault::Break => {
                 let at = peer.at;
                 peer.reason = Some(format!(
-                    "connection with {at}: broken by an injected fault (FI_OXI_FAULTS)"
+                    "connection with {at} lost: broken by an injected fault (FI_OXI_FAULTS)"
                 ));
                 conn.socket.shut_writing();
                 self.fail_later(id, Errno::CONNRESET);

@@ -388,30 +388,50 @@ impl TcpLink {
     /// Ends a connection that cannot be read any further.
     fn end_by(&mut self, id: PeerId, fault: &Fault, sink: &mut impl Sink) {
         let why = fault.to_string();
-        if fault.is_worth_a_line()
-            && let Some(peer) = self.peers.get(id)
-        {
-            self.log(&format!("connection with {} dropped: {why}", peer.at));
+        match self.lose(id, rx::errno_of(fault), &why) {
+            Some(lost) if fault.is_worth_a_warning() => self.log(&lost),
+            Some(lost) => log::info!("tcp", EpCtrl, "{lost}"),
+            None => return,
         }
-        self.end(id, rx::errno_of(fault), &why, sink);
+        self.report_failed(id, sink);
     }
 
     /// Ends a connection in use.
     pub(super) fn end(&mut self, id: PeerId, errno: Errno, why: &str, sink: &mut impl Sink) {
-        let Some(peer) = self.peers.get_mut(id) else {
-            return;
-        };
-        if !matches!(peer.state, ConnState::Ready(_)) {
-            return;
+        if let Some(lost) = self.lose(id, errno, why) {
+            log::info!("tcp", EpCtrl, "{lost}");
+            self.report_failed(id, sink);
         }
-        peer.reason = Some(format!("connection with {}: {why}", peer.at));
+    }
+
+    /// Notes that a connection in use has failed; returns what to write to the log.
+    fn lose(&mut self, id: PeerId, errno: Errno, why: &str) -> Option<String> {
+        let peer = self.peers.get_mut(id)?;
+        if !matches!(peer.state, ConnState::Ready(_)) {
+            return None;
+        }
+        let lost = format!("connection with {} lost: {why}", peer.at);
+        peer.reason = Some(lost.clone());
         self.fail_later(id, errno);
         self.failed.retain(|failed| *failed != id);
-        self.end_failed(id, sink);
+        Some(lost)
+    }
+
+    /// Writes to the log that a connection has failed, if it was in use, and reports it to the sink.
+    pub(super) fn end_failed(&mut self, id: PeerId, sink: &mut impl Sink) {
+        if let Some(peer) = self.peers.get_mut(id)
+            && let ConnState::Failed(Some(_), errno) = &peer.state
+        {
+            let at = peer.at;
+            let cause = || format!("connection with {at} lost: {}", errno.text().to_lowercase());
+            let reason = peer.reason.get_or_insert_with(cause);
+            log::info!("tcp", EpCtrl, "{reason}");
+        }
+        self.report_failed(id, sink);
     }
 
     /// Reports a failed connection to the sink.
-    pub(super) fn end_failed(&mut self, id: PeerId, sink: &mut impl Sink) {
+    fn report_failed(&mut self, id: PeerId, sink: &mut impl Sink) {
         let Some(peer) = self.peers.get_mut(id) else {
             return;
         };
@@ -420,10 +440,6 @@ impl TcpLink {
         }
         if let ConnState::Failed(conn, errno) = peer.replace(ConnState::Idle) {
             if let Some(mut conn) = conn {
-                if peer.reason.is_none() {
-                    let cause = errno.text().to_lowercase();
-                    peer.reason = Some(format!("connection with {}: {cause}", peer.at));
-                }
                 conn.abandon(errno, sink);
             }
             peer.wanted = false;

@@ -252,12 +252,30 @@ impl TcpConnection {
         self.events.push_back(ConnectionEvent::Failed(why, data));
     }
 
-    /// Ends the connection in use; the next poll reports it to the sink.
+    /// Ends the connection in use, which is lost; the next poll reports it to the sink.
     pub(super) fn end(&mut self, why: Errno, reason: &str) {
-        if let ConnState::Ready(conn) = std::mem::replace(&mut self.state, ConnState::Over) {
-            if let Some(peer) = &self.peer {
-                self.reason = Some(format!("connection with {peer}: {reason}"));
+        self.end_at(log::Level::Info, why, reason);
+    }
+
+    /// As [`Self::end`], with the level of the line in the log.
+    pub(super) fn end_at(&mut self, level: log::Level, why: Errno, reason: &str) {
+        if !matches!(self.state, ConnState::Ready(_)) {
+            return;
+        }
+        if let Some(peer) = &self.peer {
+            let lost = format!("connection with {peer} lost: {reason}");
+            match level {
+                log::Level::Warn => log::warn!("tcp", EpCtrl, "{lost}"),
+                _ => log::info!("tcp", EpCtrl, "{lost}"),
             }
+            self.reason = Some(lost);
+        }
+        self.end_quietly(why);
+    }
+
+    /// Ends the connection in use without a line in the log.
+    fn end_quietly(&mut self, why: Errno) {
+        if let ConnState::Ready(conn) = std::mem::replace(&mut self.state, ConnState::Over) {
             self.failed = Some((Some(conn), why));
             self.deadline = None;
             self.events.push_back(ConnectionEvent::Ended);
@@ -367,7 +385,11 @@ impl Connection for TcpConnection {
         match &self.state {
             ConnState::Fresh(_) => return Err(Errno::NOTCONN),
             ConnState::Over => {}
-            ConnState::Ready(_) => self.end(Errno::CANCELED, "it was shut down"),
+            ConnState::Ready(_) => {
+                let peer = self.peer.as_ref();
+                self.reason = peer.map(|peer| format!("connection with {peer}: it was shut down"));
+                self.end_quietly(Errno::CANCELED);
+            }
             ConnState::Dialing(_) | ConnState::Invited(..) => {
                 self.state = ConnState::Over;
                 self.failed = Some((None, Errno::CANCELED));

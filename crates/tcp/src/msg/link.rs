@@ -187,13 +187,11 @@ impl TcpConnection {
 
     /// Ends a connection that cannot be read any further.
     fn end_by(&mut self, fault: &Fault) {
-        let why = fault.to_string();
-        if fault.is_worth_a_line() {
-            let peer = oxifabric_provider::connection::Connection::peer_name(self);
-            let peer = peer.map_or_else(|_| String::new(), |peer| peer.to_string());
-            log::warn!("tcp", EpCtrl, "connection with {peer} dropped: {why}");
-        }
-        self.end(rx::errno_of(fault), &why);
+        let level = match fault.is_worth_a_warning() {
+            true => log::Level::Warn,
+            false => log::Level::Info,
+        };
+        self.end_at(level, rx::errno_of(fault), &fault.to_string());
     }
 
     /// Resumes sending where the socket was full.
