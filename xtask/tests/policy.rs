@@ -15,6 +15,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("sync", &[]),
     ("mem", &["types"]),
     ("collectives", &[]),
+    ("ibv", &["types", "mem"]),
     ("engine", &["types", "mem", "collectives"]),
     ("reliable", &["types", "wire", "mem", "engine"]),
     ("provider", &["types", "abi", "mem", "engine", "reliable"]),
@@ -115,6 +116,7 @@ const UNSAFE: &[(&str, &[&str])] = &[
     ("shm", &["sys"]),
     ("udp", &["sys"]),
     ("oxifabric", &["raw"]),
+    ("ibv", &["sys"]),
     ("softnic", &["exports", "memory", "sys"]),
     // A C program in all but the language.
     ("fixtures", &[]),

@@ -72,7 +72,7 @@ pub(crate) fn carry_out(
     Ok(())
 }
 
-/// Copies an answer to the caller; it may want less of it than there is.
+/// Copies an answer to the caller. It may want less of it than there is.
 fn deliver(reply: Reply, answer: &Answer) {
     let core = &answer.core.0;
     let driver = &answer.driver.0;

@@ -1,0 +1,265 @@
+//! Completion queues, and the channels that wake their readers.
+
+use std::ffi::c_int;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use oxifabric_types::Errno;
+
+use super::device::Context;
+use super::structures::*;
+use super::{done, last_error, made};
+use crate::{Completion, Opcode, Status};
+
+/// A descriptor that becomes readable when a queue that was armed has something.
+#[derive(Debug)]
+pub struct Channel {
+    channel: NonNull<ibv_comp_channel>,
+    context: Arc<Context>,
+}
+
+// SAFETY: the library's functions on a channel may be called by any thread, several at once.
+unsafe impl Send for Channel {}
+// SAFETY: as above.
+unsafe impl Sync for Channel {}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        // SAFETY: the queues of the channel hold it, so none is left.
+        unsafe { (self.context.verbs.functions.ibv_destroy_comp_channel)(self.channel.as_ptr()) };
+    }
+}
+
+impl Channel {
+    /// Makes a channel whose descriptor never blocks a reader.
+    ///
+    /// # Errors
+    /// That of ibv_create_comp_channel(3) or fcntl(2).
+    pub fn new(context: &Arc<Context>) -> Result<Arc<Self>, Errno> {
+        let create = context.verbs.functions.ibv_create_comp_channel;
+        // SAFETY: the context is open.
+        let channel = made(unsafe { create(context.context.as_ptr()) })?;
+        let new = Self {
+            channel,
+            context: Arc::clone(context),
+        };
+        // SAFETY: the channel has just been made; flags are no memory.
+        let result = unsafe {
+            let fd = (*channel.as_ptr()).fd;
+            let flags = libc::fcntl(fd, libc::F_GETFL);
+            libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK)
+        };
+        if result < 0 {
+            return Err(last_error());
+        }
+        Ok(Arc::new(new))
+    }
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the descriptor is open as long as the channel lives.
+        unsafe { BorrowedFd::borrow_raw((*self.channel.as_ptr()).fd) }
+    }
+}
+
+/// A completion queue of an EFA device.
+#[derive(Debug)]
+pub struct Cq {
+    pub(super) cq: NonNull<ibv_cq_ex>,
+    /// Tells the address of an unknown peer, if the queue was made to.
+    efa: Option<NonNull<efadv_cq>>,
+    /// Events that were read and not yet acknowledged, which a destruction would wait for.
+    unacknowledged: AtomicU32,
+    channel: Option<Arc<Channel>>,
+    context: Arc<Context>,
+}
+
+// SAFETY: the library locks the queue from the beginning of a poll to its end, which is within one call here.
+unsafe impl Send for Cq {}
+// SAFETY: as above.
+unsafe impl Sync for Cq {}
+
+impl Drop for Cq {
+    fn drop(&mut self) {
+        let functions = &self.context.verbs.functions;
+        let events = *self.unacknowledged.get_mut();
+        // SAFETY: the queue pairs of the queue hold it, so none is left; it is destroyed once.
+        unsafe {
+            if events > 0 {
+                (functions.ibv_ack_cq_events)(self.cq.as_ptr().cast(), events);
+            }
+            (functions.ibv_destroy_cq)(self.cq.as_ptr().cast());
+        }
+    }
+}
+
+/// Everything that libefa can tell of a completion, of `enum ibv_create_cq_wc_flags`.
+const STANDARD: u64 = 0x7f;
+/// `EFADV_WC_EX_WITH_SGID`.
+const WITH_SGID: u64 = 1;
+
+impl Cq {
+    /// Makes a queue for at least this many completions. `with_sgid` lets it tell the addresses of peers without address handle.
+    ///
+    /// # Errors
+    /// `OPNOTSUPP` if the device is no EFA or has no such addresses; else that of efadv_create_cq(3).
+    pub fn efa(
+        context: &Arc<Context>,
+        entries: u32,
+        channel: Option<&Arc<Channel>>,
+        with_sgid: bool,
+    ) -> Result<Arc<Self>, Errno> {
+        let functions = context.efa_functions()?;
+        let mut attributes = ibv_cq_init_attr_ex {
+            cqe: entries,
+            cq_context: ptr::null_mut(),
+            channel: channel.map_or(ptr::null_mut(), |channel| channel.channel.as_ptr()),
+            comp_vector: 0,
+            wc_flags: STANDARD,
+            comp_mask: 0,
+            flags: 0,
+            parent_domain: ptr::null_mut(),
+        };
+        let mut efa = efadv_cq_init_attr {
+            comp_mask: 0,
+            wc_flags: if with_sgid { WITH_SGID } else { 0 },
+        };
+        let len = size_of::<efadv_cq_init_attr>() as u32;
+        // SAFETY: the context is open; the attributes live through the call, and the last one has the length.
+        let cq = made(unsafe {
+            (functions.efadv_create_cq)(
+                context.context.as_ptr(),
+                &raw mut attributes,
+                &raw mut efa,
+                len,
+            )
+        })?;
+        let efa = with_sgid.then(|| {
+            // SAFETY: the queue has just been made by libefa.
+            unsafe { (functions.efadv_cq_from_ibv_cq_ex)(cq.as_ptr()) }
+        });
+        let efa = efa.and_then(NonNull::new);
+        Ok(Arc::new(Self {
+            cq,
+            efa,
+            unacknowledged: AtomicU32::new(0),
+            channel: channel.cloned(),
+            context: Arc::clone(context),
+        }))
+    }
+
+    /// Takes completions into the places of an array, and returns how many.
+    pub fn poll(&self, into: &mut [Completion]) -> usize {
+        let cq = self.cq.as_ptr();
+        let mut attributes = ibv_poll_cq_attr { comp_mask: 0 };
+        let mut count = 0;
+        // SAFETY: the queue lives; from a start that succeeds to the end nothing else is called. The functions are set by libefa.
+        unsafe {
+            let (Some(start), Some(next), Some(end)) =
+                ((*cq).start_poll, (*cq).next_poll, (*cq).end_poll)
+            else {
+                return 0;
+            };
+            if into.is_empty() || start(cq, &raw mut attributes) != 0 {
+                return 0;
+            }
+            let room = into.len();
+            for place in into {
+                *place = self.current();
+                count += 1;
+                // A completion that is moved to and has no place would be lost with the end of this poll.
+                if count == room || next(cq) != 0 {
+                    break;
+                }
+            }
+            end(cq);
+        }
+        count
+    }
+
+    /// Reads the completion at which the poll is.
+    ///
+    /// # Safety
+    /// A poll of this queue is under way and has found one.
+    unsafe fn current(&self) -> Completion {
+        let cq = self.cq.as_ptr();
+        /// Calls one of the functions that read a member; those that libefa has not are 0.
+        macro_rules! read {
+            ($name:ident) => {
+                // SAFETY: the caller polls.
+                unsafe { (*cq).$name.map_or(0, |read| read(cq)) }
+            };
+        }
+        // SAFETY: the caller polls.
+        let (wr_id, status) = unsafe { ((*cq).wr_id, Status((*cq).status)) };
+        let mut completion = Completion {
+            wr_id,
+            status,
+            vendor_err: read!(read_vendor_err),
+            qp_num: read!(read_qp_num),
+            ..Completion::NONE
+        };
+        if status != Status::SUCCESS {
+            return completion;
+        }
+        const WITH_IMM: u32 = 1 << 1;
+        completion.opcode = Opcode::from_number(read!(read_opcode));
+        completion.byte_len = read!(read_byte_len);
+        completion.src_qp = read!(read_src_qp);
+        completion.slid = read!(read_slid);
+        if read!(read_wc_flags) & WITH_IMM != 0 {
+            completion.imm_data = Some(u32::from_be(read!(read_imm_data)));
+        }
+        if let Some(efa) = self.efa {
+            let mut gid = [0; 16];
+            // SAFETY: the caller polls; the address lives through the call.
+            let result: c_int = unsafe {
+                let read = (*efa.as_ptr()).wc_read_sgid;
+                read.map_or(-1, |read| read(efa.as_ptr(), &raw mut gid))
+            };
+            completion.sgid = (result == 0).then_some(gid);
+        }
+        completion
+    }
+
+    /// Asks for an event at the next completion. What came before has to be polled once more.
+    ///
+    /// # Errors
+    /// That of ibv_req_notify_cq(3).
+    pub fn arm(&self) -> Result<(), Errno> {
+        // SAFETY: the queue and its context live; the function is set by the driver.
+        unsafe {
+            let arm = (*self.context.context.as_ptr()).ops.req_notify_cq;
+            done(arm.map_or(libc::EOPNOTSUPP, |arm| arm(self.cq.as_ptr().cast(), 0)))
+        }
+    }
+
+    /// Takes the events of the channel, which has this queue only, and returns whether there was one.
+    pub fn take_events(&self) -> bool {
+        const ACKNOWLEDGED_AT_ONCE: u32 = 256;
+        let Some(channel) = &self.channel else {
+            return false;
+        };
+        let functions = &self.context.verbs.functions;
+        let mut has_taken = false;
+        let mut cq = ptr::null_mut();
+        let mut context = ptr::null_mut();
+        // SAFETY: the channel lives and does not block; both pointers live through the call.
+        while unsafe {
+            (functions.ibv_get_cq_event)(channel.channel.as_ptr(), &raw mut cq, &raw mut context)
+        } == 0
+        {
+            has_taken = true;
+            let before = self.unacknowledged.fetch_add(1, Ordering::Relaxed);
+            if before + 1 >= ACKNOWLEDGED_AT_ONCE {
+                let events = self.unacknowledged.swap(0, Ordering::Relaxed);
+                // SAFETY: so many events of this queue were taken.
+                unsafe { (functions.ibv_ack_cq_events)(self.cq.as_ptr().cast(), events) };
+            }
+        }
+        has_taken
+    }
+}

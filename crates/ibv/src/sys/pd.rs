@@ -1,0 +1,216 @@
+//! Protection domains, and what belongs to them: regions and address handles.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use oxifabric_mem::Iov;
+use oxifabric_types::Errno;
+
+use super::device::Context;
+use super::structures::*;
+use super::{done, made};
+use crate::{Access, Gid};
+
+/// A protection domain: regions and queue pairs of different ones know nothing of each other.
+#[derive(Debug)]
+pub struct Pd {
+    pub(super) pd: NonNull<ibv_pd>,
+    pub(super) context: Arc<Context>,
+}
+
+// SAFETY: the library's functions on a domain may be called by any thread, several at once.
+unsafe impl Send for Pd {}
+// SAFETY: as above.
+unsafe impl Sync for Pd {}
+
+impl Drop for Pd {
+    fn drop(&mut self) {
+        // SAFETY: all that was made from the domain holds it, so nothing is left.
+        unsafe { (self.context.verbs.functions.ibv_dealloc_pd)(self.pd.as_ptr()) };
+    }
+}
+
+/// A piece of registered memory, as requests name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    pub(super) addr: u64,
+    pub(super) len: u32,
+    pub(super) lkey: u32,
+}
+
+/// Memory that the device may use.
+#[derive(Debug)]
+pub struct Mr {
+    mr: NonNull<ibv_mr>,
+    /// Outlives the registration, since a drop of this structure deregisters first.
+    memory: Iov,
+    pd: Arc<Pd>,
+}
+
+// SAFETY: the library's functions on a region may be called by any thread; the description of memory may be used by any.
+unsafe impl Send for Mr {}
+// SAFETY: bytes are copied in and out as the memory's own rules say, whatever the device does meanwhile.
+unsafe impl Sync for Mr {}
+
+impl Drop for Mr {
+    fn drop(&mut self) {
+        // SAFETY: the region is the library's and is given back once. The memory is dropped afterwards.
+        unsafe { (self.pd.context.verbs.functions.ibv_dereg_mr)(self.mr.as_ptr()) };
+    }
+}
+
+impl Mr {
+    /// Returns the key by which peers name it.
+    pub fn rkey(&self) -> u32 {
+        // SAFETY: the region lives as long as this structure.
+        unsafe { (*self.mr.as_ptr()).rkey }
+    }
+
+    /// Returns the address by which peers name its first byte.
+    pub fn address(&self) -> u64 {
+        self.memory.base() as u64
+    }
+
+    /// Returns how many bytes it has.
+    pub fn len(&self) -> usize {
+        self.memory.len()
+    }
+
+    /// Returns whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the memory.
+    pub fn memory(&self) -> &Iov {
+        &self.memory
+    }
+
+    /// Names some of its bytes; `None` if they are not all in it.
+    pub fn piece(&self, offset: usize, len: usize) -> Option<Piece> {
+        let end = offset.checked_add(len)?;
+        if end > self.len() {
+            return None;
+        }
+        Some(Piece {
+            addr: self.address() + offset as u64,
+            len: u32::try_from(len).ok()?,
+            // SAFETY: the region lives as long as this structure.
+            lkey: unsafe { (*self.mr.as_ptr()).lkey },
+        })
+    }
+}
+
+/// A destination.
+#[derive(Debug)]
+pub struct Ah {
+    pub(super) ah: NonNull<ibv_ah>,
+    pub(super) pd: Arc<Pd>,
+}
+
+// SAFETY: the library's functions on an address handle may be called by any thread; it never changes.
+unsafe impl Send for Ah {}
+// SAFETY: as above.
+unsafe impl Sync for Ah {}
+
+impl Drop for Ah {
+    fn drop(&mut self) {
+        // SAFETY: the handle is the library's and is given back once.
+        unsafe { (self.pd.context.verbs.functions.ibv_destroy_ah)(self.ah.as_ptr()) };
+    }
+}
+
+impl Ah {
+    /// Returns the number by which an EFA device names it in completions.
+    ///
+    /// # Errors
+    /// `OPNOTSUPP` if the device is another one.
+    pub fn efa_number(&self) -> Result<u16, Errno> {
+        let mut attributes = efadv_ah_attr::default();
+        let query = self.pd.context.efa_functions()?.efadv_query_ah;
+        let len = size_of::<efadv_ah_attr>() as u32;
+        // SAFETY: the handle lives as long as this structure; the attributes live through the call.
+        done(unsafe { query(self.ah.as_ptr(), &raw mut attributes, len) })?;
+        Ok(attributes.ahn)
+    }
+}
+
+impl Pd {
+    /// Makes a domain.
+    ///
+    /// # Errors
+    /// That of ibv_alloc_pd(3).
+    pub fn new(context: &Arc<Context>) -> Result<Arc<Self>, Errno> {
+        // SAFETY: the context is open.
+        let pd = unsafe { (context.verbs.functions.ibv_alloc_pd)(context.context.as_ptr()) };
+        Ok(Arc::new(Self {
+            pd: made(pd)?,
+            context: Arc::clone(context),
+        }))
+    }
+
+    /// Registers memory, which stays lent until the region is dropped.
+    ///
+    /// # Errors
+    /// `INVAL` for memory in several segments; else that of ibv_reg_mr(3).
+    pub fn register(self: &Arc<Self>, memory: Iov, access: Access) -> Result<Mr, Errno> {
+        if memory.segments().len() > 1 {
+            return Err(Errno::INVAL);
+        }
+        let base = memory.base();
+        let register = self.context.verbs.functions.ibv_reg_mr_iova2;
+        // SAFETY: the memory stays as it is until the region is dropped: its description is kept for so long.
+        let mr = unsafe {
+            register(
+                self.pd.as_ptr(),
+                base.cast(),
+                memory.len(),
+                base as u64,
+                access.0,
+            )
+        };
+        Ok(Mr {
+            mr: made(mr)?,
+            memory,
+            pd: Arc::clone(self),
+        })
+    }
+
+    /// Makes memory of this many zeroes, and registers it.
+    ///
+    /// # Errors
+    /// `NOMEM`, or that of ibv_reg_mr(3).
+    pub fn allocate(self: &Arc<Self>, len: usize, access: Access) -> Result<Mr, Errno> {
+        self.register(Iov::zeroed(len).ok_or(Errno::NOMEM)?, access)
+    }
+
+    /// Makes a destination, reached from the first address of a port.
+    ///
+    /// # Errors
+    /// That of ibv_create_ah(3).
+    pub fn destination(self: &Arc<Self>, port: u8, gid: &Gid) -> Result<Ah, Errno> {
+        let mut attributes = ibv_ah_attr {
+            grh: ibv_global_route {
+                dgid: *gid,
+                flow_label: 0,
+                sgid_index: 0,
+                hop_limit: 0xff,
+                traffic_class: 0,
+                align: [],
+            },
+            dlid: 0,
+            sl: 0,
+            src_path_bits: 0,
+            static_rate: 0,
+            is_global: 1,
+            port_num: port,
+        };
+        let create = self.context.verbs.functions.ibv_create_ah;
+        // SAFETY: the domain lives; the attributes live through the call.
+        let ah = unsafe { create(self.pd.as_ptr(), &raw mut attributes) };
+        Ok(Ah {
+            ah: made(ah)?,
+            pd: Arc::clone(self),
+        })
+    }
+}

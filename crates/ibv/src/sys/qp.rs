@@ -1,0 +1,352 @@
+//! Queue pairs.
+
+use std::ffi::c_int;
+use std::ptr::{self, NonNull};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use oxifabric_types::Errno;
+
+use super::cq::Cq;
+use super::pd::{Ah, Pd, Piece};
+use super::structures::*;
+use super::{done, made};
+use crate::{Capacity, QpKind, QpOptions, QpState, StateChange};
+
+/// Types of `enum ibv_qp_type`, and bits of `enum ibv_qp_init_attr_mask`.
+const UD: u32 = 4;
+const DRIVER: u32 = 0xff;
+const WITH_PD: u32 = 1;
+const WITH_SEND_OPS: u32 = 1 << 6;
+/// The most pieces that a request has here; no EFA device takes more.
+const MAX_PIECES: usize = 16;
+
+/// A queue pair of datagrams.
+#[derive(Debug)]
+pub struct Qp {
+    qp: NonNull<ibv_qp>,
+    qpx: NonNull<ibv_qp_ex>,
+    /// What it was granted.
+    capacity: Capacity,
+    /// Held while requests are put together, which takes several calls.
+    sending: Mutex<()>,
+    pd: Arc<Pd>,
+    _cqs: [Arc<Cq>; 2],
+}
+
+// SAFETY: the library locks its queues; sends, which take several calls, are made under a lock of this side.
+unsafe impl std::marker::Send for Qp {}
+// SAFETY: as above.
+unsafe impl Sync for Qp {}
+
+impl Drop for Qp {
+    fn drop(&mut self) {
+        // SAFETY: the queue pair is the library's and is destroyed once, before its queues and its domain.
+        unsafe { (self.pd.context.verbs.functions.ibv_destroy_qp)(self.qp.as_ptr()) };
+    }
+}
+
+/// What is posted on a send queue.
+#[derive(Clone, Copy, Debug)]
+pub struct Send<'a> {
+    /// Comes back with the completion.
+    pub wr_id: u64,
+    /// What is to be done.
+    pub op: SendOp<'a>,
+    /// Where the peer is.
+    pub ah: &'a Ah,
+    /// Its queue pair.
+    pub qpn: u32,
+    /// The key that this has.
+    pub qkey: u32,
+}
+
+/// An operation.
+#[derive(Clone, Copy, Debug)]
+pub enum SendOp<'a> {
+    /// Sends a message out of registered memory, with immediate data in the machine's order.
+    Message(&'a [Piece], Option<u32>),
+    /// Sends a short message, whose bytes are copied now.
+    Inline(&'a [u8], Option<u32>),
+    /// Reads memory of the peer, by key and address, into one's own.
+    Read(Piece, u32, u64),
+    /// Writes one's own memory into that of the peer, by key and address; with immediate data the peer is told.
+    Write(Piece, u32, u64, Option<u32>),
+}
+
+impl Qp {
+    /// Makes a queue pair, in [`QpState::Reset`].
+    ///
+    /// # Errors
+    /// `OPNOTSUPP` for what the device has not; else that of efadv_create_qp_ex(3) or ibv_create_qp_ex(3).
+    pub fn new(
+        pd: &Arc<Pd>,
+        send_cq: &Arc<Cq>,
+        recv_cq: &Arc<Cq>,
+        options: &QpOptions,
+    ) -> Result<Self, Errno> {
+        let wanted = options.capacity;
+        let mut attributes = ibv_qp_init_attr_ex {
+            qp_context: ptr::null_mut(),
+            send_cq: send_cq.cq.as_ptr().cast(),
+            recv_cq: recv_cq.cq.as_ptr().cast(),
+            srq: ptr::null_mut(),
+            cap: ibv_qp_cap {
+                max_send_wr: wanted.send_wr,
+                max_recv_wr: wanted.recv_wr,
+                max_send_sge: wanted.send_sge,
+                max_recv_sge: wanted.recv_sge,
+                max_inline_data: wanted.inline,
+            },
+            qp_type: match options.kind {
+                QpKind::Srd => DRIVER,
+                QpKind::Ud => UD,
+            },
+            sq_sig_all: 0,
+            comp_mask: WITH_PD | WITH_SEND_OPS,
+            pd: pd.pd.as_ptr(),
+            xrcd: ptr::null_mut(),
+            create_flags: 0,
+            max_tso_header: 0,
+            rwq_ind_tbl: ptr::null_mut(),
+            rx_hash_conf: ibv_rx_hash_conf {
+                rx_hash_function: 0,
+                rx_hash_key_len: 0,
+                rx_hash_key: ptr::null_mut(),
+                rx_hash_fields_mask: 0,
+            },
+            source_qpn: 0,
+            send_ops_flags: options.send_ops.0,
+        };
+        let qp = match options.kind {
+            QpKind::Srd => create_srd(pd, &mut attributes)?,
+            QpKind::Ud => create_ud(pd, &mut attributes)?,
+        };
+        // SAFETY: the queue pair has just been made with a set of operations, so it is an extended one.
+        let qpx = unsafe { (pd.context.verbs.functions.ibv_qp_to_qp_ex)(qp.as_ptr()) };
+        let granted = attributes.cap;
+        Ok(Self {
+            qp,
+            qpx: made(qpx)?,
+            capacity: Capacity {
+                send_wr: granted.max_send_wr,
+                recv_wr: granted.max_recv_wr,
+                send_sge: granted.max_send_sge,
+                recv_sge: granted.max_recv_sge,
+                inline: granted.max_inline_data,
+            },
+            sending: Mutex::new(()),
+            pd: Arc::clone(pd),
+            _cqs: [Arc::clone(send_cq), Arc::clone(recv_cq)],
+        })
+    }
+
+    /// Returns its number, by which peers address it.
+    pub fn number(&self) -> u32 {
+        // SAFETY: the queue pair lives as long as this structure.
+        unsafe { (*self.qp.as_ptr()).qp_num }
+    }
+
+    /// Returns what it was granted.
+    pub fn capacity(&self) -> Capacity {
+        self.capacity
+    }
+
+    /// Leads it from [`QpState::Reset`] to [`QpState::Rts`].
+    ///
+    /// # Errors
+    /// That of ibv_modify_qp(3).
+    pub fn activate(&self, port: u8, change: StateChange) -> Result<(), Errno> {
+        self.set_state(QpState::Init, port, change)?;
+        self.set_state(QpState::Rtr, port, change)?;
+        self.set_state(QpState::Rts, port, change)
+    }
+
+    /// Lets all that is posted come back in error.
+    ///
+    /// # Errors
+    /// That of ibv_modify_qp(3).
+    pub fn fail(&self) -> Result<(), Errno> {
+        let nothing = StateChange {
+            qkey: 0,
+            rnr_retry: None,
+        };
+        self.set_state(QpState::Err, 1, nothing)
+    }
+
+    fn set_state(&self, state: QpState, port: u8, change: StateChange) -> Result<(), Errno> {
+        /// Bits of `enum ibv_qp_attr_mask`.
+        const STATE: c_int = 1;
+        const PKEY_INDEX_PORT_QKEY: c_int = 1 << 4 | 1 << 5 | 1 << 6;
+        const RNR_RETRY: c_int = 1 << 11;
+        const SQ_PSN: c_int = 1 << 16;
+        // SAFETY: all zeroes is a valid value.
+        let mut attributes: ibv_qp_attr = unsafe { std::mem::zeroed() };
+        attributes.qp_state = state as u32;
+        attributes.port_num = port;
+        attributes.qkey = change.qkey;
+        attributes.rnr_retry = change.rnr_retry.unwrap_or(0);
+        let mask = match state {
+            QpState::Init => PKEY_INDEX_PORT_QKEY,
+            QpState::Rts if change.rnr_retry.is_some() => SQ_PSN | RNR_RETRY,
+            QpState::Rts => SQ_PSN,
+            QpState::Reset | QpState::Rtr | QpState::Err => 0,
+        };
+        let modify = self.pd.context.verbs.functions.ibv_modify_qp;
+        // SAFETY: the queue pair lives; the attributes live through the call.
+        done(unsafe { modify(self.qp.as_ptr(), &raw mut attributes, STATE | mask) })
+    }
+
+    /// Posts a receive into pieces of registered memory.
+    ///
+    /// # Errors
+    /// `NOMEM` if the queue is full, `INVAL` for too many pieces or in a state without receives.
+    pub fn post_recv(&self, wr_id: u64, pieces: &[Piece]) -> Result<(), Errno> {
+        let (mut list, count) = list(pieces)?;
+        let mut request = ibv_recv_wr {
+            wr_id,
+            next: ptr::null_mut(),
+            sg_list: list.as_mut_ptr(),
+            num_sge: count as c_int,
+        };
+        let mut bad = ptr::null_mut();
+        // SAFETY: the queue pair and its context live; the request and its list live through the call, which copies them. What a
+        // device does with them later it does by keys.
+        unsafe {
+            let post = (*self.pd.context.context.as_ptr()).ops.post_recv;
+            let post = post.ok_or(Errno::OPNOTSUPP)?;
+            done(post(self.qp.as_ptr(), &raw mut request, &raw mut bad))
+        }
+    }
+
+    /// Posts requests, all or none, and rings once.
+    ///
+    /// # Errors
+    /// `NOMEM` if the queue is full, `OPNOTSUPP` for an operation that it was not made for, `INVAL` for what does not fit.
+    pub fn post_send(&self, requests: &[Send<'_>]) -> Result<(), Errno> {
+        let _sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+        let qp = self.qpx.as_ptr();
+        // SAFETY: the queue pair lives, and no other thread sends. The functions are set by the driver; between the start and the end
+        // only requests are put together.
+        unsafe {
+            let (Some(start), Some(complete), Some(abort)) =
+                ((*qp).wr_start, (*qp).wr_complete, (*qp).wr_abort)
+            else {
+                return Err(Errno::OPNOTSUPP);
+            };
+            start(qp);
+            for request in requests {
+                if let Err(error) = self.put(request) {
+                    abort(qp);
+                    return Err(error);
+                }
+            }
+            done(complete(qp))
+        }
+    }
+
+    /// Puts a request together.
+    ///
+    /// # Safety
+    /// A send was started and not ended.
+    unsafe fn put(&self, request: &Send<'_>) -> Result<(), Errno> {
+        const SIGNALED: u32 = 1 << 1;
+        const MISSING: Errno = Errno::OPNOTSUPP;
+        let qp = self.qpx.as_ptr();
+        if !Arc::ptr_eq(&request.ah.pd.context, &self.pd.context) {
+            return Err(Errno::INVAL);
+        }
+        // SAFETY: the caller has started a send; lists and bytes live through the calls, which copy them.
+        unsafe {
+            (*qp).wr_id = request.wr_id;
+            (*qp).wr_flags = SIGNALED;
+            match request.op {
+                SendOp::Message(_, None) | SendOp::Inline(_, None) => {
+                    (*qp).wr_send.ok_or(MISSING)?(qp);
+                }
+                SendOp::Message(_, Some(data)) | SendOp::Inline(_, Some(data)) => {
+                    (*qp).wr_send_imm.ok_or(MISSING)?(qp, data.to_be());
+                }
+                SendOp::Read(_, key, addr) => (*qp).wr_rdma_read.ok_or(MISSING)?(qp, key, addr),
+                SendOp::Write(_, key, addr, None) => {
+                    (*qp).wr_rdma_write.ok_or(MISSING)?(qp, key, addr);
+                }
+                SendOp::Write(_, key, addr, Some(data)) => {
+                    (*qp).wr_rdma_write_imm.ok_or(MISSING)?(qp, key, addr, data.to_be());
+                }
+            }
+            let address = (*qp).wr_set_ud_addr.ok_or(MISSING)?;
+            address(qp, request.ah.ah.as_ptr(), request.qpn, request.qkey);
+            let pieces = match &request.op {
+                SendOp::Inline(bytes, _) => {
+                    let set = (*qp).wr_set_inline_data.ok_or(MISSING)?;
+                    set(qp, bytes.as_ptr().cast_mut().cast(), bytes.len());
+                    return Ok(());
+                }
+                SendOp::Message(pieces, _) => pieces,
+                SendOp::Read(piece, ..) | SendOp::Write(piece, ..) => std::slice::from_ref(piece),
+            };
+            let (list, count) = list(pieces)?;
+            (*qp).wr_set_sge_list.ok_or(MISSING)?(qp, count, list.as_ptr());
+        }
+        Ok(())
+    }
+}
+
+fn create_srd(
+    pd: &Arc<Pd>,
+    attributes: &mut ibv_qp_init_attr_ex,
+) -> Result<NonNull<ibv_qp>, Errno> {
+    /// `EFADV_QP_DRIVER_TYPE_SRD`.
+    const SRD: u32 = 0;
+    let create = pd.context.efa_functions()?.efadv_create_qp_ex;
+    let mut efa = efadv_qp_init_attr {
+        driver_qp_type: SRD,
+        ..efadv_qp_init_attr::default()
+    };
+    let len = size_of::<efadv_qp_init_attr>() as u32;
+    let context = pd.context.context.as_ptr();
+    // SAFETY: domain and queues live; both structures live through the call, and the last one has the length.
+    made(unsafe { create(context, attributes, &raw mut efa, len) })
+}
+
+/// Calls the function that stands before the context, as the inline function of verbs.h does.
+fn create_ud(pd: &Arc<Pd>, attributes: &mut ibv_qp_init_attr_ex) -> Result<NonNull<ibv_qp>, Errno> {
+    const EXTENDED: usize = usize::MAX;
+    let context = pd.context.context.as_ptr();
+    // SAFETY: the context is open. If it says so, it is the last member of a structure whose length stands right before it; all that
+    // have this length have the members described here.
+    unsafe {
+        if (*context).abi_compat.addr() != EXTENDED {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let end = context
+            .byte_sub(std::mem::offset_of!(verbs_context_end, context))
+            .cast::<verbs_context_end>();
+        if (*end).sz < size_of::<verbs_context_end>() {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let create = (*end).create_qp_ex.ok_or(Errno::OPNOTSUPP)?;
+        made(create(context, attributes))
+    }
+}
+
+/// Returns pieces as the library takes them.
+fn list(pieces: &[Piece]) -> Result<([ibv_sge; MAX_PIECES], usize), Errno> {
+    const NOTHING: ibv_sge = ibv_sge {
+        addr: 0,
+        length: 0,
+        lkey: 0,
+    };
+    let mut list = [NOTHING; MAX_PIECES];
+    if pieces.len() > MAX_PIECES {
+        return Err(Errno::INVAL);
+    }
+    for (place, piece) in list.iter_mut().zip(pieces) {
+        *place = ibv_sge {
+            addr: piece.addr,
+            length: piece.len,
+            lkey: piece.lkey,
+        };
+    }
+    Ok((list, pieces.len()))
+}
