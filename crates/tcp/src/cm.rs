@@ -1,13 +1,18 @@
 //! Connection management without I/O: messages in pieces, what both ends negotiate, and which connection stays when
 //! both sides connect at once (docs/protocol/tcp.md sections 1 to 3). Set-up path.
+//!
+//! - `attempt`: the initiator's side of a connection. `accept`: the acceptor's.
 
-use std::fmt;
+mod accept;
+mod attempt;
+
+pub(crate) use accept::{Accept, ConnTrouble};
+pub(crate) use attempt::{Answer, Attempt, Retry};
+
 use std::net::SocketAddr;
 
 use oxifabric_wire::tcp::cm::{CmError, CmHeader, CmKind, DATA_MAX, HEADER_LEN};
-use oxifabric_wire::tcp::greeting::{
-    FEATURE_FIREWALL, GREETING_MAX, Greeting, GreetingError, VERSION_RNDV,
-};
+use oxifabric_wire::tcp::greeting::{FEATURE_FIREWALL, GREETING_MAX, Greeting, VERSION_RNDV};
 use oxifabric_wire::tcp::{ByteOrder, Dialect};
 
 /// Extension bit of protocol section 5.1: frames carry names.
@@ -48,39 +53,44 @@ pub(crate) struct Negotiated {
 }
 
 /// A connection message, ready to be sent.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct CmMessage {
-    bytes: [u8; HEADER_LEN + GREETING_MAX],
-    len: usize,
-}
+#[derive(Clone, Debug)]
+pub(crate) struct CmMessage(Vec<u8>);
 
 impl CmMessage {
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
-    }
-
-    fn new(kind: CmKind, greeting: &Greeting) -> Self {
-        let mut bytes = [0; HEADER_LEN + GREETING_MAX];
-        let data_len = greeting
-            .emit(&mut bytes[HEADER_LEN..])
-            .expect("GREETING_MAX bytes hold any greeting");
+    /// Encodes a message with this data, at most `DATA_MAX` bytes: the application's between connected endpoints (protocol
+    /// section 7), else a greeting.
+    pub(crate) fn new(kind: CmKind, data: &[u8]) -> Self {
+        let data = &data[..data.len().min(DATA_MAX)];
+        let mut bytes = vec![0; HEADER_LEN + data.len()];
         let header = CmHeader {
             kind,
-            data_len: data_len as u16,
+            data_len: data.len() as u16,
             order: ByteOrder::NATIVE,
         };
         header
             .emit(&mut bytes)
             .expect("HEADER_LEN bytes hold any header");
-        let len = HEADER_LEN + data_len;
-        Self { bytes, len }
+        bytes[HEADER_LEN..].copy_from_slice(data);
+        Self(bytes)
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn with_greeting(kind: CmKind, greeting: &Greeting) -> Self {
+        let mut data = [0; GREETING_MAX];
+        let len = greeting
+            .emit(&mut data)
+            .expect("GREETING_MAX bytes hold any greeting");
+        Self::new(kind, &data[..len])
     }
 }
 
 impl LocalParams {
     /// Encodes the request of this endpoint.
     pub(crate) fn request(&self) -> CmMessage {
-        CmMessage::new(CmKind::Request, &self.greeting())
+        CmMessage::with_greeting(CmKind::Request, &self.greeting())
     }
 
     /// Answers a request: returns the response, and what is negotiated by it (protocol sections 3.2, 3.3, 5.1).
@@ -100,7 +110,10 @@ impl LocalParams {
             pid: request.pid,
             ..self.negotiated(&response, order)
         };
-        (CmMessage::new(CmKind::Response, &response), negotiated)
+        (
+            CmMessage::with_greeting(CmKind::Response, &response),
+            negotiated,
+        )
     }
 
     /// Refuses a request.
@@ -109,7 +122,7 @@ impl LocalParams {
             extension: None,
             ..*request
         };
-        CmMessage::new(CmKind::Refusal, &plain)
+        CmMessage::with_greeting(CmKind::Refusal, &plain)
     }
 
     /// Returns what a response to our request negotiates.
@@ -144,23 +157,6 @@ impl LocalParams {
     }
 }
 
-/// Encodes a connection message with data of the application's: those of connected endpoints (protocol section 7).
-/// There are at most `DATA_MAX` bytes.
-pub(crate) fn encode(kind: CmKind, data: &[u8]) -> Vec<u8> {
-    let data = &data[..data.len().min(DATA_MAX)];
-    let mut bytes = vec![0; HEADER_LEN + data.len()];
-    let header = CmHeader {
-        kind,
-        data_len: data.len() as u16,
-        order: ByteOrder::NATIVE,
-    };
-    header
-        .emit(&mut bytes)
-        .expect("HEADER_LEN bytes hold any header");
-    bytes[HEADER_LEN..].copy_from_slice(data);
-    bytes
-}
-
 /// A connection message that arrives in pieces. It asks for exactly its own bytes, so that frames that follow
 /// stay in the socket.
 #[derive(Debug)]
@@ -170,27 +166,23 @@ pub(crate) struct CmReader {
 }
 
 /// A complete connection message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Message {
     pub(crate) kind: CmKind,
+    /// The byte order that frame headers will have.
     pub(crate) order: ByteOrder,
-    pub(crate) greeting: Greeting,
+    pub(crate) data: Box<[u8]>,
 }
 
-/// Why bytes are no connection message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unreadable {
-    Header(CmError),
-    Greeting(GreetingError),
-}
-
-impl fmt::Display for Unreadable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Header(error) => error.fmt(f),
-            Self::Greeting(error) => error.fmt(f),
-        }
-    }
+/// What came of reading a connection message.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum CmEvent {
+    /// A whole message.
+    Message(Message),
+    /// Bytes that are no connection message.
+    Malformed(CmError),
+    /// The peer has closed the connection; in the middle of its message, or before it.
+    Closed { within: bool },
 }
 
 impl CmReader {
@@ -208,7 +200,7 @@ impl CmReader {
     }
 
     /// Counts bytes that were put into the space; returns whether the message is complete.
-    pub(crate) fn filled(&mut self, count: usize) -> Result<bool, Unreadable> {
+    pub(crate) fn filled(&mut self, count: usize) -> Result<bool, CmError> {
         self.have = (self.have + count).min(self.end());
         if self.have < HEADER_LEN {
             return Ok(false);
@@ -217,23 +209,13 @@ impl CmReader {
         Ok(self.have == HEADER_LEN + usize::from(header.data_len))
     }
 
-    /// Returns the data of a complete message.
-    pub(crate) fn data(&self) -> &[u8] {
-        self.bytes.get(HEADER_LEN..self.have).unwrap_or_default()
-    }
-
-    /// Reads a complete message between reliable datagram endpoints, whose data is a greeting.
-    pub(crate) fn message(&self) -> Result<Message, Unreadable> {
+    /// Returns a complete message.
+    pub(crate) fn message(&self) -> Result<Message, CmError> {
         let header = self.header()?;
-        let greeting = match (header.kind, Greeting::parse(self.data())) {
-            (_, Ok(greeting)) => greeting,
-            (CmKind::Refusal, Err(_)) => EMPTY_GREETING,
-            (_, Err(error)) => return Err(Unreadable::Greeting(error)),
-        };
         Ok(Message {
             kind: header.kind,
             order: header.order,
-            greeting,
+            data: self.bytes[HEADER_LEN..self.have].into(),
         })
     }
 
@@ -249,20 +231,10 @@ impl CmReader {
         HEADER_LEN + self.header().map_or(0, |header| header.data_len.into())
     }
 
-    pub(crate) fn header(&self) -> Result<CmHeader, Unreadable> {
-        CmHeader::parse(&self.bytes[..HEADER_LEN]).map_err(Unreadable::Header)
+    fn header(&self) -> Result<CmHeader, CmError> {
+        CmHeader::parse(&self.bytes[..HEADER_LEN])
     }
 }
-
-/// The greeting of a refusal that has none.
-const EMPTY_GREETING: Greeting = Greeting {
-    version: 0,
-    checked: false,
-    features: 0,
-    port: 0,
-    pid: 0,
-    extension: None,
-};
 
 /// State of the connection with a peer when its request arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

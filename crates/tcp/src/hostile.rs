@@ -8,11 +8,12 @@ use oxifabric_engine::{Frame, Limits, Link, PostError, Posted, RemoteIov, RxToke
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Instant, PeerId};
 use oxifabric_wire::tcp::cm::CmKind;
+use oxifabric_wire::tcp::greeting::Greeting;
 use oxifabric_wire::tcp::{ByteOrder, Dialect};
 
 use crate::cm::{CmReader, Negotiated};
 use crate::conn::Conn;
-use crate::peer;
+use crate::driver;
 use crate::rx::errno_of;
 use crate::sys::Socket;
 
@@ -60,7 +61,7 @@ impl Stream {
             conn: Conn::new(Socket::from(OwnedFd::from(ours)), negotiated),
             theirs: Some(theirs),
             peer,
-            limits: peer::limits(&negotiated, EAGER),
+            limits: driver::limits(&negotiated, EAGER),
             resumed: false,
             over: false,
         })
@@ -175,13 +176,14 @@ pub fn cm_message(bytes: &[u8], part: usize) -> Option<CmReading> {
         taken += count;
         let event = match reader.filled(count) {
             Ok(false) => continue,
-            Ok(true) => reader
-                .header()
-                .map(|header| (header.kind, reader.data().to_vec())),
+            Ok(true) => reader.message(),
             Err(why) => Err(why),
         };
-        // Between reliable datagram endpoints its data is read as well.
-        let _ = reader.message();
+        let event = event.map(|message| {
+            // Between reliable datagram endpoints its data is read as well.
+            let _ = Greeting::parse(&message.data);
+            (message.kind, message.data.into_vec())
+        });
         let event = event.map_err(|why| why.to_string());
         return Some(CmReading { event, taken });
     }

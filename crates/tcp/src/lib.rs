@@ -3,20 +3,26 @@
 //! The bytes on the wire are those of the C library's provider of the same name (docs/protocol/tcp.md), so that
 //! endpoints of both talk with each other.
 //!
-//! - [`TcpLink`]: the link of one endpoint; `link/` has its parts, `conn`, `tx` and `rx` one connection's.
-//! - `coalescer`: which frames leave together. `shared_tx`, `flusher`: a thread that sends what is held back for long.
-//! - `cm`: connection management, without I/O. `id_map`: engine headers into wire headers and back.
-//! - `listen`: the listener and pending connections. `peer`: the peer table.
+//! - [`TcpLink`]: the link of one endpoint; `link/` has its parts. `peer`: the peer table.
 //! - `msg`: endpoints that are connected, on the same connections.
+//! - `driver`: the connection with one peer, under both; `conn`, `tx` and `rx` are its halves. `poll`: polling them. `conns`:
+//!   what the connections of an endpoint share. `reactor`: poller, timer and time.
+//! - `cm`: connection management, without I/O. `dial`, `acceptor`, `listen`: its sockets. `id_map`: engine headers into wire
+//!   headers and back.
+//! - `coalescer`: which frames leave together. `shared_tx`, `flusher`: a thread that sends what is held back for long.
 //! - `info`, `params`: fi_info, and the parameters of the environment. `alias`: the provider under other names.
 //! - `hostile`: a connection with an untrusted peer, for the fuzz targets.
 //! - `sys`: all system calls; the only unsafe code.
 #![deny(unsafe_code)]
 
+mod acceptor;
 pub mod alias;
 mod cm;
 mod coalescer;
 mod conn;
+mod conns;
+mod dial;
+mod driver;
 mod flusher;
 #[doc(hidden)]
 pub mod hostile;
@@ -27,6 +33,8 @@ mod listen;
 mod msg;
 mod params;
 mod peer;
+mod poll;
+mod reactor;
 mod rx;
 mod shared_tx;
 #[allow(unsafe_code)]

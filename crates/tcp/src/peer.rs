@@ -1,163 +1,47 @@
-//! The peer table of an endpoint. Set-up path, except for connections in use.
+//! The peer table of an endpoint. Set-up path.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
-use oxifabric_engine::{Limits, OneSided};
-use oxifabric_types::{Address, Errno, Instant, PeerId};
+use oxifabric_types::{Address, PeerId};
 
-use crate::cm::{CmReader, Negotiated, PeerState, rank};
-use crate::conn::Conn;
-use crate::sys::Socket;
+use crate::cm::rank;
+use crate::driver::{ConnDriver, ConnState};
 
-/// A peer: its address, and the state of the connection to it.
+/// A peer: its address, and the connection to it.
 #[derive(Debug)]
 pub(crate) struct Peer {
-    pub(crate) at: SocketAddr,
-    pub(crate) state: ConnState,
-    /// Number of connections so far, so that events of an earlier one are told apart.
-    pub(crate) generation: u32,
-    pub(crate) limits: Limits,
-    /// Whether a post was answered with "again": [`oxifabric_engine::Sink::writable`] is owed.
-    pub(crate) wanted: bool,
-    /// Whether it is in the list of those that hold frames back.
-    pub(crate) held: bool,
+    pub(crate) driver: ConnDriver,
     /// Whether the application declared that it cannot be connected to. What a peer declares of itself does not count:
     /// it may be another one in its name.
     pub(crate) firewalled: bool,
-    /// Why the last connection failed.
-    pub(crate) reason: Option<String>,
     /// Whether the application has named it, or has it in its address vector.
     pub(crate) named: bool,
-    /// The poll in which its last connection ended.
-    pub(crate) left_in: u32,
     /// Whether its number is free for another peer.
     vacant: bool,
     address: Address,
 }
 
-/// State of the connection to a peer.
-#[derive(Debug)]
-pub(crate) enum ConnState {
-    /// No connection.
-    Idle,
-    /// This side connects.
-    Dialing(Dial),
-    /// Our request was refused: wait for the peer's own, then try again.
-    Paused(Pause),
-    /// A connection in use.
-    Ready(Box<Conn>),
-    /// It failed while there was no sink to report that to.
-    Failed(Option<Box<Conn>>, Errno),
-}
-
-/// An attempt to connect.
-#[derive(Debug)]
-pub(crate) struct Dial {
-    pub(crate) socket: Socket,
-    /// Where the answer to our request goes; `None` until the request is sent.
-    pub(crate) reader: Option<CmReader>,
-    pub(crate) pause: Pause,
-}
-
-/// When an attempt is given up, or retried.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Pause {
-    /// When the host, or then the endpoint, must have answered; `None` until the time is known.
-    pub(crate) deadline: Option<Instant>,
-    /// When to try no more, once a request was refused.
-    pub(crate) give_up_at: Option<Instant>,
-    /// When to try again.
-    pub(crate) until: Option<Instant>,
-    /// Number of requests that were refused.
-    pub(crate) refusals: u32,
-}
-
-impl ConnState {
-    /// Returns the state by which a request is accepted or refused.
-    pub(crate) fn peer_state(&self) -> PeerState {
-        match self {
-            Self::Idle | Self::Paused(_) | Self::Failed(..) => PeerState::Idle,
-            Self::Dialing(_) => PeerState::Dialing,
-            Self::Ready(conn) if conn.is_closing() || conn.socket.is_closed_by_peer() => {
-                PeerState::Closed
-            }
-            Self::Ready(conn) => PeerState::Ready {
-                pid: conn.negotiated.pid,
-            },
-        }
-    }
-}
-
 impl Peer {
-    fn new(at: SocketAddr) -> Self {
+    fn new(driver: ConnDriver) -> Self {
         Self {
-            at,
-            state: ConnState::Idle,
-            generation: 0,
-            limits: UNKNOWN,
-            wanted: false,
-            held: false,
+            address: Address::Inet(driver.at),
+            driver,
             firewalled: false,
-            reason: None,
             named: false,
-            left_in: 0,
             vacant: false,
-            address: Address::Inet(at),
         }
     }
 
-    /// Becomes another peer. Events of the former one's connections stay apart from its own.
+    /// Becomes another peer.
     fn begin_anew(&mut self, at: SocketAddr) {
-        let mut peer = Self::new(at);
-        peer.generation = self.generation.wrapping_add(1) & GENERATION_MAX;
-        *self = peer;
+        self.driver.begin_anew(at);
+        self.address = Address::Inet(at);
+        (self.firewalled, self.named, self.vacant) = (false, false, false);
     }
 
     pub(crate) fn address(&self) -> &Address {
         &self.address
-    }
-
-    /// Returns whether bytes that were accepted for it wait for its socket.
-    pub(crate) fn blocked(&self) -> bool {
-        matches!(&self.state, ConnState::Ready(conn) if conn.blocked() && !conn.is_closing())
-    }
-
-    /// Puts another state in place; returns the old one.
-    pub(crate) fn replace(&mut self, state: ConnState) -> ConnState {
-        self.generation = self.generation.wrapping_add(1) & GENERATION_MAX;
-        std::mem::replace(&mut self.state, state)
-    }
-}
-
-/// The generation shares a key of 64 bits with the number and a mark.
-const GENERATION_MAX: u32 = 0x3fff_ffff;
-
-/// What any peer can take, before negotiation.
-pub(crate) const UNKNOWN: Limits = Limits {
-    eager: usize::MAX,
-    segmented: usize::MAX,
-    segment: usize::MAX,
-    rndv_msg: false,
-    rndv_tagged: false,
-    rndv_rma: false,
-    pull: false,
-    ack_on_arrival: true,
-    one_sided: OneSided::empty(),
-};
-
-/// Returns what a peer can take after negotiation. Longer messages than `eager` wait at the sender (rendezvous).
-pub(crate) fn limits(negotiated: &Negotiated, eager: usize) -> Limits {
-    let named = negotiated.dialect.named;
-    let rndv_tagged = named || negotiated.rndv;
-    let eager = if rndv_tagged { eager } else { usize::MAX };
-    Limits {
-        eager,
-        segmented: eager,
-        rndv_msg: named,
-        rndv_tagged,
-        ack_on_arrival: !named,
-        ..UNKNOWN
     }
 }
 
@@ -197,7 +81,7 @@ impl Peers {
         if id == PeerId::ANY {
             return None;
         }
-        self.list.push(Peer::new(at));
+        self.list.push(Peer::new(ConnDriver::new(id, at)));
         Some(id)
     }
 
@@ -212,8 +96,8 @@ impl Peers {
         let is_departed = |peer: &Peer| {
             !peer.named
                 && !peer.vacant
-                && peer.left_in != poll
-                && matches!(peer.state, ConnState::Idle)
+                && peer.driver.ended_in != poll
+                && matches!(peer.driver.state, ConnState::Idle)
         };
         let rows = (0..).map(PeerId).zip(&self.list);
         let departed = rows.filter(|(_, peer)| is_departed(peer));
@@ -225,7 +109,7 @@ impl Peers {
         for &id in departed {
             if let Some(peer) = self.list.get_mut(id.index()) {
                 peer.vacant = true;
-                self.by_rank.remove(&rank(&peer.at));
+                self.by_rank.remove(&rank(&peer.driver.at));
                 self.vacant.push(id);
             }
         }

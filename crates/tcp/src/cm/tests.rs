@@ -1,3 +1,5 @@
+use oxifabric_wire::tcp::greeting::GreetingError;
+
 use super::*;
 
 const LOW: &str = "10.0.0.1:900";
@@ -14,6 +16,11 @@ fn local_params(names: bool) -> LocalParams {
         firewall: false,
         names,
     }
+}
+
+/// Returns the greeting in a connection message.
+fn greeting(cm_message: &CmMessage) -> Greeting {
+    Greeting::parse(&deliver(cm_message, 99).data).expect("a good greeting")
 }
 
 fn deliver(cm_message: &CmMessage, piece: usize) -> Message {
@@ -36,7 +43,8 @@ fn messages_arrive_in_pieces_of_any_size() {
     for piece in 1..=64 {
         let message = deliver(&local_params(true).request(), piece);
         assert_eq!(message.kind, CmKind::Request);
-        assert_eq!((message.greeting.port, message.greeting.pid), (4711, 7));
+        let greeting = Greeting::parse(&message.data).expect("a good greeting");
+        assert_eq!((greeting.port, greeting.pid), (4711, 7));
     }
 }
 
@@ -44,13 +52,13 @@ fn messages_arrive_in_pieces_of_any_size() {
 fn both_ends_agree_on_the_same_terms() {
     for (ours, theirs) in [(true, true), (true, false), (false, true), (false, false)] {
         let (requester, responder) = (local_params(ours), local_params(theirs));
-        let request = deliver(&requester.request(), 99).greeting;
+        let request = greeting(&requester.request());
         let (cm_message, there) = responder.respond(&request, ByteOrder::Big);
-        let here = requester.negotiated(&deliver(&cm_message, 99).greeting, ByteOrder::Big);
+        let here = requester.negotiated(&greeting(&cm_message), ByteOrder::Big);
         assert_eq!(here, there);
         assert_eq!(here.dialect.named, ours && theirs);
         assert!(!here.dialect.atomics, "the byte orders differ");
-        let same = requester.negotiated(&deliver(&cm_message, 99).greeting, ByteOrder::NATIVE);
+        let same = requester.negotiated(&greeting(&cm_message), ByteOrder::NATIVE);
         assert_eq!(same.dialect.atomics, ours && theirs);
         assert!(here.rndv);
     }
@@ -64,7 +72,7 @@ fn atomics_are_spoken_only_where_both_ends_offer_them_with_names() {
             ..local_params(true).greeting()
         };
         let (cm_message, negotiated) = local_params(true).respond(&request, ByteOrder::NATIVE);
-        let answered = deliver(&cm_message, 99).greeting.extension;
+        let answered = greeting(&cm_message).extension;
         assert_eq!(
             (answered, negotiated.dialect.atomics),
             (Some(offered), false)
@@ -74,7 +82,7 @@ fn atomics_are_spoken_only_where_both_ends_offer_them_with_names() {
 
 #[test]
 fn a_plain_requester_gets_a_plain_response() {
-    let request = deliver(&local_params(false).request(), 99).greeting;
+    let request = greeting(&local_params(false).request());
     let (cm_message, negotiated) = local_params(true).respond(&request, ByteOrder::NATIVE);
     assert_eq!(cm_message.bytes().len(), 40);
     assert!(!negotiated.dialect.named);
@@ -87,7 +95,7 @@ fn version_zero_is_repeated_unchecked_and_has_no_rendezvous() {
         ..local_params(false).greeting()
     };
     let (cm_message, negotiated) = local_params(true).respond(&request, ByteOrder::NATIVE);
-    let response = deliver(&cm_message, 99).greeting;
+    let response = greeting(&cm_message);
     assert_eq!((response.version, response.checked), (0, false));
     assert!(!negotiated.rndv);
     let echo = Greeting {
@@ -102,7 +110,7 @@ fn bytes_that_are_no_message_are_named() {
     let mut reader = CmReader::new();
     reader.room().fill(0x47);
     let error = reader.filled(HEADER_LEN);
-    assert_eq!(error, Err(Unreadable::Header(CmError::Version(0x47))));
+    assert_eq!(error, Err(CmError::Version(0x47)));
     let mut reader = CmReader::new();
     let header = [3, 0, 0, 4].into_iter().chain([0; 28]);
     for (room, byte) in reader.room().iter_mut().zip(header) {
@@ -110,11 +118,10 @@ fn bytes_that_are_no_message_are_named() {
     }
     assert_eq!(reader.filled(HEADER_LEN), Ok(false));
     assert_eq!(reader.filled(4), Ok(true));
-    assert_eq!(reader.data(), [0; 4]);
-    assert_eq!(
-        reader.message(),
-        Err(Unreadable::Greeting(GreetingError::Truncated))
-    );
+    let message = reader.message().expect("a good message");
+    assert_eq!(*message.data, [0; 4]);
+    let greeting = Greeting::parse(&message.data);
+    assert_eq!(greeting, Err(GreetingError::Truncated));
 }
 
 #[test]

@@ -6,12 +6,12 @@
 use std::time::{Duration, Instant as Clock};
 
 use oxifabric_engine::Sink;
+use oxifabric_provider::log;
 use oxifabric_types::{Instant, PeerId};
 
 use super::TcpLink;
-use crate::cm::Message;
-use crate::listen::PendingConn;
-use crate::peer::ConnState;
+use super::admit::GreetedRequest;
+use crate::driver::ConnState;
 use crate::sys::Socket;
 
 /// Maximum number of requests that wait at once. Peers of large jobs are not started again all at once; a request that finds no room
@@ -34,8 +34,7 @@ pub(super) struct Challenge {
     id: PeerId,
     /// Generation of the old connection.
     generation: u32,
-    pending: PendingConn,
-    message: Message,
+    request: GreetedRequest,
     since: Clock,
     until: Instant,
 }
@@ -59,54 +58,43 @@ enum Finding {
 
 impl TcpLink {
     /// Probes the host of the connection that a request would replace (keepalive).
-    pub(super) fn challenge(&mut self, id: PeerId, pending: PendingConn, message: &Message) {
+    pub(super) fn challenge(&mut self, id: PeerId, mut request: GreetedRequest) {
         let waits = |other: &Challenge| other.is_about(id);
         let room = self.challenges.len() < CHALLENGES_MAX && !self.challenges.iter().any(waits);
         let Some(peer) = self.peers.get(id).filter(|_| room) else {
-            return self.refuse(&pending, message);
+            return self.refuse(&request);
         };
-        let ConnState::Ready(conn) = &peer.state else {
-            return self.refuse(&pending, message);
+        let ConnState::Ready(conn) = &peer.driver.state else {
+            return self.refuse(&request);
         };
         let asked = conn.socket.probe(PROBES);
-        if asked.is_err() || self.poller.remove(pending.socket.fd()).is_err() {
-            return self.refuse(&pending, message);
+        if asked.is_err() || request.conn.unwatch(&self.conns.reactor).is_err() {
+            return self.refuse(&request);
         }
+        let now = self.conns.reactor.now;
         self.challenges.push(Challenge {
             id,
-            generation: peer.generation,
-            pending,
-            message: *message,
+            generation: peer.driver.generation,
+            request,
             since: Clock::now(),
-            until: self.now.after(CHALLENGE_TIMEOUT),
+            until: now.after(CHALLENGE_TIMEOUT),
         });
-        self.expect(Some(self.now.after(LOOK)));
+        self.conns.reactor.expect(Some(now.after(LOOK)));
     }
 
     /// Answers the requests for which it is known by now whether the old connection is alive.
     pub(super) fn settle_challenges(&mut self, sink: &mut impl Sink) -> usize {
         let mut settled = 0;
         for challenge in std::mem::take(&mut self.challenges) {
-            let late = challenge.until <= self.now;
+            let late = challenge.until <= self.conns.reactor.now;
+            let Challenge { id, .. } = challenge;
             match self.find_out(&challenge) {
                 Finding::Silent if !late => {
                     self.challenges.push(challenge);
                     continue;
                 }
-                Finding::Silent => self.replace(
-                    challenge.id,
-                    challenge.pending,
-                    &challenge.message,
-                    false,
-                    sink,
-                ),
-                Finding::Gone => self.decide(
-                    challenge.id,
-                    challenge.pending,
-                    &challenge.message,
-                    false,
-                    sink,
-                ),
+                Finding::Silent => self.replace(id, challenge.request, sink),
+                Finding::Gone => self.decide(id, challenge.request, sink),
                 Finding::Alive => self.reject(&challenge),
             }
             settled += 1;
@@ -117,15 +105,15 @@ impl TcpLink {
     /// Returns when to look again.
     pub(super) fn next_look(&self) -> Option<Instant> {
         let waits = !self.challenges.is_empty();
-        waits.then(|| self.now.after(LOOK))
+        waits.then(|| self.conns.reactor.now.after(LOOK))
     }
 
     fn find_out(&self, challenge: &Challenge) -> Finding {
         let Some(peer) = self.peers.get(challenge.id) else {
             return Finding::Gone;
         };
-        match &peer.state {
-            ConnState::Ready(conn) if peer.generation == challenge.generation => {
+        match &peer.driver.state {
+            ConnState::Ready(conn) if peer.driver.generation == challenge.generation => {
                 look_at(&conn.socket, challenge.since)
             }
             _ => Finding::Gone,
@@ -134,19 +122,23 @@ impl TcpLink {
 
     fn reject(&mut self, challenge: &Challenge) {
         if let Some(peer) = self.peers.get(challenge.id) {
-            self.log(&format!(
+            log::warn!(
+                "tcp",
+                EpCtrl,
                 "{}: refused a connection in the name of {}, whose own is alive",
-                challenge.pending.from, peer.at
-            ));
-            if let ConnState::Ready(conn) = &peer.state {
+                challenge.request.conn.from,
+                peer.driver.at
+            );
+            if let ConnState::Ready(conn) = &peer.driver.state {
                 // From here on it is probed as other connections are.
-                let _ = match self.params.keep_alive {
-                    true => self.prepare(&conn.socket),
+                let reactor = &self.conns.reactor;
+                let _ = match reactor.params.keep_alive {
+                    true => reactor.prepare(&conn.socket, peer.driver.at.is_ipv4()),
                     false => conn.socket.let_alone(),
                 };
             }
         }
-        self.refuse(&challenge.pending, &challenge.message);
+        self.refuse(&challenge.request);
     }
 }
 

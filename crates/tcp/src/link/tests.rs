@@ -17,6 +17,8 @@ use oxifabric_provider::device::Device;
 use oxifabric_types::{Address, Info};
 
 use super::*;
+use crate::driver::ConnState;
+use crate::params::Params;
 use crate::sys::Socket;
 use crate::sys::testing::memory;
 
@@ -149,7 +151,7 @@ impl Node {
     }
 
     fn at(&self) -> SocketAddr {
-        *self.link.listener.name()
+        *self.link.acceptor.listener.name()
     }
 
     fn knows(&mut self, other: &Self) -> PeerId {

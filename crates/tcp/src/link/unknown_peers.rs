@@ -11,12 +11,13 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use oxifabric_engine::Sink;
-use oxifabric_provider::descriptors;
+use oxifabric_provider::{descriptors, log};
 use oxifabric_types::{Errno, PeerId};
 
 use super::TcpLink;
 use crate::conn::Conn;
-use crate::peer::ConnState;
+use crate::driver::ConnState;
+use crate::poll::Connected;
 
 /// Maximum number of connections of peers that the application does not know. Each costs a descriptor, 24 KiB here for what is read
 /// ahead, and what the kernel holds for it.
@@ -68,7 +69,11 @@ fn default_limit() -> usize {
 impl TcpLink {
     /// Returns the bound on connections of unknown peers.
     fn limit(&self) -> usize {
-        self.params.max_unknown.unwrap_or_else(default_limit)
+        self.conns
+            .reactor
+            .params
+            .max_unknown
+            .unwrap_or_else(default_limit)
     }
 
     /// Makes sure that a peer may have one more connection; false if all others are in use.
@@ -77,10 +82,13 @@ impl TcpLink {
             return true;
         }
         let limit = self.limit();
-        if self.ready.len() < limit || self.unknown().len() < limit {
+        if self.conns.ready.len() < limit || self.unknown().len() < limit {
             return true;
         }
-        if self.crowded_until.is_some_and(|until| self.now < until) {
+        if self
+            .crowded_until
+            .is_some_and(|until| self.conns.reactor.now < until)
+        {
             return false;
         }
         // The application may have named some of them since.
@@ -91,20 +99,26 @@ impl TcpLink {
             return true;
         }
         let made_room = self.make_room(limit, sink) > 0;
-        self.crowded_until = (!made_room).then(|| self.now.after(CROWDED));
+        self.crowded_until = (!made_room).then(|| self.conns.reactor.now.after(CROWDED));
         made_room
     }
 
     /// Returns whether a connection of this peer comes at the cost of others.
     pub(super) fn is_displacing(&self, id: PeerId) -> bool {
         let unknown = self.peers.get(id).is_some_and(|peer| !peer.named);
-        unknown && self.displacing_until.is_some_and(|until| self.now < until)
+        unknown
+            && self
+                .displacing_until
+                .is_some_and(|until| self.conns.reactor.now < until)
     }
 
     /// Closes what may go at once, when the system has no descriptors left; returns whether there was any. Where there was none,
     /// connections are not looked at again for [`CROWDED`].
     pub(super) fn give_up_some(&mut self, sink: &mut impl Sink) -> bool {
-        if self.crowded_until.is_some_and(|until| self.now < until) {
+        if self
+            .crowded_until
+            .is_some_and(|until| self.conns.reactor.now < until)
+        {
             return false;
         }
         let limit = self.unknown().len().clamp(BATCH, self.limit().max(BATCH));
@@ -113,7 +127,7 @@ impl TcpLink {
         }
         let ended = self.make_room(limit, sink);
         let made_room = ended + self.close_closing(0, sink) > 0;
-        self.crowded_until = (!made_room).then(|| self.now.after(CROWDED));
+        self.crowded_until = (!made_room).then(|| self.conns.reactor.now.after(CROWDED));
         made_room
     }
 
@@ -124,18 +138,20 @@ impl TcpLink {
         candidates.sort_by_key(|candidate| Reverse(candidate.idle));
         let is_free = |candidate: &&Candidate| candidate.activity == Activity::Free;
         let free: Vec<_> = candidates.iter().filter(is_free).take(batch).collect();
-        self.displacing_until = Some(self.now.after(DISPLACING));
-        self.log(&format!(
+        self.displacing_until = Some(self.conns.reactor.now.after(DISPLACING));
+        log::warn!(
+            "tcp",
+            EpCtrl,
             "{} connections of peers that are not in the address vector: those idle longest make room",
             candidates.len()
-        ));
+        );
         if !free.is_empty() {
             free.iter()
                 .for_each(|candidate| self.begin_to_close(candidate.id));
             self.close_closing(limit / CLOSING, sink);
             return free.len();
         }
-        let timeout = self.params.connect_timeout;
+        let timeout = self.conns.reactor.params.connect_timeout;
         let may_go = |candidate: &&Candidate| {
             candidate.activity == Activity::Left || candidate.idle >= timeout
         };
@@ -157,7 +173,7 @@ impl TcpLink {
     /// Frees the numbers of peers that are gone, if the application does not know them and no operation is about them.
     fn sweep(&mut self, sink: &mut impl Sink) {
         let involved = involved(sink);
-        let mut departed = self.peers.departed(self.ticks);
+        let mut departed = self.peers.departed(self.conns.ticks);
         departed.retain(|&id| {
             let waits = self
                 .challenges
@@ -173,7 +189,7 @@ impl TcpLink {
         let involved = involved(sink);
         let candidate_of = |id: PeerId| {
             let peer = self.peers.get(id)?;
-            let ConnState::Ready(conn) = &peer.state else {
+            let ConnState::Ready(conn) = &peer.driver.state else {
                 return None;
             };
             let activity = match () {
@@ -194,11 +210,17 @@ impl TcpLink {
     fn unknown(&self) -> Vec<PeerId> {
         let is_unknown = |id: &PeerId| match self.peers.get(*id) {
             Some(peer) => {
-                !peer.named && !matches!(&peer.state, ConnState::Ready(conn) if conn.is_closing())
+                !peer.named
+                    && !matches!(&peer.driver.state, ConnState::Ready(conn) if conn.is_closing())
             }
             None => false,
         };
-        self.ready.iter().copied().filter(is_unknown).collect()
+        self.conns
+            .ready
+            .iter()
+            .copied()
+            .filter(is_unknown)
+            .collect()
     }
 
     /// Returns whether the application knows a peer, and records it if so.
@@ -216,9 +238,9 @@ impl TcpLink {
         let Some(peer) = self.peers.get_mut(id) else {
             return;
         };
-        if let ConnState::Ready(conn) = &mut peer.state {
+        if let ConnState::Ready(conn) = &mut peer.driver.state {
             conn.begin_to_close();
-            self.closing.push_back((id, peer.generation));
+            self.closing.push_back((id, peer.driver.generation));
         }
     }
 
@@ -227,7 +249,7 @@ impl TcpLink {
         let mut closed = 0;
         self.closing.retain(|(id, generation)| {
             let peer = self.peers.get(*id);
-            peer.is_some_and(|peer| peer.generation == *generation)
+            peer.is_some_and(|peer| peer.driver.generation == *generation)
         });
         while self.closing.len() > but
             && let Some((id, _)) = self.closing.pop_front()

@@ -1,11 +1,11 @@
 //! Connections over loopback: a listener and two ends in one thread, polled in turn. The tests set the time.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener as StdListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant as Clock};
 
-use oxifabric_engine::{Frame, Link, PostError, Posted, TxToken};
+use oxifabric_engine::{Frame, Header, InjectedFault, Kind, Link, PostError, Posted, TxToken};
 use oxifabric_mem::Iov;
 use oxifabric_provider::connection::{
     Connection, ConnectionEvent, Incoming, Listener, MsgProvider, THE_PEER,
@@ -14,13 +14,19 @@ use oxifabric_provider::device::Device;
 use oxifabric_types::{Address, Errno, Info, Instant};
 use oxifabric_wire::tcp::cm::{CmKind, HEADER_LEN};
 
-use super::listener::ConnRequest;
 use super::{TcpConnection, TcpListener};
 use crate::Tcp;
-use crate::cm::encode;
+use crate::acceptor::ConnRequest;
+use crate::cm::CmMessage;
 use crate::link::tests::{Recorder, WATCHDOG, full_listener, message, pattern};
 use crate::params::Params;
+use crate::rx::LARGE_LEN;
 use crate::sys::testing::{type_of_service, wait_readable};
+
+/// Returns the bytes of a connection message.
+fn encode(kind: CmKind, data: &[u8]) -> Vec<u8> {
+    CmMessage::new(kind, data).bytes().to_vec()
+}
 
 const V4: &str = "127.0.0.1:0";
 
@@ -64,17 +70,20 @@ impl End {
     }
 
     fn post(&mut self, id: u32, body: &Iov) -> Result<Posted, PostError> {
-        let frame = Frame {
-            header: message(id, body.len()),
-            body,
-            offset: 0,
-            len: body.len(),
-            targets: &[],
-            transient: false,
-            transmit_complete: false,
-            more: false,
-        };
-        self.device.post(THE_PEER, frame, TxToken(id))
+        self.device.post(THE_PEER, frame(id, body), TxToken(id))
+    }
+}
+
+fn frame(id: u32, body: &Iov) -> Frame<'_> {
+    Frame {
+        header: message(id, body.len()),
+        body,
+        offset: 0,
+        len: body.len(),
+        targets: &[],
+        transient: false,
+        transmit_complete: false,
+        more: false,
     }
 }
 
@@ -111,7 +120,8 @@ fn request(listener: &mut TcpListener, requester: &mut End) -> Incoming<ConnRequ
     let start = Clock::now();
     loop {
         requester.poll();
-        if let Some(incoming) = poll(listener, START).pop() {
+        // The listener may pause after what an untrusted peer did.
+        if let Some(incoming) = poll(listener, START.after(start.elapsed())).pop() {
             return incoming;
         }
         assert!(start.elapsed() < WATCHDOG, "no request came");
@@ -261,9 +271,9 @@ fn a_listener_accepts_when_it_likes() {
 #[test]
 fn an_attempt_without_an_answer_ends_at_its_deadline() {
     let mut a = End::new();
-    a.device.params = Box::leak(Box::new(Params {
+    a.device.conns.reactor.params = Box::leak(Box::new(Params {
         answer_timeout: Some(Duration::from_secs(15)),
-        ..a.device.params.clone()
+        ..a.device.conns.reactor.params.clone()
     }));
     let (mut a, _silent) = unanswered(a);
     a.now = a.now.after(Duration::from_secs(14));
@@ -493,4 +503,108 @@ fn a_stalled_message_that_can_never_be_complete_ends_its_connection() {
     stream.write_all(&words).expect("a fresh socket");
     drop(stream);
     assert_eq!(end.event(), ConnectionEvent::Ended);
+}
+
+#[test]
+fn large_bodies_wait_for_a_poll_after_a_burst() {
+    // As `BURST_MAX` of a connection.
+    const MOST: usize = 16;
+    let (mut a, mut b) = connected();
+    a.poll();
+    let (body, _) = pattern(&[LARGE_LEN], 8);
+    let is_taken = |id: &u32| {
+        // The socket has room again before the next one.
+        let start = Clock::now();
+        while b.sink.arrived.len() < *id as usize {
+            b.poll();
+            assert!(start.elapsed() < WATCHDOG, "nothing moves any more");
+        }
+        a.post(*id, &body).is_ok()
+    };
+    assert_eq!((0..40).take_while(is_taken).count(), MOST);
+    assert!(!a.device.arm(), "it must not sleep");
+    a.sink.writable.clear();
+    a.poll();
+    assert_eq!(a.sink.writable, [THE_PEER]);
+    assert!(a.post(40, &body).is_ok());
+}
+
+#[test]
+fn an_atomic_says_why_it_fails() {
+    let (mut a, _b) = connected();
+    let (body, _) = pattern(&[8], 1);
+    let frame = Frame {
+        header: Header {
+            kind: Kind::Atomic,
+            ..message(1, 8)
+        },
+        ..frame(1, &body)
+    };
+    let refused = a.device.post(THE_PEER, frame, TxToken(1));
+    assert_eq!(refused, Err(PostError::Down(Errno::OPNOTSUPP)));
+    let reason = a.device.reason(THE_PEER).expect("it is known");
+    assert!(reason.contains("no atomics"), "{reason}");
+}
+
+#[test]
+fn a_listener_takes_connections_that_say_nothing_some_at_a_time() {
+    // As `WASTED_PER_POLL` of the acceptor.
+    const MOST: usize = 16;
+    let mut listener = listener();
+    let silent = |_| TcpStream::connect(address(&listener)).expect("it listens");
+    let mut crowd: Vec<TcpStream> = (0..300).map(silent).collect();
+    let mut now = START;
+    let mut settle = |listener: &mut TcpListener| {
+        (0..100).for_each(|_| assert!(poll(listener, now).is_empty()));
+        now = now.after(Duration::from_millis(1));
+    };
+    settle(&mut listener);
+    let waiting = crowd.len() - listener.pending();
+    let is_gone = |stream: &mut &mut TcpStream| {
+        stream.set_nonblocking(true).expect("possible");
+        !matches!(stream.read(&mut [0; 1]), Err(error) if error.kind() == ErrorKind::WouldBlock)
+    };
+    let mut gone = 0;
+    while gone < waiting {
+        let then = crowd
+            .iter_mut()
+            .filter_map(|mut stream| is_gone(&mut stream).then_some(()));
+        let then = then.count();
+        assert!(
+            then > gone && then <= gone + MOST,
+            "{gone} {then} of {waiting}"
+        );
+        gone = then;
+        settle(&mut listener);
+    }
+}
+
+#[test]
+fn after_many_empty_polls_only_the_poller_is_asked_until_it_has_an_event() {
+    let (mut a, mut b) = connected();
+    for id in 1..=2 {
+        (0..1000).for_each(|_| b.poll());
+        assert!(b.device.conns.empty_polls >= 1000);
+        a.post(id, &Iov::empty()).expect("it is connected");
+        let start = Clock::now();
+        while b.sink.arrived.pop_front().is_none() {
+            b.poll();
+            assert!(start.elapsed() < WATCHDOG, "it is lost");
+        }
+        assert_eq!(b.device.conns.empty_polls, 0);
+    }
+}
+
+#[test]
+fn an_injected_break_wakes_a_sleeper_once() {
+    let (mut a, mut b) = connected();
+    while b.device.poll(b.now, &mut b.sink) > 0 {}
+    assert!(b.device.arm() && !wait_readable(b.device.fd(), 0));
+    assert!(b.device.inject_fault(THE_PEER, InjectedFault::Break));
+    assert!(wait_readable(b.device.fd(), 10_000), "it wakes");
+    assert_eq!(b.event(), ConnectionEvent::Ended);
+    assert_eq!(a.event(), ConnectionEvent::Ended);
+    assert_eq!(b.sink.down, [(THE_PEER, Errno::CONNRESET)]);
+    b.poll();
+    assert!(b.device.arm() && !wait_readable(b.device.fd(), 0));
 }

@@ -42,13 +42,13 @@ impl Node {
     /// Returns the number of connections that wait for room.
     fn blocked_readers(&self) -> usize {
         let is_stalled =
-            |peer: &&Peer| matches!(&peer.state, ConnState::Ready(conn) if conn.stalled());
+            |peer: &&Peer| matches!(&peer.driver.state, ConnState::Ready(conn) if conn.stalled());
         self.link.peers.iter().filter(is_stalled).count()
     }
 
     /// Returns how many of them have been found closed, without anything that is waited for.
     fn ended_readers(&self) -> usize {
-        let is_found = |peer: &&Peer| matches!(&peer.state, ConnState::Ready(conn) if conn.stalled() && conn.interest == Interest::default());
+        let is_found = |peer: &&Peer| matches!(&peer.driver.state, ConnState::Ready(conn) if conn.stalled() && conn.interest == Interest::default());
         self.link.peers.iter().filter(is_found).count()
     }
 }
@@ -58,7 +58,7 @@ fn a_stalled_message_that_can_never_be_complete_ends_its_connection() {
     let (mut node, _stream) = stalled(&frame(1 << 30, 100_000));
     until(&mut node, |node| !node.sink.down.is_empty());
     assert_eq!(node.sink.down[0].1, Errno::CONNRESET);
-    assert!(node.link.ready.is_empty());
+    assert!(node.link.conns.ready.is_empty());
 }
 
 #[test]

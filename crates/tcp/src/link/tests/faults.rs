@@ -48,7 +48,7 @@ fn a_peer_that_goes_fails_what_is_pending_first() {
     assert!(a.sink.unsent.contains(&TxToken(7)));
     assert_eq!(a.sink.down.len(), 1);
     assert!(a.link.reason(to_b).is_some());
-    assert!(a.link.ready.is_empty());
+    assert!(a.link.conns.ready.is_empty());
 }
 
 #[test]
@@ -122,13 +122,13 @@ fn silent_connections_are_closed_in_time() {
     let mut a = Node::new(V4);
     let mut pending = TcpStream::connect(a.at()).expect("it listens");
     let start = Clock::now();
-    while a.link.pending.is_empty() {
+    while a.link.acceptor.pending() == 0 {
         a.poll();
         assert!(start.elapsed() < WATCHDOG);
     }
-    a.pass(a.link.params.connect_timeout + Duration::from_secs(1));
+    a.pass(a.link.conns.reactor.params.connect_timeout + Duration::from_secs(1));
     a.poll();
-    assert!(a.link.pending.is_empty());
+    assert!(a.link.acceptor.pending() == 0);
     assert_eq!(pending.read(&mut [0; 1]).ok(), Some(0));
 }
 
@@ -143,7 +143,7 @@ fn a_poll_accepts_a_number_of_connections_and_leaves_the_rest_to_later_ones() {
     let mut accepted = 0;
     while accepted < COUNT {
         a.poll();
-        let now = a.link.pending.len();
+        let now = a.link.acceptor.pending();
         assert!(now - accepted <= MOST, "{} in one poll", now - accepted);
         accepted = now;
         assert!(start.elapsed() < WATCHDOG, "{accepted} were accepted");
@@ -183,9 +183,9 @@ fn a_peer_that_lives_but_does_not_answer_is_waited_for() {
 #[test]
 fn a_peer_that_does_not_answer_is_given_up_where_time_is_limited() {
     let mut a = Node::new(V4);
-    a.link.params = Box::leak(Box::new(Params {
+    a.link.conns.reactor.params = Box::leak(Box::new(Params {
         answer_timeout: Some(Duration::from_secs(15)),
-        ..a.link.params.clone()
+        ..a.link.conns.reactor.params.clone()
     }));
     let mute = TcpListener::bind(V4).expect("a port");
     let at = mute.local_addr().expect("an address");
@@ -306,7 +306,7 @@ fn hostile_bytes_end_their_own_connection_only() {
         assert_eq!(b.pop().map(|(_, got)| got), Some(good));
     }
     drive(&mut a, &mut b, |_, b| {
-        b.link.pending.is_empty() && b.link.ready.len() == 1
+        b.link.acceptor.pending() == 0 && b.link.conns.ready.len() == 1
     });
     assert!(a.sink.down.is_empty());
 }
@@ -372,7 +372,7 @@ fn truncated_headers_wait_and_impossible_ones_do_not() {
     stream.write_all(&REQUEST).expect("a fresh socket");
     stream.write_all(&header[..9]).expect("a fresh socket");
     let before = b.sink.down.len();
-    while b.link.ready.is_empty() {
+    while b.link.conns.ready.is_empty() {
         b.poll();
     }
     for _ in 0..100 {

@@ -52,17 +52,20 @@ impl Case {
 #[test]
 fn a_live_connection_is_not_replaced_and_serves_on() {
     let mut case = case();
-    case.until(|case| case.a.link.connections.rejected >= 2);
+    case.until(|case| case.a.link.conns.counts.rejected >= 2);
     assert_eq!(
-        (case.a.link.ready.as_slice(), case.a.sink.down.len()),
+        (case.a.link.conns.ready.as_slice(), case.a.sink.down.len()),
         (&[case.to_b][..], 0)
     );
     assert!(case.a.sink.arrived.is_empty());
     // The first process still talks.
-    let conn = case.old.iter_mut().find_map(|peer| match &mut peer.state {
-        crate::peer::ConnState::Ready(conn) => Some(conn),
-        _ => None,
-    });
+    let conn = case
+        .old
+        .iter_mut()
+        .find_map(|peer| match &mut peer.driver.state {
+            crate::driver::ConnState::Ready(conn) => Some(conn),
+            _ => None,
+        });
     let frame = Frame {
         header: message(5, 0),
         body: &Iov::empty(),
@@ -86,7 +89,7 @@ fn a_live_connection_is_not_replaced_and_serves_on() {
 fn a_dead_connection_is_replaced_by_the_process_that_comes_after() {
     let mut case = case();
     for peer in case.old.drain(..) {
-        if let crate::peer::ConnState::Ready(conn) = peer.state
+        if let crate::driver::ConnState::Ready(conn) = peer.driver.state
             && !forget(&conn.socket)
         {
             println!("SKIP: without CAP_NET_ADMIN no socket vanishes unheard");
@@ -95,7 +98,7 @@ fn a_dead_connection_is_replaced_by_the_process_that_comes_after() {
     }
     case.until(|case| !case.a.sink.arrived.is_empty());
     assert_eq!(case.a.sink.down.len(), 1);
-    assert_eq!(case.a.link.ready, [case.to_b]);
+    assert_eq!(case.a.link.conns.ready, [case.to_b]);
 }
 
 #[test]
@@ -104,5 +107,5 @@ fn a_process_that_ended_is_replaced_at_once() {
     case.old.clear();
     case.until(|case| !case.a.sink.arrived.is_empty());
     assert_eq!(case.a.sink.down, [(case.to_b, Errno::CONNRESET)]);
-    assert_eq!(case.a.link.connections.rejected, 0);
+    assert_eq!(case.a.link.conns.counts.rejected, 0);
 }

@@ -1,7 +1,6 @@
 //! Connections come about.
 
 use super::*;
-use crate::peer::ConnState;
 use crate::sys::testing::wait_readable;
 
 #[test]
@@ -28,7 +27,7 @@ fn the_responder_knows_the_requester_by_its_address() {
     drive(&mut a, &mut b, |a, _| !a.sink.arrived.is_empty());
     assert_eq!(a.pop().map(|(_, bytes)| bytes), Some(bytes));
     assert_eq!(b.link.address(to_a), Some(&a.link.name()));
-    assert_eq!((a.link.ready.len(), b.link.ready.len()), (1, 1));
+    assert_eq!((a.link.conns.ready.len(), b.link.conns.ready.len()), (1, 1));
 }
 
 #[test]
@@ -62,9 +61,9 @@ fn simultaneous_connections_become_one() {
         let full = |node: &Node| node.sink.arrived.len() == 1;
         drive(&mut a, &mut b, |a, b| full(a) && full(b));
         assert!(a.sink.down.is_empty() && b.sink.down.is_empty());
-        assert_eq!((a.link.ready.len(), b.link.ready.len()), (1, 1));
+        assert_eq!((a.link.conns.ready.len(), b.link.conns.ready.len()), (1, 1));
         drive(&mut a, &mut b, |a, b| {
-            a.link.dialing.is_empty() && b.link.dialing.is_empty()
+            a.link.conns.dialing.is_empty() && b.link.conns.dialing.is_empty()
         });
     }
 }
@@ -76,7 +75,8 @@ fn a_refused_request_is_made_again_if_the_peer_does_not_connect() {
     // B takes itself to be connecting to A, which gets nothing of it.
     b.link.dial(to_a, Default::default());
     let stuck = crate::sys::Socket::open(&a.at()).expect("a socket");
-    let ConnState::Dialing(dial) = &mut b.link.peers.get_mut(to_a).expect("known").state else {
+    let ConnState::Dialing(dial) = &mut b.link.peers.get_mut(to_a).expect("known").driver.state
+    else {
         panic!("it dials");
     };
     let theirs = std::mem::replace(&mut dial.socket, stuck);
@@ -87,11 +87,11 @@ fn a_refused_request_is_made_again_if_the_peer_does_not_connect() {
     assert!(a.try_post(to_b, message(1, 0), &Iov::empty()).is_err());
     drive(&mut a, &mut b, |a, _| {
         matches!(
-            a.link.peers.get(to_b).map(|peer| &peer.state),
+            a.link.peers.get(to_b).map(|peer| &peer.driver.state),
             Some(ConnState::Paused(_))
         )
     });
-    b.link.fail_later(to_a, Errno::TIMEDOUT);
+    b.link.dial_failed(to_a, Errno::TIMEDOUT);
     drive(&mut a, &mut b, |a, _| {
         a.pass(Duration::from_millis(1));
         !a.sink.writable.is_empty()
@@ -116,7 +116,7 @@ fn a_sleeper_is_woken_by_requests_messages_and_deadlines() {
     b.poll();
     assert!(b.pop().is_some());
     assert!(b.link.arm() && !wait_readable(b.link.fd(), 0));
-    b.link.expect(Some(b.now));
+    b.link.conns.reactor.expect(Some(b.now));
     assert!(b.link.arm());
     assert!(wait_readable(b.link.fd(), 10_000), "a deadline wakes");
 }
@@ -182,7 +182,7 @@ fn wildcard_endpoints_talk_and_settle_simultaneous_connections() {
         post(&mut a, &mut b, to_b, message(1, 0), &Iov::empty());
         post(&mut b, &mut a, to_a, message(2, 0), &Iov::empty());
         drive(&mut a, &mut b, |a, b| a.pop().is_some() | b.pop().is_some());
-        assert_eq!((a.link.ready.len(), b.link.ready.len()), (1, 1));
+        assert_eq!((a.link.conns.ready.len(), b.link.conns.ready.len()), (1, 1));
     }
 }
 

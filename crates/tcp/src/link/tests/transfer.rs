@@ -334,7 +334,9 @@ fn foreign_byte_order_is_understood() {
     // Both ends of one connection take the other to be foreign.
     let (mut a, mut b, to_b, to_a) = pair(V4);
     for (node, peer) in [(&mut a, to_b), (&mut b, to_a)] {
-        if let ConnState::Ready(conn) = &mut node.link.peers.get_mut(peer).expect("known").state {
+        if let ConnState::Ready(conn) =
+            &mut node.link.peers.get_mut(peer).expect("known").driver.state
+        {
             conn.negotiated.dialect.order = oxifabric_wire::tcp::ByteOrder::Big;
         }
     }
@@ -407,10 +409,10 @@ fn after_many_empty_polls_only_the_poller_is_asked_until_it_has_an_event() {
     let (mut a, mut b, to_b, _) = pair(V4);
     for id in 1..=2 {
         (0..1000).for_each(|_| _ = b.poll());
-        assert!(b.link.empty_polls >= 1000);
+        assert!(b.link.conns.empty_polls >= 1000);
         post(&mut a, &mut b, to_b, message(id, 0), &Iov::empty());
         drive(&mut a, &mut b, |_, b| b.pop().is_some());
-        assert_eq!(b.link.empty_polls, 0);
+        assert_eq!(b.link.conns.empty_polls, 0);
     }
 }
 

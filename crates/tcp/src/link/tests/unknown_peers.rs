@@ -11,9 +11,9 @@ const LIMIT: usize = 32;
 
 fn node() -> Node {
     let mut node = Node::new(V4);
-    node.link.params = Box::leak(Box::new(Params {
+    node.link.conns.reactor.params = Box::leak(Box::new(Params {
         max_unknown: Some(LIMIT),
-        ..node.link.params.clone()
+        ..node.link.conns.reactor.params.clone()
     }));
     node
 }
@@ -54,9 +54,9 @@ fn idle_connections_of_unknown_peers_are_bounded() {
     assert!(streams.iter().all(|(_, kind)| *kind == RESPONSE));
     // Those that are closing are read on, and are few.
     assert!(
-        node.link.ready.len() <= LIMIT + LIMIT / 4,
+        node.link.conns.ready.len() <= LIMIT + LIMIT / 4,
         "{}",
-        node.link.ready.len()
+        node.link.conns.ready.len()
     );
     assert!(
         node.link.peers.rows() <= 4 * LIMIT,
@@ -136,7 +136,7 @@ fn connections_that_say_nothing_are_taken_some_at_a_time_when_there_are_many() {
         }
     };
     settle(&mut node);
-    let most = node.link.pending.len();
+    let most = node.link.acceptor.pending();
     let waiting = silent_ones.len() - most;
     let mut gone = 0;
     while gone < waiting {
@@ -164,19 +164,19 @@ fn connections_that_take_the_place_of_others_late_make_the_listener_pause_too() 
     node.pass(Duration::from_millis(1));
     let mut late = TcpStream::connect(node.at()).expect("it listens");
     let start = Clock::now();
-    while node.link.pending.is_empty() {
+    while node.link.acceptor.pending() == 0 {
         node.poll();
         assert!(start.elapsed() < WATCHDOG);
     }
     late.write_all(&request(100)).expect("it is open");
-    while !node.link.pending.is_empty() {
+    while node.link.acceptor.pending() > 0 {
         node.poll();
         assert!(start.elapsed() < WATCHDOG);
     }
-    assert!(node.link.accept_paused_until.is_some());
+    assert!(node.link.acceptor.paused_until.is_some());
     node.pass(Duration::from_millis(1));
     node.poll();
-    assert!(node.link.accept_paused_until.is_none());
+    assert!(node.link.acceptor.paused_until.is_none());
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn busy(node: &mut Node) -> Vec<TcpStream> {
         streams.push(stream);
     }
     let start = Clock::now();
-    let is_busy = |peer: &crate::peer::Peer| matches!(&peer.state, crate::peer::ConnState::Ready(conn) if !conn.is_at_rest());
+    let is_busy = |peer: &crate::peer::Peer| matches!(&peer.driver.state, crate::driver::ConnState::Ready(conn) if !conn.is_at_rest());
     while node.link.peers.iter().filter(|peer| is_busy(peer)).count() < LIMIT {
         node.poll();
         assert!(start.elapsed() < WATCHDOG);
@@ -220,7 +220,7 @@ fn a_newcomer_is_refused_while_all_others_are_busy() {
     let mut node = node();
     let streams = busy(&mut node);
     assert_eq!(visit(&mut node, 1000).1, REFUSAL);
-    assert_eq!(node.link.ready.len(), LIMIT);
+    assert_eq!(node.link.conns.ready.len(), LIMIT);
     drop(streams);
 }
 
@@ -258,7 +258,7 @@ fn without_a_descriptor_connections_that_may_go_are_looked_for_once_in_a_while()
     node.pass(Duration::from_millis(100));
     node.poll();
     assert!(node.link.give_up_some(&mut node.sink));
-    assert_eq!(node.link.ready.len(), LIMIT - 1);
+    assert_eq!(node.link.conns.ready.len(), LIMIT - 1);
 }
 
 #[test]

@@ -1,0 +1,574 @@
+//! The connection with one peer: posting, reading, writing, and its end. Hot path.
+//!
+//! A reliable datagram endpoint has one driver for each of its peers, a connected endpoint has one. Only the way to a
+//! connection differs between them; [`crate::dial`] has what is common there.
+
+use std::io;
+use std::net::SocketAddr;
+
+use oxifabric_engine::{Frame, InjectedFault, Limits, OneSided, PostError, Posted, Sink, TxToken};
+use oxifabric_provider::log;
+use oxifabric_types::{Errno, PeerId};
+
+use crate::cm::{Negotiated, PeerState, Retry};
+use crate::conn::{Broken, Conn};
+use crate::conns::Conns;
+use crate::dial::Dial;
+use crate::reactor::Key;
+use crate::rx::{self, Fault, Progress};
+use crate::sys::{self, Event, Interest, Socket};
+
+/// The connection with one peer, or what there is instead.
+#[derive(Debug)]
+pub(crate) struct ConnDriver {
+    pub(crate) id: PeerId,
+    /// Where the peer listens, or its end of the connection.
+    pub(crate) at: SocketAddr,
+    pub(crate) state: ConnState,
+    /// Number of connections so far, so that events of an earlier one are told apart.
+    pub(crate) generation: u32,
+    pub(crate) limits: Limits,
+    /// Whether a post was answered with "again": [`Sink::writable`] is owed.
+    wanted: bool,
+    /// Whether it is in the list of those that hold frames back.
+    held: bool,
+    /// What the next poll has to do; it is in the list of those with something to do unless this is empty.
+    due: Due,
+    /// Why the last connection failed.
+    pub(crate) reason: Option<String>,
+    /// The poll in which the last connection ended.
+    pub(crate) ended_in: u32,
+}
+
+/// State of the connection with a peer.
+#[derive(Debug)]
+pub(crate) enum ConnState {
+    /// No connection.
+    Idle,
+    /// This side connects.
+    Dialing(Dial),
+    /// Our request was refused: wait for the peer's own, then try again.
+    Paused(Retry),
+    /// A connection in use.
+    Ready(Box<Conn>),
+    /// It failed, which is to be reported to a sink.
+    Failed(Option<Box<Conn>>, Errno),
+}
+
+/// What only a poll can do, because it needs a sink.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Due(u8);
+
+impl Due {
+    /// The stalled frame is to be delivered again.
+    const RETRY: Self = Self(1);
+    /// The peer can take frames again, if its socket can.
+    const WRITABLE: Self = Self(2);
+    /// The end of the connection is to be reported.
+    const REPORT: Self = Self(4);
+
+    const fn has(self, what: Self) -> bool {
+        self.0 & what.0 != 0
+    }
+}
+
+/// The generation shares a key of 64 bits with the number and a mark.
+const GENERATION_MAX: u32 = 0x3fff_ffff;
+
+/// What any peer can take, before negotiation.
+pub(crate) const UNKNOWN: Limits = Limits {
+    eager: usize::MAX,
+    segmented: usize::MAX,
+    segment: usize::MAX,
+    rndv_msg: false,
+    rndv_tagged: false,
+    rndv_rma: false,
+    pull: false,
+    ack_on_arrival: true,
+    one_sided: OneSided::empty(),
+};
+
+/// Returns what a peer can take after negotiation. Longer messages than `eager` wait at the sender (rendezvous).
+pub(crate) fn limits(negotiated: &Negotiated, eager: usize) -> Limits {
+    let named = negotiated.dialect.named;
+    let rndv_tagged = named || negotiated.rndv;
+    let eager = if rndv_tagged { eager } else { usize::MAX };
+    Limits {
+        eager,
+        segmented: eager,
+        rndv_msg: named,
+        rndv_tagged,
+        ack_on_arrival: !named,
+        ..UNKNOWN
+    }
+}
+
+impl ConnDriver {
+    pub(crate) fn new(id: PeerId, at: SocketAddr) -> Self {
+        Self {
+            id,
+            at,
+            state: ConnState::Idle,
+            generation: 0,
+            limits: UNKNOWN,
+            wanted: false,
+            held: false,
+            due: Due::default(),
+            reason: None,
+            ended_in: 0,
+        }
+    }
+
+    /// Begins anew for another peer. Events of the former one's connections stay apart from its own.
+    pub(crate) fn begin_anew(&mut self, at: SocketAddr) {
+        let generation = self.generation.wrapping_add(1) & GENERATION_MAX;
+        *self = Self {
+            generation,
+            ..Self::new(self.id, at)
+        };
+    }
+
+    /// Posts a frame; `None` without a connection.
+    #[inline]
+    pub(crate) fn post(
+        &mut self,
+        conns: &mut Conns,
+        frame: &Frame<'_>,
+        token: TxToken,
+    ) -> Option<Result<Posted, PostError>> {
+        let ConnState::Ready(conn) = &mut self.state else {
+            return None;
+        };
+        if conn.is_beyond_burst(frame, conns.coalescer.turn()) {
+            self.wanted = true;
+            self.mark(conns, Due::WRITABLE);
+            return Some(Err(PostError::Again));
+        }
+        let more = frame.more || conns.coalescer.coalesces(&mut conn.turn);
+        match conn.post(frame, token, more) {
+            Ok(Ok(posted)) => {
+                conns.unconfirmed = true;
+                if more && !self.held && conn.holds_back() {
+                    self.held = true;
+                    conns.held.push(self.id);
+                }
+                let blocked = conn.blocked();
+                if self.wanted {
+                    // The poll may have made room for what was refused before.
+                    self.mark(conns, Due::WRITABLE);
+                }
+                if blocked {
+                    self.watch(conns);
+                }
+                Some(Ok(posted))
+            }
+            Ok(Err(PostError::Again)) => {
+                self.wanted = true;
+                self.watch(conns);
+                Some(Err(PostError::Again))
+            }
+            Ok(Err(down)) => {
+                if frame.header.kind.is_atomic() {
+                    self.reason = Some(no_atomics(self.at));
+                }
+                Some(Err(down))
+            }
+            Err(Broken(error)) => {
+                self.wanted = true;
+                self.broke(conns, &error);
+                Some(Err(PostError::Again))
+            }
+        }
+    }
+
+    /// Notes that a post was answered with "again".
+    pub(crate) fn want(&mut self) {
+        self.wanted = true;
+    }
+
+    /// Sends what was held back.
+    pub(crate) fn flush(&mut self, conns: &mut Conns) {
+        self.held = false;
+        let ConnState::Ready(conn) = &mut self.state else {
+            return;
+        };
+        match conn.flush() {
+            Ok(()) if conn.blocked() => self.watch(conns),
+            Ok(()) => {}
+            Err(Broken(error)) => self.broke(conns, &error),
+        }
+    }
+
+    /// Has the next poll deliver the stalled frame again.
+    pub(crate) fn resume(&mut self, conns: &mut Conns) {
+        self.mark(conns, Due::RETRY);
+    }
+
+    /// Reads what is there; returns how many events there were. Where large messages are expected, only what the poller
+    /// reported (`told`) is read: an empty read holds the socket while the kernel fills it, and what one call saves is
+    /// nothing beside the copying.
+    #[inline]
+    pub(crate) fn read(&mut self, conns: &mut Conns, told: bool, sink: &mut impl Sink) -> usize {
+        let ConnState::Ready(conn) = &mut self.state else {
+            return 0;
+        };
+        if conn.stalled() {
+            return 0;
+        }
+        if !told && conn.expects_large() {
+            conns.visit = true;
+            return 0;
+        }
+        let progress = conn.read(self.id, sink);
+        if progress.end.is_ok() && !conn.stalled() && progress.acknowledge == 0 {
+            return progress.events;
+        }
+        self.conclude(conns, progress, sink)
+    }
+
+    /// Carries out what a turn of reading requires beyond itself.
+    #[cold]
+    fn conclude(&mut self, conns: &mut Conns, progress: Progress, sink: &mut impl Sink) -> usize {
+        if let Err(fault) = &progress.end {
+            self.end_by(conns, fault, sink);
+            return progress.events + 1;
+        }
+        if let ConnState::Ready(conn) = &mut self.state
+            && let Err(Broken(error)) = conn.flush()
+        {
+            self.end(conns, sys::errno_of(&error), "sending failed", sink);
+            return progress.events + 1;
+        }
+        self.watch(conns);
+        progress.events
+    }
+
+    /// Does what was left over for this poll, but for [`ConnDriver::finish`]; returns how many events there were.
+    pub(crate) fn catch_up(&mut self, conns: &mut Conns, sink: &mut impl Sink) -> usize {
+        let due = std::mem::take(&mut self.due);
+        if due.has(Due::WRITABLE) {
+            self.mark(conns, Due::WRITABLE);
+        }
+        if due.has(Due::REPORT) {
+            return self.report(conns, sink);
+        }
+        let ConnState::Ready(conn) = &mut self.state else {
+            return 0;
+        };
+        if !due.has(Due::RETRY) {
+            return 0;
+        }
+        let progress = conn.retry(self.id, sink);
+        self.conclude(conns, progress, sink)
+    }
+
+    /// Reports to the sink, at the end of a poll, that the connection has ended or that the peer can take frames again; returns how many
+    /// events that were.
+    pub(crate) fn finish(&mut self, conns: &mut Conns, sink: &mut impl Sink) -> usize {
+        let due = std::mem::take(&mut self.due);
+        if due.has(Due::RETRY) {
+            self.mark(conns, Due::RETRY);
+        }
+        match &self.state {
+            ConnState::Failed(..) => self.report(conns, sink),
+            ConnState::Ready(conn) if due.has(Due::WRITABLE) && !conn.blocked() => {
+                let wanted = std::mem::take(&mut self.wanted);
+                if wanted {
+                    sink.writable(self.id);
+                }
+                usize::from(wanted)
+            }
+            _ => 0,
+        }
+    }
+
+    /// Handles an event of a connection in use; with `direct`, the poll has read it.
+    pub(crate) fn happened(
+        &mut self,
+        conns: &mut Conns,
+        event: &Event,
+        direct: bool,
+        sink: &mut impl Sink,
+    ) -> usize {
+        let mut events = 0;
+        if event.writable {
+            events += self.write(conns, sink);
+        }
+        let ConnState::Ready(conn) = &self.state else {
+            return events;
+        };
+        if event.broken && conn.stalled() {
+            // Nothing more will come, and the poller would go on to report it.
+            let why = conn.socket.take_error();
+            let why = why.map_or_else(|error| sys::errno_of(&error), |()| Errno::CONNRESET);
+            self.end(conns, why, "the connection broke", sink);
+            return events + 1;
+        }
+        if event.ended {
+            return events + self.ended(conns, sink);
+        }
+        if event.broken || event.readable && (!direct || conn.expects_large()) {
+            events += self.read(conns, true, sink);
+        }
+        events
+    }
+
+    /// Notes that the peer has closed its end of a stalled connection.
+    #[cold]
+    fn ended(&mut self, conns: &mut Conns, sink: &mut impl Sink) -> usize {
+        let ConnState::Ready(conn) = &mut self.state else {
+            return 0;
+        };
+        match conn.look_for_end() {
+            Ok(()) => self.watch(conns),
+            Err(fault) => self.end_by(conns, &fault, sink),
+        }
+        1
+    }
+
+    /// Resumes sending where the socket was full.
+    fn write(&mut self, conns: &mut Conns, sink: &mut impl Sink) -> usize {
+        let ConnState::Ready(conn) = &mut self.state else {
+            return 0;
+        };
+        match conn.write(sink) {
+            Ok(events) => {
+                if !conn.blocked() && self.wanted {
+                    self.mark(conns, Due::WRITABLE);
+                }
+                self.watch(conns);
+                events
+            }
+            Err(Broken(error)) => {
+                self.end(conns, sys::errno_of(&error), "sending failed", sink);
+                1
+            }
+        }
+    }
+
+    /// Sets the events of the connection that the poller waits for.
+    fn watch(&mut self, conns: &mut Conns) {
+        let key = self.key();
+        let ConnState::Ready(conn) = &mut self.state else {
+            return;
+        };
+        let wanted = conn.wanted();
+        if wanted == conn.interest {
+            return;
+        }
+        match (conn.interest.write, wanted.write) {
+            (false, true) => conns.blocked += 1,
+            (true, false) => conns.blocked = conns.blocked.saturating_sub(1),
+            _ => {}
+        }
+        conn.interest = wanted;
+        if let Err(error) = conns.reactor.poller.change(conn.socket.fd(), key, wanted) {
+            self.broke(conns, &error);
+        }
+    }
+
+    /// Takes a connection into use. Its socket is `watched` by the poller already, or not.
+    pub(crate) fn establish(
+        &mut self,
+        conns: &mut Conns,
+        socket: Socket,
+        negotiated: Negotiated,
+        watched: bool,
+    ) {
+        self.replace(ConnState::Idle);
+        conns.remove(self.id);
+        let mut conn = Box::new(Conn::new(socket, negotiated));
+        conn.interest = Interest::READ;
+        let (fd, key) = (conn.socket.fd(), self.key());
+        let result = match watched {
+            true => conns.reactor.poller.change(fd, key, Interest::READ),
+            false => conns.reactor.poller.add(fd, key, Interest::READ),
+        };
+        self.state = ConnState::Ready(conn);
+        self.limits = limits(&negotiated, conns.reactor.params.max_saved_size);
+        self.reason = None;
+        conns.counts.established += 1;
+        conns.ready.push(self.id);
+        if let Err(error) = result {
+            return self.broke(conns, &error);
+        }
+        if self.wanted {
+            self.mark(conns, Due::WRITABLE);
+        }
+    }
+
+    /// Ends the connection if its host has not answered for long; returns how many events that were.
+    ///
+    /// TCP_USER_TIMEOUT would do it in the kernel, but it also ends connections to peers that merely do not
+    /// read for a while, which is what a program that computes does.
+    pub(crate) fn audit(&mut self, conns: &mut Conns, sink: &mut impl Sink) -> usize {
+        let ConnState::Ready(conn) = &mut self.state else {
+            return 0;
+        };
+        let timeout = conns.reactor.params.user_timeout;
+        let silent = conn.is_silent(conns.reactor.now, timeout);
+        conns.unconfirmed |= conn.unconfirmed;
+        if silent {
+            self.end(conns, Errno::TIMEDOUT, "the host does not answer", sink);
+        }
+        usize::from(silent)
+    }
+
+    /// Ends a connection that cannot be read any further.
+    fn end_by(&mut self, conns: &mut Conns, fault: &Fault, sink: &mut impl Sink) {
+        let level = match fault.is_worth_a_warning() {
+            true => log::Level::Warn,
+            false => log::Level::Info,
+        };
+        self.lose(conns, rx::errno_of(fault), level, &fault.to_string());
+        self.report(conns, sink);
+    }
+
+    /// Ends a connection in use.
+    pub(crate) fn end(&mut self, conns: &mut Conns, errno: Errno, why: &str, sink: &mut impl Sink) {
+        if self.is_ready() {
+            self.lose(conns, errno, log::Level::Info, why);
+            self.report(conns, sink);
+        }
+    }
+
+    /// Ends a connection in use whose socket or poller fails; the next poll reports it.
+    #[cold]
+    fn broke(&mut self, conns: &mut Conns, error: &io::Error) {
+        let errno = sys::errno_of(error);
+        let cause = errno.text().to_lowercase();
+        self.lose(conns, errno, log::Level::Info, &cause);
+    }
+
+    /// Writes to the log that a connection in use is lost, and ends it at the next poll.
+    fn lose(&mut self, conns: &mut Conns, errno: Errno, level: log::Level, why: &str) {
+        let lost = format!("connection with {} lost: {why}", self.at);
+        match level {
+            log::Level::Warn => log::warn!("tcp", EpCtrl, "{lost}"),
+            _ => log::info!("tcp", EpCtrl, "{lost}"),
+        }
+        self.reason = Some(lost);
+        self.fail(conns, errno);
+    }
+
+    /// Ends the connection at the next poll, where it can be reported to a sink.
+    #[cold]
+    pub(crate) fn fail(&mut self, conns: &mut Conns, errno: Errno) {
+        let conn = match self.replace(ConnState::Idle) {
+            ConnState::Ready(conn) => Some(conn),
+            ConnState::Failed(conn, _) => conn,
+            _ => None,
+        };
+        if let Some(conn) = &conn
+            && conn.interest.write
+        {
+            conns.blocked = conns.blocked.saturating_sub(1);
+        }
+        self.state = ConnState::Failed(conn, errno);
+        conns.remove(self.id);
+        self.mark(conns, Due::REPORT);
+    }
+
+    /// Reports a failed connection to the sink; returns how many events that were.
+    pub(crate) fn report(&mut self, conns: &mut Conns, sink: &mut impl Sink) -> usize {
+        if !matches!(self.state, ConnState::Failed(..)) {
+            return 0;
+        }
+        if let ConnState::Failed(conn, errno) = self.replace(ConnState::Idle) {
+            if let Some(mut conn) = conn {
+                conn.abandon(errno, sink);
+                // After a shutdown by this side what was accepted still leaves; otherwise the peer is gone, or broke the
+                // protocol and is owed nothing.
+                if errno == Errno::CANCELED {
+                    conn.close();
+                }
+            }
+            self.wanted = false;
+            self.limits = UNKNOWN;
+            self.ended_in = conns.ticks;
+            sink.peer_down(self.id, errno);
+        }
+        1
+    }
+
+    /// Closes the connection in order; the driver is of no use any more.
+    pub(crate) fn close(&mut self) {
+        if let ConnState::Ready(conn) = self.replace(ConnState::Idle) {
+            conn.close();
+        }
+    }
+
+    /// Injects a fault, as [`oxifabric_engine::Link::inject_fault`]: the engine sees what it sees when the fault happens by chance.
+    #[cold]
+    pub(crate) fn inject(&mut self, conns: &mut Conns, how: InjectedFault) -> bool {
+        let ConnState::Ready(conn) = &mut self.state else {
+            return false;
+        };
+        match how {
+            InjectedFault::Refuse => {
+                self.wanted = true;
+                self.mark(conns, Due::WRITABLE);
+            }
+            InjectedFault::Break => {
+                conn.socket.shut_writing();
+                let why = "broken by an injected fault (FI_OXI_FAULTS)";
+                self.lose(conns, Errno::CONNRESET, log::Level::Info, why);
+            }
+        }
+        // Another thread may sleep in a wait.
+        conns.reactor.wake();
+        true
+    }
+
+    /// Has the next poll do something.
+    fn mark(&mut self, conns: &mut Conns, what: Due) {
+        if self.due == Due::default() {
+            conns.due.push(self.id);
+        }
+        self.due.0 |= what.0;
+    }
+
+    /// Returns the poller's key of the connection.
+    pub(crate) fn key(&self) -> u64 {
+        Key::Peer(self.id, self.generation).pack()
+    }
+
+    pub(crate) const fn is_ready(&self) -> bool {
+        matches!(self.state, ConnState::Ready(_))
+    }
+
+    /// Returns whether bytes that were accepted wait for the socket.
+    pub(crate) fn blocked(&self) -> bool {
+        matches!(&self.state, ConnState::Ready(conn) if conn.blocked() && !conn.is_closing())
+    }
+
+    /// Puts another state in place; returns the old one.
+    pub(crate) fn replace(&mut self, state: ConnState) -> ConnState {
+        self.generation = self.generation.wrapping_add(1) & GENERATION_MAX;
+        std::mem::replace(&mut self.state, state)
+    }
+}
+
+impl ConnState {
+    /// Returns the state by which a request is accepted or refused.
+    pub(crate) fn peer_state(&self) -> PeerState {
+        match self {
+            Self::Idle | Self::Paused(_) | Self::Failed(..) => PeerState::Idle,
+            Self::Dialing(_) => PeerState::Dialing,
+            Self::Ready(conn) if conn.is_closing() || conn.socket.is_closed_by_peer() => {
+                PeerState::Closed
+            }
+            Self::Ready(conn) => PeerState::Ready {
+                pid: conn.negotiated.pid,
+            },
+        }
+    }
+}
+
+/// Returns why an atomic cannot be sent to a peer (protocol section 5.6).
+#[cold]
+fn no_atomics(at: SocketAddr) -> String {
+    format!(
+        "{at} speaks the C library's protocol, which has no atomics: both ends have to use oxifabric, with FI_TCP_EXTENSION"
+    )
+}
