@@ -5,7 +5,8 @@
 //!   without, [`tally`] counts and times; [`sanitize`] runs tests under AddressSanitizer and ThreadSanitizer.
 //! - The package of `packaging` lays out the library and the tools, and makes Debian packages of that.
 //! - [`mod@program`] starts the programs of other packages, which do all else: write the C headers (`tests/headers`), build the book
-//!   (`guide`), look for input that breaks a decoder (`tests/campaign`), compare libraries (`tests/comparison`).
+//!   (`guide`), look for input that breaks a decoder (`tests/campaign`), compare libraries (`tests/comparison`), build and try kernel modules
+//!   (`kernel/harness`).
 #![forbid(unsafe_code)]
 
 mod machine;
@@ -81,6 +82,10 @@ enum Task {
     Fuzz(Options),
     /// Measure this library and a reference in turns, under the same unmodified programs
     Bench(Options),
+    /// Build the kernel modules from Debian's packages; print where they are
+    Kernel,
+    /// Run a shell command in a guest that has the kernel modules in /mod; without one, their tests
+    Guest(Options),
     /// Measure reliable datagrams under losses, and draw what they cost
     Losses(Options),
 }
@@ -131,6 +136,14 @@ fn run(task: Task) -> Result<ExitCode, Box<dyn Error>> {
             return end_of(program("oxifabric-campaign").args(options));
         }
         Task::Bench(Options { options }) => return end_of(comparison("bench").args(options)),
+        Task::Kernel => return end_of(program("oxifabric-kernel-harness").arg("build")),
+        Task::Guest(Options { options }) => {
+            return end_of(
+                program("oxifabric-kernel-harness")
+                    .arg("guest")
+                    .args(options),
+            );
+        }
         Task::Losses(Options { options }) => return end_of(comparison("losses").args(options)),
     }
     Ok(ExitCode::SUCCESS)
