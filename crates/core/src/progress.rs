@@ -176,6 +176,11 @@ impl DomainProgress {
         self.rounds.wake();
     }
 
+    /// Wakes the thread of automatic progress. Locks may be held.
+    pub(crate) fn wake_thread(&self) {
+        self.endpoints.ring();
+    }
+
     /// Starts deferred work that is due. Call it without locks in hand.
     pub(crate) fn run_deferred_work(&self) {
         if self.word.load(Ordering::Acquire) & DUE != 0 {

@@ -181,10 +181,11 @@ impl Engine {
         out: &mut impl Completions,
         now: Instant,
     ) -> usize {
-        let events = link.poll(now, &mut EngineSink { engine: self, out });
+        let mut events = link.poll(now, &mut EngineSink { engine: self, out });
         self.advance_ready(link, out);
-        if self.collectives.is_ready() {
+        if self.collectives.is_ready() | self.peers.is_any_refused() {
             self.settle_collectives(link, out);
+            events += self.retry_refused(link, out);
         }
         self.resume_stalled(link);
         link.flush();

@@ -2,7 +2,7 @@
 //!
 //! - [`FaultPlan`]: which faults are injected, and how often.
 //! - `packets`: packets lost, doubled and overtaken before they leave ([`PacketFaults`]).
-//! - `injector`: posts refused, connections broken and panics, where nothing can be lost.
+//! - `injector`: posts refused, connections broken and panics, over any link.
 
 mod injector;
 mod packets;

@@ -56,10 +56,11 @@ pub trait Link {
     /// Delivers the arrival again that was answered with [`Placement::Stall`], at the next poll.
     fn resume(&mut self, peer: PeerId);
 
-    /// Injects a fault that may happen at any post, for tests; returns whether it did. It does not where there is no connection
-    /// with the peer: the next post starts one. Threads that sleep on the link are woken for what follows.
-    fn inject_fault(&mut self, peer: PeerId, how: InjectedFault) -> bool {
-        let _ = (peer, how);
+    /// Ends the connection with a peer, which sees it too, as if it had been lost: [`Sink::peer_down`] follows with a later poll, for
+    /// which threads that sleep on the link are woken. `why` is the cause that error messages give. Returns false where there is no
+    /// connection; the next post starts one.
+    fn disconnect(&mut self, peer: PeerId, why: &'static str) -> bool {
+        let _ = (peer, why);
         false
     }
 }
@@ -288,15 +289,6 @@ pub enum PostError {
     Again,
     /// Not at all.
     Down(Errno),
-}
-
-/// Faults that can be injected at a post.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InjectedFault {
-    /// The link takes no frame for the peer: [`Sink::writable`] follows with a later poll, as after [`PostError::Again`].
-    Refuse,
-    /// The connection with the peer is lost, and the peer sees it, too: [`Sink::peer_down`] follows with a later poll.
-    Break,
 }
 
 /// What the path to a peer can take.

@@ -188,6 +188,10 @@ pub trait Completions {
         let _ = peer;
     }
 
+    /// Reports that fault injection has a post wait for a later poll: nothing happens on the link meanwhile, so that a thread which
+    /// sleeps is to be woken.
+    fn post_refused(&mut self) {}
+
     /// Reports that a group was joined, or could not be: `context` is that of [`crate::Engine::join`].
     fn joined(&mut self, context: usize, group: GroupId, result: Result<(), Errno>) {
         let _ = (context, group, result);

@@ -27,6 +27,10 @@ pub(crate) struct Peers {
     named: PeerSet,
     /// What every new peer starts with.
     first: TxBlock,
+    /// Peers at whose posts fault injection refused a frame.
+    refused: Vec<PeerId>,
+    /// How many of these were there at the last poll.
+    refused_before: usize,
 }
 
 bitflags! {
@@ -44,8 +48,12 @@ bitflags! {
         const FAILED = 8;
         /// Messages whose fence has been lifted have not gone to the link yet: later ones stay behind them.
         const QUEUED = 16;
+        /// Fault injection has a frame wait for a later poll.
+        const REFUSED = 32;
+        /// A frame waits for the link, or as if it did.
+        const WAITS = Self::BLOCKED.bits() | Self::REFUSED.bits();
         /// With one of these a frame waits for the link, or passes the fault injector first.
-        const HOLDS_FRAMES = Self::BLOCKED.bits() | Self::FAULTY.bits();
+        const HOLDS_FRAMES = Self::WAITS.bits() | Self::FAULTY.bits();
     }
 }
 
@@ -124,11 +132,13 @@ impl Peer {
         }
     }
 
-    /// Notes that [`Peer::next`] found nothing.
-    pub(crate) fn note_drained(&mut self) {
-        if !self.tx_block.contains(TxBlock::FENCED) {
+    /// Chooses what to post next; notes if there is nothing.
+    pub(crate) fn next_or_drained(&mut self) -> Option<Next> {
+        let next = self.next();
+        if next.is_none() && !self.tx_block.contains(TxBlock::FENCED) {
             self.tx_block.remove(TxBlock::QUEUED);
         }
+        next
     }
 
     /// Notes that the frame that [`Peer::next`] chose was posted; `last` takes its send off the queue.
@@ -161,7 +171,7 @@ impl Peers {
     /// Returns whether an inject operation is refused with `AGAIN`, since the link takes nothing now; remembers that.
     pub(crate) fn turns_away(&mut self, peer: PeerId) -> bool {
         let row = self.get_mut(peer);
-        row.filter(|row| row.tx_block.contains(TxBlock::BLOCKED))
+        row.filter(|row| row.tx_block.intersects(TxBlock::WAITS))
             .map(|row| row.turned_away = true)
             .is_some()
     }
@@ -283,10 +293,41 @@ impl Peers {
         self.row(peer).tx_block.insert(TxBlock::BLOCKED);
     }
 
+    /// Blocks sends to a peer until a later poll.
+    pub(crate) fn refuse(&mut self, peer: PeerId) {
+        self.row(peer).tx_block.insert(TxBlock::REFUSED);
+        self.refused.push(peer);
+    }
+
+    /// Returns whether peers wait for a later poll.
+    #[inline]
+    pub(crate) const fn is_any_refused(&self) -> bool {
+        !self.refused.is_empty()
+    }
+
+    /// Unblocks sends to peers that were refused before the last poll; returns how many.
+    pub(crate) fn admit_refused(&mut self) -> usize {
+        let before = core::mem::take(&mut self.refused_before);
+        for peer in self.refused.drain(..before).collect::<Vec<_>>() {
+            // A peer that was lost meanwhile waits for nothing.
+            let row = self.get_mut(peer);
+            if row.is_some_and(|row| row.tx_block.contains(TxBlock::REFUSED)) {
+                self.unblock(peer);
+            }
+        }
+        before
+    }
+
+    /// Lets peers that are refused by now wait for the next poll; returns how many.
+    pub(crate) const fn await_poll(&mut self) -> usize {
+        self.refused_before = self.refused.len();
+        self.refused_before
+    }
+
     /// Unblocks sends to a peer for which the link takes frames again.
     pub(crate) fn unblock(&mut self, peer: PeerId) {
         if let Some(row) = self.get_mut(peer) {
-            row.tx_block.remove(TxBlock::BLOCKED | TxBlock::FAILED);
+            row.tx_block.remove(TxBlock::WAITS | TxBlock::FAILED);
             row.turned_away = false;
             row.failure = None;
             self.make_ready(peer);

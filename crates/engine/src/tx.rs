@@ -6,8 +6,7 @@
 use oxifabric_types::{Errno, Flags, PeerId};
 
 use crate::engine::Engine;
-use crate::faults::FaultInjector;
-use crate::peer::{Next, Reply, TxBlock};
+use crate::peer::{Next, Peer, Reply, TxBlock};
 use crate::rndv::{answer, bare};
 use crate::slab::Key;
 use crate::transmit::{self, Stage, Transmit};
@@ -226,13 +225,12 @@ impl Engine {
     ) {
         self.decide_acks(link, peer);
         while let Some(row) = self.peers.get_mut(peer) {
-            if row.tx_block.intersects(TxBlock::HOLDS_FRAMES)
-                && !FaultInjector::admits(&mut self.fault_injector, row, link, peer)
-            {
-                return;
-            }
-            let Some(next) = row.next() else {
-                row.note_drained();
+            let next = match row.tx_block.intersects(TxBlock::HOLDS_FRAMES) {
+                false => row.next_or_drained(),
+                true if !self.admits(link, out, peer) => return,
+                true => self.peers.get_mut(peer).and_then(Peer::next_or_drained),
+            };
+            let Some(next) = next else {
                 return;
             };
             let step = match next {

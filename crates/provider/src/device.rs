@@ -121,8 +121,9 @@ pub trait Device: Connection + Send + Sized + 'static {
     const DATAGRAM: bool = false;
 
     /// Faults that can be injected (`FI_OXI_FAULTS`). The device does not open while others are asked for: a test that
-    /// relies on fault injection must not run without it.
-    const FAULTS: FaultKinds = FaultKinds::empty();
+    /// relies on fault injection must not run without it. Refused posts and panics are possible over any link, broken connections
+    /// where there is [`Link::disconnect`].
+    const FAULTS: FaultKinds = FaultKinds::REFUSE.union(FaultKinds::PANIC);
 
     /// Frames may wait for more to leave with them, until the next poll at the latest: [`Device::holds_back`].
     const GATHERS: bool = false;

@@ -98,8 +98,8 @@ pub enum CloseReason {
     Refused,
     /// The peer did not answer within [`ChannelConfig::deadline`].
     TimedOut,
-    /// It was cut by an injected fault.
-    Cut,
+    /// This end disconnected, for the reason given.
+    Disconnected(&'static str),
 }
 
 impl fmt::Display for CloseReason {
@@ -112,7 +112,7 @@ impl fmt::Display for CloseReason {
             Self::TimedOut => {
                 "no answer for too long; is the host there, and does the peer poll its queues?"
             }
-            Self::Cut => "cut by an injected fault (FI_OXI_FAULTS)",
+            Self::Disconnected(why) => why,
         })
     }
 }
@@ -565,10 +565,10 @@ impl Channel {
     }
 
     /// Ends the channel as if it had broken, and notifies the peer.
-    pub fn cut(&mut self, now: Instant, writer: &mut impl PacketWriter) {
+    pub fn disconnect(&mut self, now: Instant, why: &'static str, writer: &mut impl PacketWriter) {
         if self.ended.is_none() {
             self.close(now, writer);
-            self.ended = Some(CloseReason::Cut);
+            self.ended = Some(CloseReason::Disconnected(why));
         }
     }
 

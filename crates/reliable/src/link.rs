@@ -15,8 +15,7 @@ use core::time::Duration;
 
 use oxifabric_engine::faults::FaultPlan;
 use oxifabric_engine::link::{
-    Frame, InjectedFault, Limits, Link, OneSided, PostError, Posted, RemoteIov, RxToken, Sink,
-    TxToken,
+    Frame, Limits, Link, OneSided, PostError, Posted, RemoteIov, RxToken, Sink, TxToken,
 };
 use oxifabric_mem::Iov;
 use oxifabric_types::{Address, Errno, Instant, PeerId};
@@ -307,18 +306,15 @@ impl<P: PacketPort> Link for ReliableLink<P> {
         }
     }
 
-    fn inject_fault(&mut self, id: PeerId, how: InjectedFault) -> bool {
+    #[cold]
+    fn disconnect(&mut self, id: PeerId, why: &'static str) -> bool {
         let Some(Some(peer)) = self.peers.get_mut(id.index()) else {
             return false;
         };
-        match how {
-            InjectedFault::Refuse => peer.wanted = true,
-            InjectedFault::Break => {
-                self.now = self.port.now();
-                peer.channel.cut(self.now, &mut To(&mut self.port, id));
-                self.port.flush();
-            }
-        }
+        self.now = self.port.now();
+        peer.channel
+            .disconnect(self.now, why, &mut To(&mut self.port, id));
+        self.port.flush();
         self.warm(id);
         true
     }
@@ -625,7 +621,9 @@ impl<P: PacketPort> ReliableLink<P> {
 
 const fn errno_of(end: CloseReason) -> Errno {
     match end {
-        CloseReason::Closed | CloseReason::Forgotten | CloseReason::Cut => Errno::CONNRESET,
+        CloseReason::Closed | CloseReason::Forgotten | CloseReason::Disconnected(_) => {
+            Errno::CONNRESET
+        }
         CloseReason::Broken => Errno::PROTO,
         CloseReason::Refused => Errno::CONNREFUSED,
         CloseReason::TimedOut => Errno::TIMEDOUT,

@@ -12,7 +12,6 @@
 //!   `conn_table` hold the state.
 //! - `wire_kind`: the numbers of the kinds of frames.
 //! - `region`: the memory of a connection. `doorbell`: how a sleeping endpoint is woken. `pull`: long messages.
-//! - `fault`: fault injection.
 //! - `info`, `params`: the provider's fi_info, and its parameters of the environment.
 //! - `hostile`: a connection with an untrusted peer, for the fuzz targets.
 //! - `sys`: system calls; all unsafe code.
@@ -23,7 +22,6 @@ mod connect;
 mod conns;
 mod device;
 mod doorbell;
-mod fault;
 mod handshake;
 #[doc(hidden)]
 pub mod hostile;

@@ -8,9 +8,7 @@ mod settling;
 
 use std::time::Duration;
 
-use oxifabric_engine::{
-    Frame, InjectedFault, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken,
-};
+use oxifabric_engine::{Frame, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken};
 use oxifabric_mem::Iov;
 use oxifabric_provider::log;
 use oxifabric_types::{Errno, Instant, PeerId};
@@ -263,8 +261,27 @@ impl Link for ShmLink {
         }
     }
 
-    fn inject_fault(&mut self, peer: PeerId, how: InjectedFault) -> bool {
-        self.inject(peer, how)
+    #[cold]
+    fn disconnect(&mut self, id: PeerId, why: &'static str) -> bool {
+        let index = self.index_of(id).filter(|_| !self.mark.is_foreign());
+        let Some(conn) = index.and_then(|index| self.conns.get_mut(index)) else {
+            return false;
+        };
+        if conn.ending.is_some() {
+            return false;
+        }
+        if let Some(socket) = conn.socket.take() {
+            socket.shut();
+            self.table.stop_watching(&socket, &conn.process);
+        }
+        conn.end(Errno::CONNRESET);
+        if let Some(peer) = self.peers.get_mut(id) {
+            peer.state = ConnState::Ending;
+            peer.reason = Some(format!("{}: {why}", peer.name()));
+        }
+        // Another thread may sleep in a wait.
+        self.table.timer.set(Some(Duration::ZERO));
+        true
     }
 }
 

@@ -6,7 +6,7 @@
 use std::io;
 use std::net::SocketAddr;
 
-use oxifabric_engine::{Frame, InjectedFault, Limits, OneSided, PostError, Posted, Sink, TxToken};
+use oxifabric_engine::{Frame, Limits, OneSided, PostError, Posted, Sink, TxToken};
 use oxifabric_provider::log;
 use oxifabric_types::{Errno, PeerId};
 
@@ -498,23 +498,14 @@ impl ConnDriver {
         }
     }
 
-    /// Injects a fault, as [`oxifabric_engine::Link::inject_fault`]: the engine sees what it sees when the fault happens by chance.
+    /// Ends a connection in use as if it had been lost; returns false where there is none.
     #[cold]
-    pub(crate) fn inject(&mut self, conns: &mut Conns, how: InjectedFault) -> bool {
+    pub(crate) fn disconnect(&mut self, conns: &mut Conns, why: &str) -> bool {
         let ConnState::Ready(conn) = &mut self.state else {
             return false;
         };
-        match how {
-            InjectedFault::Refuse => {
-                self.wanted = true;
-                self.mark(conns, Due::WRITABLE);
-            }
-            InjectedFault::Break => {
-                conn.socket.shut_writing();
-                let why = "broken by an injected fault (FI_OXI_FAULTS)";
-                self.lose(conns, Errno::CONNRESET, log::Level::Info, why);
-            }
-        }
+        conn.socket.shut_writing();
+        self.lose(conns, Errno::CONNRESET, log::Level::Info, why);
         // Another thread may sleep in a wait.
         conns.reactor.wake();
         true

@@ -15,9 +15,7 @@ mod unknown_peers;
 
 use std::collections::VecDeque;
 
-use oxifabric_engine::{
-    Frame, InjectedFault, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken,
-};
+use oxifabric_engine::{Frame, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken};
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Instant, PeerId};
 
@@ -74,8 +72,8 @@ impl Link for TcpLink {
         self.resume_from(id);
     }
 
-    fn inject_fault(&mut self, id: PeerId, how: InjectedFault) -> bool {
-        self.inject(id, how)
+    fn disconnect(&mut self, id: PeerId, why: &'static str) -> bool {
+        self.disconnect_from(id, why)
     }
 }
 

@@ -3,7 +3,7 @@
 //! A poll reads the few connections in use directly, because a look at the poller costs as much as a read; the
 //! poller is asked now and then, and always while something is expected there that reading does not show.
 
-use oxifabric_engine::{Frame, InjectedFault, PostError, Posted, Sink, TxToken};
+use oxifabric_engine::{Frame, PostError, Posted, Sink, TxToken};
 use oxifabric_types::{Errno, Instant, PeerId};
 
 use crate::conns::Conns;
@@ -80,10 +80,10 @@ pub(crate) trait Connected {
         }
     }
 
-    /// As [`oxifabric_engine::Link::inject_fault`].
-    fn inject(&mut self, id: PeerId, how: InjectedFault) -> bool {
+    /// As [`oxifabric_engine::Link::disconnect`].
+    fn disconnect_from(&mut self, id: PeerId, why: &str) -> bool {
         let driver = self.driver(id);
-        driver.is_some_and(|(driver, conns)| driver.inject(conns, how))
+        driver.is_some_and(|(driver, conns)| driver.disconnect(conns, why))
     }
 
     /// As [`oxifabric_engine::Link::poll`].

@@ -1,8 +1,8 @@
 //! How the datagrams of an endpoint move: one system call each, or one for many. Path class: hot.
 
 use oxifabric_engine::{
-    Body, Frame, Header, HeaderFlags, InjectedFault, Kind, Limits, Link, Placement, PostError,
-    Posted, RemoteIov, RxToken, Sink, TxToken,
+    Body, Frame, Header, HeaderFlags, Kind, Limits, Link, Placement, PostError, Posted, RemoteIov,
+    RxToken, Sink, TxToken,
 };
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Instant, PeerId};
@@ -81,17 +81,6 @@ impl Link for UdpPort {
         }
         self.rx_queue.note(found);
         events + found
-    }
-
-    fn inject_fault(&mut self, peer: PeerId, how: InjectedFault) -> bool {
-        let is_refusal = how == InjectedFault::Refuse;
-        if is_refusal {
-            self.blocked.push(peer);
-            // A thread may sleep on this endpoint.
-            let read = self.watch.interest.read;
-            self.watch_for(Interest { read, write: true });
-        }
-        is_refusal
     }
 
     fn resume(&mut self, _peer: PeerId) {

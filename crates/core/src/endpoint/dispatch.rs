@@ -75,6 +75,8 @@ pub(super) struct CompletionDispatch {
     pub(super) guard: Option<Box<Guard>>,
     /// Peers that are gone and left messages behind.
     gone: Vec<PeerId>,
+    /// Fault injection has refused a post.
+    refused: bool,
     joins: Joins,
     /// How many operations failed, other than by fi_cancel(3).
     pub(super) failures: u64,
@@ -92,6 +94,8 @@ enum Unsettled {
     Asked(PeerId),
     /// The peer is gone, and messages of it are here.
     Left(PeerId),
+    /// Threads that sleep are to drive the endpoint: fault injection has a post wait for that.
+    Refused,
 }
 
 /// Names of sources by peer, as far as they were asked for.
@@ -134,6 +138,11 @@ impl Completions for CompletionDispatch {
     #[cold]
     fn peer_left_messages(&mut self, peer: PeerId) {
         self.unsettled.push(Unsettled::Left(peer));
+    }
+
+    #[cold]
+    fn post_refused(&mut self) {
+        self.unsettled.push(Unsettled::Refused);
     }
 
     fn is_known(&self, address: &Address) -> bool {
@@ -343,8 +352,14 @@ impl CompletionDispatch {
                 Unsettled::Failed(failure) => self.route_failure(&failure, device),
                 Unsettled::Asked(peer) => self.judge(peer, device),
                 Unsettled::Left(peer) => self.gone.push(peer),
+                Unsettled::Refused => self.refused = true,
             }
         }
+    }
+
+    /// Returns once whether fault injection has refused a post.
+    pub(super) fn take_refused(&mut self) -> bool {
+        mem::take(&mut self.refused)
     }
 
     /// Returns the peers that are gone and left messages behind, each time once.

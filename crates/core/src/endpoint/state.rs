@@ -340,7 +340,7 @@ impl<D: Device> EndpointState<D> {
         rest
     }
 
-    /// Wakes the threads that rely on an armed device which could not be armed again: they look by themselves.
+    /// Wakes the threads that sleep until the device has something, though it has nothing: they look by themselves.
     #[cold]
     fn wake_sleepers(&self) {
         self.out.wake_sleepers();
@@ -359,6 +359,10 @@ impl<D: Device> EndpointState<D> {
                 self.operations.reconsider(&mut self.device);
             }
             self.judge_the_gone();
+            if self.out.take_refused() {
+                self.progress.wake_thread();
+                self.wake_sleepers();
+            }
         }
         self.device.posted();
         if D::GATHERS && self.device.holds_back() != self.holding {

@@ -1,16 +1,20 @@
-//! Fault injection at posts: a [`FaultPlan`] has the link refuse frames and lose connections.
+//! Fault injection at posts: a [`FaultPlan`] has frames wait for a later poll, and connections end.
 //!
-//! Only peers marked [`crate::peer::TxBlock::FAULTY`] come by here, so that others pay nothing for it. The link itself
-//! carries the fault out ([`Link::inject_fault`]): the engine sees what it sees when the fault happens by chance.
+//! Only peers marked [`TxBlock::FAULTY`] come by here, so that others pay nothing for it. No link has a part in it but for
+//! [`Link::disconnect`] (docs/adr/0045).
 
 use alloc::boxed::Box;
 
 use oxifabric_types::PeerId;
 
 use super::{Dice, FaultKinds, FaultPlan};
+use crate::Completions;
 use crate::engine::Engine;
-use crate::link::{InjectedFault, Link};
-use crate::peer::{Peer, TxBlock};
+use crate::link::Link;
+use crate::peer::TxBlock;
+
+/// The cause of a broken connection, in error messages.
+const BROKEN: &str = "broken by an injected fault (FI_OXI_FAULTS)";
 
 /// Decides at each post whether a fault is injected.
 #[derive(Debug)]
@@ -19,29 +23,16 @@ pub(crate) struct FaultInjector {
     dice: Dice,
 }
 
-impl FaultInjector {
-    /// Returns whether the next frame of `row`, the peer's, may be posted. Otherwise the peer is blocked until the link
-    /// takes frames for it again or reports that it is gone.
-    #[cold]
-    pub(crate) fn admits(
-        injector: &mut Option<Box<Self>>,
-        row: &mut Peer,
-        link: &mut impl Link,
-        peer: PeerId,
-    ) -> bool {
-        if row.tx_block.contains(TxBlock::BLOCKED) {
-            return false;
-        }
-        let (Some(injector), Some(_)) = (injector, row.next()) else {
-            return true;
-        };
-        let injected = injector
-            .draw()
-            .is_some_and(|how| link.inject_fault(peer, how));
-        row.tx_block.set(TxBlock::BLOCKED, injected);
-        !injected
-    }
+/// Faults that can be injected at a post.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum InjectedFault {
+    /// The frame is not posted before a later poll, as if the link were full.
+    Refuse,
+    /// The connection with the peer ends.
+    Break,
+}
 
+impl FaultInjector {
     fn draw(&mut self) -> Option<InjectedFault> {
         let FaultPlan {
             refuse,
@@ -77,5 +68,49 @@ impl Engine {
         if self.fault_injector.is_some() {
             self.peers.ensure_row(peer);
         }
+    }
+
+    /// Returns whether the next frame to a peer with [`TxBlock::HOLDS_FRAMES`] may be posted. Otherwise it waits until the link takes
+    /// frames for the peer again or reports that it is gone, or for [`Engine::retry_refused`].
+    #[cold]
+    pub(crate) fn admits(
+        &mut self,
+        link: &mut impl Link,
+        out: &mut impl Completions,
+        peer: PeerId,
+    ) -> bool {
+        let Some(row) = self.peers.get_mut(peer) else {
+            return true;
+        };
+        if row.tx_block.intersects(TxBlock::WAITS) {
+            return false;
+        }
+        let (Some(injector), Some(_)) = (&mut self.fault_injector, row.next()) else {
+            return true;
+        };
+        match injector.draw() {
+            Some(InjectedFault::Refuse) => {
+                self.peers.refuse(peer);
+                out.post_refused();
+                false
+            }
+            Some(InjectedFault::Break) if link.disconnect(peer, BROKEN) => {
+                self.peers.block(peer);
+                false
+            }
+            Some(InjectedFault::Break) | None => true,
+        }
+    }
+
+    /// Posts what was refused before the last poll; returns how many peers that was, and how many wait for the next poll.
+    #[cold]
+    pub(crate) fn retry_refused(
+        &mut self,
+        link: &mut impl Link,
+        out: &mut impl Completions,
+    ) -> usize {
+        let admitted = self.peers.admit_refused();
+        self.advance_ready(link, out);
+        admitted + self.peers.await_poll()
     }
 }

@@ -1,7 +1,7 @@
 //! Injected post failures change timing, never results.
 
 use oxifabric_engine::faults::FaultPlan;
-use oxifabric_engine::{InjectedFault, PostError, TxOp};
+use oxifabric_engine::{PostError, TxOp};
 use oxifabric_types::{Errno, Flags, PeerId};
 
 use crate::script::{Bench, OTHER, PEER, memory, tx};
@@ -68,10 +68,11 @@ fn a_refused_peer_waits_for_a_poll() {
     let mut bench = under("refuse=1");
     send_tagged(&mut bench, PEER, 1);
     send_tagged(&mut bench, PEER, 2);
-    assert_eq!(bench.link.injected, [(PEER, InjectedFault::Refuse)]);
-    assert_eq!(bench.poll(), 1);
-    assert_eq!(bench.link.injected.len(), 2);
+    for _ in 0..10 {
+        assert!(bench.poll() > 0, "a thread that looks for events polls on");
+    }
     assert!(bench.link.posted.is_empty());
+    assert_eq!(endings(&mut bench), (0, 0));
 }
 
 #[test]
@@ -93,13 +94,13 @@ fn a_broken_connection_ends_what_was_begun_and_the_next_send_begins_anew() {
 
 #[test]
 fn a_link_that_is_full_by_itself_gets_no_injected_fault() {
-    let mut bench = under("refuse=1");
+    let mut bench = under("break=1");
     bench.link.is_apart = true;
     bench.link.answers.push_back(Err(PostError::Again));
     send_tagged(&mut bench, PEER, 1);
     bench.link.is_apart = false;
     send_tagged(&mut bench, PEER, 2);
-    assert!(bench.link.injected.is_empty());
+    assert!(bench.link.disconnected.is_empty());
     bench.tell(|sink| sink.peer_down(PEER, Errno::CONNRESET));
     assert_eq!(endings(&mut bench), (0, 2));
 }
@@ -109,5 +110,5 @@ fn a_plan_for_packets_injects_no_fault_at_posts() {
     let mut bench = under("drop=1");
     send_tagged(&mut bench, PEER, 1);
     assert_eq!(tags(&bench, PEER), [1]);
-    assert!(bench.link.injected.is_empty());
+    assert!(bench.link.disconnected.is_empty());
 }

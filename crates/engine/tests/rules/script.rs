@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use oxifabric_engine::{
     AtomicOp, Body, CollectiveOp, Completion, Completions, Config, Engine, Failure, Frame, GroupId,
-    Header, HeaderFlags, InjectedFault, Kind, Limits, Link, OneSided, Placement, PostError, Posted,
-    RemoteIov, RmaOp, RxOp, RxToken, Sink, Target, TxOp, TxToken,
+    Header, HeaderFlags, Kind, Limits, Link, OneSided, Placement, PostError, Posted, RemoteIov,
+    RmaOp, RxOp, RxToken, Sink, Target, TxOp, TxToken,
 };
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, Instant, PeerId};
@@ -29,9 +29,9 @@ pub(crate) struct Script {
     pub(crate) posted: VecDeque<Sent>,
     pub(crate) pulls: VecDeque<(Iov, RxToken)>,
     pub(crate) resumed: Vec<PeerId>,
-    /// Faults injected at posts.
-    pub(crate) injected: Vec<(PeerId, InjectedFault)>,
-    /// There are no connections into which faults could be injected.
+    /// Peers that were disconnected.
+    pub(crate) disconnected: Vec<PeerId>,
+    /// There are no connections that could end.
     pub(crate) is_apart: bool,
     steps: Vec<Step>,
 }
@@ -149,13 +149,11 @@ impl Link for Script {
         self.resumed.push(peer);
     }
 
-    fn inject_fault(&mut self, peer: PeerId, how: InjectedFault) -> bool {
+    fn disconnect(&mut self, peer: PeerId, _: &'static str) -> bool {
         if !self.is_apart {
-            self.injected.push((peer, how));
-            self.steps.push(Box::new(move |sink| match how {
-                InjectedFault::Refuse => sink.writable(peer),
-                InjectedFault::Break => sink.peer_down(peer, Errno::CONNRESET),
-            }));
+            self.disconnected.push(peer);
+            self.steps
+                .push(Box::new(move |sink| sink.peer_down(peer, Errno::CONNRESET)));
         }
         !self.is_apart
     }
@@ -184,7 +182,7 @@ impl Bench {
             posted: VecDeque::new(),
             pulls: VecDeque::new(),
             resumed: Vec::new(),
-            injected: Vec::new(),
+            disconnected: Vec::new(),
             is_apart: false,
             steps: Vec::new(),
         };

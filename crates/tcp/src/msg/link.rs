@@ -1,8 +1,6 @@
 //! The connection of one endpoint as the link under its engine. Hot path.
 
-use oxifabric_engine::{
-    Frame, InjectedFault, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken,
-};
+use oxifabric_engine::{Frame, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken};
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Instant, PeerId};
 
@@ -40,8 +38,8 @@ impl Link for TcpConnection {
         self.resume_from(id);
     }
 
-    fn inject_fault(&mut self, id: PeerId, how: InjectedFault) -> bool {
-        self.inject(id, how)
+    fn disconnect(&mut self, id: PeerId, why: &'static str) -> bool {
+        self.disconnect_from(id, why)
     }
 }
 

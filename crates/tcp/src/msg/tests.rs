@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener as StdListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant as Clock};
 
-use oxifabric_engine::{Frame, Header, InjectedFault, Kind, Link, PostError, Posted, TxToken};
+use oxifabric_engine::{Frame, Header, Kind, Link, PostError, Posted, TxToken};
 use oxifabric_mem::Iov;
 use oxifabric_provider::connection::{
     Connection, ConnectionEvent, Incoming, Listener, MsgProvider, THE_PEER,
@@ -596,11 +596,11 @@ fn after_many_empty_polls_only_the_poller_is_asked_until_it_has_an_event() {
 }
 
 #[test]
-fn an_injected_break_wakes_a_sleeper_once() {
+fn a_connection_that_this_end_gives_up_wakes_a_sleeper_once() {
     let (mut a, mut b) = connected();
     while b.device.poll(b.now, &mut b.sink) > 0 {}
     assert!(b.device.arm() && !wait_readable(b.device.fd(), 0));
-    assert!(b.device.inject_fault(THE_PEER, InjectedFault::Break));
+    assert!(b.device.disconnect(THE_PEER, "as a test wants it"));
     assert!(wait_readable(b.device.fd(), 10_000), "it wakes");
     assert_eq!(b.event(), ConnectionEvent::Ended);
     assert_eq!(a.event(), ConnectionEvent::Ended);
