@@ -1,7 +1,8 @@
 //! What a provider implements, and what it uses of the library. No C objects, and no tables that C programs call.
 //!
 //! - [`device`]: what a provider implements under an endpoint; [`connection`]: what it implements for connected ones;
-//!   [`packets`]: what it implements instead where packets may be lost; [`domain`]: what endpoints of a domain share.
+//!   [`packets`]: what it implements instead where packets may be lost; [`peer_table`]: the numbers of its peers;
+//!   [`domain`]: what endpoints of a domain share.
 //! - [`inet`]: IP addresses, for the providers that have some; [`clock`], [`timer`], [`secret`] numbers, [`syscall`]s,
 //!   [`descriptors`] and [`quiet_thread`]s, for all.
 //! - [`log`], [`params`], [`environment`]: what the environment asks of the library; [`faults`]: which faults are injected.
@@ -24,6 +25,7 @@ pub mod log;
 pub mod operations;
 pub mod packets;
 pub mod params;
+pub mod peer_table;
 pub mod queues;
 #[allow(unsafe_code)]
 pub mod quiet_thread;

@@ -20,7 +20,7 @@ use crate::conn::{self, Conn};
 use crate::conn_table::{ConnEntry, ENDED, FIRST, LISTENER, TIMER};
 use crate::doorbell::Doorbell;
 use crate::link::ShmLink;
-use crate::peer::{ConnState, HalfOpen, Peer};
+use crate::peer::{self, ConnState, HalfOpen, Peer};
 use crate::pull::CmaQueue;
 use crate::sys::identity::Identity;
 use crate::sys::process;
@@ -120,7 +120,7 @@ impl ShmLink {
             peer.state = ConnState::Ending;
             peer.reason = Some(format!(
                 "{}: process {} has closed its endpoint or ended",
-                peer.name(),
+                peer.name,
                 conn.process.pid()
             ));
         }
@@ -133,8 +133,7 @@ impl ShmLink {
         loop {
             let peers = &self.peers;
             let waiting = self.conns.iter_mut().filter(|conn| {
-                let named = peers.get(conn.peer).is_some_and(|peer| peer.named);
-                !named && !conn.broken && conn.stalled && conn.ending.is_some()
+                !peers.is_named(conn.peer) && !conn.broken && conn.stalled && conn.ending.is_some()
             });
             let mut waiting: Vec<_> = waiting.collect();
             if waiting.len() <= MOST_DEPARTED {
@@ -235,7 +234,7 @@ impl ShmLink {
             NAME,
             EpCtrl,
             "{} is process {}; {path}",
-            known.name(),
+            known.name,
             half.process.pid()
         );
         let region = half.region;
@@ -268,11 +267,12 @@ impl ShmLink {
 
     /// Gives up a handshake and reports why.
     pub(super) fn fail(&mut self, peer: PeerId, errno: Errno, why: &str, sink: &mut impl Sink) {
+        let named = self.peers.is_named(peer);
         let Some(known) = self.peers.get_mut(peer) else {
             return;
         };
-        let text = format!("{}: {why}", known.name());
-        if known.named {
+        let text = format!("{}: {why}", known.name);
+        if named {
             log::warn!(NAME, EpCtrl, "{text}");
         } else {
             // Initiators choose their names, and could fill the log with them.
@@ -289,6 +289,6 @@ impl ShmLink {
         if wanted {
             sink.peer_down(peer, errno);
         }
-        self.peers.recycle(peer);
+        peer::recycle(&mut self.peers, peer);
     }
 }

@@ -139,7 +139,7 @@ impl Device for ShmLink {
         self.table.waits = waits;
         self.table.listen().map_err(|error| sys::errno(&error))?;
         self.table.enabled = true;
-        if let Some(me) = self.peers.find(&self.table.name) {
+        if let Some(me) = self.peers.find(&*self.table.name) {
             self.table.me = me;
         }
         Ok(())
@@ -168,7 +168,7 @@ impl Device for ShmLink {
         let Address::Name(name) = address else {
             return Err(Errno::INVAL);
         };
-        let peer = self.peers.name(name, &self.expected)?;
+        let peer = peer::name(&mut self.peers, name, &self.expected)?;
         if **name == *self.table.name {
             self.table.me = peer;
         }
@@ -176,7 +176,7 @@ impl Device for ShmLink {
     }
 
     fn address(&self, peer: PeerId) -> Option<&Address> {
-        self.peers.get(peer).map(|peer| &peer.address)
+        self.peers.address(peer)
     }
 
     fn fd(&self) -> RawFd {

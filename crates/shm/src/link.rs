@@ -18,7 +18,7 @@ use crate::conn::Conn;
 use crate::conn_table::ConnTable;
 use crate::conns::Conns;
 use crate::params::Params;
-use crate::peer::{ConnState, Peers};
+use crate::peer::{self, ConnState, Peers};
 use crate::sys::process::ForkMark;
 
 /// Polls between two polls of the sockets, and the time between them, whichever comes first.
@@ -277,7 +277,7 @@ impl Link for ShmLink {
         conn.end(Errno::CONNRESET);
         if let Some(peer) = self.peers.get_mut(id) {
             peer.state = ConnState::Ending;
-            peer.reason = Some(format!("{}: {why}", peer.name()));
+            peer.reason = Some(format!("{}: {why}", peer.name));
         }
         // Another thread may sleep in a wait.
         self.table.timer.set(Some(Duration::ZERO));
@@ -306,12 +306,7 @@ impl ShmLink {
                 Errno::PROTO => "it broke the protocol",
                 other => other.text(),
             };
-            log::info!(
-                NAME,
-                EpCtrl,
-                "connection with {} lost: {cause}",
-                peer.name()
-            );
+            log::info!(NAME, EpCtrl, "connection with {} lost: {cause}", peer.name);
         }
         let unseen = conn.delivered_nothing();
         if let Some(peer) = self.peers.get_mut(conn.peer) {
@@ -322,7 +317,7 @@ impl ShmLink {
             peer.known |= !unseen;
             if !peer.known {
                 // The engine has not seen this peer.
-                return self.peers.recycle(conn.peer);
+                return peer::recycle(&mut self.peers, conn.peer);
             }
         }
         sink.peer_down(conn.peer, why);

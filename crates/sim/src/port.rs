@@ -1,12 +1,13 @@
 //! The port of an endpoint: packets to and from the network. Path class: hot.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::os::fd::RawFd;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use oxifabric_provider::log;
 use oxifabric_provider::packets::PacketDevice;
+use oxifabric_provider::peer_table::PeerTable;
 use oxifabric_provider::timer::Timer;
 use oxifabric_reliable::{CloseReason, PacketPort};
 use oxifabric_types::{Address, Errno, Info, Instant, PeerId};
@@ -42,11 +43,7 @@ pub struct SimPort {
 }
 
 /// Known peers.
-#[derive(Debug, Default)]
-struct Peers {
-    rows: Vec<(Place, Address)>,
-    numbers: HashMap<Place, PeerId>,
-}
+type Peers = PeerTable<Place, ()>;
 
 impl SimPort {
     /// Takes a place in a network.
@@ -100,7 +97,7 @@ impl PacketPort for SimPort {
     }
 
     fn send(&mut self, to: PeerId, header: &[u8; HEADER_LEN], payload: &[u8]) {
-        let Some((to, _)) = self.peers.row(to) else {
+        let Some(to) = self.peers.key(to) else {
             return;
         };
         let mut bytes = Vec::with_capacity(header.len() + payload.len());
@@ -121,9 +118,9 @@ impl PacketPort for SimPort {
         self.world.with(|network| {
             for (to, bytes) in outbox.drain(..) {
                 if !network.send(from, to, bytes)
-                    && let Some(peer) = peers.numbers.get(&to)
+                    && let Some(peer) = peers.find(&to)
                 {
-                    refused.push(*peer);
+                    refused.push(peer);
                 }
             }
         });
@@ -135,9 +132,10 @@ impl PacketPort for SimPort {
             return false;
         };
         let world = &self.world;
-        let from = self.peers.number(packet.from, || {
+        let from = number(&mut self.peers, packet.from, || {
             world.with(|network| network.nodes().name(packet.from))
         });
+        let from = from.unwrap_or(PeerId::ANY);
         self.current = Some((from, packet));
         true
     }
@@ -229,11 +227,11 @@ impl PacketDevice for SimPort {
         };
         let place = self.world.with(|network| network.place(name));
         let place = place.ok_or(Errno::INVAL)?;
-        Ok(self.peers.number(place, || name.clone()))
+        number(&mut self.peers, place, || name.clone()).ok_or(Errno::NOMEM)
     }
 
     fn address(&self, peer: PeerId) -> Option<&Address> {
-        self.peers.row(peer).map(|(_, address)| address)
+        self.peers.address(peer)
     }
 
     fn fd(&self) -> RawFd {
@@ -259,17 +257,7 @@ impl PacketDevice for SimPort {
     }
 }
 
-impl Peers {
-    fn row(&self, peer: PeerId) -> Option<&(Place, Address)> {
-        self.rows.get(peer.index())
-    }
-
-    /// Returns the peer at a place, with a new number if it is not known.
-    fn number(&mut self, place: Place, name: impl FnOnce() -> Box<str>) -> PeerId {
-        *self.numbers.entry(place).or_insert_with(|| {
-            let number = PeerId(self.rows.len() as u32);
-            self.rows.push((place, Address::Name(name())));
-            number
-        })
-    }
+/// Returns the peer at a place, with a new number if it is not known; `None` when there are too many.
+fn number(peers: &mut Peers, place: Place, name: impl FnOnce() -> Box<str>) -> Option<PeerId> {
+    peers.number(&place, |_, _| (Address::Name(name()), ()))
 }

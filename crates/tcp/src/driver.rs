@@ -119,13 +119,13 @@ impl ConnDriver {
         }
     }
 
-    /// Begins anew for another peer. Events of the former one's connections stay apart from its own.
-    pub(crate) fn begin_anew(&mut self, at: SocketAddr) {
+    /// Returns a driver for another peer with the same number. Events of the former one's connections stay apart from its own.
+    pub(crate) fn begin_anew(&self, at: SocketAddr) -> Self {
         let generation = self.generation.wrapping_add(1) & GENERATION_MAX;
-        *self = Self {
+        Self {
             generation,
             ..Self::new(self.id, at)
-        };
+        }
     }
 
     /// Posts a frame; `None` without a connection.

@@ -1,9 +1,10 @@
 //! The peer table: addresses and their numbers.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use oxifabric_provider::inet::RawAddr;
+use oxifabric_provider::peer_table::PeerTable;
 use oxifabric_types::{Address, PeerId};
 
 /// Source of datagrams when FI_SOURCE is off, or when the table has no space for another unknown source.
@@ -12,33 +13,21 @@ pub(crate) const UNKNOWN_PEER: PeerId = PeerId(0);
 /// Maximum number of unknown sources: addresses that the application did not name.
 const MAX_UNKNOWN: usize = 1 << 16;
 
-/// Maximum number of peers of an endpoint.
-const MAX_PEERS: usize = 1 << 24;
-
-/// Addresses and their numbers, dense from 1 on.
+/// Addresses and their numbers, from 1 on.
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
-    rows: Vec<Row>,
-    numbers: HashMap<SocketAddr, PeerId>,
-    /// Number of rows of unknown sources.
-    unknown: usize,
+    table: PeerTable<SocketAddr, KernelAddr, 1>,
     /// Unknown sources that [`Peers::number_or_add`] added, the oldest first.
     added: VecDeque<PeerId>,
-    /// Rows that may be used again.
-    free: VecDeque<PeerId>,
     /// Source of the last datagram: often the next one comes from there too.
     last: Option<(SocketAddr, PeerId)>,
 }
 
+/// What is kept of a peer.
 #[derive(Debug)]
-struct Row {
-    address: Address,
-    at: SocketAddr,
+struct KernelAddr {
     raw: RawAddr,
-    raw_len: u32,
-    /// Whether the application named it.
-    is_named: bool,
-    is_free: bool,
+    len: u32,
 }
 
 /// An address in the kernel's form.
@@ -51,20 +40,14 @@ pub(crate) struct Destination<'a> {
 impl Peers {
     /// Returns the number of an address that the application named; `None` when there are too many.
     pub(crate) fn number(&mut self, at: &SocketAddr) -> Option<PeerId> {
-        let number = match self.numbers.get(at) {
-            Some(&known) => known,
-            None => self.insert(*at)?,
-        };
-        let row = self.rows.get_mut(number.index() - 1)?;
-        if !std::mem::replace(&mut row.is_named, true) {
-            self.unknown -= 1;
-        }
+        let number = self.insert(at)?;
+        self.table.name(number);
         Some(number)
     }
 
     /// Returns the number of an address that is in the table.
     pub(crate) fn find(&self, at: &SocketAddr) -> Option<PeerId> {
-        self.numbers.get(at).copied()
+        self.table.find(at)
     }
 
     /// Returns the number of the address that a datagram came from, if it has one.
@@ -101,10 +84,10 @@ impl Peers {
         from: &RawAddr,
         may_go: impl FnOnce(PeerId) -> bool,
     ) -> Option<PeerId> {
-        if self.unknown >= MAX_UNKNOWN
+        if self.table.unnamed() >= MAX_UNKNOWN
             && let Some(oldest) = self.added.pop_front()
         {
-            let is_named = self.row(oldest).is_some_and(|row| row.is_named);
+            let is_named = self.table.is_named(oldest);
             if !is_named && may_go(oldest) {
                 self.release(oldest);
             } else if !is_named {
@@ -120,74 +103,37 @@ impl Peers {
     #[cold]
     pub(crate) fn add(&mut self, from: &RawAddr) -> Option<PeerId> {
         let at = from.address()?;
-        if self.unknown >= MAX_UNKNOWN {
+        if self.table.unnamed() >= MAX_UNKNOWN {
             return None;
         }
-        self.insert(at)
+        self.insert(&at)
     }
 
     /// Removes an unknown source, so that its number is free.
     pub(crate) fn release(&mut self, peer: PeerId) {
-        let Some(row) = peer
-            .index()
-            .checked_sub(1)
-            .and_then(|at| self.rows.get_mut(at))
-        else {
-            return;
-        };
-        if row.is_named || row.is_free {
-            return;
-        }
-        row.is_free = true;
-        self.numbers.remove(&row.at);
-        self.unknown -= 1;
-        self.free.push_back(peer);
+        self.table.release(peer);
         self.last = None;
     }
 
-    fn insert(&mut self, at: SocketAddr) -> Option<PeerId> {
-        let (raw, raw_len) = RawAddr::of(&at);
-        let row = Row {
-            address: Address::Inet(at),
-            at,
-            raw,
-            raw_len,
-            is_named: false,
-            is_free: false,
-        };
-        let number = match self.free.pop_front() {
-            Some(number) => {
-                *self.rows.get_mut(number.index() - 1)? = row;
-                number
-            }
-            None if self.rows.len() >= MAX_PEERS - 1 => return None,
-            None => {
-                self.rows.push(row);
-                PeerId(self.rows.len() as u32)
-            }
-        };
-        self.unknown += 1;
-        self.numbers.insert(at, number);
-        Some(number)
+    fn insert(&mut self, at: &SocketAddr) -> Option<PeerId> {
+        self.table.number(at, |_, _| {
+            let (raw, len) = RawAddr::of(at);
+            (Address::Inet(*at), KernelAddr { raw, len })
+        })
     }
 
     /// Returns the address of a peer.
     pub(crate) fn address(&self, peer: PeerId) -> Option<&Address> {
-        self.row(peer).map(|row| &row.address)
+        self.table.address(peer)
     }
 
     /// Returns where to send what goes to a peer.
     #[inline]
     pub(crate) fn destination(&self, peer: PeerId) -> Option<Destination<'_>> {
-        self.row(peer).map(|row| Destination {
-            raw: &row.raw,
-            len: row.raw_len,
+        self.table.get(peer).map(|kept| Destination {
+            raw: &kept.raw,
+            len: kept.len,
         })
-    }
-
-    #[inline]
-    fn row(&self, peer: PeerId) -> Option<&Row> {
-        self.rows.get(peer.index().checked_sub(1)?)
     }
 }
 
@@ -218,10 +164,11 @@ mod tests {
 
     #[test]
     fn unknown_sources_do_not_fill_the_table() {
-        let mut peers = Peers {
-            unknown: MAX_UNKNOWN - 1,
-            ..Peers::default()
-        };
+        let mut peers = Peers::default();
+        for host in 1..MAX_UNKNOWN as u32 {
+            let (raw, _) = RawAddr::of(&SocketAddr::from((host.to_be_bytes(), 1)));
+            assert!(peers.add(&raw).is_some(), "{host} of {MAX_UNKNOWN}");
+        }
         let last = number_or_add(&mut peers, 1);
         assert_eq!(number_or_add(&mut peers, 2), UNKNOWN_PEER);
         assert_eq!(number_or_add(&mut peers, 1), last);

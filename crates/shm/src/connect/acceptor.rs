@@ -12,7 +12,7 @@ use crate::NAME;
 use crate::conn_table::{ConnEntry, InboundConn, PendingConn};
 use crate::handshake::{self, Verdict};
 use crate::link::ShmLink;
-use crate::peer::{ConnState, HalfOpen};
+use crate::peer::{self, ConnState, HalfOpen};
 use crate::region::Region;
 use crate::sys::identity::Identity;
 use crate::sys::socket::{Received, Socket};
@@ -47,7 +47,7 @@ impl ShmLink {
 
     /// Returns whether the connection for whose end a hello waits is still open, as far as is known without asking.
     pub(crate) fn must_wait(&self, inbound: &InboundConn) -> bool {
-        let peer = self.peers.find(&inbound.hello.from);
+        let peer = self.peers.find(&*inbound.hello.from);
         let open = peer.and_then(|peer| self.peers.get(peer));
         inbound.deadline > self.now
             && open.is_some_and(|peer| matches!(peer.state, ConnState::Open))
@@ -119,13 +119,13 @@ impl ShmLink {
     /// Carries out what [`handshake::decide`] returns for a hello.
     fn decide(&mut self, index: usize, inbound: Box<InboundConn>, sink: &mut impl Sink) {
         // An endpoint that connects again has closed its older socket: that is read first, and may free the row.
-        if let Some(older) = self.peers.find(&inbound.hello.from) {
+        if let Some(older) = self.peers.find(&*inbound.hello.from) {
             self.read_older(older, sink);
         }
         if self.peers.is_crowded() {
             self.sweep(sink);
         }
-        let peer = match self.peers.named(&inbound.hello.from, &self.expected) {
+        let peer = match peer::number(&mut self.peers, &inbound.hello.from, &self.expected) {
             Ok(peer) => peer,
             Err(errno) => {
                 let refuse = Refuse {
@@ -139,7 +139,7 @@ impl ShmLink {
             Verdict::Accept => self.accept(index, *inbound, peer, sink),
             Verdict::Refuse(refuse) => {
                 self.refuse(index, inbound.socket, refuse);
-                self.peers.recycle(peer);
+                peer::recycle(&mut self.peers, peer);
             }
             Verdict::Replace => {
                 self.end_older(peer, sink);
@@ -193,7 +193,7 @@ impl ShmLink {
         sink.involved(&mut |peer| {
             involved.insert(peer);
         });
-        let mut departed = self.peers.departed(self.polls);
+        let mut departed = peer::departed(&self.peers, self.polls);
         departed.retain(|&peer| !involved.contains(&peer) && !self.is_known(peer, sink));
         self.peers.vacate(&departed);
         departed.into_iter().for_each(|peer| sink.forget_peer(peer));
@@ -201,11 +201,14 @@ impl ShmLink {
 
     /// Returns whether the application has a peer in its address vector, and records it if so.
     fn is_known(&mut self, peer: PeerId, sink: &impl Sink) -> bool {
-        let Some(row) = self.peers.get_mut(peer) else {
+        let Some(address) = self.peers.address(peer) else {
             return true;
         };
-        row.named = sink.is_known(&row.address);
-        row.named
+        let is_known = sink.is_known(address);
+        if is_known {
+            self.peers.name(peer);
+        }
+        is_known
     }
 
     /// Ends the connection of a peer that has a successor of its name.
@@ -232,7 +235,7 @@ impl ShmLink {
                 let text = error.to_string();
                 let cause = Cause::Memory;
                 self.refuse(index, inbound.socket, Refuse { cause, text });
-                return self.peers.recycle(peer);
+                return peer::recycle(&mut self.peers, peer);
             }
         };
         let process = Identity::of(inbound.credentials);
@@ -245,7 +248,7 @@ impl ShmLink {
         if inbound.socket.send(&accept.emit(), None).is_err() {
             // Its socket is closed already, or so full that there is no space for the answer.
             self.drop_entry(index, inbound.socket);
-            return self.peers.recycle(peer);
+            return peer::recycle(&mut self.peers, peer);
         }
         self.drop_own_hello(peer);
         let half = HalfOpen {

@@ -64,7 +64,7 @@ impl ShmLink {
     /// Connects to a peer and sends the hello; leaves the state as it is when the peer's backlog is full, and while a
     /// peer that is not there may still appear: programs that are started together do not become ready together.
     pub(super) fn connect(&mut self, peer: PeerId, give_up_at: Instant, sink: &mut impl Sink) {
-        let Some(name) = self.peers.get(peer).map(|peer| peer.name().to_owned()) else {
+        let Some(name) = self.peers.get(peer).map(|peer| peer.name.to_string()) else {
             return;
         };
         let socket = match Socket::connect(&handshake::socket_name(&name)) {

@@ -10,6 +10,7 @@ use super::*;
 use crate::conn;
 use crate::hostile::untrusted_conn;
 use crate::params::Params;
+use crate::peer;
 use crate::region::Region;
 
 /// More than a poll checks, and no multiple of it.
@@ -43,7 +44,7 @@ impl Peered {
     fn add(&mut self) {
         let limits = conn::expected_limits(Params::of_environment());
         let name = self.theirs.len().to_string();
-        let peer = self.peers.named(&name, &limits).expect("a name");
+        let peer = peer::number(&mut self.peers, &name, &limits).expect("a name");
         let (conn, region, socket) = untrusted_conn(peer, true).expect("a connection");
         self.conns.add(conn, &mut self.peers);
         self.theirs.push(Some((region, socket)));

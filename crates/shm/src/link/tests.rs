@@ -70,7 +70,7 @@ fn this_process() -> Credentials {
 
 /// Opens a connection with a peer that is this process, too.
 fn meet(link: &mut ShmLink, name: &str) -> (PeerId, Region, UnixDatagram) {
-    let peer = link.peers.named(name, &link.expected).expect("a name");
+    let peer = peer::number(&mut link.peers, name, &link.expected).expect("a name");
     let (mut conn, theirs, socket) = untrusted_conn(peer, true).expect("a connection");
     conn.process = Identity::of(this_process());
     link.conns.add(conn, &mut link.peers);
@@ -163,7 +163,10 @@ fn memory_of_the_next_process_of_a_number_is_not_read() {
     let (source, mut target) = (vec![7; LONG], vec![0; LONG]);
     let mut link = open();
     let (peer, _theirs, _socket) = meet(&mut link, "replaced");
-    assert_eq!(link.peers.name("replaced", &link.expected), Ok(peer));
+    assert_eq!(
+        peer::name(&mut link.peers, "replaced", &link.expected),
+        Ok(peer)
+    );
     link.conn_of(peer).expect("it is open").process = Identity::of_predecessor(this_process());
     pull(&mut link, peer, &source, &mut target);
     let mut ends = poll(&mut link, 0);
@@ -179,7 +182,10 @@ fn memory_of_the_next_process_of_a_number_is_not_read() {
 fn a_process_that_has_hung_up_and_goes_on_to_publish_ends_all_the_same() {
     let mut link = open();
     let (peer, mut theirs, _socket) = meet(&mut link, "endless");
-    assert_eq!(link.peers.name("endless", &link.expected), Ok(peer));
+    assert_eq!(
+        peer::name(&mut link.peers, "endless", &link.expected),
+        Ok(peer)
+    );
     link.end_conn(peer);
     let (meta, words) = Cell {
         kind: kind::MSG,
@@ -216,7 +222,7 @@ fn messages_of_departed_peers_wait_for_room_in_a_bounded_number() {
         let name = format!("peer {number}");
         let (peer, mut theirs, socket) = meet(&mut link, &name);
         if named {
-            link.peers.name(&name, &link.expected).expect("a name");
+            peer::name(&mut link.peers, &name, &link.expected).expect("a name");
         }
         assert_eq!(theirs.tx.reserve(0), Ok(Some(0)));
         theirs.tx.push(&Default::default(), 0, false);

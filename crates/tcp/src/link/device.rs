@@ -16,7 +16,7 @@ use crate::acceptor::Acceptor;
 use crate::cm::LocalParams;
 use crate::conns::Conns;
 use crate::listen::Listener;
-use crate::peer::Peers;
+use crate::peer::{self, Peers};
 use crate::sys;
 
 impl Connection for TcpLink {}
@@ -83,15 +83,13 @@ impl Device for TcpLink {
         if at.is_ipv4() != self.acceptor.listener.name().is_ipv4() || at.port() == 0 {
             return Err(Errno::INVAL);
         }
-        let id = self.peers.number(at).ok_or(Errno::NOMEM)?;
-        if let Some(peer) = self.peers.get_mut(id) {
-            peer.named = true;
-        }
+        let id = peer::number(&mut self.peers, at).ok_or(Errno::NOMEM)?;
+        self.peers.name(id);
         Ok(id)
     }
 
     fn address(&self, peer: PeerId) -> Option<&Address> {
-        Some(self.peers.get(peer)?.address())
+        self.peers.address(peer)
     }
 
     fn is_walled(&self) -> Option<bool> {

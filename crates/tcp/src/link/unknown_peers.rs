@@ -17,6 +17,7 @@ use oxifabric_types::{Errno, PeerId};
 use super::TcpLink;
 use crate::conn::Conn;
 use crate::driver::ConnState;
+use crate::peer;
 use crate::poll::Connected;
 
 /// Maximum number of connections of peers that the application does not know. Each costs a descriptor, 24 KiB here for what is read
@@ -105,7 +106,7 @@ impl TcpLink {
 
     /// Returns whether a connection of this peer comes at the cost of others.
     pub(super) fn is_displacing(&self, id: PeerId) -> bool {
-        let unknown = self.peers.get(id).is_some_and(|peer| !peer.named);
+        let unknown = self.peers.get(id).is_some() && !self.peers.is_named(id);
         unknown
             && self
                 .displacing_until
@@ -167,13 +168,13 @@ impl TcpLink {
         if self.peers.is_crowded() {
             self.sweep(sink);
         }
-        self.peers.number(at)
+        peer::number(&mut self.peers, at)
     }
 
     /// Frees the numbers of peers that are gone, if the application does not know them and no operation is about them.
     fn sweep(&mut self, sink: &mut impl Sink) {
         let involved = involved(sink);
-        let mut departed = self.peers.departed(self.conns.ticks);
+        let mut departed = peer::departed(&self.peers, self.conns.ticks);
         departed.retain(|&id| {
             let waits = self
                 .challenges
@@ -210,7 +211,7 @@ impl TcpLink {
     fn unknown(&self) -> Vec<PeerId> {
         let is_unknown = |id: &PeerId| match self.peers.get(*id) {
             Some(peer) => {
-                !peer.named
+                !self.peers.is_named(*id)
                     && !matches!(&peer.driver.state, ConnState::Ready(conn) if conn.is_closing())
             }
             None => false,
@@ -225,11 +226,11 @@ impl TcpLink {
 
     /// Returns whether the application knows a peer, and records it if so.
     fn is_known(&mut self, id: PeerId, sink: &impl Sink) -> bool {
-        let Some(peer) = self.peers.get_mut(id) else {
-            return false;
-        };
-        peer.named = peer.named || sink.is_known(peer.address());
-        peer.named
+        let address = self.peers.address(id);
+        if !self.peers.is_named(id) && address.is_some_and(|address| sink.is_known(address)) {
+            self.peers.name(id);
+        }
+        self.peers.is_named(id)
     }
 
     /// Closes the sending direction of a connection and waits for the peer to close its own: what it sends until then
