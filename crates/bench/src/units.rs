@@ -37,6 +37,15 @@ pub fn spell_count(value: f64) -> String {
     text
 }
 
+/// Lists lengths up to the longest: 1, then every power of two and the middle between it and the next.
+#[must_use]
+pub fn steps(longest: usize) -> Vec<usize> {
+    let powers = (1..usize::BITS - 1).map(|power| 1_usize << power);
+    let rest = powers.flat_map(|power| [power, power + power / 2]);
+    let all = [1].into_iter().chain(rest);
+    all.take_while(|length| *length <= longest).collect()
+}
+
 /// Reads a length: a number with an optional unit.
 pub fn parse_size(text: &str) -> Result<usize, String> {
     let end = text
@@ -80,6 +89,12 @@ mod tests {
         for wrong in ["", "k", "0", "2g", "1x", "99999999999999999999", "-1"] {
             assert!(parse_size(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn steps_are_powers_of_two_and_the_middles_between_them() {
+        assert_eq!(steps(16), [1, 2, 3, 4, 6, 8, 12, 16]);
+        assert_eq!(steps(8 << 20).last(), Some(&(8 << 20)));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::curves::Field;
 use crate::library::{ours, reference, version};
 use crate::page;
 use crate::report::Report;
+use crate::sweep::Sweep;
 use crate::workload::{self, DATAGRAMS, Workload};
 
 /// What to compare and how often.
@@ -24,35 +25,62 @@ pub(crate) struct Options {
     /// Folder of the library to measure, as laid out by dist; by default it is built
     #[arg(long)]
     dist: Option<PathBuf>,
-    /// How often each library runs each workload
-    #[arg(long, default_value_t = 9)]
-    rounds: u32,
-    /// Providers to measure
-    #[arg(long = "provider", default_values_t = ["shm", "tcp", DATAGRAMS].map(str::to_owned))]
+    /// How often each library runs each workload [default: 9, of sweeps 5]
+    #[arg(long)]
+    rounds: Option<u32>,
+    /// Providers to measure [default: shm tcp udp, of sweeps shm tcp "udp;ofi_rxd"]
+    #[arg(long = "provider")]
     providers: Vec<String>,
     /// Repeat only so few messages that nothing but the procedure itself is tested
     #[arg(long)]
     short: bool,
+    /// Measure all sizes from 1 B to 8 MiB with four programs of fabtests, and list those at which the reference is ahead
+    #[arg(long)]
+    sweep: bool,
+    /// Parts of the usual number of messages of a sweep, such as 0.05 where a provider is slow
+    #[arg(long, value_name = "PARTS", default_value_t = 1.0, requires = "sweep")]
+    scale: f64,
 }
+
+impl Options {
+    /// Returns the providers that are named, else the usual ones.
+    fn providers(&self) -> Vec<String> {
+        let last = if self.sweep { "udp;ofi_rxd" } else { DATAGRAMS };
+        match self.providers.as_slice() {
+            [] => ["shm", "tcp", last].map(str::to_owned).into(),
+            named => named.to_vec(),
+        }
+    }
+}
+
+/// So few messages show that a sweep works.
+const SHORT: f64 = 0.02;
 
 /// Compares the libraries, prints a table and writes `target/bench/comparison.json` and, with drawings, `comparison.html`.
 pub(crate) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     let ours = ours(options.dist.as_deref())?;
     let reference = reference(options.reference.as_deref())?;
     let cores = Cores::choose();
-    let mut report = Report::new([version(&ours)?, version(&reference)?], &cores);
+    let (versions, providers) = ([version(&ours)?, version(&reference)?], options.providers());
+    if options.sweep {
+        let sweep = Sweep {
+            libraries: [&ours, &reference],
+            versions,
+            cores: &cores,
+            providers: &providers,
+            rounds: options.rounds.unwrap_or(5),
+            scale: if options.short { SHORT } else { options.scale },
+        };
+        return sweep.run();
+    }
+    let rounds = options.rounds.unwrap_or(9);
+    let mut report = Report::new(versions, &cores);
     let mut table = report.head() + "\n";
     print!("{table}");
     let workloads = workload::all(options.short, &cores);
-    for provider in &options.providers {
+    for provider in &providers {
         for workload in workloads.iter().filter(|one| one.is_for(provider)) {
-            let compared = compare(
-                workload,
-                provider,
-                [&ours, &reference],
-                options.rounds,
-                &cores,
-            )?;
+            let compared = compare(workload, provider, [&ours, &reference], rounds, &cores)?;
             let row = report.add(workload, provider, compared);
             println!("{row}");
             table += &row;
@@ -60,12 +88,12 @@ pub(crate) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
         }
     }
     let mut drawings = Vec::new();
-    for provider in options.providers.iter().filter(|name| *name != DATAGRAMS) {
+    for provider in providers.iter().filter(|name| *name != DATAGRAMS) {
         let field = Field {
             provider,
             libraries: [&ours, &reference],
             cores: &cores,
-            rounds: options.rounds.min(3),
+            rounds: rounds.min(3),
             short: options.short,
         };
         for drawn in field.draw()? {

@@ -7,6 +7,7 @@
 //! - [`bench`](mod@bench): all workloads; [`workload`], [`speed`], [`mpi`], [`ucx`] and [`limit`] run them, [`comparison`] holds the
 //!   figures, [`report`] prints them.
 //! - [`curves`] draws some works over many sizes, and [`page`] shows that.
+//! - [`sweep`]: the works of fabtests over all sizes, and those at which the other library is ahead; [`fabtests`] runs its programs.
 //! - [`losses`]: what lost packets cost.
 //! - [`cores`]: where processes run; [`library`]: the two libraries.
 #![forbid(unsafe_code)]
@@ -15,6 +16,7 @@ mod bench;
 mod comparison;
 mod cores;
 mod curves;
+mod fabtests;
 mod library;
 mod limit;
 mod losses;
@@ -22,6 +24,7 @@ mod mpi;
 mod page;
 mod report;
 mod speed;
+mod sweep;
 mod ucx;
 mod workload;
 

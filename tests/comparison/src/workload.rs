@@ -1,6 +1,5 @@
 //! What is measured: the programs, their options, and which of their figures counts.
 
-use std::env;
 use std::error::Error;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -8,9 +7,10 @@ use std::time::Duration;
 
 use oxifabric_trials::pingpong::{PingPong, Row, rows};
 use oxifabric_trials::source::{self, Compiled};
-use oxifabric_trials::{Library, Missing, Pair, Program, port};
+use oxifabric_trials::{Library, Missing, Pair, Program};
 
 use crate::cores::Cores;
+use crate::fabtests;
 use crate::limit::Limit;
 use crate::mpi;
 use crate::speed::{self, Speed};
@@ -116,8 +116,8 @@ pub(crate) fn all(short: bool, cores: &Cores) -> Vec<Workload> {
             Figure::MbytesPerSecond,
         ),
     ];
-    if let Some(folder) = env::var_os("FABTESTS_BIN").map(PathBuf::from) {
-        let fabtests = |name, file, what: &str, bytes, iterations, figure| Workload {
+    if let Some(folder) = fabtests::folder() {
+        let workload = |name, file, what: &str, bytes, iterations, figure| Workload {
             name,
             figure,
             program: Source::Fabtests(folder.join(file)),
@@ -130,7 +130,7 @@ pub(crate) fn all(short: bool, cores: &Cores) -> Vec<Workload> {
         let (latency, bandwidth) = (Figure::LatencyUs, Figure::MbytesPerSecond);
         let write = "-e rdm -o write";
         all.extend([
-            fabtests(
+            workload(
                 "fi_rdm_tagged_pingpong, 8 B one way",
                 "fi_rdm_tagged_pingpong",
                 "",
@@ -138,7 +138,7 @@ pub(crate) fn all(short: bool, cores: &Cores) -> Vec<Workload> {
                 small,
                 latency,
             ),
-            fabtests(
+            workload(
                 "fi_rdm_tagged_bw, 1 MiB",
                 "fi_rdm_tagged_bw",
                 "",
@@ -146,7 +146,7 @@ pub(crate) fn all(short: bool, cores: &Cores) -> Vec<Workload> {
                 large,
                 bandwidth,
             ),
-            fabtests(
+            workload(
                 "fi_rma_bw writes, 8 B",
                 "fi_rma_bw",
                 write,
@@ -154,7 +154,7 @@ pub(crate) fn all(short: bool, cores: &Cores) -> Vec<Workload> {
                 10 * small,
                 bandwidth,
             ),
-            fabtests(
+            workload(
                 "fi_rma_bw writes, 64 KiB",
                 "fi_rma_bw",
                 write,
@@ -309,7 +309,7 @@ impl Workload {
     ) -> Result<f64, Box<dyn Error>> {
         let mut pair = match &self.program {
             Source::PingPong => self.ping_pong(library, provider),
-            Source::Fabtests(file) => Ok(self.fabtests(file, library, provider)),
+            Source::Fabtests(file) => Ok(fabtests::pair(file, &self.options, library, provider)),
             Source::Own(compiled) => return self.alone(compiled, library, provider),
             Source::Mpi(benchmark) => {
                 return mpi::measure(self, benchmark, library, provider, cores);
@@ -378,21 +378,5 @@ impl Workload {
 
     fn ping_pong(&self, library: &Library, provider: &str) -> Result<Pair, Missing> {
         PingPong::new(library, provider, &self.options).pair()
-    }
-
-    fn fabtests(&self, file: &PathBuf, library: &Library, provider: &str) -> Pair {
-        let service = port::free();
-        let side = |options: String| {
-            let program = Program::new(file).library(library).args(["-p", provider]);
-            program
-                .line(&self.options)
-                .line(&options)
-                .limit(Duration::from_secs(300))
-        };
-        Pair {
-            server: side(format!("-s 127.0.0.1 -B {service}")),
-            client: side(format!("-s 127.0.0.1 -P {service} 127.0.0.1")),
-            is_ready: port::is_reachable,
-        }
     }
 }

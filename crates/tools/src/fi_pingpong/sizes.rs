@@ -1,9 +1,13 @@
 //! The lengths of messages that are played. Both sides must come to the same list.
 
+use oxifabric_bench::units::steps;
+
 use super::options::{Options, Sizes};
 
 /// The longest message without `-S`, in bytes: 4 MiB and half of it.
 pub(super) const LONGEST: usize = 6 << 20;
+/// The last size of `-S all`, in bytes.
+const LARGEST: usize = 3 << 29;
 const USUAL: [usize; 6] = [64, 256, 1024, 4096, 65536, 1 << 20];
 
 /// Lists the sizes up to the longest that the endpoint can send.
@@ -11,19 +15,12 @@ pub(super) fn list(options: &Options, longest: usize) -> Vec<usize> {
     let sizes = match options.sizes {
         None => USUAL.to_vec(),
         Some(Sizes::One(size)) => vec![size],
-        Some(Sizes::All) => all(),
+        Some(Sizes::All) => [0].into_iter().chain(steps(longest.min(LARGEST))).collect(),
     };
     sizes
         .into_iter()
         .take_while(|size| *size <= longest)
         .collect()
-}
-
-/// 0, 1, then every power of two and the middle between it and the next.
-fn all() -> Vec<usize> {
-    let powers = (1..31).map(|power| 1_usize << power);
-    let rest = powers.flat_map(|power| [power, power + power / 2]);
-    [0, 1].into_iter().chain(rest).collect()
 }
 
 #[cfg(test)]

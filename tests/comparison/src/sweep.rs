@@ -1,0 +1,330 @@
+//! `cargo xtask bench --sweep`: four works over all sizes, on both libraries in turns, and the sizes at which the reference is ahead.
+//!
+//! The programs are those of fabtests where they are; otherwise `speed` of the trials does the same four works. Both print a row
+//! for each size in one run, so a round is one run of each library.
+
+mod report;
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fs;
+use std::path::PathBuf;
+
+use oxifabric_bench::statistics::{median, range, ratio};
+use oxifabric_bench::units::steps;
+use oxifabric_trials::pingpong::{Row, rows};
+use oxifabric_trials::{Library, library};
+
+use crate::cores::Cores;
+use crate::fabtests;
+use crate::speed::{self, Speed};
+use report::Report;
+
+/// The longest message.
+const LONGEST: u64 = 8 << 20;
+
+/// What is swept.
+pub(crate) struct Sweep<'a> {
+    /// Ours and the reference.
+    pub(crate) libraries: [&'a Library; 2],
+    pub(crate) versions: [String; 2],
+    pub(crate) cores: &'a Cores,
+    pub(crate) providers: &'a [String],
+    pub(crate) rounds: u32,
+    /// Parts of the usual number of messages.
+    pub(crate) scale: f64,
+}
+
+/// A work, as a program of fabtests and as one of `speed`.
+struct Work {
+    program: &'static str,
+    options: &'static str,
+    /// How often the program does it at each size.
+    count: u32,
+    own: &'static str,
+    /// How often `speed` does it up to 8 KiB.
+    own_count: u32,
+    /// A message is answered before the next one; otherwise many are under way.
+    in_turns: bool,
+}
+
+const WORKS: [Work; 4] = [
+    Work {
+        program: "fi_rdm_tagged_pingpong",
+        options: "",
+        count: 3_000,
+        own: "latency",
+        own_count: 20_000,
+        in_turns: true,
+    },
+    Work {
+        program: "fi_rdm_tagged_bw",
+        options: "-W 64",
+        count: 1_000,
+        own: "rate",
+        own_count: 100_000,
+        in_turns: false,
+    },
+    Work {
+        program: "fi_rma_bw",
+        options: "-e rdm -o write",
+        count: 500,
+        own: "write",
+        own_count: 50_000,
+        in_turns: false,
+    },
+    Work {
+        program: "fi_rma_bw",
+        options: "-e rdm -o read",
+        count: 500,
+        own: "read",
+        own_count: 50_000,
+        in_turns: false,
+    },
+];
+
+/// What both libraries need for a message of one size, in microseconds, in each round.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Times {
+    ours: Vec<f64>,
+    reference: Vec<f64>,
+}
+
+/// One work over one provider.
+struct Swept<'a> {
+    provider: &'a str,
+    /// The program and what it does.
+    name: String,
+    in_turns: bool,
+    times: BTreeMap<u64, Times>,
+    /// Why it ended early.
+    trouble: Option<String>,
+}
+
+impl Sweep<'_> {
+    /// Measures everything, prints what the reference is ahead at and all tables, and writes `target/bench/sweep.json`, `sweep.html`
+    /// and drawings.
+    ///
+    /// # Errors
+    /// A program failed; the others are reported nevertheless.
+    pub(crate) fn run(&self) -> Result<(), Box<dyn Error>> {
+        let folder = fabtests::folder();
+        let mut swept = Vec::new();
+        for provider in self.providers {
+            for work in &WORKS {
+                swept.push(self.sweep(work, provider, folder.as_ref()));
+            }
+        }
+        let report = Report::new(self, &swept);
+        print!("\n{}", report.text());
+        let place = library::prepared().join("bench");
+        fs::create_dir_all(&place)?;
+        for file in report.write(&place)? {
+            println!("{}", file.display());
+        }
+        let troubles = swept.iter().filter_map(|one| one.trouble.as_deref());
+        let troubles: Vec<&str> = troubles.collect();
+        match troubles.is_empty() {
+            true => Ok(()),
+            false => Err(troubles.join("\n").into()),
+        }
+    }
+
+    /// Runs one work in turns; the library that begins changes with every round.
+    fn sweep<'b>(&self, work: &Work, provider: &'b str, folder: Option<&PathBuf>) -> Swept<'b> {
+        let mut swept = Swept {
+            provider,
+            name: work.name(folder.is_some()),
+            in_turns: work.in_turns,
+            times: BTreeMap::new(),
+            trouble: None,
+        };
+        for round in 0..self.rounds {
+            println!("{provider}, {}: round {}", swept.name, round + 1);
+            let mut turns = [0, 1];
+            turns.rotate_left(round as usize % 2);
+            for at in turns {
+                match self.play(work, provider, self.libraries[at], folder) {
+                    Ok(rows) => swept.take(at, &rows),
+                    Err(error) => {
+                        let name = self.libraries[at].name();
+                        swept.trouble =
+                            Some(format!("{provider}, {}, {name}: {error}", swept.name));
+                        return swept;
+                    }
+                }
+            }
+        }
+        swept
+    }
+
+    /// Runs a work once over all sizes.
+    fn play(
+        &self,
+        work: &Work,
+        provider: &str,
+        library: &Library,
+        folder: Option<&PathBuf>,
+    ) -> Result<Vec<Row>, Box<dyn Error>> {
+        let scaled = |count: u32| ((f64::from(count) * self.scale) as u32).max(1);
+        let Some(folder) = folder else {
+            let speed = Speed::new(work.own).map_err(|missing| missing.0)?;
+            let sizes = steps(LONGEST as usize)
+                .iter()
+                .map(usize::to_string)
+                .collect::<Vec<_>>();
+            let options = format!("{} {}", sizes.join(","), scaled(work.own_count));
+            let printed = speed.play(&options, library, provider, self.cores, None)?;
+            return Ok(speed::rows(&printed).collect());
+        };
+        let options = format!("{} -S all -I {}", work.options, scaled(work.count));
+        let mut pair = fabtests::pair(&folder.join(work.program), &options, library, provider);
+        pair.server = self.cores.place(pair.server, 0);
+        pair.client = self.cores.place(pair.client, 1);
+        let both = pair.run();
+        let client = both.client.as_ref().filter(|_| both.is_success());
+        Ok(rows(&client.ok_or_else(|| both.to_string())?.stdout))
+    }
+}
+
+impl Work {
+    fn name(&self, is_of_fabtests: bool) -> String {
+        match (is_of_fabtests, self.own) {
+            (true, "write" | "read") => format!("{} {}", self.program, self.own),
+            (true, _) => self.program.to_owned(),
+            (false, own) => format!("speed {own}"),
+        }
+    }
+}
+
+impl Swept<'_> {
+    /// Takes the rows of one run, of our library or of the reference.
+    fn take(&mut self, library: usize, rows: &[Row]) {
+        for row in rows.iter().filter(|row| (1..=LONGEST).contains(&row.bytes)) {
+            let times = self.times.entry(row.bytes).or_default();
+            let times = [&mut times.ours, &mut times.reference];
+            let [ours, reference] = times;
+            let figures = if library == 0 { ours } else { reference };
+            figures.extend(time_us(row));
+        }
+    }
+
+    /// Returns the sizes that both libraries have done.
+    fn sizes(&self) -> impl Iterator<Item = (u64, &Times)> {
+        let all = self.times.iter().map(|(bytes, times)| (*bytes, times));
+        all.filter(|(_, times)| !times.ours.is_empty() && !times.reference.is_empty())
+    }
+
+    /// Returns what is shown of a time: itself in microseconds, or megabytes a second.
+    fn figure(&self, bytes: u64, time_us: f64) -> f64 {
+        match self.in_turns {
+            true => time_us,
+            false => bytes as f64 / time_us,
+        }
+    }
+
+    const fn unit(&self) -> &'static str {
+        if self.in_turns { "us" } else { "MB/s" }
+    }
+
+    /// Returns the ratio of the figures that are shown, ours to the reference.
+    fn ratio(&self, times: &Times) -> f64 {
+        match self.in_turns {
+            true => times.cost(),
+            false => 1.0 / times.cost(),
+        }
+    }
+}
+
+impl Times {
+    /// Returns our time in parts of that of the reference: above 1 the reference is ahead.
+    fn cost(&self) -> f64 {
+        ratio(&self.ours, &self.reference)
+    }
+
+    /// Returns the least and the greatest time of the reference in parts of its median: how far it strays from itself.
+    fn strays(&self) -> (f64, f64) {
+        let middle = median(&self.reference);
+        let (least, most) = range(self.reference.iter().copied()).unwrap_or((middle, middle));
+        (least / middle, most / middle)
+    }
+
+    /// Whether the reference was as slow in a round of its own as we are.
+    fn is_within_strays(&self) -> bool {
+        self.cost() <= self.strays().1
+    }
+}
+
+/// Returns the time of a message. Programs print two digits behind the point of both figures of a row: the one with more digits
+/// before it says more.
+fn time_us(row: &Row) -> Option<f64> {
+    let from_rate = row.bytes as f64 / row.mbytes_per_second;
+    let time = match row.mbytes_per_second > row.latency_us {
+        true => from_rate,
+        false => row.latency_us,
+    };
+    (time.is_finite() && time > 0.0).then_some(time)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(bytes: u64, latency_us: f64, mbytes_per_second: f64) -> Row {
+        Row {
+            bytes,
+            latency_us,
+            mbytes_per_second,
+        }
+    }
+
+    pub(super) fn swept(name: &str, in_turns: bool, times: &[(u64, f64, f64)]) -> Swept<'static> {
+        let mut swept = Swept {
+            provider: "shm",
+            name: name.to_owned(),
+            in_turns,
+            times: BTreeMap::new(),
+            trouble: None,
+        };
+        for &(bytes, ours, reference) in times {
+            swept.take(0, &[row(bytes, ours, bytes as f64 / ours)]);
+            swept.take(1, &[row(bytes, reference, bytes as f64 / reference)]);
+        }
+        swept
+    }
+
+    #[test]
+    fn the_figure_with_more_digits_counts() {
+        assert_eq!(time_us(&row(8, 0.21, 40.0)), Some(0.2));
+        assert_eq!(time_us(&row(1, 7.52, 0.13)), Some(7.52));
+        for nothing in [row(8, 0.0, f64::INFINITY), row(8, 0.0, 0.0)] {
+            assert_eq!(time_us(&nothing), None);
+        }
+    }
+
+    #[test]
+    fn ratios_are_of_times_in_turns_and_of_rates_otherwise() {
+        let times = [(8, 1.0, 2.0), (16, 3.0, 2.0), (1 << 24, 1.0, 1.0)];
+        let ratios = |in_turns| {
+            let swept = swept("", in_turns, &times);
+            let ratios = swept
+                .sizes()
+                .map(|(bytes, times)| (bytes, swept.ratio(times)));
+            ratios.collect::<Vec<_>>()
+        };
+        assert_eq!(ratios(true), [(8, 0.5), (16, 1.5)]);
+        assert_eq!(ratios(false), [(8, 2.0), (16, 2.0 / 3.0)]);
+    }
+
+    #[test]
+    fn the_reference_strays_from_its_median() {
+        let mut times = Times {
+            ours: vec![1.1],
+            reference: vec![1.2, 0.9, 1.0],
+        };
+        assert_eq!(times.strays(), (0.9, 1.2));
+        assert!(times.is_within_strays());
+        times.ours = vec![1.3];
+        assert!(!times.is_within_strays());
+    }
+}
