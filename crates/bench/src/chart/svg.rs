@@ -50,7 +50,7 @@ impl<'a> Drawing<'a> {
             labels,
             x,
             y: y.with_margin(0.04),
-            marks: marks.map(|tick| (tick, spell_value(tick))).collect(),
+            marks: marks.map(|tick| (tick, spell(tick))).collect(),
             level: None,
             series,
         })
@@ -93,7 +93,7 @@ impl<'a> Drawing<'a> {
     fn frame(&self, svg: &mut String) -> core::fmt::Result {
         let [left, top, right, bottom] = PLOT;
         for tick in self.y.ticks() {
-            let (y, value) = (self.place((0.0, tick)).1, spell_value(tick));
+            let (y, value) = (self.place((0.0, tick)).1, spell(tick));
             writeln!(
                 svg,
                 r##"<path d="M{left} {y:.1}H{right}" stroke="#e0e0e0"/><text x="{:.1}" y="{:.1}" text-anchor="end">{value}</text>"##,
@@ -149,6 +149,14 @@ impl<'a> Drawing<'a> {
     }
 }
 
+/// Returns the label of a round value.
+fn spell(tick: f64) -> String {
+    match tick.abs() {
+        0.0..10.0 => format!("{}", (tick * 1e9).round() / 1e9),
+        _ => spell_value(tick),
+    }
+}
+
 /// Returns text as XML spells it.
 pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;")
@@ -195,6 +203,13 @@ mod tests {
             bottom - corner
         );
         assert!(text.contains(&expected), "{expected} is missing in {text}");
+    }
+
+    #[test]
+    fn labels_have_no_more_digits_than_they_need() {
+        let ticks = [0.0, 0.001, 0.30000000000000004, 5.0, 100.0, 1e6];
+        let labels = ["0", "0.001", "0.3", "5", "100", "1,000,000"];
+        assert_eq!(ticks.map(spell), labels);
     }
 
     #[test]

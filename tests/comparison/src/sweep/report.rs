@@ -167,11 +167,14 @@ fn line(swept: &Swept<'_>, bytes: u64, times: &Times) -> String {
 }
 
 fn ratio_cells(swept: &Swept<'_>, times: &Times) -> [String; 2] {
-    let (least, most) = strays(swept, times);
-    [
-        format!("{:.2}", swept.ratio(times)),
-        format!("{least:.2}..{most:.2}"),
-    ]
+    let itself = match times.reference.as_slice() {
+        [_] => "one round".to_owned(),
+        _ => {
+            let (least, most) = strays(swept, times);
+            format!("{least:.2}..{most:.2}")
+        }
+    };
+    [format!("{:.2}", swept.ratio(times)), itself]
 }
 
 /// Returns how far the figures of the reference stray from their median, of times or of rates.
@@ -259,7 +262,7 @@ mod tests {
         };
         assert_eq!(
             words(lines[3]),
-            ["shm", "bw", "1", "KiB", "0.50", "1.00..1.00"]
+            ["shm", "bw", "1", "KiB", "0.50", "one", "round"]
         );
         assert_eq!(
             words(lines[4]),
