@@ -1,14 +1,15 @@
 //! Lays out `target/dist`: what a program needs that moves onto this library, and what it is compiled with.
 //!
 //! The folders are those of a prefix such as /usr/local: `bin`, `include`, `lib` with the debug information of all binaries by
-//! their build ids in `lib/debug`, and `share/man`. `linker` makes the libraries, `symbols` takes the binaries apart.
+//! their build ids in `lib/debug`, `share/man`, and the programmer's guide as a book in `share/doc`. `linker` makes the libraries,
+//! `symbols` takes the binaries apart.
 
 use std::error::Error;
 use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::{Path, PathBuf, absolute};
+use std::process::{Command, Stdio};
 
 use oxifabric_trials::repository;
 
@@ -23,6 +24,9 @@ const TOOLS: [&str; 5] = [
     "fi_strerror",
     "oxi",
 ];
+
+/// Where the guide is laid out.
+const GUIDE: &str = "share/doc/oxifabric/guide";
 
 /// The version that the library reports, which pkg-config and Debian's packages compare.
 pub(crate) const VERSION: &str = "2.7.0";
@@ -69,6 +73,8 @@ fn lay_out(profile: &str, out: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
         &out.join("include"),
     )?;
     build.tools(&out.join("share/man"))?;
+    // What this prints is the folder of the layout and nothing else.
+    run(book(Some(out.join(GUIDE))).stdout(Stdio::null()))?;
     let mut binaries = vec![plugin, library];
     for tool in TOOLS {
         fs::copy(build.artifacts().join(tool), bin.join(tool))?;
@@ -118,6 +124,14 @@ pub(crate) fn fresh(folder: PathBuf) -> io::Result<PathBuf> {
     }
     fs::create_dir_all(&folder)?;
     Ok(folder)
+}
+
+/// Returns the command that makes a book of the guide, in a folder or in `target/guide`: its package alone knows how that is done.
+#[must_use]
+pub fn book(out: Option<PathBuf>) -> Command {
+    let mut command = cargo("run --quiet --package oxifabric-guide --bin guide --features book --");
+    command.args(out.map(|out| absolute(&out).unwrap_or(out)));
+    command
 }
 
 /// Gives the library the name that linkers look for.

@@ -24,7 +24,7 @@ use std::process::{Command, ExitCode};
 use clap::{Parser, Subcommand};
 use oxifabric_packaging::{deb, layout};
 
-use crate::program::{book, comparison, program};
+use crate::program::{comparison, program};
 use crate::suite::Machine;
 
 #[derive(Parser)]
@@ -36,7 +36,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Lay out the libraries, headers, tools, manual pages and debug information in target/dist
+    /// Lay out the libraries, headers, tools, manual pages, guide and debug information in target/dist
     Dist {
         /// Folder to fill instead of target/dist
         #[arg(long)]
@@ -118,7 +118,7 @@ fn run(task: Task) -> Result<ExitCode, Box<dyn Error>> {
                 println!("{}", page.display());
             }
         }
-        Task::Guide { out, .. } => return end_of(&mut book(out)),
+        Task::Guide { out, .. } => return end_of(&mut layout::book(out)),
         Task::Test {
             fast,
             allow_missing,

@@ -1,6 +1,5 @@
 //! The programs of packages, which do what is no task of this one.
 
-use std::path::{PathBuf, absolute};
 use std::process::Command;
 
 use oxifabric_packaging::cargo::cargo;
@@ -16,12 +15,5 @@ pub(crate) fn program(package: &str) -> Command {
 pub(crate) fn comparison(task: &str) -> Command {
     let mut command = program("oxifabric-comparison");
     command.arg(task);
-    command
-}
-
-/// Returns the command that makes a book of the guide: its package alone knows how that is done.
-pub(crate) fn book(out: Option<PathBuf>) -> Command {
-    let mut command = cargo("run --quiet --package oxifabric-guide --bin guide --features book --");
-    command.args(out.map(|out| absolute(&out).unwrap_or(out)));
     command
 }

@@ -9,7 +9,7 @@ use std::time::Instant;
 use oxifabric_packaging::{deb, layout};
 use oxifabric_trials::wheel;
 
-use crate::program::{book, comparison, program};
+use crate::program::{comparison, program};
 use crate::tally::{Reader, Tally};
 use crate::{machine, sanitize};
 
@@ -75,7 +75,7 @@ pub(crate) fn run(machine: Machine) -> ExitCode {
     ] {
         all += tests(name, cargo(&words));
     }
-    all += step("the guide as a book", &mut book(None));
+    all += step("the guide as a book", &mut layout::book(None));
     all += unmodified_programs();
     all += address_sanitizer();
     all += counted("fuzzing", program("oxifabric-campaign"), false);

@@ -62,14 +62,15 @@ mpi tcp
 
 echo "== all packages"
 apt install "$(package liboxifabric1)" "$(package liboxifabric1-dbgsym)" "$(package liboxifabric-dev)" \
-	"$(package oxifabric-bin)" "$(package oxifabric-bin-dbgsym)"
+	"$(package oxifabric-bin)" "$(package oxifabric-bin-dbgsym)" "$(package oxifabric-doc)"
 test "$(status libfabric-bin)" != installed
 says "oxi " oxi --version
 says "provider: tcp" fi_info -p tcp
 says "-lfabric" pkg-config --libs libfabric
 says "/rdma/fabric.h" sh -c 'echo "#include <rdma/fabric.h>" | cc -E $(pkg-config --cflags libfabric) -'
 says "libfabric.so.1" dpkg -S libfabric.so.1
-inside dpkg --verify liboxifabric1 liboxifabric-dev oxifabric-bin
+says "Programming with fabrics" cat /usr/share/doc/oxifabric-doc/guide/index.html
+inside dpkg --verify liboxifabric1 liboxifabric-dev oxifabric-bin oxifabric-doc
 inside dpkg --audit
 
 echo "== removed"

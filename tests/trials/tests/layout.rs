@@ -7,7 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use oxifabric_trials::source::{Compiled, compile};
-use oxifabric_trials::{Library, Missing, Program, Scratch, harness, installed, pair, require};
+use oxifabric_trials::{
+    Library, Missing, Program, Scratch, harness, installed, pair, repository, require,
+};
 
 fn main() -> std::process::ExitCode {
     oxifabric_trials::harness::main()
@@ -54,6 +56,30 @@ fn debug_information_lies_beside_the_binaries() {
         let debug = require!(readelf("-SW", &layout.join(&place)));
         assert!(debug.contains(" .debug_line "), "{place}");
     }
+}
+
+#[test]
+fn the_guide_can_be_read_in_a_browser() {
+    let layout = require!(layout());
+    let pages = repository().join("guide/src");
+    let book = layout.join("share/doc/oxifabric/guide");
+    let summary = fs::read_to_string(pages.join("SUMMARY.md")).expect("the guide has a summary");
+    let names = summary.split("](").skip(1);
+    let names = names.filter_map(|rest| rest.split_once(".md)").map(|(name, _)| name));
+    let mut count = 0;
+    for name in names {
+        let page = fs::read_to_string(book.join(name).with_extension("html"));
+        let page = page.unwrap_or_else(|error| panic!("{name}: {error}"));
+        let source = fs::read_to_string(pages.join(name).with_extension("md"));
+        let source = source.unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(
+            page.matches("class=\"language-c\"").count(),
+            source.matches("\n```c\n").count(),
+            "{name}"
+        );
+        count += 1;
+    }
+    assert!(count > 10, "{count}");
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn packages() -> Result<Vec<PathBuf>, Missing> {
     let packages: Vec<_> = files
         .filter(|file| file.extension().is_some_and(|extension| extension == "deb"))
         .collect();
-    assert!(packages.len() >= 3, "{packages:?}");
+    assert!(packages.len() >= 4, "{packages:?}");
     Ok(packages)
 }
 
