@@ -62,3 +62,42 @@ fn recipes_for_c_say_how_the_program_finds_the_library() {
         );
     }
 }
+
+/// Figures of pages, as they stand there.
+const FIGURES: [(&str, &[&str]); 6] = [
+    (
+        "providers.md",
+        &["0.20 µs", "30.8 GB/s", "3.32 µs", "7.5 GB/s", "84 µs"],
+    ),
+    ("sockets.md", &["0.20 µs", "3.32 µs"]),
+    ("data-transfers.md", &["6.3 ms", "0.62 s"]),
+    ("waiting.md", &["232 instructions"]),
+    ("design.md", &["124 bytes", "0.7 s", "412 bytes", "2.7 s"]),
+    ("address-vectors.md", &["124 bytes"]),
+];
+
+/// How the measurements write a figure.
+fn measured(figure: &str) -> Vec<String> {
+    let figure = figure.replace('µ', "u").replace(" bytes", " B");
+    match figure.strip_suffix(" instructions") {
+        Some(count) => vec![format!("an empty poll {count}")],
+        None => vec![figure.replace(" s", "0 s"), figure],
+    }
+}
+
+#[test]
+fn figures_are_those_of_the_measurements() {
+    let measurements = read("../docs/performance.md");
+    for (page, figures) in FIGURES {
+        let text = read(&format!("src/{page}"));
+        for figure in figures {
+            assert!(text.replace('\n', " ").contains(figure), "{page}: {figure}");
+            let known = measured(figure);
+            let is_known = known.iter().any(|known| measurements.contains(known));
+            assert!(
+                is_known,
+                "{page}: docs/performance.md has none of {known:?}"
+            );
+        }
+    }
+}
