@@ -20,6 +20,7 @@ use crate::domain::Domain;
 use crate::eq::{Eq, EqFailure};
 use crate::handle::{Fid, Ref, Uses};
 use crate::lock::lock;
+use crate::misuse::Named;
 use shared::Shared;
 use table::Table;
 
@@ -59,6 +60,12 @@ struct Report {
 }
 
 impl Av {
+    /// Returns what the log calls it.
+    pub(crate) fn named(&self) -> Named {
+        // SAFETY: the handle is ours and open.
+        unsafe { Named::of(self.fid.as_ptr().cast()) }
+    }
+
     /// Returns the domain.
     pub(crate) fn domain(&self) -> &Domain {
         &self.domain

@@ -14,6 +14,7 @@ use crate::eq::Eq;
 use crate::fabric::Fabric;
 use crate::handle::{Fid, Ref, Uses};
 use crate::lock::lock;
+use crate::misuse::{self, Named};
 use crate::mr::regions::Regions;
 use crate::mr::rma_targets::RmaTargets;
 use crate::progress::DomainProgress;
@@ -45,6 +46,14 @@ pub(crate) struct Events {
 }
 
 impl Domain {
+    /// Lets the log say that an object of the domain could not be opened, and what was asked for.
+    #[cold]
+    pub(crate) fn log_not_opened(&self, call: &str, asked: &str, cause: Errno) {
+        // SAFETY: the handle is ours and open.
+        let named = unsafe { Named::of(self.fid.as_ptr().cast()) };
+        misuse::not_opened(self.fabric.entry().name, call, named, asked, cause);
+    }
+
     /// Returns the fabric.
     pub(crate) fn fabric(&self) -> &Fabric {
         &self.fabric

@@ -159,7 +159,7 @@ impl<P: Provider> Endpoint<P> {
         let state = unsafe { SwitchLock::new(state, domain.locks()) };
         let rma = match (info.caps | info.tx.caps | info.rx.caps).contains(Caps::RMA) {
             true => &disabled::RMA,
-            false => &absent::RMA,
+            false => &disabled::NO_RMA,
         };
         let atomic = match (info.caps | info.tx.caps | info.rx.caps).contains(Caps::ATOMIC) {
             true => &disabled::ATOMIC,

@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use oxifabric_abi::{fi_ops, fid};
 use oxifabric_types::Errno;
 
+use crate::misuse::{self, Named};
+
 /// An object that C programs hold by a pointer to its `fid`.
 ///
 /// # Safety
@@ -165,7 +167,9 @@ pub(crate) unsafe fn checked<'a, T: Object>(fid: *mut fid) -> Result<&'a T, Errn
 pub(crate) unsafe fn close<T: Object>(fid: *mut fid) -> Result<(), Errno> {
     let boxed = fid.cast::<T>();
     // SAFETY: the caller vouches for the handle.
-    if unsafe { (*boxed).uses().any() } {
+    let (is_used, named) = unsafe { ((*boxed).uses().any(), Named::of(fid)) };
+    if is_used {
+        misuse::in_use(named);
         return Err(Errno::BUSY);
     }
     // SAFETY: `publish` boxed it, and neither objects nor callers refer to it any more.

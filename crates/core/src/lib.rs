@@ -11,7 +11,8 @@
 //! - `collective` groups, which endpoints join by an `av_set`; `multicast` groups.
 //! - `stats`: what `oxi top` reads.
 //! - Under them: `handle` (casts and counted references), `drive` (what a queue asks of an endpoint), `endpoint_list` and
-//!   `queue_endpoints` (which endpoints a domain and a queue drive), `wait` (what a thread sleeps on), `sockaddr`, `text`, `lock`, and `absent` for the calls that an object does not have.
+//!   `queue_endpoints` (which endpoints a domain and a queue drive), `wait` (what a thread sleeps on), `sockaddr`, `text`, `lock`,
+//!   `absent` for the calls that an object does not have, and `misuse` for what the log says of calls that an application makes wrongly.
 
 mod absent;
 mod atomic;
@@ -30,6 +31,7 @@ mod fabric;
 mod handle;
 pub mod info;
 mod lock;
+mod misuse;
 mod mr;
 mod multicast;
 pub mod params;

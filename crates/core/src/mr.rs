@@ -400,9 +400,14 @@ unsafe extern "C" fn regattr(
     let register = || {
         // SAFETY: the application passes attributes of its version with a list of pieces, or null.
         let request = unsafe { MrRequest::read(attr, flags, domain.fabric().api_version()) }?;
+        let requested_key = request.key;
         // SAFETY: the application passes an open region or null.
         let base = unsafe { base_of(&request, domain) }?;
-        Mr::register(domain, request, base)
+        Mr::register(domain, request, base).inspect_err(|&cause| {
+            let asked =
+                format!("key {requested_key}; keys that a program chooses differ within a domain");
+            domain.log_not_opened("fi_mr_reg", &asked, cause);
+        })
     };
     // SAFETY: the application passes a place for the handle.
     unsafe { hand_out(mr, register) }

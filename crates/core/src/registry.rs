@@ -82,7 +82,9 @@ impl Registry {
     pub fn query(&self, request: &Request<'_>) -> Answer {
         let filter = filter_of_environment();
         self.warn_of_unknown(filter);
-        self.query_filtered(request, filter)
+        let answer = self.query_filtered(request, filter);
+        warn_of_unresolved(request, &answer);
+        answer
     }
 
     /// As [`Registry::query`], under a given filter.
@@ -134,6 +136,30 @@ impl Registry {
     }
 }
 
+impl Answer {
+    /// Returns what came nearest to the request, if anything was refused.
+    pub fn nearest_miss(&self) -> Option<&Refusal> {
+        self.refusals
+            .iter()
+            .min_by_key(|refusal| refusal.distance())
+    }
+}
+
+impl Refusal {
+    /// Returns whether the node or the service of the request does not resolve.
+    pub fn is_unresolved(&self) -> bool {
+        let mut fields = self.reasons.iter().map(Reason::field);
+        fields.any(|field| ["node", "service"].contains(&field))
+    }
+
+    /// Returns how far it is from what was asked for: an offer with few reasons is near, a provider that was not even asked is
+    /// farther, and one of another name than was asked for the farthest.
+    pub fn distance(&self) -> impl Ord + use<> {
+        let is_other = self.reasons.iter().any(Reason::is_of_another_provider);
+        (is_other, self.offer.is_empty(), self.reasons.len())
+    }
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let place = if self.offer.is_empty() { "" } else { " " };
@@ -174,6 +200,22 @@ pub(crate) static PARAMETERS: [Parameter; 3] = [
         default: "all",
     },
 ];
+
+/// Warns if a provider could not resolve the node or service of a request. A name of another kind of address, such as
+/// `fi_shm://4711`, is not meant for all providers.
+fn warn_of_unresolved(request: &Request<'_>, answer: &Answer) {
+    if request.node.is_some_and(|node| node.contains("://")) {
+        return;
+    }
+    let mut reasons = answer.refusals.iter().flat_map(|refusal| &refusal.reasons);
+    let unresolved = reasons.find_map(|reason| match reason {
+        Reason::Failed { field, why } if ["node", "service"].contains(field) => Some((field, why)),
+        _ => None,
+    });
+    if let Some((field, why)) = unresolved {
+        log::warn!("", Core, "fi_getinfo: {field} {why}");
+    }
+}
 
 /// Asks one provider and adds to the answer.
 fn ask(

@@ -67,16 +67,27 @@ pub(crate) unsafe extern "C" fn getinfo(
     };
     // SAFETY: the caller vouches for strings and hints; the lists are built for the caller.
     unsafe {
-        let ours = builtin_infos(&asked);
-        deliver(listing::gathered(ours, &asked), result)
+        let (ours, nearest) = builtin_infos(&asked);
+        let code = deliver(listing::gathered(ours, &asked), result);
+        if code == -FI_ENODATA
+            && let Some(nearest) = nearest
+        {
+            log::warn!(
+                "",
+                Core,
+                "fi_getinfo: nothing fits; nearest miss: {nearest}; fi_info --why with such hints says more"
+            );
+        }
+        code
     }
 }
 
-/// Asks the providers in this library.
+/// Asks the providers in this library. If none has what fits and FI_LOG_LEVEL is set, also returns what came nearest: programs ask
+/// for what may not be there, so it is of interest only to a user who looks for something.
 ///
 /// # Safety
 /// As for fi_getinfo(3).
-unsafe fn builtin_infos(asked: &InfoRequest<'_>) -> *mut fi_info {
+unsafe fn builtin_infos(asked: &InfoRequest<'_>) -> (*mut fi_info, Option<String>) {
     let hints = asked.hints;
     // SAFETY: the caller vouches for strings and hints.
     let (node, service, handle, hints) = unsafe {
@@ -90,7 +101,7 @@ unsafe fn builtin_infos(asked: &InfoRequest<'_>) -> *mut fi_info {
             Core,
             "fi_getinfo: the hints hold a value that does not exist, or an address that is none"
         );
-        return ptr::null_mut();
+        return (ptr::null_mut(), None);
     };
     let request = Request {
         version: asked.version,
@@ -99,14 +110,23 @@ unsafe fn builtin_infos(asked: &InfoRequest<'_>) -> *mut fi_info {
         flags: asked.flags,
         hints: hints.as_ref(),
     };
-    let list = to_c_list(&providers::query(&request).infos);
+    let answer = providers::query(&request);
+    let nearest = match answer.infos.is_empty() && log::is_chosen() {
+        // What does not resolve has a line of its own.
+        true => answer
+            .nearest_miss()
+            .filter(|refusal| !refusal.is_unresolved())
+            .map(ToString::to_string),
+        false => None,
+    };
+    let list = to_c_list(&answer.infos);
     let mut next = list;
     // SAFETY: the list is ours and ends with null.
     while let Some(entry) = unsafe { next.as_mut() } {
         entry.handle = handle;
         next = entry.next;
     }
-    list
+    (list, nearest)
 }
 
 /// Releases a list; null is allowed. Source: fi_getinfo(3).
@@ -157,6 +177,7 @@ pub(crate) unsafe extern "C" fn fabric(
         } else if let Some(external) = providers::external(top) {
             external.open_fabric(attr, fabric, context)
         } else {
+            log::warn!("", Fabric, "fi_fabric: there is no provider {stack}");
             -FI_ENODEV
         };
         if code == 0 {

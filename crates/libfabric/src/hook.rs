@@ -29,6 +29,7 @@ use std::sync::{Arc, OnceLock};
 use oxifabric_abi::fid_fabric;
 use oxifabric_provider::log;
 use oxifabric_provider::params::{Parameter, ParameterKind};
+use oxifabric_types::words::HOOK_PREFIX;
 
 use call::{Call, Completion, Hook, Hooks};
 pub(crate) use monitor::PARAMETERS as MONITOR_PARAMETERS;
@@ -88,7 +89,7 @@ pub(crate) unsafe fn install(place: *mut *mut fid_fabric, provider: &str) {
 /// Returns what FI_HOOK names, read once.
 fn wanted() -> &'static [Make] {
     static WANTED: OnceLock<Vec<Make>> = OnceLock::new();
-    WANTED.get_or_init(|| parse(&PARAMETERS[0].text("").unwrap_or_default()))
+    WANTED.get_or_init(|| parse(&PARAMETERS[0].words("").unwrap_or_default()))
 }
 
 fn parse(text: &str) -> Vec<Make> {
@@ -97,13 +98,10 @@ fn parse(text: &str) -> Vec<Make> {
         .map(str::trim)
         .filter(|name| !name.is_empty());
     let make = |name: &str| {
-        let short = name.strip_prefix("ofi_hook_").unwrap_or(name);
+        let short = name.strip_prefix(HOOK_PREFIX).unwrap_or(name);
         let found = HOOKS
             .iter()
             .find(|(known, _)| known.eq_ignore_ascii_case(short));
-        if found.is_none() {
-            log::warn!("", Core, "FI_HOOK: there is no hook {name}");
-        }
         found.map(|&(_, make)| make)
     };
     names.filter_map(make).take(Hooks::MOST).collect()
@@ -111,7 +109,14 @@ fn parse(text: &str) -> Vec<Make> {
 
 #[cfg(test)]
 mod tests {
+    use oxifabric_types::words;
+
     use super::*;
+
+    #[test]
+    fn the_words_of_the_variable_are_the_hooks() {
+        assert_eq!(HOOKS.map(|(name, _)| name), words::HOOKS);
+    }
 
     #[test]
     fn hooks_are_named_with_or_without_their_prefix() {

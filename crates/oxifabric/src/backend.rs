@@ -4,8 +4,9 @@ use core::fmt;
 use std::path::{Path, PathBuf};
 
 use oxifabric_abi::{FI_PARAM_BOOL, FI_PARAM_INT, FI_PARAM_SIZE_T, FI_PARAM_STRING};
+use oxifabric_core::registry::Refusal;
 use oxifabric_provider::environment;
-use oxifabric_types::{Errno, Reason};
+use oxifabric_types::Errno;
 
 use crate::raw::{HintsImage, Library, RawParameter};
 use crate::{Error, Info, LibraryError, Rejection, WhyNot};
@@ -97,15 +98,7 @@ impl Backend {
 
     pub(crate) fn rejections(self, hints: &HintsImage) -> Vec<Rejection> {
         let mut refusals = self.0.refusals(hints);
-        // The nearest miss first: the fewest reasons, and an offer before a provider that was not even asked; last those of another
-        // name than the hints have.
-        refusals.sort_by_key(|refusal| {
-            let named_otherwise = |reason: &Reason| {
-                matches!(reason, Reason::Lacks { field, .. } if *field == "fabric_attr.prov_name")
-            };
-            let is_other = refusal.reasons.iter().any(named_otherwise);
-            (is_other, refusal.offer.is_empty(), refusal.reasons.len())
-        });
+        refusals.sort_by_key(Refusal::distance);
         refusals.into_iter().map(Rejection::from).collect()
     }
 }

@@ -18,7 +18,7 @@ use std::process;
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use oxifabric_types::log_words::{LEVELS, OFF, SUBSYSTEMS, unknown_word, words};
+use oxifabric_types::words::{LEVELS, OFF, SUBSYSTEMS, unknown_word, words};
 
 use crate::params::{NameFilter, Parameter, ParameterKind, parse_int};
 use repeats::Repeats;
@@ -126,6 +126,11 @@ pub fn enabled_raw(prov: &str, level: u32, subsys: u32) -> bool {
         .unwrap_or_else(|| settings().admit(prov, level, subsys))
 }
 
+/// Returns whether FI_LOG_LEVEL is set: the user looks for something, and is told also what is no failure by itself.
+pub fn is_chosen() -> bool {
+    settings().is_chosen
+}
+
 /// Prints a message from `place` (module and line). Call it if [`enabled`]; the macros do.
 pub fn emit(
     prov: &str,
@@ -231,6 +236,8 @@ pub static PARAMETERS: [Parameter; 6] = [
 struct Settings {
     /// The last level that is printed; `None` if none is.
     level: Option<u32>,
+    /// FI_LOG_LEVEL is set.
+    is_chosen: bool,
     providers: NameFilter,
     /// One bit a part.
     subsystems: u32,
@@ -247,6 +254,7 @@ impl Settings {
         };
         let settings = Self {
             level: parse_level(&text(0)),
+            is_chosen: !text(0).is_empty(),
             providers: NameFilter::parse(&text(1)),
             subsystems: (0..SUBSYSTEMS.len())
                 .filter(|&index| subsystems.admits(SUBSYSTEMS[index]))
@@ -337,6 +345,7 @@ mod tests {
     fn settings_admit_by_level_provider_and_part() {
         let settings = Settings {
             level: Some(Level::Info as u32),
+            is_chosen: true,
             providers: NameFilter::parse("tcp"),
             subsystems: 1 << Subsys::Av as u32,
             interval_ms: 0,

@@ -13,6 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use oxifabric_abi::{FI_PARAM_BOOL, FI_PARAM_INT, FI_PARAM_SIZE_T, FI_PARAM_STRING};
 
 pub use oxifabric_types::conf::parse_bool;
+use oxifabric_types::words::{unknown_word, words};
 
 use crate::{environment, log};
 pub use name_filter::NameFilter;
@@ -92,6 +93,17 @@ impl Parameter {
         self.read(provider, |text| {
             parse_int(text).and_then(|size| usize::try_from(size).ok())
         })
+    }
+
+    /// Reads the variable as text that has only words which it takes ([`oxifabric_types::words`]). The first other one is logged.
+    pub fn words(&self, provider: &str) -> Option<String> {
+        let text = self.text(provider)?;
+        let variable = self.variable(provider);
+        if let Some(word) = unknown_word(&variable, &text) {
+            let known = words(&variable).collect::<Vec<_>>().join(", ");
+            log::warn!(provider, Core, "{variable}: {word:?} is none of {known}");
+        }
+        Some(text)
     }
 
     fn read<T: Default>(&self, provider: &str, parse: impl Fn(&str) -> Option<T>) -> T {

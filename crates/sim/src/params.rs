@@ -98,7 +98,8 @@ fn read() -> Result<Plan, String> {
             Plan::parse(&text).map_err(|error| format!("{file}: {error}"))?
         }
     };
-    match TIME.text(NAME).as_deref().map(str::trim) {
+    let time = TIME.text(NAME).map(|text| text.trim().to_ascii_lowercase());
+    match time.as_deref() {
         None => {}
         Some("virtual") => plan.time = Time::Virtual,
         Some("real") => plan.time = Time::Real,

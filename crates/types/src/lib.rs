@@ -12,10 +12,10 @@ pub mod conf;
 mod errno;
 mod flags;
 mod info;
-pub mod log_words;
 mod matching;
 pub mod stats;
 mod time;
+pub mod words;
 
 pub use address::{Address, FiAddr, PeerId};
 pub use errno::{Errno, strerror, strerror_c};

@@ -7,6 +7,7 @@ use oxifabric_abi::{
     FI_AV_USER_ID, FI_CLASS_AV, FI_FIREWALL_ADDR, FI_SYNC_ERR, fi_addr_t, fi_ops, fi_ops_av, fid,
     fid_av, fid_xpu_ctx,
 };
+use oxifabric_provider::log;
 use oxifabric_types::{Address, Errno};
 
 use super::shared::MOST;
@@ -16,7 +17,7 @@ use crate::absent::{self, no4, no5};
 use crate::eq::Eq;
 use crate::handle::{self, Object, Uses, checked, object, status};
 use crate::info::address_to_c;
-use crate::{av_set, sockaddr, text};
+use crate::{av_set, misuse, sockaddr, text};
 
 // SAFETY: `repr(C)`, begins with its handle; `publish` boxes every one with `BASE`.
 unsafe impl Object for Av {
@@ -84,10 +85,15 @@ unsafe extern "C" fn insert(
     }
     let format = av.domain().info().addr_format;
     let mut at = addr.cast::<u8>();
-    let addresses = (0..count).map(|_| {
+    let addresses = (0..count).map(|entry| {
         // SAFETY: the application passes `count` addresses in the format of the domain, one after the other.
         unsafe {
             let read = sockaddr::read(at.cast(), format);
+            if read.address.is_err() {
+                let name = av.domain().fabric().entry().name;
+                let bytes = (at.cast(), read.size);
+                misuse::no_address(name, av.named(), (entry, count), bytes, format);
+            }
             at = at.add(read.size);
             read.address
         }
@@ -270,7 +276,16 @@ fn resolve(av: &Av, node: &str, service: Option<&str>) -> Result<Address, Errno>
     let domain = av.domain();
     let resolve = domain.fabric().entry().resolve;
     let found = resolve(Some(node), service, false, false, domain.info().addr_format);
-    let found = found.map_err(|unresolved| unresolved.errno)?;
+    let found = found.map_err(|unresolved| {
+        let vector = av.named();
+        log::warn!(
+            domain.fabric().entry().name,
+            Av,
+            "fi_av_insertsvc: {vector}: node {}",
+            unresolved.why
+        );
+        unresolved.errno
+    })?;
     found.into_iter().next().ok_or(Errno::NODATA)
 }
 

@@ -81,7 +81,10 @@ impl Cq {
         let mut error = describe(&entry, &detail);
         let (text, len) = match detail.address {
             Some(address) => self.last_error.keep_address(address),
-            None => self.last_error.keep(error.prov_errno, detail.reason),
+            None => {
+                let reason = detail.reason.or_else(|| truncation(&error));
+                self.last_error.keep(error.prov_errno, reason)
+            }
         };
         // SAFETY: the caller's contract; `err_data_size` is read only where the application has it.
         unsafe {
@@ -119,6 +122,17 @@ fn describe(entry: &Entry, detail: &Detail) -> fi_cq_err_entry {
         err_data_size: 0,
         src_addr: entry.source,
     }
+}
+
+/// Says by how much a message was too long for its receive.
+fn truncation(error: &fi_cq_err_entry) -> Option<CString> {
+    let is_it = error.err == Errno::TRUNC.raw() && error.olen != 0;
+    let whole = error.len.saturating_add(error.olen);
+    let text = format!(
+        "the message has {whole} bytes, {} more than the receive takes",
+        error.olen
+    );
+    is_it.then(|| CString::new(text).ok()).flatten()
 }
 
 /// Returns the buffer that the application brought for `err_data`, if it did.

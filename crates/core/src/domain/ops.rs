@@ -34,6 +34,7 @@ use crate::mr::regions::Regions;
 use crate::mr::rma_targets::RmaTargets;
 use crate::poll_set::PollSet;
 use crate::progress::DomainProgress;
+use crate::sockaddr;
 use crate::work;
 
 /// Opens a domain of a fabric.
@@ -153,6 +154,21 @@ unsafe extern "C" fn poll_open(
     unsafe { hand_out(set, || PollSet::open(domain, attr.as_ref())) }
 }
 
+/// Stores the handle of a new object as [`hand_out`] does. If there is none, the log says what was asked for.
+///
+/// # Safety
+/// `place` is null or may be written.
+unsafe fn open_on<T>(
+    domain: &Domain,
+    (call, asked): (&str, impl FnOnce() -> String),
+    place: *mut *mut T,
+    open: impl FnOnce() -> Result<*mut T, Errno>,
+) -> c_int {
+    let open = || open().inspect_err(|&cause| domain.log_not_opened(call, &asked(), cause));
+    // SAFETY: the caller's contract.
+    unsafe { hand_out(place, open) }
+}
+
 unsafe extern "C" fn av_open(
     domain: *mut fid_domain,
     attr: *mut fi_av_attr,
@@ -162,7 +178,15 @@ unsafe extern "C" fn av_open(
     // SAFETY: the table is only in the handles of domains.
     let domain: &Domain = unsafe { object(domain) };
     // SAFETY: the application passes attributes or null, and a place for the handle.
-    unsafe { hand_out(av, || av::open::open(domain, attr.as_mut(), context)) }
+    unsafe {
+        let attr = attr.as_mut();
+        let asked = attr.as_deref();
+        let (kind, flags) = asked.map_or((0, 0), |attr| (attr.type_, attr.flags));
+        let asked = || format!("type {kind}, flags {flags:#x}");
+        open_on(domain, ("fi_av_open", asked), av, || {
+            av::open::open(domain, attr, context)
+        })
+    }
 }
 
 unsafe extern "C" fn cq_open(
@@ -175,8 +199,11 @@ unsafe extern "C" fn cq_open(
     let domain: &Domain = unsafe { object(domain) };
     // SAFETY: the application passes attributes or null, and a place for the handle.
     unsafe {
-        hand_out(cq, || {
-            Cq::open(domain, attr.cast::<fi_cq_attr_1_9>().as_ref(), context)
+        let attr = attr.cast::<fi_cq_attr_1_9>().as_ref();
+        let (format, wait) = attr.map_or((0, 0), |attr| (attr.format, attr.wait_obj));
+        let asked = || format!("format {format}, wait_obj {wait}");
+        open_on(domain, ("fi_cq_open", asked), cq, || {
+            Cq::open(domain, attr, context)
         })
     }
 }
@@ -191,8 +218,11 @@ unsafe extern "C" fn cntr_open(
     let domain: &Domain = unsafe { object(domain) };
     // SAFETY: the application passes attributes or null, and a place for the handle.
     unsafe {
-        hand_out(cntr, || {
-            Cntr::open(domain, attr.cast::<fi_cntr_attr_1_9>().as_ref(), context)
+        let attr = attr.cast::<fi_cntr_attr_1_9>().as_ref();
+        let (events, wait) = attr.map_or((0, 0), |attr| (attr.events, attr.wait_obj));
+        let asked = || format!("events {events}, wait_obj {wait}");
+        open_on(domain, ("fi_cntr_open", asked), cntr, || {
+            Cntr::open(domain, attr, context)
         })
     }
 }
@@ -205,17 +235,30 @@ unsafe extern "C" fn endpoint(
 ) -> c_int {
     // SAFETY: the table is only in the handles of domains.
     let domain: &Domain = unsafe { object(domain) };
+    // SAFETY: the application passes an info of fi_getinfo(3) or FI_CONNREQ, or null; all layouts have the handle in one place.
+    let described = unsafe {
+        let described = info::from_application(info, domain.fabric().api_version());
+        described.map(|described| (described, (*info).handle))
+    };
+    let asked = || match &described {
+        Ok((info, _)) => describe(info),
+        Err(_) => "its info is null, or holds a value that does not exist".to_owned(),
+    };
     let open = || {
-        // SAFETY: the application passes an info of fi_getinfo(3) or FI_CONNREQ, or null; all layouts have the handle in
-        // one place.
-        let (described, handle) = unsafe {
-            let described = info::from_application(info, domain.fabric().api_version())?;
-            (described, (*info).handle)
-        };
+        let (described, handle) = described.clone()?;
         open_endpoint(domain, described, handle, context)
     };
     // SAFETY: the application passes a place for the handle.
-    unsafe { hand_out(ep, open) }
+    unsafe { open_on(domain, ("fi_endpoint", asked), ep, open) }
+}
+
+/// Says which endpoint an application asked for.
+fn describe(info: &Info) -> String {
+    let kind = info.ep.kind.name();
+    match &info.src {
+        Some(at) => format!("{kind} at {}", sockaddr::spell(at)),
+        None => format!("{kind} at any address"),
+    }
 }
 
 unsafe extern "C" fn scalable_ep(

@@ -61,11 +61,9 @@ impl<P: Provider> ContextPair for Endpoint<P> {
         if bindings.enabled_directions & direction.bit() != 0 {
             return Ok(());
         }
-        if self.has_direction(direction) {
-            bindings.check_direction(direction)?;
-        }
-        if self.state.lock().av.is_none() {
-            return Err(Errno::NOAV);
+        if let Err(errno) = self.check_context(direction, &bindings) {
+            self.explain(errno, &bindings);
+            return Err(errno);
         }
         if let Err(errno) = self.join(&bindings).and_then(|()| self.start(&bindings)) {
             if bindings.enabled_directions == 0 {

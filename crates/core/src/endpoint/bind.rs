@@ -28,11 +28,18 @@ use crate::domain::Domain;
 use crate::eq::Eq;
 use crate::handle::{Ref, checked, status, table};
 use crate::lock::lock;
+use crate::misuse::{self, Named};
 
 impl<P: Provider> Endpoint<P> {
     pub(super) unsafe extern "C" fn bind(fid: *mut fid, bfid: *mut fid, flags: u64) -> c_int {
         // SAFETY: the table is only in the handles of this type; the application binds an open object.
-        status(unsafe { Self::of(fid.cast()).bind_object(bfid, flags) })
+        let bound = unsafe { Self::of(fid.cast()).bind_object(bfid, flags) };
+        if let Err(cause) = bound {
+            // SAFETY: both are open objects, or the second is null.
+            let (endpoint, object) = unsafe { (Named::of(fid), Named::of(bfid)) };
+            misuse::not_bound(P::NAME, endpoint, object, flags, cause);
+        }
+        status(bound)
     }
 
     /// Binds any object.
@@ -197,13 +204,48 @@ impl<P: Provider> Endpoint<P> {
         if self.state.lock().enabled {
             return Ok(());
         }
-        self.check_bindings(&bindings)?;
+        if let Err(errno) = self.check_bindings(&bindings) {
+            self.explain(errno, &bindings);
+            return Err(errno);
+        }
         if let Err(errno) = self.join(&bindings).and_then(|()| self.start(&bindings)) {
             self.leave(&bindings);
+            self.explain(errno, &bindings);
             return Err(errno);
         }
         self.open_tables();
         Ok(())
+    }
+
+    /// Checks that something takes the results of a context, and that its peers have a vector.
+    pub(super) fn check_context(
+        &self,
+        direction: Direction,
+        bindings: &Bindings,
+    ) -> Result<(), Errno> {
+        if self.has_direction(direction) {
+            bindings.check_direction(direction)?;
+        }
+        match self.state.lock().av {
+            Some(_) => Ok(()),
+            None => Err(Errno::NOAV),
+        }
+    }
+
+    /// Lets the log say why the endpoint is not enabled.
+    #[cold]
+    pub(super) fn explain(&self, errno: Errno, bindings: &Bindings) {
+        let lacks = |direction| {
+            self.has_direction(direction) && bindings.check_direction(direction).is_err()
+        };
+        // SAFETY: the handle is ours and open.
+        let named = unsafe { Named::of(self.fid.as_ptr().cast()) };
+        misuse::not_enabled_for(
+            P::NAME,
+            named,
+            (lacks(Direction::Transmit), lacks(Direction::Receive)),
+            errno,
+        );
     }
 
     /// Exchanges the tables of data transfers for those of an enabled endpoint.

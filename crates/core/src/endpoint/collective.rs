@@ -30,6 +30,7 @@ use crate::collective::{Group, Member, arithmetic, datatype, group};
 use crate::domain::Domain;
 use crate::eq::Eq;
 use crate::handle::{self, Ref, checked, failed, hand_out, object};
+use crate::misuse;
 
 /// A collective as a call describes it.
 struct Call {
@@ -158,7 +159,9 @@ impl<P: Provider> Endpoint<P> {
             engine(state)?.group_shape(group(address)?)?;
         }
         let members = set.members().into_iter();
-        let members: Result<Vec<_>, _> = members.map(|member| state.target(member)).collect();
+        let members: Result<Vec<_>, _> = members
+            .map(|member| state.target(member, misuse::Call::Named("fi_join_collective")))
+            .collect();
         let members = members?;
         state.out.expect_join(eq, handle, context);
         let joined = state
@@ -447,7 +450,7 @@ fn start<D: Device>(
     let id = group(call.group)?;
     let (rank, size) = engine(state)?.group_shape(id)?;
     let root = match call.what.has_root() {
-        true => state.target(call.root)?,
+        true => state.target(call.root, misuse::Call::Named("fi_collective"))?,
         false => PeerId::ANY,
     };
     let is_root = engine(state)?.rank_of(id, root) == Some(rank);

@@ -21,6 +21,7 @@ use super::watch::Watch;
 use crate::av::Av;
 use crate::drive::{Rest, Visit};
 use crate::handle::Ref;
+use crate::misuse::{self, Call};
 use crate::multicast;
 use crate::progress::DomainProgress;
 
@@ -119,7 +120,7 @@ impl<D: Device> EndpointState<D> {
     #[inline(always)]
     pub(super) fn send(&mut self, send: &SendCall, body: impl Lend) -> Result<(), Errno> {
         let op = TxOp {
-            peer: self.target(send.to)?,
+            peer: self.target(send.to, Call::Send(send.flags))?,
             tag: send.tag,
             data: send.data,
             body: body.lend(),
@@ -140,7 +141,7 @@ impl<D: Device> EndpointState<D> {
     /// As [`EndpointState::send`].
     #[inline]
     pub(super) fn access(&mut self, peer: fi_addr_t, mut op: RmaOp<'_>) -> Result<(), Errno> {
-        op.peer = self.target(peer)?;
+        op.peer = self.target(peer, Call::Access(op.flags))?;
         let begun = self.operations.access(&mut self.device, &mut self.out, op);
         self.settle();
         if begun == Err(Errno::AGAIN) {
@@ -154,7 +155,7 @@ impl<D: Device> EndpointState<D> {
     /// # Errors
     /// As [`EndpointState::send`].
     pub(super) fn atomic(&mut self, peer: fi_addr_t, mut op: AtomicOp) -> Result<(), Errno> {
-        op.peer = self.target(peer)?;
+        op.peer = self.target(peer, Call::Named("fi_atomic"))?;
         let begun = self.operations.atomic(&mut self.device, &mut self.out, op);
         self.settle();
         if begun == Err(Errno::AGAIN) {
@@ -193,7 +194,7 @@ impl<D: Device> EndpointState<D> {
             _ if !recv.flags.intersects(self.directed) => Ok(PeerId::ANY),
             FI_ADDR_UNSPEC if self.exact => Err(Errno::INVAL),
             FI_ADDR_UNSPEC => Ok(PeerId::ANY),
-            named => self.target(named),
+            named => self.target(named, Call::Receive(recv.flags)),
         }
     }
 
@@ -222,7 +223,7 @@ impl<D: Device> EndpointState<D> {
 
     /// Resolves the source that a shared receive names.
     pub(super) fn learn_source(&mut self, name: fi_addr_t) {
-        let peer = self.target(name).ok();
+        let peer = self.target(name, Call::Receive(Flags::empty())).ok();
         self.out.shared_sources.learn(name, peer);
     }
 
@@ -388,7 +389,7 @@ impl<D: Device> EndpointState<D> {
 
     /// Returns the peer that the application calls by an index of its vector.
     #[inline]
-    pub(super) fn target(&mut self, name: fi_addr_t) -> Result<PeerId, Errno> {
+    pub(super) fn target(&mut self, name: fi_addr_t, call: Call) -> Result<PeerId, Errno> {
         if D::CONNECTED {
             return Ok(THE_PEER);
         }
@@ -399,7 +400,17 @@ impl<D: Device> EndpointState<D> {
         {
             return Ok(peer);
         }
-        self.look_up(name)
+        let found = self.look_up(name);
+        if let (Err(cause), Some(av)) = (&found, &self.av) {
+            misuse::no_peer(
+                av.domain().fabric().entry().name,
+                call,
+                av.named(),
+                name,
+                *cause,
+            );
+        }
+        found
     }
 
     /// Asks the vector for the address and the device for its peer, and remembers the answer.

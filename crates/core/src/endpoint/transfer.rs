@@ -13,6 +13,7 @@ use super::call::{Access, RecvCall, SendCall};
 use super::memory::{Buffer, CallsOf, Lend};
 use super::{Endpoint, datagram, memory};
 use crate::handle::failed;
+use crate::misuse::{self, Call};
 
 impl<P: Provider> Endpoint<P> {
     /// Starts a send; returns what the call returns. Compiled into the calls for one buffer: what they describe stays in
@@ -22,7 +23,9 @@ impl<P: Provider> Endpoint<P> {
         let Some(body) = body else {
             return failed(Errno::INVAL);
         };
-        if body.len() > self.longest(send.flags) {
+        let longest = self.longest(send.flags);
+        if body.len() > longest {
+            misuse::too_long(P::NAME, Call::Send(send.flags), body.len(), longest);
             return failed(Errno::MSGSIZE);
         }
         if !self.may_use(&body, send.flags) {
@@ -109,7 +112,9 @@ impl<P: Provider> Endpoint<P> {
             false => &self.sizes.max_rma,
             true => &self.sizes.inject_rma,
         };
-        if body.len() > longest.load(Ordering::Relaxed) {
+        let longest = longest.load(Ordering::Relaxed);
+        if body.len() > longest {
+            misuse::too_long(P::NAME, Call::Access(access.flags), body.len(), longest);
             return failed(Errno::MSGSIZE);
         }
         if !self.may_use(&body, access.flags) {

@@ -2,8 +2,7 @@
 
 use std::sync::OnceLock;
 
-use oxifabric_provider::log;
-use oxifabric_provider::params::{Parameter, ParameterKind, setting};
+use oxifabric_provider::params::{Parameter, ParameterKind};
 use oxifabric_types::{Info, Reason, format_name, format_of_name};
 
 pub(super) const ADDR_FORMAT: Parameter = Parameter {
@@ -35,15 +34,12 @@ pub fn admits_format(format: u32) -> bool {
 /// Returns the format that the environment names, read once.
 fn wanted() -> Option<u32> {
     static WANTED: OnceLock<Option<u32>> = OnceLock::new();
-    *WANTED.get_or_init(|| parse(&setting("FI_ADDR_FORMAT")?.to_string_lossy()))
+    *WANTED.get_or_init(|| parse(&ADDR_FORMAT.words("")?))
 }
 
-/// Reads the variable; an unknown name admits everything, with a warning.
+/// Reads the variable; an unknown name admits everything.
 fn parse(text: &str) -> Option<u32> {
     let format = format_of_name(text.trim());
-    if format.is_none() {
-        log::warn!("", Core, "FI_ADDR_FORMAT={text}: there is no such format");
-    }
     format.filter(|&format| format != oxifabric_abi::FI_FORMAT_UNSPEC)
 }
 

@@ -145,9 +145,8 @@ mod counter {
     fn wants_cycles() -> bool {
         static CYCLES: OnceLock<bool> = OnceLock::new();
         *CYCLES.get_or_init(|| {
-            PARAMETERS[1]
-                .text("")
-                .is_some_and(|name| name == "cpu_cycles")
+            let name = PARAMETERS[1].words("");
+            name.is_some_and(|name| name.trim().eq_ignore_ascii_case("cpu_cycles"))
         })
     }
 

@@ -34,6 +34,11 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Returns whether the request names another provider.
+    pub fn is_of_another_provider(&self) -> bool {
+        matches!(self, Self::Lacks { field, .. } if *field == "fabric_attr.prov_name")
+    }
+
     /// Returns the field of `struct fi_info`, or the argument of fi_getinfo(3), that the reason is about.
     pub fn field(&self) -> &'static str {
         match self {

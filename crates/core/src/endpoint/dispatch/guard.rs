@@ -3,6 +3,8 @@
 //! Whether a peer is in the vector is found out by its address, which the device knows. While that is being polled, the access
 //! waits; what was found out counts until the vector changes, or the peer's number means another one.
 
+use std::sync::OnceLock;
+
 use oxifabric_engine::{Completion, Target};
 use oxifabric_mem::Iov;
 use oxifabric_provider::device::Device;
@@ -23,10 +25,14 @@ pub(crate) static PARAMETERS: [Parameter; 1] = [Parameter {
     default: "all",
 }];
 
-/// Returns whether only peers in the address vector may access memory. What is neither word means the safer one.
+/// Returns whether only peers in the address vector may access memory, read once. What is neither word means the safer one.
 pub(in crate::endpoint) fn is_wanted() -> bool {
-    let text = PARAMETERS[0].text("").unwrap_or_default();
-    !matches!(text.trim(), "" | "all")
+    static WANTED: OnceLock<bool> = OnceLock::new();
+    *WANTED.get_or_init(|| {
+        let text = PARAMETERS[0].words("").unwrap_or_default();
+        let text = text.trim();
+        !text.is_empty() && !text.eq_ignore_ascii_case("all")
+    })
 }
 
 /// Whose memory it is, and which peers may access it.

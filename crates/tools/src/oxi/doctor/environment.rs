@@ -6,13 +6,13 @@ use std::path::Path;
 
 use oxifabric::{Backend, Hints, Parameter, ParameterKind};
 use oxifabric_types::conf::{CONF, parse_bool, settings};
-use oxifabric_types::log_words::{unknown_word, words};
+use oxifabric_types::words::{unknown_word, words};
 
 use super::Finding;
 use crate::oxi::conf;
 
-/// The variable that says which providers there shall be.
-const PROVIDER: &str = "FI_PROVIDER";
+/// The variables that list providers: those that there shall be, and those that are logged.
+const PROVIDERS: [&str; 2] = ["FI_PROVIDER", "FI_LOG_PROV"];
 
 /// How variables of the C library's providers begin that this library has not. They are spelt right, but nothing reads them
 /// unless such a provider is loaded, and then it lists them itself.
@@ -110,7 +110,7 @@ fn examine(
             Some(_) if unknown_word(name, value).is_some() => {
                 findings.extend(unknown_word(name, value).map(|word| not_taken(about, word)));
             }
-            Some(_) if name == PROVIDER => {
+            Some(_) if PROVIDERS.contains(&name.as_str()) => {
                 findings.extend(missing_providers(about, value, providers))
             }
             Some(_) => {}
@@ -131,7 +131,7 @@ fn elsewhere(about: &str, name: &str) -> Option<Finding> {
     Some(Finding::ok(about, text))
 }
 
-/// Returns the finding about a word that a variable of the log does not take.
+/// Returns the finding about a word that a variable does not take.
 fn not_taken(about: &str, word: &str) -> Finding {
     let variable = about.split(' ').next().unwrap_or(about);
     let known: Vec<&str> = words(variable).collect();
@@ -151,12 +151,13 @@ fn unknown(about: &str, name: &str, known: &[Parameter]) -> Finding {
     Finding::warn(about, "no provider here reads it", advice)
 }
 
-/// Returns findings about providers in the list of `FI_PROVIDER` that do not exist.
+/// Returns findings about providers in a list that do not exist. The log calls the library itself core.
 fn missing_providers(about: &str, list: &str, providers: &BTreeSet<String>) -> Vec<Finding> {
     let named = list.trim_start_matches('^').split([',', ';']);
     let missing = named.map(str::trim).filter(|name| {
         let is_there = |provider: &String| provider.eq_ignore_ascii_case(name);
-        !name.is_empty() && !providers.iter().any(is_there)
+        let is_library = about.starts_with("FI_LOG_PROV") && name.eq_ignore_ascii_case("core");
+        !name.is_empty() && !is_library && !providers.iter().any(is_there)
     });
     let findings = missing.map(|name| {
         let advice = match nearest(name, providers.iter().map(String::as_str)) {
@@ -283,14 +284,31 @@ mod tests {
     #[test]
     fn a_provider_that_is_misspelt_is_found() {
         let meant = "did you mean tcp?".to_owned();
-        assert_eq!(only(PROVIDER, "tpc,shm"), (Grade::Bad, meant));
-        for fine in ["tcp", "^sim", "tcp,shm", "udp;ofi_rxd", "TCP", ""] {
-            assert_eq!(only(PROVIDER, fine).0, Grade::Ok, "{fine}");
+        for variable in PROVIDERS {
+            assert_eq!(only(variable, "tpc,shm"), (Grade::Bad, meant.clone()));
+            for fine in ["tcp", "^sim", "tcp,shm", "udp;ofi_rxd", "TCP", ""] {
+                assert_eq!(only(variable, fine).0, Grade::Ok, "{fine}");
+            }
         }
+        assert_eq!(only("FI_LOG_PROV", "core,tcp").0, Grade::Ok);
+        assert_eq!(only("FI_PROVIDER", "core,tcp").0, Grade::Bad);
     }
 
     #[test]
-    fn a_word_that_the_log_does_not_take_is_found() {
+    fn a_word_that_a_variable_does_not_take_is_found() {
+        for (name, value, meant) in [
+            ("FI_HOOK", "trace;prf", "did you mean perf?"),
+            ("FI_OXI_REGIONS", "knwn", "did you mean known?"),
+            ("FI_PERF_CNTR", "cpu_instrs", "did you mean cpu_instr?"),
+            ("FI_SIM_TIME", "virtul", "did you mean virtual?"),
+            (
+                "FI_ADDR_FORMAT",
+                "ipv4",
+                "it takes all, FI_SOCKADDR_IN, FI_SOCKADDR_IN6, FI_ADDR_STR",
+            ),
+        ] {
+            assert_eq!(only(name, value), (Grade::Bad, meant.to_owned()), "{name}");
+        }
         let meant = "did you mean warn?".to_owned();
         assert_eq!(only("FI_LOG_LEVEL", "wrn"), (Grade::Bad, meant));
         let (grade, advice) = only("FI_LOG_LEVEL", "verbose");
