@@ -13,6 +13,7 @@ mod errno;
 mod flags;
 mod info;
 mod matching;
+mod near;
 pub mod stats;
 mod time;
 pub mod words;
@@ -27,4 +28,5 @@ pub use info::{
 pub use matching::{
     Reason, format_name, format_of_name, match_info, provider_is_named, stack_has_all,
 };
+pub use near::nearest;
 pub use time::Instant;

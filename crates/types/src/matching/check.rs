@@ -9,6 +9,7 @@ use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::fmt::LowerHex;
 
 /// FI_SHARED_CONTEXT as a count of contexts.
 const SHARED_CONTEXT: usize = usize::MAX;
@@ -292,32 +293,28 @@ impl Gaps {
     }
 
     fn caps(&mut self, field: &'static str, offered: Caps, asked: Caps) {
-        let missing = asked.difference(offered);
-        if !missing.is_empty() {
-            self.lacks(
-                field,
-                flag_names("FI_", missing),
-                flag_names("FI_", offered),
-            );
-        }
+        self.missing(field, "FI_", asked.difference(offered));
     }
 
     fn op_flags(&mut self, field: &'static str, offered: Flags, asked: Flags) {
-        let missing = asked.difference(offered);
-        if !missing.is_empty() {
-            self.lacks(
-                field,
-                flag_names("FI_", missing),
-                flag_names("FI_", offered),
-            );
-        }
+        self.missing(field, "FI_", asked.difference(offered));
     }
 
     fn order(&mut self, field: &'static str, offered: Order, asked: Order) {
         let missing = asked.difference(spelled_out(offered));
+        self.missing(field, "FI_ORDER_", missing);
+    }
+
+    /// Notes what is missing of a set, if anything is; what else is offered would hide it.
+    fn missing<F: bitflags::Flags<Bits: LowerHex>>(
+        &mut self,
+        field: &'static str,
+        prefix: &str,
+        missing: F,
+    ) {
         if !missing.is_empty() {
-            let offered = flag_names("FI_ORDER_", offered);
-            self.lacks(field, flag_names("FI_ORDER_", missing), offered);
+            let missing = flag_names(prefix, missing);
+            self.0.push(Reason::Missing { field, missing });
         }
     }
 

@@ -15,6 +15,13 @@ pub enum Reason {
         /// What there is.
         offered: String,
     },
+    /// Members of a set, such as capabilities, that the application asked for are not offered.
+    Missing {
+        /// The field of `struct fi_info`, such as `caps`.
+        field: &'static str,
+        /// Those that are missing.
+        missing: String,
+    },
     /// The provider asks for more than the application accepts.
     Demands {
         /// The field of `struct fi_info`.
@@ -43,6 +50,7 @@ impl Reason {
     pub fn field(&self) -> &'static str {
         match self {
             Self::Lacks { field, .. }
+            | Self::Missing { field, .. }
             | Self::Demands { field, .. }
             | Self::Failed { field, .. } => field,
         }
@@ -57,6 +65,9 @@ impl fmt::Display for Reason {
                 wanted,
                 offered,
             } => write!(f, "{field}: {wanted} was asked for; offered is {offered}"),
+            Self::Missing { field, missing } => {
+                write!(f, "{field}: {missing} was asked for and is not offered")
+            }
             Self::Demands {
                 field,
                 needed,

@@ -7,6 +7,7 @@ use std::path::Path;
 use oxifabric::{Backend, Hints, Parameter, ParameterKind};
 use oxifabric_types::conf::{CONF, parse_bool, settings};
 use oxifabric_types::words::{unknown_word, words};
+use oxifabric_types::nearest;
 
 use super::Finding;
 use crate::oxi::conf;
@@ -196,29 +197,6 @@ fn spelled(kind: ParameterKind) -> &'static str {
     }
 }
 
-/// Returns the name that differs in the fewest letters, if that are at most two.
-fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let distances = names.map(|other| (distance(name, other), other));
-    let near = distances.filter(|(distance, _)| *distance <= 2);
-    near.min().map(|(_, other)| other)
-}
-
-/// Returns how many letters have to be added, left out or changed to make one word of the other.
-fn distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (done, letter) in from.chars().enumerate() {
-        let mut corner = row[0];
-        row[0] = done + 1;
-        for at in 0..to.len() {
-            let changed = corner + usize::from(letter != to[at]);
-            corner = row[at + 1];
-            row[at + 1] = changed.min(row[at] + 1).min(corner + 1);
-        }
-    }
-    row[to.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::Grade;
@@ -239,19 +217,6 @@ mod tests {
     fn only(name: &str, value: &str) -> (Grade, String) {
         let [finding] = <[Finding; 1]>::try_from(found(name, value)).unwrap();
         (finding.grade, finding.advice)
-    }
-
-    #[test]
-    fn distances_are_counted_in_letters() {
-        for (from, to, expected) in [
-            ("", "", 0),
-            ("ab", "ab", 0),
-            ("", "abc", 3),
-            ("kitten", "sitting", 3),
-        ] {
-            assert_eq!(distance(from, to), expected, "{from} {to}");
-            assert_eq!(distance(to, from), expected, "{to} {from}");
-        }
     }
 
     #[test]
