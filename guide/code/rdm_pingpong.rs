@@ -2,14 +2,15 @@
 //!
 //! `cargo run -p oxifabric-guide --example guide_rdm_pingpong [PROVIDER]`
 
+use std::collections::VecDeque;
 use std::error::Error;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
 use oxifabric::{
-    Address, AddressVector, Backend, Buffer, Caps, CompletionQueue, Domain, Endpoint, Fabric,
-    Hints, Op, Peer, Rdm, Refused,
+    Address, AddressVector, Backend, Buffer, Caps, Completion, CompletionQueue, Domain, Endpoint,
+    Fabric, Hints, Op, Peer, Rdm,
 };
 
 const ROUNDS: u64 = 1000;
@@ -25,6 +26,8 @@ struct Node {
     endpoint: Endpoint,
     queue: CompletionQueue,
     peer: Peer,
+    /// Completions that were read while a send found no room.
+    kept: VecDeque<Completion>,
 }
 // ANCHOR_END: node
 
@@ -51,30 +54,37 @@ impl Node {
             endpoint,
             queue,
             peer,
+            kept: VecDeque::new(),
         })
     }
     // ANCHOR_END: open
 
     // ANCHOR: post
-    /// Posts a send, reading completions while there is no room for it. None can appear here: nothing else is under way.
-    fn send(&self, tag: u64, mut message: Buffer) -> Outcome<Op> {
-        loop {
-            match self.endpoint.send_tagged(self.peer, tag, message) {
-                Ok(op) => return Ok(op),
-                Err(Refused { error, buffer }) if error.is_again() => message = buffer,
-                Err(refused) => return Err(refused.into()),
-            }
-            self.queue.poll()?;
+    /// Posts a send. While there is no room for it, completions are read, and kept.
+    fn send(&mut self, tag: u64, message: Buffer) -> Outcome<Op> {
+        let (peer, kept) = (self.peer, &mut self.kept);
+        let send = |endpoint: &Endpoint, message| endpoint.send_tagged(peer, tag, message);
+        let posted = self
+            .endpoint
+            .post(message, send, |done| kept.push_back(done));
+        Ok(posted?)
+    }
+
+    /// Takes a completion that was kept, or waits for the next one.
+    fn next(&mut self) -> Outcome<Completion> {
+        match self.kept.pop_front() {
+            Some(kept) => Ok(kept),
+            None => Ok(self.queue.wait(PATIENCE)?.ok_or("the other is silent")?),
         }
     }
     // ANCHOR_END: post
 
     // ANCHOR: finish
     /// Waits until two operations are done, and gives their buffers back.
-    fn finish(&self, first: Op, second: Op) -> Outcome<(Buffer, Buffer)> {
+    fn finish(&mut self, first: Op, second: Op) -> Outcome<(Buffer, Buffer)> {
         let (mut one, mut other) = (None, None);
         loop {
-            let completion = self.queue.wait(PATIENCE)?.ok_or("the other is silent")?;
+            let completion = self.next()?;
             let op = completion.op;
             let (buffer, _) = completion.ok()?;
             match op {
@@ -92,7 +102,7 @@ impl Node {
 }
 
 // ANCHOR: play
-fn ping(node: &Node) -> Outcome {
+fn ping(node: &mut Node) -> Outcome {
     let mut ball = Buffer::zeroed_of::<u64>(1);
     let mut space = Buffer::zeroed_of::<u64>(1);
     for round in 0..ROUNDS {
@@ -107,14 +117,14 @@ fn ping(node: &Node) -> Outcome {
     Ok(())
 }
 
-fn pong(node: &Node) -> Outcome {
+fn pong(node: &mut Node) -> Outcome {
     let mut ball = Buffer::zeroed_of::<u64>(1);
     for _ in 0..ROUNDS {
         node.endpoint.receive_tagged(PING, 0, ball)?;
-        ball = node.queue.wait(PATIENCE)?.ok_or("no ball")?.ok()?.0;
+        (ball, _) = node.next()?.ok()?;
         ball.as_mut_slice_of::<u64>()[0] += 1;
         node.send(PONG, ball)?;
-        ball = node.queue.wait(PATIENCE)?.ok_or("not sent")?.ok()?.0;
+        (ball, _) = node.next()?.ok()?;
     }
     Ok(())
 }
@@ -123,8 +133,8 @@ fn main() -> Outcome {
     let provider = std::env::args().nth(1).unwrap_or("tcp".into());
     let ((to_left, at_left), (to_right, at_right)) = (channel(), channel());
     thread::scope(|scope| {
-        let other = scope.spawn(|| pong(&Node::open(&provider, to_left, at_right)?));
-        ping(&Node::open(&provider, to_right, at_left)?)?;
+        let other = scope.spawn(|| pong(&mut Node::open(&provider, to_left, at_right)?));
+        ping(&mut Node::open(&provider, to_right, at_left)?)?;
         other.join().expect("the other side ends")
     })
 }

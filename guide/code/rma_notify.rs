@@ -76,26 +76,22 @@ fn writer(info: &Info, hear: &Receiver<(Address, [u8; 32])>) -> Outcome {
         .ok_or("this is no region")?
         .bytes();
 
-    let mut flying = 0;
+    let mut ended = Vec::new();
     for block in 0..BLOCKS {
         let at = bytes.range(block * BLOCK..(block + 1) * BLOCK)?;
-        let mut buffer = Buffer::from(content(block));
-        loop {
-            match node.endpoint.write_data(owner, at, block as u64, buffer) {
-                Ok(_) => break,
-                Err(refused) if refused.is_again() => buffer = refused.buffer,
-                Err(refused) => return Err(refused.into()),
-            }
-            if let Some(done) = node.queue.poll()? {
-                done.ok()?;
-                flying -= 1;
-            }
-        }
-        flying += 1;
+        let write =
+            |endpoint: &Endpoint, buffer| endpoint.write_data(owner, at, block as u64, buffer);
+        // While there is no room, earlier writes end.
+        let post = node
+            .endpoint
+            .post(content(block), write, |done| ended.push(done));
+        post?;
     }
-    while flying > 0 {
-        node.queue.wait(PATIENCE)?.ok_or("no completion")?.ok()?;
-        flying -= 1;
+    while ended.len() < BLOCKS {
+        ended.push(node.queue.wait(PATIENCE)?.ok_or("no completion")?);
+    }
+    for write in ended {
+        write.ok()?;
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 //!
 //! `cargo run --example rdm_pingpong [PROVIDER]`; the provider is tcp, or shm, or another one of the library.
 
+use std::collections::VecDeque;
 use std::error::Error;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -22,6 +23,8 @@ struct Player {
     endpoint: Endpoint<Rdm>,
     queue: CompletionQueue,
     other: Peer,
+    /// Completions that were read while a send found no room.
+    kept: VecDeque<Completion>,
 }
 
 impl Player {
@@ -43,27 +46,30 @@ impl Player {
             endpoint,
             queue,
             other,
+            kept: VecDeque::new(),
         })
     }
 
-    /// Posts a send, reading completions while there is no room for it.
-    fn send(&self, tag: u64, mut message: Buffer) -> Outcome {
-        loop {
-            match self.endpoint.send_tagged(self.other, tag, message) {
-                Ok(_) => return Ok(()),
-                Err(refused) if refused.is_again() => message = refused.buffer,
-                Err(refused) => return Err(refused.into()),
-            }
-            self.queue.poll()?;
-        }
+    /// Posts a send, and keeps what completes while there is no room for it.
+    fn send(&mut self, tag: u64, message: Buffer) -> Outcome {
+        let (to, kept) = (self.other, &mut self.kept);
+        let send = |endpoint: &Endpoint, message| endpoint.send_tagged(to, tag, message);
+        let posted = self
+            .endpoint
+            .post(message, send, |done| kept.push_back(done));
+        posted?;
+        Ok(())
     }
 
     /// Waits until an operation of this kind has completed, and returns its buffer.
-    fn done(&self, operation: Operation) -> Outcome<Buffer> {
+    fn done(&mut self, operation: Operation) -> Outcome<Buffer> {
         loop {
             let Completion {
                 buffer, outcome, ..
-            } = self.queue.next()?;
+            } = match self.kept.pop_front() {
+                Some(kept) => kept,
+                None => self.queue.next()?,
+            };
             if outcome?.operation == operation {
                 return Ok(buffer);
             }
@@ -71,7 +77,7 @@ impl Player {
     }
 }
 
-fn ping(player: &Player) -> Outcome {
+fn ping(player: &mut Player) -> Outcome {
     let mut message = Buffer::from("0");
     for round in 0..ROUNDS {
         player
@@ -85,7 +91,7 @@ fn ping(player: &Player) -> Outcome {
     Ok(())
 }
 
-fn pong(player: &Player) -> Outcome {
+fn pong(player: &mut Player) -> Outcome {
     for _ in 0..ROUNDS {
         player
             .endpoint
@@ -103,8 +109,8 @@ fn main() -> Outcome {
     let provider = std::env::args().nth(1).unwrap_or("tcp".into());
     let ((to_left, at_left), (to_right, at_right)) = (channel(), channel());
     thread::scope(|scope| {
-        let other = scope.spawn(|| pong(&Player::open(&provider, to_left, at_right)?));
-        ping(&Player::open(&provider, to_right, at_left)?)?;
+        let other = scope.spawn(|| pong(&mut Player::open(&provider, to_left, at_right)?));
+        ping(&mut Player::open(&provider, to_right, at_left)?)?;
         other.join().expect("the other side ends")
     })
 }

@@ -11,7 +11,7 @@ use std::thread;
 
 use oxifabric::{
     Access, AddressVector, Backend, Buffer, Caps, Completion, CompletionQueue, Domain, Endpoint,
-    Exchange, Fabric, Hints, Info, Op, Peer, Rdm, Region, Remote, RemoteRegion,
+    Exchange, Fabric, Hints, Info, Op, Peer, Rdm, Refused, Region, Remote, RemoteRegion,
 };
 
 const SLOTS: usize = 256;
@@ -62,14 +62,15 @@ impl<'a> Store<'a> {
     }
 
     /// Runs one operation and waits for it.
-    fn run(&self, post: impl Fn(&Endpoint) -> Result<Op, oxifabric::Error>) -> Outcome<Completion> {
-        loop {
-            match post(&self.node.endpoint) {
-                Ok(_) => return Ok(self.node.queue.next()?),
-                Err(error) if error.is_again() => drop(self.node.queue.poll()?),
-                Err(error) => return Err(error.into()),
-            }
-        }
+    fn run(
+        &self,
+        buffer: Buffer,
+        post: impl Fn(&Endpoint, Buffer) -> Result<Op, Refused>,
+    ) -> Outcome<Completion> {
+        // Nothing else is in flight that could complete meanwhile.
+        let other = |done| panic!("no operation has this completion: {done:?}");
+        self.node.endpoint.post(buffer, post, other)?;
+        Ok(self.node.queue.next()?)
     }
 
     /// Returns the slot of a key, and takes one for it if there is none.
@@ -78,7 +79,9 @@ impl<'a> Store<'a> {
         for at in (first..first + SLOTS).map(|at| at % SLOTS) {
             let place = self.words.at(2 * at)?;
             let take = Exchange::if_equal(0, key);
-            let done = self.run(|endpoint| endpoint.compare_atomic(self.server, place, take))?;
+            let done = self.run(Buffer::new(), |endpoint, _| {
+                endpoint.compare_atomic(self.server, place, take)
+            })?;
             done.outcome.as_ref().map_err(ToString::to_string)?;
             let found: u64 = done.fetched().unwrap_or_default();
             if found == 0 || found == key {
@@ -91,22 +94,17 @@ impl<'a> Store<'a> {
     fn put(&self, key: u64, value: u64) -> Outcome {
         let at = 2 * self.slot(key)? + 1;
         let place = self.words.range(at..=at)?;
-        let value = value.to_ne_bytes();
-        self.run(|endpoint| {
-            let posted = endpoint.write(self.server, place, Buffer::from(&value));
-            posted.map_err(|refused| refused.error)
-        })?
-        .ok()?;
+        let value = Buffer::from(value.to_ne_bytes());
+        let write = |endpoint: &Endpoint, value| endpoint.write(self.server, place, value);
+        self.run(value, write)?.ok()?;
         Ok(())
     }
 
     fn read(&self, key: u64) -> Outcome<u64> {
         let at = 2 * self.slot(key)? + 1;
         let place = self.words.range(at..=at)?;
-        let done = self.run(|endpoint| {
-            let posted = endpoint.read(self.server, place, Buffer::zeroed_of::<u64>(1));
-            posted.map_err(|refused| refused.error)
-        })?;
+        let read = |endpoint: &Endpoint, space| endpoint.read(self.server, place, space);
+        let done = self.run(Buffer::zeroed_of::<u64>(1), read)?;
         Ok(done.ok()?.0.as_slice_of::<u64>()[0])
     }
 }

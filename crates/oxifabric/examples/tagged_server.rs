@@ -2,12 +2,13 @@
 //!
 //! `cargo run --example tagged_server [PROVIDER] [CLIENTS]`
 
+use std::collections::VecDeque;
 use std::error::Error;
 use std::thread;
 
 use oxifabric::{
     Address, AddressVector, Backend, Buffer, Caps, Completion, CompletionQueue, Domain, Endpoint,
-    Fabric, Hints, Info, Op, Operation, Rdm, Refused,
+    Fabric, Hints, Info, Operation, Rdm,
 };
 
 /// The upper half of a tag is the kind of message, the lower half the number of the client.
@@ -38,26 +39,13 @@ impl Node {
         })
     }
 
-    /// Posts until there is room, and keeps what completes meanwhile.
-    fn post(
-        &self,
-        mut buffer: Buffer,
-        kept: &mut Vec<Completion>,
-        post: impl Fn(&Endpoint, Buffer) -> Result<Op, Refused>,
-    ) -> Outcome<Op> {
+    /// Takes a completion that was kept, or the next one.
+    fn next(&self, kept: &mut VecDeque<Completion>) -> Outcome<Completion> {
         loop {
-            match post(&self.endpoint, buffer) {
-                Ok(op) => return Ok(op),
-                Err(refused) if refused.is_again() => buffer = refused.buffer,
-                Err(refused) => return Err(refused.into()),
+            if let Some(completion) = kept.pop_front() {
+                return Ok(completion);
             }
-            kept.extend(self.queue.poll()?);
-        }
-    }
-
-    fn next(&self, kept: &mut Vec<Completion>) -> Outcome<Completion> {
-        loop {
-            match kept.pop().or(self.queue.poll()?) {
+            match self.queue.poll()? {
                 Some(completion) => return Ok(completion),
                 None => thread::yield_now(),
             }
@@ -67,9 +55,8 @@ impl Node {
 
 /// Answers each question with its length, until all have been answered.
 fn serve(node: &Node, clients: &[Address]) -> Outcome {
-    let known: Result<Vec<_>, _> = clients.iter().map(|at| node.peers.insert(at)).collect();
-    let known = known?;
-    let mut kept = Vec::new();
+    let known = node.peers.insert_all(clients)?;
+    let mut kept = VecDeque::new();
     for _ in 0..64 {
         node.endpoint
             .receive_tagged(QUESTION, CLIENT, Buffer::zeroed(64))?;
@@ -82,14 +69,16 @@ fn serve(node: &Node, clients: &[Address]) -> Outcome {
             let client = transfer.tag & CLIENT;
             let answer = Buffer::from(transfer.len.to_string().as_str());
             let to = known[client as usize];
-            node.post(answer, &mut kept, |endpoint, answer| {
-                endpoint.send_tagged(to, ANSWER | client, answer)
-            })?;
+            let send =
+                |endpoint: &Endpoint, answer| endpoint.send_tagged(to, ANSWER | client, answer);
+            node.endpoint
+                .post(answer, send, |done| kept.push_back(done))?;
             // The buffer takes the next question.
             buffer.resize(64);
-            node.post(buffer, &mut kept, |endpoint, buffer| {
-                endpoint.receive_tagged(QUESTION, CLIENT, buffer)
-            })?;
+            let receive =
+                |endpoint: &Endpoint, buffer| endpoint.receive_tagged(QUESTION, CLIENT, buffer);
+            node.endpoint
+                .post(buffer, receive, |done| kept.push_back(done))?;
         }
     }
     Ok(())
@@ -97,13 +86,16 @@ fn serve(node: &Node, clients: &[Address]) -> Outcome {
 
 fn ask(node: &Node, number: u64, server: &Address) -> Outcome {
     let server = node.peers.insert(server)?;
-    let mut kept = Vec::new();
+    let mut kept = VecDeque::new();
     for length in 1..=QUESTIONS {
         node.endpoint
             .receive_tagged(ANSWER | number, 0, Buffer::zeroed(8))?;
-        node.post(Buffer::zeroed(length), &mut kept, |endpoint, question| {
+        let send = |endpoint: &Endpoint, question| {
             endpoint.send_tagged(server, QUESTION | number, question)
-        })?;
+        };
+        let question = Buffer::zeroed(length);
+        node.endpoint
+            .post(question, send, |done| kept.push_back(done))?;
         let mut answer = None;
         for _ in 0..2 {
             let (buffer, transfer) = node.next(&mut kept)?.ok()?;

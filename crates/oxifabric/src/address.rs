@@ -4,6 +4,7 @@ use core::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 use oxifabric_abi::{FI_ADDR_STR, FI_SOCKADDR, FI_SOCKADDR_IN, FI_SOCKADDR_IN6};
+use oxifabric_types::format_name;
 
 /// The format of an address, with the value of the C header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -16,6 +17,13 @@ impl AddressFormat {
     pub const INET6: Self = Self(FI_SOCKADDR_IN6);
     /// FI_ADDR_STR: a name.
     pub const NAME: Self = Self(FI_ADDR_STR);
+}
+
+impl fmt::Display for AddressFormat {
+    /// Writes the C name, such as `FI_SOCKADDR_IN`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&format_name(self.0))
+    }
 }
 
 /// The address of an endpoint: what one process sends another so that it can be reached.
@@ -62,6 +70,23 @@ impl Address {
         }
         let end = self.bytes.iter().position(|byte| *byte == 0);
         core::str::from_utf8(&self.bytes[..end.unwrap_or(self.bytes.len())]).ok()
+    }
+
+    /// Returns whether the address is one of this format; if not, what was expected.
+    pub(crate) fn check(&self, format: AddressFormat) -> Result<(), String> {
+        if self.format != format {
+            let its = self.format;
+            return Err(format!(
+                "{self} is an address of the format {its}, and those of this domain are {format}; use one that an endpoint of the same provider has (`Endpoint::address`)"
+            ));
+        }
+        if !self.is_whole() {
+            let len = self.bytes.len();
+            return Err(format!(
+                "these {len} bytes, {self}, are no address of the format {format}; pass those of `Address::bytes` of the peer, all of them"
+            ));
+        }
+        Ok(())
     }
 
     /// Returns whether the bytes are long enough for the format: only then may a provider read them.

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use oxifabric_abi::{FI_PARAM_BOOL, FI_PARAM_INT, FI_PARAM_SIZE_T, FI_PARAM_STRING};
 use oxifabric_core::registry::Refusal;
 use oxifabric_provider::environment;
-use oxifabric_types::Errno;
+use oxifabric_types::{Errno, provider_is_named};
 
 use crate::raw::{HintsImage, Library, RawParameter};
-use crate::{Error, Info, LibraryError, Rejection, WhyNot};
+use crate::{Error, Hints, Info, LibraryError, Rejection, WhyNot};
 
 /// A libfabric: the built-in one, or another libfabric.so.1.
 ///
@@ -85,8 +85,8 @@ impl Backend {
     }
 
     pub(crate) fn offers(self, hints: &HintsImage) -> Result<Vec<Info>, WhyNot> {
-        if hints.malformed {
-            return Err(WhyNot::new(Errno::INVAL, Vec::new()));
+        if let Some(cause) = &hints.malformed {
+            return Err(WhyNot::malformed(cause.clone()));
         }
         let offers = match self.0.getinfo(hints) {
             Ok(offers) if !offers.is_empty() => offers,
@@ -99,7 +99,32 @@ impl Backend {
     pub(crate) fn rejections(self, hints: &HintsImage) -> Vec<Rejection> {
         let mut refusals = self.0.refusals(hints);
         refusals.sort_by_key(Refusal::distance);
-        refusals.into_iter().map(Rejection::from).collect()
+        let rejections: Vec<_> = refusals.into_iter().map(Rejection::from).collect();
+        if !rejections.is_empty()
+            && rejections.iter().all(Rejection::is_other)
+            && let Some(asked) = hints
+                .provider
+                .as_deref()
+                .and_then(|name| name.to_str().ok())
+        {
+            let known = self.provider_names();
+            if !known.iter().any(|name| provider_is_named(asked, name)) {
+                return vec![Rejection::of_name(asked, &known)];
+            }
+        }
+        rejections
+    }
+
+    /// Returns the names of all providers, usable or not.
+    fn provider_names(self) -> Vec<String> {
+        let all = Hints::anything().providers_only();
+        let mut names: Vec<String> = Vec::new();
+        for info in all.offers(self).unwrap_or_default() {
+            if !names.iter().any(|name| name == info.provider()) {
+                names.push(info.provider().to_owned());
+            }
+        }
+        names
     }
 }
 

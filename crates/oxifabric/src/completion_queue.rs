@@ -1,5 +1,7 @@
 //! Completions of operations. Source: fi_cq(3).
 
+mod many;
+
 use core::fmt;
 use core::marker::PhantomData;
 use core::time::Duration;
@@ -8,6 +10,7 @@ use std::sync::Arc;
 use oxifabric_abi::{FI_REMOTE_CQ_DATA, FI_REMOTE_READ};
 use oxifabric_types::Errno;
 
+use self::many::read_many;
 use crate::atomic::Fetched;
 use crate::deadline::{Deadline, milliseconds};
 use crate::raw::{Done, Entry, ErrorEntry, Other, Polled, Queue, ReadGuard, Remote, Room, Waits};
@@ -20,6 +23,12 @@ use crate::{
 ///
 /// With providers of manual progress, reading it also drives the operations. Clones are the same queue; it is closed when the
 /// last clone and all endpoints that use it are dropped.
+///
+/// Any number of threads may read one queue at the same time, if its domain is [`Shared`]. Each completion goes to one of them, whichever
+/// reads it, and not to the thread that has posted the operation: [`CompletionQueue::wait`] and [`CompletionQueue::next`] return the next
+/// completion of *any* operation of the queue's endpoints. Threads that wait for operations of their own have a queue each, or one of
+/// them reads and hands the others their completions by [`Completion::op`], which is a key of a map; a scope ([`Endpoint::scope`](crate::Endpoint::scope))
+/// and futures ([`AsyncQueue`](crate::AsyncQueue)) do that by themselves. While one thread waits, the operations of all others make progress.
 pub struct CompletionQueue<T: Threading = Shared> {
     queue: Arc<Queue>,
     waits: Waits,
@@ -29,7 +38,7 @@ pub struct CompletionQueue<T: Threading = Shared> {
 /// A completed operation, which returns its buffer.
 #[derive(Debug)]
 pub struct Completion {
-    /// The operation; [`Op::PEER`] for something that a peer did.
+    /// The operation: what the post returned, and a key to find what belongs to it; [`Op::PEER`] for something that a peer did.
     pub op: Op,
     /// Its buffer. After a receive it is as long as the message. It is empty if the operation had no buffer of its own.
     pub buffer: Buffer,
@@ -117,7 +126,32 @@ impl<T: Threading> CompletionQueue<T> {
         read(&self.queue, None).map_err(Error::call("fi_cq_read"))
     }
 
-    /// Takes one completion, waiting for it as long as it takes.
+    /// Takes the completions that there are, at most `most`, and adds them to `into`; returns how many there were.
+    ///
+    /// One read of the library takes up to 16 of them, so it costs less than as many calls of [`CompletionQueue::poll`].
+    ///
+    /// ```no_run
+    /// # fn serve(queue: &oxifabric::CompletionQueue) -> Result<(), oxifabric::Error> {
+    /// let mut completions = Vec::with_capacity(64);
+    /// while queue.poll_many(&mut completions, 64)? > 0 {
+    ///     for completion in completions.drain(..) {
+    ///         println!("{:?}", completion.ok()?.1);
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`CompletionQueue::poll`]; what was read before the error is in `into`.
+    pub fn poll_many(&self, into: &mut Vec<Completion>, most: usize) -> Result<usize, Error> {
+        let before = into.len();
+        read_many(&self.queue, most, into).map_err(Error::call("fi_cq_read"))?;
+        Ok(into.len() - before)
+    }
+
+    /// Takes one completion, of whichever operation, waiting for it as long as it takes.
     ///
     /// # Errors
     ///
@@ -130,8 +164,11 @@ impl<T: Threading> CompletionQueue<T> {
         }
     }
 
-    /// Takes one completion, waiting for it at most as long as `timeout`; without a timeout, until there is a completion or a thread
-    /// calls [`CompletionQueue::wake`].
+    /// Takes one completion, of whichever operation, waiting for it at most as long as `timeout`; without a timeout, until there is a
+    /// completion or a thread calls [`CompletionQueue::wake`].
+    ///
+    /// Meanwhile it drives all endpoints of the queue, those that other threads post on too. Of several threads that wait, one gets each
+    /// completion.
     ///
     /// # Errors
     ///

@@ -12,18 +12,30 @@ pub use options::{Level, SendOptions};
 use core::fmt;
 use core::marker::PhantomData;
 
-use oxifabric_types::Errno;
+use oxifabric_types::{Caps, Errno};
 
 use crate::atomic::{self, Atomic, Exchange, Update};
+use crate::completion_queue::read;
 use crate::kind::Kind;
-use crate::raw::{EndpointObject, Inject, Post};
+use crate::raw::{EndpointObject, Inject, Memory, PollBackoff, Post};
 use crate::threading::Marker;
 use crate::{
-    Access, Address, Domain, Error, Info, Op, Operation, Payload, Peer, Plain, Rdm, Refused,
-    Remote, Shared, Threading,
+    Access, Address, Buffer, Completion, Domain, Error, Info, Op, Operation, Payload, Peer, Plain,
+    Rdm, Refused, Remote, Shared, Threading,
 };
 
 /// An enabled endpoint: [`Rdm`], [`Msg`](crate::Msg) or [`Dgram`](crate::Dgram).
+///
+/// Operations of a connectionless endpoint name their peer, those of a connected one do not:
+///
+/// | | a message | a tagged message | a write |
+/// |---|---|---|---|
+/// | `Endpoint<Rdm>` | `send(peer, payload)` | `send_tagged(peer, tag, payload)` | `write(peer, at, payload)` |
+/// | `Endpoint<Dgram>` | `send(peer, payload)` | | |
+/// | `Endpoint<Msg>` | `send(payload)` | `send_tagged(tag, payload)` | `write(at, payload)` |
+///
+/// An endpoint has only the capabilities that its offer was asked for ([`Hints::caps`](crate::Hints::caps)): a post that needs another one
+/// is refused with `OPNOTSUPP`.
 ///
 /// Every operation owns its memory from the post until its completion, which appears in the queue of its direction. A post that
 /// is refused returns its buffer at once. Messages to one peer arrive in the order of their sends (but for [`Dgram`](crate::Dgram));
@@ -34,6 +46,8 @@ use crate::{
 pub struct Endpoint<K: Kind = Rdm, T: Threading = Shared> {
     object: EndpointObject,
     info: Info,
+    /// The capabilities of the offer, which every post asks for.
+    caps: Caps,
     kind: PhantomData<fn() -> K>,
     threading: Marker<T>,
 }
@@ -47,6 +61,7 @@ impl<K: Kind, T: Threading> Endpoint<K, T> {
     fn new(object: EndpointObject, info: Info) -> Self {
         Self {
             object,
+            caps: info.caps(),
             info,
             kind: PhantomData,
             threading: PhantomData,
@@ -81,8 +96,72 @@ impl<K: Kind, T: Threading> Endpoint<K, T> {
         &self.object
     }
 
+    /// Posts an operation, and makes room for it first if there is none: reads the endpoint's queues, hands what it reads on to
+    /// `completed`, and tries again.
+    ///
+    /// ```
+    /// use oxifabric::{Buffer, Completion, Endpoint, Error, Op, Peer};
+    ///
+    /// fn answer(endpoint: &Endpoint, to: Peer, answer: Buffer, kept: &mut Vec<Completion>) -> Result<Op, Error> {
+    ///     let post = |endpoint: &Endpoint, answer| endpoint.send_tagged(to, 1, answer);
+    ///     Ok(endpoint.post(answer, post, |completion| kept.push(completion))?)
+    /// }
+    /// ```
+    ///
+    /// The buffer goes to `post`, and again after each refusal. An operation without one takes `Buffer::new()` and ignores it:
+    /// `endpoint.post(Buffer::new(), |endpoint, _| endpoint.inject(to, b"now"), completed)`.
+    ///
+    /// It waits as long as it takes. What `completed` gets is read by no other call: a program that drops it loses the operation's
+    /// outcome and its buffer. Futures wait for room by themselves ([`AsyncEndpoint`](crate::AsyncEndpoint)): their queues are read by nothing else.
+    ///
+    /// # Errors
+    ///
+    /// The reason why `post` was refused, other than `AGAIN`; an error of a queue.
+    pub fn post<R, E: Into<Refused>>(
+        &self,
+        buffer: impl Into<Buffer>,
+        mut post: impl FnMut(&Self, Buffer) -> Result<R, E>,
+        mut completed: impl FnMut(Completion),
+    ) -> Result<R, Refused> {
+        let mut buffer = buffer.into();
+        let mut backoff = PollBackoff::default();
+        loop {
+            match post(self, buffer).map_err(Into::into) {
+                Ok(posted) => return Ok(posted),
+                Err(refused) if refused.is_again() => buffer = refused.buffer,
+                Err(refused) => return Err(refused),
+            }
+            if let Err(error) = self.read_queues(&mut backoff, &mut completed) {
+                return Err(Refused { error, buffer });
+            }
+        }
+    }
+
+    /// Reads one completion of each queue, and backs off before the next read if there is none.
+    fn read_queues(
+        &self,
+        backoff: &mut PollBackoff,
+        completed: &mut impl FnMut(Completion),
+    ) -> Result<(), Error> {
+        let (tx, rx) = self.object.queues();
+        let other = (!core::ptr::eq(tx, rx)).then_some(rx);
+        let mut found = false;
+        for queue in core::iter::once(tx).chain(other) {
+            if let Some(completion) = read(queue, None).map_err(Error::call("fi_cq_read"))? {
+                completed(completion);
+                found = true;
+            }
+        }
+        if found {
+            *backoff = PollBackoff::default();
+        } else {
+            backoff.wait(&[tx, rx]);
+        }
+        Ok(())
+    }
+
     #[inline(always)]
-    pub(crate) fn post(
+    pub(crate) fn submit(
         &self,
         call: &'static str,
         payload: impl Into<Payload<T>>,
@@ -90,24 +169,86 @@ impl<K: Kind, T: Threading> Endpoint<K, T> {
         post: Post<'_>,
     ) -> Result<Op, Refused> {
         let memory = payload.into().into_memory();
+        let needs = post.needs(peer.is_some());
+        if !self.caps.contains(needs) {
+            return Err(refused_by(self.lacks(call, needs), memory));
+        }
         match self.object.post(memory, peer, post) {
             Ok(op) => Ok(op),
-            Err((errno, memory)) => Err(Refused {
-                error: Error::Call { call, errno },
-                buffer: memory.into_buffer(),
-            }),
+            Err((errno, memory)) => {
+                let error = self.refusal(call, errno, peer, &memory);
+                Err(refused_by(error, memory))
+            }
+        }
+    }
+
+    /// Returns the error of an operation whose capabilities the endpoint was opened without.
+    #[cold]
+    pub(crate) fn lacks(&self, call: &'static str, needs: Caps) -> Error {
+        let missing: Vec<String> = needs
+            .difference(self.caps)
+            .iter_names()
+            .map(|(name, _)| format!("FI_{name}"))
+            .collect();
+        let missing = missing.join(" and ");
+        let cause =
+            format!("the endpoint was opened without {missing}; ask for it in `Hints::caps`");
+        Error::unmet(call, Errno::OPNOTSUPP, cause)
+    }
+
+    /// Returns the error of a refused post.
+    #[cold]
+    pub(crate) fn refusal(
+        &self,
+        call: &'static str,
+        errno: Errno,
+        peer: Option<Peer>,
+        memory: &Memory,
+    ) -> Error {
+        let most = self.info.max_message_size();
+        match errno {
+            Errno::INVAL => match self.object.obstacle(peer, memory) {
+                Some(obstacle) => Error::unmet(call, errno, obstacle),
+                None => Error::Call { call, errno },
+            },
+            Errno::MSGSIZE if memory.len() > most => {
+                let cause = format!(
+                    "{} bytes, and `Info::max_message_size` is {most}; send it in parts",
+                    memory.len()
+                );
+                Error::unmet(call, errno, cause)
+            }
+            _ => Error::Call { call, errno },
         }
     }
 
     #[inline]
     fn inject_bytes(&self, bytes: &[u8], peer: Option<Peer>, inject: Inject) -> Result<(), Error> {
+        let needs = inject.needs();
+        if !self.caps.contains(needs) {
+            return Err(self.lacks(inject.call(), needs));
+        }
         // Some providers do not check the length.
         if bytes.len() > self.info.inject_size() {
-            return Err(Error::call("fi_inject")(Errno::MSGSIZE));
+            return Err(self.too_long_to_inject(bytes.len(), inject));
         }
         self.object
             .inject(bytes, peer, inject)
-            .map_err(Error::call("fi_inject"))
+            .map_err(|errno| self.refusal(inject.call(), errno, peer, &Memory::EMPTY))
+    }
+
+    #[cold]
+    fn too_long_to_inject(&self, len: usize, inject: Inject) -> Error {
+        let instead = match inject {
+            Inject::Message { tag: None, .. } => "send",
+            Inject::Message { tag: Some(_), .. } => "send_tagged",
+            Inject::Write { .. } => "write",
+        };
+        let most = self.info.inject_size();
+        let cause = format!(
+            "{len} bytes, and `Info::inject_size` is {most}; use `{instead}`, or ask for more by `Hints::inject_size`"
+        );
+        Error::unmet(inject.call(), Errno::MSGSIZE, cause)
     }
 
     /// Reads as many bytes as the payload has.
@@ -119,7 +260,7 @@ impl<K: Kind, T: Threading> Endpoint<K, T> {
     ) -> Result<Op, Refused> {
         let payload = payload.into();
         match from.place(payload.len(), Access::READ) {
-            Ok(from) => self.post("fi_read", payload, peer, Post::Read { from }),
+            Ok(from) => self.submit("fi_read", payload, peer, Post::Read { from }),
             Err(error) => Err(refused(error, payload)),
         }
     }
@@ -134,7 +275,7 @@ impl<K: Kind, T: Threading> Endpoint<K, T> {
     ) -> Result<Op, Refused> {
         let payload = payload.into();
         match to.place(payload.len(), Access::WRITE) {
-            Ok(to) => self.post("fi_write", payload, peer, Post::Write { to, data }),
+            Ok(to) => self.submit("fi_write", payload, peer, Post::Write { to, data }),
             Err(error) => Err(refused(error, payload)),
         }
     }
@@ -155,7 +296,7 @@ impl<K: Kind, T: Threading> Endpoint<K, T> {
                     data: options.data.unwrap_or(0),
                     flags: options.flags(),
                 };
-                self.post("fi_writemsg", payload, peer, post)
+                self.submit("fi_writemsg", payload, peer, post)
             }
             Err(error) => Err(refused(error, payload)),
         }
@@ -176,7 +317,7 @@ impl<K: Kind, T: Threading> Endpoint<K, T> {
         peer: Option<Peer>,
         at: Remote<E>,
         update: Update<E>,
-    ) -> Result<Op, Error> {
+    ) -> Result<Op, Refused> {
         let operands = (Some(update.operand), None);
         self.scalar(Operation::Atomic, peer, at, update.op, operands)
     }
@@ -186,7 +327,7 @@ impl<K: Kind, T: Threading> Endpoint<K, T> {
         peer: Option<Peer>,
         at: Remote<E>,
         update: Option<Update<E>>,
-    ) -> Result<Op, Error> {
+    ) -> Result<Op, Refused> {
         let op = update.map_or(atomic::READ, |update| update.op);
         let operands = (update.map(|update| update.operand), None);
         self.scalar(Operation::Fetch, peer, at, op, operands)
@@ -197,7 +338,7 @@ impl<K: Kind, T: Threading> Endpoint<K, T> {
         peer: Option<Peer>,
         at: Remote<E>,
         exchange: Exchange<E>,
-    ) -> Result<Op, Error> {
+    ) -> Result<Op, Refused> {
         let operands = (Some(exchange.new), Some(exchange.compare));
         self.scalar(Operation::Compare, peer, at, exchange.op, operands)
     }
@@ -209,7 +350,7 @@ impl<K: Kind, T: Threading> Endpoint<K, T> {
         at: Remote<E>,
         op: u32,
         (operand, compare): (Option<E>, Option<E>),
-    ) -> Result<Op, Error> {
+    ) -> Result<Op, Refused> {
         let needed = match kind {
             Operation::Fetch if op == atomic::READ => Access::READ,
             _ => Access::READ_WRITE,
@@ -220,8 +361,7 @@ impl<K: Kind, T: Threading> Endpoint<K, T> {
             op,
             scalars: &atomic::scalars(operand, compare),
         };
-        self.post(atomic_call(kind), crate::Buffer::new(), peer, post)
-            .map_err(|refused| refused.error)
+        self.submit(atomic_call(kind), Buffer::new(), peer, post)
     }
 
     /// Posts an atomic operation on as many elements as a row of the payload has.
@@ -244,7 +384,7 @@ impl<K: Kind, T: Threading> Endpoint<K, T> {
         let call = atomic_call(kind);
         let place = match at.place(row, needed) {
             Ok(_) if payload.len() % (rows * size_of::<E>()) != 0 => {
-                Err(Error::call(call)(Errno::INVAL))
+                Err(uneven(call, payload.len(), rows, size_of::<E>()))
             }
             place => place,
         };
@@ -258,7 +398,7 @@ impl<K: Kind, T: Threading> Endpoint<K, T> {
                     datatype: E::DATATYPE,
                     op,
                 };
-                self.post(call, payload, peer, post)
+                self.submit(call, payload, peer, post)
             }
             Err(error) => Err(refused(error, payload)),
         }
@@ -274,11 +414,28 @@ fn atomic_call(kind: Operation) -> &'static str {
     }
 }
 
+/// Returns the error of a payload that is no whole number of elements in each of its rows.
+#[cold]
+fn uneven(call: &'static str, len: usize, rows: usize, size: usize) -> Error {
+    let cause = match rows {
+        1 => format!("{len} bytes are no whole number of elements of {size} bytes"),
+        _ => format!(
+            "{len} bytes are not {rows} rows of as many elements of {size} bytes; see the documentation of the method"
+        ),
+    };
+    Error::unmet(call, Errno::INVAL, cause)
+}
+
 #[cold]
 fn refused<T: Threading>(error: Error, payload: Payload<T>) -> Refused {
+    refused_by(error, payload.into_memory())
+}
+
+#[cold]
+fn refused_by(error: Error, memory: Memory) -> Refused {
     Refused {
         error,
-        buffer: payload.into_memory().into_buffer(),
+        buffer: memory.into_buffer(),
     }
 }
 

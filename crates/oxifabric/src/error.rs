@@ -30,6 +30,9 @@ pub enum Error {
         /// The error.
         errno: Errno,
     },
+    /// A call was not made, because something that it needs does not hold.
+    #[error(transparent)]
+    Precondition(Box<Precondition>),
     /// An operation that was posted failed.
     #[error(transparent)]
     Operation(Box<OperationError>),
@@ -61,6 +64,7 @@ impl Error {
             Self::Library(_) => Errno::NOENT,
             Self::Unsuitable(_) => Errno::OPNOTSUPP,
             Self::Call { errno, .. } => *errno,
+            Self::Precondition(unmet) => unmet.errno,
             Self::Operation(failed) => failed.errno,
             Self::OutOfBounds { .. } => Errno::INVAL,
             Self::NotGranted { .. } => Errno::ACCES,
@@ -72,10 +76,33 @@ impl Error {
         self.errno() == Errno::AGAIN
     }
 
+    /// Makes the error of a call that was not made; `cause` says what was expected, and what to do.
+    #[cold]
+    pub(crate) fn unmet(call: &'static str, errno: Errno, cause: impl Into<String>) -> Self {
+        Self::Precondition(Box::new(Precondition {
+            call,
+            errno,
+            cause: cause.into(),
+        }))
+    }
+
     /// Makes the error of a call, to be used with `map_err`.
     pub(crate) fn call(call: &'static str) -> impl Fn(Errno) -> Self {
         move |errno| Self::Call { call, errno }
     }
+}
+
+/// The error of a call that was not made, because something that it needs does not hold.
+#[derive(thiserror::Error)]
+#[error("{call} failed: {errno} ({}): {cause}", errno.name())]
+#[non_exhaustive]
+pub struct Precondition {
+    /// The name of the call in C, which is that of its man page.
+    pub call: &'static str,
+    /// The error number of fi_errno(3) that stands for the cause.
+    pub errno: Errno,
+    /// What was expected, and what to do.
+    pub cause: String,
 }
 
 /// The error of a library that could not be loaded.
@@ -217,6 +244,11 @@ pub struct Refused {
 }
 
 impl Refused {
+    /// Returns the error number of fi_errno(3) that stands for the reason.
+    pub fn errno(&self) -> Errno {
+        self.error.errno()
+    }
+
     /// Returns whether the same post may succeed after completions were read.
     pub fn is_again(&self) -> bool {
         self.error.is_again()
@@ -237,6 +269,14 @@ impl From<Refused> for Error {
     }
 }
 
+impl From<Error> for Refused {
+    /// Adds an empty buffer, for posts without one.
+    fn from(error: Error) -> Self {
+        let buffer = Buffer::new();
+        Self { error, buffer }
+    }
+}
+
 /// Prints errors for `Debug` as for `Display`: that is what a program shows whose `main` returns an error, or that unwraps one.
 macro_rules! debug_as_display {
     ($($error:ty),*) => {$(
@@ -252,6 +292,7 @@ debug_as_display!(
     Error,
     LibraryError,
     Unsuitable,
+    Precondition,
     OperationError,
     Refused,
     WhyNot

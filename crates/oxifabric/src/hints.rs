@@ -156,10 +156,9 @@ impl Hints {
     ) -> Self {
         self.ask(|hints| {
             hints.addr_format = address.format().0;
-            if address.is_whole() {
-                *place(hints) = address.bytes().into();
-            } else {
-                hints.malformed = true;
+            match address.check(address.format()) {
+                Ok(()) => *place(hints) = address.bytes().into(),
+                Err(cause) => hints.malformed = Some(cause),
             }
         })
     }

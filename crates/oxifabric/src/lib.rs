@@ -91,7 +91,9 @@ pub use completion_queue::{Completion, CompletionQueue, Transfer};
 pub use counter::{Counted, Counter};
 pub use domain::{Domain, Fabric};
 pub use endpoint::{Connecting, Endpoint, EndpointBuilder, Level, SendOptions};
-pub use error::{Error, LibraryError, Operation, OperationError, Refused, Unsuitable};
+pub use error::{
+    Error, LibraryError, Operation, OperationError, Precondition, Refused, Unsuitable,
+};
 pub use event_queue::{ConnectionRequest, EventQueue, PassiveEndpoint};
 pub use hints::Hints;
 pub use info::Info;

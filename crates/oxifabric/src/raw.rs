@@ -10,6 +10,7 @@
 //! its slot from the post until the completion, or at least until its endpoint is closed; slots stay allocated until the queue that may
 //! name them is closed; objects of a domain that is not for all threads are reached only through public types that stay on one.
 
+mod batch;
 mod counter;
 mod domain;
 mod endpoint;
@@ -35,6 +36,7 @@ mod slots;
 mod slots_tests;
 mod watch;
 
+pub(crate) use batch::Batch;
 pub(crate) use counter::CounterObject;
 pub(crate) use domain::{DomainObject, FabricObject, obstacle};
 pub(crate) use endpoint::{Bindings, EndpointObject};
@@ -51,8 +53,11 @@ pub(crate) use peers::Peers;
 pub use plain::Plain;
 pub(crate) use plain::{from_word, to_word};
 pub(crate) use post::{Inject, Place, Post};
-pub(crate) use queue::{Done, Entry, ErrorEntry, Other, Polled, Queue, Remote, Room, Waits};
+pub(crate) use queue::{
+    Arrival, Done, Entry, ErrorEntry, Other, Polled, Queue, Remote, Room, Waits,
+};
 pub(crate) use region::RegionObject;
+pub(crate) use scope::PollBackoff;
 pub use scope::{Scope, ScopedOp};
 pub(crate) use simulation::SimulationOps;
 pub(crate) use slots::InFlightOp;

@@ -3,7 +3,10 @@
 use core::fmt;
 
 use oxifabric_core::registry::Refusal;
-use oxifabric_types::Errno;
+use oxifabric_types::{Errno, Reason, nearest};
+
+/// The field of a request that names the provider.
+const NAME: &str = "fabric_attr.prov_name";
 
 /// The reasons why one provider, or one of its offers, does not meet a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,11 +18,40 @@ pub struct Rejection {
     pub offer: Option<String>,
     /// The requirements that are not met, one each; the fewer, the nearer the miss.
     pub reasons: Vec<String>,
+    /// Whether it is refused for its name only: the request asks for another provider.
+    is_other: bool,
+}
+
+impl Rejection {
+    /// Makes the rejection of a provider that the request names and that does not exist.
+    pub(crate) fn of_name(provider: &str, known: &[String]) -> Self {
+        let near = nearest(provider, known.iter().map(String::as_str));
+        let known = known.join(", ");
+        let reason = match near {
+            Some(near) => {
+                format!("no provider has this name; did you mean {near}? (there are {known})")
+            }
+            None => format!("no provider has this name; there are {known}"),
+        };
+        Self {
+            provider: provider.to_owned(),
+            offer: None,
+            reasons: vec![reason],
+            is_other: false,
+        }
+    }
+
+    /// Returns whether the request asks for a provider of another name.
+    pub(crate) fn is_other(&self) -> bool {
+        self.is_other
+    }
 }
 
 impl From<Refusal> for Rejection {
     fn from(refusal: Refusal) -> Self {
+        let is_name = |reason: &Reason| matches!(reason, Reason::Lacks { field: NAME, .. });
         Self {
+            is_other: refusal.reasons.iter().any(is_name),
             provider: refusal.provider.to_owned(),
             offer: (!refusal.offer.is_empty()).then_some(refusal.offer),
             reasons: refusal.reasons.iter().map(ToString::to_string).collect(),
@@ -39,7 +71,8 @@ impl fmt::Display for Rejection {
 
 /// The error of a request that no provider meets.
 ///
-/// [`WhyNot::rejections`] lists the reasons, nearest miss first. Only the built-in library gives reasons; another one gives only
+/// [`WhyNot::rejections`] lists the reasons, nearest miss first; the text leaves out providers that were refused only because the request
+/// asks for another one by name. Only the built-in library gives reasons; another one gives only
 /// the error number.
 #[derive(Clone, PartialEq, Eq)]
 pub struct WhyNot(Box<Reasons>);
@@ -47,12 +80,27 @@ pub struct WhyNot(Box<Reasons>);
 #[derive(Clone, PartialEq, Eq)]
 struct Reasons {
     errno: Errno,
+    /// What is wrong with the request itself.
+    cause: Option<String>,
     rejections: Vec<Rejection>,
 }
 
 impl WhyNot {
     pub(crate) fn new(errno: Errno, rejections: Vec<Rejection>) -> Self {
-        Self(Box::new(Reasons { errno, rejections }))
+        Self(Box::new(Reasons {
+            errno,
+            cause: None,
+            rejections,
+        }))
+    }
+
+    /// Makes the error of a request that no library can answer.
+    pub(crate) fn malformed(cause: String) -> Self {
+        Self(Box::new(Reasons {
+            errno: Errno::INVAL,
+            cause: Some(cause),
+            rejections: Vec::new(),
+        }))
     }
 
     /// Returns what fi_getinfo(3) returned.
@@ -74,9 +122,13 @@ impl fmt::Display for WhyNot {
             self.0.errno,
             self.0.errno.name()
         )?;
-        self.0
-            .rejections
-            .iter()
+        if let Some(cause) = &self.0.cause {
+            write!(f, "; {cause}")?;
+        }
+        let all = &self.0.rejections;
+        let has_nearer = all.iter().any(|rejection| !rejection.is_other());
+        all.iter()
+            .filter(|rejection| !(has_nearer && rejection.is_other()))
             .try_for_each(|rejection| write!(f, "\n  {rejection}"))
     }
 }

@@ -12,8 +12,8 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use oxifabric::{
-    AddressVector, Backend, Buffer, Completion, CompletionQueue, Domain, Endpoint, Errno, Error,
-    Fabric, Hints, Op, Operation, Peer, SendOptions,
+    AddressVector, Backend, Buffer, Caps, Completion, CompletionQueue, Domain, Endpoint, Errno,
+    Error, Fabric, Hints, Op, Operation, Peer, SendOptions,
 };
 use proptest::prelude::*;
 use proptest::test_runner::Config;
@@ -114,7 +114,10 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let info = Hints::new().provider("shm").best(Backend::builtin());
+        let info = Hints::new()
+            .caps(Caps::MSG | Caps::TAGGED)
+            .provider("shm")
+            .best(Backend::builtin());
         let info = info.expect("shm is built in");
         let fabric = Fabric::open(&info).expect("a fabric");
         let domain = Domain::open(&fabric, &info).expect("a domain");

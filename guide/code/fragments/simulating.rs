@@ -27,7 +27,9 @@ fn a_message_crosses_a_simulated_network() -> Result<(), Error> {
     left.send_tagged(to_right, 1, Buffer::from("hello"))?;
     let received = loop {
         // Time passes when every endpoint is polled and has nothing to do.
-        at_left.poll()?;
+        if let Some(sent) = at_left.poll()? {
+            sent.ok()?;
+        }
         if let Some(completion) = at_right.poll()? {
             break completion.ok()?.0;
         }

@@ -230,10 +230,7 @@ macro_rules! reliable {
             at: Remote<E>,
             update: Update<E>,
         ) -> Result<E, Error> {
-            let post = |endpoint: &Endpoint<$kind>, _| {
-                let posted = endpoint.fetch_atomic($($to,)? at, update);
-                posted.map_err(without_buffer)
-            };
+            let post = |endpoint: &Endpoint<$kind>, _| endpoint.fetch_atomic($($to,)? at, update);
             let done = self.perform(Side::Transmit, Buffer::new(), post).await;
             fetched(done)
         }
@@ -249,10 +246,7 @@ macro_rules! reliable {
             at: Remote<E>,
             exchange: Exchange<E>,
         ) -> Result<E, Error> {
-            let post = |endpoint: &Endpoint<$kind>, _| {
-                let posted = endpoint.compare_atomic($($to,)? at, exchange);
-                posted.map_err(without_buffer)
-            };
+            let post = |endpoint: &Endpoint<$kind>, _| endpoint.compare_atomic($($to,)? at, exchange);
             let done = self.perform(Side::Transmit, Buffer::new(), post).await;
             fetched(done)
         }
@@ -273,11 +267,6 @@ impl AsyncEndpoint<Rdm> {
 impl AsyncEndpoint<Msg> {
     messages!(Msg);
     reliable!(Msg);
-}
-
-fn without_buffer(error: Error) -> Refused {
-    let buffer = Buffer::new();
-    Refused { error, buffer }
 }
 
 /// Returns the previous value of an element.

@@ -86,11 +86,9 @@ impl<K: Kind, T: Threading> EndpointBuilder<K, T> {
         let (Some(tx), Some(rx)) = (self.transmit.clone(), self.receive.clone()) else {
             return Err(missing(Errno::NOCQ));
         };
-        let format = info.address_format();
-        let fits = |name: &&Address| name.format() == format && name.is_whole();
-        let name = self.name.as_ref();
-        if name.is_some() && name.filter(fits).is_none() {
-            return Err(Error::call("fi_setname")(Errno::INVAL));
+        if let Some(name) = &self.name {
+            let checked = name.check(info.address_format());
+            checked.map_err(|cause| Error::unmet("fi_setname", Errno::INVAL, cause))?;
         }
         Ok(Bindings {
             tx,
@@ -151,15 +149,13 @@ impl<T: Threading> EndpointBuilder<Msg, T> {
     /// `NOEQ` or `NOCQ` when something is missing, `DOMAIN` when something is of another domain, `INVAL` for an address that is not
     /// of the domain's format; or what the calls to open, bind, enable and connect it returned.
     pub fn connect(self, to: &Address) -> Result<Connecting<T>, Error> {
-        let call = Error::call("fi_connect");
         let info = self.domain.info();
-        if to.format() != info.address_format() || !to.is_whole() {
-            return Err(call(Errno::INVAL));
-        }
+        let checked = to.check(info.address_format());
+        checked.map_err(|cause| Error::unmet("fi_connect", Errno::INVAL, cause))?;
         let events = self.the_events()?;
         let endpoint = self.open(info, self.bindings(info)?)?;
         let connecting = endpoint.object().connect(to.bytes(), &self.data);
-        connecting.map_err(call)?;
+        connecting.map_err(Error::call("fi_connect"))?;
         Ok(Connecting::new(endpoint, events, Some(to.clone())))
     }
 

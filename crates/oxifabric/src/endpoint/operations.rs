@@ -18,12 +18,14 @@ macro_rules! peer {
 
 /// Defines the messages of endpoints, with a peer for connectionless ones.
 macro_rules! messages {
-    ($(($to:ident: $peer:ty))?) => {
-        /// Sends a message.
+    ($whom:literal $(($to:ident: $peer:ty))?) => {
+        #[doc = concat!("Sends a message to ", $whom, ".")]
         ///
         /// # Errors
         ///
-        /// The post was refused: `AGAIN` when the queue is full, `INVAL` for a peer of another address vector, `MSGSIZE`.
+        /// The post was refused: `AGAIN` when there is no room for it now (see [`Endpoint::post`]), `INVAL` for a peer of another address
+        /// vector, `MSGSIZE` for a payload longer than [`Info::max_message_size`](crate::Info::max_message_size), `OPNOTSUPP` where the
+        /// capability was not asked for: [`Caps::MSG`](crate::Caps::MSG) for messages, [`Caps::TAGGED`](crate::Caps::TAGGED) for tagged ones.
         #[inline]
         pub fn send(
             &self,
@@ -31,7 +33,7 @@ macro_rules! messages {
             payload: impl Into<Payload<T>>,
         ) -> Result<Op, Refused> {
             let (tag, data) = (None, None);
-            self.post("fi_send", payload, peer!($($to)?), Post::Send { tag, data })
+            self.submit("fi_send", payload, peer!($($to)?), Post::Send { tag, data })
         }
 
         /// Sends a message with remote completion data.
@@ -47,7 +49,7 @@ macro_rules! messages {
             payload: impl Into<Payload<T>>,
         ) -> Result<Op, Refused> {
             let (tag, data) = (None, Some(data));
-            self.post("fi_senddata", payload, peer!($($to)?), Post::Send { tag, data })
+            self.submit("fi_senddata", payload, peer!($($to)?), Post::Send { tag, data })
         }
 
         /// Sends a message with options.
@@ -66,25 +68,32 @@ macro_rules! messages {
                 data: options.data.unwrap_or(0),
                 flags: options.flags(),
             };
-            self.post("fi_sendmsg", payload, peer!($($to)?), post)
+            let call = options.tag.map_or("fi_sendmsg", |_| "fi_tsendmsg");
+            self.submit(call, payload, peer!($($to)?), post)
         }
 
-        /// Sends a short message, at most [`Info::inject_size`](crate::Info::inject_size) bytes; it has no completion.
+        /// Sends a short message whose bytes are copied within the call: they are the caller's again when it returns, and no completion
+        /// appears in the queue.
+        ///
+        /// That saves a [`Buffer`](crate::Buffer) and the reading of a completion, for messages of at most
+        /// [`Info::inject_size`](crate::Info::inject_size) bytes (`fi_inject`). After `Ok` the message has left; nothing tells whether it
+        /// arrives. The first injections to a peer return `AGAIN` until the connection with it is there: read completions, which also makes
+        /// progress, and try again ([`Endpoint::post`] does).
         ///
         /// # Errors
         ///
-        /// As [`Endpoint::send`].
+        /// As [`Endpoint::send`]; `MSGSIZE` for more bytes than `inject_size`.
         #[inline]
         pub fn inject(&self, $($to: $peer,)? bytes: &[u8]) -> Result<(), Error> {
             let (tag, data) = (None, None);
             self.inject_bytes(bytes, peer!($($to)?), Inject::Message { tag, data })
         }
 
-        /// Sends a short message with remote completion data; it has no completion here.
+        /// Sends a short message with remote completion data, as [`Self::inject`] does without; only the peer has a completion.
         ///
         /// # Errors
         ///
-        /// As [`Endpoint::send`].
+        /// As [`Self::inject`].
         #[inline]
         pub fn inject_data(&self, $($to: $peer,)? data: u64, bytes: &[u8]) -> Result<(), Error> {
             let (tag, data) = (None, Some(data));
@@ -95,8 +104,8 @@ macro_rules! messages {
 
 /// Defines the operations that only reliable endpoints have.
 macro_rules! reliable {
-    ($(($to:ident: $peer:ty))?) => {
-        /// Sends a tagged message.
+    ($whom:literal $(($to:ident: $peer:ty))?) => {
+        #[doc = concat!("Sends a tagged message to ", $whom, ".")]
         ///
         /// # Errors
         ///
@@ -109,14 +118,14 @@ macro_rules! reliable {
             payload: impl Into<Payload<T>>,
         ) -> Result<Op, Refused> {
             let (tag, data) = (Some(tag), None);
-            self.post("fi_tsend", payload, peer!($($to)?), Post::Send { tag, data })
+            self.submit("fi_tsend", payload, peer!($($to)?), Post::Send { tag, data })
         }
 
-        /// Sends a short tagged message; it has no completion.
+        /// Sends a short tagged message whose bytes are copied within the call, as [`Self::inject`] does without a tag; it has no completion.
         ///
         /// # Errors
         ///
-        /// As [`Endpoint::send`].
+        /// As [`Self::inject`].
         #[inline]
         pub fn inject_tagged(&self, $($to: $peer,)? tag: u64, bytes: &[u8]) -> Result<(), Error> {
             let (tag, data) = (Some(tag), None);
@@ -181,11 +190,12 @@ macro_rules! reliable {
             self.write_options(peer!($($to)?), at, payload, options)
         }
 
-        /// Writes a few bytes of the peer's memory, at most [`Info::inject_size`](crate::Info::inject_size); it has no completion.
+        /// Writes a few bytes of the peer's memory, at most [`Info::inject_size`](crate::Info::inject_size), which are copied within the
+        /// call as [`Self::inject`] does; it has no completion.
         ///
         /// # Errors
         ///
-        /// As [`Endpoint::read`].
+        /// As [`Endpoint::read`]; `MSGSIZE` for more bytes than `inject_size`.
         pub fn inject_write<E: Plain>(
             &self,
             $($to: $peer,)?
@@ -205,7 +215,7 @@ macro_rules! reliable {
             $($to: $peer,)?
             at: Remote<E>,
             update: Update<E>,
-        ) -> Result<Op, Error> {
+        ) -> Result<Op, Refused> {
             self.update(peer!($($to)?), at, update)
         }
 
@@ -287,7 +297,7 @@ macro_rules! reliable {
             $($to: $peer,)?
             at: Remote<E>,
             update: Update<E>,
-        ) -> Result<Op, Error> {
+        ) -> Result<Op, Refused> {
             self.fetch(peer!($($to)?), at, Some(update))
         }
 
@@ -300,7 +310,7 @@ macro_rules! reliable {
             &self,
             $($to: $peer,)?
             at: Remote<E>,
-        ) -> Result<Op, Error> {
+        ) -> Result<Op, Refused> {
             self.fetch(peer!($($to)?), at, None)
         }
 
@@ -315,7 +325,7 @@ macro_rules! reliable {
             $($to: $peer,)?
             at: Remote<E>,
             exchange: Exchange<E>,
-        ) -> Result<Op, Error> {
+        ) -> Result<Op, Refused> {
             self.exchange(peer!($($to)?), at, exchange)
         }
     };
@@ -325,12 +335,14 @@ macro_rules! reliable {
 impl<K: Kind, T: Threading> Endpoint<K, T> {
     /// Receives a message; a longer one is truncated, and the completion has an error.
     ///
+    /// The message may come from any peer, so the receive does not fail when one of them is gone: `receive_from` does.
+    ///
     /// # Errors
     ///
-    /// The post was refused: `AGAIN` when the queue is full.
+    /// The post was refused: `AGAIN` when there is no room for it now, `OPNOTSUPP` if [`Caps::MSG`](crate::Caps::MSG) was not asked for.
     #[inline]
     pub fn receive(&self, payload: impl Into<Payload<T>>) -> Result<Op, Refused> {
-        self.post("fi_recv", payload, None, Post::Recv { tag: None })
+        self.submit("fi_recv", payload, None, Post::Recv { tag: None })
     }
 }
 
@@ -338,9 +350,11 @@ impl<K: Kind, T: Threading> Endpoint<K, T> {
 impl<K: Reliable, T: Threading> Endpoint<K, T> {
     /// Receives a message with this tag; bits of it that are set in `ignore` do not matter.
     ///
+    /// The message may come from any peer, so the receive does not fail when one of them is gone: `receive_tagged_from` does.
+    ///
     /// # Errors
     ///
-    /// As [`Endpoint::receive`].
+    /// As [`Endpoint::receive`], with [`Caps::TAGGED`](crate::Caps::TAGGED).
     #[inline]
     pub fn receive_tagged(
         &self,
@@ -349,31 +363,32 @@ impl<K: Reliable, T: Threading> Endpoint<K, T> {
         payload: impl Into<Payload<T>>,
     ) -> Result<Op, Refused> {
         let tag = Some((tag, ignore));
-        self.post("fi_trecv", payload, None, Post::Recv { tag })
+        self.submit("fi_trecv", payload, None, Post::Recv { tag })
     }
 }
 
 /// Messages to and from a named peer.
 impl<K: Connectionless, T: Threading> Endpoint<K, T> {
-    messages!((to: Peer));
+    messages!("a peer" (to: Peer));
 
-    /// Receives a message of one peer, if the offer has [`Caps::DIRECTED_RECV`](crate::Caps::DIRECTED_RECV).
+    /// Receives a message of one peer. It fails when that peer is gone, where a receive from any peer waits on.
     ///
     /// # Errors
     ///
-    /// As [`Endpoint::receive`]; `INVAL` for a peer of another address vector.
+    /// As [`Endpoint::receive`]; `INVAL` for a peer of another address vector; `OPNOTSUPP` if
+    /// [`Caps::DIRECTED_RECV`](crate::Caps::DIRECTED_RECV) was not asked for.
     #[inline]
     pub fn receive_from(&self, from: Peer, payload: impl Into<Payload<T>>) -> Result<Op, Refused> {
-        self.post("fi_recv", payload, Some(from), Post::Recv { tag: None })
+        self.submit("fi_recv", payload, Some(from), Post::Recv { tag: None })
     }
 }
 
 /// All other operations with a named peer.
 impl<T: Threading> Endpoint<Rdm, T> {
-    reliable!((to: Peer));
+    reliable!("a peer" (to: Peer));
 
-    /// Receives a message of one peer with this tag, if the offer has [`Caps::DIRECTED_RECV`](crate::Caps::DIRECTED_RECV); bits of
-    /// it that are set in `ignore` do not matter.
+    /// Receives a message of one peer with this tag; bits of it that are set in `ignore` do not matter. It fails when that peer is gone,
+    /// where a receive from any peer waits on.
     ///
     /// # Errors
     ///
@@ -387,12 +402,12 @@ impl<T: Threading> Endpoint<Rdm, T> {
         payload: impl Into<Payload<T>>,
     ) -> Result<Op, Refused> {
         let tag = Some((tag, ignore));
-        self.post("fi_trecv", payload, Some(from), Post::Recv { tag })
+        self.submit("fi_trecv", payload, Some(from), Post::Recv { tag })
     }
 }
 
 /// Operations with the peer of the connection.
 impl<T: Threading> Endpoint<Msg, T> {
-    messages!();
-    reliable!();
+    messages!("the peer of the connection");
+    reliable!("the peer of the connection");
 }

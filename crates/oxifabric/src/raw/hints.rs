@@ -13,8 +13,8 @@ use oxifabric_types::{DomainAttr, EpAttr, RxAttr, TxAttr};
 pub(crate) struct HintsImage {
     /// Whether there are hints at all; without them the library offers everything.
     pub(crate) any: bool,
-    /// Whether an address was malformed, so that nothing can meet the request.
-    pub(crate) malformed: bool,
+    /// Why an address is malformed, so that nothing can meet the request.
+    pub(crate) malformed: Option<String>,
     pub(crate) node: Option<CString>,
     pub(crate) service: Option<CString>,
     pub(crate) flags: u64,

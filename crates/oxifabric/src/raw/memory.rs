@@ -128,6 +128,20 @@ impl Memory {
         }
     }
 
+    /// Returns why the memory has no descriptor in this domain.
+    #[cold]
+    pub(super) fn obstacle(&self, domain: &Arc<DomainObject>) -> Option<&'static str> {
+        self.descriptor(domain).err()?;
+        Some(match self.registration() {
+            Some(_) => {
+                "the memory is registered in another domain; register it in that of the endpoint"
+            }
+            None => {
+                "the offer takes registered memory only (FI_MR_LOCAL); use `Buffer::registered` or a `Region`, or ask for offers without it by `Hints::mr_mode`"
+            }
+        })
+    }
+
     /// Returns the memory's descriptor for posts in this domain; null if it needs none.
     ///
     /// `INVAL` if the domain's devices cannot use the memory.
@@ -376,6 +390,12 @@ impl From<&[u8]> for Buffer {
 
 impl<const N: usize> From<&[u8; N]> for Buffer {
     fn from(bytes: &[u8; N]) -> Self {
+        Self::from(&bytes[..])
+    }
+}
+
+impl<const N: usize> From<[u8; N]> for Buffer {
+    fn from(bytes: [u8; N]) -> Self {
         Self::from(&bytes[..])
     }
 }

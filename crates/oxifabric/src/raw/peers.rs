@@ -12,7 +12,7 @@ use oxifabric_abi::{
 use oxifabric_types::Errno;
 
 use super::handle::Handle;
-use super::{DomainObject, check, errno};
+use super::{Buffer, DomainObject, check, errno};
 
 /// A peer in an address vector, valid while that is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -88,6 +88,38 @@ impl Peers {
         // SAFETY: the vector is open; address and result outlive the call.
         let ret = unsafe { fi_av_insert(av, name, 1, &mut peer, 0, ptr::null_mut()) };
         self.inserted(ret, peer)
+    }
+
+    /// Inserts addresses, which must be complete in the domain's format, and of a format whose addresses have one length.
+    pub(crate) fn insert_all(&self, addresses: &[&[u8]]) -> Result<Vec<Peer>, Errno> {
+        let len = addresses.iter().map(|address| address.len()).max();
+        let Some(len) = len else {
+            return Ok(Vec::new());
+        };
+        // Addresses follow each other at the format's length; a longer or shorter one goes alone.
+        if addresses.iter().any(|address| address.len() != len) {
+            let each = addresses.iter().map(|address| self.insert(address));
+            return each.collect();
+        }
+        let count = addresses.len();
+        // Aligned for any format, and padded as one address is.
+        let mut names = Buffer::zeroed(len * count + NAME_LEN);
+        let places = names.chunks_exact_mut(len).zip(addresses);
+        places.for_each(|(place, address)| place.copy_from_slice(address));
+        let mut peers = vec![FI_ADDR_NOTAVAIL; count];
+        let (av, names) = (self.handle.as_ptr(), names.as_ptr().cast());
+        // SAFETY: the vector is open; addresses and results outlive the call, and there are `count` of both.
+        let ret = unsafe { fi_av_insert(av, names, count, peers.as_mut_ptr(), 0, ptr::null_mut()) };
+        if ret < 0 {
+            return Err(errno(ret as isize));
+        }
+        let peers = peers.into_iter().map(|addr| Peer::new(addr, self.number));
+        peers.map(|peer| peer.ok_or(Errno::INVAL)).collect()
+    }
+
+    /// Returns whether a peer is one of this vector's.
+    pub(crate) fn has(&self, peer: Peer) -> bool {
+        peer.of_vector(self.number).is_some()
     }
 
     pub(crate) fn insert_service(&self, node: &CStr, service: &CStr) -> Result<Peer, Errno> {

@@ -9,10 +9,11 @@ use oxifabric_abi::{
     fi_readmsg, fi_recv, fi_rma_iov, fi_send, fi_senddata, fi_sendmsg, fi_tinject, fi_tinjectdata,
     fi_trecv, fi_tsend, fi_tsenddata, fi_tsendmsg, fi_write, fi_writedata, fi_writemsg, fid_ep,
 };
-use oxifabric_types::Errno;
+use oxifabric_types::{Caps, Errno};
 
 use super::slots::{Filled, Scalars};
 use super::{EndpointObject, InFlightOp, Memory, Op, Peer, errno};
+use crate::address_vector::FOREIGN_PEER;
 use crate::error::Operation;
 
 /// An operation whose memory stays with the provider until it completes.
@@ -79,7 +80,55 @@ pub(crate) enum Inject {
     Write { to: Place },
 }
 
+impl Inject {
+    /// Returns the name of the call in C.
+    pub(crate) fn call(&self) -> &'static str {
+        match self {
+            Self::Message { tag, data } => match (tag, data) {
+                (None, None) => "fi_inject",
+                (None, Some(_)) => "fi_injectdata",
+                (Some(_), None) => "fi_tinject",
+                (Some(_), Some(_)) => "fi_tinjectdata",
+            },
+            Self::Write { .. } => "fi_inject_write",
+        }
+    }
+
+    /// Returns the capabilities without which an endpoint does not have it.
+    #[inline]
+    pub(crate) fn needs(&self) -> Caps {
+        match self {
+            Self::Message { tag: None, .. } => Caps::MSG,
+            Self::Message { tag: Some(_), .. } => Caps::TAGGED,
+            Self::Write { .. } => Caps::RMA,
+        }
+    }
+}
+
 impl Post<'_> {
+    /// Returns the capabilities without which an endpoint does not have the operation; `named` is whether it names its peer.
+    #[inline(always)]
+    pub(crate) fn needs(&self, named: bool) -> Caps {
+        match self {
+            Self::Send { tag: None, .. } | Self::SendMsg { tag: None, .. } => Caps::MSG,
+            Self::Send { .. } | Self::SendMsg { .. } => Caps::TAGGED,
+            Self::Recv { tag } => {
+                let message = if tag.is_none() {
+                    Caps::MSG
+                } else {
+                    Caps::TAGGED
+                };
+                if named {
+                    message.union(Caps::DIRECTED_RECV)
+                } else {
+                    message
+                }
+            }
+            Self::Read { .. } | Self::Write { .. } | Self::RmaMsg { .. } => Caps::RMA,
+            Self::Elements { .. } | Self::Scalar { .. } => Caps::ATOMIC,
+        }
+    }
+
     #[inline]
     fn operation(&self) -> Operation {
         match self {
@@ -128,6 +177,15 @@ impl EndpointObject {
         }
         let memory = slots.recall(&filled).map(|in_flight| in_flight.memory);
         Err((errno(ret), memory.unwrap_or(Memory::EMPTY)))
+    }
+
+    /// Returns why a post on this memory to this peer cannot be made, whatever the provider.
+    #[cold]
+    pub(crate) fn obstacle(&self, peer: Option<Peer>, memory: &Memory) -> Option<&'static str> {
+        match self.resolve(peer) {
+            Some(_) => memory.obstacle(self.domain()),
+            None => Some(FOREIGN_PEER),
+        }
     }
 
     /// Sends or writes bytes that the provider copies before the call returns.

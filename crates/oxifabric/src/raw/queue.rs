@@ -80,7 +80,12 @@ pub(crate) struct Arrival<'a> {
     source: fi_addr_t,
 }
 
-impl Arrival<'_> {
+impl<'a> Arrival<'a> {
+    /// Makes a completion of an entry and a source that the library has written.
+    pub(super) fn new(entry: &'a fi_cq_tagged_entry, source: fi_addr_t) -> Self {
+        Self { entry, source }
+    }
+
     /// Returns the access by a peer to this process's memory, if the completion reports one.
     #[inline(always)]
     pub(crate) fn remote(&self) -> Option<Remote> {
@@ -330,6 +335,15 @@ impl Queue {
 
     pub(super) fn fid(&self) -> *mut fid {
         self.handle.fid()
+    }
+
+    pub(super) fn as_ptr(&self) -> *mut fid_cq {
+        self.handle.as_ptr()
+    }
+
+    /// Returns whether completions report their senders.
+    pub(super) fn reports_sources(&self) -> bool {
+        self.sources
     }
 
     #[inline]

@@ -63,7 +63,7 @@ pub struct ScopedOp<'scope> {
 
 /// Back-off of a thread that polls queues: first it spins, then it sleeps.
 #[derive(Default)]
-struct PollBackoff {
+pub(crate) struct PollBackoff {
     polls: u32,
 }
 
@@ -74,7 +74,7 @@ impl PollBackoff {
     const SLEEP_MS: i32 = 10;
 
     /// Waits before the next poll: not at all at first, then asleep.
-    fn wait(&mut self, queues: &[&Queue]) {
+    pub(crate) fn wait(&mut self, queues: &[&Queue]) {
         if self.polls < Self::SPINS {
             self.polls += 1;
             std::hint::spin_loop();
@@ -173,6 +173,10 @@ impl<'scope, K: Kind, T: Threading> Scope<'scope, '_, K, T> {
         peer: Option<Peer>,
         post: Post<'_>,
     ) -> Result<ScopedOp<'scope>, Error> {
+        let needs = post.needs(peer.is_some());
+        if !self.endpoint.info().caps().contains(needs) {
+            return Err(self.endpoint.lacks(call, needs));
+        }
         let mut backoff = PollBackoff::default();
         loop {
             let memory = Memory::part(start, len, Backing::Scope(self.outcomes.clone()));
@@ -187,7 +191,9 @@ impl<'scope, K: Kind, T: Threading> Scope<'scope, '_, K, T> {
                     });
                 }
                 Err((errno, _)) if errno == crate::Errno::AGAIN => self.progress(&mut backoff)?,
-                Err((errno, _)) => return Err(Error::Call { call, errno }),
+                Err((errno, memory)) => {
+                    return Err(self.endpoint.refusal(call, errno, peer, &memory));
+                }
             }
         }
     }
@@ -202,7 +208,13 @@ impl<'scope, K: Kind, T: Threading> Scope<'scope, '_, K, T> {
             tag: options.tag,
             data: options.data,
         };
-        self.post("fi_send", extent(bytes), peer, post)
+        let call = match (options.tag, options.data) {
+            (None, None) => "fi_send",
+            (None, Some(_)) => "fi_senddata",
+            (Some(_), None) => "fi_tsend",
+            (Some(_), Some(_)) => "fi_tsenddata",
+        };
+        self.post(call, extent(bytes), peer, post)
     }
 
     /// Receives a message.

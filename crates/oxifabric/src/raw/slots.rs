@@ -48,6 +48,10 @@ impl InFlightOp {
 
 /// The identity of a posted operation; its completion carries the same value.
 ///
+/// It is a key: no two operations of a process have the same one while either is in flight or its completion is not read, so a
+/// `HashMap<Op, _>` finds what belongs to a completion. If another thread reads the queue, the completion may be there before the post has
+/// returned the key.
+///
 /// Dropping it changes nothing: the operation goes on and its completion still appears.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Op {

@@ -193,6 +193,7 @@ fn builtin(provider: &str) -> Info {
     offer(Backend::builtin(), provider).expect("the library has the provider")
 }
 
+mod answers;
 mod asynchronous;
 mod connections;
 mod datagrams;

@@ -53,18 +53,18 @@ impl Loop {
     }
 
     /// Posts until the post is not refused with AGAIN, and returns the completion of that operation.
-    pub(crate) fn run(
+    pub(crate) fn run<E: Into<Refused>>(
         &self,
-        mut post: impl FnMut(&Endpoint, Peer) -> Result<Op, Error>,
+        mut post: impl FnMut(&Endpoint, Peer) -> Result<Op, E>,
     ) -> Completion {
         let start = Instant::now();
         let op = loop {
-            match post(&self.endpoint, self.me) {
+            match post(&self.endpoint, self.me).map_err(Into::into) {
                 Ok(op) => break op,
-                Err(error) if error.is_again() => {
+                Err(refused) if refused.is_again() => {
                     assert!(self.queue.poll().unwrap().is_none());
                 }
-                Err(error) => panic!("{error}"),
+                Err(refused) => panic!("{refused}"),
             }
             assert!(start.elapsed() < WATCHDOG, "the post stays refused");
         };

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use oxifabric::{Backend, Hints, Parameter, ParameterKind};
 use oxifabric_types::conf::{CONF, parse_bool, settings};
-use oxifabric_types::words::{unknown_word, words};
 use oxifabric_types::nearest;
+use oxifabric_types::words::{unknown_word, words};
 
 use super::Finding;
 use crate::oxi::conf;
