@@ -37,6 +37,7 @@ const PACKAGES: &[(&str, &str)] = &[
         "/usr/lib/python3/dist-packages/pyverbs/__init__.py",
     ),
     ("rdma-core", "/usr/share/doc/rdma-core/tests"),
+    ("perftest", "/usr/bin/ib_send_lat"),
     // It formats manual pages.
     ("man-db", "/usr/bin/man"),
 ];

@@ -8,6 +8,7 @@ use crate::files::{self, Owner};
 use crate::io::{CQE_LEN, LONG_CQE_LEN};
 use crate::memory;
 use crate::objects::{Ah, Channel, Cq, MAX_AH, Mr, Pd, access};
+use crate::sys;
 use crate::uverbs::{Command, CreateCq, RegMr, Reply, Request, Writer};
 use crate::wire::QPS_PER_SLOT;
 
@@ -256,7 +257,11 @@ fn create_channel(adapter: &mut Adapter) -> Result<Answer, c_int> {
     let events = CompletionEvents::create().map_err(|_| libc::EMFILE)?;
     let fd = events.fd;
     let channel = adapter.channels.insert(Channel { events });
-    files::note(fd, Owner::Channel(channel));
+    if !files::note(fd, Owner::Channel(channel)) {
+        adapter.channels.remove(channel);
+        sys::close_number(fd);
+        return Err(libc::EMFILE);
+    }
     let mut answer = Answer::default();
     answer.core.u32s([fd.cast_unsigned()]);
     Ok(answer)
@@ -349,6 +354,16 @@ fn destroy_cq(adapter: &mut Adapter, context: u32, cq: u32) -> Result<Answer, c_
     ];
     answer.core.u32s(read);
     Ok(answer)
+}
+
+/// Forgets a channel whose descriptor is closed. The library does not count queues that libefa makes, so some may still have it.
+pub(crate) fn close_channel(adapter: &mut Adapter, channel: u32) {
+    adapter.channels.remove(channel);
+    for number in adapter.cqs.numbers(|cq| cq.channel == Some(channel)) {
+        if let Some(cq) = adapter.cqs.get_mut(number) {
+            cq.channel = None;
+        }
+    }
 }
 
 /// Destroys all that was made through an open device.

@@ -145,7 +145,11 @@ pub(crate) fn open(number: u8) -> Result<c_int, c_int> {
         file,
         events: None,
     });
-    files::note(fd, Owner::Context(context));
+    if !files::note(fd, Owner::Context(context)) {
+        commands::close_context(&mut device.lock(), context);
+        sys::close_number(fd);
+        return Err(libc::EMFILE);
+    }
     Ok(fd)
 }
 
@@ -175,7 +179,7 @@ pub(crate) fn close(fd: c_int) {
     };
     match owner {
         Owner::Context(context) => commands::close_context(&mut device.lock(), context),
-        Owner::Channel(channel) => drop(device.lock().channels.remove(channel)),
+        Owner::Channel(channel) => commands::close_channel(&mut device.lock(), channel),
         Owner::Parent => {}
     }
 }

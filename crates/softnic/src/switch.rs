@@ -245,7 +245,10 @@ impl Switch {
             ..Head::new(Kind::Gone)
         };
         for other in 0..SLOTS {
-            self.deliver(other, gone.packet(&[]));
+            // A process that has not been greeted has sent nothing, and takes the first packet for its welcome.
+            if self.host(other).is_some() {
+                self.deliver(other, gone.packet(&[]));
+            }
         }
     }
 

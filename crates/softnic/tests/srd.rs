@@ -68,15 +68,21 @@ fn try_play(part: &str, plan: &str, name: &str) -> Option<Output> {
     Some(output.expect("softnic was built with this test"))
 }
 
-/// Returns the number that stands behind a word, or before it.
-fn number(all: &str, word: &str) -> u64 {
-    let words: Vec<&str> = all.split([' ', ',', '\n']).collect();
-    let found = words.windows(2).find_map(|pair| match pair {
-        [first, second] if *first == word => second.parse().ok(),
-        [first, second] if *second == word => first.parse().ok(),
-        _ => None,
-    });
-    found.unwrap_or_else(|| panic!("no {word} in {all}"))
+/// Returns the number that stands behind a word, as our program prints it.
+fn after(all: &str, word: &str) -> u64 {
+    let (_, rest) = all.split_once(&format!("{word} ")).expect(word);
+    let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().expect("a number")
+}
+
+/// Returns the number that stands before words, as softnic prints it at the end.
+fn before(all: &str, words: &str) -> u64 {
+    let (_, counts) = all.rsplit_once("softnic: ").expect("its counts");
+    let counts = counts.trim().split(", ");
+    let mut found = counts.filter_map(|count| count.strip_suffix(words)?.trim().parse().ok());
+    found
+        .next()
+        .unwrap_or_else(|| panic!("no {words} in {all}"))
 }
 
 #[test]
@@ -86,14 +92,15 @@ fn messages_arrive_once_and_whole_in_an_order_that_the_seed_decides() {
         let Some(all) = play("pingpong", &plan, "reorder") else {
             return;
         };
-        assert!(number(&all, "reordered") > 20, "{all}");
+        assert!(after(&all, "reordered") > 20, "{all}");
     }
 }
 
 #[test]
 fn without_reordering_they_arrive_in_order() {
     if let Some(all) = play("pingpong", "reorder = 0.0\nrnr = 0.0", "order") {
-        assert_eq!(number(&all, "failed"), 0, "{all}");
+        assert_eq!(after(&all, "reordered"), 0, "{all}");
+        assert_eq!(after(&all, "failed"), 0, "{all}");
     }
 }
 
@@ -101,9 +108,7 @@ fn without_reordering_they_arrive_in_order() {
 fn delays_and_receivers_that_are_not_ready_lose_nothing() {
     let plan = "rnr = 0.2\ndelay_us = [0, 300]";
     if let Some(all) = play("pingpong", plan, "rnr") {
-        let (_, stats) = all.split_once("softnic:").expect("its counts");
-        let not_ready = stats.split(" not ready").next().expect("a count");
-        assert!(number(&format!("{not_ready} ready"), "ready") > 50, "{all}");
+        assert!(before(&all, "not ready") > 50, "{all}");
     }
 }
 
@@ -111,7 +116,7 @@ fn delays_and_receivers_that_are_not_ready_lose_nothing() {
 fn planned_errors_reach_the_sender() {
     let plan = "[[error]]\nstatus = \"unresponsive\"\nshare = 0.1\ndelivered = true";
     if let Some(all) = play("pingpong", plan, "error") {
-        assert!(number(&all, "failed") > 10, "{all}");
+        assert!(after(&all, "failed") > 10, "{all}");
     }
 }
 
@@ -132,11 +137,12 @@ fn a_killed_process_is_noticed_by_its_peers() {
 
 #[test]
 fn a_plan_kills_a_process() {
-    let plan = "[[kill]]\nprocess = 0\nafter = 20";
+    // Either process may be the first to open the device, and only one of them sends.
+    let plan = "[[kill]]\nprocess = 0\nafter = 20\n[[kill]]\nprocess = 1\nafter = 20";
     if let Some(output) = try_play("until-error", plan, "kill") {
         assert_eq!(output.status.code(), Some(128 + 9));
         let all = text(&output.stderr);
-        assert_eq!(number(&all, "killed"), 1, "{all}");
+        assert_eq!(before(&all, "killed"), 1, "{all}");
     }
 }
 
@@ -145,7 +151,7 @@ fn a_plan_silences_a_host() {
     let plan = "hosts = 2\n[[dead]]\nhost = 1\nafter = 30";
     if let Some(output) = try_play("until-error", plan, "dead") {
         let all = text(&output.stdout);
-        assert_eq!(number(&all, "status"), 13, "{all}");
+        assert_eq!(after(&all, "status"), 13, "{all}");
     }
 }
 
@@ -187,6 +193,36 @@ fn what_the_program_ends_with_is_passed_on_and_nothing_stays() {
         assert_eq!(output.status.code(), Some(code));
         let folder = text(&output.stdout).trim().to_owned();
         assert!(folder.contains("softnic.") && !Path::new(&folder).exists());
+    }
+}
+
+/// Unmodified programs of the package perftest, each as server and client.
+#[test]
+fn perftest_measures_sends_and_reads() {
+    if !Path::new("/usr/bin/ib_send_lat").exists() {
+        println!("SKIP: perftest is not installed");
+        return;
+    }
+    let port = 20_000 + std::process::id() % 10_000;
+    for program in [
+        "ib_send_lat -s 64",
+        "ib_send_bw -s 8192",
+        "ib_read_lat -s 65536",
+    ] {
+        let one = format!("{program} -d efa_0 --connection=SRD -x 0 -n 100 -p {port}");
+        // The client finds no server until that listens.
+        let both = format!(
+            "{one} & s=$!; i=0; until {one} 127.0.0.1; do i=$((i + 1)); [ $i -lt 1000 ] || exit 1; done; wait $s"
+        );
+        let mut softnic = softnic("", "perftest");
+        softnic.args(["--", "timeout", "120", "sh", "-c", &both]);
+        let output = softnic.output().expect("softnic was built with this test");
+        let said = text(&output.stdout);
+        assert!(
+            output.status.success(),
+            "{program}: {said}{}",
+            text(&output.stderr)
+        );
     }
 }
 

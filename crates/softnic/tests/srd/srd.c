@@ -41,6 +41,10 @@ static void pingpong(int socket, int is_first)
             receive_into(&end, 1000 + n, n * PLACE, PLACE);
             fill(end.buffer + HALF + n * PLACE, round * BURST + n);
         }
+        /* Without this the peer may have posted nothing yet, and retries mix the order. */
+        uint8_t over = 1;
+        tell(socket, &over, 1);
+        hear(socket, &over, 1);
         for (uint32_t n = 0; n < BURST; n++)
             send_from(&end, ah, peer.qpn, QKEY, round * BURST + n, end.mr->lkey, HALF + n * PLACE, length(round * BURST + n));
         for (unsigned sent = 0, received = 0; sent < BURST || received < BURST;) {
@@ -59,7 +63,6 @@ static void pingpong(int socket, int is_first)
             last = n;
             received++;
         }
-        uint8_t over = 1;
         tell(socket, &over, 1);
         hear(socket, &over, 1);
     }
