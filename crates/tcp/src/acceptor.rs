@@ -18,7 +18,7 @@ use crate::reactor::{Key, Reactor};
 use crate::sys::{Interest, Socket};
 
 /// Maximum number of connections that one poll accepts.
-const PER_POLL: usize = 32;
+pub(crate) const PER_POLL: usize = 32;
 
 /// How long the listener pauses when the system has no descriptors left (EMFILE back-off).
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
@@ -95,11 +95,6 @@ impl Acceptor {
         reactor.poller.add(fd, key, Interest::READ)?;
         (self.listening, self.watched) = (true, true);
         Ok(())
-    }
-
-    /// Returns how many connections one poll accepts.
-    pub(crate) const fn budget() -> usize {
-        PER_POLL
     }
 
     /// Accepts connections until one has sent its request, and as long as the `budget` of the poll lasts.

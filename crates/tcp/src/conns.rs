@@ -1,5 +1,6 @@
 //! What the connections of one endpoint share: how they are polled, and which of them have something to do. Hot path.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use oxifabric_provider::device::Connections;
@@ -32,9 +33,7 @@ pub(crate) struct Conns {
     /// Peers that hold frames back.
     pub(crate) held: Vec<PeerId>,
     /// Peers with something that only a poll can do, each once.
-    pub(crate) due: Vec<PeerId>,
-    /// An empty list that takes the place of `due` while that is worked through.
-    spare: Vec<PeerId>,
+    pub(crate) due: VecDeque<PeerId>,
     pub(crate) counts: Connections,
     /// Number of connections that wait for their sockets to take more.
     pub(crate) blocked: usize,
@@ -60,8 +59,7 @@ impl Conns {
             ready: Vec::new(),
             dialing: Vec::new(),
             held: Vec::new(),
-            due: Vec::new(),
-            spare: Vec::new(),
+            due: VecDeque::new(),
             counts: Connections::default(),
             blocked: 0,
             ticks: 0,
@@ -110,17 +108,6 @@ impl Conns {
             0 => self.empty_polls.saturating_add(1),
             _ => 0,
         };
-    }
-
-    /// Takes the list of peers with something to do, for [`Conns::give_back_due`].
-    pub(crate) fn take_due(&mut self) -> Vec<PeerId> {
-        std::mem::replace(&mut self.due, std::mem::take(&mut self.spare))
-    }
-
-    /// Takes back that list, whose memory is used again.
-    pub(crate) fn give_back_due(&mut self, mut list: Vec<PeerId>) {
-        list.clear();
-        self.spare = list;
     }
 
     /// Prepares for sleep; false if there is something to do now.

@@ -20,7 +20,7 @@ use crate::sys::{self, Event, Interest, Socket};
 
 /// The connection with one peer, or what there is instead.
 #[derive(Debug)]
-pub(crate) struct ConnDriver {
+pub struct ConnDriver {
     pub(crate) id: PeerId,
     /// Where the peer listens, or its end of the connection.
     pub(crate) at: SocketAddr,
@@ -514,7 +514,7 @@ impl ConnDriver {
     /// Has the next poll do something.
     fn mark(&mut self, conns: &mut Conns, what: Due) {
         if self.due == Due::default() {
-            conns.due.push(self.id);
+            conns.due.push_back(self.id);
         }
         self.due.0 |= what.0;
     }

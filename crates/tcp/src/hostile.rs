@@ -1,34 +1,33 @@
 //! A connection with an untrusted peer, for the fuzz targets of this project: no part of the provider.
 
 use std::io::{self, Read, Write};
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
-use oxifabric_engine::{Frame, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken};
-use oxifabric_mem::Iov;
-use oxifabric_types::{Errno, Instant, PeerId};
+use oxifabric_engine::PostError;
+use oxifabric_types::{Errno, PeerId};
 use oxifabric_wire::tcp::cm::CmKind;
 use oxifabric_wire::tcp::greeting::Greeting;
 use oxifabric_wire::tcp::{ByteOrder, Dialect};
 
 use crate::cm::{CmReader, Negotiated};
-use crate::conn::Conn;
-use crate::driver;
-use crate::rx::errno_of;
+use crate::conns::Conns;
+use crate::driver::{ConnDriver, ConnState, limits};
+use crate::endpoint::{Endpoint, EndpointKind};
 use crate::sys::Socket;
 
 /// The longest message that is sent eagerly.
 const EAGER: usize = 4096;
 
 /// A link with one untrusted peer, whose end the fuzz target plays.
+pub type Stream = Endpoint<Played>;
+
+/// The connection, and the untrusted peer's end of it.
 #[derive(Debug)]
-pub struct Stream {
-    conn: Conn,
+pub struct Played {
+    driver: ConnDriver,
     theirs: Option<UnixStream>,
-    peer: PeerId,
-    limits: Limits,
-    resumed: bool,
-    over: bool,
 }
 
 impl Stream {
@@ -57,19 +56,19 @@ impl Stream {
             collectives: computes && is_set(4),
             pid: 1,
         };
-        Ok(Self {
-            conn: Conn::new(Socket::from(OwnedFd::from(ours)), negotiated),
-            theirs: Some(theirs),
-            peer,
-            limits: driver::limits(&negotiated, EAGER),
-            resumed: false,
-            over: false,
-        })
+        let mut conns = Conns::open().map_err(|errno| io::Error::from_raw_os_error(errno.raw()))?;
+        let mut driver = ConnDriver::new(peer, SocketAddr::from(([127, 0, 0, 1], 1)));
+        let socket = Socket::from(OwnedFd::from(ours));
+        driver.establish(&mut conns, socket, negotiated, false);
+        driver.limits = limits(&negotiated, EAGER);
+        let theirs = Some(theirs);
+        let kind = Played { driver, theirs };
+        Ok(Self { conns, kind })
     }
 
     /// Sends bytes as the untrusted peer, and reads what it was sent.
     pub fn send(&mut self, bytes: &[u8]) {
-        if let Some(theirs) = &mut self.theirs {
+        if let Some(theirs) = &mut self.kind.theirs {
             let mut scrap = [0; 1 << 14];
             while matches!(theirs.read(&mut scrap), Ok(1..)) {}
             // What does not fit is lost: it may be anything.
@@ -79,76 +78,29 @@ impl Stream {
 
     /// Closes the untrusted peer's end.
     pub fn close(&mut self) {
-        self.theirs = None;
+        self.kind.theirs = None;
     }
 
-    /// Returns whether the connection has ended.
+    /// Returns whether the connection has ended, and the sink knows it.
     pub const fn is_over(&self) -> bool {
-        self.over
-    }
-
-    fn end(&mut self, why: Errno, sink: &mut impl Sink) -> usize {
-        self.conn.abandon(why, sink);
-        sink.peer_down(self.peer, why);
-        self.over = true;
-        1
+        matches!(self.kind.driver.state, ConnState::Idle)
     }
 }
 
-impl Link for Stream {
-    fn limits(&self, _: PeerId) -> &Limits {
-        &self.limits
+impl EndpointKind for Played {
+    fn driver(&mut self, id: PeerId) -> Option<&mut ConnDriver> {
+        (id == self.driver.id).then_some(&mut self.driver)
     }
 
-    fn post(&mut self, to: PeerId, frame: Frame<'_>, token: TxToken) -> Result<Posted, PostError> {
-        if self.over || to != self.peer {
-            return Err(PostError::Down(Errno::CONNRESET));
-        }
-        match self.conn.post(&frame, token, false) {
-            Ok(posted) => posted,
-            Err(_) => {
-                // The next poll finds the end of the stream and reports it.
-                self.close();
-                Err(PostError::Again)
-            }
-        }
+    fn driver_ref(&self, _: PeerId) -> Option<&ConnDriver> {
+        Some(&self.driver)
     }
 
-    fn pull(&mut self, _: PeerId, _: &RemoteIov, _: Iov, _: RxToken) -> Result<Posted, PostError> {
-        Err(PostError::Down(Errno::OPNOTSUPP))
-    }
-
-    fn flush(&mut self) {
-        if !self.over && self.conn.flush().is_err() {
-            self.close();
+    fn post_unconnected(stream: &mut Stream, _: PeerId) -> PostError {
+        match stream.kind.driver.state {
+            ConnState::Failed(..) => PostError::Again,
+            _ => PostError::Down(Errno::CONNRESET),
         }
-    }
-
-    fn poll(&mut self, _: Instant, sink: &mut impl Sink) -> usize {
-        if self.over {
-            return 0;
-        }
-        let progress = match (self.conn.stalled(), std::mem::take(&mut self.resumed)) {
-            (true, false) => return 0,
-            (true, true) => self.conn.retry(self.peer, sink),
-            (false, _) => self.conn.read(self.peer, sink),
-        };
-        if let Err(fault) = progress.end {
-            assert!(!fault.to_string().is_empty());
-            return self.end(errno_of(&fault), sink);
-        }
-        if self.conn.blocked() {
-            match self.conn.write(sink) {
-                Ok(_) if !self.conn.blocked() => sink.writable(self.peer),
-                Ok(_) => {}
-                Err(_) => return self.end(Errno::CONNRESET, sink),
-            }
-        }
-        progress.events
-    }
-
-    fn resume(&mut self, _: PeerId) {
-        self.resumed = true;
     }
 }
 

@@ -3,10 +3,10 @@
 //! The bytes on the wire are those of the C library's provider of the same name (docs/protocol/tcp.md), so that
 //! endpoints of both talk with each other.
 //!
-//! - [`TcpLink`]: the link of one endpoint; `link/` has its parts. `peer`: the peer table.
-//! - `msg`: endpoints that are connected, on the same connections.
-//! - `driver`: the connection with one peer, under both; `conn`, `tx` and `rx` are its halves. `poll`: polling them. `conns`:
-//!   what the connections of an endpoint share. `reactor`: poller, timer and time.
+//! - `endpoint`: an endpoint with its connections, as the link under an engine. [`TcpLink`] is a reliable datagram endpoint;
+//!   `link/` has its parts, `peer` its peer table. `msg`: connected endpoints and their listeners.
+//! - `driver`: the connection with one peer; `conn`, `tx` and `rx` are its halves. `conns`: what the connections of an endpoint
+//!   share. `reactor`: poller, timer and time.
 //! - `cm`: connection management, without I/O. `dial`, `acceptor`, `listen`: its sockets. `id_map`: engine headers into wire
 //!   headers and back.
 //! - `coalescer`: which frames leave together. `shared_tx`, `flusher`: a thread that sends what is held back for long.
@@ -23,6 +23,7 @@ mod conn;
 mod conns;
 mod dial;
 mod driver;
+mod endpoint;
 mod flusher;
 #[doc(hidden)]
 pub mod hostile;
@@ -33,7 +34,6 @@ mod listen;
 mod msg;
 mod params;
 mod peer;
-mod poll;
 mod reactor;
 mod rx;
 mod shared_tx;

@@ -1,4 +1,4 @@
-//! All connections of one endpoint: the [`Link`] that the engine posts to and polls.
+//! Reliable datagram endpoints, which make and take connections with any number of peers by themselves.
 //!
 //! - `device`: opening, naming, sleeping.
 //! - `connect`: outgoing connections.
@@ -15,22 +15,20 @@ mod unknown_peers;
 
 use std::collections::VecDeque;
 
-use oxifabric_engine::{Frame, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken};
-use oxifabric_mem::Iov;
-use oxifabric_types::{Errno, Instant, PeerId};
+use oxifabric_types::{Instant, PeerId};
 
 use crate::acceptor::Acceptor;
 use crate::cm::LocalParams;
-use crate::conns::Conns;
-use crate::driver::UNKNOWN;
+use crate::endpoint::Endpoint;
 use crate::peer::Peers;
-use crate::poll::Connected;
 use challenge::Challenge;
 
-/// The tcp provider's link: all connections of one endpoint.
+/// The tcp provider's link: all connections of one reliable datagram endpoint.
+pub type TcpLink = Endpoint<Rdm>;
+
+/// What a reliable datagram endpoint has beside its connections.
 #[derive(Debug)]
-pub struct TcpLink {
-    conns: Conns,
+pub struct Rdm {
     peers: Peers,
     local_params: LocalParams,
     acceptor: Acceptor,
@@ -42,39 +40,6 @@ pub struct TcpLink {
     displacing_until: Option<Instant>,
     /// When it is looked again for connections of unknown peers that may go, if none could.
     crowded_until: Option<Instant>,
-}
-
-impl Link for TcpLink {
-    fn limits(&self, peer: PeerId) -> &Limits {
-        let peer = self.peers.get(peer);
-        peer.map_or(&UNKNOWN, |peer| &peer.driver.limits)
-    }
-
-    #[inline]
-    fn post(&mut self, id: PeerId, frame: Frame<'_>, token: TxToken) -> Result<Posted, PostError> {
-        self.post_to(id, &frame, token)
-    }
-
-    fn pull(&mut self, _: PeerId, _: &RemoteIov, _: Iov, _: RxToken) -> Result<Posted, PostError> {
-        Err(PostError::Down(Errno::OPNOTSUPP))
-    }
-
-    fn flush(&mut self) {
-        self.flush_held();
-    }
-
-    #[inline]
-    fn poll(&mut self, now: Instant, sink: &mut impl Sink) -> usize {
-        self.progress(now, sink)
-    }
-
-    fn resume(&mut self, id: PeerId) {
-        self.resume_from(id);
-    }
-
-    fn disconnect(&mut self, id: PeerId, why: &'static str) -> bool {
-        self.disconnect_from(id, why)
-    }
 }
 
 #[cfg(test)]

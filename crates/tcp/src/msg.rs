@@ -4,7 +4,6 @@
 //! end is reported differ.
 
 mod connection;
-mod link;
 mod listener;
 #[cfg(test)]
 mod tests;

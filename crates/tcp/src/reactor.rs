@@ -31,12 +31,13 @@ pub(crate) struct Reactor {
     /// The earliest of all deadlines.
     pub(crate) deadline: Option<Instant>,
     pub(crate) now: Instant,
-    events: Vec<Event>,
+    /// What the poller reported last.
+    pub(crate) events: Vec<Event>,
 }
 
 /// The meanings of the poller's keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Key {
+pub enum Key {
     Listener,
     Timer,
     PendingConn(u32),
@@ -94,15 +95,9 @@ impl Reactor {
         self.poller.fd()
     }
 
-    /// Asks the poller; returns its events in a list that [`Reactor::give_back`] takes.
-    pub(crate) fn visit(&mut self) -> Vec<Event> {
-        let mut list = std::mem::take(&mut self.events);
-        self.poller.visit(&mut list);
-        list
-    }
-
-    pub(crate) fn give_back(&mut self, list: Vec<Event>) {
-        self.events = list;
+    /// Asks the poller for its events.
+    pub(crate) fn visit(&mut self) {
+        self.poller.visit(&mut self.events);
     }
 
     /// Records a deadline.

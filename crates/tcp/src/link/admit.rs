@@ -7,9 +7,8 @@ use oxifabric_types::{Errno, PeerId};
 use oxifabric_wire::tcp::greeting::Greeting;
 
 use super::TcpLink;
-use crate::acceptor::{Accepted, Acceptor, ConnRequest};
+use crate::acceptor::{Accepted, ConnRequest, PER_POLL};
 use crate::cm::{ConnTrouble, Verdict, resolve_crossing};
-use crate::poll::Connected;
 use crate::sys::Socket;
 
 /// Turns of reading that a connection gets which another replaces; one ends with each read into a large body.
@@ -42,14 +41,14 @@ impl GreetedRequest {
 impl TcpLink {
     /// Accepts the connections that wait, and reads their requests.
     pub(super) fn accept_waiting(&mut self, sink: &mut impl Sink) {
-        let mut budget = Acceptor::budget();
+        let mut budget = PER_POLL;
         loop {
             let reactor = &mut self.conns.reactor;
-            match self.acceptor.accept(&mut budget, reactor) {
+            match self.kind.acceptor.accept(&mut budget, reactor) {
                 Accepted::Request(conn) => self.admit(conn, sink),
                 Accepted::NoDescriptor if self.give_up_some(sink) => {}
                 Accepted::NoDescriptor => {
-                    let refused = self.acceptor.refuse_waiting(&mut self.conns.reactor);
+                    let refused = self.kind.acceptor.refuse_waiting(&mut self.conns.reactor);
                     self.conns.counts.rejected += refused as u64;
                     return;
                 }
@@ -60,7 +59,7 @@ impl TcpLink {
 
     /// Reads what has arrived on a pending connection, and acts on it when it is complete.
     pub(super) fn read_pending(&mut self, serial: u32, sink: &mut impl Sink) {
-        if let Some(conn) = self.acceptor.read(serial) {
+        if let Some(conn) = self.kind.acceptor.read(serial) {
             self.admit(conn, sink);
         }
     }
@@ -68,7 +67,7 @@ impl TcpLink {
     fn admit(&mut self, conn: ConnRequest, sink: &mut impl Sink) {
         let greeting = match GreetedRequest::read(&conn) {
             Ok(greeting) => greeting,
-            Err(trouble) => return self.acceptor.waste(conn.from, trouble),
+            Err(trouble) => return self.kind.acceptor.waste(conn.from, trouble),
         };
         let request = GreetedRequest { conn, greeting };
         if let Some(id) = self.number(&request.claimed(), sink) {
@@ -79,7 +78,7 @@ impl TcpLink {
     /// Answers a request by the state of its peer.
     pub(super) fn decide(&mut self, id: PeerId, request: GreetedRequest, sink: &mut impl Sink) {
         let local = self.local_to(&request.conn.socket);
-        let Some(peer) = self.peers.get(id) else {
+        let Some(peer) = self.kind.peers.get(id) else {
             return;
         };
         let state = peer.driver.state.peer_state();
@@ -94,7 +93,7 @@ impl TcpLink {
     /// Refuses a request.
     pub(super) fn refuse(&mut self, request: &GreetedRequest) {
         self.conns.counts.rejected += 1;
-        let message = self.local_params.refuse(&request.greeting);
+        let message = self.kind.local_params.refuse(&request.greeting);
         request.conn.refuse(&message);
     }
 
@@ -118,12 +117,12 @@ impl TcpLink {
     /// Accepts a request; an attempt of ours, or the remains of one, is dropped.
     fn respond(&mut self, id: PeerId, request: GreetedRequest, sink: &mut impl Sink) {
         if !self.has_place(id, sink) {
-            self.acceptor.wasted += 1;
+            self.kind.acceptor.wasted += 1;
             return self.refuse(&request);
         }
-        self.acceptor.wasted += usize::from(self.is_displacing(id));
+        self.kind.acceptor.wasted += usize::from(self.is_displacing(id));
         let GreetedRequest { conn, greeting } = request;
-        let (message, negotiated) = self.local_params.respond(&greeting, conn.order);
+        let (message, negotiated) = self.kind.local_params.respond(&greeting, conn.order);
         if conn.answer(&message).is_err() {
             // The requester is gone already; our own attempt, if any, goes on.
             return;
@@ -137,7 +136,7 @@ impl TcpLink {
 
     /// Returns the address by which a peer reaches this endpoint (protocol section 3.5).
     fn local_to(&self, socket: &Socket) -> SocketAddr {
-        let mut local = *self.acceptor.listener.name();
+        let mut local = *self.kind.acceptor.listener.name();
         if local.ip().is_unspecified()
             && let Ok(at) = socket.local()
         {

@@ -39,12 +39,6 @@ pub(super) struct Challenge {
     until: Instant,
 }
 
-impl Challenge {
-    pub(super) fn is_about(&self, id: PeerId) -> bool {
-        self.id == id
-    }
-}
-
 /// State of an old connection, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Finding {
@@ -59,9 +53,8 @@ enum Finding {
 impl TcpLink {
     /// Probes the host of the connection that a request would replace (keepalive).
     pub(super) fn challenge(&mut self, id: PeerId, mut request: GreetedRequest) {
-        let waits = |other: &Challenge| other.is_about(id);
-        let room = self.challenges.len() < CHALLENGES_MAX && !self.challenges.iter().any(waits);
-        let Some(peer) = self.peers.get(id).filter(|_| room) else {
+        let room = self.kind.challenges.len() < CHALLENGES_MAX && !self.is_challenged(id);
+        let Some(peer) = self.kind.peers.get(id).filter(|_| room) else {
             return self.refuse(&request);
         };
         let ConnState::Ready(conn) = &peer.driver.state else {
@@ -71,8 +64,8 @@ impl TcpLink {
         if asked.is_err() || request.conn.unwatch(&self.conns.reactor).is_err() {
             return self.refuse(&request);
         }
-        let now = self.conns.reactor.now;
-        self.challenges.push(Challenge {
+        let now = self.now();
+        self.kind.challenges.push(Challenge {
             id,
             generation: peer.driver.generation,
             request,
@@ -82,15 +75,21 @@ impl TcpLink {
         self.conns.reactor.expect(Some(now.after(LOOK)));
     }
 
+    /// Returns whether a request in the name of a peer waits.
+    pub(super) fn is_challenged(&self, id: PeerId) -> bool {
+        let challenges = &self.kind.challenges;
+        challenges.iter().any(|challenge| challenge.id == id)
+    }
+
     /// Answers the requests for which it is known by now whether the old connection is alive.
     pub(super) fn settle_challenges(&mut self, sink: &mut impl Sink) -> usize {
         let mut settled = 0;
-        for challenge in std::mem::take(&mut self.challenges) {
-            let late = challenge.until <= self.conns.reactor.now;
+        for challenge in std::mem::take(&mut self.kind.challenges) {
+            let late = challenge.until <= self.now();
             let Challenge { id, .. } = challenge;
             match self.find_out(&challenge) {
                 Finding::Silent if !late => {
-                    self.challenges.push(challenge);
+                    self.kind.challenges.push(challenge);
                     continue;
                 }
                 Finding::Silent => self.replace(id, challenge.request, sink),
@@ -104,12 +103,12 @@ impl TcpLink {
 
     /// Returns when to look again.
     pub(super) fn next_look(&self) -> Option<Instant> {
-        let waits = !self.challenges.is_empty();
-        waits.then(|| self.conns.reactor.now.after(LOOK))
+        let waits = !self.kind.challenges.is_empty();
+        waits.then(|| self.now().after(LOOK))
     }
 
     fn find_out(&self, challenge: &Challenge) -> Finding {
-        let Some(peer) = self.peers.get(challenge.id) else {
+        let Some(peer) = self.kind.peers.get(challenge.id) else {
             return Finding::Gone;
         };
         match &peer.driver.state {
@@ -121,7 +120,7 @@ impl TcpLink {
     }
 
     fn reject(&mut self, challenge: &Challenge) {
-        if let Some(peer) = self.peers.get(challenge.id) {
+        if let Some(peer) = self.kind.peers.get(challenge.id) {
             log::warn!(
                 "tcp",
                 EpCtrl,

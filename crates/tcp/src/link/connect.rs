@@ -6,34 +6,34 @@ use std::net::SocketAddr;
 use oxifabric_types::{Errno, PeerId};
 use oxifabric_wire::tcp::greeting::Greeting;
 
-use super::TcpLink;
+use super::{Rdm, TcpLink};
 use crate::cm::{Answer, Retry};
 use crate::dial::reachable;
-use crate::poll::Connected;
+use crate::endpoint::EndpointKind;
 use crate::sys::{self, Socket};
 
 impl TcpLink {
     /// Starts to connect to a peer.
     pub(super) fn dial(&mut self, id: PeerId, retry: Retry) {
-        let Some(peer) = self.peers.get_mut(id) else {
+        let Some(peer) = self.kind.peers.get_mut(id) else {
             return;
         };
-        let to = reachable(peer.driver.at, self.acceptor.listener.name());
+        let to = reachable(peer.driver.at, self.kind.acceptor.listener.name());
         let socket = self.socket(&to).map_err(|error| sys::errno_of(&error));
-        let request = self.local_params.request();
+        let request = self.kind.local_params.request();
         let Some((driver, conns)) = self.driver(id) else {
             return;
         };
         let started = socket.and_then(|socket| driver.dial(conns, socket, &to, request, retry));
         if let Err(why) = started {
-            self.dial_failed(id, why);
+            Rdm::dial_failed(self, id, why);
         }
     }
 
     /// Opens a socket that connects from the address of this endpoint.
     fn socket(&self, to: &SocketAddr) -> io::Result<Socket> {
         let socket = Socket::open(to)?;
-        let name = self.acceptor.listener.name();
+        let name = self.kind.acceptor.listener.name();
         self.conns.reactor.prepare(&socket, name.is_ipv4())?;
         if !name.ip().is_unspecified() {
             let mut from = *name;
@@ -47,7 +47,7 @@ impl TcpLink {
 
     /// Takes the answer to a request of ours.
     pub(super) fn answered(&mut self, id: PeerId, answer: &Answer) {
-        let local_params = self.local_params;
+        let local_params = self.kind.local_params;
         let Some((driver, conns)) = self.driver(id) else {
             return;
         };
@@ -63,15 +63,15 @@ impl TcpLink {
             Answer::Refusal { .. } => (!driver.pause(conns)).then_some(Errno::CONNREFUSED),
         };
         if let Some(why) = failed {
-            self.dial_failed(id, why);
+            Rdm::dial_failed(self, id, why);
         }
     }
 
     /// Begins the attempts again whose pause is over.
     pub(super) fn redial(&mut self) {
-        let now = self.conns.reactor.now;
+        let now = self.now();
         for id in self.conns.dialing.clone() {
-            let peer = self.peers.get(id);
+            let peer = self.kind.peers.get(id);
             if let Some(retry) = peer.and_then(|peer| peer.driver.paused_until(now)) {
                 self.dial(id, retry);
             }

@@ -11,7 +11,7 @@ use oxifabric_provider::device::{Connections, Device};
 use oxifabric_provider::inet::local_address;
 use oxifabric_types::{Address, Errno, Info, PeerId};
 
-use super::TcpLink;
+use super::{Rdm, TcpLink};
 use crate::acceptor::Acceptor;
 use crate::cm::LocalParams;
 use crate::conns::Conns;
@@ -34,7 +34,7 @@ impl Device for TcpLink {
         let params = conns.reactor.params;
         let at = local_address(info, params.iface.as_deref())?;
         let listener = Listener::bind(&at, params.ports).map_err(|error| sys::errno_of(&error))?;
-        Ok(Self {
+        let kind = Rdm {
             local_params: LocalParams {
                 port: listener.name().port(),
                 pid: std::process::id(),
@@ -42,37 +42,37 @@ impl Device for TcpLink {
                 names: params.extension,
             },
             acceptor: Acceptor::new(listener),
-            conns,
             peers: Peers::default(),
             challenges: Vec::new(),
             closing: VecDeque::new(),
             displacing_until: None,
             crowded_until: None,
-        })
+        };
+        Ok(Self { conns, kind })
     }
 
     fn enable(&mut self, _waits: bool) -> Result<(), Errno> {
-        if self.acceptor.listening {
+        if self.kind.acceptor.listening {
             return Ok(());
         }
-        let listening = self.acceptor.listen(&self.conns.reactor);
+        let listening = self.kind.acceptor.listen(&self.conns.reactor);
         listening.map_err(|error| sys::errno_of(&error))
     }
 
     fn name(&self) -> Address {
-        Address::Inet(*self.acceptor.listener.name())
+        Address::Inet(*self.kind.acceptor.listener.name())
     }
 
     fn rename(&mut self, name: Address) -> Result<(), Errno> {
-        if self.acceptor.listening {
+        if self.kind.acceptor.listening {
             return Err(Errno::OPBADSTATE);
         }
         let Address::Inet(at) = name else {
             return Err(Errno::INVAL);
         };
         let listener = Listener::bind(&at, self.conns.reactor.params.ports);
-        self.acceptor.listener = listener.map_err(|error| sys::errno_of(&error))?;
-        self.local_params.port = self.acceptor.listener.name().port();
+        self.kind.acceptor.listener = listener.map_err(|error| sys::errno_of(&error))?;
+        self.kind.local_params.port = self.kind.acceptor.listener.name().port();
         Ok(())
     }
 
@@ -80,24 +80,24 @@ impl Device for TcpLink {
         let Address::Inet(at) = address else {
             return Err(Errno::INVAL);
         };
-        if at.is_ipv4() != self.acceptor.listener.name().is_ipv4() || at.port() == 0 {
+        if at.is_ipv4() != self.kind.acceptor.listener.name().is_ipv4() || at.port() == 0 {
             return Err(Errno::INVAL);
         }
-        let id = peer::number(&mut self.peers, at).ok_or(Errno::NOMEM)?;
-        self.peers.name(id);
+        let id = peer::number(&mut self.kind.peers, at).ok_or(Errno::NOMEM)?;
+        self.kind.peers.name(id);
         Ok(id)
     }
 
     fn address(&self, peer: PeerId) -> Option<&Address> {
-        self.peers.address(peer)
+        self.kind.peers.address(peer)
     }
 
     fn is_walled(&self) -> Option<bool> {
-        Some(self.local_params.firewall)
+        Some(self.kind.local_params.firewall)
     }
 
     fn wall(&mut self, peer: PeerId) {
-        if let Some(peer) = self.peers.get_mut(peer) {
+        if let Some(peer) = self.kind.peers.get_mut(peer) {
             peer.firewalled = true;
         }
     }
@@ -115,7 +115,7 @@ impl Device for TcpLink {
     }
 
     fn idle(&self) -> bool {
-        self.conns.held.is_empty() && !self.peers.iter().any(|peer| peer.driver.blocked())
+        self.conns.held.is_empty() && !self.kind.peers.iter().any(|peer| peer.driver.blocked())
     }
 
     fn holds_back(&self) -> bool {
@@ -123,11 +123,11 @@ impl Device for TcpLink {
     }
 
     fn reason(&self, peer: PeerId) -> Option<String> {
-        self.peers.get(peer)?.driver.reason.clone()
+        self.kind.peers.get(peer)?.driver.reason.clone()
     }
 }
 
-impl Drop for TcpLink {
+impl Drop for Rdm {
     fn drop(&mut self) {
         for mut peer in self.peers.drain() {
             peer.driver.close();

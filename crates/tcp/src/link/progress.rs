@@ -1,32 +1,29 @@
-//! What polling does at a reliable datagram endpoint beside [`Connected`]: it makes and takes connections by itself. Set-up
-//! path.
+//! What polling does at a reliable datagram endpoint beside the connections in use: it makes and takes others. Set-up path.
 
 use oxifabric_engine::{PostError, Sink};
 use oxifabric_provider::log;
 use oxifabric_types::{Errno, PeerId};
 
-use super::TcpLink;
-use crate::conns::Conns;
+use super::{Rdm, TcpLink};
 use crate::driver::{ConnDriver, ConnState};
-use crate::poll::Connected;
+use crate::endpoint::EndpointKind;
 use crate::reactor::Key;
 
-impl Connected for TcpLink {
+impl EndpointKind for Rdm {
     #[inline]
-    fn conns(&mut self) -> &mut Conns {
-        &mut self.conns
+    fn driver(&mut self, id: PeerId) -> Option<&mut ConnDriver> {
+        Some(&mut self.peers.get_mut(id)?.driver)
     }
 
     #[inline]
-    fn driver(&mut self, id: PeerId) -> Option<(&mut ConnDriver, &mut Conns)> {
-        let peer = self.peers.get_mut(id)?;
-        Some((&mut peer.driver, &mut self.conns))
+    fn driver_ref(&self, id: PeerId) -> Option<&ConnDriver> {
+        Some(&self.peers.get(id)?.driver)
     }
 
     /// Connects.
     #[cold]
-    fn post_unconnected(&mut self, id: PeerId) -> PostError {
-        let Some(peer) = self.peers.get_mut(id) else {
+    fn post_unconnected(link: &mut TcpLink, id: PeerId) -> PostError {
+        let Some(peer) = link.kind.peers.get_mut(id) else {
             return PostError::Down(Errno::INVAL);
         };
         let is_idle = matches!(peer.driver.state, ConnState::Idle);
@@ -38,25 +35,25 @@ impl Connected for TcpLink {
         }
         peer.driver.want();
         if is_idle {
-            self.dial(id, Default::default());
+            link.dial(id, Default::default());
         }
         PostError::Again
     }
 
-    fn dial_on(&mut self, id: PeerId) {
-        let Some((driver, conns)) = self.driver(id) else {
+    fn dial_on(link: &mut TcpLink, id: PeerId) {
+        let Some((driver, conns)) = link.driver(id) else {
             return;
         };
         match driver.dial_on(conns) {
             Ok(None) => {}
-            Ok(Some(answer)) => self.answered(id, &answer),
-            Err(why) => self.dial_failed(id, why),
+            Ok(Some(answer)) => link.answered(id, &answer),
+            Err(why) => Self::dial_failed(link, id, why),
         }
     }
 
-    fn dial_failed(&mut self, id: PeerId, why: Errno) {
-        let from = self.acceptor.listener.name().ip();
-        if let Some((driver, conns)) = self.driver(id) {
+    fn dial_failed(link: &mut TcpLink, id: PeerId, why: Errno) {
+        let from = link.kind.acceptor.listener.name().ip();
+        if let Some((driver, conns)) = link.driver(id) {
             driver.dial_failed(conns, from, why);
             let reason = driver.reason.as_deref().unwrap_or_default();
             log::warn!("tcp", EpCtrl, "{reason}");
@@ -64,30 +61,31 @@ impl Connected for TcpLink {
     }
 
     #[inline]
-    fn awaits_incoming(&self) -> bool {
-        self.conns.ready.is_empty() || self.acceptor.pending() > 0
+    fn awaits_incoming(link: &TcpLink) -> bool {
+        link.conns.ready.is_empty() || link.kind.acceptor.pending() > 0
     }
 
-    fn incoming(&mut self, key: Key, sink: &mut impl Sink) {
+    fn incoming(link: &mut TcpLink, key: Key, sink: &mut impl Sink) {
         match key {
-            Key::PendingConn(serial) => self.read_pending(serial, sink),
-            _ => self.accept_waiting(sink),
+            Key::PendingConn(serial) => link.read_pending(serial, sink),
+            _ => link.accept_waiting(sink),
         }
     }
 
-    fn after_events(&mut self) {
-        self.acceptor.pause_after_waste(&mut self.conns.reactor);
+    #[inline]
+    fn after_poll(link: &mut TcpLink) {
+        link.kind
+            .acceptor
+            .pause_after_waste(&mut link.conns.reactor);
     }
 
-    fn expire_others(&mut self, sink: &mut impl Sink) -> usize {
-        self.acceptor.expire(&self.conns.reactor);
-        self.acceptor.watch(true, &self.conns.reactor);
-        self.redial();
-        self.settle_challenges(sink)
-    }
-
-    fn expect_others(&mut self) {
-        self.conns.reactor.expect(self.acceptor.deadline());
-        self.conns.reactor.expect(self.next_look());
+    fn expire(link: &mut TcpLink, sink: &mut impl Sink) -> usize {
+        link.kind.acceptor.expire(&link.conns.reactor);
+        link.kind.acceptor.watch(true, &link.conns.reactor);
+        link.redial();
+        let settled = link.settle_challenges(sink);
+        link.conns.reactor.expect(link.kind.acceptor.deadline());
+        link.conns.reactor.expect(link.next_look());
+        settled
     }
 }

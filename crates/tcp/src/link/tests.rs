@@ -12,12 +12,17 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant as Clock};
 
-use oxifabric_engine::{Body, Header, HeaderFlags, Kind, Placement};
+use oxifabric_engine::{
+    Body, Frame, Header, HeaderFlags, Kind, Link, Placement, PostError, Posted, RxToken, Sink,
+    TxToken,
+};
+use oxifabric_mem::Iov;
 use oxifabric_provider::device::Device;
-use oxifabric_types::{Address, Info};
+use oxifabric_types::{Address, Errno, Info};
 
 use super::*;
 use crate::driver::ConnState;
+use crate::endpoint::EndpointKind;
 use crate::params::Params;
 use crate::sys::Socket;
 use crate::sys::testing::memory;
@@ -146,12 +151,12 @@ impl Node {
     /// Opens an endpoint that speaks upstream's protocol only.
     fn plain(at: &str) -> Self {
         let mut node = Self::new(at);
-        node.link.local_params.names = false;
+        node.link.kind.local_params.names = false;
         node
     }
 
     fn at(&self) -> SocketAddr {
-        *self.link.acceptor.listener.name()
+        *self.link.kind.acceptor.listener.name()
     }
 
     fn knows(&mut self, other: &Self) -> PeerId {

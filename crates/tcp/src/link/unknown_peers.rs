@@ -18,7 +18,6 @@ use super::TcpLink;
 use crate::conn::Conn;
 use crate::driver::ConnState;
 use crate::peer;
-use crate::poll::Connected;
 
 /// Maximum number of connections of peers that the application does not know. Each costs a descriptor, 24 KiB here for what is read
 /// ahead, and what the kernel holds for it.
@@ -70,11 +69,14 @@ fn default_limit() -> usize {
 impl TcpLink {
     /// Returns the bound on connections of unknown peers.
     fn limit(&self) -> usize {
-        self.conns
-            .reactor
-            .params
-            .max_unknown
-            .unwrap_or_else(default_limit)
+        let limit = self.conns.reactor.params.max_unknown;
+        limit.unwrap_or_else(default_limit)
+    }
+
+    /// Returns whether it was looked for connections that may go a short while ago, and none could.
+    fn has_just_looked(&self) -> bool {
+        let until = self.kind.crowded_until;
+        until.is_some_and(|until| self.now() < until)
     }
 
     /// Makes sure that a peer may have one more connection; false if all others are in use.
@@ -86,10 +88,7 @@ impl TcpLink {
         if self.conns.ready.len() < limit || self.unknown().len() < limit {
             return true;
         }
-        if self
-            .crowded_until
-            .is_some_and(|until| self.conns.reactor.now < until)
-        {
+        if self.has_just_looked() {
             return false;
         }
         // The application may have named some of them since.
@@ -100,26 +99,24 @@ impl TcpLink {
             return true;
         }
         let made_room = self.make_room(limit, sink) > 0;
-        self.crowded_until = (!made_room).then(|| self.conns.reactor.now.after(CROWDED));
+        self.kind.crowded_until = (!made_room).then(|| self.now().after(CROWDED));
         made_room
     }
 
     /// Returns whether a connection of this peer comes at the cost of others.
     pub(super) fn is_displacing(&self, id: PeerId) -> bool {
-        let unknown = self.peers.get(id).is_some() && !self.peers.is_named(id);
+        let unknown = self.kind.peers.get(id).is_some() && !self.kind.peers.is_named(id);
         unknown
             && self
+                .kind
                 .displacing_until
-                .is_some_and(|until| self.conns.reactor.now < until)
+                .is_some_and(|until| self.now() < until)
     }
 
     /// Closes what may go at once, when the system has no descriptors left; returns whether there was any. Where there was none,
     /// connections are not looked at again for [`CROWDED`].
     pub(super) fn give_up_some(&mut self, sink: &mut impl Sink) -> bool {
-        if self
-            .crowded_until
-            .is_some_and(|until| self.conns.reactor.now < until)
-        {
+        if self.has_just_looked() {
             return false;
         }
         let limit = self.unknown().len().clamp(BATCH, self.limit().max(BATCH));
@@ -128,7 +125,7 @@ impl TcpLink {
         }
         let ended = self.make_room(limit, sink);
         let made_room = ended + self.close_closing(0, sink) > 0;
-        self.crowded_until = (!made_room).then(|| self.conns.reactor.now.after(CROWDED));
+        self.kind.crowded_until = (!made_room).then(|| self.now().after(CROWDED));
         made_room
     }
 
@@ -139,7 +136,7 @@ impl TcpLink {
         candidates.sort_by_key(|candidate| Reverse(candidate.idle));
         let is_free = |candidate: &&Candidate| candidate.activity == Activity::Free;
         let free: Vec<_> = candidates.iter().filter(is_free).take(batch).collect();
-        self.displacing_until = Some(self.conns.reactor.now.after(DISPLACING));
+        self.kind.displacing_until = Some(self.now().after(DISPLACING));
         log::warn!(
             "tcp",
             EpCtrl,
@@ -165,31 +162,27 @@ impl TcpLink {
 
     /// Returns the number of the peer at an address, a new one if need be, or one that is free.
     pub(super) fn number(&mut self, at: &SocketAddr, sink: &mut impl Sink) -> Option<PeerId> {
-        if self.peers.is_crowded() {
+        if self.kind.peers.is_crowded() {
             self.sweep(sink);
         }
-        peer::number(&mut self.peers, at)
+        peer::number(&mut self.kind.peers, at)
     }
 
     /// Frees the numbers of peers that are gone, if the application does not know them and no operation is about them.
     fn sweep(&mut self, sink: &mut impl Sink) {
         let involved = involved(sink);
-        let mut departed = peer::departed(&self.peers, self.conns.ticks);
+        let mut departed = peer::departed(&self.kind.peers, self.conns.ticks);
         departed.retain(|&id| {
-            let waits = self
-                .challenges
-                .iter()
-                .any(|challenge| challenge.is_about(id));
-            !waits && !involved.contains(&id) && !self.is_known(id, sink)
+            !self.is_challenged(id) && !involved.contains(&id) && !self.is_known(id, sink)
         });
-        self.peers.vacate(&departed);
+        self.kind.peers.vacate(&departed);
         departed.into_iter().for_each(|id| sink.forget_peer(id));
     }
 
     fn candidates(&self, sink: &impl Sink) -> Vec<Candidate> {
         let involved = involved(sink);
         let candidate_of = |id: PeerId| {
-            let peer = self.peers.get(id)?;
+            let peer = self.kind.peers.get(id)?;
             let ConnState::Ready(conn) = &peer.driver.state else {
                 return None;
             };
@@ -209,51 +202,48 @@ impl TcpLink {
 
     /// Returns the peers with connections in use that the application has not named.
     fn unknown(&self) -> Vec<PeerId> {
-        let is_unknown = |id: &PeerId| match self.peers.get(*id) {
+        let is_unknown = |id: &PeerId| match self.kind.peers.get(*id) {
             Some(peer) => {
-                !self.peers.is_named(*id)
+                !self.kind.peers.is_named(*id)
                     && !matches!(&peer.driver.state, ConnState::Ready(conn) if conn.is_closing())
             }
             None => false,
         };
-        self.conns
-            .ready
-            .iter()
-            .copied()
-            .filter(is_unknown)
-            .collect()
+        let ready = self.conns.ready.iter().copied();
+        ready.filter(is_unknown).collect()
     }
 
     /// Returns whether the application knows a peer, and records it if so.
     fn is_known(&mut self, id: PeerId, sink: &impl Sink) -> bool {
-        let address = self.peers.address(id);
-        if !self.peers.is_named(id) && address.is_some_and(|address| sink.is_known(address)) {
-            self.peers.name(id);
+        let peers = &mut self.kind.peers;
+        let address = peers.address(id);
+        if !peers.is_named(id) && address.is_some_and(|address| sink.is_known(address)) {
+            peers.name(id);
         }
-        self.peers.is_named(id)
+        peers.is_named(id)
     }
 
     /// Closes the sending direction of a connection and waits for the peer to close its own: what it sends until then
     /// arrives.
     fn begin_to_close(&mut self, id: PeerId) {
-        let Some(peer) = self.peers.get_mut(id) else {
+        let Some(peer) = self.kind.peers.get_mut(id) else {
             return;
         };
         if let ConnState::Ready(conn) = &mut peer.driver.state {
             conn.begin_to_close();
-            self.closing.push_back((id, peer.driver.generation));
+            self.kind.closing.push_back((id, peer.driver.generation));
         }
     }
 
     /// Ends the connections that have been closing for longest, until `but` are left; returns how many.
     fn close_closing(&mut self, but: usize, sink: &mut impl Sink) -> usize {
         let mut closed = 0;
-        self.closing.retain(|(id, generation)| {
-            let peer = self.peers.get(*id);
+        self.kind.closing.retain(|(id, generation)| {
+            let peer = self.kind.peers.get(*id);
             peer.is_some_and(|peer| peer.driver.generation == *generation)
         });
-        while self.closing.len() > but
-            && let Some((id, _)) = self.closing.pop_front()
+        while self.kind.closing.len() > but
+            && let Some((id, _)) = self.kind.closing.pop_front()
         {
             self.read_rest(id, sink);
             self.end(id, Errno::CONNRESET, WHY, sink);

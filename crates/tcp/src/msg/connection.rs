@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-use oxifabric_engine::Engine;
 use oxifabric_engine::faults::FaultKinds;
+use oxifabric_engine::{Engine, PostError};
 use oxifabric_provider::connection::{Connection, ConnectionEvent, THE_PEER};
 use oxifabric_provider::device::Device;
 use oxifabric_provider::inet::local_address;
@@ -21,15 +21,18 @@ use crate::cm::{Answer, CmMessage, Negotiated, Retry};
 use crate::conns::Conns;
 use crate::dial::reachable;
 use crate::driver::{ConnDriver, ConnState};
+use crate::endpoint::{Endpoint, EndpointKind};
 use crate::params::Params;
 use crate::sys::{self, Socket};
 
-/// The connection of one endpoint.
+/// The link of a connected endpoint, with its one connection.
+pub type TcpConnection = Endpoint<Msg>;
+
+/// What a connected endpoint has beside what all have.
 #[derive(Debug)]
-pub struct TcpConnection {
-    pub(super) conns: Conns,
-    pub(super) driver: ConnDriver,
-    pub(super) stage: Stage,
+pub struct Msg {
+    driver: ConnDriver,
+    stage: Stage,
     /// Its own address, and the peer's.
     name: SocketAddr,
     peer: Option<Address>,
@@ -38,7 +41,7 @@ pub struct TcpConnection {
 
 /// What the application has done for the connection, and what came of it.
 #[derive(Debug)]
-pub(super) enum Stage {
+enum Stage {
     /// The endpoint has an address.
     Fresh(Socket),
     /// The peer has asked for a connection.
@@ -71,14 +74,15 @@ impl TcpConnection {
         at: SocketAddr,
         peer: Option<Address>,
     ) -> Result<Self, Errno> {
-        Ok(Self {
-            conns: Conns::open()?,
+        let kind = Msg {
             driver: ConnDriver::new(THE_PEER, at),
             stage,
             name,
             peer,
             events: VecDeque::new(),
-        })
+        };
+        let conns = Conns::open()?;
+        Ok(Self { conns, kind })
     }
 
     /// Sets the traffic class of an endpoint.
@@ -88,10 +92,10 @@ impl TcpConnection {
     }
 
     /// Takes the answer to our request.
-    pub(super) fn answered(&mut self, answer: Answer) {
+    fn answered(&mut self, answer: Answer) {
         match answer {
             Answer::Response { order, data } => {
-                self.driver.agreed(&mut self.conns, plain(order));
+                self.kind.driver.agreed(&mut self.conns, plain(order));
                 self.connected(data);
             }
             Answer::Refusal { data } => self.give_up(Errno::CONNREFUSED, data),
@@ -100,41 +104,40 @@ impl TcpConnection {
 
     /// Notes that the connection is in use.
     fn connected(&mut self, data: Box<[u8]>) {
-        if let ConnState::Ready(conn) = &self.driver.state
+        if let ConnState::Ready(conn) = &self.kind.driver.state
             && let Ok(name) = conn.socket.local()
         {
-            self.name = name;
+            self.kind.name = name;
         }
-        self.stage = Stage::Connected;
-        self.events.push_back(ConnectionEvent::Connected(data));
+        self.kind.stage = Stage::Connected;
+        self.kind.events.push_back(ConnectionEvent::Connected(data));
     }
 
     /// Ends an attempt. A requester that is refused is not to try again, as a reliable datagram endpoint does: the application
     /// hears of it and decides.
-    pub(super) fn give_up(&mut self, why: Errno, data: Box<[u8]>) {
-        self.driver
-            .dial_failed(&mut self.conns, self.name.ip(), why);
-        let reason = self.driver.reason.as_deref().unwrap_or_default();
+    fn give_up(&mut self, why: Errno, data: Box<[u8]>) {
+        self.kind
+            .driver
+            .dial_failed(&mut self.conns, self.kind.name.ip(), why);
+        let reason = self.kind.driver.reason.as_deref().unwrap_or_default();
         log::info!("tcp", EpCtrl, "{reason}");
-        self.stage = Stage::Over;
-        self.events.push_back(ConnectionEvent::Failed(why, data));
-    }
-
-    /// Notes that the connection in use has ended, if it has.
-    pub(super) fn note_end(&mut self) {
-        if matches!(self.stage, Stage::Connected) && !self.driver.is_ready() {
-            self.stage = Stage::Over;
-            self.events.push_back(ConnectionEvent::Ended);
-        }
+        self.kind.stage = Stage::Over;
+        self.kind
+            .events
+            .push_back(ConnectionEvent::Failed(why, data));
     }
 
     fn start(&mut self, socket: Socket, to: SocketAddr, data: &[u8]) -> Result<(), Errno> {
-        let prepared = self.conns.reactor.prepare(&socket, self.name.is_ipv4());
+        let prepared = self
+            .conns
+            .reactor
+            .prepare(&socket, self.kind.name.is_ipv4());
         prepared.map_err(|error| sys::errno_of(&error))?;
-        let to = reachable(to, &self.name);
+        let to = reachable(to, &self.kind.name);
         let request = CmMessage::new(CmKind::Request, data);
         let retry = Retry::default();
-        self.driver
+        self.kind
+            .driver
             .dial(&mut self.conns, socket, &to, request, retry)
     }
 }
@@ -153,6 +156,50 @@ fn plain(order: ByteOrder) -> Negotiated {
     }
 }
 
+impl EndpointKind for Msg {
+    #[inline]
+    fn driver(&mut self, _: PeerId) -> Option<&mut ConnDriver> {
+        Some(&mut self.driver)
+    }
+
+    #[inline]
+    fn driver_ref(&self, _: PeerId) -> Option<&ConnDriver> {
+        Some(&self.driver)
+    }
+
+    /// Waits for a connection that the application has begun to make.
+    #[cold]
+    fn post_unconnected(link: &mut TcpConnection, _: PeerId) -> PostError {
+        let may_come = matches!(link.kind.stage, Stage::Connecting | Stage::Invited(_));
+        if may_come || matches!(link.kind.driver.state, ConnState::Failed(..)) {
+            link.kind.driver.want();
+            return PostError::Again;
+        }
+        PostError::Down(Errno::NOTCONN)
+    }
+
+    fn dial_on(link: &mut TcpConnection, _: PeerId) {
+        match link.kind.driver.dial_on(&mut link.conns) {
+            Ok(None) => {}
+            Ok(Some(answer)) => link.answered(answer),
+            Err(why) => link.give_up(why, Box::default()),
+        }
+    }
+
+    fn dial_failed(link: &mut TcpConnection, _: PeerId, why: Errno) {
+        link.give_up(why, Box::default());
+    }
+
+    /// Notes that the connection in use has ended, if it has.
+    #[inline]
+    fn after_poll(link: &mut TcpConnection) {
+        if matches!(link.kind.stage, Stage::Connected) && !link.kind.driver.is_ready() {
+            link.kind.stage = Stage::Over;
+            link.kind.events.push_back(ConnectionEvent::Ended);
+        }
+    }
+}
+
 impl Connection for TcpConnection {
     const CONNECTED: bool = true;
     const CM_DATA_SIZE: usize = DATA_MAX;
@@ -161,15 +208,15 @@ impl Connection for TcpConnection {
         let Address::Inet(at) = *to else {
             return Err(Errno::INVAL);
         };
-        if at.is_ipv4() != self.name.is_ipv4() || at.port() == 0 || data.len() > DATA_MAX {
+        if at.is_ipv4() != self.kind.name.is_ipv4() || at.port() == 0 || data.len() > DATA_MAX {
             return Err(Errno::INVAL);
         }
-        if !matches!(self.stage, Stage::Fresh(_)) {
+        if !matches!(self.kind.stage, Stage::Fresh(_)) {
             return Err(Errno::INVAL);
         }
-        if let Stage::Fresh(socket) = std::mem::replace(&mut self.stage, Stage::Connecting) {
-            self.peer = Some(to.clone());
-            self.driver.at = at;
+        if let Stage::Fresh(socket) = std::mem::replace(&mut self.kind.stage, Stage::Connecting) {
+            self.kind.peer = Some(to.clone());
+            self.kind.driver.at = at;
             if let Err(why) = self.start(socket, at, data) {
                 self.give_up(why, Box::default());
             }
@@ -178,48 +225,50 @@ impl Connection for TcpConnection {
     }
 
     fn accept(&mut self, data: &[u8]) -> Result<(), Errno> {
-        if data.len() > DATA_MAX || !matches!(self.stage, Stage::Invited(_)) {
+        if data.len() > DATA_MAX || !matches!(self.kind.stage, Stage::Invited(_)) {
             return Err(Errno::INVAL);
         }
-        let Stage::Invited(request) = std::mem::replace(&mut self.stage, Stage::Over) else {
+        let Stage::Invited(request) = std::mem::replace(&mut self.kind.stage, Stage::Over) else {
             return Err(Errno::INVAL);
         };
         // The listener has prepared the socket, and does not know the endpoint's traffic class.
-        let is_v4 = self.name.is_ipv4();
+        let is_v4 = self.kind.name.is_ipv4();
         self.conns.reactor.mark(&request.socket, is_v4);
         let answered = request.answer(&CmMessage::new(CmKind::Response, data));
         answered.map_err(|error| sys::errno_of(&error))?;
         let (order, watched) = (request.order, request.watched);
-        self.driver
+        self.kind
+            .driver
             .establish(&mut self.conns, request.socket, plain(order), watched);
         self.connected(Box::default());
         Ok(())
     }
 
     fn shutdown(&mut self) -> Result<(), Errno> {
-        match &self.stage {
+        match &self.kind.stage {
             Stage::Fresh(_) => return Err(Errno::NOTCONN),
             Stage::Over => return Ok(()),
             Stage::Connecting | Stage::Connected | Stage::Invited(_) => {}
         }
-        let peer = self.peer.as_ref();
-        self.driver.reason = peer.map(|peer| format!("connection with {peer}: it was shut down"));
-        self.driver.fail(&mut self.conns, Errno::CANCELED);
-        self.stage = Stage::Over;
-        self.events.push_back(ConnectionEvent::Ended);
+        let peer = self.kind.peer.as_ref();
+        self.kind.driver.reason =
+            peer.map(|peer| format!("connection with {peer}: it was shut down"));
+        self.kind.driver.fail(&mut self.conns, Errno::CANCELED);
+        self.kind.stage = Stage::Over;
+        self.kind.events.push_back(ConnectionEvent::Ended);
         Ok(())
     }
 
     fn peer_name(&self) -> Result<Address, Errno> {
-        let has_peer = self.driver.is_ready() || matches!(self.stage, Stage::Invited(_));
-        match &self.peer {
+        let has_peer = self.kind.driver.is_ready() || matches!(self.kind.stage, Stage::Invited(_));
+        match &self.kind.peer {
             Some(peer) if has_peer => Ok(peer.clone()),
             _ => Err(Errno::NOTCONN),
         }
     }
 
     fn socket(&self) -> Result<RawFd, Errno> {
-        match (&self.stage, &self.driver.state) {
+        match (&self.kind.stage, &self.kind.driver.state) {
             (Stage::Fresh(socket), _) => Ok(socket.fd()),
             (Stage::Invited(request), _) => Ok(request.socket.fd()),
             (_, ConnState::Dialing(dial)) => Ok(dial.socket.fd()),
@@ -229,7 +278,7 @@ impl Connection for TcpConnection {
     }
 
     fn next_event(&mut self) -> Option<ConnectionEvent> {
-        self.events.pop_front()
+        self.kind.events.pop_front()
     }
 }
 
@@ -251,19 +300,19 @@ impl Device for TcpConnection {
     }
 
     fn name(&self) -> Address {
-        Address::Inet(self.name)
+        Address::Inet(self.kind.name)
     }
 
     fn rename(&mut self, name: Address) -> Result<(), Errno> {
         let Address::Inet(at) = name else {
             return Err(Errno::INVAL);
         };
-        if !matches!(self.stage, Stage::Fresh(_)) {
+        if !matches!(self.kind.stage, Stage::Fresh(_)) {
             return Err(Errno::OPBADSTATE);
         }
         let socket = bound(&at).map_err(|error| sys::errno_of(&error))?;
-        self.name = socket.local().map_err(|error| sys::errno_of(&error))?;
-        self.stage = Stage::Fresh(socket);
+        self.kind.name = socket.local().map_err(|error| sys::errno_of(&error))?;
+        self.kind.stage = Stage::Fresh(socket);
         Ok(())
     }
 
@@ -272,7 +321,7 @@ impl Device for TcpConnection {
     }
 
     fn address(&self, _peer: PeerId) -> Option<&Address> {
-        self.peer.as_ref()
+        self.kind.peer.as_ref()
     }
 
     fn fd(&self) -> RawFd {
@@ -280,11 +329,11 @@ impl Device for TcpConnection {
     }
 
     fn arm(&mut self) -> bool {
-        self.events.is_empty() && self.conns.arm()
+        self.kind.events.is_empty() && self.conns.arm()
     }
 
     fn idle(&self) -> bool {
-        self.conns.held.is_empty() && !self.driver.blocked()
+        self.conns.held.is_empty() && !self.kind.driver.blocked()
     }
 
     fn holds_back(&self) -> bool {
@@ -292,11 +341,11 @@ impl Device for TcpConnection {
     }
 
     fn reason(&self, _peer: PeerId) -> Option<String> {
-        self.driver.reason.clone()
+        self.kind.driver.reason.clone()
     }
 }
 
-impl Drop for TcpConnection {
+impl Drop for Msg {
     fn drop(&mut self) {
         self.driver.close();
     }

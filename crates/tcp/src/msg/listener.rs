@@ -8,12 +8,12 @@ use oxifabric_provider::inet::local_address;
 use oxifabric_types::{Address, Errno, Info, Instant};
 use oxifabric_wire::tcp::cm::CmKind;
 
-use crate::acceptor::{Accepted, Acceptor, ConnRequest};
+use crate::acceptor::{Accepted, Acceptor, ConnRequest, PER_POLL};
 use crate::cm::CmMessage;
 use crate::listen::Listener;
 use crate::params::Params;
 use crate::reactor::{Key, Reactor};
-use crate::sys::{self, Event, Socket};
+use crate::sys::{self, Socket};
 
 /// A listener of connected endpoints.
 #[derive(Debug)]
@@ -40,8 +40,8 @@ impl TcpListener {
         self.acceptor.pending()
     }
 
-    fn happened(&mut self, event: &Event, room: usize) {
-        match Key::unpack(event.key) {
+    fn happened(&mut self, key: Key, room: usize) {
+        match key {
             Key::Listener => self.accept_waiting(room),
             Key::PendingConn(serial) => {
                 if let Some(request) = self.acceptor.read(serial) {
@@ -55,7 +55,7 @@ impl TcpListener {
 
     /// Accepts the connections that wait, until there are more requests than room.
     fn accept_waiting(&mut self, room: usize) {
-        let mut budget = Acceptor::budget();
+        let mut budget = PER_POLL;
         while self.queue.len() < room {
             match self.acceptor.accept(&mut budget, &mut self.reactor) {
                 Accepted::Request(request) => self.enqueue(request),
@@ -131,12 +131,13 @@ impl connection::Listener for TcpListener {
         self.acceptor.expire(&self.reactor);
         // Connections that are not accepted wait in the kernel's backlog.
         self.acceptor.watch(room > self.queue.len(), &self.reactor);
-        let list = self.reactor.visit();
-        let events = list.len();
-        for event in &list {
-            self.happened(event, room);
+        self.reactor.visit();
+        let events = self.reactor.events.len();
+        for at in 0..events {
+            if let Some(event) = self.reactor.events.get(at) {
+                self.happened(Key::unpack(event.key), room);
+            }
         }
-        self.reactor.give_back(list);
         self.acceptor.pause_after_waste(&mut self.reactor);
         let passed = room.min(self.queue.len());
         requests.extend(self.queue.drain(..passed));

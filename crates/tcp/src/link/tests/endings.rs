@@ -43,13 +43,13 @@ impl Node {
     fn blocked_readers(&self) -> usize {
         let is_stalled =
             |peer: &&Peer| matches!(&peer.driver.state, ConnState::Ready(conn) if conn.stalled());
-        self.link.peers.iter().filter(is_stalled).count()
+        self.link.kind.peers.iter().filter(is_stalled).count()
     }
 
     /// Returns how many of them have been found closed, without anything that is waited for.
     fn ended_readers(&self) -> usize {
         let is_found = |peer: &&Peer| matches!(&peer.driver.state, ConnState::Ready(conn) if conn.stalled() && conn.interest == Interest::default());
-        self.link.peers.iter().filter(is_found).count()
+        self.link.kind.peers.iter().filter(is_found).count()
     }
 }
 

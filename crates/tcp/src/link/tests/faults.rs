@@ -36,7 +36,7 @@ fn a_peer_that_goes_fails_what_is_pending_first() {
     assert_eq!(posted, Ok(Posted::Pending));
     drive(&mut a, &mut b, |_, b| !b.sink.coming.is_empty());
     // B is killed: its sockets go without good-byes.
-    for peer in b.link.peers.drain() {
+    for peer in b.link.kind.peers.drain() {
         drop(peer);
     }
     drop(b);
@@ -58,7 +58,7 @@ fn a_body_that_breaks_off_is_not_placed() {
     a.try_post(to_b, message(7, body.len()), &body)
         .expect("taken");
     drive(&mut a, &mut b, |_, b| !b.sink.coming.is_empty());
-    for peer in a.link.peers.drain() {
+    for peer in a.link.kind.peers.drain() {
         drop(peer);
     }
     drop(a);
@@ -122,13 +122,13 @@ fn silent_connections_are_closed_in_time() {
     let mut a = Node::new(V4);
     let mut pending = TcpStream::connect(a.at()).expect("it listens");
     let start = Clock::now();
-    while a.link.acceptor.pending() == 0 {
+    while a.link.kind.acceptor.pending() == 0 {
         a.poll();
         assert!(start.elapsed() < WATCHDOG);
     }
     a.pass(a.link.conns.reactor.params.connect_timeout + Duration::from_secs(1));
     a.poll();
-    assert!(a.link.acceptor.pending() == 0);
+    assert!(a.link.kind.acceptor.pending() == 0);
     assert_eq!(pending.read(&mut [0; 1]).ok(), Some(0));
 }
 
@@ -143,7 +143,7 @@ fn a_poll_accepts_a_number_of_connections_and_leaves_the_rest_to_later_ones() {
     let mut accepted = 0;
     while accepted < COUNT {
         a.poll();
-        let now = a.link.acceptor.pending();
+        let now = a.link.kind.acceptor.pending();
         assert!(now - accepted <= MOST, "{} in one poll", now - accepted);
         accepted = now;
         assert!(start.elapsed() < WATCHDOG, "{accepted} were accepted");
@@ -306,7 +306,7 @@ fn hostile_bytes_end_their_own_connection_only() {
         assert_eq!(b.pop().map(|(_, got)| got), Some(good));
     }
     drive(&mut a, &mut b, |_, b| {
-        b.link.acceptor.pending() == 0 && b.link.conns.ready.len() == 1
+        b.link.kind.acceptor.pending() == 0 && b.link.conns.ready.len() == 1
     });
     assert!(a.sink.down.is_empty());
 }

@@ -16,10 +16,10 @@ struct Case {
 fn case() -> Case {
     let (a, mut b, to_b, _) = pair(V4);
     let (at, name) = (b.at(), a.link.name());
-    let old: Vec<_> = b.link.peers.drain().collect();
+    let old: Vec<_> = b.link.kind.peers.drain().collect();
     drop(b);
     let mut newcomer = Node::new(&at.to_string());
-    newcomer.link.local_params.pid ^= 1;
+    newcomer.link.kind.local_params.pid ^= 1;
     let to_a = newcomer.link.peer(&name).expect("an address");
     Case {
         a,

@@ -75,7 +75,8 @@ fn a_refused_request_is_made_again_if_the_peer_does_not_connect() {
     // B takes itself to be connecting to A, which gets nothing of it.
     b.link.dial(to_a, Default::default());
     let stuck = crate::sys::Socket::open(&a.at()).expect("a socket");
-    let ConnState::Dialing(dial) = &mut b.link.peers.get_mut(to_a).expect("known").driver.state
+    let ConnState::Dialing(dial) =
+        &mut b.link.kind.peers.get_mut(to_a).expect("known").driver.state
     else {
         panic!("it dials");
     };
@@ -87,11 +88,11 @@ fn a_refused_request_is_made_again_if_the_peer_does_not_connect() {
     assert!(a.try_post(to_b, message(1, 0), &Iov::empty()).is_err());
     drive(&mut a, &mut b, |a, _| {
         matches!(
-            a.link.peers.get(to_b).map(|peer| &peer.driver.state),
+            a.link.kind.peers.get(to_b).map(|peer| &peer.driver.state),
             Some(ConnState::Paused(_))
         )
     });
-    b.link.dial_failed(to_a, Errno::TIMEDOUT);
+    Rdm::dial_failed(&mut b.link, to_a, Errno::TIMEDOUT);
     drive(&mut a, &mut b, |a, _| {
         a.pass(Duration::from_millis(1));
         !a.sink.writable.is_empty()
@@ -189,7 +190,7 @@ fn wildcard_endpoints_talk_and_settle_simultaneous_connections() {
 #[test]
 fn what_a_peer_says_of_its_firewall_is_over_with_its_connection() {
     let (mut a, mut b) = (Node::new(V4), Node::new(V4));
-    a.link.local_params.firewall = true;
+    a.link.kind.local_params.firewall = true;
     let to_b = a.knows(&b);
     post(&mut a, &mut b, to_b, message(1, 0), &Iov::empty());
     drive(&mut a, &mut b, |_, b| b.pop().is_some());

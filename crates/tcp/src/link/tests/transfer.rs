@@ -242,7 +242,7 @@ fn a_stalled_peer_waits_and_loses_nothing() {
         b.poll();
     }
     for _ in 0..100 {
-        assert!(b.link.peers.get(to_a).is_some());
+        assert!(b.link.kind.peers.get(to_a).is_some());
         b.poll();
     }
     assert!(b.sink.arrived.is_empty());
@@ -334,8 +334,14 @@ fn foreign_byte_order_is_understood() {
     // Both ends of one connection take the other to be foreign.
     let (mut a, mut b, to_b, to_a) = pair(V4);
     for (node, peer) in [(&mut a, to_b), (&mut b, to_a)] {
-        if let ConnState::Ready(conn) =
-            &mut node.link.peers.get_mut(peer).expect("known").driver.state
+        if let ConnState::Ready(conn) = &mut node
+            .link
+            .kind
+            .peers
+            .get_mut(peer)
+            .expect("known")
+            .driver
+            .state
         {
             conn.negotiated.dialect.order = oxifabric_wire::tcp::ByteOrder::Big;
         }

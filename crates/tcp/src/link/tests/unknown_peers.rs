@@ -59,9 +59,9 @@ fn idle_connections_of_unknown_peers_are_bounded() {
         node.link.conns.ready.len()
     );
     assert!(
-        node.link.peers.rows() <= 4 * LIMIT,
+        node.link.kind.peers.rows() <= 4 * LIMIT,
         "{} rows",
-        node.link.peers.rows()
+        node.link.kind.peers.rows()
     );
 }
 
@@ -136,7 +136,7 @@ fn connections_that_say_nothing_are_taken_some_at_a_time_when_there_are_many() {
         }
     };
     settle(&mut node);
-    let most = node.link.acceptor.pending();
+    let most = node.link.kind.acceptor.pending();
     let waiting = silent_ones.len() - most;
     let mut gone = 0;
     while gone < waiting {
@@ -164,19 +164,19 @@ fn connections_that_take_the_place_of_others_late_make_the_listener_pause_too() 
     node.pass(Duration::from_millis(1));
     let mut late = TcpStream::connect(node.at()).expect("it listens");
     let start = Clock::now();
-    while node.link.acceptor.pending() == 0 {
+    while node.link.kind.acceptor.pending() == 0 {
         node.poll();
         assert!(start.elapsed() < WATCHDOG);
     }
     late.write_all(&request(100)).expect("it is open");
-    while node.link.acceptor.pending() > 0 {
+    while node.link.kind.acceptor.pending() > 0 {
         node.poll();
         assert!(start.elapsed() < WATCHDOG);
     }
-    assert!(node.link.acceptor.paused_until.is_some());
+    assert!(node.link.kind.acceptor.paused_until.is_some());
     node.pass(Duration::from_millis(1));
     node.poll();
-    assert!(node.link.acceptor.paused_until.is_none());
+    assert!(node.link.kind.acceptor.paused_until.is_none());
 }
 
 #[test]
@@ -208,7 +208,15 @@ fn busy(node: &mut Node) -> Vec<TcpStream> {
     }
     let start = Clock::now();
     let is_busy = |peer: &crate::peer::Peer| matches!(&peer.driver.state, crate::driver::ConnState::Ready(conn) if !conn.is_at_rest());
-    while node.link.peers.iter().filter(|peer| is_busy(peer)).count() < LIMIT {
+    while node
+        .link
+        .kind
+        .peers
+        .iter()
+        .filter(|peer| is_busy(peer))
+        .count()
+        < LIMIT
+    {
         node.poll();
         assert!(start.elapsed() < WATCHDOG);
     }
@@ -288,8 +296,8 @@ fn rows_of_peers_that_are_gone_are_used_again() {
         drop(stream);
     }
     assert!(
-        node.link.peers.rows() <= 4 * LIMIT,
+        node.link.kind.peers.rows() <= 4 * LIMIT,
         "{} rows",
-        node.link.peers.rows()
+        node.link.kind.peers.rows()
     );
 }
