@@ -17,6 +17,9 @@ pub struct ChildProcess {
 
 impl ChildProcess {
     /// Starts it with these arguments and these variables beside those of this process.
+    ///
+    /// # Errors
+    /// It cannot be started.
     pub fn start(arguments: &[String], variables: &[(&str, String)]) -> Result<Self, Trouble> {
         let mut child = Command::new(std::env::current_exe()?)
             .args(arguments)
@@ -35,6 +38,9 @@ impl ChildProcess {
     }
 
     /// Sends it a command.
+    ///
+    /// # Errors
+    /// It has ended.
     pub fn say(&mut self, line: &str) -> Result<(), Trouble> {
         let commands = self.commands.as_mut().ok_or("the pipe is closed")?;
         writeln!(commands, "{line}")
@@ -42,6 +48,9 @@ impl ChildProcess {
     }
 
     /// Waits for an answer.
+    ///
+    /// # Errors
+    /// It has ended.
     pub fn answer(&mut self) -> Result<String, Trouble> {
         match self.answers.next() {
             Some(line) => Ok(line?),
@@ -50,6 +59,9 @@ impl ChildProcess {
     }
 
     /// Closes the pipe and waits until the child ends by itself.
+    ///
+    /// # Errors
+    /// It ended badly.
     pub fn dismiss(mut self) -> Result<(), Trouble> {
         self.commands = None;
         let status = self.child.wait()?;
@@ -71,6 +83,9 @@ impl Drop for ChildProcess {
 
 /// Makes this process, a child, end with its parent. The end of the pipe also ends it, but not while it waits for a message that
 /// never comes.
+///
+/// # Errors
+/// The kernel refuses (prctl(2)).
 pub fn end_with_starter() -> Result<(), Trouble> {
     Ok(prctl::set_pdeathsig(Signal::SIGKILL)?)
 }

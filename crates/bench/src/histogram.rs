@@ -39,11 +39,13 @@ impl Histogram {
     }
 
     /// Returns the longest time that was seen.
+    #[must_use]
     pub const fn longest(&self) -> Duration {
         self.longest
     }
 
     /// Returns the time that this share of all keeps to; zero if there are none.
+    #[must_use]
     pub fn quantile(&self, share: f64) -> Duration {
         let wanted = (self.total as f64 * share).ceil().max(1.0) as u64;
         let mut seen = 0;

@@ -3,7 +3,7 @@
 //! - [`statistics`]: medians, quartiles, ratios; [`histogram`]: quantiles of any number of times; [`stopwatch`]: what a short call takes.
 //! - [`chart`]: curves and bars, in a terminal and as SVG; [`table`]: columns; [`units`]: numbers as people read them.
 //! - [`machine`]: what is measured on, and which processors two processes run on.
-//! - [`measure`]: one size over one provider, by two processes: a [`worker`] in this one, and a [`peer`] that follows [`commands`]
+//! - [`measure`]: one size over one provider, by two processes: a `worker` in this one, and a [`peer`] that follows `commands`
 //!   and is a [`child`] of this one; [`providers`] opens their endpoints.
 //!
 //! Whatever needs a library is written on the safe interface, so it runs on any libfabric.so.1.

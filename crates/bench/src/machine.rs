@@ -36,6 +36,9 @@ impl Machine {
     }
 
     /// Prints where two processes are measured.
+    ///
+    /// # Errors
+    /// `out` takes no more.
     pub fn describe(&self, out: &mut dyn Write, cpus: Option<(usize, usize)>) -> io::Result<()> {
         writeln!(out, "{self}")?;
         match cpus {
@@ -94,6 +97,7 @@ fn usable_cpus() -> Vec<usize> {
 }
 
 /// Chooses a processor for each process, on different cores if there are some; `None` when there are not two.
+#[must_use]
 pub fn two_cpus() -> Option<(usize, usize)> {
     let usable = usable_cpus();
     let (one, others) = usable.split_first()?;
@@ -110,6 +114,9 @@ fn core_of(cpu: usize) -> Option<String> {
 }
 
 /// Keeps this process on one processor.
+///
+/// # Errors
+/// This process may not run there.
 pub fn pin(cpu: usize) -> Result<(), Trouble> {
     let mut set = CpuSet::new();
     set.set(cpu)?;

@@ -91,6 +91,9 @@ const WINDOW: (usize, usize) = (4, 64);
 
 impl Pair {
     /// Starts the other process, on the second processor, and opens an endpoint in each.
+    ///
+    /// # Errors
+    /// The provider is not here, or the other process cannot be started.
     pub fn start(
         backend: Backend,
         provider: &str,
@@ -110,11 +113,17 @@ impl Pair {
     }
 
     /// Ends the other process.
+    ///
+    /// # Errors
+    /// It ended badly.
     pub fn dismiss(self) -> Result<(), Trouble> {
         self.peer.dismiss()
     }
 
     /// Returns the median one-way time in microseconds, and how many messages were wrong.
+    ///
+    /// # Errors
+    /// An operation failed, or the other process was silent for too long.
     pub fn latency_us(&mut self, size: usize, effort: Effort) -> Result<(f64, usize), Trouble> {
         let mut times = Vec::with_capacity(ENOUGH + PINGS.1);
         let mut wrong = self.ping(size, warm_up(size), &mut times)?;
@@ -141,6 +150,9 @@ impl Pair {
     }
 
     /// Returns the median rate in messages a second, and how many messages were wrong.
+    ///
+    /// # Errors
+    /// As [`Self::latency_us`].
     pub fn rate(&mut self, size: usize, effort: Effort) -> Result<(f64, usize), Trouble> {
         let window = (WINDOW_BYTES / size.max(1)).clamp(WINDOW.0, WINDOW.1);
         let count = warm_up(size).max(window);

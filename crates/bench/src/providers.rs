@@ -9,6 +9,9 @@ use oxifabric::{
 pub const USUAL: [&str; 2] = ["shm", "tcp"];
 
 /// Finds the offer of a provider for two processes of one machine: over the loopback, if it has internet addresses.
+///
+/// # Errors
+/// The provider is not here, for this reason.
 pub fn offer(backend: Backend, provider: &str) -> Result<Info, WhyNot> {
     let hints = Hints::new().provider(provider);
     let first = best(hints.offers(backend)?);

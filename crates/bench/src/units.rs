@@ -1,6 +1,7 @@
 //! Numbers as people read them, and lengths as they write them.
 
 /// Returns a length with its unit, of 1024 each.
+#[must_use]
 pub fn spell_size(bytes: usize) -> String {
     const UNITS: [(usize, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     for (unit, name) in UNITS {
@@ -12,6 +13,7 @@ pub fn spell_size(bytes: usize) -> String {
 }
 
 /// Returns a value with three digits or so.
+#[must_use]
 pub fn spell_value(value: f64) -> String {
     if value >= 1000.0 {
         spell_count(value)
@@ -25,6 +27,7 @@ pub fn spell_value(value: f64) -> String {
 }
 
 /// Returns a whole number with commas.
+#[must_use]
 pub fn spell_count(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -47,6 +50,9 @@ pub fn steps(longest: usize) -> Vec<usize> {
 }
 
 /// Reads a length: a number with an optional unit.
+///
+/// # Errors
+/// It is no length between 1 byte and 1 GiB.
 pub fn parse_size(text: &str) -> Result<usize, String> {
     let end = text
         .find(|letter: char| !letter.is_ascii_digit())

@@ -23,11 +23,17 @@ const HEIGHT: usize = 14;
 const LABELS: usize = 9;
 
 /// Prints a chart over lengths in bytes.
+///
+/// # Errors
+/// `out` takes no more.
 pub fn print(out: &mut dyn Write, title: &str, series: &[Series], colour: bool) -> io::Result<()> {
     print_over(out, title, series, colour, spell_size)
 }
 
 /// Prints a chart over numbers.
+///
+/// # Errors
+/// As [`print`].
 pub fn print_counts(
     out: &mut dyn Write,
     title: &str,
