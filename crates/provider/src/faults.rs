@@ -5,6 +5,7 @@ use oxifabric_types::Errno;
 
 use crate::device::Device;
 use crate::log;
+use crate::operations::Operations;
 use crate::params::{Parameter, ParameterKind};
 
 /// The parameters of all endpoints.
@@ -38,6 +39,14 @@ pub fn affects_posts() -> bool {
     plan.is_some_and(|plan| plan.kinds().intersects(FaultKinds::POSTS))
 }
 
+/// Returns the faults that can be injected over a kind of device. They are injected at posts of an engine, so that there are none without one.
+pub const fn possible<D: Device>() -> FaultKinds {
+    match D::Operations::MATCHES {
+        true => D::FAULTS,
+        false => FaultKinds::empty(),
+    }
+}
+
 /// Returns the faults that the environment asks for, checked for devices of one kind.
 ///
 /// # Errors
@@ -45,7 +54,8 @@ pub fn affects_posts() -> bool {
 pub fn planned_for<D: Device>(provider: &str) -> Result<Option<FaultPlan>, Errno> {
     let plan = planned()?;
     let asked = plan.map_or(FaultKinds::empty(), |plan| plan.kinds());
-    let (impossible, possible) = (asked - D::FAULTS, D::FAULTS);
+    let possible = possible::<D>();
+    let impossible = asked - possible;
     if impossible.is_empty() {
         return Ok(plan);
     }

@@ -5,8 +5,9 @@ use core::ptr::null_mut;
 
 use libc::iovec;
 use oxifabric_abi::*;
+use oxifabric_provider::faults;
 
-use super::nic::{INLINE, NIC, nic_offer};
+use super::nic::{INLINE, NIC, Nic, nic_offer};
 use super::world::{End, World, bind, c, close};
 
 const INVAL: isize = -(FI_EINVAL as isize);
@@ -531,4 +532,9 @@ fn what_needs_an_engine_is_absent() {
     assert_eq!(option(FI_OPT_MIN_MULTI_RECV), -FI_ENOPROTOOPT);
     assert_eq!(option(FI_OPT_TX_SIZE), 0);
     assert_eq!(c!(fi_barrier(ep, 0, null_mut())), NOSYS);
+}
+
+#[test]
+fn no_fault_is_injected_where_no_engine_posts() {
+    assert!(faults::possible::<Nic>().is_empty());
 }
