@@ -518,10 +518,18 @@ impl fmt::Display for Fault {
             Self::Socket(error) => error.fmt(f),
             Self::Frame(error) => write!(f, "the peer broke the protocol: {error}"),
             Self::ProtocolError(error) => write!(f, "the peer broke the protocol: {error}"),
-            Self::Refused(header) => {
-                let kind = header.kind;
-                write!(f, "the peer broke the protocol: {kind:?} out of turn")
-            }
+            Self::Refused(header) => match header.kind {
+                kind @ (Kind::Write
+                | Kind::WriteRts
+                | Kind::Read
+                | Kind::Atomic
+                | Kind::FetchAtomic
+                | Kind::CompareAtomic) => write!(
+                    f,
+                    "{kind:?} of the peer was refused: no memory region that is open here has its key, length and right"
+                ),
+                kind => write!(f, "the peer broke the protocol: {kind:?} out of turn"),
+            },
         }
     }
 }
@@ -532,5 +540,32 @@ pub(crate) fn errno_of(fault: &Fault) -> Errno {
         Fault::Closed { .. } => Errno::CONNRESET,
         Fault::Socket(error) => crate::sys::errno_of(error),
         Fault::Frame(_) | Fault::ProtocolError(_) | Fault::Refused(_) => Errno::PROTO,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use oxifabric_engine::HeaderFlags;
+
+    use super::*;
+
+    #[test]
+    fn an_access_without_a_region_is_told_from_a_broken_protocol() {
+        let refused = |kind| {
+            let header = Header {
+                kind,
+                flags: HeaderFlags::empty(),
+                id: 1,
+                tag: 0,
+                data: 0,
+                len: 8,
+            };
+            Fault::Refused(header).to_string()
+        };
+        assert_eq!(
+            refused(Kind::Write),
+            "Write of the peer was refused: no memory region that is open here has its key, length and right"
+        );
+        assert!(refused(Kind::Segment).starts_with("the peer broke the protocol: Segment"));
     }
 }
