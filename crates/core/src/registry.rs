@@ -14,7 +14,9 @@ use std::sync::{Once, OnceLock};
 use oxifabric_abi::{FI_MSG_PREFIX, FI_NUMERICHOST, FI_SOURCE};
 use oxifabric_provider::log;
 use oxifabric_provider::params::{NameFilter, Parameter, ParameterKind, setting, sysconfig};
-use oxifabric_types::{DomainAttr, EpType, Info, Progress, Reason, match_info, provider_is_named};
+use oxifabric_types::{
+    DomainAttr, EpType, Info, Progress, Reason, match_info, nearest, provider_is_named,
+};
 
 use crate::provider_entry::{Listed, ProviderEntry};
 pub use format::admits_format;
@@ -103,18 +105,23 @@ impl Registry {
     /// Warns once if FI_PROVIDER admits no provider of this library.
     fn warn_of_unknown(&self, filter: &NameFilter) {
         static SAID: Once = Once::new();
-        if self.providers().any(|entry| filter.admits(entry.name)) {
-            return;
+        if let Some(warning) = self.unknown(filter) {
+            SAID.call_once(|| log::warn!("", Core, "{warning}"));
         }
-        SAID.call_once(|| {
-            let names: Vec<&str> = self.providers().map(|entry| entry.name).collect();
-            let names = names.join(", ");
-            log::warn!(
-                "",
-                Core,
-                "FI_PROVIDER={filter} leaves no provider; there are {names}"
-            );
-        });
+    }
+
+    /// Returns the warning about a filter that admits no provider of this library.
+    fn unknown(&self, filter: &NameFilter) -> Option<String> {
+        if self.providers().any(|entry| filter.admits(entry.name)) {
+            return None;
+        }
+        let known = || self.providers().map(|entry| entry.name);
+        let near = filter.names().find_map(|name| nearest(name, known()));
+        let meant = near.map_or_else(String::new, |near| format!("did you mean {near}? "));
+        let names = known().collect::<Vec<_>>().join(", ");
+        Some(format!(
+            "FI_PROVIDER={filter} leaves no provider; {meant}there are {names}"
+        ))
     }
 
     /// Returns, for each provider and offer that is not in the answer to a request, why not.

@@ -81,9 +81,12 @@ impl Address {
             ));
         }
         if !self.is_whole() {
-            let len = self.bytes.len();
+            let bytes = match self.bytes.len() {
+                0 => "no bytes".to_owned(),
+                len => format!("these {len} bytes, {self},"),
+            };
             return Err(format!(
-                "these {len} bytes, {self}, are no address of the format {format}; pass those of `Address::bytes` of the peer, all of them"
+                "{bytes} are no address of the format {format}; pass those of `Address::bytes` of the peer, all of them"
             ));
         }
         Ok(())

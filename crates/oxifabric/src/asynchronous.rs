@@ -118,7 +118,10 @@ impl AsyncQueue {
         watch: impl FnOnce(QueueDescriptor) -> io::Result<R>,
     ) -> Result<Self, Error> {
         let raw = queue.queue();
-        let fd = raw.descriptor().map_err(Error::call("fi_control"))?;
+        let fd = raw.descriptor().map_err(|errno| {
+            let cause = "futures sleep on the descriptor of their queue, and this one has none; open it by `CompletionQueue::open`, not `polled`, with a provider that has descriptors";
+            Error::unmet("fi_control", errno, cause)
+        })?;
         let descriptor = QueueDescriptor {
             fd: fd.as_raw_fd(),
             queue: raw.clone(),

@@ -107,7 +107,10 @@ pub struct Precondition {
 
 /// The error of a library that could not be loaded.
 #[derive(thiserror::Error)]
-#[error("cannot use {} as libfabric: {reason}", path.display())]
+#[error(
+    "cannot use {} as libfabric: {reason}; name a libfabric.so.1, or leave it out (`Backend::builtin`, `OXIFABRIC_LIBRARY` unset)",
+    path.display()
+)]
 #[non_exhaustive]
 pub struct LibraryError {
     /// The path or name under which it was looked for.
@@ -218,6 +221,27 @@ pub struct OperationError {
 
 impl std::error::Error for OperationError {}
 
+impl OperationError {
+    /// Returns the advice about an access to a peer's memory that the peer does not allow.
+    fn access_advice(&self) -> Option<&'static str> {
+        let reaches = matches!(
+            self.operation,
+            Operation::Read
+                | Operation::Write
+                | Operation::Atomic
+                | Operation::Fetch
+                | Operation::Compare
+        );
+        let denied = matches!(
+            self.errno,
+            Errno::ACCES | Errno::PERM | Errno::KEYREJECTED | Errno::INVAL
+        );
+        (reaches && denied).then_some(
+            "no region of the peer allows it: check that the region is still registered, with this access, and that the peer told this `RemoteRegion` since it last started",
+        )
+    }
+}
+
 impl fmt::Display for OperationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.operation)?;
@@ -231,7 +255,10 @@ impl fmt::Display for OperationError {
         if self.overflow != 0 {
             write!(f, ", {} bytes too long", self.overflow)?;
         }
-        write!(f, "{}", Advice(self.errno))
+        match self.access_advice() {
+            Some(advice) => write!(f, "; {advice}"),
+            None => write!(f, "{}", Advice(self.errno)),
+        }
     }
 }
 
@@ -325,6 +352,9 @@ fn advice(errno: Errno) -> &'static str {
         Errno::NOSPC => "free some shared memory (df /dev/shm), or give the container more",
         Errno::MFILE => "raise the limit of open files (ulimit -n)",
         Errno::ADDRINUSE => "choose another address or port, or let the provider choose",
+        Errno::AVAIL => {
+            "an operation has failed: read the completion queue of its endpoint, which says which one and why"
+        }
         Errno::NOAV => "give the builder an address vector",
         Errno::NOCQ => "give the builder a completion queue for each direction",
         Errno::NOEQ => "give the builder an event queue",

@@ -526,3 +526,15 @@ fn another_name_answers_requests_that_name_it_or_say_what_they_need() {
     assert!(admitted(&OTHER, &Request::default(), &NameFilter::default()).is_err());
     assert_eq!(OTHER.layer(), "ofi_other");
 }
+
+#[test]
+fn a_filter_that_leaves_no_provider_is_told_what_was_meant() {
+    let text = |filter| REGISTRY.unknown(&NameFilter::parse(filter));
+    let warning = text("nte").unwrap();
+    let meant = "FI_PROVIDER=nte leaves no provider; did you mean net? there are mem, net, ";
+    assert!(warning.starts_with(meant), "{warning}");
+    let warning = text("verbs").unwrap();
+    let listed = "FI_PROVIDER=verbs leaves no provider; there are mem, net, ";
+    assert!(warning.starts_with(listed), "{warning}");
+    assert_eq!(text("net"), None);
+}

@@ -48,7 +48,8 @@ impl<K: Kind> AsyncEndpoint<K> {
         let fits = core::ptr::eq(tx, Arc::as_ptr(transmit.queue().queue()))
             && core::ptr::eq(rx, Arc::as_ptr(receive.queue().queue()));
         if !fits {
-            return Err(Error::call("fi_ep_bind")(Errno::DOMAIN));
+            let cause = "the endpoint's operations complete in other queues; pass those that it was built with, the transmit queue first";
+            return Err(Error::unmet("fi_ep_bind", Errno::DOMAIN, cause));
         }
         Ok(Self {
             endpoint,

@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 
 use oxifabric::{
-    Address, AddressFormat, AddressVector, Backend, Buffer, Caps, Completion, CompletionQueue,
-    Connectionless, Dgram, Domain, Endpoint, Errno, Error, Fabric, Hints, Info, Kind, Operation,
-    Peer, Rdm, SendOptions,
+    Access, Address, AddressFormat, AddressVector, AsyncEndpoint, AsyncQueue, Backend, Buffer,
+    Caps, Completion, CompletionQueue, Connectionless, Counted, Counter, Dgram, Domain, Endpoint,
+    Errno, Error, Fabric, Hints, Info, Kind, Operation, Peer, Rdm, Region, SendOptions,
 };
 
 use crate::{WATCHDOG, builtin, within_this_host};
@@ -120,6 +120,12 @@ fn bytes_that_are_no_address_are_shown_with_the_format_that_was_expected() {
     let mine = alone.endpoint.address().unwrap();
     let error = alone.peers.insert_all(&[mine, name]).unwrap_err();
     says(error, Errno::INVAL, &parts);
+    let empty = alone.peers.insert(&Address::new(format, &[]));
+    says(
+        empty.unwrap_err(),
+        Errno::INVAL,
+        &[": no bytes are no address"],
+    );
     let why = Hints::new().destination(&bytes).best(Backend::builtin());
     says(
         why.unwrap_err(),
@@ -304,4 +310,85 @@ fn many_addresses_are_inserted_at_once() {
         assert_eq!(inserted.len(), addresses.len());
         assert!(peers.insert_all(&[]).unwrap().is_empty());
     }
+}
+
+#[test]
+fn an_access_that_the_peer_does_not_allow_says_what_to_check() {
+    for provider in ["tcp", "shm"] {
+        let alone = Alone::with(provider, Caps::MSG | Caps::RMA);
+        let domain = Domain::open(
+            &Fabric::open(alone.endpoint.info()).unwrap(),
+            alone.endpoint.info(),
+        );
+        // A region of another domain has a key that the target's does not know.
+        let memory = Buffer::zeroed(8);
+        let region = Region::register(&domain.unwrap(), memory, Access::READ_WRITE).unwrap();
+        let far = region.remote().bytes();
+        let write = |endpoint: &Endpoint, buffer| endpoint.write(alone.me, far, buffer);
+        let posted = alone
+            .endpoint
+            .post([1; 8], write, |done| panic!("{done:?}"));
+        posted.unwrap();
+        let failed = alone.queue.wait(Some(WATCHDOG)).unwrap().unwrap();
+        let error = failed.outcome.unwrap_err();
+        let text = error.to_string();
+        assert!(text.starts_with("write to "), "{text}");
+        assert!(text.contains("no region of the peer allows it"), "{text}");
+    }
+}
+
+#[test]
+fn a_counter_with_a_failure_says_where_the_reason_is() {
+    let info = builtin("tcp");
+    let domain = Domain::open(&Fabric::open(&info).unwrap(), &info).unwrap();
+    let peers = AddressVector::open(&domain).unwrap();
+    let queue = CompletionQueue::open(&domain, 16).unwrap();
+    let counter = Counter::open(&domain).unwrap();
+    let builder = Endpoint::<Rdm>::builder(&domain).address_vector(&peers);
+    let builder = builder.queue(&queue).counter(&counter, Counted::RECEIVE);
+    let endpoint = builder.enable().unwrap();
+    let received = endpoint.receive(Buffer::zeroed(1)).unwrap();
+    let waiting = std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| counter.wait(1, Some(WATCHDOG)));
+        // The counter of failures is compared with that at the beginning of the wait, so failures come until it has ended.
+        let mut op = received;
+        while !waiting.is_finished() {
+            endpoint.cancel(op).unwrap();
+            drop(queue.wait(Some(WATCHDOG)).unwrap());
+            op = endpoint.receive(Buffer::zeroed(1)).unwrap();
+        }
+        waiting.join().unwrap()
+    });
+    let parts = [
+        "fi_cntr_wait failed",
+        "read the completion queue of its endpoint",
+    ];
+    says(waiting.unwrap_err(), Errno::AVAIL, &parts);
+}
+
+#[test]
+fn futures_say_which_queue_they_need() {
+    let info = builtin("tcp");
+    let domain = Domain::open(&Fabric::open(&info).unwrap(), &info).unwrap();
+    let peers = AddressVector::open(&domain).unwrap();
+    let polled = CompletionQueue::polled(&domain, 16).unwrap();
+    let error = AsyncQueue::new(polled).err().unwrap();
+    let parts = ["fi_control failed", "open it by `CompletionQueue::open`"];
+    says(error, Errno::NODATA, &parts);
+    let [queue, other] = [(); 2].map(|()| CompletionQueue::open(&domain, 16).unwrap());
+    let builder = Endpoint::<Rdm>::builder(&domain).address_vector(&peers);
+    let endpoint = builder.queue(&queue).enable().unwrap();
+    let other = AsyncQueue::new(other).unwrap();
+    let error = AsyncEndpoint::new(endpoint, &other, &other).unwrap_err();
+    says(error, Errno::DOMAIN, &["pass those that it was built with"]);
+}
+
+#[test]
+fn a_library_that_is_none_says_how_to_do_without() {
+    let error = Backend::system("/no/such/library").unwrap_err();
+    says(
+        error,
+        Errno::NOENT,
+        &["cannot use /no/such/library", "`Backend::builtin`"],
+    );
 }

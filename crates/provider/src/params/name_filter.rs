@@ -28,6 +28,11 @@ impl NameFilter {
         }
     }
 
+    /// Lists the names, admitted or excluded.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str)
+    }
+
     /// Returns whether a name is admitted. A stack such as `udp;ofi_rxd` is listed with all of its names or with some.
     pub fn admits(&self, name: &str) -> bool {
         if self.names.is_empty() {
