@@ -21,6 +21,8 @@ impl Status {
     pub const WR_FLUSH_ERR: Self = Self(5);
     /// The peer's receive is too short.
     pub const REM_INV_REQ_ERR: Self = Self(9);
+    /// The peer's key does not fit its memory.
+    pub const REM_ACCESS_ERR: Self = Self(10);
     /// The peer was not ready, for longer than was to be waited for.
     pub const RNR_RETRY_EXC_ERR: Self = Self(13);
     /// The peer has no such queue pair.
@@ -124,6 +126,8 @@ pub struct Completion {
     pub slid: u32,
     /// The address that it came from, if it has no address handle and the queue was made to tell.
     pub sgid: Option<Gid>,
+    /// It is of a peer's write that used up no receive, so the id is of none.
+    pub is_unsolicited: bool,
 }
 
 impl Completion {
@@ -139,5 +143,6 @@ impl Completion {
         src_qp: 0,
         slid: 0,
         sgid: None,
+        is_unsolicited: false,
     };
 }

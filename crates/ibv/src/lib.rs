@@ -17,7 +17,7 @@ mod qp_attr;
 mod sys;
 
 pub use completion::{Completion, Opcode, Status};
-pub use qp_attr::{Access, Capacity, QpKind, QpOptions, QpState, SendOps, StateChange};
+pub use qp_attr::{Access, Capacity, CqOptions, QpKind, QpOptions, QpState, SendOps, StateChange};
 pub use sys::{
     Absence, Ah, Channel, Context, Cq, Device, EfaAttributes, EfaCaps, Mr, Pd, Piece, Port, Qp,
     Send, SendOp, Verbs,

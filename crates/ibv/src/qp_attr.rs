@@ -88,6 +88,20 @@ pub struct QpOptions {
     pub capacity: Capacity,
     /// What it sends.
     pub send_ops: SendOps,
+    /// Writes with immediate data use up no receive ([`EfaCaps::UNSOLICITED_WRITE_RECV`](crate::EfaCaps::UNSOLICITED_WRITE_RECV)). Its queue has to tell
+    /// of them ([`CqOptions::unsolicited`]).
+    pub unsolicited: bool,
+}
+
+/// What a completion queue is made with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CqOptions {
+    /// How many completions have room, at least.
+    pub entries: u32,
+    /// It tells the addresses of peers without address handle ([`EfaCaps::CQ_WITH_SGID`](crate::EfaCaps::CQ_WITH_SGID)).
+    pub sgid: bool,
+    /// It tells which writes used up no receive ([`EfaCaps::UNSOLICITED_WRITE_RECV`](crate::EfaCaps::UNSOLICITED_WRITE_RECV)).
+    pub unsolicited: bool,
 }
 
 /// A state of `enum ibv_qp_state`.

@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use oxifabric_ibv::{
-    Access, Capacity, Channel, Completion, Context, Cq, Device, EfaCaps, Gid, Mr, Opcode, Pd, Qp,
-    QpKind, QpOptions, Send, SendOp, SendOps, StateChange, Status, Verbs,
+    Access, Capacity, Channel, Completion, Context, Cq, CqOptions, Device, EfaCaps, Gid, Mr,
+    Opcode, Pd, Qp, QpKind, QpOptions, Send, SendOp, SendOps, StateChange, Status, Verbs,
 };
 
 const QKEY: u32 = 0x1234_5678;
@@ -33,6 +33,8 @@ struct End {
     cq: Arc<Cq>,
     qp: Qp,
     memory: Mr,
+    /// Newer devices and libraries have it.
+    can_write: bool,
 }
 
 /// What the other end has to know.
@@ -61,7 +63,12 @@ impl End {
         assert!(context.port(2).is_err() && context.gid(1, 1).is_err());
         let pd = Pd::new(&context).expect("a domain");
         let channel = Channel::new(&context).expect("a channel");
-        let cq = Cq::efa(&context, 64, Some(&channel), true).expect("a queue");
+        let options = CqOptions {
+            entries: 64,
+            sgid: true,
+            unsolicited: efa.caps.contains(EfaCaps::UNSOLICITED_WRITE_RECV),
+        };
+        let cq = Cq::efa(&context, Some(&channel), options).expect("a queue");
         let sends = SendOps::SEND | SendOps::SEND_WITH_IMM;
         let options = QpOptions {
             kind,
@@ -72,11 +79,14 @@ impl End {
                 recv_sge: 1,
                 inline: 32,
             },
-            send_ops: if kind == QpKind::Srd {
-                sends | SendOps::RDMA_READ
-            } else {
-                sends
+            send_ops: match kind {
+                QpKind::Srd if efa.caps.contains(EfaCaps::RDMA_WRITE) => {
+                    sends | SendOps::RDMA_READ | SendOps::RDMA_WRITE_WITH_IMM
+                }
+                QpKind::Srd => sends | SendOps::RDMA_READ,
+                QpKind::Ud => sends,
             },
+            unsolicited: options.unsolicited && kind == QpKind::Srd,
         };
         let qp = Qp::new(&pd, &cq, &cq, &options).expect("a queue pair");
         let retry = (kind == QpKind::Srd).then_some(7);
@@ -85,7 +95,10 @@ impl End {
             rnr_retry: retry,
         };
         qp.activate(1, change).expect("it is active");
-        let access = Access::LOCAL_WRITE | Access::REMOTE_READ;
+        let mut access = Access::LOCAL_WRITE | Access::REMOTE_READ;
+        if efa.caps.contains(EfaCaps::RDMA_WRITE) {
+            access = access | Access::REMOTE_WRITE;
+        }
         let memory = pd.allocate(4 * PLACE, access).expect("memory");
         Self {
             context,
@@ -94,6 +107,7 @@ impl End {
             cq,
             qp,
             memory,
+            can_write: options.unsolicited,
         }
     }
 
@@ -222,6 +236,9 @@ fn play_kind(stream: &mut UnixStream, is_first: bool, kind: QpKind) {
     assert_eq!(sent, ROUNDS / 2);
     if kind == QpKind::Srd {
         read(&end, &peer, stream, &send);
+        if end.can_write {
+            write(&end, &peer, stream, &send);
+        }
     }
     refused(&end);
     meet(stream);
@@ -260,10 +277,37 @@ fn read(end: &End, peer: &Name, stream: &mut UnixStream, send: &dyn Fn(SendOp<'_
     assert!(bytes == own);
     send(SendOp::Read(into, peer.rkey, peer.addr - 1));
     let completion = end.completion();
-    assert_eq!(
-        (completion.status, completion.vendor_err),
-        (Status::GENERAL_ERR, 7)
-    );
+    // libefa knows what that number means since rdma-core 46.
+    let known = [Status::REM_ACCESS_ERR, Status::GENERAL_ERR];
+    assert!(known.contains(&completion.status) && completion.vendor_err == 7);
+    meet(stream);
+}
+
+/// Writes the peer's memory, which it is told without a receive.
+fn write(end: &End, peer: &Name, stream: &mut UnixStream, send: &dyn Fn(SendOp<'_>)) {
+    end.memory.memory().write(0, &[7; 64]);
+    end.memory.memory().write(3 * PLACE, &[0; 65]);
+    meet(stream);
+    let from = end.memory.piece(0, 64).expect("it is in it");
+    send(SendOp::Write(
+        from,
+        peer.rkey,
+        peer.addr + 3 * PLACE as u64,
+        Some(9),
+    ));
+    for _ in 0..2 {
+        let completion = end.completion();
+        assert_eq!(completion.status, Status::SUCCESS);
+        if completion.opcode == Opcode::RecvRdmaWithImm {
+            assert!(completion.is_unsolicited);
+            assert_eq!((completion.imm_data, completion.byte_len), (Some(9), 64));
+        } else {
+            assert_eq!(completion.opcode, Opcode::RdmaWrite);
+        }
+    }
+    let mut bytes = [1; 65];
+    end.memory.memory().read(3 * PLACE, &mut bytes);
+    assert!(bytes[..64] == [7; 64] && bytes[64] == 0);
     meet(stream);
 }
 

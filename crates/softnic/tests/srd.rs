@@ -18,6 +18,9 @@ fn program() -> Result<&'static Path, &'static str> {
         let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("srd");
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/srd/srd.c");
         let mut compile = Command::new("cc");
+        if has_write() {
+            compile.arg("-DHAS_WRITE");
+        }
         compile.args(["-Wall", "-Wextra", "-Werror", "-O1", source, "-o"]);
         let compiled = compile.arg(&program).args(["-libverbs", "-lefa"]).output();
         let compiled = compiled.expect("a C compiler, which the tests need anyway");
@@ -25,6 +28,13 @@ fn program() -> Result<&'static Path, &'static str> {
         Ok(program)
     });
     compiled.as_deref().map_err(String::as_str)
+}
+
+/// Whether the installed libefa offers writes of a peer's memory.
+fn has_write() -> bool {
+    let header = "echo '#include <infiniband/efadv.h>' | cc -E -";
+    let expanded = Command::new("sh").args(["-c", header]).output();
+    expanded.is_ok_and(|expanded| text(&expanded.stdout).contains("UNSOLICITED_WRITE_RECV"))
 }
 
 /// Finds one of libibverbs' drivers.
@@ -123,6 +133,16 @@ fn planned_errors_reach_the_sender() {
 #[test]
 fn reads_are_checked_by_the_side_that_is_read() {
     play("reads", "", "reads");
+}
+
+#[test]
+fn writes_are_checked_by_the_side_that_is_written() {
+    if program().is_ok() && !has_write() {
+        println!("SKIP: libefa before rdma-core 49 has no RDMA write");
+        return;
+    }
+    play("writes", "", "writes");
+    play("unsolicited", "", "unsolicited");
 }
 
 #[test]

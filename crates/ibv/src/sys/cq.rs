@@ -11,7 +11,7 @@ use oxifabric_types::Errno;
 use super::device::Context;
 use super::structures::*;
 use super::{done, last_error, made};
-use crate::{Completion, Opcode, Status};
+use crate::{Completion, CqOptions, Opcode, Status};
 
 /// A descriptor that becomes readable when a queue that was armed has something.
 #[derive(Debug)]
@@ -69,8 +69,9 @@ impl AsFd for Channel {
 #[derive(Debug)]
 pub struct Cq {
     pub(super) cq: NonNull<ibv_cq_ex>,
-    /// Tells the address of an unknown peer, if the queue was made to.
+    /// Tells what only libefa knows, if the queue was made to.
     efa: Option<NonNull<efadv_cq>>,
+    options: CqOptions,
     /// Events that were read and not yet acknowledged, which a destruction would wait for.
     unacknowledged: AtomicU32,
     channel: Option<Arc<Channel>>,
@@ -98,23 +99,23 @@ impl Drop for Cq {
 
 /// Everything that libefa can tell of a completion, of `enum ibv_create_cq_wc_flags`.
 const STANDARD: u64 = 0x7f;
-/// `EFADV_WC_EX_WITH_SGID`.
+/// `EFADV_WC_EX_WITH_SGID` and `EFADV_WC_EX_WITH_IS_UNSOLICITED`.
 const WITH_SGID: u64 = 1;
+const WITH_UNSOLICITED: u64 = 1 << 1;
 
 impl Cq {
-    /// Makes a queue for at least this many completions. `with_sgid` lets it tell the addresses of peers without address handle.
+    /// Makes a queue.
     ///
     /// # Errors
-    /// `OPNOTSUPP` if the device is no EFA or has no such addresses; else that of efadv_create_cq(3).
+    /// `OPNOTSUPP` if the device is no EFA or cannot tell what it is to tell; else that of efadv_create_cq(3).
     pub fn efa(
         context: &Arc<Context>,
-        entries: u32,
         channel: Option<&Arc<Channel>>,
-        with_sgid: bool,
+        options: CqOptions,
     ) -> Result<Arc<Self>, Errno> {
         let functions = context.efa_functions()?;
         let mut attributes = ibv_cq_init_attr_ex {
-            cqe: entries,
+            cqe: options.entries,
             cq_context: ptr::null_mut(),
             channel: channel.map_or(ptr::null_mut(), |channel| channel.channel.as_ptr()),
             comp_vector: 0,
@@ -125,7 +126,12 @@ impl Cq {
         };
         let mut efa = efadv_cq_init_attr {
             comp_mask: 0,
-            wc_flags: if with_sgid { WITH_SGID } else { 0 },
+            wc_flags: if options.sgid { WITH_SGID } else { 0 }
+                | if options.unsolicited {
+                    WITH_UNSOLICITED
+                } else {
+                    0
+                },
         };
         let len = size_of::<efadv_cq_init_attr>() as u32;
         // SAFETY: the context is open; the attributes live through the call, and the last one has the length.
@@ -137,7 +143,7 @@ impl Cq {
                 len,
             )
         })?;
-        let efa = with_sgid.then(|| {
+        let efa = (options.sgid || options.unsolicited).then(|| {
             // SAFETY: the queue has just been made by libefa.
             unsafe { (functions.efadv_cq_from_ibv_cq_ex)(cq.as_ptr()) }
         });
@@ -145,6 +151,7 @@ impl Cq {
         Ok(Arc::new(Self {
             cq,
             efa,
+            options,
             unacknowledged: AtomicU32::new(0),
             channel: channel.cloned(),
             context: Arc::clone(context),
@@ -213,14 +220,21 @@ impl Cq {
         if read!(read_wc_flags) & WITH_IMM != 0 {
             completion.imm_data = Some(u32::from_be(read!(read_imm_data)));
         }
-        if let Some(efa) = self.efa {
+        if let Some(efa) = self.efa.map(NonNull::as_ptr) {
             let mut gid = [0; 16];
-            // SAFETY: the caller polls; the address lives through the call.
-            let result: c_int = unsafe {
-                let read = (*efa.as_ptr()).wc_read_sgid;
-                read.map_or(-1, |read| read(efa.as_ptr(), &raw mut gid))
-            };
-            completion.sgid = (result == 0).then_some(gid);
+            // SAFETY: the caller polls; the address lives through the call. Where a queue was made to tell of unsolicited writes, libefa
+            // has the longer structure.
+            unsafe {
+                if self.options.sgid {
+                    let read = (*efa).wc_read_sgid;
+                    let result: c_int = read.map_or(-1, |read| read(efa, &raw mut gid));
+                    completion.sgid = (result == 0).then_some(gid);
+                }
+                if self.options.unsolicited {
+                    let ask = (*efa.cast::<efadv_cq_51>()).wc_is_unsolicited;
+                    completion.is_unsolicited = ask.is_some_and(|ask| ask(efa));
+                }
+            }
         }
         completion
     }

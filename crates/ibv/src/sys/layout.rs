@@ -176,6 +176,17 @@ fn numbers_are_those_of_the_headers() {
     ]);
 }
 
+/// The sizes of what later versions append to; the library makes it, or is told how long the caller's is.
+const GROWING: [&str; 7] = [
+    "sizeof(struct ibv_port_attr)",
+    "sizeof(struct ibv_qp_ex)",
+    "sizeof(struct ibv_cq_ex)",
+    "sizeof(struct efadv_cq)",
+    "sizeof(struct efadv_device_attr)",
+    "sizeof(struct efadv_qp_init_attr)",
+    "sizeof(struct efadv_cq_init_attr)",
+];
+
 /// Compares values of expressions in C with those here.
 fn compare(expressions: &[(&str, usize)]) {
     let mut text = String::from(
@@ -206,7 +217,12 @@ fn compare(expressions: &[(&str, usize)]) {
     let theirs = theirs.expect("numbers");
     let mut count = 0;
     for ((expression, ours), theirs) in expressions.iter().zip(theirs.lines()) {
-        assert_eq!(ours.to_string(), theirs, "{expression}");
+        let theirs: usize = theirs.parse().expect("a number");
+        let may_grow = GROWING.iter().any(|name| expression.contains(name));
+        assert!(
+            *ours == theirs || may_grow && *ours < theirs,
+            "{expression} is {theirs}, not {ours}"
+        );
         count += 1;
     }
     assert_eq!(count, expressions.len());

@@ -118,7 +118,7 @@ impl Qp {
             send_ops_flags: options.send_ops.0,
         };
         let qp = match options.kind {
-            QpKind::Srd => create_srd(pd, &mut attributes)?,
+            QpKind::Srd => create_srd(pd, &mut attributes, options.unsolicited)?,
             QpKind::Ud => create_ud(pd, &mut attributes)?,
         };
         // SAFETY: the queue pair has just been made with a set of operations, so it is an extended one.
@@ -295,12 +295,15 @@ impl Qp {
 fn create_srd(
     pd: &Arc<Pd>,
     attributes: &mut ibv_qp_init_attr_ex,
+    unsolicited: bool,
 ) -> Result<NonNull<ibv_qp>, Errno> {
     /// `EFADV_QP_DRIVER_TYPE_SRD`.
     const SRD: u32 = 0;
     let create = pd.context.efa_functions()?.efadv_create_qp_ex;
     let mut efa = efadv_qp_init_attr {
         driver_qp_type: SRD,
+        // EFADV_QP_FLAGS_UNSOLICITED_WRITE_RECV.
+        flags: u16::from(unsolicited),
         ..efadv_qp_init_attr::default()
     };
     let len = size_of::<efadv_qp_init_attr>() as u32;

@@ -373,13 +373,22 @@ pub(super) struct efadv_ah_attr {
 pub(super) struct efadv_qp_init_attr {
     pub(super) comp_mask: u64,
     pub(super) driver_qp_type: u32,
-    pub(super) reserved: [u8; 4],
+    /// Reserved before rdma-core 49, and then refused unless it is zero.
+    pub(super) flags: u16,
+    pub(super) reserved: [u8; 2],
 }
 
 #[repr(C)]
 pub(super) struct efadv_cq {
     pub(super) comp_mask: u64,
     pub(super) wc_read_sgid: Option<unsafe extern "C" fn(*mut efadv_cq, *mut [u8; 16]) -> c_int>,
+}
+
+/// The same since rdma-core 51, in queues that were made to tell of unsolicited writes.
+#[repr(C)]
+pub(super) struct efadv_cq_51 {
+    pub(super) base: efadv_cq,
+    pub(super) wc_is_unsolicited: Option<unsafe extern "C" fn(*mut efadv_cq) -> bool>,
 }
 
 #[repr(C)]

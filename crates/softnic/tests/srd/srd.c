@@ -116,6 +116,80 @@ static void reads(int socket, int is_first)
     close_end(&end);
 }
 
+#ifdef HAS_WRITE
+static void write_from(struct end *end, struct ibv_ah *ah, const struct name *peer, uint32_t rkey, uint64_t addr, int64_t data,
+                       uint32_t len)
+{
+    ibv_wr_start(end->qpx);
+    end->qpx->wr_id = 1;
+    end->qpx->wr_flags = IBV_SEND_SIGNALED;
+    if (data < 0)
+        ibv_wr_rdma_write(end->qpx, rkey, addr);
+    else
+        ibv_wr_rdma_write_imm(end->qpx, rkey, addr, htobe32((uint32_t)data));
+    ibv_wr_set_ud_addr(end->qpx, ah, peer->qpn, QKEY);
+    ibv_wr_set_sge(end->qpx, end->mr->lkey, (uintptr_t)end->buffer, len);
+    CHECK(!ibv_wr_complete(end->qpx));
+}
+
+static void received_write(struct end *end, uint32_t data, uint64_t id)
+{
+    struct ibv_wc wc = completion(end);
+    CHECK(wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM && be32toh(wc.imm_data) == data);
+    CHECK(is_unsolicited || wc.wr_id == id);
+    for (size_t i = 0; i < 200001; i++)
+        CHECK(end->buffer[7 + i] == (uint8_t)(i * 7 + 1));
+}
+
+/* Writes of the peer's memory, allowed and forbidden ones, told and untold. */
+static void writes(int socket, int is_first)
+{
+    struct end end = open_end(ALL | IBV_ACCESS_REMOTE_WRITE, 1, 0);
+    for (size_t i = 0; i < BUFFER; i++)
+        end.buffer[i] = (uint8_t)(i * 7 + (size_t)is_first);
+    struct ibv_mr *closed = ibv_reg_mr(end.pd, end.buffer, 4096, ALL);
+    uint32_t closed_key = closed->rkey;
+    struct name peer = exchange(socket, &end);
+    struct ibv_ah *ah = destination(&end, &peer);
+    tell(socket, &closed_key, sizeof closed_key);
+    hear(socket, &closed_key, sizeof closed_key);
+    uint8_t over = 0;
+    if (is_first) {
+        write_from(&end, ah, &peer, peer.rkey, peer.addr + 7, -1, 200001);
+        ends_with(&end, 0);
+        write_from(&end, ah, &peer, peer.rkey, peer.addr + BUFFER - 63, -1, 64);
+        ends_with(&end, 7);
+        write_from(&end, ah, &peer, closed_key, peer.addr, -1, 64);
+        ends_with(&end, 7);
+        write_from(&end, ah, &peer, peer.rkey, peer.addr + 7, 41, 200001);
+        ends_with(&end, is_unsolicited ? 0 : 10); /* nothing is posted, and one retry is all */
+        tell(socket, &over, 1);
+        hear(socket, &over, 1);
+        write_from(&end, ah, &peer, peer.rkey, peer.addr + 7, 42, 200001);
+        ends_with(&end, 0);
+        hear(socket, &over, 1);
+    } else {
+        hear(socket, &over, 1);
+        if (is_unsolicited)
+            received_write(&end, 41, 0);
+        else
+            receive_into(&end, 9, HALF, 8);
+        tell(socket, &over, 1);
+        received_write(&end, 42, 9);
+        CHECK(end.buffer[6] == 6 * 7 && end.buffer[200008] == (uint8_t)(200008 * 7));
+        tell(socket, &over, 1);
+    }
+    CHECK(!ibv_destroy_ah(ah) && !ibv_dereg_mr(closed));
+    close_end(&end);
+}
+
+static void unsolicited(int socket, int is_first)
+{
+    is_unsolicited = 1;
+    writes(socket, is_first);
+}
+#endif
+
 /* Each cause of failure once. */
 static void errors(int socket, int is_first)
 {
@@ -381,6 +455,9 @@ int main(int argc, char **argv)
         int is_killed;
     } plays[] = {
         {"pingpong", pingpong, 0}, {"reads", reads, 0}, {"errors", errors, 0},
+#ifdef HAS_WRITE
+        {"writes", writes, 0}, {"unsolicited", unsolicited, 0},
+#endif
         {"killed", killed, 1}, {"events", events, 0}, {"until-error", until_error, 0},
     };
     CHECK(argc >= 2);

@@ -55,6 +55,11 @@ static inline void to_state(struct end *end, enum ibv_qp_state state, int rnr_re
     CHECK(!ibv_modify_qp(end->qp, &attr, mask));
 }
 
+#ifdef HAS_WRITE
+/* Whether queue pairs take writes with immediate data without a receive. */
+static int is_unsolicited;
+#endif
+
 /* Opens the first device. With a retry count of 8 the device's own is kept. */
 static inline struct end open_end(int access, int rnr_retry, int with_channel)
 {
@@ -77,6 +82,11 @@ static inline struct end open_end(int access, int rnr_retry, int with_channel)
         .send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ,
     };
     struct efadv_qp_init_attr efa = {.driver_qp_type = EFADV_QP_DRIVER_TYPE_SRD};
+#ifdef HAS_WRITE
+    attr.send_ops_flags |= IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
+    if (is_unsolicited)
+        efa.flags |= EFADV_QP_FLAGS_UNSOLICITED_WRITE_RECV;
+#endif
     CHECK((end.qp = efadv_create_qp_ex(end.context, &attr, &efa, sizeof efa)));
     end.qpx = ibv_qp_to_qp_ex(end.qp);
     to_state(&end, IBV_QPS_INIT, rnr_retry);
