@@ -9,7 +9,7 @@
 //! - [`path`]: how long packets take, and how many may be under way; `mtu`: how long they may be.
 //! - `parts`: packets that come in parts.
 //! - `faults`: packet faults injected (lost, doubled and overtaken).
-//! - [`link`]: a [`oxifabric_engine::Link`] of channels, over a [`PacketPort`]; [`reader`] makes frames of bytes;
+//! - [`link`]: a [`oxifabric_engine::Link`] of channels, over a [`PacketPort`], which folds those that are idle; [`reader`] makes frames of bytes;
 //!   `wire_kind`: the numbers of their kinds.
 #![no_std]
 #![forbid(unsafe_code)]

@@ -1,6 +1,7 @@
 //! A [`Link`] over packets: one channel to each peer, and frames in it. Hot path.
 
 mod coalescer;
+mod fold;
 mod greeting;
 mod keepalive;
 mod peer;
@@ -8,7 +9,7 @@ mod queues;
 mod rest;
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BinaryHeap, VecDeque};
+use alloc::collections::{BTreeMap, BinaryHeap};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::time::Duration;
@@ -24,9 +25,9 @@ use oxifabric_wire::reliable::record::HEAD_MAX;
 
 use super::channel::{Channel, ChannelConfig, CloseReason, Event, Identity, PacketWriter};
 use super::faults::Faulty;
-use super::reader::{Feed, Reader};
-use super::sender::QUEUE_BYTES;
+use super::reader::Feed;
 use coalescer::Coalescer;
+use fold::{FoldQueue, Slot};
 use greeting::Admission;
 use keepalive::Keepalive;
 use peer::Peer;
@@ -147,7 +148,9 @@ const SOON: Duration = Duration::from_millis(20);
 pub struct ReliableLink<P> {
     port: Faulty<P>,
     config: ChannelConfig,
-    peers: Vec<Option<Box<Peer>>>,
+    peers: Vec<Slot>,
+    /// Those of them that are not folded.
+    open: FoldQueue,
     /// The channels, as we call them.
     ids: BTreeMap<u64, PeerId>,
     /// Peers to look at in this poll.
@@ -184,8 +187,14 @@ impl<P: PacketPort> PacketWriter for To<'_, P> {
 
 #[cfg(test)]
 impl<P> ReliableLink<P> {
+    /// Returns how many channels are folded.
+    pub(crate) fn folded(&self) -> usize {
+        let is_folded = |slot: &&Slot| matches!(slot, Slot::Folded(_));
+        self.peers.iter().filter(is_folded).count()
+    }
+
     /// Returns how many entries the tables have that packets of untrusted sources make grow.
-    pub(crate) fn entries(&self) -> [usize; 6] {
+    pub(crate) fn entries(&self) -> [usize; 7] {
         [
             self.peers.len(),
             self.ids.len(),
@@ -193,6 +202,7 @@ impl<P> ReliableLink<P> {
             self.timers.len(),
             self.ends.len(),
             self.admission.parted.len(),
+            self.open.len(),
         ]
     }
 }
@@ -204,8 +214,11 @@ impl<P: PacketPort> Link for ReliableLink<P> {
 
     #[inline]
     fn post(&mut self, id: PeerId, frame: Frame<'_>, token: TxToken) -> Result<Posted, PostError> {
-        let Some(Some(peer)) = self.peers.get_mut(id.index()) else {
-            return Err(self.dial(id));
+        let Some(Slot::Open(peer)) = self.peers.get_mut(id.index()) else {
+            return match self.unfold(id) {
+                true => self.post(id, frame, token),
+                false => Err(self.dial(id)),
+            };
         };
         let len = match frame.header.kind.carries_body() {
             true => frame.len,
@@ -252,7 +265,7 @@ impl<P: PacketPort> Link for ReliableLink<P> {
         }
         let mut hot = core::mem::take(&mut self.hot);
         for id in &hot {
-            if let Some(Some(peer)) = self.peers.get_mut(id.index()) {
+            if let Some(Slot::Open(peer)) = self.peers.get_mut(id.index()) {
                 peer.channel.act(self.now, &mut To(&mut self.port, *id));
             }
         }
@@ -282,8 +295,9 @@ impl<P: PacketPort> Link for ReliableLink<P> {
             events += self.arrived(sink);
         }
         while let Some(id) = self.port.refused() {
-            if let Some(Some(peer)) = self.peers.get_mut(id.index()) {
-                peer.channel.refuse(self.now);
+            let now = self.now;
+            if let Some(peer) = self.peer(id) {
+                peer.channel.refuse(now);
                 self.warm(id);
             }
         }
@@ -300,7 +314,7 @@ impl<P: PacketPort> Link for ReliableLink<P> {
     }
 
     fn resume(&mut self, id: PeerId) {
-        if let Some(Some(peer)) = self.peers.get_mut(id.index()) {
+        if let Some(peer) = self.peer(id) {
             peer.resumed = true;
             self.warm(id);
         }
@@ -308,7 +322,8 @@ impl<P: PacketPort> Link for ReliableLink<P> {
 
     #[cold]
     fn disconnect(&mut self, id: PeerId, why: &'static str) -> bool {
-        let Some(Some(peer)) = self.peers.get_mut(id.index()) else {
+        self.unfold(id);
+        let Some(Slot::Open(peer)) = self.peers.get_mut(id.index()) else {
             return false;
         };
         self.now = self.port.now();
@@ -328,6 +343,7 @@ impl<P: PacketPort> ReliableLink<P> {
             port: Faulty::new(port, faults),
             config: ChannelConfig { deadline },
             peers: Vec::new(),
+            open: FoldQueue::default(),
             ids: BTreeMap::new(),
             hot: Vec::new(),
             timers: BinaryHeap::new(),
@@ -359,13 +375,13 @@ impl<P: PacketPort> ReliableLink<P> {
 
     /// Returns whether everything that was taken has arrived.
     pub fn is_done(&self) -> bool {
-        let mut open = self.peers.iter().flatten();
+        let mut open = self.peers.iter().filter_map(Slot::open);
         open.all(|peer| peer.large.is_none() && peer.channel.is_done())
     }
 
     /// Returns the number of packets that were sent more than once, to any peer.
     pub fn repeated(&self) -> u64 {
-        let open = self.peers.iter().flatten();
+        let open = self.peers.iter().filter_map(Slot::open);
         self.repeated + open.map(|peer| peer.channel.repeated()).sum::<u64>()
     }
 
@@ -398,10 +414,13 @@ impl<P: PacketPort> ReliableLink<P> {
     /// Closes all channels. What has not arrived is lost: wait for [`ReliableLink::is_done`] before, for a while.
     pub fn close(&mut self) {
         self.now = self.port.now();
-        for (at, peer) in self.peers.iter_mut().enumerate() {
-            if let Some(peer) = peer {
-                let to = PeerId(at as u32);
-                peer.channel.close(self.now, &mut To(&mut self.port, to));
+        let (payload, config, now) = (self.payload(), self.config, self.now);
+        for (at, slot) in self.peers.iter_mut().enumerate() {
+            let mut to = To(&mut self.port, PeerId(at as u32));
+            match slot {
+                Slot::Empty => {}
+                Slot::Open(peer) => peer.channel.close(now, &mut to),
+                Slot::Folded(peer) => peer.channel(payload, config, now).close(now, &mut to),
             }
         }
         self.port.flush();
@@ -415,17 +434,19 @@ impl<P: PacketPort> ReliableLink<P> {
             return 0;
         };
         let id = match packet.kind {
-            PacketKind::Hello | PacketKind::Unknown => {
-                Some(from).filter(|id| matches!(self.peers.get(id.index()), Some(Some(_))))
-            }
+            PacketKind::Hello | PacketKind::Unknown => Some(from)
+                .filter(|id| (self.peers.get(id.index())).is_some_and(|slot| !slot.is_empty())),
             _ => self.ids.get(&packet.to).copied().filter(|id| *id == from),
         };
         let Some(id) = id.or_else(|| self.meet_source(&packet, sink)) else {
             return 0;
         };
+        if matches!(self.peers.get(id.index()), Some(Slot::Folded(_))) {
+            self.unfold(id);
+        }
         let (_, bytes) = self.port.packet();
         let payload = bytes.get(HEADER_LEN..).unwrap_or_default();
-        let Some(Some(peer)) = self.peers.get_mut(id.index()) else {
+        let Some(Slot::Open(peer)) = self.peers.get_mut(id.index()) else {
             return 0;
         };
         let kept = peer.channel.kept();
@@ -449,7 +470,7 @@ impl<P: PacketPort> ReliableLink<P> {
 
     /// Does for a peer what is to be done in this poll.
     fn step(&mut self, id: PeerId, sink: &mut impl Sink) -> usize {
-        let Some(Some(peer)) = self.peers.get_mut(id.index()) else {
+        let Some(Slot::Open(peer)) = self.peers.get_mut(id.index()) else {
             return 0;
         };
         peer.hot = false;
@@ -502,7 +523,7 @@ impl<P: PacketPort> ReliableLink<P> {
         // That of the last poll may be long ago.
         self.now = self.port.now();
         self.meet(id);
-        if let Some(Some(peer)) = self.peers.get_mut(id.index()) {
+        if let Some(Slot::Open(peer)) = self.peers.get_mut(id.index()) {
             peer.wanted = true;
         }
         self.warm(id);
@@ -521,41 +542,36 @@ impl<P: PacketPort> ReliableLink<P> {
         self.port.longest().saturating_sub(HEADER_LEN) as u32
     }
 
+    /// Returns the own end of a channel.
+    fn identity(&self, id: u64) -> Identity {
+        Identity {
+            id,
+            payload: self.payload(),
+            port: 0,
+        }
+    }
+
     /// Begins a channel with this id.
     #[cold]
     fn meet_as(&mut self, id: PeerId, name: u64) {
         if self.peers.len() <= id.index() {
-            self.peers.resize_with(id.index() + 1, || None);
+            self.peers.resize_with(id.index() + 1, Slot::default);
         }
-        let me = Identity {
-            id: name,
-            payload: self.payload(),
-            port: 0,
-        };
-        self.ids.insert(me.id, id);
+        self.ids.insert(name, id);
         self.keepalive.begin(self.now);
-        let (is_known, queue) = self.admission.begin(id, QUEUE_BYTES);
-        self.peers[id.index()] = Some(Box::new(Peer {
-            channel: Channel::new(me, self.config, self.now).queueing(queue),
-            is_known,
-            heard_at: self.now,
-            reader: Reader::new(),
-            large: None,
-            unacknowledged: VecDeque::new(),
-            wanted: false,
-            resumed: false,
-            hot: false,
-            turn: 0,
-            pending: false,
-            timer_at: Instant::END,
-        }));
+        let is_known = self.admission.begin(id);
+        let channel = Channel::new(self.identity(name), self.config, self.now);
+        let channel = channel.queueing(queues::first(is_known));
+        let peer = Peer::new(channel, is_known, self.now);
+        self.peers[id.index()] = Slot::Open(Box::new(peer));
+        self.opened(id);
     }
 
     /// Ends a channel that has ended by itself.
     #[cold]
     fn lose(&mut self, id: PeerId, end: CloseReason, sink: &mut impl Sink) {
         self.ends.insert(id, end);
-        if let Some(Some(peer)) = self.peers.get(id.index())
+        if let Some(Slot::Open(peer)) = self.peers.get(id.index())
             && peer.channel.is_met()
         {
             self.port.lost(id, end);
@@ -566,7 +582,8 @@ impl<P: PacketPort> ReliableLink<P> {
     /// Ends what there was with a peer.
     #[cold]
     fn down(&mut self, id: PeerId, why: Errno, sink: &mut impl Sink) {
-        let Some(mut peer) = self.peers.get_mut(id.index()).and_then(Option::take) else {
+        self.unfold(id);
+        let Some(Slot::Open(mut peer)) = self.peers.get_mut(id.index()).map(core::mem::take) else {
             return;
         };
         self.ids.remove(&peer.channel.id());
@@ -583,7 +600,7 @@ impl<P: PacketPort> ReliableLink<P> {
     }
 
     fn warm(&mut self, id: PeerId) {
-        if let Some(Some(peer)) = self.peers.get_mut(id.index())
+        if let Some(Slot::Open(peer)) = self.peers.get_mut(id.index())
             && !peer.hot
         {
             peer.hot = true;
@@ -599,7 +616,7 @@ impl<P: PacketPort> ReliableLink<P> {
         {
             let (at, id) = (*at, PeerId(*id));
             self.timers.pop();
-            if let Some(Some(peer)) = self.peers.get_mut(id.index())
+            if let Some(Slot::Open(peer)) = self.peers.get_mut(id.index())
                 && peer.timer_at == at
             {
                 peer.timer_at = Instant::END;
@@ -609,7 +626,7 @@ impl<P: PacketPort> ReliableLink<P> {
     }
 
     fn set_timer(&mut self, id: PeerId) {
-        if let Some(Some(peer)) = self.peers.get_mut(id.index()) {
+        if let Some(Slot::Open(peer)) = self.peers.get_mut(id.index()) {
             let due = peer.channel.due();
             if due < peer.timer_at {
                 peer.timer_at = due;

@@ -60,7 +60,46 @@ pub(super) struct Path {
     leaves_at: Instant,
 }
 
+/// What was measured of a path on which nothing is under way. Times are in nanoseconds, and at most about four seconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PathSummary {
+    smoothed: u32,
+    spread: u32,
+    fastest: u32,
+    window: u32,
+    doubles_to: u32,
+}
+
 impl Path {
+    /// Returns what was measured.
+    pub(super) fn summary(&self) -> PathSummary {
+        let nanos = |time: Duration| time.as_nanos().try_into().unwrap_or(u32::MAX);
+        let small = |window: u64| window.try_into().unwrap_or(u32::MAX);
+        PathSummary {
+            smoothed: nanos(self.smoothed),
+            spread: nanos(self.spread),
+            fastest: nanos(self.fastest),
+            window: small(self.window),
+            doubles_to: small(self.doubles_to),
+        }
+    }
+
+    /// Returns a path of which this is known.
+    pub(super) fn resumed(summary: &PathSummary) -> Self {
+        let time = |nanos: u32| match nanos {
+            u32::MAX => Duration::MAX,
+            nanos => Duration::from_nanos(nanos.into()),
+        };
+        Self {
+            smoothed: time(summary.smoothed).min(PTO_MAX),
+            spread: time(summary.spread).min(PTO_MAX),
+            fastest: time(summary.fastest),
+            window: summary.window.into(),
+            doubles_to: summary.doubles_to.into(),
+            ..Self::new()
+        }
+    }
+
     pub(super) const fn new() -> Self {
         Self {
             smoothed: Duration::ZERO,

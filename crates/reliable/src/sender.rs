@@ -158,6 +158,11 @@ impl Sender {
         self.longest
     }
 
+    /// Returns whether packets of every length that both ends take pass whole, as far as is known.
+    pub(super) const fn has_whole_path(&self) -> bool {
+        self.payload == self.longest
+    }
+
     /// Goes on at such a position, on a path of which nothing is known.
     pub(super) fn go_on(&mut self, payload: usize, base: u64, room_ends: u64) {
         self.open(payload, 0);

@@ -2,6 +2,7 @@
 
 mod coalescing;
 mod fabric;
+mod folding;
 mod incast;
 mod liveness;
 mod mtu;

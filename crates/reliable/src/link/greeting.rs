@@ -9,6 +9,7 @@ use oxifabric_engine::link::Sink;
 use oxifabric_types::{Errno, PeerId};
 use oxifabric_wire::reliable::packet::{Greeting, HEADER_LEN, Packet, PacketKind};
 
+use super::fold::Slot;
 use super::peer::Peer;
 use super::queues::UnknownQueues;
 use super::{PacketPort, ReliableLink, To};
@@ -17,7 +18,7 @@ use crate::receiver::CREDIT;
 use crate::sender::QUEUE_BYTES;
 
 /// Maximum number of channels with peers that the application does not know: it has not addressed them, nor are they in its
-/// address vector. An idle one costs two kilobytes.
+/// address vector. An open one costs two kilobytes, an idle one some hundred bytes.
 const UNKNOWN_MAX: usize = 4096;
 
 /// How long the peer of such a channel must have been silent before the channel is closed for another one; the one that is
@@ -66,13 +67,13 @@ impl Admission {
         !self.parted.is_empty()
     }
 
-    /// Admits a channel with a peer; returns whether the application knows the peer, and how many bytes may be queued for it.
-    pub(super) fn begin(&mut self, peer: PeerId, most: usize) -> (bool, usize) {
+    /// Admits a channel with a peer; returns whether the application knows the peer.
+    pub(super) fn begin(&mut self, peer: PeerId) -> bool {
         if self.known.contains(peer) {
-            return (true, most);
+            return true;
         }
         self.unknown += 1;
-        (false, UnknownQueues::FIRST.min(most))
+        false
     }
 
     /// Notes the end of a channel with a peer.
@@ -93,7 +94,7 @@ impl Admission {
 
     /// Notes that there is no channel with an unknown peer any more, whose queue had that length.
     pub(super) fn leave(&mut self, peer: PeerId, queue: usize) {
-        self.queues.give_back(queue, UnknownQueues::FIRST);
+        self.queues.give_back(queue);
         self.unknown = self.unknown.saturating_sub(1);
         self.parted.insert(peer);
     }
@@ -103,14 +104,19 @@ impl<P: PacketPort> ReliableLink<P> {
     /// Notes that the application addresses a peer.
     pub fn know(&mut self, id: PeerId) {
         let admission = &mut self.admission;
-        if admission.known.insert(id)
-            && let Some(Some(peer)) = self.peers.get_mut(id.index())
-        {
-            peer.is_known = true;
-            (admission.queues).give_back(peer.channel.queue(), UnknownQueues::FIRST);
-            peer.channel.set_queue(QUEUE_BYTES);
-            admission.unknown = admission.unknown.saturating_sub(1);
+        if !admission.known.insert(id) {
+            return;
         }
+        match self.peers.get_mut(id.index()) {
+            Some(Slot::Open(peer)) => {
+                peer.is_known = true;
+                admission.queues.give_back(peer.channel.queue());
+                peer.channel.set_queue(QUEUE_BYTES);
+            }
+            Some(Slot::Folded(peer)) => peer.is_known = true,
+            Some(Slot::Empty) | None => return,
+        }
+        admission.unknown = admission.unknown.saturating_sub(1);
     }
 
     /// Deals with the packet at hand, which is for no channel with its source. Returns the peer if it opens one.
@@ -163,7 +169,7 @@ impl<P: PacketPort> ReliableLink<P> {
         let now = self.now;
         let mut at = 0;
         while let Some(further) = self.peers.iter().skip(at).position(|row| {
-            row.as_ref().is_some_and(|peer| {
+            row.open().is_some_and(|peer| {
                 !peer.is_known && peer.channel.is_unused() && peer.heard_at.after(UNUSED) <= now
             })
         }) {
@@ -181,7 +187,7 @@ impl<P: PacketPort> ReliableLink<P> {
             }
         });
         for id in parted {
-            let is_back = matches!(self.peers.get(id.index()), Some(Some(_)));
+            let is_back = (self.peers.get(id.index())).is_some_and(|slot| !slot.is_empty());
             if is_back || self.admission.known.contains(id) {
                 continue;
             }
@@ -224,14 +230,15 @@ impl<P: PacketPort> ReliableLink<P> {
     /// id.
     fn admit(&mut self, name: u64, greeting: &Greeting, sink: &mut impl Sink) -> Option<PeerId> {
         let (from, _) = self.port.packet();
-        if let Some(Some(peer)) = self.peers.get_mut(from.index()) {
+        if let Some(peer) = self.peer(from) {
             if !peer.channel.is_with(greeting.from) {
                 peer.channel.doubt();
                 self.warm(from);
                 return None;
             }
-            self.ids.remove(&peer.channel.id());
+            let before = peer.channel.id();
             peer.channel.rename(name);
+            self.ids.remove(&before);
             self.ids.insert(name, from);
             return Some(from);
         }
@@ -258,8 +265,8 @@ impl<P: PacketPort> ReliableLink<P> {
     fn make_room(&mut self, sink: &mut impl Sink) -> bool {
         let peers = (0..).zip(&self.peers);
         let unknown = peers.filter_map(|(id, peer)| {
-            let peer = peer.as_ref().filter(|peer| !peer.is_known)?;
-            Some((peer.heard_at, id))
+            let (is_known, heard_at) = peer.heard()?;
+            (!is_known).then_some((heard_at, id))
         });
         match unknown.min() {
             Some((heard_at, id)) if heard_at.after(SILENT) <= self.now => {
@@ -273,7 +280,8 @@ impl<P: PacketPort> ReliableLink<P> {
     }
 
     fn dismiss(&mut self, id: PeerId, sink: &mut impl Sink) {
-        if let Some(Some(peer)) = self.peers.get_mut(id.index()) {
+        self.unfold(id);
+        if let Some(Slot::Open(peer)) = self.peers.get_mut(id.index()) {
             peer.channel.close(self.now, &mut To(&mut self.port, id));
             self.down(id, Errno::CONNRESET, sink);
         }

@@ -6,6 +6,7 @@ use core::time::Duration;
 use oxifabric_engine::link::Sink;
 use oxifabric_types::{Instant, PeerId};
 
+use super::fold::Slot;
 use super::{PacketPort, ReliableLink};
 
 /// Interval at which the engine is asked for the peers with pending operations.
@@ -40,20 +41,27 @@ impl<P: PacketPort> ReliableLink<P> {
     #[cold]
     pub(super) fn update_keepalive(&mut self, sink: &mut impl Sink) {
         self.part(sink);
-        let goes_on = self.admission.is_waiting() || self.peers.iter().any(Option::is_some);
+        let goes_on = self.admission.is_waiting() || !self.peers.iter().all(Slot::is_empty);
         self.keepalive.at = match goes_on {
             true => self.now.after(PAUSE),
             false => Instant::END,
         };
         for id in &self.keepalive.pending {
-            if let Some(Some(peer)) = self.peers.get_mut(id.index()) {
+            if let Some(Slot::Open(peer)) = self.peers.get_mut(id.index()) {
                 peer.pending = false;
             }
         }
         let before = self.keepalive.pending.len();
-        let (peers, pending) = (&mut self.peers, &mut self.keepalive.pending);
+        let (payload, config, now) = (self.payload(), self.config, self.now);
+        let (peers, pending, open) = (&mut self.peers, &mut self.keepalive.pending, &mut self.open);
         sink.peers_with_pending(&mut |id| {
-            if let Some(Some(peer)) = peers.get_mut(id.index())
+            let Some(slot) = peers.get_mut(id.index()) else {
+                return;
+            };
+            if matches!(slot, Slot::Folded(_)) {
+                open.push(id);
+            }
+            if let Some(peer) = slot.unfolded(payload, config, now)
                 && !peer.pending
             {
                 peer.pending = true;
@@ -68,10 +76,11 @@ impl<P: PacketPort> ReliableLink<P> {
         if before != 0 {
             self.keepalive.pending.drain(..before);
         }
+        self.fold_idle();
     }
 
     fn set_keepalive(&mut self, id: PeerId) {
-        if let Some(Some(peer)) = self.peers.get_mut(id.index()) {
+        if let Some(Slot::Open(peer)) = self.peers.get_mut(id.index()) {
             peer.channel.set_keepalive(peer.pending, self.now);
             self.warm(id);
         }

@@ -69,9 +69,28 @@ pub(super) enum FrameEnd {
 }
 
 impl Peer {
+    /// Creates a peer with a channel, of which no frame has come or gone in part.
+    pub(super) const fn new(channel: Channel, is_known: bool, heard_at: Instant) -> Self {
+        Self {
+            channel,
+            is_known,
+            heard_at,
+            reader: Reader::new(),
+            large: None,
+            unacknowledged: VecDeque::new(),
+            wanted: false,
+            resumed: false,
+            hot: false,
+            turn: 0,
+            pending: false,
+            timer_at: Instant::END,
+        }
+    }
+
     /// Returns whether nothing of the peer is under way, or waits, in either direction.
     pub(super) fn is_at_rest(&self) -> bool {
-        let waits = self.large.is_some() || self.wanted || self.resumed || self.pending;
+        let is_queued = self.large.is_some() || !self.unacknowledged.is_empty();
+        let waits = is_queued || self.wanted || self.resumed || self.pending;
         !waits && self.reader.is_between_frames() && self.channel.is_at_rest()
     }
 

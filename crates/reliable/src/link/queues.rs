@@ -1,5 +1,6 @@
 //! What is queued for peers that the application does not know: a little for each, and more out of what they share. Cold path.
 
+use super::fold::Slot;
 use super::greeting::Admission;
 use super::peer::Peer;
 use super::{PacketPort, ROOM, ReliableLink};
@@ -24,8 +25,21 @@ impl UnknownQueues {
     pub(super) const FIRST: usize = ROOM + (8 << 10);
 
     /// Takes back what a queue had beyond a length.
-    pub(super) const fn give_back(&mut self, queue: usize, length: usize) {
+    pub(super) const fn shorten(&mut self, queue: usize, length: usize) {
         self.taken = self.taken.saturating_sub(queue.saturating_sub(length));
+    }
+
+    /// Takes back what a queue had beyond its first length.
+    pub(super) const fn give_back(&mut self, queue: usize) {
+        self.shorten(queue, Self::FIRST);
+    }
+}
+
+/// Returns the length of a peer's queue at first.
+pub(super) const fn first(is_known: bool) -> usize {
+    match is_known {
+        true => QUEUE_BYTES,
+        false => UnknownQueues::FIRST,
     }
 }
 
@@ -49,11 +63,15 @@ impl Admission {
 impl<P: PacketPort> ReliableLink<P> {
     /// Takes back the room in queues of unknown peers that is not used; called once a second.
     pub(super) fn shorten_queues(&mut self) {
-        for peer in self.peers.iter_mut().flatten() {
+        for slot in &mut self.peers {
+            // What a folded peer had was taken back.
+            let Slot::Open(peer) = slot else {
+                continue;
+            };
             let (queue, used) = (peer.channel.queue(), peer.channel.queued());
             let length = used.max(UnknownQueues::FIRST);
             if !peer.is_known && queue > length {
-                self.admission.queues.give_back(queue, length);
+                self.admission.queues.shorten(queue, length);
                 peer.channel.set_queue(length);
             }
         }

@@ -9,6 +9,7 @@ use oxifabric_engine::link::Sink;
 use oxifabric_types::PeerId;
 use oxifabric_wire::reliable::packet::{HEADER_LEN, Packet, PacketKind};
 
+use super::fold::Slot;
 use super::{PacketPort, ReliableLink};
 use crate::channel::rest::RestingChannel;
 use crate::channel::{Channel, greeting_in};
@@ -78,10 +79,8 @@ impl<P: PacketPort> ReliableLink<P> {
         let idle = IDLE.max(self.config.deadline);
         for at in 0..self.peers.len() {
             let id = PeerId(at as u32);
-            let Some(Some(peer)) = self.peers.get(at) else {
-                continue;
-            };
-            if !peer.is_known && peer.heard_at.after(idle) <= self.now {
+            let heard = self.peers.get(at).and_then(Slot::heard);
+            if heard.is_some_and(|(is_known, at)| !is_known && at.after(idle) <= self.now) {
                 self.rest_channel(id, sink);
             }
         }
@@ -89,7 +88,7 @@ impl<P: PacketPort> ReliableLink<P> {
 
     /// Lets the channel of an unknown peer rest; false if something of it is under way here or waits for a receive.
     pub(super) fn rest_channel(&mut self, id: PeerId, sink: &impl Sink) -> bool {
-        let Some(Some(peer)) = self.peers.get(id.index()) else {
+        let Some(peer) = self.peer(id) else {
             return false;
         };
         if !peer.is_at_rest() || sink.holds(id) {
@@ -98,9 +97,11 @@ impl<P: PacketPort> ReliableLink<P> {
         let Some(source) = self.port.source_of(id) else {
             return false;
         };
+        let Some(Slot::Open(peer)) = self.peers.get_mut(id.index()).map(core::mem::take) else {
+            return false;
+        };
         let (rest, queue) = (peer.channel.rest(), peer.channel.queue());
         self.repeated += peer.channel.repeated();
-        self.peers[id.index()] = None;
         self.ids.remove(&rest.id());
         self.admission.leave(id, queue);
         if let Some(forgotten) = self.resting.insert(rest, source) {
@@ -124,16 +125,18 @@ impl<P: PacketPort> ReliableLink<P> {
         }
         let id = match self.peers.get(from.index()) {
             // The application has addressed the peer meanwhile, and the peer asks about the channel that it knows.
-            Some(Some(peer)) if peer.channel.is_unanswered() => from,
-            Some(Some(_)) => return None,
-            _ => self.admit_source(rest.id(), sink)?,
+            Some(Slot::Open(peer)) if peer.channel.is_unanswered() => from,
+            Some(Slot::Open(_) | Slot::Folded(_)) => return None,
+            Some(Slot::Empty) | None => self.admit_source(rest.id(), sink)?,
         };
         self.resting.remove(packet.to);
-        let channel = Channel::wake(&rest, self.config, self.now);
-        let peer = self.peers.get_mut(id.index())?.as_mut()?;
-        self.ids.remove(&peer.channel.id());
-        self.ids.insert(rest.id(), id);
+        let me = self.identity(rest.id());
+        let channel = Channel::wake(&rest, me, self.config, self.now);
+        let peer = self.peer(id)?;
+        let before = peer.channel.id();
         peer.go_on_with(channel);
+        self.ids.remove(&before);
+        self.ids.insert(rest.id(), id);
         Some(id)
     }
 }
