@@ -57,15 +57,19 @@ pub struct Engine {
     pub(crate) fault_injector: Option<Box<FaultInjector>>,
 }
 
+/// Number of operations of each direction that there is room for before the tables grow. Most endpoints of a program with many never have
+/// more under way.
+const FIRST_OPS: usize = 16;
+
 impl Engine {
     /// Makes an engine without peers and operations.
     pub fn new(config: Config) -> Self {
         Self {
             config,
             me: PeerId::ANY,
-            posted: PostedQueue::with_capacity(config.rx_size),
+            posted: PostedQueue::with_capacity(config.rx_size.min(FIRST_OPS)),
             unexpected: UnexpectedQueue::new(),
-            sends: Slab::with_capacity(config.tx_size),
+            sends: Slab::with_capacity(config.tx_size.min(FIRST_OPS)),
             most_sends: config.tx_size,
             peers: Peers::default(),
             retry_stalled: false,

@@ -1,5 +1,6 @@
 //! State of each peer: what waits to be sent to it, and why.
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use bitflags::bitflags;
@@ -44,7 +45,7 @@ bitflags! {
         /// Faults may be injected at its posts.
         const FAULTY = 4;
         /// The connection that an operation with [`oxifabric_types::Flags::INJECT`] was refused for could not be made:
-        /// [`Peer::failure`].
+        /// [`Waiting::failure`].
         const FAILED = 8;
         /// Messages whose fence has been lifted have not gone to the link yet: later ones stay behind them.
         const QUEUED = 16;
@@ -57,15 +58,11 @@ bitflags! {
     }
 }
 
-/// One peer.
+/// One peer. Most have nothing that waits, so what may wait is elsewhere: an endpoint may have any number of peers.
 #[derive(Debug, Default)]
 pub(crate) struct Peer {
-    /// Answers, sent before anything else.
-    pub(crate) replies: VecDeque<Reply>,
-    /// Sends of which not everything was handed to the link, in order.
-    backlog: VecDeque<Key>,
-    /// Sends whose data the peer asked for; their segments need no order among other messages.
-    bulk: VecDeque<Key>,
+    /// What waits or waited once.
+    waiting: Option<Box<Waiting>>,
     /// What blocks its sends.
     pub(crate) tx_block: TxBlock,
     /// Whether `bulk` is next when both queues wait.
@@ -74,11 +71,24 @@ pub(crate) struct Peer {
     stalled: bool,
     /// Whether an inject operation was refused with `AGAIN` since the link last took something.
     turned_away: bool,
+    /// A peek found nothing: the next arrival is taken although there is no room.
+    allowed: bool,
+    /// Some of the replies still are [`Reply::Arrived`].
+    pub(crate) undecided: bool,
+}
+
+/// What waits for a peer, or of it.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    /// Answers, sent before anything else.
+    pub(crate) replies: VecDeque<Reply>,
+    /// Sends of which not everything was handed to the link, in order.
+    backlog: VecDeque<Key>,
+    /// Sends whose data the peer asked for; their segments need no order among other messages.
+    bulk: VecDeque<Key>,
     /// The error with which the peer was lost while an inject operation was to be retried. The next one fails with it:
     /// otherwise its caller would start one connection after another and never learn that none can be made.
     failure: Option<Errno>,
-    /// A peek found nothing: the next arrival is taken although there is no room.
-    allowed: bool,
     /// The message whose body the link delivers again.
     deferred: Option<Key>,
     /// Number of its accesses with an unknown key.
@@ -87,8 +97,6 @@ pub(crate) struct Peer {
     pub(crate) responses: usize,
     /// Those of a peer that the application does not address, and some that are over.
     pub(crate) answering: Vec<Key>,
-    /// Some of the replies still are [`Reply::Arrived`].
-    pub(crate) undecided: bool,
 }
 
 /// An answer to a message of the peer.
@@ -117,14 +125,26 @@ pub(crate) enum Next {
 }
 
 impl Peer {
+    /// Returns what waits, to be added to.
+    #[inline]
+    pub(crate) fn waiting_mut(&mut self) -> &mut Waiting {
+        self.waiting.get_or_insert_default()
+    }
+
+    /// Returns whether answers wait.
+    fn has_replies(&self) -> bool {
+        (self.waiting.as_ref()).is_some_and(|waiting| !waiting.replies.is_empty())
+    }
+
     /// Chooses what to post next: answers first; then messages and data that was asked for take turns.
     pub(crate) fn next(&mut self) -> Option<Next> {
-        if let Some(&reply) = self.replies.front() {
+        let waiting = self.waiting.as_ref()?;
+        if let Some(&reply) = waiting.replies.front() {
             return Some(Next::Reply(reply));
         }
-        let message = self.backlog.front().copied().map(Next::Message);
+        let message = waiting.backlog.front().copied().map(Next::Message);
         let message = message.filter(|_| !self.tx_block.contains(TxBlock::FENCED));
-        let bulk = self.bulk.front().copied().map(Next::Bulk);
+        let bulk = waiting.bulk.front().copied().map(Next::Bulk);
         if self.bulk_turn {
             bulk.or(message)
         } else {
@@ -143,13 +163,16 @@ impl Peer {
 
     /// Notes that the frame that [`Peer::next`] chose was posted; `last` takes its send off the queue.
     pub(crate) fn posted(&mut self, next: Next, last: bool) {
+        let Some(waiting) = &mut self.waiting else {
+            return;
+        };
         let queue = match next {
             Next::Reply(_) => {
-                self.replies.pop_front();
+                waiting.replies.pop_front();
                 return;
             }
-            Next::Message(_) => &mut self.backlog,
-            Next::Bulk(_) => &mut self.bulk,
+            Next::Message(_) => &mut waiting.backlog,
+            Next::Bulk(_) => &mut waiting.bulk,
         };
         if last {
             queue.pop_front();
@@ -180,15 +203,16 @@ impl Peers {
     pub(crate) fn take_failure(&mut self, peer: PeerId) -> Option<Errno> {
         let row = self.get_mut(peer)?;
         row.tx_block.remove(TxBlock::FAILED);
-        row.failure.take()
+        row.waiting.as_mut()?.failure.take()
     }
 
     /// Takes the send that was queued last off the queue again.
     pub(crate) fn withdraw(&mut self, peer: PeerId, key: Key) {
         if let Some(row) = self.get_mut(peer)
-            && row.backlog.back() == Some(&key)
+            && let Some(waiting) = &mut row.waiting
+            && waiting.backlog.back() == Some(&key)
         {
-            row.backlog.pop_back();
+            waiting.backlog.pop_back();
         }
     }
 
@@ -232,12 +256,18 @@ impl Peers {
 
     /// Returns how many of a peer's requests are being answered with data.
     pub(crate) fn responses(&self, peer: PeerId) -> usize {
-        self.rows.get(peer.index()).map_or(0, |row| row.responses)
+        self.waiting(peer).map_or(0, |waiting| waiting.responses)
     }
 
     /// Returns the responses to a peer that the application does not address, and some that are over.
     pub(crate) fn answering(&self, peer: PeerId) -> &[Key] {
-        (self.rows.get(peer.index())).map_or(&[], |row| &row.answering)
+        self.waiting(peer).map_or(&[], |waiting| &waiting.answering)
+    }
+
+    /// Returns what waits for a peer, or of it.
+    #[inline]
+    fn waiting(&self, peer: PeerId) -> Option<&Waiting> {
+        self.rows.get(peer.index())?.waiting.as_deref()
     }
 
     /// Returns a peer's row, if it has one yet.
@@ -247,34 +277,33 @@ impl Peers {
 
     /// Counts an access with an unknown key; returns how many there were since the peer came.
     pub(crate) fn count_unknown_key(&mut self, peer: PeerId) -> u32 {
-        let row = self.row(peer);
-        row.unknown_keys = row.unknown_keys.saturating_add(1);
-        row.unknown_keys
+        let waiting = self.row(peer).waiting_mut();
+        waiting.unknown_keys = waiting.unknown_keys.saturating_add(1);
+        waiting.unknown_keys
     }
 
     /// Queues an answer.
     pub(crate) fn reply(&mut self, peer: PeerId, reply: Reply) {
         let row = self.row(peer);
-        row.replies.push_back(reply);
+        row.waiting_mut().replies.push_back(reply);
         row.undecided |= matches!(reply, Reply::Arrived(_));
         self.make_ready(peer);
     }
 
     /// Returns whether one more answer may be queued.
     pub(crate) fn can_reply(&self, peer: PeerId) -> bool {
-        self.rows
-            .get(peer.index())
-            .is_none_or(|row| row.replies.len() + row.bulk.len() < MAX_REPLIES)
+        let waiting = self.waiting(peer);
+        waiting.is_none_or(|waiting| waiting.replies.len() + waiting.bulk.len() < MAX_REPLIES)
     }
 
     /// Queues a send behind all earlier ones.
     pub(crate) fn queue(&mut self, peer: PeerId, key: Key) {
-        self.row(peer).backlog.push_back(key);
+        self.row(peer).waiting_mut().backlog.push_back(key);
     }
 
     /// Queues a send whose data the peer asked for.
     pub(crate) fn queue_bulk(&mut self, peer: PeerId, key: Key) {
-        self.row(peer).bulk.push_back(key);
+        self.row(peer).waiting_mut().bulk.push_back(key);
         self.make_ready(peer);
     }
 
@@ -283,7 +312,8 @@ impl Peers {
         let row = self.get_mut(peer);
         if let Some(row) = row.filter(|row| row.tx_block.contains(TxBlock::FENCED)) {
             row.tx_block.remove(TxBlock::FENCED);
-            row.tx_block.set(TxBlock::QUEUED, !row.backlog.is_empty());
+            let waits = (row.waiting.as_ref()).is_some_and(|waiting| !waiting.backlog.is_empty());
+            row.tx_block.set(TxBlock::QUEUED, waits);
             self.make_ready(peer);
         }
     }
@@ -329,7 +359,9 @@ impl Peers {
         if let Some(row) = self.get_mut(peer) {
             row.tx_block.remove(TxBlock::WAITS | TxBlock::FAILED);
             row.turned_away = false;
-            row.failure = None;
+            if let Some(waiting) = &mut row.waiting {
+                waiting.failure = None;
+            }
             self.make_ready(peer);
         }
     }
@@ -355,12 +387,15 @@ impl Peers {
 
     /// Returns the message that [`Peers::set_deferred`] named.
     pub(crate) fn deferred(&self, peer: PeerId) -> Option<Key> {
-        self.rows.get(peer.index())?.deferred
+        self.waiting(peer)?.deferred
     }
 
     /// Sets the message whose body the link delivers again, if any.
     pub(crate) fn set_deferred(&mut self, peer: PeerId, key: Option<Key>) {
-        self.row(peer).deferred = key;
+        let row = self.row(peer);
+        if key.is_some() || row.waiting.is_some() {
+            row.waiting_mut().deferred = key;
+        }
     }
 
     /// Returns a peer whose stalled arrival is to be retried.
@@ -408,7 +443,7 @@ impl Peers {
     /// Returns the peers for which answers wait, and those whose next arrival waits for room.
     pub(crate) fn answered(&self) -> impl Iterator<Item = PeerId> {
         let rows = (0..).map(PeerId).zip(&self.rows);
-        let busy = |row: &Peer| row.stalled || !row.replies.is_empty();
+        let busy = |row: &Peer| row.stalled || row.has_replies();
         rows.filter(move |(_, row)| busy(row)).map(|(peer, _)| peer)
     }
 
@@ -419,13 +454,13 @@ impl Peers {
         self.reset(peer);
         if turned_away && let Some(row) = self.get_mut(peer) {
             row.tx_block.insert(TxBlock::FAILED);
-            row.failure = Some(why);
+            row.waiting_mut().failure = Some(why);
         }
     }
 
     /// Returns whether no answer waits.
     pub(crate) fn no_replies(&self) -> bool {
-        self.rows.iter().all(|row| row.replies.is_empty())
+        !self.rows.iter().any(Peer::has_replies)
     }
 
     fn row(&mut self, peer: PeerId) -> &mut Peer {

@@ -40,9 +40,10 @@ impl Engine {
         self.peers.queue_bulk(peer, key);
         let is_named = self.peers.is_named(peer);
         if let Some(row) = self.peers.get_mut(peer) {
-            row.responses += 1;
+            let waiting = row.waiting_mut();
+            waiting.responses += 1;
             if !is_named {
-                row.answering.push(key);
+                waiting.answering.push(key);
                 self.tidy_responses(peer);
             }
         }
@@ -61,10 +62,12 @@ impl Engine {
     /// Forgets the responses that are over, once they are as many as the others.
     fn tidy_responses(&mut self, peer: PeerId) {
         let sends = &self.sends;
-        if let Some(row) = self.peers.get_mut(peer)
-            && row.answering.len() >= 2 * (row.responses + ALWAYS)
+        let row = self.peers.get_mut(peer);
+        if let Some(waiting) = row.map(crate::peer::Peer::waiting_mut)
+            && waiting.answering.len() >= 2 * (waiting.responses + ALWAYS)
         {
-            (row.answering).retain(|&key| sends.get(key).is_some_and(|send| send.peer == peer));
+            let is_under_way = |key| sends.get(key).is_some_and(|send| send.peer == peer);
+            waiting.answering.retain(|&key| is_under_way(key));
         }
     }
 
@@ -73,7 +76,8 @@ impl Engine {
         self.most_sends = self.most_sends.saturating_sub(1).max(self.config.tx_size);
         self.retry_stalled = true;
         if let Some(row) = self.peers.get_mut(peer) {
-            row.responses = row.responses.saturating_sub(1);
+            let waiting = row.waiting_mut();
+            waiting.responses = waiting.responses.saturating_sub(1);
         }
     }
 }

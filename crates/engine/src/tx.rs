@@ -442,7 +442,7 @@ impl Engine {
         row.undecided = false;
         let on_arrival = link.limits(peer).ack_on_arrival;
         let unexpected = &mut self.unexpected;
-        row.replies.retain_mut(|reply| {
+        row.waiting_mut().replies.retain_mut(|reply| {
             let Reply::Arrived(key) = *reply else {
                 return true;
             };

@@ -12,7 +12,7 @@ pub(super) use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 pub(super) use std::sync::Mutex;
 
 /// Slots of the first chunk; each chunk after it has twice as many as the one before.
-pub(super) const FIRST: u32 = 64;
+pub(super) const FIRST: u32 = 16;
 /// Maximum number of free slots in the list of the owner thread; other threads may take the rest.
 pub(super) const LOCAL_SLOTS: usize = 256;
 

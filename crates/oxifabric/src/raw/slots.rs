@@ -214,8 +214,8 @@ impl Op {
 
 /// The end of a free list.
 const END: u32 = u32::MAX;
-/// Maximum number of chunks: 64 times (2 to the 20th minus 1) slots, far beyond the queue of any provider.
-const CHUNKS: usize = 20;
+/// Maximum number of chunks: 16 times (2 to the 22nd minus 1) slots, far beyond the queue of any provider.
+const CHUNKS: usize = 22;
 
 /// The free list of the owner thread, which no other thread uses.
 struct LocalList {
