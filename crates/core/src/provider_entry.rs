@@ -38,6 +38,8 @@ pub struct ProviderEntry {
     pub parameters: fn() -> &'static [Parameter],
     /// [`Provider::infos`].
     pub infos: fn() -> Vec<Info>,
+    /// [`Provider::obstacle`].
+    pub obstacle: fn() -> Option<String>,
     /// [`Provider::resolve`].
     pub resolve: Resolve,
     /// [`Provider::source_for`].

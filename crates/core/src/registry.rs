@@ -315,6 +315,12 @@ fn admitted(
             why,
         });
     }
+    if let Some(why) = (entry.obstacle)() {
+        return Err(Reason::Failed {
+            field: "provider",
+            why,
+        });
+    }
     if request.flags & FI_SOURCE != 0 && request.node.is_none() && request.service.is_none() {
         let why = "FI_SOURCE says that node and service name the local side, but there is neither";
         return Err(Reason::Failed {

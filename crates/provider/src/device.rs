@@ -47,6 +47,11 @@ pub trait Provider: 'static {
     /// meaningful set of attributes), best first, with all its capabilities. Pure and fast: it opens no device.
     fn infos() -> Vec<Info>;
 
+    /// Returns why the provider can offer nothing as it is set up, if so: `fi_info --why` shows that.
+    fn obstacle() -> Option<String> {
+        None
+    }
+
     /// Resolves `node` and `service` of fi_getinfo(3) into addresses of this provider, best first.
     ///
     /// With `source` they name the local endpoint, otherwise the peer. `numeric` forbids name look-ups.

@@ -53,6 +53,10 @@ impl Provider for Sim {
         vec![info::info()]
     }
 
+    fn obstacle() -> Option<String> {
+        params::plan().err().map(str::to_owned)
+    }
+
     fn resolve(
         node: Option<&str>,
         service: Option<&str>,

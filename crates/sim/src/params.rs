@@ -73,21 +73,15 @@ const fn text(name: &'static str, help: &'static str, default: &'static str) -> 
 /// `INVAL` when the environment asks for none that can be: a test that believes in faults must not run without them.
 pub(crate) fn world() -> Result<&'static Arc<World>, Errno> {
     static WORLD: OnceLock<Option<Arc<World>>> = OnceLock::new();
-    let world = WORLD.get_or_init(|| plan().map(|plan| Arc::new(World::new(plan.clone()))));
+    let world = WORLD.get_or_init(|| plan().ok().map(|plan| Arc::new(World::new(plan.clone()))));
     world.as_ref().ok_or(Errno::INVAL)
 }
 
-/// Returns the plan that the environment asks for; `None` when that cannot be.
-pub(crate) fn plan() -> Option<&'static Plan> {
-    static PLAN_READ: OnceLock<Option<Plan>> = OnceLock::new();
-    let read = || match read() {
-        Ok(plan) => Some(plan),
-        Err(why) => {
-            log::warn!(NAME, Core, "there is no network: {why}");
-            None
-        }
-    };
-    PLAN_READ.get_or_init(read).as_ref()
+/// Returns the plan that the environment asks for, or why there can be no network of that kind.
+pub(crate) fn plan() -> Result<&'static Plan, &'static str> {
+    static PLAN_READ: OnceLock<Result<Plan, String>> = OnceLock::new();
+    let read = || read().inspect_err(|why| log::warn!(NAME, Core, "there is no network: {why}"));
+    PLAN_READ.get_or_init(read).as_ref().map_err(String::as_str)
 }
 
 fn read() -> Result<Plan, String> {
@@ -95,7 +89,7 @@ fn read() -> Result<Plan, String> {
         None => Plan::default(),
         Some(file) => {
             let text = fs::read_to_string(&file).map_err(|error| format!("{file}: {error}"))?;
-            Plan::parse(&text).map_err(|error| format!("{file}: {error}"))?
+            Plan::parse(&text).map_err(|error| format!("{file}, {error}"))?
         }
     };
     let time = TIME.text(NAME).map(|text| text.trim().to_ascii_lowercase());

@@ -111,9 +111,9 @@ impl Plan {
     /// Reads a plan in TOML.
     ///
     /// # Errors
-    /// A sentence that describes what is wrong.
+    /// One line that says where in the text something is wrong, and what.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let plan: Self = toml::from_str(text).map_err(|error| error.to_string())?;
+        let plan: Self = toml::from_str(text).map_err(|error| in_one_line(text, &error))?;
         plan.check().map(|()| plan)
     }
 
@@ -162,6 +162,15 @@ impl Plan {
         let is_apart = |cut: &Cut| cut.nodes.contains(&a) != cut.nodes.contains(&b);
         self.cut.iter().any(|cut| is_apart(cut) && cut.is_on(at_ms))
     }
+}
+
+/// Spells an error with the number of its line in the text.
+fn in_one_line(text: &str, error: &toml::de::Error) -> String {
+    let start = error.span().map_or(0, |span| span.start);
+    let before = text.as_bytes().iter().take(start);
+    let line = 1 + before.filter(|byte| **byte == b'\n').count();
+    let what: Vec<&str> = error.message().lines().collect();
+    format!("line {line}: {}", what.join("; "))
 }
 
 impl Cut {
@@ -232,6 +241,9 @@ mod tests {
         ] {
             let why = Plan::parse(text).expect_err(text);
             assert!(why.contains(part), "{text}: {why}");
+            assert_eq!(why.lines().count(), 1, "{text}: {why}");
         }
+        let why = Plan::parse("seed = 1\n[link]\nlatency = 3\n").expect_err("no such key");
+        assert!(why.starts_with("line 3: unknown field `latency`"), "{why}");
     }
 }

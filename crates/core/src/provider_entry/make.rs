@@ -29,6 +29,7 @@ pub const fn entry<P: Provider>() -> ProviderEntry {
         version: PROVIDER_VERSION,
         parameters: P::parameters,
         infos: P::infos,
+        obstacle: P::obstacle,
         resolve: P::resolve,
         source_for: P::source_for,
         fresh_name: P::fresh_name,

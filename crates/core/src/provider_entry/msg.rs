@@ -22,6 +22,10 @@ impl<P: MsgProvider> Provider for Msg<P> {
         P::infos()
     }
 
+    fn obstacle() -> Option<String> {
+        P::obstacle()
+    }
+
     fn resolve(
         node: Option<&str>,
         service: Option<&str>,

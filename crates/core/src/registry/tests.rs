@@ -23,6 +23,7 @@ static NET: ProviderEntry = ProviderEntry {
     version: 5 << 16,
     parameters: || &[],
     infos: net_offers,
+    obstacle: || None,
     resolve: net_resolve,
     source_for: net_source_for,
     fresh_name: || None,
@@ -45,6 +46,13 @@ static MEM: ProviderEntry = ProviderEntry {
 static GONE: ProviderEntry = ProviderEntry {
     name: "gone",
     infos: Vec::new,
+    ..NET
+};
+
+/// A provider that is set up wrongly.
+static STUCK: ProviderEntry = ProviderEntry {
+    name: "stuck",
+    obstacle: || Some("file.toml, line 3: no such key".to_owned()),
     ..NET
 };
 
@@ -537,4 +545,13 @@ fn a_filter_that_leaves_no_provider_is_told_what_was_meant() {
     let listed = "FI_PROVIDER=verbs leaves no provider; there are mem, net, ";
     assert!(warning.starts_with(listed), "{warning}");
     assert_eq!(text("net"), None);
+}
+
+#[test]
+fn a_provider_that_is_set_up_wrongly_offers_nothing_and_says_why() {
+    static ALONE: Registry = Registry::new(&[&STUCK]);
+    let answer = ALONE.query_filtered(&Request::default(), &NameFilter::parse(""));
+    assert!(answer.infos.is_empty());
+    let why: Vec<String> = answer.refusals.iter().map(ToString::to_string).collect();
+    assert_eq!(why, ["stuck: provider: file.toml, line 3: no such key"]);
 }
