@@ -1,8 +1,8 @@
 //! Lays out `target/dist`: what a program needs that moves onto this library, and what it is compiled with.
 //!
 //! The folders are those of a prefix such as /usr/local: `bin`, `include`, `lib` with the debug information of all binaries by
-//! their build ids in `lib/debug`, `share/man`, and the programmer's guide as a book in `share/doc`. `linker` makes the libraries,
-//! `symbols` takes the binaries apart.
+//! their build ids in `lib/debug`, and `share` with manual pages, what shells need to complete options, and the programmer's guide as a book.
+//! `linker` makes the libraries, `symbols` takes the binaries apart.
 
 use std::error::Error;
 use std::fs;
@@ -27,6 +27,13 @@ const TOOLS: [&str; 5] = [
 
 /// Where the guide is laid out.
 const GUIDE: &str = "share/doc/oxifabric/guide";
+
+/// Shells, the folders in `share` in which they look for completions of a program, and what is before and behind its name there.
+const COMPLETIONS: [(&str, &str, &str, &str); 3] = [
+    ("bash", "bash-completion/completions", "", ""),
+    ("zsh", "zsh/site-functions", "_", ""),
+    ("fish", "fish/vendor_completions.d", "", ".fish"),
+];
 
 /// The version that the library reports, which pkg-config and Debian's packages compare.
 pub(crate) const VERSION: &str = "2.7.0";
@@ -73,6 +80,7 @@ fn lay_out(profile: &str, out: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
         &out.join("include"),
     )?;
     build.tools(&out.join("share/man"))?;
+    build.completions(&out.join("share"))?;
     // What this prints is the folder of the layout and nothing else.
     run(book(Some(out.join(GUIDE))).stdout(Stdio::null()))?;
     let mut binaries = vec![plugin, library];
@@ -101,6 +109,20 @@ impl Build<'_> {
         self.cargo("build --package oxifabric-tools --bins")?;
         let mut writer = Command::new(self.artifacts().join("oxi"));
         run(writer.arg("man").arg(manual))
+    }
+
+    /// Has the tools write what shells need to complete their options.
+    fn completions(&self, share: &Path) -> Result<(), Box<dyn Error>> {
+        for (shell, folder, before, behind) in COMPLETIONS {
+            let folder = share.join(folder);
+            fs::create_dir_all(&folder)?;
+            for tool in TOOLS {
+                let file = fs::File::create(folder.join(format!("{before}{tool}{behind}")))?;
+                let mut writer = Command::new(self.artifacts().join("oxi"));
+                run(writer.args(["completions", shell, tool]).stdout(file))?;
+            }
+        }
+        Ok(())
     }
 
     fn cargo(&self, words: &str) -> Result<(), Box<dyn Error>> {

@@ -1,5 +1,6 @@
 //! `fi_info`: what the library offers, and why not more. Source: fi_info(1).
 
+mod json;
 mod names;
 mod options;
 mod print;
@@ -51,12 +52,20 @@ fn run(options: &Options, backend: Backend) -> io::Result<ExitCode> {
     if options.why {
         let rejections = hints.rejections(backend);
         let returned = offers.as_deref().unwrap_or_default();
-        print(|out| why::explain(out, returned, &rejections))?;
+        print(|out| match options.json {
+            true => json::reasons(out, returned, &rejections),
+            false => why::explain(out, returned, &rejections),
+        })?;
         return Ok(offers.map_or_else(|why| exit_with(why.errno().raw()), |_| ExitCode::SUCCESS));
     }
     match offers {
         Ok(offers) => {
             print(|out| match options.what() {
+                options::What::Variables(part) if options.json => {
+                    json::variables(out, backend, part)
+                }
+                options::What::Providers if options.json => json::providers(out, &offers),
+                _ if options.json => json::offers(out, &offers),
                 options::What::Variables(part) => print::variables(out, backend, part),
                 options::What::Long(part) => print::long(out, &offers, part),
                 options::What::Providers => print::providers(out, &offers),

@@ -26,21 +26,36 @@ pub(crate) struct Options {
     /// Go on, and look for new samples every so many milliseconds
     #[arg(short = 'w', value_name = "msec")]
     watch_ms: Option<u64>,
-    /// Format of the output
+    /// Format of the output: csv, or json for one object a line
     #[arg(short = 'f', value_name = "format", default_value = "csv", value_parser = parse_format)]
-    _format: String,
+    format: Format,
     /// Folder for one table per file of the target; without it the table of a single file is printed
     #[arg(short = 'o', value_name = "outpath")]
     out: Option<PathBuf>,
 }
 
-/// There is one format; its name may be written in capitals.
-fn parse_format(text: &str) -> Result<String, String> {
-    if text.eq_ignore_ascii_case("csv") {
-        Ok(text.to_ascii_lowercase())
-    } else {
-        Err("csv is the only format".to_owned())
+/// What is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Csv,
+    Json,
+}
+
+impl Format {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Csv => "csv",
+            Self::Json => "json",
+        }
     }
+}
+
+/// Reads the name of a format, which may be written in capitals.
+fn parse_format(text: &str) -> Result<Format, String> {
+    [Format::Csv, Format::Json]
+        .into_iter()
+        .find(|format| text.eq_ignore_ascii_case(format.name()))
+        .ok_or_else(|| "the formats are csv and json".to_owned())
 }
 
 /// Runs the program.
@@ -70,7 +85,7 @@ fn run(options: &Options) -> io::Result<()> {
         if is_folder {
             sampler.discover(options)?;
         } else if !sampler.knows(&options.target) {
-            sampler.add(options.target.clone(), options.out.as_deref())?;
+            sampler.add(options.target.clone(), options)?;
         }
         sampler.look()?;
         let is_over = !is_folder && sampler.files.iter().all(|file| file.is_closed());
@@ -101,7 +116,7 @@ impl Sampler {
             if !entry.file_type().is_ok_and(|kind| kind.is_file()) || self.knows(&entry.path()) {
                 continue;
             }
-            if let Err(error) = self.add(entry.path(), options.out.as_deref()) {
+            if let Err(error) = self.add(entry.path(), options) {
                 eprintln!("fi_mon_sampler: {error}");
                 self.files.push(Sampled::closed(entry.path()));
             }
@@ -110,12 +125,13 @@ impl Sampler {
     }
 
     /// Takes up one file. Its table goes to a file of its name in `out`, or to the standard output.
-    fn add(&mut self, path: PathBuf, out: Option<&Path>) -> io::Result<()> {
+    fn add(&mut self, path: PathBuf, options: &Options) -> io::Result<()> {
+        let (out, format) = (options.out.as_deref(), options.format);
         let source = about(&path, Source::open(&path))?;
         let (table, has_header): (Box<dyn Write>, bool) = match out {
             None => (Box::new(io::stdout()), false),
             Some(folder) => {
-                let (file, place) = open_table(folder, &path)?;
+                let (file, place) = open_table(folder, &path, format)?;
                 eprintln!("Writing samples to {}", place.display());
                 let length = file.metadata()?.len();
                 (Box::new(file), length > 0)
@@ -127,6 +143,7 @@ impl Sampler {
                 source,
                 table,
                 has_header,
+                format,
             }),
         });
         Ok(())
@@ -142,9 +159,9 @@ impl Sampler {
 }
 
 /// Opens the table of a file, at its end if it is there already.
-fn open_table(folder: &Path, path: &Path) -> io::Result<(File, PathBuf)> {
+fn open_table(folder: &Path, path: &Path, format: Format) -> io::Result<(File, PathBuf)> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let place = folder.join(format!("{name}.csv"));
+    let place = folder.join(format!("{name}.{}", format.name()));
     let file = OpenOptions::new().create(true).append(true).open(&place);
     Ok((about(&place, file)?, place))
 }
@@ -160,6 +177,7 @@ struct Open {
     source: Source,
     table: Box<dyn Write>,
     has_header: bool,
+    format: Format,
 }
 
 impl Sampled {
@@ -197,6 +215,10 @@ impl Sampled {
 
 impl Open {
     fn write(&mut self, sample: &[u64]) -> io::Result<()> {
+        if self.format == Format::Json {
+            writeln!(self.table, "{}", table::object(sample))?;
+            return self.table.flush();
+        }
         if !self.has_header {
             writeln!(self.table, "{}", table::header())?;
             self.has_header = true;
@@ -229,11 +251,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_only_format_may_be_written_in_capitals() {
+    fn formats_may_be_written_in_capitals() {
         let parse = |line: &str| Options::try_parse_from(line.split_whitespace());
         let options = parse("fi_mon_sampler -w 100 -f CSV -o there here").unwrap();
         assert_eq!(options.watch_ms, Some(100));
         assert_eq!(options.out.as_deref(), Some(Path::new("there")));
+        assert_eq!(options.format, Format::Csv);
+        let json = parse("fi_mon_sampler -f Json here").unwrap();
+        assert_eq!(json.format, Format::Json);
         assert!(parse("fi_mon_sampler -f xml here").is_err());
         assert!(parse("fi_mon_sampler").is_err());
     }

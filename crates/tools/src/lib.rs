@@ -8,6 +8,7 @@
 //! All are written on the safe interface alone. The variable `OXIFABRIC_LIBRARY` makes them use another libfabric.so.1.
 #![forbid(unsafe_code)]
 
+mod exit_codes;
 pub mod fi_info;
 pub mod fi_mon_sampler;
 pub mod fi_pingpong;

@@ -1,6 +1,7 @@
 //! `oxi`: the project's own program. Without a command it does its main job, [`mod@bench`].
 
 mod bench;
+mod completions;
 mod conf;
 mod doctor;
 mod json;
@@ -50,6 +51,8 @@ enum Command {
     Tune(tune::Options),
     /// Watch what processes do with the library, as top does
     Top(top::Options),
+    /// Print a script with which a shell completes options: source <(oxi completions bash)
+    Completions(completions::Options),
     /// Write the manual pages of all programs and providers
     #[command(hide = true)]
     Man(man::Options),
@@ -75,6 +78,7 @@ pub fn main() -> ExitCode {
         Some(Command::Doctor(options)) => doctor::run(&options),
         Some(Command::Tune(options)) => tune::run(&options),
         Some(Command::Top(options)) => top::run(&options),
+        Some(Command::Completions(options)) => completions::run(&options),
         Some(Command::Man(options)) => man::run(&options),
         Some(Command::WorkerPair(options)) => tune::serve(&options).map(|()| ExitCode::SUCCESS),
         Some(Command::Peer(options)) => {

@@ -153,6 +153,28 @@ fn a_program_without_any_shared_library_plays_too() {
 }
 
 #[test]
+fn every_program_has_completions_where_shells_look_for_them() {
+    let layout = require!(layout());
+    for program in fs::read_dir(layout.join("bin")).expect("there are programs") {
+        let name = program.expect("an entry").file_name();
+        let name = name.to_string_lossy();
+        let places = [
+            format!("bash-completion/completions/{name}"),
+            format!("zsh/site-functions/_{name}"),
+            format!("fish/vendor_completions.d/{name}.fish"),
+        ];
+        for place in places {
+            let script = fs::read_to_string(layout.join("share").join(&place)).expect(&place);
+            assert!(script.contains(&*name), "{place}");
+        }
+        let script = layout.join(format!("share/bash-completion/completions/{name}"));
+        let check = format!("source '{}' && complete -p {name}", script.display());
+        let outcome = Program::new("bash").args(["-c", &check]).run();
+        outcome.expect_success();
+    }
+}
+
+#[test]
 fn every_program_has_a_manual_page_that_formats_without_a_warning() {
     let layout = require!(layout());
     let pages = layout.join("share/man");

@@ -70,6 +70,9 @@ pub(crate) struct Options {
     /// Say for each provider and offer why it is not returned
     #[arg(long)]
     pub(super) why: bool,
+    /// Print what is asked for as JSON: offers, providers (-l), variables (-e, -g), or reasons (--why)
+    #[arg(long, conflicts_with_all = ["verbose", "info"])]
+    pub(super) json: bool,
     /// Print version information
     #[arg(long)]
     pub(super) version: bool,

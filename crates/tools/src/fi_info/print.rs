@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use oxifabric::{Backend, Info, Parameter, ParameterKind};
 
-use crate::output::program_name;
+use crate::output::{columns, program_name, wrap};
 
 /// Prints some lines for each offer.
 pub(super) fn short(out: &mut dyn Write, offers: &[Info]) -> io::Result<()> {
@@ -45,14 +45,23 @@ pub(super) fn variables(
     backend: Backend,
     part: Option<&str>,
 ) -> io::Result<()> {
-    let variables = backend.parameters().map_err(io::Error::other)?;
-    variables
+    let columns = columns();
+    selected_variables(backend, part)?
         .iter()
-        .filter(|variable| contains(&variable.name, part))
-        .try_for_each(|variable| show_variable(out, variable))
+        .try_for_each(|variable| show_variable(out, variable, columns))
 }
 
-fn show_variable(out: &mut dyn Write, variable: &Parameter) -> io::Result<()> {
+/// Returns the variables whose names contain `part`.
+pub(super) fn selected_variables(
+    backend: Backend,
+    part: Option<&str>,
+) -> io::Result<Vec<Parameter>> {
+    let mut variables = backend.parameters().map_err(io::Error::other)?;
+    variables.retain(|variable| contains(&variable.name, part));
+    Ok(variables)
+}
+
+fn show_variable(out: &mut dyn Write, variable: &Parameter, columns: usize) -> io::Result<()> {
     let kind = match variable.kind {
         ParameterKind::Text => "String",
         ParameterKind::Int => "Integer",
@@ -61,7 +70,7 @@ fn show_variable(out: &mut dyn Write, variable: &Parameter) -> io::Result<()> {
         _ => "Unknown",
     };
     writeln!(out, "# {}: {kind}", variable.name)?;
-    writeln!(out, "# {}", variable.help)?;
+    writeln!(out, "{}", wrap(&variable.help, "# ", "# ", columns))?;
     if let Some(value) = &variable.value {
         let quote = if value.contains(' ') { "\"" } else { "" };
         writeln!(out, "{}={quote}{value}{quote}", variable.name)?;

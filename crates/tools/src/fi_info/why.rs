@@ -4,6 +4,8 @@ use std::io::{self, Write};
 
 use oxifabric::{Info, Rejection};
 
+use crate::output::{columns, wrap};
+
 /// Prints what is returned, and for everything else why it is not, nearest miss first.
 pub(super) fn explain(
     out: &mut dyn Write,
@@ -14,13 +16,14 @@ pub(super) fn explain(
         let s = if count == 1 { "" } else { "s" };
         writeln!(out, "{provider}: returned, {count} offer{s}")?;
     }
-    let groups = group(rejections);
+    let (groups, columns) = (group(rejections), columns());
     for (at, group) in groups.iter().enumerate() {
         let nearest = at == 0 && groups.len() > 1 && returned.is_empty();
         let mark = if nearest { " (nearest miss)" } else { "" };
-        writeln!(out, "{}: not returned{mark}", group.name())?;
+        let head = format!("{}: not returned{mark}", group.name());
+        writeln!(out, "{}", wrap(&head, "", "  ", columns))?;
         for reason in group.reasons {
-            writeln!(out, "    {reason}")?;
+            writeln!(out, "{}", wrap(reason, "    ", "      ", columns))?;
         }
     }
     if returned.is_empty() && groups.is_empty() {
@@ -71,7 +74,7 @@ fn group(rejections: &[Rejection]) -> Vec<Group<'_>> {
     groups
 }
 
-fn count_by_provider(offers: &[Info]) -> Vec<(&str, usize)> {
+pub(super) fn count_by_provider(offers: &[Info]) -> Vec<(&str, usize)> {
     let mut counts: Vec<(&str, usize)> = Vec::new();
     for info in offers {
         match counts.iter_mut().find(|(name, _)| *name == info.provider()) {

@@ -73,6 +73,14 @@ pub(super) fn row(numbers: &[u64]) -> String {
     columns.collect::<Vec<_>>().join(",")
 }
 
+/// Returns a sample as a JSON object with the names of the columns.
+pub(super) fn object(numbers: &[u64]) -> String {
+    let (header, row) = (header(), row(numbers));
+    let columns = header.split(',').zip(row.split(','));
+    let columns = columns.map(|(name, number)| format!("\"{name}\": {number}"));
+    format!("{{{}}}", columns.collect::<Vec<_>>().join(", "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

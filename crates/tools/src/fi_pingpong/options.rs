@@ -55,6 +55,9 @@ pub(crate) struct Options {
     /// Transmit mode: msg|tagged
     #[arg(short = 'm', value_name = "transmit mode", default_value = "msg")]
     pub(super) mode: String,
+    /// Print each size as a JSON object in a line of its own
+    #[arg(long)]
+    pub(super) json: bool,
     /// Print debugging output
     #[arg(short = 'v')]
     pub(super) verbose: bool,

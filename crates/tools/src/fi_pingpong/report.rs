@@ -46,6 +46,24 @@ impl Report {
     }
 }
 
+impl Report {
+    /// Returns a JSON object; times are in microseconds, the bandwidth in 1,000,000 bytes a second.
+    pub(super) fn json(&self) -> String {
+        let time_us = self.time.as_secs_f64() * 1e6;
+        let messages = (self.sent * PER_ITERATION).max(1) as f64;
+        let bytes = self.sent * self.size as u64 * PER_ITERATION;
+        let bandwidth = bytes as f64 / time_us.max(1e-3);
+        format!(
+            "{{\"bytes\": {}, \"sent\": {}, \"acknowledged\": {}, \"time_us\": {time_us:.3}, \"latency_us\": {:.4}, \
+             \"bandwidth_mbps\": {bandwidth:.2}}}",
+            self.size,
+            self.sent,
+            self.acked,
+            time_us / messages,
+        )
+    }
+}
+
 /// Returns a length in units of 1024, with one digit after the point if there is one before it.
 fn spell_size(size: u64) -> String {
     let (base, unit) = match size {

@@ -42,12 +42,13 @@ impl Suite {
         if sent == 0 {
             return Ok(());
         }
-        self.show(&Report {
+        let report = Report {
             size,
             sent,
             acked,
             time,
-        })
+        };
+        self.show(&report, options.json)
     }
 
     fn send(
@@ -84,8 +85,11 @@ impl Suite {
         Err(Trouble::Contents)
     }
 
-    fn show(&mut self, report: &Report) -> Result<(), Trouble> {
+    fn show(&mut self, report: &Report, json: bool) -> Result<(), Trouble> {
         crate::output::print(|out| {
+            if json {
+                return writeln!(out, "{}", report.json());
+            }
             if !self.headed {
                 writeln!(out, "{}", header())?;
             }

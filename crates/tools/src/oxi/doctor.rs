@@ -9,7 +9,6 @@ mod network;
 mod place;
 mod providers;
 
-use core::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -18,8 +17,7 @@ use oxifabric::Backend;
 
 use self::place::Place;
 use super::Trouble;
-use super::json::quote;
-use crate::output::print;
+use crate::output::{columns, print, print_array, quote, wrap};
 
 /// Options of the command.
 #[derive(Args)]
@@ -92,12 +90,16 @@ impl Grade {
     }
 }
 
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:<4}  {}: {}", self.grade.name(), self.about, self.text)?;
+impl Finding {
+    /// Spells it in lines of at most so many columns.
+    fn spell(&self, columns: usize) -> String {
+        const INDENT: &str = "      ";
+        let grade = format!("{:<4}  ", self.grade.name());
+        let text = format!("{}: {}", self.about, self.text);
+        let text = wrap(&text, &grade, INDENT, columns);
         match self.advice.is_empty() {
-            true => Ok(()),
-            false => write!(f, "\n      {}", self.advice),
+            true => text,
+            false => format!("{text}\n{}", wrap(&self.advice, INDENT, INDENT, columns)),
         }
     }
 }
@@ -116,7 +118,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Trouble> {
         true => as_json(out, &findings),
         false => findings
             .iter()
-            .try_for_each(|finding| writeln!(out, "{finding}")),
+            .try_for_each(|finding| writeln!(out, "{}", finding.spell(columns()))),
     })?;
     Ok(match is_bad {
         true => ExitCode::FAILURE,
@@ -146,19 +148,16 @@ fn examine(place: &Place, remove: bool) -> Vec<Finding> {
 }
 
 fn as_json(out: &mut dyn Write, findings: &[Finding]) -> io::Result<()> {
-    writeln!(out, "[")?;
-    for (at, finding) in findings.iter().enumerate() {
-        let comma = if at + 1 < findings.len() { "," } else { "" };
-        writeln!(
-            out,
-            "  {{\"grade\": {}, \"about\": {}, \"text\": {}, \"advice\": {}}}{comma}",
+    let findings = findings.iter().map(|finding| {
+        format!(
+            "{{\"grade\": {}, \"about\": {}, \"text\": {}, \"advice\": {}}}",
             quote(finding.grade.name()),
             quote(&finding.about),
             quote(&finding.text),
             quote(&finding.advice)
-        )?;
-    }
-    writeln!(out, "]")
+        )
+    });
+    print_array(out, &findings.collect::<Vec<_>>())
 }
 
 #[cfg(test)]
@@ -168,11 +167,12 @@ mod tests {
     #[test]
     fn findings_are_printed_with_what_to_do() {
         let bad = Finding::bad("place", "it is full", "make room");
-        assert_eq!(bad.to_string(), "bad   place: it is full\n      make room");
+        assert_eq!(bad.spell(80), "bad   place: it is full\n      make room");
         assert_eq!(
-            Finding::ok("place", "free").to_string(),
-            "ok    place: free"
+            bad.spell(20),
+            "bad   place: it is\n      full\n      make room"
         );
+        assert_eq!(Finding::ok("place", "free").spell(80), "ok    place: free");
         let mut json = Vec::new();
         as_json(&mut json, &[Finding::ok("a", "\"b\""), bad]).unwrap();
         let expected = r#"[

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use super::bench::{Measured, Report};
+use crate::output::quote;
 
 /// Prints everything as one JSON object. Latencies are in microseconds, bandwidths in 1,000,000 bytes a second.
 pub(super) fn print(out: &mut dyn Write, report: &Report) -> io::Result<()> {
@@ -47,30 +48,4 @@ fn provider(out: &mut dyn Write, result: &Measured) -> io::Result<()> {
         )?;
     }
     write!(out, "]}}")
-}
-
-/// Returns a string as JSON spells it.
-pub(super) fn quote(text: &str) -> String {
-    let mut quoted = String::from('"');
-    for letter in text.chars() {
-        match letter {
-            '"' => quoted.push_str("\\\""),
-            '\\' => quoted.push_str("\\\\"),
-            '\n' => quoted.push_str("\\n"),
-            control if control < ' ' => quoted.push_str(&format!("\\u{:04x}", control as u32)),
-            other => quoted.push(other),
-        }
-    }
-    quoted.push('"');
-    quoted
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn strings_are_quoted() {
-        assert_eq!(quote("a\"b\\c\nd\u{1}é"), r#""a\"b\\c\nd\u0001é""#);
-    }
 }

@@ -15,7 +15,7 @@ use oxifabric_bench::chart::bars::{self, Bar};
 use oxifabric_bench::stopwatch::Stopwatch;
 
 use super::Trouble;
-use crate::output::print;
+use crate::output::{print, print_array, quote};
 
 /// Options of the command.
 #[derive(Args)]
@@ -28,6 +28,9 @@ pub(super) struct Options {
     /// Measure for a few milliseconds only, to see that it works
     #[arg(long)]
     quick: bool,
+    /// Print the figures as a JSON object, or what there is as a JSON array
+    #[arg(long)]
+    json: bool,
 }
 
 /// What can be measured.
@@ -81,7 +84,10 @@ impl Lab {
 /// Measures one thing, or lists what there is.
 pub(super) fn run(options: &Options) -> Result<ExitCode, Trouble> {
     let Some(lab) = options.name else {
-        print(list)?;
+        print(|out| match options.json {
+            true => list_as_json(out),
+            false => list(out),
+        })?;
         return Ok(ExitCode::SUCCESS);
     };
     let stopwatch = match options.quick {
@@ -89,7 +95,10 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Trouble> {
         false => Stopwatch::FULL,
     };
     let rows = lab.measure(stopwatch)?;
-    print(|out| bars::print(out, lab.sentence(), &rows))?;
+    print(|out| match options.json {
+        true => as_json(out, lab, &rows),
+        false => bars::print(out, lab.sentence(), &rows),
+    })?;
     if let Some(file) = &options.plot {
         let title = format!("oxi lab {}", lab.name());
         let plot = bars::draw(&title, lab.sentence(), &rows);
@@ -103,4 +112,26 @@ fn list(out: &mut dyn Write) -> io::Result<()> {
     Lab::value_variants()
         .iter()
         .try_for_each(|lab| writeln!(out, "  {:<12}{}", lab.name(), lab.sentence()))
+}
+
+fn list_as_json(out: &mut dyn Write) -> io::Result<()> {
+    let labs = Lab::value_variants().iter().map(|lab| {
+        let (name, sentence) = (quote(&lab.name()), quote(lab.sentence()));
+        format!("{{\"name\": {name}, \"measures\": {sentence}}}")
+    });
+    print_array(out, &labs.collect::<Vec<_>>())
+}
+
+/// Prints the figures as an object; times are in nanoseconds.
+fn as_json(out: &mut dyn Write, lab: Lab, rows: &[Bar]) -> io::Result<()> {
+    let rows = rows.iter().map(|row| {
+        let (label, note) = (quote(&row.label), quote(&row.note));
+        format!(
+            "{{\"label\": {label}, \"time_ns\": {:.4}, \"note\": {note}}}",
+            row.time_ns
+        )
+    });
+    write!(out, "{{\"name\": {}, \"figures\": ", quote(&lab.name()))?;
+    print_array(out, &rows.collect::<Vec<_>>())?;
+    writeln!(out, "}}")
 }

@@ -31,6 +31,8 @@ struct Page {
     text: String,
 }
 
+pub(super) use options::programs;
+
 /// Writes all pages.
 pub(super) fn run(options: &Options) -> Result<ExitCode, Trouble> {
     let parameters = Backend::from_env()?.parameters()?;

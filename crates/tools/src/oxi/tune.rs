@@ -21,13 +21,13 @@ use oxifabric_bench::statistics::geometric_mean;
 use oxifabric_types::conf::parse_bool;
 
 use self::threshold::{ASSIST, COPYING, PLACE};
-use self::trials::{Row, Trials, table};
+use self::trials::{Comparison, Row, Trials};
 pub(super) use self::worker_pair::{Options as WorkerPairOptions, serve};
 use self::worker_pair::{Start, WorkerPair};
 use super::Trouble;
 use super::bench::progress_bar;
 use super::conf::{self, Setting};
-use crate::output::print;
+use crate::output::{print, quote};
 
 /// Options of the command.
 #[derive(Args)]
@@ -42,6 +42,9 @@ pub(super) struct Options {
     /// Measure for a few milliseconds only, to see that it works
     #[arg(long)]
     quick: bool,
+    /// Print what was measured and found as a JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 /// Lengths with which what was found is compared with what is in force.
@@ -65,22 +68,26 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Trouble> {
     if !known.iter().any(|parameter| parameter.name == ASSIST) {
         return Err("the library that OXIFABRIC_LIBRARY names is not oxifabric's".into());
     }
-    print(|out| {
-        writeln!(out, "oxi tune {}", env!("CARGO_PKG_VERSION"))?;
-        Machine::look().describe(out, two_cpus())
-    })?;
-    if let Some(why) = obstacle(&known)? {
+    if !options.json {
         print(|out| {
-            writeln!(
+            writeln!(out, "oxi tune {}", env!("CARGO_PKG_VERSION"))?;
+            Machine::look().describe(out, two_cpus())
+        })?;
+    }
+    if let Some(why) = obstacle(&known)? {
+        print(|out| match options.json {
+            true => Verdict::default().print_json(out),
+            false => writeln!(
                 out,
-                "all messages go through shared memory here, so nothing can be chosen: {why}"
-            )
+                "no better setting found: all messages go through shared memory here, so nothing can be chosen: {why}"
+            ),
         })?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut trials = Trials {
         known: &known,
         quick: options.quick,
+        is_quiet: options.json,
         bar: ProgressBar::hidden(),
     };
     let sizes = [COPYING.sizes, PLACE.sizes, &SIZES];
@@ -90,7 +97,11 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Trouble> {
     trials.bar.finish_and_clear();
     let file = options.write.as_ref();
     let file = file.map(|named| named.clone().unwrap_or_else(|| conf::path(&known)));
-    verdict.conclude(&known, file.as_deref())?;
+    verdict.write(file.as_deref())?;
+    print(|out| match options.json {
+        true => verdict.print_json(out),
+        false => verdict.conclude(out, &known, file.as_deref()),
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -110,36 +121,53 @@ fn obstacle(known: &[Parameter]) -> Result<Option<String>, Trouble> {
 }
 
 /// What was found.
+#[derive(Default)]
 struct Verdict {
+    /// What was measured.
+    comparisons: Vec<Comparison>,
     settings: Vec<Setting>,
     /// How much less messages cost with them, on average; `None` if they are in force already.
     gain: Option<f64>,
 }
 
 fn compare(trials: &Trials<'_>) -> Result<Verdict, Trouble> {
-    let show = |title: &str, names: [&str; 2], rows: &[Row]| {
-        trials
-            .bar
-            .suspend(|| print(|out| table(out, title, names, rows)))
+    let mut comparisons = Vec::new();
+    let mut show = |question, ways, rows| {
+        let comparison = Comparison {
+            question,
+            ways,
+            rows,
+        };
+        let shown = match trials.is_quiet {
+            true => Ok(()),
+            false => (trials.bar).suspend(|| print(|out| comparison.table(out))),
+        };
+        comparisons.push(comparison);
+        shown
     };
     let (rows, mut settings) = COPYING.find(&PLACE.second(), trials)?;
-    show(COPYING.question, COPYING.ways, &rows)?;
+    show(COPYING.question, COPYING.ways, rows)?;
     let (rows, more) = PLACE.find(&settings, trials)?;
-    show(PLACE.question, PLACE.ways, &rows)?;
+    show(PLACE.question, PLACE.ways, rows)?;
     settings.extend(more);
     if settings
         .iter()
         .all(|setting| is_in_force(trials.known, setting))
     {
         return Ok(Verdict {
+            comparisons,
             settings,
             gain: None,
         });
     }
     let rows = trials.measure(&[vec![], settings.clone()], &SIZES)?;
-    show("What does it bring?", ["now", "tuned"], &rows)?;
     let gain = Some(gain(&rows));
-    Ok(Verdict { settings, gain })
+    show("What does it bring?", ["now", "tuned"], rows)?;
+    Ok(Verdict {
+        comparisons,
+        settings,
+        gain,
+    })
 }
 
 fn is_in_force(known: &[Parameter], (name, value): &Setting) -> bool {
@@ -155,41 +183,67 @@ fn gain(rows: &[Row]) -> f64 {
 }
 
 impl Verdict {
-    /// Prints what to do, and does it if a file is named.
-    fn conclude(&self, known: &[Parameter], file: Option<&Path>) -> Result<(), Trouble> {
-        let Some(gain) = self.gain else {
-            return Ok(print(|out| {
-                writeln!(out, "\nnothing to change: what is in force is best here")
-            })?);
-        };
-        let percent = gain * 100.0;
-        if gain < WORTH {
-            return Ok(print(|out| {
-                writeln!(
-                    out,
-                    "\nnothing to gain ({percent:.1} %): what is in force is as good"
-                )
-            })?);
-        }
-        if let Some(path) = file {
+    /// Returns how much less messages cost with the settings, if that is worth having.
+    fn worth(&self) -> Option<f64> {
+        self.gain.filter(|gain| *gain >= WORTH)
+    }
+
+    /// Writes the settings into a file, if one is named and they are worth having.
+    fn write(&self, file: Option<&Path>) -> Result<(), Trouble> {
+        if let Some(path) = file.filter(|_| self.worth().is_some()) {
             conf::write(path, &self.settings)
                 .map_err(|error| format!("{}: {error}", path.display()))?;
         }
-        Ok(print(|out| {
-            match file {
-                Some(path) => writeln!(
-                    out,
-                    "\nmessages cost {percent:.1} % less with these lines, which {} has now:",
-                    path.display()
-                )?,
-                None => writeln!(
-                    out,
-                    "\nmessages cost {percent:.1} % less with these lines in {}; --write puts them there:",
-                    conf::path(known).display()
-                )?,
-            }
-            self.lines(out)
-        })?)
+        Ok(())
+    }
+
+    /// Prints what to do.
+    fn conclude(
+        &self,
+        out: &mut dyn Write,
+        known: &[Parameter],
+        file: Option<&Path>,
+    ) -> io::Result<()> {
+        let Some(gain) = self.worth() else {
+            let why = match self.gain {
+                None => "what is in force came out best".to_owned(),
+                Some(gain) => format!(
+                    "the best of the others costs {:.1} % less, and up to {:.0} % is chance",
+                    gain * 100.0,
+                    WORTH * 100.0
+                ),
+            };
+            return writeln!(out, "\nno better setting found: {why}");
+        };
+        let percent = gain * 100.0;
+        match file {
+            Some(path) => writeln!(
+                out,
+                "\nmessages cost {percent:.1} % less with these lines, which {} has now:",
+                path.display()
+            )?,
+            None => writeln!(
+                out,
+                "\nmessages cost {percent:.1} % less with these lines in {}; --write puts them there:",
+                conf::path(known).display()
+            )?,
+        }
+        self.lines(out)
+    }
+
+    /// Prints everything as one JSON object.
+    fn print_json(&self, out: &mut dyn Write) -> io::Result<()> {
+        let comparisons: Vec<String> = self.comparisons.iter().map(Comparison::json).collect();
+        let gain = (self.worth()).map_or_else(|| "null".to_owned(), |gain| format!("{gain:.4}"));
+        let settings = self.settings.iter().filter(|_| self.worth().is_some());
+        let settings: Vec<String> = settings
+            .map(|(name, value)| {
+                format!("{{\"name\": {}, \"value\": {}}}", quote(name), quote(value))
+            })
+            .collect();
+        writeln!(out, "{{\"comparisons\": [{}],", comparisons.join(",\n"))?;
+        writeln!(out, "\"gain\": {gain},")?;
+        writeln!(out, "\"settings\": [{}]}}", settings.join(", "))
     }
 
     /// Prints the settings, and what stands against them.
@@ -217,6 +271,34 @@ mod tests {
         Verdict {
             settings: vec![(ASSIST, "7".to_owned())],
             gain,
+            ..Verdict::default()
+        }
+    }
+
+    fn concluded(verdict: &Verdict) -> String {
+        let mut out = Vec::new();
+        verdict.conclude(&mut out, &[], None).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn the_answer_is_json_too() {
+        for (gain, name) in [(None, None), (Some(0.5), Some(ASSIST))] {
+            let mut verdict = verdict(gain);
+            verdict.comparisons.push(Comparison {
+                question: "Which?",
+                ways: ["a", "b"],
+                rows: vec![Row {
+                    size: 4096,
+                    costs: [Cost::default(); 2],
+                }],
+            });
+            let mut out = Vec::new();
+            verdict.print_json(&mut out).unwrap();
+            let read: serde_json::Value = serde_json::from_slice(&out).unwrap();
+            assert_eq!(read["gain"].as_f64(), gain);
+            assert_eq!(read["settings"][0]["name"].as_str(), name);
+            assert_eq!(read["comparisons"][0]["sizes"][0]["bytes"], 4096);
         }
     }
 
@@ -224,12 +306,14 @@ mod tests {
     fn only_what_is_worth_having_is_written() {
         let path = env::temp_dir().join(format!("oxi-tune-{}.conf", std::process::id()));
         for gain in [None, Some(0.0), Some(-1.0), Some(WORTH / 2.0)] {
-            verdict(gain).conclude(&[], Some(&path)).unwrap();
+            verdict(gain).write(Some(&path)).unwrap();
             assert!(!path.exists(), "{gain:?}");
+            let text = concluded(&verdict(gain));
+            assert!(text.starts_with("\nno better setting found: "), "{text}");
         }
-        verdict(Some(0.5)).conclude(&[], None).unwrap();
+        verdict(Some(0.5)).write(None).unwrap();
         assert!(!path.exists());
-        verdict(Some(0.5)).conclude(&[], Some(&path)).unwrap();
+        verdict(Some(0.5)).write(Some(&path)).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         assert_eq!(text, "FI_SHM_ASSIST_SIZE=7\n");

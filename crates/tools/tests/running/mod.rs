@@ -40,6 +40,8 @@ impl Running {
     ) -> Self {
         let mut child = Command::new(program)
             .args(arguments)
+            // Whole texts, unless a test asks for lines.
+            .env("COLUMNS", "1000")
             .envs(variables.iter().copied())
             .env_remove("OXIFABRIC_LIBRARY")
             // What this machine's libfabric.conf says is not for tests.

@@ -41,7 +41,10 @@ fn shared(folder: &Path) -> Finding {
 
 fn room(size: u64, free: u64) -> Finding {
     let [size_text, free_text] = [size, free].map(mebibytes);
-    let text = format!("{free_text} of {size_text} are free");
+    let text = match free >> 20 {
+        0 => format!("nothing of {size_text} is free"),
+        _ => format!("{free_text} of {size_text} are free"),
+    };
     if free < SMALL / 8 {
         let advice = "look for what dead programs have left there, or mount it with a larger size=";
         return Finding::bad(SHM, text, advice);
@@ -109,6 +112,8 @@ mod tests {
         assert_eq!(room(8 << 30, 7 << 30).grade, Grade::Ok);
         assert_eq!(room(SMALL, SMALL).grade, Grade::Warn);
         assert_eq!(room(8 << 30, 1 << 20).grade, Grade::Bad);
+        assert_eq!(room(8 << 30, 1 << 20).text, "1 MiB of 8 GiB are free");
+        assert_eq!(room(8 << 30, 9).text, "nothing of 8 GiB is free");
         assert_eq!(shared(Path::new("/nowhere/at/all")).grade, Grade::Bad);
     }
 

@@ -2,6 +2,7 @@
 
 use super::Finding;
 use super::place::Place;
+use oxifabric_bench::units::spell_size;
 
 /// What a socket of udp;ofi_rxd asks for in each direction.
 const SOCKET_BYTES: u64 = 4 << 20;
@@ -83,14 +84,16 @@ fn unasked(name: &str) -> Finding {
 
 fn buffers(name: &str, limit: u64) -> Finding {
     let about = format!("net.core.{name}");
+    let text = match limit {
+        0 => "sockets may hold nothing".to_owned(),
+        limit => format!("sockets may hold {}", spell_size(limit as usize)),
+    };
     if limit >= SOCKET_BYTES {
-        return Finding::ok(about, format!("sockets may hold {limit} bytes"));
+        return Finding::ok(about, text);
     }
     Finding::warn(
         about.clone(),
-        format!(
-            "sockets may hold {limit} bytes only: udp;ofi_rxd loses and repeats more than it has to"
-        ),
+        format!("{text}: udp;ofi_rxd loses and repeats more than it has to"),
         format!("sysctl {about}={SOCKET_BYTES}"),
     )
 }
@@ -123,6 +126,13 @@ mod tests {
             [Grade::Ok, Grade::Ok, Grade::Ok, Grade::Warn]
         );
         assert_eq!(findings[1].text, "up: eth0; down: eth1");
+        assert_eq!(findings[2].text, "sockets may hold 4 MiB");
+        assert!(findings[3].text.starts_with("sockets may hold 208 KiB: "));
+        assert!(
+            buffers("rmem_max", 0)
+                .text
+                .starts_with("sockets may hold nothing: ")
+        );
         assert_eq!(findings[3].advice, "sysctl net.core.wmem_max=4194304");
     }
 

@@ -88,7 +88,7 @@ mod tests {
             let about = format!("provider {name}");
             let found = findings.iter().find(|finding| finding.about == about);
             let found = found.unwrap_or_else(|| panic!("{name}: {findings:?}"));
-            assert_eq!(found.grade, Grade::Ok, "{found}");
+            assert_eq!(found.grade, Grade::Ok, "{found:?}");
         }
     }
 
@@ -102,6 +102,6 @@ mod tests {
     #[test]
     fn a_provider_that_offers_nothing_is_reported() {
         let finding = examine(Backend::builtin(), "none");
-        assert_eq!(finding.grade, Grade::Warn, "{finding}");
+        assert_eq!(finding.grade, Grade::Warn, "{finding:?}");
     }
 }

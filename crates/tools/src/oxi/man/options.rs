@@ -2,11 +2,11 @@
 
 use std::io;
 
-use clap::{Command, CommandFactory};
+use clap::{Arg, Command, CommandFactory};
 use clap_mangen::Man;
 
 use super::Page;
-use crate::{fi_info, fi_mon_sampler, fi_pingpong, oxi};
+use crate::{exit_codes, fi_info, fi_mon_sampler, fi_pingpong, oxi};
 
 /// What is said of a program besides its options.
 const MORE: [(&str, &str); 4] = [
@@ -44,6 +44,28 @@ pub(super) fn pages() -> io::Result<Vec<Page>> {
     Ok(pages)
 }
 
+/// Returns all programs, with the commands that are meant for people.
+pub(in crate::oxi) fn programs() -> Vec<Command> {
+    let argument = Arg::new("number").value_name("FI_ERROR_CODE");
+    let fi_strerror = Command::new("fi_strerror").arg(argument);
+    let shown = commands().map(|command| visible(&command));
+    shown.into_iter().chain([fi_strerror]).collect()
+}
+
+/// Returns a command without the commands that are hidden.
+fn visible(command: &Command) -> Command {
+    let about = command.get_about().cloned().unwrap_or_default();
+    let version = command.get_version().unwrap_or_default().to_owned();
+    Command::new(command.get_name().to_owned())
+        .about(about)
+        .version(version)
+        .disable_help_flag(true)
+        .disable_help_subcommand(true)
+        .disable_version_flag(true)
+        .args(command.get_arguments().cloned())
+        .subcommands(parts(command).map(visible))
+}
+
 /// Returns all programs with options.
 fn commands() -> [Command; 4] {
     let commands = [
@@ -72,6 +94,8 @@ fn page(command: &Command) -> io::Result<Page> {
     let mut text = Vec::new();
     man.render(&mut text)?;
     let mut text = String::from_utf8_lossy(&text).into_owned();
+    let program = name.split('-').next().unwrap_or(name);
+    text.push_str(&exit_codes::section(program));
     let more = MORE.iter().find(|(known, _)| *known == name);
     text.push_str(more.map_or(SEE_ALSO, |(_, more)| more));
     Ok(Page {

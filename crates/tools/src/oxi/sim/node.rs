@@ -17,7 +17,7 @@ use super::super::Trouble;
 pub(super) const HEAD: usize = 16;
 
 /// Number of posted receives.
-const RECEIVES: usize = 8;
+pub(super) const RECEIVES: usize = 4;
 
 /// Bits of the time in nanoseconds that a message carries.
 const TIME_BITS: u32 = 40;
@@ -32,20 +32,20 @@ pub(super) struct Node {
     heard: HashMap<u32, u32>,
     /// Messages that could not be posted yet, oldest first: the target, and when they were to be sent.
     waiting: VecDeque<(u32, Duration)>,
-    /// Buffers for long messages.
-    spare: Vec<Buffer>,
     size: usize,
     inject: usize,
     /// Number of messages that this node has begun to send.
     pub(super) begun: u64,
 }
 
-/// Counts of received messages.
+/// Counts of received messages, and what nodes share.
 pub(super) struct Tally {
     pub(super) times: Histogram,
     pub(super) arrived: u64,
     /// Messages that were damaged, doubled or out of order.
     pub(super) wrong: u64,
+    /// Buffers for messages that are sent, of all nodes.
+    pub(super) spare: Vec<Buffer>,
 }
 
 impl Node {
@@ -67,7 +67,6 @@ impl Node {
             known: HashMap::new(),
             heard: HashMap::new(),
             waiting: VecDeque::new(),
-            spare: Vec::new(),
             size,
             begun: 0,
         })
@@ -105,10 +104,16 @@ impl Node {
     }
 
     /// Begins to send a message to a target that it has opened.
-    pub(super) fn send(&mut self, me: u32, to: u32, now: Duration) -> Result<(), Trouble> {
+    pub(super) fn send(
+        &mut self,
+        me: u32,
+        to: u32,
+        now: Duration,
+        spare: &mut Vec<Buffer>,
+    ) -> Result<(), Trouble> {
         self.begun += 1;
         self.waiting.push_back((to, now));
-        self.post(me)
+        self.post(me, spare)
     }
 
     /// Takes received messages, and posts waiting ones.
@@ -121,29 +126,26 @@ impl Node {
         while let Some(completion) = self.queue.poll()? {
             let (mut buffer, transfer) = completion.ok()?;
             if transfer.operation != Operation::Receive {
-                self.spare.push(buffer);
+                tally.spare.push(buffer);
                 continue;
             }
             self.take(me, &buffer, now, tally);
             buffer.resize(self.size);
             self.endpoint.receive(buffer)?;
         }
-        self.post(me)
+        self.post(me, &mut tally.spare)
     }
 
-    fn post(&mut self, me: u32) -> Result<(), Trouble> {
+    fn post(&mut self, me: u32, spare: &mut Vec<Buffer>) -> Result<(), Trouble> {
         while let Some(&(to, since)) = self.waiting.front() {
             let Some(&(peer, number)) = self.known.get(&to) else {
                 return Err("a message to a node that was not opened".into());
             };
-            let mut buffer = self
-                .spare
-                .pop()
-                .unwrap_or_else(|| Buffer::zeroed(self.size));
+            let mut buffer = spare.pop().unwrap_or_else(|| Buffer::zeroed(self.size));
             write(&mut buffer, me, number, since);
             let posted = if self.size <= self.inject {
                 let posted = self.endpoint.inject(peer, &buffer);
-                self.spare.push(buffer);
+                spare.push(buffer);
                 posted
             } else {
                 self.endpoint

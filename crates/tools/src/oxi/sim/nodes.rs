@@ -2,21 +2,22 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
-use oxifabric::{Address, Backend, Domain, Fabric, Hints, Simulation};
+use indicatif::ProgressBar;
+use oxifabric::{Address, Domain, Fabric, Info, Simulation};
 
 use oxifabric_bench::histogram::Histogram;
 
 use super::super::Trouble;
+use super::super::bench::progress_bar;
 use super::Options;
 use super::memory::resident;
 use super::node::{Node, Tally};
 use super::pattern::{Plot, Random};
 
 /// Number of peers of each node before the measurement, so that there are open channels without traffic.
-const MEETINGS: u32 = 8;
+pub(super) const MEETINGS: u32 = 4;
 
 /// How long messages that were begun may take to arrive, in the network's time.
 const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(60);
@@ -37,8 +38,12 @@ pub(super) struct Nodes {
     /// The network's time in which messages were sent and arrived.
     pub(super) took: Duration,
     pub(super) wall: Duration,
+    /// The same before that: until all nodes were open and had met.
+    pub(super) set_up: (Duration, Duration),
     pub(super) turns: u64,
     pub(super) memory: Memory,
+    began: Instant,
+    bar: ProgressBar,
 }
 
 /// Bytes of this process.
@@ -58,13 +63,17 @@ pub(super) struct Memory {
 
 impl Nodes {
     /// Opens all nodes.
-    pub(super) fn open(backend: Backend, options: &Options) -> Result<Self, Trouble> {
-        let hints = Hints::new().provider("sim").one_thread();
-        let info = hints.best(backend)?;
-        let fabric = Fabric::open(&info)?;
-        let domain = Domain::open_local(&fabric, &info)?;
+    pub(super) fn open(info: &Info, options: &Options) -> Result<Self, Trouble> {
+        let began = Instant::now();
+        let steps = options.nodes * (1 + MEETINGS);
+        let bar = progress_bar(steps as usize).with_message("opening the nodes");
+        let fabric = Fabric::open(info)?;
+        let domain = Domain::open_local(&fabric, info)?;
         let before = resident().unwrap_or(0);
-        let nodes = (0..options.nodes).map(|_| Node::open(&domain, options.size));
+        let nodes = (0..options.nodes).map(|_| {
+            bar.inc(1);
+            Node::open(&domain, options.size)
+        });
         let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
         let addresses = nodes.iter().map(Node::address).collect::<Result<_, _>>()?;
         let network = Simulation::of(nodes[0].endpoint())?;
@@ -84,6 +93,7 @@ impl Nodes {
             begun: 0,
             took: Duration::ZERO,
             wall: Duration::ZERO,
+            set_up: (Duration::ZERO, Duration::ZERO),
             turns: 0,
             memory: Memory {
                 before,
@@ -91,6 +101,8 @@ impl Nodes {
                 ..Memory::default()
             },
             nodes,
+            began,
+            bar,
         })
     }
 
@@ -111,23 +123,29 @@ impl Nodes {
     /// Has each node send a message to some others, to measure what an idle peer costs.
     pub(super) fn meet(&mut self) -> Result<(), Trouble> {
         let others = MEETINGS.min(self.nodes.len() as u32 - 1);
-        self.memory.first = self.meet_those(1..=1)?;
-        self.memory.met = self.meet_those(2..=others)?;
+        self.memory.first = self.meet_those(1)?;
+        self.memory.met = self.memory.first;
+        for ahead in 2..=others {
+            self.memory.met = self.meet_those(ahead)?;
+        }
         if self.missing() > 0 || self.tally.wrong > 0 {
             return Err(
                 "not all nodes reach each other: is one cut off from the beginning on?".into(),
             );
         }
         (self.tally, self.begun, self.turns) = (tally(), 0, 0);
+        self.set_up = (self.network.now(), self.began.elapsed());
+        self.bar.finish_and_clear();
         Ok(())
     }
 
-    /// Has each node send a message to those at these distances ahead of it. Returns how much memory there is then, and how many
+    /// Has each node send a message to the one at this distance ahead of it. Returns how much memory there is then, and how many
     /// ends of channels.
-    fn meet_those(&mut self, ahead: RangeInclusive<u32>) -> Result<(u64, usize), Trouble> {
+    fn meet_those(&mut self, ahead: u32) -> Result<(u64, usize), Trouble> {
         let all = self.nodes.len() as u32;
-        for (me, steps) in (0..all).flat_map(|me| ahead.clone().map(move |steps| (me, steps))) {
-            self.send(me, (me + steps) % all, self.network.now())?;
+        for me in 0..all {
+            self.send(me, (me + ahead) % all, self.network.now())?;
+            self.bar.inc(1);
         }
         self.finish()?;
         // Acknowledgements are late.
@@ -139,6 +157,7 @@ impl Nodes {
     pub(super) fn play(&mut self, time: Duration) -> Result<(), Trouble> {
         let clock = Instant::now();
         let start = self.network.now();
+        self.bar = progress_bar(time.as_millis() as usize).with_message("ms of the network's time");
         let mut next: BinaryHeap<_> = (0..self.nodes.len())
             .map(|node| Reverse((start + self.pause(), node)))
             .collect();
@@ -147,10 +166,12 @@ impl Nodes {
         {
             self.run(at)?;
             self.begin(node, at)?;
+            self.bar.set_position((at - start).as_millis() as u64);
             next.push(Reverse((at + self.pause(), node)));
         }
         self.look();
         self.finish()?;
+        self.bar.finish_and_clear();
         self.took = self.network.now() - start;
         self.wall = clock.elapsed();
         Ok(())
@@ -176,7 +197,7 @@ impl Nodes {
             node.learn(to, &self.addresses[to as usize])?;
         }
         self.begun += 1;
-        node.send(me, to, now)
+        node.send(me, to, now, &mut self.tally.spare)
     }
 
     /// Runs nodes in turn, until a time.
@@ -227,5 +248,6 @@ fn tally() -> Tally {
         times: Histogram::new(),
         arrived: 0,
         wrong: 0,
+        spare: Vec::new(),
     }
 }

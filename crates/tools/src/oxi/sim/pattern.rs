@@ -17,6 +17,14 @@ pub(super) enum Pattern {
     Random,
 }
 
+impl Pattern {
+    /// Returns the name, as it is typed.
+    pub(super) fn name(self) -> String {
+        let value = self.to_possible_value();
+        value.map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+}
+
 /// Chance that a seed decides: SplitMix64.
 #[derive(Clone, Debug)]
 pub(super) struct Random(u64);

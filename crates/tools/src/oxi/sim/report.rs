@@ -11,7 +11,7 @@ use super::nodes::{Memory, Nodes};
 use super::{Options, Pattern};
 
 /// The shares of messages whose times are told.
-const SHARES: [(f64, &str); 5] = [
+pub(super) const SHARES: [(f64, &str); 5] = [
     (0.5, "half"),
     (0.9, "90 %"),
     (0.99, "99 %"),
@@ -21,24 +21,25 @@ const SHARES: [(f64, &str); 5] = [
 
 /// Everything that is told.
 pub(super) struct Report {
-    pattern: Pattern,
-    nodes: u32,
-    size: usize,
-    rate: f64,
-    asked: Duration,
-    begun: u64,
-    arrived: u64,
-    missing: u64,
-    waiting: usize,
-    wrong: u64,
-    took: Duration,
-    wall: Duration,
-    turns: u64,
+    pub(super) pattern: Pattern,
+    pub(super) nodes: u32,
+    pub(super) size: usize,
+    pub(super) rate: f64,
+    pub(super) asked: Duration,
+    pub(super) begun: u64,
+    pub(super) arrived: u64,
+    pub(super) missing: u64,
+    pub(super) waiting: usize,
+    pub(super) wrong: u64,
+    pub(super) took: Duration,
+    pub(super) wall: Duration,
+    pub(super) set_up: (Duration, Duration),
+    pub(super) turns: u64,
     /// Shares, and times in microseconds that these keep to.
-    times: Vec<(f64, f64)>,
-    packets: [(PacketCount, u64); 8],
-    ends: usize,
-    memory: Memory,
+    pub(super) times: Vec<(f64, f64)>,
+    pub(super) packets: [(PacketCount, u64); 8],
+    pub(super) ends: usize,
+    pub(super) memory: Memory,
 }
 
 impl Report {
@@ -71,6 +72,7 @@ impl Report {
             wrong: nodes.tally.wrong,
             took: nodes.took,
             wall: nodes.wall,
+            set_up: nodes.set_up,
             turns: nodes.turns,
             times: times.collect(),
             packets: counts.map(|what| (what, nodes.network().count(what))),
@@ -102,16 +104,21 @@ impl Report {
     fn head(&self, out: &mut dyn Write) -> io::Result<()> {
         writeln!(
             out,
-            "{} nodes, {:?}, messages of {}, {} a second and node, for {:?} of the network's time",
+            "{} nodes, {}, messages of {}, {} a second and node, for {:?} of the network's time",
             spell_count(self.nodes.into()),
-            self.pattern,
+            self.pattern.name(),
             spell_size(self.size),
             spell_value(self.rate),
             self.asked,
         )?;
+        let (network, here) = self.set_up;
         writeln!(
             out,
-            "{:.2?} of the network's time took {:.2?} here, with {} turns of nodes\n",
+            "set-up: {network:.2?} of the network's time took {here:.2?} here"
+        )?;
+        writeln!(
+            out,
+            "run: {:.2?} of the network's time took {:.2?} here, with {} turns of nodes\n",
             self.took,
             self.wall,
             spell_count(self.turns as f64),
@@ -158,6 +165,14 @@ impl Report {
 
     /// Memory: what an endpoint takes before it has peers, and what a peer takes.
     fn costs(&self, out: &mut dyn Write) -> io::Result<()> {
+        for (name, _, value) in self.memory_rows() {
+            writeln!(out, "  {name:<34} {:>14}", spell_value(value))?;
+        }
+        Ok(())
+    }
+
+    /// Returns figures of memory: what each is for people and in JSON.
+    pub(super) fn memory_rows(&self) -> [(&'static str, &'static str, f64); 5] {
         let Memory {
             before,
             opened,
@@ -174,17 +189,20 @@ impl Report {
             true => each(grown, new),
             false => idle + each(grown, self.ends),
         };
-        let rows = [
+        [
             (
                 "an endpoint, bytes",
+                "endpoint_bytes",
                 each(opened.saturating_sub(before), nodes),
             ),
-            ("an idle peer, bytes", idle),
-            ("an active peer, bytes", active),
-            ("peers of a node", each(self.ends as u64, nodes)),
-            ("all at most, MB", peak as f64 / 1e6),
-        ];
-        rows.iter()
-            .try_for_each(|(name, value)| writeln!(out, "  {name:<34} {:>14}", spell_value(*value)))
+            ("an idle peer, bytes", "idle_peer_bytes", idle),
+            ("an active peer, bytes", "active_peer_bytes", active),
+            (
+                "peers of a node",
+                "peers_of_a_node",
+                each(self.ends as u64, nodes),
+            ),
+            ("all at most, MB", "memory_mb", peak as f64 / 1e6),
+        ]
     }
 }

@@ -6,7 +6,7 @@ use oxifabric_types::stats::KINDS;
 
 use super::row::{rates, same};
 use super::{Endpoint, Process, Sample};
-use crate::oxi::json::quote;
+use crate::output::quote;
 
 /// Prints everything as one JSON object. All numbers are finite.
 pub(super) fn print(out: &mut dyn Write, before: &Sample, now: &Sample) -> io::Result<()> {

@@ -9,6 +9,7 @@ use oxifabric_bench::table::{Column, Table};
 use oxifabric_bench::units::{spell_size, spell_value};
 
 use super::worker_pair::{Start, WorkerPair};
+use crate::output::quote;
 use crate::oxi::Trouble;
 use crate::oxi::conf::Setting;
 
@@ -50,6 +51,8 @@ pub(super) struct Trials<'a> {
     /// The parameters of the library.
     pub(super) known: &'a [Parameter],
     pub(super) quick: bool,
+    /// Whether nothing is printed before the end.
+    pub(super) is_quiet: bool,
     pub(super) bar: ProgressBar,
 }
 
@@ -118,25 +121,51 @@ const COLUMNS: [Column; 6] = [
     Column::numbers("ratio", 6),
 ];
 
-/// Prints the costs of two pairs.
-pub(super) fn table(
-    out: &mut dyn Write,
-    title: &str,
-    [one, other]: [&str; 2],
-    rows: &[Row],
-) -> io::Result<()> {
-    let table = Table(&COLUMNS);
-    writeln!(out, "\n{title}")?;
-    writeln!(out, "  {:>9}  {one:>21}  {other:>21}", "")?;
-    writeln!(out, "{}\n{}", table.head(), table.rule())?;
-    for row in rows {
-        let mut cells = vec![spell_size(row.size)];
-        for cost in row.costs {
-            let bandwidth = cost.rate * row.size as f64 / 1e6;
-            cells.extend([cost.latency_us, bandwidth].map(spell_value));
+/// What two pairs of workers measured.
+pub(super) struct Comparison {
+    pub(super) question: &'static str,
+    /// What the pairs differ in.
+    pub(super) ways: [&'static str; 2],
+    pub(super) rows: Vec<Row>,
+}
+
+impl Comparison {
+    /// Prints the costs of the pairs.
+    pub(super) fn table(&self, out: &mut dyn Write) -> io::Result<()> {
+        let (table, [one, other]) = (Table(&COLUMNS), self.ways);
+        writeln!(out, "\n{}", self.question)?;
+        writeln!(out, "  {:>9}  {one:>21}  {other:>21}", "")?;
+        writeln!(out, "{}\n{}", table.head(), table.rule())?;
+        for row in &self.rows {
+            let mut cells = vec![spell_size(row.size)];
+            for cost in row.costs {
+                let bandwidth = cost.rate * row.size as f64 / 1e6;
+                cells.extend([cost.latency_us, bandwidth].map(spell_value));
+            }
+            cells.push(format!("{:.2}", row.ratio()));
+            writeln!(out, "{}", table.row(&cells))?;
         }
-        cells.push(format!("{:.2}", row.ratio()));
-        writeln!(out, "{}", table.row(&cells))?;
+        writeln!(out, "  lower is better: one-way µs; higher is better: MB/s")?;
+        writeln!(out, "  ratio below 1: {other} is better than {one}")
     }
-    Ok(())
+
+    /// Returns them as a JSON object.
+    pub(super) fn json(&self) -> String {
+        let sizes = self.rows.iter().map(|row| {
+            let latencies = row.costs.map(|cost| format!("{:.4}", cost.latency_us));
+            let rates = row.costs.map(|cost| format!("{:.0}", cost.rate));
+            format!(
+                "{{\"bytes\": {}, \"latency_us\": [{}], \"messages_per_s\": [{}]}}",
+                row.size,
+                latencies.join(", "),
+                rates.join(", ")
+            )
+        });
+        format!(
+            "{{\"question\": {}, \"ways\": [{}], \"sizes\": [{}]}}",
+            quote(self.question),
+            self.ways.map(quote).join(", "),
+            sizes.collect::<Vec<_>>().join(", ")
+        )
+    }
 }
