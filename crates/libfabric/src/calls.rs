@@ -83,7 +83,7 @@ pub(crate) unsafe extern "C" fn getinfo(
 }
 
 /// Asks the providers in this library. If none has what fits and FI_LOG_LEVEL is set, also returns what came nearest: programs ask
-/// for what may not be there, so it is of interest only to a user who looks for something.
+/// for what may not be there, so that it is logged only to users that set it.
 ///
 /// # Safety
 /// As for fi_getinfo(3).
