@@ -5,7 +5,7 @@
 //! - [`fi_mon_sampler`] reads what programs count under FI_HOOK=monitor, as the program of libfabric does;
 //! - [`oxi`] is the project's own: it plays ping-pong over every provider of this machine and shows what it measured.
 //!
-//! All are written on the safe interface alone. The variable `OXIFABRIC_LIBRARY` makes them use another libfabric.so.1.
+//! `output` has what they print alike; `exit_codes` the meaning of how they end. All are written on the safe interface alone. The variable `OXIFABRIC_LIBRARY` makes them use another libfabric.so.1.
 #![forbid(unsafe_code)]
 
 mod exit_codes;

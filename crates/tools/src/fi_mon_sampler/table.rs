@@ -98,5 +98,8 @@ mod tests {
             [("mon_recvv_0_64_c", "3"), ("mon_recvv_0_64_s", "192")]
         );
         assert!(header.ends_with("mon_cq_tagged_rx_4M_UP_s"));
+        let object: serde_json::Value = serde_json::from_str(&object(&numbers)).unwrap();
+        assert_eq!(object.as_object().map(serde_json::Map::len), Some(NUMBERS));
+        assert_eq!(object["mon_recvv_0_64_s"], 192);
     }
 }

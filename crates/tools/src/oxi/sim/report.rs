@@ -183,12 +183,10 @@ impl Report {
         let nodes = self.nodes as usize;
         let each = |bytes: u64, among: usize| bytes as f64 / among.max(1) as f64;
         let idle = each(met.0.saturating_sub(first.0), met.1 - first.1);
-        // Traffic makes new peers, or uses those that are there.
+        // Traffic makes new peers, and opens those that are there and folded.
         let (grown, new) = (peak.saturating_sub(met.0), self.ends - met.1);
-        let active = match new > met.1 {
-            true => each(grown, new),
-            false => idle + each(grown, self.ends),
-        };
+        let traffic = (grown as f64 - new as f64 * idle).max(0.0);
+        let active = idle + traffic / self.ends.max(1) as f64;
         [
             (
                 "an endpoint, bytes",
