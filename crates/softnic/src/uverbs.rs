@@ -2,6 +2,11 @@
 
 use std::ffi::c_int;
 
+use self::bytes::Reader;
+pub(crate) use self::bytes::Writer;
+
+mod bytes;
+
 /// A command, with where its answer belongs.
 #[derive(Debug)]
 pub(crate) struct Request {
@@ -300,73 +305,47 @@ fn modify_qp(reader: &mut Reader<'_>) -> Result<Command, c_int> {
     }))
 }
 
-/// Bytes in the machine's order, from the front.
-struct Reader<'a>(&'a [u8]);
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Reader<'_> {
-    fn bytes<const N: usize>(&mut self) -> Result<[u8; N], c_int> {
-        let (first, rest) = self.0.split_first_chunk::<N>().ok_or(libc::EINVAL)?;
-        self.0 = rest;
-        Ok(*first)
+    /// Returns a command of the first kind, with its answer's place if it has one.
+    fn command(number: u32, body: &[u8]) -> Vec<u8> {
+        let words = ((HEADER_LEN + body.len()) / 4) as u16;
+        let mut bytes = number.to_ne_bytes().to_vec();
+        bytes.extend(words.to_ne_bytes());
+        bytes.extend(4_u16.to_ne_bytes());
+        bytes.extend(body);
+        bytes
     }
 
-    fn skip(&mut self, len: usize) -> Result<(), c_int> {
-        self.0 = self.0.get(len..).ok_or(libc::EINVAL)?;
-        Ok(())
+    #[test]
+    fn a_command_is_read_with_the_place_of_its_answer() {
+        let body = [0xaaaa_u64, 0x1000, 4096, 0x2000].map(u64::to_ne_bytes);
+        let body = [body.concat(), vec![3, 0, 0, 0, 5, 0, 0, 0]].concat();
+        let request = parse(&command(9, &body)).expect("a command");
+        assert_eq!((request.reply.addr, request.reply.core_len), (0xaaaa, 16));
+        let Command::RegMr(wanted) = request.command else {
+            panic!("{request:?}");
+        };
+        assert_eq!(
+            (wanted.start, wanted.len, wanted.iova),
+            (0x1000, 4096, 0x2000)
+        );
+        assert_eq!((wanted.pd, wanted.access), (3, 5));
+        let request = parse(&command(13, &[7, 0, 0, 0])).expect("a command without answer");
+        assert!(matches!(request.command, Command::DeregMr { mr: 7 }));
     }
 
-    fn u8(&mut self) -> Result<u8, c_int> {
-        self.bytes().map(u8::from_ne_bytes)
-    }
-
-    fn u16(&mut self) -> Result<u16, c_int> {
-        self.bytes().map(u16::from_ne_bytes)
-    }
-
-    fn u32(&mut self) -> Result<u32, c_int> {
-        self.bytes().map(u32::from_ne_bytes)
-    }
-
-    fn u64(&mut self) -> Result<u64, c_int> {
-        self.bytes().map(u64::from_ne_bytes)
-    }
-}
-
-/// Bytes of an answer.
-#[derive(Debug, Default)]
-pub(crate) struct Writer(pub(crate) Vec<u8>);
-
-impl Writer {
-    /// Adds numbers of four bytes.
-    pub(crate) fn u32s(&mut self, numbers: impl IntoIterator<Item = u32>) -> &mut Self {
-        self.0
-            .extend(numbers.into_iter().flat_map(u32::to_ne_bytes));
-        self
-    }
-
-    /// Adds numbers of eight bytes.
-    pub(crate) fn u64s(&mut self, numbers: impl IntoIterator<Item = u64>) -> &mut Self {
-        self.0
-            .extend(numbers.into_iter().flat_map(u64::to_ne_bytes));
-        self
-    }
-
-    /// Adds numbers of two bytes.
-    pub(crate) fn u16s(&mut self, numbers: impl IntoIterator<Item = u16>) -> &mut Self {
-        self.0
-            .extend(numbers.into_iter().flat_map(u16::to_ne_bytes));
-        self
-    }
-
-    /// Adds bytes.
-    pub(crate) fn u8s(&mut self, bytes: impl IntoIterator<Item = u8>) -> &mut Self {
-        self.0.extend(bytes);
-        self
-    }
-
-    /// Adds zeroes up to a length.
-    pub(crate) fn pad(&mut self, len: usize) -> &mut Self {
-        self.0.resize(len.max(self.0.len()), 0);
-        self
+    #[test]
+    fn what_is_cut_off_or_unknown_is_refused() {
+        let whole = command(13, &[7, 0, 0, 0]);
+        for len in 0..whole.len() {
+            assert_eq!(parse(&whole[..len]).err(), Some(libc::EINVAL), "{len}");
+        }
+        assert_eq!(parse(&command(13, &[])).err(), Some(libc::EINVAL));
+        assert_eq!(parse(&command(9, &[0; 16])).err(), Some(libc::EINVAL));
+        assert_eq!(parse(&command(28, &[0; 16])).err(), Some(libc::EOPNOTSUPP));
+        assert!(parse(&command(EXTENDED | 3, &[0; 16])).is_err());
     }
 }
