@@ -18,8 +18,8 @@ macro_rules! peer {
 
 /// Defines the messages of endpoints, with a peer for connectionless ones.
 macro_rules! messages {
-    ($whom:literal $(($to:ident: $peer:ty))?) => {
-        #[doc = concat!("Sends a message to ", $whom, ".")]
+    ($addressee:literal $(($to:ident: $peer:ty))?) => {
+        #[doc = concat!("Sends a message to ", $addressee, ".")]
         ///
         /// # Errors
         ///
@@ -104,8 +104,8 @@ macro_rules! messages {
 
 /// Defines the operations that only reliable endpoints have.
 macro_rules! reliable {
-    ($whom:literal $(($to:ident: $peer:ty))?) => {
-        #[doc = concat!("Sends a tagged message to ", $whom, ".")]
+    ($addressee:literal $(($to:ident: $peer:ty))?) => {
+        #[doc = concat!("Sends a tagged message to ", $addressee, ".")]
         ///
         /// # Errors
         ///
