@@ -187,7 +187,7 @@ impl Engine {
     ) -> usize {
         let mut events = link.poll(now, &mut EngineSink { engine: self, out });
         self.advance_ready(link, out);
-        if self.collectives.is_ready() | self.peers.is_any_refused() {
+        if self.collectives.is_ready() | self.fault_injector.is_some() {
             self.settle_collectives(link, out);
             events += self.retry_refused(link, out);
         }

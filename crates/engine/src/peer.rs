@@ -28,10 +28,6 @@ pub(crate) struct Peers {
     named: PeerSet,
     /// What every new peer starts with.
     first: TxBlock,
-    /// Peers at whose posts fault injection refused a frame.
-    refused: Vec<PeerId>,
-    /// How many of these were there at the last poll.
-    refused_before: usize,
 }
 
 bitflags! {
@@ -152,13 +148,11 @@ impl Peer {
         }
     }
 
-    /// Chooses what to post next; notes if there is nothing.
-    pub(crate) fn next_or_drained(&mut self) -> Option<Next> {
-        let next = self.next();
-        if next.is_none() && !self.tx_block.contains(TxBlock::FENCED) {
+    /// Notes that [`Peer::next`] found nothing.
+    pub(crate) fn note_drained(&mut self) {
+        if !self.tx_block.contains(TxBlock::FENCED) {
             self.tx_block.remove(TxBlock::QUEUED);
         }
-        next
     }
 
     /// Notes that the frame that [`Peer::next`] chose was posted; `last` takes its send off the queue.
@@ -323,35 +317,12 @@ impl Peers {
         self.row(peer).tx_block.insert(TxBlock::BLOCKED);
     }
 
-    /// Blocks sends to a peer until a later poll.
-    pub(crate) fn refuse(&mut self, peer: PeerId) {
-        self.row(peer).tx_block.insert(TxBlock::REFUSED);
-        self.refused.push(peer);
-    }
-
-    /// Returns whether peers wait for a later poll.
-    #[inline]
-    pub(crate) const fn is_any_refused(&self) -> bool {
-        !self.refused.is_empty()
-    }
-
-    /// Unblocks sends to peers that were refused before the last poll; returns how many.
-    pub(crate) fn admit_refused(&mut self) -> usize {
-        let before = core::mem::take(&mut self.refused_before);
-        for peer in self.refused.drain(..before).collect::<Vec<_>>() {
-            // A peer that was lost meanwhile waits for nothing.
-            let row = self.get_mut(peer);
-            if row.is_some_and(|row| row.tx_block.contains(TxBlock::REFUSED)) {
-                self.unblock(peer);
-            }
+    /// Unblocks sends to a peer that fault injection refused, unless it was lost meanwhile.
+    pub(crate) fn admit_refused(&mut self, peer: PeerId) {
+        let row = self.get_mut(peer);
+        if row.is_some_and(|row| row.tx_block.contains(TxBlock::REFUSED)) {
+            self.unblock(peer);
         }
-        before
-    }
-
-    /// Lets peers that are refused by now wait for the next poll; returns how many.
-    pub(crate) const fn await_poll(&mut self) -> usize {
-        self.refused_before = self.refused.len();
-        self.refused_before
     }
 
     /// Unblocks sends to a peer for which the link takes frames again.

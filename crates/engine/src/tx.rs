@@ -6,7 +6,8 @@
 use oxifabric_types::{Errno, Flags, PeerId};
 
 use crate::engine::Engine;
-use crate::peer::{Next, Peer, Reply, TxBlock};
+use crate::faults::FaultInjector;
+use crate::peer::{Next, Reply, TxBlock};
 use crate::rndv::{answer, bare};
 use crate::slab::Key;
 use crate::transmit::{self, Stage, Transmit};
@@ -225,12 +226,13 @@ impl Engine {
     ) {
         self.decide_acks(link, peer);
         while let Some(row) = self.peers.get_mut(peer) {
-            let next = match row.tx_block.intersects(TxBlock::HOLDS_FRAMES) {
-                false => row.next_or_drained(),
-                true if !self.admits(link, out, peer) => return,
-                true => self.peers.get_mut(peer).and_then(Peer::next_or_drained),
-            };
-            let Some(next) = next else {
+            if row.tx_block.intersects(TxBlock::HOLDS_FRAMES)
+                && !FaultInjector::admits(&mut self.fault_injector, row, link, out, peer)
+            {
+                return;
+            }
+            let Some(next) = row.next() else {
+                row.note_drained();
                 return;
             };
             let step = match next {

@@ -4,6 +4,7 @@
 //! [`Link::disconnect`] (docs/adr/0045).
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use oxifabric_types::PeerId;
 
@@ -11,7 +12,7 @@ use super::{Dice, FaultKinds, FaultPlan};
 use crate::Completions;
 use crate::engine::Engine;
 use crate::link::Link;
-use crate::peer::TxBlock;
+use crate::peer::{Peer, TxBlock};
 
 /// The cause of a broken connection, in error messages.
 const BROKEN: &str = "broken by an injected fault (FI_OXI_FAULTS)";
@@ -21,6 +22,10 @@ const BROKEN: &str = "broken by an injected fault (FI_OXI_FAULTS)";
 pub(crate) struct FaultInjector {
     plan: FaultPlan,
     dice: Dice,
+    /// Peers of which a frame was refused.
+    refused: Vec<PeerId>,
+    /// How many of these were there at the last poll.
+    refused_before: usize,
 }
 
 /// Faults that can be injected at a post.
@@ -33,6 +38,37 @@ enum InjectedFault {
 }
 
 impl FaultInjector {
+    /// Returns whether the next frame of `row`, the peer's, may be posted. Otherwise it waits until the link takes frames for the
+    /// peer again or reports that it is gone, or for [`Engine::retry_refused`].
+    #[cold]
+    pub(crate) fn admits(
+        injector: &mut Option<Box<Self>>,
+        row: &mut Peer,
+        link: &mut impl Link,
+        out: &mut impl Completions,
+        peer: PeerId,
+    ) -> bool {
+        if row.tx_block.intersects(TxBlock::WAITS) {
+            return false;
+        }
+        let (Some(injector), Some(_)) = (injector, row.next()) else {
+            return true;
+        };
+        match injector.draw() {
+            Some(InjectedFault::Refuse) => {
+                row.tx_block.insert(TxBlock::REFUSED);
+                injector.refused.push(peer);
+                out.post_refused();
+                false
+            }
+            Some(InjectedFault::Break) if link.disconnect(peer, BROKEN) => {
+                row.tx_block.insert(TxBlock::BLOCKED);
+                false
+            }
+            Some(InjectedFault::Break) | None => true,
+        }
+    }
+
     fn draw(&mut self) -> Option<InjectedFault> {
         let FaultPlan {
             refuse,
@@ -58,7 +94,12 @@ impl Engine {
     pub fn plan_faults(&mut self, plan: &FaultPlan) {
         if plan.kinds().intersects(FaultKinds::POSTS) {
             let (plan, dice) = (*plan, Dice(plan.seed));
-            self.fault_injector = Some(Box::new(FaultInjector { plan, dice }));
+            self.fault_injector = Some(Box::new(FaultInjector {
+                plan,
+                dice,
+                refused: Vec::new(),
+                refused_before: 0,
+            }));
             self.peers.make_all_faulty();
         }
     }
@@ -70,38 +111,6 @@ impl Engine {
         }
     }
 
-    /// Returns whether the next frame to a peer with [`TxBlock::HOLDS_FRAMES`] may be posted. Otherwise it waits until the link takes
-    /// frames for the peer again or reports that it is gone, or for [`Engine::retry_refused`].
-    #[cold]
-    pub(crate) fn admits(
-        &mut self,
-        link: &mut impl Link,
-        out: &mut impl Completions,
-        peer: PeerId,
-    ) -> bool {
-        let Some(row) = self.peers.get_mut(peer) else {
-            return true;
-        };
-        if row.tx_block.intersects(TxBlock::WAITS) {
-            return false;
-        }
-        let (Some(injector), Some(_)) = (&mut self.fault_injector, row.next()) else {
-            return true;
-        };
-        match injector.draw() {
-            Some(InjectedFault::Refuse) => {
-                self.peers.refuse(peer);
-                out.post_refused();
-                false
-            }
-            Some(InjectedFault::Break) if link.disconnect(peer, BROKEN) => {
-                self.peers.block(peer);
-                false
-            }
-            Some(InjectedFault::Break) | None => true,
-        }
-    }
-
     /// Posts what was refused before the last poll; returns how many peers that was, and how many wait for the next poll.
     #[cold]
     pub(crate) fn retry_refused(
@@ -109,8 +118,18 @@ impl Engine {
         link: &mut impl Link,
         out: &mut impl Completions,
     ) -> usize {
-        let admitted = self.peers.admit_refused();
+        let Some(injector) = &mut self.fault_injector else {
+            return 0;
+        };
+        let before = core::mem::take(&mut injector.refused_before);
+        for peer in injector.refused.drain(..before) {
+            self.peers.admit_refused(peer);
+        }
         self.advance_ready(link, out);
-        admitted + self.peers.await_poll()
+        let Some(injector) = &mut self.fault_injector else {
+            return before;
+        };
+        injector.refused_before = injector.refused.len();
+        before + injector.refused_before
     }
 }
