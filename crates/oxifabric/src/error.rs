@@ -234,7 +234,7 @@ impl OperationError {
         );
         let denied = matches!(
             self.errno,
-            Errno::ACCES | Errno::PERM | Errno::KEYREJECTED | Errno::INVAL
+            Errno::ACCES | Errno::PERM | Errno::NOKEY | Errno::KEYREJECTED | Errno::INVAL
         );
         (reaches && denied).then_some(
             "no region of the peer allows it: check that the region is still registered, with this access, and that the peer told this `RemoteRegion` since it last started",
