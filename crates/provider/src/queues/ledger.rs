@@ -259,3 +259,137 @@ impl Work {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A device that has what it was given until the test says how it ended.
+    #[derive(Default)]
+    struct Queues {
+        given: Vec<WorkId>,
+        ends: Vec<WorkEnd>,
+        full: bool,
+    }
+
+    impl Queues {
+        fn take(&mut self, id: WorkId) -> Result<(), Errno> {
+            match self.full {
+                true => Err(Errno::AGAIN),
+                false => {
+                    self.given.push(id);
+                    Ok(())
+                }
+            }
+        }
+    }
+
+    impl HardwareQueues for Queues {
+        fn post_send(&mut self, _send: &TxOp, id: WorkId) -> Result<(), Errno> {
+            self.take(id)
+        }
+
+        fn post_receive(&mut self, _receive: &RxOp, id: WorkId) -> Result<(), Errno> {
+            self.take(id)
+        }
+
+        fn flush_receives(&mut self) {}
+
+        fn poll_queues(&mut self, _now: Instant, ended: &mut impl FnMut(WorkEnd)) {
+            self.ends.drain(..).for_each(ended);
+        }
+    }
+
+    #[derive(Default)]
+    struct Results(Vec<Result<usize, (usize, Errno)>>);
+
+    impl Completions for Results {
+        fn complete(&mut self, completion: Completion) {
+            self.0.push(Ok(completion.context));
+        }
+
+        fn fail(&mut self, failure: Failure) {
+            self.0.push(Err((failure.op.context, failure.errno)));
+        }
+    }
+
+    fn ledger() -> WorkLedger {
+        Operations::<Queues>::new(Config {
+            tx_size: 2,
+            rx_size: 2,
+            unexpected_bytes: 0,
+            unexpected_ceiling: 0,
+            min_multi_recv: 0,
+            directed_recv: false,
+        })
+    }
+
+    fn send(ledger: &mut WorkLedger, queues: &mut Queues, context: usize) -> Result<(), Errno> {
+        let op = TxOp {
+            peer: PeerId(0),
+            tag: 0,
+            data: 0,
+            body: Iov::empty(),
+            flags: Flags::MSG | Flags::COMPLETION,
+            context,
+        };
+        ledger.send(queues, &mut Results::default(), op)
+    }
+
+    fn poll(ledger: &mut WorkLedger, queues: &mut Queues) -> Vec<Result<usize, (usize, Errno)>> {
+        let mut out = Results::default();
+        ledger.progress(queues, &mut out, Instant::default());
+        out.0
+    }
+
+    fn ended(id: WorkId, result: Result<(), Errno>) -> WorkEnd {
+        WorkEnd::Sent { id, result }
+    }
+
+    #[test]
+    fn an_operation_ends_once_whatever_the_device_says() {
+        let (mut ledger, mut queues) = (ledger(), Queues::default());
+        assert_eq!(send(&mut ledger, &mut queues, 1), Ok(()));
+        assert_eq!(send(&mut ledger, &mut queues, 2), Ok(()));
+        let (a, b) = (queues.given[0], queues.given[1]);
+        let nothing = WorkId::from_raw(u64::MAX);
+        queues.ends = vec![
+            ended(b, Err(Errno::IO)),
+            ended(b, Ok(())),
+            ended(nothing, Ok(())),
+            WorkEnd::Received {
+                id: a,
+                result: Err(Errno::TRUNC),
+            },
+            ended(a, Ok(())),
+        ];
+        let results = poll(&mut ledger, &mut queues);
+        assert_eq!(results, [Err((2, Errno::IO)), Ok(1)]);
+        assert_eq!(Operations::<Queues>::pending_tx(&ledger), 0);
+    }
+
+    #[test]
+    fn what_the_device_refuses_was_not_started() {
+        let (mut ledger, mut queues) = (ledger(), Queues::default());
+        queues.full = true;
+        assert_eq!(send(&mut ledger, &mut queues, 1), Err(Errno::AGAIN));
+        assert_eq!(Operations::<Queues>::pending_tx(&ledger), 0);
+        queues.full = false;
+        assert_eq!(send(&mut ledger, &mut queues, 1), Ok(()));
+        assert_eq!(send(&mut ledger, &mut queues, 2), Ok(()));
+        assert_eq!(send(&mut ledger, &mut queues, 3), Err(Errno::AGAIN));
+        assert_eq!(queues.given.len(), 2, "the device was not asked");
+    }
+
+    #[test]
+    fn nothing_is_told_of_what_was_abandoned() {
+        let (mut ledger, mut queues) = (ledger(), Queues::default());
+        assert_eq!(send(&mut ledger, &mut queues, 1), Ok(()));
+        Operations::<Queues>::abandon(&mut ledger, &mut Results::default());
+        queues.ends = vec![ended(queues.given[0], Ok(()))];
+        assert_eq!(poll(&mut ledger, &mut queues), []);
+        assert_eq!(send(&mut ledger, &mut queues, 2), Ok(()));
+        queues.ends = vec![ended(queues.given[1], Ok(()))];
+        assert_eq!(poll(&mut ledger, &mut queues), [Ok(2)]);
+    }
+}
