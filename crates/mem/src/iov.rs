@@ -72,6 +72,19 @@ enum Pieces {
     ManyRegistered(Box<RegisteredPieces>),
 }
 
+impl Pieces {
+    /// Returns the segments of registered memory; apart, so that other memory pays nothing for them.
+    #[cold]
+    #[inline(never)]
+    fn registered_segments(&self) -> &[IovSegment] {
+        match self {
+            Self::Registered { piece, .. } => core::slice::from_ref(piece),
+            Self::ManyRegistered(many) => many.segments(),
+            _ => &[],
+        }
+    }
+}
+
 // SAFETY: an Iov is a description of memory that its maker promised to keep valid and to leave to the
 // operation; it may be used from whichever thread drives progress. Owned memory is counted atomically, and
 // copies to and from it exclude each other.
@@ -206,8 +219,7 @@ impl Iov {
             Pieces::One(one) => core::slice::from_ref(one),
             Pieces::Many(many) => many,
             Pieces::Owned(heap) => core::slice::from_ref(heap.piece()),
-            Pieces::Registered { piece, .. } => core::slice::from_ref(piece),
-            Pieces::ManyRegistered(many) => many.segments(),
+            registered => registered.registered_segments(),
         }
     }
 
