@@ -74,6 +74,7 @@ fn what_is_sent_over_a_connection_that_is_closing_arrives() {
         .collect();
     let start = Clock::now();
     while !matches!(first.read(&mut [0; 1]), Ok(0)) {
+        node.poll();
         assert!(start.elapsed() < WATCHDOG, "the longest idle is closed");
     }
     first.write_all(&MESSAGE).expect("it is open");
