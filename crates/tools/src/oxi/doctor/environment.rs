@@ -118,8 +118,13 @@ fn examine(
         }
     }
     if findings.is_empty() {
-        let count = variables.len();
-        let text = format!("each of the {count} variables FI_* that are set is read by a provider");
+        let text = match variables.len() {
+            0 => "no variable FI_* is set".into(),
+            1 => "the one variable FI_* that is set is read by a provider".into(),
+            count => {
+                format!("each of the {count} variables FI_* that are set is read by a provider")
+            }
+        };
         findings.push(Finding::ok("environment", text));
     }
     findings
@@ -217,6 +222,18 @@ mod tests {
     fn only(name: &str, value: &str) -> (Grade, String) {
         let [finding] = <[Finding; 1]>::try_from(found(name, value)).unwrap();
         (finding.grade, finding.advice)
+    }
+
+    #[test]
+    fn no_variable_and_one_are_told_as_such() {
+        let none = examine(&[], &[], &BTreeSet::new());
+        assert_eq!(none[0].text, "no variable FI_* is set");
+        let one = found("FI_PROVIDER", "tcp");
+        assert!(
+            one[0].text.starts_with("the one variable"),
+            "{}",
+            one[0].text
+        );
     }
 
     #[test]
