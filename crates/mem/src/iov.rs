@@ -348,8 +348,16 @@ impl Iov {
     }
 
     /// Returns the address of the first byte, for completions that name it.
-    #[inline]
+    #[inline(always)]
     pub fn base(&self) -> *mut u8 {
+        match &*self.pieces {
+            Pieces::One(one) => one.base,
+            _ => self.base_of_several(),
+        }
+    }
+
+    #[inline(never)]
+    fn base_of_several(&self) -> *mut u8 {
         self.segments()[0].base
     }
 
