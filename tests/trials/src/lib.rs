@@ -38,7 +38,7 @@ pub use library::Library;
 pub use namespace::Namespace;
 pub use oxifabric_trial_macro::test;
 pub use pair::Pair;
-pub use process::{End, Outcome, Process, Program};
+pub use process::{End, Outcome, Process, Program, signal};
 pub use scratch::Scratch;
 
 use std::fmt;

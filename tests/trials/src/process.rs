@@ -220,6 +220,30 @@ impl Process {
         let _ = self.child.kill();
     }
 
+    /// Stops the program, and returns when it stands still.
+    ///
+    /// # Panics
+    /// It has ended, or goes on.
+    pub fn pause(&self) {
+        signal("STOP", self.id());
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let stat = PathBuf::from(format!("/proc/{}/stat", self.id()));
+        let is_stopped = || {
+            let stat = fs::read_to_string(&stat).expect("it runs");
+            // Source: proc(5). The name of the program is in parentheses, and may have some itself.
+            stat.rsplit_once(") ")
+                .is_some_and(|(_, state)| state.starts_with('T'))
+        };
+        while !is_stopped() {
+            assert!(Instant::now() < deadline, "it does not stop");
+        }
+    }
+
+    /// Lets a program go on that was stopped.
+    pub fn resume(&self) {
+        signal("CONT", self.id());
+    }
+
     /// Returns what the program has printed so far.
     #[must_use]
     pub fn stdout(&self) -> String {
@@ -393,6 +417,16 @@ fn session_members(session: u32) -> impl Iterator<Item = String> {
 fn session_of(stat: &str) -> Option<u32> {
     let (_, fields) = stat.rsplit_once(')')?;
     fields.split_ascii_whitespace().nth(3)?.parse().ok()
+}
+
+/// Sends a signal to a process, by its name without SIG.
+///
+/// # Panics
+/// There is no such process.
+pub fn signal(name: &str, process: u32) {
+    let process = process.to_string();
+    let kill = Program::new("sh").args(["-c", "kill -s \"$0\" \"$1\"", name, &process]);
+    kill.run().expect_success();
 }
 
 #[cfg(test)]

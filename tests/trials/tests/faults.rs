@@ -12,6 +12,7 @@ use oxifabric_trials::pingpong::PingPong;
 use oxifabric_trials::source::{self, Compiled};
 use oxifabric_trials::{
     Library, Missing, Namespace, Outcome, Process, Program, Scratch, installed, port, require,
+    signal,
 };
 
 fn main() -> std::process::ExitCode {
@@ -210,12 +211,6 @@ fn may_separate() -> Result<(), Missing> {
     allowed
         .then_some(())
         .ok_or_else(|| Missing("only root may make a network".into()))
-}
-
-fn signal(name: &str, process: u32) {
-    let process = process.to_string();
-    let kill = Program::new("sh").args(["-c", "kill -s \"$0\" \"$1\"", name, &process]);
-    kill.run().expect_success();
 }
 
 /// The program waits for its peer outside the library between two sizes, so that losses have to be repaired while no thread polls.

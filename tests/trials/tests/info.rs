@@ -185,7 +185,9 @@ fn the_environment_chooses_a_format_of_addresses() {
     let outcome = unknown.run();
     outcome.expect_success().expect_stdout("provider: tcp\n");
     assert!(
-        outcome.stderr.contains("there is no such format"),
+        outcome
+            .stderr
+            .contains("FI_ADDR_FORMAT: \"ipv4\" is none of all, "),
         "{outcome}"
     );
 }
