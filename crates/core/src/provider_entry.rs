@@ -1,4 +1,4 @@
-//! The registry's view of a provider: its [`Provider`] calls as plain functions, without the type.
+//! The registry's view of a provider: its [`Provider`](oxifabric_provider::device::Provider) calls as plain functions, without the type.
 
 pub mod make;
 pub(crate) mod msg;
@@ -17,34 +17,34 @@ use crate::domain::Domain;
 use crate::endpoint::context_pair::ContextPair;
 use crate::fabric::Fabric;
 
-/// A provider behind plain functions: what is left of a [`Provider`] once its type is out of sight.
+/// A provider behind plain functions: what is left of a [`Provider`](oxifabric_provider::device::Provider) once its type is out of sight.
 ///
 /// The registry keeps one `static` for each provider, made by [`make::entry`].
 #[derive(Clone, Copy, Debug)]
 pub struct ProviderEntry {
-    /// [`Provider::NAME`].
+    /// [`Provider::NAME`](oxifabric_provider::device::Provider::NAME).
     pub name: &'static str,
     /// Its version (`FI_VERSION(major, minor)`).
     pub version: u32,
-    /// [`Provider::REQUIRES_AUTO_PROGRESS`].
+    /// [`Provider::REQUIRES_AUTO_PROGRESS`](oxifabric_provider::device::Provider::REQUIRES_AUTO_PROGRESS).
     pub requires_auto_progress: bool,
-    /// [`Device::READS_DESCRIPTORS`], of any of its devices.
+    /// [`Device::READS_DESCRIPTORS`](oxifabric_provider::device::Device::READS_DESCRIPTORS), of any of its devices.
     pub(crate) reads_descriptors: bool,
     /// Endpoints take receives from shared contexts: an engine matches their messages.
     pub(crate) shares_receives: bool,
     /// Which requests it answers.
     pub listed: Listed,
-    /// [`Provider::parameters`].
+    /// [`Provider::parameters`](oxifabric_provider::device::Provider::parameters).
     pub parameters: fn() -> &'static [Parameter],
-    /// [`Provider::infos`].
+    /// [`Provider::infos`](oxifabric_provider::device::Provider::infos).
     pub infos: fn() -> Vec<Info>,
-    /// [`Provider::obstacle`].
+    /// [`Provider::obstacle`](oxifabric_provider::device::Provider::obstacle).
     pub obstacle: fn() -> Option<String>,
-    /// [`Provider::resolve`].
+    /// [`Provider::resolve`](oxifabric_provider::device::Provider::resolve).
     pub resolve: Resolve,
-    /// [`Provider::source_for`].
+    /// [`Provider::source_for`](oxifabric_provider::device::Provider::source_for).
     pub source_for: fn(&Address) -> Option<Address>,
-    /// [`Provider::fresh_name`].
+    /// [`Provider::fresh_name`](oxifabric_provider::device::Provider::fresh_name).
     pub fresh_name: fn() -> Option<Address>,
     /// Opens what the provider keeps for a domain.
     pub(crate) open_domain: OpenDomain,
@@ -68,7 +68,7 @@ pub enum Listed {
     ByName,
 }
 
-/// How the endpoints of a [`MsgProvider`] are opened.
+/// How the endpoints of a [`MsgProvider`](oxifabric_provider::connection::MsgProvider) are opened.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MsgCalls {
     pub(crate) open_endpoint: OpenConnected,
@@ -82,7 +82,7 @@ pub(crate) type OpenConnected =
 /// Opens a passive endpoint: its fabric, its attributes, the context of its opener.
 pub(crate) type OpenPassive = fn(&Fabric, Info, *mut c_void) -> Result<*mut fid_pep, Errno>;
 
-/// [`Provider::resolve`] as a plain function.
+/// [`Provider::resolve`](oxifabric_provider::device::Provider::resolve) as a plain function.
 pub type Resolve =
     fn(Option<&str>, Option<&str>, bool, bool, u32) -> Result<Vec<Address>, Unresolved>;
 

@@ -127,7 +127,7 @@ pub trait Device: Connection + Send + Sized + 'static {
 
     /// Faults that can be injected (`FI_OXI_FAULTS`). The device does not open while others are asked for: a test that
     /// relies on fault injection must not run without it. Refused posts and panics are possible over any link, broken connections
-    /// where there is [`Link::disconnect`].
+    /// where there is [`Link::disconnect`](oxifabric_engine::Link::disconnect).
     const FAULTS: FaultKinds = FaultKinds::REFUSE.union(FaultKinds::PANIC);
 
     /// Frames may wait for more to leave with them, until the next poll at the latest: [`Device::holds_back`].

@@ -33,7 +33,7 @@ pub fn print(out: &mut dyn Write, title: &str, series: &[Series], colour: bool) 
 /// Prints a chart over numbers.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub fn print_counts(
     out: &mut dyn Write,
     title: &str,

@@ -54,7 +54,7 @@ pub(crate) trait ContextPair {
     /// Changes the address, before the endpoint is enabled.
     ///
     /// # Errors
-    /// As [`Device::rename`].
+    /// As [`Device::rename`](oxifabric_provider::device::Device::rename).
     fn rename(&self, name: Address) -> Result<(), Errno>;
 
     /// Binds the address vector, which both directions use.
