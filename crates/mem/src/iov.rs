@@ -352,12 +352,13 @@ impl Iov {
     pub fn base(&self) -> *mut u8 {
         match &*self.pieces {
             Pieces::One(one) => one.base,
-            _ => self.base_of_several(),
+            _ => self.base_of_others(),
         }
     }
 
+    /// Returns the address of the first byte of what is not one plain segment; apart, so that the common case is one look.
     #[inline(never)]
-    fn base_of_several(&self) -> *mut u8 {
+    fn base_of_others(&self) -> *mut u8 {
         self.segments()[0].base
     }
 
