@@ -74,6 +74,15 @@ pub(crate) fn expected_limits(params: &Params) -> Limits {
     limits(params, params.layout(), !params.disable_cma)
 }
 
+/// Returns the longest message that measurements may let go without a rendezvous: it fits the lane, so that its sender need not
+/// wait. Zero if a parameter says how long such messages are.
+pub(crate) const fn most_measured(params: &Params, layout: Layout) -> usize {
+    match params.segmented_size {
+        0 => layout.bytes() / 2,
+        _ => 0,
+    }
+}
+
 /// Returns what a path with such lanes takes.
 pub(crate) fn limits(params: &Params, layout: Layout, pull: bool) -> Limits {
     let longest = layout.max_body() - LISTS;
@@ -439,8 +448,14 @@ impl Conn {
             _ => Body::Whole(&[]),
         };
         let whole = whole_of(&body);
+        let begun = self.cma.threshold.start(whole.len());
         let placement = sink.arrival(self.peer, &header, body);
-        place(placement, whole, ring_len, sink)
+        let placed = place(placement, whole, ring_len, sink);
+        if let Some(begun) = begun {
+            let took = begun.elapsed();
+            self.cma.threshold.note_copied(ring_len, took);
+        }
+        placed
     }
 
     /// Delivers a write that fits its cell.
@@ -490,6 +505,8 @@ impl Conn {
         let body = match rest {
             Rest::Nothing => Body::Whole(&[]),
             Rest::Body => Body::Whole(bytes),
+            // A refused write has to be answered, so that its sender offers it, whatever its length.
+            Rest::Pieces if self.cma.threshold.is_copied(header.len) => Body::Whole(&[]),
             Rest::Pieces => self.remote_listed(bytes),
         };
         let whole = whole_of(&body);

@@ -238,6 +238,7 @@ impl ShmLink {
             half.process.pid()
         );
         let region = half.region;
+        let most = conn::most_measured(&self.params, region.layout);
         let sleeps = half.ability.contains(Ability::SLEEPS);
         self.table.set(half.entry, ConnEntry::Open(peer));
         self.table.watch_end(half.entry, &half.process);
@@ -260,7 +261,7 @@ impl ShmLink {
             socket: Some(socket),
             entry: half.entry,
             incarnation: half.incarnation,
-            cma: CmaQueue::new(region.head, region.side, self.params.assist_size),
+            cma: CmaQueue::new(region.head, region.side, self.params.assist_size, most),
         };
         self.conns.add(conn, &mut self.peers);
     }

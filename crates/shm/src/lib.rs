@@ -11,7 +11,8 @@
 //! - `connect`: how connections open and close (connection management). `handshake` decides, without I/O; `peer` and
 //!   `conn_table` hold the state.
 //! - `wire_kind`: the numbers of the kinds of frames.
-//! - `region`: the memory of a connection. `doorbell`: how a sleeping endpoint is woken. `pull`: long messages.
+//! - `region`: the memory of a connection. `doorbell`: how a sleeping endpoint is woken. `pull`: long messages;
+//!   `rndv_threshold`: which messages are.
 //! - `info`, `params`: the provider's fi_info, and its parameters of the environment.
 //! - `hostile`: a connection with an untrusted peer, for the fuzz targets.
 //! - `sys`: system calls; all unsafe code.
@@ -31,6 +32,7 @@ mod params;
 mod peer;
 mod pull;
 mod region;
+mod rndv_threshold;
 mod sys;
 mod wire_kind;
 

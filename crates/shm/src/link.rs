@@ -125,7 +125,21 @@ impl ShmLink {
         if self.asleep {
             self.wake_up();
         }
+        self.adjust_thresholds();
         self.poll_sockets(sink)
+    }
+
+    /// Takes over which messages the receivers want without a rendezvous.
+    fn adjust_thresholds(&mut self) {
+        let mut index = 0;
+        while let Some(conn) = self.conns.active_mut(index) {
+            if let Some(peer) = self.peers.get_mut(conn.peer)
+                && let Some(len) = conn.cma.threshold.change(peer.limits.eager)
+            {
+                peer.limits.segmented = len;
+            }
+            index += 1;
+        }
     }
 
     fn wake_up(&mut self) {

@@ -29,7 +29,7 @@ pub struct Params {
     pub lane_bytes: usize,
     /// Longest message in one frame.
     pub eager_size: usize,
-    /// Longest message that does not wait for its receive.
+    /// Longest message that does not wait for its receive; zero for what has been measured to be the faster way.
     pub segmented_size: usize,
     /// Longest part of a longer message.
     pub segment_size: usize,
@@ -87,8 +87,8 @@ table! {
     lane_cells: Size, "256", "Messages under way per peer and direction; a power of two";
     lane_bytes: Size, "131072", "Bytes of message bodies under way per peer and direction; a power of two";
     eager_size: Size, "6144", "Longest message that is copied in one piece, in bytes";
-    segmented_size: Size, "6144", "Longest message that is sent before its receive is matched, in bytes";
-    segment_size: Size, "16384", "Longest piece of a message that is copied in several, in bytes";
+    segmented_size: Size, "0", "Longest message that is sent before its receive is matched, in bytes; 0: as long as shared memory is measured to be faster than reading the sender's, up to half of lane_bytes";
+    segment_size: Size, "8192", "Longest piece of a message that is copied in several, in bytes";
     assist_size: Size, "24576", "Shortest message that its sender helps to copy, in bytes, at least 8192";
     pull_chunk: Size, "1048576", "How many bytes of long messages are moved in one call, in bytes";
     connect_timeout_ms: Size, "0", "How long a peer may take to answer the first message, in milliseconds; 0: as long as its process lives";

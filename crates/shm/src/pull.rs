@@ -15,6 +15,7 @@ mod sender_copy;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
+use std::time::Instant;
 
 use oxifabric_engine::{RemoteIov, RxToken};
 use oxifabric_mem::{Iov, MAX_SEGMENTS};
@@ -22,6 +23,7 @@ use oxifabric_types::Errno;
 use oxifabric_wire::shm::cell::{Body, Cell};
 
 use crate::region::Side;
+use crate::rndv_threshold::RndvThreshold;
 use crate::sys;
 use crate::sys::memory::Mapping;
 use crate::sys::process::{self, Piece};
@@ -52,6 +54,10 @@ pub(crate) struct CmaQueue {
     used: [bool; SLOTS],
     /// Length below which a message is over before its sender would begin to copy.
     assist_size: usize,
+    /// Which messages are pulled.
+    pub(crate) threshold: RndvThreshold,
+    /// When the last pull that took longer than a call ended.
+    ended: Option<Instant>,
     /// Whether this side failed to write the peer's memory, and no longer tries.
     cannot_write: bool,
     /// Number that tells each use of a slot from the one before.
@@ -71,6 +77,7 @@ pub(crate) struct Pull {
     slot: Option<usize>,
     /// A part could not be copied: the rest is not tried.
     failed: Option<Errno>,
+    begun: Instant,
 }
 
 /// Whether the sender copies a part of a pull.
@@ -109,8 +116,11 @@ enum ClaimState {
 }
 
 impl CmaQueue {
-    pub(crate) fn new(head: Arc<Mapping>, side: Side, assist_size: usize) -> Self {
+    /// Returns the queue of a new connection. `most` is as for [`RndvThreshold::new`].
+    pub(crate) fn new(head: Arc<Mapping>, side: Side, assist_size: usize, most: usize) -> Self {
         Self {
+            threshold: RndvThreshold::new(Arc::clone(&head), side, most),
+            ended: None,
             pulls: VecDeque::new(),
             copies: VecDeque::new(),
             exposed: ExposedMessages::default(),
@@ -131,10 +141,16 @@ impl CmaQueue {
 
     /// Copies a message that its sender would not help with, if none is before it. Returns whether it is here; if not, it is to be
     /// taken by [`CmaQueue::begin`], which reports why.
-    pub(crate) fn copy_now(&self, pid: i32, remote: &RemoteIov, into: &Iov) -> bool {
-        into.len() < self.assist_size
-            && self.pulls.is_empty()
-            && copy_part(pid, remote, into, 0, into.len()).is_ok()
+    pub(crate) fn copy_now(&mut self, pid: i32, remote: &RemoteIov, into: &Iov) -> bool {
+        if into.len() >= self.assist_size || !self.pulls.is_empty() {
+            return false;
+        }
+        let begun = Instant::now();
+        let is_copied = copy_part(pid, remote, into, 0, into.len()).is_ok();
+        if is_copied {
+            self.threshold.note_pulled(into.len(), begun.elapsed());
+        }
+        is_copied
     }
 
     /// Takes a message to be pulled.
@@ -152,6 +168,7 @@ impl CmaQueue {
             done: 0,
             failed: None,
             slot: None,
+            begun: Instant::now(),
         });
     }
 
@@ -231,6 +248,13 @@ impl CmaQueue {
         };
         if let Some(slot) = pull.slot {
             self.used[slot] = false;
+        }
+        if result.is_ok() {
+            // Those behind it have waited for it.
+            let now = Instant::now();
+            let begun = self.ended.map_or(pull.begun, |ended| ended.max(pull.begun));
+            self.threshold.note_pulled(pull.into.len(), now - begun);
+            self.ended = Some(now);
         }
         ended(pull.token, result);
     }
@@ -488,7 +512,7 @@ mod tests {
     /// Returns a queue with a message of this process that it pulls from itself.
     fn queue_with_pull(source: &[u8], target: &mut [u8]) -> (CmaQueue, Cell) {
         let head = Arc::new(Mapping::private(8192).expect("two pages"));
-        let mut cma = CmaQueue::new(head, Side::Initiator, 24 * 1024);
+        let mut cma = CmaQueue::new(head, Side::Initiator, 24 * 1024, 0);
         let remote =
             RemoteIov::new(&[Target::unkeyed(source.as_ptr() as u64, source.len() as u64)]);
         // SAFETY: the target outlives the queue.
@@ -541,7 +565,7 @@ mod tests {
     #[test]
     fn messages_below_the_threshold_are_neither_shared_nor_exposed() {
         let head = Arc::new(Mapping::private(8192).expect("two pages"));
-        let mut cma = CmaQueue::new(head, Side::Initiator, 100_000);
+        let mut cma = CmaQueue::new(head, Side::Initiator, 100_000, 0);
         let (source, mut target) = (vec![1; 100_000], vec![0; 100_000]);
         for (number, len) in [99_999, 100_000].into_iter().enumerate() {
             let remote = RemoteIov::new(&[Target::unkeyed(source.as_ptr() as u64, len as u64)]);
@@ -596,7 +620,7 @@ mod tests {
     #[test]
     fn memory_that_was_not_exposed_is_not_copied_to_a_peer() {
         let head = Arc::new(Mapping::private(8192).expect("two pages"));
-        let mut cma = CmaQueue::new(head, Side::Initiator, 24 * 1024);
+        let mut cma = CmaQueue::new(head, Side::Initiator, 24 * 1024, 0);
         let (pid, mut left) = (std::process::id() as i32, usize::MAX);
         let memory = vec![7; 400_000];
         let (secret, message) = memory.split_at(100_000);
@@ -622,7 +646,7 @@ mod tests {
     #[test]
     fn requests_do_not_pile_up() {
         let head = Arc::new(Mapping::private(8192).expect("two pages"));
-        let mut cma = CmaQueue::new(head, Side::Initiator, 24 * 1024);
+        let mut cma = CmaQueue::new(head, Side::Initiator, 24 * 1024, 0);
         let message = vec![7; 200_000];
         let mut target = vec![0; message.len()];
         cma.expose(5, message.as_ptr() as u64, message.len() as u64);

@@ -117,6 +117,8 @@ fn instructions_of(
     let [provider, work] = work;
     let (work, size) = work.split_once(' ').unwrap_or((work, "8"));
     let program = Program::new(program.file());
+    // Otherwise times would decide which way long messages take.
+    let program = program.env("FI_SHM_SEGMENTED_SIZE", "6144");
     let program = program.args([provider, work, &count.to_string(), size]);
     callgrind::instructions(program.limit(Duration::from_secs(600)), library)
 }

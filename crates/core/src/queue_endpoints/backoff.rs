@@ -4,9 +4,11 @@
 //! sent by another that waits for this processor, and gets it only when the time slice is over, milliseconds later. So a
 //! thread yields after empty polls for a while. The while is long enough that a peer which has a processor of its own
 //! would have answered: a thread that shares its processor with unrelated programs does not give its share away.
+//!
+//! Where threads that poll as this one does wait for the processor, it comes back at once: they yield too. Then the while is short.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::progress::DomainProgress;
@@ -18,6 +20,13 @@ const POLLS_PER_LOOK: u32 = 64;
 /// Longest yield, in microseconds, in which no other thread has run.
 const OTHERS_RAN_US: u64 = 2;
 
+/// Longest yield, in microseconds, in which the others yielded too: a thread that computes keeps the processor for
+/// a slice of time, which is longer.
+const OTHERS_YIELDED_US: u64 = 400;
+
+/// How long polls stay empty before a thread yields whose last yield was used by others that yielded too.
+const SHORT_LIMIT: Duration = Duration::from_micros(2);
+
 /// Counts the empty polls of a queue. Several threads may poll it: races on these hints do no harm.
 #[derive(Debug, Default)]
 pub(super) struct YieldBackoff {
@@ -25,6 +34,8 @@ pub(super) struct YieldBackoff {
     polls: AtomicU32,
     /// When that was, roughly, in microseconds of [`now_us`].
     since_us: AtomicU64,
+    /// Others that poll and yield wait for this processor.
+    is_shared: AtomicBool,
 }
 
 impl YieldBackoff {
@@ -48,18 +59,36 @@ impl YieldBackoff {
         progress.go_round();
         let quiet = polls != POLLS_PER_LOOK && !progress.take_activity();
         let begun_us = now_us();
-        if self.is_over(quiet, begun_us, limit()) {
+        if self.is_over(quiet, begun_us, self.limit(limit())) {
             std::thread::yield_now();
             self.has_yielded(now_us().saturating_sub(begun_us));
+        } else if self.is_shared.load(Ordering::Relaxed) {
+            self.look_at_each_poll();
+        }
+    }
+
+    /// Returns how long polls stay empty before this thread yields; `longest` is what the parameter says.
+    fn limit(&self, longest: Option<Duration>) -> Option<Duration> {
+        match self.is_shared.load(Ordering::Relaxed) {
+            true => longest.map(|longest| longest.min(SHORT_LIMIT)),
+            false => longest,
         }
     }
 
     /// Takes note of how long others had the processor: where many wait for it, one empty poll is enough between two
     /// yields; otherwise a thread with work waits until all others have polled 64 times.
     fn has_yielded(&self, took_us: u64) {
-        if took_us > OTHERS_RAN_US {
-            self.polls.store(2 * POLLS_PER_LOOK - 1, Ordering::Relaxed);
+        let others_ran = took_us > OTHERS_RAN_US;
+        let is_shared = others_ran && took_us <= OTHERS_YIELDED_US;
+        self.is_shared.store(is_shared, Ordering::Relaxed);
+        if others_ran {
+            self.look_at_each_poll();
         }
+    }
+
+    /// Has the next poll look at the clock if it is empty.
+    fn look_at_each_poll(&self) {
+        self.polls.store(2 * POLLS_PER_LOOK - 1, Ordering::Relaxed);
     }
 
     /// Returns whether nothing has happened for longer than `limit`. `quiet` says that nothing has since the last look.
@@ -126,6 +155,24 @@ mod tests {
         };
         assert!(!looks(OTHERS_RAN_US), "no other thread ran");
         assert!(looks(OTHERS_RAN_US + 1));
+    }
+
+    #[test]
+    fn where_the_others_yield_too_a_thread_yields_soon() {
+        let backoff = YieldBackoff::default();
+        assert_eq!(backoff.limit(LIMIT), LIMIT);
+        backoff.has_yielded(OTHERS_YIELDED_US);
+        assert_eq!(backoff.limit(LIMIT), Some(SHORT_LIMIT));
+        assert_eq!(
+            backoff.limit(None),
+            None,
+            "not where the parameter forbids it"
+        );
+        backoff.has_yielded(OTHERS_YIELDED_US + 1);
+        assert_eq!(backoff.limit(LIMIT), LIMIT, "a thread computes");
+        backoff.has_yielded(OTHERS_RAN_US + 1);
+        backoff.has_yielded(OTHERS_RAN_US);
+        assert_eq!(backoff.limit(LIMIT), LIMIT, "no other thread ran");
     }
 
     #[test]

@@ -73,8 +73,8 @@ fn a_short_write_is_one_frame() {
 #[test]
 fn only_the_first_frame_names_the_targets() {
     for asked in [false, true] {
-        let mut b = Bench::new();
-        let body = memory(&vec![1; if asked { 30 } else { 15 }]);
+        let mut b = Bench::with(|limits| limits.rndv_rma = asked, |_| {});
+        let body = memory(&[1; 15]);
         b.rma(op(Flags::WRITE, &body, 1)).expect("room");
         let first = b.frame();
         assert_eq!(first.targets, [target(3, body.len() as u64)]);

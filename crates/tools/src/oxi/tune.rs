@@ -331,7 +331,7 @@ mod tests {
         for (name, now, value, expected) in [
             (ASSIST, None, "24576", true),
             ("FI_SHM_EAGER_SIZE", None, "6144", true),
-            ("FI_SHM_SEGMENTED_SIZE", None, "6144", true),
+            ("FI_SHM_SEGMENTED_SIZE", None, "0", true),
             (ASSIST, None, "7", false),
             (ASSIST, Some("7"), "7", true),
             (ASSIST, Some("7"), "24576", false),

@@ -1,0 +1,289 @@
+//! How long a message must be for a rendezvous, by what this machine is fast at (docs/protocol/shm.md 6.8, docs/adr/0051).
+//!
+//! A long message is read from its sender's memory, by a system call, or copied twice through the lane, by both processes
+//! at the same time. Which of the two is faster depends on whether the two processors share a cache, on the kernel and on what
+//! virtualises them: the length up to which the lane is faster is 6 KiB on some machines, and more than the lane holds on others. So
+//! the receiver takes the time of both, and tells the sender.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::region::Side;
+use crate::sys::memory::Mapping;
+
+/// Shortest part of a message in the ring whose copying is timed: of shorter ones, the clock would be most of it.
+pub(crate) const TIMED: usize = 4096;
+
+/// First word of the two sides' words, behind the doorbells; a side's own is the one that it writes.
+const FIRST_WORD: usize = 32;
+/// Words between the two, so that they share no cache line nor pair of lines.
+const STRIDE: usize = 16;
+
+/// Samples of the ring, and of a class of pulls, before they count: the first ones pay for pages that are touched for the first time.
+const RING_SAMPLES: u32 = 64;
+const PULL_SAMPLES: u32 = 16;
+/// Samples after which a [`Fastest`] forgets those before the last this many.
+const BLOCK: u32 = 64;
+/// Once there are enough samples, one in this many copies is timed.
+const COPIES_PER_SAMPLE: u32 = 16;
+/// Pulls after which the ring is tried anew where it was slower.
+const PULLS_PER_TRIAL: u32 = 4096;
+
+/// Binary logarithms of the lengths that are compared: the shortest class of messages, and how many there are.
+const FIRST_CLASS: u32 = 12;
+const CLASSES: usize = 6;
+
+/// The least of the last samples, in picoseconds a byte: what others did to the processor meanwhile does not count.
+#[derive(Clone, Copy, Debug)]
+struct Fastest {
+    /// The least of the block that is being filled, and of the one before.
+    least: [u64; 2],
+    count: u32,
+}
+
+impl Default for Fastest {
+    fn default() -> Self {
+        Self {
+            least: [u64::MAX; 2],
+            count: 0,
+        }
+    }
+}
+
+impl Fastest {
+    fn add(&mut self, len: usize, took: Duration) {
+        let picoseconds = took.as_nanos().saturating_mul(1000) / len.max(1) as u128;
+        let sample = u64::try_from(picoseconds).unwrap_or(u64::MAX);
+        if self.count.is_multiple_of(BLOCK) {
+            self.least = [u64::MAX, self.least[0]];
+        }
+        self.least[0] = self.least[0].min(sample);
+        self.count = self.count.saturating_add(1);
+    }
+
+    /// Returns the least, once there are as many samples as `needed`.
+    fn least(&self, needed: u32) -> Option<u64> {
+        (self.count >= needed).then_some(self.least[0].min(self.least[1]))
+    }
+}
+
+/// The times of one connection, and the words by which its sides tell each other.
+#[derive(Debug)]
+pub(crate) struct RndvThreshold {
+    head: Arc<Mapping>,
+    side: Side,
+    /// The longest message that the sender may be asked not to wait with; zero if times are not taken.
+    most: usize,
+    ring: Fastest,
+    pulls: [Fastest; CLASSES],
+    copies: u32,
+    /// Pulls since the ring was tried.
+    untried: u32,
+    /// What this side has asked for.
+    asked: usize,
+    /// What the other side was last seen to ask for.
+    seen: u64,
+}
+
+impl RndvThreshold {
+    /// Returns the state of a new connection. `most` is the longest message that may go without a rendezvous; with zero, the threshold
+    /// is fixed by a parameter and not by times.
+    pub(crate) fn new(head: Arc<Mapping>, side: Side, most: usize) -> Self {
+        Self {
+            head,
+            side,
+            most,
+            ring: Fastest::default(),
+            pulls: Default::default(),
+            copies: 0,
+            untried: 0,
+            asked: 0,
+            seen: 0,
+        }
+    }
+
+    /// Returns the time, if the copying of a part of this length out of the ring is to be timed.
+    #[inline]
+    pub(crate) fn start(&mut self, len: usize) -> Option<Instant> {
+        if len < TIMED || self.most == 0 {
+            return None;
+        }
+        self.copies = self.copies.wrapping_add(1);
+        let wanted =
+            self.ring.count < RING_SAMPLES || self.copies.is_multiple_of(COPIES_PER_SAMPLE);
+        wanted.then(Instant::now)
+    }
+
+    /// Takes note of how long it took to copy a part of a message out of the ring.
+    #[cold]
+    pub(crate) fn note_copied(&mut self, len: usize, took: Duration) {
+        self.ring.add(len, took);
+        self.ask();
+    }
+
+    /// Takes note of how long it took to pull a message.
+    pub(crate) fn note_pulled(&mut self, len: usize, took: Duration) {
+        if self.most == 0 {
+            return;
+        }
+        if let Some(class) = class_of(len) {
+            self.pulls[class].add(len, took);
+            self.untried += 1;
+            if self.untried == PULLS_PER_TRIAL {
+                self.untried = 0;
+                self.ring = Fastest::default();
+            }
+            self.ask();
+        }
+    }
+
+    /// Returns whether the sender of an offered message is to copy it into the lane.
+    pub(crate) fn is_copied(&self, len: u64) -> bool {
+        len <= self.asked as u64
+    }
+
+    /// Tells the sender how long messages may be, if that has changed.
+    fn ask(&mut self) {
+        let best = self.best();
+        if best != self.asked {
+            self.asked = best;
+            self.word(self.side).store(best as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the longest message that the ring is faster for; zero if there is none. As long as the ring was not timed, it is tried.
+    ///
+    /// The receiver copies a part while the sender copies the next one. So a message takes what the receiver's copies
+    /// take, and the sender's first one: half as much again.
+    fn best(&self) -> usize {
+        let ring = self.ring.least(RING_SAMPLES).unwrap_or(0);
+        let ring = ring.saturating_add(ring / 2);
+        let is_faster = |class: &usize| {
+            let pull = self.pulls[*class].least(PULL_SAMPLES);
+            pull.is_some_and(|pull| ring < pull)
+        };
+        let longest = (0..CLASSES).rev().find(is_faster);
+        let end = longest.map_or(0, |class| (2_usize << (FIRST_CLASS + class as u32)) - 1);
+        end.min(self.most)
+    }
+
+    /// Returns the longest message that the other side wants without a rendezvous, if that has changed: at least `least`, and no
+    /// longer than what this side was made for.
+    pub(crate) fn change(&mut self, least: usize) -> Option<usize> {
+        let asked = self.word(self.side.other()).load(Ordering::Relaxed);
+        if self.most == 0 || asked == self.seen {
+            return None;
+        }
+        self.seen = asked;
+        Some(
+            usize::try_from(asked)
+                .map_or(self.most, |asked| asked.min(self.most))
+                .max(least),
+        )
+    }
+
+    fn word(&self, side: Side) -> &AtomicU64 {
+        self.head.word(FIRST_WORD + side as usize * STRIDE)
+    }
+}
+
+/// Returns the index of the class of messages of a length, if they are compared.
+fn class_of(len: usize) -> Option<usize> {
+    let class = len.checked_ilog2()?.checked_sub(FIRST_CLASS)? as usize;
+    (class < CLASSES).then_some(class)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOST: usize = 64 * 1024;
+
+    /// Returns both sides of a connection.
+    fn sides(most: usize) -> [RndvThreshold; 2] {
+        let head = Arc::new(Mapping::private(8192).expect("two pages"));
+        [Side::Initiator, Side::Acceptor]
+            .map(|side| RndvThreshold::new(Arc::clone(&head), side, most))
+    }
+
+    fn pull(side: &mut RndvThreshold, len: usize, nanoseconds: u64, count: u32) {
+        for _ in 0..count {
+            side.note_pulled(len, Duration::from_nanos(nanoseconds));
+        }
+    }
+
+    fn copy(side: &mut RndvThreshold, len: usize, nanoseconds: u64, count: u32) {
+        for _ in 0..count {
+            side.note_copied(len, Duration::from_nanos(nanoseconds));
+        }
+    }
+
+    #[test]
+    fn the_sender_learns_up_to_which_length_the_ring_is_faster() {
+        let [mut receiver, mut sender] = sides(MOST);
+        assert_eq!(sender.change(6144), None);
+        pull(&mut receiver, 10_000, 3_000, PULL_SAMPLES);
+        assert_eq!(sender.change(6144), Some(16_383), "the ring is tried");
+        copy(&mut receiver, 8_192, 800, RING_SAMPLES);
+        assert_eq!(sender.change(6144), None, "it is faster");
+        pull(&mut receiver, MOST, 1_000_000, PULL_SAMPLES);
+        assert_eq!(sender.change(6144), Some(MOST));
+        assert!(receiver.is_copied(MOST as u64) && !receiver.is_copied(MOST as u64 + 1));
+    }
+
+    #[test]
+    fn a_slow_ring_is_left_and_tried_again() {
+        let [mut receiver, mut sender] = sides(MOST);
+        pull(&mut receiver, 10_000, 2_000, PULL_SAMPLES);
+        copy(&mut receiver, 8_192, 8_192, RING_SAMPLES - 1);
+        assert_eq!(sender.change(6144), Some(16_383));
+        copy(&mut receiver, 8_192, 8_192, 1);
+        assert_eq!(sender.change(6144), Some(6144));
+        pull(&mut receiver, 10_000, 2_000, PULLS_PER_TRIAL);
+        assert_eq!(sender.change(6144), Some(16_383));
+    }
+
+    #[test]
+    fn one_undisturbed_sample_is_enough() {
+        let mut fastest = Fastest::default();
+        for at in 0..BLOCK {
+            let took = if at == 3 { 1_000 } else { 1_000_000 };
+            fastest.add(1_000, Duration::from_nanos(took));
+        }
+        assert_eq!(fastest.least(BLOCK), Some(1_000));
+        assert_eq!(fastest.least(BLOCK + 1), None);
+        for _ in 0..=BLOCK {
+            fastest.add(1_000, Duration::from_nanos(5_000));
+        }
+        assert_eq!(fastest.least(1), Some(5_000), "times change");
+    }
+
+    #[test]
+    fn nothing_is_timed_where_a_parameter_decides() {
+        let [mut receiver, mut sender] = sides(0);
+        assert!(receiver.start(1 << 20).is_none());
+        pull(&mut receiver, 10_000, 3_000, PULL_SAMPLES);
+        assert_eq!(sender.change(6144), None);
+    }
+
+    #[test]
+    fn a_hostile_word_is_within_bounds() {
+        let [receiver, mut sender] = sides(MOST);
+        for (word, expected) in [(u64::MAX, MOST), (1, 6144)] {
+            receiver
+                .word(Side::Initiator)
+                .store(word, Ordering::Relaxed);
+            assert_eq!(sender.change(6144), Some(expected));
+        }
+    }
+
+    #[test]
+    fn only_lengths_that_are_compared_have_a_class() {
+        assert_eq!(class_of(0), None);
+        assert_eq!(class_of(4095), None);
+        assert_eq!(class_of(4096), Some(0));
+        assert_eq!(class_of(1 << 17), Some(5));
+        assert_eq!(class_of(1 << 18), None);
+    }
+}
