@@ -11,6 +11,7 @@ use oxifabric_trials::repository;
 const IMPORTS: &[(&str, &[&str])] = &[
     ("types", &[]),
     ("abi", &["types"]),
+    ("info", &["types", "abi"]),
     ("wire", &["types"]),
     ("sync", &[]),
     ("mem", &["types"]),
@@ -24,6 +25,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
         &[
             "types",
             "abi",
+            "info",
             "sync",
             "mem",
             "collectives",
@@ -95,6 +97,7 @@ const FREESTANDING: [&str; 6] = ["types", "wire", "mem", "collectives", "engine"
 /// Crates and the files in them that may contain `unsafe` ("Unsafe code"); an empty list means all files.
 const UNSAFE: &[(&str, &[&str])] = &[
     ("abi", &[]),
+    ("info", &[]),
     ("sync", &[]),
     ("mem", &[]),
     (

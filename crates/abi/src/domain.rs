@@ -8,9 +8,9 @@ pub use av::*;
 pub use mr::*;
 pub use op::*;
 
+use crate::system::iovec;
 use crate::*;
 use core::ffi::{c_int, c_void};
-use libc::iovec;
 
 /// An opened domain. Source: fi_domain(3).
 #[repr(C)]

@@ -1,8 +1,8 @@
 //! Mirror of `rdma/fi_endpoint.h`: endpoints, their options, and untagged messages.
 
+use crate::system::iovec;
 use crate::*;
 use core::ffi::{c_int, c_void};
-use libc::iovec;
 
 // Levels of `fi_getopt` and `fi_setopt`.
 pub const FI_OPT_ENDPOINT: c_int = 0;

@@ -3,9 +3,9 @@
 //! The owner has what the application sees and passes a context to the peer, which reports there. Providers outside of this
 //! library are written with these structures; the library itself does not take part.
 
+use crate::system::iovec;
 use crate::*;
 use core::ffi::{c_int, c_void};
-use libc::iovec;
 
 ops_table! {
     /// What the owner of an address vector answers its peers. Source: fi_peer(3).

@@ -1,8 +1,8 @@
 //! Mirror of `rdma/fi_rma.h`: remote memory access.
 
+use crate::system::iovec;
 use crate::*;
 use core::ffi::c_void;
-use libc::iovec;
 
 /// A run of bytes in the memory of the peer. Source: fi_rma(3).
 #[repr(C)]

@@ -1,8 +1,8 @@
 //! Mirror of `rdma/fi_tagged.h`: tagged messages.
 
+use crate::system::iovec;
 use crate::*;
 use core::ffi::{c_int, c_void};
-use libc::iovec;
 
 /// Ignores the tag of a message in the format `FI_TAG_MPI`.
 pub const FI_MPI_IGNORE_TAG: u64 = 0xffff_ffff;

@@ -1,6 +1,5 @@
 //! Objects of the fabric interface and the tables that C programs call.
 //!
-//! - [`info`]: `struct fi_info` and its owned form.
 //! - [`params`]: the parameters of the library itself, and of providers outside it.
 //! - [`provider_entry`]: a provider ([`oxifabric_provider`]) without its type, as the registry keeps it.
 //! - [`registry`]: fi_getinfo, with a reason for every refusal.
@@ -29,7 +28,6 @@ mod endpoint_list;
 mod eq;
 mod fabric;
 mod handle;
-pub mod info;
 mod lock;
 mod misuse;
 mod mr;
@@ -49,3 +47,5 @@ mod text;
 mod wait;
 mod wait_set;
 mod work;
+
+pub use oxifabric_info as info;

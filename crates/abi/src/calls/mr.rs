@@ -1,9 +1,9 @@
 //! Calls on memory regions. Source: fi_mr(3).
 
+use crate::system::iovec;
 use crate::*;
 use core::ffi::{c_int, c_void};
 use core::ptr;
-use libc::iovec;
 
 /// Registers one run of memory. Source: fi_mr(3).
 ///

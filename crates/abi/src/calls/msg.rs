@@ -1,8 +1,8 @@
 //! Untagged transfers. Source: fi_msg(3).
 
+use crate::system::iovec;
 use crate::*;
 use core::ffi::c_void;
-use libc::iovec;
 
 calls! {
     /// Posts a receive. Source: fi_msg(3).

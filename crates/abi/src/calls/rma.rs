@@ -1,8 +1,8 @@
 //! Calls of `rdma/fi_rma.h`. Source: fi_rma(3).
 
+use crate::system::iovec;
 use crate::*;
 use core::ffi::c_void;
-use libc::iovec;
 
 calls! {
     /// Reads from the memory of the peer. Source: fi_rma(3).

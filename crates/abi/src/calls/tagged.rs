@@ -1,8 +1,8 @@
 //! Calls of `rdma/fi_tagged.h`. Source: fi_tagged(3).
 
+use crate::system::iovec;
 use crate::*;
 use core::ffi::c_void;
-use libc::iovec;
 
 calls! {
     /// Posts a receive for a tag. Source: fi_tagged(3).

@@ -1,8 +1,8 @@
 //! Memory regions. Source: fi_mr(3).
 
+use crate::system::iovec;
 use crate::*;
 use core::ffi::{CStr, c_int, c_void};
-use libc::iovec;
 
 // Flags of registration.
 pub const FI_MR_DMABUF: u64 = 1 << 40;

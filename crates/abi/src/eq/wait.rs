@@ -1,8 +1,8 @@
 //! Wait objects, and the deprecated wait and poll sets. Source: fi_eq(3), fi_poll(3).
 
+use crate::system::{pollfd, pthread_cond_t, pthread_mutex_t};
 use crate::*;
 use core::ffi::{c_int, c_void};
-use libc::{pollfd, pthread_cond_t, pthread_mutex_t};
 
 /// What a thread can sleep on.
 pub type fi_wait_obj = u32;

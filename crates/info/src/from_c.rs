@@ -1,5 +1,6 @@
 //! What a C program asks for, or hands back, as an owned [`Info`].
 
+use alloc::string::String;
 use core::ffi::{CStr, c_char};
 
 use oxifabric_abi::{fi_domain_attr, fi_ep_attr, fi_fabric_attr, fi_info, fi_rx_attr, fi_tx_attr};
@@ -51,10 +52,7 @@ pub unsafe fn from_c(info: *const fi_info) -> Result<Info, Errno> {
 ///
 /// # Safety
 /// `info` is null or comes from fi_getinfo(3).
-pub(crate) unsafe fn from_application(
-    info: *const fi_info,
-    api_version: u32,
-) -> Result<Info, Errno> {
+pub unsafe fn from_application(info: *const fi_info, api_version: u32) -> Result<Info, Errno> {
     if info.is_null() {
         return Err(Errno::INVAL);
     }

@@ -4,6 +4,8 @@ use core::ffi::{c_char, c_void};
 use core::mem;
 use core::ptr;
 
+use crate::system;
+
 use oxifabric_abi::{FI_DUP, FI_ENOSYS, fi_info, fid, fid_nic};
 
 /// Allocates one entry with all its attributes, everything zero; null when memory is out.
@@ -105,26 +107,26 @@ pub unsafe fn free(mut info: *mut fi_info) {
     unsafe {
         while let Some(entry) = info.as_ref() {
             let next = entry.next;
-            libc::free(entry.src_addr);
-            libc::free(entry.dest_addr);
-            libc::free(entry.tx_attr.cast());
-            libc::free(entry.rx_attr.cast());
+            system::free(entry.src_addr);
+            system::free(entry.dest_addr);
+            system::free(entry.tx_attr.cast());
+            system::free(entry.rx_attr.cast());
             if let Some(ep) = entry.ep_attr.as_ref() {
-                libc::free(ep.auth_key.cast());
-                libc::free(entry.ep_attr.cast());
+                system::free(ep.auth_key.cast());
+                system::free(entry.ep_attr.cast());
             }
             if let Some(domain) = entry.domain_attr.as_ref() {
-                libc::free(domain.auth_key.cast());
-                libc::free(domain.name.cast());
-                libc::free(entry.domain_attr.cast());
+                system::free(domain.auth_key.cast());
+                system::free(domain.name.cast());
+                system::free(entry.domain_attr.cast());
             }
             if let Some(fabric) = entry.fabric_attr.as_ref() {
-                libc::free(fabric.name.cast());
-                libc::free(fabric.prov_name.cast());
-                libc::free(entry.fabric_attr.cast());
+                system::free(fabric.name.cast());
+                system::free(fabric.prov_name.cast());
+                system::free(entry.fabric_attr.cast());
             }
             close_nic(entry.nic);
-            libc::free(info.cast());
+            system::free(info.cast());
             info = next;
         }
     }
@@ -136,7 +138,7 @@ pub unsafe fn free(mut info: *mut fi_info) {
 /// `T` is a C structure for which all zeroes is a value.
 pub(super) unsafe fn zeroed<T>() -> *mut T {
     // SAFETY: `calloc` has no preconditions.
-    unsafe { libc::calloc(1, size_of::<T>()).cast() }
+    unsafe { system::calloc(1, size_of::<T>()).cast() }
 }
 
 /// Copies a string into memory of libc.
@@ -144,7 +146,7 @@ pub(super) fn text(text: &str) -> Option<*mut c_char> {
     let length = text.len();
     // SAFETY: the memory is one byte longer than the text.
     unsafe {
-        let copy: *mut u8 = libc::malloc(length + 1).cast();
+        let copy: *mut u8 = system::malloc(length + 1).cast();
         if copy.is_null() {
             return None;
         }
@@ -164,7 +166,7 @@ pub(super) unsafe fn copy_bytes(from: *const c_void, length: usize) -> Option<*m
     }
     // SAFETY: both sides have `length` bytes.
     unsafe {
-        let to: *mut u8 = libc::malloc(length.max(1)).cast();
+        let to: *mut u8 = system::malloc(length.max(1)).cast();
         if to.is_null() {
             return None;
         }
@@ -192,7 +194,7 @@ unsafe fn copy_text(from: *const c_char) -> Option<*mut c_char> {
         return Some(ptr::null_mut());
     }
     // SAFETY: the caller vouches for the string.
-    let to = unsafe { libc::strdup(from) };
+    let to = unsafe { system::strdup(from) };
     (!to.is_null()).then_some(to)
 }
 

@@ -1,19 +1,22 @@
 //! Addresses of `fi_info` as bytes: socket addresses and names. Source: fi_getinfo(3) "Addressing formats".
 
+use alloc::vec::Vec;
 use core::ffi::{CStr, c_void};
+use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use core::slice;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 use oxifabric_abi::{FI_ADDR_STR, FI_FORMAT_UNSPEC, FI_SOCKADDR, FI_SOCKADDR_IN};
 use oxifabric_abi::{FI_SOCKADDR_IN6, FI_SOCKADDR_IP};
 use oxifabric_types::{Address, Errno};
+
+use crate::system;
 
 /// Sizes of `struct sockaddr_in` and `struct sockaddr_in6`.
 const IN_SIZE: usize = 16;
 const IN6_SIZE: usize = 28;
 
 /// How long an address may be, in bytes: a path, which is the longest of names. A length above it is none.
-const LONGEST: usize = libc::PATH_MAX as usize;
+const LONGEST: usize = system::PATH_MAX as usize;
 
 /// Reads an address of the given format; `None` for a null or empty one.
 ///
@@ -40,7 +43,7 @@ pub unsafe fn address_from_c(
 }
 
 /// Reads an address of the given format; `None` for bytes that are no address of it.
-pub(crate) fn address_from_bytes(bytes: &[u8], format: u32) -> Option<Address> {
+pub fn address_from_bytes(bytes: &[u8], format: u32) -> Option<Address> {
     match format {
         FI_SOCKADDR | FI_SOCKADDR_IP | FI_SOCKADDR_IN | FI_SOCKADDR_IN6 => parse_inet(bytes),
         FI_ADDR_STR => parse_name(bytes),
@@ -66,12 +69,12 @@ fn parse_inet(bytes: &[u8]) -> Option<Address> {
     let (family, rest) = bytes.split_first_chunk::<2>()?;
     let port = u16::from_be_bytes(*rest.first_chunk()?);
     match i32::from(u16::from_ne_bytes(*family)) {
-        libc::AF_INET if bytes.len() >= IN_SIZE => {
+        system::AF_INET if bytes.len() >= IN_SIZE => {
             let ip: [u8; 4] = *bytes[4..].first_chunk()?;
             let at = SocketAddrV4::new(Ipv4Addr::from(ip), port);
             Some(Address::Inet(SocketAddr::V4(at)))
         }
-        libc::AF_INET6 if bytes.len() >= IN6_SIZE => {
+        system::AF_INET6 if bytes.len() >= IN6_SIZE => {
             let flow = u32::from_be_bytes(*bytes[4..].first_chunk()?);
             let ip: [u8; 16] = *bytes[8..].first_chunk()?;
             let scope = u32::from_ne_bytes(*bytes[24..].first_chunk()?);
@@ -94,7 +97,7 @@ fn parse_name(bytes: &[u8]) -> Option<Address> {
 
 fn emit_v4(at: &SocketAddrV4) -> [u8; IN_SIZE] {
     let mut bytes = [0; IN_SIZE];
-    bytes[..2].copy_from_slice(&(libc::AF_INET as u16).to_ne_bytes());
+    bytes[..2].copy_from_slice(&(system::AF_INET as u16).to_ne_bytes());
     bytes[2..4].copy_from_slice(&at.port().to_be_bytes());
     bytes[4..8].copy_from_slice(&at.ip().octets());
     bytes
@@ -102,7 +105,7 @@ fn emit_v4(at: &SocketAddrV4) -> [u8; IN_SIZE] {
 
 fn emit_v6(at: &SocketAddrV6) -> [u8; IN6_SIZE] {
     let mut bytes = [0; IN6_SIZE];
-    bytes[..2].copy_from_slice(&(libc::AF_INET6 as u16).to_ne_bytes());
+    bytes[..2].copy_from_slice(&(system::AF_INET6 as u16).to_ne_bytes());
     bytes[2..4].copy_from_slice(&at.port().to_be_bytes());
     bytes[4..8].copy_from_slice(&at.flowinfo().to_be_bytes());
     bytes[8..24].copy_from_slice(&at.ip().octets());

@@ -14,6 +14,10 @@ use oxifabric_types::{
     Threading,
 };
 
+use alloc::borrow::ToOwned;
+
+extern crate std;
+
 use super::*;
 
 /// An entry with a value of its own in every field that both forms have.
