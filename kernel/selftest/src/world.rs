@@ -128,7 +128,7 @@ impl World {
     /// # Errors
     /// There is not enough memory.
     pub fn new(limits: Limits, seed: u64) -> Result<Self, &'static str> {
-        let [left, right] = LoopLink::pair(limits);
+        let [left, right] = LoopLink::pair(limits).ok_or(NO_MEMORY)?;
         let sides = [
             Side::new(left).ok_or(NO_MEMORY)?,
             Side::new(right).ok_or(NO_MEMORY)?,
