@@ -9,8 +9,43 @@ use crate::command::run;
 use crate::place::{Place, TARGET};
 use crate::toolchain::{environment, rustc, rustflags};
 
-/// The modules: the folder of each in kernel/modules, and its name.
-const MODULES: [(&str, &str); 1] = [("engine", "kofi_engine")];
+/// A module: its folder in kernel/modules, its name, and whether it has code in Rust.
+struct Module {
+    folder: &'static str,
+    name: &'static str,
+    has_rust: bool,
+}
+
+const MODULES: [Module; 4] = [
+    Module {
+        folder: "engine",
+        name: "kofi_engine",
+        has_rust: true,
+    },
+    Module {
+        folder: "kofi",
+        name: "kofi",
+        has_rust: true,
+    },
+    Module {
+        folder: "loop",
+        name: "kofi_loop",
+        has_rust: true,
+    },
+    Module {
+        folder: "test",
+        name: "kofi_test",
+        has_rust: false,
+    },
+];
+
+/// Where the C files find headers, from the folder of the repository: ours, those that stand for the C library's, libfabric's.
+const HEADERS: [&str; 4] = [
+    "kernel/modules/include",
+    "kernel/include",
+    "kernel/include/compat",
+    "crates/abi/include",
+];
 
 /// Parts of an object that the kernel has no use for.
 const UNUSED: [&str; 3] = [".eh_frame", ".comment", ".llvm*"];
@@ -23,25 +58,48 @@ pub(crate) fn build_all(place: &Place) -> Result<Vec<PathBuf>, Box<dyn Error>> {
     compile(place)?;
     let out = place.dir.join("modules");
     fs::create_dir_all(&out)?;
-    let mut kbuild = format!(
-        "ccflags-y := -I{}\n",
-        place.sources.join("modules/include").display()
-    );
-    for (folder, name) in MODULES {
-        link(place, &out, name)?;
-        let main = format!("{name}_mod.c");
-        fs::copy(
-            place.sources.join("modules").join(folder).join(&main),
-            out.join(&main),
-        )?;
-        kbuild += &format!("obj-m += {name}.o\n{name}-y := {name}_mod.o {name}_rs.o\n");
+    let mut kbuild = String::from("ccflags-y :=");
+    let root = place.sources.parent().ok_or("kernel has no parent")?;
+    for headers in HEADERS {
+        kbuild += &format!(" -I{}", root.join(headers).display());
+    }
+    kbuild.push('\n');
+    for module in MODULES {
+        let (name, folder) = (
+            module.name,
+            place.sources.join("modules").join(module.folder),
+        );
+        let mut objects = copy_c(&folder, &out)?;
+        if module.has_rust {
+            link(place, &out, name)?;
+            objects += &format!(" {name}_rs.o");
+        }
+        kbuild += &format!("obj-m += {name}.o\n{name}-y :={objects}\n");
     }
     fs::write(out.join("Kbuild"), kbuild)?;
     let mut make = Command::new("make");
     make.arg("-s").arg("-C").arg(place.headers());
     run(make.arg(format!("M={}", out.display())).arg("modules"))?;
-    let built = MODULES.map(|(_, name)| out.join(format!("{name}.ko")));
+    let built = MODULES.map(|module| out.join(format!("{}.ko", module.name)));
     Ok(built.into())
+}
+
+/// Copies the C files of a module to where kbuild works, and returns its objects.
+fn copy_c(folder: &Path, out: &Path) -> Result<String, Box<dyn Error>> {
+    let mut objects = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
+            continue;
+        };
+        let stem = name.strip_suffix(".c");
+        if stem.is_some() || name.ends_with(".h") {
+            fs::copy(&path, out.join(name))?;
+        }
+        objects.extend(stem.map(|stem| format!(" {stem}.o")));
+    }
+    objects.sort();
+    Ok(objects.concat())
 }
 
 /// Compiles the Rust crates into static libraries.

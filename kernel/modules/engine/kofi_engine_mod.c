@@ -9,11 +9,19 @@ int kofi_engine_rs_init(unsigned int seeds);
 
 static int __init kofi_engine_init(void)
 {
-	return kofi_engine_rs_init(seeds);
+	int status = krt_start();
+
+	if (status)
+		return status;
+	status = kofi_engine_rs_init(seeds);
+	if (status)
+		krt_stop();
+	return status;
 }
 
 static void __exit kofi_engine_exit(void)
 {
+	krt_stop();
 }
 
 module_init(kofi_engine_init);

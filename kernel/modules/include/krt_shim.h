@@ -1,36 +1,72 @@
-/* The kernel's side of the crate krt. Each module includes it in one of its C files. */
+/* The kernel's side of the crates krt, kernel/sync and info. Each module includes it in one of its C files. */
 #ifndef KRT_SHIM_H
 #define KRT_SHIM_H
 
 #include <linux/log2.h>
 #include <linux/mm.h>
 #include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
+#include <linux/wait.h>
+#include <linux/workqueue.h>
 
 void *krt_alloc(size_t size, size_t align, bool zero);
 void krt_free(void *memory);
+size_t krt_live(void);
 void krt_print(int level, const char *text, size_t len);
 void krt_panic(const char *text, size_t len);
+void *krt_mutex_new(u32 level);
+void krt_mutex_free(void *mutex);
+void krt_mutex_lock(void *mutex);
+void krt_mutex_unlock(void *mutex);
+void *krt_signal_new(void);
+void krt_signal_free(void *of);
+u64 krt_signal_number(void *of);
+void krt_signal_raise(void *of);
+s64 krt_signal_wait(void *of, u64 number, s64 ms);
+void *krt_work_new(void (*run)(void *), void *of);
+void krt_work_free(void *of);
+void krt_work_queue(void *of);
+bool krt_work_is_current(void *of);
+void krt_work_cancel(void *of);
+
+/* Allocations of this module that were not freed. */
+static atomic_long_t krt_count = ATOMIC_LONG_INIT(0);
 
 /*
- * Rust code runs in process context only, where memory may be waited for. kmalloc aligns powers of two to themselves, and nothing else
- * beyond ARCH_KMALLOC_MINALIGN; kvmalloc returns whole pages.
+ * Rust code runs in process context only, where memory may be waited for. Up to two pages the kernel finds some; what may be larger is
+ * asked for by code that can do without. kmalloc aligns powers of two to themselves, and nothing else beyond ARCH_KMALLOC_MINALIGN;
+ * kvmalloc returns whole pages.
  */
 void *krt_alloc(size_t size, size_t align, bool zero)
 {
 	gfp_t gfp = GFP_KERNEL | __GFP_NOWARN | (zero ? __GFP_ZERO : 0);
+	void *memory;
 
 	might_sleep();
 	if (align > PAGE_SIZE)
 		return NULL;
 	if (align > ARCH_KMALLOC_MINALIGN)
 		size = roundup_pow_of_two(max(size, align));
-	return kvmalloc(size, gfp);
+	if (size <= 2 * PAGE_SIZE)
+		memory = kmalloc(size, gfp | __GFP_NOFAIL);
+	else
+		memory = kvmalloc(size, gfp);
+	if (memory)
+		atomic_long_inc(&krt_count);
+	return memory;
 }
 
 void krt_free(void *memory)
 {
+	atomic_long_dec(&krt_count);
 	kvfree(memory);
+}
+
+size_t krt_live(void)
+{
+	return atomic_long_read(&krt_count);
 }
 
 void krt_print(int level, const char *text, size_t len)
@@ -42,6 +78,150 @@ void krt_panic(const char *text, size_t len)
 {
 	pr_emerg(KBUILD_MODNAME ": Rust panic: %.*s\n", (int)len, text);
 	BUG();
+}
+
+/* One class for each level, so that lockdep knows which locks are taken inside others. */
+static struct lock_class_key krt_classes[8];
+
+void *krt_mutex_new(u32 level)
+{
+	struct mutex *mutex = krt_alloc(sizeof(*mutex), __alignof__(*mutex), true);
+
+	if (mutex)
+		__mutex_init(mutex, KBUILD_MODNAME, &krt_classes[level & 7]);
+	return mutex;
+}
+
+void krt_mutex_free(void *mutex)
+{
+	mutex_destroy(mutex);
+	krt_free(mutex);
+}
+
+void krt_mutex_lock(void *mutex)
+{
+	mutex_lock(mutex);
+}
+
+void krt_mutex_unlock(void *mutex)
+{
+	mutex_unlock(mutex);
+}
+
+struct krt_signal {
+	wait_queue_head_t threads;
+	atomic64_t number;
+};
+
+void *krt_signal_new(void)
+{
+	struct krt_signal *signal = krt_alloc(sizeof(*signal), __alignof__(*signal), true);
+
+	if (signal)
+		init_waitqueue_head(&signal->threads);
+	return signal;
+}
+
+void krt_signal_free(void *of)
+{
+	krt_free(of);
+}
+
+u64 krt_signal_number(void *of)
+{
+	struct krt_signal *signal = of;
+
+	return atomic64_read_acquire(&signal->number);
+}
+
+void krt_signal_raise(void *of)
+{
+	struct krt_signal *signal = of;
+
+	atomic64_inc_return(&signal->number);
+	wake_up_all(&signal->threads);
+}
+
+/* Returns -1 if a signal of the process interrupted it; otherwise the milliseconds that are left, or 0 when the time is over. */
+s64 krt_signal_wait(void *of, u64 number, s64 ms)
+{
+	struct krt_signal *signal = of;
+	long left;
+
+	if (ms < 0) {
+		left = wait_event_interruptible(signal->threads, krt_signal_number(of) != number);
+		return left ? -1 : 1;
+	}
+	left = wait_event_interruptible_timeout(signal->threads, krt_signal_number(of) != number,
+						msecs_to_jiffies(min_t(s64, ms, INT_MAX)));
+	if (left < 0)
+		return -1;
+	return left ? max_t(s64, jiffies_to_msecs(left), 1) : 0;
+}
+
+struct krt_work {
+	struct work_struct work;
+	void (*run)(void *of);
+	void *of;
+};
+
+static struct workqueue_struct *krt_workers;
+
+static inline int krt_start(void)
+{
+	krt_workers = alloc_workqueue(KBUILD_MODNAME, WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	return krt_workers ? 0 : -ENOMEM;
+}
+
+static inline void krt_stop(void)
+{
+	destroy_workqueue(krt_workers);
+}
+
+static void krt_work_run(struct work_struct *work)
+{
+	struct krt_work *of = container_of(work, struct krt_work, work);
+
+	of->run(of->of);
+}
+
+void *krt_work_new(void (*run)(void *), void *of)
+{
+	struct krt_work *work = krt_alloc(sizeof(*work), __alignof__(*work), true);
+
+	if (work) {
+		INIT_WORK(&work->work, krt_work_run);
+		work->run = run;
+		work->of = of;
+	}
+	return work;
+}
+
+void krt_work_cancel(void *of)
+{
+	struct krt_work *work = of;
+
+	cancel_work_sync(&work->work);
+}
+
+void krt_work_free(void *of)
+{
+	krt_work_cancel(of);
+	krt_free(of);
+}
+
+void krt_work_queue(void *of)
+{
+	struct krt_work *work = of;
+
+	queue_work(krt_workers, &work->work);
+}
+
+bool krt_work_is_current(void *of)
+{
+	struct krt_work *work = of;
+
+	return current_work() == &work->work;
 }
 
 #endif

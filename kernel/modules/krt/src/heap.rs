@@ -1,18 +1,17 @@
 //! Memory of the kernel behind Rust's allocator.
 
 use core::alloc::{GlobalAlloc, Layout};
-use core::sync::atomic::{AtomicUsize, Ordering};
 
 unsafe extern "C" {
     fn krt_alloc(size: usize, align: usize, zero: bool) -> *mut u8;
     fn krt_free(memory: *mut u8);
+    fn krt_live() -> usize;
 }
 
-static LIVE: AtomicUsize = AtomicUsize::new(0);
-
-/// Returns how many allocations of this module have not been freed.
+/// Returns how many allocations of this module have not been freed, locks and the like included.
 pub fn live_allocations() -> usize {
-    LIVE.load(Ordering::Relaxed)
+    // SAFETY: it only reads a counter.
+    unsafe { krt_live() }
 }
 
 struct Kernel;
@@ -23,11 +22,7 @@ static KERNEL: Kernel = Kernel;
 impl Kernel {
     fn alloc(layout: Layout, zero: bool) -> *mut u8 {
         // SAFETY: it only returns memory, or null.
-        let memory = unsafe { krt_alloc(layout.size(), layout.align(), zero) };
-        if !memory.is_null() {
-            LIVE.fetch_add(1, Ordering::Relaxed);
-        }
-        memory
+        unsafe { krt_alloc(layout.size(), layout.align(), zero) }
     }
 }
 
@@ -42,7 +37,6 @@ unsafe impl GlobalAlloc for Kernel {
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, _: Layout) {
-        LIVE.fetch_sub(1, Ordering::Relaxed);
         // SAFETY: the caller promises that it came from here and is not used any more.
         unsafe { krt_free(memory) }
     }

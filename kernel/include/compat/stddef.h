@@ -1,0 +1,2 @@
+/* For libfabric's headers in the kernel. */
+#include <linux/stddef.h>

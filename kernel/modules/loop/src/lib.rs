@@ -1,0 +1,69 @@
+//! `kofi_loop.ko`: the provider of endpoints of one kernel.
+#![no_std]
+
+use core::ffi::{c_char, c_int, c_void};
+
+use oxifabric_abi::{fi_fabric_attr, fi_info, fid_fabric};
+use oxifabric_kernel_loop::Loop;
+use oxifabric_types::Errno;
+
+/// Prepares the provider; returns zero, or an error number.
+#[unsafe(no_mangle)]
+pub extern "C" fn kofi_loop_rs_init() -> c_int {
+    match oxifabric_kernel_loop::init() {
+        true => 0,
+        false => -Errno::NOMEM.raw(),
+    }
+}
+
+/// Undoes `kofi_loop_rs_init`; returns how many allocations are left.
+///
+/// # Safety
+/// The module is being unloaded: nothing of it is open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn kofi_loop_rs_exit() -> usize {
+    // SAFETY: the caller's contract.
+    unsafe { oxifabric_kernel_loop::exit() };
+    krt::live_allocations()
+}
+
+/// The provider's `getinfo`.
+///
+/// # Safety
+/// As [`oxifabric_kernel_objects::getinfo`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn kofi_loop_rs_getinfo(
+    _version: u32,
+    node: *const c_char,
+    service: c_int,
+    flags: u64,
+    hints: *mut fi_info,
+    info: *mut *mut fi_info,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe { oxifabric_kernel_objects::getinfo::<Loop>(node, service, flags, hints, info) }
+}
+
+/// The provider's `freeinfo`.
+///
+/// # Safety
+/// As [`oxifabric_kernel_objects::freeinfo`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn kofi_loop_rs_freeinfo(info: *mut fi_info) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe { oxifabric_kernel_objects::freeinfo(info) }
+}
+
+/// The provider's `fabric`.
+///
+/// # Safety
+/// As [`oxifabric_kernel_objects::open_fabric`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn kofi_loop_rs_fabric(
+    attr: *mut fi_fabric_attr,
+    fabric: *mut *mut fid_fabric,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe { oxifabric_kernel_objects::open_fabric::<Loop>(attr, fabric, context) }
+}

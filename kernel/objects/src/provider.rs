@@ -1,0 +1,153 @@
+//! What a provider implements.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use oxifabric_engine::Link;
+use oxifabric_kernel_sync::Work;
+use oxifabric_types::{Address, Errno, Info, PeerId};
+
+/// A provider of a kernel.
+pub trait Provider: Sized + Send + Sync + 'static {
+    /// Its name, as in `fi_fabric_attr.prov_name`.
+    const NAME: &'static str;
+    /// What moves the messages of an endpoint.
+    type Device: Device;
+    /// What listens for a passive endpoint.
+    type Listener: Listener<Arrival: Arrival<Device = Self::Device>>;
+
+    /// Returns the endpoints that it offers, without addresses.
+    fn offers() -> Vec<Info>;
+
+    /// Returns the address of a node and a service.
+    ///
+    /// # Errors
+    /// They name none.
+    fn resolve(node: Option<&str>, service: i32) -> Result<Address, Errno>;
+
+    /// Makes the device of an endpoint; `work` is to be queued when there is something to poll it for.
+    ///
+    /// # Errors
+    /// There is no memory for it, or its address cannot be had.
+    fn device(info: &Info, work: &Arc<Work>) -> Result<Self::Device, Errno>;
+
+    /// Makes what listens for a passive endpoint; `work` is to be queued when there is a request.
+    ///
+    /// # Errors
+    /// As [`Provider::device`].
+    fn listener(info: &Info, work: &Arc<Work>) -> Result<Self::Listener, Errno>;
+}
+
+/// What moves the messages of one endpoint: a [`Link`] that has an address and knows its peers by theirs.
+pub trait Device: Link + Send + 'static {
+    /// Returns the address of the endpoint.
+    fn address(&self) -> Address;
+
+    /// Sets the address, before the endpoint is enabled.
+    ///
+    /// # Errors
+    /// `ADDRINUSE`, `ADDRNOTAVAIL`, or `INVAL` for what is no address of this provider.
+    fn set_address(&mut self, address: &Address) -> Result<(), Errno>;
+
+    /// Lets peers reach it.
+    ///
+    /// # Errors
+    /// `ADDRINUSE` when its address is another endpoint's.
+    fn enable(&mut self) -> Result<(), Errno>;
+
+    /// Returns the number of the peer with this address.
+    ///
+    /// # Errors
+    /// `INVAL` for an address that no peer can have; `NOMEM`.
+    fn peer(&mut self, address: &Address) -> Result<PeerId, Errno>;
+
+    /// Returns the address of a peer.
+    fn address_of(&self, peer: PeerId) -> Option<Address>;
+
+    /// Lets peers in that have begun to talk; called before each poll.
+    fn admit(&mut self) {}
+
+    /// Asks the endpoint at `to` for a connection.
+    ///
+    /// # Errors
+    /// `OPNOTSUPP` without connections; `CONNREFUSED` where no endpoint listens.
+    fn connect(&mut self, to: &Address, data: &[u8]) -> Result<(), Errno> {
+        let _ = (to, data);
+        Err(Errno::OPNOTSUPP)
+    }
+
+    /// Accepts the connection that a request asked for.
+    ///
+    /// # Errors
+    /// `OPNOTSUPP` without connections; `NOTCONN` where there was no request.
+    fn accept(&mut self, data: &[u8]) -> Result<(), Errno> {
+        let _ = data;
+        Err(Errno::OPNOTSUPP)
+    }
+
+    /// Ends the connection.
+    ///
+    /// # Errors
+    /// `NOTCONN` where there is none.
+    fn shutdown(&mut self) -> Result<(), Errno> {
+        Err(Errno::NOTCONN)
+    }
+
+    /// Takes what became of the connection; called after each poll.
+    fn event(&mut self) -> Option<ConnectionEvent> {
+        None
+    }
+}
+
+/// What became of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConnectionEvent {
+    /// It stands; with the data of the peer that accepted.
+    Connected(Vec<u8>),
+    /// The peer refused; with its data.
+    Refused(Errno, Vec<u8>),
+    /// It has ended.
+    Shutdown,
+}
+
+/// What listens for a passive endpoint.
+pub trait Listener: Send + 'static {
+    /// A request for a connection.
+    type Arrival: Arrival;
+
+    /// Returns its address.
+    fn address(&self) -> Address;
+
+    /// Sets the address, before it listens.
+    ///
+    /// # Errors
+    /// As [`Device::set_address`].
+    fn set_address(&mut self, address: &Address) -> Result<(), Errno>;
+
+    /// Begins to listen.
+    ///
+    /// # Errors
+    /// `ADDRINUSE`.
+    fn listen(&mut self) -> Result<(), Errno>;
+
+    /// Takes the next request for a connection.
+    fn next(&mut self) -> Option<Self::Arrival>;
+}
+
+/// A request for a connection. Dropped, it is refused.
+pub trait Arrival: Send + 'static {
+    /// What it becomes.
+    type Device: Device;
+
+    /// Returns the address of the endpoint that asks.
+    fn from(&self) -> Address;
+
+    /// Returns the data that its application sent along.
+    fn data(&self) -> &[u8];
+
+    /// Refuses it.
+    fn reject(self, data: &[u8]);
+
+    /// Makes the device of the endpoint that will accept it.
+    fn into_device(self, work: &Arc<Work>) -> Self::Device;
+}
