@@ -80,6 +80,10 @@ int kofi_fabric(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *c
 
 uint32_t kofi_version(void);
 
+/* Memory of lists of struct fi_info, for providers; zero when it is returned. */
+void *kofi_alloc(size_t size);
+void kofi_free(void *memory);
+
 #define fi_getinfo kofi_getinfo
 
 /* Called when a queue has got completions: the callback reads them until there is none. */

@@ -1,4 +1,5 @@
-//! Where the pieces of a list come from: the allocator of libc, which C programs use too; in a kernel the kernel's.
+//! Where the pieces of a list come from: the allocator of libc, which C programs use too; in a kernel one
+//! of kofi.ko, which returns memory that is zero, for all modules: a list of one is released by another.
 
 #[cfg(not(target_os = "none"))]
 pub(crate) use libc::{AF_INET, AF_INET6, PATH_MAX, calloc, free, malloc};
@@ -15,23 +16,21 @@ mod kernel {
     pub(crate) const PATH_MAX: i32 = 4096;
 
     unsafe extern "C" {
-        fn krt_alloc(size: usize, align: usize, zero: bool) -> *mut c_void;
-        fn krt_free(memory: *mut c_void);
+        fn kofi_alloc(size: usize) -> *mut c_void;
+        fn kofi_free(memory: *mut c_void);
     }
-
-    const ALIGN: usize = 8;
 
     /// Allocates memory, or returns null.
     pub(crate) unsafe fn malloc(size: usize) -> *mut c_void {
         // SAFETY: it only returns memory, or null.
-        unsafe { krt_alloc(size, ALIGN, false) }
+        unsafe { kofi_alloc(size) }
     }
 
     /// Allocates memory that is zero, or returns null.
     pub(crate) unsafe fn calloc(count: usize, size: usize) -> *mut c_void {
         match count.checked_mul(size) {
             // SAFETY: it only returns memory, or null.
-            Some(size) => unsafe { krt_alloc(size, ALIGN, true) },
+            Some(size) => unsafe { kofi_alloc(size) },
             None => core::ptr::null_mut(),
         }
     }
@@ -43,7 +42,7 @@ mod kernel {
     pub(crate) unsafe fn free(memory: *mut c_void) {
         if !memory.is_null() {
             // SAFETY: the caller's contract.
-            unsafe { krt_free(memory) }
+            unsafe { kofi_free(memory) }
         }
     }
 }

@@ -69,6 +69,18 @@ uint32_t kofi_version(void)
 }
 EXPORT_SYMBOL(kofi_version);
 
+void *kofi_alloc(size_t size)
+{
+	return krt_alloc(size, 1, true);
+}
+EXPORT_SYMBOL(kofi_alloc);
+
+void kofi_free(void *memory)
+{
+	krt_free(memory);
+}
+EXPORT_SYMBOL(kofi_free);
+
 static int __init kofi_init(void)
 {
 	int status = krt_start();
