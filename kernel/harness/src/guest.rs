@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -16,7 +17,7 @@ const TIMEOUT: &str = "300";
 const ARGUMENTS: &str = "console=ttyS0 quiet panic=-1 oops=panic panic_on_warn=1 slub_debug=FZPU page_poison=1 \
     no_timer_check apparmor=0 audit=0 random.trust_cpu=on";
 
-/// Runs a shell command in a guest with the modules in /mod; returns its exit status.
+/// Runs a shell command in a guest with the modules in /mod, and gives each line that it prints to `each`; returns its exit status.
 ///
 /// # Errors
 /// The guest cannot be started, or ended without a report: a panic, or too long a time.
@@ -24,6 +25,7 @@ pub(crate) fn run(
     place: &Place,
     modules: &[PathBuf],
     job: &str,
+    each: &mut dyn FnMut(&str),
 ) -> Result<ExitCode, Box<dyn Error>> {
     let initrd = initrd(place, modules, job)?;
     let mut qemu = Command::new("timeout");
@@ -56,9 +58,16 @@ pub(crate) fn run(
         .arg("-initrd")
         .arg(initrd);
     qemu.args(["-append", ARGUMENTS]).stdin(Stdio::null());
-    let status = qemu
-        .status()
+    let mut qemu = qemu
+        .stdout(Stdio::piped())
+        .spawn()
         .map_err(|error| format!("qemu-system-x86_64: {error}"))?;
+    let console = qemu.stdout.take().ok_or("QEMU has no console")?;
+    for line in BufReader::new(console).split(b'\n') {
+        let line = line?;
+        each(String::from_utf8_lossy(&line).trim_end());
+    }
+    let status = qemu.wait()?;
     // The guest writes its status to a port, and QEMU ends with twice that and one; after a panic it ends with zero.
     match status.code() {
         Some(code) if code & 1 == 1 && code != 1 => Ok(ExitCode::from((code >> 1) as u8)),

@@ -16,7 +16,7 @@ struct Module {
     has_rust: bool,
 }
 
-const MODULES: [Module; 4] = [
+const MODULES: [Module; 5] = [
     Module {
         folder: "engine",
         name: "kofi_engine",
@@ -31,6 +31,11 @@ const MODULES: [Module; 4] = [
         folder: "loop",
         name: "kofi_loop",
         has_rust: true,
+    },
+    Module {
+        folder: "hold",
+        name: "kofi_hold",
+        has_rust: false,
     },
     Module {
         folder: "test",

@@ -1,5 +1,6 @@
 //! fi_getinfo over all providers.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::ffi::{c_char, c_int};
@@ -7,7 +8,7 @@ use core::ptr;
 
 use oxifabric_abi::{FI_MAJOR, FI_MINOR, fi_info};
 use oxifabric_info::{from_c, to_c_list};
-use oxifabric_types::{Errno, Info, Reason, match_info};
+use oxifabric_types::{EpType, Errno, Info, Reason, match_info};
 
 use crate::provider::{InUse, all};
 use crate::{VERSION, log};
@@ -32,7 +33,7 @@ pub unsafe fn getinfo(
     let read = match hints.is_null() {
         true => None,
         // SAFETY: the caller's contract.
-        false => Some(unsafe { from_c(hints) }?),
+        false => Some(unsafe { boxed(hints) }?),
     };
     let providers = all()?;
     let mut found = Vec::new();
@@ -40,11 +41,14 @@ pub unsafe fn getinfo(
     for provider in &providers {
         // SAFETY: the caller's contract.
         let offers = unsafe { offers(provider, version, node, service, flags, hints) };
-        for offer in offers? {
-            match match_info(&offer, read.as_ref(), version) {
-                Ok(info) => found.push(info),
-                Err(reasons) => missed.push((provider.name.clone(), offer, reasons)),
-            }
+        for offer in &offers {
+            fit(offer, read.as_deref(), version, &mut found).unwrap_or_else(|reasons| {
+                missed.push(Missed {
+                    provider: provider.name.clone(),
+                    kind: offer.ep.kind,
+                    reasons,
+                });
+            });
         }
     }
     if found.is_empty() {
@@ -59,10 +63,40 @@ pub unsafe fn getinfo(
     }
 }
 
+/// An offer that does not fit.
+struct Missed {
+    provider: String,
+    kind: EpType,
+    reasons: Vec<Reason>,
+}
+
+/// Reads an entry. Apart, as descriptions are long and a kernel's stack is short.
+///
+/// # Safety
+/// It is an entry.
+#[inline(never)]
+unsafe fn boxed(entry: *const fi_info) -> Result<Box<Info>, Errno> {
+    // SAFETY: the caller's contract.
+    unsafe { from_c(entry) }.map(Box::new)
+}
+
+/// Adds an offer, narrowed to the hints. Apart, as above.
+#[inline(never)]
+fn fit(
+    offer: &Info,
+    hints: Option<&Info>,
+    version: u32,
+    found: &mut Vec<Info>,
+) -> Result<(), Vec<Reason>> {
+    found.push(match_info(offer, hints, version)?);
+    Ok(())
+}
+
 /// Returns what a provider offers; nothing if it fails, which the log says.
 ///
 /// # Safety
 /// As [`getinfo`].
+#[inline(never)]
 unsafe fn offers(
     provider: &InUse,
     version: u32,
@@ -70,9 +104,9 @@ unsafe fn offers(
     service: c_int,
     flags: u64,
     hints: *mut fi_info,
-) -> Result<Vec<Info>, Errno> {
+) -> Vec<Info> {
     let (Some(getinfo), Some(freeinfo)) = (provider.calls.getinfo, provider.calls.freeinfo) else {
-        return Ok(Vec::new());
+        return Vec::new();
     };
     let mut list = ptr::null_mut();
     // SAFETY: the caller's contract; the provider's module is kept.
@@ -80,7 +114,7 @@ unsafe fn offers(
     if status != 0 {
         let errno = Errno::from_raw(-status);
         log(format_args!("{}: getinfo: {errno}", provider.name));
-        return Ok(Vec::new());
+        return Vec::new();
     }
     let mut offers = Vec::new();
     let mut at = list;
@@ -95,23 +129,26 @@ unsafe fn offers(
         }
         freeinfo(list);
     }
-    Ok(offers)
+    offers
 }
 
 /// Says why nothing fits. If the hints name a provider, only of that one.
-fn explain(missed: &[(String, Info, Vec<Reason>)], providers: usize) {
+fn explain(missed: &[Missed], providers: usize) {
     if providers == 0 {
         return log(format_args!("getinfo: no provider is registered"));
     }
-    for (name, offer, reasons) in missed {
+    for Missed {
+        provider,
+        kind,
+        reasons,
+    } in missed
+    {
         if reasons.iter().any(Reason::is_of_another_provider) && reasons.len() > 1 {
             continue;
         }
         for reason in reasons {
-            log(format_args!(
-                "getinfo: {name} ({}): {reason}",
-                offer.ep.kind.name()
-            ));
+            let kind = kind.name();
+            log(format_args!("getinfo: {provider} ({kind}): {reason}"));
         }
     }
 }

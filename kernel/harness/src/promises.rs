@@ -1,0 +1,124 @@
+//! What is run in a guest when no command is given, and what has to come of it.
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::guest;
+use crate::place::Place;
+
+/// The script of the guest. Each of its own checks is a line `ok` or `not ok`, as those of the modules are.
+///
+/// The modules count their allocations, and warn when they are unloaded with some left, which ends the guest (`panic_on_warn`).
+const SCRIPT: &str = r#"
+say() { if [ $1 = 0 ]; then echo "guest: ok - $2"; else echo "guest: not ok - $2"; fi; }
+refused() { ! "$@" 2> /dev/null; }
+insmod /mod/kofi_engine.ko seeds=5 && rmmod kofi_engine
+say $? "engines do what the model says"
+insmod /mod/kofi.ko && insmod /mod/kofi_loop.ko
+say $? "kofi and kofi_loop are loaded"
+insmod /mod/kofi_test.ko
+say $? "kofi_test is loaded"
+dmesg | sed 's/^\[[^]]*\] //' | grep '^kofi'
+reason='kofi: getinfo: kofi_loop (FI_EP_RDM): caps: FI_MULTICAST was asked for and is not offered'
+dmesg | grep -qF "$reason"
+say $? "the log says why hints find nothing"
+refused rmmod kofi
+say $? "kofi is not unloaded while providers use it"
+rmmod kofi_test
+say $? "a consumer without objects is unloaded"
+insmod /mod/kofi_hold.ko && refused rmmod kofi_loop
+say $? "a provider is not unloaded while its fabric is open"
+rmmod kofi_hold && rmmod kofi_loop && refused insmod /mod/kofi_hold.ko
+say $? "a provider is unloaded when its fabrics are closed, and not found any more"
+rmmod kofi
+say $? "kofi is unloaded"
+for round in 1 2 3 4 5 6 7 8 9 10; do
+    insmod /mod/kofi.ko && insmod /mod/kofi_loop.ko && insmod /mod/kofi_test.ko || break
+    rmmod kofi_test && rmmod kofi_loop && rmmod kofi || break
+done
+[ $round = 10 ] && ! lsmod | grep -q kofi
+say $? "all are loaded, used and unloaded ten times"
+echo "guest: 1..10"
+"#;
+
+/// What the lines of one speaker in the log say.
+#[derive(Default)]
+struct Tally {
+    ok: usize,
+    failed: Vec<String>,
+    /// The number of checks that were announced.
+    planned: usize,
+}
+
+impl Tally {
+    fn note(&mut self, text: &str) {
+        if text.starts_with("ok ") {
+            self.ok += 1;
+        } else if text.starts_with("not ok ") {
+            self.failed.push(text.to_owned());
+        } else if let Some(count) = text.strip_prefix("1..") {
+            self.planned += count.parse().unwrap_or(0);
+        }
+    }
+
+    fn is_complete(&self) -> bool {
+        self.ok > 0 && self.ok == self.planned && self.failed.is_empty()
+    }
+}
+
+/// Runs the tests in a guest, and prints what came of them.
+///
+/// # Errors
+/// As [`guest::run`].
+pub(crate) fn run(place: &Place, modules: &[PathBuf]) -> Result<ExitCode, Box<dyn Error>> {
+    let (mut modules_say, mut guest_says) = (Tally::default(), Tally::default());
+    let status = guest::run(place, modules, SCRIPT, &mut |line| {
+        println!("{line}");
+        if let Some(text) = line.strip_prefix("kofi_test: ") {
+            modules_say.note(text);
+        } else if let Some(text) = line.strip_prefix("guest: ") {
+            guest_says.note(text);
+        }
+    })?;
+    for (of, tally) in [("kofi_test", &modules_say), ("guest", &guest_says)] {
+        println!(
+            "{of}: {} of {} promises are kept",
+            tally.ok,
+            tally.planned.max(tally.ok + tally.failed.len())
+        );
+        for failed in &tally.failed {
+            println!("{of}: {failed}");
+        }
+    }
+    match modules_say.is_complete() && guest_says.is_complete() {
+        true => Ok(status),
+        false => Ok(ExitCode::FAILURE),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tally(lines: &[&str]) -> Tally {
+        let mut tally = Tally::default();
+        lines.iter().for_each(|line| tally.note(line));
+        tally
+    }
+
+    #[test]
+    fn what_was_not_reported_is_not_kept() {
+        assert!(tally(&["ok 1 - a", "ok 2 - b", "1..2"]).is_complete());
+        assert!(!tally(&["ok 1 - a", "1..2"]).is_complete());
+        assert!(!tally(&["ok 1 - a"]).is_complete());
+        assert!(!tally(&["ok 1 - a", "not ok 2 - b", "1..2"]).is_complete());
+        assert!(!tally(&["1..0"]).is_complete());
+    }
+
+    #[test]
+    fn the_script_announces_as_many_checks_as_it_has() {
+        let checks = SCRIPT.lines().filter(|line| line.starts_with("say $?"));
+        assert!(SCRIPT.contains(&format!("1..{}\"", checks.count())));
+    }
+}
