@@ -1,7 +1,7 @@
 //! Completion queues. Source: fi_cq(3).
 //!
 //! A post reserves the place of its completion and is refused when there is none, so a completion is never lost. What peers cause, writes
-//! with data, has no reservation: while the queue is full, its endpoints are not polled.
+//! with data, has no reservation: while the queue is full, their accesses wait.
 
 mod calls;
 mod ring;

@@ -21,7 +21,8 @@ pub(crate) struct Entry {
     pub(crate) overflow: usize,
 }
 
-/// Entries in order. There is room for twice as many as may be reserved: the rest is for what peers cause.
+/// Entries in order. There is room for twice as many as may be reserved: the rest is for what peers cause. What they had begun when the queue
+/// became full may need more.
 pub(super) struct Ring {
     entries: VecDeque<Entry>,
     size: usize,
@@ -63,7 +64,7 @@ impl Ring {
     }
 
     pub(super) fn push(&mut self, entry: Entry) {
-        if self.entries.len() + self.reserved >= 2 * self.size {
+        if self.entries.try_reserve(1 + self.reserved).is_err() {
             self.is_overrun = true;
             return;
         }

@@ -10,7 +10,7 @@ use oxifabric_abi::{
 use oxifabric_engine::{Completion, Completions, Failure, Target};
 use oxifabric_kernel_sync::Work;
 use oxifabric_mem::Iov;
-use oxifabric_types::{Caps, Errno, Flags};
+use oxifabric_types::{Caps, Errno, Flags, PeerId};
 
 use super::state::source_of;
 use crate::cntr::Cntr;
@@ -53,6 +53,8 @@ pub(crate) struct Report {
     cntrs: [Option<Ref<Cntr>>; COUNTED.len()],
     /// The numbers that the address vector has for the peers.
     pub(super) sources: Vec<fi_addr_t>,
+    /// An access of a peer waits for room in the queue.
+    holds_accesses: bool,
 }
 
 impl Report {
@@ -63,6 +65,7 @@ impl Report {
             rx: Side::default(),
             cntrs: Default::default(),
             sources: Vec::new(),
+            holds_accesses: false,
         }
     }
 
@@ -118,10 +121,14 @@ impl Report {
         (self.tx.is_selective, self.rx.is_selective)
     }
 
-    /// Returns whether a queue has no room for what peers cause.
-    pub(super) fn is_full(&self) -> bool {
-        let is_full = |side: &Side| side.cq.as_ref().is_some_and(|cq| cq.is_full());
-        is_full(&self.tx) || is_full(&self.rx)
+    /// Returns whether the queue has no room for what peers cause.
+    fn is_full(&self) -> bool {
+        self.rx.cq.as_ref().is_some_and(|cq| cq.is_full())
+    }
+
+    /// Returns once whether accesses of peers that waited for room in the queue may go on.
+    pub(super) fn lets_in(&mut self) -> bool {
+        self.holds_accesses && !self.is_full() && core::mem::take(&mut self.holds_accesses)
     }
 
     fn side(&mut self, is_receive: bool) -> &mut Side {
@@ -215,7 +222,25 @@ impl Completions for Report {
         crate::exclusively(update);
     }
 
+    /// Finds memory while there is room for the completion that the access may have.
     fn region(&self, targets: &[Target], access: Flags) -> Result<Iov, Errno> {
+        if self.is_full() {
+            return Err(Errno::NOKEY);
+        }
+        self.domain.regions.lock().find(targets, access)
+    }
+
+    /// Lets a peer wait that has to; the endpoint itself does not, as it posts only while there is room.
+    fn guarded_region(
+        &mut self,
+        from: PeerId,
+        targets: &[Target],
+        access: Flags,
+    ) -> Result<Iov, Errno> {
+        if from != PeerId::ANY && self.is_full() {
+            self.holds_accesses = true;
+            return Err(Errno::AGAIN);
+        }
         self.domain.regions.lock().find(targets, access)
     }
 }

@@ -177,7 +177,7 @@ impl<P: Provider> State<P> {
 
     /// Moves what can be moved, and reports what became of the connection.
     pub(super) fn drive(&mut self, fid: fid_t) {
-        if matches!(self.phase, Phase::Disabled | Phase::Asked) || self.report.is_full() {
+        if matches!(self.phase, Phase::Disabled | Phase::Asked) {
             return;
         }
         let Some(device) = &mut self.device else {
@@ -189,6 +189,9 @@ impl<P: Provider> State<P> {
         let Some(device) = &mut self.device else {
             return;
         };
+        if self.report.lets_in() {
+            self.engine.reconsider(device);
+        }
         // No time limits are set, so that the engine asks for none.
         let now = Instant::from_nanos(0);
         self.engine.progress(device, &mut self.report, now);
