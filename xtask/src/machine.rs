@@ -73,6 +73,20 @@ pub(crate) fn install_packages() {
     }
 }
 
+/// What runs the guests of kernel modules, and what builds these; none is installed for the other tests.
+const FOR_GUESTS: [&str; 3] = [
+    "/usr/bin/qemu-system-x86_64",
+    "/usr/bin/make",
+    "/usr/bin/apt-get",
+];
+
+/// Returns what is missing to build kernel modules and run them, if anything is.
+pub(crate) fn missing_for_guests() -> Option<&'static str> {
+    FOR_GUESTS
+        .into_iter()
+        .find(|file| !Path::new(file).exists())
+}
+
 /// Whether this process may do anything on the machine: the effective user, second number of the line `Uid:`.
 fn is_root() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -79,7 +79,19 @@ pub(crate) fn run(machine: Machine) -> ExitCode {
     all += unmodified_programs();
     all += address_sanitizer();
     all += counted("fuzzing", program("oxifabric-campaign"), false);
+    all += kernel_modules();
     conclude(&all, machine)
+}
+
+/// Builds the kernel modules and tries them in a guest.
+fn kernel_modules() -> Tally {
+    match machine::missing_for_guests() {
+        None => step(
+            "kernel modules in a guest",
+            program("oxifabric-kernel-harness").arg("guest"),
+        ),
+        Some(missing) => skipped(&format!("kernel modules are not tried: no {missing}")),
+    }
 }
 
 /// Runs the tests of the C interface under AddressSanitizer.
