@@ -14,6 +14,7 @@ static int kt_sleep(void *of)
 	struct kt_sleeper *sleeper = of;
 	struct fi_cq_tagged_entry entry = {};
 
+	allow_signal(SIGKILL);
 	complete(&sleeper->begun);
 	sleeper->result = fi_cq_sread(sleeper->cq, &entry, 1, NULL, sleeper->timeout);
 	sleeper->context = entry.op_context;
@@ -83,6 +84,9 @@ static void kt_callback(struct kt_pair *pair)
 	KT(called.calls >= 1 && called.calls <= called.wanted && called.may_sleep, "in a context that may sleep");
 	KT(called.close == -FI_EBUSY, "in which its queue is not closed");
 	KT(kofi_cq_set_callback(pair->cq[1], NULL, NULL) == 0, "a callback is ended");
+	/* Nothing may use it any more. */
+	memset(&called, 0xff, sizeof(called));
+	called.wanted = 20;
 	for (at = 0; at < called.wanted; at++)
 		ok = ok && kt_done(pair->cq[0], NULL, NULL);
 	KT(ok && fi_recv(pair->ep[1], pair->to, 8, NULL, FI_ADDR_UNSPEC, NULL) == 0 &&
@@ -147,6 +151,11 @@ void kt_queues(void)
 	if (!IS_ERR(thread)) {
 		KT(fi_cq_signal(pair.cq[1]) == 0 && kt_end(&sleeper, thread) && sleeper.result == -FI_EAGAIN,
 		   "fi_cq_signal wakes it, too");
+	}
+	thread = kt_begin(&sleeper, pair.cq[1], -1);
+	if (!IS_ERR(thread)) {
+		send_sig(SIGKILL, thread, 1);
+		KT(kt_end(&sleeper, thread) && sleeper.result == -FI_EINTR, "a signal of the process interrupts it");
 	}
 	kt_callback(&pair);
 	kt_formats(&pair);

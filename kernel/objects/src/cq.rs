@@ -246,8 +246,14 @@ impl Cq {
         }
     }
 
+    /// Sets what is called. The one before is not called any more when this returns, unless that is what calls this.
     fn set_callback(&self, callback: Callback) {
         self.state.lock().callback = callback.call.map(|_| callback);
+        if let Some(work) = &self.work
+            && !work.is_current()
+        {
+            work.finish();
+        }
         self.queue();
     }
 

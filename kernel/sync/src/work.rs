@@ -64,6 +64,11 @@ impl Work {
         self.raw.is_current()
     }
 
+    /// Waits until it does not run, and was not asked to. Not for the task itself.
+    pub fn finish(&self) {
+        self.raw.cancel();
+    }
+
     /// Stops it for good, and waits until it does not run any more. Not for the task itself.
     pub fn stop(&self) {
         self.job.stopped.store(true, Ordering::Release);
