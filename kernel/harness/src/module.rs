@@ -16,7 +16,7 @@ struct Module {
     has_rust: bool,
 }
 
-const MODULES: [Module; 5] = [
+const MODULES: [Module; 6] = [
     Module {
         folder: "engine",
         name: "kofi_engine",
@@ -35,6 +35,11 @@ const MODULES: [Module; 5] = [
     Module {
         folder: "hold",
         name: "kofi_hold",
+        has_rust: false,
+    },
+    Module {
+        folder: "pingpong",
+        name: "kofi_pingpong",
         has_rust: false,
     },
     Module {

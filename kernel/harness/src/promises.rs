@@ -27,6 +27,18 @@ refused rmmod kofi
 say $? "kofi is not unloaded while providers use it"
 rmmod kofi_test
 say $? "a consumer without objects is unloaded"
+mount -t debugfs debug /sys/kernel/debug
+played() {
+    insmod /mod/kofi_pingpong.ko listen=a connect=a rounds=100 size=$1 || return 1
+    for wait in $(seq 300); do
+        [ "$(grep -c ' 0 rounds 100 of 100 ' /sys/kernel/debug/kofi_pingpong)" = 2 ] && break
+        sleep 0.1
+    done
+    cat /sys/kernel/debug/kofi_pingpong
+    rmmod kofi_pingpong && [ $wait != 300 ]
+}
+played 1 && played 4096 && played 100000
+say $? "a message goes to and fro over a connection"
 insmod /mod/kofi_hold.ko && refused rmmod kofi_loop
 say $? "a provider is not unloaded while its fabric is open"
 rmmod kofi_hold && rmmod kofi_loop && refused insmod /mod/kofi_hold.ko
@@ -39,7 +51,7 @@ for round in 1 2 3 4 5 6 7 8 9 10; do
 done
 [ $round = 10 ] && ! lsmod | grep -q kofi
 say $? "all are loaded, used and unloaded ten times"
-echo "guest: 1..10"
+echo "guest: 1..11"
 "#;
 
 /// What the lines of one speaker in the log say.
