@@ -7,8 +7,8 @@ mod symmetric;
 mod table;
 
 use core::ffi::c_void;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use oxifabric_abi::{
     FI_ADDR_NOTAVAIL, FI_AV_COMPLETE, FI_AV_USER_ID, FI_FIREWALL_ADDR, FI_MORE, FI_SYNC_ERR,
@@ -57,6 +57,19 @@ struct Report {
     /// The addresses cannot be connected to (`FI_FIREWALL_ADDR`).
     walled: bool,
     context: *mut c_void,
+}
+
+impl Drop for Av {
+    fn drop(&mut self) {
+        let provider = self.domain.provider();
+        let table = self.table.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for at in table.indices().map(FiAddr) {
+            let Some((address, times)) = table.entry(at) else {
+                continue;
+            };
+            (0..times).for_each(|_| provider.dismiss(address));
+        }
+    }
 }
 
 impl Av {
@@ -256,13 +269,19 @@ impl Av {
     }
 
     fn insert_one(&self, address: Address, user: Option<fi_addr_t>) -> Result<FiAddr, Errno> {
-        self.change(|table| {
-            let at = table.insert(address);
+        let provider = self.domain.provider();
+        provider.admit(&address)?;
+        let inserted = self.change(|table| {
+            let at = table.insert(address.clone());
             if let Some(user) = user {
                 table.set_user(at, user)?;
             }
             Ok((at, at))
-        })
+        });
+        if inserted.is_err() {
+            provider.dismiss(&address);
+        }
+        inserted
     }
 
     /// Notes that nothing can connect to an address (`FI_FIREWALL_ADDR`). Endpoints that know its peer look it up again.
@@ -324,7 +343,14 @@ impl Av {
     /// Removes one address.
     fn remove(&self, at: fi_addr_t) -> Result<(), Errno> {
         let at = FiAddr(at);
-        let unused = self.change(|table| Ok((at, table.remove(at)?)))?;
+        let (address, unused) = self.change(|table| {
+            let address = table.address(at).cloned();
+            let unused = table.remove(at)?;
+            Ok((at, (address, unused)))
+        })?;
+        if let Some(address) = address {
+            self.domain.provider().dismiss(&address);
+        }
         if unused {
             self.removals.fetch_add(1, Ordering::Release);
             self.changes.fetch_add(1, Ordering::Release);

@@ -47,7 +47,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 
-use oxifabric_abi::{FI_CLASS_EP, fi_addr_t, fi_ops, fid, fid_cntr, fid_ep};
+use oxifabric_abi::{FI_CLASS_EP, FI_MSG_PREFIX, fi_addr_t, fi_ops, fid, fid_cntr, fid_ep};
 use oxifabric_engine::{Failure, MAX_ATOMIC_BYTES};
 use oxifabric_mem::Iov;
 use oxifabric_provider::connection::MsgProvider;
@@ -88,6 +88,8 @@ pub(crate) struct Endpoint<P: Provider> {
 
 /// Lengths of messages, in bytes.
 struct Sizes {
+    /// What buffers have in front of a message (FI_MSG_PREFIX); it does not count.
+    prefix: usize,
     /// What the endpoint was opened for.
     limit: usize,
     max_msg: AtomicUsize,
@@ -124,11 +126,7 @@ impl<P: Provider> Endpoint<P> {
         mut info: Info,
         context: *mut c_void,
     ) -> Result<*mut fid_ep, Errno> {
-        let kind = match P::Device::DATAGRAM {
-            false => EpType::Rdm,
-            true => EpType::Dgram,
-        };
-        if info.ep.kind != kind && info.ep.kind != EpType::Unspec {
+        if !P::Device::serves(info.ep.kind) && info.ep.kind != EpType::Unspec {
             return Err(Errno::INVAL);
         }
         info.src = info.src.or_else(P::fresh_name);
@@ -321,6 +319,10 @@ impl Sizes {
             size => size.min(isize::MAX as usize),
         };
         Self {
+            prefix: match info.mode & FI_MSG_PREFIX {
+                0 => 0,
+                _ => info.ep.msg_prefix_size,
+            },
             limit: max,
             max_msg: AtomicUsize::new(max),
             max_tagged: AtomicUsize::new(max),

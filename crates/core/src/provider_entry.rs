@@ -40,6 +40,8 @@ pub struct ProviderEntry {
     pub infos: fn() -> Vec<Info>,
     /// [`Provider::obstacle`](oxifabric_provider::device::Provider::obstacle).
     pub obstacle: fn() -> Option<String>,
+    /// [`Provider::settle`](oxifabric_provider::device::Provider::settle).
+    pub(crate) settle: fn(&mut Info),
     /// [`Provider::resolve`](oxifabric_provider::device::Provider::resolve).
     pub resolve: Resolve,
     /// [`Provider::source_for`](oxifabric_provider::device::Provider::source_for).
@@ -112,6 +114,11 @@ impl ProviderEntry {
             parameters,
             ..self
         }
+    }
+
+    /// Returns whether its devices move data without a thread of this side: no engine stands between them and the application.
+    pub(crate) const fn progresses_alone(&self) -> bool {
+        !self.shares_receives
     }
 
     /// Returns the last name of a stack: `ofi_rxd` of `udp;ofi_rxd`. Variables and external providers have it.

@@ -254,9 +254,12 @@ fn ask(
                 for mode in [&mut info.mode, &mut info.tx.mode, &mut info.rx.mode] {
                     *mode |= prefix;
                 }
-                if entry.requires_auto_progress {
-                    report_thread(&mut info.domain, request.hints);
+                let is_alone =
+                    entry.progresses_alone() && offer.domain.data_progress == Progress::Auto;
+                if entry.requires_auto_progress || is_alone {
+                    report_auto(&mut info.domain, request.hints);
                 }
+                (entry.settle)(&mut info);
                 answer.infos.push(info);
             }
             Err(reasons) => answer.refusals.push(Refusal {
@@ -268,9 +271,9 @@ fn ask(
     }
 }
 
-/// Reports automatic progress, which a thread makes in any case, to applications that asked for no model. One that asked
+/// Reports automatic progress, which a thread or the device makes in any case, to applications that asked for no model. One that asked
 /// for manual progress gets it as asked, and its polls are empty at worst (fi_domain(3)).
-fn report_thread(domain: &mut DomainAttr, hints: Option<&Info>) {
+fn report_auto(domain: &mut DomainAttr, hints: Option<&Info>) {
     let hints = hints.map(|hints| &hints.domain);
     let asked = hints.map_or(Progress::Unspec, |hints| hints.data_progress);
     if asked == Progress::Unspec {

@@ -3,8 +3,10 @@
 use core::ffi::{CStr, c_void};
 use std::net::SocketAddr;
 
-use oxifabric_abi::{FI_ADDR_STR, FI_SOCKADDR, FI_SOCKADDR_IN, FI_SOCKADDR_IN6, FI_SOCKADDR_IP};
-use oxifabric_types::{Address, Errno};
+use oxifabric_abi::{
+    FI_ADDR_EFA, FI_ADDR_STR, FI_SOCKADDR, FI_SOCKADDR_IN, FI_SOCKADDR_IN6, FI_SOCKADDR_IP,
+};
+use oxifabric_types::{Address, EfaAddress, Errno};
 
 use crate::info::address_from_c;
 
@@ -46,6 +48,7 @@ unsafe fn size_at(at: *const c_void, format: u32) -> usize {
     match format {
         FI_SOCKADDR_IN => IN_SIZE,
         FI_SOCKADDR_IN6 => IN6_SIZE,
+        FI_ADDR_EFA => EfaAddress::SIZE,
         // SAFETY: the caller says that a name is there.
         FI_ADDR_STR => unsafe { CStr::from_ptr(at.cast()) }
             .to_bytes_with_nul()
@@ -67,6 +70,8 @@ fn is_reachable(address: &Address) -> bool {
     match address {
         Address::Inet(at) => at.port() != 0 && !at.ip().is_unspecified(),
         Address::Name(_) => true,
+        // A port has an address. Queue pairs are counted from zero.
+        Address::Efa(at) => at.gid != [0; 16],
     }
 }
 
@@ -74,7 +79,7 @@ fn is_reachable(address: &Address) -> bool {
 pub(crate) const fn format_is_known(format: u32) -> bool {
     matches!(
         format,
-        FI_SOCKADDR | FI_SOCKADDR_IP | FI_SOCKADDR_IN | FI_SOCKADDR_IN6 | FI_ADDR_STR
+        FI_SOCKADDR | FI_SOCKADDR_IP | FI_SOCKADDR_IN | FI_SOCKADDR_IN6 | FI_ADDR_STR | FI_ADDR_EFA
     )
 }
 
@@ -85,7 +90,7 @@ pub(crate) fn spell(address: &Address) -> String {
         Address::Inet(SocketAddr::V6(at)) => {
             format!("fi_sockaddr_in6://[{}]:{}", at.ip(), at.port())
         }
-        Address::Name(name) => name.to_string(),
+        Address::Name(_) | Address::Efa(_) => address.to_string(),
     }
 }
 

@@ -417,6 +417,7 @@ impl AtomicOp {
                     op: mine,
                     errno,
                     overflow,
+                    code: 0,
                 });
                 return Ok(());
             }

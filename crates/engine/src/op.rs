@@ -111,6 +111,8 @@ pub struct Failure {
     pub errno: Errno,
     /// Number of bytes that were cut off, for [`Errno::TRUNC`].
     pub overflow: u64,
+    /// The device's own number of the cause, if it has one; zero otherwise.
+    pub code: u32,
 }
 
 /// A message that waits for a receive.

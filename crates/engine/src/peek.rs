@@ -104,5 +104,6 @@ fn nothing_found(op: &RxOp) -> Failure {
         },
         errno: Errno::NOMSG,
         overflow: 0,
+        code: 0,
     }
 }

@@ -345,6 +345,7 @@ impl Receive {
             op,
             errno,
             overflow: 0,
+            code: 0,
         }
     }
 }

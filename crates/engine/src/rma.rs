@@ -481,5 +481,6 @@ fn failure(op: Completion, errno: Errno) -> Failure {
         op,
         errno,
         overflow: 0,
+        code: 0,
     }
 }

@@ -104,11 +104,13 @@ pub(crate) fn report(
             op,
             errno: Errno::TRUNC,
             overflow,
+            code: 0,
         }),
         Err(errno) => out.fail(Failure {
             op: Completion { len: 0, ..op },
             errno,
             overflow: 0,
+            code: 0,
         }),
     }
 }

@@ -339,6 +339,7 @@ impl Transmit {
                 },
                 errno,
                 overflow: 0,
+                code: 0,
             }),
         }
     }

@@ -13,7 +13,7 @@ mod qp;
 mod structures;
 
 pub use cq::{Channel, Cq};
-pub use device::{Context, Device, EfaAttributes, EfaCaps, Port};
+pub use device::{Context, Device, DeviceAttributes, EfaAttributes, EfaCaps, Port};
 pub use library::{Absence, Verbs};
 pub use pd::{Ah, Mr, Pd, Piece};
 pub use qp::{Qp, Send, SendOp};

@@ -55,7 +55,9 @@ impl End {
         assert_eq!(device.name(), "efa_0");
         let context = device.open().expect("an open device");
         drop(devices);
-        assert_eq!(context.vendor(), Ok((0x1d0f, 0xefa1)));
+        let attributes = context.attributes().expect("attributes");
+        assert_eq!((attributes.vendor, attributes.part), (0x1d0f, 0xefa1));
+        assert!(attributes.max_qp > 0 && attributes.max_cq > 0 && attributes.max_mr > 0);
         let efa = context.efa().expect("it is an EFA");
         assert!(efa.caps.contains(EfaCaps::RDMA_READ | EfaCaps::RNR_RETRY));
         let port = context.port(1).expect("a port");

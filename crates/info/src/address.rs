@@ -5,9 +5,9 @@ use core::ffi::{CStr, c_void};
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use core::slice;
 
-use oxifabric_abi::{FI_ADDR_STR, FI_FORMAT_UNSPEC, FI_SOCKADDR, FI_SOCKADDR_IN};
+use oxifabric_abi::{FI_ADDR_EFA, FI_ADDR_STR, FI_FORMAT_UNSPEC, FI_SOCKADDR, FI_SOCKADDR_IN};
 use oxifabric_abi::{FI_SOCKADDR_IN6, FI_SOCKADDR_IP};
-use oxifabric_types::{Address, Errno};
+use oxifabric_types::{Address, EfaAddress, Errno};
 
 use crate::system;
 
@@ -47,6 +47,7 @@ pub fn address_from_bytes(bytes: &[u8], format: u32) -> Option<Address> {
     match format {
         FI_SOCKADDR | FI_SOCKADDR_IP | FI_SOCKADDR_IN | FI_SOCKADDR_IN6 => parse_inet(bytes),
         FI_ADDR_STR => parse_name(bytes),
+        FI_ADDR_EFA => EfaAddress::from_bytes(bytes).map(Address::Efa),
         FI_FORMAT_UNSPEC => parse_inet(bytes).or_else(|| parse_name(bytes)),
         _ => None,
     }
@@ -62,6 +63,7 @@ pub fn address_to_c(address: &Address) -> (Vec<u8>, u32) {
             bytes.push(0);
             (bytes, FI_ADDR_STR)
         }
+        Address::Efa(at) => (at.to_bytes().to_vec(), FI_ADDR_EFA),
     }
 }
 

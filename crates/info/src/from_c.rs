@@ -41,6 +41,8 @@ pub unsafe fn from_c(info: *const fi_info) -> Result<Info, Errno> {
                 Some(attr) => fabric(attr, text(attr.name), text(attr.prov_name)),
                 None => FabricAttr::default(),
             },
+            // What applications say about interfaces has no consequence.
+            nic: None,
         })
     }
 }

@@ -11,6 +11,7 @@ mod address;
 mod compat;
 mod from_c;
 mod memory;
+mod nic;
 mod system;
 #[cfg(test)]
 mod tests;

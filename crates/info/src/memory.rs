@@ -189,7 +189,7 @@ unsafe fn copy<T>(from: *const T) -> Option<*mut T> {
 ///
 /// # Safety
 /// `from` is null or a string that ends.
-unsafe fn copy_text(from: *const c_char) -> Option<*mut c_char> {
+pub(super) unsafe fn copy_text(from: *const c_char) -> Option<*mut c_char> {
     if from.is_null() {
         return Some(ptr::null_mut());
     }

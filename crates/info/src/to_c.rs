@@ -7,6 +7,7 @@ use oxifabric_types::{Address, DomainAttr, EpAttr, FabricAttr, Info, RxAttr, TxA
 
 use super::address::address_to_c;
 use super::memory::{self, copy_bytes, text};
+use super::nic;
 
 /// Builds one entry for a C program, which releases it by fi_freeinfo(3); null when memory is out.
 pub fn to_c(info: &Info) -> *mut fi_info {
@@ -58,8 +59,12 @@ unsafe fn fill(entry: &mut fi_info, info: &Info) -> Option<()> {
         entry.rx_attr.write(rx_attr(&info.rx));
         entry.ep_attr.write(ep_attr(&info.ep));
         domain(&mut *entry.domain_attr, &info.domain)?;
-        fabric(&mut *entry.fabric_attr, &info.fabric)
+        fabric(&mut *entry.fabric_attr, &info.fabric)?;
     }
+    if let Some(described) = &info.nic {
+        entry.nic = nic::to_c(described)?;
+    }
+    Some(())
 }
 
 fn address(address: Option<&Address>) -> Option<(*mut core::ffi::c_void, usize)> {

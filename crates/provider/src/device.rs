@@ -6,7 +6,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use oxifabric_engine::faults::FaultKinds;
-use oxifabric_types::{Address, Caps, Errno, Info, PeerId};
+use oxifabric_types::{Address, Caps, EpType, Errno, Info, PeerId};
 
 use crate::connection::Connection;
 use crate::domain::ProviderDomain;
@@ -50,6 +50,11 @@ pub trait Provider: 'static {
     /// Returns why the provider can offer nothing as it is set up, if so: `fi_info --why` shows that.
     fn obstacle() -> Option<String> {
         None
+    }
+
+    /// Adjusts an offer that fits what an application asked for, and was narrowed to that.
+    fn settle(info: &mut Info) {
+        let _ = info;
     }
 
     /// Resolves `node` and `service` of fi_getinfo(3) into addresses of this provider, best first.
@@ -146,6 +151,14 @@ pub trait Device: Connection + Send + Sized + 'static {
 
     /// What the devices of a domain share; `()` where that is nothing.
     type Domain: ProviderDomain;
+
+    /// Returns whether endpoints of this kind have such a device.
+    fn serves(kind: EpType) -> bool {
+        match Self::DATAGRAM {
+            false => kind == EpType::Rdm,
+            true => kind == EpType::Dgram,
+        }
+    }
 
     /// Opens a device at `info.src`, or anywhere when that is `None`, in a domain. No peer can reach it before
     /// [`Device::enable`].
@@ -245,4 +258,11 @@ pub trait Device: Connection + Send + Sized + 'static {
 
     /// Returns why the connection to a peer failed last, for error messages: address, cause, what to do.
     fn reason(&self, peer: PeerId) -> Option<String>;
+
+    /// Returns what a cause of the device's own means ([`WorkError::code`](crate::queues::WorkError::code)) for an operation with a peer, or
+    /// with any.
+    fn explain(&self, peer: PeerId, code: u32) -> Option<String> {
+        let _ = code;
+        self.reason(peer)
+    }
 }

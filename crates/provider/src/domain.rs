@@ -6,7 +6,7 @@
 use std::any::Any;
 
 use oxifabric_mem::{IovSegment, MemoryKind, RegionId};
-use oxifabric_types::{Errno, Flags, Info};
+use oxifabric_types::{Address, Errno, Flags, Info};
 
 /// The provider's part of a domain. `()` is that of a provider which reaches the memory of its process as any other code does.
 pub trait ProviderDomain: Any + Send + Sync {
@@ -27,6 +27,20 @@ pub trait ProviderDomain: Any + Send + Sync {
             MemoryKind::Host => Ok(Registered::default()),
             _ => Err(Errno::NOSYS),
         }
+    }
+
+    /// Prepares the way to an address, which goes into an address vector: once for each time that it is inserted.
+    ///
+    /// # Errors
+    /// What the device says; the address is not inserted then.
+    fn admit(&self, address: &Address) -> Result<(), Errno> {
+        let _ = address;
+        Ok(())
+    }
+
+    /// Notes that an address has left a vector: as often as it was admitted.
+    fn dismiss(&self, address: &Address) {
+        let _ = address;
     }
 
     /// Ends a registration: afterwards neither a device of the domain nor a peer reaches the memory.

@@ -45,6 +45,6 @@ pub fn local_address(info: &Info, iface: Option<&str>) -> Result<SocketAddr, Err
 fn inet(address: &Address) -> Result<SocketAddr, Errno> {
     match address {
         Address::Inet(at) => Ok(*at),
-        Address::Name(_) => Err(Errno::INVAL),
+        Address::Name(_) | Address::Efa(_) => Err(Errno::INVAL),
     }
 }

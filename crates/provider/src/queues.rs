@@ -71,17 +71,19 @@ pub enum WorkEnd {
         /// Which.
         id: WorkId,
         /// How: its memory is the application's again in any case.
-        result: Result<(), Errno>,
+        result: Result<(), WorkError>,
     },
     /// A receive ended.
     Received {
         /// Which.
         id: WorkId,
         /// How; `TRUNC` when the message was longer than the buffer.
-        result: Result<ReceivedMessage, Errno>,
+        result: Result<ReceivedMessage, WorkError>,
     },
-    /// A peer wrote memory of this end and sent data along. That costs no receive.
+    /// A peer wrote memory of this end and sent data along.
     Written {
+        /// The receive that this used up, on devices where it costs one (FI_RX_CQ_DATA).
+        receive: Option<WorkId>,
         /// The peer.
         from: PeerId,
         /// How many bytes it wrote.
@@ -89,6 +91,22 @@ pub enum WorkEnd {
         /// The data.
         data: u64,
     },
+}
+
+/// Why work failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkError {
+    /// The error.
+    pub errno: Errno,
+    /// The device's own number of the cause, if it has one; zero otherwise. The application reads it as `prov_errno`, and
+    /// [`Device::explain`](crate::device::Device::explain) says what it means.
+    pub code: u32,
+}
+
+impl From<Errno> for WorkError {
+    fn from(errno: Errno) -> Self {
+        Self { errno, code: 0 }
+    }
 }
 
 /// A message in the buffer of a receive.

@@ -37,7 +37,7 @@ impl ShmLink {
     pub fn open_with(info: &Info, params: &Params) -> Result<Self, Errno> {
         let name = match &info.src {
             Some(Address::Name(name)) => complete(name),
-            Some(Address::Inet(_)) => return Err(Errno::INVAL),
+            Some(Address::Inet(_) | Address::Efa(_)) => return Err(Errno::INVAL),
             None => complete(&format!("{COMMON_PREFIX}{}", process::id())),
         };
         let listener = bind(&name)?;

@@ -88,6 +88,7 @@ fn info(params: &Params) -> Info {
     Info {
         caps: tx_caps | rx_caps | domain_caps,
         mode: 0,
+        nic: None,
         addr_format: ADDR_STR,
         src: None,
         dest: None,

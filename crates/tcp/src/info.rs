@@ -80,6 +80,7 @@ fn describe(place: &Place, params: &Params) -> Info {
     Info {
         caps: transfers | sends | receives | place.reach() | VECTORS,
         mode: 0,
+        nic: None,
         addr_format: place.addr_format(),
         src: Some(Address::Inet(place.at)),
         dest: None,

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::format;
 use core::fmt;
-use core::net::SocketAddr;
+use core::net::{Ipv6Addr, SocketAddr};
 
 /// The address of an endpoint in one of the formats of fi_getinfo(3) "addr_format".
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -12,6 +12,56 @@ pub enum Address {
     Inet(SocketAddr),
     /// FI_ADDR_STR: a name such as `fi_shm://1234`, without the closing zero byte.
     Name(Box<str>),
+    /// FI_ADDR_EFA.
+    Efa(EfaAddress),
+}
+
+/// Where an endpoint of an EFA device is: its port and its queue pair.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EfaAddress {
+    /// The address of the port.
+    pub gid: [u8; 16],
+    /// The number of the queue pair; zero in offers, where there is none yet.
+    pub qpn: u16,
+    /// Tells queue pairs apart that have the number one after the other: messages to it have to name it.
+    pub connid: u32,
+}
+
+impl EfaAddress {
+    /// How many bytes it has in C programs.
+    pub const SIZE: usize = 32;
+
+    /// Reads it as C programs have it; `None` if there are too few bytes.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; Self::SIZE] = bytes.first_chunk()?;
+        Some(Self {
+            gid: *bytes.first_chunk()?,
+            qpn: u16::from_ne_bytes([bytes[16], bytes[17]]),
+            connid: u32::from_ne_bytes([bytes[20], bytes[21], bytes[22], bytes[23]]),
+        })
+    }
+
+    /// Returns it as C programs have it: two bytes between the numbers and eight behind them are zero.
+    pub fn to_bytes(&self) -> [u8; Self::SIZE] {
+        let mut bytes = [0; Self::SIZE];
+        bytes[..16].copy_from_slice(&self.gid);
+        bytes[16..18].copy_from_slice(&self.qpn.to_ne_bytes());
+        bytes[20..24].copy_from_slice(&self.connid.to_ne_bytes());
+        bytes
+    }
+}
+
+impl fmt::Display for EfaAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let gid = Ipv6Addr::from(self.gid);
+        write!(f, "fi_addr_efa://[{gid}]:{}:{}", self.qpn, self.connid)
+    }
+}
+
+impl fmt::Debug for EfaAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl Address {
@@ -27,6 +77,7 @@ impl Address {
                 Some(Self::Inet(at))
             }
             Self::Name(name) => Some(Self::Name(format!("{name}#{index}").into())),
+            Self::Efa(_) => None,
         }
     }
 
@@ -45,6 +96,7 @@ impl Address {
                 let same = number.parse() == Ok(index) && !number.starts_with(['0', '+']);
                 same.then(|| Self::Name(base.into()))
             }
+            Self::Efa(_) => None,
         }
     }
 }
@@ -54,6 +106,7 @@ impl fmt::Display for Address {
         match self {
             Self::Inet(at) => at.fmt(f),
             Self::Name(name) => f.write_str(name),
+            Self::Efa(at) => at.fmt(f),
         }
     }
 }
@@ -91,6 +144,8 @@ impl PeerId {
 
 #[cfg(test)]
 mod tests {
+    use alloc::string::ToString;
+
     use super::*;
 
     fn inet(text: &str) -> Address {
@@ -114,6 +169,27 @@ mod tests {
             inet("10.0.0.1:5000").context(3),
             Some(inet("10.0.0.1:5003"))
         );
+    }
+
+    #[test]
+    fn an_address_of_an_efa_device_has_32_bytes_and_a_text() {
+        let mut gid = [0; 16];
+        (gid[0], gid[1], gid[8], gid[9]) = (0xfe, 0x80, 8, 0xe7);
+        let at = EfaAddress {
+            gid,
+            qpn: 0x1234,
+            connid: 0x0102_0304,
+        };
+        let bytes = at.to_bytes();
+        assert_eq!(bytes[16..24], [0x34, 0x12, 0, 0, 4, 3, 2, 1]);
+        assert_eq!(EfaAddress::from_bytes(&bytes), Some(at));
+        assert_eq!(EfaAddress::from_bytes(&bytes[..31]), None);
+        let address = Address::Efa(at);
+        assert_eq!(
+            address.to_string(),
+            "fi_addr_efa://[fe80::8e7:0:0:0]:4660:16909060"
+        );
+        assert_eq!((address.context(1), address.of_context(1)), (None, None));
     }
 
     #[test]

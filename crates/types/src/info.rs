@@ -1,7 +1,9 @@
 //! What an endpoint is like: the owned Rust form of `struct fi_info`, fi_getinfo(3).
 
+use alloc::boxed::Box;
 use alloc::string::String;
 
+use crate::nic::Nic;
 use crate::{Address, Caps, Flags, MrMode, Order};
 
 /// One kind of endpoint that a provider offers, or (as hints) that an application asks for.
@@ -29,6 +31,8 @@ pub struct Info {
     pub domain: DomainAttr,
     /// Fabric attributes.
     pub fabric: FabricAttr,
+    /// The network interface, in offers of providers that know theirs.
+    pub nic: Option<Box<Nic>>,
 }
 
 /// `struct fi_tx_attr`.

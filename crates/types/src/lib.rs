@@ -14,11 +14,12 @@ mod flags;
 mod info;
 mod matching;
 mod near;
+mod nic;
 pub mod stats;
 mod time;
 pub mod words;
 
-pub use address::{Address, FiAddr, PeerId};
+pub use address::{Address, EfaAddress, FiAddr, PeerId};
 pub use errno::{Errno, strerror, strerror_c};
 pub use flags::{Caps, Flags, MrMode, Order};
 pub use info::{
@@ -29,4 +30,5 @@ pub use matching::{
     Reason, format_name, format_of_name, match_info, provider_is_named, stack_has_all,
 };
 pub use near::nearest;
+pub use nic::{LinkAttr, Nic, PciAddress};
 pub use time::Instant;

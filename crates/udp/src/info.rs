@@ -63,6 +63,7 @@ fn describe(place: &Place) -> Info {
     Info {
         caps: sends | receives | place.reach() | VECTORS,
         mode: 0,
+        nic: None,
         addr_format: place.addr_format(),
         src: Some(Address::Inet(place.at)),
         dest: None,

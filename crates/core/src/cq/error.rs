@@ -117,7 +117,10 @@ fn describe(entry: &Entry, detail: &Detail) -> fi_cq_err_entry {
         tag: entry.wide.tag,
         olen: detail.overflow as usize,
         err: detail.errno.raw(),
-        prov_errno: detail.errno.raw(),
+        prov_errno: match detail.code {
+            0 => detail.errno.raw(),
+            code => code.cast_signed(),
+        },
         err_data: core::ptr::null_mut(),
         err_data_size: 0,
         src_addr: entry.source,

@@ -87,6 +87,8 @@ impl Entry {
 pub(super) struct Detail {
     pub(super) errno: Errno,
     pub(super) overflow: u64,
+    /// The device's own number of the cause, or zero.
+    pub(super) code: u32,
     /// A sentence of the provider.
     pub(super) reason: Option<CString>,
     /// The address of a source that is not in the vector.
@@ -123,6 +125,7 @@ impl Ring {
         self.failures.push_back(Detail {
             errno: failure.errno,
             overflow: failure.overflow,
+            code: failure.code,
             reason,
             address: None,
         });
@@ -134,6 +137,7 @@ impl Ring {
         self.failures.push_back(Detail {
             errno: Errno::ADDRNOTAVAIL,
             overflow: 0,
+            code: 0,
             reason: None,
             address: Some(address),
         });

@@ -61,7 +61,8 @@ pub(crate) unsafe fn open(
         ops: table(&OPS),
         mr: table(&mr::OPS),
     };
-    let automatic = info.domain.data_progress == Progress::Auto;
+    let automatic = info.domain.data_progress == Progress::Auto
+        && (!fabric.entry().progresses_alone() || info.caps.contains(Caps::TRIGGER));
     let progress = Arc::new(DomainProgress::new(locks(&info), automatic));
     if info.caps.contains(Caps::TRIGGER) {
         fabric.register(&progress);

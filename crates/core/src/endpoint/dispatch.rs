@@ -534,9 +534,10 @@ impl CompletionDispatch {
             return self.route_deferred_failure(failure, device);
         }
         let source = self.name_or_none(&failure.op, device);
-        let reason = match failure.op.from {
-            PeerId::ANY => None,
-            peer => device.reason(peer),
+        let reason = match (failure.code, failure.op.from) {
+            (0, PeerId::ANY) => None,
+            (0, peer) => device.reason(peer),
+            (code, peer) => device.explain(peer, code),
         };
         let reason = reason.and_then(|text| CString::new(text).ok());
         // Only what this endpoint began fails here: what a peer did not finish is the peer's affair.

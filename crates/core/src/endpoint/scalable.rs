@@ -170,7 +170,7 @@ fn open_pairs(
 ) -> Result<Vec<NonNull<dyn ContextPair>>, Errno> {
     let fixed = match &info.src {
         Some(Address::Inet(at)) => at.port() != 0,
-        Some(Address::Name(_)) => true,
+        Some(Address::Name(_) | Address::Efa(_)) => true,
         None => false,
     };
     let mut attempts = if fixed { 1 } else { ATTEMPTS };
@@ -206,7 +206,7 @@ fn fill(
         // Anywhere at first, and then where it belongs.
         info.src = match &base {
             Address::Inet(at) => Some(Address::Inet(SocketAddr::new(at.ip(), 0))),
-            Address::Name(_) => None,
+            Address::Name(_) | Address::Efa(_) => None,
         };
         let pair = open_pair(domain, info)?;
         pairs.push(pair);

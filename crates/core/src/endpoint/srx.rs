@@ -257,6 +257,7 @@ impl Srx {
                 },
                 errno: Errno::NOMSG,
                 overflow: 0,
+                code: 0,
             });
             Ok(())
         })

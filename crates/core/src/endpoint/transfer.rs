@@ -147,7 +147,12 @@ impl<P: Provider> Endpoint<P> {
             (false, true) => &sizes.inject_msg,
             (true, true) => &sizes.inject_tagged,
         };
-        size.load(Ordering::Relaxed)
+        let size = size.load(Ordering::Relaxed);
+        match Self::MATCHES {
+            true => size,
+            // Only devices of one's own write something in front of messages.
+            false => size.saturating_add(sizes.prefix),
+        }
     }
 
     /// Describes a buffer as [`memory::buffer`] does.

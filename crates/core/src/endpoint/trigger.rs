@@ -183,6 +183,7 @@ impl<P: Provider> Endpoint<P> {
             },
             errno,
             overflow: 0,
+            code: 0,
         });
         state.settle();
     }

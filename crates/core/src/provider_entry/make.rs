@@ -30,6 +30,7 @@ pub const fn entry<P: Provider>() -> ProviderEntry {
         parameters: P::parameters,
         infos: P::infos,
         obstacle: P::obstacle,
+        settle: P::settle,
         resolve: P::resolve,
         source_for: P::source_for,
         fresh_name: P::fresh_name,

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use oxifabric_types::{Address, Caps, Info, Reason};
+use oxifabric_types::{Address, Caps, EfaAddress, Info, Reason};
 
 use super::Request;
 use crate::info::address_to_c;
@@ -97,6 +97,7 @@ fn place(
     let candidates = match &src {
         Some(Address::Inet(at)) => at_socket_address(entry, request, offers, *at),
         Some(Address::Name(_)) => with_source(offers, src.as_ref()),
+        Some(Address::Efa(at)) => at_port(offers, *at),
         None => anywhere(request, offers),
     };
     for mut info in candidates {
@@ -216,6 +217,13 @@ fn with_source(offers: &[Info], src: Option<&Address>) -> Vec<Info> {
             ..offer.clone()
         })
         .collect()
+}
+
+/// Lists the offers of the port at which an endpoint of an EFA device is to be. Devices number their queue pairs themselves.
+fn at_port(offers: &[Info], at: EfaAddress) -> Vec<Info> {
+    let is_there =
+        |offer: &&Info| matches!(&offer.src, Some(Address::Efa(own)) if own.gid == at.gid);
+    offers.iter().filter(is_there).cloned().collect()
 }
 
 fn ip_of(offer: &Info) -> Option<IpAddr> {

@@ -24,6 +24,7 @@ static NET: ProviderEntry = ProviderEntry {
     parameters: || &[],
     infos: net_offers,
     obstacle: || None,
+    settle: |_| {},
     resolve: net_resolve,
     source_for: net_source_for,
     fresh_name: || None,
@@ -120,7 +121,7 @@ fn net_resolve(
     let found = nodes.iter().map(|node| inet(&format!("{node}:{port}")));
     let fits = |at: &Address| match at {
         Address::Inet(at) => format == 0 || at.is_ipv4() == (format == 2),
-        Address::Name(_) => false,
+        Address::Name(_) | Address::Efa(_) => false,
     };
     let found: Vec<Address> = found.filter(fits).collect();
     if found.is_empty() {

@@ -15,7 +15,9 @@ use oxifabric_mem::{Iov, IovSegment};
 use oxifabric_provider::connection::Connection;
 use oxifabric_provider::device::{Device, Provider, Unresolved};
 use oxifabric_provider::params::Parameter;
-use oxifabric_provider::queues::{HardwareQueues, ReceivedMessage, WorkEnd, WorkId, WorkLedger};
+use oxifabric_provider::queues::{
+    HardwareQueues, ReceivedMessage, WorkEnd, WorkError, WorkId, WorkLedger,
+};
 use oxifabric_types::{
     Address, Caps, EpType, Errno, Flags, Info, Instant, MrMode, PeerId, Progress, Threading,
 };
@@ -265,6 +267,7 @@ impl HardwareQueues for Nic {
             let written = Ended::Written(self.name.clone(), body.len(), access.data);
             self.tell(&self.peers[access.peer.index()], written);
         }
+        let result = result.map_err(WorkError::from);
         self.done.push(WorkEnd::Sent { id, result });
         Ok(())
     }
@@ -283,6 +286,7 @@ impl HardwareQueues for Nic {
             let sum = u64::from_ne_bytes(before).wrapping_add(u64::from_ne_bytes(by));
             remote.write(0, &sum.to_ne_bytes());
         });
+        let result = result.map_err(WorkError::from);
         self.done.push(WorkEnd::Sent { id, result });
         Ok(())
     }
@@ -317,6 +321,7 @@ impl HardwareQueues for Nic {
             let told = match end {
                 Ended::Receive(id, body, result) => {
                     self.use_memory(&body, false);
+                    let result = result.map_err(WorkError::from);
                     let result = result.map(|(from, len, data)| ReceivedMessage {
                         from: self.peer(&from).expect("there is room for peers"),
                         len,
@@ -325,6 +330,7 @@ impl HardwareQueues for Nic {
                     WorkEnd::Received { id, result }
                 }
                 Ended::Written(from, len, data) => WorkEnd::Written {
+                    receive: None,
                     from: self.peer(&from).expect("there is room for peers"),
                     len,
                     data,
@@ -348,7 +354,7 @@ impl Nic {
             return Ok(Some(body.duplicate().ok_or(Errno::NOMEM)?));
         }
         if !self.may(body, access) {
-            let result = Err(Errno::ACCES);
+            let result = Err(Errno::ACCES.into());
             self.done.push(WorkEnd::Sent { id, result });
             return Ok(None);
         }
@@ -382,7 +388,7 @@ impl Nic {
         for send in std::mem::take(&mut self.waiting) {
             let port = lock(&WIRE).get(&send.to).cloned();
             let Some(port) = port else {
-                let result = Err(Errno::CONNREFUSED);
+                let result = Err(Errno::CONNREFUSED.into());
                 self.use_memory(&send.body, false);
                 self.done.push(WorkEnd::Sent {
                     id: send.id,

@@ -234,6 +234,7 @@ impl Engine {
                 op: active.completion(),
                 errno,
                 overflow: 0,
+                code: 0,
             }),
         }
         self.forget_if_left(out, id);

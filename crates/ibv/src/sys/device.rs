@@ -111,6 +111,23 @@ impl Drop for Context {
     }
 }
 
+/// What ibv_query_device(3) says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceAttributes {
+    /// The vendor.
+    pub vendor: u32,
+    /// Which of the vendor's devices it is.
+    pub part: u32,
+    /// The version of its firmware.
+    pub firmware: String,
+    /// The most queue pairs.
+    pub max_qp: usize,
+    /// The most completion queues.
+    pub max_cq: usize,
+    /// The most regions.
+    pub max_mr: usize,
+}
+
 /// What a port is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Port {
@@ -160,11 +177,11 @@ pub struct EfaAttributes {
 }
 
 impl Context {
-    /// Returns the identity of the device: its vendor and the vendor's part.
+    /// Returns what the device is.
     ///
     /// # Errors
     /// That of ibv_query_device(3).
-    pub fn vendor(&self) -> Result<(u32, u32), Errno> {
+    pub fn attributes(&self) -> Result<DeviceAttributes, Errno> {
         // SAFETY: all zeroes is a valid value; the library fills it in during the call.
         let attributes = unsafe {
             let mut attributes: ibv_device_attr = std::mem::zeroed();
@@ -172,7 +189,15 @@ impl Context {
             done(query(self.context.as_ptr(), &raw mut attributes))?;
             attributes
         };
-        Ok((attributes.vendor_id, attributes.vendor_part_id))
+        let count = |number: i32| usize::try_from(number).unwrap_or(0);
+        Ok(DeviceAttributes {
+            vendor: attributes.vendor_id,
+            part: attributes.vendor_part_id,
+            firmware: text(&attributes.fw_ver),
+            max_qp: count(attributes.max_qp),
+            max_cq: count(attributes.max_cq),
+            max_mr: count(attributes.max_mr),
+        })
     }
 
     /// Returns what a port is like; they are counted from 1.

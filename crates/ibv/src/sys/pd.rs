@@ -38,6 +38,15 @@ pub struct Piece {
     pub(super) lkey: u32,
 }
 
+impl Piece {
+    /// Names no memory: what the places of an array have.
+    pub const NONE: Self = Self {
+        addr: 0,
+        len: 0,
+        lkey: 0,
+    };
+}
+
 /// Memory that the device may use.
 #[derive(Debug)]
 pub struct Mr {

@@ -5,7 +5,7 @@ use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, Instant, PeerId};
 
 use super::table::WorkTable;
-use super::{HardwareQueues, ReceivedMessage, WorkEnd, WorkId};
+use super::{HardwareQueues, ReceivedMessage, WorkEnd, WorkError, WorkId};
 use crate::operations::Operations;
 
 /// What of an operation's flags its completion has.
@@ -189,8 +189,15 @@ impl WorkLedger {
                     work.end(result.map(|message| work.received(&message)), out);
                 }
             }
-            WorkEnd::Written { from, len, data } => out.complete(Completion {
-                context: 0,
+            WorkEnd::Written {
+                receive,
+                from,
+                len,
+                data,
+            } => out.complete(Completion {
+                context: receive
+                    .and_then(|id| self.receives.remove(id))
+                    .map_or(0, |work| work.context),
                 flags: Flags::RMA | Flags::REMOTE_WRITE | Flags::REMOTE_CQ_DATA,
                 len: len as u64,
                 buf: 0,
@@ -244,17 +251,18 @@ impl Work {
         }
     }
 
-    fn end(&self, result: Result<Completion, Errno>, out: &mut impl Completions) {
+    fn end(&self, result: Result<Completion, WorkError>, out: &mut impl Completions) {
         match result {
             Ok(completion) => out.complete(completion),
-            Err(errno) => out.fail(Failure {
+            Err(error) => out.fail(Failure {
                 op: Completion {
                     len: 0,
                     from: self.peer,
                     ..self.completion()
                 },
-                errno,
+                errno: error.errno,
                 overflow: 0,
+                code: error.code,
             }),
         }
     }
@@ -343,7 +351,10 @@ mod tests {
     }
 
     fn ended(id: WorkId, result: Result<(), Errno>) -> WorkEnd {
-        WorkEnd::Sent { id, result }
+        WorkEnd::Sent {
+            id,
+            result: result.map_err(WorkError::from),
+        }
     }
 
     #[test]
@@ -359,7 +370,7 @@ mod tests {
             ended(nothing, Ok(())),
             WorkEnd::Received {
                 id: a,
-                result: Err(Errno::TRUNC),
+                result: Err(Errno::TRUNC.into()),
             },
             ended(a, Ok(())),
         ];

@@ -244,6 +244,7 @@ fn cancelled(op: Completion) -> Failure {
         op,
         errno: Errno::CANCELED,
         overflow: 0,
+        code: 0,
     }
 }
 
