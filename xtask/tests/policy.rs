@@ -53,10 +53,11 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "types", "wire", "sync", "mem", "engine", "reliable", "provider",
         ],
     ),
+    ("efa", &["types", "mem", "ibv", "engine", "provider"]),
     (
         "libfabric",
         &[
-            "types", "abi", "provider", "core", "tcp", "shm", "udp", "sim",
+            "types", "abi", "provider", "core", "tcp", "shm", "udp", "sim", "efa",
         ],
     ),
     (
@@ -118,6 +119,7 @@ const UNSAFE: &[(&str, &[&str])] = &[
     ("tcp", &["sys"]),
     ("shm", &["sys"]),
     ("udp", &["sys"]),
+    ("efa", &["sys"]),
     ("oxifabric", &["raw"]),
     ("ibv", &["sys"]),
     ("softnic", &["exports", "memory", "sys"]),

@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use oxifabric_core::provider_entry::make::{entry, msg_entry};
 use oxifabric_core::provider_entry::{Listed, ProviderEntry};
 use oxifabric_core::registry::{Answer, Registry, Request, filter_of_environment};
+use oxifabric_efa::Efa;
 use oxifabric_provider::log;
 use oxifabric_shm::Shm;
 #[cfg(feature = "sim")]
@@ -22,6 +23,7 @@ use crate::order::Order;
 static SHM: ProviderEntry = entry::<Shm>();
 static TCP: ProviderEntry = msg_entry::<Tcp>();
 static UDP: ProviderEntry = entry::<Udp>();
+static EFA: ProviderEntry = entry::<Efa>();
 static RXD: ProviderEntry = entry::<Rxd>();
 #[cfg(feature = "sim")]
 static SIM: ProviderEntry = entry::<Sim>();
@@ -42,6 +44,7 @@ static ENTRIES: &[&ProviderEntry] = &[
     &SHM,
     &UDP,
     &RXD,
+    &EFA,
     #[cfg(feature = "sim")]
     &SIM,
     &TCP_RXM,

@@ -1,0 +1,250 @@
+//! What the endpoints of a domain share: the open device, registered memory, and the ways to peers.
+//!
+//! An address that is inserted into an address vector gets an address handle at once: the device takes reads and writes from peers only whose
+//! handle it has, and names the source of a message by it. Endpoints at one port of a peer share one handle.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use oxifabric_ibv::{Access, Ah, Context, EfaCaps, Gid, Mr, Pd, Piece};
+use oxifabric_mem::{MemoryKind, RegionId};
+use oxifabric_provider::domain::{ProviderDomain, Registered, RegistrationRequest};
+use oxifabric_types::{Address, EfaAddress, Errno, Flags, Info};
+
+use crate::hardware::{self, Hardware, PORT};
+use crate::sys;
+
+/// The provider's part of a domain.
+#[derive(Debug)]
+pub struct EfaDomain {
+    pub(crate) hardware: &'static Hardware,
+    pub(crate) context: Arc<Context>,
+    pub(crate) pd: Arc<Pd>,
+    regions: RwLock<Regions>,
+    ways: Mutex<Ways>,
+    /// Counts what happens to `ways`.
+    changes: AtomicU64,
+}
+
+/// Registrations, by number.
+#[derive(Debug, Default)]
+struct Regions {
+    rows: Vec<Option<Mr>>,
+    free: Vec<u32>,
+}
+
+/// The ways to the peers in the vectors of the domain.
+#[derive(Debug, Default)]
+struct Ways {
+    handles: HashMap<Gid, Handle>,
+    /// How often each address was inserted.
+    inserted: HashMap<EfaAddress, usize>,
+    /// Which addresses have a handle and a queue pair, in the order of insertion: a queue pair's number is used again, and the last address is
+    /// that of the one that there is.
+    sources: HashMap<Source, Vec<EfaAddress>>,
+}
+
+/// How a device names the source of a message: by the number of an address handle, and that of a queue pair.
+pub(crate) type Source = (u16, u16);
+
+/// An address handle, and how many addresses need it.
+#[derive(Debug)]
+struct Handle {
+    ah: Arc<Ah>,
+    number: u16,
+    uses: usize,
+}
+
+impl ProviderDomain for EfaDomain {
+    fn open(info: &Info) -> Result<Self, Errno> {
+        let name = &*info.domain.name;
+        let device = name.strip_suffix("-rdm").or(name.strip_suffix("-dgrm"));
+        let (hardware, context) = hardware::open(device.ok_or(Errno::NODEV)?)?;
+        Ok(Self {
+            hardware,
+            pd: Pd::new(&context)?,
+            context,
+            regions: RwLock::default(),
+            ways: Mutex::default(),
+            changes: AtomicU64::new(0),
+        })
+    }
+
+    fn register(&self, request: &RegistrationRequest<'_>) -> Result<Registered, Errno> {
+        if request.kind != MemoryKind::Host {
+            return Err(Errno::NOSYS);
+        }
+        let &[piece] = request.pieces else {
+            return Err(Errno::INVAL);
+        };
+        let access = access(request.access, self.hardware);
+        let mr = self.pd.register(sys::lend(piece), access)?;
+        let key = mr.rkey().into();
+        let mut regions = self.regions.write().unwrap_or_else(PoisonError::into_inner);
+        Ok(Registered {
+            region: Some(regions.insert(mr).ok_or(Errno::NOMEM)?),
+            key: Some(key),
+        })
+    }
+
+    fn deregister(&self, region: RegionId) -> Result<(), Errno> {
+        let mut regions = self.regions.write().unwrap_or_else(PoisonError::into_inner);
+        let ended = regions.remove(region);
+        drop(regions);
+        // The device is told without the lock.
+        ended.map(drop).ok_or(Errno::INVAL)
+    }
+
+    fn admit(&self, address: &Address) -> Result<(), Errno> {
+        let Address::Efa(at) = *address else {
+            return Err(Errno::INVAL);
+        };
+        let mut ways = self.ways();
+        let (_, number) = ways.handle(&self.pd, &at.gid)?;
+        ways.admit(at, number);
+        self.changes.fetch_add(1, Ordering::Release);
+        Ok(())
+    }
+
+    fn dismiss(&self, address: &Address) {
+        if let Address::Efa(at) = address {
+            self.ways().dismiss(at);
+            self.changes.fetch_add(1, Ordering::Release);
+        }
+    }
+}
+
+impl EfaDomain {
+    /// Names bytes of a region; `None` if it is not registered, or they are not all in it.
+    pub(crate) fn piece(&self, region: RegionId, base: *const u8, len: usize) -> Option<Piece> {
+        let regions = self.regions.read().unwrap_or_else(PoisonError::into_inner);
+        let mr = regions.get(region)?;
+        let offset = (base.addr() as u64).checked_sub(mr.address())?;
+        mr.piece(usize::try_from(offset).ok()?, len)
+    }
+
+    /// Returns the address handle of a port, which is made if need be.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub(crate) fn handle(&self, gid: &Gid) -> Result<Arc<Ah>, Errno> {
+        let mut ways = self.ways();
+        let (ah, _) = ways.handle(&self.pd, gid)?;
+        Ok(ah)
+    }
+
+    /// Returns the address in the vectors that a source has.
+    pub(crate) fn source(&self, source: Source) -> Option<EfaAddress> {
+        self.ways().sources.get(&source)?.last().copied()
+    }
+
+    /// Returns a number that changes when a source may mean another address.
+    #[inline]
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    fn ways(&self) -> MutexGuard<'_, Ways> {
+        self.ways.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Ways {
+    fn handle(&mut self, pd: &Arc<Pd>, gid: &Gid) -> Result<(Arc<Ah>, u16), Errno> {
+        if let Some(handle) = self.handles.get(gid) {
+            return Ok((Arc::clone(&handle.ah), handle.number));
+        }
+        let ah = Arc::new(pd.destination(PORT, gid)?);
+        let number = ah.efa_number()?;
+        let handle = Handle {
+            ah: Arc::clone(&ah),
+            number,
+            uses: 0,
+        };
+        self.handles.insert(*gid, handle);
+        Ok((ah, number))
+    }
+
+    /// Notes an address, whose handle has this number.
+    fn admit(&mut self, at: EfaAddress, number: u16) {
+        if let Some(handle) = self.handles.get_mut(&at.gid) {
+            handle.uses += 1;
+        }
+        let times = self.inserted.entry(at).or_default();
+        *times += 1;
+        if *times == 1 {
+            self.sources.entry((number, at.qpn)).or_default().push(at);
+        }
+    }
+
+    /// Forgets an address that was noted, once. An address that was not is none.
+    fn dismiss(&mut self, at: &EfaAddress) {
+        let Entry::Occupied(mut times) = self.inserted.entry(*at) else {
+            return;
+        };
+        *times.get_mut() -= 1;
+        let is_gone = *times.get() == 0;
+        if is_gone {
+            times.remove();
+        }
+        let Some(handle) = self.handles.get_mut(&at.gid) else {
+            return;
+        };
+        handle.uses -= 1;
+        let (number, is_unused) = (handle.number, handle.uses == 0);
+        if is_gone && let Entry::Occupied(mut known) = self.sources.entry((number, at.qpn)) {
+            known.get_mut().retain(|known| known != at);
+            if known.get().is_empty() {
+                known.remove();
+            }
+        }
+        if is_unused {
+            self.handles.remove(&at.gid);
+        }
+    }
+}
+
+impl Regions {
+    /// Keeps a registration; `None` when there are too many.
+    fn insert(&mut self, mr: Mr) -> Option<RegionId> {
+        let at = match self.free.pop() {
+            Some(at) => at,
+            None => {
+                let at = u32::try_from(self.rows.len()).ok()?;
+                self.rows.push(None);
+                at
+            }
+        };
+        *self.rows.get_mut(at as usize)? = Some(mr);
+        NonZeroU32::new(at.checked_add(1)?).map(RegionId)
+    }
+
+    fn remove(&mut self, region: RegionId) -> Option<Mr> {
+        let at = region.0.get() - 1;
+        let mr = self.rows.get_mut(at as usize)?.take()?;
+        self.free.push(at);
+        Some(mr)
+    }
+
+    fn get(&self, region: RegionId) -> Option<&Mr> {
+        self.rows.get(region.0.get() as usize - 1)?.as_ref()
+    }
+}
+
+/// Returns what the device may do with memory that is registered for such operations, as far as it can do it.
+fn access(wanted: Flags, hardware: &Hardware) -> Access {
+    let mut access = Access::default();
+    if wanted.intersects(Flags::RECV | Flags::READ) {
+        access = access | Access::LOCAL_WRITE;
+    }
+    if wanted.contains(Flags::REMOTE_READ) && hardware.can(EfaCaps::RDMA_READ) {
+        access = access | Access::REMOTE_READ;
+    }
+    if wanted.contains(Flags::REMOTE_WRITE) && hardware.can(EfaCaps::RDMA_WRITE) {
+        access = access | Access::LOCAL_WRITE | Access::REMOTE_WRITE;
+    }
+    access
+}

@@ -1,0 +1,193 @@
+//! What the provider has to offer: for each device reliable datagrams and such as may be lost. Set-up path; source: fi_efa(7).
+
+use oxifabric_ibv::EfaCaps;
+use oxifabric_provider::PROVIDER_VERSION;
+use oxifabric_types::{
+    Address, AvType, Caps, DomainAttr, EpAttr, EpType, FabricAttr, Flags, Info, MrMode, Progress,
+    ResourceMgmt, RxAttr, Threading, TxAttr,
+};
+
+use crate::hardware::Hardware;
+use crate::params::Params;
+
+/// The format of addresses, the protocol, and mode bits, with the C headers' values.
+const ADDR_EFA: u32 = 12;
+const PROTO_EFA: u32 = 20;
+pub(crate) const MSG_PREFIX: u64 = 1 << 58;
+const RX_CQ_DATA: u64 = 1 << 56;
+
+/// The fabric of reliable datagrams, and that of the others.
+const DIRECT: &str = "efa-direct";
+const FABRIC: &str = "efa";
+
+/// How many bytes of routing header the device writes in front of a datagram.
+const ROUTING_HEADER: usize = 40;
+/// Bytes of keys, and of completion data.
+const KEY: usize = 4;
+const DATA: usize = 4;
+/// How many contexts a domain is said to have at most.
+const CONTEXTS: usize = 1024;
+
+const REMOTE: Caps = Caps::REMOTE_READ.union(Caps::REMOTE_WRITE);
+const RMA: Caps = Caps::RMA.union(Caps::READ).union(Caps::WRITE);
+
+/// Describes the endpoints of every device that may be used, the reliable ones first.
+pub(crate) fn infos(found: &[Hardware], params: &Params) -> Vec<Info> {
+    let usable = || found.iter().filter(|at| params.admits(&at.nic.name));
+    let direct = usable().flat_map(|at| direct(at, params));
+    direct
+        .chain(usable().map(|at| datagrams(at, params)))
+        .collect()
+}
+
+/// Adjusts what an application gets: messages are short, only accesses are long.
+pub(crate) fn settle(info: &mut Info) {
+    if let Some(nic) = &info.nic
+        && !info.caps.contains(Caps::RMA)
+    {
+        info.ep.max_msg_size = info.ep.max_msg_size.min(nic.link.mtu);
+    }
+}
+
+/// Describes reliable datagrams. Where a peer's write with data uses up a receive, applications with accesses have to agree to that,
+/// and the others get an offer without.
+fn direct(at: &Hardware, params: &Params) -> Vec<Info> {
+    let plain = reliable(at, params);
+    if !at.has_rma() {
+        return vec![plain];
+    }
+    let mut accesses = plain.clone();
+    accesses.caps |= RMA | REMOTE;
+    accesses.tx.caps |= RMA;
+    accesses.rx.caps |= Caps::RMA | REMOTE;
+    accesses.ep.max_msg_size = at.mtu.max(at.efa.max_rdma_len as usize);
+    if at.can(EfaCaps::UNSOLICITED_WRITE_RECV) && params.unsolicited {
+        return vec![accesses];
+    }
+    for mode in [&mut accesses.mode, &mut accesses.rx.mode] {
+        *mode |= RX_CQ_DATA;
+    }
+    vec![accesses, plain]
+}
+
+fn reliable(at: &Hardware, params: &Params) -> Info {
+    let mut info = any(at, params, EpType::Rdm, DIRECT);
+    info.domain.name = format!("{}-rdm", at.nic.name);
+    info.domain.av_type = AvType::Table;
+    info.domain.resource_mgmt = ResourceMgmt::Enabled;
+    info.tx.rma_iov_limit = 1;
+    info.tx.op_flags |= Flags::DELIVERY_COMPLETE;
+    info
+}
+
+fn datagrams(at: &Hardware, params: &Params) -> Info {
+    let mut info = any(at, params, EpType::Dgram, FABRIC);
+    info.domain.name = format!("{}-dgrm", at.nic.name);
+    info.ep.msg_prefix_size = ROUTING_HEADER;
+    for mode in [&mut info.mode, &mut info.tx.mode, &mut info.rx.mode] {
+        *mode |= MSG_PREFIX;
+    }
+    info
+}
+
+/// Describes what both kinds have in common.
+fn any(at: &Hardware, params: &Params, kind: EpType, fabric: &str) -> Info {
+    let sends = Caps::MSG | Caps::SEND;
+    let receives = Caps::MSG | Caps::RECV | Caps::SOURCE;
+    Info {
+        caps: sends | receives | Caps::LOCAL_COMM | Caps::REMOTE_COMM,
+        addr_format: ADDR_EFA,
+        src: Some(Address::Efa(at.place())),
+        tx: tx(at, params, sends),
+        rx: rx(at, params, receives),
+        ep: EpAttr {
+            kind,
+            protocol: PROTO_EFA,
+            protocol_version: 1,
+            max_msg_size: at.mtu,
+            tx_ctx_cnt: 1,
+            rx_ctx_cnt: 1,
+            ..EpAttr::default()
+        },
+        domain: domain(at),
+        fabric: FabricAttr {
+            name: fabric.to_owned(),
+            prov_name: "efa".to_owned(),
+            prov_version: PROVIDER_VERSION,
+            api_version: 0,
+        },
+        nic: Some(Box::new(at.nic.clone())),
+        ..Info::default()
+    }
+}
+
+fn tx(at: &Hardware, params: &Params, caps: Caps) -> TxAttr {
+    let most = floor_to_power(at.efa.max_sq_wr as usize);
+    TxAttr {
+        caps,
+        op_flags: Flags::INJECT
+            | Flags::COMPLETION
+            | Flags::INJECT_COMPLETE
+            | Flags::TRANSMIT_COMPLETE,
+        inject_size: at.efa.inline_len.into(),
+        size: params.tx_size.unwrap_or(most).min(most),
+        iov_limit: at.efa.max_sq_sge.into(),
+        ..TxAttr::default()
+    }
+}
+
+fn rx(at: &Hardware, params: &Params, caps: Caps) -> RxAttr {
+    let pieces = usize::from(at.efa.max_rq_sge).clamp(1, oxifabric_mem::MAX_SEGMENTS);
+    let most = floor_to_power(at.efa.max_rq_wr as usize / pieces);
+    RxAttr {
+        caps,
+        op_flags: Flags::COMPLETION,
+        size: params.rx_size.unwrap_or(most).min(most),
+        iov_limit: pieces,
+        ..RxAttr::default()
+    }
+}
+
+fn domain(at: &Hardware) -> DomainAttr {
+    let attributes = &at.attributes;
+    DomainAttr {
+        threading: Threading::Safe,
+        control_progress: Progress::Auto,
+        data_progress: Progress::Auto,
+        resource_mgmt: ResourceMgmt::Disabled,
+        mr_mode: MrMode::LOCAL | MrMode::VIRT_ADDR | MrMode::ALLOCATED | MrMode::PROV_KEY,
+        mr_key_size: KEY,
+        cq_data_size: DATA,
+        cq_cnt: attributes.max_cq,
+        ep_cnt: attributes.max_qp,
+        tx_ctx_cnt: attributes.max_qp.min(CONTEXTS),
+        rx_ctx_cnt: attributes.max_qp.min(CONTEXTS),
+        max_ep_tx_ctx: 1,
+        max_ep_rx_ctx: 1,
+        mr_iov_limit: 1,
+        mr_cnt: attributes.max_mr,
+        caps: Caps::LOCAL_COMM | Caps::REMOTE_COMM,
+        ..DomainAttr::default()
+    }
+}
+
+/// Returns the largest power of two that is no larger; zero of zero.
+fn floor_to_power(number: usize) -> usize {
+    match number.checked_ilog2() {
+        Some(bits) => 1 << bits,
+        None => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_powers_of_two() {
+        assert_eq!(
+            [0, 1, 5, 4096, 8191].map(floor_to_power),
+            [0, 1, 4, 4096, 4096]
+        );
+    }
+}

@@ -1,0 +1,135 @@
+//! The efa provider: endpoints over Amazon's Elastic Fabric Adapter, by libibverbs and libefa.
+//!
+//! Its endpoints are queue pairs of the device: scalable reliable datagrams (fabric `efa-direct`), which arrive once and in no order, or
+//! datagrams that may be lost. A message is what the device sends, without a header of ours (docs/protocol/efa.md).
+//!
+//! - [`QueuePair`]: the device of one endpoint; `post` and `poll` are its queues, `peers` where it sends.
+//! - [`EfaDomain`]: what the endpoints of a domain share: the open device, registrations, address handles.
+//! - `hardware`: the devices of this machine; `info`: what is offered on them; `params`: parameters of the environment.
+//! - `status`: what the device says about work that failed.
+//! - `sys`: the only unsafe code.
+#![deny(unsafe_code)]
+
+mod domain;
+mod hardware;
+mod info;
+mod params;
+mod peers;
+mod poll;
+mod post;
+mod queue_pair;
+mod status;
+#[allow(
+    unsafe_code,
+    reason = "registered memory is described by the application"
+)]
+mod sys;
+
+pub use domain::EfaDomain;
+pub use queue_pair::QueuePair;
+
+use oxifabric_provider::device::{Provider, Unresolved};
+use oxifabric_provider::params::Parameter;
+use oxifabric_types::{Address, EfaAddress, Errno, Info};
+
+use crate::params::Params;
+
+/// The efa provider.
+#[derive(Clone, Copy, Debug)]
+pub enum Efa {}
+
+impl Provider for Efa {
+    const NAME: &'static str = "efa";
+    type Device = QueuePair;
+
+    fn parameters() -> &'static [Parameter] {
+        &params::TABLE
+    }
+
+    fn infos() -> Vec<Info> {
+        let found = hardware::found().unwrap_or_default();
+        info::infos(found, Params::read())
+    }
+
+    fn obstacle() -> Option<String> {
+        match hardware::found() {
+            Err(absence) => Some(absence.to_string()),
+            Ok(found) if !found.iter().any(|at| Params::read().admits(&at.nic.name)) => {
+                let names: Vec<&str> = found.iter().map(|at| at.nic.name.as_str()).collect();
+                let names = names.join(", ");
+                Some(format!("FI_EFA_IFACE leaves out every device: {names}"))
+            }
+            Ok(_) => None,
+        }
+    }
+
+    fn settle(info: &mut Info) {
+        info::settle(info);
+    }
+
+    fn resolve(
+        node: Option<&str>,
+        service: Option<&str>,
+        _source: bool,
+        _numeric: bool,
+        _addr_format: u32,
+    ) -> Result<Vec<Address>, Unresolved> {
+        resolve(node, service).map(|address| vec![Address::Efa(address)])
+    }
+
+    fn source_for(_dest: &Address) -> Option<Address> {
+        None
+    }
+
+    fn fresh_name() -> Option<Address> {
+        None
+    }
+}
+
+/// Reads the address of a port, and the number of a queue pair as service.
+fn resolve(node: Option<&str>, service: Option<&str>) -> Result<EfaAddress, Unresolved> {
+    let refuse = |why: String| Unresolved {
+        errno: Errno::NODATA,
+        why,
+    };
+    let Some(node) = node else {
+        return Err(refuse("efa has no services without a node".to_owned()));
+    };
+    let gid: std::net::Ipv6Addr = node
+        .parse()
+        .map_err(|_| refuse(format!("{node:?} is no address of a port, such as fe80::1")))?;
+    let qpn = match service {
+        None => 0,
+        Some(service) => service.parse().map_err(|_| {
+            refuse(format!(
+                "the service {service:?} is no number of a queue pair"
+            ))
+        })?,
+    };
+    Ok(EfaAddress {
+        gid: gid.octets(),
+        qpn,
+        connid: 0,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_the_address_of_a_port_and_a_service_a_queue_pair() {
+        let at = resolve(Some("fe80::1:2"), Some("7")).expect("an address");
+        assert_eq!(at.to_string(), "fi_addr_efa://[fe80::1:2]:7:0");
+        assert_eq!(resolve(Some("fe80::1"), None).expect("an address").qpn, 0);
+        for (node, service) in [
+            (None, Some("7")),
+            (Some("localhost"), None),
+            (Some("10.0.0.1"), None),
+            (Some("fe80::1"), Some("65536")),
+        ] {
+            let refused = resolve(node, service).expect_err("no address");
+            assert_eq!(refused.errno, Errno::NODATA, "{node:?} {service:?}");
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! The device of one endpoint: a queue pair with a completion queue of its own.
+
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::sync::Arc;
+
+use oxifabric_ibv::{
+    Capacity, Channel, Completion, Cq, CqOptions, EfaCaps, Qp, QpKind, QpOptions, SendOps,
+    StateChange,
+};
+use oxifabric_provider::connection::Connection;
+use oxifabric_provider::device::Device;
+use oxifabric_provider::queues::WorkLedger;
+use oxifabric_provider::secret;
+use oxifabric_types::{Address, Caps, EfaAddress, EpType, Errno, Info, PeerId};
+
+use crate::domain::EfaDomain;
+use crate::hardware::PORT;
+use crate::info::MSG_PREFIX;
+use crate::params::Params;
+use crate::peers::Peers;
+use crate::status;
+
+/// Numbers of connections that programs may use; those above are the kernel's.
+const CONNIDS: u64 = 0x7fff_ffff;
+
+/// That of datagrams: peers that are the C library up to 2.6 name no other one (docs/protocol/efa.md section 3).
+const DATAGRAM_CONNID: u32 = 0;
+
+/// How often a send is tried again when its receiver has no receive: for ever.
+const WITHOUT_END: u8 = 7;
+
+/// The device of an endpoint.
+#[derive(Debug)]
+pub struct QueuePair {
+    pub(crate) qp: Qp,
+    pub(crate) cq: Arc<Cq>,
+    pub(crate) channel: Arc<Channel>,
+    pub(crate) domain: Arc<EfaDomain>,
+    pub(crate) peers: Peers,
+    name: EfaAddress,
+    is_reliable: bool,
+    is_active: bool,
+    /// How many bytes in front of a message are the device's.
+    pub(crate) prefix: usize,
+    /// How many bytes a send may have that carries its message in the request.
+    pub(crate) inline: usize,
+    /// The application wants to know where messages come from.
+    pub(crate) names_sources: bool,
+    /// What was polled before a thread went to sleep.
+    pub(crate) polled: Vec<Completion>,
+}
+
+impl Connection for QueuePair {}
+
+impl Device for QueuePair {
+    const READS_DESCRIPTORS: bool = true;
+    type Operations = WorkLedger;
+    type Domain = EfaDomain;
+
+    fn serves(kind: EpType) -> bool {
+        matches!(kind, EpType::Rdm | EpType::Dgram)
+    }
+
+    fn open(info: &Info, domain: &Arc<EfaDomain>) -> Result<Self, Errno> {
+        let hardware = domain.hardware;
+        let is_reliable = info.ep.kind != EpType::Dgram;
+        let tells_unsolicited = is_reliable
+            && hardware.can(EfaCaps::UNSOLICITED_WRITE_RECV)
+            && Params::read().unsolicited;
+        let capacity = capacity(info, domain)?;
+        let channel = Channel::new(&domain.context)?;
+        let options = CqOptions {
+            entries: capacity.send_wr + capacity.recv_wr,
+            sgid: false,
+            unsolicited: tells_unsolicited,
+        };
+        let cq = Cq::efa(&domain.context, Some(&channel), options)?;
+        let options = QpOptions {
+            kind: match is_reliable {
+                true => QpKind::Srd,
+                false => QpKind::Ud,
+            },
+            capacity,
+            send_ops: operations(domain, is_reliable),
+            unsolicited: tells_unsolicited,
+        };
+        let qp = Qp::new(&domain.pd, &cq, &cq, &options)?;
+        let name = EfaAddress {
+            gid: hardware.gid,
+            qpn: qp.number().try_into().map_err(|_| Errno::IO)?,
+            connid: match is_reliable {
+                true => (secret::draw() & CONNIDS) as u32,
+                false => DATAGRAM_CONNID,
+            },
+        };
+        let prefix = match info.mode & MSG_PREFIX {
+            0 if !is_reliable => return Err(Errno::INVAL),
+            0 => 0,
+            _ => info.ep.msg_prefix_size,
+        };
+        Ok(Self {
+            qp,
+            cq,
+            channel,
+            domain: Arc::clone(domain),
+            peers: Peers::new(),
+            name,
+            is_reliable,
+            is_active: false,
+            prefix,
+            inline: hardware.efa.inline_len.into(),
+            names_sources: (info.caps | info.rx.caps).contains(Caps::SOURCE),
+            polled: Vec::new(),
+        })
+    }
+
+    fn enable(&mut self, _waits: bool) -> Result<(), Errno> {
+        if self.is_active {
+            return Ok(());
+        }
+        let sets_retries = self.is_reliable && self.domain.hardware.can(EfaCaps::RNR_RETRY);
+        let change = StateChange {
+            qkey: self.name.connid,
+            rnr_retry: sets_retries.then_some(WITHOUT_END),
+        };
+        self.qp.activate(PORT, change)?;
+        self.is_active = true;
+        Ok(())
+    }
+
+    fn name(&self) -> Address {
+        Address::Efa(self.name)
+    }
+
+    /// Devices number their queue pairs themselves.
+    fn rename(&mut self, _name: Address) -> Result<(), Errno> {
+        Err(Errno::NOSYS)
+    }
+
+    fn peer(&mut self, address: &Address) -> Result<PeerId, Errno> {
+        match address {
+            Address::Efa(at) => self.peers.number(&self.domain, *at),
+            Address::Inet(_) | Address::Name(_) => Err(Errno::INVAL),
+        }
+    }
+
+    fn address(&self, peer: PeerId) -> Option<&Address> {
+        self.peers.address(peer)
+    }
+
+    fn fd(&self) -> RawFd {
+        self.channel.as_fd().as_raw_fd()
+    }
+
+    fn arm(&mut self) -> bool {
+        self.cq.take_events();
+        if self.cq.arm().is_err() {
+            return false;
+        }
+        // What came before that makes no event.
+        self.fill();
+        self.polled.is_empty()
+    }
+
+    fn reason(&self, _peer: PeerId) -> Option<String> {
+        None
+    }
+
+    fn explain(&self, peer: PeerId, code: u32) -> Option<String> {
+        Some(status::explain(code, self.address(peer)))
+    }
+}
+
+/// Returns how much fits into the queues of an endpoint with these attributes.
+///
+/// # Errors
+/// `INVAL` for more than the device has.
+fn capacity(info: &Info, domain: &EfaDomain) -> Result<Capacity, Errno> {
+    let efa = &domain.hardware.efa;
+    let at_most = |asked: usize, most: u32| match u32::try_from(asked) {
+        Ok(0) => Ok(most),
+        Ok(asked) if asked <= most => Ok(asked),
+        _ => Err(Errno::INVAL),
+    };
+    Ok(Capacity {
+        send_wr: at_most(info.tx.size, efa.max_sq_wr)?,
+        recv_wr: at_most(info.rx.size, efa.max_rq_wr)?,
+        send_sge: at_most(info.tx.iov_limit, efa.max_sq_sge.into())?,
+        recv_sge: at_most(info.rx.iov_limit, efa.max_rq_sge.into())?,
+        inline: efa.inline_len.into(),
+    })
+}
+
+/// Returns what may be posted.
+fn operations(domain: &EfaDomain, is_reliable: bool) -> SendOps {
+    let mut operations = SendOps::SEND | SendOps::SEND_WITH_IMM;
+    if is_reliable && domain.hardware.can(EfaCaps::RDMA_READ) {
+        operations = operations | SendOps::RDMA_READ;
+    }
+    if is_reliable && domain.hardware.can(EfaCaps::RDMA_WRITE) {
+        operations = operations | SendOps::RDMA_WRITE | SendOps::RDMA_WRITE_WITH_IMM;
+    }
+    operations
+}
