@@ -7,7 +7,7 @@ use crate::event::{AsyncEvents, CompletionEvents};
 use crate::files::{self, Owner};
 use crate::io::{CQE_LEN, LONG_CQE_LEN};
 use crate::memory;
-use crate::objects::{Ah, Channel, Cq, MAX_AH, Mr, Pd, access};
+use crate::objects::{Ah, Channel, Cq, MAX_AH, Mr, Pd, Polled, access};
 use crate::sys;
 use crate::uverbs::{Command, CreateCq, RegMr, Reply, Request, Writer};
 use crate::wire::QPS_PER_SLOT;
@@ -314,6 +314,7 @@ fn create_cq(adapter: &mut Adapter, context: u32, wanted: CreateCq) -> Result<An
         ring,
         doorbell,
         produced: 0,
+        polled: Polled::default(),
         is_overrun: false,
         events: 0,
         fired: None,

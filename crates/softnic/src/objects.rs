@@ -4,7 +4,7 @@ mod cq;
 mod qp;
 mod region;
 
-pub(crate) use self::cq::Cq;
+pub(crate) use self::cq::{Cq, Polled};
 pub(crate) use self::qp::{Attributes, Capacity, Qp, RECV_DOORBELL, State};
 pub(crate) use self::region::{Destinations, MAX_AH, Mr, Regions, access};
 

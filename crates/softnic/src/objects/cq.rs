@@ -1,5 +1,7 @@
 //! Completion queues.
 
+use std::collections::HashMap;
+
 use crate::io::{CQE_FLAGS, Completion};
 use crate::memory::Mapping;
 
@@ -14,6 +16,8 @@ pub(crate) struct Cq {
     pub(crate) ring: Mapping,
     pub(crate) doorbell: Mapping,
     pub(crate) produced: u32,
+    /// What is known of polls, beside what the doorbell says.
+    pub(crate) polled: Polled,
     /// Entries were lost: nothing comes any more.
     pub(crate) is_overrun: bool,
     /// How often an event was reported, and the serial number that the doorbell had then.
@@ -21,8 +25,40 @@ pub(crate) struct Cq {
     pub(crate) fired: Option<u32>,
 }
 
+/// How far the application has polled at least. The library tells that by the doorbell only where there is a channel, and not by a poll that
+/// empties the queue. But it gives a request the number of another one only after it polled that one's completion.
+#[derive(Debug, Default)]
+pub(crate) struct Polled {
+    /// Behind which entry it is.
+    entries: u32,
+    /// The last entry of each request: of a queue pair, sent or received, with a number.
+    last: HashMap<(u16, bool, u16), u32>,
+}
+
+impl Polled {
+    /// Notes the entry that comes next.
+    fn note(&mut self, completion: &Completion, entry: u32) {
+        if completion.is_unsolicited {
+            return;
+        }
+        let request = (completion.qp, completion.is_receive, completion.req_id);
+        if let Some(before) = self.last.insert(request, entry) {
+            let ahead = before.wrapping_add(1).wrapping_sub(self.entries);
+            if ahead.cast_signed() > 0 {
+                self.entries = before.wrapping_add(1);
+            }
+        }
+    }
+}
+
 impl Cq {
-    /// Returns how many entries the application has not polled. It says how far it is at every poll.
+    /// Returns how many entries the application has not polled, at most.
+    fn unread_at_most(&self) -> u32 {
+        let known = self.produced.wrapping_sub(self.polled.entries);
+        self.unread().min(known)
+    }
+
+    /// Returns how many entries the application has not polled, as the doorbell says.
     fn unread(&self) -> u32 {
         let consumed = self.doorbell.load(0) & 0xffff;
         self.produced.wrapping_sub(consumed) & 0xffff
@@ -30,7 +66,8 @@ impl Cq {
 
     /// Adds an entry. Returns false if there was no room, which ends the queue.
     pub(crate) fn push(&mut self, completion: &Completion) -> bool {
-        if self.unread() >= self.entries {
+        self.polled.note(completion, self.produced);
+        if self.unread_at_most() >= self.entries {
             self.is_overrun = true;
         }
         if self.is_overrun {
@@ -76,6 +113,7 @@ mod tests {
             ring: file.allocate(4096).expect("memory"),
             doorbell: file.allocate(4096).expect("memory"),
             produced: 0,
+            polled: Polled::default(),
             is_overrun: false,
             events: 0,
             fired: None,
@@ -86,12 +124,30 @@ mod tests {
     fn a_queue_that_is_not_polled_is_overrun() {
         let (mut file, _theirs) = DeviceFile::create().expect("a file");
         let mut cq = cq(2, &mut file);
-        assert!(cq.push(&Completion::default()) && cq.push(&Completion::default()));
+        assert!(cq.push(&of(0)) && cq.push(&of(1)));
         cq.doorbell.publish(0, &2_u32.to_le_bytes(), 0);
-        assert!(cq.push(&Completion::default()) && cq.push(&Completion::default()));
-        assert!(!cq.push(&Completion::default()));
+        assert!(cq.push(&of(2)) && cq.push(&of(3)));
+        assert!(!cq.push(&of(4)));
         cq.doorbell.publish(0, &4_u32.to_le_bytes(), 0);
-        assert!(!cq.push(&Completion::default()), "it stays overrun");
+        assert!(!cq.push(&of(5)), "it stays overrun");
+    }
+
+    /// Returns the completion of the send with a number.
+    fn of(req_id: u16) -> Completion {
+        Completion {
+            req_id,
+            ..Completion::default()
+        }
+    }
+
+    #[test]
+    fn a_request_with_a_number_that_was_used_before_shows_that_its_completion_was_polled() {
+        let (mut file, _theirs) = DeviceFile::create().expect("a file");
+        let mut cq = cq(2, &mut file);
+        for round in 0..100_000_u32 {
+            assert!(cq.push(&of(1)) && cq.push(&of(2)), "{round}");
+        }
+        assert!(!cq.push(&of(3)), "of the last two nothing is known");
     }
 
     #[test]
