@@ -178,6 +178,8 @@ fn unmodified_programs() -> Tally {
     if let Err(error) = prepared.and_then(|place| wheel::install_suite(&place)) {
         println!("MPICH will be skipped: {error}");
     }
+    // EFA without hardware.
+    all += step("softnic", &mut cargo("build --package oxifabric-softnic"));
     // Other clients are for `cargo xtask clients`.
     all += one_by_one("unmodified programs", trials, "--skip large::");
     let mut short = comparison("bench");
