@@ -13,10 +13,39 @@ use crate::domain::{EfaDomain, Source};
 #[derive(Debug)]
 pub(crate) struct Peers {
     table: PeerTable<EfaAddress, Peer>,
-    /// What is known of sources: none is asked about twice.
-    sources: HashMap<Source, PeerId>,
+    sources: Sources,
+}
+
+/// What is known of the sources of messages: the domain is asked about each once.
+#[derive(Debug, Default)]
+struct Sources {
+    known: HashMap<Source, PeerId>,
     /// At which count of changes of the domain that was.
     seen: u64,
+}
+
+impl Sources {
+    /// Returns which peer a source is, as `look_up` says; any for one that is in no vector, of which nothing is kept.
+    #[inline]
+    fn find(
+        &mut self,
+        source: Source,
+        changes: u64,
+        look_up: impl FnOnce() -> Option<PeerId>,
+    ) -> PeerId {
+        if self.seen != changes {
+            self.known.clear();
+            self.seen = changes;
+        }
+        if let Some(&known) = self.known.get(&source) {
+            return known;
+        }
+        let Some(peer) = look_up() else {
+            return PeerId::ANY;
+        };
+        self.known.insert(source, peer);
+        peer
+    }
 }
 
 /// Where messages to a peer go.
@@ -31,8 +60,7 @@ impl Peers {
     pub(crate) fn new() -> Self {
         Self {
             table: PeerTable::default(),
-            sources: HashMap::new(),
-            seen: 0,
+            sources: Sources::default(),
         }
     }
 
@@ -41,19 +69,7 @@ impl Peers {
     /// # Errors
     /// `NOMEM` when there are too many, and what the device says of the way there.
     pub(crate) fn number(&mut self, domain: &EfaDomain, at: EfaAddress) -> Result<PeerId, Errno> {
-        if let Some(known) = self.table.find(&at) {
-            return Ok(known);
-        }
-        let ah = domain.handle(&at.gid)?;
-        let peer = Peer {
-            ah,
-            qpn: at.qpn.into(),
-            qkey: at.connid,
-        };
-        let number = self.table.number(&at, |_, _| (Address::Efa(at), peer));
-        let number = number.ok_or(Errno::NOMEM)?;
-        self.table.name(number);
-        Ok(number)
+        number(&mut self.table, domain, at)
     }
 
     /// Returns where messages to a peer go.
@@ -72,25 +88,54 @@ impl Peers {
         let (Ok(handle), Ok(qpn)) = (message.slid.try_into(), message.src_qp.try_into()) else {
             return PeerId::ANY;
         };
-        let changes = domain.changes();
-        if self.seen != changes {
-            self.sources.clear();
-            self.seen = changes;
+        let (source, table) = ((handle, qpn), &mut self.table);
+        self.sources.find(source, domain.changes(), || {
+            number(table, domain, domain.source(source)?).ok()
+        })
+    }
+}
+
+fn number(
+    table: &mut PeerTable<EfaAddress, Peer>,
+    domain: &EfaDomain,
+    at: EfaAddress,
+) -> Result<PeerId, Errno> {
+    if let Some(known) = table.find(&at) {
+        return Ok(known);
+    }
+    let ah = domain.handle(&at.gid)?;
+    let peer = Peer {
+        ah,
+        qpn: at.qpn.into(),
+        qkey: at.connid,
+    };
+    let number = table.number(&at, |_, _| (Address::Efa(at), peer));
+    let number = number.ok_or(Errno::NOMEM)?;
+    table.name(number);
+    Ok(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_that_is_in_no_vector_leaves_nothing_behind() {
+        let mut sources = Sources::default();
+        for qpn in 0..=u16::MAX {
+            assert_eq!(sources.find((1, qpn), 1, || None), PeerId::ANY);
         }
-        match self.sources.get(&(handle, qpn)) {
-            Some(&known) => known,
-            None => self.look_up(domain, (handle, qpn)),
-        }
+        assert!(sources.known.is_empty());
     }
 
-    #[cold]
-    fn look_up(&mut self, domain: &EfaDomain, source: Source) -> PeerId {
-        // What is unknown is not remembered: unknown peers would make the table grow.
-        let Some(at) = domain.source(source) else {
-            return PeerId::ANY;
-        };
-        let number = self.number(domain, at).unwrap_or(PeerId::ANY);
-        self.sources.insert(source, number);
-        number
+    #[test]
+    fn a_source_is_looked_up_once_until_the_vectors_change() {
+        let mut sources = Sources::default();
+        let first = sources.find((1, 2), 1, || Some(PeerId(7)));
+        assert_eq!(first, PeerId(7));
+        let again = sources.find((1, 2), 1, || panic!("it is known"));
+        assert_eq!(again, PeerId(7));
+        assert_eq!(sources.find((1, 2), 2, || Some(PeerId(8))), PeerId(8));
+        assert_eq!(sources.find((1, 2), 3, || None), PeerId::ANY);
     }
 }

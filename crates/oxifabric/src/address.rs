@@ -3,8 +3,8 @@
 use core::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
-use oxifabric_abi::{FI_ADDR_STR, FI_SOCKADDR, FI_SOCKADDR_IN, FI_SOCKADDR_IN6};
-use oxifabric_types::format_name;
+use oxifabric_abi::{FI_ADDR_EFA, FI_ADDR_STR, FI_SOCKADDR, FI_SOCKADDR_IN, FI_SOCKADDR_IN6};
+use oxifabric_types::{EfaAddress, format_name};
 
 /// The format of an address, with the value of the C header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -97,6 +97,7 @@ impl Address {
         match self.format.0 {
             FI_SOCKADDR | FI_SOCKADDR_IN | FI_SOCKADDR_IN6 => self.socket().is_some(),
             FI_ADDR_STR => self.bytes.contains(&0),
+            FI_ADDR_EFA => EfaAddress::from_bytes(&self.bytes).is_some(),
             _ => !self.bytes.is_empty(),
         }
     }
@@ -158,6 +159,11 @@ impl fmt::Display for Address {
         if let Some(name) = self.name() {
             return f.write_str(name);
         }
+        if self.format.0 == FI_ADDR_EFA
+            && let Some(at) = EfaAddress::from_bytes(&self.bytes)
+        {
+            return at.fmt(f);
+        }
         self.bytes
             .iter()
             .try_for_each(|byte| write!(f, "{byte:02x}"))
@@ -192,6 +198,9 @@ mod tests {
         assert!(!short.is_whole());
         assert_eq!(short.to_string(), "020000070a0000");
         assert!(!Address::new(AddressFormat::NAME, b"fi_shm://1").is_whole());
+        let efa = |bytes: &[u8]| Address::new(AddressFormat(FI_ADDR_EFA), bytes);
+        assert!(!efa(&[0; 31]).is_whole() && efa(&[0; 32]).is_whole());
+        assert_eq!(efa(&[0; 32]).to_string(), "fi_addr_efa://[::]:0:0");
     }
 
     #[test]

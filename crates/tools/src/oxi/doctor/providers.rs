@@ -72,6 +72,10 @@ fn not_offered(backend: Backend, name: &str, about: String) -> Finding {
         || "the library does not say why".to_owned(),
         |rejection| rejection.reasons.join("; "),
     );
+    // Hardware that is not there is no trouble.
+    if reason.contains("this machine has no ") {
+        return Finding::ok(about, reason);
+    }
     let advice = format!("`fi_info --why -p '{name}'` lists what is missing");
     Finding::warn(about, format!("it offers nothing: {reason}"), advice)
 }
@@ -103,5 +107,11 @@ mod tests {
     fn a_provider_that_offers_nothing_is_reported() {
         let finding = examine(Backend::builtin(), "none");
         assert_eq!(finding.grade, Grade::Warn, "{finding:?}");
+    }
+
+    #[test]
+    fn a_machine_without_the_hardware_of_a_provider_is_no_trouble() {
+        let finding = examine(Backend::builtin(), "efa");
+        assert_eq!(finding.grade, Grade::Ok, "{finding:?}");
     }
 }

@@ -14,7 +14,7 @@ struct Prose {
 /// The page of all variables that no other page tells of.
 const GENERAL: usize = 0;
 
-const PAGES: [Prose; 7] = [
+const PAGES: [Prose; 8] = [
     Prose {
         name: "oxifabric",
         text: include_str!("../../../manual/oxifabric.7"),
@@ -39,6 +39,11 @@ const PAGES: [Prose; 7] = [
         name: "fi_rxd",
         text: include_str!("../../../manual/fi_rxd.7"),
         prefixes: &["FI_OFI_RXD_", "FI_UDP;OFI_RXD_"],
+    },
+    Prose {
+        name: "fi_efa",
+        text: include_str!("../../../manual/fi_efa.7"),
+        prefixes: &["FI_EFA_"],
     },
     Prose {
         name: "fi_sim",
