@@ -1,0 +1,222 @@
+/*
+ * reach FOLDER a|b ROUNDS SEED
+ *
+ * Two endpoints of efa-direct write and read each other's memory. In each round both write some bytes to the other's memory with completion
+ * data, and check what was written to their own; both read some bytes that the other has made ready, and check these. A message says that a round is over.
+ *
+ * It prints "reached N rounds". Where no offer has reads and writes, it ends with FI_ENODATA as every failed call does.
+ */
+#include "node.h"
+
+#include <rdma/fi_rma.h>
+
+/* Places in the memory: what the other one writes, what is written there, what is read, and what was made ready, of which there are two. */
+enum { ROOM = 1 << 16, OVER = 8, HALF = ROOM, READ = 2 * ROOM, MADE = 3 * ROOM, WHOLE = 5 * ROOM };
+
+struct exposed {
+	uint64_t address, key;
+};
+
+struct party {
+	struct node node;
+	struct exposed peer_memory;
+	fi_addr_t peer;
+	uint8_t *memory;
+	void *desc;
+	struct fi_context2 written, was_read, sent, received[OVER];
+	int pending, overs;
+	uint64_t told, seed;
+	int id;
+};
+
+static uint64_t mixed(uint64_t x)
+{
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+	return x ^ x >> 31;
+}
+
+/* Both sides know what a side does in a round. */
+static size_t length(const struct party *me, int side, uint64_t round, int is_read)
+{
+	return 1 + mixed(me->seed * 1009 + round * 4 + (unsigned)side * 2 + (unsigned)is_read) % (ROOM - 1);
+}
+
+static uint8_t pattern(int side, uint64_t round, int is_read, size_t at)
+{
+	return (uint8_t)(mixed(round * 4 + (unsigned)side * 2 + (unsigned)is_read) + at * 13);
+}
+
+static void fill(uint8_t *place, int side, uint64_t round, int is_read, size_t len)
+{
+	for (size_t at = 0; at < len; at++)
+		place[at] = pattern(side, round, is_read, at);
+}
+
+static void check(const char *what, const uint8_t *place, int side, uint64_t round, int is_read, size_t len)
+{
+	for (size_t at = 0; at < len; at++)
+		if (place[at] != pattern(side, round, is_read, at)) {
+			printf("round %llu: byte %zu %s is wrong\n", (unsigned long long)round, at, what);
+			exit(3);
+		}
+}
+
+static size_t made(uint64_t round)
+{
+	return MADE + round % 2 * ROOM;
+}
+
+static void listen(struct party *me, struct fi_context2 *context)
+{
+	expect("fi_recv", fi_recv(me->node.ep, me->memory, 8, me->desc, FI_ADDR_UNSPEC, context));
+}
+
+static void progress(struct party *me)
+{
+	struct fi_cq_data_entry entry;
+	struct fi_cq_err_entry error = { 0 };
+	ssize_t got = fi_cq_read(me->node.cq, &entry, 1);
+
+	if (got == -FI_EAGAIN)
+		return;
+	if (got == -FI_EAVAIL) {
+		expect("fi_cq_readerr", fi_cq_readerr(me->node.cq, &error, 0));
+		printf("failed: %d: %s\n", error.err,
+		       fi_cq_strerror(me->node.cq, error.prov_errno, error.err_data, NULL, 0));
+		exit(4);
+	}
+	expect("fi_cq_read", got);
+	if (entry.flags & FI_REMOTE_WRITE) {
+		me->told = entry.data;
+	} else if (entry.flags & FI_RECV) {
+		me->overs++;
+		listen(me, entry.op_context);
+	} else {
+		me->pending--;
+	}
+}
+
+static void until(struct party *me, const char *what, const int *pending, const uint64_t *told, uint64_t round)
+{
+	double deadline = now_s() + PATIENCE_S;
+
+	while ((pending && *pending) || (told && *told != round)) {
+		progress(me);
+		if (now_s() > deadline)
+			expect(what, -FI_ETIMEDOUT);
+	}
+}
+
+static void play(struct party *me, uint64_t round)
+{
+	struct node *node = &me->node;
+	struct exposed *there = &me->peer_memory;
+	size_t out = length(me, me->id, round, 0), in = length(me, !me->id, round, 0);
+	size_t asked = length(me, me->id, round, 1);
+	double deadline = now_s() + PATIENCE_S;
+
+	fill(me->memory + HALF, me->id, round, 0, out);
+	expect("fi_writedata", fi_writedata(node->ep, me->memory + HALF, out, me->desc, round, me->peer, there->address,
+					    there->key, &me->written));
+	memset(me->memory + READ, 0xee, ROOM);
+	expect("fi_read", fi_read(node->ep, me->memory + READ, asked, me->desc, me->peer, there->address + made(round),
+				  there->key, &me->was_read));
+	me->pending += 2;
+	until(me, "write and read", &me->pending, NULL, 0);
+	until(me, "the other one's write", NULL, &me->told, round);
+	check("that was written", me->memory, !me->id, round, 0, in);
+	check("that was read", me->memory + READ, !me->id, round, 1, asked);
+	/* The other one has read, and has seen what was written, when it says so. It may begin the next round then. */
+	fill(me->memory + made(round + 1), me->id, round + 1, 1, ROOM);
+	expect("fi_send", fi_send(node->ep, me->memory + HALF, 8, me->desc, me->peer, &me->sent));
+	me->pending++;
+	until(me, "send", &me->pending, NULL, 0);
+	while (me->overs < (int)round) {
+		progress(me);
+		if (now_s() > deadline)
+			expect("the end of the round", -FI_ETIMEDOUT);
+	}
+}
+
+static void open_all(struct party *me)
+{
+	struct node *node = &me->node;
+	struct fi_info *hints = fi_allocinfo();
+	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_DATA };
+	struct fi_av_attr av_attr = { .type = FI_AV_UNSPEC };
+
+	hints->ep_attr->type = FI_EP_RDM;
+	hints->caps = FI_MSG | FI_RMA;
+	hints->mode = FI_CONTEXT | FI_CONTEXT2;
+	hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+	hints->fabric_attr->prov_name = strdup("efa");
+	hints->fabric_attr->name = strdup("efa-direct");
+	expect("fi_getinfo", fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &node->info));
+	fi_freeinfo(hints);
+	expect("fi_fabric", fi_fabric(node->info->fabric_attr, &node->fabric, NULL));
+	expect("fi_domain", fi_domain(node->fabric, node->info, &node->domain, NULL));
+	expect("fi_av_open", fi_av_open(node->domain, &av_attr, &node->av, NULL));
+	expect("fi_cq_open", fi_cq_open(node->domain, &cq_attr, &node->cq, NULL));
+	expect("fi_endpoint", fi_endpoint(node->domain, node->info, &node->ep, NULL));
+	expect("fi_ep_bind", fi_ep_bind(node->ep, &node->av->fid, 0));
+	expect("fi_ep_bind", fi_ep_bind(node->ep, &node->cq->fid, FI_TRANSMIT | FI_RECV));
+	expect("fi_enable", fi_enable(node->ep));
+	me->memory = calloc(1, WHOLE);
+	expect("fi_mr_reg", fi_mr_reg(node->domain, me->memory, WHOLE,
+				      FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0,
+				      &node->mr, NULL));
+	me->desc = fi_mr_desc(node->mr);
+	fill(me->memory + made(1), me->id, 1, 1, ROOM);
+	for (int at = 0; at < OVER; at++)
+		listen(me, &me->received[at]);
+}
+
+/* Makes own memory known, and waits for that of the other one: then its address is in the vector, too. */
+static void expose(struct party *me, const char *folder, const char *name, const char *other)
+{
+	struct exposed mine = { (uintptr_t)me->memory, fi_mr_key(me->node.mr) };
+	char file[PATH_MAX], unfinished[PATH_MAX];
+	double deadline = now_s() + PATIENCE_S;
+	FILE *stream;
+
+	snprintf(file, sizeof file, "%s/%s.memory", folder, name);
+	snprintf(unfinished, sizeof unfinished, "%s/%s.unfinished", folder, name);
+	stream = fopen(unfinished, "wb");
+	if (!stream || fwrite(&mine, sizeof mine, 1, stream) != 1 || fclose(stream) || rename(unfinished, file))
+		expect("expose", -errno);
+	snprintf(file, sizeof file, "%s/%s.memory", folder, other);
+	while (!(stream = fopen(file, "rb"))) {
+		if (now_s() > deadline)
+			expect("the other one", -FI_ETIMEDOUT);
+		usleep(1000);
+	}
+	if (fread(&me->peer_memory, sizeof me->peer_memory, 1, stream) != 1)
+		expect("the other one", -FI_EIO);
+	fclose(stream);
+}
+
+int main(int argc, char **argv)
+{
+	static struct party me;
+	const char *other;
+	uint64_t rounds;
+
+	if (argc < 5)
+		return 2;
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	me.id = !strcmp(argv[2], "b");
+	other = me.id ? "a" : "b";
+	rounds = strtoull(argv[3], NULL, 10);
+	me.seed = strtoull(argv[4], NULL, 10);
+	open_all(&me);
+	node_publish(&me.node, argv[1], argv[2]);
+	me.peer = node_meet(&me.node, argv[1], other);
+	expose(&me, argv[1], argv[2], other);
+	for (uint64_t round = 1; round <= rounds; round++)
+		play(&me, round);
+	printf("reached %llu rounds\n", (unsigned long long)rounds);
+	node_close(&me.node);
+	free(me.memory);
+	return 0;
+}
