@@ -5,7 +5,7 @@
 //!
 //! - [`Network`]: its endpoints, the packets under way, and what happens to them; without a clock. [`plan`] describes it.
 //! - [`World`]: a network that threads share, and how time passes in it.
-//! - [`SimPort`]: the port of one endpoint. `name` is how it is called.
+//! - `station`: the place of one endpoint; `name` is how it is called. [`SimPort`]: its port for packets.
 //! - `info`, `params`: the provider's fi_info, and its parameters of the environment. `ops`: what programs ask that know of the simulation.
 #![forbid(unsafe_code)]
 
@@ -18,6 +18,7 @@ mod pipe;
 pub mod plan;
 mod port;
 mod random;
+mod station;
 mod world;
 
 use std::ffi::CStr;

@@ -2,21 +2,20 @@
 
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use oxifabric_provider::log;
 use oxifabric_provider::packets::PacketDevice;
 use oxifabric_provider::peer_table::PeerTable;
-use oxifabric_provider::timer::Timer;
 use oxifabric_reliable::{CloseReason, PacketPort};
 use oxifabric_types::{Address, Errno, Info, Instant, PeerId};
 use oxifabric_wire::reliable::packet::HEADER_LEN;
 
 use crate::NAME;
-use crate::name;
 use crate::network::{Packet, Place};
 use crate::params;
+use crate::station::Station;
 use crate::world::World;
 
 /// Number of packets that are held back to leave together.
@@ -25,9 +24,7 @@ const HELD: usize = 32;
 /// An endpoint's place in a network.
 #[derive(Debug)]
 pub struct SimPort {
-    world: Arc<World>,
-    place: Place,
-    name: Address,
+    station: Station,
     mtu: usize,
     peers: Peers,
     /// Packets that leave with the next flush.
@@ -37,9 +34,6 @@ pub struct SimPort {
     current: Option<(PeerId, Packet)>,
     /// Peers without an endpoint at their name.
     refused: Vec<PeerId>,
-    /// Made when a thread may sleep.
-    timer: OnceLock<Arc<Timer>>,
-    enabled: bool,
 }
 
 /// Known peers.
@@ -51,39 +45,20 @@ impl SimPort {
     /// # Errors
     /// `INVAL` for what is no name, `ADDRINUSE`.
     pub fn settle(world: &Arc<World>, name: &str) -> Result<Self, Errno> {
-        let (place, mtu) = world.with(|network| {
-            let place = network.place(name).ok_or(Errno::INVAL)?;
-            let settled = network.settle(place).then_some(place);
-            settled
-                .map(|place| (place, network.plan().link.mtu))
-                .ok_or(Errno::ADDRINUSE)
-        })?;
-        Ok(Self {
-            world: Arc::clone(world),
-            place,
-            name: Address::Name(name.into()),
+        Ok(Self::at(Station::settle(world, name)?))
+    }
+
+    fn at(station: Station) -> Self {
+        let mtu = station.world.with(|network| network.plan().link.mtu);
+        Self {
+            station,
             mtu,
             peers: Peers::default(),
             outbox: Vec::new(),
             inbox: VecDeque::new(),
             current: None,
             refused: Vec::new(),
-            timer: OnceLock::new(),
-            enabled: false,
-        })
-    }
-
-    fn timer(&self) -> Option<&Arc<Timer>> {
-        if self.timer.get().is_none() {
-            let _ = self.timer.set(Arc::new(Timer::open().ok()?));
         }
-        self.timer.get()
-    }
-}
-
-impl Drop for SimPort {
-    fn drop(&mut self) {
-        self.world.with(|network| network.leave(self.place));
     }
 }
 
@@ -113,9 +88,9 @@ impl PacketPort for SimPort {
         if self.outbox.is_empty() {
             return;
         }
-        let (from, outbox) = (self.place, &mut self.outbox);
+        let (from, outbox) = (self.station.place, &mut self.outbox);
         let (peers, refused) = (&self.peers, &mut self.refused);
-        self.world.with(|network| {
+        self.station.world.with(|network| {
             for (to, bytes) in outbox.drain(..) {
                 if !network.send(from, to, bytes)
                     && let Some(peer) = peers.find(&to)
@@ -131,7 +106,7 @@ impl PacketPort for SimPort {
             self.current = None;
             return false;
         };
-        let world = &self.world;
+        let world = &self.station.world;
         let from = number(&mut self.peers, packet.from, || {
             world.with(|network| network.nodes().name(packet.from))
         });
@@ -158,25 +133,19 @@ impl PacketPort for SimPort {
     }
 
     fn secret(&mut self) -> u64 {
-        self.world.with(crate::network::Network::draw)
+        self.station.world.with(crate::network::Network::draw)
     }
 
     fn now(&self) -> Instant {
-        self.world.now()
+        self.station.world.now()
     }
 
     fn begin(&mut self, _coarse: Instant) -> Instant {
-        let now = self.world.begin(self.place);
-        if self.inbox.is_empty() {
-            let (place, inbox) = (self.place, &mut self.inbox);
-            self.world.with(|network| network.take(place, inbox));
-        }
-        now
+        self.station.begin(&mut self.inbox)
     }
 
     fn rest(&mut self, due: Instant) {
-        let (place, busy) = (self.place, !self.inbox.is_empty());
-        self.world.with(|network| network.rest(place, due, busy));
+        self.station.rest(due, !self.inbox.is_empty());
     }
 }
 
@@ -186,48 +155,30 @@ impl PacketDevice for SimPort {
     }
 
     fn open(info: &Info) -> Result<Self, Errno> {
-        let world = params::world()?;
-        match &info.src {
-            Some(Address::Name(name)) if &**name != name::PREFIX => Self::settle(world, name),
-            Some(Address::Name(_)) | None => loop {
-                let name = world.with(|network| network.nodes_mut().free_name());
-                match Self::settle(world, &name) {
-                    Err(Errno::ADDRINUSE) => {}
-                    settled => return settled,
-                }
-            },
-            Some(_) => Err(Errno::INVAL),
-        }
+        Ok(Self::at(Station::open(info)?))
     }
 
     fn enable(&mut self, _waits: bool) -> Result<(), Errno> {
-        self.enabled = true;
-        self.world.with(|network| network.open(self.place));
+        self.station.enable();
         Ok(())
     }
 
     fn name(&self) -> Address {
-        self.name.clone()
+        self.station.name()
     }
 
     fn rename(&mut self, name: Address) -> Result<(), Errno> {
-        if self.enabled {
-            return Err(Errno::OPBADSTATE);
-        }
-        let Address::Name(name) = name else {
-            return Err(Errno::INVAL);
-        };
-        *self = Self::settle(&self.world, &name)?;
-        Ok(())
+        self.station.rename(&name)
     }
 
     fn peer(&mut self, address: &Address) -> Result<PeerId, Errno> {
-        let Address::Name(name) = address else {
-            return Err(Errno::INVAL);
+        let place = self.station.find(address)?;
+        let name = || {
+            self.station
+                .world
+                .with(|network| network.nodes().name(place))
         };
-        let place = self.world.with(|network| network.place(name));
-        let place = place.ok_or(Errno::INVAL)?;
-        number(&mut self.peers, place, || name.clone()).ok_or(Errno::NOMEM)
+        number(&mut self.peers, place, name).ok_or(Errno::NOMEM)
     }
 
     fn address(&self, peer: PeerId) -> Option<&Address> {
@@ -235,25 +186,15 @@ impl PacketDevice for SimPort {
     }
 
     fn fd(&self) -> RawFd {
-        self.timer().map_or(-1, |timer| timer.fd())
+        self.station.fd()
     }
 
     fn arm(&mut self, due: Option<Duration>) -> bool {
-        let Some(nap) = self.world.nap() else {
-            return false;
-        };
-        let Some(timer) = self.timer() else {
-            return false;
-        };
-        // What is due in virtual time is among the events that keep all threads from sleeping.
-        let nap = nap.min(due.unwrap_or(Duration::MAX));
-        timer.set((nap != Duration::MAX).then_some(nap));
-        let place = self.place;
-        (self.world).with(|network| network.nodes_mut().sleep(place, timer))
+        self.station.arm(due)
     }
 
     fn is_quiescent(&self) -> bool {
-        self.world.is_quiescent()
+        self.station.world.is_quiescent()
     }
 }
 
