@@ -76,7 +76,7 @@ impl Update {
     }
 
     /// Returns the length of the body that goes with `targets_len` bytes of targets.
-    const fn body_len(&self, targets_len: usize) -> usize {
+    pub const fn body_len(&self, targets_len: usize) -> usize {
         match (self.form, self.operation) {
             (_, Operation::Read) => 0,
             (Form::Compare, _) => 2 * targets_len,
@@ -114,7 +114,7 @@ impl Update {
 
     /// Returns the rights that the memory must have been registered with. Source: fi_atomic(3): fetching ones read,
     /// and all but FI_ATOMIC_READ write.
-    fn access(&self) -> Flags {
+    pub fn access(&self) -> Flags {
         match (self.form, self.operation) {
             (_, Operation::Read) => Flags::REMOTE_READ,
             (Form::Base, _) => Flags::REMOTE_WRITE,
@@ -122,8 +122,14 @@ impl Update {
         }
     }
 
-    /// Carries it out. `body` is the operand, with what is compared behind it; `result` gets what was there.
-    fn run(&self, region: &Iov, body: &[u8], result: &Iov) {
+    /// Returns whether its initiator gets what was there before.
+    pub const fn fetches(&self) -> bool {
+        !matches!(self.form, Form::Base)
+    }
+
+    /// Carries it out, here or in a link that carries out atomics by itself. `body` is the operand, with what is compared behind it;
+    /// `result` gets what was there.
+    pub fn run(&self, region: &Iov, body: &[u8], result: &Iov) {
         let (mut before, mut after) = ([0; CHUNK], [0; CHUNK]);
         let (operand, compare) = match self.form {
             Form::Compare => body.split_at(body.len() / 2),

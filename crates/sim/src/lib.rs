@@ -7,11 +7,12 @@
 //! - [`World`]: a network that threads share, and how time passes in it.
 //! - `station`: the place of one endpoint; `name` is how it is called. [`SimPort`]: its port for packets.
 //! - `info`, `params`: the provider's fi_info, and its parameters of the environment. `ops`: what programs ask that know of the simulation.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod info;
 mod name;
 mod network;
+mod nic;
 mod ops;
 mod params;
 mod pipe;
@@ -19,19 +20,21 @@ pub mod plan;
 mod port;
 mod random;
 mod station;
+#[allow(unsafe_code)]
+mod sys;
 mod world;
 
 use std::ffi::CStr;
 use std::ptr::NonNull;
 
 pub use network::{Count, Network, Packet, Place, Stats};
+pub use nic::{SimDevice, SimDomain, SimNic};
 pub use plan::Plan;
 pub use port::SimPort;
 pub use world::World;
 
 use oxifabric_provider::device::{Provider, Unresolved};
 use oxifabric_provider::params::Parameter;
-use oxifabric_reliable::ReliableLink;
 use oxifabric_types::{Address, Errno, Info};
 
 /// The provider's name.
@@ -44,7 +47,7 @@ pub enum Sim {}
 impl Provider for Sim {
     const NAME: &'static str = NAME;
     const BY_NAME_ONLY: bool = true;
-    type Device = ReliableLink<SimPort>;
+    type Device = SimDevice;
 
     fn parameters() -> &'static [Parameter] {
         &params::TABLE

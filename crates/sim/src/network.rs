@@ -2,8 +2,9 @@
 //!
 //! It does no I/O and reads no clock. Every packet takes each link on its way as an event; events of one instant happen in
 //! the order in which they were made. All that happens at random is decided by the seed, so that the same calls have the
-//! same outcome.
+//! same outcome. Between adapters (`adapters`) nothing is lost.
 
+mod adapters;
 mod nodes;
 mod path;
 mod stats;
@@ -14,8 +15,10 @@ use std::time::Duration;
 
 use oxifabric_types::Instant;
 
+use crate::nic::Head;
 use crate::plan::Plan;
 use crate::random::Random;
+use adapters::Adapters;
 use nodes::Nodes;
 pub use nodes::Place;
 use path::Paths;
@@ -31,7 +34,7 @@ const SPARE: usize = 1024;
 #[derive(Debug)]
 pub struct Network {
     plan: Plan,
-    begin: Instant,
+    began: Instant,
     now: Instant,
     random: Random,
     nodes: Nodes,
@@ -41,6 +44,7 @@ pub struct Network {
     made: u64,
     stats: Stats,
     spare: Vec<Vec<u8>>,
+    adapters: Adapters,
 }
 
 /// A packet under way.
@@ -54,6 +58,20 @@ pub struct Packet {
     hops: u8,
     /// The payload.
     pub bytes: Vec<u8>,
+    /// What it says, if an adapter sent it.
+    pub(crate) head: Option<Box<Head>>,
+    /// Its number among all packets of adapters.
+    number: u64,
+}
+
+impl Packet {
+    /// Returns how many bytes it has on the way.
+    fn len(&self) -> usize {
+        match self.head {
+            None => self.bytes.len(),
+            Some(_) => self.bytes.len() + Head::LEN,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -98,13 +116,14 @@ impl Network {
             random: Random::new(plan.seed),
             paths: Paths::new(&plan),
             plan,
-            begin,
+            began: begin,
             now: begin,
             nodes: Nodes::default(),
             events: BinaryHeap::new(),
             made: 0,
             stats: Stats::default(),
             spare: Vec::new(),
+            adapters: Adapters::default(),
         }
     }
 
@@ -156,6 +175,7 @@ impl Network {
     /// Gives a place up; what has arrived there is lost.
     pub fn leave(&mut self, place: Place) {
         self.nodes.leave(place);
+        self.detach(place);
     }
 
     /// Returns an empty buffer for a packet.
@@ -186,6 +206,8 @@ impl Network {
             to,
             hops: 0,
             bytes,
+            head: None,
+            number: 0,
         });
         if chance < link.drop {
             self.lose(packet.bytes, Count::Lost);
@@ -246,18 +268,24 @@ impl Network {
     /// Sends a packet on from the end of a link, or delivers it.
     fn hop(&mut self, at: Instant, mut packet: Box<Packet>) {
         let nodes = [packet.from, packet.to].map(|place| self.nodes.node(place));
-        let at_ms = at.since(self.begin).as_nanos() as f64 / 1e6;
+        let at_ms = at.since(self.began).as_nanos() as f64 / 1e6;
         if self.plan.is_cut(nodes[0], nodes[1], at_ms) {
-            return self.lose(packet.bytes, Count::Cut);
+            return match packet.head {
+                None => self.lose(packet.bytes, Count::Cut),
+                Some(_) => self.hold_back(packet, nodes, at_ms),
+            };
         }
         let path = self.paths.between(nodes);
-        if path.get(0).is_some() && packet.bytes.len() > self.plan.link.carries {
+        if packet.head.is_none()
+            && path.get(0).is_some()
+            && packet.bytes.len() > self.plan.link.carries
+        {
             return self.lose(packet.bytes, Count::Cut);
         }
         let Some(&link) = path.get(usize::from(packet.hops)) else {
             return self.deliver(*packet);
         };
-        match self.paths.pass(link, at, packet.bytes.len()) {
+        match self.paths.pass(link, at, packet.len()) {
             Some(arrives) => {
                 packet.hops += 1;
                 self.schedule(arrives, What::Hop(packet));
@@ -267,6 +295,9 @@ impl Network {
     }
 
     fn deliver(&mut self, packet: Packet) {
+        if packet.head.is_some() {
+            return self.deliver_to_adapter(packet);
+        }
         self.stats.count(Count::Delivered);
         if let Some(packet) = self.nodes.deliver(packet) {
             self.recycle(packet.bytes);

@@ -18,7 +18,7 @@ static OPS: SimOps = SimOps {
 };
 
 /// What can be asked for, by its number.
-const COUNTS: [Count; 8] = [
+const COUNTS: [Count; 10] = [
     Count::Sent,
     Count::Repeated,
     Count::Delivered,
@@ -27,6 +27,8 @@ const COUNTS: [Count; 8] = [
     Count::Late,
     Count::Overflowed,
     Count::Cut,
+    Count::Overtaken,
+    Count::Access,
 ];
 
 /// Returns the table of this name.

@@ -1,5 +1,6 @@
 //! What is simulated: the network and its faults, docs/sim.md. Set-up path.
 
+use oxifabric_engine::{MAX_ATOMIC_BYTES, OneSided};
 use serde::Deserialize;
 
 /// A network, and what goes wrong in it. What a plan does not set is as in [`Plan::default`].
@@ -14,6 +15,8 @@ pub struct Plan {
     pub patience_ms: Patience,
     /// The links: one in each direction between a node and its switch.
     pub link: LinkPlan,
+    /// Adapters that carry messages, and perhaps accesses, by themselves. Without them endpoints have reliable channels over packets.
+    pub nic: Option<NicPlan>,
     /// Racks of nodes under switches of their own, which one more switch connects. Without it all nodes have one switch.
     pub rack: Option<RackPlan>,
     /// Times in which nodes are cut off.
@@ -79,6 +82,78 @@ impl Default for LinkPlan {
             dup: 0.0,
             reorder: 0.0,
             late_us: 20.0,
+        }
+    }
+}
+
+/// Adapters of the nodes: whatever they send arrives once, so that no protocol for losses is needed above them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct NicPlan {
+    /// The order in which packets of one endpoint arrive at another.
+    pub order: PacketOrder,
+    /// Accesses to memory of peers that they carry out by themselves.
+    pub one_sided: Vec<AccessPlan>,
+}
+
+/// The order of packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PacketOrder {
+    /// They arrive in the order of sending.
+    #[default]
+    Ordered,
+    /// They overtake each other: each is late by a random time up to [`LinkPlan::late_us`].
+    Unordered,
+}
+
+/// A kind of accesses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AccessPlan {
+    /// Reads, and with them the bodies of long messages.
+    Read,
+    /// Writes, with and without data.
+    Write,
+    /// Atomics.
+    Atomic,
+}
+
+impl NicPlan {
+    /// Returns what they carry out by themselves.
+    pub fn one_sided(&self) -> OneSided {
+        let access = |kind: &AccessPlan| match kind {
+            AccessPlan::Read => OneSided::READ,
+            AccessPlan::Write => OneSided::WRITE | OneSided::WRITE_DATA,
+            AccessPlan::Atomic => OneSided::ATOMIC,
+        };
+        self.one_sided.iter().map(access).collect()
+    }
+
+    /// Checks that nothing else in a plan contradicts it.
+    fn check(&self, link: &LinkPlan) -> Result<(), String> {
+        let usual = LinkPlan::default();
+        if [link.drop, link.dup, link.reorder] != [0.0; 3] {
+            return Err("with [nic] every packet arrives once: link.drop and link.dup are 0, and nic.order says what link.reorder would".into());
+        }
+        if (link.queue_bytes, link.carries) != (usual.queue_bytes, usual.carries) {
+            return Err(
+                "with [nic] no packet is lost: link.queue_bytes and link.carries are not set"
+                    .into(),
+            );
+        }
+        if link.mtu < MAX_ATOMIC_BYTES {
+            return Err(format!(
+                "with [nic] link.mtu is {MAX_ATOMIC_BYTES} at least: an atomic is one packet"
+            ));
+        }
+        if self.order == PacketOrder::Unordered && link.late_us <= 0.0 {
+            return Err("packets of nic.order = \"unordered\" are late by up to link.late_us, which is not 0".into());
+        }
+        let mut before = self.one_sided.iter().enumerate();
+        match before.any(|(at, kind)| self.one_sided[..at].contains(kind)) {
+            true => Err("nic.one_sided names each kind of access once".into()),
+            false => Ok(()),
         }
     }
 }
@@ -149,6 +224,9 @@ impl Plan {
         if self.rack.is_some_and(|rack| rack.nodes == 0) {
             return Err("a rack has at least one node".into());
         }
+        if let Some(nic) = &self.nic {
+            nic.check(&self.link)?;
+        }
         match self.cut.iter().all(Cut::is_sound) {
             true => Ok(()),
             false => {
@@ -162,7 +240,27 @@ impl Plan {
         let is_apart = |cut: &Cut| cut.nodes.contains(&a) != cut.nodes.contains(&b);
         self.cut.iter().any(|cut| is_apart(cut) && cut.is_on(at_ms))
     }
+
+    /// Returns when packets between two nodes, which are cut off from each other at a time, pass again; `None` for never.
+    pub(crate) fn heals_at(&self, a: u32, b: u32, mut at_ms: f64) -> Option<f64> {
+        let is_apart = |cut: &&Cut| cut.nodes.contains(&a) != cut.nodes.contains(&b);
+        for _ in 0..CUTS_IN_A_ROW {
+            let on = self.cut.iter().filter(is_apart);
+            match on
+                .filter(|cut| cut.is_on(at_ms))
+                .map(|cut| cut.ends_at(at_ms))
+                .next()
+            {
+                None => return Some(at_ms),
+                Some(end) => at_ms = end?,
+            }
+        }
+        None
+    }
 }
+
+/// Number of cuts that follow each other without a gap beyond which there is taken to be none.
+const CUTS_IN_A_ROW: usize = 1000;
 
 /// Spells an error with the number of its line in the text.
 fn in_one_line(text: &str, error: &toml::de::Error) -> String {
@@ -179,6 +277,13 @@ impl Cut {
         let lasts = self.for_ms.unwrap_or(f64::INFINITY);
         times.iter().flatten().all(|ms| (0.0..=1e15).contains(ms))
             && self.every_ms.is_none_or(|every| every > lasts)
+    }
+
+    /// Returns when a cut that is on at a time ends; `None` for never.
+    fn ends_at(&self, at_ms: f64) -> Option<f64> {
+        let since = at_ms - self.from_ms;
+        let since = self.every_ms.map_or(since, |every| since % every);
+        Some(at_ms - since + self.for_ms?)
     }
 
     fn is_on(&self, at_ms: f64) -> bool {
@@ -228,6 +333,28 @@ mod tests {
     }
 
     #[test]
+    fn a_cut_heals_when_no_other_follows() {
+        let plan = Plan::parse(
+            "[[cut]]\nnodes = [1]\nfrom_ms = 10\nfor_ms = 2\nevery_ms = 5\n[[cut]]\nnodes = [1]\nfrom_ms = 16\nfor_ms = 2\n[[cut]]\nnodes = [2]\nfrom_ms = 1",
+        )
+        .expect("it is a plan");
+        assert_eq!(plan.heals_at(1, 3, 11.0), Some(12.0));
+        assert_eq!(plan.heals_at(3, 1, 15.5), Some(18.0));
+        assert_eq!(plan.heals_at(2, 3, 7.0), None);
+        assert_eq!(plan.heals_at(3, 4, 7.0), Some(7.0));
+    }
+
+    #[test]
+    fn adapters_carry_out_what_the_plan_says() {
+        let plan = Plan::parse("[nic]\norder = 'unordered'\none_sided = ['read', 'write']")
+            .expect("it is a plan");
+        let nic = plan.nic.expect("it has adapters");
+        assert_eq!(nic.order, PacketOrder::Unordered);
+        assert_eq!(nic.one_sided(), OneSided::all() - OneSided::ATOMIC);
+        assert_eq!(Plan::default().nic, None);
+    }
+
+    #[test]
     fn what_is_no_plan_is_refused_with_a_reason() {
         for (text, part) in [
             ("speed = 1", "speed"),
@@ -238,6 +365,17 @@ mod tests {
             ("[rack]\nnodes = 0\ngbps = 1", "rack"),
             ("[[cut]]\nnodes = [1]\nevery_ms = 5", "every_ms"),
             ("time = 'lunch'", "virtual"),
+            ("[nic]\n[link]\ndrop = 0.1\nmtu = 8192", "link.drop"),
+            ("[nic]\n[link]\nreorder = 0.1", "nic.order"),
+            ("[nic]\n[link]\nqueue_bytes = 10000", "link.queue_bytes"),
+            ("[nic]\n[link]\nmtu = 1024", "link.mtu"),
+            (
+                "[nic]\norder = 'unordered'\n[link]\nlate_us = 0",
+                "link.late_us",
+            ),
+            ("[nic]\norder = 'any'", "unordered"),
+            ("[nic]\none_sided = ['read', 'read']", "once"),
+            ("[nic]\none_sided = ['send']", "send"),
         ] {
             let why = Plan::parse(text).expect_err(text);
             assert!(why.contains(part), "{text}: {why}");

@@ -50,7 +50,11 @@ impl Paths {
         let speed = |gbps: f64| Speed {
             ns_per_byte: 8.0 / gbps,
             latency_ns: (plan.link.latency_us * 1e3) as u64,
-            queue_bytes: plan.link.queue_bytes,
+            // What adapters send waits for as long as it has to; how much it is, their windows bound.
+            queue_bytes: match plan.nic {
+                None => plan.link.queue_bytes,
+                Some(_) => u64::MAX,
+            },
         };
         Self {
             link: speed(plan.link.gbps),

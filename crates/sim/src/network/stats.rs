@@ -23,10 +23,14 @@ pub enum Count {
     Overflowed,
     /// It was lost since an end was cut off.
     Cut,
+    /// It came from an adapter, and arrived after one that the same endpoint had sent later.
+    Overtaken,
+    /// It asked for a part of an access, which an adapter carried out.
+    Access,
 }
 
 /// Number of kinds of [`Count`].
-const COUNTS: usize = 8;
+const COUNTS: usize = 10;
 
 /// Counts of packets.
 #[derive(Debug, Default)]
@@ -44,6 +48,11 @@ impl Stats {
 
     pub(super) fn count(&mut self, what: Count) {
         self.counts[what as usize] += 1;
+    }
+
+    /// Counts a packet that an adapter sends.
+    pub(super) fn sent_by_adapter(&mut self) {
+        self.count(Count::Sent);
     }
 
     /// Looks at a packet that is sent. Data packets of a channel are sent for the first time in the order of their numbers

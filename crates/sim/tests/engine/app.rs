@@ -1,12 +1,16 @@
 //! What the applications do: operations at random, noted in the book.
 
+use std::sync::Arc;
+
 use oxifabric_engine::{Completion, Completions, Engine, Failure, RxOp, Target, TxOp};
 use oxifabric_mem::Iov;
+use oxifabric_sim::SimDomain;
 use oxifabric_types::{Errno, Flags, PeerId};
 
 use crate::access::{self, Regions};
 use crate::check::{self, BLANK, Book, Fate, Message, Op, POISON, Receive, Verdict};
 use crate::config::Config;
+use crate::nic;
 use crate::packets::AnyLink;
 use crate::rng::Rng;
 
@@ -25,13 +29,16 @@ pub(crate) struct Node {
 pub(crate) struct Events {
     queue: Vec<Result<Completion, Failure>>,
     regions: Regions,
+    /// Where adapters find them.
+    domain: Option<Arc<SimDomain>>,
 }
 
 impl Events {
-    pub(crate) fn new(regions: &Regions) -> Self {
+    pub(crate) fn new(regions: &Regions, domain: Option<&Arc<SimDomain>>) -> Self {
         Self {
             queue: Vec::new(),
             regions: Regions::clone(regions),
+            domain: domain.map(Arc::clone),
         }
     }
 
@@ -39,7 +46,11 @@ impl Events {
     pub(crate) fn register(&mut self, region: &Iov) -> u64 {
         let mut regions = self.regions.borrow_mut();
         regions.push(region.clone());
-        regions.len() as u64 - 1
+        let key = regions.len() as u64 - 1;
+        if let Some(domain) = &self.domain {
+            nic::register(domain, region, key);
+        }
+        key
     }
 }
 

@@ -2,6 +2,9 @@
 
 use oxifabric_engine::{Config as EngineConfig, Limits, OneSided};
 
+use oxifabric_sim::plan::{AccessPlan, PacketOrder};
+
+use crate::nic::{ALL, Nics};
 use crate::packets::Packets;
 
 /// A world.
@@ -33,6 +36,8 @@ pub(crate) struct Config {
     pub(crate) sizes: [usize; 6],
     /// The links are reliable channels over packets, not lanes of frames.
     pub(crate) packets: Option<Packets>,
+    /// The links are adapters.
+    pub(crate) nics: Option<Nics>,
     /// The endpoint that died comes back.
     pub(crate) rebirth: bool,
     /// Number of seeds that are tried.
@@ -89,6 +94,7 @@ impl Config {
             steps: 400,
             sizes: [0, 16, 17, 64, 65, 300],
             packets: None,
+            nics: None,
             rebirth: false,
             seeds: 300,
             sabotage: None,
@@ -351,6 +357,133 @@ impl Config {
         Self {
             rebirth: true,
             ..Self::an_endpoint_behind_packets_dies()
+        }
+    }
+
+    /// Returns whether endpoints may lose peers.
+    pub(crate) fn loses_peers(&self) -> bool {
+        let cut_off = self.packets.is_some_and(|packets| packets.loses_peers())
+            || self.nics.is_some_and(|nics| nics.loses_peers());
+        cut_off || self.death || self.breaks_per_mille > 0
+    }
+
+    /// Lengths around those at which frames, windows of segments and requests of adapters end.
+    fn over_adapters(order: PacketOrder, one_sided: &'static [AccessPlan]) -> Self {
+        Self {
+            sizes: [0, 16, 4096, 4500, 20_000, 140_000],
+            nics: Some(Nics {
+                order,
+                one_sided,
+                cut_ms: None,
+            }),
+            unordered: order == PacketOrder::Unordered,
+            seeds: 120,
+            ..Self::base()
+        }
+    }
+
+    pub(crate) fn adapters_with_order() -> Self {
+        Self::over_adapters(PacketOrder::Ordered, &[])
+    }
+
+    pub(crate) fn adapters_without_order() -> Self {
+        Self::over_adapters(PacketOrder::Unordered, &[])
+    }
+
+    pub(crate) fn adapters_carry_out_accesses_in_order() -> Self {
+        Self::over_adapters(PacketOrder::Ordered, ALL)
+    }
+
+    pub(crate) fn adapters_carry_out_accesses_in_any_order() -> Self {
+        Self::over_adapters(PacketOrder::Unordered, ALL)
+    }
+
+    pub(crate) fn adapters_carry_out_writes_only() -> Self {
+        Self::over_adapters(PacketOrder::Unordered, &[AccessPlan::Write])
+    }
+
+    pub(crate) fn many_adapters_without_order() -> Self {
+        Self {
+            nodes: 5,
+            steps: 800,
+            ..Self::adapters_without_order()
+        }
+    }
+
+    pub(crate) fn many_adapters_carry_out_accesses_in_order() -> Self {
+        Self {
+            nodes: 5,
+            steps: 800,
+            ..Self::adapters_carry_out_accesses_in_order()
+        }
+    }
+
+    pub(crate) fn many_adapters_carry_out_accesses_in_any_order() -> Self {
+        Self {
+            nodes: 5,
+            steps: 800,
+            ..Self::adapters_carry_out_accesses_in_any_order()
+        }
+    }
+
+    pub(crate) fn adapters_with_hardly_any_room_for_the_unexpected() -> Self {
+        let adapters = Self::adapters_carry_out_accesses_in_any_order();
+        Self {
+            nodes: 3,
+            engine: EngineConfig {
+                unexpected_bytes: 7000,
+                ..adapters.engine
+            },
+            ..adapters
+        }
+    }
+
+    pub(crate) fn connections_of_adapters_break() -> Self {
+        Self {
+            nodes: 3,
+            breaks_per_mille: 15,
+            ..Self::adapters_carry_out_accesses_in_any_order()
+        }
+    }
+
+    pub(crate) fn connections_of_ordered_adapters_break() -> Self {
+        Self {
+            nodes: 3,
+            breaks_per_mille: 15,
+            ..Self::adapters_with_order()
+        }
+    }
+
+    fn cut_off_for(ms: f64) -> Self {
+        let adapters = Self::adapters_carry_out_accesses_in_any_order();
+        let cut_ms = Some(ms);
+        Self {
+            nodes: 3,
+            nics: adapters.nics.map(|nics| Nics { cut_ms, ..nics }),
+            ..adapters
+        }
+    }
+
+    pub(crate) fn a_partition_of_adapters_heals() -> Self {
+        Self::cut_off_for(3000.0)
+    }
+
+    pub(crate) fn a_partition_of_adapters_outlasts_patience() -> Self {
+        Self::cut_off_for(8000.0)
+    }
+
+    pub(crate) fn an_endpoint_with_an_adapter_dies() -> Self {
+        Self {
+            nodes: 4,
+            death: true,
+            ..Self::adapters_carry_out_accesses_in_any_order()
+        }
+    }
+
+    pub(crate) fn an_endpoint_with_an_adapter_comes_back() -> Self {
+        Self {
+            rebirth: true,
+            ..Self::an_endpoint_with_an_adapter_dies()
         }
     }
 }

@@ -6,6 +6,7 @@
 //!
 //! - `packets`: another network, which carries packets and does worse to them, under reliable links.
 //! - `net`: the network and the link; it delays, blocks, splits, reorders where it may, fails, and (to test the checkers) misbehaves.
+//! - `nic`: adapters that deliver everything once, in order or not, and carry out accesses.
 //! - `in_flight`: frames on their way.
 //! - `one_sided`: accesses that the network carries out by itself.
 //! - `app` and `access`: what the applications do, and what they remember of it.
@@ -22,6 +23,7 @@ mod collective;
 mod config;
 mod in_flight;
 mod net;
+mod nic;
 mod one_sided;
 mod packets;
 mod rng;
@@ -30,6 +32,7 @@ mod world;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use config::{Config, Sabotage};
+use oxifabric_sim::Count;
 use packets::{Crook, Packets};
 use world::World;
 
@@ -99,6 +102,21 @@ simulations! {
     a_partition_outlasts_patience
     an_endpoint_behind_packets_dies
     an_endpoint_behind_packets_comes_back
+    adapters_with_order
+    adapters_without_order
+    adapters_carry_out_accesses_in_order
+    adapters_carry_out_accesses_in_any_order
+    adapters_carry_out_writes_only
+    many_adapters_without_order
+    many_adapters_carry_out_accesses_in_order
+    many_adapters_carry_out_accesses_in_any_order
+    adapters_with_hardly_any_room_for_the_unexpected
+    connections_of_adapters_break
+    connections_of_ordered_adapters_break
+    a_partition_of_adapters_heals
+    a_partition_of_adapters_outlasts_patience
+    an_endpoint_with_an_adapter_dies
+    an_endpoint_with_an_adapter_comes_back
 }
 
 /// Seeds beyond those that each test tries, which have shown something once.
@@ -176,6 +194,55 @@ fn checkers_notice_messages_that_overtake_on_a_wire_without_order() {
 fn checkers_notice_accesses_that_end_without_being_carried_out() {
     let config = Config::peers_reach_memory_by_themselves();
     assert!(is_noticed_in(config, Sabotage::SkipAccesses));
+}
+
+/// Returns how many packets were overtaken, and how many parts of accesses adapters carried out, in each of some seeds.
+fn overtaken_and_carried_out(config: &Config) -> Vec<[u64; 2]> {
+    let of = |seed| {
+        let mut world = World::new(config, seed);
+        assert_eq!(world.run(), Ok(()), "seed {seed}");
+        [Count::Overtaken, Count::Access].map(|what| world.count(what))
+    };
+    (1..=10).map(of).collect()
+}
+
+/// An adapter whose packets keep their order in secret would prove nothing of what the engine does without order.
+#[test]
+fn adapters_without_order_deliver_without_order() {
+    let many = |counts: &[u64; 2]| counts[0] > 20;
+    for config in [
+        Config::adapters_without_order(),
+        Config::adapters_carry_out_accesses_in_any_order(),
+    ] {
+        let counts = overtaken_and_carried_out(&config);
+        assert!(counts.iter().all(many), "{counts:?}");
+    }
+    for config in [
+        Config::adapters_with_order(),
+        Config::adapters_carry_out_accesses_in_order(),
+    ] {
+        let counts = overtaken_and_carried_out(&config);
+        assert!(counts.iter().all(|counts| counts[0] == 0), "{counts:?}");
+    }
+}
+
+/// Accesses that went the way of messages would end well, too.
+#[test]
+fn adapters_carry_out_accesses_by_themselves_where_that_is_planned() {
+    for config in [
+        Config::adapters_carry_out_accesses_in_order(),
+        Config::adapters_carry_out_accesses_in_any_order(),
+    ] {
+        let counts = overtaken_and_carried_out(&config);
+        assert!(counts.iter().all(|counts| counts[1] > 20), "{counts:?}");
+    }
+    for config in [
+        Config::adapters_with_order(),
+        Config::adapters_without_order(),
+    ] {
+        let counts = overtaken_and_carried_out(&config);
+        assert!(counts.iter().all(|counts| counts[1] == 0), "{counts:?}");
+    }
 }
 
 /// Returns whether the checkers notice reliable links whose engine is broken, within some seeds.

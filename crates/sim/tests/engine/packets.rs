@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use oxifabric_engine::{
-    Body, Frame, Header, Limits, Link, Placement, PostError, Posted, RemoteIov, RxToken, Sink,
-    Target, TxToken,
+    Body, Frame, Header, Limits, Link, Placement, PostError, Posted, RemoteIov, RemoteWrite,
+    RxToken, Sink, Target, TxToken,
 };
 use oxifabric_mem::Iov;
 use oxifabric_provider::packets::PacketDevice;
@@ -20,9 +20,10 @@ use oxifabric_types::{Address, Errno, Instant, PeerId};
 use oxifabric_wire::reliable::packet::{HEADER_LEN, Packet, PacketKind};
 
 use crate::net::{BROKEN, SimLink};
+use crate::nic::NicLink;
 
 /// Timeout after which endpoints give a peer up.
-const TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// No operation takes longer than the longest cut that heals, the timeout after it, and the time in which a peer that is
 /// not there is asked for again.
@@ -102,10 +103,11 @@ pub(crate) fn spell(network: &Network) -> String {
     )
 }
 
-/// One endpoint's end of either network.
+/// One endpoint's end of any network.
 pub(crate) enum AnyLink {
     Frames(SimLink),
     Packets(Box<PacketLink>),
+    Nic(Box<NicLink>),
 }
 
 /// A reliable link that remembers which peers it lost.
@@ -143,6 +145,7 @@ impl AnyLink {
         match self {
             Self::Frames(link) => std::mem::take(&mut link.lost),
             Self::Packets(link) => std::mem::take(&mut link.lost),
+            Self::Nic(nic) => std::mem::take(&mut nic.lost),
         }
     }
 
@@ -151,6 +154,7 @@ impl AnyLink {
         match self {
             Self::Frames(_) => true,
             Self::Packets(link) => link.link.is_done(),
+            Self::Nic(nic) => nic.nic.is_done(),
         }
     }
 }
@@ -164,6 +168,10 @@ macro_rules! either {
                 let $link = &mut packets.link;
                 $call
             }
+            AnyLink::Nic(nic) => {
+                let $link = &mut nic.nic;
+                $call
+            }
         }
     };
 }
@@ -173,6 +181,7 @@ impl Link for AnyLink {
         match self {
             Self::Frames(link) => link.limits(peer),
             Self::Packets(link) => link.link.limits(peer),
+            Self::Nic(nic) => nic.nic.limits(peer),
         }
     }
 
@@ -201,11 +210,19 @@ impl Link for AnyLink {
                 let lost = &mut link.lost;
                 link.link.poll(now, &mut Watch { sink, lost })
             }
+            Self::Nic(nic) => {
+                let lost = &mut nic.lost;
+                nic.nic.poll(now, &mut Watch { sink, lost })
+            }
         }
     }
 
     fn resume(&mut self, peer: PeerId) {
         either!(self, link => link.resume(peer));
+    }
+
+    fn disconnect(&mut self, peer: PeerId, why: &'static str) -> bool {
+        either!(self, link => link.disconnect(peer, why))
     }
 }
 
@@ -236,6 +253,14 @@ impl<S: Sink> Sink for Watch<'_, S> {
         body: Body<'_>,
     ) -> Placement {
         self.sink.access(from, header, targets, body)
+    }
+
+    fn unordered_segment(&mut self, from: PeerId, header: &Header, body: Body<'_>) -> Placement {
+        self.sink.unordered_segment(from, header, body)
+    }
+
+    fn written(&mut self, from: PeerId, write: RemoteWrite) {
+        self.sink.written(from, write);
     }
 
     fn placed(&mut self, token: RxToken, result: Result<(), Errno>) {

@@ -5,9 +5,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use oxifabric_engine::Engine;
+use oxifabric_engine::{Engine, Link};
 use oxifabric_mem::Iov;
-use oxifabric_sim::World as Network;
+use oxifabric_sim::{Count, SimDomain, World as Network};
 use oxifabric_types::{Instant, PeerId};
 
 use crate::access::Regions;
@@ -17,6 +17,7 @@ use crate::check::{Book, Op, Verdict, ensure};
 use crate::clocks::Clocks;
 use crate::config::Config;
 use crate::net::{BROKEN, Net, SimLink};
+use crate::nic::{self, NicLink};
 use crate::packets::{AnyLink, DEADLINE, PacketLink, spell};
 use crate::rng::Rng;
 
@@ -28,11 +29,13 @@ pub(crate) struct World {
     config: Config,
     rng: Rng,
     net: Rc<RefCell<Net>>,
-    /// The network of packets, if the links are reliable channels.
+    /// The network of packets, if the links are reliable channels or adapters.
     network: Option<Arc<Network>>,
     /// Since when operations are under way.
     clocks: Clocks,
     regions: Regions,
+    /// Where adapters find them.
+    domain: Option<Arc<SimDomain>>,
     nodes: Vec<Node>,
     /// The cells of every endpoint that atomics add to.
     cells: Vec<Iov>,
@@ -49,7 +52,14 @@ impl World {
         let cells: Vec<Iov> = (0..config.nodes).map(|_| atomic::cells()).collect();
         // The first keys are the numbers of the endpoints.
         regions.borrow_mut().extend(cells.iter().cloned());
-        let network = config.packets.map(|packets| packets.network(seed));
+        let packets = config.packets.map(|packets| packets.network(seed));
+        let network = packets.or(config.nics.map(|nics| nics.network(seed)));
+        let domain = config.nics.map(|nics| nics.domain());
+        for (key, cells) in cells.iter().enumerate() {
+            if let Some(domain) = &domain {
+                nic::register(domain, cells, key as u64);
+            }
+        }
         let mut world = Self {
             config: config.clone(),
             rng: Rng::new(seed),
@@ -58,6 +68,7 @@ impl World {
             network,
             clocks: Clocks::default(),
             regions,
+            domain,
             cells,
             book: Book::new(config),
             now: 0,
@@ -72,10 +83,15 @@ impl World {
         let mut engine = Engine::new(self.config.engine);
         engine.set_self(PeerId(me as u32));
         (0..self.config.nodes as u32).for_each(|peer| engine.name(PeerId(peer)));
-        let link = match (&self.network, &self.config.packets) {
-            (Some(network), Some(packets)) => {
-                let link = PacketLink::open(me, self.config.nodes, network, packets);
+        let nodes = self.config.nodes;
+        let link = match (&self.network, &self.config.packets, &self.domain) {
+            (Some(network), Some(packets), _) => {
+                let link = PacketLink::open(me, nodes, network, packets);
                 AnyLink::Packets(Box::new(link))
+            }
+            (Some(network), None, Some(domain)) => {
+                let link = NicLink::open(me, nodes, network, domain);
+                AnyLink::Nic(Box::new(link))
             }
             _ => AnyLink::Frames(SimLink::new(me, &self.net)),
         };
@@ -84,7 +100,7 @@ impl World {
             engine,
             link,
             longest: self.config.sizes[self.config.sizes.len() - 1],
-            events: Events::new(&self.regions),
+            events: Events::new(&self.regions, self.domain.as_ref()),
             alive: true,
         }
     }
@@ -112,11 +128,20 @@ impl World {
         self.close()
     }
 
+    /// Returns how often something has happened to packets.
+    pub(crate) fn count(&self, what: Count) -> u64 {
+        let network = self.network.as_ref();
+        network.map_or(0, |network| network.count(what))
+    }
+
     fn break_something(&mut self) {
         if self.rng.below(1000) < self.config.breaks_per_mille {
             let a = self.rng.below(self.config.nodes);
             let b = (a + 1 + self.rng.below(self.config.nodes - 1)) % self.config.nodes;
-            self.net.borrow_mut().break_pair(a, b);
+            match &mut self.nodes[a].link {
+                AnyLink::Nic(nic) => drop(nic.nic.disconnect(PeerId(b as u32), "a test")),
+                _ => self.net.borrow_mut().break_pair(a, b),
+            }
             self.book.broken.insert((a.min(b), a.max(b)), self.step);
         }
         if self.config.death && self.step == self.config.steps / 2 {
@@ -144,7 +169,7 @@ impl World {
         let node = &mut self.nodes[victim];
         node.alive = false;
         node.engine.abandon(&mut node.events);
-        if let AnyLink::Packets(_) = node.link {
+        if !matches!(node.link, AnyLink::Frames(_)) {
             // No peer is notified.
             node.link = AnyLink::Frames(SimLink::new(victim, &self.net));
         }
@@ -180,8 +205,8 @@ impl World {
         let lost = node.link.take_lost();
         for &peer in &lost {
             self.book.lost.insert((index, peer), self.step);
-            if let Some(packets) = &self.config.packets {
-                let may_be = packets.loses_peers() || self.config.death;
+            if self.network.is_some() {
+                let may_be = self.config.loses_peers();
                 ensure(may_be, || format!("endpoint {index} gave {peer} up"))?;
                 let pair = (index.min(peer), index.max(peer));
                 let broken = self.book.broken.entry(pair).or_default();
