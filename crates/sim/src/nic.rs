@@ -173,7 +173,8 @@ fn limits(nic: &NicPlan, mtu: usize) -> Limits {
         segment: mtu,
         rndv_msg: true,
         rndv_tagged: true,
-        rndv_rma: true,
+        // With order, a message is behind what was written before it: such data does not wait to be asked for.
+        rndv_rma: nic.order == PacketOrder::Unordered,
         pull: one_sided.contains(oxifabric_engine::OneSided::READ),
         ack_on_arrival: false,
         one_sided,
