@@ -33,6 +33,10 @@ pub enum PacketCount {
     Overflowed = 6,
     /// Packets lost because a node was cut off.
     Cut = 7,
+    /// Packets of adapters that arrived after later ones of the same endpoint.
+    Overtaken = 8,
+    /// Parts of accesses that adapters carried out.
+    Accesses = 9,
 }
 
 impl Simulation {

@@ -116,6 +116,12 @@ impl Station {
             .with(|network| network.rest(self.place, due, busy));
     }
 
+    /// Notes that a poll had events. It may have been another endpoint's, which drives those of its domain; so the driver of the network,
+    /// if there is one, is to give this endpoint a turn, and read what has ended.
+    pub(crate) fn note_news(&self) {
+        self.world.note_news(self.place);
+    }
+
     /// Returns the descriptor to sleep on.
     pub(crate) fn fd(&self) -> RawFd {
         self.timer().map_or(-1, |timer| timer.fd())

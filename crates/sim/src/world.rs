@@ -31,8 +31,10 @@ pub struct World {
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) network: Network,
-    /// Whether a driver asks for turns: time passes that way only.
+    /// Whether a driver lets time pass: it passes that way only.
     driven: bool,
+    /// Whether the driver asks for turns.
+    has_turns: bool,
     /// When, by the clock, empty polls became frequent: time may be held up.
     held_since: Option<Instant>,
     /// When an endpoint became absent, in the network's time and in the clock's.
@@ -53,6 +55,7 @@ impl World {
             state: Mutex::new(State {
                 network: Network::new(plan, begin),
                 driven: false,
+                has_turns: false,
                 held_since: None,
                 pace: None,
             }),
@@ -88,10 +91,18 @@ impl World {
     /// call on, time passes that way only: polls do not let it pass.
     pub(crate) fn turn(&self, until: Instant) -> Option<u32> {
         let mut state = self.lock();
-        state.driven = true;
+        (state.driven, state.has_turns) = (true, true);
         let turn = state.turn(until);
         self.publish(&state);
         turn
+    }
+
+    /// Has an endpoint get a turn, if a driver asks for turns.
+    pub(crate) fn note_news(&self, place: Place) {
+        let mut state = self.lock();
+        if state.has_turns {
+            state.network.nodes_mut().note_news(place);
+        }
     }
 
     /// Lets this much time pass, even if endpoints have something to do. From then on polls do not let time pass.
@@ -276,6 +287,20 @@ mod tests {
         world.begin(b);
         rest(&world, b, Instant::END);
         assert_eq!((world.turn(end), world.now()), (None, end));
+    }
+
+    #[test]
+    fn what_has_ended_in_the_poll_of_another_endpoint_is_worth_a_turn() {
+        let (world, [a, b]) = start();
+        world.note_news(a);
+        let end = BEGIN.after(Duration::from_secs(1));
+        assert_eq!(world.turn(end), Some(1), "there was no driver before");
+        rest(&world, b, Instant::END);
+        world.note_news(b);
+        rest(&world, b, Instant::END);
+        assert_eq!(world.turn(end), Some(1));
+        rest(&world, b, Instant::END);
+        assert_eq!(world.turn(end), None);
     }
 
     #[test]

@@ -50,6 +50,8 @@ struct Endpoint {
     ready: bool,
     /// Whether it is among [`Nodes::turns`].
     in_turn: bool,
+    /// Something has ended since it had its last turn.
+    has_news: bool,
     /// Whether it has not been polled for so long that time does not wait for it.
     absent: bool,
     /// Value of [`Nodes::changes`], and number of empty polls since it has had that value.
@@ -116,6 +118,7 @@ impl Nodes {
                     queued: Instant::END,
                     ready: false,
                     in_turn: false,
+                    has_news: false,
                     absent: false,
                     empty_polls: (0, 0),
                     bell: None,
@@ -187,11 +190,19 @@ impl Nodes {
         self.changes += 1;
     }
 
+    /// Notes that something has ended that the driver of the network is to read in this endpoint's next turn.
+    pub(crate) fn note_news(&mut self, place: Place) {
+        if let Some(endpoint) = self.endpoint(place) {
+            endpoint.has_news = true;
+        }
+    }
+
     /// Returns the endpoint that is next, and takes it off the queue.
     pub(crate) fn turn(&mut self) -> Option<Place> {
         while let Some(place) = self.turns.pop_front() {
             if let Some(endpoint) = self.endpoint(place) {
                 endpoint.in_turn = false;
+                endpoint.has_news = false;
                 if endpoint.ready {
                     return Some(place);
                 }
@@ -233,7 +244,8 @@ impl Nodes {
     ) -> Option<Instant> {
         let endpoint = self.endpoint(place)?;
         endpoint.due = due;
-        let ready = busy || due <= now || !endpoint.inbox.is_empty();
+        let has_more = endpoint.has_news || !endpoint.inbox.is_empty();
+        let ready = busy || due <= now || has_more;
         let asks = !ready && due < endpoint.queued;
         if asks {
             endpoint.queued = due;

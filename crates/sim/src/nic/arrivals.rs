@@ -31,6 +31,9 @@ impl SimNic {
             events += self.unblock(peer, sink);
         }
         self.settle_active();
+        if events > 0 {
+            self.station.note_news();
+        }
         self.rest();
         events
     }

@@ -53,6 +53,8 @@ impl Link for SimNic {
     fn resume(&mut self, peer: PeerId) {
         if let Some(peer) = self.peers.get_mut(peer) {
             peer.is_stalled = false;
+            // The poll may have ended already.
+            self.rest();
         }
     }
 

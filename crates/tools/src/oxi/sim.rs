@@ -2,6 +2,7 @@
 //! and in memory.
 
 mod estimate;
+mod heard;
 mod memory;
 mod node;
 mod nodes;

@@ -6,12 +6,14 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use oxifabric::{
-    Address, AddressVector, Buffer, CompletionQueue, Domain, Endpoint, Local, Operation, Peer, Rdm,
+    Address, AddressVector, Buffer, CompletionQueue, Domain, Endpoint, Local, Op, Operation, Peer,
+    Rdm,
 };
 
 use oxifabric_bench::histogram::Histogram;
 
 use super::super::Trouble;
+use super::heard::Heard;
 
 /// How many bytes a message has at least.
 pub(super) const HEAD: usize = 16;
@@ -28,8 +30,10 @@ pub(super) struct Node {
     peers: AddressVector<Local>,
     /// The targets of this node: their peers, and how many messages they were sent.
     known: HashMap<u32, (Peer, u32)>,
-    /// Number of messages received from each node.
-    heard: HashMap<u32, u32>,
+    heard: Heard,
+    /// The receives that are posted, with their numbers, and how many there have been.
+    receives: Vec<(Op, u32)>,
+    posted: u32,
     /// Messages that could not be posted yet, oldest first: the target, and when they were to be sent.
     waiting: VecDeque<(u32, Duration)>,
     size: usize,
@@ -56,20 +60,30 @@ impl Node {
             .address_vector(&peers)
             .queue(&queue)
             .enable()?;
-        for _ in 0..RECEIVES {
-            endpoint.receive(Buffer::zeroed(size))?;
-        }
-        Ok(Self {
+        let mut node = Self {
             inject: endpoint.info().inject_size(),
             endpoint,
             queue,
             peers,
             known: HashMap::new(),
-            heard: HashMap::new(),
+            heard: Heard::default(),
+            receives: Vec::with_capacity(RECEIVES),
+            posted: 0,
             waiting: VecDeque::new(),
             size,
             begun: 0,
-        })
+        };
+        for _ in 0..RECEIVES {
+            node.receive(Buffer::zeroed(size))?;
+        }
+        Ok(node)
+    }
+
+    fn receive(&mut self, buffer: Buffer) -> Result<(), Trouble> {
+        self.receives
+            .push((self.endpoint.receive(buffer)?, self.posted));
+        self.posted += 1;
+        Ok(())
     }
 
     pub(super) fn endpoint(&self) -> &Endpoint<Rdm, Local> {
@@ -84,7 +98,7 @@ impl Node {
     pub(super) fn peers(&self) -> usize {
         let only_heard = self
             .heard
-            .keys()
+            .senders()
             .filter(|node| !self.known.contains_key(node));
         self.known.len() + only_heard.count()
     }
@@ -124,14 +138,18 @@ impl Node {
         tally: &mut Tally,
     ) -> Result<(), Trouble> {
         while let Some(completion) = self.queue.poll()? {
+            let op = completion.op;
             let (mut buffer, transfer) = completion.ok()?;
             if transfer.operation != Operation::Receive {
                 tally.spare.push(buffer);
                 continue;
             }
-            self.take(me, &buffer, now, tally);
+            let posted = self.receives.iter().position(|posted| posted.0 == op);
+            let posted = posted.ok_or("a receive ended that was not posted")?;
+            let (_, receive) = self.receives.swap_remove(posted);
+            self.take(me, &buffer, receive, now, tally);
             buffer.resize(self.size);
-            self.endpoint.receive(buffer)?;
+            self.receive(buffer)?;
         }
         self.post(me, &mut tally.spare)
     }
@@ -163,16 +181,15 @@ impl Node {
         Ok(())
     }
 
-    fn take(&mut self, me: u32, message: &[u8], now: Duration, tally: &mut Tally) {
+    fn take(&mut self, me: u32, message: &[u8], receive: u32, now: Duration, tally: &mut Tally) {
         tally.arrived += 1;
         let Some((from, number, since)) = read(message).filter(|_| message.len() == self.size)
         else {
             tally.wrong += 1;
             return;
         };
-        let expected = self.heard.entry(from).or_default();
-        tally.wrong += u64::from(from == me || number != *expected);
-        *expected += 1;
+        let in_turn = self.heard.note(from, number, receive);
+        tally.wrong += u64::from(from == me || !in_turn);
         tally.times.add(now.saturating_sub(since));
     }
 }

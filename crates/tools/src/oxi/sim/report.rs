@@ -37,14 +37,16 @@ pub(super) struct Report {
     pub(super) turns: u64,
     /// Shares, and times in microseconds that these keep to.
     pub(super) times: Vec<(f64, f64)>,
-    pub(super) packets: [(PacketCount, u64); 8],
+    pub(super) packets: [(PacketCount, u64); 10],
     pub(super) ends: usize,
     pub(super) memory: Memory,
 }
 
 impl Report {
     pub(super) fn of(nodes: &Nodes, options: &Options, asked: Duration) -> Self {
-        use PacketCount::{Cut, Delivered, Doubled, Late, Lost, Overflowed, Repeated, Sent};
+        use PacketCount::{
+            Accesses, Cut, Delivered, Doubled, Late, Lost, Overflowed, Overtaken, Repeated, Sent,
+        };
         let times = &nodes.tally.times;
         // From every second message to one in a million.
         let shares = (1..=20).map(|power| 1.0 - 0.5_f64.powi(power));
@@ -57,7 +59,7 @@ impl Report {
                 share => (share, micros(times.quantile(share))),
             });
         let counts = [
-            Sent, Repeated, Delivered, Lost, Doubled, Late, Overflowed, Cut,
+            Sent, Repeated, Delivered, Lost, Doubled, Late, Overflowed, Cut, Overtaken, Accesses,
         ];
         Self {
             pattern: options.pattern,
