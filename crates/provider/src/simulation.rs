@@ -1,5 +1,5 @@
 //! What a simulated network tells programs that know of it: the functions of `fi_open_ops(endpoint, "oxi_sim_ops", ...)`,
-//! docs/sim.md section 4.
+//! docs/sim.md section 5.
 
 use core::ffi::CStr;
 

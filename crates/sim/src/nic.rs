@@ -132,6 +132,11 @@ impl SimNic {
         Ok(peer)
     }
 
+    /// Returns how many rows the table of peers has.
+    pub fn rows(&self) -> usize {
+        self.peers.rows()
+    }
+
     /// Returns whether nothing is under way from here.
     pub fn is_done(&self) -> bool {
         let mut active = self.active.iter().filter_map(|peer| self.peers.get(*peer));

@@ -386,3 +386,65 @@ fn one_seed_has_one_outcome() {
     assert_eq!(times(1), times(1));
     assert_ne!(times(1), times(2));
 }
+
+#[test]
+fn accesses_that_are_not_answered_are_bounded() {
+    let mut two = Two::new(PacketOrder::Unordered);
+    let memory = filled(16, 1);
+    two.register(&memory, Flags::REMOTE_READ, 7);
+    let local = filled(16, 0);
+    let target = Target {
+        addr: 0,
+        len: 16,
+        key: 7,
+    };
+    let read = header(Kind::Read, 0, 16);
+    let mut taken = 0;
+    while two.post(read, &local, &[target], taken).is_ok() {
+        taken += 1;
+    }
+    assert_eq!(taken, 128);
+    two.play(&[0]);
+    assert_eq!(two.reports[0].sent.len(), 128);
+    assert_eq!(two.world.count(Count::Access), 128);
+    assert!(two.post(read, &local, &[target], 0).is_ok());
+}
+
+#[test]
+fn endpoints_that_come_and_go_do_not_fill_the_table_of_an_adapter() {
+    let mut two = Two::new(PacketOrder::Unordered);
+    for visitor in 2..300 {
+        let name = format!("fi_sim://{visitor}");
+        let nic = SimNic::settle(&two.world, &name, &two.domains[0], PATIENCE);
+        let mut nic = nic.expect("the place is free");
+        let second = Address::Name("fi_sim://1".into());
+        assert_eq!(nic.number(&second), Ok(PEER));
+        nic.open();
+        let mut reports = Reports::default();
+        let mut is_sent = false;
+        for _ in 0..4 {
+            let message = header(Kind::Msg, visitor, 0);
+            let frame = Frame {
+                header: message,
+                body: &Iov::empty(),
+                offset: 0,
+                len: 0,
+                targets: &[],
+                transient: true,
+                transmit_complete: false,
+                more: false,
+            };
+            is_sent = is_sent || nic.post(PEER, frame, TxToken(0)).is_ok();
+            two.world.pass(Duration::from_micros(100));
+            two.poll(1);
+            nic.poll(Instant::END, &mut reports);
+        }
+        nic.leave();
+        drop(nic);
+        two.world.pass(Duration::from_micros(100));
+        two.poll(1);
+    }
+    assert_eq!(two.reports[1].arrived.len(), 298);
+    assert_eq!(two.reports[1].down.len(), 298);
+    assert!(two.nic(1).rows() <= 64, "{}", two.nic(1).rows());
+}

@@ -322,6 +322,29 @@ fn oxi_sim_repeats_itself() {
     assert_ne!(once, play("8"));
 }
 
+/// Messages longer than a packet, so that their pieces overtake each other; the order of messages holds all the same.
+#[test]
+fn oxi_sim_keeps_the_order_of_messages_over_adapters_that_keep_none() {
+    for (order, one_sided) in [("unordered", "[]"), ("unordered", "['read', 'write']")] {
+        let name = format!("oxi-sim-nic-{}.toml", std::process::id());
+        let plan = std::env::temp_dir().join(name);
+        let text = format!("[nic]\norder = '{order}'\none_sided = {one_sided}\n");
+        std::fs::write(&plan, text).unwrap();
+        let arguments = "--nodes 9 --seconds 0.02 --rate 5000 --size 20k --json";
+        let arguments = arguments.split(' ');
+        let arguments: Vec<_> = ["sim", plan.to_str().unwrap()]
+            .into_iter()
+            .chain(arguments)
+            .collect();
+        let ended = run(env!("CARGO_BIN_EXE_oxi"), &arguments);
+        std::fs::remove_file(&plan).unwrap();
+        assert!(ended.status.success(), "{}{}", ended.out, ended.err);
+        assert!(!ended.out.contains("\"overtaken\": 0"), "{}", ended.out);
+        let by_themselves = !ended.out.contains("\"accesses\": 0");
+        assert_eq!(by_themselves, one_sided != "[]", "{}", ended.out);
+    }
+}
+
 #[test]
 fn oxi_sim_says_what_is_wrong_with_a_plan() {
     let plan = std::env::temp_dir().join(format!("oxi-sim-plan-{}.toml", std::process::id()));

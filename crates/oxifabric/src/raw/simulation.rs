@@ -1,4 +1,4 @@
-//! The functions of a simulated network. Source: docs/sim.md section 4, fi_open_ops(3).
+//! The functions of a simulated network. Source: docs/sim.md section 5, fi_open_ops(3).
 
 use core::mem::offset_of;
 use core::ptr;

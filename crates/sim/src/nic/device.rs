@@ -189,7 +189,7 @@ impl Device for SimDevice {
     fn close(&mut self) {
         match self {
             Self::Packets(link) => Device::close(link),
-            Self::Nic(nic) => nic.close(),
+            Self::Nic(nic) => nic.leave(),
         }
     }
 

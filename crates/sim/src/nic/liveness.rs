@@ -176,7 +176,7 @@ impl SimNic {
     }
 
     /// Takes leave of all peers: the endpoint closes.
-    pub(super) fn close(&mut self) {
+    pub fn leave(&mut self) {
         let rows = (0..).map(PeerId).map_while(|peer| self.peers.get(peer));
         for row in rows.filter(|row| row.is_connected()) {
             self.send(row.place, Head::Bye(row.mine(), row.theirs), Vec::new());

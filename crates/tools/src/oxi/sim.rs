@@ -31,7 +31,7 @@ use report::Report;
 /// Options of the command.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Options {
-    /// A file in TOML that says what the network is like (docs/sim.md) [default: no faults]
+    /// A file in TOML that says what the network is like, and which adapters the nodes have (docs/sim.md) [default: no faults, no adapters]
     plan: Option<PathBuf>,
     /// Which nodes send to which
     #[arg(long, value_enum, default_value = "random")]
