@@ -109,9 +109,9 @@ impl Two {
     }
 
     /// Polls these endpoints while time passes, until nothing more happens.
-    fn play(&mut self, who: &[usize]) {
+    fn play(&mut self, polled: &[usize]) {
         for _ in 0..10_000 {
-            who.iter().for_each(|me| self.poll(*me));
+            polled.iter().for_each(|me| self.poll(*me));
             match self.world.until_next() {
                 None => return,
                 Some(next) => self.world.pass(next),
