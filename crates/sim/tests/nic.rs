@@ -368,6 +368,38 @@ fn an_endpoint_that_takes_the_place_of_another_is_told_from_it() {
     assert!(two.reports[1].arrived.is_empty());
 }
 
+/// The former endpoint has taken a message, and never sent anything: no frame of the newcomer contradicts what is known of it.
+#[test]
+fn an_endpoint_that_greets_in_the_place_of_another_is_told_from_it() {
+    let mut two = Two::new(PacketOrder::Unordered);
+    two.send(0);
+    two.play(&[0, 1]);
+    assert!(two.send(1));
+    two.play(&[0, 1]);
+    assert_eq!(two.reports[1].arrived, [1]);
+    two.nics[1] = None;
+    two.open(1);
+    let message = header(Kind::Msg, 2, 0);
+    let frame = Frame {
+        header: message,
+        body: &Iov::empty(),
+        offset: 0,
+        len: 0,
+        targets: &[],
+        transient: true,
+        transmit_complete: false,
+        more: false,
+    };
+    let posted = two.nic(1).post(PEER, frame, TxToken(0));
+    assert_eq!(posted, Err(PostError::Again), "it greets first");
+    two.play(&[0, 1]);
+    assert_eq!(two.reports[0].down, [Errno::CONNRESET]);
+    let posted = two.nic(1).post(PEER, frame, TxToken(0));
+    assert_eq!(posted, Ok(Posted::Done));
+    two.play(&[0, 1]);
+    assert_eq!(two.reports[0].arrived, [2]);
+}
+
 #[test]
 fn one_seed_has_one_outcome() {
     let times = |seed: u64| {

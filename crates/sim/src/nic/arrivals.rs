@@ -98,7 +98,8 @@ impl SimNic {
         if generation <= row.over {
             return self.send(place, Head::Bye(0, generation), Vec::new());
         }
-        if row.theirs != 0 && row.theirs != generation {
+        let began_anew = row.theirs != 0 && row.theirs != generation;
+        if began_anew || row.is_not(incarnation) {
             // It does not know any more what was under way.
             self.end(from, Errno::CONNRESET, "the peer began anew", sink);
         }
@@ -117,18 +118,20 @@ impl SimNic {
         {
             sender.is_welcome = true;
             row.hello = None;
+            let is_other = row.is_not(incarnation);
             row.incarnation = incarnation;
             self.active.insert(from);
+            if is_other {
+                // One of both generations is a former endpoint's.
+                self.doom(from, Errno::CONNRESET, "another endpoint is there");
+            }
         }
     }
 
     /// Handles the answer of the adapter of a peer, which may be another endpoint by now.
     fn is_alive(&mut self, from: PeerId, incarnation: u64) {
         let row = self.peers.get(from);
-        let is_other = |row: &Peer| {
-            row.hello.is_none() && row.incarnation != 0 && row.incarnation != incarnation
-        };
-        if row.is_some_and(is_other) {
+        if row.is_some_and(|row| row.hello.is_none() && row.is_not(incarnation)) {
             self.doom(from, Errno::CONNRESET, "another endpoint is there");
         }
     }

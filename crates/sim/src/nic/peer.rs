@@ -80,6 +80,11 @@ impl Peer {
         self.sender.is_some() || self.theirs != 0
     }
 
+    /// Returns whether it is known to be another one than this incarnation.
+    pub(super) const fn is_not(&self, incarnation: u64) -> bool {
+        self.incarnation != 0 && self.incarnation != incarnation
+    }
+
     /// Returns whether frames of it can be taken now.
     pub(super) fn has_ready(&self) -> bool {
         !self.is_stalled && self.arrived.ready().is_some()
