@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use oxifabric_ibv::{Ah, Completion};
+use oxifabric_provider::peer_directory::PeerDirectory;
 use oxifabric_provider::peer_table::PeerTable;
 use oxifabric_types::{Address, EfaAddress, Errno, PeerId};
 
@@ -78,8 +79,9 @@ impl Peers {
         self.table.get(peer)
     }
 
-    pub(crate) fn address(&self, peer: PeerId) -> Option<&Address> {
-        self.table.address(peer)
+    /// Returns the directory of the peers.
+    pub(crate) const fn directory(&self) -> &PeerDirectory {
+        self.table.directory()
     }
 
     /// Returns which peer a message came from, or any if it is in no vector of the domain.

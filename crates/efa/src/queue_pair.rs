@@ -9,6 +9,7 @@ use oxifabric_ibv::{
 };
 use oxifabric_provider::connection::Connection;
 use oxifabric_provider::device::Device;
+use oxifabric_provider::peer_directory::PeerDirectory;
 use oxifabric_provider::queues::WorkLedger;
 use oxifabric_provider::secret;
 use oxifabric_types::{Address, Caps, EfaAddress, EpType, Errno, Info, PeerId};
@@ -144,8 +145,8 @@ impl Device for QueuePair {
         }
     }
 
-    fn address(&self, peer: PeerId) -> Option<&Address> {
-        self.peers.address(peer)
+    fn directory(&self) -> &PeerDirectory {
+        self.peers.directory()
     }
 
     fn fd(&self) -> RawFd {
@@ -162,12 +163,8 @@ impl Device for QueuePair {
         self.polled.is_empty()
     }
 
-    fn reason(&self, _peer: PeerId) -> Option<String> {
-        None
-    }
-
-    fn explain(&self, peer: PeerId, code: u32) -> Option<String> {
-        Some(status::explain(code, self.address(peer)))
+    fn explain(code: u32, peer: Option<&Address>) -> Option<String> {
+        Some(status::explain(code, peer))
     }
 }
 

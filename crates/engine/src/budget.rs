@@ -34,12 +34,6 @@ impl Engine {
         self.peers.name(peer);
     }
 
-    /// Allows messages of a peer that is gone to be dropped where room is needed: the application does not know that peer
-    /// ([`Completions::peer_left_messages`]).
-    pub fn make_droppable(&mut self, peer: PeerId) {
-        self.unexpected.orphan(peer);
-    }
-
     /// Decides whether a message that no receive matches may be kept.
     ///
     /// Beyond the budget it may not, with exceptions without which a correct program could hang: the queue holds nothing else

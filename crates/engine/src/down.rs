@@ -20,8 +20,8 @@ impl Engine {
             self.lose_member(peer, why);
         }
         self.collectives.forget_given_up(peer);
-        if self.unexpected.held_from(peer) > 0 {
-            out.peer_left_messages(peer);
+        if self.unexpected.held_from(peer) > 0 && out.may_drop_left(peer) {
+            self.unexpected.orphan(peer);
         }
         self.peers.lose(peer, why);
         self.retry_stalled = true;

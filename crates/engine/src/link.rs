@@ -5,7 +5,7 @@
 
 use bitflags::bitflags;
 use oxifabric_mem::{Iov, MAX_SEGMENTS};
-use oxifabric_types::{Address, Errno, Instant, PeerId};
+use oxifabric_types::{Errno, Instant, PeerId};
 
 /// A transport under the engine: it moves frames between one endpoint and its peers.
 ///
@@ -131,9 +131,9 @@ pub trait Sink {
         let _ = each;
     }
 
-    /// Returns whether the application knows a peer by its address: it is in the address vector. Not for a path that is short.
-    fn is_known(&self, address: &Address) -> bool {
-        let _ = address;
+    /// Returns whether the application knows a peer: its address is in the address vector. Not for the hot path.
+    fn is_known(&self, peer: PeerId) -> bool {
+        let _ = peer;
         false
     }
 

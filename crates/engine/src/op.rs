@@ -1,7 +1,7 @@
 //! Operations as the application posts them, and what becomes of them.
 
 use oxifabric_mem::Iov;
-use oxifabric_types::{Address, Errno, Flags, PeerId};
+use oxifabric_types::{Errno, Flags, PeerId};
 
 use crate::{GroupId, Target};
 
@@ -173,15 +173,16 @@ pub trait Completions {
         let _ = (event, message, count);
     }
 
-    /// Reports a peer that is gone and of which messages are here that no receive matched: they stay receivable. If the
-    /// application does not know the peer, [`crate::Engine::make_droppable`] lets them be dropped.
-    fn peer_left_messages(&mut self, peer: PeerId) {
+    /// Returns whether messages of a peer that is gone, which no receive has matched, may be dropped where room is needed: the
+    /// application does not know the peer. Otherwise they stay receivable.
+    fn may_drop_left(&self, peer: PeerId) -> bool {
         let _ = peer;
+        false
     }
 
-    /// Returns whether the application knows a peer by its address: it is in the address vector.
-    fn is_known(&self, address: &Address) -> bool {
-        let _ = address;
+    /// Returns whether the application knows a peer: its address is in the address vector.
+    fn is_known(&self, peer: PeerId) -> bool {
+        let _ = peer;
         false
     }
 
@@ -203,8 +204,8 @@ pub trait Completions {
     /// accesses of this endpoint itself.
     ///
     /// # Errors
-    /// As [`Completions::region`]; `AGAIN` when it is to be found out whether this peer may. The access is delivered again after
-    /// [`crate::Engine::reconsider`].
+    /// As [`Completions::region`]; `NOKEY` also when this peer must not access it; `AGAIN` when the access has to wait. It is delivered
+    /// again after [`crate::Engine::reconsider`].
     fn guarded_region(
         &mut self,
         from: PeerId,

@@ -1,6 +1,6 @@
 //! What the link calls while it is polled: arrivals are sorted by kind, tokens become keys again.
 
-use oxifabric_types::{Address, Errno, PeerId};
+use oxifabric_types::{Errno, PeerId};
 
 use crate::engine::Engine;
 use crate::matching::{Arrival, Class, verdict};
@@ -138,8 +138,8 @@ impl<C: Completions> Sink for EngineSink<'_, C> {
         self.engine.involved(each);
     }
 
-    fn is_known(&self, address: &Address) -> bool {
-        self.out.is_known(address)
+    fn is_known(&self, peer: PeerId) -> bool {
+        self.out.is_known(peer)
     }
 
     fn forget_peer(&mut self, peer: PeerId) {

@@ -12,6 +12,7 @@ use crate::connection::Connection;
 use crate::domain::ProviderDomain;
 use crate::operations::Operations;
 use crate::params::Parameter;
+use crate::peer_directory::PeerDirectory;
 
 /// What every reliable datagram endpoint can do with receives, whatever its device.
 pub const RECEIVING: Caps = Caps::RECV
@@ -189,8 +190,9 @@ pub trait Device: Connection + Send + Sized + 'static {
     /// `INVAL` for an address of the wrong kind, `NOMEM`.
     fn peer(&mut self, address: &Address) -> Result<PeerId, Errno>;
 
-    /// Returns the address of a peer.
-    fn address(&self, peer: PeerId) -> Option<&Address>;
+    /// Returns the directory in which each peer is listed once it has a number, with its address, and with the reason before any
+    /// operation fails because the connection to it did.
+    fn directory(&self) -> &PeerDirectory;
 
     /// Returns the file descriptor to sleep on: it is readable when [`oxifabric_engine::Link::poll`] has something to do, if
     /// [`Device::arm`] was called after the last poll. Valid while the device is open; may be nested in epoll.
@@ -256,13 +258,10 @@ pub trait Device: Connection + Send + Sized + 'static {
         Connections::default()
     }
 
-    /// Returns why the connection to a peer failed last, for error messages: address, cause, what to do.
-    fn reason(&self, peer: PeerId) -> Option<String>;
-
-    /// Returns what a cause of the device's own means ([`WorkError::code`](crate::queues::WorkError::code)) for an operation with a peer, or
-    /// with any.
-    fn explain(&self, peer: PeerId, code: u32) -> Option<String> {
-        let _ = code;
-        self.reason(peer)
+    /// Returns what a cause of the device's own means ([`WorkError::code`](crate::queues::WorkError::code)) for an operation with a peer at
+    /// this address, or with any.
+    fn explain(code: u32, peer: Option<&Address>) -> Option<String> {
+        let _ = (code, peer);
+        None
     }
 }

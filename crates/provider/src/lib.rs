@@ -25,6 +25,7 @@ pub mod log;
 pub mod operations;
 pub mod packets;
 pub mod params;
+pub mod peer_directory;
 pub mod peer_table;
 pub mod queues;
 #[allow(unsafe_code)]

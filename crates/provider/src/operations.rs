@@ -107,11 +107,6 @@ pub trait Operations<D>: Send + Sized + 'static {
         let _ = (device, out);
     }
 
-    /// Lets accesses of peers go on that waited for a decision ([`Completions::guarded_region`]).
-    fn reconsider(&mut self, device: &mut D) {
-        let _ = device;
-    }
-
     /// Begins to join a group, fi_join_collective(3).
     ///
     /// # Errors
@@ -256,11 +251,6 @@ impl<D: Link> Operations<D> for Engine {
     #[inline]
     fn feed(&mut self, device: &mut D, out: &mut impl Completions) {
         self.feed(device, out);
-    }
-
-    #[inline]
-    fn reconsider(&mut self, device: &mut D) {
-        self.reconsider(device);
     }
 
     fn join(

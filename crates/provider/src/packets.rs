@@ -16,6 +16,7 @@ use oxifabric_types::{Address, Errno, Info, Instant, PeerId};
 use crate::connection::Connection;
 use crate::device::Device;
 use crate::faults;
+use crate::peer_directory::PeerDirectory;
 pub use info::info;
 
 /// A local port that carries packets, with its address and its way to sleep. See [`Device`] for what the calls mean.
@@ -50,8 +51,8 @@ pub trait PacketDevice: PacketPort + Send + Sized + 'static {
     /// As [`Device::peer`].
     fn peer(&mut self, address: &Address) -> Result<PeerId, Errno>;
 
-    /// Returns the address of a peer.
-    fn address(&self, peer: PeerId) -> Option<&Address>;
+    /// Returns the directory of the peers.
+    fn directory(&self) -> &PeerDirectory;
 
     /// Returns the descriptor to sleep on.
     fn fd(&self) -> RawFd;
@@ -97,8 +98,8 @@ impl<P: PacketDevice> Device for ReliableLink<P> {
         Ok(peer)
     }
 
-    fn address(&self, peer: PeerId) -> Option<&Address> {
-        self.port().address(peer)
+    fn directory(&self) -> &PeerDirectory {
+        self.port().directory()
     }
 
     fn fd(&self) -> RawFd {
@@ -140,11 +141,5 @@ impl<P: PacketDevice> Device for ReliableLink<P> {
 
     fn repeated(&self) -> u64 {
         Self::repeated(self)
-    }
-
-    fn reason(&self, peer: PeerId) -> Option<String> {
-        let end = self.ended(peer)?;
-        let at = self.port().address(peer)?;
-        Some(format!("{at}: {end}"))
     }
 }

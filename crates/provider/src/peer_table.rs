@@ -10,6 +10,8 @@ use std::hash::Hash;
 
 use oxifabric_types::{Address, PeerId};
 
+use crate::peer_directory::PeerDirectory;
+
 /// Maximum number of peers of an endpoint.
 const MAX_PEERS: usize = 1 << 24;
 
@@ -21,6 +23,7 @@ const ROWS_MIN: usize = 64;
 pub struct PeerTable<K, S, const FIRST: u32 = 0> {
     rows: Vec<Row<K, S>>,
     numbers: HashMap<K, PeerId>,
+    directory: PeerDirectory,
     /// Numbers that may be used again, the oldest first.
     free: VecDeque<PeerId>,
     /// Number of rows in use by peers that the application has not named.
@@ -33,7 +36,6 @@ pub struct PeerTable<K, S, const FIRST: u32 = 0> {
 struct Row<K, S> {
     state: S,
     key: K,
-    address: Address,
     holder: Holder,
 }
 
@@ -50,9 +52,17 @@ enum Holder {
 
 impl<K, S, const FIRST: u32> Default for PeerTable<K, S, FIRST> {
     fn default() -> Self {
+        Self::listed_in(PeerDirectory::default())
+    }
+}
+
+impl<K, S, const FIRST: u32> PeerTable<K, S, FIRST> {
+    /// Makes a table whose peers are listed in this directory.
+    pub fn listed_in(directory: PeerDirectory) -> Self {
         Self {
             rows: Vec::new(),
             numbers: HashMap::new(),
+            directory,
             free: VecDeque::new(),
             unnamed: 0,
             in_use: 0,
@@ -82,21 +92,22 @@ impl<K: Hash + Eq + Clone, S, const FIRST: u32> PeerTable<K, S, FIRST> {
         if let Some(known) = self.find(key) {
             return Some(known);
         }
-        let number = match self.free.pop_front() {
+        let (number, address) = match self.free.pop_front() {
             Some(number) => {
                 let row = self.rows.get_mut(index(number, FIRST)?)?;
                 let (address, state) = begin(number, Some(&row.state));
-                *row = Row::new(key.to_owned(), address, state);
-                number
+                *row = Row::new(key.to_owned(), state);
+                (number, address)
             }
             None if self.rows.len() >= MAX_PEERS - FIRST as usize => return None,
             None => {
                 let number = PeerId(self.rows.len() as u32 + FIRST);
                 let (address, state) = begin(number, None);
-                self.rows.push(Row::new(key.to_owned(), address, state));
-                number
+                self.rows.push(Row::new(key.to_owned(), state));
+                (number, address)
             }
         };
+        self.directory.list(number, address);
         self.unnamed += 1;
         self.numbers.insert(key.to_owned(), number);
         Some(number)
@@ -159,9 +170,9 @@ impl<K: Hash + Eq + Clone, S, const FIRST: u32> PeerTable<K, S, FIRST> {
 }
 
 impl<K, S, const FIRST: u32> PeerTable<K, S, FIRST> {
-    /// Returns the address of a peer.
-    pub fn address(&self, peer: PeerId) -> Option<&Address> {
-        self.row(peer).map(|row| &row.address)
+    /// Returns the directory of the peers.
+    pub const fn directory(&self) -> &PeerDirectory {
+        &self.directory
     }
 
     /// Returns what a peer is found by.
@@ -208,11 +219,10 @@ impl<K, S, const FIRST: u32> PeerTable<K, S, FIRST> {
 }
 
 impl<K, S> Row<K, S> {
-    const fn new(key: K, address: Address, state: S) -> Self {
+    const fn new(key: K, state: S) -> Self {
         Self {
             state,
             key,
-            address,
             holder: Holder::Unnamed,
         }
     }
@@ -247,10 +257,12 @@ mod tests {
         assert_eq!(number(&mut table, "b"), PeerId(2));
         assert_eq!(number(&mut table, "a"), PeerId(1));
         assert_eq!((table.find("b"), table.find("c")), (Some(PeerId(2)), None));
-        assert_eq!(table.address(PeerId(2)), Some(&Address::Name("b".into())));
+        let directory = table.directory();
+        let b = Address::Name("b".into());
+        assert_eq!(directory.address(PeerId(2)), Some(b));
         assert_eq!(table.key(PeerId(1)).map(String::as_str), Some("a"));
         for peer in [PeerId(0), PeerId(3), PeerId::ANY] {
-            assert_eq!((table.address(peer), table.get(peer)), (None, None));
+            assert_eq!((directory.has(peer), table.get(peer)), (false, None));
         }
     }
 

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use oxifabric_engine::faults::{FaultPlan, PacketFaults};
-use oxifabric_types::{Address, Instant, PeerId};
+use oxifabric_types::{Instant, PeerId};
 use oxifabric_wire::reliable::packet::HEADER_LEN;
 
 use super::channel::CloseReason;
@@ -78,10 +78,6 @@ impl<P: PacketPort> PacketPort for Faulty<P> {
         self.port.number()
     }
 
-    fn address_of(&self, peer: PeerId) -> Option<&Address> {
-        self.port.address_of(peer)
-    }
-
     fn release(&mut self, peer: PeerId) {
         self.port.release(peer);
     }
@@ -98,8 +94,8 @@ impl<P: PacketPort> PacketPort for Faulty<P> {
         self.port.source_of(peer)
     }
 
-    fn lost(&mut self, peer: PeerId, why: CloseReason) {
-        self.port.lost(peer, why);
+    fn lost(&mut self, peer: PeerId, why: CloseReason, had_answered: bool) {
+        self.port.lost(peer, why, had_answered);
     }
 
     fn refused(&mut self) -> Option<PeerId> {

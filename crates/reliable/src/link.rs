@@ -19,7 +19,7 @@ use oxifabric_engine::link::{
     Frame, Limits, Link, OneSided, PostError, Posted, RemoteIov, RxToken, Sink, TxToken,
 };
 use oxifabric_mem::Iov;
-use oxifabric_types::{Address, Errno, Instant, PeerId};
+use oxifabric_types::{Errno, Instant, PeerId};
 use oxifabric_wire::reliable::packet::{HEADER_LEN, Packet, PacketKind};
 use oxifabric_wire::reliable::record::HEAD_MAX;
 
@@ -59,12 +59,6 @@ pub trait PacketPort {
         Some(self.packet().0)
     }
 
-    /// Returns the address of a peer.
-    fn address_of(&self, peer: PeerId) -> Option<&Address> {
-        let _ = peer;
-        None
-    }
-
     /// Takes back the number of a peer that the application does not address: its source may get another one.
     fn release(&mut self, peer: PeerId) {
         let _ = peer;
@@ -87,9 +81,10 @@ pub trait PacketPort {
         Some(peer.0.into())
     }
 
-    /// Is told that the connection with a peer that had answered is lost; the peer still has its address.
-    fn lost(&mut self, peer: PeerId, why: CloseReason) {
-        let _ = (peer, why);
+    /// Is told that the connection with a peer is lost, before what was under way fails. Whether the peer `had_answered` tells a lost
+    /// connection from one that could not be made.
+    fn lost(&mut self, peer: PeerId, why: CloseReason, had_answered: bool) {
+        let _ = (peer, why, had_answered);
     }
 
     /// Returns a peer whose host reports that nothing listens at its address any more; each is returned once.
@@ -163,8 +158,6 @@ pub struct ReliableLink<P> {
     kept: usize,
     keepalive: Keepalive,
     coalescer: Coalescer,
-    /// Close reasons of the last channels with peers.
-    ends: BTreeMap<PeerId, CloseReason>,
     /// Number of packets that were sent again over channels that have ended.
     repeated: u64,
     now: Instant,
@@ -194,13 +187,12 @@ impl<P> ReliableLink<P> {
     }
 
     /// Returns how many entries the tables have that packets of untrusted sources make grow.
-    pub(crate) fn entries(&self) -> [usize; 7] {
+    pub(crate) fn entries(&self) -> [usize; 6] {
         [
             self.peers.len(),
             self.ids.len(),
             self.hot.len(),
             self.timers.len(),
-            self.ends.len(),
             self.admission.parted.len(),
             self.open.len(),
         ]
@@ -352,7 +344,6 @@ impl<P: PacketPort> ReliableLink<P> {
             kept: 0,
             keepalive: Keepalive::new(),
             coalescer: Coalescer::new(),
-            ends: BTreeMap::new(),
             repeated: 0,
             now: Instant::default(),
         }
@@ -366,11 +357,6 @@ impl<P: PacketPort> ReliableLink<P> {
     /// Returns the port below.
     pub fn port_mut(&mut self) -> &mut P {
         &mut self.port.port
-    }
-
-    /// Returns the close reason of the last channel with a peer, if it was lost.
-    pub fn ended(&self, id: PeerId) -> Option<CloseReason> {
-        self.ends.get(&id).copied()
     }
 
     /// Returns whether everything that was taken has arrived.
@@ -570,12 +556,9 @@ impl<P: PacketPort> ReliableLink<P> {
     /// Ends a channel that has ended by itself.
     #[cold]
     fn lose(&mut self, id: PeerId, end: CloseReason, sink: &mut impl Sink) {
-        self.ends.insert(id, end);
-        if let Some(Slot::Open(peer)) = self.peers.get(id.index())
-            && peer.channel.is_met()
-        {
-            self.port.lost(id, end);
-        }
+        let peer = self.peers.get(id.index()).and_then(Slot::open);
+        let had_answered = peer.is_some_and(|peer| peer.channel.is_met());
+        self.port.lost(id, end, had_answered);
         self.down(id, errno_of(end), sink);
     }
 

@@ -265,7 +265,7 @@ fn main() {
             pull(&mut side, peer, size);
         }
     }
-    eprintln!("{:?}", side.link.reason(peer));
+    eprintln!("{:?}", side.link.directory().reason(peer));
     drop(side);
     child.wait().expect("the peer ends");
 }
@@ -278,7 +278,7 @@ fn path() {
     a.link
         .post(peer, frame(Kind::Msg, 0, (0, 8), &body), TxToken(0))
         .expect_err("there is no connection yet");
-    while a.link.reason(peer).is_none() && b.tally.messages == 0 {
+    while a.link.directory().reason(peer).is_none() && b.tally.messages == 0 {
         a.poll();
         b.poll();
         let _ = a

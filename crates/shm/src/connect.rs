@@ -116,13 +116,11 @@ impl ShmLink {
         conn.end(Errno::CONNRESET);
         self.departures += 1;
         conn.departure = self.departures;
-        if let Some(peer) = self.peers.get_mut(peer) {
-            peer.state = ConnState::Ending;
-            peer.reason = Some(format!(
-                "{}: process {} has closed its endpoint or ended",
-                peer.name,
-                conn.process.pid()
-            ));
+        if let Some(row) = self.peers.get_mut(peer) {
+            row.state = ConnState::Ending;
+            let (name, pid) = (&row.name, conn.process.pid());
+            let reason = format!("{name}: process {pid} has closed its endpoint or ended");
+            self.peers.directory().explain(peer, Some(reason));
         }
         self.bound_departed();
     }
@@ -221,14 +219,14 @@ impl ShmLink {
         };
         known.limits = conn::limits(&self.params, half.region.layout, pull);
         known.state = ConnState::Open;
-        known.reason = (!pull).then(|| {
+        let slower = (!pull).then(|| {
             let cause = half.reads.err().unwrap_or_else(|| {
                 let pid = half.process.pid();
                 format!("process {pid} cannot read the memory of this one")
             });
             format!("long messages are copied through shared memory: {cause}")
         });
-        let path = known.reason.as_deref();
+        let path = slower.as_deref();
         let path = path.unwrap_or("long messages are read from the sender's memory");
         log::info!(
             NAME,
@@ -264,6 +262,7 @@ impl ShmLink {
             cma: CmaQueue::new(region.head, region.side, self.params.assist_size, most),
         };
         self.conns.add(conn, &mut self.peers);
+        self.peers.directory().explain(peer, slower);
     }
 
     /// Gives up a handshake and reports why.
@@ -279,7 +278,6 @@ impl ShmLink {
             // Initiators choose their names, and could fill the log with them.
             log::warn!(NAME, EpCtrl, "an incoming connection is given up: {why}");
         }
-        known.reason = Some(text);
         let wanted = std::mem::take(&mut known.wanted);
         match std::mem::replace(&mut known.state, ConnState::Closed) {
             ConnState::HelloSent(half) | ConnState::AcceptSent(half) => {
@@ -287,6 +285,7 @@ impl ShmLink {
             }
             _ => {}
         }
+        self.peers.directory().explain(peer, Some(text));
         if wanted {
             sink.peer_down(peer, errno);
         }

@@ -11,6 +11,7 @@ use oxifabric_engine::faults::FaultKinds;
 use oxifabric_provider::connection::Connection;
 use oxifabric_provider::device::Device;
 use oxifabric_provider::log;
+use oxifabric_provider::peer_directory::PeerDirectory;
 use oxifabric_provider::timer::Timer;
 use oxifabric_types::{Address, Errno, Info, Instant, PeerId};
 
@@ -175,8 +176,9 @@ impl Device for ShmLink {
         Ok(peer)
     }
 
-    fn address(&self, peer: PeerId) -> Option<&Address> {
-        self.peers.address(peer)
+    /// As [`Device::directory`]. For a working connection whose long messages take the slower way, its reason is that.
+    fn directory(&self) -> &PeerDirectory {
+        self.peers.directory()
     }
 
     fn fd(&self) -> RawFd {
@@ -203,11 +205,6 @@ impl Device for ShmLink {
         });
         self.set_timer();
         !room && self.may_sleep()
-    }
-
-    /// As [`Device::reason`]. For a working connection whose long messages take the slower way, returns why.
-    fn reason(&self, peer: PeerId) -> Option<String> {
-        self.peers.get(peer)?.reason.clone()
     }
 }
 

@@ -291,7 +291,8 @@ impl Link for ShmLink {
         conn.end(Errno::CONNRESET);
         if let Some(peer) = self.peers.get_mut(id) {
             peer.state = ConnState::Ending;
-            peer.reason = Some(format!("{}: {why}", peer.name));
+            let reason = format!("{}: {why}", peer.name);
+            self.peers.directory().explain(id, Some(reason));
         }
         // Another thread may sleep in a wait.
         self.table.timer.set(Some(Duration::ZERO));

@@ -20,8 +20,6 @@ pub(crate) struct Peer {
     /// Whether a frame was refused because there was no connection yet: the engine waits for one.
     pub(crate) wanted: bool,
     pub(crate) name: Box<str>,
-    /// Why there is no connection, or by what path long messages go.
-    pub(crate) reason: Option<String>,
     /// Whether the engine may have its number: the application has named it, or something of it has arrived.
     pub(crate) known: bool,
     /// The poll in which its last connection ended.
@@ -130,7 +128,6 @@ impl Peer {
             state: ConnState::Closed,
             wanted: false,
             name: name.into(),
-            reason: None,
             known: false,
             left_in: 0,
         }

@@ -215,7 +215,7 @@ fn pull(a: &mut Port, b: &mut Port, to_b: PeerId, body: &Iov, into: Iov, shared:
 fn long_messages_are_pulled_with_and_without_copies_by_the_sender() {
     let (mut a, mut b, to_b, _) = pair(&params());
     if !a.link.limits(to_b).pull {
-        println!("SKIP: {:?}", a.link.reason(to_b));
+        println!("SKIP: {:?}", a.link.directory().reason(to_b));
         return;
     }
     for len in [1, 20_000, 100_000, 3 * 1024 * 1024 + 17] {
@@ -234,7 +234,7 @@ fn long_messages_are_pulled_with_and_without_copies_by_the_sender() {
 fn pieces_are_pulled_into_pieces() {
     let (mut a, mut b, to_b, _) = pair(&params());
     if !a.link.limits(to_b).pull {
-        println!("SKIP: {:?}", a.link.reason(to_b));
+        println!("SKIP: {:?}", a.link.directory().reason(to_b));
         return;
     }
     let source = pattern(1_000_000, 3);
@@ -257,7 +257,7 @@ fn pieces_are_pulled_into_pieces() {
 fn a_shorter_buffer_pulls_only_the_front() {
     let (mut a, mut b, to_b, _) = pair(&params());
     if !a.link.limits(to_b).pull {
-        println!("SKIP: {:?}", a.link.reason(to_b));
+        println!("SKIP: {:?}", a.link.directory().reason(to_b));
         return;
     }
     let source = pattern(500_000, 8);
@@ -283,7 +283,7 @@ fn without_permission_an_rts_names_no_memory_and_the_reason_is_returned() {
     let got = b.sink.arrived.pop_front().expect("just seen");
     assert_eq!((got.remote, got.body.len()), (None, 0));
     assert!(!b.link.limits(got.from).pull && !a.link.limits(to_b).pull);
-    let reason = a.link.reason(to_b).expect("a path to explain");
+    let reason = a.link.directory().reason(to_b).expect("a path to explain");
     assert!(reason.contains("FI_SHM_DISABLE_CMA"), "{reason}");
 }
 
@@ -317,7 +317,7 @@ fn a_name_that_no_endpoint_has_is_refused_with_a_reason() {
     assert_eq!(a.send(missing, 1, b"x"), Err(PostError::Again));
     a.until("it is given up", |sink| !sink.down.is_empty());
     assert_eq!(a.sink.down, [(missing, Errno::CONNREFUSED)]);
-    let reason = a.link.reason(missing).expect("a reason");
+    let reason = a.link.directory().reason(missing).expect("a reason");
     assert!(
         reason.contains("fi_shm://missing") && reason.contains("no endpoint"),
         "{reason}"
@@ -454,7 +454,7 @@ fn many_peers_of_one_endpoint_are_told_apart() {
     hub.until("all arrive", |sink| sink.arrived.len() == spokes.len());
     for got in &hub.sink.arrived {
         let name = spokes[got.header.id as usize].link.name();
-        assert_eq!(hub.link.address(got.from), Some(&name));
+        assert_eq!(hub.link.directory().address(got.from), Some(name));
     }
 }
 

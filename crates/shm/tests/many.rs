@@ -152,7 +152,10 @@ fn a_message_of_an_idle_peer_is_pulled() {
     let mut wheel = Wheel::new();
     let (to_hub, source) = (wheel.to_hub[40], pattern(200_000, 1));
     if !wheel.spokes[40].link.limits(to_hub).pull {
-        println!("SKIP: {:?}", wheel.spokes[40].link.reason(to_hub));
+        println!(
+            "SKIP: {:?}",
+            wheel.spokes[40].link.directory().reason(to_hub)
+        );
         return;
     }
     let sent = header(Kind::TaggedRts, 9, source.len());

@@ -70,7 +70,7 @@ fn take_one(port: &mut Port, peer: PeerId) {
     let got = port.sink.arrived.pop_front().expect("just seen");
     let mut target = vec![0; LONG];
     let Some(remote) = got.remote else {
-        return println!("SKIP: {:?}", port.link.reason(peer));
+        return println!("SKIP: {:?}", port.link.directory().reason(peer));
     };
     // SAFETY: the vector outlives the pull.
     let into = unsafe { Iov::contiguous(target.as_mut_ptr(), LONG) };
@@ -100,7 +100,7 @@ fn another_process_reads_a_long_message() {
         assert_eq!(line, "Ok(()) true");
         assert_eq!(a.sink.arrived[0].header.kind, Kind::Fin);
     } else {
-        println!("SKIP: {:?}", a.link.reason(peer));
+        println!("SKIP: {:?}", a.link.directory().reason(peer));
     }
 }
 
@@ -140,6 +140,7 @@ fn a_peer_killed_in_the_middle_is_down_and_leaves_nothing() {
         assert_eq!(a.sink.pulled.len(), remotes.len(), "every pull has ended");
         assert!(
             a.link
+                .directory()
                 .reason(peer)
                 .is_some_and(|reason| reason.contains(&name))
         );

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use oxifabric_provider::log;
 use oxifabric_provider::packets::PacketDevice;
+use oxifabric_provider::peer_directory::PeerDirectory;
 use oxifabric_provider::peer_table::PeerTable;
 use oxifabric_reliable::{CloseReason, PacketPort};
 use oxifabric_types::{Address, Errno, Info, Instant, PeerId};
@@ -122,10 +123,15 @@ impl PacketPort for SimPort {
         }
     }
 
-    fn lost(&mut self, peer: PeerId, why: CloseReason) {
-        if let Some(at) = self.address(peer) {
+    fn lost(&mut self, peer: PeerId, why: CloseReason, had_answered: bool) {
+        let directory = self.peers.directory();
+        let Some(at) = directory.address(peer) else {
+            return;
+        };
+        if had_answered {
             log::info!(NAME, EpCtrl, "connection with {at} lost: {why}");
         }
+        directory.explain(peer, Some(format!("{at}: {why}")));
     }
 
     fn refused(&mut self) -> Option<PeerId> {
@@ -181,8 +187,8 @@ impl PacketDevice for SimPort {
         number(&mut self.peers, place, name).ok_or(Errno::NOMEM)
     }
 
-    fn address(&self, peer: PeerId) -> Option<&Address> {
-        self.peers.address(peer)
+    fn directory(&self) -> &PeerDirectory {
+        self.peers.directory()
     }
 
     fn fd(&self) -> RawFd {

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use oxifabric_provider::device::Connections;
+use oxifabric_provider::peer_directory::PeerDirectory;
 use oxifabric_types::{Errno, Instant, PeerId};
 
 use crate::coalescer::Coalescer;
@@ -35,6 +36,8 @@ pub(crate) struct Conns {
     /// Peers with something that only a poll can do, each once.
     pub(crate) due: VecDeque<PeerId>,
     pub(crate) counts: Connections,
+    /// Addresses of peers, and why connections with them failed.
+    pub(crate) directory: PeerDirectory,
     /// Number of connections that wait for their sockets to take more.
     pub(crate) blocked: usize,
     /// Number of polls.
@@ -61,6 +64,7 @@ impl Conns {
             held: Vec::new(),
             due: VecDeque::new(),
             counts: Connections::default(),
+            directory: PeerDirectory::default(),
             blocked: 0,
             ticks: 0,
             empty_polls: 0,

@@ -118,7 +118,8 @@ impl ConnDriver {
     pub(crate) fn dial_failed(&mut self, conns: &mut Conns, from: IpAddr, why: Errno) {
         let (at, cause) = (self.at, why.text().to_lowercase());
         let advice = advice(why);
-        self.reason = Some(format!("connect to {at} from {from}: {cause}; {advice}"));
+        let reason = format!("connect to {at} from {from}: {cause}; {advice}");
+        conns.directory.explain(self.id, Some(reason));
         self.fail(conns, why);
     }
 

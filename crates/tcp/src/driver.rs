@@ -34,8 +34,6 @@ pub struct ConnDriver {
     held: bool,
     /// What the next poll has to do; it is in the list of those with something to do unless this is empty.
     due: Due,
-    /// Why the last connection failed.
-    pub(crate) reason: Option<String>,
     /// The poll in which the last connection ended.
     pub(crate) ended_in: u32,
 }
@@ -114,7 +112,6 @@ impl ConnDriver {
             wanted: false,
             held: false,
             due: Due::default(),
-            reason: None,
             ended_in: 0,
         }
     }
@@ -169,7 +166,8 @@ impl ConnDriver {
             }
             Ok(Err(down)) => {
                 if frame.header.kind.is_atomic() {
-                    self.reason = Some(no_atomics(self.at));
+                    let reason = no_atomics(self.at);
+                    conns.directory.explain(self.id, Some(reason));
                 }
                 Some(Err(down))
             }
@@ -386,7 +384,7 @@ impl ConnDriver {
         };
         self.state = ConnState::Ready(conn);
         self.limits = limits(&negotiated, conns.reactor.params.max_saved_size);
-        self.reason = None;
+        conns.directory.explain(self.id, None);
         conns.counts.established += 1;
         conns.ready.push(self.id);
         if let Err(error) = result {
@@ -447,7 +445,7 @@ impl ConnDriver {
             log::Level::Warn => log::warn!("tcp", EpCtrl, "{lost}"),
             _ => log::info!("tcp", EpCtrl, "{lost}"),
         }
-        self.reason = Some(lost);
+        conns.directory.explain(self.id, Some(lost));
         self.fail(conns, errno);
     }
 

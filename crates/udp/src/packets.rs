@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use oxifabric_provider::inet::{RawAddr, local_address};
 use oxifabric_provider::packets::PacketDevice;
+use oxifabric_provider::peer_directory::PeerDirectory;
 use oxifabric_provider::timer::Timer;
 use oxifabric_provider::{clock, log, secret};
 use oxifabric_reliable::{CloseReason, PacketPort};
@@ -110,10 +111,6 @@ impl PacketPort for Packets {
         Some(self.from)
     }
 
-    fn address_of(&self, peer: PeerId) -> Option<&Address> {
-        self.peers.address(peer)
-    }
-
     fn release(&mut self, peer: PeerId) {
         self.peers.release(peer);
     }
@@ -136,16 +133,19 @@ impl PacketPort for Packets {
     }
 
     fn source_of(&self, peer: PeerId) -> Option<u64> {
-        match self.peers.address(peer)? {
-            Address::Inet(at) => Some(self.secret.hash_one(Some(*at))),
-            _ => None,
-        }
+        let at = self.peers.socket_address(peer)?;
+        Some(self.secret.hash_one(Some(*at)))
     }
 
-    fn lost(&mut self, peer: PeerId, why: CloseReason) {
-        if let Some(at) = self.peers.address(peer) {
+    fn lost(&mut self, peer: PeerId, why: CloseReason, had_answered: bool) {
+        let Some(at) = self.peers.socket_address(peer) else {
+            return;
+        };
+        if had_answered {
             log::info!("udp;ofi_rxd", EpCtrl, "connection with {at} lost: {why}");
         }
+        let reason = format!("{at}: {why}");
+        self.peers.directory().explain(peer, Some(reason));
     }
 
     fn refused(&mut self) -> Option<PeerId> {
@@ -232,8 +232,8 @@ impl PacketDevice for Packets {
         }
     }
 
-    fn address(&self, peer: PeerId) -> Option<&Address> {
-        self.peers.address(peer)
+    fn directory(&self) -> &PeerDirectory {
+        self.peers.directory()
     }
 
     fn fd(&self) -> RawFd {

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use oxifabric_provider::inet::RawAddr;
+use oxifabric_provider::peer_directory::PeerDirectory;
 use oxifabric_provider::peer_table::PeerTable;
 use oxifabric_types::{Address, PeerId};
 
@@ -123,8 +124,13 @@ impl Peers {
     }
 
     /// Returns the address of a peer.
-    pub(crate) fn address(&self, peer: PeerId) -> Option<&Address> {
-        self.table.address(peer)
+    pub(crate) fn socket_address(&self, peer: PeerId) -> Option<&SocketAddr> {
+        self.table.key(peer)
+    }
+
+    /// Returns the directory of the peers.
+    pub(crate) const fn directory(&self) -> &PeerDirectory {
+        self.table.directory()
     }
 
     /// Returns where to send what goes to a peer.
@@ -158,8 +164,8 @@ mod tests {
         assert_ne!(first, second);
         assert_eq!(peers.number(&at(1)), Some(first));
         assert_eq!(number_or_add(&mut peers, 2), second);
-        assert_eq!(peers.address(second), Some(&Address::Inet(at(2))));
-        assert_eq!(peers.address(UNKNOWN_PEER), None);
+        assert_eq!(peers.socket_address(second), Some(&at(2)));
+        assert_eq!(peers.socket_address(UNKNOWN_PEER), None);
     }
 
     #[test]
@@ -189,7 +195,7 @@ mod tests {
         let (raw, _) = RawAddr::of(&at(4));
         assert_eq!(peers.number_or_add(&raw, |oldest| oldest == last), last);
         assert_eq!(number_or_add(&mut peers, 3), UNKNOWN_PEER);
-        assert_eq!(peers.address(last), Some(&Address::Inet(at(4))));
+        assert_eq!(peers.socket_address(last), Some(&at(4)));
     }
 
     #[test]

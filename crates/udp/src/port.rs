@@ -10,6 +10,7 @@ use oxifabric_provider::connection::Connection;
 use oxifabric_provider::device::Device;
 use oxifabric_provider::faults;
 use oxifabric_provider::inet::{addresses, local_address};
+use oxifabric_provider::peer_directory::PeerDirectory;
 use oxifabric_types::{Address, Caps, Errno, Info, PeerId};
 
 use crate::group::Group;
@@ -116,8 +117,8 @@ impl Device for UdpPort {
         self.peers.number(&at).ok_or(Errno::NOMEM)
     }
 
-    fn address(&self, peer: PeerId) -> Option<&Address> {
-        self.peers.address(peer)
+    fn directory(&self) -> &PeerDirectory {
+        self.peers.directory()
     }
 
     fn fd(&self) -> RawFd {
@@ -167,10 +168,6 @@ impl Device for UdpPort {
                 self.groups.swap_remove(at);
             }
         }
-    }
-
-    fn reason(&self, _peer: PeerId) -> Option<String> {
-        None
     }
 }
 

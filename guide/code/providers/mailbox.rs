@@ -15,6 +15,7 @@ use oxifabric_mem::Iov;
 use oxifabric_provider::connection::Connection;
 use oxifabric_provider::device::{Device, Provider, RECEIVING, Unresolved};
 use oxifabric_provider::params::Parameter;
+use oxifabric_provider::peer_directory::PeerDirectory;
 use oxifabric_provider::peer_table::PeerTable;
 use oxifabric_provider::timer::Timer;
 use oxifabric_types::{
@@ -214,8 +215,8 @@ impl Device for MailboxDevice {
         Ok(peer)
     }
 
-    fn address(&self, peer: PeerId) -> Option<&Address> {
-        self.peers.address(peer)
+    fn directory(&self) -> &PeerDirectory {
+        self.peers.directory()
     }
 
     fn fd(&self) -> RawFd {
@@ -225,11 +226,6 @@ impl Device for MailboxDevice {
     fn arm(&mut self) -> bool {
         self.mailbox.bell.set(None);
         lock(&self.mailbox.letters).arrived.is_empty() && !self.has_news()
-    }
-
-    fn reason(&self, peer: PeerId) -> Option<String> {
-        let address = self.address(peer)?;
-        Some(format!("{address}: no endpoint reads this mailbox"))
     }
 }
 
@@ -256,9 +252,13 @@ impl Link for MailboxDevice {
         frame: Frame<'_>,
         _token: TxToken,
     ) -> Result<Posted, PostError> {
-        let mailbox = self.find(peer).ok_or(PostError::Down(Errno::CONNREFUSED))?;
+        let Some(mailbox) = self.find(peer) else {
+            self.explain(peer);
+            return Err(PostError::Down(Errno::CONNREFUSED));
+        };
         let mut letters = lock(&mailbox.letters);
         if letters.closed {
+            self.explain(peer);
             return Err(PostError::Down(Errno::CONNRESET));
         }
         if letters.arrived.len() >= ROOM {
@@ -351,12 +351,20 @@ impl MailboxDevice {
 
     /// Finds the mailbox of a peer, which is its connection: it stays that one.
     fn find(&mut self, peer: PeerId) -> Option<Arc<Mailbox>> {
-        let address = self.peers.address(peer)?.clone();
+        let address = self.peers.key(peer)?.clone();
         let peer = self.peers.get_mut(peer)?;
         if peer.mailbox.is_none() {
             peer.mailbox = lock(&NETWORK).get(&address).cloned();
         }
         peer.mailbox.clone()
+    }
+
+    /// Writes down why operations that name a peer fail now, for the application's error messages.
+    fn explain(&self, peer: PeerId) {
+        if let Some(address) = self.peers.key(peer) {
+            let reason = format!("{address}: no endpoint reads this mailbox");
+            self.peers.directory().explain(peer, Some(reason));
+        }
     }
 
     /// Puts frames back that the engine could not take, and tells peers that there is room for others.
@@ -396,6 +404,7 @@ impl MailboxDevice {
             };
             if closed {
                 peer.mailbox = None;
+                self.explain(id);
                 sink.peer_down(id, Errno::CONNRESET);
                 events += 1;
             } else if peer.blocked && !full {

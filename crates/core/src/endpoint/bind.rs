@@ -311,6 +311,7 @@ impl<P: Provider> Endpoint<P> {
         if P::Device::CONNECTED {
             state.device.enable(waits)?;
             let handle = self.fid.as_ptr();
+            state.out.events = bindings.eq.clone();
             state.reports = Reports {
                 eq: bindings.eq.clone(),
                 fid: handle.expose_provenance(),

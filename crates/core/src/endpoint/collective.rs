@@ -54,7 +54,7 @@ impl<P: Provider> Member for Endpoint<P> {
         let _ = state
             .operations
             .leave(&mut state.device, &mut state.out, id);
-        state.settle();
+        state.note_posted();
         self.groups.fetch_sub(1, Ordering::Release);
     }
 }
@@ -167,7 +167,7 @@ impl<P: Provider> Endpoint<P> {
         let joined = state
             .operations
             .join(&mut state.device, &mut state.out, &members, handle);
-        state.settle();
+        state.note_posted();
         joined
     }
 
@@ -497,7 +497,7 @@ fn start<D: Device>(
     let begun = state
         .operations
         .collective(&mut state.device, &mut state.out, op);
-    state.settle();
+    state.note_posted();
     if begun == Err(Errno::AGAIN) {
         state.progress();
     }

@@ -48,7 +48,7 @@ impl<D: Device> EndpointState<D> {
         self.reports.ended = true;
         self.operations
             .cancel_receives(&mut self.device, &mut self.out);
-        self.settle();
+        self.note_posted();
     }
 }
 

@@ -58,7 +58,7 @@ impl<P: Provider> Endpoint<P> {
                     state
                         .operations
                         .cancel_receives(&mut state.device, &mut state.out);
-                    state.settle();
+                    state.note_posted();
                     state.operations.pending_rx() == 0
                 }
             };

@@ -297,10 +297,10 @@ unsafe fn hand_out(
 }
 
 impl CompletionDispatch {
-    /// Makes the calls for a message that begins or ceases to wait. Its source is named if that is known without asking.
+    /// Makes the calls for a message that begins or ceases to wait.
     #[cold]
     pub(super) fn call_watchers(&mut self, event: WaitEvent, message: &Waiting, count: usize) {
-        let source = self.known_name(&variables::completion(message));
+        let source = self.name_or_none(&variables::completion(message));
         self.watchers
             .call(event, &variables::entry(message, source.0), count);
     }

@@ -77,8 +77,12 @@ impl<D: Device> EndpointState<D> {
     ) -> Self {
         Self {
             operations: D::Operations::new(config),
+            out: CompletionDispatch::new(
+                SharedSources::new(directed),
+                device.directory().clone(),
+                D::explain,
+            ),
             device,
-            out: CompletionDispatch::new(SharedSources::new(directed)),
             av: None,
             clock: LoopClock::default(),
             enabled: false,
@@ -128,7 +132,7 @@ impl<D: Device> EndpointState<D> {
             context: send.context.addr(),
         };
         let sent = self.operations.send(&mut self.device, &mut self.out, op);
-        self.settle();
+        self.note_posted();
         if sent == Err(Errno::AGAIN) {
             self.make_room();
         }
@@ -143,7 +147,7 @@ impl<D: Device> EndpointState<D> {
     pub(super) fn access(&mut self, peer: fi_addr_t, mut op: RmaOp<'_>) -> Result<(), Errno> {
         op.peer = self.target(peer, Call::Access(op.flags))?;
         let begun = self.operations.access(&mut self.device, &mut self.out, op);
-        self.settle();
+        self.note_posted();
         if begun == Err(Errno::AGAIN) {
             self.make_room();
         }
@@ -157,7 +161,7 @@ impl<D: Device> EndpointState<D> {
     pub(super) fn atomic(&mut self, peer: fi_addr_t, mut op: AtomicOp) -> Result<(), Errno> {
         op.peer = self.target(peer, Call::Named("fi_atomic"))?;
         let begun = self.operations.atomic(&mut self.device, &mut self.out, op);
-        self.settle();
+        self.note_posted();
         if begun == Err(Errno::AGAIN) {
             self.make_room();
         }
@@ -183,7 +187,7 @@ impl<D: Device> EndpointState<D> {
             self.operations
                 .cancel_receives(&mut self.device, &mut self.out);
         }
-        self.settle();
+        self.note_posted();
         received
     }
 
@@ -218,7 +222,7 @@ impl<D: Device> EndpointState<D> {
     /// Gives waiting messages the receives that the shared context got.
     pub(super) fn feed(&mut self) {
         self.operations.feed(&mut self.device, &mut self.out);
-        self.settle();
+        self.note_posted();
     }
 
     /// Resolves the source that a shared receive names.
@@ -230,7 +234,7 @@ impl<D: Device> EndpointState<D> {
     /// Reports an operation that failed outside of the engine.
     pub(super) fn report_failure(&mut self, failure: Failure) {
         self.out.fail(failure);
-        self.settle();
+        self.note_posted();
     }
 
     /// Cancels an operation.
@@ -241,7 +245,7 @@ impl<D: Device> EndpointState<D> {
         let cancelled = self
             .operations
             .cancel(&mut self.device, &mut self.out, context);
-        self.settle();
+        self.note_posted();
         cancelled
     }
 
@@ -268,7 +272,7 @@ impl<D: Device> EndpointState<D> {
         let events = self
             .operations
             .progress(&mut self.device, &mut self.out, now);
-        self.settle();
+        self.note_posted();
         if D::CONNECTED {
             return events + self.report();
         }
@@ -306,7 +310,7 @@ impl<D: Device> EndpointState<D> {
         let (armed, slept) = (self.armed == self.turns, self.slept == self.turns);
         let events = self.progress();
         if armed && !(0..ATTEMPTS).any(|_| self.arm()) {
-            self.wake_sleepers();
+            self.out.wake_sleepers();
         } else if slept {
             self.slept = self.turns;
         }
@@ -341,49 +345,13 @@ impl<D: Device> EndpointState<D> {
         rest
     }
 
-    /// Wakes the threads that sleep until the device has something, though it has nothing: they look by themselves.
-    #[cold]
-    fn wake_sleepers(&self) {
-        self.out.wake_sleepers();
-        if let Some(eq) = &self.reports.eq {
-            eq.wake_sleepers();
-        }
-        self.progress.wake_sleepers();
-    }
-
-    /// Routes the results that could not be routed while the engine had the device.
+    /// Lets the device and the domain take note of what a call has posted.
     #[inline]
-    pub(super) fn settle(&mut self) {
-        if self.out.is_unsettled() {
-            self.out.settle(&self.device);
-            if self.out.has_verdicts() {
-                self.operations.reconsider(&mut self.device);
-            }
-            self.judge_the_gone();
-            if self.out.take_refused() {
-                self.progress.wake_thread();
-                self.wake_sleepers();
-            }
-        }
+    pub(super) fn note_posted(&mut self) {
         self.device.posted();
         if D::GATHERS && self.device.holds_back() != self.holding {
             self.holding = !self.holding;
             self.progress.hold(self.holding);
-        }
-    }
-
-    /// Makes messages droppable that departed peers left behind, for peers that are not in the vector.
-    #[cold]
-    fn judge_the_gone(&mut self) {
-        for peer in self.out.take_gone() {
-            let address = self.device.address(peer);
-            let known = |address| self.av.as_ref().and_then(|av| av.source(address));
-            if !D::CONNECTED
-                && address.and_then(known).is_none()
-                && let Some(engine) = self.operations.engine_mut()
-            {
-                engine.make_droppable(peer);
-            }
         }
     }
 

@@ -185,7 +185,7 @@ impl<P: Provider> Endpoint<P> {
             overflow: 0,
             code: 0,
         });
-        state.settle();
+        state.note_posted();
     }
 }
 

@@ -97,7 +97,7 @@ impl Watch {
         if D::CONNECTED {
             return device.peer_name().is_ok().into();
         }
-        let is_there = |number| device.address(PeerId(number)).is_some();
+        let is_there = |number| device.directory().has(PeerId(number));
         // Some begin with one.
         if self.next.0 == 0 && !is_there(0) && is_there(1) {
             self.next.0 = 1;

@@ -14,6 +14,8 @@ use oxifabric_mem::Iov;
 use oxifabric_provider::connection::Connection;
 use oxifabric_provider::device::{Device, Provider, Unresolved};
 use oxifabric_provider::params::Parameter;
+use oxifabric_provider::peer_directory::PeerDirectory;
+use oxifabric_provider::peer_table::PeerTable;
 use oxifabric_types::{Address, Caps, EpType, Errno, Info, Instant, PeerId, Progress, Threading};
 
 use super::adapter::AdapterDomain;
@@ -111,7 +113,7 @@ pub(crate) struct MockDevice<const READS: bool> {
     name: Address,
     mailbox: Arc<Mailbox>,
     enabled: bool,
-    peers: Vec<Address>,
+    peers: PeerTable<Address, ()>,
     limits: Limits,
     /// Frames that were posted with the announcement that more will follow.
     held: Vec<(Arc<Mailbox>, MockFrame)>,
@@ -143,7 +145,7 @@ impl<const READS: bool> Device for MockDevice<READS> {
             }),
             enabled: false,
             held: Vec::new(),
-            peers: Vec::new(),
+            peers: PeerTable::default(),
             limits: Limits {
                 eager: 1 << 20,
                 segmented: 1 << 20,
@@ -184,16 +186,12 @@ impl<const READS: bool> Device for MockDevice<READS> {
     }
 
     fn peer(&mut self, address: &Address) -> Result<PeerId, Errno> {
-        let known = self.peers.iter().position(|peer| peer == address);
-        let at = known.unwrap_or_else(|| {
-            self.peers.push(address.clone());
-            self.peers.len() - 1
-        });
-        Ok(PeerId(at as u32))
+        let begin = |_, _: Option<&()>| (address.clone(), ());
+        self.peers.number(address, begin).ok_or(Errno::NOMEM)
     }
 
-    fn address(&self, peer: PeerId) -> Option<&Address> {
-        self.peers.get(peer.index())
+    fn directory(&self) -> &PeerDirectory {
+        self.peers.directory()
     }
 
     fn fd(&self) -> RawFd {
@@ -205,12 +203,6 @@ impl<const READS: bool> Device for MockDevice<READS> {
         // SAFETY: reads eight bytes.
         unsafe { libc::read(self.fd(), (&raw mut count).cast(), 8) };
         lock(&self.mailbox.frames).is_empty()
-    }
-
-    fn reason(&self, peer: PeerId) -> Option<String> {
-        let address = self.address(peer)?;
-        let reachable = lock(&NETWORK).contains_key(address);
-        (!reachable).then(|| format!("{address}: no such mailbox"))
     }
 }
 
@@ -233,8 +225,12 @@ impl<const READS: bool> Link for MockDevice<READS> {
         frame: Frame<'_>,
         _token: TxToken,
     ) -> Result<Posted, PostError> {
-        let target = lock(&NETWORK).get(&self.peers[peer.index()]).cloned();
-        let target = target.ok_or(PostError::Down(Errno::CONNREFUSED))?;
+        let address = self.peers.key(peer).expect("the peer has a number");
+        let Some(target) = lock(&NETWORK).get(address).cloned() else {
+            let reason = format!("{address}: no such mailbox");
+            self.peers.directory().explain(peer, Some(reason));
+            return Err(PostError::Down(Errno::CONNREFUSED));
+        };
         if READS {
             self.domain.note(&frame.body.slice(frame.offset, frame.len));
         }

@@ -15,6 +15,8 @@ use oxifabric_mem::{Iov, IovSegment};
 use oxifabric_provider::connection::Connection;
 use oxifabric_provider::device::{Device, Provider, Unresolved};
 use oxifabric_provider::params::Parameter;
+use oxifabric_provider::peer_directory::PeerDirectory;
+use oxifabric_provider::peer_table::PeerTable;
 use oxifabric_provider::queues::{
     HardwareQueues, ReceivedMessage, WorkEnd, WorkError, WorkId, WorkLedger,
 };
@@ -62,7 +64,7 @@ enum Ended {
 pub(crate) struct Nic {
     name: Address,
     port: Arc<Port>,
-    peers: Vec<Address>,
+    peers: PeerTable<Address, ()>,
     enabled: bool,
     /// Sends whose receiver has no receive for them, in order.
     waiting: VecDeque<Waiting>,
@@ -156,7 +158,7 @@ impl Device for Nic {
                 adapter: Arc::clone(adapter),
                 event,
             }),
-            peers: Vec::new(),
+            peers: PeerTable::default(),
             enabled: false,
             waiting: VecDeque::new(),
             done: Vec::new(),
@@ -178,16 +180,12 @@ impl Device for Nic {
     }
 
     fn peer(&mut self, address: &Address) -> Result<PeerId, Errno> {
-        let known = self.peers.iter().position(|peer| peer == address);
-        let at = known.unwrap_or_else(|| {
-            self.peers.push(address.clone());
-            self.peers.len() - 1
-        });
-        Ok(PeerId(at as u32))
+        let begin = |_, _: Option<&()>| (address.clone(), ());
+        self.peers.number(address, begin).ok_or(Errno::NOMEM)
     }
 
-    fn address(&self, peer: PeerId) -> Option<&Address> {
-        self.peers.get(peer.index())
+    fn directory(&self) -> &PeerDirectory {
+        self.peers.directory()
     }
 
     fn fd(&self) -> RawFd {
@@ -199,10 +197,6 @@ impl Device for Nic {
         // SAFETY: reads eight bytes.
         unsafe { libc::read(self.fd(), (&raw mut count).cast(), 8) };
         self.done.is_empty() && lock(&self.port.queue).ended.is_empty()
-    }
-
-    fn reason(&self, _peer: PeerId) -> Option<String> {
-        None
     }
 }
 
@@ -231,7 +225,7 @@ impl HardwareQueues for Nic {
             return Ok(());
         };
         self.waiting.push_back(Waiting {
-            to: self.peers[send.peer.index()].clone(),
+            to: self.address(send.peer).clone(),
             body,
             data: data.then_some(send.data),
             id,
@@ -265,7 +259,7 @@ impl HardwareQueues for Nic {
         self.use_memory(&body, false);
         if result.is_ok() && access.flags.contains(Flags::REMOTE_CQ_DATA) {
             let written = Ended::Written(self.name.clone(), body.len(), access.data);
-            self.tell(&self.peers[access.peer.index()], written);
+            self.tell(self.address(access.peer), written);
         }
         let result = result.map_err(WorkError::from);
         self.done.push(WorkEnd::Sent { id, result });
@@ -342,6 +336,11 @@ impl HardwareQueues for Nic {
 }
 
 impl Nic {
+    /// Returns the address of a peer that has a number.
+    fn address(&self, peer: PeerId) -> &Address {
+        self.peers.key(peer).expect("the peer has a number")
+    }
+
     /// Takes the memory of an operation: a copy of what is injected. Memory that the adapter may not use for that ends the operation.
     fn taken(
         &mut self,
@@ -437,7 +436,7 @@ impl Nic {
         reads: bool,
         access: impl FnOnce(&Iov),
     ) -> Result<(), Errno> {
-        let peer = &self.peers[peer.index()];
+        let peer = self.address(peer);
         let port = lock(&WIRE).get(peer).cloned().ok_or(Errno::CONNREFUSED)?;
         let right = if reads {
             Flags::REMOTE_READ

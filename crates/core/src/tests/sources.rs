@@ -56,6 +56,31 @@ fn a_message_from_an_unknown_peer_is_an_error_that_gives_the_address() {
     assert_eq!(b.next().1, a_at_b);
 }
 
+/// All three are reported in one poll, the one in the middle by a way of its own.
+#[test]
+fn a_message_from_an_unknown_peer_keeps_its_place_among_others() {
+    let world = world(Caps::SOURCE_ERR);
+    let (a, unknown, b) = (end(&world), end(&world), end(&world));
+    let (to, known) = (a.knows(&b), b.knows(&a));
+    let mut buffers = [[0; 4]; 3];
+    for (at, buffer) in buffers.iter_mut().enumerate() {
+        b.recv(buffer, at);
+    }
+    for (end, to) in [(&a, to), (&unknown, unknown.knows(&b)), (&a, to)] {
+        assert_eq!(end.send(to, b"data", 9), 0);
+        end.next();
+    }
+    let next = || {
+        let (entry, source) = b.next();
+        (entry.op_context.addr(), source)
+    };
+    assert_eq!(next(), (0, known));
+    assert_eq!(b.read().err(), Some(-(FI_EAVAIL as isize)));
+    let error = b.error();
+    assert_eq!((error.err, error.op_context.addr()), (FI_EADDRNOTAVAIL, 1));
+    assert_eq!(next(), (2, known));
+}
+
 #[test]
 fn without_the_capability_an_unknown_peer_has_no_name() {
     let world = world(Caps::empty());

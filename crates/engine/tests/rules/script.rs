@@ -77,8 +77,8 @@ impl Completions for Events {
         self.3.push_back(result.map(|()| group));
     }
 
-    fn peer_left_messages(&mut self, peer: PeerId) {
-        self.4.push(peer);
+    fn may_drop_left(&self, peer: PeerId) -> bool {
+        self.4.contains(&peer)
     }
 
     fn region(&self, targets: &[Target], _: Flags) -> Result<Iov, Errno> {
@@ -237,9 +237,9 @@ impl Bench {
         self.events.3.pop_front()
     }
 
-    /// Returns the peers that are gone and left messages, since the last call.
-    pub(crate) fn peers_with_left_messages(&mut self) -> Vec<PeerId> {
-        std::mem::take(&mut self.events.4)
+    /// Lets messages be dropped that a peer leaves behind: the application does not know it.
+    pub(crate) fn let_drop_left(&mut self, peer: PeerId) {
+        self.events.4.push(peer);
     }
 
     pub(crate) fn collective(&mut self, op: CollectiveOp) -> Result<(), Errno> {

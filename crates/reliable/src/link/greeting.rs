@@ -192,7 +192,6 @@ impl<P: PacketPort> ReliableLink<P> {
                 continue;
             }
             sink.forget_peer(id);
-            self.ends.remove(&id);
             self.port.release(id);
         }
     }
@@ -248,7 +247,7 @@ impl<P: PacketPort> ReliableLink<P> {
     /// Begins a channel of this id with the source of the packet at hand, which has none; `None` if there are too many.
     pub(super) fn admit_source(&mut self, name: u64, sink: &mut impl Sink) -> Option<PeerId> {
         let id = self.port.number()?;
-        if (self.port.address_of(id)).is_some_and(|address| sink.is_known(address)) {
+        if sink.is_known(id) {
             self.admission.known.insert(id);
         }
         let is_known = self.admission.known.contains(id);

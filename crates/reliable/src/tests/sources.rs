@@ -651,8 +651,8 @@ fn channels_that_come_and_go_leave_nothing_behind() {
         }
         most[usize::from(at >= 8_000)].push(b.link.entries());
     }
-    let largest = |rows: &[[usize; 7]], table: usize| rows.iter().map(|row| row[table]).max();
-    for table in 0..7 {
+    let largest = |rows: &[[usize; 6]], table: usize| rows.iter().map(|row| row[table]).max();
+    for table in 0..6 {
         let (first, later) = (largest(&most[0], table), largest(&most[1], table));
         assert!(later <= first, "table {table}: {first:?}, later {later:?}");
     }

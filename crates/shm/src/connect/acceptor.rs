@@ -201,10 +201,7 @@ impl ShmLink {
 
     /// Returns whether the application has a peer in its address vector, and records it if so.
     fn is_known(&mut self, peer: PeerId, sink: &impl Sink) -> bool {
-        let Some(address) = self.peers.address(peer) else {
-            return true;
-        };
-        let is_known = sink.is_known(address);
+        let is_known = sink.is_known(peer);
         if is_known {
             self.peers.name(peer);
         }

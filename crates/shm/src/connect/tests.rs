@@ -251,7 +251,8 @@ fn a_peer_that_never_answers_is_given_up_where_time_is_limited() {
     assert_eq!(poll(&mut link, 14_999), []);
     assert_eq!(poll(&mut link, 15_000), [(peer, Errno::TIMEDOUT)]);
     assert!(
-        link.reason(peer)
+        link.directory()
+            .reason(peer)
             .is_some_and(|reason| reason.contains(&name))
     );
 }

@@ -12,6 +12,7 @@ use oxifabric_provider::connection::Connection;
 use oxifabric_provider::device::Device;
 use oxifabric_provider::faults;
 use oxifabric_provider::packets::PacketDevice;
+use oxifabric_provider::peer_directory::PeerDirectory;
 use oxifabric_reliable::ReliableLink;
 use oxifabric_types::{Address, Errno, Info, Instant, PeerId};
 
@@ -142,10 +143,10 @@ impl Device for SimDevice {
         }
     }
 
-    fn address(&self, peer: PeerId) -> Option<&Address> {
+    fn directory(&self) -> &PeerDirectory {
         match self {
-            Self::Packets(link) => Device::address(link, peer),
-            Self::Nic(nic) => nic.peers.address(peer),
+            Self::Packets(link) => Device::directory(link),
+            Self::Nic(nic) => nic.peers.directory(),
         }
     }
 
@@ -197,13 +198,6 @@ impl Device for SimDevice {
         match self {
             Self::Packets(link) => Device::repeated(link),
             Self::Nic(_) => 0,
-        }
-    }
-
-    fn reason(&self, peer: PeerId) -> Option<String> {
-        match self {
-            Self::Packets(link) => Device::reason(link, peer),
-            Self::Nic(nic) => nic.reason(peer),
         }
     }
 }

@@ -119,15 +119,16 @@ impl SimNic {
         row.arrived = Reorder::default();
         (row.is_stalled, row.is_blocked, row.hello) = (false, false, None);
         row.ending = None;
-        row.reason = Some(reason);
         if let Some(memory) = &self.memory {
             offers.values().for_each(|key| memory.withdraw(*key));
         }
         if mine != 0 || theirs != 0 {
             self.send(place, Head::Bye(mine, theirs), Vec::new());
         }
-        if let Some(at) = self.peers.address(peer) {
+        let directory = self.peers.directory();
+        if let Some(at) = directory.address(peer) {
             log::info!(NAME, EpCtrl, "connection with {at} lost: {reason}");
+            directory.explain(peer, Some(format!("{at}: {reason}")));
         }
         for then in frames.into_iter().flatten() {
             if let Then::Report(token) = then {
@@ -152,10 +153,7 @@ impl SimNic {
         departed.retain(|peer| !self.active.contains(peer));
         let mut involved = Vec::new();
         sink.involved(&mut |peer| involved.push(peer));
-        departed.retain(|peer| {
-            let address = self.peers.address(*peer);
-            !involved.contains(peer) && !address.is_some_and(|address| sink.is_known(address))
-        });
+        departed.retain(|peer| !involved.contains(peer) && !sink.is_known(*peer));
         departed.iter().for_each(|peer| sink.forget_peer(*peer));
         self.peers.vacate(&departed);
     }
@@ -181,13 +179,6 @@ impl SimNic {
         for row in rows.filter(|row| row.is_connected()) {
             self.send(row.place, Head::Bye(row.mine(), row.theirs), Vec::new());
         }
-    }
-
-    /// Returns why a peer was given up last.
-    pub(super) fn reason(&self, peer: PeerId) -> Option<String> {
-        let reason = self.peers.get(peer)?.reason?;
-        let at = self.peers.address(peer)?;
-        Some(format!("{at}: {reason}"))
     }
 
     /// Gets ready for sleep; false if there is something to do.

@@ -38,8 +38,6 @@ pub(super) struct Peer {
     pub(super) silent_since: Option<Instant>,
     /// It is to be given up.
     pub(super) ending: Option<(Errno, &'static str)>,
-    /// Why it was given up last.
-    pub(super) reason: Option<&'static str>,
 }
 
 impl Peer {
@@ -59,7 +57,6 @@ impl Peer {
             incarnation: 0,
             silent_since: None,
             ending: None,
-            reason: None,
         }
     }
 

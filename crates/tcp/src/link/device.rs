@@ -9,6 +9,7 @@ use oxifabric_engine::faults::FaultKinds;
 use oxifabric_provider::connection::Connection;
 use oxifabric_provider::device::{Connections, Device};
 use oxifabric_provider::inet::local_address;
+use oxifabric_provider::peer_directory::PeerDirectory;
 use oxifabric_types::{Address, Errno, Info, PeerId};
 
 use super::{Rdm, TcpLink};
@@ -42,7 +43,7 @@ impl Device for TcpLink {
                 names: params.extension,
             },
             acceptor: Acceptor::new(listener),
-            peers: Peers::default(),
+            peers: Peers::listed_in(conns.directory.clone()),
             challenges: Vec::new(),
             closing: VecDeque::new(),
             displacing_until: None,
@@ -88,8 +89,8 @@ impl Device for TcpLink {
         Ok(id)
     }
 
-    fn address(&self, peer: PeerId) -> Option<&Address> {
-        self.kind.peers.address(peer)
+    fn directory(&self) -> &PeerDirectory {
+        &self.conns.directory
     }
 
     fn is_walled(&self) -> Option<bool> {
@@ -120,10 +121,6 @@ impl Device for TcpLink {
 
     fn holds_back(&self) -> bool {
         !self.conns.held.is_empty()
-    }
-
-    fn reason(&self, peer: PeerId) -> Option<String> {
-        self.kind.peers.get(peer)?.driver.reason.clone()
     }
 }
 

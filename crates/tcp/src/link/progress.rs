@@ -30,7 +30,7 @@ impl EndpointKind for Rdm {
         if is_idle && peer.firewalled {
             let at = peer.driver.at;
             let reason = format!("{at} takes no connections; it has to send first");
-            peer.driver.reason = Some(reason);
+            link.conns.directory.explain(id, Some(reason));
             return PostError::Down(Errno::FIREWALLADDR);
         }
         peer.driver.want();
@@ -55,7 +55,7 @@ impl EndpointKind for Rdm {
         let from = link.kind.acceptor.listener.name().ip();
         if let Some((driver, conns)) = link.driver(id) {
             driver.dial_failed(conns, from, why);
-            let reason = driver.reason.as_deref().unwrap_or_default();
+            let reason = conns.directory.reason(id).unwrap_or_default();
             log::warn!("tcp", EpCtrl, "{reason}");
         }
     }

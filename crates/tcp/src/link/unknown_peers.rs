@@ -216,8 +216,7 @@ impl TcpLink {
     /// Returns whether the application knows a peer, and records it if so.
     fn is_known(&mut self, id: PeerId, sink: &impl Sink) -> bool {
         let peers = &mut self.kind.peers;
-        let address = peers.address(id);
-        if !peers.is_named(id) && address.is_some_and(|address| sink.is_known(address)) {
+        if !peers.is_named(id) && sink.is_known(id) {
             peers.name(id);
         }
         peers.is_named(id)

@@ -12,6 +12,7 @@ use oxifabric_provider::connection::{Connection, ConnectionEvent, THE_PEER};
 use oxifabric_provider::device::Device;
 use oxifabric_provider::inet::local_address;
 use oxifabric_provider::log;
+use oxifabric_provider::peer_directory::PeerDirectory;
 use oxifabric_types::{Address, Errno, Info, PeerId};
 use oxifabric_wire::tcp::cm::{CmKind, DATA_MAX};
 use oxifabric_wire::tcp::{ByteOrder, Dialect};
@@ -33,9 +34,8 @@ pub type TcpConnection = Endpoint<Msg>;
 pub struct Msg {
     driver: ConnDriver,
     stage: Stage,
-    /// Its own address, and the peer's.
+    /// Its own address.
     name: SocketAddr,
-    peer: Option<Address>,
     events: VecDeque<ConnectionEvent>,
 }
 
@@ -58,27 +58,23 @@ impl TcpConnection {
     /// Returns a device that can connect from a socket's address.
     pub(crate) fn at(socket: Socket) -> Result<Self, Errno> {
         let name = socket.local().map_err(|error| sys::errno_of(&error))?;
-        Self::new(Stage::Fresh(socket), name, name, None)
+        Self::new(Stage::Fresh(socket), name, name)
     }
 
     /// Returns a device that can accept a request.
     pub(crate) fn invited(request: ConnRequest) -> Result<Self, Errno> {
         let local = request.socket.local();
         let (name, at) = (local.map_err(|error| sys::errno_of(&error))?, request.from);
-        Self::new(Stage::Invited(request), name, at, Some(Address::Inet(at)))
+        let device = Self::new(Stage::Invited(request), name, at)?;
+        device.conns.directory.list(THE_PEER, Address::Inet(at));
+        Ok(device)
     }
 
-    fn new(
-        stage: Stage,
-        name: SocketAddr,
-        at: SocketAddr,
-        peer: Option<Address>,
-    ) -> Result<Self, Errno> {
+    fn new(stage: Stage, name: SocketAddr, at: SocketAddr) -> Result<Self, Errno> {
         let kind = Msg {
             driver: ConnDriver::new(THE_PEER, at),
             stage,
             name,
-            peer,
             events: VecDeque::new(),
         };
         let conns = Conns::open()?;
@@ -119,7 +115,7 @@ impl TcpConnection {
         self.kind
             .driver
             .dial_failed(&mut self.conns, self.kind.name.ip(), why);
-        let reason = self.kind.driver.reason.as_deref().unwrap_or_default();
+        let reason = self.conns.directory.reason(THE_PEER).unwrap_or_default();
         log::info!("tcp", EpCtrl, "{reason}");
         self.kind.stage = Stage::Over;
         self.kind
@@ -215,7 +211,7 @@ impl Connection for TcpConnection {
             return Err(Errno::INVAL);
         }
         if let Stage::Fresh(socket) = std::mem::replace(&mut self.kind.stage, Stage::Connecting) {
-            self.kind.peer = Some(to.clone());
+            self.conns.directory.list(THE_PEER, to.clone());
             self.kind.driver.at = at;
             if let Err(why) = self.start(socket, at, data) {
                 self.give_up(why, Box::default());
@@ -250,9 +246,9 @@ impl Connection for TcpConnection {
             Stage::Over => return Ok(()),
             Stage::Connecting | Stage::Connected | Stage::Invited(_) => {}
         }
-        let peer = self.kind.peer.as_ref();
-        self.kind.driver.reason =
-            peer.map(|peer| format!("connection with {peer}: it was shut down"));
+        let peer = self.conns.directory.address(THE_PEER);
+        let reason = peer.map(|peer| format!("connection with {peer}: it was shut down"));
+        self.conns.directory.explain(THE_PEER, reason);
         self.kind.driver.fail(&mut self.conns, Errno::CANCELED);
         self.kind.stage = Stage::Over;
         self.kind.events.push_back(ConnectionEvent::Ended);
@@ -261,10 +257,8 @@ impl Connection for TcpConnection {
 
     fn peer_name(&self) -> Result<Address, Errno> {
         let has_peer = self.kind.driver.is_ready() || matches!(self.kind.stage, Stage::Invited(_));
-        match &self.kind.peer {
-            Some(peer) if has_peer => Ok(peer.clone()),
-            _ => Err(Errno::NOTCONN),
-        }
+        let peer = self.conns.directory.address(THE_PEER);
+        peer.filter(|_| has_peer).ok_or(Errno::NOTCONN)
     }
 
     fn socket(&self) -> Result<RawFd, Errno> {
@@ -320,8 +314,8 @@ impl Device for TcpConnection {
         Ok(THE_PEER)
     }
 
-    fn address(&self, _peer: PeerId) -> Option<&Address> {
-        self.kind.peer.as_ref()
+    fn directory(&self) -> &PeerDirectory {
+        &self.conns.directory
     }
 
     fn fd(&self) -> RawFd {
@@ -338,10 +332,6 @@ impl Device for TcpConnection {
 
     fn holds_back(&self) -> bool {
         !self.conns.held.is_empty()
-    }
-
-    fn reason(&self, _peer: PeerId) -> Option<String> {
-        self.kind.driver.reason.clone()
     }
 }
 

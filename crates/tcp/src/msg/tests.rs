@@ -188,7 +188,7 @@ fn a_rejection_brings_its_words() {
     let refused = ConnectionEvent::Failed(Errno::CONNREFUSED, Box::from(*b"not you"));
     assert_eq!(a.event(), refused);
     assert_eq!(a.sink.down, [(THE_PEER, Errno::CONNREFUSED)]);
-    assert!(a.device.reason(THE_PEER).is_some());
+    assert!(a.device.directory().reason(THE_PEER).is_some());
     let over = a.post(1, &Iov::empty());
     assert_eq!(over, Err(PostError::Down(Errno::NOTCONN)));
 }
@@ -542,7 +542,7 @@ fn an_atomic_says_why_it_fails() {
     };
     let refused = a.device.post(THE_PEER, frame, TxToken(1));
     assert_eq!(refused, Err(PostError::Down(Errno::OPNOTSUPP)));
-    let reason = a.device.reason(THE_PEER).expect("it is known");
+    let reason = a.device.directory().reason(THE_PEER).expect("it is known");
     assert!(reason.contains("no atomics"), "{reason}");
 }
 

@@ -1,21 +1,21 @@
 //! Memory that only peers in the address vector may access (FI_OXI_REGIONS). Set-up and failure paths.
 //!
-//! Whether a peer is in the vector is found out by its address, which the device knows. While that is being polled, the access
-//! waits; what was found out counts until the vector changes, or the peer's number means another one.
+//! Whether a peer is in the vector is found out by its address. What was found out counts until the vector changes, or the peer's
+//! number means another one.
 
 use std::sync::OnceLock;
 
-use oxifabric_engine::{Completion, Target};
+use oxifabric_engine::Target;
 use oxifabric_mem::Iov;
-use oxifabric_provider::device::Device;
 use oxifabric_provider::params::{Parameter, ParameterKind};
+use oxifabric_provider::peer_directory::PeerDirectory;
 use oxifabric_types::{Errno, Flags, PeerId};
 
-use super::{CompletionDispatch, Unsettled, count_regions, scattered_region};
+use super::accesses::scattered_region;
+use super::{CompletionDispatch, sources};
 use crate::av::Av;
 use crate::domain::Domain;
 use crate::handle::Ref;
-use crate::mr::persistent::write_back;
 
 /// Whose accesses are granted.
 pub(crate) static PARAMETERS: [Parameter; 1] = [Parameter {
@@ -43,8 +43,6 @@ pub(in crate::endpoint) struct Guard {
     seen: u64,
     /// By peer, as far as it was asked.
     may: Vec<Option<bool>>,
-    /// Something was found out that accesses wait for.
-    news: bool,
 }
 
 impl Guard {
@@ -54,28 +52,24 @@ impl Guard {
             av,
             seen: 0,
             may: Vec::new(),
-            news: false,
         }
     }
 
-    /// Returns whether a peer may access memory, if that is known. The endpoint itself (`ANY`) may.
-    fn may(&mut self, from: PeerId) -> Option<bool> {
+    /// Returns whether a peer may access memory. The endpoint itself (`ANY`) may.
+    fn may(&mut self, from: PeerId, directory: &PeerDirectory) -> bool {
         let changes = self.av.changes();
         if changes != self.seen {
             self.seen = changes;
             self.may.clear();
         }
-        match from {
-            PeerId::ANY => Some(true),
-            from => self.may.get(from.index()).copied().flatten(),
+        if from == PeerId::ANY {
+            return true;
         }
-    }
-
-    fn set(&mut self, peer: PeerId, may: Option<bool>) {
-        if self.may.len() <= peer.index() {
-            self.may.resize(peer.index() + 1, None);
+        if self.may.len() <= from.index() {
+            self.may.resize(from.index() + 1, None);
         }
-        self.may[peer.index()] = may;
+        let may = &mut self.may[from.index()];
+        *may.get_or_insert_with(|| sources::find(&self.av, directory, from).is_some())
     }
 
     /// Forgets what was found out about a peer.
@@ -96,40 +90,9 @@ impl CompletionDispatch {
         access: Flags,
     ) -> Result<Iov, Errno> {
         let guard = self.guard.as_mut().ok_or(Errno::NOKEY)?;
-        match guard.may(from) {
-            Some(true) => scattered_region(&guard.domain, targets, access),
-            Some(false) => Err(Errno::NOKEY),
-            None => {
-                self.unsettled.push(Unsettled::Asked(from));
-                Err(Errno::AGAIN)
-            }
+        match guard.may(from, &self.directory) {
+            true => scattered_region(&guard.domain, targets, access),
+            false => Err(Errno::NOKEY),
         }
-    }
-
-    /// Counts an access where a guard is.
-    #[cold]
-    pub(super) fn accessed_guarded(&self, access: &Completion, targets: &[Target]) {
-        if let Some(guard) = &self.guard
-            && guard.domain.rma_targets().is_watched()
-        {
-            write_back(&guard.domain, access, targets);
-            count_regions(&guard.domain, access, targets);
-        }
-    }
-
-    /// Finds out whether a peer may access memory.
-    pub(super) fn judge(&mut self, peer: PeerId, device: &impl Device) {
-        if let Some(guard) = &mut self.guard {
-            let address = device.address(peer);
-            let may = address.is_some_and(|address| guard.av.source(address).is_some());
-            guard.set(peer, Some(may));
-            guard.news = true;
-        }
-    }
-
-    /// Returns whether accesses wait for what was found out, once.
-    pub(in crate::endpoint) fn has_verdicts(&mut self) -> bool {
-        let news = |guard: &mut Guard| std::mem::take(&mut guard.news);
-        self.guard.as_deref_mut().is_some_and(news)
     }
 }

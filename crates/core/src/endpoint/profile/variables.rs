@@ -126,7 +126,7 @@ impl Values {
             false => Vec::new(),
         };
         let queue = messages.iter().map(|message| {
-            let source = state.out.name_or_none(&completion(message), &state.device);
+            let source = state.out.name_or_none(&completion(message));
             entry(message, source.0)
         });
         Self {

@@ -22,7 +22,7 @@ fn a_closed_port_is_named_with_its_cause() {
         polls = Clock::now();
         assert!(polls.elapsed() < WATCHDOG);
         assert_eq!(a.sink.down.pop(), Some((to, Errno::CONNREFUSED)));
-        let reason = a.link.reason(to).expect("it is known");
+        let reason = a.link.directory().reason(to).expect("it is known");
         let start = format!("connect to {at} from 127.0.0.1: connection refused; ");
         assert!(reason.starts_with(&start), "{reason}");
     }
@@ -47,7 +47,7 @@ fn a_peer_that_goes_fails_what_is_pending_first() {
     }
     assert!(a.sink.unsent.contains(&TxToken(7)));
     assert_eq!(a.sink.down.len(), 1);
-    assert!(a.link.reason(to_b).is_some());
+    assert!(a.link.directory().reason(to_b).is_some());
     assert!(a.link.conns.ready.is_empty());
 }
 

@@ -26,7 +26,7 @@ fn the_responder_knows_the_requester_by_its_address() {
     assert_eq!(b.try_post(to_a, message(2, 5), &body), Ok(Posted::Done));
     drive(&mut a, &mut b, |a, _| !a.sink.arrived.is_empty());
     assert_eq!(a.pop().map(|(_, bytes)| bytes), Some(bytes));
-    assert_eq!(b.link.address(to_a), Some(&a.link.name()));
+    assert_eq!(b.link.directory().address(to_a), Some(a.link.name()));
     assert_eq!((a.link.conns.ready.len(), b.link.conns.ready.len()), (1, 1));
 }
 
@@ -217,7 +217,7 @@ fn a_peer_that_the_application_declares_unreachable_is_answered_but_never_connec
     b.link.wall(to_a);
     let posted = b.try_post(to_a, message(3, 0), &Iov::empty());
     assert_eq!(posted, Err(PostError::Down(Errno::FIREWALLADDR)));
-    assert!(b.link.reason(to_a).is_some());
+    assert!(b.link.directory().reason(to_a).is_some());
     post(&mut a, &mut b, to_b, message(1, 0), &Iov::empty());
     drive(&mut a, &mut b, |_, b| b.pop().is_some());
     post(&mut b, &mut a, to_a, message(2, 0), &Iov::empty());

@@ -388,7 +388,7 @@ fn an_atomic_towards_a_plain_peer_fails_alone_and_says_why() {
         let refused = a.try_post(to_b, atomic, &body);
         assert_eq!(refused, Err(PostError::Down(Errno::OPNOTSUPP)));
     }
-    let reason = a.link.reason(to_b).expect("it is known");
+    let reason = a.link.directory().reason(to_b).expect("it is known");
     assert!(reason.contains("no atomics"), "{reason}");
     post(&mut a, &mut b, to_b, message(6, 8), &body);
     drive(&mut a, &mut b, |_, b| !b.sink.arrived.is_empty());
