@@ -15,7 +15,7 @@ impl Engine {
         for send in sends.filter(|send| send.awaits_answer()) {
             each(send.peer);
         }
-        self.posted.sources().for_each(&mut *each);
+        self.posted.each_source(each);
         self.unexpected.unfinished().for_each(&mut *each);
         self.collectives.peers_with_pending().for_each(each);
     }
@@ -24,7 +24,7 @@ impl Engine {
     /// A peer may be named several times.
     pub(crate) fn involved(&self, each: &mut dyn FnMut(PeerId)) {
         self.sends.iter().for_each(|(_, send)| each(send.peer));
-        self.posted.sources().for_each(&mut *each);
+        self.posted.each_source(each);
         self.unexpected.senders().for_each(&mut *each);
         self.peers.answered().for_each(&mut *each);
         self.collectives.peers_that_gave_up().for_each(&mut *each);

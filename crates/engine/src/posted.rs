@@ -271,13 +271,17 @@ impl PostedQueue {
         }
     }
 
-    /// Returns the peers that directed receives wait for.
-    pub(crate) fn sources(&self) -> impl Iterator<Item = PeerId> {
-        let lists = self.lists.iter();
-        lists
-            .flat_map(|list| list.iter(&self.receives))
-            .map(|(_, receive)| receive.pattern.source())
-            .filter(|source| *source != PeerId::ANY)
+    /// Names the peers that directed receives wait for.
+    #[inline]
+    pub(crate) fn each_source(&self, each: &mut dyn FnMut(PeerId)) {
+        for list in &self.lists {
+            for (_, receive) in list.iter(&self.receives) {
+                let source = receive.pattern.source();
+                if source != PeerId::ANY {
+                    each(source);
+                }
+            }
+        }
     }
 
     /// Returns whether a receive for one message waits that `peer` could satisfy. Multi-receive buffers do not

@@ -185,7 +185,8 @@ impl<T> Slab<T> {
 
     /// Visits the rows in no particular order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
-        (0..).zip(&self.rows).filter_map(|(index, row)| {
+        let rows = if self.len == 0 { &[] } else { &*self.rows };
+        (0..).zip(rows).filter_map(|(index, row)| {
             let State::Taken(value) = &row.state else {
                 return None;
             };

@@ -61,6 +61,22 @@ impl SimPort {
             refused: Vec::new(),
         }
     }
+
+    /// Sends the packets that were held back.
+    #[inline(never)]
+    fn send_held(&mut self) {
+        let (from, outbox) = (self.station.place, &mut self.outbox);
+        let (peers, refused) = (&self.peers, &mut self.refused);
+        self.station.world.with(|network| {
+            for (to, bytes) in outbox.drain(..) {
+                if !network.send(from, to, bytes)
+                    && let Some(peer) = peers.find(&to)
+                {
+                    refused.push(peer);
+                }
+            }
+        });
+    }
 }
 
 impl PacketPort for SimPort {
@@ -85,21 +101,11 @@ impl PacketPort for SimPort {
         }
     }
 
+    #[inline]
     fn flush(&mut self) {
-        if self.outbox.is_empty() {
-            return;
+        if !self.outbox.is_empty() {
+            self.send_held();
         }
-        let (from, outbox) = (self.station.place, &mut self.outbox);
-        let (peers, refused) = (&self.peers, &mut self.refused);
-        self.station.world.with(|network| {
-            for (to, bytes) in outbox.drain(..) {
-                if !network.send(from, to, bytes)
-                    && let Some(peer) = peers.find(&to)
-                {
-                    refused.push(peer);
-                }
-            }
-        });
     }
 
     fn next(&mut self) -> bool {

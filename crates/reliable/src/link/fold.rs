@@ -153,6 +153,9 @@ impl<P: PacketPort> ReliableLink<P> {
 
     /// Folds all idle peers; called once a second.
     pub(super) fn fold_idle(&mut self) {
+        if self.open.0.is_empty() {
+            return;
+        }
         self.fold_some(self.open.0.len());
         self.open.0.shrink_to(2 * self.open.0.len());
     }
