@@ -203,50 +203,64 @@ impl Transmit {
 
     /// Returns the next frame to post, and how far the send is once it was taken; `None` when there is none.
     pub(crate) fn frame(&self, limits: &Limits) -> Option<(Frame<'_>, Stage)> {
+        match self.stage {
+            Stage::Queued => Some(self.first_frame(limits)),
+            Stage::Sending(sent) => self.next_segment(sent, limits),
+            Stage::RtsSent | Stage::Sent => None,
+        }
+    }
+
+    #[inline(always)]
+    fn first_frame(&self, limits: &Limits) -> (Frame<'_>, Stage) {
         let whole = self.body.len();
-        let (header, offset, len, next) = match self.stage {
-            Stage::Queued => {
-                let next = self.after_first(limits);
-                let (kind, len) = match next {
-                    Stage::RtsSent => (self.rts_kind(), whole),
-                    Stage::Sending(part) => (self.header.kind, part),
-                    Stage::Queued | Stage::Sent if self.header.kind == Kind::Read => {
-                        (Kind::Read, 0)
-                    }
-                    Stage::Queued | Stage::Sent => (self.header.kind, whole),
-                };
-                (
-                    Header {
-                        kind,
-                        ..self.header
-                    },
-                    0,
-                    len,
-                    next,
-                )
-            }
-            Stage::Sending(sent) => {
-                let len = limits.segment.max(1).min(self.allowed() - sent);
-                if len == 0 {
-                    return None;
-                }
-                let next = match sent + len {
-                    end if end == whole => Stage::Sent,
-                    end => Stage::Sending(end),
-                };
-                (self.segment(sent), sent, len, next)
-            }
-            Stage::RtsSent | Stage::Sent => return None,
+        let next = self.after_first(limits);
+        let (kind, len) = match next {
+            Stage::RtsSent => (self.rts_kind(), whole),
+            Stage::Sending(part) => (self.header.kind, part),
+            Stage::Queued | Stage::Sent if self.header.kind == Kind::Read => (Kind::Read, 0),
+            Stage::Queued | Stage::Sent => (self.header.kind, whole),
         };
+        let header = Header {
+            kind,
+            ..self.header
+        };
+        let targets: &[Target] = if self.is_response() {
+            &[]
+        } else {
+            &self.targets
+        };
+        self.frame_of(header, 0, len, targets, next)
+    }
+
+    #[inline(always)]
+    fn next_segment(&self, sent: usize, limits: &Limits) -> Option<(Frame<'_>, Stage)> {
+        let len = limits.segment.max(1).min(self.allowed() - sent);
+        if len == 0 {
+            return None;
+        }
+        let next = match sent + len {
+            end if end == self.body.len() => Stage::Sent,
+            end => Stage::Sending(end),
+        };
+        Some(self.frame_of(self.segment(sent), sent, len, &[], next))
+    }
+
+    /// Returns a frame with `len` bytes of the body from `offset` on, after which the send is at stage `next`.
+    #[inline(always)]
+    fn frame_of<'a>(
+        &'a self,
+        header: Header,
+        offset: usize,
+        len: usize,
+        targets: &'a [Target],
+        next: Stage,
+    ) -> (Frame<'a>, Stage) {
         let frame = Frame {
             header,
             body: &self.body,
             offset,
             len,
-            targets: match self.stage {
-                Stage::Queued if !self.is_response() => &self.targets,
-                _ => &[],
-            },
+            targets,
             transient: self.borrowed,
             transmit_complete: next == Stage::Sent
                 && !self.unacked
@@ -254,7 +268,7 @@ impl Transmit {
             more: matches!(next, Stage::Sending(end) if end < self.allowed())
                 || self.flags.contains(Flags::MORE),
         };
-        Some((frame, next))
+        (frame, next)
     }
 
     /// Begins to send the data that the peer asks for, as segments: `window` bytes of it, or all for zero. It matched, or the peer

@@ -74,7 +74,7 @@ impl<P: Provider> Endpoint<P> {
     }
 
     /// Starts a read or write of one piece of the peer's memory, at `addr` under `key`; returns what the call returns.
-    #[inline]
+    #[inline(always)]
     pub(super) fn access_one(
         &self,
         access: &Access,
