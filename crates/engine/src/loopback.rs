@@ -28,7 +28,7 @@ impl Engine {
     ) -> Result<(), Errno> {
         let header = crate::Header {
             id: key.raw(),
-            ..transmit::header(&op)
+            ..transmit::frames::header(&op)
         };
         let arrival = Arrival::new(self.me, Class::of(op.flags), &header).ok_or(Errno::MSGSIZE)?;
         let placement = self.posted.take(&arrival, out);

@@ -77,7 +77,7 @@ impl Engine {
         key: Key,
     ) -> Sent {
         let mut unacked = transmit::wants_ack(op.flags);
-        let mut header = transmit::write_header(op);
+        let mut header = transmit::frames::write_header(op);
         if unacked {
             unacked = !link.limits(op.peer).carries_out(&header);
             header.id = key.raw();
@@ -408,7 +408,7 @@ impl Engine {
 /// Returns whether a write goes in one frame: it is short, or the link carries it out by itself.
 #[inline(always)]
 fn is_one_frame(op: &RmaOp<'_>, limits: &Limits) -> bool {
-    op.body.len() <= limits.eager || limits.carries_out(&transmit::write_header(op))
+    op.body.len() <= limits.eager || limits.carries_out(&transmit::frames::write_header(op))
 }
 
 /// Reports a write that a peer carried out by itself.

@@ -47,7 +47,7 @@ impl Engine {
         op: &TxOp,
         key: Key,
     ) -> Sent {
-        let mut header = transmit::header(op);
+        let mut header = transmit::frames::header(op);
         let unacked = transmit::wants_ack(op.flags);
         if unacked {
             header.id = key.raw();
