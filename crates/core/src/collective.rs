@@ -176,7 +176,8 @@ fn limits(
     datatype(attr.datatype).map(Datatype::size)
 }
 
-fn named(collective: fi_collective_op) -> Option<Collective> {
+/// Returns the collective that has a number, if one has it.
+pub(crate) const fn named(collective: fi_collective_op) -> Option<Collective> {
     Some(match collective {
         FI_BARRIER => Collective::Barrier,
         FI_BROADCAST => Collective::Broadcast,

@@ -31,6 +31,7 @@ mod multicast;
 mod option;
 pub(crate) mod option_value;
 mod profile;
+mod receives;
 mod rma;
 pub(crate) mod scalable;
 pub(crate) mod srx;

@@ -12,8 +12,9 @@ use core::ptr::{NonNull, null, null_mut};
 use std::sync::atomic::Ordering;
 
 use oxifabric_abi::{
-    FI_ADDR_NOTAVAIL, FI_ADDR_UNSPEC, FI_COLLECTIVE, FI_NOOP, FI_RECV, FI_SEND, FI_VOID, fi_addr_t,
-    fi_collective_addr, fi_datatype, fi_op, fi_ops_collective, fid_ep, fid_mc,
+    FI_ADDR_NOTAVAIL, FI_ADDR_UNSPEC, FI_ALLGATHER, FI_ALLREDUCE, FI_ALLTOALL, FI_COLLECTIVE,
+    FI_GATHER, FI_NOOP, FI_RECV, FI_REDUCE_SCATTER, FI_SCATTER, FI_SEND, FI_VOID, fi_addr_t,
+    fi_collective_addr, fi_collective_op, fi_datatype, fi_op, fi_ops_collective, fid_ep, fid_mc,
 };
 use oxifabric_collectives::Collective;
 use oxifabric_engine::{CollectiveOp, Engine, GroupId};
@@ -26,7 +27,7 @@ use super::memory::{Ignored, Lend, buffer};
 use super::state::EndpointState;
 use crate::absent::no6;
 use crate::av_set::AvSet;
-use crate::collective::{Group, Member, arithmetic, datatype, group};
+use crate::collective::{Group, Member, arithmetic, datatype, group, named};
 use crate::domain::Domain;
 use crate::eq::Eq;
 use crate::handle::{self, Ref, checked, failed, hand_out, object};
@@ -63,13 +64,13 @@ impl<P: Provider> Endpoint<P> {
     pub(super) const COLLECTIVE: fi_ops_collective = fi_ops_collective {
         barrier: Some(Self::barrier),
         broadcast: Some(Self::broadcast),
-        alltoall: Some(Self::alltoall),
-        allreduce: Some(Self::allreduce),
-        allgather: Some(Self::allgather),
-        reduce_scatter: Some(Self::reduce_scatter),
+        alltoall: Some(Self::exchange::<FI_ALLTOALL>),
+        allreduce: Some(Self::combine::<FI_ALLREDUCE>),
+        allgather: Some(Self::exchange::<FI_ALLGATHER>),
+        reduce_scatter: Some(Self::combine::<FI_REDUCE_SCATTER>),
         reduce: Some(Self::reduce),
-        scatter: Some(Self::scatter),
-        gather: Some(Self::gather),
+        scatter: Some(Self::slices::<FI_SCATTER>),
+        gather: Some(Self::slices::<FI_GATHER>),
         msg: Some(no6),
         barrier2: Some(Self::barrier2),
         ..fi_ops_collective::NONE
@@ -237,7 +238,8 @@ impl<P: Provider> Endpoint<P> {
         })
     }
 
-    unsafe extern "C" fn alltoall(
+    /// All-to-all and allgather: no member differs from the others, and nothing is combined.
+    unsafe extern "C" fn exchange<const WHAT: fi_collective_op>(
         ep: *mut fid_ep,
         buf: *const c_void,
         count: usize,
@@ -257,11 +259,12 @@ impl<P: Provider> Endpoint<P> {
             count,
             datatype,
             flags: ep.defaults.tx.given(flags),
-            ..Call::new(Collective::Alltoall, coll_addr, context)
+            ..Call::new(const { known(WHAT) }, coll_addr, context)
         })
     }
 
-    unsafe extern "C" fn allreduce(
+    /// Allreduce and reduce-scatter: no member differs from the others.
+    unsafe extern "C" fn combine<const WHAT: fi_collective_op>(
         ep: *mut fid_ep,
         buf: *const c_void,
         count: usize,
@@ -283,11 +286,12 @@ impl<P: Provider> Endpoint<P> {
             datatype,
             op,
             flags: ep.defaults.tx.given(flags),
-            ..Call::new(Collective::Allreduce, coll_addr, context)
+            ..Call::new(const { known(WHAT) }, coll_addr, context)
         })
     }
 
-    unsafe extern "C" fn allgather(
+    /// Scatter and gather: one member differs from the others, and nothing is combined.
+    unsafe extern "C" fn slices<const WHAT: fi_collective_op>(
         ep: *mut fid_ep,
         buf: *const c_void,
         count: usize,
@@ -295,6 +299,7 @@ impl<P: Provider> Endpoint<P> {
         result: *mut c_void,
         _result_desc: *mut c_void,
         coll_addr: fi_addr_t,
+        root_addr: fi_addr_t,
         datatype: fi_datatype,
         flags: u64,
         context: *mut c_void,
@@ -305,35 +310,10 @@ impl<P: Provider> Endpoint<P> {
             buf,
             result,
             count,
+            root: root_addr,
             datatype,
             flags: ep.defaults.tx.given(flags),
-            ..Call::new(Collective::Allgather, coll_addr, context)
-        })
-    }
-
-    unsafe extern "C" fn reduce_scatter(
-        ep: *mut fid_ep,
-        buf: *const c_void,
-        count: usize,
-        _desc: *mut c_void,
-        result: *mut c_void,
-        _result_desc: *mut c_void,
-        coll_addr: fi_addr_t,
-        datatype: fi_datatype,
-        op: fi_op,
-        flags: u64,
-        context: *mut c_void,
-    ) -> isize {
-        // SAFETY: the table is only in the handles of this type.
-        let ep = unsafe { Self::of(ep) };
-        ep.start_collective(&Call {
-            buf,
-            result,
-            count,
-            datatype,
-            op,
-            flags: ep.defaults.tx.given(flags),
-            ..Call::new(Collective::ReduceScatter, coll_addr, context)
+            ..Call::new(const { known(WHAT) }, coll_addr, context)
         })
     }
 
@@ -364,58 +344,6 @@ impl<P: Provider> Endpoint<P> {
             ..Call::new(Collective::Reduce, coll_addr, context)
         })
     }
-
-    unsafe extern "C" fn scatter(
-        ep: *mut fid_ep,
-        buf: *const c_void,
-        count: usize,
-        _desc: *mut c_void,
-        result: *mut c_void,
-        _result_desc: *mut c_void,
-        coll_addr: fi_addr_t,
-        root_addr: fi_addr_t,
-        datatype: fi_datatype,
-        flags: u64,
-        context: *mut c_void,
-    ) -> isize {
-        // SAFETY: the table is only in the handles of this type.
-        let ep = unsafe { Self::of(ep) };
-        ep.start_collective(&Call {
-            buf,
-            result,
-            count,
-            root: root_addr,
-            datatype,
-            flags: ep.defaults.tx.given(flags),
-            ..Call::new(Collective::Scatter, coll_addr, context)
-        })
-    }
-
-    unsafe extern "C" fn gather(
-        ep: *mut fid_ep,
-        buf: *const c_void,
-        count: usize,
-        _desc: *mut c_void,
-        result: *mut c_void,
-        _result_desc: *mut c_void,
-        coll_addr: fi_addr_t,
-        root_addr: fi_addr_t,
-        datatype: fi_datatype,
-        flags: u64,
-        context: *mut c_void,
-    ) -> isize {
-        // SAFETY: the table is only in the handles of this type.
-        let ep = unsafe { Self::of(ep) };
-        ep.start_collective(&Call {
-            buf,
-            result,
-            count,
-            root: root_addr,
-            datatype,
-            flags: ep.defaults.tx.given(flags),
-            ..Call::new(Collective::Gather, coll_addr, context)
-        })
-    }
 }
 
 impl Call {
@@ -434,6 +362,11 @@ impl Call {
             context,
         }
     }
+}
+
+/// Returns the collective of a table's function; the compiler refuses a number that is none.
+const fn known(what: fi_collective_op) -> Collective {
+    named(what).expect("it is the number of a collective")
 }
 
 /// Returns the engine, which knows the groups.

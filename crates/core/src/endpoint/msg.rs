@@ -9,14 +9,15 @@ use oxifabric_provider::device::Provider;
 use oxifabric_types::{Errno, Flags};
 
 use super::Endpoint;
-use super::call::{RecvCall, SendCall};
+use super::call::SendCall;
+use super::receives::ReceiveCalls;
 use crate::handle::failed;
 
 impl<P: Provider> Endpoint<P> {
     pub(super) const MSG: fi_ops_msg = fi_ops_msg {
-        recv: Some(Self::recv),
-        recvv: Some(Self::recvv),
-        recvmsg: Some(Self::recvmsg),
+        recv: Some(<Self as ReceiveCalls>::recv),
+        recvv: Some(<Self as ReceiveCalls>::recvv),
+        recvmsg: Some(<Self as ReceiveCalls>::recvmsg),
         send: Some(Self::send_one),
         sendv: Some(Self::sendv),
         sendmsg: Some(Self::sendmsg),
@@ -25,67 +26,6 @@ impl<P: Provider> Endpoint<P> {
         injectdata: Some(Self::injectdata),
         ..fi_ops_msg::NONE
     };
-
-    unsafe extern "C" fn recv(
-        ep: *mut fid_ep,
-        buf: *mut c_void,
-        len: usize,
-        desc: *mut c_void,
-        src_addr: fi_addr_t,
-        context: *mut c_void,
-    ) -> isize {
-        // SAFETY: the table is only in the handles of this type.
-        let ep = unsafe { Self::of(ep) };
-        let recv = RecvCall {
-            from: src_addr,
-            flags: ep.defaults.rx.plain() | Flags::MSG,
-            tag: 0,
-            ignore: 0,
-            context,
-        };
-        // SAFETY: the application leaves the buffer to the operation (fi_msg(3)).
-        ep.receive(recv, unsafe { ep.place(buf, len, desc) })
-    }
-
-    unsafe extern "C" fn recvv(
-        ep: *mut fid_ep,
-        iov: *const iovec,
-        desc: *mut *mut c_void,
-        count: usize,
-        src_addr: fi_addr_t,
-        context: *mut c_void,
-    ) -> isize {
-        // SAFETY: the table is only in the handles of this type.
-        let ep = unsafe { Self::of(ep) };
-        let recv = RecvCall {
-            from: src_addr,
-            flags: ep.defaults.rx.plain() | Flags::MSG,
-            tag: 0,
-            ignore: 0,
-            context,
-        };
-        // SAFETY: the application leaves the buffers to the operation (fi_msg(3)).
-        ep.receive_scattered(recv, unsafe { ep.buffers(iov, desc, count) })
-    }
-
-    unsafe extern "C" fn recvmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> isize {
-        // SAFETY: the table is only in the handles of this type; the application passes a message, or null.
-        let (ep, msg) = unsafe { (Self::of(ep), msg.as_ref()) };
-        let Some(msg) = msg else {
-            return failed(Errno::INVAL);
-        };
-        let recv = RecvCall {
-            from: msg.addr,
-            flags: ep.defaults.rx.given(flags) | Flags::MSG,
-            tag: 0,
-            ignore: 0,
-            context: msg.context,
-        };
-        // SAFETY: the application leaves the buffers to the operation (fi_msg(3)).
-        ep.receive_scattered(recv, unsafe {
-            ep.buffers(msg.msg_iov, msg.desc, msg.iov_count)
-        })
-    }
 
     unsafe extern "C" fn send_one(
         ep: *mut fid_ep,

@@ -9,14 +9,15 @@ use oxifabric_provider::device::Provider;
 use oxifabric_types::{Errno, Flags};
 
 use super::Endpoint;
-use super::call::{RecvCall, SendCall};
+use super::call::SendCall;
+use super::receives::ReceiveCalls;
 use crate::handle::failed;
 
 impl<P: Provider> Endpoint<P> {
     pub(super) const TAGGED: fi_ops_tagged = fi_ops_tagged {
-        recv: Some(Self::trecv),
-        recvv: Some(Self::trecvv),
-        recvmsg: Some(Self::trecvmsg),
+        recv: Some(<Self as ReceiveCalls>::trecv),
+        recvv: Some(<Self as ReceiveCalls>::trecvv),
+        recvmsg: Some(<Self as ReceiveCalls>::trecvmsg),
         send: Some(Self::tsend),
         sendv: Some(Self::tsendv),
         sendmsg: Some(Self::tsendmsg),
@@ -25,71 +26,6 @@ impl<P: Provider> Endpoint<P> {
         injectdata: Some(Self::tinjectdata),
         ..fi_ops_tagged::NONE
     };
-
-    unsafe extern "C" fn trecv(
-        ep: *mut fid_ep,
-        buf: *mut c_void,
-        len: usize,
-        desc: *mut c_void,
-        src_addr: fi_addr_t,
-        tag: u64,
-        ignore: u64,
-        context: *mut c_void,
-    ) -> isize {
-        // SAFETY: the table is only in the handles of this type.
-        let ep = unsafe { Self::of(ep) };
-        let recv = RecvCall {
-            from: src_addr,
-            flags: ep.defaults.rx.plain().difference(Flags::MULTI_RECV) | Flags::TAGGED,
-            tag,
-            ignore,
-            context,
-        };
-        // SAFETY: the application leaves the buffer to the operation (fi_tagged(3)).
-        ep.receive(recv, unsafe { ep.buffer(buf, len, desc) })
-    }
-
-    unsafe extern "C" fn trecvv(
-        ep: *mut fid_ep,
-        iov: *const iovec,
-        desc: *mut *mut c_void,
-        count: usize,
-        src_addr: fi_addr_t,
-        tag: u64,
-        ignore: u64,
-        context: *mut c_void,
-    ) -> isize {
-        // SAFETY: the table is only in the handles of this type.
-        let ep = unsafe { Self::of(ep) };
-        let recv = RecvCall {
-            from: src_addr,
-            flags: ep.defaults.rx.plain().difference(Flags::MULTI_RECV) | Flags::TAGGED,
-            tag,
-            ignore,
-            context,
-        };
-        // SAFETY: the application leaves the buffers to the operation (fi_tagged(3)).
-        ep.receive_scattered(recv, unsafe { ep.buffers(iov, desc, count) })
-    }
-
-    unsafe extern "C" fn trecvmsg(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: u64) -> isize {
-        // SAFETY: the table is only in the handles of this type; the application passes a message, or null.
-        let (ep, msg) = unsafe { (Self::of(ep), msg.as_ref()) };
-        let Some(msg) = msg else {
-            return failed(Errno::INVAL);
-        };
-        let recv = RecvCall {
-            from: msg.addr,
-            flags: ep.defaults.rx.given(flags) | Flags::TAGGED,
-            tag: msg.tag,
-            ignore: msg.ignore,
-            context: msg.context,
-        };
-        // SAFETY: the application leaves the buffers to the operation (fi_tagged(3)).
-        ep.receive_scattered(recv, unsafe {
-            ep.buffers(msg.msg_iov, msg.desc, msg.iov_count)
-        })
-    }
 
     unsafe extern "C" fn tsend(
         ep: *mut fid_ep,

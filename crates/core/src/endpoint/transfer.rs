@@ -4,14 +4,18 @@ use core::ffi::c_void;
 use std::sync::atomic::Ordering;
 
 use libc::iovec;
+use oxifabric_abi::fid_ep;
 use oxifabric_engine::{RmaOp, Target};
 use oxifabric_mem::Iov;
 use oxifabric_provider::device::{Device, Provider};
 use oxifabric_types::{Errno, Flags, PeerId};
 
 use super::call::{Access, RecvCall, SendCall};
+use super::defaults::DirectionFlags;
 use super::memory::{Buffer, CallsOf, Lend};
+use super::receives::ReceiveCalls;
 use super::{Endpoint, datagram, memory};
+use crate::domain::Domain;
 use crate::handle::failed;
 use crate::misuse::{self, Call};
 
@@ -47,30 +51,6 @@ impl<P: Provider> Endpoint<P> {
     #[inline(never)]
     pub(super) fn send_gathered(&self, send: SendCall, body: Option<Iov>) -> isize {
         self.send(send, body)
-    }
-
-    /// Posts a receive; returns what the call returns. Compiled into the calls for one buffer, as [`Self::send`] is.
-    #[inline(always)]
-    pub(super) fn receive(&self, recv: RecvCall, body: Option<impl Lend>) -> isize {
-        let Some(body) = body else {
-            return failed(Errno::INVAL);
-        };
-        if !self.may_use(&body, Flags::empty()) {
-            return failed(Errno::INVAL);
-        }
-        if recv.flags.contains(Flags::TRIGGER) {
-            return self.defer_recv(recv, body.lend());
-        }
-        match self.state.lock().recv(&recv, body) {
-            Ok(()) => 0,
-            Err(errno) => failed(errno),
-        }
-    }
-
-    /// Posts a receive into several buffers; returns what the call returns.
-    #[inline(never)]
-    pub(super) fn receive_scattered(&self, recv: RecvCall, body: Option<Iov>) -> isize {
-        self.receive(recv, body)
     }
 
     /// Starts a read or write of one piece of the peer's memory, at `addr` under `key`; returns what the call returns.
@@ -170,21 +150,6 @@ impl<P: Provider> Endpoint<P> {
         unsafe { memory::buffer(&self.domain, buf, len, desc) }
     }
 
-    /// Describes the buffer of a receive as [`memory::place`] does.
-    ///
-    /// # Safety
-    /// As for [`memory::buffer`].
-    #[inline(always)]
-    pub(super) unsafe fn place(
-        &self,
-        buf: *mut c_void,
-        len: usize,
-        desc: *mut c_void,
-    ) -> Option<Buffer<CallsOf<P>>> {
-        // SAFETY: the caller's contract.
-        unsafe { memory::place(&self.domain, buf, len, desc) }
-    }
-
     /// Describes a list of buffers as [`memory::buffers`] does.
     ///
     /// # Safety
@@ -208,5 +173,48 @@ impl<P: Provider> Endpoint<P> {
             || flags.contains(Flags::INJECT)
             || body.is_registered()
             || !self.domain.asks_for_local_registration()
+    }
+}
+
+impl<P: Provider> ReceiveCalls for Endpoint<P> {
+    type Object = Self;
+    type Memory = CallsOf<P>;
+
+    #[inline(always)]
+    unsafe fn object<'a>(handle: *mut fid_ep) -> &'a Self {
+        // SAFETY: the caller's contract.
+        unsafe { Self::of(handle) }
+    }
+
+    #[inline(always)]
+    fn domain(endpoint: &Self) -> &Domain {
+        &endpoint.domain
+    }
+
+    #[inline(always)]
+    fn defaults(endpoint: &Self) -> &DirectionFlags {
+        &endpoint.defaults.rx
+    }
+
+    #[inline(always)]
+    fn receive(endpoint: &Self, recv: RecvCall, body: Option<impl Lend>) -> isize {
+        let Some(body) = body else {
+            return failed(Errno::INVAL);
+        };
+        if !endpoint.may_use(&body, Flags::empty()) {
+            return failed(Errno::INVAL);
+        }
+        if recv.flags.contains(Flags::TRIGGER) {
+            return endpoint.defer_recv(recv, body.lend());
+        }
+        match endpoint.state.lock().recv(&recv, body) {
+            Ok(()) => 0,
+            Err(errno) => failed(errno),
+        }
+    }
+
+    #[inline(never)]
+    fn receive_scattered(endpoint: &Self, recv: RecvCall, body: Option<Iov>) -> isize {
+        Self::receive(endpoint, recv, body)
     }
 }

@@ -112,6 +112,36 @@ fn tagged_messages_carry_tag_and_data() {
     assert_eq!((received.tag, received.data, received.len), (0x1a, 42, 3));
 }
 
+/// As untagged ones, and those of shared contexts: programs that wait for empty messages post null, with a length.
+#[test]
+fn a_tagged_receive_without_memory_takes_messages_without_data() {
+    let world = World::new();
+    let (a, b, to_b) = pair(&world);
+    let posted = c!(fi_trecv(
+        b.ep,
+        null_mut(),
+        1024,
+        null_mut(),
+        FI_ADDR_UNSPEC,
+        7,
+        0,
+        3 as *mut c_void
+    ));
+    assert_eq!(posted, 0);
+    let sent = c!(fi_tsend(
+        a.ep,
+        nothing(),
+        0,
+        null_mut(),
+        to_b,
+        7,
+        null_mut()
+    ));
+    assert_eq!(sent, 0);
+    let (entry, _) = b.next();
+    assert_eq!((entry.op_context.addr(), entry.len), (3, 0));
+}
+
 #[test]
 fn every_format_gives_its_part_of_an_entry() {
     let world = World::new();

@@ -4,20 +4,22 @@ use core::ffi::{c_int, c_void};
 use core::marker::PhantomData;
 use std::sync::atomic::Ordering;
 
-use libc::iovec;
 use oxifabric_abi::{
-    FI_CLASS_CQ, FI_ENABLE, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, fi_addr_t, fi_msg,
-    fi_msg_tagged, fi_ops, fi_ops_cm, fi_ops_ep, fi_ops_msg, fi_ops_tagged, fid, fid_ep, fid_t,
+    FI_CLASS_CQ, FI_ENABLE, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, fi_ops, fi_ops_cm, fi_ops_ep,
+    fi_ops_msg, fi_ops_tagged, fid, fid_ep, fid_t,
 };
 use oxifabric_engine::RxOp;
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, PeerId};
 
 use super::super::call::RecvCall;
-use super::super::memory::{Descriptors, Lend, buffers, place};
+use super::super::defaults::DirectionFlags;
+use super::super::memory::{Descriptors, Lend};
 use super::super::option_value;
+use super::super::receives::ReceiveCalls;
 use super::Srx;
 use crate::absent::{self, no1, no2, no3, no4, no5, no6, no7, no8};
+use crate::domain::Domain;
 use crate::handle::{self, checked, count, failed, object, status};
 
 pub(super) static BASE: fi_ops = fi_ops {
@@ -120,49 +122,14 @@ unsafe extern "C" fn cancel(fid: fid_t, context: *mut c_void) -> isize {
     count(cancelled.map(|()| 0))
 }
 
-/// Posts a receive; returns what the call returns.
-fn receive(srx: &Srx, recv: &RecvCall, body: Option<Iov>) -> isize {
-    let Some(body) = body else {
-        return failed(Errno::INVAL);
-    };
-    if recv
-        .flags
-        .intersects(Flags::PEEK | Flags::CLAIM | Flags::DISCARD)
-    {
-        return count(srx.look(recv, &body).map(|()| 0));
-    }
-    let op = RxOp {
-        // Each endpoint has its own name of the source.
-        from: PeerId::ANY,
-        tag: recv.tag,
-        ignore: recv.ignore,
-        body,
-        flags: recv.flags,
-        context: recv.context.addr(),
-    };
-    let posted = srx.post(op, recv.from);
-    count(posted.map(|()| 0))
-}
-
-/// Makes an untagged receive.
-fn untagged(from: fi_addr_t, flags: Flags, context: *mut c_void) -> RecvCall {
-    RecvCall {
-        from,
-        flags: flags | Flags::MSG,
-        tag: 0,
-        ignore: 0,
-        context,
-    }
-}
-
 /// The calls that post receives, which read descriptors or do not.
 pub(super) struct Calls<D>(PhantomData<D>);
 
 impl<D: Descriptors> Calls<D> {
     pub(super) const MSG: fi_ops_msg = fi_ops_msg {
-        recv: Some(Self::recv),
-        recvv: Some(Self::recvv),
-        recvmsg: Some(Self::recvmsg),
+        recv: Some(<Self as ReceiveCalls>::recv),
+        recvv: Some(<Self as ReceiveCalls>::recvv),
+        recvmsg: Some(<Self as ReceiveCalls>::recvmsg),
         send: Some(no6),
         sendv: Some(no6),
         sendmsg: Some(no3),
@@ -173,9 +140,9 @@ impl<D: Descriptors> Calls<D> {
     };
 
     pub(super) const TAGGED: fi_ops_tagged = fi_ops_tagged {
-        recv: Some(Self::trecv),
-        recvv: Some(Self::trecvv),
-        recvmsg: Some(Self::trecvmsg),
+        recv: Some(<Self as ReceiveCalls>::trecv),
+        recvv: Some(<Self as ReceiveCalls>::trecvv),
+        recvmsg: Some(<Self as ReceiveCalls>::trecvmsg),
         send: Some(no7),
         sendv: Some(no7),
         sendmsg: Some(no3),
@@ -184,124 +151,49 @@ impl<D: Descriptors> Calls<D> {
         injectdata: Some(no6),
         ..fi_ops_tagged::NONE
     };
+}
 
-    unsafe extern "C" fn recv(
-        ep: *mut fid_ep,
-        buf: *mut c_void,
-        len: usize,
-        desc: *mut c_void,
-        src_addr: fi_addr_t,
-        context: *mut c_void,
-    ) -> isize {
-        // SAFETY: the table is only in the handles of contexts.
-        let srx: &Srx = unsafe { object(ep) };
-        let call = untagged(src_addr, srx.defaults.rx.plain(), context);
-        // SAFETY: the application leaves the buffer to the operation (fi_msg(3)).
-        receive(
-            srx,
-            &call,
-            unsafe { place::<D>(srx.domain(), buf, len, desc) }.map(Lend::lend),
-        )
+impl<D: Descriptors> ReceiveCalls for Calls<D> {
+    type Object = Srx;
+    type Memory = D;
+
+    unsafe fn object<'a>(handle: *mut fid_ep) -> &'a Srx {
+        // SAFETY: the caller's contract.
+        unsafe { object(handle) }
     }
 
-    unsafe extern "C" fn recvv(
-        ep: *mut fid_ep,
-        iov: *const iovec,
-        desc: *mut *mut c_void,
-        count: usize,
-        src_addr: fi_addr_t,
-        context: *mut c_void,
-    ) -> isize {
-        // SAFETY: the table is only in the handles of contexts.
-        let srx: &Srx = unsafe { object(ep) };
-        let call = untagged(src_addr, srx.defaults.rx.plain(), context);
-        // SAFETY: the application leaves the buffers to the operation (fi_msg(3)).
-        receive(srx, &call, unsafe {
-            buffers::<D>(srx.domain(), iov, desc, count)
-        })
+    fn domain(srx: &Srx) -> &Domain {
+        srx.domain()
     }
 
-    unsafe extern "C" fn recvmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> isize {
-        // SAFETY: the table is only in the handles of contexts; the application passes a message, or null.
-        let (srx, msg) = unsafe { (object::<Srx>(ep), msg.as_ref()) };
-        let Some(msg) = msg else {
+    fn defaults(srx: &Srx) -> &DirectionFlags {
+        &srx.defaults.rx
+    }
+
+    fn receive(srx: &Srx, recv: RecvCall, body: Option<impl Lend>) -> isize {
+        Self::receive_scattered(srx, recv, body.map(Lend::lend))
+    }
+
+    fn receive_scattered(srx: &Srx, recv: RecvCall, body: Option<Iov>) -> isize {
+        let Some(body) = body else {
             return failed(Errno::INVAL);
         };
-        let call = untagged(msg.addr, srx.defaults.rx.given(flags), msg.context);
-        // SAFETY: the application leaves the buffers to the operation (fi_msg(3)).
-        receive(srx, &call, unsafe {
-            buffers::<D>(srx.domain(), msg.msg_iov, msg.desc, msg.iov_count)
-        })
-    }
-
-    unsafe extern "C" fn trecv(
-        ep: *mut fid_ep,
-        buf: *mut c_void,
-        len: usize,
-        desc: *mut c_void,
-        src_addr: fi_addr_t,
-        tag: u64,
-        ignore: u64,
-        context: *mut c_void,
-    ) -> isize {
-        // SAFETY: the table is only in the handles of contexts.
-        let srx: &Srx = unsafe { object(ep) };
-        let call = RecvCall {
-            from: src_addr,
-            flags: srx.defaults.rx.plain().difference(Flags::MULTI_RECV) | Flags::TAGGED,
-            tag,
-            ignore,
-            context,
+        if recv
+            .flags
+            .intersects(Flags::PEEK | Flags::CLAIM | Flags::DISCARD)
+        {
+            return count(srx.look(&recv, &body).map(|()| 0));
+        }
+        let op = RxOp {
+            // Each endpoint has its own name of the source.
+            from: PeerId::ANY,
+            tag: recv.tag,
+            ignore: recv.ignore,
+            body,
+            flags: recv.flags,
+            context: recv.context.addr(),
         };
-        // SAFETY: the application leaves the buffer to the operation (fi_tagged(3)).
-        receive(
-            srx,
-            &call,
-            unsafe { place::<D>(srx.domain(), buf, len, desc) }.map(Lend::lend),
-        )
-    }
-
-    unsafe extern "C" fn trecvv(
-        ep: *mut fid_ep,
-        iov: *const iovec,
-        desc: *mut *mut c_void,
-        count: usize,
-        src_addr: fi_addr_t,
-        tag: u64,
-        ignore: u64,
-        context: *mut c_void,
-    ) -> isize {
-        // SAFETY: the table is only in the handles of contexts.
-        let srx: &Srx = unsafe { object(ep) };
-        let call = RecvCall {
-            from: src_addr,
-            flags: srx.defaults.rx.plain().difference(Flags::MULTI_RECV) | Flags::TAGGED,
-            tag,
-            ignore,
-            context,
-        };
-        // SAFETY: the application leaves the buffers to the operation (fi_tagged(3)).
-        receive(srx, &call, unsafe {
-            buffers::<D>(srx.domain(), iov, desc, count)
-        })
-    }
-
-    unsafe extern "C" fn trecvmsg(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: u64) -> isize {
-        // SAFETY: the table is only in the handles of contexts; the application passes a message, or null.
-        let (srx, msg) = unsafe { (object::<Srx>(ep), msg.as_ref()) };
-        let Some(msg) = msg else {
-            return failed(Errno::INVAL);
-        };
-        let call = RecvCall {
-            from: msg.addr,
-            flags: srx.defaults.rx.given(flags) | Flags::TAGGED,
-            tag: msg.tag,
-            ignore: msg.ignore,
-            context: msg.context,
-        };
-        // SAFETY: the application leaves the buffers to the operation (fi_tagged(3)).
-        receive(srx, &call, unsafe {
-            buffers::<D>(srx.domain(), msg.msg_iov, msg.desc, msg.iov_count)
-        })
+        let posted = srx.post(op, recv.from);
+        count(posted.map(|()| 0))
     }
 }
