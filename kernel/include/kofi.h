@@ -80,7 +80,10 @@ int kofi_fabric(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *c
 
 uint32_t kofi_version(void);
 
-/* Memory of lists of struct fi_info, for providers; zero when it is returned. */
+/*
+ * Memory of lists of struct fi_info, for providers; zero when it is returned. As in user space, a program may replace a string or an address by one
+ * of its own, from kmalloc or kstrdup; fi_freeinfo releases it.
+ */
 void *kofi_alloc(size_t size);
 void kofi_free(void *memory);
 

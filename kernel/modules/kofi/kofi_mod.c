@@ -69,15 +69,16 @@ uint32_t kofi_version(void)
 }
 EXPORT_SYMBOL(kofi_version);
 
+/* Not counted with the module's own: a consumer replaces pieces of a list by what it got from kmalloc. */
 void *kofi_alloc(size_t size)
 {
-	return krt_alloc(size, 1, true);
+	return kvzalloc(size, GFP_KERNEL);
 }
 EXPORT_SYMBOL(kofi_alloc);
 
 void kofi_free(void *memory)
 {
-	krt_free(memory);
+	kvfree(memory);
 }
 EXPORT_SYMBOL(kofi_free);
 

@@ -43,7 +43,9 @@ void kt_infos(void)
 	hints->fabric_attr->prov_name = kstrdup("nothing", GFP_KERNEL);
 	KT(kt_query(hints, &info) == -FI_ENODATA, "a provider that is not there finds nothing");
 	kfree(hints->fabric_attr->prov_name);
-	hints->fabric_attr->prov_name = NULL;
+	hints->fabric_attr->prov_name = kstrdup("kofi_loop", GFP_KERNEL);
+	KT(kt_query(hints, &info) == 0 && !strcmp(info->fabric_attr->prov_name, "kofi_loop"), "one that is there is found by its name");
+	fi_freeinfo(info);
 	KT(fi_getinfo(FI_VERSION(3, 0), NULL, 0, 0, hints, &info) == -FI_ENOSYS, "a later version of the API is refused");
 	hints->ep_attr->type = 99;
 	KT(kt_query(hints, &info) == -FI_EINVAL, "hints that cannot be are refused");

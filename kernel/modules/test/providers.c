@@ -19,8 +19,6 @@ static int kt_getinfo(uint32_t version, const char *node, const int service, uin
 
 static int kt_freeinfo(struct fi_info *info)
 {
-	kfree(info->fabric_attr->name);
-	info->fabric_attr->name = NULL;
 	fi_freeinfo(info);
 	return 0;
 }
