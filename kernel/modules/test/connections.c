@@ -90,7 +90,7 @@ static void kt_connected(struct kt_msg *msg, char *server)
 {
 	struct fi_cq_tagged_entry entry;
 	struct kt_event event;
-	struct fid_ep *client = kt_active(msg, msg->info), *peer;
+	struct fid_ep *client = kt_active(msg, msg->info), *peer, *twin = NULL;
 	u8 *from = kzalloc(8192, GFP_KERNEL), *to = kzalloc(8192, GFP_KERNEL);
 	bool ok;
 	u32 kind, first, second;
@@ -106,8 +106,9 @@ static void kt_connected(struct kt_msg *msg, char *server)
 	   "fi_eq_sread returns the request");
 	KT(!strcmp((char *)event.cm.data, "hello"), "with the data of the peer");
 	peer = kt_active(msg, event.cm.info);
-	fi_freeinfo(event.cm.info);
 	KT(peer, "an endpoint is opened for it");
+	KT(fi_endpoint(msg->domain, event.cm.info, &twin, NULL) == -FI_EINVAL, "and not a second one");
+	fi_freeinfo(event.cm.info);
 	if (!peer)
 		return;
 	KT(fi_recv(peer, to, 8192, NULL, 0, to) == -FI_EOPBADSTATE && fi_accept(peer, "welcome", 8) == 0, "fi_accept accepts it");

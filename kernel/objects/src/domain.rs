@@ -23,7 +23,7 @@ use crate::provider::Provider;
 pub(crate) struct Domain {
     fid: Fid<fid_domain>,
     uses: Uses,
-    _fabric: Ref<Fabric>,
+    pub(crate) fabric: Ref<Fabric>,
     /// What it was opened for.
     pub(crate) info: Info,
     pub(crate) regions: Mutex<Regions>,
@@ -96,7 +96,7 @@ impl Domain {
         Ok(Arc::new(Self {
             fid: Fid::new(handle),
             uses: Uses::default(),
-            _fabric: fabric,
+            fabric,
             regions: Mutex::new(level::TABLE, Regions::new(info.domain.mr_mode))
                 .ok_or(Errno::NOMEM)?,
             members: Mutex::new(level::TABLE, Vec::new()).ok_or(Errno::NOMEM)?,

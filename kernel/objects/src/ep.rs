@@ -98,8 +98,7 @@ impl<P: Provider> Ep<P> {
             )
         };
         let opened = read.and_then(|info| {
-            // SAFETY: the handle of an entry is null or of a request.
-            let request = unsafe { pep::take_request::<P>(handle) }?;
+            let request = pep::take_request::<P>(&domain.fabric, handle)?;
             let ep = Self::new(domain, info, context)?;
             ep.start(request)?;
             Ok(ep)
@@ -108,6 +107,8 @@ impl<P: Provider> Ep<P> {
         status(opened.map(|ep| unsafe { publish(ep, place) }))
     }
 
+    /// Makes an endpoint without a device. Apart, as descriptions are long and a kernel's stack is short.
+    #[inline(never)]
     fn new(domain: Ref<Domain>, info: Info, context: *mut c_void) -> Result<Arc<Self>, Errno> {
         if !matches!(info.ep.kind, EpType::Rdm | EpType::Msg) {
             return Err(Errno::INVAL);

@@ -33,7 +33,7 @@ type ArrivalOf<P> = <<P as Provider>::Listener as Listener>::Arrival;
 pub(crate) struct Pep<P: Provider> {
     fid: Fid<fid_pep>,
     uses: Uses,
-    _fabric: Ref<Fabric>,
+    fabric: Ref<Fabric>,
     info: Info,
     state: Mutex<State<P>>,
     work: Option<Arc<Work>>,
@@ -51,7 +51,6 @@ struct State<P: Provider> {
 #[repr(C)]
 pub(crate) struct Request<P: Provider> {
     fid: fid,
-    pep: Weak<Pep<P>>,
     arrival: Option<ArrivalOf<P>>,
 }
 
@@ -126,13 +125,15 @@ impl<P: Provider> Pep<P> {
         let pep = Arc::new_cyclic(|weak: &Weak<Self>| Self {
             fid: Fid::new(handle),
             uses: Uses::default(),
-            _fabric: fabric,
+            fabric,
             info,
             state,
             work: Work::new(weak.clone()),
         });
         let work = pep.work.as_ref().ok_or(Errno::NOMEM)?;
         pep.state.lock().listener = Some(P::listener(&pep.info, work)?);
+        let passive: Weak<Self> = Arc::downgrade(&pep);
+        pep.fabric.join(passive)?;
         Ok(pep)
     }
 
@@ -159,7 +160,6 @@ impl<P: Provider> Pep<P> {
                     fclass: FI_CLASS_CONNREQ,
                     ..fid::ZERO
                 },
-                pep: Arc::downgrade(self),
                 arrival: Some(arrival),
             });
             let info = oxifabric_info::to_c(&described);
@@ -284,23 +284,21 @@ impl<P: Provider> Pep<P> {
     }
 }
 
-/// Takes the request that `fi_info.handle` names, to become an endpoint.
+/// Takes the request that `fi_info.handle` names, to become an endpoint. The handle is compared and not followed: a request that was accepted or
+/// refused is found no more.
 ///
-/// # Safety
-/// `handle` is null or of a request that was neither accepted nor refused.
-pub(crate) unsafe fn take_request<P: Provider>(
+/// # Errors
+/// `INVAL` when no passive endpoint of the fabric has it.
+pub(crate) fn take_request<P: Provider>(
+    fabric: &Fabric,
     handle: fid_t,
 ) -> Result<Option<ArrivalOf<P>>, Errno> {
     if handle.is_null() {
         return Ok(None);
     }
-    // SAFETY: the caller's contract.
-    let request = unsafe { &*handle.cast::<Request<P>>() };
-    if request.fid.fclass != FI_CLASS_CONNREQ {
-        return Err(Errno::INVAL);
-    }
-    let pep = request.pep.upgrade().ok_or(Errno::OPBADSTATE)?;
-    pep.take(handle).map(Some).ok_or(Errno::INVAL)
+    let peps = fabric.passive::<P>();
+    let found = peps.iter().find_map(|pep| pep.take(handle));
+    found.map(Some).ok_or(Errno::INVAL)
 }
 
 /// Returns the data of a call.
