@@ -207,7 +207,7 @@ fn a_misspelt_provider_is_told_what_was_meant() {
     assert!(!text.contains("was asked for"), "{text}");
     let text = why("verbs");
     assert!(
-        text.contains("verbs: no provider has this name; there are tcp, "),
+        text.contains("verbs: no provider has this name; there are efa, tcp, "),
         "{text}"
     );
 }
