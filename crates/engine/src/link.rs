@@ -16,7 +16,7 @@ use oxifabric_types::{Errno, Instant, PeerId};
 /// the `Rts` of each. All other frames may overtake, with one exception: the first frame of a message, write or response arrives before
 /// its segments, which are delivered by [`Sink::unordered_segment`]. fi_getinfo(3) then offers no order of accesses.
 pub trait Link {
-    /// Returns what the path to `peer` can take; may change once when the connection is negotiated.
+    /// Returns what the path to `peer` can take; may change once when the connection is negotiated, and [`Limits::segmented`] at any time.
     fn limits(&self, peer: PeerId) -> &Limits;
 
     /// Hands over one frame.
@@ -296,7 +296,8 @@ pub enum PostError {
 pub struct Limits {
     /// Longest message that goes with its header in one frame.
     pub eager: usize,
-    /// Longest message that is sent at once in several frames (at least `eager`).
+    /// Longest message that is sent at once in several frames (at least `eager`). Writes of more than one frame wait for an answer where the
+    /// peer can pull them: it can refuse them then.
     pub segmented: usize,
     /// Longest body of one [`Kind::Segment`] frame.
     pub segment: usize,

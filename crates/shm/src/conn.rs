@@ -5,6 +5,8 @@
 
 mod ending;
 
+use std::sync::Arc;
+
 use oxifabric_engine::{
     Body, Frame, Header, HeaderFlags, Kind, Limits, OneSided, Placement, PostError, RemoteIov,
     Sink, Target,
@@ -20,8 +22,10 @@ use oxifabric_wire::shm::cell::{
 use crate::doorbell::Doorbell;
 use crate::params::{INJECT_SIZE, LISTS, Params};
 use crate::pull::{self, CmaQueue, SenderCopy};
+use crate::region::Side;
+use crate::rndv_threshold::RndvThreshold;
 use crate::sys::identity::Identity;
-use crate::sys::memory::{Rx, Tx};
+use crate::sys::memory::{Mapping, Rx, Tx};
 use crate::sys::socket::Socket;
 use crate::wire_kind;
 
@@ -74,13 +78,19 @@ pub(crate) fn expected_limits(params: &Params) -> Limits {
     limits(params, params.layout(), !params.disable_cma)
 }
 
-/// Returns the longest message that measurements may let go without a rendezvous: it fits the lane, so that its sender need not
-/// wait. Zero if a parameter says how long such messages are.
-pub(crate) const fn most_measured(params: &Params, layout: Layout) -> usize {
-    match params.segmented_size {
+/// Returns which messages wait for a rendezvous, of a new connection: a parameter says it, or measurements, of messages up to
+/// half of the lane. Such a message fits into an empty one, so that its sender need not wait.
+pub(crate) fn threshold(
+    params: &Params,
+    layout: Layout,
+    head: &Arc<Mapping>,
+    side: Side,
+) -> RndvThreshold {
+    let most = match params.segmented_size {
         0 => layout.bytes() / 2,
         _ => 0,
-    }
+    };
+    RndvThreshold::new(Arc::clone(head), side, most, params.segmented_size)
 }
 
 /// Returns what a path with such lanes takes.
@@ -451,7 +461,7 @@ impl Conn {
         let begun = self.cma.threshold.start(whole.len());
         let placement = sink.arrival(self.peer, &header, body);
         let placed = place(placement, whole, ring_len, sink);
-        if let Some(begun) = begun {
+        if let (Some(begun), Ok(Some(_))) = (begun, &placed) {
             let took = begun.elapsed();
             self.cma.threshold.note_copied(ring_len, took);
         }

@@ -236,7 +236,7 @@ impl ShmLink {
             half.process.pid()
         );
         let region = half.region;
-        let most = conn::most_measured(&self.params, region.layout);
+        let threshold = conn::threshold(&self.params, region.layout, &region.head, region.side);
         let sleeps = half.ability.contains(Ability::SLEEPS);
         self.table.set(half.entry, ConnEntry::Open(peer));
         self.table.watch_end(half.entry, &half.process);
@@ -259,7 +259,7 @@ impl ShmLink {
             socket: Some(socket),
             entry: half.entry,
             incarnation: half.incarnation,
-            cma: CmaQueue::new(region.head, region.side, self.params.assist_size, most),
+            cma: CmaQueue::new(region.head, region.side, self.params.assist_size, threshold),
         };
         self.conns.add(conn, &mut self.peers);
         self.peers.directory().explain(peer, slower);

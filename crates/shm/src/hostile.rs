@@ -88,7 +88,7 @@ pub(crate) fn untrusted_conn(peer: PeerId, pull: bool) -> Option<(Conn, Region, 
     let (socket, other) = UnixDatagram::pair().ok()?;
     socket.set_nonblocking(true).ok()?;
     let head = Arc::clone(&ours.head);
-    let most = conn::most_measured(&smallest(), ours.layout);
+    let threshold = conn::threshold(&smallest(), ours.layout, &head, ours.side);
     let conn = Conn {
         peer,
         rx: ours.rx,
@@ -111,7 +111,7 @@ pub(crate) fn untrusted_conn(peer: PeerId, pull: bool) -> Option<(Conn, Region, 
         socket: Some(Socket::from(OwnedFd::from(socket))),
         entry: 0,
         incarnation: 1,
-        cma: CmaQueue::new(head, ours.side, smallest().assist_size, most),
+        cma: CmaQueue::new(head, ours.side, smallest().assist_size, threshold),
     };
     Some((conn, theirs, other))
 }

@@ -77,7 +77,7 @@ pub(crate) struct Pull {
     slot: Option<usize>,
     /// A part could not be copied: the rest is not tried.
     failed: Option<Errno>,
-    begun: Instant,
+    begun: Option<Instant>,
 }
 
 /// Whether the sender copies a part of a pull.
@@ -116,10 +116,15 @@ enum ClaimState {
 }
 
 impl CmaQueue {
-    /// Returns the queue of a new connection. `most` is as for [`RndvThreshold::new`].
-    pub(crate) fn new(head: Arc<Mapping>, side: Side, assist_size: usize, most: usize) -> Self {
+    /// Returns the queue of a new connection.
+    pub(crate) fn new(
+        head: Arc<Mapping>,
+        side: Side,
+        assist_size: usize,
+        threshold: RndvThreshold,
+    ) -> Self {
         Self {
-            threshold: RndvThreshold::new(Arc::clone(&head), side, most),
+            threshold,
             ended: None,
             pulls: VecDeque::new(),
             copies: VecDeque::new(),
@@ -145,9 +150,11 @@ impl CmaQueue {
         if into.len() >= self.assist_size || !self.pulls.is_empty() {
             return false;
         }
-        let begun = Instant::now();
+        let begun = self.threshold.start_pull();
         let is_copied = copy_part(pid, remote, into, 0, into.len()).is_ok();
-        if is_copied {
+        if let Some(begun) = begun
+            && is_copied
+        {
             self.threshold.note_pulled(into.len(), begun.elapsed());
         }
         is_copied
@@ -168,7 +175,7 @@ impl CmaQueue {
             done: 0,
             failed: None,
             slot: None,
-            begun: Instant::now(),
+            begun: self.threshold.start_pull(),
         });
     }
 
@@ -249,10 +256,12 @@ impl CmaQueue {
         if let Some(slot) = pull.slot {
             self.used[slot] = false;
         }
-        if result.is_ok() {
+        if let Some(begun) = pull.begun
+            && result.is_ok()
+        {
             // Those behind it have waited for it.
             let now = Instant::now();
-            let begun = self.ended.map_or(pull.begun, |ended| ended.max(pull.begun));
+            let begun = self.ended.map_or(begun, |ended| ended.max(begun));
             self.threshold.note_pulled(pull.into.len(), now - begun);
             self.ended = Some(now);
         }
@@ -509,10 +518,15 @@ mod tests {
         assert_eq!(remote_part(&remote, 20, 5).1, 0);
     }
 
+    fn queue(head: Arc<Mapping>, assist_size: usize) -> CmaQueue {
+        let threshold = RndvThreshold::new(Arc::clone(&head), Side::Initiator, 0, 0);
+        CmaQueue::new(head, Side::Initiator, assist_size, threshold)
+    }
+
     /// Returns a queue with a message of this process that it pulls from itself.
     fn queue_with_pull(source: &[u8], target: &mut [u8]) -> (CmaQueue, Cell) {
         let head = Arc::new(Mapping::private(8192).expect("two pages"));
-        let mut cma = CmaQueue::new(head, Side::Initiator, 24 * 1024, 0);
+        let mut cma = queue(head, 24 * 1024);
         let remote =
             RemoteIov::new(&[Target::unkeyed(source.as_ptr() as u64, source.len() as u64)]);
         // SAFETY: the target outlives the queue.
@@ -565,7 +579,7 @@ mod tests {
     #[test]
     fn messages_below_the_threshold_are_neither_shared_nor_exposed() {
         let head = Arc::new(Mapping::private(8192).expect("two pages"));
-        let mut cma = CmaQueue::new(head, Side::Initiator, 100_000, 0);
+        let mut cma = queue(head, 100_000);
         let (source, mut target) = (vec![1; 100_000], vec![0; 100_000]);
         for (number, len) in [99_999, 100_000].into_iter().enumerate() {
             let remote = RemoteIov::new(&[Target::unkeyed(source.as_ptr() as u64, len as u64)]);
@@ -620,7 +634,7 @@ mod tests {
     #[test]
     fn memory_that_was_not_exposed_is_not_copied_to_a_peer() {
         let head = Arc::new(Mapping::private(8192).expect("two pages"));
-        let mut cma = CmaQueue::new(head, Side::Initiator, 24 * 1024, 0);
+        let mut cma = queue(head, 24 * 1024);
         let (pid, mut left) = (std::process::id() as i32, usize::MAX);
         let memory = vec![7; 400_000];
         let (secret, message) = memory.split_at(100_000);
@@ -646,7 +660,7 @@ mod tests {
     #[test]
     fn requests_do_not_pile_up() {
         let head = Arc::new(Mapping::private(8192).expect("two pages"));
-        let mut cma = CmaQueue::new(head, Side::Initiator, 24 * 1024, 0);
+        let mut cma = queue(head, 24 * 1024);
         let message = vec![7; 200_000];
         let mut target = vec![0; message.len()];
         cma.expose(5, message.as_ptr() as u64, message.len() as u64);

@@ -12,7 +12,7 @@ use crate::params::{MAX_LAYOUT, MIN_LAYOUT, Params};
 use crate::sys;
 use crate::sys::memory::{Mapping, Rx, Tx};
 
-/// Bytes before the lanes: doorbells and claims.
+/// Bytes before the lanes: doorbells, thresholds and claims.
 const HEAD: usize = 8192;
 
 /// Bytes of each byte ring that are mapped page by page when a connection opens, as are the cells; the others by the
@@ -42,7 +42,7 @@ impl Side {
 pub(crate) struct Region {
     pub(crate) tx: Tx,
     pub(crate) rx: Rx,
-    /// Mapping whose words before the lanes hold doorbells and claims.
+    /// Mapping whose words before the lanes hold doorbells, thresholds and claims.
     pub(crate) head: Arc<Mapping>,
     pub(crate) side: Side,
     pub(crate) layout: Layout,

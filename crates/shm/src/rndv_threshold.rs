@@ -30,6 +30,11 @@ const COPIES_PER_SAMPLE: u32 = 16;
 /// Pulls after which the ring is tried anew where it was slower.
 const PULLS_PER_TRIAL: u32 = 4096;
 
+/// Copies after which pulls are tried anew where they were slower.
+const COPIES_PER_TRIAL: u32 = 1 << 16;
+/// Picoseconds a byte that no copy is as fast as: a part that was measured to be is one that was not copied, but dropped.
+const NO_COPY_PS: u64 = 12;
+
 /// Binary logarithms of the lengths that are compared: the shortest class of messages, and how many there are.
 const FIRST_CLASS: u32 = 12;
 const CLASSES: usize = 6;
@@ -53,8 +58,7 @@ impl Default for Fastest {
 
 impl Fastest {
     fn add(&mut self, len: usize, took: Duration) {
-        let picoseconds = took.as_nanos().saturating_mul(1000) / len.max(1) as u128;
-        let sample = u64::try_from(picoseconds).unwrap_or(u64::MAX);
+        let sample = picoseconds(len, took);
         if self.count.is_multiple_of(BLOCK) {
             self.least = [u64::MAX, self.least[0]];
         }
@@ -88,8 +92,8 @@ pub(crate) struct RndvThreshold {
 
 impl RndvThreshold {
     /// Returns the state of a new connection. `most` is the longest message that may go without a rendezvous; with zero, the threshold
-    /// is fixed by a parameter and not by times.
-    pub(crate) fn new(head: Arc<Mapping>, side: Side, most: usize) -> Self {
+    /// is `fixed` and no time is taken.
+    pub(crate) fn new(head: Arc<Mapping>, side: Side, most: usize, fixed: usize) -> Self {
         Self {
             head,
             side,
@@ -98,7 +102,7 @@ impl RndvThreshold {
             pulls: Default::default(),
             copies: 0,
             untried: 0,
-            asked: 0,
+            asked: if most == 0 { fixed } else { 0 },
             seen: 0,
         }
     }
@@ -110,23 +114,30 @@ impl RndvThreshold {
             return None;
         }
         self.copies = self.copies.wrapping_add(1);
+        if self.copies.is_multiple_of(COPIES_PER_TRIAL) {
+            self.pulls = Default::default();
+        }
         let wanted =
             self.ring.count < RING_SAMPLES || self.copies.is_multiple_of(COPIES_PER_SAMPLE);
         wanted.then(Instant::now)
     }
 
+    /// Returns the time, if a pull is to be timed.
+    pub(crate) fn start_pull(&self) -> Option<Instant> {
+        (self.most != 0).then(Instant::now)
+    }
+
     /// Takes note of how long it took to copy a part of a message out of the ring.
     #[cold]
     pub(crate) fn note_copied(&mut self, len: usize, took: Duration) {
-        self.ring.add(len, took);
-        self.ask();
+        if picoseconds(len, took) > NO_COPY_PS {
+            self.ring.add(len, took);
+            self.ask();
+        }
     }
 
     /// Takes note of how long it took to pull a message.
     pub(crate) fn note_pulled(&mut self, len: usize, took: Duration) {
-        if self.most == 0 {
-            return;
-        }
         if let Some(class) = class_of(len) {
             self.pulls[class].add(len, took);
             self.untried += 1;
@@ -140,7 +151,7 @@ impl RndvThreshold {
 
     /// Returns whether the sender of an offered message is to copy it into the lane.
     pub(crate) fn is_copied(&self, len: u64) -> bool {
-        len <= self.asked as u64
+        (1..=self.asked as u64).contains(&len)
     }
 
     /// Tells the sender how long messages may be, if that has changed.
@@ -159,13 +170,19 @@ impl RndvThreshold {
     fn best(&self) -> usize {
         let ring = self.ring.least(RING_SAMPLES).unwrap_or(0);
         let ring = ring.saturating_add(ring / 2);
-        let is_faster = |class: &usize| {
-            let pull = self.pulls[*class].least(PULL_SAMPLES);
-            pull.is_some_and(|pull| ring < pull)
-        };
-        let longest = (0..CLASSES).rev().find(is_faster);
-        let end = longest.map_or(0, |class| (2_usize << (FIRST_CLASS + class as u32)) - 1);
-        end.min(self.most)
+        let mut longest = 0;
+        for (class, pulls) in (FIRST_CLASS..).zip(&self.pulls) {
+            if 1 << class > self.most {
+                break;
+            }
+            match pulls.least(PULL_SAMPLES) {
+                // The program sends no messages of this class, or they have not been pulled yet.
+                None => {}
+                Some(pull) if ring < pull => longest = (2 << class) - 1,
+                Some(_) => break,
+            }
+        }
+        longest.min(self.most)
     }
 
     /// Returns the longest message that the other side wants without a rendezvous, if that has changed: at least `least`, and no
@@ -188,6 +205,12 @@ impl RndvThreshold {
     }
 }
 
+/// Returns what a byte took.
+fn picoseconds(len: usize, took: Duration) -> u64 {
+    let each = took.as_nanos().saturating_mul(1000) / len.max(1) as u128;
+    u64::try_from(each).unwrap_or(u64::MAX)
+}
+
 /// Returns the index of the class of messages of a length, if they are compared.
 fn class_of(len: usize) -> Option<usize> {
     let class = len.checked_ilog2()?.checked_sub(FIRST_CLASS)? as usize;
@@ -204,7 +227,7 @@ mod tests {
     fn sides(most: usize) -> [RndvThreshold; 2] {
         let head = Arc::new(Mapping::private(8192).expect("two pages"));
         [Side::Initiator, Side::Acceptor]
-            .map(|side| RndvThreshold::new(Arc::clone(&head), side, most))
+            .map(|side| RndvThreshold::new(Arc::clone(&head), side, most, 7_000))
     }
 
     fn pull(side: &mut RndvThreshold, len: usize, nanoseconds: u64, count: u32) {
@@ -245,6 +268,41 @@ mod tests {
     }
 
     #[test]
+    fn a_shorter_class_that_is_better_pulled_ends_the_longer_ones() {
+        let [mut receiver, _] = sides(MOST);
+        copy(&mut receiver, 8_192, 8_192, RING_SAMPLES);
+        pull(&mut receiver, 10_000, 20_000, PULL_SAMPLES);
+        pull(&mut receiver, 20_000, 20_000, PULL_SAMPLES);
+        pull(&mut receiver, 40_000, 1_000_000, PULL_SAMPLES);
+        assert!(receiver.is_copied(16_383) && !receiver.is_copied(16_384));
+    }
+
+    #[test]
+    fn pulls_that_were_slow_once_are_tried_again() {
+        let [mut receiver, mut sender] = sides(MOST);
+        pull(&mut receiver, 10_000, 100_000, PULL_SAMPLES);
+        copy(&mut receiver, 8_192, 8_192, RING_SAMPLES);
+        assert_eq!(sender.change(6144), Some(16_383));
+        for _ in 0..COPIES_PER_TRIAL {
+            if receiver.start(TIMED).is_some() {
+                copy(&mut receiver, 8_192, 8_192, 1);
+            }
+        }
+        assert_eq!(sender.change(6144), Some(6144));
+        pull(&mut receiver, 10_000, 2_000, PULL_SAMPLES);
+        assert_eq!(sender.change(6144), None);
+    }
+
+    #[test]
+    fn a_part_that_is_dropped_does_not_count_as_copied() {
+        let [mut receiver, _] = sides(MOST);
+        pull(&mut receiver, 10_000, 2_000, PULL_SAMPLES);
+        copy(&mut receiver, 6_144, 50, 1);
+        copy(&mut receiver, 8_192, 8_192, RING_SAMPLES);
+        assert!(!receiver.is_copied(10_000));
+    }
+
+    #[test]
     fn one_undisturbed_sample_is_enough() {
         let mut fastest = Fastest::default();
         for at in 0..BLOCK {
@@ -262,8 +320,12 @@ mod tests {
     #[test]
     fn nothing_is_timed_where_a_parameter_decides() {
         let [mut receiver, mut sender] = sides(0);
-        assert!(receiver.start(1 << 20).is_none());
-        pull(&mut receiver, 10_000, 3_000, PULL_SAMPLES);
+        assert!(receiver.start(1 << 20).is_none() && receiver.start_pull().is_none());
+        assert!(receiver.is_copied(7_000) && !receiver.is_copied(7_001));
+        assert!(!receiver.is_copied(0), "nothing is to be copied");
+        receiver
+            .word(Side::Initiator)
+            .store(9_000, Ordering::Relaxed);
         assert_eq!(sender.change(6144), None);
     }
 

@@ -76,6 +76,35 @@ fn accesses_bring_their_targets_and_bodies() {
 }
 
 #[test]
+fn the_target_of_a_write_that_it_wants_copied_is_not_told_of_memory() {
+    let params = Params {
+        segmented_size: 20_000,
+        ..params()
+    };
+    let (mut a, mut b, to_b, _) = pair(&params);
+    let target = |len: usize| Target {
+        addr: 0,
+        len: len as u64,
+        key: 1,
+    };
+    for (len, is_copied) in [(20_000, true), (20_001, false)] {
+        let bytes = pattern(len, 1);
+        let posted = a.try_access(
+            to_b,
+            header(Kind::WriteRts, 1, len),
+            &[target(len)],
+            &lend(&bytes),
+        );
+        assert_eq!(posted, Ok(Posted::Done));
+        b.until("it arrives", |sink| !sink.arrived.is_empty());
+        let got = b.sink.arrived.pop_front().expect("just seen");
+        let pull = a.link.limits(to_b).pull;
+        assert_eq!(got.remote.is_some(), pull && !is_copied, "{len}");
+        assert!(got.body.is_empty());
+    }
+}
+
+#[test]
 fn short_writes_bring_their_target_and_body_too() {
     let (mut a, mut b, to_b, _) = pair(&params());
     for len in 1..=25 {

@@ -5,7 +5,7 @@
 //! thread yields after empty polls for a while. The while is long enough that a peer which has a processor of its own
 //! would have answered: a thread that shares its processor with unrelated programs does not give its share away.
 //!
-//! Where threads that poll as this one does wait for the processor, it comes back at once: they yield too. Then the while is short.
+//! Where threads that poll as this one does wait for the processor, it comes back at once: they yield too. Then the while is short. An unrelated thread that runs as briefly counts as one of them, until the next yield.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -59,7 +59,7 @@ impl YieldBackoff {
         progress.go_round();
         let quiet = polls != POLLS_PER_LOOK && !progress.take_activity();
         let begun_us = now_us();
-        if self.is_over(quiet, begun_us, self.limit(limit())) {
+        if self.is_over(quiet, begun_us, self.shortened(limit())) {
             std::thread::yield_now();
             self.has_yielded(now_us().saturating_sub(begun_us));
         } else if self.is_shared.load(Ordering::Relaxed) {
@@ -68,7 +68,7 @@ impl YieldBackoff {
     }
 
     /// Returns how long polls stay empty before this thread yields; `longest` is what the parameter says.
-    fn limit(&self, longest: Option<Duration>) -> Option<Duration> {
+    fn shortened(&self, longest: Option<Duration>) -> Option<Duration> {
         match self.is_shared.load(Ordering::Relaxed) {
             true => longest.map(|longest| longest.min(SHORT_LIMIT)),
             false => longest,
@@ -160,19 +160,19 @@ mod tests {
     #[test]
     fn where_the_others_yield_too_a_thread_yields_soon() {
         let backoff = YieldBackoff::default();
-        assert_eq!(backoff.limit(LIMIT), LIMIT);
+        assert_eq!(backoff.shortened(LIMIT), LIMIT);
         backoff.has_yielded(OTHERS_YIELDED_US);
-        assert_eq!(backoff.limit(LIMIT), Some(SHORT_LIMIT));
+        assert_eq!(backoff.shortened(LIMIT), Some(SHORT_LIMIT));
         assert_eq!(
-            backoff.limit(None),
+            backoff.shortened(None),
             None,
             "not where the parameter forbids it"
         );
         backoff.has_yielded(OTHERS_YIELDED_US + 1);
-        assert_eq!(backoff.limit(LIMIT), LIMIT, "a thread computes");
+        assert_eq!(backoff.shortened(LIMIT), LIMIT, "a thread computes");
         backoff.has_yielded(OTHERS_RAN_US + 1);
         backoff.has_yielded(OTHERS_RAN_US);
-        assert_eq!(backoff.limit(LIMIT), LIMIT, "no other thread ran");
+        assert_eq!(backoff.shortened(LIMIT), LIMIT, "no other thread ran");
     }
 
     #[test]

@@ -123,11 +123,11 @@ impl Transmit {
         let is_whole = self.header.kind == Kind::Read
             || self.header.kind.is_atomic()
             || limits.carries_out(&self.header);
-        // A write that is offered can be refused: its first frame has an id that an answer names.
-        let is_offered = rndv && self.header.kind == Kind::Write;
+        // A write that waits for an answer can be refused. Where nothing can be pulled, that would cost it a round trip.
+        let waits = rndv && limits.pull && self.header.kind == Kind::Write;
         if len <= limits.eager || is_whole {
             Stage::Sent
-        } else if len <= limits.segmented && !is_offered {
+        } else if len <= limits.segmented && !waits {
             Stage::Sending(limits.eager)
         } else if rndv {
             Stage::RtsSent
