@@ -453,12 +453,6 @@ impl Conn {
         let ring = self.rx.body(start, ring_len);
         let body = match &cell.body {
             cell::Body::Ring { .. } => Body::Whole(ring),
-            // The answer to a read, for which this side waits in a call.
-            cell::Body::Remote { .. }
-                if header.kind == Kind::ResponseRts && self.cma.threshold.is_copied(header.len) =>
-            {
-                Body::Whole(&[])
-            }
             cell::Body::Remote { address, len } => self.remote(&[Target::unkeyed(*address, *len)]),
             cell::Body::RemoteRing { .. } => self.remote_listed(ring),
             _ => Body::Whole(&[]),
