@@ -1,4 +1,4 @@
-//! The library that implements the objects.
+//! The libfabric that implements the objects: the built-in one, or another.
 
 use core::fmt;
 use std::path::{Path, PathBuf};

@@ -27,7 +27,7 @@ use crate::{
 /// Any number of threads may read one queue at the same time, if its domain is [`Shared`]. Each completion goes to one of them, whichever
 /// reads it, and not to the thread that has posted the operation: [`CompletionQueue::wait`] and [`CompletionQueue::next`] return the next
 /// completion of *any* operation of the queue's endpoints. Threads that wait for operations of their own have a queue each, or one of
-/// them reads and hands the others their completions by [`Completion::op`], which is a key of a map; a scope ([`Endpoint::scope`](crate::Endpoint::scope))
+/// them reads and hands the others their completions by [`Completion::op`], which can be the key of a map; a scope ([`Endpoint::scope`](crate::Endpoint::scope))
 /// and futures ([`AsyncQueue`](crate::AsyncQueue)) do that by themselves. While one thread waits, the operations of all others make progress.
 pub struct CompletionQueue<T: Threading = Shared> {
     queue: Arc<Queue>,
@@ -38,7 +38,7 @@ pub struct CompletionQueue<T: Threading = Shared> {
 /// A completed operation, which returns its buffer.
 #[derive(Debug)]
 pub struct Completion {
-    /// The operation: what the post returned, and a key to find what belongs to it; [`Op::PEER`] for something that a peer did.
+    /// The operation: what the post returned, and a key to find what belongs to it; [`Op::PEER`] for an access by a peer.
     pub op: Op,
     /// Its buffer. After a receive it is as long as the message. It is empty if the operation had no buffer of its own.
     pub buffer: Buffer,
@@ -225,7 +225,7 @@ impl<T: Threading> fmt::Debug for CompletionQueue<T> {
     }
 }
 
-/// Drives progress and records completions of scopes there. Other completions are kept for the threads that read the queue.
+/// Drives progress, and records outcomes of a scope's operations in the scope. Other completions are kept for the threads that read the queue.
 pub(crate) fn progress(queue: &Queue) -> Result<(), Error> {
     let read = read_now(queue, None);
     if let Some(completion) = read.map_err(Error::call("fi_cq_read"))? {
@@ -297,7 +297,7 @@ fn read_other(queue: &Queue, guard: &ReadGuard<'_>, timeout_ms: Option<i32>, ret
     })
 }
 
-/// Reads on after a completion of a closed endpoint. There may be as many of them as the queue has room for.
+/// Reads on after a completion that is not the reader's: that of a closed endpoint, or of a scope's operation. The queue may be full of them.
 #[cold]
 fn read_next(queue: &Queue, timeout_ms: Option<i32>) -> Rare {
     // A wait with a timeout has had its completion; the caller handles the time that is left.

@@ -38,7 +38,8 @@ use crate::{
 /// An endpoint has only the capabilities that its offer was asked for ([`Hints::caps`](crate::Hints::caps)): a post that needs another one
 /// is refused with `OPNOTSUPP`.
 ///
-/// Every operation owns its memory from the post until its completion, which appears in the queue of its direction. A post that
+/// Every operation owns its memory from the post until its completion, which appears in the endpoint's queue for sends and accesses, or in
+/// that for receives. A post that
 /// is refused returns its buffer at once. Messages to one peer arrive in the order of their sends (but for [`Dgram`](crate::Dgram));
 /// a receive takes the earliest message that matches it, and the earliest receive that matches takes a message.
 ///
@@ -47,7 +48,7 @@ use crate::{
 pub struct Endpoint<K: Kind = Rdm, T: Threading = Shared> {
     object: EndpointObject,
     info: Info,
-    /// The capabilities of the offer, which every post asks for.
+    /// The capabilities of the offer, against which every post is checked.
     caps: Caps,
     kind: PhantomData<fn() -> K>,
     threading: Marker<T>,

@@ -1,4 +1,5 @@
-//! The thread that polls descriptors for programs without a reactor of their own, and wakes the tasks whose posts wait for room.
+//! The watcher thread, which polls descriptors for programs without a reactor of their own, and wakes the tasks whose posts wait for room in a
+//! queue.
 
 use core::task::{Context, Poll, Waker};
 use std::io;
@@ -38,14 +39,14 @@ struct Watcher {
 /// Delay before a task retries its post, in milliseconds.
 const TICK_MS: u16 = 1;
 
-/// Has a task woken after [`TICK_MS`].
+/// Has the watcher thread wake a task after [`TICK_MS`].
 pub(super) fn wake_soon(sleeper: Waker) -> io::Result<()> {
     let watcher = Watcher::running()?;
     let due = Instant::now() + Duration::from_millis(TICK_MS.into());
     let mut sleepers = lock(&watcher.sleepers);
     sleepers.push((due, sleeper));
     if sleepers.len() == 1 {
-        // The thread may be waiting without an end.
+        // The watcher thread may be waiting without a timeout.
         watcher.bell.ring();
     }
     Ok(())
@@ -82,7 +83,7 @@ impl Readiness for Watched {
 }
 
 impl Watcher {
-    /// Returns the lists of the thread, which starts with the first call.
+    /// Returns the lists of the watcher thread, which starts with the first call.
     fn running() -> io::Result<&'static Self> {
         static WATCHER: OnceLock<Watcher> = OnceLock::new();
         static STARTED: Mutex<bool> = Mutex::new(false);
@@ -121,13 +122,13 @@ impl Watcher {
                 self.remove(entry);
                 wakers.extend(entry.fire());
             }
-            // The entries go first: they keep queues open.
+            // The entries are dropped before the tasks run: they keep queues open.
             drop(watched);
             wakers.into_iter().for_each(Waker::wake);
         }
     }
 
-    /// Wakes the tasks whose time has come; returns how long the thread may wait for descriptors then, without an end if negative.
+    /// Wakes the tasks whose time has come; returns the timeout in milliseconds of the thread's next wait, without a limit if negative.
     fn wake_sleepers(&self) -> i32 {
         let now = Instant::now();
         let (due, timeout_ms) = {

@@ -261,8 +261,8 @@ pub(super) struct Slots {
     owner_thread: OwnerThread,
     /// Free slots that only the owner thread takes.
     local: LocalList,
-    /// Head of the shared free list. Number of uses in the upper half, so that an exchange notices a slot that went and came back;
-    /// slot in the lower.
+    /// Head of the shared free list: in the upper half a number that every change increments, so that an exchange fails if a slot was taken
+    /// and freed in between (ABA); in the lower half the index of the first slot.
     free: AtomicU64,
     chunks: [AtomicPtr<Slot>; CHUNKS],
     /// Number of chunks; locked while the table grows.
@@ -305,7 +305,7 @@ impl<'a> Empty<'a> {
         let Self(slot) = self;
         let (state, (start, len)) = (slot.state().next(), in_flight.memory.extent());
         slot.in_flight.with_mut(|place| {
-            // SAFETY: the slot was free and is ours alone.
+            // SAFETY: the slot was free, and no other thread can take it.
             unsafe { (*place).write(in_flight) };
         });
         slot.endpoint.store(endpoint, Ordering::Relaxed);
@@ -369,7 +369,7 @@ impl Claim<'_> {
 
     #[inline(always)]
     pub(super) fn in_flight(&self) -> &InFlightOp {
-        // SAFETY: a slot in flight has an operation, which is ours.
+        // SAFETY: a slot in flight has an operation, and this thread holds the slot.
         self.slot
             .in_flight
             .with(|in_flight| unsafe { (*in_flight).assume_init_ref() })
@@ -506,7 +506,7 @@ impl Slots {
             // The endpoint of a slot in flight changes only with its state.
             let is_its = state.is(Phase::InFlight) && slot.is_of(endpoint);
             if is_its && slot.hold(state).is_some() {
-                // SAFETY: a slot in flight has an operation, which is ours now.
+                // SAFETY: a slot in flight has an operation, and this thread holds the slot now.
                 let in_flight = slot
                     .in_flight
                     .with(|in_flight| unsafe { (*in_flight).assume_init_read() });
@@ -661,7 +661,7 @@ fn slot_next(slot: &Slot, next: u32) {
     slot.next.store(next, Ordering::Relaxed);
 }
 
-/// Returns a new head of the free list, one use after `head`.
+/// Returns a new head of the free list, whose number is one more than that of `head`.
 #[inline]
 fn tagged(head: u64, index: u32) -> u64 {
     (((head >> 32) + 1) << 32) | u64::from(index)
