@@ -63,7 +63,7 @@ pub trait Connection {
         Err(Errno::NOSYS)
     }
 
-    /// Takes the next event, in order. Look after every poll.
+    /// Takes the next event, in order. The caller asks after every poll.
     fn next_event(&mut self) -> Option<ConnectionEvent> {
         None
     }
@@ -72,19 +72,19 @@ pub trait Connection {
 /// What became of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConnectionEvent {
-    /// Data can be transferred; with what the peer sent along.
+    /// Data can be transferred; with the connection data of the peer (fi_cm(3)).
     Connected(Box<[u8]>),
-    /// It could not be made; with what the peer said when it rejected it.
+    /// The connection could not be made; with the connection data of the peer if it rejected the request.
     Failed(Errno, Box<[u8]>),
-    /// It has ended, by either side.
+    /// The connection has ended; either end may have closed it.
     Ended,
 }
 
 /// A provider that offers FI_EP_MSG endpoints as well.
 pub trait MsgProvider: Provider {
-    /// What opens when an active endpoint is opened.
+    /// The device that is opened for an active endpoint.
     type Connected: Device<Domain = DomainOf<Self>>;
-    /// What opens when a passive endpoint is opened.
+    /// The listener that is opened for a passive endpoint.
     type Listener: Listener;
 
     /// Makes a device of a request, not yet accepted.
@@ -111,7 +111,7 @@ pub trait MsgProvider: Provider {
 /// What the devices of a domain of this provider share.
 pub type DomainOf<P> = <<P as Provider>::Device as Device>::Domain;
 
-/// A place where requests for connections come in.
+/// What accepts connections: the requests of peers arrive at its address.
 pub trait Listener: Send + Sized + 'static {
     /// A request that has no answer yet. Dropping it ends the requester's attempt.
     type Request: Send + 'static;
@@ -151,7 +151,7 @@ pub trait Listener: Send + Sized + 'static {
     /// Gets ready for sleep, as [`Device::arm`].
     fn arm(&mut self) -> bool;
 
-    /// Rejects a request with a few words.
+    /// Rejects a request; `data` goes to the requester (fi_reject).
     fn reject(request: Self::Request, data: &[u8]);
 }
 
@@ -162,8 +162,8 @@ pub struct Incoming<R> {
     pub request: R,
     /// The address at which it came in.
     pub local: Address,
-    /// From where.
+    /// The address of the requester.
     pub from: Address,
-    /// What the requester sent along.
+    /// The connection data of the requester.
     pub data: Box<[u8]>,
 }

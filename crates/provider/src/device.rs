@@ -1,4 +1,4 @@
-//! What a provider implements under an endpoint. What connected endpoints need beyond it is in [`crate::connection`].
+//! The traits that a provider implements: [`Provider`] and [`Device`]. What connected endpoints need besides is in [`crate::connection`].
 
 use core::ffi::{CStr, c_void};
 use core::ptr::NonNull;
@@ -14,7 +14,7 @@ use crate::operations::Operations;
 use crate::params::Parameter;
 use crate::peer_directory::PeerDirectory;
 
-/// What every reliable datagram endpoint can do with receives, whatever its device.
+/// Capabilities for receives that every reliable datagram endpoint has, whatever its device.
 pub const RECEIVING: Caps = Caps::RECV
     .union(Caps::MULTI_RECV)
     .union(Caps::TAGGED_MULTI_RECV)
@@ -24,7 +24,7 @@ pub const RECEIVING: Caps = Caps::RECV
     .union(Caps::SOURCE)
     .union(Caps::SOURCE_ERR);
 
-/// What address vectors can do, whatever the provider.
+/// Capabilities of address vectors, whatever the provider.
 pub const VECTORS: Caps = Caps::SHARED_AV.union(Caps::AV_USER_ID);
 
 /// A provider: what it offers and how its endpoints are opened.
@@ -34,11 +34,11 @@ pub trait Provider: 'static {
     /// Data travels through shared memory and no other way (FI_OPT_SHARED_MEMORY_PERMITTED).
     const IS_SHARED_MEMORY: bool = false;
     /// A peer depends on this end's answers even while the application does not poll: a thread of the domain makes progress,
-    /// whether it was asked for or not.
+    /// even if the application asks for manual progress.
     const REQUIRES_AUTO_PROGRESS: bool = false;
     /// fi_getinfo(3) returns its endpoints only if they are asked for by name, in the hints or by FI_PROVIDER.
     const BY_NAME_ONLY: bool = false;
-    /// What opens when an endpoint is opened.
+    /// The device that is opened for each endpoint.
     type Device: Device;
 
     /// Lists the parameters that the provider reads.
@@ -79,8 +79,8 @@ pub trait Provider: 'static {
     /// `None` when the device chooses at opening (sockets).
     fn fresh_name() -> Option<Address>;
 
-    /// Returns the provider's own functions of a name, for fi_open_ops(3) on an endpoint: a structure that lives as long as the
-    /// process.
+    /// Returns the provider-specific operations of this name, for fi_open_ops(3) on an endpoint: a structure of function pointers that lives
+    /// as long as the process.
     fn ops(name: &CStr) -> Option<NonNull<c_void>> {
         let _ = name;
         None
@@ -99,7 +99,7 @@ pub struct Unresolved {
 /// What became of the connections of a device since it was opened. Source: fi_profile(3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Connections {
-    /// Connections that came into use, by whichever side.
+    /// Connections that came into use, whichever end opened them.
     pub established: u64,
     /// Requests that were sent to peers.
     pub requested: u64,
@@ -110,7 +110,7 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// Returns what came after an earlier count.
+    /// Returns the difference to an earlier count.
     pub fn since(self, earlier: &Self) -> Self {
         Self {
             established: self.established - earlier.established,
@@ -121,13 +121,14 @@ impl Connections {
     }
 }
 
-/// The device of one endpoint: its address, its peers and its way to sleep. What moves data is its link, or its queues ([`Device::Operations`]).
+/// The device of one endpoint: its address, its peers, and the descriptor to sleep on. Its link or its hardware queues move data
+/// ([`Device::Operations`]).
 ///
 /// Peers are numbered densely as they are first named or a frame of theirs first arrives. Peers that were named keep their
 /// number until the device closes; the number of others may be reused when they are gone
 /// ([`oxifabric_engine::Sink::forget_peer`]). Dropping the device closes every connection and leaves nothing behind.
 pub trait Device: Connection + Send + Sized + 'static {
-    /// Each message is one datagram, which may be lost, doubled or overtaken, and no peer answers: FI_EP_DGRAM. The
+    /// Each message is one datagram, which may be lost, duplicated or overtaken, and which no peer acknowledges: FI_EP_DGRAM. The
     /// link keeps to less than [`oxifabric_engine::Link`] promises, and frames are whole untagged messages without acknowledgement.
     const DATAGRAM: bool = false;
 
@@ -136,14 +137,14 @@ pub trait Device: Connection + Send + Sized + 'static {
     /// where there is [`Link::disconnect`](oxifabric_engine::Link::disconnect).
     const FAULTS: FaultKinds = FaultKinds::REFUSE.union(FaultKinds::PANIC);
 
-    /// Frames may wait for more to leave with them, until the next poll at the latest: [`Device::holds_back`].
+    /// Frames may be coalesced: they wait for more to leave with them, until the next poll at the latest ([`Device::holds_back`]).
     const GATHERS: bool = false;
 
     /// Connections to peers are counted: [`Device::connections`].
     const COUNTS_CONNECTIONS: bool = false;
 
     /// Operations name the registrations of their memory ([`oxifabric_mem::Iov::registration`]), as the descriptors of the
-    /// application say; the domain numbers each. Without it nothing looks at descriptors.
+    /// application say; the domain numbers each. Without it endpoints ignore descriptors.
     const READS_DESCRIPTORS: bool = false;
 
     /// What carries out operations: an [`oxifabric_engine::Engine`] over a device that is a [`oxifabric_engine::Link`], or the
@@ -221,8 +222,8 @@ pub trait Device: Connection + Send + Sized + 'static {
         false
     }
 
-    /// Returns how many packets were sent again since the device was opened, if it knows. Short enough to be asked ten times a
-    /// second.
+    /// Returns how many packets were retransmitted since the device was opened; zero where the device does not know. Cheap enough to be called
+    /// ten times a second.
     fn repeated(&self) -> u64 {
         0
     }
@@ -236,7 +237,7 @@ pub trait Device: Connection + Send + Sized + 'static {
         Err(Errno::NOSYS)
     }
 
-    /// Ends what [`Device::join`] began.
+    /// Leaves a multicast group: undoes one call of [`Device::join`].
     fn leave(&mut self, group: &Address) {
         let _ = group;
     }

@@ -14,10 +14,10 @@ use oxifabric_types::{Errno, Instant, PeerId};
 /// Each operation that was started ends in exactly one call of [`Completions`], unless [`Operations::abandon`] drops it.
 pub trait Operations<D>: Send + Sized + 'static {
     /// An engine matches messages: there are tags, peeks, multi-receive buffers, shared receive contexts and collectives. Without
-    /// one these are absent, as what the hardware does not know.
+    /// an engine there are none of these, since hardware queues do not have them.
     const MATCHES: bool;
 
-    /// Makes it, without operations.
+    /// Creates an engine or ledger that has no operations yet.
     fn new(config: Config) -> Self;
 
     /// Returns the configuration, to be changed. Changes count for what is posted from then on.
@@ -29,7 +29,7 @@ pub trait Operations<D>: Send + Sized + 'static {
         None
     }
 
-    /// Returns the engine, to be told what concerns it alone.
+    /// Returns the engine, if there is one, to be changed.
     #[inline(always)]
     fn engine_mut(&mut self) -> Option<&mut Engine> {
         None
@@ -102,7 +102,7 @@ pub trait Operations<D>: Send + Sized + 'static {
     /// Returns how many receives are posted or being filled.
     fn pending_rx(&self) -> usize;
 
-    /// Gives waiting messages the receives that a shared context got.
+    /// Matches unexpected messages with the receives that were posted to a shared receive context.
     fn feed(&mut self, device: &mut D, out: &mut impl Completions) {
         let _ = (device, out);
     }

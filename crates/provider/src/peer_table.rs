@@ -1,4 +1,4 @@
-//! The peers of an endpoint by number: dense, and as each is first named or seen.
+//! The peers of an endpoint, numbered densely in the order in which the application names them or a frame of theirs arrives.
 //!
 //! A peer that the application named keeps its number. The number of another is given to a new peer once the first is gone and its
 //! link has released it, so that peers which come and go do not make the table grow (docs/threats.md). Path class: set-up, except for
@@ -15,7 +15,7 @@ use crate::peer_directory::PeerDirectory;
 /// Maximum number of peers of an endpoint.
 const MAX_PEERS: usize = 1 << 24;
 
-/// Rows below which none is looked for that could be used again.
+/// Number of rows below which the link does not look for rows that can be used again.
 const ROWS_MIN: usize = 64;
 
 /// The peers of one endpoint, with what its link keeps of each. A peer is found by its key; `FIRST` is the first number.
@@ -28,7 +28,7 @@ pub struct PeerTable<K, S, const FIRST: u32 = 0> {
     free: VecDeque<PeerId>,
     /// Number of rows in use by peers that the application has not named.
     unnamed: usize,
-    /// Number of rows in use after the last look for rows that could be used again.
+    /// Number of rows in use after the last [`PeerTable::vacate`].
     in_use: usize,
 }
 
@@ -134,7 +134,7 @@ impl<K: Hash + Eq + Clone, S, const FIRST: u32> PeerTable<K, S, FIRST> {
         self.unnamed
     }
 
-    /// Releases the number of a peer, unless the application has named it: from now on it may be another one's.
+    /// Releases the number of a peer, unless the application has named it: from now on another peer may get the number.
     pub fn release(&mut self, peer: PeerId) {
         let Some(row) = self.row_mut(peer) else {
             return;
@@ -160,7 +160,7 @@ impl<K: Hash + Eq + Clone, S, const FIRST: u32> PeerTable<K, S, FIRST> {
         departed.map(|(peer, _)| peer).collect()
     }
 
-    /// Releases the numbers of these peers, after a look for all that may go.
+    /// Releases the numbers of these peers, which are all that can be released now.
     pub fn vacate(&mut self, departed: &[PeerId]) {
         for &peer in departed {
             self.release(peer);

@@ -1,4 +1,4 @@
-//! The operations that a device's queues have.
+//! The ledger of the operations that a device's hardware queues carry out.
 
 use oxifabric_engine::{AtomicOp, Completion, Completions, Config, Failure, RmaOp, RxOp, TxOp};
 use oxifabric_mem::Iov;
@@ -8,7 +8,7 @@ use super::table::WorkTable;
 use super::{HardwareQueues, ReceivedMessage, WorkEnd, WorkError, WorkId};
 use crate::operations::Operations;
 
-/// What of an operation's flags its completion has.
+/// The flags of an operation that its completion repeats.
 const KIND: Flags = Flags::MSG
     .union(Flags::TAGGED)
     .union(Flags::RMA)
@@ -17,14 +17,14 @@ const KIND: Flags = Flags::MSG
     .union(Flags::WRITE)
     .union(Flags::DEFERRED);
 
-/// What a receive asks of an engine.
+/// Flags of receives that need an engine, which matches messages; hardware queues refuse them.
 const MATCHED: Flags = Flags::TAGGED
     .union(Flags::MULTI_RECV)
     .union(Flags::PEEK)
     .union(Flags::CLAIM)
     .union(Flags::DISCARD);
 
-/// What carries out operations where the device does it: it only remembers them until their end is told.
+/// The operations of an endpoint whose device carries them out: the ledger only remembers each until the device reports its end.
 #[derive(Debug)]
 pub struct WorkLedger {
     config: Config,
@@ -32,7 +32,7 @@ pub struct WorkLedger {
     receives: WorkTable<Work>,
 }
 
-/// An operation that the device has.
+/// An operation that was given to the device and has not ended.
 #[derive(Debug)]
 struct Work {
     context: usize,
@@ -176,7 +176,7 @@ impl WorkLedger {
         posted
     }
 
-    /// Reports what ended. What is not known any more was abandoned.
+    /// Reports the end of an operation; the end of one that was abandoned is ignored.
     fn end(&mut self, end: WorkEnd, out: &mut impl Completions) {
         match end {
             WorkEnd::Sent { id, result } => {
@@ -223,7 +223,7 @@ impl Work {
         }
     }
 
-    /// Describes its end. A completion of this side names no peer, a failure does.
+    /// Returns the completion of an operation that succeeded. It names no peer, unlike a failure or a received message.
     fn completion(&self) -> Completion {
         Completion {
             context: self.context,
