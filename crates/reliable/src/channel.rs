@@ -25,20 +25,20 @@ const ACK_DELAY: Duration = Duration::from_micros(100);
 const QUIET: Duration = Duration::from_secs(1);
 /// The longest pause between two greetings.
 const GREETING_PAUSE_MAX: Duration = Duration::from_millis(400);
-/// How long a peer that is not there (yet) is greeted again.
+/// How long this end goes on sending Hellos to a peer whose host reports that no endpoint listens (yet).
 const REFUSALS: Duration = Duration::from_secs(3);
 
 const GREETING_PAUSE: Duration = Duration::from_millis(10);
 
-/// A peer that takes shorter payloads than this is none: the stream would be cut into any number of packets.
+/// Least payload, in bytes, that a peer must take to be accepted: with shorter ones the stream would be cut into any number of packets.
 const PAYLOAD_MIN: u32 = 200;
 
 /// Identity of an end, as it is sent to the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// What it calls the channel: unpredictable, never zero, and no other channel's of the endpoint.
+    /// The id that the end gives the channel: unpredictable, never zero, and no other channel's of the endpoint.
     pub id: u64,
-    /// The longest payload that it takes and sends, in bytes.
+    /// The longest payload that the end takes and sends, in bytes.
     pub payload: u32,
     /// See [`Greeting::port`].
     pub port: u16,
@@ -47,7 +47,7 @@ pub struct Identity {
 /// Timeouts of an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChannelConfig {
-    /// Idle timeout: time for which a peer may leave everything unanswered before it counts as gone.
+    /// Time for which a peer may leave everything unanswered before it counts as down.
     pub deadline: Duration,
 }
 
@@ -75,9 +75,9 @@ pub trait PacketWriter {
 /// What a call has brought about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Nothing worth a look.
+    /// Nothing that the caller has to react to.
     Nothing,
-    /// Bytes moved, in either direction; that some were sent again is no such move.
+    /// Bytes moved, in either direction; a retransmission alone does not count.
     Moved,
     /// The channel is open.
     Opened,
@@ -122,15 +122,15 @@ impl fmt::Display for CloseReason {
 pub struct Channel {
     me: Identity,
     config: ChannelConfig,
-    /// What the peer calls the channel; zero as long as it has not said so.
+    /// The id that the peer gave the channel; zero before it is known.
     other: u64,
     /// When the greeting is to be sent, again and again until the peer answers.
     greet_at: Instant,
     greetings: u32,
     /// Whether the peer's greeting is to be answered.
     welcome: bool,
-    /// The peer has answered the greeting without making a channel: it does so when it hears that its answer has come, and says
-    /// so. Nothing else is sent before.
+    /// The peer has answered this end's Hello without making a channel: it makes one when this end's Welcome shows that the answer has arrived,
+    /// and confirms that. Until then this end sends nothing but the Welcome.
     unconfirmed: bool,
     /// What a Hello from the peer's address calls the channel while it is not open; zero for none. The answer goes to that address:
     /// if the Hello was the peer's, the peer answers in turn.
@@ -141,14 +141,14 @@ pub struct Channel {
     owed: u32,
     /// When the packets that have come have to be acknowledged.
     ack_at: Instant,
-    /// Whether half of the credit that the peer knows of is used up.
+    /// Whether the last acknowledgements gave the peer less credit, because bytes that had arrived were not taken.
     credit_starved: bool,
     /// The latest `sent` of the peer's packets: one that was overtaken tells nothing of how long packets take.
     heard: u32,
     /// `sent` of the packet that is to be echoed, and when it came.
     echo: u32,
     echo_at: Instant,
-    /// Whether keepalive is enabled: the owner waits for something from the peer.
+    /// Whether keepalive is enabled: an operation of this end waits for the peer.
     keepalive: bool,
     /// When the next keepalive probe is due.
     probe_at: Instant,
@@ -241,7 +241,7 @@ impl Channel {
         self.me.id = id;
     }
 
-    /// Asks the peer whether it is there: another channel is asked for in its name.
+    /// Has a probe sent to the peer, because a packet in its name has asked for another channel.
     pub(super) fn doubt(&mut self) {
         self.challenge = true;
     }
@@ -308,8 +308,7 @@ impl Channel {
         }
     }
 
-    /// Enables or disables keepalive: while the owner waits for something from the peer, its disappearance is noticed though
-    /// nothing is sent to it.
+    /// Enables or disables keepalive: while it is enabled, the channel notices that the peer is gone although no data is sent to it.
     pub fn set_keepalive(&mut self, keepalive: bool, now: Instant) {
         if keepalive != self.keepalive {
             self.keepalive = keepalive;
@@ -485,7 +484,7 @@ impl Channel {
         }
     }
 
-    /// Asks the peer for an answer, where nothing else does and one is needed.
+    /// Sends a probe if one is due: an answer of the peer is needed, and no other packet asks for one.
     fn probe(&mut self, now: Instant, writer: &mut impl PacketWriter) {
         if self.sender.is_out_of_room() && self.probe_at == Instant::END {
             self.probe_at = now.after(self.sender.path.pto(self.probes));
@@ -506,7 +505,7 @@ impl Channel {
         }
     }
 
-    /// Sends a probe as long as packets may be if it arrives (section 6.7).
+    /// Sends a padded probe: if it arrives, packets may be as long (section 6.7).
     #[cold]
     fn try_length(&mut self, now: Instant, writer: &mut impl PacketWriter) {
         let len = self.sender.search.tries(now);
@@ -556,7 +555,7 @@ impl Channel {
         }
     }
 
-    /// Ends the channel in order; what has not arrived is lost.
+    /// Closes the channel with a Bye to the peer; what has not arrived is lost.
     pub fn close(&mut self, now: Instant, writer: &mut impl PacketWriter) {
         if (self.is_open() || self.unconfirmed) && writer.has_room() {
             writer.send(&self.header(PacketKind::Bye, now).emit(), &[]);
@@ -564,7 +563,7 @@ impl Channel {
         self.ended.get_or_insert(CloseReason::Closed);
     }
 
-    /// Ends the channel as if it had broken, and notifies the peer.
+    /// Ends the channel as if it had broken, for this reason, and sends the peer a Bye.
     pub fn disconnect(&mut self, now: Instant, why: &'static str, writer: &mut impl PacketWriter) {
         if self.ended.is_none() {
             self.close(now, writer);
@@ -589,7 +588,7 @@ impl Channel {
             self.hear(packet);
             self.remember(now, packet);
         } else if greeting.to != 0 {
-            // It answers what this end did not say.
+            // It answers a Hello that this end did not send.
         } else if self.other == 0 {
             self.claimed = greeting.from;
         } else {
@@ -654,7 +653,7 @@ impl Channel {
         }
     }
 
-    /// Notes the time stamp of a packet that is the peer's for sure.
+    /// Notes the time stamp of a packet that is certainly the peer's.
     fn hear(&mut self, packet: &Packet) {
         let later = packet.sent.wrapping_sub(self.heard);
         if self.heard == 0 || later < 1 << 31 {

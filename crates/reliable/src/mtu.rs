@@ -1,5 +1,5 @@
 //! Path MTU discovery: the packet length that the path to a peer carries, after longer ones were lost (protocol section 6.7;
-//! RFC 8899). Set-up path: nothing is asked as long as packets arrive whole.
+//! RFC 8899). Set-up path: no probe is sent as long as packets arrive whole.
 
 use core::time::Duration;
 
@@ -9,7 +9,7 @@ use oxifabric_wire::reliable::packet::HEADER_LEN;
 /// Packets of this length, with their header, pass everywhere (RFC 8899, section 5.1.2).
 pub(super) const BASE: usize = 1200;
 
-/// Lengths that are worth asking for: what fits frames of Ethernet, of Ethernet with jumbo frames.
+/// Lengths that are probed: the base, and what fits frames of Ethernet and of Ethernet with jumbo frames.
 const LENGTHS: [usize; 3] = [BASE, 1472, 8972];
 
 /// First pause before a longer packet is tried again on a path that has lost long ones; each later pause is twice as long.
@@ -20,17 +20,17 @@ const PAUSE_MAX: Duration = Duration::from_secs(600);
 /// What is known of how long packets may be.
 #[derive(Debug)]
 pub(super) struct Search {
-    /// The longest that both ends take.
+    /// The longest packet that both ends take.
     most: usize,
-    /// The longest that passes.
+    /// The longest packet that passes.
     passes: usize,
-    /// When a longer one is tried again; never, while the longest passes.
+    /// When a longer packet is tried again; [`Instant::END`] while the longest passes.
     at: Instant,
     pause: Duration,
 }
 
 impl Search {
-    /// Takes the longest packets for such that pass.
+    /// Begins with the assumption that the longest packets pass.
     pub(super) const fn new(payload: usize) -> Self {
         let most = payload.saturating_add(HEADER_LEN);
         Self {
@@ -46,7 +46,7 @@ impl Search {
         self.passes - HEADER_LEN
     }
 
-    /// Returns whether packets with such a payload may be swallowed: shorter ones pass everywhere.
+    /// Returns whether packets with a payload of this length may be lost for their length: shorter ones pass everywhere.
     pub(super) const fn is_long(payload: usize) -> bool {
         payload + HEADER_LEN > BASE
     }

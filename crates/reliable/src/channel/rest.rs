@@ -59,7 +59,7 @@ impl Channel {
         }
     }
 
-    /// Goes on with a channel, of which this is the own end; its path is measured anew.
+    /// Creates an end that goes on with a channel where [`Channel::rest`] left it; its path is measured anew.
     pub(crate) fn wake(
         rest: &RestingChannel,
         me: Identity,
@@ -84,7 +84,7 @@ impl Channel {
         self.sender.path.summary()
     }
 
-    /// Goes on with what was measured of the path.
+    /// Restores what was measured of the path.
     pub(crate) fn resume_path(&mut self, path: &PathSummary) {
         self.sender.path = Path::resumed(path);
     }

@@ -1,7 +1,7 @@
 //! Idle channels are folded: what an open one needs to move data, a few kilobytes, is given up, and comes back when the channel is used
 //! again (docs/adr/0043). The peer keeps its number, and neither side notices. Cold path.
 //!
-//! Every open peer has a place in [`FoldQueue`]. It is looked at when another peer opens, and once a second.
+//! Every open peer is in [`FoldQueue`]. The link looks at the first peers of it when another peer opens, and at all of them once a second.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -18,7 +18,8 @@ use crate::path::PathSummary;
 /// Time without a packet from the peer after which its channel is folded. Opening it again costs about as much as sending a packet.
 const IDLE: Duration = Duration::from_millis(20);
 
-/// Number of peers that are looked at when another one opens: more than one, so that the queue is passed through.
+/// Number of peers that are looked at when another one opens: more than one, so that each peer in the queue has its turn although the queue
+/// grows.
 const LOOKS: usize = 2;
 
 /// What a link keeps of a peer that it has a number for.
@@ -42,7 +43,7 @@ pub(super) struct FoldedPeer {
     pub(super) is_known: bool,
 }
 
-/// Peers that were open when they were put here; each open one is among them.
+/// The queue of peers to be looked at: all open ones, and some that have been folded or closed since they were put here.
 #[derive(Debug, Default)]
 pub(super) struct FoldQueue(VecDeque<PeerId>);
 
@@ -52,7 +53,7 @@ impl FoldQueue {
         self.0.len()
     }
 
-    /// Takes a peer in that is open now.
+    /// Appends a peer whose channel is open now.
     pub(super) fn push(&mut self, id: PeerId) {
         self.0.push_back(id);
     }
@@ -135,7 +136,7 @@ impl<P: PacketPort> ReliableLink<P> {
             Some(Slot::Open(_)) => return true,
             Some(Slot::Folded(_)) => {}
         }
-        // Before it is open: it has been idle until now.
+        // Others are folded before this peer is opened: until it is used, it would count as idle itself.
         self.fold_some(LOOKS);
         let (payload, config, now) = (self.payload(), self.config, self.now);
         if let Some(slot) = self.peers.get_mut(id.index()) {
@@ -160,7 +161,7 @@ impl<P: PacketPort> ReliableLink<P> {
         self.open.0.shrink_to(2 * self.open.0.len());
     }
 
-    /// Looks at the peers that have not been looked at for longest.
+    /// Folds those that are idle of the first `most` peers in the queue.
     fn fold_some(&mut self, most: usize) {
         for _ in 0..most {
             let Some(id) = self.open.0.pop_front() else {
@@ -173,7 +174,7 @@ impl<P: PacketPort> ReliableLink<P> {
         }
     }
 
-    /// Folds a peer; false if it is not idle.
+    /// Folds a peer; returns false if it is not idle.
     fn fold(&mut self, id: PeerId) -> bool {
         let Some(Slot::Open(peer)) = self.peers.get_mut(id.index()) else {
             return false;

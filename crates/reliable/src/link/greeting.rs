@@ -1,5 +1,5 @@
-//! Packets that belong to no channel (protocol section 3.3): they are answered out of nothing but themselves, and only a source
-//! that has received the answer gets a channel. Cold path.
+//! Packets that belong to no channel (protocol section 3.3): the link keeps no state of their source, answers from what they contain, and
+//! makes a channel only with a source that has received the answer. Cold path.
 
 use alloc::collections::{BTreeSet, VecDeque};
 use core::time::Duration;
@@ -21,17 +21,17 @@ use crate::sender::QUEUE_BYTES;
 /// address vector. An open one costs two kilobytes, an idle one some hundred bytes.
 const UNKNOWN_MAX: usize = 4096;
 
-/// How long the peer of such a channel must have been silent before the channel is closed for another one; the one that is
-/// silent longest goes. A peer that waits for something probes this end once a second.
+/// How long nothing must have come from an unknown peer before its channel is closed to make room for another one; the channel that is
+/// idle longest is closed. A peer with pending operations probes this end once a second.
 const SILENT: Duration = Duration::from_secs(3);
 
-/// Time after which a channel with an unknown peer is closed that was never used.
+/// Time after which a never used channel with an unknown peer is closed.
 const UNUSED: Duration = Duration::from_secs(30);
 
 /// Number of ids of ended channels that are remembered: they are not given again.
 const ENDED_MAX: usize = 4096;
 
-/// The part of a channel's id that repeats the peer's id of it; the rest proves that the peer has got it from here.
+/// The bits of a channel's id that repeat those of the peer's id of the channel; the others prove that the peer has got the id from this end.
 const SALT: u64 = 0xffff;
 
 /// Admission of peers: the channels that known and unknown peers may have, and those that have ended.
@@ -39,10 +39,10 @@ const SALT: u64 = 0xffff;
 pub(super) struct Admission {
     /// Peers that the application knows.
     known: PeerSet,
-    /// Number of channels with others.
+    /// Number of channels with unknown peers.
     pub(super) unknown: usize,
     pub(super) queues: UnknownQueues,
-    /// Others whose channels have ended, and whose numbers may still be in use.
+    /// Unknown peers whose channels have ended, and whose numbers may still be in use.
     pub(super) parted: BTreeSet<PeerId>,
     /// Ids of channels that have ended, the latest last.
     ended: VecDeque<u64>,
@@ -84,7 +84,7 @@ impl Admission {
         }
     }
 
-    /// Notes that there will be no channel of that id any more.
+    /// Notes that this id must not be given to a channel again.
     pub(super) fn note_ended(&mut self, name: u64) {
         if self.ended.len() >= ENDED_MAX {
             self.ended.pop_front();
@@ -119,7 +119,7 @@ impl<P: PacketPort> ReliableLink<P> {
         admission.unknown = admission.unknown.saturating_sub(1);
     }
 
-    /// Deals with the packet at hand, which is for no channel with its source. Returns the peer if it opens one.
+    /// Answers the packet at hand, which is for no channel with its source. Returns the peer if the packet opens a channel.
     #[cold]
     pub(super) fn meet_source(&mut self, packet: &Packet, sink: &mut impl Sink) -> Option<PeerId> {
         if let Some(id) = self.wake(packet, sink) {
@@ -128,7 +128,7 @@ impl<P: PacketPort> ReliableLink<P> {
         let (_, bytes) = self.port.packet();
         let greeting = greeting_in(bytes.get(HEADER_LEN..).unwrap_or_default());
         match (packet.kind, greeting) {
-            // One that answers a Hello is for the end that sent that. Two ends without a channel would answer each other for ever.
+            // A Hello that answers another is not answered: two ends without a channel would answer each other for ever.
             (PacketKind::Hello, Some(greeting)) if greeting.to == 0 => {
                 let name = self.name_for(greeting.from);
                 self.invite(packet, name, greeting.from);
@@ -137,7 +137,7 @@ impl<P: PacketPort> ReliableLink<P> {
             (PacketKind::Welcome, Some(greeting)) if self.is_invited(packet.to) => {
                 return self.admit(packet.to, &greeting, sink);
             }
-            // The Welcome that came before it was lost.
+            // The Welcome that the source sent before was lost.
             (PacketKind::Data | PacketKind::Part | PacketKind::Probe | PacketKind::Ack, _)
                 if self.is_invited(packet.to) =>
             {
@@ -208,7 +208,7 @@ impl<P: PacketPort> ReliableLink<P> {
         name == self.name_for(name) && !self.admission.ended.contains(&name)
     }
 
-    /// Greets the source of the packet at hand. Only its answer makes a channel.
+    /// Sends a Hello to the source of the packet at hand. Only its answer makes a channel.
     fn invite(&mut self, heard: &Packet, name: u64, other: u64) {
         let greeting = Greeting {
             from: name,
@@ -259,8 +259,8 @@ impl<P: PacketPort> ReliableLink<P> {
         Some(id)
     }
 
-    /// Ends the channel whose peer has been silent longest, or lets it rest, of those that the application does not address; false if none has
-    /// been silent for long enough.
+    /// Closes the channel that has been idle longest, or lets it rest, of those with unknown peers; returns false if none has been idle for
+    /// long enough.
     fn make_room(&mut self, sink: &mut impl Sink) -> bool {
         let peers = (0..).zip(&self.peers);
         let unknown = peers.filter_map(|(id, peer)| {
