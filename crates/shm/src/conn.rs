@@ -1,7 +1,7 @@
 //! One peer's part of the data path: frames into cells and back, docs/protocol/shm.md "Frames".
 //!
-//! Bodies are copied once by the sender and lent to the sink where they lie, so the sink must be done with one when it
-//! returns. Words from the lane are read once and checked; a peer that breaks the rules loses its connection.
+//! The sender copies a body into the lane, and the receiver lends it to the sink in place, so the sink must be done with it
+//! when it returns. Words from the lane are read once and checked; a peer that breaks the protocol loses its connection.
 
 mod ending;
 
@@ -53,7 +53,7 @@ pub(crate) struct Conn {
     pub(crate) ended_at: u64,
     /// Position in the order in which connections began to end.
     pub(crate) departure: u64,
-    /// Whether the stalled message of an ending connection will never be complete; `None` before that was looked at.
+    /// Whether the stalled message of an ending connection will never be complete; `None` before this side has checked.
     pub(crate) cut_short: Option<bool>,
     /// When this side stops waiting for the peer, which may be copying into buffers of pulls that end.
     pub(crate) settled_by: Option<Instant>,
@@ -73,12 +73,12 @@ pub(crate) struct Conn {
     pub(crate) cma: CmaQueue,
 }
 
-/// Returns what a path can be expected to take before there is one.
+/// Returns the limits that a connection can be expected to have, before there is one.
 pub(crate) fn expected_limits(params: &Params) -> Limits {
     limits(params, params.layout(), !params.disable_cma)
 }
 
-/// Returns which messages wait for a rendezvous, of a new connection: a parameter says it, or measurements, of messages up to
+/// Returns the rendezvous threshold of a new connection: a parameter fixes it, or measurements adjust it, for messages up to
 /// half of the lane. Such a message fits into an empty one, so that its sender need not wait.
 pub(crate) fn threshold(
     params: &Params,
@@ -93,7 +93,7 @@ pub(crate) fn threshold(
     RndvThreshold::new(Arc::clone(head), side, most, params.segmented_size)
 }
 
-/// Returns what a path with such lanes takes.
+/// Returns the limits of a connection with such lanes.
 pub(crate) fn limits(params: &Params, layout: Layout, pull: bool) -> Limits {
     let longest = layout.max_body() - LISTS;
     let (copied, sent) = if pull { (0, 0) } else { COPIED };
@@ -195,7 +195,7 @@ impl Conn {
         self.put(&header, body, 0, frame.may_wait())
     }
 
-    /// Posts a frame about the peer's memory: a list of that precedes what the frame brings.
+    /// Posts a frame about the peer's memory: a list of its targets precedes the body.
     #[inline(never)]
     fn post_access(&mut self, frame: &Frame<'_>) -> Result<bool, PostError> {
         let segments = frame.body.segments();
@@ -286,8 +286,8 @@ impl Conn {
         }
     }
 
-    /// Pulls a message that its sender would not help with at once, if the sender runs. Returns whether it is here; if not, it is left
-    /// to the next poll.
+    /// Pulls a message at once, if its sender would not copy a part of it, and runs. Returns whether the message is complete; if not, it is
+    /// left to the next poll.
     pub(crate) fn pull_now(&mut self, remote: &RemoteIov, into: &Iov) -> bool {
         self.ending.is_none()
             && self.process.ran_just_now()

@@ -1,8 +1,8 @@
 //! The data path of an endpoint: posting into lanes and polling them.
 //!
 //! `post` and `poll` touch nothing but the lanes of the open connections. Sockets are polled once in a while, and at
-//! every poll as long as a connection is being opened or this side wakes up. `settling` ends what other processes may
-//! be copying.
+//! every poll as long as a connection is being opened or this side wakes up. `settling` ends operations in whose memory
+//! other processes may be copying.
 
 mod settling;
 
@@ -34,7 +34,7 @@ pub struct ShmLink {
     /// Peers in whose lanes frames may be held back (coalesced).
     held: Vec<PeerId>,
     pub(crate) polls: u32,
-    /// How many bytes were pulled at once, by answers rather than by the next poll, since this poll.
+    /// A poll, by its number, and how many bytes the engine has had pulled at once since then, without waiting for the next poll.
     pulled: (u32, usize),
     /// When the sockets are polled, at the latest.
     pub(crate) sockets_due: Instant,
@@ -43,7 +43,7 @@ pub struct ShmLink {
     pub(crate) departures: u64,
     /// Whether the doorbells announce that this side sleeps.
     pub(crate) asleep: bool,
-    /// Number of times that they did.
+    /// Number of times that this side has announced sleep.
     pub(crate) turn: u64,
     pub(crate) table: ConnTable,
     pub(crate) expected: Limits,
@@ -104,7 +104,7 @@ impl ShmLink {
         PostError::Again
     }
 
-    /// Returns how many bytes may be pulled at once before the next poll.
+    /// Returns how many more bytes may be pulled before the next poll.
     fn pull_left(&mut self) -> usize {
         if self.pulled.0 != self.polls {
             self.pulled = (self.polls, 0);
@@ -129,7 +129,7 @@ impl ShmLink {
         self.poll_sockets(sink)
     }
 
-    /// Takes over which messages the receivers want without a rendezvous.
+    /// Adopts the rendezvous thresholds that the receivers ask for.
     fn adjust_thresholds(&mut self) {
         let mut index = 0;
         while let Some(conn) = self.conns.active_mut(index) {
@@ -165,7 +165,7 @@ impl ShmLink {
         }
         let mut events = 0;
         while left > 0 {
-            // Requests go out between any two chunks: the sender copies one beside the next chunk here.
+            // Requests go out between any two chunks, so that the sender copies one while this side copies the next.
             conn.request_sender_copies();
             let copied = usize::from(conn.cma.copy_for_peer(pid, &mut left));
             let ended = |token, result| sink.pulled(token, result);

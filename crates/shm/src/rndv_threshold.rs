@@ -1,4 +1,5 @@
-//! How long a message must be for a rendezvous, by what this machine is fast at (docs/protocol/shm.md 6.8, docs/adr/0051).
+//! The rendezvous threshold of a connection: measurements decide from which length on messages are pulled (docs/protocol/shm.md 6.8,
+//! docs/adr/0051).
 //!
 //! A long message is read from its sender's memory, by a system call, or copied twice through the lane, by both processes
 //! at the same time. Which of the two is faster depends on whether the two processors share a cache, on the kernel and on what
@@ -32,14 +33,14 @@ const PULLS_PER_TRIAL: u32 = 4096;
 
 /// Copies after which pulls are tried anew where they were slower.
 const COPIES_PER_TRIAL: u32 = 1 << 16;
-/// Picoseconds a byte that no copy is as fast as: a part that was measured to be is one that was not copied, but dropped.
+/// Picoseconds a byte that every copy takes at least: a part that took less was not copied, but dropped.
 const NO_COPY_PS: u64 = 12;
 
 /// Binary logarithms of the lengths that are compared: the shortest class of messages, and how many there are.
 const FIRST_CLASS: u32 = 12;
 const CLASSES: usize = 5;
 
-/// The least of the last samples, in picoseconds a byte: what others did to the processor meanwhile does not count.
+/// The least of the last samples, in picoseconds a byte, so that interruptions by other processes do not count.
 #[derive(Clone, Copy, Debug)]
 struct Fastest {
     /// The least of the block that is being filled, and of the one before.
@@ -77,7 +78,7 @@ impl Fastest {
 pub(crate) struct RndvThreshold {
     head: Arc<Mapping>,
     side: Side,
-    /// The longest message that the sender may be asked not to wait with; zero if times are not taken.
+    /// The longest message that the sender may be asked to send without a rendezvous; zero if times are not taken.
     most: usize,
     ring: Fastest,
     pulls: [Fastest; CLASSES],
@@ -154,7 +155,7 @@ impl RndvThreshold {
         (1..=self.asked as u64).contains(&len)
     }
 
-    /// Tells the sender how long messages may be, if that has changed.
+    /// Tells the sender up to which length it need not wait for a rendezvous, if that has changed.
     fn ask(&mut self) {
         let best = self.longest().min(self.most);
         if best != self.asked {
@@ -206,7 +207,7 @@ impl RndvThreshold {
     }
 }
 
-/// Returns what a byte took.
+/// Returns the time that each byte took, in picoseconds.
 fn picoseconds(len: usize, took: Duration) -> u64 {
     let each = took.as_nanos().saturating_mul(1000) / len.max(1) as u128;
     u64::try_from(each).unwrap_or(u64::MAX)

@@ -17,7 +17,7 @@ use crate::region::Region;
 use crate::sys::identity::Identity;
 use crate::sys::socket::{Received, Socket};
 
-/// How long a hello may wait for an older endpoint of its name, whose process ends just now or not at all.
+/// How long a hello may wait for an older endpoint of its name to end; after that the hello is refused.
 const REPLACE_TIMEOUT: Duration = Duration::from_secs(15);
 
 impl ShmLink {
@@ -45,7 +45,7 @@ impl ShmLink {
         before - self.table.parked.len().min(before)
     }
 
-    /// Returns whether the connection for whose end a hello waits is still open, as far as is known without asking.
+    /// Returns whether the connection for whose end a hello waits is still open, as far as is known without a system call.
     pub(crate) fn must_wait(&self, inbound: &InboundConn) -> bool {
         let peer = self.peers.find(&*inbound.hello.from);
         let open = peer.and_then(|peer| self.peers.get(peer));
@@ -208,7 +208,7 @@ impl ShmLink {
         is_known
     }
 
-    /// Ends the connection of a peer that has a successor of its name.
+    /// Ends the older connection of a peer: a newer endpoint has the same name.
     fn end_older(&mut self, peer: PeerId, sink: &mut impl Sink) {
         let place = self.index_of(peer);
         match place.and_then(|place| self.conns.get_mut(place)) {

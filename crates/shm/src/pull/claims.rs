@@ -7,10 +7,10 @@ use crate::sys::memory::Mapping;
 
 /// First word of the tables of claims, which lie behind the doorbells' words; both sides have one.
 const TABLE_WORD: usize = 64;
-/// Messages of which their sender may copy a part at a time, in each direction.
+/// Maximum number of messages that a sender may help to copy at a time, in each direction.
 pub(super) const SLOTS: usize = 8;
-/// Words of a slot: two cache lines, of which the first has the claims and the count of chunks that the sender has
-/// copied. Both change at the same time, mostly.
+/// Words of a slot: two cache lines. The first has the claims and the count of chunks that the sender has copied, which
+/// mostly change at the same time; the second is padding.
 const SLOT_WORDS: usize = 16;
 const DONE_WORD: usize = 1;
 /// Chunks that a claims word counts, at most.
@@ -25,7 +25,7 @@ pub(super) struct Slot<'a> {
     at: usize,
 }
 
-/// What both sides have claimed: chunks from the front and from the back, in one word.
+/// Numbers of chunks that the two sides have claimed, from the front and from the back, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Claims {
     /// Number that tells this use of the slot from others.
