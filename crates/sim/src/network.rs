@@ -1,7 +1,7 @@
 //! The network: its endpoints, the packets under way, and its time.
 //!
 //! It does no I/O and reads no clock. Every packet takes each link on its way as an event; events of one instant happen in
-//! the order in which they were made. All that happens at random is decided by the seed, so that the same calls have the
+//! the order in which they were made. The plan's seed determines all that is random, so that the same calls have the
 //! same outcome. Between adapters (`adapters`) nothing is lost.
 
 mod adapters;
@@ -40,7 +40,7 @@ pub struct Network {
     nodes: Nodes,
     paths: Paths,
     events: BinaryHeap<Reverse<Event>>,
-    /// Counts events.
+    /// Number of events that were scheduled, which orders those of one instant.
     made: u64,
     stats: Stats,
     spare: Vec<Vec<u8>>,
@@ -58,14 +58,14 @@ pub struct Packet {
     hops: u8,
     /// The payload.
     pub bytes: Vec<u8>,
-    /// What it says, if an adapter sent it.
+    /// Its header, if an adapter sent it.
     pub(crate) head: Option<Box<Head>>,
     /// Its number among all packets of adapters.
     number: u64,
 }
 
 impl Packet {
-    /// Returns how many bytes it has on the way.
+    /// Returns its length on a link, in bytes.
     fn len(&self) -> usize {
         match self.head {
             None => self.bytes.len(),
@@ -152,7 +152,7 @@ impl Network {
         &mut self.nodes
     }
 
-    /// Returns a number that the seed decides.
+    /// Returns the next random number, which the seed determines.
     pub fn draw(&mut self) -> u64 {
         self.random.next()
     }
@@ -167,7 +167,7 @@ impl Network {
         self.nodes.settle(place)
     }
 
-    /// Lets packets arrive.
+    /// Lets packets arrive at a place from now on.
     pub fn open(&mut self, place: Place) {
         self.nodes.open(place);
     }
@@ -244,7 +244,7 @@ impl Network {
         self.events.peek().map(|Reverse(event)| event.at)
     }
 
-    /// Lets time pass, and all happen that happens until then.
+    /// Advances the time to `until`, and handles the events that are due by then.
     pub fn pass(&mut self, until: Instant) {
         while let Some(at) = self.next_event()
             && at <= until

@@ -7,7 +7,7 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Plan {
-    /// What decides all that happens at random: the same seed decides alike.
+    /// The seed of all random decisions: the same seed makes the same ones.
     pub seed: u64,
     /// The clock of the network.
     pub time: Time,
@@ -120,7 +120,7 @@ pub enum AccessPlan {
 }
 
 impl NicPlan {
-    /// Returns what they carry out by themselves.
+    /// Returns the accesses that the adapters carry out by themselves.
     pub fn one_sided(&self) -> OneSided {
         let access = |kind: &AccessPlan| match kind {
             AccessPlan::Read => OneSided::READ,
@@ -130,7 +130,7 @@ impl NicPlan {
         self.one_sided.iter().map(access).collect()
     }
 
-    /// Checks that nothing else in a plan contradicts it.
+    /// Checks that the links of the plan suit adapters, between which no packet is lost, and that the adapters' own settings agree.
     fn check(&self, link: &LinkPlan) -> Result<(), String> {
         let usual = LinkPlan::default();
         if [link.drop, link.dup, link.reorder] != [0.0; 3] {
@@ -259,7 +259,7 @@ impl Plan {
     }
 }
 
-/// Number of cuts that follow each other without a gap beyond which there is taken to be none.
+/// Maximum number of cuts in a row, without a gap, that are followed: two nodes that are cut off longer count as apart for ever.
 const CUTS_IN_A_ROW: usize = 1000;
 
 /// Spells an error with the number of its line in the text.

@@ -31,7 +31,7 @@ pub struct World {
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) network: Network,
-    /// Whether a driver lets time pass: it passes that way only.
+    /// Whether a driver lets time pass; then polls do not.
     driven: bool,
     /// Whether the driver asks for turns.
     has_turns: bool,
@@ -97,7 +97,7 @@ impl World {
         turn
     }
 
-    /// Has an endpoint get a turn, if a driver asks for turns.
+    /// Notes that an endpoint has something to do: it gets a turn, if a driver asks for turns.
     pub(crate) fn note_news(&self, place: Place) {
         let mut state = self.lock();
         if state.has_turns {
@@ -138,7 +138,7 @@ impl World {
         let (_, busy) = state.network.nodes().readiness();
         match self.time {
             Time::Real => Some(next.map_or(Duration::MAX, |at| at.since(clock::exact()))),
-            // Time waits for others.
+            // Virtual time waits for other endpoints.
             Time::Virtual if busy > 0 => Some(Duration::from_millis(1)),
             // An endpoint has to be polled, or time would stand still for ever.
             Time::Virtual if next.is_some() => None,

@@ -1,4 +1,4 @@
-//! The engine's link.
+//! The adapter as the link under an engine: its frames, and accesses that adapters carry out.
 
 use oxifabric_engine::{
     Frame, Header, HeaderFlags, Kind, Limits, Link, PostError, Posted, RemoteIov, RemoteWrite,
@@ -191,7 +191,7 @@ impl SimNic {
         Ok(Posted::Pending)
     }
 
-    /// Begins to send to a peer, if that was not done.
+    /// Sends the first Hello to a peer, if this adapter has not done so.
     fn greet(&mut self, to: PeerId) -> Result<(), PostError> {
         let world = &self.station.world;
         let row = self
@@ -215,7 +215,7 @@ impl SimNic {
         Ok(())
     }
 
-    /// Sends requests, and reports of writes, for which there is room.
+    /// Sends requests to a peer, and reports of writes, as far as there is room for them.
     pub(super) fn pump(&mut self, to: PeerId) {
         loop {
             let Some(row) = self.peers.get_mut(to) else {

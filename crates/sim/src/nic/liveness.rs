@@ -1,4 +1,4 @@
-//! Peers that are gone: how that is noticed, and what becomes of what is under way.
+//! Liveness of peers: how an adapter notices that one is gone, and fails the operations with it.
 
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ pub(super) const HELLO_AGAIN: Duration = Duration::from_millis(1);
 const HELLO_LATEST: Duration = Duration::from_millis(100);
 
 impl SimNic {
-    /// Looks at the peers that an answer is awaited of: asks those that are silent whether they are there, and gives up those
-    /// that are for too long.
+    /// Looks at the peers that owe an answer: sends a probe to those that are silent, and gives up those that have been silent for
+    /// too long.
     pub(super) fn look(&mut self, sink: &mut impl Sink) {
         self.greet_again();
         if self.now < self.look_at {
@@ -54,7 +54,7 @@ impl SimNic {
         }
     }
 
-    /// Has the peers looked at by a time.
+    /// Schedules the next look at the peers, at this time at the latest.
     pub(super) fn look_by(&mut self, at: Instant) {
         self.look_at = self.look_at.min(at);
     }
@@ -81,7 +81,7 @@ impl SimNic {
         }
     }
 
-    /// Gives up the peers that are to be; returns how many that were.
+    /// Gives up the peers whose end has been decided; returns how many there were.
     pub(super) fn end_peers(&mut self, sink: &mut impl Sink) -> usize {
         let active = self.active.iter().copied();
         let is_ending = |peer: &PeerId| {
@@ -98,7 +98,7 @@ impl SimNic {
         ending.len()
     }
 
-    /// Gives a peer up: whatever is under way fails, and both begin anew.
+    /// Gives a peer up: all operations with it fail, and both ends begin anew with a Hello.
     pub(super) fn end(
         &mut self,
         peer: PeerId,
@@ -144,7 +144,7 @@ impl SimNic {
         sink.peer_down(peer, why);
     }
 
-    /// Forgets peers that nothing is about, when there are many.
+    /// Forgets peers that no operation is about, when there are many.
     pub(super) fn forget_departed(&mut self, sink: &mut impl Sink) {
         if !self.peers.is_crowded() {
             return;
@@ -173,7 +173,7 @@ impl SimNic {
         });
     }
 
-    /// Takes leave of all peers: the endpoint closes.
+    /// Sends a Bye to all connected peers: the endpoint closes.
     pub fn leave(&mut self) {
         let rows = (0..).map(PeerId).map_while(|peer| self.peers.get(peer));
         for row in rows.filter(|row| row.is_connected()) {
@@ -192,7 +192,7 @@ impl SimNic {
         }
     }
 
-    /// Notes what was posted since the last poll.
+    /// Notes that something was posted since the last poll.
     pub(super) fn posted(&self) {
         self.rest();
     }
