@@ -43,7 +43,7 @@ struct Answer {
 /// Carries out a command on an open device, and writes the answer to where the caller wants it.
 ///
 /// # Errors
-/// That of the command.
+/// The error number of the command.
 pub(crate) fn carry_out(
     adapter: &mut Adapter,
     context: u32,
@@ -97,7 +97,7 @@ fn get_context(adapter: &mut Adapter, context: u32) -> Result<Answer, c_int> {
     context.events = Some(events);
     let mut answer = Answer::default();
     answer.core.u32s([fd.cast_unsigned(), 1]);
-    // No mask; data comes with query_device and create_ah; one queue in a queue; 32 bytes inline.
+    // No comp_mask; query_device and create_ah take the driver's data; one sub-queue in a completion queue; 32 bytes inline.
     let driver = answer.driver.u32s([0, 3]).u16s([1, 32]);
     driver.u32s([MAX_SEND_WR * 64]).u16s([64, 0]).u32s([0]);
     Ok(answer)
@@ -357,7 +357,8 @@ fn destroy_cq(adapter: &mut Adapter, context: u32, cq: u32) -> Result<Answer, c_
     Ok(answer)
 }
 
-/// Forgets a channel whose descriptor is closed. The library does not count queues that libefa makes, so some may still have it.
+/// Forgets a completion channel whose descriptor is closed. libibverbs does not count the completion queues that libefa makes, so some may
+/// still use it.
 pub(crate) fn close_channel(adapter: &mut Adapter, channel: u32) {
     adapter.channels.remove(channel);
     for number in adapter.cqs.numbers(|cq| cq.channel == Some(channel)) {

@@ -1,4 +1,4 @@
-//! What becomes of each packet, as plan and seed decide.
+//! Fault injection: what happens to each packet, as plan and seed decide.
 //!
 //! A decision depends on the seed, the sender and how many packets that has sent before, and on nothing else: however processes run against each other, the
 //! n-th request of a process has the same fate under the same seed.

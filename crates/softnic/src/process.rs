@@ -1,4 +1,5 @@
-//! What the process has of softnic: nothing until it opens a device, then a connection to the switch and a thread that is the device.
+//! softnic within a process of the program: nothing until the process opens a device, then a connection to the switch and a thread that
+//! runs the device.
 
 use std::ffi::c_int;
 use std::path::PathBuf;
@@ -14,7 +15,7 @@ use crate::objects::Context;
 use crate::sys::{self, Interest};
 use crate::uverbs;
 
-/// What `softnic run` says by the environment.
+/// The settings that `softnic run` passes in the environment.
 #[derive(Debug)]
 struct Setup {
     folder: PathBuf,
@@ -33,7 +34,7 @@ static CONNECTION: AtomicI32 = AtomicI32::new(-1);
 #[derive(Debug)]
 struct Device {
     adapter: Mutex<Adapter>,
-    /// Wakes the thread.
+    /// Wakes the thread of the device.
     bell: std::io::PipeWriter,
 }
 
@@ -51,7 +52,7 @@ const RANKS: [&str; 4] = [
     "SLURM_PROCID",
 ];
 
-/// Reads what `softnic run` says, and lets libibverbs find the devices of this process's host.
+/// Reads the settings of `softnic run`, and lets libibverbs find the devices of this process's host.
 pub(crate) fn start() {
     let setup = SETUP.get_or_init(|| {
         let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
@@ -169,7 +170,7 @@ pub(crate) fn command(fd: c_int, bytes: &[u8]) -> Result<(), c_int> {
     done
 }
 
-/// Lets go of what a descriptor stands for, before it is closed.
+/// Destroys the object behind a descriptor, before the process closes that.
 pub(crate) fn close(fd: c_int) {
     let Some(owner) = files::forget(fd) else {
         return;
@@ -195,7 +196,7 @@ fn wake(device: &Device) {
 const NAP: Duration = Duration::from_micros(20);
 const SLEEP: Duration = Duration::from_micros(250);
 
-/// Is the device: looks at doorbells, sends and receives, until the process ends.
+/// Runs the device, as its thread: looks at doorbells, sends and receives, until the process ends.
 fn drive(device: &Device, ear: &std::io::PipeReader) {
     use std::io::Read;
     use std::os::fd::AsRawFd;

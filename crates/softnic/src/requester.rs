@@ -16,13 +16,13 @@ const REQUESTS: usize = 256;
 const CAP_READ: u32 = 1;
 const CAP_WRITE: u32 = 1 << 5;
 
-/// What is being sent.
+/// The operations that are being sent.
 #[derive(Debug)]
 pub(crate) struct Requester {
     operations: HashMap<u64, Operation>,
     /// Operations of which something is still to be sent.
     ready: VecDeque<u64>,
-    /// Operations that a receiver was not ready for.
+    /// Operations whose receiver had no receive posted (RNR), and when they are tried again.
     later: Vec<(Instant, u64)>,
     requests: HashMap<u32, Request>,
     last_operation: u64,
@@ -58,7 +58,7 @@ struct Request {
 }
 
 impl Requester {
-    /// Begins with a request number that no other process uses soon.
+    /// Creates a requester without operations. `first_id` is a request number that no other process uses soon.
     pub(crate) fn new(first_id: u32) -> Self {
         Self {
             operations: HashMap::new(),
@@ -305,7 +305,7 @@ impl Adapter {
         }
     }
 
-    /// An operation that passed its checks does not any more: its memory was deregistered.
+    /// Fails an operation that passed its checks and would not now: its memory was deregistered.
     fn fail_before_sending(&mut self, id: u64, status: u8) -> bool {
         if let Some(operation) = self.requester.operations.get_mut(&id) {
             operation.status = status;
@@ -359,7 +359,7 @@ impl Adapter {
         self.finish(request.operation);
     }
 
-    /// Waits, twice as long each time, and then sends the message once more.
+    /// Schedules a message to be sent once more, after a pause that doubles each time (RNR retry).
     fn try_later(&mut self, id: u64) {
         const SHORTEST: Duration = Duration::from_micros(50);
         let requester = &mut self.requester;

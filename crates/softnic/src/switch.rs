@@ -16,7 +16,7 @@ use crate::wire::{Head, Kind, Nic, PACKET_LEN, QPS_PER_SLOT, REUSE, status};
 
 /// How many processes there may be at once: QP numbers have 16 bits.
 const SLOTS: usize = (u16::MAX / QPS_PER_SLOT) as usize + 1;
-/// After which time requests to a silent host fail.
+/// Time after which requests fail that a host which the plan has silenced does not answer.
 const UNRESPONSIVE: Duration = Duration::from_millis(20);
 
 /// A process.
@@ -86,7 +86,7 @@ pub(crate) struct Switch {
     listener: Socket,
     ports: Vec<Option<Port>>,
     dead: Vec<u8>,
-    /// What is told of requests that are carried out and are said not to be: by the sender's slot and the request's id.
+    /// The false statuses that senders get for requests that are carried out all the same, by the sender's slot and the request's id.
     lies: HashMap<(usize, u32), u8>,
     delayed: BinaryHeap<Reverse<Delayed>>,
     packets: u64,
@@ -110,7 +110,7 @@ impl Switch {
         }
     }
 
-    /// Carries packets until the program has ended, which a byte from the pipe says.
+    /// Carries packets until the program has ended, which `softnic run` announces by a byte in the pipe.
     pub(crate) fn run(mut self, ended: &io::PipeReader) -> Counts {
         sys::run_promptly();
         loop {
@@ -152,7 +152,7 @@ impl Switch {
         }
     }
 
-    /// Returns how long there is nothing to do unless packets come.
+    /// Returns the time until the switch has something to do without packets that arrive.
     fn next_due(&self) -> Option<Duration> {
         let held = self.ports.iter().flatten().flat_map(|port| &port.held);
         let held = held.map(|held| held.until).min();
@@ -235,7 +235,7 @@ impl Switch {
         self.deliver(slot, welcome.packet(&Nic::payload(&nics)));
     }
 
-    /// The process at a slot has ended: those that wait for it learn that its queue pairs are gone.
+    /// Notes that the process at a slot has ended: the switch tells the others that its queue pairs are gone.
     fn hung_up(&mut self, slot: usize) {
         self.ports[slot] = None;
         self.lies.retain(|(sender, _), _| *sender != slot);
@@ -334,7 +334,7 @@ impl Switch {
         }
     }
 
-    /// Ends what the plan ends now.
+    /// Kills the processes and silences the hosts that the plan names for this packet.
     fn kill_and_silence(&mut self, slot: usize, serial: u32, number: u64) {
         let kills = |kill: &&crate::plan::Kill| kill.process == serial && kill.after == number;
         if self.plan.kill.iter().any(|kill| kills(&kill)) {
@@ -356,7 +356,7 @@ impl Switch {
         }
     }
 
-    /// What is under way to a silent host is not answered any more, nor what is under way from it.
+    /// Fails the requests that are under way to and from a silent host, since they are not answered any more.
     fn report_silence(&mut self, host: u8) {
         let slots: Vec<usize> = (0..SLOTS)
             .filter(|slot| self.host(*slot).is_some())
@@ -384,7 +384,7 @@ impl Switch {
         self.delay(slot, answer.packet(&[]), after, 0);
     }
 
-    /// Lets a packet travel for a while.
+    /// Delays a packet for a process.
     fn delay(&mut self, slot: usize, packet: Vec<u8>, delay: Duration, overtaken_by: u32) {
         let Some(serial) = self.ports[slot].as_ref().map(|port| port.serial) else {
             return;
@@ -406,7 +406,7 @@ impl Switch {
         self.delayed.push(Reverse(delayed));
     }
 
-    /// A packet is at its destination, where it may still be overtaken.
+    /// Takes a packet at its destination, where later ones may still overtake it.
     fn arrive(&mut self, slot: usize, packet: Vec<u8>, overtaken_by: u32) {
         let longest = Duration::from_micros(self.plan.reorder_us.into());
         if overtaken_by > 0 {
@@ -433,7 +433,7 @@ impl Switch {
         }
     }
 
-    /// Delivers what has travelled or was held back long enough.
+    /// Delivers the packets that were delayed or held back for long enough.
     fn release_due(&mut self) {
         let now = Instant::now();
         while let Some(Reverse(first)) = self.delayed.peek()
