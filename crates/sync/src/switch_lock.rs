@@ -20,7 +20,7 @@ pub struct SwitchLock<T> {
 }
 
 // SAFETY: a guard is the only way to the value through a shared reference, and at most one guard exists at a time:
-// the state word sees to it, or the caller of `unlocked` or `new` promised it.
+// the state word ensures that, or the caller of `unlocked` or `new` has promised it.
 unsafe impl<T: Send> Sync for SwitchLock<T> {}
 
 /// The lock is free.
@@ -29,8 +29,8 @@ const FREE: u32 = 0;
 const HELD: u32 = 1;
 /// Number of looks at the lock before sleeping: about the time that a short critical section takes.
 const SPINS: u32 = 200;
-/// Longest sleep without a wake-up, in nanoseconds. Giving the lock back is a plain store, and the look for
-/// sleepers behind it may come too early to see one that has just found the lock held: that one looks again by itself.
+/// Longest sleep without a wake-up, in nanoseconds. A thread unlocks by a plain store, and its load of `sleepers` may come
+/// too early to see a thread that has just found the lock held: that thread wakes and looks again by itself.
 const NAP: libc::c_long = 1_000_000;
 
 impl<T> SwitchLock<T> {
@@ -117,7 +117,7 @@ impl<T> SwitchLock<T> {
         self.value.get_mut()
     }
 
-    /// Gives the value back.
+    /// Returns the value itself.
     pub fn into_inner(self) -> T {
         self.value.into_inner()
     }
@@ -160,7 +160,8 @@ impl<T> SwitchLock<T> {
         }
     }
 
-    /// Reports, in debug builds, a broken promise instead of corrupting the value in silence.
+    /// Writes a message to standard error, in debug builds, when a thread asks for a second guard although the application promised that
+    /// none would.
     #[inline]
     fn note_unlocked_use(&self) {
         if cfg!(debug_assertions) {
@@ -180,7 +181,7 @@ impl<T> fmt::Debug for SwitchLock<T> {
     }
 }
 
-/// The lock is held; dropping this gives it back.
+/// Access to the value while the lock is held; dropping the guard unlocks.
 #[must_use = "the lock is given back at once when the guard is dropped"]
 pub struct Guard<'a, T> {
     lock: &'a SwitchLock<T>,

@@ -22,7 +22,7 @@ pub struct Consumer<M> {
 }
 
 impl<M: Memory> Consumer<M> {
-    /// Starts at the beginning of a fresh lane.
+    /// Creates the consumer of a fresh lane.
     pub fn new(memory: M) -> Self {
         Self {
             layout: memory.layout(),
@@ -59,7 +59,7 @@ impl<M: Memory> Consumer<M> {
         if first as u32 != self.layout.lap(self.head) {
             return None;
         }
-        // While this one is delivered, the next ones come: in a stream they have been written.
+        // While the caller delivers this cell, the next ones are prefetched: in a stream the producer has written them already.
         for next in 1..=AHEAD {
             self.memory.will_read(self.head.wrapping_add(next));
         }

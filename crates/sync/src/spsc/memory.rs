@@ -11,7 +11,7 @@ pub(super) const CONTROL_LINES: usize = 2;
 /// Words of a cache line.
 type Line<W> = [W; 8];
 
-/// The control words and cells of a lane. Bodies are the owner's affair.
+/// The control words and cells of a lane. How bodies are accessed is not part of the trait.
 pub trait Memory {
     /// An atomic word.
     type Word: Word;
@@ -48,9 +48,9 @@ pub trait Memory {
 
 /// An atomic 64-bit word.
 pub trait Word {
-    /// Reads it.
+    /// Loads the word.
     fn load(&self, order: Ordering) -> u64;
-    /// Writes it.
+    /// Stores a value in the word.
     fn store(&self, value: u64, order: Ordering);
 }
 
@@ -111,8 +111,8 @@ impl<K> RawMemory<K> {
     #[inline]
     pub(super) fn body_mut(&mut self, offset: usize, len: usize) -> &mut [u8] {
         let (at, len) = self.part(offset, len);
-        // SAFETY: the part is inside the mapping. The producer lends only what the consumer has given back, so an
-        // honest peer leaves it alone; what a hostile one writes there are bytes, which any value is valid for.
+        // SAFETY: the part is inside the mapping. The producer lends only what the consumer has given back, so a peer
+        // that keeps to the protocol does not touch it; an untrusted one writes bytes there, and any byte is valid.
         unsafe { core::slice::from_raw_parts_mut(at, len) }
     }
 
@@ -167,7 +167,7 @@ impl<K> Memory for RawMemory<K> {
     }
 }
 
-/// Asks for a line to be read.
+/// Prefetches a line for reading.
 #[inline(always)]
 fn bring<T>(line: *const T) {
     #[cfg(target_arch = "x86_64")]
@@ -180,7 +180,7 @@ fn bring<T>(line: *const T) {
     let _ = line;
 }
 
-/// Asks for a line to be written.
+/// Prefetches a line for writing.
 #[inline(always)]
 fn take<T>(line: *const T) {
     #[cfg(target_arch = "x86_64")]

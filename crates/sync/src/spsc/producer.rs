@@ -25,7 +25,7 @@ pub struct Producer<M> {
 }
 
 impl<M: Memory> Producer<M> {
-    /// Starts at the beginning of a fresh lane.
+    /// Creates the producer of a fresh lane.
     pub fn new(memory: M) -> Self {
         Self {
             layout: memory.layout(),
@@ -73,7 +73,7 @@ impl<M: Memory> Producer<M> {
 
     /// Pushes a cell whose body of `len` bytes has been written to where [`Producer::reserve`] said just before.
     ///
-    /// With `hold` the consumer does not see it before a push without, or [`Producer::publish`].
+    /// With `hold` the consumer does not see the cell before a push without `hold`, or [`Producer::publish`].
     #[inline(always)]
     pub fn push(&mut self, cell: &Cell, len: usize, hold: bool) {
         debug_assert!(self.fits(len), "pushed without a reservation");
