@@ -194,7 +194,7 @@ pub(crate) fn send_cm(socket: &Socket, message: &CmMessage) -> io::Result<()> {
     }
 }
 
-/// Returns the hint that a person may look for.
+/// Returns a hint for the person that reads the message: what to check.
 fn advice(why: Errno) -> &'static str {
     match why {
         Errno::CONNREFUSED => "no endpoint listens there (any more), or it rejected the request",
@@ -209,7 +209,7 @@ fn advice(why: Errno) -> &'static str {
     }
 }
 
-/// Puts our own scope into a link-local address: the peer's means nothing here.
+/// Puts this host's scope into a link-local address: the peer's means nothing here.
 pub(crate) fn reachable(to: SocketAddr, from: &SocketAddr) -> SocketAddr {
     match (to, from) {
         (SocketAddr::V6(mut to), SocketAddr::V6(from))

@@ -18,7 +18,7 @@ use crate::reactor::Key;
 use crate::rx::{self, Fault, Progress};
 use crate::sys::{self, Event, Interest, Socket};
 
-/// The connection with one peer, or what there is instead.
+/// The connection with one peer, in whichever state it is.
 #[derive(Debug)]
 pub struct ConnDriver {
     pub(crate) id: PeerId,
@@ -30,9 +30,9 @@ pub struct ConnDriver {
     pub(crate) limits: Limits,
     /// Whether a post was answered with "again": [`Sink::writable`] is owed.
     wanted: bool,
-    /// Whether it is in the list of those that hold frames back.
+    /// Whether the driver is in the list of those that hold frames back.
     held: bool,
-    /// What the next poll has to do; it is in the list of those with something to do unless this is empty.
+    /// What the next poll has to do; unless this is empty, the driver is in the list of those with something to do.
     due: Due,
     /// The poll in which the last connection ended.
     pub(crate) ended_in: u32,
@@ -45,11 +45,11 @@ pub(crate) enum ConnState {
     Idle,
     /// This side connects.
     Dialing(Dial),
-    /// Our request was refused: wait for the peer's own, then try again.
+    /// The peer refused this side's request: the driver waits for the peer's own, then tries again.
     Paused(Retry),
     /// A connection in use.
     Ready(Box<Conn>),
-    /// It failed, which is to be reported to a sink.
+    /// The connection failed, which is to be reported to a sink.
     Failed(Option<Box<Conn>>, Errno),
 }
 
@@ -70,7 +70,7 @@ impl Due {
     }
 }
 
-/// The generation shares a key of 64 bits with the number and a mark.
+/// Largest generation: it shares the poller's key of 64 bits with the number of the peer and a mark.
 const GENERATION_MAX: u32 = 0x3fff_ffff;
 
 /// What any peer can take, before negotiation.
@@ -224,7 +224,7 @@ impl ConnDriver {
         self.conclude(conns, progress, sink)
     }
 
-    /// Carries out what a turn of reading requires beyond itself.
+    /// Does what a turn of reading leaves to do: ends the connection after a fault, otherwise sends answers and updates the poller's events.
     #[cold]
     fn conclude(&mut self, conns: &mut Conns, progress: Progress, sink: &mut impl Sink) -> usize {
         if let Err(fault) = &progress.end {
@@ -241,7 +241,7 @@ impl ConnDriver {
         progress.events
     }
 
-    /// Does what was left over for this poll, but for [`ConnDriver::finish`]; returns how many events there were.
+    /// Does what earlier polls and posts have left to this one, except for [`ConnDriver::finish`]; returns how many events there were.
     pub(crate) fn catch_up(&mut self, conns: &mut Conns, sink: &mut impl Sink) -> usize {
         let due = std::mem::take(&mut self.due);
         if due.has(Due::WRITABLE) {
@@ -296,7 +296,7 @@ impl ConnDriver {
             return events;
         };
         if event.broken && conn.stalled() {
-            // Nothing more will come, and the poller would go on to report it.
+            // Nothing more will come, and the poller would report the event again and again.
             let why = conn.socket.take_error();
             let why = why.map_or_else(|error| sys::errno_of(&error), |()| Errno::CONNRESET);
             self.end(conns, why, "the connection broke", sink);
@@ -489,7 +489,7 @@ impl ConnDriver {
         1
     }
 
-    /// Closes the connection in order; the driver is of no use any more.
+    /// Closes the connection after what was accepted for sending; the driver is of no use any more.
     pub(crate) fn close(&mut self) {
         if let ConnState::Ready(conn) = self.replace(ConnState::Idle) {
             conn.close();
@@ -509,7 +509,7 @@ impl ConnDriver {
         true
     }
 
-    /// Has the next poll do something.
+    /// Leaves something to the next poll.
     fn mark(&mut self, conns: &mut Conns, what: Due) {
         if self.due == Due::default() {
             conns.due.push_back(self.id);

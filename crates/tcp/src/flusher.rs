@@ -3,9 +3,9 @@
 //! Messages that are posted between two polls leave together, with the second poll at the latest; and a short message
 //! that the socket had no room for leaves when a poll finds room. But an application that posts and then computes, or
 //! ends without closing, polls late or never; what it posted must not wait for that. So one thread of the process looks
-//! every half millisecond at the connections where bytes wait, and sends what was there at its last look. It starts with the
-//! first that wait and ends when none have for a while, because the mere existence of a second thread makes system calls
-//! dearer.
+//! every half millisecond at the connections where bytes wait, and sends what was there at its last look. It starts
+//! when the first bytes wait and ends when none have waited for a while, because the mere existence of a second thread
+//! makes system calls dearer.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -40,13 +40,13 @@ struct State {
     scheduled: Vec<Weak<SharedTx>>,
     /// The thread, until its end has been waited for.
     thread: Option<JoinHandle<()>>,
-    /// Whether it looks at connections; otherwise it is about to end, or has.
+    /// Whether the thread looks at connections; otherwise it is about to end, or has ended.
     runs: bool,
-    /// Number of times that a thread was asked to end: one of an earlier generation does.
+    /// Number of times that a thread was asked to end: threads of earlier generations do.
     generation: u64,
 }
 
-/// What a connection holds while it lives, since the thread may be needed for it.
+/// A connection's claim on the thread, held while the connection exists.
 #[derive(Debug)]
 pub(crate) struct FlusherGuard {
     /// The process that made the guard: a forked child has no such thread, and may find the state locked for ever.
@@ -90,7 +90,7 @@ pub(crate) fn schedule(shared_tx: &Arc<SharedTx>) {
     if state.runs {
         return;
     }
-    // One that has ended by itself needs the lock no more.
+    // A thread that has ended by itself needs the lock no more.
     await_end(state.thread.take());
     if PROCESS.swap(std::process::id(), Ordering::Relaxed) == 0 {
         sys::at_exit(send_all);
@@ -129,7 +129,7 @@ fn run(generation: u64) {
     }
 }
 
-/// Sends everything when the process ends, which may not have closed what it opened.
+/// Sends everything when the process ends: the application may not have closed its endpoints.
 extern "C" fn send_all() {
     if PROCESS.load(Ordering::Relaxed) != std::process::id() {
         return;

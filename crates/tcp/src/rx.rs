@@ -26,13 +26,13 @@ pub(crate) const LONG_LEN: usize = 12 * 1024;
 /// Length of messages for which an empty read of their socket costs more than it saves.
 pub(crate) const LARGE_LEN: usize = 40 * 1024;
 
-/// Calls that a turn may take, so that one active peer does not starve the others. One into a large body ends the turn,
-/// because a reader that gets ahead of the sender holds the socket while the kernel fills it.
+/// Maximum number of reads of the socket in a turn, so that one active peer does not starve the others. A read into a large
+/// body ends the turn, because a reader that gets ahead of the sender holds the socket while the kernel fills it.
 const READS_PER_TURN: usize = 8;
 
-/// Calls that a turn may take when this side sent large bodies since the last turn. Threads that only send let the
-/// other direction wait until it has left the caches, so they read until nothing is there, which this bounds at about
-/// what can be there.
+/// Maximum number of reads in a turn when this side sent large bodies since the last turn. Data that arrives while a thread
+/// only sends leaves the caches before it is read, so the thread reads until the socket is empty; the bound is about what a
+/// socket can hold.
 const READS_TO_CATCH_UP: usize = 64;
 
 /// The receiving half of a connection.
@@ -87,9 +87,9 @@ pub(crate) enum Fault {
     Closed { within: bool },
     /// The system reports an error.
     Socket(io::Error),
-    /// A header breaks a rule of its own.
+    /// A header is malformed.
     Frame(FrameError),
-    /// A header breaks a rule of the conversation.
+    /// A header does not follow from the frames before it.
     ProtocolError(ProtocolError),
     /// The sink refused the frame.
     Refused(Header),
@@ -138,7 +138,7 @@ impl Rx {
         }
     }
 
-    /// Gives up; returns the token of the body that was coming.
+    /// Abandons the frame that was arriving; returns the token of its body.
     pub(crate) fn abandon(&mut self) -> Option<RxToken> {
         match std::mem::replace(&mut self.state, State::Header) {
             State::Body(placed) => Some(placed.token),
@@ -146,7 +146,7 @@ impl Rx {
         }
     }
 
-    /// Reads and delivers what is there; all of it, to `catch_up` with what was sent.
+    /// Reads and delivers what is there; all of it with `catch_up`, after large bodies were sent.
     pub(crate) fn turn(
         &mut self,
         catch_up: bool,
@@ -247,7 +247,7 @@ impl Rx {
         progress
     }
 
-    /// Makes one call; returns whether bytes of a body went into their memory, and whether the socket is empty.
+    /// Reads the socket once; returns whether bytes of a body went into their memory, and whether the socket is empty.
     #[inline]
     fn read(&mut self, socket: &Socket) -> Result<(bool, bool), Fault> {
         let tail = self.staging.room(match &self.state {

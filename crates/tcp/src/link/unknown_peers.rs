@@ -1,9 +1,9 @@
 //! Bounds on connections of peers that the application does not know (docs/adr/0034). Set-up path.
 //!
-//! The application knows a peer that it has named to this endpoint, or that is in its address vector. Any other is here
-//! because it chose to be, and may be untrusted; or it sends before it is known, which MPI libraries do. So such
-//! connections are many, and where they are too many, idle ones are closed, and opened again when there is something to
-//! send.
+//! The application knows a peer that it has named to this endpoint, or that is in its address vector. Any other peer has
+//! connected of its own accord: it may be untrusted, or belong to an MPI library that sends before both ends know each
+//! other. So there may be many such connections. Where there are too many, the endpoint closes idle ones; either end opens
+//! them again when it has something to send.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -32,8 +32,8 @@ const BATCH: usize = 16;
 /// The share of them that may be closing at a time, beside the others. Such a connection is read until the peer closes it, too.
 const CLOSING: usize = 4;
 
-/// Pause between two looks for connections that may go, where none could: a look asks the system about each of them, and newcomers
-/// may be as many as they like.
+/// Pause between two looks for connections that may be closed, where there were none: a look takes a system call for each of them, and any
+/// number of peers may connect meanwhile.
 const CROWDED: Duration = Duration::from_millis(100);
 
 /// How long connections of unknown peers are taken to come at the cost of others, after some had to make room: one look makes room for many.
@@ -73,13 +73,13 @@ impl TcpLink {
         limit.unwrap_or_else(default_limit)
     }
 
-    /// Returns whether it was looked for connections that may go a short while ago, and none could.
+    /// Returns whether a look a short while ago has found no connection that may be closed.
     fn has_just_looked(&self) -> bool {
         let until = self.kind.crowded_until;
         until.is_some_and(|until| self.now() < until)
     }
 
-    /// Makes sure that a peer may have one more connection; false if all others are in use.
+    /// Makes room for one more connection, with this peer; returns false if all others are in use.
     pub(super) fn has_place(&mut self, id: PeerId, sink: &mut impl Sink) -> bool {
         if self.is_known(id, sink) {
             return true;
@@ -113,7 +113,7 @@ impl TcpLink {
                 .is_some_and(|until| self.now() < until)
     }
 
-    /// Closes what may go at once, when the system has no descriptors left; returns whether there was any. Where there was none,
+    /// Closes connections that may be closed at once, when the system has no descriptors left; returns whether there was any. Where there was none,
     /// connections are not looked at again for [`CROWDED`].
     pub(super) fn give_up_some(&mut self, sink: &mut impl Sink) -> bool {
         if self.has_just_looked() {
