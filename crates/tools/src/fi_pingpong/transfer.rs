@@ -206,7 +206,7 @@ impl Transfer {
         Ok(())
     }
 
-    /// Reads the control connection while messages go on.
+    /// Reads the control connection, and drives the endpoint meanwhile.
     fn with_control<T>(
         &mut self,
         talk: impl FnOnce(&mut Control, super::control::Meanwhile<'_>) -> io::Result<T>,
@@ -264,7 +264,7 @@ impl Transfer {
     }
 }
 
-/// Puts a buffer where it belongs; says whether there was one.
+/// Keeps the buffer of a completion, as the arrived message or the idle send buffer; returns whether there was a completion.
 fn sort(
     read: Option<Completion>,
     idle: &mut Option<Buffer>,

@@ -1,7 +1,7 @@
-//! `oxi tune`: from which length on messages should go another way, found by playing both ways on this machine.
+//! `oxi tune`: measures on this machine from which message length on another way of sending is faster.
 //!
-//! What it finds are settings for libfabric.conf. They are proposed only if messages with them are faster than with what is
-//! in force.
+//! The results are settings for libfabric.conf. The command proposes them only if messages are faster with them than with the
+//! settings in force.
 
 mod choice;
 mod threshold;
@@ -47,7 +47,7 @@ pub(super) struct Options {
     json: bool,
 }
 
-/// Lengths with which what was found is compared with what is in force.
+/// Lengths of the messages with which the settings that were found are compared with those in force.
 const SIZES: [usize; 8] = [
     4 << 10,
     8 << 10,
@@ -62,7 +62,7 @@ const SIZES: [usize; 8] = [
 /// How much less messages must cost for settings to be worth having: less is within what one measurement differs from the next.
 const WORTH: f64 = 0.03;
 
-/// Measures, says what is best here, and writes it if that is asked for.
+/// Measures, prints the settings that are best here, and writes them into a file if the options say so.
 pub(super) fn run(options: &Options) -> Result<ExitCode, Trouble> {
     let known = Backend::from_env()?.parameters()?;
     if !known.iter().any(|parameter| parameter.name == ASSIST) {
@@ -120,7 +120,7 @@ fn obstacle(known: &[Parameter]) -> Result<Option<String>, Trouble> {
     }
 }
 
-/// What was found.
+/// The result of the measurements.
 #[derive(Default)]
 struct Verdict {
     /// What was measured.

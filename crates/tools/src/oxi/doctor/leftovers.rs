@@ -1,8 +1,9 @@
-//! Files in /dev/shm whose users are dead.
+//! Files in /dev/shm that no process uses any more.
 //!
 //! This library has named files there for shared address vectors only. A process that uses one holds a lock of it, which the kernel
-//! drops with the process. To look, the kernel's list of locks is read: taking the lock would disturb a process that opens the vector
-//! at that moment. To remove, the lock is taken, which only succeeds for a file that no process uses, here or in another container.
+//! drops with the process. To find unused files, `oxi doctor` reads the kernel's list of locks: taking the lock would disturb a process that
+//! opens the vector at that moment. Before it removes a file it takes the lock, which only succeeds for a file that no process uses, here or
+//! in another container.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;

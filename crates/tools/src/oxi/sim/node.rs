@@ -15,7 +15,7 @@ use oxifabric_bench::histogram::Histogram;
 use super::super::Trouble;
 use super::heard::Heard;
 
-/// How many bytes a message has at least.
+/// Least length of a message, in bytes.
 pub(super) const HEAD: usize = 16;
 
 /// Number of posted receives.
@@ -94,7 +94,7 @@ impl Node {
         Ok(self.endpoint.address()?)
     }
 
-    /// Returns how many other nodes it has sent to or received from.
+    /// Returns how many other nodes this node has sent to or received from.
     pub(super) fn peers(&self) -> usize {
         let only_heard = self
             .heard

@@ -145,7 +145,7 @@ impl Column {
         matches!(self, Command | Provider)
     }
 
-    /// Returns what a row has there.
+    /// Returns the text of a row in this column.
     pub(super) fn cell(self, row: &Row) -> String {
         match self {
             Pid => row.pid.to_string(),
@@ -177,7 +177,7 @@ impl Column {
         }
     }
 
-    /// Sorts rows: numbers fall, names and numbers of processes rise; the other way round if `reverse`.
+    /// Sorts rows: figures in descending order, names and process ids in ascending order; the other way round if `reverse`.
     pub(super) fn sort(self, rows: &mut [Row], reverse: bool) {
         rows.sort_by(|a, b| {
             let order = match self {

@@ -1,11 +1,11 @@
-//! Lengths from which on messages take another path.
+//! Thresholds: message lengths from which on a provider sends in another way.
 
 use super::choice::{Rivals, divide};
 use super::trials::{Cost, Row, Trials};
 use crate::oxi::Trouble;
 use crate::oxi::conf::Setting;
 
-/// A length from which on messages take another path.
+/// A message length from which on a provider sends in another way.
 pub(super) struct Threshold {
     pub(super) question: &'static str,
     /// The names of the two paths.
