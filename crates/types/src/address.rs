@@ -16,19 +16,20 @@ pub enum Address {
     Efa(EfaAddress),
 }
 
-/// Where an endpoint of an EFA device is: its port and its queue pair.
+/// The address of an endpoint of an EFA device: its port and its queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EfaAddress {
     /// The address of the port.
     pub gid: [u8; 16],
     /// The number of the queue pair; zero in offers, where there is none yet.
     pub qpn: u16,
-    /// Tells queue pairs apart that have the number one after the other: messages to it have to name it.
+    /// The queue key (QKEY) of the queue pair, which messages to it have to carry: it tells apart queue pairs that have the same number one
+    /// after the other.
     pub connid: u32,
 }
 
 impl EfaAddress {
-    /// How many bytes it has in C programs.
+    /// Length of the address in C programs, in bytes.
     pub const SIZE: usize = 32;
 
     /// Reads it as C programs have it; `None` if there are too few bytes.
@@ -65,7 +66,7 @@ impl fmt::Debug for EfaAddress {
 }
 
 impl Address {
-    /// Returns where context `index` of a scalable endpoint at this address is: that many ports further, or under the name
+    /// Returns the address of context `index` of a scalable endpoint at this address: that many ports further, or under the name
     /// with the index appended. The first context has the address of the endpoint. `None` beyond the last port.
     pub fn context(&self, index: usize) -> Option<Self> {
         match self {
@@ -81,7 +82,7 @@ impl Address {
         }
     }
 
-    /// Returns where the endpoint is whose context `index` has this address; the reverse of [`Address::context`].
+    /// Returns the address of the endpoint whose context `index` has this address; the reverse of [`Address::context`].
     pub fn of_context(&self, index: usize) -> Option<Self> {
         match self {
             _ if index == 0 => Some(self.clone()),

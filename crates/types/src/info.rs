@@ -1,4 +1,4 @@
-//! What an endpoint is like: the owned Rust form of `struct fi_info`, fi_getinfo(3).
+//! Attributes of an endpoint: the owned Rust form of `struct fi_info`, fi_getinfo(3).
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -13,11 +13,11 @@ use crate::{Address, Caps, Flags, MrMode, Order};
 pub struct Info {
     /// Capabilities.
     pub caps: Caps,
-    /// FI_CONTEXT and its like: what the provider asks of the application.
+    /// Mode bits (FI_CONTEXT and others): what the provider asks of the application.
     pub mode: u64,
     /// Format of the addresses (FI_SOCKADDR_IN ...), with the C header's value.
     pub addr_format: u32,
-    /// Where the endpoint is.
+    /// Address of the endpoint.
     pub src: Option<Address>,
     /// Address of the peer that it talks to.
     pub dest: Option<Address>,

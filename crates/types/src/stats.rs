@@ -1,8 +1,8 @@
 //! Figures that a process publishes of its endpoints while it runs (`FI_OXI_STATS`), as `oxi top` reads them.
 //!
 //! It is a sealed file in memory without a name: a head, and behind it one slot for each endpoint. All numbers are 64-bit words of
-//! the machine. The process writes a slot between two changes of its first word, which is odd while it does; a slot is read
-//! twice, and counts if that word is even and the same both times. What is read may come from any program: whatever the bytes
+//! the machine. The process writes a slot between two changes of its first word, which is odd while it does (a seqlock). The
+//! reader reads a slot twice, and trusts it if that word is even and the same both times. The file may be any program's: whatever the bytes
 //! are, decoding them ends in a value or in `None`, texts without control characters included.
 
 use alloc::boxed::Box;
@@ -75,7 +75,7 @@ pub struct Identity {
     pub address: String,
 }
 
-/// Operations of one kind that ended well.
+/// Operations of one kind that succeeded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Number of operations.
@@ -103,7 +103,7 @@ pub struct Figures {
     pub traffic: [Traffic; KINDS.len()],
     /// Operations that failed, other than by fi_cancel(3).
     pub errors: u64,
-    /// Packets that were sent again.
+    /// Packets that were retransmitted.
     pub retransmissions: u64,
     /// Peers that the application has named, or of which something has arrived.
     pub peers: u64,
@@ -113,7 +113,7 @@ pub struct Figures {
     pub receives: u64,
     /// Messages that wait for a receive.
     pub unexpected: u64,
-    /// What those cost of the room for them, in bytes.
+    /// Bytes that unexpected messages take of the bound on them.
     pub unexpected_bytes: u64,
 }
 
@@ -133,7 +133,7 @@ impl Head {
 }
 
 impl Identity {
-    /// Spells it as the first words of a slot; the changing word is zero.
+    /// Encodes it as the first words of a slot; the word that changes is zero.
     pub fn encode(&self) -> [u64; IDENTITY_WORDS] {
         let mut words = [0; IDENTITY_WORDS];
         words[1] = self.id;
@@ -155,7 +155,7 @@ impl Identity {
 }
 
 impl Figures {
-    /// Spells them as the words of a slot behind [`IDENTITY_WORDS`].
+    /// Encodes them as the words of a slot behind [`IDENTITY_WORDS`].
     pub fn encode(&self) -> [u64; FIGURES_WORDS] {
         let mut words = [0; FIGURES_WORDS];
         words[0] = self.sampled_ns;
@@ -194,7 +194,7 @@ impl Figures {
     }
 }
 
-/// What became of reading a slot.
+/// The result of reading a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Slot {
     /// No endpoint has it, or what it says makes no sense.

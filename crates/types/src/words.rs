@@ -1,4 +1,4 @@
-//! Words that variables take which know only a few. Sources: fabric(7), fi_hook(7), `fi_info -e`.
+//! The words that environment variables with a fixed set of values take. Sources: fabric(7), fi_hook(7), `fi_info -e`.
 
 use crate::format_of_name;
 
@@ -16,7 +16,7 @@ pub const SUBSYSTEMS: [&str; 10] = [
 /// Hooks that `FI_HOOK` takes, with or without `ofi_hook_` in front.
 pub const HOOKS: [&str; 6] = ["perf", "trace", "profile", "monitor", "debug", "noop"];
 
-/// What stands in front of the full names of hooks.
+/// The prefix of the full names of hooks.
 pub const HOOK_PREFIX: &str = "ofi_hook_";
 
 /// Which peers `FI_OXI_REGIONS` lets access memory.
@@ -31,7 +31,7 @@ pub const TIMES: [&str; 2] = ["virtual", "real"];
 /// Some of the formats that `FI_ADDR_FORMAT` takes: those that providers here have.
 pub const FORMATS: [&str; 3] = ["FI_SOCKADDR_IN", "FI_SOCKADDR_IN6", "FI_ADDR_STR"];
 
-/// Returns the first word in the value of a variable that it does not take; `None` for variables that take other things than words.
+/// Returns the first word in the value of a variable that the variable does not take; `None` for variables without a fixed set of words.
 pub fn unknown_word<'a>(variable: &str, value: &'a str) -> Option<&'a str> {
     let value = value.trim();
     let list = match variable {

@@ -305,7 +305,7 @@ impl Gaps {
         self.missing(field, "FI_ORDER_", missing);
     }
 
-    /// Notes what is missing of a set, if anything is; what else is offered would hide it.
+    /// Notes which flags of a set are missing, if any are. The reason does not list what is offered, which would hide them.
     fn missing<F: bitflags::Flags<Bits: LowerHex>>(
         &mut self,
         field: &'static str,
