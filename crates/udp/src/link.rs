@@ -1,4 +1,4 @@
-//! How the datagrams of an endpoint move: one system call each, or one for many. Path class: hot.
+//! The link of a datagram endpoint: sends and receives datagrams, by one system call each or one for many. Path class: hot.
 
 use oxifabric_engine::{
     Body, Frame, Header, HeaderFlags, Kind, Limits, Link, Placement, PostError, Posted, RemoteIov,
@@ -131,7 +131,7 @@ impl UdpPort {
         taken
     }
 
-    /// Receives what was sent to groups.
+    /// Receives datagrams that were sent to multicast groups.
     #[cold]
     fn receive_groups(&mut self, sink: &mut impl Sink) -> usize {
         let mut taken = 0;

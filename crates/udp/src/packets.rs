@@ -38,7 +38,7 @@ pub struct Packets {
     is_at_hand: bool,
     /// Number of the current packet's source, if it has one.
     from: PeerId,
-    /// Key of the hashes that sources get, which nothing outside can compute.
+    /// Key of the hashes of sources ([`PacketPort::source`]), which peers cannot compute.
     secret: RandomState,
     /// Whether the kernel reported an error of an earlier packet.
     send_error: bool,
@@ -121,7 +121,7 @@ impl PacketPort for Packets {
             return;
         };
         let (raw, len) = RawAddr::of(&at);
-        // What is lost is asked for again.
+        // If the answer is lost, the peer repeats the packet that asked for it.
         let to = Destination { raw: &raw, len };
         let _ = (self.socket).send_bytes(to, &[&header[..], payload].concat());
     }

@@ -1,4 +1,4 @@
-//! Opening an endpoint's port, naming peers, joining groups and going to sleep. Path class: setup.
+//! The device of a datagram endpoint: opens its socket, numbers peers, joins multicast groups and arms the wait. Path class: setup.
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;

@@ -1,7 +1,7 @@
 //! Datagrams received and not delivered yet. Path class: hot.
 //!
-//! While datagrams come one at a time, each is asked for alone; when they come faster than they are asked for, many are
-//! taken with one call. A receive buffer cannot be chosen before the source (fi_msg(3), directed receives) and the
+//! While datagrams come one at a time, a system call takes one; when they come faster than the endpoint is polled, one call
+//! takes many. A receive buffer cannot be chosen before the source (fi_msg(3), directed receives) and the
 //! length of the datagram are known, and whether there is a buffer at all: so datagrams are received here, and copied.
 
 use std::io;
@@ -16,11 +16,11 @@ pub(crate) const MANY: usize = 16;
 /// Longer than any datagram over IP.
 pub(crate) const LONGEST: usize = 1 << 16;
 
-/// Distance of the places of two datagrams. They do not begin at the same places of cache lines and pages.
+/// Distance in bytes of the places of two datagrams: no power of two, so that they do not compete for the same cache sets.
 pub(crate) const STRIDE: usize = LONGEST + 1600;
 
-/// Number of polls in a row that found something, after which there may be more to take than one datagram. If there is
-/// not, it was an exchange of questions and answers: counting starts again, with twice the number.
+/// Number of polls in a row that found something, after which a call asks for many datagrams. If it finds only one, the traffic
+/// was requests and responses: counting starts again, with twice the number.
 const BATCH_AFTER: u8 = 2;
 /// Highest number of polls that doubling leads to.
 const BATCH_AFTER_MAX: u8 = 128;
@@ -70,7 +70,7 @@ pub(crate) struct Received {
 }
 
 impl RxQueue {
-    /// Returns a queue for a socket that merges datagrams once they come in company; senders have to ask for that.
+    /// Returns a queue for a socket that merges datagrams (UDP_GRO) once several arrive at a time.
     pub(crate) fn merging() -> Self {
         Self {
             merging: Merging::Off,
@@ -137,7 +137,7 @@ impl RxQueue {
         }
     }
 
-    /// Asks the socket to merge datagrams if they come in company.
+    /// Asks the socket to merge datagrams if several have arrived at a time, full packets among them.
     fn merge(&mut self, socket: &Socket) {
         let datagrams = &self.datagrams[..self.count];
         let stream = self.count > 1 && datagrams.iter().any(|datagram| datagram.len >= LARGE);

@@ -1,7 +1,7 @@
 //! Datagrams held back to be coalesced: sends with FI_MORE, packets of reliable channels. Path class: large.
 //!
-//! One system call takes many datagrams, and the kernel takes those of equal length to one peer as one piece that it cuts where
-//! they leave (udp(7), UDP_SEGMENT).
+//! One system call takes many datagrams, and the kernel takes those of equal length to one peer as one piece, which it segments
+//! when they leave (udp(7), UDP_SEGMENT).
 
 use oxifabric_engine::Frame;
 use oxifabric_engine::faults::{FaultPlan, PacketFaults};
