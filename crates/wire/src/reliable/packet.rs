@@ -23,7 +23,7 @@ const VERSION: u8 = 1;
 pub enum PacketKind {
     /// Opens a channel; a [`Greeting`] follows.
     Hello,
-    /// Answers it; a [`Greeting`] follows.
+    /// Answers a Hello; a [`Greeting`] follows.
     Welcome,
     /// Numbered bytes of the stream.
     Data,
@@ -50,7 +50,7 @@ pub struct Packet {
     pub held: u32,
     /// The channel, as its receiver calls it; zero in a [`PacketKind::Hello`].
     pub to: u64,
-    /// The number of a [`PacketKind::Data`] packet, from zero, or of that which is in parts. In a [`PacketKind::Ack`] the length
+    /// The number of a [`PacketKind::Data`] packet, from zero, or of the one that a [`PacketKind::Part`] belongs to. In a [`PacketKind::Ack`] the length
     /// of the padded [`PacketKind::Probe`] that it answers. Zero in others.
     pub number: u64,
     /// All data packets below this one have arrived.
@@ -59,20 +59,20 @@ pub struct Packet {
     pub more: u128,
     /// The sender's clock in microseconds, which wraps.
     pub sent: u32,
-    /// `sent` of the data packet or probe that arrived last; zero for none.
+    /// `sent` of the data packet, probe or Hello that arrived last and was not echoed yet; zero for none.
     pub echo: u32,
 }
 
-/// What both ends tell each other at first (section 3).
+/// The payload of a handshake: what an end announces when a channel opens (section 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Greeting {
     /// What the sender of the greeting calls the channel: chosen at random.
     pub from: u64,
     /// The longest payload that it can take, in bytes.
     pub payload: u32,
-    /// The port of the endpoint that it speaks for, where that is not the port it sends from; else zero.
+    /// The port of the sender's endpoint, where that is not the port that the packet is sent from; else zero.
     pub port: u16,
-    /// The id that the other end has given the channel, as far as it is known: zero in a Hello.
+    /// The id that the other end has given the channel; zero in a Hello that answers none.
     pub to: u64,
 }
 

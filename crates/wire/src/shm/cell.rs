@@ -4,7 +4,7 @@ use core::fmt;
 
 /// Longest body that travels inside its cell.
 pub const INLINE: usize = 32;
-/// The words of the cell that it takes.
+/// Words of the cell that [`INLINE`] bytes take.
 pub const INLINE_WORDS: usize = INLINE / 8;
 /// Maximum number of pieces that an Rts names.
 pub const MAX_PIECES: usize = 4;
@@ -38,7 +38,7 @@ mod word {
 
 /// Longest body that travels inside the cell of an access.
 pub const INLINE_ACCESS: usize = 24;
-/// The words of the cell that it takes.
+/// Words of the cell that [`INLINE_ACCESS`] bytes take.
 pub const INLINE_ACCESS_WORDS: usize = INLINE_ACCESS / 8;
 
 /// Values of the form field.
@@ -75,7 +75,7 @@ pub struct Cell {
 /// Where the body of a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// There is none.
+    /// The frame has none.
     Bare,
     /// In the cell: a whole message of at most [`INLINE`] bytes. Bytes behind `len` mean nothing.
     Inline {
@@ -101,7 +101,7 @@ pub enum Body {
         /// The number of pieces.
         count: u8,
     },
-    /// None: the frame is between the two links. Two more words of it.
+    /// There is none: the frame is one of the links' own, with two more words.
     Link {
         /// Their values.
         words: [u64; 2],

@@ -79,11 +79,11 @@ pub struct Hello {
     pub ability: Ability,
     /// Incarnation: a random number that distinguishes this endpoint from others of its name, before and after.
     pub incarnation: u64,
-    /// Where in its memory that number lies.
+    /// Address of the incarnation in the sender's memory.
     pub probe: u64,
     /// Cells of each of the two lanes.
     pub cells: u32,
-    /// Bytes for bodies of each of the two lanes.
+    /// Length of the byte ring of each of the two lanes.
     pub bytes: u32,
     /// Its own name.
     pub from: Box<str>,
@@ -98,7 +98,7 @@ pub struct Accept {
     pub ability: Ability,
     /// Incarnation of the sender.
     pub incarnation: u64,
-    /// Where in its memory that number lies.
+    /// Address of the incarnation in the sender's memory.
     pub probe: u64,
 }
 

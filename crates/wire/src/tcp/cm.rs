@@ -8,7 +8,7 @@ use super::cursor::{Reader, Writer};
 /// The length of the header in bytes.
 pub const HEADER_LEN: usize = 32;
 
-/// The most data that may follow it.
+/// Maximum number of bytes of data that follow the header.
 pub const DATA_MAX: usize = 256;
 
 const VERSION: u8 = 3;
@@ -29,11 +29,11 @@ pub struct CmHeader {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum CmKind {
-    /// The side that connected asks.
+    /// The initiator asks for a connection.
     Request = 0,
-    /// The other side agrees.
+    /// The acceptor agrees.
     Response = 1,
-    /// The other side refuses.
+    /// The acceptor refuses.
     Refusal = 6,
 }
 

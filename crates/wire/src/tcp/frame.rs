@@ -28,9 +28,9 @@ pub const RMA_PIECES_MAX: usize = 4;
 /// The header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameHeader {
-    /// What the frame is.
+    /// The operation.
     pub op: Op,
-    /// What goes with it.
+    /// The flags.
     pub flags: FrameFlags,
     /// A rendezvous number, or one of the `OP_DATA_*` values.
     pub op_data: u8,
@@ -82,7 +82,7 @@ impl RmaPiece {
     }
 }
 
-/// What a frame is.
+/// The operation of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Op {
@@ -90,29 +90,29 @@ pub enum Op {
     Msg = 0,
     /// A tagged message.
     Tagged = 1,
-    /// Asks for remote memory.
+    /// Asks for bytes of remote memory.
     ReadReq = 2,
-    /// Brings it.
+    /// Brings the bytes that a `ReadReq` asked for.
     ReadRsp = 3,
     /// Writes remote memory.
     Write = 4,
     /// Announces a message whose body waits to be asked for.
     Rts = 5,
-    /// Asks for it.
+    /// Asks for the body of an announced message.
     Cts = 6,
-    /// Brings it.
+    /// Brings the body that a `Cts` asked for.
     Data = 7,
     /// Updates remote memory (section 5.6).
     Atomic = 8,
-    /// Updates it and asks for what was there.
+    /// Updates remote memory and asks for its former value.
     FetchAtomic = 9,
-    /// Compares with it, updates it and asks for what was there.
+    /// Compares with remote memory, updates it and asks for its former value.
     CompareAtomic = 10,
 }
 
 bitflags! {
-    /// What goes with a frame. The lower byte is upstream's; the upper one travels between endpoints that
-    /// agreed on section 5 only.
+    /// Flags of a frame. The lower byte is the C library's; the upper one is sent only between endpoints that
+    /// agreed on section 5.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct FrameFlags: u16 {
         /// The header has completion data.
@@ -283,7 +283,7 @@ impl FrameHeader {
     }
 }
 
-/// The part that every header has, unjudged.
+/// The part that every header has, not yet checked.
 struct Base {
     version: u8,
     op: u8,
