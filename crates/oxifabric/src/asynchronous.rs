@@ -63,7 +63,7 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// Tasks whose posts found no room; each completion may make some.
+    /// Tasks whose posts found the queue full; each completion may make room.
     blocked_posts: Vec<Waker>,
     operations: HashMap<Op, Entry>,
     /// Completions that no future waits for.
@@ -141,7 +141,7 @@ impl AsyncQueue {
     ///
     /// # Errors
     ///
-    /// Those of the post.
+    /// The errors of the post.
     pub fn post<E>(&self, post: impl FnOnce() -> Result<Op, E>) -> Result<InFlight, E> {
         // The lock is held, so that no other thread reads the completion before the operation is registered.
         let mut state = self.0.state();
@@ -377,7 +377,7 @@ impl Drop for InFlight {
             if unwanted.is_none() {
                 state.operations.insert(self.op, Entry::Abandoned);
             }
-            // It was woken to drive the queue, and will not.
+            // If this future was woken to drive the queue, another one has to.
             let drove = state.driver == Some(self.op);
             (drove.then(|| state.next_driver()).flatten(), unwanted)
         };

@@ -67,10 +67,10 @@ impl<T: Threading> Region<T> {
         Self::register(domain, memory, access).map_err(Error::from)
     }
 
-    /// Registers memory by its dma-buf, so that a network card accesses device memory directly, without a copy in host memory.
+    /// Registers memory by its dma-buf, so that an adapter accesses device memory directly, without a copy in host memory.
     ///
-    /// `release` is called as for [`Region::from_raw`], before the descriptor is closed. The built-in providers have no card and refuse
-    /// it; with them, and wherever it is refused, [`Region::from_raw`] registers the mapping.
+    /// `release` is called as for [`Region::from_raw`], before the descriptor is closed. The built-in providers refuse
+    /// dma-bufs; with them, and wherever it is refused, [`Region::from_raw`] registers the mapping.
     ///
     /// # Safety
     ///

@@ -30,7 +30,7 @@ const REMOTE: u64 = FI_REMOTE_READ | FI_REMOTE_WRITE;
 /// How a thread can wait for a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waits {
-    /// It cannot.
+    /// Threads cannot wait.
     No,
     /// In a blocking read.
     Somehow,
@@ -445,7 +445,7 @@ impl Queue {
         }
     }
 
-    /// Finds out what a read means that returned no completion.
+    /// Interprets a read that returned no completion.
     pub(crate) fn read_other(&self, guard: &ReadGuard<'_>, ret: isize) -> Result<Other, Errno> {
         const INTR: isize = -(FI_EINTR as isize);
         const AVAIL: isize = -(FI_EAVAIL as isize);
