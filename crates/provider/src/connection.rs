@@ -69,7 +69,7 @@ pub trait Connection {
     }
 }
 
-/// What became of a connection.
+/// An event of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConnectionEvent {
     /// Data can be transferred; with the connection data of the peer (fi_cm(3)).

@@ -96,7 +96,7 @@ pub struct Unresolved {
     pub why: String,
 }
 
-/// What became of the connections of a device since it was opened. Source: fi_profile(3).
+/// Counts of the connections of a device since it was opened. Source: fi_profile(3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Connections {
     /// Connections that came into use, whichever end opened them.
@@ -254,7 +254,7 @@ pub trait Device: Connection + Send + Sized + 'static {
         let _ = peer;
     }
 
-    /// Returns what became of connections so far, with [`Device::COUNTS_CONNECTIONS`].
+    /// Returns the counts of connections so far, with [`Device::COUNTS_CONNECTIONS`].
     fn connections(&self) -> Connections {
         Connections::default()
     }

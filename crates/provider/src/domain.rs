@@ -1,4 +1,4 @@
-//! What a provider keeps for a domain: fi_domain(3), fi_mr(3).
+//! The provider domain: what the devices of a domain share in their provider, fi_domain(3), fi_mr(3).
 //!
 //! A device that reads and writes memory by itself has something that its endpoints share: a protection domain, the registrations in it,
 //! completion queues. It is opened with the application's domain, and every device of that domain is opened with it.
@@ -10,7 +10,7 @@ use oxifabric_types::{Address, Errno, Flags, Info};
 
 /// The provider's part of a domain. `()` is that of a provider which reaches the memory of its process as any other code does.
 pub trait ProviderDomain: Any + Send + Sync {
-    /// Opens it for a domain that is opened with this description.
+    /// Opens the provider's part of a domain that is opened with this description.
     ///
     /// # Errors
     /// What the operating system or the device says.
@@ -18,7 +18,7 @@ pub trait ProviderDomain: Any + Send + Sync {
     where
         Self: Sized;
 
-    /// Makes memory usable by the devices of the domain.
+    /// Registers memory, so that the devices of the domain can use it.
     ///
     /// # Errors
     /// `NOSYS` for a kind of memory that they cannot reach, `NOKEY` when the requested key is in use, `NOMEM`, and what the device says.
@@ -29,7 +29,8 @@ pub trait ProviderDomain: Any + Send + Sync {
         }
     }
 
-    /// Prepares the way to an address, which goes into an address vector: once for each time that it is inserted.
+    /// Prepares the domain for an address that is inserted into an address vector, for example by an address handle; called for each
+    /// insertion.
     ///
     /// # Errors
     /// What the device says; the address is not inserted then.
@@ -38,7 +39,7 @@ pub trait ProviderDomain: Any + Send + Sync {
         Ok(())
     }
 
-    /// Notes that an address has left a vector: as often as it was admitted.
+    /// Notes that an address was removed from an address vector; called for each insertion that was prepared.
     fn dismiss(&self, address: &Address) {
         let _ = address;
     }
@@ -46,7 +47,7 @@ pub trait ProviderDomain: Any + Send + Sync {
     /// Ends a registration: afterwards neither a device of the domain nor a peer reaches the memory.
     ///
     /// # Errors
-    /// `BUSY` while an operation uses it; it goes on then.
+    /// `BUSY` while an operation uses the registration, which then stays.
     fn deregister(&self, region: RegionId) -> Result<(), Errno> {
         let _ = region;
         Ok(())
@@ -68,16 +69,16 @@ pub struct RegistrationRequest<'a> {
     pub access: Flags,
     /// What kind of memory it is.
     pub kind: MemoryKind,
-    /// Which device of that kind has it, as `fi_mr_attr.device` says.
+    /// The device that has the memory, of those of that kind, as in `fi_mr_attr.device`.
     pub device: i32,
     /// The key that the application chose; `None` where it leaves that to the provider (FI_MR_PROV_KEY).
     pub key: Option<u64>,
 }
 
-/// What became of a registration.
+/// The result of a registration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Registered {
-    /// Its number. Operations on this memory name it; `None` where devices need none.
+    /// The number of the registration, which operations on this memory name; `None` where devices need none.
     pub region: Option<RegionId>,
     /// The key that peers name the memory by, if the device made one.
     pub key: Option<u64>,

@@ -1,4 +1,4 @@
-//! Faults that the environment asks for (FI_OXI_FAULTS). Set-up path.
+//! Fault injection: the faults that the environment asks for (FI_OXI_FAULTS). Set-up path.
 
 use oxifabric_engine::faults::{FaultKinds, FaultPlan};
 use oxifabric_types::Errno;

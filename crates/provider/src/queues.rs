@@ -1,7 +1,7 @@
 //! Devices whose own queues carry out operations: no engine stands between them and the application.
 //!
-//! Such a device takes a send, a receive or an access as the application describes it, and tells later what became of it, by the number
-//! that came along. The [`WorkLedger`] gives those numbers and knows the operations behind them.
+//! Such a device takes a send, a receive or an access as the application describes it, and reports its end later, by the number that the
+//! operation was given with. The [`WorkLedger`] gives those numbers and knows the operations behind them.
 
 mod ledger;
 mod table;
@@ -14,16 +14,16 @@ pub use table::WorkId;
 
 /// The queues of a device.
 ///
-/// Memory of operations is used until their end is told, as their descriptors say ([`oxifabric_mem::Iov::registration`]); that of
-/// what has `INJECT` during the call only, and without registration.
+/// The device uses the memory of an operation until it reports the end, through the registration that the descriptor names
+/// ([`oxifabric_mem::Iov::registration`]); that of an operation with `INJECT` during the call only, and without registration.
 pub trait HardwareQueues {
     /// Queues a send.
     ///
     /// # Errors
-    /// `AGAIN` when the queue is full, `NOTCONN` and the like when there is no way to the peer. The device did not take it then.
+    /// `AGAIN` when the queue is full, `NOTCONN` or another error when the peer cannot be reached. The device did not take the send then.
     fn post_send(&mut self, send: &TxOp, id: WorkId) -> Result<(), Errno>;
 
-    /// Queues a receive. Its tag, its source and its flags say nothing to hardware that does not match.
+    /// Queues a receive. Hardware that does not match messages ignores its tag, source and flags.
     ///
     /// # Errors
     /// As [`HardwareQueues::post_send`].
@@ -47,7 +47,7 @@ pub trait HardwareQueues {
         Err(Errno::OPNOTSUPP)
     }
 
-    /// Takes a receive off its queue, whose end is told with `CANCELED` then.
+    /// Takes a receive off its queue: a later poll reports its end with `CANCELED`.
     ///
     /// # Errors
     /// `NOENT` when it is not there any more, `NOSYS` where a queue does not give back what it was given.
@@ -56,33 +56,33 @@ pub trait HardwareQueues {
         Err(Errno::NOSYS)
     }
 
-    /// Ends all receives on the queue: the next polls tell of each, with `CANCELED`.
+    /// Ends all receives on the queue: the next polls report each with `CANCELED`.
     fn flush_receives(&mut self);
 
-    /// Tells `ended` what has ended, in order, without waiting.
+    /// Polls the queues without waiting: calls `ended` for each operation that has ended, in order.
     fn poll_queues(&mut self, now: Instant, ended: &mut impl FnMut(WorkEnd));
 }
 
-/// The end of work.
+/// The end of an operation in a hardware queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkEnd {
     /// A send, an access or an atomic ended.
     Sent {
-        /// Which.
+        /// The number of the operation.
         id: WorkId,
-        /// How: its memory is the application's again in any case.
+        /// The result: the memory is the application's again in any case.
         result: Result<(), WorkError>,
     },
     /// A receive ended.
     Received {
-        /// Which.
+        /// The number of the receive.
         id: WorkId,
-        /// How; `TRUNC` when the message was longer than the buffer.
+        /// The message, or an error; `TRUNC` when the message was longer than the buffer.
         result: Result<ReceivedMessage, WorkError>,
     },
     /// A peer wrote memory of this end and sent data along.
     Written {
-        /// The receive that this used up, on devices where it costs one (FI_RX_CQ_DATA).
+        /// The receive that the write consumed, on devices where it takes one (FI_RX_CQ_DATA).
         receive: Option<WorkId>,
         /// The peer.
         from: PeerId,
@@ -93,7 +93,7 @@ pub enum WorkEnd {
     },
 }
 
-/// Why work failed.
+/// The error of an operation in a hardware queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkError {
     /// The error.
