@@ -33,7 +33,7 @@ use keepalive::Keepalive;
 use peer::Peer;
 use rest::RestingChannels;
 
-/// Where packets leave and arrive.
+/// What sends and receives the packets of a [`ReliableLink`]: a socket, or a simulated network.
 pub trait PacketPort {
     /// Returns the length of the longest packet, with its header, in bytes.
     fn longest(&self) -> usize;
@@ -81,8 +81,8 @@ pub trait PacketPort {
         Some(peer.0.into())
     }
 
-    /// Is told that the connection with a peer is lost, before what was under way fails. Whether the peer `had_answered` tells a lost
-    /// connection from one that could not be made.
+    /// Takes note that the connection with a peer is lost, before its operations fail. `had_answered` tells a lost connection from one that
+    /// could not be made.
     fn lost(&mut self, peer: PeerId, why: CloseReason, had_answered: bool) {
         let _ = (peer, why, had_answered);
     }
@@ -90,7 +90,7 @@ pub trait PacketPort {
     /// Returns a peer whose host reports that nothing listens at its address any more; each is returned once.
     fn refused(&mut self) -> Option<PeerId>;
 
-    /// Makes a number that no peer can guess.
+    /// Returns a random number that no peer can guess.
     fn secret(&mut self) -> u64;
 
     /// Returns the time, to the microsecond: round trips are measured with it. That of [`Link::poll`] may be coarse.
@@ -109,8 +109,8 @@ pub trait PacketPort {
     }
 }
 
-/// What a peer can take: short messages whole, longer ones on request, so that they land where they belong. What a write
-/// or a read brings has its place already, and comes before whatever is sent later.
+/// Limits of every peer: short messages are eager, longer ones use a rendezvous, so that they arrive in the buffer of their receive. The
+/// data of a write or a read has its place already, and arrives before whatever is sent later.
 const LIMITS: Limits = Limits {
     eager: EAGER,
     segmented: EAGER,
@@ -146,7 +146,7 @@ pub struct ReliableLink<P> {
     peers: Vec<Slot>,
     /// Those of them that are not folded.
     open: FoldQueue,
-    /// The channels, as we call them.
+    /// The peers, by the ids that this end gave the channels with them.
     ids: BTreeMap<u64, PeerId>,
     /// Peers to look at in this poll.
     hot: Vec<PeerId>,
@@ -158,7 +158,7 @@ pub struct ReliableLink<P> {
     kept: usize,
     keepalive: Keepalive,
     coalescer: Coalescer,
-    /// Number of packets that were sent again over channels that have ended.
+    /// Number of packets that were retransmitted over channels that have ended or are folded.
     repeated: u64,
     now: Instant,
 }
@@ -233,7 +233,7 @@ impl<P: PacketPort> Link for ReliableLink<P> {
         let acted = peer.channel.act(self.now, &mut To(&mut self.port, id));
         self.port.flush();
         match acted {
-            // The next poll says so.
+            // The next poll reports the end.
             Event::Ended(_) => self.warm(id),
             _ => self.set_timer(id),
         }
@@ -397,7 +397,7 @@ impl<P: PacketPort> ReliableLink<P> {
         timer.min(self.keepalive.at)
     }
 
-    /// Closes all channels. What has not arrived is lost: wait for [`ReliableLink::is_done`] before, for a while.
+    /// Closes all channels. What has not arrived is lost: the caller waits for [`ReliableLink::is_done`] before, for a while.
     pub fn close(&mut self) {
         self.now = self.port.now();
         let (payload, config, now) = (self.payload(), self.config, self.now);
@@ -528,7 +528,7 @@ impl<P: PacketPort> ReliableLink<P> {
         self.port.longest().saturating_sub(HEADER_LEN) as u32
     }
 
-    /// Returns the own end of a channel.
+    /// Returns the identity of this end of a channel.
     fn identity(&self, id: u64) -> Identity {
         Identity {
             id,
@@ -562,7 +562,7 @@ impl<P: PacketPort> ReliableLink<P> {
         self.down(id, errno_of(end), sink);
     }
 
-    /// Ends what there was with a peer.
+    /// Ends the channel with a peer: its operations fail with this error.
     #[cold]
     fn down(&mut self, id: PeerId, why: Errno, sink: &mut impl Sink) {
         self.unfold(id);

@@ -326,7 +326,7 @@ impl Sender {
         self.look_at
     }
 
-    /// Takes packets for lost that later ones have overtaken long ago.
+    /// Declares packets lost that later ones have overtaken long ago.
     pub(super) fn find_lost(&mut self, now: Instant) {
         self.look_at = Instant::END;
         let mut swallowed = false;
@@ -405,7 +405,7 @@ impl Sender {
         }
     }
 
-    /// Returns when a packet may leave that waits for nothing but its turn.
+    /// Returns when pacing lets the next packet leave, if nothing else holds it back.
     pub(super) fn leaves_at(&self) -> Instant {
         let next = self.base + self.begun as u64;
         let new = self.packets.len() > self.begun && next < self.room_ends;

@@ -26,7 +26,7 @@ pub(super) struct Peer {
     /// Whether the stalled frame is to be delivered again.
     pub(super) resumed: bool,
     pub(super) hot: bool,
-    /// Whether the application knows it.
+    /// Whether the application knows the peer.
     pub(super) is_known: bool,
     /// When a packet came from it last.
     pub(super) heard_at: Instant,
@@ -158,7 +158,7 @@ impl Peer {
         Some(token)
     }
 
-    /// Returns the tokens of the frames that are not over and never will be.
+    /// Gives up the frames that are not over; returns their tokens.
     pub(super) fn abandon_frames(&mut self) -> impl Iterator<Item = TxToken> {
         let posted = core::mem::take(&mut self.unacknowledged);
         let large = self
