@@ -515,7 +515,7 @@ impl Conn {
         let body = match rest {
             Rest::Nothing => Body::Whole(&[]),
             Rest::Body => Body::Whole(bytes),
-            // A refused write has to be answered, so that its sender offers it, whatever its length.
+            // Such a write is announced so that a refusal can be answered; being short, it is asked for, not pulled.
             Rest::Pieces if self.cma.threshold.is_copied(header.len) => Body::Whole(&[]),
             Rest::Pieces => self.remote_listed(bytes),
         };

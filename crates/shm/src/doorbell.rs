@@ -1,8 +1,8 @@
 //! How a sleeping endpoint is woken, docs/protocol/shm.md "Sleeping".
 //!
 //! Before an endpoint sleeps it writes a number into its word of every connection, and looks at the lanes once more.
-//! The side that publishes something looks at the other's word afterwards. The fences on both sides see to it that at
-//! least one of the two looks finds what the other wrote.
+//! The side that publishes something looks at the other's word afterwards. The fences on both sides ensure that at
+//! least one of the two looks finds what the other side wrote.
 
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};

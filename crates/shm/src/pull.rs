@@ -56,7 +56,7 @@ pub(crate) struct CmaQueue {
     assist_size: usize,
     /// Which messages are pulled.
     pub(crate) threshold: RndvThreshold,
-    /// When the last pull that took longer than a call ended.
+    /// When the last pull ended that took more than one call.
     ended: Option<Instant>,
     /// Whether this side failed to write the peer's memory, and no longer tries.
     cannot_write: bool,
@@ -144,8 +144,8 @@ impl CmaQueue {
         self.pulls.is_empty() && self.copies.is_empty()
     }
 
-    /// Copies a message that its sender would not help with, if none is before it. Returns whether it is here; if not, it is to be
-    /// taken by [`CmaQueue::begin`], which reports why.
+    /// Copies a message of which its sender would not copy a part, if no other pull is under way. Returns whether it is complete; if not, the
+    /// caller gives it to [`CmaQueue::begin`], which reports why.
     pub(crate) fn copy_now(&mut self, pid: i32, remote: &RemoteIov, into: &Iov) -> bool {
         if into.len() >= self.assist_size || !self.pulls.is_empty() {
             return false;
@@ -268,7 +268,7 @@ impl CmaQueue {
         ended(pull.token, result);
     }
 
-    /// Copies no more of any message; pulls end with this error as soon as their senders have done what they claimed.
+    /// Stops copying; pulls end with this error as soon as their senders have copied the chunks that they claimed.
     pub(crate) fn give_up(&mut self, why: Errno) {
         self.copies.clear();
         for pull in &mut self.pulls {
