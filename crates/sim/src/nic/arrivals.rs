@@ -154,7 +154,7 @@ impl SimNic {
         }
     }
 
-    /// Gives the engine what may be taken of a peer; returns how much that was.
+    /// Gives the engine the frames of a peer that are next in order; returns how many it has taken.
     fn deliver(&mut self, from: PeerId, sink: &mut impl Sink) -> usize {
         let mut events = 0;
         while let Some(row) = self.peers.get_mut(from).filter(|row| row.has_ready())
@@ -179,7 +179,8 @@ impl SimNic {
         events
     }
 
-    /// Gives the engine a frame; returns its answer, and the id of the offer that the frame ends.
+    /// Gives the engine a frame; returns its answer, and the id of the message whose memory is no longer to be exposed to the peer
+    /// (after a Cts or Fin).
     fn give(&self, from: PeerId, number: u64, sink: &mut impl Sink) -> (Placement, Option<u32>) {
         let row = self.peers.get(from);
         let Some(waiting) = row.and_then(|row| row.arrived.get(number)) else {
@@ -256,7 +257,7 @@ impl SimNic {
     ) -> usize {
         let row = self.peers.get_mut(from);
         if result.is_err() && row.as_ref().is_some_and(|row| row.requests.is_pull(id)) {
-            // An offer is over before it was taken only when its sender has given this end up.
+            // The memory of an announced message can be withdrawn before it was read only when its sender has given this end up.
             self.doom(from, Errno::CONNRESET, "what it offered is gone");
             return 1;
         }
@@ -276,7 +277,7 @@ impl SimNic {
         }
     }
 
-    /// Handles what the network could not deliver.
+    /// Handles a packet that the network could not deliver, and has returned.
     fn not_there(&mut self, from: PeerId, sent: Sent) {
         let Some(row) = self.peers.get_mut(from) else {
             return;

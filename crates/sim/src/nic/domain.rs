@@ -142,7 +142,7 @@ impl NicMemory {
         key
     }
 
-    /// Ends an offer.
+    /// Withdraws memory that was exposed for a message.
     pub(super) fn withdraw(&self, key: u64) {
         self.lock().regions.remove(&key);
     }

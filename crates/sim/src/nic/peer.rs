@@ -24,7 +24,7 @@ pub(super) struct Peer {
     /// The engine takes nothing from this peer until it says so.
     pub(super) is_stalled: bool,
     pub(super) requests: Requests,
-    /// The keys of what this end offers to the peer, by the ids of the messages.
+    /// The keys of the memory that this end exposes to the peer, by the ids of the messages (rendezvous).
     pub(super) offers: BTreeMap<u32, u64>,
     /// The engine was told to wait.
     pub(super) is_blocked: bool,
