@@ -1,4 +1,4 @@
-//! The receiving side: checks a peer's request as hardware does, places its bytes, and says what became of it.
+//! The receiving side: checks a peer's request as hardware does, places its bytes, and answers with its status.
 
 use crate::adapter::Adapter;
 use crate::io::{Completion, Op, Piece, RxDesc, UNKNOWN_AH};
