@@ -23,7 +23,7 @@ pub(crate) const PER_POLL: usize = 32;
 /// How long the listener pauses when the system has no descriptors left (EMFILE back-off).
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 
-/// Connections that came to no purpose, or took the place of others, after which one poll accepts no more.
+/// Number of connections that were dropped without a request, or displaced others, after which one poll accepts no more.
 const WASTED_PER_POLL: usize = 16;
 
 /// Back-off of the listener after such connections, as exactly as the coarse clock goes (some milliseconds): a flood of them costs a part of
@@ -48,7 +48,7 @@ pub(crate) struct Acceptor {
     watched: bool,
     /// When the listener is polled again, if it is paused because the system has no descriptors left, or connections come to no purpose.
     pub(crate) paused_until: Option<Instant>,
-    /// Number of connections since the last pause that came to no purpose, or took the place of others.
+    /// Number of connections since the last pause that were dropped without a request, or displaced others.
     pub(crate) wasted: usize,
 }
 
@@ -174,9 +174,9 @@ impl Acceptor {
         refused
     }
 
-    /// Pauses after connections that came to no purpose, when the poller's events are handled.
+    /// Pauses after connections that were dropped without a request or displaced others, when the poller's events are handled.
     pub(crate) fn pause_after_waste(&mut self, reactor: &mut Reactor) {
-        // A longer pause stands, and those that still come to nothing make none longer.
+        // A pause that is under way stays as it is, however many such connections follow.
         if std::mem::take(&mut self.wasted) > 0 && self.paused_until.is_none() {
             self.pause(AFTER_WASTED, reactor);
         }
@@ -201,13 +201,13 @@ impl Acceptor {
             false => Interest::default(),
         };
         let (fd, key) = (self.listener.socket().fd(), Key::Listener.pack());
-        // It can fail only for want of memory; then it is tried again with the next change.
+        // The call fails only when the kernel is out of memory; the next change tries again.
         if reactor.poller.change(fd, key, interest).is_ok() {
             self.watched = open;
         }
     }
 
-    /// Acts on the deadlines that have passed.
+    /// Drops the pending connections whose deadlines have passed, and resumes a paused listener.
     pub(crate) fn expire(&mut self, reactor: &Reactor) {
         while let Some(pending) = self.pending.expired(reactor.now) {
             log_dropped(pending.from, ConnTrouble::Late);

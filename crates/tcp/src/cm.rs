@@ -174,7 +174,7 @@ pub(crate) struct Message {
     pub(crate) data: Box<[u8]>,
 }
 
-/// What came of reading a connection message.
+/// The result of reading a connection message.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum CmEvent {
     /// A whole message.
@@ -283,8 +283,8 @@ pub(crate) fn resolve_crossing(
     }
 }
 
-/// Returns the part of an address by which peers are compared and found: without scopes and flow labels, which are a
-/// host's own affair.
+/// Returns the part of an address by which peers are compared and found: without scopes and flow labels, which
+/// have a meaning on one host only.
 pub(crate) fn rank(address: &SocketAddr) -> (std::net::IpAddr, u16) {
     (address.ip(), address.port())
 }

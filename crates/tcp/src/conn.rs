@@ -42,7 +42,7 @@ pub(crate) struct Conn {
     pub(crate) negotiated: Negotiated,
     /// The events that the poller waits for.
     pub(crate) interest: Interest,
-    /// Whether something was sent of which it is not known that it arrived.
+    /// Whether something was sent whose arrival the kernel has not confirmed.
     pub(crate) unconfirmed: bool,
     /// Since when the peer has not answered repeated transmissions.
     pub(crate) silent_since: Option<Instant>,
@@ -304,7 +304,7 @@ impl Conn {
         self.closing
     }
 
-    /// Reports to the sink everything that will not end any more.
+    /// Reports to the sink the frames that the lost connection leaves incomplete.
     pub(crate) fn abandon(&mut self, why: Errno, sink: &mut impl Sink) {
         if let Some(token) = self.with_tx(|tx, _| tx.abandon()) {
             sink.sent(token, Err(why));

@@ -128,7 +128,7 @@ impl Tx {
         Ok(self.taken(&body))
     }
 
-    /// Says what becomes of a frame that is in the socket, or the rest of it in the backlog.
+    /// Returns the result of a post whose frame is in the socket, or the rest of it in the backlog.
     #[inline]
     fn taken(&mut self, body: &Body<'_>) -> Taken {
         if !body.transmit_complete || self.backlog.is_empty() {
@@ -231,7 +231,7 @@ impl Tx {
         self.blocked = true;
     }
 
-    /// Gives up; returns the token of the body that is under way.
+    /// Abandons what was not sent; returns the token of the body that is under way.
     pub(crate) fn abandon(&mut self) -> Option<TxToken> {
         self.large.take().map(|large| large.token)
     }
@@ -312,7 +312,7 @@ fn copy(backlog: &mut Vec<u8>, iov: &Iov, offset: usize, len: usize) {
     }
 }
 
-/// Takes "the socket is full" for zero bytes.
+/// Turns the error of a full socket into zero bytes sent.
 fn or_none(result: io::Result<usize>) -> io::Result<usize> {
     match result {
         Err(error)
