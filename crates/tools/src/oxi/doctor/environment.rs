@@ -12,11 +12,11 @@ use oxifabric_types::words::{unknown_word, words};
 use super::Finding;
 use crate::oxi::conf;
 
-/// The variables that list providers: those that there shall be, and those that are logged.
+/// The variables that list providers: those to load, and those to log.
 const PROVIDERS: [&str; 2] = ["FI_PROVIDER", "FI_LOG_PROV"];
 
-/// How variables of the C library's providers begin that this library has not. They are spelt right, but nothing reads them
-/// unless such a provider is loaded, and then it lists them itself.
+/// Prefixes of variables of the C library's providers that this library does not have. They are spelt right, but no provider reads them
+/// unless such a one is loaded, which then lists them itself.
 const ELSEWHERE: [(&str, &str); 13] = [
     ("FI_EFA_", "efa"),
     ("FI_VERBS_", "verbs"),
