@@ -40,7 +40,7 @@ const SECONDARY: Caps = Caps::MULTI_RECV
 
 /// Capabilities that are listed only if asked for: FI_SOURCE_ERR turns messages from unknown peers into errors,
 /// FI_EXACT_DIRECTED_RECV forbids receives that do not name their source, and the rest is newer than most applications,
-/// which take unknown capabilities for a mistake.
+/// which reject capabilities that they do not know.
 const ON_REQUEST: Caps = Caps::SOURCE_ERR
     .union(Caps::TAGGED_DIRECTED_RECV)
     .union(Caps::EXACT_DIRECTED_RECV)
