@@ -14,7 +14,7 @@ pub(crate) const UNKNOWN_PEER: PeerId = PeerId(0);
 /// Maximum number of unknown sources: addresses that the application did not name.
 const MAX_UNKNOWN: usize = 1 << 16;
 
-/// Addresses and their numbers, from 1 on.
+/// The peers of an endpoint: addresses and their numbers, from 1 on.
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     table: PeerTable<SocketAddr, KernelAddr, 1>,
