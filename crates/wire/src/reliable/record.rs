@@ -13,7 +13,7 @@ pub const TARGETS_MAX: usize = 4;
 /// Longest header: a record with all its targets.
 pub const HEAD_MAX: usize = RECORD_LEN + TARGETS_MAX * TARGET_LEN;
 
-/// The fixed part of a record. What the fields mean is the engine's business, but for the lengths.
+/// The fixed part of a record. The engine defines the fields, except for the lengths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// What the frame is ([`kind`](super::kind)).
@@ -37,7 +37,7 @@ pub struct Record {
 /// Memory of the receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordTarget {
-    /// Where it starts.
+    /// Start of the memory: a virtual address, or an offset in the region (fi_mr(3)).
     pub addr: u64,
     /// Number of bytes that it has.
     pub len: u64,

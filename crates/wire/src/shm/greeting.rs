@@ -19,7 +19,7 @@ pub const MAX_NAME: usize = 255;
 /// Longest greeting, in bytes.
 pub const MAX_SIZE: usize = 1024;
 
-/// Where fields lie.
+/// Byte ranges of the fields.
 mod field {
     use core::ops::Range;
 

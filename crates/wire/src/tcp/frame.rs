@@ -56,7 +56,7 @@ pub struct FrameHeader {
 /// A piece of remote memory (section 4.8).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RmaPiece {
-    /// Where it starts.
+    /// Start of the memory: a virtual address, or an offset in the region (fi_mr(3)).
     pub addr: u64,
     /// Number of bytes that it has.
     pub len: u64,
