@@ -22,7 +22,9 @@ fn verbs_and_efa_of_mpich_are_listed_say_why_they_offer_nothing_and_end_in_peace
     let verbs = require!(in_wheel(&wheel::MPICH, "mpich/libfabric/libverbs-fi.so"));
     let efa = require!(in_wheel(&wheel::MPICH, "mpich/libfabric/libefa-fi.so"));
     let found = folder(&[("libefa-fi.so", &efa), ("libverbs-fi.so", &verbs)]);
-    let listed = require!(info("-l", found.path(), &[("FI_LOG_LEVEL", "debug")]));
+    // They beat what this library has under their names only if they are preferred: they are older.
+    let path = format!("@{}", found.path().display());
+    let listed = require!(info("-l", &path, &[("FI_LOG_LEVEL", "debug")]));
     if listed.stderr.contains("cannot open shared object file") {
         let missing =
             "libibverbs and librdmacm, which the wheel's providers need, are not installed";
@@ -46,7 +48,7 @@ fn verbs_and_efa_of_mpich_are_listed_say_why_they_offer_nothing_and_end_in_peace
         let nearest = Program::new(&ours)
             .library(&library)
             .line(&format!("-p {name}"))
-            .env("FI_PROVIDER_PATH", found.path())
+            .env("FI_PROVIDER_PATH", &path)
             .run();
         let miss = format!("nearest miss: {name}: ");
         assert!(
@@ -55,7 +57,7 @@ fn verbs_and_efa_of_mpich_are_listed_say_why_they_offer_nothing_and_end_in_peace
         );
         let asked = require!(info(
             &format!("-p {name}"),
-            found.path(),
+            &path,
             &[("FI_LOG_LEVEL", "info")]
         ));
         if asked.is_success() {
