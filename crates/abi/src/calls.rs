@@ -1,6 +1,6 @@
 //! The inline functions of the C headers: calls through the operation tables of an object.
 //!
-//! They are what a C program compiles into itself, so a Rust client of any libfabric.so.1 needs them too. Each is as thin
+//! They are what a C program compiles into itself, so a Rust program on any libfabric.so.1 needs them too. Each is as thin
 //! as in C, but a table or an operation that is missing is an error here and not a crash.
 
 mod atomic;

@@ -1,4 +1,4 @@
-//! Structures as clients of older ABI versions lay them out.
+//! Structures as applications that were built against older ABI versions lay them out.
 //!
 //! The number in a name is that of the symbol version (`FABRIC_1.0` and so on) under which `fi_getinfo`, `fi_freeinfo`
 //! and `fi_dupinfo` take them. Every older structure is a prefix of the newer one: members were only added at the end.
@@ -11,11 +11,11 @@
 //! | 1.3 | 1.8 | `tclass` of `fi_tx_attr` and `fi_domain_attr` |
 //! | 1.7 | 1.20 | `fi_domain_attr.max_ep_auth_key` |
 //! | 1.8 | 2.0 | `fi_domain_attr.max_group_id` |
-//! | 1.9 | 2.5 | counters' limits of `fi_domain_attr` |
+//! | 1.9 | 2.5 | `fi_domain_attr.max_cntr_value` and `max_err_cntr_value` |
 //! | 1.10 | 2.7 | `fi_ep_attr.xpu_ctx`, `fi_domain_attr.max_xpu_ctx_cnt`: the layout of this crate |
 //!
-//! The attributes of completion queues and of counters grew in 2.7 without a version. Which layout a caller has cannot be
-//! told, so nothing reads their last member unless the flag `FI_XPU` says that it is there.
+//! The attributes of completion queues and of counters grew in 2.7 without a version. This library cannot tell
+//! which layout a caller has, so it reads their last member only if the flag `FI_XPU` says that it is there.
 
 use crate::*;
 use core::ffi::{c_char, c_int, c_void};
@@ -184,7 +184,7 @@ pub type fi_info_1_7 = fi_info_with_nic<fi_tx_attr, fi_ep_attr_1_1, fi_domain_at
 pub type fi_info_1_8 = fi_info_with_nic<fi_tx_attr, fi_ep_attr_1_1, fi_domain_attr_1_8>;
 pub type fi_info_1_9 = fi_info_with_nic<fi_tx_attr, fi_ep_attr_1_1, fi_domain_attr_1_9>;
 
-/// How clients before 2.7 open a completion queue.
+/// The attributes of a completion queue, as applications built before 2.7 lay them out. Source: fi_cq(3).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct fi_cq_attr_1_9 {
@@ -197,7 +197,7 @@ pub struct fi_cq_attr_1_9 {
     pub wait_set: *mut fid_wait,
 }
 
-/// How clients before 2.7 open a counter.
+/// The attributes of a counter, as applications built before 2.7 lay them out. Source: fi_cntr(3).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct fi_cntr_attr_1_9 {
@@ -209,7 +209,7 @@ pub struct fi_cntr_attr_1_9 {
 
 zeroed!(fi_cq_attr_1_9, fi_cntr_attr_1_9);
 
-/// The error entry of clients that asked for an API before 1.5.
+/// The error entry of a completion queue for applications that asked for an API before 1.5. Source: fi_cq(3).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct fi_cq_err_entry_1_0 {
@@ -225,7 +225,7 @@ pub struct fi_cq_err_entry_1_0 {
     pub err_data: *mut c_void,
 }
 
-/// The error entry of clients that asked for an API from 1.5 to 1.19.
+/// The error entry of a completion queue for applications that asked for an API from 1.5 to 1.19. Source: fi_cq(3).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct fi_cq_err_entry_1_1 {

@@ -27,7 +27,7 @@ pub struct fi_fid_export {
     pub context: *mut c_void,
 }
 
-/// A watcher of memory mappings. Source: fi_mr(3).
+/// A memory monitor, which tells when mappings of memory change. Source: fi_mr(3).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct fid_mem_monitor {
@@ -37,7 +37,7 @@ pub struct fid_mem_monitor {
 }
 
 ops_table! {
-    /// Watching of memory mappings, exported by the library. Source: fi_mr(3).
+    /// The operations of a memory monitor that the library exports. Source: fi_mr(3).
     fi_ops_mem_monitor {
         start(monitor: *mut fid_mem_monitor) -> c_int;
         stop(monitor: *mut fid_mem_monitor);

@@ -2,7 +2,7 @@
 //!
 //! - One module per C header: structures, operation tables, constants, under their C names.
 //! - [`calls`]: the inline functions of the headers, which go through the operation tables of an object.
-//! - [`compat`]: structures as clients of older ABI versions lay them out.
+//! - [`compat`]: structures as applications that were built against older ABI versions lay them out.
 //!
 //! Everything but `compat` is re-exported here, so `oxifabric_abi::fi_info` is the C name with a crate in front. The
 //! meaning of a field is in the man page that its structure names. C enumerations are plain `u32`, because the other

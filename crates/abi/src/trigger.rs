@@ -8,7 +8,7 @@ pub type fi_trigger_event = u32;
 pub const FI_TRIGGER_THRESHOLD: fi_trigger_event = 0;
 pub const FI_TRIGGER_XPU: fi_trigger_event = 1;
 
-/// Operation of a deferred work.
+/// Type of the operation of deferred work.
 pub type fi_op_type = u32;
 pub const FI_OP_RECV: fi_op_type = 0;
 pub const FI_OP_SEND: fi_op_type = 1;

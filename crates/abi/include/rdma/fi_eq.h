@@ -194,7 +194,7 @@ struct fi_cq_attr {
     int signaling_vector;
     enum fi_cq_wait_cond wait_cond;
     struct fid_wait *wait_set;
-    /* Only there under the flag FI_XPU: structures of clients before 2.7 end ahead of it. */
+    /* Only there under the flag FI_XPU: structures of applications built before 2.7 end ahead of it. */
     struct fid_xpu_ctx *xpu_ctx;
 };
 
@@ -229,7 +229,7 @@ struct fi_cq_tagged_entry {
     uint64_t tag;
 };
 
-/* Completion in error. Clients before API 1.5 have no err_data_size, those before 1.20 no src_addr. Source: fi_cq(3). */
+/* Completion in error. Applications before API 1.5 have no err_data_size, those before 1.20 no src_addr. Source: fi_cq(3). */
 struct fi_cq_err_entry {
     void *op_context;
     uint64_t flags;
@@ -271,7 +271,7 @@ struct fi_cntr_attr {
     enum fi_wait_obj wait_obj;
     struct fid_wait *wait_set;
     uint64_t flags;
-    /* Only there under the flag FI_XPU: structures of clients before 2.7 end ahead of it. */
+    /* Only there under the flag FI_XPU: structures of applications built before 2.7 end ahead of it. */
     struct fid_xpu_ctx *xpu_ctx;
 };
 

@@ -49,14 +49,14 @@ struct fi_fid_export {
     void *context;
 };
 
-/* A watcher of memory mappings. Source: fi_mr(3). */
+/* A memory monitor, which tells when mappings of memory change. Source: fi_mr(3). */
 struct fid_mem_monitor {
     struct fid fid;
     struct fi_ops_mem_monitor *export_ops;
     struct fi_ops_mem_notify *import_ops;
 };
 
-/* Watching of memory mappings, exported by the library. Source: fi_mr(3). */
+/* The operations of a memory monitor that the library exports. Source: fi_mr(3). */
 struct fi_ops_mem_monitor {
     size_t size;
     int (*start)(struct fid_mem_monitor *monitor);

@@ -43,7 +43,7 @@ enum fi_trigger_event {
     FI_TRIGGER_XPU = 1
 };
 
-/* Operation of a deferred work. */
+/* Type of the operation of deferred work. */
 enum fi_op_type {
     FI_OP_RECV = 0,
     FI_OP_SEND = 1,

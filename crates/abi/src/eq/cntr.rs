@@ -16,7 +16,7 @@ pub struct fi_cntr_attr {
     pub wait_obj: fi_wait_obj,
     pub wait_set: *mut fid_wait,
     pub flags: u64,
-    /// Only there under the flag `FI_XPU`: structures of clients before 2.7 end ahead of it.
+    /// Only there under the flag `FI_XPU`: structures of applications built before 2.7 end ahead of it.
     pub xpu_ctx: *mut fid_xpu_ctx,
 }
 

@@ -27,7 +27,7 @@ pub struct fi_cq_attr {
     pub signaling_vector: c_int,
     pub wait_cond: fi_cq_wait_cond,
     pub wait_set: *mut fid_wait,
-    /// Only there under the flag `FI_XPU`: structures of clients before 2.7 end ahead of it.
+    /// Only there under the flag `FI_XPU`: structures of applications built before 2.7 end ahead of it.
     pub xpu_ctx: *mut fid_xpu_ctx,
 }
 
@@ -70,7 +70,7 @@ pub struct fi_cq_tagged_entry {
     pub tag: u64,
 }
 
-/// Completion in error. Clients before API 1.5 have no `err_data_size`, those before 1.20 no `src_addr`. Source: fi_cq(3).
+/// Completion in error. Applications before API 1.5 have no `err_data_size`, those before 1.20 no `src_addr`. Source: fi_cq(3).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct fi_cq_err_entry {

@@ -1,6 +1,6 @@
 //! Enumerations of the base header: address formats, endpoint types, protocols, progress, threading and their like.
 //!
-//! C enumerations are `u32` here, since a C client may store any value in one. Source: fi_getinfo(3), fi_endpoint(3), fi_domain(3).
+//! C enumerations are `u32` here, since a C program may store any value in one. Source: fi_getinfo(3), fi_endpoint(3), fi_domain(3).
 
 use core::ffi::c_int;
 
