@@ -16,10 +16,10 @@ pub struct ChildProcess {
 }
 
 impl ChildProcess {
-    /// Starts it with these arguments and these variables beside those of this process.
+    /// Starts this program once more, with these arguments and, beside the environment of this process, these variables.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// The child cannot be started.
     pub fn start(arguments: &[String], variables: &[(&str, String)]) -> Result<Self, Trouble> {
         let mut child = Command::new(std::env::current_exe()?)
             .args(arguments)
@@ -37,20 +37,20 @@ impl ChildProcess {
         })
     }
 
-    /// Sends it a command.
+    /// Sends the child a command.
     ///
     /// # Errors
-    /// It has ended.
+    /// The child has ended.
     pub fn say(&mut self, line: &str) -> Result<(), Trouble> {
         let commands = self.commands.as_mut().ok_or("the pipe is closed")?;
         writeln!(commands, "{line}")
             .map_err(|error| format!("the other process is gone: {error}").into())
     }
 
-    /// Waits for an answer.
+    /// Waits for the child's answer to a command.
     ///
     /// # Errors
-    /// It has ended.
+    /// The child has ended.
     pub fn answer(&mut self) -> Result<String, Trouble> {
         match self.answers.next() {
             Some(line) => Ok(line?),
@@ -61,7 +61,7 @@ impl ChildProcess {
     /// Closes the pipe and waits until the child ends by itself.
     ///
     /// # Errors
-    /// It ended badly.
+    /// The child did not exit with success.
     pub fn dismiss(mut self) -> Result<(), Trouble> {
         self.commands = None;
         let status = self.child.wait()?;
@@ -75,13 +75,13 @@ impl ChildProcess {
 
 impl Drop for ChildProcess {
     fn drop(&mut self) {
-        // It may have ended already; there is nothing to do about any other error.
+        // The child may have ended already; there is nothing to do about any other error.
         _ = self.child.kill();
         _ = self.child.wait();
     }
 }
 
-/// Makes this process, a child, end with its parent. The end of the pipe also ends it, but not while it waits for a message that
+/// Makes this process, a child, end with its parent. The end of its input ends it too, but not while it waits for a message that
 /// never comes.
 ///
 /// # Errors

@@ -23,7 +23,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Reads about this machine what the kernel says.
+    /// Describes this machine by what the kernel says of it.
     #[must_use]
     pub fn look() -> Self {
         Self {
@@ -38,7 +38,7 @@ impl Machine {
     /// Prints where two processes are measured.
     ///
     /// # Errors
-    /// `out` takes no more.
+    /// What a write to `out` returns.
     pub fn describe(&self, out: &mut dyn Write, cpus: Option<(usize, usize)>) -> io::Result<()> {
         writeln!(out, "{self}")?;
         match cpus {
@@ -107,7 +107,7 @@ pub fn two_cpus() -> Option<(usize, usize)> {
     Some((*one, *other))
 }
 
-/// Spells the processors that share a core with one; `None` where the kernel does not say.
+/// Returns the kernel's list of the processors on one core with this one; `None` where the kernel does not say.
 fn core_of(cpu: usize) -> Option<String> {
     let file = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
     fs::read_to_string(file).ok()

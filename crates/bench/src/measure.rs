@@ -64,7 +64,7 @@ impl Effort {
     };
 }
 
-/// Both sides of a measurement.
+/// The two processes of a measurement: the worker of this one, and the peer.
 pub struct Pair {
     worker: Worker,
     peer: PeerProcess,
@@ -73,19 +73,19 @@ pub struct Pair {
     seed: u64,
 }
 
-/// Messages before any are counted, of short and of long ones.
+/// Messages of the warm-up, which is not measured: of short sizes, and of long ones.
 const WARM_UP: (usize, usize) = (64, 8);
-/// From where on messages are long, in bytes.
+/// The length from which on a message is long, in bytes.
 const LONG: usize = 128 << 10;
-/// Bounds of the number of messages between two looks at the clock.
+/// Bounds of the number of messages between two looks at the clock, of a ping-pong and of a stream.
 const PINGS: (usize, usize) = (8, 8_192);
 const STREAMED: (usize, usize) = (8, 500_000);
-/// Times that are enough, however short.
+/// Number of samples after which a ping-pong ends, however short its messages take.
 const ENOUGH: usize = 50_000;
-/// Parts of the time for ping-pong, and how much longer than planned streams may take on a busy machine.
+/// Number of batches that the time of a ping-pong is meant for, and how many times longer than planned the streams may take on a busy machine.
 const PARTS: u32 = 8;
 const OVERTIME: u32 = 4;
-/// How many bytes of a stream may be under way, and bounds of the number of messages.
+/// Bytes of a stream that may be under way, and bounds of the number of its messages that may.
 const WINDOW_BYTES: usize = 16 << 20;
 const WINDOW: (usize, usize) = (4, 64);
 
@@ -115,7 +115,7 @@ impl Pair {
     /// Ends the other process.
     ///
     /// # Errors
-    /// It ended badly.
+    /// The other process did not exit with success.
     pub fn dismiss(self) -> Result<(), Trouble> {
         self.peer.dismiss()
     }
@@ -171,7 +171,7 @@ impl Pair {
         Ok((median(&rates), wrong))
     }
 
-    /// Returns the seconds that a stream took.
+    /// Sends one stream; returns the seconds that it took, and how many messages were wrong.
     fn stream(
         &mut self,
         size: usize,

@@ -8,10 +8,10 @@ use oxifabric::{
 /// The providers that are measured by default.
 pub const USUAL: [&str; 2] = ["shm", "tcp"];
 
-/// Finds the offer of a provider for two processes of one machine: over the loopback, if it has internet addresses.
+/// Returns the first info of a provider for two processes of one machine: over the loopback, if its addresses are internet addresses.
 ///
 /// # Errors
-/// The provider is not here, for this reason.
+/// Why the provider returns no info.
 pub fn offer(backend: Backend, provider: &str) -> Result<Info, WhyNot> {
     let hints = Hints::new().provider(provider);
     let first = best(hints.offers(backend)?);
@@ -23,13 +23,13 @@ pub fn offer(backend: Backend, provider: &str) -> Result<Info, WhyNot> {
     Ok(loopback.map_or(first, best))
 }
 
-/// Returns the first offer; an answer without any is an error already.
+/// Returns the first info, which is the provider's best; an answer without any was an error before.
 fn best(offers: Vec<Info>) -> Info {
     let first = offers.into_iter().next();
     first.expect("an answer has at least one offer")
 }
 
-/// An endpoint with what it needs.
+/// An enabled endpoint, with its completion queue and address vector.
 pub(crate) struct Opened {
     pub(crate) endpoint: Endpoint,
     pub(crate) queue: CompletionQueue,
@@ -53,7 +53,7 @@ impl Opened {
         })
     }
 
-    /// Makes the other process known.
+    /// Inserts the address of the other process's endpoint into the address vector.
     pub(crate) fn meet(&self, address: &Address) -> Result<Peer, Error> {
         self.peers.insert(address)
     }

@@ -124,7 +124,7 @@ impl Worker {
         Ok(time)
     }
 
-    /// Takes a stream of messages with up to `window` receives posted.
+    /// Receives a stream of messages with up to `window` receives posted.
     pub(crate) fn drain(&mut self, round: Round, window: usize) -> Result<(), Trouble> {
         let window = window.min(round.count);
         let first = self.receive(Buffer::zeroed(round.size))?;
@@ -163,7 +163,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Sends the bytes; returns whether the buffer went with them, to come back among those that were sent.
+    /// Sends the bytes; returns whether the operation owns the buffer, which then comes back with its completion. An injected one does not.
     fn send(&mut self, buffer: &mut Buffer) -> Result<bool, Trouble> {
         if buffer.len() > self.endpoint.info().inject_size() {
             let buffer = core::mem::take(buffer);
@@ -183,7 +183,7 @@ impl Worker {
         self.post(buffer, |endpoint, _, buffer| endpoint.receive(buffer))
     }
 
-    /// Posts, reading completions while the queue is full.
+    /// Posts an operation, and reads completions as long as the endpoint refuses it with `FI_EAGAIN`.
     fn post(
         &mut self,
         mut buffer: Buffer,
@@ -235,7 +235,7 @@ impl Worker {
     }
 }
 
-/// The message of a stream's receiver when it is ready, and when it has everything.
+/// The message by which the receiver of a stream says that its receives are posted, and that all messages have arrived.
 const SIGNAL: &[u8; 1] = b"!";
 
 /// The time since the last completion, bounded by [`LONGEST_WAIT`].
