@@ -1,12 +1,12 @@
 //! What is computed on memory: the datatypes and operations of fi_atomic(3), over plain bytes.
 //!
-//! Nothing here knows where the bytes come from, or needs them aligned. A caller that updates memory which others
-//! update too excludes them meanwhile. Path class: hot for one element, large for lists.
+//! Nothing here knows where the bytes come from, or needs them aligned. A caller that updates memory which other threads
+//! update too keeps them away meanwhile. Path class: hot for one element, large for lists.
 //!
 //! - `kinds`: datatypes and operations by their numbers, and which go together.
 //! - `element`: numbers as bytes, and what can be done with them.
-//! - `complex`: pairs of them.
-//! - `soft`: floating point that the processor or the language has not: 80 bits, 16 bits, 8 bits.
+//! - `complex`: complex numbers.
+//! - `soft`: floating point that the processor or the language lacks: 80 bits, 16 bits, 8 bits.
 
 mod complex;
 mod element;
@@ -49,7 +49,7 @@ macro_rules! dispatch {
 
 /// Combines each element of `target` with that of `operand`: the operations of base and fetching atomics.
 ///
-/// Integers wrap around. Comparisons are those of C: nothing is less than, or equal to, what is not a number. Returns
+/// Integers wrap around. Comparisons are those of C: nothing is less than, or equal to, a NaN. Returns
 /// false, and changes nothing, when the datatype has no such operation. Elements that only one of the two has are
 /// left alone.
 #[must_use]

@@ -1,4 +1,4 @@
-//! Schedules that take a logarithm of rounds: for what is short.
+//! Schedules whose number of rounds is the logarithm of the group's size: for short messages.
 
 use super::schedule::{Buffer, Position, Schedule};
 
@@ -8,7 +8,8 @@ const EMPTY: super::schedule::Span = super::schedule::Span {
     len: 0,
 };
 
-/// Dissemination: in each round a member notifies one twice as far away, and is notified by one as far on the other side.
+/// Makes a dissemination barrier: in each round a member notifies the rank at a distance that doubles, and waits for the rank at that
+/// distance on the other side.
 pub(super) fn barrier(schedule: &mut Schedule, position: &Position) {
     let mut distance = 1;
     while distance < position.size {
@@ -22,7 +23,8 @@ pub(super) fn barrier(schedule: &mut Schedule, position: &Position) {
     }
 }
 
-/// Recursive doubling. If the number of members is no power of two, some let their neighbour speak for them.
+/// Makes an allreduce by recursive doubling. If the number of members is no power of two, the first members are folded in pairs: the even
+/// rank sends its data to the odd one, which takes part for both and sends the result back.
 pub(super) fn allreduce(schedule: &mut Schedule, position: &Position) {
     let result = position.slice(Buffer::Result, 0);
     let scratch = position.slice(Buffer::Scratch, 0);
@@ -60,7 +62,8 @@ pub(super) fn allreduce(schedule: &mut Schedule, position: &Position) {
     }
 }
 
-/// Dissemination of ever more slices, collected in the order of the members behind this one and turned at the end.
+/// Makes an allgather by Bruck's algorithm: a member collects the slices of ever more ranks from its own on, and rotates them into the order of
+/// ranks at the end.
 pub(super) fn allgather(schedule: &mut Schedule, position: &Position) {
     schedule.copy(
         position.slice(Buffer::Input, 0),

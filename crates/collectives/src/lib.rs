@@ -19,14 +19,14 @@ mod tree;
 
 use arithmetic::{Datatype, Form, Operation};
 
-/// What the members of a group do together.
+/// A collective operation of a group: what its members do together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Collective {
-    /// No member goes on before all have come.
+    /// No member goes on before all have entered the barrier.
     Barrier,
-    /// All get what the root has, in their result buffer, where it also is at the root.
+    /// All get the root's data in their result buffer, which at the root holds the data to begin with.
     Broadcast,
-    /// Each gets one slice of each.
+    /// Each member gets one slice from each.
     Alltoall,
     /// All get the reduction of what all bring.
     Allreduce,
@@ -56,7 +56,7 @@ impl Collective {
         Self::Gather,
     ];
 
-    /// Returns whether it combines data.
+    /// Returns whether the collective combines data.
     pub const fn reduces(self) -> bool {
         matches!(self, Self::Allreduce | Self::ReduceScatter | Self::Reduce)
     }
@@ -91,7 +91,7 @@ impl Collective {
     }
 }
 
-/// The operation that combines elements: one of [`Arithmetic::ASSOCIATIVE`] on numbers that have it.
+/// The operation that combines elements of a datatype; [`Arithmetic::is_valid`] says whether a collective can use it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arithmetic {
     /// What the elements are.
@@ -115,7 +115,7 @@ impl Arithmetic {
         Operation::Bxor,
     ];
 
-    /// Returns whether such numbers can be reduced so.
+    /// Returns whether the operation reduces elements of the datatype.
     pub fn is_valid(self) -> bool {
         Self::ASSOCIATIVE.contains(&self.operation)
             && self.operation.is_valid(Form::Base, self.datatype)

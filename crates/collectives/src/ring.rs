@@ -1,21 +1,22 @@
-//! Schedules that pass pieces round a circle of all members: for what is long, because no member moves a byte twice.
+//! Schedules that pass pieces round a ring of all members: for long messages, because each member sends about as many bytes as the result has,
+//! once for an allgather and twice for an allreduce, however many members there are.
 
 use super::schedule::{Buffer, Position, Schedule, Span};
 
-/// Bytes in all beyond which the circle wins over fewer rounds.
+/// Length of the result, in bytes, beyond which the ring is faster than the algorithms with fewer rounds.
 const LONG: usize = 64 * 1024;
 
-/// Returns whether an allgather is long enough for the circle.
+/// Returns whether an allgather is long enough for the ring.
 pub(super) const fn suits_allgather(position: &Position) -> bool {
     position.len.saturating_mul(position.size) > LONG && position.size > 2
 }
 
-/// Returns whether an allreduce is long enough for the circle.
+/// Returns whether an allreduce is long enough for the ring.
 pub(super) const fn suits_allreduce(position: &Position) -> bool {
     position.len > LONG && position.size > 2 && position.len / position.element >= position.size
 }
 
-/// In each round a member passes on the slice that it got in the round before.
+/// Makes an allgather: in each round a member passes on the slice that it got in the round before.
 pub(super) fn allgather(schedule: &mut Schedule, position: &Position) {
     schedule.copy(
         position.slice(Buffer::Input, 0),
@@ -31,7 +32,7 @@ pub(super) fn allgather(schedule: &mut Schedule, position: &Position) {
     }
 }
 
-/// One time round, each piece collects what every member adds to it; a second time round, it is handed to all.
+/// Makes an allreduce: a reduce-scatter, in which each piece goes round the ring and every member adds to it, and an allgather of the pieces.
 pub(super) fn allreduce(schedule: &mut Schedule, position: &Position) {
     schedule.copy(
         position.slice(Buffer::Input, 0),

@@ -14,9 +14,9 @@ pub enum Buffer {
     Input,
     /// What the member gets.
     Result,
-    /// Room of the operation's own, mostly for what arrives.
+    /// Memory of the operation's own, mostly for data that arrives.
     Scratch,
-    /// Room of the operation's own for partial results.
+    /// Memory of the operation's own for partial results.
     Partial,
 }
 
@@ -48,7 +48,7 @@ pub enum Step {
         /// Where the message goes; it is as long as this.
         into: Span,
     },
-    /// Goes on when everything that has begun is over.
+    /// Waits until all sends and receives that have begun are complete.
     Wait,
     /// Reduces one part into another of the same length.
     Combine {
@@ -86,29 +86,30 @@ pub struct Position {
     pub size: usize,
     /// The rank of the root, for those that have one.
     pub root: usize,
-    /// Bytes of one slice: what one member contributes to a gather, or gets of a scatter; otherwise, of all.
+    /// Bytes of one slice: what one member contributes to a gather, gets of a scatter, or exchanges with one other in an alltoall; of a
+    /// broadcast, reduce or allreduce, the whole buffer.
     pub len: usize,
-    /// Bytes of one element; reductions do not cut through them.
+    /// Bytes of one element; a schedule that reduces cuts buffers only between elements.
     pub element: usize,
 }
 
 impl Position {
-    /// Returns the rank at a distance behind this one, in a circle of all.
+    /// Returns the rank that is this distance higher, in the ring of all ranks.
     pub(crate) const fn after(&self, distance: usize) -> usize {
         (self.rank + distance) % self.size
     }
 
-    /// Returns the rank at a distance before this one, in a circle of all; the distance is at most the size.
+    /// Returns the rank that is this distance lower, in the ring of all ranks; the distance is at most the size.
     pub(crate) const fn before(&self, distance: usize) -> usize {
         (self.rank + self.size - distance) % self.size
     }
 
-    /// Returns the rank in a circle that begins with the root.
+    /// Returns the relative rank, which counts from the root on in the ring of all ranks.
     pub(crate) const fn relative(&self) -> usize {
         (self.rank + self.size - self.root) % self.size
     }
 
-    /// Returns the rank of the member with that number in a circle that begins with the root.
+    /// Returns the rank of the member with this relative rank.
     pub(crate) const fn absolute(&self, relative: usize) -> usize {
         (self.root + relative) % self.size
     }
@@ -180,7 +181,7 @@ impl Schedule {
 
     /// Sends one part and receives another at the same time.
     pub(crate) fn exchange(&mut self, to: usize, out: Span, from: usize, into: Span) {
-        // A member that is sent something needs no Hello before it is waited for: its loss is noticed by the connection.
+        // The send is first: it opens the connection that notices when the peer is lost. Without one the engine sends its `HELLO`.
         self.send(to, out);
         self.recv(from, into);
         self.wait();

@@ -1,15 +1,15 @@
 //! Schedules along a binomial tree, whose root is the root of the collective.
 //!
-//! In the circle of ranks that begins with the root, the subtree of a member is the members right behind it: as many
-//! as its lowest set bit says, or as there are left.
+//! By relative rank, which counts from the root on, the subtree of a member is itself and the members right behind it: as many
+//! as the lowest set bit of its relative rank says, or as there are left.
 
 use super::schedule::{Buffer, Position, Schedule, Span};
 
 /// A member's position in the tree.
 struct Node {
-    /// The number in the circle that begins with the root.
+    /// The relative rank: 0 is the root.
     number: usize,
-    /// The bit that tells it from its parent; beyond all numbers, for the root.
+    /// The bit that tells it from its parent; for the root, one above all relative ranks.
     bit: usize,
 }
 
@@ -30,12 +30,12 @@ impl Node {
         }
     }
 
-    /// Returns how many members there are from here down.
+    /// Returns how many members the subtree has.
     fn weight(&self, position: &Position) -> usize {
         self.bit.min(position.size - self.number)
     }
 
-    /// Lists the children from the heaviest: their numbers, and how many members there are from there down.
+    /// Lists the children, the largest subtree first: their relative ranks, and how many members their subtrees have.
     fn children(&self, position: &Position) -> impl DoubleEndedIterator<Item = (usize, usize)> {
         let (number, size) = (self.number, position.size);
         let bits = (0..self.bit.ilog2()).rev().map(|shift| 1 << shift);
@@ -44,7 +44,7 @@ impl Node {
     }
 }
 
-/// From the root down, the heaviest subtree first.
+/// Makes a broadcast: data goes from the root down, to the largest subtree first.
 pub(super) fn broadcast(schedule: &mut Schedule, position: &Position) {
     let node = Node::of(position);
     let buffer = position.slice(Buffer::Result, 0);
@@ -57,7 +57,7 @@ pub(super) fn broadcast(schedule: &mut Schedule, position: &Position) {
     }
 }
 
-/// From the leaves up, the lightest subtree first: it is ready first.
+/// Makes a reduce: data goes from the leaves up, the smallest subtree first, because it is ready first.
 pub(super) fn reduce(schedule: &mut Schedule, position: &Position) {
     let node = Node::of(position);
     let input = position.slice(Buffer::Input, 0);
@@ -81,7 +81,7 @@ pub(super) fn reduce(schedule: &mut Schedule, position: &Position) {
     }
 }
 
-/// From the root down, to each subtree what its members get.
+/// Makes a scatter: from the root down, each subtree gets the slices of its members.
 pub(super) fn scatter(schedule: &mut Schedule, position: &Position) {
     let node = Node::of(position);
     let Some(parent) = node.parent() else {
@@ -121,7 +121,7 @@ fn scatter_root(schedule: &mut Schedule, position: &Position, node: &Node) {
     );
 }
 
-/// From the leaves up, of each subtree what its members bring.
+/// Makes a gather: from the leaves up, each subtree sends the slices of its members.
 pub(super) fn gather(schedule: &mut Schedule, position: &Position) {
     let node = Node::of(position);
     let Some(parent) = node.parent() else {
