@@ -79,7 +79,8 @@ pub(crate) unsafe fn not_enabled(call: &str, endpoint: *const fid) {
     }
 }
 
-/// Logs an endpoint that cannot be enabled; `lacking` says for sends and receives whether nothing takes their completions.
+/// Logs an endpoint that cannot be enabled; `lacking` says for sends and receives whether no
+/// completion queue takes their completions.
 #[cold]
 pub(crate) fn not_enabled_for(prov: &str, endpoint: Named, lacking: (bool, bool), cause: Errno) {
     let what = match (cause, lacking) {
@@ -197,7 +198,7 @@ impl fmt::Display for Call {
     }
 }
 
-/// Logs an operation to a peer that its endpoint does not know; `cause` is what the vector or the device says.
+/// Logs an operation that names no peer of its endpoint; `cause` is the error of the address vector or the device.
 #[cold]
 #[inline(never)]
 pub(crate) fn no_peer(prov: &str, call: Call, vector: Named, name: fi_addr_t, cause: Errno) {
@@ -221,7 +222,7 @@ pub(crate) fn no_peer(prov: &str, call: Call, vector: Named, name: fi_addr_t, ca
     }
 }
 
-/// Logs bytes that are no address of a format, which is entry `at` of `count`.
+/// Logs an entry of fi_av_insert, number `at` of `count`, that is no address of the format.
 ///
 /// # Safety
 /// `address` has `size` bytes.

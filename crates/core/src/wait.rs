@@ -1,6 +1,6 @@
 //! What a thread sleeps on while a queue or counter is empty: fi_eq(3) and fi_cq(3) "wait_obj".
 //!
-//! A [`Doorbell`] is an epoll file descriptor that watches an eventfd, rung when something is queued, and the file
+//! A [`Doorbell`] is an epoll file descriptor that watches an eventfd, written when something is queued, and the file
 //! descriptors of the devices underneath. It is armed only while a thread may sleep, so that queueing costs one branch
 //! otherwise.
 
@@ -22,10 +22,10 @@ use oxifabric_types::Errno;
 pub(crate) use cond::Cond;
 pub(crate) use deadline::Deadline;
 
-/// How long to sleep at a time: connects and other deadlines underneath need progress now and then.
+/// How long a thread sleeps at a time: timeouts of connecting and other deadlines of devices need progress now and then.
 pub(crate) const SLICE: Duration = Duration::from_millis(100);
 
-/// How a queue or counter wakes its sleepers.
+/// The wait object of a queue or counter, by which it wakes the threads that sleep on it.
 #[derive(Debug)]
 pub(crate) struct Doorbell {
     kind: fi_wait_obj,
@@ -45,7 +45,7 @@ struct Fds {
 }
 
 impl Doorbell {
-    /// Makes the wait object that was asked for. `FI_WAIT_UNSPEC` gives a file descriptor, as upstream does; a member of
+    /// Makes the wait object that was asked for. `FI_WAIT_UNSPEC` gives a file descriptor, as in the C library; a member of
     /// a wait set (`FI_WAIT_SET`) has one that the set watches.
     ///
     /// # Errors
@@ -90,7 +90,8 @@ impl Doorbell {
     }
 
     /// Wakes sleepers because something was queued. Call it after queueing; sleepers look at the queue after
-    /// [`Doorbell::arm`]. Both go through one lock or sequentially consistent atomics, so that one of both sees the other.
+    /// [`Doorbell::arm`]. The queue is behind a lock, or its
+    /// atomics are sequentially consistent, so that the thread that queues sees `armed`, or the one that arms sees the entry.
     #[inline]
     pub(crate) fn ring(&self) {
         if self.armed.load(Ordering::SeqCst) {
@@ -136,7 +137,7 @@ impl Doorbell {
         self.signaled.load(Ordering::Relaxed) && self.signaled.swap(false, Ordering::Acquire)
     }
 
-    /// Sleeps until something rings, a device has news, or the time is over; without a file descriptor, lets
+    /// Sleeps until the doorbell rings, a device has events, or the time is over; without a file descriptor, lets
     /// another thread run (`FI_WAIT_YIELD`). Returns false when a signal of the operating system interrupted.
     pub(crate) fn sleep(&self, at_most: Duration) -> bool {
         match &self.fds {
@@ -159,12 +160,12 @@ impl Doorbell {
         }
     }
 
-    /// Returns the file descriptor that is readable when something rang or a device has news, if there is one.
+    /// Returns the file descriptor that is readable when the doorbell has rung or a device has events, if there is one.
     pub(crate) fn fd(&self) -> Option<RawFd> {
         self.fds.as_ref().map(|fds| fds.epoll.as_raw_fd())
     }
 
-    /// Stops to watch a device.
+    /// Stops watching the file descriptor of a device.
     pub(crate) fn unwatch(&self, fd: RawFd) {
         if let Some(fds) = &self.fds {
             fds.unwatch(fd);
@@ -220,7 +221,7 @@ impl Doorbell {
         if room < 1 || list.fd.is_null() {
             return Err(Errno::TOOSMALL);
         }
-        // SAFETY: the caller says that there is room for `nfds` entries.
+        // SAFETY: the caller's contract: the list has room for `nfds` entries, one at least.
         unsafe {
             *list.fd = libc::pollfd {
                 fd,

@@ -1,8 +1,8 @@
-//! Work that waits until a counter reaches a threshold: fi_trigger(3). Path class: setup, except for [`DeferredWorkQueue::ended`].
+//! Deferred work, which waits until a counter reaches a threshold: fi_trigger(3). Path class: setup, except for [`DeferredWorkQueue::ended`].
 //!
 //! A counter that crosses a threshold moves its work to the due queue; the thread that drives the domain next starts it,
-//! with no lock of an endpoint in hand (docs/adr/0007). Order of locks: the state of this queue comes after all others, and
-//! nothing is called while it is locked.
+//! and holds no lock of an endpoint while it does (docs/adr/0007). Order of locks: the state of this queue comes after all others,
+//! and no work is started while it is locked.
 
 pub(crate) mod control;
 mod message;
@@ -21,8 +21,8 @@ use crate::lock::lock;
 use crate::progress::DomainProgress;
 use message::Post;
 
-/// Maximum number of works of a domain that have not begun. Programs describe collectives by some thousands; one costs a few hundred
-/// bytes, so that a program which queues and never triggers is told before its memory is used up.
+/// Maximum number of entries of deferred work of a domain that have not begun. Programs describe collectives by some thousands; an entry
+/// costs a few hundred bytes, so a program which queues work and never triggers it gets `AGAIN` before its memory is used up.
 const MOST: usize = 1 << 18;
 
 /// The deferred work of one domain.
@@ -52,7 +52,7 @@ struct Place {
     serial: usize,
 }
 
-/// Something that waits for a counter.
+/// An entry of deferred work: an operation, or a change of a counter, that waits for a counter.
 pub(crate) struct Work {
     /// The counter stays open while work waits for it.
     _cntr: Ref<Cntr>,
@@ -64,7 +64,7 @@ pub(crate) struct Work {
 // thread starts it.
 unsafe impl Send for Work {}
 
-/// Whose work it is, as addresses, to find it again.
+/// The objects that the work belongs to, as addresses, by which it is found when it is cancelled or its endpoint closes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// A `fi_deferred_work`, and the endpoint that it uses, if any.
@@ -81,7 +81,7 @@ impl Owner {
     }
 }
 
-/// What is to be done.
+/// What the work does when it starts.
 pub(crate) enum Action {
     /// Start an operation of an endpoint, or report that it was cancelled; it reports failures by itself, except `AGAIN`.
     Call(Box<dyn FnMut(Disposition) -> Result<(), Errno>>),
@@ -90,7 +90,7 @@ pub(crate) enum Action {
     Add(Ref<Cntr>, u64),
 }
 
-/// What becomes of an operation that waited.
+/// Whether an operation that waited starts or is cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Disposition {
     Start,
@@ -109,8 +109,8 @@ pub(crate) struct InFlight {
 }
 
 impl DeferredWorkQueue {
-    /// Lets something wait until the sum of a counter is `threshold`, or starts it if it is so already. Call it without
-    /// locks in hand.
+    /// Lets work wait until the sum of a counter is `threshold`, or starts it if it is so already. The caller holds no
+    /// locks.
     ///
     /// # Errors
     /// `AGAIN` when too much work waits.
@@ -258,10 +258,10 @@ impl DeferredWorkQueue {
         gone
     }
 
-    /// Forgets everything of an endpoint that closes.
+    /// Drops all deferred work of an endpoint that closes, and what is known of its operations in flight.
     pub(crate) fn forget(&self, ep: *const c_void) {
         let ep = ep.addr();
-        // Another thread may be about to start one.
+        // Another thread may be about to start work of the endpoint.
         while self.running.swap(true, Ordering::Acquire) {
             std::thread::yield_now();
         }
@@ -282,7 +282,7 @@ impl Work {
     /// Reports that the operation was cancelled.
     pub(crate) fn cancel(mut self) {
         if let Action::Call(call) = &mut self.action {
-            // It only reports, which does not fail.
+            // The call only reports the cancellation, which does not fail.
             let _ = call(Disposition::Cancel);
         }
     }

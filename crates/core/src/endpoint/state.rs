@@ -25,7 +25,7 @@ use crate::misuse::{self, Call};
 use crate::multicast;
 use crate::progress::DomainProgress;
 
-/// How often a device is driven and armed anew for its sleepers, before they are woken.
+/// How often a device is driven and armed anew for the threads that sleep on it, before they are woken.
 const ATTEMPTS: u32 = 8;
 
 /// One endpoint's device, and what carries out operations over it.
@@ -35,31 +35,31 @@ pub(super) struct EndpointState<D: Device> {
     pub(super) out: CompletionDispatch,
     pub(super) av: Option<Ref<Av>>,
     pub(super) clock: LoopClock,
-    /// Data may be transferred.
+    /// fi_enable(3) was called: data may be transferred.
     pub(super) enabled: bool,
     /// The device was enabled for a thread that may sleep until it has events.
     pub(super) sleeps: bool,
-    /// How often it made progress: others see by it whether the application drives the endpoint.
+    /// Number of calls of `progress`: by it a thread that drives the domain's other endpoints sees whether the application drives this one.
     turns: u32,
-    /// The turn after which a call found no room.
+    /// The turn after which a call returned `AGAIN`.
     refused: u32,
     /// The turn after which the device was armed, and is still.
     armed: u32,
     /// The turn after which a thread went to sleep on a queue of the endpoint.
     slept: u32,
-    /// Where the fate of the connection is reported, if the device has one.
+    /// Where events of the connection are reported, if the device has one.
     pub(super) reports: Reports,
     /// Which receives may name their source: `MSG`, `TAGGED` (FI_DIRECTED_RECV, FI_TAGGED_DIRECTED_RECV).
     directed: Flags,
-    /// Those receives must name it (FI_EXACT_DIRECTED_RECV).
+    /// Those receives must name their source (FI_EXACT_DIRECTED_RECV).
     exact: bool,
-    /// Peers by their index in the address vector, as far as they were asked for.
+    /// Peers by their index in the address vector, as far as the application has named them.
     targets: Vec<PeerId>,
     /// Peers of receive contexts of scalable endpoints beside the first, by context and index.
     contexts: Vec<Vec<PeerId>>,
     /// [`Av::removals`] when the peers were looked up.
     seen: u64,
-    /// The device holds frames back, and `progress` has counted it.
+    /// The device holds frames back to coalesce them, and the domain's `progress` counts it among those that do.
     holding: bool,
     pub(super) progress: Arc<DomainProgress>,
     /// Where `oxi top` reads how the endpoint fares.
@@ -120,7 +120,7 @@ impl<D: Device> EndpointState<D> {
     /// Starts a send.
     ///
     /// # Errors
-    /// `INVAL` for an address that is not in the vector, `AGAIN`.
+    /// `INVAL` for an address that is not in the address vector, `AGAIN`.
     #[inline(always)]
     pub(super) fn send(&mut self, send: &SendCall, body: impl Lend) -> Result<(), Errno> {
         let op = TxOp {
@@ -168,7 +168,7 @@ impl<D: Device> EndpointState<D> {
         begun
     }
 
-    /// Posts a receive. Its source counts if receives may name it.
+    /// Posts a receive. Its source is ignored unless receives may name one.
     ///
     /// # Errors
     /// `INVAL` for an address that is not in the vector, `AGAIN`.
@@ -191,7 +191,7 @@ impl<D: Device> EndpointState<D> {
         received
     }
 
-    /// Returns the peer whose messages a receive takes, or any.
+    /// Returns the peer whose messages a receive takes, or [`PeerId::ANY`].
     #[inline(always)]
     fn source_of(&mut self, recv: &RecvCall) -> Result<PeerId, Errno> {
         match recv.from {
@@ -202,7 +202,7 @@ impl<D: Device> EndpointState<D> {
         }
     }
 
-    /// Returns whether a message is here that a receive with FI_PEEK or FI_CLAIM is about.
+    /// Returns whether an unexpected message matches a receive with FI_PEEK or FI_CLAIM.
     pub(super) fn sees(&mut self, recv: &RecvCall) -> bool {
         let Ok(from) = self.source_of(recv) else {
             return false;
@@ -219,7 +219,7 @@ impl<D: Device> EndpointState<D> {
         engine.is_some_and(|engine| engine.sees(&op))
     }
 
-    /// Gives waiting messages the receives that the shared context got.
+    /// Matches unexpected messages with the receives that were posted to the shared receive context.
     pub(super) fn feed(&mut self) {
         self.operations.feed(&mut self.device, &mut self.out);
         self.note_posted();
@@ -290,7 +290,7 @@ impl<D: Device> EndpointState<D> {
 
     fn arm(&mut self) -> bool {
         self.look_before_sleep();
-        // What progress has just begun may have its answer waiting; only a quiet device is armed.
+        // The answer to what progress has just sent may be here already; only a device without events is armed.
         let quiet = self.progress() == 0 && self.sleeps && self.device.arm();
         if quiet {
             self.armed = self.turns;
@@ -355,7 +355,7 @@ impl<D: Device> EndpointState<D> {
         }
     }
 
-    /// Returns the peer that the application calls by an index of its vector.
+    /// Returns the peer that the application names by an `fi_addr_t` of its address vector.
     #[inline]
     pub(super) fn target(&mut self, name: fi_addr_t, call: Call) -> Result<PeerId, Errno> {
         if D::CONNECTED {
@@ -381,7 +381,7 @@ impl<D: Device> EndpointState<D> {
         found
     }
 
-    /// Asks the vector for the address and the device for its peer, and remembers the answer.
+    /// Asks the address vector for the address and the device for its peer, and remembers the answer.
     #[cold]
     fn look_up(&mut self, name: fi_addr_t) -> Result<PeerId, Errno> {
         if D::DATAGRAM

@@ -17,7 +17,7 @@ use crate::handle::Ref;
 pub(crate) struct Region {
     /// Pieces of memory, in order.
     pub(crate) pieces: Vec<IovSegment>,
-    /// What it may be used for (`SEND ... REMOTE_WRITE`): nothing, while it is disabled.
+    /// The operations that it may be used for (`SEND ... REMOTE_WRITE`): none, while it is disabled.
     pub(crate) access: Flags,
     /// The first access ends it (`FI_MR_SINGLE_USE`).
     pub(crate) single_use: bool,
@@ -47,7 +47,7 @@ impl Region {
     ) -> Result<(), Errno> {
         for piece in &self.pieces {
             let whole = piece.len() as u64;
-            // What begins at the end of a piece belongs to the next, unless it is nothing.
+            // Memory that begins at the end of a piece belongs to the next one, unless it has no bytes.
             if offset > whole || (offset == whole && len > 0) {
                 offset -= whole;
                 continue;
@@ -72,7 +72,7 @@ impl Region {
 /// The table of a domain.
 pub(crate) struct Regions {
     map: HashMap<u64, Region, BuildHasherDefault<KeyHasher>>,
-    /// What counts accesses of peers, by key: only of regions that counters are bound to.
+    /// Counters of accesses by peers, by key: only of regions that counters are bound to.
     counters: HashMap<u64, Vec<(Flags, Ref<Cntr>)>>,
     /// Peers name memory by its address (`FI_MR_VIRT_ADDR`, `FI_MR_BASIC`), not by the offset in its region.
     virtual_addresses: bool,
@@ -114,7 +114,7 @@ impl Regions {
         self.insert_under(key, region)
     }
 
-    /// Registers a region under a key that is not to be chosen any more, and returns that.
+    /// Registers a region under a key that the application or provider has chosen, and returns the key.
     ///
     /// # Errors
     /// As [`Regions::insert`].
@@ -243,7 +243,7 @@ impl Regions {
             .map(|(_, counter)| &**counter)
     }
 
-    /// Returns the pieces of a region in persistent memory; `None` for another one.
+    /// Returns the pieces of a region of persistent memory; `None` for a region of other memory.
     pub(crate) fn persistent(&self, key: u64) -> Option<&[IovSegment]> {
         let region = self.map.get(&key).filter(|region| region.persistent)?;
         Some(&region.pieces)

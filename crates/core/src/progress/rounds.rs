@@ -1,10 +1,10 @@
-//! The rounds of a domain: a thread that polls some endpoints now and then drives the others, too. So what a call has accepted
-//! leaves, and peers have their answers, whichever queue the application reads (docs/adr/0028).
+//! The rounds of a domain: a thread that polls some endpoints now and then drives the others, too. So an operation that a call has
+//! accepted leaves, and peers get their answers, whichever queue the application reads (docs/adr/0028).
 //!
-//! An endpoint that the application drives by itself is left to it; the number of its turns tells. One on which a thread
-//! sleeps is driven, and got ready for sleep again.
+//! The rounds leave out an endpoint that the application drives itself: the number of its turns has grown since the last visit. They
+//! drive one on which a thread sleeps, and arm it again for that sleep.
 //!
-//! Order of locks: the rounds, then an endpoint. A thread that polls and finds either taken goes on without.
+//! Order of locks: the rounds, then an endpoint. A thread that polls and finds either locked goes on without it.
 
 use std::mem;
 use std::os::fd::RawFd;
@@ -18,42 +18,42 @@ use crate::drive::{Drive, Rest, Visit, same};
 use crate::lock::lock;
 use crate::wait::Doorbell;
 
-/// How many endpoints a thread drives for others when it is its turn.
+/// How many endpoints other than its own a thread drives in one round.
 const STOPS_AT_ONCE: usize = 4;
 
-/// Polls without an event after which an endpoint is no longer driven with every poll. An endpoint with operations under
+/// Empty polls after which an endpoint is no longer lively: it is not driven with every poll any more. An endpoint with operations under
 /// way is driven with as many polls when it is its turn: what it waits for may be on its way.
 const LIVELY_VISITS: u32 = 64;
 
-/// How many endpoints are lively at a time; others have their turn.
+/// How many endpoints are lively at a time; all others are driven in the rounds alone.
 const LIVELY_MAX: usize = 16;
 
-/// How many queues and counters may wait for the endpoints of others at a time: the system limits how many descriptors a
-/// descriptor wakes, and would refuse connections to an endpoint with too many of them.
+/// How many queues and counters may watch the doorbell of the rounds at a time: epoll(7) limits how many descriptors one descriptor
+/// wakes, and the kernel would refuse to watch a new connection of an endpoint beyond that.
 const WATCHERS_MAX: usize = 8;
 
-/// The endpoints of a domain, as seen by threads that poll others of them.
+/// The endpoints of a domain, as a thread that polls only some of them drives the others.
 #[derive(Default)]
 pub(super) struct Rounds {
-    /// How many there are: a hint that spares taking the lock.
+    /// How many endpoints there are: a hint that spares taking the lock.
     count: AtomicUsize,
     state: Mutex<State>,
-    /// Watches the endpoints that no thread sleeps on but those that sleep on others. Made when one does.
+    /// Watches the endpoints on which no thread sleeps, for threads that sleep on other endpoints of the domain. Made when one does.
     bell: OnceLock<Option<Doorbell>>,
-    /// How many bells watch that one.
+    /// How many doorbells of queues and counters watch that one.
     watchers: AtomicUsize,
-    /// Some endpoint would wake no sleeper: naps are short.
+    /// Some endpoint has no descriptor that wakes a thread ([`Rest::Deaf`]): threads sleep for short times only.
     deaf: AtomicBool,
 }
 
-/// What became of endpoints in which something moved.
+/// What driving the lively endpoints has shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hurry {
-    /// Something moves there still.
+    /// Something moved in one of them.
     Moves,
-    /// Nothing does now; it may again.
+    /// Nothing moved now, but some are still lively; or another thread makes the round.
     Waits,
-    /// They need no more attention than others.
+    /// None is lively any more.
     Over,
 }
 
@@ -62,7 +62,7 @@ struct State {
     stops: Vec<Stop>,
     /// Where the next round begins.
     next: usize,
-    /// Where something moved lately.
+    /// The lively endpoints, by index: something moved in them lately.
     lively: Vec<usize>,
     /// Something moved since [`State::hurry`] began.
     moved: bool,
@@ -70,13 +70,13 @@ struct State {
 
 struct Stop {
     endpoint: NonNull<dyn Drive>,
-    /// How often it had been driven at the last visit.
+    /// The endpoint's number of turns at the last visit.
     turn: u32,
-    /// Visits for which it is still lively.
+    /// Number of visits for which the endpoint stays lively.
     left: u32,
     /// The descriptor that the bell watches.
     watched: Option<RawFd>,
-    /// It was found driven by the application when a thread was about to sleep.
+    /// The application drove the endpoint since the last visit, as a thread found that was about to sleep.
     spared: bool,
 }
 
@@ -89,7 +89,7 @@ impl Stop {
         unsafe { self.endpoint.as_ref() }
     }
 
-    /// Gets it ready for the sleep of a thread that sleeps on others; returns what became of it.
+    /// Gets the endpoint ready for the sleep of a thread that sleeps on others; returns whether it is armed, or why not.
     fn rest(&mut self, bell: &Doorbell) -> Rest {
         let mut turn = self.turn;
         let rest = self.get().rest(&mut turn);
@@ -105,7 +105,7 @@ impl Stop {
         rest
     }
 
-    /// Lets the bell watch it, or stops that.
+    /// Lets the doorbell watch the endpoint's device, or stops that.
     fn watch(&mut self, bell: &Doorbell, wanted: bool) {
         match (self.watched, wanted) {
             (None, true) => {
@@ -153,7 +153,7 @@ impl State {
         }
     }
 
-    /// Drives those in which something moved.
+    /// Drives the lively endpoints.
     fn hurry(&mut self) {
         self.moved = false;
         let mut lively = mem::take(&mut self.lively);
@@ -213,7 +213,7 @@ impl Rounds {
         if self.are_few() {
             return Hurry::Over;
         }
-        // Otherwise another thread is on its way.
+        // Otherwise another thread makes the round.
         let Some(mut state) = self.begin() else {
             return Hurry::Waits;
         };
@@ -249,13 +249,13 @@ impl Rounds {
         }
         self.deaf.store(deaf, Ordering::Relaxed);
         if !quiet {
-            // Another thread may sleep on it, and this one has cleared it.
+            // Another thread may sleep on this doorbell, which was cleared above.
             own.wake();
         }
         quiet
     }
 
-    /// Lets a bell watch the one of the rounds; returns whether it does. Another thread may have told it to at the same time.
+    /// Lets a doorbell watch that of the rounds; returns whether it does. Another thread may have done so at the same time.
     fn admit(&self, bell: &Doorbell, own: &Doorbell) -> bool {
         let is_free = self.watchers.fetch_add(1, Ordering::Relaxed) < WATCHERS_MAX;
         let is_watching = is_free && own.fd().is_some_and(|fd| bell.watch(fd).is_ok());
@@ -265,19 +265,19 @@ impl Rounds {
         is_watching
     }
 
-    /// Notes that a bell is gone that watched the one of the rounds.
+    /// Notes that a doorbell that watched that of the rounds is gone.
     pub(super) fn remove_watcher(&self) {
         self.watchers.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Wakes the threads that sleep on other endpoints' behalf.
+    /// Wakes the threads that sleep until the doorbell of the rounds rings, too.
     pub(super) fn wake(&self) {
         if let Some(Some(bell)) = self.bell.get() {
             bell.wake();
         }
     }
 
-    /// Returns whether sleepers have to look by themselves now and then.
+    /// Returns whether threads that sleep have to poll now and then, because some endpoint cannot wake them.
     pub(super) fn are_deaf(&self) -> bool {
         self.deaf.load(Ordering::Relaxed)
     }
@@ -287,7 +287,7 @@ impl Rounds {
         self.count.load(Ordering::Relaxed) < 2
     }
 
-    /// Takes the rounds, unless another thread has them or there are none to make.
+    /// Locks the rounds, unless another thread makes them or there are none to make.
     fn begin(&self) -> Option<MutexGuard<'_, State>> {
         if self.are_few() {
             return None;
