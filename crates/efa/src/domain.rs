@@ -1,7 +1,7 @@
-//! What the endpoints of a domain share: the open device, registered memory, and the ways to peers.
+//! What the endpoints of a domain share: the open device, registered memory, and the address handles of peers.
 //!
-//! An address that is inserted into an address vector gets an address handle at once: the device takes reads and writes from peers only whose
-//! handle it has, and names the source of a message by it. Endpoints at one port of a peer share one handle.
+//! An address that is inserted into an address vector gets an address handle at once: the device takes reads and writes only from peers
+//! for which it has a handle, and names the source of a message by it. Endpoints at one port of a peer share one handle.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -25,7 +25,7 @@ pub struct EfaDomain {
     pub(crate) pd: Arc<Pd>,
     regions: RwLock<Regions>,
     ways: Mutex<Ways>,
-    /// Counts what happens to `ways`.
+    /// Number of changes of `ways`.
     changes: AtomicU64,
 }
 
@@ -36,14 +36,14 @@ struct Regions {
     free: Vec<u32>,
 }
 
-/// The ways to the peers in the vectors of the domain.
+/// The address handles of the peers in the address vectors of the domain.
 #[derive(Debug, Default)]
 struct Ways {
     handles: HashMap<Gid, Handle>,
     /// How often each address was inserted.
     inserted: HashMap<EfaAddress, usize>,
-    /// Which addresses have a handle and a queue pair, in the order of insertion: a queue pair's number is used again, and the last address is
-    /// that of the one that there is.
+    /// The addresses that have this address handle and number of a queue pair, in the order of insertion. Devices use numbers of queue pairs
+    /// again, so the last address is that of the queue pair that exists now.
     sources: HashMap<Source, Vec<EfaAddress>>,
 }
 
@@ -94,7 +94,7 @@ impl ProviderDomain for EfaDomain {
         let mut regions = self.regions.write().unwrap_or_else(PoisonError::into_inner);
         let ended = regions.remove(region);
         drop(regions);
-        // The device is told without the lock.
+        // The drop, which deregisters the memory with the device, runs without the lock.
         ended.map(drop).ok_or(Errno::INVAL)
     }
 
@@ -118,7 +118,7 @@ impl ProviderDomain for EfaDomain {
 }
 
 impl EfaDomain {
-    /// Names bytes of a region; `None` if it is not registered, or they are not all in it.
+    /// Describes bytes of a region as requests name them; `None` if the region is not registered, or they are not all in it.
     pub(crate) fn piece(&self, region: RegionId, base: *const u8, len: usize) -> Option<Piece> {
         let regions = self.regions.read().unwrap_or_else(PoisonError::into_inner);
         let mr = regions.get(region)?;
@@ -136,12 +136,12 @@ impl EfaDomain {
         Ok(ah)
     }
 
-    /// Returns the address in the vectors that a source has.
+    /// Returns the address of a source, if it is in an address vector.
     pub(crate) fn source(&self, source: Source) -> Option<EfaAddress> {
         self.ways().sources.get(&source)?.last().copied()
     }
 
-    /// Returns a number that changes when a source may mean another address.
+    /// Returns a number that changes whenever [`EfaDomain::source`] may return another address for a source.
     #[inline]
     pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
@@ -180,7 +180,7 @@ impl Ways {
         }
     }
 
-    /// Forgets an address that was noted, once. An address that was not is none.
+    /// Takes back one [`Ways::admit`] of an address; does nothing for an address that was not noted.
     fn dismiss(&mut self, at: &EfaAddress) {
         let Entry::Occupied(mut times) = self.inserted.entry(*at) else {
             return;
@@ -234,7 +234,7 @@ impl Regions {
     }
 }
 
-/// Returns what the device may do with memory that is registered for such operations, as far as it can do it.
+/// Returns the access rights of the device for memory that is registered for such operations, without those that it does not support.
 fn access(wanted: Flags, hardware: &Hardware) -> Access {
     let mut access = Access::default();
     if wanted.intersects(Flags::RECV | Flags::READ) {

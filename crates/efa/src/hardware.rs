@@ -1,6 +1,6 @@
-//! The EFA devices of this machine, as they were when the process first asked.
+//! The EFA devices of this machine, as they were when this process first listed them.
 //!
-//! Machines without RDMA devices load no library: the kernel's list of devices is looked at first.
+//! On machines without RDMA devices no library is loaded: the kernel's list of devices is read first.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -15,7 +15,7 @@ use oxifabric_types::{EfaAddress, Errno, LinkAttr, Nic, PciAddress};
 /// The port that is used; no EFA device has another one.
 pub(crate) const PORT: u8 = 1;
 
-/// A device.
+/// An EFA device, and what it says of itself.
 #[derive(Debug)]
 pub(crate) struct Hardware {
     pub(crate) device: Device,
@@ -29,13 +29,13 @@ pub(crate) struct Hardware {
 /// Why there is no device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Missing {
-    /// The kernel has none; with the folder that says so.
+    /// The kernel lists no RDMA device in this folder.
     NoRdma(PathBuf),
     /// A library is missing.
     Library(Absence),
-    /// Their list cannot be read.
+    /// libibverbs cannot list the devices.
     Unlisted(Errno),
-    /// None of these is an EFA that can be opened.
+    /// None of these devices is an EFA that this process may open.
     NoEfa(Vec<String>),
 }
 
@@ -60,7 +60,7 @@ impl fmt::Display for Missing {
 }
 
 impl Hardware {
-    /// Returns where its endpoints are, without a queue pair.
+    /// Returns the address of the device's endpoints, without the number of a queue pair.
     pub(crate) fn place(&self) -> EfaAddress {
         EfaAddress {
             gid: self.gid,
@@ -69,12 +69,12 @@ impl Hardware {
         }
     }
 
-    /// Returns whether it can do something.
+    /// Returns whether the device has these capabilities.
     pub(crate) fn can(&self, caps: EfaCaps) -> bool {
         self.efa.caps.contains(caps)
     }
 
-    /// Returns whether it reads and writes memory of peers. One that only reads is offered without either, as in the C library.
+    /// Returns whether the device reads and writes memory of peers. One that only reads is offered without either, as in the C library.
     pub(crate) fn has_rma(&self) -> bool {
         self.can(EfaCaps::RDMA_READ | EfaCaps::RDMA_WRITE)
     }
@@ -146,7 +146,7 @@ pub(crate) fn open(name: &str) -> Result<(&'static Hardware, std::sync::Arc<Cont
     Ok((hardware, hardware.device.open()?))
 }
 
-/// Returns where the kernel describes devices: libibverbs lets a variable say so, too.
+/// Returns the folder in which the kernel describes devices: /sys, or that of the variable SYSFS_PATH, as in libibverbs.
 fn sysfs() -> PathBuf {
     environment::variable("SYSFS_PATH").map_or_else(|| PathBuf::from("/sys"), PathBuf::from)
 }

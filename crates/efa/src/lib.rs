@@ -6,7 +6,7 @@
 //! - [`QueuePair`]: the device of one endpoint; `post` and `poll` are its queues, `peers` where it sends.
 //! - [`EfaDomain`]: what the endpoints of a domain share: the open device, registrations, address handles.
 //! - `hardware`: the devices of this machine; `info`: what is offered on them; `params`: parameters of the environment.
-//! - `status`: what the device says about work that failed.
+//! - `status`: the statuses of a device for work that failed, and their errors.
 //! - `sys`: the only unsafe code.
 #![deny(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What comes out of the completion queue of a device. Path class: hot.
+//! Polls the completion queue of a device. Path class: hot.
 
 use oxifabric_ibv::{Completion, Opcode, Status};
 use oxifabric_provider::queues::{ReceivedMessage, WorkEnd, WorkId};
@@ -8,12 +8,12 @@ use crate::post::{RECEIVE, wire_data};
 use crate::queue_pair::QueuePair;
 use crate::status;
 
-/// How many completions are taken at a time, and how many in one poll: other endpoints have a turn then.
+/// How many completions are taken at a time, and how often in one poll: other endpoints have a turn then.
 const BATCH: usize = 16;
 const BATCHES: usize = 4;
 
 impl QueuePair {
-    /// Tells `ended` what has ended, in order.
+    /// Reports the work that has ended to `ended`, in order.
     #[inline]
     pub(crate) fn poll(&mut self, ended: &mut impl FnMut(WorkEnd)) {
         for completion in std::mem::take(&mut self.polled) {
@@ -31,7 +31,7 @@ impl QueuePair {
         }
     }
 
-    /// Takes what has ended and keeps it for the next poll: at most one batch.
+    /// Takes completions off the queue and keeps them for the next poll: at most one batch.
     pub(crate) fn fill(&mut self) {
         let mut batch = [Completion::NONE; BATCH];
         let count = self.cq.poll(&mut batch);
@@ -77,7 +77,7 @@ impl QueuePair {
     }
 }
 
-/// Describes work that failed. Then its id is all that says what it was.
+/// Describes work that failed. The completion of failed work has no opcode: its id alone says whether it was a receive.
 fn failed(completion: &Completion) -> WorkEnd {
     let id = WorkId::from_raw(completion.wr_id & !RECEIVE);
     let is_receive = completion.wr_id & RECEIVE != 0;

@@ -1,4 +1,4 @@
-//! What goes into the queues of a device. Path class: hot.
+//! Posts to the queues of a device: sends, receives, reads and writes. Path class: hot.
 
 use oxifabric_engine::{RmaOp, RxOp, TxOp};
 use oxifabric_ibv::{Piece, Send, SendOp};
@@ -8,10 +8,10 @@ use oxifabric_types::{Errno, Flags, Instant, PeerId};
 
 use crate::queue_pair::QueuePair;
 
-/// The most bytes that any device carries in a request.
+/// The most bytes that any device carries inline, in a request.
 const INLINE: usize = 128;
 
-/// Marks the ids of receives; those of work leave the bit free, since no queue has so many places.
+/// The bit that marks the `wr_id` of a receive; a [`WorkId`] leaves it free, since no queue has so many places.
 pub(crate) const RECEIVE: u64 = 1 << 31;
 
 impl HardwareQueues for QueuePair {
@@ -41,7 +41,7 @@ impl HardwareQueues for QueuePair {
 
     fn post_access(&mut self, access: &RmaOp<'_>, id: WorkId) -> Result<(), Errno> {
         if access.flags.contains(Flags::INJECT) {
-            // Requests for accesses carry no data.
+            // Requests for reads and writes carry no inline data.
             return Err(Errno::OPNOTSUPP);
         }
         let pieces = Pieces::of(self, &access.body)?;
@@ -59,9 +59,9 @@ impl HardwareQueues for QueuePair {
         self.post(access.peer, id, op)
     }
 
-    /// A receive cannot be taken off: all end with the queue pair.
+    /// Moves the queue pair to the error state, which ends all receives: a device cannot cancel a single one.
     fn flush_receives(&mut self) {
-        // A queue pair that cannot fail has failed.
+        // A queue pair that cannot be moved to the error state is in it already.
         let _ = self.qp.fail();
     }
 
@@ -107,7 +107,7 @@ impl QueuePair {
     }
 }
 
-/// Pieces of registered memory, as a request names them.
+/// The pieces of registered memory that a request names: its scatter-gather list.
 struct Pieces {
     pieces: [Piece; MAX_SEGMENTS],
     count: usize,
@@ -146,7 +146,7 @@ pub(crate) const fn wire_data(data: u64) -> u32 {
     u32::from_be(data as u32)
 }
 
-/// Returns the error of a post: a full queue takes more later.
+/// Returns the error of a post: `AGAIN` for a full queue, which takes more later.
 fn full(errno: Errno) -> Errno {
     match errno {
         Errno::NOMEM => Errno::AGAIN,

@@ -21,16 +21,16 @@ use crate::params::Params;
 use crate::peers::Peers;
 use crate::status;
 
-/// Numbers of connections that programs may use; those above are the kernel's.
+/// The largest connection id, which is the Q_Key of a queue pair, that programs may use; those above are for the kernel.
 const CONNIDS: u64 = 0x7fff_ffff;
 
-/// That of datagrams: peers that are the C library up to 2.6 name no other one (docs/protocol/efa.md section 3).
+/// The connection id of datagram endpoints: the C library up to 2.6 sends to no other one (docs/protocol/efa.md section 3).
 const DATAGRAM_CONNID: u32 = 0;
 
-/// How often a send is tried again when its receiver has no receive: for ever.
+/// The `rnr_retry` that retries without end: how often a send is retried while its receiver has posted no receive.
 const WITHOUT_END: u8 = 7;
 
-/// The device of an endpoint.
+/// The device of an endpoint: its queue pair, completion queue and peers.
 #[derive(Debug)]
 pub struct QueuePair {
     pub(crate) qp: Qp,
@@ -41,9 +41,9 @@ pub struct QueuePair {
     name: EfaAddress,
     is_reliable: bool,
     is_active: bool,
-    /// How many bytes in front of a message are the device's.
+    /// How many bytes of a buffer in front of a message belong to the device (FI_MSG_PREFIX).
     pub(crate) prefix: usize,
-    /// How many bytes a send may have that carries its message in the request.
+    /// The longest message that a send carries inline, in its request.
     pub(crate) inline: usize,
     /// The application wants to know where messages come from.
     pub(crate) names_sources: bool,
@@ -158,7 +158,7 @@ impl Device for QueuePair {
         if self.cq.arm().is_err() {
             return false;
         }
-        // What came before that makes no event.
+        // Completions that came before the queue was armed make no event.
         self.fill();
         self.polled.is_empty()
     }
@@ -168,7 +168,7 @@ impl Device for QueuePair {
     }
 }
 
-/// Returns how much fits into the queues of an endpoint with these attributes.
+/// Returns the capacities of the queues of an endpoint with these attributes.
 ///
 /// # Errors
 /// `INVAL` for more than the device has.
@@ -188,7 +188,7 @@ fn capacity(info: &Info, domain: &EfaDomain) -> Result<Capacity, Errno> {
     })
 }
 
-/// Returns what may be posted.
+/// Returns which operations may be posted on the queue pair.
 fn operations(domain: &EfaDomain, is_reliable: bool) -> SendOps {
     let mut operations = SendOps::SEND | SendOps::SEND_WITH_IMM;
     if is_reliable && domain.hardware.can(EfaCaps::RDMA_READ) {
