@@ -17,7 +17,7 @@ use crate::{Completions, Link, RxOp, TxOp};
 
 const LOOK: Flags = Flags::PEEK.union(Flags::CLAIM).union(Flags::DISCARD);
 
-/// What an engine is built for.
+/// Sizes and budgets of an engine, from the attributes of its endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Number of sends that may be outstanding.
@@ -26,7 +26,7 @@ pub struct Config {
     pub rx_size: usize,
     /// Budget in bytes for unexpected messages.
     pub unexpected_bytes: usize,
-    /// Limit of those bytes while the application waits for what may be behind them.
+    /// Limit of those bytes while a receive is posted whose message may be behind them.
     pub unexpected_ceiling: usize,
     /// A multi-receive buffer with less room than this is released (FI_OPT_MIN_MULTI_RECV).
     pub min_multi_recv: usize,
@@ -47,18 +47,18 @@ pub struct Engine {
     pub(crate) posted: PostedQueue,
     pub(crate) unexpected: UnexpectedQueue,
     pub(crate) sends: Slab<Transmit>,
-    /// Number of them that there may be before the application has to wait: [`Config::tx_size`], and as many as answer peers' requests.
+    /// Number of sends from which on the application's posts return `AGAIN`: [`Config::tx_size`], and as many as answer peers' requests.
     pub(crate) most_sends: usize,
     pub(crate) peers: Peers,
-    /// Something changed that may let the arrivals of stalled peers in.
+    /// Something changed that may make room for the arrivals of stalled peers ([`crate::Placement::Stall`]).
     pub(crate) retry_stalled: bool,
     pub(crate) collectives: Collectives,
     /// Fault injection at posts.
     pub(crate) fault_injector: Option<Box<FaultInjector>>,
 }
 
-/// Number of operations of each direction that there is room for before the tables grow. Most endpoints of a program with many never have
-/// more under way.
+/// Number of sends, and of receives, that the tables hold before they grow. In a program with many endpoints most of them never have more
+/// operations under way.
 const FIRST_OPS: usize = 16;
 
 impl Engine {
@@ -218,7 +218,7 @@ impl Engine {
         self.unexpected.writes_to(key) || self.sends.iter().any(|(_, send)| send.sends_from(key))
     }
 
-    /// Returns how many sends are outstanding; what peers asked for is none.
+    /// Returns how many sends are outstanding; answers to peers' requests do not count.
     pub fn pending_tx(&self) -> usize {
         self.sends.len().saturating_sub(self.responses())
     }
@@ -261,7 +261,7 @@ impl Engine {
         self.unexpected.held_bytes()
     }
 
-    /// Sends what became possible or necessary in the meantime.
+    /// Sends the frames and answers that can be sent by now, or have become due.
     #[inline]
     pub(crate) fn advance_ready(&mut self, link: &mut impl Link, out: &mut impl Completions) {
         while let Some(peer) = self.peers.next_ready() {

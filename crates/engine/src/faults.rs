@@ -1,7 +1,7 @@
-//! Fault injection, whose number and places a seed decides. Testing path.
+//! Fault injection: a plan says how many packets and posts fail, its seed which ones. Testing path.
 //!
 //! - [`FaultPlan`]: which faults are injected, and how often.
-//! - `packets`: packets lost, doubled and overtaken before they leave ([`PacketFaults`]).
+//! - `packets`: packets lost, duplicated and reordered before they leave ([`PacketFaults`]).
 //! - `injector`: posts refused, connections broken and panics, over any link.
 
 mod injector;
@@ -32,9 +32,9 @@ bitflags! {
         const BREAK = 16;
         /// The library panics.
         const PANIC = 32;
-        /// What happens to packets.
+        /// The faults of packets.
         const PACKETS = Self::DROP.bits() | Self::DUP.bits() | Self::REORDER.bits();
-        /// What happens at a post.
+        /// The faults of posts.
         const POSTS = Self::REFUSE.bits() | Self::BREAK.bits() | Self::PANIC.bits();
     }
 }
@@ -75,7 +75,7 @@ pub struct FaultPlan {
     pub breaks: f64,
     /// The share of the posts at which the library panics, as by a defect of its own.
     pub panics: f64,
-    /// What decides which: the same seed decides alike.
+    /// The seed of the random numbers that decide which packets and posts fail: the same seed chooses the same ones.
     pub seed: u64,
 }
 

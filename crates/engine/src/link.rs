@@ -125,8 +125,8 @@ pub trait Sink {
         true
     }
 
-    /// Names the peers that anything is about, each once or more often: operations, messages that are here or on their way,
-    /// answers. A link that is short of connections spares them.
+    /// Names the peers that the engine has something with, each once or more often: operations, messages that are here or on their way,
+    /// answers. A link that is short of connections closes those of other peers.
     fn involved(&self, each: &mut dyn FnMut(PeerId)) {
         let _ = each;
     }
@@ -137,8 +137,8 @@ pub trait Sink {
         false
     }
 
-    /// Forgets a peer: its number will mean another one. Only for one that is down, that nothing is about ([`Sink::involved`]), and whose
-    /// results were taken note of since: not in the poll in which it went down.
+    /// Forgets a peer: the link will give its number to another one. Only for a peer that is down and that [`Sink::involved`] does not name,
+    /// and only after the poll in which it went down, when its results have been reported.
     fn forget_peer(&mut self, peer: PeerId) {
         let _ = peer;
     }
@@ -148,7 +148,7 @@ pub trait Sink {
     fn peer_down(&mut self, peer: PeerId, why: Errno);
 }
 
-/// What precedes a body on its way.
+/// The header of a frame: what precedes its body on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// What the frame is.
@@ -285,9 +285,9 @@ pub enum Posted {
 /// The reason that a frame was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PostError {
-    /// Not now: [`Sink::writable`] or [`Sink::peer_down`] will follow.
+    /// The link takes no frame now: [`Sink::writable`] or [`Sink::peer_down`] will follow.
     Again,
-    /// Not at all.
+    /// The link takes no frame for the peer any more.
     Down(Errno),
 }
 
@@ -350,7 +350,7 @@ impl Limits {
     }
 }
 
-/// What is known of a write that a peer carried out by itself.
+/// What is known of a write that a peer's link carried out by itself, without this engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteWrite {
     /// Remote completion data.

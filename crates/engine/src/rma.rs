@@ -1,6 +1,6 @@
-//! Remote memory access: data whose place is known beforehand, fi_rma(3).
+//! Remote memory access: data whose target is known beforehand, fi_rma(3).
 //!
-//! A write is a message that a key matches instead of a receive; a read asks the peer for a message that its id
+//! A write is a message whose target a key names, instead of a posted receive; a read asks the peer for a message that the read's id
 //! matches. Everything else, from segments to rendezvous, is shared with messages.
 //!
 //! The hot path is [`Engine::write_now`] at the initiator, and [`Engine::write_whole`] at the target: a write that
@@ -67,7 +67,7 @@ impl Engine {
         }
     }
 
-    /// Hands over a write that fits one frame, with nothing before it; returns what is to be done if that did not end it.
+    /// Hands the link a write that fits one frame, to a peer for which nothing waits; returns what is to be done if that did not end it.
     #[inline(always)]
     fn write_now(
         &mut self,
@@ -104,7 +104,7 @@ impl Engine {
         }
     }
 
-    /// Goes on with an access that [`Engine::write_now`] did not end, or that is not for it.
+    /// Goes on with an access that [`Engine::write_now`] did not end or does not take.
     #[inline(never)]
     fn after_write(
         &mut self,
@@ -138,7 +138,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes a write: its data goes to its targets, if they may be written.
+    /// Takes a peer's write: its data goes to its targets, if the peer may write them.
     #[inline(always)]
     pub(crate) fn write(
         &mut self,
@@ -411,7 +411,7 @@ fn is_one_frame(op: &RmaOp<'_>, limits: &Limits) -> bool {
     op.body.len() <= limits.eager || limits.carries_out(&transmit::frames::write_header(op))
 }
 
-/// Reports a write that a peer carried out by itself.
+/// Reports a write that a peer's link carried out by itself.
 pub(crate) fn written(out: &mut impl Completions, from: PeerId, write: RemoteWrite) {
     let access = Completion {
         context: write.key as usize,
@@ -426,7 +426,7 @@ pub(crate) fn written(out: &mut impl Completions, from: PeerId, write: RemoteWri
     out.accessed(access, &[]);
 }
 
-/// There is no room for one more message.
+/// The error that there is no room for one more message.
 pub(crate) struct Full;
 
 /// Returns the flags that a peer's write is reported with: a completion only if the write brings data.

@@ -1,8 +1,8 @@
 //! Rendezvous: an Rts announces a long message, and its data moves once a receive matched.
 //!
-//! The receiver pulls the data from the sender's memory and says `Fin`, or asks for it by `Cts` and gets it as
-//! segments. Which of the two, depends on the link and on the pair: where pulling turns out to be forbidden,
-//! asking takes over unseen.
+//! The receiver pulls the data from the sender's memory and sends `Fin`, or asks for it by `Cts` and gets it as
+//! segments. Which of the two depends on the link and on the two processes: where the kernel forbids a pull, the receiver
+//! sends `Cts` instead, and the application notices nothing.
 
 use oxifabric_mem::Iov;
 use oxifabric_types::Errno;
@@ -84,7 +84,7 @@ impl Engine {
         Step::Last
     }
 
-    /// Pulls what fits of a matched message; of a dropped one, nothing.
+    /// Pulls the part of a matched message that fits its receive; of a dropped message, nothing.
     fn pull(
         &mut self,
         link: &mut impl Link,

@@ -1,4 +1,4 @@
-//! What each peer has in the table of messages, and which peers have gone and left messages behind.
+//! What each peer has in the table of unexpected messages, and which peers are down and left messages there.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -16,8 +16,8 @@ struct BySender;
 #[derive(Debug)]
 pub(super) struct Shares {
     rows: Vec<Share>,
-    /// Peers that are gone, that the application does not know, and that left messages: in the order of leaving. Some may have
-    /// come back.
+    /// Peers that are down, that the application does not know, and that left messages, in the order in which they went down. Some
+    /// may have sent messages again since.
     gone: VecDeque<PeerId>,
 }
 
@@ -29,9 +29,9 @@ struct Share {
     bytes: usize,
     /// Number of its waiting and claimed messages.
     waiting: usize,
-    /// Whether what waits may be dropped: its sender is gone and unknown.
+    /// Whether its waiting messages may be dropped: the peer is down and unknown.
     is_orphaned: bool,
-    /// Whether the peer is on the list of such peers.
+    /// Whether the peer is in [`Shares::gone`].
     is_queued: bool,
 }
 
@@ -112,7 +112,7 @@ impl Shares {
         row.is_some_and(|row| row.all.iter(messages).any(|(_, message)| which(message)))
     }
 
-    /// Lets what a peer that is gone left behind be dropped.
+    /// Marks the waiting messages of a peer that is down: they may be dropped.
     pub(super) fn orphan(&mut self, from: PeerId) {
         if self.bytes(from) == 0 {
             return;
@@ -124,7 +124,7 @@ impl Shares {
         }
     }
 
-    /// Returns the peer that is gone longest, of those whose messages may be dropped.
+    /// Returns the peer that is down for longest, of those whose messages may be dropped.
     pub(super) fn next_orphan(&mut self) -> Option<PeerId> {
         while let Some(peer) = self.gone.pop_front() {
             let row = self.row(peer);
