@@ -1,4 +1,4 @@
-//! What became of an operation.
+//! Completions: how an operation of a queue pair ended (ibv_poll_cq(3)).
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::Gid;
 pub struct Status(pub u32);
 
 impl Status {
-    /// It did what was asked.
+    /// The operation succeeded.
     pub const SUCCESS: Self = Self(0);
     /// The message is too long.
     pub const LOC_LEN_ERR: Self = Self(1);
@@ -23,15 +23,15 @@ impl Status {
     pub const REM_INV_REQ_ERR: Self = Self(9);
     /// The peer's key does not fit its memory.
     pub const REM_ACCESS_ERR: Self = Self(10);
-    /// The peer was not ready, for longer than was to be waited for.
+    /// The peer had posted no receive (receiver not ready), until the retries were used up.
     pub const RNR_RETRY_EXC_ERR: Self = Self(13);
-    /// The peer has no such queue pair.
+    /// On EFA: the peer has no such queue pair.
     pub const REM_INV_RD_REQ_ERR: Self = Self(15);
     /// The peer ended the operation.
     pub const REM_ABORT_ERR: Self = Self(16);
-    /// The peer does not answer.
+    /// The peer does not answer, or no longer.
     pub const RESP_TIMEOUT_ERR: Self = Self(20);
-    /// Something else, which the vendor's number tells.
+    /// Another error, which [`Completion::vendor_err`] tells.
     pub const GENERAL_ERR: Self = Self(21);
 
     /// Returns the name without its prefix.
@@ -72,7 +72,7 @@ impl fmt::Display for Status {
     }
 }
 
-/// Which kind of operation a completion is of.
+/// The kind of operation that completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opcode {
     /// A message was sent.
@@ -83,7 +83,7 @@ pub enum Opcode {
     RdmaRead,
     /// A message was received.
     Recv,
-    /// A peer wrote memory of this side, and says so by immediate data.
+    /// A peer wrote memory of this side, with immediate data.
     RecvRdmaWithImm,
     /// Another one, by its number of `enum ibv_wc_opcode`.
     Other(u32),
@@ -103,16 +103,16 @@ impl Opcode {
     }
 }
 
-/// What a completion queue says about an operation. After an error only the id, the status and the vendor's number mean something.
+/// A completion: what a completion queue says about an operation. After an error only `wr_id`, `status` and `vendor_err` mean something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
     /// The id that the operation was posted with.
     pub wr_id: u64,
-    /// How it ended.
+    /// How the operation ended.
     pub status: Status,
-    /// The vendor's number of that; on EFA one of `enum efa_io_comp_status`.
+    /// The vendor's number of an error; on EFA one of `enum efa_io_comp_status`.
     pub vendor_err: u32,
-    /// What it was.
+    /// Which operation it was.
     pub opcode: Opcode,
     /// How many bytes were received.
     pub byte_len: u32,
@@ -124,14 +124,14 @@ pub struct Completion {
     pub src_qp: u32,
     /// On EFA the number of the address handle that a message came from, 0xffff if it has none.
     pub slid: u32,
-    /// The address that it came from, if it has no address handle and the queue was made to tell.
+    /// The GID that a message came from, if it has no address handle and the queue was made with [`crate::CqOptions::sgid`].
     pub sgid: Option<Gid>,
-    /// It is of a peer's write that used up no receive, so the id is of none.
+    /// A peer's write with immediate data that used up no receive, so `wr_id` is that of none.
     pub is_unsolicited: bool,
 }
 
 impl Completion {
-    /// What the places of an array have before a poll fills them.
+    /// The value of the elements of an array that a poll has not filled.
     pub const NONE: Self = Self {
         wr_id: 0,
         status: Status::SUCCESS,

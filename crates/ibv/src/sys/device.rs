@@ -19,7 +19,7 @@ pub struct Device {
     list: Arc<List>,
 }
 
-/// The array of devices; a device lives as long as the array that names it.
+/// The array of devices of ibv_get_device_list(3); a device lives as long as the array that names it.
 #[derive(Debug)]
 struct List {
     verbs: &'static Verbs,
@@ -64,19 +64,19 @@ impl Device {
         Ok(devices.collect())
     }
 
-    /// Returns the kernel's name of it, such as `efa_0`.
+    /// Returns the kernel's name of the device, such as `efa_0`.
     pub fn name(&self) -> String {
         // SAFETY: the device lives as long as the list.
         text(unsafe { &(*self.device.as_ptr()).name })
     }
 
-    /// Returns the folder in sysfs that describes it.
+    /// Returns the folder in sysfs that describes the device.
     pub fn sysfs_path(&self) -> String {
         // SAFETY: the device lives as long as the list.
         text(unsafe { &(*self.device.as_ptr()).ibdev_path })
     }
 
-    /// Opens it.
+    /// Opens the device.
     ///
     /// # Errors
     /// That of ibv_open_device(3).
@@ -111,7 +111,7 @@ impl Drop for Context {
     }
 }
 
-/// What ibv_query_device(3) says.
+/// The attributes of a device, as ibv_query_device(3) says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceAttributes {
     /// The vendor.
@@ -128,14 +128,14 @@ pub struct DeviceAttributes {
     pub max_mr: usize,
 }
 
-/// What a port is like.
+/// The attributes of a port, as ibv_query_port(3) says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Port {
     /// Whether it carries messages.
     pub is_active: bool,
     /// The longest message.
     pub max_msg_len: u32,
-    /// Bits a second: of all lanes together.
+    /// The speed of all lanes together, in bits a second.
     pub speed: u64,
     /// How many GIDs it may have.
     pub gids: u32,
@@ -157,27 +157,27 @@ bits! {
     }
 }
 
-/// What efadv_query_device(3) says.
+/// The attributes of an EFA device, as efadv_query_device(3) says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EfaAttributes {
-    /// The largest queues.
+    /// The most requests in a send queue.
     pub max_sq_wr: u32,
-    /// The same for receives.
+    /// The most requests in a receive queue.
     pub max_rq_wr: u32,
-    /// The most pieces of a send.
+    /// The most pieces of memory (scatter-gather elements) of a send.
     pub max_sq_sge: u16,
-    /// The most pieces of a receive.
+    /// The most pieces of memory of a receive.
     pub max_rq_sge: u16,
-    /// The most bytes that a send carries in its request.
+    /// The most bytes that a send carries inline, in its request.
     pub inline_len: u16,
     /// The longest read or write.
     pub max_rdma_len: u32,
-    /// What it can do.
+    /// What the device can do.
     pub caps: EfaCaps,
 }
 
 impl Context {
-    /// Returns what the device is.
+    /// Returns the attributes of the device.
     ///
     /// # Errors
     /// That of ibv_query_device(3).
@@ -200,13 +200,13 @@ impl Context {
         })
     }
 
-    /// Returns what a port is like; they are counted from 1.
+    /// Returns the attributes of a port; ports are counted from 1.
     ///
     /// # Errors
     /// That of ibv_query_port(3).
     pub fn port(&self, number: u8) -> Result<Port, Errno> {
         const ACTIVE: i32 = 4;
-        // SAFETY: all zeroes is a valid value. The exported function fills in the structure as it was without its last three members.
+        // SAFETY: all zeroes is a valid value. The exported function fills in the structure as it was before its last three members were added.
         let attributes = unsafe {
             let mut attributes: ibv_port_attr = std::mem::zeroed();
             let query = self.verbs.functions.ibv_query_port;
@@ -238,7 +238,7 @@ impl Context {
         })
     }
 
-    /// Returns one of a port's addresses.
+    /// Returns an entry of a port's table of GIDs.
     ///
     /// # Errors
     /// That of ibv_query_gid(3).
@@ -254,10 +254,10 @@ impl Context {
         }
     }
 
-    /// Returns what is special about an EFA device.
+    /// Returns the attributes that EFA devices alone have.
     ///
     /// # Errors
-    /// `OPNOTSUPP` if it is another one, or if there is no libefa.
+    /// `OPNOTSUPP` if the device is no EFA, or if there is no libefa.
     pub fn efa(&self) -> Result<EfaAttributes, Errno> {
         let mut attributes = efadv_device_attr::default();
         let query = self.efa_functions()?.efadv_query_device;

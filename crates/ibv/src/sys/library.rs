@@ -11,7 +11,7 @@ use super::structures::*;
 pub enum Absence {
     /// The library cannot be opened; the text is the loader's.
     Library(&'static str, String),
-    /// It is too old to have a function, in the version in which it has been the same since.
+    /// The library is too old: it lacks this function in the symbol version that is looked up.
     Function(&'static str),
 }
 
@@ -67,7 +67,7 @@ impl Shared {
     }
 }
 
-/// A structure of pointers to functions, and how each is looked up: in which version its meaning is the one here.
+/// Defines a structure of pointers to functions, and looks up each in the symbol version that has the type given here.
 macro_rules! functions {
     ($(#[$doc:meta])* $table:ident { $($name:ident @ $version:literal: fn($($argument:ty),*) $(-> $result:ty)?;)* }) => {
         $(#[$doc])*
@@ -149,7 +149,7 @@ impl Verbs {
     /// Opens the libraries, once for the process.
     ///
     /// # Errors
-    /// Why there is no libibverbs. Its text is for users.
+    /// Why there is no libibverbs, in a text that says what to install.
     pub fn get() -> Result<&'static Self, &'static Absence> {
         static VERBS: OnceLock<Result<Verbs, Absence>> = OnceLock::new();
         let verbs = VERBS.get_or_init(|| {

@@ -11,7 +11,7 @@ use super::structures::*;
 use super::{done, made};
 use crate::{Access, Gid};
 
-/// A protection domain: regions and queue pairs of different ones know nothing of each other.
+/// A protection domain: a queue pair can use the regions and address handles of its own one only.
 #[derive(Debug)]
 pub struct Pd {
     pub(super) pd: NonNull<ibv_pd>,
@@ -30,7 +30,7 @@ impl Drop for Pd {
     }
 }
 
-/// A piece of registered memory, as requests name it.
+/// A piece of registered memory, as requests name it (`struct ibv_sge`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
     pub(super) addr: u64,
@@ -39,7 +39,7 @@ pub struct Piece {
 }
 
 impl Piece {
-    /// Names no memory: what the places of an array have.
+    /// The piece of no memory, for elements of an array that are not filled.
     pub const NONE: Self = Self {
         addr: 0,
         len: 0,
@@ -47,7 +47,7 @@ impl Piece {
     };
 }
 
-/// Memory that the device may use.
+/// A region: memory that is registered with the device (ibv_reg_mr(3)).
 #[derive(Debug)]
 pub struct Mr {
     mr: NonNull<ibv_mr>,
@@ -69,23 +69,23 @@ impl Drop for Mr {
 }
 
 impl Mr {
-    /// Returns the key by which peers name it.
+    /// Returns the key by which peers name the region.
     pub fn rkey(&self) -> u32 {
         // SAFETY: the region lives as long as this structure.
         unsafe { (*self.mr.as_ptr()).rkey }
     }
 
-    /// Returns the address by which peers name its first byte.
+    /// Returns the address by which peers name the first byte of the region.
     pub fn address(&self) -> u64 {
         self.memory.base() as u64
     }
 
-    /// Returns how many bytes it has.
+    /// Returns how many bytes the region has.
     pub fn len(&self) -> usize {
         self.memory.len()
     }
 
-    /// Returns whether it has no bytes.
+    /// Returns whether the region has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -95,7 +95,7 @@ impl Mr {
         &self.memory
     }
 
-    /// Names some of its bytes; `None` if they are not all in it.
+    /// Describes some bytes of the region; `None` if they are not all in it.
     pub fn piece(&self, offset: usize, len: usize) -> Option<Piece> {
         let end = offset.checked_add(len)?;
         if end > self.len() {
@@ -110,7 +110,7 @@ impl Mr {
     }
 }
 
-/// A destination.
+/// An address handle: a destination of sends (ibv_create_ah(3)).
 #[derive(Debug)]
 pub struct Ah {
     pub(super) ah: NonNull<ibv_ah>,
@@ -130,7 +130,7 @@ impl Drop for Ah {
 }
 
 impl Ah {
-    /// Returns the number by which an EFA device names it in completions.
+    /// Returns the number by which an EFA device names the handle in completions.
     ///
     /// # Errors
     /// `OPNOTSUPP` if the device is another one.
@@ -145,7 +145,7 @@ impl Ah {
 }
 
 impl Pd {
-    /// Makes a domain.
+    /// Makes a protection domain.
     ///
     /// # Errors
     /// That of ibv_alloc_pd(3).
@@ -185,7 +185,7 @@ impl Pd {
         })
     }
 
-    /// Makes memory of this many zeroes, and registers it.
+    /// Allocates memory of this many zeroes, and registers it.
     ///
     /// # Errors
     /// `NOMEM`, or that of ibv_reg_mr(3).
@@ -193,7 +193,7 @@ impl Pd {
         self.register(Iov::zeroed(len).ok_or(Errno::NOMEM)?, access)
     }
 
-    /// Makes a destination, reached from the first address of a port.
+    /// Makes the address handle of a GID, which is reached from the first GID of a port.
     ///
     /// # Errors
     /// That of ibv_create_ah(3).

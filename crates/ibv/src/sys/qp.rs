@@ -20,14 +20,14 @@ const WITH_SEND_OPS: u32 = 1 << 6;
 /// The most pieces that a request has here; no EFA device takes more.
 const MAX_PIECES: usize = 16;
 
-/// A queue pair of datagrams.
+/// A queue pair, of kind SRD or UD ([`crate::QpKind`]): each send names its destination.
 #[derive(Debug)]
 pub struct Qp {
     qp: NonNull<ibv_qp>,
     qpx: NonNull<ibv_qp_ex>,
-    /// What it was granted.
+    /// The capacities that the device granted.
     capacity: Capacity,
-    /// Held while requests are put together, which takes several calls.
+    /// Locked while a thread puts requests together, which takes several calls.
     sending: Mutex<()>,
     pd: Arc<Pd>,
     _cqs: [Arc<Cq>; 2],
@@ -45,31 +45,31 @@ impl Drop for Qp {
     }
 }
 
-/// What is posted on a send queue.
+/// A request for a send queue.
 #[derive(Clone, Copy, Debug)]
 pub struct Send<'a> {
-    /// Comes back with the completion.
+    /// The id that comes back with the completion.
     pub wr_id: u64,
-    /// What is to be done.
+    /// The operation.
     pub op: SendOp<'a>,
-    /// Where the peer is.
+    /// The address handle of the peer's port.
     pub ah: &'a Ah,
-    /// Its queue pair.
+    /// The number of the peer's queue pair.
     pub qpn: u32,
-    /// The key that this has.
+    /// The Q_Key of that queue pair.
     pub qkey: u32,
 }
 
-/// An operation.
+/// An operation of a send queue.
 #[derive(Clone, Copy, Debug)]
 pub enum SendOp<'a> {
     /// Sends a message out of registered memory, with immediate data in the machine's order.
     Message(&'a [Piece], Option<u32>),
     /// Sends a short message, whose bytes are copied now.
     Inline(&'a [u8], Option<u32>),
-    /// Reads memory of the peer, by key and address, into one's own.
+    /// Reads memory of the peer, by key and address, into local memory.
     Read(Piece, u32, u64),
-    /// Writes one's own memory into that of the peer, by key and address; with immediate data the peer is told.
+    /// Writes local memory into that of the peer, by key and address; immediate data makes a completion at the peer.
     Write(Piece, u32, u64, Option<u32>),
 }
 
@@ -77,7 +77,7 @@ impl Qp {
     /// Makes a queue pair, in [`QpState::Reset`].
     ///
     /// # Errors
-    /// `OPNOTSUPP` for what the device has not; else that of efadv_create_qp_ex(3) or ibv_create_qp_ex(3).
+    /// `OPNOTSUPP` for what the device does not support; else that of efadv_create_qp_ex(3) or ibv_create_qp_ex(3).
     pub fn new(
         pd: &Arc<Pd>,
         send_cq: &Arc<Cq>,
@@ -140,18 +140,18 @@ impl Qp {
         })
     }
 
-    /// Returns its number, by which peers address it.
+    /// Returns the number of the queue pair, by which peers address it.
     pub fn number(&self) -> u32 {
         // SAFETY: the queue pair lives as long as this structure.
         unsafe { (*self.qp.as_ptr()).qp_num }
     }
 
-    /// Returns what it was granted.
+    /// Returns the capacities that the device granted.
     pub fn capacity(&self) -> Capacity {
         self.capacity
     }
 
-    /// Leads it from [`QpState::Reset`] to [`QpState::Rts`].
+    /// Moves the queue pair from [`QpState::Reset`] to [`QpState::Rts`].
     ///
     /// # Errors
     /// That of ibv_modify_qp(3).
@@ -161,7 +161,7 @@ impl Qp {
         self.set_state(QpState::Rts, port, change)
     }
 
-    /// Lets all that is posted come back in error.
+    /// Moves the queue pair to [`QpState::Err`], which flushes its queues: all that is posted completes with an error.
     ///
     /// # Errors
     /// That of ibv_modify_qp(3).
@@ -218,7 +218,7 @@ impl Qp {
         }
     }
 
-    /// Posts requests, all or none, and rings once.
+    /// Posts requests, all or none, and rings the device's doorbell once.
     ///
     /// # Errors
     /// `NOMEM` if the queue is full, `OPNOTSUPP` for an operation that it was not made for, `INVAL` for what does not fit.
@@ -333,7 +333,7 @@ fn create_ud(pd: &Arc<Pd>, attributes: &mut ibv_qp_init_attr_ex) -> Result<NonNu
     }
 }
 
-/// Returns pieces as the library takes them.
+/// Returns pieces as a scatter-gather list of the library.
 fn list(pieces: &[Piece]) -> Result<([ibv_sge; MAX_PIECES], usize), Errno> {
     const NOTHING: ibv_sge = ibv_sge {
         addr: 0,
