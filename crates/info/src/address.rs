@@ -15,7 +15,7 @@ use crate::system;
 const IN_SIZE: usize = 16;
 const IN6_SIZE: usize = 28;
 
-/// How long an address may be, in bytes: a path, which is the longest of names. A length above it is none.
+/// The longest address, in bytes: a name that is a path. A longer one is refused.
 const LONGEST: usize = system::PATH_MAX as usize;
 
 /// Reads an address of the given format; `None` for a null or empty one.

@@ -1,4 +1,4 @@
-//! `fi_info` of clients that were built against older symbol versions.
+//! `fi_info` of applications that were built against older symbol versions.
 //!
 //! Every older structure is a prefix of the newer one, so an old entry is widened by copying each structure's own length
 //! into a zeroed new one; nothing behind what the caller's headers had is read.
@@ -16,7 +16,7 @@ use oxifabric_abi::{
     FI_VERSION, fi_domain_attr, fi_ep_attr, fi_fabric_attr, fi_info, fi_rx_attr, fi_tx_attr,
 };
 
-/// How many bytes each structure has in the headers of a client. Named after the symbol version, `FABRIC_1.0` and so on.
+/// How many bytes each structure has in the headers of an application. Named after the symbol version, `FABRIC_1.0` and so on.
 #[derive(Clone, Copy, Debug)]
 pub struct Abi {
     info: usize,
@@ -27,7 +27,7 @@ pub struct Abi {
 }
 
 impl Abi {
-    /// Clients of libfabric before 1.5.
+    /// The layout of applications built against libfabric before 1.5.
     pub const V1_0: Self = Self {
         info: size_of::<fi_info_1_0>(),
         tx: size_of::<fi_tx_attr_1_0>(),
@@ -36,7 +36,7 @@ impl Abi {
         // Its last field is followed by padding where `api_version` sits now.
         fabric: offset_of!(fi_fabric_attr_1_0, prov_version) + size_of::<u32>(),
     };
-    /// Clients of 1.5 and 1.6.
+    /// The layout of applications built against 1.5 and 1.6.
     pub const V1_1: Self = Self {
         info: size_of::<fi_info_1_1>(),
         ep: size_of::<fi_ep_attr_1_1>(),
@@ -44,34 +44,34 @@ impl Abi {
         fabric: size_of::<fi_fabric_attr>(),
         ..Self::V1_0
     };
-    /// Clients of 1.7.
+    /// The layout of applications built against 1.7.
     pub const V1_2: Self = Self {
         info: size_of::<fi_info_1_2>(),
         ..Self::V1_1
     };
-    /// Clients of 1.8 to 1.19.
+    /// The layout of applications built against 1.8 to 1.19.
     pub const V1_3: Self = Self {
         tx: size_of::<fi_tx_attr>(),
         domain: size_of::<fi_domain_attr_1_3>(),
         ..Self::V1_2
     };
-    /// Clients of 1.20 to 1.22.
+    /// The layout of applications built against 1.20 to 1.22.
     pub const V1_7: Self = Self {
         domain: size_of::<fi_domain_attr_1_7>(),
         ..Self::V1_3
     };
-    /// Clients of 2.0 to 2.4.
+    /// The layout of applications built against 2.0 to 2.4.
     pub const V1_8: Self = Self {
         domain: size_of::<fi_domain_attr_1_8>(),
         ..Self::V1_7
     };
-    /// Clients of 2.5 and 2.6.
+    /// The layout of applications built against 2.5 and 2.6.
     pub const V1_9: Self = Self {
         domain: size_of::<fi_domain_attr_1_9>(),
         ..Self::V1_8
     };
 
-    /// Returns the layout of what was built for the API of a release; `None` if it is the newest.
+    /// Returns the layout of applications that were built for the API of a release; `None` if it is the newest.
     pub const fn of_release(version: u32) -> Option<Self> {
         if version < FI_VERSION(1, 5) {
             Some(Self::V1_0)
@@ -98,7 +98,7 @@ impl Abi {
     }
 }
 
-/// Calls `with` with an entry of the given layout in the newest one; with null for null.
+/// Converts an entry of an older layout to the newest one and calls `with` with it; with null for null.
 ///
 /// Strings and addresses are those of the old entry; its successors in a list are left out.
 ///

@@ -1,4 +1,4 @@
-//! What a C program asks for, or hands back, as an owned [`Info`].
+//! Conversion of the `fi_info` that a C program passes, as hints or to open an object, to an owned [`Info`].
 
 use alloc::string::String;
 use core::ffi::{CStr, c_char};
@@ -41,7 +41,7 @@ pub unsafe fn from_c(info: *const fi_info) -> Result<Info, Errno> {
                 Some(attr) => fabric(attr, text(attr.name), text(attr.prov_name)),
                 None => FabricAttr::default(),
             },
-            // What applications say about interfaces has no consequence.
+            // The `nic` of hints selects nothing: it is not read.
             nic: None,
         })
     }

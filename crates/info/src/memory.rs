@@ -1,4 +1,4 @@
-//! fi_allocinfo, fi_dupinfo, fi_freeinfo. Source: fi_getinfo(3).
+//! Allocation, duplication and release of `fi_info`: fi_allocinfo, fi_dupinfo, fi_freeinfo. Source: fi_getinfo(3).
 
 use core::ffi::{c_char, c_void};
 use core::mem;
@@ -198,7 +198,8 @@ pub(super) unsafe fn copy_text(from: *const c_char) -> Option<*mut c_char> {
     (!to.is_null()).then_some(to)
 }
 
-/// Duplicates the description of an interface by its own operations, fi_nic(3); one that cannot is left out.
+/// Duplicates the description of an interface by its own operations, fi_nic(3): null if they cannot, `None`
+/// when memory is out.
 ///
 /// # Safety
 /// `nic` is null or an open object.

@@ -25,7 +25,7 @@ static BASE: fi_ops = fi_ops {
     ..fi_ops::NONE
 };
 
-/// An operation that an interface does not have.
+/// An operation of three arguments that an interface does not have.
 extern "C" fn absent3<A, B, C, R: Absent>(_: A, _: B, _: C) -> R {
     R::ABSENT
 }
@@ -69,7 +69,7 @@ pub(super) fn to_c(nic: &Nic) -> Option<*mut fid_nic> {
     Some(made.finish())
 }
 
-/// An object in the making, which goes if it is not finished.
+/// An object under construction, which is freed unless [`Made::finish`] hands it out.
 struct Made(*mut fid_nic);
 
 impl Made {
@@ -87,9 +87,9 @@ impl Drop for Made {
     }
 }
 
-/// Makes an object with its parts and nothing in them.
+/// Allocates an object with its three parts, all of them zero but for the `fid`.
 fn alloc() -> Option<*mut fid_nic> {
-    // SAFETY: all zeroes is a value of each; null pointers are given back by `free` as others are.
+    // SAFETY: all zeroes is a value of each; `free` takes null pointers too.
     unsafe {
         let nic: *mut fid_nic = zeroed();
         let made = Made(nic);
@@ -130,7 +130,7 @@ unsafe fn parts<'a>(
     }
 }
 
-/// Gives back an object, or what there is of it.
+/// Frees an object, or the parts of it that were allocated.
 ///
 /// # Safety
 /// It is null or one of ours, and is not used any more.
@@ -292,10 +292,10 @@ unsafe fn spell(nic: *const fid_nic) -> String {
     out
 }
 
-/// Returns a text for people.
+/// Returns a C string as [`spell`] shows it; `(null)` for null.
 ///
 /// # Safety
-/// It is null or ends.
+/// `text` is null or a string that ends.
 unsafe fn shown<'a>(text: *const c_char) -> Cow<'a, str> {
     if text.is_null() {
         return Cow::Borrowed("(null)");

@@ -1,5 +1,5 @@
-//! Where the pieces of a list come from: the allocator of libc, which C programs use too; in a kernel one
-//! of kofi.ko, which returns memory that is zero, for all modules: a list of one is released by another.
+//! The allocator of the pieces of a list: that of libc, which C programs use too; in a kernel that of kofi.ko, which returns
+//! zeroed memory and is the same for all modules, so that one module can release a list of another.
 
 #[cfg(not(target_os = "none"))]
 pub(crate) use libc::{AF_INET, AF_INET6, PATH_MAX, calloc, free, malloc};
