@@ -1,4 +1,4 @@
-//! What is said when this library panics, before the process ends: its state cannot be trusted any more (docs/adr/0036).
+//! The report of a panic of this library, which is printed before the process ends: its state cannot be trusted any more (docs/adr/0036).
 //!
 //! Only the libraries for C have this hook. A Rust program that links this crate has a hook of its own, and keeps it.
 
@@ -23,7 +23,7 @@ fn report(info: &PanicHookInfo<'_>) {
         thread: thread.name(),
         stack: &stack,
     };
-    // All of it at once, so that the lines of several processes do not mix. A failure has nowhere to go.
+    // One write, so that the lines of several processes do not mix. An error of it cannot be reported anywhere.
     let _ = io::stderr().write_all(defect.report().as_bytes());
 }
 

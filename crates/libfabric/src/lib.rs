@@ -6,7 +6,7 @@
 //! - `calls`, `params`, `logging`, `tostr`: the functions, in the newest layout of their structures;
 //! - `external`: providers in files of their own; `listing`: one list of all endpoints; `order`: which of them are first;
 //! - `hook`: what FI_HOOK names sees every call;
-//! - `defect`: what is said when the library panics;
+//! - `defect`: the report that is printed when the library panics;
 //! - `plugin`: our providers as an external one of another libfabric. It exists only with the feature `plugin`.
 //! - `exports`: the C symbols with their versions. They exist only with the feature `export`, so that a Rust program that
 //!   links this crate does not define the symbols of another libfabric that it may load too.

@@ -1,7 +1,8 @@
-//! These providers under another libfabric: the entry point of `liboxifabric-fi.so`. Source: fi_provider(3).
+//! The providers of this library as one external provider of another libfabric, the host: the entry point of `liboxifabric-fi.so`. Source:
+//! fi_provider(3).
 //!
 //! A file has one provider with one name. This one is called `oxifabric` and returns the endpoints of all providers in this
-//! library; which of them it is shows in the names of fabric and domain and in the protocol. So it stands beside the host's
+//! library; the names of fabric and domain and the protocol tell which provider an endpoint is of. So it stands beside the host's
 //! own `tcp` and `shm`, and hides neither.
 //!
 //! The host passes `fi_info` in its own layout, which its version tells, and takes ours, which begins like any older one.
@@ -103,7 +104,7 @@ unsafe extern "C" fn getinfo(
     }
 }
 
-/// Takes the names of providers out of a list: the host puts its own name for the file in.
+/// Removes the names of providers from a list: the host fills in its own name for the file.
 ///
 /// # Safety
 /// The list was built by this library.
@@ -184,7 +185,7 @@ mod host {
 
     use oxifabric_abi::{FI_MAJOR_VERSION, FI_MINOR_VERSION, FI_VERSION};
 
-    /// Returns its version, which tells the layout of its structures.
+    /// Returns the host's version, which tells the layout of its structures.
     pub(super) fn version() -> u32 {
         static VERSION: OnceLock<u32> = OnceLock::new();
         *VERSION.get_or_init(|| match symbol(c"fi_version") {
@@ -196,7 +197,7 @@ mod host {
         })
     }
 
-    /// Finds one of its functions. It need not be in the global scope: the file is asked for by its name.
+    /// Finds a function of the host. The host need not be in the global scope of the loader: its file is looked up by name.
     pub(super) fn symbol(name: &CStr) -> Option<NonNull<c_void>> {
         // SAFETY: nothing is loaded that is not already, and strings end. The handle is kept: the host stays.
         unsafe {

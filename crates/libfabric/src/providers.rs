@@ -1,4 +1,4 @@
-//! Which providers this library has: its own, and the external ones that it finds.
+//! The providers of this library: its own, and the external ones that it finds.
 
 #[cfg(feature = "export")]
 use std::cmp::Reverse;
@@ -93,7 +93,7 @@ pub(crate) fn query(request: &Request<'_>) -> Answer {
     answer
 }
 
-/// Answers a provider that looks for others.
+/// Answers a provider that looks for other providers below it ([`Requester`]).
 fn query_by_provider(request: &Request<'_>, requester: Requester) -> Answer {
     let asked = request.hints.map_or("", |hints| &hints.fabric.prov_name);
     let mut answer = registry().query_filtered(request, &requester.filter());
@@ -103,12 +103,12 @@ fn query_by_provider(request: &Request<'_>, requester: Requester) -> Answer {
     answer
 }
 
-/// What was found when the library was first asked.
+/// The providers, as they were found when the library was first asked for them.
 #[derive(Debug)]
 struct Providers {
     registry: Registry,
     externals: Vec<External>,
-    /// External providers that another one hides; they stay loaded until the end.
+    /// External providers that another one of the same name hides; they stay loaded until the process ends.
     hidden: Vec<External>,
     rejected: Vec<Rejected>,
 }
@@ -151,7 +151,7 @@ impl Providers {
             version: external.version,
             preferred: external.preferred,
         };
-        // A stack of ours does in one what an external provider does over another: it is known by that one's name.
+        // A layered name of ours, such as `tcp;ofi_rxm`, competes with the external provider of its layer, `ofi_rxm`.
         let ours = |entry: &&ProviderEntry| ProviderVersion {
             name: entry.name.rsplit(';').next().unwrap_or(entry.name),
             version: entry.version,
@@ -164,7 +164,7 @@ impl Providers {
             .collect();
         let winners = select(&versions, path.first_wins);
         let entries = ENTRIES.iter().enumerate();
-        // What has a name of its own elsewhere needs no other name for it here.
+        // An alias of ours is left out where an external provider has the name of its layer.
         let is_there = |entry: &ProviderEntry| {
             let is_it = |external: &External| external.name.eq_ignore_ascii_case(entry.layer());
             entry.listed != Listed::Always && loaded.iter().any(is_it)

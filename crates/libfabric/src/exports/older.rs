@@ -8,7 +8,7 @@ use oxifabric_core::info::{Abi, widened};
 
 use crate::calls;
 
-/// Defines fi_getinfo and fi_dupinfo for clients of one layout.
+/// Defines fi_getinfo and fi_dupinfo for applications of one layout.
 macro_rules! older {
     ($($getinfo:ident, $dupinfo:ident: $abi:expr;)*) => { $(
         /// fi_getinfo(3) with hints of an older layout; what it returns begins like that layout.
@@ -52,7 +52,7 @@ older! {
     getinfo_1_9, dupinfo_1_9: Abi::V1_9;
 }
 
-/// fi_fabric(3) of clients before 1.5, whose attributes do not say which API they ask for: it is taken for 1.0.
+/// fi_fabric(3) of applications built before 1.5, whose attributes do not say which API they ask for: it is taken for 1.0.
 ///
 /// # Safety
 /// `attr` is null or valid; `fabric` may be written.

@@ -1,4 +1,4 @@
-//! Loading one file, and what has to be true of it.
+//! Loading of the files of external providers, and the checks that each has to pass.
 
 use core::ffi::{CStr, c_char, c_void};
 use core::mem::transmute;
@@ -15,10 +15,10 @@ use super::{External, SearchPath, dotted};
 /// The oldest API whose providers can be used, as in the C library.
 const OLDEST: u32 = FI_VERSION(1, 3);
 
-/// A file that is no provider for this library, or not the active one.
+/// A file that holds no provider for this library, or a provider that another one of the same name hides.
 #[derive(Clone, Debug)]
 pub(crate) struct Rejected {
-    /// The provider's name, or the file if it did not get that far.
+    /// The provider's name, or the file if it was rejected before the name was known.
     pub(crate) what: &'static str,
     pub(crate) why: String,
 }
@@ -116,7 +116,7 @@ fn initialize(handle: *mut c_void, candidate: &Candidate) -> Result<External, St
     })
 }
 
-/// Checks what a provider says of itself.
+/// Checks the structure that a provider returned: its name, its functions and its API version.
 fn check(calls: &fi_provider) -> Result<(), String> {
     if calls.name.is_null() {
         return Err("it has no name".to_owned());

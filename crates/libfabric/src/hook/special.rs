@@ -1,4 +1,4 @@
-//! Operations whose arguments hide handles, or that change what there is.
+//! Hooked operations that do more than pass a call on: their arguments contain handles, or they open, close or change objects.
 
 use core::ffi::{c_int, c_void};
 
@@ -8,7 +8,7 @@ use super::Completion;
 use super::shims::{fi_ops as base, fi_ops_cm, fi_ops_cq, fi_ops_domain, fi_ops_eq, fi_ops_fabric};
 use super::wrapper::{Has, Wrapper, down, refresh, set_format, unwrap, up, wrap};
 
-/// Closes the object below, and the wrapper with it. The hooks of a fabric report when it goes.
+/// Closes the provider's object, and the wrapper with it. The hooks of a fabric report when it is closed.
 ///
 /// # Safety
 /// As for fi_close(3), with a wrapper.
@@ -27,7 +27,7 @@ pub(super) unsafe extern "C" fn close<T: Has<fi_ops>>(fid: *mut fid) -> c_int {
     }
 }
 
-/// Binds the objects below.
+/// Binds the provider's objects that two wrappers stand for.
 ///
 /// # Safety
 /// As for fi_bind, with wrappers.
@@ -85,7 +85,7 @@ pub(super) unsafe extern "C" fn control<T: Has<fi_ops>>(
     }
 }
 
-/// Replaces the handles in deferred work. The provider owns the structure until the work is done, so they stay replaced;
+/// Replaces the wrappers in deferred work by the provider's handles. The provider owns the structure until the work is done, so they stay replaced;
 /// work that is queued again has the provider's handles already. Source: fi_trigger(3).
 ///
 /// # Safety
@@ -304,7 +304,7 @@ pub(super) unsafe extern "C" fn eq_readerr(
     }
 }
 
-/// Puts the application's handle into an event. All but its own events begin with one.
+/// Replaces the provider's handle in an event by the application's. All events but FI_NOTIFY, which the application writes, begin with one.
 ///
 /// # Safety
 /// `read` bytes of an event are in `buf`.
@@ -332,7 +332,7 @@ unsafe fn raise_event(event: *mut u32, buf: *mut c_void, read: isize) {
 /// Reads of a completion queue, after which the hooks see the entries.
 macro_rules! cq_reads {
     ($($name:ident: $op:ident($($arg:ident: $ty:ty),*);)*) => { $(
-        /// Reads completions and shows them to the hooks. Source: fi_cq(3).
+        /// Reads completions and shows the hooks what was read. Source: fi_cq(3).
         ///
         /// # Safety
         /// As for the operation.
@@ -358,7 +358,7 @@ cq_reads! {
     cq_sreadfrom: sreadfrom(addr: *mut fi_addr_t, cond: *const c_void, timeout: c_int);
 }
 
-/// Shows the completions that were read to the hooks.
+/// Shows the hooks the completions that were read.
 ///
 /// # Safety
 /// `read` entries of the queue's format are in `buf`, if it is positive.

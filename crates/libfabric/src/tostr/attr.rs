@@ -169,7 +169,7 @@ pub(super) unsafe fn av_attr(out: &mut Writer<'_>, attr: &fi_av_attr) {
 ///
 /// `attr` must be valid; only under the flag `FI_XPU` it need reach to its last member.
 pub(super) unsafe fn cq_attr(out: &mut Writer<'_>, whole: *const fi_cq_attr) {
-    // SAFETY: clients of every version have this much.
+    // SAFETY: the structures of applications of every version have this much.
     let attr = unsafe { &*whole.cast::<fi_cq_attr_1_9>() };
     let mut rows = Rows::begin(out, "", "fi_cq_attr");
     rows.value("size", attr.size);
@@ -199,7 +199,7 @@ pub(super) fn mr_attr(out: &mut Writer<'_>, attr: &fi_mr_attr) {
 ///
 /// `attr` must be valid; only under the flag `FI_XPU` it need reach to its last member.
 pub(super) unsafe fn cntr_attr(out: &mut Writer<'_>, whole: *const fi_cntr_attr) {
-    // SAFETY: clients of every version have this much.
+    // SAFETY: the structures of applications of every version have this much.
     let attr = unsafe { &*whole.cast::<fi_cntr_attr_1_9>() };
     let mut rows = Rows::begin(out, "", "fi_cntr_attr");
     rows.name("events", names::CNTR_EVENTS, attr.events);
