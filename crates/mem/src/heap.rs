@@ -25,9 +25,9 @@ unsafe impl Sync for Heap {}
 
 #[derive(Debug)]
 enum Owner {
-    /// This is the block itself.
+    /// The piece is the whole block.
     Block { layout: Layout, busy: AtomicBool },
-    /// This is a part of that block.
+    /// The piece is a part of that block, or of a part of it.
     Part(Arc<Heap>),
 }
 
@@ -59,7 +59,7 @@ impl Heap {
         &self.piece
     }
 
-    /// Takes the block for one copy; `None` while another copy holds it.
+    /// Locks the block for one copy; `None` while another copy holds it.
     pub(crate) fn hold(&self) -> Option<Hold<'_>> {
         let mut heap = self;
         loop {

@@ -1,4 +1,4 @@
-//! Memory of the application, in one segment or several.
+//! Memory of the application or of the library, in one segment or several.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -13,7 +13,7 @@ use crate::{MemoryKind, RegionId, Registration};
 /// How many segments an operation may name (`iov_limit`).
 pub const MAX_SEGMENTS: usize = 4;
 
-/// One contiguous piece of the application's memory.
+/// A segment: one contiguous piece of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IovSegment {
     base: *mut u8,
@@ -389,7 +389,7 @@ impl Iov {
         Some(unsafe { piece.base.add(offset) })
     }
 
-    /// Keeps other copies away from owned memory; the application's needs nothing. Memory of devices cannot be copied.
+    /// Keeps other copies away from owned memory; memory of the application needs no lock. Memory of devices cannot be copied.
     #[inline]
     fn hold(&self) -> Result<Option<Hold<'_>>, Unavailable> {
         match &*self.pieces {
@@ -462,7 +462,7 @@ fn release(pieces: Pieces) {
     drop(pieces);
 }
 
-/// Another copy to or from the same owned memory is under way, or it is memory of a device.
+/// The error of memory that cannot be copied: another copy to or from the same owned memory is under way, or it is memory of a device.
 struct Unavailable;
 
 #[cfg(test)]

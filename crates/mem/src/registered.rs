@@ -1,11 +1,11 @@
-//! Several pieces of memory, some of whose registrations are known.
+//! Several segments of memory, some of whose registrations are known.
 
 use core::ptr;
 
 use crate::iov::{IovSegment, MAX_SEGMENTS};
 use crate::{MemoryKind, Registration};
 
-/// The pieces, each with what is known of it.
+/// Several segments, each with its registration if that is known.
 #[derive(Clone, Debug)]
 pub(crate) struct RegisteredPieces {
     segments: [IovSegment; MAX_SEGMENTS],
@@ -20,7 +20,7 @@ impl RegisteredPieces {
         count: 0,
     };
 
-    /// Puts pieces together; `None` when there are too many.
+    /// Joins segments in order; `None` when there are more than [`MAX_SEGMENTS`].
     pub(crate) fn new(pieces: &[(IovSegment, Option<Registration>)]) -> Option<Self> {
         if pieces.len() > MAX_SEGMENTS {
             return None;
@@ -38,17 +38,17 @@ impl RegisteredPieces {
         self.count += 1;
     }
 
-    /// Returns the pieces in order.
+    /// Returns the segments in order; an empty one where there is none.
     pub(crate) fn segments(&self) -> &[IovSegment] {
         &self.segments[..self.count.max(1)]
     }
 
-    /// Returns what is known of a piece.
+    /// Returns the registration of a segment, if it is known.
     pub(crate) fn registration(&self, at: usize) -> Option<Registration> {
         self.registrations.get(at).copied().flatten()
     }
 
-    /// Returns how many bytes there are together; `None` when that overflows.
+    /// Returns how many bytes all segments have together; `None` when that overflows.
     pub(crate) fn len(&self) -> Option<usize> {
         let add = |sum: usize, piece: &IovSegment| sum.checked_add(piece.len());
         self.segments.iter().try_fold(0, add)

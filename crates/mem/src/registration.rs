@@ -1,12 +1,12 @@
-//! What is known of registered memory beside its address: which registration it is of, and what kind of memory it is.
+//! The registration of memory: its number in the provider domain, and the kind of memory.
 
 use core::num::NonZeroU32;
 
-/// A registration, as the provider numbers those of a domain.
+/// The number of a registration in its provider domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RegionId(pub NonZeroU32);
 
-/// Which memory it is (`enum fi_hmem_iface`).
+/// The kind of memory: of the host, or of which devices (`enum fi_hmem_iface`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum MemoryKind {
@@ -28,7 +28,7 @@ pub enum MemoryKind {
 /// The registration of a piece of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Registration {
-    /// Which one.
+    /// The number of the registration.
     pub region: RegionId,
     /// What kind of memory was registered.
     pub kind: MemoryKind,
