@@ -15,7 +15,7 @@ use crate::worker::Worker;
 pub(crate) struct PeerProcess(ChildProcess);
 
 impl PeerProcess {
-    /// Starts it and returns its address.
+    /// Starts the process and returns the address of its endpoint.
     pub(crate) fn start(provider: &str, cpu: Option<usize>) -> Result<(Self, Address), Trouble> {
         let mut arguments = ["peer", "--provider", provider].map(str::to_owned).to_vec();
         arguments.extend(cpu.map(|cpu| format!("--cpu={cpu}")));
@@ -24,7 +24,7 @@ impl PeerProcess {
         Ok((Self(child), address))
     }
 
-    /// Sends it our address.
+    /// Sends the process the address of this one's endpoint.
     pub(crate) fn introduce(&mut self, address: &Address) -> Result<(), Trouble> {
         self.0.say(&spell_address(address))
     }
@@ -33,14 +33,14 @@ impl PeerProcess {
         self.0.say(&command.to_string())
     }
 
-    /// Waits for the end of an command, and returns how many messages were wrong.
+    /// Waits for the end of a command, and returns how many messages were wrong.
     pub(crate) fn wrong(&mut self) -> Result<usize, Trouble> {
         let answer = self.0.answer()?;
         let wrong = answer.parse();
         wrong.map_err(|_| format!("the other process said {answer:?}").into())
     }
 
-    /// Waits until it ends by itself.
+    /// Waits until the process ends by itself.
     pub(crate) fn dismiss(self) -> Result<(), Trouble> {
         self.0.dismiss()
     }
