@@ -18,7 +18,7 @@ pub(crate) enum Visit {
     Quiet,
 }
 
-/// What became of an endpoint before the sleep of a thread that does not sleep on it.
+/// The state of an endpoint before the sleep of a thread that does not sleep on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rest {
     /// It was left alone: a thread sleeps on it, or uses it now.
@@ -29,7 +29,7 @@ pub(crate) enum Rest {
     Armed,
     /// There is something to do.
     Busy,
-    /// It has no way to wake a sleeper.
+    /// It has no descriptor that would wake a thread that sleeps.
     Deaf,
 }
 
@@ -44,14 +44,14 @@ pub(crate) trait Drive: Sync {
     /// Returns the file descriptor that becomes readable after that.
     fn fd(&self) -> RawFd;
 
-    /// Drives it on behalf of a thread that polls others, unless it has been driven since it had `turn` turns; `turn` becomes
-    /// what it has now.
+    /// Drives the endpoint for a thread that polls others, unless it has been driven since it had `turn` turns; `turn` becomes
+    /// the number that it has now.
     fn visit(&self, turn: &mut u32) -> Visit {
         let _ = turn;
         Visit::Attended
     }
 
-    /// Gets it ready for the sleep of a thread that does not sleep on it, with `turn` as for [`Drive::visit`].
+    /// Gets the endpoint ready for the sleep of a thread that does not sleep on it, with `turn` as for [`Drive::visit`].
     fn rest(&self, turn: &mut u32) -> Rest {
         let _ = turn;
         Rest::Attended
