@@ -25,7 +25,7 @@ const UNKNOWN_IN_ALL: usize = 2;
 /// Divisor of the ceiling for what one such peer may use.
 const UNKNOWN_EACH: usize = 4;
 
-/// What is made free at once is this part of the budget, so that not every message looks for what may go.
+/// Divisor of the budget for what is freed at once, so that not every message searches for messages that may be dropped.
 const STEP: usize = 8;
 
 impl Engine {
@@ -37,8 +37,8 @@ impl Engine {
     /// Decides whether a message that no receive matches may be kept.
     ///
     /// Beyond the budget it may not, with exceptions without which a correct program could hang: the queue holds nothing else
-    /// of that peer (up to the ceiling if the application does not address it); something that the application waits for may be behind it (a receive is posted that the peer could
-    /// satisfy, or a send waits for the peer's answer); a peek found nothing since the peer was stalled. What peers
+    /// of that peer (up to the ceiling if the application does not address it); something that the application waits for may be behind
+    /// it (a receive is posted that the peer could satisfy, or a send waits for the peer's answer); a peek found nothing since the peer was stalled. What peers
     /// left behind goes first.
     pub(crate) fn has_room(
         &mut self,
@@ -65,13 +65,13 @@ impl Engine {
         is_bounded && self.unexpected.held_from(from) == 0
     }
 
-    /// Returns whether a peer's word is enough for `len` bytes of memory.
+    /// Returns whether memory for a message of `len` bytes may be reserved when the peer has sent its header alone.
     pub(crate) fn may_reserve(&self, len: usize) -> bool {
         let short = len <= RESERVE_MAX && self.is_within(self.config.unexpected_ceiling, cost(len));
         short || self.is_within(self.config.unexpected_bytes, cost(len))
     }
 
-    /// Keeps a peer waiting.
+    /// Stalls a peer: the link delivers nothing more of it until there is room.
     pub(crate) fn stall(&mut self, peer: PeerId) -> Placement {
         self.peers.stall(peer);
         Placement::Stall

@@ -26,7 +26,7 @@ pub struct Config {
     pub rx_size: usize,
     /// Budget in bytes for unexpected messages.
     pub unexpected_bytes: usize,
-    /// Limit of those bytes while a receive is posted whose message may be behind them.
+    /// Limit of those bytes while the message that a receive, or the answer that a send, waits for may be behind them.
     pub unexpected_ceiling: usize,
     /// A multi-receive buffer with less room than this is released (FI_OPT_MIN_MULTI_RECV).
     pub min_multi_recv: usize,
