@@ -44,7 +44,12 @@ fn verbs_and_efa_of_mpich_are_listed_say_why_they_offer_nothing_and_end_in_peace
     // Our tools contain the library; the providers are linked to the file of its name, which the path makes ours.
     let library = require!(Library::under_test());
     let ours = library.folder().join("../bin/fi_info");
-    for name in ["verbs", "efa"] {
+    for (name, file, from) in [
+        ("verbs", "libverbs-fi.so", &verbs),
+        ("efa", "libefa-fi.so", &efa),
+    ] {
+        let alone = folder(&[(file, from)]);
+        let path = format!("@{}", alone.path().display());
         let nearest = Program::new(&ours)
             .library(&library)
             .line(&format!("-p {name}"))
