@@ -15,7 +15,7 @@ const LARGE: [(&str, u64); 7] = [
     ("kernel_registry7getinfo", 3072),
     ("kernel_objects6domain", 1536),
     ("kernel_objects2epINtB5_2Ep", 2048),
-    ("kernel_objects3pep", 1536),
+    ("kernel_objects3pep", 2048),
     ("kofi_loop_rs_getinfo", 2048),
 ];
 
