@@ -10,8 +10,6 @@ use std::sync::atomic::{Ordering, fence};
 use crate::region::Side;
 use crate::sys::memory::Mapping;
 
-/// Words between the two sides' words, so that they share no cache line nor pair of lines.
-const STRIDE: usize = 16;
 const AWAKE: u64 = 0;
 
 /// One side's view of the two words.
@@ -57,7 +55,7 @@ impl Doorbell {
     }
 
     fn word(&self, side: Side) -> &std::sync::atomic::AtomicU64 {
-        self.head.word(side as usize * STRIDE)
+        side.word(&self.head, 0)
     }
 }
 

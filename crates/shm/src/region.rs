@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use oxifabric_sync::spsc::Layout;
 use oxifabric_types::Errno;
@@ -18,6 +19,9 @@ const HEAD: usize = 8192;
 /// Bytes of each byte ring that are mapped page by page when a connection opens, as are the cells; the others by the
 /// first body there. Their memory is reserved all the same.
 const READY: usize = 4096;
+
+/// Words between those of the two sides before the lanes, so that they share no cache line nor pair of lines.
+const STRIDE: usize = 16;
 
 /// Which of the two endpoints of a connection this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +38,12 @@ impl Side {
             Self::Initiator => Self::Acceptor,
             Self::Acceptor => Self::Initiator,
         }
+    }
+
+    /// Returns this side's word of a pair of words, of which the initiator's has the index `first`.
+    #[inline]
+    pub(crate) fn word(self, head: &Mapping, first: usize) -> &AtomicU64 {
+        head.word(first + self as usize * STRIDE)
     }
 }
 

@@ -14,12 +14,10 @@ use crate::region::Side;
 use crate::sys::memory::Mapping;
 
 /// Shortest part of a message in the ring whose copying is timed: of shorter ones, the clock would be most of it.
-pub(crate) const TIMED: usize = 4096;
+const TIMED: usize = 4096;
 
 /// First word of the two sides' words, behind the doorbells; a side's own is the one that it writes.
 const FIRST_WORD: usize = 32;
-/// Words between the two, so that they share no cache line nor pair of lines.
-const STRIDE: usize = 16;
 
 /// Samples of the ring, and of a class of pulls, before they count: the first ones pay for pages that are touched for the first time.
 const RING_SAMPLES: u32 = 32;
@@ -203,7 +201,7 @@ impl RndvThreshold {
     }
 
     fn word(&self, side: Side) -> &AtomicU64 {
-        self.head.word(FIRST_WORD + side as usize * STRIDE)
+        side.word(&self.head, FIRST_WORD)
     }
 }
 
