@@ -158,7 +158,7 @@ static void kt_vanished(struct kt_msg *msg, char *server)
 	ok = fi_connect(client, server, NULL, 0) == 0;
 	fi_close(&msg->pep->fid);
 	msg->pep = NULL;
-	KT(ok && kt_wait(msg->eq, &kind, &event) == -FI_EAVAIL, "a passive endpoint that is closed refuses who asked");
+	KT(ok && kt_wait(msg->eq, &kind, &event) == -FI_EAVAIL, "a passive endpoint that is closed refuses the endpoint that asked");
 	fi_close(&client->fid);
 	KT(fi_eq_read(msg->eq, &kind, &event, sizeof(event), 0) == -FI_EAGAIN, "events of closed endpoints are dropped");
 }

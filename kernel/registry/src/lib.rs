@@ -1,4 +1,4 @@
-//! The providers of a kernel: who they are, fi_getinfo over all of them, and the fabrics that are open.
+//! The providers of a kernel: their registration, fi_getinfo over all of them, and the fabrics that are open.
 //!
 //! - [`provider`]: registration, and what keeps a provider from going.
 //! - [`getinfo`]: offers of all providers that fit the hints, or the reasons why none does.
