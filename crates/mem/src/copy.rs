@@ -16,7 +16,7 @@ use core::ffi::c_void;
 use core::hint::black_box;
 
 /// Longest copy that is made without a call.
-pub(crate) const SHORT: usize = 32;
+pub(crate) const SHORT: usize = 256;
 
 /// Copies any number of bytes; the ranges may overlap.
 ///

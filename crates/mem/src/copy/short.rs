@@ -3,7 +3,10 @@
 use core::arch::asm;
 use core::arch::x86_64::__m128i;
 
-use super::{SHORT, copy_long};
+use super::SHORT;
+
+/// Twice what the widest instruction moves.
+const TWO_UNITS: usize = 32;
 
 /// Copies bytes of our own, at most [`SHORT`], to lent memory.
 ///
@@ -20,8 +23,8 @@ pub(crate) unsafe fn copy_in(from: *const u8, to: *mut u8, len: usize) {
             1 => ends_in::<u8>(from, to, len),
             2..4 => ends_in::<u16>(from, to, len),
             4..8 => ends_in::<u32>(from, to, len),
-            16..=SHORT => ends_in::<__m128i>(from, to, len),
-            _ => copy_long(from, to, len),
+            16..=TWO_UNITS => ends_in::<__m128i>(from, to, len),
+            _ => copy_in_turns(from, to, len),
         }
     }
 }
@@ -40,8 +43,8 @@ pub(crate) unsafe fn copy_out(from: *const u8, to: *mut u8, len: usize) {
             1 => ends_out::<u8>(from, to, len),
             2..4 => ends_out::<u16>(from, to, len),
             4..8 => ends_out::<u32>(from, to, len),
-            16..=SHORT => ends_out::<__m128i>(from, to, len),
-            _ => copy_long(from, to, len),
+            16..=TWO_UNITS => ends_out::<__m128i>(from, to, len),
+            _ => copy_in_turns(from, to, len),
         }
     }
 }
@@ -75,6 +78,42 @@ unsafe fn ends_out<T: Unit>(from: *const u8, to: *mut u8, len: usize) {
         let tail = T::load_at(from, last);
         to.cast::<T>().write_unaligned(head);
         to.add(last).cast::<T>().write_unaligned(tail);
+    }
+}
+
+/// Copies more than [`TWO_UNITS`] bytes, so many in each turn; the last ones overlap those before.
+///
+/// # Safety
+/// As for [`super::copy_long`], and the ranges do not overlap.
+#[inline(always)]
+unsafe fn copy_in_turns(from: *const u8, to: *mut u8, len: usize) {
+    debug_assert!(
+        (TWO_UNITS + 1..=SHORT).contains(&len),
+        "another arm's length"
+    );
+    // SAFETY: the caller's contract: each turn moves 32 bytes that lie within `len` ones.
+    unsafe {
+        asm!(
+            "2:",
+            "movups {low}, xmmword ptr [{from} + {at}]",
+            "movups {high}, xmmword ptr [{from} + {at} + 16]",
+            "movups xmmword ptr [{to} + {at}], {low}",
+            "movups xmmword ptr [{to} + {at} + 16], {high}",
+            "add {at}, 32",
+            "cmp {at}, {last}",
+            "jb 2b",
+            "movups {low}, xmmword ptr [{from} + {last}]",
+            "movups {high}, xmmword ptr [{from} + {last} + 16]",
+            "movups xmmword ptr [{to} + {last}], {low}",
+            "movups xmmword ptr [{to} + {last} + 16], {high}",
+            from = in(reg) from,
+            to = in(reg) to,
+            at = inout(reg) 0_usize => _,
+            last = in(reg) len - TWO_UNITS,
+            low = out(xmm_reg) _,
+            high = out(xmm_reg) _,
+            options(nostack)
+        );
     }
 }
 
