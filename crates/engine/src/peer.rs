@@ -193,6 +193,12 @@ impl Peers {
             .is_some()
     }
 
+    /// Returns whether an inject operation is refused with `AGAIN` before anything is made of it; remembers that.
+    pub(crate) fn refuses_inject(&mut self, peer: PeerId) -> bool {
+        let failed = |row: &Peer| row.tx_block.contains(TxBlock::FAILED);
+        !self.rows.get(peer.index()).is_some_and(failed) && self.turns_away(peer)
+    }
+
     /// Returns once why the peer was lost while an inject operation was to be retried.
     pub(crate) fn take_failure(&mut self, peer: PeerId) -> Option<Errno> {
         let row = self.get_mut(peer)?;

@@ -116,6 +116,9 @@ impl Engine {
         was_posted: bool,
     ) -> Result<(), Errno> {
         let peer = op.peer;
+        if !was_posted && op.flags.contains(Flags::INJECT) && self.peers.refuses_inject(peer) {
+            return Err(Errno::AGAIN);
+        }
         let mut transmit = Transmit::rma(op, key);
         match sent {
             Sent::Over => {}
