@@ -117,9 +117,14 @@ impl Conn {
     #[inline(always)]
     pub(crate) fn post(&mut self, frame: &Frame<'_>) -> Result<bool, PostError> {
         if let [target] = frame.targets
-            && is_short_write(frame, target)
+            && is_for_whole(frame, target)
         {
-            return self.post_short_write(frame, target);
+            return if (1..=INLINE_ACCESS).contains(&frame.len) {
+                self.post_short_write(frame, target)
+            } else {
+                let (frame, target) = (*frame, *target);
+                self.post_one_target(&frame, &target)
+            };
         }
         let is_inline = (1..=INLINE).contains(&frame.len) && frame.len as u64 == frame.header.len;
         if !is_inline || !frame.targets.is_empty() || is_rts(frame.header.kind) {
@@ -193,6 +198,24 @@ impl Conn {
             ..frame.header
         };
         self.put(&header, body, 0, frame.may_wait())
+    }
+
+    /// Posts a read, or a write whose body goes into the byte ring, of one piece of the peer's memory.
+    #[inline(never)]
+    fn post_one_target(&mut self, frame: &Frame<'_>, target: &Target) -> Result<bool, PostError> {
+        let start = self.reserve(frame.len)?;
+        let room = self.tx.body_mut(start, frame.len);
+        frame.body.read(frame.offset, room);
+        let header = Header {
+            tag: target.addr,
+            ..frame.header
+        };
+        let body = cell::Body::OneTarget {
+            key: target.key,
+            ring_len: frame.len as u32,
+        };
+        self.emit(&header, body, frame.len, false);
+        Ok(false)
     }
 
     /// Posts a frame about the peer's memory: a list of its targets precedes the body.
@@ -403,7 +426,12 @@ impl Conn {
         sink: &mut impl Sink,
     ) -> Result<Option<usize>, Errno> {
         if !cell::is_inline(arrived.meta) {
-            return self.deliver_other(&{ *arrived }, sink);
+            let arrived = *arrived;
+            return match arrived.meta {
+                meta if cell::is_ring(meta) => self.deliver_ring(&arrived, sink),
+                meta if cell::is_one_target(meta) => self.deliver_one_target(&arrived, sink),
+                _ => self.deliver_other(&arrived, sink),
+            };
         }
         let cell = Cell::parse_inline(arrived.meta, &arrived.words).map_err(|_| Errno::PROTO)?;
         let header = header_of(&cell).ok_or(Errno::PROTO)?;
@@ -440,7 +468,6 @@ impl Conn {
             return self.deliver_access(&header, ring_len as usize, targets, rest, sink);
         }
         let (ring_len, start) = match cell.body {
-            cell::Body::Ring { len } => self.locate(len as usize)?,
             cell::Body::RemoteRing { count } => self.locate(usize::from(count) * PIECE)?,
             cell::Body::Bare => {
                 if matches!(header.kind, Kind::Fin | Kind::Cts) {
@@ -452,18 +479,31 @@ impl Conn {
         };
         let ring = self.rx.body(start, ring_len);
         let body = match &cell.body {
-            cell::Body::Ring { .. } => Body::Whole(ring),
             cell::Body::Remote { address, len } => self.remote(&[Target::unkeyed(*address, *len)]),
             cell::Body::RemoteRing { .. } => self.remote_listed(ring),
             _ => Body::Whole(&[]),
         };
-        let whole = whole_of(&body);
-        let begun = self.cma.threshold.start(whole.len());
         let placement = sink.arrival(self.peer, &header, body);
-        let placed = place(placement, whole, ring_len, sink);
+        place(placement, &[], ring_len, sink)
+    }
+
+    /// Delivers an arrival whose body is in the byte ring.
+    #[inline(never)]
+    fn deliver_ring(
+        &mut self,
+        arrived: &LaneCell,
+        sink: &mut impl Sink,
+    ) -> Result<Option<usize>, Errno> {
+        let (cell, len) = Cell::parse_ring(arrived.meta, &arrived.words);
+        let header = header_of(&cell).ok_or(Errno::PROTO)?;
+        let (_, start) = self.locate(len)?;
+        let whole = self.rx.body(start, len);
+        let begun = self.cma.threshold.start(len);
+        let placement = sink.arrival(self.peer, &header, Body::Whole(whole));
+        let placed = place(placement, whole, len, sink);
         if let (Some(begun), Ok(Some(_))) = (begun, &placed) {
             let took = begun.elapsed();
-            self.cma.threshold.note_copied(ring_len, took);
+            self.cma.threshold.note_copied(len, took);
         }
         placed
     }
@@ -491,6 +531,30 @@ impl Conn {
         let header = Header { tag: 0, ..*header };
         let placement = sink.access(self.peer, &header, &[target], Body::Whole(whole));
         place(placement, whole, 0, sink)
+    }
+
+    /// Delivers a read or write of one piece of memory.
+    #[inline(never)]
+    fn deliver_one_target(
+        &mut self,
+        arrived: &LaneCell,
+        sink: &mut impl Sink,
+    ) -> Result<Option<usize>, Errno> {
+        let (cell, key, ring_len) = Cell::parse_one_target(arrived.meta, &arrived.words);
+        let header = header_of(&cell).ok_or(Errno::PROTO)?;
+        if !matches!(header.kind, Kind::Write | Kind::Read) {
+            return Err(Errno::PROTO);
+        }
+        let (_, start) = self.locate(ring_len)?;
+        let whole = self.rx.body(start, ring_len);
+        let target = Target {
+            addr: header.tag,
+            len: header.len,
+            key,
+        };
+        let header = Header { tag: 0, ..header };
+        let placement = sink.access(self.peer, &header, &[target], Body::Whole(whole));
+        place(placement, whole, ring_len, sink)
     }
 
     /// Delivers a frame about this endpoint's memory.
@@ -590,14 +654,16 @@ fn whole_of<'a>(body: &Body<'a>) -> &'a [u8] {
     }
 }
 
-/// Returns whether a write to one piece of memory fits a cell as a whole.
+/// Returns whether a frame is a whole read or write of one piece of memory, which need not be listed then.
 #[inline(always)]
-fn is_short_write(frame: &Frame<'_>, target: &Target) -> bool {
+fn is_for_whole(frame: &Frame<'_>, target: &Target) -> bool {
     let header = &frame.header;
-    header.kind == Kind::Write
-        && (1..=INLINE_ACCESS).contains(&frame.len)
-        && (frame.len as u64, 0) == (header.len, header.tag)
-        && target.len == header.len
+    let sent = match header.kind {
+        Kind::Write => header.len,
+        Kind::Read => 0,
+        _ => return false,
+    };
+    (frame.len as u64, header.tag, target.len) == (sent, 0, header.len)
 }
 
 const fn is_rts(kind: Kind) -> bool {

@@ -34,6 +34,8 @@ mod word {
     pub(super) const PIECE_LEN: usize = 5;
     /// Of an access: how many targets; above, what follows them.
     pub(super) const TARGETS: usize = 4;
+    /// Of an access to one target: its key.
+    pub(super) const KEY: usize = 4;
 }
 
 /// Longest body that travels inside the cell of an access.
@@ -51,6 +53,7 @@ mod form {
     pub(super) const LINK: u8 = 5;
     pub(super) const TARGETED: u8 = 6;
     pub(super) const ACCESS: u8 = 7;
+    pub(super) const ONE_TARGET: u8 = 8;
 }
 
 /// A frame's cell.
@@ -115,6 +118,14 @@ pub enum Body {
         words: [u64; INLINE_ACCESS_WORDS],
         /// Their number.
         len: u8,
+    },
+    /// In the byte ring, for one piece of the receiver's memory as long as the message; or, of a read, none. [`Cell::tag`]
+    /// is where that piece is.
+    OneTarget {
+        /// The key of the memory.
+        key: u64,
+        /// Length of the body in the ring.
+        ring_len: u32,
     },
     /// In the byte ring, behind a list of the receiver's memory that it is about.
     Targeted {
@@ -189,7 +200,7 @@ impl Cell {
                     len: inline,
                 }
             }
-            form::RING => Body::Ring { len: ring_len },
+            form::RING => return Ok(Self::parse_ring(meta, words).0),
             form::BARE => Body::Bare,
             form::REMOTE => Body::Remote {
                 address: words[word::ADDRESS],
@@ -201,10 +212,35 @@ impl Cell {
             form::LINK => Body::Link {
                 words: [words[word::ADDRESS], words[word::PIECE_LEN]],
             },
+            form::ONE_TARGET => return Ok(Self::parse_one_target(meta, words).0),
             form::TARGETED => parse_targeted(ring_len, words[word::TARGETS])?,
             unknown => return Err(CellError::UnknownForm(unknown)),
         };
-        Ok(Self {
+        Ok(Self::with_body(meta, words, len, body))
+    }
+
+    /// Reads a cell that [`is_ring`] says has a body in the byte ring; returns it and how long that is.
+    #[inline(always)]
+    pub const fn parse_ring(meta: u32, words: &[u64; 7]) -> (Self, usize) {
+        let len = (words[word::ID] >> 32) as u32;
+        let cell = Self::with_body(meta, words, words[word::LEN], Body::Ring { len });
+        (cell, len as usize)
+    }
+
+    /// Reads a cell that [`is_one_target`] says is about one piece of memory; returns it, the key and how long the body in the
+    /// byte ring is.
+    #[inline(always)]
+    pub const fn parse_one_target(meta: u32, words: &[u64; 7]) -> (Self, u64, usize) {
+        let ring_len = (words[word::ID] >> 32) as u32;
+        let key = words[word::KEY];
+        let body = Body::OneTarget { key, ring_len };
+        let cell = Self::with_body(meta, words, words[word::LEN], body);
+        (cell, key, ring_len as usize)
+    }
+
+    #[inline(always)]
+    const fn with_body(meta: u32, words: &[u64; 7], len: u64, body: Body) -> Self {
+        Self {
             kind: meta as u8,
             flags: (meta >> shift::FLAGS) as u8,
             id: words[word::ID] as u32,
@@ -212,7 +248,7 @@ impl Cell {
             data: words[word::DATA],
             len,
             body,
-        })
+        }
     }
 
     /// Reads a cell that [`is_inline`] says brings its body along.
@@ -225,18 +261,11 @@ impl Cell {
         if usize::from(len) > INLINE {
             return Err(CellError::InlineTooLong(len));
         }
-        Ok(Self {
-            kind: meta as u8,
-            flags: (meta >> shift::FLAGS) as u8,
-            id: words[word::ID] as u32,
-            tag: words[word::TAG],
-            data: words[word::DATA],
-            len: u64::from(len),
-            body: Body::Inline {
-                words: core::array::from_fn(|at| words[word::LEN + at]),
-                len,
-            },
-        })
+        let body = Body::Inline {
+            words: core::array::from_fn(|at| words[word::LEN + at]),
+            len,
+        };
+        Ok(Self::with_body(meta, words, u64::from(len), body))
     }
 
     /// Returns meta and words of the cell.
@@ -279,6 +308,11 @@ impl Cell {
                 words[word::PIECE_LEN] = more[1];
                 form::LINK
             }
+            Body::OneTarget { key, ring_len } => {
+                words[word::ID] |= u64::from(ring_len) << 32;
+                words[word::KEY] = key;
+                form::ONE_TARGET
+            }
             Body::Targeted {
                 ring_len,
                 targets,
@@ -301,6 +335,18 @@ impl Cell {
 #[inline(always)]
 pub const fn is_inline(meta: u32) -> bool {
     (meta >> shift::FORM) as u8 == form::INLINE
+}
+
+/// Returns whether a cell has a body in the byte ring.
+#[inline(always)]
+pub const fn is_ring(meta: u32) -> bool {
+    (meta >> shift::FORM) as u8 == form::RING
+}
+
+/// Returns whether a cell is about one piece of the receiver's memory, [`Body::OneTarget`].
+#[inline(always)]
+pub const fn is_one_target(meta: u32) -> bool {
+    (meta >> shift::FORM) as u8 == form::ONE_TARGET
 }
 
 /// Packs a body for [`Body::Inline`].
@@ -439,8 +485,8 @@ mod tests {
     #[test]
     fn refuses_unknown_forms() {
         assert_eq!(
-            Cell::parse(8 << 16, &[0; 7]),
-            Err(CellError::UnknownForm(8))
+            Cell::parse(9 << 16, &[0; 7]),
+            Err(CellError::UnknownForm(9))
         );
     }
 

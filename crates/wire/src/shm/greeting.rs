@@ -13,7 +13,7 @@ use bitflags::bitflags;
 /// The first bytes of every greeting.
 pub const MAGIC: [u8; 8] = *b"oxif-shm";
 /// The version of the protocol, lanes and cells included.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 /// Longest name of an endpoint, in bytes.
 pub const MAX_NAME: usize = 255;
 /// Longest greeting, in bytes.
@@ -318,7 +318,7 @@ mod tests {
 
     #[rustfmt::skip]
     const HELLO: [u8; 45] = [
-        b'o', b'x', b'i', b'f', b'-', b's', b'h', b'm', 2, 0, 1, 0,
+        b'o', b'x', b'i', b'f', b'-', b's', b'h', b'm', 3, 0, 1, 0,
         1, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 4, 3, 0, 0, 0, 0, 0, 0,
         0, 1, 0, 0, 0, 0, 1, 0, 1, b'a', 2, b'b', b'c',
     ];

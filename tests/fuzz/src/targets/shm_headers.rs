@@ -99,6 +99,10 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
             words: [2; 3],
             len: 8,
         },
+        cell::Body::OneTarget {
+            key: 1,
+            ring_len: 100,
+        },
         cell::Body::Targeted {
             ring_len: 60,
             targets: 2,

@@ -147,7 +147,7 @@ fn act(link: &mut UntrustedPeer, step: &Step, exposed: &mut u64) {
 fn framed(form: &Form) -> (Cell, Vec<u8>) {
     let size = usize::from(form.size) % 5000;
     let ring = |len: usize| vec![0x44; len];
-    let (body, ring) = match form.body % 6 {
+    let (body, ring) = match form.body % 7 {
         0 => (Body::Bare, ring(0)),
         1 => (Body::Ring { len: size as u32 }, ring(size)),
         2 => (
@@ -167,7 +167,14 @@ fn framed(form: &Form) -> (Cell, Vec<u8>) {
             };
             (body, whole)
         }
-        4 => (
+        4 => {
+            let body = Body::OneTarget {
+                key: KEY,
+                ring_len: size as u32,
+            };
+            (body, ring(size))
+        }
+        5 => (
             Body::Link {
                 words: [u64::from(form.tag), u64::from(form.size)],
             },
