@@ -26,6 +26,10 @@ use crate::sys::identity::Identity;
 use crate::sys::process;
 use crate::sys::socket::{Received, Socket};
 
+/// Connections of an endpoint whose byte rings are mapped when they open. A process with many peers has no use for most of that memory,
+/// and would pay for it at its start.
+const CONNS_WITH_MAPPED_RINGS: usize = 16;
+
 /// Connections of departed peers whose messages may wait for room: a server may have as many clients that do not wait
 /// for an answer. Each takes the memory of its lanes, 330 KiB by default.
 const MOST_DEPARTED: usize = 64;
@@ -236,6 +240,9 @@ impl ShmLink {
             half.process.pid()
         );
         let region = half.region;
+        if self.conns.len() < CONNS_WITH_MAPPED_RINGS {
+            region.map_rings();
+        }
         let threshold = conn::threshold(&self.params, region.layout, &region.head, region.side);
         let sleeps = half.ability.contains(Ability::SLEEPS);
         self.table.set(half.entry, ConnEntry::Open(peer));

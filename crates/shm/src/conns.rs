@@ -24,6 +24,11 @@ pub(crate) struct Conns {
 }
 
 impl Conns {
+    /// Returns how many connections there are.
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
     /// Returns the connection at an index.
     pub(crate) fn get(&self, index: usize) -> Option<&Conn> {
         self.all.get(index)

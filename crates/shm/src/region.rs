@@ -16,9 +16,12 @@ use crate::sys::memory::{Mapping, Rx, Tx};
 /// Bytes before the lanes: doorbells, thresholds and claims.
 const HEAD: usize = 8192;
 
-/// Bytes of each byte ring that are mapped page by page when a connection opens, as are the cells; the others by the
-/// first body there. Their memory is reserved all the same.
+/// Bytes of each byte ring that are mapped page by page when a connection opens, as are the cells; the others by
+/// [`Region::map_rings`], or by the first body there. Their memory is reserved all the same.
 const READY: usize = 4096;
+
+/// Bytes of a byte ring up to which it may be mapped as a whole.
+const USUAL_BYTES: usize = 256 * 1024;
 
 /// Words between those of the two sides before the lanes, so that they share no cache line nor pair of lines.
 const STRIDE: usize = 16;
@@ -164,6 +167,14 @@ impl Region {
             ));
         }
         map(file, layout, Side::Acceptor)
+    }
+
+    /// Maps both byte rings page by page, unless they are longer than usual. A page that is left to the first body there takes as long
+    /// as dozens of short messages; all of them together take as long as a handshake.
+    pub(crate) fn map_rings(&self) {
+        if self.layout.bytes() <= USUAL_BYTES {
+            self.head.populate(0..size(self.layout));
+        }
     }
 }
 
