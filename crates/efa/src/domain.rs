@@ -24,8 +24,8 @@ pub struct EfaDomain {
     pub(crate) context: Arc<Context>,
     pub(crate) pd: Arc<Pd>,
     regions: RwLock<Regions>,
-    ways: Mutex<Ways>,
-    /// Number of changes of `ways`.
+    address_handles: Mutex<AddressHandles>,
+    /// Number of changes of `address_handles`.
     changes: AtomicU64,
 }
 
@@ -38,8 +38,8 @@ struct Regions {
 
 /// The address handles of the peers in the address vectors of the domain.
 #[derive(Debug, Default)]
-struct Ways {
-    handles: HashMap<Gid, Handle>,
+struct AddressHandles {
+    by_gid: HashMap<Gid, Handle>,
     /// How often each address was inserted.
     inserted: HashMap<EfaAddress, usize>,
     /// The addresses that have this address handle and number of a queue pair, in the order of insertion. Devices use numbers of queue pairs
@@ -68,7 +68,7 @@ impl ProviderDomain for EfaDomain {
             pd: Pd::new(&context)?,
             context,
             regions: RwLock::default(),
-            ways: Mutex::default(),
+            address_handles: Mutex::default(),
             changes: AtomicU64::new(0),
         })
     }
@@ -102,16 +102,16 @@ impl ProviderDomain for EfaDomain {
         let Address::Efa(at) = *address else {
             return Err(Errno::INVAL);
         };
-        let mut ways = self.ways();
-        let (_, number) = ways.handle(&self.pd, &at.gid)?;
-        ways.admit(at, number);
+        let mut handles = self.address_handles();
+        let (_, number) = handles.handle(&self.pd, &at.gid)?;
+        handles.admit(at, number);
         self.changes.fetch_add(1, Ordering::Release);
         Ok(())
     }
 
     fn dismiss(&self, address: &Address) {
         if let Address::Efa(at) = address {
-            self.ways().dismiss(at);
+            self.address_handles().dismiss(at);
             self.changes.fetch_add(1, Ordering::Release);
         }
     }
@@ -131,14 +131,14 @@ impl EfaDomain {
     /// # Errors
     /// What the device says.
     pub(crate) fn handle(&self, gid: &Gid) -> Result<Arc<Ah>, Errno> {
-        let mut ways = self.ways();
-        let (ah, _) = ways.handle(&self.pd, gid)?;
+        let mut handles = self.address_handles();
+        let (ah, _) = handles.handle(&self.pd, gid)?;
         Ok(ah)
     }
 
     /// Returns the address of a source, if it is in an address vector.
     pub(crate) fn source(&self, source: Source) -> Option<EfaAddress> {
-        self.ways().sources.get(&source)?.last().copied()
+        self.address_handles().sources.get(&source)?.last().copied()
     }
 
     /// Returns a number that changes whenever [`EfaDomain::source`] may return another address for a source.
@@ -147,14 +147,16 @@ impl EfaDomain {
         self.changes.load(Ordering::Acquire)
     }
 
-    fn ways(&self) -> MutexGuard<'_, Ways> {
-        self.ways.lock().unwrap_or_else(PoisonError::into_inner)
+    fn address_handles(&self) -> MutexGuard<'_, AddressHandles> {
+        self.address_handles
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Ways {
+impl AddressHandles {
     fn handle(&mut self, pd: &Arc<Pd>, gid: &Gid) -> Result<(Arc<Ah>, u16), Errno> {
-        if let Some(handle) = self.handles.get(gid) {
+        if let Some(handle) = self.by_gid.get(gid) {
             return Ok((Arc::clone(&handle.ah), handle.number));
         }
         let ah = Arc::new(pd.destination(PORT, gid)?);
@@ -164,13 +166,13 @@ impl Ways {
             number,
             uses: 0,
         };
-        self.handles.insert(*gid, handle);
+        self.by_gid.insert(*gid, handle);
         Ok((ah, number))
     }
 
     /// Notes an address, whose handle has this number.
     fn admit(&mut self, at: EfaAddress, number: u16) {
-        if let Some(handle) = self.handles.get_mut(&at.gid) {
+        if let Some(handle) = self.by_gid.get_mut(&at.gid) {
             handle.uses += 1;
         }
         let times = self.inserted.entry(at).or_default();
@@ -180,7 +182,7 @@ impl Ways {
         }
     }
 
-    /// Takes back one [`Ways::admit`] of an address; does nothing for an address that was not noted.
+    /// Takes back one [`AddressHandles::admit`] of an address; does nothing for an address that was not noted.
     fn dismiss(&mut self, at: &EfaAddress) {
         let Entry::Occupied(mut times) = self.inserted.entry(*at) else {
             return;
@@ -190,7 +192,7 @@ impl Ways {
         if is_gone {
             times.remove();
         }
-        let Some(handle) = self.handles.get_mut(&at.gid) else {
+        let Some(handle) = self.by_gid.get_mut(&at.gid) else {
             return;
         };
         handle.uses -= 1;
@@ -202,7 +204,7 @@ impl Ways {
             }
         }
         if is_unused {
-            self.handles.remove(&at.gid);
+            self.by_gid.remove(&at.gid);
         }
     }
 }

@@ -18,9 +18,9 @@ use oxifabric_wire::reliable::packet::{HEADER_LEN, Packet, PacketKind};
 
 use crate::{PacketPort, ReliableLink};
 
-/// What the ways to all ends are like.
+/// What the paths to all ends are like.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ways {
+pub(super) struct Paths {
     /// The longest packet, in bytes.
     pub(super) longest: usize,
     /// Delay of a packet before the queue.
@@ -31,7 +31,7 @@ pub(super) struct Ways {
     pub(super) queue: u64,
 }
 
-pub(super) const FAST: Ways = Ways {
+pub(super) const FAST: Paths = Paths {
     longest: 1472,
     delay: Duration::from_micros(20),
     rate: 1000,
@@ -45,7 +45,7 @@ type Arrival = (Instant, u64, usize, usize, Vec<u8>);
 
 #[derive(Debug)]
 struct Wires {
-    ways: Ways,
+    paths: Paths,
     now: Instant,
     serial: u64,
     on_the_way: BinaryHeap<Reverse<Arrival>>,
@@ -67,14 +67,14 @@ impl Wires {
         if self.mute[from] {
             silence(&mut bytes);
         }
-        let reaches = self.now.after(self.ways.delay);
+        let reaches = self.now.after(self.paths.delay);
         let empty_at = &mut self.empty_at[to];
         let waits = empty_at.since(reaches).as_nanos() as u64;
-        if waits * self.ways.rate / 1000 > self.ways.queue {
+        if waits * self.paths.rate / 1000 > self.paths.queue {
             self.lost += 1;
             return;
         }
-        let takes = Duration::from_nanos(bytes.len() as u64 * 1000 / self.ways.rate);
+        let takes = Duration::from_nanos(bytes.len() as u64 * 1000 / self.paths.rate);
         *empty_at = (*empty_at).max(reaches).after(takes);
         self.serial += 1;
         let arrival = (*empty_at, self.serial, from, to, bytes);
@@ -106,7 +106,7 @@ pub(super) struct Port {
 
 impl PacketPort for Port {
     fn longest(&self) -> usize {
-        self.wires.borrow().ways.longest
+        self.wires.borrow().paths.longest
     }
 
     fn has_room(&self) -> bool {
@@ -188,9 +188,9 @@ pub(super) struct Fabric {
 }
 
 impl Fabric {
-    pub(super) fn new(count: usize, ways: Ways) -> Self {
+    pub(super) fn new(count: usize, paths: Paths) -> Self {
         let wires = Rc::new(RefCell::new(Wires {
-            ways,
+            paths,
             now: Instant::default(),
             serial: 0,
             on_the_way: BinaryHeap::new(),

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use oxifabric_types::{Flags, Instant, PeerId};
 
-use super::fabric::{Fabric, Ways};
+use super::fabric::{Fabric, Paths};
 
 const SENDERS: usize = 100;
 const MESSAGE: usize = 64 * 1024;
@@ -12,8 +12,8 @@ const EACH: usize = 8;
 
 /// Lets all send to the first end at once; returns how long it took, in parts of the time that the bytes alone need, how many
 /// packets were sent, and how many of them were lost.
-fn incast(ways: Ways) -> (f64, u64, u64) {
-    let mut fabric = Fabric::new(SENDERS + 1, ways);
+fn incast(paths: Paths) -> (f64, u64, u64) {
+    let mut fabric = Fabric::new(SENDERS + 1, paths);
     for from in 1..=SENDERS {
         for message in 0..EACH {
             fabric.recv(0, PeerId::ANY, MESSAGE, message);
@@ -27,7 +27,7 @@ fn incast(ways: Ways) -> (f64, u64, u64) {
     assert_eq!(fabric.ends[0].events.done.len(), SENDERS * EACH);
     assert!(fabric.ends.iter().all(|end| end.events.failed.is_empty()));
     let took = fabric.now().since(Instant::default()).as_micros() as f64;
-    let alone = (SENDERS * EACH * MESSAGE) as f64 / ways.rate as f64;
+    let alone = (SENDERS * EACH * MESSAGE) as f64 / paths.rate as f64;
     (took / alone, fabric.sent(), fabric.lost())
 }
 
@@ -40,13 +40,13 @@ fn a_hundred_to_one() {
         (16 << 10, 400 << 10),
         (1472, 200 << 10),
     ] {
-        let ways = Ways {
+        let paths = Paths {
             longest,
             delay: Duration::from_micros(20),
             rate: 1000,
             queue,
         };
-        let (times, sent, lost) = incast(ways);
+        let (times, sent, lost) = incast(paths);
         let told = std::format!("{longest} {queue}: {times:.2} times, {lost} of {sent} lost");
         assert!(times < 3.0 && lost * 20 < sent * 9, "{told}");
     }

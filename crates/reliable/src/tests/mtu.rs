@@ -1,4 +1,4 @@
-//! Ways that do not carry long packets, and say nothing.
+//! Paths that drop long packets without an error.
 
 use core::time::Duration;
 
