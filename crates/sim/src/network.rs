@@ -268,23 +268,18 @@ impl Network {
     /// Sends a packet on from the end of a link, or delivers it.
     fn hop(&mut self, at: Instant, mut packet: Box<Packet>) {
         let nodes = [packet.from, packet.to].map(|place| self.nodes.node(place));
-        let at_ms = at.since(self.began).as_nanos() as f64 / 1e6;
-        if self.plan.is_cut(nodes[0], nodes[1], at_ms) {
+        if let Some(at_ms) = self.cut_at(nodes, at) {
             return match packet.head {
                 None => self.lose(packet.bytes, Count::Cut),
                 Some(_) => self.hold_back(packet, nodes, at_ms),
             };
         }
-        let path = self.paths.between(nodes);
-        if packet.head.is_none()
-            && path.get(0).is_some()
-            && packet.bytes.len() > self.plan.link.carries
-        {
-            return self.lose(packet.bytes, Count::Cut);
-        }
-        let Some(&link) = path.get(usize::from(packet.hops)) else {
+        let Some(link) = self.paths.next(nodes, packet.hops) else {
             return self.deliver(*packet);
         };
+        if packet.head.is_none() && packet.bytes.len() > self.plan.link.carries {
+            return self.lose(packet.bytes, Count::Cut);
+        }
         match self.paths.pass(link, at, packet.len()) {
             Some(arrives) => {
                 packet.hops += 1;
@@ -292,6 +287,15 @@ impl Network {
             }
             None => self.lose(packet.bytes, Count::Overflowed),
         }
+    }
+
+    /// Returns the time as plans say it, in milliseconds, if two nodes are cut off from each other then.
+    fn cut_at(&self, [a, b]: [u32; 2], at: Instant) -> Option<f64> {
+        if self.plan.cut.is_empty() {
+            return None;
+        }
+        let at_ms = at.since(self.began).as_nanos() as f64 / 1e6;
+        self.plan.is_cut(a, b, at_ms).then_some(at_ms)
     }
 
     fn deliver(&mut self, packet: Packet) {

@@ -8,7 +8,7 @@ pub(crate) struct Speed {
     /// Propagation delay, in nanoseconds.
     pub(crate) latency_ns: u64,
     /// Maximum number of bytes that wait.
-    pub(crate) queue_bytes: u64,
+    pub(crate) queue_bytes: f64,
 }
 
 /// One direction of a link.
@@ -24,7 +24,7 @@ impl Pipe {
         let waits_ns = self.free_at.saturating_sub(now);
         let waiting = waits_ns as f64 / speed.ns_per_byte;
         // A packet that finds none waiting leaves, however long it is.
-        if waits_ns > 0 && waiting + bytes as f64 > speed.queue_bytes as f64 {
+        if waits_ns > 0 && waiting + bytes as f64 > speed.queue_bytes {
             return None;
         }
         let takes = (bytes as f64 * speed.ns_per_byte).ceil() as u64;
@@ -40,7 +40,7 @@ mod tests {
     const SPEED: Speed = Speed {
         ns_per_byte: 2.0,
         latency_ns: 100,
-        queue_bytes: 250,
+        queue_bytes: 250.0,
     };
 
     #[test]

@@ -102,12 +102,13 @@ impl Station {
     }
 
     /// Begins a poll: takes the packets that have arrived, if all before are dealt with. Returns the time.
+    #[inline(always)]
     pub(crate) fn begin(&self, inbox: &mut VecDeque<Packet>) -> Instant {
-        let now = self.world.begin(self.place);
-        if inbox.is_empty() {
-            self.world.with(|network| network.take(self.place, inbox));
-        }
-        now
+        self.world.begin(self.place, |network| {
+            if inbox.is_empty() {
+                network.take(self.place, inbox);
+            }
+        })
     }
 
     /// Ends a poll: the endpoint is busy, or wants to be polled again at `due`.

@@ -52,22 +52,7 @@ impl<P: PacketPort> ReliableLink<P> {
             }
         }
         let before = self.keepalive.pending.len();
-        let (payload, config, now) = (self.payload(), self.config, self.now);
-        let (peers, pending, open) = (&mut self.peers, &mut self.keepalive.pending, &mut self.open);
-        sink.peers_with_pending(&mut |id| {
-            let Some(slot) = peers.get_mut(id.index()) else {
-                return;
-            };
-            if matches!(slot, Slot::Folded(_)) {
-                open.push(id);
-            }
-            if let Some(peer) = slot.unfolded(payload, config, now)
-                && !peer.pending
-            {
-                peer.pending = true;
-                pending.push(id);
-            }
-        });
+        sink.peers_with_pending(&mut |id| self.note_pending(id));
         let mut at = 0;
         while let Some(&id) = self.keepalive.pending.get(at) {
             self.set_keepalive(id);
@@ -77,6 +62,23 @@ impl<P: PacketPort> ReliableLink<P> {
             self.keepalive.pending.drain(..before);
         }
         self.fold_idle();
+    }
+
+    /// Takes note of a peer with pending operations: its channel is to be open.
+    fn note_pending(&mut self, id: PeerId) {
+        let (payload, config, now) = (self.payload(), self.config, self.now);
+        let Some(slot) = self.peers.get_mut(id.index()) else {
+            return;
+        };
+        if matches!(slot, Slot::Folded(_)) {
+            self.open.push(id);
+        }
+        if let Some(peer) = slot.unfolded(payload, config, now)
+            && !peer.pending
+        {
+            peer.pending = true;
+            self.keepalive.pending.push(id);
+        }
     }
 
     fn set_keepalive(&mut self, id: PeerId) {

@@ -32,19 +32,6 @@ pub(super) struct Paths {
     racks: BTreeMap<u32, [Pipe; 2]>,
 }
 
-/// The links between two nodes.
-#[derive(Debug)]
-pub(super) struct Path {
-    links: [LinkId; 4],
-    len: usize,
-}
-
-impl Path {
-    pub(super) fn get(&self, at: usize) -> Option<&LinkId> {
-        self.links[..self.len].get(at)
-    }
-}
-
 impl Paths {
     pub(super) fn new(plan: &Plan) -> Self {
         let speed = |gbps: f64| Speed {
@@ -52,8 +39,8 @@ impl Paths {
             latency_ns: (plan.link.latency_us * 1e3) as u64,
             // What adapters send waits for as long as it has to; how much it is, their windows bound.
             queue_bytes: match plan.nic {
-                None => plan.link.queue_bytes,
-                Some(_) => u64::MAX,
+                None => plan.link.queue_bytes as f64,
+                Some(_) => f64::INFINITY,
             },
         };
         Self {
@@ -65,21 +52,20 @@ impl Paths {
         }
     }
 
-    /// Returns the links from one node to another; none between endpoints of one node.
-    pub(super) fn between(&self, [from, to]: [u32; 2]) -> Path {
-        let (up, down) = (LinkId::Up(from), LinkId::Down(to));
-        let racks = [from, to].map(|node| node.checked_div(self.rack).unwrap_or(0));
-        let (out, into) = (LinkId::Out(racks[0]), LinkId::In(racks[1]));
+    /// Returns the link that a packet from one node to another takes after `hops` others; `None` when it has arrived. Endpoints of one
+    /// node need none.
+    pub(super) fn next(&self, [from, to]: [u32; 2], hops: u8) -> Option<LinkId> {
         if from == to {
-            let links = [up; 4];
-            return Path { links, len: 0 };
+            return None;
         }
-        if racks[0] == racks[1] {
-            let links = [up, down, down, down];
-            return Path { links, len: 2 };
+        let racks = [from, to].map(|node| node.checked_div(self.rack).unwrap_or(0));
+        match (hops, racks[0] == racks[1]) {
+            (0, _) => Some(LinkId::Up(from)),
+            (1, true) | (3, false) => Some(LinkId::Down(to)),
+            (1, false) => Some(LinkId::Out(racks[0])),
+            (2, false) => Some(LinkId::In(racks[1])),
+            _ => None,
         }
-        let links = [up, out, into, down];
-        Path { links, len: 4 }
     }
 
     /// Sends bytes through a link; returns when they are at its end, or `None` when its queue is full.

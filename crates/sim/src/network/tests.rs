@@ -127,7 +127,7 @@ fn a_path_between_racks_is_longer() {
     let paths = Paths::new(&plan);
     let lens = [[0, 0], [0, 1], [1, 2], [3, 2]].map(|nodes| {
         (0..5)
-            .take_while(|at| paths.between(nodes).get(*at).is_some())
+            .take_while(|hops| paths.next(nodes, *hops).is_some())
             .count()
     });
     assert_eq!(lens, [0, 2, 4, 2]);
