@@ -270,7 +270,7 @@ impl Engine {
     }
 
     /// Lets the link retry stalled arrivals, if anything changed.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn resume_stalled(&mut self, link: &mut impl Link) {
         if self.retry_stalled {
             self.retry_stalled = false;

@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use bitflags::bitflags;
+use core::mem;
 use oxifabric_types::{Errno, PeerId};
 
 use crate::peer_set::PeerSet;
@@ -259,6 +260,13 @@ impl Peers {
         self.waiting(peer).map_or(0, |waiting| waiting.responses)
     }
 
+    /// Returns the same count, to be changed; `None` if nothing ever waited.
+    #[inline]
+    pub(crate) fn responses_mut(&mut self, peer: PeerId) -> Option<&mut usize> {
+        let waiting = self.get_mut(peer)?.waiting.as_deref_mut()?;
+        Some(&mut waiting.responses)
+    }
+
     /// Returns the responses to a peer that the application does not address, and some that are over.
     pub(crate) fn answering(&self, peer: PeerId) -> &[Key] {
         self.waiting(peer).map_or(&[], |waiting| &waiting.answering)
@@ -287,7 +295,8 @@ impl Peers {
         let row = self.row(peer);
         row.waiting_mut().replies.push_back(reply);
         row.undecided |= matches!(reply, Reply::Arrived(_));
-        self.make_ready(peer);
+        let was_ready = mem::replace(&mut row.ready, true);
+        self.list_ready(peer, was_ready);
     }
 
     /// Returns whether one more answer may be queued.
@@ -303,8 +312,10 @@ impl Peers {
 
     /// Queues a send whose data the peer asked for.
     pub(crate) fn queue_bulk(&mut self, peer: PeerId, key: Key) {
-        self.row(peer).waiting_mut().bulk.push_back(key);
-        self.make_ready(peer);
+        let row = self.row(peer);
+        row.waiting_mut().bulk.push_back(key);
+        let was_ready = mem::replace(&mut row.ready, true);
+        self.list_ready(peer, was_ready);
     }
 
     /// Has sends that wait behind a fence checked again: everything before it may be complete.
@@ -314,7 +325,8 @@ impl Peers {
             row.tx_block.remove(TxBlock::FENCED);
             let waits = (row.waiting.as_ref()).is_some_and(|waiting| !waiting.backlog.is_empty());
             row.tx_block.set(TxBlock::QUEUED, waits);
-            self.make_ready(peer);
+            let was_ready = mem::replace(&mut row.ready, true);
+            self.list_ready(peer, was_ready);
         }
     }
 
@@ -339,7 +351,8 @@ impl Peers {
             if let Some(waiting) = &mut row.waiting {
                 waiting.failure = None;
             }
-            self.make_ready(peer);
+            let was_ready = mem::replace(&mut row.ready, true);
+            self.list_ready(peer, was_ready);
         }
     }
 
@@ -398,7 +411,7 @@ impl Peers {
     /// Uses up what [`Peers::allow`] allowed.
     pub(crate) fn use_allowance(&mut self, peer: PeerId) -> bool {
         self.get_mut(peer)
-            .is_some_and(|row| core::mem::take(&mut row.allowed))
+            .is_some_and(|row| mem::take(&mut row.allowed))
     }
 
     /// Forgets everything about a peer that is gone.
@@ -451,10 +464,10 @@ impl Peers {
         &mut self.rows[index]
     }
 
-    fn make_ready(&mut self, peer: PeerId) {
-        let row = self.row(peer);
-        if !row.ready {
-            row.ready = true;
+    /// Lists a peer among those for which something may be sent, unless it is there.
+    #[inline]
+    fn list_ready(&mut self, peer: PeerId, was_ready: bool) {
+        if !was_ready {
             self.ready.push_back(peer);
         }
     }

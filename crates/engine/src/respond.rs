@@ -72,12 +72,12 @@ impl Engine {
     }
 
     /// Counts a response that is over.
+    #[inline]
     pub(crate) fn responded(&mut self, peer: PeerId) {
         self.most_sends = self.most_sends.saturating_sub(1).max(self.config.tx_size);
         self.retry_stalled = true;
-        if let Some(row) = self.peers.get_mut(peer) {
-            let waiting = row.waiting_mut();
-            waiting.responses = waiting.responses.saturating_sub(1);
+        if let Some(responses) = self.peers.responses_mut(peer) {
+            *responses = responses.saturating_sub(1);
         }
     }
 }

@@ -13,6 +13,7 @@ use super::memory::Mapping;
 pub(crate) type Piece = (u64, u64);
 
 /// Copies from another process, as far as the shorter side goes; returns how many bytes.
+#[inline]
 pub(crate) fn read_memory(pid: i32, from: &[Piece], into: &Iov) -> io::Result<usize> {
     let (local, count) = local_pieces(into);
     let (remote, remote_count) = raw_pieces(from);
