@@ -68,7 +68,7 @@ pub struct SimNic {
     /// Numbers requests.
     requests: u64,
     /// How long a peer may be silent while something is under way.
-    patience: Duration,
+    peer_timeout: Duration,
     /// The present time, as of the last poll.
     now: Instant,
     /// When peers are to be looked at.
@@ -84,12 +84,16 @@ impl SimNic {
         world: &Arc<World>,
         name: &str,
         domain: &SimDomain,
-        patience: Duration,
+        peer_timeout: Duration,
     ) -> Result<Self, Errno> {
-        Ok(Self::at(Station::settle(world, name)?, domain, patience))
+        Ok(Self::at(
+            Station::settle(world, name)?,
+            domain,
+            peer_timeout,
+        ))
     }
 
-    fn at(station: Station, domain: &SimDomain, patience: Duration) -> Self {
+    fn at(station: Station, domain: &SimDomain, peer_timeout: Duration) -> Self {
         let (nic, mtu, incarnation) = station.world.with(|network| {
             let plan = network.plan();
             let (nic, mtu) = (plan.nic.clone().unwrap_or_default(), plan.link.mtu);
@@ -106,7 +110,7 @@ impl SimNic {
             active: BTreeSet::new(),
             incarnation,
             requests: 0,
-            patience,
+            peer_timeout,
             now,
             look_at: Instant::END,
         }
@@ -161,10 +165,10 @@ impl SimNic {
 
 impl Drop for SimNic {
     fn drop(&mut self) {
-        // What was offered is not read any more.
+        // What was exposed is not read any more.
         if let Some(memory) = &self.memory {
-            let offers = self.peers.iter().flat_map(|peer| peer.offers.values());
-            offers.for_each(|key| memory.withdraw(*key));
+            let rndv_keys = self.peers.iter().flat_map(|peer| peer.rndv_keys.values());
+            rndv_keys.for_each(|key| memory.withdraw(*key));
         }
     }
 }

@@ -8,7 +8,7 @@ use oxifabric_provider::params::{Parameter, ParameterKind};
 use oxifabric_types::Errno;
 
 use crate::NAME;
-use crate::plan::{Patience, Plan, Time};
+use crate::plan::{PeerTimeout, Plan, Time};
 use crate::world::World;
 
 const PLAN: Parameter = text(
@@ -37,11 +37,17 @@ const DROP: Parameter = text(
 );
 const DUP: Parameter = text("dup", "The share of packets that arrives twice", "0");
 const REORDER: Parameter = text("reorder", "The share of packets that others overtake", "0");
-const PATIENCE_MS: Parameter = text(
-    "patience_ms",
+const PEER_TIMEOUT_MS: Parameter = text(
+    "peer_timeout_ms",
     "How long, in the network's time, a peer may leave everything unanswered",
     "10000",
 );
+
+/// The former name of the last one.
+const PATIENCE_MS: Parameter = Parameter {
+    name: "patience_ms",
+    ..PEER_TIMEOUT_MS
+};
 
 /// The table that `fi_info -e` prints. A variable overrides the plan.
 pub(crate) static TABLE: [Parameter; 11] = [
@@ -55,7 +61,7 @@ pub(crate) static TABLE: [Parameter; 11] = [
     DROP,
     DUP,
     REORDER,
-    PATIENCE_MS,
+    PEER_TIMEOUT_MS,
 ];
 
 const fn text(name: &'static str, help: &'static str, default: &'static str) -> Parameter {
@@ -108,8 +114,9 @@ fn read() -> Result<Plan, String> {
     set(&DROP, &mut link.drop)?;
     set(&DUP, &mut link.dup)?;
     set(&REORDER, &mut link.reorder)?;
-    let Patience(patience_ms) = &mut plan.patience_ms;
-    set(&PATIENCE_MS, patience_ms)?;
+    let PeerTimeout(peer_timeout_ms) = &mut plan.peer_timeout_ms;
+    set(&PATIENCE_MS, peer_timeout_ms)?;
+    set(&PEER_TIMEOUT_MS, peer_timeout_ms)?;
     plan.check().map(|()| plan)
 }
 
@@ -140,7 +147,7 @@ mod tests {
             link.drop.to_string(),
             link.dup.to_string(),
             link.reorder.to_string(),
-            plan.patience_ms.0.to_string(),
+            plan.peer_timeout_ms.0.to_string(),
         ];
         assert_eq!(
             TABLE[2..].iter().map(|row| row.default).collect::<Vec<_>>(),

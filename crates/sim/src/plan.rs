@@ -12,7 +12,8 @@ pub struct Plan {
     /// The clock of the network.
     pub time: Time,
     /// Time after which a peer that leaves everything unanswered counts as gone, in milliseconds of the network's clock.
-    pub patience_ms: Patience,
+    #[serde(alias = "patience_ms")]
+    pub peer_timeout_ms: PeerTimeout,
     /// The links: one in each direction between a node and its switch.
     pub link: LinkPlan,
     /// Adapters that carry messages, and perhaps accesses, by themselves. Without them endpoints have reliable channels over packets.
@@ -37,9 +38,9 @@ pub enum Time {
 /// A number of milliseconds, 10,000 unless set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
-pub struct Patience(pub u64);
+pub struct PeerTimeout(pub u64);
 
-impl Default for Patience {
+impl Default for PeerTimeout {
     fn default() -> Self {
         Self(10_000)
     }
@@ -301,13 +302,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_former_name_of_a_part_is_taken() {
+        for name in ["peer_timeout_ms", "patience_ms"] {
+            let plan = Plan::parse(&format!("{name} = 5")).expect("a plan");
+            assert_eq!(plan.peer_timeout_ms, PeerTimeout(5));
+        }
+    }
+
+    #[test]
     fn a_plan_is_read_and_the_rest_is_as_usual() {
         let plan = Plan::parse(
             "seed = 7\ntime = 'real'\n[link]\ndrop = 0.01\n[rack]\nnodes = 32\ngbps = 400\n[[cut]]\nnodes = [3]\nfrom_ms = 10\n",
         )
         .expect("it is a plan");
         assert_eq!((plan.seed, plan.time), (7, Time::Real));
-        assert_eq!(plan.patience_ms, Patience(10_000));
+        assert_eq!(plan.peer_timeout_ms, PeerTimeout(10_000));
         let link = LinkPlan {
             drop: 0.01,
             ..LinkPlan::default()

@@ -163,7 +163,7 @@ impl PacketPort for SimPort {
 
 impl PacketDevice for SimPort {
     fn deadline() -> Duration {
-        Duration::from_millis(params::plan().map_or(1, |plan| plan.patience_ms.0))
+        Duration::from_millis(params::plan().map_or(1, |plan| plan.peer_timeout_ms.0))
     }
 
     fn open(info: &Info) -> Result<Self, Errno> {

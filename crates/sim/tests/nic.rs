@@ -14,7 +14,7 @@ use oxifabric_sim::plan::{AccessPlan, NicPlan, PacketOrder};
 use oxifabric_sim::{Count, Plan, SimDomain, SimNic, World};
 use oxifabric_types::{Address, Errno, Flags, Instant, PeerId};
 
-const PATIENCE: Duration = Duration::from_secs(1);
+const PEER_TIMEOUT: Duration = Duration::from_secs(1);
 const PEER: PeerId = PeerId(0);
 /// Longer than a packet.
 const LONG: usize = 10_000;
@@ -90,7 +90,7 @@ impl Two {
 
     fn open(&mut self, me: usize) {
         let name = |node: usize| format!("fi_sim://{node}");
-        let nic = SimNic::settle(&self.world, &name(me), &self.domains[me], PATIENCE);
+        let nic = SimNic::settle(&self.world, &name(me), &self.domains[me], PEER_TIMEOUT);
         let mut nic = nic.expect("the place is free");
         assert_eq!(nic.number(&Address::Name(name(1 - me).into())), Ok(PEER));
         nic.open();
@@ -334,7 +334,7 @@ fn a_message_to_an_endpoint_that_is_not_there_waits_for_it_and_not_for_ever() {
     two.nics[1] = None;
     assert!(!two.send(0));
     for _ in 0..10 {
-        two.world.pass(PATIENCE / 20);
+        two.world.pass(PEER_TIMEOUT / 20);
         two.poll(0);
     }
     assert!(two.reports[0].down.is_empty());
@@ -447,7 +447,7 @@ fn endpoints_that_come_and_go_do_not_fill_the_table_of_an_adapter() {
     let mut two = Two::new(PacketOrder::Unordered);
     for visitor in 2..300 {
         let name = format!("fi_sim://{visitor}");
-        let nic = SimNic::settle(&two.world, &name, &two.domains[0], PATIENCE);
+        let nic = SimNic::settle(&two.world, &name, &two.domains[0], PEER_TIMEOUT);
         let mut nic = nic.expect("the place is free");
         let second = Address::Name("fi_sim://1".into());
         assert_eq!(nic.number(&second), Ok(PEER));

@@ -220,8 +220,8 @@ impl SimNic {
         };
         row.arrived.take(number);
         let (place, generation) = (row.place, row.theirs);
-        let offer = over.and_then(|id| row.offers.remove(&id));
-        if let (Some(key), Some(memory)) = (offer, &self.memory) {
+        let key = over.and_then(|id| row.rndv_keys.remove(&id));
+        if let (Some(key), Some(memory)) = (key, &self.memory) {
             memory.withdraw(key);
         }
         self.send(place, Head::Taken(generation, number), Vec::new());
@@ -258,7 +258,7 @@ impl SimNic {
         let row = self.peers.get_mut(from);
         if result.is_err() && row.as_ref().is_some_and(|row| row.requests.is_pull(id)) {
             // The memory of an announced message can be withdrawn before it was read only when its sender has given this end up.
-            self.doom(from, Errno::CONNRESET, "what it offered is gone");
+            self.doom(from, Errno::CONNRESET, "the memory of its message is gone");
             return 1;
         }
         if let Some(ended) = row.and_then(|row| row.requests.answered(id, result, bytes)) {

@@ -129,16 +129,16 @@ impl NicMemory {
         })
     }
 
-    /// Lets peers read memory of a message that is offered to one of them; returns its key.
-    pub(super) fn offer(&self, memory: &Iov) -> u64 {
+    /// Lets peers read memory of a message that is exposed to one of them; returns its key.
+    pub(super) fn expose(&self, memory: &Iov) -> u64 {
         let mut table = self.lock();
         let key = table.fresh_key();
-        let offered = Region {
+        let exposed = Region {
             memory: memory.clone(),
             start: 0,
             access: Flags::REMOTE_READ,
         };
-        table.regions.insert(key, offered);
+        table.regions.insert(key, exposed);
         key
     }
 

@@ -104,8 +104,8 @@ impl SimNic {
         let generation = sender.generation;
         let remote = match &self.memory {
             Some(memory) if stays && self.limits.pull => {
-                let key = memory.offer(frame.body);
-                if let Some(before) = row.offers.insert(header.id, key) {
+                let key = memory.expose(frame.body);
+                if let Some(before) = row.rndv_keys.insert(header.id, key) {
                     memory.withdraw(before);
                 }
                 let len = frame.body.len() as u64;
@@ -273,7 +273,7 @@ impl SimNic {
         if let Some(row) = self.peers.get_mut(peer).filter(|_| is_new) {
             row.silent_since = Some(now);
         }
-        self.look_by(now.after(self.patience / 4));
+        self.look_by(now.after(self.peer_timeout / 4));
     }
 
     /// Returns the header of what an atomic fetched.

@@ -30,7 +30,7 @@ impl SimNic {
         sink.peers_with_pending(&mut |peer| awaited.push(peer));
         awaited.sort_unstable();
         awaited.dedup();
-        let (now, patience) = (self.now, self.patience);
+        let (now, peer_timeout) = (self.now, self.peer_timeout);
         self.look_at = Instant::END;
         for peer in awaited {
             let Some(row) = self.peers.get_mut(peer) else {
@@ -42,8 +42,8 @@ impl SimNic {
             let (place, is_absent) = (row.place, row.is_absent);
             let was_heard = row.silent_since.is_none();
             let silent = now.since(*row.silent_since.get_or_insert(now));
-            self.look_by(now.after(patience / 4));
-            if silent >= patience {
+            self.look_by(now.after(peer_timeout / 4));
+            if silent >= peer_timeout {
                 match is_absent {
                     true => self.doom(peer, Errno::CONNREFUSED, "no endpoint is there"),
                     false => self.doom(peer, Errno::TIMEDOUT, "it did not answer in time"),
@@ -112,7 +112,7 @@ impl SimNic {
         let (place, mine, theirs) = (row.place, row.mine(), row.theirs);
         let frames = row.sender.take().map(Sender::drain);
         let accesses = row.requests.drain();
-        let offers = std::mem::take(&mut row.offers);
+        let rndv_keys = std::mem::take(&mut row.rndv_keys);
         row.over = row.over.max(theirs);
         row.theirs = 0;
         row.incarnation = 0;
@@ -120,7 +120,7 @@ impl SimNic {
         (row.is_stalled, row.is_blocked, row.hello) = (false, false, None);
         row.ending = None;
         if let Some(memory) = &self.memory {
-            offers.values().for_each(|key| memory.withdraw(*key));
+            rndv_keys.values().for_each(|key| memory.withdraw(*key));
         }
         if mine != 0 || theirs != 0 {
             self.send(place, Head::Bye(mine, theirs), Vec::new());

@@ -25,7 +25,7 @@ pub(super) struct Peer {
     pub(super) is_stalled: bool,
     pub(super) requests: Requests,
     /// The keys of the memory that this end exposes to the peer, by the ids of the messages (rendezvous).
-    pub(super) offers: BTreeMap<u32, u64>,
+    pub(super) rndv_keys: BTreeMap<u32, u64>,
     /// The engine was told to wait.
     pub(super) is_blocked: bool,
     /// When Hello is sent again, and how long to wait after that.
@@ -50,7 +50,7 @@ impl Peer {
             arrived: Reorder::default(),
             is_stalled: false,
             requests: Requests::default(),
-            offers: BTreeMap::new(),
+            rndv_keys: BTreeMap::new(),
             is_blocked: false,
             hello: None,
             is_absent: false,

@@ -337,7 +337,7 @@ impl Config {
         })
     }
 
-    pub(crate) fn a_partition_outlasts_patience() -> Self {
+    pub(crate) fn a_partition_outlasts_the_timeout() -> Self {
         Self::over(Packets {
             drop: 0.02,
             cut_ms: Some(8000.0),
@@ -468,7 +468,7 @@ impl Config {
         Self::cut_off_for(3000.0)
     }
 
-    pub(crate) fn a_partition_of_adapters_outlasts_patience() -> Self {
+    pub(crate) fn a_partition_of_adapters_outlasts_the_timeout() -> Self {
         Self::cut_off_for(8000.0)
     }
 

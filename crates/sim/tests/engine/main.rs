@@ -99,7 +99,7 @@ simulations! {
     queues_overflow
     long_packets_vanish
     a_partition_heals
-    a_partition_outlasts_patience
+    a_partition_outlasts_the_timeout
     an_endpoint_behind_packets_dies
     an_endpoint_behind_packets_comes_back
     adapters_with_order
@@ -114,7 +114,7 @@ simulations! {
     connections_of_adapters_break
     connections_of_ordered_adapters_break
     a_partition_of_adapters_heals
-    a_partition_of_adapters_outlasts_patience
+    a_partition_of_adapters_outlasts_the_timeout
     an_endpoint_with_an_adapter_dies
     an_endpoint_with_an_adapter_comes_back
 }
@@ -124,7 +124,7 @@ simulations! {
 fn seeds_that_failed_before() {
     // The sender of a write dies while it is being placed, and nothing else is left to be done.
     for (config, seed) in [
-        (Config::a_partition_outlasts_patience(), 1422),
+        (Config::a_partition_outlasts_the_timeout(), 1422),
         (Config::an_endpoint_behind_packets_dies(), 2531),
         (Config::an_endpoint_behind_packets_comes_back(), 859),
         // An endpoint greets in the place of one that died, and that had never sent anything.

@@ -32,8 +32,8 @@ pub(crate) struct Net {
     dead: Vec<bool>,
     /// Memory that Rts frames named; its index is the address.
     remotes: Vec<Iov>,
-    /// The addresses of offers that are not over, by their sender, receiver and id.
-    offers: HashMap<(usize, usize, u32), u64>,
+    /// The addresses that pulls of messages may name, until these are over, by their sender, receiver and id.
+    rndv_addresses: HashMap<(usize, usize, u32), u64>,
     /// The memory that peers may reach.
     regions: Regions,
     /// The first broken rule.
@@ -96,7 +96,7 @@ impl Net {
             lanes: (0..lanes).map(|_| Lane::default()).collect(),
             dead: vec![false; config.nodes],
             remotes: Vec::new(),
-            offers: HashMap::new(),
+            rndv_addresses: HashMap::new(),
             regions: Regions::clone(regions),
             broken_rule: None,
         }
@@ -202,7 +202,8 @@ impl Net {
         let remote = (has_rts && self.config.limits.pull).then(|| {
             self.remotes.push(frame.body.clone());
             let address = self.remotes.len() as u64 - 1;
-            self.offers.insert((from, to, frame.header.id), address);
+            self.rndv_addresses
+                .insert((from, to, frame.header.id), address);
             let piece = Target::unkeyed(self.remotes.len() as u64 - 1, frame.body.len() as u64);
             RemoteIov::new(&[piece]).expect("one piece is allowed")
         });
@@ -420,12 +421,12 @@ impl Net {
             Kind::Segment if unordered => sink.unordered_segment(from, header, body),
             _ => sink.arrival(from, header, body),
         };
-        let ends_offer = matches!(header.kind, Kind::Cts | Kind::Fin).then_some(header.id);
+        let ends_rndv = matches!(header.kind, Kind::Cts | Kind::Fin).then_some(header.id);
         match answer {
             Placement::Done if !streamed => {
                 lane.frames.remove(at);
-                if let Some(id) = ends_offer {
-                    self.offers.remove(&(to, from.index(), id));
+                if let Some(id) = ends_rndv {
+                    self.rndv_addresses.remove(&(to, from.index(), id));
                 }
             }
             Placement::Discard if streamed => {
@@ -507,9 +508,13 @@ impl Link for SimLink {
         let Target {
             addr: address, len, ..
         } = remote.pieces()[0];
-        if !net.offers.values().any(|&offered| offered == address) {
+        if !net
+            .rndv_addresses
+            .values()
+            .any(|&exposed| exposed == address)
+        {
             net.broken_rule = Some(format!(
-                "memory {address} was pulled, which is not offered any more"
+                "memory {address} was pulled, which is not exposed any more"
             ));
         }
         let from = net.remotes[address as usize].slice(0, into.len().min(len as usize));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use oxifabric_mem::{Iov, MemoryKind};
 use oxifabric_provider::domain::{ProviderDomain, RegistrationRequest};
-use oxifabric_sim::plan::{AccessPlan, Cut, LinkPlan, NicPlan, PacketOrder, Patience};
+use oxifabric_sim::plan::{AccessPlan, Cut, LinkPlan, NicPlan, PacketOrder, PeerTimeout};
 use oxifabric_sim::{Plan, SimDomain, SimNic, World as Network};
 use oxifabric_types::{Address, Flags, PeerId};
 
@@ -32,7 +32,7 @@ impl Nics {
         };
         let plan = Plan {
             seed,
-            patience_ms: Patience(TIMEOUT.as_millis() as u64),
+            peer_timeout_ms: PeerTimeout(TIMEOUT.as_millis() as u64),
             nic: Some(NicPlan {
                 order: self.order,
                 one_sided: self.one_sided.to_vec(),

@@ -14,7 +14,7 @@ use oxifabric_engine::{
 use oxifabric_mem::Iov;
 use oxifabric_provider::packets::PacketDevice;
 use oxifabric_reliable::{PacketPort, ReliableLink};
-use oxifabric_sim::plan::{Cut, LinkPlan, Patience};
+use oxifabric_sim::plan::{Cut, LinkPlan, PeerTimeout};
 use oxifabric_sim::{Count, Plan, SimPort, World as Network};
 use oxifabric_types::{Address, Errno, Instant, PeerId};
 use oxifabric_wire::reliable::packet::{HEADER_LEN, Packet, PacketKind};
@@ -63,7 +63,7 @@ impl Packets {
         };
         Plan {
             seed,
-            patience_ms: Patience(TIMEOUT.as_millis() as u64),
+            peer_timeout_ms: PeerTimeout(TIMEOUT.as_millis() as u64),
             link: LinkPlan {
                 mtu: if self.carries.is_some() { 8192 } else { 1024 },
                 carries: self.carries.unwrap_or(usual.carries),
