@@ -87,7 +87,7 @@ pub(crate) struct Switch {
     ports: Vec<Option<Port>>,
     dead: Vec<u8>,
     /// The false statuses that senders get for requests that are carried out all the same, by the sender's slot and the request's id.
-    lies: HashMap<(usize, u32), u8>,
+    false_statuses: HashMap<(usize, u32), u8>,
     delayed: BinaryHeap<Reverse<Delayed>>,
     packets: u64,
     last_slot: usize,
@@ -102,7 +102,7 @@ impl Switch {
             listener,
             ports: (0..SLOTS).map(|_| None).collect(),
             dead: Vec::new(),
-            lies: HashMap::new(),
+            false_statuses: HashMap::new(),
             delayed: BinaryHeap::new(),
             packets: 0,
             last_slot: SLOTS - 1,
@@ -238,7 +238,7 @@ impl Switch {
     /// Notes that the process at a slot has ended: the switch tells the others that its queue pairs are gone.
     fn hung_up(&mut self, slot: usize) {
         self.ports[slot] = None;
-        self.lies.retain(|(sender, _), _| *sender != slot);
+        self.false_statuses.retain(|(sender, _), _| *sender != slot);
         let gone = Head {
             slot: slot as u16,
             status: status::REMOTE_BAD_DEST_QPN,
@@ -255,11 +255,11 @@ impl Switch {
     fn pass_answer(&mut self, slot: usize, mut head: Head, payload: &[u8]) {
         let to = usize::from(head.slot);
         head.slot = slot as u16;
-        if let Some(lie) = self.lies.remove(&(to, head.id))
+        if let Some(status) = self.false_statuses.remove(&(to, head.id))
             && head.status == status::OK
         {
             self.counts.failed += 1;
-            head.status = lie;
+            head.status = status;
         }
         let hosts = [slot, to].map(|slot| self.host(slot));
         if hosts
@@ -322,7 +322,7 @@ impl Switch {
         }
         match fate.error {
             Some((status, true)) => {
-                self.lies.insert((slot, head.id), status);
+                self.false_statuses.insert((slot, head.id), status);
                 false
             }
             Some((status, false)) => {
