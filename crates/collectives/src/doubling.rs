@@ -23,41 +23,41 @@ pub(super) fn barrier(schedule: &mut Schedule, position: &Position) {
     }
 }
 
-/// Makes an allreduce by recursive doubling. If the number of members is no power of two, the first members are folded in pairs: the even
-/// rank sends its data to the odd one, which takes part for both and sends the result back.
+/// Makes an allreduce by recursive doubling. If the number of members is no power of two, the first members form pairs: the even
+/// rank sends its data to the odd one, which takes part for both and sends the result back. The pairs are as many as the remainder.
 pub(super) fn allreduce(schedule: &mut Schedule, position: &Position) {
     let result = position.slice(Buffer::Result, 0);
     let scratch = position.slice(Buffer::Scratch, 0);
     schedule.copy(position.slice(Buffer::Input, 0), result);
     let power = 1 << position.size.ilog2();
-    let rest = position.size - power;
-    let is_folded = position.rank < 2 * rest;
-    if is_folded && position.rank.is_multiple_of(2) {
+    let remainder = position.size - power;
+    let is_in_remainder = position.rank < 2 * remainder;
+    if is_in_remainder && position.rank.is_multiple_of(2) {
         schedule.send(position.rank + 1, result);
         schedule.wait();
         schedule.recv(position.rank + 1, result);
         return;
     }
-    if is_folded {
+    if is_in_remainder {
         schedule.recv(position.rank - 1, scratch);
         schedule.wait();
         schedule.combine(scratch, result);
     }
-    let me = match is_folded {
+    let me = match is_in_remainder {
         true => position.rank / 2,
-        false => position.rank - rest,
+        false => position.rank - remainder,
     };
     let mut mask = 1;
     while mask < power {
-        let partner = match me ^ mask {
-            folded if folded < rest => folded * 2 + 1,
-            other => other + rest,
+        let peer = match me ^ mask {
+            rank if rank < remainder => rank * 2 + 1,
+            rank => rank + remainder,
         };
-        schedule.exchange(partner, result, partner, scratch);
+        schedule.exchange(peer, result, peer, scratch);
         schedule.combine(scratch, result);
         mask *= 2;
     }
-    if is_folded {
+    if is_in_remainder {
         schedule.send(position.rank - 1, result);
     }
 }
