@@ -55,7 +55,7 @@ struct Report {
     /// The places of the addresses hold what completions are to call them (`FI_AV_USER_ID`).
     users: bool,
     /// The addresses cannot be connected to (`FI_FIREWALL_ADDR`).
-    walled: bool,
+    firewalled: bool,
     context: *mut c_void,
 }
 
@@ -253,8 +253,8 @@ impl Av {
             // SAFETY: the caller's contract.
             let user = report.users.then(|| unsafe { *report.addresses.add(at) });
             let result = address.and_then(|address| self.insert_one(address, user));
-            if let (true, Ok(at)) = (report.walled, &result) {
-                self.wall(*at);
+            if let (true, Ok(at)) = (report.firewalled, &result) {
+                self.set_firewalled(*at);
             }
             inserted += usize::from(result.is_ok());
             // SAFETY: the caller's contract.
@@ -285,15 +285,15 @@ impl Av {
     }
 
     /// Notes that nothing can connect to an address (`FI_FIREWALL_ADDR`). Endpoints that know its peer look it up again.
-    fn wall(&self, at: FiAddr) {
-        if lock(&self.table).wall(at) {
+    fn set_firewalled(&self, at: FiAddr) {
+        if lock(&self.table).set_firewalled(at) {
             self.removals.fetch_add(1, Ordering::Release);
         }
     }
 
     /// Returns whether the application said that nothing can connect to the address at an index (`FI_FIREWALL_ADDR`).
-    pub(crate) fn is_walled(&self, at: fi_addr_t) -> bool {
-        lock(&self.table).is_walled(FiAddr(at))
+    pub(crate) fn is_behind_firewall(&self, at: fi_addr_t) -> bool {
+        lock(&self.table).is_behind_firewall(FiAddr(at))
     }
 
     /// Reports the result of one insertion.

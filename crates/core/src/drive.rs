@@ -30,7 +30,7 @@ pub(crate) enum Rest {
     /// There is something to do.
     Busy,
     /// It has no descriptor that would wake a thread that sleeps.
-    Deaf,
+    NoDescriptor,
 }
 
 /// What a queue asks of an endpoint.

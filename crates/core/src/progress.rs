@@ -21,14 +21,14 @@ use crate::wait::{Cond, Doorbell, SLICE};
 use crate::work::DeferredWorkQueue;
 use auto::Auto;
 use domain_endpoints::DomainEndpoints;
-use rounds::{Hurry, Rounds};
+use rounds::{ActiveDriven, Rounds};
 
 /// Work is due.
 const DUE: u32 = 1;
 /// The thread of automatic progress wants to know whether the application polls.
 const NOTICE: u32 = 2;
 /// Something moves in endpoints that are driven from elsewhere.
-const LIVELY: u32 = 4;
+const ACTIVE: u32 = 4;
 /// A thread that drives an endpoint asks for a round.
 const ROUND: u32 = 8;
 
@@ -123,18 +123,18 @@ impl DomainProgress {
             self.word.fetch_and(!ROUND, Ordering::AcqRel);
             self.go_round();
         }
-        if self.word.load(Ordering::Relaxed) & LIVELY != 0 {
-            self.hurry();
+        if self.word.load(Ordering::Relaxed) & ACTIVE != 0 {
+            self.drive_active();
         }
         self.run_deferred_work();
     }
 
-    fn hurry(&self) {
-        match self.rounds.hurry() {
-            Hurry::Moves => self.note_activity(),
-            Hurry::Waits => {}
-            Hurry::Over => {
-                self.word.fetch_and(!LIVELY, Ordering::AcqRel);
+    fn drive_active(&self) {
+        match self.rounds.drive_active() {
+            ActiveDriven::Moves => self.note_activity(),
+            ActiveDriven::Waits => {}
+            ActiveDriven::Over => {
+                self.word.fetch_and(!ACTIVE, Ordering::AcqRel);
             }
         }
     }
@@ -151,7 +151,7 @@ impl DomainProgress {
     #[cold]
     pub(crate) fn go_round(&self) {
         if self.rounds.walk() {
-            self.word.fetch_or(LIVELY, Ordering::AcqRel);
+            self.word.fetch_or(ACTIVE, Ordering::AcqRel);
         }
     }
 
@@ -168,7 +168,7 @@ impl DomainProgress {
 
     /// Returns how long to sleep at a time.
     pub(crate) fn slice(&self) -> Duration {
-        if self.rounds.are_deaf() { NAP } else { SLICE }
+        if self.rounds.need_polls() { NAP } else { SLICE }
     }
 
     /// Wakes threads that sleep on behalf of endpoints which no queue of theirs drives. Locks may be held.

@@ -138,7 +138,7 @@ pub trait Device: Connection + Send + Sized + 'static {
     const FAULTS: FaultKinds = FaultKinds::REFUSE.union(FaultKinds::PANIC);
 
     /// Frames may be coalesced: they wait for more to leave with them, until the next poll at the latest ([`Device::holds_back`]).
-    const GATHERS: bool = false;
+    const COALESCES: bool = false;
 
     /// Connections to peers are counted: [`Device::connections`].
     const COUNTS_CONNECTIONS: bool = false;
@@ -244,13 +244,13 @@ pub trait Device: Connection + Send + Sized + 'static {
 
     /// Returns whether peers cannot connect to this end, which it announces when it connects (FI_OPT_FIREWALL_ADDR); `None`
     /// where peers do not connect.
-    fn is_walled(&self) -> Option<bool> {
+    fn is_behind_firewall(&self) -> Option<bool> {
         None
     }
 
     /// Notes that a peer cannot be connected to (FI_FIREWALL_ADDR): where there is no connection that it has made, posts to it end with
     /// `FIREWALLADDR`. Nothing changes where data travels without a connection.
-    fn wall(&mut self, peer: PeerId) {
+    fn set_firewalled(&mut self, peer: PeerId) {
         let _ = peer;
     }
 

@@ -70,7 +70,7 @@ pub trait PacketDevice: PacketPort + Send + Sized + 'static {
 impl<P: PacketDevice> Connection for ReliableLink<P> {}
 
 impl<P: PacketDevice> Device for ReliableLink<P> {
-    const GATHERS: bool = true;
+    const COALESCES: bool = true;
     const FAULTS: FaultKinds = FaultKinds::all();
     type Operations = Engine;
     type Domain = ();

@@ -266,7 +266,7 @@ fn report(addresses: *mut fi_addr_t, flags: u64, context: *mut c_void) -> Report
         addresses,
         errors,
         users: flags & FI_AV_USER_ID != 0,
-        walled: flags & FI_FIREWALL_ADDR != 0,
+        firewalled: flags & FI_FIREWALL_ADDR != 0,
         context,
     }
 }

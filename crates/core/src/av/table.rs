@@ -21,7 +21,7 @@ pub(super) struct Table {
     /// What the application calls the addresses in completions, where that is not the index.
     users: HashMap<usize, u64>,
     /// Indices of addresses that cannot be connected to.
-    walled: HashSet<usize>,
+    firewalled: HashSet<usize>,
     /// What of the memory that processes share is in here.
     pub(super) version: u64,
 }
@@ -42,7 +42,7 @@ impl Table {
             index: HashMap::with_capacity(expected),
             unused: BinaryHeap::new(),
             users: HashMap::new(),
-            walled: HashSet::new(),
+            firewalled: HashSet::new(),
             version: 0,
         }
     }
@@ -98,7 +98,7 @@ impl Table {
         if let Some(slot) = &meant {
             self.index.remove(&slot.address);
             self.users.remove(&at);
-            self.walled.remove(&at);
+            self.firewalled.remove(&at);
             self.unused.push(Reverse(at));
         }
         if let Some((address, inserted)) = entry {
@@ -130,13 +130,13 @@ impl Table {
     }
 
     /// Notes that an address in use cannot be connected to; returns whether that is new.
-    pub(super) fn wall(&mut self, at: FiAddr) -> bool {
-        self.walled.insert(at.0 as usize)
+    pub(super) fn set_firewalled(&mut self, at: FiAddr) -> bool {
+        self.firewalled.insert(at.0 as usize)
     }
 
     /// Returns whether the address at an index cannot be connected to.
-    pub(super) fn is_walled(&self, at: FiAddr) -> bool {
-        !self.walled.is_empty() && self.walled.contains(&(at.0 as usize))
+    pub(super) fn is_behind_firewall(&self, at: FiAddr) -> bool {
+        !self.firewalled.is_empty() && self.firewalled.contains(&(at.0 as usize))
     }
 
     /// Removes an address; returns whether its index is unused now.
@@ -154,7 +154,7 @@ impl Table {
         self.index.remove(&slot.address);
         *place = None;
         self.users.remove(&at);
-        self.walled.remove(&at);
+        self.firewalled.remove(&at);
         self.unused.push(Reverse(at));
         Ok(true)
     }

@@ -31,10 +31,12 @@ impl<P: Provider> Endpoint<P> {
         // SAFETY: the table is only in the handles of this type.
         let endpoint = unsafe { Self::of(fid.cast()) };
         if (level, optname) == (FI_OPT_ENDPOINT, FI_OPT_FIREWALL_ADDR) {
-            let walled = endpoint.state.lock().device.is_walled();
-            let walled = walled.map(c_int::from).ok_or(Errno::NOPROTOOPT);
+            let firewalled = endpoint.state.lock().device.is_behind_firewall();
+            let firewalled = firewalled.map(c_int::from).ok_or(Errno::NOPROTOOPT);
             // SAFETY: the application passes a buffer and its length.
-            return status(walled.and_then(|walled| unsafe { write(walled, optval, optlen) }));
+            return status(
+                firewalled.and_then(|firewalled| unsafe { write(firewalled, optval, optlen) }),
+            );
         }
         let value = match level {
             FI_OPT_ENDPOINT => endpoint.option(optname),

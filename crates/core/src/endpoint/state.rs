@@ -337,7 +337,7 @@ impl<D: Device> EndpointState<D> {
         let events = self.progress();
         let rest = match events {
             1.. => Rest::Busy,
-            0 if !self.sleeps => Rest::Deaf,
+            0 if !self.sleeps => Rest::NoDescriptor,
             0 if self.arm() => Rest::Armed,
             0 => Rest::Busy,
         };
@@ -349,7 +349,7 @@ impl<D: Device> EndpointState<D> {
     #[inline]
     pub(super) fn note_posted(&mut self) {
         self.device.posted();
-        if D::GATHERS && self.device.holds_back() != self.holding {
+        if D::COALESCES && self.device.holds_back() != self.holding {
             self.holding = !self.holding;
             self.progress.hold(self.holding);
         }
@@ -405,8 +405,8 @@ impl<D: Device> EndpointState<D> {
             return Ok(peer);
         }
         let peer = self.device.peer(&av.destination(name)?)?;
-        if av.is_walled(at as fi_addr_t) {
-            self.device.wall(peer);
+        if av.is_behind_firewall(at as fi_addr_t) {
+            self.device.set_firewalled(peer);
         }
         if let Some(engine) = self.operations.engine_mut() {
             engine.include_in_faults(peer);

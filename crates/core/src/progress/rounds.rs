@@ -19,14 +19,14 @@ use crate::lock::lock;
 use crate::wait::Doorbell;
 
 /// How many endpoints other than its own a thread drives in one round.
-const STOPS_AT_ONCE: usize = 4;
+const ENDPOINTS_AT_ONCE: usize = 4;
 
-/// Empty polls after which an endpoint is no longer lively: it is not driven with every poll any more. An endpoint with operations under
+/// Empty polls after which an endpoint is no longer active: it is not driven with every poll any more. An endpoint with operations under
 /// way is driven with as many polls when it is its turn: what it waits for may be on its way.
-const LIVELY_VISITS: u32 = 64;
+const ACTIVE_VISITS: u32 = 64;
 
-/// How many endpoints are lively at a time; all others are driven in the rounds alone.
-const LIVELY_MAX: usize = 16;
+/// How many endpoints are active at a time; all others are driven in the rounds alone.
+const ACTIVE_MAX: usize = 16;
 
 /// How many queues and counters may watch the doorbell of the rounds at a time: epoll(7) limits how many descriptors one descriptor
 /// wakes, and the kernel would refuse to watch a new connection of an endpoint beyond that.
@@ -42,37 +42,37 @@ pub(super) struct Rounds {
     bell: OnceLock<Option<Doorbell>>,
     /// How many doorbells of queues and counters watch that one.
     watchers: AtomicUsize,
-    /// Some endpoint has no descriptor that wakes a thread ([`Rest::Deaf`]): threads sleep for short times only.
-    deaf: AtomicBool,
+    /// Some endpoint has no descriptor that wakes a thread ([`Rest::NoDescriptor`]): threads sleep for short times only.
+    needs_polls: AtomicBool,
 }
 
-/// What driving the lively endpoints has shown.
+/// What driving the active endpoints has shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Hurry {
+pub(super) enum ActiveDriven {
     /// Something moved in one of them.
     Moves,
-    /// Nothing moved now, but some are still lively; or another thread makes the round.
+    /// Nothing moved now, but some are still active; or another thread makes the round.
     Waits,
-    /// None is lively any more.
+    /// None is active any more.
     Over,
 }
 
 #[derive(Default)]
 struct State {
-    stops: Vec<Stop>,
+    endpoints: Vec<RoundEndpoint>,
     /// Where the next round begins.
     next: usize,
-    /// The lively endpoints, by index: something moved in them lately.
-    lively: Vec<usize>,
-    /// Something moved since [`State::hurry`] began.
+    /// The active endpoints, by index: something moved in them lately.
+    active: Vec<usize>,
+    /// Something moved since [`State::drive_active`] began.
     moved: bool,
 }
 
-struct Stop {
+struct RoundEndpoint {
     endpoint: NonNull<dyn Drive>,
     /// The endpoint's number of turns at the last visit.
     turn: u32,
-    /// Number of visits for which the endpoint stays lively.
+    /// Number of visits for which the endpoint stays active.
     left: u32,
     /// The descriptor that the bell watches.
     watched: Option<RawFd>,
@@ -81,9 +81,9 @@ struct Stop {
 }
 
 // SAFETY: `Drive` is `Sync`, and the pointer stands for a shared reference.
-unsafe impl Send for Stop {}
+unsafe impl Send for RoundEndpoint {}
 
-impl Stop {
+impl RoundEndpoint {
     fn get(&self) -> &dyn Drive {
         // SAFETY: an endpoint is removed before it goes (contract of `Rounds::add`).
         unsafe { self.endpoint.as_ref() }
@@ -100,7 +100,7 @@ impl Stop {
             Rest::Driven if !was_spared => return Rest::Busy,
             Rest::Attended | Rest::Driven => self.watch(bell, false),
             Rest::Armed => self.watch(bell, true),
-            Rest::Busy | Rest::Deaf => {}
+            Rest::Busy | Rest::NoDescriptor => {}
         }
         rest
     }
@@ -122,43 +122,43 @@ impl Stop {
 }
 
 impl State {
-    /// Drives the endpoint at this place, when it is its turn or because it is lively; returns whether it is lively afterwards.
+    /// Drives the endpoint at this place, when it is its turn or because it is active; returns whether it is active afterwards.
     fn visit(&mut self, at: usize, is_its_turn: bool) -> bool {
-        let Some(stop) = self.stops.get_mut(at) else {
+        let Some(visited) = self.endpoints.get_mut(at) else {
             return false;
         };
-        let mut turn = stop.turn;
-        stop.left = match stop.get().visit(&mut turn) {
+        let mut turn = visited.turn;
+        visited.left = match visited.get().visit(&mut turn) {
             Visit::Attended => 0,
             Visit::Moved => {
                 self.moved = true;
-                LIVELY_VISITS
+                ACTIVE_VISITS
             }
-            Visit::Waiting if is_its_turn => LIVELY_VISITS,
-            Visit::Waiting | Visit::Quiet => stop.left.saturating_sub(1),
+            Visit::Waiting if is_its_turn => ACTIVE_VISITS,
+            Visit::Waiting | Visit::Quiet => visited.left.saturating_sub(1),
         };
-        stop.turn = turn;
-        stop.left > 0
+        visited.turn = turn;
+        visited.left > 0
     }
 
     /// Drives the next endpoints in line.
     fn walk(&mut self) {
-        for _ in 0..STOPS_AT_ONCE.min(self.stops.len()) {
-            let at = self.next % self.stops.len();
+        for _ in 0..ENDPOINTS_AT_ONCE.min(self.endpoints.len()) {
+            let at = self.next % self.endpoints.len();
             self.next = at + 1;
-            if self.visit(at, true) && !self.lively.contains(&at) && self.lively.len() < LIVELY_MAX
+            if self.visit(at, true) && !self.active.contains(&at) && self.active.len() < ACTIVE_MAX
             {
-                self.lively.push(at);
+                self.active.push(at);
             }
         }
     }
 
-    /// Drives the lively endpoints.
-    fn hurry(&mut self) {
+    /// Drives the active endpoints.
+    fn drive_active(&mut self) {
         self.moved = false;
-        let mut lively = mem::take(&mut self.lively);
-        lively.retain(|&at| self.visit(at, false));
-        self.lively = lively;
+        let mut active = mem::take(&mut self.active);
+        active.retain(|&at| self.visit(at, false));
+        self.active = active;
     }
 }
 
@@ -169,8 +169,12 @@ impl Rounds {
     /// The endpoint stays where it is until it is removed.
     pub(super) unsafe fn add(&self, endpoint: NonNull<dyn Drive>) {
         let mut state = lock(&self.state);
-        if !state.stops.iter().any(|stop| same(stop.endpoint, endpoint)) {
-            state.stops.push(Stop {
+        if !state
+            .endpoints
+            .iter()
+            .any(|visited| same(visited.endpoint, endpoint))
+        {
+            state.endpoints.push(RoundEndpoint {
                 endpoint,
                 turn: 0,
                 left: 0,
@@ -178,25 +182,25 @@ impl Rounds {
                 spared: false,
             });
         }
-        self.count.store(state.stops.len(), Ordering::Relaxed);
+        self.count.store(state.endpoints.len(), Ordering::Relaxed);
     }
 
     /// Removes an endpoint. Afterwards no other thread drives it from here.
     pub(super) fn remove(&self, endpoint: NonNull<dyn Drive>) {
         let mut state = lock(&self.state);
         if let Some(at) = state
-            .stops
+            .endpoints
             .iter()
-            .position(|stop| same(stop.endpoint, endpoint))
+            .position(|visited| same(visited.endpoint, endpoint))
         {
-            let mut stop = state.stops.swap_remove(at);
+            let mut visited = state.endpoints.swap_remove(at);
             if let Some(Some(bell)) = self.bell.get() {
-                stop.watch(bell, false);
+                visited.watch(bell, false);
             }
             // Another endpoint may have its place now.
-            state.lively.clear();
+            state.active.clear();
         }
-        self.count.store(state.stops.len(), Ordering::Relaxed);
+        self.count.store(state.endpoints.len(), Ordering::Relaxed);
     }
 
     /// Drives the next endpoints in line; returns whether something moves in one.
@@ -205,23 +209,23 @@ impl Rounds {
             return false;
         };
         state.walk();
-        !state.lively.is_empty()
+        !state.active.is_empty()
     }
 
     /// Drives the endpoints in which something moved lately.
-    pub(super) fn hurry(&self) -> Hurry {
+    pub(super) fn drive_active(&self) -> ActiveDriven {
         if self.are_few() {
-            return Hurry::Over;
+            return ActiveDriven::Over;
         }
         // Otherwise another thread makes the round.
         let Some(mut state) = self.begin() else {
-            return Hurry::Waits;
+            return ActiveDriven::Waits;
         };
-        state.hurry();
-        match state.lively.is_empty() {
-            _ if state.moved => Hurry::Moves,
-            true => Hurry::Over,
-            false => Hurry::Waits,
+        state.drive_active();
+        match state.active.is_empty() {
+            _ if state.moved => ActiveDriven::Moves,
+            true => ActiveDriven::Over,
+            false => ActiveDriven::Waits,
         }
     }
 
@@ -232,22 +236,22 @@ impl Rounds {
             return true;
         }
         let Some(own) = self.bell.get_or_init(|| Doorbell::open(FI_WAIT_FD).ok()) else {
-            self.deaf.store(true, Ordering::Relaxed);
+            self.needs_polls.store(true, Ordering::Relaxed);
             return true;
         };
         if !is_watching.load(Ordering::Relaxed) && self.admit(bell, own) {
             is_watching.store(true, Ordering::Relaxed);
         }
         own.arm();
-        let (mut quiet, mut deaf) = (true, false);
-        for stop in &mut lock(&self.state).stops {
-            match stop.rest(own) {
+        let (mut quiet, mut needs_polls) = (true, false);
+        for visited in &mut lock(&self.state).endpoints {
+            match visited.rest(own) {
                 Rest::Busy => quiet = false,
-                Rest::Deaf => deaf = true,
+                Rest::NoDescriptor => needs_polls = true,
                 Rest::Attended | Rest::Driven | Rest::Armed => {}
             }
         }
-        self.deaf.store(deaf, Ordering::Relaxed);
+        self.needs_polls.store(needs_polls, Ordering::Relaxed);
         if !quiet {
             // Another thread may sleep on this doorbell, which was cleared above.
             own.wake();
@@ -278,8 +282,8 @@ impl Rounds {
     }
 
     /// Returns whether threads that sleep have to poll now and then, because some endpoint cannot wake them.
-    pub(super) fn are_deaf(&self) -> bool {
-        self.deaf.load(Ordering::Relaxed)
+    pub(super) fn need_polls(&self) -> bool {
+        self.needs_polls.load(Ordering::Relaxed)
     }
 
     /// Returns whether no rounds are needed: the only endpoint of a domain is always driven by itself.

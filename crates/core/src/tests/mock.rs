@@ -122,7 +122,7 @@ pub(crate) struct MockDevice<const READS: bool> {
 impl<const READS: bool> Connection for MockDevice<READS> {}
 
 impl<const READS: bool> Device for MockDevice<READS> {
-    const GATHERS: bool = true;
+    const COALESCES: bool = true;
     const READS_DESCRIPTORS: bool = READS;
     type Operations = Engine;
     type Domain = AdapterDomain;

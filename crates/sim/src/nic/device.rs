@@ -98,7 +98,7 @@ impl Link for SimDevice {
 impl Connection for SimDevice {}
 
 impl Device for SimDevice {
-    const GATHERS: bool = true;
+    const COALESCES: bool = true;
     const FAULTS: FaultKinds = FaultKinds::all();
     type Operations = Engine;
     type Domain = SimDomain;

@@ -23,7 +23,7 @@ use crate::sys;
 impl Connection for TcpLink {}
 
 impl Device for TcpLink {
-    const GATHERS: bool = true;
+    const COALESCES: bool = true;
     const COUNTS_CONNECTIONS: bool = true;
     const FAULTS: FaultKinds = FaultKinds::POSTS;
     type Operations = Engine;
@@ -93,11 +93,11 @@ impl Device for TcpLink {
         &self.conns.directory
     }
 
-    fn is_walled(&self) -> Option<bool> {
+    fn is_behind_firewall(&self) -> Option<bool> {
         Some(self.kind.local_params.firewall)
     }
 
-    fn wall(&mut self, peer: PeerId) {
+    fn set_firewalled(&mut self, peer: PeerId) {
         if let Some(peer) = self.kind.peers.get_mut(peer) {
             peer.firewalled = true;
         }

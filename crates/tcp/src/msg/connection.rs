@@ -277,7 +277,7 @@ impl Connection for TcpConnection {
 }
 
 impl Device for TcpConnection {
-    const GATHERS: bool = true;
+    const COALESCES: bool = true;
     const FAULTS: FaultKinds = FaultKinds::POSTS;
     type Operations = Engine;
     type Domain = ();

@@ -5,14 +5,14 @@ use std::sync::atomic::AtomicU32;
 use super::*;
 
 /// An endpoint that counts its visits, and has a number of events left.
-struct Visited {
+struct RoundEndpoint {
     visits: AtomicU32,
     events: AtomicU32,
     is_waiting: AtomicBool,
     descriptor: Doorbell,
 }
 
-impl Visited {
+impl RoundEndpoint {
     fn new() -> Self {
         Self {
             visits: AtomicU32::new(0),
@@ -27,7 +27,7 @@ impl Visited {
     }
 }
 
-impl Drive for Visited {
+impl Drive for RoundEndpoint {
     fn progress(&self) -> usize {
         0
     }
@@ -57,8 +57,8 @@ impl Drive for Visited {
 }
 
 /// Returns `count` endpoints, and rounds of them.
-fn rounds(count: usize) -> (Vec<Visited>, Rounds) {
-    let endpoints: Vec<_> = (0..count).map(|_| Visited::new()).collect();
+fn rounds(count: usize) -> (Vec<RoundEndpoint>, Rounds) {
+    let endpoints: Vec<_> = (0..count).map(|_| RoundEndpoint::new()).collect();
     let rounds = Rounds::default();
     for endpoint in &endpoints {
         // SAFETY: the endpoints stay in their vector, and outlive the use of the rounds.
@@ -72,7 +72,10 @@ fn all_have_their_turn_a_few_at_a_time() {
     let (endpoints, rounds) = rounds(10);
     assert!(!rounds.walk());
     let driven = |times| endpoints.iter().filter(|e| e.visits() == times).count();
-    assert_eq!((driven(1), driven(0)), (STOPS_AT_ONCE, 10 - STOPS_AT_ONCE));
+    assert_eq!(
+        (driven(1), driven(0)),
+        (ENDPOINTS_AT_ONCE, 10 - ENDPOINTS_AT_ONCE)
+    );
     for _ in 1..5 {
         assert!(!rounds.walk());
     }
@@ -84,13 +87,13 @@ fn where_something_moves_every_poll_helps_for_a_while() {
     let (endpoints, rounds) = rounds(3);
     endpoints[1].events.store(5, Ordering::Relaxed);
     assert!(rounds.walk());
-    assert_eq!(rounds.hurry(), Hurry::Moves);
+    assert_eq!(rounds.drive_active(), ActiveDriven::Moves);
     let before = endpoints[1].visits();
     let polls = (0..1000)
-        .take_while(|_| rounds.hurry() != Hurry::Over)
+        .take_while(|_| rounds.drive_active() != ActiveDriven::Over)
         .count() as u32;
-    assert!(endpoints[1].visits() - before >= LIVELY_VISITS);
-    assert!(polls < LIVELY_VISITS + 5);
+    assert!(endpoints[1].visits() - before >= ACTIVE_VISITS);
+    assert!(polls < ACTIVE_VISITS + 5);
     assert_eq!(endpoints[0].visits(), 1, "others wait for their turn");
 }
 
@@ -101,12 +104,12 @@ fn an_endpoint_that_waits_is_driven_for_a_while_when_it_is_its_turn() {
     for turn in 1..=2 {
         assert!(rounds.walk());
         assert!(
-            (0..1000).any(|_| rounds.hurry() == Hurry::Over),
+            (0..1000).any(|_| rounds.drive_active() == ActiveDriven::Over),
             "it has an end"
         );
-        assert!(endpoints[1].visits() >= turn * LIVELY_VISITS);
+        assert!(endpoints[1].visits() >= turn * ACTIVE_VISITS);
     }
-    assert!(endpoints[0].visits() < LIVELY_VISITS);
+    assert!(endpoints[0].visits() < ACTIVE_VISITS);
 }
 
 #[test]
@@ -116,7 +119,10 @@ fn the_only_endpoint_is_left_to_its_own_queues() {
     assert!(rounds.walk());
     rounds.remove(NonNull::from(&endpoints[1]));
     let visits = endpoints[0].visits();
-    assert_eq!((rounds.hurry(), rounds.walk()), (Hurry::Over, false));
+    assert_eq!(
+        (rounds.drive_active(), rounds.walk()),
+        (ActiveDriven::Over, false)
+    );
     assert_eq!(endpoints[0].visits(), visits);
 }
 

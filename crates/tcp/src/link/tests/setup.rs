@@ -214,7 +214,7 @@ fn what_a_peer_says_of_its_firewall_is_over_with_its_connection() {
 fn a_peer_that_the_application_declares_unreachable_is_answered_but_never_connected_to() {
     let (mut a, mut b) = (Node::new(V4), Node::new(V4));
     let (to_b, to_a) = (a.knows(&b), b.knows(&a));
-    b.link.wall(to_a);
+    b.link.set_firewalled(to_a);
     let posted = b.try_post(to_a, message(3, 0), &Iov::empty());
     assert_eq!(posted, Err(PostError::Down(Errno::FIREWALLADDR)));
     assert!(b.link.directory().reason(to_a).is_some());
