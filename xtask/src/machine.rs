@@ -7,7 +7,6 @@ use std::process::Command;
 use oxifabric_packaging::cargo::run;
 
 /// The packages that the tests use, each with a file that shows that it is there.
-#[rustfmt::skip]
 const PACKAGES: &[(&str, &str)] = &[
     ("libfabric-bin", "/usr/bin/fi_pingpong"),
     ("libfabric-dev", "/usr/include/rdma/fabric.h"),
@@ -20,7 +19,10 @@ const PACKAGES: &[(&str, &str)] = &[
     ("g++", "/usr/bin/g++"),
     ("util-linux", "/usr/bin/taskset"),
     // It judges metrics.
-    ("python3-prometheus-client", "/usr/lib/python3/dist-packages/prometheus_client"),
+    (
+        "python3-prometheus-client",
+        "/usr/lib/python3/dist-packages/prometheus_client",
+    ),
     // It counts instructions.
     ("valgrind", "/usr/bin/valgrind"),
     // The raw Rust binding reads the headers with it, and finds them by pkg-config.

@@ -5,7 +5,7 @@ use core::ptr::null_mut;
 
 use oxifabric_abi::{fi_addr_t, fi_msg_rma, fi_ops_rma, fi_rma_iov, fid_ep, iovec};
 use oxifabric_engine::Target;
-use oxifabric_mem::MAX_SEGMENTS;
+use oxifabric_mem::{Iov, MAX_SEGMENTS};
 use oxifabric_types::{Errno, Flags};
 
 use super::Ep;
@@ -18,139 +18,104 @@ use crate::provider::Provider;
 const READ: Flags = Flags::RMA.union(Flags::READ);
 const WRITE: Flags = Flags::RMA.union(Flags::WRITE);
 
+/// What the calls for reads and for writes differ by.
+trait Access {
+    /// How the calls for one buffer name it.
+    type Start;
+
+    fn start(buf: Self::Start) -> *const c_void;
+
+    /// Returns the flags of the operation; `of_call` are those of the call, or of the endpoint.
+    fn flags(of_call: Flags) -> Flags;
+}
+
+struct Read;
+struct Write;
+
+impl Access for Read {
+    type Start = *mut c_void;
+
+    fn start(buf: *mut c_void) -> *const c_void {
+        buf
+    }
+
+    /// Leaves out what only a write can be: injected.
+    fn flags(of_call: Flags) -> Flags {
+        of_call.difference(Flags::INJECT) | READ
+    }
+}
+
+impl Access for Write {
+    type Start = *const c_void;
+
+    fn start(buf: *const c_void) -> *const c_void {
+        buf
+    }
+
+    fn flags(of_call: Flags) -> Flags {
+        placed(of_call) | WRITE
+    }
+}
+
 impl<P: Provider> Ep<P> {
     pub(super) const RMA: &'static fi_ops_rma = &fi_ops_rma {
-        read: Some(Self::read),
-        readv: Some(Self::readv),
-        readmsg: Some(Self::readmsg),
-        write: Some(Self::write),
-        writev: Some(Self::writev),
-        writemsg: Some(Self::writemsg),
+        read: Some(Self::one::<Read>),
+        readv: Some(Self::several::<Read>),
+        readmsg: Some(Self::message::<Read>),
+        write: Some(Self::one::<Write>),
+        writev: Some(Self::several::<Write>),
+        writemsg: Some(Self::message::<Write>),
         inject: Some(Self::inject_write),
         writedata: Some(Self::writedata),
         injectdata: Some(Self::inject_writedata),
         ..fi_ops_rma::NONE
     };
 
-    /// Returns the flags of a read; what is injected can only be written.
-    fn read_flags(&self) -> Flags {
-        self.defaults().tx.plain().difference(Flags::INJECT) | READ
-    }
-
-    fn write_flags(&self) -> Flags {
-        placed(self.defaults().tx.plain()) | WRITE
-    }
-
-    unsafe extern "C" fn read(
+    unsafe extern "C" fn one<A: Access>(
         ep: *mut fid_ep,
-        buf: *mut c_void,
+        buf: A::Start,
         len: usize,
         _desc: *mut c_void,
-        src_addr: fi_addr_t,
+        peer: fi_addr_t,
         addr: u64,
         key: u64,
         context: *mut c_void,
     ) -> isize {
         // SAFETY: the table is only in handles of this type.
         let ep = unsafe { object::<Self>(ep) };
-        let call = Call::new(src_addr, ep.read_flags(), context);
-        let target = Target {
-            addr,
-            len: len as u64,
-            key,
-        };
+        let call = Call::new(peer, A::flags(ep.defaults().tx.plain()), context);
         // SAFETY: the consumer leaves the buffer to the operation.
-        ep.access(&call, unsafe { buffer(buf, len) }, &[target])
+        ep.access_at(&call, unsafe { buffer(A::start(buf), len) }, addr, key)
     }
 
-    unsafe extern "C" fn readv(
+    unsafe extern "C" fn several<A: Access>(
         ep: *mut fid_ep,
         iov: *const iovec,
         _desc: *mut *mut c_void,
         count: usize,
-        src_addr: fi_addr_t,
+        peer: fi_addr_t,
         addr: u64,
         key: u64,
         context: *mut c_void,
     ) -> isize {
         // SAFETY: the table is only in handles of this type.
         let ep = unsafe { object::<Self>(ep) };
-        let call = Call::new(src_addr, ep.read_flags(), context);
+        let call = Call::new(peer, A::flags(ep.defaults().tx.plain()), context);
         // SAFETY: the consumer leaves the buffers to the operation.
-        let body = unsafe { lend(iov, count) };
-        let len = body.as_ref().map_or(0, |body| body.len());
-        let target = Target {
-            addr,
-            len: len as u64,
-            key,
-        };
-        ep.access(&call, body, &[target])
+        ep.access_at(&call, unsafe { lend(iov, count) }, addr, key)
     }
 
-    unsafe extern "C" fn readmsg(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64) -> isize {
+    unsafe extern "C" fn message<A: Access>(
+        ep: *mut fid_ep,
+        msg: *const fi_msg_rma,
+        flags: u64,
+    ) -> isize {
         // SAFETY: the table is only in handles of this type; the consumer passes a message, or null.
         let (ep, msg) = unsafe { (object::<Self>(ep), msg.as_ref()) };
         let Some(msg) = msg else {
             return failed(Errno::INVAL);
         };
-        let flags = ep.defaults().tx.given(flags).difference(Flags::INJECT) | READ;
-        // SAFETY: the lists of the message are as long as they say, and its buffers are the operation's.
-        unsafe { ep.access_message(msg, flags) }
-    }
-
-    unsafe extern "C" fn write(
-        ep: *mut fid_ep,
-        buf: *const c_void,
-        len: usize,
-        _desc: *mut c_void,
-        dest_addr: fi_addr_t,
-        addr: u64,
-        key: u64,
-        context: *mut c_void,
-    ) -> isize {
-        // SAFETY: the table is only in handles of this type.
-        let ep = unsafe { object::<Self>(ep) };
-        let call = Call::new(dest_addr, ep.write_flags(), context);
-        let target = Target {
-            addr,
-            len: len as u64,
-            key,
-        };
-        // SAFETY: the consumer leaves the buffer to the operation.
-        ep.access(&call, unsafe { buffer(buf, len) }, &[target])
-    }
-
-    unsafe extern "C" fn writev(
-        ep: *mut fid_ep,
-        iov: *const iovec,
-        _desc: *mut *mut c_void,
-        count: usize,
-        dest_addr: fi_addr_t,
-        addr: u64,
-        key: u64,
-        context: *mut c_void,
-    ) -> isize {
-        // SAFETY: the table is only in handles of this type.
-        let ep = unsafe { object::<Self>(ep) };
-        let call = Call::new(dest_addr, ep.write_flags(), context);
-        // SAFETY: the consumer leaves the buffers to the operation.
-        let body = unsafe { lend(iov, count) };
-        let len = body.as_ref().map_or(0, |body| body.len());
-        let target = Target {
-            addr,
-            len: len as u64,
-            key,
-        };
-        ep.access(&call, body, &[target])
-    }
-
-    unsafe extern "C" fn writemsg(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64) -> isize {
-        // SAFETY: the table is only in handles of this type; the consumer passes a message, or null.
-        let (ep, msg) = unsafe { (object::<Self>(ep), msg.as_ref()) };
-        let Some(msg) = msg else {
-            return failed(Errno::INVAL);
-        };
-        let flags = placed(ep.defaults().tx.given(flags)) | WRITE;
+        let flags = A::flags(ep.defaults().tx.given(flags));
         // SAFETY: the lists of the message are as long as they say, and its buffers are the operation's.
         unsafe { ep.access_message(msg, flags) }
     }
@@ -165,15 +130,10 @@ impl<P: Provider> Ep<P> {
     ) -> isize {
         // SAFETY: the table is only in handles of this type.
         let ep = unsafe { object::<Self>(ep) };
-        let flags = placed(ep.defaults().tx.inject()) | WRITE;
+        let flags = Write::flags(ep.defaults().tx.inject());
         let call = Call::new(dest_addr, flags, null_mut());
-        let target = Target {
-            addr,
-            len: len as u64,
-            key,
-        };
-        // SAFETY: the consumer leaves the buffer to the operation.
-        ep.access(&call, unsafe { buffer(buf, len) }, &[target])
+        // SAFETY: the buffer is valid during the call, which is as long as an injected one is used.
+        ep.access_at(&call, unsafe { buffer(buf, len) }, addr, key)
     }
 
     unsafe extern "C" fn writedata(
@@ -189,16 +149,11 @@ impl<P: Provider> Ep<P> {
     ) -> isize {
         // SAFETY: the table is only in handles of this type.
         let ep = unsafe { object::<Self>(ep) };
-        let flags = placed(ep.defaults().tx.plain()) | WRITE | Flags::REMOTE_CQ_DATA;
+        let flags = Write::flags(ep.defaults().tx.plain()) | Flags::REMOTE_CQ_DATA;
         let mut call = Call::new(dest_addr, flags, context);
         call.data = data;
-        let target = Target {
-            addr,
-            len: len as u64,
-            key,
-        };
         // SAFETY: the consumer leaves the buffer to the operation.
-        ep.access(&call, unsafe { buffer(buf, len) }, &[target])
+        ep.access_at(&call, unsafe { buffer(buf, len) }, addr, key)
     }
 
     unsafe extern "C" fn inject_writedata(
@@ -212,16 +167,17 @@ impl<P: Provider> Ep<P> {
     ) -> isize {
         // SAFETY: the table is only in handles of this type.
         let ep = unsafe { object::<Self>(ep) };
-        let flags = placed(ep.defaults().tx.inject()) | WRITE | Flags::REMOTE_CQ_DATA;
+        let flags = Write::flags(ep.defaults().tx.inject()) | Flags::REMOTE_CQ_DATA;
         let mut call = Call::new(dest_addr, flags, null_mut());
         call.data = data;
-        let target = Target {
-            addr,
-            len: len as u64,
-            key,
-        };
-        // SAFETY: the consumer leaves the buffer to the operation.
-        ep.access(&call, unsafe { buffer(buf, len) }, &[target])
+        // SAFETY: the buffer is valid during the call, which is as long as an injected one is used.
+        ep.access_at(&call, unsafe { buffer(buf, len) }, addr, key)
+    }
+
+    /// Starts an access to one piece of the peer's memory, which is as long as the buffers.
+    fn access_at(&self, call: &Call, body: Result<Iov, Errno>, addr: u64, key: u64) -> isize {
+        let len = body.as_ref().map_or(0, |body| body.len() as u64);
+        self.access(call, body, &[Target { addr, len, key }])
     }
 
     /// Starts an access that a message describes.

@@ -19,9 +19,8 @@ use super::post::buffer;
 use crate::handle::{object, status};
 use crate::provider::Provider;
 
-/// What an atomic is asked for.
-struct Asked {
-    form: Form,
+/// An atomic as a call asks for it.
+struct Call {
     datatype: fi_datatype,
     op: fi_op,
     count: usize,
@@ -29,13 +28,15 @@ struct Asked {
     key: u64,
     flags: Flags,
     context: *mut c_void,
+    operand: *const c_void,
 }
 
-/// The buffers of an atomic; null where it has none.
-struct Buffers {
-    operand: *const c_void,
-    compare: *const c_void,
-    result: *mut c_void,
+/// What the atomic does beside the change, and the buffers for that.
+#[derive(Clone, Copy)]
+enum Also {
+    Nothing,
+    Fetch(*mut c_void),
+    CompareAndFetch(*const c_void, *mut c_void),
 }
 
 impl<P: Provider> Ep<P> {
@@ -62,8 +63,7 @@ impl<P: Provider> Ep<P> {
         // SAFETY: the table is only in handles of this type.
         let ep = unsafe { object::<Self>(ep) };
         let flags = placed(ep.defaults().tx.plain()) | Flags::WRITE;
-        let asked = Asked {
-            form: Form::Base,
+        let call = Call {
             datatype,
             op,
             count,
@@ -71,14 +71,10 @@ impl<P: Provider> Ep<P> {
             key,
             flags,
             context,
-        };
-        let buffers = Buffers {
             operand: buf,
-            compare: null_mut(),
-            result: null_mut(),
         };
         // SAFETY: the consumer leaves the buffers to the operation.
-        ep.update(dest_addr, unsafe { operation(&asked, &buffers) })
+        ep.update(dest_addr, unsafe { operation(&call, Also::Nothing) })
     }
 
     unsafe extern "C" fn inject_atomic(
@@ -94,8 +90,7 @@ impl<P: Provider> Ep<P> {
         // SAFETY: the table is only in handles of this type.
         let ep = unsafe { object::<Self>(ep) };
         let flags = placed(ep.defaults().tx.inject()) | Flags::WRITE;
-        let asked = Asked {
-            form: Form::Base,
+        let call = Call {
             datatype,
             op,
             count,
@@ -103,14 +98,10 @@ impl<P: Provider> Ep<P> {
             key,
             flags,
             context: null_mut(),
-        };
-        let buffers = Buffers {
             operand: buf,
-            compare: null_mut(),
-            result: null_mut(),
         };
         // SAFETY: the consumer leaves the buffers to the operation.
-        ep.update(dest_addr, unsafe { operation(&asked, &buffers) })
+        ep.update(dest_addr, unsafe { operation(&call, Also::Nothing) })
     }
 
     unsafe extern "C" fn fetch_atomic(
@@ -130,8 +121,7 @@ impl<P: Provider> Ep<P> {
         // SAFETY: the table is only in handles of this type.
         let ep = unsafe { object::<Self>(ep) };
         let flags = ep.defaults().tx.plain() | Flags::READ;
-        let asked = Asked {
-            form: Form::Fetch,
+        let call = Call {
             datatype,
             op,
             count,
@@ -139,14 +129,10 @@ impl<P: Provider> Ep<P> {
             key,
             flags,
             context,
-        };
-        let buffers = Buffers {
             operand: buf,
-            compare: null_mut(),
-            result,
         };
         // SAFETY: the consumer leaves the buffers to the operation.
-        ep.update(dest_addr, unsafe { operation(&asked, &buffers) })
+        ep.update(dest_addr, unsafe { operation(&call, Also::Fetch(result)) })
     }
 
     unsafe extern "C" fn compare_atomic(
@@ -168,8 +154,7 @@ impl<P: Provider> Ep<P> {
         // SAFETY: the table is only in handles of this type.
         let ep = unsafe { object::<Self>(ep) };
         let flags = ep.defaults().tx.plain() | Flags::READ;
-        let asked = Asked {
-            form: Form::Compare,
+        let call = Call {
             datatype,
             op,
             count,
@@ -177,14 +162,12 @@ impl<P: Provider> Ep<P> {
             key,
             flags,
             context,
-        };
-        let buffers = Buffers {
             operand: buf,
-            compare,
-            result,
         };
         // SAFETY: the consumer leaves the buffers to the operation.
-        ep.update(dest_addr, unsafe { operation(&asked, &buffers) })
+        ep.update(dest_addr, unsafe {
+            operation(&call, Also::CompareAndFetch(compare, result))
+        })
     }
 }
 
@@ -195,33 +178,37 @@ impl<P: Provider> Ep<P> {
 ///
 /// # Safety
 /// The buffers are as long as the elements need, and the operation's until it completes.
-unsafe fn operation(asked: &Asked, buffers: &Buffers) -> Result<AtomicOp, Errno> {
-    let update = update(asked.form, asked.datatype, asked.op).ok_or(Errno::OPNOTSUPP)?;
-    if asked.count == 0 || asked.count > update.max_count() {
+unsafe fn operation(call: &Call, also: Also) -> Result<AtomicOp, Errno> {
+    let (form, compare, result) = match also {
+        Also::Nothing => (Form::Base, None, None),
+        Also::Fetch(result) => (Form::Fetch, None, Some(result.cast_const())),
+        Also::CompareAndFetch(compare, result) => {
+            (Form::Compare, Some(compare), Some(result.cast_const()))
+        }
+    };
+    let update = update(form, call.datatype, call.op).ok_or(Errno::OPNOTSUPP)?;
+    if call.count == 0 || call.count > update.max_count() {
         return Err(Errno::INVAL);
     }
-    let len = asked.count * update.datatype.size();
-    let has_operand = update.operation != Operation::Read;
-    let of = |buf: *const c_void, is_there: bool| match is_there {
-        // SAFETY: the caller's contract.
-        true => unsafe { buffer(buf, len) },
-        false => Ok(Iov::empty()),
-    };
+    let len = call.count * update.datatype.size();
+    let operand = (update.operation != Operation::Read).then_some(call.operand);
+    // SAFETY: the caller's contract.
+    let of = |buf: Option<_>| buf.map_or(Ok(Iov::empty()), |buf| unsafe { buffer(buf, len) });
     let target = Target {
-        addr: asked.addr,
+        addr: call.addr,
         len: len as u64,
-        key: asked.key,
+        key: call.key,
     };
     Ok(AtomicOp {
         peer: PeerId::ANY,
         update,
         targets: Box::new([target]),
-        operand: of(buffers.operand, has_operand)?,
-        compare: of(buffers.compare, asked.form == Form::Compare)?,
-        result: of(buffers.result.cast_const(), asked.form != Form::Base)?,
+        operand: of(operand)?,
+        compare: of(compare)?,
+        result: of(result)?,
         data: 0,
-        flags: asked.flags | Flags::ATOMIC,
-        context: asked.context.addr(),
+        flags: call.flags | Flags::ATOMIC,
+        context: call.context.addr(),
     })
 }
 
