@@ -11,7 +11,7 @@ use core::fmt;
 use core::time::Duration;
 
 use oxifabric_types::Instant;
-use oxifabric_wire::reliable::packet::{Greeting, HEADER_LEN, Packet, PacketKind};
+use oxifabric_wire::reliable::packet::{HEADER_LEN, Handshake, Packet, PacketKind};
 
 use super::parts;
 use super::receiver::Receiver;
@@ -23,12 +23,12 @@ const ACK_EVERY: u32 = 8;
 const ACK_DELAY: Duration = Duration::from_micros(100);
 /// Keepalive interval: time without a packet from the peer after which a probe asks for one.
 const QUIET: Duration = Duration::from_secs(1);
-/// The longest pause between two greetings.
-const GREETING_PAUSE_MAX: Duration = Duration::from_millis(400);
+/// The longest pause between two handshake messages.
+const HANDSHAKE_PAUSE_MAX: Duration = Duration::from_millis(400);
 /// How long this end goes on sending Hellos to a peer whose host reports that no endpoint listens (yet).
 const REFUSALS: Duration = Duration::from_secs(3);
 
-const GREETING_PAUSE: Duration = Duration::from_millis(10);
+const HANDSHAKE_PAUSE: Duration = Duration::from_millis(10);
 
 /// Least payload, in bytes, that a peer must take to be accepted: with shorter ones the stream would be cut into any number of packets.
 const PAYLOAD_MIN: u32 = 200;
@@ -40,7 +40,7 @@ pub struct Identity {
     pub id: u64,
     /// The longest payload that the end takes and sends, in bytes.
     pub payload: u32,
-    /// See [`Greeting::port`].
+    /// See [`Handshake::port`].
     pub port: u16,
 }
 
@@ -124,10 +124,10 @@ pub struct Channel {
     config: ChannelConfig,
     /// The id that the peer gave the channel; zero before it is known.
     other: u64,
-    /// When the greeting is to be sent, again and again until the peer answers.
-    greet_at: Instant,
-    greetings: u32,
-    /// Whether the peer's greeting is to be answered.
+    /// When the handshake message is to be sent, again and again until the peer answers.
+    handshake_at: Instant,
+    handshakes: u32,
+    /// Whether the peer's handshake message is to be answered.
     welcome: bool,
     /// The peer has answered this end's Hello without making a channel: it makes one when this end's Welcome shows that the answer has arrived,
     /// and confirms that. Until then this end sends nothing but the Welcome.
@@ -171,8 +171,8 @@ impl Channel {
             me,
             config,
             other: 0,
-            greet_at: now,
-            greetings: 0,
+            handshake_at: now,
+            handshakes: 0,
             welcome: false,
             unconfirmed: false,
             claimed: 0,
@@ -337,7 +337,7 @@ impl Channel {
             self.hear(packet);
         }
         match packet.kind {
-            PacketKind::Hello => self.greeted(now, packet, payload),
+            PacketKind::Hello => self.hello_arrived(now, packet, payload),
             PacketKind::Unknown if packet.to == self.other && self.other != 0 => {
                 self.end(CloseReason::Forgotten)
             }
@@ -422,18 +422,18 @@ impl Channel {
         }
         if self.welcome && writer.has_room() {
             self.welcome = false;
-            self.greet(PacketKind::Welcome, self.other, now, writer);
+            self.send_handshake(PacketKind::Welcome, self.other, now, writer);
         }
         if self.claimed != 0 && writer.has_room() {
             let other = core::mem::take(&mut self.claimed);
-            self.greet(PacketKind::Welcome, other, now, writer);
+            self.send_handshake(PacketKind::Welcome, other, now, writer);
         }
         if self.other == 0 {
-            self.greet_again(PacketKind::Hello, now, writer);
+            self.resend_handshake(PacketKind::Hello, now, writer);
             return Event::Nothing;
         }
         if self.unconfirmed {
-            self.greet_again(PacketKind::Welcome, now, writer);
+            self.resend_handshake(PacketKind::Welcome, now, writer);
             return Event::Nothing;
         }
         if self.sender.pto_at() <= now {
@@ -473,14 +473,14 @@ impl Channel {
         event
     }
 
-    /// Greets the peer if it is time, again and again until it answers.
-    fn greet_again(&mut self, kind: PacketKind, now: Instant, writer: &mut impl PacketWriter) {
-        if self.greet_at <= now && writer.has_room() {
-            let pause = GREETING_PAUSE.saturating_mul(1 << self.greetings.min(8));
-            self.greetings += 1;
-            self.greet_at = now.after(pause.min(GREETING_PAUSE_MAX));
+    /// Sends Hello or Welcome if it is time, again and again until it answers.
+    fn resend_handshake(&mut self, kind: PacketKind, now: Instant, writer: &mut impl PacketWriter) {
+        if self.handshake_at <= now && writer.has_room() {
+            let pause = HANDSHAKE_PAUSE.saturating_mul(1 << self.handshakes.min(8));
+            self.handshakes += 1;
+            self.handshake_at = now.after(pause.min(HANDSHAKE_PAUSE_MAX));
             self.unanswered_since.get_or_insert(now);
-            self.greet(kind, self.other, now, writer);
+            self.send_handshake(kind, self.other, now, writer);
         }
     }
 
@@ -526,7 +526,7 @@ impl Channel {
             return Instant::default();
         }
         if self.other == 0 || self.unconfirmed {
-            return self.greet_at.min(deadline);
+            return self.handshake_at.min(deadline);
         }
         if self.challenge {
             return Instant::default();
@@ -571,26 +571,26 @@ impl Channel {
         }
     }
 
-    fn greeted(&mut self, now: Instant, packet: &Packet, payload: &[u8]) -> Event {
-        let Some(greeting) = greeting_in(payload) else {
+    fn hello_arrived(&mut self, now: Instant, packet: &Packet, payload: &[u8]) -> Event {
+        let Some(handshake) = handshake_in(payload) else {
             return Event::Nothing;
         };
-        if self.other == 0 && greeting.to == self.me.id {
+        if self.other == 0 && handshake.to == self.me.id {
             self.hear(packet);
             self.measure(now, packet);
             self.remember(now, packet);
             self.unconfirmed = true;
-            (self.greetings, self.greet_at) = (0, now);
-            return self.open(&greeting, packet.credit);
+            (self.handshakes, self.handshake_at) = (0, now);
+            return self.open(&handshake, packet.credit);
         }
-        if self.other == greeting.from {
+        if self.other == handshake.from {
             self.welcome = true;
             self.hear(packet);
             self.remember(now, packet);
-        } else if greeting.to != 0 {
+        } else if handshake.to != 0 {
             // It answers a Hello that this end did not send.
         } else if self.other == 0 {
-            self.claimed = greeting.from;
+            self.claimed = handshake.from;
         } else {
             // A new process in the peer's place, or a forged packet: the old process answers if it lives.
             self.challenge = true;
@@ -599,14 +599,14 @@ impl Channel {
     }
 
     fn welcomed(&mut self, now: Instant, packet: &Packet, payload: &[u8]) -> Event {
-        match greeting_in(payload) {
-            Some(greeting) if self.other == 0 && greeting.to == self.me.id => {
+        match handshake_in(payload) {
+            Some(handshake) if self.other == 0 && handshake.to == self.me.id => {
                 self.measure(now, packet);
                 // The peer may wait to hear that it has come.
                 self.owed = ACK_EVERY;
-                self.open(&greeting, packet.credit)
+                self.open(&handshake, packet.credit)
             }
-            Some(greeting) if self.other == greeting.from => {
+            Some(handshake) if self.other == handshake.from => {
                 self.owed = ACK_EVERY;
                 Event::Nothing
             }
@@ -614,11 +614,11 @@ impl Channel {
         }
     }
 
-    fn open(&mut self, greeting: &Greeting, credit: u16) -> Event {
-        self.other = greeting.from;
+    fn open(&mut self, handshake: &Handshake, credit: u16) -> Event {
+        self.other = handshake.from;
         self.unanswered_since = None;
         self.sender
-            .open(self.me.payload.min(greeting.payload) as usize, credit);
+            .open(self.me.payload.min(handshake.payload) as usize, credit);
         Event::Opened
     }
 
@@ -669,8 +669,14 @@ impl Channel {
         }
     }
 
-    fn greet(&self, kind: PacketKind, other: u64, now: Instant, writer: &mut impl PacketWriter) {
-        let greeting = Greeting {
+    fn send_handshake(
+        &self,
+        kind: PacketKind,
+        other: u64,
+        now: Instant,
+        writer: &mut impl PacketWriter,
+    ) {
+        let handshake = Handshake {
             from: self.me.id,
             to: other,
             payload: self.me.payload,
@@ -680,7 +686,7 @@ impl Channel {
             to: other,
             ..self.header(kind, now)
         };
-        writer.send(&header.emit(), &greeting.emit());
+        writer.send(&header.emit(), &handshake.emit());
     }
 
     fn header(&self, kind: PacketKind, now: Instant) -> Packet {
@@ -720,10 +726,10 @@ impl Channel {
     }
 }
 
-/// Reads a greeting; `None` if its sender cannot be a peer.
-pub(super) fn greeting_in(payload: &[u8]) -> Option<Greeting> {
-    let greeting = Greeting::parse(payload).ok()?;
-    (greeting.from != 0 && greeting.payload >= PAYLOAD_MIN).then_some(greeting)
+/// Reads a handshake message; `None` if its sender cannot be a peer.
+pub(super) fn handshake_in(payload: &[u8]) -> Option<Handshake> {
+    let handshake = Handshake::parse(payload).ok()?;
+    (handshake.from != 0 && handshake.payload >= PAYLOAD_MIN).then_some(handshake)
 }
 
 /// Sends a packet in parts, which its path does not carry whole.

@@ -2,7 +2,7 @@
 
 mod coalescer;
 mod fold;
-mod greeting;
+mod handshake;
 mod keepalive;
 mod peer;
 mod queues;
@@ -28,7 +28,7 @@ use super::faults::Faulty;
 use super::reader::Feed;
 use coalescer::Coalescer;
 use fold::{FoldQueue, Slot};
-use greeting::Admission;
+use handshake::Admission;
 use keepalive::Keepalive;
 use peer::Peer;
 use rest::RestingChannels;

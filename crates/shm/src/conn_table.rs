@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use oxifabric_provider::timer::Timer;
 use oxifabric_types::{Instant, PeerId};
-use oxifabric_wire::shm::greeting::{Ability, Hello};
+use oxifabric_wire::shm::handshake::{Ability, Hello};
 
 use crate::region::Spare;
 use crate::sys::identity::Identity;

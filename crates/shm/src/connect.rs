@@ -1,4 +1,4 @@
-//! How connections open and close, docs/protocol/shm.md "Greeting".
+//! How connections open and close, docs/protocol/shm.md "Handshake".
 //!
 //! Set-up path. A connection is opened by three messages over a socket that stays open afterwards, so that the kernel
 //! reports when the other side is gone. [`initiator`] and [`acceptor`] are the two sides of the handshake; before it,
@@ -13,7 +13,7 @@ mod tests;
 use oxifabric_engine::Sink;
 use oxifabric_provider::log;
 use oxifabric_types::{Errno, Instant, PeerId};
-use oxifabric_wire::shm::greeting::Ability;
+use oxifabric_wire::shm::handshake::Ability;
 
 use crate::NAME;
 use crate::conn::{self, Conn};

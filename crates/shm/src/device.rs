@@ -67,7 +67,7 @@ impl ShmLink {
         ))
     }
 
-    /// Allows threads to sleep on an endpoint that was enabled without. Peers learn in the greeting whether to ring.
+    /// Allows threads to sleep on an endpoint that was enabled without. Peers learn in the handshake whether to ring.
     fn enable_waits_late(&mut self, waits: bool) -> Result<(), Errno> {
         let untold = self
             .table

@@ -1,7 +1,7 @@
-//! What to do about a hello, decided without I/O, docs/protocol/shm.md "Greeting".
+//! What to do about a hello, decided without I/O, docs/protocol/shm.md "Handshake".
 
 use oxifabric_types::Errno;
-use oxifabric_wire::shm::greeting::{Cause, Greeting, GreetingError, Hello, Refuse, VERSION};
+use oxifabric_wire::shm::handshake::{Cause, Handshake, HandshakeError, Hello, Refuse, VERSION};
 
 use crate::sys::socket::{self, Credentials};
 
@@ -92,12 +92,12 @@ pub(crate) fn check_owner(theirs: Credentials, ours: u32, others: &[u32]) -> Res
     })
 }
 
-/// Returns the answer to bytes that are no hello; `None` for what is no greeting at all.
-pub(crate) fn answer_garbage(error: GreetingError) -> Option<Greeting> {
-    let GreetingError::Version(theirs) = error else {
+/// Returns the answer to bytes that are no hello; `None` for what is no handshake message at all.
+pub(crate) fn answer_garbage(error: HandshakeError) -> Option<Handshake> {
+    let HandshakeError::Version(theirs) = error else {
         return None;
     };
-    Some(Greeting::Refuse(Refuse {
+    Some(Handshake::Refuse(Refuse {
         cause: Cause::Version,
         text: format!("this endpoint speaks version {VERSION} of the shm protocol, not {theirs}"),
     }))
@@ -148,7 +148,7 @@ fn fnv1a(bytes: &[u8]) -> u128 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use oxifabric_wire::shm::greeting::Ability;
+    use oxifabric_wire::shm::handshake::Ability;
 
     fn hello(from: &str, to: &str) -> Hello {
         Hello {
@@ -212,10 +212,10 @@ mod tests {
 
     #[test]
     fn only_other_versions_get_an_answer() {
-        assert!(answer_garbage(GreetingError::Magic).is_none());
+        assert!(answer_garbage(HandshakeError::Magic).is_none());
         assert!(matches!(
-            answer_garbage(GreetingError::Version(9)),
-            Some(Greeting::Refuse(refuse)) if refuse.cause == Cause::Version
+            answer_garbage(HandshakeError::Version(9)),
+            Some(Handshake::Refuse(refuse)) if refuse.cause == Cause::Version
         ));
     }
 

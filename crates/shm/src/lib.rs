@@ -1,6 +1,6 @@
 //! The shm provider: reliable datagrams between the processes of one host, docs/protocol/shm.md.
 //!
-//! Two endpoints share one piece of memory with a lane in each direction, and a socket that carries the greeting and
+//! Two endpoints share one piece of memory with a lane in each direction, and a socket that carries the handshake and
 //! afterwards reports when the other side is gone. Both belong to the kernel: however a process ends, nothing stays
 //! behind. Long messages are read directly from the sender's memory (CMA, process_vm_readv(2)) where the two processes
 //! may do that.

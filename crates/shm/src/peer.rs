@@ -3,7 +3,7 @@
 use oxifabric_engine::Limits;
 use oxifabric_provider::peer_table::PeerTable;
 use oxifabric_types::{Address, Errno, Instant, PeerId};
-use oxifabric_wire::shm::greeting::{Ability, MAX_NAME};
+use oxifabric_wire::shm::handshake::{Ability, MAX_NAME};
 
 use crate::conn::Conn;
 use crate::handshake::PeerState;

@@ -1,6 +1,6 @@
 //! What travels over reliable channels, docs/protocol/reliable.md.
 //!
-//! - [`packet`]: packets, and the greetings that open a channel.
+//! - [`packet`]: packets, and the handshake messages that open a channel.
 //! - [`record`]: frames of the engine in the stream of a channel; [`kind`]: the numbers of their kinds.
 
 pub mod kind;

@@ -2,8 +2,8 @@
 //!
 //! - [`cell`]: the header of a frame in a lane; hot path.
 //! - [`kind`]: the numbers of the kinds of frames in it.
-//! - [`greeting`]: the messages that open a connection, over its socket; set-up path.
+//! - [`handshake`]: the messages that open a connection, over its socket; set-up path.
 
 pub mod cell;
-pub mod greeting;
+pub mod handshake;
 pub mod kind;

@@ -89,7 +89,7 @@ impl Channel {
         self.sender.path = Path::resumed(path);
     }
 
-    /// Returns whether the peer has not answered this end's greeting yet.
+    /// Returns whether the peer has not answered this end's handshake message yet.
     pub(crate) const fn is_unanswered(&self) -> bool {
         self.other == 0
     }

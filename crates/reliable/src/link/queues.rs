@@ -1,7 +1,7 @@
 //! What is queued for peers that the application does not know: a little for each, and more out of what they share. Cold path.
 
 use super::fold::Slot;
-use super::greeting::Admission;
+use super::handshake::Admission;
 use super::peer::Peer;
 use super::{PacketPort, ROOM, ReliableLink};
 use crate::sender::QUEUE_BYTES;

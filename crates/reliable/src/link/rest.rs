@@ -12,7 +12,7 @@ use oxifabric_wire::reliable::packet::{HEADER_LEN, Packet, PacketKind};
 use super::fold::Slot;
 use super::{PacketPort, ReliableLink};
 use crate::channel::rest::RestingChannel;
-use crate::channel::{Channel, greeting_in};
+use crate::channel::{Channel, handshake_in};
 
 /// Time for which nothing must have come from an unknown peer before its channel rests. A peer that waits for something is never
 /// silent for so long (protocol section 6.4), and one that computes seldom is. Resting costs a peer that comes back one round trip measured anew.
@@ -116,8 +116,8 @@ impl<P: PacketPort> ReliableLink<P> {
         let (from, bytes) = self.port.packet();
         if packet.kind == PacketKind::Welcome {
             let payload = bytes.get(HEADER_LEN..);
-            let greeting = greeting_in(payload.unwrap_or_default())?;
-            if greeting.from != rest.other() {
+            let handshake = handshake_in(payload.unwrap_or_default())?;
+            if handshake.from != rest.other() {
                 // A new process at the same address has got the same id.
                 self.resting.remove(packet.to);
                 return None;

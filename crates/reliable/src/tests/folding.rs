@@ -47,7 +47,7 @@ fn a_folded_channel_goes_on_in_both_directions() {
     assert_eq!(
         packets,
         6 * 2,
-        "a packet and its acknowledgement each, and no greeting"
+        "a packet and its acknowledgement each, and no handshake message"
     );
     assert!(fabric.ends.iter().all(|end| end.events.failed.is_empty()));
     assert!(fabric.ends.iter().all(|end| end.link.repeated() == 0));

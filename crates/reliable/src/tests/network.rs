@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use std::vec::Vec;
 
 use oxifabric_types::Instant;
-use oxifabric_wire::reliable::packet::{Greeting, HEADER_LEN, Packet, PacketKind};
+use oxifabric_wire::reliable::packet::{HEADER_LEN, Handshake, Packet, PacketKind};
 
 use crate::channel::{
     Channel, ChannelConfig, CloseReason, Consumer, Event, Identity, PacketWriter,
@@ -160,34 +160,34 @@ impl Network {
         self.act();
     }
 
-    /// Sends a forged greeting to an end in the other's name.
+    /// Sends a forged handshake message to an end in the other's name.
     pub(super) fn forge_hello(&mut self, to: Side) {
-        self.greet(to, PAYLOAD);
+        self.send_handshake(to, PAYLOAD);
     }
 
-    /// Greets an end as a peer that takes payloads of this length.
+    /// Opens a channel to an end as a peer that takes payloads of this length.
     pub(super) fn welcome(&mut self, to: Side, payload: u32) {
         let me = self.ends[to as usize].channel.id();
-        let greeting = Greeting {
+        let handshake = Handshake {
             from: 666,
             to: me,
             payload,
             port: 0,
         };
         let header = Packet::new(PacketKind::Welcome, me).emit();
-        self.deliver(to as usize, &[&header[..], &greeting.emit()].concat());
+        self.deliver(to as usize, &[&header[..], &handshake.emit()].concat());
     }
 
     /// Delivers a Hello from the peer's address, for payloads of this length.
-    pub(super) fn greet(&mut self, to: Side, payload: u32) {
-        let greeting = Greeting {
+    pub(super) fn send_handshake(&mut self, to: Side, payload: u32) {
+        let handshake = Handshake {
             from: 666,
             to: 0,
             payload,
             port: 0,
         };
         let header = Packet::new(PacketKind::Hello, 0).emit();
-        self.deliver(to as usize, &[&header[..], &greeting.emit()].concat());
+        self.deliver(to as usize, &[&header[..], &handshake.emit()].concat());
     }
 
     pub(super) fn close(&mut self, side: Side) {
@@ -249,7 +249,7 @@ impl Network {
 
     /// Answers a Hello as a link does that has no channel with its sender.
     fn invite(&mut self, at: usize, packet: &Packet, payload: &[u8]) {
-        let Ok(greeting) = Greeting::parse(payload) else {
+        let Ok(handshake) = Handshake::parse(payload) else {
             return;
         };
         let (me, mut out) = (self.ends[at].channel.id(), Out::default());
@@ -259,17 +259,17 @@ impl Network {
             echo: packet.sent,
             ..Packet::new(PacketKind::Hello, 0)
         };
-        let greeting = Greeting {
+        let handshake = Handshake {
             from: me,
-            to: greeting.from,
+            to: handshake.from,
             payload: PAYLOAD,
             port: 0,
         };
-        out.send(&header.emit(), &greeting.emit());
+        out.send(&header.emit(), &handshake.emit());
         self.dispatch(at, out);
     }
 
-    /// Returns whether an end is the second one and waits to be greeted.
+    /// Returns whether an end is the second one and waits for a Hello.
     fn sleeps(&self, at: usize) -> bool {
         at == 1
             && self.accept_only

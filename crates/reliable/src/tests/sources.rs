@@ -9,7 +9,7 @@ use oxifabric_engine::link::{
 };
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Instant, PeerId};
-use oxifabric_wire::reliable::packet::{Greeting, HEADER_LEN, Packet, PacketKind};
+use oxifabric_wire::reliable::packet::{HEADER_LEN, Handshake, Packet, PacketKind};
 
 use crate::{PacketPort, ReliableLink};
 
@@ -192,7 +192,9 @@ impl Bench {
         assert!(!self.posts(PeerId(0)), "it is being opened");
         self.poll();
         let (_, _, payload) = self.link.port_mut().sent.remove(0);
-        Greeting::parse(&payload).expect("a greeting").from
+        Handshake::parse(&payload)
+            .expect("a handshake message")
+            .from
     }
 
     /// Delivers a packet; returns what leaves for its source.
@@ -207,14 +209,14 @@ impl Bench {
             .collect()
     }
 
-    fn greet(
+    fn send_handshake(
         &mut self,
         at: Address,
         kind: PacketKind,
         to: u64,
         from: u64,
     ) -> Vec<(Packet, Vec<u8>)> {
-        let greeting = Greeting {
+        let handshake = Handshake {
             from,
             to,
             payload: 1000,
@@ -225,24 +227,24 @@ impl Bench {
             credit: 1000,
             ..Packet::new(kind, to)
         };
-        self.say(at, &packet, &greeting.emit())
+        self.say(at, &packet, &handshake.emit())
     }
 
     /// Sends Hello; returns the name that the answer gives to the channel.
     fn hello(&mut self, at: Address, from: u64) -> u64 {
-        let answers = self.greet(at, PacketKind::Hello, 0, from);
+        let answers = self.send_handshake(at, PacketKind::Hello, 0, from);
         let [(packet, payload)] = &answers[..] else {
             panic!("one answer, not {answers:?}");
         };
-        let greeting = Greeting::parse(payload).expect("a greeting");
+        let handshake = Handshake::parse(payload).expect("a handshake message");
         assert_eq!((packet.kind, packet.to), (PacketKind::Hello, 0));
-        assert_eq!((greeting.to, packet.echo), (from, 5));
-        greeting.from
+        assert_eq!((handshake.to, packet.echo), (from, 5));
+        handshake.from
     }
 
     fn open(&mut self, at: Address, from: u64) -> u64 {
         let name = self.hello(at, from);
-        let answers = self.greet(at, PacketKind::Welcome, name, from);
+        let answers = self.send_handshake(at, PacketKind::Welcome, name, from);
         let kinds: Vec<_> = answers.iter().map(|(packet, _)| packet.kind).collect();
         assert_eq!(kinds, [PacketKind::Ack]);
         name
@@ -314,7 +316,7 @@ fn a_source_leaves_nothing_before_it_has_heard_an_answer() {
         let name = b.hello(at, 7);
         assert_eq!(b.hello(at, 7), name, "the same to the same");
         assert_ne!(b.hello(at + 1, 7), name, "another to another");
-        let answers = b.greet(at, PacketKind::Welcome, name ^ 1 << 30, 7);
+        let answers = b.send_handshake(at, PacketKind::Welcome, name ^ 1 << 30, 7);
         assert_eq!(answers[0].0.kind, PacketKind::Unknown);
         assert_eq!(answers[0].0.to, name ^ 1 << 30);
         assert!(
@@ -335,13 +337,13 @@ fn a_source_leaves_nothing_before_it_has_heard_an_answer() {
 fn the_answer_to_a_hello_is_not_answered() {
     let mut b = Bench::new();
     let packet = Packet::new(PacketKind::Hello, 0);
-    let greeting = Greeting {
+    let handshake = Handshake {
         from: 7,
         to: 8,
         payload: 1000,
         port: 0,
     };
-    assert!(b.say(1, &packet, &greeting.emit()).is_empty());
+    assert!(b.say(1, &packet, &handshake.emit()).is_empty());
 }
 
 #[test]
@@ -349,9 +351,9 @@ fn data_before_a_welcome_asks_for_it_and_data_of_an_ended_channel_does_not() {
     let mut b = Bench::new();
     let name = b.hello(1, 7);
     let answers = b.say(1, &data(name, 3), &[0; 100]);
-    let greeting = Greeting::parse(&answers[0].1).expect("a greeting");
+    let handshake = Handshake::parse(&answers[0].1).expect("a handshake message");
     assert_eq!(
-        (answers[0].0.kind, greeting.from),
+        (answers[0].0.kind, handshake.from),
         (PacketKind::Hello, name)
     );
     assert_eq!(b.numbers(), 0);
@@ -370,12 +372,12 @@ fn data_before_a_welcome_asks_for_it_and_data_of_an_ended_channel_does_not() {
 fn a_hello_that_any_host_may_have_forged_opens_no_channel_of_ours() {
     let mut b = Bench::new();
     let me = b.call();
-    let answers = b.greet(1, PacketKind::Hello, 0, 666);
-    let greeting = Greeting::parse(&answers[0].1).expect("a greeting");
+    let answers = b.send_handshake(1, PacketKind::Hello, 0, 666);
+    let handshake = Handshake::parse(&answers[0].1).expect("a handshake message");
     assert_eq!(answers[0].0.kind, PacketKind::Welcome);
-    assert_eq!((greeting.from, greeting.to), (me, 666));
-    // The peer itself, which has greeted as well, answers ours.
-    let answers = b.greet(1, PacketKind::Welcome, me, 7);
+    assert_eq!((handshake.from, handshake.to), (me, 666));
+    // The peer itself, which has sent a Hello as well, answers ours.
+    let answers = b.send_handshake(1, PacketKind::Welcome, me, 7);
     assert_eq!(answers[0].0.to, 7);
     assert!(b.posts(PeerId(0)));
 }
@@ -385,8 +387,8 @@ fn a_doubt_before_the_peer_has_confirmed_keeps_nothing_awake() {
     let mut b = Bench::new();
     let me = b.call();
     // The peer answers without making a channel, and then another Hello comes in its name.
-    b.greet(1, PacketKind::Hello, me, 7);
-    b.greet(1, PacketKind::Hello, 0, 8);
+    b.send_handshake(1, PacketKind::Hello, me, 7);
+    b.send_handshake(1, PacketKind::Hello, 0, 8);
     b.poll();
     assert!(b.link.due() > b.link.port().now);
 }
@@ -398,7 +400,7 @@ fn a_channel_takes_the_name_that_the_peer_has_learnt() {
     b.link.port_mut().numbers.insert(1, PeerId(0));
     b.link.know(PeerId(0));
     assert!(!b.posts(PeerId(0)));
-    let answers = b.greet(1, PacketKind::Welcome, name, 7);
+    let answers = b.send_handshake(1, PacketKind::Welcome, name, 7);
     assert!(
         answers
             .iter()
@@ -417,7 +419,7 @@ fn unknown_peers_make_room_for_others_and_give_their_numbers_back() {
     b.link.know(PeerId(0));
     b.open(4096, 7);
     let name = b.hello(4097, 7);
-    let answers = b.greet(4097, PacketKind::Welcome, name, 7);
+    let answers = b.send_handshake(4097, PacketKind::Welcome, name, 7);
     assert!(answers.is_empty(), "all have just been heard");
     assert!(b.sink.down.is_empty());
     b.wait(4 * SECOND);

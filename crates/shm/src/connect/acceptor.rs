@@ -6,7 +6,7 @@ use std::time::Duration;
 use oxifabric_engine::Sink;
 use oxifabric_provider::log;
 use oxifabric_types::{Errno, PeerId};
-use oxifabric_wire::shm::greeting::{Accept, Cause, Greeting, MAX_SIZE, Refuse};
+use oxifabric_wire::shm::handshake::{Accept, Cause, Handshake, MAX_SIZE, Refuse};
 
 use crate::NAME;
 use crate::conn_table::{ConnEntry, InboundConn, PendingConn};
@@ -71,8 +71,8 @@ impl ShmLink {
             credentials,
             ..
         } = pending;
-        match (Greeting::parse(&bytes[..len]), memory) {
-            (Ok(Greeting::Hello(hello)), Some(memory)) => {
+        match (Handshake::parse(&bytes[..len]), memory) {
+            (Ok(Handshake::Hello(hello)), Some(memory)) => {
                 let inbound = InboundConn {
                     socket,
                     hello,
@@ -86,7 +86,7 @@ impl ShmLink {
                 log::warn!(
                     NAME,
                     EpCtrl,
-                    "an incoming connection sent no greeting: {error}"
+                    "an incoming connection sent no handshake message: {error}"
                 );
                 if let Some(answer) = handshake::answer_garbage(error) {
                     let _ = socket.send(&answer.emit(), None);
@@ -109,7 +109,7 @@ impl ShmLink {
     fn refuse(&mut self, index: usize, socket: Socket, refuse: Refuse) {
         if refuse.cause == Cause::Crossed {
             // An initiator whose hello crossed ours expects this answer; other refusals are written to the log.
-            let _ = socket.send(&Greeting::Refuse(refuse).emit(), None);
+            let _ = socket.send(&Handshake::Refuse(refuse).emit(), None);
         } else {
             self.send_refuse(&socket, refuse);
         }
@@ -237,7 +237,7 @@ impl ShmLink {
         };
         let process = Identity::of(inbound.credentials);
         let reads = self.probe(&process, hello.probe, hello.incarnation);
-        let accept = Greeting::Accept(Accept {
+        let accept = Handshake::Accept(Accept {
             ability: self.table.ability(reads.is_ok()),
             incarnation: *self.table.incarnation,
             probe: self.table.probe(),
@@ -297,7 +297,7 @@ impl ShmLink {
                 return self.fail(peer, Errno::CONNRESET, "it connected and hung up", sink);
             }
         };
-        let Ok(Greeting::Ready(ability)) = Greeting::parse(&bytes[..len]) else {
+        let Ok(Handshake::Ready(ability)) = Handshake::parse(&bytes[..len]) else {
             self.table.set(index, ConnEntry::AcceptSent(socket, peer));
             return self.fail(peer, Errno::PROTO, "it did not say ready", sink);
         };

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use oxifabric_engine::Sink;
 use oxifabric_provider::log;
-use oxifabric_wire::shm::greeting::{Cause, Greeting, Refuse};
+use oxifabric_wire::shm::handshake::{Cause, Handshake, Refuse};
 
 use crate::NAME;
 use crate::conn_table::{ConnEntry, PendingConn};
@@ -145,7 +145,7 @@ impl ShmLink {
         let why = handshake::reason_of(refuse.cause);
         log::warn!(NAME, EpCtrl, "an incoming connection was refused: {why}");
         log::info!(NAME, EpCtrl, "the refuse: {:?}", refuse.text);
-        let _ = socket.send(&Greeting::Refuse(refuse).emit(), None);
+        let _ = socket.send(&Handshake::Refuse(refuse).emit(), None);
         self.count_refusal();
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use oxifabric_engine::Sink;
 use oxifabric_types::{Errno, Instant, PeerId};
-use oxifabric_wire::shm::greeting::{Ability, Accept, Cause, Greeting, Hello, MAX_SIZE, Refuse};
+use oxifabric_wire::shm::handshake::{Ability, Accept, Cause, Handshake, Hello, MAX_SIZE, Refuse};
 
 use crate::conn_table::ConnEntry;
 use crate::handshake;
@@ -54,8 +54,8 @@ fn hello_error(socket: &Socket, error: &io::Error) -> HelloError {
     let Ok(Received::Packet(len)) = socket.receive(&mut bytes) else {
         return HelloError::HungUp;
     };
-    match Greeting::parse(&bytes[..len]) {
-        Ok(Greeting::Refuse(refuse)) => HelloError::refused(refuse),
+    match Handshake::parse(&bytes[..len]) {
+        Ok(Handshake::Refuse(refuse)) => HelloError::refused(refuse),
         _ => HelloError::HungUp,
     }
 }
@@ -92,7 +92,7 @@ impl ShmLink {
             // could send.
             Err(HelloError::HungUp) if self.now < give_up_at => {}
             Err(HelloError::HungUp) => {
-                let why = "it hung up before it was greeted";
+                let why = "it hung up before the handshake";
                 self.fail(peer, Errno::CONNREFUSED, why, sink);
             }
             Err(HelloError::Never(errno, why)) => self.fail(peer, errno, &why, sink),
@@ -112,7 +112,7 @@ impl ShmLink {
         let made = spare.and_then(|spare| Ok((spare.map()?, spare)));
         let (region, spare) =
             made.map_err(|error| HelloError::Never(error.errno, error.to_string()))?;
-        let hello = Greeting::Hello(Hello {
+        let hello = Handshake::Hello(Hello {
             ability: self.table.ability(false),
             incarnation: *self.table.incarnation,
             probe: self.table.probe(),
@@ -185,13 +185,13 @@ impl ShmLink {
                 return self.fail(peer, sys::errno(&error), &error.to_string(), sink);
             }
         };
-        match Greeting::parse(&bytes[..len]) {
-            Ok(Greeting::Accept(accept)) => self.send_ready(index, socket, peer, accept, sink),
-            Ok(Greeting::Refuse(refuse)) if refuse.cause == Cause::Crossed => {
+        match Handshake::parse(&bytes[..len]) {
+            Ok(Handshake::Accept(accept)) => self.send_ready(index, socket, peer, accept, sink),
+            Ok(Handshake::Refuse(refuse)) if refuse.cause == Cause::Crossed => {
                 self.drop_entry(index, socket);
                 self.yield_to(peer);
             }
-            Ok(Greeting::Refuse(refuse)) => {
+            Ok(Handshake::Refuse(refuse)) => {
                 self.table.set(index, ConnEntry::HelloSent(socket, peer));
                 let why = format!("it refused: {}", refuse.text);
                 self.fail(peer, handshake::errno_of(refuse.cause), &why, sink);
@@ -235,7 +235,7 @@ impl ShmLink {
         half.ability = accept.ability;
         half.incarnation = accept.incarnation;
         half.reads = self.probe(&half.process, accept.probe, accept.incarnation);
-        let ready = Greeting::Ready(self.table.ability(half.reads.is_ok()));
+        let ready = Handshake::Ready(self.table.ability(half.reads.is_ok()));
         if let Err(error) = socket.send(&ready.emit(), None) {
             self.drop_entry(index, socket);
             return self.fail(peer, sys::errno(&error), &error.to_string(), sink);

@@ -13,7 +13,7 @@ use oxifabric_engine::{
 use oxifabric_mem::Iov;
 use oxifabric_provider::device::Device;
 use oxifabric_types::{Address, Errno, Info, Instant, PeerId};
-use oxifabric_wire::shm::greeting::{Ability, Cause, Greeting, Hello, MAX_SIZE, Refuse};
+use oxifabric_wire::shm::handshake::{Ability, Cause, Handshake, Hello, MAX_SIZE, Refuse};
 
 use crate::handshake::socket_name;
 use crate::link::ShmLink;
@@ -98,10 +98,10 @@ fn post(link: &mut ShmLink, to: PeerId) -> Result<Posted, PostError> {
     link.post(to, frame, TxToken(0))
 }
 
-fn answer(socket: &Socket) -> Option<Greeting> {
+fn answer(socket: &Socket) -> Option<Handshake> {
     let mut bytes = [0; MAX_SIZE];
     match socket.receive_with_file(&mut bytes) {
-        Ok((Received::Packet(len), _)) => Greeting::parse(&bytes[..len]).ok(),
+        Ok((Received::Packet(len), _)) => Handshake::parse(&bytes[..len]).ok(),
         _ => None,
     }
 }
@@ -129,7 +129,7 @@ fn hello(link: &ShmLink) -> Hello {
 
 fn refusal(socket: &Socket) -> Option<Cause> {
     match answer(socket) {
-        Some(Greeting::Refuse(refuse)) => Some(refuse.cause),
+        Some(Handshake::Refuse(refuse)) => Some(refuse.cause),
         _ => None,
     }
 }
@@ -140,11 +140,11 @@ fn garbage_is_dropped_and_others_are_served() {
     let (silent, noisy, good) = (connect(&link), connect(&link), connect(&link));
     noisy.send(b"GET / HTTP/1.0\r\n\r\n", None).expect("room");
     let spare = Spare::new(Params::of_environment()).expect("memory");
-    let bytes = Greeting::Hello(hello(&link)).emit();
+    let bytes = Handshake::Hello(hello(&link)).emit();
     good.send(&bytes, Some(spare.file.as_fd())).expect("room");
     poll(&mut link, 0);
     assert!(is_closed(&noisy));
-    assert!(matches!(answer(&good), Some(Greeting::Accept(_))));
+    assert!(matches!(answer(&good), Some(Handshake::Accept(_))));
     assert!(!is_closed(&silent));
     let _late = connect(&link);
     poll(&mut link, 1_000_000);
@@ -157,18 +157,18 @@ fn a_hello_that_waited_for_this_side_is_read_however_late() {
     let socket = connect(&link);
     poll(&mut link, 0);
     let spare = Spare::new(Params::of_environment()).expect("memory");
-    let bytes = Greeting::Hello(hello(&link)).emit();
+    let bytes = Handshake::Hello(hello(&link)).emit();
     socket.send(&bytes, Some(spare.file.as_fd())).expect("room");
     let _another = connect(&link);
     poll(&mut link, 1_000_000);
-    assert!(matches!(answer(&socket), Some(Greeting::Accept(_))));
+    assert!(matches!(answer(&socket), Some(Handshake::Accept(_))));
 }
 
 #[test]
 fn another_version_is_told_so() {
     let mut link = open();
     let socket = connect(&link);
-    let mut bytes = Greeting::Hello(hello(&link)).emit();
+    let mut bytes = Handshake::Hello(hello(&link)).emit();
     bytes[8] = 99;
     socket.send(&bytes, None).expect("room");
     poll(&mut link, 0);
@@ -180,14 +180,14 @@ fn another_version_is_told_so() {
 fn a_hello_must_bring_the_memory_that_it_describes() {
     let mut link = open();
     let (none, wrong) = (connect(&link), connect(&link));
-    none.send(&Greeting::Hello(hello(&link)).emit(), None)
+    none.send(&Handshake::Hello(hello(&link)).emit(), None)
         .expect("room");
     let large = Hello {
         cells: 1 << 20,
         ..hello(&link)
     };
     let spare = Spare::new(Params::of_environment()).expect("memory");
-    let bytes = Greeting::Hello(large).emit();
+    let bytes = Handshake::Hello(large).emit();
     wrong.send(&bytes, Some(spare.file.as_fd())).expect("room");
     poll(&mut link, 0);
     assert!(is_closed(&none));
@@ -203,7 +203,7 @@ fn a_hello_for_another_endpoint_is_refused_with_the_cause() {
         ..hello(&link)
     };
     let spare = Spare::new(Params::of_environment()).expect("memory");
-    let bytes = Greeting::Hello(lost).emit();
+    let bytes = Handshake::Hello(lost).emit();
     socket.send(&bytes, Some(spare.file.as_fd())).expect("room");
     poll(&mut link, 0);
     assert_eq!(refusal(&socket), Some(Cause::Name));
@@ -214,10 +214,10 @@ fn an_initiator_that_is_never_ready_is_given_up_where_time_is_limited() {
     let mut link = impatient();
     let socket = connect(&link);
     let spare = Spare::new(Params::of_environment()).expect("memory");
-    let bytes = Greeting::Hello(hello(&link)).emit();
+    let bytes = Handshake::Hello(hello(&link)).emit();
     socket.send(&bytes, Some(spare.file.as_fd())).expect("room");
     poll(&mut link, 0);
-    assert!(matches!(answer(&socket), Some(Greeting::Accept(_))));
+    assert!(matches!(answer(&socket), Some(Handshake::Accept(_))));
     assert_eq!(poll(&mut link, 1_000_000), [], "no operation waited for it");
     assert!(is_closed(&socket));
 }
@@ -260,20 +260,20 @@ fn a_peer_that_never_answers_is_given_up_where_time_is_limited() {
 #[test]
 fn every_answer_but_accept_ends_the_handshake_with_its_cause() {
     let refuse = |cause| {
-        Greeting::Refuse(Refuse {
+        Handshake::Refuse(Refuse {
             cause,
             text: "because".into(),
         })
         .emit()
     };
-    let mut other_version = Greeting::Ready(Ability::empty()).emit();
+    let mut other_version = Handshake::Ready(Ability::empty()).emit();
     other_version[8] = 99;
     let cases = [
         (refuse(Cause::Version), Errno::PROTO),
         (refuse(Cause::Owner), Errno::ACCES),
         (refuse(Cause::Limit), Errno::CONNREFUSED),
         (other_version, Errno::PROTO),
-        (Greeting::Ready(Ability::empty()).emit(), Errno::PROTO),
+        (Handshake::Ready(Ability::empty()).emit(), Errno::PROTO),
         (b"hello?".to_vec(), Errno::PROTO),
     ];
     let name = format!("rude-{}", std::process::id());
@@ -286,7 +286,7 @@ fn every_answer_but_accept_ends_the_handshake_with_its_cause() {
         want(&mut link, &name);
         poll(&mut link, 0);
         let socket = rude.accept().expect("a listener").expect("an initiator");
-        assert!(matches!(answer(&socket), Some(Greeting::Hello(_))));
+        assert!(matches!(answer(&socket), Some(Handshake::Hello(_))));
         socket.send(&bytes, None).expect("room");
         assert_eq!(poll(&mut link, 1), [(peer, errno)], "{bytes:?}");
         assert!(is_closed(&socket));
@@ -305,7 +305,7 @@ fn a_hello_that_yields_is_sent_again_if_the_other_one_is_lost() {
     let peer = want(&mut link, &name);
     poll(&mut link, 0);
     let socket = rude.accept().expect("a listener").expect("an initiator");
-    let crossed = Greeting::Refuse(Refuse {
+    let crossed = Handshake::Refuse(Refuse {
         cause: Cause::Crossed,
         text: String::new(),
     });
@@ -314,7 +314,7 @@ fn a_hello_that_yields_is_sent_again_if_the_other_one_is_lost() {
     assert!(matches!(rude.accept(), Ok(None)), "the other hello counts");
     assert_eq!(poll(&mut link, 2_000), []);
     let again = rude.accept().expect("a listener").expect("an initiator");
-    assert!(matches!(answer(&again), Some(Greeting::Hello(_))));
+    assert!(matches!(answer(&again), Some(Handshake::Hello(_))));
     drop(again);
     assert_eq!(poll(&mut link, 2_001), [(peer, Errno::CONNREFUSED)]);
 }
@@ -332,6 +332,6 @@ fn a_full_backlog_is_tried_again() {
     assert!(accepted.is_some());
     poll(&mut link, 1);
     let second = busy.accept().expect("a listener").expect("it connects");
-    assert!(matches!(answer(&second), Some(Greeting::Hello(_))));
+    assert!(matches!(answer(&second), Some(Handshake::Hello(_))));
     drop(first);
 }

@@ -1,6 +1,6 @@
 //! The packets of a reliable channel, docs/protocol/reliable.md section 2.
 //!
-//! All numbers are little-endian. [`Packet`] is the fixed part in front of every payload; [`Greeting`] is the payload of the
+//! All numbers are little-endian. [`Packet`] is the fixed part in front of every payload; [`Handshake`] is the payload of the
 //! two packets that open a channel.
 
 use core::fmt;
@@ -9,8 +9,8 @@ use super::{put, take};
 
 /// Bytes in front of a payload.
 pub const HEADER_LEN: usize = 56;
-/// Bytes of a [`Greeting`].
-pub const GREETING_LEN: usize = 32;
+/// Bytes of a [`Handshake`].
+pub const HANDSHAKE_LEN: usize = 32;
 /// Bytes of a [`PartHead`].
 pub const PART_HEAD_LEN: usize = 8;
 /// Number of packets behind the first missing one that are acknowledged one by one.
@@ -21,9 +21,9 @@ const VERSION: u8 = 1;
 /// What a packet is (section 2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketKind {
-    /// Opens a channel; a [`Greeting`] follows.
+    /// Opens a channel; a [`Handshake`] follows.
     Hello,
-    /// Answers a Hello; a [`Greeting`] follows.
+    /// Answers a Hello; a [`Handshake`] follows.
     Welcome,
     /// Numbered bytes of the stream.
     Data,
@@ -65,8 +65,8 @@ pub struct Packet {
 
 /// The payload of a handshake: what an end announces when a channel opens (section 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Greeting {
-    /// What the sender of the greeting calls the channel: chosen at random.
+pub struct Handshake {
+    /// What the sender of the handshake message calls the channel: chosen at random.
     pub from: u64,
     /// The longest payload that it can take, in bytes.
     pub payload: u32,
@@ -88,7 +88,7 @@ pub struct PartHead {
 /// The error of bytes that are no packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketError {
-    /// Fewer bytes than the header or the greeting has.
+    /// Fewer bytes than the header or the handshake message has.
     Truncated(usize),
     /// Another version.
     Version(u8),
@@ -217,13 +217,13 @@ impl PartHead {
     }
 }
 
-impl Greeting {
-    /// Reads a greeting; what follows it is for later versions.
+impl Handshake {
+    /// Reads a handshake message; what follows it is for later versions.
     ///
     /// # Errors
     /// There are too few bytes.
     pub fn parse(bytes: &[u8]) -> Result<Self, PacketError> {
-        let Some((fixed, _)) = bytes.split_first_chunk::<GREETING_LEN>() else {
+        let Some((fixed, _)) = bytes.split_first_chunk::<HANDSHAKE_LEN>() else {
             return Err(PacketError::Truncated(bytes.len()));
         };
         let mut rest = &fixed[..];
@@ -235,9 +235,9 @@ impl Greeting {
         })
     }
 
-    /// Writes the greeting.
-    pub fn emit(&self) -> [u8; GREETING_LEN] {
-        let mut bytes = [0; GREETING_LEN];
+    /// Writes the handshake message.
+    pub fn emit(&self) -> [u8; HANDSHAKE_LEN] {
+        let mut bytes = [0; HANDSHAKE_LEN];
         let mut rest = &mut bytes[..];
         put(&mut rest, self.from.to_le_bytes());
         put(&mut rest, self.to.to_le_bytes());
@@ -281,9 +281,9 @@ mod tests {
         }
 
         #[test]
-        fn greetings_come_back_as_they_were(from: u64, to: u64, payload: u32, port: u16) {
-            let greeting = Greeting { from, payload, port, to };
-            prop_assert_eq!(Greeting::parse(&greeting.emit()), Ok(greeting));
+        fn handshakes_come_back_as_they_were(from: u64, to: u64, payload: u32, port: u16) {
+            let handshake = Handshake { from, payload, port, to };
+            prop_assert_eq!(Handshake::parse(&handshake.emit()), Ok(handshake));
         }
 
         #[test]
@@ -297,7 +297,7 @@ mod tests {
         #[test]
         fn any_bytes_are_read_or_refused(bytes: Vec<u8>) {
             let _ = Packet::parse(&bytes);
-            let _ = Greeting::parse(&bytes);
+            let _ = Handshake::parse(&bytes);
             let _ = PartHead::parse(&bytes);
         }
     }

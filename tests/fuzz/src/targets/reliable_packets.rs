@@ -1,4 +1,4 @@
-//! Packets of hostile peers to a reliable link, above it an engine with operations under way: greetings, data in order and
+//! Packets of hostile peers to a reliable link, above it an engine with operations under way: handshake messages, data in order and
 //! not, in parts, acknowledgements of anything, probes and ends. The peers know what the link calls their channels.
 //!
 //! Whatever they say, a packet that is sent again says the same, and once all of them are silent every operation ends.
@@ -11,7 +11,7 @@ use oxifabric_engine::HeaderFlags;
 use oxifabric_reliable::{PacketPort, ReliableLink};
 use oxifabric_types::{Instant, PeerId};
 use oxifabric_wire::reliable::packet::{
-    Greeting, HEADER_LEN, PART_HEAD_LEN, Packet, PacketKind, PartHead,
+    HEADER_LEN, Handshake, PART_HEAD_LEN, Packet, PacketKind, PartHead,
 };
 use oxifabric_wire::reliable::record::{HEAD_MAX, Record, RecordTarget, TARGETS_MAX};
 
@@ -58,7 +58,7 @@ enum Step {
 /// What a packet is.
 #[derive(Arbitrary, Debug)]
 enum What {
-    Greeting {
+    Handshake {
         welcome: bool,
         name: u8,
         payload: u16,
@@ -163,10 +163,10 @@ impl HostilePeer {
         self.clocks.0 = packet.sent;
         match packet.kind {
             PacketKind::Hello | PacketKind::Welcome => {
-                let greeting = Greeting::parse(payload).expect("the link greets in full");
-                if greeting.from != self.channel {
+                let handshake = Handshake::parse(payload).expect("the link sends all of it");
+                if handshake.from != self.channel {
                     *self = Self {
-                        channel: greeting.from,
+                        channel: handshake.from,
                         ..Self::default()
                     };
                 }
@@ -206,14 +206,14 @@ impl HostilePeer {
 
     fn say(&mut self, what: &What, fields: &Fields) -> Vec<Vec<u8>> {
         match *what {
-            What::Greeting {
+            What::Handshake {
                 welcome,
                 name,
                 payload,
                 knows,
             } => {
                 self.name = name.into();
-                let greeting = Greeting {
+                let handshake = Handshake {
                     from: name.into(),
                     to: if knows { self.channel } else { 0 },
                     payload: payload.into(),
@@ -223,7 +223,7 @@ impl HostilePeer {
                     true => PacketKind::Welcome,
                     false => PacketKind::Hello,
                 };
-                vec![bytes_of(&self.packet(kind, 0, fields), &greeting.emit())]
+                vec![bytes_of(&self.packet(kind, 0, fields), &handshake.emit())]
             }
             What::Data { len, number, fate } => self.data(len, number, fate, fields),
             What::Part {
@@ -479,8 +479,8 @@ impl Story {
         story.choice(0, 3).choice(0, 3)
     }
 
-    /// Opens the channel of a peer, of packets of 2,000 bytes: it greets, and repeats what it is answered.
-    fn greets(self, from: u8) -> Self {
+    /// Opens the channel of a peer, of packets of 2,000 bytes: it sends Hello, and repeats what it is answered.
+    fn opens(self, from: u8) -> Self {
         let (hello, welcome) = ([0, 9, 0xd0, 7, 0], [1, 9, 0xd0, 7, 1]);
         let story = self.says(from, 0).bytes(&hello).rightly();
         story.says(from, 0).bytes(&welcome).rightly()
@@ -513,7 +513,7 @@ impl Story {
 }
 
 pub(super) fn seeds() -> Vec<Vec<u8>> {
-    let open = || Story::default().greets(0).greets(1);
+    let open = || Story::default().opens(0).opens(1);
     let received = open().calls(0, &[0], 700, &[0]).writes(0, 1, 2500);
     let sent = open().calls(2, &[0], 700, &[1]).waits(50);
     let offered = open().calls(2, &[0], 30_000, &[1]).waits(50);
@@ -523,7 +523,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         open().writes(0, 1, 2500).sends(3000, 3).waits(20).0,
         sent.acknowledges().waits(20).acknowledges().0,
         offered.acknowledges().writes(4, 0, 0).sends(100, 0).0,
-        open().says(0, 6).rightly().greets(0).0,
+        open().says(0, 6).rightly().opens(0).0,
         fill(300, 29),
         fill(900, 211),
     ]

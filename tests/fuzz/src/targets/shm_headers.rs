@@ -1,29 +1,29 @@
-//! Greetings and cells of shm. What is accepted is written back as it was read.
+//! Handshake messages and cells of shm. What is accepted is written back as it was read.
 
 use oxifabric_wire::shm::cell::{self, Cell, MAX_PIECES, MAX_TARGETS};
-use oxifabric_wire::shm::greeting::{
-    Ability, Accept, Cause, Greeting, GreetingError, Hello, MAX_SIZE, Refuse,
+use oxifabric_wire::shm::handshake::{
+    Ability, Accept, Cause, Handshake, HandshakeError, Hello, MAX_SIZE, Refuse,
 };
 
-/// The first byte says whether the others are a greeting or a cell.
+/// The first byte says whether the others are a handshake message or a cell.
 pub(super) fn run(bytes: &[u8]) {
     match bytes.split_first() {
-        Some((0, bytes)) => greeting(bytes),
+        Some((0, bytes)) => handshake(bytes),
         Some((_, bytes)) => cell(bytes),
         None => {}
     }
 }
 
-fn greeting(bytes: &[u8]) {
-    match Greeting::parse(bytes) {
-        Ok(greeting) => {
-            let again = greeting.emit();
+fn handshake(bytes: &[u8]) {
+    match Handshake::parse(bytes) {
+        Ok(handshake) => {
+            let again = handshake.emit();
             assert!(again.len() <= MAX_SIZE);
-            assert_eq!(Greeting::parse(&again), Ok(greeting));
+            assert_eq!(Handshake::parse(&again), Ok(handshake));
         }
         Err(error) => {
             assert!(!error.to_string().is_empty());
-            let is_short = error == GreetingError::Short;
+            let is_short = error == HandshakeError::Short;
             assert!(is_short || bytes.len() >= 8, "too early to say {error}");
         }
     }
@@ -58,7 +58,7 @@ fn cell(bytes: &[u8]) {
 }
 
 pub(super) fn seeds() -> Vec<Vec<u8>> {
-    let hello = Greeting::Hello(Hello {
+    let hello = Handshake::Hello(Hello {
         ability: Ability::SLEEPS,
         incarnation: 1,
         probe: 2,
@@ -67,19 +67,19 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         from: "fi_shm://1".into(),
         to: "fi_shm://2".into(),
     });
-    let accept = Greeting::Accept(Accept {
+    let accept = Handshake::Accept(Accept {
         ability: Ability::READS,
         incarnation: 3,
         probe: 4,
     });
-    let refuse = Greeting::Refuse(Refuse {
+    let refuse = Handshake::Refuse(Refuse {
         cause: Cause::Name,
         text: "no".into(),
     });
-    let greetings = [hello, accept, refuse, Greeting::Ready(Ability::all())];
-    let mut seeds: Vec<Vec<u8>> = greetings
+    let handshakes = [hello, accept, refuse, Handshake::Ready(Ability::all())];
+    let mut seeds: Vec<Vec<u8>> = handshakes
         .iter()
-        .map(|greeting| [&[0], greeting.emit().as_slice()].concat())
+        .map(|handshake| [&[0], handshake.emit().as_slice()].concat())
         .collect();
     let bodies = [
         cell::Body::Bare,

@@ -3,15 +3,15 @@
 use super::*;
 
 #[test]
-fn descriptors_that_no_packet_of_the_greeting_brings_end_the_handshake() {
+fn descriptors_that_no_packet_of_the_handshake_brings_end_the_handshake() {
     let mut link = open();
     let socket = connect(&link);
     let spare = Spare::new(Params::of_environment()).expect("memory");
-    let bytes = Greeting::Hello(hello(&link)).emit();
+    let bytes = Handshake::Hello(hello(&link)).emit();
     socket.send(&bytes, Some(spare.file.as_fd())).expect("room");
     poll(&mut link, 0);
-    assert!(matches!(answer(&socket), Some(Greeting::Accept(_))));
-    let ready = Greeting::Ready(Ability::empty()).emit();
+    assert!(matches!(answer(&socket), Some(Handshake::Accept(_))));
+    let ready = Handshake::Ready(Ability::empty()).emit();
     socket.send(&ready, Some(spare.file.as_fd())).expect("room");
     poll(&mut link, 1);
     assert!(is_closed(&socket));
@@ -24,12 +24,12 @@ fn of_many_pending_connections_the_oldest_go_unless_their_hello_has_come() {
     poll(&mut link, 0);
     let silent: Vec<_> = (0..200).map(|_| connect(&link)).collect();
     let spare = Spare::new(Params::of_environment()).expect("memory");
-    let bytes = Greeting::Hello(hello(&link)).emit();
+    let bytes = Handshake::Hello(hello(&link)).emit();
     late.send(&bytes, Some(spare.file.as_fd())).expect("room");
     for milliseconds in 0..10 {
         poll(&mut link, milliseconds);
     }
-    assert!(matches!(answer(&late), Some(Greeting::Accept(_))));
+    assert!(matches!(answer(&late), Some(Handshake::Accept(_))));
     let open = silent.iter().map(|socket| !is_closed(socket));
     let open: Vec<_> = open.collect();
     assert_eq!(open.iter().filter(|open| **open).count(), 64);
@@ -44,7 +44,7 @@ fn a_paused_listener_keeps_no_thread_awake_and_accepts_again() {
     poll(&mut link, 0);
     assert!(is_closed(&noisy));
     let late = connect(&link);
-    let bytes = Greeting::Hello(Hello {
+    let bytes = Handshake::Hello(Hello {
         to: "another endpoint".into(),
         ..hello(&link)
     });
@@ -70,7 +70,7 @@ fn an_endpoint_that_lives_is_not_replaced_by_one_that_claims_its_name() {
     let (old, new) = (connect(&link), connect(&link));
     let say = |socket: &Socket, incarnation| {
         let spare = Spare::new(Params::of_environment()).expect("memory");
-        let bytes = Greeting::Hello(Hello {
+        let bytes = Handshake::Hello(Hello {
             incarnation,
             ..hello(&link)
         });
@@ -81,8 +81,8 @@ fn an_endpoint_that_lives_is_not_replaced_by_one_that_claims_its_name() {
     let (late, early) = (connect(&link), 14_999);
     say(&new, 2);
     poll(&mut link, 0);
-    assert!(matches!(answer(&old), Some(Greeting::Accept(_))));
-    let ready = Greeting::Ready(Ability::empty()).emit();
+    assert!(matches!(answer(&old), Some(Handshake::Accept(_))));
+    let ready = Handshake::Ready(Ability::empty()).emit();
     old.send(&ready, None).expect("room");
     poll(&mut link, early);
     assert!(answer(&new).is_none() && !is_closed(&new) && !is_closed(&old));
@@ -93,13 +93,13 @@ fn an_endpoint_that_lives_is_not_replaced_by_one_that_claims_its_name() {
         ..hello(&link)
     };
     let spare = Spare::new(Params::of_environment()).expect("memory");
-    let bytes = Greeting::Hello(successor).emit();
+    let bytes = Handshake::Hello(successor).emit();
     late.send(&bytes, Some(spare.file.as_fd())).expect("room");
     poll(&mut link, 15_001);
     assert!(!is_closed(&old) && !is_closed(&late));
     drop(old);
     poll(&mut link, 15_002);
-    assert!(matches!(answer(&late), Some(Greeting::Accept(_))));
+    assert!(matches!(answer(&late), Some(Handshake::Accept(_))));
 }
 
 /// Sends a message from a new endpoint, which then closes; returns its number here.
@@ -134,13 +134,13 @@ fn rows_of_peers_that_are_gone_are_used_again() {
 #[test]
 fn a_hello_that_follows_one_of_its_name_that_has_hung_up_has_a_row_of_its_own() {
     let mut link = open();
-    let greeting = hello(&link);
+    let handshake = hello(&link);
     let say = |socket: &Socket, name: &str, incarnation| {
         let spare = Spare::new(Params::of_environment()).expect("memory");
-        let bytes = Greeting::Hello(Hello {
+        let bytes = Handshake::Hello(Hello {
             from: name.into(),
             incarnation,
-            ..greeting.clone()
+            ..handshake.clone()
         });
         let sent = socket.send(&bytes.emit(), Some(spare.file.as_fd()));
         sent.expect("room");
@@ -149,15 +149,15 @@ fn a_hello_that_follows_one_of_its_name_that_has_hung_up_has_a_row_of_its_own() 
     let old = connect(&link);
     say(&old, "again", 1);
     link.accept_waiting(&mut sink);
-    assert!(matches!(answer(&old), Some(Greeting::Accept(_))));
+    assert!(matches!(answer(&old), Some(Handshake::Accept(_))));
     let (new, next) = (connect(&link), connect(&link));
     say(&new, "again", 2);
     say(&next, "next", 1);
     // Only the listener is looked at, not the socket that is closed.
     drop(old);
     link.accept_waiting(&mut sink);
-    assert!(matches!(answer(&new), Some(Greeting::Accept(_))));
-    assert!(matches!(answer(&next), Some(Greeting::Accept(_))));
+    assert!(matches!(answer(&new), Some(Handshake::Accept(_))));
+    assert!(matches!(answer(&next), Some(Handshake::Accept(_))));
     let numbers = ["again", "next"].map(|name| link.peers.find(name).expect("a row"));
     assert_ne!(numbers[0], numbers[1]);
 }

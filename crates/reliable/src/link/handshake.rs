@@ -7,13 +7,13 @@ use core::time::Duration;
 use oxifabric_engine::PeerSet;
 use oxifabric_engine::link::Sink;
 use oxifabric_types::{Errno, PeerId};
-use oxifabric_wire::reliable::packet::{Greeting, HEADER_LEN, Packet, PacketKind};
+use oxifabric_wire::reliable::packet::{HEADER_LEN, Handshake, Packet, PacketKind};
 
 use super::fold::Slot;
 use super::peer::Peer;
 use super::queues::UnknownQueues;
 use super::{PacketPort, ReliableLink, To};
-use crate::channel::{greeting_in, micros};
+use crate::channel::{handshake_in, micros};
 use crate::receiver::CREDIT;
 use crate::sender::QUEUE_BYTES;
 
@@ -126,16 +126,16 @@ impl<P: PacketPort> ReliableLink<P> {
             return Some(id);
         }
         let (_, bytes) = self.port.packet();
-        let greeting = greeting_in(bytes.get(HEADER_LEN..).unwrap_or_default());
-        match (packet.kind, greeting) {
+        let handshake = handshake_in(bytes.get(HEADER_LEN..).unwrap_or_default());
+        match (packet.kind, handshake) {
             // A Hello that answers another is not answered: two ends without a channel would answer each other for ever.
-            (PacketKind::Hello, Some(greeting)) if greeting.to == 0 => {
-                let name = self.name_for(greeting.from);
-                self.invite(packet, name, greeting.from);
+            (PacketKind::Hello, Some(handshake)) if handshake.to == 0 => {
+                let name = self.name_for(handshake.from);
+                self.invite(packet, name, handshake.from);
             }
             (PacketKind::Hello | PacketKind::Unknown, _) => {}
-            (PacketKind::Welcome, Some(greeting)) if self.is_invited(packet.to) => {
-                return self.admit(packet.to, &greeting, sink);
+            (PacketKind::Welcome, Some(handshake)) if self.is_invited(packet.to) => {
+                return self.admit(packet.to, &handshake, sink);
             }
             // The Welcome that the source sent before was lost.
             (PacketKind::Data | PacketKind::Part | PacketKind::Probe | PacketKind::Ack, _)
@@ -210,7 +210,7 @@ impl<P: PacketPort> ReliableLink<P> {
 
     /// Sends a Hello to the source of the packet at hand. Only its answer makes a channel.
     fn invite(&mut self, heard: &Packet, name: u64, other: u64) {
-        let greeting = Greeting {
+        let handshake = Handshake {
             from: name,
             to: other,
             payload: self.payload(),
@@ -222,15 +222,15 @@ impl<P: PacketPort> ReliableLink<P> {
             echo: heard.sent,
             ..Packet::new(PacketKind::Hello, 0)
         };
-        self.port.answer(&header.emit(), &greeting.emit());
+        self.port.answer(&header.emit(), &handshake.emit());
     }
 
     /// Admits the source of the packet at hand, which has proved its address: it gets a channel, or has one already, of another
     /// id.
-    fn admit(&mut self, name: u64, greeting: &Greeting, sink: &mut impl Sink) -> Option<PeerId> {
+    fn admit(&mut self, name: u64, handshake: &Handshake, sink: &mut impl Sink) -> Option<PeerId> {
         let (from, _) = self.port.packet();
         if let Some(peer) = self.peer(from) {
-            if !peer.channel.is_with(greeting.from) {
+            if !peer.channel.is_with(handshake.from) {
                 peer.channel.doubt();
                 self.warm(from);
                 return None;

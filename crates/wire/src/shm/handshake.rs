@@ -1,4 +1,4 @@
-//! The messages of a handshake: hello, accept, ready, refuse; docs/protocol/shm.md "Greeting".
+//! The messages of a handshake: hello, accept, ready, refuse; docs/protocol/shm.md "Handshake".
 //!
 //! Numbers are little-endian. The first twelve bytes keep their meaning in every version, so that a refusal can be
 //! understood by an endpoint of any.
@@ -10,13 +10,13 @@ use core::fmt;
 
 use bitflags::bitflags;
 
-/// The first bytes of every greeting.
+/// The first bytes of every handshake message.
 pub const MAGIC: [u8; 8] = *b"oxif-shm";
 /// The version of the protocol, lanes and cells included.
 pub const VERSION: u16 = 3;
 /// Longest name of an endpoint, in bytes.
 pub const MAX_NAME: usize = 255;
-/// Longest greeting, in bytes.
+/// Longest handshake message, in bytes.
 pub const MAX_SIZE: usize = 1024;
 
 /// Byte ranges of the fields.
@@ -61,7 +61,7 @@ bitflags! {
 
 /// A message of the handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Greeting {
+pub enum Handshake {
     /// The first message: names of initiator and acceptor, and the memory that comes with it.
     Hello(Hello),
     /// The answer to a hello.
@@ -72,7 +72,7 @@ pub enum Greeting {
     Refuse(Refuse),
 }
 
-/// See [`Greeting::Hello`].
+/// See [`Handshake::Hello`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
     /// Abilities of the sender.
@@ -91,7 +91,7 @@ pub struct Hello {
     pub to: Box<str>,
 }
 
-/// See [`Greeting::Accept`]; fields as in [`Hello`].
+/// See [`Handshake::Accept`]; fields as in [`Hello`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accept {
     /// Abilities of the sender.
@@ -102,7 +102,7 @@ pub struct Accept {
     pub probe: u64,
 }
 
-/// See [`Greeting::Refuse`].
+/// See [`Handshake::Refuse`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refuse {
     /// The cause as a code.
@@ -129,9 +129,9 @@ pub enum Cause {
     Limit = 6,
 }
 
-/// The error of a message that is not a greeting.
+/// The error of bytes that are no handshake message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GreetingError {
+pub enum HandshakeError {
     /// It ends within a field.
     Short,
     /// It is not of this protocol.
@@ -146,10 +146,10 @@ pub enum GreetingError {
     Cause(u16),
 }
 
-impl fmt::Display for GreetingError {
+impl fmt::Display for HandshakeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Short => f.write_str("the greeting is cut short"),
+            Self::Short => f.write_str("the handshake message is cut short"),
             Self::Magic => f.write_str("the peer does not speak oxifabric's shm protocol"),
             Self::Version(theirs) => {
                 write!(
@@ -157,23 +157,23 @@ impl fmt::Display for GreetingError {
                     "the peer speaks version {theirs} of the shm protocol, not {VERSION}"
                 )
             }
-            Self::Kind(kind) => write!(f, "the greeting has the unknown kind {kind}"),
-            Self::Name => f.write_str("a name in the greeting is none"),
+            Self::Kind(kind) => write!(f, "the handshake message has the unknown kind {kind}"),
+            Self::Name => f.write_str("a name in the handshake message is none"),
             Self::Cause(cause) => write!(f, "refused for the unknown cause {cause}"),
         }
     }
 }
 
-impl core::error::Error for GreetingError {}
+impl core::error::Error for HandshakeError {}
 
-impl Greeting {
-    /// Reads a greeting.
+impl Handshake {
+    /// Reads a handshake message.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn parse(bytes: &[u8]) -> Result<Self, GreetingError> {
+    pub fn parse(bytes: &[u8]) -> Result<Self, HandshakeError> {
         if *array::<8>(bytes, field::MAGIC)? != MAGIC {
-            return Err(GreetingError::Magic);
+            return Err(HandshakeError::Magic);
         }
         let version = u16::from_le_bytes(*array(bytes, field::VERSION)?);
         let kind = u16::from_le_bytes(*array(bytes, field::KIND)?);
@@ -182,7 +182,7 @@ impl Greeting {
             return Ok(Self::Refuse(parse_refuse(bytes)?));
         }
         if version != VERSION {
-            return Err(GreetingError::Version(version));
+            return Err(HandshakeError::Version(version));
         }
         match kind {
             kind::HELLO => Ok(Self::Hello(parse_hello(bytes)?)),
@@ -192,11 +192,11 @@ impl Greeting {
                 probe: u64::from_le_bytes(*array(bytes, field::PROBE)?),
             })),
             kind::READY => Ok(Self::Ready(parse_ability(bytes)?)),
-            unknown => Err(GreetingError::Kind(unknown)),
+            unknown => Err(HandshakeError::Kind(unknown)),
         }
     }
 
-    /// Returns the bytes of the greeting, at most [`MAX_SIZE`]; texts and names are cut to fit.
+    /// Returns the bytes of the handshake message, at most [`MAX_SIZE`]; texts and names are cut to fit.
     pub fn emit(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(64);
         bytes.extend_from_slice(&MAGIC);
@@ -240,11 +240,11 @@ fn emit_text(bytes: &mut Vec<u8>, text: &str) {
     bytes.extend_from_slice(text.as_bytes());
 }
 
-fn parse_hello(bytes: &[u8]) -> Result<Hello, GreetingError> {
+fn parse_hello(bytes: &[u8]) -> Result<Hello, HandshakeError> {
     let (from, rest) = parse_text(bytes, field::NAMES)?;
     let (to, _) = parse_text(bytes, rest)?;
     if from.is_empty() || to.is_empty() {
-        return Err(GreetingError::Name);
+        return Err(HandshakeError::Name);
     }
     Ok(Hello {
         ability: parse_ability(bytes)?,
@@ -257,7 +257,7 @@ fn parse_hello(bytes: &[u8]) -> Result<Hello, GreetingError> {
     })
 }
 
-fn parse_refuse(bytes: &[u8]) -> Result<Refuse, GreetingError> {
+fn parse_refuse(bytes: &[u8]) -> Result<Refuse, HandshakeError> {
     let cause = match u16::from_le_bytes(*array(bytes, field::CAUSE)?) {
         1 => Cause::Version,
         2 => Cause::Memory,
@@ -265,7 +265,7 @@ fn parse_refuse(bytes: &[u8]) -> Result<Refuse, GreetingError> {
         4 => Cause::Crossed,
         5 => Cause::Name,
         6 => Cause::Limit,
-        unknown => return Err(GreetingError::Cause(unknown)),
+        unknown => return Err(HandshakeError::Cause(unknown)),
     };
     let (text, _) = parse_text(bytes, field::TEXT)?;
     Ok(Refuse {
@@ -275,28 +275,28 @@ fn parse_refuse(bytes: &[u8]) -> Result<Refuse, GreetingError> {
 }
 
 /// Reads the flags; those that this version does not know mean nothing.
-fn parse_ability(bytes: &[u8]) -> Result<Ability, GreetingError> {
+fn parse_ability(bytes: &[u8]) -> Result<Ability, HandshakeError> {
     let bits = u32::from_le_bytes(*array(bytes, field::FLAGS)?);
     Ok(Ability::from_bits_truncate(bits))
 }
 
 /// Reads a text behind its length, and where it ends.
-fn parse_text(bytes: &[u8], at: usize) -> Result<(&str, usize), GreetingError> {
-    let len = usize::from(*bytes.get(at).ok_or(GreetingError::Short)?);
+fn parse_text(bytes: &[u8], at: usize) -> Result<(&str, usize), HandshakeError> {
+    let len = usize::from(*bytes.get(at).ok_or(HandshakeError::Short)?);
     let end = at + 1 + len;
-    let text = bytes.get(at + 1..end).ok_or(GreetingError::Short)?;
-    let text = core::str::from_utf8(text).map_err(|_| GreetingError::Name)?;
+    let text = bytes.get(at + 1..end).ok_or(HandshakeError::Short)?;
+    let text = core::str::from_utf8(text).map_err(|_| HandshakeError::Name)?;
     Ok((text, end))
 }
 
 fn array<const N: usize>(
     bytes: &[u8],
     range: core::ops::Range<usize>,
-) -> Result<&[u8; N], GreetingError> {
+) -> Result<&[u8; N], HandshakeError> {
     bytes
         .get(range)
         .and_then(|part| part.try_into().ok())
-        .ok_or(GreetingError::Short)
+        .ok_or(HandshakeError::Short)
 }
 
 #[cfg(test)]
@@ -325,14 +325,14 @@ mod tests {
 
     #[test]
     fn hello_is_laid_out_as_documented() {
-        assert_eq!(Greeting::Hello(hello()).emit(), HELLO);
-        assert_eq!(Greeting::parse(&HELLO), Ok(Greeting::Hello(hello())));
+        assert_eq!(Handshake::Hello(hello()).emit(), HELLO);
+        assert_eq!(Handshake::parse(&HELLO), Ok(Handshake::Hello(hello())));
     }
 
     #[test]
     fn every_cut_is_short() {
         for end in 0..HELLO.len() {
-            assert_eq!(Greeting::parse(&HELLO[..end]), Err(GreetingError::Short));
+            assert_eq!(Handshake::parse(&HELLO[..end]), Err(HandshakeError::Short));
         }
     }
 
@@ -341,45 +341,45 @@ mod tests {
         let broken = |at: usize, value: u8| {
             let mut bytes = HELLO;
             bytes[at] = value;
-            Greeting::parse(&bytes)
+            Handshake::parse(&bytes)
         };
-        assert_eq!(broken(0, b'x'), Err(GreetingError::Magic));
-        assert_eq!(broken(8, 9), Err(GreetingError::Version(9)));
-        assert_eq!(broken(10, 9), Err(GreetingError::Kind(9)));
-        assert_eq!(broken(41, 0xff), Err(GreetingError::Name));
+        assert_eq!(broken(0, b'x'), Err(HandshakeError::Magic));
+        assert_eq!(broken(8, 9), Err(HandshakeError::Version(9)));
+        assert_eq!(broken(10, 9), Err(HandshakeError::Kind(9)));
+        assert_eq!(broken(41, 0xff), Err(HandshakeError::Name));
         let nameless = Hello {
             to: "".into(),
             ..hello()
         };
         assert_eq!(
-            Greeting::parse(&Greeting::Hello(nameless).emit()),
-            Err(GreetingError::Name)
+            Handshake::parse(&Handshake::Hello(nameless).emit()),
+            Err(HandshakeError::Name)
         );
     }
 
     #[test]
     fn refusals_are_understood_in_any_version() {
-        let refuse = Greeting::Refuse(Refuse {
+        let refuse = Handshake::Refuse(Refuse {
             cause: Cause::Version,
             text: "no".into(),
         });
         let mut bytes = refuse.emit();
         bytes[8] = 77;
-        assert_eq!(Greeting::parse(&bytes), Ok(refuse));
+        assert_eq!(Handshake::parse(&bytes), Ok(refuse));
         bytes[12] = 99;
-        assert_eq!(Greeting::parse(&bytes), Err(GreetingError::Cause(99)));
+        assert_eq!(Handshake::parse(&bytes), Err(HandshakeError::Cause(99)));
     }
 
     #[test]
     fn long_texts_are_cut_at_a_character() {
         let text: String = core::iter::repeat_n('é', 200).collect();
-        let bytes = Greeting::Refuse(Refuse {
+        let bytes = Handshake::Refuse(Refuse {
             cause: Cause::Limit,
             text,
         })
         .emit();
         assert!(bytes.len() <= MAX_SIZE);
-        assert!(Greeting::parse(&bytes).is_ok());
+        assert!(Handshake::parse(&bytes).is_ok());
     }
 
     proptest! {
@@ -391,22 +391,22 @@ mod tests {
             flags in 0u32..4,
         ) {
             let ability = Ability::from_bits_truncate(flags);
-            let hello = Greeting::Hello(Hello {
+            let hello = Handshake::Hello(Hello {
                 ability, incarnation, probe, cells, bytes, from: from.into(), to: to.into(),
             });
-            let accept = Greeting::Accept(Accept { ability, incarnation, probe });
-            for greeting in [hello, accept, Greeting::Ready(ability)] {
-                prop_assert_eq!(Greeting::parse(&greeting.emit()), Ok(greeting));
+            let accept = Handshake::Accept(Accept { ability, incarnation, probe });
+            for handshake in [hello, accept, Handshake::Ready(ability)] {
+                prop_assert_eq!(Handshake::parse(&handshake.emit()), Ok(handshake));
             }
         }
 
         #[test]
         fn anything_parses_or_is_refused(bytes: Vec<u8>) {
-            let _ = Greeting::parse(&bytes);
+            let _ = Handshake::parse(&bytes);
             let mut ours = MAGIC.to_vec();
             ours.extend_from_slice(&VERSION.to_le_bytes());
             ours.extend_from_slice(&bytes);
-            let _ = Greeting::parse(&ours);
+            let _ = Handshake::parse(&ours);
         }
     }
 }
