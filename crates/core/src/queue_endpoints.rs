@@ -1,6 +1,7 @@
 //! The endpoints that report to a queue or counter, and that it drives, together with the progress of the domain.
 
 mod backoff;
+mod processor;
 
 use std::ptr::NonNull;
 use std::sync::Arc;
