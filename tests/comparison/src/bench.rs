@@ -9,6 +9,7 @@ use oxifabric_trials::Library;
 
 use crate::comparison::Comparison;
 use crate::cores::Cores;
+use crate::crowd;
 use crate::curves::Field;
 use crate::library::{ours, reference, version};
 use crate::page;
@@ -28,7 +29,7 @@ pub(crate) struct Options {
     /// How often each library runs each workload [default: 9, of sweeps 5]
     #[arg(long)]
     rounds: Option<u32>,
-    /// Providers to measure [default: shm tcp udp, of sweeps shm tcp "udp;ofi_rxd"]
+    /// Providers to measure [default: shm tcp udp, of sweeps shm tcp "udp;ofi_rxd", of threads shm tcp]
     #[arg(long = "provider")]
     providers: Vec<String>,
     /// Repeat only so few messages that nothing but the procedure itself is tested
@@ -37,6 +38,9 @@ pub(crate) struct Options {
     /// Measure all sizes from 1 B to 8 MiB with four programs of fabtests, and list those at which the reference is ahead
     #[arg(long)]
     sweep: bool,
+    /// Measure threads that share an endpoint, in more processes than there are processors
+    #[arg(long, conflicts_with = "sweep")]
+    threads: bool,
     /// Parts of the usual number of messages of a sweep, such as 0.05 where a provider is slow
     #[arg(long, value_name = "PARTS", default_value_t = 1.0, requires = "sweep")]
     scale: f64,
@@ -45,9 +49,13 @@ pub(crate) struct Options {
 impl Options {
     /// Returns the providers that are named, else the usual ones.
     fn providers(&self) -> Vec<String> {
-        let last = if self.sweep { "udp;ofi_rxd" } else { DATAGRAMS };
+        let usual: &[&str] = match (self.sweep, self.threads) {
+            (true, _) => &["shm", "tcp", "udp;ofi_rxd"],
+            (_, true) => &["shm", "tcp"],
+            _ => &["shm", "tcp", DATAGRAMS],
+        };
         match self.providers.as_slice() {
-            [] => ["shm", "tcp", last].map(str::to_owned).into(),
+            [] => usual.iter().map(|&name| name.to_owned()).collect(),
             named => named.to_vec(),
         }
     }
@@ -77,7 +85,10 @@ pub(crate) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     let mut report = Report::new(versions, &cores);
     let mut table = report.head() + "\n";
     print!("{table}");
-    let workloads = workload::all(options.short, &cores);
+    let workloads = match options.threads {
+        true => crowd::workloads(options.short),
+        false => workload::all(options.short, &cores),
+    };
     for provider in &providers {
         for workload in workloads.iter().filter(|one| one.is_for(provider)) {
             let compared = compare(workload, provider, [&ours, &reference], rounds, &cores)?;
@@ -88,7 +99,11 @@ pub(crate) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
         }
     }
     let mut drawings = Vec::new();
-    for provider in providers.iter().filter(|name| *name != DATAGRAMS) {
+    // Threads have no curves.
+    let drawn = providers
+        .iter()
+        .filter(|name| !options.threads && *name != DATAGRAMS);
+    for provider in drawn {
         let field = Field {
             provider,
             libraries: [&ours, &reference],

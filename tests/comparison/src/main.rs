@@ -4,7 +4,7 @@
 //! each time, and what is reported is the ratio of the two medians with its spread; the figures of both are shown
 //! beside it. Nothing is judged here: a machine may be too busy for any verdict.
 //!
-//! - [`bench`](mod@bench): all workloads; [`workload`], [`speed`], [`mpi`], [`ucx`] and [`limit`] run them, [`comparison`] holds the
+//! - [`bench`](mod@bench): all workloads; [`workload`], [`speed`], [`crowd`], [`mpi`], [`ucx`] and [`limit`] run them, [`comparison`] holds the
 //!   figures, [`report`] prints them.
 //! - [`curves`] draws some works over many sizes, and [`page`] shows that.
 //! - [`sweep`]: the works of fabtests over all sizes, and those at which the other library is ahead; [`fabtests`] runs its programs.
@@ -15,6 +15,7 @@
 mod bench;
 mod comparison;
 mod cores;
+mod crowd;
 mod curves;
 mod fabtests;
 mod library;

@@ -203,15 +203,15 @@ fn own(short: bool) -> Vec<Workload> {
     let in_seconds = format!("{addresses} seconds");
     let in_bytes = format!("{addresses} bytes");
     vec![
-        alone(
+        Workload::alone(
             waiting,
             &waiter,
             messages.to_string(),
             Figure::Seconds,
             None,
         ),
-        alone(inserted, &inserter, in_seconds, Figure::Seconds, tcp),
-        alone(each, &inserter, in_bytes, Figure::Bytes, tcp),
+        Workload::alone(inserted, &inserter, in_seconds, Figure::Seconds, tcp),
+        Workload::alone(each, &inserter, in_bytes, Figure::Bytes, tcp),
     ]
 }
 
@@ -240,7 +240,7 @@ fn peers(short: bool) -> Vec<Workload> {
         let rows = names.into_iter().zip(measures);
         let row = |(name, (measure, figure))| {
             let options = format!("{measure} {count}");
-            alone(name, &scale, options, figure, Some(provider))
+            Workload::alone(name, &scale, options, figure, Some(provider))
         };
         rows.map(row).collect::<Vec<_>>()
     };
@@ -250,26 +250,6 @@ fn peers(short: bool) -> Vec<Workload> {
         false => of("tcp", many, 1_000),
     });
     rows
-}
-
-/// A work of a program that starts all processes that it needs, and prints the figure as its last word.
-fn alone(
-    name: &'static str,
-    program: &Rc<Compiled>,
-    options: String,
-    figure: Figure,
-    provider: Option<&'static str>,
-) -> Workload {
-    Workload {
-        name,
-        figure,
-        program: Source::Own(Rc::clone(program)),
-        options,
-        bytes: 0,
-        provider,
-        ucx: None,
-        limits: Vec::new(),
-    }
 }
 
 fn ping_pong(
@@ -292,6 +272,26 @@ fn ping_pong(
 }
 
 impl Workload {
+    /// A work of a program that starts all processes that it needs, and prints the figure as its last word.
+    pub(crate) fn alone(
+        name: &'static str,
+        program: &Rc<Compiled>,
+        options: String,
+        figure: Figure,
+        provider: Option<&'static str>,
+    ) -> Self {
+        Self {
+            name,
+            figure,
+            program: Source::Own(Rc::clone(program)),
+            options,
+            bytes: 0,
+            provider,
+            ucx: None,
+            limits: Vec::new(),
+        }
+    }
+
     /// Tells whether it can be measured over a provider.
     pub(crate) fn is_for(&self, provider: &str) -> bool {
         match self.provider {
@@ -310,7 +310,7 @@ impl Workload {
         let mut pair = match &self.program {
             Source::PingPong => self.ping_pong(library, provider),
             Source::Fabtests(file) => Ok(fabtests::pair(file, &self.options, library, provider)),
-            Source::Own(compiled) => return self.alone(compiled, library, provider),
+            Source::Own(compiled) => return self.run_alone(compiled, library, provider),
             Source::Mpi(benchmark) => {
                 return mpi::measure(self, benchmark, library, provider, cores);
             }
@@ -360,7 +360,7 @@ impl Workload {
         }
     }
 
-    fn alone(
+    fn run_alone(
         &self,
         compiled: &Compiled,
         library: &Library,

@@ -131,7 +131,7 @@ fn yields_in_which_no_other_thread_ran_end_that_only_when_they_are_many() {
     assert_eq!(
         stage.yields_in(POLLS_PER_LOOK - 1),
         0,
-        "no one else is there"
+        "no other thread is there"
     );
     stage.processor.others_us.set(OTHERS_RAN_US + 1);
     stage.polls_until_yield();
