@@ -6,6 +6,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod efa;
 pub mod reliable;
 pub mod shm;
 pub mod tcp;
