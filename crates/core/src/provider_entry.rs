@@ -2,6 +2,7 @@
 
 pub mod make;
 pub(crate) mod msg;
+pub(crate) mod with_engine;
 
 use core::ffi::c_void;
 use core::ptr::NonNull;
@@ -30,8 +31,8 @@ pub struct ProviderEntry {
     pub requires_auto_progress: bool,
     /// [`Device::READS_DESCRIPTORS`](oxifabric_provider::device::Device::READS_DESCRIPTORS), of any of its devices.
     pub(crate) reads_descriptors: bool,
-    /// Endpoints take receives from shared contexts: an engine matches their messages.
-    pub(crate) shares_receives: bool,
+    /// Whether an engine matches the messages of endpoints with this description; they take receives from shared contexts.
+    pub(crate) has_engine: fn(&Info) -> bool,
     /// Which requests it answers.
     pub listed: Listed,
     /// [`Provider::parameters`](oxifabric_provider::device::Provider::parameters).
@@ -116,9 +117,10 @@ impl ProviderEntry {
         }
     }
 
-    /// Returns whether its devices move data without a thread of this side: no engine stands between them and the application.
-    pub(crate) const fn progresses_alone(&self) -> bool {
-        !self.shares_receives
+    /// Returns whether devices with this description move data without a thread of this side: no engine stands between them and the
+    /// application.
+    pub(crate) fn progresses_alone(&self, info: &Info) -> bool {
+        !(self.has_engine)(info)
     }
 
     /// Returns the last name of a stack: `ofi_rxd` of `udp;ofi_rxd`. Variables and external providers have it.

@@ -255,7 +255,7 @@ fn ask(
                     *mode |= prefix;
                 }
                 let is_alone =
-                    entry.progresses_alone() && offer.domain.data_progress == Progress::Auto;
+                    entry.progresses_alone(&offer) && offer.domain.data_progress == Progress::Auto;
                 if entry.requires_auto_progress || is_alone {
                     report_auto(&mut info.domain, request.hints);
                 }

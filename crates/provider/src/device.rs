@@ -87,6 +87,16 @@ pub trait Provider: 'static {
     }
 }
 
+/// A provider with two kinds of unconnected endpoints: those of [`Provider::Device`], and others, which have an engine over a link.
+/// Both share the provider's domain.
+pub trait EngineProvider: Provider {
+    /// The device of the others.
+    type WithEngine: Device<Domain = <Self::Device as Device>::Domain>;
+
+    /// Returns whether the endpoints of a domain that was opened with this description have an engine.
+    fn has_engine(info: &Info) -> bool;
+}
+
 /// Why a node or service could not be resolved.
 #[derive(Clone, Debug)]
 pub struct Unresolved {

@@ -62,7 +62,7 @@ pub(crate) unsafe fn open(
         mr: table(&mr::OPS),
     };
     let automatic = info.domain.data_progress == Progress::Auto
-        && (!fabric.entry().progresses_alone() || info.caps.contains(Caps::TRIGGER));
+        && (!fabric.entry().progresses_alone(&info) || info.caps.contains(Caps::TRIGGER));
     let progress = Arc::new(DomainProgress::new(locks(&info), automatic));
     if info.caps.contains(Caps::TRIGGER) {
         fabric.register(&progress);
@@ -307,7 +307,7 @@ unsafe extern "C" fn srx_ctx(
         // `context` names receives that another provider keeps (fi_peer(3)): those are not taken.
         return -Errno::BADFLAGS.raw();
     }
-    if !domain.fabric().entry().shares_receives {
+    if domain.fabric().entry().progresses_alone(domain.info()) {
         return -Errno::NOSYS.raw();
     }
     let (caps, flags) = (Caps::from_bits_retain(caps), Flags::from_bits_retain(flags));

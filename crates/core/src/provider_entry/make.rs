@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use oxifabric_provider::PROVIDER_VERSION;
 use oxifabric_provider::connection::{DomainOf, MsgProvider};
-use oxifabric_provider::device::{Device, Provider};
+use oxifabric_provider::device::{Device, EngineProvider, Provider};
 use oxifabric_provider::domain::ProviderDomain;
 use oxifabric_provider::operations::Operations;
 use oxifabric_types::{Errno, Info};
 
 use super::msg::Msg;
+use super::with_engine;
 use super::{Listed, MsgCalls, ProviderEntry};
 use crate::endpoint::Endpoint;
 use crate::endpoint::apart;
@@ -21,7 +22,7 @@ pub const fn entry<P: Provider>() -> ProviderEntry {
         name: P::NAME,
         requires_auto_progress: P::REQUIRES_AUTO_PROGRESS,
         reads_descriptors: P::Device::READS_DESCRIPTORS,
-        shares_receives: matches::<P::Device>(),
+        has_engine: |_| matches::<P::Device>(),
         listed: match P::BY_NAME_ONLY {
             true => Listed::ByName,
             false => Listed::Always,
@@ -54,11 +55,22 @@ fn open_domain<P: Provider>(info: &Info) -> Result<Arc<dyn ProviderDomain>, Errn
 pub const fn msg_entry<P: MsgProvider>() -> ProviderEntry {
     ProviderEntry {
         reads_descriptors: P::Device::READS_DESCRIPTORS || P::Connected::READS_DESCRIPTORS,
-        shares_receives: matches::<P::Device>() || matches::<P::Connected>(),
+        has_engine: |_| matches::<P::Device>() || matches::<P::Connected>(),
         msg: Some(MsgCalls {
             open_endpoint: Endpoint::<Msg<P>>::open_connected,
             open_passive: PassiveEndpoint::<P>::open,
         }),
+        ..entry::<P>()
+    }
+}
+
+/// Makes the entry of a provider some of whose endpoints have an engine.
+pub const fn engine_entry<P: EngineProvider>() -> ProviderEntry {
+    ProviderEntry {
+        reads_descriptors: P::Device::READS_DESCRIPTORS || P::WithEngine::READS_DESCRIPTORS,
+        has_engine: P::has_engine,
+        open_endpoint: with_engine::open::<P>,
+        open_pair: with_engine::open_pair::<P>,
         ..entry::<P>()
     }
 }

@@ -18,7 +18,7 @@ static NET: ProviderEntry = ProviderEntry {
     name: "net",
     requires_auto_progress: false,
     reads_descriptors: false,
-    shares_receives: true,
+    has_engine: |_| true,
     listed: Listed::Always,
     version: 5 << 16,
     parameters: || &[],
