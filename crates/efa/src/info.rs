@@ -1,10 +1,12 @@
-//! What the provider has to offer: for each device reliable datagrams and such as may be lost. Set-up path; source: fi_efa(7).
+//! What the provider has to offer: for each device reliable datagrams as they are, those with the protocol above them, and datagrams
+//! that may be lost. Set-up path; source: fi_efa(7).
 
 use oxifabric_ibv::EfaCaps;
 use oxifabric_provider::PROVIDER_VERSION;
+use oxifabric_provider::device::{RECEIVING, VECTORS};
 use oxifabric_types::{
-    Address, AvType, Caps, DomainAttr, EpAttr, EpType, FabricAttr, Flags, Info, MrMode, Progress,
-    ResourceMgmt, RxAttr, Threading, TxAttr,
+    Address, AvType, Caps, DomainAttr, EpAttr, EpType, FabricAttr, Flags, Info, MrMode, Order,
+    Progress, ResourceMgmt, RxAttr, Threading, TxAttr,
 };
 
 use crate::hardware::Hardware;
@@ -25,6 +27,11 @@ const ROUTING_HEADER: usize = 40;
 /// Bytes of keys, and of completion data.
 const KEY: usize = 4;
 const DATA: usize = 4;
+/// Bytes of completion data of endpoints with an engine, and of what they inject; the version of their protocol, and the format of tags.
+const DATA_WITH_ENGINE: usize = 8;
+const INJECT: usize = 4096;
+const VERSION: u32 = 4;
+const TAG_GENERIC: u64 = 0xaaaa_aaaa_aaaa_aaaa;
 /// How many contexts a domain is said to have at most.
 const CONTEXTS: usize = 1024;
 
@@ -36,13 +43,46 @@ pub(crate) fn infos(found: &[Hardware], params: &Params) -> Vec<Info> {
     let usable = || found.iter().filter(|at| params.admits(&at.nic.name));
     let direct = usable().flat_map(|at| direct(at, params));
     direct
+        .chain(usable().map(|at| with_engine(at, params)))
         .chain(usable().map(|at| datagrams(at, params)))
         .collect()
 }
 
-/// Adjusts what an application gets: messages are short, only accesses are long.
+/// Returns whether endpoints with this description have an engine: reliable ones of any fabric but that of the device's own messages.
+pub(crate) fn has_engine(info: &Info) -> bool {
+    info.fabric.name != DIRECT && !info.domain.name.ends_with("-dgrm")
+}
+
+/// Describes endpoints with an engine. Their packets are put together in memory of the endpoint, so that memory of operations needs no
+/// registration.
+fn with_engine(at: &Hardware, params: &Params) -> Info {
+    let transfers = Caps::MSG | Caps::TAGGED | RMA | Caps::ATOMIC;
+    let mut info = reliable(at, params);
+    info.fabric.name = FABRIC.to_owned();
+    info.tx.caps |= transfers | Caps::FENCE | Caps::TRIGGER;
+    info.rx.caps |= transfers | RECEIVING | REMOTE | Caps::RMA_EVENT | Caps::TRIGGER;
+    info.caps |= info.tx.caps | info.rx.caps | VECTORS;
+    info.ep.protocol_version = VERSION;
+    info.ep.max_msg_size = usize::MAX;
+    info.ep.mem_tag_format = TAG_GENERIC;
+    info.tx.op_flags |= Flags::MATCH_COMPLETE;
+    info.tx.msg_order = Order::SAS;
+    info.rx.msg_order = Order::SAS;
+    info.tx.inject_size = INJECT;
+    info.tx.iov_limit = oxifabric_mem::MAX_SEGMENTS;
+    info.rx.iov_limit = oxifabric_mem::MAX_SEGMENTS;
+    info.rx.op_flags |= Flags::MULTI_RECV;
+    info.domain.mr_mode.remove(MrMode::LOCAL);
+    info.domain.control_progress = Progress::Manual;
+    info.domain.data_progress = Progress::Manual;
+    info.domain.cq_data_size = DATA_WITH_ENGINE;
+    info
+}
+
+/// Adjusts what an application gets: without an engine messages are short, only accesses are long.
 pub(crate) fn settle(info: &mut Info) {
     if let Some(nic) = &info.nic
+        && !has_engine(info)
         && !info.caps.contains(Caps::RMA)
     {
         info.ep.max_msg_size = info.ep.max_msg_size.min(nic.link.mtu);

@@ -1,9 +1,11 @@
 //! The efa provider: endpoints over Amazon's Elastic Fabric Adapter, by libibverbs and libefa.
 //!
 //! Its endpoints are queue pairs of the device: scalable reliable datagrams (fabric `efa-direct`), which arrive once and in no order, or
-//! datagrams that may be lost. A message is what the device sends, without a header of ours (docs/protocol/efa.md).
+//! datagrams that may be lost. A message is what the device sends, without a header of ours. Those of the fabric `efa` have an engine above the
+//! reliable datagrams, and the protocol of the C library (docs/protocol/efa.md).
 //!
 //! - [`QueuePair`]: the device of one endpoint; `post` and `poll` are its queues, `peers` where it sends.
+//! - [`EfaRdm`]: the device and link of one endpoint with an engine; all of it is in `rdm`.
 //! - [`EfaDomain`]: what the endpoints of a domain share: the open device, registrations, address handles.
 //! - `hardware`: the devices of this machine; `info`: what is offered on them; `params`: parameters of the environment.
 //! - `status`: the statuses of a device for work that failed, and their errors.
@@ -18,6 +20,7 @@ mod peers;
 mod poll;
 mod post;
 mod queue_pair;
+mod rdm;
 mod status;
 #[allow(
     unsafe_code,
@@ -27,8 +30,9 @@ mod sys;
 
 pub use domain::EfaDomain;
 pub use queue_pair::QueuePair;
+pub use rdm::EfaRdm;
 
-use oxifabric_provider::device::{Provider, Unresolved};
+use oxifabric_provider::device::{EngineProvider, Provider, Unresolved};
 use oxifabric_provider::params::Parameter;
 use oxifabric_types::{Address, EfaAddress, Errno, Info};
 
@@ -83,6 +87,14 @@ impl Provider for Efa {
 
     fn fresh_name() -> Option<Address> {
         None
+    }
+}
+
+impl EngineProvider for Efa {
+    type WithEngine = EfaRdm;
+
+    fn has_engine(info: &Info) -> bool {
+        info::has_engine(info)
     }
 }
 

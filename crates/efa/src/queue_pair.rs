@@ -22,13 +22,13 @@ use crate::peers::Peers;
 use crate::status;
 
 /// The largest connection id, which is the Q_Key of a queue pair, that programs may use; those above are for the kernel.
-const CONNIDS: u64 = 0x7fff_ffff;
+pub(crate) const CONNIDS: u64 = 0x7fff_ffff;
 
 /// The connection id of datagram endpoints: the C library up to 2.6 sends to no other one (docs/protocol/efa.md section 3).
 const DATAGRAM_CONNID: u32 = 0;
 
 /// The `rnr_retry` that retries without end: how often a send is retried while its receiver has posted no receive.
-const WITHOUT_END: u8 = 7;
+pub(crate) const WITHOUT_END: u8 = 7;
 
 /// The device of an endpoint: its queue pair, completion queue and peers.
 #[derive(Debug)]

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::sync::OnceLock;
 
-use oxifabric_core::provider_entry::make::{entry, msg_entry};
+use oxifabric_core::provider_entry::make::{engine_entry, entry, msg_entry};
 use oxifabric_core::provider_entry::{Listed, ProviderEntry};
 use oxifabric_core::registry::{Answer, Registry, Request, filter_of_environment};
 use oxifabric_efa::Efa;
@@ -23,7 +23,7 @@ use crate::order::Order;
 static SHM: ProviderEntry = entry::<Shm>();
 static TCP: ProviderEntry = msg_entry::<Tcp>();
 static UDP: ProviderEntry = entry::<Udp>();
-static EFA: ProviderEntry = entry::<Efa>();
+static EFA: ProviderEntry = engine_entry::<Efa>();
 static RXD: ProviderEntry = entry::<Rxd>();
 #[cfg(feature = "sim")]
 static SIM: ProviderEntry = entry::<Sim>();

@@ -1,0 +1,82 @@
+//! Endpoints of the fabric `efa`: an engine over reliable datagrams, by the protocol of the C library (docs/protocol/efa.md section 6).
+//!
+//! - [`EfaRdm`]: the device of one endpoint, whose link is in `link`, `send` and `arrive`: frames become packets, packets frames.
+//! - `tx`: the packets that the device has to send; `held`: those that the engine has no room for.
+//! - `peers`: what is kept of a peer, and which one a packet is from; `order`: the order of messages over a wire without order.
+//! - `operations`: the ids that packets name; `liveness`: peers that are gone.
+
+mod arrive;
+mod device;
+mod held;
+mod link;
+mod liveness;
+mod operations;
+mod order;
+mod peers;
+mod send;
+mod tx;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use oxifabric_engine::Limits;
+use oxifabric_ibv::{Channel, Completion, Cq, Qp};
+use oxifabric_types::{EfaAddress, Errno, Instant, PeerId};
+
+use crate::domain::EfaDomain;
+use crate::sys::ReceiveBuffers;
+use operations::Operations;
+use peers::Peers;
+use tx::TxPool;
+
+/// Number of peers that the application does not know and that may be heard at a time.
+const UNKNOWN_MAX: usize = 1 << 12;
+
+/// The device of an endpoint of the fabric `efa`.
+#[derive(Debug)]
+pub struct EfaRdm {
+    qp: Qp,
+    cq: Arc<Cq>,
+    channel: Arc<Channel>,
+    domain: Arc<EfaDomain>,
+    name: EfaAddress,
+    is_active: bool,
+    tells_unsolicited: bool,
+    limits: Limits,
+    peers: Peers,
+    tx: TxPool,
+    /// The packets that the device may fill; taken out while one of them is read.
+    rx: Option<ReceiveBuffers>,
+    operations: Operations,
+    /// The operations that the engine's ids name, of those that send.
+    mine: HashMap<u32, u32>,
+    /// What is to be told to the engine at the next poll.
+    deferred: VecDeque<Deferred>,
+    /// What was polled before a thread went to sleep.
+    polled: Vec<Completion>,
+    /// Peers of which something is to be done at the next poll: they owe or are owed a handshake, or are to be resumed.
+    attention: Vec<PeerId>,
+    /// Peers for which the engine was told to wait.
+    blocked: Vec<PeerId>,
+    /// Peers to give up at the end of the poll, and why.
+    doomed: Vec<(PeerId, Errno, String)>,
+    /// Bytes that are kept because the engine has no room for them.
+    stalled_bytes: usize,
+    now: Instant,
+    look_at: Instant,
+    /// A header that is being put together.
+    header: Vec<u8>,
+}
+
+/// What is to be told to the engine.
+#[derive(Clone, Copy, Debug)]
+enum Deferred {
+    /// The data that came with the announcement, now that the engine asked for it, of this operation.
+    FirstPart(PeerId, u32),
+    /// The peer lets so much of the data with this id of the engine be sent; zero for all.
+    Cts(PeerId, u32, u64),
+    /// The peer has all data with this id of the engine.
+    Fin(PeerId, u32),
+    /// More of what this operation reads may be sent.
+    Grant(PeerId, u32),
+}

@@ -1,0 +1,160 @@
+//! The device of an endpoint: how it opens and closes, and what it is called.
+
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::sync::Arc;
+
+use oxifabric_engine::Engine;
+use oxifabric_ibv::{
+    Capacity, Channel, Cq, CqOptions, EfaCaps, Qp, QpKind, QpOptions, SendOps, StateChange,
+};
+use oxifabric_provider::connection::Connection;
+use oxifabric_provider::device::Device;
+use oxifabric_provider::peer_directory::PeerDirectory;
+use oxifabric_provider::{clock, secret};
+use oxifabric_types::{Address, EfaAddress, EpType, Errno, Info, Instant, PeerId};
+
+use super::EfaRdm;
+use super::link::limits;
+use super::operations::Operations;
+use super::peers::Peers;
+use super::tx::TxPool;
+use crate::domain::EfaDomain;
+use crate::hardware::PORT;
+use crate::params::Params;
+use crate::queue_pair::{CONNIDS, WITHOUT_END};
+use crate::status;
+use crate::sys::ReceiveBuffers;
+
+/// How many packets an endpoint has under way at most, and for how many it has room.
+const SENDS: u32 = 512;
+const RECEIVES: u32 = 1024;
+
+impl Connection for EfaRdm {}
+
+impl Device for EfaRdm {
+    type Operations = Engine;
+    type Domain = EfaDomain;
+
+    fn serves(kind: EpType) -> bool {
+        kind == EpType::Rdm
+    }
+
+    fn open(_info: &Info, domain: &Arc<EfaDomain>) -> Result<Self, Errno> {
+        let hardware = domain.hardware;
+        let tells_unsolicited =
+            hardware.can(EfaCaps::UNSOLICITED_WRITE_RECV) && Params::read().unsolicited;
+        let capacity = Capacity {
+            send_wr: SENDS.min(hardware.efa.max_sq_wr),
+            recv_wr: RECEIVES.min(hardware.efa.max_rq_wr),
+            send_sge: 1,
+            recv_sge: 1,
+            inline: hardware.efa.inline_len.into(),
+        };
+        let channel = Channel::new(&domain.context)?;
+        let options = CqOptions {
+            entries: capacity.send_wr + capacity.recv_wr,
+            sgid: false,
+            unsolicited: tells_unsolicited,
+        };
+        let cq = Cq::efa(&domain.context, Some(&channel), options)?;
+        let options = QpOptions {
+            kind: QpKind::Srd,
+            capacity,
+            send_ops: SendOps::SEND,
+            unsolicited: tells_unsolicited,
+        };
+        let qp = Qp::new(&domain.pd, &cq, &cq, &options)?;
+        let (sends, receives) = (capacity.send_wr as usize, capacity.recv_wr as usize);
+        let inline = hardware.efa.inline_len.into();
+        Ok(Self {
+            name: EfaAddress {
+                gid: hardware.gid,
+                qpn: qp.number().try_into().map_err(|_| Errno::IO)?,
+                connid: (secret::draw() & CONNIDS) as u32,
+            },
+            tx: TxPool::new(&domain.pd, sends, hardware.mtu, inline)?,
+            rx: Some(ReceiveBuffers::new(&domain.pd, receives, hardware.mtu)?),
+            qp,
+            cq,
+            channel,
+            domain: Arc::clone(domain),
+            is_active: false,
+            tells_unsolicited,
+            limits: limits(hardware.mtu),
+            peers: Peers::default(),
+            operations: Operations::default(),
+            mine: HashMap::new(),
+            deferred: VecDeque::new(),
+            polled: Vec::new(),
+            attention: Vec::new(),
+            blocked: Vec::new(),
+            doomed: Vec::new(),
+            stalled_bytes: 0,
+            now: clock::now(),
+            look_at: Instant::from_nanos(0),
+            header: Vec::new(),
+        })
+    }
+
+    fn enable(&mut self, _waits: bool) -> Result<(), Errno> {
+        if self.is_active {
+            return Ok(());
+        }
+        let sets_retries = self.domain.hardware.can(EfaCaps::RNR_RETRY);
+        let change = StateChange {
+            qkey: self.name.connid,
+            rnr_retry: sets_retries.then_some(WITHOUT_END),
+        };
+        self.qp.activate(PORT, change)?;
+        self.is_active = true;
+        self.post_receives();
+        Ok(())
+    }
+
+    fn name(&self) -> Address {
+        Address::Efa(self.name)
+    }
+
+    /// Devices number their queue pairs themselves.
+    fn rename(&mut self, _name: Address) -> Result<(), Errno> {
+        Err(Errno::NOSYS)
+    }
+
+    fn peer(&mut self, address: &Address) -> Result<PeerId, Errno> {
+        let Address::Efa(at) = *address else {
+            return Err(Errno::INVAL);
+        };
+        let peer = self.peers.number(&self.domain, at)?;
+        self.peers.table.name(peer);
+        Ok(peer)
+    }
+
+    fn directory(&self) -> &PeerDirectory {
+        self.peers.directory()
+    }
+
+    fn fd(&self) -> RawFd {
+        self.channel.as_fd().as_raw_fd()
+    }
+
+    fn arm(&mut self) -> bool {
+        let has_work =
+            !self.deferred.is_empty() || !self.attention.is_empty() || !self.doomed.is_empty();
+        self.cq.take_events();
+        if has_work || self.tx.has_repeats() || self.cq.arm().is_err() {
+            return false;
+        }
+        // Completions that came before the queue was armed make no event.
+        self.fill();
+        self.polled.is_empty()
+    }
+
+    fn idle(&self) -> bool {
+        self.tx.is_idle()
+    }
+
+    fn explain(code: u32, peer: Option<&Address>) -> Option<String> {
+        Some(status::explain(code, peer))
+    }
+}

@@ -1,0 +1,217 @@
+//! The device as the link under an engine.
+
+use oxifabric_engine::{
+    Frame, Limits, Link, OneSided, PostError, Posted, RemoteIov, RxToken, Sink, TxToken,
+};
+use oxifabric_ibv::{Completion, Opcode, Status};
+use oxifabric_mem::Iov;
+use oxifabric_types::{Errno, Instant, PeerId};
+use oxifabric_wire::efa::{DATA_HEADER, MESSAGE_HEADER_MAX};
+
+use super::EfaRdm;
+use crate::post::RECEIVE;
+use crate::status;
+
+/// How many completions are taken at a time, and how often in one poll: other endpoints have a turn then.
+const BATCH: usize = 16;
+const BATCHES: usize = 8;
+
+/// The status of a device for a message whose receiver had posted no receive.
+const NOT_READY: u32 = 10;
+
+/// Returns what packets of this length can carry.
+pub(super) const fn limits(mtu: usize) -> Limits {
+    let eager = mtu.saturating_sub(MESSAGE_HEADER_MAX);
+    Limits {
+        eager,
+        segmented: eager,
+        segment: mtu.saturating_sub(DATA_HEADER),
+        rndv_msg: true,
+        rndv_tagged: true,
+        rndv_rma: true,
+        pull: false,
+        ack_on_arrival: false,
+        one_sided: OneSided::empty(),
+    }
+}
+
+impl Link for EfaRdm {
+    #[inline]
+    fn limits(&self, _peer: PeerId) -> &Limits {
+        &self.limits
+    }
+
+    fn post(
+        &mut self,
+        peer: PeerId,
+        frame: Frame<'_>,
+        token: TxToken,
+    ) -> Result<Posted, PostError> {
+        let row = self
+            .peers
+            .get_mut(peer)
+            .ok_or(PostError::Down(Errno::INVAL))?;
+        if let Some(errno) = row.gone {
+            return Err(PostError::Down(errno));
+        }
+        if !self.tx.has_room() {
+            return Err(self.block(peer));
+        }
+        let awaits = frame.transmit_complete;
+        match self.send_frame(peer, &frame, awaits.then_some(token)) {
+            Ok(true) if awaits => Ok(Posted::Pending),
+            Ok(_) => Ok(Posted::Done),
+            Err(Errno::AGAIN) => Err(self.block(peer)),
+            Err(errno) => Err(PostError::Down(errno)),
+        }
+    }
+
+    fn pull(
+        &mut self,
+        _peer: PeerId,
+        _remote: &RemoteIov,
+        _into: Iov,
+        _token: RxToken,
+    ) -> Result<Posted, PostError> {
+        Err(PostError::Down(Errno::OPNOTSUPP))
+    }
+
+    fn flush(&mut self) {}
+
+    fn poll(&mut self, now: Instant, sink: &mut impl Sink) -> usize {
+        self.now = now;
+        self.forget_departed(sink);
+        let mut events = self.tell_deferred(sink);
+        events += self.attend(sink);
+        events += self.take_completions(sink);
+        self.repeat();
+        self.look(sink);
+        events += self.end_doomed(sink);
+        self.post_receives();
+        self.unblock(sink);
+        events
+    }
+
+    fn resume(&mut self, peer: PeerId) {
+        if self.peers.get(peer).is_some_and(|row| row.is_stalled) {
+            self.hold(peer, |row| row.is_stalled = false);
+            self.attention.push(peer);
+        }
+    }
+
+    fn disconnect(&mut self, peer: PeerId, why: &'static str) -> bool {
+        let row = self.peers.get(peer);
+        let has_met = row.is_some_and(|row| row.has_met && row.gone.is_none());
+        if has_met {
+            self.doom(peer, Errno::CONNRESET, why.to_owned());
+        }
+        has_met
+    }
+}
+
+impl EfaRdm {
+    /// Notes that the engine waits to post to a peer.
+    pub(super) fn block(&mut self, peer: PeerId) -> PostError {
+        if let Some(row) = self.peers.get_mut(peer)
+            && !row.is_blocked
+        {
+            row.is_blocked = true;
+            self.blocked.push(peer);
+        }
+        PostError::Again
+    }
+
+    /// Lets the engine post again, if there is room.
+    fn unblock(&mut self, sink: &mut impl Sink) {
+        while self.tx.has_room() {
+            let Some(peer) = self.blocked.pop() else {
+                return;
+            };
+            if let Some(row) = self.peers.get_mut(peer)
+                && row.is_blocked
+            {
+                row.is_blocked = false;
+                sink.writable(peer);
+            }
+        }
+    }
+
+    /// Takes completions off the queue and handles them; returns how many there were.
+    fn take_completions(&mut self, sink: &mut impl Sink) -> usize {
+        let mut events = 0;
+        for completion in std::mem::take(&mut self.polled) {
+            self.complete(&completion, sink);
+            events += 1;
+        }
+        for _ in 0..BATCHES {
+            let mut batch = [Completion::NONE; BATCH];
+            let count = self.cq.poll(&mut batch);
+            for completion in batch.iter().take(count) {
+                self.complete(completion, sink);
+            }
+            events += count;
+            if count < BATCH {
+                break;
+            }
+        }
+        events
+    }
+
+    /// Takes completions off the queue and keeps them for the next poll: at most one batch.
+    pub(super) fn fill(&mut self) {
+        let mut batch = [Completion::NONE; BATCH];
+        let count = self.cq.poll(&mut batch);
+        self.polled.extend_from_slice(&batch[..count]);
+    }
+
+    fn complete(&mut self, completion: &Completion, sink: &mut impl Sink) {
+        if completion.wr_id & RECEIVE == 0 {
+            return self.sent(completion, sink);
+        }
+        let Some(at) = self.rx.as_mut().and_then(|rx| rx.ended(completion)) else {
+            return;
+        };
+        if completion.status == Status::SUCCESS && completion.opcode == Opcode::Recv {
+            self.received(completion, at, sink);
+        }
+        if let Some(rx) = &mut self.rx {
+            rx.release(at);
+        }
+    }
+
+    /// Handles the end of a send.
+    fn sent(&mut self, completion: &Completion, sink: &mut impl Sink) {
+        let is_sent = completion.status == Status::SUCCESS;
+        if !is_sent && completion.vendor_err == NOT_READY {
+            return self.tx.not_ready(completion.wr_id, self.now);
+        }
+        let Some(sent) = self.tx.ended(completion.wr_id) else {
+            return;
+        };
+        if is_sent {
+            if let Some(token) = sent.token {
+                sink.sent(token, Ok(()));
+            }
+            return;
+        }
+        let error = status::error(completion.vendor_err, false);
+        if let Some(token) = sent.token {
+            sink.sent(token, Err(error.errno));
+        }
+        let at = self.peers.directory().address(sent.peer);
+        self.doom(
+            sent.peer,
+            error.errno,
+            status::explain(error.code, at.as_ref()),
+        );
+    }
+
+    /// Sends packets again whose receivers were not ready.
+    fn repeat(&mut self) {
+        while let Some((at, peer)) = self.tx.due(self.now) {
+            if let Some(row) = peer.and_then(|peer| self.peers.get(peer)) {
+                self.tx.repeat(&self.qp, row.destination(), at, self.now);
+            }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Peers that are gone: how the endpoint notices, and what it does with what is under way.
+//!
+//! The device reports what it could not deliver. A peer that owes an answer and is not sent anything is sent another handshake now and then,
+//! which every endpoint takes at any time, so that its end is noticed.
+
+use std::time::Duration;
+
+use oxifabric_engine::Sink;
+use oxifabric_provider::log;
+use oxifabric_types::{Errno, PeerId};
+
+use super::EfaRdm;
+use super::peers::Peer;
+
+/// How often a peer that is awaited and silent is sent a handshake.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+
+impl EfaRdm {
+    /// Has a peer given up at the end of this poll.
+    pub(super) fn doom(&mut self, peer: PeerId, why: Errno, reason: String) {
+        if let Some(row) = self.peers.get(peer)
+            && row.gone.is_none()
+        {
+            self.doomed.push((peer, why, reason));
+        }
+    }
+
+    /// Gives up the peers whose end has been decided; returns how many there were.
+    pub(super) fn end_doomed(&mut self, sink: &mut impl Sink) -> usize {
+        let doomed = std::mem::take(&mut self.doomed);
+        let count = doomed.len();
+        for (peer, why, reason) in doomed {
+            self.end(peer, why, reason, sink);
+        }
+        count
+    }
+
+    /// Gives a peer up for good: its address names this one endpoint, which has lost packets.
+    fn end(&mut self, peer: PeerId, why: Errno, reason: String, sink: &mut impl Sink) {
+        let Some(row) = self.peers.get_mut(peer) else {
+            return;
+        };
+        if row.gone.is_some() {
+            return;
+        }
+        row.gone = Some(why);
+        (row.is_blocked, row.owes_handshake) = (false, false);
+        row.begun.clear();
+        self.hold(peer, |row| {
+            (row.order, row.backlog) = Default::default();
+            row.is_stalled = false;
+        });
+        self.operations.remove_all(peer);
+        let operations = &self.operations;
+        self.mine.retain(|_, id| operations.has(*id));
+        log::info!("efa", EpCtrl, "connection lost: {reason}");
+        self.peers.directory().explain(peer, Some(reason));
+        for token in self.tx.forget(peer) {
+            sink.sent(token, Err(why));
+        }
+        sink.peer_down(peer, why);
+    }
+
+    /// Looks at the peers that owe an answer, once in a while.
+    pub(super) fn look(&mut self, sink: &mut impl Sink) {
+        if self.now < self.look_at {
+            return;
+        }
+        self.look_at = self.now.after(ASK_AGAIN / 2);
+        let mut awaited = Vec::new();
+        sink.peers_with_pending(&mut |peer| awaited.push(peer));
+        awaited.sort_unstable();
+        awaited.dedup();
+        for peer in awaited {
+            let now = self.now;
+            let Some(row) = self.peers.get_mut(peer) else {
+                continue;
+            };
+            if row.has_met && row.gone.is_none() && now.since(row.heard_at) >= ASK_AGAIN {
+                row.heard_at = now;
+                self.owe_handshake(peer);
+            }
+        }
+    }
+
+    /// Forgets peers that no operation is about, when there are many.
+    pub(super) fn forget_departed(&mut self, sink: &mut impl Sink) {
+        if !self.peers.table.is_crowded() {
+            return;
+        }
+        let mut departed = self.peers.table.departed(|peer: &Peer| peer.gone.is_some());
+        let mut involved = Vec::new();
+        sink.involved(&mut |peer| involved.push(peer));
+        departed.retain(|peer| !involved.contains(peer) && !sink.is_known(*peer));
+        departed.iter().for_each(|peer| sink.forget_peer(*peer));
+        self.peers.table.vacate(&departed);
+    }
+}

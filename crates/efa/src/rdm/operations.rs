@@ -1,0 +1,204 @@
+//! The operations that packets name: their ids on the wire, what the engine calls them, and how far they are.
+//!
+//! An id is used again once its operation is over, with another generation, so that a late packet does not reach the next one. A packet
+//! reaches the operations of its own peer only.
+
+use oxifabric_types::PeerId;
+
+/// Bits of an id that are the place of the operation; the others count its uses.
+const PLACE_BITS: u32 = 22;
+const PLACES: usize = 1 << PLACE_BITS;
+
+/// The operations of an endpoint, by id.
+#[derive(Debug, Default)]
+pub(super) struct Operations {
+    rows: Vec<Row>,
+    free: Vec<u32>,
+}
+
+#[derive(Debug, Default)]
+struct Row {
+    uses: u32,
+    operation: Option<Operation>,
+}
+
+/// An operation with a peer.
+#[derive(Debug)]
+pub(super) struct Operation {
+    pub(super) peer: PeerId,
+    pub(super) kind: OperationKind,
+}
+
+/// What an operation is. `mine` are ids of this engine.
+#[derive(Debug)]
+pub(super) enum OperationKind {
+    /// A message, write or atomic was sent that the peer acknowledges.
+    Sent { mine: u32 },
+    /// Data was announced that the peer asks for.
+    Offer(Offer),
+    /// A read was sent.
+    Reading(Reading),
+    /// An atomic was sent whose response brings what was there.
+    Fetching { mine: u32 },
+    /// A message or write is here whose sender waits for the acknowledgement.
+    Owed { send_id: u32, message: u32 },
+    /// A message comes in several packets, or a message or write was announced.
+    Incoming(Incoming),
+    /// The peer reads memory of this end.
+    Answer { recv_id: u32, window: u64 },
+    /// The peer wants to know what was there before its atomic.
+    Fetch { recv_id: u32 },
+}
+
+/// Data that was announced.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Offer {
+    pub(super) mine: u32,
+    pub(super) len: u64,
+    /// How many bytes went with the announcement.
+    pub(super) first: u64,
+    /// How many bytes the peer lets be sent.
+    pub(super) granted: u64,
+    /// The peer's operation, once it has said so.
+    pub(super) recv_id: Option<u32>,
+    /// The peer acknowledges it.
+    pub(super) wants_receipt: bool,
+}
+
+/// A read that is under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reading {
+    pub(super) mine: u32,
+    pub(super) len: u64,
+    pub(super) received: u64,
+    /// How many bytes the peer may send, until it is told.
+    pub(super) granted: u64,
+    pub(super) send_id: Option<u32>,
+    /// The engine knows of the response.
+    pub(super) has_begun: bool,
+}
+
+/// A message that is not here as a whole, or a write.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    /// The number of the message; none of a write.
+    pub(super) message: Option<u32>,
+    pub(super) len: u64,
+    pub(super) received: u64,
+    pub(super) send_id: u32,
+    pub(super) wants_receipt: bool,
+    pub(super) stage: Stage,
+    /// The data that came with the announcement.
+    pub(super) first: Vec<(u64, Box<[u8]>)>,
+}
+
+/// What happens with the data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// It comes without being asked for.
+    Unasked,
+    /// It was announced, and the engine has not asked for it.
+    Announced,
+    /// It can be read out of the sender's memory.
+    Readable,
+    /// The sender was told to announce it anew, to send it.
+    Refused,
+    /// The sender was told to send it.
+    Asked,
+}
+
+impl Operations {
+    /// Keeps an operation; `None` when there are too many.
+    pub(super) fn insert(&mut self, peer: PeerId, kind: OperationKind) -> Option<u32> {
+        let at = match self.free.pop() {
+            Some(at) => at,
+            None if self.rows.len() >= PLACES => return None,
+            None => {
+                self.rows.push(Row::default());
+                self.rows.len() as u32 - 1
+            }
+        };
+        let row = self.rows.get_mut(at as usize)?;
+        row.operation = Some(Operation { peer, kind });
+        Some(row.uses << PLACE_BITS | at)
+    }
+
+    /// Returns an operation with a peer.
+    pub(super) fn get(&mut self, peer: PeerId, id: u32) -> Option<&mut OperationKind> {
+        let row = self.row(id)?;
+        let operation = row.operation.as_mut();
+        let operation = operation.filter(|operation| operation.peer == peer)?;
+        Some(&mut operation.kind)
+    }
+
+    /// Returns whether there is an operation with this id.
+    pub(super) fn has(&self, id: u32) -> bool {
+        let row = self.rows.get(id as usize & (PLACES - 1));
+        row.is_some_and(|row| row.uses == id >> PLACE_BITS && row.operation.is_some())
+    }
+
+    /// Takes an operation with a peer out.
+    pub(super) fn remove(&mut self, peer: PeerId, id: u32) -> Option<OperationKind> {
+        let row = self.row(id)?;
+        let operation = row.operation.take_if(|operation| operation.peer == peer)?;
+        row.uses = row.uses.wrapping_add(1) & (u32::MAX >> PLACE_BITS);
+        self.free.push(id & (PLACES as u32 - 1));
+        Some(operation.kind)
+    }
+
+    /// Takes all operations with a peer out.
+    pub(super) fn remove_all(&mut self, peer: PeerId) {
+        let rows = (0_u32..).zip(&mut self.rows);
+        for (at, row) in rows {
+            if row
+                .operation
+                .take_if(|operation| operation.peer == peer)
+                .is_some()
+            {
+                row.uses = row.uses.wrapping_add(1) & (u32::MAX >> PLACE_BITS);
+                self.free.push(at);
+            }
+        }
+    }
+
+    fn row(&mut self, id: u32) -> Option<&mut Row> {
+        let row = self.rows.get_mut(id as usize & (PLACES - 1))?;
+        (row.uses == id >> PLACE_BITS).then_some(row)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PEER: PeerId = PeerId(1);
+
+    #[test]
+    fn an_operation_is_reached_by_its_peer_while_it_lasts() {
+        let mut operations = Operations::default();
+        let first = operations
+            .insert(PEER, OperationKind::Sent { mine: 7 })
+            .expect("room");
+        assert!(operations.get(PeerId(2), first).is_none());
+        assert!(operations.remove(PeerId(2), first).is_none());
+        assert!(operations.get(PEER, first).is_some());
+        assert!(operations.remove(PEER, first).is_some());
+        assert!(operations.get(PEER, first).is_none());
+        let second = operations
+            .insert(PEER, OperationKind::Sent { mine: 8 })
+            .expect("room");
+        assert_ne!(first, second, "the place is used again, the id is not");
+        assert!(operations.get(PEER, first).is_none() && operations.get(PEER, second).is_some());
+        assert!(operations.get(PEER, u32::MAX).is_none());
+    }
+
+    #[test]
+    fn the_operations_of_a_peer_go_together() {
+        let mut operations = Operations::default();
+        let mut insert = |peer| operations.insert(peer, OperationKind::Sent { mine: 1 });
+        let ids = [PEER, PeerId(2), PEER].map(|peer| insert(peer).expect("room"));
+        operations.remove_all(PEER);
+        assert!(operations.get(PEER, ids[0]).is_none() && operations.get(PEER, ids[2]).is_none());
+        assert!(operations.get(PeerId(2), ids[1]).is_some());
+    }
+}

@@ -1,0 +1,203 @@
+//! The peers of an endpoint, and which of them a packet is from.
+//!
+//! A device names a source by an address handle and the number of a queue pair. That number is used again by later endpoints, which their connid
+//! tells apart: it is in the packets.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use oxifabric_ibv::{Ah, Completion};
+use oxifabric_provider::peer_directory::PeerDirectory;
+use oxifabric_provider::peer_table::PeerTable;
+use oxifabric_types::{Address, EfaAddress, Errno, Instant, PeerId};
+use oxifabric_wire::efa::Sender;
+
+use super::UNKNOWN_MAX;
+use super::held::Backlog;
+use super::order::Order;
+use super::tx::Destination;
+use crate::domain::{EfaDomain, Source};
+
+/// The number that stands for a source without an address handle.
+const NO_HANDLE: u32 = 0xffff;
+
+/// The peers of an endpoint.
+#[derive(Debug, Default)]
+pub(super) struct Peers {
+    pub(super) table: PeerTable<EfaAddress, Peer>,
+    /// The peers that a source may be, in the order in which they were first known.
+    sources: HashMap<Source, Vec<PeerId>>,
+}
+
+/// What is kept of a peer.
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub(super) at: EfaAddress,
+    ah: Arc<Ah>,
+    source: Source,
+    /// Something was sent to it.
+    pub(super) has_met: bool,
+    /// Something came from it.
+    pub(super) was_heard: bool,
+    /// What it can do, once its handshake is here.
+    pub(super) features: Option<u64>,
+    /// A handshake is to be sent to it.
+    pub(super) owes_handshake: bool,
+    /// The number of the next message to it.
+    pub(super) next: u32,
+    pub(super) order: Order,
+    pub(super) backlog: Backlog,
+    /// The engine takes nothing from it until it says so.
+    pub(super) is_stalled: bool,
+    /// Operations of messages in several packets, by number.
+    pub(super) begun: HashMap<u32, u32>,
+    /// The engine was told to wait.
+    pub(super) is_blocked: bool,
+    /// When something was heard of it last, or a question was sent to it.
+    pub(super) heard_at: Instant,
+    /// Why it is given up.
+    pub(super) gone: Option<Errno>,
+}
+
+impl Peers {
+    /// Returns the number of the peer at an address, a new one if need be.
+    ///
+    /// # Errors
+    /// `NOMEM` when there are too many, and what the device says of the address.
+    pub(super) fn number(&mut self, domain: &EfaDomain, at: EfaAddress) -> Result<PeerId, Errno> {
+        if let Some(known) = self.table.find(&at) {
+            return Ok(known);
+        }
+        let ah = domain.handle(&at.gid)?;
+        let source = (ah.efa_number()?, at.qpn);
+        let mut former = None;
+        let number = self.table.number(&at, |_, before| {
+            former = before.map(|before| before.source);
+            (Address::Efa(at), Peer::new(at, ah, source))
+        });
+        let number = number.ok_or(Errno::NOMEM)?;
+        if let Some(former) = former {
+            self.forget_source(former, number);
+        }
+        self.sources.entry(source).or_default().push(number);
+        Ok(number)
+    }
+
+    fn forget_source(&mut self, source: Source, peer: PeerId) {
+        if let Some(known) = self.sources.get_mut(&source) {
+            known.retain(|known| *known != peer);
+            if known.is_empty() {
+                self.sources.remove(&source);
+            }
+        }
+    }
+
+    /// Returns the peer that a packet is from; `None` for one of which nothing is known, or that is not what it says.
+    pub(super) fn source(
+        &mut self,
+        domain: &EfaDomain,
+        completion: &Completion,
+        sender: &Sender,
+    ) -> Option<PeerId> {
+        let qpn = u16::try_from(completion.src_qp).ok()?;
+        if let Some(address) = &sender.address {
+            let at = EfaAddress::from_bytes(address)?;
+            let is_new = self.table.find(&at).is_none();
+            if at.qpn != qpn || (is_new && self.table.unnamed() >= UNKNOWN_MAX) {
+                return None;
+            }
+            let peer = self.number(domain, at).ok()?;
+            let handle = self.table.get(peer)?.source.0;
+            // A device that has no handle for the source says so, until it knows that one was made.
+            let is_it = completion.slid == u32::from(handle) || completion.slid == NO_HANDLE;
+            return is_it.then_some(peer);
+        }
+        let handle = u16::try_from(completion.slid).ok()?;
+        let known = self.sources.get(&(handle, qpn))?;
+        match sender.connid {
+            None => known.last().copied(),
+            Some(connid) => {
+                let mut known = known.iter().copied();
+                known.find(|peer| {
+                    self.table
+                        .get(*peer)
+                        .is_some_and(|peer| peer.at.connid == connid)
+                })
+            }
+        }
+    }
+
+    /// Returns the peers whose queue pair is now that of this peer.
+    pub(super) fn replaced_by(&self, peer: PeerId) -> Vec<PeerId> {
+        let source = self.table.get(peer).map(|peer| peer.source);
+        let known = source.and_then(|source| self.sources.get(&source));
+        let others = known.into_iter().flatten().copied();
+        let is_there =
+            |other: &PeerId| self.table.get(*other).is_some_and(|row| row.gone.is_none());
+        others
+            .filter(|other| *other != peer && is_there(other))
+            .collect()
+    }
+
+    /// Returns a peer.
+    #[inline]
+    pub(super) fn get(&self, peer: PeerId) -> Option<&Peer> {
+        self.table.get(peer)
+    }
+
+    /// Returns a peer, to be changed.
+    #[inline]
+    pub(super) fn get_mut(&mut self, peer: PeerId) -> Option<&mut Peer> {
+        self.table.get_mut(peer)
+    }
+
+    /// Returns the directory of the peers.
+    pub(super) const fn directory(&self) -> &PeerDirectory {
+        self.table.directory()
+    }
+}
+
+impl Peer {
+    fn new(at: EfaAddress, ah: Arc<Ah>, source: Source) -> Self {
+        Self {
+            at,
+            ah,
+            source,
+            has_met: false,
+            was_heard: false,
+            features: None,
+            owes_handshake: false,
+            next: 0,
+            order: Order::default(),
+            backlog: Backlog::default(),
+            is_stalled: false,
+            begun: HashMap::new(),
+            is_blocked: false,
+            heard_at: Instant::from_nanos(0),
+            gone: None,
+        }
+    }
+
+    /// Returns where packets to it go.
+    pub(super) fn destination(&self) -> Destination<'_> {
+        Destination {
+            ah: &self.ah,
+            qpn: self.at.qpn.into(),
+            qkey: self.at.connid,
+        }
+    }
+
+    /// Returns whether it is known to take packets of this feature.
+    pub(super) fn has(&self, feature: u64) -> bool {
+        self.features
+            .is_some_and(|features| features & feature != 0)
+    }
+
+    /// Returns what packets of it cost that the engine has no room for.
+    pub(super) fn stalled_bytes(&self) -> usize {
+        match self.is_stalled {
+            true => self.order.bytes() + self.backlog.bytes(),
+            false => self.backlog.bytes(),
+        }
+    }
+}
