@@ -18,8 +18,8 @@ pub const ADDRESS: usize = 32;
 pub const MAX_PIECES: usize = 4;
 /// The longest header of a packet with a part of a message, write or atomic.
 pub const HEADER_MAX: usize = 24 + MAX_PIECES * 24 + 40 + 8;
-/// The longest header of the first packet of a message with its body, or a part of it.
-pub const MESSAGE_HEADER_MAX: usize = 40 + 40 + 8;
+/// The longest header of a packet with a message or a part of it, or with a write to one piece of memory or a part of it.
+pub const FIRST_HEADER_MAX: usize = 24 + 24 + 40 + 8;
 /// The header of [`Content::ReadResponse`] and [`Content::AtomicResponse`].
 pub const RESPONSE_HEADER: usize = 24;
 /// The longest header of [`Content::Data`].

@@ -1,0 +1,393 @@
+/*
+ * orderly FOLDER a|b ROUNDS SEED [sleep] [mortal] [delivery] [access]
+ *
+ * Two endpoints of the fabric efa send each other messages of any length, with and without tags and completion data, in rounds: each side
+ * sends BATCH messages and receives as many, in the order in which they were sent. With delivery sends end only when the message is in its
+ * buffer. With access each side also writes the other's memory, reads it back, and counts in it by atomics.
+ *
+ * With sleep the program sleeps on its queue. With mortal the other one may be killed at any time: an operation towards it fails then,
+ * the program closes all that it has opened, and prints "gone: ERROR: REASON".
+ *
+ * It prints how much it received, "received N messages, M bytes".
+ */
+#include "node.h"
+
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_rma.h>
+#include <rdma/fi_tagged.h>
+
+enum { BATCH = 8, LONGEST = 1 << 20, WINDOW = 1 << 18, POSTED = 2 * BATCH };
+
+struct slot {
+	struct fi_context2 context;
+	char *buffer;
+	int busy, is_tagged;
+	/* Which message of its kind a receive takes: they match in the order in which receives were posted. */
+	uint64_t number;
+};
+
+struct party {
+	struct node node;
+	char *memory, *window, *scratch;
+	uint64_t *counter, *fetched;
+	void *desc;
+	fi_addr_t peer;
+	struct slot receives[2][POSTED], sends[BATCH], access;
+	/* How many messages of each kind arrived, with tags and without. */
+	uint64_t arrived[2], posted[2], messages, bytes, written, window_at, window_key;
+	uint32_t round;
+	int sleeps, mortal, delivers, reaches, id;
+};
+
+struct place { uint64_t addr, key; };
+
+static uint64_t mixed(uint64_t x)
+{
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+	return x ^ x >> 31;
+}
+
+static uint64_t seed;
+
+/* What sender and receiver both know of a message of this kind by its number. */
+static uint64_t fate(int sender, int kind, uint64_t number)
+{
+	return mixed(seed * 1000003u + number * 8u + (unsigned)(2 * kind + sender) + 77);
+}
+
+static size_t length(uint64_t fate)
+{
+	static const size_t edges[] = { 0, 1, 16, 8831, 8832, 8833, 8904, 8928, 16384, 65536, 65537 };
+
+	switch (fate % 8) {
+	case 0: return edges[(fate >> 8) % (sizeof edges / sizeof *edges)];
+	case 1: return (fate >> 8) % LONGEST;
+	case 2: case 3: return (fate >> 8) % 100000;
+	case 4: return (fate >> 8) % 20000;
+	default: return (fate >> 8) % 5000;
+	}
+}
+
+static uint8_t pattern(uint64_t fate, size_t at)
+{
+	return (uint8_t)((fate >> 32) + at * 7 + (at >> 8));
+}
+
+static void wrong(const char *what, uint64_t got, uint64_t wanted)
+{
+	printf("wrong %s: %llu, not %llu\n", what, (unsigned long long)got, (unsigned long long)wanted);
+	exit(3);
+}
+
+static void finish(struct party *me)
+{
+	printf("received %llu messages, %llu bytes\n", (unsigned long long)me->messages,
+	       (unsigned long long)me->bytes);
+	expect("fi_close", fi_close(&me->node.ep->fid));
+	expect("fi_close", fi_close(&me->node.mr->fid));
+	expect("fi_close", fi_close(&me->node.cq->fid));
+	expect("fi_close", fi_close(&me->node.av->fid));
+	expect("fi_close", fi_close(&me->node.domain->fid));
+	expect("fi_close", fi_close(&me->node.fabric->fid));
+	fi_freeinfo(me->node.info);
+	free(me->memory);
+}
+
+static void post(struct party *me, struct slot *slot)
+{
+	ssize_t posted = slot->is_tagged
+		? fi_trecv(me->node.ep, slot->buffer, LONGEST, me->desc, me->peer, 0, ~0ull, &slot->context)
+		: fi_recv(me->node.ep, slot->buffer, LONGEST, me->desc, me->peer, &slot->context);
+
+	expect("fi_recv", posted);
+	slot->number = me->posted[slot->is_tagged]++;
+}
+
+static void check(struct party *me, struct slot *slot, const struct fi_cq_tagged_entry *entry)
+{
+	uint64_t number = slot->number;
+	uint64_t drawn = fate(!me->id, slot->is_tagged, number);
+	size_t len = length(drawn);
+
+	if (entry->len != len)
+		wrong(slot->is_tagged ? "length of a tagged message" : "length", entry->len, len);
+	if (slot->is_tagged && entry->tag != number)
+		wrong("tag", entry->tag, number);
+	if (!(entry->flags & FI_REMOTE_CQ_DATA) != !(drawn & 1 << 6))
+		wrong("flags", entry->flags, drawn & 1 << 6);
+	if (entry->flags & FI_REMOTE_CQ_DATA && entry->data != (uint32_t)number)
+		wrong("completion data", entry->data, number);
+	for (size_t at = 0; at < len; at++)
+		if ((uint8_t)slot->buffer[at] != pattern(drawn, at))
+			wrong("byte", (uint8_t)slot->buffer[at], pattern(drawn, at));
+	me->arrived[slot->is_tagged]++;
+	me->messages++;
+	me->bytes += len;
+	memset(slot->buffer, 0xee, len);
+	post(me, slot);
+}
+
+static void failed(struct party *me)
+{
+	struct fi_cq_err_entry error = { 0 };
+	const char *reason;
+
+	expect("fi_cq_readerr", fi_cq_readerr(me->node.cq, &error, 0));
+	reason = fi_cq_strerror(me->node.cq, error.prov_errno, error.err_data, NULL, 0);
+	printf("%s: %d (%s): %s\n", me->mortal ? "gone" : "failed", error.err, fi_strerror(error.err), reason);
+	if (!me->mortal)
+		exit(4);
+	finish(me);
+	exit(0);
+}
+
+static void progress(struct party *me)
+{
+	struct fi_cq_tagged_entry entries[4];
+	ssize_t got = me->sleeps ? fi_cq_sread(me->node.cq, entries, 4, NULL, 1000)
+				 : fi_cq_read(me->node.cq, entries, 4);
+
+	if (got == -FI_EAVAIL)
+		return failed(me);
+	if (got == -FI_EAGAIN)
+		return;
+	expect("fi_cq_read", got);
+	for (ssize_t at = 0; at < got; at++) {
+		struct slot *slot = entries[at].op_context;
+
+		if (entries[at].flags & FI_REMOTE_WRITE) {
+			if (entries[at].data != (uint32_t)me->written)
+				wrong("data of a write", entries[at].data, me->written);
+			me->written++;
+		} else if (slot >= me->receives[0] && slot < me->receives[2]) {
+			check(me, slot, &entries[at]);
+		} else {
+			slot->busy = 0;
+		}
+	}
+}
+
+static void await_end(struct party *me, struct slot *slot, const char *what)
+{
+	double deadline = now_s() + PATIENCE_S;
+
+	while (slot->busy) {
+		progress(me);
+		if (now_s() > deadline) {
+			printf("round %u: %s does not end\n", me->round, what);
+			exit(5);
+		}
+	}
+}
+
+static void send_one(struct party *me, uint32_t index)
+{
+	struct slot *slot = &me->sends[index];
+	int is_tagged = index % 2;
+	uint64_t number = (uint64_t)me->round * (BATCH / 2) + index / 2;
+	uint64_t drawn = fate(me->id, is_tagged, number);
+	size_t len = length(drawn);
+	struct iovec iov = { slot->buffer, len };
+	uint64_t flags = FI_COMPLETION | (me->delivers ? FI_DELIVERY_COMPLETE : 0) | (drawn & 1 << 6 ? FI_REMOTE_CQ_DATA : 0);
+	struct fi_msg msg = { &iov, &me->desc, 1, me->peer, &slot->context, (uint32_t)number };
+	struct fi_msg_tagged tagged = { &iov, &me->desc, 1, me->peer, number, 0, &slot->context, (uint32_t)number };
+	double deadline = now_s() + PATIENCE_S;
+	ssize_t sent;
+
+	await_end(me, slot, "a send");
+	for (size_t at = 0; at < len; at++)
+		slot->buffer[at] = (char)pattern(drawn, at);
+	do {
+		sent = is_tagged ? fi_tsendmsg(me->node.ep, &tagged, flags) : fi_sendmsg(me->node.ep, &msg, flags);
+		if (sent == -FI_EAGAIN)
+			progress(me);
+	} while (sent == -FI_EAGAIN && now_s() < deadline);
+	expect("fi_sendmsg", sent);
+	slot->busy = 1;
+}
+
+/* Starts an access until it is taken, and waits for its end. */
+#define ACCESS(me, call) do { \
+	ssize_t started; \
+	double until = now_s() + PATIENCE_S; \
+	while ((started = (call)) == -FI_EAGAIN && now_s() < until) \
+		progress(me); \
+	expect(#call, started); \
+	(me)->access.busy = 1; \
+	await_end(me, &(me)->access, #call); \
+} while (0)
+
+/* Writes the other one's window, reads it back, and counts there. */
+static void reach(struct party *me)
+{
+	uint64_t drawn = fate(me->id, 2, me->round), one = 1;
+	size_t len = 1 + drawn % (drawn & 1 << 9 ? WINDOW : 9000), offset = (WINDOW - len) / 2;
+	struct iovec iov = { me->scratch, len };
+	struct fi_rma_iov target = { me->window_at + offset, len, me->window_key };
+	struct fi_msg_rma msg = { &iov, &me->desc, 1, me->peer, &target, 1, &me->access.context, me->round };
+
+	for (size_t at = 0; at < len; at++)
+		me->scratch[at] = (char)pattern(drawn, at);
+	ACCESS(me, fi_writemsg(me->node.ep, &msg, FI_COMPLETION | FI_DELIVERY_COMPLETE | FI_REMOTE_CQ_DATA));
+	memset(me->scratch, 0, len);
+	ACCESS(me, fi_read(me->node.ep, me->scratch, len, me->desc, me->peer, target.addr, target.key, &me->access.context));
+	for (size_t at = 0; at < len; at++)
+		if ((uint8_t)me->scratch[at] != pattern(drawn, at))
+			wrong("byte that was written and read", (uint8_t)me->scratch[at], pattern(drawn, at));
+	memcpy(me->scratch, &one, sizeof one);
+	ACCESS(me, fi_fetch_atomic(me->node.ep, me->scratch, 1, me->desc, me->fetched, me->desc, me->peer,
+				   me->window_at + WINDOW, me->window_key, FI_UINT64, FI_SUM, &me->access.context));
+	if (*me->fetched != me->round)
+		wrong("count", *me->fetched, me->round);
+}
+
+static void play(struct party *me)
+{
+	double deadline = now_s() + PATIENCE_S;
+	uint64_t wanted = (uint64_t)(me->round + 1) * (BATCH / 2);
+
+	for (uint32_t index = 0; index < BATCH; index++)
+		send_one(me, index);
+	if (me->reaches)
+		reach(me);
+	while (me->arrived[0] < wanted || me->arrived[1] < wanted || (me->reaches && me->written <= me->round)) {
+		progress(me);
+		if (now_s() > deadline) {
+			printf("round %u: %llu and %llu messages arrived, and %llu writes\n", me->round,
+			       (unsigned long long)me->arrived[0], (unsigned long long)me->arrived[1],
+			       (unsigned long long)me->written);
+			exit(5);
+		}
+	}
+	me->round++;
+}
+
+static void offer(struct party *me)
+{
+	struct fi_info *hints = fi_allocinfo();
+
+	hints->ep_attr->type = FI_EP_RDM;
+	hints->caps = FI_MSG | FI_TAGGED | FI_DIRECTED_RECV | (me->reaches ? FI_RMA | FI_ATOMIC : 0);
+	hints->mode = FI_CONTEXT | FI_CONTEXT2;
+	hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+	hints->tx_attr->msg_order = hints->rx_attr->msg_order = FI_ORDER_SAS;
+	hints->fabric_attr->prov_name = strdup("efa");
+	hints->fabric_attr->name = strdup("efa");
+	expect("fi_getinfo", fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &me->node.info));
+	fi_freeinfo(hints);
+}
+
+static void open_all(struct party *me)
+{
+	struct node *node = &me->node;
+	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_TAGGED, .wait_obj = me->sleeps ? FI_WAIT_FD : FI_WAIT_NONE };
+	struct fi_av_attr av_attr = { .type = FI_AV_UNSPEC };
+	size_t buffers = 2 * POSTED + BATCH, len = buffers * LONGEST + 2 * WINDOW + 4096;
+	uint64_t access = FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
+
+	offer(me);
+	expect("fi_fabric", fi_fabric(node->info->fabric_attr, &node->fabric, NULL));
+	expect("fi_domain", fi_domain(node->fabric, node->info, &node->domain, NULL));
+	expect("fi_av_open", fi_av_open(node->domain, &av_attr, &node->av, NULL));
+	expect("fi_cq_open", fi_cq_open(node->domain, &cq_attr, &node->cq, NULL));
+	expect("fi_endpoint", fi_endpoint(node->domain, node->info, &node->ep, NULL));
+	expect("fi_ep_bind", fi_ep_bind(node->ep, &node->av->fid, 0));
+	expect("fi_ep_bind", fi_ep_bind(node->ep, &node->cq->fid, FI_TRANSMIT | FI_RECV));
+	expect("fi_enable", fi_enable(node->ep));
+	me->memory = calloc(1, len);
+	expect("fi_mr_reg", fi_mr_reg(node->domain, me->memory, len, access, 0, 0, 0, &node->mr, NULL));
+	me->desc = fi_mr_desc(node->mr);
+	me->window = me->memory + buffers * LONGEST;
+	me->counter = (uint64_t *)(me->window + WINDOW);
+	me->fetched = me->counter + 64;
+	me->scratch = (char *)(me->counter + 256);
+	for (size_t at = 0; at < buffers; at++) {
+		struct slot *slot = at < 2 * POSTED ? &me->receives[at % 2][at / 2] : &me->sends[at - 2 * POSTED];
+
+		slot->buffer = me->memory + at * LONGEST;
+		slot->is_tagged = at % 2;
+	}
+}
+
+/* Tells the other one where the window is. */
+static void exchange(struct party *me, const char *folder, const char *name, const char *other)
+{
+	struct place mine = { (uintptr_t)me->window, fi_mr_key(me->node.mr) }, theirs;
+	char file[PATH_MAX], part[PATH_MAX + 8];
+	double deadline = now_s() + PATIENCE_S;
+	FILE *stream;
+
+	snprintf(file, sizeof file, "%s/%s.window", folder, name);
+	snprintf(part, sizeof part, "%s.part", file);
+	stream = fopen(part, "wb");
+	if (!stream || fwrite(&mine, sizeof mine, 1, stream) != 1 || fclose(stream) || rename(part, file))
+		expect("window", -errno);
+	snprintf(file, sizeof file, "%s/%s.window", folder, other);
+	while (!(stream = fopen(file, "rb"))) {
+		if (now_s() > deadline)
+			expect("the other one", -FI_ETIMEDOUT);
+		usleep(1000);
+	}
+	if (fread(&theirs, sizeof theirs, 1, stream) != 1)
+		expect("window", -FI_EIO);
+	fclose(stream);
+	me->window_at = theirs.addr;
+	me->window_key = theirs.key;
+}
+
+static void say_done(const char *folder, const char *name)
+{
+	char file[PATH_MAX];
+	FILE *out;
+
+	snprintf(file, sizeof file, "%s/%s.done", folder, name);
+	out = fopen(file, "wb");
+	if (!out || fclose(out))
+		expect("done", -errno);
+}
+
+static int is_done(const char *folder, const char *name)
+{
+	char file[PATH_MAX];
+
+	snprintf(file, sizeof file, "%s/%s.done", folder, name);
+	return !access(file, F_OK);
+}
+
+int main(int argc, char **argv)
+{
+	static struct party me;
+	const char *other;
+	long rounds;
+
+	if (argc < 5)
+		return 2;
+	for (int at = 5; at < argc; at++) {
+		me.sleeps |= !strcmp(argv[at], "sleep");
+		me.mortal |= !strcmp(argv[at], "mortal");
+		me.delivers |= !strcmp(argv[at], "delivery");
+		me.reaches |= !strcmp(argv[at], "access");
+	}
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	me.id = !strcmp(argv[2], "b");
+	other = me.id ? "a" : "b";
+	rounds = strtol(argv[3], NULL, 10);
+	seed = strtoull(argv[4], NULL, 10);
+	open_all(&me);
+	node_publish(&me.node, argv[1], argv[2]);
+	me.peer = node_meet(&me.node, argv[1], other);
+	exchange(&me, argv[1], argv[2], other);
+	for (int at = 0; at < 2 * POSTED; at++)
+		post(&me, &me.receives[at % 2][at / 2]);
+	while (me.round < rounds)
+		play(&me);
+	for (int at = 0; at < BATCH; at++)
+		await_end(&me, &me.sends[at], "a send");
+	/* The other one may still need this end: what was sent is answered until it has all. */
+	say_done(argv[1], argv[2]);
+	for (double deadline = now_s() + PATIENCE_S; !is_done(argv[1], other) && now_s() < deadline;)
+		progress(&me);
+	finish(&me);
+	return 0;
+}
