@@ -53,7 +53,10 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "types", "wire", "sync", "mem", "engine", "reliable", "provider",
         ],
     ),
-    ("efa", &["types", "mem", "ibv", "engine", "provider"]),
+    (
+        "efa",
+        &["types", "wire", "mem", "ibv", "engine", "provider"],
+    ),
     (
         "libfabric",
         &[

@@ -149,6 +149,21 @@ pub enum Content<'a> {
     },
 }
 
+impl<'a> Content<'a> {
+    /// Returns the data that it carries, behind the header.
+    pub const fn body(&self) -> &'a [u8] {
+        match self {
+            Self::Message(message) => message.body,
+            Self::Write(write) => write.body,
+            Self::Atomic(atomic) => atomic.body,
+            Self::Data { body, .. }
+            | Self::ReadResponse { body, .. }
+            | Self::AtomicResponse { body, .. } => body,
+            _ => &[],
+        }
+    }
+}
+
 /// A piece of memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Piece {

@@ -1,6 +1,7 @@
 //! The targets, by where their bytes come from.
 
 mod addresses;
+mod efa_packets;
 mod engine_frames;
 mod environment;
 mod getinfo;
@@ -32,6 +33,7 @@ pub(crate) const ALL: &[Target] = targets![
     tcp_stream,
     tcp_letters,
     reliable_packets,
+    efa_packets,
     shm_headers,
     shm_lane,
     shm_pair,
