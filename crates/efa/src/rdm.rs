@@ -1,30 +1,35 @@
 //! Endpoints of the fabric `efa`: an engine over reliable datagrams, by the protocol of the C library (docs/protocol/efa.md section 6).
 //!
-//! - [`EfaRdm`]: the device of one endpoint, whose link is in `link`, `send` and `arrive`: frames become packets, packets frames.
+//! - [`EfaRdm`]: the device of one endpoint, whose link is in `link`; in `send`, `offer` and `reply` frames become packets, in `take` and `access` packets become
+//!   frames, after `arrive` has found out whose they are and when it is their turn.
 //! - `tx`: the packets that the device has to send; `held`: those that the engine has no room for.
 //! - `peers`: what is kept of a peer, and which one a packet is from; `order`: the order of messages over a wire without order.
 //! - `operations`: the ids that packets name; `liveness`: peers that are gone.
 
+mod access;
 mod arrive;
 mod device;
 mod held;
 mod link;
 mod liveness;
+mod offer;
 mod operations;
 mod order;
 mod peers;
+mod reply;
 mod send;
+mod take;
 mod tx;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use oxifabric_engine::Limits;
-use oxifabric_ibv::{Channel, Completion, Cq, Qp};
+use oxifabric_ibv::{Completion, Cq, Qp};
 use oxifabric_types::{EfaAddress, Errno, Instant, PeerId};
 
 use crate::domain::EfaDomain;
-use crate::sys::ReceiveBuffers;
+use crate::sys::{ReceiveBuffers, WaitSet};
 use operations::Operations;
 use peers::Peers;
 use tx::TxPool;
@@ -37,7 +42,6 @@ const UNKNOWN_MAX: usize = 1 << 12;
 pub struct EfaRdm {
     qp: Qp,
     cq: Arc<Cq>,
-    channel: Arc<Channel>,
     domain: Arc<EfaDomain>,
     name: EfaAddress,
     is_active: bool,
@@ -64,6 +68,9 @@ pub struct EfaRdm {
     stalled_bytes: usize,
     now: Instant,
     look_at: Instant,
+    /// No peer was awaited at the last look, and nothing has happened since.
+    is_quiet: bool,
+    wait: WaitSet,
     /// A header that is being put together.
     header: Vec<u8>,
 }

@@ -1,8 +1,9 @@
 //! The device of an endpoint: how it opens and closes, and what it is called.
 
 use std::collections::{HashMap, VecDeque};
-use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::fd::{AsFd, RawFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use oxifabric_engine::Engine;
 use oxifabric_ibv::{
@@ -24,11 +25,14 @@ use crate::hardware::PORT;
 use crate::params::Params;
 use crate::queue_pair::{CONNIDS, WITHOUT_END};
 use crate::status;
-use crate::sys::ReceiveBuffers;
+use crate::sys::{ReceiveBuffers, WaitSet};
 
 /// How many packets an endpoint has under way at most, and for how many it has room.
 const SENDS: u32 = 512;
 const RECEIVES: u32 = 1024;
+
+/// The shortest sleep before peers are looked at.
+const LOOK_MIN: Duration = Duration::from_millis(10);
 
 impl Connection for EfaRdm {}
 
@@ -52,6 +56,7 @@ impl Device for EfaRdm {
             inline: hardware.efa.inline_len.into(),
         };
         let channel = Channel::new(&domain.context)?;
+        let wait = WaitSet::new(channel.as_fd()).map_err(|_| Errno::MFILE)?;
         let options = CqOptions {
             entries: capacity.send_wr + capacity.recv_wr,
             sgid: false,
@@ -77,7 +82,6 @@ impl Device for EfaRdm {
             rx: Some(ReceiveBuffers::new(&domain.pd, receives, hardware.mtu)?),
             qp,
             cq,
-            channel,
             domain: Arc::clone(domain),
             is_active: false,
             tells_unsolicited,
@@ -93,6 +97,8 @@ impl Device for EfaRdm {
             stalled_bytes: 0,
             now: clock::now(),
             look_at: Instant::from_nanos(0),
+            is_quiet: true,
+            wait,
             header: Vec::new(),
         })
     }
@@ -135,7 +141,7 @@ impl Device for EfaRdm {
     }
 
     fn fd(&self) -> RawFd {
-        self.channel.as_fd().as_raw_fd()
+        self.wait.fd()
     }
 
     fn arm(&mut self) -> bool {
@@ -145,9 +151,18 @@ impl Device for EfaRdm {
         if has_work || self.tx.has_repeats() || self.cq.arm().is_err() {
             return false;
         }
+        // Peers that are awaited are looked at even if nothing comes from them.
+        let look = self.look_at.since(clock::now()).max(LOOK_MIN);
+        self.wait.set((!self.is_quiet).then_some(look));
         // Completions that came before the queue was armed make no event.
         self.fill();
         self.polled.is_empty()
+    }
+
+    fn posted(&mut self) {
+        if std::mem::take(&mut self.is_quiet) {
+            self.wait.set(Some(LOOK_MIN));
+        }
     }
 
     fn idle(&self) -> bool {

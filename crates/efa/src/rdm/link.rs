@@ -54,6 +54,7 @@ impl Link for EfaRdm {
         if let Some(errno) = row.gone {
             return Err(PostError::Down(errno));
         }
+        self.is_quiet = false;
         if !self.tx.has_room() {
             return Err(self.block(peer));
         }
@@ -85,6 +86,7 @@ impl Link for EfaRdm {
         events += self.attend(sink);
         events += self.take_completions(sink);
         self.repeat();
+        self.is_quiet &= events == 0;
         self.look(sink);
         events += self.end_doomed(sink);
         self.post_receives();

@@ -71,6 +71,7 @@ impl EfaRdm {
         sink.peers_with_pending(&mut |peer| awaited.push(peer));
         awaited.sort_unstable();
         awaited.dedup();
+        self.is_quiet = awaited.is_empty();
         for peer in awaited {
             let now = self.now;
             let Some(row) = self.peers.get_mut(peer) else {

@@ -1,0 +1,185 @@
+//! What peers are told: that their data may come, is here, was read or is refused, and what they asked for. Path class: warm.
+
+use oxifabric_engine::{Frame, TxToken};
+use oxifabric_ibv::EfaCaps;
+use oxifabric_mem::Iov;
+use oxifabric_types::{Errno, PeerId};
+use oxifabric_wire::efa::{Content, RESPONSE_HEADER, Reference, feature};
+
+use super::operations::{Incoming, OperationKind, Stage};
+use super::{Deferred, EfaRdm};
+
+/// The cause of a refusal, as the device would give it: the memory is not registered under that key, or not for this.
+const BAD_ADDRESS: u32 = 7;
+
+impl EfaRdm {
+    /// Asks for the data of what was announced.
+    pub(super) fn ask_for_data(&mut self, peer: PeerId, id: u32) -> Result<(), Errno> {
+        let Some(OperationKind::Incoming(incoming)) = self.operations.get(peer, id) else {
+            return Ok(());
+        };
+        let send_id = incoming.send_id;
+        if incoming.stage == Stage::Readable {
+            self.send(
+                peer,
+                Content::ReadNack {
+                    send_id,
+                    recv_id: id,
+                },
+                &Iov::empty(),
+                None,
+            )?;
+            if let Some(OperationKind::Incoming(incoming)) = self.operations.get(peer, id) {
+                incoming.stage = Stage::Refused;
+            }
+            return Ok(());
+        }
+        let here: u64 = incoming
+            .first
+            .iter()
+            .map(|(_, part)| part.len() as u64)
+            .sum();
+        let len = incoming.len.saturating_sub(here);
+        let content = Content::Cts {
+            send_id,
+            recv_id: id,
+            len,
+            is_read: false,
+        };
+        self.send(peer, content, &Iov::empty(), None)?;
+        if let Some(OperationKind::Incoming(incoming)) = self.operations.get(peer, id) {
+            incoming.stage = Stage::Asked;
+        }
+        self.deferred.push_back(Deferred::FirstPart(peer, id));
+        Ok(())
+    }
+
+    pub(super) fn acknowledge(&mut self, peer: PeerId, id: u32) -> Result<(), Errno> {
+        let Some(OperationKind::Owed { send_id, message }) = self.operations.get(peer, id) else {
+            return Ok(());
+        };
+        let content = Content::Receipt {
+            send_id: *send_id,
+            message: *message,
+        };
+        self.send(peer, content, &Iov::empty(), None)?;
+        self.operations.remove(peer, id);
+        Ok(())
+    }
+
+    /// Tells a peer that its data was read, or that what it asked for is refused. What has no id there, or if the peer knows no such packet,
+    /// it is not told.
+    pub(super) fn finish(&mut self, peer: PeerId, id: u32, result: u64) -> Result<(), Errno> {
+        let (theirs, content) = match self.operations.get(peer, id) {
+            Some(OperationKind::Incoming(Incoming {
+                stage: Stage::Readable,
+                send_id,
+                ..
+            })) => (
+                *send_id,
+                Some(Content::EndOfRead {
+                    send_id: *send_id,
+                    recv_id: id,
+                }),
+            ),
+            Some(
+                OperationKind::Incoming(Incoming { send_id, .. })
+                | OperationKind::Owed { send_id, .. },
+            ) => (*send_id, None),
+            Some(OperationKind::Answer { recv_id, .. } | OperationKind::Fetch { recv_id }) => {
+                (*recv_id, None)
+            }
+            _ => return Ok(()),
+        };
+        let refusal = Content::PeerError {
+            id: theirs,
+            reference: Reference::Operation,
+            cause: BAD_ADDRESS,
+        };
+        match content {
+            Some(content) if result == 0 => self.send(peer, content, &Iov::empty(), None)?,
+            _ if self
+                .peers
+                .get(peer)
+                .is_some_and(|row| row.has(feature::PEER_ERROR)) =>
+            {
+                self.send(peer, refusal, &Iov::empty(), None)?;
+            }
+            _ => {}
+        }
+        self.operations.remove(peer, id);
+        Ok(())
+    }
+
+    /// Returns how much fits the packet of a response.
+    pub(super) fn response_max(&self) -> usize {
+        self.domain.hardware.mtu.saturating_sub(RESPONSE_HEADER)
+    }
+
+    /// Sends a response that fits a packet: to a read, or to an atomic.
+    pub(super) fn send_response(
+        &mut self,
+        peer: PeerId,
+        frame: &Frame<'_>,
+        token: Option<TxToken>,
+    ) -> Result<(), Errno> {
+        let Ok(id) = u32::try_from(frame.header.tag) else {
+            return Ok(());
+        };
+        let content = match self.operations.get(peer, id) {
+            Some(OperationKind::Fetch { recv_id }) => Content::AtomicResponse {
+                recv_id: *recv_id,
+                body: &[],
+            },
+            Some(OperationKind::Answer { recv_id, .. }) => Content::ReadResponse {
+                recv_id: *recv_id,
+                send_id: id,
+                body: &[],
+            },
+            _ => return Ok(()),
+        };
+        self.send(
+            peer,
+            content,
+            &frame.body.slice(frame.offset, frame.len),
+            token,
+        )?;
+        self.operations.remove(peer, id);
+        Ok(())
+    }
+
+    /// Sends a handshake to a peer that is owed one.
+    pub(super) fn send_handshake(&mut self, peer: PeerId) -> Result<(), Errno> {
+        let hardware = self.domain.hardware;
+        let mut features = feature::DELIVERY_COMPLETE
+            | feature::CONNID
+            | feature::RUNT
+            | feature::READ_NACK
+            | feature::PEER_ERROR;
+        if hardware.can(EfaCaps::UNSOLICITED_WRITE_RECV) && self.tells_unsolicited {
+            features |= feature::UNSOLICITED;
+        }
+        let content = Content::Handshake {
+            features,
+            device: Some(hardware.attributes.part),
+        };
+        self.send(peer, content, &Iov::empty(), None)
+    }
+
+    /// Asks a reader's peer for more of what it reads.
+    pub(super) fn grant(
+        &mut self,
+        peer: PeerId,
+        send_id: u32,
+        recv_id: u32,
+        len: u64,
+    ) -> Result<(), Errno> {
+        let content = Content::Cts {
+            send_id,
+            recv_id,
+            len,
+            is_read: true,
+        };
+        self.send(peer, content, &Iov::empty(), None)
+    }
+}
