@@ -17,7 +17,10 @@ use crate::providers;
 /// cannot be loaded included.
 pub fn refusals(request: &Request<'_>) -> Vec<Refusal> {
     let mut refusals = providers::query(request).refusals;
-    refusals.extend(providers::rejected().iter().map(|rejected| Refusal {
+    let asked = request.hints.map_or("", |hints| &hints.fabric.prov_name);
+    let rejected = providers::rejected().iter();
+    let rejected = rejected.filter(|rejected| concerns(rejected.what, asked));
+    refusals.extend(rejected.map(|rejected| Refusal {
         provider: rejected.what,
         offer: String::new(),
         reasons: vec![Reason::Failed {
@@ -29,6 +32,12 @@ pub fn refusals(request: &Request<'_>) -> Vec<Refusal> {
         refusals.extend(of_externals(request));
     }
     refusals
+}
+
+/// Returns whether what was rejected may be what was asked for: a file may be any provider.
+fn concerns(rejected: &str, asked: &str) -> bool {
+    let is_named = |name: &str| name.eq_ignore_ascii_case(rejected);
+    asked.is_empty() || rejected.contains('/') || asked.split(';').any(is_named)
 }
 
 fn of_externals(request: &Request<'_>) -> Vec<Refusal> {
@@ -152,5 +161,26 @@ unsafe fn stack_of(entry: *mut fi_info) -> String {
             return String::new();
         }
         CStr::from_ptr(name).to_string_lossy().into_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::concerns;
+
+    #[test]
+    fn a_hidden_provider_is_no_answer_to_a_request_for_another() {
+        assert!(concerns("efa", "") && concerns("efa", "EFA"));
+        assert!(!concerns("efa", "verbs"));
+        assert!(concerns("ofi_rxm", "verbs;ofi_rxm"));
+        assert!(concerns("/usr/lib/libfabric/libverbs-fi.so", "verbs"));
+    }
+
+    #[test]
+    fn a_hidden_provider_is_no_answer_to_a_request_for_another() {
+        assert!(concerns("efa", "") && concerns("efa", "EFA"));
+        assert!(!concerns("efa", "verbs"));
+        assert!(concerns("ofi_rxm", "verbs;ofi_rxm"));
+        assert!(concerns("/usr/lib/libfabric/libverbs-fi.so", "verbs"));
     }
 }

@@ -10,14 +10,10 @@ use oxifabric_types::{Errno, PeerId};
 use oxifabric_wire::efa::{Content, Packet};
 
 use super::EfaRdm;
+use super::held::is_too_much;
 use super::order::Turn;
 use super::peers::Peer;
 use super::take::Taken;
-
-/// What packets that came before others may cost, for each peer.
-const EARLY_MAX: usize = 64 << 20;
-/// What packets of a peer that the application does not know may cost, of those that the engine has no room for.
-const UNKNOWN_HELD_MAX: usize = 4 << 20;
 
 impl EfaRdm {
     /// Handles a packet that the device has put into a buffer.
@@ -126,7 +122,7 @@ impl EfaRdm {
             }
             Turn::Now | Turn::Later => {
                 self.hold(peer, |row| row.order.keep(number, bytes));
-                let is_too_much = |row: &Peer| !row.is_stalled && row.order.bytes() > EARLY_MAX;
+                let is_too_much = |row: &Peer| !row.is_stalled && row.order.is_too_much();
                 if self.peers.get(peer).is_some_and(is_too_much) {
                     self.doom(
                         peer,
@@ -255,7 +251,7 @@ impl EfaRdm {
         change(row);
         let after = row.stalled_bytes();
         self.stalled_bytes = self.stalled_bytes + after - before;
-        if after > UNKNOWN_HELD_MAX && after > before && !self.peers.table.is_named(peer) {
+        if after > before && is_too_much(after, self.peers.table.is_named(peer)) {
             self.doom(
                 peer,
                 Errno::NOBUFS,

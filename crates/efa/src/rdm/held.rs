@@ -7,6 +7,14 @@ use super::EfaRdm;
 /// Bytes of packets for which the engine has no room, beyond which no receive is posted any more: senders' devices wait then.
 const STALLED_MAX: usize = 64 << 20;
 
+/// What packets of a peer that the application does not know may cost, of those that the engine has no room for.
+const UNKNOWN_MAX: usize = 4 << 20;
+
+/// Returns whether more waits of a peer than it may have here. A known one has no bound of its own: [`STALLED_MAX`] bounds all together.
+pub(super) const fn is_too_much(bytes: usize, is_known: bool) -> bool {
+    !is_known && bytes > UNKNOWN_MAX
+}
+
 /// Packets without order that wait until the engine has room.
 #[derive(Debug, Default)]
 pub(super) struct Backlog {
@@ -36,13 +44,44 @@ impl Backlog {
     }
 }
 
+/// Returns whether receives are posted while so much waits for the engine.
+const fn may_receive(stalled_bytes: usize) -> bool {
+    stalled_bytes <= STALLED_MAX
+}
+
 impl EfaRdm {
     /// Posts the buffers that are idle, unless too much waits for the engine.
     pub(super) fn post_receives(&mut self) {
         if let Some(rx) = &mut self.rx
-            && self.stalled_bytes <= STALLED_MAX
+            && may_receive(self.stalled_bytes)
         {
             rx.post(&self.qp);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_for_the_engine_is_bounded() {
+        assert!(may_receive(STALLED_MAX) && !may_receive(STALLED_MAX + 1));
+        assert!(!is_too_much(UNKNOWN_MAX, false) && is_too_much(UNKNOWN_MAX + 1, false));
+        assert!(!is_too_much(STALLED_MAX, true));
+    }
+
+    #[test]
+    fn a_backlog_is_taken_in_order_and_counted() {
+        let mut backlog = Backlog::default();
+        backlog.push(b"one");
+        backlog.push(b"three");
+        assert_eq!(backlog.bytes(), 8);
+        let first = backlog.pop().expect("it is there");
+        assert_eq!(&*first, b"one");
+        backlog.put_back(first);
+        assert_eq!(backlog.pop().as_deref(), Some(&b"one"[..]));
+        assert_eq!(backlog.pop().as_deref(), Some(&b"three"[..]));
+        assert_eq!((backlog.pop(), backlog.bytes()), (None, 0));
     }
 }

@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, VecDeque};
 const AHEAD_MAX: u32 = 1 << 30;
 /// What a packet that waits costs beside its bytes.
 const OVERHEAD: usize = 128;
+/// What packets of a peer may cost that came before what they have to follow. More than a device can have under way.
+const EARLY_MAX: usize = 64 << 20;
 
 /// The packets of a peer that wait for their turn, and which number has it. Numbers wrap.
 #[derive(Debug, Default)]
@@ -49,6 +51,11 @@ impl Order {
     /// Returns what the packets that wait cost.
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Returns whether more waits than a peer can have sent ahead.
+    pub(super) const fn is_too_much(&self) -> bool {
+        self.bytes > EARLY_MAX
     }
 
     /// Takes the first packet whose turn it is.
@@ -132,6 +139,22 @@ mod tests {
         }
         assert_eq!(taken, [u32::MAX, 0, 0, 1]);
         assert_eq!(order.bytes(), 0);
+    }
+
+    #[test]
+    fn what_comes_before_its_turn_is_bounded() {
+        let mut order = at(0);
+        let packet = [0; 8928];
+        let most = EARLY_MAX / cost(&packet);
+        for number in 1..=most as u32 {
+            order.keep(number, &packet);
+        }
+        assert!(!order.is_too_much());
+        order.keep(1, &packet);
+        assert!(order.is_too_much());
+        let mut empty = at(0);
+        (1..=1 + (EARLY_MAX / OVERHEAD) as u32).for_each(|number| empty.keep(number, &[]));
+        assert!(empty.is_too_much(), "packets without bytes are not free");
     }
 
     #[test]
