@@ -5,6 +5,7 @@ mod efa_packets;
 mod engine_frames;
 mod environment;
 mod getinfo;
+mod kofi_blk;
 mod reliable_packets;
 mod shm_headers;
 mod shm_lane;
@@ -43,4 +44,5 @@ pub(crate) const ALL: &[Target] = targets![
     environment,
     getinfo,
     tostr,
+    kofi_blk,
 ];
