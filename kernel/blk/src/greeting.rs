@@ -17,6 +17,7 @@ pub struct Hello {
 
 /// How much may be under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
 pub struct Limits {
     /// Requests under way.
     pub depth: u32,
@@ -24,8 +25,9 @@ pub struct Limits {
     pub longest: u32,
 }
 
-/// What goes with the target's acceptance.
+/// What goes with the target's acceptance. In C it is `struct kofi_blk_disk`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
 pub struct Welcome {
     /// What it grants, at most what was asked for.
     pub limits: Limits,
@@ -41,6 +43,7 @@ pub struct Welcome {
 
 /// What a disk can do, a set of bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(transparent)]
 pub struct Features(pub u16);
 
 impl Features {

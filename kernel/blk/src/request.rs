@@ -64,8 +64,9 @@ pub struct Request {
     pub key: u64,
 }
 
-/// What a target carries out: inside its disk and its limits.
+/// What a target carries out: inside its disk and its limits. In C it is `struct kofi_blk_job`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
 pub struct Job {
     /// What is to be done.
     pub op: Op,

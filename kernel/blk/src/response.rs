@@ -19,8 +19,9 @@ pub enum Status {
     NoSpace = 4,
 }
 
-/// A response as it travels.
+/// A response as it travels. In C it is `struct kofi_blk_response`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
 pub struct Response {
     /// How it went.
     pub status: Status,

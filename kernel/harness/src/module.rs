@@ -16,7 +16,7 @@ struct Module {
     has_rust: bool,
 }
 
-const MODULES: [Module; 6] = [
+const MODULES: [Module; 8] = [
     Module {
         folder: "engine",
         name: "kofi_engine",
@@ -41,6 +41,16 @@ const MODULES: [Module; 6] = [
         folder: "pingpong",
         name: "kofi_pingpong",
         has_rust: false,
+    },
+    Module {
+        folder: "blk",
+        name: "kofi_blk",
+        has_rust: true,
+    },
+    Module {
+        folder: "target",
+        name: "kofi_target",
+        has_rust: true,
     },
     Module {
         folder: "test",

@@ -24,7 +24,9 @@ pub extern "C" fn kofi_engine_rs_init(seeds: c_uint) -> c_int {
                 }
             }
         }
-        krt::info!("ok: {path}: {seeds} seeds of {OPERATIONS} operations, {messages} messages received");
+        krt::info!(
+            "ok: {path}: {seeds} seeds of {OPERATIONS} operations, {messages} messages received"
+        );
     }
     let left = krt::live_allocations() - before;
     if left != 0 {

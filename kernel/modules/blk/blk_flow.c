@@ -1,0 +1,222 @@
+/* Requests on their way: sent, parked, answered, failed. */
+#include "kofi_blk_mod.h"
+
+/* The number of a request that is not sent: no target is told of it. */
+#define BLK_NOT_SENT U64_MAX
+
+static bool blk_is_late(const struct blk_device *dev, const struct blk_slot *slot)
+{
+	unsigned long limit = msecs_to_jiffies(dev->settings.timeout);
+
+	return time_after_eq(jiffies, slot->deadline) ||
+	       (dev->failing && time_after_eq(jiffies, dev->failing_since + limit));
+}
+
+void blk_break(struct blk_device *dev, const char *why, int error)
+{
+	lockdep_assert_held(&dev->lock);
+	if (dev->phase == BLK_DOWN || dev->broken)
+		return;
+	dev->broken = true;
+	if (!dev->failing) {
+		dev->failing = true;
+		dev->failing_since = jiffies;
+	}
+	pr_info("kofi_blk: the connection is lost: %s (%d)\n", why, error);
+}
+
+/* Sends a request: -FI_EAGAIN when there is no room for now. */
+static int blk_send(struct blk_device *dev, struct blk_slot *slot)
+{
+	u8 message[KOFI_BLK_REQUEST];
+	u32 tag = slot - dev->slots;
+	u64 id = dev->next_id << 16 | tag;
+	bool has_blocks = slot->op != KOFI_BLK_FLUSH;
+	bool is_durable = slot->rq->cmd_flags & REQ_FUA;
+	u64 addr = dev->link.base + ((u8 *)slot->buffer - dev->memory);
+	int status;
+
+	status = kofi_blk_rs_request(slot->op, is_durable, slot->len, id, has_blocks ? blk_rq_pos(slot->rq) : 0, addr,
+				     fi_mr_key(dev->link.mr), message);
+	if (!status)
+		status = fi_inject(dev->link.ep, message, sizeof(message), 0);
+	if (status)
+		return status;
+	dev->next_id++;
+	slot->id = id;
+	list_move_tail(&slot->list, &dev->sent);
+	return 0;
+}
+
+void blk_send_parked(struct blk_device *dev)
+{
+	struct blk_slot *slot, *next;
+
+	lockdep_assert_held(&dev->lock);
+	if (dev->phase != BLK_READY || dev->broken)
+		return;
+	list_for_each_entry_safe(slot, next, &dev->parked, list) {
+		int status = blk_send(dev, slot);
+
+		if (status == -FI_EAGAIN)
+			return;
+		if (status) {
+			blk_break(dev, "a request is not sent", status);
+			return;
+		}
+	}
+}
+
+bool blk_submit(struct blk_device *dev, struct blk_slot *slot)
+{
+	bool is_late;
+
+	mutex_lock(&dev->lock);
+	slot->deadline = jiffies + msecs_to_jiffies(dev->settings.timeout);
+	slot->id = BLK_NOT_SENT;
+	is_late = blk_is_late(dev, slot);
+	if (!is_late) {
+		list_add_tail(&slot->list, &dev->parked);
+		blk_send_parked(dev);
+	}
+	mutex_unlock(&dev->lock);
+	return !is_late;
+}
+
+int blk_probe(struct blk_device *dev)
+{
+	u8 message[KOFI_BLK_REQUEST];
+	int status;
+
+	lockdep_assert_held(&dev->lock);
+	dev->probe_id = dev->next_id++ << 16 | U16_MAX;
+	status = kofi_blk_rs_request(KOFI_BLK_NOTHING, false, 0, dev->probe_id, 0, 0, 0, message);
+	return status ?: fi_inject(dev->link.ep, message, sizeof(message), 0);
+}
+
+void blk_park_sent(struct blk_device *dev)
+{
+	struct blk_slot *slot;
+
+	lockdep_assert_held(&dev->lock);
+	list_for_each_entry(slot, &dev->sent, list)
+		slot->id = BLK_NOT_SENT;
+	/* Before what came later. */
+	list_splice_init(&dev->sent, &dev->parked);
+}
+
+bool blk_has_late_sent(struct blk_device *dev)
+{
+	struct blk_slot *slot;
+
+	lockdep_assert_held(&dev->lock);
+	list_for_each_entry(slot, &dev->sent, list)
+		if (blk_is_late(dev, slot))
+			return true;
+	return false;
+}
+
+void blk_fail_parked(struct blk_device *dev, bool all)
+{
+	struct blk_slot *slot, *next;
+	LIST_HEAD(late);
+
+	mutex_lock(&dev->lock);
+	list_for_each_entry_safe(slot, next, &dev->parked, list)
+		if (all || blk_is_late(dev, slot))
+			list_move_tail(&slot->list, &late);
+	mutex_unlock(&dev->lock);
+	list_for_each_entry_safe(slot, next, &late, list) {
+		list_del_init(&slot->list);
+		blk_end(dev, slot, BLK_STS_IOERR);
+	}
+}
+
+static blk_status_t blk_status_of(const struct kofi_blk_response *response)
+{
+	switch (response->status) {
+	case KOFI_BLK_DONE:
+		return BLK_STS_OK;
+	case KOFI_BLK_REFUSED:
+		return BLK_STS_NOTSUPP;
+	case KOFI_BLK_NO_SPACE:
+		return BLK_STS_NOSPC;
+	default:
+		return BLK_STS_IOERR;
+	}
+}
+
+/* Takes the request that a response ends out of the list; NULL for the sign of life, and when there is none. */
+static struct blk_slot *blk_answered(struct blk_device *dev, const struct kofi_blk_response *response)
+{
+	u32 tag = response->id & U16_MAX;
+	struct blk_slot *slot;
+
+	if (dev->phase == BLK_PROBING && kofi_blk_rs_ends(response, dev->probe_id, 0)) {
+		dev->phase = BLK_READY;
+		dev->failing = false;
+		pr_info("kofi_blk: connected to %s\n", dev->settings.node);
+		blk_send_parked(dev);
+		return NULL;
+	}
+	slot = tag < dev->settings.depth ? &dev->slots[tag] : NULL;
+	/* A slot that is in no list has ended, and keeps its last number. */
+	if (slot && !list_empty(&slot->list) && kofi_blk_rs_ends(response, slot->id, slot->len)) {
+		list_del_init(&slot->list);
+		return slot;
+	}
+	blk_break(dev, "a response to no request", -EPROTO);
+	return NULL;
+}
+
+static void blk_response(struct blk_device *dev, const u8 *letter, size_t len)
+{
+	struct kofi_blk_response response;
+	struct blk_slot *slot = NULL;
+	int status = kofi_blk_rs_response(letter, len, &response);
+
+	mutex_lock(&dev->lock);
+	if (status)
+		blk_break(dev, "a response is none", status);
+	else if (!dev->broken)
+		slot = blk_answered(dev, &response);
+	mutex_unlock(&dev->lock);
+	if (!slot)
+		return;
+	blk_end(dev, slot, blk_status_of(&response));
+}
+
+int blk_letter_post(struct blk_device *dev, u8 *letter)
+{
+	return fi_recv(dev->link.ep, letter, KOFI_BLK_RESPONSE, NULL, 0, letter);
+}
+
+void blk_completions(struct fid_cq *cq, void *arg)
+{
+	struct blk_device *dev = arg;
+	struct fi_cq_msg_entry entries[8];
+	struct fi_cq_err_entry error = {};
+	ssize_t count, at;
+	int status = 0;
+
+	while (!READ_ONCE(dev->broken)) {
+		count = fi_cq_read(cq, entries, ARRAY_SIZE(entries));
+		if (count == -FI_EAGAIN)
+			break;
+		if (count < 0) {
+			fi_cq_error(cq, &error, 0);
+			status = -error.err;
+		}
+		for (at = 0; !status && at < count; at++) {
+			blk_response(dev, entries[at].op_context, entries[at].len);
+			status = blk_letter_post(dev, entries[at].op_context);
+		}
+		mutex_lock(&dev->lock);
+		if (status)
+			blk_break(dev, "an operation fails", status);
+		blk_send_parked(dev);
+		mutex_unlock(&dev->lock);
+		if (status)
+			break;
+	}
+}

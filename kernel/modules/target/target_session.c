@@ -1,0 +1,343 @@
+/*
+ * A connection of kofi_target.ko.
+ *
+ * A request takes a slot, which has a buffer for its data. What the fabric has to do is posted by the thread that found the slot ready for
+ * it; the disk is asked by a worker. A slot is with one of: the list of free slots, the fabric, a worker. So no two threads have it.
+ */
+#include "kofi_target.h"
+
+enum slot_step {
+	/* The data of a write is read from the initiator. */
+	SLOT_FETCH,
+	/* The disk does its part. */
+	SLOT_CARRY_OUT,
+	/* The data of a read is written to the initiator. */
+	SLOT_PUT,
+	SLOT_ANSWER,
+};
+
+struct target_slot {
+	struct target_session *session;
+	struct list_head free;
+	struct delayed_work work;
+	enum slot_step step;
+	struct kofi_blk_order order;
+	int error;
+	void *buffer;
+};
+
+/* A place for a request that arrives. */
+struct target_letter {
+	struct list_head arrived;
+	size_t len;
+	u8 bytes[KOFI_BLK_REQUEST];
+};
+
+struct target_session {
+	struct target_fabric *on;
+	struct target_disk *disk;
+	/* As the initiator was told. */
+	struct kofi_blk_disk about;
+	u8 initiator[16];
+	struct fid_cq *cq;
+	struct fid_ep *ep;
+	/* Nothing is started any more. */
+	bool ending;
+	/* Protects the two lists. */
+	spinlock_t lock;
+	struct list_head free;
+	struct list_head arrived;
+	struct target_slot *slots;
+	struct target_letter *letters;
+	u32 letter_count;
+};
+
+bool target_session_is(const struct target_session *session, const u8 *initiator)
+{
+	return !memcmp(session->initiator, initiator, sizeof(session->initiator));
+}
+
+bool target_session_has(const struct target_session *session, const struct fid *fid)
+{
+	return &session->ep->fid == fid;
+}
+
+bool target_session_is_ending(const struct target_session *session)
+{
+	return READ_ONCE(session->ending);
+}
+
+/* Ends the connection; the thread of the module reads that as an event, and closes the session. */
+static void session_fail(struct target_session *session, const char *why, int error)
+{
+	if (xchg(&session->ending, true))
+		return;
+	pr_info("kofi_target: a connection is ended: %s (%d)\n", why, error);
+	fi_shutdown(session->ep, 0);
+}
+
+static int slot_fetch(struct target_slot *slot)
+{
+	const struct kofi_blk_order *order = &slot->order;
+
+	return fi_read(slot->session->ep, slot->buffer, order->job.len, NULL, 0, order->addr, order->key, slot);
+}
+
+static int slot_put(struct target_slot *slot)
+{
+	const struct kofi_blk_order *order = &slot->order;
+	struct kvec from = { .iov_base = slot->buffer, .iov_len = order->job.len };
+	struct fi_rma_iov to = { .addr = order->addr, .len = order->job.len, .key = order->key };
+	struct fi_msg_rma msg = {
+		.msg_iov = &from,
+		.iov_count = 1,
+		.rma_iov = &to,
+		.rma_iov_count = 1,
+		.context = slot,
+	};
+
+	/* The response must not come before the data is there. */
+	return fi_writemsg(slot->session->ep, &msg, FI_DELIVERY_COMPLETE | FI_COMPLETION);
+}
+
+static int slot_answer(struct target_slot *slot)
+{
+	u8 response[KOFI_BLK_RESPONSE];
+
+	kofi_target_rs_response(&slot->order, slot->error, response);
+	return fi_inject(slot->session->ep, response, sizeof(response), 0);
+}
+
+static void session_start(struct target_session *session);
+
+/* Posts what comes next; in a worker, also asks the disk. Leaves the slot to the fabric, to a worker, or free. */
+static void slot_run(struct target_slot *slot, bool may_wait)
+{
+	struct target_session *session = slot->session;
+	bool is_write = slot->order.job.op == KOFI_BLK_WRITE;
+	bool is_read = slot->order.job.op == KOFI_BLK_READ;
+	int status;
+
+	if (READ_ONCE(session->ending) || READ_ONCE(target_mute))
+		return;
+	if (slot->step == SLOT_CARRY_OUT) {
+		if (!may_wait) {
+			queue_delayed_work(session->on->workers, &slot->work, 0);
+			return;
+		}
+		slot->error = target_disk_carry_out(session->disk, &slot->order.job, slot->buffer);
+		slot->step = is_read && !slot->error ? SLOT_PUT : SLOT_ANSWER;
+	}
+	if (slot->step == SLOT_FETCH && is_write)
+		status = slot_fetch(slot);
+	else if (slot->step == SLOT_PUT)
+		status = slot_put(slot);
+	else
+		status = slot_answer(slot);
+	if (status == -FI_EAGAIN) {
+		queue_delayed_work(session->on->workers, &slot->work, 1);
+	} else if (status) {
+		session_fail(session, "a post fails", status);
+	} else if (slot->step == SLOT_ANSWER) {
+		spin_lock(&session->lock);
+		list_add(&slot->free, &session->free);
+		spin_unlock(&session->lock);
+		session_start(session);
+	}
+}
+
+static void slot_work(struct work_struct *work)
+{
+	slot_run(container_of(to_delayed_work(work), struct target_slot, work), true);
+}
+
+static int letter_post(struct target_session *session, struct target_letter *letter)
+{
+	return fi_recv(session->ep, letter->bytes, sizeof(letter->bytes), NULL, 0, letter);
+}
+
+/* Gives a slot the request of a letter, whose place is free again. */
+static void slot_begin(struct target_slot *slot, struct target_letter *letter)
+{
+	struct target_session *session = slot->session;
+	int status = kofi_target_rs_request(letter->bytes, letter->len, &session->about, &slot->order);
+
+	if (!status)
+		status = letter_post(session, letter);
+	if (status) {
+		session_fail(session, "a request is none", status);
+		return;
+	}
+	slot->error = 0;
+	if (slot->order.status != KOFI_BLK_DONE || slot->order.job.op == KOFI_BLK_NOTHING)
+		slot->step = SLOT_ANSWER;
+	else if (slot->order.job.op == KOFI_BLK_WRITE)
+		slot->step = SLOT_FETCH;
+	else
+		slot->step = SLOT_CARRY_OUT;
+	/* An answer frees the slot and starts the next request: by a worker, so that this does not recur. */
+	if (slot->step == SLOT_ANSWER)
+		queue_delayed_work(session->on->workers, &slot->work, 0);
+	else
+		slot_run(slot, false);
+}
+
+/* Gives requests that have arrived slots, as long as there are both. */
+static void session_start(struct target_session *session)
+{
+	while (!READ_ONCE(session->ending)) {
+		struct target_letter *letter;
+		struct target_slot *slot;
+
+		spin_lock(&session->lock);
+		slot = list_first_entry_or_null(&session->free, struct target_slot, free);
+		letter = list_first_entry_or_null(&session->arrived, struct target_letter, arrived);
+		if (slot && letter) {
+			list_del(&slot->free);
+			list_del(&letter->arrived);
+		}
+		spin_unlock(&session->lock);
+		if (!slot || !letter)
+			return;
+		slot_begin(slot, letter);
+	}
+}
+
+/* Takes the end of an access to the initiator's memory. */
+static void slot_moved(struct target_slot *slot)
+{
+	slot->step = slot->step == SLOT_FETCH ? SLOT_CARRY_OUT : SLOT_ANSWER;
+	slot_run(slot, false);
+}
+
+static void session_ended(struct target_session *session, const struct fi_cq_msg_entry *entry)
+{
+	struct target_letter *letter = entry->op_context;
+
+	if (!(entry->flags & FI_RECV)) {
+		slot_moved(entry->op_context);
+		return;
+	}
+	letter->len = entry->len;
+	spin_lock(&session->lock);
+	list_add_tail(&letter->arrived, &session->arrived);
+	spin_unlock(&session->lock);
+	session_start(session);
+}
+
+static void session_completions(struct fid_cq *cq, void *arg)
+{
+	struct target_session *session = arg;
+	struct fi_cq_msg_entry entries[8];
+	struct fi_cq_err_entry error = {};
+	ssize_t count, at;
+
+	while (!READ_ONCE(session->ending)) {
+		count = fi_cq_read(cq, entries, ARRAY_SIZE(entries));
+		if (count == -FI_EAGAIN)
+			return;
+		if (count < 0) {
+			fi_cq_error(cq, &error, 0);
+			session_fail(session, "an operation fails", -error.err);
+			return;
+		}
+		for (at = 0; at < count; at++)
+			session_ended(session, &entries[at]);
+	}
+}
+
+static int session_memory(struct target_session *session)
+{
+	u32 at, depth = session->about.depth;
+
+	session->letter_count = 2 * depth;
+	session->slots = kvcalloc(depth, sizeof(*session->slots), GFP_KERNEL);
+	session->letters = kvcalloc(session->letter_count, sizeof(*session->letters), GFP_KERNEL);
+	if (!session->slots || !session->letters)
+		return -ENOMEM;
+	for (at = 0; at < depth; at++) {
+		struct target_slot *slot = &session->slots[at];
+
+		slot->session = session;
+		INIT_DELAYED_WORK(&slot->work, slot_work);
+		slot->buffer = kvmalloc(session->about.longest, GFP_KERNEL);
+		if (!slot->buffer)
+			return -ENOMEM;
+		list_add(&slot->free, &session->free);
+	}
+	return 0;
+}
+
+static int session_accept(struct target_session *session, struct fi_info *request)
+{
+	struct fi_cq_attr attr = { .format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_NONE };
+	struct target_fabric *on = session->on;
+	u8 welcome[KOFI_BLK_WELCOME];
+	u32 at;
+	int status;
+
+	attr.size = session->letter_count + 4 * session->about.depth;
+	status = fi_cq_open(on->domain, &attr, &session->cq, NULL);
+	if (!status)
+		status = kofi_cq_set_callback(session->cq, session_completions, session);
+	if (!status)
+		status = fi_endpoint(on->domain, request, &session->ep, session);
+	if (!status)
+		status = fi_ep_bind(session->ep, &on->eq->fid, 0);
+	if (!status)
+		status = fi_ep_bind(session->ep, &session->cq->fid, FI_SEND | FI_RECV);
+	kofi_target_rs_welcome(&session->about, welcome);
+	if (!status)
+		status = fi_accept(session->ep, welcome, sizeof(welcome));
+	for (at = 0; !status && at < session->letter_count; at++)
+		status = letter_post(session, &session->letters[at]);
+	return status;
+}
+
+struct target_session *target_session_open(struct target_fabric *on, struct target_disk *disk, struct fi_info *request,
+					   const struct kofi_blk_disk *about, const u8 *initiator)
+{
+	struct target_session *session = kzalloc(sizeof(*session), GFP_KERNEL);
+	int status;
+
+	if (!session)
+		return ERR_PTR(-ENOMEM);
+	session->on = on;
+	session->disk = disk;
+	session->about = *about;
+	memcpy(session->initiator, initiator, sizeof(session->initiator));
+	spin_lock_init(&session->lock);
+	INIT_LIST_HEAD(&session->free);
+	INIT_LIST_HEAD(&session->arrived);
+	status = session_memory(session);
+	if (!status)
+		status = session_accept(session, request);
+	if (!status)
+		return session;
+	target_session_close(session);
+	return ERR_PTR(status);
+}
+
+void target_session_close(struct target_session *session)
+{
+	u32 at;
+
+	if (session->ep && !xchg(&session->ending, true))
+		fi_shutdown(session->ep, 0);
+	WRITE_ONCE(session->ending, true);
+	if (session->cq)
+		kofi_cq_set_callback(session->cq, NULL, NULL);
+	for (at = 0; session->slots && at < session->about.depth; at++)
+		if (session->slots[at].session)
+			cancel_delayed_work_sync(&session->slots[at].work);
+	/* Once the endpoint is closed, the fabric touches no buffer. */
+	if (session->ep)
+		WARN_ON(fi_close(&session->ep->fid));
+	if (session->cq)
+		WARN_ON(fi_close(&session->cq->fid));
+	for (at = 0; session->slots && at < session->about.depth; at++)
+		kvfree(session->slots[at].buffer);
+	kvfree(session->slots);
+	kvfree(session->letters);
+	kfree(session);
+}
