@@ -9,27 +9,39 @@ use std::process::{Command, ExitCode, Stdio};
 
 use crate::command::run as run_program;
 use crate::place::Place;
+use crate::programs::{FILE_SYSTEMS, FIO, install, install_modules};
 
-/// Seconds after which a guest is ended.
-const TIMEOUT: &str = "300";
+/// What a guest has: seconds after which it is ended, and MiB of memory.
+const SMALL: (&str, &str) = ("300", "512");
+/// The same of one with fio, whose libraries are large.
+const LARGE: (&str, &str) = ("1200", "1024");
 
 /// What the kernel is told: the console, that a fault or panic ends the guest, and checks of its memory.
 const ARGUMENTS: &str = "console=ttyS0 quiet panic=-1 oops=panic panic_on_warn=1 slub_debug=FZPU page_poison=1 \
     no_timer_check apparmor=0 audit=0 random.trust_cpu=on";
 
-/// Runs a shell command in a guest with the modules in /mod, and gives each line that it prints to `each`; returns its exit status.
+/// What a guest is started for.
+pub(crate) struct Job<'a> {
+    /// The shell's commands.
+    pub(crate) commands: &'a str,
+    /// Whether it has fio.
+    pub(crate) has_fio: bool,
+}
+
+/// Runs the commands of a job in a guest with the modules in /mod, and gives each line that it prints to `each`; returns its exit status.
 ///
 /// # Errors
 /// The guest cannot be started, or ended without a report: a panic, or too long a time.
 pub(crate) fn run(
     place: &Place,
     modules: &[PathBuf],
-    job: &str,
+    job: &Job,
     each: &mut dyn FnMut(&str),
 ) -> Result<ExitCode, Box<dyn Error>> {
     let initrd = initrd(place, modules, job)?;
     let mut qemu = Command::new("timeout");
-    qemu.args(["--foreground", TIMEOUT, "qemu-system-x86_64", "-M", "q35"]);
+    let (timeout, memory) = if job.has_fio { LARGE } else { SMALL };
+    qemu.args(["--foreground", timeout, "qemu-system-x86_64", "-M", "q35"]);
     qemu.args([
         "-accel",
         "tcg,thread=multi",
@@ -38,7 +50,7 @@ pub(crate) fn run(
         "-smp",
         "2",
         "-m",
-        "512",
+        memory,
     ]);
     qemu.args([
         "-display",
@@ -72,13 +84,13 @@ pub(crate) fn run(
     match status.code() {
         Some(code) if code & 1 == 1 && code != 1 => Ok(ExitCode::from((code >> 1) as u8)),
         Some(1) => Ok(ExitCode::SUCCESS),
-        Some(124) => Err(format!("the guest did not end within {TIMEOUT} s").into()),
+        Some(124) => Err(format!("the guest did not end within {timeout} s").into()),
         _ => Err(format!("the guest ended without a report ({status})").into()),
     }
 }
 
-/// Makes the guest's file system: busybox, the modules, the command.
-fn initrd(place: &Place, modules: &[PathBuf], job: &str) -> Result<PathBuf, Box<dyn Error>> {
+/// Makes the guest's file system: busybox, programs of Debian, the modules, the commands.
+fn initrd(place: &Place, modules: &[PathBuf], job: &Job) -> Result<PathBuf, Box<dyn Error>> {
     let root = place.dir.join("root");
     let _ = fs::remove_dir_all(&root);
     for folder in ["bin", "mod", "proc", "sys", "dev", "tmp"] {
@@ -95,7 +107,12 @@ fn initrd(place: &Place, modules: &[PathBuf], job: &str) -> Result<PathBuf, Box<
         &root.join("init"),
         &fs::read_to_string(place.sources.join("guest/init"))?,
     )?;
-    program(&root.join("job"), &format!("#!/bin/sh\n{job}\n"))?;
+    install_modules(place, &root)?;
+    install(place, &FILE_SYSTEMS, &root)?;
+    if job.has_fio {
+        install(place, &FIO, &root)?;
+    }
+    program(&root.join("job"), &format!("#!/bin/sh\n{}\n", job.commands))?;
     let initrd = place.dir.join("initrd");
     let pack = "find . | \"$1\" cpio -o -H newc > \"$2\" 2> /dev/null";
     let mut shell = Command::new("sh");

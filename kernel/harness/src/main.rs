@@ -6,6 +6,7 @@
 //! - [`toolchain`]: core and alloc for the kernel, and how its Rust code is compiled.
 //! - [`module`]: a module out of a Rust crate and a C file.
 //! - [`guest`]: a command in a guest that has the modules.
+//! - [`programs`]: programs of Debian in a guest.
 //! - [`code`]: what the modules' code may not have: vector instructions, large frames.
 //! - [`promises`]: what is run in a guest, and what has to come of it.
 #![forbid(unsafe_code)]
@@ -16,6 +17,7 @@ mod guest;
 mod module;
 mod packages;
 mod place;
+mod programs;
 mod promises;
 mod toolchain;
 
@@ -24,7 +26,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::guest::Job;
 use crate::place::Place;
+use crate::promises::DiskTest;
 
 #[derive(Parser)]
 #[command(name = "kernel", about = "Kernel modules of oxifabric")]
@@ -39,6 +43,15 @@ enum Task {
     Build,
     /// Run a shell command in a guest that has the modules in /mod; without one, the tests
     Guest {
+        /// Have fio in the guest, and without a command also try the disk for minutes
+        #[arg(long)]
+        disk: bool,
+        /// Provider over which the disk is tried
+        #[arg(long, default_value = "kofi_loop")]
+        provider: String,
+        /// Node of the disk's target
+        #[arg(long, default_value = "target")]
+        node: String,
         /// What the guest's shell runs
         #[arg(trailing_var_arg = true)]
         command: Vec<String>,
@@ -68,13 +81,26 @@ fn run(task: &Task) -> Result<ExitCode, Box<dyn Error>> {
             code::check(&modules)?;
             Ok(ExitCode::SUCCESS)
         }
-        Task::Guest { command } if command.is_empty() => {
+        Task::Guest {
+            disk,
+            provider,
+            node,
+            command,
+        } if command.is_empty() => {
             code::check(&modules)?;
-            promises::run(&place, &modules)
+            let of_disk = DiskTest {
+                provider,
+                node,
+                is_heavy: *disk,
+            };
+            promises::run(&place, &modules, &of_disk)
         }
-        Task::Guest { command } => {
-            let mut show = |line: &str| println!("{line}");
-            guest::run(&place, &modules, &command.join(" "), &mut show)
+        Task::Guest { disk, command, .. } => {
+            let job = Job {
+                commands: &command.join(" "),
+                has_fio: *disk,
+            };
+            guest::run(&place, &modules, &job, &mut |line| println!("{line}"))
         }
     }
 }

@@ -96,7 +96,7 @@ pub(crate) fn build_all(place: &Place) -> Result<Vec<PathBuf>, Box<dyn Error>> {
         }
         kbuild += &format!("obj-m += {name}.o\n{name}-y :={objects}\n");
     }
-    fs::write(out.join("Kbuild"), kbuild)?;
+    write_new(&out.join("Kbuild"), kbuild.as_bytes())?;
     let mut make = Command::new("make");
     make.arg("-s").arg("-C").arg(place.headers());
     run(make.arg(format!("M={}", out.display())).arg("modules"))?;
@@ -114,12 +114,20 @@ fn copy_c(folder: &Path, out: &Path) -> Result<String, Box<dyn Error>> {
         };
         let stem = name.strip_suffix(".c");
         if stem.is_some() || name.ends_with(".h") {
-            fs::copy(&path, out.join(name))?;
+            write_new(&out.join(name), &fs::read(&path)?)?;
         }
         objects.extend(stem.map(|stem| format!(" {stem}.o")));
     }
     objects.sort();
     Ok(objects.concat())
+}
+
+/// Writes a file, unless it has this content: kbuild compiles what is younger than its objects.
+fn write_new(path: &Path, content: &[u8]) -> Result<(), Box<dyn Error>> {
+    match fs::read(path).is_ok_and(|there| there == content) {
+        true => Ok(()),
+        false => Ok(fs::write(path, content)?),
+    }
 }
 
 /// Compiles the Rust crates into static libraries.

@@ -48,8 +48,11 @@ pub(crate) fn unpack(place: &Place) -> Result<(), Box<dyn Error>> {
     extract_kernel(place)
 }
 
-/// Unpacks packages into a folder, once.
-fn unpack_group(folder: &Path, packages: &[String]) -> Result<(), Box<dyn Error>> {
+/// Downloads packages and unpacks them into a folder, once.
+///
+/// # Errors
+/// A package cannot be had.
+pub(crate) fn unpack_group(folder: &Path, packages: &[String]) -> Result<(), Box<dyn Error>> {
     let done = folder.join(".unpacked");
     let names = packages.join("\n");
     if fs::read_to_string(&done).is_ok_and(|there| there == names) {

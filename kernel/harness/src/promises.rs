@@ -4,7 +4,7 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::guest;
+use crate::guest::{self, Job};
 use crate::place::Place;
 
 /// The script of the guest. Each of its own checks is a line `ok` or `not ok`, as those of the modules are.
@@ -79,13 +79,60 @@ impl Tally {
     }
 }
 
-/// Runs the tests in a guest, and prints what came of them.
+/// The script that tries the disk; it says how many checks it had when it has come to its end.
+const DISK_SCRIPT: &str = include_str!("../../guest/disk.sh");
+
+/// How the disk is tried.
+pub(crate) struct DiskTest<'a> {
+    /// Over which provider.
+    pub(crate) provider: &'a str,
+    /// Where its target is.
+    pub(crate) node: &'a str,
+    /// Also with what takes minutes; then nothing else is tried.
+    pub(crate) is_heavy: bool,
+}
+
+/// Runs the tests, those of the disk in a guest of their own, and prints what came of them.
 ///
 /// # Errors
 /// As [`guest::run`].
-pub(crate) fn run(place: &Place, modules: &[PathBuf]) -> Result<ExitCode, Box<dyn Error>> {
+pub(crate) fn run(
+    place: &Place,
+    modules: &[PathBuf],
+    disk: &DiskTest,
+) -> Result<ExitCode, Box<dyn Error>> {
+    let DiskTest {
+        provider,
+        node,
+        is_heavy,
+    } = disk;
+    let heavy = if *is_heavy { "1" } else { "" };
+    let disk = format!("PROVIDER={provider} TARGET={node} HEAVY={heavy}\n{DISK_SCRIPT}");
+    let jobs = [(SCRIPT, false, true), (&disk, *is_heavy, false)];
+    let mut are_kept = true;
+    for (commands, has_fio, tests_modules) in jobs {
+        if *is_heavy && tests_modules {
+            continue;
+        }
+        let job = Job { commands, has_fio };
+        are_kept &= are_promises_kept(place, modules, &job, tests_modules)?;
+    }
+    Ok(if are_kept {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Runs a job, and returns whether all that it and, if they are tested, the modules announce is kept.
+fn are_promises_kept(
+    place: &Place,
+    modules: &[PathBuf],
+    job: &Job,
+    tests_modules: bool,
+) -> Result<bool, Box<dyn Error>> {
     let (mut modules_say, mut guest_says) = (Tally::default(), Tally::default());
-    let status = guest::run(place, modules, SCRIPT, &mut |line| {
+    let status = guest::run(place, modules, job, &mut |line| {
         println!("{line}");
         if let Some(text) = line.strip_prefix("kofi_test: ") {
             modules_say.note(text);
@@ -93,7 +140,11 @@ pub(crate) fn run(place: &Place, modules: &[PathBuf]) -> Result<ExitCode, Box<dy
             guest_says.note(text);
         }
     })?;
-    for (of, tally) in [("kofi_test", &modules_say), ("guest", &guest_says)] {
+    let mut tallies = vec![("guest", guest_says)];
+    if tests_modules {
+        tallies.push(("kofi_test", modules_say));
+    }
+    for (of, tally) in &tallies {
         println!(
             "{of}: {} of {} promises are kept",
             tally.ok,
@@ -103,10 +154,8 @@ pub(crate) fn run(place: &Place, modules: &[PathBuf]) -> Result<ExitCode, Box<dy
             println!("{of}: {failed}");
         }
     }
-    match modules_say.is_complete() && guest_says.is_complete() {
-        true => Ok(status),
-        false => Ok(ExitCode::FAILURE),
-    }
+    let are_complete = tallies.iter().all(|(_, tally)| tally.is_complete());
+    Ok(are_complete && status == ExitCode::SUCCESS)
 }
 
 #[cfg(test)]

@@ -110,12 +110,26 @@ static int slot_answer(struct target_slot *slot)
 
 static void session_start(struct target_session *session);
 
-/* Posts what comes next; in a worker, also asks the disk. Leaves the slot to the fabric, to a worker, or free. */
+static int slot_post(struct target_slot *slot, enum slot_step step)
+{
+	switch (step) {
+	case SLOT_FETCH:
+		return slot_fetch(slot);
+	case SLOT_PUT:
+		return slot_put(slot);
+	default:
+		return slot_answer(slot);
+	}
+}
+
+/*
+ * Posts what comes next; in a worker, also asks the disk. Leaves the slot to the fabric, to a worker, or free. Once an access is posted, its
+ * completion may come before the call returns: then another thread has the slot.
+ */
 static void slot_run(struct target_slot *slot, bool may_wait)
 {
 	struct target_session *session = slot->session;
-	bool is_write = slot->order.job.op == KOFI_BLK_WRITE;
-	bool is_read = slot->order.job.op == KOFI_BLK_READ;
+	enum slot_step step;
 	int status;
 
 	if (READ_ONCE(session->ending) || READ_ONCE(target_mute))
@@ -126,19 +140,15 @@ static void slot_run(struct target_slot *slot, bool may_wait)
 			return;
 		}
 		slot->error = target_disk_carry_out(session->disk, &slot->order.job, slot->buffer);
-		slot->step = is_read && !slot->error ? SLOT_PUT : SLOT_ANSWER;
+		slot->step = slot->order.job.op == KOFI_BLK_READ && !slot->error ? SLOT_PUT : SLOT_ANSWER;
 	}
-	if (slot->step == SLOT_FETCH && is_write)
-		status = slot_fetch(slot);
-	else if (slot->step == SLOT_PUT)
-		status = slot_put(slot);
-	else
-		status = slot_answer(slot);
+	step = slot->step;
+	status = slot_post(slot, step);
 	if (status == -FI_EAGAIN) {
 		queue_delayed_work(session->on->workers, &slot->work, 1);
 	} else if (status) {
 		session_fail(session, "a post fails", status);
-	} else if (slot->step == SLOT_ANSWER) {
+	} else if (step == SLOT_ANSWER) {
 		spin_lock(&session->lock);
 		list_add(&slot->free, &session->free);
 		spin_unlock(&session->lock);
@@ -318,6 +328,15 @@ struct target_session *target_session_open(struct target_fabric *on, struct targ
 	return ERR_PTR(status);
 }
 
+static void session_cancel_work(struct target_session *session)
+{
+	u32 at;
+
+	for (at = 0; session->slots && at < session->about.depth; at++)
+		if (session->slots[at].session)
+			cancel_delayed_work_sync(&session->slots[at].work);
+}
+
 void target_session_close(struct target_session *session)
 {
 	u32 at;
@@ -327,9 +346,9 @@ void target_session_close(struct target_session *session)
 	WRITE_ONCE(session->ending, true);
 	if (session->cq)
 		kofi_cq_set_callback(session->cq, NULL, NULL);
-	for (at = 0; session->slots && at < session->about.depth; at++)
-		if (session->slots[at].session)
-			cancel_delayed_work_sync(&session->slots[at].work);
+	/* A worker that began before the end may have queued the work of another slot, which was looked at already; that one does nothing. */
+	session_cancel_work(session);
+	session_cancel_work(session);
 	/* Once the endpoint is closed, the fabric touches no buffer. */
 	if (session->ep)
 		WARN_ON(fi_close(&session->ep->fid));

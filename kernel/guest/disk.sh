@@ -1,0 +1,149 @@
+# What is run in a guest to try /dev/kofi0: initiator and target in one kernel, over the provider PROVIDER, the target at TARGET.
+# With HEAVY also what takes minutes. Each check is a line `ok` or `not ok`.
+checks=0
+say() {
+    status=$?
+    checks=$((checks + 1))
+    if [ $status = 0 ]; then echo "guest: ok - $1"; else echo "guest: not ok - $1"; fi
+}
+refused() { ! "$@" 2> /dev/null; }
+# Runs a command again until it succeeds, for a minute.
+until_done() {
+    for attempt in $(seq 300); do
+        "$@" > /dev/null 2>&1 && return 0
+        sleep 0.2
+    done
+    return 1
+}
+forget() { sync; echo 3 > /proc/sys/vm/drop_caches; }
+parameter() { echo "$2" > /sys/module/kofi_target/parameters/$1; }
+target() { insmod /mod/kofi_target.ko provider=$PROVIDER node=$TARGET "$@"; }
+disk() { insmod /mod/kofi_blk.ko provider=$PROVIDER node=$TARGET timeout=3000 backoff_max=500 "$@"; }
+reads() { dd if=/dev/kofi0 of=/dev/null bs=4k count=1 iflag=direct; }
+# Whether the log has a line, since the last time it was asked for one.
+logged() { dmesg -c | grep -q "$1"; }
+
+mount -t tmpfs -o size=80m tmp /tmp
+for module in crc16 crc32c_generic libcrc32c mbcache jbd2 ext4; do insmod /mod/$module.ko; done
+# A task that waits for 10 s ends the guest.
+echo 10 > /proc/sys/kernel/hung_task_timeout_secs
+echo 2 > /proc/sys/kernel/hung_task_check_interval_secs
+echo 1 > /proc/sys/kernel/hung_task_panic
+mkdir -p /mnt /from
+cp /mod/*.ko /bin/busybox /from
+dd if=/dev/urandom of=/from/random bs=1M count=4 2> /dev/null
+truncate -s 64M /tmp/disk
+
+insmod /mod/kofi.ko && insmod /mod/$PROVIDER.ko
+refused disk
+say "a disk without a target is not loaded"
+target file=/tmp/disk && disk && [ "$(cat /sys/block/kofi0/size)" = 131072 ]
+say "a target exports a file, and the disk has its size"
+refused target file=/tmp/disk
+say "a target that is loaded is not loaded again"
+
+dd if=/from/random of=/dev/kofi0 bs=64k seek=3 conv=fsync 2> /dev/null && forget &&
+    dd if=/dev/kofi0 bs=64k skip=3 count=64 2> /dev/null | cmp - /from/random
+say "what is written is read"
+dd if=/tmp/disk bs=64k skip=3 count=64 2> /dev/null | cmp - /from/random
+say "and is in the file"
+blkdiscard -o 1048576 -l 1048576 /dev/kofi0 && forget &&
+    dd if=/dev/kofi0 bs=1M skip=1 count=1 2> /dev/null | cmp -n 1048576 - /dev/zero
+say "what is discarded reads as zeros"
+
+mkfs.ext4 -q -F /dev/kofi0 && mount /dev/kofi0 /mnt
+say "it takes a file system"
+refused rmmod kofi_blk
+say "the module is not unloaded while its disk is mounted"
+tar -C /from -cf /mnt/from.tar . && mkdir /mnt/to && tar -C /mnt/to -xf /mnt/from.tar && rm /mnt/from.tar && forget &&
+    diff -r /from /mnt/to
+say "an archive is unpacked, and the files are the same"
+umount /mnt && e2fsck -fn /dev/kofi0 > /dev/null
+say "the file system is as it should be"
+
+# The target goes, and comes before the time limit: requests wait.
+mount /dev/kofi0 /mnt
+dd if=/from/random of=/mnt/again bs=4k conv=fsync 2> /dev/null &
+parameter listening 0 && parameter listening 1 && wait $! && forget && cmp /from/random /mnt/again
+say "a target that comes back in time is not missed"
+
+# The target goes for longer, under load.
+dmesg -c > /dev/null
+(while dd if=/from/random of=/mnt/load bs=64k conv=fsync 2> /dev/null; do :; done) &
+load=$!
+(while dd if=/dev/kofi0 of=/dev/null bs=64k count=64 iflag=direct 2> /dev/null; do :; done) &
+raw=$!
+sleep 1
+parameter listening 0 && wait $load $raw && refused reads
+say "without a target requests fail"
+umount /mnt; parameter listening 1 && until_done reads
+say "and with one again they do not"
+logged "kofi_blk: the connection is lost" && e2fsck -fy /dev/kofi0 > /dev/null; [ $? -le 1 ]
+say "the file system can be repaired"
+mount /dev/kofi0 /mnt && diff -r /from /mnt/to && umount /mnt
+say "and mounted, with all that was written before"
+
+# The target does not answer any more.
+parameter mute 1 && refused reads && refused reads
+say "a target that says nothing lets requests fail"
+logged "is not answered in time"
+say "because of the time limit"
+parameter mute 0 && until_done reads
+say "when it answers again, the disk works again"
+
+# The target is unloaded, another one is there.
+rmmod kofi_target && target memory=64 && refused reads && logged "(-116)"
+say "another disk in its place is refused"
+rmmod kofi_target && target file=/tmp/disk && until_done reads && e2fsck -fn /dev/kofi0 > /dev/null
+say "the same one is taken"
+rmmod kofi_blk && rmmod kofi_target && target file=/tmp/disk read_only=1 block=4096 && disk depth=32 longest=65536 &&
+    [ "$(cat /sys/block/kofi0/ro /sys/block/kofi0/queue/logical_block_size /sys/block/kofi0/queue/max_hw_sectors_kb | xargs)" = "1 4096 64" ]
+say "a disk that is read-only and has large blocks says so"
+refused dd if=/dev/zero of=/dev/kofi0 bs=4k count=1 && reads 2> /dev/null
+say "and takes no writes"
+rmmod kofi_blk && rmmod kofi_target
+say "all is unloaded"
+
+if [ "$HEAVY" ]; then
+    target file=/tmp/disk && disk
+    badblocks -w -s -b 4096 /dev/kofi0 2> /dev/null > /tmp/bad && ! [ -s /tmp/bad ]
+    say "badblocks finds none"
+    fio --name=verify --filename=/dev/kofi0 --direct=1 --ioengine=libaio --iodepth=32 --rw=randwrite --bsrange=4k-128k \
+        --size=48m --verify=crc32c --do_verify=1 --output=/tmp/fio
+    say "fio reads what it wrote, 32 requests at a time"
+    tail -n 12 /tmp/fio
+    fio --name=load --filename=/dev/kofi0 --direct=1 --ioengine=libaio --iodepth=32 --rw=randrw --bs=16k --size=48m \
+        --time_based --runtime=60 --output=/tmp/fio &
+    load=$!
+    sleep 3
+    parameter listening 0 && refused wait $load
+    say "under fio requests fail without a target"
+    (for kill in 1 2 3 4 5 6 7 8; do parameter listening 1; sleep 1; parameter listening 0; done; parameter listening 1) &
+    until_done reads
+    fio --name=verify --filename=/dev/kofi0 --direct=1 --ioengine=libaio --iodepth=32 --rw=randwrite --bs=8k \
+        --size=32m --verify=crc32c --do_verify=1 --output=/tmp/fio
+    say "what fio wrote while the target went and came is there"
+    wait
+    mkfs.ext4 -q -F /dev/kofi0 && mount /dev/kofi0 /mnt && (cd /mnt && fio --name=files --nrfiles=16 --size=24m --rw=randwrite --bs=4k \
+        --iodepth=32 --ioengine=libaio --verify=crc32c --do_verify=1 --fsync=64 --output=/tmp/fio) && umount /mnt && e2fsck -fn /dev/kofi0 > /dev/null
+    say "and in files"
+    rmmod kofi_blk && rmmod kofi_target
+    say "all is unloaded after that"
+fi
+
+available() { forget; sed -n 's/^MemAvailable: *\([0-9]*\) kB/\1/p' /proc/meminfo; }
+for round in 1 2 3 4 5 6 7 8 9 10; do
+    target memory=8 && disk && dd if=/from/random of=/dev/kofi0 bs=64k conv=fsync 2> /dev/null &&
+        cmp -n 4194304 /from/random /dev/kofi0 && rmmod kofi_blk && rmmod kofi_target || break
+    [ $round = 1 ] && before=$(available)
+done
+after=$(available)
+[ $round = 10 ] && ! lsmod | grep -q 'kofi_blk\|kofi_target'
+say "both are loaded, used and unloaded ten times"
+# One forgotten buffer of a disk or a target has 8 MiB.
+echo "memory: $before KiB after one round, $after KiB after ten"
+[ $((before - after)) -lt 4096 ]
+say "and leave the memory as it was"
+rmmod $PROVIDER && rmmod kofi
+say "the provider is unloaded"
+echo "guest: 1..$checks"

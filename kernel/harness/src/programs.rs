@@ -1,0 +1,197 @@
+//! Programs of Debian in a guest, with the libraries that they need.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::packages::unpack_group;
+use crate::place::{KERNEL, Place};
+
+/// Programs, the packages that have them and their libraries, and the folder in which these are unpacked.
+pub(crate) struct Programs {
+    group: &'static str,
+    packages: &'static [&'static str],
+    programs: &'static [&'static str],
+}
+
+/// What makes and checks file systems.
+pub(crate) const FILE_SYSTEMS: Programs = Programs {
+    group: "e2fsprogs",
+    packages: &[
+        "e2fsprogs",
+        "libext2fs2",
+        "libcom-err2",
+        "libblkid1",
+        "libuuid1",
+        "libc6",
+    ],
+    programs: &["sbin/mkfs.ext4", "sbin/e2fsck", "sbin/badblocks"],
+};
+
+/// What loads a disk, with all that Debian builds it with.
+pub(crate) const FIO: Programs = Programs {
+    group: "fio",
+    packages: &[
+        "fio",
+        "libacl1",
+        "libaio1",
+        "libargon2-1",
+        "libblkid1",
+        "libboost-iostreams1.74.0",
+        "libboost-thread1.74.0",
+        "libbz2-1.0",
+        "libc6",
+        "libcom-err2",
+        "libcryptsetup12",
+        "libdaxctl1",
+        "libdevmapper1.02.1",
+        "libffi8",
+        "libfmt9",
+        "libgcc-s1",
+        "libgfapi0",
+        "libgfrpc0",
+        "libgfxdr0",
+        "libglusterfs0",
+        "libgmp10",
+        "libgnutls30",
+        "libgssapi-krb5-2",
+        "libhogweed6",
+        "libibverbs1",
+        "libicu72",
+        "libidn2-0",
+        "libjson-c5",
+        "libk5crypto3",
+        "libkeyutils1",
+        "libkmod2",
+        "libkrb5-3",
+        "libkrb5support0",
+        "liblzma5",
+        "libnbd0",
+        "libndctl6",
+        "libnettle8",
+        "libnl-3-200",
+        "libnl-route-3-200",
+        "libnuma1",
+        "libp11-kit0",
+        "libpcre2-8-0",
+        "libpmem1",
+        "libpmemblk1",
+        "librados2",
+        "librbd1",
+        "librdmacm1",
+        "libselinux1",
+        "libssl3",
+        "libstdc++6",
+        "libtasn1-6",
+        "libtirpc3",
+        "libudev1",
+        "libunistring2",
+        "libuuid1",
+        "libxml2",
+        "libzstd1",
+        "zlib1g",
+    ],
+    programs: &["usr/bin/fio"],
+};
+
+/// Modules of Debian's kernel that file systems need, from its folder of modules.
+const MODULES: [&str; 6] = [
+    "lib/crc16",
+    "crypto/crc32c_generic",
+    "lib/libcrc32c",
+    "fs/mbcache",
+    "fs/jbd2/jbd2",
+    "fs/ext4/ext4",
+];
+
+/// Copies programs into the bin of a guest, and their libraries to where the loader looks.
+///
+/// # Errors
+/// A package cannot be had, or none has a library that is needed.
+pub(crate) fn install(
+    place: &Place,
+    programs: &Programs,
+    root: &Path,
+) -> Result<(), Box<dyn Error>> {
+    let folder = place.unpacked(programs.group);
+    let packages: Vec<String> = programs.packages.iter().map(|&name| name.into()).collect();
+    unpack_group(&folder, &packages)?;
+    let mut libraries = BTreeMap::new();
+    collect(&folder, &mut libraries)?;
+    let to = root.join("lib");
+    if !to.exists() {
+        fs::create_dir(&to)?;
+        symlink("lib", root.join("lib64"))?;
+    }
+    let mut open = Vec::new();
+    for program in programs.programs {
+        let from = folder.join(program);
+        let name = from.file_name().ok_or("a program without a name")?;
+        fs::copy(&from, root.join("bin").join(name))?;
+        open.push(from);
+    }
+    // The loader itself is named by programs only as their interpreter.
+    let mut needed = vec!["ld-linux-x86-64.so.2".to_owned()];
+    while let Some(name) = needed.pop() {
+        if !to.join(&name).exists() {
+            let from = libraries
+                .get(&name)
+                .ok_or_else(|| format!("no package has {name}"))?;
+            fs::copy(from, to.join(&name))?;
+            open.push(from.clone());
+        }
+        while let Some(file) = open.pop() {
+            needed.extend(needs(&file)?);
+        }
+    }
+    Ok(())
+}
+
+/// Copies the modules of Debian's kernel that file systems need into /mod.
+///
+/// # Errors
+/// A file cannot be copied.
+pub(crate) fn install_modules(place: &Place, root: &Path) -> Result<(), Box<dyn Error>> {
+    let folder = place
+        .unpacked("image")
+        .join(format!("lib/modules/{KERNEL}-amd64/kernel"));
+    for module in MODULES {
+        let from = folder.join(format!("{module}.ko"));
+        let name = from.file_name().ok_or("a module without a name")?;
+        fs::copy(&from, root.join("mod").join(name))?;
+    }
+    Ok(())
+}
+
+/// Lists the shared libraries below a folder by their names.
+fn collect(folder: &Path, libraries: &mut BTreeMap<String, PathBuf>) -> Result<(), Box<dyn Error>> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() && !path.is_symlink() {
+            collect(&path, libraries)?;
+        } else if let Some(name) = path.file_name().and_then(|name| name.to_str())
+            && name.contains(".so")
+            && path.exists()
+        {
+            libraries.insert(name.to_owned(), path);
+        }
+    }
+    Ok(())
+}
+
+/// Lists the libraries that a program or library needs.
+fn needs(file: &Path) -> Result<Vec<String>, Box<dyn Error>> {
+    let output = Command::new("objdump").arg("-p").arg(file).output()?;
+    if !output.status.success() {
+        return Err(format!("objdump {}: {}", file.display(), output.status).into());
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    let names = text.lines().filter_map(|line| {
+        let name = line.trim().strip_prefix("NEEDED")?;
+        Some(name.trim().to_owned())
+    });
+    Ok(names.collect())
+}
