@@ -1,9 +1,9 @@
 # What is run in a guest to try /dev/kofi0: initiator and target in one kernel, over the provider PROVIDER, the target at TARGET.
 # With HEAVY also what takes minutes. Each check is a line `ok` or `not ok`.
-checks=0
+said=0
 say() {
     status=$?
-    checks=$((checks + 1))
+    said=$((said + 1))
     if [ $status = 0 ]; then echo "guest: ok - $1"; else echo "guest: not ok - $1"; fi
 }
 refused() { ! "$@" 2> /dev/null; }
@@ -15,6 +15,7 @@ until_done() {
     done
     return 1
 }
+checks() { e2fsck -fn /dev/kofi0 > /dev/null 2>&1; }
 forget() { sync; echo 3 > /proc/sys/vm/drop_caches; }
 parameter() { echo "$2" > /sys/module/kofi_target/parameters/$1; }
 target() { insmod /mod/kofi_target.ko provider=$PROVIDER node=$TARGET "$@"; }
@@ -58,7 +59,7 @@ say "the module is not unloaded while its disk is mounted"
 tar -C /from -cf /mnt/from.tar . && mkdir /mnt/to && tar -C /mnt/to -xf /mnt/from.tar && rm /mnt/from.tar && forget &&
     diff -r /from /mnt/to
 say "an archive is unpacked, and the files are the same"
-umount /mnt && e2fsck -fn /dev/kofi0 > /dev/null
+umount /mnt && checks
 say "the file system is as it should be"
 
 # The target goes, and comes before the time limit: requests wait.
@@ -78,7 +79,7 @@ parameter listening 0 && wait $load $raw && refused reads
 say "without a target requests fail"
 umount /mnt; parameter listening 1 && until_done reads
 say "and with one again they do not"
-logged "kofi_blk: the connection is lost" && e2fsck -fy /dev/kofi0 > /dev/null; [ $? -le 1 ]
+logged "kofi_blk: the connection is lost" && e2fsck -fy /dev/kofi0 > /dev/null 2>&1; [ $? -le 1 ]
 say "the file system can be repaired"
 mount /dev/kofi0 /mnt && diff -r /from /mnt/to && umount /mnt
 say "and mounted, with all that was written before"
@@ -94,7 +95,7 @@ say "when it answers again, the disk works again"
 # The target is unloaded, another one is there.
 rmmod kofi_target && target memory=64 && refused reads && logged "(-116)"
 say "another disk in its place is refused"
-rmmod kofi_target && target file=/tmp/disk && until_done reads && e2fsck -fn /dev/kofi0 > /dev/null
+rmmod kofi_target && target file=/tmp/disk && until_done reads && checks
 say "the same one is taken"
 rmmod kofi_blk && rmmod kofi_target && target file=/tmp/disk read_only=1 block=4096 && disk depth=32 longest=65536 &&
     [ "$(cat /sys/block/kofi0/ro /sys/block/kofi0/queue/logical_block_size /sys/block/kofi0/queue/max_hw_sectors_kb | xargs)" = "1 4096 64" ]
@@ -105,27 +106,30 @@ rmmod kofi_blk && rmmod kofi_target
 say "all is unloaded"
 
 if [ "$HEAVY" ]; then
+    tries() { fio --eta=never --direct=1 --ioengine=libaio --iodepth=32 --output=/tmp/fio "$@" 2> /dev/null; }
     target file=/tmp/disk && disk
     badblocks -w -s -b 4096 /dev/kofi0 2> /dev/null > /tmp/bad && ! [ -s /tmp/bad ]
     say "badblocks finds none"
-    fio --name=verify --filename=/dev/kofi0 --direct=1 --ioengine=libaio --iodepth=32 --rw=randwrite --bsrange=4k-128k \
-        --size=48m --verify=crc32c --do_verify=1 --output=/tmp/fio
+    tries --name=verify --filename=/dev/kofi0 --rw=randwrite --bsrange=4k-128k \
+        --size=48m --verify=crc32c --do_verify=1
     say "fio reads what it wrote, 32 requests at a time"
     tail -n 12 /tmp/fio
-    fio --name=load --filename=/dev/kofi0 --direct=1 --ioengine=libaio --iodepth=32 --rw=randrw --bs=16k --size=48m \
-        --time_based --runtime=60 --output=/tmp/fio &
+    tries --name=load --filename=/dev/kofi0 --rw=randrw --bs=16k --size=48m --time_based --runtime=60 &
     load=$!
     sleep 3
     parameter listening 0 && refused wait $load
     say "under fio requests fail without a target"
+    dmesg -c > /dev/null
     (for kill in 1 2 3 4 5 6 7 8; do parameter listening 1; sleep 1; parameter listening 0; done; parameter listening 1) &
     until_done reads
-    fio --name=verify --filename=/dev/kofi0 --direct=1 --ioengine=libaio --iodepth=32 --rw=randwrite --bs=8k \
-        --size=32m --verify=crc32c --do_verify=1 --output=/tmp/fio
+    tries --name=verify --filename=/dev/kofi0 --rw=randwrite --bs=8k \
+        --size=32m --verify=crc32c --do_verify=1
     say "what fio wrote while the target went and came is there"
     wait
-    mkfs.ext4 -q -F /dev/kofi0 && mount /dev/kofi0 /mnt && (cd /mnt && fio --name=files --nrfiles=16 --size=24m --rw=randwrite --bs=4k \
-        --iodepth=32 --ioengine=libaio --verify=crc32c --do_verify=1 --fsync=64 --output=/tmp/fio) && umount /mnt && e2fsck -fn /dev/kofi0 > /dev/null
+    [ "$(dmesg | grep -c 'kofi_blk: the connection is lost')" -ge 4 ]
+    say "and it did go"
+    mkfs.ext4 -q -F /dev/kofi0 && mount /dev/kofi0 /mnt && (cd /mnt && tries --name=files --nrfiles=16 --size=24m --rw=randwrite --bs=4k \
+        --direct=0 --ioengine=psync --verify=crc32c --do_verify=1 --fsync=64) && umount /mnt && checks
     say "and in files"
     rmmod kofi_blk && rmmod kofi_target
     say "all is unloaded after that"
@@ -146,4 +150,4 @@ echo "memory: $before KiB after one round, $after KiB after ten"
 say "and leave the memory as it was"
 rmmod $PROVIDER && rmmod kofi
 say "the provider is unloaded"
-echo "guest: 1..$checks"
+echo "guest: 1..$said"
