@@ -91,6 +91,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "tcp",
             "shm",
             "libfabric",
+            "kernel-blk",
         ],
     ),
 ];

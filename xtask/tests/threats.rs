@@ -49,7 +49,7 @@ fn sources(room: &str) -> String {
         "hostile" => "trials/tests/hostile",
         room => room,
     };
-    let places = ["crates", "tests"].map(|place| repository().join(place).join(folder));
+    let places = ["crates", "tests", "."].map(|place| repository().join(place).join(folder));
     let mut folders = places.to_vec();
     let mut text = String::new();
     while let Some(folder) = folders.pop() {

@@ -22,7 +22,11 @@ void blk_break(struct blk_device *dev, const char *why, int error)
 		dev->failing = true;
 		dev->failing_since = jiffies;
 	}
-	pr_info("kofi_blk: the connection is lost: %s (%d)\n", why, error);
+	if (dev->phase == BLK_READY)
+		pr_info("kofi_blk: the connection is lost: %s (%d)\n", why, error);
+	else if (error != dev->told)
+		pr_info("kofi_blk: no connection: %s (%d)\n", why, error);
+	dev->told = error;
 }
 
 /* Sends a request: -FI_EAGAIN when there is no room for now. */
@@ -155,6 +159,7 @@ static struct blk_slot *blk_answered(struct blk_device *dev, const struct kofi_b
 	if (dev->phase == BLK_PROBING && kofi_blk_rs_ends(response, dev->probe_id, 0)) {
 		dev->phase = BLK_READY;
 		dev->failing = false;
+		dev->told = 0;
 		pr_info("kofi_blk: connected to %s\n", dev->settings.node);
 		blk_send_parked(dev);
 		return NULL;

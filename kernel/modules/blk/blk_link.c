@@ -219,7 +219,7 @@ static void link_try(struct blk_device *dev)
 		if (!status && !is_ready && time_after(jiffies, began + limit))
 			status = -ETIMEDOUT;
 		if (status)
-			blk_break(dev, is_ready ? "the target has ended it" : "no target", status);
+			blk_break(dev, is_ready ? "the target has ended it" : "the target cannot be used", status);
 		is_broken = dev->broken;
 		mutex_unlock(&dev->lock);
 		if (is_broken)

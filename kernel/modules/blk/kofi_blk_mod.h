@@ -94,6 +94,8 @@ struct blk_device {
 	/* Since when nothing is answered, if `failing`. */
 	bool failing;
 	unsigned long failing_since;
+	/* The error that the log has last: attempts to connect that fail alike are one line. */
+	int told;
 };
 
 /* blk_disk.c */
